@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * starling_data: look at datasets, convert, generate and partition them; report on traces; plot runs; project runs
- * onto clusters. One function per command; partition/ and apps/report/ do the work. */
+ * onto clusters. One function per command; data/, partition/ and apps/report/ do the work. */
 #include <errno.h>
 #include <float.h>
 #include <math.h>
@@ -17,13 +17,13 @@
 #include "apps/report/scaling.h"
 #include "apps/start.h"
 #include "config.h"
-#include "partition/generate.h"
-#include "partition/load.h"
-#include "partition/metis_file.h"
+#include "data/generate/generate.h"
+#include "data/load.h"
+#include "data/metis_file.h"
+#include "data/random_split.h"
+#include "data/raw.h"
+#include "data/statistics.h"
 #include "partition/partition.h"
-#include "partition/random_split.h"
-#include "partition/raw.h"
-#include "partition/statistics.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/machine/limits.h"
 #include "runtime/machine/messages.h"

@@ -17,7 +17,7 @@
  * deg(d) counts the edges of d in the block, so that the sum over a uniform sample is unbiased. X_own[d] is the row of
  * d itself. Frontiers nest (tasks/rows.h): row r of the block's destinations is row r of the level below.
  *
- * Edge weights. Edges may have weights w_e of the dataset (partition/graph.h). Every term of an edge is then multiplied
+ * Edge weights. Edges may have weights w_e of the dataset (data/graph.h). Every term of an edge is then multiplied
  * by w_e. The terms of vertices themselves have weight 1. The divisors stay as they are:
  *   mean        sum of w_e X[source(e)] over deg(d), the number of edges, as DGL's SAGEConv with edge_weight computes
  *               it (u_mul_e, then fn.mean). It is not divided by the sum of weights.

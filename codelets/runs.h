@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Runs of in-edges: the lists of a typed graph are ordered by relation (partition/graph.h), so the in-edges of one
+ * Runs of in-edges: the lists of a typed graph are ordered by relation (data/graph.h), so the in-edges of one
  * relation follow each other. Host and device.
  */
 #ifndef SL_CODELETS_RUNS_H

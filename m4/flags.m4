@@ -79,8 +79,8 @@ AS_VAR_IF([enable_coverage], [no], [], [
 # ----------------
 # The project's warnings, and --enable-werror, which turns them into errors. The default is yes in a git checkout,
 # where a developer can fix warnings, and no in a tarball: new warnings of a newer compiler must not stop a user's
-# build. SL_CONVERSION_CFLAGS is for support and partition: their numbers are sizes, offsets and file contents, which
-# must not change silently.
+# build. SL_CONVERSION_CFLAGS is for support, data and partition: their numbers are sizes, offsets and file contents,
+# which must not change silently.
 # -ffp-contract=off: sampling decisions compare rounded values and must not depend on the target's instructions.
 AC_DEFUN([SL_ENABLE_WERROR], [
 m4_foreach_w([sl_f], [-std=gnu11 -fno-math-errno -ffp-contract=off -pthread

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "partition/dataset.h"
+#include "data/dataset.h"
 
 /* Cut the dataset's graph into n_parts parts by METIS's multilevel k-way method (Karypis, Kumar 1998). The graph
  * counts as undirected and without self loops. Vertices, in-degrees, training and validation vertices are balanced

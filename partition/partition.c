@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/cache.h"
+#include "data/cache.h"
 #include "partition/metis.h"
 #include "support/memory.h"
 #include "support/minmax.h"

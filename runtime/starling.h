@@ -40,7 +40,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "partition/arrays.h"
+#include "data/arrays.h"
 #include "support/status.h"
 
 #ifdef __cplusplus
@@ -193,7 +193,7 @@ struct sl_session;
  * settings: borrowed until the session is closed. Open options (pes, chunks, ..) are filled in.
  *
  * dataset: NULL to load the dataset named by the settings, from files, the cache or a generator. Otherwise a dataset
- * made of arrays (partition/arrays.h). It is borrowed during this call only: afterwards the program may free the
+ * made of arrays (data/arrays.h). It is borrowed during this call only: afterwards the program may free the
  * dataset and its arrays. With arrays, the options that select a dataset must keep their defaults. They are dataset,
  * data-path, split, drop-leaks, features and directed. Other values are refused, also from the environment, but for a
  * split random:60,20,20: it is drawn of the arrays, in place of theirs. If the arrays list links, or the split is drawn

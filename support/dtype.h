@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Dtypes: the type of an entry of rows (tasks/rows.h), of a dataset's columns (partition/column.h) and of arrays in
+ * Dtypes: the type of an entry of rows (tasks/rows.h), of a dataset's columns (data/column.h) and of arrays in
  * files.
  */
 #ifndef SL_SUPPORT_DTYPE_H

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#include "partition/dataset.h"
+#include "data/dataset.h"
 #include "partition/partition.h"
 #include "support/memory.h"
 #include "tests/kernel.h"

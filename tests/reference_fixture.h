@@ -12,7 +12,7 @@
 #include <dirent.h>
 #include <jansson.h>
 
-#include "partition/load.h"
+#include "data/load.h"
 
 #ifdef SL_REAL_DOUBLE
 #define TOLERANCE 1e-9

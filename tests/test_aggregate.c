@@ -5,7 +5,7 @@
  * owners, with the exchange between them, against plain loops in double; and the submissions against the kernels,
  * bit for bit. */
 #include "codelets/aggregate.h"
-#include "partition/load.h"
+#include "data/load.h"
 
 #include <sys/mman.h>
 

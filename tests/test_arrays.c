@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * partition/arrays.h: what is refused, and that what is taken is the dataset that the arrays say. */
+ * data/arrays.h: what is refused, and that what is taken is the dataset that the arrays say. */
 #include "tests/data_fixture.h"
 
 #include <math.h>
 
-#include "partition/arrays.h"
-#include "partition/dataset.h"
+#include "data/arrays.h"
+#include "data/dataset.h"
 
 #define N 6
 #define E 7

@@ -5,7 +5,7 @@
  * loops in double, whose gradients are those of central differences; and the submissions, which may run CUDA code,
  * against the kernels. */
 #include "codelets/attend.h"
-#include "partition/load.h"
+#include "data/load.h"
 
 #include "tests/level_fixture.h"
 #include "tests/order_fixture.h"

@@ -6,7 +6,7 @@
  */
 #include "tests/run_fixture.h"
 
-#include "partition/load.h"
+#include "data/load.h"
 #include "support/random.h"
 #include "tasks/bundle.h"
 

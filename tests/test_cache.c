@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * partition/cache.h: what is written comes back; anything else does not. */
+ * data/cache.h: what is written comes back; anything else does not. */
 #include "tests/data_fixture.h"
 
-#include "partition/load.h"
+#include "data/load.h"
 
 #include <sys/stat.h>
 
-#include "partition/cache.h"
-#include "partition/features.h"
-#include "partition/identity.h"
+#include "data/cache.h"
+#include "data/features.h"
+#include "data/identity.h"
 #include "support/convert.h"
 #include "support/memory.h"
 #include "support/parallel.h"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * partition/csv.h and partition/lines.h: tables of numbers, right and wrong ones. */
+ * data/csv.h and data/line_reader.h: tables of numbers, right and wrong ones. */
 #include "tests/data_fixture.h"
 
 #include <math.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 
-#include "partition/csv.h"
-#include "partition/features.h"
-#include "partition/lines.h"
+#include "data/csv.h"
+#include "data/features.h"
+#include "data/line_reader.h"
 #include "support/parallel.h"
 
 /* ---- Lines ------------------------------------------------------------------------------------------------------- */

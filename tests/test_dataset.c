@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * partition/dataset.h, raw.h and statistics.h: finding, choosing, loading, caching and writing datasets. */
+ * data/dataset.h, raw.h and statistics.h: finding, choosing, loading, caching and writing datasets. */
 #include "tests/data_fixture.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
 
-#include "partition/identity.h"
-#include "partition/load.h"
+#include "data/identity.h"
+#include "data/load.h"
+#include "data/raw.h"
+#include "data/statistics.h"
 #include "partition/partition.h"
-#include "partition/raw.h"
-#include "partition/statistics.h"
 #include "support/memory.h"
 
 static struct sl_dataset_options small_options(void)

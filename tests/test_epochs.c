@@ -11,7 +11,7 @@
  * Where rounding in float parts two runs before their end, it is their first epochs that are compared, and in
  * double (tests/test_epochs.double) all: what is left then is the algorithm.
  */
-#include "partition/load.h"
+#include "data/load.h"
 #include "runtime/starling.h"
 #include "runtime/train/session.h"
 #include "tests/run_fixture.h"

@@ -8,7 +8,7 @@
 #include "tests/sage_fixture.h"
 #include "tests/scores.h"
 
-#include "partition/load.h"
+#include "data/load.h"
 
 #include "codelets/aggregate.h"
 #include "runtime/full/full.h"

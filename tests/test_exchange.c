@@ -4,7 +4,7 @@
  * codelets/exchange.h: requests merged into frontiers, coverage of the vertices by a group, rows packed for those
  * who asked and put back, and the submissions. */
 #include "codelets/exchange.h"
-#include "partition/load.h"
+#include "data/load.h"
 
 #include "tests/group_fixture.h"
 #include "tests/order_fixture.h"

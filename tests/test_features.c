@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * partition/features.h: non-zeros, form, largest magnitudes and normalisation of each dtype are the float32 table's.
+ * data/features.h: non-zeros, form, largest magnitudes and normalisation of each dtype are the float32 table's.
  */
 #include "tests/data_fixture.h"
 
 #include <math.h>
 
-#include "partition/features.h"
+#include "data/features.h"
 #include "support/convert.h"
 #include "support/parallel.h"
 

@@ -6,10 +6,10 @@
 
 #include <math.h>
 
-#include "partition/arrays.h"
-#include "partition/identity.h"
-#include "partition/load.h"
-#include "partition/reader.h"
+#include "data/arrays.h"
+#include "data/identity.h"
+#include "data/load.h"
+#include "data/reader.h"
 #include "runtime/starling.h"
 #include "support/convert.h"
 #include "support/safetensors.h"

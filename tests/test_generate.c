@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * partition/generate.h: sizes, laws and repeatability of generated datasets. */
+ * data/generate/generate.h: sizes, laws and repeatability of generated datasets. */
 #include "tests/data_fixture.h"
 
 #include <math.h>
 
-#include "partition/features.h"
-#include "partition/generate.h"
-#include "partition/load.h"
-#include "partition/statistics.h"
+#include "data/features.h"
+#include "data/generate/generate.h"
+#include "data/load.h"
+#include "data/statistics.h"
 #include "support/parallel.h"
 
 static const struct sl_recipe tiny = {.name = "tiny",

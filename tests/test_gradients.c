@@ -6,7 +6,7 @@
  */
 #include "tests/run_fixture.h"
 
-#include "partition/load.h"
+#include "data/load.h"
 
 static const struct graph_shape dense_shape = {
     .kind = GRAPH_POWER_LAW, .n_vertices = 601, .n_columns = 8, .n_classes = 4, .weighted = true, .seed = 21};

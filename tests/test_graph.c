@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * partition/graph.h: edge list to CSC. */
+ * data/graph.h: edge list to CSC. */
 #include "tests/data_fixture.h"
 
 #include <math.h>
 
-#include "partition/graph.h"
+#include "data/graph.h"
 
 static void assert_list(const struct sl_graph *graph, sl_vertex v, uint32_t n, const sl_vertex *expected)
 {

@@ -20,7 +20,7 @@ compiles()
 }
 
 # SL_CPPFLAGS and CC may hold several words.
-for header in $(find "$top_srcdir"/{support,partition,tasks,codelets,runtime} "$top_srcdir"/tests/*.h -name '*.h'); do
+for header in $(find "$top_srcdir"/{support,data,partition,tasks,codelets,runtime} "$top_srcdir"/tests/*.h -name '*.h'); do
     header=${header#"$top_srcdir"/}
     compiles "$header" ${CC} ${SL_CPPFLAGS} -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -x c - \
         <<<"#include \"$header\"

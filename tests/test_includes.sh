@@ -4,11 +4,11 @@
 #
 # Which file may include what, and that each folder's local.am names all its files.
 #
-#   apps -> runtime -> codelets -> tasks -> partition -> support, never upwards; in runtime the folders below, each those before it; no file
+#   apps -> runtime -> codelets -> tasks -> partition -> data -> support, never upwards; in runtime the folders below, each those before it; no file
 #   in a circle; METIS, hwloc, NCCL, OpenBLAS, oneDNN, xxHash and libzip in one file each; StarPU in runtime, codelets and tasks only; no StarPU in CUDA sources.
 
 set -u
-layers=(support partition tasks codelets runtime apps tests)
+layers=(support data partition tasks codelets runtime apps tests)
 floors=(plan machine files report store objective model exchange sync minibatch full pipe train) # of runtime; starling.h is below them
 
 # place_of: the place of a folder among the layers, or of a folder of runtime among the floors, from 1.
@@ -123,10 +123,10 @@ foreign()
 {
     local library file found
     for library in metis hwloc nccl cblas dnnl mpi starpu_mpi xxhash zip; do
-        found=$(users "$1" "$library(/.*)?\.h" support partition tasks codelets runtime apps)
+        found=$(users "$1" "$library(/.*)?\.h" support data partition tasks codelets runtime apps)
         (($(wc -w <<<"$found") <= 1)) || echo "$library.h is included in several files, expected one:" $found
     done
-    for file in $(users "$1" 'starpu.*' support partition apps); do
+    for file in $(users "$1" 'starpu.*' support data partition apps); do
         echo "$file includes StarPU: only runtime, codelets and tasks may"
     done
     for file in $(users "$1" 'starpu.*' tasks codelets runtime | grep '\.cu$'); do
@@ -177,8 +177,9 @@ must_complain()
 }
 
 faults=$(
-    must_complain upward support/x.h '#include "partition/graph.h"\n' 'may not know of partition'
-    must_complain upward partition/x.c '#  include "runtime/step.h" /* why not */\n' 'may not know of runtime'
+    must_complain upward support/x.h '#include "data/graph.h"\n' 'may not know of data'
+    must_complain upward data/x.h '#include "partition/partition.h"\n' 'may not know of partition'
+    must_complain upward data/x.c '#  include "runtime/step.h" /* why not */\n' 'may not know of runtime'
     must_complain upward codelets/x.cu '#include "apps/x.h"\n' 'may not know of apps'
     must_complain upward tasks/x.h '#include "codelets/x.h"\n' 'tasks may not know of codelets'
     must_complain upward runtime/x.c '#include "tests/x.h"\n' 'may not know of tests'
@@ -189,11 +190,11 @@ faults=$(
     must_complain upstairs runtime/attic/x.c '#include "runtime/plan/x.h"\n' 'expected folders'
     must_complain circular runtime/plan/ring.h '#include "runtime/plan/back.h"\n' 'runtime/plan/.* in a circle'
     must_complain circular codelets/ring.h '#include "codelets/back_cuda.cu"\n' 'codelets/.* in a circle'
-    must_complain circular partition/ring.c 'int sl_ring(void)\n{\n    return sl_back();\n}\n' 'partition/.* in a circle'
-    must_complain foreign partition/a.c '#include <metis.h>\n' 'several files'
+    must_complain circular data/ring.c 'int sl_ring(void)\n{\n    return sl_back();\n}\n' 'data/.* in a circle'
+    must_complain foreign data/a.c '#include <metis.h>\n' 'several files'
     must_complain foreign runtime/plan/a.c '#include <hwloc.h>\n' 'several files'
     must_complain foreign codelets/a.c '#include <cblas.h>\n' 'several files'
-    must_complain foreign partition/x.c '#include <starpu.h>\n' 'only runtime, codelets and tasks'
+    must_complain foreign data/x.c '#include <starpu.h>\n' 'only runtime, codelets and tasks'
     must_complain foreign apps/x.c '#include <starpu_data.h>\n' 'only runtime, codelets and tasks'
     must_complain foreign codelets/x_cuda.cu '#include <starpu.h>\n' 'must compile without'
     must_complain unlisted support/x.c 'int x;\n' 'not named'

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * partition/made_features.h: the words of --features, their tables and their cache files; runs that read them, which no
+ * data/made_features.h: the words of --features, their tables and their cache files; runs that read them, which no
  * partition changes.
  */
 #include "tests/data_fixture.h"
 
 #include <math.h>
 
-#include "partition/load.h"
-#include "partition/made_features.h"
+#include "data/load.h"
+#include "data/made_features.h"
 #include "runtime/starling.h"
 #include "support/ln.h"
 

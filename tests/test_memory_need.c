@@ -5,7 +5,7 @@
  */
 #include "tests/run_fixture.h"
 
-#include "partition/load.h"
+#include "data/load.h"
 
 #include "runtime/machine/pool.h"
 #include "runtime/train/memory_need.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * partition/metis_file.h: METIS's graphs, both ways, and its parts, written. */
+ * data/metis_file.h: METIS's graphs, both ways, and its parts, written. */
 #include "tests/data_fixture.h"
 
-#include "partition/metis_file.h"
+#include "data/metis_file.h"
 
 static enum sl_status read_graph(const char *path, struct sl_graph *out)
 {

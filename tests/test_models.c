@@ -7,7 +7,7 @@
  */
 #include "tests/run_fixture.h"
 
-#include "partition/load.h"
+#include "data/load.h"
 
 static struct sl_dataset dense_set, sparse_set, small_set, typed_dense_set, typed_sparse_set;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * partition/readers/mtx.c: Matrix Market files. */
+ * data/readers/mtx.c: Matrix Market files. */
 #include "tests/data_fixture.h"
 
-#include "partition/reader.h"
+#include "data/reader.h"
 
 #define HEAD "%%MatrixMarket matrix coordinate "
 

@@ -8,8 +8,8 @@
 
 #include <math.h>
 
-#include "partition/arrays.h"
-#include "partition/dataset.h"
+#include "data/arrays.h"
+#include "data/dataset.h"
 #include "runtime/starling.h"
 #include "runtime/train/session.h"
 #include "support/convert.h"

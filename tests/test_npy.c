@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * partition/npy.h and partition/zip.h: arrays and archives, right, wrong and lying. */
+ * data/npy.h and data/zip.h: arrays and archives, right, wrong and lying. */
 #include "tests/data_fixture.h"
 
 #include <math.h>
 
-#include "partition/features.h"
-#include "partition/npy.h"
+#include "data/features.h"
+#include "data/npy.h"
 #include "tests/npy_fixture.h"
 
 /* ---- Making files ------------------------------------------------------------------------------------------------ */

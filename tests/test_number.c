@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * partition/number.h against the C library, and where numbers end. */
-#include "partition/number.h"
+ * data/number.h against the C library, and where numbers end. */
+#include "data/number.h"
 
 #include <inttypes.h>
 #include <locale.h>

@@ -5,7 +5,7 @@
  * travels while weights' gradients, which nobody waits for until the layer's update, are computed. */
 #include "tests/run_fixture.h"
 
-#include "partition/load.h"
+#include "data/load.h"
 
 static struct {
     uint32_t n_sent;    /* rows and gradients that PEs have packed for others, and sums */

@@ -6,7 +6,7 @@
 # __global__ or end in _cpu or _cuda, and may have more.
 
 set -u
-layers=(support partition tasks codelets runtime apps)
+layers=(support data partition tasks codelets runtime apps)
 
 # functions ROOT: print FILE NAME PARAMETERS for each function, kernels apart, that the sources define or declare: what begins in the
 # first column.
@@ -84,7 +84,7 @@ faults=$(
     must_complain support/x.h "int sl_x($eight, int i);\n"
     must_complain runtime/x.c "static inline enum sl_status *x($eight, const struct y *i)\n{\n    return 0;\n}\n"
     must_complain apps/x.c "static void y(int a)\n{\n    z(a);\n}\n\nvoid x(int (*less)(int, int), $eight)\n{\n}\n"
-    must_complain partition/x.c "/* Many. */\nvoid x($eight, /* one more */\n  int i)\n{\n}\n"
+    must_complain data/x.c "/* Many. */\nvoid x($eight, /* one more */\n  int i)\n{\n}\n"
     must_complain codelets/x_cuda.cu "template <int V, typename T>\nstatic __device__ reals<V> x($eight, T i)\n{\n}\n"
     must_complain codelets/x.h "SL_EXTERN_C enum sl_status sl_x_submit($eight, int i);\n"
     must_accept support/x.h "int sl_x($eight);\n/* int sl_y($eight, int i); */\n"

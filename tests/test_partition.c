@@ -4,12 +4,12 @@
  * partition/partition.h and metis.h: the properties of every partition, and METIS's balance. */
 #include "tests/data_fixture.h"
 
-#include "partition/load.h"
+#include "data/load.h"
 
 #include <math.h>
 
-#include "partition/cache.h"
-#include "partition/generate.h"
+#include "data/cache.h"
+#include "data/generate/generate.h"
 #include "partition/partition.h"
 
 static const enum sl_partition_method methods[] = {SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE};

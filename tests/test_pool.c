@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "partition/load.h"
+#include "data/load.h"
 
 #include "runtime/machine/pool.h"
 

@@ -12,7 +12,7 @@
 #include "codelets/attend.h"
 #include "codelets/dense.h"
 #include "codelets/gemm.h"
-#include "partition/load.h"
+#include "data/load.h"
 #include "support/bf16.h"
 #ifdef SL_CUDA
 #include "tests/cuda_fixture.h"

@@ -7,7 +7,7 @@
 #include "tests/run_fixture.h"
 #include "tests/sage_fixture.h"
 
-#include "partition/load.h"
+#include "data/load.h"
 
 #ifdef __SANITIZE_ADDRESS__
 enum { SLOW_STRIDE = 24, SLOW_VARIANT_STRIDE = 17 };

@@ -5,7 +5,7 @@
  * the plain sum along the list, and against each other; of rows in bf16 to the bit against those of the same rows
  * in float; launchers and submissions against the kernel. */
 #include "codelets/pull.h"
-#include "partition/load.h"
+#include "data/load.h"
 
 #include "tests/group_fixture.h"
 #include "tests/order_fixture.h"

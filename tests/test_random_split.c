@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * partition/random_split.h: the sizes of drawn splits, what their lists may hold, and the same lists from files, with
+ * data/random_split.h: the sizes of drawn splits, what their lists may hold, and the same lists from files, with
  * and without a cache.
  */
 #include "tests/data_fixture.h"
@@ -9,9 +9,9 @@
 #include <math.h>
 #include <sys/stat.h>
 
-#include "partition/identity.h"
-#include "partition/load.h"
-#include "partition/random_split.h"
+#include "data/identity.h"
+#include "data/load.h"
+#include "data/random_split.h"
 #include "support/memory.h"
 
 static struct sl_random_split rule_of(const char *text, uint64_t seed)

@@ -7,7 +7,7 @@
  * tests/test_properties.c run the submissions. */
 #include "codelets/exchange.h"
 #include "codelets/relate.h"
-#include "partition/load.h"
+#include "data/load.h"
 
 #include "tests/level_fixture.h"
 #ifdef SL_CUDA

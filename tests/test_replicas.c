@@ -6,7 +6,7 @@
 #include "tests/run_fixture.h"
 #include "tests/sage_fixture.h"
 
-#include "partition/load.h"
+#include "data/load.h"
 
 #include "codelets/gossip.h"
 #include "codelets/reduce.h"

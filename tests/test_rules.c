@@ -5,7 +5,7 @@
  */
 #include "tests/data_fixture.h"
 
-#include "partition/arrays.h"
+#include "data/arrays.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/plan/settings.h"
 #include "runtime/starling.h"

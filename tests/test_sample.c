@@ -4,7 +4,7 @@
  * codelets/sample.h: which edges are drawn and how often, that nothing but the vertex, hop and step decides it, the
  * layout of the blocks, the epoch's order and its seeds, and the submissions. */
 #include "codelets/sample.h"
-#include "partition/load.h"
+#include "data/load.h"
 
 #include "tests/group_fixture.h"
 #include "tests/keyed.h"

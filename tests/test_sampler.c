@@ -7,8 +7,8 @@
 #include <math.h>
 
 #include "codelets/labor.h"
-#include "partition/arrays.h"
-#include "partition/dataset.h"
+#include "data/arrays.h"
+#include "data/dataset.h"
 #include "runtime/minibatch/steps.h"
 #include "runtime/starling.h"
 

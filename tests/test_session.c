@@ -5,14 +5,14 @@
  */
 #include "tests/data_fixture.h"
 
-#include "partition/load.h"
+#include "data/load.h"
 
 #include <dirent.h>
 #include <jansson.h>
 #include <signal.h>
 
-#include "partition/npy.h"
-#include "partition/raw.h"
+#include "data/npy.h"
+#include "data/raw.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/machine/machine.h"
 #include "runtime/machine/pool.h"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "partition/load.h"
+#include "data/load.h"
 #include "partition/partition.h"
 #include "runtime/starling.h"
 #include "support/memory.h"

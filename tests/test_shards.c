@@ -4,7 +4,7 @@
  * runtime/store/shards.h: which ranges go to which NUMA node, which tables are locked in memory. (What the tables
  * hold is seen by every test that trains.)
  */
-#include "partition/load.h"
+#include "data/load.h"
 #include "runtime/store/shards.h"
 
 #include <sys/mman.h>

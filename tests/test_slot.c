@@ -3,7 +3,7 @@
  *
  * runtime/store/slot.h: room for the worst case and no more than was promised, what a fresh slot holds, sampling
  * through it, and what it does without memory. */
-#include "partition/load.h"
+#include "data/load.h"
 #include "runtime/store/slot.h"
 
 #include "codelets/exchange.h"

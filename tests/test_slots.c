@@ -8,8 +8,8 @@
 #include "tests/trace_fixture.h"
 
 #include "apps/report/report.h"
-#include "partition/load.h"
-#include "partition/raw.h"
+#include "data/load.h"
+#include "data/raw.h"
 #include "runtime/starling.h"
 #include "tests/run_fixture.h"
 

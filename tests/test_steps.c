@@ -5,7 +5,7 @@
  * slot keeps its rows; the host reads a step's sizes and nothing else of its sample. */
 #include "tests/run_fixture.h"
 
-#include "partition/load.h"
+#include "data/load.h"
 
 /* ---- in front of StarPU: tasks are counted, and when the host takes one of some handles ---- */
 

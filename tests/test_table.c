@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * partition/readers/table.c: edge lists with a header and ids of any kind. */
+ * data/readers/table.c: edge lists with a header and ids of any kind. */
 #include "tests/data_fixture.h"
 
 #include <math.h>
 #include <unistd.h>
 
-#include "partition/load.h"
-#include "partition/reader.h"
+#include "data/load.h"
+#include "data/reader.h"
 
 #define EDGES "src,dst\n"
 #define NODES "id,a,label,split\n"

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Targets from files, arrays and the cache (partition/targets.h), and sessions that learn label sets and numbers:
+ * Targets from files, arrays and the cache (data/targets.h), and sessions that learn label sets and numbers:
  * with empty sets, to the bit after a resume, and written by --predict.
  */
 #include "tests/npy_fixture.h"
 
 #include <math.h>
 
-#include "partition/arrays.h"
-#include "partition/cache.h"
-#include "partition/csv.h"
-#include "partition/load.h"
-#include "partition/npy.h"
-#include "partition/raw.h"
+#include "data/arrays.h"
+#include "data/cache.h"
+#include "data/csv.h"
+#include "data/load.h"
+#include "data/npy.h"
+#include "data/raw.h"
 #include "runtime/starling.h"
 #include "support/memory.h"
 #include "tests/scores.h"

@@ -6,14 +6,14 @@
  */
 #include "tests/trace_fixture.h"
 
-#include "partition/load.h"
+#include "data/load.h"
 
 #include <dirent.h>
 #include <jansson.h>
 
 #include "apps/report/report.h"
 #include "apps/report/timeline.h"
-#include "partition/raw.h"
+#include "data/raw.h"
 #include "runtime/report/trace.h"
 #include "runtime/train/session.h"
 #include "tests/run_fixture.h"

@@ -6,7 +6,7 @@
  * machine with GPUs, on as many as it has. */
 #include "tests/run_fixture.h"
 
-#include "partition/load.h"
+#include "data/load.h"
 
 #ifdef SL_EMULATED
 #include <nccl.h>

@@ -25,7 +25,7 @@ long()
 wide()
 {
     (cd "$1" && export LC_ALL=C.UTF-8 && {
-        find support partition tasks codelets runtime apps tests python "${sources[@]}" ! -path 'tests/*.py' \
+        find support data partition tasks codelets runtime apps tests python "${sources[@]}" ! -path 'tests/*.py' \
             ! -path 'tests/homes/*' -exec awk -v most=$most_columns '
                 length > most { print FILENAME ": line " FNR " has " length " columns" }' {} +
         find . -name '*.md' ! -path './shared/*' -exec awk -v most=$most_columns '
@@ -38,7 +38,7 @@ wide()
 # unformatted ROOT: complain about sources that clang-format would change.
 unformatted()
 {
-    (cd "$1" && find support partition tasks codelets runtime apps tests '(' -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' \
+    (cd "$1" && find support data partition tasks codelets runtime apps tests '(' -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' \
         -o -name '*.cuh' -o -name '*.inc' ')' -exec "$clang_format" --style=file --dry-run {} + 2>&1 | grep -c 'warning: code should be' |
         sed -n 's/^[1-9].*/& places are not formatted, see make check-format/p')
 }
@@ -61,7 +61,7 @@ must_complain()
 {
     local tree=$folder/tree
     rm -rf "$tree"
-    mkdir -p "$tree"/{support,partition,tasks,codelets,runtime,apps,tests,python}
+    mkdir -p "$tree"/{support,data,partition,tasks,codelets,runtime,apps,tests,python}
     cp "$top_srcdir/.clang-format" "$tree"
     printf '%b' "$3" >"$tree/$2"
     "$1" "$tree" 2>&1 | grep -q -- "$4" || complain "the check $1 overlooks $2"

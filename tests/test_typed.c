@@ -5,7 +5,7 @@
  * sage, and losses that do not depend on the partition. Typed graphs themselves: their lists, and what is refused. */
 #include "tests/run_fixture.h"
 
-#include "partition/load.h"
+#include "data/load.h"
 #include "runtime/model/sage.h"
 #include "runtime/starling.h"
 

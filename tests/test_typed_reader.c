@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The reader of typed datasets (partition/readers/typed.c): ids, relations, columns of features, and the binary copy.
+ * The reader of typed datasets (data/readers/typed.c): ids, relations, columns of features, and the binary copy.
  * tests/test_typed_runs.sh has the messages. */
 #include "tests/npy_fixture.h"
 
-#include "partition/load.h"
+#include "data/load.h"
 
 /* Two items with features of width 2, three users without, one shop with a feature; relations user-buys-item and
  * shop-sells-item. Items have classes. */

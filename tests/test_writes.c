@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 #include "apps/report/report.h"
-#include "partition/metis_file.h"
+#include "data/metis_file.h"
 #include "runtime/files/checkpoint.h"
 #include "tests/disk_fixture.h"
 #include "tests/trace_fixture.h"

@@ -14,8 +14,8 @@
 #include <signal.h>
 #include <starpu.h>
 
-#include "partition/load.h"
-#include "partition/raw.h"
+#include "data/load.h"
+#include "data/raw.h"
 #include "runtime/starling.h"
 #include "tests/graph_fixture.h"
 #include "tests/starpu_fixture.h"

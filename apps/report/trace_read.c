@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "apps/report/svg.h"
-#include "partition/number.h"
+#include "data/number.h"
 #include "support/file.h"
 #include "support/memory.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "codelets/exchange.h"
-#include "partition/dataset.h"
+#include "data/dataset.h"
 #include "runtime/minibatch/steps.h"
 #include "runtime/starling.h"
 #include "support/convert.h"

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "partition/dataset.h"
+#include "data/dataset.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/rows.h"

@@ -58,7 +58,7 @@ struct sl_sum_kind {
     bool rereads;
     /* A column of the result depends on other columns of the rows. */
     bool whole_rows;
-    /* The sum reads the relations of edges: it needs a typed graph (partition/graph.h). */
+    /* The sum reads the relations of edges: it needs a typed graph (data/graph.h). */
     bool by_relation;
 
     /* Sum over a minibatch's block: out = sum if beta is 0, out += sum if beta is 1. */

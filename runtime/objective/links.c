@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "codelets/pairs.h"
-#include "partition/random_split.h"
+#include "data/random_split.h"
 #include "runtime/machine/watchdog.h"
 #include "runtime/objective/chosen.h"
 #include "runtime/objective/collect.h"

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "partition/csv.h"
-#include "partition/number.h"
+#include "data/csv.h"
+#include "data/number.h"
 #include "support/file.h"
 #include "support/lines.h"
 #include "support/memory.h"

@@ -8,7 +8,7 @@
 #define SL_RUNTIME_OBJECTIVE_TRIPLES_H
 
 #include "codelets/pairs.h"
-#include "partition/links.h"
+#include "data/links.h"
 #include "runtime/objective/collect.h"
 
 struct sl_known_triple;

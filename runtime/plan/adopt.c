@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "partition/made_features.h"
+#include "data/made_features.h"
 #include "support/memory.h"
 #include "support/text.h"
 

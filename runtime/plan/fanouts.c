@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "partition/dataset.h"
-#include "partition/number.h"
+#include "data/dataset.h"
+#include "data/number.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 

@@ -21,7 +21,7 @@
 #define SL_MAX_LAYERS 256
 #define SL_FANOUT_ALL UINT32_MAX
 
-struct sl_dataset; /* partition/dataset.h */
+struct sl_dataset; /* data/dataset.h */
 
 /* The option, and what it stands beside. */
 struct sl_fanouts {

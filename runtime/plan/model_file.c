@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "partition/graph.h"
-#include "partition/number.h"
+#include "data/graph.h"
+#include "data/number.h"
 #include "support/memory.h"
 
 const char *sl_model_file_text(const struct sl_model_file *file, const char *key)

@@ -17,7 +17,7 @@
  *   classes            of the classes, in order
  *   relations          SOURCE,NAME,DESTINATION of the relations without reverses, in order
  *   feature_names      of the feature columns of nodes.csv
- *   types              NAME,VERTICES,COLUMNS of the types of vertices, in order (partition/dataset.h)
+ *   types              NAME,VERTICES,COLUMNS of the types of vertices, in order (data/dataset.h)
  */
 #ifndef SL_RUNTIME_PLAN_MODEL_FILE_H
 #define SL_RUNTIME_PLAN_MODEL_FILE_H
@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "partition/features.h"
+#include "data/features.h"
 #include "support/safetensors.h"
 
 #define SL_MODEL_VERSION 1

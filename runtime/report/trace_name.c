@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "partition/number.h"
+#include "data/number.h"
 
 bool sl_trace_skip(const char **p, const char *end, const char *word)
 {

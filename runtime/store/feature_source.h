@@ -11,7 +11,7 @@
 #ifndef SL_RUNTIME_STORE_FEATURE_SOURCE_H
 #define SL_RUNTIME_STORE_FEATURE_SOURCE_H
 
-#include "partition/dataset.h"
+#include "data/dataset.h"
 #include "partition/partition.h"
 #include "tasks/rows.h"
 

@@ -23,7 +23,7 @@ struct sl_shard {
     starpu_data_handle_t features;
     /* Users fill in .frontier, .dropout and .seed. All NULL if features are dense. */
     struct sl_sparse sparse;
-    /* Vector of n x width entries of SL_TARGET_BYTES, row-major (partition/targets.h). */
+    /* Vector of n x width entries of SL_TARGET_BYTES, row-major (data/targets.h). */
     starpu_data_handle_t targets;
     /* uint8, by row: SL_SET_TRAIN, .. */
     starpu_data_handle_t sets;
@@ -64,7 +64,7 @@ struct sl_shards {
     starpu_data_handle_t factors;
     /* Sums multiply by the weights of edges (--edge-weights factor). Set it after sl_shards_open, if the partition's
      * graph has weights. */
-    bool weighs_edges; /* or read their relations (partition/graph.h) */
+    bool weighs_edges; /* or read their relations (data/graph.h) */
     /* Of the graph; 0 before sl_shards_weigh. */
     uint64_t n_self_loops;
     /* Borrowed. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partition/text.h"
+#include "data/text_lines.h"
 #include "runtime/plan/model_file.h"
 #include "support/memory.h"
 #include "support/minmax.h"

@@ -7,7 +7,7 @@
 #ifndef SL_RUNTIME_TRAIN_ADAPT_H
 #define SL_RUNTIME_TRAIN_ADAPT_H
 
-#include "partition/dataset.h"
+#include "data/dataset.h"
 #include "runtime/plan/settings.h"
 
 struct sl_adapted {

@@ -7,7 +7,7 @@
 #ifndef SL_RUNTIME_TRAIN_MEMORY_NEED_H
 #define SL_RUNTIME_TRAIN_MEMORY_NEED_H
 
-#include "partition/dataset.h"
+#include "data/dataset.h"
 #include "partition/partition.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/settings.h"

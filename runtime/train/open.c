@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Opening and closing of a session. */
-#include "partition/load.h"
+#include "data/load.h"
 #include "runtime/train/session.h"
 
 #include <math.h>
@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "codelets/gemm.h"
-#include "partition/cache.h"
-#include "partition/random_split.h"
+#include "data/cache.h"
+#include "data/random_split.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/machine/limits.h"
 #include "runtime/machine/pool.h"

@@ -6,7 +6,7 @@
 #ifndef SL_RUNTIME_TRAIN_REACH_H
 #define SL_RUNTIME_TRAIN_REACH_H
 
-#include "partition/dataset.h"
+#include "data/dataset.h"
 #include "runtime/plan/settings.h"
 
 /* Vertices by level (0: the seeds) and edges by hop. */

@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-#include "partition/identity.h"
+#include "data/identity.h"
 #include "partition/partition.h"
 #include "runtime/exchange/transport.h"
 #include "runtime/files/checkpoint.h"

@@ -16,9 +16,9 @@
 #include <time.h>
 
 #include "config.h"
-#include "partition/cache.h"
-#include "partition/generate.h"
-#include "partition/load.h"
+#include "data/cache.h"
+#include "data/generate/generate.h"
+#include "data/load.h"
 #include "partition/metis.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/minibatch/minibatch.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "codelets/sample.h"
-#include "partition/load.h"
+#include "data/load.h"
 #include "partition/partition.h"
 #include "support/memory.h"
 #include "tests/bench/clock.h"

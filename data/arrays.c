@@ -1,0 +1,749 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Datasets from arrays in memory: checks, then copies. Features stay in the caller's arrays. */
+#include "data/arrays.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "data/dataset.h"
+#include "data/features.h"
+#include "data/leaks.h"
+#include "data/random_split.h"
+#include "data/text_lines.h"
+#include "support/convert.h"
+#include "support/decimal.h"
+#include "support/memory.h"
+#include "support/minmax.h"
+#include "support/text.h"
+
+#define MOST_NAME 63 /* bytes */
+
+/* ---- checks ---- */
+
+static bool has_links(const struct sl_arrays *a)
+{
+    return a->train_links.n > 0 || a->valid_links.n > 0 || a->test_links.n > 0;
+}
+
+static enum sl_status check_numbers(struct sl_arrays *a)
+{
+    if (a->name != NULL && strlen(a->name) > MOST_NAME) {
+        return sl_fail(SL_EINVAL, "arrays: name has %zu bytes; expected at most %d", strlen(a->name), MOST_NAME);
+    }
+    if (a->n_classes > INT32_MAX) {
+        return sl_fail(SL_EINVAL, "arrays: n_classes is %u; expected at most %d", a->n_classes, INT32_MAX);
+    }
+    if (a->n_classes == 0 && a->labels != NULL && a->class_names != NULL) {
+        a->n_classes = (uint32_t)sl_min_u64(sl_text_count_lines(a->class_names), INT32_MAX);
+    }
+    if (a->n_vertices == 0 || a->n_features == 0) {
+        return sl_fail(SL_EINVAL, "arrays: found %u vertices, %u features; expected some of each", a->n_vertices,
+                       a->n_features);
+    }
+    if (a->n_train > 0 && has_links(a)) {
+        return sl_fail(SL_EINVAL, "arrays: found %u training vertices and links; expected one of them", a->n_train);
+    }
+    if (a->split != NULL && (a->n_train > 0 || a->n_valid > 0 || a->n_test > 0 || has_links(a))) {
+        return sl_fail(SL_EINVAL,
+                       "arrays: found a split '%.100s', and vertices or links of a split; expected one of them",
+                       a->split);
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_present(const struct sl_arrays *a)
+{
+    if ((a->offsets == NULL) == (a->destinations == NULL) && (a->n_edges > 0 || a->offsets != NULL)) {
+        return sl_fail(SL_EINVAL, "arrays: found %s of offsets and destinations; expected one of them",
+                       a->offsets == NULL ? "none" : "both");
+    }
+    const struct {
+        const char *name;
+        bool is_missing;
+    } arrays[] = {
+        {"sources", a->n_edges > 0 && a->sources == NULL},
+        {"features", a->features == NULL && a->feature_offsets == NULL},
+        {"feature_columns", a->feature_offsets != NULL && a->feature_columns == NULL},
+        {"feature_values", a->feature_offsets != NULL && a->feature_values == NULL},
+        {"train", a->n_train > 0 && a->train == NULL},
+        {"valid", a->n_valid > 0 && a->valid == NULL},
+        {"test", a->n_test > 0 && a->test == NULL},
+    };
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        if (arrays[i].is_missing) {
+            return sl_fail(SL_EINVAL, "arrays: %s is NULL; expected an array", arrays[i].name);
+        }
+    }
+    if (a->targets != NULL && (a->labels != NULL || a->n_targets == 0 || a->n_targets > SL_MAX_CLASSES)) {
+        return sl_fail(SL_EINVAL, "arrays: found targets with %s and n_targets %u; expected no labels, and 1 to %d",
+                       a->labels != NULL ? "labels" : "no labels", a->n_targets, SL_MAX_CLASSES);
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_ascending(const char *name, uint32_t n, const uint64_t *offsets)
+{
+    for (uint32_t v = 0; v < n; v++) {
+        if (offsets[v] > offsets[v + 1] || (v == 0 && offsets[0] != 0)) {
+            return sl_fail(SL_EINVAL, "arrays: %s[%u] is %llu and %s[%u] %llu; expected 0 first, ascending", name, v,
+                           (unsigned long long)offsets[v], name, v + 1, (unsigned long long)offsets[v + 1]);
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_offsets(const struct sl_arrays *a)
+{
+    enum sl_status st = check_ascending("offsets", a->n_vertices, a->offsets);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (a->offsets[a->n_vertices] != a->n_edges) {
+        return sl_fail(SL_EINVAL, "arrays: offsets end at %llu; expected %llu, the number of edges",
+                       (unsigned long long)a->offsets[a->n_vertices], (unsigned long long)a->n_edges);
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_targets(const struct sl_arrays *a)
+{
+    size_t n = (size_t)a->n_vertices * a->n_targets;
+    for (size_t i = 0; i < n; i++) {
+        if (isinf(a->targets[i])) {
+            return sl_fail(SL_EINVAL, "arrays: target %zu of vertex %zu is %g; expected a finite number, or nan",
+                           i % a->n_targets, i / a->n_targets, (double)a->targets[i]);
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_labels(const struct sl_arrays *a)
+{
+    int32_t most = a->n_classes > 0 ? (int32_t)a->n_classes - 1 : INT32_MAX - 1;
+    for (uint32_t v = 0; v < a->n_vertices; v++) {
+        if ((a->labels[v] < -1 && a->labels[v] != SL_IGNORED_CLASS) || a->labels[v] > most) {
+            return sl_fail(SL_EINVAL, "arrays: labels[%u] is %d; expected -1 (unknown), or a class of 0 to %d", v,
+                           a->labels[v], most);
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_sparse_row(const struct sl_arrays *a, uint32_t v)
+{
+    for (uint64_t k = a->feature_offsets[v]; k < a->feature_offsets[v + 1]; k++) {
+        uint32_t column = a->feature_columns[k];
+        if (column >= a->n_features || (k > a->feature_offsets[v] && column <= a->feature_columns[k - 1])) {
+            return sl_fail(SL_EINVAL, "arrays: feature_columns[%llu] of vertex %u is %u; expected ascending, below %u",
+                           (unsigned long long)k, v, column, a->n_features);
+        }
+        if (!isfinite(a->feature_values[k])) {
+            return sl_fail(SL_EINVAL, "arrays: feature %u of vertex %u is %g; expected a finite number", column, v,
+                           (double)a->feature_values[k]);
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_sparse(const struct sl_arrays *a)
+{
+    enum sl_status st = check_ascending("feature_offsets", a->n_vertices, a->feature_offsets);
+    for (uint32_t v = 0; st == SL_OK && v < a->n_vertices; v++) {
+        st = check_sparse_row(a, v);
+    }
+    return st;
+}
+
+#define FEATURE_DTYPES "float32, float16, bfloat16, int8, float64, uint8, int32, uint32, int64, uint64 or bool"
+
+static float number_at(const void *data, enum sl_dtype dtype, size_t i)
+{
+    switch (dtype) {
+    case SL_DTYPE_F64: return (float)((const double *)data)[i];
+    case SL_DTYPE_I32: return (float)((const int32_t *)data)[i];
+    case SL_DTYPE_U32: return (float)((const uint32_t *)data)[i];
+    case SL_DTYPE_I64: return (float)((const int64_t *)data)[i];
+    case SL_DTYPE_U64: return (float)((const uint64_t *)data)[i];
+    default: return ((const uint8_t *)data)[i]; /* uint8 and bool */
+    }
+}
+
+/* Convert features of a dtype that no kernel reads to float32. *out (sl_free) has them, and `a` refers to them; NULL:
+ * they stay as they are. */
+static enum sl_status widen_features(struct sl_arrays *a, float **out)
+{
+    const char *name = sl_text_or(a->feature_dtype, "float32");
+    size_t n = (size_t)a->n_vertices * a->n_features;
+    int dtype = 0;
+    *out = NULL;
+    while (dtype < SL_N_DTYPES && strcmp(name, sl_dtype_name((enum sl_dtype)dtype)) != 0) {
+        dtype++;
+    }
+    if (a->features == NULL || dtype == SL_N_DTYPES || sl_dtype_is_convertible((enum sl_dtype)dtype)) {
+        return SL_OK;
+    }
+    enum sl_status st = sl_alloc(n, sizeof **out, "features", out);
+    if (st == SL_OK) {
+        for (size_t i = 0; i < n; i++) {
+            (*out)[i] = number_at(a->features, (enum sl_dtype)dtype, i);
+        }
+        a->features = *out;
+        a->feature_dtype = NULL;
+    }
+    return st;
+}
+
+/* The caller's dense table. */
+static enum sl_status find_dense(const struct sl_arrays *a, struct sl_column *out)
+{
+    const char *name = sl_text_or(a->feature_dtype, "float32");
+    for (int i = 0; i < SL_N_DTYPES; i++) {
+        enum sl_dtype dtype = (enum sl_dtype)i;
+        if (sl_dtype_is_convertible(dtype) && strcmp(name, sl_dtype_name(dtype)) == 0) {
+            *out = sl_column_take(dtype, a->n_vertices, a->n_features, (void *)(uintptr_t)a->features);
+            out->hold = SL_HOLD_BORROWED;
+            out->scale = a->feature_scale != 0 ? a->feature_scale : 1;
+            if (!isfinite(out->scale)) {
+                return sl_fail(SL_EINVAL, "arrays: feature_scale is %g; expected a finite number", (double)out->scale);
+            }
+            return SL_OK;
+        }
+    }
+    return sl_fail(SL_EINVAL, "arrays: feature_dtype is '%.40s'; expected " FEATURE_DTYPES, name);
+}
+
+static enum sl_status check_dense(const struct sl_arrays *a)
+{
+    struct sl_column dense;
+    float block[1];
+    enum sl_status st = find_dense(a, &dense);
+    if (st != SL_OK) {
+        return st;
+    }
+    uint64_t i = sl_column_first_infinite(&dense);
+    if (i < dense.n_rows * dense.width) {
+        return sl_fail(SL_EINVAL, "arrays: feature %u of vertex %u is %g; expected a finite number",
+                       (uint32_t)(i % a->n_features), (uint32_t)(i / a->n_features),
+                       (double)*sl_column_floats(&dense, i, 1, block));
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_features(const struct sl_arrays *a)
+{
+    if (a->features == NULL) {
+        return check_sparse(a);
+    }
+    if (a->feature_offsets != NULL) {
+        return sl_fail(SL_EINVAL, "arrays: found both of features and feature_offsets; expected one of them");
+    }
+    return check_dense(a);
+}
+
+/* ---- parts ---- */
+
+/* The destinations of edges in the form of offsets. */
+static enum sl_status list_destinations(const struct sl_arrays *a, uint32_t **out)
+{
+    enum sl_status st;
+    SL_TRY(st, check_offsets(a), done);
+    SL_TRY(st, sl_alloc((size_t)a->n_edges + 1, sizeof **out, "edges", out), done);
+    for (uint32_t v = 0; v < a->n_vertices; v++) {
+        for (uint64_t e = a->offsets[v]; e < a->offsets[v + 1]; e++) {
+            (*out)[e] = v;
+        }
+    }
+done:
+    return st;
+}
+
+static enum sl_status make_typed(const struct sl_arrays *a, struct sl_graph *out)
+{
+    float *relations;
+    enum sl_status st;
+    if (a->edge_weights != NULL) {
+        return sl_fail(SL_EINVAL, "arrays: found both of edge_weights and edge_relations; expected one of them");
+    }
+    SL_TRY(st, sl_alloc((size_t)a->n_edges + 1, sizeof *relations, "relations of edges", &relations), done);
+    for (uint64_t e = 0; e < a->n_edges; e++) {
+        relations[e] = (float)a->edge_relations[e];
+    }
+    st = sl_graph_build_typed(a->n_vertices, a->n_edges, a->sources, a->destinations, relations, a->n_relations,
+                              !a->directed, out);
+    sl_free(relations);
+done:
+    return st;
+}
+
+static enum sl_status make_graph(const struct sl_arrays *a, struct sl_graph *out)
+{
+    if (a->edge_relations != NULL) {
+        return make_typed(a, out);
+    }
+    return sl_graph_build_weighted(a->n_vertices, a->n_edges, a->sources, a->destinations, a->edge_weights,
+                                   !a->directed, out);
+}
+
+/* Copy the names of the relations: a line with two commas for each. */
+static enum sl_status copy_names(const struct sl_arrays *a, char **out)
+{
+    uint32_t n = 0;
+    if (a->relation_names == NULL) {
+        return SL_OK;
+    }
+    for (const char *line = a->relation_names; *line != '\0'; n++) {
+        const size_t length = strcspn(line, "\n");
+        uint32_t n_commas = 0;
+        for (size_t i = 0; i < length; i++) {
+            n_commas += line[i] == ',';
+        }
+        if (n_commas != 2 || line[length] != '\n') {
+            return sl_fail(SL_EINVAL,
+                           "arrays: line %u of relation_names is '%.*s'; expected SOURCE,NAME,DESTINATION and an end "
+                           "of line",
+                           n, (int)sl_min_u64(length, 100), line);
+        }
+        line += length + 1;
+    }
+    if (a->edge_relations == NULL || n != a->n_relations) {
+        return sl_fail(SL_EINVAL, "arrays: relation_names has %u lines; expected %u, the number of relations", n,
+                       a->edge_relations == NULL ? 0 : a->n_relations);
+    }
+    return sl_strdup(a->relation_names, out);
+}
+
+/* Describe the types of vertices as struct sl_dataset does. */
+static enum sl_status describe_types(const struct sl_arrays *a, char **out)
+{
+    uint64_t n_vertices = 0, n_columns = 0;
+    bool share = true;
+    enum sl_status st = SL_OK;
+    if (a->n_types == 0) {
+        return SL_OK;
+    }
+    if (a->type_names == NULL || a->type_vertices == NULL || a->type_columns == NULL) {
+        return sl_fail(SL_EINVAL, "arrays: n_types is %u; expected type_names, type_vertices and type_columns",
+                       a->n_types);
+    }
+    for (uint32_t t = 0; t < a->n_types; t++) {
+        share &= a->type_columns[t] > 0 && a->type_columns[t] == a->type_columns[0];
+        n_vertices += a->type_vertices[t];
+        n_columns += a->type_columns[t] > 0 ? a->type_columns[t] : a->type_vertices[t];
+    }
+    n_columns = share ? a->type_columns[0] : n_columns;
+    if (n_vertices != a->n_vertices || n_columns != a->n_features) {
+        return sl_fail(SL_EINVAL, "arrays: types have %llu vertices and %llu columns; expected %u and %u",
+                       (unsigned long long)n_vertices, (unsigned long long)n_columns, a->n_vertices, a->n_features);
+    }
+    const uint64_t n_lines = sl_text_count_lines(a->type_names);
+    if (n_lines != a->n_types || strchr(a->type_names, ',') != NULL) {
+        return sl_fail(SL_EINVAL, "arrays: type_names has %llu lines; expected %u, a name without commas on each",
+                       (unsigned long long)n_lines, a->n_types);
+    }
+    const size_t bytes = strlen(a->type_names) + (size_t)a->n_types * 24 + 1;
+    SL_TRY(st, sl_alloc_zero(bytes, 1, "names of types", out), done);
+    const char *name = a->type_names;
+    for (size_t t = 0, used = 0; t < a->n_types; t++) {
+        const size_t length = strcspn(name, "\n");
+        used += (size_t)snprintf(*out + used, bytes - used, "%.*s,%u,%u\n", (int)length, name, a->type_vertices[t],
+                                 a->type_columns[t]);
+        name += length + 1;
+    }
+done:
+    return st;
+}
+
+/* Copy the names of the classes: a line for each class, or for each column. `out` has its targets. */
+static enum sl_status copy_class_names(const struct sl_arrays *a, struct sl_dataset *out)
+{
+    const char *names = a->class_names;
+    if (names == NULL) {
+        return SL_OK;
+    }
+    const uint64_t n = sl_text_count_lines(names);
+    const uint32_t expected = sl_targets_outputs(&out->targets);
+    const char *last = strrchr(names, '\n');
+    if (last != NULL && last[1] != '\0') {
+        return sl_fail(SL_EINVAL, "arrays: class_names ends in '%.40s'; expected an end of line behind it", last + 1);
+    }
+    if (n != expected) {
+        return sl_fail(SL_EINVAL, "arrays: class_names has %llu lines; expected %u, a line for each %s",
+                       (unsigned long long)n, expected, out->targets.type == SL_TARGET_CLASS ? "class" : "target");
+    }
+    return sl_strdup(names, &out->class_names);
+}
+
+/* ---- links ---- */
+
+/* The lists by name. */
+struct named_links {
+    const char *name;
+    const struct sl_array_links *links;
+};
+
+static void name_lists(const struct sl_arrays *a, struct named_links out[SL_N_LINK_LISTS])
+{
+    out[SL_LINKS_TRAIN] = (struct named_links){"train_links", &a->train_links};
+    out[SL_LINKS_VALID] = (struct named_links){"valid_links", &a->valid_links};
+    out[SL_LINKS_TEST] = (struct named_links){"test_links", &a->test_links};
+    out[SL_LINKS_VALID_NEGATIVE] = (struct named_links){"valid_negatives", &a->valid_negatives};
+    out[SL_LINKS_TEST_NEGATIVE] = (struct named_links){"test_negatives", &a->test_negatives};
+}
+
+/* Lists have ends, and relations exactly if the edges have. */
+static enum sl_status check_lists(const struct sl_arrays *a)
+{
+    const bool typed = a->n_edges > 0 ? a->edge_relations != NULL : a->train_links.relations != NULL;
+    struct named_links lists[SL_N_LINK_LISTS];
+    name_lists(a, lists);
+    for (int i = 0; i < SL_N_LINK_LISTS; i++) {
+        const struct sl_array_links *links = lists[i].links;
+        if (links->n > 0 && (links->from == NULL || links->to == NULL)) {
+            return sl_fail(SL_EINVAL, "arrays: %s.%s is NULL; expected an array", lists[i].name,
+                           links->from == NULL ? "from" : "to");
+        }
+        if (links->n > 0 && (links->relations != NULL) != typed) {
+            return sl_fail(SL_EINVAL, "arrays: found %s with%s relations; expected as the edges, with%s", lists[i].name,
+                           typed ? "out" : "", typed ? "" : "out");
+        }
+    }
+    return SL_OK;
+}
+
+/* If one of edges and training links is absent, it is the other. */
+static enum sl_status join_links(struct sl_arrays *a)
+{
+    struct sl_array_links *train = &a->train_links;
+    enum sl_status st;
+    if (!has_links(a)) {
+        return SL_OK;
+    }
+    SL_TRY(st, check_lists(a), done);
+    if (a->n_edges == 0) {
+        a->n_edges = train->n;
+        a->sources = train->from;
+        a->destinations = train->to;
+        a->edge_relations = train->relations;
+        a->edge_weights = NULL; /* of no edge */
+    } else if (train->n == 0 && a->n_edges < SL_NONE) {
+        *train = (struct sl_array_links){(uint32_t)a->n_edges, a->sources, a->destinations, a->edge_relations};
+    }
+    if (train->n == 0) {
+        return sl_fail(SL_EINVAL, "arrays: found no training links and %llu edges; expected 1 to 2^32 - 2 of either",
+                       (unsigned long long)a->n_edges);
+    }
+done:
+    return st;
+}
+
+/* Check link i of a list against the ends of its relation. */
+static enum sl_status check_link(const struct sl_link_split *split, const char *name, const struct sl_links *links,
+                                 uint32_t i, uint32_t n_vertices)
+{
+    struct sl_link_ends ends = {{0, 0}, {n_vertices, n_vertices}};
+    if (links->relation != NULL && links->relation[i] >= split->n_relations) {
+        return sl_fail(SL_EINVAL, "arrays: %s.relations[%u] is %u; expected a relation below %u", name, i,
+                       links->relation[i], split->n_relations);
+    }
+    if (links->relation != NULL) {
+        ends = split->ends[links->relation[i]];
+    }
+    for (int end = 0; end < 2; end++) {
+        const sl_vertex id = end == 0 ? links->from[i] : links->to[i];
+        if (id < ends.first[end] || id - ends.first[end] >= ends.n[end]) {
+            return sl_fail(SL_EINVAL, "arrays: %s.%s[%u] is %u; expected an id of %u .. %u", name,
+                           end == 0 ? "from" : "to", i, id, ends.first[end], ends.first[end] + ends.n[end] - 1);
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status copy_links(const struct sl_array_links *from, const char *name, uint32_t n_vertices,
+                                 const struct sl_link_split *split, struct sl_links *out)
+{
+    const struct sl_links given = {from->n, (sl_vertex *)(uintptr_t)from->from, (sl_vertex *)(uintptr_t)from->to, NULL};
+    const bool typed = split->ends != NULL;
+    enum sl_status st = SL_OK;
+    if (from->n == 0) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_links_copy(&given, out), done);
+    if (typed) {
+        SL_TRY(st, sl_alloc(from->n, sizeof *out->relation, "relations of links", &out->relation), done);
+    }
+    for (uint32_t i = 0; i < from->n; i++) {
+        if (typed) {
+            out->relation[i] = from->relations[i];
+        }
+        SL_TRY(st, check_link(split, name, out, i, n_vertices), done);
+    }
+done:
+    return st;
+}
+
+/* Copy the ends of the relations, or let all vertices be ends. */
+static enum sl_status copy_ends(const struct sl_arrays *a, struct sl_link_split *out)
+{
+    enum sl_status st = SL_OK;
+    if (a->edge_relations == NULL) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_alloc((size_t)a->n_relations + 1, sizeof *out->ends, "ends of relations", &out->ends), done);
+    out->n_relations = a->n_relations;
+    out->own_ids = true; /* relations without links may have edges */
+    for (uint32_t r = 0; r < a->n_relations; r++) {
+        struct sl_link_ends *ends = &out->ends[r];
+        *ends = (struct sl_link_ends){{0, 0}, {a->n_vertices, a->n_vertices}};
+        for (uint32_t end = 0; end < 2 && a->relation_ends != NULL; end++) {
+            ends->first[end] = a->relation_ends[4 * r + end];
+            ends->n[end] = a->relation_ends[4 * r + 2 + end];
+            if ((uint64_t)ends->first[end] + ends->n[end] > a->n_vertices) {
+                st = sl_fail(SL_EINVAL,
+                             "arrays: relation_ends has %u ids from %u on for relation %u; expected ids of "
+                             "0 .. %u",
+                             ends->n[end], ends->first[end], r, a->n_vertices - 1);
+                goto done;
+            }
+        }
+    }
+done:
+    return st;
+}
+
+/* Note what a drawn split has to know. */
+static enum sl_status describe_ends(const struct sl_arrays *a, struct sl_dataset *out)
+{
+    struct sl_link_split ends = {0};
+    enum sl_status st = copy_ends(a, &ends);
+    out->ends = ends.ends;
+    out->directed = a->directed;
+    return st;
+}
+
+static enum sl_status make_links(const struct sl_arrays *a, struct sl_link_split *out)
+{
+    struct named_links lists[SL_N_LINK_LISTS];
+    enum sl_status st = SL_OK;
+    if (!has_links(a)) {
+        return SL_OK;
+    }
+    name_lists(a, lists);
+    out->directed = a->directed;
+    SL_TRY(st, copy_ends(a, out), done);
+    for (int i = 0; i < SL_N_LINK_LISTS; i++) {
+        SL_TRY(st, copy_links(lists[i].links, lists[i].name, a->n_vertices, out, &out->list[i]), done);
+    }
+done:
+    return st;
+}
+
+static enum sl_status settle_leaks(const struct sl_arrays *a, struct sl_dataset *out)
+{
+    enum sl_status st = sl_leaks_settle(out, a->drop_leaks, "arrays");
+    return st == SL_EFILE ? SL_EINVAL : st;
+}
+
+/* ---- split, features, targets ---- */
+
+static enum sl_status mark_set(const struct sl_targets *targets, const char *name, const struct sl_ids *ids,
+                               uint8_t set, uint8_t *set_of)
+{
+    for (uint32_t i = 0; i < ids->n; i++) {
+        uint32_t v = ids->ids[i];
+        const char *wrong = NULL;
+        if (v >= targets->n_rows) {
+            wrong = "is not there";
+        } else if (set_of[v] != 0) {
+            wrong = "the split has already";
+        } else if (!sl_targets_known(targets, v)) {
+            wrong = targets->type == SL_TARGET_CLASS ? "has no label" : "has no known target";
+        }
+        if (wrong != NULL) {
+            return sl_fail(SL_EINVAL, "arrays: %s[%u] is vertex %u, which %s; expected vertices with %s, each once",
+                           name, i, v, wrong, targets->type == SL_TARGET_CLASS ? "labels" : "known targets");
+        }
+        set_of[v] = set;
+    }
+    return SL_OK;
+}
+
+static enum sl_status make_split(const struct sl_arrays *a, struct sl_dataset *out)
+{
+    static const char *const names[] = {"train", "valid", "test"};
+    const struct sl_ids given[] = {{a->n_train, (sl_vertex *)(uintptr_t)a->train},
+                                   {a->n_valid, (sl_vertex *)(uintptr_t)a->valid},
+                                   {a->n_test, (sl_vertex *)(uintptr_t)a->test}};
+    struct sl_ids *lists[] = {&out->train, &out->valid, &out->test};
+    uint8_t *set_of;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero(a->n_vertices, 1, "a split", &set_of), done);
+    for (int i = 0; i < 3; i++) {
+        SL_TRY(st, mark_set(&out->targets, names[i], &given[i], (uint8_t)(i + 1), set_of), free_set_of);
+    }
+    for (int i = 0; i < 3; i++) {
+        SL_TRY(st, sl_ids_list(set_of, a->n_vertices, (uint8_t)(i + 1), lists[i]), free_set_of);
+    }
+free_set_of:
+    sl_free(set_of);
+done:
+    return st;
+}
+
+static enum sl_status draw_split(const struct sl_arrays *a, struct sl_dataset *out)
+{
+    struct sl_random_split rule;
+    enum sl_status st = sl_random_split_parse(a->split, a->split_seed, &rule);
+    if (st != SL_OK || a->split == NULL) {
+        return st;
+    }
+    if (!rule.wanted) {
+        return sl_fail(SL_EINVAL, "arrays: split is '%.100s'; expected random:TRAIN,VALID,TEST, as random:60,20,20",
+                       a->split);
+    }
+    if (a->labels == NULL && a->targets == NULL) {
+        return sl_random_split_links(&rule, out);
+    }
+    return sl_random_split_vertices(&rule, out);
+}
+
+/* Borrow the caller's arrays. If their form does not suit the number of non-zeros, a copy of the other form replaces
+ * them. */
+static enum sl_status make_features(const struct sl_arrays *a, struct sl_dataset *out)
+{
+    struct sl_features *features = &out->features;
+    enum sl_status st = SL_OK;
+    *features = (struct sl_features){.n_rows = a->n_vertices, .n_columns = a->n_features};
+    if (a->features != NULL) {
+        SL_TRY(st, find_dense(a, &features->dense), done);
+    } else {
+        features->hold = SL_HOLD_BORROWED;
+        features->offsets = (uint64_t *)(uintptr_t)a->feature_offsets;
+        features->columns = (uint32_t *)(uintptr_t)a->feature_columns;
+        features->values = (float *)(uintptr_t)a->feature_values;
+    }
+    SL_TRY(st, sl_features_measure(features, &out->range), done);
+    st = sl_features_settle(features);
+done:
+    return st;
+}
+
+static enum sl_status copy_targets(const struct sl_arrays *a, struct sl_targets *out)
+{
+    struct sl_targets made = {.type = SL_TARGET_CLASS, .n_rows = a->n_vertices, .width = 1};
+    const void *from = a->labels;
+    if (a->targets != NULL) {
+        made.type = SL_TARGET_NUMBER;
+        made.width = a->n_targets;
+        from = a->targets;
+    }
+    if (from == NULL) {
+        return sl_targets_make_unknown(a->n_vertices, out);
+    }
+    enum sl_status st = sl_alloc((size_t)a->n_vertices * made.width, SL_TARGET_BYTES, "targets", &made.data);
+    if (st != SL_OK) {
+        return st;
+    }
+    memcpy(made.data, from, sl_targets_bytes(&made));
+    if (made.type == SL_TARGET_CLASS) {
+        for (uint32_t v = 0; v < made.n_rows; v++) {
+            made.classes[v] = made.classes[v] < 0 ? SL_UNKNOWN_CLASS : made.classes[v];
+        }
+        made.n_classes = a->n_classes > 0 ? a->n_classes : sl_targets_count_classes(&made);
+    }
+    *out = made;
+    return SL_OK;
+}
+
+/* ---- the dataset ---- */
+
+static enum sl_status check_values(const struct sl_arrays *a)
+{
+    if (a->targets != NULL) {
+        return check_targets(a);
+    }
+    return a->labels == NULL ? SL_OK : check_labels(a);
+}
+
+/* destinations: of edges in the form of offsets; sl_free. */
+static enum sl_status fill(struct sl_arrays *a, uint32_t **destinations, struct sl_dataset *out)
+{
+    enum sl_status st;
+    snprintf(out->name, sizeof out->name, "%s", sl_text_or(a->name, "arrays"));
+    snprintf(out->split, sizeof out->split, "arrays");
+    out->directed = a->directed;
+    out->serial = sl_dataset_serial();
+    SL_TRY(st, check_numbers(a), done);
+    SL_TRY(st, check_present(a), done);
+    SL_TRY(st, check_values(a), done);
+    SL_TRY(st, check_features(a), done);
+    if (a->offsets != NULL) {
+        SL_TRY(st, list_destinations(a, destinations), done);
+        a->destinations = *destinations;
+    }
+    SL_TRY(st, join_links(a), done);
+    SL_TRY(st, make_graph(a, &out->graph), done);
+    SL_TRY(st, copy_names(a, &out->relations), done);
+    SL_TRY(st, describe_types(a, &out->types), done);
+    SL_TRY(st, describe_ends(a, out), done);
+    SL_TRY(st, make_links(a, &out->links), done);
+    SL_TRY(st, settle_leaks(a, out), done);
+    SL_TRY(st, copy_targets(a, &out->targets), done);
+    SL_TRY(st, copy_class_names(a, out), done);
+    SL_TRY(st, make_split(a, out), done);
+    SL_TRY(st, make_features(a, out), done);
+    st = draw_split(a, out);
+done:
+    return st;
+}
+
+/* The members that the caller's struct has; the other members are absent. */
+static enum sl_status copy_arrays(const struct sl_arrays *from, struct sl_arrays *out)
+{
+    const size_t least = offsetof(struct sl_arrays, targets) + sizeof from->targets; /* the struct's first form */
+    if (from->size < least || from->size > sizeof *from) {
+        return sl_fail(SL_EINVAL, "arrays: size is %zu; expected %zu, sizeof(struct sl_arrays) of this library",
+                       from->size, sizeof *from);
+    }
+    *out = (struct sl_arrays){0};
+    memcpy(out, from, from->size);
+    return SL_OK;
+}
+
+enum sl_status sl_dataset_new(const struct sl_arrays *arrays, struct sl_dataset **out)
+{
+    SL_IN_C_LOCALE;
+    struct sl_dataset *dataset;
+    struct sl_arrays copy;
+    float *widened = NULL;
+    uint32_t *destinations = NULL;
+    enum sl_status st;
+    *out = NULL;
+    SL_TRY(st, copy_arrays(arrays, &copy), done);
+    SL_TRY(st, widen_features(&copy, &widened), done);
+    SL_TRY(st, sl_alloc_zero(1, sizeof *dataset, "a dataset", &dataset), done);
+    SL_TRY(st, fill(&copy, &destinations, dataset), undo);
+    if (widened != NULL && dataset->features.dense.data == widened) {
+        dataset->features.dense.hold = SL_HOLD_OWNED;
+        widened = NULL;
+    }
+    *out = dataset;
+    goto done;
+undo:
+    sl_dataset_delete(dataset);
+done:
+    sl_free(widened);
+    sl_free(destinations);
+    return st;
+}
+
+void sl_dataset_delete(struct sl_dataset *dataset)
+{
+    if (dataset != NULL) {
+        sl_dataset_free(dataset);
+        sl_free(dataset);
+    }
+}

@@ -1,0 +1,696 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The binary cache: checksums, writing, and reading with every number checked. */
+#include "data/cache.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "data/text_lines.h"
+#include "support/convert.h"
+#include "support/file.h"
+#include "support/minmax.h"
+#include "support/parallel.h"
+#include "support/safetensors.h"
+
+#define VERSION                                                                                                        \
+    11 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
+#define FACTS "starling.facts"
+#define BLOCK_FLOATS ((size_t)4096) /* an array's checksum is the sum of its blocks' */
+#define BLOCK_BYTES (BLOCK_FLOATS * sizeof(float))
+#define SUM_GRAIN 256 /* blocks that one thread sums at a time */
+#define CHECK_WEIGHTS ((uint64_t)1 << 20)
+#define CHECK_GRAIN 4096 /* lists that one thread checks at a time */
+
+enum kind { KIND_DATASET = 1, KIND_PARTS = 2 };
+
+enum section {
+    SECTION_OFFSETS,
+    SECTION_SOURCES,
+    SECTION_DENSE,
+    SECTION_FEATURE_OFFSETS,
+    SECTION_COLUMNS,
+    SECTION_VALUES,
+    SECTION_TARGETS,
+    SECTION_TRAIN,
+    SECTION_VALID,
+    SECTION_TEST,
+    SECTION_PARTS,
+    SECTION_WEIGHTS,
+    SECTION_CLASS_NAMES,
+    SECTION_VERTEX_NAMES,
+    SECTION_MEAN,
+    SECTION_SCALE,
+    SECTION_TYPES,
+    SECTION_FEATURE_NAMES,
+    N_SECTIONS
+};
+
+/* The names of the tensors, PyG's if it has one. */
+static const char *const section_names[N_SECTIONS] = {
+    [SECTION_OFFSETS] = "colptr",
+    [SECTION_SOURCES] = "row",
+    [SECTION_DENSE] = "x",
+    [SECTION_FEATURE_OFFSETS] = "x.rowptr",
+    [SECTION_COLUMNS] = "x.col",
+    [SECTION_VALUES] = "x.value",
+    [SECTION_TARGETS] = "y",
+    [SECTION_TRAIN] = "train",
+    [SECTION_VALID] = "valid",
+    [SECTION_TEST] = "test",
+    [SECTION_PARTS] = "parts",
+    [SECTION_WEIGHTS] = "edge_weight",
+    [SECTION_CLASS_NAMES] = "class_names",
+    [SECTION_VERTEX_NAMES] = "vertex_names",
+    [SECTION_MEAN] = "x.mean",
+    [SECTION_TYPES] = "types",
+    [SECTION_FEATURE_NAMES] = "feature_names",
+    [SECTION_SCALE] = "x.inverse_deviation",
+};
+
+/* The content of the tensor FACTS, byte for byte (no padding). */
+struct facts {
+    uint64_t key;
+    uint64_t checksum[N_SECTIONS]; /* 0: absent, as it is empty */
+    uint64_t values;               /* checksum of the dense features as float32 */
+    uint64_t n_edges;
+    uint64_t n_nonzeros;
+    uint64_t n_relations; /* of a typed graph; else 0 */
+    uint32_t kind;
+    uint32_t synthetic;
+    uint32_t n_vertices;
+    uint32_t n_columns;
+    uint32_t target_type; /* enum sl_target_type */
+    uint32_t target_width;
+    uint32_t n_classes;
+    uint32_t n_lists[3]; /* train, valid, test */
+    uint32_t n_parts;
+    uint32_t largest_column; /* struct sl_feature_range */
+    float largest[2];
+    uint32_t dtype; /* enum sl_dtype, of dense features */
+    float scale;    /* of int8 */
+    char name[64];
+    char split[64];
+    uint64_t own_checksum; /* of all members above */
+};
+
+_Static_assert(sizeof(struct facts) == 8 + 8 * N_SECTIONS + 32 + 64 + 128 + 8, "the facts have no padding");
+
+/* ---- Checksums --------------------------------------------------------------------------------------------------- */
+
+struct summing {
+    const unsigned char *data;
+    size_t bytes;
+    bool low_memory; /* the data are in a map: give the pages back after reading */
+    _Atomic uint64_t sum;
+};
+
+/* Each block's checksum starts from its number. The sum does not depend on the order of the threads. */
+static void sum_blocks(void *context, uint64_t begin, uint64_t end)
+{
+    struct summing *summing = context;
+    size_t start = begin * BLOCK_BYTES;
+    size_t stop = sl_min_u64(end * BLOCK_BYTES, summing->bytes);
+    uint64_t sum = 0;
+    for (uint64_t i = begin; i < end; i++) {
+        size_t at = i * BLOCK_BYTES;
+        sum += sl_checksum(i + 1, summing->data + at, sl_min_u64(stop - at, BLOCK_BYTES));
+    }
+    atomic_fetch_add(&summing->sum, sum);
+    if (summing->low_memory) {
+        sl_file_forget(summing->data + start, stop - start);
+    }
+}
+
+/* A checksum of all blocks, continuing from `start`. */
+static uint64_t whole_checksum(uint64_t start, uint64_t bytes, uint64_t sum)
+{
+    const uint64_t result[] = {bytes, sum};
+    return sl_checksum(start, result, sizeof result);
+}
+
+/* The checksum of an array, continuing from `start`. Several threads compute it. */
+static uint64_t array_checksum(uint64_t start, const void *data, uint64_t bytes, bool low_memory)
+{
+    struct summing summing = {.data = data, .bytes = bytes, .low_memory = low_memory};
+    sl_parallel_for((bytes + BLOCK_BYTES - 1) / BLOCK_BYTES, SUM_GRAIN, sum_blocks, &summing);
+    return whole_checksum(start, bytes, atomic_load(&summing.sum));
+}
+
+struct valuing {
+    const struct sl_column *column;
+    uint64_t n; /* entries */
+    _Atomic uint64_t sum;
+};
+
+/* sum_blocks of the column's floats. */
+static void sum_values(void *context, uint64_t begin, uint64_t end)
+{
+    struct valuing *valuing = context;
+    const struct sl_column *column = valuing->column;
+    float floats[BLOCK_FLOATS];
+    uint64_t sum = 0;
+    for (uint64_t i = begin; i < end; i++) {
+        uint64_t first = i * BLOCK_FLOATS;
+        size_t n = sl_min_u64(valuing->n - first, BLOCK_FLOATS);
+        const char *from = (const char *)column->data + sl_dtype_bytes(column->dtype, first);
+        sl_convert_to_floats(column->dtype, column->scale, n, from, floats);
+        sum += sl_checksum(i + 1, floats, n * sizeof *floats);
+    }
+    atomic_fetch_add(&valuing->sum, sum);
+}
+
+/* The checksum that the column's floats have as an array. */
+static uint64_t value_checksum(const struct sl_column *column)
+{
+    struct valuing valuing = {.column = column, .n = column->n_rows * column->width};
+    sl_parallel_for((valuing.n + BLOCK_FLOATS - 1) / BLOCK_FLOATS, SUM_GRAIN, sum_values, &valuing);
+    return whole_checksum(0, valuing.n * sizeof(float), atomic_load(&valuing.sum));
+}
+
+static uint64_t facts_checksum(const struct facts *facts)
+{
+    return sl_checksum(VERSION, facts, offsetof(struct facts, own_checksum));
+}
+
+/* ---- Writing ----------------------------------------------------------------------------------------------------- */
+
+/* A file in preparation. */
+struct draft {
+    struct facts facts;
+    struct sl_tensor tensors[N_SECTIONS + 1]; /* the facts last */
+    enum section sections[N_SECTIONS];        /* of the tensors */
+    uint32_t n;                               /* tensors without the facts */
+    const struct sl_column *narrow;           /* dense features of another dtype than float32, or NULL */
+};
+
+static void start(struct draft *draft, enum kind kind, uint64_t key)
+{
+    draft->n = 0;
+    draft->narrow = NULL;
+    draft->facts = (struct facts){.key = key, .kind = kind};
+}
+
+/* Add a table of rows; width 0: a list. An empty table stays away. */
+static void add(struct draft *draft, enum section section, enum sl_dtype dtype, uint64_t rows, uint32_t width,
+                const void *data)
+{
+    if (rows > 0 && data != NULL) {
+        draft->tensors[draft->n] = sl_tensor_make(section_names[section], dtype, rows, width, data);
+        draft->sections[draft->n++] = section;
+    }
+}
+
+/* Compute all checksums, and add the facts. */
+static void finish(struct draft *draft)
+{
+    for (uint32_t i = 0; i < draft->n; i++) {
+        const struct sl_tensor *tensor = &draft->tensors[i];
+        draft->facts.checksum[draft->sections[i]] = array_checksum(0, tensor->data, sl_tensor_bytes(tensor), false);
+    }
+    draft->facts.values = draft->narrow != NULL ? value_checksum(draft->narrow) : draft->facts.checksum[SECTION_DENSE];
+    draft->facts.own_checksum = facts_checksum(&draft->facts);
+    draft->tensors[draft->n] = sl_tensor_make(FACTS, SL_DTYPE_U8, sizeof draft->facts, 0, &draft->facts);
+}
+
+static bool put(const char *path, struct draft *draft)
+{
+    static const struct sl_metadata metadata[] = {{"format", "starling cache"}};
+    struct sl_writer writer;
+    finish(draft);
+    if (sl_folder_make_parents(path) != SL_OK || sl_writer_open(path, &writer) != SL_OK) {
+        return false;
+    }
+    if (sl_safetensors_put(&writer, draft->tensors, draft->n + 1, metadata, 1) != SL_OK) {
+        sl_writer_abort(&writer);
+        return false;
+    }
+    return sl_writer_close(&writer) == SL_OK;
+}
+
+static enum sl_dtype target_dtype(uint32_t type)
+{
+    return type == SL_TARGET_CLASS ? SL_DTYPE_I32 : SL_DTYPE_F32;
+}
+
+static void add_names(struct draft *draft, enum section section, const char *names)
+{
+    if (names != NULL) {
+        add(draft, section, SL_DTYPE_U8, strlen(names) + 1, 0, names);
+    }
+}
+
+static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct draft *draft)
+{
+    struct facts *facts = &draft->facts;
+    const struct sl_graph *graph = &dataset->graph;
+    const struct sl_features *features = &dataset->features;
+    const struct sl_targets *targets = &dataset->targets;
+    const struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
+    start(draft, KIND_DATASET, key);
+    facts->synthetic = dataset->synthetic;
+    facts->n_vertices = graph->n_vertices;
+    facts->n_edges = graph->n_edges;
+    facts->n_relations = graph->n_relations;
+    facts->n_columns = features->n_columns;
+    facts->n_nonzeros = features->offsets != NULL ? features->offsets[features->n_rows] : 0;
+    facts->target_type = targets->type;
+    facts->target_width = targets->width;
+    facts->n_classes = targets->n_classes;
+    facts->largest_column = dataset->range.column;
+    memcpy(facts->largest, dataset->range.largest, sizeof facts->largest);
+    snprintf(facts->name, sizeof facts->name, "%s", dataset->name);
+    snprintf(facts->split, sizeof facts->split, "%s", dataset->split);
+    add(draft, SECTION_OFFSETS, SL_DTYPE_U64, (uint64_t)graph->n_vertices + 1, 0, graph->offsets);
+    add(draft, SECTION_SOURCES, SL_DTYPE_U32, graph->n_edges, 0, graph->sources);
+    if (graph->weights.data != NULL) {
+        add(draft, SECTION_WEIGHTS, SL_DTYPE_F32, graph->n_edges, 0, graph->weights.data);
+    }
+    if (features->offsets == NULL) {
+        facts->dtype = features->dense.dtype;
+        facts->scale = features->dense.dtype == SL_DTYPE_I8 ? features->dense.scale : 1;
+        draft->narrow = features->dense.dtype != SL_DTYPE_F32 ? &features->dense : NULL;
+        add(draft, SECTION_DENSE, features->dense.dtype, features->n_rows, features->n_columns, features->dense.data);
+    } else {
+        add(draft, SECTION_FEATURE_OFFSETS, SL_DTYPE_U64, (uint64_t)features->n_rows + 1, 0, features->offsets);
+        add(draft, SECTION_COLUMNS, SL_DTYPE_U32, facts->n_nonzeros, 0, features->columns);
+        add(draft, SECTION_VALUES, SL_DTYPE_F32, facts->n_nonzeros, 0, features->values);
+    }
+    if (targets->width == 1) {
+        add(draft, SECTION_TARGETS, target_dtype(targets->type), graph->n_vertices, 0, targets->data);
+    } else {
+        add(draft, SECTION_TARGETS, target_dtype(targets->type), graph->n_vertices, targets->width, targets->data);
+    }
+    for (int i = 0; i < 3; i++) {
+        facts->n_lists[i] = lists[i]->n;
+        add(draft, (enum section)(SECTION_TRAIN + i), SL_DTYPE_U32, lists[i]->n, 0, lists[i]->ids);
+    }
+    add_names(draft, SECTION_CLASS_NAMES, dataset->class_names);
+    add_names(draft, SECTION_VERTEX_NAMES, dataset->vertex_names);
+    add_names(draft, SECTION_TYPES, dataset->types);
+    add_names(draft, SECTION_FEATURE_NAMES, dataset->feature_names);
+    add(draft, SECTION_MEAN, SL_DTYPE_F64, dataset->scaling.n, 0, dataset->scaling.mean);
+    add(draft, SECTION_SCALE, SL_DTYPE_F64, dataset->scaling.n, 0, dataset->scaling.scale);
+}
+
+bool sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_dataset *dataset)
+{
+    struct draft draft;
+    draft_dataset(dataset, key, &draft);
+    return put(path, &draft);
+}
+
+/* ---- Hashes of contents ------------------------------------------------------------------------------------------ */
+
+static void hash_parts(const struct facts *facts, uint64_t out[SL_N_DATA_PARTS])
+{
+    const uint64_t *sums = facts->checksum;
+    const uint64_t graph[] = {sums[SECTION_OFFSETS], sums[SECTION_SOURCES], sums[SECTION_WEIGHTS]};
+    size_t graph_bytes = graph[2] != 0 ? sizeof graph : sizeof graph - sizeof *graph;
+    const uint64_t features[] = {facts->n_columns, facts->values, sums[SECTION_FEATURE_OFFSETS], sums[SECTION_COLUMNS],
+                                 sums[SECTION_VALUES]};
+    const uint64_t labels[] = {sums[SECTION_TARGETS], sums[SECTION_CLASS_NAMES]};
+    size_t label_bytes = labels[1] != 0 ? sizeof labels : sizeof labels - sizeof *labels;
+    const uint64_t split[] = {sums[SECTION_TRAIN], sums[SECTION_VALID], sums[SECTION_TEST]};
+    out[SL_DATA_GRAPH] = sl_checksum(facts->n_relations, graph, graph_bytes);
+    out[SL_DATA_FEATURES] = sl_checksum(0, features, sizeof features);
+    out[SL_DATA_LABELS] = sl_checksum(0, labels, label_bytes);
+    out[SL_DATA_SPLIT] = sl_checksum(0, split, sizeof split);
+}
+
+void sl_cache_hash_dataset(const struct sl_dataset *dataset, uint64_t out[SL_N_DATA_PARTS])
+{
+    struct draft draft;
+    if (dataset->hashed) {
+        memcpy(out, dataset->hash, sizeof dataset->hash);
+        return;
+    }
+    draft_dataset(dataset, 0, &draft);
+    finish(&draft);
+    hash_parts(&draft.facts, out);
+}
+
+bool sl_cache_write_parts(const char *path, uint64_t key, uint32_t n_vertices, uint32_t n_parts, const uint32_t *parts)
+{
+    struct draft draft;
+    start(&draft, KIND_PARTS, key);
+    draft.facts.n_vertices = n_vertices;
+    draft.facts.n_parts = n_parts;
+    add(&draft, SECTION_PARTS, SL_DTYPE_U32, n_vertices, 0, parts);
+    return put(path, &draft);
+}
+
+/* ---- Reading: the file ------------------------------------------------------------------------------------------- */
+
+/* A cache file open for reading. */
+struct reading {
+    struct sl_tensors tensors;
+    struct facts facts;
+    bool low_memory;
+};
+
+/* True if the file has facts of this version, kind and key. */
+static bool read_facts(struct reading *file, enum kind kind, uint64_t key)
+{
+    struct facts *facts = &file->facts;
+    const struct sl_tensor *found = sl_tensors_find(&file->tensors, FACTS);
+    if (found == NULL || found->dtype != SL_DTYPE_U8 || sl_tensor_bytes(found) != sizeof *facts) {
+        return false;
+    }
+    memcpy(facts, found->data, sizeof *facts);
+    return facts->own_checksum == facts_checksum(facts) && facts->kind == (uint32_t)kind && facts->key == key &&
+           memchr(facts->name, '\0', sizeof facts->name) != NULL &&
+           memchr(facts->split, '\0', sizeof facts->split) != NULL;
+}
+
+/* Map a cache file and check its facts. False: not valid, and nothing is left open. */
+static bool open_file(const char *path, enum kind kind, uint64_t key, struct reading *file)
+{
+    if (!sl_file_trusted(path) || sl_safetensors_map(path, &file->tensors) != SL_OK) {
+        return false;
+    }
+    if (!read_facts(file, kind, key)) {
+        sl_tensors_free(&file->tensors);
+        return false;
+    }
+    return true;
+}
+
+/* The section `which`, with `count` entries. NULL: another dtype or size, or damaged. An empty section has an address,
+ * too. */
+static const void *section(const struct reading *file, enum section which, enum sl_dtype dtype, uint64_t count)
+{
+    if (count == 0 && file->facts.checksum[which] == 0) {
+        return file->tensors.map.data;
+    }
+    const struct sl_tensor *found = sl_tensors_find(&file->tensors, section_names[which]);
+    uint64_t bytes;
+    if (found == NULL || found->dtype != dtype || __builtin_mul_overflow(count, sl_dtype_size(dtype), &bytes) ||
+        sl_tensor_bytes(found) != bytes || (uintptr_t)found->data % sl_dtype_size(dtype) != 0 ||
+        array_checksum(0, found->data, bytes, file->low_memory) != file->facts.checksum[which]) {
+        return NULL;
+    }
+    return found->data;
+}
+
+/* ---- Reading: the dataset ---------------------------------------------------------------------------------------- */
+
+/* Lists one after another: list i is entries[offsets[i]] .. entries[offsets[i + 1] - 1]. */
+struct lists {
+    const uint64_t *offsets; /* n + 1 */
+    const uint32_t *entries;
+    uint64_t n_entries;
+    uint32_t limit;
+    const float *relations; /* of the entries of a typed graph; else NULL */
+    uint64_t n_relations;
+    bool low_memory;
+    atomic_bool wrong;
+};
+
+/* A list of a typed graph ascends by relation, then by entry. */
+static bool related_fits(const struct lists *lists, uint64_t begin, uint64_t end)
+{
+    const uint32_t *entries = lists->entries;
+    const float *relations = lists->relations;
+    bool fits = true;
+    for (uint64_t k = begin; k < end; k++) {
+        fits &= entries[k] < lists->limit && relations[k] >= 0 && relations[k] < (float)lists->n_relations;
+        fits &= relations[k] == truncf(relations[k]);
+        fits &= k == begin || relations[k] > relations[k - 1] ||
+                (relations[k] == relations[k - 1] && entries[k] > entries[k - 1]);
+    }
+    return fits;
+}
+
+static bool list_fits(const struct lists *lists, uint64_t begin, uint64_t end)
+{
+    const uint32_t *entries = lists->entries;
+    if (lists->relations != NULL) {
+        return related_fits(lists, begin, end);
+    }
+    bool fits = begin == end || entries[end - 1] < lists->limit;
+    for (uint64_t k = begin + 1; k < end; k++) {
+        fits &= entries[k] > entries[k - 1];
+    }
+    return fits;
+}
+
+static void check_lists(void *context, uint64_t begin, uint64_t end)
+{
+    struct lists *lists = context;
+    const uint64_t *offsets = lists->offsets;
+    for (uint64_t i = begin; i < end; i++) {
+        if (offsets[i + 1] < offsets[i] || offsets[i + 1] > lists->n_entries ||
+            !list_fits(lists, offsets[i], offsets[i + 1])) {
+            atomic_store(&lists->wrong, true);
+            return;
+        }
+    }
+    if (lists->low_memory) {
+        sl_file_forget(offsets + begin, (end - begin) * sizeof *offsets);
+        sl_file_forget(lists->entries + offsets[begin], (offsets[end] - offsets[begin]) * sizeof *lists->entries);
+    }
+}
+
+/* True if the n lists' offsets ascend from 0 to n_entries and each list's entries ascend, below `limit`. */
+static bool lists_fit(struct lists *lists, uint64_t n)
+{
+    if (lists->offsets[0] != 0 || lists->offsets[n] != lists->n_entries) {
+        return false;
+    }
+    sl_parallel_for(n, CHECK_GRAIN, check_lists, lists);
+    return !atomic_load(&lists->wrong);
+}
+
+static bool read_weights(const struct reading *file, struct sl_column *out)
+{
+    uint64_t n = file->facts.n_edges;
+    const float *weights = section(file, SECTION_WEIGHTS, SL_DTYPE_F32, n);
+    bool fits = weights != NULL;
+    for (uint64_t begin = 0; fits && begin < n; begin += CHECK_WEIGHTS) {
+        uint64_t end = sl_min_u64(n, begin + CHECK_WEIGHTS);
+        for (uint64_t e = begin; e < end; e++) {
+            fits &= sl_weight_is_valid(weights[e]);
+        }
+        if (file->low_memory) {
+            sl_file_forget(weights + begin, (end - begin) * sizeof *weights);
+        }
+    }
+    *out = sl_column_take(SL_DTYPE_F32, n, 1, (void *)(uintptr_t)weights);
+    out->hold = SL_HOLD_MAPPED;
+    return fits;
+}
+
+static bool read_graph(const struct reading *file, struct sl_graph *graph)
+{
+    const struct facts *facts = &file->facts;
+    uint64_t n = facts->n_vertices;
+    struct lists lists = {.n_entries = facts->n_edges, .limit = facts->n_vertices, .low_memory = file->low_memory};
+    lists.n_relations = facts->n_relations;
+    lists.offsets = section(file, SECTION_OFFSETS, SL_DTYPE_U64, n + 1);
+    lists.entries = section(file, SECTION_SOURCES, SL_DTYPE_U32, facts->n_edges);
+    struct sl_column weights = {0};
+    if (facts->checksum[SECTION_WEIGHTS] != 0 && !read_weights(file, &weights)) {
+        return false;
+    }
+    lists.relations = facts->n_relations > 0 ? weights.data : NULL;
+    bool typed = facts->n_relations > 0;
+    if (lists.offsets == NULL || lists.entries == NULL || (typed && lists.relations == NULL) ||
+        facts->n_relations > SL_MAX_RELATIONS || !lists_fit(&lists, n)) {
+        return false;
+    }
+    *graph = (struct sl_graph){.n_vertices = facts->n_vertices,
+                               .n_edges = facts->n_edges,
+                               .offsets = (uint64_t *)lists.offsets,
+                               .sources = (sl_vertex *)lists.entries,
+                               .weights = weights,
+                               .n_relations = (uint32_t)facts->n_relations};
+    return true;
+}
+
+static bool read_features(const struct reading *file, struct sl_features *features)
+{
+    const struct facts *facts = &file->facts;
+    uint64_t n = facts->n_vertices;
+    uint64_t n_nonzeros = facts->n_nonzeros;
+    struct sl_features read = {.n_rows = facts->n_vertices, .n_columns = facts->n_columns};
+    if (facts->checksum[SECTION_DENSE] != 0) {
+        enum sl_dtype dtype = (enum sl_dtype)facts->dtype;
+        if (!sl_dtype_is_convertible(dtype) || !isfinite(facts->scale)) {
+            return false;
+        }
+        void *dense = (void *)section(file, SECTION_DENSE, dtype, n * facts->n_columns);
+        read.dense = sl_column_take(dtype, n, facts->n_columns, dense);
+        read.dense.hold = SL_HOLD_MAPPED;
+        read.dense.scale = facts->scale;
+        *features = read;
+        return dense != NULL;
+    }
+    read.offsets = (uint64_t *)section(file, SECTION_FEATURE_OFFSETS, SL_DTYPE_U64, n + 1);
+    read.columns = (uint32_t *)section(file, SECTION_COLUMNS, SL_DTYPE_U32, n_nonzeros);
+    read.values = (float *)section(file, SECTION_VALUES, SL_DTYPE_F32, n_nonzeros);
+    *features = read;
+    struct lists lists = {.offsets = read.offsets,
+                          .entries = read.columns,
+                          .n_entries = n_nonzeros,
+                          .limit = facts->n_columns,
+                          .low_memory = file->low_memory};
+    return read.offsets != NULL && read.columns != NULL && read.values != NULL && lists_fit(&lists, n);
+}
+
+static bool read_targets(const struct reading *file, struct sl_targets *out)
+{
+    const struct facts *facts = &file->facts;
+    uint64_t n = (uint64_t)facts->n_vertices * facts->target_width;
+    struct sl_targets read = {.type = (enum sl_target_type)facts->target_type,
+                              .n_rows = facts->n_vertices,
+                              .width = facts->target_width,
+                              .n_classes = facts->n_classes};
+    bool classes = read.type == SL_TARGET_CLASS;
+    if ((!classes && read.type != SL_TARGET_NUMBER) || read.n_classes > INT32_MAX || (classes && read.width != 1)) {
+        return false;
+    }
+    read.data = (void *)section(file, SECTION_TARGETS, target_dtype(facts->target_type), n);
+    if (read.data == NULL) {
+        return false;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        if (classes ? read.classes[i] < -1 || (int64_t)read.classes[i] >= (int64_t)read.n_classes
+                    : isinf(read.numbers[i])) {
+            return false;
+        }
+    }
+    *out = read;
+    return true;
+}
+
+static bool read_lists(const struct reading *file, struct sl_dataset *dataset)
+{
+    struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
+    for (int i = 0; i < 3; i++) {
+        uint64_t n = file->facts.n_lists[i];
+        const sl_vertex *ids = section(file, (enum section)(SECTION_TRAIN + i), SL_DTYPE_U32, n);
+        struct lists list = {
+            .offsets = (const uint64_t[]){0, n}, .entries = ids, .n_entries = n, .limit = file->facts.n_vertices};
+        if (ids == NULL || !lists_fit(&list, 1)) {
+            return false;
+        }
+        for (uint64_t k = 0; k < n; k++) {
+            if (!sl_targets_known(&dataset->targets, ids[k])) {
+                return false;
+            }
+        }
+        *lists[i] = (struct sl_ids){.n = (uint32_t)n, .ids = (sl_vertex *)ids};
+    }
+    return true;
+}
+
+#define ANY_LINES UINT64_MAX
+
+/* Names, `n` lines; NULL: none. */
+static bool read_names(const struct reading *file, enum section which, uint64_t n, char **out)
+{
+    if (file->facts.checksum[which] == 0) {
+        return true;
+    }
+    const struct sl_tensor *found = sl_tensors_find(&file->tensors, section_names[which]);
+    uint64_t bytes = found != NULL ? sl_tensor_bytes(found) : 0;
+    const char *names = bytes > 1 ? section(file, which, SL_DTYPE_U8, bytes) : NULL;
+    *out = (char *)(uintptr_t)names;
+    return names != NULL && memchr(names, '\0', bytes) == names + bytes - 1 && names[bytes - 2] == '\n' &&
+           (n == ANY_LINES || sl_text_count_lines(names) == n);
+}
+
+/* Statistics of the columns, copied; empty: none. */
+static bool read_scaling(const struct reading *file, uint32_t n, struct sl_scaling *out)
+{
+    const uint64_t *sums = file->facts.checksum;
+    if (sums[SECTION_MEAN] == 0 && sums[SECTION_SCALE] == 0) {
+        return true;
+    }
+    const double *mean = section(file, SECTION_MEAN, SL_DTYPE_F64, n);
+    const double *scale = section(file, SECTION_SCALE, SL_DTYPE_F64, n);
+    const struct sl_scaling found = {n, (double *)(uintptr_t)mean, (double *)(uintptr_t)scale};
+    return mean != NULL && scale != NULL && sl_scaling_copy(&found, out) == SL_OK;
+}
+
+static bool read_dataset(const char *path, uint64_t key, bool low_memory, struct sl_dataset *out)
+{
+    struct reading file = {.low_memory = low_memory};
+    *out = (struct sl_dataset){0};
+    if (!open_file(path, KIND_DATASET, key, &file)) {
+        return false;
+    }
+    struct sl_dataset read = {.synthetic = file.facts.synthetic != 0, .low_memory = low_memory};
+    read.range.column = file.facts.largest_column;
+    memcpy(read.range.largest, file.facts.largest, sizeof read.range.largest);
+    memcpy(read.name, file.facts.name, sizeof read.name);
+    memcpy(read.split, file.facts.split, sizeof read.split);
+    if (!read_graph(&file, &read.graph) || !read_features(&file, &read.features) ||
+        !read_targets(&file, &read.targets) || !read_lists(&file, &read) ||
+        !read_names(&file, SECTION_CLASS_NAMES, sl_targets_outputs(&read.targets), &read.class_names) ||
+        !read_names(&file, SECTION_VERTEX_NAMES, read.graph.n_vertices, &read.vertex_names) ||
+        !read_names(&file, SECTION_TYPES, ANY_LINES, &read.types) ||
+        !read_names(&file, SECTION_FEATURE_NAMES, ANY_LINES, &read.feature_names) ||
+        !read_scaling(&file, read.features.n_columns, &read.scaling)) {
+        sl_tensors_free(&file.tensors);
+        return false;
+    }
+    read.mapping = (void *)file.tensors.map.data;
+    read.mapping_bytes = file.tensors.map.bytes;
+    file.tensors.map = (struct sl_map){0}; /* now the dataset's */
+    sl_tensors_free(&file.tensors);
+    hash_parts(&file.facts, read.hash); /* the checksums in the facts fit the data (section) */
+    read.hashed = true;
+    sl_dataset_drop_pages(&read);
+    *out = read;
+    return true;
+}
+
+bool sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *out)
+{
+    return read_dataset(path, key, false, out);
+}
+
+bool sl_cache_read_dataset_low_memory(const char *path, uint64_t key, struct sl_dataset *out)
+{
+    return read_dataset(path, key, true, out);
+}
+
+/* ---- Parts ------------------------------------------------------------------------------------------------------- */
+
+uint64_t sl_cache_parts_key(const struct sl_dataset *dataset, int method, uint32_t n_parts, uint64_t seed)
+{
+    const struct sl_graph *graph = &dataset->graph;
+    const struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
+    const uint64_t numbers[] = {graph->n_vertices, graph->n_edges,   (uint64_t)method, n_parts, seed,
+                                dataset->train.n,  dataset->valid.n, dataset->test.n};
+    uint64_t key = sl_checksum(VERSION, numbers, sizeof numbers);
+    uint64_t n_bounds = (uint64_t)graph->n_vertices + 1;
+    key = array_checksum(key, graph->offsets, n_bounds * sizeof *graph->offsets, dataset->low_memory);
+    key = array_checksum(key, graph->sources, graph->n_edges * sizeof *graph->sources, dataset->low_memory);
+    for (int i = 0; i < 3; i++) {
+        key = array_checksum(key, lists[i]->ids, lists[i]->n * sizeof *lists[i]->ids, dataset->low_memory);
+    }
+    return key;
+}
+
+bool sl_cache_read_parts(const char *path, uint64_t key, uint32_t n_vertices, uint32_t n_parts, uint32_t *parts)
+{
+    struct reading file = {.low_memory = false};
+    if (!open_file(path, KIND_PARTS, key, &file)) {
+        return false;
+    }
+    const uint32_t *stored = section(&file, SECTION_PARTS, SL_DTYPE_U32, n_vertices);
+    bool fits = stored != NULL && file.facts.n_vertices == n_vertices && file.facts.n_parts == n_parts;
+    for (uint64_t v = 0; fits && v < n_vertices; v++) {
+        parts[v] = stored[v];
+        fits = stored[v] < n_parts;
+    }
+    sl_tensors_free(&file.tensors);
+    return fits;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The memory of a loaded dataset: arrays of its own, or a map of the cache file. */
+#include "data/dataset.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "data/features.h"
+#include "support/file.h"
+#include "support/memory.h"
+
+static int compare_ids(const void *a, const void *b)
+{
+    sl_vertex x = *(const sl_vertex *)a;
+    sl_vertex y = *(const sl_vertex *)b;
+    return (x > y) - (x < y);
+}
+
+enum sl_status sl_ids_sort(const char *path, uint64_t *n, sl_vertex *ids)
+{
+    qsort(ids, *n, sizeof *ids, compare_ids);
+    while (*n > 0 && ids[*n - 1] == SL_NONE) {
+        --*n;
+    }
+    for (uint64_t i = 1; i < *n; i++) {
+        if (ids[i] == ids[i - 1]) {
+            return sl_fail(SL_EFILE, "%s: vertex %u is listed twice, expected each id once", path, ids[i]);
+        }
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_ids_list(const unsigned char *set_of, uint32_t n, unsigned char set, struct sl_ids *out)
+{
+    struct sl_ids list = {.n = 0};
+    for (uint32_t v = 0; v < n; v++) {
+        list.n += set_of[v] == set;
+    }
+    enum sl_status st = sl_alloc((size_t)list.n + 1, sizeof *list.ids, "a split", &list.ids);
+    if (st != SL_OK) {
+        return st;
+    }
+    *out = list;
+    list.n = 0;
+    for (uint32_t v = 0; v < n; v++) {
+        if (set_of[v] == set) {
+            list.ids[list.n++] = v;
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status copy_text(const char *text, char **out)
+{
+    return text != NULL ? sl_strdup(text, out) : SL_OK;
+}
+
+enum sl_status sl_dataset_copy_facts(const struct sl_dataset *dataset, struct sl_dataset *out)
+{
+    enum sl_status st;
+    *out = (struct sl_dataset){.synthetic = dataset->synthetic,
+                               .directed = dataset->directed,
+                               .normalized = dataset->normalized,
+                               .feature_seed = dataset->feature_seed,
+                               .serial = dataset->serial};
+    memcpy(out->name, dataset->name, sizeof out->name);
+    memcpy(out->split, dataset->split, sizeof out->split);
+    SL_TRY(st, sl_scaling_copy(&dataset->scaling, &out->scaling), fail);
+    SL_TRY(st, copy_text(dataset->feature_words, &out->feature_words), fail);
+    SL_TRY(st, copy_text(dataset->relations, &out->relations), fail);
+    SL_TRY(st, copy_text(dataset->class_names, &out->class_names), fail);
+    SL_TRY(st, copy_text(dataset->types, &out->types), fail);
+    SL_TRY(st, copy_text(dataset->feature_names, &out->feature_names), fail);
+    return SL_OK;
+fail:
+    sl_dataset_free(out);
+    return st;
+}
+
+uint64_t sl_dataset_serial(void)
+{
+    static _Atomic uint64_t last;
+    return atomic_fetch_add(&last, 1) + 1;
+}
+
+void sl_dataset_drop_pages(const struct sl_dataset *dataset)
+{
+    if (dataset->low_memory) {
+        sl_file_forget(dataset->mapping, dataset->mapping_bytes);
+    }
+}
+
+/* Whether the arrays, unless replaced, are the dataset's to free. */
+static bool owns_arrays(const struct sl_dataset *dataset)
+{
+    return dataset->mapping == NULL && !dataset->lent;
+}
+
+static void free_lists(struct sl_dataset *dataset)
+{
+    if (dataset->own_lists || owns_arrays(dataset)) {
+        sl_free(dataset->train.ids);
+        sl_free(dataset->valid.ids);
+        sl_free(dataset->test.ids);
+        sl_link_split_free(&dataset->links);
+    }
+}
+
+static void free_graph(struct sl_dataset *dataset)
+{
+    if (dataset->own_graph || owns_arrays(dataset)) {
+        sl_graph_free(&dataset->graph);
+    }
+}
+
+void sl_dataset_lend(const struct sl_dataset *from, struct sl_dataset *out)
+{
+    *out = *from;
+    out->lent = true;
+    out->own_lists = out->own_graph = out->low_memory = false;
+    out->mapping = NULL;
+    out->mapping_bytes = 0;
+}
+
+void sl_dataset_set_split(struct sl_dataset *dataset, const char *name, struct sl_ids lists[3],
+                          struct sl_link_split *links, struct sl_graph *graph)
+{
+    free_lists(dataset);
+    snprintf(dataset->split, sizeof dataset->split, "%s", name);
+    dataset->train = lists[0];
+    dataset->valid = lists[1];
+    dataset->test = lists[2];
+    dataset->links = *links;
+    dataset->own_lists = true;
+    memset(lists, 0, 3 * sizeof *lists);
+    *links = (struct sl_link_split){0};
+    if (graph->offsets != NULL) {
+        free_graph(dataset);
+        dataset->graph = *graph;
+        dataset->own_graph = true;
+        *graph = (struct sl_graph){0};
+    }
+    dataset->hashed = false;
+}
+
+void sl_dataset_free(struct sl_dataset *dataset)
+{
+    free_lists(dataset);
+    free_graph(dataset);
+    if (owns_arrays(dataset)) {
+        sl_features_free(&dataset->features);
+        sl_targets_free(&dataset->targets);
+        sl_free(dataset->class_names);
+        sl_free(dataset->vertex_names);
+        sl_free(dataset->types);
+        sl_free(dataset->feature_names);
+    }
+    if (dataset->mapping != NULL) {
+        munmap(dataset->mapping, dataset->mapping_bytes);
+    }
+    if (!dataset->lent) {
+        sl_free(dataset->relations);
+        sl_free(dataset->ends);
+        sl_free(dataset->feature_words);
+        sl_scaling_free(&dataset->scaling);
+    }
+    *dataset = (struct sl_dataset){0};
+}

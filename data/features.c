@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Feature tables, dense and CSR. */
+#include "data/features.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "support/convert.h"
+#include "support/memory.h"
+#include "support/minmax.h"
+#include "support/parallel.h"
+
+#define GRAIN 4096      /* rows that one thread normalizes at a time */
+#define COLUMN_GRAIN 16 /* columns: the floats of a cache line */
+
+bool sl_features_sparse(uint64_t n_nonzeros, uint32_t n_rows, uint32_t n_columns)
+{
+    return (double)n_nonzeros < 0.1 * (double)n_rows * (double)n_columns;
+}
+
+/* Entries of the block that begins at entry i of n. */
+static uint32_t block_size(uint64_t n, uint64_t i)
+{
+    return (uint32_t)sl_min_u64(SL_COLUMN_BLOCK, n - i);
+}
+
+uint64_t sl_features_nonzeros(const struct sl_features *features)
+{
+    const struct sl_column *dense = &features->dense;
+    float block[SL_COLUMN_BLOCK];
+    uint64_t count = 0;
+    if (features->offsets != NULL) {
+        return features->offsets[features->n_rows];
+    }
+    if (dense->data == NULL) {
+        return 0;
+    }
+    uint64_t n = (uint64_t)features->n_rows * features->n_columns;
+    for (uint64_t i = 0; i < n; i += SL_COLUMN_BLOCK) {
+        uint32_t size = block_size(n, i);
+        const float *x = sl_column_floats(dense, i, size, block);
+        for (uint32_t k = 0; k < size; k++) {
+            count += x[k] != 0;
+        }
+    }
+    return count;
+}
+
+static void fill_csr(const struct sl_features *dense, struct sl_features *csr)
+{
+    float block[SL_COLUMN_BLOCK];
+    uint64_t n_columns = dense->n_columns;
+    uint64_t k = 0;
+    for (uint64_t r = 0; r < dense->n_rows; r++) {
+        csr->offsets[r] = k;
+        for (uint64_t c = 0; c < n_columns; c += SL_COLUMN_BLOCK) {
+            uint32_t size = block_size(n_columns, c);
+            const float *x = sl_column_floats(&dense->dense, r * n_columns + c, size, block);
+            for (uint32_t i = 0; i < size; i++) {
+                if (x[i] != 0) {
+                    csr->columns[k] = (uint32_t)(c + i);
+                    csr->values[k] = x[i];
+                    k++;
+                }
+            }
+        }
+    }
+    csr->offsets[dense->n_rows] = k;
+}
+
+enum sl_status sl_features_start_csr(uint32_t n_rows, uint32_t n_columns, uint64_t n_values, struct sl_features *out)
+{
+    struct sl_features csr = {.n_rows = n_rows, .n_columns = n_columns};
+    enum sl_status st;
+    SL_TRY(st, sl_alloc((size_t)n_rows + 1, sizeof *csr.offsets, "feature offsets", &csr.offsets), fail);
+    SL_TRY(st, sl_alloc(n_values, sizeof *csr.columns, "feature columns", &csr.columns), fail);
+    SL_TRY(st, sl_alloc(n_values, sizeof *csr.values, "feature values", &csr.values), fail);
+    *out = csr;
+    return SL_OK;
+fail:
+    sl_features_free(&csr);
+    return st;
+}
+
+static enum sl_status make_csr(struct sl_features *features, uint64_t n_nonzeros)
+{
+    struct sl_features csr;
+    enum sl_status st = sl_features_start_csr(features->n_rows, features->n_columns, n_nonzeros, &csr);
+    if (st == SL_OK) {
+        fill_csr(features, &csr);
+        sl_features_free(features);
+        *features = csr;
+    }
+    return st;
+}
+
+/* Allocate a dense table of float32. */
+static enum sl_status start_dense(const struct sl_features *features, struct sl_features *out)
+{
+    float *data;
+    size_t n = (size_t)features->n_rows * features->n_columns;
+    enum sl_status st = sl_alloc_zero(n, sizeof *data, "features", &data);
+    if (st == SL_OK) {
+        *out = (struct sl_features){.n_rows = features->n_rows, .n_columns = features->n_columns};
+        out->dense = sl_column_take(SL_DTYPE_F32, features->n_rows, features->n_columns, data);
+    }
+    return st;
+}
+
+static enum sl_status make_dense(struct sl_features *features)
+{
+    struct sl_features dense;
+    enum sl_status st = start_dense(features, &dense);
+    if (st != SL_OK) {
+        return st;
+    }
+    float *to = dense.dense.data;
+    for (uint64_t r = 0; r < dense.n_rows; r++) {
+        for (uint64_t k = features->offsets[r]; k < features->offsets[r + 1]; k++) {
+            to[r * dense.n_columns + features->columns[k]] = features->values[k];
+        }
+    }
+    sl_features_free(features);
+    *features = dense;
+    return SL_OK;
+}
+
+enum sl_status sl_features_settle(struct sl_features *features)
+{
+    uint64_t n_nonzeros = sl_features_nonzeros(features);
+    bool sparse = sl_features_sparse(n_nonzeros, features->n_rows, features->n_columns);
+    if (sparse && features->dense.data != NULL) {
+        return make_csr(features, n_nonzeros);
+    }
+    if (!sparse && features->offsets != NULL) {
+        return make_dense(features);
+    }
+    return SL_OK;
+}
+
+/* Replace a borrowed or narrow table, so that its floats may be changed. */
+static enum sl_status make_own(struct sl_features *features)
+{
+    struct sl_column *dense = &features->dense;
+    struct sl_features own;
+    enum sl_status st = SL_OK;
+    if (dense->data != NULL && (dense->hold != SL_HOLD_OWNED || dense->dtype != SL_DTYPE_F32)) {
+        st = start_dense(features, &own);
+        if (st == SL_OK) {
+            size_t n = (size_t)features->n_rows * features->n_columns;
+            sl_convert_to_floats(dense->dtype, dense->scale, n, dense->data, own.dense.data);
+            sl_features_free(features);
+            *features = own;
+        }
+    } else if (features->offsets != NULL && features->hold != SL_HOLD_OWNED) {
+        const uint64_t n = features->offsets[features->n_rows];
+        st = sl_features_start_csr(features->n_rows, features->n_columns, n, &own);
+        if (st == SL_OK) {
+            memcpy(own.offsets, features->offsets, ((size_t)features->n_rows + 1) * sizeof *own.offsets);
+            memcpy(own.columns, features->columns, n * sizeof *own.columns);
+            memcpy(own.values, features->values, n * sizeof *own.values);
+            *features = own;
+        }
+    }
+    return st;
+}
+
+static void normalize_row(float *values, uint64_t n)
+{
+    double sum = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        sum += values[i];
+    }
+    if (sum <= 1) {
+        return;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        values[i] = (float)(values[i] / sum);
+    }
+}
+
+static void normalize_range(void *context, uint64_t begin, uint64_t end)
+{
+    struct sl_features *features = context;
+    for (uint64_t r = begin; r < end; r++) {
+        if (features->dense.data != NULL) {
+            normalize_row(sl_column_row(&features->dense, r), features->n_columns);
+        } else {
+            uint64_t first = features->offsets[r];
+            normalize_row(features->values + first, features->offsets[r + 1] - first);
+        }
+    }
+}
+
+/* A table and the statistics of its columns. */
+struct scaled {
+    struct sl_features *features;
+    struct sl_scaling *scaling;
+};
+
+/* Sums in double, row after row: the same bits with any number of threads. */
+static void measure_columns(void *context, uint64_t begin, uint64_t end)
+{
+    const struct scaled *scaled = context;
+    const uint64_t n_rows = scaled->features->n_rows, n_columns = scaled->features->n_columns;
+    const float *x = scaled->features->dense.data;
+    double mean[COLUMN_GRAIN] = {0}, squares[COLUMN_GRAIN] = {0};
+    for (uint64_t r = 0; r < n_rows; r++) {
+        for (uint64_t c = begin; c < end; c++) {
+            mean[c - begin] += x[r * n_columns + c];
+        }
+    }
+    for (uint64_t c = begin; c < end; c++) {
+        mean[c - begin] /= (double)n_rows;
+    }
+    for (uint64_t r = 0; r < n_rows; r++) {
+        for (uint64_t c = begin; c < end; c++) {
+            double d = x[r * n_columns + c] - mean[c - begin];
+            squares[c - begin] += d * d;
+        }
+    }
+    for (uint64_t c = begin; c < end; c++) {
+        double deviation = sqrt(squares[c - begin] / (double)n_rows);
+        scaled->scaling->mean[c] = mean[c - begin];
+        scaled->scaling->scale[c] = deviation > 0 ? 1 / deviation : 1;
+    }
+}
+
+static void scale_columns(void *context, uint64_t begin, uint64_t end)
+{
+    const struct scaled *scaled = context;
+    const uint64_t n_rows = scaled->features->n_rows, n_columns = scaled->features->n_columns;
+    const double *mean = scaled->scaling->mean, *scale = scaled->scaling->scale;
+    float *x = scaled->features->dense.data;
+    for (uint64_t c = begin; c < end; c++) {
+        for (uint64_t r = 0; r < n_rows; r++) {
+            float *value = &x[r * n_columns + c];
+            *value = (float)((*value - mean[c]) * scale[c]);
+        }
+    }
+}
+
+static enum sl_status start_scaling(uint32_t n, struct sl_scaling *out)
+{
+    struct sl_scaling made = {.n = n};
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(n, sizeof *made.mean, "statistics of features", &made.mean), fail);
+    SL_TRY(st, sl_alloc(n, sizeof *made.scale, "statistics of features", &made.scale), fail);
+    *out = made;
+    return SL_OK;
+fail:
+    sl_scaling_free(&made);
+    return st;
+}
+
+enum sl_status sl_scaling_copy(const struct sl_scaling *scaling, struct sl_scaling *out)
+{
+    *out = (struct sl_scaling){0};
+    if (scaling->n == 0) {
+        return SL_OK;
+    }
+    enum sl_status st = start_scaling(scaling->n, out);
+    if (st == SL_OK) {
+        memcpy(out->mean, scaling->mean, scaling->n * sizeof *out->mean);
+        memcpy(out->scale, scaling->scale, scaling->n * sizeof *out->scale);
+    }
+    return st;
+}
+
+bool sl_scaling_equal(const struct sl_scaling *a, const struct sl_scaling *b)
+{
+    return a->n == b->n && (a->n == 0 || (memcmp(a->mean, b->mean, a->n * sizeof *a->mean) == 0 &&
+                                          memcmp(a->scale, b->scale, a->n * sizeof *a->scale) == 0));
+}
+
+void sl_scaling_free(struct sl_scaling *scaling)
+{
+    sl_free(scaling->mean);
+    sl_free(scaling->scale);
+    *scaling = (struct sl_scaling){0};
+}
+
+enum sl_status sl_features_normalize(struct sl_features *features, enum sl_normalize normalize,
+                                     struct sl_scaling *scaling)
+{
+    struct scaled scaled = {features, scaling};
+    const bool by_column = normalize == SL_NORMALIZE_COLUMN;
+    const bool measures = by_column && scaling->n == 0;
+    enum sl_status st;
+    if (normalize == SL_NORMALIZE_NONE) {
+        return SL_OK;
+    }
+    if (by_column && !measures && scaling->n != features->n_columns) {
+        return sl_fail(SL_EINVAL, "features: found %u columns, expected the %u whose statistics the model has",
+                       features->n_columns, scaling->n);
+    }
+    if (measures) {
+        SL_TRY(st, start_scaling(features->n_columns, scaling), done);
+    }
+    SL_TRY(st, make_own(features), undo);
+    if (!by_column) {
+        sl_parallel_for(features->n_rows, GRAIN, normalize_range, features);
+        return SL_OK;
+    }
+    if (features->offsets != NULL) {
+        SL_TRY(st, make_dense(features), undo);
+    }
+    if (measures) {
+        sl_parallel_for(features->n_columns, COLUMN_GRAIN, measure_columns, &scaled);
+    }
+    sl_parallel_for(features->n_columns, COLUMN_GRAIN, scale_columns, &scaled);
+    return SL_OK;
+undo:
+    if (measures) {
+        sl_scaling_free(scaling);
+    }
+done:
+    return st;
+}
+
+/* Raise largest[c] to the magnitude of entry c of row r. */
+static void raise_by_row(const struct sl_features *features, uint64_t r, float *largest)
+{
+    uint32_t n = features->n_columns;
+    float block[SL_COLUMN_BLOCK];
+    if (features->dense.data != NULL) {
+        for (uint32_t c = 0; c < n; c += SL_COLUMN_BLOCK) {
+            uint32_t size = block_size(n, c);
+            const float *x = sl_column_floats(&features->dense, r * n + c, size, block);
+            for (uint32_t i = 0; i < size; i++) {
+                largest[c + i] = fmaxf(largest[c + i], fabsf(x[i]));
+            }
+        }
+        return;
+    }
+    for (uint64_t k = features->offsets[r]; k < features->offsets[r + 1]; k++) {
+        float *of = &largest[features->columns[k]];
+        *of = fmaxf(*of, fabsf(features->values[k]));
+    }
+}
+
+enum sl_status sl_features_measure(const struct sl_features *features, struct sl_feature_range *out)
+{
+    struct sl_feature_range range = {0};
+    float *largest;
+    enum sl_status st = sl_alloc_zero(features->n_columns, sizeof *largest, "largest features", &largest);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint64_t r = 0; r < features->n_rows; r++) {
+        raise_by_row(features, r, largest);
+    }
+    for (uint32_t c = 0; c < features->n_columns; c++) {
+        if (c == 0 || largest[c] > range.largest[0]) {
+            range.largest[1] = c == 0 ? 0 : range.largest[0];
+            range.largest[0] = largest[c];
+            range.column = c;
+        } else {
+            range.largest[1] = fmaxf(range.largest[1], largest[c]);
+        }
+    }
+    sl_free(largest);
+    *out = range;
+    return SL_OK;
+}
+
+void sl_features_free(struct sl_features *features)
+{
+    sl_column_free(&features->dense);
+    if (features->hold == SL_HOLD_OWNED) {
+        sl_free(features->offsets);
+        sl_free(features->columns);
+        sl_free(features->values);
+    }
+    *features = (struct sl_features){0};
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors */
+#include "data/generate/world.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "support/memory.h"
+#include "support/random.h"
+
+#define POPULARITY_EXPONENT 1.35 /* of the Pareto law */
+#define MAX_POPULARITY 6000
+#define ACTIVITY_SIGMA 0.9 /* of the log-normal law */
+
+struct ticket {
+    uint64_t hash;
+    uint32_t item;
+};
+
+static int compare_tickets(const void *a, const void *b)
+{
+    const struct ticket *x = a;
+    const struct ticket *y = b;
+    if (x->hash != y->hash) {
+        return x->hash < y->hash ? -1 : 1;
+    }
+    return (x->item > y->item) - (x->item < y->item);
+}
+
+enum sl_status sl_world_shuffle(const struct sl_recipe *recipe, uint32_t choice, uint32_t n, uint32_t **out)
+{
+    struct sl_draw draw = sl_world_draw(recipe, choice);
+    struct ticket *tickets;
+    uint32_t *order = NULL;
+    enum sl_status st = sl_alloc(n, sizeof *tickets, "the generator's order", &tickets);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        tickets[i] = (struct ticket){.hash = sl_random_u64(&draw, i, 0), .item = i};
+    }
+    qsort(tickets, n, sizeof *tickets, compare_tickets);
+    st = sl_alloc(n, sizeof *order, "the generator's order", &order);
+    if (st == SL_OK) {
+        for (uint32_t i = 0; i < n; i++) {
+            order[i] = tickets[i].item;
+        }
+        *out = order;
+    }
+    sl_free(tickets);
+    return st;
+}
+
+/* The largest i with first[i] <= x, in first[0 .. n]. */
+static uint32_t find_range(const uint32_t *first, uint32_t n, uint32_t x)
+{
+    uint32_t low = 0;
+    uint32_t high = n;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (first[middle] <= x) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+struct sl_home sl_world_home(const struct sl_world *world, uint32_t place)
+{
+    struct sl_home home = {.class = find_range(world->class_first, world->recipe->n_classes, place)};
+    uint32_t begin = world->class_first[home.class];
+    uint64_t size = world->class_first[home.class + 1] - begin;
+    uint64_t n_topics = world->topic_first[home.class + 1] - world->topic_first[home.class];
+    uint64_t t = ((uint64_t)(place - begin + 1) * n_topics - 1) / size;
+    home.topic = world->topic_first[home.class] + (uint32_t)t;
+    home.topic_begin = begin + (uint32_t)(size * t / n_topics);
+    home.topic_end = begin + (uint32_t)(size * (t + 1) / n_topics);
+    return home;
+}
+
+double sl_world_popularity(double u)
+{
+    double w = pow(u, -1 / POPULARITY_EXPONENT);
+    return w < MAX_POPULARITY ? w : MAX_POPULARITY;
+}
+
+double sl_world_activity(double u)
+{
+    return exp(ACTIVITY_SIGMA * sl_normal_quantile(u));
+}
+
+void sl_world_share_edges(const struct sl_writers *writers, uint64_t *first_edge)
+{
+    uint64_t n = writers->n;
+    uint64_t base = writers->n_edges >= n ? 1 : 0;
+    uint64_t shared = 0;
+    uint64_t before = 0;
+    double whole = 0;
+    double sum = 0;
+    uint64_t *degree = first_edge + 1;
+    for (uint64_t v = 0; v < n; v++) {
+        whole += writers->activity(writers->context, (sl_vertex)v);
+    }
+    for (uint64_t v = 0; v < n; v++) {
+        sum += writers->activity(writers->context, (sl_vertex)v);
+        uint64_t upto = (uint64_t)((double)(writers->n_edges - base * n) * (sum / whole));
+        degree[v] = base + upto - before;
+        degree[v] = degree[v] < writers->most ? degree[v] : writers->most;
+        before = upto;
+        shared += degree[v];
+    }
+    for (uint64_t v = 0; shared < writers->n_edges; v = v + 1 < n ? v + 1 : 0) {
+        bool room = degree[v] < writers->most;
+        degree[v] += room;
+        shared += room;
+    }
+    first_edge[0] = 0;
+    for (uint64_t v = 0; v < n; v++) {
+        degree[v] += first_edge[v];
+    }
+}
+
+uint32_t sl_world_pick(const double *popularity, uint32_t begin, uint32_t end, double u)
+{
+    const double *p = popularity;
+    double x = p[begin] + u * (p[end] - p[begin]);
+    uint32_t low = begin;
+    uint32_t high = end;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (p[middle] <= x) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}

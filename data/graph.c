@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Edge list to CSC. Bucket the edges by source. Then walk the sources upwards and append each to the lists of its
+ * destinations. The lists come out sorted. Weights travel with the edges. The sign bit marks the weight of an added
+ * reverse. */
+#include "data/graph.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "support/memory.h"
+#include "support/minmax.h"
+
+/* An edge list; with `reverse`, each edge stands for both directions. */
+struct edges {
+    uint32_t n_vertices;
+    uint64_t n;
+    const sl_vertex *from;
+    const sl_vertex *to;
+    const float *weights; /* NULL: none */
+    bool reverse;
+};
+
+static enum sl_status check(const struct edges *edges)
+{
+    uint32_t n = edges->n_vertices;
+    if (n == SL_NONE) {
+        return sl_fail(SL_EINVAL, "graph: %u vertices are one more than ids of 32 bits can number", n);
+    }
+    if (edges->n > UINT64_MAX / 32) {
+        return sl_fail(SL_ENOMEM, "graph: %llu edges are more than this machine can address",
+                       (unsigned long long)edges->n);
+    }
+    for (uint64_t i = 0; i < edges->n; i++) {
+        if (edges->from[i] >= n || edges->to[i] >= n) {
+            return sl_fail(SL_EINVAL, "graph: edge %llu is %u -> %u, expected ids below %u", (unsigned long long)i,
+                           edges->from[i], edges->to[i], n);
+        }
+    }
+    for (uint64_t i = 0; edges->weights != NULL && i < edges->n; i++) {
+        if (!sl_weight_is_valid(edges->weights[i])) {
+            return sl_fail(SL_EINVAL, "graph: edge %llu, %u -> %u, has weight %g; expected a finite number, 0 or more",
+                           (unsigned long long)i, edges->from[i], edges->to[i], (double)edges->weights[i]);
+        }
+    }
+    return SL_OK;
+}
+
+/* Turn counts in a[1 .. n] into offsets in a[0 .. n]. */
+static void sum_up(uint64_t *a, uint32_t n)
+{
+    a[0] = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        a[i + 1] += a[i];
+    }
+}
+
+/* True if the edge also counts backwards. A self loop is its own reverse. */
+static inline bool doubled(const struct edges *edges, uint64_t i)
+{
+    return edges->reverse && edges->from[i] != edges->to[i];
+}
+
+static void count(const struct edges *edges, uint64_t *by_source, uint64_t *by_destination)
+{
+    for (uint64_t i = 0; i < edges->n; i++) {
+        by_source[edges->from[i] + 1]++;
+        by_destination[edges->to[i] + 1]++;
+        if (doubled(edges, i)) {
+            by_source[edges->to[i] + 1]++;
+            by_destination[edges->from[i] + 1]++;
+        }
+    }
+    sum_up(by_source, edges->n_vertices);
+    sum_up(by_destination, edges->n_vertices);
+}
+
+/* Write each edge's destination into its source's bucket. `next` starts as the offsets of the buckets and ends as
+ * the offsets of the buckets after them. */
+static void bucket(const struct edges *edges, uint64_t *next, sl_vertex *destinations)
+{
+    for (uint64_t i = 0; i < edges->n; i++) {
+        destinations[next[edges->from[i]]++] = edges->to[i];
+        if (doubled(edges, i)) {
+            destinations[next[edges->to[i]]++] = edges->from[i];
+        }
+    }
+}
+
+/* Append the sources, in ascending order, to the lists of their destinations. `ends[u]` is the end of bucket u.
+ * `next` is as in bucket(). */
+static void append(uint32_t n_vertices, const uint64_t *ends, const sl_vertex *destinations, uint64_t *next,
+                   sl_vertex *sources)
+{
+    uint64_t e = 0;
+    for (uint32_t u = 0; u < n_vertices; u++) {
+        for (; e < ends[u]; e++) {
+            sources[next[destinations[e]]++] = u;
+        }
+    }
+}
+
+/* Remove repeated sources. `ends[v]` is the end of list v; `offsets` gets the final offsets. Returns the number of
+ * edges left. */
+static uint64_t squeeze(uint32_t n_vertices, const uint64_t *ends, uint64_t *offsets, sl_vertex *sources)
+{
+    uint64_t e = 0;
+    uint64_t kept = 0;
+    for (uint32_t v = 0; v < n_vertices; v++) {
+        offsets[v] = kept;
+        for (; e < ends[v]; e++) {
+            if (kept == offsets[v] || sources[kept - 1] != sources[e]) {
+                sources[kept++] = sources[e];
+            }
+        }
+    }
+    offsets[n_vertices] = kept;
+    return kept;
+}
+
+/* ---- Weights ----------------------------------------------------------------------------------------------------- */
+
+/* bucket() of the weights. */
+static void bucket_weights(const struct edges *edges, uint64_t *next, float *bucketed)
+{
+    for (uint64_t i = 0; i < edges->n; i++) {
+        float w = fabsf(edges->weights[i]); /* -0 is 0 */
+        bucketed[next[edges->from[i]]++] = w;
+        if (doubled(edges, i)) {
+            bucketed[next[edges->to[i]]++] = -w;
+        }
+    }
+}
+
+/* append() of the weights. */
+static void append_weights(uint32_t n_vertices, const uint64_t *ends, const sl_vertex *destinations,
+                           const float *bucketed, uint64_t *next, float *weights)
+{
+    uint64_t e = 0;
+    for (uint32_t u = 0; u < n_vertices; u++) {
+        for (; e < ends[u]; e++) {
+            weights[next[destinations[e]]++] = bucketed[e];
+        }
+    }
+}
+
+/* The weight of one edge, from its `n` entries: the sum of the listed weights, or else of the reversed weights. */
+static double sum_duplicates(const float *weights, uint64_t n)
+{
+    double listed = 0;
+    double reversed = 0;
+    bool any_listed = false;
+    for (uint64_t i = 0; i < n; i++) {
+        if (signbit(weights[i])) {
+            reversed -= (double)weights[i];
+        } else {
+            listed += (double)weights[i];
+            any_listed = true;
+        }
+    }
+    return any_listed ? listed : reversed;
+}
+
+/* squeeze() of the weights, before squeeze() itself. */
+static enum sl_status squeeze_weights(uint32_t n_vertices, const uint64_t *ends, const sl_vertex *sources,
+                                      float *weights)
+{
+    uint64_t e = 0;
+    uint64_t kept = 0;
+    for (uint32_t v = 0; v < n_vertices; v++) {
+        while (e < ends[v]) {
+            uint64_t first = e;
+            while (e < ends[v] && sources[e] == sources[first]) {
+                e++;
+            }
+            float w = (float)sum_duplicates(weights + first, e - first);
+            if (!sl_weight_is_valid(w)) {
+                return sl_fail(SL_EINVAL, "graph: the weights of %u -> %u, listed %llu times, add up to no float",
+                               sources[first], v, (unsigned long long)(e - first));
+            }
+            weights[kept++] = w;
+        }
+    }
+    return SL_OK;
+}
+
+/* ---- Building ---------------------------------------------------------------------------------------------------- */
+
+/* The lists before duplicates are removed. */
+struct lists {
+    uint64_t *by_source;      /* N + 1: the offsets of the buckets, then their ends */
+    uint64_t *by_destination; /* N + 1: the offsets of the lists, then their ends */
+    sl_vertex *destinations;  /* the buckets */
+    float *bucketed;
+    sl_vertex *sources;
+    float *weights;
+};
+
+static void free_lists(struct lists *lists)
+{
+    sl_free(lists->weights);
+    sl_free(lists->sources);
+    sl_free(lists->bucketed);
+    sl_free(lists->destinations);
+    sl_free(lists->by_destination);
+    sl_free(lists->by_source);
+}
+
+/* Walk the edges twice for weights: the offsets of the buckets and lists are counted anew. */
+static enum sl_status list_weights(const struct edges *edges, struct lists *lists)
+{
+    size_t n_offsets = (size_t)edges->n_vertices + 1;
+    uint64_t total = lists->by_source[edges->n_vertices];
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(total, sizeof *lists->bucketed, "edge weights", &lists->bucketed), done);
+    SL_TRY(st, sl_alloc(total, sizeof *lists->weights, "edge weights", &lists->weights), done);
+    memset(lists->by_source, 0, n_offsets * sizeof *lists->by_source);
+    memset(lists->by_destination, 0, n_offsets * sizeof *lists->by_destination);
+    count(edges, lists->by_source, lists->by_destination);
+    bucket_weights(edges, lists->by_source, lists->bucketed);
+    append_weights(edges->n_vertices, lists->by_source, lists->destinations, lists->bucketed, lists->by_destination,
+                   lists->weights);
+    st = squeeze_weights(edges->n_vertices, lists->by_destination, lists->sources, lists->weights);
+done:
+    return st;
+}
+
+enum sl_status sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
+                                       const float *weights, bool reverse, struct sl_graph *out)
+{
+    *out = (struct sl_graph){0};
+    struct edges edges = {
+        .n_vertices = n_vertices, .n = n, .from = from, .to = to, .weights = weights, .reverse = reverse};
+    struct lists lists = {0};
+    uint64_t *offsets = NULL;
+    enum sl_status st;
+    SL_TRY(st, check(&edges), fail);
+    size_t n_offsets = (size_t)n_vertices + 1;
+    SL_TRY(st, sl_alloc_zero(n_offsets, sizeof *lists.by_source, "graph offsets", &lists.by_source), fail);
+    SL_TRY(st, sl_alloc_zero(n_offsets, sizeof *lists.by_destination, "graph offsets", &lists.by_destination), fail);
+    SL_TRY(st, sl_alloc(n_offsets, sizeof *offsets, "graph offsets", &offsets), fail);
+    count(&edges, lists.by_source, lists.by_destination);
+    uint64_t total = lists.by_source[n_vertices];
+    SL_TRY(st, sl_alloc(total, sizeof *lists.destinations, "graph edges", &lists.destinations), fail);
+    bucket(&edges, lists.by_source, lists.destinations);
+    SL_TRY(st, sl_alloc(total, sizeof *lists.sources, "graph edges", &lists.sources), fail);
+    append(n_vertices, lists.by_source, lists.destinations, lists.by_destination, lists.sources);
+    if (weights != NULL) {
+        SL_TRY(st, list_weights(&edges, &lists), fail);
+        sl_free(lists.bucketed);
+        lists.bucketed = NULL;
+    }
+    sl_free(lists.destinations);
+    lists.destinations = NULL;
+    uint64_t kept = squeeze(n_vertices, lists.by_destination, offsets, lists.sources);
+    if (kept < total) {
+        SL_TRY(st, sl_realloc(&lists.sources, kept, sizeof *lists.sources, "graph edges"), fail);
+    }
+    if (kept < total && weights != NULL) {
+        SL_TRY(st, sl_realloc(&lists.weights, kept, sizeof *lists.weights, "edge weights"), fail);
+    }
+    *out = (struct sl_graph){.n_vertices = n_vertices, .n_edges = kept, .offsets = offsets, .sources = lists.sources};
+    lists.sources = NULL;
+    if (weights != NULL) {
+        out->weights = sl_column_take(SL_DTYPE_F32, kept, 1, lists.weights);
+        lists.weights = NULL;
+    }
+    free_lists(&lists);
+    return SL_OK;
+fail:
+    sl_free(offsets);
+    free_lists(&lists);
+    return st;
+}
+
+enum sl_status sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to, bool reverse,
+                              struct sl_graph *out)
+{
+    return sl_graph_build_weighted(n_vertices, n, from, to, NULL, reverse, out);
+}
+
+/* ---- Typed graphs ------------------------------------------------------------------------------------------------ */
+
+/* An edge of a typed graph. */
+struct typed_edge {
+    sl_vertex from, to;
+    uint32_t relation;
+};
+
+enum typed_key { BY_SOURCE, BY_RELATION, BY_DESTINATION };
+
+static uint32_t key_of(const struct typed_edge *edge, enum typed_key key)
+{
+    if (key == BY_RELATION) {
+        return edge->relation;
+    }
+    return key == BY_SOURCE ? edge->from : edge->to;
+}
+
+/* A stable counting sort by one key, below n_keys. next: n_keys + 1 entries. */
+static void sort_typed(uint64_t n, const struct typed_edge *in, enum typed_key key, uint32_t n_keys, uint64_t *next,
+                       struct typed_edge *out)
+{
+    memset(next, 0, ((size_t)n_keys + 1) * sizeof *next);
+    for (uint64_t i = 0; i < n; i++) {
+        next[key_of(&in[i], key) + 1]++;
+    }
+    sum_up(next, n_keys);
+    for (uint64_t i = 0; i < n; i++) {
+        out[next[key_of(&in[i], key)]++] = in[i];
+    }
+}
+
+static bool equal_edges(const struct typed_edge *a, const struct typed_edge *b)
+{
+    return a->from == b->from && a->to == b->to && a->relation == b->relation;
+}
+
+/* The lists from edges in their order. Returns the number of edges left. */
+static uint64_t list_typed(uint64_t n, const struct typed_edge *edges, uint32_t n_vertices, struct sl_graph *graph)
+{
+    float *relations = graph->weights.data;
+    uint64_t kept = 0;
+    memset(graph->offsets, 0, ((size_t)n_vertices + 1) * sizeof *graph->offsets);
+    for (uint64_t i = 0; i < n; i++) {
+        if (i > 0 && equal_edges(&edges[i], &edges[i - 1])) {
+            continue;
+        }
+        graph->sources[kept] = edges[i].from;
+        relations[kept++] = (float)edges[i].relation;
+        graph->offsets[edges[i].to + 1]++;
+    }
+    sum_up(graph->offsets, n_vertices);
+    return kept;
+}
+
+static enum sl_status check_typed(const struct edges *edges, uint32_t n_relations)
+{
+    if (n_relations * (edges->reverse ? 2ULL : 1ULL) > SL_MAX_RELATIONS) {
+        return sl_fail(SL_EINVAL, "graph: found %u relations%s, expected at most %d", n_relations,
+                       edges->reverse ? " and their reverses" : "", SL_MAX_RELATIONS);
+    }
+    for (uint64_t i = 0; i < edges->n; i++) {
+        const float r = edges->weights[i];
+        if (!(r >= 0 && r < (float)n_relations && r == truncf(r))) {
+            return sl_fail(SL_EINVAL, "graph: edge %llu, %u -> %u, has relation %g; expected a whole number below %u",
+                           (unsigned long long)i, edges->from[i], edges->to[i], (double)r, n_relations);
+        }
+    }
+    return check(edges);
+}
+
+/* All edges, with their reverses. */
+static void take_typed(const struct edges *edges, uint32_t n_relations, struct typed_edge *out)
+{
+    for (uint64_t i = 0; i < edges->n; i++) {
+        const uint32_t relation = (uint32_t)edges->weights[i];
+        *out++ = (struct typed_edge){edges->from[i], edges->to[i], relation};
+        if (edges->reverse) {
+            *out++ = (struct typed_edge){edges->to[i], edges->from[i], relation + n_relations};
+        }
+    }
+}
+
+enum sl_status sl_graph_build_typed(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
+                                    const float *relations, uint32_t n_relations, bool reverse, struct sl_graph *out)
+{
+    const struct edges edges = {n_vertices, n, from, to, relations, reverse};
+    const uint64_t total = reverse ? 2 * n : n;
+    const uint32_t n_all = reverse ? 2 * n_relations : n_relations;
+    struct sl_graph graph = {.n_vertices = n_vertices, .n_relations = n_all};
+    struct typed_edge *a = NULL;
+    struct typed_edge *b = NULL;
+    uint64_t *next = NULL;
+    float *listed = NULL;
+    enum sl_status st;
+    *out = (struct sl_graph){0};
+    SL_TRY(st, check_typed(&edges, n_relations), fail);
+    SL_TRY(st, sl_alloc(total, sizeof *a, "graph edges", &a), fail);
+    SL_TRY(st, sl_alloc(total, sizeof *b, "graph edges", &b), fail);
+    SL_TRY(st, sl_alloc((size_t)sl_max_u32(n_vertices, n_all) + 1, sizeof *next, "graph offsets", &next), fail);
+    take_typed(&edges, n_relations, a);
+    sort_typed(total, a, BY_SOURCE, n_vertices, next, b);
+    sort_typed(total, b, BY_RELATION, n_all, next, a);
+    sort_typed(total, a, BY_DESTINATION, n_vertices, next, b);
+    sl_free(a);
+    a = NULL;
+    SL_TRY(st, sl_alloc((size_t)n_vertices + 1, sizeof *graph.offsets, "graph offsets", &graph.offsets), fail);
+    SL_TRY(st, sl_alloc(total, sizeof *graph.sources, "graph edges", &graph.sources), fail);
+    SL_TRY(st, sl_alloc(total, sizeof *listed, "relations of edges", &listed), fail);
+    graph.weights = sl_column_take(SL_DTYPE_F32, total, 1, listed);
+    graph.n_edges = graph.weights.n_rows = list_typed(total, b, n_vertices, &graph);
+    *out = graph;
+    graph = (struct sl_graph){0};
+fail:
+    sl_graph_free(&graph);
+    sl_free(next);
+    sl_free(a);
+    sl_free(b);
+    return st;
+}
+
+/* Walk the destinations upwards. The graph is symmetric if each destination v is the next unseen source in the list
+ * of each of its sources. */
+static bool walk_is_symmetric(const struct sl_graph *graph, uint64_t *next)
+{
+    const float *weights = sl_graph_weights(graph);
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            sl_vertex u = graph->sources[e];
+            if (next[u] == graph->offsets[u + 1] || graph->sources[next[u]] != v) {
+                return false;
+            }
+            if (weights != NULL && weights[next[u]] != weights[e]) {
+                return false;
+            }
+            next[u]++;
+        }
+    }
+    return true;
+}
+
+enum sl_status sl_graph_is_symmetric(const struct sl_graph *graph, bool *out)
+{
+    uint64_t *next;
+    enum sl_status st = sl_alloc(graph->n_vertices, sizeof *next, "graph offsets", &next);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint64_t v = 0; v < graph->n_vertices; v++) {
+        next[v] = graph->offsets[v];
+    }
+    *out = walk_is_symmetric(graph, next);
+    sl_free(next);
+    return SL_OK;
+}
+
+enum sl_status sl_graph_list_edges(const struct sl_graph *graph, bool once, uint64_t *n_out, sl_vertex **from_out,
+                                   sl_vertex **to_out)
+{
+    sl_vertex *from;
+    sl_vertex *to;
+    uint64_t n = 0;
+    enum sl_status st = sl_alloc(graph->n_edges, sizeof *from, "edge list", &from);
+    if (st != SL_OK) {
+        return st;
+    }
+    st = sl_alloc(graph->n_edges, sizeof *to, "edge list", &to);
+    if (st != SL_OK) {
+        sl_free(from);
+        return st;
+    }
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            sl_vertex u = graph->sources[e];
+            if (!once || v <= u) {
+                from[n] = once ? v : u;
+                to[n++] = once ? u : v;
+            }
+        }
+    }
+    *n_out = n;
+    *from_out = from;
+    *to_out = to;
+    return SL_OK;
+}
+
+enum sl_status sl_graph_list_weights(const struct sl_graph *graph, bool once, float **out)
+{
+    const float *weights = sl_graph_weights(graph);
+    float *listed;
+    uint64_t n = 0;
+    enum sl_status st = sl_alloc(graph->n_edges, sizeof *listed, "edge weights", &listed);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            if (!once || v <= graph->sources[e]) {
+                listed[n++] = weights[e];
+            }
+        }
+    }
+    *out = listed;
+    return SL_OK;
+}
+
+uint64_t sl_graph_find_edge(const struct sl_graph *graph, sl_vertex from, sl_vertex to, uint32_t relation)
+{
+    const float *relations = graph->n_relations > 0 ? graph->weights.data : NULL;
+    const float wanted = (float)relation;
+    uint64_t low = graph->offsets[to];
+    uint64_t high = graph->offsets[to + 1];
+    const uint64_t end = high;
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        bool before = graph->sources[middle] < from;
+        if (relations != NULL && relations[middle] != wanted) {
+            before = relations[middle] < wanted;
+        }
+        if (before) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    bool found = low < end && graph->sources[low] == from && (relations == NULL || relations[low] == wanted);
+    return found ? low : SL_NO_EDGE;
+}
+
+enum sl_status sl_graph_copy_rest(const struct sl_graph *graph, const unsigned char *dropped, struct sl_graph *out)
+{
+    const float *weights = sl_graph_weights(graph);
+    struct sl_graph rest = {.n_vertices = graph->n_vertices, .n_relations = graph->n_relations};
+    float *kept = NULL;
+    uint64_t n = 0;
+    enum sl_status st;
+    *out = (struct sl_graph){0};
+    SL_TRY(st, sl_alloc((size_t)graph->n_vertices + 1, sizeof *rest.offsets, "graph offsets", &rest.offsets), fail);
+    SL_TRY(st, sl_alloc((size_t)graph->n_edges + 1, sizeof *rest.sources, "graph edges", &rest.sources), fail);
+    if (weights != NULL) {
+        SL_TRY(st, sl_alloc((size_t)graph->n_edges + 1, sizeof *kept, "edge weights", &kept), fail);
+    }
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        rest.offsets[v] = n;
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            if (dropped[e] != 0) {
+                continue;
+            }
+            rest.sources[n] = graph->sources[e];
+            if (weights != NULL) {
+                kept[n] = weights[e];
+            }
+            n++;
+        }
+    }
+    rest.offsets[graph->n_vertices] = rest.n_edges = n;
+    if (weights != NULL) {
+        rest.weights = sl_column_take(SL_DTYPE_F32, n, 1, kept);
+    }
+    *out = rest;
+    return SL_OK;
+fail:
+    sl_graph_free(&rest);
+    return st;
+}
+
+void sl_graph_free(struct sl_graph *graph)
+{
+    sl_free(graph->offsets);
+    sl_free(graph->sources);
+    sl_column_free(&graph->weights);
+    *graph = (struct sl_graph){0};
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The graph as the in-edges of each vertex (CSC). In a typed graph each edge has a relation, a number from 0. The
+ * vertices of a type have consecutive ids, so a relation also tells the types of its ends (data/readers/typed.c).
+ *   before: an edge list from a reader or the generator     after: partition/partition.h renumbers it
+ */
+#ifndef SL_DATA_GRAPH_H
+#define SL_DATA_GRAPH_H
+
+#include <float.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "data/column.h"
+#include "support/real.h"
+#include "support/status.h"
+
+/* N vertices, E directed edges. Messages flow from source to destination. The in-neighbours of v are
+ * sources[offsets[v]] .. sources[offsets[v + 1] - 1]: distinct, and ascending in the dataset's ids. In a typed graph
+ * they are ordered by relation, then by id, and a source comes once for each relation. */
+struct sl_graph {
+    uint32_t n_vertices;
+    uint64_t n_edges;
+    uint64_t *offsets;  /* N + 1 */
+    sl_vertex *sources; /* E */
+    /* float32 [E x 1], finite and not negative: the weight of each edge, in the order of `sources`. Or empty. In a
+     * typed graph: the relation of each edge, a whole number below n_relations. Edges thus have one number each, which
+     * travels with them through partitions, samples and sums. */
+    struct sl_column weights;
+    uint32_t n_relations; /* 0: the graph is not typed */
+};
+
+/* Build a graph from `n` edges from[i] -> to[i], in two counting passes. `reverse` adds the reverse of each edge.
+ * Duplicates are removed, and a self loop stays once. `from` and `to` stay the caller's. SL_EINVAL: an id is not
+ * below n_vertices (message: the edge). SL_ENOMEM. On failure *out is empty. */
+enum sl_status sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to, bool reverse,
+                              struct sl_graph *out);
+
+/* The same with the weight of each edge: weights[i] belongs to from[i] -> to[i]. NULL: no weights.
+ *
+ * Duplicates. The weight of an edge u -> v is the sum of the weights of all listed u -> v, in the order of the list, in
+ * double, rounded to float at the end. PyG's coalesce and SciPy's sum_duplicates add, too.
+ * Reverses. If the list has only u -> v, then `reverse` gives v -> u the same weight. If the list has both directions,
+ * each direction keeps the sum of its own entries: a list with every edge from both ends does not double.
+ *
+ * SL_EINVAL also: a weight is negative, infinite or nan, or a sum is no float (message: the edge). */
+enum sl_status sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
+                                       const float *weights, bool reverse, struct sl_graph *out);
+
+/* Most relations of a typed graph, reverse relations among them. */
+#define SL_MAX_RELATIONS 65535
+
+/* Build a typed graph. relations[i] belongs to from[i] -> to[i], a whole number below n_relations. `reverse` adds the
+ * reverse of each edge, with relation n_relations + relations[i]: the graph then has 2 n_relations. Edges that are
+ * equal in all three numbers are one. SL_EINVAL as above, or too many relations (message: the number). SL_ENOMEM. */
+enum sl_status sl_graph_build_typed(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
+                                    const float *relations, uint32_t n_relations, bool reverse, struct sl_graph *out);
+
+/* *out: the reverse of every edge is in the graph, too, with the same weight. SL_ENOMEM. */
+enum sl_status sl_graph_is_symmetric(const struct sl_graph *graph, bool *out);
+
+/* List the edges; the caller frees both arrays (sl_free). Without `once`: all edges, ordered by destination. With
+ * `once`, for a symmetric graph: each pair of opposite edges gives the edge from the lower id, ordered by source.
+ * SL_ENOMEM. */
+enum sl_status sl_graph_list_edges(const struct sl_graph *graph, bool once, uint64_t *n_out, sl_vertex **from_out,
+                                   sl_vertex **to_out);
+
+/* List the weights of the same edges, in the same order. The caller frees the array (sl_free). SL_ENOMEM. */
+enum sl_status sl_graph_list_weights(const struct sl_graph *graph, bool once, float **out);
+
+/* The place in `sources` of the edge from -> to; of a typed graph, of the edge of a relation. SL_NO_EDGE: there is
+ * none. */
+#define SL_NO_EDGE UINT64_MAX
+uint64_t sl_graph_find_edge(const struct sl_graph *graph, sl_vertex from, sl_vertex to, uint32_t relation);
+
+/* Copy a graph without the edges e with dropped[e] != 0. SL_ENOMEM. On failure *out is empty. */
+enum sl_status sl_graph_copy_rest(const struct sl_graph *graph, const unsigned char *dropped, struct sl_graph *out);
+
+/* Release the arrays and empty the struct. An empty struct is allowed. */
+void sl_graph_free(struct sl_graph *graph);
+
+/* The weights as floats; NULL: the graph has none. */
+static inline const float *sl_graph_weights(const struct sl_graph *graph)
+{
+    return graph->weights.data;
+}
+
+/* True if x can be the weight of an edge: finite and not negative. */
+static inline bool sl_weight_is_valid(float x)
+{
+    return x >= 0 && x <= FLT_MAX;
+}
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Links: a split that lists pairs of vertices, for --objective link.
+ *
+ *   split/NAME/train.csv.gz, valid.csv.gz, test.csv.gz     one link per line: source,destination
+ *   split/NAME/valid_neg.csv.gz, test_neg.csv.gz           pairs that are no links; may be missing
+ *
+ * Each file may also be .csv, or .npy of shape (2, n) or (n, 2). The training links are the graph: the edges of raw/
+ * are not read, since they may contain the links to find.
+ *
+ * Lines of three numbers head,relation,tail are typed links: triples. Relations are numbers from 0. All files have
+ * triples, or none has. In a typed dataset (data/readers/typed.c) a split lists triples: the relation is a line of
+ * triplet-type-list, and the ends are ids within their types. The relations of training links have no other edges;
+ * other relations keep the edges of raw/.
+ */
+#ifndef SL_DATA_LINKS_H
+#define SL_DATA_LINKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "data/graph.h"
+#include "support/real.h"
+#include "support/status.h"
+
+/* n pairs from[i] -> to[i], in the order of the file. */
+struct sl_links {
+    uint32_t n;
+    sl_vertex *from, *to;
+    uint32_t *relation; /* NULL: pairs have none */
+};
+
+/* The ends that a relation may have: `n` ids from `first` on, of heads [0] and of tails [1]. */
+struct sl_link_ends {
+    sl_vertex first[2];
+    uint32_t n[2];
+};
+
+enum sl_link_list {
+    SL_LINKS_TRAIN,
+    SL_LINKS_VALID,
+    SL_LINKS_TEST,
+    SL_LINKS_VALID_NEGATIVE,
+    SL_LINKS_TEST_NEGATIVE,
+    SL_N_LINK_LISTS
+};
+
+/* The lists of a split. No link: the split lists vertices. */
+struct sl_link_split {
+    struct sl_links list[SL_N_LINK_LISTS];
+    uint32_t n_relations;      /* of triples; 0: pairs */
+    struct sl_link_ends *ends; /* [n_relations]; NULL: pairs */
+    bool own_ids;              /* ends have one type each; files number the vertices of each type from 0 */
+    bool directed;             /* a pair is not the same in the other direction. A triple never is */
+};
+
+/* The name of a list's file, "train". */
+const char *sl_links_name(enum sl_link_list list);
+
+/* Copy a list. SL_ENOMEM. */
+enum sl_status sl_links_copy(const struct sl_links *links, struct sl_links *out);
+
+/* Give a split of triples, among n_vertices of one type, its number of relations and its ends. `where` starts the
+ * messages. SL_EFILE: more relations than SL_MAX_RELATIONS. SL_ENOMEM. */
+enum sl_status sl_links_set_ends(struct sl_link_split *split, uint32_t n_vertices, const char *where);
+
+/* Check that a list has relations exactly if the split has, each below n_relations, and ends of the relations' types.
+ * With own_ids ends become ids of the whole dataset. `path` starts the messages. SL_EFILE. */
+enum sl_status sl_links_place(const struct sl_link_split *split, const char *path, struct sl_links *links);
+
+/* Check the lists. A validation or test link is in no other list of links. A training link may be listed twice. No
+ * negative is a link. Each relation of a list has a training link. `where` starts the messages. SL_EFILE, SL_ENOMEM. */
+enum sl_status sl_links_check(const struct sl_link_split *split, const char *where);
+
+/* What lists have lost: links to find that were training links, links of valid that were in test or twice in a list,
+ * and negatives that were links. */
+struct sl_links_dropped {
+    uint32_t n_trained, n_repeated, n_negatives;
+};
+
+/* Drop all that sl_links_check refuses, but for relations without training links. both_ways: training links are also
+ * dropped if their reverse is to be found. SL_ENOMEM: the lists are unchanged. */
+enum sl_status sl_links_drop_repeats(struct sl_link_split *split, bool both_ways, struct sl_links_dropped *out);
+
+/* Draw a pair of distinct vertices, neither a link of any list nor an edge of the graph, for each link of a list. The
+ * pairs depend on the links and edges alone. Of a triple one end is drawn, of the relation's type; a draw says which.
+ * SL_EINVAL: hardly any pair has no link. SL_ENOMEM. On failure *out is empty. */
+enum sl_status sl_links_draw_negatives(const struct sl_link_split *split, enum sl_link_list list,
+                                       const struct sl_graph *graph, struct sl_links *out);
+
+/* A checksum of all lists. */
+uint64_t sl_links_hash(const struct sl_link_split *split);
+
+void sl_links_free(struct sl_links *links);
+void sl_link_split_free(struct sl_link_split *split);
+
+#endif

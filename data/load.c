@@ -1,0 +1,952 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Loading a dataset: find its files or recipe, try the cache, else build it from raw tables. */
+#include "data/load.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "data/cache.h"
+#include "data/features.h"
+#include "data/foreign.h"
+#include "data/generate/generate.h"
+#include "data/leaks.h"
+#include "data/made_features.h"
+#include "data/random_split.h"
+#include "data/reader.h"
+#include "support/file.h"
+#include "support/memory.h"
+#include "support/nearest.h"
+#include "support/text.h"
+
+#define DEFAULT_DATASET "arxiv"
+#define LEAST_CACHED 16384 /* vertices: METIS cuts smaller graphs at once */
+
+/* ---- Finding the folder ------------------------------------------------------------------------------------------ */
+
+/* The folders of the data path, in order, with the defaults filled in. */
+static enum sl_status data_path(const struct sl_dataset_options *options, char **out)
+{
+    const char *given = options->data_path;
+    if (given != NULL && given[0] != '\0') {
+        return sl_strdup(given, out);
+    }
+    const char *environment = getenv("STARLING_DATA");
+    const char *home = getenv("HOME");
+    environment = sl_text_or(environment, "");
+    return sl_format(out, "%s%s./data%s%s%s", environment, environment[0] != '\0' ? ":" : "", home != NULL ? ":" : "",
+                     sl_text_or(home, ""), home != NULL ? "/.local/share/starling" : "");
+}
+
+/* What there is of a dataset: strings of sl_alloc, or NULL. */
+struct finding {
+    char *dataset; /* a file or folder that a reader recognises */
+    const struct sl_reader *reader;
+    char *half;    /* another folder */
+    char *file;    /* another file */
+    char *archive; /* a download that was not unpacked */
+};
+
+static void free_finding(struct finding *finding)
+{
+    sl_free(finding->dataset);
+    sl_free(finding->half);
+    sl_free(finding->file);
+    sl_free(finding->archive);
+    *finding = (struct finding){0};
+}
+
+static enum sl_status look_for_archive(const char *folder, struct finding *out)
+{
+    static const char *const endings[] = {".zip", ".tar.gz", ".tgz"};
+    enum sl_status st = SL_OK;
+    for (int i = 0; i < 3 && st == SL_OK && out->archive == NULL; i++) {
+        char *path;
+        st = sl_format(&path, "%s%s", folder, endings[i]);
+        if (st == SL_OK && sl_file_exists(path)) {
+            out->archive = path;
+        } else if (st == SL_OK) {
+            sl_free(path);
+        }
+    }
+    return st;
+}
+
+/* Note what is at `path`. Takes the string over. */
+static enum sl_status look_at(char *path, struct finding *out)
+{
+    bool is_folder = sl_folder_exists(path);
+    bool is_file = !is_folder && sl_file_exists(path);
+    const struct sl_reader *reader = is_folder || is_file ? sl_reader_of(path) : NULL;
+    char **place = NULL;
+    if (out->dataset == NULL && reader != NULL) {
+        place = &out->dataset;
+        out->reader = reader;
+    } else if (out->half == NULL && is_folder) {
+        place = &out->half;
+    } else if (out->file == NULL && is_file) {
+        place = &out->file;
+    }
+    if (place != NULL) {
+        *place = path;
+        return SL_OK;
+    }
+    enum sl_status st = look_for_archive(path, out);
+    sl_free(path);
+    return st;
+}
+
+/* Look for the dataset under `root`. Possible names: NAME, ogbn-NAME, ogbn_NAME, and NAME without such a prefix. */
+static enum sl_status find_under(const char *root, const char *name, struct finding *out)
+{
+    static const char *const prefixes[] = {"", "ogbn-", "ogbn_"};
+    const char *stem = strncmp(name, "ogbn-", 5) == 0 || strncmp(name, "ogbn_", 5) == 0 ? name + 5 : name;
+    enum sl_status st = SL_OK;
+    for (int i = -1; i < 3 && st == SL_OK && out->dataset == NULL; i++) {
+        char *path;
+        st = sl_format(&path, "%s/%s%s", root, i < 0 ? "" : prefixes[i], i < 0 ? name : stem);
+        if (st == SL_OK) {
+            st = look_at(path, out);
+        }
+    }
+    return st;
+}
+
+/* Call `body` for each folder of the data path until it fails. */
+static enum sl_status for_each_root(const char *searched, enum sl_status (*body)(void *context, const char *root),
+                                    void *context)
+{
+    char *path;
+    char *root;
+    enum sl_status st = sl_strdup(searched, &path);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (char *rest = path; st == SL_OK && (root = strsep(&rest, ":")) != NULL;) {
+        if (root[0] != '\0') {
+            st = body(context, root);
+        }
+    }
+    sl_free(path);
+    return st;
+}
+
+static const char *dataset_of(const struct sl_dataset_options *options)
+{
+    return options->dataset != NULL && options->dataset[0] != '\0' ? options->dataset : DEFAULT_DATASET;
+}
+
+struct lookup {
+    const char *name;
+    struct finding *out;
+};
+
+static enum sl_status look_in_root(void *context, const char *root)
+{
+    struct lookup *lookup = context;
+    if (lookup->out->dataset != NULL) {
+        return SL_OK;
+    }
+    return find_under(root, lookup->name, lookup->out);
+}
+
+/* Look for a dataset: by name on the data path, else as a path. */
+static enum sl_status find_dataset(const char *name, const char *searched, struct finding *out)
+{
+    struct lookup lookup = {.name = name, .out = out};
+    char *path;
+    enum sl_status st = SL_OK;
+    if (strchr(name, '/') == NULL) {
+        SL_TRY(st, for_each_root(searched, look_in_root, &lookup), done);
+    }
+    if (out->dataset == NULL) {
+        SL_TRY(st, sl_strdup(name, &path), done);
+        st = look_at(path, out);
+    }
+done:
+    return st;
+}
+
+/* The last component of a path. */
+static void name_from_path(const char *path, char *out, size_t bytes)
+{
+    char *real = realpath(path, NULL);
+    const char *whole = sl_text_or(real, path);
+    const char *slash = strrchr(whole, '/');
+    snprintf(out, bytes, "%s", slash != NULL && slash[1] != '\0' ? slash + 1 : whole);
+    free(real);
+}
+
+/* ---- A dataset's origin ------------------------------------------------------------------------------------------ */
+
+/* The origin of a dataset: a file or folder, or a recipe of the generator. */
+struct origin {
+    char *path;                     /* or NULL */
+    const struct sl_reader *reader; /* of the path */
+    struct sl_raw_files files;
+    struct sl_recipe recipe;
+    struct sl_made_features made; /* instead of the features of the files or the recipe */
+    bool stand_in;                /* the recipe's data replace a real dataset */
+    char name[64];
+    /* Checksum of the dataset's path and form. It is part of the cache file's name. */
+    uint64_t identity;
+    /* `identity` with the sizes and times of the files. It is the cache's key. */
+    uint64_t state;
+};
+
+static void free_origin(struct origin *origin)
+{
+    sl_free(origin->path);
+    sl_raw_files_free(&origin->files);
+}
+
+static uint64_t sum_text(uint64_t sum, const char *text)
+{
+    return sl_checksum(sum, text, strlen(text) + 1);
+}
+
+/* Add a path in its absolute form, the same from every working folder. */
+static uint64_t sum_path(uint64_t sum, const char *path)
+{
+    char *real = realpath(path, NULL);
+    sum = sum_text(sum, sl_text_or(real, path));
+    free(real);
+    return sum;
+}
+
+/* Add made features, if any. */
+static uint64_t sum_made(uint64_t sum, const struct sl_made_features *made, uint64_t seed)
+{
+    const uint64_t numbers[] = {(uint64_t)made->kind, made->n_columns, made->kind == SL_MADE_RANDOM ? seed : 0};
+    return made->kind != SL_MADE_NOT ? sl_checksum(sum, numbers, sizeof numbers) : sum;
+}
+
+/* Add a file's kind, size, time and path. NULL, or no such file: nothing. */
+static uint64_t sum_file(uint64_t state, uint64_t kind, const char *path)
+{
+    struct stat info = {0};
+    if (path == NULL || stat(path, &info) != 0) {
+        return state;
+    }
+    const uint64_t numbers[] = {kind, (uint64_t)info.st_size, (uint64_t)info.st_mtim.tv_sec,
+                                (uint64_t)info.st_mtim.tv_nsec};
+    return sum_path(sl_checksum(state, numbers, sizeof numbers), path);
+}
+
+/* Add statistics of another dataset, if any. */
+static uint64_t sum_scaling(uint64_t sum, const struct sl_dataset_options *options)
+{
+    const struct sl_scaling *scaling = options->scaling;
+    if (scaling == NULL || scaling->n == 0 || options->normalize != SL_NORMALIZE_COLUMN) {
+        return sum;
+    }
+    sum = sl_checksum(sum, scaling->mean, scaling->n * sizeof *scaling->mean);
+    return sl_checksum(sum, scaling->scale, scaling->n * sizeof *scaling->scale);
+}
+
+static void identify_files(const struct sl_dataset_options *options, struct origin *origin)
+{
+    const uint64_t numbers[] = {options->directed, (uint64_t)options->normalize};
+    uint64_t sum = sum_scaling(sl_checksum(1, numbers, sizeof numbers), options);
+    uint64_t state = 0;
+    sum = sum_text(sum_path(sum, origin->path), origin->files.split);
+    for (int i = 0; i < SL_RAW_N_FILES; i++) {
+        state = sum_file(state, (uint64_t)i, origin->files.paths[i]);
+    }
+    for (uint32_t i = 0; i < origin->files.n_more; i++) {
+        state = sum_file(state, SL_RAW_N_FILES, origin->files.more[i]);
+    }
+    const char *features = origin->files.paths[SL_RAW_FEATURES];
+    if (origin->made.kind == SL_MADE_NOT && features != NULL) {
+        sum = sum_path(sum, features);
+    }
+    if (options->targets == SL_TARGETS_NUMBERS) {
+        sum = sum_text(sum, "numbers");
+    }
+    if (sl_raw_needs_links(options->need)) {
+        sum = sum_text(sum, "links");
+    }
+    origin->identity = sum_made(sum, &origin->made, options->feature_seed);
+    origin->state = sl_checksum(state, &origin->identity, sizeof origin->identity);
+}
+
+static void identify_recipe(const struct sl_dataset_options *options, struct origin *origin)
+{
+    const struct sl_recipe *r = &origin->recipe;
+    const uint64_t numbers[] = {options->directed,
+                                (uint64_t)options->normalize,
+                                r->n_vertices,
+                                r->n_edges,
+                                r->n_features,
+                                r->n_classes,
+                                r->n_train,
+                                r->n_valid,
+                                r->n_test,
+                                r->sparse,
+                                r->seed};
+    uint64_t sum = sum_scaling(sl_checksum(2, numbers, sizeof numbers), options);
+    sum = sl_checksum(sum, &r->homophily, sizeof r->homophily);
+    sum = sum_text(sum_text(sum, r->name), r->split);
+    if (r->n_types > 0) {
+        sum = sl_checksum(sum, r->other, sizeof r->other);
+        for (uint32_t i = 0; i < r->n_relations; i++) {
+            const struct sl_recipe_relation *b = &r->between[i];
+            const uint64_t ends[] = {b->source, b->destination, b->n_edges};
+            sum = sl_checksum(sl_checksum(sum, ends, sizeof ends), &b->same_class, sizeof b->same_class);
+        }
+    }
+    origin->identity = sum_made(sum, &origin->made, options->feature_seed);
+    origin->state = origin->identity;
+}
+
+#define MAX_NAMES 64 /* of datasets on the path, in messages */
+#define LIST_BYTES 400
+
+/* The datasets on the data path. */
+struct catalogue {
+    char names[MAX_NAMES][64];
+    int n;
+};
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+static enum sl_status list_root(void *context, const char *root)
+{
+    struct catalogue *catalogue = context;
+    DIR *dir = opendir(root);
+    struct dirent *entry;
+    while (dir != NULL && catalogue->n < MAX_NAMES && (entry = readdir(dir)) != NULL) {
+        char folder[4096];
+        bool fits = strlen(entry->d_name) < sizeof catalogue->names[0] &&
+                    (size_t)snprintf(folder, sizeof folder, "%s/%s", root, entry->d_name) < sizeof folder;
+        if (fits && entry->d_name[0] != '.' && sl_reader_of(folder) != NULL) {
+            memcpy(catalogue->names[catalogue->n++], entry->d_name, strlen(entry->d_name) + 1);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    return SL_OK;
+}
+
+/* "; did you mean cora? On the data path: citeseer, cora", for the end of a message. */
+static enum sl_status list_datasets(const char *name, const char *searched, char out[LIST_BYTES])
+{
+    struct catalogue catalogue = {.n = 0};
+    const char *near = NULL;
+    size_t near_distance = SIZE_MAX;
+    size_t used;
+    enum sl_status st = for_each_root(searched, list_root, &catalogue);
+    qsort(catalogue.names, (size_t)catalogue.n, sizeof catalogue.names[0], compare_names);
+    for (int i = 0; i < catalogue.n + sl_recipe_n; i++) {
+        const char *known = i < catalogue.n ? catalogue.names[i] : sl_recipe_name(i - catalogue.n);
+        size_t distance = sl_name_distance(name, known);
+        if (distance < near_distance) {
+            near = known;
+            near_distance = distance;
+        }
+    }
+    if (near != NULL) {
+        used = (size_t)snprintf(out, LIST_BYTES, "; did you mean %s? On the data path: ", near);
+    } else {
+        used = (size_t)snprintf(out, LIST_BYTES, "; on the data path: ");
+    }
+    if (catalogue.n == 0) {
+        snprintf(out + used, LIST_BYTES - used, "no dataset");
+    }
+    for (int i = 0; i < catalogue.n && used + 72 < LIST_BYTES; i++) {
+        bool last = i + 1 < catalogue.n && used + 144 >= LIST_BYTES;
+        used += (size_t)snprintf(out + used, LIST_BYTES - used, "%s%s%s", i > 0 ? ", " : "", catalogue.names[i],
+                                 last ? ", .." : "");
+    }
+    return st;
+}
+
+/* OGB's own place for downloads: ./dataset. */
+static enum sl_status look_in_ogb_folder(const char *name, char *out, size_t bytes)
+{
+    struct finding finding = {0};
+    enum sl_status st = SL_OK;
+    out[0] = '\0';
+    if (strchr(name, '/') == NULL) {
+        st = find_under("dataset", name, &finding);
+    }
+    if (finding.dataset != NULL) {
+        snprintf(out, bytes, " (but %.200s is there: --data-path dataset)", finding.dataset);
+    }
+    free_finding(&finding);
+    return st;
+}
+
+static enum sl_status refuse_missing(const char *name, const char *searched)
+{
+    char list[LIST_BYTES];
+    char elsewhere[300];
+    enum sl_status st = list_datasets(name, searched, list);
+    if (st == SL_OK) {
+        st = look_in_ogb_folder(name, elsewhere, sizeof elsewhere);
+    }
+    if (st != SL_OK) {
+        return st;
+    }
+    if (strchr(name, '/') != NULL) {
+        return sl_fail(SL_ENOTFOUND, "dataset '%.300s': no such folder", name);
+    }
+    return sl_fail(SL_ENOTFOUND, "dataset '%.100s' is not in %.250s%s%s; or give --data-path, a folder, or one of %s",
+                   name, searched, elsewhere, list, sl_recipe_names);
+}
+
+/* The generator's dataset of a name, if the generator has it. */
+static enum sl_status use_recipe(const struct sl_dataset_options *options, const char *searched, struct origin *origin)
+{
+    const char *name = dataset_of(options);
+    struct sl_recipe *recipe = &origin->recipe;
+    if (!sl_recipe_find(name, recipe)) {
+        return refuse_missing(name, searched);
+    }
+    if (options->features != NULL && origin->made.kind == SL_MADE_NOT) {
+        return sl_fail(SL_ENOTFOUND, "dataset '%s' is not in %s, so --features %s has no folder to be in", name,
+                       searched, options->features);
+    }
+    const bool named = options->split != NULL && options->split[0] != '\0';
+    if (named && strcmp(options->split, recipe->split) != 0) {
+        return sl_fail(SL_EINVAL, "%s has no split '%s'; --split can be one of: %s, or random:60,20,20", recipe->name,
+                       options->split, recipe->split);
+    }
+    recipe->seed = options->seed;
+    snprintf(origin->name, sizeof origin->name, "%s", recipe->name);
+    identify_recipe(options, origin);
+    origin->stand_in = strcmp(name, recipe->name) != 0;
+    return SL_OK;
+}
+
+static struct sl_request request_of(const struct sl_dataset_options *options, const char *path)
+{
+    return (struct sl_request){.path = path,
+                               .features = options->features,
+                               .split = options->split,
+                               .usual_split = options->usual_split,
+                               .need = options->need,
+                               .targets = options->targets};
+}
+
+/* Takes the path over. */
+static enum sl_status use_dataset(const struct sl_dataset_options *options, char *path, const struct sl_reader *reader,
+                                  struct origin *origin)
+{
+    const struct sl_request request = request_of(options, path);
+    origin->path = path;
+    origin->reader = reader;
+    enum sl_status st = reader->find(&request, &origin->files);
+    if (st == SL_OK) {
+        name_from_path(path, origin->name, sizeof origin->name);
+        identify_files(options, origin);
+    }
+    return st;
+}
+
+/* Refuse a folder of the dataset's name without data. The message names the missing file and the other datasets. */
+static enum sl_status refuse_half(const struct sl_dataset_options *options, const char *folder, const char *searched)
+{
+    const char *name = dataset_of(options);
+    struct sl_raw_files files;
+    char list[LIST_BYTES];
+    char why[SL_MESSAGE_BYTES];
+    const struct sl_request request = request_of(options, folder);
+    enum sl_status st = sl_reader_ogb.find(&request, &files);
+    if (st == SL_OK) { /* another process completed the folder just now */
+        sl_raw_files_free(&files);
+        return sl_fail(SL_EFILE, "%s: found a dataset only at the second look; try again", folder);
+    }
+    if (st == SL_ENOMEM || strchr(name, '/') != NULL) {
+        return st;
+    }
+    snprintf(why, sizeof why, "%s", sl_message());
+    enum sl_status listed = list_datasets(name, searched, list);
+    if (listed != SL_OK) {
+        return listed;
+    }
+    return sl_fail(st, "%.550s%s", why, list);
+}
+
+static enum sl_status choose_origin(const struct sl_dataset_options *options, const char *searched,
+                                    struct finding *finding, struct origin *out)
+{
+    if (finding->dataset != NULL) {
+        char *path = finding->dataset;
+        finding->dataset = NULL;
+        return use_dataset(options, path, finding->reader, out);
+    }
+    if (finding->file != NULL) {
+        return sl_foreign_refuse(finding->file);
+    }
+    if (finding->half != NULL) {
+        return refuse_half(options, finding->half, searched);
+    }
+    if (finding->archive != NULL) {
+        return sl_foreign_refuse(finding->archive);
+    }
+    return use_recipe(options, searched, out);
+}
+
+static enum sl_status find_origin(const struct sl_dataset_options *options, struct origin *out)
+{
+    char *searched = NULL;
+    struct finding finding = {0};
+    struct origin origin = {0};
+    enum sl_status st;
+    SL_TRY(st, sl_made_features_parse(options->features, &origin.made), done);
+    SL_TRY(st, data_path(options, &searched), done);
+    SL_TRY(st, find_dataset(dataset_of(options), searched, &finding), done);
+    st = choose_origin(options, searched, &finding, &origin);
+done:
+    sl_free(searched);
+    free_finding(&finding);
+    if (st != SL_OK) {
+        free_origin(&origin);
+        return st;
+    }
+    *out = origin;
+    return SL_OK;
+}
+
+/* Give notice of a stand-in and of unused tables, also if the dataset comes from the cache. */
+static void tell(const struct sl_dataset_options *options, const struct origin *origin)
+{
+    if (origin->stand_in) {
+        sl_notify(
+            SL_NOTICE_WARNING,
+            "--dataset %s: no such dataset on the data path: the data are SYNTHETIC (%s, generated); for the real ones "
+            "give --data-path or $STARLING_DATA",
+            dataset_of(options), origin->name);
+    }
+    for (const char *line = origin->files.unused; *line != '\0';) {
+        const int n = (int)strcspn(line, "\n");
+        sl_notify(SL_NOTICE_WARNING, "%.*s: is not used", n, line);
+        line += n + 1;
+    }
+}
+
+/* The options of the files, and the split to draw. A split left open is drawn if the usual one was. */
+static enum sl_status settle_split(const struct sl_dataset_options *given, struct sl_dataset_options *out,
+                                   struct sl_random_split *rule)
+{
+    const char *split = given->split != NULL ? given->split : given->usual_split;
+    *out = *given;
+    enum sl_status st = sl_random_split_parse(split, given->split_seed, rule);
+    if (st != SL_OK) {
+        return st;
+    }
+    out->draw_links = rule->wanted && (given->draw_links || sl_raw_needs_links(given->need));
+    if (rule->wanted) {
+        out->split = "";
+        out->usual_split = NULL;
+    }
+    if (out->draw_links && sl_raw_needs_links(given->need)) {
+        out->need = SL_RAW_FOR_INFERENCE;
+    }
+    return st;
+}
+
+/* ---- The cache file's name --------------------------------------------------------------------------------------- */
+
+/* The user's cache folder; *out stays NULL if there is no home folder. */
+static enum sl_status users_cache(char **out)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+    if (xdg != NULL && xdg[0] == '/') {
+        return sl_path_join(xdg, "starling", out);
+    }
+    if (home != NULL && home[0] == '/') {
+        return sl_path_join(home, ".cache/starling", out);
+    }
+    return SL_OK;
+}
+
+/* The folder for cache files, `given` or beside the data at `path` (NULL: none); *out stays NULL if there is to be no
+ * cache. */
+static enum sl_status cache_folder(const char *given, const char *path, char **out)
+{
+    if (given != NULL && strcmp(given, "none") == 0) {
+        return SL_OK;
+    }
+    if (given != NULL && given[0] != '\0') {
+        return sl_strdup(given, out);
+    }
+    if (path != NULL && sl_folder_writable(path)) {
+        return sl_path_join(path, "starling-cache", out);
+    }
+    return users_cache(out);
+}
+
+/* The name of a cache file, "FOLDER/NAME-IDENTITYstem"; *out stays NULL if there is to be no cache. */
+static enum sl_status cache_file(const struct sl_dataset_options *options, const struct origin *origin,
+                                 const char *stem, char **out)
+{
+    char *folder = NULL;
+    enum sl_status st = cache_folder(options->cache, origin->path, &folder);
+    if (st == SL_OK && folder != NULL) {
+        st = sl_format(out, "%s/%s-%016llx%s", folder, origin->name, (unsigned long long)origin->identity, stem);
+    }
+    sl_free(folder);
+    return st;
+}
+
+enum sl_status sl_dataset_cache_file(const struct sl_dataset_options *options, const char *stem, char **out)
+{
+    struct sl_dataset_options settled;
+    struct sl_random_split rule;
+    struct origin origin;
+    char *tail;
+    *out = NULL;
+    enum sl_status st = settle_split(options, &settled, &rule);
+    if (st != SL_OK) {
+        return st;
+    }
+    st = find_origin(&settled, &origin);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (rule.wanted) {
+        origin.identity = sum_text(sl_checksum(origin.identity, &rule.seed, sizeof rule.seed), rule.name);
+        origin.identity += settled.draw_links;
+    }
+    st = sl_format(&tail, "-%s.slc", stem);
+    if (st == SL_OK) {
+        st = cache_file(options, &origin, tail, out);
+        sl_free(tail);
+    }
+    free_origin(&origin);
+    return st;
+}
+
+enum sl_status sl_dataset_cache_file_of_arrays(const char *cache, uint64_t key, uint32_t n_vertices, const char *stem,
+                                               char **out)
+{
+    char *folder = NULL;
+    enum sl_status st = SL_OK;
+    *out = NULL;
+    if (sl_text_or(cache, "")[0] != '\0' || n_vertices >= LEAST_CACHED) {
+        SL_TRY(st, cache_folder(cache, NULL, &folder), done);
+    }
+    if (folder != NULL) {
+        st = sl_format(out, "%s/arrays-%016llx-%s.slc", folder, (unsigned long long)key, stem);
+    }
+done:
+    sl_free(folder);
+    return st;
+}
+
+/* ---- From raw tables to a dataset -------------------------------------------------------------------------------- */
+
+static enum sl_status build_graph(const struct sl_raw *raw, bool reverse, struct sl_graph *out)
+{
+    if (raw->n_relations > 0) {
+        return sl_graph_build_typed(raw->n_vertices, raw->n_edges, raw->from, raw->to, raw->weights.data,
+                                    raw->n_relations, reverse, out);
+    }
+    return sl_graph_build_weighted(raw->n_vertices, raw->n_edges, raw->from, raw->to, raw->weights.data, reverse, out);
+}
+
+enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool directed, enum sl_normalize normalize,
+                               const struct sl_scaling *scaling, struct sl_dataset *out)
+{
+    *out = (struct sl_dataset){0};
+    struct sl_feature_range range;
+    struct sl_scaling used = {0};
+    enum sl_status st;
+    const bool typed = raw->n_relations > 0 && (raw->links.n_relations == 0 || raw->links.own_ids);
+    if (normalize == SL_NORMALIZE_COLUMN && typed) {
+        return sl_fail(SL_EINVAL,
+                       "--normalize-features: found column, expected none or row: in the typed graph %s each type has "
+                       "features of its own",
+                       name);
+    }
+    if (scaling != NULL && normalize == SL_NORMALIZE_COLUMN) {
+        SL_TRY(st, sl_scaling_copy(scaling, &used), done);
+    }
+    if (raw->features.n_rows > 0) {
+        SL_TRY(st, sl_features_normalize(&raw->features, normalize, &used), done);
+    }
+    SL_TRY(st, sl_features_measure(&raw->features, &range), done);
+    SL_TRY(st, build_graph(raw, !directed, &out->graph), done);
+    sl_free(raw->from);
+    sl_free(raw->to);
+    sl_column_free(&raw->weights);
+    snprintf(out->name, sizeof out->name, "%s", name);
+    snprintf(out->split, sizeof out->split, "%s", raw->split);
+    out->features = raw->features;
+    out->targets = raw->targets;
+    out->train = raw->train;
+    out->valid = raw->valid;
+    out->test = raw->test;
+    out->links = raw->links;
+    out->class_names = raw->class_names;
+    out->vertex_names = raw->vertex_names;
+    out->types = raw->types;
+    out->feature_names = raw->feature_names;
+    *raw = (struct sl_raw){0};
+    out->directed = directed;
+    out->normalized = normalize;
+    out->scaling = used;
+    used = (struct sl_scaling){0};
+    out->range = range;
+done:
+    sl_scaling_free(&used);
+    return st;
+}
+
+static enum sl_status read_or_generate(const struct origin *origin, struct sl_raw *out)
+{
+    if (origin->reader != NULL) {
+        return origin->reader->read(&origin->files, out);
+    }
+    uint64_t n_vertices;
+    uint64_t n_edges;
+    sl_recipe_total(&origin->recipe, &n_vertices, &n_edges);
+    sl_notify(SL_NOTICE_PROGRESS, "generating %s: %llu vertices, %llu edges", origin->name,
+              (unsigned long long)n_vertices, (unsigned long long)n_edges);
+    return sl_generate(&origin->recipe, out);
+}
+
+/* Make features of the graph, in place of the dataset's own. */
+static enum sl_status make_features(const struct sl_dataset_options *options, const struct sl_made_features *made,
+                                    struct sl_dataset *dataset)
+{
+    struct sl_features features = {0};
+    enum sl_status st;
+    SL_TRY(st, sl_made_features_make(made, &dataset->graph, dataset->vertex_names, options->feature_seed, &features),
+           done);
+    SL_TRY(st, sl_features_settle(&features), fail);
+    sl_scaling_free(&dataset->scaling);
+    if (options->scaling != NULL) {
+        SL_TRY(st, sl_scaling_copy(options->scaling, &dataset->scaling), fail);
+    }
+    SL_TRY(st, sl_features_normalize(&features, options->normalize, &dataset->scaling), fail);
+    SL_TRY(st, sl_features_measure(&features, &dataset->range), fail);
+    dataset->normalized = options->normalize;
+    sl_features_free(&dataset->features);
+    dataset->features = features;
+    return SL_OK;
+fail:
+    sl_features_free(&features);
+done:
+    return st;
+}
+
+static bool needs_quotes(const char *id, size_t n)
+{
+    return n == 0 || id[0] == ' ' || id[n - 1] == ' ' || memchr(id, ',', n) != NULL || memchr(id, '\t', n) != NULL ||
+           memchr(id, '"', n) != NULL;
+}
+
+/* Write a nodes.csv of ids, an id a line. */
+static bool put_ids(struct sl_writer *writer, const char *ids)
+{
+    bool put = sl_writer_put(writer, "id\n", strlen("id\n")) == SL_OK;
+    while (put && *ids != '\0') {
+        size_t n = strcspn(ids, "\n");
+        const char *quote = needs_quotes(ids, n) ? "\"" : "";
+        put = sl_writer_put(writer, quote, strlen(quote)) == SL_OK;
+        for (size_t i = 0; put && i < n; i++) {
+            put = (ids[i] != '"' || sl_writer_put(writer, "\"", 1) == SL_OK) &&
+                  sl_writer_put(writer, &ids[i], 1) == SL_OK;
+        }
+        put = put && sl_writer_put(writer, quote, strlen(quote)) == SL_OK && sl_writer_put(writer, "\n", 1) == SL_OK;
+        ids += n + 1;
+    }
+    return put;
+}
+
+/* Save the ids of the file beside the cache. A failed write is no failure. */
+static enum sl_status save_names(const struct sl_dataset_options *options, const struct origin *origin,
+                                 const struct sl_raw *raw)
+{
+    struct sl_writer writer;
+    char *path = NULL;
+    enum sl_status st = cache_file(options, origin, "-ids.csv", &path);
+    if (st == SL_OK && path != NULL && sl_folder_make_parents(path) == SL_OK &&
+        sl_writer_open(path, &writer) == SL_OK) {
+        bool put = put_ids(&writer, raw->vertex_names);
+        if (sl_writer_close(&writer) == SL_OK && put) {
+            sl_notify(SL_NOTICE_PROGRESS, "%s: the ids of its %u vertices are in %s, in the order of their numbers",
+                      origin->name, raw->n_vertices, path);
+        }
+    }
+    sl_free(path);
+    return st;
+}
+
+static enum sl_status load_uncached(const struct sl_dataset_options *options, const struct origin *origin,
+                                    bool *whole_out, struct sl_dataset *out)
+{
+    struct sl_raw raw;
+    enum sl_status st = read_or_generate(origin, &raw);
+    if (st == SL_OK && raw.numbered && raw.vertex_names != NULL) {
+        st = save_names(options, origin, &raw);
+        if (st != SL_OK) {
+            sl_raw_free(&raw);
+        }
+    }
+    if (st != SL_OK) {
+        return st;
+    }
+    if (raw.n_dropped > 0) {
+        sl_notify(SL_NOTICE_WARNING, "%s: %u vertices of the split '%s' have no label: they have no share in scores",
+                  origin->name, raw.n_dropped, raw.split);
+    }
+    bool all_known = raw.n_dropped == 0;
+    raw.links.directed = options->directed;
+    const bool made = origin->made.kind != SL_MADE_NOT;
+    st = sl_dataset_make(origin->name, &raw, options->directed, made ? SL_NORMALIZE_NONE : options->normalize,
+                         options->scaling, out);
+    sl_raw_free(&raw);
+    if (st == SL_OK) {
+        st = sl_leaks_settle(out, options->drop_leaks, origin->name);
+    }
+    if (st == SL_OK && made) {
+        st = make_features(options, &origin->made, out);
+    }
+    if (st != SL_OK) {
+        sl_dataset_free(out);
+        return st;
+    }
+    *whole_out = all_known && out->features.n_rows == out->graph.n_vertices;
+    out->synthetic = origin->reader == NULL;
+    return SL_OK;
+}
+
+static bool read_cache(const char *file, bool low_memory, uint64_t key, struct sl_dataset *out)
+{
+    if (low_memory) {
+        return sl_cache_read_dataset_low_memory(file, key, out);
+    }
+    return sl_cache_read_dataset(file, key, out);
+}
+
+/* Note what the cache file does not say. On failure *out is emptied. */
+static enum sl_status describe(const struct sl_dataset_options *options, const struct origin *origin,
+                               struct sl_dataset *out)
+{
+    enum sl_status st = SL_OK;
+    out->directed = options->directed;
+    out->normalized = options->normalize;
+    out->feature_seed = options->feature_seed;
+    if (origin->made.kind == SL_MADE_ONEHOT) { /* the columns stand for the vertices in this order */
+        const char *names = sl_text_or(out->vertex_names, "");
+        const char *types = sl_text_or(out->types, "");
+        out->feature_seed = sl_checksum(sl_checksum(0, names, strlen(names)), types, strlen(types));
+    }
+    out->serial = sl_dataset_serial();
+    if (options->features != NULL && options->features[0] != '\0') {
+        SL_TRY(st, sl_strdup(options->features, &out->feature_words), done);
+    }
+    if (origin->reader != NULL && origin->reader->describe_relations != NULL) {
+        st = origin->reader->describe_relations(&origin->files, &out->relations, &out->ends);
+    } else if (origin->reader == NULL && origin->recipe.n_types > 0) {
+        st = sl_alloc((size_t)origin->recipe.n_relations + 1, sizeof *out->ends, "ends of relations", &out->ends);
+        if (st == SL_OK) {
+            sl_recipe_ends(&origin->recipe, out->ends);
+        }
+    }
+done:
+    if (st != SL_OK) {
+        sl_dataset_free(out);
+    }
+    return st;
+}
+
+/* Load a dataset with the split of its files. counting: made features are to be made anew, of another graph. */
+static enum sl_status load_origin(const struct sl_dataset_options *options, const struct origin *origin, bool counting,
+                                  struct sl_dataset *out)
+{
+    char *file = NULL;
+    bool whole = false; /* complete for every need, and so fit for the cache */
+    enum sl_status st = SL_OK;
+    if (!sl_raw_needs_links(options->need) && !counting) { /* the cache has no links */
+        SL_TRY(st, cache_file(options, origin, ".slc", &file), done);
+    }
+    if (file != NULL && read_cache(file, options->low_memory, origin->state, out)) {
+        goto describe;
+    }
+    SL_TRY(st, load_uncached(options, origin, &whole, out), done);
+    bool written = file != NULL && whole && sl_cache_write_dataset(file, origin->state, out);
+    if (options->needs_cache && !written) {
+        if (whole) {
+            st = sl_fail(SL_EIO, "%s: cannot be written", sl_text_or(file, "the binary copy"));
+        } else {
+            st = sl_fail(SL_EINVAL,
+                         "%s: a binary copy needs features, and a target for each vertex of the split; name or make "
+                         "features with --features",
+                         origin->name);
+        }
+        sl_dataset_free(out);
+        goto done;
+    }
+describe:
+    out->counts_edges = origin->made.kind == SL_MADE_DEGREE;
+    st = describe(options, origin, out);
+done:
+    sl_free(file);
+    return st;
+}
+
+/* Draw the split. Features that count edges are made of the graph without links to find. */
+static enum sl_status draw_split(const struct sl_dataset_options *options, const struct origin *origin,
+                                 const struct sl_random_split *rule, bool links, struct sl_dataset *out)
+{
+    const bool counts = out->counts_edges;
+    enum sl_status st;
+    if (!links) {
+        st = sl_random_split_vertices(rule, out);
+        goto done;
+    }
+    out->counts_edges = false;
+    SL_TRY(st, sl_random_split_links(rule, out), done);
+    out->counts_edges = counts;
+    if (counts) {
+        st = make_features(options, &origin->made, out);
+    }
+done:
+    if (st != SL_OK) {
+        sl_dataset_free(out);
+    }
+    return st;
+}
+
+enum sl_status sl_dataset_load(const struct sl_dataset_options *given, struct sl_dataset *out)
+{
+    struct sl_dataset_options options;
+    struct origin origin;
+    struct sl_random_split rule;
+    *out = (struct sl_dataset){0};
+    enum sl_status st = settle_split(given, &options, &rule);
+    if (st != SL_OK) {
+        return st;
+    }
+    st = find_origin(&options, &origin);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (origin.made.kind == SL_MADE_NONE && options.need != SL_RAW_FOR_LOOKS) {
+        st = sl_fail(SL_EINVAL, "--features: found none, expected features for the model: a file, " SL_FEATURE_WORDS);
+        goto done;
+    }
+    tell(&options, &origin);
+    const bool counting = options.draw_links && origin.made.kind == SL_MADE_DEGREE;
+    SL_TRY(st, load_origin(&options, &origin, counting, out), done);
+    if (rule.wanted) {
+        st = draw_split(&options, &origin, &rule, options.draw_links, out);
+    }
+done:
+    free_origin(&origin);
+    return st;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Numbering texts. */
+#include "data/names.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/graph.h"
+#include "data/number.h"
+#include "data/targets.h"
+#include "data/text_lines.h"
+#include "support/file.h"
+#include "support/memory.h"
+#include "support/minmax.h"
+
+#define LEAST_SLOTS 1024
+#define MOST_SHOWN 40 /* bytes of a text in a message */
+
+/* The slot of a text, or the free slot for it. */
+static uint64_t slot_of(const struct sl_names *names, struct sl_text_cell text)
+{
+    uint64_t slot = sl_checksum(0, text.p, text.n) % names->n_slots;
+    for (;; slot = (slot + 1) % names->n_slots) {
+        uint32_t i = names->slots[slot];
+        if (i == SL_NONE || (names->texts[i].n == text.n && memcmp(names->texts[i].p, text.p, text.n) == 0)) {
+            return slot;
+        }
+    }
+}
+
+/* Double the table. */
+static enum sl_status grow(struct sl_names *names)
+{
+    struct sl_names larger = *names;
+    enum sl_status st;
+    larger.n_slots = names->n_slots > 0 ? 2 * names->n_slots : LEAST_SLOTS;
+    SL_TRY(st, sl_realloc(&names->texts, larger.n_slots / 2, sizeof *names->texts, "names"), done);
+    larger.texts = names->texts;
+    SL_TRY(st, sl_alloc(larger.n_slots, sizeof *larger.slots, "names", &larger.slots), done);
+    memset(larger.slots, 0xff, larger.n_slots * sizeof *larger.slots);
+    for (uint32_t i = 0; i < larger.n; i++) {
+        larger.slots[slot_of(&larger, larger.texts[i])] = i;
+    }
+    sl_free(names->slots);
+    *names = larger;
+done:
+    return st;
+}
+
+uint32_t sl_names_find(const struct sl_names *names, struct sl_text_cell text)
+{
+    return names->n > 0 ? names->slots[slot_of(names, text)] : SL_NONE;
+}
+
+enum sl_status sl_names_add(struct sl_names *names, struct sl_text_cell text, uint32_t *out)
+{
+    if (names->n == SL_NONE - 1) {
+        return sl_fail(SL_EFILE, "expected at most %u vertices, found more", SL_NONE - 1);
+    }
+    if (names->n == names->n_slots / 2) {
+        enum sl_status st = grow(names);
+        if (st != SL_OK) {
+            return st;
+        }
+    }
+    *out = names->n;
+    names->slots[slot_of(names, text)] = names->n;
+    names->texts[names->n++] = text;
+    return SL_OK;
+}
+
+/* ---- Classes ----------------------------------------------------------------------------------------------------- */
+
+static bool is_unknown(struct sl_text_cell text)
+{
+    double value = 0;
+    return text.n == 0 || (sl_number_real(text.p, text.p + text.n, &value) == text.p + text.n && isnan(value));
+}
+
+enum sl_status sl_names_class(const char *where, struct sl_names *names, struct sl_text_cell text, int32_t *out)
+{
+    char *copy;
+    enum sl_status st;
+    if (is_unknown(text)) {
+        *out = -1;
+        return SL_OK;
+    }
+    uint32_t class = sl_names_find(names, text);
+    if (class != SL_NONE) {
+        *out = (int32_t) class;
+        return SL_OK;
+    }
+    if (names->n == SL_MAX_CLASSES) {
+        return sl_fail(SL_EFILE, "%s: expected at most %d names of classes, found more: '%.*s'", where, SL_MAX_CLASSES,
+                       (int)sl_min_u64(text.n, MOST_SHOWN), text.p);
+    }
+    if (memchr(text.p, '\n', text.n) != NULL || memchr(text.p, '\0', text.n) != NULL) {
+        return sl_fail(SL_EFILE, "%s: expected a name of a class without ends of lines, found '%.*s'", where,
+                       (int)sl_min_u64(text.n, MOST_SHOWN), text.p);
+    }
+    if (!sl_text_is_utf8(text.p, text.n)) {
+        return sl_fail(SL_EFILE, "%s: expected names of classes in UTF-8, found '%.*s'; save the file as UTF-8", where,
+                       (int)sl_min_u64(text.n, MOST_SHOWN), text.p);
+    }
+    SL_TRY(st, sl_alloc(text.n, 1, "names of classes", &copy), done);
+    memcpy(copy, text.p, text.n);
+    names->owned = true;
+    st = sl_names_add(names, (struct sl_text_cell){copy, text.n}, &class);
+    if (st != SL_OK) {
+        sl_free(copy);
+        goto done;
+    }
+    *out = (int32_t) class;
+done:
+    return st;
+}
+
+/* A text and its number. */
+struct numbered {
+    struct sl_text_cell text;
+    uint32_t number;
+};
+
+static int compare(const void *a, const void *b)
+{
+    const struct numbered *x = a;
+    const struct numbered *y = b;
+    int order = memcmp(x->text.p, y->text.p, sl_min_u64(x->text.n, y->text.n));
+    return order != 0 ? order : (x->text.n > y->text.n) - (x->text.n < y->text.n);
+}
+
+enum sl_status sl_names_sort(struct sl_names *names, int32_t *classes, uint32_t n_rows)
+{
+    struct numbered *sorted = NULL;
+    int32_t *rank = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc((size_t)names->n + 1, sizeof *sorted, "names of classes", &sorted), done);
+    SL_TRY(st, sl_alloc((size_t)names->n + 1, sizeof *rank, "names of classes", &rank), done);
+    for (uint32_t i = 0; i < names->n; i++) {
+        sorted[i] = (struct numbered){names->texts[i], i};
+    }
+    qsort(sorted, names->n, sizeof *sorted, compare);
+    for (uint32_t i = 0; i < names->n; i++) {
+        rank[sorted[i].number] = (int32_t)i;
+        names->texts[i] = sorted[i].text;
+    }
+    for (uint32_t v = 0; v < n_rows; v++) {
+        classes[v] = classes[v] < 0 ? -1 : rank[classes[v]];
+    }
+    sl_free(names->slots); /* they have the old numbers */
+    names->slots = NULL;
+    names->n_slots = 0;
+done:
+    sl_free(sorted);
+    sl_free(rank);
+    return st;
+}
+
+/* ---- Lists ------------------------------------------------------------------------------------------------------- */
+
+enum sl_status sl_names_list(const struct sl_names *names, char **out)
+{
+    size_t room = 1;
+    for (uint32_t i = 0; i < names->n; i++) {
+        room += names->texts[i].n + 1;
+    }
+    enum sl_status st = sl_alloc(room, 1, "names", out);
+    if (st != SL_OK) {
+        return st;
+    }
+    char *p = *out;
+    for (uint32_t i = 0; i < names->n; i++) {
+        p = (char *)memcpy(p, names->texts[i].p, names->texts[i].n) + names->texts[i].n;
+        *p++ = '\n';
+    }
+    *p = '\0';
+    return SL_OK;
+}
+
+void sl_names_free(struct sl_names *names)
+{
+    for (uint32_t i = 0; names->owned && i < names->n; i++) {
+        char *copy = (char *)(uintptr_t)names->texts[i].p;
+        sl_free(copy);
+    }
+    sl_free(names->texts);
+    sl_free(names->slots);
+    *names = (struct sl_names){0};
+}
+
+/* ---- Kinds of labels --------------------------------------------------------------------------------------------- */
+
+void sl_label_kinds_count(struct sl_label_kinds *kinds, struct sl_text_cell label, uint64_t row)
+{
+    double value = NAN;
+    const char *end = label.p + label.n;
+    if (label.n > 0 && sl_number_real(label.p, end, &value) != end) {
+        kinds->text = kinds->n_texts == 0 ? row : sl_min_u64(kinds->text, row);
+        kinds->n_texts++;
+    } else if (!isnan(value)) {
+        kinds->number = kinds->n_numbers == 0 ? row : sl_min_u64(kinds->number, row);
+        kinds->n_numbers++;
+        kinds->fractions |= value != floor(value);
+    }
+}
+
+bool sl_label_kinds_are_names(const struct sl_label_kinds *kinds)
+{
+    return kinds->n_texts > 0 && !kinds->fractions;
+}
+
+void sl_label_kinds_tell(const char *where, const struct sl_label_kinds *kinds)
+{
+    if (kinds->n_numbers > 0) {
+        sl_notify(SL_NOTICE_WARNING,
+                  "%s: labels are text (first in row %llu) and numbers (first in row %llu): all are names of classes",
+                  where, (unsigned long long)kinds->text + 1, (unsigned long long)kinds->number + 1);
+    }
+}

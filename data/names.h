@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Distinct texts with numbers: the ids of vertices, and the names of classes.
+ */
+#ifndef SL_DATA_NAMES_H
+#define SL_DATA_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "support/status.h"
+
+struct sl_text_cell {
+    const char *p; /* without a NUL at the end */
+    size_t n;
+};
+
+/* The texts in the order of their first appearance, and a hash table over them with open addressing. An empty struct
+ * has no texts. */
+struct sl_names {
+    struct sl_text_cell *texts; /* n */
+    uint32_t n;
+    uint32_t *slots; /* a number or SL_NONE. At most half of them are in use */
+    uint64_t n_slots;
+    bool owned; /* the texts are copies of sl_alloc */
+};
+
+/* The number of a text, or SL_NONE. */
+uint32_t sl_names_find(const struct sl_names *names, struct sl_text_cell text);
+
+/* Add a text that is not there yet. The text stays the caller's. SL_EFILE: 2^32 - 2 texts are there. SL_ENOMEM. */
+enum sl_status sl_names_add(struct sl_names *names, struct sl_text_cell text, uint32_t *out);
+
+/* The class of a label: of a name that is there, or of a copy of the text, added. -1: the text is empty or nan. `where`
+ * (a file) begins the message.
+ * SL_EFILE: more than SL_MAX_CLASSES names, or a name with an end of line or a NUL, or not in UTF-8. SL_ENOMEM. */
+enum sl_status sl_names_class(const char *where, struct sl_names *names, struct sl_text_cell text, int32_t *out);
+
+/* Number the names of classes anew, in the order of their bytes, and change the classes of n_rows rows. SL_ENOMEM. */
+enum sl_status sl_names_sort(struct sl_names *names, int32_t *classes, uint32_t n_rows);
+
+/* List the texts, a line each; sl_free. SL_ENOMEM. */
+enum sl_status sl_names_list(const struct sl_names *names, char **out);
+
+/* Release the memory and empty the struct. */
+void sl_names_free(struct sl_names *names);
+
+/* What the labels of a column are. The rule of all files: in a column with any text that is no number, each label is
+ * the name of a class. Such a column has no fractions. */
+struct sl_label_kinds {
+    uint64_t n_numbers;    /* labels that are finite numbers */
+    uint64_t n_texts;      /* labels that are no numbers */
+    bool fractions;        /* some number is not whole */
+    uint64_t text, number; /* the first row with a text, and with a number */
+};
+
+/* Count the label of a row. */
+void sl_label_kinds_count(struct sl_label_kinds *kinds, struct sl_text_cell label, uint64_t row);
+
+/* Whether the labels are names. */
+bool sl_label_kinds_are_names(const struct sl_label_kinds *kinds);
+
+/* Give notice if some names are numbers. `where`: the file, and perhaps the column. */
+void sl_label_kinds_tell(const char *where, const struct sl_label_kinds *kinds);
+
+#endif

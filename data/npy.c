@@ -1,0 +1,1024 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Files of arrays. */
+#include "data/npy.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/features.h"
+#include "data/made_features.h"
+#include "data/names.h"
+#include "data/number.h"
+#include "data/zip.h"
+#include "support/convert.h"
+#include "support/file.h"
+#include "support/memory.h"
+#include "support/minmax.h"
+#include "support/parallel.h"
+#include "support/safetensors.h"
+
+#define MAGIC_BYTES 8 /* magic and version */
+#define MAX_HEADER_BYTES 65536
+#define MAX_COLUMNS (1 << 24)
+#define NAME_BYTES 512
+#define MAX_TEXT 65536 /* characters of a text */
+#define GRAIN 65536    /* items that one thread converts at a time */
+
+/* The memory of an array's bytes. */
+struct owner {
+    struct sl_map map;
+    unsigned char *inflated;   /* NULL: the bytes are in a map */
+    struct sl_tensors tensors; /* of a safetensors file, with a map of its own */
+};
+
+/* ---- The header -------------------------------------------------------------------------------------------------- */
+
+/* The value of a key in the header's dictionary, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }". */
+static const char *find_value(const char *header, const char *key)
+{
+    const char *p = strstr(header, key);
+    if (p == NULL) {
+        return NULL;
+    }
+    p += strlen(key);
+    p += strspn(p, " ");
+    if (*p != ':') {
+        return NULL;
+    }
+    p++;
+    return p + strspn(p, " ");
+}
+
+/* "'<U6'" or "'|S6'": text of a fixed length, of 4 bytes or 1 a character. */
+static bool read_text_type(const char *p, struct sl_npy *out)
+{
+    uint64_t n = 0;
+    if (p == NULL || p[0] != '\'' || strchr("<>|=", p[1]) == NULL || p[1] == '\0' || (p[2] != 'U' && p[2] != 'S')) {
+        return false;
+    }
+    const char *end = sl_number_u64(p + 3, p + strlen(p), &n);
+    if (end == NULL || *end != '\'' || n == 0 || n > MAX_TEXT) {
+        return false;
+    }
+    out->kind = p[2];
+    out->item_bytes = (uint32_t)(p[2] == 'U' ? 4 * n : n);
+    out->swapped = p[1] == '>';
+    return true;
+}
+
+/* "'<f4'": byte order, kind, item size. */
+static bool read_type(const char *p, struct sl_npy *out)
+{
+    if (p == NULL || p[0] != '\'' || strchr("<>|=", p[1]) == NULL || p[1] == '\0' || strchr("iufb", p[2]) == NULL ||
+        p[2] == '\0' || strchr("1248", p[3]) == NULL || p[3] == '\0' || p[4] != '\'') {
+        return false;
+    }
+    out->kind = p[2];
+    out->item_bytes = (uint32_t)(p[3] - '0');
+    out->swapped = p[1] == '>';
+    return !(out->kind == 'f' && out->item_bytes == 1) && !(out->kind == 'b' && out->item_bytes != 1);
+}
+
+/* "(3, 4)", "(3,)" or "()". */
+static bool read_shape(const char *p, const char *end, struct sl_npy *out)
+{
+    if (p == NULL || *p != '(') {
+        return false;
+    }
+    p++;
+    out->n_items = 1;
+    for (p += strspn(p, " "); *p != ')'; p += strspn(p, " ")) {
+        uint64_t length;
+        if (out->n_dimensions == SL_NPY_MAX_DIMENSIONS) {
+            return false;
+        }
+        p = sl_number_u64(p, end, &length);
+        if (p == NULL || __builtin_mul_overflow(out->n_items, length, &out->n_items)) {
+            return false;
+        }
+        out->shape[out->n_dimensions++] = length;
+        p += strspn(p, " ");
+        if (*p != ',' && *p != ')') {
+            return false;
+        }
+        p += *p == ',';
+    }
+    return true;
+}
+
+static enum sl_status read_header(const char *where, const char *text, size_t bytes, struct sl_npy *out)
+{
+    const char *order = find_value(text, "'fortran_order'");
+    const char *type = find_value(text, "'descr'");
+    if (!read_type(type, out) && !read_text_type(type, out)) {
+        return sl_fail(SL_EFILE, "%s: expected integers or floats of 1, 2, 4 or 8 bytes, found %.60s%s", where, text,
+                       type != NULL && strncmp(type, "'|O'", 4) == 0
+                           ? "; make numbers or text of the objects: array.astype(float) or (str)"
+                           : "");
+    }
+    if (!read_shape(find_value(text, "'shape'"), text + bytes, out)) {
+        return sl_fail(SL_EFILE, "%s: expected a shape of at most %d lengths, found %.100s", where,
+                       SL_NPY_MAX_DIMENSIONS, text);
+    }
+    if (order == NULL || (strncmp(order, "False", 5) != 0 && strncmp(order, "True", 4) != 0)) {
+        return sl_fail(SL_EFILE, "%s: expected 'fortran_order' True or False, found %.100s", where, text);
+    }
+    out->fortran = order[0] == 'T' && out->n_dimensions > 1;
+    return SL_OK;
+}
+
+/* Parse an array: magic, version, length of the header, header, items. */
+static enum sl_status parse(const char *where, const unsigned char *data, size_t bytes, struct sl_npy *out)
+{
+    char text[MAX_HEADER_BYTES + 1];
+    if (bytes < MAGIC_BYTES + 4 || memcmp(data, "\x93NUMPY", 6) != 0 || data[6] < 1 || data[6] > 3) {
+        return sl_fail(SL_EFILE, "%s: expected a NumPy array (version 1 to 3), found something else", where);
+    }
+    size_t length_bytes = data[6] == 1 ? 2 : 4;
+    size_t length = data[8] | (size_t)data[9] << 8;
+    if (length_bytes == 4) {
+        length |= (size_t)data[10] << 16 | (size_t)data[11] << 24;
+    }
+    size_t start = MAGIC_BYTES + length_bytes;
+    if (length > MAX_HEADER_BYTES || length > bytes - start) {
+        return sl_fail(SL_EFILE, "%s: expected a header of at most %zu bytes, found one of %zu", where,
+                       (size_t)sl_min_u64(bytes - start, MAX_HEADER_BYTES), length);
+    }
+    memcpy(text, data + start, length);
+    text[length] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    enum sl_status st = read_header(where, text, strlen(text), out);
+    if (st != SL_OK) {
+        return st;
+    }
+    uint64_t needed;
+    if (__builtin_mul_overflow(out->n_items, out->item_bytes, &needed) || needed != bytes - start - length) {
+        return sl_fail(SL_EFILE, "%s: expected %llu items of %u bytes behind the header, found %zu bytes", where,
+                       (unsigned long long)out->n_items, out->item_bytes, bytes - start - length);
+    }
+    out->data = data + start + length;
+    return SL_OK;
+}
+
+/* ---- The file ---------------------------------------------------------------------------------------------------- */
+
+static void free_owner(struct owner *owner)
+{
+    sl_file_unmap(&owner->map);
+    sl_free(owner->inflated);
+    sl_tensors_free(&owner->tensors);
+    sl_free(owner);
+}
+
+static enum sl_status parse_member(const char *path, const char *name, struct owner *owner, struct sl_npy *out)
+{
+    char member[128];
+    char where[1024];
+    const unsigned char *data;
+    size_t bytes;
+    snprintf(member, sizeof member, "%s.npy", name);
+    snprintf(where, sizeof where, "%.900s: %s", path, name);
+    enum sl_status st = sl_zip_find(path, owner->map.data, owner->map.bytes, member, &data, &bytes, &owner->inflated);
+    if (st == SL_OK) {
+        st = parse(where, data, bytes, out);
+    }
+    return st;
+}
+
+/* A safetensors file: the length of its header in 8 bytes, and a JSON object. */
+static bool is_safetensors(const struct sl_map *map)
+{
+    const unsigned char *data = map->data;
+    return map->bytes > 8 && data[8] == '{' && memcmp(data, "\x93NUMPY", 6) != 0;
+}
+
+/* Describe a tensor as an array. */
+static void describe(const struct sl_tensor *tensor, struct sl_npy *out)
+{
+    static const char kinds[SL_N_DTYPES] = {
+        [SL_DTYPE_F32] = 'f', [SL_DTYPE_F64] = 'f', [SL_DTYPE_F16] = 'f',  [SL_DTYPE_BF16] = 'B',
+        [SL_DTYPE_I8] = 'i',  [SL_DTYPE_I32] = 'i', [SL_DTYPE_I64] = 'i',  [SL_DTYPE_U8] = 'u',
+        [SL_DTYPE_U32] = 'u', [SL_DTYPE_U64] = 'u', [SL_DTYPE_BOOL] = 'b',
+    };
+    *out = (struct sl_npy){.kind = kinds[tensor->dtype],
+                           .item_bytes = (uint32_t)sl_dtype_size(tensor->dtype),
+                           .n_dimensions = tensor->n_dims,
+                           .n_items = sl_tensor_bytes(tensor) / sl_dtype_size(tensor->dtype),
+                           .data = tensor->data};
+    memcpy(out->shape, tensor->shape, tensor->n_dims * sizeof *out->shape);
+}
+
+static enum sl_status find_tensor(const char *path, const char *name, struct owner *owner, struct sl_npy *out)
+{
+    enum sl_status st = sl_safetensors_map(path, &owner->tensors);
+    if (st != SL_OK) {
+        return st;
+    }
+    const struct sl_tensor *tensor = sl_tensors_find(&owner->tensors, name);
+    if (tensor == NULL) {
+        return sl_fail(SL_EFILE, "%s: no tensor '%s' among its %u", path, name, owner->tensors.n);
+    }
+    describe(tensor, out);
+    return SL_OK;
+}
+
+/* Read an array of numbers or text. */
+static enum sl_status read_any(const char *path, const char *name, struct sl_npy *out)
+{
+    struct owner *owner;
+    struct sl_npy array = {0};
+    enum sl_status st;
+    *out = array;
+    SL_TRY(st, sl_alloc_zero(1, sizeof *owner, "an array", &owner), fail);
+    SL_TRY(st, sl_file_map(path, &owner->map), free_owner);
+    if (sl_zip_is(owner->map.data, owner->map.bytes)) {
+        st = parse_member(path, name, owner, &array);
+    } else if (is_safetensors(&owner->map)) {
+        st = find_tensor(path, name, owner, &array);
+    } else {
+        st = parse(path, owner->map.data, owner->map.bytes, &array);
+    }
+    if (st == SL_OK) {
+        array.owner = owner;
+        *out = array;
+        return SL_OK;
+    }
+free_owner:
+    free_owner(owner);
+fail:
+    return st;
+}
+
+static bool is_text(const struct sl_npy *array)
+{
+    return array->kind == 'U' || array->kind == 'S';
+}
+
+enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *out)
+{
+    enum sl_status st = read_any(path, name, out);
+    if (st == SL_OK && is_text(out)) {
+        sl_npy_free(out);
+        st = sl_fail(SL_EFILE, "%s: %s: found text, expected numbers", path, name);
+    }
+    return st;
+}
+
+static bool holds(const struct owner *owner, const char *name)
+{
+    char member[128];
+    snprintf(member, sizeof member, "%.100s.npy", name);
+    return sl_tensors_find(&owner->tensors, name) != NULL ||
+           (sl_zip_is(owner->map.data, owner->map.bytes) && sl_zip_has(owner->map.data, owner->map.bytes, member));
+}
+
+enum sl_status sl_npy_find(const char *path, const char *const *names, int n, const char **out)
+{
+    struct owner owner = {.inflated = NULL};
+    *out = NULL;
+    enum sl_status st = sl_file_map(path, &owner.map);
+    if (st == SL_OK && is_safetensors(&owner.map)) {
+        st = sl_safetensors_map(path, &owner.tensors);
+    }
+    for (int i = 0; i < n && st == SL_OK && names[i] != NULL && *out == NULL; i++) {
+        if (holds(&owner, names[i])) {
+            *out = names[i];
+        }
+    }
+    sl_file_unmap(&owner.map);
+    sl_tensors_free(&owner.tensors);
+    return st == SL_ENOMEM ? st : SL_OK;
+}
+
+static enum sl_status list_tensors(const struct sl_tensors *tensors, char **out)
+{
+    size_t room = 1;
+    size_t n = 0;
+    for (uint32_t i = 0; i < tensors->n; i++) {
+        room += strlen(tensors->tensors[i].name) + 1;
+    }
+    enum sl_status st = sl_alloc_zero(room, 1, "names of arrays", out);
+    for (uint32_t i = 0; i < tensors->n && st == SL_OK; i++) {
+        n += (size_t)snprintf(*out + n, room - n, "%s\n", tensors->tensors[i].name);
+    }
+    return st;
+}
+
+enum sl_status sl_npy_list(const char *path, char **out)
+{
+    struct owner owner = {.inflated = NULL};
+    *out = NULL;
+    enum sl_status st = sl_file_map(path, &owner.map);
+    if (st == SL_OK && sl_zip_is(owner.map.data, owner.map.bytes)) {
+        st = sl_zip_list(path, owner.map.data, owner.map.bytes, out);
+    } else if (st == SL_OK && is_safetensors(&owner.map)) {
+        SL_TRY(st, sl_safetensors_map(path, &owner.tensors), done);
+        st = list_tensors(&owner.tensors, out);
+    }
+done:
+    sl_file_unmap(&owner.map);
+    sl_tensors_free(&owner.tensors);
+    if (st != SL_ENOMEM && *out == NULL) {
+        st = sl_alloc_zero(1, 1, "names of arrays", out);
+    }
+    return st;
+}
+
+void sl_npy_free(struct sl_npy *array)
+{
+    if (array->owner != NULL) {
+        free_owner(array->owner);
+    }
+    *array = (struct sl_npy){0};
+}
+
+/* ---- Items ------------------------------------------------------------------------------------------------------- */
+
+static bool is_real(const struct sl_npy *array)
+{
+    return array->kind == 'f' || array->kind == 'B';
+}
+
+static double real_item(const struct sl_npy *array, const unsigned char *p)
+{
+    uint16_t h;
+    float f;
+    double d;
+    switch (array->item_bytes) {
+    case 2:
+        memcpy(&h, p, sizeof h);
+        if (array->kind == 'B') {
+            return (double)sl_bf16_real(h);
+        }
+        return (double)sl_f16_float(h);
+    case 4: memcpy(&f, p, sizeof f); return f;
+    default: memcpy(&d, p, sizeof d); return d;
+    }
+}
+
+/* The item's bits, sign-extended if signed. */
+static int64_t integer_item(const unsigned char *p, uint32_t bytes, bool with_sign)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, p, bytes);
+    unsigned unused = 64 - 8 * bytes;
+    return with_sign ? (int64_t)(bits << unused) >> unused : (int64_t)bits;
+}
+
+/* Where item i of a Fortran array stands: the last index varies fastest in i, the first in the file. */
+static uint64_t fortran_place(const struct sl_npy *array, uint64_t i)
+{
+    uint64_t stride = array->n_items;
+    uint64_t place = 0;
+    for (uint32_t d = array->n_dimensions; d-- > 0;) {
+        stride /= array->shape[d];
+        place += i % array->shape[d] * stride;
+        i /= array->shape[d];
+    }
+    return place;
+}
+
+/* Item i's bytes, little-endian as every machine this is built for; `swap` has room for them. */
+static inline const unsigned char *item_at(const struct sl_npy *array, uint64_t i, unsigned char swap[8])
+{
+    uint32_t n = array->item_bytes;
+    const unsigned char *p = array->data + (array->fortran ? fortran_place(array, i) : i) * n;
+    if (!array->swapped) {
+        return p;
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        swap[k] = p[n - 1 - k];
+    }
+    return swap;
+}
+
+double sl_npy_real(const struct sl_npy *array, uint64_t i)
+{
+    unsigned char swap[8];
+    const unsigned char *p = item_at(array, i, swap);
+    if (is_real(array)) {
+        return real_item(array, p);
+    }
+    int64_t value = integer_item(p, array->item_bytes, array->kind == 'i');
+    return array->kind == 'i' ? (double)value : (double)(uint64_t)value;
+}
+
+uint64_t sl_npy_whole(const struct sl_npy *array, uint64_t i, uint64_t limit)
+{
+    unsigned char swap[8];
+    const unsigned char *p = item_at(array, i, swap);
+    if (is_real(array)) {
+        double value = real_item(array, p);
+        return value >= 0 && value < (double)limit && value == floor(value) ? (uint64_t)value : limit;
+    }
+    /* Without its sign, a negative number is above every limit. */
+    uint64_t value = (uint64_t)integer_item(p, array->item_bytes, array->kind == 'i');
+    return sl_min_u64(value, limit);
+}
+
+/* ---- Tables ------------------------------------------------------------------------------------------------------ */
+
+/* A parallel conversion of items. `bad` records the first wrong item. */
+struct conversion {
+    const struct sl_npy *array;
+    void *out;
+    uint64_t first; /* index of the item that goes to out[0] */
+    uint64_t step;  /* from one converted item to the next */
+    uint64_t limit;
+    _Atomic uint64_t bad; /* UINT64_MAX: none */
+};
+
+static void note_bad(struct conversion *conversion, uint64_t i)
+{
+    uint64_t old = atomic_load(&conversion->bad);
+    while (i < old && !atomic_compare_exchange_weak(&conversion->bad, &old, i)) {
+    }
+}
+
+static void to_floats(void *context, uint64_t begin, uint64_t end)
+{
+    struct conversion *conversion = context;
+    float *out = conversion->out;
+    for (uint64_t i = begin; i < end; i++) {
+        out[i] = (float)sl_npy_real(conversion->array, i);
+        if (!isfinite(out[i])) {
+            note_bad(conversion, i);
+            return;
+        }
+    }
+}
+
+static void to_ids(void *context, uint64_t begin, uint64_t end)
+{
+    struct conversion *conversion = context;
+    sl_vertex *out = conversion->out;
+    for (uint64_t i = begin; i < end; i++) {
+        uint64_t value = sl_npy_whole(conversion->array, conversion->first + i * conversion->step, conversion->limit);
+        if (value == conversion->limit) {
+            note_bad(conversion, i);
+            return;
+        }
+        out[i] = (sl_vertex)value;
+    }
+}
+
+static void to_labels(void *context, uint64_t begin, uint64_t end)
+{
+    struct conversion *conversion = context;
+    int32_t *out = conversion->out;
+    for (uint64_t i = begin; i < end; i++) {
+        double value = sl_npy_real(conversion->array, i);
+        uint64_t label = sl_npy_whole(conversion->array, i, SL_MAX_CLASSES);
+        if (isnan(value) || value == SL_UNKNOWN_CLASS || value == SL_IGNORED_CLASS) {
+            out[i] = -1;
+        } else if (label < SL_MAX_CLASSES) {
+            out[i] = (int32_t)label;
+        } else {
+            note_bad(conversion, i);
+            return;
+        }
+    }
+}
+
+/* Convert `n` items. SL_EFILE: an item is wrong (message: the first). */
+static enum sl_status convert(const char *path, const char *name, struct conversion *conversion, uint64_t n,
+                              void (*body)(void *context, uint64_t begin, uint64_t end), const char *expected)
+{
+    atomic_store(&conversion->bad, UINT64_MAX);
+    sl_parallel_for(n, GRAIN, body, conversion);
+    uint64_t bad = atomic_load(&conversion->bad);
+    if (bad == UINT64_MAX) {
+        return SL_OK;
+    }
+    bad = conversion->first + bad * conversion->step;
+    return sl_fail(SL_EFILE, "%s: %s: item %llu: expected %s, found %g", path, name, (unsigned long long)bad, expected,
+                   sl_npy_real(conversion->array, bad));
+}
+
+/* Name a memory block in messages: its file and array. */
+static void name_block(const char *path, const char *name, char out[NAME_BYTES])
+{
+    snprintf(out, NAME_BYTES, "%.400s: %s", path, name);
+}
+
+/* Convert n items into a new block of elements of `bytes` bytes, conversion->out; sl_free. On failure it is NULL. */
+static enum sl_status convert_new(const char *path, const char *name, struct conversion *conversion, uint64_t n,
+                                  size_t bytes, void (*body)(void *context, uint64_t begin, uint64_t end),
+                                  const char *expected)
+{
+    char block[NAME_BYTES];
+    name_block(path, name, block);
+    enum sl_status st = sl_alloc(n, bytes, block, &conversion->out);
+    if (st != SL_OK) {
+        return st;
+    }
+    st = convert(path, name, conversion, n, body, expected);
+    if (st != SL_OK) {
+        sl_free(conversion->out);
+        conversion->out = NULL;
+    }
+    return st;
+}
+
+/* Copy items as they are, in row-major order. */
+static void to_items(void *context, uint64_t begin, uint64_t end)
+{
+    struct conversion *conversion = context;
+    const struct sl_npy *array = conversion->array;
+    unsigned char swap[8];
+    unsigned char *out = (unsigned char *)conversion->out + begin * array->item_bytes;
+    for (uint64_t i = begin; i < end; i++, out += array->item_bytes) {
+        if (is_real(array) && !isfinite(sl_npy_real(array, i))) {
+            note_bad(conversion, i);
+            return;
+        }
+        memcpy(out, item_at(array, i, swap), array->item_bytes);
+    }
+}
+
+/* float16, bfloat16 and int8 are kept. All other types become float32. */
+static enum sl_dtype features_dtype(const struct sl_npy *array)
+{
+    if (is_real(array) && array->item_bytes == 2) {
+        return array->kind == 'B' ? SL_DTYPE_BF16 : SL_DTYPE_F16;
+    }
+    return array->kind == 'i' && array->item_bytes == 1 ? SL_DTYPE_I8 : SL_DTYPE_F32;
+}
+
+/* The scale of int8, from the array NAME_scale; 1 if there is none. */
+static enum sl_status read_scale(const char *path, const char *name, float *out)
+{
+    char scale[64];
+    const char *found;
+    struct sl_npy array;
+    *out = 1;
+    snprintf(scale, sizeof scale, "%.50s_scale", name);
+    enum sl_status st = sl_npy_find(path, (const char *const[]){scale}, 1, &found);
+    if (st == SL_OK && found != NULL) {
+        st = sl_npy_read(path, scale, &array);
+    }
+    if (st != SL_OK || found == NULL) {
+        return st;
+    }
+    *out = array.n_items == 1 ? (float)sl_npy_real(&array, 0) : NAN;
+    if (!isfinite(*out)) {
+        st = sl_fail(SL_EFILE, "%s: %s: expected one finite number, the scale of %s", path, scale, name);
+    }
+    sl_npy_free(&array);
+    return st;
+}
+
+static enum sl_status convert_features(const char *path, const char *name, const struct sl_npy *array,
+                                       struct sl_features *out)
+{
+    struct sl_features features = {.n_rows = (uint32_t)array->shape[0], .n_columns = (uint32_t)array->shape[1]};
+    struct conversion conversion = {.array = array, .step = 1};
+    enum sl_dtype dtype = features_dtype(array);
+    char block[NAME_BYTES];
+    name_block(path, name, block);
+    enum sl_status st = sl_alloc(array->n_items, sl_dtype_size(dtype), block, &conversion.out);
+    if (st != SL_OK) {
+        return st;
+    }
+    features.dense = sl_column_take(dtype, features.n_rows, features.n_columns, conversion.out);
+    SL_TRY(st,
+           convert(path, name, &conversion, array->n_items, dtype == SL_DTYPE_F32 ? to_floats : to_items,
+                   "a finite number"),
+           fail);
+    if (dtype == SL_DTYPE_I8) {
+        SL_TRY(st, read_scale(path, name, &features.dense.scale), fail);
+    }
+    SL_TRY(st, sl_features_settle(&features), fail);
+    *out = features;
+    return SL_OK;
+fail:
+    sl_features_free(&features);
+    return st;
+}
+
+enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t n_rows, struct sl_features *out)
+{
+    struct sl_npy array;
+    *out = (struct sl_features){0};
+    enum sl_status st = sl_npy_read(path, name, &array);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (array.n_dimensions != 2 || array.shape[0] != n_rows || array.shape[1] == 0 || array.shape[1] > MAX_COLUMNS) {
+        st = sl_fail(
+            SL_EFILE, "%s: %s: expected the shape (%u, 1 to %d), found %u dimensions and %llu rows%s", path, name,
+            n_rows, MAX_COLUMNS, array.n_dimensions, (unsigned long long)(array.n_dimensions > 0 ? array.shape[0] : 1),
+            array.n_dimensions == 2 && array.shape[1] == 0 ? "; or make features: --features " SL_FEATURE_WORDS : "");
+    } else {
+        st = convert_features(path, name, &array, out);
+    }
+    sl_npy_free(&array);
+    return st;
+}
+
+enum sl_status sl_npy_read_labels(const char *path, const char *name, uint32_t n_rows, int32_t **out)
+{
+    struct sl_npy array;
+    struct conversion conversion = {.array = &array, .step = 1};
+    enum sl_status st = sl_npy_read(path, name, &array);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (array.n_items != n_rows || array.n_dimensions == 0 || array.shape[0] != n_rows) {
+        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%u,) or (%u, 1), found %llu items", path, name, n_rows,
+                     n_rows, (unsigned long long)array.n_items);
+    } else {
+        st = convert_new(path, name, &conversion, n_rows, sizeof **out, to_labels, "a class from 0 to 65535, or nan");
+    }
+    if (st == SL_OK) {
+        *out = conversion.out;
+    }
+    sl_npy_free(&array);
+    return st;
+}
+
+static void to_numbers(void *context, uint64_t begin, uint64_t end)
+{
+    struct conversion *conversion = context;
+    float *out = conversion->out;
+    for (uint64_t i = begin; i < end; i++) {
+        out[i] = (float)sl_npy_real(conversion->array, i);
+        if (isinf(out[i])) {
+            note_bad(conversion, i);
+            return;
+        }
+    }
+}
+
+/* ---- Labels as text ---------------------------------------------------------------------------------------------- */
+
+/* Append a character in UTF-8. Returns the end. */
+static char *put_character(char *p, uint32_t c)
+{
+    if (c < 0x80) {
+        *p++ = (char)c;
+    } else if (c < 0x800) {
+        *p++ = (char)(0xc0 | c >> 6);
+        *p++ = (char)(0x80 | (c & 0x3f));
+    } else if (c < 0x10000) {
+        *p++ = (char)(0xe0 | c >> 12);
+        *p++ = (char)(0x80 | (c >> 6 & 0x3f));
+        *p++ = (char)(0x80 | (c & 0x3f));
+    } else {
+        *p++ = (char)(0xf0 | (c >> 18 & 0x07));
+        *p++ = (char)(0x80 | (c >> 12 & 0x3f));
+        *p++ = (char)(0x80 | (c >> 6 & 0x3f));
+        *p++ = (char)(0x80 | (c & 0x3f));
+    }
+    return p;
+}
+
+/* Text i, without the zeros at its end and blanks around it. `room`: item_bytes + 1. */
+static struct sl_text_cell text_item(const struct sl_npy *array, uint64_t i, char *room)
+{
+    const unsigned char *item = array->data + i * array->item_bytes;
+    const uint32_t step = array->kind == 'U' ? 4 : 1;
+    const char *start = room;
+    char *end = room;
+    for (uint32_t k = 0; k < array->item_bytes; k += step) {
+        const unsigned char *c = item + k;
+        uint32_t code = c[0];
+        if (step == 4) {
+            code = array->swapped ? (uint32_t)c[0] << 24 | (uint32_t)c[1] << 16 | (uint32_t)c[2] << 8 | c[3]
+                                  : (uint32_t)c[3] << 24 | (uint32_t)c[2] << 16 | (uint32_t)c[1] << 8 | c[0];
+            end = put_character(end, code);
+        } else {
+            *end++ = (char)code;
+        }
+    }
+    while (end > start && (end[-1] == '\0' || end[-1] == ' ')) {
+        end--;
+    }
+    while (start < end && *start == ' ') {
+        start++;
+    }
+    *end = '\0';
+    return (struct sl_text_cell){start, (size_t)(end - start)};
+}
+
+/* Classes by name, of an array of one text a row. */
+static enum sl_status take_names(const char *path, const char *name, const struct sl_npy *array, uint32_t n_rows,
+                                 struct sl_targets *out, char **names_out)
+{
+    struct sl_names names = {0};
+    struct sl_label_kinds kinds = {0};
+    int32_t *classes = NULL;
+    char *room = NULL;
+    char where[NAME_BYTES];
+    enum sl_status st;
+    name_block(path, name, where);
+    if (array->n_items != n_rows || array->n_dimensions == 0 || array->shape[0] != n_rows) {
+        return sl_fail(SL_EFILE, "%s: expected the shape (%u,) or (%u, 1), found %llu texts", where, n_rows, n_rows,
+                       (unsigned long long)array->n_items);
+    }
+    SL_TRY(st, sl_alloc((size_t)array->item_bytes + 1, 1, where, &room), done);
+    SL_TRY(st, sl_alloc(n_rows, sizeof *classes, where, &classes), done);
+    for (uint32_t v = 0; v < n_rows; v++) {
+        struct sl_text_cell text = text_item(array, v, room);
+        sl_label_kinds_count(&kinds, text, v);
+        SL_TRY(st, sl_names_class(where, &names, text, &classes[v]), done);
+    }
+    if (kinds.n_texts > 0 && kinds.fractions) {
+        st = sl_fail(SL_EFILE, "%s: found fractions beside text, expected numbers or names of classes", where);
+        goto done;
+    }
+    SL_TRY(st, sl_names_sort(&names, classes, n_rows), done);
+    SL_TRY(st, sl_names_list(&names, names_out), done);
+    sl_label_kinds_tell(where, &kinds);
+    *out = sl_targets_take_classes(classes, n_rows);
+    classes = NULL;
+done:
+    sl_names_free(&names);
+    sl_free(classes);
+    sl_free(room);
+    return st;
+}
+
+enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t n_rows, enum sl_target_choice choice,
+                                   struct sl_targets *out, char **names)
+{
+    struct sl_npy array;
+    struct conversion conversion = {.array = &array, .step = 1};
+    int32_t *classes;
+    enum sl_status st = read_any(path, name, &array);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (is_text(&array) && choice == SL_TARGETS_NUMBERS) {
+        st = sl_fail(SL_EFILE, "%s: %s: found text, expected numbers", path, name);
+        goto free_array;
+    }
+    if (is_text(&array)) {
+        st = take_names(path, name, &array, n_rows, out, names);
+        goto free_array;
+    }
+    if (choice == SL_TARGETS_CLASSES) {
+        st = sl_npy_read_labels(path, name, n_rows, &classes);
+        if (st == SL_OK) {
+            *out = sl_targets_take_classes(classes, n_rows);
+        }
+        goto free_array;
+    }
+    uint64_t width = array.n_dimensions == 2 ? array.shape[1] : 1;
+    bool fits = (array.n_dimensions == 1 || array.n_dimensions == 2) && array.shape[0] == n_rows && width > 0 &&
+                width <= SL_MAX_CLASSES;
+    if (!fits) {
+        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%u,) or (%u, 1 to %d), found %llu items", path, name,
+                     n_rows, n_rows, SL_MAX_CLASSES, (unsigned long long)array.n_items);
+        goto free_array;
+    }
+    st = convert_new(path, name, &conversion, array.n_items, sizeof(float), to_numbers, "a finite number, or nan");
+    if (st == SL_OK) {
+        st = sl_targets_take(path, conversion.out, n_rows, (uint32_t)width, choice, out);
+    }
+    if (st == SL_OK && is_real(&array)) {
+        sl_targets_tell_whole(path, out);
+    }
+free_array:
+    sl_npy_free(&array);
+    return st;
+}
+
+enum sl_status sl_npy_read_names(const char *path, const char *name, char **out)
+{
+    struct sl_npy array;
+    struct sl_names names = {0};
+    char *room = NULL;
+    int32_t class;
+    enum sl_status st = read_any(path, name, &array);
+    if (st != SL_OK) {
+        return st;
+    }
+    const char *bytes = (const char *)array.data;
+    bool are_lines = array.kind == 'u' && array.item_bytes == 1 && array.n_items > 0 &&
+                     bytes[array.n_items - 1] == '\n' && memchr(bytes, '\0', array.n_items) == NULL;
+    if (!are_lines && !is_text(&array)) {
+        st = sl_fail(SL_EFILE, "%s: %s: expected texts, or the bytes of lines: a line for each class", path, name);
+        goto done;
+    }
+    if (are_lines) {
+        st = sl_format(out, "%.*s", (int)sl_min_u64(array.n_items, INT32_MAX), bytes);
+        goto done;
+    }
+    SL_TRY(st, sl_alloc((size_t)array.item_bytes + 1, 1, "names of classes", &room), done);
+    for (uint64_t i = 0; i < array.n_items; i++) {
+        SL_TRY(st, sl_names_class(path, &names, text_item(&array, i, room), &class), done);
+        if ((uint64_t) class != i) {
+            st = sl_fail(SL_EFILE, "%s: %s: item %llu: expected another name for each class, found '%.40s'", path, name,
+                         (unsigned long long)i, room);
+            goto done;
+        }
+    }
+    st = sl_names_list(&names, out);
+done:
+    sl_names_free(&names);
+    sl_free(room);
+    sl_npy_free(&array);
+    return st;
+}
+
+/* ---- Counts, ids, edges ------------------------------------------------------------------------------------------ */
+
+enum sl_status sl_npy_count_rows(const char *path, const char *name, uint64_t *out)
+{
+    struct sl_npy array;
+    enum sl_status st = read_any(path, name, &array);
+    if (st == SL_OK) {
+        *out = array.n_dimensions > 0 ? array.shape[0] : 1;
+        sl_npy_free(&array);
+    }
+    return st;
+}
+
+enum sl_status sl_npy_read_count(const char *path, const char *name, uint64_t limit, uint64_t *out)
+{
+    struct sl_npy array;
+    enum sl_status st = sl_npy_read(path, name, &array);
+    if (st != SL_OK) {
+        return st;
+    }
+    uint64_t n = array.n_items == 1 ? sl_npy_whole(&array, 0, limit) : limit;
+    if (n == limit) {
+        st = sl_fail(SL_EFILE, "%s: %s: expected one number below %llu", path, name, (unsigned long long)limit);
+    } else {
+        *out = n;
+    }
+    sl_npy_free(&array);
+    return st;
+}
+
+/* Whether all items are 0 or 1, and no list of ids: an id comes once. */
+static bool is_mask(const struct sl_npy *array)
+{
+    for (uint64_t i = 0; i < array->n_items; i++) {
+        if (sl_npy_whole(array, i, 2) == 2) {
+            return false;
+        }
+    }
+    return array->n_items > 2;
+}
+
+/* The vertices whose entry is true. */
+static enum sl_status list_mask(const struct sl_npy *array, struct sl_ids *out)
+{
+    sl_vertex *ids;
+    uint32_t n = 0;
+    enum sl_status st = sl_alloc(array->n_items, sizeof *ids, "split", &ids);
+    for (uint64_t i = 0; st == SL_OK && i < array->n_items; i++) {
+        if (sl_npy_real(array, i) != 0) {
+            ids[n++] = (sl_vertex)i;
+        }
+    }
+    if (st == SL_OK) {
+        *out = (struct sl_ids){.n = n, .ids = ids};
+    }
+    return st;
+}
+
+static enum sl_status list_ids(const char *path, const char *name, const struct sl_npy *array, uint32_t n_vertices,
+                               struct sl_ids *out)
+{
+    struct conversion conversion = {.array = array, .step = 1, .limit = n_vertices};
+    uint64_t n = array->n_items;
+    sl_vertex *ids = NULL;
+    char expected[48];
+    enum sl_status st;
+    snprintf(expected, sizeof expected, "an id below %u", n_vertices);
+    SL_TRY(st, sl_alloc(n, sizeof *ids, "split", &ids), fail);
+    conversion.out = ids;
+    SL_TRY(st, convert(path, name, &conversion, n, to_ids, expected), fail);
+    SL_TRY(st, sl_ids_sort(path, &n, ids), fail);
+    *out = (struct sl_ids){.n = (uint32_t)n, .ids = ids};
+    return SL_OK;
+fail:
+    sl_free(ids);
+    return st;
+}
+
+enum sl_status sl_npy_read_ids(const char *path, const char *name, uint32_t n_vertices, struct sl_ids *out)
+{
+    struct sl_npy array;
+    enum sl_status st = sl_npy_read(path, name, &array);
+    if (st != SL_OK) {
+        return st;
+    }
+    bool flat = array.n_dimensions > 0 && array.n_items == array.shape[0];
+    if (flat && array.n_items == n_vertices && (array.kind == 'b' || is_mask(&array))) {
+        st = list_mask(&array, out);
+    } else if (flat && array.kind != 'b' && array.n_items <= n_vertices && !is_mask(&array)) {
+        st = list_ids(path, name, &array, n_vertices, out);
+    } else {
+        st = sl_fail(SL_EFILE, "%s: %s: expected at most %u ids, or a mask of %u booleans, found %llu items", path,
+                     name, n_vertices, n_vertices, (unsigned long long)array.n_items);
+    }
+    sl_npy_free(&array);
+    return st;
+}
+
+/* Ids up to the largest there may be, if the number of vertices is not known. */
+static enum sl_status convert_edges(const char *path, const char *name, const struct sl_npy *array, uint32_t n_vertices,
+                                    sl_vertex *ends[2])
+{
+    bool two_rows = array->shape[0] == 2;
+    uint64_t n = two_rows ? array->shape[1] : array->shape[0];
+    char expected[48];
+    enum sl_status st = SL_OK;
+    snprintf(expected, sizeof expected, "an id below %u", n_vertices);
+    for (uint64_t i = 0; i < 2 && st == SL_OK; i++) {
+        struct conversion conversion = {
+            .array = array, .first = two_rows ? i * n : i, .step = two_rows ? 1 : 2, .limit = n_vertices};
+        st = convert_new(path, name, &conversion, n, sizeof *ends[i], to_ids, expected);
+        ends[i] = conversion.out;
+    }
+    return st;
+}
+
+static void to_weights(void *context, uint64_t begin, uint64_t end)
+{
+    struct conversion *conversion = context;
+    float *out = conversion->out;
+    for (uint64_t i = begin; i < end; i++) {
+        out[i] = (float)sl_npy_real(conversion->array, i);
+        if (!sl_weight_is_valid(out[i])) {
+            note_bad(conversion, i);
+            return;
+        }
+    }
+}
+
+enum sl_status sl_npy_read_weights(const char *path, const char *name, uint64_t n_edges, float **out)
+{
+    struct sl_npy array;
+    struct conversion conversion = {.array = &array, .step = 1};
+    enum sl_status st = sl_npy_read(path, name, &array);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (array.n_items != n_edges || array.n_dimensions == 0 || array.shape[0] != n_edges) {
+        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%llu,), one weight per edge, found %llu items", path, name,
+                     (unsigned long long)n_edges, (unsigned long long)array.n_items);
+    } else {
+        st = convert_new(path, name, &conversion, n_edges, sizeof **out, to_weights,
+                         "the weight of an edge, a finite number of 0 or more");
+    }
+    if (st == SL_OK) {
+        *out = conversion.out;
+    }
+    sl_npy_free(&array);
+    return st;
+}
+
+static uint32_t largest_id(const sl_vertex *ids, uint64_t n, uint32_t at_least)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        at_least = sl_max_u32(at_least, ids[i]);
+    }
+    return at_least;
+}
+
+enum sl_status sl_npy_read_edges(const char *path, const char *name, uint32_t *n_vertices, uint64_t *n_edges_out,
+                                 sl_vertex **from_out, sl_vertex **to_out)
+{
+    struct sl_npy array;
+    sl_vertex *ends[2] = {NULL, NULL};
+    enum sl_status st = sl_npy_read(path, name, &array);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (array.n_dimensions != 2 || (array.shape[0] != 2 && array.shape[1] != 2)) {
+        st =
+            sl_fail(SL_EFILE, "%s: %s: expected the shape (2, edges) or (edges, 2), found %u dimensions and %llu items",
+                    path, name, array.n_dimensions, (unsigned long long)array.n_items);
+        goto free_array;
+    }
+    SL_TRY(st, convert_edges(path, name, &array, *n_vertices == SL_NONE ? SL_NONE - 1 : *n_vertices, ends), free_ends);
+    uint64_t n = array.n_items / 2;
+    if (array.shape[0] == 2 && array.shape[1] == 2) {
+        sl_notify(SL_NOTICE_WARNING,
+                  "%s: %s: found the shape (2, 2), taken as a row of sources and a row of destinations", path, name);
+    }
+    if (*n_vertices == SL_NONE) {
+        *n_vertices = n > 0 ? largest_id(ends[1], n, largest_id(ends[0], n, 0)) + 1 : 0;
+    }
+    *n_edges_out = n;
+    *from_out = ends[0];
+    *to_out = ends[1];
+    ends[0] = ends[1] = NULL;
+free_ends:
+    sl_free(ends[0]);
+    sl_free(ends[1]);
+free_array:
+    sl_npy_free(&array);
+    return st;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Files of arrays: NumPy's, of one array (.npy) or a zip archive of several (.npz), stored or deflated; and
+ * safetensors.
+ *
+ * Supported are integers of 1 to 8 bytes, signed or not, booleans, and floats of 2, 4 and 8 bytes, of either byte
+ * order, in C or Fortran order. Safetensors also have bfloat16. Messages start with the file, and name the array if the
+ * file has several. Common returns: SL_EIO: the file cannot be opened or mapped. SL_EFILE: the content is not as
+ * described below. SL_ENOMEM.
+ */
+#ifndef SL_DATA_NPY_H
+#define SL_DATA_NPY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "data/dataset.h"
+
+#define SL_NPY_MAX_DIMENSIONS 8
+
+/* An array of a file. */
+struct sl_npy {
+    char kind;           /* 'i', 'u', 'f', 'b' as in NumPy's type strings; 'B': bfloat16; 'U', 'S': text */
+    uint32_t item_bytes; /* 1, 2, 4 or 8; more or 0 of text */
+    uint32_t n_dimensions;
+    uint64_t shape[SL_NPY_MAX_DIMENSIONS];
+    uint64_t n_items;          /* the product of the shape */
+    bool fortran;              /* the first index varies fastest in `data` */
+    bool swapped;              /* items are big-endian */
+    const unsigned char *data; /* n_items * item_bytes bytes, not aligned */
+    void *owner;               /* private: the memory of `data` */
+};
+
+/* Find the first of the `n` names that an array has in a file of several arrays (.npz, safetensors). The list may end
+ * early with NULL. *out is NULL if the file has none, or is no such file, or cannot be read. SL_ENOMEM. */
+enum sl_status sl_npy_find(const char *path, const char *const *names, int n, const char **out);
+
+/* The names of the arrays of such a file, a line each (sl_free). A file that cannot be read has none. SL_ENOMEM. */
+enum sl_status sl_npy_list(const char *path, char **out);
+
+/* Read one array of numbers: the array of a .npy file, or the array `name` ("node_feat") of a .npz or safetensors file.
+ * The content decides between them, not the file's name. The caller frees *out (sl_npy_free). */
+enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *out);
+
+/* Release the memory and empty the struct. An empty struct is allowed. */
+void sl_npy_free(struct sl_npy *array);
+
+/* Item i as a double, whatever its type. Integers beyond 2^53 are rounded. i counts in C order, whatever the file's
+ * order. */
+double sl_npy_real(const struct sl_npy *array, uint64_t i);
+
+/* Item i as an integer below `limit` (at most 2^53). If it is negative, a fraction, NaN or too large: `limit`. */
+uint64_t sl_npy_whole(const struct sl_npy *array, uint64_t i, uint64_t limit);
+
+/* Read a feature table of shape [n_rows, columns >= 1] with finite values. float16, bfloat16 and int8 stay as they are.
+ * If the file has an array NAME_scale of one number, it is the scale of int8. The result has the form of
+ * sl_features_settle. */
+enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t n_rows, struct sl_features *out);
+
+/* Read the classes of n_rows vertices, of shape [n_rows] or [n_rows, 1]. *out gets n_rows labels (sl_free). NaN,
+ * -1 and -100 mean "unknown" and become -1. */
+enum sl_status sl_npy_read_labels(const char *path, const char *name, uint32_t n_rows, int32_t **out);
+
+/* Read the targets of n_rows vertices, of shape [n_rows] or [n_rows, 1 .. 2^16]; nan means "unknown". Numbers are
+ * rounded to float, before the choice ANY looks for classes (sl_targets_take). With CLASSES: as sl_npy_read_labels. An
+ * array of text has names of classes (data/names.h). *names gets the names of the classes (sl_free), and else
+ * stays; with NUMBERS, text is refused. The caller frees *out (sl_targets_free). */
+enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t n_rows, enum sl_target_choice choice,
+                                   struct sl_targets *out, char **names);
+
+/* Read the names of classes, as class_names of struct sl_dataset: an array of text, or the bytes of lines. The caller
+ * frees *out (sl_free). */
+enum sl_status sl_npy_read_names(const char *path, const char *name, char **out);
+
+/* Read the number of rows of an array: its first length. */
+enum sl_status sl_npy_count_rows(const char *path, const char *name, uint64_t *out);
+
+/* Read an array of one whole number below `limit`. */
+enum sl_status sl_npy_read_count(const char *path, const char *name, uint64_t limit, uint64_t *out);
+
+/* Read a list of vertices and sort it: distinct ids below n_vertices (shape [n] or [n, 1]), or a mask of shape
+ * [n_vertices]: booleans or, of three vertices or more, numbers 0 and 1 alone. out->ids goes to sl_free. */
+enum sl_status sl_npy_read_ids(const char *path, const char *name, uint32_t n_vertices, struct sl_ids *out);
+
+/* Read the weights of n_edges edges, of shape [n_edges] or [n_edges, 1]: finite numbers, 0 or more. *out gets n_edges
+ * weights (sl_free). */
+enum sl_status sl_npy_read_weights(const char *path, const char *name, uint64_t n_edges, float **out);
+
+/* Read edges of shape [2, edges] or [edges, 2]; 2 x 2 counts as the former. Ids are below *n_vertices. If
+ * *n_vertices is SL_NONE, it gets the largest id + 1. *from_out and *to_out get the sources and destinations
+ * (sl_free). */
+enum sl_status sl_npy_read_edges(const char *path, const char *name, uint32_t *n_vertices, uint64_t *n_edges_out,
+                                 sl_vertex **from_out, sl_vertex **to_out);
+
+#endif

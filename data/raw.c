@@ -1,0 +1,1066 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The raw layout of the Open Graph Benchmark: finding, reading and checking the files. raw_write.c writes them. */
+#include "data/raw.h"
+
+#include <dirent.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "data/csv.h"
+#include "data/features.h"
+#include "data/made_features.h"
+#include "data/npy.h"
+#include "data/random_split.h"
+#include "data/read_links.h"
+#include "data/text_lines.h"
+#include "support/file.h"
+#include "support/memory.h"
+#include "support/minmax.h"
+#include "support/text.h"
+
+#define MAX_SPLITS 64
+#define VERTEX_BYTES 12 /* of the graph and a label */
+#define MAX_EDGES ((uint64_t)1 << 40)
+#define N_NAMES 6 /* at most, of a table's array */
+
+/* ---- Finding the files ------------------------------------------------------------------------------------------- */
+
+static bool ends_in(const char *path, const char *suffix)
+{
+    size_t n = strlen(path);
+    size_t m = strlen(suffix);
+    return n >= m && strcasecmp(path + n - m, suffix) == 0;
+}
+
+static enum sl_status refuse_twice(const char *one, const char *other)
+{
+    return sl_fail(SL_EFILE, "%.300s: the table is there twice, also as %.300s; expected one of them", one, other);
+}
+
+enum sl_status sl_raw_find_file(const char *folder, const char *stem, int n_endings, const char *const *endings,
+                                char **out)
+{
+    enum sl_status st = SL_OK;
+    *out = NULL;
+    for (int i = 0; i < n_endings && st == SL_OK; i++) {
+        char *path = NULL;
+        st = sl_format(&path, "%s/%s%s", folder, stem, endings[i]);
+        if (st != SL_OK || !sl_file_exists(path)) {
+            sl_free(path);
+        } else if (*out == NULL) {
+            *out = path;
+        } else {
+            st = refuse_twice(*out, path);
+            sl_free(path);
+        }
+    }
+    if (st != SL_OK) {
+        sl_free(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+void sl_raw_note_unused(struct sl_raw_files *files, const char *format, ...)
+{
+    char line[400];
+    const size_t used = strlen(files->unused);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (used + strlen(line) + sizeof "and more\n\n" < sizeof files->unused) {
+        snprintf(files->unused + used, sizeof files->unused - used, "%s\n", line);
+    } else if (used < 9 || strcmp(files->unused + used - 9, "and more\n") != 0) {
+        snprintf(files->unused + used, sizeof files->unused - used, "and more\n");
+    }
+}
+
+/* The names of a table's array in a file of several: PyG's, then OGB's, then others. */
+static const char *const array_names[SL_RAW_N_FILES][N_NAMES] = {
+    [SL_RAW_NODE_COUNT] = {"num_nodes", "num_nodes_list"},
+    [SL_RAW_EDGES] = {"edge_index"},
+    [SL_RAW_FEATURES] = {"x", "node_feat"},
+    [SL_RAW_LABELS] = {"y", "node_label"},
+    [SL_RAW_TRAIN] = {"train_mask", "train", "train_idx"},
+    [SL_RAW_VALID] = {"val_mask", "valid_mask", "valid", "val", "valid_idx", "val_idx"},
+    [SL_RAW_TEST] = {"test_mask", "test", "test_idx"},
+    [SL_RAW_WEIGHTS] = {"edge_weight"},
+};
+
+bool sl_raw_has_edges(const char *path)
+{
+    const char *name;
+    return sl_npy_find(path, array_names[SL_RAW_EDGES], N_NAMES, &name) != SL_OK || name != NULL;
+}
+
+/* Refuse a table that has another array, too, of its names behind `name`. */
+static enum sl_status refuse_second(const char *path, enum sl_raw_file table, const char *name)
+{
+    const char *const *names = array_names[table];
+    const char *other = NULL;
+    int i = 0;
+    while (names[i] != name) {
+        i++;
+    }
+    enum sl_status st = sl_npy_find(path, names + i + 1, N_NAMES - i - 1, &other);
+    if (st == SL_OK && other != NULL) {
+        st = sl_fail(SL_EFILE, "%.300s: the table is there twice, as arrays %s and %s; expected one of them", path,
+                     name, other);
+    }
+    return st;
+}
+
+enum sl_status sl_raw_take_array(const char *path, enum sl_raw_file table, struct sl_raw_files *files)
+{
+    const char *name = NULL;
+    enum sl_status st = SL_OK;
+    if (files->paths[table] == NULL) {
+        st = sl_npy_find(path, array_names[table], N_NAMES, &name);
+    }
+    if (st == SL_OK && name != NULL) {
+        files->arrays[table] = name;
+        st = refuse_second(path, table, name);
+    }
+    if (st == SL_OK && name != NULL) {
+        st = sl_strdup(path, &files->paths[table]);
+    }
+    return st;
+}
+
+/* Whether an array is read from `path`, or tells what others tell, too. A file of arrays has all tables: a split in it
+ * that is not read was not asked for. */
+static bool is_read(const char *path, const char *name, const struct sl_raw_files *files)
+{
+    static const char *const counts[] = {"num_nodes", "num_nodes_list", "num_edges", "num_edges_list"};
+    const bool inside = files->paths[SL_RAW_BINARY] != NULL;
+    bool found = strcmp(name, "x_scale") == 0 || strcmp(name, "class_names") == 0;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        found |= strcmp(name, counts[i]) == 0;
+    }
+    for (int i = 0; i < SL_RAW_N_FILES; i++) {
+        const bool here = files->paths[i] != NULL && strcmp(files->paths[i], path) == 0;
+        found |= here && files->arrays[i] != NULL && strcmp(files->arrays[i], name) == 0;
+        for (int k = 0; k < N_NAMES && array_names[i][k] != NULL && !inside; k++) {
+            found |= strcmp(name, array_names[i][k]) == 0;
+        }
+    }
+    return found;
+}
+
+enum sl_status sl_raw_note_arrays(const char *path, struct sl_raw_files *files)
+{
+    char *names;
+    char *rest;
+    enum sl_status st = sl_npy_list(path, &names);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (char *name = strtok_r(names, "\n", &rest); name != NULL; name = strtok_r(NULL, "\n", &rest)) {
+        if (ends_in(name, ".npy")) {
+            name[strlen(name) - 4] = '\0';
+        }
+        if (!is_read(path, name, files)) {
+            sl_raw_note_unused(files, "%.280s: array '%.60s'", path, name);
+        }
+    }
+    sl_free(names);
+    return SL_OK;
+}
+
+static bool is_binary(const char *path)
+{
+    return ends_in(path, ".npy") || ends_in(path, ".npz") || ends_in(path, ".safetensors");
+}
+
+/* The name of a table's array. A file of one array needs the name only for messages. */
+static enum sl_status name_array(const char *path, enum sl_raw_file table, const char **out)
+{
+    static const char *const usual[SL_RAW_N_FILES] = {
+        [SL_RAW_NODE_COUNT] = "count",   [SL_RAW_EDGE_COUNT] = "count",  [SL_RAW_EDGES] = "edge",
+        [SL_RAW_FEATURES] = "node_feat", [SL_RAW_LABELS] = "node_label", [SL_RAW_TRAIN] = "ids",
+        [SL_RAW_VALID] = "ids",          [SL_RAW_TEST] = "ids",          [SL_RAW_WEIGHTS] = "edge_weight",
+    };
+    enum sl_status st = sl_npy_find(path, array_names[table], N_NAMES, out);
+    if (st == SL_OK && *out != NULL) {
+        st = refuse_second(path, table, *out);
+    }
+    *out = sl_text_or(*out, usual[table]);
+    return st;
+}
+
+static enum sl_status name_arrays(struct sl_raw_files *files)
+{
+    enum sl_status st = SL_OK;
+    for (int i = 0; i < SL_RAW_N_FILES && st == SL_OK; i++) {
+        const char *path = files->paths[i];
+        if (path != NULL && is_binary(path) && files->arrays[i] == NULL) {
+            st = name_array(path, (enum sl_raw_file)i, &files->arrays[i]);
+        }
+    }
+    return st;
+}
+
+/* Take a table from raw/data.npz. The two counts may stand there as well: the tables are compared with them. */
+static enum sl_status take_inside(enum sl_raw_file table, struct sl_raw_files *files)
+{
+    const bool counts = table == SL_RAW_NODE_COUNT || table == SL_RAW_EDGE_COUNT;
+    const char *binary = files->paths[SL_RAW_BINARY];
+    const char *path = files->paths[table];
+    const char *inside = NULL;
+    enum sl_status st = SL_OK;
+    if (binary != NULL && path != NULL && !counts) {
+        st = sl_npy_find(binary, array_names[table], N_NAMES, &inside);
+    } else if (binary != NULL && path == NULL) {
+        st = sl_raw_take_array(binary, table, files);
+    }
+    if (st == SL_OK && inside != NULL) {
+        st = sl_fail(SL_EFILE, "%.300s: the table is there twice, also as array %s of %.300s; expected one of them",
+                     path, inside, binary);
+    }
+    return st;
+}
+
+/* The first of the `n` names that is a file in `folder`; *out stays NULL if there is none. */
+static enum sl_status find_one(const char *folder, const char *const *names, int n, char **out)
+{
+    for (int i = 0; i < n; i++) {
+        char *path;
+        enum sl_status st = sl_path_join(folder, names[i], &path);
+        if (st != SL_OK) {
+            return st;
+        }
+        if (sl_file_exists(path)) {
+            *out = path;
+            return SL_OK;
+        }
+        sl_free(path);
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_raw_find_table(const char *folder, const char *stem, bool needed, char **out)
+{
+    static const char *const endings[] = {".csv.gz", ".csv", ".npy", ".npz"};
+    enum sl_status st = sl_raw_find_file(folder, stem, 4, endings, out);
+    if (st == SL_OK && *out == NULL && needed) {
+        st = sl_fail(SL_EFILE, "%s: expected a file %s.csv.gz (or .csv, .npy), found none", folder, stem);
+    }
+    return st;
+}
+
+/* Append a name to a list of bounded length. */
+static void append_name(char *list, size_t bytes, const char *name)
+{
+    size_t used = strlen(list);
+    snprintf(list + used, bytes - used, "%s%.63s", used > 0 ? ", " : "", name);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* The names of the folders in `folder`, sorted; at most MAX_SPLITS. */
+static int list_folders(const char *folder, char names[MAX_SPLITS][64])
+{
+    int n = 0;
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    while (dir != NULL && n < MAX_SPLITS && (entry = readdir(dir)) != NULL) {
+        char path[4096];
+        int length = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (entry->d_name[0] != '.' && length < (int)sizeof path && strlen(entry->d_name) < sizeof names[n] &&
+            sl_folder_exists(path)) {
+            memcpy(names[n++], entry->d_name, strlen(entry->d_name) + 1);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    qsort(names, (size_t)n, sizeof names[0], compare_names);
+    return n;
+}
+
+enum sl_status sl_raw_choose_split(const char *folder, const char *wanted, bool needed, char *out, size_t bytes)
+{
+    char names[MAX_SPLITS][64];
+    char path[4096];
+    char list[600] = "";
+    if ((size_t)snprintf(path, sizeof path, "%s/split", folder) >= sizeof path) {
+        return sl_fail(SL_EINVAL, "%.64s...: the path is too long", folder);
+    }
+    int n = list_folders(path, names);
+    for (int i = 0; i < n; i++) {
+        append_name(list, sizeof list, names[i]);
+        bool is_chosen = n == 1;
+        if (wanted != NULL) {
+            is_chosen = strcmp(wanted, names[i]) == 0;
+        }
+        if (is_chosen) {
+            snprintf(out, bytes, "%.63s", names[i]);
+            return SL_OK;
+        }
+    }
+    if (n == 0 && wanted == NULL && !needed) {
+        return SL_OK;
+    }
+    if (n == 0) {
+        return sl_fail(SL_EFILE,
+                       "%s: expected a folder with train, valid and test, found none; or draw a "
+                       "split: " SL_RANDOM_SPLIT_OF_VERTICES,
+                       path);
+    }
+    if (wanted != NULL) {
+        return sl_fail(SL_EINVAL, "%s has no split '%s'; --split can be one of: %s, or random:60,20,20", folder, wanted,
+                       list);
+    }
+    return sl_fail(SL_EINVAL, "%s has more than one split; choose with --split one of: %s", folder, list);
+}
+
+/* Whether the folder has a list of training links: pairs, not vertices. */
+static enum sl_status find_training_links(const char *folder, const char *wanted, bool *found)
+{
+    char split[64] = "";
+    char stem[128];
+    char *path = NULL;
+    struct sl_links links;
+    enum sl_status st;
+    *found = false;
+    if (sl_raw_reads_no_split(wanted)) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_raw_choose_split(folder, wanted, false, split, sizeof split), done);
+    snprintf(stem, sizeof stem, "split/%s/train", split);
+    if (split[0] != '\0') {
+        SL_TRY(st, sl_raw_find_table(folder, stem, false, &path), done);
+    }
+    if (path != NULL) {
+        st = sl_links_read(path, SL_NONE, &links);
+        *found = st == SL_OK && links.n > 0;
+        if (st == SL_OK) {
+            sl_links_free(&links);
+        }
+        st = st == SL_EFILE ? SL_OK : st; /* a list of vertices */
+    }
+done:
+    sl_free(path);
+    return st;
+}
+
+enum sl_status sl_raw_tell_torch_split(const char *folder, enum sl_status st, struct sl_raw_files *files)
+{
+    char inside[128];
+    snprintf(inside, sizeof inside, "split/%s/split_dict.pt", files->split);
+    const char *const names[] = {inside, "split/split_dict.pt", "split_dict.pt", "raw/split_dict.pt"};
+    char *path = NULL;
+    if (st != SL_OK && st != SL_EFILE) {
+        return st;
+    }
+    const enum sl_status found = find_one(folder, names, 4, &path);
+    if (found != SL_OK || path == NULL) {
+        return st == SL_OK ? found : st;
+    }
+    if (st == SL_OK) {
+        sl_raw_note_unused(files, "%.300s", path);
+    } else {
+        st = sl_fail(SL_EFILE,
+                     "%.300s: a PyTorch file, expected train.csv, valid.csv and test.csv in a folder of split/: "
+                     "torch.load it, then numpy.savetxt('train.csv', split['train'], '%%d'), ..; or draw a "
+                     "split: " SL_RANDOM_SPLIT_OF_VERTICES,
+                     path);
+    }
+    sl_free(path);
+    return st;
+}
+
+static enum sl_status find_split(const char *folder, const char *wanted, struct sl_raw_files *files)
+{
+    static const char *const names[] = {"train", "valid", "test"};
+    bool links = files->need == SL_RAW_FOR_LINKS;
+    bool needed = files->need == SL_RAW_FOR_TRAINING || links;
+    if (sl_raw_reads_no_split(wanted)) {
+        return SL_OK;
+    }
+    enum sl_status st = sl_raw_choose_split(folder, wanted, needed, files->split, sizeof files->split);
+    for (int i = 0; i < 3 && st == SL_OK && files->split[0] != '\0'; i++) {
+        char stem[128];
+        snprintf(stem, sizeof stem, "split/%s/%s", files->split, names[i]);
+        st = sl_raw_find_table(folder, stem, needed && !(i > 0 && files->may_lack_links),
+                               &files->paths[SL_RAW_TRAIN + i]);
+    }
+    for (int i = 0; i < 2 && st == SL_OK && links; i++) {
+        char stem[128];
+        snprintf(stem, sizeof stem, "split/%s/%s", files->split,
+                 sl_links_name((enum sl_link_list)(SL_LINKS_VALID_NEGATIVE + i)));
+        st = sl_raw_find_table(folder, stem, false, &files->paths[SL_RAW_VALID_NEGATIVE + i]);
+    }
+    return sl_raw_tell_torch_split(folder, st, files);
+}
+
+/* A file in derived/ that may hold the features, or "FILE". */
+static void suggest_features(const char *folder, char *out, size_t bytes)
+{
+    snprintf(out, bytes, "FILE");
+    char path[4096];
+    if ((size_t)snprintf(path, sizeof path, "%s/derived", folder) >= sizeof path) {
+        return;
+    }
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (strncmp(entry->d_name, "node-feat", 9) == 0) {
+            snprintf(out, bytes, "derived/%s", entry->d_name);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+}
+
+static enum sl_status find_features(const char *folder, const char *wanted, struct sl_raw_files *files)
+{
+    char **out = &files->paths[SL_RAW_FEATURES];
+    struct sl_made_features made;
+    enum sl_status st = sl_made_features_parse(wanted, &made);
+    if (st != SL_OK) {
+        return st;
+    }
+    files->no_features = made.kind != SL_MADE_NOT;
+    bool given = wanted != NULL && !files->no_features;
+    if (given) {
+        st = find_one(folder, &wanted, 1, out);
+    } else {
+        st = sl_raw_find_table(folder, "raw/node-feat", false, out);
+    }
+    if (st == SL_OK && !given) {
+        st = take_inside(SL_RAW_FEATURES, files);
+    }
+    if (st != SL_OK || *out != NULL || files->no_features) {
+        return st;
+    }
+    if (given) {
+        return sl_fail(SL_EFILE, "%s: no feature file '%s' there; --features is relative to the dataset's folder",
+                       folder, wanted);
+    }
+    if (files->need == SL_RAW_FOR_LOOKS) {
+        return SL_OK;
+    }
+    char suggestion[300];
+    suggest_features(folder, suggestion, sizeof suggestion);
+    return sl_fail(SL_EFILE,
+                   "%s: no features (raw/node-feat.csv.gz); name another file with --features %s, or make "
+                   "features: --features " SL_FEATURE_WORDS,
+                   folder, suggestion);
+}
+
+/* List the entries of a folder for a message: "raw, split". */
+static void list_entries(const char *folder, char *out, size_t bytes)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    out[0] = '\0';
+    while (dir != NULL && (entry = readdir(dir)) != NULL && strlen(out) + 80 < bytes) {
+        if (entry->d_name[0] != '.') {
+            append_name(out, bytes, entry->d_name);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+}
+
+static enum sl_status find_graph(const char *folder, struct sl_raw_files *files)
+{
+    static const char *const binary[] = {"raw/data.npz"};
+    enum sl_status st;
+    SL_TRY(st, sl_raw_find_table(folder, "raw/edge", false, &files->paths[SL_RAW_EDGES]), done);
+    SL_TRY(st, find_one(folder, binary, 1, &files->paths[SL_RAW_BINARY]), done);
+    bool needed = files->need != SL_RAW_FOR_LINKS;
+    if (needed && files->paths[SL_RAW_EDGES] == NULL && files->paths[SL_RAW_BINARY] == NULL) {
+        char inside[300];
+        list_entries(folder, inside, sizeof inside);
+        st = sl_fail(
+            SL_EFILE, "%.400s: no dataset: expected a file raw/edge.csv.gz (or .csv, .npy) or raw/data.npz, found %s%s",
+            folder, inside[0] != '\0' ? inside : "nothing", sl_raw_is_folder(folder) ? " and no edges in raw" : "");
+        goto done;
+    }
+    SL_TRY(st, sl_raw_find_table(folder, "raw/edge-weight", false, &files->paths[SL_RAW_WEIGHTS]), done);
+    SL_TRY(st, sl_raw_find_table(folder, "raw/num-node-list", false, &files->paths[SL_RAW_NODE_COUNT]), done);
+    SL_TRY(st, take_inside(SL_RAW_EDGES, files), done);
+    SL_TRY(st, take_inside(SL_RAW_WEIGHTS, files), done);
+    SL_TRY(st, take_inside(SL_RAW_NODE_COUNT, files), done);
+    st = sl_raw_find_table(folder, "raw/num-edge-list", false, &files->paths[SL_RAW_EDGE_COUNT]);
+done:
+    return st;
+}
+
+static enum sl_status find_labels(const char *folder, struct sl_raw_files *files)
+{
+    enum sl_status st = sl_raw_find_table(folder, "raw/node-label", false, &files->paths[SL_RAW_LABELS]);
+    if (st == SL_OK) {
+        st = take_inside(SL_RAW_LABELS, files);
+    }
+    if (st == SL_OK && files->paths[SL_RAW_LABELS] == NULL && files->need == SL_RAW_FOR_TRAINING) {
+        st = sl_raw_find_table(folder, "raw/node-label", true, &files->paths[SL_RAW_LABELS]);
+    }
+    return st;
+}
+
+/* Whether a path is a table that is read, or a folder of one. */
+static bool is_used(const char *path, const struct sl_raw_files *files)
+{
+    const size_t n = strlen(path);
+    bool used = false;
+    for (uint32_t i = 0; i < SL_RAW_N_FILES + files->n_more; i++) {
+        const char *table = i < SL_RAW_N_FILES ? files->paths[i] : files->more[i - SL_RAW_N_FILES];
+        used |= table != NULL && strncmp(table, path, n) == 0 && (table[n] == '\0' || table[n] == '/');
+    }
+    return used;
+}
+
+/* Whether a name begins with a word; '-' and '_' are the same. */
+static bool begins(const char *name, const char *word)
+{
+    while (*word != '\0' && (*name == *word || (*name == '_' && *word == '-'))) {
+        name++;
+        word++;
+    }
+    return *word == '\0';
+}
+
+void sl_raw_note_others(const char *folder, const char *const *words, struct sl_raw_files *files)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        char path[4096];
+        const size_t n = (size_t)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        for (int i = 0; words[i] != NULL && n < sizeof path && entry->d_name[0] != '.'; i++) {
+            if (begins(entry->d_name, words[i])) {
+                if (!is_used(path, files)) {
+                    sl_raw_note_unused(files, "%.380s", path);
+                }
+                break;
+            }
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+}
+
+/* Note the tables that are not read. Features and labels elsewhere are the caller's choice. */
+static enum sl_status note_unused(const char *folder, const char *features, struct sl_raw_files *files)
+{
+    static const char *const lists[] = {"train", "val", "test", NULL};
+    static const char *const tables[] = {SL_RAW_EDGE_TABLES, "edge-reltype", "node-label", "node-feat", NULL};
+    static const char *const without_features[] = {SL_RAW_EDGE_TABLES, "edge-reltype", "node-label", NULL};
+    const char *binary = files->paths[SL_RAW_BINARY];
+    char path[4096];
+    if ((size_t)snprintf(path, sizeof path, "%s/raw", folder) < sizeof path) {
+        sl_raw_note_others(path, features != NULL ? without_features : tables, files);
+    }
+    if (files->split[0] != '\0' &&
+        (size_t)snprintf(path, sizeof path, "%s/split/%s", folder, files->split) < sizeof path) {
+        sl_raw_note_others(path, lists, files);
+    }
+    return binary != NULL ? sl_raw_note_arrays(binary, files) : SL_OK;
+}
+
+bool sl_raw_is_folder(const char *folder)
+{
+    char raw[4096];
+    return (size_t)snprintf(raw, sizeof raw, "%s/raw", folder) < sizeof raw && sl_folder_exists(raw);
+}
+
+enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, enum sl_raw_need need,
+                           struct sl_raw_files *out)
+{
+    *out = (struct sl_raw_files){.need = need};
+    enum sl_status st;
+    if (need == SL_RAW_FOR_PAIRS) {
+        bool links;
+        SL_TRY(st, find_training_links(folder, split, &links), fail);
+        need = out->need = links ? SL_RAW_FOR_LINKS : SL_RAW_FOR_INFERENCE;
+        out->may_lack_links = true;
+    }
+    SL_TRY(st, find_graph(folder, out), fail);
+    SL_TRY(st, find_features(folder, features, out), fail);
+    SL_TRY(st, find_labels(folder, out), fail);
+    SL_TRY(st, find_split(folder, split, out), fail);
+    if (need != SL_RAW_FOR_LINKS) {
+        SL_TRY(st, note_unused(folder, features, out), fail);
+    }
+    SL_TRY(st, name_arrays(out), fail);
+    return SL_OK;
+fail:
+    sl_raw_files_free(out);
+    return st;
+}
+
+void sl_raw_files_free(struct sl_raw_files *files)
+{
+    for (int i = 0; i < SL_RAW_N_FILES; i++) {
+        sl_free(files->paths[i]);
+    }
+    for (uint32_t i = 0; i < files->n_more; i++) {
+        sl_free(files->more[i]);
+    }
+    sl_free(files->more);
+    *files = (struct sl_raw_files){0};
+}
+
+/* ---- Checks ------------------------------------------------------------------------------------------------------ */
+
+static bool holds(const struct sl_ids *ids, sl_vertex v)
+{
+    uint32_t low = 0;
+    uint32_t high = ids->n;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (ids->ids[middle] < v) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < ids->n && ids->ids[low] == v;
+}
+
+/* Check one list of ids: in range, ascending, with labels, and in no earlier list. */
+static enum sl_status check_list(const struct sl_raw *raw, const char *where, int list)
+{
+    static const char *const names[] = {"train", "valid", "test"};
+    const struct sl_ids *lists[] = {&raw->train, &raw->valid, &raw->test};
+    const struct sl_ids *ids = lists[list];
+    for (uint32_t i = 0; i < ids->n; i++) {
+        sl_vertex v = ids->ids[i];
+        if (v >= raw->n_vertices || (i > 0 && v <= ids->ids[i - 1])) {
+            return sl_fail(SL_EFILE, "%s: split '%s', %s: expected ascending ids below %u, found %u", where, raw->split,
+                           names[list], raw->n_vertices, v);
+        }
+        if (!sl_targets_known(&raw->targets, v)) {
+            return sl_fail(SL_EFILE, "%s: split '%s': vertex %u of %s has no label", where, raw->split, v, names[list]);
+        }
+        for (int other = 0; other < list; other++) {
+            if (holds(lists[other], v)) {
+                return sl_fail(SL_EFILE, "%s: split '%s': vertex %u is both in %s and in %s", where, raw->split, v,
+                               names[other], names[list]);
+            }
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status check_lists(const struct sl_raw *raw, const char *where)
+{
+    enum sl_status st = SL_OK;
+    for (int list = 0; list < 3 && st == SL_OK; list++) {
+        st = check_list(raw, where, list);
+    }
+    return st;
+}
+
+enum sl_status sl_raw_check(const struct sl_raw *raw, const char *where)
+{
+    if (raw->features.n_rows != raw->n_vertices) {
+        return sl_fail(SL_EFILE, "%s: expected features of %u vertices, found %u", where, raw->n_vertices,
+                       raw->features.n_rows);
+    }
+    return check_lists(raw, where);
+}
+
+/* ---- Tables, text or arrays -------------------------------------------------------------------------------------- */
+
+enum sl_status sl_raw_count(const char *path, enum sl_raw_file table, uint64_t *out)
+{
+    const char *name;
+    struct sl_npy array;
+    enum sl_status st;
+    if (!is_binary(path)) {
+        return sl_csv_count_lines(path, out);
+    }
+    SL_TRY(st, name_array(path, table, &name), done);
+    if (table != SL_RAW_EDGES) {
+        return sl_npy_count_rows(path, name, out);
+    }
+    SL_TRY(st, sl_npy_read(path, name, &array), done);
+    *out = array.n_items / 2;
+    sl_npy_free(&array);
+done:
+    return st;
+}
+
+enum sl_status sl_raw_read_edges(const char *path, uint32_t n_vertices, uint64_t n_edges, sl_vertex **from_out,
+                                 sl_vertex **to_out)
+{
+    const char *name;
+    uint64_t n;
+    enum sl_status st;
+    if (!is_binary(path)) {
+        return sl_csv_read_edges(path, n_vertices, n_edges, from_out, to_out);
+    }
+    SL_TRY(st, name_array(path, SL_RAW_EDGES, &name), done);
+    SL_TRY(st, sl_npy_read_edges(path, name, &n_vertices, &n, from_out, to_out), done);
+    if (n != n_edges) { /* another process has written the file just now */
+        st = sl_fail(SL_EFILE, "%s: expected %llu edges, found %llu", path, (unsigned long long)n_edges,
+                     (unsigned long long)n);
+        sl_free(*from_out);
+        sl_free(*to_out);
+        *from_out = *to_out = NULL;
+    }
+done:
+    return st;
+}
+
+enum sl_status sl_raw_read_features(const char *path, uint32_t n_rows, struct sl_features *out)
+{
+    const char *name;
+    enum sl_status st;
+    if (!is_binary(path)) {
+        return sl_csv_read_features(path, n_rows, out);
+    }
+    SL_TRY(st, name_array(path, SL_RAW_FEATURES, &name), done);
+    st = sl_npy_read_features(path, name, n_rows, out);
+done:
+    return st;
+}
+
+enum sl_status sl_raw_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,
+                                   struct sl_targets *out, char **names)
+{
+    const char *name;
+    enum sl_status st;
+    if (!is_binary(path)) {
+        return sl_csv_read_targets(path, n_rows, choice, out, names);
+    }
+    SL_TRY(st, name_array(path, SL_RAW_LABELS, &name), done);
+    st = sl_npy_read_targets(path, name, n_rows, choice, out, names);
+done:
+    return st;
+}
+
+enum sl_status sl_raw_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out)
+{
+    const char *name;
+    enum sl_status st;
+    if (!is_binary(path)) {
+        return sl_csv_read_ids(path, n_vertices, out);
+    }
+    SL_TRY(st, name_array(path, SL_RAW_TRAIN, &name), done);
+    st = sl_npy_read_ids(path, name, n_vertices, out);
+done:
+    return st;
+}
+
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
+
+/* Count N by the rows of a table. Arrays come first, because their headers tell. SL_NONE: there is no table. */
+static enum sl_status count_by_tables(const struct sl_raw_files *files, uint64_t *out)
+{
+    const char *labels = files->paths[SL_RAW_LABELS];
+    const char *features = files->paths[SL_RAW_FEATURES];
+    *out = SL_NONE;
+    if (labels != NULL && is_binary(labels)) {
+        return sl_npy_count_rows(labels, files->arrays[SL_RAW_LABELS], out);
+    }
+    if (features != NULL && is_binary(features)) {
+        return sl_npy_count_rows(features, files->arrays[SL_RAW_FEATURES], out);
+    }
+    uint64_t n = SL_NONE;
+    enum sl_status st = SL_OK;
+    if (features != NULL) {
+        SL_TRY(st, sl_csv_count_lines(features, out), done);
+    }
+    if (labels != NULL) {
+        SL_TRY(st, sl_csv_count_lines(labels, &n), done);
+    }
+    if (features != NULL && labels != NULL && *out > n) {
+        st = sl_fail(SL_EFILE, "%.200s:1: expected %llu lines, as %.200s has, found %llu; is line 1 a header?",
+                     features, (unsigned long long)n, labels, (unsigned long long)*out);
+    }
+    *out = features != NULL ? *out : n;
+done:
+    return st;
+}
+
+static enum sl_status read_count(const struct sl_raw_files *files, enum sl_raw_file table, uint64_t *out)
+{
+    const char *path = files->paths[table];
+    if (is_binary(path)) {
+        return sl_npy_read_count(path, files->arrays[table], (uint64_t)1 << 53, out);
+    }
+    return sl_csv_read_count(path, out);
+}
+
+/* Find N. SL_NONE: only the edges tell. */
+static enum sl_status count_vertices(const struct sl_raw_files *files, uint32_t *out)
+{
+    const char *path = files->paths[SL_RAW_NODE_COUNT];
+    uint64_t n = 0;
+    enum sl_status st;
+    if (path != NULL) {
+        st = read_count(files, SL_RAW_NODE_COUNT, &n);
+        if (st == SL_OK && n >= SL_NONE) {
+            st = sl_fail(SL_EFILE, "%s:1: expected at most %u vertices, found %llu", path, SL_NONE - 1,
+                         (unsigned long long)n);
+        }
+    } else {
+        st = count_by_tables(files, &n);
+        if (st == SL_OK && n > SL_NONE) {
+            st = sl_fail(SL_EFILE, "%s: expected tables of at most %u vertices, found %llu rows",
+                         sl_text_or(files->paths[SL_RAW_EDGES], files->split), SL_NONE - 1, (unsigned long long)n);
+        }
+    }
+    *out = (uint32_t)n;
+    return st;
+}
+
+static enum sl_status read_text_edges(const struct sl_raw_files *files, struct sl_raw *raw)
+{
+    const char *count = files->paths[SL_RAW_EDGE_COUNT];
+    const char *path = files->paths[SL_RAW_EDGES];
+    enum sl_status st;
+    if (count != NULL) {
+        st = read_count(files, SL_RAW_EDGE_COUNT, &raw->n_edges);
+    } else {
+        st = sl_csv_count_lines(path, &raw->n_edges);
+    }
+    if (st == SL_OK && raw->n_edges > MAX_EDGES) {
+        st = sl_fail(SL_EFILE, "%s:1: expected at most 2^40 edges, found %llu", sl_text_or(count, path),
+                     (unsigned long long)raw->n_edges);
+    }
+    bool known = raw->n_vertices != SL_NONE;
+    uint32_t limit = known ? raw->n_vertices : SL_NONE - 1;
+    SL_TRY(st, st, done);
+    SL_TRY(st, sl_csv_read_edges(path, limit, raw->n_edges, &raw->from, &raw->to), done);
+    if (!known) {
+        raw->n_vertices = 0;
+    }
+    for (uint64_t e = 0; e < raw->n_edges && !known; e++) {
+        sl_vertex larger = sl_max_u32(raw->from[e], raw->to[e]);
+        raw->n_vertices = sl_max_u32(raw->n_vertices, larger + 1);
+    }
+done:
+    return st;
+}
+
+static enum sl_status read_weights(const struct sl_raw_files *files, struct sl_raw *raw)
+{
+    const char *path = files->paths[SL_RAW_WEIGHTS];
+    float *weights;
+    enum sl_status st;
+    if (path == NULL) {
+        return SL_OK;
+    }
+    if (is_binary(path)) {
+        st = sl_npy_read_weights(path, files->arrays[SL_RAW_WEIGHTS], raw->n_edges, &weights);
+    } else {
+        st = sl_csv_read_weights(path, raw->n_edges, &weights);
+    }
+    if (st == SL_OK) {
+        raw->weights = sl_column_take(SL_DTYPE_F32, raw->n_edges, 1, weights);
+    }
+    return st;
+}
+
+/* Give the edges of triples their relations. */
+static enum sl_status take_relations(const struct sl_links *train, struct sl_raw *raw)
+{
+    float *relations;
+    enum sl_status st = sl_alloc(train->n, sizeof *relations, "relations of edges", &relations);
+    for (uint32_t i = 0; st == SL_OK && i < train->n; i++) {
+        relations[i] = (float)train->relation[i];
+    }
+    if (st == SL_OK) {
+        raw->weights = sl_column_take(SL_DTYPE_F32, train->n, 1, relations);
+        raw->n_relations = raw->links.n_relations;
+    }
+    return st;
+}
+
+/* Read the lists of links. The training links become the edges. */
+static enum sl_status read_links(const struct sl_raw_files *files, struct sl_raw *raw)
+{
+    char *const paths[SL_N_LINK_LISTS] = {
+        [SL_LINKS_TRAIN] = files->paths[SL_RAW_TRAIN],
+        [SL_LINKS_VALID] = files->paths[SL_RAW_VALID],
+        [SL_LINKS_TEST] = files->paths[SL_RAW_TEST],
+        [SL_LINKS_VALID_NEGATIVE] = files->paths[SL_RAW_VALID_NEGATIVE],
+        [SL_LINKS_TEST_NEGATIVE] = files->paths[SL_RAW_TEST_NEGATIVE],
+    };
+    const struct sl_links *train = &raw->links.list[SL_LINKS_TRAIN];
+    struct sl_links edges = {0};
+    enum sl_status st = SL_OK;
+    if (raw->n_vertices == SL_NONE) {
+        return sl_fail(SL_EFILE,
+                       "%s: expected raw/num-node-list.csv.gz or a table of the vertices beside a split of "
+                       "links, found none",
+                       files->paths[SL_RAW_TRAIN]);
+    }
+    SL_TRY(st, sl_links_read_split(paths, raw->n_vertices, &raw->links), done);
+    SL_TRY(st, sl_links_copy(train, &edges), done);
+    raw->n_edges = edges.n;
+    raw->from = edges.from;
+    raw->to = edges.to;
+    sl_free(edges.relation);
+    if (train->relation != NULL) {
+        st = take_relations(train, raw);
+    }
+done:
+    return st;
+}
+
+static enum sl_status read_graph(const struct sl_raw_files *files, struct sl_raw *raw)
+{
+    const char *edges = files->paths[SL_RAW_EDGES];
+    char label[512];
+    enum sl_status st = count_vertices(files, &raw->n_vertices);
+    if (st == SL_OK && raw->n_vertices != SL_NONE) {
+        snprintf(label, sizeof label, "%.400s: %u vertices", sl_text_or(edges, files->split), raw->n_vertices);
+        st = sl_memory_check(raw->n_vertices * (uint64_t)VERTEX_BYTES, label);
+    }
+    if (st != SL_OK) {
+        return st;
+    }
+    if (files->need == SL_RAW_FOR_LINKS) {
+        return read_links(files, raw);
+    }
+    if (!is_binary(edges)) {
+        return read_text_edges(files, raw);
+    }
+    return sl_npy_read_edges(edges, files->arrays[SL_RAW_EDGES], &raw->n_vertices, &raw->n_edges, &raw->from, &raw->to);
+}
+
+static enum sl_status read_features(const struct sl_raw_files *files, struct sl_raw *raw)
+{
+    const char *path = files->paths[SL_RAW_FEATURES];
+    if (path == NULL || files->no_features) {
+        return SL_OK;
+    }
+    if (is_binary(path)) {
+        return sl_npy_read_features(path, files->arrays[SL_RAW_FEATURES], raw->n_vertices, &raw->features);
+    }
+    return sl_csv_read_features(path, raw->n_vertices, &raw->features);
+}
+
+static enum sl_status read_targets(const struct sl_raw_files *files, struct sl_raw *raw)
+{
+    const char *path = files->paths[SL_RAW_LABELS];
+    if (path == NULL || files->need == SL_RAW_FOR_LINKS) {
+        return sl_targets_make_unknown(raw->n_vertices, &raw->targets);
+    }
+    if (is_binary(path)) {
+        return sl_npy_read_targets(path, files->arrays[SL_RAW_LABELS], raw->n_vertices, files->targets, &raw->targets,
+                                   &raw->class_names);
+    }
+    return sl_csv_read_targets(path, raw->n_vertices, files->targets, &raw->targets, &raw->class_names);
+}
+
+/* Read the names of the classes beside numbers of classes in a file of arrays, if it has names. */
+static enum sl_status read_class_names(const struct sl_raw_files *files, struct sl_raw *raw)
+{
+    const char *path = files->paths[SL_RAW_LABELS];
+    const char *name = NULL;
+    enum sl_status st = SL_OK;
+    if (raw->class_names != NULL || path == NULL || raw->targets.type != SL_TARGET_CLASS) {
+        return SL_OK;
+    }
+    SL_TRY(st, sl_npy_find(path, (const char *const[]){"class_names"}, 1, &name), done);
+    if (name == NULL) {
+        goto done;
+    }
+    SL_TRY(st, sl_npy_read_names(path, name, &raw->class_names), done);
+    const uint64_t n = sl_text_count_lines(raw->class_names);
+    if (n < raw->targets.n_classes || n > SL_MAX_CLASSES) {
+        st = sl_fail(SL_EFILE, "%s: class_names: expected a name for each of %u classes, found %llu", path,
+                     raw->targets.n_classes, (unsigned long long)n);
+        goto done;
+    }
+    sl_targets_widen(&raw->targets, (uint32_t)n);
+done:
+    return st;
+}
+
+static enum sl_status read_ids(const struct sl_raw_files *files, enum sl_raw_file which, uint32_t n_vertices,
+                               struct sl_ids *out)
+{
+    const char *path = files->paths[which];
+    if (path == NULL || files->need == SL_RAW_FOR_LINKS) {
+        return sl_alloc(0, sizeof *out->ids, "split", &out->ids);
+    }
+    if (is_binary(path)) {
+        return sl_npy_read_ids(path, files->arrays[which], n_vertices, out);
+    }
+    return sl_csv_read_ids(path, n_vertices, out);
+}
+
+/* Remove vertices without a known target from a list. Returns their number. */
+static uint32_t drop_unknown(const struct sl_targets *targets, struct sl_ids *ids)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < ids->n; i++) {
+        ids->ids[n] = ids->ids[i];
+        n += sl_targets_known(targets, ids->ids[i]);
+    }
+    uint32_t dropped = ids->n - n;
+    ids->n = n;
+    return dropped;
+}
+
+enum sl_status sl_raw_settle(const struct sl_raw_files *files, const char *where, struct sl_raw *raw)
+{
+    struct sl_ids *lists[] = {&raw->train, &raw->valid, &raw->test};
+    for (int i = 0; i < 3 && files->need != SL_RAW_FOR_TRAINING; i++) {
+        raw->n_dropped += drop_unknown(&raw->targets, lists[i]);
+    }
+    return check_lists(raw, where);
+}
+
+enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
+{
+    *out = (struct sl_raw){0};
+    struct sl_ids *lists[] = {&out->train, &out->valid, &out->test};
+    enum sl_status st;
+    snprintf(out->split, sizeof out->split, "%s", files->split);
+    SL_TRY(st, read_graph(files, out), fail);
+    if (files->need != SL_RAW_FOR_LINKS) {
+        SL_TRY(st, read_weights(files, out), fail);
+    }
+    SL_TRY(st, read_targets(files, out), fail);
+    SL_TRY(st, read_class_names(files, out), fail);
+    for (int i = 0; i < 3; i++) {
+        SL_TRY(st, read_ids(files, (enum sl_raw_file)(SL_RAW_TRAIN + i), out->n_vertices, lists[i]), fail);
+    }
+    SL_TRY(st, read_features(files, out), fail);
+    SL_TRY(st, sl_raw_settle(files, sl_text_or(files->paths[SL_RAW_TRAIN], files->split), out), fail);
+    return SL_OK;
+fail:
+    sl_raw_free(out);
+    return st;
+}
+
+void sl_raw_free(struct sl_raw *raw)
+{
+    sl_free(raw->from);
+    sl_free(raw->to);
+    sl_column_free(&raw->weights);
+    sl_features_free(&raw->features);
+    sl_targets_free(&raw->targets);
+    sl_free(raw->train.ids);
+    sl_free(raw->valid.ids);
+    sl_free(raw->test.ids);
+    sl_link_split_free(&raw->links);
+    sl_free(raw->class_names);
+    sl_free(raw->vertex_names);
+    sl_free(raw->types);
+    sl_free(raw->feature_names);
+    *raw = (struct sl_raw){0};
+}

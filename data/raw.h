@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * A dataset as its files have it: an edge list and tables, before a graph is built. Files and folders have the raw
+ * layout of the Open Graph Benchmark. The generator makes the same struct.
+ *
+ *   raw/edge.csv.gz            source,destination
+ *   raw/node-feat.csv.gz       the features of one vertex per line
+ *   raw/node-label.csv.gz      the class of one vertex per line; or several numbers, nan if unknown
+ *   raw/edge-weight.csv.gz     the weight of one edge per line, in the order of the edges: finite, 0 or more
+ *   raw/num-node-list.csv.gz   N
+ *   raw/num-edge-list.csv.gz   number of edges
+ *   split/NAME/train.csv.gz, valid.csv.gz, test.csv.gz     one id per line
+ *
+ * The weights and the two counts may be missing. N is then the number of labels or feature rows, or without both
+ * the largest id + 1. Each `.csv.gz` file may be a `.csv` file or, but for the counts, an `.npy` file. An array of
+ * edges has shape (2, E) or (E, 2). A list of the split may be a mask. raw/data.npz may replace edges and features
+ * (edge_index, edge_weight, node_feat and num_nodes_list), and raw/node-label.npz the labels (node_label). In a file of
+ * several arrays a table may also have the name that PyG gives it (sl_raw_take_array).
+ */
+#ifndef SL_DATA_RAW_H
+#define SL_DATA_RAW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "data/dataset.h"
+
+struct sl_raw {
+    uint32_t n_vertices;
+    uint64_t n_edges;
+    sl_vertex *from; /* E sources, in the order of the file */
+    sl_vertex *to;
+    struct sl_column weights;    /* float32 [E x 1]: the weight of each edge, or its relation. Or empty */
+    uint32_t n_relations;        /* of a typed dataset, without reverses; else 0 */
+    struct sl_features features; /* N rows */
+    struct sl_targets targets;   /* N rows */
+    char split[64];
+    struct sl_ids train, valid, test;
+    struct sl_link_split links;       /* SL_RAW_FOR_LINKS: train, valid and test are empty */
+    uint32_t n_dropped;               /* vertices of the split that had no label (SL_RAW_FOR_INFERENCE) */
+    char *class_names, *vertex_names; /* as in struct sl_dataset */
+    char *types, *feature_names;      /* the same */
+    bool numbered;                    /* the reader has numbered the ids: no file has their order */
+};
+
+/* What a command needs of a dataset. */
+enum sl_raw_need {
+    /* all of it */
+    SL_RAW_FOR_TRAINING,
+    /* Labels and split may be missing. Vertices of the split without a label are left out of the split. */
+    SL_RAW_FOR_INFERENCE,
+    /* Labels, split and features may be missing. */
+    SL_RAW_FOR_LOOKS,
+    /* The split lists links, which replace the edges (data/links.h). Labels are not read. */
+    SL_RAW_FOR_LINKS,
+    /* The same, but the lists of links to find may be missing. Without a list of training links the edges stay. */
+    SL_RAW_FOR_PAIRS
+};
+
+/* Whether lists of a split are links. */
+static inline bool sl_raw_needs_links(enum sl_raw_need need)
+{
+    return need == SL_RAW_FOR_LINKS || need == SL_RAW_FOR_PAIRS;
+}
+
+/* The files of a dataset. */
+enum sl_raw_file {
+    SL_RAW_NODE_COUNT,
+    SL_RAW_EDGE_COUNT,
+    SL_RAW_EDGES,
+    SL_RAW_BINARY, /* raw/data.npz, if the edges are in it */
+    SL_RAW_FEATURES,
+    SL_RAW_LABELS,
+    SL_RAW_TRAIN,
+    SL_RAW_VALID,
+    SL_RAW_TEST,
+    SL_RAW_WEIGHTS, /* of the edges */
+    SL_RAW_VALID_NEGATIVE,
+    SL_RAW_TEST_NEGATIVE,
+    SL_RAW_N_FILES
+};
+
+struct sl_raw_files {
+    enum sl_raw_need need;         /* SL_RAW_FOR_PAIRS has become LINKS, or INFERENCE if there are no training links */
+    bool may_lack_links;           /* the lists of links to find may be missing */
+    enum sl_target_choice targets; /* sl_raw_find chooses ANY; the caller may change it */
+    char split[64];                /* "": none */
+    char *paths[SL_RAW_N_FILES];   /* NULL: not there, and not needed */
+    char **more;                   /* further tables, for the binary copy: they must not have changed */
+    uint32_t n_more;
+    const char *arrays[SL_RAW_N_FILES]; /* the table's name in a file of several arrays */
+    bool no_features;                   /* a feature file, if any, only tells the number of vertices */
+    char unused[2000]; /* tables and columns that are not read: a line ".../raw/edge-feat.csv.gz" for each */
+};
+
+/* Whether a request for a split asks for none. */
+static inline bool sl_raw_reads_no_split(const char *split)
+{
+    return split != NULL && split[0] == '\0';
+}
+
+/* The file FOLDER/STEM + ending; sl_free. *out: NULL if there is none. SL_EFILE: the folder has the table twice, with
+ * two endings. SL_ENOMEM. */
+enum sl_status sl_raw_find_file(const char *folder, const char *stem, int n_endings, const char *const *endings,
+                                char **out);
+
+/* The table STEM in a folder: .csv.gz, .csv, .npy or .npz; sl_free. *out: NULL if there is none. SL_EFILE: there is
+ * none, and it is `needed`; or as sl_raw_find_file. SL_ENOMEM. */
+enum sl_status sl_raw_find_table(const char *folder, const char *stem, bool needed, char **out);
+
+/* The number of rows or edges in a table, text or array. SL_EFILE, SL_EIO, SL_ENOMEM. */
+enum sl_status sl_raw_count(const char *path, enum sl_raw_file table, uint64_t *out);
+
+/* Read a table, text or array (data/csv.h, data/npy.h). */
+enum sl_status sl_raw_read_edges(const char *path, uint32_t n_vertices, uint64_t n_edges, sl_vertex **from_out,
+                                 sl_vertex **to_out);
+enum sl_status sl_raw_read_features(const char *path, uint32_t n_rows, struct sl_features *out);
+enum sl_status sl_raw_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,
+                                   struct sl_targets *out, char **names);
+enum sl_status sl_raw_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out);
+
+/* Words that tables of the edges begin with, beside the edges themselves. */
+#define SL_RAW_EDGE_TABLES "edge-feat", "edge-attr", "edge-weight", "edge-type", "edge-label"
+
+/* Note the entries of a folder that begin with one of the words (the last is NULL; '-' also means '_') and are no
+ * table of *files, nor a folder of one. */
+void sl_raw_note_others(const char *folder, const char *const *words, struct sl_raw_files *files);
+
+/* Note a table or column that is not read. */
+void sl_raw_note_unused(struct sl_raw_files *files, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Find the files of the dataset in `folder`. `features` names another feature file, relative to the folder, or is a
+ * word of data/made_features.h: then no features are read. `split` NULL means the only split; with "" no split is
+ * read, also FOR_TRAINING. SL_EFILE: a file
+ * is missing (message: the file; for features also a hint at --features). SL_EINVAL: the split is missing, or
+ * `split` is NULL and there are several (message: the names). SL_ENOMEM. On failure *out is empty. */
+enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, enum sl_raw_need need,
+                           struct sl_raw_files *out);
+
+/* Take a table from a file of several arrays (.npz, .safetensors), if the file has it under one of the table's names.
+ * Else, or if the table has a path already, *files stays. SL_ENOMEM. */
+enum sl_status sl_raw_take_array(const char *path, enum sl_raw_file table, struct sl_raw_files *files);
+
+/* Note the arrays of such a file that are not read. SL_ENOMEM. */
+enum sl_status sl_raw_note_arrays(const char *path, struct sl_raw_files *files);
+
+/* True if such a file has edges. True also if there is no memory to know. */
+bool sl_raw_has_edges(const char *path);
+
+/* Choose a split of the folder: the split `wanted`, or the only one. `out` stays empty if there is none and it is not
+ * `needed`. Errors as for sl_raw_find. */
+enum sl_status sl_raw_choose_split(const char *folder, const char *wanted, bool needed, char *out, size_t bytes);
+
+/* Name a split_dict.pt, which OGB's newer tools write and no reader reads. st is SL_OK, the split was found: note it.
+ * SL_EFILE, lists are missing: fail by it. Else return st. SL_ENOMEM. */
+enum sl_status sl_raw_tell_torch_split(const char *folder, enum sl_status st, struct sl_raw_files *files);
+
+/* True if the folder has a folder `raw`. */
+bool sl_raw_is_folder(const char *folder);
+
+void sl_raw_files_free(struct sl_raw_files *files);
+
+/* Read the files. On success ids are in range, and every existing table has N rows. Without a label file all
+ * targets are unknown classes. The lists of the split are sorted and pairwise disjoint, and their vertices have known
+ * targets. SL_EFILE,
+ * SL_EIO, SL_ENOMEM. On failure *out is empty. */
+enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out);
+
+/* The end of reading. Unless the need is training, vertices without a target leave the split. Then check that its lists
+ * are ascending, disjoint, and have known targets. `where` starts the messages. SL_EFILE. */
+enum sl_status sl_raw_settle(const struct sl_raw_files *files, const char *where, struct sl_raw *raw);
+
+/* Write the layout above (CSV, gzip) to `folder`, and make the folder if it is missing. Reading it back gives equal
+ * bits. Absent tables are left out: features, labels, and the split if its name is empty. SL_EIO, SL_ENOMEM. */
+enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder);
+
+/* Write the same tables as one safetensors file, with PyG's names: edge_index, edge_weight, x, y, train_mask, val_mask,
+ * test_mask and num_nodes. int8 features also have x_scale. A sparse table is written with its zeros. Reading the file
+ * back gives equal bits. SL_EIO, SL_ENOMEM. */
+enum sl_status sl_raw_write_arrays(const struct sl_raw *raw, const char *path);
+
+/* Write a dataset in the layout above. Without `directed`, one edge of each pair of opposite edges is written. SL_EIO,
+ * SL_ENOMEM. */
+enum sl_status sl_raw_write_dataset(const struct sl_dataset *dataset, bool directed, const char *folder);
+
+/* The same by another writer of raw tables. */
+enum sl_status sl_raw_write_dataset_by(enum sl_status (*write)(const struct sl_raw *raw, const char *path),
+                                       const struct sl_dataset *dataset, bool directed, const char *path);
+
+/* Check the guarantees of sl_raw_read for a whole dataset from elsewhere. `where` starts the messages. SL_EFILE,
+ * SL_ENOMEM. */
+enum sl_status sl_raw_check(const struct sl_raw *raw, const char *where);
+
+void sl_raw_free(struct sl_raw *raw);
+
+#endif

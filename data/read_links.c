@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Reading lists of links. */
+#include "data/read_links.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "data/csv.h"
+#include "data/line_reader.h"
+#include "data/names.h"
+#include "data/npy.h"
+#include "data/text_lines.h"
+#include "support/memory.h"
+#include "support/minmax.h"
+
+static bool is_array(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 4 && (strcasecmp(path + n - 4, ".npy") == 0 || strcasecmp(path + n - 4, ".npz") == 0);
+}
+
+enum sl_status sl_links_read(const char *path, uint32_t n_vertices, struct sl_links *out)
+{
+    uint64_t n = 0;
+    enum sl_status st;
+    *out = (struct sl_links){0};
+    if (is_array(path)) {
+        SL_TRY(st, sl_npy_read_edges(path, "links", &n_vertices, &n, &out->from, &out->to), done);
+    } else {
+        SL_TRY(st, sl_csv_count_lines(path, &n), done);
+        SL_TRY(st, sl_csv_read_links(path, n_vertices, n, &out->from, &out->relation, &out->to), done);
+    }
+    if (n >= SL_NONE) {
+        st = sl_fail(SL_EFILE, "%s: expected fewer than 2^32 links, found %llu", path, (unsigned long long)n);
+        sl_links_free(out);
+        goto done;
+    }
+    out->n = (uint32_t)n;
+done:
+    return st;
+}
+
+/* ---- by name ---- */
+
+struct named {
+    struct sl_names names;
+    bool named; /* the first line begins with a name */
+    struct sl_links *links;
+};
+
+/* The cell up to a comma or the end of the line, without blanks and quotes around it. *p: behind the comma, or NULL. */
+static struct sl_text_cell take_cell(const char **p, const char *end)
+{
+    const char *start = sl_text_skip_blanks(*p, end);
+    const char *stop = start;
+    bool inside = false;
+    for (; stop < end && (inside || *stop != ','); stop++) {
+        inside ^= *stop == '"';
+    }
+    *p = stop < end ? stop + 1 : NULL;
+    while (stop > start && (stop[-1] == ' ' || stop[-1] == '\t' || stop[-1] == '\r')) {
+        stop--;
+    }
+    if (stop - start >= 2 && *start == '"' && stop[-1] == '"') {
+        return (struct sl_text_cell){start + 1, sl_text_undouble_quotes(start + 1, (size_t)(stop - start - 2))};
+    }
+    return (struct sl_text_cell){start, (size_t)(stop - start)};
+}
+
+static enum sl_status look(void *context, const struct sl_lines *lines)
+{
+    struct named *named = context;
+    const char *p = lines->text;
+    if (lines->first_line == 0) {
+        const char *end = memchr(p, '\n', lines->bytes);
+        named->named = sl_names_find(&named->names, take_cell(&p, end)) != SL_NONE;
+    }
+    return SL_OK;
+}
+
+static enum sl_status take_named(void *context, const struct sl_lines *lines)
+{
+    const struct named *named = context;
+    const char *p = lines->text;
+    for (uint64_t i = 0; i < lines->n_lines; i++) {
+        const uint64_t line = lines->first_line + i;
+        const char *end = memchr(p, '\n', (size_t)(lines->text + lines->bytes - p));
+        sl_vertex *ends[] = {&named->links->from[line], &named->links->to[line]};
+        for (int k = 0; k < 2; k++) {
+            const struct sl_text_cell cell = p != NULL ? take_cell(&p, end) : (struct sl_text_cell){"", 0};
+            *ends[k] = sl_names_find(&named->names, cell);
+            if (*ends[k] == SL_NONE || (k == 1 && p != NULL)) {
+                return sl_fail(SL_EFILE,
+                               "%.300s:%llu: expected 'source,destination', two ids of the vertices, found "
+                               "'%.*s'",
+                               lines->path, (unsigned long long)line + 1, (int)sl_min_u64(cell.n, 100), cell.p);
+            }
+        }
+        p = end + 1;
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_links_read_named(const char *path, const char *names, uint32_t n_vertices, struct sl_links *out)
+{
+    struct named named = {.links = out};
+    uint64_t n = 0;
+    enum sl_status st = SL_OK;
+    *out = (struct sl_links){0};
+    if (names == NULL || is_array(path)) {
+        return sl_links_read(path, n_vertices, out);
+    }
+    for (uint32_t v = 0; *names != '\0'; names += *names == '\n') {
+        const struct sl_text_cell name = {names, strcspn(names, "\n")};
+        SL_TRY(st, sl_names_add(&named.names, name, &v), done);
+        names += name.n;
+    }
+    SL_TRY(st, sl_csv_count_lines(path, &n), done);
+    if (n > 0 && n < SL_NONE) {
+        SL_TRY(st, sl_lines_read(path, UINT64_MAX, look, &named, &n), done);
+    }
+    if (!named.named) {
+        st = sl_links_read(path, n_vertices, out);
+        goto done;
+    }
+    SL_TRY(st, sl_csv_count_lines(path, &n), done);
+    SL_TRY(st, sl_alloc(n + 1, sizeof *out->from, "links", &out->from), done);
+    SL_TRY(st, sl_alloc(n + 1, sizeof *out->to, "links", &out->to), done);
+    SL_TRY(st, sl_lines_read(path, n, take_named, &named, &n), done);
+    out->n = (uint32_t)n;
+done:
+    if (st != SL_OK) {
+        sl_links_free(out);
+    }
+    sl_names_free(&named.names);
+    return st;
+}
+
+enum sl_status sl_links_read_split(char *const paths[SL_N_LINK_LISTS], uint32_t n_vertices, struct sl_link_split *out)
+{
+    enum sl_status st = SL_OK;
+    for (int i = 0; i < SL_N_LINK_LISTS; i++) {
+        if (paths[i] != NULL) {
+            SL_TRY(st, sl_links_read(paths[i], n_vertices, &out->list[i]), done);
+        }
+    }
+    if (out->list[SL_LINKS_TRAIN].relation != NULL && out->ends == NULL) {
+        SL_TRY(st, sl_links_set_ends(out, n_vertices, paths[SL_LINKS_TRAIN]), done);
+    }
+    for (int i = 0; i < SL_N_LINK_LISTS; i++) {
+        SL_TRY(st, sl_links_place(out, paths[i], &out->list[i]), done);
+    }
+done:
+    return st;
+}

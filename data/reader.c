@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The table of readers, and checks that several of them share. */
+#include "data/reader.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "data/made_features.h"
+#include "data/random_split.h"
+#include "support/file.h"
+#include "support/memory.h"
+#include "support/text.h"
+
+static const struct sl_reader *const readers[] = {&sl_reader_typed, &sl_reader_ogb, &sl_reader_arrays,
+                                                  &sl_reader_metis, &sl_reader_mtx, &sl_reader_table};
+
+const struct sl_reader *sl_reader_of(const char *path)
+{
+    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
+        if (readers[i]->recognise(path)) {
+            return readers[i];
+        }
+    }
+    return NULL;
+}
+
+static enum sl_status check_tables(const char *name, const struct sl_request *request,
+                                   const struct sl_reader_tables *tables, bool made)
+{
+    const bool no_split = sl_raw_reads_no_split(request->split);
+    if (request->need == SL_RAW_FOR_LINKS) {
+        return sl_fail(SL_EFILE,
+                       "%.300s: found %s, expected links to find; draw them by " SL_RANDOM_SPLIT_OF_LINKS
+                       ", or list them in a folder with split/NAME/train.csv, valid.csv and test.csv",
+                       request->path, name);
+    }
+    if (request->need == SL_RAW_FOR_TRAINING && !tables->labels) {
+        return sl_fail(SL_EFILE, "%.300s: found %s, expected labels %s: %s", request->path, name,
+                       no_split ? "too" : "and a split too", tables->place);
+    }
+    if (request->need == SL_RAW_FOR_TRAINING && !tables->split && !no_split) {
+        return sl_fail(SL_EFILE, "%.300s: found %s, expected a split too: " SL_RANDOM_SPLIT_OF_VERTICES ", or %s",
+                       request->path, name, tables->place);
+    }
+    if (request->need != SL_RAW_FOR_LOOKS && !made && !tables->features) {
+        return sl_fail(SL_EFILE, "%.300s: found %s, which has no features; --features can be " SL_FEATURE_WORDS,
+                       request->path, name);
+    }
+    if (request->split != NULL && !no_split && !tables->split) {
+        return sl_fail(
+            SL_EINVAL,
+            "%.300s: found %s, which has no split; leave out --split, or draw one: " SL_RANDOM_SPLIT_OF_VERTICES,
+            request->path, name);
+    }
+    if (request->split != NULL && !no_split && strcmp(request->split, SL_READER_SPLIT) != 0) {
+        return sl_fail(SL_EINVAL,
+                       "%.300s has no split '%s'; leave out --split, or draw one: " SL_RANDOM_SPLIT_OF_VERTICES,
+                       request->path, request->split);
+    }
+    if (request->features != NULL && !made) {
+        return sl_fail(SL_EINVAL, "%.300s: a file has no folder for --features %.200s; it can be " SL_FEATURE_WORDS,
+                       request->path, request->features);
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_reader_start(const char *name, const struct sl_request *request,
+                               const struct sl_reader_tables *tables, struct sl_raw_files *files)
+{
+    struct sl_made_features made;
+    enum sl_status st;
+    SL_TRY(st, sl_made_features_parse(request->features, &made), done);
+    SL_TRY(st, check_tables(name, request, tables, made.kind != SL_MADE_NOT), done);
+    files->need = request->need;
+    files->targets = request->targets;
+    files->no_features = made.kind != SL_MADE_NOT;
+    snprintf(files->split, sizeof files->split, "%s",
+             tables->split && !sl_raw_reads_no_split(request->split) ? SL_READER_SPLIT : "");
+done:
+    return st;
+}
+
+enum sl_status sl_reader_find_graph(const char *name, const struct sl_request *request, struct sl_raw_files *out)
+{
+    static const struct sl_reader_tables none = {.place = "training needs a folder with them"};
+    *out = (struct sl_raw_files){0};
+    enum sl_status st = sl_reader_start(name, request, &none, out);
+    if (st == SL_OK) {
+        st = sl_strdup(request->path, &out->paths[SL_RAW_EDGES]);
+    }
+    return st;
+}
+
+enum sl_status sl_reader_refuse_two(const char *folder)
+{
+    if (sl_reader_table.recognise(folder)) {
+        return sl_fail(
+            SL_EFILE, "%.300s: found both raw and a table edges, two forms of a dataset; expected one of them", folder);
+    }
+    return SL_OK;
+}
+
+bool sl_reader_ends_in(const char *path, const char *ending)
+{
+    size_t n = strlen(path);
+    size_t m = strlen(ending);
+    return n > m && strcasecmp(path + n - m, ending) == 0;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The reader of a dataset in one file of arrays, .safetensors or .npz. The arrays have the names of PyG's Data or of
+ * OGB: edge_index [2, E], edge_weight [E], x [N, F] (with x_scale if int8), y [N] or [N, K], train_mask, val_mask and
+ * test_mask [N] (or train, valid and test with ids), num_nodes. data/raw.c has the list. */
+#include "data/foreign.h"
+#include "data/reader.h"
+
+static bool recognise(const char *path)
+{
+    return (sl_reader_ends_in(path, ".safetensors") || sl_reader_ends_in(path, ".npz")) && sl_raw_has_edges(path);
+}
+
+static enum sl_status find(const struct sl_request *request, struct sl_raw_files *out)
+{
+    struct sl_raw_files found = {.need = request->need};
+    enum sl_status st;
+    *out = found;
+    for (int i = 0; i < SL_RAW_N_FILES; i++) {
+        if (i >= SL_RAW_TRAIN && i <= SL_RAW_TEST && sl_raw_reads_no_split(request->split)) {
+            continue;
+        }
+        SL_TRY(st, sl_raw_take_array(request->path, (enum sl_raw_file)i, &found), fail);
+    }
+    const struct sl_reader_tables tables = {.features = found.paths[SL_RAW_FEATURES] != NULL,
+                                            .labels = found.paths[SL_RAW_LABELS] != NULL,
+                                            .split = found.paths[SL_RAW_TRAIN] != NULL,
+                                            .place = "add arrays y, train_mask, val_mask and test_mask"};
+    if (found.paths[SL_RAW_EDGES] == NULL) {
+        st = sl_foreign_refuse(request->path);
+        goto fail;
+    }
+    SL_TRY(st, sl_raw_note_arrays(request->path, &found), fail);
+    SL_TRY(st, sl_reader_start(sl_reader_arrays.name, request, &tables, &found), fail);
+    *out = found;
+    return SL_OK;
+fail:
+    sl_raw_files_free(&found);
+    return st;
+}
+
+const struct sl_reader sl_reader_arrays = {
+    .name = "a file of arrays", .recognise = recognise, .find = find, .read = sl_raw_read};

@@ -1,0 +1,1034 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The reader of edge lists with a header and ids of any kind: edges.csv with the columns src, dst and perhaps weight,
+ * and perhaps nodes.csv with the columns id, label, split and features. Both are text, plain or gzip, separated by
+ * tabs, commas, semicolons or blanks. Lines in front of the header may begin with '#'; the last of them may be the
+ * header. A file .txt of two columns of numbers needs no header.
+ *
+ * An id is a text. Vertices are numbered in the order of nodes.csv, or else as they first appear in edges.csv, line by
+ * line, from left to right. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* fopencookie, memrchr */
+#endif
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <zlib.h>
+
+#include "data/features.h"
+#include "data/names.h"
+#include "data/number.h"
+#include "data/reader.h"
+#include "data/text_lines.h"
+#include "support/file.h"
+#include "support/memory.h"
+#include "support/text.h"
+
+#define MAX_BYTES ((size_t)1 << 40)
+#define BLOCK_BYTES ((size_t)1 << 20) /* inflated at a time */
+#define MAX_COLUMNS (1 << 24)
+
+/* ---- Text -------------------------------------------------------------------------------------------------------- */
+
+/* Text of a file, plain or gzip, as it grows. */
+struct inflated {
+    const char *path;
+    gzFile file;
+    char *data; /* sl_free */
+    size_t bytes, room;
+    bool ended;
+};
+
+/* Read a block more. */
+static enum sl_status inflate_more(struct inflated *text)
+{
+    int code = Z_OK;
+    if (text->room - text->bytes < BLOCK_BYTES) {
+        size_t room = 2 * text->room + BLOCK_BYTES;
+        enum sl_status st = sl_realloc(&text->data, room, 1, text->path);
+        if (st != SL_OK) {
+            return st;
+        }
+        text->room = room;
+    }
+    int n = gzread(text->file, text->data + text->bytes, (unsigned)BLOCK_BYTES);
+    const char *why = n < (int)BLOCK_BYTES ? gzerror(text->file, &code) : "";
+    if (n < 0 && code == Z_ERRNO) {
+        return sl_fail(SL_EIO, "%s: cannot read: %s", text->path, strerror(errno));
+    }
+    if (n < 0 || (code != Z_OK && code != Z_STREAM_END)) {
+        return sl_fail(SL_EFILE, "%s: damaged or cut short: %s; fetch it again", text->path, why);
+    }
+    text->ended = n < (int)BLOCK_BYTES;
+    text->bytes += (size_t)n;
+    return SL_OK;
+}
+
+/* Read a file, plain or gzip. On failure nothing is left open, and out->data is NULL. */
+static enum sl_status inflate_file(const char *path, struct inflated *out)
+{
+    enum sl_status st = SL_OK;
+    *out = (struct inflated){.path = path, .file = gzopen(path, "rbe")};
+    if (out->file == NULL) {
+        return sl_fail(SL_EIO, "%s: cannot open: %s", path, strerror(errno));
+    }
+    while (st == SL_OK && !out->ended) {
+        st = inflate_more(out);
+    }
+    gzclose(out->file);
+    if (st != SL_OK) {
+        sl_free(out->data);
+        out->data = NULL;
+    }
+    return st;
+}
+
+static ssize_t read_cookie(void *file, char *to, size_t bytes)
+{
+    return gzread(file, to, (unsigned)bytes);
+}
+
+static int close_cookie(void *file)
+{
+    return gzclose(file) == Z_OK ? 0 : EOF;
+}
+
+/* A file as a stream, plain or gzip. NULL: it cannot be opened. */
+static FILE *open_stream(const char *path)
+{
+    gzFile file = gzopen(path, "rbe");
+    const cookie_io_functions_t functions = {.read = read_cookie, .close = close_cookie};
+    FILE *stream = file != NULL ? fopencookie(file, "r", functions) : NULL;
+    if (stream == NULL && file != NULL) {
+        gzclose(file);
+    }
+    return stream;
+}
+
+/* ---- Lines and cells --------------------------------------------------------------------------------------------- */
+
+struct cell {
+    const char *p;
+    size_t n;
+    bool quoted;
+};
+
+static struct sl_text_cell text_of(struct cell cell)
+{
+    return (struct sl_text_cell){cell.p, cell.n};
+}
+
+static bool cell_is(struct cell cell, const char *word)
+{
+    return cell.n == strlen(word) && memcmp(cell.p, word, cell.n) == 0;
+}
+
+/* The closing quote of a quoted cell. NULL: the cell is not quoted as a whole. A quote inside is written twice. */
+static const char *closing_quote(const char *p, const char *stop, char separator)
+{
+    for (p++; p < stop; p++) {
+        if (*p == '"' && (p + 1 == stop || p[1] == separator)) {
+            return p;
+        }
+        p += *p == '"' && p[1] == '"';
+    }
+    return NULL;
+}
+
+/* The next cell of a line, without quotes and blanks around it. *p becomes NULL after the last cell. */
+static struct cell next_cell(const char **p, const char *stop, char separator)
+{
+    const char *start = *p;
+    const char *quote = start < stop && *start == '"' ? closing_quote(start, stop, separator) : NULL;
+    const char *end = quote != NULL ? quote + 1 : start;
+    while (end < stop && *end != separator) {
+        end++;
+    }
+    const char *next = end < stop ? end + 1 : NULL;
+    if (separator == ' ' && next != NULL) { /* any number of blanks */
+        next = sl_text_skip_blanks(next, stop);
+        next = next < stop ? next : NULL;
+    }
+    *p = next;
+    if (quote != NULL) {
+        return (struct cell){start + 1, (size_t)(quote - start - 1), true};
+    }
+    while (start < end && *start == ' ') {
+        start++;
+    }
+    while (end > start && end[-1] == ' ') {
+        end--;
+    }
+    return (struct cell){start, (size_t)(end - start), false};
+}
+
+/* The next line that is not blank, without its line end and blanks at its start. A byte order mark before the first
+ * line is left out. */
+static bool next_line(struct sl_text *text, const char **start, const char **stop)
+{
+    while (sl_text_next(text, start, stop)) {
+        if (text->line == 1 && *stop - *start >= 3 && memcmp(*start, "\xef\xbb\xbf", 3) == 0) {
+            *start += 3;
+        }
+        if (*stop > *start && (*stop)[-1] == '\r') {
+            --*stop;
+        }
+        while (*start < *stop && **start == ' ') {
+            ++*start;
+        }
+        if (sl_text_skip_blanks(*start, *stop) < *stop) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- Headers ----------------------------------------------------------------------------------------------------- */
+
+/* The role of a column, of the edges (EDGES), of the vertices (NODES), or of both. */
+enum role { ROLE_UNUSED, ROLE_SOURCE, ROLE_DESTINATION, ROLE_WEIGHT, ROLE_ID, ROLE_LABEL, ROLE_SPLIT, ROLE_FEATURE };
+
+enum kind { EDGES, NODES };
+
+/* Our names, and the names of DGL's CSV datasets, networkx, PyG and SNAP. */
+static const struct {
+    enum kind kind;
+    const char *name;
+    enum role role;
+} columns[] = {
+    {EDGES, "src", ROLE_SOURCE},
+    {EDGES, "src_id", ROLE_SOURCE},
+    {EDGES, "source", ROLE_SOURCE},
+    {EDGES, "from", ROLE_SOURCE},
+    {EDGES, "FromNodeId", ROLE_SOURCE},
+    {EDGES, "dst", ROLE_DESTINATION},
+    {EDGES, "dst_id", ROLE_DESTINATION},
+    {EDGES, "target", ROLE_DESTINATION},
+    {EDGES, "to", ROLE_DESTINATION},
+    {EDGES, "ToNodeId", ROLE_DESTINATION},
+    {EDGES, "weight", ROLE_WEIGHT},
+    {EDGES, "edge_weight", ROLE_WEIGHT},
+    {NODES, "id", ROLE_ID},
+    {NODES, "node_id", ROLE_ID},
+    {NODES, "label", ROLE_LABEL},
+    {NODES, "y", ROLE_LABEL},
+    {NODES, "split", ROLE_SPLIT},
+};
+
+/* The types of Neo4j's headers, "name:type". A column of another type than numbers is not used. */
+static const struct {
+    enum kind kind;
+    const char *type;
+    enum role role; /* FEATURE: the name decides */
+} types[] = {
+    {NODES, "ID", ROLE_ID},           {EDGES, "START_ID", ROLE_SOURCE}, {EDGES, "END_ID", ROLE_DESTINATION},
+    {NODES, "LABEL", ROLE_UNUSED},    {EDGES, "TYPE", ROLE_UNUSED},     {NODES, "int", ROLE_FEATURE},
+    {NODES, "long", ROLE_FEATURE},    {NODES, "float", ROLE_FEATURE},   {NODES, "double", ROLE_FEATURE},
+    {NODES, "short", ROLE_FEATURE},   {NODES, "byte", ROLE_FEATURE},    {NODES, "boolean", ROLE_UNUSED},
+    {NODES, "string", ROLE_UNUSED},   {NODES, "char", ROLE_UNUSED},     {NODES, "point", ROLE_UNUSED},
+    {NODES, "date", ROLE_UNUSED},     {NODES, "time", ROLE_UNUSED},     {NODES, "localtime", ROLE_UNUSED},
+    {NODES, "datetime", ROLE_UNUSED}, {NODES, "duration", ROLE_UNUSED}, {NODES, "localdatetime", ROLE_UNUSED},
+    {NODES, "IGNORE", ROLE_UNUSED},
+};
+
+/* The role that a name has in itself, or `other`. */
+static enum role role_of_name(enum kind kind, struct cell name, enum role other)
+{
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        if (columns[i].kind == kind && cell_is(name, columns[i].name)) {
+            return columns[i].role;
+        }
+    }
+    return kind == NODES && name.n > 6 && memcmp(name.p, "label_", 6) == 0 ? ROLE_LABEL : other;
+}
+
+/* The part of a name in front of a type of Neo4j, and the role of the type. False: the name has no such type. */
+static bool split_type(struct cell name, struct cell *base, enum role *role)
+{
+    const char *colon = memrchr(name.p, ':', name.n);
+    if (colon == NULL) {
+        return false;
+    }
+    struct cell type = {.p = colon + 1, .n = (size_t)(name.p + name.n - colon - 1)};
+    const char *group = memchr(type.p, '(', type.n); /* "ID(Person)" */
+    if (group != NULL) {
+        type.n = (size_t)(group - type.p);
+    }
+    bool list = type.n > 2 && memcmp(type.p + type.n - 2, "[]", 2) == 0; /* "float[]" */
+    type.n -= list ? 2 : 0;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (cell_is(type, types[i].type)) {
+            *base = (struct cell){.p = name.p, .n = (size_t)(colon - name.p)};
+            *role = list ? ROLE_UNUSED : types[i].role;
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum role role_of(enum kind kind, struct cell name)
+{
+    const enum role other = kind == NODES ? ROLE_FEATURE : ROLE_UNUSED;
+    struct cell base;
+    enum role role;
+    if (!split_type(name, &base, &role)) {
+        return role_of_name(kind, name, other);
+    }
+    if (role == ROLE_FEATURE || role == ROLE_UNUSED) { /* weight:float, label:string */
+        return role_of_name(kind, base, kind == NODES ? role : ROLE_UNUSED);
+    }
+    return role == ROLE_ID && kind == EDGES ? ROLE_UNUSED : role;
+}
+
+/* The first line of a table that is no comment. start NULL: a file .txt without a header, of two columns. */
+struct header {
+    enum kind kind;
+    const char *start, *stop;
+    char separator;
+    char cells; /* the separator of the lines behind it: of another one if the header is a comment */
+};
+
+/* The separator of a line: the first of these that it has. */
+static char separator_of(const char *start, const char *stop)
+{
+    static const char separators[] = "\t,; ";
+    for (const char *s = separators; *s != '\0'; s++) {
+        if (memchr(start, *s, (size_t)(stop - start)) != NULL) {
+            return *s;
+        }
+    }
+    return ',';
+}
+
+static struct header header_of(enum kind kind, const char *start, const char *stop)
+{
+    const char separator = separator_of(start, stop);
+    return (struct header){.kind = kind, .start = start, .stop = stop, .separator = separator, .cells = separator};
+}
+
+/* The number of columns of a role. */
+static uint32_t count_role(const struct header *header, enum role role)
+{
+    uint32_t n = 0;
+    for (const char *p = header->start; p != NULL;) {
+        n += role_of(header->kind, next_cell(&p, header->stop, header->separator)) == role;
+    }
+    return n;
+}
+
+static bool fits(const struct header *header)
+{
+    if (header->kind == NODES) {
+        return count_role(header, ROLE_ID) == 1 && count_role(header, ROLE_SPLIT) <= 1;
+    }
+    return header->start == NULL || (count_role(header, ROLE_SOURCE) == 1 &&
+                                     count_role(header, ROLE_DESTINATION) == 1 && count_role(header, ROLE_WEIGHT) <= 1);
+}
+
+static bool read_real(struct cell cell, double *out)
+{
+    const char *end = cell.p + cell.n;
+    return cell.n > 0 && sl_number_real(cell.p, end, out) == end;
+}
+
+/* Whether a line is two numbers: an edge of a list without a header. */
+static bool is_pair(const char *start, const char *stop)
+{
+    const char separator = separator_of(start, stop);
+    double value;
+    int n = 0;
+    for (const char *p = start; p != NULL; n++) {
+        if (n == 2 || !read_real(next_cell(&p, stop, separator), &value)) {
+            return false;
+        }
+    }
+    return n == 2;
+}
+
+static enum sl_status refuse_header(const char *path, uint64_t line, const struct header *header)
+{
+    const char *found = header->start != NULL ? header->start : "";
+    size_t n = header->start != NULL ? (size_t)(header->stop - header->start) : 0;
+    return sl_fail(SL_EFILE, "%.300s:%llu: expected %s, found '%.*s'", path, (unsigned long long)line,
+                   header->kind == NODES ? "a header with one column id, and at most one column split: 'id,label,split'"
+                                         : "a header with the columns src and dst, and perhaps weight: 'src,dst'",
+                   (int)(n < 80 ? n : 80), found);
+}
+
+static bool is_mask(struct cell name)
+{
+    static const char *const masks[] = {"train_mask", "val_mask", "valid_mask", "test_mask"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
+        found |= cell_is(name, masks[i]);
+    }
+    return found;
+}
+
+/* Whether a name would be that of a label or split in small letters. Y may be a coordinate. */
+static bool is_misspelt(struct cell name)
+{
+    return role_of(NODES, name) == ROLE_FEATURE && name.n == 5 &&
+           (strncasecmp(name.p, "label", 5) == 0 || strncasecmp(name.p, "split", 5) == 0);
+}
+
+/* Each column has a name, and a name of its own if it is no feature. */
+static enum sl_status check_names(const char *path, uint64_t line, const struct header *header)
+{
+    static const char index[] = "Unnamed: ";
+    uint64_t column = 0;
+    bool label = false;
+    for (const char *p = header->start; p != NULL; column++) {
+        struct cell name = next_cell(&p, header->stop, header->separator);
+        bool again = header->kind == NODES && (cell_is(name, "label") || cell_is(name, "y"));
+        if (name.n == 0 || (name.n >= sizeof index - 1 && memcmp(name.p, index, sizeof index - 1) == 0)) {
+            return sl_fail(SL_EFILE,
+                           "%.300s:%llu: column %llu has no name%s; name it or leave it out (the row number of pandas: "
+                           "to_csv(.., index=False))",
+                           path, (unsigned long long)line, (unsigned long long)column + 1,
+                           name.n > 0 ? " of its own" : "");
+        }
+        if (again && label) {
+            return sl_fail(SL_EFILE,
+                           "%.300s:%llu: column %llu: found a second column of labels; several targets are label, "
+                           "label_a, label_b",
+                           path, (unsigned long long)line, (unsigned long long)column + 1);
+        }
+        label |= again;
+        if (header->kind == NODES && (is_mask(name) || is_misspelt(name))) {
+            return sl_fail(SL_EFILE, "%.300s:%llu: column %llu: found '%.*s', which is no feature; expected %s", path,
+                           (unsigned long long)line, (unsigned long long)column + 1, (int)name.n, name.p,
+                           is_mask(name) ? "a column split of train, valid and test" : "small letters");
+        }
+    }
+    return SL_OK;
+}
+
+/* Read the header, up to the first line of data. SL_EFILE: it does not fit. */
+static enum sl_status find_header(enum kind kind, struct sl_text *text, struct header *out)
+{
+    struct header comment = {.kind = kind};
+    struct sl_text before = *text;
+    const char *start;
+    const char *stop;
+    bool found = next_line(text, &start, &stop);
+    while (found && *start == '#') {
+        start = sl_text_skip_blanks(start + 1, stop);
+        comment = header_of(kind, start, stop);
+        before = *text;
+        found = next_line(text, &start, &stop);
+    }
+    *out = (struct header){.kind = kind};
+    if (found) {
+        *out = header_of(kind, start, stop);
+    }
+    if (!found || !fits(out)) {
+        if (comment.start != NULL && fits(&comment)) {
+            comment.cells = found ? out->separator : comment.separator;
+            *out = comment;
+            *text = before;
+        } else if (found && kind == EDGES && is_pair(start, stop) &&
+                   (sl_reader_ends_in(text->path, ".txt") || sl_reader_ends_in(text->path, ".txt.gz"))) {
+            *out = (struct header){.kind = kind, .cells = out->separator};
+            *text = before;
+        } else {
+            return refuse_header(text->path, text->line, out);
+        }
+    }
+    return check_names(text->path, text->line, out);
+}
+
+#define MOST_LINES 1000 /* of comments in front of a header */
+
+/* Read the header of a file; *lines (sl_free) holds its text. Errors as find_header; SL_EIO, SL_ENOMEM. */
+static enum sl_status read_header(enum kind kind, const char *path, char **lines, struct header *out)
+{
+    FILE *stream = open_stream(path);
+    char *line = NULL;
+    size_t room = 0;
+    size_t bytes = 0;
+    ssize_t n = 0;
+    enum sl_status st = SL_OK;
+    bool comment = true;
+    *lines = NULL;
+    if (stream == NULL) {
+        return sl_fail(SL_EIO, "%.300s: cannot open: %s", path, strerror(errno));
+    }
+    for (int i = 0; i < MOST_LINES && comment && (n = getline(&line, &room, stream)) > 0; i++) {
+        const char *stop = line + n;
+        const char *start = sl_text_skip_blanks(line, stop);
+        start += i == 0 && strncmp(start, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+        SL_TRY(st, sl_realloc(lines, bytes + (size_t)n + 1, 1, "a header"), done);
+        memcpy(*lines + bytes, line, (size_t)n + 1);
+        bytes += (size_t)n;
+        comment = start == stop || *start == '\n' || *start == '#';
+    }
+    struct sl_text text = {.path = path, .p = *lines, .end = bytes > 0 ? *lines + bytes : NULL};
+    st = find_header(kind, &text, out);
+done:
+    free(line);
+    fclose(stream);
+    if (st != SL_OK) {
+        sl_free(*lines);
+        *lines = NULL;
+    }
+    return st;
+}
+
+/* ---- Finding the files ------------------------------------------------------------------------------------------- */
+
+static const char *const endings[] = {".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"};
+
+#define N_ENDINGS (int)(sizeof endings / sizeof *endings)
+
+static bool recognise(const char *path)
+{
+    struct header header;
+    char *lines;
+    char file[4096];
+    bool is_folder = sl_folder_exists(path);
+    bool there = false;
+    for (int i = 0; i < N_ENDINGS && !there; i++) {
+        if (is_folder) {
+            there = (size_t)snprintf(file, sizeof file, "%s/edges%s", path, endings[i]) < sizeof file &&
+                    sl_file_exists(file);
+        } else {
+            there = sl_reader_ends_in(path, endings[i]);
+        }
+    }
+    if (is_folder || !there) {
+        return there;
+    }
+    bool is_table = read_header(EDGES, path, &lines, &header) == SL_OK;
+    if (is_table) {
+        sl_free(lines);
+    }
+    return is_table;
+}
+
+/* Note the columns that are not read. */
+static void note_unused(const char *path, const struct header *header, struct sl_raw_files *files)
+{
+    for (const char *p = header->start; p != NULL;) {
+        struct cell name = next_cell(&p, header->stop, header->separator);
+        if (role_of(header->kind, name) == ROLE_UNUSED) {
+            sl_raw_note_unused(files, "%.200s: column '%.*s'", path, (int)(name.n < 40 ? name.n : 40), name.p);
+        }
+    }
+}
+
+/* Read the header of a table, and note its columns. */
+static enum sl_status look_at(enum kind kind, const char *path, struct sl_reader_tables *tables,
+                              struct sl_raw_files *files)
+{
+    struct header header;
+    char *lines;
+    enum sl_status st = path != NULL ? read_header(kind, path, &lines, &header) : SL_OK;
+    if (path == NULL || st != SL_OK) {
+        return st;
+    }
+    if (kind == NODES) {
+        tables->labels = count_role(&header, ROLE_LABEL) > 0;
+        tables->split = count_role(&header, ROLE_SPLIT) > 0;
+        tables->features = count_role(&header, ROLE_FEATURE) > 0;
+    }
+    note_unused(path, &header, files);
+    sl_free(lines);
+    return SL_OK;
+}
+
+static enum sl_status find(const struct sl_request *request, struct sl_raw_files *out)
+{
+    struct sl_reader_tables tables = {.place = "add columns label and split to nodes.csv, in a folder with edges.csv"};
+    char *edges = NULL;
+    char *nodes = NULL;
+    enum sl_status st;
+    *out = (struct sl_raw_files){0};
+    if (sl_folder_exists(request->path)) {
+        SL_TRY(st, sl_raw_find_file(request->path, "edges", N_ENDINGS, endings, &edges), fail);
+        SL_TRY(st, sl_raw_find_file(request->path, "nodes", N_ENDINGS, endings, &nodes), fail);
+    } else {
+        SL_TRY(st, sl_strdup(request->path, &edges), fail);
+    }
+    if (edges == NULL) { /* it was there a moment ago */
+        st = sl_fail(SL_EFILE, "%.300s: expected a file edges.csv", request->path);
+        goto fail;
+    }
+    SL_TRY(st, look_at(EDGES, edges, &tables, out), fail);
+    SL_TRY(st, look_at(NODES, nodes, &tables, out), fail);
+    SL_TRY(st, sl_reader_start(sl_reader_table.name, request, &tables, out), fail);
+    out->paths[SL_RAW_EDGES] = edges;
+    out->paths[SL_RAW_FEATURES] = nodes;
+    return SL_OK;
+fail:
+    *out = (struct sl_raw_files){0};
+    sl_free(edges);
+    sl_free(nodes);
+    return st;
+}
+
+/* ---- Ids --------------------------------------------------------------------------------------------------------- */
+
+/* Whether each id is the vertex's number. */
+static bool are_numbers(const struct sl_names *names)
+{
+    char number[16];
+    for (uint32_t v = 0; v < names->n; v++) {
+        if ((size_t)snprintf(number, sizeof number, "%u", v) != names->texts[v].n ||
+            memcmp(number, names->texts[v].p, names->texts[v].n) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- Tables ------------------------------------------------------------------------------------------------------ */
+
+/* A table being read, behind its header. */
+struct table {
+    struct sl_text text;
+    struct header header;
+    uint32_t n_columns;
+    unsigned char *roles; /* enum role of each column */
+    uint64_t n_lines;     /* that are not blank */
+};
+
+static enum sl_status refuse(const struct table *table, uint32_t column, struct sl_text_cell found,
+                             const char *expected)
+{
+    const char *p = table->header.start;
+    struct cell name = {.p = "", .n = 0};
+    for (uint32_t c = 0; c <= column && p != NULL; c++) {
+        name = next_cell(&p, table->header.stop, table->header.separator);
+    }
+    return sl_fail(SL_EFILE, "%.300s:%llu: column '%.*s': expected %s, found '%.*s'", table->text.path,
+                   (unsigned long long)table->text.line, (int)(name.n < 40 ? name.n : 40), name.p, expected,
+                   (int)(found.n < 40 ? found.n : 40), found.p);
+}
+
+/* The first column of a role that is there. */
+static uint32_t column_of(const struct table *table, enum role role)
+{
+    uint32_t c = 0;
+    while (table->roles[c] != role) {
+        c++;
+    }
+    return c;
+}
+
+/* Read the header, and count the lines behind it. */
+static enum sl_status open_table(enum kind kind, struct table *table)
+{
+    const char *start;
+    const char *stop;
+    enum sl_status st;
+    SL_TRY(st, find_header(kind, &table->text, &table->header), done);
+    const struct header *header = &table->header;
+    for (const char *p = header->start; p != NULL; table->n_columns++) {
+        next_cell(&p, header->stop, header->separator);
+    }
+    if (table->n_columns > MAX_COLUMNS) {
+        return sl_text_refuse(&table->text, "at most 2^24 columns");
+    }
+    table->n_columns = header->start != NULL ? table->n_columns : 2;
+    SL_TRY(st, sl_alloc(table->n_columns, 1, "columns", &table->roles), done);
+    table->roles[0] = ROLE_SOURCE;
+    table->roles[table->n_columns - 1] = ROLE_DESTINATION;
+    uint32_t c = 0;
+    for (const char *p = header->start; p != NULL; c++) {
+        table->roles[c] = (unsigned char)role_of(kind, next_cell(&p, header->stop, header->separator));
+    }
+    struct sl_text rest = table->text;
+    while (next_line(&rest, &start, &stop)) {
+        table->n_lines++;
+    }
+done:
+    return st;
+}
+
+/* Call `body` for each cell of each line. */
+static enum sl_status read_lines(struct table *table, void *context,
+                                 enum sl_status (*body)(void *context, uint64_t line, uint32_t column,
+                                                        struct cell cell))
+{
+    const char *p;
+    const char *stop;
+    enum sl_status st = SL_OK;
+    for (uint64_t line = 0; st == SL_OK && next_line(&table->text, &p, &stop); line++) {
+        uint32_t c = 0;
+        for (; st == SL_OK && p != NULL && c < table->n_columns; c++) {
+            struct cell cell = next_cell(&p, stop, table->header.cells);
+            if (cell.quoted) {
+                cell.n = sl_text_undouble_quotes(cell.p, cell.n); /* the text is the reader's own */
+            }
+            st = body(context, line, c, cell);
+        }
+        if (st == SL_OK && (p != NULL || c < table->n_columns)) {
+            st = sl_text_refuse(&table->text, "as many columns as the header has");
+        }
+    }
+    return st;
+}
+
+/* ---- Nodes ------------------------------------------------------------------------------------------------------- */
+
+struct nodes {
+    struct table table;
+    struct sl_names *names;
+    uint32_t n_labels, n_features; /* columns */
+    uint64_t next_label, next_feature;
+    float *labels, *features;
+    struct sl_text_cell *texts; /* one column of labels that may be names of classes; else NULL */
+    uint64_t text_line;         /* of the first label that is no number */
+    bool points, whole;         /* some label has a decimal point, or none */
+    struct sl_label_kinds kinds;
+    struct sl_names classes;
+    unsigned char *set_of; /* 0, or the number of a set of the split. NULL: the split is not read */
+};
+
+static enum sl_status read_set(const struct nodes *nodes, uint32_t column, struct cell cell, unsigned char *out)
+{
+    static const struct {
+        const char *word;
+        unsigned char set;
+    } words[] = {{"", 0}, {"none", 0}, {"train", 1}, {"valid", 2}, {"val", 2}, {"validation", 2}, {"test", 3}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (cell_is(cell, words[i].word)) {
+            *out = words[i].set;
+            return SL_OK;
+        }
+    }
+    return refuse(&nodes->table, column, text_of(cell), "train, valid, test or nothing");
+}
+
+static enum sl_status read_label(struct nodes *nodes, uint32_t column, struct cell cell)
+{
+    double value = NAN;
+    bool text = cell.n > 0 && !read_real(cell, &value);
+    if ((text && nodes->texts == NULL) || isinf((float)value)) {
+        return refuse(&nodes->table, column, text_of(cell),
+                      "a class from 0 to 65535, another finite number, or nothing");
+    }
+    if (nodes->texts != NULL) {
+        nodes->text_line = text && nodes->kinds.n_texts == 0 ? nodes->table.text.line : nodes->text_line;
+        nodes->texts[nodes->next_label] = text_of(cell);
+        sl_label_kinds_count(&nodes->kinds, text_of(cell), nodes->next_label);
+    }
+    nodes->points |= memchr(cell.p, '.', cell.n) != NULL;
+    nodes->whole |= !isnan(value) && memchr(cell.p, '.', cell.n) == NULL;
+    nodes->labels[nodes->next_label++] = (float)value;
+    return SL_OK;
+}
+
+static enum sl_status read_feature(struct nodes *nodes, uint32_t column, struct cell cell)
+{
+    double value = NAN;
+    if (!read_real(cell, &value) || !isfinite((float)value)) {
+        return refuse(&nodes->table, column, text_of(cell), "a finite number, a feature; leave other columns out");
+    }
+    nodes->features[nodes->next_feature++] = (float)value;
+    return SL_OK;
+}
+
+static enum sl_status read_id(struct nodes *nodes, uint32_t column, struct cell cell)
+{
+    sl_vertex vertex;
+    if (cell.n == 0 || sl_names_find(nodes->names, text_of(cell)) != SL_NONE) {
+        return refuse(&nodes->table, column, text_of(cell), "an id that no other line has");
+    }
+    return sl_names_add(nodes->names, text_of(cell), &vertex);
+}
+
+static enum sl_status node_cell(void *context, uint64_t line, uint32_t column, struct cell cell)
+{
+    struct nodes *nodes = context;
+    switch ((enum role)nodes->table.roles[column]) {
+    case ROLE_ID: return read_id(nodes, column, cell);
+    case ROLE_LABEL: return read_label(nodes, column, cell);
+    case ROLE_SPLIT: return nodes->set_of != NULL ? read_set(nodes, column, cell, &nodes->set_of[line]) : SL_OK;
+    case ROLE_FEATURE: return nodes->features != NULL ? read_feature(nodes, column, cell) : SL_OK;
+    default: return SL_OK;
+    }
+}
+
+static enum sl_status alloc_nodes(struct nodes *nodes, const struct sl_raw_files *files)
+{
+    uint64_t n = nodes->table.n_lines;
+    const struct header *header = &nodes->table.header;
+    enum sl_status st;
+    nodes->n_labels = count_role(header, ROLE_LABEL);
+    nodes->n_features = count_role(header, ROLE_FEATURE);
+    if (n >= SL_NONE || nodes->n_labels > SL_MAX_CLASSES) {
+        return sl_fail(SL_EFILE, "%.300s: expected less than 2^32 - 1 vertices and at most %d labels",
+                       nodes->table.text.path, SL_MAX_CLASSES);
+    }
+    if (files->split[0] != '\0') {
+        SL_TRY(st, sl_alloc_zero(n, 1, "a split", &nodes->set_of), done);
+    }
+    SL_TRY(st, sl_alloc(n * nodes->n_labels, sizeof *nodes->labels, "targets", &nodes->labels), done);
+    if (nodes->n_labels == 1 && files->targets != SL_TARGETS_NUMBERS) {
+        SL_TRY(st, sl_alloc(n, sizeof *nodes->texts, "labels", &nodes->texts), done);
+    }
+    if (nodes->n_features > 0 && !files->no_features) {
+        st = sl_alloc(n * nodes->n_features, sizeof *nodes->features, "features", &nodes->features);
+    }
+done:
+    return st;
+}
+
+static enum sl_status give_targets(struct nodes *nodes, const struct sl_raw_files *files, struct sl_raw *out)
+{
+    float *labels = nodes->labels;
+    const char *path = nodes->table.text.path;
+    enum sl_target_choice choice = files->targets;
+    nodes->labels = NULL;
+    if (nodes->n_labels == 0) {
+        sl_free(labels);
+        return sl_targets_make_unknown(out->n_vertices, &out->targets);
+    }
+    if (choice == SL_TARGETS_CLASSES) {
+        choice = SL_TARGETS_ANY;
+    }
+    enum sl_status st = sl_targets_take(path, labels, out->n_vertices, nodes->n_labels, choice, &out->targets);
+    if (st == SL_OK && files->targets == SL_TARGETS_CLASSES && out->targets.type != SL_TARGET_CLASS) {
+        st = sl_fail(SL_EFILE, "%.300s: expected one column of classes from 0 to 65535, found other numbers", path);
+    }
+    if (st == SL_OK && nodes->points && !nodes->whole && files->targets == SL_TARGETS_ANY) {
+        sl_targets_tell_whole(path, &out->targets);
+    }
+    return st;
+}
+
+/* Make classes of the names in the column of labels. */
+static enum sl_status give_names(struct nodes *nodes, struct sl_raw *out)
+{
+    const char *path = nodes->table.text.path;
+    const uint32_t n = nodes->names->n;
+    int32_t *classes = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(n, sizeof *classes, "targets", &classes), done);
+    for (uint32_t v = 0; v < n; v++) {
+        SL_TRY(st, sl_names_class(path, &nodes->classes, nodes->texts[v], &classes[v]), done);
+    }
+    SL_TRY(st, sl_names_sort(&nodes->classes, classes, n), done);
+    SL_TRY(st, sl_names_list(&nodes->classes, &out->class_names), done);
+    sl_label_kinds_tell(path, &nodes->kinds);
+    out->targets = sl_targets_take_classes(classes, n);
+    classes = NULL;
+done:
+    sl_free(classes);
+    return st;
+}
+
+/* The names of the columns of a role, a line each: of labels without "label_". */
+static enum sl_status name_columns(const struct nodes *nodes, enum role role, char **out)
+{
+    const struct header *header = &nodes->table.header;
+    size_t room = (size_t)(header->stop - header->start) + nodes->table.n_columns + 1;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(room, 1, "names of columns", out), done);
+    char *end = *out;
+    for (const char *p = header->start; p != NULL;) {
+        struct cell name = next_cell(&p, header->stop, header->separator);
+        if (role_of(NODES, name) == role) {
+            size_t skip = role == ROLE_LABEL && name.n > 6 && memcmp(name.p, "label_", 6) == 0 ? 6 : 0;
+            end = (char *)memcpy(end, name.p + skip, name.n - skip) + name.n - skip;
+            *end++ = '\n';
+        }
+    }
+    *end = '\0';
+    if (!sl_text_is_utf8(*out, (size_t)(end - *out))) { /* no names, rather than names that no model's file can have */
+        sl_free(*out);
+        *out = NULL;
+    }
+done:
+    return st;
+}
+
+/* Move what was read into the raw tables. */
+static enum sl_status give_nodes(struct nodes *nodes, const struct sl_raw_files *files, struct sl_raw *out)
+{
+    struct sl_ids *lists[] = {&out->train, &out->valid, &out->test};
+    enum sl_status st;
+    out->n_vertices = nodes->names->n;
+    if (nodes->kinds.n_texts > 0) {
+        if (nodes->kinds.fractions) {
+            nodes->table.text.line = nodes->text_line;
+            return refuse(&nodes->table, column_of(&nodes->table, ROLE_LABEL), nodes->texts[nodes->kinds.text],
+                          "a number, as other labels are fractions");
+        }
+        SL_TRY(st, give_names(nodes, out), done);
+    } else {
+        SL_TRY(st, give_targets(nodes, files, out), done);
+        if (nodes->n_labels > 1) {
+            SL_TRY(st, name_columns(nodes, ROLE_LABEL, &out->class_names), done);
+        }
+    }
+    if (nodes->features != NULL) {
+        out->features = (struct sl_features){.n_rows = out->n_vertices, .n_columns = nodes->n_features};
+        out->features.dense = sl_column_take(SL_DTYPE_F32, out->n_vertices, nodes->n_features, nodes->features);
+        nodes->features = NULL;
+        SL_TRY(st, sl_features_settle(&out->features), done);
+        SL_TRY(st, name_columns(nodes, ROLE_FEATURE, &out->feature_names), done);
+    }
+    for (int i = 0; i < 3 && nodes->set_of != NULL; i++) {
+        SL_TRY(st, sl_ids_list(nodes->set_of, out->n_vertices, (unsigned char)(i + 1), lists[i]), done);
+    }
+done:
+    return st;
+}
+
+static enum sl_status read_nodes(const struct sl_raw_files *files, struct sl_text text, struct sl_names *names,
+                                 struct sl_raw *out)
+{
+    struct nodes nodes = {.table = {.text = text}, .names = names};
+    enum sl_status st;
+    SL_TRY(st, open_table(NODES, &nodes.table), done);
+    SL_TRY(st, alloc_nodes(&nodes, files), done);
+    SL_TRY(st, read_lines(&nodes.table, &nodes, node_cell), done);
+    st = give_nodes(&nodes, files, out);
+done:
+    sl_names_free(&nodes.classes);
+    sl_free(nodes.texts);
+    sl_free(nodes.table.roles);
+    sl_free(nodes.labels);
+    sl_free(nodes.features);
+    sl_free(nodes.set_of);
+    return st;
+}
+
+/* ---- Edges ------------------------------------------------------------------------------------------------------- */
+
+struct edges {
+    struct table table;
+    struct sl_names *names;
+    bool closed; /* nodes.csv has all ids */
+    sl_vertex *ends[2];
+    float *weights;
+};
+
+static enum sl_status read_end(struct edges *edges, uint32_t column, struct cell cell, sl_vertex *out)
+{
+    double value;
+    if (edges->table.header.start == NULL && !read_real(cell, &value)) {
+        return sl_fail(SL_EFILE,
+                       "%.300s:%llu: expected two numbers, as in line 1, found '%.*s'; other ids need a header",
+                       edges->table.text.path, (unsigned long long)edges->table.text.line,
+                       (int)(cell.n < 40 ? cell.n : 40), cell.p);
+    }
+    *out = sl_names_find(edges->names, text_of(cell));
+    if (*out != SL_NONE) {
+        return SL_OK;
+    }
+    if (edges->closed || cell.n == 0) {
+        return refuse(&edges->table, column, text_of(cell), edges->closed ? "an id of nodes.csv" : "an id");
+    }
+    return sl_names_add(edges->names, text_of(cell), out);
+}
+
+static enum sl_status edge_cell(void *context, uint64_t line, uint32_t column, struct cell cell)
+{
+    struct edges *edges = context;
+    double value = -1;
+    switch ((enum role)edges->table.roles[column]) {
+    case ROLE_SOURCE: return read_end(edges, column, cell, &edges->ends[0][line]);
+    case ROLE_DESTINATION: return read_end(edges, column, cell, &edges->ends[1][line]);
+    case ROLE_WEIGHT:
+        if (!read_real(cell, &value) || !sl_weight_is_valid((float)value)) {
+            return refuse(&edges->table, column, text_of(cell), "the weight of an edge, a finite number of 0 or more");
+        }
+        edges->weights[line] = (float)value;
+        return SL_OK;
+    default: return SL_OK;
+    }
+}
+
+static enum sl_status read_edges(struct sl_text text, bool closed, struct sl_names *names, struct sl_raw *out)
+{
+    struct edges edges = {.table = {.text = text}, .names = names, .closed = closed};
+    enum sl_status st;
+    SL_TRY(st, open_table(EDGES, &edges.table), done);
+    uint64_t n = edges.table.n_lines;
+    SL_TRY(st, sl_alloc(n, sizeof(sl_vertex), "edges", &out->from), done);
+    SL_TRY(st, sl_alloc(n, sizeof(sl_vertex), "edges", &out->to), done);
+    edges.ends[0] = out->from;
+    edges.ends[1] = out->to;
+    if (count_role(&edges.table.header, ROLE_WEIGHT) > 0) {
+        SL_TRY(st, sl_alloc(n, sizeof *edges.weights, "edge weights", &edges.weights), done);
+        out->weights = sl_column_take(SL_DTYPE_F32, n, 1, edges.weights);
+    }
+    SL_TRY(st, read_lines(&edges.table, &edges, edge_cell), done);
+    out->n_edges = n;
+done:
+    sl_free(edges.table.roles);
+    return st;
+}
+
+/* ---- The dataset ------------------------------------------------------------------------------------------------- */
+
+static enum sl_status read_all(const struct sl_raw_files *files, struct sl_text edges, struct sl_text nodes,
+                               struct sl_raw *out)
+{
+    struct sl_names names = {.n = 0};
+    bool has_nodes = nodes.path != NULL;
+    enum sl_status st;
+    snprintf(out->split, sizeof out->split, "%s", files->split);
+    if (has_nodes) {
+        SL_TRY(st, read_nodes(files, nodes, &names, out), done);
+    }
+    SL_TRY(st, read_edges(edges, has_nodes, &names, out), done);
+    if (!has_nodes) {
+        out->n_vertices = names.n;
+        SL_TRY(st, sl_targets_make_unknown(names.n, &out->targets), done);
+        out->numbered = true;
+    }
+    if (!are_numbers(&names)) {
+        SL_TRY(st, sl_names_list(&names, &out->vertex_names), done);
+    }
+    st = sl_raw_settle(files, nodes.path, out);
+done:
+    sl_names_free(&names);
+    return st;
+}
+
+static enum sl_status read_text(const char *path, char **data, struct sl_text *out)
+{
+    struct inflated all = {.path = path};
+    enum sl_status st = sl_reader_ends_in(path, ".gz") ? inflate_file(path, &all)
+                                                       : sl_file_read(path, MAX_BYTES, &all.data, &all.bytes);
+    if (st == SL_OK) {
+        *data = all.data;
+        *out = (struct sl_text){.path = path, .p = all.data, .end = all.data + all.bytes};
+    }
+    return st;
+}
+
+static enum sl_status read_dataset(const struct sl_raw_files *files, struct sl_raw *out)
+{
+    const char *node_path = files->paths[SL_RAW_FEATURES];
+    struct sl_text edges = {0};
+    struct sl_text nodes = {0};
+    char *edge_data = NULL;
+    char *node_data = NULL;
+    enum sl_status st;
+    *out = (struct sl_raw){0};
+    SL_TRY(st, read_text(files->paths[SL_RAW_EDGES], &edge_data, &edges), done);
+    if (node_path != NULL) {
+        SL_TRY(st, read_text(node_path, &node_data, &nodes), done);
+    }
+    st = read_all(files, edges, nodes, out);
+done:
+    sl_free(edge_data);
+    sl_free(node_data);
+    if (st != SL_OK) {
+        sl_raw_free(out);
+    }
+    return st;
+}
+
+const struct sl_reader sl_reader_table = {
+    .name = "an edge list with a header", .recognise = recognise, .find = find, .read = read_dataset};

@@ -1,0 +1,1002 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The reader of typed datasets: folders in OGB's layout of heterogeneous graphs.
+ *
+ *   raw/num-node-dict.csv.gz                       a line of type names, a line of their numbers of vertices
+ *   raw/triplet-type-list.csv.gz                   one relation a line: source type, name, destination type
+ *   raw/relations/SOURCE___NAME___DESTINATION/edge.csv.gz    source,destination; ids from 0 within each type
+ *   raw/node-feat/TYPE/node-feat.csv.gz            features of a type's vertices; a type may have none
+ *   raw/nodetype-has-feat.csv.gz, nodetype-has-label.csv.gz  a line of type names, a line of True and False; optional
+ *   raw/node-label/TYPE/node-label.csv.gz          labels of one type
+ *   split/NAME/TYPE/train.csv.gz, valid.csv.gz, test.csv.gz  ids within this type
+ *
+ * Each file may be a `.csv` file; edges, features, labels and ids may be arrays (.npy, .npz). Vertices of a type have
+ * consecutive ids, types in the order of num-node-dict. Relation r is line r of triplet-type-list. The relation's edges
+ * have the number r, their reverses R + r.
+ *
+ * For --objective link the split lists triples: split/NAME/train.csv.gz, valid.csv.gz and test.csv.gz, perhaps
+ * valid_neg.csv.gz and test_neg.csv.gz (data/links.h). Labels are not read.
+ *
+ * Features. If all types have features of one width, types share the columns. Else each type with features has columns
+ * of its own, and each vertex of a type without features has one column, which is 1. A first layer's matrix then has,
+ * in the rows of these columns, a projection for each type and a trained vector for each vertex without features. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/line_reader.h"
+#include "data/made_features.h"
+#include "data/number.h"
+#include "data/read_links.h"
+#include "data/reader.h"
+#include "support/file.h"
+#include "support/memory.h"
+
+#define MAX_TYPES 4096
+#define MAX_NAME 200
+#define MAX_COLUMNS (1 << 30)
+
+/* ---- Lines of small tables --------------------------------------------------------------------------------------- */
+
+/* The lines of a table, each a string of sl_alloc. */
+struct table {
+    const char *path;
+    uint64_t n;
+    uint64_t most;
+    char **line; /* [most + 1] */
+};
+
+static void free_table(struct table *table)
+{
+    for (uint64_t i = 0; table->line != NULL && i <= table->most; i++) {
+        sl_free(table->line[i]);
+    }
+    sl_free(table->line);
+    *table = (struct table){0};
+}
+
+/* Copy the lines of a block, without their ends. Blocks have lines of their own, so they need no lock. */
+static enum sl_status take_lines(void *context, const struct sl_lines *lines)
+{
+    struct table *table = context;
+    const char *p = lines->text;
+    enum sl_status st = SL_OK;
+    for (uint64_t i = 0; i < lines->n_lines && lines->first_line + i <= table->most && st == SL_OK; i++) {
+        const char *end = strchr(p, '\n');
+        size_t n = (size_t)(end - p);
+        n -= n > 0 && p[n - 1] == '\r';
+        st = sl_format(&table->line[lines->first_line + i], "%.*s", (int)n, p);
+        p = end + 1;
+    }
+    return st;
+}
+
+static enum sl_status read_table(const char *path, uint64_t most, struct table *out)
+{
+    enum sl_status st;
+    *out = (struct table){.path = path, .most = most};
+    SL_TRY(st, sl_alloc_zero(most + 1, sizeof *out->line, "lines of a table", &out->line), fail);
+    SL_TRY(st, sl_lines_read(path, most, take_lines, out, &out->n), fail);
+    while (out->n > 0 && out->line[out->n - 1][strspn(out->line[out->n - 1], " \t")] == '\0') {
+        out->n--; /* a blank line at the end */
+    }
+    return SL_OK;
+fail:
+    free_table(out);
+    return st;
+}
+
+/* The next cell of a line, without blanks around it. *rest is NULL after the last. */
+static char *next_cell(char **rest)
+{
+    char *cell = strsep(rest, ",");
+    cell += strspn(cell, " \t");
+    for (size_t n = strlen(cell); n > 0 && (cell[n - 1] == ' ' || cell[n - 1] == '\t'); n--) {
+        cell[n - 1] = '\0';
+    }
+    return cell;
+}
+
+/* ---- The types and relations ------------------------------------------------------------------------------------- */
+
+struct type {
+    char name[MAX_NAME];
+    uint32_t n, first; /* vertices, and the id of the first */
+    char *features;    /* paths; NULL: none */
+    char *labels;
+};
+
+struct relation {
+    uint32_t source, destination; /* types */
+    char *edges;                  /* path */
+};
+
+struct typed {
+    uint32_t n_types, n_relations;
+    struct type *types;
+    struct relation *relations;
+    uint32_t n_vertices;
+};
+
+static void free_typed(struct typed *typed)
+{
+    for (uint32_t t = 0; typed->types != NULL && t < typed->n_types; t++) {
+        sl_free(typed->types[t].features);
+        sl_free(typed->types[t].labels);
+    }
+    for (uint32_t r = 0; typed->relations != NULL && r < typed->n_relations; r++) {
+        sl_free(typed->relations[r].edges);
+    }
+    sl_free(typed->types);
+    sl_free(typed->relations);
+    *typed = (struct typed){0};
+}
+
+/* The small table STEM.csv.gz or STEM.csv in a folder. *out: NULL if there is none. Errors as sl_raw_find_file. */
+static enum sl_status find_table(const char *folder, const char *stem, char **out)
+{
+    static const char *const endings[] = {".csv.gz", ".csv"};
+    return sl_raw_find_file(folder, stem, 2, endings, out);
+}
+
+static enum sl_status need_table(const char *folder, const char *stem, char **out)
+{
+    enum sl_status st = find_table(folder, stem, out);
+    if (st == SL_OK && *out == NULL) {
+        st = sl_fail(SL_EFILE, "%s: expected a file %s.csv.gz (or .csv), found none", folder, stem);
+    }
+    return st;
+}
+
+static bool type_of(const struct typed *typed, const char *name, uint32_t *out)
+{
+    for (uint32_t t = 0; t < typed->n_types; t++) {
+        if (strcmp(typed->types[t].name, name) == 0) {
+            *out = t;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Add a type, from its name and the text of its number of vertices. */
+static enum sl_status add_type(const char *path, const char *name, const char *count, struct typed *typed)
+{
+    const char *end = count + strlen(count);
+    uint32_t other;
+    uint64_t n = 0;
+    if (sl_number_whole(count, end, &n) != end || n >= SL_NONE) {
+        return sl_fail(SL_EFILE, "%s:2: type '%s': expected a number of vertices below %u, found '%.60s'", path, name,
+                       SL_NONE, count);
+    }
+    if (n == 0) {
+        return sl_fail(SL_EFILE, "%s:2: type '%s' has no vertices; expected one or more", path, name);
+    }
+    if (name[0] == '\0' || strchr(name, '/') != NULL || strlen(name) >= MAX_NAME || type_of(typed, name, &other)) {
+        return sl_fail(SL_EFILE, "%s:1: found '%.60s', expected distinct names of types, without '/'", path, name);
+    }
+    if (typed->n_types == MAX_TYPES || typed->n_vertices + n >= SL_NONE) {
+        return sl_fail(SL_EFILE, "%s: expected at most %d types and %u vertices", path, MAX_TYPES, SL_NONE - 1);
+    }
+    struct type *type = &typed->types[typed->n_types++];
+    *type = (struct type){.n = (uint32_t)n, .first = typed->n_vertices};
+    snprintf(type->name, sizeof type->name, "%s", name);
+    typed->n_vertices += type->n;
+    return SL_OK;
+}
+
+static enum sl_status read_types(const char *path, struct typed *typed)
+{
+    struct table table;
+    enum sl_status st = read_table(path, 2, &table);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (table.n != 2) {
+        st = sl_fail(SL_EFILE, "%s: expected a line of types and a line of numbers, found %llu lines", path,
+                     (unsigned long long)table.n);
+        goto done;
+    }
+    SL_TRY(st, sl_alloc_zero(MAX_TYPES, sizeof *typed->types, "types", &typed->types), done);
+    char *names = table.line[0];
+    char *counts = table.line[1];
+    while (names != NULL && counts != NULL) {
+        const char *name = next_cell(&names);
+        SL_TRY(st, add_type(path, name, next_cell(&counts), typed), done);
+    }
+    if (names != NULL || counts != NULL) {
+        st = sl_fail(SL_EFILE, "%s: expected as many numbers as types, found %s", path,
+                     names != NULL ? "fewer" : "more");
+    }
+done:
+    free_table(&table);
+    return st;
+}
+
+/* Read line `r` of the relations, and find the relation's edges. */
+static enum sl_status read_relation(const char *folder, const struct table *table, uint32_t r, struct typed *typed)
+{
+    struct relation *relation = &typed->relations[r];
+    char *rest = table->line[r];
+    const char *field[3];
+    char stem[3 * MAX_NAME + 64];
+    for (int i = 0; i < 3; i++) {
+        field[i] = "";
+        if (rest != NULL) {
+            field[i] = next_cell(&rest);
+        }
+    }
+    if (rest != NULL || field[2][0] == '\0') {
+        return sl_fail(SL_EFILE, "%s:%u: expected a source type, a name and a destination type, separated by commas",
+                       table->path, r + 1);
+    }
+    for (int i = 0; i < 3; i += 2) {
+        uint32_t *type = i == 0 ? &relation->source : &relation->destination;
+        if (!type_of(typed, field[i], type)) {
+            return sl_fail(SL_EFILE, "%s:%u: found type '%.60s', expected a type of raw/num-node-dict", table->path,
+                           r + 1, field[i]);
+        }
+    }
+    if (strchr(field[1], '/') != NULL || strlen(field[1]) >= MAX_NAME) {
+        return sl_fail(SL_EFILE, "%s:%u: found '%.60s', expected the name of a relation, without '/'", table->path,
+                       r + 1, field[1]);
+    }
+    snprintf(stem, sizeof stem, "raw/relations/%s___%s___%s/edge", field[0], field[1], field[2]);
+    return sl_raw_find_table(folder, stem, true, &relation->edges);
+}
+
+/* Refuse relation r if it is listed before. */
+static enum sl_status refuse_twice(const char *path, uint32_t r, const struct relation *relations)
+{
+    const struct relation *own = &relations[r];
+    for (uint32_t i = 0; i < r; i++) {
+        if (relations[i].source == own->source && relations[i].destination == own->destination &&
+            strcmp(relations[i].edges, own->edges) == 0) {
+            return sl_fail(SL_EFILE, "%.300s:%u: the relation is there twice, also in line %u; expected one of them",
+                           path, r + 1, i + 1);
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status read_relations(const char *folder, const char *path, struct typed *typed)
+{
+    struct table table;
+    enum sl_status st = read_table(path, SL_MAX_RELATIONS, &table);
+    if (st != SL_OK) {
+        return st;
+    }
+    if (table.n == 0) {
+        st = sl_fail(SL_EFILE, "%s: expected one relation a line, found none", path);
+        goto done;
+    }
+    typed->n_relations = (uint32_t)table.n;
+    SL_TRY(st, sl_alloc_zero(table.n, sizeof *typed->relations, "relations", &typed->relations), done);
+    for (uint32_t r = 0; r < typed->n_relations; r++) {
+        SL_TRY(st, read_relation(folder, &table, r, typed), done);
+        SL_TRY(st, refuse_twice(path, r, typed->relations), done);
+    }
+done:
+    free_table(&table);
+    return st;
+}
+
+/* Find the features and labels of a type. */
+static enum sl_status find_columns(const char *folder, struct type *type)
+{
+    char stem[2 * MAX_NAME];
+    enum sl_status st;
+    snprintf(stem, sizeof stem, "raw/node-feat/%s/node-feat", type->name);
+    SL_TRY(st, sl_raw_find_table(folder, stem, false, &type->features), done);
+    snprintf(stem, sizeof stem, "raw/node-label/%s/node-label", type->name);
+    st = sl_raw_find_table(folder, stem, false, &type->labels);
+done:
+    return st;
+}
+
+/* A type has the table, node-feat or node-label, that its mark says it has. */
+static enum sl_status check_mark(const char *path, const char *name, const char *mark, const char *table, bool found)
+{
+    bool wanted = strcmp(mark, "True") == 0;
+    if (!wanted && strcmp(mark, "False") != 0) {
+        return sl_fail(SL_EFILE, "%s:2: type '%s': expected True or False, found '%.60s'", path, name, mark);
+    }
+    if (wanted && !found) {
+        return sl_fail(SL_EFILE,
+                       "%s: type '%s' has True, expected a file raw/%s/%s/%s.csv.gz (or .csv, .npy), found none", path,
+                       name, table, name, table);
+    }
+    if (!wanted && found) {
+        return sl_fail(SL_EFILE, "%s: type '%s' has False, expected no file, found one in raw/%s/%s", path, name, table,
+                       name);
+    }
+    return SL_OK;
+}
+
+/* Compare what a file of marks says with the tables there are; nothing to compare without the file. */
+static enum sl_status check_marks(const char *folder, const char *stem, const char *table, const struct typed *typed)
+{
+    char *path;
+    struct table marks = {0};
+    enum sl_status st = find_table(folder, stem, &path);
+    if (st != SL_OK || path == NULL) {
+        return st;
+    }
+    SL_TRY(st, read_table(path, 2, &marks), done);
+    char *names = marks.line[0];
+    char *values = marks.line[1];
+    while (st == SL_OK && names != NULL && values != NULL) {
+        uint32_t t;
+        const char *name = next_cell(&names);
+        const char *value = next_cell(&values);
+        if (!type_of(typed, name, &t)) {
+            st = sl_fail(SL_EFILE, "%s:1: found type '%.60s', expected a type of raw/num-node-dict", path, name);
+        } else {
+            bool is_labels = strcmp(table, "node-label") == 0;
+            const char *found = is_labels ? typed->types[t].labels : typed->types[t].features;
+            st = check_mark(path, name, value, table, found != NULL);
+        }
+    }
+    if (st == SL_OK && (names != NULL || values != NULL)) {
+        st = sl_fail(SL_EFILE, "%s: expected as many marks as types, found %s", path, names != NULL ? "fewer" : "more");
+    }
+done:
+    free_table(&marks);
+    sl_free(path);
+    return st;
+}
+
+/* The folder of a path to raw/FILE. */
+static enum sl_status folder_of(const char *path, char **out)
+{
+    const char *end = strrchr(path, '/');
+    const char *start = end - strlen("/raw");
+    return sl_format(out, "%.*s", (int)(start - path), path);
+}
+
+static enum sl_status open_typed(const struct sl_raw_files *files, struct typed *out)
+{
+    const char *relations = files->paths[SL_RAW_EDGES];
+    char *folder = NULL;
+    enum sl_status st;
+    *out = (struct typed){0};
+    SL_TRY(st, folder_of(relations, &folder), fail);
+    SL_TRY(st, read_types(files->paths[SL_RAW_NODE_COUNT], out), fail);
+    SL_TRY(st, read_relations(folder, relations, out), fail);
+    for (uint32_t t = 0; t < out->n_types; t++) {
+        SL_TRY(st, find_columns(folder, &out->types[t]), fail);
+    }
+    SL_TRY(st, check_marks(folder, "raw/nodetype-has-feat", "node-feat", out), fail);
+    SL_TRY(st, check_marks(folder, "raw/nodetype-has-label", "node-label", out), fail);
+    sl_free(folder);
+    return SL_OK;
+fail:
+    sl_free(folder);
+    free_typed(out);
+    return st;
+}
+
+/* The type that has labels. NULL: none. SL_EFILE: several. */
+static enum sl_status find_target(const char *path, const struct typed *typed, const struct type **out)
+{
+    *out = NULL;
+    for (uint32_t t = 0; t < typed->n_types; t++) {
+        if (typed->types[t].labels != NULL && *out != NULL) {
+            return sl_fail(SL_EFILE, "%s: types '%s' and '%s' have labels, expected one type with labels", path,
+                           (*out)->name, typed->types[t].name);
+        }
+        if (typed->types[t].labels != NULL) {
+            *out = &typed->types[t];
+        }
+    }
+    return SL_OK;
+}
+
+/* The files of the lists of links. */
+static const enum sl_raw_file link_files[SL_N_LINK_LISTS] = {[SL_LINKS_TRAIN] = SL_RAW_TRAIN,
+                                                             [SL_LINKS_VALID] = SL_RAW_VALID,
+                                                             [SL_LINKS_TEST] = SL_RAW_TEST,
+                                                             [SL_LINKS_VALID_NEGATIVE] = SL_RAW_VALID_NEGATIVE,
+                                                             [SL_LINKS_TEST_NEGATIVE] = SL_RAW_TEST_NEGATIVE};
+
+/* ---- Finding ----------------------------------------------------------------------------------------------------- */
+
+static bool recognise(const char *path)
+{
+    char *found = NULL;
+    bool is_typed =
+        sl_raw_is_folder(path) && (find_table(path, "raw/triplet-type-list", &found) != SL_OK || found != NULL);
+    sl_free(found);
+    return is_typed;
+}
+
+/* Note all tables, so that the binary copy is made anew if one of them changes. */
+static enum sl_status note_tables(const struct typed *typed, struct sl_raw_files *files)
+{
+    enum sl_status st;
+    SL_TRY(st,
+           sl_alloc_zero((size_t)typed->n_relations + 2 * typed->n_types, sizeof *files->more, "names of tables",
+                         &files->more),
+           done);
+    for (uint32_t r = 0; r < typed->n_relations; r++) {
+        SL_TRY(st, sl_strdup(typed->relations[r].edges, &files->more[files->n_more]), done);
+        files->n_more++;
+    }
+    for (uint32_t t = 0; t < typed->n_types; t++) {
+        const char *tables[] = {typed->types[t].features, typed->types[t].labels};
+        for (int i = 0; i < 2; i++) {
+            if (tables[i] != NULL) {
+                SL_TRY(st, sl_strdup(tables[i], &files->more[files->n_more]), done);
+                files->n_more++;
+            }
+        }
+    }
+done:
+    return st;
+}
+
+/* Note the entries of a folder that are no types. */
+static void note_other_types(const char *folder, const char *table, const struct typed *typed,
+                             struct sl_raw_files *files)
+{
+    char path[4096];
+    uint32_t type;
+    struct dirent *entry;
+    DIR *dir = (size_t)snprintf(path, sizeof path, "%s/raw/%s", folder, table) < sizeof path ? opendir(path) : NULL;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (entry->d_name[0] != '.' && !type_of(typed, entry->d_name, &type)) {
+            sl_raw_note_unused(files, "%.280s/%.100s", path, entry->d_name);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+}
+
+/* Note tables of the relations and types that are not read. */
+static enum sl_status note_unused(const char *folder, const struct typed *typed, struct sl_raw_files *files)
+{
+    static const char *const edge_tables[] = {SL_RAW_EDGE_TABLES, NULL};
+    static const char *const all[] = {"", NULL};
+    char path[4096];
+    enum sl_status st = SL_OK;
+    for (uint32_t t = 0; t < 2 * typed->n_types; t++) {
+        const char *table = t % 2 == 0 ? "feat" : "label";
+        if ((size_t)snprintf(path, sizeof path, "%s/raw/node-%s/%s", folder, table, typed->types[t / 2].name) <
+            sizeof path) {
+            sl_raw_note_others(path, all, files);
+        }
+    }
+    if ((size_t)snprintf(path, sizeof path, "%s/raw/relations", folder) < sizeof path) {
+        sl_raw_note_others(path, all, files);
+    }
+    note_other_types(folder, "node-feat", typed, files);
+    note_other_types(folder, "node-label", typed, files);
+    for (uint32_t r = 0; r < typed->n_relations && st == SL_OK; r++) {
+        const char *edges = typed->relations[r].edges;
+        char *own;
+        st = sl_format(&own, "%.*s", (int)(strrchr(edges, '/') - edges), edges);
+        if (st == SL_OK) {
+            sl_raw_note_others(own, edge_tables, files);
+            sl_free(own);
+        }
+    }
+    return st;
+}
+
+/* Find the lists of triples. Negatives may be missing. */
+static enum sl_status find_links(const char *folder, struct sl_raw_files *files)
+{
+    enum sl_status st = SL_OK;
+    for (int list = 0; list < SL_N_LINK_LISTS && st == SL_OK; list++) {
+        char stem[128];
+        snprintf(stem, sizeof stem, "split/%s/%s", files->split, sl_links_name((enum sl_link_list)list));
+        char **path = &files->paths[link_files[list]];
+        const bool needed = list == SL_LINKS_TRAIN || (list <= SL_LINKS_TEST && !files->may_lack_links);
+        st = sl_raw_find_table(folder, stem, needed, path);
+    }
+    return st;
+}
+
+/* Whether a split lists training links. */
+static enum sl_status find_training_links(const struct sl_request *request, bool *found)
+{
+    char split[64] = "";
+    char stem[128];
+    char *path = NULL;
+    enum sl_status st = SL_OK;
+    *found = false;
+    if (!sl_raw_reads_no_split(request->split)) {
+        st = sl_raw_choose_split(request->path, request->split, false, split, sizeof split);
+    }
+    if (st == SL_OK && split[0] != '\0') {
+        snprintf(stem, sizeof stem, "split/%s/train", split);
+        st = sl_raw_find_table(request->path, stem, false, &path);
+        *found = path != NULL;
+        sl_free(path);
+    }
+    return st;
+}
+
+/* Note the lists of a split that are not of the type with labels, or have other names. */
+static void note_other_lists(const char *folder, const char *type, struct sl_raw_files *files)
+{
+    static const char *const words[] = {"train", "val", "test", NULL};
+    static const char *const all[] = {"", NULL};
+    char path[4096];
+    if ((size_t)snprintf(path, sizeof path, "%s/split/%s", folder, files->split) < sizeof path) {
+        sl_raw_note_others(path, all, files);
+    }
+    if ((size_t)snprintf(path, sizeof path, "%s/split/%s/%s", folder, files->split, type) < sizeof path) {
+        sl_raw_note_others(path, words, files);
+    }
+}
+
+static enum sl_status find_split(const struct sl_request *request, const struct type *target,
+                                 struct sl_raw_files *files)
+{
+    static const char *const names[] = {"train", "valid", "test"};
+    const bool links = files->need == SL_RAW_FOR_LINKS;
+    const bool needed = files->need == SL_RAW_FOR_TRAINING || links;
+    const char *wanted = request->split;
+    if (sl_raw_reads_no_split(wanted)) {
+        return SL_OK;
+    }
+    enum sl_status st = sl_raw_choose_split(request->path, wanted, needed, files->split, sizeof files->split);
+    if (st == SL_EINVAL && wanted == NULL && request->usual_split != NULL) {
+        st = sl_raw_choose_split(request->path, request->usual_split, needed, files->split, sizeof files->split);
+    }
+    if (st == SL_OK && links) {
+        st = find_links(request->path, files);
+    }
+    for (int i = 0; i < 3 && st == SL_OK && files->split[0] != '\0' && !links && target != NULL; i++) {
+        char stem[3 * MAX_NAME];
+        snprintf(stem, sizeof stem, "split/%s/%s/%s", files->split, target->name, names[i]);
+        char **path = &files->paths[SL_RAW_TRAIN + i];
+        st = sl_raw_find_table(request->path, stem, needed, path);
+    }
+    if (st == SL_OK && files->split[0] != '\0' && !links && target != NULL) {
+        note_other_lists(request->path, target->name, files);
+    }
+    return sl_raw_tell_torch_split(request->path, st, files);
+}
+
+static enum sl_status find(const struct sl_request *request, struct sl_raw_files *out)
+{
+    struct sl_raw_files found = {.need = request->need, .targets = request->targets};
+    struct typed typed = {0};
+    const struct type *target = NULL;
+    struct sl_made_features made;
+    enum sl_status st;
+    *out = (struct sl_raw_files){0};
+    SL_TRY(st, sl_reader_refuse_two(request->path), fail);
+    SL_TRY(st, sl_made_features_parse(request->features, &made), fail);
+    found.no_features = made.kind != SL_MADE_NOT;
+    if (request->features != NULL && !found.no_features) {
+        st =
+            sl_fail(SL_EINVAL, "%.300s: --features: found '%.100s', expected " SL_FEATURE_WORDS " with a typed dataset",
+                    request->path, request->features);
+        goto fail;
+    }
+    SL_TRY(st, need_table(request->path, "raw/triplet-type-list", &found.paths[SL_RAW_EDGES]), fail);
+    SL_TRY(st, need_table(request->path, "raw/num-node-dict", &found.paths[SL_RAW_NODE_COUNT]), fail);
+    SL_TRY(st, open_typed(&found, &typed), fail);
+    if (request->need == SL_RAW_FOR_PAIRS) {
+        bool links;
+        SL_TRY(st, find_training_links(request, &links), fail);
+        found.need = links ? SL_RAW_FOR_LINKS : SL_RAW_FOR_INFERENCE;
+        found.may_lack_links = true;
+    }
+    if (found.need != SL_RAW_FOR_LINKS) {
+        SL_TRY(st, find_target(request->path, &typed, &target), fail);
+    }
+    if (target == NULL && request->need == SL_RAW_FOR_TRAINING) {
+        st = sl_fail(SL_EFILE,
+                     "%.300s: expected a file raw/node-label/TYPE/node-label.csv.gz (or .csv, .npy), found none",
+                     request->path);
+        goto fail;
+    }
+    SL_TRY(st, note_tables(&typed, &found), fail);
+    SL_TRY(st, note_unused(request->path, &typed, &found), fail);
+    SL_TRY(st, find_split(request, target, &found), fail);
+    free_typed(&typed);
+    *out = found;
+    return SL_OK;
+fail:
+    free_typed(&typed);
+    sl_raw_files_free(&found);
+    return st;
+}
+
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
+
+/* Count the edges of all relations. first: [R + 1], the first edge of each. */
+static enum sl_status count_edges(const struct typed *typed, uint64_t *first)
+{
+    first[0] = 0;
+    for (uint32_t r = 0; r < typed->n_relations; r++) {
+        uint64_t n;
+        enum sl_status st = sl_raw_count(typed->relations[r].edges, SL_RAW_EDGES, &n);
+        if (st != SL_OK) {
+            return st;
+        }
+        first[r + 1] = first[r] + n;
+    }
+    return SL_OK;
+}
+
+/* Copy a relation's ends in ids of the whole graph. */
+static enum sl_status place_ends(const char *path, const struct type *type, uint64_t n, const sl_vertex *local,
+                                 sl_vertex *out)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        if (local[i] >= type->n) {
+            return sl_fail(SL_EFILE, "%s:%llu: expected an id of type '%s', below %u, found %u", path,
+                           (unsigned long long)i + 1, type->name, type->n, local[i]);
+        }
+        out[i] = type->first + local[i];
+    }
+    return SL_OK;
+}
+
+static enum sl_status read_edges(const struct typed *typed, uint32_t r, uint64_t n, uint64_t first, struct sl_raw *raw)
+{
+    const struct relation *relation = &typed->relations[r];
+    const struct type *source = &typed->types[relation->source];
+    const struct type *destination = &typed->types[relation->destination];
+    sl_vertex *from = NULL;
+    sl_vertex *to = NULL;
+    float *relations = raw->weights.data;
+    enum sl_status st;
+    SL_TRY(st, sl_raw_read_edges(relation->edges, typed->n_vertices, n, &from, &to), done);
+    SL_TRY(st, place_ends(relation->edges, source, n, from, raw->from + first), done);
+    SL_TRY(st, place_ends(relation->edges, destination, n, to, raw->to + first), done);
+    for (uint64_t i = 0; i < n; i++) {
+        relations[first + i] = (float)r;
+    }
+done:
+    sl_free(from);
+    sl_free(to);
+    return st;
+}
+
+static enum sl_status read_graph(const struct typed *typed, struct sl_raw *raw)
+{
+    uint64_t *first = NULL;
+    float *relations;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc((size_t)typed->n_relations + 1, sizeof *first, "edges of relations", &first), done);
+    SL_TRY(st, count_edges(typed, first), done);
+    raw->n_vertices = typed->n_vertices;
+    raw->n_relations = typed->n_relations;
+    raw->n_edges = first[typed->n_relations];
+    SL_TRY(st, sl_alloc(raw->n_edges, sizeof *raw->from, "graph edges", &raw->from), done);
+    SL_TRY(st, sl_alloc(raw->n_edges, sizeof *raw->to, "graph edges", &raw->to), done);
+    SL_TRY(st, sl_alloc(raw->n_edges, sizeof *relations, "relations of edges", &relations), done);
+    raw->weights = sl_column_take(SL_DTYPE_F32, raw->n_edges, 1, relations);
+    for (uint32_t r = 0; r < typed->n_relations; r++) {
+        SL_TRY(st, read_edges(typed, r, first[r + 1] - first[r], first[r], raw), done);
+    }
+done:
+    sl_free(first);
+    return st;
+}
+
+/* Keep the edges of relations without training links, in their order. trained: by relation. */
+static void keep_edges(const bool *trained, struct sl_raw *raw)
+{
+    float *relations = raw->weights.data;
+    uint64_t n = 0;
+    for (uint64_t e = 0; e < raw->n_edges; e++) {
+        raw->from[n] = raw->from[e];
+        raw->to[n] = raw->to[e];
+        relations[n] = relations[e];
+        n += !trained[(uint32_t)relations[e]];
+    }
+    raw->n_edges = n;
+}
+
+/* The training links are all edges of their relations: validation and test links may be among the edges of raw/. */
+static enum sl_status put_links(const struct typed *typed, const struct sl_links *train, struct sl_raw *raw)
+{
+    bool *trained = NULL;
+    float *relations;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero(typed->n_relations, sizeof *trained, "relations", &trained), done);
+    for (uint32_t i = 0; i < train->n; i++) {
+        trained[train->relation[i]] = true;
+    }
+    keep_edges(trained, raw);
+    const uint64_t n_all = raw->n_edges + train->n;
+    SL_TRY(st, sl_realloc(&raw->from, n_all, sizeof *raw->from, "graph edges"), done);
+    SL_TRY(st, sl_realloc(&raw->to, n_all, sizeof *raw->to, "graph edges"), done);
+    SL_TRY(st, sl_alloc(n_all, sizeof *relations, "relations of edges", &relations), done);
+    memcpy(relations, raw->weights.data, raw->n_edges * sizeof *relations);
+    sl_column_free(&raw->weights);
+    raw->weights = sl_column_take(SL_DTYPE_F32, n_all, 1, relations);
+    for (uint32_t i = 0; i < train->n; i++, raw->n_edges++) {
+        raw->from[raw->n_edges] = train->from[i];
+        raw->to[raw->n_edges] = train->to[i];
+        relations[raw->n_edges] = (float)train->relation[i];
+    }
+done:
+    sl_free(trained);
+    return st;
+}
+
+/* The ends of each relation. */
+static enum sl_status list_ends(const struct typed *typed, struct sl_link_ends **out)
+{
+    enum sl_status st = sl_alloc(typed->n_relations, sizeof **out, "ends of relations", out);
+    for (uint32_t r = 0; st == SL_OK && r < typed->n_relations; r++) {
+        const struct type *heads = &typed->types[typed->relations[r].source];
+        const struct type *tails = &typed->types[typed->relations[r].destination];
+        (*out)[r] = (struct sl_link_ends){{heads->first, tails->first}, {heads->n, tails->n}};
+    }
+    return st;
+}
+
+static enum sl_status read_links(const struct sl_raw_files *files, const struct typed *typed, struct sl_raw *raw)
+{
+    struct sl_link_split *split = &raw->links;
+    char *paths[SL_N_LINK_LISTS];
+    enum sl_status st;
+    SL_TRY(st, list_ends(typed, &split->ends), done);
+    split->n_relations = typed->n_relations;
+    split->own_ids = true;
+    for (int list = 0; list < SL_N_LINK_LISTS; list++) {
+        paths[list] = files->paths[link_files[list]];
+    }
+    SL_TRY(st, sl_links_read_split(paths, typed->n_vertices, split), done);
+    st = put_links(typed, &split->list[SL_LINKS_TRAIN], raw);
+done:
+    return st;
+}
+
+/* Targets of one type become targets of all vertices; the others are unknown: all bits set. */
+static enum sl_status read_targets(const struct sl_raw_files *files, const struct typed *typed,
+                                   const struct type *target, struct sl_raw *raw)
+{
+    struct sl_targets own;
+    void *data;
+    enum sl_status st;
+    if (target == NULL) {
+        return sl_targets_make_unknown(typed->n_vertices, &raw->targets);
+    }
+    SL_TRY(st, sl_raw_read_targets(target->labels, target->n, files->targets, &own, &raw->class_names), done);
+    const size_t row = (size_t)own.width * SL_TARGET_BYTES;
+    st = sl_alloc((size_t)typed->n_vertices * own.width, SL_TARGET_BYTES, "targets", &data);
+    if (st == SL_OK) {
+        memset(data, 0xff, typed->n_vertices * row);
+        memcpy((char *)data + target->first * row, own.data, target->n * row);
+        raw->targets = own;
+        raw->targets.n_rows = typed->n_vertices;
+        raw->targets.data = data;
+    }
+    sl_free(own.data);
+done:
+    return st;
+}
+
+static enum sl_status read_ids(const char *path, const struct type *target, struct sl_ids *out)
+{
+    enum sl_status st;
+    if (path == NULL || target == NULL) {
+        return sl_alloc(0, sizeof *out->ids, "split", &out->ids);
+    }
+    SL_TRY(st, sl_raw_read_ids(path, target->n, out), done);
+    for (uint32_t i = 0; i < out->n; i++) {
+        out->ids[i] += target->first;
+    }
+done:
+    return st;
+}
+
+/* ---- Features ---------------------------------------------------------------------------------------------------- */
+
+/* The features of each type. */
+struct parts {
+    struct sl_features *table; /* by type; empty: none */
+    uint32_t *column;          /* by type: the first column */
+    uint32_t n_columns;
+    uint64_t n_nonzeros;
+};
+
+static bool has_features(const struct sl_features *table)
+{
+    return table->n_columns > 0;
+}
+
+/* Whether all types have features of one width. */
+static bool shares_columns(const struct typed *typed, const struct parts *parts)
+{
+    bool shares = has_features(&parts->table[0]);
+    for (uint32_t t = 1; t < typed->n_types; t++) {
+        shares &= parts->table[t].n_columns == parts->table[0].n_columns;
+    }
+    return shares;
+}
+
+static enum sl_status place_columns(const char *where, const struct typed *typed, struct parts *parts)
+{
+    const bool shares = shares_columns(typed, parts);
+    uint64_t n = 0;
+    for (uint32_t t = 0; t < typed->n_types; t++) {
+        const struct sl_features *table = &parts->table[t];
+        const uint32_t n_rows = typed->types[t].n;
+        parts->column[t] = shares ? 0 : (uint32_t)n;
+        n = (shares ? 0 : n) + (has_features(table) ? table->n_columns : n_rows);
+        parts->n_nonzeros += has_features(table) ? sl_features_nonzeros(table) : n_rows;
+        if (n > MAX_COLUMNS) {
+            return sl_fail(SL_EFILE, "%s: expected at most %d columns of features and vertices without features", where,
+                           MAX_COLUMNS);
+        }
+    }
+    parts->n_columns = (uint32_t)n;
+    return SL_OK;
+}
+
+/* Append row i of a type's table to the CSR table. Returns the new number of values. */
+static uint64_t append_row(const struct sl_features *table, uint32_t i, uint32_t column, uint64_t n,
+                           struct sl_features *out)
+{
+    const float *dense = sl_features_floats(table);
+    if (!has_features(table)) {
+        out->columns[n] = column + i;
+        out->values[n++] = 1;
+    } else if (dense != NULL) {
+        for (uint32_t c = 0; c < table->n_columns; c++) {
+            const float x = dense[(size_t)i * table->n_columns + c];
+            if (x != 0) {
+                out->columns[n] = column + c;
+                out->values[n++] = x;
+            }
+        }
+    } else {
+        for (uint64_t k = table->offsets[i]; k < table->offsets[i + 1]; k++) {
+            out->columns[n] = column + table->columns[k];
+            out->values[n++] = table->values[k];
+        }
+    }
+    return n;
+}
+
+static enum sl_status join(const struct typed *typed, const struct parts *parts, struct sl_features *out)
+{
+    struct sl_features all;
+    uint64_t n = 0;
+    uint32_t row = 0;
+    enum sl_status st = sl_features_start_csr(typed->n_vertices, parts->n_columns, parts->n_nonzeros, &all);
+    if (st != SL_OK) {
+        return st;
+    }
+    all.offsets[0] = 0;
+    for (uint32_t t = 0; t < typed->n_types; t++) {
+        for (uint32_t i = 0; i < typed->types[t].n; i++) {
+            n = append_row(&parts->table[t], i, parts->column[t], n, &all);
+            all.offsets[++row] = n;
+        }
+    }
+    st = sl_features_settle(&all);
+    if (st == SL_OK) {
+        *out = all;
+    } else {
+        sl_features_free(&all);
+    }
+    return st;
+}
+
+/* Describe the types and their columns (data/dataset.h). */
+static enum sl_status describe_types(const struct typed *typed, const struct parts *parts, char **out)
+{
+    const size_t bytes = (size_t)typed->n_types * (MAX_NAME + 32) + 1;
+    size_t used = 0;
+    enum sl_status st = sl_alloc_zero(bytes, 1, "names of types", out);
+    for (uint32_t t = 0; t < typed->n_types && st == SL_OK; t++) {
+        used += (size_t)snprintf(*out + used, bytes - used, "%s,%u,%u\n", typed->types[t].name, typed->types[t].n,
+                                 parts->table[t].n_columns);
+    }
+    return st;
+}
+
+static enum sl_status read_features(const char *where, const struct typed *typed, struct sl_raw *raw)
+{
+    struct parts parts = {0};
+    enum sl_status st;
+    SL_TRY(st, sl_alloc_zero(typed->n_types, sizeof *parts.table, "features of types", &parts.table), done);
+    SL_TRY(st, sl_alloc_zero(typed->n_types, sizeof *parts.column, "columns of types", &parts.column), done);
+    for (uint32_t t = 0; t < typed->n_types; t++) {
+        const struct type *type = &typed->types[t];
+        if (type->features != NULL) {
+            SL_TRY(st, sl_raw_read_features(type->features, type->n, &parts.table[t]), done);
+        }
+    }
+    SL_TRY(st, place_columns(where, typed, &parts), done);
+    SL_TRY(st, describe_types(typed, &parts, &raw->types), done);
+    st = join(typed, &parts, &raw->features);
+done:
+    for (uint32_t t = 0; parts.table != NULL && t < typed->n_types; t++) {
+        sl_features_free(&parts.table[t]);
+    }
+    sl_free(parts.table);
+    sl_free(parts.column);
+    return st;
+}
+
+static enum sl_status read_all(const struct sl_raw_files *files, struct sl_raw *out)
+{
+    const char *where = files->paths[SL_RAW_EDGES];
+    struct sl_ids *lists[] = {&out->train, &out->valid, &out->test};
+    struct typed typed = {0};
+    const struct type *target = NULL;
+    const bool links = files->need == SL_RAW_FOR_LINKS;
+    enum sl_status st;
+    *out = (struct sl_raw){0};
+    snprintf(out->split, sizeof out->split, "%s", files->split);
+    SL_TRY(st, open_typed(files, &typed), fail);
+    SL_TRY(st, read_graph(&typed, out), fail);
+    if (links) {
+        SL_TRY(st, read_links(files, &typed, out), fail);
+    } else {
+        SL_TRY(st, find_target(where, &typed, &target), fail);
+    }
+    SL_TRY(st, read_targets(files, &typed, target, out), fail);
+    for (int i = 0; i < 3; i++) {
+        SL_TRY(st, read_ids(files->paths[SL_RAW_TRAIN + i], target, lists[i]), fail);
+    }
+    if (!files->no_features) {
+        SL_TRY(st, read_features(where, &typed, out), fail);
+    }
+    SL_TRY(st, sl_raw_settle(files, where, out), fail);
+    free_typed(&typed);
+    return SL_OK;
+fail:
+    free_typed(&typed);
+    sl_raw_free(out);
+    return st;
+}
+
+static enum sl_status name_relations(const struct sl_raw_files *files, char **out)
+{
+    struct table table;
+    size_t n_bytes = 1;
+    enum sl_status st = read_table(files->paths[SL_RAW_EDGES], SL_MAX_RELATIONS, &table);
+    if (st != SL_OK) {
+        return st;
+    }
+    for (uint64_t r = 0; r < table.n; r++) {
+        n_bytes += strlen(table.line[r]) + 1;
+    }
+    st = sl_alloc_zero(n_bytes, 1, "names of relations", out);
+    for (uint64_t r = 0, at = 0; st == SL_OK && r < table.n; r++) {
+        char *rest = table.line[r];
+        while (rest != NULL) {
+            const char *cell = next_cell(&rest);
+            at += (uint64_t)snprintf(*out + at, n_bytes - at, "%s%c", cell, rest != NULL ? ',' : '\n');
+        }
+    }
+    free_table(&table);
+    return st;
+}
+
+static enum sl_status describe_relations(const struct sl_raw_files *files, char **names, struct sl_link_ends **ends)
+{
+    struct typed typed;
+    enum sl_status st;
+    SL_TRY(st, name_relations(files, names), done);
+    SL_TRY(st, open_typed(files, &typed), done);
+    st = list_ends(&typed, ends);
+    free_typed(&typed);
+done:
+    return st;
+}
+
+const struct sl_reader sl_reader_typed = {
+    .name = "a typed dataset in OGB's layout",
+    .recognise = recognise,
+    .find = find,
+    .read = read_all,
+    .describe_relations = describe_relations,
+};
