@@ -82,7 +82,7 @@ _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "
  * - `cpus` and `gpus` are free, although GPUs round differently from CPUs. The bits equal those of an uninterrupted
  *   run if the same kind of device continues, with nccl the same number of GPUs, and without --cpus beside GPUs.
  * - `load` is free: the checkpoint brings the weights.
- * doc/guide/resume.md has `change` and `spread` with a reason each; tests/test_rules.c compares. */
+ * doc/guide/resume.md has `change` and `spread` with a reason each; tests/unit/runtime/test_rules.c compares. */
 /* clang-format off */
 static const struct sl_option options[] = {
     {.name = "dataset", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(dataset), .initial = "arxiv",

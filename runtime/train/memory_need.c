@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Sums of array sizes, and walks over rows. tests/test_memory_peak.c compares with measured runs. */
+ * Sums of array sizes, and walks over rows. tests/whole/test_memory_peak.c compares with measured runs. */
 #include "runtime/train/memory_need.h"
 
 #include <math.h>

@@ -48,8 +48,8 @@ struct sl_memory_terms {
  * evaluation (runtime/machine/pool.h), the larger of training and evaluation. A rank of several also has tables of all
  * vertices and the rows that other ranks send.
  *
- * In the runs of tests/test_memory_peak.c the estimate is 0.97 to 1.15 times the peak (doc/results.md). Buffers for
- * reading a dataset's text are freed earlier and not counted. */
+ * In the runs of tests/whole/test_memory_peak.c the estimate is 0.97 to 1.15 times the peak (doc/results.md). Buffers
+ * for reading a dataset's text are freed earlier and not counted. */
 struct sl_memory_need {
     uint64_t memory;    /* peak, in bytes */
     uint64_t untouched; /* mapped but never touched: tables are as long as for all parts */

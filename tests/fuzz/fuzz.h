@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Readers of files that may be hostile, each as a function of some bytes: for libFuzzer (`make fuzz`), and for
- * tests/test_fuzz.c, which gives them seeds and what was found. Whatever the bytes are, a reader succeeds or says
+ * tests/whole/test_fuzz.c, which gives them seeds and what was found. Whatever the bytes are, a reader succeeds or says
  * why not; it does not crash, hang, or leak.
  *
  * Checksums keep chance away from the readers behind them. Programs of these targets are linked with sl_checksum

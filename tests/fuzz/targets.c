@@ -43,7 +43,7 @@
 #define CHECKPOINT_NAME "checkpoint.safetensors"
 #define ARRAYS_NAME "arrays.safetensors"
 
-/* Checksums are another matter: tests/test_file.c and tests/test_cache.c. */
+/* Checksums are another matter: tests/unit/support/test_file.c and tests/unit/data/test_cache.c. */
 uint64_t __wrap_sl_checksum(uint64_t start, const void *data, size_t bytes);
 uint64_t __wrap_sl_checksum(uint64_t start, const void *data, size_t bytes)
 {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
-"""The command `starling` (tests/test_python.sh): its table of commands, its errors, files written whole."""
+"""The command `starling` (tests/cli/test_python.sh): its table of commands, its errors, files written whole."""
 
 import contextlib
 import io

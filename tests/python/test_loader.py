@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
-"""sl.NeighborLoader (tests/test_python.sh): its minibatches beside the graph. Skipped without torch_geometric."""
+"""sl.NeighborLoader (tests/cli/test_python.sh): its minibatches beside the graph. Skipped without torch_geometric."""
 
 import importlib.util
 import unittest

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
-"""The Python package (tests/test_python.sh): data, training, results, errors, signals, processes and threads."""
+"""The Python package (tests/cli/test_python.sh): data, training, results, errors, signals, processes and threads."""
 
 import concurrent.futures
 import doctest

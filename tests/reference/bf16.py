@@ -5,7 +5,7 @@
 
     bf16.py bounds             write bf16.json: PyTorch's errors in each case beside this file
     bf16.py make FOLDER [N]    make N random cases of each kind (default: 10), with figures in double
-    SL_CASES=FOLDER tests/test_reference > OURS 2>&1; SL_CASES=FOLDER tests/test_pipe >> OURS 2>&1
+    SL_CASES=FOLDER tests/whole/test_reference > OURS 2>&1; SL_CASES=FOLDER tests/whole/test_pipe >> OURS 2>&1
     bf16.py compare OURS FOLDER    print a table of our errors and PyTorch's in these cases
 
 An error is the largest difference from the figures in double, divided by the largest entry of the tensor. The error of

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * One group's sampling phase by direct calls of the kernels, hop by hop: what the tests of sampling, exchange and
+ * aggregation look at, and what submissions are compared with. Buffers are as large as the kernels' contracts ask,
+ * and no larger. */
+#ifndef SL_TESTS_GROUP_FIXTURE_H
+#define SL_TESTS_GROUP_FIXTURE_H
+
+#include "codelets/exchange.h"
+#include "codelets/sample.h"
+#include "tests/support/graph_fixture.h"
+
+#define GROUP_MAX_HOPS 4
+
+struct group_block {
+    uint32_t n_edges;   /* E */
+    uint32_t n_sources; /* T */
+    uint32_t *edge_offsets, *edge_sources, *back_offsets, *back_rows;
+    uint32_t n_parts;                   /* G */
+    uint32_t *request;                  /* list by owner */
+    uint32_t *inverse;                  /* list by requester, of what was asked of this PE */
+    float *edge_weights, *back_weights; /* NULL if the graph has no weights */
+};
+
+struct group_pe {
+    uint32_t n_part;
+    sl_vertex *frontier;
+    uint32_t *row_of;
+    uint64_t *words;
+    uint32_t n_rows[GROUP_MAX_HOPS + 1];
+    struct group_block block[GROUP_MAX_HOPS];
+};
+
+struct group {
+    const struct sl_partition *partition;
+    uint32_t n_parts, n_hops;
+    struct group_pe *pe;
+};
+
+/* The part of a partition, as the sampling kernel takes it. */
+static MAYBE_UNUSED struct sl_sample_part part_of(const struct sl_partition *partition, uint32_t q)
+{
+    const struct sl_graph *graph = &partition->graph;
+    uint32_t first = partition->first[q];
+    return (struct sl_sample_part){
+        .offsets = graph->offsets + first,
+        .sources = graph->sources + graph->offsets[first],
+        .weights = graph->weights.data == NULL ? NULL : sl_graph_weights(graph) + graph->offsets[first],
+        .dataset_ids = partition->dataset_ids,
+        .first = partition->first,
+        .n_parts = partition->n_parts,
+        .part = q};
+}
+
+static MAYBE_UNUSED struct sl_sample_marks make_marks(uint32_t n_vertices, uint32_t fanout)
+{
+    size_t n_words = ((size_t)n_vertices + 63) / 64;
+    return (struct sl_sample_marks){.n_vertices = n_vertices,
+                                    .words = need(n_words, sizeof(uint64_t)),
+                                    .touched = need((n_words + 63) / 64, sizeof(uint64_t)),
+                                    .ranks = need(n_words, sizeof(uint32_t)),
+                                    .heap = need(fanout, sizeof(struct sl_labor_pick))};
+}
+
+/* Give the marks back; they must be as they were. */
+static MAYBE_UNUSED void free_marks(struct sl_sample_marks *marks, uint32_t n_vertices)
+{
+    for (size_t w = 0; w < ((size_t)n_vertices + 63) / 64; w++) {
+        assert_true(marks->words[w] == 0);
+        assert_true(marks->touched[w / 64] == 0);
+    }
+    free(marks->words);
+    free(marks->touched);
+    free(marks->ranks);
+    free(marks->heap);
+}
+
+/* Edges that fanouts by relation draw for a vertex. relations: of its in-edges. */
+static MAYBE_UNUSED uint32_t count_by_relation(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                                               uint64_t degree, const float *relations)
+{
+    uint32_t n = 0;
+    uint32_t n_here = 0;
+    for (uint64_t i = 0; i < degree; i++) {
+        const uint32_t fanout = part->fanouts[(uint32_t)relations[i]];
+        n_here++;
+        if (i + 1 == degree || relations[i + 1] != relations[i]) {
+            const bool replaced = rule->method == SL_SAMPLE_REPLACED && fanout != UINT32_MAX;
+            n += replaced || n_here > fanout ? fanout : n_here;
+            n_here = 0;
+        }
+    }
+    return n;
+}
+
+/* Edges that the rule draws for these destinations. */
+static MAYBE_UNUSED uint32_t count_edges(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                                         uint32_t n_rows, const sl_vertex *frontier)
+{
+    uint32_t n = 0;
+    for (uint32_t d = 0; d < n_rows; d++) {
+        uint32_t local = frontier[d] - part->first[part->part];
+        uint64_t degree = part->offsets[local + 1] - part->offsets[local];
+        if (part->fanouts != NULL) {
+            n += count_by_relation(part, rule, degree, part->weights + (part->offsets[local] - part->offsets[0]));
+            continue;
+        }
+        if (rule->method == SL_SAMPLE_WEIGHTED) {
+            const float *weights = part->weights + (part->offsets[local] - part->offsets[0]);
+            uint64_t n_all = degree;
+            degree = 0;
+            for (uint64_t i = 0; i < n_all; i++) {
+                degree += weights[i] > 0;
+            }
+        }
+        if (rule->method == SL_SAMPLE_REPLACED) {
+            n += degree == 0 ? 0 : rule->fanout;
+            continue;
+        }
+        n += (uint32_t)(rule->method == SL_SAMPLE_FULL || degree <= rule->fanout ? degree : rule->fanout);
+    }
+    return n;
+}
+
+/* The block of these destinations; room for offsets of sources and the request: as if all edges had different
+ * sources. */
+static MAYBE_UNUSED void sample_block(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                                      uint64_t seed, uint64_t step, uint32_t hop, uint32_t n_rows,
+                                      const sl_vertex *frontier, struct group_block *out)
+{
+    uint32_t n_vertices = part->first[part->n_parts];
+    uint32_t n_edges = count_edges(part, rule, n_rows, frontier);
+    uint32_t n_sources = n_edges < n_vertices ? n_edges : n_vertices;
+    struct sl_sample_marks marks =
+        make_marks(n_vertices, sl_sample_by_keys(rule) || rule->method == SL_SAMPLE_WEIGHTED ? rule->fanout : 0);
+    *out = (struct group_block){.edge_offsets = need((size_t)n_rows + 1, 4),
+                                .edge_sources = need(n_edges, 4),
+                                .back_offsets = need((size_t)n_sources + 1, 4),
+                                .back_rows = need(n_edges, 4),
+                                .n_parts = part->n_parts,
+                                .request = need((size_t)part->n_parts + 1 + n_sources, 4)};
+    if (part->weights != NULL) {
+        out->edge_weights = need(n_edges, sizeof *out->edge_weights);
+        out->back_weights = need(n_edges, sizeof *out->back_weights);
+    }
+    struct sl_draw draw = {.seed = seed, .step = step, .purpose = SL_FOR_SAMPLING, .hop = hop};
+    struct sl_sample_block block = {.edge_weights = out->edge_weights,
+                                    .back_weights = out->back_weights,
+                                    .edge_offsets = out->edge_offsets,
+                                    .edge_sources = out->edge_sources,
+                                    .back_offsets = out->back_offsets,
+                                    .back_rows = out->back_rows,
+                                    .request = out->request};
+    out->n_edges = sl_sample_cpu(part, rule, &draw, n_rows, frontier, &marks, &block);
+    bool less = part->excluded.table != NULL && out->n_edges <= n_edges;
+    assert_true(out->n_edges == n_edges || less);
+    out->n_sources = out->request[part->n_parts];
+    free_marks(&marks, n_vertices);
+}
+
+static MAYBE_UNUSED void free_block(struct group_block *block)
+{
+    free(block->request);
+    free(block->inverse);
+    free(block->edge_offsets);
+    free(block->edge_sources);
+    free(block->back_offsets);
+    free(block->back_rows);
+    free(block->edge_weights);
+    free(block->back_weights);
+}
+
+/* The id of the source at a position of a block. */
+static MAYBE_UNUSED sl_vertex source_id(const struct group_block *block, uint32_t position)
+{
+    return block->request[block->n_parts + 1 + position];
+}
+
+static MAYBE_UNUSED struct sl_frontier group_frontier(const struct group *group, uint32_t p)
+{
+    const struct group_pe *pe = &group->pe[p];
+    return (struct sl_frontier){.first = group->partition->first[p],
+                                .n_part = pe->n_part,
+                                .ids = pe->frontier,
+                                .row_of = pe->row_of,
+                                .words = pe->words};
+}
+
+/* Merge the hop's requests at every PE. */
+static MAYBE_UNUSED void group_merge(struct group *group, uint32_t hop)
+{
+    for (uint32_t q = 0; q < group->n_parts; q++) {
+        struct group_pe *pe = &group->pe[q];
+        struct sl_frontier frontier = group_frontier(group, q);
+        struct sl_requests requests = {.n_parts = group->n_parts, .owner = q};
+        size_t n_asked = 0;
+        for (uint32_t p = 0; p < group->n_parts; p++) {
+            requests.list[p] = group->pe[p].block[hop].request;
+            n_asked += sl_list_count(requests.list[p], q);
+        }
+        pe->block[hop].inverse = need(group->n_parts + 1 + n_asked, 4);
+        pe->n_rows[hop + 1] = sl_merge_cpu(&requests, pe->n_rows[hop], &frontier, pe->block[hop].inverse);
+    }
+}
+
+/* Sample n_hops from these seeds (dataset ids, distinct); rules[hop]. */
+static MAYBE_UNUSED void group_sample(const struct sl_partition *partition, uint32_t n_hops,
+                                      const struct sl_sample_rule *rules, uint64_t seed, uint64_t step,
+                                      uint32_t n_seeds, const sl_vertex *seeds, struct group *out)
+{
+    uint32_t n_parts = partition->n_parts;
+    sl_vertex *order = need(n_seeds, sizeof *order);
+    *out = (struct group){.partition = partition, .n_parts = n_parts, .n_hops = n_hops};
+    out->pe = need(n_parts, sizeof *out->pe);
+    for (uint32_t i = 0; i < n_seeds; i++) {
+        order[i] = partition->new_ids[seeds[i]];
+    }
+    for (uint32_t p = 0; p < n_parts; p++) {
+        struct group_pe *pe = &out->pe[p];
+        pe->n_part = partition->first[p + 1] - partition->first[p];
+        pe->frontier = need(pe->n_part, sizeof *pe->frontier);
+        pe->row_of = need(pe->n_part, sizeof *pe->row_of);
+        pe->words = need(((size_t)pe->n_part + 63) / 64, sizeof *pe->words);
+        memset(pe->row_of, 0xff, pe->n_part * sizeof *pe->row_of);
+        struct sl_frontier frontier = group_frontier(out, p);
+        pe->n_rows[0] = sl_seed_cpu(n_seeds, order, 0, &frontier);
+    }
+    for (uint32_t hop = 0; hop < n_hops; hop++) {
+        for (uint32_t p = 0; p < n_parts; p++) {
+            struct sl_sample_part part = part_of(partition, p);
+            sample_block(&part, &rules[hop], seed, step, hop, out->pe[p].n_rows[hop], out->pe[p].frontier,
+                         &out->pe[p].block[hop]);
+        }
+        group_merge(out, hop);
+    }
+    free(order);
+}
+
+static MAYBE_UNUSED void group_free(struct group *group)
+{
+    for (uint32_t p = 0; p < group->n_parts; p++) {
+        for (uint32_t hop = 0; hop < group->n_hops; hop++) {
+            free_block(&group->pe[p].block[hop]);
+        }
+        free(group->pe[p].frontier);
+        free(group->pe[p].row_of);
+        free(group->pe[p].words);
+    }
+    free(group->pe);
+    *group = (struct group){0};
+}
+
+/* ---- partitions of every kind, for loops ---- */
+
+enum { SPLIT_METIS, SPLIT_RANDOM, SPLIT_NONE, SPLIT_UNEVEN, N_SPLITS };
+
+/* A partition of each kind: partition/partition.h's, and an uneven one with parts that have no vertex. */
+static MAYBE_UNUSED void make_split_of(const struct sl_dataset *dataset, int kind, uint32_t n_parts,
+                                       struct sl_partition *out)
+{
+    if (kind == SPLIT_UNEVEN) {
+        make_uneven_partition(&dataset->graph, n_parts, 2, 5, out);
+    } else {
+        static const enum sl_partition_method methods[] = {SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE};
+        assert_int_equal(sl_partition_make(dataset, methods[kind], n_parts, 5, NULL, out), SL_OK);
+    }
+}
+
+#endif

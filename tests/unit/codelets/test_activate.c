@@ -1,0 +1,815 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * codelets/activate.h: forward and backward against explicit Jacobians and, in double, central differences;
+ * submissions. */
+#include "codelets/activate.h"
+
+#include "codelets/batchnorm.h"
+#include "codelets/dropout.h"
+#include "tests/support/starpu_fixture.h"
+#ifdef SL_CUDA
+#include "tests/support/cuda_fixture.h"
+#endif
+
+#define SEED 31
+#define N_VERTICES 400
+
+/* One chunk with everything any norm may need. */
+struct case_ {
+    struct sl_activate a;
+    sl_real *weight, *bias, *statistics;
+    sl_vertex *ids, *dataset_ids;
+    sl_real *z, *residual, *gh, *h, *gz, *gw, *gb;
+    double *sums;
+    uint8_t *gate;
+};
+
+/* Mean and 1 / deviation of each column, all rows being the group. */
+static void take_statistics(struct case_ *c)
+{
+    uint32_t n = c->a.n_columns;
+    double *moments = need(2 * n, sizeof *moments);
+    double *unbiased = need(2 * n, sizeof *unbiased);
+    const double *all[] = {moments};
+    if (c->a.n_rows > 0) {
+        sl_batchnorm_moments_cpu(c->a.n_rows, n, c->z, moments);
+        sl_batchnorm_merge_cpu(1, n, all, &c->a.n_rows, c->statistics, unbiased);
+    }
+    free(moments);
+    free(unbiased);
+}
+
+static struct case_ *make_case(uint32_t rows, uint32_t columns, enum sl_activate_norm norm, double dropout)
+{
+    struct case_ *c = need(1, sizeof *c);
+    size_t n = (size_t)rows * columns;
+    c->weight = noisy(columns, 1);
+    c->bias = noisy(columns, 2);
+    c->statistics = noisy(2 * (size_t)columns, 3);
+    c->ids = need(rows, sizeof *c->ids);
+    c->dataset_ids = need(N_VERTICES, sizeof *c->dataset_ids);
+    c->z = noisy(n, 4);
+    c->residual = noisy(n, 5);
+    c->gh = noisy(n, 6);
+    c->h = poisoned(n);
+    c->gz = poisoned(n);
+    c->gw = poisoned(columns);
+    c->gb = poisoned(columns);
+    c->sums = need(2 * (size_t)columns, sizeof *c->sums);
+    for (uint32_t k = 0; k < 2 * columns; k++) {
+        c->sums[k] = -12345.5;
+    }
+    c->gate = need(n, 1);
+    memset(c->gate, 7, n);
+    for (uint32_t i = 0; i < rows; i++) {
+        c->ids[i] = (i * 3 + 1) % N_VERTICES;
+    }
+    for (uint32_t v = 0; v < N_VERTICES; v++) {
+        c->dataset_ids[v] = 3 * v + 2;
+    }
+    c->a = (struct sl_activate){
+        .n_rows = rows,
+        .n_columns = columns,
+        .norm = norm,
+        .threshold = sl_dropout_threshold(dropout),
+        .draw = {.seed = SEED, .step = 7, .purpose = SL_FOR_DROPOUT, .hop = 1},
+    };
+    if (norm != SL_ACTIVATE_PLAIN) {
+        c->a.weight = c->weight;
+        c->a.bias = c->bias;
+    }
+    if (norm == SL_ACTIVATE_BATCH) {
+        take_statistics(c);
+        c->a.mean = c->statistics;
+        c->a.rstd = c->statistics + columns;
+    }
+    if (dropout > 0) {
+        c->a.ids = c->ids;
+        c->a.dataset_ids = c->dataset_ids;
+    }
+    return c;
+}
+
+static void free_case(struct case_ *c)
+{
+    void *blocks[] = {c->weight, c->bias, c->statistics, c->ids, c->dataset_ids, c->z,    c->residual,
+                      c->gh,     c->h,    c->gz,         c->gw,  c->gb,          c->sums, c->gate};
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        free(blocks[i]);
+    }
+    free(c);
+}
+
+/* ---- reference, in double ---- */
+
+/* zhat and rstd of entry (i, k). */
+static void normalised(const struct case_ *c, uint32_t i, uint32_t k, double *zhat, double *rstd)
+{
+    uint32_t n = c->a.n_columns;
+    const sl_real *z = c->z + (size_t)i * n;
+    double mean = 0;
+    double variance = 0;
+    if (c->a.norm == SL_ACTIVATE_BATCH) {
+        mean = (double)c->a.mean[k];
+        *rstd = (double)c->a.rstd[k];
+    } else {
+        for (uint32_t j = 0; j < n; j++) {
+            mean += (double)z[j] / n;
+        }
+        for (uint32_t j = 0; j < n; j++) {
+            variance += ((double)z[j] - mean) * ((double)z[j] - mean) / n;
+        }
+        *rstd = 1 / sqrt(variance + 1e-5);
+    }
+    *zhat = ((double)z[k] - mean) * *rstd;
+}
+
+static double y_of(const struct case_ *c, uint32_t i, uint32_t k)
+{
+    double zhat, rstd;
+    if (c->a.norm == SL_ACTIVATE_PLAIN) {
+        return (double)c->z[(size_t)i * c->a.n_columns + k];
+    }
+    normalised(c, i, k, &zhat, &rstd);
+    return (double)c->weight[k] * zhat + (double)c->bias[k];
+}
+
+/* 0, or the scale of dropout. */
+static double kept(const struct case_ *c, uint32_t i, uint32_t k)
+{
+    uint16_t bits[8];
+    if (c->a.threshold == 0) {
+        return 1;
+    }
+    sl_dropout_bits(&c->a.draw, c->dataset_ids[c->ids[i]], k / 8, bits);
+    return bits[k % 8] >= c->a.threshold ? sl_dropout_scale(c->a.threshold) : 0;
+}
+
+static double gy_of(const struct case_ *c, uint32_t i, uint32_t k)
+{
+    return y_of(c, i, k) > 0 ? (double)c->gh[(size_t)i * c->a.n_columns + k] * kept(c, i, k) : 0;
+}
+
+/* How far a float may be off: the sums of a norm are as long as a row or a column, and rstd, at most 1 / sqrt(eps),
+ * scales the rounding of z - mean. */
+static double tolerance_of(const struct case_ *c, size_t length)
+{
+    double largest = 1;
+    for (uint32_t i = 0; c->a.norm != SL_ACTIVATE_PLAIN && i < c->a.n_rows; i++) {
+        for (uint32_t k = 0; k < c->a.n_columns; k++) {
+            double zhat, rstd;
+            normalised(c, i, k, &zhat, &rstd);
+            largest = fmax(largest, rstd);
+        }
+    }
+    return rounding(length, 4 * largest * fmax(1, sl_dropout_scale(c->a.threshold)));
+}
+
+static void check_forward(uint32_t rows, uint32_t columns, enum sl_activate_norm norm, double dropout,
+                          int with_residual)
+{
+    struct case_ *c = make_case(rows, columns, norm, dropout);
+    double tolerance = tolerance_of(c, columns);
+    sl_activate_forward_cpu(&c->a, c->z, with_residual ? c->residual : NULL, c->gate, c->h);
+    for (uint32_t i = 0; i < rows; i++) {
+        for (uint32_t k = 0; k < columns; k++) {
+            size_t at = (size_t)i * columns + k;
+            double y = y_of(c, i, k);
+            double h = fmax(0, y) * kept(c, i, k) + (with_residual ? (double)c->residual[at] : 0);
+            expect_near_at("H", at, (double)c->h[at], h, tolerance);
+            if (fabs(y) > tolerance) {
+                assert_int_equal(c->gate[at], y > 0 && kept(c, i, k) > 0);
+            }
+            assert_in_range(c->gate[at], 0, 1);
+        }
+    }
+    free_case(c);
+}
+
+static const uint32_t shapes[][2] = {{0, 5}, {1, 1}, {5, 1}, {1, 7}, {6, 8}, {9, 40}, {4, 256}, {3, 259}, {2, 530}};
+#define N_SHAPES (sizeof shapes / sizeof shapes[0])
+static const enum sl_activate_norm norms[] = {SL_ACTIVATE_PLAIN, SL_ACTIVATE_LAYER, SL_ACTIVATE_BATCH};
+
+static void test_forward(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < N_SHAPES; s++) {
+        for (int n = 0; n < 3; n++) {
+            for (int with_residual = 0; with_residual < 2; with_residual++) {
+                check_forward(shapes[s][0], shapes[s][1], norms[n], 0, with_residual);
+                check_forward(shapes[s][0], shapes[s][1], norms[n], 0.45, with_residual);
+            }
+        }
+    }
+}
+
+/* A logit that is not a number must reach the loss; nothing must turn into a negative zero. */
+static void test_not_a_number(void **state)
+{
+    (void)state;
+    struct case_ *c = make_case(1, 3, SL_ACTIVATE_PLAIN, 0);
+    c->z[0] = (sl_real)NAN;
+    c->z[1] = -1;
+    c->z[2] = 2;
+    sl_activate_forward_cpu(&c->a, c->z, NULL, c->gate, c->h);
+    assert_true(isnan(c->h[0]));
+    assert_true(c->h[1] == 0 && !signbit(c->h[1]));
+    assert_true(c->h[2] == 2);
+    free_case(c);
+}
+
+/* ---- backward ---- */
+
+/* GZ by the whole Jacobian of zhat: rstd * (delta - 1 / n - zhat_a zhat_b / n) over the row (layer) or the column
+ * (batch). */
+static double gz_of(const struct case_ *c, uint32_t i, uint32_t k)
+{
+    int layer = c->a.norm == SL_ACTIVATE_LAYER;
+    uint32_t n = layer ? c->a.n_columns : c->a.n_rows;
+    double zhat, rstd;
+    double gz = 0;
+    if (c->a.norm == SL_ACTIVATE_PLAIN) {
+        return gy_of(c, i, k);
+    }
+    normalised(c, i, k, &zhat, &rstd);
+    for (uint32_t j = 0; j < n; j++) {
+        uint32_t row = layer ? i : j;
+        uint32_t column = layer ? j : k;
+        double other, ignored;
+        normalised(c, row, column, &other, &ignored);
+        double jacobian = rstd * ((row == i && column == k) - 1.0 / n - zhat * other / n);
+        gz += gy_of(c, row, column) * (double)c->weight[column] * jacobian;
+    }
+    return gz;
+}
+
+/* As a chunk of a group of n_group rows, whose sums are the case's. */
+static void backward(struct case_ *c, uint64_t n_group)
+{
+    struct sl_activate_sums sums = {.gw = c->gw, .gb = c->gb, .group = c->sums, .n_group = n_group};
+    sl_activate_backward_cpu(&c->a, c->z, c->gate, c->gh, &sums, c->gz);
+}
+
+static void run_backward(struct case_ *c)
+{
+    sl_activate_forward_cpu(&c->a, c->z, NULL, c->gate, c->h);
+    if (c->a.norm == SL_ACTIVATE_BATCH) {
+        sl_activate_batch_sums_cpu(&c->a, c->z, c->gate, c->gh, c->sums);
+    }
+    backward(c, c->a.n_rows);
+}
+
+static void check_backward(uint32_t rows, uint32_t columns, enum sl_activate_norm norm, double dropout)
+{
+    struct case_ *c = make_case(rows, columns, norm, dropout);
+    double tolerance = 4 * tolerance_of(c, columns + rows);
+    run_backward(c);
+    for (uint32_t i = 0; i < rows; i++) {
+        for (uint32_t k = 0; k < columns; k++) {
+            size_t at = (size_t)i * columns + k;
+            expect_near_at("GZ", at, (double)c->gz[at], gz_of(c, i, k), tolerance);
+        }
+    }
+    for (uint32_t k = 0; norm != SL_ACTIVATE_PLAIN && k < columns; k++) {
+        double gw = 0;
+        double gb = 0;
+        for (uint32_t i = 0; i < rows; i++) {
+            double zhat, rstd;
+            normalised(c, i, k, &zhat, &rstd);
+            gw += gy_of(c, i, k) * zhat;
+            gb += gy_of(c, i, k);
+        }
+        int layer = norm == SL_ACTIVATE_LAYER;
+        expect_near_at("GW", k, layer ? (double)c->gw[k] : c->sums[k], gw, tolerance);
+        expect_near_at("GB", k, layer ? (double)c->gb[k] : c->sums[columns + k], gb, tolerance);
+    }
+    free_case(c);
+}
+
+static void test_backward(void **state)
+{
+    (void)state;
+    const uint32_t backward_shapes[][2] = {{0, 5}, {1, 1}, {1, 7}, {6, 8}, {9, 40}, {2, 260}, {33, 3}};
+    for (size_t s = 0; s < 7; s++) {
+        for (int n = 0; n < 3; n++) {
+            check_backward(backward_shapes[s][0], backward_shapes[s][1], norms[n], 0);
+            check_backward(backward_shapes[s][0], backward_shapes[s][1], norms[n], 0.45);
+        }
+    }
+}
+
+/* Batch norm's gradient knows the group, not the chunk: two chunks with the sums of both give what one chunk gives. */
+static void test_batch_in_chunks(void **state)
+{
+    (void)state;
+    enum { ROWS = 17, FIRST = 6, F = 12 };
+    struct case_ *c = make_case(ROWS, F, SL_ACTIVATE_BATCH, 0.3);
+    struct sl_activate part[] = {c->a, c->a};
+    double parts[2][2 * F];
+    sl_real *whole = poisoned(ROWS * F);
+    run_backward(c);
+    memcpy(whole, c->gz, ROWS * F * sizeof *whole);
+    part[0].n_rows = FIRST;
+    part[1].n_rows = ROWS - FIRST;
+    part[1].ids = c->ids + FIRST;
+    for (int p = 0; p < 2; p++) {
+        size_t at = (size_t)p * FIRST * F;
+        sl_activate_batch_sums_cpu(&part[p], c->z + at, c->gate + at, c->gh + at, parts[p]);
+    }
+    for (int k = 0; k < 2 * F; k++) {
+        parts[0][k] += parts[1][k];
+    }
+    for (int p = 0; p < 2; p++) {
+        size_t at = (size_t)p * FIRST * F;
+        struct sl_activate_sums sums = {.group = parts[0], .n_group = ROWS};
+        sl_activate_backward_cpu(&part[p], c->z + at, c->gate + at, c->gh + at, &sums, c->gz + at);
+    }
+    for (size_t i = 0; i < ROWS * F; i++) {
+        expect_near_at("GZ in chunks", i, (double)c->gz[i], (double)whole[i], 4 * tolerance_of(c, ROWS));
+    }
+    free(whole);
+    free_case(c);
+}
+
+/* Batch norm's sums have a double's digits: those of long double to 1e-12 of what was added up, where sl_real would
+ * leave 1e-6. */
+static void test_sums_in_double(void **state)
+{
+    (void)state;
+    enum { ROWS = 500, F = 9 };
+    struct case_ *c = make_case(ROWS, F, SL_ACTIVATE_BATCH, 0.3);
+    run_backward(c);
+    for (uint32_t k = 0; k < F; k++) {
+        long double slope = 0;
+        long double offset = 0;
+        long double size = 0;
+        for (uint32_t i = 0; i < ROWS; i++) {
+            size_t at = (size_t)i * F + k;
+            sl_real gy = sl_activate_pass(c->gate[at], (sl_real)sl_dropout_scale(c->a.threshold), c->gh[at]);
+            sl_real zhat = sl_activate_zhat(c->z[at], c->a.mean[k], c->a.rstd[k]);
+            slope += (long double)gy * (long double)zhat;
+            offset += (long double)gy;
+            size += fabsl((long double)gy) * (1 + fabsl((long double)zhat));
+        }
+        expect_near_at("sum of GY zhat", k, c->sums[k], (double)slope, 1e-12 * (double)size);
+        expect_near_at("sum of GY", k, c->sums[F + k], (double)offset, 1e-12 * (double)size);
+    }
+    free_case(c);
+}
+
+#ifdef SL_REAL_DOUBLE
+/* The scalar whose gradients backward gives: <GH, H>, statistics and all. */
+static double objective(struct case_ *c)
+{
+    if (c->a.norm == SL_ACTIVATE_BATCH) {
+        take_statistics(c);
+    }
+    sl_activate_forward_cpu(&c->a, c->z, NULL, c->gate, c->h);
+    return inner((size_t)c->a.n_rows * c->a.n_columns, c->gh, c->h);
+}
+
+static double difference(struct case_ *c, sl_real *entry)
+{
+    const double step = 1e-6;
+    sl_real middle = *entry;
+    *entry = middle + step;
+    double above = objective(c);
+    *entry = middle - step;
+    double below = objective(c);
+    *entry = middle;
+    objective(c);
+    return (above - below) / (2 * step);
+}
+
+static void check_differences(enum sl_activate_norm norm)
+{
+    enum { ROWS = 11, F = 10 };
+    struct case_ *c = make_case(ROWS, F, norm, 0.4);
+    run_backward(c);
+    const sl_real *gw = norm == SL_ACTIVATE_LAYER ? c->gw : c->sums;
+    const sl_real *gb = norm == SL_ACTIVATE_LAYER ? c->gb : c->sums + F;
+    for (int i = 0; i < ROWS * F; i++) {
+        expect_near_at("dL/dz", (size_t)i, c->gz[i], difference(c, &c->z[i]), 1e-8);
+    }
+    for (int k = 0; norm != SL_ACTIVATE_PLAIN && k < F; k++) {
+        expect_near_at("dL/dw", (size_t)k, gw[k], difference(c, &c->weight[k]), 1e-8);
+        expect_near_at("dL/db", (size_t)k, gb[k], difference(c, &c->bias[k]), 1e-8);
+    }
+    free_case(c);
+}
+
+/* In float there are no digits for it. */
+static void test_central_differences(void **state)
+{
+    (void)state;
+    for (int n = 0; n < 3; n++) {
+        check_differences(norms[n]);
+    }
+}
+#endif
+
+/* What an implementation wrote into a case against what the CPU's kernels write. Layer norm and column sums may be
+ * added up in another order where there is CUDA, and a gate may differ where y is next to nothing; else the bits
+ * are the same. */
+static void expect_same_answer(const struct case_ *got, const struct case_ *wanted)
+{
+    size_t n = (size_t)wanted->a.n_rows * wanted->a.n_columns;
+#ifdef SL_CUDA
+    double tolerance = tolerance_of(wanted, wanted->a.n_columns + wanted->a.n_rows);
+#else
+    double tolerance = 0;
+#endif
+    double tolerance_of_sums = tolerance > 0 ? 1e-12 * wanted->a.n_rows : 0;
+    double of_rows = wanted->a.norm == SL_ACTIVATE_LAYER ? tolerance : 0;
+    for (size_t i = 0; i < n; i++) {
+        expect_near_at("H", i, (double)got->h[i], (double)wanted->h[i], of_rows);
+        expect_near_at("GZ", i, (double)got->gz[i], (double)wanted->gz[i], of_rows);
+        if (of_rows == 0 ||
+            fabs(y_of(wanted, (uint32_t)(i / wanted->a.n_columns), (uint32_t)(i % wanted->a.n_columns))) > tolerance) {
+            assert_int_equal(got->gate[i], wanted->gate[i]);
+        }
+    }
+    for (size_t k = 0; k < wanted->a.n_columns; k++) {
+        expect_near_at("GW", k, (double)got->gw[k], (double)wanted->gw[k], tolerance);
+        expect_near_at("GB", k, (double)got->gb[k], (double)wanted->gb[k], tolerance);
+    }
+    for (size_t k = 0; k < 2 * wanted->a.n_columns; k++) {
+        expect_near_at("sums", k, got->sums[k], wanted->sums[k], tolerance_of_sums);
+    }
+}
+
+#ifdef SL_CUDA
+/* Which of an array's first elements a launcher's operand starts at: at 1, no row is aligned. */
+static void *place(const void *host, size_t bytes, size_t shift, void **block)
+{
+    *block = device_room(bytes + shift);
+    assert_int_equal(cudaMemcpy((char *)*block + shift, host, bytes, cudaMemcpyHostToDevice), cudaSuccess);
+    return (char *)*block + shift;
+}
+
+/* Copy back to where it came from. */
+static void fetch(void *host, const void *data, size_t bytes)
+{
+    assert_int_equal(cudaMemcpy(host, data, bytes, cudaMemcpyDeviceToHost), cudaSuccess);
+}
+
+/* All launchers on a case, and what they write copied back into it; `gate` is what backward reads. shift: bytes by
+ * which rows are off their alignment. */
+static void launch_all(struct case_ *c, const uint8_t *gate, int with_residual, size_t shift)
+{
+    enum { MOST = 16 };
+    void *block[MOST];
+    int n_blocks = 0;
+    uint32_t columns = c->a.n_columns;
+    size_t n = (size_t)c->a.n_rows * columns * sizeof(sl_real);
+    size_t f = columns * sizeof(sl_real);
+    struct sl_activate a = c->a;
+    sl_real *statistics = place(c->statistics, 2 * f, shift, &block[n_blocks++]);
+    a.weight = place(c->weight, f, shift, &block[n_blocks++]);
+    a.bias = place(c->bias, f, shift, &block[n_blocks++]);
+    a.mean = statistics;
+    a.rstd = statistics + columns;
+    a.ids = place(c->ids, c->a.n_rows * sizeof *c->ids, 0, &block[n_blocks++]);
+    a.dataset_ids = place(c->dataset_ids, N_VERTICES * sizeof *c->dataset_ids, 0, &block[n_blocks++]);
+    sl_real *z = place(c->z, n, shift, &block[n_blocks++]);
+    sl_real *residual = place(c->residual, n, shift, &block[n_blocks++]);
+    sl_real *gh = place(c->gh, n, shift, &block[n_blocks++]);
+    uint8_t *opened = place(c->gate, n / sizeof *z, shift / sizeof *z, &block[n_blocks++]);
+    uint8_t *read = place(gate, n / sizeof *z, shift / sizeof *z, &block[n_blocks++]);
+    sl_real *h = place(c->h, n, shift, &block[n_blocks++]);
+    sl_real *gz = place(c->gz, n, shift, &block[n_blocks++]);
+    sl_real *gw = place(c->gw, f, shift, &block[n_blocks++]);
+    sl_real *gb = place(c->gb, f, shift, &block[n_blocks++]);
+    double *group = place(c->sums, 2 * columns * sizeof *group, 0, &block[n_blocks++]);
+    struct sl_activate_sums sums = {.gw = gw, .gb = gb, .group = group, .n_group = c->a.n_rows + 3};
+    expect_launched(sl_activate_forward_cuda(NULL, &a, SL_DTYPE_REAL, z, with_residual ? residual : NULL, opened,
+                                             SL_DTYPE_REAL, h));
+    if (a.norm == SL_ACTIVATE_BATCH) {
+        expect_launched(sl_activate_batch_sums_cuda(NULL, &a, z, read, gh, group));
+    }
+    expect_launched(sl_activate_backward_cuda(NULL, &a, z, read, gh, &sums, gz));
+    expect_launched(sl_activate_residual_backward_cuda(NULL, c->a.n_rows, columns, gh, residual));
+    fetch(c->gate, opened, n / sizeof *z);
+    fetch(c->h, h, n);
+    fetch(c->gz, gz, n);
+    fetch(c->gw, gw, f);
+    fetch(c->gb, gb, f);
+    fetch(c->sums, group, 2 * columns * sizeof *group);
+    fetch(c->residual, residual, n);
+    assert_true(n_blocks <= MOST);
+    while (n_blocks > 0) {
+        assert_int_equal(cudaFree(block[--n_blocks]), cudaSuccess);
+    }
+}
+
+static void check_launchers(uint32_t rows, uint32_t columns, enum sl_activate_norm norm, double dropout,
+                            int with_residual, size_t shift)
+{
+    size_t n = (size_t)rows * columns;
+    struct case_ *wanted = make_case(rows, columns, norm, dropout);
+    struct case_ *got = make_case(rows, columns, norm, dropout);
+    struct case_ *again = make_case(rows, columns, norm, dropout);
+    sl_activate_forward_cpu(&wanted->a, wanted->z, with_residual ? wanted->residual : NULL, wanted->gate, wanted->h);
+    if (norm == SL_ACTIVATE_BATCH) {
+        sl_activate_batch_sums_cpu(&wanted->a, wanted->z, wanted->gate, wanted->gh, wanted->sums);
+        memcpy(again->sums, wanted->sums, 2 * columns * sizeof *wanted->sums);
+    }
+    launch_all(got, wanted->gate, with_residual, shift);
+    launch_all(again, wanted->gate, with_residual, shift);
+    /* The CPU's backward with the sums of the launcher, so that GZ is the same to the bit. */
+    memcpy(wanted->sums, norm == SL_ACTIVATE_BATCH ? got->sums : wanted->sums, 2 * columns * sizeof *wanted->sums);
+    backward(wanted, rows + 3);
+    if (norm == SL_ACTIVATE_BATCH) {
+        sl_activate_batch_sums_cpu(&wanted->a, wanted->z, wanted->gate, wanted->gh, wanted->sums);
+    }
+    expect_same_answer(got, wanted);
+    sl_activate_residual_backward_cpu(rows, columns, wanted->gh, wanted->residual);
+    expect_same("GR", n, sizeof(sl_real), got->residual, wanted->residual);
+    expect_same("H again", n, sizeof(sl_real), again->h, got->h);
+    expect_same("GZ again", n, sizeof(sl_real), again->gz, got->gz);
+    expect_same("GW again", columns, sizeof(sl_real), again->gw, got->gw);
+    expect_same("GB again", columns, sizeof(sl_real), again->gb, got->gb);
+    expect_same("sums again", 2 * (size_t)columns, sizeof(double), again->sums, got->sums);
+    free_case(wanted);
+    free_case(got);
+    free_case(again);
+}
+
+/* The CPU's shapes, and more rows than a block adds up. */
+static void test_launchers(void **state)
+{
+    (void)state;
+    const uint32_t more[][2] = {{70, 128}, {31, 24}, {600, 12}, {2100, 3}, {33, 512}};
+    need_device();
+    for (size_t s = 0; s < N_SHAPES + sizeof more / sizeof more[0]; s++) {
+        const uint32_t *shape = s < N_SHAPES ? shapes[s] : more[s - N_SHAPES];
+        for (int n = 0; n < 3; n++) {
+            check_launchers(shape[0], shape[1], norms[n], 0, 1, 0);
+            check_launchers(shape[0], shape[1], norms[n], 0.45, 0, 0);
+            check_launchers(shape[0], shape[1], norms[n], 0.45, 1, sizeof(sl_real));
+        }
+    }
+}
+#endif
+
+static void test_residual_backward(void **state)
+{
+    (void)state;
+    enum { ROWS = 7, F = 9 };
+    sl_real *gh = noisy(ROWS * F, 1);
+    sl_real *gr = noisy(ROWS * F, 2);
+    sl_real *before = noisy(ROWS * F, 2);
+    sl_activate_residual_backward_cpu(ROWS, F, gh, gr);
+    for (size_t i = 0; i < ROWS * F; i++) {
+        assert_true(gr[i] == before[i] + gh[i]);
+    }
+    free(gh);
+    free(gr);
+    free(before);
+}
+
+/* ---- submissions ---- */
+
+enum { D = 14, F = 27, ROW0 = 5, LEVEL = 40 }; /* D rows of the frontier, from row ROW0; LEVEL rows above */
+
+/* All handles of a case; `frontier` is that of the whole level. */
+struct handles {
+    starpu_data_handle_t z, residual, gate, h, gh, gz, gw, gb, sums, weight, bias, statistics, frontier, dataset_ids;
+};
+
+static void register_all(struct case_ *c, sl_real *level, const sl_vertex *frontier, struct handles *out)
+{
+    out->z = rows_of(c->z, D, F);
+    out->residual = rows_of(level, LEVEL, F);
+    out->gate = matrix_of(c->gate, D, F, 1);
+    out->h = rows_of(c->h, D, F);
+    out->gh = rows_of(c->gh, D, F);
+    out->gz = rows_of(c->gz, D, F);
+    out->gw = rows_of(c->gw, 1, F);
+    out->gb = rows_of(c->gb, 1, F);
+    out->sums = matrix_of(c->sums, 2, F, sizeof(double));
+    out->weight = rows_of(c->weight, 1, F);
+    out->bias = rows_of(c->bias, 1, F);
+    out->statistics = rows_of(c->statistics, 2, F);
+    out->frontier = vector_of(frontier, LEVEL, sizeof *frontier);
+    out->dataset_ids = vector_of(c->dataset_ids, N_VERTICES, sizeof *c->dataset_ids);
+}
+
+static void unregister_all(const struct handles *handles)
+{
+    unregister(sizeof *handles / sizeof handles->z, &handles->z);
+}
+
+static struct sl_activate_layer layer_of(enum sl_activate_norm norm, double dropout, const struct handles *h)
+{
+    return (struct sl_activate_layer){.norm = norm,
+                                      .dropout = dropout,
+                                      .seed = SEED,
+                                      .weight = h->weight,
+                                      .bias = h->bias,
+                                      .statistics = h->statistics,
+                                      .frontier = h->frontier,
+                                      .dataset_ids = h->dataset_ids};
+}
+
+static struct sl_activate_sums_handles sums_of(const struct handles *h, uint64_t n_group)
+{
+    return (struct sl_activate_sums_handles){.gw = h->gw, .gb = h->gb, .group = h->sums, .n_group = n_group};
+}
+
+/* Everything once through StarPU, once by the kernels. */
+static void check_submissions(enum sl_activate_norm norm, double dropout, int with_residual)
+{
+    struct case_ *c = make_case(D, F, norm, dropout);
+    struct case_ *k = make_case(D, F, norm, dropout);
+    sl_real *level = noisy(LEVEL * F, 50);
+    sl_real *level_wanted = noisy(LEVEL * F, 50);
+    sl_vertex frontier[LEVEL];
+    struct handles h;
+    for (uint32_t i = 0; i < LEVEL; i++) {
+        frontier[i] = (7 * i + 2) % N_VERTICES;
+    }
+    register_all(c, level, frontier, &h);
+    struct sl_activate_layer layer = layer_of(norm, dropout, &h);
+    struct sl_activate_sums_handles sums = sums_of(&h, 100);
+    expect_ok(sl_activate_forward_submit(&head, &layer, ROW0, h.z, with_residual ? h.residual : NULL, 2, h.gate, h.h));
+    if (norm == SL_ACTIVATE_BATCH) {
+        expect_ok(sl_activate_batch_sums_submit(&head, &layer, h.z, h.gate, h.gh, h.sums));
+    }
+    expect_ok(
+        sl_activate_backward_submit(&head, &layer, norm == SL_ACTIVATE_PLAIN ? NULL : h.z, h.gate, h.gh, &sums, h.gz));
+    expect_ok(sl_activate_residual_backward_submit(&head, h.gh, h.residual, 3));
+    unregister_all(&h);
+
+    k->a.ids = frontier + ROW0;
+    sl_activate_forward_cpu(&k->a, k->z, with_residual ? level_wanted + 2 * F : NULL, k->gate, k->h);
+    if (norm == SL_ACTIVATE_BATCH) {
+        sl_activate_batch_sums_cpu(&k->a, k->z, k->gate, k->gh, k->sums);
+    }
+    backward(k, 100);
+    sl_activate_residual_backward_cpu(D, F, k->gh, level_wanted + 3 * F);
+    expect_same_answer(c, k);
+    expect_same("GR", LEVEL * F, sizeof(sl_real), level, level_wanted);
+    free(level);
+    free(level_wanted);
+    free_case(c);
+    free_case(k);
+}
+
+static void test_submissions(void **state)
+{
+    (void)state;
+    for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
+        fixture_start(worker_counts[w]);
+        for (int n = 0; n < 3; n++) {
+            for (int with_residual = 0; with_residual < 2; with_residual++) {
+                check_submissions(norms[n], 0, with_residual);
+                check_submissions(norms[n], 0.5, with_residual);
+            }
+        }
+        expect_no_failure();
+        fixture_stop();
+    }
+}
+
+/* ---- Z and H in bf16: what the kernel makes of the same rows in float, H rounded ---- */
+
+enum { MANY = 150 }; /* rows, more than are widened at a time */
+
+static void check_bf16(double dropout)
+{
+    struct case_ *c = make_case(MANY, F, SL_ACTIVATE_PLAIN, dropout);
+    struct case_ *k = make_case(MANY, F, SL_ACTIVATE_PLAIN, dropout);
+    sl_bf16 z[MANY * F];
+    sl_bf16 h[MANY * F];
+    sl_bf16 wanted[MANY * F];
+    starpu_data_handle_t handles[] = {matrix_of(z, MANY, F, sizeof *z), matrix_of(h, MANY, F, sizeof *h),
+                                      matrix_of(c->gate, MANY, F, 1), vector_of(c->ids, MANY, sizeof *c->ids),
+                                      vector_of(c->dataset_ids, N_VERTICES, sizeof *c->dataset_ids)};
+    struct sl_activate_layer layer = {
+        .dropout = dropout, .seed = SEED, .frontier = handles[3], .dataset_ids = handles[4]};
+    sl_bf16_round(MANY * F, k->z, z);
+    sl_bf16_widen(MANY * F, z, k->z);
+    expect_ok(sl_activate_forward_submit(&head, &layer, 0, handles[0], NULL, 0, handles[2], handles[1]));
+    UNREGISTER(handles);
+    sl_activate_forward_cpu(&k->a, k->z, NULL, k->gate, k->h);
+    sl_bf16_round(MANY * F, k->h, wanted);
+    expect_same("gate", MANY * F, 1, c->gate, k->gate);
+    expect_same("H", MANY * F, sizeof *h, h, wanted);
+    free_case(c);
+    free_case(k);
+}
+
+static void test_bf16(void **state)
+{
+    (void)state;
+    fixture_start(2);
+    check_bf16(0);
+    check_bf16(0.5);
+    expect_no_failure();
+    fixture_stop();
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    struct case_ *c = make_case(D, F, SL_ACTIVATE_BATCH, 0.5);
+    sl_real *level = noisy(LEVEL * F, 50);
+    sl_vertex frontier[LEVEL] = {0};
+    struct handles h;
+    fixture_start(1);
+    register_all(c, level, frontier, &h);
+    struct sl_activate_layer layer = layer_of(SL_ACTIVATE_BATCH, 0.5, &h);
+    struct sl_activate_sums_handles sums = sums_of(&h, 100);
+    assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.residual), SL_EINVAL);
+    expect_message(sl_message(), "[40 x 27]", "[14 x 27]");
+    assert_int_equal(sl_activate_forward_submit(&head, &layer, LEVEL - D + 1, h.z, NULL, 0, h.gate, h.h), SL_EINVAL);
+    expect_message(sl_message(), "row 27", "frontier of 40");
+    assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, h.residual, 27, h.gate, h.h), SL_EINVAL);
+    expect_message(sl_message(), "[14 x 27] from row 27", "[40 x 27]");
+    sums.group = h.weight;
+    assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, &sums, h.gz), SL_EINVAL);
+    expect_message(sl_message(), "sums [1 x 27]", "[2 x 27]");
+#ifndef SL_REAL_DOUBLE
+    sums.group = h.statistics;
+    assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, &sums, h.gz), SL_EINVAL);
+    expect_message(sl_message(), "sums of 4 bytes", "doubles");
+    assert_int_equal(sl_activate_batch_sums_submit(&head, &layer, h.z, h.gate, h.gh, h.statistics), SL_EINVAL);
+#endif
+    sums = sums_of(&h, 13);
+    assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, &sums, h.gz), SL_EINVAL);
+    expect_message(sl_message(), "14 rows", "13");
+    assert_int_equal(sl_activate_batch_sums_submit(&head, &layer, h.z, h.gate, h.residual, h.sums), SL_EINVAL);
+    assert_int_equal(sl_activate_residual_backward_submit(&head, h.gh, h.residual, 27), SL_EINVAL);
+    sums = sums_of(&h, 100);
+    assert_int_equal(sl_activate_backward_submit(&head, &layer, NULL, h.gate, h.gh, &sums, h.gz), SL_EINVAL);
+    expect_message(sl_message(), "Z [0 x 0]", "[14 x 27]");
+    layer.statistics = NULL;
+    assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.h), SL_EINVAL);
+    layer.norm = SL_ACTIVATE_LAYER;
+    sums.gw = NULL;
+    assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, &sums, h.gz), SL_EINVAL);
+    assert_int_equal(sl_activate_batch_sums_submit(&head, &layer, h.z, h.gate, h.gh, h.sums), SL_EINVAL);
+    layer.weight = h.sums;
+    assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.h), SL_EINVAL);
+    expect_message(sl_message(), "weight [2 x 27]", "[1 x 27]");
+    layer.norm = SL_ACTIVATE_PLAIN;
+    layer.dropout = 1;
+    assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.h), SL_EINVAL);
+    unregister_all(&h);
+    fixture_stop();
+    free(level);
+    free_case(c);
+}
+
+static void test_failure_drains(void **state)
+{
+    (void)state;
+    struct case_ *c = make_case(D, F, SL_ACTIVATE_BATCH, 0.5);
+    sl_real *level = noisy(LEVEL * F, 50);
+    sl_real *before = noisy(LEVEL * F, 50);
+    sl_vertex frontier[LEVEL] = {0};
+    struct handles h;
+    fixture_start(1);
+    register_all(c, level, frontier, &h);
+    struct sl_activate_layer layer = layer_of(SL_ACTIVATE_BATCH, 0.5, &h);
+    struct sl_activate_sums_handles sums = sums_of(&h, 100);
+    fixture_fail();
+    expect_ok(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.h));
+    expect_ok(sl_activate_batch_sums_submit(&head, &layer, h.z, h.gate, h.gh, h.sums));
+    expect_ok(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, &sums, h.gz));
+    expect_ok(sl_activate_residual_backward_submit(&head, h.gh, h.residual, 0));
+    unregister_all(&h);
+    fixture_stop();
+    expect_still(c->h[0], (sl_real)-12345.5);
+    expect_still(c->sums[0], -12345.5);
+    expect_still(c->gz[0], (sl_real)-12345.5);
+    expect_same("GR", LEVEL * F, sizeof *level, level, before);
+    free(level);
+    free(before);
+    free_case(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_forward),
+        cmocka_unit_test(test_not_a_number),
+        cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_batch_in_chunks),
+        cmocka_unit_test(test_sums_in_double),
+#ifdef SL_REAL_DOUBLE
+        cmocka_unit_test(test_central_differences),
+#endif
+#ifdef SL_CUDA
+        cmocka_unit_test(test_launchers),
+#endif
+        cmocka_unit_test(test_residual_backward),
+        cmocka_unit_test(test_submissions),
+        cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_failure_drains),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

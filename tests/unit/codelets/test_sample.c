@@ -1,0 +1,1796 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * codelets/sample.h: which edges are drawn and how often, that nothing but the vertex, hop and step decides it, the
+ * layout of the blocks, the epoch's order and its seeds, and the submissions. */
+#include "codelets/sample.h"
+#include "data/load.h"
+
+#include "tests/support/group_fixture.h"
+#include "tests/support/keyed.h"
+#include "tests/support/starpu_fixture.h"
+#ifdef SL_CUDA
+#include "tests/support/cuda_fixture.h"
+#endif
+
+#define SEED 4242
+
+static const uint32_t part_counts[] = {1, 2, 4, 7};
+#define N_PART_COUNTS (sizeof part_counts / sizeof part_counts[0])
+
+static struct sl_sample_rule rule_of(enum sl_sample_method method, uint32_t fanout)
+{
+    return (struct sl_sample_rule){.method = method, .fanout = fanout, .kappa = 1};
+}
+
+/* The whole graph as one part. */
+static struct sl_partition one_part(const struct sl_graph *graph)
+{
+    struct sl_partition partition;
+    uint32_t *parts = need(graph->n_vertices, sizeof *parts);
+    make_partition(graph, 1, parts, &partition);
+    free(parts);
+    return partition;
+}
+
+/* 0, 1/2, 1 or 3/2. */
+static float fan_weight(sl_vertex source)
+{
+    return (float)(source % 4) / 2;
+}
+
+/* Sources 0 .. degree - 1 -> vertex degree, and n_twins more vertices with the same in-neighbours. */
+static struct sl_partition make_fan(uint32_t degree, uint32_t n_twins)
+{
+    struct edge_list edges = {.n_vertices = degree + 1 + n_twins};
+    struct sl_graph graph;
+    for (sl_vertex to = degree; to < edges.n_vertices; to++) {
+        for (sl_vertex from = 0; from < degree; from++) {
+            add_edge(&edges, from, to);
+        }
+    }
+    assert_int_equal(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, false, &graph), SL_OK);
+    float *weights = need_owned(graph.n_edges, sizeof *weights);
+    for (uint64_t e = 0; e < graph.n_edges; e++) {
+        weights[e] = fan_weight(graph.sources[e]);
+    }
+    graph.weights = sl_column_take(SL_DTYPE_F32, graph.n_edges, 1, weights);
+    struct sl_partition partition = one_part(&graph);
+    sl_graph_free(&graph);
+    free_edges(&edges);
+    return partition;
+}
+
+/* The sources drawn for one vertex of an unrenumbered graph, into picks[fanout]. Returns how many. */
+static uint32_t draw_one(const struct sl_partition *partition, const struct sl_sample_rule *rule, uint64_t step,
+                         uint32_t hop, sl_vertex v, sl_vertex *picks)
+{
+    struct sl_sample_part part = part_of(partition, 0);
+    struct group_block block;
+    sample_block(&part, rule, SEED, step, hop, 1, &v, &block);
+    uint32_t n = block.n_edges;
+    for (uint32_t e = 0; e < n; e++) {
+        picks[e] = source_id(&block, block.edge_sources[e]);
+    }
+    free_block(&block);
+    return n;
+}
+
+/* ---- which edges: frequencies ---- */
+
+#define FAN 20
+#define PICKS 5
+#define DRAWS 20000
+
+/* Count over many steps how often each source, and each pair of sources, is drawn. */
+static void count_picks(const struct sl_sample_rule *rule, uint32_t single[FAN], uint32_t pair[FAN][FAN])
+{
+    struct sl_partition fan = make_fan(FAN, 0);
+    for (uint64_t step = 0; step < DRAWS; step++) {
+        sl_vertex picks[PICKS];
+        assert_int_equal(draw_one(&fan, rule, step, 0, FAN, picks), PICKS);
+        for (int i = 0; i < PICKS; i++) {
+            single[picks[i]]++;
+            for (int j = 0; j < i; j++) {
+                assert_true(picks[j] < picks[i]); /* distinct, and in order */
+                pair[picks[j]][picks[i]]++;
+            }
+        }
+    }
+    sl_partition_free(&fan);
+}
+
+/* Every source with probability k / d, every pair with k (k - 1) / (d (d - 1)). */
+static void expect_frequencies(enum sl_sample_method method)
+{
+    struct sl_sample_rule rule = rule_of(method, PICKS);
+    uint32_t single[FAN] = {0};
+    uint32_t pair[FAN][FAN] = {{0}};
+    double p = (double)PICKS / FAN;
+    double chi = 0;
+    count_picks(&rule, single, pair);
+    for (int i = 0; i < FAN; i++) {
+        chi += (single[i] - DRAWS * p) * (single[i] - DRAWS * p) / (DRAWS * p * (1 - p)) * (FAN - 1) / FAN;
+        for (int j = i + 1; j < FAN; j++) {
+            double q = p * (PICKS - 1) / (FAN - 1);
+            expect_near("a pair's frequency", pair[i][j], DRAWS * q, 5 * sqrt(DRAWS * q * (1 - q)));
+        }
+    }
+    if (!(chi > 2.3 && chi < 62)) { /* 19 degrees of freedom: one in a million on either side */
+        fail_msg("method %d: chi-square of the frequencies is %g", (int)method, chi);
+    }
+}
+
+static void test_neighbor_is_uniform(void **state)
+{
+    (void)state;
+    expect_frequencies(SL_SAMPLE_NEIGHBOR);
+}
+
+/* Each draw is uniform, and independent of the others: both figures of PICKS draws of FAN sources. */
+static void test_replaced_is_uniform(void **state)
+{
+    struct sl_partition fan = make_fan(FAN, 0);
+    struct sl_sample_rule rule = rule_of(SL_SAMPLE_REPLACED, PICKS);
+    double n_drawn[FAN] = {0};
+    double n_equal = 0;
+    const double n = (double)DRAWS * PICKS;
+    const double pairs = DRAWS * PICKS * (PICKS - 1) / 2.0;
+    (void)state;
+    for (uint64_t step = 0; step < DRAWS; step++) {
+        sl_vertex picks[PICKS];
+        assert_int_equal(draw_one(&fan, &rule, step, 0, FAN, picks), PICKS);
+        for (int i = 0; i < PICKS; i++) {
+            n_drawn[picks[i]]++;
+            for (int j = 0; j < i; j++) {
+                assert_true(picks[j] <= picks[i]);
+                n_equal += picks[j] == picks[i];
+            }
+        }
+    }
+    for (size_t t = 0; t < FAN; t++) {
+        expect_near_at("draws of a source", t, n_drawn[t], n / FAN, 5 * sqrt(n / FAN));
+    }
+    expect_near("equal pairs", n_equal, pairs / FAN, 5 * sqrt(pairs / FAN));
+    sl_partition_free(&fan);
+}
+
+static void test_labor_is_uniform(void **state)
+{
+    (void)state;
+    expect_frequencies(SL_SAMPLE_LABOR);
+    expect_frequencies(SL_SAMPLE_SLOW);
+}
+
+/* ---- in proportion to weights ---- */
+
+#define FEW 6
+
+/* The probability that k draws in proportion to the weights left over pick exactly the sources in `set`, by all orders
+ * of the draws. */
+static double probability_of(const double weights[FEW], double left, unsigned set, unsigned k)
+{
+    double p = 0;
+    for (unsigned i = 0; k > 0 && i < FEW; i++) {
+        if ((set >> i & 1) != 0) {
+            p += weights[i] / left * probability_of(weights, left - weights[i], set & ~(1u << i), k - 1);
+        }
+    }
+    return k == 0 ? 1 : p;
+}
+
+/* Every set of k sources has its probability; the chi-square counts the sets. Sources of weight 0 never come. */
+static void test_weighted_probabilities(void **state)
+{
+    (void)state;
+    const double weights[FEW] = {fan_weight(0) + 0.0, fan_weight(1), fan_weight(2),
+                                 fan_weight(3),       fan_weight(4), fan_weight(5)};
+    double all = 0;
+    struct sl_partition fan = make_fan(FEW, 0);
+    for (int i = 0; i < FEW; i++) {
+        all += weights[i];
+    }
+    for (uint32_t k = 1; k <= 3; k++) {
+        struct sl_sample_rule rule = rule_of(SL_SAMPLE_WEIGHTED, k);
+        uint32_t n_of[1 << FEW] = {0};
+        double chi = 0;
+        int n_sets = 0;
+        for (uint64_t step = 0; step < DRAWS; step++) {
+            sl_vertex picks[FEW];
+            unsigned set = 0;
+            assert_int_equal(draw_one(&fan, &rule, step, 1, FEW, picks), k);
+            for (uint32_t i = 0; i < k; i++) {
+                set |= 1u << picks[i];
+            }
+            n_of[set]++;
+        }
+        for (unsigned set = 0; set < 1 << FEW; set++) {
+            double p = (unsigned)__builtin_popcount(set) == k ? probability_of(weights, all, set, k) : 0;
+            if (p == 0) {
+                assert_int_equal(n_of[set], 0);
+            } else {
+                chi += (n_of[set] - DRAWS * p) * (n_of[set] - DRAWS * p) / (DRAWS * p);
+                n_sets++;
+            }
+        }
+        assert_int_equal(n_sets, k == 2 ? 6 : 4);  /* of four sources with a positive weight */
+        assert_true(chi < (k == 2 ? 35.9 : 30.7)); /* 5 and 3 degrees of freedom: one in a million */
+    }
+    /* All positive weights if they are not more than the fanout. */
+    struct sl_sample_rule rule = rule_of(SL_SAMPLE_WEIGHTED, 4);
+    sl_vertex picks[FEW];
+    assert_int_equal(draw_one(&fan, &rule, 0, 0, FEW, picks), 4);
+    assert_true(picks[0] == 1 && picks[1] == 2 && picks[2] == 3 && picks[3] == 5);
+    sl_partition_free(&fan);
+}
+
+/* How many of n sets of picks are equal to the first. */
+static uint32_t count_equal(uint32_t n, uint32_t k, const sl_vertex *picks)
+{
+    uint32_t equal = 0;
+    for (uint32_t i = 1; i < n; i++) {
+        equal += memcmp(picks, picks + (size_t)i * k, k * sizeof *picks) == 0;
+    }
+    return equal;
+}
+
+/* Another step, hop or, for neighbor, vertex draws afresh: of 60 sets of 5 out of 200, none is the first again.
+ * LABOR's twins pick identical sets, and so do its hops under layer dependency. */
+static void expect_fresh(enum sl_sample_method method, bool dependency)
+{
+    struct sl_partition fan = make_fan(200, 60);
+    struct sl_sample_rule rule = rule_of(method, 5);
+    sl_vertex picks[60 * 5];
+    rule.layer_dependency = dependency;
+    for (uint32_t i = 0; i < 60; i++) {
+        draw_one(&fan, &rule, i, 0, 200, picks + i * 5);
+    }
+    assert_int_equal(count_equal(60, 5, picks), 0);
+    for (uint32_t i = 0; i < 60; i++) {
+        draw_one(&fan, &rule, 3, i, 200, picks + i * 5);
+    }
+    assert_int_equal(count_equal(60, 5, picks), dependency ? 59 : 0);
+    for (uint32_t i = 0; i < 60; i++) {
+        draw_one(&fan, &rule, 3, 1, 200 + i, picks + i * 5);
+    }
+    assert_int_equal(count_equal(60, 5, picks), method == SL_SAMPLE_LABOR ? 59 : 0);
+    sl_partition_free(&fan);
+}
+
+static void test_draws_are_fresh(void **state)
+{
+    (void)state;
+    expect_fresh(SL_SAMPLE_NEIGHBOR, false);
+    expect_fresh(SL_SAMPLE_LABOR, false);
+    expect_fresh(SL_SAMPLE_SLOW, false);
+    expect_fresh(SL_SAMPLE_LABOR, true);
+}
+
+/* A draw changes with the seed, and a step beyond 2^32 is not the step below it. */
+static void test_seed_and_large_steps(void **state)
+{
+    (void)state;
+    struct sl_partition fan = make_fan(1000, 0);
+    struct sl_sample_part part = part_of(&fan, 0);
+    const sl_vertex v = 1000;
+    const enum sl_sample_method methods[] = {SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR};
+    for (int m = 0; m < 2; m++) {
+        struct sl_sample_rule rule = rule_of(methods[m], 20);
+        struct group_block block[3];
+        sample_block(&part, &rule, SEED, 1, 0, 1, &v, &block[0]);
+        sample_block(&part, &rule, SEED + (UINT64_C(1) << 32), 1, 0, 1, &v, &block[1]);
+        sample_block(&part, &rule, SEED, 1 + (UINT64_C(1) << 32), 0, 1, &v, &block[2]);
+        assert_memory_not_equal(block[0].request, block[1].request, 22 * 4);
+        assert_memory_not_equal(block[0].request, block[2].request, 22 * 4);
+        for (int i = 0; i < 3; i++) {
+            free_block(&block[i]);
+        }
+    }
+    sl_partition_free(&fan);
+}
+
+/* ---- LABOR ---- */
+
+/* n_t or r_t, from the formula. draw: 0: of sources alone; otherwise 1 + the destination. */
+static double variate(const struct sl_sample_rule *rule, uint64_t step, uint32_t hop, sl_vertex t, uint32_t draw)
+{
+    uint64_t group = rule->kappa == 0 ? 0 : step / rule->kappa;
+    uint64_t turned = rule->kappa == 0 ? 0 : step % rule->kappa;
+    struct sl_draw first = {
+        .seed = SEED, .purpose = SL_FOR_KAPPA, .step = group, .hop = rule->layer_dependency ? 0 : hop};
+    struct sl_draw second = first;
+    double angle = rule->kappa == 0 ? 0 : (double)turned / rule->kappa * M_PI_2;
+    second.step++;
+    if (turned == 0) {
+        return sl_random_open(&first, t, draw);
+    }
+    return cos(angle) * sl_normal_quantile(sl_random_open(&first, t, draw)) +
+           sin(angle) * sl_normal_quantile(sl_random_open(&second, t, draw));
+}
+
+/* The k smallest of 0 .. degree - 1, the in-neighbours of vertex `degree`, by sorting them all. */
+static void smallest(const struct sl_sample_rule *rule, uint64_t step, uint32_t hop, uint32_t degree, struct keyed *all)
+{
+    for (uint32_t t = 0; t < degree; t++) {
+        all[t] = (struct keyed){variate(rule, step, hop, t, rule->method == SL_SAMPLE_SLOW ? degree + 1 : 0), t};
+    }
+    sort_smallest(all, degree, rule->fanout);
+}
+
+static void test_labor_picks_the_smallest(void **state)
+{
+    (void)state;
+    const uint32_t degrees[] = {2, 5, 63, 64, 65, 300, 13000};
+    for (size_t i = 0; i < sizeof degrees / sizeof degrees[0]; i++) {
+        struct sl_partition fan = make_fan(degrees[i], 0);
+        struct keyed *all = need(degrees[i], sizeof *all);
+        sl_vertex *picks = need(degrees[i], sizeof *picks);
+        const uint32_t fanouts[] = {1, 2, 3, 7, 10, 62, 299, 12999};
+        for (uint32_t j = 0; j < 8 && fanouts[j] < degrees[i]; j++) {
+            for (uint32_t i_rule = 0; i_rule < 8; i_rule++) {
+                const uint32_t kappa = i_rule / 2 * 3;
+                const enum sl_sample_method method = i_rule % 2 == 0 ? SL_SAMPLE_LABOR : SL_SAMPLE_SLOW;
+                struct sl_sample_rule rule = {method, fanouts[j], kappa == 6, kappa};
+                smallest(&rule, 17, 2, degrees[i], all);
+                assert_int_equal(draw_one(&fan, &rule, 17, 2, degrees[i], picks), fanouts[j]);
+                for (uint32_t k = 0; k < fanouts[j]; k++) {
+                    assert_int_equal(picks[k], all[k].position);
+                }
+            }
+        }
+        free(all);
+        free(picks);
+        sl_partition_free(&fan);
+    }
+}
+
+/* Distinct source rows of three hops from 400 seeds of a power-law graph. */
+static uint32_t distinct_rows(const struct sl_partition *partition, struct sl_sample_rule rule, uint64_t step,
+                              uint32_t n_hops, const sl_vertex *seeds)
+{
+    const struct sl_sample_rule rules[] = {rule, rule, rule};
+    struct group group;
+    group_sample(partition, n_hops, rules, SEED, step, 400, seeds, &group);
+    uint32_t n = group.pe[0].n_rows[n_hops];
+    group_free(&group);
+    return n;
+}
+
+/* Their mean over 20 steps. */
+static double mean_rows(const struct sl_dataset *dataset, struct sl_sample_rule rule, uint32_t n_hops)
+{
+    struct sl_partition partition = one_part(&dataset->graph);
+    double sum = 0;
+    for (uint64_t step = 0; step < 20; step++) {
+        sum += distinct_rows(&partition, rule, step, n_hops, dataset->train.ids) / 20.;
+    }
+    sl_partition_free(&partition);
+    return sum;
+}
+
+/* In the mean, neighbour sampling reaches more vertices than LABOR-0, and that more than LABOR-0 with its hops in
+ * step. */
+static void test_labor_reaches_fewer_vertices(void **state)
+{
+    (void)state;
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 4000, .hub_degree = 1500};
+    struct sl_sample_rule dependent = rule_of(SL_SAMPLE_LABOR, 3);
+    struct sl_dataset dataset;
+    dependent.layer_dependency = true;
+    make_dataset(&shape, &dataset);
+    for (uint32_t n_hops = 1; n_hops <= 3; n_hops += 2) {
+        double neighbor = mean_rows(&dataset, rule_of(SL_SAMPLE_NEIGHBOR, 3), n_hops);
+        double labor = mean_rows(&dataset, rule_of(SL_SAMPLE_LABOR, 3), n_hops);
+        assert_true(labor < 0.93 * neighbor);
+        assert_true(n_hops == 1 || mean_rows(&dataset, dependent, n_hops) < 0.93 * labor);
+    }
+    sl_dataset_free(&dataset);
+}
+
+/* ---- kappa ---- */
+
+#define VARIATES 40000
+
+/* n_t of a step, as a normal variate whether or not the key is one. */
+static void turned_variates(uint32_t kappa, uint64_t step, uint32_t hop, bool dependency, double *n_out)
+{
+    struct sl_sample_rule rule = {SL_SAMPLE_LABOR, 1, dependency, kappa};
+    struct sl_labor_turn turn = sl_labor_turn(SEED, step, hop, &rule);
+    expect_near("unit variance", turn.cosine * turn.cosine + turn.sine * turn.sine, 1, 1e-15);
+    for (uint32_t t = 0; t < VARIATES; t++) {
+        double key = sl_labor_key(&turn, t);
+        n_out[t] = turn.sine == 0 ? sl_normal_quantile(key) : key;
+    }
+}
+
+static double correlation(const double *x, const double *y)
+{
+    double sum = 0;
+    for (uint32_t t = 0; t < VARIATES; t++) {
+        sum += x[t] * y[t];
+    }
+    return sum / VARIATES;
+}
+
+/* The marginal law: a chi-square of Phi(n_t) in 20 bins, mean 0, variance 1. */
+static void expect_normal(const double *n)
+{
+    uint32_t bins[20] = {0};
+    double mean = 0;
+    double chi = 0;
+    for (uint32_t t = 0; t < VARIATES; t++) {
+        bins[(int)(20 * erfc(-n[t] / sqrt(2)) / 2)]++;
+        mean += n[t] / VARIATES;
+    }
+    for (int i = 0; i < 20; i++) {
+        chi += (bins[i] - VARIATES / 20.) * (bins[i] - VARIATES / 20.) / (VARIATES / 20.);
+    }
+    expect_near("mean", mean, 0, 5 / sqrt(VARIATES));
+    expect_near("variance", correlation(n, n), 1, 5 * sqrt(2. / VARIATES));
+    assert_true(chi > 2.3 && chi < 62);
+}
+
+/* Successive steps correlate as cos(pi / (2 kappa)), also where one group of kappa steps ends and the next begins. The
+ * product's deviation over VARIATES pairs is at most sqrt(1 + r^2) / sqrt(VARIATES). */
+static void test_kappa_correlation(void **state)
+{
+    (void)state;
+    const uint32_t kappas[] = {1, 2, 3, 8, 100};
+    double *last = need(VARIATES, sizeof *last);
+    double *n = need(VARIATES, sizeof *n);
+    for (size_t i = 0; i < sizeof kappas / sizeof kappas[0]; i++) {
+        uint64_t begin = 2 * kappas[i] - 2;
+        turned_variates(kappas[i], begin, 0, false, last);
+        for (uint64_t step = begin + 1; step < begin + 5; step++) {
+            turned_variates(kappas[i], step, 0, false, n);
+            expect_normal(n);
+            expect_near("correlation", correlation(last, n), cos(M_PI_2 / kappas[i]), 5 * sqrt(2. / VARIATES));
+            double *swapped = last;
+            last = n;
+            n = swapped;
+        }
+    }
+    free(last);
+    free(n);
+}
+
+/* What half of this group of steps turns to is where the next one starts; kappa steps later nothing is left. */
+static void test_kappa_is_continuous(void **state)
+{
+    (void)state;
+    struct sl_sample_rule rule = {SL_SAMPLE_LABOR, 1, false, 8};
+    struct sl_labor_turn before = sl_labor_turn(SEED, 15, 1, &rule);
+    struct sl_labor_turn after = sl_labor_turn(SEED, 16, 1, &rule);
+    assert_true(after.sine == 0 && after.cosine == 1);
+    for (uint32_t t = 0; t < 1000; t++) {
+        assert_true(sl_random_u64(&before.second, t, 0) == sl_random_u64(&after.first, t, 0));
+    }
+    double *n = need(VARIATES, sizeof *n);
+    double *later = need(VARIATES, sizeof *later);
+    turned_variates(8, 3, 0, false, n);
+    turned_variates(8, 3 + 16, 0, false, later);
+    expect_near("two groups on", correlation(n, later), 0, 5 / sqrt(VARIATES));
+    turned_variates(8, 3, 1, false, later);
+    expect_near("another hop", correlation(n, later), 0, 5 / sqrt(VARIATES));
+    turned_variates(8, 3, 1, true, n);
+    turned_variates(8, 3, 0, true, later);
+    assert_memory_equal(n, later, VARIATES * sizeof *n);
+    free(n);
+    free(later);
+}
+
+/* kappa 0: the same for ever. kappa 1 is nothing but a fresh uniform number per step. */
+static void test_kappa_zero_and_one(void **state)
+{
+    (void)state;
+    struct sl_sample_rule never = {SL_SAMPLE_LABOR, 1, false, 0};
+    struct sl_sample_rule each = {SL_SAMPLE_LABOR, 1, false, 1};
+    struct sl_labor_turn start = sl_labor_turn(SEED, 0, 1, &never);
+    for (uint64_t step = 1; step < 300; step += 37) {
+        struct sl_labor_turn kept = sl_labor_turn(SEED, step, 1, &never);
+        struct sl_labor_turn fresh = sl_labor_turn(SEED, step, 1, &each);
+        struct sl_draw draw = {.seed = SEED, .step = step, .purpose = SL_FOR_KAPPA, .hop = 1};
+        for (uint32_t t = 0; t < 100; t++) {
+            assert_true(sl_labor_key(&kept, t) == sl_labor_key(&start, t));
+            assert_true(sl_labor_key(&fresh, t) == sl_random_open(&draw, t, 0));
+        }
+    }
+}
+
+/* 201 vertices, each with vertices 1 .. 200 as in-neighbours. */
+static struct sl_partition make_dense_star(void)
+{
+    struct edge_list edges = {.n_vertices = 201};
+    struct sl_graph graph;
+    for (sl_vertex to = 0; to <= 200; to++) {
+        for (sl_vertex from = 1; from <= 200; from++) {
+            add_edge(&edges, from, to);
+        }
+    }
+    assert_int_equal(sl_graph_build(201, edges.n, edges.from, edges.to, false, &graph), SL_OK);
+    struct sl_partition partition = one_part(&graph);
+    sl_graph_free(&graph);
+    free_edges(&edges);
+    return partition;
+}
+
+static bool contains(uint32_t n, const sl_vertex *ids, sl_vertex id)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (ids[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* DGL's test of dependent minibatches: one seed with 200 neighbours, fanout 5, kappa 100, 101 batches. Successive
+ * samples share at least 5 vertices of the seed and its 5 picks; over the run at least 5 are replaced; with layer
+ * dependency the inputs are the first hop's vertices, without it there are more. */
+static void check_dependent_batches(const struct sl_partition *star, enum sl_sample_method method, bool dependency)
+{
+    struct sl_sample_rule rule = {method, 5, dependency, 100};
+    const struct sl_sample_rule rules[] = {rule, rule};
+    const sl_vertex seed_vertex = 0;
+    sl_vertex last[6];
+    uint32_t replaced = 0;
+    uint32_t more = 0;
+    for (uint64_t step = 0; step <= 100; step++) {
+        struct group group;
+        group_sample(star, 2, rules, SEED, step, 1, &seed_vertex, &group);
+        const struct group_pe *pe = &group.pe[0];
+        assert_int_equal(pe->n_rows[1], 6);
+        uint32_t shared = 0;
+        for (uint32_t i = 0; i < 6; i++) {
+            shared += step > 0 && contains(6, last, pe->frontier[i]);
+        }
+        assert_true(step == 0 || shared >= 5);
+        replaced += step > 0 ? 6 - shared : 0;
+        more += pe->n_rows[2] > pe->n_rows[1];
+        memcpy(last, pe->frontier, sizeof last);
+        group_free(&group);
+    }
+    assert_true(replaced >= 5);
+    assert_int_equal(more, dependency ? 0 : 101);
+}
+
+static void test_dependent_batches(void **state)
+{
+    (void)state;
+    struct sl_partition star = make_dense_star();
+    check_dependent_batches(&star, SL_SAMPLE_LABOR, false);
+    check_dependent_batches(&star, SL_SAMPLE_LABOR, true);
+    check_dependent_batches(&star, SL_SAMPLE_SLOW, false);
+    sl_partition_free(&star);
+}
+
+/* ---- the layout of a block ---- */
+
+/* The edges of destination d: as many as asked for, from its list, in the list's order. */
+static void check_destination(const struct sl_partition *partition, const struct sl_sample_rule *rule,
+                              const struct group_block *block, uint32_t d, sl_vertex id)
+{
+    const struct sl_graph *graph = &partition->graph;
+    uint64_t degree = graph->offsets[id + 1] - graph->offsets[id];
+    const float *weights = sl_graph_weights(graph);
+    for (uint64_t e = graph->offsets[id]; rule->method == SL_SAMPLE_WEIGHTED && e < graph->offsets[id + 1]; e++) {
+        degree -= weights[e] == 0;
+    }
+    uint64_t k = rule->method == SL_SAMPLE_FULL || degree < rule->fanout ? degree : rule->fanout;
+    if (rule->method == SL_SAMPLE_REPLACED) {
+        k = degree == 0 ? 0 : rule->fanout;
+    }
+    assert_int_equal(block->edge_offsets[d + 1] - block->edge_offsets[d], k);
+    uint64_t i = graph->offsets[id];
+    for (uint32_t e = block->edge_offsets[d]; e < block->edge_offsets[d + 1]; e++) {
+        assert_true(block->edge_sources[e] < block->n_sources);
+        sl_vertex source = source_id(block, block->edge_sources[e]);
+        while (i < graph->offsets[id + 1] && graph->sources[i] != source) {
+            i++;
+        }
+        assert_true(i < graph->offsets[id + 1]); /* in the list, behind the edge before it */
+        if (weights != NULL) {
+            assert_true(block->edge_weights[e] == weights[i]);
+            assert_true(weights[i] > 0 || rule->method != SL_SAMPLE_WEIGHTED);
+        }
+        i += rule->method != SL_SAMPLE_REPLACED;
+    }
+}
+
+/* Each owner's ids ascending and its own; each asked for by some edge. */
+static void check_requests(const struct sl_partition *partition, const struct group_block *block)
+{
+    uint32_t position = 0;
+    for (uint32_t q = 0; q < partition->n_parts; q++) {
+        const uint32_t *ids = sl_list_of(block->request, partition->n_parts, q);
+        assert_int_equal(block->request[q], position);
+        for (uint32_t i = 0; i < sl_list_count(block->request, q); i++, position++) {
+            assert_true(ids[i] >= partition->first[q] && ids[i] < partition->first[q + 1]);
+            assert_true(i == 0 || ids[i - 1] < ids[i]);
+            assert_true(block->back_offsets[position] < block->back_offsets[position + 1]);
+        }
+    }
+    assert_int_equal(position, block->request[partition->n_parts]);
+}
+
+/* The transposed block lists each source's destinations, ascending. */
+static void check_transposed(const struct group_block *block, uint32_t n_rows)
+{
+    uint32_t *seen = need(block->n_sources, sizeof *seen);
+    assert_int_equal(block->back_offsets[0], 0);
+    assert_int_equal(block->back_offsets[block->n_sources], block->n_edges);
+    for (uint32_t d = 0; d < n_rows; d++) {
+        for (uint32_t e = block->edge_offsets[d]; e < block->edge_offsets[d + 1]; e++) {
+            uint32_t t = block->edge_sources[e];
+            uint32_t at = block->back_offsets[t] + seen[t]++;
+            assert_true(at < block->back_offsets[t + 1]);
+            assert_int_equal(block->back_rows[at], d);
+            if (block->edge_weights != NULL) {
+                assert_true(block->back_weights[at] == block->edge_weights[e]);
+            }
+        }
+    }
+    free(seen);
+}
+
+static void check_group(const struct group *group, const struct sl_sample_rule *rules)
+{
+    for (uint32_t p = 0; p < group->n_parts; p++) {
+        const struct group_pe *pe = &group->pe[p];
+        for (uint32_t hop = 0; hop < group->n_hops; hop++) {
+            const struct group_block *block = &pe->block[hop];
+            assert_int_equal(block->edge_offsets[0], 0);
+            assert_int_equal(block->edge_offsets[pe->n_rows[hop]], block->n_edges);
+            for (uint32_t d = 0; d < pe->n_rows[hop]; d++) {
+                check_destination(group->partition, &rules[hop], block, d, pe->frontier[d]);
+            }
+            check_requests(group->partition, block);
+            check_transposed(block, pe->n_rows[hop]);
+        }
+    }
+}
+
+#define N_RULES 8
+
+/* Three rules with different fanouts, so that a swap of hops is seen. */
+static void make_rules(int kind, struct sl_sample_rule rules[3])
+{
+    static const uint32_t fanouts[3] = {2, 3, 7};
+    for (int hop = 0; hop < 3; hop++) {
+        static const enum sl_sample_method methods[N_RULES] = {SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR, SL_SAMPLE_FULL,
+                                                               SL_SAMPLE_LABOR,    SL_SAMPLE_LABOR, SL_SAMPLE_WEIGHTED,
+                                                               SL_SAMPLE_REPLACED, SL_SAMPLE_SLOW};
+        rules[hop] = rule_of(methods[kind], fanouts[hop]);
+        rules[hop].layer_dependency = kind == 4;
+        rules[hop].kappa = kind == 3 || kind == 7 ? 8 : 1;
+    }
+}
+static void check_blocks(const struct sl_dataset *dataset, int split, uint32_t n_parts)
+{
+    struct sl_partition partition;
+    make_split_of(dataset, split, n_parts, &partition);
+    for (int kind = 0; kind < N_RULES; kind++) {
+        struct sl_sample_rule rules[3];
+        struct group group;
+        make_rules(kind, rules);
+        group_sample(&partition, 3, rules, SEED, 11, dataset->train.n, dataset->train.ids, &group);
+        check_group(&group, rules);
+        group_free(&group);
+    }
+    sl_partition_free(&partition);
+}
+
+static void test_blocks(void **state)
+{
+    (void)state;
+    for (int graph = 0; graph < N_GRAPHS; graph++) {
+        struct graph_shape shape = {
+            .kind = graph, .n_vertices = 150, .directed = graph == GRAPH_POWER_LAW, .weighted = true};
+        struct sl_dataset dataset;
+        make_dataset(&shape, &dataset);
+        for (int split = 0; split < N_SPLITS; split++) {
+            for (size_t i = 0; i < N_PART_COUNTS; i++) {
+                check_blocks(&dataset, split, part_counts[i]);
+            }
+        }
+        sl_dataset_free(&dataset);
+    }
+}
+
+/* So few sources among so many vertices that the words without any are not looked at; a hop later they are. */
+static void test_few_sources(void **state)
+{
+    (void)state;
+    static const sl_vertex seeds[] = {0, 63, 64, 4095, 4096, 15000, 29999};
+    static const int graphs[] = {GRAPH_PATH, GRAPH_POWER_LAW};
+    for (int graph = 0; graph < 2; graph++) {
+        struct graph_shape shape = {
+            .kind = graphs[graph], .n_vertices = 30000, .directed = graph == 1, .weighted = true};
+        struct sl_dataset dataset;
+        make_dataset(&shape, &dataset);
+        dataset.train.n = sizeof seeds / sizeof *seeds;
+        memcpy(dataset.train.ids, seeds, sizeof seeds);
+        for (int split = 0; split < N_SPLITS; split++) {
+            check_blocks(&dataset, split, split == SPLIT_RANDOM ? 61 : 7);
+        }
+        sl_dataset_free(&dataset);
+    }
+}
+
+static void test_many_neighbours(void **state)
+{
+    (void)state;
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 16000, .hub_degree = 13000, .weighted = true};
+    struct sl_dataset dataset;
+    struct sl_partition partition;
+    make_dataset(&shape, &dataset);
+    make_split_of(&dataset, SPLIT_RANDOM, 4, &partition);
+    const sl_vertex seeds[] = {8000, 15999, 15998}; /* the hub, one without edges, one with a self loop */
+    for (int kind = 0; kind < N_RULES; kind++) {
+        struct sl_sample_rule rules[3];
+        struct group group;
+        make_rules(kind, rules);
+        rules[0].fanout = 12999;
+        group_sample(&partition, 1, rules, SEED, 11, 3, seeds, &group);
+        check_group(&group, rules);
+        uint32_t owner = sl_partition_owner(partition.first, 4, partition.new_ids[8000]);
+        assert_true(group.pe[owner].block[0].n_edges >= (kind == 5 ? 9000 : kind == 2 ? 13000 : 12999));
+        group_free(&group);
+    }
+    sl_partition_free(&partition);
+    sl_dataset_free(&dataset);
+}
+
+/* ---- fanouts by relation ---- */
+
+#define N_RELATIONS 4
+#define HUB 8000
+
+static const struct graph_shape typed_shape = {
+    .kind = GRAPH_POWER_LAW, .n_vertices = 16000, .hub_degree = 13000, .n_relations = N_RELATIONS};
+
+/* Of a typed graph, the edges of one relation as a graph without relations. */
+static struct sl_partition relation_alone(const struct sl_graph *graph, float relation)
+{
+    struct edge_list edges = {.n_vertices = graph->n_vertices};
+    struct sl_graph alone;
+    for (sl_vertex v = 0; v < graph->n_vertices; v++) {
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            if (sl_graph_weights(graph)[e] == relation) {
+                add_edge(&edges, graph->sources[e], v);
+            }
+        }
+    }
+    assert_int_equal(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, false, &alone), SL_OK);
+    struct sl_partition partition = one_part(&alone);
+    sl_graph_free(&alone);
+    free_edges(&edges);
+    return partition;
+}
+
+static const struct sl_sample_rule relation_rules[] = {{.method = SL_SAMPLE_NEIGHBOR, .fanout = 3000, .kappa = 1},
+                                                       {.method = SL_SAMPLE_REPLACED, .fanout = 3000, .kappa = 1},
+                                                       {.method = SL_SAMPLE_LABOR, .fanout = 3000, .kappa = 1},
+                                                       {.method = SL_SAMPLE_LABOR, .fanout = 3000, .kappa = 8},
+                                                       {.method = SL_SAMPLE_SLOW, .fanout = 3000, .kappa = 8}};
+#define N_RELATION_RULES (sizeof relation_rules / sizeof *relation_rules)
+/* Fanouts: few, one, all, many; and many, more than any list. */
+static const uint32_t relation_fanouts[2][N_RELATIONS] = {{4, 1, UINT32_MAX, 3000}, {33, 2, 40, UINT32_MAX}};
+
+/* The edges of a destination are those that each relation, as a graph of its own, draws with the relation's seed. */
+static void check_by_relation(const struct sl_partition *partition, const struct sl_partition alone[N_RELATIONS],
+                              const struct sl_sample_rule *rule, const uint32_t *fanouts, uint32_t n_rows,
+                              const sl_vertex *frontier)
+{
+    struct sl_sample_part part = part_of(partition, 0);
+    struct group_block block;
+    struct group_block own[N_RELATIONS];
+    part.fanouts = fanouts;
+    sample_block(&part, rule, SEED, 21, 1, n_rows, frontier, &block);
+    for (uint32_t r = 0; r < N_RELATIONS; r++) {
+        const struct sl_sample_part own_part = part_of(&alone[r], 0);
+        struct sl_sample_rule own_rule = *rule;
+        own_rule.fanout = fanouts[r];
+        if (fanouts[r] == UINT32_MAX) {
+            own_rule = rule_of(SL_SAMPLE_FULL, 1);
+        }
+        const bool shared = sl_sample_by_keys(rule);
+        const uint64_t seed = shared ? SEED : SEED + r * UINT64_C(0x9e3779b97f4a7c15);
+        sample_block(&own_part, &own_rule, seed, 21, 1, n_rows, frontier, &own[r]);
+    }
+    for (uint32_t d = 0; d < n_rows; d++) {
+        uint32_t e = block.edge_offsets[d];
+        for (uint32_t r = 0; r < N_RELATIONS; r++) {
+            for (uint32_t i = own[r].edge_offsets[d]; i < own[r].edge_offsets[d + 1]; i++, e++) {
+                assert_true(e < block.edge_offsets[d + 1]);
+                assert_int_equal(source_id(&block, block.edge_sources[e]), source_id(&own[r], own[r].edge_sources[i]));
+                assert_true(block.edge_weights[e] == (float)r);
+            }
+        }
+        assert_int_equal(e, block.edge_offsets[d + 1]);
+    }
+    check_transposed(&block, n_rows);
+    check_requests(partition, &block);
+    for (uint32_t r = 0; r < N_RELATIONS; r++) {
+        free_block(&own[r]);
+    }
+    free_block(&block);
+}
+
+static void test_by_relation(void **state)
+{
+    (void)state;
+    static sl_vertex frontier[600];
+    struct sl_dataset dataset;
+    struct sl_partition alone[N_RELATIONS];
+    make_dataset(&typed_shape, &dataset);
+    struct sl_partition partition = one_part(&dataset.graph);
+    for (uint32_t r = 0; r < N_RELATIONS; r++) {
+        alone[r] = relation_alone(&dataset.graph, (float)r);
+    }
+    for (uint32_t d = 0; d < 600; d++) {
+        frontier[d] = HUB + d * 13 % 8000; /* the hub, vertices with few in-edges, and vertices with none */
+    }
+    for (size_t i = 0; i < 2 * N_RELATION_RULES; i++) {
+        const struct sl_sample_rule *rule = &relation_rules[i / 2];
+        check_by_relation(&partition, alone, rule, relation_fanouts[i % 2], 600, frontier);
+        check_by_relation(&partition, alone, rule, relation_fanouts[i % 2], 0, frontier);
+    }
+    for (uint32_t r = 0; r < N_RELATIONS; r++) {
+        sl_partition_free(&alone[r]);
+    }
+    sl_partition_free(&partition);
+    sl_dataset_free(&dataset);
+}
+
+/* The mean of a relation over the sample has the mean over all of its in-neighbours as expectation, also of a relation
+ * with few edges beside one with many: 20 sources of relation 0 and 3 of relation 1, two of each. */
+static void test_relation_means(void **state)
+{
+    (void)state;
+    static const uint32_t fanouts[] = {2, 2};
+    static const uint32_t n_of[] = {20, 3};
+    static const enum sl_sample_method methods[] = {SL_SAMPLE_NEIGHBOR, SL_SAMPLE_REPLACED, SL_SAMPLE_LABOR};
+    sl_vertex from[23];
+    sl_vertex to[23];
+    float relations[23];
+    struct sl_graph graph;
+    for (uint32_t i = 0; i < 23; i++) {
+        from[i] = i;
+        to[i] = 23;
+        relations[i] = i < 20 ? 0 : 1;
+    }
+    expect_ok(sl_graph_build_typed(24, 23, from, to, relations, 2, false, &graph));
+    struct sl_partition partition = one_part(&graph);
+    for (int m = 0; m < 3; m++) {
+        const struct sl_sample_rule rule = rule_of(methods[m], 2);
+        uint32_t n_drawn[23] = {0};
+        for (uint64_t step = 0; step < DRAWS; step++) {
+            struct sl_sample_part part = part_of(&partition, 0);
+            struct group_block block;
+            const sl_vertex v = 23;
+            part.fanouts = fanouts;
+            sample_block(&part, &rule, SEED, step, 0, 1, &v, &block);
+            assert_int_equal(block.n_edges, 4);
+            for (uint32_t e = 0; e < 4; e++) {
+                n_drawn[source_id(&block, block.edge_sources[e])]++;
+            }
+            free_block(&block);
+        }
+        for (size_t t = 0; t < 23; t++) {
+            const double wanted = 2. * DRAWS / n_of[t >= 20];
+            expect_near_at("draws of a source", t, n_drawn[t], wanted, 5 * sqrt(wanted));
+        }
+    }
+    sl_partition_free(&partition);
+    sl_graph_free(&graph);
+}
+
+/* Every destination's edges, drawn among others, are those that it draws alone. */
+static void check_picks(const struct sl_sample_part *part, uint32_t fanout, uint32_t n_rows, const sl_vertex *frontier)
+{
+    const struct sl_sample_rule rule = rule_of(SL_SAMPLE_NEIGHBOR, fanout);
+    const struct sl_draw draw = {.seed = SEED, .step = 5, .purpose = SL_FOR_SAMPLING, .hop = 3};
+    const uint32_t first = part->first[part->part];
+    struct group_block block;
+    uint32_t *picked = need(fanout, sizeof *picked);
+    sample_block(part, &rule, SEED, 5, 3, n_rows, frontier, &block);
+    for (uint32_t d = 0; d < n_rows; d++) {
+        const uint64_t *bounds = part->offsets + (frontier[d] - first);
+        const uint32_t degree = (uint32_t)(bounds[1] - bounds[0]);
+        const uint32_t n = degree < fanout ? degree : fanout;
+        const uint32_t *edges = block.edge_sources + block.edge_offsets[d];
+        assert_int_equal(block.edge_offsets[d + 1] - block.edge_offsets[d], n);
+        if (degree > fanout) {
+            sl_pick_neighbor(&draw, part->dataset_ids[frontier[d]], degree, fanout, 1, picked);
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t position = degree > fanout ? picked[i] : i;
+            assert_int_equal(source_id(&block, edges[i]), part->sources[bounds[0] - part->offsets[0] + position]);
+        }
+    }
+    check_transposed(&block, n_rows);
+    free(picked);
+    free_block(&block);
+}
+
+/* Frontiers that end within, at and behind the destinations that are drawn together, and fanouts on both sides of
+ * what is picked for them side by side. */
+static void test_picks_are_each_vertex_s_own(void **state)
+{
+    (void)state;
+    const uint32_t fanouts[] = {1, 4, 5, 63, 64, 65, 200};
+    const uint32_t sizes[] = {1, 31, 32, 33, 63, 64, 65, 96, 300, 1500};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 3000, .hub_degree = 2500};
+    struct sl_dataset dataset;
+    struct sl_partition partition;
+    make_dataset(&shape, &dataset);
+    make_split_of(&dataset, SPLIT_RANDOM, 2, &partition);
+    for (uint32_t p = 0; p < 2; p++) {
+        struct sl_sample_part part = part_of(&partition, p);
+        sl_vertex frontier[1500];
+        for (uint32_t d = 0; d < 1500; d++) {
+            frontier[d] = partition.first[p] + d * 7 % (partition.first[p + 1] - partition.first[p]);
+        }
+        for (size_t f = 0; f < sizeof fanouts / sizeof *fanouts; f++) {
+            for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+                check_picks(&part, fanouts[f], sizes[s], frontier);
+            }
+        }
+    }
+    sl_partition_free(&partition);
+    sl_dataset_free(&dataset);
+}
+
+/* Ids on both sides of the words of the bitmap, the last id, and parts that begin there. */
+static void check_word_border(uint32_t n, uint32_t border)
+{
+    struct graph_shape shape = {.kind = GRAPH_TWO_CLIQUES, .n_vertices = n};
+    struct sl_dataset dataset;
+    struct sl_partition partition;
+    uint32_t *parts = need(n, sizeof *parts);
+    make_dataset(&shape, &dataset);
+    for (sl_vertex v = 0; v < n; v++) {
+        parts[v] = v < border ? 0 : v + 1 < n ? 1 : 3; /* the last id alone in the last part; part 2 empty */
+    }
+    make_partition(&dataset.graph, 4, parts, &partition);
+    struct sl_sample_rule rules[3];
+    struct group group;
+    make_rules(2, rules);
+    group_sample(&partition, 1, rules, SEED, 0, dataset.train.n, dataset.train.ids, &group);
+    check_group(&group, rules);
+    uint32_t n_rows = 0;
+    for (uint32_t p = 0; p < 4; p++) {
+        n_rows += group.pe[p].n_rows[1];
+    }
+    assert_int_equal(n_rows, n); /* all vertices are someone's in-neighbour */
+    assert_int_equal(group.pe[3].n_rows[1], 1);
+    assert_int_equal(group.pe[3].frontier[0], n - 1);
+    group_free(&group);
+    sl_partition_free(&partition);
+    sl_dataset_free(&dataset);
+    free(parts);
+}
+
+static void test_word_borders(void **state)
+{
+    (void)state;
+    const uint32_t sizes[] = {63, 64, 65, 66, 127, 128, 129, 192, 193};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        check_word_border(sizes[i], 62);
+        for (uint32_t border = 63; border <= 66 && border < sizes[i]; border++) {
+            check_word_border(sizes[i], border);
+        }
+    }
+}
+
+static void test_empty_frontier(void **state)
+{
+    (void)state;
+    struct sl_partition fan = make_fan(70, 0);
+    struct sl_sample_part part = part_of(&fan, 0);
+    for (int kind = 0; kind < N_RULES; kind++) {
+        struct sl_sample_rule rules[3];
+        struct group_block block;
+        const sl_vertex leaf = 3; /* no in-neighbours */
+        make_rules(kind, rules);
+        sample_block(&part, &rules[0], SEED, 0, 0, 0, NULL, &block);
+        assert_true(block.n_edges == 0 && block.n_sources == 0 && block.edge_offsets[0] == 0);
+        free_block(&block);
+        sample_block(&part, &rules[0], SEED, 0, 0, 1, &leaf, &block);
+        assert_true(block.n_edges == 0 && block.n_sources == 0 && block.edge_offsets[1] == 0);
+        assert_int_equal(block.back_offsets[0], 0);
+        free_block(&block);
+    }
+    sl_partition_free(&fan);
+}
+
+/* ---- the partition, the batch and the order of rows are invisible ---- */
+
+/* The dataset ids drawn for each vertex and hop: sets[v], NULL where v is not in the frontier. */
+struct drawn {
+    uint32_t n;
+    sl_vertex *ids;
+};
+
+static struct drawn *collect(const struct group *group, uint32_t hop)
+{
+    const struct sl_partition *partition = group->partition;
+    struct drawn *sets = need(partition->graph.n_vertices, sizeof *sets);
+    for (uint32_t p = 0; p < group->n_parts; p++) {
+        const struct group_block *block = &group->pe[p].block[hop];
+        for (uint32_t d = 0; d < group->pe[p].n_rows[hop]; d++) {
+            struct drawn *set = &sets[partition->dataset_ids[group->pe[p].frontier[d]]];
+            assert_null(set->ids);
+            set->n = block->edge_offsets[d + 1] - block->edge_offsets[d];
+            set->ids = need(set->n, sizeof *set->ids);
+            for (uint32_t i = 0; i < set->n; i++) {
+                sl_vertex id = source_id(block, block->edge_sources[block->edge_offsets[d] + i]);
+                set->ids[i] = partition->dataset_ids[id];
+                assert_true(i == 0 || set->ids[i - 1] <= set->ids[i]); /* equal if drawn with replacement */
+            }
+        }
+    }
+    return sets;
+}
+
+static void free_drawn(struct drawn *sets, uint32_t n)
+{
+    for (uint32_t v = 0; v < n; v++) {
+        free(sets[v].ids);
+    }
+    free(sets);
+}
+
+/* Where both have drawn (or, with `all`, everywhere) they have drawn the same. */
+static void expect_same_draws(const struct group *one, const struct group *other, bool all)
+{
+    uint32_t n = one->partition->graph.n_vertices;
+    for (uint32_t hop = 0; hop < one->n_hops; hop++) {
+        struct drawn *a = collect(one, hop);
+        struct drawn *b = collect(other, hop);
+        for (uint32_t v = 0; v < n; v++) {
+            assert_true(!all || (a[v].ids == NULL) == (b[v].ids == NULL));
+            if (a[v].ids != NULL && b[v].ids != NULL) {
+                assert_int_equal(a[v].n, b[v].n);
+                assert_memory_equal(a[v].ids, b[v].ids, a[v].n * sizeof(sl_vertex));
+            }
+        }
+        free_drawn(a, n);
+        free_drawn(b, n);
+    }
+}
+
+static void check_invisible(const struct sl_dataset *dataset, const struct sl_partition *whole, int kind)
+{
+    struct sl_sample_rule rules[3];
+    struct group reference;
+    make_rules(kind, rules);
+    group_sample(whole, 3, rules, SEED, 29, 60, dataset->train.ids, &reference);
+    for (int split = 0; split < N_SPLITS; split++) {
+        for (size_t i = 0; i < N_PART_COUNTS; i++) {
+            struct sl_partition partition;
+            struct group group;
+            make_split_of(dataset, split, part_counts[i], &partition);
+            group_sample(&partition, 3, rules, SEED, 29, 60, dataset->train.ids, &group);
+            expect_same_draws(&reference, &group, true);
+            group_free(&group);
+            sl_partition_free(&partition);
+        }
+    }
+    group_free(&reference);
+}
+
+static void test_partition_is_invisible(void **state)
+{
+    (void)state;
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 400, .weighted = true};
+    struct sl_dataset dataset;
+    make_dataset(&shape, &dataset);
+    struct sl_partition whole = one_part(&dataset.graph);
+    for (int kind = 0; kind < N_RULES; kind++) {
+        check_invisible(&dataset, &whole, kind);
+    }
+    sl_partition_free(&whole);
+    sl_dataset_free(&dataset);
+}
+
+/* The same seeds backwards, and half of them, draw the same edges. */
+static void test_batch_is_invisible(void **state)
+{
+    (void)state;
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 400, .weighted = true};
+    struct sl_dataset dataset;
+    make_dataset(&shape, &dataset);
+    struct sl_partition whole = one_part(&dataset.graph);
+    sl_vertex *backwards = need(60, sizeof *backwards);
+    for (uint32_t i = 0; i < 60; i++) {
+        backwards[i] = dataset.train.ids[59 - i];
+    }
+    for (int kind = 0; kind < N_RULES; kind++) {
+        struct sl_sample_rule rules[3];
+        struct group all;
+        struct group turned;
+        struct group half;
+        make_rules(kind, rules);
+        group_sample(&whole, 3, rules, SEED, 29, 60, dataset.train.ids, &all);
+        group_sample(&whole, 3, rules, SEED, 29, 60, backwards, &turned);
+        group_sample(&whole, 3, rules, SEED, 29, 30, backwards, &half);
+        assert_memory_not_equal(all.pe[0].frontier, turned.pe[0].frontier, 60 * sizeof(sl_vertex));
+        expect_same_draws(&all, &turned, true);
+        expect_same_draws(&all, &half, false);
+        group_free(&all);
+        group_free(&turned);
+        group_free(&half);
+    }
+    free(backwards);
+    sl_partition_free(&whole);
+    sl_dataset_free(&dataset);
+}
+
+/* ---- the epoch's order and its seeds ---- */
+
+static uint64_t order_hash(uint64_t epoch, sl_vertex dataset_id)
+{
+    struct sl_draw draw = {.seed = SEED, .step = epoch, .purpose = SL_FOR_PERMUTATION};
+    return sl_random_u64(&draw, dataset_id, 0);
+}
+
+static void permute(const struct sl_dataset *dataset, const struct sl_partition *partition, uint64_t epoch,
+                    sl_vertex *order)
+{
+    struct sl_permute_key *keys = need(dataset->train.n, sizeof *keys);
+    sl_permute_cpu(SEED, epoch, dataset->train.n, dataset->train.ids, partition->new_ids, keys, order);
+    for (uint32_t i = 0; i < dataset->train.n; i++) {
+        order[i] = partition->dataset_ids[order[i]];
+    }
+    free(keys);
+}
+
+/* So many that a range of hashes has a hundred keys. */
+static void test_permutation_of_many(void **state)
+{
+    const uint32_t n = 1600001;
+    (void)state;
+    long_test();
+    sl_vertex *ids = need(n, sizeof *ids);
+    sl_vertex *new_ids = need(n, sizeof *new_ids);
+    sl_vertex *order = need(n, sizeof *order);
+    struct sl_permute_key *keys = need(n, sizeof *keys);
+    uint8_t *seen = need(n, 1);
+    for (uint32_t i = 0; i < n; i++) {
+        ids[i] = i;
+        new_ids[i] = n - 1 - i;
+    }
+    sl_permute_cpu(SEED, 3, n, ids, new_ids, keys, order);
+    for (uint32_t i = 0; i < n; i++) {
+        assert_true(order[i] < n && !seen[order[i]]++);
+        assert_true(i == 0 || order_hash(3, new_ids[order[i - 1]]) < order_hash(3, new_ids[order[i]]));
+    }
+    free(ids);
+    free(new_ids);
+    free(order);
+    free(keys);
+    free(seen);
+}
+
+static void test_permutation(void **state)
+{
+    (void)state;
+    struct graph_shape shape = {.kind = GRAPH_PATH, .n_vertices = 500};
+    struct sl_dataset dataset;
+    struct sl_partition partition[2];
+    make_dataset(&shape, &dataset);
+    make_split_of(&dataset, SPLIT_RANDOM, 4, &partition[0]);
+    make_split_of(&dataset, SPLIT_NONE, 3, &partition[1]);
+    uint32_t n = dataset.train.n;
+    sl_vertex *order = need(n, sizeof *order);
+    sl_vertex *other = need(n, sizeof *other);
+    uint8_t *seen = need(500, 1);
+    permute(&dataset, &partition[0], 3, order);
+    for (uint32_t i = 0; i < n; i++) {
+        assert_true(i == 0 || order_hash(3, order[i - 1]) < order_hash(3, order[i]));
+        assert_true(contains(n, dataset.train.ids, order[i]) && !seen[order[i]]++);
+    }
+    permute(&dataset, &partition[1], 3, other);
+    assert_memory_equal(order, other, n * sizeof *order);
+    permute(&dataset, &partition[0], 4, other);
+    assert_memory_not_equal(order, other, n * sizeof *order);
+    free(order);
+    free(other);
+    free(seen);
+    sl_partition_free(&partition[0]);
+    sl_partition_free(&partition[1]);
+    sl_dataset_free(&dataset);
+}
+
+static void test_seeds(void **state)
+{
+    (void)state;
+    const sl_vertex order[] = {12, 9, 3, 10, 20, 19, 11, 0};
+    sl_vertex frontier[10];
+    uint32_t row_of[10];
+    const struct sl_frontier all = {.first = 10, .n_part = 10, .ids = frontier, .row_of = row_of};
+    memset(row_of, 0xff, sizeof row_of);
+    assert_int_equal(sl_seed_cpu(8, order, 0, &all), 4);
+    const sl_vertex wanted[] = {12, 10, 19, 11};
+    assert_memory_equal(frontier, wanted, sizeof wanted);
+    for (uint32_t r = 0; r < 4; r++) {
+        assert_int_equal(row_of[wanted[r] - 10], r);
+    }
+    frontier[4] = 15; /* a hop has added a row */
+    row_of[5] = 4;
+    assert_int_equal(sl_seed_cpu(2, order + 5, 5, &all), 2);
+    for (uint32_t v = 0; v < 10; v++) {
+        assert_int_equal(row_of[v], v == 9 ? 0 : v == 1 ? 1 : SL_NONE);
+    }
+    assert_int_equal(sl_seed_cpu(1, order, 2, &all), 1);
+    assert_int_equal(sl_seed_cpu(0, NULL, 1, &all), 0);
+    for (uint32_t v = 0; v < 10; v++) {
+        assert_int_equal(row_of[v], SL_NONE);
+    }
+}
+
+/* ---- counts ---- */
+
+/* Rows of L + 1 levels, edges of L hops, L x (G + 1) positions and, at an even place, a number of two elements fill
+ * a counts vector, each in a place of its own. */
+static void test_counts_layout(void **state)
+{
+    (void)state;
+    const uint32_t shapes[][2] = {{1, 1}, {3, 1}, {2, 5}, {4, 7}};
+    for (int s = 0; s < 4; s++) {
+        uint32_t n_hops = shapes[s][0];
+        uint32_t n_parts = shapes[s][1];
+        uint32_t n = sl_counts_size(n_hops, n_parts);
+        uint8_t *taken = need(n, 1);
+        uint32_t n_before = 2 * n_hops + 2 + n_hops * (n_parts + 1);
+        assert_int_equal(n, n_before + n_before % 2 + 2);
+        assert_int_equal(sl_counts_nonzeros(n_hops, n_parts) % 2, 0);
+        taken[sl_counts_nonzeros(n_hops, n_parts)]++;
+        taken[sl_counts_nonzeros(n_hops, n_parts) + 1]++;
+        taken[n_before] += n_before % 2; /* left free */
+        taken[sl_counts_rows(n_hops)]++;
+        taken[sl_counts_stop(n_hops)]++;
+        for (uint32_t hop = 0; hop < n_hops; hop++) {
+            taken[sl_counts_rows(hop)]++;
+            taken[sl_counts_edges(n_hops, hop)]++;
+            for (uint32_t q = 0; q <= n_parts; q++) {
+                taken[sl_counts_request(n_hops, n_parts, hop) + q]++;
+            }
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            assert_int_equal(taken[i], 1);
+        }
+        free(taken);
+    }
+}
+
+/* ---- launchers ---- */
+
+#ifdef SL_CUDA
+
+#define HOPS 3
+#define SPARE 3 /* rows that a block has room for beyond the frontier's */
+
+/* What is there before a call, so that an entry that is not its business is seen. */
+static uint32_t *make_counts(uint32_t n_parts)
+{
+    uint32_t n = sl_counts_size(HOPS, n_parts);
+    uint32_t *counts = need(n, sizeof *counts);
+    for (uint32_t i = 0; i < n; i++) {
+        counts[i] = 1000 + i;
+    }
+    return counts;
+}
+
+/* The device's block is the CPU's. */
+static void check_launcher(const struct sl_sample_part *part, const struct sl_sample_rule *rule, uint32_t hop,
+                           uint32_t n_rows, const sl_vertex *frontier)
+{
+    const uint32_t n = part->first[part->n_parts];
+    const uint32_t n_part = part->first[part->part + 1] - part->first[part->part];
+    const uint32_t n_head = part->n_parts + 1;
+    const size_t n_words = ((size_t)n + 63) / 64;
+    struct group_block block;
+    sample_block(part, rule, SEED, 29, hop, n_rows, frontier, &block);
+
+    uint32_t *counts = make_counts(part->n_parts);
+    counts[sl_counts_rows(hop)] = n_rows;
+    uint32_t *counts_there = on_device(counts, sl_counts_size(HOPS, part->n_parts) * 4);
+    counts[sl_counts_edges(HOPS, hop)] = block.n_edges;
+    memcpy(counts + sl_counts_request(HOPS, part->n_parts, hop), block.request, n_head * 4);
+    uint32_t *edge_offsets = need((size_t)n_rows + SPARE + 1, 4);
+    memcpy(edge_offsets, block.edge_offsets, ((size_t)n_rows + 1) * 4);
+    for (uint32_t d = n_rows; d <= n_rows + SPARE; d++) {
+        edge_offsets[d] = block.n_edges;
+    }
+
+    void *inputs[] = {on_device(part->offsets, ((size_t)n_part + 1) * 8),
+                      on_device(part->sources, (size_t)(part->offsets[n_part] - part->offsets[0]) * 4),
+                      on_device(part->dataset_ids, (size_t)n * 4), on_device(part->first, n_head * 4),
+                      on_device(frontier, (size_t)n_rows * 4)};
+    float *weights = on_device(part->weights, (size_t)(part->offsets[n_part] - part->offsets[0]) * 4);
+    uint32_t *fanouts = part->fanouts == NULL ? NULL : on_device(part->fanouts, N_RELATIONS * 4);
+    struct sl_sample_part there = {inputs[0],  inputs[1], inputs[2], inputs[3], part->n_parts,
+                                   part->part, weights,   fanouts,   {0}};
+    uint64_t *no_words = need(n_words, 8);
+    struct sl_sample_marks marks = {
+        .n_vertices = n, .words = on_device(no_words, n_words * 8), .ranks = device_room(n_words * 4)};
+    struct sl_draw draw = {.seed = SEED, .step = 29, .purpose = SL_FOR_SAMPLING, .hop = hop};
+    void *out[] = {device_room(((size_t)n_rows + SPARE + 1) * 4), device_room((size_t)block.n_edges * 4),
+                   device_room(((size_t)block.n_sources + 1) * 4), device_room((size_t)block.n_edges * 4),
+                   device_room(((size_t)n_head + block.n_sources) * 4)};
+    struct sl_sample_block block_there = {.edge_offsets = out[0],
+                                          .edge_sources = out[1],
+                                          .back_offsets = out[2],
+                                          .back_rows = out[3],
+                                          .request = out[4],
+                                          .edge_weights = device_room((size_t)block.n_edges * 4),
+                                          .back_weights = device_room((size_t)block.n_edges * 4),
+                                          .max_rows = n_rows + SPARE};
+    expect_launched(sl_sample_cuda(NULL, &there, rule, &draw, inputs[4], &marks, HOPS, counts_there, &block_there));
+    expect_on_device("counts", counts_there, sl_counts_size(HOPS, part->n_parts), 4, counts);
+    expect_on_device("edge offsets", out[0], n_rows + SPARE + 1, 4, edge_offsets);
+    expect_on_device("edge sources", out[1], block.n_edges, 4, block.edge_sources);
+    expect_on_device("back offsets", out[2], block.n_sources + 1, 4, block.back_offsets);
+    expect_on_device("back rows", out[3], block.n_edges, 4, block.back_rows);
+    expect_on_device("edge weights", block_there.edge_weights, block.n_edges, 4, block.edge_weights);
+    expect_on_device("back weights", block_there.back_weights, block.n_edges, 4, block.back_weights);
+    expect_on_device("request", out[4], n_head + block.n_sources, 4, block.request);
+    expect_on_device("marks", marks.words, n_words, 8, no_words);
+    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
+        cudaFree(inputs[i]);
+    }
+    cudaFree(marks.ranks);
+    cudaFree(weights);
+    if (fanouts != NULL) {
+        cudaFree(fanouts);
+    }
+    free(no_words);
+    free(edge_offsets);
+    free(counts);
+    free_block(&block);
+}
+
+/* All rules for each part, whose every other vertex is in the frontier, the last id first; of part 1 none is. */
+static void check_launchers(const struct sl_partition *partition)
+{
+    for (uint32_t p = 0; p < partition->n_parts; p++) {
+        struct sl_sample_part part = part_of(partition, p);
+        uint32_t n_rows = (part.first[p + 1] - part.first[p]) / 2;
+        sl_vertex *frontier = need(n_rows, sizeof *frontier);
+        for (uint32_t d = 0; d < n_rows; d++) {
+            frontier[d] = part.first[p + 1] - 1 - 2 * d;
+        }
+        for (int kind = 0; kind < N_RULES; kind++) {
+            struct sl_sample_rule rules[HOPS];
+            uint32_t hop = (p + kind) % HOPS;
+            make_rules(kind, rules);
+            check_launcher(&part, &rules[hop], hop, p == 1 ? 0 : n_rows, frontier);
+        }
+        free(frontier);
+    }
+}
+
+static void test_launcher(void **state)
+{
+    (void)state;
+    need_device();
+    for (int graph = 0; graph < N_GRAPHS; graph++) {
+        struct graph_shape shape = {
+            .kind = graph, .n_vertices = 128 + graph, .directed = graph == GRAPH_POWER_LAW, .weighted = true};
+        struct sl_dataset dataset;
+        make_dataset(&shape, &dataset);
+        for (int split = SPLIT_RANDOM; split < N_SPLITS; split++) {
+            struct sl_partition partition;
+            make_split_of(&dataset, split, 1 + 2 * split, &partition); /* the last kind has parts without vertices */
+            check_launchers(&partition);
+            sl_partition_free(&partition);
+        }
+        sl_dataset_free(&dataset);
+    }
+}
+
+/* Runs of a hub that blocks draw, runs that warps draw, and runs that are taken whole; no destinations. */
+static void test_launcher_by_relation(void **state)
+{
+    (void)state;
+    sl_vertex frontier[100];
+    struct sl_dataset dataset;
+    need_device();
+    make_dataset(&typed_shape, &dataset);
+    struct sl_partition partition = one_part(&dataset.graph);
+    struct sl_sample_part part = part_of(&partition, 0);
+    for (uint32_t d = 0; d < 100; d++) {
+        frontier[d] = HUB + d * 79 % 8000;
+    }
+    for (size_t i = 0; i < 2 * N_RELATION_RULES; i++) {
+        part.fanouts = relation_fanouts[i % 2];
+        check_launcher(&part, &relation_rules[i / 2], 1, 100, frontier);
+        check_launcher(&part, &relation_rules[i / 2], 1, 0, frontier);
+    }
+    sl_partition_free(&partition);
+    sl_dataset_free(&dataset);
+}
+
+/* Fanouts and lists on both sides of what the kernels keep where it is fast; three destinations with the same list,
+ * and one without. */
+static void check_fan(const struct sl_partition *fan, uint32_t degree, uint32_t fanout, const sl_vertex *dataset_ids)
+{
+    const sl_vertex frontier[] = {degree + 1, degree, 0, degree + 2};
+    struct sl_sample_part part = part_of(fan, 0);
+    part.dataset_ids = dataset_ids;
+    for (int kind = 0; kind < N_RULES; kind++) {
+        struct sl_sample_rule rules[HOPS];
+        make_rules(kind, rules);
+        rules[2].fanout = fanout;
+        if (rules[2].method != SL_SAMPLE_FULL || fanout == degree - 1) { /* full knows none */
+            check_launcher(&part, &rules[2], 2, 4, frontier);
+        }
+    }
+}
+
+static void test_launcher_many_neighbours(void **state)
+{
+    (void)state;
+    const uint32_t degrees[] = {33, 127, 128, 129, 511, 512, 1024, 1025, 13000};
+    need_device();
+    for (size_t i = 0; i < sizeof degrees / sizeof degrees[0]; i++) {
+        const uint32_t fanouts[] = {degrees[i] - 1, degrees[i], 10, 32, 33, degrees[i] + 1};
+        const size_t n_fanouts = degrees[i] == 13000 ? 1 : sizeof fanouts / sizeof fanouts[0];
+        struct sl_partition fan = make_fan(degrees[i], 2);
+        for (size_t j = 0; j < n_fanouts; j++) {
+            check_fan(&fan, degrees[i], fanouts[j], fan.dataset_ids);
+        }
+        sl_partition_free(&fan);
+    }
+}
+
+/* Vertices of one dataset id, which no graph has, have equal keys: the first in the list are picked. */
+static void test_launcher_equal_keys(void **state)
+{
+    (void)state;
+    const uint32_t degrees[] = {40, 700};
+    need_device();
+    for (int i = 0; i < 2; i++) {
+        for (uint32_t n_ids = 1; n_ids < 20; n_ids += 9) {
+            struct sl_partition fan = make_fan(degrees[i], 2);
+            sl_vertex *dataset_ids = need(degrees[i] + 3, sizeof *dataset_ids);
+            for (uint32_t v = 0; v < degrees[i] + 3; v++) {
+                dataset_ids[v] = v * 7 % n_ids;
+            }
+            for (uint32_t fanout = 1; fanout < degrees[i]; fanout += degrees[i] / 3) {
+                check_fan(&fan, degrees[i], fanout, dataset_ids);
+            }
+            free(dataset_ids);
+            sl_partition_free(&fan);
+        }
+    }
+}
+
+static void test_permute_launcher(void **state)
+{
+    (void)state;
+    const uint32_t sizes[] = {0, 1, 2, 255, 256, 3000};
+    need_device();
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        const uint32_t n = sizes[s];
+        sl_vertex *train = need(n, sizeof *train);
+        sl_vertex *new_ids = need(3 * (size_t)n, sizeof *new_ids);
+        sl_vertex *wanted = need(n, sizeof *wanted);
+        struct sl_permute_key *keys = need(n, sizeof *keys);
+        for (uint32_t i = 0; i < 3 * n; i++) {
+            train[i / 3] = i;
+            new_ids[i] = 3 * n - 1 - i;
+        }
+        sl_permute_cpu(SEED, 9, n, train, new_ids, keys, wanted);
+        void *inputs[] = {on_device(train, n * 4), on_device(new_ids, 3 * (size_t)n * 4),
+                          device_room(n * sizeof *keys)};
+        sl_vertex *order = device_room(n * 4);
+        expect_launched(sl_permute_cuda(NULL, SEED, 9, n, inputs[0], inputs[1], inputs[2], order));
+        expect_on_device("order", order, n, 4, wanted);
+        for (int i = 0; i < 3; i++) {
+            cudaFree(inputs[i]);
+        }
+        free(keys);
+        free(wanted);
+        free(new_ids);
+        free(train);
+    }
+}
+
+/* Batches of an order one after the other, each of which must find the index as the last one left it. */
+static void test_seed_launcher(void **state)
+{
+    (void)state;
+    const uint32_t batches[] = {700, 0, 1, 256, 43};
+    const uint32_t first = 300;
+    const uint32_t end = 900;
+    sl_vertex order[1000];
+    sl_vertex frontier[600];
+    uint32_t row_of[600];
+    uint32_t *counts = make_counts(1);
+    uint32_t begin = 0;
+    need_device();
+    for (uint32_t i = 0; i < 1000; i++) {
+        order[i] = (i * 337 + 5) % 1000;
+    }
+    memset(row_of, 0xff, sizeof row_of);
+    memset(frontier, 0xa5, sizeof frontier);
+    counts[sl_counts_rows(HOPS)] = 0;
+    sl_vertex *order_there = on_device(order, sizeof order);
+    sl_vertex *frontier_there = on_device(frontier, sizeof frontier);
+    uint32_t *row_of_there = on_device(row_of, sizeof row_of);
+    uint32_t *counts_there = on_device(counts, sl_counts_size(HOPS, 1) * 4);
+    const struct sl_frontier all = {.first = first, .n_part = end - first, .ids = frontier, .row_of = row_of};
+    const struct sl_frontier all_there = {
+        .first = first, .n_part = end - first, .ids = frontier_there, .row_of = row_of_there};
+    for (int b = 0; b < 5; b++) {
+        uint32_t n_old = counts[sl_counts_rows(HOPS)];
+        uint32_t n_rows = sl_seed_cpu(batches[b], order + begin, n_old, &all);
+        expect_launched(sl_seed_cuda(NULL, batches[b], order_there + begin, HOPS, counts_there, &all_there));
+        counts[sl_counts_rows(0)] = n_rows;
+        uint32_t *counts_here = need(sl_counts_size(HOPS, 1), 4);
+        from_device(counts_here, counts_there, sl_counts_size(HOPS, 1) * 4);
+        expect_same("counts", sl_counts_size(HOPS, 1), 4, counts_here, counts);
+        free(counts_here);
+        counts[sl_counts_rows(HOPS)] = n_rows; /* no hop adds a row */
+        counts_there = on_device(counts, sl_counts_size(HOPS, 1) * 4);
+        begin += batches[b];
+    }
+    cudaFree(counts_there);
+    cudaFree(order_there);
+    expect_on_device("frontier", frontier_there, 600, 4, frontier);
+    expect_on_device("row of", row_of_there, 600, 4, row_of);
+    free(counts);
+}
+
+#endif /* SL_CUDA */
+
+/* ---- submissions ---- */
+
+/* The sampling phase of one part through StarPU. */
+struct phase {
+    struct sl_part_handles part;
+    struct sl_block block;
+    starpu_data_handle_t order;
+    struct sl_frontier_handles frontier;
+    struct sl_marks_handles marks;
+    starpu_data_handle_t all[32];
+    unsigned n;
+    uint32_t *counts_data;
+    sl_vertex *frontier_data;
+    uint32_t *block_data[7];
+    void *owned[20];
+    unsigned n_owned;
+};
+
+static starpu_data_handle_t phase_vector(struct phase *phase, const void *data, uint32_t n, size_t element)
+{
+    phase->all[phase->n] = vector_of(data, n, element);
+    return phase->all[phase->n++];
+}
+
+static void *phase_memory(struct phase *phase, size_t n, size_t element)
+{
+    phase->owned[phase->n_owned] = need(n, element);
+    return phase->owned[phase->n_owned++];
+}
+
+static void open_phase(const struct sl_partition *partition, uint32_t p, uint32_t n_seeds, const sl_vertex *order,
+                       uint32_t room, uint32_t max_fanout, struct phase *phase)
+{
+    struct sl_sample_part part = part_of(partition, p);
+    uint32_t n = partition->graph.n_vertices;
+    uint32_t n_part = partition->first[p + 1] - partition->first[p];
+    *phase = (struct phase){0};
+    phase->part = (struct sl_part_handles){
+        .offsets = phase_vector(phase, part.offsets, n_part + 1, 8),
+        .sources = phase_vector(phase, part.sources, (uint32_t)(part.offsets[n_part] - part.offsets[0]), 4),
+        .dataset_ids = phase_vector(phase, part.dataset_ids, n, 4),
+        .first = phase_vector(phase, part.first, part.n_parts + 1, 4),
+        .n_parts = part.n_parts,
+        .part = p};
+    phase->part.weights = phase_vector(phase, part.weights, (uint32_t)(part.offsets[n_part] - part.offsets[0]), 4);
+    phase->order = phase_vector(phase, order, n_seeds, 4);
+    phase->frontier_data = phase_memory(phase, n_part, 4);
+    phase->frontier =
+        (struct sl_frontier_handles){.n_hops = 1, .first = partition->first[p], .end = partition->first[p + 1]};
+    phase->frontier.ids = phase_vector(phase, phase->frontier_data, n_part, 4);
+    char *index = phase_memory(phase, sl_index_bytes(n_part), 1);
+    memset(index, 0xff, 4 * (size_t)n_part);
+    phase->frontier.index = phase_vector(phase, index, (uint32_t)sl_index_bytes(n_part), 1);
+    uint32_t marks = (uint32_t)sl_marks_bytes(n, max_fanout);
+    phase->marks = (struct sl_marks_handles){.n_vertices = n, .max_fanout = max_fanout};
+    phase->marks.bytes = phase_vector(phase, phase_memory(phase, marks, 1), marks, 1);
+    phase->counts_data = phase_memory(phase, sl_counts_size(1, part.n_parts), 4);
+    phase->frontier.counts = phase_vector(phase, phase->counts_data, sl_counts_size(1, part.n_parts), 4);
+    const uint32_t rooms[] = {n_part + 1, room, n + 1, room, part.n_parts + 1 + n, room, room};
+    starpu_data_handle_t *handles[] = {
+        &phase->block.edge_offsets, &phase->block.edge_sources, &phase->block.back_offsets, &phase->block.back_rows,
+        &phase->block.request,      &phase->block.edge_weights, &phase->block.back_weights};
+    for (int i = 0; i < 7; i++) {
+        phase->block_data[i] = phase_memory(phase, rooms[i], 4);
+        *handles[i] = phase_vector(phase, phase->block_data[i], rooms[i], 4);
+    }
+}
+
+static void close_phase(struct phase *phase)
+{
+    unregister(phase->n, phase->all);
+    for (unsigned i = 0; i < phase->n_owned; i++) {
+        free(phase->owned[i]);
+    }
+}
+
+static void check_submission(const struct sl_dataset *dataset, const struct sl_partition *partition, int kind)
+{
+    struct sl_sample_rule rules[3];
+    struct phase phase;
+    struct group group;
+    uint32_t n_seeds = dataset->train.n;
+    sl_vertex *order = need(n_seeds + 2, sizeof *order); /* an entry before and one behind are other groups' */
+    make_rules(kind, rules);
+    order[0] = partition->new_ids[dataset->valid.ids[0]];
+    order[n_seeds + 1] = partition->new_ids[dataset->valid.ids[1]];
+    for (uint32_t i = 0; i < n_seeds; i++) {
+        order[i + 1] = partition->new_ids[dataset->train.ids[i]];
+    }
+    group_sample(partition, 1, rules, SEED, head.step, n_seeds, dataset->train.ids, &group);
+    for (uint32_t p = 0; p < partition->n_parts; p++) {
+        const struct group_pe *pe = &group.pe[p];
+        const struct group_block *block = &pe->block[0];
+        struct sl_task_args here = head;
+        here.hop = 0;
+        open_phase(partition, p, n_seeds + 2, order, block->n_edges + 1, 7, &phase);
+        head.run->stop_wanted = p % 2 == 1;
+        expect_ok(sl_seed_submit(&here, phase.order, 1, n_seeds + 1, &phase.frontier));
+        expect_ok(sl_sample_submit(&here, &phase.part, &rules[0], SEED, &phase.frontier, &phase.marks, &phase.block));
+        starpu_task_wait_for_all();
+        expect_no_failure();
+        bring_home(phase.n, phase.all);
+        assert_int_equal(phase.counts_data[sl_counts_rows(0)], pe->n_rows[0]);
+        assert_int_equal(phase.counts_data[sl_counts_stop(1)] != 0, p % 2 == 1);
+        assert_int_equal(phase.counts_data[sl_counts_edges(1, 0)], block->n_edges);
+        expect_same("frontier", pe->n_rows[0], 4, phase.frontier_data, pe->frontier);
+        expect_same("edge offsets", pe->n_rows[0] + 1, 4, phase.block_data[0], block->edge_offsets);
+        expect_same("edge sources", block->n_edges, 4, phase.block_data[1], block->edge_sources);
+        expect_same("back offsets", block->n_sources + 1, 4, phase.block_data[2], block->back_offsets);
+        expect_same("back rows", block->n_edges, 4, phase.block_data[3], block->back_rows);
+        expect_same("edge weights", block->n_edges, 4, phase.block_data[5], block->edge_weights);
+        expect_same("back weights", block->n_edges, 4, phase.block_data[6], block->back_weights);
+        uint32_t n_head = partition->n_parts + 1;
+        expect_same("request", n_head + block->n_sources, 4, phase.block_data[4], block->request);
+        expect_same("positions", n_head, 4, phase.counts_data + sl_counts_request(1, partition->n_parts, 0),
+                    block->request);
+        close_phase(&phase);
+    }
+    group_free(&group);
+    free(order);
+}
+
+static void test_submissions(void **state)
+{
+    (void)state;
+    for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
+        struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 333, .weighted = true};
+        struct sl_dataset dataset;
+        struct sl_partition partition;
+        make_dataset(&shape, &dataset);
+        make_split_of(&dataset, SPLIT_RANDOM, 3, &partition);
+        fixture_start(worker_counts[w]);
+        for (int kind = 0; kind < N_RULES; kind++) {
+            check_submission(&dataset, &partition, kind);
+        }
+        sl_partition_free(&partition);
+        sl_dataset_free(&dataset);
+        fixture_stop();
+    }
+}
+
+static void test_permute_submission(void **state)
+{
+    (void)state;
+    const sl_vertex train[] = {4, 1, 7, 3};
+    const sl_vertex new_ids[] = {7, 6, 5, 4, 3, 2, 1, 0};
+    sl_vertex order[4] = {0};
+    sl_vertex wanted[4];
+    struct sl_permute_key keys[4];
+    fixture_start(1);
+    sl_permute_cpu(SEED, 9, 4, train, new_ids, keys, wanted);
+    starpu_data_handle_t handles[4] = {vector_of(train, 4, 4), vector_of(new_ids, 8, 4), NULL, vector_of(order, 4, 4)};
+    starpu_vector_data_register(&handles[2], -1, 0, 4, sizeof *keys);
+    expect_ok(sl_permute_submit(&head, SEED, 9, 4, handles[0], handles[1], handles[2], handles[3]));
+    assert_int_equal(sl_permute_submit(&head, SEED, 9, 5, handles[0], handles[1], handles[2], handles[3]), SL_EINVAL);
+    expect_message(sl_message(), "5 training ids", "room for 4");
+    unregister(4, handles);
+    expect_no_failure();
+    assert_memory_equal(order, wanted, sizeof order);
+    fixture_stop();
+}
+
+/* Shapes that do not fit are refused with a message; after a failure nothing is written. */
+static void test_refusals_and_failure(void **state)
+{
+    (void)state;
+    struct sl_partition fan = make_fan(70, 0);
+    const sl_vertex order[] = {70};
+    struct phase phase;
+    fixture_start(1);
+    open_phase(&fan, 0, 1, order, 70, 7, &phase);
+    struct sl_sample_rule rule = rule_of(SL_SAMPLE_LABOR, 8);
+    assert_int_equal(sl_sample_submit(&head, &phase.part, &rule, SEED, &phase.frontier, &phase.marks, &phase.block),
+                     SL_EINVAL);
+    expect_message(sl_message(), "fanout 8", "at most 7");
+    rule.fanout = 7;
+    phase.marks.n_vertices += 64;
+    assert_int_equal(sl_sample_submit(&head, &phase.part, &rule, SEED, &phase.frontier, &phase.marks, &phase.block),
+                     SL_EINVAL);
+    phase.marks.n_vertices -= 64;
+    starpu_data_handle_t weights = phase.part.weights;
+    rule.method = SL_SAMPLE_WEIGHTED;
+    phase.part.weights = NULL;
+    assert_int_equal(sl_sample_submit(&head, &phase.part, &rule, SEED, &phase.frontier, &phase.marks, &phase.block),
+                     SL_EINVAL);
+    expect_message(sl_message(), "found no weights of the part's edges", "expected some");
+    rule.method = SL_SAMPLE_LABOR;
+    phase.part.weights = weights;
+    assert_int_equal(sl_seed_submit(&head, phase.order, 0, 2, &phase.frontier), SL_EINVAL);
+    expect_message(sl_message(), "0 to 2", "order of 1");
+    assert_int_equal(sl_seed_submit(&head, phase.order, 1, 0, &phase.frontier), SL_EINVAL);
+    fixture_fail();
+    expect_ok(sl_seed_submit(&head, phase.order, 0, 1, &phase.frontier));
+    expect_ok(sl_sample_submit(&head, &phase.part, &rule, SEED, &phase.frontier, &phase.marks, &phase.block));
+    starpu_task_wait_for_all();
+    for (uint32_t i = 0; i < sl_counts_size(1, 1); i++) {
+        assert_int_equal(phase.counts_data[i], 0);
+    }
+    close_phase(&phase);
+    sl_partition_free(&fan);
+    fixture_stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_neighbor_is_uniform),
+        cmocka_unit_test(test_replaced_is_uniform),
+        cmocka_unit_test(test_labor_is_uniform),
+        cmocka_unit_test(test_weighted_probabilities),
+        cmocka_unit_test(test_draws_are_fresh),
+        cmocka_unit_test(test_seed_and_large_steps),
+        cmocka_unit_test(test_labor_picks_the_smallest),
+        cmocka_unit_test(test_labor_reaches_fewer_vertices),
+        cmocka_unit_test(test_kappa_correlation),
+        cmocka_unit_test(test_kappa_is_continuous),
+        cmocka_unit_test(test_kappa_zero_and_one),
+        cmocka_unit_test(test_dependent_batches),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_few_sources),
+        cmocka_unit_test(test_many_neighbours),
+        cmocka_unit_test(test_by_relation),
+        cmocka_unit_test(test_relation_means),
+        cmocka_unit_test(test_picks_are_each_vertex_s_own),
+        cmocka_unit_test(test_word_borders),
+        cmocka_unit_test(test_empty_frontier),
+        cmocka_unit_test(test_partition_is_invisible),
+        cmocka_unit_test(test_batch_is_invisible),
+        cmocka_unit_test(test_permutation),
+        cmocka_unit_test(test_permutation_of_many),
+        cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_counts_layout),
+#ifdef SL_CUDA
+        cmocka_unit_test(test_launcher),
+        cmocka_unit_test(test_launcher_many_neighbours),
+        cmocka_unit_test(test_launcher_by_relation),
+        cmocka_unit_test(test_launcher_equal_keys),
+        cmocka_unit_test(test_permute_launcher),
+        cmocka_unit_test(test_seed_launcher),
+#endif
+        cmocka_unit_test(test_submissions),
+        cmocka_unit_test(test_permute_submission),
+        cmocka_unit_test(test_refusals_and_failure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

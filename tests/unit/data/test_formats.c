@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * One dataset in all the forms that readers know: each has the same identity, and trains to the same bits. */
+#include "tests/support/data_fixture.h"
+
+#include <math.h>
+
+#include "data/arrays.h"
+#include "data/identity.h"
+#include "data/load.h"
+#include "data/reader.h"
+#include "runtime/starling.h"
+#include "support/convert.h"
+#include "support/safetensors.h"
+#include "tests/support/graph_fixture.h"
+#include "tests/support/npy_fixture.h"
+
+enum { N = 61, F = 5, MOST_EDGES = 2000, EPOCHS = 2 };
+
+static struct sl_dataset made;
+static sl_vertex *from, *to; /* one of each pair of opposite edges */
+static uint64_t n_edges;
+
+static int make(void **state)
+{
+    (void)state;
+    const struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = N, .n_columns = F, .n_classes = 3, .seed = 31};
+    make_dataset(&shape, &made);
+    assert_ok(sl_graph_list_edges(&made.graph, true, &n_edges, &from, &to));
+    assert_true(n_edges < MOST_EDGES);
+    return 0;
+}
+
+static int unmake(void **state)
+{
+    (void)state;
+    sl_free(from);
+    sl_free(to);
+    sl_dataset_free(&made);
+    return 0;
+}
+
+static float feature(uint32_t v, uint32_t c)
+{
+    return ((const float *)made.features.dense.data)[v * F + c];
+}
+
+/* The set of a vertex: 0 is none. */
+static int set_of(sl_vertex v)
+{
+    const struct sl_ids *lists[] = {&made.train, &made.valid, &made.test};
+    for (int i = 0; i < 3; i++) {
+        for (uint32_t k = 0; k < lists[i]->n; k++) {
+            if (lists[i]->ids[k] == v) {
+                return i + 1;
+            }
+        }
+    }
+    return 0;
+}
+
+/* ---- the forms ---- */
+
+/* Text with the ends and marks that editors and Windows leave: a byte order mark, CR LF, an empty last line. */
+static void spoil(const char *name)
+{
+    static char text[1 << 16];
+    char *data;
+    size_t bytes;
+    size_t n = 0;
+    char path[300];
+    snprintf(path, sizeof path, "%s", in_folder(name));
+    gzFile file = gzopen(path, "rb");
+    assert_non_null(file);
+    assert_ok(sl_alloc(sizeof text, 1, "text", &data));
+    int read = gzread(file, data, sizeof text);
+    assert_true(read > 0 && (size_t)read < sizeof text / 2);
+    bytes = (size_t)read;
+    assert_int_equal(gzclose(file), Z_OK);
+    n += (size_t)snprintf(text, sizeof text, "\xef\xbb\xbf");
+    for (size_t i = 0; i < bytes; i++) {
+        if (data[i] == '\n') {
+            text[n++] = '\r';
+        }
+        text[n++] = data[i];
+    }
+    n += (size_t)snprintf(text + n, sizeof text - n, "\r\n");
+    sl_free(data);
+    assert_int_equal(remove(path), 0);
+    path[strlen(path) - 3] = '\0'; /* .gz */
+    FILE *stream = fopen(path, "wb");
+    assert_non_null(stream);
+    assert_int_equal(fwrite(text, 1, n, stream), n);
+    assert_int_equal(fclose(stream), 0);
+}
+
+static const char *put_ogb(void)
+{
+    const char *path = in_folder("ogb");
+    assert_ok(sl_raw_write_dataset(&made, false, path));
+    return path;
+}
+
+static const char *put_spoiled_ogb(void)
+{
+    static const char *const tables[] = {"raw/edge",         "raw/node-feat",    "raw/node-label",
+                                         "split/only/train", "split/only/valid", "split/only/test"};
+    assert_ok(sl_raw_write_dataset(&made, false, in_folder("spoiled")));
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        char name[100];
+        snprintf(name, sizeof name, "spoiled/%s.csv.gz", tables[i]);
+        spoil(name);
+    }
+    return in_folder("spoiled");
+}
+
+/* An array in Fortran order, or not, big-endian. */
+static size_t make_array(unsigned char *out, const char *type, bool fortran, const char *shape, const void *items,
+                         size_t bytes)
+{
+    char dictionary[200];
+    snprintf(dictionary, sizeof dictionary, "{'descr': '%s', 'fortran_order': %s, 'shape': %s, }", type,
+             fortran ? "True" : "False", shape);
+    return make_npy(out, 1, dictionary, items, bytes);
+}
+
+static void put_array(const char *name, const char *type, bool fortran, const char *shape, const void *items,
+                      size_t bytes)
+{
+    static unsigned char array[1 << 16];
+    put_bytes(name, array, make_array(array, type, fortran, shape, items, bytes));
+}
+
+static double columns[F * N]; /* the features, column by column */
+static int64_t pairs[2 * MOST_EDGES];
+static int16_t labels[N];
+static unsigned char masks[3][N];
+static char pairs_shape[32];
+
+static void fill_arrays(void)
+{
+    memset(masks, 0, sizeof masks);
+    for (uint32_t v = 0; v < N; v++) {
+        for (uint32_t c = 0; c < F; c++) {
+            columns[c * N + v] = (double)feature(v, c);
+        }
+        labels[v] = (int16_t)made.targets.classes[v];
+        if (set_of(v) > 0) {
+            masks[set_of(v) - 1][v] = 1;
+        }
+    }
+    for (uint64_t e = 0; e < n_edges; e++) {
+        pairs[e] = from[e];
+        pairs[n_edges + e] = to[e];
+    }
+    snprintf(pairs_shape, sizeof pairs_shape, "(%llu, 2)", (unsigned long long)n_edges);
+}
+
+/* edge.npy of (E, 2) and the features in Fortran order; ids as a mask. */
+static const char *put_npy_folder(void)
+{
+    static const char *const sets[] = {"npy/split/s/train.npy", "npy/split/s/valid.npy", "npy/split/s/test.npy"};
+    fill_arrays();
+    put_array("npy/raw/edge.npy", "<i8", true, pairs_shape, pairs, 2 * n_edges * sizeof *pairs);
+    put_array("npy/raw/node-feat.npy", "<f8", true, "(61, 5)", columns, sizeof columns);
+    put_array("npy/raw/node-label.npy", "<i2", false, "(61,)", labels, sizeof labels);
+    for (int i = 0; i < 3; i++) {
+        put_array(sets[i], "|b1", false, "(61,)", masks[i], N);
+    }
+    return in_folder("npy");
+}
+
+/* One file with PyG's names, or with OGB's. */
+static const char *put_npz(const char *name, const char *const names[6])
+{
+    static unsigned char parts[6][1 << 15];
+    static unsigned char zip[1 << 17];
+    struct member members[6];
+    char shape[32];
+    snprintf(shape, sizeof shape, "(2, %llu)", (unsigned long long)n_edges);
+    fill_arrays();
+    for (int i = 0; i < 6; i++) {
+        members[i] = (struct member){.name = names[i], .data = parts[i]};
+    }
+    members[0].bytes = make_array(parts[0], "<i8", false, shape, pairs, 2 * n_edges * sizeof *pairs);
+    members[1].bytes = make_array(parts[1], "<f8", true, "(61, 5)", columns, sizeof columns);
+    members[2].bytes = make_array(parts[2], "<i2", false, "(61, 1)", labels, sizeof labels);
+    for (int i = 0; i < 3; i++) {
+        members[3 + i].bytes = make_array(parts[3 + i], "|b1", false, "(61,)", masks[i], N);
+    }
+    return put_bytes(name, zip, make_zip(zip, members, 6, false, false));
+}
+
+static const char *put_pyg_npz(void)
+{
+    static const char *const names[] = {"edge_index.npy", "x.npy",        "y.npy",
+                                        "train_mask.npy", "val_mask.npy", "test_mask.npy"};
+    return put_npz("pyg.npz", names);
+}
+
+static const char *put_ogb_npz(void)
+{
+    static const char *const names[] = {"edge_index.npy", "node_feat.npy", "node_label.npy",
+                                        "train.npy",      "valid.npy",     "test.npy"};
+    return put_npz("ogb.npz", names);
+}
+
+/* OGB's text, with the counts in raw/data.npz as well. */
+static const char *put_ogb_with_counts(void)
+{
+    static unsigned char count[1024];
+    static unsigned char zip[4096];
+    const int64_t n = N;
+    struct member member = {.name = "num_nodes_list.npy", .data = count};
+    const char *path = put_ogb();
+    member.bytes = make_array(count, "<i8", false, "(1,)", &n, sizeof n);
+    put_bytes("ogb/raw/data.npz", zip, make_zip(zip, &member, 1, false, false));
+    return path;
+}
+
+static const char *put_safetensors(void)
+{
+    const char *path = in_folder("whole.safetensors");
+    assert_ok(sl_raw_write_dataset_by(sl_raw_write_arrays, &made, false, path));
+    return path;
+}
+
+static const char *put_table(bool odd)
+{
+    static const char *const words[] = {"", "train", "val", "test"};
+    static char text[1 << 16];
+    const char *end = odd ? "\r\n" : "\n";
+    size_t n = (size_t)snprintf(text, sizeof text, "%ssrc%cdst%s", odd ? "\xef\xbb\xbf" : "", odd ? '\t' : ',', end);
+    for (uint64_t e = 0; e < n_edges; e++) {
+        n += (size_t)snprintf(text + n, sizeof text - n, odd ? "\"v %u\"\t\"v %u\"%s" : "%u,%u%s",
+                              from[e] * 1000000007U, to[e] * 1000000007U, end);
+    }
+    n += (size_t)snprintf(text + n, sizeof text - n, "%s", odd ? end : "");
+    put_bytes(odd ? "odd/edges.tsv" : "table/edges.csv", text, n);
+    n = (size_t)snprintf(text, sizeof text, "%sa,b,label,id,c,split,d,e%s", odd ? "\xef\xbb\xbf" : "", end);
+    for (uint32_t v = 0; v < N; v++) {
+        char label[16] = "";
+        if (made.targets.classes[v] >= 0) {
+            snprintf(label, sizeof label, "%d", made.targets.classes[v]);
+        }
+        n += (size_t)snprintf(text + n, sizeof text - n,
+                              odd ? "%.9g,%.9g,%s,\"v %u\",%.9g,%s,%.9g,%.9g%s" : "%.9g,%.9g,%s,%u,%.9g,%s,%.9g,%.9g%s",
+                              (double)feature(v, 0), (double)feature(v, 1), label, v * 1000000007U,
+                              (double)feature(v, 2), words[set_of(v)], (double)feature(v, 3), (double)feature(v, 4),
+                              end);
+    }
+    n += (size_t)snprintf(text + n, sizeof text - n, "%s", odd ? end : "");
+    put_bytes(odd ? "odd/nodes.csv" : "table/nodes.csv", text, n);
+    return in_folder(odd ? "odd" : "table");
+}
+
+static const char *put_plain_table(void)
+{
+    return put_table(false);
+}
+
+static const char *put_odd_table(void)
+{
+    return put_table(true);
+}
+
+/* ---- the same bits ---- */
+
+struct seen {
+    double loss[EPOCHS + 1];
+    double valid[EPOCHS + 1];
+};
+
+static int see(void *context, const struct sl_epoch_news *news)
+{
+    struct seen *seen = context;
+    seen->loss[news->epoch] = news->loss;
+    seen->valid[news->epoch] = news->scores.valid_loss;
+    return 0;
+}
+
+static void train(const struct sl_dataset *dataset, struct seen *out)
+{
+    static const char *const options[][2] = {{"layers", "2"},   {"hidden", "8"},      {"cpus", "2"},
+                                             {"pes", "2"},      {"lr", "0.01"},       {"epochs", "2"},
+                                             {"cache", "none"}, {"batch-size", "15"}, {"fanout", "4,4"}};
+    struct sl_settings *settings;
+    struct sl_session *session;
+    *out = (struct seen){.loss = {0}};
+    assert_ok(sl_settings_new(&settings));
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        assert_ok(sl_settings_set(settings, options[i][0], options[i][1]));
+    }
+    assert_ok(sl_session_open(settings, dataset, &session));
+    assert_ok(
+        sl_session_train(session, &(struct sl_report){.size = sizeof(struct sl_report), .context = out, .epoch = see}));
+    assert_true(isfinite(out->loss[EPOCHS]) && out->loss[EPOCHS] > 0);
+    sl_session_close(session);
+    sl_settings_delete(settings);
+}
+
+static void assert_same(const char *form, const struct sl_dataset *dataset)
+{
+    struct sl_identity found, expected;
+    struct seen losses, first;
+    sl_dataset_identify(dataset, &found);
+    sl_dataset_identify(&made, &expected);
+    for (int i = 0; i < SL_N_DATA_PARTS; i++) {
+        if (strcmp(found.text[i], expected.text[i]) != 0) {
+            fail_msg("%s: %s: found %s, expected %s", form, sl_data_part_names[i], found.text[i], expected.text[i]);
+        }
+    }
+    train(dataset, &losses);
+    train(&made, &first);
+    if (memcmp(&losses, &first, sizeof first) != 0) {
+        fail_msg("%s: losses %.17g and %.17g, expected %.17g and %.17g", form, losses.loss[1], losses.loss[EPOCHS],
+                 first.loss[1], first.loss[EPOCHS]);
+    }
+}
+
+static void files_are_the_same(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        const char *(*put)(void);
+        const struct sl_reader *reader;
+    } forms[] = {
+        {"OGB's text", put_ogb, &sl_reader_ogb},
+        {"OGB's text and counts twice", put_ogb_with_counts, &sl_reader_ogb},
+        {"OGB's text with odd ends", put_spoiled_ogb, &sl_reader_ogb},
+        {".npy files in Fortran order", put_npy_folder, &sl_reader_ogb},
+        {".npz with PyG's names", put_pyg_npz, &sl_reader_arrays},
+        {".npz with OGB's names", put_ogb_npz, &sl_reader_arrays},
+        {".safetensors", put_safetensors, &sl_reader_arrays},
+        {"edges.csv and nodes.csv", put_plain_table, &sl_reader_table},
+        {"edges.tsv with odd ends", put_odd_table, &sl_reader_table},
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        struct sl_dataset d;
+        char path[300];
+        snprintf(path, sizeof path, "%s", forms[i].put());
+        const struct sl_dataset_options options = {.dataset = path, .cache = in_folder("cache"), .seed = 1};
+        assert_ptr_equal(sl_reader_of(path), forms[i].reader);
+        for (int again = 0; again < 2; again++) { /* the second time from the cache */
+            assert_ok(sl_dataset_load(&options, &d));
+            assert_int_equal(d.mapping != NULL, again);
+            assert_same(forms[i].name, &d);
+            sl_dataset_free(&d);
+        }
+        struct sl_dataset_options none = options;
+        none.cache = "none";
+        assert_survives_no_memory(sl_dataset_load(&none, &d));
+        sl_dataset_free(&d);
+    }
+}
+
+static void arrays_are_the_same(void **state)
+{
+    (void)state;
+    struct sl_dataset *dataset;
+    const struct sl_arrays arrays = {.size = sizeof arrays,
+                                     .n_vertices = N,
+                                     .n_edges = n_edges,
+                                     .sources = from,
+                                     .destinations = to,
+                                     .n_features = F,
+                                     .features = made.features.dense.data,
+                                     .labels = made.targets.classes,
+                                     .n_train = made.train.n,
+                                     .n_valid = made.valid.n,
+                                     .n_test = made.test.n,
+                                     .train = made.train.ids,
+                                     .valid = made.valid.ids,
+                                     .test = made.test.ids};
+    assert_ok(sl_dataset_new(&arrays, &dataset));
+    assert_same("arrays in memory", dataset);
+    sl_dataset_delete(dataset);
+}
+
+/* A matrix is the graph alone; scipy.io.mmwrite writes it so. */
+static void matrices_have_the_graph(void **state)
+{
+    (void)state;
+    static char text[1 << 16];
+    struct sl_dataset d;
+    struct sl_identity found, expected;
+    size_t n =
+        (size_t)snprintf(text, sizeof text, "%%%%MatrixMarket matrix coordinate pattern symmetric\n%%\n%d %d %llu\n", N,
+                         N, (unsigned long long)n_edges);
+    for (uint64_t e = 0; e < n_edges; e++) {
+        n += (size_t)snprintf(text + n, sizeof text - n, "%u %u\n", to[e] + 1, from[e] + 1);
+    }
+    const struct sl_dataset_options options = {
+        .dataset = put_bytes("graph.mtx", text, n), .cache = "none", .need = SL_RAW_FOR_LOOKS};
+    assert_ok(sl_dataset_load(&options, &d));
+    sl_dataset_identify(&d, &found);
+    sl_dataset_identify(&made, &expected);
+    assert_string_equal(found.text[SL_DATA_GRAPH], expected.text[SL_DATA_GRAPH]);
+    sl_dataset_free(&d);
+}
+
+/* ---- files of arrays ---- */
+
+/* float16, bfloat16, int8 with a scale, and edge weights come back as they were. */
+static void narrow_stays_narrow(void **state)
+{
+    (void)state;
+    static const enum sl_dtype dtypes[] = {SL_DTYPE_F32, SL_DTYPE_F16, SL_DTYPE_BF16, SL_DTYPE_I8};
+    uint16_t entries[8] = {0x3c01, 0x3c02, 0x3c03, 0x3c04, 0x3c05, 0x3c06, 0x3c07, 0x3c08};
+    float floats[4] = {1, -2, 1e-3F, 4};
+    float weights[2] = {0.5F, 3};
+    sl_vertex ends[2][2] = {{0, 1}, {1, 1}};
+    sl_vertex ids[1] = {1};
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        bool wide = dtypes[i] == SL_DTYPE_F32;
+        struct sl_raw raw = {.n_vertices = 2,
+                             .n_edges = 2,
+                             .from = ends[0],
+                             .to = ends[1],
+                             .weights = sl_column_take(SL_DTYPE_F32, 2, 1, weights),
+                             .features = {.n_rows = 2, .n_columns = 2},
+                             .targets = {.type = SL_TARGET_NUMBER, .n_rows = 2, .width = 2, .numbers = floats},
+                             .split = "one",
+                             .train = {1, ids}};
+        raw.features.dense = sl_column_take(dtypes[i], 2, 2, wide ? (void *)floats : entries);
+        raw.features.dense.scale = 0.25F;
+        const char *path = in_folder("narrow.safetensors");
+        assert_survives_no_memory(sl_raw_write_arrays(&raw, path));
+        struct sl_raw_files files;
+        struct sl_raw read;
+        const struct sl_request request = {.path = path};
+        assert_survives_no_memory(sl_reader_arrays.find(&request, &files));
+        assert_survives_no_memory(sl_reader_arrays.read(&files, &read));
+        assert_int_equal(read.features.dense.dtype, dtypes[i]);
+        assert_memory_equal(read.features.dense.data, raw.features.dense.data, sl_column_bytes(&raw.features.dense));
+        assert_true(dtypes[i] != SL_DTYPE_I8 || read.features.dense.scale == 0.25F);
+        assert_memory_equal(read.weights.data, weights, sizeof weights);
+        assert_int_equal(read.targets.width, 2);
+        assert_memory_equal(read.targets.numbers, floats, sizeof floats);
+        assert_int_equal(read.train.n, 1);
+        assert_int_equal(read.train.ids[0], 1);
+        sl_raw_free(&read);
+        sl_raw_files_free(&files);
+    }
+}
+
+struct tensor_text {
+    const char *name;
+    enum sl_dtype dtype;
+    uint64_t rows, width;
+    const void *data;
+};
+
+static const int64_t edges[] = {0, 1, 1, 2};
+static const float numbers[] = {1, 2, 3, 4};
+static const int64_t classes[] = {0, 1, 0};
+static const unsigned char mask[] = {1, 0, 0};
+
+static const char *put_tensors(const struct tensor_text *texts)
+{
+    struct sl_tensor tensors[8];
+    uint32_t n = 0;
+    for (; texts[n].name != NULL; n++) {
+        tensors[n] = sl_tensor_make(texts[n].name, texts[n].dtype, texts[n].rows, texts[n].width, texts[n].data);
+    }
+    const char *path = in_folder("t.safetensors");
+    assert_ok(sl_safetensors_write(path, tensors, n, NULL, 0));
+    return path;
+}
+
+#define EDGES                                                                                                          \
+    {                                                                                                                  \
+        "edge_index", SL_DTYPE_I64, 2, 2, edges                                                                        \
+    }
+#define ROWS                                                                                                           \
+    {                                                                                                                  \
+        "x", SL_DTYPE_F32, 3, 1, numbers                                                                               \
+    }
+#define CLASSES                                                                                                        \
+    {                                                                                                                  \
+        "y", SL_DTYPE_I64, 3, 0, classes                                                                               \
+    }
+#define MASK                                                                                                           \
+    {                                                                                                                  \
+        "train_mask", SL_DTYPE_BOOL, 3, 0, mask                                                                        \
+    }
+
+static char notices[1024];
+
+static void note(enum sl_notice notice, const char *line)
+{
+    if (notice == SL_NOTICE_WARNING) {
+        snprintf(notices + strlen(notices), sizeof notices - strlen(notices), "%s\n", line);
+    }
+}
+
+static enum sl_status load_noting(const char *path, struct sl_dataset *out)
+{
+    const struct sl_dataset_options options = {.dataset = path, .cache = "none", .need = SL_RAW_FOR_LOOKS};
+    notices[0] = '\0';
+    sl_on_notice(note);
+    enum sl_status st = sl_dataset_load(&options, out);
+    sl_on_notice(NULL);
+    return st;
+}
+
+/* Arrays that are not read are named; a table in raw/data.npz and in a file of its own is refused. */
+static void names_other_arrays(void **state)
+{
+    (void)state;
+    static const unsigned char second[] = {0, 1, 0};
+    static const struct tensor_text more[] = {EDGES,
+                                              ROWS,
+                                              CLASSES,
+                                              MASK,
+                                              {"valid_mask", SL_DTYPE_BOOL, 3, 0, second},
+                                              {"node_year", SL_DTYPE_F32, 3, 0, numbers},
+                                              {NULL}};
+    static unsigned char zip[4096];
+    static unsigned char array[1024];
+    struct sl_dataset d;
+    struct member members[] = {{.name = "node_year.npy", .data = array}, {.name = "node_label.npy", .data = array}};
+    assert_ok(load_noting(put_tensors(more), &d));
+    assert_int_equal(d.valid.n, 1);
+    sl_dataset_free(&d);
+    assert_non_null(strstr(notices, "t.safetensors: array 'node_year': is not used"));
+    assert_null(strstr(notices, "valid_mask"));
+    members[0].bytes = members[1].bytes = make_array(array, "<i8", false, "(3,)", classes, sizeof classes);
+    const char *path = put_ogb();
+    put_bytes("ogb/raw/data.npz", zip, make_zip(zip, members, 1, false, false));
+    assert_ok(load_noting(path, &d));
+    sl_dataset_free(&d);
+    assert_non_null(strstr(notices, "data.npz: array 'node_year': is not used"));
+    put_bytes("ogb/raw/data.npz", zip, make_zip(zip, members, 2, false, false));
+    assert_refused(load_noting(path, &d), SL_EFILE, "the table is there twice, also as array node_label of ");
+}
+
+static void refuses_bad_files_of_arrays(void **state)
+{
+    (void)state;
+    static const float infinite[] = {1, INFINITY, 3};
+    static const float negative[] = {1, -0.5F};
+    static const float not_numbers[] = {NAN, 1};
+    static const struct {
+        struct tensor_text tensors[6];
+        const char *features, *split;
+        enum sl_status status;
+        const char *message;
+    } cases[] = {
+        {{ROWS}, NULL, NULL, SL_EFILE, "t.safetensors: a safetensors file, expected a dataset: as a model"},
+        {{EDGES, ROWS}, NULL, NULL, SL_EFILE, "found a file of arrays, expected labels and a split too: add arrays y"},
+        {{EDGES, CLASSES, MASK}, NULL, NULL, SL_EFILE, "which has no features; --features can be degree"},
+        {{EDGES, ROWS, CLASSES, MASK}, "f.csv", NULL, SL_EINVAL, "no folder for --features f.csv"},
+        {{EDGES, ROWS, CLASSES, MASK}, NULL, "time", SL_EINVAL, "has no split 'time'; leave out --split"},
+        {{{"edge_index", SL_DTYPE_I64, 4, 0, edges}, ROWS, CLASSES, MASK},
+         NULL,
+         NULL,
+         SL_EFILE,
+         "edge_index: expected the shape (2, edges)"},
+        {{EDGES, {"x", SL_DTYPE_F32, 4, 1, numbers}, CLASSES, MASK}, NULL, NULL, SL_EFILE, "x: expected the shape (3"},
+        {{EDGES, {"x", SL_DTYPE_F32, 3, 1, infinite}, CLASSES, MASK},
+         NULL,
+         NULL,
+         SL_EFILE,
+         "x: item 1: expected a fin"},
+        {{EDGES, ROWS, CLASSES, {"train_mask", SL_DTYPE_BOOL, 2, 0, mask}}, NULL, NULL, SL_EFILE, "a mask of 3"},
+        {{EDGES, ROWS, CLASSES, {"num_nodes", SL_DTYPE_F32, 1, 0, numbers + 1}, MASK},
+         NULL,
+         NULL,
+         SL_EFILE,
+         "edge_index: item 3: expected an id below 2"},
+        {{EDGES, {"x", SL_DTYPE_I8, 3, 1, numbers}, {"x_scale", SL_DTYPE_F32, 2, 0, numbers}, CLASSES, MASK},
+         NULL,
+         NULL,
+         SL_EFILE,
+         "x_scale: expected one finite number"},
+        {{EDGES, ROWS, CLASSES, MASK, {"edge_weight", SL_DTYPE_F32, 3, 0, numbers}},
+         NULL,
+         NULL,
+         SL_EFILE,
+         "edge_weight: expected the shape (2,)"},
+        {{EDGES, ROWS, CLASSES, MASK, {"edge_weight", SL_DTYPE_F32, 2, 0, negative}},
+         NULL,
+         NULL,
+         SL_EFILE,
+         "edge_weight: item 1: expected the weight of an edge, a finite number of 0 or more, found -0.5"},
+        {{EDGES, ROWS, CLASSES, MASK, {"edge_weight", SL_DTYPE_F32, 2, 0, infinite}},
+         NULL,
+         NULL,
+         SL_EFILE,
+         "edge_weight: item 1: expected the weight of an edge"},
+        {{EDGES, ROWS, CLASSES, MASK, {"edge_weight", SL_DTYPE_F32, 2, 0, not_numbers}},
+         NULL,
+         NULL,
+         SL_EFILE,
+         "edge_weight: item 0: expected the weight of an edge"},
+        {{EDGES, ROWS, CLASSES, MASK}, NULL, NULL, SL_OK, ""},
+        {{EDGES, CLASSES, MASK}, "degree", NULL, SL_OK, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sl_dataset d;
+        const struct sl_dataset_options options = {.dataset = put_tensors(cases[i].tensors),
+                                                   .cache = "none",
+                                                   .features = cases[i].features,
+                                                   .split = cases[i].split};
+        if (cases[i].status == SL_OK) {
+            assert_ok(sl_dataset_load(&options, &d));
+            assert_int_equal(d.train.n, 1);
+            sl_dataset_free(&d);
+        } else {
+            assert_refused(sl_dataset_load(&options, &d), cases[i].status, cases[i].message);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {with_folder(files_are_the_same),      cmocka_unit_test(arrays_are_the_same),
+                                       with_folder(matrices_have_the_graph), with_folder(narrow_stays_narrow),
+                                       with_folder(names_other_arrays),      with_folder(refuses_bad_files_of_arrays)};
+    return cmocka_run_group_tests(tests, make, unmake);
+}

@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * data/generate/generate.h: sizes, laws and repeatability of generated datasets. */
+#include "tests/support/data_fixture.h"
+
+#include <math.h>
+
+#include "data/features.h"
+#include "data/generate/generate.h"
+#include "data/load.h"
+#include "data/statistics.h"
+#include "support/parallel.h"
+
+static const struct sl_recipe tiny = {.name = "tiny",
+                                      .split = "random",
+                                      .n_vertices = 2000,
+                                      .n_edges = 14000,
+                                      .n_features = 24,
+                                      .n_classes = 6,
+                                      .homophily = 0.65,
+                                      .n_train = 1000,
+                                      .n_valid = 300,
+                                      .n_test = 600,
+                                      .seed = 7};
+
+static int compare_pairs(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* All edges lead from a vertex to another one, and no two are the same. */
+static void assert_edges_differ(const struct sl_raw *raw)
+{
+    uint64_t *pairs = malloc((raw->n_edges + 1) * sizeof *pairs);
+    for (uint64_t e = 0; e < raw->n_edges; e++) {
+        assert_true(raw->from[e] < raw->n_vertices && raw->to[e] < raw->n_vertices && raw->from[e] != raw->to[e]);
+        pairs[e] = (uint64_t)raw->from[e] << 32 | raw->to[e];
+    }
+    qsort(pairs, raw->n_edges, sizeof *pairs, compare_pairs);
+    for (uint64_t e = 1; e < raw->n_edges; e++) {
+        assert_true(pairs[e] != pairs[e - 1]);
+    }
+    free(pairs);
+}
+
+static void assert_same(const struct sl_raw *a, const struct sl_raw *b)
+{
+    assert_memory_equal(a->from, b->from, a->n_edges * sizeof *a->from);
+    assert_memory_equal(a->to, b->to, a->n_edges * sizeof *a->to);
+    assert_memory_equal(a->targets.classes, b->targets.classes, a->n_vertices * sizeof *a->targets.classes);
+    assert_memory_equal(a->train.ids, b->train.ids, a->train.n * sizeof(sl_vertex));
+    assert_memory_equal(a->test.ids, b->test.ids, a->test.n * sizeof(sl_vertex));
+    if (a->features.dense.data != NULL) {
+        assert_memory_equal(a->features.dense.data, b->features.dense.data,
+                            (size_t)a->n_vertices * a->features.n_columns * sizeof(float));
+    } else {
+        assert_memory_equal(a->features.columns, b->features.columns,
+                            a->features.offsets[a->n_vertices] * sizeof(uint32_t));
+    }
+}
+
+/* Equal seeds, equal data, whatever the threads; another seed, another dataset. */
+static void depends_on_the_seed_alone(void **state)
+{
+    (void)state;
+    for (int sparse = 0; sparse < 2; sparse++) {
+        struct sl_recipe recipe = tiny;
+        struct sl_raw a;
+        struct sl_raw b;
+        recipe.sparse = sparse;
+        recipe.n_features = sparse ? 600 : 24;
+        assert_ok(sl_generate(&recipe, &a));
+        assert_ok(sl_raw_check(&a, "generated"));
+        assert_int_equal(a.features.offsets != NULL, sparse);
+        for (unsigned threads = 1; threads < 4; threads++) {
+            sl_parallel_limit(threads);
+            assert_ok(sl_generate(&recipe, &b));
+            assert_same(&a, &b);
+            sl_raw_free(&b);
+        }
+        sl_parallel_limit(0);
+        recipe.seed++;
+        assert_ok(sl_generate(&recipe, &b));
+        assert_memory_not_equal(a.to, b.to, a.n_edges * sizeof *a.to);
+        assert_memory_not_equal(a.targets.classes, b.targets.classes, a.n_vertices * sizeof *a.targets.classes);
+        sl_raw_free(&a);
+        sl_raw_free(&b);
+    }
+}
+
+static void keeps_the_recipe(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        struct sl_raw raw;
+        struct sl_dataset d;
+        struct sl_statistics s;
+        struct sl_recipe recipe = tiny;
+        recipe.homophily = 0.3 + 0.1 * i;
+        recipe.n_classes = (uint32_t)(4 + 6 * i);
+        assert_ok(sl_generate(&recipe, &raw));
+        assert_int_equal(raw.n_vertices, 2000);
+        assert_int_equal(raw.n_edges, 14000);
+        assert_int_equal(raw.train.n, 1000);
+        assert_int_equal(raw.valid.n, 300);
+        assert_int_equal(raw.test.n, 600);
+        assert_edges_differ(&raw);
+        assert_ok(sl_dataset_make("tiny", &raw, false, SL_NORMALIZE_NONE, NULL, &d));
+        assert_null(raw.targets.data);
+        assert_ok(sl_statistics_count(&d, &s));
+        if (fabs(s.homophily - recipe.homophily) > 0.06) {
+            fail_msg("homophily: expected about %g, found %g", recipe.homophily, s.homophily);
+        }
+        assert_int_equal(d.targets.n_classes, recipe.n_classes);
+        assert_true(s.smallest_class >= 1 && s.largest_class > 2000 / recipe.n_classes);
+        assert_int_equal(s.n_isolated, 0);
+        sl_dataset_free(&d);
+    }
+}
+
+/* Rows of different vertices differ by two noises of variance 1, and a little for their centres. */
+static void noise_is_each_vertex_s_own(void **state)
+{
+    (void)state;
+    struct sl_raw raw;
+    double sum = 0;
+    assert_ok(sl_generate(&tiny, &raw));
+    size_t n = (size_t)(tiny.n_vertices - 1) * tiny.n_features;
+    for (size_t i = 0; i < n; i++) {
+        double difference =
+            sl_features_floats(&raw.features)[i + tiny.n_features] - sl_features_floats(&raw.features)[i];
+        sum += difference * difference;
+    }
+    assert_true(sum / (double)n > 1.9 && sum / (double)n < 2.6);
+    sl_raw_free(&raw);
+}
+
+/* The smallest and densest that are allowed, and no edges at all. */
+static void makes_odd_sizes(void **state)
+{
+    (void)state;
+    const struct sl_recipe recipes[] = {
+        {.name = "a", .split = "s", .n_vertices = 2, .n_edges = 0, .n_features = 1, .n_classes = 1, .homophily = 1},
+        {.name = "b",
+         .split = "s",
+         .n_vertices = 17,
+         .n_edges = 34,
+         .n_features = 3,
+         .n_classes = 8,
+         .homophily = 0,
+         .n_train = 17},
+        {.name = "c",
+         .split = "s",
+         .n_vertices = 101,
+         .n_edges = 1262,
+         .n_features = 5,
+         .n_classes = 1,
+         .homophily = 1,
+         .n_test = 9},
+        {.name = "d",
+         .split = "s",
+         .n_vertices = 40,
+         .n_edges = 10,
+         .n_features = 300,
+         .n_classes = 20,
+         .homophily = 0.5,
+         .sparse = true},
+    };
+    for (size_t i = 0; i < sizeof recipes / sizeof recipes[0]; i++) {
+        struct sl_raw raw;
+        assert_ok(sl_generate(&recipes[i], &raw));
+        assert_int_equal(raw.n_edges, recipes[i].n_edges);
+        assert_edges_differ(&raw);
+        assert_ok(sl_raw_check(&raw, "generated"));
+        sl_raw_free(&raw);
+    }
+}
+
+static void refuses_contradictions(void **state)
+{
+    (void)state;
+    struct sl_raw raw;
+#define ASSERT_REFUSED(field, value, words)                                                                            \
+    do {                                                                                                               \
+        struct sl_recipe recipe = tiny;                                                                                \
+        recipe.field = (value);                                                                                        \
+        assert_refused(sl_generate(&recipe, &raw), SL_EINVAL, words);                                                  \
+    } while (0)
+    ASSERT_REFUSED(n_classes, 0, "classes");
+    ASSERT_REFUSED(n_classes, 1001, "classes");
+    ASSERT_REFUSED(n_vertices, 0, "classes");
+    ASSERT_REFUSED(n_edges, 499751, "expected at most 499750 edges");
+    ASSERT_REFUSED(n_features, 0, "features");
+    ASSERT_REFUSED(homophily, 1.5, "homophily");
+    ASSERT_REFUSED(homophily, NAN, "homophily");
+    ASSERT_REFUSED(n_train, 1101, "1101 + 300 + 600 vertices");
+}
+
+/* mag-synthetic with 2000 papers. */
+static struct sl_recipe small_mag(void)
+{
+    struct sl_recipe recipe;
+    assert_true(sl_recipe_find("mag", &recipe));
+    sl_recipe_scale(&recipe, 2000);
+    recipe.n_classes = 10;
+    recipe.n_features = 24;
+    return recipe;
+}
+
+/* The full recipe has the sizes of ogbn-mag. */
+static void knows_the_sizes_of_mag(void **state)
+{
+    (void)state;
+    struct sl_recipe recipe;
+    uint64_t n_vertices;
+    uint64_t n_edges;
+    assert_true(sl_recipe_find("mag-synthetic", &recipe));
+    sl_recipe_total(&recipe, &n_vertices, &n_edges);
+    assert_int_equal(n_vertices, 1939743);
+    assert_int_equal(n_edges, 21111007);
+    assert_ok(sl_recipe_check(&recipe));
+}
+
+/* Relations connect their types, an edge comes once in a relation, and all edges are there. */
+static void expect_relations(const struct sl_recipe *recipe, const struct sl_raw *raw)
+{
+    const uint32_t first[] = {0, 3081, 3243, 3266, 5266}; /* authors, fields, institutions, papers */
+    const uint32_t ends[][2] = {{0, 2}, {0, 3}, {3, 1}, {3, 3}};
+    const float *relations = raw->weights.data;
+    uint64_t n[4] = {0};
+    uint64_t *pairs = malloc((raw->n_edges + 1) * sizeof *pairs);
+    for (uint64_t e = 0; e < raw->n_edges; e++) {
+        const uint32_t r = (uint32_t)relations[e];
+        assert_true(r < 4);
+        n[r]++;
+        assert_true(raw->from[e] >= first[ends[r][0]] && raw->from[e] < first[ends[r][0] + 1]);
+        assert_true(raw->to[e] >= first[ends[r][1]] && raw->to[e] < first[ends[r][1] + 1]);
+        pairs[e] = (uint64_t)raw->from[e] << 32 | raw->to[e];
+    }
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_int_equal(n[r], recipe->between[r].n_edges);
+    }
+    assert_int_equal(n[3], recipe->n_edges);
+    qsort(pairs, raw->n_edges, sizeof *pairs, compare_pairs);
+    for (uint64_t e = 1; e < raw->n_edges; e++) {
+        assert_true(pairs[e] != pairs[e - 1]); /* no two relations have the same pair of types */
+    }
+    free(pairs);
+}
+
+/* Only papers have classes and a split; each other vertex has a column of its own. */
+static void expect_tables(const struct sl_raw *raw)
+{
+    const struct sl_features *features = &raw->features;
+    assert_int_equal(features->n_columns, 3266 + 24);
+    assert_non_null(features->offsets);
+    for (uint32_t v = 0; v < raw->n_vertices; v++) {
+        assert_int_equal(raw->targets.classes[v] >= 0, v >= 3266);
+        if (v < 3266) {
+            assert_int_equal(features->offsets[v + 1] - features->offsets[v], 1);
+            assert_int_equal(features->columns[features->offsets[v]], v);
+        } else {
+            assert_true(features->columns[features->offsets[v]] >= 3266);
+        }
+    }
+    for (uint32_t i = 0; i < raw->train.n; i++) {
+        assert_true(raw->train.ids[i] >= 3266);
+    }
+}
+
+static void keeps_a_typed_recipe(void **state)
+{
+    (void)state;
+    const struct sl_recipe recipe = small_mag();
+    struct sl_raw a;
+    struct sl_raw b;
+    assert_ok(sl_generate(&recipe, &a));
+    assert_ok(sl_raw_check(&a, "generated"));
+    assert_int_equal(a.n_vertices, 5266);
+    assert_int_equal(a.n_relations, 4);
+    expect_relations(&recipe, &a);
+    expect_tables(&a);
+    for (unsigned threads = 1; threads < 4; threads++) {
+        sl_parallel_limit(threads);
+        assert_ok(sl_generate(&recipe, &b));
+        assert_same(&a, &b);
+        sl_raw_free(&b);
+    }
+    sl_parallel_limit(0);
+    sl_raw_free(&a);
+}
+
+/* In-degrees are skewed: the largest field has more than five times the mean. Two papers of one author share a class
+ * more often than by chance. */
+static void typed_edges_have_structure(void **state)
+{
+    (void)state;
+    const struct sl_recipe recipe = small_mag();
+    struct sl_raw raw;
+    uint64_t degree[162] = {0}; /* of fields */
+    uint64_t largest = 0;
+    uint64_t n_same = 0;
+    uint64_t n_pairs = 0;
+    assert_ok(sl_generate(&recipe, &raw));
+    for (uint64_t e = 0; e < raw.n_edges; e++) {
+        const float *relations = raw.weights.data;
+        if (relations[e] == 2) {
+            largest = ++degree[raw.to[e] - 3081] > largest ? degree[raw.to[e] - 3081] : largest;
+        }
+        /* two papers of one author */
+        if (relations[e] == 1 && e > 0 && relations[e - 1] == 1 && raw.from[e] == raw.from[e - 1]) {
+            n_pairs++;
+            n_same += raw.targets.classes[raw.to[e]] == raw.targets.classes[raw.to[e - 1]];
+        }
+    }
+    assert_true(largest * 162 > 5 * recipe.between[2].n_edges);
+    assert_true(n_pairs > 1000 && n_same * 100 > 20 * n_pairs); /* 10 to 13 in 100 by chance */
+    sl_raw_free(&raw);
+}
+
+/* The folder of a typed recipe reads back with the same bits, dense and sparse. */
+static void typed_folders_read_back(void **state)
+{
+    const uint32_t features[] = {24, 1300}; /* with 1300 columns more than a tenth is not zero */
+    for (int i = 0; i < 2; i++) {
+        struct sl_recipe recipe = small_mag();
+        struct sl_raw raw;
+        struct sl_dataset d;
+        struct sl_dataset back;
+        recipe.n_features = features[i];
+        const char *written = in_folder(i == 0 ? "few" : "many");
+        const struct sl_dataset_options options = {.dataset = written, .cache = "none"};
+        assert_ok(sl_generate(&recipe, &raw));
+        assert_ok(sl_recipe_write(&recipe, &raw, written));
+        assert_ok(sl_dataset_make("typed", &raw, false, SL_NORMALIZE_NONE, NULL, &d));
+        assert_ok(sl_dataset_load(&options, &back));
+        assert_int_equal(d.features.dense.data != NULL, i);
+        assert_int_equal(back.graph.n_relations, 8);
+        assert_int_equal(back.graph.n_edges, d.graph.n_edges);
+        assert_memory_equal(back.graph.sources, d.graph.sources, d.graph.n_edges * sizeof *d.graph.sources);
+        assert_memory_equal(back.graph.weights.data, d.graph.weights.data, d.graph.n_edges * sizeof(float));
+        assert_memory_equal(back.targets.classes, d.targets.classes, 5266 * sizeof *d.targets.classes);
+        assert_memory_equal(back.test.ids, d.test.ids, d.test.n * sizeof *d.test.ids);
+        if (i == 0) {
+            assert_memory_equal(back.features.values, d.features.values, d.features.offsets[5266] * sizeof(float));
+            assert_memory_equal(back.features.columns, d.features.columns, d.features.offsets[5266] * sizeof(uint32_t));
+        } else {
+            assert_memory_equal(back.features.dense.data, d.features.dense.data,
+                                (size_t)5266 * d.features.n_columns * sizeof(float));
+        }
+        sl_dataset_free(&d);
+        sl_dataset_free(&back);
+    }
+    (void)state;
+}
+
+static void typed_contradictions(void **state)
+{
+    (void)state;
+    struct sl_raw raw;
+    struct sl_recipe recipe = small_mag();
+    recipe.sparse = true;
+    assert_refused(sl_generate(&recipe, &raw), SL_EINVAL, "dense features");
+    recipe = small_mag();
+    recipe.between[2].n_edges = 2000 * 162 / 8 + 1;
+    assert_refused(sl_generate(&recipe, &raw), SL_EINVAL, "has_topic: expected 1 to 40500 edges");
+    sl_recipe_scale(&recipe, 80);
+    assert_refused(sl_generate(&recipe, &raw), SL_EINVAL, "type institution, found 0; try more vertices");
+    recipe.other[0].n = SL_NONE - 50;
+    assert_refused(sl_generate(&recipe, &raw), SL_EINVAL, "vertices of all types");
+}
+
+static void typed_survives_no_memory(void **state)
+{
+    (void)state;
+    struct sl_recipe recipe = small_mag();
+    struct sl_raw raw;
+    recipe.n_features = 4;
+    assert_survives_no_memory(sl_generate(&recipe, &raw));
+    sl_raw_free(&raw);
+}
+
+static void survives_no_memory(void **state)
+{
+    (void)state;
+    for (int sparse = 0; sparse < 2; sparse++) {
+        struct sl_recipe recipe = tiny;
+        struct sl_raw raw;
+        recipe.n_vertices = 100;
+        recipe.n_edges = 300;
+        recipe.n_train = recipe.n_valid = recipe.n_test = 10;
+        recipe.sparse = sparse;
+        recipe.n_features = sparse ? 300 : 4;
+        assert_survives_no_memory(sl_generate(&recipe, &raw));
+        sl_raw_free(&raw);
+    }
+}
+
+static void knows_names(void **state)
+{
+    (void)state;
+    struct sl_recipe recipe;
+    const char *names[] = {"arxiv", "arxiv-synthetic"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_true(sl_recipe_find(names[i], &recipe));
+        assert_string_equal(recipe.name, "arxiv-synthetic");
+    }
+    assert_true(sl_recipe_find("products", &recipe));
+    assert_int_equal(recipe.n_vertices, 2449029);
+    assert_false(sl_recipe_find("arx", &recipe));
+    assert_false(sl_recipe_find("", &recipe));
+    assert_false(sl_recipe_find("cora", &recipe));
+    assert_false(sl_recipe_find("ogbn-arxiv", &recipe)); /* always a real dataset */
+}
+
+/* How well the nearest class centre, learnt from the training vertices, classifies the test vertices by rows[N x F]. */
+static double nearest_centre_accuracy(const struct sl_dataset *d, const float *rows)
+{
+    size_t n = d->features.n_columns;
+    double *centres = calloc(d->targets.n_classes * n, sizeof *centres);
+    double *counts = calloc(d->targets.n_classes, sizeof *counts);
+    uint32_t n_right = 0;
+    for (uint32_t i = 0; i < d->train.n; i++) {
+        sl_vertex v = d->train.ids[i];
+        counts[d->targets.classes[v]]++;
+        for (size_t c = 0; c < n; c++) {
+            centres[(size_t)d->targets.classes[v] * n + c] += rows[v * n + c];
+        }
+    }
+    for (uint32_t i = 0; i < d->test.n; i += 16) {
+        sl_vertex v = d->test.ids[i];
+        double best = INFINITY;
+        uint32_t best_class = 0;
+        for (uint32_t k = 0; k < d->targets.n_classes; k++) {
+            double distance = 0;
+            for (size_t c = 0; c < n && counts[k] > 0; c++) {
+                double difference = rows[v * n + c] - centres[k * n + c] / counts[k];
+                distance += difference * difference;
+            }
+            if (counts[k] > 0 && distance < best) {
+                best = distance;
+                best_class = k;
+            }
+        }
+        n_right += best_class == (uint32_t)d->targets.classes[v];
+    }
+    free(centres);
+    free(counts);
+    return n_right / ceil(d->test.n / 16.0);
+}
+
+/* The arxiv stand-in: arxiv's figures, a heavy tail, unequal classes, and features of which the mean over a vertex and
+ * its neighbours says clearly more than its own. */
+static void arxiv_is_honest_work(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    struct sl_statistics s;
+    struct sl_dataset_options options = {.dataset = "arxiv", .data_path = "/nowhere", .cache = "none", .seed = 1};
+    assert_ok(sl_dataset_load(&options, &d));
+    assert_true(d.synthetic);
+    assert_string_equal(d.name, "arxiv-synthetic");
+    assert_string_equal(d.split, "time");
+    assert_int_equal(d.graph.n_vertices, 169343);
+    assert_in_range(d.graph.n_edges, 2 * 1166243 - 40000, 2 * 1166243);
+    assert_int_equal(d.features.n_columns, 128);
+    assert_int_equal(d.targets.n_classes, 40);
+    assert_int_equal(d.train.n, 90941);
+    assert_int_equal(d.valid.n, 29799);
+    assert_int_equal(d.test.n, 48603);
+    assert_ok(sl_statistics_count(&d, &s));
+    assert_in_range(s.max_in_degree, 2000, 20000);
+    assert_true(s.homophily > 0.63 && s.homophily < 0.68);
+    assert_in_range(s.smallest_class, 20, 200);
+    assert_in_range(s.largest_class, 20000, 30000);
+    assert_int_equal(s.n_isolated, 0);
+    size_t n = d.features.n_columns;
+    float *means = malloc((size_t)d.graph.n_vertices * n * sizeof *means);
+    for (size_t v = 0; v < d.graph.n_vertices; v++) {
+        uint64_t first = d.graph.offsets[v];
+        uint64_t end = d.graph.offsets[v + 1];
+        memcpy(means + v * n, sl_features_floats(&d.features) + v * n, n * sizeof *means);
+        for (uint64_t e = first; e < end; e++) {
+            for (size_t c = 0; c < n; c++) {
+                means[v * n + c] += sl_features_floats(&d.features)[d.graph.sources[e] * n + c];
+            }
+        }
+        for (size_t c = 0; c < n; c++) {
+            means[v * n + c] /= (float)(end - first + 1);
+        }
+    }
+    double alone = nearest_centre_accuracy(&d, sl_features_floats(&d.features));
+    double together = nearest_centre_accuracy(&d, means);
+    free(means);
+    sl_dataset_free(&d);
+    print_message("nearest centre: %.3f by a vertex's own features, %.3f by their mean with its neighbours'\n", alone,
+                  together);
+    assert_true(alone > 0.2 && alone < 0.6);
+    assert_true(together > alone + 0.12 && together < 0.85);
+}
+
+static int nothing_left(void **state)
+{
+    (void)state;
+    return sl_memory_live() == 0 ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(depends_on_the_seed_alone),
+        cmocka_unit_test(keeps_the_recipe),
+        cmocka_unit_test(noise_is_each_vertex_s_own),
+        cmocka_unit_test(makes_odd_sizes),
+        cmocka_unit_test(refuses_contradictions),
+        cmocka_unit_test(survives_no_memory),
+        cmocka_unit_test(knows_names),
+        cmocka_unit_test(knows_the_sizes_of_mag),
+        cmocka_unit_test(keeps_a_typed_recipe),
+        cmocka_unit_test(typed_edges_have_structure),
+        with_folder(typed_folders_read_back),
+        cmocka_unit_test(typed_contradictions),
+        cmocka_unit_test(typed_survives_no_memory),
+        cmocka_unit_test(arxiv_is_honest_work),
+    };
+    return cmocka_run_group_tests(tests, NULL, nothing_left);
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * data/graph.h: edge list to CSC. */
+#include "tests/support/data_fixture.h"
+
+#include <math.h>
+
+#include "data/graph.h"
+
+static void assert_list(const struct sl_graph *graph, sl_vertex v, uint32_t n, const sl_vertex *expected)
+{
+    assert_int_equal(graph->offsets[v + 1] - graph->offsets[v], n);
+    for (uint32_t i = 0; i < n; i++) {
+        assert_int_equal(graph->sources[graph->offsets[v] + i], expected[i]);
+    }
+}
+
+#define LIST(...)                                                                                                      \
+    sizeof((sl_vertex[]){__VA_ARGS__}) / sizeof(sl_vertex), (const sl_vertex[])                                        \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
+
+/* Sources come out ascending, whatever the order of the edges; duplicates once; a self loop once. */
+static void sorts_and_removes_duplicates(void **state)
+{
+    (void)state;
+    const sl_vertex from[] = {3, 0, 3, 2, 1, 3, 1};
+    const sl_vertex to[] = {1, 1, 1, 2, 0, 1, 3};
+    struct sl_graph graph;
+    assert_ok(sl_graph_build(5, 7, from, to, false, &graph));
+    assert_int_equal(graph.n_vertices, 5);
+    assert_int_equal(graph.n_edges, 5);
+    assert_list(&graph, 0, LIST(1));
+    assert_list(&graph, 1, LIST(0, 3));
+    assert_list(&graph, 2, LIST(2));
+    assert_list(&graph, 3, LIST(1));
+    assert_int_equal(graph.offsets[4], graph.offsets[5]); /* vertex 4 is isolated */
+    sl_graph_free(&graph);
+    assert_ok(sl_graph_build(5, 7, from, to, true, &graph));
+    assert_int_equal(graph.n_edges, 5); /* 0-1 and 1-3 both ways, 2-2 once */
+    assert_list(&graph, 0, LIST(1));
+    assert_list(&graph, 1, LIST(0, 3));
+    assert_list(&graph, 2, LIST(2));
+    assert_list(&graph, 3, LIST(1));
+    sl_graph_free(&graph);
+    assert_null(graph.offsets);
+    sl_graph_free(&graph);
+}
+
+/* The direction: sources of v are those that point at it. */
+static void keeps_direction(void **state)
+{
+    (void)state;
+    struct sl_graph graph;
+    bool symmetric;
+    assert_ok(sl_graph_build(2, 1, (sl_vertex[]){0}, (sl_vertex[]){1}, false, &graph));
+    assert_int_equal(graph.offsets[1], 0);
+    assert_list(&graph, 1, LIST(0));
+    assert_ok(sl_graph_is_symmetric(&graph, &symmetric));
+    assert_false(symmetric);
+    sl_graph_free(&graph);
+}
+
+static void builds_nothing_from_nothing(void **state)
+{
+    (void)state;
+    struct sl_graph graph;
+    bool symmetric;
+    assert_ok(sl_graph_build(0, 0, NULL, NULL, true, &graph));
+    assert_int_equal(graph.n_edges, 0);
+    assert_int_equal(graph.offsets[0], 0);
+    assert_ok(sl_graph_is_symmetric(&graph, &symmetric));
+    assert_true(symmetric);
+    sl_graph_free(&graph);
+    assert_ok(sl_graph_build(3, 0, NULL, NULL, false, &graph));
+    assert_int_equal(graph.offsets[3], 0);
+    sl_graph_free(&graph);
+}
+
+static void refuses_bad_ids(void **state)
+{
+    (void)state;
+    struct sl_graph graph;
+    const sl_vertex good[] = {0, 1, 2};
+    const sl_vertex bad[] = {0, 3, 2};
+    assert_refused(sl_graph_build(3, 3, good, bad, true, &graph), SL_EINVAL, "edge 1 is 1 -> 3, expected ids below 3");
+    assert_refused(sl_graph_build(3, 3, bad, good, false, &graph), SL_EINVAL, "edge 1 is 3 -> 1");
+    assert_null(graph.sources);
+    assert_int_equal(sl_graph_build(SL_NONE, 0, NULL, NULL, false, &graph), SL_EINVAL);
+    assert_int_equal(sl_graph_build(3, UINT64_MAX, good, good, false, &graph), SL_ENOMEM);
+}
+
+#define N 60
+#define M 400
+
+/* Against a matrix of who points at whom. */
+static void agrees_with_a_matrix(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 40; round++) {
+        bool reverse = round % 2 == 0;
+        bool matrix[N][N] = {{false}};
+        sl_vertex from[M];
+        sl_vertex to[M];
+        struct sl_graph graph;
+        uint64_t n_edges = 0;
+        for (int i = 0; i < M; i++) {
+            from[i] = next_random() % N;
+            to[i] = next_random() % N;
+            matrix[to[i]][from[i]] = true;
+            matrix[from[i]][to[i]] |= reverse;
+        }
+        assert_ok(sl_graph_build(N, M, from, to, reverse, &graph));
+        for (sl_vertex v = 0; v < N; v++) {
+            uint64_t e = graph.offsets[v];
+            for (sl_vertex u = 0; u < N; u++) {
+                if (matrix[v][u]) {
+                    assert_true(e < graph.offsets[v + 1]);
+                    assert_int_equal(graph.sources[e++], u);
+                    n_edges++;
+                }
+            }
+            assert_int_equal(e, graph.offsets[v + 1]);
+        }
+        assert_int_equal(graph.n_edges, n_edges);
+        bool symmetric;
+        bool expected = true;
+        for (int v = 0; v < N * N; v++) {
+            expected &= matrix[v / N][v % N] == matrix[v % N][v / N];
+        }
+        assert_ok(sl_graph_is_symmetric(&graph, &symmetric));
+        assert_int_equal(symmetric, expected);
+        sl_graph_free(&graph);
+    }
+}
+
+/* Listing the edges and building from the list gives the same graph. */
+static void lists_edges(void **state)
+{
+    (void)state;
+    const sl_vertex from[] = {3, 0, 2, 1, 1};
+    const sl_vertex to[] = {1, 1, 2, 0, 4};
+    for (int once = 0; once < 2; once++) {
+        struct sl_graph graph;
+        struct sl_graph again;
+        sl_vertex *listed_from;
+        sl_vertex *listed_to;
+        uint64_t n;
+        assert_ok(sl_graph_build(5, 5, from, to, once, &graph));
+        assert_survives_no_memory(sl_graph_list_edges(&graph, once, &n, &listed_from, &listed_to));
+        assert_int_equal(n, once ? 4 : 5);
+        for (uint64_t i = 0; i < n && once; i++) {
+            assert_true(listed_from[i] <= listed_to[i]);
+        }
+        assert_ok(sl_graph_build(5, n, listed_from, listed_to, once, &again));
+        assert_int_equal(again.n_edges, graph.n_edges);
+        assert_memory_equal(again.offsets, graph.offsets, 6 * sizeof *graph.offsets);
+        assert_memory_equal(again.sources, graph.sources, graph.n_edges * sizeof *graph.sources);
+        sl_free(listed_from);
+        sl_free(listed_to);
+        sl_graph_free(&graph);
+        sl_graph_free(&again);
+    }
+}
+
+static float weight_of(const struct sl_graph *graph, sl_vertex u, sl_vertex v)
+{
+    for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+        if (graph->sources[e] == u) {
+            return sl_graph_weights(graph)[e];
+        }
+    }
+    return -1;
+}
+
+/* Duplicates add. A reverse takes the weight of its edge, and is no duplicate of a listed edge. */
+static void adds_weights(void **state)
+{
+    (void)state;
+    /* 3 -> 1 three times; 0 -> 1 alone; 2 - 4 from both ends, with two weights; 2 -> 2; 4 -> 0 with weight -0. */
+    const sl_vertex from[] = {3, 0, 3, 2, 4, 3, 2, 4};
+    const sl_vertex to[] = {1, 1, 1, 4, 2, 1, 2, 0};
+    const float weights[] = {1, 0.5f, 2, 8, 16, 4, 3, -0.0f};
+    struct sl_graph graph;
+    assert_ok(sl_graph_build_weighted(5, 8, from, to, weights, false, &graph));
+    assert_int_equal(graph.weights.n_rows, 6);
+    assert_int_equal(graph.n_edges, 6);
+    assert_true(weight_of(&graph, 3, 1) == 7 && weight_of(&graph, 0, 1) == 0.5f && weight_of(&graph, 2, 4) == 8);
+    assert_true(weight_of(&graph, 4, 2) == 16 && weight_of(&graph, 2, 2) == 3 && weight_of(&graph, 4, 0) == 0);
+    sl_graph_free(&graph);
+    assert_ok(sl_graph_build_weighted(5, 8, from, to, weights, true, &graph));
+    assert_int_equal(graph.n_edges, 9);
+    assert_true(weight_of(&graph, 3, 1) == 7 && weight_of(&graph, 1, 3) == 7 && weight_of(&graph, 1, 0) == 0.5f);
+    assert_true(weight_of(&graph, 2, 4) == 8 && weight_of(&graph, 4, 2) == 16 && weight_of(&graph, 2, 2) == 3);
+    assert_true(weight_of(&graph, 0, 4) == 0 && weight_of(&graph, 4, 0) == 0);
+    for (uint64_t e = 0; e < graph.n_edges; e++) {
+        assert_false(signbit(sl_graph_weights(&graph)[e]));
+    }
+    bool symmetric;
+    assert_ok(sl_graph_is_symmetric(&graph, &symmetric));
+    assert_false(symmetric); /* 2 - 4 has two weights */
+    sl_graph_free(&graph);
+    assert_null(graph.weights.data);
+}
+
+static void refuses_bad_weights(void **state)
+{
+    (void)state;
+    const sl_vertex from[] = {0, 1};
+    const sl_vertex to[] = {1, 2};
+    const float bad[] = {-1, INFINITY, NAN, -INFINITY, -1e-30f};
+    struct sl_graph graph;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const float weights[] = {1, bad[i]};
+        assert_refused(sl_graph_build_weighted(3, 2, from, to, weights, true, &graph), SL_EINVAL,
+                       "edge 1, 1 -> 2, has weight");
+        assert_null(graph.sources);
+    }
+    const float large[] = {3e38f, 3e38f};
+    assert_refused(sl_graph_build_weighted(3, 2, (sl_vertex[]){1, 1}, (sl_vertex[]){2, 3}, large, false, &graph),
+                   SL_EINVAL, "edge 1 is 1 -> 3, expected ids below 3");
+    assert_refused(sl_graph_build_weighted(3, 2, (sl_vertex[]){1, 1}, (sl_vertex[]){2, 2}, large, false, &graph),
+                   SL_EINVAL, "the weights of 1 -> 2, listed 2 times, add up to no float");
+}
+
+/* Listing a weighted graph and building from the list gives the same weights. */
+static void lists_weights(void **state)
+{
+    (void)state;
+    const sl_vertex from[] = {3, 0, 2, 1, 4};
+    const sl_vertex to[] = {1, 1, 2, 4, 0};
+    const float weights[] = {0.25f, 3, 0, 1e-20f, 7};
+    for (int once = 0; once < 2; once++) {
+        struct sl_graph graph;
+        struct sl_graph again;
+        sl_vertex *listed_from;
+        sl_vertex *listed_to;
+        float *listed;
+        uint64_t n;
+        assert_survives_no_memory(sl_graph_build_weighted(5, 5, from, to, weights, once, &graph));
+        assert_ok(sl_graph_list_edges(&graph, once, &n, &listed_from, &listed_to));
+        assert_survives_no_memory(sl_graph_list_weights(&graph, once, &listed));
+        assert_ok(sl_graph_build_weighted(5, n, listed_from, listed_to, listed, once, &again));
+        assert_int_equal(again.n_edges, graph.n_edges);
+        assert_memory_equal(again.sources, graph.sources, graph.n_edges * sizeof *graph.sources);
+        assert_memory_equal(again.weights.data, graph.weights.data, graph.n_edges * sizeof(float));
+        sl_free(listed_from);
+        sl_free(listed_to);
+        sl_free(listed);
+        sl_graph_free(&graph);
+        sl_graph_free(&again);
+    }
+}
+
+static void survives_no_memory(void **state)
+{
+    (void)state;
+    const sl_vertex from[] = {3, 0, 3};
+    const sl_vertex to[] = {1, 1, 1};
+    struct sl_graph graph;
+    bool symmetric;
+    assert_survives_no_memory(sl_graph_build(5, 3, from, to, true, &graph));
+    assert_survives_no_memory(sl_graph_is_symmetric(&graph, &symmetric));
+    sl_graph_free(&graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sorts_and_removes_duplicates),
+        cmocka_unit_test(keeps_direction),
+        cmocka_unit_test(builds_nothing_from_nothing),
+        cmocka_unit_test(refuses_bad_ids),
+        cmocka_unit_test(agrees_with_a_matrix),
+        cmocka_unit_test(lists_edges),
+        cmocka_unit_test(adds_weights),
+        cmocka_unit_test(refuses_bad_weights),
+        cmocka_unit_test(lists_weights),
+        cmocka_unit_test(survives_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

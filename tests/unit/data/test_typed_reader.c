@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The reader of typed datasets (data/readers/typed.c): ids, relations, columns of features, and the binary copy.
+ * tests/cli/test_typed_runs.sh has the messages. */
+#include "tests/support/npy_fixture.h"
+
+#include "data/load.h"
+
+/* Two items with features of width 2, three users without, one shop with a feature; relations user-buys-item and
+ * shop-sells-item. Items have classes. */
+static const char *const files[][2] = {{"raw/num-node-dict.csv", "item,user,shop\n2,3,1\n"},
+                                       {"raw/triplet-type-list.csv", "user,buys,item\nshop,sells,item\n"},
+                                       {"raw/relations/user___buys___item/edge.csv", "2,0\n0,0\n1,1\n"},
+                                       {"raw/relations/shop___sells___item/edge.csv", "0,1\n0,0\n"},
+                                       {"raw/node-feat/item/node-feat.csv", "0.5,0\n2,3\n"},
+                                       {"raw/node-feat/shop/node-feat.csv", "7\n"},
+                                       {"raw/node-label/item/node-label.csv", "1\n0\n"},
+                                       {"split/any/item/train.csv", "1\n"},
+                                       {"split/any/item/valid.csv", "0\n"},
+                                       {"split/any/item/test.csv", ""}};
+
+static int put_all(void **state)
+{
+    if (make_folder(state) != 0) {
+        return 1;
+    }
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char name[160];
+        snprintf(name, sizeof name, "small/%s", files[i][0]);
+        put_text(name, files[i][1]);
+    }
+    return 0;
+}
+
+static struct sl_dataset_options options_of(const char *cache)
+{
+    return (struct sl_dataset_options){.dataset = in_folder("small"), .cache = cache};
+}
+
+/* Items are 0 and 1, users 2 to 4, the shop 5. Relations: buys 0, sells 1, their reverses 2 and 3. */
+static void expect_graph(const struct sl_graph *graph)
+{
+    const uint64_t offsets[] = {0, 3, 5, 6, 7, 8, 10};
+    const sl_vertex sources[] = {2, 4, 5, 3, 5, 0, 1, 0, 0, 1};
+    const float relations[] = {0, 0, 1, 0, 1, 2, 2, 2, 3, 3};
+    assert_int_equal(graph->n_vertices, 6);
+    assert_int_equal(graph->n_edges, 10);
+    assert_int_equal(graph->n_relations, 4);
+    assert_memory_equal(graph->offsets, offsets, sizeof offsets);
+    assert_memory_equal(graph->sources, sources, sizeof sources);
+    assert_memory_equal(sl_graph_weights(graph), relations, sizeof relations);
+}
+
+/* Columns: two of the items, one for each user, one of the shop. The table is dense, as a fifth of it is not zero. */
+static void expect_features(const struct sl_features *features)
+{
+    const float wanted[6][6] = {{0.5f, 0, 0, 0, 0, 0}, {2, 3, 0, 0, 0, 0}, {0, 0, 1, 0, 0, 0},
+                                {0, 0, 0, 1, 0, 0},    {0, 0, 0, 0, 1, 0}, {0, 0, 0, 0, 0, 7}};
+    assert_int_equal(features->n_rows, 6);
+    assert_int_equal(features->n_columns, 6);
+    assert_non_null(sl_features_floats(features));
+    assert_memory_equal(sl_features_floats(features), wanted, sizeof wanted);
+}
+
+static void expect_dataset(const struct sl_dataset *d)
+{
+    const int32_t classes[] = {1, 0, -1, -1, -1, -1};
+    expect_graph(&d->graph);
+    expect_features(&d->features);
+    assert_memory_equal(d->targets.classes, classes, sizeof classes);
+    assert_int_equal(d->train.n, 1);
+    assert_int_equal(d->train.ids[0], 1);
+    assert_int_equal(d->valid.ids[0], 0);
+    assert_int_equal(d->test.n, 0);
+}
+
+static void reads(void **state)
+{
+    (void)state;
+    struct sl_dataset_options options = options_of("none");
+    struct sl_dataset d;
+    assert_ok(sl_dataset_load(&options, &d));
+    expect_dataset(&d);
+    sl_dataset_free(&d);
+    options.directed = true;
+    assert_ok(sl_dataset_load(&options, &d));
+    assert_int_equal(d.graph.n_relations, 2);
+    assert_int_equal(d.graph.n_edges, 5);
+    sl_dataset_free(&d);
+}
+
+/* The second load maps the copy of the first. */
+static void copies(void **state)
+{
+    (void)state;
+    const struct sl_dataset_options options = options_of(in_folder("copies"));
+    for (int i = 0; i < 2; i++) {
+        struct sl_dataset d;
+        assert_ok(sl_dataset_load(&options, &d));
+        assert_true((d.mapping != NULL) == (i == 1));
+        expect_dataset(&d);
+        sl_dataset_free(&d);
+    }
+}
+
+/* Small tables may end in blank lines, and have blanks around cells. */
+static void reads_blanks(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    put_text("small/raw/num-node-dict.csv", " item, user ,shop\r\n2 , 3.0,1\r\n\r\n \n");
+    put_text("small/raw/triplet-type-list.csv", "user, buys,item\n shop,sells,item \n\n\n");
+    put_text("small/raw/nodetype-has-feat.csv", "item, user\nTrue ,False\n\n");
+    put_text("small/split/any/item/train.csv", "1\n\n");
+    struct sl_dataset_options options = options_of("none");
+    assert_ok(sl_dataset_load(&options, &d));
+    expect_dataset(&d);
+    assert_string_equal(d.relations, "user,buys,item\nshop,sells,item\n");
+    sl_dataset_free(&d);
+    put_text("small/raw/num-node-dict.csv", "item,user,shop\n2,,1\n");
+    options = options_of("none");
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "type 'user': expected a number of vertices below");
+}
+
+static char notices[1024];
+
+static void note(enum sl_notice kind, const char *line)
+{
+    if (kind == SL_NOTICE_WARNING) {
+        snprintf(notices + strlen(notices), sizeof notices - strlen(notices), "%s\n", line);
+    }
+}
+
+/* All tables but the small ones may be arrays. A table that is there twice is refused, and others are named. */
+static void reads_arrays(void **state)
+{
+    (void)state;
+    static const int32_t buys[] = {2, 0, 1, 0, 0, 1}; /* (2, 3) */
+    static const float features[] = {0.5f, 0, 2, 3};
+    static const uint8_t labels[] = {1, 0};
+    static const uint8_t train[] = {0, 1};
+    struct sl_dataset_options options;
+    struct sl_dataset d;
+    static const char *const tables[] = {"raw/relations/user___buys___item/edge", "raw/node-feat/item/node-feat",
+                                         "raw/node-label/item/node-label", "split/any/item/train"};
+    for (int twice = 0; twice < 2; twice++) {
+        put_npy_array("small/raw/relations/user___buys___item/edge.npy", "<i4", "(2, 3)", buys, sizeof buys);
+        put_npy_array("small/raw/node-feat/item/node-feat.npy", "<f4", "(2, 2)", features, sizeof features);
+        put_npy_array("small/raw/node-label/item/node-label.npy", "|u1", "(2,)", labels, sizeof labels);
+        put_npy_array("small/split/any/item/train.npy", "|b1", "(2,)", train, sizeof train);
+        for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+            char name[128];
+            char words[256];
+            snprintf(name, sizeof name, "small/%s.csv", tables[i]);
+            if (twice == 1) {
+                put_text(name, "1\n");
+                snprintf(words, sizeof words, "%s.csv: the table is there twice, also as", tables[i]);
+                options = options_of("none");
+                assert_refused(sl_dataset_load(&options, &d), SL_EFILE, words);
+            }
+            remove(in_folder(name));
+        }
+        options = options_of("none");
+        notices[0] = '\0';
+        sl_on_notice(note);
+        assert_survives_no_memory(sl_dataset_load(&options, &d));
+        sl_on_notice(NULL);
+        assert_string_equal(notices, "");
+        expect_dataset(&d);
+        sl_dataset_free(&d);
+    }
+    put_text("small/raw/relations/user___buys___item/edge_feat.csv", "1\n");
+    put_text("small/raw/relations/user___buys___item/edge_reltype.csv", "0\n");
+    put_text("small/raw/node-feat/items/node-feat.csv", "1\n");
+    put_text("small/raw/node-feat/user/features.csv", "1\n");
+    put_text("small/raw/relations/a___b___c/edge.csv", "0,0\n");
+    put_text("small/split/any/item/val.csv", "0\n");
+    put_text("small/split/any/user/train.csv", "0\n");
+    options = options_of("none");
+    sl_on_notice(note);
+    assert_ok(sl_dataset_load(&options, &d));
+    sl_on_notice(NULL);
+    sl_dataset_free(&d);
+    assert_non_null(strstr(notices, "user___buys___item/edge_feat.csv: is not used"));
+    assert_non_null(strstr(notices, "node-feat/items: is not used"));
+    assert_non_null(strstr(notices, "node-feat/user/features.csv: is not used"));
+    assert_non_null(strstr(notices, "relations/a___b___c: is not used"));
+    assert_non_null(strstr(notices, "split/any/item/val.csv: is not used"));
+    assert_non_null(strstr(notices, "split/any/user: is not used"));
+    assert_null(strstr(notices, "edge_reltype"));
+}
+
+/* A relation may have no edges: its number stays. Labels may be names. */
+static void reads_an_empty_relation(void **state)
+{
+    (void)state;
+    char cache[4096];
+    snprintf(cache, sizeof cache, "%s", in_folder("copies"));
+    for (int npy = 0; npy < 2; npy++) {
+        put_text("small/raw/node-label/item/node-label.csv", "tea\ncake\n");
+        put_text("small/raw/relations/user___buys___item/edge.csv", "");
+        if (npy == 1) {
+            remove(in_folder("small/raw/relations/user___buys___item/edge.csv"));
+            put_npy_array("small/raw/relations/user___buys___item/edge.npy", "<i8", "(2, 0)", "", 0);
+        }
+        for (int cached = 0; cached < 2; cached++) {
+            const struct sl_dataset_options options = options_of(cache);
+            struct sl_dataset d;
+            assert_ok(sl_dataset_load(&options, &d));
+            assert_int_equal(d.graph.n_relations, 4);
+            assert_int_equal(d.graph.n_edges, 4);
+            assert_memory_equal(sl_graph_weights(&d.graph), ((const float[]){1, 1, 3, 3}), 4 * sizeof(float));
+            assert_string_equal(d.class_names, "cake\ntea\n");
+            assert_int_equal(d.targets.classes[0], 1);
+            sl_dataset_free(&d);
+        }
+    }
+}
+
+/* Types with features of one width share the columns. */
+static void shares_columns(void **state)
+{
+    (void)state;
+    const struct sl_dataset_options options = options_of("none");
+    struct sl_dataset d;
+    put_text("small/raw/node-feat/user/node-feat.csv", "1,1\n2,2\n3,4\n");
+    put_text("small/raw/node-feat/shop/node-feat.csv", "7,8\n");
+    assert_ok(sl_dataset_load(&options, &d));
+    const float wanted[] = {0.5f, 0, 2, 3, 1, 1, 2, 2, 3, 4, 7, 8};
+    assert_int_equal(d.features.n_columns, 2);
+    assert_memory_equal(sl_features_floats(&d.features), wanted, sizeof wanted);
+    sl_dataset_free(&d);
+}
+
+/* The users' purchases are links: 2,0 and 1,1 to train on, 0,0 and 2,1 to find. What the shop sells stays an edge. */
+static struct sl_dataset_options put_links(void)
+{
+    struct sl_dataset_options options = options_of("none");
+    put_text("small/split/deals/train.csv", "2,0,0\n1,0,1\n");
+    put_text("small/split/deals/valid.csv", "0,0,0\n");
+    put_text("small/split/deals/test.csv", "2,0,1\n");
+    put_text("small/split/deals/test_neg.csv", "1,0,0\n");
+    options.split = "deals";
+    options.need = SL_RAW_FOR_LINKS;
+    return options;
+}
+
+static void reads_links(void **state)
+{
+    const sl_vertex sources[] = {4, 5, 3, 5, 1, 0, 0, 1};
+    const float relations[] = {0, 1, 0, 1, 2, 2, 3, 3};
+    const struct sl_dataset_options options = put_links();
+    struct sl_dataset d;
+    (void)state;
+    assert_int_equal(sl_dataset_load(&options, &d), SL_OK);
+    const struct sl_links *links = d.links.list;
+    assert_int_equal(d.graph.n_edges, 8);
+    assert_memory_equal(d.graph.sources, sources, sizeof sources);
+    assert_memory_equal(sl_graph_weights(&d.graph), relations, sizeof relations);
+    assert_true(links[SL_LINKS_TRAIN].n == 2 && links[SL_LINKS_TRAIN].from[1] == 3 && links[SL_LINKS_TRAIN].to[1] == 1);
+    assert_true(links[SL_LINKS_VALID].n == 1 && links[SL_LINKS_VALID].from[0] == 2 && links[SL_LINKS_VALID].to[0] == 0);
+    assert_true(links[SL_LINKS_TEST].from[0] == 4 && links[SL_LINKS_TEST_NEGATIVE].from[0] == 3);
+    assert_int_equal(d.links.n_relations, 2);
+    assert_true(d.links.ends[0].first[0] == 2 && d.links.ends[0].n[0] == 3);
+    assert_true(d.links.ends[0].first[1] == 0 && d.links.ends[0].n[1] == 2);
+    sl_dataset_free(&d);
+    put_text("small/split/deals/test.csv", "2,1,1\n");
+    assert_int_equal(sl_dataset_load(&options, &d), SL_EFILE);
+    assert_non_null(strstr(sl_message(), "expected a head of relation 1, an id below 1, found 2"));
+    put_npy_array("small/split/deals/valid.npy", "<i4", "(2, 1)", "\0\0\0\0\0\0\0\0", 8);
+    const struct sl_dataset_options again = put_links();
+    assert_refused(sl_dataset_load(&again, &d), SL_EFILE, "deals/valid.csv: the table is there twice, also as ");
+}
+
+static void links_survive_no_memory(void **state)
+{
+    (void)state;
+    const struct sl_dataset_options options = put_links();
+    struct sl_dataset d;
+    assert_survives_no_memory(sl_dataset_load(&options, &d));
+    sl_dataset_free(&d);
+}
+
+/* raw/nodetype-has-feat and -label must say what is there. */
+static void compares_marks(void **state)
+{
+    static const struct {
+        const char *file, *text, *words; /* NULL: taken */
+    } cases[] = {
+        {"feat", "item,user,shop\nTrue,False,True\n", NULL},
+        {"label", "item,user,shop\r\nTrue,False,False\r\n", NULL},
+        {"feat", "user\nTrue\n", "type 'user' has True, expected a file raw/node-feat/user/node-feat.csv.gz"},
+        {"label", "shop\nTrue\n", "type 'shop' has True, expected a file raw/node-label/shop/node-label.csv.gz"},
+        {"feat", "item,shop\nTrue,False\n", "type 'shop' has False, expected no file, found one in raw/node-feat/shop"},
+        {"feat", "item,house\nTrue,True\n", "found type 'house'"},
+        {"feat", "item\nyes\n", "expected True or False, found 'yes'"},
+        {"feat", "item,shop\nTrue\n", "found fewer"},
+        {"feat", "item\n", "found fewer"},
+        {"feat", "item\nTrue,False\n", "found more"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct sl_dataset_options options = options_of("none");
+        struct sl_dataset d;
+        char name[160];
+        snprintf(name, sizeof name, "small/raw/nodetype-has-%s.csv", cases[i].file);
+        put_text(name, cases[i].text);
+        if (cases[i].words != NULL) {
+            assert_refused(sl_dataset_load(&options, &d), SL_EFILE, cases[i].words);
+        } else {
+            assert_ok(sl_dataset_load(&options, &d));
+            expect_dataset(&d);
+            sl_dataset_free(&d);
+        }
+        remove(in_folder(name));
+    }
+}
+
+static void survives_no_memory(void **state)
+{
+    (void)state;
+    const struct sl_dataset_options options = options_of("none");
+    struct sl_dataset d;
+    put_text("small/raw/nodetype-has-feat.csv", "item,shop\nTrue,True\n");
+    assert_survives_no_memory(sl_dataset_load(&options, &d));
+    sl_dataset_free(&d);
+}
+
+static int remove_all(void **state)
+{
+    return remove_folder(state) != 0 || sl_memory_live() != 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(reads, put_all, remove_all),
+                                       cmocka_unit_test_setup_teardown(reads_blanks, put_all, remove_all),
+                                       cmocka_unit_test_setup_teardown(reads_arrays, put_all, remove_all),
+                                       cmocka_unit_test_setup_teardown(reads_an_empty_relation, put_all, remove_all),
+                                       cmocka_unit_test_setup_teardown(copies, put_all, remove_all),
+                                       cmocka_unit_test_setup_teardown(shares_columns, put_all, remove_all),
+                                       cmocka_unit_test_setup_teardown(reads_links, put_all, remove_all),
+                                       cmocka_unit_test_setup_teardown(links_survive_no_memory, put_all, remove_all),
+                                       cmocka_unit_test_setup_teardown(compares_marks, put_all, remove_all),
+                                       cmocka_unit_test_setup_teardown(survives_no_memory, put_all, remove_all)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

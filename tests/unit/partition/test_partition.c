@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * partition/partition.h and metis.h: the properties of every partition, and METIS's balance. */
+#include "tests/support/data_fixture.h"
+
+#include "data/load.h"
+
+#include <math.h>
+
+#include "data/cache.h"
+#include "data/generate/generate.h"
+#include "partition/partition.h"
+
+static const enum sl_partition_method methods[] = {SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE};
+#define N_METHODS 3
+
+static void generate(uint32_t n_vertices, bool directed, struct sl_dataset *out)
+{
+    struct sl_recipe recipe = {.name = "tiny",
+                               .split = "random",
+                               .n_vertices = n_vertices,
+                               .n_edges = 7ull * n_vertices,
+                               .n_features = 1,
+                               .n_classes = 6,
+                               .homophily = 0.65,
+                               .n_train = n_vertices / 2,
+                               .n_valid = n_vertices / 6,
+                               .n_test = n_vertices / 4,
+                               .seed = 7};
+    struct sl_raw raw;
+    assert_ok(sl_generate(&recipe, &raw));
+    assert_ok(sl_dataset_make("tiny", &raw, directed, SL_NORMALIZE_NONE, NULL, out));
+}
+
+/* What partition.h promises of any partition, whose vertices are in an order of their own within a piece, or the
+ * dataset's. */
+static void assert_partition(const struct sl_dataset *d, const struct sl_partition *p, uint32_t n_parts, bool own_order)
+{
+    const struct sl_graph *old = &d->graph;
+    uint32_t n = old->n_vertices;
+    uint64_t n_cut = 0;
+    uint64_t most[2] = {0, 0};
+    assert_int_equal(p->n_parts, n_parts);
+    assert_int_equal(p->first[0], 0);
+    assert_int_equal(p->first[n_parts], n);
+    for (uint32_t q = 0; q < n_parts; q++) {
+        assert_true(p->first[q] <= p->first[q + 1]);
+        assert_true(n < n_parts || p->first[q] < p->first[q + 1]); /* no part is empty */
+        for (uint32_t id = p->first[q]; id < p->first[q + 1]; id++) {
+            assert_int_equal(sl_partition_owner(p->first, n_parts, id), q);
+            assert_int_equal(p->new_ids[p->dataset_ids[id]], id); /* both ways: a bijection */
+            assert_true(own_order || id == p->first[q] || p->dataset_ids[id] > p->dataset_ids[id - 1]);
+        }
+        uint64_t loads[] = {p->first[q + 1] - p->first[q],
+                            p->graph.offsets[p->first[q + 1]] - p->graph.offsets[p->first[q]]};
+        for (int i = 0; i < 2; i++) {
+            most[i] = loads[i] > most[i] ? loads[i] : most[i];
+        }
+    }
+    assert_int_equal(p->graph.n_vertices, n);
+    assert_int_equal(p->graph.n_edges, old->n_edges);
+    for (uint32_t v = 0; v < n; v++) {
+        uint32_t id = p->new_ids[v];
+        uint64_t degree = old->offsets[v + 1] - old->offsets[v];
+        assert_int_equal(p->graph.offsets[id + 1] - p->graph.offsets[id], degree);
+        for (uint64_t i = 0; i < degree; i++) { /* the same neighbours in the same order */
+            sl_vertex source = p->graph.sources[p->graph.offsets[id] + i];
+            assert_int_equal(p->dataset_ids[source], old->sources[old->offsets[v] + i]);
+            n_cut += sl_partition_owner(p->first, n_parts, source) != sl_partition_owner(p->first, n_parts, id);
+        }
+    }
+    assert_int_equal(p->n_cut, n_cut);
+    assert_true(n == 0 || fabs(p->balance[0] - (double)most[0] * n_parts / n) < 1e-12);
+    assert_true(old->n_edges == 0 || fabs(p->balance[1] - (double)most[1] * n_parts / (double)old->n_edges) < 1e-12);
+}
+
+static void assert_properties(const struct sl_dataset *d, const struct sl_partition *p, uint32_t n_parts)
+{
+    assert_partition(d, p, n_parts, false);
+    assert_int_equal(p->n_pieces, n_parts);
+    assert_memory_equal(p->piece, p->first, (n_parts + 1) * sizeof *p->piece);
+}
+
+static void keeps_its_promises(void **state)
+{
+    (void)state;
+    const uint32_t counts[] = {1, 2, 4, 7, 33};
+    for (int directed = 0; directed < 2; directed++) {
+        struct sl_dataset d;
+        generate(500, directed, &d);
+        for (int m = 0; m < N_METHODS; m++) {
+            for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+                struct sl_partition p;
+                assert_ok(sl_partition_make(&d, methods[m], counts[i], 5, NULL, &p));
+                assert_properties(&d, &p, counts[i]);
+                sl_partition_free(&p);
+                sl_partition_free(&p);
+            }
+        }
+        sl_dataset_free(&d);
+    }
+}
+
+static void one_part_is_the_identity(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    generate(100, false, &d);
+    for (int m = 0; m < N_METHODS; m++) {
+        struct sl_partition p;
+        assert_ok(sl_partition_make(&d, methods[m], 1, 5, NULL, &p));
+        for (uint32_t v = 0; v < 100; v++) {
+            assert_int_equal(p.new_ids[v], v);
+        }
+        assert_memory_equal(p.graph.sources, d.graph.sources, d.graph.n_edges * sizeof(sl_vertex));
+        assert_int_equal(p.n_cut, 0);
+        for (int i = 0; i < 4; i++) {
+            assert_true(p.balance[i] == 1);
+        }
+        sl_partition_free(&p);
+    }
+    sl_dataset_free(&d);
+}
+
+/* METIS cuts far fewer edges than chance, and keeps all four weights near 3 %. */
+static void metis_balances_and_cuts(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    struct sl_partition p;
+    generate(4000, false, &d);
+    for (uint32_t n_parts = 2; n_parts <= 8; n_parts *= 2) {
+        assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, n_parts, 1, NULL, &p));
+        double share = (double)p.n_cut / (double)d.graph.n_edges;
+        double chance = 1 - 1.0 / n_parts;
+        for (int i = 0; i < 4; i++) {
+            if (p.balance[i] > 1.06) {
+                fail_msg("%u parts: balance %d: expected at most 1.06, found %g", n_parts, i, p.balance[i]);
+            }
+        }
+        if (share > 0.75 * chance) {
+            fail_msg("%u parts: cut: expected at most %g, found %g", n_parts, 0.75 * chance, share);
+        }
+        sl_partition_free(&p);
+    }
+    sl_dataset_free(&d);
+}
+
+/* Weights that are all zero do not keep METIS from balancing the others. */
+static void metis_without_a_split(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    struct sl_partition p;
+    generate(2000, false, &d);
+    d.train.n = 0;
+    d.valid.n = 0;
+    assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, 4, 1, NULL, &p));
+    assert_true(p.balance[0] < 1.05 && p.balance[1] < 1.05 && p.balance[2] == 1 && p.balance[3] == 1);
+    assert_true((double)p.n_cut / (double)d.graph.n_edges < 0.5);
+    sl_partition_free(&p);
+    sl_dataset_free(&d);
+}
+
+/* Random parts hold as many training, validation and all vertices as each other, up to one each. */
+static void random_is_stratified(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    struct sl_partition p;
+    generate(1009, false, &d);
+    assert_ok(sl_partition_make(&d, SL_PARTITION_RANDOM, 7, 1, NULL, &p));
+    const struct sl_ids *lists[] = {&d.train, &d.valid, &d.test};
+    for (int i = 0; i < 3; i++) {
+        uint32_t loads[7] = {0};
+        for (uint32_t k = 0; k < lists[i]->n; k++) {
+            loads[sl_partition_owner(p.first, 7, p.new_ids[lists[i]->ids[k]])]++;
+        }
+        for (int q = 0; q < 7; q++) {
+            assert_in_range(loads[q], lists[i]->n / 7, lists[i]->n / 7 + 1);
+        }
+    }
+    for (int q = 0; q < 7; q++) {
+        assert_in_range(p.first[q + 1] - p.first[q], 1009 / 7, 1009 / 7 + 1);
+    }
+    double share = (double)p.n_cut / (double)d.graph.n_edges;
+    assert_true(share > 6.0 / 7 - 0.05 && share < 6.0 / 7 + 0.05); /* it does not look at the edges */
+    sl_partition_free(&p);
+    sl_dataset_free(&d);
+}
+
+static void same_seed_same_parts(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    generate(1500, false, &d);
+    for (int m = 0; m < N_METHODS; m++) {
+        struct sl_partition a;
+        struct sl_partition b;
+        assert_ok(sl_partition_make(&d, methods[m], 4, 5, NULL, &a));
+        assert_ok(sl_partition_make(&d, methods[m], 4, 5, NULL, &b));
+        assert_memory_equal(a.new_ids, b.new_ids, 1500 * sizeof(sl_vertex));
+        sl_partition_free(&b);
+        assert_ok(sl_partition_make(&d, methods[m], 4, 6, NULL, &b));
+        if (methods[m] != SL_PARTITION_NONE) {
+            assert_memory_not_equal(a.new_ids, b.new_ids, 1500 * sizeof(sl_vertex));
+        }
+        sl_partition_free(&a);
+        sl_partition_free(&b);
+    }
+    sl_dataset_free(&d);
+}
+
+/* Graphs METIS trips over: nothing at all, no edges, no split, fewer vertices than parts, only self loops, one star. */
+static void odd_graphs(void **state)
+{
+    (void)state;
+    for (uint32_t n = 0; n <= 12; n += 4) {
+        for (int kind = 0; kind < 3; kind++) {
+            struct sl_dataset d = {0};
+            sl_vertex from[12];
+            sl_vertex to[12];
+            for (uint32_t v = 0; v < n; v++) {
+                from[v] = kind == 1 ? v : 0;
+                to[v] = v;
+            }
+            assert_ok(sl_graph_build(n, kind == 0 ? 0 : n, from, to, true, &d.graph));
+            for (uint32_t n_parts = 1; n_parts < 20; n_parts += 3) {
+                for (int m = 0; m < N_METHODS; m++) {
+                    struct sl_partition p;
+                    assert_ok(sl_partition_make(&d, methods[m], n_parts, 1, NULL, &p));
+                    assert_properties(&d, &p, n_parts);
+                    assert_true(n_parts < n || methods[m] == SL_PARTITION_RANDOM ||
+                                p.balance[0] <= (double)n_parts / n);
+                    sl_partition_free(&p);
+                }
+            }
+            sl_dataset_free(&d);
+        }
+    }
+}
+
+/* METIS alone leaves some of so many parts empty. */
+static void many_parts(void **state)
+{
+    (void)state;
+    for (uint32_t n = 60; n <= 297; n += 79) {
+        struct sl_dataset d;
+        generate(n, false, &d);
+        for (uint32_t n_parts = 16; n_parts <= n; n_parts += 16) {
+            struct sl_partition p;
+            assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, n_parts, 1, NULL, &p));
+            assert_properties(&d, &p, n_parts);
+            sl_partition_free(&p);
+        }
+        sl_dataset_free(&d);
+    }
+}
+
+static void refuses_bad_counts(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    struct sl_partition p;
+    generate(100, false, &d);
+    assert_refused(sl_partition_make(&d, SL_PARTITION_NONE, 0, 1, NULL, &p), SL_EINVAL,
+                   "expected 1 to 65535 parts, found 0");
+    assert_refused(sl_partition_make(&d, SL_PARTITION_NONE, 65536, 1, NULL, &p), SL_EINVAL, "found 65536");
+    assert_null(p.first);
+    sl_dataset_free(&d);
+}
+
+/* METIS's chatter goes nowhere, and standard output is as before. */
+static void metis_is_quiet(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    struct sl_partition p;
+    char *text;
+    size_t bytes;
+    int kept = dup(1);
+    generate(60, false, &d);
+    fflush(stdout);
+    assert_non_null(freopen(in_folder("out"), "w", stdout));
+    for (uint32_t n_parts = 2; n_parts < 60; n_parts += 11) { /* some of these METIS complains about */
+        assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, n_parts, 1, NULL, &p));
+        sl_partition_free(&p);
+    }
+    printf("after");
+    fflush(stdout);
+    dup2(kept, 1);
+    close(kept);
+    assert_ok(sl_file_read(in_folder("out"), 1 << 20, &text, &bytes));
+    assert_string_equal(text, "after");
+    sl_free(text);
+    sl_dataset_free(&d);
+}
+
+/* Parts come from the file where it is for this graph, method, count and seed; otherwise they are chosen and
+ * written. */
+static void caches_parts(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    struct sl_partition a;
+    struct sl_partition b;
+    const char *file = in_folder("cache/parts.slc");
+    generate(600, false, &d);
+    assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, 4, 5, NULL, &a));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, 4, 5, file, &b));
+        assert_true(sl_file_exists(file));
+        assert_memory_equal(a.new_ids, b.new_ids, 600 * sizeof(sl_vertex));
+        assert_properties(&d, &b, 4);
+        sl_partition_free(&b);
+    }
+    assert_ok(sl_partition_make(&d, SL_PARTITION_RANDOM, 4, 5, file, &b)); /* not METIS's */
+    assert_memory_not_equal(a.new_ids, b.new_ids, 600 * sizeof(sl_vertex));
+    assert_properties(&d, &b, 4);
+    sl_partition_free(&b);
+    put_text("cache/parts.slc", "rubbish");
+    assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, 4, 5, file, &b));
+    assert_memory_equal(a.new_ids, b.new_ids, 600 * sizeof(sl_vertex));
+    sl_partition_free(&b);
+    assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, 4, 5, "/proc/no/such", &b)); /* cannot be written: no matter */
+    sl_partition_free(&b);
+    sl_partition_free(&a);
+    sl_dataset_free(&d);
+}
+
+/* That the cache is used at all: parts that no method would choose, under the right key. */
+static void believes_its_cache(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    struct sl_partition p;
+    uint32_t parts[100];
+    const char *file = in_folder("parts.slc");
+    generate(100, false, &d);
+    for (uint32_t v = 0; v < 100; v++) {
+        parts[v] = v == 3 ? 1 : 0;
+    }
+    assert_true(sl_cache_write_parts(file, sl_cache_parts_key(&d, SL_PARTITION_METIS, 2, 5), 100, 2, parts));
+    assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, 2, 5, file, &p));
+    assert_int_equal(p.new_ids[3], 99);
+    assert_int_equal(p.first[1], 99);
+    sl_partition_free(&p);
+    sl_dataset_free(&d);
+}
+
+/* Of parts that are held all is as ever; of the others it is known how many edges they have, and no more. */
+static void holds_some_parts(void **state)
+{
+    (void)state;
+    static const bool held[5] = {false, true, true, false, true};
+    struct sl_dataset d;
+    struct sl_partition all;
+    struct sl_partition some;
+    generate(600, true, &d);
+    assert_ok(sl_partition_make(&d, SL_PARTITION_RANDOM, 5, 5, NULL, &all));
+    assert_ok(sl_partition_make_held(&d, SL_PARTITION_RANDOM, 5, 5, NULL, held, &some));
+    assert_int_equal(all.n_cut, some.n_cut);
+    assert_memory_equal(all.balance, some.balance, sizeof all.balance);
+    assert_memory_equal(all.new_ids, some.new_ids, 600 * sizeof(sl_vertex));
+    for (uint32_t q = 0; q < 5; q++) {
+        uint32_t first = all.first[q];
+        uint32_t n = all.first[q + 1] - first;
+        uint64_t edge = all.graph.offsets[first];
+        uint64_t n_edges = all.graph.offsets[first + n] - edge;
+        assert_int_equal(some.graph.offsets[first], edge);
+        assert_int_equal(some.graph.offsets[first + n], edge + n_edges);
+        assert_int_equal(memcmp(all.graph.offsets + first, some.graph.offsets + first, n * sizeof(uint64_t)) == 0,
+                         held[q]);
+        if (held[q]) {
+            assert_memory_equal(all.graph.sources + edge, some.graph.sources + edge, n_edges * sizeof(sl_vertex));
+        }
+    }
+    sl_partition_free(&some);
+    sl_partition_free(&all);
+    sl_dataset_free(&d);
+}
+
+/* Within a piece a vertex comes after one that has it as an in-neighbour, or is the least of those that are left. */
+static void assert_breadth_first(const struct sl_partition *p)
+{
+    uint32_t n = p->graph.n_vertices;
+    uint32_t *found_by = malloc(n * sizeof *found_by); /* the first of its piece that has it */
+    memset(found_by, 0xff, n * sizeof *found_by);
+    for (uint32_t k = 0; k < p->n_pieces; k++) {
+        for (uint32_t id = p->piece[k]; id < p->piece[k + 1]; id++) {
+            for (uint64_t i = p->graph.offsets[id]; i < p->graph.offsets[id + 1]; i++) {
+                sl_vertex u = p->graph.sources[i];
+                if (u >= p->piece[k] && u < p->piece[k + 1] && found_by[u] == UINT32_MAX) {
+                    found_by[u] = id;
+                }
+            }
+        }
+        uint32_t root = UINT32_MAX;
+        for (uint32_t id = p->piece[k]; id < p->piece[k + 1]; id++) {
+            if (found_by[id] < id) {
+                assert_true(id == p->piece[k] || found_by[id - 1] >= id - 1 || found_by[id - 1] <= found_by[id]);
+            } else {
+                assert_true(root == UINT32_MAX || p->dataset_ids[id] > p->dataset_ids[root]);
+                root = id;
+            }
+        }
+    }
+    free(found_by);
+}
+
+/* Parts of the whole graph: ids do not depend on how many there are. */
+static void is_made_of_pieces(void **state)
+{
+    (void)state;
+    for (int directed = 0; directed < 2; directed++) {
+        struct sl_dataset d;
+        struct sl_partition one;
+        generate(4000, directed, &d);
+        assert_ok(sl_partition_make_of_pieces(&d, SL_PARTITION_METIS, 1, 5, NULL, NULL, &one));
+        assert_breadth_first(&one);
+        for (uint32_t n_parts = 1; n_parts <= 32; n_parts *= 2) {
+            struct sl_partition p;
+            double chance = 1 - 1.0 / n_parts;
+            assert_int_equal(sl_partition_pieces(SL_PARTITION_METIS, 4000, n_parts), 32);
+            assert_ok(sl_partition_make_of_pieces(&d, SL_PARTITION_METIS, n_parts, 5, NULL, NULL, &p));
+            assert_partition(&d, &p, n_parts, true);
+            assert_int_equal(p.n_pieces, 32);
+            assert_memory_equal(p.piece, one.piece, 33 * sizeof *p.piece);
+            assert_memory_equal(p.dataset_ids, one.dataset_ids, 4000 * sizeof *p.dataset_ids);
+            assert_memory_equal(p.graph.sources, one.graph.sources, d.graph.n_edges * sizeof *p.graph.sources);
+            for (uint32_t q = 0; q <= n_parts; q++) {
+                assert_int_equal(p.first[q], p.piece[q * (32 / n_parts)]);
+            }
+            assert_true(p.balance[0] < 1.17 && p.balance[1] < 1.25); /* pieces of 125 vertices */
+            /* Pieces dealt to two parts at random leave 0.6 of what chance does, METIS' halves 0.28. */
+            assert_true((double)p.n_cut <= (n_parts <= 4 ? 0.42 : 0.8) * chance * (double)d.graph.n_edges);
+            sl_partition_free(&p);
+        }
+        sl_partition_free(&one);
+        sl_dataset_free(&d);
+    }
+}
+
+/* Where parts cannot be runs of 32 pieces a part is a piece. */
+static void is_made_of_parts(void **state)
+{
+    (void)state;
+    const struct {
+        uint32_t n_vertices;
+        enum sl_partition_method method;
+        uint32_t n_parts;
+    } cases[] = {{1023, SL_PARTITION_METIS, 4},  {2000, SL_PARTITION_METIS, 12}, {2000, SL_PARTITION_METIS, 64},
+                 {2000, SL_PARTITION_RANDOM, 4}, {2000, SL_PARTITION_NONE, 8},   {20, SL_PARTITION_METIS, 32},
+                 {0, SL_PARTITION_METIS, 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t no_edges[21] = {0};
+        sl_vertex none = 0;
+        struct sl_dataset d = {.graph = {.n_vertices = cases[i].n_vertices, .offsets = no_edges, .sources = &none}};
+        struct sl_partition p;
+        if (cases[i].n_vertices > 20) {
+            generate(cases[i].n_vertices, false, &d);
+        }
+        assert_ok(sl_partition_make_of_pieces(&d, cases[i].method, cases[i].n_parts, 5, NULL, NULL, &p));
+        assert_partition(&d, &p, cases[i].n_parts, true);
+        assert_int_equal(p.n_pieces, cases[i].n_parts);
+        assert_breadth_first(&p);
+        sl_partition_free(&p);
+        if (cases[i].n_vertices > 20) {
+            sl_dataset_free(&d);
+        }
+    }
+}
+
+/* Pieces between which there is nothing, and that have no training vertices. */
+static void orders_pieces_without_edges(void **state)
+{
+    (void)state;
+    uint64_t *offsets = calloc(2001, sizeof *offsets);
+    sl_vertex none = 0;
+    struct sl_dataset d = {.graph = {.n_vertices = 2000, .offsets = offsets, .sources = &none}};
+    struct sl_partition p;
+    assert_ok(sl_partition_make_of_pieces(&d, SL_PARTITION_METIS, 4, 5, NULL, NULL, &p));
+    assert_partition(&d, &p, 4, true);
+    assert_true(p.balance[0] < 1.1);
+    sl_partition_free(&p);
+    free(offsets);
+}
+
+static void survives_no_memory(void **state)
+{
+    (void)state;
+    for (int directed = 0; directed < 2; directed++) {
+        struct sl_dataset d;
+        struct sl_partition p;
+        generate(200, directed, &d);
+        for (int m = 0; m < N_METHODS; m++) {
+            assert_survives_no_memory(sl_partition_make(&d, methods[m], 3, 5, NULL, &p));
+            sl_partition_free(&p);
+        }
+        sl_dataset_free(&d);
+        generate(1100, directed, &d);
+        assert_survives_no_memory(sl_partition_make_of_pieces(&d, SL_PARTITION_METIS, 4, 5, NULL, NULL, &p));
+        sl_partition_free(&p);
+        sl_dataset_free(&d);
+    }
+}
+
+/* The figures that were measured for the design: four parts of arxiv. */
+static void real_arxiv(void **state)
+{
+    (void)state;
+    struct sl_dataset d;
+    struct sl_partition p;
+    struct sl_dataset_options options = {.dataset = "ogbn-arxiv",
+                                         .data_path = getenv("STARLING_DATA"),
+                                         .features = "derived/node-feat-prone96.csv.gz",
+                                         .cache = "none"};
+    if (options.data_path == NULL || sl_dataset_load(&options, &d) == SL_ENOTFOUND) {
+        skip();
+    }
+    assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, 4, 1, NULL, &p));
+    assert_properties(&d, &p, 4);
+    assert_true((double)p.n_cut / (double)d.graph.n_edges < 0.2);
+    for (int i = 0; i < 4; i++) {
+        assert_true(p.balance[i] < 1.05);
+    }
+    sl_partition_free(&p);
+    sl_dataset_free(&d);
+}
+
+static int nothing_left(void **state)
+{
+    (void)state;
+    return sl_memory_live() == 0 ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keeps_its_promises),
+        cmocka_unit_test(one_part_is_the_identity),
+        cmocka_unit_test(metis_balances_and_cuts),
+        cmocka_unit_test(metis_without_a_split),
+        cmocka_unit_test(random_is_stratified),
+        cmocka_unit_test(same_seed_same_parts),
+        cmocka_unit_test(odd_graphs),
+        cmocka_unit_test(many_parts),
+        cmocka_unit_test(refuses_bad_counts),
+        with_folder(metis_is_quiet),
+        with_folder(caches_parts),
+        with_folder(believes_its_cache),
+        cmocka_unit_test(holds_some_parts),
+        cmocka_unit_test(is_made_of_pieces),
+        cmocka_unit_test(is_made_of_parts),
+        cmocka_unit_test(orders_pieces_without_edges),
+        cmocka_unit_test(survives_no_memory),
+        cmocka_unit_test(real_arxiv),
+    };
+    return cmocka_run_group_tests(tests, NULL, nothing_left);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * runtime/machine/gpus: what StarPU is told of GPUs and which are refused, by GPUs made up here; and, where there
+ * is one, what CUDA says.
+ */
+#include "runtime/machine/gpus.h"
+
+#ifdef SL_CUDA
+#include <cuda_runtime_api.h>
+#endif
+
+#include "tests/support/kernel.h"
+
+#define GIB ((uint64_t)1 << 30)
+
+/* A device without pools: one line, with its number, its name and what to try. */
+static void test_pools(void **state)
+{
+    struct sl_gpu gpu = {.name = "Old Card", .bytes = 8 * GIB, .free_bytes = 7 * GIB};
+    (void)state;
+    assert_int_equal(sl_gpus_check(3, &gpu, SL_PRECISION_FLOAT), SL_ENOTSUP);
+    expect_message(sl_message(), "GPU 3, Old Card", "found none");
+    expect_message(sl_message(), "--gpus 0", "driver");
+    assert_null(strchr(sl_message(), '\n'));
+    gpu.has_pools = true;
+    assert_int_equal(sl_gpus_check(3, &gpu, SL_PRECISION_FLOAT), SL_OK);
+    assert_int_equal(sl_gpus_check(3, &gpu, SL_PRECISION_TF32), SL_ENOTSUP);
+    expect_message(sl_message(), "tf32 with GPU 3, Old Card", "expected float");
+    assert_int_equal(sl_gpus_check(3, &gpu, SL_PRECISION_BF16), SL_ENOTSUP);
+    expect_message(sl_message(), "bf16 with GPU 3, Old Card", "expected float");
+    gpu.has_tensors = true;
+    assert_int_equal(sl_gpus_check(3, &gpu, SL_PRECISION_TF32), SL_OK);
+    assert_int_equal(sl_gpus_check(3, &gpu, SL_PRECISION_BF16), SL_OK);
+}
+
+static void test_workers_of_a_gpu(void **state)
+{
+    const char *const refused[] = {"2", "0", "-1", "one", "11", "1 ", " 1"};
+    (void)state;
+    unsetenv("STARPU_NWORKER_PER_CUDA");
+    assert_int_equal(sl_gpus_check_workers(), SL_OK);
+    setenv("STARPU_NWORKER_PER_CUDA", "", 1);
+    assert_int_equal(sl_gpus_check_workers(), SL_OK);
+    setenv("STARPU_NWORKER_PER_CUDA", "1", 1);
+    assert_int_equal(sl_gpus_check_workers(), SL_OK);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        setenv("STARPU_NWORKER_PER_CUDA", refused[i], 1);
+        assert_int_equal(sl_gpus_check_workers(), SL_EINVAL);
+        expect_message(sl_message(), "STARPU_NWORKER_PER_CUDA", refused[i]);
+        assert_null(strchr(sl_message(), '\n'));
+    }
+    unsetenv("STARPU_NWORKER_PER_CUDA");
+}
+
+/* Something is left to launchers, more of a larger device, and never more than half. */
+static void test_data_bytes(void **state)
+{
+    (void)state;
+    uint64_t last = 0;
+    for (uint64_t free_bytes = 0; free_bytes < 200 * GIB; free_bytes += GIB / 4) {
+        struct sl_gpu gpu = {.bytes = 2 * free_bytes, .free_bytes = free_bytes};
+        uint64_t data = sl_gpus_data_bytes(&gpu, false);
+        assert_true(data >= free_bytes / 2 && data >= last && data <= free_bytes - free_bytes / 16);
+        last = data;
+    }
+    struct sl_gpu large = {.bytes = 80 * GIB, .free_bytes = 79 * GIB};
+    assert_true(sl_gpus_data_bytes(&large, false) > 70 * GIB);
+    assert_true(sl_gpus_data_bytes(&large, false) - sl_gpus_data_bytes(&large, true) == GIB);
+}
+
+static void expect_limit(const char *name, const char *wanted)
+{
+    const char *found = getenv(name);
+    if (wanted == NULL) {
+        assert_null(found);
+    } else {
+        assert_non_null(found);
+        assert_string_equal(found, wanted);
+    }
+}
+
+/* StarPU's limits for the time of its start; what the user has set stays. */
+static void test_limits(void **state)
+{
+    struct sl_gpu gpus[] = {
+        {.free_bytes = 16 * GIB}, {.device = 1, .free_bytes = 8 * GIB}, {.device = 5, .free_bytes = 32 * GIB}};
+    (void)state;
+    unsetenv("STARPU_LIMIT_CUDA_MEM");
+    setenv("STARPU_LIMIT_CUDA_1_MEM", "1000", 1);
+    assert_int_equal(sl_gpus_limit(3, gpus, false), SL_OK);
+    expect_limit("STARPU_LIMIT_CUDA_0_MEM", "14848"); /* MiB: 16 GiB less 1 GiB less 512 MiB */
+    expect_limit("STARPU_LIMIT_CUDA_1_MEM", "1000");
+    expect_limit("STARPU_LIMIT_CUDA_2_MEM", NULL);
+    expect_limit("STARPU_LIMIT_CUDA_5_MEM", "30208");
+    sl_gpus_unlimit(3, gpus);
+    expect_limit("STARPU_LIMIT_CUDA_0_MEM", NULL);
+    expect_limit("STARPU_LIMIT_CUDA_1_MEM", "1000");
+    expect_limit("STARPU_LIMIT_CUDA_5_MEM", NULL);
+    unsetenv("STARPU_LIMIT_CUDA_1_MEM");
+    struct sl_gpu again[] = {{.free_bytes = 16 * GIB}};
+    setenv("STARPU_LIMIT_CUDA_MEM", "500", 1);
+    assert_int_equal(sl_gpus_limit(1, again, false), SL_OK);
+    expect_limit("STARPU_LIMIT_CUDA_0_MEM", NULL);
+    sl_gpus_unlimit(1, again);
+    expect_limit("STARPU_LIMIT_CUDA_MEM", "500");
+    unsetenv("STARPU_LIMIT_CUDA_MEM");
+}
+
+/* What CUDA says of each GPU there is; of one too many, an error. */
+static void test_read(void **state)
+{
+    struct sl_gpu gpu;
+    uint32_t n = sl_gpus_count();
+    (void)state;
+#ifdef SL_CUDA
+    int device = -1;
+    if (n > 0) {
+        cudaSetDevice(0);
+    }
+#endif
+    assert_int_equal(sl_gpus_read(n, &gpu), sl_gpus_built() ? SL_ECUDA : SL_ENOTSUP);
+    assert_null(strchr(sl_message(), '\n'));
+    if (n == 0) {
+        skip();
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        assert_int_equal(sl_gpus_read(i, &gpu), SL_OK);
+        assert_true(gpu.name[0] != '\0' && gpu.free_bytes > 0 && gpu.free_bytes <= gpu.bytes);
+        assert_true(gpu.device == i && !gpu.limited);
+        for (uint32_t k = 0; k < i; k++) {
+            assert_true(sl_gpus_name(i) != sl_gpus_name(k));
+        }
+#ifdef SL_CUDA
+        assert_int_equal(cudaGetDevice(&device), cudaSuccess);
+        assert_int_equal(device, 0); /* the caller's */
+#endif
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pools),      cmocka_unit_test(test_workers_of_a_gpu),
+        cmocka_unit_test(test_data_bytes), cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The order in which a step's tasks are submitted, and their priorities: what other PEs wait for goes first, so that it
+ * travels while weights' gradients, which nobody waits for until the layer's update, are computed. */
+#include "tests/support/run_fixture.h"
+
+#include "data/load.h"
+
+static struct {
+    uint32_t n_sent;    /* rows and gradients that PEs have packed for others, and sums */
+    uint32_t n_back;    /* of them gradients, */
+    uint32_t n_weights; /* and gradients of weights, since the last layer's update began */
+    uint32_t n_late;    /* gradients packed after some of weights */
+    uint32_t n_slow;    /* of what is sent, not of the first priority */
+} seen;
+
+static bool is(const struct sl_task *task, const char *name)
+{
+    return strcmp(task->operation->codelet.name, name) == 0;
+}
+
+static void look(const struct sl_task *task, enum sl_priority priority)
+{
+    bool back = is(task, "sl_aggregate_backward") || is(task, "sl_attend_backward") || is(task, "sl_relate_backward");
+    if (back || is(task, "sl_pack") || is(task, "sl_reduce")) {
+        seen.n_sent++;
+        seen.n_slow += priority != SL_PRIORITY_SEND;
+    }
+    seen.n_back += back;
+    seen.n_late += back && seen.n_weights > 0;
+    seen.n_weights += is(task, "sl_dense_backward_weight") || is(task, "sl_bias_backward");
+    if (is(task, "sl_reduce")) {
+        seen.n_weights = 0;
+    }
+}
+
+enum sl_status __real_sl_task_submit(struct sl_task *task, void *args, size_t args_bytes, enum sl_priority priority);
+enum sl_status __wrap_sl_task_submit(struct sl_task *task, void *args, size_t args_bytes, enum sl_priority priority);
+enum sl_status __wrap_sl_task_submit(struct sl_task *task, void *args, size_t args_bytes, enum sl_priority priority)
+{
+    look(task, priority);
+    return __real_sl_task_submit(task, args, args_bytes, priority);
+}
+
+static void test_what_is_sent_goes_first(void **state)
+{
+    struct graph_shape shape = {
+        .kind = GRAPH_POWER_LAW, .n_vertices = 301, .n_columns = 12, .n_classes = 4, .seed = 31};
+    static const uint32_t fanout[] = {4, 5, 6};
+    (void)state;
+    for (int model = 0; model < n_models(); model++) {
+        struct sl_settings settings;
+        struct sl_dataset dataset;
+        struct outcome got;
+        expect_ok(sl_settings_init(&settings));
+        settings.model = model;
+        settings.pes = settings.group_size = 2;
+        settings.chunks = 2;
+        settings.layers = 3;
+        settings.hidden = 16;
+        settings.n_fanout = 3;
+        memcpy(settings.fanout, fanout, sizeof fanout);
+        settings.batch_size = 30;
+        settings.partition = SL_PARTITION_RANDOM;
+        memset(&seen, 0, sizeof seen);
+        shape.n_relations = is_typed(model) ? 3 : 0;
+        make_dataset(&shape, &dataset);
+        run_steps(&dataset, &settings, 1, &got);
+        if (seen.n_back < 2 || seen.n_sent <= seen.n_back || seen.n_slow > 0 || seen.n_late > 0) {
+            fail_msg("%s: found %u tasks that others wait for, %u without priority; %u of gradients, %u after weights'",
+                     model_name(model), seen.n_sent, seen.n_slow, seen.n_back, seen.n_late);
+        }
+        outcome_free(&got);
+        sl_settings_free(&settings);
+        forget_partitions();
+        sl_dataset_free(&dataset);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_what_is_sent_goes_first)};
+    return cmocka_run_group_tests(tests, group_up, group_down);
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * What holds of every model that --model names, between training and evaluation: with all in-edges and without
+ * dropout a step's logits are those of sl_evaluate; and where a single layer is linear and its sums are unbiased,
+ * so are a sample's logits on average.
+ */
+#include "tests/support/run_fixture.h"
+
+#include "data/load.h"
+
+static struct sl_dataset dense_set, sparse_set, small_set, typed_dense_set, typed_sparse_set;
+
+/* A graph all of whose vertices are seeds. n_relations: 0 or, of a typed graph, more. */
+static void make_set(uint32_t n_vertices, uint32_t n_columns, bool sparse, uint32_t n_relations, struct sl_dataset *out)
+{
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
+                                .n_vertices = n_vertices,
+                                .self_loops = true,
+                                .n_columns = n_columns,
+                                .n_classes = 5,
+                                .sparse = sparse,
+                                .n_relations = n_relations,
+                                .seed = 31};
+    make_dataset(&shape, out);
+    out->valid.n = out->test.n = 0;
+    out->train.n = n_vertices;
+    for (uint32_t v = 0; v < n_vertices; v++) {
+        out->train.ids[v] = v;
+        out->targets.classes[v] = (int32_t)(v % 5);
+    }
+}
+
+/* The logits that PE p has of its n seeds, to their places by dataset id. A step's rows keep their handles and so
+ * their contents until its slot is used again. */
+static void read_logits(struct world *w, uint64_t step, uint32_t p, double *logits_out)
+{
+    uint32_t slot = (uint32_t)(step % w->settings->depth);
+    uint32_t n;
+    sl_vertex *ids = frontier_of(w, step, p, 0, &n);
+    const struct sl_pass_pe *pe = &w->steps->slot_rows[slot * w->plan.n_pes + p];
+    const struct sl_rows *z = &pe->layer[w->model.n_layers - 1][SL_ROWS_Z];
+    for (uint32_t row = 0, c = 0; row < n; c++) {
+        assert_true(c < z->room && z->chunk[c] != NULL);
+        starpu_data_acquire(z->chunk[c], STARPU_R);
+        const sl_real *values = starpu_data_get_local_ptr(z->chunk[c]);
+        uint32_t n_rows = sl_handle_rows(z->chunk[c]);
+        for (uint32_t i = 0; i < n_rows * z->n_columns; i++) {
+            logits_out[(size_t)ids[row + i / z->n_columns] * z->n_columns + i % z->n_columns] = (double)values[i];
+        }
+        starpu_data_release(z->chunk[c]);
+        row += n_rows;
+        assert_true(row <= n);
+    }
+    free(ids);
+}
+
+/* One step, which leaves the parameters alone: its loss and the logits of its seeds, by dataset id. */
+static double step_of(struct world *w, uint64_t step, double *logits_out)
+{
+    struct sl_adam adam = adam_of(w->settings, step);
+    struct sl_step_sizes sizes;
+    starpu_data_handle_t handle;
+    double loss = NAN;
+    starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&loss, 1, 1, 1, sizeof loss);
+    expect_ok(sl_step_sample(w->steps, step));
+    expect_ok(sl_step_compute(w->steps, step, &adam, handle, &sizes));
+    starpu_data_unregister(handle);
+    for (uint32_t p = 0; p < w->plan.n_pes; p++) {
+        read_logits(w, step, p, logits_out);
+    }
+    return loss;
+}
+
+/* The logits of all vertices as evaluation has them, by dataset id; free(). */
+static double *exact_logits(struct world *w)
+{
+    uint32_t n_classes = w->shards.n_outputs;
+    size_t n = (size_t)w->shards.n_vertices * n_classes;
+    struct sl_scores scores;
+    struct sl_inference wanted = {.scores = need(n, sizeof *wanted.scores)};
+    double *logits = need(n, sizeof *logits);
+    expect_ok(sl_evaluate(&w->run, &w->shards, &w->model, &wanted, &scores));
+    for (size_t i = 0; i < n; i++) {
+        logits[w->partition->dataset_ids[i / n_classes] * (size_t)n_classes + i % n_classes] = (double)wanted.scores[i];
+    }
+    free(wanted.scores);
+    return logits;
+}
+
+/* ---- training agrees with evaluation ---- */
+
+struct variant {
+    const char *name;
+    uint32_t hidden; /* the features have 20 columns, or, sparse, 80 */
+    int norm;
+    bool residual, sparse;
+};
+
+/* Every model takes the first and the second. */
+static const struct variant variants[] = {
+    {"narrowing", 16, SL_NORM_NONE, false, false},
+    {"widening", 24, SL_NORM_NONE, false, false},
+    {"sparse", 16, SL_NORM_NONE, false, true},
+    {"layer norm", 24, SL_NORM_LAYER, false, false},
+    {"layer norm, residual", 16, SL_NORM_LAYER, true, false},
+    {"residual", 20, SL_NORM_NONE, true, false},
+    {"sparse, residual", 80, SL_NORM_NONE, true, true},
+};
+#define N_VARIANTS (sizeof variants / sizeof variants[0])
+
+#define N 500
+#define DENSE_COLUMNS 20
+#define SPARSE_COLUMNS 80
+
+/* P, G: one PE, three that cooperate, and groups, which have their own samples. */
+static const uint32_t spreads[][2] = {{1, 1}, {3, 3}, {4, 2}};
+#define N_SPREADS (sizeof spreads / sizeof spreads[0])
+
+/* -log softmax(z)[label] on average. */
+static double cross_entropy(const struct sl_dataset *d, const double *logits)
+{
+    double sum = 0;
+    for (uint32_t v = 0; v < d->train.n; v++) {
+        const double *z = logits + (size_t)v * d->targets.n_classes;
+        double most = z[0];
+        double all = 0;
+        for (uint32_t c = 0; c < d->targets.n_classes; c++) {
+            most = fmax(most, z[c]);
+        }
+        for (uint32_t c = 0; c < d->targets.n_classes; c++) {
+            all += exp(z[c] - most);
+        }
+        sum += log(all) + most - z[d->targets.classes[v]];
+    }
+    return sum / d->train.n;
+}
+
+/* Rounding: eight times an epsilon for each of at most eight layers, and the root of the longest sum, over the
+ * hub's in-neighbours (a third of the vertices), relative to the largest entry. */
+static void expect_logits(const char *caption, size_t n, const double *got, const double *should)
+{
+    double size = 0;
+    for (size_t i = 0; i < n; i++) {
+        size = fmax(size, fabs(should[i]));
+    }
+    assert_true(size > 0.1 && isfinite(size));
+    for (size_t i = 0; i < n; i++) {
+        expect_near_at(caption, i, got[i], should[i], 8 * 8 * EPSILON * sqrt(N / 3.0) * size);
+    }
+}
+
+/* False: the model does not take this. */
+static bool settings_of(int model, const struct variant *v, const uint32_t spread[2], struct sl_settings *out)
+{
+    static const int methods[] = {SL_PARTITION_NONE, SL_PARTITION_METIS, SL_PARTITION_RANDOM};
+    expect_ok(sl_settings_init(out));
+    out->model = model;
+    out->sampler = SL_SAMPLER_FULL;
+    out->layers = 3;
+    out->hidden = v->hidden;
+    out->norm = v->norm;
+    out->residual = v->residual;
+    out->dropout = 0;
+    out->pes = spread[0];
+    out->group_size = spread[1];
+    out->batch_size = (N + spread[0] - 1) / spread[0];
+    out->chunks = 3;
+    out->partition = methods[spread[0] % 3];
+    out->depth = 1;
+    out->lr = 0;
+    return sl_settings_check(out) == SL_OK;
+}
+
+static bool agrees(const struct sl_dataset *d, int model, const struct variant *v, const uint32_t spread[2])
+{
+    struct sl_settings settings;
+    bool taken = settings_of(model, v, spread, &settings);
+    if (taken) {
+        struct world w;
+        char caption[128];
+        size_t n = (size_t)N * d->targets.n_classes;
+        double *got = need(n, sizeof *got);
+        snprintf(caption, sizeof caption, "%s, %s, P = %u, G = %u", model_name(model), v->name, spread[0], spread[1]);
+        world_open(d, &settings, 1, &w);
+        scramble_model(&w.model);
+        for (size_t i = 0; i < n; i++) {
+            got[i] = NAN;
+        }
+        double loss = step_of(&w, 0, got);
+        double *should = exact_logits(&w);
+        expect_logits(caption, n, got, should);
+        expect_near(caption, loss, cross_entropy(d, should), 1e-5 * loss);
+        world_healthy(&w);
+        world_close(&w);
+        free(got);
+        free(should);
+    }
+    sl_settings_free(&settings);
+    return taken;
+}
+
+static const struct sl_dataset *dataset_of(int model, const struct variant *v)
+{
+    if (is_typed(model)) {
+        return v->sparse ? &typed_sparse_set : &typed_dense_set;
+    }
+    return v->sparse ? &sparse_set : &dense_set;
+}
+
+static void test_agreement(void **state)
+{
+    (void)state;
+    for (int model = 0; model < n_models(); model++) {
+        for (size_t i = 0; i < N_VARIANTS * N_SPREADS; i++) {
+            const struct variant *v = &variants[i / N_SPREADS];
+            if (slow_kernels() && i % N_SPREADS != (i / N_SPREADS + (size_t)model) % N_SPREADS) {
+                continue; /* each of its variants is spread in one way, which turns */
+            }
+            bool taken = agrees(dataset_of(model, v), model, v, spreads[i % N_SPREADS]);
+            assert_true(taken || i >= 2 * N_SPREADS);
+        }
+    }
+}
+
+/* ---- samples are right on average ---- */
+
+#define N_SAMPLES 400
+#define N_SMALL 240
+
+/* A model of one layer, which has no activation, and whose sums over a sample are those over all edges on average:
+ * symmetric ones, and means, as any neighbour is sampled as likely as any other. Attention's are not. */
+static bool is_unbiased(const struct world *w)
+{
+    const struct sl_layer *only = &w->model.layer[0];
+    return w->model.n_layers == 1 && !only->hidden && only->kind->sum != NULL && !only->kind->sum->whole_rows &&
+           only->kind != &sl_gin /* an activation follows its sum */;
+}
+
+/* Every logit, and each class' sum over all vertices, which small errors of one sign add up in: of so many samples
+ * the average is within five standard errors, beyond which one of a million would be. */
+static void expect_average(const char *caption, struct world *w)
+{
+    uint32_t n_classes = w->shards.n_outputs;
+    size_t n = (size_t)N_SMALL * n_classes;
+    double *logits = need(n + n_classes, sizeof *logits);
+    double *sum = need(n + n_classes, sizeof *sum);
+    double *squares = need(n + n_classes, sizeof *squares);
+    double *exact = exact_logits(w);
+    double size = 0;
+    size_t n_sampled = 0;
+    for (uint64_t step = 0; step < N_SAMPLES; step++) {
+        step_of(w, step, logits);
+        memset(logits + n, 0, n_classes * sizeof *logits);
+        for (size_t i = 0; i < n + n_classes; i++) {
+            double off = i < n ? logits[i] - exact[i] : logits[i];
+            logits[n + i % n_classes] += i < n ? off : 0;
+            sum[i] += off;
+            squares[i] += off * off;
+            size = fmax(size, i < n ? fabs(exact[i]) : 0);
+        }
+    }
+    for (size_t i = 0; i < n + n_classes; i++) {
+        double average = sum[i] / N_SAMPLES;
+        double error = sqrt(fmax(squares[i] / N_SAMPLES - average * average, 0) / N_SAMPLES);
+        n_sampled += error > 1e-3 * size;
+        expect_near_at(caption, i, average, 0, 5 * error + (i < n ? 1 : N_SMALL) * 64 * EPSILON * size);
+    }
+    assert_true(n_sampled > n / 8); /* the others have no more neighbours than the fanout */
+    free(logits);
+    free(sum);
+    free(squares);
+    free(exact);
+}
+
+static bool check_average(int model, int sampler)
+{
+    struct sl_settings settings;
+    struct world w;
+    char caption[128];
+    expect_ok(sl_settings_init(&settings));
+    settings.model = model;
+    settings.sampler = sampler;
+    settings.layers = 1;
+    settings.n_fanout = 1;
+    settings.fanout[0] = 3;
+    settings.kappa = 1;
+    settings.dropout = 0;
+    settings.pes = settings.group_size = 2;
+    settings.batch_size = N_SMALL / 2;
+    settings.chunks = 2;
+    settings.depth = 1;
+    settings.lr = 0;
+    snprintf(caption, sizeof caption, "%s, sampler %d", model_name(model), sampler);
+    world_open(&small_set, &settings, N_SAMPLES, &w);
+    bool unbiased = is_unbiased(&w);
+    scramble_model(&w.model);
+    if (unbiased) {
+        expect_average(caption, &w);
+    }
+    world_healthy(&w);
+    world_close(&w);
+    sl_settings_free(&settings);
+    return unbiased;
+}
+
+static void test_average(void **state)
+{
+    int n_checked = 0;
+    (void)state;
+    long_test(); /* samples are the same wherever they are taken: tests/unit/codelets/test_sample.c */
+    for (int model = 0; model < n_models(); model++) {
+        if (is_typed(model)) {
+            continue; /* a sample may have no edge of a relation, whose mean is then 0 */
+        }
+        bool checked = check_average(model, SL_SAMPLER_NEIGHBOR);
+        assert_int_equal(check_average(model, SL_SAMPLER_LABOR), checked);
+        n_checked += checked;
+    }
+    assert_true(n_checked >= 2);
+}
+
+static int make_sets(void **state)
+{
+    int failed = group_up(state);
+    make_set(N, DENSE_COLUMNS, false, 0, &dense_set);
+    make_set(N, SPARSE_COLUMNS, true, 0, &sparse_set);
+    make_set(N_SMALL, DENSE_COLUMNS, false, 0, &small_set);
+    make_set(N, DENSE_COLUMNS, false, 3, &typed_dense_set);
+    make_set(N, SPARSE_COLUMNS, true, 2, &typed_sparse_set);
+    return failed;
+}
+
+static int free_sets(void **state)
+{
+    forget_partitions();
+    sl_dataset_free(&dense_set);
+    sl_dataset_free(&sparse_set);
+    sl_dataset_free(&small_set);
+    sl_dataset_free(&typed_dense_set);
+    sl_dataset_free(&typed_sparse_set);
+    return group_down(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_agreement), cmocka_unit_test(test_average)};
+    return cmocka_run_group_tests(tests, make_sets, free_sets);
+}

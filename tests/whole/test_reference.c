@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The whole model against figures that PyTorch's automatic differentiation made in double (tests/reference):
+ * logits, losses, gradients, three steps of Adam. Float runs agree to 1e-4 of a tensor's largest entry, double runs
+ * to 1e-9. Runs with rows in bf16 may be twice as far off as PyTorch's own (tests/reference/bf16.json).
+ *
+ * SL_CASES=FOLDER: print the errors of bf16 in the cases of a folder that tests/reference/bf16.py made.
+ */
+#include "tests/support/reference_fixture.h"
+
+static int precision; /* --precision of the cases */
+
+/* The features at the table's own precision, which a dataset (float always) does not have. */
+static void put_features(json_t *root, struct world *w)
+{
+    for (uint32_t v = 0; v < w->shards.n_vertices; v++) {
+        for (uint32_t c = 0; c < w->shards.n_features; c++) {
+            void *row = sl_feature_row(&w->shards.features, w->partition->new_ids[v]);
+            sl_real value = (sl_real)number(json_array_get(member(root, "features"), v), c);
+            if (precision == SL_PRECISION_BF16) {
+                ((sl_bf16 *)row)[c] = sl_bf16_of(value);
+            } else {
+                ((sl_real *)row)[c] = value;
+            }
+        }
+    }
+}
+
+/* ---- what layer 0 of the batch norm case works on ---- */
+
+/* z = x W_self + mean(x) W_neigh + b of vertex v and column c, in double from the file. */
+static double first_z(json_t *root, uint32_t v, uint32_t c)
+{
+    json_t *edges = member(root, "edges_src_dst");
+    json_t *self = member(member(root, "parameters"), "0.w_self");
+    json_t *neigh = member(member(root, "parameters"), "0.w_neigh");
+    double z = number(member(member(root, "parameters"), "0.bias"), c);
+    for (uint32_t f = 0; f < width(root, 0); f++) {
+        double sum = 0;
+        double n = 0;
+        for (size_t e = 0; e < json_array_size(edges); e++) {
+            json_t *edge = json_array_get(edges, e);
+            if (number(edge, 1) == v) {
+                sum += number(json_array_get(member(root, "features"), (size_t)number(edge, 0)), f);
+                n++;
+            }
+        }
+        z += number(json_array_get(member(root, "features"), v), f) * number(json_array_get(self, c), f);
+        z += n > 0 ? sum / n * number(json_array_get(neigh, c), f) : 0;
+    }
+    return z;
+}
+
+/* Mean and sum of squared deviations of column c. */
+static void moments(json_t *root, uint32_t n, uint32_t c, double *mean_out, double *squares_out)
+{
+    double mean = 0;
+    double squares = 0;
+    for (uint32_t v = 0; v < n; v++) {
+        mean += first_z(root, v, c) / n;
+    }
+    for (uint32_t v = 0; v < n; v++) {
+        double d = first_z(root, v, c) - mean;
+        squares += d * d;
+    }
+    *mean_out = mean;
+    *squares_out = squares;
+}
+
+/* Put the batch's own statistics where evaluation reads them, so that it computes what training does. */
+static void put_statistics(json_t *root, struct world *w)
+{
+    struct sl_layer *layer = &w->model.layer[0];
+    expect_ok(sl_model_acquire(&w->model, STARPU_RW));
+    for (uint32_t c = 0; layer->running != NULL && c < layer->n_out; c++) {
+        double mean;
+        double squares;
+        moments(root, w->shards.n_vertices, c, &mean, &squares);
+        layer->running[c] = (sl_real)mean;
+        layer->running[layer->n_out + c] = (sl_real)(squares / w->shards.n_vertices);
+    }
+    sl_model_release(&w->model);
+}
+
+/* After one step from (0, 1): momentum 0.1, unbiased variance. */
+static void expect_running(json_t *root, struct world *w)
+{
+    struct sl_layer *layer = &w->model.layer[0];
+    uint32_t n = w->shards.n_vertices;
+    expect_ok(sl_model_acquire(&w->model, STARPU_R));
+    for (uint32_t c = 0; layer->running != NULL && c < layer->n_out; c++) {
+        double mean;
+        double squares;
+        moments(root, n, c, &mean, &squares);
+        expect_near_at("running mean", c, (double)layer->running[c], 0.1 * mean, TOLERANCE);
+        expect_near_at("running variance", c, (double)layer->running[layer->n_out + c], 0.9 + 0.1 * squares / (n - 1),
+                       TOLERANCE);
+    }
+    sl_model_release(&w->model);
+}
+
+/* ---- the cases ---- */
+
+static void settings_of(json_t *root, struct sl_settings *out)
+{
+    json_t *options = member(root, "options");
+    json_t *norm = json_object_get(options, "norm");
+    double depth = 0;
+    double heads;
+    double bases = 0;
+    expect_ok(sl_settings_init(out));
+    heads = out->heads;
+    expect_ok(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), "model", json_string_value(member(root, "model")),
+                            out));
+    out->layers = (uint32_t)json_array_size(member(options, "widths")) - 1;
+    out->hidden = width(root, 1);
+    option_of(options, "depth", &depth);
+    if (depth > 0) {
+        out->layers = (uint32_t)depth;
+    }
+    option_of(options, "heads", &heads);
+    out->heads = (uint32_t)heads;
+    option_of(options, "bases", &bases);
+    out->bases = (uint32_t)bases;
+    option_of(options, "alpha", &out->alpha);
+    option_of(options, "lam", &out->lambda);
+    out->learn_epsilon = json_object_get(options, "learn_epsilon") != NULL;
+    out->norm = norm == NULL                                    ? SL_NORM_NONE
+                : strcmp(json_string_value(norm), "layer") == 0 ? SL_NORM_LAYER
+                                                                : SL_NORM_BATCH;
+    if (json_object_get(root, "edge_weights") != NULL) {
+        out->edge_weights = SL_EDGE_WEIGHTS_FACTOR;
+    }
+    out->residual = json_is_true(json_object_get(options, "residual"));
+    out->dropout = 0;
+    out->sampler = SL_SAMPLER_FULL;
+    out->lr = json_number_value(member(member(root, "adam"), "lr"));
+    out->weight_decay = json_number_value(member(member(root, "adam"), "weight_decay_l2"));
+}
+
+static void expect_logits(json_t *root, struct world *w)
+{
+    uint32_t n = w->shards.n_vertices;
+    uint32_t n_classes = w->shards.n_outputs;
+    struct sl_inference wanted = {.scores = need((size_t)n * n_classes, sizeof *wanted.scores)};
+    struct sl_scores scores;
+    json_t *logits = member(root, "logits");
+    expect_ok(sl_evaluate(&w->run, &w->shards, &w->model, &wanted, &scores));
+    for (uint32_t v = 0; v < n; v++) {
+        const sl_real *row = wanted.scores + (size_t)w->partition->new_ids[v] * n_classes;
+        for (uint32_t c = 0; c < n_classes; c++) {
+            expect_figure(LOGITS, "logit", (size_t)v * n_classes + c, (double)row[c],
+                          number(json_array_get(logits, v), c), largest(logits));
+        }
+    }
+    free(wanted.scores);
+}
+
+/* One step; gives its loss. */
+static double one_step(struct world *w, uint64_t step)
+{
+    struct sl_adam adam = adam_of(w->settings, step);
+    struct sl_step_sizes sizes;
+    starpu_data_handle_t handle;
+    double loss = NAN;
+    starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&loss, 1, 1, 1, sizeof loss);
+    expect_ok(sl_step_submit(w->steps, step, &adam, handle, &sizes));
+    starpu_data_unregister(handle);
+    starpu_task_wait_for_all();
+    world_healthy(w);
+    return loss;
+}
+
+static void open_case(json_t *root, const struct sl_dataset *dataset, struct sl_settings *settings, struct world *w)
+{
+    settings->batch_size = (dataset->train.n + settings->pes - 1) / settings->pes;
+    world_open(dataset, settings, 3, w);
+    put_features(root, w);
+    put_parameters(root, &w->model);
+}
+
+static void check_case(json_t *root, const struct sl_dataset *dataset, struct sl_settings *settings)
+{
+    struct world w;
+    json_t *adam = member(root, "adam");
+    open_case(root, dataset, settings, &w);
+    put_statistics(root, &w);
+    expect_logits(root, &w);
+    world_close(&w);
+
+    open_case(root, dataset, settings, &w);
+    for (uint32_t step = 0; step < 3; step++) {
+        double wanted = number(member(root, "losses"), step);
+        expect_figure(LOSS, "loss", step, one_step(&w, step), wanted, fabs(wanted));
+        if (step == 0) {
+            expect_tensors("gradient", member(root, "gradients"), &w.model, true);
+        }
+        if (step == 0 &&
+            precision ==
+                SL_PRECISION_FLOAT) { /* Adam's first steps are of a size, and a small gradient's sign may turn */
+            expect_tensors("value after a step", member(adam, "after_1_step"), &w.model, false);
+            expect_running(root, &w);
+        }
+    }
+    if (precision == SL_PRECISION_FLOAT) {
+        expect_tensors("value after three steps", member(adam, "after_3_steps"), &w.model, false);
+    }
+    world_close(&w);
+}
+
+/* One, two and three PEs that cooperate, and, unless statistics are per group, as many that do not. */
+static void check_file(const char *name)
+{
+    static const int methods[] = {SL_PARTITION_NONE, SL_PARTITION_RANDOM, SL_PARTITION_METIS};
+    json_t *root = case_of(name);
+    struct sl_dataset dataset;
+    struct sl_settings settings;
+    forget_partitions(); /* of a test that has failed */
+    if (precision == SL_PRECISION_BF16) {
+        allow_bf16(name);
+    }
+    dataset_of(root, &dataset);
+    for (uint32_t pes = 1; pes <= 3; pes++) {
+        for (uint32_t group_size = 1; group_size <= pes; group_size += pes > 1 ? pes - 1 : 1) {
+            settings_of(root, &settings);
+            settings.pes = pes;
+            settings.group_size = group_size;
+            settings.chunks = pes;
+            settings.partition = methods[pes % 3];
+            settings.precision = precision;
+            if (settings.norm != SL_NORM_BATCH || group_size == pes) {
+                char spread[32];
+                snprintf(spread, sizeof spread, "%u/%u", pes, group_size);
+                clear_worst();
+                check_case(root, &dataset, &settings);
+                if (precision == SL_PRECISION_BF16) {
+                    print_worst(name, spread);
+                }
+            }
+            sl_settings_free(&settings);
+        }
+    }
+    forget_partitions();
+    sl_dataset_free(&dataset);
+    json_decref(root);
+}
+
+static void test_plain(void **state)
+{
+    (void)state;
+    check_file("sage2");
+}
+
+static void test_batch_norm(void **state)
+{
+    (void)state;
+    check_file("sage2_batchnorm");
+}
+
+static void test_layer_norm_residual(void **state)
+{
+    (void)state;
+    check_file("sage3_layernorm_residual");
+}
+
+static void test_gcn(void **state)
+{
+    (void)state;
+    check_file("gcn3");
+}
+
+static void test_gcnii(void **state)
+{
+    (void)state;
+    check_file("gcnii6");
+}
+
+static void test_resgcn(void **state)
+{
+    (void)state;
+    check_file("resgcn6");
+}
+
+static void test_gin(void **state)
+{
+    (void)state;
+    check_file("gin2");
+    check_file("gin3_layernorm_residual");
+}
+
+/* --edge-weights factor: tests/reference/weighted.py. */
+static void test_edge_weights(void **state)
+{
+    (void)state;
+    check_file("weighted_sage2");
+    check_file("weighted_sage3_layernorm_residual");
+    check_file("weighted_gcn3");
+    check_file("weighted_gcnii6");
+    check_file("weighted_resgcn6");
+    check_file("weighted_gin2");
+    check_file("weighted_gin3_layernorm_residual");
+}
+
+static void test_gat(void **state)
+{
+    (void)state;
+    check_file("gat2");
+}
+
+static void test_gat_layer_norm(void **state)
+{
+    (void)state;
+    check_file("gat3_layernorm");
+}
+
+/* tests/reference/typed.py. In float to 1e-5 of a tensor's largest entry. */
+static void test_typed(void **state)
+{
+    const double usual = allowed[LOSS];
+    (void)state;
+    for (int k = 0; k < N_FIGURES; k++) {
+        allowed[k] = k == VALUES ? usual : fmin(usual, 1e-5);
+    }
+    check_file("typed_rgcn");
+    check_file("typed_bases");
+    check_file("typed_rgat");
+    for (int k = 0; k < N_FIGURES; k++) {
+        allowed[k] = usual;
+    }
+}
+
+static void test_bf16(void **state)
+{
+    (void)state;
+    needs_bf16();
+    precision = SL_PRECISION_BF16;
+    check_file("sage2");
+    check_file("sage2_batchnorm");
+    check_file("sage3_layernorm_residual");
+    check_file("gcn3");
+    check_file("gcnii6");
+    check_file("resgcn6");
+    check_file("gat2");
+    check_file("gat3_layernorm");
+    check_file("gin2");
+    check_file("gin3_layernorm_residual");
+}
+
+static void test_measure(void **state)
+{
+    (void)state;
+    needs_bf16();
+    precision = SL_PRECISION_BF16;
+    measure_cases(false, check_file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_batch_norm),
+        cmocka_unit_test(test_layer_norm_residual),
+        cmocka_unit_test(test_gcn),
+        cmocka_unit_test(test_gcnii),
+        cmocka_unit_test(test_resgcn),
+        cmocka_unit_test(test_gin),
+        cmocka_unit_test(test_gat),
+        cmocka_unit_test(test_gat_layer_norm),
+        cmocka_unit_test(test_edge_weights),
+        cmocka_unit_test(test_typed),
+        cmocka_unit_test(test_bf16), /* changes the precision of the tests after it */
+        cmocka_unit_test(test_measure),
+    };
+    return cmocka_run_group_tests(tests, group_up, group_down);
+}
