@@ -28,7 +28,6 @@
 #include "runtime/machine/limits.h"
 #include "runtime/machine/messages.h"
 #include "runtime/plan/model_file.h"
-#include "runtime/plan/parse.h"
 #include "runtime/plan/settings.h"
 #include "runtime/report/info.h"
 #include "runtime/starling.h"
@@ -1441,7 +1440,7 @@ static int run_command(int command, int argc, char **argv)
     } else if (check_command(command, &settings, &parse) != SL_OK) {
         code = complain(EXIT_USAGE);
     } else {
-        sl_settings_check_environment();
+        sl_settings_check_environment(true);
         sl_memory_limit(sl_limits_memory());
         settings.dataset = parse.n_arguments > 0 ? argv[1] : NULL;
         if (run(command, &settings, &parse, argv + 1) != SL_OK) {

@@ -101,6 +101,10 @@ SL_API enum sl_status sl_settings_list(const struct sl_settings *settings, uint3
  * SL_EIO: writing to `stream` failed. */
 SL_API enum sl_status sl_settings_parse(struct sl_settings *settings, int argc, char **argv, FILE *stream, bool *run);
 
+/* Give notice (sl_on_notice) of each environment variable STARLING_NAME that is not read, with the nearest name.
+ * options_are_read: variables of options count as read. sl_settings_parse reads them and calls this function itself. */
+SL_API void sl_settings_check_environment(bool options_are_read);
+
 /* ---- a dataset from files ---- */
 
 /* Load the dataset that the settings name: from files, the cache or a generator. Options read: dataset, data-path,

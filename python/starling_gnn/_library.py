@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import functools
 import glob
 import os
 import re
@@ -348,6 +349,7 @@ for _name, _result, _arguments in [
     ("settings_set", C.c_int, [_P, _S, _S]),
     ("settings_get", C.c_int, [_P, _S, _S, C.c_size_t]),
     ("settings_list", C.c_int, [_P, _U32, C.POINTER(OptionNews)]),
+    ("settings_check_environment", None, [C.c_bool]),
     ("dataset_new", C.c_int, [C.POINTER(Arrays), _PP]),
     ("dataset_open", C.c_int, [_P, _PP]),
     ("dataset_describe", C.c_int, [_P, C.POINTER(DatasetSizes)]),
@@ -552,8 +554,15 @@ _all_keywords.update({option.name: option.keyword for table in OPTIONS.values() 
 LAYERS = 3  # of the library, without layers and a list of fanouts
 
 
+@functools.lru_cache(None)
+def _check_environment() -> None:
+    """Warn, once, of variables STARLING_NAME that are not read."""
+    lib.sl_settings_check_environment(False)
+
+
 def make_settings(pipe: bool, options: Mapping[str, Any], caller: str) -> Settings:
     """Settings of keywords. TypeError: an unknown keyword, or a value of a wrong type."""
+    _check_environment()
     settings = Settings(pipe)
     if options.get("layers") is None and options.get("fanout") is not None and not pipe and not options.get("load"):
         if not isinstance(options["fanout"], str) and not hasattr(options["fanout"], "__iter__"):

@@ -2356,6 +2356,20 @@ class Processes(unittest.TestCase):
             in_python(code, env={n: "2", number: "1"})
         in_python("sl.train(graph(), **SMALL)", env=dict(OMPI_COMM_WORLD_SIZE="1", OMPI_COMM_WORLD_RANK="0"))
 
+    def test_variables_that_are_not_read(self):
+        code = """
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(2):
+                assert len(sl.train(graph(), **SMALL).records) == SMALL["epochs"]
+        print(*sorted(str(warning.message) for warning in caught), sep="\\n")
+        """
+        said = in_python(code, env=dict(STARLING_EPOCHS="9", STARLING_BATCHSIZE="7", STARLING_DATE="x")).splitlines()
+        words = "is set, but only programs take options from the environment; set"
+        self.assertEqual(said[:1], [f"STARLING_BATCHSIZE {words} batch_size here"])
+        self.assertRegex(said[1], "^STARLING_DATE is set, but no program .* did you mean STARLING_DATA")
+        self.assertEqual(said[2:], [f"STARLING_EPOCHS {words} epochs here"])
+
     def test_missing_library(self):
         done = subprocess.run(
             [sys.executable, "-c", "import starling_gnn"],

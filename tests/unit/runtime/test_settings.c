@@ -2,7 +2,6 @@
  * Copyright (c) 2026 the Starling authors
  *
  * runtime/plan/settings.h: defaults as documented, and what options mean together. */
-#include "runtime/plan/parse.h"
 #include "runtime/plan/settings.h"
 
 #include <setjmp.h>
@@ -475,12 +474,12 @@ static void keep(enum sl_notice kind, const char *line)
 }
 
 /* With NAME=1 in the environment. */
-static const char *notices_of(const char *name)
+static const char *notices_of(const char *name, bool options_are_read)
 {
     notices[0] = '\0';
     sl_on_notice(keep);
     assert_int_equal(setenv(name, "1", 1), 0);
-    sl_settings_check_environment();
+    sl_settings_check_environment(options_are_read);
     assert_int_equal(unsetenv(name), 0);
     sl_on_notice(NULL);
     return notices;
@@ -489,25 +488,35 @@ static const char *notices_of(const char *name)
 static void unknown_variables_are_named(void **state)
 {
     (void)state;
-    static const char *const known[] = {"STARLING_EPOCHS", "STARLING_STAGES", "STARLING_DATA",      "STARLING_LOG",
-                                        "STARLING_PARTS",  "STARLING_OUT",    "STARLING_METHOD",    "STARLING_TO",
-                                        "STARPU_SCHED",    "STARLINGS",       "STARLING_DATA_PATH", "STARLING_LIBRARY"};
+    static const char *const known[] = {"STARLING_EPOCHS", "STARLING_STAGES", "STARLING_DATA",   "STARLING_OUT",
+                                        "STARLING_PARTS",  "STARLING_TO",     "STARLING_METHOD", "STARLING_DATA_PATH",
+                                        "STARPU_SCHED",    "STARLINGS",       "STARLING_LIBRARY"};
     static const char *const unknown[][2] = {{"STARLING_BATCHSIZE", "STARLING_BATCH_SIZE"},
                                              {"STARLING_EPOCH", "STARLING_EPOCHS"},
                                              {"STARLING_STAGE", "STARLING_STAGES"},
                                              {"STARLING_DATE", "STARLING_DATA"},
                                              {"STARLING_epochs", "STARLING_EPOCHS"}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        assert_string_equal(notices_of(known[i]), "");
+        assert_string_equal(notices_of(known[i], true), "");
     }
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
         char expected[160];
         snprintf(expected, sizeof expected, "%s is set, but no program of Starling reads it; did you mean %s?\n",
                  unknown[i][0], unknown[i][1]);
-        assert_string_equal(notices_of(unknown[i][0]), expected);
+        assert_string_equal(notices_of(unknown[i][0], true), expected);
     }
-    assert_string_equal(notices_of("STARLING_NONSENSE_OF_MINE"),
+    assert_string_equal(notices_of("STARLING_NONSENSE_OF_MINE", true),
                         "STARLING_NONSENSE_OF_MINE is set, but no program of Starling reads it\n");
+    assert_string_equal(notices_of("STARLING_DATA", false), "");
+    assert_string_equal(notices_of("STARLING_DATE", false),
+                        "STARLING_DATE is set, but no program of Starling reads it; did you mean STARLING_DATA?\n");
+    static const char *const epochs[] = {"STARLING_EPOCHS", "STARLING_EPOCH", "STARLING_NUM_EPOCHS"};
+    for (size_t i = 0; i < sizeof epochs / sizeof *epochs; i++) {
+        char expected[160];
+        snprintf(expected, sizeof expected,
+                 "%s is set, but only programs take options from the environment; set --epochs here\n", epochs[i]);
+        assert_string_equal(notices_of(epochs[i], false), expected);
+    }
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
