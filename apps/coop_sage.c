@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * coop_sage: train graph neural networks by cooperative minibatches. */
-#include "apps/run.h"
+#include "apps/program.h"
 #include "apps/start.h"
 
 static int body(int argc, char **argv)

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * pipe_gnn: train deep graph neural networks on the full graph, its chunks in flight between layers. */
-#include "apps/run.h"
+#include "apps/program.h"
 #include "apps/start.h"
 
 static int body(int argc, char **argv)

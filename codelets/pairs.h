@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Pairs: the loss of links and their negatives, and its gradient.
- *   before: the rows of the links' ends are there, k + 2 rows for each link (codelets/links.h)
+ *   before: the rows of the links' ends are there, k + 2 rows for each link (codelets/link_seeds.h)
  *   after:  the gradients of the ends go back to their owners, as those of any sum over a block
  *
  * A link has the rows e_0, e_1, .. e_(k + 1): its first end, its second end, and k negatives. Score 0 is of both ends,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Tables of numbers: parsing the blocks of lines from lines.c. */
+ * Tables of numbers: parsing the blocks of lines from line_reader.c. */
 #include "data/csv.h"
 
 #include <ctype.h>

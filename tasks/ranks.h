@@ -115,7 +115,7 @@ uint64_t sl_ranks_sent_bytes(void);
 /* A counter that changes whenever a message has left or arrived, collective operations included. Any thread. */
 uint64_t sl_ranks_moves(void);
 
-/* First tag of passes over all edges (runtime/full/halo.h) and of pipeline stages (runtime/pipe/stages.h). The
+/* First tag of passes over all edges (runtime/full/halo_lists.h) and of pipeline stages (runtime/pipe/stages.h). The
  * transport uses lower tags. */
 #define SL_RANKS_TAGS_OF_HALOS (INT64_C(1) << 62)
 #define SL_RANKS_TAGS_OF_STAGES (SL_RANKS_TAGS_OF_HALOS | INT64_C(1) << 61)

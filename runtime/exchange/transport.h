@@ -128,7 +128,7 @@ struct sl_transport_kind {
 };
 
 /* starpu: StarPU copies data to the device of the task that reads them, so only sums are left to do (starpu.c).
- * nccl: between GPUs (nccl.c). mpi: between ranks; starpu or nccl carries rows inside a rank (mpi.c). */
+ * nccl: between GPUs (nccl_transport.c). mpi: between ranks; starpu or nccl carries rows inside a rank (mpi.c). */
 extern const struct sl_transport_kind sl_transport_starpu, sl_transport_nccl, sl_transport_mpi;
 
 /* `loss` of a kind whose PEs all belong to this process: one task. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "runtime/full/full.h"
-#include "runtime/full/halo.h"
+#include "runtime/full/halo_lists.h"
 #include "runtime/machine/pool.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/model.h"

@@ -5,8 +5,8 @@
 #include "runtime/full/full.h"
 
 #include "codelets/gather.h"
-#include "runtime/full/halo.h"
-#include "runtime/model/run.h"
+#include "runtime/full/halo_lists.h"
+#include "runtime/model/layer_run.h"
 #include "runtime/model/sums.h"
 #include "support/memory.h"
 #include "support/minmax.h"

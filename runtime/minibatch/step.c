@@ -27,10 +27,10 @@
 
 #include "codelets/exchange.h"
 #include "codelets/gather.h"
-#include "codelets/links.h"
+#include "codelets/link_seeds.h"
 #include "codelets/nonzeros.h"
-#include "runtime/minibatch/importance.h"
-#include "runtime/model/run.h"
+#include "runtime/minibatch/sample_important.h"
+#include "runtime/model/layer_run.h"
 #include "runtime/objective/objective.h"
 #include "runtime/sync/update.h"
 #include "tasks/bundle.h"

@@ -6,8 +6,8 @@
  * Level l of a PE is its frontier S_p^l. Level 0 has the seeds, level L the input rows. Aggregating layer i turns
  * level L - i into level L - i - 1. The edges of hop l lead from level l + 1 to level l.
  *
- * If links are trained, level 0 has the rows of the links' ends (codelets/links.h), which are no frontier. Level 1 has
- * the distinct ends. Hop 0 and the layer `ends` lead from one to the other.
+ * If links are trained, level 0 has the rows of the links' ends (codelets/link_seeds.h), which are no frontier. Level 1
+ * has the distinct ends. Hop 0 and the layer `ends` lead from one to the other.
  */
 #ifndef SL_RUNTIME_MINIBATCH_STEPS_H
 #define SL_RUNTIME_MINIBATCH_STEPS_H

@@ -12,7 +12,7 @@
 
 #include "codelets/derive.h"
 #include "runtime/model/kinds.h"
-#include "runtime/model/rows.h"
+#include "runtime/model/layer_rows.h"
 #include "runtime/model/sums.h"
 
 enum { WEIGHT, BIAS, SOURCE, TARGET, DERIVED, N_PARAMETERS };

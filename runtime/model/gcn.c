@@ -10,8 +10,8 @@
  *                      backward: gz travels back; gy = P^T gz; gh = gy W^T */
 #include "codelets/dense.h"
 #include "runtime/model/kinds.h"
+#include "runtime/model/layer_rows.h"
 #include "runtime/model/pass.h"
-#include "runtime/model/rows.h"
 #include "runtime/model/sums.h"
 
 enum { WEIGHT, BIAS, N_PARAMETERS };

@@ -15,8 +15,8 @@
 #include "codelets/derive.h"
 #include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"
+#include "runtime/model/layer_rows.h"
 #include "runtime/model/pass.h"
-#include "runtime/model/rows.h"
 #include "runtime/model/sums.h"
 
 enum { WEIGHT, DERIVED, N_PARAMETERS };

@@ -15,8 +15,8 @@
 #include "codelets/dense.h"
 #include "codelets/epsilon.h"
 #include "runtime/model/kinds.h"
+#include "runtime/model/layer_rows.h"
 #include "runtime/model/pass.h"
-#include "runtime/model/rows.h"
 #include "runtime/model/sums.h"
 
 enum { EPSILON, W1, B1, W2, B2, N_PARAMETERS };

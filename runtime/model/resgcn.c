@@ -10,8 +10,8 @@
 #include "codelets/dense.h"
 #include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"
+#include "runtime/model/layer_rows.h"
 #include "runtime/model/pass.h"
-#include "runtime/model/rows.h"
 #include "runtime/model/sums.h"
 
 enum { WEIGHT, BIAS, N_PARAMETERS };

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "runtime/model/rows.h"
+#include "runtime/model/layer_rows.h"
 
 /* ---- blocks ---- */
 

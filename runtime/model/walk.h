@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The memory of a pass, before the pass runs. A walk goes through the layers and counts the declared rows
- * (runtime/model/rows.h) that are alive, as blocks of the pool (runtime/machine/pool.h).
+ * (runtime/model/layer_rows.h) that are alive, as blocks of the pool (runtime/machine/pool.h).
  */
 #ifndef SL_RUNTIME_MODEL_WALK_H
 #define SL_RUNTIME_MODEL_WALK_H

@@ -3,7 +3,7 @@
  *
  * An objective: what a model is trained for. A table of its kind says what it needs of the dataset, its loss, and its
  * scores. One file for each kind: classify.c (one class a vertex), labels.c (a set of labels), regress.c (numbers),
- * links.c (links).
+ * link.c (links).
  *
  * The loss of a step is a weighted mean over the seeds. The mass of a vertex is its share in the divisor: 1, the
  * weight of its class, or the number of its known targets.

@@ -17,7 +17,7 @@
 #ifndef SL_RUNTIME_PIPE_BOUNDARY_H
 #define SL_RUNTIME_PIPE_BOUNDARY_H
 
-#include "runtime/pipe/graph.h"
+#include "runtime/pipe/chunk_graph.h"
 
 struct sl_pipe_boundary_chunk {
     /* In-neighbours and out-neighbours by number. The offsets are the graph's. */

@@ -5,8 +5,8 @@
 #include "runtime/pipe/epoch.h"
 
 #include "runtime/machine/pool.h"
-#include "runtime/model/run.h"
-#include "runtime/pipe/exact.h"
+#include "runtime/model/layer_run.h"
+#include "runtime/pipe/exact_loss.h"
 #include "runtime/pipe/recompute.h"
 #include "runtime/pipe/source.h"
 #include "runtime/pipe/stages.h"

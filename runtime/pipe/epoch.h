@@ -51,8 +51,8 @@ double sl_pipe_tasks(uint32_t n_layers, uint32_t n_ways, uint32_t n_workers);
 void sl_pipe_close(struct sl_pipe *pipe);
 
 /* Submit an epoch: forward, loss, backward, Adam. The caller has drawn the order of chunks (sl_pipe_order_draw).
- * loss: one double, the mean over the training vertices. exact: one double, the loss with fresh rows only (exact.h),
- * or NULL. A single thread submits, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+ * loss: one double, the mean over the training vertices. exact: one double, the loss with fresh rows only
+ * (exact_loss.h), or NULL. A single thread submits, in order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_pipe_epoch(struct sl_pipe *pipe, uint64_t epoch, const struct sl_adam *adam,
                              starpu_data_handle_t loss, starpu_data_handle_t exact);
 

@@ -8,7 +8,7 @@
 
 #include "runtime/model/pass.h"
 #include "runtime/pipe/boundary.h"
-#include "runtime/pipe/graph.h"
+#include "runtime/pipe/chunk_graph.h"
 #include "runtime/pipe/order.h"
 #include "runtime/plan/schedule.h"
 #include "runtime/sync/replicas.h"
@@ -25,7 +25,7 @@ struct sl_pipe {
     bool alone;
     /* A layer runs a second time in the backward pass (recompute.h). */
     bool recomputing;
-    /* An exact pass (exact.h). Its messages have tags of their own. */
+    /* An exact pass (exact_loss.h). Its messages have tags of their own. */
     bool aside;
     struct sl_pipe_graph graph;
     /* With --recompute and several slots. Otherwise empty. */

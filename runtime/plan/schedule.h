@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * How an epoch runs: a table of operations over the session's data (runtime/train/session.h). Schedules: sampled
- * minibatches (runtime/minibatch/minibatch.h) and full-graph training (runtime/pipe/schedule.h).
+ * minibatches (runtime/minibatch/minibatch.h) and full-graph training (runtime/pipe/pipeline.h).
  */
 #ifndef SL_RUNTIME_PLAN_SCHEDULE_H
 #define SL_RUNTIME_PLAN_SCHEDULE_H

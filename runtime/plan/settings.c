@@ -52,7 +52,7 @@ _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "
 #define LAYERS 3            /* without --layers and --fanout */
 #define MAX_WIDTH 65536     /* hidden units: a weight matrix has at most 2^33 entries */
 #define MAX_BATCH (1 << 24) /* seeds */
-#define MAX_PES 65536       /* numbers of ranks have 16 bits in tags of messages (runtime/full/halo.c) */
+#define MAX_PES 65536       /* numbers of ranks have 16 bits in tags of messages (runtime/full/halo_lists.c) */
 #define MAX_NEGATIVES 4096
 
 #define FIELD(name) offsetof(struct sl_settings, name)

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "codelets/links.h"
+#include "codelets/link_seeds.h"
 #include "codelets/score.h"
 #include "runtime/machine/topology.h"
 #include "support/memory.h"

@@ -29,7 +29,7 @@ struct sl_shard {
     starpu_data_handle_t sets;
 };
 
-struct sl_halo;      /* runtime/full/halo.h */
+struct sl_halo;      /* runtime/full/halo_lists.h */
 struct sl_objective; /* runtime/objective/objective.h */
 
 struct sl_shards {
@@ -54,7 +54,7 @@ struct sl_shards {
     /* uint32 [n_train]: new ids of the ends of the training links. NULL: vertices are trained. Then train_ids are the
      * numbers of the links. */
     starpu_data_handle_t link_from, link_to;
-    /* Triples: uint32 [n_train], the relation of each link; uint32 [relations x SL_ENDS] (codelets/links.h). Else
+    /* Triples: uint32 [n_train], the relation of each link; uint32 [relations x SL_ENDS] (codelets/link_seeds.h). Else
      * NULL. */
     starpu_data_handle_t link_relation, link_ends;
     /* uint32 [n_relations], one for each layer: fanouts by relation (runtime/plan/fanouts.h). NULL: over all relations.

@@ -83,7 +83,7 @@ struct sl_slot_shape {
     const struct sl_shards *shards;
     /* Most seeds of a group in one step. */
     uint32_t n_seeds;
-    /* Rows of a seed at level 0, each with one edge in hop 0, if seeds are links (codelets/links.h). Otherwise 0. */
+    /* Rows of a seed at level 0, each with one edge in hop 0, if seeds are links (codelets/link_seeds.h), else 0. */
     uint32_t link_rows;
     /* Entries of the table of excluded edges; 0: no table. */
     uint32_t n_excluded;

@@ -5,7 +5,7 @@
  *
  * With all-reduce there is one replica. With gossip each group of PEs has its own replica: parameters, Adam's
  * moments and batch norm's running statistics. Gradients are summed exactly inside a group. Groups exchange one
- * layer at a time, as soon as the layer's backward pass has been submitted. runtime/plan/gossip.h selects the
+ * layer at a time, as soon as the layer's backward pass has been submitted. runtime/plan/partners.h selects the
  * partners, codelets/gossip.h computes:
  *
  *   --gossip-what grad      a replica's gradient becomes the mean over its own seeds and its partner's seeds. With
@@ -29,7 +29,7 @@
 
 #include "runtime/exchange/transport.h"
 #include "runtime/model/model.h"
-#include "runtime/plan/gossip.h"
+#include "runtime/plan/partners.h"
 #include "runtime/plan/plan.h"
 #include "tasks/task.h"
 

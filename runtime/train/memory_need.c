@@ -6,11 +6,11 @@
 
 #include <math.h>
 
-#include "codelets/links.h"
+#include "codelets/link_seeds.h"
 #include "runtime/full/full.h"
 #include "runtime/minibatch/steps.h"
 #include "runtime/model/kinds.h"
-#include "runtime/model/rows.h"
+#include "runtime/model/layer_rows.h"
 #include "runtime/model/walk.h"
 #include "runtime/objective/collect.h"
 #include "runtime/pipe/epoch.h"
@@ -463,10 +463,10 @@ static struct sl_memory_terms find_terms(const struct basis *b, const struct sl_
 #define MESSAGE_BYTES 76e6 /* MPI's buffers, and rows waiting to be sent */
 #define VERTEX_BYTES 24    /* ids in both orders, training vertices, lists of the halo */
 
-/* Rows of other ranks. An evaluation has the rows that one layer reads at a time (runtime/full/halo.h). In training on
- * the full graph all receives have memory before the first row arrives: for all layers of a crew, forward and backward.
- * Several pipeline slots add the history. --recompute in one slot receives rows twice. Rows between crews and
- * first-layer rows are added. */
+/* Rows of other ranks. An evaluation has the rows that one layer reads at a time (runtime/full/halo_lists.h). In
+ * training on the full graph all receives have memory before the first row arrives: for all layers of a crew, forward
+ * and backward. Several pipeline slots add the history. --recompute in one slot receives rows twice. Rows between crews
+ * and first-layer rows are added. */
 static double halo_bytes(const struct basis *b, const struct sl_plan *plan, bool training)
 {
     const struct sl_settings *s = b->settings;

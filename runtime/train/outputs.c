@@ -16,7 +16,7 @@
 #include "runtime/objective/chosen.h"
 #include "runtime/plan/model_file.h"
 #include "runtime/train/claims.h"
-#include "runtime/train/labels.h"
+#include "runtime/train/metadata.h"
 #include "runtime/train/state.h"
 #include "support/file.h"
 #include "support/memory.h"

@@ -5,7 +5,7 @@
 #include "runtime/train/schedules.h"
 
 #include "runtime/minibatch/minibatch.h"
-#include "runtime/pipe/schedule.h"
+#include "runtime/pipe/pipeline.h"
 
 const struct sl_schedule_kind *sl_schedule_of(const struct sl_settings *settings)
 {

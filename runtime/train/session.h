@@ -14,7 +14,7 @@
 #include "partition/partition.h"
 #include "runtime/exchange/transport.h"
 #include "runtime/files/checkpoint.h"
-#include "runtime/full/halo.h"
+#include "runtime/full/halo_lists.h"
 #include "runtime/machine/machine.h"
 #include "runtime/model/model.h"
 #include "runtime/objective/objective.h"

@@ -10,7 +10,7 @@
 
 #include "runtime/files/checkpoint.h"
 #include "runtime/sync/replicas.h"
-#include "runtime/train/labels.h"
+#include "runtime/train/metadata.h"
 #include "support/decimal.h"
 #include "support/memory.h"
 #include "support/text.h"

@@ -5,7 +5,7 @@
 # Which file may include what, and that each folder's local.am names all its files.
 #
 #   apps -> runtime -> codelets -> tasks -> partition -> data -> support, never upwards; in runtime the folders below, each those before it; no file
-#   in a circle; METIS, hwloc, NCCL, OpenBLAS, oneDNN, xxHash and libzip in one file each; StarPU in runtime, codelets and tasks only; no StarPU in CUDA sources.
+#   in a circle; no two files of one name; METIS, hwloc, NCCL, OpenBLAS, oneDNN, xxHash and libzip in one file each; StarPU in runtime, codelets and tasks only; no StarPU in CUDA sources.
 
 set -u
 layers=(support data partition tasks codelets runtime apps tests)
@@ -108,6 +108,13 @@ circular()
         sed -n 's/^tsort: \([a-z].*\/.*\)/\1 is in a circle of files/p'
 }
 
+# namesakes ROOT: complain about sources of the same name in two folders. Tests apart.
+namesakes()
+{
+    (cd "$1" && find "${layers[@]}" '(' -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' ')' ! -path 'tests/*' | sort |
+        awk -F/ '$NF in place { print place[$NF] " and " $0 " have the same name" } { place[$NF] = $0 }')
+}
+
 # users ROOT PATTERN FOLDER ...: the files of the folders that include a system header of the pattern.
 users()
 {
@@ -169,6 +176,7 @@ must_complain()
     done
     mkdir -p "$tree/${2%/*}"
     printf '%b' "$3" >"$tree/$2"
+    [[ $2 != */twin.h ]] || printf '%b' "$3" >"$tree/support/twin.h"
     [[ $2 != */a.c ]] || cp "$tree/$2" "${tree}/${2%/a.c}/b.c"
     [[ $2 != */ring.h ]] || printf '#include "%s"\n' "$2" >"$tree/${2%/ring.h}/back.c"
     [[ $2 != */ring.c ]] || printf 'int sl_back(void)\n{\n    return sl_ring();\n}\n' >"$tree/${2%/ring.c}/back.c"
@@ -191,6 +199,7 @@ faults=$(
     must_complain circular runtime/plan/ring.h '#include "runtime/plan/back.h"\n' 'runtime/plan/.* in a circle'
     must_complain circular codelets/ring.h '#include "codelets/back_cuda.cu"\n' 'codelets/.* in a circle'
     must_complain circular data/ring.c 'int sl_ring(void)\n{\n    return sl_back();\n}\n' 'data/.* in a circle'
+    must_complain namesakes runtime/plan/twin.h 'int x;\n' 'runtime/plan/twin.h and support/twin.h have the same name'
     must_complain foreign data/a.c '#include <metis.h>\n' 'several files'
     must_complain foreign runtime/plan/a.c '#include <hwloc.h>\n' 'several files'
     must_complain foreign codelets/a.c '#include <cblas.h>\n' 'several files'
@@ -203,6 +212,7 @@ faults=$(
     upward "$top_srcdir"
     upstairs "$top_srcdir"
     circular "$top_srcdir"
+    namesakes "$top_srcdir"
     foreign "$top_srcdir"
     unlisted "$top_srcdir"
 )

@@ -16,7 +16,7 @@
 #include <time.h>
 
 #include "codelets/sample.h"
-#include "runtime/plan/gossip.h"
+#include "runtime/plan/partners.h"
 #include "runtime/plan/settings.h"
 #include "runtime/starling.h"
 #include "support/clock.h"

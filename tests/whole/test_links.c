@@ -5,7 +5,7 @@
  * steps against PyTorch (tests/reference/links.py) and for every number of PEs, and lists of links that are refused. */
 #include "tests/support/reference_fixture.h"
 
-#include "codelets/links.h"
+#include "codelets/link_seeds.h"
 #include "codelets/pairs.h"
 #include "tests/support/group_fixture.h"
 #ifdef SL_CUDA

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/plan/gossip.h: the schedule, without StarPU. */
-#include "runtime/plan/gossip.h"
+ * runtime/plan/partners.h: the schedule, without StarPU. */
+#include "runtime/plan/partners.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * codelets/gossip.h and runtime/sync/replicas.h: what replicas exchange, on arrays made for it and in whole steps.
- * To be read with runtime/plan/gossip.h, whose schedule tests/unit/runtime/test_gossip.c checks. */
+ * To be read with runtime/plan/partners.h, whose schedule tests/unit/runtime/test_gossip.c checks. */
 #include "tests/support/run_fixture.h"
 #include "tests/support/sage_fixture.h"
 

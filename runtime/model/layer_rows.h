@@ -4,8 +4,8 @@
  * Declarations of a layer's rows. They tell a pass when to shape and release rows (runtime/model/pass.h). The memory
  * estimate counts the declared rows (runtime/model/walk.h).
  */
-#ifndef SL_RUNTIME_MODEL_ROWS_H
-#define SL_RUNTIME_MODEL_ROWS_H
+#ifndef SL_RUNTIME_MODEL_LAYER_ROWS_H
+#define SL_RUNTIME_MODEL_LAYER_ROWS_H
 
 #include "runtime/model/layer.h"
 #include "runtime/model/sums.h"

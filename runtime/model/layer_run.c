@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * A layer's forward pass is its kind's and then the activation; the backward pass reverses this. */
-#include "runtime/model/run.h"
+#include "runtime/model/layer_run.h"
 
 #include "runtime/model/activation.h"
 

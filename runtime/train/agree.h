@@ -6,8 +6,8 @@
  *
  * Rank 0 decides open options and writes the files.
  */
-#ifndef SL_RUNTIME_TRAIN_RANKS_H
-#define SL_RUNTIME_TRAIN_RANKS_H
+#ifndef SL_RUNTIME_TRAIN_AGREE_H
+#define SL_RUNTIME_TRAIN_AGREE_H
 
 #include "runtime/train/session.h"
 

@@ -3,8 +3,8 @@
  *
  * LABOR-1 and further: sampling by importance (codelets/importance.h). It takes the place of `sample` in step.c.
  */
-#ifndef SL_RUNTIME_MINIBATCH_IMPORTANCE_H
-#define SL_RUNTIME_MINIBATCH_IMPORTANCE_H
+#ifndef SL_RUNTIME_MINIBATCH_SAMPLE_IMPORTANT_H
+#define SL_RUNTIME_MINIBATCH_SAMPLE_IMPORTANT_H
 
 #include "runtime/minibatch/steps.h"
 

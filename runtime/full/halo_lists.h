@@ -4,7 +4,7 @@
  * The halo: remote rows that a rank needs to work on all edges. A rank computes the rows of its own parts, layer by
  * layer. If an edge of the rank begins in another rank, the row of its source arrives in a message. The lists of halo
  * rows are built once per run. Evaluation and full-graph training have the halo of in-edges. Full-graph training also
- * has a halo of out-edges, for the backward pass (runtime/pipe/graph.h).
+ * has a halo of out-edges, for the backward pass (runtime/pipe/chunk_graph.h).
  *
  * A message is a piece: consecutive rows of a list, in one slice of columns if the layer asks for slices. Slices
  * bound the memory of the receiver, who stores few columns of its halo at a time. The sender has few pieces in flight
@@ -15,8 +15,8 @@
  * pass, these numbers overwrite the sources of the edges, because nothing samples then. In a run without sampling the
  * numbers stay. The lists keep their order, so sums have the bits of a run in one process.
  */
-#ifndef SL_RUNTIME_FULL_HALO_H
-#define SL_RUNTIME_FULL_HALO_H
+#ifndef SL_RUNTIME_FULL_HALO_LISTS_H
+#define SL_RUNTIME_FULL_HALO_LISTS_H
 
 #include "runtime/plan/plan.h"
 #include "runtime/store/shards.h"

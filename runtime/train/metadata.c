@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Metadata of models. */
-#include "runtime/train/labels.h"
+#include "runtime/train/metadata.h"
 
 #include <inttypes.h>
 #include <stdio.h>

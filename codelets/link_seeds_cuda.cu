@@ -4,7 +4,7 @@
  * Blocks of links, and tables of excluded edges: one thread per link. */
 #include "codelets/marks.cuh"
 
-#include "codelets/links.h"
+#include "codelets/link_seeds.h"
 
 /* ---- the block ---- */
 

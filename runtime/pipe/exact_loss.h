@@ -4,8 +4,8 @@
  * The exact loss: the loss of an epoch if all its rows were fresh, with the same weights and dropout masks. History
  * is not touched.
  */
-#ifndef SL_RUNTIME_PIPE_EXACT_H
-#define SL_RUNTIME_PIPE_EXACT_H
+#ifndef SL_RUNTIME_PIPE_EXACT_LOSS_H
+#define SL_RUNTIME_PIPE_EXACT_LOSS_H
 
 #include "runtime/pipe/pipe.h"
 

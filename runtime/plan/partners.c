@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Permutations and partners. */
-#include "runtime/plan/gossip.h"
+#include "runtime/plan/partners.h"
 
 #include "support/random.h"
 

@@ -2,9 +2,9 @@
  * Copyright (c) 2026 the Starling authors
  *
  * A forward pass by itself with all chunks in one slot. Rows are dropped as soon as the next layer has read them. */
-#include "runtime/pipe/exact.h"
+#include "runtime/pipe/exact_loss.h"
 
-#include "runtime/model/run.h"
+#include "runtime/model/layer_run.h"
 #include "runtime/objective/objective.h"
 #include "runtime/pipe/stages.h"
 #include "support/memory.h"

@@ -3,8 +3,8 @@
  *
  * The metadata of a model's file and of a checkpoint: all that changes an output (runtime/plan/model_file.h).
  */
-#ifndef SL_RUNTIME_TRAIN_LABELS_H
-#define SL_RUNTIME_TRAIN_LABELS_H
+#ifndef SL_RUNTIME_TRAIN_METADATA_H
+#define SL_RUNTIME_TRAIN_METADATA_H
 
 #include "runtime/train/session.h"
 

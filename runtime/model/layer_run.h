@@ -3,8 +3,8 @@
  *
  * Runs a layer of any kind through the functions in its kind's table.
  */
-#ifndef SL_RUNTIME_MODEL_RUN_H
-#define SL_RUNTIME_MODEL_RUN_H
+#ifndef SL_RUNTIME_MODEL_LAYER_RUN_H
+#define SL_RUNTIME_MODEL_LAYER_RUN_H
 
 #include "runtime/model/pass.h"
 

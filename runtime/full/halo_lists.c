@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The lists of a halo, and the messages of a layer. */
-#include "runtime/full/halo.h"
+#include "runtime/full/halo_lists.h"
 
 #include <string.h>
 

@@ -13,8 +13,8 @@
  * the same permutations from the common seed. Every R steps the next permutation is used, cyclically. In a step every
  * node that is not idle sends to one node and receives from one node. A single node is its own partner.
  */
-#ifndef SL_RUNTIME_PLAN_GOSSIP_H
-#define SL_RUNTIME_PLAN_GOSSIP_H
+#ifndef SL_RUNTIME_PLAN_PARTNERS_H
+#define SL_RUNTIME_PLAN_PARTNERS_H
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
  *
  * The training programs' main: options in, exit code out. runtime/starling.h does the work.
  */
-#ifndef SL_APPS_RUN_H
-#define SL_APPS_RUN_H
+#ifndef SL_APPS_PROGRAM_H
+#define SL_APPS_PROGRAM_H
 
 #include "runtime/starling.h"
 

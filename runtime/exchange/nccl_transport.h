@@ -1,5 +1,5 @@
-#ifndef SL_RUNTIME_EXCHANGE_NCCL_H
-#define SL_RUNTIME_EXCHANGE_NCCL_H
+#ifndef SL_RUNTIME_EXCHANGE_NCCL_TRANSPORT_H
+#define SL_RUNTIME_EXCHANGE_NCCL_TRANSPORT_H
 
 #include "runtime/exchange/transport.h"
 #include "tasks/nccl_lane.h"

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Rows that layers of several kinds have. */
-#include "runtime/model/rows.h"
+#include "runtime/model/layer_rows.h"
 
 #include <string.h>
 

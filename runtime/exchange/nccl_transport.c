@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The moves of each group, and the sums of each parameter. */
-#include "runtime/exchange/nccl.h"
+#include "runtime/exchange/nccl_transport.h"
 
 #include "codelets/reduce.h"
 #include "runtime/machine/gpus.h"

@@ -3,8 +3,8 @@
  *
  * Full-graph training as a schedule (runtime/plan/schedule.h): a step is an epoch (runtime/pipe/epoch.h).
  */
-#ifndef SL_RUNTIME_PIPE_SCHEDULE_H
-#define SL_RUNTIME_PIPE_SCHEDULE_H
+#ifndef SL_RUNTIME_PIPE_PIPELINE_H
+#define SL_RUNTIME_PIPE_PIPELINE_H
 
 #include "runtime/plan/schedule.h"
 

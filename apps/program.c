@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * From the command line to the exit code. */
-#include "apps/run.h"
+#include "apps/program.h"
 
 #include <signal.h>
 #include <stdatomic.h>

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Lists and tables of full-graph training, built from the shards' graph. */
-#include "runtime/pipe/graph.h"
+#include "runtime/pipe/chunk_graph.h"
 
 #include <string.h>
 

@@ -5,10 +5,10 @@
  * and the targets of training vertices only. Chunks are the shards' parts. With several ranks a rank has this for its
  * own chunks: the chunks of its PEs in the crew's plan.
  */
-#ifndef SL_RUNTIME_PIPE_GRAPH_H
-#define SL_RUNTIME_PIPE_GRAPH_H
+#ifndef SL_RUNTIME_PIPE_CHUNK_GRAPH_H
+#define SL_RUNTIME_PIPE_CHUNK_GRAPH_H
 
-#include "runtime/full/halo.h"
+#include "runtime/full/halo_lists.h"
 
 /* Neighbour lists of a chunk's vertices. Entries are numbers (struct sl_pipe_side). */
 struct sl_pipe_lists {

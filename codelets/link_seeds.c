@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Blocks of links, and tables of excluded edges. */
-#include "codelets/links.h"
+#include "codelets/link_seeds.h"
 
 #include <string.h>
 

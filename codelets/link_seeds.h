@@ -18,8 +18,8 @@
  * A triple (head, relation, tail) never changes its ends' places: its last k / 2 negatives replace the head, the others
  * the tail. They are drawn from the ids that the relation's heads or tails may have.
  */
-#ifndef SL_CODELETS_LINKS_H
-#define SL_CODELETS_LINKS_H
+#ifndef SL_CODELETS_LINK_SEEDS_H
+#define SL_CODELETS_LINK_SEEDS_H
 
 #include "codelets/sample.h"
 

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Epochs as steps of a schedule, the guard, and history in checkpoints. */
-#include "runtime/pipe/schedule.h"
+#include "runtime/pipe/pipeline.h"
 
 #include <math.h>
 #include <stdio.h>
