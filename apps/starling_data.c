@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * starling_data: look at datasets, convert, generate and partition them; report on traces; plot runs; project runs
- * onto clusters. One function per command; data/, partition/ and apps/report/ do the work. */
+ * starling_data: look at datasets, convert, generate and partition them; report on traces; project runs onto
+ * clusters. One function per command; data/, partition/ and apps/report/ do the work. */
 #include <errno.h>
 #include <float.h>
 #include <math.h>
@@ -11,8 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "apps/report/plot.h"
-#include "apps/report/raster.h"
 #include "apps/report/report.h"
 #include "apps/report/scaling.h"
 #include "apps/start.h"
@@ -261,16 +259,6 @@ static const struct sl_option split_options[] = {
      .help = "Folder for train.csv, valid.csv and test.csv, or a table of vertices: id,split; required"},
 };
 
-static const struct sl_option plot_options[] = {
-    {.name = "out",
-     .group = "output",
-     .kind = SL_OPTION_STRING,
-     .offset = FIELD(out),
-     .shown = "RUN.svg beside the file; several runs: plot.svg beside the first",
-     .argument = "FILE",
-     .help = "Picture to write. Its name ends in .svg, .png or .html"},
-};
-
 static const struct sl_option project_options[] = {
     {.name = "devices",
      .group = "cluster",
@@ -422,20 +410,6 @@ static const struct sl_option_table commands[] = {
      .min_arguments = 1,
      .max_arguments = 1},
     {.program = "starling_data",
-     .command = "plot",
-     .summary = "Draw loss, scores and times of runs",
-     .description =
-         "RUN is a file that coop_sage --metrics or pipe_gnn --metrics has written, or a folder with one such file "
-         "(metrics.jsonl, or the only *.jsonl). The picture shows loss and scores by epoch and by training time, and "
-         "the task time of an epoch by category. A ring marks the best epoch. Several runs lie over each other; the "
-         "legend names the options that differ. Unfinished runs are drawn as far as they are. A resumed run is one "
-         "curve. An .html page shows values under the mouse pointer, and needs no other file.",
-     .arguments = "RUN [RUN ...]",
-     .min_arguments = 1,
-     .max_arguments = SL_MAX_MEASURED,
-     .options = plot_options,
-     .n_options = N_OPTIONS(plot_options)},
-    {.program = "starling_data",
      .command = "project",
      .summary = "Project the time of an epoch on a cluster, from runs on this machine",
      .description =
@@ -464,7 +438,6 @@ enum {
     COMMAND_PARTITION,
     COMMAND_SPLIT,
     COMMAND_REPORT,
-    COMMAND_PLOT,
     COMMAND_PROJECT,
     N_COMMANDS
 };
@@ -491,14 +464,13 @@ static const struct sl_option_note examples[] = {
     {"starling_data split ./mine random:60,20,20 --out ./mine/split/random",
      "Draw a split of the vertices, and add it to the dataset."},
     {"starling_data report out", "Report again on the run that coop_sage --trace out has traced."},
-    {"starling_data plot one.jsonl two.jsonl --out runs.html", "Draw two runs over each other, as a page."},
     {"starling_data project one.jsonl four.jsonl --latency 2 --message-time 1 --bandwidth 12",
      "Project two measured runs onto a cluster with the given network."},
 };
 
 static const struct sl_option_table overview = {
     .program = "starling_data",
-    .summary = "Look at datasets, convert, generate and partition them; report on traces; plot and project runs",
+    .summary = "Look at datasets, convert, generate and partition them; report on traces; project runs",
     .commands = commands,
     .n_commands = N_COMMANDS,
     .examples = examples,
@@ -1134,120 +1106,6 @@ done:
     return st;
 }
 
-/* ---- plot ------------------------------------------------------------------------------------------------------- */
-
-static const char *const picture_suffixes[] = {".svg", ".png", ".html"};
-enum picture { PICTURE_SVG, PICTURE_PNG, PICTURE_HTML, N_PICTURES };
-
-/* The kind of picture that a file's name asks for; N_PICTURES: another suffix. */
-static enum picture picture_of(const char *path)
-{
-    size_t n = strlen(path);
-    int kind = 0;
-    for (; kind < N_PICTURES; kind++) {
-        size_t suffix = strlen(picture_suffixes[kind]);
-        if (n > suffix && strcmp(path + n - suffix, picture_suffixes[kind]) == 0) {
-            break;
-        }
-    }
-    return (enum picture)kind;
-}
-
-/* Check the command line before anything is read. */
-static enum sl_status check_picture(const char *path, size_t n_runs)
-{
-    if (n_runs > SL_MAX_CURVES) {
-        return sl_fail(SL_EINVAL, "plot: found %zu runs, expected %d at most: one colour each", n_runs, SL_MAX_CURVES);
-    }
-    if (path == NULL) {
-        return SL_OK;
-    }
-    enum picture kind = picture_of(path);
-    if (kind == N_PICTURES) {
-        return sl_fail(SL_EINVAL, "--out: found '%.150s', expected a name that ends in .svg, .png or .html", path);
-    }
-    if (kind == PICTURE_PNG) {
-        return sl_raster_check();
-    }
-    return SL_OK;
-}
-
-/* The default of --out. */
-static enum sl_status picture_path(const struct sl_curves *curves, char **out)
-{
-    const char *first = curves->run[0].path;
-    const char *slash = strrchr(first, '/');
-    const char *name = first;
-    if (slash != NULL) {
-        name = slash + 1;
-    }
-    if (curves->n > 1) {
-        return sl_format(out, "%.*splot.svg", (int)(name - first), first);
-    }
-    const char *dot = strrchr(name, '.');
-    size_t n = strlen(first);
-    if (dot != NULL && dot > name && strcmp(dot, ".svg") != 0) {
-        n = (size_t)(dot - first);
-    }
-    return sl_format(out, "%.*s.svg", (int)n, first);
-}
-
-static enum sl_status write_png(const struct sl_curves *curves, FILE *stream)
-{
-    char *svg = NULL;
-    size_t bytes = 0;
-    FILE *memory = open_memstream(&svg, &bytes);
-    if (memory == NULL) {
-        return sl_fail(SL_ENOMEM, "no memory for the picture");
-    }
-    enum sl_status st = sl_plot_svg(curves, memory);
-    if (fclose(memory) != 0 && st == SL_OK) {
-        st = sl_fail(SL_ENOMEM, "no memory for the picture");
-    }
-    if (st == SL_OK) {
-        st = sl_raster_png(svg, bytes, stream);
-    }
-    free(svg);
-    return st;
-}
-
-static enum sl_status write_picture(const struct sl_curves *curves, const char *path)
-{
-    static enum sl_status (*const write[])(const struct sl_curves *curves, FILE *stream) = {
-        [PICTURE_SVG] = sl_plot_svg, [PICTURE_PNG] = write_png, [PICTURE_HTML] = sl_plot_page};
-    struct sl_writer writer = {0};
-    enum sl_status st;
-    SL_TRY(st, sl_writer_open(path, &writer), done);
-    st = write[picture_of(path)](curves, writer.stream);
-    if (st != SL_OK) {
-        sl_writer_abort(&writer);
-        return st;
-    }
-    st = sl_writer_close(&writer);
-done:
-    return st;
-}
-
-static enum sl_status run_plot(const struct settings *settings, const struct sl_option_parse *parse,
-                               const char *const *runs)
-{
-    struct sl_curves curves = {0};
-    char *path = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_curves_read(runs, (uint32_t)parse->n_arguments, &curves), done);
-    if (settings->out != NULL) {
-        SL_TRY(st, sl_format(&path, "%s", settings->out), done);
-    } else {
-        SL_TRY(st, picture_path(&curves, &path), done);
-    }
-    SL_TRY(st, write_picture(&curves, path), done);
-    printf("%s\n", path);
-done:
-    sl_free(path);
-    sl_curves_free(&curves);
-    return st;
-}
-
 /* ---- project ----------------------------------------------------------------------------------------------------- */
 
 static struct sl_cluster cluster_of(const struct settings *s)
@@ -1344,11 +1202,8 @@ static enum sl_status check_link(const struct sl_option_parse *parse)
 }
 
 /* Check the needs of a command beside its options. Join the ranks for a collective command. */
-static enum sl_status check_command(int command, const struct settings *settings, const struct sl_option_parse *parse)
+static enum sl_status check_command(int command, const struct sl_option_parse *parse)
 {
-    if (command == COMMAND_PLOT) {
-        return check_picture(settings->out, parse->n_arguments);
-    }
     if (command == COMMAND_PROJECT) {
         return check_link(parse);
     }
@@ -1415,7 +1270,6 @@ static enum sl_status run(int command, const struct settings *settings, const st
     case COMMAND_PARTITION: return run_partition(settings);
     case COMMAND_SPLIT: return run_split(settings, arguments[1]);
     case COMMAND_REPORT: return run_report(settings->dataset);
-    case COMMAND_PLOT: return run_plot(settings, parse, (const char *const *)arguments);
     default: return run_project(settings, parse, (const char *const *)arguments);
     }
 }
@@ -1437,7 +1291,7 @@ static int run_command(int command, int argc, char **argv)
                settings.out == NULL) {
         sl_fail(SL_EINVAL, "--out: %s needs to know where to write", table->command);
         code = complain(EXIT_USAGE);
-    } else if (check_command(command, &settings, &parse) != SL_OK) {
+    } else if (check_command(command, &parse) != SL_OK) {
         code = complain(EXIT_USAGE);
     } else {
         sl_settings_check_environment(true);
@@ -1466,12 +1320,15 @@ static int run_bare(int argc, char **argv)
     }
     sl_free(parse.sources);
     if (parse.action == SL_OPTION_RUN) {
-        sl_fail(SL_EINVAL, "expected a command: info, convert, generate, partition, split, report, plot or project; "
+        sl_fail(SL_EINVAL, "expected a command: info, convert, generate, partition, split, report or project; "
                            "--help tells more");
         return complain(EXIT_USAGE);
     }
     return print(&overview, parse.action);
 }
+
+/* Commands that the Python package has. */
+static const char *const moved[] = {"plot"};
 
 static int body(int argc, char **argv)
 {
@@ -1484,8 +1341,14 @@ static int body(int argc, char **argv)
             return run_command(command, argc - 1, argv + 1);
         }
     }
+    for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
+        if (strcmp(argv[1], moved[i]) == 0) {
+            sl_fail(SL_EINVAL, "%s: this is a command of the Python package now: starling %s", moved[i], moved[i]);
+            return complain(EXIT_USAGE);
+        }
+    }
     sl_fail(SL_EINVAL,
-            "%.100s: expected a command: info, convert, generate, partition, split, report, plot or project; --help "
+            "%.100s: expected a command: info, convert, generate, partition, split, report or project; --help "
             "tells more",
             argv[1]);
     return complain(EXIT_USAGE);

@@ -17,7 +17,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 # Each command, its module, and what it does.
-COMMANDS: dict[str, tuple[str, str]] = {}
+COMMANDS: dict[str, tuple[str, str]] = {
+    "plot": ("_curves", "Draw loss, scores and stage times of one run, or of several over each other."),
+}
 
 
 class _Parser(argparse.ArgumentParser):

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,20 +22,25 @@ def need(module: str, pip: str, debian: str = "") -> Any:
 
 @contextlib.contextmanager
 def whole_file(path: str) -> Iterator[str]:
-    """The path of a file beside `path`. It gets this name when the block ends, and goes if the block fails."""
-    folder, name = os.path.split(os.path.abspath(path))
+    """The path of a file beside `path`. It gets this name when the block ends, and goes if the block fails.
+
+    OSError names `path`. A pipe or a device is written in place.
+    """
+    path = os.path.realpath(path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        yield path
+        return
+    folder, name = os.path.split(path)
+    draft = os.path.join(folder, f".{name[:200]}.{os.getpid()}")
     try:
-        file, draft = tempfile.mkstemp(prefix="." + name + ".", suffix=os.path.splitext(name)[1], dir=folder)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, path) from None
-    os.close(file)
-    try:
+        with open(draft, "xb"):
+            pass
         yield draft
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(draft, 0o666 & ~mask)
         os.replace(draft, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(draft)
+    except OSError as error:
+        if error.filename == draft:
+            raise OSError(error.errno, error.strerror, path) from None
         raise
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(draft)

@@ -13,6 +13,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any, Callable, Mapping, TypeVar, Union
 
 from . import _arrays, _session
+from ._curves import Curve, draw
 from ._graph import Graph, as_graph
 from ._library import (
     EINTERRUPT,
@@ -31,6 +32,7 @@ from ._model import Model, load_model, model_of, table
 from ._numpy import Array, Floats
 from ._progress import Progress
 from ._record import Record
+from ._tools import need
 
 if TYPE_CHECKING:
     from pandas import DataFrame  # type: ignore[import-untyped,import-not-found,unused-ignore]
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
     from ._options import ModelName, TrainOptions
 
     Weights = Union["Run", Model, Path, Mapping[str, Any]]
-
-_MOST_DOTS = 25  # a curve of at most so many points shows each point
 
 T = TypeVar("T")
 
@@ -260,34 +260,16 @@ class Run:
         if names not in self._models:
             raise ValueError(f"names: found {names!r}, expected 'pyg' or 'dgl'")
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw loss and scores by epoch with matplotlib. axes: two Axes; None: a new figure. Returns the axes."""
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError:
-            raise ImportError("plot: matplotlib is missing; install it (pip install matplotlib)") from None
-        if axes is None:
-            axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")[1]
-        self._plot_curve(axes[0], "loss", "training")
-        self._plot_curve(axes[0], "valid_loss", "validation")
-        axes[0].set(xlabel="epoch", ylabel="loss", title=self.graph.name)
-        for name in [key[len("test_") :] for key in self.scores if key.startswith("test_")]:
-            for part in ("valid", "test"):
-                self._plot_curve(axes[1], f"{part}_{name}", f"{part} {name}")
-        if self.best_epoch:
-            axes[1].axvline(self.best_epoch, color="gray", linewidth=1, linestyle=":", label=f"best: {self.best_epoch}")
-        axes[1].set(xlabel="epoch", ylabel="score")
-        for one in axes:
-            if one.get_legend_handles_labels()[0]:
-                one.legend()
-        return axes
+    def plot(self, figure: Any = None) -> Any:
+        """Draw loss, scores and stage times with matplotlib, as `starling plot` does.
 
-    def _plot_curve(self, axes: Any, key: str, label: str) -> None:
-        """A curve over the epochs that have a value: --eval-every leaves epochs out."""
-        points = [(record.epoch, record.get(key, math.nan)) for record in self.records]
-        points = [(epoch, value) for epoch, value in points if math.isfinite(value)]
-        if points:
-            axes.plot(*zip(*points), marker="o" if len(points) <= _MOST_DOTS else None, markersize=3, label=label)
+        figure: a matplotlib Figure or SubFigure; None: a new one of pyplot. Returns the figure; figure.axes has its
+        panels. ImportError: matplotlib is missing.
+        """
+        if figure is None:
+            figure = need("matplotlib.pyplot", "matplotlib", "python3-matplotlib").figure(layout="constrained")
+        draw([Curve(self.graph.name, self.config, self.records, not self.interrupted)], figure)
+        return figure
 
 
 def _own_data(graph: Graph, options: Mapping[str, Any], caller: str) -> dict[str, Any]:

@@ -16,7 +16,8 @@
 #                        Times, memory and worker counts may differ. So may fractions, by 2 %: rounding depends on the
 #                        processor
 #
-# The blocks of a page run one after the other in one folder, where ./apps is the folder of the programs.
+# The blocks of a page run one after the other in one folder, where ./apps is the folder of the programs, and
+# ./python/starling the command of the Python package.
 
 set -u
 asked=()
@@ -52,6 +53,7 @@ has()
     gpu) [[ ${SL_TEST_DEVICE:-} == cuda ]] && ! "$apps/starling_data" info | grep -q '^gpus *none' ;;
     slurm) [[ -n ${SLURM_JOB_ID:-} ]] ;;
     numpy) python3 -c 'import numpy' 2>/dev/null ;;
+    matplotlib) python3 -c 'import matplotlib, starling_gnn' 2>/dev/null ;;
     package) python3 -c 'import starling_gnn' 2>/dev/null ;;
     *) has_dataset "$1" ;;
     esac
@@ -220,7 +222,8 @@ check_links()
 for page in "${pages[@]}"; do
     name=${page#"$top_srcdir"/}
     work=$folder/${name//\//-}
-    mkdir "$work" && ln -s "$apps" "$work/apps" || exit 99
+    mkdir -p "$work/python" && ln -s "$apps" "$work/apps" || exit 99
+    printf '#!/bin/sh\nexec python3 -m starling_gnn "$@"\n' >"$work/python/starling" && chmod +x "$work/python/starling" || exit 99
     check_links "$page"
     number=0 inside=0 before=
     while IFS= read -r text; do
