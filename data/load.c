@@ -340,21 +340,16 @@ static enum sl_status list_root(void *context, const char *root)
 static enum sl_status list_datasets(const char *name, const char *searched, char out[LIST_BYTES])
 {
     struct catalogue catalogue = {.n = 0};
-    const char *near = NULL;
-    size_t near_distance = SIZE_MAX;
+    struct sl_nearest near = {.typed = name, .distance = SIZE_MAX};
     size_t used;
     enum sl_status st = for_each_root(searched, list_root, &catalogue);
     qsort(catalogue.names, (size_t)catalogue.n, sizeof catalogue.names[0], compare_names);
     for (int i = 0; i < catalogue.n + sl_recipe_n; i++) {
         const char *known = i < catalogue.n ? catalogue.names[i] : sl_recipe_name(i - catalogue.n);
-        size_t distance = sl_name_distance(name, known);
-        if (distance < near_distance) {
-            near = known;
-            near_distance = distance;
-        }
+        sl_nearest_offer(&near, known, known);
     }
-    if (near != NULL) {
-        used = (size_t)snprintf(out, LIST_BYTES, "; did you mean %s? On the data path: ", near);
+    if (near.answer != NULL) {
+        used = (size_t)snprintf(out, LIST_BYTES, "; did you mean %s? On the data path: ", near.answer);
     } else {
         used = (size_t)snprintf(out, LIST_BYTES, "; on the data path: ");
     }

@@ -7,21 +7,26 @@
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "support/minmax.h"
+
+#define MAX_NAME 80
+
+static int fold(char c)
+{
+    return c == '_' ? '-' : tolower((unsigned char)c);
+}
+
+static bool same(char a, char b)
+{
+    return fold(a) == fold(b);
+}
 
 static size_t smallest(size_t a, size_t b, size_t c)
 {
     return sl_min_u64(sl_min_u64(a, b), c);
-}
-
-#define MAX_NAME 80
-
-static bool same(char a, char b)
-{
-    return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
 /* Insertions, removals, replacements, and swaps of neighbours (Damerau 1964, Levenshtein 1966). A name that does
@@ -52,14 +57,56 @@ static size_t edit_distance(const char *a, const char *b)
     return rows[(i - 1) % 3][n];
 }
 
-size_t sl_name_distance(const char *typed, const char *known)
+/* Whether the text begins with the n letters. */
+static bool begins(const char *text, const char *letters, size_t n)
+{
+    size_t i = 0;
+    while (i < n && text[i] != '\0' && same(text[i], letters[i])) {
+        i++;
+    }
+    return i == n;
+}
+
+/* Where the name has the n letters of some of its words; SIZE_MAX: nowhere. */
+static size_t find_words(const char *name, const char *words, size_t n)
+{
+    for (size_t at = 0; n > 1 && name[at] != '\0'; at++) {
+        bool starts = at == 0 || same(name[at - 1], '-');
+        if (starts && begins(name + at, words, n) && (name[at + n] == '\0' || same(name[at + n], '-'))) {
+            return at;
+        }
+    }
+    return SIZE_MAX;
+}
+
+/* SIZE_MAX: not near. */
+static size_t distance_of(const char *typed, const char *known)
 {
     size_t n = strlen(typed);
+    size_t n_known = strlen(known);
     size_t most = n < 5 ? 1 : n < 6 ? 2 : 3;
-    size_t distance = edit_distance(typed, known);
-    bool begins = n >= 3 && strncasecmp(known, typed, n) == 0;
-    if (begins && distance > 1) {
+    size_t slips = edit_distance(typed, known);
+    size_t at = find_words(typed, known, n_known);
+    bool first = at == 0 || (n >= 3 && begins(known, typed, n)) || (n_known > 3 && begins(typed, known, n_known));
+    if (slips > 1 && first) {
         return 3;
     }
-    return distance <= most && distance < strlen(known) ? 2 * distance : SIZE_MAX;
+    if (slips > 2 && at < n) {
+        return 5;
+    }
+    return slips <= most && slips < n_known ? 2 * slips : SIZE_MAX;
+}
+
+void sl_nearest_offer(struct sl_nearest *nearest, const char *names, const char *answer)
+{
+    for (size_t n = 0; *names != '\0'; names += n + (names[n] == ',')) {
+        char known[MAX_NAME];
+        n = strcspn(names, ",");
+        snprintf(known, sizeof known, "%.*s", (int)n, names);
+        size_t distance = distance_of(nearest->typed, known);
+        if (distance < nearest->distance) {
+            nearest->distance = distance;
+            nearest->answer = answer;
+        }
+    }
 }

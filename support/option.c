@@ -11,7 +11,6 @@
 
 #include "support/decimal.h"
 #include "support/memory.h"
-#include "support/nearest.h"
 #include "support/text.h"
 
 #define LABEL_BYTES 96     /* "--name" or an environment variable */
@@ -368,88 +367,45 @@ size_t sl_option_select(const struct sl_option *options, size_t n, unsigned prog
     return n_out;
 }
 
-/* The known name nearest to a mistyped one; NULL: none is near. */
-static const char *nearest(const struct sl_option_table *table, const char *name)
-{
-    const char *best = NULL;
-    size_t best_distance = SIZE_MAX;
-    for (size_t i = 0; i < table->n_options; i++) {
-        size_t distance = sl_name_distance(name, table->options[i].name);
-        if (distance < best_distance) {
-            best = table->options[i].name;
-            best_distance = distance;
-        }
-    }
-    return best;
-}
-
 static void program_name(const struct sl_option_table *table, char *out, size_t bytes)
 {
     snprintf(out, bytes, "%s%s%s", table->program, table->command != NULL ? " " : "", sl_text_or(table->command, ""));
 }
 
-/* "Num_Epochs" as "num-epochs". */
-static void usual_spelling(const char *name, char out[LABEL_BYTES])
-{
-    size_t n = 0;
-    for (; name[n] != '\0' && n + 1 < LABEL_BYTES; n++) {
-        out[n] = name[n] == '_' ? '-' : lower(name[n]);
-    }
-    out[n] = '\0';
-}
-
-const struct sl_option *sl_option_find_peer(const struct sl_option_table *table, const char *name)
+void sl_option_offer(const struct sl_option_table *table, struct sl_nearest *nearest)
 {
     for (size_t i = 0; i < table->n_options; i++) {
-        const struct sl_option *option = &table->options[i];
-        if (option->peers != NULL && find_word(option->peers, name) >= 0) {
-            return option;
+        sl_nearest_offer(nearest, table->options[i].name, table->options[i].name);
+    }
+    for (size_t i = 0; i < table->n_aliases; i++) {
+        const struct sl_option_alias *alias = &table->aliases[i];
+        if (strchr(alias->answer, ' ') != NULL || sl_option_find(table, alias->answer) != NULL) {
+            sl_nearest_offer(nearest, alias->names, alias->answer);
         }
     }
-    return NULL;
-}
-
-static const char *find_stranger(const struct sl_option_table *table, const char *name)
-{
-    for (size_t i = 0; i < table->n_strangers; i++) {
-        if (find_word(table->strangers[i].names, name) >= 0) {
-            return table->strangers[i].answer;
-        }
-    }
-    return NULL;
 }
 
 static enum sl_status unknown(const struct sl_option_table *table, const char *name)
 {
+    struct sl_nearest near = {.typed = name, .distance = SIZE_MAX};
     char program[LABEL_BYTES];
-    char usual[LABEL_BYTES];
     program_name(table, program, sizeof program);
-    usual_spelling(name, usual);
-    const struct sl_option *option = sl_option_find(table, usual);
-    if (option == NULL) {
-        option = sl_option_find_peer(table, usual);
-    }
-    if (option != NULL) {
-        return sl_fail(SL_EINVAL, "--%.200s: %s calls it --%s", name, program, option->name);
-    }
-    const char *answer = find_stranger(table, usual);
-    if (answer != NULL) {
-        return sl_fail(SL_EINVAL, "--%.200s: %s has no such option; %s", name, program, answer);
-    }
+    sl_option_offer(table, &near);
     if (table->sibling != NULL) {
-        option = sl_option_find(table->sibling, usual);
-        option = option != NULL ? option : sl_option_find_peer(table->sibling, usual);
+        sl_option_offer(table->sibling, &near);
     }
-    if (option != NULL) {
-        return sl_fail(SL_EINVAL, "--%.200s: %s has no such option, %s has --%s", name, program,
-                       table->sibling->program, option->name);
+    if (near.answer == NULL) {
+        return sl_fail(SL_EINVAL, "--%.200s: %s has no such option; %s --help-all lists its options", name, program,
+                       program);
     }
-    const char *near = nearest(table, name);
-    if (near != NULL) {
-        return sl_fail(SL_EINVAL, "--%.200s: %s has no such option; did you mean --%s?", name, program, near);
+    if (strchr(near.answer, ' ') != NULL) {
+        return sl_fail(SL_EINVAL, "--%.200s: %s has no such option; %s", name, program, near.answer);
     }
-    return sl_fail(SL_EINVAL, "--%.200s: %s has no such option; %s --help-all lists its options", name, program,
-                   program);
+    if (sl_option_find(table, near.answer) == NULL) {
+        return sl_fail(SL_EINVAL, "--%.200s: %s has no such option; %s has --%s", name, program,
+                       table->sibling->program, near.answer);
+    }
+    return sl_fail(SL_EINVAL, "--%.200s: %s has no such option; did you mean --%s?", name, program, near.answer);
 }
 
 const struct sl_option *sl_option_find(const struct sl_option_table *table, const char *name)
@@ -614,15 +570,6 @@ static enum sl_status check_arguments(const struct sl_option_table *table, int n
 /* ---- The environment
  * ---------------------------------------------------------------------------------------------- */
 
-static void environment_name(const char *prefix, const char *name, char *out, size_t bytes)
-{
-    size_t used = (size_t)snprintf(out, bytes, "%s", prefix);
-    for (; *name != '\0' && used + 1 < bytes; name++) {
-        out[used++] = *name == '-' ? '_' : (char)toupper((unsigned char)*name);
-    }
-    out[used] = '\0';
-}
-
 void sl_option_key(const struct sl_option *option, char *out, size_t bytes)
 {
     snprintf(out, bytes, "%s", option->name);
@@ -631,12 +578,13 @@ void sl_option_key(const struct sl_option *option, char *out, size_t bytes)
     }
 }
 
-void sl_option_variable(const struct sl_option_table *table, const struct sl_option *option, char *out, size_t bytes)
+void sl_option_variable(const struct sl_option_table *table, const char *name, char *out, size_t bytes)
 {
-    out[0] = '\0';
-    if (table->env_prefix != NULL) {
-        environment_name(table->env_prefix, option->name, out, bytes);
+    size_t used = (size_t)snprintf(out, bytes, "%s", table->env_prefix);
+    for (; *name != '\0' && used + 1 < bytes; name++) {
+        out[used++] = *name == '-' ? '_' : (char)toupper((unsigned char)*name);
     }
+    out[used] = '\0';
 }
 
 /* An option with a bare form may also be switched on by the words for a flag: STARLING_RESUME=1. */
@@ -656,7 +604,7 @@ static enum sl_status read_environment(struct reader *r)
     for (size_t i = 0; i < n_options; i++) {
         const struct sl_option *option = &r->table->options[i];
         char label[LABEL_BYTES];
-        environment_name(r->table->env_prefix, option->name, label, sizeof label);
+        sl_option_variable(r->table, option->name, label, sizeof label);
         const char *text = getenv(label);
         if (text == NULL || text[0] == '\0' || r->parse->sources[i] == SL_FROM_COMMAND_LINE) {
             continue;

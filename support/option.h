@@ -24,6 +24,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "support/nearest.h"
 #include "support/status.h"
 
 #define SL_MAX_OPTION_LIST 64 /* entries of one list */
@@ -91,15 +92,13 @@ struct sl_option {
     bool written;      /* path of a file or folder that the run writes */
     const char *needs; /* "sync=dissemination,cube": an option and its values; with other values, the default stays */
     bool common;       /* --help shows it; --help-all shows all */
-    /* names that other programs have for it: "num-epochs,n-epochs". Capitals and _ for - are accepted. */
-    const char *peers;
     const char *synonyms; /* choice: other words for its values, "graphsage=sage,fp32=float" */
 };
 
-/* An option of other programs that these programs do not have. */
-struct sl_option_stranger {
-    const char *names;  /* as `peers` of an option */
-    const char *answer; /* what to use instead, without a final full stop */
+/* Names that users of other programs type. */
+struct sl_option_alias {
+    const char *answer; /* the option, "cpus"; or a sentence without a final full stop */
+    const char *names;  /* separated by commas: "workers,threads" */
 };
 
 /* An entry of a section of the man page. */
@@ -127,8 +126,8 @@ struct sl_option_table {
     const char *see_also;
     const struct sl_option *options;
     size_t n_options;
-    const struct sl_option_stranger *strangers;
-    size_t n_strangers;
+    const struct sl_option_alias *aliases; /* for messages; those of options that the table lacks do not count */
+    size_t n_aliases;
     const struct sl_option_table *sibling; /* a program that may have an option that this one lacks; NULL: none */
     /* the tables of a program's commands, in its overview table; otherwise NULL */
     const struct sl_option_table *commands;
@@ -195,8 +194,8 @@ enum sl_status sl_option_is_default(const struct sl_option *option, const void *
 /* The key of an option in metrics: "batch_size". */
 void sl_option_key(const struct sl_option *option, char *out, size_t bytes);
 
-/* The environment variable of an option: "STARLING_BATCH_SIZE". Empty if the table has no prefix. */
-void sl_option_variable(const struct sl_option_table *table, const struct sl_option *option, char *out, size_t bytes);
+/* The environment variable of an option, "STARLING_BATCH_SIZE". The table has a prefix. */
+void sl_option_variable(const struct sl_option_table *table, const char *name, char *out, size_t bytes);
 
 /* The option at position i of the order of comparison: options that lead come first, each kind in the table's order.
  * NULL: i is too large. */
@@ -205,8 +204,8 @@ const struct sl_option *sl_option_in_order(const struct sl_option_table *table, 
 /* The option of this name; NULL: none. */
 const struct sl_option *sl_option_find(const struct sl_option_table *table, const char *name);
 
-/* The option that has this name, in small letters and with dashes, in other programs (`peers`); NULL: none. */
-const struct sl_option *sl_option_find_peer(const struct sl_option_table *table, const char *name);
+/* Offer the names of all options, and the aliases. The answer is the name of an option, or a sentence. */
+void sl_option_offer(const struct sl_option_table *table, struct sl_nearest *nearest);
 
 /* Print the answer to `action`: the help in 80 columns (of common options, or of all), "PROGRAM VERSION", the man page
  * (section 1) or the bash completion. Man page and completion include all commands. SL_OPTION_RUN prints nothing.

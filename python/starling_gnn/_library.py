@@ -577,31 +577,13 @@ def make_settings(pipe: bool, options: Mapping[str, Any], caller: str) -> Settin
 
 
 def nearest(pipe: bool, keyword: str) -> str:
-    """The library's advice about a name, which it compares with other programs' names as well."""
-    name = keyword.replace("_", "-")
-    settings = Settings(pipe)
-    if lib.sl_settings_set(settings.handle, name.encode(), b"") == OK:
-        return ""
-    text = lib.sl_message().decode(errors="replace")
-    advice = re.search(r"(?:did you mean|calls it) --([a-z-]+)", text)
-    if advice:
-        return f"; did you mean '{_all_keywords.get(advice[1], advice[1])}'?"
+    """The library's advice about an unknown keyword."""
     if keyword in OPTIONS[not pipe]:
         return f"; it is an option with pipe={not pipe}"
-    answer = re.search(r"has no such option; (.*)", text, re.DOTALL)
-    if answer and "--help-all" not in answer[1]:
-        return "; " + re.sub(r"--([a-z][a-z-]*)(?: ([A-Z]+|\d+|\w+))?", _assignment, answer[1])
-    return "; help(starling_gnn.train) lists the keywords"
-
-
-def _assignment(match: re.Match[str]) -> str:
-    """An option of a line, with its value if it has one: --gpus 0 is gpus=0."""
-    name, value = match.groups()
-    option = next((table[key] for table in OPTIONS.values() for key in table if table[key].name == name), None)
-    if option is None:
-        return str(match[0])
-    if value in option.choices:
-        return f"{option.keyword}={value!r}"
-    if value and (value.isupper() or value.isdigit()):
-        return f"{option.keyword}={value}"
-    return f"{option.keyword} {value}" if value else option.keyword
+    settings = Settings(pipe)
+    if lib.sl_settings_set(settings.handle, keyword.encode(), b"") == OK:
+        return ""
+    advice = message().partition("has no such option; ")[2]
+    if "--help-all" in advice:
+        return "; help(starling_gnn.train) lists the keywords"
+    return "; " + re.sub(r"did you mean (\w+)", r"did you mean '\1'", advice)

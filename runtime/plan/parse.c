@@ -9,86 +9,38 @@
 #include "runtime/starling.h"
 #include "support/decimal.h"
 #include "support/memory.h"
-#include "support/nearest.h"
+#include "support/text.h"
 
 extern char **environ;
 
-/* Variables that are no options of coop_sage or pipe_gnn: of the library, of starling_data, of the Python package, and
- * of the tests. */
-static const char *const other_variables[] = {"STARLING_DATA",   "STARLING_OUT",    "STARLING_TO",
-                                              "STARLING_PARTS",  "STARLING_METHOD", "STARLING_DATA_PROGRAM",
-                                              "STARLING_LIBRARY"};
-
-/* Keep `known` in `near` if it is nearer to `typed` than *distance: true. Only equal names have distance 0. */
-static bool compare(const char *typed, const char *known, char *near, size_t bytes, size_t *distance)
-{
-    size_t d = sl_name_distance(typed + strlen(SL_ENVIRONMENT_PREFIX), known + strlen(SL_ENVIRONMENT_PREFIX));
-    if (strcmp(typed, known) == 0) {
-        d = 0;
-    } else if (d == 0) {
-        d = 1; /* the case of letters counts */
-    }
-    if (d < *distance) {
-        *distance = d;
-        snprintf(near, bytes, "%s", known);
-        return true;
-    }
-    return false;
-}
-
-/* The option, and its variable, that `name`, a variable, names in other programs: STARLING_EPOCHS for
- * STARLING_NUM_EPOCHS. NULL: none. */
-static const struct sl_option *find_peer(const struct sl_option_table *table, const char *name, char *out, size_t bytes)
-{
-    char usual[96];
-    snprintf(usual, sizeof usual, "%s", name + strlen(SL_ENVIRONMENT_PREFIX));
-    for (char *c = usual; *c != '\0'; c++) {
-        *c = *c == '_' ? '-' : (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
-    }
-    const struct sl_option *option = sl_option_find_peer(table, usual);
-    if (option != NULL) {
-        sl_option_variable(table, option, out, bytes);
-    }
-    return option;
-}
+/* Variables that are no options of coop_sage or pipe_gnn, named as if they were: of the library, of starling_data, of
+ * the Python package, and of the tests. */
+static const char *const other_variables[] = {"data", "out", "to", "parts", "method", "data-program", "library"};
 
 /* `entry`: NAME=VALUE of the environment. */
 static void check_variable(const char *entry, bool options_are_read)
 {
-    const struct sl_option_table *const both[] = {sl_settings_table(SL_SCHEDULE_MINIBATCH),
-                                                  sl_settings_table(SL_SCHEDULE_PIPE)};
+    const struct sl_option_table *table = sl_settings_table(SL_SCHEDULE_MINIBATCH);
     char name[96];
-    char known[96];
-    char near[96] = "";
-    const struct sl_option *option = NULL;
-    size_t distance = SIZE_MAX;
+    char known[96] = "";
+    struct sl_nearest near = {.typed = name + strlen(SL_ENVIRONMENT_PREFIX), .distance = SIZE_MAX};
     snprintf(name, sizeof name, "%.*s", (int)strcspn(entry, "="), entry);
-    for (size_t t = 0; t < sizeof both / sizeof *both; t++) {
-        for (size_t i = 0; i < both[t]->n_options; i++) {
-            sl_option_variable(both[t], &both[t]->options[i], known, sizeof known);
-            if (compare(name, known, near, sizeof near, &distance)) {
-                option = &both[t]->options[i];
-            }
-        }
-    }
     for (size_t i = 0; i < sizeof other_variables / sizeof *other_variables; i++) {
-        if (compare(name, other_variables[i], near, sizeof near, &distance)) {
-            option = NULL;
-        }
+        sl_nearest_offer(&near, other_variables[i], other_variables[i]);
     }
-    for (size_t t = 0; t < sizeof both / sizeof *both && distance > 0; t++) {
-        const struct sl_option *peer = find_peer(both[t], name, near, sizeof near);
-        if (peer != NULL) {
-            option = peer;
-            break;
-        }
+    sl_option_offer(table, &near);
+    sl_option_offer(table->sibling, &near);
+    if (near.answer != NULL && strchr(near.answer, ' ') == NULL) {
+        sl_option_variable(table, near.answer, known, sizeof known);
     }
-    if (option != NULL && !options_are_read) {
+    const char *answer = sl_text_or(near.answer, "");
+    if (!options_are_read &&
+        (sl_option_find(table, answer) != NULL || sl_option_find(table->sibling, answer) != NULL)) {
         sl_notify(SL_NOTICE_WARNING, "%s is set, but only programs take options from the environment; set --%s here",
-                  name, option->name);
-    } else if (distance > 0) {
+                  name, answer);
+    } else if (strcmp(name, known) != 0) {
         sl_notify(SL_NOTICE_WARNING, "%s is set, but no program of Starling reads it%s%s%s", name,
-                  near[0] != '\0' ? "; did you mean " : "", near, near[0] != '\0' ? "?" : "");
+                  known[0] != '\0' ? "; did you mean " : "", known, known[0] != '\0' ? "?" : "");
     }
 }
 

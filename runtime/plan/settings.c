@@ -60,8 +60,6 @@ _Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "
 /* --model and --layers have a row for each program, as their help differs. */
 #define MODELS "sage,gcn,gat,gcnii,resgcn,gin,rgcn,rgat"
 #define MODEL_SYNONYMS "graphsage=sage,gcn2=gcnii,deepgcn=resgcn"
-#define MODEL_PEERS "arch,gnn,gnn-type,conv,conv-type,model-type,model-name"
-#define LAYERS_PEERS "num-layers,n-layers,nlayers,nlayer,num-hops,n-hops,hops"
 
 /* Bits of `programs`. */
 #define COOP (1U << SL_SCHEDULE_MINIBATCH)
@@ -89,18 +87,16 @@ static const struct sl_option options[] = {
      .argument = "NAME|DIR",
      .help = "Dataset: a name on the data path, or its folder. Only arxiv-synthetic, products-synthetic and "
              "mag-synthetic are generated, and, with a warning, arxiv, products and mag if they are not found",
-     .change = DATA, .spread = OWN, .of_data = true, .common = true, .brief = "A name on the data path, or a folder",
-     .peers = "data,dataset-name,graph-name"},
+     .change = DATA, .spread = OWN, .of_data = true, .common = true, .brief = "A name on the data path, or a folder"},
     {.name = "data-path", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(data_path),
      .shown = "$STARLING_DATA, ./data, ~/.local/share/starling", .argument = "DIR[:DIR]",
      .help = "Folders that are searched for datasets",
-     .change = FREELY, .spread = OWN, .of_data = true,
-     .peers = "root,data-dir,data-root,dataset-dir,dataset-path,datapath"},
+     .change = FREELY, .spread = OWN, .of_data = true},
     {.name = "split", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(split),
      .shown = "the only split of the dataset", .argument = "NAME|random:N,N,N",
      .help = "Split into training, validation and test vertices, or links. random:60,20,20 draws one by --seed: "
              "percentages of the vertices with a label, class by class, or of the links",
-     .change = DATA, .spread = OWN, .of_data = true, .peers = "split-name"},
+     .change = DATA, .spread = OWN, .of_data = true},
     {.name = "drop-leaks", .group = "data", .kind = SL_OPTION_FLAG, .offset = FIELD(drop_leaks),
      .help = "Of links to find: drop those that are among the edges or training links from there, repeated ones, and "
              "negatives that are links, with a notice. By default they are refused",
@@ -134,7 +130,7 @@ static const struct sl_option options[] = {
      .of_model = true, .of_shape = true, .common = true,
      .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gat: attention. gin: sums. rgcn, "
               "rgat: means, attention by relation",
-     .synonyms = MODEL_SYNONYMS, .peers = MODEL_PEERS},
+     .synonyms = MODEL_SYNONYMS},
     {.name = "model", .group = "model", .programs = PIPE, .kind = SL_OPTION_CHOICE, .offset = FIELD(model),
      .choices = MODELS, .initial = "sage", .argument = "sage|gcn|gcnii|resgcn|gin",
      .help = "sage: GraphSAGE with the mean over in-neighbours. gcn: graph convolution. gcnii: deep "
@@ -142,26 +138,23 @@ static const struct sl_option options[] = {
              "after layer norm. gin: graph isomorphism network, a sum and two products",
      .of_model = true, .of_shape = true, .common = true,
      .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gin: sums",
-     .synonyms = MODEL_SYNONYMS, .peers = MODEL_PEERS},
+     .synonyms = MODEL_SYNONYMS},
     {.name = "heads", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(heads), .initial = "8", .min = 1,
      .max = SL_MAX_HEADS, .argument = "N", .unit = "heads",
      .help = "Attention heads of a hidden layer. They share its --hidden units, so N must divide --hidden (gat "
              "and rgat only)",
-     .programs = COOP, .of_model = true, .of_shape = true, .needs = "model=gat,rgat",
-     .peers = "num-heads,n-heads,nheads,num-attention-heads,attention-heads"},
+     .programs = COOP, .of_model = true, .of_shape = true, .needs = "model=gat,rgat"},
     {.name = "bases", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(bases), .initial = "0",
      .max = SL_MAX_RELATIONS, .argument = "N", .unit = "matrices",
      .help = "Make the matrices of all relations as weighted sums of N shared matrices. 0: each relation has its own "
              "(rgcn only)",
-     .programs = COOP, .of_model = true, .of_shape = true, .needs = "model=rgcn",
-     .peers = "num-bases,n-bases"},
+     .programs = COOP, .of_model = true, .of_shape = true, .needs = "model=rgcn"},
     {.name = "decoder", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(decoder),
      .choices = "dot,distmult,mlp", .initial = "dot",
      .help = "The score of a link, from the outputs of its ends. dot: their dot product. distmult: the same with a "
              "trained weight for each output and relation. mlp: two trained layers, of the product entry by entry "
              "(link only)",
-     .programs = COOP, .of_model = true, .of_shape = true, .needs = "objective=link",
-     .peers = "predictor,score-fn,score-function,scorer"},
+     .programs = COOP, .of_model = true, .of_shape = true, .needs = "objective=link"},
     {.name = "alpha", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(alpha), .initial = "0.1", .max = 1,
      .argument = "X", .help = "Weight of the first layer's output in the sums of all later layers (gcnii only)",
      .of_model = true, .needs = "model=gcnii"},
@@ -176,44 +169,39 @@ static const struct sl_option options[] = {
     {.name = "layers", .group = "model", .programs = COOP, .kind = SL_OPTION_U32, .offset = FIELD(layers), .min = 1,
      .max = SL_MAX_LAYERS, .shown = "as many as --fanout has numbers, else 3", .argument = "N",
      .help = "Layers that aggregate; also the hops that are sampled",
-     .of_model = true, .of_shape = true, .common = true,
-     .peers = LAYERS_PEERS},
+     .of_model = true, .of_shape = true, .common = true},
     {.name = "layers", .group = "model", .programs = PIPE, .kind = SL_OPTION_U32, .offset = FIELD(layers), .min = 1,
      .max = SL_MAX_LAYERS, .shown = "3", .argument = "N",
      .help = "Layers that aggregate",
-     .of_model = true, .of_shape = true, .common = true,
-     .peers = LAYERS_PEERS},
+     .of_model = true, .of_shape = true, .common = true},
     {.name = "hidden", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(hidden), .initial = "256", .min = 1,
      .max = MAX_WIDTH, .argument = "N", .unit = "units", .help = "Width of the hidden layers",
-     .of_model = true, .of_shape = true, .common = true,
-     .peers = "num-hidden,n-hidden,nhid,hidden-channels,hidden-size,hidden-dim,hidden-dims,hid-dim,"
-              "hid-size,hidden-units,num-units,n-units"},
+     .of_model = true, .of_shape = true, .common = true},
     {.name = "dropout", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(dropout), .initial = "0.5",
      .max = 0.9999, .argument = "X", .help = "Probability of dropping a hidden unit in training",
-     .common = true, .peers = "drop,drop-rate,dropout-rate,dropout-prob,feat-drop"},
+     .common = true},
     {.name = "input-dropout", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(input_dropout),
      .initial = "0", .max = 0.9999, .argument = "X", .help = "Probability of dropping an input feature in training",
-     .programs = COOP, .peers = "in-drop,input-drop"},
+     .programs = COOP},
     {.name = "norm", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(norm), .choices = "none,layer,batch",
      .initial = "none", .help = "Norm of the hidden layers, before ReLU",
-     .of_model = true, .of_shape = true, .synonyms = "layernorm=layer,batchnorm=batch",
-     .peers = "normalization,norm-type"},
+     .of_model = true, .of_shape = true, .synonyms = "layernorm=layer,batchnorm=batch"},
     {.name = "residual", .group = "model", .kind = SL_OPTION_FLAG, .offset = FIELD(residual),
      .help = "Add a layer's input to its output if both have the same width",
-     .of_model = true, .peers = "skip,skip-connection,skip-connections,use-residual"},
+     .of_model = true},
     {.name = "input-layer", .group = "model", .programs = COOP, .kind = SL_OPTION_FLAG, .offset = FIELD(input_layer),
      .help = "Put a product and ReLU before the first layer (not with gcnii and resgcn, whose first layer is such). In "
              "a typed dataset each type with features thus gets a projection to --hidden, and each vertex without "
              "features a trained vector. If features are sparse, Adam leaves vectors that a step did not read as they "
              "are",
-     .of_model = true, .of_shape = true, .peers = "input-projection,embed-layer,use-embedding"},
+     .of_model = true, .of_shape = true},
     {.name = "edge-weights", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(edge_weights),
      .choices = "none,probability,factor,both", .initial = "none",
      .help = "Use of the dataset's edge weights. none: no use. probability: in-neighbours are sampled in proportion to "
              "the weights (coop_sage, --sampler neighbor). factor: sums multiply each in-neighbour's row by its weight "
              "(all models but gat). both: a factor, and --sampler labor draws in proportion to the weights: weighted "
              "LABOR",
-     .of_model = true, .of_shape = true, .peers = "edge-weight,use-edge-weight,weighted,prob"},
+     .of_model = true, .of_shape = true},
     {.name = "precision", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(precision),
      .choices = "float,bf16,tf32", .initial = "float",
      .help = "Element type of rows: dense features, hidden rows, finished sums, rows that travel between PEs, chunks "
@@ -221,18 +209,16 @@ static const struct sl_option options[] = {
              "processors and GPUs that multiply bf16. Sums are added up in float. Weights and sums of "
              "gradients stay float. tf32: rows are float; GPUs round the factors of products to 10 bits",
      .of_shape = true, .kept = true, .common = true, .brief = "Element type of rows; weights stay float",
-     .synonyms = "float32=float,fp32=float,f32=float,bfloat16=bf16", .peers = "dtype,dt,data-type"},
+     .synonyms = "float32=float,fp32=float,f32=float,bfloat16=bf16"},
     {.name = "load", .group = "model", .kind = SL_OPTION_STRING, .offset = FIELD(load), .argument = "FILE",
      .help = "Start from the model in this safetensors file, written by --save. It brings all options that change a "
              "score, so they need not be given",
-     .change = FREELY, .spread = PATH, .common = true, .brief = "Start from the model in this safetensors file",
-     .peers = "load-model,load-weights,pretrained,model-path,load-path"},
+     .change = FREELY, .spread = PATH, .common = true, .brief = "Start from the model in this safetensors file"},
 
     {.name = "pes", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(pes), .min = 1, .max = MAX_PES,
      .shown = "one per GPU; else 2, or the NUMA nodes if more", .argument = "N",
      .help = "Processing elements (PEs). Each owns a part of the graph and has a frontier of its own",
-     .programs = COOP, .common = true, .brief = "Processing elements. Each owns a part of the graph",
-     .peers = "num-parts,n-parts,nparts,num-partitions"},
+     .programs = COOP, .common = true, .brief = "Processing elements. Each owns a part of the graph"},
     {.name = "group-size", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(group_size), .min = 1,
      .max = SL_MAX_GROUP, .shown = "all PEs; 1 with gossip", .argument = "N",
      .help = "PEs that cooperate on one minibatch, at most 256. 1: independent minibatches. Must divide --pes",
@@ -240,12 +226,12 @@ static const struct sl_option options[] = {
     {.name = "batch-size", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(batch_size),
      .initial = "1024", .min = 1, .max = MAX_BATCH, .argument = "N", .unit = "seeds",
      .help = "Seed vertices or links per PE and step",
-     .programs = COOP, .common = true, .peers = "bs,train-batch-size,mini-batch-size,minibatch-size"},
+     .programs = COOP, .common = true},
     {.name = "vertex-budget", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(vertex_budget),
      .initial = "0", .argument = "N", .unit = "vertices",
      .help = "Change the seeds of a step after an epoch, so that the minibatch of a group has N input vertices on "
              "average. --batch-size is for the first epoch. 0: keep --batch-size",
-     .programs = COOP, .needs = "sync=allreduce", .peers = "vertex-limit,max-vertices"},
+     .programs = COOP, .needs = "sync=allreduce"},
     {.name = "fanout", .group = "minibatch", .kind = SL_OPTION_U32_LIST, .offset = FIELD(fanout),
      .offset_n = FIELD(n_fanout), .capacity = SL_MAX_LAYERS, .min = 1, .word = "-1", .shown = "10 per layer",
      .argument = "N,N,...",
@@ -253,27 +239,23 @@ static const struct sl_option options[] = {
              "-1: all of them. A single number is for all layers; -1 does not need --layers. Without --layers, the "
              "length of the list is the number of layers",
      .programs = COOP, .of_shape = true, .common = true,
-     .brief = "In-neighbours sampled per vertex, one number per layer, the seeds' layer last. -1: all",
-     .peers = "fan-out,fan-outs,fanouts,num-neighbors,num-neighbours,num-neighs,num-samples,sample-sizes,neighbors"},
+     .brief = "In-neighbours sampled per vertex, one number per layer, the seeds' layer last. -1: all"},
     {.name = "relation-fanout", .group = "minibatch", .kind = SL_OPTION_STRING, .offset = FIELD(relation_fanout),
      .shown = "over all relations", .argument = "each|RELATION:N,N,...[/...]",
      .help = "Fanouts by relation (rgcn and rgat). each: the numbers of --fanout hold for each relation. "
              "RELATION:N,N,...: this relation has numbers of its own; more relations follow a /. A RELATION is a name "
              "in raw/triplet-type-list, rev_NAME for the reverse, SOURCE___NAME___DESTINATION, or a number",
-     .programs = COOP, .of_shape = true, .needs = "model=rgcn,rgat",
-     .peers = "num-neighbors-dict,fanout-dict,etype-fanout"},
+     .programs = COOP, .of_shape = true, .needs = "model=rgcn,rgat"},
     {.name = "sampler", .group = "minibatch", .kind = SL_OPTION_CHOICE, .offset = FIELD(sampler),
      .choices = "neighbor,labor,full", .initial = "neighbor",
      .help = "neighbor: uniform without replacement. labor: LABOR-0, which draws sources that many destinations "
              "share. full: all in-neighbours",
      .programs = COOP, .of_shape = true, .common = true,
-     .brief = "neighbor: uniform. labor: LABOR-0. full: all in-neighbours", .synonyms = "neighbour=neighbor",
-     .peers = "sampling,sampling-method,sampler-type,sample-type"},
+     .brief = "neighbor: uniform. labor: LABOR-0. full: all in-neighbours", .synonyms = "neighbour=neighbor"},
     {.name = "replace", .group = "minibatch", .kind = SL_OPTION_FLAG, .offset = FIELD(replace),
      .help = "Draw with replacement (neighbor only): a vertex may have several edges from the same in-neighbour. Each "
              "vertex with in-neighbours has as many edges as --fanout says",
-     .programs = COOP, .of_shape = true, .needs = "sampler=neighbor",
-     .peers = "with-replacement,sample-with-replacement"},
+     .programs = COOP, .of_shape = true, .needs = "sampler=neighbor"},
     {.name = "layer-dependency", .group = "minibatch", .kind = SL_OPTION_FLAG, .offset = FIELD(layer_dependency),
      .help = "Use the same random numbers at every hop (labor only)",
      .programs = COOP, .of_shape = true, .needs = "sampler=labor"},
@@ -281,26 +263,26 @@ static const struct sl_option options[] = {
      .argument = "N", .unit = "steps",
      .help = "Steps over which samples change slowly (neighbor and labor). 1: independent steps. 0: the same samples "
              "in all steps",
-     .programs = COOP, .of_shape = true, .needs = "sampler=neighbor,labor", .peers = "batch-dependency"},
+     .programs = COOP, .of_shape = true, .needs = "sampler=neighbor,labor"},
     {.name = "labor-iterations", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(labor_iterations),
      .initial = "0", .max = SL_IMPORTANCE_ROUNDS, .word = "converge", .argument = "N|converge",
      .help = "Rounds that make sources likelier which many destinations share (labor only): fewer vertices, more "
              "edges. 0: LABOR-0. converge: LABOR-*, at most 20 rounds",
-     .programs = COOP, .of_shape = true, .needs = "sampler=labor", .peers = "importance-sampling"},
+     .programs = COOP, .of_shape = true, .needs = "sampler=labor"},
     {.name = "depth", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(depth), .initial = "2", .min = 1,
      .max = 64, .argument = "N", .unit = "batches",
      .help = "Minibatches in flight. 1: a minibatch is sampled after the step before has ended",
-     .programs = COOP, .change = FREELY, .peers = "prefetch,prefetch-factor,prefetch-depth"},
+     .programs = COOP, .change = FREELY},
     {.name = "chunks", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(chunks), .min = 1, .max = 64,
      .shown = "enough for all workers", .argument = "N",
      .help = "Chunks of rows for each PE. One task computes one chunk",
-     .programs = COOP, .peers = "num-chunks,n-chunks"},
+     .programs = COOP},
     {.name = "feature-cache", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(feature_cache),
      .max = UINT32_MAX - 1, .initial = "auto", .word = "auto", .argument = "N|auto",
      .help = "Keep the feature table in main memory, and a cache of N rows for each PE on its device. 0: each device "
              "has the whole table of its parts. auto: as 0, but if the table is too large for the GPUs, each GPU "
              "caches as many rows as fit",
-     .programs = COOP, .change = FREELY, .peers = "cache-size,gpu-cache-size,num-gpu-cached-features"},
+     .programs = COOP, .change = FREELY},
     {.name = "feature-cache-policy", .group = "minibatch", .kind = SL_OPTION_CHOICE,
      .offset = FIELD(feature_cache_policy), .choices = "lru,degree", .initial = "lru",
      .help = "lru: drop the least recently used rows. degree: keep the rows of the vertices that are sources most "
@@ -309,12 +291,12 @@ static const struct sl_option options[] = {
     {.name = "partition", .group = "minibatch", .programs = COOP, .kind = SL_OPTION_CHOICE, .offset = FIELD(partition),
      .choices = "metis,random,none", .initial = "metis",
      .help = "How the graph is cut into parts, one per PE of a group. none: equal ranges of the dataset's order",
-     .of_shape = true, .peers = "part-method,partition-method,partitioner"},
+     .of_shape = true},
 
     {.name = "stages", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(stages), .min = 1,
      .max = SL_MAX_LAYERS, .shown = "2, but 1 with one layer", .argument = "N",
      .help = "Stages. Each has consecutive layers; at most one stage per layer",
-     .programs = PIPE, .change = FREELY, .common = true, .peers = "num-stages,n-stages,pipeline-stages"},
+     .programs = PIPE, .change = FREELY, .common = true},
     {.name = "stages-cut", .group = "pipeline", .kind = SL_OPTION_U32_LIST, .offset = FIELD(stages_cut),
      .offset_n = FIELD(n_stages_cut), .capacity = SL_MAX_LAYERS, .min = 1, .max = SL_MAX_LAYERS - 1,
      .shown = "by the time that layers take", .argument = "N,N,...",
@@ -328,7 +310,7 @@ static const struct sl_option options[] = {
     {.name = "chunks", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(graph_chunks), .min = 1,
      .max = SL_MAX_GROUP, .shown = "4 times stages times ways", .argument = "N",
      .help = "Chunks of the graph; a multiple of --ways",
-     .programs = PIPE, .common = true, .peers = "num-chunks,n-chunks,num-parts,num-partitions"},
+     .programs = PIPE, .common = true},
     {.name = "chunk-order", .group = "pipeline", .kind = SL_OPTION_CHOICE, .offset = FIELD(chunk_order),
      .choices = "shuffle,fixed", .initial = "shuffle",
      .help = "Order in which a way takes its chunks. shuffle: drawn anew in each epoch. fixed: as numbered",
@@ -356,7 +338,7 @@ static const struct sl_option options[] = {
     {.name = "partition", .group = "pipeline", .programs = PIPE, .kind = SL_OPTION_CHOICE, .offset = FIELD(partition),
      .choices = "metis,random,none", .initial = "metis",
      .help = "How the graph is cut into chunks. none: equal ranges of the dataset's order",
-     .of_shape = true, .peers = "part-method,partition-method,partitioner"},
+     .of_shape = true},
 
     {.name = "sync", .group = "gradients", .kind = SL_OPTION_CHOICE, .offset = FIELD(sync),
      .choices = "allreduce,dissemination,cube", .initial = "allreduce",
@@ -388,17 +370,15 @@ static const struct sl_option options[] = {
              "regression: columns of numbers. link: the links of a split that lists pairs of vertices (coop_sage). "
              "auto: by the targets (raw/node-label). A single column of whole numbers has classes. Numbers 0 and 1 in "
              "several columns are labels. Unknown entries (nan) are left out",
-     .common = true, .brief = "What is learned: a class, a set of labels, numbers, or links. auto: by the targets",
-     .peers = "task,task-type,problem-type"},
+     .common = true, .brief = "What is learned: a class, a set of labels, numbers, or links. auto: by the targets"},
     {.name = "loss", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(loss),
      .choices = "squared,absolute", .initial = "squared", .help = "Error of a number (regression only)",
-     .needs = "objective=auto,regression", .peers = "criterion,loss-fn,loss-type"},
+     .needs = "objective=auto,regression"},
     {.name = "negatives", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(negatives), .initial = "1",
      .min = 1, .max = MAX_NEGATIVES, .argument = "K", .unit = "vertices",
      .help = "Negatives of a training link (link only). In a negative, a vertex drawn uniformly replaces one end. Of "
              "typed links, half of the negatives replace the head, half the tail",
-     .programs = COOP, .needs = "objective=link",
-     .peers = "num-negatives,n-negatives,num-negs,neg-ratio,num-train-negatives,negative-ratio,neg-sampling-ratio"},
+     .programs = COOP, .needs = "objective=link"},
     {.name = "link-loss", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(link_loss),
      .choices = "binary,softmax", .initial = "binary",
      .help = "binary: cross entropy of links and negatives, each a yes or no. softmax: cross entropy of the link among "
@@ -408,59 +388,56 @@ static const struct sl_option options[] = {
      .choices = "reverse,self,none", .initial = "reverse",
      .help = "Edges that a step does not sample, in any hop. reverse: the links it trains on, and their reverses. "
              "self: the links alone. none: all edges may be sampled, so the model can read the answers",
-     .programs = COOP, .needs = "objective=link", .peers = "exclude,exclude-edges"},
+     .programs = COOP, .needs = "objective=link"},
     {.name = "class-weights", .group = "training", .kind = SL_OPTION_STRING, .offset = FIELD(class_weights),
      .argument = "balanced|N,N,...|FILE",
      .help = "Weights in the loss: of the classes, or of the positive entries of each label. balanced: rare ones weigh "
              "more. N,N,...: a number for each class. FILE: one number a line",
-     .change = DATA, .spread = PATH, .peers = "class-weight,pos-weight,balance"},
+     .change = DATA, .spread = PATH},
     {.name = "label-smoothing", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(label_smoothing),
      .initial = "0", .max = 0.9999, .argument = "X",
-     .help = "Share of a vertex's target that is spread over all classes (class only)",
-     .peers = "smoothing,smooth"},
+     .help = "Share of a vertex's target that is spread over all classes (class only)"},
     {.name = "best-by", .group = "training", .kind = SL_OPTION_STRING, .offset = FIELD(best_by),
      .shown = "acc, ap, mse or auc", .argument = "NAME",
      .help = "Validation score that selects the best epoch. class: acc, f1, and auc if there are two classes. labels: "
              "ap, auc, f1_micro, f1. regression: mse, mae, r2. link: auc, ap, mrr, hits1, hits3, "
-             "hits10",
-     .peers = "monitor,metric,best-metric"},
+             "hits10"},
     {.name = "epochs", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(epochs), .initial = "10",
      .argument = "N", .unit = "epochs", .help = "Passes over the training vertices. 0: only evaluate (and predict)",
-     .change = LONGER, .common = true, .peers = "num-epochs,n-epochs,nepochs,num-epoch,max-epochs,train-epochs"},
+     .change = LONGER, .common = true},
     {.name = "lr", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(lr), .initial = "0.003",
      .argument = "X", .help = "Learning rate of Adam",
-     .common = true, .peers = "learning-rate,learn-rate,base-lr"},
+     .common = true},
     {.name = "lr-schedule", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(lr_schedule),
      .choices = "none,cosine,step", .initial = "none",
      .help = "Learning rate over the epochs. cosine: goes down to 0. step: is divided by ten after each third of the "
              "epochs",
-     .leads = true, .synonyms = "constant=none", .peers = "scheduler,lr-scheduler,lr-policy"},
+     .leads = true, .synonyms = "constant=none"},
     {.name = "weight-decay", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(weight_decay),
      .initial = "0", .argument = "X", .help = "L2 penalty, added to the gradients",
-     .common = true, .peers = "wd,l2,l2-reg,l2-norm"},
+     .common = true},
     {.name = "patience", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(patience), .initial = "0",
      .argument = "N", .unit = "evaluations",
      .help = "Stop after N evaluations without a better validation score. 0: never",
-     .change = FREELY, .peers = "early-stop,early-stopping,early-stop-patience"},
+     .change = FREELY},
     {.name = "seed", .group = "training", .kind = SL_OPTION_U64, .offset = FIELD(seed), .initial = "1",
      .argument = "N", .help = "Seed of all random choices",
-     .common = true, .peers = "random-seed,rand-seed,manual-seed"},
+     .common = true},
     {.name = "eval-every", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(eval_every), .initial = "1",
      .argument = "N", .unit = "epochs", .help = "Epochs between evaluations. 0: only after the last epoch",
-     .change = FREELY, .peers = "eval-steps,eval-interval,eval-freq,evaluate-every,val-every"},
+     .change = FREELY},
 
     {.name = "metrics", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(metrics), .argument = "FILE",
      .help = "Write metrics, one JSON object a line. -: to standard output. With --resume the file is first cut back "
              "to the checkpoint, then appended to",
      .change = FREELY, .spread = PATH, .written = true, .common = true,
-     .brief = "Write metrics, one JSON object a line", .peers = "log,log-file,logfile,log-path"},
+     .brief = "Write metrics, one JSON object a line"},
     {.name = "metrics-steps", .group = "output", .kind = SL_OPTION_FLAG, .offset = FIELD(metrics_steps),
      .help = "Write the metrics of each step, too",
      .change = FREELY},
     {.name = "save", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(save), .argument = "FILE",
      .help = "Save the weights of the best epoch at the end, as safetensors",
-     .change = FREELY, .spread = PATH, .written = true, .common = true,
-     .peers = "save-model,save-path,model-out,save-weights,model-dir"},
+     .change = FREELY, .spread = PATH, .written = true, .common = true},
     {.name = "save-names", .group = "output", .kind = SL_OPTION_CHOICE, .offset = FIELD(save_names),
      .choices = "dgl,pyg", .initial = "dgl",
      .help = "Names and shapes in the --save file: of DGL's layers or of PyTorch Geometric's. --load reads both",
@@ -470,8 +447,7 @@ static const struct sl_option options[] = {
              "numbers. With --objective link: the scores of --pairs. They are of the best epoch. .csv has a header, "
              "the vertices' ids and the names of their classes",
      .change = FREELY, .spread = PATH, .written = true, .common = true,
-     .brief = "Write the outputs of all vertices, as .npy or .csv",
-     .peers = "predictions,save-predictions,save-pred,pred-file"},
+     .brief = "Write the outputs of all vertices, as .npy or .csv"},
     {.name = "pairs", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(pairs), .argument = "FILE",
      .help = "The pairs of vertices that --predict scores (link only): .csv, .csv.gz or .npy, as the lists of "
              "the split",
@@ -479,23 +455,21 @@ static const struct sl_option options[] = {
     {.name = "embed", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(embed), .argument = "FILE",
      .help = "Write the last hidden rows of all vertices at the end, as .npy; of links the outputs, which scores are "
              "made of. The rows are of the best epoch",
-     .change = FREELY, .spread = PATH, .written = true, .peers = "embedding,embeddings,save-embeddings,save-embed"},
+     .change = FREELY, .spread = PATH, .written = true},
     {.name = "checkpoint", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(checkpoint),
      .argument = "DIR",
      .help = "Save the whole state in this folder after each epoch and when interrupted. Only a single run at a time "
              "may use the folder",
      .change = FREELY, .spread = PATH, .written = true, .common = true,
-     .brief = "Save the whole state in this folder after each epoch and when interrupted",
-     .peers = "ckpt,ckpt-dir,ckpt-path,checkpoint-dir,checkpoint-path"},
+     .brief = "Save the whole state in this folder after each epoch and when interrupted"},
     {.name = "resume", .group = "output", .kind = SL_OPTION_CHOICE, .offset = FIELD(resume), .choices = "no,yes,auto",
      .initial = "no", .bare = "yes", .argument = "auto",
      .help = "Continue from the state in the --checkpoint folder. auto: start afresh if the folder has no state",
      .change = FREELY, .needs = "checkpoint", .common = true,
-     .brief = "Continue from the --checkpoint folder. auto: or start afresh",
-     .peers = "resume-from-checkpoint,continue"},
+     .brief = "Continue from the --checkpoint folder. auto: or start afresh"},
     {.name = "trace", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(trace), .argument = "DIR",
      .help = "Trace steps with StarPU's FxT. Write the traces, a timeline and a report into this folder",
-     .change = FREELY, .written = true, .peers = "profile,profiler,trace-dir"},
+     .change = FREELY, .written = true},
     {.name = "trace-steps", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(trace_steps),
      .shown = "the first epoch", .argument = "FIRST:LAST", .unit = "steps",
      .help = "Steps to trace, counted from 0 over the whole run, first and last included",
@@ -512,14 +486,12 @@ static const struct sl_option options[] = {
      .help = "CPU workers. 0 without GPUs: one per core of the cpuset, or fewer under a CPU quota. 0 with GPUs: one "
              "worker, for the few tasks that GPUs cannot run. $STARPU_NCPU overrides 0. With GPUs, any other number "
              "lets CPUs share all work",
-     .change = FREELY, .spread = OWN, .common = true, .brief = "CPU workers",
-     .peers = "num-workers,n-workers,workers,num-threads,n-threads,nthreads,threads,num-cpus,num-cores"},
+     .change = FREELY, .spread = OWN, .common = true, .brief = "CPU workers"},
     {.name = "gpus", .group = "StarPU", .kind = SL_OPTION_U32, .offset = FIELD(gpus), .max = 4096, .initial = "all",
      .word = "all", .argument = "N|all",
      .help = "GPUs. all: every GPU that CUDA finds (none in a build without CUDA). Several processes on a machine "
              "divide the GPUs. 0: only CPUs",
-     .change = FREELY, .spread = OWN, .common = true, .brief = "GPUs. 0: only CPUs",
-     .peers = "num-gpus,n-gpus,ngpus,ngpu,num-devices"},
+     .change = FREELY, .spread = OWN, .common = true, .brief = "GPUs. 0: only CPUs"},
     {.name = "sched", .group = "StarPU", .kind = SL_OPTION_STRING, .offset = FIELD(sched),
      .shown = "near; dmdas with GPUs", .argument = "NAME",
      .help = "Scheduler. near is Starling's own, for CPUs: it keeps tasks close to the rows of their PE. Other names "
@@ -602,32 +574,44 @@ static const struct sl_option_note pipe_examples[] = {
      "Train one model in two processes, a stage each (a build with MPI)."},
 };
 
-/* Options of DGL, PyTorch Geometric and their examples that Starling has no option for. */
-static const struct sl_option_stranger strangers[] = {
-    {"device,cuda,use-cuda,no-cuda,cpu,gpu,gpu-id,gpu-ids,device-id",
-     "--gpus N takes N GPUs, --gpus 0 none; the default is all"},
-    {"mode,feature-device,graph-device,data-device", "--gpus and --feature-cache say where data are"},
-    {"aggr,aggregator,aggregator-type,agg", "--model sage takes the mean over in-neighbours"},
-    {"eval-batch-size,val-batch-size,test-batch-size,inference-batch-size",
-     "evaluation takes all in-neighbours of all vertices, without batches"},
-    {"optimizer,optim,momentum", "the optimiser is Adam, with --lr and --weight-decay"},
-    {"activation,act", "the activation is ReLU"},
-    {"amp,mixed-precision,fp16,half,bf16", "--precision bf16 halves the bytes of rows"},
-    {"undirected,to-undirected,bidirected,to-bidirected,add-reverse-edges",
-     "reverse edges are added unless --directed is given"},
-    {"shuffle", "the seeds are shuffled in every epoch"},
-    {"num-runs,n-runs,runs,repeat", "run it once for each --seed"},
-    {"verbose", "it prints a line for each epoch unless --quiet is given"},
-    {"world-size,nproc,nprocs,num-procs,rank,local-rank,num-nodes,nnodes,ip-config,num-trainers,master-addr,"
-     "master-port",
-     "mpirun or srun starts several processes of one run (a build with MPI)"},
-    {"in-feats,in-dim,in-channels,num-features,out-dim,out-channels,num-classes,n-classes",
-     "the dataset has this number"},
-    {"log-every,log-interval,log-steps", "--metrics FILE --metrics-steps writes a line for each step"},
-    {"inference,eval-only,evaluate,test-only", "--epochs 0 --load FILE only evaluates"},
-    {"attn-drop,attention-dropout", "--dropout is the only dropout of hidden rows"},
+/* Names in DGL, PyTorch Geometric and their examples that the rules of support/nearest.h do not find. */
+/* clang-format off */
+static const struct sl_option_alias aliases[] = {
+    {"data-path", "root,data-dir,dataset-dir,data-root,dataset-path"}, {"dataset", "graph"}, {"model", "arch,gnn,conv"},
+    {"layers", "hops"}, {"hidden", "nhid,hid,units"}, {"decoder", "predictor,score"},
+    {"dropout", "drop,drop-rate,feat-drop,attn-drop,attention-dropout"}, {"input-dropout", "in-drop"},
+    {"residual", "skip"}, {"input-layer", "projection,embed-layer,use-embedding"},
+    {"edge-weights", "edge-weight,weighted,prob"},
+    {"precision", "dtype,dt,data-type,amp,mixed-precision,fp16,half,bf16"},
+    {"load", "pretrained,model-path,load-model"}, {"pes", "parts,partitions"}, {"chunks", "parts,partitions"},
+    {"batch-size", "bs,minibatch-size"}, {"fanout", "neighbors,neighbours,neighs,samples,sample-sizes"},
+    {"relation-fanout", "fanout-dict,etype-fanout"}, {"sampler", "sampling,sample-type"},
+    {"replace", "replacement"}, {"kappa", "dependency"}, {"labor-iterations", "importance-sampling"},
+    {"depth", "prefetch"}, {"vertex-budget", "vertex-limit,max-vertices"},
+    {"feature-cache", "cache-size,gpu-cache-size,cached-features,mode,feature-device,graph-device,data-device"},
+    {"partition", "part-method"}, {"objective", "task,problem-type"}, {"loss", "criterion"},
+    {"negatives", "negs,neg-ratio,negative-ratio,neg-sampling-ratio"}, {"link-exclude", "exclude"},
+    {"class-weights", "pos-weight,balance"}, {"label-smoothing", "smoothing,smooth"}, {"best-by", "monitor,metric"},
+    {"lr", "learning-rate,learn-rate"}, {"lr-schedule", "scheduler,lr-policy"}, {"weight-decay", "wd,l2"},
+    {"patience", "early-stop,early-stopping"}, {"epochs", "epoch"},
+    {"eval-every", "eval-steps,eval-interval,eval-freq,evaluate-every"}, {"metrics", "log,logfile"},
+    {"metrics-steps", "log-every,log-interval,log-steps"}, {"save", "output,model-out,model-dir,save-model"},
+    {"predict", "pred-file,save-pred,save-predictions"}, {"embed", "save-embed,save-embeddings"},
+    {"checkpoint", "ckpt"}, {"resume", "continue"}, {"trace", "profile"}, {"cpus", "workers,threads,nthreads,cores"},
+    {"gpus", "gpu,devices,device,device-id,cuda,cpu"},
+    {"--model sage takes the mean over in-neighbours", "aggr,aggregator,agg"},
+    {"evaluation takes all in-neighbours, without batches", "eval-batch-size,val-batch-size,test-batch-size"},
+    {"the optimiser is Adam, with --lr and --weight-decay", "optimizer,optim,momentum"},
+    {"the activation is ReLU", "activation,act"},
+    {"reverse edges are added unless --directed is given", "undirected,bidirected,reverse-edges"},
+    {"the seeds are shuffled in every epoch", "shuffle"}, {"run it once for each --seed", "runs,repeat"},
+    {"it prints a line for each epoch unless --quiet is given", "verbose"},
+    {"mpirun or srun starts the processes of a run", "world-size,nproc,nprocs,rank,nodes,nnodes,trainers,master-addr"},
+    {"the dataset has this number", "in-feats,in-dim,in-channels,num-features,out-dim,out-channels,classes"},
+    {"with --load and 0 --epochs it only evaluates", "inference,eval-only,evaluate,test-only"},
 };
-#define N_STRANGERS (sizeof strangers / sizeof *strangers)
+/* clang-format on */
+#define N_ALIASES (sizeof aliases / sizeof *aliases)
 
 #define N_OPTIONS (sizeof options / sizeof *options)
 _Static_assert(N_OPTIONS <= SL_MAX_OPTIONS, "struct sl_settings");
@@ -689,8 +673,8 @@ static void fill_tables(void)
         struct sl_option_table *table = &tables[program];
         table->n_options = sl_option_select(options, N_OPTIONS, 1U << program, options_of[program]);
         table->options = options_of[program];
-        table->strangers = strangers;
-        table->n_strangers = N_STRANGERS;
+        table->aliases = aliases;
+        table->n_aliases = N_ALIASES;
         table->sibling = &tables[!program];
         table->stray = "dataset";
     }

@@ -1336,9 +1336,9 @@ class Training(unittest.TestCase):
             (dict(class_weights={"a": 2}), ValueError, "class_weights: found the class 'a', expected classes of .0, 1"),
             (dict(class_weights=[]), ValueError, "class_weights: found an empty list"),
             (dict(fanout=[]), ValueError, "fanout: found an empty list, expected a list of whole numbers"),
-            (dict(device="cuda"), TypeError, "'device'; gpus=N takes N GPUs, gpus=0 none"),
+            (dict(device="cuda"), TypeError, "'device'; did you mean 'gpus'"),
             (dict(optimizer="sgd"), TypeError, "'optimizer'; the optimiser is Adam, with lr and weight_decay"),
-            (dict(amp=True), TypeError, "'amp'; precision='bf16' halves"),
+            (dict(amp=True), TypeError, "'amp'; did you mean 'precision'"),
             (dict(resume=True), sl.InvalidArgumentError, "checkpoint"),
             (dict(load="/nowhere/model"), OSError, "/nowhere/model"),
         ]:

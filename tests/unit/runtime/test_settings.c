@@ -491,11 +491,11 @@ static void unknown_variables_are_named(void **state)
     static const char *const known[] = {"STARLING_EPOCHS", "STARLING_STAGES", "STARLING_DATA",   "STARLING_OUT",
                                         "STARLING_PARTS",  "STARLING_TO",     "STARLING_METHOD", "STARLING_DATA_PATH",
                                         "STARPU_SCHED",    "STARLINGS",       "STARLING_LIBRARY"};
-    static const char *const unknown[][2] = {{"STARLING_BATCHSIZE", "STARLING_BATCH_SIZE"},
-                                             {"STARLING_EPOCH", "STARLING_EPOCHS"},
-                                             {"STARLING_STAGE", "STARLING_STAGES"},
-                                             {"STARLING_DATE", "STARLING_DATA"},
-                                             {"STARLING_epochs", "STARLING_EPOCHS"}};
+    static const char *const unknown[][2] = {
+        {"STARLING_BATCHSIZE", "STARLING_BATCH_SIZE"}, {"STARLING_EPOCH", "STARLING_EPOCHS"},
+        {"STARLING_STAGE", "STARLING_STAGES"},         {"STARLING_DATE", "STARLING_DATA"},
+        {"STARLING_NUM_EPOCHS", "STARLING_EPOCHS"},    {"STARLING_NUM_STAGES", "STARLING_STAGES"},
+        {"STARLING_epochs", "STARLING_EPOCHS"}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         assert_string_equal(notices_of(known[i], true), "");
     }
@@ -519,12 +519,61 @@ static void unknown_variables_are_named(void **state)
     }
 }
 
+/* Names in other programs: aliases, and names that a rule finds. */
+static void other_programs_names_are_answered(void **state)
+{
+    struct sl_settings *settings = *state;
+    static const char *const names[][2] = {{"num-epochs", "epochs"},
+                                           {"n-epochs", "epochs"},
+                                           {"nhid", "hidden"},
+                                           {"hidden-channels", "hidden"},
+                                           {"hidden_dim", "hidden"},
+                                           {"num-layers", "layers"},
+                                           {"n_layers", "layers"},
+                                           {"num-heads", "heads"},
+                                           {"fan-out", "fanout"},
+                                           {"num_neighbors", "fanout"},
+                                           {"wd", "weight-decay"},
+                                           {"learning-rate", "lr"},
+                                           {"lr-scheduler", "lr-schedule"},
+                                           {"num-workers", "cpus"},
+                                           {"num_gpus", "gpus"},
+                                           {"device", "gpus"},
+                                           {"root", "data-path"},
+                                           {"eval_steps", "eval-every"},
+                                           {"dt", "precision"},
+                                           {"amp", "precision"},
+                                           {"save-model", "save"},
+                                           {"model-path", "load"},
+                                           {"random-seed", "seed"},
+                                           {"early-stopping", "patience"},
+                                           {"batch_size", "batch-size"},
+                                           {"log-every", "metrics-steps"},
+                                           {"ckpt-dir", "checkpoint"},
+                                           {"num-parts", "pes"},
+                                           {"data", "dataset"},
+                                           {"task", "objective"},
+                                           {"dropout-rate", "dropout"},
+                                           {"residuals", "residual"},
+                                           {"feat-drop", "dropout"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char expected[160];
+        snprintf(expected, sizeof expected, "--%s: coop_sage has no such option; did you mean --%s?", names[i][0],
+                 names[i][1]);
+        assert_int_equal(sl_settings_set(settings, names[i][0], "1"), SL_EINVAL);
+        assert_string_equal(sl_message(), expected);
+    }
+    assert_int_equal(sl_settings_set(settings, "eval-batch-size", "1"), SL_EINVAL);
+    assert_non_null(strstr(sl_message(), "; evaluation takes all in-neighbours, without batches"));
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(unknown_variables_are_named),
+        TEST(other_programs_names_are_answered),
         TEST(defaults_are_the_documented_ones),
         TEST(choices_match_their_enums),
         TEST(fields_do_not_overlap),

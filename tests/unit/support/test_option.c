@@ -365,7 +365,7 @@ static void a_missing_value_is_refused(void **state)
 static void an_unknown_name_gets_the_nearest(void **state)
 {
     refused(*state, WORDS("--batchsize", "3"), WORDS("--batchsize", "mean --batch-size?"));
-    refused(*state, WORDS("--batch_size=3"), WORDS("--batch_size", "tester calls it --batch-size"));
+    refused(*state, WORDS("--batch_size=3"), WORDS("--batch_size", "mean --batch-size?"));
     refused(*state, WORDS("--cohice", "none"), WORDS("mean --choice?"));
     refused(*state, WORDS("--bat", "none"), WORDS("mean --batch-size?"));
     refused(*state, WORDS("--zzzzzzzz"), WORDS("--zzzzzzzz", "--help"));
@@ -389,7 +389,6 @@ static const struct sl_option habits[] = {
      .max = 1000,
      .common = true,
      .needs = "choice=layer,batch",
-     .peers = "bs,train-batch-size",
      .help = "A number of seeds, told at length",
      .brief = "A number"},
     {.name = "large",
@@ -397,7 +396,6 @@ static const struct sl_option habits[] = {
      .kind = SL_OPTION_U64,
      .offset = FIELD(large),
      .programs = 2,
-     .peers = "big",
      .help = "A large number"},
     {.name = "file",
      .group = "second",
@@ -431,7 +429,8 @@ static const struct sl_option habits[] = {
 };
 #define N_HABITS (sizeof habits / sizeof *habits)
 
-static const struct sl_option_stranger strangers[] = {{"device,gpu", "there is no device"}};
+static const struct sl_option_alias aliases[] = {
+    {"batch-size", "bs,seeds"}, {"large", "big"}, {"there is no device", "device,gpu"}};
 static struct sl_option habits_of[2][N_HABITS];
 static struct sl_option_table programs[2];
 
@@ -440,8 +439,8 @@ static void open_programs(void)
     for (unsigned p = 0; p < 2; p++) {
         programs[p] = (struct sl_option_table){.program = p == 0 ? "one" : "two",
                                                .summary = "test habits",
-                                               .strangers = strangers,
-                                               .n_strangers = 1,
+                                               .aliases = aliases,
+                                               .n_aliases = 3,
                                                .sibling = &programs[!p],
                                                .examples = examples,
                                                .n_examples = 1,
@@ -467,12 +466,15 @@ static void programs_have_options_of_their_own(void **state)
 static void other_programs_names_are_answered(void **state)
 {
     static const char *const cases[][2] = {
-        {"bs", "--bs: one calls it --batch-size"},
-        {"Train_Batch_Size", "--Train_Batch_Size: one calls it --batch-size"},
-        {"BATCH-SIZE", "--BATCH-SIZE: one calls it --batch-size"},
+        {"bs", "--bs: one has no such option; did you mean --batch-size?"},
+        {"BATCH_SIZE", "--BATCH_SIZE: one has no such option; did you mean --batch-size?"},
+        {"Train_Batch_Size", "--Train_Batch_Size: one has no such option; did you mean --batch-size?"},
+        {"num-seeds", "--num-seeds: one has no such option; did you mean --batch-size?"},
+        {"file-name", "--file-name: one has no such option; did you mean --file?"},
         {"gpu", "--gpu: one has no such option; there is no device"},
-        {"large", "--large: one has no such option, two has --large"},
-        {"big", "--big: one has no such option, two has --large"},
+        {"devise", "--devise: one has no such option; there is no device"},
+        {"large", "--large: one has no such option; two has --large"},
+        {"big", "--big: one has no such option; two has --large"},
         {"batch-siz", "--batch-siz: one has no such option; did you mean --batch-size?"},
         {"qqqq", "--qqqq: one has no such option; one --help-all lists its options"}};
     (void)state;
