@@ -800,6 +800,21 @@ static enum sl_status read_count(const struct sl_raw_files *files, enum sl_raw_f
     return sl_csv_read_count(path, out);
 }
 
+enum sl_status sl_raw_check_edge_count(const char *count, const char *edges, uint64_t n_edges)
+{
+    struct sl_raw_files files = {.paths = {[SL_RAW_EDGE_COUNT] = (char *)count}};
+    uint64_t n;
+    enum sl_status st;
+    SL_TRY(st, name_arrays(&files), done);
+    SL_TRY(st, read_count(&files, SL_RAW_EDGE_COUNT, &n), done);
+    if (n != n_edges) {
+        st = sl_fail(SL_EFILE, "%.300s: expected %llu, the edges of %.300s, found %llu", count,
+                     (unsigned long long)n_edges, edges, (unsigned long long)n);
+    }
+done:
+    return st;
+}
+
 /* Find N. SL_NONE: only the edges tell. */
 static enum sl_status count_vertices(const struct sl_raw_files *files, uint32_t *out)
 {
@@ -936,7 +951,11 @@ static enum sl_status read_graph(const struct sl_raw_files *files, struct sl_raw
     if (!is_binary(edges)) {
         return read_text_edges(files, raw);
     }
-    return sl_npy_read_edges(edges, files->arrays[SL_RAW_EDGES], &raw->n_vertices, &raw->n_edges, &raw->from, &raw->to);
+    st = sl_npy_read_edges(edges, files->arrays[SL_RAW_EDGES], &raw->n_vertices, &raw->n_edges, &raw->from, &raw->to);
+    if (st == SL_OK && files->paths[SL_RAW_EDGE_COUNT] != NULL) {
+        st = sl_raw_check_edge_count(files->paths[SL_RAW_EDGE_COUNT], edges, raw->n_edges);
+    }
+    return st;
 }
 
 static enum sl_status read_features(const struct sl_raw_files *files, struct sl_raw *raw)

@@ -120,6 +120,10 @@ enum sl_status sl_raw_read_targets(const char *path, uint32_t n_rows, enum sl_ta
                                    struct sl_targets *out, char **names);
 enum sl_status sl_raw_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out);
 
+/* Compare the count of edges in the table `count` with the table `edges`, which has `n_edges`. SL_EFILE: they differ,
+ * or `count` is no number. SL_EIO, SL_ENOMEM. */
+enum sl_status sl_raw_check_edge_count(const char *count, const char *edges, uint64_t n_edges);
+
 /* Words that tables of the edges begin with, beside the edges themselves. */
 #define SL_RAW_EDGE_TABLES "edge-feat", "edge-attr", "edge-weight", "edge-type", "edge-label"
 

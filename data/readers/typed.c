@@ -6,6 +6,7 @@
  *   raw/num-node-dict.csv.gz                       a line of type names, a line of their numbers of vertices
  *   raw/triplet-type-list.csv.gz                   one relation a line: source type, name, destination type
  *   raw/relations/SOURCE___NAME___DESTINATION/edge.csv.gz    source,destination; ids from 0 within each type
+ *   raw/relations/SOURCE___NAME___DESTINATION/num-edge-list.csv.gz  their number; optional
  *   raw/node-feat/TYPE/node-feat.csv.gz            features of a type's vertices; a type may have none
  *   raw/nodetype-has-feat.csv.gz, nodetype-has-label.csv.gz  a line of type names, a line of True and False; optional
  *   raw/node-label/TYPE/node-label.csv.gz          labels of one type
@@ -458,7 +459,8 @@ static void note_other_types(const char *folder, const char *table, const struct
 /* Note tables of the relations and types that are not read. */
 static enum sl_status note_unused(const char *folder, const struct typed *typed, struct sl_raw_files *files)
 {
-    static const char *const edge_tables[] = {SL_RAW_EDGE_TABLES, NULL};
+    static const char *const edge_tables[] = {SL_RAW_EDGE_TABLES, "num-node", NULL};
+    static const char *const plain[] = {"edge", "node-feat", "node-label", "num-edge", "num-node-list", NULL};
     static const char *const all[] = {"", NULL};
     char path[4096];
     enum sl_status st = SL_OK;
@@ -468,6 +470,9 @@ static enum sl_status note_unused(const char *folder, const struct typed *typed,
             sizeof path) {
             sl_raw_note_others(path, all, files);
         }
+    }
+    if ((size_t)snprintf(path, sizeof path, "%s/raw", folder) < sizeof path) {
+        sl_raw_note_others(path, plain, files);
     }
     if ((size_t)snprintf(path, sizeof path, "%s/raw/relations", folder) < sizeof path) {
         sl_raw_note_others(path, all, files);
@@ -612,19 +617,37 @@ fail:
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
+/* Count the edges of a relation, and compare them with num-edge-list beside them, if it is there. */
+static enum sl_status count_relation(const char *edges, uint64_t *out)
+{
+    char *folder;
+    char *count = NULL;
+    enum sl_status st = sl_format(&folder, "%.*s", (int)(strrchr(edges, '/') - edges), edges);
+    if (st != SL_OK) {
+        return st;
+    }
+    SL_TRY(st, sl_raw_count(edges, SL_RAW_EDGES, out), done);
+    SL_TRY(st, sl_raw_find_table(folder, "num-edge-list", false, &count), done);
+    if (count != NULL) {
+        st = sl_raw_check_edge_count(count, edges, *out);
+    }
+done:
+    sl_free(count);
+    sl_free(folder);
+    return st;
+}
+
 /* Count the edges of all relations. first: [R + 1], the first edge of each. */
 static enum sl_status count_edges(const struct typed *typed, uint64_t *first)
 {
+    enum sl_status st = SL_OK;
     first[0] = 0;
-    for (uint32_t r = 0; r < typed->n_relations; r++) {
-        uint64_t n;
-        enum sl_status st = sl_raw_count(typed->relations[r].edges, SL_RAW_EDGES, &n);
-        if (st != SL_OK) {
-            return st;
-        }
+    for (uint32_t r = 0; r < typed->n_relations && st == SL_OK; r++) {
+        uint64_t n = 0;
+        st = count_relation(typed->relations[r].edges, &n);
         first[r + 1] = first[r] + n;
     }
-    return SL_OK;
+    return st;
 }
 
 /* Copy a relation's ends in ids of the whole graph. */

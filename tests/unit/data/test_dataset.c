@@ -14,6 +14,7 @@
 #include "data/statistics.h"
 #include "partition/partition.h"
 #include "support/memory.h"
+#include "tests/support/npy_fixture.h"
 
 static struct sl_dataset_options small_options(void)
 {
@@ -812,6 +813,23 @@ static void refuses_tables_twice(void **state)
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "raw/edge-weight.npy; expected one of them");
 }
 
+/* num-edge-list counts the edges of an array, too. */
+static void compares_counts(void **state)
+{
+    (void)state;
+    static const int64_t edges[] = {0, 1, 2, 3, 1, 2, 3, 4}; /* (2, 4) */
+    struct sl_dataset d;
+    struct sl_dataset_options options = small_options();
+    put_small_dataset("small");
+    remove(in_folder("small/raw/edge.csv.gz"));
+    put_npy_array("small/raw/edge.npy", "<i8", "(2, 4)", edges, sizeof edges);
+    options.dataset = in_folder("small");
+    assert_ok(sl_dataset_load(&options, &d));
+    sl_dataset_free(&d);
+    put_text("small/raw/num-edge-list.csv.gz", "5\n");
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "num-edge-list.csv.gz: expected 4, the edges of");
+}
+
 /* A dataset written and read again is the same dataset, directed or not, dense or CSR. */
 static void writes_datasets(void **state)
 {
@@ -933,6 +951,7 @@ int main(void)
         with_folder(places_the_cache),
         with_folder(writes_what_it_reads),
         with_folder(refuses_tables_twice),
+        with_folder(compares_counts),
         with_folder(writes_datasets),
         with_folder(reads_weights),
         cmocka_unit_test(real_datasets),

@@ -123,13 +123,42 @@ static void reads_blanks(void **state)
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "type 'user': expected a number of vertices below");
 }
 
-static char notices[1024];
+static char notices[4096];
 
 static void note(enum sl_notice kind, const char *line)
 {
     if (kind == SL_NOTICE_WARNING) {
         snprintf(notices + strlen(notices), sizeof notices - strlen(notices), "%s\n", line);
     }
+}
+
+/* A relation's num-edge-list is compared with its edges, whatever their form. */
+static void compares_counts(void **state)
+{
+    static const int32_t buys[] = {2, 0, 1, 0, 0, 1}; /* (2, 3) */
+    static const int64_t count = 4;
+    struct sl_dataset_options options;
+    struct sl_dataset d;
+    (void)state;
+    for (int binary = 0; binary < 2; binary++) {
+        for (int wrong = 0; wrong < 2; wrong++) {
+            options = options_of("none");
+            put_text("small/raw/relations/user___buys___item/num-edge-list.csv", wrong == 0 ? "3\n" : "4\n");
+            if (wrong == 0) {
+                assert_survives_no_memory(sl_dataset_load(&options, &d));
+                expect_dataset(&d);
+                sl_dataset_free(&d);
+            } else {
+                assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "num-edge-list.csv: expected 3, the edges of");
+            }
+        }
+        remove(in_folder("small/raw/relations/user___buys___item/edge.csv"));
+        put_npy_array("small/raw/relations/user___buys___item/edge.npy", "<i4", "(2, 3)", buys, sizeof buys);
+    }
+    remove(in_folder("small/raw/relations/user___buys___item/num-edge-list.csv"));
+    put_npy_array("small/raw/relations/user___buys___item/num-edge-list.npy", "<i8", "(1,)", &count, sizeof count);
+    options = options_of("none");
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "num-edge-list.npy: expected 3, the edges of");
 }
 
 /* All tables but the small ones may be arrays. A table that is there twice is refused, and others are named. */
@@ -175,6 +204,12 @@ static void reads_arrays(void **state)
     put_text("small/raw/node-feat/items/node-feat.csv", "1\n");
     put_text("small/raw/node-feat/user/features.csv", "1\n");
     put_text("small/raw/relations/a___b___c/edge.csv", "0,0\n");
+    put_text("small/raw/relations/user___buys___item/num-node-list.csv", "9\n");
+    put_text("small/raw/num-edge-list.csv", "9\n");
+    put_text("small/raw/num-node-list.csv", "9\n");
+    put_text("small/raw/edge.csv", "0,0\n");
+    put_text("small/raw/node-feat.csv", "1\n");
+    put_text("small/raw/node-label.csv", "1\n");
     put_text("small/split/any/item/val.csv", "0\n");
     put_text("small/split/any/user/train.csv", "0\n");
     options = options_of("none");
@@ -187,6 +222,13 @@ static void reads_arrays(void **state)
     assert_non_null(strstr(notices, "node-feat/user/features.csv: is not used"));
     assert_non_null(strstr(notices, "relations/a___b___c: is not used"));
     assert_non_null(strstr(notices, "split/any/item/val.csv: is not used"));
+    assert_non_null(strstr(notices, "user___buys___item/num-node-list.csv: is not used"));
+    static const char *const plain[] = {"num-edge-list", "num-node-list", "edge", "node-feat", "node-label"};
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+        char words[64];
+        snprintf(words, sizeof words, "raw/%s.csv: is not used", plain[i]);
+        assert_non_null(strstr(notices, words));
+    }
     assert_non_null(strstr(notices, "split/any/user: is not used"));
     assert_null(strstr(notices, "edge_reltype"));
 }
@@ -337,6 +379,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(reads, put_all, remove_all),
                                        cmocka_unit_test_setup_teardown(reads_blanks, put_all, remove_all),
                                        cmocka_unit_test_setup_teardown(reads_arrays, put_all, remove_all),
+                                       cmocka_unit_test_setup_teardown(compares_counts, put_all, remove_all),
                                        cmocka_unit_test_setup_teardown(reads_an_empty_relation, put_all, remove_all),
                                        cmocka_unit_test_setup_teardown(copies, put_all, remove_all),
                                        cmocka_unit_test_setup_teardown(shares_columns, put_all, remove_all),
