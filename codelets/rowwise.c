@@ -126,10 +126,7 @@ enum sl_status sl_rowwise_multiply(const struct sl_rowwise_kernel *kernel, const
     const size_t stride = ((size_t)sl_min_u32(p->n, SPAN) + SIDE - 1) / SIDE * SIDE;
     if (p->b_is_transposed || p->n > SPAN) {
         const size_t n = sl_min_u32(p->k, SL_ROWWISE_DEPTH) * stride;
-        enum sl_status st = sl_alloc(n, sizeof *room, "the copy of a factor", &room);
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(sl_alloc(n, sizeof *room, "the copy of a factor", &room));
     }
     for (uint32_t j = 0; j < p->n; j += SPAN) {
         for (uint32_t l = 0; l < p->k; l += SL_ROWWISE_DEPTH) {
