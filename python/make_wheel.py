@@ -45,6 +45,8 @@ Requires-Dist: numpy
 Provides-Extra: tools
 Requires-Dist: matplotlib; extra == "tools"
 Requires-Dist: pandas; extra == "tools"
+Requires-Dist: pyarrow; extra == "tools"
+Requires-Dist: pyyaml; extra == "tools"
 Requires-Dist: scipy; extra == "tools"
 Description-Content-Type: text/markdown
 

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""`starling convert`: make a dataset that Starling reads of the files of other programs."""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from . import _formats
+from ._columns import ENDINGS, read_tables
+from ._draft import Draft, Refused, about
+
+Reader = Callable[[str, Any, Draft], None]
+# The forms of files by their endings.
+FILES: dict[tuple[str, ...], Reader] = {
+    (".npz",): _formats.read_npz,
+    (".mtx", ".mtx.gz"): _formats.read_mtx,
+    (".graph", ".graph.gz", ".metis"): _formats.read_metis,
+    (".pt", ".pth"): _formats.read_torch,
+    (".bin",): _formats.read_dgl,
+}
+# The forms of folders by a name in them.
+FOLDERS: dict[str, Reader] = {
+    "metadata.yaml": _formats.read_graphbolt,
+    "meta.yaml": _formats.read_dgl_csv,
+    "processed": _formats.read_igb,
+    "raw": _formats.read_ogb,
+}
+# What other files are.
+OTHERS = {
+    (".zip", ".tar", ".tar.gz", ".tgz"): "an archive; unpack it and convert what is in it",
+    (".h5", ".hdf5"): "an HDF5 file; h5py.File it, then numpy.savez('FILE.npz', edge_index=.., x=.., y=..)",
+    (".pkl", ".pickle"): "a pickle, which runs code; load it, then numpy.savez('FILE.npz', edge_index=.., x=.., y=..)",
+    (".feather",): "a Feather file; pandas.read_feather it, then to_parquet it",
+    (".npy",): "a single array; move it into a folder as DIR/raw/edge.npy or DIR/raw/node-feat.npy",
+    (".safetensors", ".slc"): "a file that training reads as it is",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file",
+        help="a file or folder: CSV, TSV, Parquet, SNAP, Matrix Market, METIS, .npz, .pt of PyG, "
+        ".bin or meta.yaml of DGL, metadata.yaml of GraphBolt, IGB, OGB with .npz or split_dict.pt",
+    )
+    parser.add_argument("--out", required=True, help="a new folder, or FILE.safetensors")
+    parser.add_argument("--nodes", help="table of the vertices; default: FOLDER/nodes.csv or .parquet beside edges")
+    for name, help_ in (
+        ("source", "column of the edges' sources"),
+        ("target", "column of the edges' destinations"),
+        ("weight", "column or array of the edges' weights"),
+        ("id", "column of the vertices' ids"),
+        ("label", "column or array of the vertices' labels"),
+        ("split", "the split to take, of several"),
+    ):
+        parser.add_argument(f"--{name}", metavar="NAME", help=help_)
+
+
+def _table(folder: str, name: str) -> str | None:
+    """The table NAME of a folder."""
+    found = sorted(path for ending in ENDINGS for path in glob.glob(glob.escape(os.path.join(folder, name)) + ending))
+    if len(found) > 1:
+        raise Refused(f"{found[0]}: the table is there twice, also as {found[1]}; expected one of them")
+    return found[0] if found else None
+
+
+def _read(path: str, arguments: Any, draft: Draft) -> None:
+    lower = path.lower().rstrip("/")
+    if os.path.isdir(path):
+        edges = _table(path, "edges")
+        if edges is not None:
+            return read_tables(edges, arguments.nodes or _table(path, "nodes"), arguments, draft)
+        for name, read in FOLDERS.items():
+            if os.path.exists(os.path.join(path, name)):
+                return read(path, arguments, draft)
+        raise Refused(
+            f"found {', '.join(sorted(os.listdir(path))[:10]) or 'nothing'}; expected a folder of "
+            f"{', '.join(FOLDERS)}, or a table edges.csv or .parquet"
+        )
+    for endings, read in FILES.items():
+        if lower.endswith(endings):
+            return read(path, arguments, draft)
+    for endings, what in OTHERS.items():
+        if lower.endswith(endings):
+            raise Refused(f"found {what}")
+    if lower.endswith(ENDINGS):
+        return read_tables(path, arguments.nodes, arguments, draft)
+    raise Refused(
+        f"found no known form; expected a folder, or a file {', '.join(e for t in FILES for e in t)}, "
+        f"{', '.join(ENDINGS)}"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    path, out = arguments.file, arguments.out.rstrip("/")
+    os.stat(path)
+    if os.path.lexists(out):
+        raise Refused(f"{out}: is there already; remove it, or choose another --out")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    draft = Draft(out)
+    try:
+        about(path, _read, path, arguments, draft)
+        about(path, draft.finish)
+    finally:
+        draft.discard()
+    print(f"{out}: {draft.n.get('', sum(draft.n.values()))} vertices; train on it: coop_sage --dataset {out}")
+    return 0

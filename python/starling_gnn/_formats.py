@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""Files and folders of other programs. Each reader fills a Draft."""
+
+from __future__ import annotations
+
+import glob
+import importlib
+import itertools
+import os
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+from ._arrays import any_array, is_sparse
+from ._columns import Ids, open_text, pandas, read_edges, read_vertices, targets_of
+from ._draft import PLAIN, ROWS, Draft, Refused, about, blocks, note, show
+from ._numpy import Array, np
+from ._tools import need
+
+# The names of the tables among arrays: PyG's, DGL's, OGB's.
+X = ("x", "node_feat", "feat", "feature", "features")
+Y = ("y", "node_label", "label", "labels")
+WEIGHT = ("edge_weight", "weight", "w")
+SETS = {
+    "train": ("train_mask", "train", "train_idx"),
+    "valid": ("val_mask", "valid_mask", "valid", "val", "valid_idx", "val_idx"),
+    "test": ("test_mask", "test", "test_idx"),
+}
+
+
+def _take(arrays: Mapping[str, Any], names: tuple[str, ...], wanted: str | None = None) -> Any:
+    """The array `wanted`, or the one of a table's names. None: there is none."""
+    known = (wanted,) if wanted is not None and wanted in arrays else names
+    found = [name for name in known if arrays.get(name) is not None]
+    if len(found) > 1:
+        raise Refused(f"the table is there twice, as arrays {found[0]} and {found[1]}; expected one of them")
+    return arrays[found[0]] if found else None
+
+
+def _put_vertices(draft: Draft, arrays: Mapping[str, Any], arguments: Any, key: str = "") -> None:
+    count, scale = _take(arrays, ("num_nodes", "num_nodes_list")), arrays.get("x_scale")
+    x, y, names = _take(arrays, X), _take(arrays, Y, arguments.label), arrays.get("class_names")
+    if x is not None and not isinstance(x, np.ndarray):
+        x = x.tocsr() if is_sparse(x) else x.to_dense() if getattr(x, "layout", 0) != getattr(x, "strided", 1) else x
+    if isinstance(y, np.ndarray) and y.dtype.kind in "OUS":
+        y, names = targets_of(np.char.decode(y) if y.dtype.kind == "S" else y)
+    elif names is not None:
+        text = any_array(names)
+        names = bytes(text).decode().splitlines() if text.dtype.kind == "u" else list(map(str, text))
+    if names is not None:
+        draft.names[key] = names
+    n = 0 if count is None else int(any_array(count).ravel()[0])
+    draft.vertices(key, n, x, y, 1 if scale is None else float(any_array(scale).ravel()[0]))
+
+
+def put_arrays(draft: Draft, arrays: Mapping[str, Any], arguments: Any) -> None:
+    """A graph of named arrays, as PyG's Data or OGB's data.npz."""
+    if arrays.get("edge_index") is None:
+        raise Refused(f"found {', '.join(map(str, arrays)) or 'nothing'}; expected arrays edge_index, x, y, ..")
+    _put_vertices(draft, arrays, arguments)
+    draft.edges(arrays["edge_index"], _take(arrays, WEIGHT, arguments.weight))
+    draft.n[""] = draft.n[""] or draft.most[""]
+    draft.sets({name: _take(arrays, known) for name, known in SETS.items()})
+
+
+def put_stores(draft: Draft, stores: Mapping[Any, Mapping[str, Any]], arguments: Any) -> None:
+    """A typed graph of arrays by type, and by triple, as PyG's HeteroData."""
+    for key in sorted((key for key in stores if key != "_global_store"), key=lambda key: isinstance(key, tuple)):
+        if isinstance(key, tuple):
+            draft.edges(stores[key]["edge_index"], _take(stores[key], WEIGHT, arguments.weight), key)
+        else:
+            _put_vertices(draft, stores[key], arguments, key)
+            draft.sets({name: _take(stores[key], known) for name, known in SETS.items()}, key=key)
+
+
+# ---- files ----
+
+
+def load_npy(path: str) -> Array:
+    made: Array = about(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
+    return made
+
+
+def npz_arrays(path: str, draft: Draft) -> dict[str, Array]:
+    """The arrays of a .npz file, unpacked and mapped."""
+    folder = os.path.join(draft.scratch, str(len(os.listdir(draft.scratch))))
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(folder, [name for name in archive.namelist() if name.endswith(".npy")])
+    return {
+        os.path.relpath(name, folder)[:-4]: load_npy(name) for name in glob.glob(folder + "/**/*.npy", recursive=True)
+    }
+
+
+def read_npz(path: str, arguments: Any, draft: Draft) -> None:
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+    if {"format.npy", "shape.npy"} <= set(names):
+        return _put_matrix(draft, need("scipy.sparse", "scipy", "python3-scipy").load_npz(path))
+    return put_arrays(draft, npz_arrays(path, draft), arguments)
+
+
+def _put_matrix(draft: Draft, matrix: Any, weighted: bool = True) -> None:
+    """Entry (i, j) is an edge from i to j, and its value the weight."""
+    if matrix.shape[0] != matrix.shape[1]:
+        raise Refused(f"found the shape {matrix.shape}, expected a square matrix")
+    entries = matrix.tocoo()
+    draft.vertices(n=matrix.shape[0])
+    draft.edges(np.stack([entries.row, entries.col], 1), entries.data if weighted else None)
+
+
+def read_mtx(path: str, arguments: Any, draft: Draft) -> None:
+    io = need("scipy.io", "scipy", "python3-scipy")
+    kind = io.mminfo(path)[3:]
+    if kind[0] != "coordinate" or kind[1] == "complex" or kind[2] not in ("general", "symmetric"):
+        raise Refused(
+            f"found a matrix {' '.join(kind)}, expected coordinate; pattern, real or integer; general or symmetric"
+        )
+    _put_matrix(draft, io.mmread(path), kind[1] != "pattern")
+
+
+def read_metis(path: str, arguments: Any, draft: Draft) -> None:
+    """A line of neighbours for each vertex, numbered from 1. Sizes and weights of vertices are not used."""
+    with open_text(path) as file:
+        lines = (line for line in file if not line.startswith("%"))
+        head: list[str] = next((line.split() for line in lines if line.strip()), [])
+        if not 2 <= len(head) <= 4 or not all(map(str.isdigit, head)):
+            raise Refused(f"found '{' '.join(head)[:40]}', expected 'vertices edges [format [constraints]]'")
+        n, form = int(head[0]), (head[2] if len(head) > 2 else "0").zfill(3)
+        skip = int(form[0]) + (int(head[3]) if len(head) > 3 else 1) * int(form[1])
+        step = 1 + int(form[2])
+        if skip:
+            note(f"{path}: weights and sizes of vertices are not used: every vertex counts as one")
+        pairs, weights = draft.table(draft.edge_name(PLAIN), "<u4"), draft.table("raw/edge-weight", "<f4")
+        v = 0
+        for line in lines:
+            words = np.array(line.split(), np.int64)[skip:]
+            near = words[::step]
+            if v >= n and line.strip() or len(words) % step or near.min(initial=1) < 1 or near.max(initial=0) > n:
+                raise Refused(
+                    f"vertex {v + 1}: found '{line.strip()[:40]}', expected neighbours of 1 to {n}"
+                    f"{', each with a weight' * (step - 1)}, for {n} vertices"
+                )
+            pairs.add(draft.pairs(PLAIN, np.stack([near - 1, np.full(len(near), v)], 1)))
+            weights.add(words[1::2] if step == 2 else words[:0])
+            v += 1
+            if v % 65536 == 0:
+                show(f"{v} of {n} vertices")
+    if pairs.n != 2 * int(head[1]) or v < n - 1:
+        raise Refused(
+            f"found {v} vertices and {pairs.n} neighbours, expected {n}, and {2 * int(head[1])}: each edge from "
+            "both ends"
+        )
+    pairs.close()
+    weights.close()
+    draft.vertices(n=n)
+    if step == 1:
+        os.unlink(weights.file.name)
+
+
+def load_torch(path: str) -> Any:
+    """What torch.save wrote: tensors, arrays, dictionaries and PyG's data. No code of the file runs."""
+    torch = need("torch", "torch")
+    core = getattr(np, "_core", None) or np.core
+    allowed: list[Any] = [core.multiarray._reconstruct, core.multiarray.scalar, np.ndarray, np.dtype]
+    allowed += [type(np.dtype(code)) for code in "?bBhHiIlLqQefd"]
+    for name in ("data", "hetero_data", "storage") if importlib.util.find_spec("torch_geometric") else ():
+        classes = vars(importlib.import_module(f"torch_geometric.data.{name}")).values()
+        allowed += [one for one in classes if getattr(one, "__module__", "").startswith("torch_geometric.data.")]
+    with torch.serialization.safe_globals(allowed):
+        return torch.load(path, map_location="cpu", mmap=zipfile.is_zipfile(path), weights_only=True)
+
+
+def read_torch(path: str, arguments: Any, draft: Draft) -> None:
+    try:
+        found = load_torch(path)
+    except (EOFError, RuntimeError, ValueError, importlib.import_module("pickle").UnpicklingError) as error:
+        lacks = "; pip install torch_geometric" if "torch_geometric" in str(error) else ""
+        raise Refused(f"found no tensors, arrays or data of PyG that can be read without running code{lacks}") from None
+    if isinstance(found, (tuple, list)) and found:  # of PyG's InMemoryDataset: data, slices, class
+        slices = found[1] if len(found) > 1 and isinstance(found[1], dict) else {}
+        if any(len(value) > 2 for value in slices.values() if not isinstance(value, dict)):
+            raise Refused("found several graphs, expected one")
+        found = found[0]
+    arrays = found.to_dict() if hasattr(found, "to_dict") else found
+    if not isinstance(arrays, dict):
+        raise Refused(f"found a {type(found).__name__}, expected PyG's data, or a dictionary of tensors")
+    if any(isinstance(key, tuple) for key in arrays):
+        put_stores(draft, arrays, arguments)
+    else:
+        put_arrays(draft, arrays, arguments)
+
+
+def read_dgl(path: str, arguments: Any, draft: Draft) -> None:
+    graphs, _ = need("dgl", "dgl").load_graphs(path)
+    if len(graphs) != 1:
+        raise Refused(f"found {len(graphs)} graphs, expected one")
+    graph, stores = graphs[0], dict[Any, dict[str, Any]]()
+    for key in graph.ntypes:
+        stores[key] = {"num_nodes": graph.num_nodes(key), **graph.nodes[key].data}
+    for triple in graph.canonical_etypes:
+        index = np.stack([any_array(end) for end in graph.edges(etype=triple)])
+        stores[triple] = {**graph.edges[triple].data, "edge_index": index}
+    if len(stores) == 2:
+        put_arrays(draft, {name: array for store in stores.values() for name, array in store.items()}, arguments)
+    else:
+        put_stores(draft, stores, arguments)
+
+
+# ---- folders ----
+
+
+def _csv(path: str, draft: Draft, texts: bool) -> Array:
+    """A table without a header, (rows,) or (rows, columns). texts: cells stay as they are."""
+    options: dict[str, Any] = {"float_precision": "round_trip"}
+    if texts:
+        options = {"dtype": object, "keep_default_na": False, "skip_blank_lines": False}
+    frames = pandas().read_csv(path, header=None, chunksize=ROWS, encoding="utf-8-sig", **options)
+    if texts:
+        cells: Array = np.concatenate([frame.to_numpy(object) for frame in frames])
+        while len(cells) and not "".join(map(str, cells[-1])).strip():
+            cells = cells[:-1]
+        return cells[:, 0] if cells.shape[1] == 1 else cells
+    name = os.path.join(draft.scratch, str(len(os.listdir(draft.scratch))))
+    parts = (frame.to_numpy() for frame in frames)
+    first = next(parts)
+    draft.put(
+        name, first.dtype, (part[:, 0] if part.shape[1] == 1 else part for part in itertools.chain([first], parts))
+    )
+    return load_npy(name + ".npy")
+
+
+def table(folder: str, name: str, draft: Draft, texts: bool = False) -> Any:
+    """The table NAME of a folder: .csv.gz, .csv, .npy, .npz or .pt. None: there is none."""
+    stem = os.path.join(folder, name)
+    found = [stem + ending for ending in (".csv.gz", ".csv", ".npy", ".npz", ".pt") if os.path.exists(stem + ending)]
+    if len(found) > 1:
+        raise Refused(f"{found[0]}: the table is there twice, also as {found[1]}; expected one of them")
+    if not found:
+        return None
+    if found[0].endswith(".npz"):
+        arrays = list(about(found[0], npz_arrays, found[0], draft).values())
+        if len(arrays) != 1:
+            raise Refused(f"{found[0]}: found {len(arrays)} arrays, expected one")
+        return arrays[0]
+    if found[0].endswith((".csv.gz", ".csv")):
+        return (
+            about(found[0], _csv, found[0], draft, texts) if os.path.getsize(found[0]) else np.empty((0, 2), np.int64)
+        )
+    return load_npy(found[0]) if found[0].endswith(".npy") else about(found[0], load_torch, found[0])
+
+
+def _yaml(path: str) -> Any:
+    with open(path, encoding="utf-8") as file:
+        found = about(path, need("yaml", "pyyaml", "python3-yaml").safe_load, file)
+    if not isinstance(found, dict):
+        raise Refused(f"{path}: found no dictionary, expected one of graph or edge_data")
+    return found
+
+
+def _triple(name: Any) -> tuple[str, str, str]:
+    """GraphBolt's "a:r:b" or DGL's [a, r, b]. None: the only relation."""
+    parts = PLAIN if name is None else tuple(name.split(":") if isinstance(name, str) else name)
+    if len(parts) != 3:
+        raise Refused(f"found the relation {name}, expected a source type, a name and a destination type")
+    return parts[0], parts[1], parts[2]
+
+
+def read_dgl_csv(folder: str, arguments: Any, draft: Draft) -> None:
+    """DGL's CSVDataset: meta.yaml names tables of vertices and of edges."""
+    meta, ids = _yaml(os.path.join(folder, "meta.yaml")), dict[str, Ids]()
+    for part in meta.get("node_data", []):
+        path, key = os.path.join(folder, part["file_name"]), part.get("ntype") or ""
+        ids[key] = Ids()
+        about(path, read_vertices, path, arguments, draft, ids[key], key)
+    for part in meta.get("edge_data", []):
+        path, triple = os.path.join(folder, part["file_name"]), _triple(part.get("etype"))
+        ends = (ids.setdefault(triple[0], Ids()), ids.setdefault(triple[2], Ids()))
+        about(path, read_edges, path, arguments, draft, ends, triple)
+    for key, known in ids.items():
+        draft.n[key] = len(known.known)
+
+
+def read_graphbolt(folder: str, arguments: Any, draft: Draft) -> None:
+    """GraphBolt's OnDiskDataset: metadata.yaml names arrays of edges, features and sets."""
+    meta, stores = _yaml(os.path.join(folder, "metadata.yaml")), dict[str, dict[str, Any]]()
+
+    def load(part: Mapping[str, Any]) -> Any:
+        return table(folder, part["path"].rsplit(".", 1)[0], draft)
+
+    for node in meta["graph"]["nodes"]:
+        stores[node.get("type") or ""] = {"num_nodes": np.array(node["num"])}
+    for part in meta.get("feature_data") or []:
+        if part["domain"] == "node" and part["name"] in X:
+            stores[part.get("type") or ""]["x"] = load(part)
+        else:
+            note(f"{folder}: not used: {part['domain']} {part.get('type') or ''} {part['name']}")
+    sets: dict[str, dict[str, Array]] = {key: {} for key in stores}
+    for name, list_ in (("train", "train_set"), ("valid", "validation_set"), ("test", "test_set")):
+        for part in (meta.get("tasks") or [{}])[0].get(list_) or []:
+            key, arrays = part.get("type") or "", {data["name"]: load(data) for data in part["data"]}
+            seeds = _take(arrays, ("seeds", "seed_nodes", "node_pairs"))
+            if seeds is None or seeds.ndim > 1:
+                raise Refused(f"{list_}: found no seeds that are vertices, expected seeds and labels")
+            sets[key][name] = seeds
+            if "labels" in arrays:
+                y = stores[key].setdefault("y", np.full(int(stores[key]["num_nodes"]), -1, np.int64))
+                y[seeds] = arrays["labels"].ravel()
+    for key, store in stores.items():
+        _put_vertices(draft, store, arguments, key)
+        draft.sets(sets[key], key=key)
+    for part in meta["graph"]["edges"]:
+        draft.edges(load(part), None, _triple(part.get("type")))
+
+
+def read_igb(folder: str, arguments: Any, draft: Draft) -> None:
+    """IGB: processed/TYPE/node_feat.npy, processed/A__r__B/edge_index.npy. The split is that of its loader."""
+    root = os.path.join(folder, "processed")
+    places = sorted(name for name in os.listdir(root) if os.path.isdir(os.path.join(root, name)))
+    plain = [name for name in places if "__" in name] == ["paper__cites__paper"]
+    for name in places:
+        place, parts = os.path.join(root, name), name.split("__")
+        if len(parts) == 3:
+            draft.edges(table(place, "edge_index", draft), None, PLAIN if plain else (parts[0], parts[1], parts[2]))
+        elif not plain or name == "paper":
+            key = "" if plain else name
+            usual = (arguments.label or "node_label_19", "node_label_2K", "node_label")
+            y = next((y for y in (table(place, label, draft) for label in usual) if y is not None), None)
+            draft.vertices(key, x=table(place, "node_feat", draft), y=y)
+            ends = [0, int(draft.n[key] * 0.6), int(draft.n[key] * 0.6) + int(draft.n[key] * 0.2), draft.n[key]]
+            sets = {set_: np.arange(*ends[i : i + 2]) for i, set_ in enumerate(SETS)}
+            draft.sets(sets if y is not None else {}, "igb", key)
+
+
+def read_ogb(folder: str, arguments: Any, draft: Draft) -> None:
+    """OGB's raw layout, plain or typed, with data.npz and split_dict.pt."""
+    if not os.path.isdir(os.path.join(folder, "raw")):
+        raise Refused(
+            "found no dataset of a known form, expected a folder raw, a table edges, metadata.yaml or meta.yaml"
+        )
+    typed = table(folder, "raw/triplet-type-list", draft, True)
+    if typed is not None:
+        for key, n in np.atleast_2d(table(folder, "raw/num-node-dict", draft, True)).reshape(2, -1).T:
+            _put_ogb_vertices(folder, arguments, draft, key, {"num_nodes": np.array(int(n))})
+        for triple in typed:
+            draft.edges(table(folder, f"raw/relations/{'___'.join(triple)}/edge", draft), None, tuple(triple))
+    else:
+        path = os.path.join(folder, "raw", "data.npz")
+        arrays = npz_arrays(path, draft) if os.path.exists(path) else {}
+        for name, stem in (("num_nodes", "num-node-list"), ("edge", "edge"), ("weight", "edge-weight")):
+            found = table(folder, f"raw/{stem}", draft)
+            if found is not None:
+                arrays[name] = found
+        _put_ogb_vertices(folder, arguments, draft, "", arrays)
+        index = _take(arrays, ("edge", "edge_index"))
+        if index is None:
+            raise Refused("no dataset: expected a file raw/edge.csv.gz, raw/edge.npy or raw/data.npz")
+        draft.edges(index, _take(arrays, WEIGHT))
+    _put_ogb_splits(folder, arguments, draft)
+
+
+def _put_ogb_vertices(folder: str, arguments: Any, draft: Draft, key: str, arrays: dict[str, Any]) -> None:
+    for name, stem in (("x", "node-feat"), ("y", "node-label")):
+        found = table(folder, f"raw/{stem}/{key}/{stem}" if key else f"raw/{stem}", draft, name == "y")
+        if found is not None:
+            arrays[name] = found
+    _put_vertices(draft, arrays, arguments, key)
+
+
+def _put_ogb_splits(folder: str, arguments: Any, draft: Draft) -> None:
+    """The lists of split/NAME or split/NAME/TYPE, or of OGB's split_dict.pt: vertices or links."""
+    for place, _, files in os.walk(os.path.join(folder, "split")):
+        split, _, key = os.path.relpath(place, os.path.join(folder, "split")).partition(os.sep)
+        if not files or arguments.split not in (None, split):
+            continue
+        lists = {name: table(place, name, draft) for name in sorted({file.split(".")[0] for file in files})}
+        lists = {**lists.pop("split_dict", {}), **lists}
+        if all(not isinstance(lists.get(name), dict) and any_array(lists.get(name)).ndim < 2 for name in SETS):
+            draft.sets({name: any_array(lists[name]) for name in SETS if name in lists}, split, key)
+            continue
+        for name, links in lists.items():
+            parts = links if isinstance(links, dict) else {"edge": links}
+            if "head" in parts:
+                parts = {"edge": np.stack([any_array(parts[end]) for end in ("head", "relation", "tail")], 1)}
+            for part, ending in (("edge", ""), ("edge_neg", "_neg")):
+                if part in parts:
+                    draft.put(f"split/{split}/{name}{ending}", "<i8", blocks(any_array(parts[part])))

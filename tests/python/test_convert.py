@@ -1,0 +1,417 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""`starling convert` (tests/test_python.sh): each form trains to the bits of the same graph in .npy files."""
+
+import contextlib
+import gzip
+import importlib.util
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import types
+import unittest
+
+from unittest import mock
+
+import numpy as np
+
+import starling_gnn as sl
+from starling_gnn import __main__ as command
+
+N, F = 61, 5
+rng = np.random.default_rng(7)
+EDGES = np.unique(rng.integers(0, N, (300, 2)), axis=0)
+EDGES = EDGES[(EDGES[:, 0] < EDGES[:, 1])]
+EDGES = np.concatenate([EDGES, [[v, v + 1] for v in range(N - 1)]])  # all ids come
+EDGES = np.unique(EDGES, axis=0)
+WEIGHT = rng.integers(1, 9, len(EDGES)).astype(np.float32)
+Y = rng.integers(0, 3, N)
+X = rng.normal(size=(N, F)).astype(np.float32)
+SETS = dict(zip(("train", "valid", "test"), np.split(rng.permutation(N), [30, 45])))
+MASKS = {name: np.isin(np.arange(N), ids) for name, ids in SETS.items()}
+NAMES = np.array(["ash, white", "birch", "oak"])
+TEXT = dict(encoding="utf-8", newline="\n")
+
+
+def has(*modules):
+    return all(importlib.util.find_spec(module) is not None for module in modules)
+
+
+def needs(*modules):
+    return unittest.skipUnless(has(*modules), f"{', '.join(modules)}: not installed")
+
+
+def run(*words):
+    """The exit status, standard output and standard error of a command line."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            status = command.main([str(word) for word in words])
+        except SystemExit as end:
+            status = end.code
+    return status, out.getvalue(), err.getvalue()
+
+
+def weights_of(path, load={}, **options):
+    """The trained weights, as bytes. load: options of load()."""
+    graph = sl.load(path, cache="none", **load)
+    trained = sl.train(graph, epochs=2, layers=2, hidden=8, batch_size=10, fanout=[3, 3], progress=False, **options)
+    return {name: array.tobytes() for name, array in trained.state_dict().items()}
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        here = tempfile.TemporaryDirectory()
+        self.addCleanup(here.cleanup)
+        self.here = here.name
+
+    def path(self, *names):
+        path = os.path.join(self.here, *names)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
+
+    def lines(self, name, lines, opened=open):
+        with opened(self.path(name), "wt", **TEXT) as file:
+            file.writelines(f"{line}\n" for line in lines)
+        return self.path(name)
+
+    def npy(self, name, array):
+        np.save(self.path(name), array)
+
+    def plain(self, name="plain", weight=None, features=True, sets=True):
+        """The graph in OGB's layout."""
+        self.npy(f"{name}/raw/edge.npy", EDGES)
+        self.lines(f"{name}/raw/num-node-list.csv", [N])
+        if weight is not None:
+            self.npy(f"{name}/raw/edge-weight.npy", weight)
+        if features:
+            self.npy(f"{name}/raw/node-feat.npy", X)
+            self.npy(f"{name}/raw/node-label.npy", Y)
+        for key, ids in SETS.items() if sets else ():
+            self.npy(f"{name}/split/s/{key}.npy", ids)
+        return os.path.join(self.here, name)
+
+    def convert(self, source, out="out", *words):
+        out = os.path.join(self.here, out)
+        status, told, err = run("convert", source, "--out", out, *words)
+        self.assertEqual((status, err.count("Traceback")), (0, 0), err)
+        self.assertIn("vertices", told)
+        return out
+
+    def assert_same(self, source, plain, *words, **options):
+        """Both forms that convert writes train to the bits of `plain`."""
+        expected = weights_of(plain, **options)
+        for out in ("made", "made.safetensors"):
+            found = self.convert(source, out, *words)
+            self.assertEqual(weights_of(found, **options), expected, out)
+            shutil.rmtree(found) if os.path.isdir(found) else os.unlink(found)
+
+
+GRAPH = dict(load={"features": "degree"}, objective="link", split="random:80,10,10")  # training of a graph alone
+
+
+class Files(Folder):
+    def test_npz(self):
+        plain = self.plain(weight=WEIGHT)
+        pyg = {"edge_index": EDGES.T, "edge_weight": WEIGHT, "x": X, "y": Y, "num_nodes": N}
+        masks = {"train_mask": MASKS["train"], "val_mask": MASKS["valid"], "test_mask": MASKS["test"]}
+        np.savez(self.path("a.npz"), **pyg, **masks)
+        self.assert_same(self.path("a.npz"), plain, edge_weights="factor", model="gcn")
+        ogb = {
+            "edge_index": np.asfortranarray(EDGES.T),
+            "node_feat": X.astype(">f8"),
+            "node_label": Y.astype(np.float64),
+            "num_nodes_list": [N],
+            **SETS,
+        }
+        np.savez_compressed(self.path("b.npz"), **ogb)
+        self.assert_same(self.path("b.npz"), self.plain("ogb"))
+
+    def test_npz_narrow_features_and_names(self):
+        coarse = np.clip(X * 20, -100, 100).astype(np.int8)
+        np.savez(self.path("a.npz"), edge_index=EDGES, x=coarse, x_scale=np.float32(0.25), y=NAMES[Y], **SETS)
+        plain = self.plain()
+        self.npy("plain/raw/node-feat.npy", coarse.astype(np.float32) * np.float32(0.25))
+        self.assert_same(self.path("a.npz"), plain)
+        for out in ("f", "f.safetensors"):
+            self.assertEqual(sl.load(self.convert(self.path("a.npz"), out)).classes.tolist(), NAMES.tolist())
+        np.savez(self.path("b.npz"), edge_index=EDGES, x=X.astype(np.float16), y=Y, class_names=NAMES[::-1], **SETS)
+        self.npy("plain/raw/node-feat.npy", X.astype(np.float16))
+        self.assert_same(self.path("b.npz"), plain)
+        self.assertEqual(
+            sl.load(self.convert(self.path("b.npz"), "r.safetensors")).classes.tolist(), NAMES[::-1].tolist()
+        )
+
+    @needs("scipy")
+    def test_matrices(self):
+        import scipy.io
+        import scipy.sparse
+
+        plain = self.plain(weight=WEIGHT, features=False, sets=False)
+        matrix = scipy.sparse.coo_matrix((WEIGHT, EDGES.T), (N, N))
+        scipy.sparse.save_npz(self.path("m.npz"), matrix.tocsr())
+        scipy.io.mmwrite(self.path("m.mtx"), matrix)
+        both = (matrix + matrix.T).tocoo()
+        scipy.io.mmwrite(self.path("s.mtx"), both, symmetry="symmetric")
+        scipy.io.mmwrite(self.path("p.mtx"), matrix, field="pattern")
+        for name in ("m.npz", "m.mtx", "s.mtx", "p.mtx"):
+            self.assert_same(self.path(name), plain, **GRAPH)
+        self.assertEqual(np.load(self.convert(self.path("m.mtx")) + "/raw/edge-weight.npy").sum(), WEIGHT.sum())
+        self.assertFalse(sl.load(self.convert(self.path("p.mtx"), "p"), features="degree").has_edge_weights)
+
+    def metis(self, name, form="", opened=open):
+        near = {v: [] for v in range(N)}
+        for (a, b), weight in zip(EDGES, WEIGHT.astype(int)):
+            for one, other in ((a, b), (b, a)):
+                near[one].append(f"{other + 1} {weight}" if form.endswith("1") else f"{other + 1}")
+        own = ["3"] if form == "011" else []
+        lines = [" ".join(own + near[v]) for v in range(N)]
+        return self.lines(name, ["% comment", f"{N} {len(EDGES)} {form}".strip(), *lines], opened)
+
+    def test_metis(self):
+        plain = self.plain(weight=WEIGHT, features=False, sets=False)
+        for path in (self.metis("a.graph"), self.metis("b.graph", "001"), self.metis("c.graph.gz", "011", gzip.open)):
+            self.assert_same(path, plain, **GRAPH)
+        self.assertEqual(np.load(self.convert(self.path("b.graph")) + "/raw/edge-weight.npy").sum(), 2 * WEIGHT.sum())
+        _, _, err = run("convert", self.path("c.graph.gz"), "--out", self.path("c"))
+        self.assertIn("weights and sizes of vertices are not used", err)
+
+
+@needs("pandas")
+class Tables(Folder):
+    def numbered(self, pairs):
+        """The pairs with the numbers that a table's ids get: 0, 1, .. as they come."""
+        _, first = np.unique(pairs.ravel(), return_index=True)
+        number = np.empty(N, np.int64)
+        number[pairs.ravel()[np.sort(first)]] = np.arange(N)
+        return number[pairs]
+
+    def test_edge_lists(self):
+        plain = self.plain(features=False, sets=False)
+        self.npy("plain/raw/edge.npy", self.numbered(EDGES))
+        rows = [f"v{a:02d},v{b:02d},{w:g}" for (a, b), w in zip(EDGES, WEIGHT)]
+        csv = self.lines("a.csv", ["src,dst,weight", *rows])
+        named = self.lines(
+            "b.tsv", ["# of people", "kind\tbuyer\tseller", *("k\t" + row[:7].replace(",", "\t") for row in rows)]
+        )
+        quoted = self.lines(
+            "c.csv.gz", ['"source";"target"', *(f'"v{a:02d}";" v{b:02d} "' for a, b in EDGES)], gzip.open
+        )
+        snap = self.lines("d.txt", ["# FromNodeId\tToNodeId", *(f"{a}\t{b}" for a, b in EDGES)])
+        neo4j = self.lines("e.csv", [":START_ID(P),:END_ID(P),weight:float", *rows])
+        for path, words in (
+            (csv, ()),
+            (named, ("--source", "buyer", "--target", "seller")),
+            (quoted, ()),
+            (snap, ()),
+            (neo4j, ()),
+        ):
+            with self.subTest(path=path):
+                self.assert_same(path, plain, *words, **GRAPH)
+        with open(self.convert(csv) + "/raw/node-id.csv", encoding="utf-8") as file:
+            ids = file.read().split()
+        self.assertEqual([ids.index(f"v{v:02d}") for v in EDGES.ravel()], self.numbered(EDGES).ravel().tolist())
+        with mock.patch("starling_gnn._columns.ROWS", 17):
+            self.assert_same(csv, plain, **GRAPH)
+
+    def tables(self):
+        import pandas
+
+        edges = pandas.DataFrame({"src": EDGES[:, 0], "dst": EDGES[:, 1], "weight": WEIGHT})
+        nodes = pandas.DataFrame(
+            {"id": np.arange(N), **{f"f{c}": X[:, c] for c in range(F)}, "label": NAMES[Y], "split": ""}
+        )
+        for key, ids in SETS.items():
+            nodes.loc[ids, "split"] = key
+        return edges, nodes
+
+    def test_folders_of_tables(self):
+        plain = self.plain(weight=WEIGHT)
+        edges, nodes = self.tables()
+        edges.to_csv(self.path("t/edges.csv"), index=False)
+        nodes.assign(city="Lyon").to_csv(self.path("t/nodes.csv"), index=False)
+        self.assert_same(self.path("t"), plain, edge_weights="factor", model="gcn")
+        self.assertEqual(sl.load(self.convert(self.path("t"))).classes.tolist(), NAMES.tolist())
+        nodes.rename(columns={"id": "who", "label": "tree"}).to_csv(self.path("n.csv"), index=False)
+        edges.to_csv(self.path("e.csv"), index=False)
+        words = ("--nodes", self.path("n.csv"), "--id", "who", "--label", "tree")
+        self.assert_same(self.path("e.csv"), plain, *words, edge_weights="factor", model="gcn")
+
+    @needs("pyarrow")
+    def test_parquet(self):
+        plain = self.plain(weight=WEIGHT)
+        edges, nodes = self.tables()
+        edges.to_parquet(self.path("t/edges.parquet"), index=False)
+        x = nodes[[f"f{c}" for c in range(F)]].to_numpy()
+        nodes[["id", "label", "split"]].assign(x=list(x)).to_parquet(self.path("t/nodes.parquet"), index=False)
+        self.assert_same(self.path("t"), plain, edge_weights="factor", model="gcn")
+        edges.assign(src=edges.src.map("v{}".format), dst=edges.dst.map("v{}".format)).to_parquet(
+            self.path("e.parquet"), index=False
+        )
+        graph = self.plain("graph", features=False, sets=False)
+        self.npy("graph/raw/edge.npy", self.numbered(EDGES))
+        self.assert_same(self.path("e.parquet"), graph, **GRAPH)
+
+
+class Folders(Folder):
+    def test_ogb(self):
+        """data.npz and node-label.npz, or arrays of other dtypes and orders."""
+        plain = self.plain()
+        arrays = dict(
+            edge_index=np.asfortranarray(EDGES.T), node_feat=X, num_nodes_list=[N], num_edges_list=[len(EDGES)]
+        )
+        np.savez_compressed(self.path("o/raw/data.npz"), **arrays)
+        np.savez_compressed(self.path("o/raw/node-label.npz"), node_label=Y[:, None])
+        for key, ids in SETS.items():
+            self.npy(f"o/split/time/{key}.npy", ids)
+        self.assert_same(self.path("o"), plain)
+        self.npy("p/raw/edge.npy", np.asfortranarray(EDGES.astype(">i4")))
+        self.npy("p/raw/node-feat.npy", np.asfortranarray(X.astype(np.float64)))
+        self.npy("p/raw/node-label.npy", NAMES[Y])
+        for key, mask in MASKS.items():
+            self.npy(f"p/split/mask/{key}.npy", mask.astype(">i8"))
+        self.assert_same(self.path("p"), plain)
+
+    @needs("pandas")
+    def test_ogb_text(self):
+        plain = self.plain()
+        self.lines("o/raw/edge.csv.gz", (f"{a},{b}" for a, b in EDGES), gzip.open)
+        self.lines("o/raw/node-feat.csv.gz", (",".join(f"{x:.9g}" for x in row) for row in X), gzip.open)
+        self.lines("o/raw/node-label.csv", (NAMES[y] if y != 0 else '"' + NAMES[y] + '"' for y in Y))
+        for key, ids in SETS.items():
+            self.lines(f"o/split/time/{key}.csv", ids)
+        self.assert_same(self.path("o"), plain)
+
+    @needs("torch")
+    def test_ogb_split_dict(self):
+        import torch
+
+        plain = self.plain()
+        source = self.plain("o", sets=False)
+        torch.save(SETS, self.path("o/split/time/split_dict.pt"))
+        self.assert_same(source, plain)
+        links = self.plain("links", sets=False)
+        pairs = np.split(EDGES, [len(EDGES) - 20, len(EDGES) - 10])
+        torch.save(
+            {key: {"edge": torch.tensor(pair)} for key, pair in zip(SETS, pairs)},
+            self.path("links/split/time/split_dict.pt"),
+        )
+        for key, pair in zip(SETS, pairs):
+            self.npy(f"listed/split/s/{key}.npy", pair)
+        self.plain("listed", sets=False)
+        options = dict(load={"objective": "link"}, objective="link")
+        self.assertEqual(weights_of(self.convert(links), **options), weights_of(self.path("listed"), **options))
+
+    @needs("yaml")
+    def test_graphbolt(self):
+        plain = self.plain()
+        self.npy("g/edges/e.npy", EDGES.T)
+        self.npy("g/data/x.npy", X)
+        sets = {"train": "train_set", "valid": "validation_set", "test": "test_set"}
+        text = [
+            f"graph: {{nodes: [{{num: {N}}}], edges: [{{format: numpy, path: edges/e.npy}}]}}",
+            "feature_data: [{domain: node, name: feat, format: numpy, path: data/x.npy}]",
+            "tasks:",
+            "- name: node",
+        ]
+        for key, name in sets.items():
+            self.npy(f"g/set/{key}.npy", SETS[key])
+            self.npy(f"g/set/{key}-y.npy", Y[SETS[key]])
+            text.append(
+                f"  {name}: [{{data: [{{name: seeds, path: set/{key}.npy}}, {{name: labels, path: set/{key}-y.npy}}]}}]"
+            )
+        self.lines("g/metadata.yaml", text)
+        self.assert_same(self.path("g"), plain)
+
+    @needs("yaml", "pandas")
+    def test_dgl_csv(self):
+        plain = self.plain()
+        self.lines("d/meta.yaml", ["edge_data: [{file_name: e.csv}]", "node_data: [{file_name: n.csv}]"])
+        self.lines("d/e.csv", ["src_id,dst_id", *(f"{a},{b}" for a, b in EDGES)])
+        rows = []
+        for v in range(N):
+            cells = [v, Y[v], *(int(MASKS[key][v]) for key in SETS)]
+            rows.append(",".join(map(str, cells)) + ',"' + ", ".join(repr(float(x)) for x in X[v]) + '"')
+        self.lines("d/n.csv", ["node_id,label,train_mask,val_mask,test_mask,feat", *rows])
+        self.assert_same(self.path("d"), plain)
+
+    def test_igb(self):
+        plain = self.plain()
+        for key, ids in zip(SETS, np.split(np.arange(N), [36, 48])):
+            self.npy(f"plain/split/s/{key}.npy", ids)
+        self.npy("i/processed/paper__cites__paper/edge_index.npy", EDGES)
+        self.npy("i/processed/paper/node_feat.npy", X)
+        self.npy("i/processed/paper/node_label_19.npy", Y.astype(np.float32))
+        self.assert_same(self.path("i"), plain)
+
+
+class Typed(Folder):
+    """A graph of people and places: visits go from people to places."""
+
+    def typed(self, name):
+        self.lines(f"{name}/raw/num-node-dict.csv", ["place,person", f"20,{N}"])
+        self.lines(f"{name}/raw/triplet-type-list.csv", ["person,visits,place"])
+        self.npy(f"{name}/raw/relations/person___visits___place/edge.npy", EDGES % [N, 20])
+        self.npy(f"{name}/raw/node-feat/person/node-feat.npy", X)
+        self.npy(f"{name}/raw/node-label/person/node-label.npy", Y)
+        for key, ids in SETS.items():
+            self.npy(f"{name}/split/s/person/{key}.npy", ids)
+        return os.path.join(self.here, name)
+
+    def assert_same_typed(self, source):
+        found = self.convert(source, "made")
+        self.assertEqual(weights_of(found, model="rgcn"), weights_of(self.typed("plain"), model="rgcn"))
+        status, _, err = run("convert", source, "--out", self.path("a.safetensors"))
+        self.assertEqual((status, err.count("\n")), (1, 1), err)
+        self.assertIn("typed", err)
+        shutil.rmtree(found)
+
+    @needs("pandas")
+    def test_ogb(self):
+        self.assert_same_typed(self.typed("o"))
+
+    @needs("torch", "torch_geometric")
+    def test_pyg(self):
+        import torch
+        from torch_geometric.data import Data, HeteroData
+
+        data = HeteroData()
+        data["place"].num_nodes = 20
+        data["person"].x, data["person"].y = torch.tensor(X), torch.tensor(Y)
+        for key, mask in MASKS.items():
+            data["person"][key.replace("valid", "val") + "_mask"] = torch.tensor(mask)
+        data["person", "visits", "place"].edge_index = torch.tensor((EDGES % [N, 20]).T)
+        torch.save(data, self.path("h.pt"))
+        self.assert_same_typed(self.path("h.pt"))
+        plain = self.plain("graph")
+        one = Data(edge_index=torch.tensor(EDGES.T), x=torch.tensor(X), y=torch.tensor(Y))
+        for key, mask in MASKS.items():
+            one[key.replace("valid", "val") + "_mask"] = torch.tensor(mask)
+        torch.save(one, self.path("a.pt"))
+        torch.save((one.to_dict(), None, Data), self.path("b.pt"))
+        for name in ("a.pt", "b.pt"):
+            self.assert_same(self.path(name), plain)
+
+    def test_dgl(self):
+        frame = {"feat": X, "label": Y, **{key.replace("valid", "val") + "_mask": mask for key, mask in MASKS.items()}}
+        triple = ("person", "visits", "place")
+        graph = types.SimpleNamespace(
+            ntypes=["place", "person"],
+            canonical_etypes=[triple],
+            num_nodes=lambda key: N if key == "person" else 20,
+            nodes={"place": types.SimpleNamespace(data={}), "person": types.SimpleNamespace(data=frame)},
+            edges=type("Edges", (dict,), {"__call__": lambda self, etype: tuple((EDGES % [N, 20]).T)})(),
+        )
+        graph.edges[triple] = types.SimpleNamespace(data={})
+        self.lines("g.bin", [])
+        with mock.patch.dict(sys.modules, {"dgl": types.SimpleNamespace(load_graphs=lambda path: ([graph], {}))}):
+            self.assert_same_typed(self.path("g.bin"))
+
+
+if __name__ == "__main__":
+    unittest.main()
