@@ -7,9 +7,8 @@
 #define SL_APPS_START_H
 
 /* Call body(argc, argv) and return its code. Missing standard streams are opened (sl_streams_open). A write beyond
- * `ulimit -f` fails, as on a full disk; it does not end the process. If `ulimit -s` is below 2 MiB, body runs in a
- * thread with a stack of 2 MiB. If `ulimit -v` or `-d` leave less than 32 MiB, the program ends before main, with code
- * 1 and one line. */
+ * `ulimit -f` fails, as on a full disk; it does not end the process. If `ulimit -s` is below 2 MiB, the program ends
+ * with code 1 and one line. */
 int start_program(const char *program, int (*body)(int argc, char **argv), int argc, char **argv);
 
 #endif

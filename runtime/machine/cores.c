@@ -22,15 +22,14 @@
  * shared folder is refused (fs.protected_regular), so that opening and making are two calls. */
 static int open_lock(const char *folder, uint32_t number)
 {
+    const int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "%s/starling-core-%u", folder, number);
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int file = open(path, flags);
     if (file < 0 && errno == ENOENT) {
-        file = open(path, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444);
+        file = open(path, flags | O_CREAT, 0444);
         if (file >= 0) {
-            fchmod(file, 0444); /* whatever the umask */
-        } else if (errno == EEXIST) {
-            file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+            fchmod(file, 0444); /* whatever the umask; fails if another user was faster */
         }
     }
     return file;

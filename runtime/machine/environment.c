@@ -1,26 +1,19 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Tables of variables, and the temporary folder. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* nftw */
-#endif
+ * Tables of variables. */
 #include "runtime/machine/environment.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/text.h"
 
 /* ---- numbers ---- */
 
@@ -142,22 +135,6 @@ uint64_t sl_environment_memory(const char **name_out)
 
 /* ---- the folder ---- */
 
-/* The variables of the folder, in order of priority. */
-static const char *const home_names[SL_HOME_NAMES] = {"XDG_CACHE_HOME", "STARPU_HOME", "HOME"};
-
-/* StarPU's value; "": none is set. */
-static const char *starpu_home(void)
-{
-    for (size_t i = 0; i < SL_HOME_NAMES; i++) {
-        const char *home = getenv(home_names[i]);
-        if (home != NULL) {
-            return home;
-        }
-    }
-    return "";
-}
-
-#define BUS_FOLDER ".starpu/sampling/bus"
 #define PROBE_BYTES 4096 /* larger than StarPU's files of the machine's buses */
 
 /* Whether a file can be written in the folder. The disk or the quota may be full, or `ulimit -f` small; StarPU then
@@ -181,125 +158,25 @@ static bool takes_files(const char *folder)
     return n == (ssize_t)sizeof zeros;
 }
 
-#define EMPTY_S 60 /* another run may be about to write a younger file */
-
-/* Remove empty files, which StarPU leaves on a full disk. StarPU aborts when it reads an empty file. */
-static void remove_empty(const char *folder)
+enum sl_status sl_environment_check_home(void)
 {
-    DIR *files = opendir(folder);
-    struct dirent *entry;
-    while (files != NULL && (entry = readdir(files)) != NULL) {
-        struct stat info;
-        if (fstatat(dirfd(files), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
-            info.st_size == 0 && info.st_mtime + EMPTY_S < time(NULL)) {
-            unlinkat(dirfd(files), entry->d_name, 0);
-        }
+    static const char *const names[] = {"XDG_CACHE_HOME", "STARPU_HOME", "HOME"}; /* StarPU's order */
+    size_t i = 0;
+    char *path = NULL;
+    enum sl_status st;
+    while (i < 2 && getenv(names[i]) == NULL) {
+        i++;
     }
-    if (files != NULL) {
-        closedir(files);
+    const char *home = sl_text_or(getenv(names[i]), "");
+    SL_TRY(st, sl_path_join(home, ".starpu/sampling/bus", &path), done);
+    errno = ENOENT;
+    if (home[0] == '\0' || sl_folder_make(path) != SL_OK || !takes_files(path)) {
+        st = sl_fail(SL_EIO,
+                     "$%s: found '%.200s', expected a folder in which StarPU can write: %s; set $%s, or free some "
+                     "space if the disk is full",
+                     names[i], home, strerror(errno), i < 2 ? names[i] : "STARPU_HOME");
     }
-}
-
-/* Whether StarPU's folders below `home` exist, or can be made, and can be written. */
-static bool usable(const char *home)
-{
-    static const char *const folders[] = {BUS_FOLDER, ".starpu/sampling/codelets"};
-    bool good = home[0] != '\0';
-    for (size_t i = 0; i < sizeof folders / sizeof *folders && good; i++) {
-        char *path = NULL;
-        good =
-            sl_path_join(home, folders[i], &path) == SL_OK && sl_folder_make(path) == SL_OK && sl_folder_writable(path);
-        if (good && i == 0) {
-            remove_empty(path);
-            good = takes_files(path);
-        }
-        sl_free(path);
-    }
-    return good;
-}
-
-static enum sl_status make_instead(char out[SL_HOME_BYTES])
-{
-    const char *temporary = getenv("TMPDIR");
-    temporary = temporary != NULL && sl_folder_writable(temporary) ? temporary : "/tmp";
-    int n = snprintf(out, SL_HOME_BYTES, "%s/starling-starpu-XXXXXX", temporary);
-    bool made = n < SL_HOME_BYTES && mkdtemp(out) != NULL;
-    if (!made || !takes_files(out)) {
-        int error = errno;
-        if (made) {
-            rmdir(out);
-        }
-        out[0] = '\0';
-        return sl_fail(
-            SL_EIO,
-            "$STARPU_HOME: expected a folder that can be written, found none, nor a place for one in %.200s: %s; name "
-            "one; is the disk full, or 'ulimit -f' small?",
-            temporary, strerror(error));
-    }
-    return SL_OK;
-}
-
-enum sl_status sl_environment_home_open(struct sl_environment_home *out)
-{
-    struct sl_environment_home home = {0};
-    const char *asked = starpu_home();
-    enum sl_status st = SL_OK;
-    *out = (struct sl_environment_home){0};
-    if (usable(asked)) {
-        return SL_OK;
-    }
-    snprintf(home.refused, sizeof home.refused, "%s", asked[0] != '\0' ? asked : "(none)");
-    SL_TRY(st, make_instead(home.instead), done);
-    for (size_t i = 0; i < SL_HOME_NAMES; i++) {
-        const char *before = getenv(home_names[i]);
-        if (before != NULL) {
-            SL_TRY(st, sl_strdup(before, &home.kept[i]), undo);
-        }
-    }
-    for (size_t i = 0; i < SL_HOME_NAMES; i++) {
-        home.set = true;
-        if (setenv(home_names[i], home.instead, 1) != 0) {
-            st = sl_fail(SL_ENOMEM, "no memory to set the environment");
-            goto undo;
-        }
-    }
-    *out = home;
-    return SL_OK;
-undo:
-    sl_environment_home_close(&home);
+    sl_free(path);
 done:
     return st;
-}
-
-void sl_environment_home_restore(struct sl_environment_home *home)
-{
-    for (size_t i = 0; i < SL_HOME_NAMES; i++) {
-        if (home->set) {
-            if (home->kept[i] != NULL) {
-                setenv(home_names[i], home->kept[i], 1);
-            } else {
-                unsetenv(home_names[i]);
-            }
-        }
-        sl_free(home->kept[i]);
-        home->kept[i] = NULL;
-    }
-    home->set = false;
-}
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
-{
-    (void)info;
-    (void)kind;
-    (void)walk;
-    return remove(path);
-}
-
-void sl_environment_home_close(struct sl_environment_home *home)
-{
-    sl_environment_home_restore(home);
-    if (home->instead[0] != '\0') {
-        nftw(home->instead, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    }
-    *home = (struct sl_environment_home){0};
 }

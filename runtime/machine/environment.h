@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Checks of StarPU's environment variables before StarPU reads them: at invalid values it aborts, hangs or warns
- * forever. If StarPU cannot write its folder, a temporary folder replaces it during the run.
+ * forever.
  */
 #ifndef SL_RUNTIME_MACHINE_ENVIRONMENT_H
 #define SL_RUNTIME_MACHINE_ENVIRONMENT_H
@@ -27,29 +27,7 @@ uint64_t sl_environment_memory(const char **name_out);
 #define SL_MEMORY_LIMITS 2
 extern const char *const sl_environment_memory_limits[SL_MEMORY_LIMITS];
 
-#define SL_HOME_BYTES 256
-#define SL_HOME_NAMES 3
-
-/* The folder of StarPU's performance models. */
-struct sl_environment_home {
-    /* StarPU's usual folder, if not writable; otherwise "" */
-    char refused[SL_HOME_BYTES];
-    /* a temporary folder in its place */
-    char instead[SL_HOME_BYTES];
-    /* whether the variables name the temporary folder */
-    bool set;
-    /* earlier values of the variables, or NULL */
-    char *kept[SL_HOME_NAMES];
-};
-
-/* Before StarPU starts: check StarPU's folder. If no file of a few kB can be written there, make a temporary folder and
- * let $XDG_CACHE_HOME, $STARPU_HOME and $HOME name it. SL_EIO: no folder can be written. SL_ENOMEM. */
-enum sl_status sl_environment_home_open(struct sl_environment_home *out);
-
-/* After StarPU has started: restore the variables. */
-void sl_environment_home_restore(struct sl_environment_home *home);
-
-/* After StarPU has stopped: restore the variables and remove the temporary folder. An empty struct is allowed. */
-void sl_environment_home_close(struct sl_environment_home *home);
+/* Check that files can be written in StarPU's folder of performance models. SL_EIO: the message names the variable. */
+enum sl_status sl_environment_check_home(void);
 
 #endif

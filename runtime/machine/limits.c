@@ -221,13 +221,3 @@ size_t sl_limits_stack(void)
     }
     return bytes;
 }
-
-void sl_limits_set_stack(size_t bytes)
-{
-    pthread_attr_t attributes;
-    if (pthread_getattr_default_np(&attributes) == 0) {
-        pthread_attr_setstacksize(&attributes, bytes);
-        pthread_setattr_default_np(&attributes);
-        pthread_attr_destroy(&attributes);
-    }
-}

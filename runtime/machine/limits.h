@@ -37,12 +37,7 @@ bool sl_limits_have_room(uint64_t bytes);
  * function starts the threads and ends them again. StarPU aborts if a worker gets no thread. */
 unsigned sl_limits_threads(unsigned wanted);
 
-/* The smallest stack of the threads that StarPU or MPI begins: tasks have arrays of 64 kB on their stack. */
-#define SL_STACK_BYTES ((size_t)2 << 20)
-
-/* The default stack size of new threads: the last size that was set, else `ulimit -s`. All threads of the process have
- * the same default, so set it while no other thread begins threads. */
+/* The stack size of new threads: `ulimit -s`, or what the program has set. */
 size_t sl_limits_stack(void);
-void sl_limits_set_stack(size_t bytes);
 
 #endif

@@ -368,10 +368,17 @@ static void stop_workers(const struct sl_machine *machine)
 #define START_BYTES ((uint64_t)64 << 20)  /* address space that StarPU and hwloc take for themselves */
 #define WORKER_BYTES ((uint64_t)16 << 20) /* and that malloc takes for a worker, beside its stack */
 
+#define STACK_BYTES ((size_t)2 << 20) /* tasks have arrays of 64 kB on their stack */
+
 /* StarPU, hwloc and malloc crash if address space runs out while they start. */
 static enum sl_status check_space(uint32_t n_workers)
 {
-    uint64_t bytes = START_BYTES + n_workers * (WORKER_BYTES + sl_limits_stack());
+    size_t stack = sl_limits_stack();
+    uint64_t bytes = START_BYTES + n_workers * (WORKER_BYTES + stack);
+    if (stack < STACK_BYTES) {
+        return sl_fail(SL_EINVAL, "found a stack of %zu kB for threads, expected at least %zu kB; raise 'ulimit -s'",
+                       stack >> 10, STACK_BYTES >> 10);
+    }
     return sl_limits_have_room(bytes)
                ? SL_OK
                : sl_fail(SL_ENOMEM,
@@ -399,7 +406,6 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     struct sl_machine machine = {0};
     struct gpus gpus = {0};
     uint32_t n_cpus = 0;
-    size_t stack = 0;
     enum sl_status st;
     SL_TRY(st, sl_environment_check(settings->trace != NULL), failed);
     SL_TRY(st, load_kernels_early(settings), failed); /* before the first call of CUDA */
@@ -411,11 +417,9 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     SL_TRY(st, count_cpus(settings, &machine, &n_cpus), failed);
     SL_TRY(st, share_processors(&machine.topology, n_cpus + machine.n_gpus), failed);
     machine.gpus_first = machine.n_gpus > 0 && settings->cpus == 0 && sl_environment_cpus() == 0;
-    stack = sl_limits_stack();
-    sl_limits_set_stack(stack > SL_STACK_BYTES ? stack : SL_STACK_BYTES);
-    SL_TRY(st, check_space(n_cpus + machine.n_gpus), restore);
-    SL_TRY(st, check_threads(n_cpus + machine.n_gpus), restore);
-    SL_TRY(st, sl_environment_home_open(&machine.home), restore);
+    SL_TRY(st, check_space(n_cpus + machine.n_gpus), failed);
+    SL_TRY(st, check_threads(n_cpus + machine.n_gpus), failed);
+    SL_TRY(st, sl_environment_check_home(), failed);
     starpu_conf_init(&conf);
     conf.precedence_over_environment_variables = 1;
     choose_sched(machine.sched, &conf);
@@ -429,8 +433,6 @@ enum sl_status sl_machine_start(const struct sl_settings *settings, struct sl_ma
     }
     int error = 0;
     SL_TRY(st, init_starpu(settings, &gpus, &conf, &error), no_pool);
-    sl_limits_set_stack(stack);
-    sl_environment_home_restore(&machine.home);
     if (error != 0) {
         const char *reserved = getenv("STARPU_RESERVE_NCPU");
         if (error != -ENODEV) {
@@ -457,9 +459,6 @@ no_pool:
     sl_pool_remove();
 no_cores:
     give_cores(&machine);
-    sl_environment_home_close(&machine.home);
-restore:
-    sl_limits_set_stack(stack);
 failed:
     *out = (struct sl_machine){0};
     return st;
@@ -472,7 +471,6 @@ void sl_machine_stop(struct sl_machine *machine)
         stop_workers(machine);
         sl_pool_remove();
         give_cores(machine);
-        sl_environment_home_close(&machine->home);
     }
     *machine = (struct sl_machine){0};
 }

@@ -19,8 +19,7 @@ struct sl_machine {
     unsigned n_gpus;    /* GPU workers */
     /* --cpus was left open, with GPUs: the CPU worker only runs tasks without a GPU implementation (struct sl_run) */
     bool gpus_first;
-    char sched[64]; /* the scheduler in use */
-    struct sl_environment_home home;
+    char sched[64];        /* the scheduler in use */
     struct sl_cores cores; /* the workers are bound to these cores */
     bool loose;            /* workers are not bound: other runs hold the cores */
 };
@@ -37,7 +36,7 @@ struct sl_machine {
  * the machine has bound (runtime/machine/cores.h). If too few are free, workers are not bound. If ranks share the
  * machine, or $STARPU_WORKERS_NOBIND, $STARPU_WORKERS_CPUID or $STARPU_WORKERS_COREID is set, no core is reserved.
  *
- * StarPU installs no signal handlers. Invalid environment variables are refused, or replaced
+ * StarPU installs no signal handlers. Invalid environment variables are refused
  * (runtime/machine/environment.h). sl_trace_prepare (runtime/report/trace.h) has decided before whether StarPU
  * traces.
  *

@@ -88,12 +88,6 @@ enum sl_status sl_session_describe(const struct sl_session *t, FILE *stream)
     describe_data(t, stream);
     describe_gpus(&t->machine, stream);
     describe_room(t, stream);
-    if (t->machine.home.refused[0] != '\0') {
-        sl_print_line(stream, "warning",
-                      "StarPU's folder %s cannot be written: its performance models are in %s, for this run only; "
-                      "set $STARPU_HOME",
-                      t->machine.home.refused, t->machine.home.instead);
-    }
     if (t->machine.loose) {
         const struct sl_cores *cores = &t->machine.cores;
         sl_print_line(stream, "warning",

@@ -92,12 +92,14 @@ sweep()
 # ---- address space, stacks, files, processes -----------------------------------------------------------------------------------
 
 step=$([[ -n $long ]] && echo 10 || echo 50)
-sweep -v "$(seq -f '%.0f000' 150 "$step" 2000) 140000 200000 270000"
-sweep -d "$(seq -f '%.0f000' 100 $((2 * step)) 1000)"
+sweep -v "$(seq -f '%.0f000' 300 "$step" 2000)"
+sweep -d "$(seq -f '%.0f000' 300 $((2 * step)) 1000)"
 limited -v 2000000 "${sage[@]}"
 ((status == 0)) || complain "2 GB of address space are too little: $(cat stderr)"
 
-for kb in 128 160 256 512 unlimited; do
+sweep -s "128 256 1024"
+((status == 1)) && grep -q 'found a stack of 1024 kB' stderr || complain "a stack of 1024 kB: found exit code $status: $(cat stderr)"
+for kb in 2048 unlimited; do
     limited -s $kb "${sage[@]}" --save model --norm layer
     ((status == 0)) || complain "a stack of $kb kB: $(cat stderr)"
     limited -s $kb "${pipe[@]}" --save model --checkpoint kept

@@ -46,7 +46,7 @@ run='--dataset ./made --layers 2 --hidden 8 --epochs 1 --cpus 2'
 # StarPU must have a folder; without any, the line says so.
 # shellcheck disable=SC2086
 for program in coop_sage pipe_gnn; do
-    HOME='' XDG_CACHE_HOME='' expect 1 "^$program: .STARPU_HOME: expected a folder that can be written" $program $run
+    HOME='' XDG_CACHE_HOME='' expect 1 "^$program: .XDG_CACHE_HOME: found '', expected a folder" $program $run
 done
 
 # With that alone, and no $HOME, programs run, and the dataset is read where it lies.
