@@ -522,10 +522,7 @@ static enum sl_status end_all_if_failed(enum sl_status st)
 static enum sl_status print_missing(const struct sl_targets *targets, uint32_t n)
 {
     bool *seen;
-    enum sl_status st = sl_alloc_zero(targets->n_classes, sizeof *seen, "classes", &seen);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc_zero(targets->n_classes, sizeof *seen, "classes", &seen));
     for (uint32_t v = 0; v < targets->n_rows; v++) {
         if (targets->classes[v] >= 0) {
             seen[targets->classes[v]] = true;
@@ -689,10 +686,8 @@ static enum sl_status print_model(const char *path)
 {
     struct sl_model_file file;
     uint64_t bytes = 0;
-    enum sl_status st = sl_model_file_read(path, &file);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_model_file_read(path, &file));
     for (uint32_t i = 0; i < file.tensors.n; i++) {
         bytes += sl_tensor_bytes(&file.tensors.tensors[i]);
     }
@@ -740,10 +735,8 @@ static enum sl_status run_info(const struct settings *settings)
     if (is_model(settings->dataset)) {
         return end_all_if_failed(print_model(settings->dataset));
     }
-    enum sl_status st = load(settings, &dataset);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(load(settings, &dataset));
     st = sl_statistics_count(&dataset, &statistics);
     if (st == SL_OK) {
         st = print_dataset(&dataset, &statistics);
@@ -761,14 +754,10 @@ static enum sl_status write_cache(const struct settings *settings)
     struct sl_dataset_options options = options_of(settings);
     options.cache = settings->out;
     options.needs_cache = true;
-    enum sl_status st = sl_folder_make(settings->out);
-    if (st == SL_OK) {
-        st = sl_dataset_load(&options, &dataset);
-    }
-    if (st == SL_OK) {
-        sl_dataset_free(&dataset);
-    }
-    return st;
+    SL_CHECK(sl_folder_make(settings->out));
+    SL_CHECK(sl_dataset_load(&options, &dataset));
+    sl_dataset_free(&dataset);
+    return SL_OK;
 }
 
 static enum sl_status write_form(const struct settings *settings, const struct sl_dataset *dataset)
@@ -876,10 +865,8 @@ static enum sl_status write_parts(const char *path, const struct sl_partition *p
 {
     uint32_t n = partition->graph.n_vertices;
     uint32_t *parts;
-    enum sl_status st = sl_alloc(n, sizeof *parts, "parts", &parts);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_alloc(n, sizeof *parts, "parts", &parts));
     for (uint32_t v = 0; v < n; v++) {
         parts[v] = sl_partition_owner(partition->first, partition->n_parts, partition->new_ids[v]);
     }
@@ -892,10 +879,8 @@ static enum sl_status run_partition(const struct settings *settings)
 {
     struct sl_dataset dataset;
     struct sl_partition partition;
-    enum sl_status st = load(settings, &dataset);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(load(settings, &dataset));
     double start = sl_clock_s();
     st = sl_partition_make(&dataset, (enum sl_partition_method)settings->method, settings->parts, settings->seed, NULL,
                            &partition);
@@ -985,10 +970,7 @@ static enum sl_status write_table(const char *path, const struct sl_dataset *dat
     const char *names = dataset->vertex_names;
     uint32_t next[3] = {0};
     struct sl_writer writer;
-    enum sl_status st = sl_writer_open(path, &writer);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_writer_open(path, &writer));
     fprintf(writer.stream, "id,split\n");
     for (sl_vertex v = 0; v < dataset->graph.n_vertices; v++) {
         const char *set = "";
@@ -1068,12 +1050,12 @@ static enum sl_status run_split(const struct settings *settings, const char *spl
         return sl_fail(SL_EINVAL, "--out: found '%.200s', expected a folder for lists of links", settings->out);
     }
     if (!table) {
-        SL_TRY(st, check_lists(settings->out), done);
+        SL_CHECK(check_lists(settings->out));
     }
     options.split = split;
     options.split_seed = settings->seed;
     options.draw_links = settings->links;
-    SL_TRY(st, sl_dataset_load(&options, &dataset), done);
+    SL_CHECK(sl_dataset_load(&options, &dataset));
     if (table) {
         st = write_table(settings->out, &dataset);
     }
@@ -1084,7 +1066,6 @@ static enum sl_status run_split(const struct settings *settings, const char *spl
         print_split(settings, &dataset);
     }
     sl_dataset_free(&dataset);
-done:
     return st;
 }
 
@@ -1140,11 +1121,9 @@ static void take_link(const struct sl_option_parse *parse, const struct sl_link 
 static enum sl_status measure_link(const struct sl_option_parse *parse, struct sl_link *between)
 {
     struct sl_link measured;
-    enum sl_status st = end_all_if_failed(sl_messages_measure(&measured));
-    if (st == SL_OK) {
-        take_link(parse, &measured, between);
-    }
-    return st;
+    SL_CHECK(end_all_if_failed(sl_messages_measure(&measured)));
+    take_link(parse, &measured, between);
+    return SL_OK;
 }
 
 static void print_measured(const struct sl_projection *p, const struct sl_cluster *cluster)
@@ -1259,10 +1238,7 @@ static enum sl_status check_out(int command, const struct settings *settings)
 static enum sl_status run(int command, const struct settings *settings, const struct sl_option_parse *parse,
                           char **arguments)
 {
-    enum sl_status st = check_out(command, settings);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_out(command, settings));
     switch (command) {
     case COMMAND_INFO: return run_info(settings);
     case COMMAND_CONVERT: return run_convert(settings);

@@ -476,10 +476,7 @@ static enum sl_status forward_rounded(struct sl_activate a, struct rows_read z, 
     const uint32_t n_rows = a.n_rows;
     const size_t stretch = (size_t)ROUNDED_ROWS * a.n_columns;
     sl_real *h;
-    enum sl_status st = sl_alloc(3 * stretch, sizeof *h, "rows before they are rounded", &h);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc(3 * stretch, sizeof *h, "rows before they are rounded", &h));
     for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
         size_t base = (size_t)i * a.n_columns;
         a.n_rows = sl_min_u32(n_rows - i, ROUNDED_ROWS);
@@ -661,20 +658,18 @@ static enum sl_status prepare(const char *name, const struct sl_task_args *head,
                               starpu_data_handle_t z, struct activate_args *args)
 {
     uint32_t n_columns = sl_handle_columns(z);
-    enum sl_status st;
     *args = (struct activate_args){.head = *head, .norm = layer->norm};
     args->draw = (struct sl_draw){.seed = layer->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
-    SL_TRY(st, sl_dropout_check(name, layer->dropout, &args->threshold), failed);
+    SL_CHECK(sl_dropout_check(name, layer->dropout, &args->threshold));
     if (layer->norm != SL_ACTIVATE_PLAIN) {
-        SL_TRY(st, check_matrix(name, "the norm's weight", layer->weight, 1, n_columns), failed);
-        SL_TRY(st, check_matrix(name, "the norm's bias", layer->bias, 1, n_columns), failed);
+        SL_CHECK(check_matrix(name, "the norm's weight", layer->weight, 1, n_columns));
+        SL_CHECK(check_matrix(name, "the norm's bias", layer->bias, 1, n_columns));
     }
     if (layer->norm == SL_ACTIVATE_BATCH) {
-        SL_TRY(st, check_matrix(name, "batch statistics", layer->statistics, 2, n_columns), failed);
+        SL_CHECK(check_matrix(name, "batch statistics", layer->statistics, 2, n_columns));
     }
     return SL_OK;
-failed:
-    return st;
+    return SL_OK;
 }
 
 /* Batch norm sums of a group or a chunk: two rows of doubles. */
@@ -700,11 +695,10 @@ static enum sl_status check_forward(const struct activate_args *args, const stru
     const char *name = "sl_activate_forward";
     uint32_t n_rows = sl_handle_rows(z);
     uint32_t n_columns = sl_handle_columns(z);
-    enum sl_status st;
-    SL_TRY(st, check_matrix(name, "gate", gate, n_rows, n_columns), failed);
-    SL_TRY(st, check_matrix(name, "H", h, n_rows, n_columns), failed);
+    SL_CHECK(check_matrix(name, "gate", gate, n_rows, n_columns));
+    SL_CHECK(check_matrix(name, "H", h, n_rows, n_columns));
     if (residual != NULL) {
-        SL_TRY(st, check_rows(name, "the residual", residual, args->residual_row0, n_rows, n_columns), failed);
+        SL_CHECK(check_rows(name, "the residual", residual, args->residual_row0, n_rows, n_columns));
     }
     if (residual != NULL && sl_handle_dtype(residual) != sl_handle_dtype(h)) {
         return sl_fail(SL_EINVAL, "%s: H of numbers of %zu bytes, the residual of %zu", name, sl_handle_element(h),
@@ -718,8 +712,7 @@ static enum sl_status check_forward(const struct activate_args *args, const stru
         return sl_fail(SL_EINVAL, "%s: Z of %u rows from row %u of a frontier of %u", name, n_rows, args->row0,
                        sl_handle_columns(layer->frontier));
     }
-failed:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_activate_forward_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
@@ -728,12 +721,11 @@ enum sl_status sl_activate_forward_submit(const struct sl_task_args *head, const
 {
     struct activate_args args;
     struct sl_task task;
-    enum sl_status st;
-    SL_TRY(st, prepare("sl_activate_forward", head, layer, z, &args), failed);
+    SL_CHECK(prepare("sl_activate_forward", head, layer, z, &args));
     args.row0 = row0;
     args.residual_row0 = residual_row0;
     args.has_residual = residual != NULL;
-    SL_TRY(st, check_forward(&args, layer, z, residual, gate, h), failed);
+    SL_CHECK(check_forward(&args, layer, z, residual, gate, h));
     args.head.work = bytes_of(z, residual == NULL ? 2 : 3);
     sl_task_begin(&task, &forward_op);
     sl_task_add(&task, FORWARD_Z, z, STARPU_R);
@@ -751,9 +743,7 @@ enum sl_status sl_activate_forward_submit(const struct sl_task_args *head, const
         sl_task_add(&task, FORWARD_FRONTIER, layer->frontier, STARPU_R);
         sl_task_add(&task, FORWARD_IDS, layer->dataset_ids, STARPU_R);
     }
-    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
-failed:
-    return st;
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
 static enum sl_status check_backward(const struct sl_task_args *head, const struct sl_activate_layer *layer,
@@ -763,26 +753,24 @@ static enum sl_status check_backward(const struct sl_task_args *head, const stru
     const char *name = "sl_activate_backward";
     uint32_t n_rows = sl_handle_rows(gh);
     uint32_t n_columns = sl_handle_columns(gh);
-    enum sl_status st;
-    SL_TRY(st, check_matrix(name, "gate", gate, n_rows, n_columns), failed);
+    SL_CHECK(check_matrix(name, "gate", gate, n_rows, n_columns));
     if (layer->norm != SL_ACTIVATE_PLAIN) {
-        SL_TRY(st, check_matrix(name, "Z", z, n_rows, n_columns), failed);
+        SL_CHECK(check_matrix(name, "Z", z, n_rows, n_columns));
     }
-    SL_TRY(st, check_matrix(name, "GZ", gz, n_rows, n_columns), failed);
-    SL_TRY(st, sl_task_check_runs(name, head, n_rows, NULL, 0, 0), failed);
+    SL_CHECK(check_matrix(name, "GZ", gz, n_rows, n_columns));
+    SL_CHECK(sl_task_check_runs(name, head, n_rows, NULL, 0, 0));
     if (layer->norm == SL_ACTIVATE_LAYER) {
-        SL_TRY(st, check_matrix(name, "GW", sums->gw, sl_task_n_runs(head), n_columns), failed);
-        SL_TRY(st, check_matrix(name, "GB", sums->gb, sl_task_n_runs(head), n_columns), failed);
+        SL_CHECK(check_matrix(name, "GW", sums->gw, sl_task_n_runs(head), n_columns));
+        SL_CHECK(check_matrix(name, "GB", sums->gb, sl_task_n_runs(head), n_columns));
     }
     if (layer->norm == SL_ACTIVATE_BATCH) {
-        SL_TRY(st, check_sums(name, sums->group, n_columns), failed);
+        SL_CHECK(check_sums(name, sums->group, n_columns));
         if (sums->n_group < n_rows) {
             return sl_fail(SL_EINVAL, "%s: a chunk of %u rows in a group of %llu", name, n_rows,
                            (unsigned long long)sums->n_group);
         }
     }
-failed:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_activate_backward_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
@@ -791,9 +779,8 @@ enum sl_status sl_activate_backward_submit(const struct sl_task_args *head, cons
 {
     struct activate_args args;
     struct sl_task task;
-    enum sl_status st;
-    SL_TRY(st, prepare("sl_activate_backward", head, layer, gh, &args), failed);
-    SL_TRY(st, check_backward(head, layer, z, gate, gh, sums, gz), failed);
+    SL_CHECK(prepare("sl_activate_backward", head, layer, gh, &args));
+    SL_CHECK(check_backward(head, layer, z, gate, gh, sums, gz));
     args.n_group = sums->n_group;
     args.head.work = bytes_of(gh, layer->norm == SL_ACTIVATE_PLAIN ? 2 : 3);
     sl_task_begin(&task, &backward_op);
@@ -812,9 +799,7 @@ enum sl_status sl_activate_backward_submit(const struct sl_task_args *head, cons
         sl_task_add(&task, BACKWARD_STATISTICS, layer->statistics, STARPU_R);
         sl_task_add(&task, BACKWARD_SUMS, sums->group, STARPU_R);
     }
-    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
-failed:
-    return st;
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_activate_batch_sums_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
@@ -826,14 +811,13 @@ enum sl_status sl_activate_batch_sums_submit(const struct sl_task_args *head, co
     uint32_t n_columns = sl_handle_columns(z);
     struct activate_args args;
     struct sl_task task;
-    enum sl_status st;
     if (layer->norm != SL_ACTIVATE_BATCH) {
         return sl_fail(SL_EINVAL, "%s: expected a layer with batch norm, found norm %d", name, (int)layer->norm);
     }
-    SL_TRY(st, prepare(name, head, layer, z, &args), failed);
-    SL_TRY(st, check_matrix(name, "gate", gate, n_rows, n_columns), failed);
-    SL_TRY(st, check_matrix(name, "GH", gh, n_rows, n_columns), failed);
-    SL_TRY(st, check_sums(name, sums, n_columns), failed);
+    SL_CHECK(prepare(name, head, layer, z, &args));
+    SL_CHECK(check_matrix(name, "gate", gate, n_rows, n_columns));
+    SL_CHECK(check_matrix(name, "GH", gh, n_rows, n_columns));
+    SL_CHECK(check_sums(name, sums, n_columns));
     args.head.work = bytes_of(z, 2);
     sl_task_begin(&task, &batch_sums_op);
     sl_task_add(&task, SUMS_Z, z, STARPU_R);
@@ -841,9 +825,7 @@ enum sl_status sl_activate_batch_sums_submit(const struct sl_task_args *head, co
     sl_task_add(&task, SUMS_GH, gh, STARPU_R);
     sl_task_add(&task, SUMS_STATISTICS, layer->statistics, STARPU_R);
     sl_task_add(&task, SUMS_OUT, sums, STARPU_W);
-    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
-failed:
-    return st;
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_activate_residual_backward_submit(const struct sl_task_args *head, starpu_data_handle_t gh,

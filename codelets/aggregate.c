@@ -615,10 +615,7 @@ static enum sl_status accumulate_cpu_task(void *buffers[], const void *cl_arg)
     struct sl_gradient g = sl_gradient_of(shares->row0, buffers[SUM_G]);
     const uint32_t *inverse = sl_buffer_data(buffers[SUM_INVERSE]);
     struct sl_view gm = {bases, shares->shift, NULL};
-    enum sl_status st = sl_alloc_zero(((size_t)g.n_rows + 63) / 64, sizeof *g.begun, "marks of rows", &g.begun);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc_zero(((size_t)g.n_rows + 63) / 64, sizeof *g.begun, "marks of rows", &g.begun));
     sl_chunks_data(buffers + SUM_GM, shares->n_chunks, bases);
     if (block.weights != NULL) {
         sl_accumulate_self_cpu(block.weights, shares->n_destinations, &gm, &g);
@@ -894,13 +891,12 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
     struct sl_task task;
     uint32_t n_columns = sl_handle_columns(m);
     size_t bytes = offsetof(struct forward_args, sources.packed) + sources->n_owners * sizeof *args.sources.packed;
-    enum sl_status st;
     if (n_columns != sources->rows->n_columns) {
         return sl_fail(SL_EINVAL, "%s: a mean of width %u of rows of width %u", name, n_columns,
                        sources->rows->n_columns);
     }
-    SL_TRY(st, sl_source_args_fill(name, sources, &args.sources), done);
-    SL_TRY(st, sl_sums_dtype(name, head, m, &args.sources.dtype), done);
+    SL_CHECK(sl_source_args_fill(name, sources, &args.sources));
+    SL_CHECK(sl_sums_dtype(name, head, m, &args.sources.dtype));
     args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(m), n_columns);
     sl_task_begin(&task, &forward_op);
     sl_task_add(&task, FORWARD_OFFSETS, edge_offsets, STARPU_R);
@@ -909,9 +905,7 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
     sl_task_add(&task, FORWARD_M, m, beta ? STARPU_RW : STARPU_W);
     sl_source_args_add(&task, FORWARD_ROWS, sources, &args.sources);
     args.weights = add_weights(&task, FORWARD_FACTORS, sources->weights, sources->n_owners, sources->edge_weights);
-    st = sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
-done:
-    return st;
+    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_returned *returned,
@@ -996,10 +990,9 @@ enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const s
     struct full_args args = {
         .head = *head, .row0 = row0, .beta = beta, .first_column = columns->first, .n_columns = columns->n};
     struct sl_task task;
-    enum sl_status st;
-    SL_TRY(st, sl_part_args_fill(name, sources->n_parts, sources->rows, columns->start, &args.parts), done);
-    SL_TRY(st, check_full(sources, m), done);
-    SL_TRY(st, sl_sums_dtype(name, head, m, &args.parts.dtype), done);
+    SL_CHECK(sl_part_args_fill(name, sources->n_parts, sources->rows, columns->start, &args.parts));
+    SL_CHECK(check_full(sources, m));
+    SL_CHECK(sl_sums_dtype(name, head, m, &args.parts.dtype));
     sl_task_begin(&task, &full_op);
     sl_task_add(&task, FULL_OFFSETS, sources->offsets, STARPU_R);
     sl_task_add(&task, FULL_SOURCES, sources->sources, STARPU_R);
@@ -1008,7 +1001,5 @@ enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const s
     sl_part_args_add(&task, FULL_ROWS, sources->n_parts, sources->rows);
     args.weights = add_factors(&task, sources);
     args.head.work = sl_sum_bytes(sources->n_edges, sl_handle_rows(m), columns->n);
-    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
-done:
-    return st;
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 }

@@ -998,18 +998,14 @@ static enum sl_status fill_forward(const char *name, const struct sl_block *bloc
                                    starpu_data_handle_t lse)
 {
     uint32_t n_rows = sl_handle_rows(z);
-    enum sl_status st;
-    SL_TRY(st, sl_source_args_fill(name, sources, &args->sources), done);
-    SL_TRY(st,
-           find_heads(name, sources->rows->n_columns, sl_handle_columns(z), sl_handle_columns(lse),
-                      block->edge_weights != NULL, &args->shape.heads),
-           done);
-    SL_TRY(st, check_chunk(name, &sources->rows->split, args->row0, n_rows), done);
+    SL_CHECK(sl_source_args_fill(name, sources, &args->sources));
+    SL_CHECK(find_heads(name, sources->rows->n_columns, sl_handle_columns(z), sl_handle_columns(lse),
+                        block->edge_weights != NULL, &args->shape.heads));
+    SL_CHECK(check_chunk(name, &sources->rows->split, args->row0, n_rows));
     if (sl_handle_rows(lse) != n_rows) {
         return sl_fail(SL_EINVAL, "%s: %u destinations, lse of %u", name, n_rows, sl_handle_rows(lse));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Append the sources' buffers and the relations, and submit. role: the role of the own rows; those of packed rows and
@@ -1029,10 +1025,7 @@ enum sl_status sl_attend_forward_submit(const struct sl_task_args *head, const s
 {
     struct forward_args args = {.head = *head, .row0 = row0, .beta = beta};
     struct sl_task task;
-    enum sl_status st = fill_forward("sl_attend_forward", block, &args, sources, z, lse);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(fill_forward("sl_attend_forward", block, &args, sources, z, lse));
     args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(z), sources->rows->n_columns);
     sl_task_begin(&task, &forward_op);
     sl_task_add(&task, EDGE_OFFSETS, block->edge_offsets, STARPU_R);
@@ -1049,10 +1042,7 @@ enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const str
 {
     struct forward_args args = {.head = *head, .row0 = row0};
     struct sl_task task;
-    enum sl_status st = fill_forward("sl_attend_sides", block, &args, sources, gz, lse);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(fill_forward("sl_attend_sides", block, &args, sources, gz, lse));
     if (sl_handle_rows(sides) != sl_handle_rows(gz) || sl_handle_columns(sides) != 4 * sl_handle_columns(lse)) {
         return sl_fail(SL_EINVAL, "sl_attend_sides: %u destinations of %u heads, sides [%u x %u]", sl_handle_rows(gz),
                        sl_handle_columns(lse), sl_handle_rows(sides), sl_handle_columns(sides));
@@ -1096,10 +1086,7 @@ static enum sl_status check_owners(const struct sl_block *block, const struct sl
         return sl_fail(SL_EINVAL, "%s: %u owners (at most %d)", name, n_owners, SL_MAX_GROUP);
     }
     for (uint32_t q = 0; q < n_owners; q++) {
-        enum sl_status st = check_gradients(name, block, gradients, sl_handle_columns(gu[q].handle), heads_out);
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(check_gradients(name, block, gradients, sl_handle_columns(gu[q].handle), heads_out));
         uint32_t n_columns = sl_handle_columns(u[q].handle);
         if (n_columns != sl_handle_columns(gu[q].handle) || u[q].n_rows != gu[q].n_rows) {
             return sl_fail(SL_EINVAL, "%s: gradients [%u x %u] of rows [%u x %u]", name, gu[q].n_rows,
@@ -1123,10 +1110,7 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
     struct backward_args args = {.head = *head, .n_owners = n_owners};
     struct sl_task task;
     uint32_t n_rows = 0;
-    enum sl_status st = check_owners(block, gradients, n_owners, u, gu, &args.shape.heads, &n_rows);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_owners(block, gradients, n_owners, u, gu, &args.shape.heads, &n_rows));
     args.n_chunks = gradients->gz->split.n_chunks;
     args.shift = gradients->gz->split.shift;
     args.head.work = sl_sum_bytes(n_edges, n_rows, gradients->gz->n_columns + gradients->sides->n_columns);
@@ -1189,16 +1173,13 @@ enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const stru
     const char *name = "sl_attend_full";
     struct full_args args = {.head = *head, .row0 = row0, .part = part->part, .beta = beta};
     struct sl_task task;
-    enum sl_status st;
     if (part->part >= part->n_parts) {
         return sl_fail(SL_EINVAL, "%s: part %u of %u", name, part->part, part->n_parts);
     }
-    SL_TRY(st, sl_part_args_fill(name, part->n_parts, rows, NULL, &args.parts), done);
-    SL_TRY(st,
-           find_heads(name, rows[part->part].n_columns, sl_handle_columns(z), n_scores, part->relations != NULL,
-                      &args.shape.heads),
-           done);
-    SL_TRY(st, check_chunk(name, &rows[part->part].split, row0, sl_handle_rows(z)), done);
+    SL_CHECK(sl_part_args_fill(name, part->n_parts, rows, NULL, &args.parts));
+    SL_CHECK(find_heads(name, rows[part->part].n_columns, sl_handle_columns(z), n_scores, part->relations != NULL,
+                        &args.shape.heads));
+    SL_CHECK(check_chunk(name, &rows[part->part].split, row0, sl_handle_rows(z)));
     sl_task_begin(&task, &full_op);
     sl_task_add(&task, FULL_OFFSETS, part->offsets, STARPU_R);
     sl_task_add(&task, FULL_SOURCES, part->sources, STARPU_R);
@@ -1207,7 +1188,5 @@ enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const stru
     sl_part_args_add(&task, FULL_ROWS, part->n_parts, rows);
     args.shape.relations = sl_task_add_optional(&task, FULL_RELATIONS, part->relations, STARPU_R);
     args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(z), rows[part->part].n_columns);
-    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
-done:
-    return st;
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 }

@@ -120,10 +120,7 @@ static enum sl_status merge_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct batchnorm_args *args = cl_arg;
     void **moments;
-    enum sl_status st = sl_buffers_data(buffers + MERGE_MOMENTS, args->n, &moments);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_buffers_data(buffers + MERGE_MOMENTS, args->n, &moments));
     sl_batchnorm_merge_cpu(args->n, sl_buffer_columns(buffers[MERGE_STATISTICS]), (const double *const *)moments,
                            args->counts, sl_buffer_data(buffers[MERGE_STATISTICS]),
                            sl_buffer_data(buffers[MERGE_UNBIASED]));
@@ -135,10 +132,7 @@ static enum sl_status running_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct batchnorm_args *args = cl_arg;
     void **unbiased;
-    enum sl_status st = sl_buffers_data(buffers + RUNNING_UNBIASED, args->n, &unbiased);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_buffers_data(buffers + RUNNING_UNBIASED, args->n, &unbiased));
     sl_batchnorm_running_cpu(args->n, sl_buffer_columns(buffers[RUNNING]), (const double *const *)unbiased,
                              sl_buffer_data(buffers[RUNNING]));
     sl_free(unbiased);
@@ -157,10 +151,7 @@ static enum sl_status sum_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct batchnorm_args *args = cl_arg;
     void **sums;
-    enum sl_status st = sl_buffers_data(buffers + SUM_PARTS, args->n, &sums);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_buffers_data(buffers + SUM_PARTS, args->n, &sums));
     sl_batchnorm_sum_cpu(args->n, sl_buffer_columns(buffers[SUM]), (const double *const *)sums,
                          sl_buffer_data(buffers[SUM]));
     sl_free(sums);
@@ -171,10 +162,7 @@ static enum sl_status gradient_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct batchnorm_args *args = cl_arg;
     void **sums;
-    enum sl_status st = sl_buffers_data(buffers + GRADIENT_SUMS, args->n, &sums);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_buffers_data(buffers + GRADIENT_SUMS, args->n, &sums));
     sl_batchnorm_gradient_cpu(args->n, sl_buffer_columns(buffers[GRADIENT_GW]), (const double *const *)sums,
                               sl_buffer_data(buffers[GRADIENT_GW]), sl_buffer_data(buffers[GRADIENT_GB]));
     sl_free(sums);
@@ -313,10 +301,7 @@ enum sl_status sl_batchnorm_moments_submit(const struct sl_task_args *head, star
 {
     struct batchnorm_args args = {.head = *head};
     struct sl_task task;
-    enum sl_status st = check_pair("sl_batchnorm_moments", "moments", moments, sl_handle_columns(z), sizeof(double));
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_pair("sl_batchnorm_moments", "moments", moments, sl_handle_columns(z), sizeof(double)));
     args.head.work = 2 * (uint64_t)sl_handle_rows(z) * sl_handle_columns(z) * sizeof(sl_real);
     sl_task_begin(&task, &moments_op);
     sl_task_add(&task, MOMENTS_Z, z, STARPU_R);
@@ -329,20 +314,18 @@ static enum sl_status check_merge(uint32_t n, const starpu_data_handle_t *moment
 {
     const char *name = "sl_batchnorm_merge";
     uint32_t n_columns = sl_handle_columns(statistics);
-    enum sl_status st;
-    SL_TRY(st, check_pair(name, "statistics", statistics, n_columns, sizeof(sl_real)), failed);
-    SL_TRY(st, check_pair(name, "unbiased statistics", unbiased, n_columns, sizeof(double)), failed);
+    SL_CHECK(check_pair(name, "statistics", statistics, n_columns, sizeof(sl_real)));
+    SL_CHECK(check_pair(name, "unbiased statistics", unbiased, n_columns, sizeof(double)));
     if (n == 0) {
         return sl_fail(SL_EINVAL, "%s: no chunk to take statistics over; expected at least 1", name);
     }
     for (uint32_t i = 0; i < n; i++) {
-        SL_TRY(st, check_pair(name, "moments", moments[i], n_columns, sizeof(double)), failed);
+        SL_CHECK(check_pair(name, "moments", moments[i], n_columns, sizeof(double)));
         if (counts[i] == 0) {
             return sl_fail(SL_EINVAL, "%s: chunk %u has no rows; leave it out", name, i);
         }
     }
-failed:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_batchnorm_merge_submit(const struct sl_task_args *head, uint32_t n,
@@ -351,10 +334,10 @@ enum sl_status sl_batchnorm_merge_submit(const struct sl_task_args *head, uint32
 {
     struct batchnorm_args *args;
     struct sl_task task;
-    enum sl_status st;
+    enum sl_status st = SL_OK;
     size_t bytes = sizeof *args + n * sizeof *counts;
-    SL_TRY(st, check_merge(n, moments, counts, statistics, unbiased), failed);
-    SL_TRY(st, sl_alloc(1, bytes, "a task's arguments", &args), failed);
+    SL_CHECK(check_merge(n, moments, counts, statistics, unbiased));
+    SL_CHECK(sl_alloc(1, bytes, "a task's arguments", &args));
     args->head = *head;
     args->n = n;
     memcpy(args->counts, counts, n * sizeof *counts);
@@ -365,7 +348,6 @@ enum sl_status sl_batchnorm_merge_submit(const struct sl_task_args *head, uint32
     sl_task_add_each(&task, MERGE_MOMENTS, n, moments, STARPU_R);
     st = sl_task_submit(&task, args, bytes, SL_PRIORITY_COMPUTE);
     sl_free(args);
-failed:
     return st;
 }
 
@@ -376,21 +358,18 @@ enum sl_status sl_batchnorm_running_submit(const struct sl_task_args *head, uint
     uint32_t n_columns = sl_handle_columns(running);
     struct batchnorm_args args = {.head = *head, .n = n};
     struct sl_task task;
-    enum sl_status st;
     if (n == 0) {
         return sl_fail(SL_EINVAL, "%s: no group to take statistics over; expected at least 1", name);
     }
-    SL_TRY(st, check_pair(name, "running statistics", running, n_columns, sizeof(sl_real)), failed);
+    SL_CHECK(check_pair(name, "running statistics", running, n_columns, sizeof(sl_real)));
     for (uint32_t i = 0; i < n; i++) {
-        SL_TRY(st, check_pair(name, "unbiased statistics", unbiased[i], n_columns, sizeof(double)), failed);
+        SL_CHECK(check_pair(name, "unbiased statistics", unbiased[i], n_columns, sizeof(double)));
     }
     args.head.work = 2 * (uint64_t)n * n_columns * sizeof(double);
     sl_task_begin(&task, &running_op);
     sl_task_add(&task, RUNNING, running, STARPU_RW);
     sl_task_add_each(&task, RUNNING_UNBIASED, n, unbiased, STARPU_R);
-    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
-failed:
-    return st;
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_batchnorm_fixed_submit(const struct sl_task_args *head, starpu_data_handle_t running,
@@ -400,16 +379,13 @@ enum sl_status sl_batchnorm_fixed_submit(const struct sl_task_args *head, starpu
     uint32_t n_columns = sl_handle_columns(running);
     struct batchnorm_args args = {.head = *head};
     struct sl_task task;
-    enum sl_status st;
-    SL_TRY(st, check_pair(name, "running statistics", running, n_columns, sizeof(sl_real)), failed);
-    SL_TRY(st, check_pair(name, "statistics", statistics, n_columns, sizeof(sl_real)), failed);
+    SL_CHECK(check_pair(name, "running statistics", running, n_columns, sizeof(sl_real)));
+    SL_CHECK(check_pair(name, "statistics", statistics, n_columns, sizeof(sl_real)));
     args.head.work = 4 * (uint64_t)n_columns * sizeof(sl_real);
     sl_task_begin(&task, &fixed_op);
     sl_task_add(&task, FIXED_RUNNING, running, STARPU_R);
     sl_task_add(&task, FIXED_STATISTICS, statistics, STARPU_W);
-    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
-failed:
-    return st;
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_batchnorm_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *sums,
@@ -419,18 +395,15 @@ enum sl_status sl_batchnorm_sum_submit(const struct sl_task_args *head, uint32_t
     uint32_t n_columns = sl_handle_columns(sum);
     struct batchnorm_args args = {.head = *head, .n = n};
     struct sl_task task;
-    enum sl_status st;
-    SL_TRY(st, check_pair(name, "the group's sums", sum, n_columns, sizeof(double)), failed);
+    SL_CHECK(check_pair(name, "the group's sums", sum, n_columns, sizeof(double)));
     for (uint32_t i = 0; i < n; i++) {
-        SL_TRY(st, check_pair(name, "sums", sums[i], n_columns, sizeof(double)), failed);
+        SL_CHECK(check_pair(name, "sums", sums[i], n_columns, sizeof(double)));
     }
     args.head.work = 2 * ((uint64_t)n + 1) * n_columns * sizeof(double);
     sl_task_begin(&task, &sum_op);
     sl_task_add(&task, SUM, sum, STARPU_W);
     sl_task_add_each(&task, SUM_PARTS, n, sums, STARPU_R);
-    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
-failed:
-    return st;
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_batchnorm_gradient_submit(const struct sl_task_args *head, uint32_t n,
@@ -441,20 +414,17 @@ enum sl_status sl_batchnorm_gradient_submit(const struct sl_task_args *head, uin
     uint32_t n_columns = sl_handle_columns(gw);
     struct batchnorm_args args = {.head = *head, .n = n};
     struct sl_task task;
-    enum sl_status st = SL_OK;
     if (sl_handle_rows(gw) != 1 || sl_handle_rows(gb) != 1 || sl_handle_columns(gb) != n_columns) {
         return sl_fail(SL_EINVAL, "%s: gradients [%u x %u] and [%u x %u]; expected [1 x %u] twice", name,
                        sl_handle_rows(gw), n_columns, sl_handle_rows(gb), sl_handle_columns(gb), n_columns);
     }
     for (uint32_t i = 0; i < n; i++) {
-        SL_TRY(st, check_pair(name, "sums", sums[i], n_columns, sizeof(double)), failed);
+        SL_CHECK(check_pair(name, "sums", sums[i], n_columns, sizeof(double)));
     }
     args.head.work = 2 * (uint64_t)n_columns * (n * sizeof(double) + sizeof(sl_real));
     sl_task_begin(&task, &gradient_op);
     sl_task_add(&task, GRADIENT_GW, gw, STARPU_W);
     sl_task_add(&task, GRADIENT_GB, gb, STARPU_W);
     sl_task_add_each(&task, GRADIENT_SUMS, n, sums, STARPU_R);
-    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
-failed:
-    return st;
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }

@@ -198,9 +198,6 @@ enum sl_status sl_bias_backward_submit(const struct sl_task_args *head, starpu_d
                                        starpu_data_handle_t gb)
 {
     struct bias_args args = {.head = *head};
-    enum sl_status st = sl_task_check_runs("sl_bias_backward", head, sl_handle_rows(gz), gb, 1, sl_handle_columns(gz));
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_task_check_runs("sl_bias_backward", head, sl_handle_rows(gz), gb, 1, sl_handle_columns(gz)));
     return submit(&args, &backward_op, gz, gb, gz);
 }

@@ -143,10 +143,7 @@ enum sl_status sl_blend_submit(const struct sl_task_args *head, enum sl_stage st
     struct blend_args args = {
         .head = *head, .a = a, .n_rows = n_rows, .x_row0 = x.row0, .out_row0 = out.row0, .beta = beta};
     struct sl_task task;
-    enum sl_status st = check_rows(n_rows, x, out);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_rows(n_rows, x, out));
     size_t element = sl_handle_element(out.handle);
     if (!sl_dtype_follows(sl_handle_dtype(x.handle), sl_handle_dtype(out.handle))) {
         return sl_fail(SL_EINVAL, "sl_blend: X in bf16, OUT of numbers of %zu bytes; expected OUT in bf16, too",

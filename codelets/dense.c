@@ -70,11 +70,9 @@ enum sl_status sl_dense_backward_weight_cpu(uint32_t n_rows, uint32_t n_in, uint
 static enum sl_status round_factor(uint32_t n_rows, uint32_t n_columns, const sl_real *from, sl_bf16 **out)
 {
     size_t n = (size_t)n_rows * n_columns;
-    enum sl_status st = sl_alloc(n, sizeof **out, "a factor in bf16", out);
-    if (st == SL_OK) {
-        sl_bf16_round(n, from, *out);
-    }
-    return st;
+    SL_CHECK(sl_alloc(n, sizeof **out, "a factor in bf16", out));
+    sl_bf16_round(n, from, *out);
+    return SL_OK;
 }
 
 enum sl_status sl_dense_forward_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
@@ -980,10 +978,9 @@ enum sl_status sl_dense_forward_submit(const struct sl_task_args *head, starpu_d
     struct dense_args args = {.head = *head, .row0 = row0, .beta = beta, .has_bias = bias != NULL};
     struct shape shape = shape_of(x, row0, w, z);
     struct sl_task task;
-    enum sl_status st;
-    SL_TRY(st, check_shape("sl_dense_forward", &shape), failed);
-    SL_TRY(st, sl_task_check_runs("sl_dense_forward", head, shape.z_rows, NULL, 0, 0), failed);
-    SL_TRY(st, check_bias("sl_dense_forward", bias, shape.z_columns), failed);
+    SL_CHECK(check_shape("sl_dense_forward", &shape));
+    SL_CHECK(sl_task_check_runs("sl_dense_forward", head, shape.z_rows, NULL, 0, 0));
+    SL_CHECK(check_bias("sl_dense_forward", bias, shape.z_columns));
     if (beta != 0 && bias != NULL) {
         return sl_fail(SL_EINVAL,
                        "sl_dense_forward: a bias belongs to the product that overwrites, not to one that adds");
@@ -997,9 +994,7 @@ enum sl_status sl_dense_forward_submit(const struct sl_task_args *head, starpu_d
     sl_task_add(&task, FORWARD_W, w, STARPU_R);
     sl_task_add(&task, FORWARD_Z, z, beta == 0 ? STARPU_W : STARPU_RW);
     sl_task_add_optional(&task, FORWARD_BIAS, bias, STARPU_R);
-    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
-failed:
-    return st;
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_dense_backward_input_submit(const struct sl_task_args *head, starpu_data_handle_t gz,
@@ -1008,9 +1003,8 @@ enum sl_status sl_dense_backward_input_submit(const struct sl_task_args *head, s
     struct dense_args args = {.head = *head, .row0 = row0, .beta = beta};
     struct shape shape = shape_of(gx, row0, w, gz);
     struct sl_task task;
-    enum sl_status st;
-    SL_TRY(st, check_shape("sl_dense_backward_input", &shape), failed);
-    SL_TRY(st, sl_task_check_runs("sl_dense_backward_input", head, shape.z_rows, NULL, 0, 0), failed);
+    SL_CHECK(check_shape("sl_dense_backward_input", &shape));
+    SL_CHECK(sl_task_check_runs("sl_dense_backward_input", head, shape.z_rows, NULL, 0, 0));
     if (beta == 0 && shape.x_rows != shape.z_rows) {
         return sl_fail(SL_EINVAL, "sl_dense_backward_input: GX of %u rows cannot be overwritten by GZ of %u rows",
                        shape.x_rows, shape.z_rows);
@@ -1020,9 +1014,7 @@ enum sl_status sl_dense_backward_input_submit(const struct sl_task_args *head, s
     sl_task_add(&task, INPUT_GZ, gz, STARPU_R);
     sl_task_add(&task, INPUT_W, w, STARPU_R);
     sl_task_add(&task, INPUT_GX, gx, beta == 0 ? STARPU_W : STARPU_RW);
-    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
-failed:
-    return st;
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_dense_backward_weight_submit(const struct sl_task_args *head, starpu_data_handle_t x, uint32_t row0,
@@ -1032,19 +1024,16 @@ enum sl_status sl_dense_backward_weight_submit(const struct sl_task_args *head, 
     struct dense_args args = {.head = *head, .row0 = row0, .has_bias = gb != NULL};
     struct shape shape = shape_of(x, row0, gw, gz);
     struct sl_task task;
-    enum sl_status st;
     shape.w_rows /= sl_task_n_runs(head);
-    SL_TRY(st, check_shape("sl_dense_backward_weight", &shape), failed);
-    SL_TRY(st, check_gradients("sl_dense_backward_weight", head, gz, shape.w_rows, gw, gb), failed);
+    SL_CHECK(check_shape("sl_dense_backward_weight", &shape));
+    SL_CHECK(check_gradients("sl_dense_backward_weight", head, gz, shape.w_rows, gw, gb));
     args.head.work = flops_of(&shape);
     sl_task_begin(&task, &backward_weight_op);
     sl_task_add(&task, WEIGHT_X, x, STARPU_R);
     sl_task_add(&task, WEIGHT_GZ, gz, STARPU_R);
     sl_task_add(&task, WEIGHT_GW, gw, STARPU_W);
     sl_task_add_optional(&task, WEIGHT_GB, gb, STARPU_W);
-    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
-failed:
-    return st;
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
 /* Checks and arguments that the two sparse products share. w: W or GW; z: Z or GZ. */
@@ -1054,10 +1043,7 @@ static enum sl_status sparse_prepare(const char *name, const struct sl_sparse *x
     uint32_t n_rows = sl_handle_rows(z);
     uint32_t n_part = sl_handle_columns(x->offsets) - 1;
     uint32_t threshold;
-    enum sl_status st = sl_dropout_check(name, x->dropout, &threshold);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_dropout_check(name, x->dropout, &threshold));
     if (sl_handle_columns(w) != sl_handle_columns(z) || (uint64_t)row0 + n_rows > sl_handle_columns(x->frontier)) {
         return sl_fail(SL_EINVAL, "%s: W [%u x %u] and Z [%u x %u] from row %u of a frontier of %u do not fit together",
                        name, sl_handle_rows(w), sl_handle_columns(w), n_rows, sl_handle_columns(z), row0,
@@ -1090,9 +1076,8 @@ enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, c
 {
     struct sparse_args args = {.head = *head, .beta = beta};
     struct sl_task task;
-    enum sl_status st;
-    SL_TRY(st, sparse_prepare("sl_dense_sparse_forward", x, row0, w, bias, z, &args), failed);
-    SL_TRY(st, check_bias("sl_dense_sparse_forward", bias, sl_handle_columns(z)), failed);
+    SL_CHECK(sparse_prepare("sl_dense_sparse_forward", x, row0, w, bias, z, &args));
+    SL_CHECK(check_bias("sl_dense_sparse_forward", bias, sl_handle_columns(z)));
     if (beta != 0 && bias != NULL) {
         return sl_fail(SL_EINVAL,
                        "sl_dense_sparse_forward: a bias belongs to the product that overwrites, not to one that adds");
@@ -1108,9 +1093,7 @@ enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, c
     if (args.dropout > 0) {
         sl_task_add(&task, SPARSE_IDS, x->dataset_ids, STARPU_R);
     }
-    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
-failed:
-    return st;
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
 /* gradient->touched: NULL, or as for sl_dense_sparse_backward_touched_submit. */
@@ -1124,12 +1107,9 @@ static enum sl_status submit_sparse_backward(const struct sl_task_args *head, co
     enum starpu_data_access_mode mode = beta == 0 ? STARPU_W : STARPU_RW;
     enum starpu_data_access_mode kept = args.notes && !args.fresh ? STARPU_RW : mode;
     struct sl_task task;
-    enum sl_status st;
-    SL_TRY(st, sparse_prepare("sl_dense_sparse_backward_weight", x, row0, gw, gb, gz, &args), failed);
-    SL_TRY(
-        st,
-        check_gradients("sl_dense_sparse_backward_weight", head, gz, sl_handle_rows(gw) / sl_task_n_runs(head), gw, gb),
-        failed);
+    SL_CHECK(sparse_prepare("sl_dense_sparse_backward_weight", x, row0, gw, gb, gz, &args));
+    SL_CHECK(check_gradients("sl_dense_sparse_backward_weight", head, gz, sl_handle_rows(gw) / sl_task_n_runs(head), gw,
+                             gb));
     sl_task_begin(&task, &sparse_backward_weight_op);
     add_sparse(&task, x);
     sl_task_add(&task, SPARSE_GZ, gz, STARPU_R);
@@ -1139,9 +1119,7 @@ static enum sl_status submit_sparse_backward(const struct sl_task_args *head, co
         sl_task_add(&task, SPARSE_IDS, x->dataset_ids, STARPU_R);
     }
     sl_task_add_optional(&task, SPARSE_TOUCHED, gradient->touched, kept);
-    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
-failed:
-    return st;
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_dense_sparse_backward_weight_submit(const struct sl_task_args *head, const struct sl_sparse *x,

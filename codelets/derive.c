@@ -208,10 +208,7 @@ enum sl_status sl_derive_identity_submit(const struct sl_task_args *head, double
 {
     struct identity_args args = {.head = *head, .a = a, .b = b};
     struct sl_task task;
-    enum sl_status st = check_square("sl_derive_identity", w, out);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_square("sl_derive_identity", w, out));
     args.head.work = (uint64_t)sl_handle_rows(w) * sl_handle_columns(w);
     sl_task_begin(&task, &identity_op);
     sl_task_add(&task, IDENTITY_W, w, STARPU_R);
@@ -222,10 +219,7 @@ enum sl_status sl_derive_identity_submit(const struct sl_task_args *head, double
 enum sl_status sl_derive_identity_backward_submit(const struct sl_task_args *head, double b, starpu_data_handle_t gout,
                                                   starpu_data_handle_t gw)
 {
-    enum sl_status st = check_square("sl_derive_identity_backward", gout, gw);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_square("sl_derive_identity_backward", gout, gw));
     return sl_blend_submit(head, SL_STAGE_SYNC, sl_handle_rows(gw), b, (struct sl_blend_rows){gout, 0}, 0,
                            (struct sl_blend_rows){gw, 0});
 }
@@ -247,16 +241,13 @@ static enum sl_status check_attention(const char *name, const struct sl_derive_a
 {
     const uint32_t n_columns = sl_handle_columns(layer->w);
     const uint32_t n_heads = layer->n_slabs * layer->n_heads;
-    enum sl_status st;
     if (n_heads == 0 || n_columns % n_heads != 0) {
         return sl_fail(SL_EINVAL, "%s: %u heads of %u relations cannot share %u columns evenly", name, layer->n_heads,
                        layer->n_slabs, n_columns);
     }
-    SL_TRY(st, check_matrix(name, "source weights", layer->src, 1, n_columns), failed);
-    SL_TRY(st, check_matrix(name, "destination weights", layer->dst, 1, n_columns), failed);
-    st = check_matrix(name, "the derived matrix", out, sl_handle_rows(layer->w), n_columns + 2 * n_heads);
-failed:
-    return st;
+    SL_CHECK(check_matrix(name, "source weights", layer->src, 1, n_columns));
+    SL_CHECK(check_matrix(name, "destination weights", layer->dst, 1, n_columns));
+    return check_matrix(name, "the derived matrix", out, sl_handle_rows(layer->w), n_columns + 2 * n_heads);
 }
 
 /* Begin a task: add the buffers that both tasks share, and estimate the flops. */
@@ -277,10 +268,7 @@ enum sl_status sl_derive_attention_submit(const struct sl_task_args *head,
 {
     struct attention_args args = {.head = *head};
     struct sl_task task;
-    enum sl_status st = check_attention("sl_derive_attention", layer, out);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_attention("sl_derive_attention", layer, out));
     begin_attention(&task, &attention_op, layer, &args);
     sl_task_add(&task, ATTENTION_OUT, out, STARPU_W);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
@@ -295,17 +283,14 @@ enum sl_status sl_derive_attention_backward_submit(const struct sl_task_args *he
     struct attention_args args = {.head = *head};
     uint32_t n_columns = sl_handle_columns(layer->w);
     struct sl_task task;
-    enum sl_status st;
-    SL_TRY(st, check_attention(name, layer, gout), failed);
-    SL_TRY(st, check_matrix(name, "GW", gw, sl_handle_rows(layer->w), n_columns), failed);
-    SL_TRY(st, check_matrix(name, "GSRC", gsrc, 1, n_columns), failed);
-    SL_TRY(st, check_matrix(name, "GDST", gdst, 1, n_columns), failed);
+    SL_CHECK(check_attention(name, layer, gout));
+    SL_CHECK(check_matrix(name, "GW", gw, sl_handle_rows(layer->w), n_columns));
+    SL_CHECK(check_matrix(name, "GSRC", gsrc, 1, n_columns));
+    SL_CHECK(check_matrix(name, "GDST", gdst, 1, n_columns));
     begin_attention(&task, &attention_backward_op, layer, &args);
     sl_task_add(&task, ATTENTION_GOUT, gout, STARPU_R);
     sl_task_add(&task, ATTENTION_GW, gw, STARPU_W);
     sl_task_add(&task, ATTENTION_GSRC, gsrc, STARPU_W);
     sl_task_add(&task, ATTENTION_GDST, gdst, STARPU_W);
-    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
-failed:
-    return st;
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }

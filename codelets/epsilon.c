@@ -221,9 +221,6 @@ enum sl_status sl_epsilon_backward_submit(const struct sl_task_args *head, starp
                                           starpu_data_handle_t g, starpu_data_handle_t gx, uint32_t gx_row0)
 {
     struct epsilon_args args = {.head = *head, .row0 = gx_row0};
-    enum sl_status st = check_rows("sl_epsilon_backward", g, gx, gx_row0);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_rows("sl_epsilon_backward", g, gx, gx_row0));
     return submit(&args, &backward_op, (starpu_data_handle_t[]){e, g, gx}, g);
 }

@@ -273,10 +273,7 @@ enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts
     sl_task_begin(&task, &merge_op);
     for (uint32_t i = 0; i < n_owners; i++) {
         const struct sl_frontier_handles *frontier = &owners[i].frontier;
-        enum sl_status st = check_merging(n_parts, &owners[i]);
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(check_merging(n_parts, &owners[i]));
         args.merging[i] = (struct merging){owners[i].owner, owners[i].of_part, frontier->first, frontier->end};
         args.head.work += 16 * (uint64_t)starpu_vector_get_nx(frontier->ids);
         sl_task_add(&task, MERGE_IDS, frontier->ids, STARPU_RW);
@@ -322,10 +319,7 @@ enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_r
     args.shift = rows->split.shift;
     args.head.work = 0;
     for (uint32_t r = 0; r < n_requesters; r++) {
-        enum sl_status st = check_pack(rows, inverse, n_parts, requester[r], &packed[r]);
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(check_pack(rows, inverse, n_parts, requester[r], &packed[r]));
         args.head.work += 2 * sl_handle_element(packed[r].handle) * (uint64_t)packed[r].n_rows * rows->n_columns;
     }
     sl_task_begin(&task, &pack_op);

@@ -282,10 +282,7 @@ enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl
         return sl_fail(SL_EINVAL, "sl_gather: a table of %s with numbers of %zu bytes", sl_dtype_name(features->dtype),
                        sl_handle_element(table));
     }
-    enum sl_status st = sl_dropout_check("sl_gather", features->dropout, &args.threshold);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_dropout_check("sl_gather", features->dropout, &args.threshold));
     args.draw =
         (struct sl_draw){.seed = features->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
     args.head.work = (uint64_t)n_rows * n_columns * (element + sl_handle_element(x));

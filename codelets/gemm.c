@@ -127,12 +127,10 @@ enum sl_status sl_gemm(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, s
 static enum sl_status widen(struct sl_factor_bf16 from, uint32_t n_rows, sl_real **room, struct sl_factor *out)
 {
     size_t n = (size_t)n_rows * from.n_columns;
-    enum sl_status st = sl_alloc(n, sizeof **room, "a factor in float", room);
-    if (st == SL_OK) {
-        sl_bf16_widen(n, from.entries, *room);
-        *out = (struct sl_factor){*room, from.n_columns, from.is_transposed};
-    }
-    return st;
+    SL_CHECK(sl_alloc(n, sizeof **room, "a factor in float", room));
+    sl_bf16_widen(n, from.entries, *room);
+    *out = (struct sl_factor){*room, from.n_columns, from.is_transposed};
+    return SL_OK;
 }
 
 static enum sl_status by_widening(uint32_t m, uint32_t n, uint32_t k, struct sl_factor_bf16 a, struct sl_factor_bf16 b,

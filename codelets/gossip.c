@@ -50,10 +50,7 @@ static enum sl_status mix_cpu_task(void *buffers[], const void *cl_arg)
     const struct mix_args *args = cl_arg;
     size_t n_entries = (size_t)sl_buffer_rows(buffers[OUT]) * sl_buffer_columns(buffers[OUT]);
     void **sources;
-    enum sl_status st = sl_buffers_data(buffers + SOURCES, args->n, &sources);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_buffers_data(buffers + SOURCES, args->n, &sources));
     sl_gossip_mix_cpu(args->n, n_entries, (const sl_real *const *)sources, args->scale, sl_buffer_data(buffers[OUT]));
     sl_free(sources);
     return SL_OK;

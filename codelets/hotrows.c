@@ -223,10 +223,7 @@ enum sl_status sl_hotrows_fill_submit(const struct sl_task_args *head, const str
 {
     struct hotrows_args args = {.head = *head, .n = n_fixed};
     struct sl_task task;
-    enum sl_status st = check_cache("sl_hotrows_fill", hot, table);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_cache("sl_hotrows_fill", hot, table));
     if (n_fixed > sl_handle_rows(hot->rows) || (n_fixed > 0 && sl_handle_columns(vertices) < n_fixed)) {
         return sl_fail(SL_EINVAL, "sl_hotrows_fill: %u vertices for %u slots", n_fixed, sl_handle_rows(hot->rows));
     }
@@ -249,10 +246,7 @@ enum sl_status sl_hotrows_want_submit(const struct sl_task_args *head, const str
     struct hotrows_args args = {.head = *head, .policy = policy, .n = n_rows, .first = first};
     enum starpu_data_access_mode mode = policy == SL_HOTROWS_LRU ? STARPU_RW : STARPU_R;
     struct sl_task task;
-    enum sl_status st = check_cache("sl_hotrows_want", hot, table);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_cache("sl_hotrows_want", hot, table));
     if (n_rows > sl_handle_columns(frontier) || sl_handle_element(hot->tally) != sizeof(struct sl_hot_tally)) {
         return sl_fail(SL_EINVAL, "sl_hotrows_want: %u rows of a frontier of %u, a tally of %zu bytes", n_rows,
                        sl_handle_columns(frontier), sl_handle_element(hot->tally));

@@ -533,18 +533,16 @@ static uint32_t *task_owners(void *buffers[], const struct importance_args *args
 static enum sl_status task_raising(void *buffers[], const struct raise_args *args, struct sl_raising *out,
                                    void ***lists)
 {
-    enum sl_status st = sl_buffers_data(buffers + RAISE_LIST, 2 * args->n_lists, lists);
-    if (st == SL_OK) {
-        *out = (struct sl_raising){.n_lists = args->n_lists,
-                                   .n_parts = args->n_parts,
-                                   .owner = args->owner,
-                                   .first = args->first,
-                                   .n_part = args->n_part,
-                                   .begins = args->begins,
-                                   .list = (const uint32_t *const *)*lists,
-                                   .most = (const uint32_t *const *)*lists + args->n_lists};
-    }
-    return st;
+    SL_CHECK(sl_buffers_data(buffers + RAISE_LIST, 2 * args->n_lists, lists));
+    *out = (struct sl_raising){.n_lists = args->n_lists,
+                               .n_parts = args->n_parts,
+                               .owner = args->owner,
+                               .first = args->first,
+                               .n_part = args->n_part,
+                               .begins = args->begins,
+                               .list = (const uint32_t *const *)*lists,
+                               .most = (const uint32_t *const *)*lists + args->n_lists};
+    return SL_OK;
 }
 
 /* What a draw of either processor works on. */
@@ -598,12 +596,10 @@ static enum sl_status raise_cpu_task(void *buffers[], const void *cl_arg)
 {
     struct sl_raising raising;
     void **lists;
-    enum sl_status st = task_raising(buffers, cl_arg, &raising, &lists);
-    if (st == SL_OK) {
-        sl_raise_cpu(&raising, sl_buffer_data(buffers[RAISE_ROOM]), sl_buffer_data(buffers[RAISE_COSTS]));
-        sl_free(lists);
-    }
-    return st;
+    SL_CHECK(task_raising(buffers, cl_arg, &raising, &lists));
+    sl_raise_cpu(&raising, sl_buffer_data(buffers[RAISE_ROOM]), sl_buffer_data(buffers[RAISE_COSTS]));
+    sl_free(lists);
+    return SL_OK;
 }
 
 static enum sl_status poisson_cpu_task(void *buffers[], const void *cl_arg)
@@ -764,10 +760,7 @@ enum sl_status sl_candidates_submit(const struct sl_task_args *head, const struc
 {
     struct importance_args args;
     struct sl_task task;
-    enum sl_status st = fill("sl_candidates", head, part, frontier, own, &args);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(fill("sl_candidates", head, part, frontier, own, &args));
     begin(&task, &candidates_op, part, frontier, STARPU_R);
     sl_task_add(&task, CANDIDATES, own->candidates, STARPU_W);
     sl_task_add(&task, LIST, own->list, STARPU_W);
@@ -780,10 +773,7 @@ enum sl_status sl_solve_submit(const struct sl_task_args *head, const struct sl_
 {
     struct importance_args args;
     struct sl_task task;
-    enum sl_status st = fill("sl_solve", head, part, frontier, own, &args);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(fill("sl_solve", head, part, frontier, own, &args));
     if (rule->weighted && part->weights == NULL) {
         return sl_fail(SL_EINVAL, "sl_solve: found no weights of the part's edges, expected some");
     }
@@ -839,10 +829,7 @@ enum sl_status sl_poisson_submit(const struct sl_task_args *head, const struct s
 {
     struct importance_args args;
     struct sl_task task;
-    enum sl_status st = fill("sl_poisson", head, part, frontier, own, &args);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(fill("sl_poisson", head, part, frontier, own, &args));
     if (block->edge_weights == NULL || marks->n_vertices != own->n_vertices ||
         starpu_vector_get_nx(marks->bytes) < sl_marks_bytes(marks->n_vertices, marks->max_fanout)) {
         return sl_fail(SL_EINVAL, "sl_poisson: expected a block with edge weights, and marks of %u vertices, found %u",

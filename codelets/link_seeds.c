@@ -252,10 +252,7 @@ enum sl_status sl_link_seed_submit(const struct sl_task_args *head, const struct
                                   .end = links->end,
                                   .triples = links->relation != NULL};
     struct sl_task task;
-    enum sl_status st = check_range(links);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_range(links));
     if (args.triples && starpu_vector_get_nx(links->own_relations) < links->end - links->begin) {
         return sl_fail(SL_EINVAL, "sl_link_seed: %u triples, but room for %u relations", links->end - links->begin,
                        starpu_vector_get_nx(links->own_relations));
@@ -289,10 +286,7 @@ enum sl_status sl_exclude_submit(const struct sl_task_args *head, const struct s
     struct sl_task task;
     uint32_t n_entries = starpu_vector_get_nx(table);
     uint64_t n_edges = (uint64_t)(links->end - links->begin) * (reverse ? 2 : 1);
-    enum sl_status st = check_range(links);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_range(links));
     if ((n_entries & (n_entries - 1)) != 0 || n_entries < 2 * n_edges) {
         return sl_fail(SL_EINVAL,
                        "sl_exclude: %llu edges and %u entries; expected a power of two, at least twice as "

@@ -254,15 +254,14 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
     struct sl_task task;
     uint32_t n_rows = sl_handle_rows(z);
     uint32_t n_classes = sl_handle_columns(z);
-    enum sl_status st;
-    SL_TRY(st, sl_loss_check("sl_loss", z, row0, labels->frontier, gz), failed);
+    SL_CHECK(sl_loss_check("sl_loss", z, row0, labels->frontier, gz));
     if (sl_handle_element(loss) != sizeof(double)) {
         return sl_fail(SL_EINVAL, "sl_loss: a loss of %zu bytes; expected one double", sl_handle_element(loss));
     }
     if (args.weighs && sl_handle_columns(labels->weights) != n_classes) {
         return sl_fail(SL_EINVAL, "sl_loss: %u weights of %u classes", sl_handle_columns(labels->weights), n_classes);
     }
-    SL_TRY(st, sl_task_check_runs("sl_loss", head, n_rows, loss, 1, 1), failed);
+    SL_CHECK(sl_task_check_runs("sl_loss", head, n_rows, loss, 1, 1));
     args.head.work = 2 * (uint64_t)n_rows * n_classes * sizeof(sl_real);
     sl_task_begin(&task, &loss_op);
     sl_task_add(&task, Z, z, STARPU_R);
@@ -271,9 +270,7 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
     sl_task_add(&task, GZ, gz, STARPU_W);
     sl_task_add(&task, LOSS, loss, STARPU_W);
     sl_task_add_optional(&task, WEIGHTS, labels->weights, STARPU_R);
-    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
-failed:
-    return st;
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
 static enum sl_status submit_sum(struct loss_sum_args *args, const starpu_data_handle_t *losses,

@@ -137,10 +137,9 @@ static enum sl_status submit(struct optimize_args args, starpu_data_handle_t gra
                              starpu_data_handle_t w, starpu_data_handle_t m, starpu_data_handle_t v)
 {
     struct sl_task task;
-    enum sl_status st;
-    SL_TRY(st, check_same("the gradient", gradient, w), failed);
-    SL_TRY(st, check_same("the first moment", m, w), failed);
-    SL_TRY(st, check_same("the second moment", v, w), failed);
+    SL_CHECK(check_same("the gradient", gradient, w));
+    SL_CHECK(check_same("the first moment", m, w));
+    SL_CHECK(check_same("the second moment", v, w));
     if (args.noted && sl_handle_columns(touched) != sl_handle_rows(w)) {
         return sl_fail(SL_EINVAL, "sl_optimize: %u notes of touched rows, expected %u", sl_handle_columns(touched),
                        sl_handle_rows(w));
@@ -155,9 +154,7 @@ static enum sl_status submit(struct optimize_args args, starpu_data_handle_t gra
     sl_task_add(&task, M, m, STARPU_RW);
     sl_task_add(&task, V, v, STARPU_RW);
     sl_task_add_optional(&task, TOUCHED, touched, STARPU_R);
-    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
-failed:
-    return st;
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct sl_adam *adam,

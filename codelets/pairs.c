@@ -73,10 +73,8 @@ static enum sl_status mlp_pairs(const struct sl_decoder *d, uint32_t n, const sl
     const uint32_t h = d->n_columns;
     const uint32_t tile = sl_min_u32(n, TILE_ROWS);
     sl_real *x;
-    enum sl_status st = sl_alloc(2 * (size_t)tile * h, sizeof *x, "products of rows", &x);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_alloc(2 * (size_t)tile * h, sizeof *x, "products of rows", &x));
     for (uint32_t i = 0; st == SL_OK && i < n; i += tile) {
         const uint32_t m = sl_min_u32(tile, n - i);
         for (uint32_t k = 0; k < m; k++) {
@@ -107,20 +105,18 @@ static enum sl_status mlp_compare(const struct sl_decoder *d, const sl_real *row
     const sl_real *one[TILE_ROWS];
     const sl_real *others[TILE_ROWS];
     double found[TILE_ROWS];
-    enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < n; i += TILE_ROWS) {
         const uint32_t m = sl_min_u32(TILE_ROWS, n - i);
         for (uint32_t k = 0; k < m; k++) {
             one[k] = row;
             others[k] = rows + (size_t)(i + k) * d->n_columns;
         }
-        SL_TRY(st, mlp_pairs(d, m, one, others, found), done);
+        SL_CHECK(mlp_pairs(d, m, one, others, found));
         for (uint32_t k = 0; k < m; k++) {
             scores[i + k] = (sl_real)found[k];
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_decoder_compare(const struct sl_decoder *d, const struct sl_queries *queries, uint32_t n,
@@ -210,24 +206,20 @@ static enum sl_status open_tile(const struct sl_pairs *pairs, uint32_t n_links, 
 {
     const size_t n = (size_t)n_links * (pairs->n_negatives + 1);
     const uint32_t h = pairs->n_columns;
-    enum sl_status st;
     *out = (struct tile){0};
-    SL_TRY(st, sl_alloc(n, sizeof *out->scores, "scores of links", &out->scores), done);
+    SL_CHECK(sl_alloc(n, sizeof *out->scores, "scores of links", &out->scores));
     if (pairs->decoder.name == SL_DECODER_DISTMULT) {
-        SL_TRY(st,
-               sl_alloc_zero((size_t)pairs->decoder.n_relations * h, sizeof **out->sums, "gradient of relations",
-                             &out->sums[0]),
-               done);
+        SL_CHECK(sl_alloc_zero((size_t)pairs->decoder.n_relations * h, sizeof **out->sums, "gradient of relations",
+                               &out->sums[0]));
     }
     if (pairs->decoder.name == SL_DECODER_MLP) {
-        SL_TRY(st, sl_alloc(n * h, sizeof *out->x, "products of rows", &out->x), done);
-        SL_TRY(st, sl_alloc(n * h, sizeof *out->t, "hidden rows", &out->t), done);
-        SL_TRY(st, sl_alloc(n * h, sizeof *out->gx, "gradient of products", &out->gx), done);
-        SL_TRY(st, sl_alloc_zero(h, sizeof **out->sums, "gradient of a bias", &out->sums[0]), done);
-        st = sl_alloc_zero(h, sizeof **out->sums, "gradient of a row", &out->sums[1]);
+        SL_CHECK(sl_alloc(n * h, sizeof *out->x, "products of rows", &out->x));
+        SL_CHECK(sl_alloc(n * h, sizeof *out->t, "hidden rows", &out->t));
+        SL_CHECK(sl_alloc(n * h, sizeof *out->gx, "gradient of products", &out->gx));
+        SL_CHECK(sl_alloc_zero(h, sizeof **out->sums, "gradient of a bias", &out->sums[0]));
+        return sl_alloc_zero(h, sizeof **out->sums, "gradient of a row", &out->sums[1]);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static void free_tile(struct tile *tile)
@@ -272,7 +264,6 @@ static enum sl_status mlp_back(const struct sl_pairs *pairs, uint32_t n, bool fi
     const uint32_t h = pairs->n_columns;
     const sl_real *v = pairs->decoder.array[SL_MLP_V];
     const struct sl_factor gt = {tile->t, h, 0};
-    enum sl_status st;
     for (uint32_t i = 0; i < n; i++) {
         sl_real *t = tile->t + (size_t)i * h;
         const double slope = tile->scores[i];
@@ -283,10 +274,8 @@ static enum sl_status mlp_back(const struct sl_pairs *pairs, uint32_t n, bool fi
             tile->sums[0][c] += (double)t[c];
         }
     }
-    SL_TRY(st, sl_gemm(h, h, n, (struct sl_factor){tile->x, h, 1}, gt, !first, gw), done);
-    st = sl_gemm(n, h, h, gt, (struct sl_factor){pairs->decoder.array[SL_MLP_W], h, 1}, 0, tile->gx);
-done:
-    return st;
+    SL_CHECK(sl_gemm(h, h, n, (struct sl_factor){tile->x, h, 1}, gt, !first, gw));
+    return sl_gemm(n, h, h, gt, (struct sl_factor){pairs->decoder.array[SL_MLP_W], h, 1}, 0, tile->gx);
 }
 
 /* The gradients of a link's rows. slopes: already scaled. weights: as sl_decoder_row; gx: mlp's gradients of the
@@ -507,10 +496,7 @@ enum sl_status sl_pairs_submit(const struct sl_task_args *head, const struct sl_
     struct sl_task task;
     uint32_t n_rows = sl_handle_rows(h->z);
     uint32_t n_columns = sl_handle_columns(h->z);
-    enum sl_status st = check_decoder(rule, h);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_decoder(rule, h));
     if (rule->n_negatives < 1 || rule->n_negatives > SL_MAX_NEGATIVES || n_rows % (rule->n_negatives + 2) != 0 ||
         head->runs != NULL) {
         return sl_fail(SL_EINVAL, "sl_pairs: found %u rows and %u negatives, expected k + 2 rows for each link", n_rows,

@@ -487,9 +487,8 @@ enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_p
                              .has_factors = pull->factors != NULL,
                              .has_edge_weights = pull->edge_weights != NULL};
     struct sl_task task;
-    enum sl_status st;
-    SL_TRY(st, check(pull, out), done);
-    SL_TRY(st, check_entries(pull, out, &args.dtype), done);
+    SL_CHECK(check(pull, out));
+    SL_CHECK(check_entries(pull, out, &args.dtype));
     sl_task_begin(&task, &pull_op);
     sl_task_add(&task, OFFSETS, pull->offsets, STARPU_R);
     sl_task_add(&task, VERTICES, pull->vertices, STARPU_R);
@@ -507,7 +506,5 @@ enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_p
     args.head.stage = sl_task_stage(head, head->stage == SL_STAGE_BACKWARD ? SL_STAGE_BACKWARD : SL_STAGE_AGGREGATE);
     args.head.work = (pull->n_edges * sl_dtype_bytes(args.dtype, 1) + sl_handle_rows(out) * sl_handle_element(out)) *
                      sl_handle_columns(out);
-    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
-done:
-    return st;
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 }

@@ -130,10 +130,7 @@ static enum sl_status find_partials(void *buffers[], uint32_t n_handles, uint32_
     for (uint32_t i = 0; i < n_handles; i++) {
         n += sl_buffer_rows(buffers[PARTIALS + i]) / n_rows;
     }
-    enum sl_status st = sl_alloc(n, sizeof *partials, "the partials of a sum", &partials);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc(n, sizeof *partials, "the partials of a sum", &partials));
     *out = partials;
     *n_out = n;
     for (uint32_t i = 0; i < n_handles; i++) {
@@ -152,10 +149,7 @@ static enum sl_status reduce_cpu_task(void *buffers[], const void *cl_arg)
     size_t n_entries = (size_t)sl_buffer_rows(buffers[OUT]) * sl_buffer_columns(buffers[OUT]);
     const sl_real **partials;
     uint32_t n;
-    enum sl_status st = find_partials(buffers, args->n, &n, &partials);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(find_partials(buffers, args->n, &n, &partials));
     if (n == 0) {
         memset(out, 0, n_entries * sizeof *out);
     } else {
@@ -179,10 +173,7 @@ static enum sl_status reduce_touched_cpu_task(void *buffers[], const void *cl_ar
     const struct touched_args *args = cl_arg;
     const struct sl_touched_rows out = touched_rows(buffers[OUT], buffers[OUT_TOUCHED]);
     struct sl_touched_rows *partials;
-    enum sl_status st = sl_alloc(args->n, sizeof *partials, "the partials of a sum", &partials);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc(args->n, sizeof *partials, "the partials of a sum", &partials));
     for (uint32_t i = 0; i < args->n; i++) {
         void *const *pair = buffers + TOUCHED_PARTIALS + 2 * i;
         partials[i] = touched_rows(pair[0], pair[1]);
@@ -204,10 +195,8 @@ static enum sl_status reduce_touched_cuda_task(void *buffers[], const void *cl_a
     const uint32_t n_rows = sl_buffer_rows(buffers[OUT]);
     const size_t n_entries = (size_t)n_rows * sl_buffer_columns(buffers[OUT]);
     const sl_real **partials;
-    enum sl_status st = sl_alloc(args->n, sizeof *partials, "the partials of a sum", &partials);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_alloc(args->n, sizeof *partials, "the partials of a sum", &partials));
     for (uint32_t i = 0; i < args->n; i++) {
         partials[i] = sl_buffer_data(buffers[TOUCHED_PARTIALS + 2 * i]);
     }

@@ -477,10 +477,7 @@ static enum sl_status components_cpu_task(void *buffers[], const void *cl_arg)
     const size_t n = (size_t)sl_buffer_rows(buffers[MIXED_GC]) * slabs.n_bases;
     struct sl_source_views sources;
     double *gc;
-    enum sl_status st = sl_alloc_zero(n, sizeof *gc, "sums of products", &gc);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc_zero(n, sizeof *gc, "sums of products", &gc));
     sl_sources_view(&args->sources, buffers, buffers[FORWARD_INVERSE], buffers + MIXED_ROWS, &sources);
     sl_relate_components_cpu(args->sources.dtype, &edges, &slabs, &sources.x, sl_buffer_data(gm), gc);
     for (size_t i = 0; i < n; i++) {
@@ -690,10 +687,9 @@ enum sl_status sl_relate_forward_submit(const struct sl_task_args *head, const s
     struct forward_args args = {.head = *head, .row0 = row0, .beta = beta, .x_width = sources->rows->n_columns};
     struct sl_task task;
     size_t bytes = offsetof(struct forward_args, sources.packed) + sources->n_owners * sizeof *args.sources.packed;
-    enum sl_status st;
-    SL_TRY(st, check(name, args.x_width, sl_handle_columns(m), c), done);
-    SL_TRY(st, sl_source_args_fill(name, sources, &args.sources), done);
-    SL_TRY(st, sl_sums_dtype(name, head, m, &args.sources.dtype), done);
+    SL_CHECK(check(name, args.x_width, sl_handle_columns(m), c));
+    SL_CHECK(sl_source_args_fill(name, sources, &args.sources));
+    SL_CHECK(sl_sums_dtype(name, head, m, &args.sources.dtype));
     args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(m), sl_min_u32(args.x_width, sl_handle_columns(m)));
     sl_task_begin(&task, &forward_op);
     sl_task_add(&task, FORWARD_OFFSETS, block->edge_offsets, STARPU_R);
@@ -703,9 +699,7 @@ enum sl_status sl_relate_forward_submit(const struct sl_task_args *head, const s
     sl_task_add(&task, FORWARD_M, m, beta ? STARPU_RW : STARPU_W);
     sl_source_args_add(&task, FORWARD_ROWS, sources, &args.sources);
     args.components = sl_task_add_optional(&task, FORWARD_COMPONENTS, c, STARPU_R);
-    st = sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
-done:
-    return st;
+    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
 
 static void add_block(struct sl_task *task, const struct sl_block *block)
@@ -726,12 +720,11 @@ enum sl_status sl_relate_backward_submit(const struct sl_task_args *head, const 
         .head = *head, .n_chunks = gm->split.n_chunks, .shift = gm->split.shift, .n_owners = n_owners};
     struct sl_task task;
     uint32_t n_rows = 0;
-    enum sl_status st = SL_OK;
     if (args.n_chunks > SL_MAX_CHUNKS || n_owners > SL_MAX_GROUP) {
         return sl_fail(SL_EINVAL, "%s: %u chunks, %u owners (at most %d)", name, args.n_chunks, n_owners, SL_MAX_GROUP);
     }
     for (uint32_t q = 0; q < n_owners; q++) {
-        SL_TRY(st, check(name, sl_handle_columns(packed[q].handle), gm->n_columns, c), done);
+        SL_CHECK(check(name, sl_handle_columns(packed[q].handle), gm->n_columns, c));
         n_rows += packed[q].n_rows;
     }
     args.head.work = sl_sum_bytes(n_edges, n_rows, gm->n_columns);
@@ -743,9 +736,7 @@ enum sl_status sl_relate_backward_submit(const struct sl_task_args *head, const 
     }
     args.components = sl_task_add_optional(&task, BACK_COMPONENTS, c, STARPU_R);
     size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
-    st = sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
-done:
-    return st;
+    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
 }
 
 enum sl_status sl_relate_accumulate_submit(const struct sl_task_args *head, const struct sl_relate_shares *shares,
@@ -755,11 +746,10 @@ enum sl_status sl_relate_accumulate_submit(const struct sl_task_args *head, cons
     const struct sl_split *split = &shares->gm->split;
     struct accumulate_args args = {.head = *head, .m_width = shares->gm->n_columns};
     struct sl_task task;
-    enum sl_status st;
     if (shares->from.n_peers > SL_MAX_GROUP || split->n_chunks > SL_MAX_CHUNKS) {
         return sl_fail(SL_EINVAL, "%s: %u peers, %u chunks", name, shares->from.n_peers, split->n_chunks);
     }
-    SL_TRY(st, check(name, sl_handle_columns(g), args.m_width, shares->c), done);
+    SL_CHECK(check(name, sl_handle_columns(g), args.m_width, shares->c));
     sl_share_args_fill(row0, split, &shares->from, &args.shares);
     sl_task_begin(&task, &accumulate_op);
     add_block(&task, shares->block);
@@ -770,9 +760,7 @@ enum sl_status sl_relate_accumulate_submit(const struct sl_task_args *head, cons
     args.components = sl_task_add_optional(&task, SUM_COMPONENTS, shares->c, STARPU_R);
     args.head.work = sl_sum_bytes(n_terms, sl_handle_rows(g), sl_handle_columns(g));
     size_t bytes = offsetof(struct accumulate_args, shares.sent) + shares->from.n_peers * sizeof *args.shares.sent;
-    st = sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
-done:
-    return st;
+    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_relate_components_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
@@ -783,9 +771,8 @@ enum sl_status sl_relate_components_submit(const struct sl_task_args *head, cons
     struct forward_args args = {.head = *head, .row0 = row0, .x_width = sources->rows->n_columns};
     struct sl_task task;
     size_t bytes = offsetof(struct forward_args, sources.packed) + sources->n_owners * sizeof *args.sources.packed;
-    enum sl_status st;
-    SL_TRY(st, check(name, args.x_width, sl_handle_columns(gm), gc), done);
-    SL_TRY(st, sl_source_args_fill(name, sources, &args.sources), done);
+    SL_CHECK(check(name, args.x_width, sl_handle_columns(gm), gc));
+    SL_CHECK(sl_source_args_fill(name, sources, &args.sources));
     args.sources.dtype = sl_dtype_read(head, args.sources.dtype);
     args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(gm), sl_handle_columns(gm));
     sl_task_begin(&task, &components_op);
@@ -796,9 +783,7 @@ enum sl_status sl_relate_components_submit(const struct sl_task_args *head, cons
     sl_task_add(&task, MIXED_GM, gm, STARPU_R);
     sl_task_add(&task, MIXED_GC, gc, STARPU_W);
     sl_source_args_add(&task, MIXED_ROWS, sources, &args.sources);
-    st = sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
-done:
-    return st;
+    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_relate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
@@ -807,10 +792,9 @@ enum sl_status sl_relate_full_submit(const struct sl_task_args *head, const stru
     const char *name = "sl_relate_full";
     struct full_args args = {.head = *head, .row0 = row0, .beta = beta, .x_width = sources->columns.n};
     struct sl_task task;
-    enum sl_status st;
-    SL_TRY(st, check(name, args.x_width, sl_handle_columns(m), c), done);
-    SL_TRY(st, sl_part_args_fill(name, sources->n_parts, sources->rows, NULL, &args.parts), done);
-    SL_TRY(st, sl_sums_dtype(name, head, m, &args.parts.dtype), done);
+    SL_CHECK(check(name, args.x_width, sl_handle_columns(m), c));
+    SL_CHECK(sl_part_args_fill(name, sources->n_parts, sources->rows, NULL, &args.parts));
+    SL_CHECK(sl_sums_dtype(name, head, m, &args.parts.dtype));
     sl_task_begin(&task, &full_op);
     sl_task_add(&task, FULL_OFFSETS, sources->offsets, STARPU_R);
     sl_task_add(&task, FULL_SOURCES, sources->sources, STARPU_R);
@@ -820,7 +804,5 @@ enum sl_status sl_relate_full_submit(const struct sl_task_args *head, const stru
     sl_part_args_add(&task, FULL_ROWS, sources->n_parts, sources->rows);
     args.components = sl_task_add_optional(&task, FULL_COMPONENTS, c, STARPU_R);
     args.head.work = sl_sum_bytes(sources->n_edges, sl_handle_rows(m), sl_min_u32(args.x_width, sl_handle_columns(m)));
-    st = sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
-done:
-    return st;
+    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 }

@@ -121,10 +121,7 @@ enum sl_status sl_score_submit(const struct sl_task_args *head, starpu_data_hand
     struct sl_task task;
     uint32_t n_rows = sl_handle_rows(z);
     uint32_t n_classes = sl_handle_columns(z);
-    enum sl_status st = check_shapes(n_rows, n_classes, row0, sets, labels, counts);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_shapes(n_rows, n_classes, row0, sets, labels, counts));
     if (margins != NULL && (n_classes != 2 || sl_handle_columns(margins) < n_rows)) {
         return sl_fail(SL_EINVAL,
                        "sl_score: %u margins for Z [%u x %u]; expected 2 classes and as many margins as rows",

@@ -98,10 +98,7 @@ static enum sl_status check_ascending(const char *name, uint32_t n, const uint64
 
 static enum sl_status check_offsets(const struct sl_arrays *a)
 {
-    enum sl_status st = check_ascending("offsets", a->n_vertices, a->offsets);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_ascending("offsets", a->n_vertices, a->offsets));
     if (a->offsets[a->n_vertices] != a->n_edges) {
         return sl_fail(SL_EINVAL, "arrays: offsets end at %llu; expected %llu, the number of edges",
                        (unsigned long long)a->offsets[a->n_vertices], (unsigned long long)a->n_edges);
@@ -186,15 +183,13 @@ static enum sl_status widen_features(struct sl_arrays *a, float **out)
     if (a->features == NULL || dtype == SL_N_DTYPES || sl_dtype_is_convertible((enum sl_dtype)dtype)) {
         return SL_OK;
     }
-    enum sl_status st = sl_alloc(n, sizeof **out, "features", out);
-    if (st == SL_OK) {
-        for (size_t i = 0; i < n; i++) {
-            (*out)[i] = number_at(a->features, (enum sl_dtype)dtype, i);
-        }
-        a->features = *out;
-        a->feature_dtype = NULL;
+    SL_CHECK(sl_alloc(n, sizeof **out, "features", out));
+    for (size_t i = 0; i < n; i++) {
+        (*out)[i] = number_at(a->features, (enum sl_dtype)dtype, i);
     }
-    return st;
+    a->features = *out;
+    a->feature_dtype = NULL;
+    return SL_OK;
 }
 
 /* The caller's dense table. */
@@ -220,10 +215,7 @@ static enum sl_status check_dense(const struct sl_arrays *a)
 {
     struct sl_column dense;
     float block[1];
-    enum sl_status st = find_dense(a, &dense);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(find_dense(a, &dense));
     uint64_t i = sl_column_first_infinite(&dense);
     if (i < dense.n_rows * dense.width) {
         return sl_fail(SL_EINVAL, "arrays: feature %u of vertex %u is %g; expected a finite number",
@@ -249,33 +241,30 @@ static enum sl_status check_features(const struct sl_arrays *a)
 /* The destinations of edges in the form of offsets. */
 static enum sl_status list_destinations(const struct sl_arrays *a, uint32_t **out)
 {
-    enum sl_status st;
-    SL_TRY(st, check_offsets(a), done);
-    SL_TRY(st, sl_alloc((size_t)a->n_edges + 1, sizeof **out, "edges", out), done);
+    SL_CHECK(check_offsets(a));
+    SL_CHECK(sl_alloc((size_t)a->n_edges + 1, sizeof **out, "edges", out));
     for (uint32_t v = 0; v < a->n_vertices; v++) {
         for (uint64_t e = a->offsets[v]; e < a->offsets[v + 1]; e++) {
             (*out)[e] = v;
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status make_typed(const struct sl_arrays *a, struct sl_graph *out)
 {
     float *relations;
-    enum sl_status st;
+    enum sl_status st = SL_OK;
     if (a->edge_weights != NULL) {
         return sl_fail(SL_EINVAL, "arrays: found both of edge_weights and edge_relations; expected one of them");
     }
-    SL_TRY(st, sl_alloc((size_t)a->n_edges + 1, sizeof *relations, "relations of edges", &relations), done);
+    SL_CHECK(sl_alloc((size_t)a->n_edges + 1, sizeof *relations, "relations of edges", &relations));
     for (uint64_t e = 0; e < a->n_edges; e++) {
         relations[e] = (float)a->edge_relations[e];
     }
     st = sl_graph_build_typed(a->n_vertices, a->n_edges, a->sources, a->destinations, relations, a->n_relations,
                               !a->directed, out);
     sl_free(relations);
-done:
     return st;
 }
 
@@ -321,7 +310,6 @@ static enum sl_status describe_types(const struct sl_arrays *a, char **out)
 {
     uint64_t n_vertices = 0, n_columns = 0;
     bool share = true;
-    enum sl_status st = SL_OK;
     if (a->n_types == 0) {
         return SL_OK;
     }
@@ -345,7 +333,7 @@ static enum sl_status describe_types(const struct sl_arrays *a, char **out)
                        (unsigned long long)n_lines, a->n_types);
     }
     const size_t bytes = strlen(a->type_names) + (size_t)a->n_types * 24 + 1;
-    SL_TRY(st, sl_alloc_zero(bytes, 1, "names of types", out), done);
+    SL_CHECK(sl_alloc_zero(bytes, 1, "names of types", out));
     const char *name = a->type_names;
     for (size_t t = 0, used = 0; t < a->n_types; t++) {
         const size_t length = strcspn(name, "\n");
@@ -353,8 +341,7 @@ static enum sl_status describe_types(const struct sl_arrays *a, char **out)
                                  a->type_columns[t]);
         name += length + 1;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Copy the names of the classes: a line for each class, or for each column. `out` has its targets. */
@@ -418,11 +405,10 @@ static enum sl_status check_lists(const struct sl_arrays *a)
 static enum sl_status join_links(struct sl_arrays *a)
 {
     struct sl_array_links *train = &a->train_links;
-    enum sl_status st;
     if (!has_links(a)) {
         return SL_OK;
     }
-    SL_TRY(st, check_lists(a), done);
+    SL_CHECK(check_lists(a));
     if (a->n_edges == 0) {
         a->n_edges = train->n;
         a->sources = train->from;
@@ -436,8 +422,7 @@ static enum sl_status join_links(struct sl_arrays *a)
         return sl_fail(SL_EINVAL, "arrays: found no training links and %llu edges; expected 1 to 2^32 - 2 of either",
                        (unsigned long long)a->n_edges);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Check link i of a list against the ends of its relation. */
@@ -467,22 +452,20 @@ static enum sl_status copy_links(const struct sl_array_links *from, const char *
 {
     const struct sl_links given = {from->n, (sl_vertex *)(uintptr_t)from->from, (sl_vertex *)(uintptr_t)from->to, NULL};
     const bool typed = split->ends != NULL;
-    enum sl_status st = SL_OK;
     if (from->n == 0) {
         return SL_OK;
     }
-    SL_TRY(st, sl_links_copy(&given, out), done);
+    SL_CHECK(sl_links_copy(&given, out));
     if (typed) {
-        SL_TRY(st, sl_alloc(from->n, sizeof *out->relation, "relations of links", &out->relation), done);
+        SL_CHECK(sl_alloc(from->n, sizeof *out->relation, "relations of links", &out->relation));
     }
     for (uint32_t i = 0; i < from->n; i++) {
         if (typed) {
             out->relation[i] = from->relations[i];
         }
-        SL_TRY(st, check_link(split, name, out, i, n_vertices), done);
+        SL_CHECK(check_link(split, name, out, i, n_vertices));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Copy the ends of the relations, or let all vertices be ends. */
@@ -492,7 +475,7 @@ static enum sl_status copy_ends(const struct sl_arrays *a, struct sl_link_split 
     if (a->edge_relations == NULL) {
         return SL_OK;
     }
-    SL_TRY(st, sl_alloc((size_t)a->n_relations + 1, sizeof *out->ends, "ends of relations", &out->ends), done);
+    SL_CHECK(sl_alloc((size_t)a->n_relations + 1, sizeof *out->ends, "ends of relations", &out->ends));
     out->n_relations = a->n_relations;
     out->own_ids = true; /* relations without links may have edges */
     for (uint32_t r = 0; r < a->n_relations; r++) {
@@ -506,11 +489,10 @@ static enum sl_status copy_ends(const struct sl_arrays *a, struct sl_link_split 
                              "arrays: relation_ends has %u ids from %u on for relation %u; expected ids of "
                              "0 .. %u",
                              ends->n[end], ends->first[end], r, a->n_vertices - 1);
-                goto done;
+                return st;
             }
         }
     }
-done:
     return st;
 }
 
@@ -527,18 +509,16 @@ static enum sl_status describe_ends(const struct sl_arrays *a, struct sl_dataset
 static enum sl_status make_links(const struct sl_arrays *a, struct sl_link_split *out)
 {
     struct named_links lists[SL_N_LINK_LISTS];
-    enum sl_status st = SL_OK;
     if (!has_links(a)) {
         return SL_OK;
     }
     name_lists(a, lists);
     out->directed = a->directed;
-    SL_TRY(st, copy_ends(a, out), done);
+    SL_CHECK(copy_ends(a, out));
     for (int i = 0; i < SL_N_LINK_LISTS; i++) {
-        SL_TRY(st, copy_links(lists[i].links, lists[i].name, a->n_vertices, out, &out->list[i]), done);
+        SL_CHECK(copy_links(lists[i].links, lists[i].name, a->n_vertices, out, &out->list[i]));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status settle_leaks(const struct sl_arrays *a, struct sl_dataset *out)
@@ -615,20 +595,17 @@ static enum sl_status draw_split(const struct sl_arrays *a, struct sl_dataset *o
 static enum sl_status make_features(const struct sl_arrays *a, struct sl_dataset *out)
 {
     struct sl_features *features = &out->features;
-    enum sl_status st = SL_OK;
     *features = (struct sl_features){.n_rows = a->n_vertices, .n_columns = a->n_features};
     if (a->features != NULL) {
-        SL_TRY(st, find_dense(a, &features->dense), done);
+        SL_CHECK(find_dense(a, &features->dense));
     } else {
         features->hold = SL_HOLD_BORROWED;
         features->offsets = (uint64_t *)(uintptr_t)a->feature_offsets;
         features->columns = (uint32_t *)(uintptr_t)a->feature_columns;
         features->values = (float *)(uintptr_t)a->feature_values;
     }
-    SL_TRY(st, sl_features_measure(features, &out->range), done);
-    st = sl_features_settle(features);
-done:
-    return st;
+    SL_CHECK(sl_features_measure(features, &out->range));
+    return sl_features_settle(features);
 }
 
 static enum sl_status copy_targets(const struct sl_arrays *a, struct sl_targets *out)
@@ -643,10 +620,7 @@ static enum sl_status copy_targets(const struct sl_arrays *a, struct sl_targets 
     if (from == NULL) {
         return sl_targets_make_unknown(a->n_vertices, out);
     }
-    enum sl_status st = sl_alloc((size_t)a->n_vertices * made.width, SL_TARGET_BYTES, "targets", &made.data);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc((size_t)a->n_vertices * made.width, SL_TARGET_BYTES, "targets", &made.data));
     memcpy(made.data, from, sl_targets_bytes(&made));
     if (made.type == SL_TARGET_CLASS) {
         for (uint32_t v = 0; v < made.n_rows; v++) {
@@ -671,33 +645,30 @@ static enum sl_status check_values(const struct sl_arrays *a)
 /* destinations: of edges in the form of offsets; sl_free. */
 static enum sl_status fill(struct sl_arrays *a, uint32_t **destinations, struct sl_dataset *out)
 {
-    enum sl_status st;
     snprintf(out->name, sizeof out->name, "%s", sl_text_or(a->name, "arrays"));
     snprintf(out->split, sizeof out->split, "arrays");
     out->directed = a->directed;
     out->serial = sl_dataset_serial();
-    SL_TRY(st, check_numbers(a), done);
-    SL_TRY(st, check_present(a), done);
-    SL_TRY(st, check_values(a), done);
-    SL_TRY(st, check_features(a), done);
+    SL_CHECK(check_numbers(a));
+    SL_CHECK(check_present(a));
+    SL_CHECK(check_values(a));
+    SL_CHECK(check_features(a));
     if (a->offsets != NULL) {
-        SL_TRY(st, list_destinations(a, destinations), done);
+        SL_CHECK(list_destinations(a, destinations));
         a->destinations = *destinations;
     }
-    SL_TRY(st, join_links(a), done);
-    SL_TRY(st, make_graph(a, &out->graph), done);
-    SL_TRY(st, copy_names(a, &out->relations), done);
-    SL_TRY(st, describe_types(a, &out->types), done);
-    SL_TRY(st, describe_ends(a, out), done);
-    SL_TRY(st, make_links(a, &out->links), done);
-    SL_TRY(st, settle_leaks(a, out), done);
-    SL_TRY(st, copy_targets(a, &out->targets), done);
-    SL_TRY(st, copy_class_names(a, out), done);
-    SL_TRY(st, make_split(a, out), done);
-    SL_TRY(st, make_features(a, out), done);
-    st = draw_split(a, out);
-done:
-    return st;
+    SL_CHECK(join_links(a));
+    SL_CHECK(make_graph(a, &out->graph));
+    SL_CHECK(copy_names(a, &out->relations));
+    SL_CHECK(describe_types(a, &out->types));
+    SL_CHECK(describe_ends(a, out));
+    SL_CHECK(make_links(a, &out->links));
+    SL_CHECK(settle_leaks(a, out));
+    SL_CHECK(copy_targets(a, &out->targets));
+    SL_CHECK(copy_class_names(a, out));
+    SL_CHECK(make_split(a, out));
+    SL_CHECK(make_features(a, out));
+    return draw_split(a, out);
 }
 
 /* The members that the caller's struct has; the other members are absent. */

@@ -30,23 +30,20 @@ static void add(struct draft *draft, const char *name, enum sl_dtype dtype, uint
 static enum sl_status make_array(struct draft *draft, size_t n, size_t bytes, const char *name, void *out)
 {
     void *array;
-    enum sl_status st = sl_alloc_zero(n, bytes, name, &array);
-    if (st == SL_OK) {
-        draft->made[draft->n_made++] = array;
-        memcpy(out, &array, sizeof array);
-    }
-    return st;
+    SL_CHECK(sl_alloc_zero(n, bytes, name, &array));
+    draft->made[draft->n_made++] = array;
+    memcpy(out, &array, sizeof array);
+    return SL_OK;
 }
 
 static enum sl_status add_edges(struct draft *draft, const struct sl_raw *raw)
 {
     int64_t *ends;
     int64_t *count;
-    enum sl_status st;
-    SL_TRY(st, make_array(draft, 1, sizeof *count, "num_nodes", &count), done);
+    SL_CHECK(make_array(draft, 1, sizeof *count, "num_nodes", &count));
     *count = raw->n_vertices;
     add(draft, "num_nodes", SL_DTYPE_I64, 0, 0, count);
-    SL_TRY(st, make_array(draft, 2 * raw->n_edges, sizeof *ends, "edge_index", &ends), done);
+    SL_CHECK(make_array(draft, 2 * raw->n_edges, sizeof *ends, "edge_index", &ends));
     for (uint64_t e = 0; e < raw->n_edges; e++) {
         ends[e] = raw->from[e];
         ends[raw->n_edges + e] = raw->to[e];
@@ -58,8 +55,7 @@ static enum sl_status add_edges(struct draft *draft, const struct sl_raw *raw)
     if (raw->weights.data != NULL) {
         add(draft, "edge_weight", SL_DTYPE_F32, raw->n_edges, 0, raw->weights.data);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* A sparse table with its zeros. */
@@ -67,16 +63,14 @@ static enum sl_status add_sparse(struct draft *draft, const struct sl_features *
 {
     size_t width = features->n_columns;
     float *dense;
-    enum sl_status st;
-    SL_TRY(st, make_array(draft, features->n_rows * width, sizeof *dense, "x", &dense), done);
+    SL_CHECK(make_array(draft, features->n_rows * width, sizeof *dense, "x", &dense));
     for (uint32_t v = 0; v < features->n_rows; v++) {
         for (uint64_t k = features->offsets[v]; k < features->offsets[v + 1]; k++) {
             dense[v * width + features->columns[k]] = features->values[k];
         }
     }
     add(draft, "x", SL_DTYPE_F32, features->n_rows, width, dense);
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status add_features(struct draft *draft, const struct sl_features *features)
@@ -98,7 +92,6 @@ static enum sl_status add_features(struct draft *draft, const struct sl_features
 static enum sl_status add_targets(struct draft *draft, const struct sl_targets *targets, const char *class_names)
 {
     int64_t *classes;
-    enum sl_status st = SL_OK;
     if (targets->type == SL_TARGET_NUMBER) {
         add(draft, "y", SL_DTYPE_F32, targets->n_rows, targets->width > 1 ? targets->width : 0, targets->data);
         return SL_OK;
@@ -106,7 +99,7 @@ static enum sl_status add_targets(struct draft *draft, const struct sl_targets *
     if (targets->data == NULL || sl_targets_count_classes(targets) == 0) {
         return SL_OK;
     }
-    SL_TRY(st, make_array(draft, targets->n_rows, sizeof *classes, "y", &classes), done);
+    SL_CHECK(make_array(draft, targets->n_rows, sizeof *classes, "y", &classes));
     for (uint32_t v = 0; v < targets->n_rows; v++) {
         classes[v] = targets->classes[v];
     }
@@ -114,8 +107,7 @@ static enum sl_status add_targets(struct draft *draft, const struct sl_targets *
     if (class_names != NULL) {
         add(draft, "class_names", SL_DTYPE_U8, strlen(class_names), 0, class_names);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status add_split(struct draft *draft, const struct sl_raw *raw)
@@ -125,13 +117,12 @@ static enum sl_status add_split(struct draft *draft, const struct sl_raw *raw)
     enum sl_status st = SL_OK;
     for (int i = 0; i < 3 && st == SL_OK && raw->split[0] != '\0'; i++) {
         unsigned char *mask;
-        SL_TRY(st, make_array(draft, raw->n_vertices, 1, names[i], &mask), done);
+        SL_CHECK(make_array(draft, raw->n_vertices, 1, names[i], &mask));
         for (uint32_t k = 0; k < lists[i]->n; k++) {
             mask[lists[i]->ids[k]] = 1;
         }
         add(draft, names[i], SL_DTYPE_BOOL, raw->n_vertices, 0, mask);
     }
-done:
     return st;
 }
 

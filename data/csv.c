@@ -132,11 +132,9 @@ static enum sl_status count_lines(void *context, const struct sl_lines *lines)
 enum sl_status sl_csv_read_count(const char *path, uint64_t *out)
 {
     uint64_t count = 0;
-    enum sl_status st = read_exactly(path, 1, count_lines, &count);
-    if (st == SL_OK) {
-        *out = count;
-    }
-    return st;
+    SL_CHECK(read_exactly(path, 1, count_lines, &count));
+    *out = count;
+    return SL_OK;
 }
 
 static enum sl_status count_full_lines(void *context, const struct sl_lines *lines)
@@ -156,11 +154,9 @@ enum sl_status sl_csv_count_lines(const char *path, uint64_t *out)
 {
     atomic_ullong count = 0;
     uint64_t n_lines;
-    enum sl_status st = sl_lines_read(path, UINT64_MAX, count_full_lines, &count, &n_lines);
-    if (st == SL_OK) {
-        *out = atomic_load(&count);
-    }
-    return st;
+    SL_CHECK(sl_lines_read(path, UINT64_MAX, count_full_lines, &count, &n_lines));
+    *out = atomic_load(&count);
+    return SL_OK;
 }
 
 /* Pairs of ids or, with relations, triples. */
@@ -345,11 +341,9 @@ static enum sl_status label_lines(void *context, const struct sl_lines *lines)
 enum sl_status sl_csv_read_labels(const char *path, uint32_t n_vertices, int32_t **out)
 {
     void *labels;
-    enum sl_status st = read_column(path, "labels", n_vertices, 1, sizeof **out, label_lines, &labels);
-    if (st == SL_OK) {
-        *out = labels;
-    }
-    return st;
+    SL_CHECK(read_column(path, "labels", n_vertices, 1, sizeof **out, label_lines, &labels));
+    *out = labels;
+    return SL_OK;
 }
 
 /* A table of numbers. The first block of lines sets the width. */
@@ -385,11 +379,8 @@ static enum sl_status start_numbers(struct number_table *table, const char *p, c
     }
     table->width = (uint32_t)width;
     name_block(table->path, "targets", name);
-    enum sl_status st = check_length(table->path, table->n_rows, width);
-    if (st == SL_OK) {
-        st = sl_alloc((size_t)table->n_rows * width, sizeof *table->numbers, name, &table->numbers);
-    }
-    return st;
+    SL_CHECK(check_length(table->path, table->n_rows, width));
+    return sl_alloc((size_t)table->n_rows * width, sizeof *table->numbers, name, &table->numbers);
 }
 
 static enum sl_status bad_numbers(const struct number_table *table, const struct sl_lines *lines, uint64_t line,
@@ -514,9 +505,9 @@ static enum sl_status read_numbers(const char *path, uint32_t n_rows, enum sl_ta
 {
     struct number_table table = {.path = path, .choice = choice, .n_rows = n_rows, .width = 1};
     int32_t *classes;
-    enum sl_status st;
+    enum sl_status st = SL_OK;
     if (choice == SL_TARGETS_CLASSES) {
-        SL_TRY(st, sl_csv_read_labels(path, n_rows, &classes), done);
+        SL_CHECK(sl_csv_read_labels(path, n_rows, &classes));
         *out = sl_targets_take_classes(classes, n_rows);
         return SL_OK;
     }
@@ -529,7 +520,6 @@ static enum sl_status read_numbers(const char *path, uint32_t n_rows, enum sl_ta
     if (st == SL_OK && atomic_load(&table.points) && !atomic_load(&table.whole)) {
         sl_targets_tell_whole(path, out);
     }
-done:
     return st;
 }
 
@@ -686,14 +676,10 @@ static enum sl_status dense_lines(struct feature_table *table, const struct sl_l
 static enum sl_status grow_piece(struct piece *piece)
 {
     uint64_t room = piece->room == 0 ? 4096 : piece->room * 2;
-    enum sl_status st = sl_realloc(&piece->columns, room, sizeof *piece->columns, "feature columns");
-    if (st == SL_OK) {
-        st = sl_realloc(&piece->values, room, sizeof *piece->values, "feature values");
-    }
-    if (st == SL_OK) {
-        piece->room = room;
-    }
-    return st;
+    SL_CHECK(sl_realloc(&piece->columns, room, sizeof *piece->columns, "feature columns"));
+    SL_CHECK(sl_realloc(&piece->values, room, sizeof *piece->values, "feature values"));
+    piece->room = room;
+    return SL_OK;
 }
 
 /* Append the non-zeros of the line at `p` to the piece. */
@@ -716,10 +702,7 @@ static enum sl_status csr_line(struct feature_table *table, const struct sl_line
             continue;
         }
         if (piece->n == piece->room) {
-            enum sl_status st = grow_piece(piece);
-            if (st != SL_OK) {
-                return st;
-            }
+            SL_CHECK(grow_piece(piece));
         }
         piece->columns[piece->n] = c;
         piece->values[piece->n++] = x;
@@ -730,10 +713,8 @@ static enum sl_status csr_line(struct feature_table *table, const struct sl_line
 static enum sl_status csr_lines(struct feature_table *table, const struct sl_lines *lines)
 {
     struct piece *piece;
-    enum sl_status st = sl_alloc_zero(1, sizeof *piece, "feature rows", &piece);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_alloc_zero(1, sizeof *piece, "feature rows", &piece));
     piece->first_line = lines->first_line;
     pthread_mutex_lock(&table->mutex);
     piece->next = table->pieces;
@@ -776,10 +757,8 @@ static enum sl_status start_features(struct feature_table *table, const struct s
     }
     features->n_columns = (uint32_t)n_values;
     table->started = true;
-    enum sl_status st = check_length(table->path, features->n_rows, 2 * n_values);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(check_length(table->path, features->n_rows, 2 * n_values));
     if (sl_features_sparse(n_values - n_zeros, 1, features->n_columns)) {
         return sl_alloc_zero((size_t)features->n_rows + 1, sizeof *features->offsets, "feature offsets",
                              &features->offsets);
@@ -801,10 +780,7 @@ static enum sl_status feature_lines(void *context, const struct sl_lines *lines)
         return SL_OK;
     }
     if (!table->started) {
-        enum sl_status st = start_features(table, lines);
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(start_features(table, lines));
     }
     if (table->features.dense.data != NULL) {
         return dense_lines(table, lines);
@@ -839,10 +815,8 @@ static enum sl_status join_pieces(struct feature_table *table)
 
 static enum sl_status read_features(struct feature_table *table)
 {
-    enum sl_status st = read_exactly(table->path, table->features.n_rows, feature_lines, table);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(read_exactly(table->path, table->features.n_rows, feature_lines, table));
     if (!table->started) { /* no rows: an empty table is dense */
         return sl_alloc(0, sizeof(float), "features", &table->features.dense.data);
     }

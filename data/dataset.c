@@ -41,10 +41,7 @@ enum sl_status sl_ids_list(const unsigned char *set_of, uint32_t n, unsigned cha
     for (uint32_t v = 0; v < n; v++) {
         list.n += set_of[v] == set;
     }
-    enum sl_status st = sl_alloc((size_t)list.n + 1, sizeof *list.ids, "a split", &list.ids);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc((size_t)list.n + 1, sizeof *list.ids, "a split", &list.ids));
     *out = list;
     list.n = 0;
     for (uint32_t v = 0; v < n; v++) {

@@ -87,13 +87,11 @@ fail:
 static enum sl_status make_csr(struct sl_features *features, uint64_t n_nonzeros)
 {
     struct sl_features csr;
-    enum sl_status st = sl_features_start_csr(features->n_rows, features->n_columns, n_nonzeros, &csr);
-    if (st == SL_OK) {
-        fill_csr(features, &csr);
-        sl_features_free(features);
-        *features = csr;
-    }
-    return st;
+    SL_CHECK(sl_features_start_csr(features->n_rows, features->n_columns, n_nonzeros, &csr));
+    fill_csr(features, &csr);
+    sl_features_free(features);
+    *features = csr;
+    return SL_OK;
 }
 
 /* Allocate a dense table of float32. */
@@ -101,21 +99,16 @@ static enum sl_status start_dense(const struct sl_features *features, struct sl_
 {
     float *data;
     size_t n = (size_t)features->n_rows * features->n_columns;
-    enum sl_status st = sl_alloc_zero(n, sizeof *data, "features", &data);
-    if (st == SL_OK) {
-        *out = (struct sl_features){.n_rows = features->n_rows, .n_columns = features->n_columns};
-        out->dense = sl_column_take(SL_DTYPE_F32, features->n_rows, features->n_columns, data);
-    }
-    return st;
+    SL_CHECK(sl_alloc_zero(n, sizeof *data, "features", &data));
+    *out = (struct sl_features){.n_rows = features->n_rows, .n_columns = features->n_columns};
+    out->dense = sl_column_take(SL_DTYPE_F32, features->n_rows, features->n_columns, data);
+    return SL_OK;
 }
 
 static enum sl_status make_dense(struct sl_features *features)
 {
     struct sl_features dense;
-    enum sl_status st = start_dense(features, &dense);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(start_dense(features, &dense));
     float *to = dense.dense.data;
     for (uint64_t r = 0; r < dense.n_rows; r++) {
         for (uint64_t k = features->offsets[r]; k < features->offsets[r + 1]; k++) {
@@ -261,12 +254,10 @@ enum sl_status sl_scaling_copy(const struct sl_scaling *scaling, struct sl_scali
     if (scaling->n == 0) {
         return SL_OK;
     }
-    enum sl_status st = start_scaling(scaling->n, out);
-    if (st == SL_OK) {
-        memcpy(out->mean, scaling->mean, scaling->n * sizeof *out->mean);
-        memcpy(out->scale, scaling->scale, scaling->n * sizeof *out->scale);
-    }
-    return st;
+    SL_CHECK(start_scaling(scaling->n, out));
+    memcpy(out->mean, scaling->mean, scaling->n * sizeof *out->mean);
+    memcpy(out->scale, scaling->scale, scaling->n * sizeof *out->scale);
+    return SL_OK;
 }
 
 bool sl_scaling_equal(const struct sl_scaling *a, const struct sl_scaling *b)
@@ -345,10 +336,7 @@ enum sl_status sl_features_measure(const struct sl_features *features, struct sl
 {
     struct sl_feature_range range = {0};
     float *largest;
-    enum sl_status st = sl_alloc_zero(features->n_columns, sizeof *largest, "largest features", &largest);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc_zero(features->n_columns, sizeof *largest, "largest features", &largest));
     for (uint64_t r = 0; r < features->n_rows; r++) {
         raise_by_row(features, r, largest);
     }

@@ -212,18 +212,15 @@ static enum sl_status list_weights(const struct edges *edges, struct lists *list
 {
     size_t n_offsets = (size_t)edges->n_vertices + 1;
     uint64_t total = lists->by_source[edges->n_vertices];
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(total, sizeof *lists->bucketed, "edge weights", &lists->bucketed), done);
-    SL_TRY(st, sl_alloc(total, sizeof *lists->weights, "edge weights", &lists->weights), done);
+    SL_CHECK(sl_alloc(total, sizeof *lists->bucketed, "edge weights", &lists->bucketed));
+    SL_CHECK(sl_alloc(total, sizeof *lists->weights, "edge weights", &lists->weights));
     memset(lists->by_source, 0, n_offsets * sizeof *lists->by_source);
     memset(lists->by_destination, 0, n_offsets * sizeof *lists->by_destination);
     count(edges, lists->by_source, lists->by_destination);
     bucket_weights(edges, lists->by_source, lists->bucketed);
     append_weights(edges->n_vertices, lists->by_source, lists->destinations, lists->bucketed, lists->by_destination,
                    lists->weights);
-    st = squeeze_weights(edges->n_vertices, lists->by_destination, lists->sources, lists->weights);
-done:
-    return st;
+    return squeeze_weights(edges->n_vertices, lists->by_destination, lists->sources, lists->weights);
 }
 
 enum sl_status sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
@@ -424,10 +421,7 @@ static bool walk_is_symmetric(const struct sl_graph *graph, uint64_t *next)
 enum sl_status sl_graph_is_symmetric(const struct sl_graph *graph, bool *out)
 {
     uint64_t *next;
-    enum sl_status st = sl_alloc(graph->n_vertices, sizeof *next, "graph offsets", &next);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc(graph->n_vertices, sizeof *next, "graph offsets", &next));
     for (uint64_t v = 0; v < graph->n_vertices; v++) {
         next[v] = graph->offsets[v];
     }
@@ -442,10 +436,8 @@ enum sl_status sl_graph_list_edges(const struct sl_graph *graph, bool once, uint
     sl_vertex *from;
     sl_vertex *to;
     uint64_t n = 0;
-    enum sl_status st = sl_alloc(graph->n_edges, sizeof *from, "edge list", &from);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_alloc(graph->n_edges, sizeof *from, "edge list", &from));
     st = sl_alloc(graph->n_edges, sizeof *to, "edge list", &to);
     if (st != SL_OK) {
         sl_free(from);
@@ -471,10 +463,7 @@ enum sl_status sl_graph_list_weights(const struct sl_graph *graph, bool once, fl
     const float *weights = sl_graph_weights(graph);
     float *listed;
     uint64_t n = 0;
-    enum sl_status st = sl_alloc(graph->n_edges, sizeof *listed, "edge weights", &listed);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc(graph->n_edges, sizeof *listed, "edge weights", &listed));
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
             if (!once || v <= graph->sources[e]) {

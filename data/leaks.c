@@ -38,10 +38,7 @@ static enum sl_status sort_links(const struct sl_link_split *split, int first, s
     for (int list = first; list <= SL_LINKS_TEST; list++) {
         n += split->list[list].n;
     }
-    enum sl_status st = sl_alloc(n + 1, sizeof **out, "links to compare", out);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc(n + 1, sizeof **out, "links to compare", out));
     n = 0;
     for (int list = first; list <= SL_LINKS_TEST; list++) {
         const struct sl_links *links = &split->list[list];
@@ -69,10 +66,8 @@ static enum sl_status is_mutual(const struct sl_dataset *dataset, bool *out)
     const struct sl_graph *graph = &dataset->graph;
     struct known *known;
     size_t n;
-    enum sl_status st = sort_links(&dataset->links, SL_LINKS_VALID, &known, &n);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sort_links(&dataset->links, SL_LINKS_VALID, &known, &n));
     *out = true;
     for (uint32_t v = 0; v < graph->n_vertices && *out; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1] && *out; e++) {
@@ -150,10 +145,8 @@ static enum sl_status find_candidates(const struct sl_dataset *dataset, struct c
     const float *relations = graph->weights.data;
     struct known *known;
     size_t n;
-    enum sl_status st = sort_links(split, SL_LINKS_TRAIN, &known, &n);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sort_links(split, SL_LINKS_TRAIN, &known, &n));
     mark_listed(split, out);
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
@@ -232,33 +225,29 @@ static void search_list(struct search *s, const struct sl_links *links, enum sl_
 
 static enum sl_status search_relations(const struct sl_dataset *dataset, struct search *s)
 {
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero(s->n_relations, sizeof *s->candidates, "relations", &s->candidates), done);
-    SL_TRY(st, sl_alloc(s->n_relations, sizeof *s->reversed, "relations", &s->reversed), done);
-    SL_TRY(st, find_candidates(dataset, s->candidates), done);
+    SL_CHECK(sl_alloc_zero(s->n_relations, sizeof *s->candidates, "relations", &s->candidates));
+    SL_CHECK(sl_alloc(s->n_relations, sizeof *s->reversed, "relations", &s->reversed));
+    SL_CHECK(find_candidates(dataset, s->candidates));
     for (uint32_t q = 0; q < s->n_relations; q++) {
         if (s->candidates[q].n > 0) {
             s->reversed[s->n_reversed++] = q;
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Find all leaks. The arrays of *s are the caller's to free, also on failure. */
 static enum sl_status search_graph(const struct sl_dataset *dataset, bool both_ways, struct search *s)
 {
     const struct sl_link_split *split = &dataset->links;
-    enum sl_status st;
     *s = (struct search){.graph = &dataset->graph, .n_relations = split->n_relations, .both_ways = both_ways};
-    SL_TRY(st, sl_alloc_zero((size_t)dataset->graph.n_edges + 1, 1, "links", &s->leaks), done);
+    SL_CHECK(sl_alloc_zero((size_t)dataset->graph.n_edges + 1, 1, "links", &s->leaks));
     if (split->n_relations > 0) {
-        SL_TRY(st, search_relations(dataset, s), done);
+        SL_CHECK(search_relations(dataset, s));
     }
     search_list(s, &split->list[SL_LINKS_VALID], SL_LINKS_VALID);
     search_list(s, &split->list[SL_LINKS_TEST], SL_LINKS_TEST);
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status refuse(const struct sl_dataset *dataset, const struct search *s, const char *where)
@@ -274,12 +263,10 @@ static enum sl_status refuse(const struct sl_dataset *dataset, const struct sear
 static enum sl_status drop_edges(struct sl_dataset *dataset, const struct search *s)
 {
     struct sl_graph rest;
-    enum sl_status st = sl_graph_copy_rest(&dataset->graph, s->leaks, &rest);
-    if (st == SL_OK) {
-        sl_graph_free(&dataset->graph);
-        dataset->graph = rest;
-    }
-    return st;
+    SL_CHECK(sl_graph_copy_rest(&dataset->graph, s->leaks, &rest));
+    sl_graph_free(&dataset->graph);
+    dataset->graph = rest;
+    return SL_OK;
 }
 
 static void tell(const char *where, const struct sl_links_dropped *dropped, uint32_t n_edges)

@@ -101,11 +101,9 @@ static enum sl_status make_room(struct slot *slot, size_t bytes)
     if (slot->room >= bytes + 2) {
         return SL_OK;
     }
-    enum sl_status st = sl_realloc(&slot->buffer, bytes + 2, 1, "a block of text");
-    if (st == SL_OK) {
-        slot->room = bytes + 2;
-    }
-    return st;
+    SL_CHECK(sl_realloc(&slot->buffer, bytes + 2, 1, "a block of text"));
+    slot->room = bytes + 2;
+    return SL_OK;
 }
 
 static uint64_t count_newlines(const char *text, size_t bytes)
@@ -120,16 +118,16 @@ static uint64_t count_newlines(const char *text, size_t bytes)
 /* Put the carry into the buffer, then text until the buffer holds a line end or the file ends. */
 static enum sl_status fill_buffer(struct source *source, struct slot *slot, size_t *have_out)
 {
-    enum sl_status st;
+    enum sl_status st = SL_OK;
     size_t have = source->carry_bytes;
     size_t want = have + SL_LINES_BLOCK_BYTES;
-    SL_TRY(st, make_room(slot, want), done);
+    SL_CHECK(make_room(slot, want));
     if (have > 0) {
         memcpy(slot->buffer, source->carry, have);
     }
     for (;;) {
         size_t got = 0;
-        SL_TRY(st, inflate_some(source, slot->buffer + have, want - have, &got), done);
+        SL_CHECK(inflate_some(source, slot->buffer + have, want - have, &got));
         bool line_ends = memchr(slot->buffer + have, '\n', got) != NULL;
         have += got;
         if (line_ends || source->ended) {
@@ -138,13 +136,12 @@ static enum sl_status fill_buffer(struct source *source, struct slot *slot, size
         if (want > MAX_LINE_BYTES) {
             st = sl_fail(SL_EFILE, "%s:%llu: a line of over 1 GiB; expected lines of numbers", source->path,
                          (unsigned long long)source->n_lines + 1);
-            goto done;
+            return st;
         }
         want *= 2;
-        SL_TRY(st, make_room(slot, want), done);
+        SL_CHECK(make_room(slot, want));
     }
     *have_out = have;
-done:
     return st;
 }
 
@@ -152,10 +149,7 @@ done:
 static enum sl_status keep_carry(struct source *source, const char *text, size_t bytes)
 {
     if (bytes > source->carry_room) {
-        enum sl_status st = sl_realloc(&source->carry, bytes, 1, "a line of text");
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(sl_realloc(&source->carry, bytes, 1, "a line of text"));
         source->carry_room = bytes;
     }
     if (bytes > 0) {
@@ -197,19 +191,13 @@ static void cut_surplus(struct source *source, struct sl_lines *lines)
 static enum sl_status fill(struct source *source, struct slot *slot)
 {
     size_t have = 0;
-    enum sl_status st = fill_buffer(source, slot, &have);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(fill_buffer(source, slot, &have));
     if (source->ended && have > 0 && slot->buffer[have - 1] != '\n') {
         slot->buffer[have++] = '\n';
     }
     const char *last = have > 0 ? memrchr(slot->buffer, '\n', have) : NULL;
     size_t bytes = last == NULL ? 0 : (size_t)(last - slot->buffer) + 1;
-    st = keep_carry(source, slot->buffer + bytes, have - bytes);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(keep_carry(source, slot->buffer + bytes, have - bytes));
     slot->buffer[bytes] = '\0';
     size_t mark = !source->begun && bytes >= 3 && memcmp(slot->buffer, BYTE_ORDER_MARK, 3) == 0 ? 3 : 0;
     source->begun |= bytes > 0;

@@ -44,7 +44,6 @@ fail:
 enum sl_status sl_links_set_ends(struct sl_link_split *split, uint32_t n_vertices, const char *where)
 {
     uint32_t most = 0;
-    enum sl_status st;
     for (uint32_t list = 0; list < SL_N_LINK_LISTS; list++) {
         const struct sl_links *links = &split->list[list];
         for (uint32_t i = 0; i < links->n && links->relation != NULL; i++) {
@@ -55,13 +54,12 @@ enum sl_status sl_links_set_ends(struct sl_link_split *split, uint32_t n_vertice
         return sl_fail(SL_EFILE, "%s: found relation %u, expected at most %d relations, numbered from 0", where, most,
                        SL_MAX_RELATIONS);
     }
-    SL_TRY(st, sl_alloc((size_t)most + 1, sizeof *split->ends, "ends of relations", &split->ends), done);
+    SL_CHECK(sl_alloc((size_t)most + 1, sizeof *split->ends, "ends of relations", &split->ends));
     split->n_relations = most + 1;
     for (uint32_t r = 0; r <= most; r++) {
         split->ends[r] = (struct sl_link_ends){{0, 0}, {n_vertices, n_vertices}};
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Check one end of link i, 0 the head, and add the first id of its type. */
@@ -81,7 +79,6 @@ static enum sl_status place_end(const struct sl_link_split *split, const char *p
 enum sl_status sl_links_place(const struct sl_link_split *split, const char *path, struct sl_links *links)
 {
     const bool typed = split->n_relations > 0;
-    enum sl_status st = SL_OK;
     if (links->n == 0) {
         return SL_OK;
     }
@@ -94,11 +91,10 @@ enum sl_status sl_links_place(const struct sl_link_split *split, const char *pat
             return sl_fail(SL_EFILE, "%s:%u: expected a relation below %u, found %u", path, i + 1, split->n_relations,
                            links->relation[i]);
         }
-        SL_TRY(st, place_end(split, path, links, i, 0), done);
-        SL_TRY(st, place_end(split, path, links, i, 1), done);
+        SL_CHECK(place_end(split, path, links, i, 0));
+        SL_CHECK(place_end(split, path, links, i, 1));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Check that relations of links to find have training links. With own_ids other relations may have edges in raw/. */
@@ -200,10 +196,7 @@ static enum sl_status sort_pairs(const struct sl_link_split *split, uint32_t n_l
     for (uint32_t list = 0; list < n_lists; list++) {
         n += split->list[list].n;
     }
-    enum sl_status st = sl_alloc(n, sizeof *entries, "links to compare", &entries);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc(n, sizeof *entries, "links to compare", &entries));
     n = 0;
     for (uint32_t list = 0; list < n_lists; list++) {
         for (uint32_t i = 0; i < split->list[list].n; i++) {
@@ -222,16 +215,15 @@ enum sl_status sl_links_check(const struct sl_link_split *split, const char *whe
     size_t n;
     enum sl_status st = SL_OK;
     if (split->n_relations > 0) {
-        SL_TRY(st, check_relations(split, where), done);
+        SL_CHECK(check_relations(split, where));
     }
-    SL_TRY(st, sort_pairs(split, SL_N_LINK_LISTS, &entries, &n), done);
+    SL_CHECK(sort_pairs(split, SL_N_LINK_LISTS, &entries, &n));
     for (size_t i = 1; i < n && st == SL_OK; i++) {
         if (is_wrong(&entries[i - 1], &entries[i])) {
             st = refuse(split, &entries[i - 1], &entries[i], where);
         }
     }
     sl_free(entries);
-done:
     return st;
 }
 

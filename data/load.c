@@ -122,10 +122,8 @@ static enum sl_status for_each_root(const char *searched, enum sl_status (*body)
 {
     char *path;
     char *root;
-    enum sl_status st = sl_strdup(searched, &path);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_strdup(searched, &path));
     for (char *rest = path; st == SL_OK && (root = strsep(&rest, ":")) != NULL;) {
         if (root[0] != '\0') {
             st = body(context, root);
@@ -159,16 +157,14 @@ static enum sl_status find_dataset(const char *name, const char *searched, struc
 {
     struct lookup lookup = {.name = name, .out = out};
     char *path;
-    enum sl_status st = SL_OK;
     if (strchr(name, '/') == NULL) {
-        SL_TRY(st, for_each_root(searched, look_in_root, &lookup), done);
+        SL_CHECK(for_each_root(searched, look_in_root, &lookup));
     }
     if (out->dataset == NULL) {
-        SL_TRY(st, sl_strdup(name, &path), done);
-        st = look_at(path, out);
+        SL_CHECK(sl_strdup(name, &path));
+        return look_at(path, out);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* The last component of a path. */
@@ -439,12 +435,10 @@ static enum sl_status use_dataset(const struct sl_dataset_options *options, char
     const struct sl_request request = request_of(options, path);
     origin->path = path;
     origin->reader = reader;
-    enum sl_status st = reader->find(&request, &origin->files);
-    if (st == SL_OK) {
-        name_from_path(path, origin->name, sizeof origin->name);
-        identify_files(options, origin);
-    }
-    return st;
+    SL_CHECK(reader->find(&request, &origin->files));
+    name_from_path(path, origin->name, sizeof origin->name);
+    identify_files(options, origin);
+    return SL_OK;
 }
 
 /* Refuse a folder of the dataset's name without data. The message names the missing file and the other datasets. */
@@ -535,10 +529,8 @@ static enum sl_status settle_split(const struct sl_dataset_options *given, struc
 {
     const char *split = given->split != NULL ? given->split : given->usual_split;
     *out = *given;
-    enum sl_status st = sl_random_split_parse(split, given->split_seed, rule);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_random_split_parse(split, given->split_seed, rule));
     out->draw_links = rule->wanted && (given->draw_links || sl_raw_needs_links(given->need));
     if (rule->wanted) {
         out->split = "";
@@ -602,10 +594,8 @@ enum sl_status sl_dataset_cache_file(const struct sl_dataset_options *options, c
     struct origin origin;
     char *tail;
     *out = NULL;
-    enum sl_status st = settle_split(options, &settled, &rule);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(settle_split(options, &settled, &rule));
     st = find_origin(&settled, &origin);
     if (st != SL_OK) {
         return st;
@@ -923,10 +913,8 @@ enum sl_status sl_dataset_load(const struct sl_dataset_options *given, struct sl
     struct origin origin;
     struct sl_random_split rule;
     *out = (struct sl_dataset){0};
-    enum sl_status st = settle_split(given, &options, &rule);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(settle_split(given, &options, &rule));
     st = find_origin(&options, &origin);
     if (st != SL_OK) {
         return st;

@@ -115,13 +115,11 @@ static enum sl_status make_dense(struct making *making, uint32_t n_columns,
 {
     uint32_t n = making->graph->n_vertices;
     float *data;
-    enum sl_status st = sl_alloc((size_t)n * n_columns, sizeof *data, "features", &data);
-    if (st == SL_OK) {
-        *making->out = (struct sl_features){.n_rows = n, .n_columns = n_columns};
-        making->out->dense = sl_column_take(SL_DTYPE_F32, n, n_columns, data);
-        sl_parallel_for(n, GRAIN, body, making);
-    }
-    return st;
+    SL_CHECK(sl_alloc((size_t)n * n_columns, sizeof *data, "features", &data));
+    *making->out = (struct sl_features){.n_rows = n, .n_columns = n_columns};
+    making->out->dense = sl_column_take(SL_DTYPE_F32, n, n_columns, data);
+    sl_parallel_for(n, GRAIN, body, making);
+    return SL_OK;
 }
 
 static enum sl_status make_identity(const struct sl_graph *graph, struct sl_features *out)
@@ -131,10 +129,7 @@ static enum sl_status make_identity(const struct sl_graph *graph, struct sl_feat
         return sl_fail(SL_EINVAL, "--features: found onehot for %u vertices, expected at most %d; try random:64", n,
                        MAX_ONEHOT);
     }
-    enum sl_status st = sl_features_start_csr(n, n, n, out);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_features_start_csr(n, n, n, out));
     for (uint32_t v = 0; v < n; v++) {
         out->offsets[v] = v;
         out->columns[v] = v;

@@ -153,10 +153,7 @@ static enum sl_status parse(const char *where, const unsigned char *data, size_t
     memcpy(text, data + start, length);
     text[length] = '\0';
     text[strcspn(text, "\n")] = '\0';
-    enum sl_status st = read_header(where, text, strlen(text), out);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(read_header(where, text, strlen(text), out));
     uint64_t needed;
     if (__builtin_mul_overflow(out->n_items, out->item_bytes, &needed) || needed != bytes - start - length) {
         return sl_fail(SL_EFILE, "%s: expected %llu items of %u bytes behind the header, found %zu bytes", where,
@@ -184,11 +181,8 @@ static enum sl_status parse_member(const char *path, const char *name, struct ow
     size_t bytes;
     snprintf(member, sizeof member, "%s.npy", name);
     snprintf(where, sizeof where, "%.900s: %s", path, name);
-    enum sl_status st = sl_zip_find(path, owner->map.data, owner->map.bytes, member, &data, &bytes, &owner->inflated);
-    if (st == SL_OK) {
-        st = parse(where, data, bytes, out);
-    }
-    return st;
+    SL_CHECK(sl_zip_find(path, owner->map.data, owner->map.bytes, member, &data, &bytes, &owner->inflated));
+    return parse(where, data, bytes, out);
 }
 
 /* A safetensors file: the length of its header in 8 bytes, and a JSON object. */
@@ -216,10 +210,7 @@ static void describe(const struct sl_tensor *tensor, struct sl_npy *out)
 
 static enum sl_status find_tensor(const char *path, const char *name, struct owner *owner, struct sl_npy *out)
 {
-    enum sl_status st = sl_safetensors_map(path, &owner->tensors);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_safetensors_map(path, &owner->tensors));
     const struct sl_tensor *tensor = sl_tensors_find(&owner->tensors, name);
     if (tensor == NULL) {
         return sl_fail(SL_EFILE, "%s: no tensor '%s' among its %u", path, name, owner->tensors.n);
@@ -514,10 +505,8 @@ static enum sl_status convert_new(const char *path, const char *name, struct con
 {
     char block[NAME_BYTES];
     name_block(path, name, block);
-    enum sl_status st = sl_alloc(n, bytes, block, &conversion->out);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_alloc(n, bytes, block, &conversion->out));
     st = convert(path, name, conversion, n, body, expected);
     if (st != SL_OK) {
         sl_free(conversion->out);
@@ -582,10 +571,8 @@ static enum sl_status convert_features(const char *path, const char *name, const
     enum sl_dtype dtype = features_dtype(array);
     char block[NAME_BYTES];
     name_block(path, name, block);
-    enum sl_status st = sl_alloc(array->n_items, sl_dtype_size(dtype), block, &conversion.out);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_alloc(array->n_items, sl_dtype_size(dtype), block, &conversion.out));
     features.dense = sl_column_take(dtype, features.n_rows, features.n_columns, conversion.out);
     SL_TRY(st,
            convert(path, name, &conversion, array->n_items, dtype == SL_DTYPE_F32 ? to_floats : to_items,
@@ -606,10 +593,8 @@ enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t
 {
     struct sl_npy array;
     *out = (struct sl_features){0};
-    enum sl_status st = sl_npy_read(path, name, &array);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_npy_read(path, name, &array));
     if (array.n_dimensions != 2 || array.shape[0] != n_rows || array.shape[1] == 0 || array.shape[1] > MAX_COLUMNS) {
         st = sl_fail(
             SL_EFILE, "%s: %s: expected the shape (%u, 1 to %d), found %u dimensions and %llu rows%s", path, name,
@@ -626,10 +611,8 @@ enum sl_status sl_npy_read_labels(const char *path, const char *name, uint32_t n
 {
     struct sl_npy array;
     struct conversion conversion = {.array = &array, .step = 1};
-    enum sl_status st = sl_npy_read(path, name, &array);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_npy_read(path, name, &array));
     if (array.n_items != n_rows || array.n_dimensions == 0 || array.shape[0] != n_rows) {
         st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%u,) or (%u, 1), found %llu items", path, name, n_rows,
                      n_rows, (unsigned long long)array.n_items);
@@ -751,10 +734,8 @@ enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t 
     struct sl_npy array;
     struct conversion conversion = {.array = &array, .step = 1};
     int32_t *classes;
-    enum sl_status st = read_any(path, name, &array);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(read_any(path, name, &array));
     if (is_text(&array) && choice == SL_TARGETS_NUMBERS) {
         st = sl_fail(SL_EFILE, "%s: %s: found text, expected numbers", path, name);
         goto free_array;
@@ -796,10 +777,8 @@ enum sl_status sl_npy_read_names(const char *path, const char *name, char **out)
     struct sl_names names = {0};
     char *room = NULL;
     int32_t class;
-    enum sl_status st = read_any(path, name, &array);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(read_any(path, name, &array));
     const char *bytes = (const char *)array.data;
     bool are_lines = array.kind == 'u' && array.item_bytes == 1 && array.n_items > 0 &&
                      bytes[array.n_items - 1] == '\n' && memchr(bytes, '\0', array.n_items) == NULL;
@@ -833,21 +812,17 @@ done:
 enum sl_status sl_npy_count_rows(const char *path, const char *name, uint64_t *out)
 {
     struct sl_npy array;
-    enum sl_status st = read_any(path, name, &array);
-    if (st == SL_OK) {
-        *out = array.n_dimensions > 0 ? array.shape[0] : 1;
-        sl_npy_free(&array);
-    }
-    return st;
+    SL_CHECK(read_any(path, name, &array));
+    *out = array.n_dimensions > 0 ? array.shape[0] : 1;
+    sl_npy_free(&array);
+    return SL_OK;
 }
 
 enum sl_status sl_npy_read_count(const char *path, const char *name, uint64_t limit, uint64_t *out)
 {
     struct sl_npy array;
-    enum sl_status st = sl_npy_read(path, name, &array);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_npy_read(path, name, &array));
     uint64_t n = array.n_items == 1 ? sl_npy_whole(&array, 0, limit) : limit;
     if (n == limit) {
         st = sl_fail(SL_EFILE, "%s: %s: expected one number below %llu", path, name, (unsigned long long)limit);
@@ -909,10 +884,8 @@ fail:
 enum sl_status sl_npy_read_ids(const char *path, const char *name, uint32_t n_vertices, struct sl_ids *out)
 {
     struct sl_npy array;
-    enum sl_status st = sl_npy_read(path, name, &array);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_npy_read(path, name, &array));
     bool flat = array.n_dimensions > 0 && array.n_items == array.shape[0];
     if (flat && array.n_items == n_vertices && (array.kind == 'b' || is_mask(&array))) {
         st = list_mask(&array, out);
@@ -961,10 +934,8 @@ enum sl_status sl_npy_read_weights(const char *path, const char *name, uint64_t 
 {
     struct sl_npy array;
     struct conversion conversion = {.array = &array, .step = 1};
-    enum sl_status st = sl_npy_read(path, name, &array);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_npy_read(path, name, &array));
     if (array.n_items != n_edges || array.n_dimensions == 0 || array.shape[0] != n_edges) {
         st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%llu,), one weight per edge, found %llu items", path, name,
                      (unsigned long long)n_edges, (unsigned long long)array.n_items);
@@ -992,10 +963,8 @@ enum sl_status sl_npy_read_edges(const char *path, const char *name, uint32_t *n
 {
     struct sl_npy array;
     sl_vertex *ends[2] = {NULL, NULL};
-    enum sl_status st = sl_npy_read(path, name, &array);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_npy_read(path, name, &array));
     if (array.n_dimensions != 2 || (array.shape[0] != 2 && array.shape[1] != 2)) {
         st =
             sl_fail(SL_EFILE, "%s: %s: expected the shape (2, edges) or (edges, 2), found %u dimensions and %llu items",

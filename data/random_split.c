@@ -486,7 +486,6 @@ static enum sl_status deal_links(struct drawing *d, struct sl_link_split *out)
 /* Room for all links in each list; links that are not used cost no memory. */
 static enum sl_status alloc_lists(const struct drawing *d, struct sl_link_split *out)
 {
-    enum sl_status st = SL_OK;
     for (int list = 0; list < N_LISTS; list++) {
         struct sl_links *links = &out->list[SL_LINKS_TRAIN + list];
         uint64_t n = 1;
@@ -497,14 +496,13 @@ static enum sl_status alloc_lists(const struct drawing *d, struct sl_link_split 
             return sl_fail(SL_EINVAL, "--split: found %llu %s links, expected fewer than 2^32 - 1",
                            (unsigned long long)n, list_names[list]);
         }
-        SL_TRY(st, sl_alloc(n, sizeof *links->from, "links", &links->from), done);
-        SL_TRY(st, sl_alloc(n, sizeof *links->to, "links", &links->to), done);
+        SL_CHECK(sl_alloc(n, sizeof *links->from, "links", &links->from));
+        SL_CHECK(sl_alloc(n, sizeof *links->to, "links", &links->to));
         if (d->n_relations > 0) {
-            SL_TRY(st, sl_alloc(n, sizeof *links->relation, "relations of links", &links->relation), done);
+            SL_CHECK(sl_alloc(n, sizeof *links->relation, "relations of links", &links->relation));
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* The heads and tails of the relations. */
@@ -536,10 +534,9 @@ static bool is_directed(const struct drawing *d, const struct sl_dataset *datase
 /* Find the relations that are split together. */
 static enum sl_status open_relations(const struct sl_graph *graph, struct drawing *d)
 {
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(d->n_relations, sizeof *d->first, "relations", &d->first), done);
-    SL_TRY(st, sl_alloc(d->n_relations, sizeof *d->next, "relations", &d->next), done);
-    SL_TRY(st, find_reverses(graph, d->n_relations, d->first), done);
+    SL_CHECK(sl_alloc(d->n_relations, sizeof *d->first, "relations", &d->first));
+    SL_CHECK(sl_alloc(d->n_relations, sizeof *d->next, "relations", &d->next));
+    SL_CHECK(find_reverses(graph, d->n_relations, d->first));
     for (uint32_t r = 0; r < d->n_relations; r++) {
         const uint32_t first = d->first[r];
         d->next[r] = SL_NONE;
@@ -548,30 +545,26 @@ static enum sl_status open_relations(const struct sl_graph *graph, struct drawin
             d->next[first] = r;
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status open_drawing(const struct sl_dataset *dataset, struct sl_graph *graph, struct drawing *d)
 {
     const bool typed = graph->n_relations > 0;
     uint64_t most = graph->n_edges; /* units */
-    enum sl_status st;
     if (typed) {
         d->n_relations = dataset->directed ? graph->n_relations : graph->n_relations / 2;
-        SL_TRY(st, open_relations(graph, d), done);
+        SL_CHECK(open_relations(graph, d));
     } else {
         graph->weights = (struct sl_column){0};
-        SL_TRY(st, sl_graph_is_symmetric(graph, &d->symmetric), done);
+        SL_CHECK(sl_graph_is_symmetric(graph, &d->symmetric));
     }
-    SL_TRY(st, make_groups(sl_max_u32(d->n_relations, 1), &d->groups), done);
+    SL_CHECK(make_groups(sl_max_u32(d->n_relations, 1), &d->groups));
     if (d->symmetric || (typed && !dataset->directed)) {
         most /= 2;
     }
-    SL_TRY(st, sl_alloc((size_t)most + 1, sizeof *d->units, "links", &d->units), done);
-    st = sl_alloc_zero((size_t)graph->n_edges + 1, 1, "links", &d->dropped);
-done:
-    return st;
+    SL_CHECK(sl_alloc((size_t)most + 1, sizeof *d->units, "links", &d->units));
+    return sl_alloc_zero((size_t)graph->n_edges + 1, 1, "links", &d->dropped);
 }
 
 enum sl_status sl_random_split_links(const struct sl_random_split *rule, struct sl_dataset *dataset)

@@ -158,10 +158,7 @@ enum sl_status sl_raw_note_arrays(const char *path, struct sl_raw_files *files)
 {
     char *names;
     char *rest;
-    enum sl_status st = sl_npy_list(path, &names);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_npy_list(path, &names));
     for (char *name = strtok_r(names, "\n", &rest); name != NULL; name = strtok_r(NULL, "\n", &rest)) {
         if (ends_in(name, ".npy")) {
             name[strlen(name) - 4] = '\0';
@@ -232,10 +229,7 @@ static enum sl_status find_one(const char *folder, const char *const *names, int
 {
     for (int i = 0; i < n; i++) {
         char *path;
-        enum sl_status st = sl_path_join(folder, names[i], &path);
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(sl_path_join(folder, names[i], &path));
         if (sl_file_exists(path)) {
             *out = path;
             return SL_OK;
@@ -428,10 +422,8 @@ static enum sl_status find_features(const char *folder, const char *wanted, stru
 {
     char **out = &files->paths[SL_RAW_FEATURES];
     struct sl_made_features made;
-    enum sl_status st = sl_made_features_parse(wanted, &made);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_made_features_parse(wanted, &made));
     files->no_features = made.kind != SL_MADE_NOT;
     bool given = wanted != NULL && !files->no_features;
     if (given) {
@@ -479,26 +471,22 @@ static void list_entries(const char *folder, char *out, size_t bytes)
 static enum sl_status find_graph(const char *folder, struct sl_raw_files *files)
 {
     static const char *const binary[] = {"raw/data.npz"};
-    enum sl_status st;
-    SL_TRY(st, sl_raw_find_table(folder, "raw/edge", false, &files->paths[SL_RAW_EDGES]), done);
-    SL_TRY(st, find_one(folder, binary, 1, &files->paths[SL_RAW_BINARY]), done);
+    SL_CHECK(sl_raw_find_table(folder, "raw/edge", false, &files->paths[SL_RAW_EDGES]));
+    SL_CHECK(find_one(folder, binary, 1, &files->paths[SL_RAW_BINARY]));
     bool needed = files->need != SL_RAW_FOR_LINKS;
     if (needed && files->paths[SL_RAW_EDGES] == NULL && files->paths[SL_RAW_BINARY] == NULL) {
         char inside[300];
         list_entries(folder, inside, sizeof inside);
-        st = sl_fail(
+        return sl_fail(
             SL_EFILE, "%.400s: no dataset: expected a file raw/edge.csv.gz (or .csv, .npy) or raw/data.npz, found %s%s",
             folder, inside[0] != '\0' ? inside : "nothing", sl_raw_is_folder(folder) ? " and no edges in raw" : "");
-        goto done;
     }
-    SL_TRY(st, sl_raw_find_table(folder, "raw/edge-weight", false, &files->paths[SL_RAW_WEIGHTS]), done);
-    SL_TRY(st, sl_raw_find_table(folder, "raw/num-node-list", false, &files->paths[SL_RAW_NODE_COUNT]), done);
-    SL_TRY(st, take_inside(SL_RAW_EDGES, files), done);
-    SL_TRY(st, take_inside(SL_RAW_WEIGHTS, files), done);
-    SL_TRY(st, take_inside(SL_RAW_NODE_COUNT, files), done);
-    st = sl_raw_find_table(folder, "raw/num-edge-list", false, &files->paths[SL_RAW_EDGE_COUNT]);
-done:
-    return st;
+    SL_CHECK(sl_raw_find_table(folder, "raw/edge-weight", false, &files->paths[SL_RAW_WEIGHTS]));
+    SL_CHECK(sl_raw_find_table(folder, "raw/num-node-list", false, &files->paths[SL_RAW_NODE_COUNT]));
+    SL_CHECK(take_inside(SL_RAW_EDGES, files));
+    SL_CHECK(take_inside(SL_RAW_WEIGHTS, files));
+    SL_CHECK(take_inside(SL_RAW_NODE_COUNT, files));
+    return sl_raw_find_table(folder, "raw/num-edge-list", false, &files->paths[SL_RAW_EDGE_COUNT]);
 }
 
 static enum sl_status find_labels(const char *folder, struct sl_raw_files *files)
@@ -683,19 +671,17 @@ enum sl_status sl_raw_count(const char *path, enum sl_raw_file table, uint64_t *
 {
     const char *name;
     struct sl_npy array;
-    enum sl_status st;
     if (!is_binary(path)) {
         return sl_csv_count_lines(path, out);
     }
-    SL_TRY(st, name_array(path, table, &name), done);
+    SL_CHECK(name_array(path, table, &name));
     if (table != SL_RAW_EDGES) {
         return sl_npy_count_rows(path, name, out);
     }
-    SL_TRY(st, sl_npy_read(path, name, &array), done);
+    SL_CHECK(sl_npy_read(path, name, &array));
     *out = array.n_items / 2;
     sl_npy_free(&array);
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_raw_read_edges(const char *path, uint32_t n_vertices, uint64_t n_edges, sl_vertex **from_out,
@@ -703,12 +689,12 @@ enum sl_status sl_raw_read_edges(const char *path, uint32_t n_vertices, uint64_t
 {
     const char *name;
     uint64_t n;
-    enum sl_status st;
+    enum sl_status st = SL_OK;
     if (!is_binary(path)) {
         return sl_csv_read_edges(path, n_vertices, n_edges, from_out, to_out);
     }
-    SL_TRY(st, name_array(path, SL_RAW_EDGES, &name), done);
-    SL_TRY(st, sl_npy_read_edges(path, name, &n_vertices, &n, from_out, to_out), done);
+    SL_CHECK(name_array(path, SL_RAW_EDGES, &name));
+    SL_CHECK(sl_npy_read_edges(path, name, &n_vertices, &n, from_out, to_out));
     if (n != n_edges) { /* another process has written the file just now */
         st = sl_fail(SL_EFILE, "%s: expected %llu edges, found %llu", path, (unsigned long long)n_edges,
                      (unsigned long long)n);
@@ -716,48 +702,38 @@ enum sl_status sl_raw_read_edges(const char *path, uint32_t n_vertices, uint64_t
         sl_free(*to_out);
         *from_out = *to_out = NULL;
     }
-done:
     return st;
 }
 
 enum sl_status sl_raw_read_features(const char *path, uint32_t n_rows, struct sl_features *out)
 {
     const char *name;
-    enum sl_status st;
     if (!is_binary(path)) {
         return sl_csv_read_features(path, n_rows, out);
     }
-    SL_TRY(st, name_array(path, SL_RAW_FEATURES, &name), done);
-    st = sl_npy_read_features(path, name, n_rows, out);
-done:
-    return st;
+    SL_CHECK(name_array(path, SL_RAW_FEATURES, &name));
+    return sl_npy_read_features(path, name, n_rows, out);
 }
 
 enum sl_status sl_raw_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,
                                    struct sl_targets *out, char **names)
 {
     const char *name;
-    enum sl_status st;
     if (!is_binary(path)) {
         return sl_csv_read_targets(path, n_rows, choice, out, names);
     }
-    SL_TRY(st, name_array(path, SL_RAW_LABELS, &name), done);
-    st = sl_npy_read_targets(path, name, n_rows, choice, out, names);
-done:
-    return st;
+    SL_CHECK(name_array(path, SL_RAW_LABELS, &name));
+    return sl_npy_read_targets(path, name, n_rows, choice, out, names);
 }
 
 enum sl_status sl_raw_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out)
 {
     const char *name;
-    enum sl_status st;
     if (!is_binary(path)) {
         return sl_csv_read_ids(path, n_vertices, out);
     }
-    SL_TRY(st, name_array(path, SL_RAW_TRAIN, &name), done);
-    st = sl_npy_read_ids(path, name, n_vertices, out);
-done:
-    return st;
+    SL_CHECK(name_array(path, SL_RAW_TRAIN, &name));
+    return sl_npy_read_ids(path, name, n_vertices, out);
 }
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
@@ -777,17 +753,16 @@ static enum sl_status count_by_tables(const struct sl_raw_files *files, uint64_t
     uint64_t n = SL_NONE;
     enum sl_status st = SL_OK;
     if (features != NULL) {
-        SL_TRY(st, sl_csv_count_lines(features, out), done);
+        SL_CHECK(sl_csv_count_lines(features, out));
     }
     if (labels != NULL) {
-        SL_TRY(st, sl_csv_count_lines(labels, &n), done);
+        SL_CHECK(sl_csv_count_lines(labels, &n));
     }
     if (features != NULL && labels != NULL && *out > n) {
         st = sl_fail(SL_EFILE, "%.200s:1: expected %llu lines, as %.200s has, found %llu; is line 1 a header?",
                      features, (unsigned long long)n, labels, (unsigned long long)*out);
     }
     *out = features != NULL ? *out : n;
-done:
     return st;
 }
 
@@ -842,7 +817,7 @@ static enum sl_status read_text_edges(const struct sl_raw_files *files, struct s
 {
     const char *count = files->paths[SL_RAW_EDGE_COUNT];
     const char *path = files->paths[SL_RAW_EDGES];
-    enum sl_status st;
+    enum sl_status st = SL_OK;
     if (count != NULL) {
         st = read_count(files, SL_RAW_EDGE_COUNT, &raw->n_edges);
     } else {
@@ -854,8 +829,8 @@ static enum sl_status read_text_edges(const struct sl_raw_files *files, struct s
     }
     bool known = raw->n_vertices != SL_NONE;
     uint32_t limit = known ? raw->n_vertices : SL_NONE - 1;
-    SL_TRY(st, st, done);
-    SL_TRY(st, sl_csv_read_edges(path, limit, raw->n_edges, &raw->from, &raw->to), done);
+    SL_CHECK(st);
+    SL_CHECK(sl_csv_read_edges(path, limit, raw->n_edges, &raw->from, &raw->to));
     if (!known) {
         raw->n_vertices = 0;
     }
@@ -863,7 +838,6 @@ static enum sl_status read_text_edges(const struct sl_raw_files *files, struct s
         sl_vertex larger = sl_max_u32(raw->from[e], raw->to[e]);
         raw->n_vertices = sl_max_u32(raw->n_vertices, larger + 1);
     }
-done:
     return st;
 }
 
@@ -913,24 +887,22 @@ static enum sl_status read_links(const struct sl_raw_files *files, struct sl_raw
     };
     const struct sl_links *train = &raw->links.list[SL_LINKS_TRAIN];
     struct sl_links edges = {0};
-    enum sl_status st = SL_OK;
     if (raw->n_vertices == SL_NONE) {
         return sl_fail(SL_EFILE,
                        "%s: expected raw/num-node-list.csv.gz or a table of the vertices beside a split of "
                        "links, found none",
                        files->paths[SL_RAW_TRAIN]);
     }
-    SL_TRY(st, sl_links_read_split(paths, raw->n_vertices, &raw->links), done);
-    SL_TRY(st, sl_links_copy(train, &edges), done);
+    SL_CHECK(sl_links_read_split(paths, raw->n_vertices, &raw->links));
+    SL_CHECK(sl_links_copy(train, &edges));
     raw->n_edges = edges.n;
     raw->from = edges.from;
     raw->to = edges.to;
     sl_free(edges.relation);
     if (train->relation != NULL) {
-        st = take_relations(train, raw);
+        return take_relations(train, raw);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status read_graph(const struct sl_raw_files *files, struct sl_raw *raw)
@@ -988,24 +960,21 @@ static enum sl_status read_class_names(const struct sl_raw_files *files, struct 
 {
     const char *path = files->paths[SL_RAW_LABELS];
     const char *name = NULL;
-    enum sl_status st = SL_OK;
     if (raw->class_names != NULL || path == NULL || raw->targets.type != SL_TARGET_CLASS) {
         return SL_OK;
     }
-    SL_TRY(st, sl_npy_find(path, (const char *const[]){"class_names"}, 1, &name), done);
+    SL_CHECK(sl_npy_find(path, (const char *const[]){"class_names"}, 1, &name));
     if (name == NULL) {
-        goto done;
+        return SL_OK;
     }
-    SL_TRY(st, sl_npy_read_names(path, name, &raw->class_names), done);
+    SL_CHECK(sl_npy_read_names(path, name, &raw->class_names));
     const uint64_t n = sl_text_count_lines(raw->class_names);
     if (n < raw->targets.n_classes || n > SL_MAX_CLASSES) {
-        st = sl_fail(SL_EFILE, "%s: class_names: expected a name for each of %u classes, found %llu", path,
-                     raw->targets.n_classes, (unsigned long long)n);
-        goto done;
+        return sl_fail(SL_EFILE, "%s: class_names: expected a name for each of %u classes, found %llu", path,
+                       raw->targets.n_classes, (unsigned long long)n);
     }
     sl_targets_widen(&raw->targets, (uint32_t)n);
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status read_ids(const struct sl_raw_files *files, enum sl_raw_file which, uint32_t n_vertices,

@@ -93,10 +93,8 @@ static void put_float(struct text *text, float x)
 static enum sl_status open_text(const char *folder, const char *name, struct text *text)
 {
     char *path;
-    enum sl_status st = sl_path_join(folder, name, &path);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_path_join(folder, name, &path));
     SL_TRY(st, sl_folder_make_parents(path), free_path);
     SL_TRY(st, sl_writer_open(path, &text->writer), free_path);
     int fd = dup(fileno(text->writer.stream));
@@ -291,8 +289,7 @@ static struct sl_recipe_relation relation_of(const struct sl_recipe *recipe, uin
 static enum sl_status write_types(const struct typed_text *t)
 {
     const struct sl_recipe *recipe = t->recipe;
-    enum sl_status st;
-    SL_TRY(st, open_text(t->folder, "raw/num-node-dict.csv.gz", t->text), done);
+    SL_CHECK(open_text(t->folder, "raw/num-node-dict.csv.gz", t->text));
     for (uint32_t i = 0; i <= recipe->n_types; i++) {
         put_word(t->text, type_name(recipe, i), i < recipe->n_types ? ',' : '\n');
     }
@@ -301,17 +298,15 @@ static enum sl_status write_types(const struct typed_text *t)
         put_char(t->text, ',');
     }
     put_count(t->text, recipe->n_vertices);
-    SL_TRY(st, close_text(t->text), done);
-    SL_TRY(st, open_text(t->folder, "raw/triplet-type-list.csv.gz", t->text), done);
+    SL_CHECK(close_text(t->text));
+    SL_CHECK(open_text(t->folder, "raw/triplet-type-list.csv.gz", t->text));
     for (uint32_t r = 0; r <= recipe->n_relations; r++) {
         const struct sl_recipe_relation relation = relation_of(recipe, r);
         put_word(t->text, type_name(recipe, relation.source), ',');
         put_word(t->text, relation.name, ',');
         put_word(t->text, type_name(recipe, relation.destination), '\n');
     }
-    st = close_text(t->text);
-done:
-    return st;
+    return close_text(t->text);
 }
 
 /* The edges of relation r, from edge `first` of the list. */
@@ -323,10 +318,7 @@ static enum sl_status write_relation(const struct typed_text *t, uint32_t r, uin
     char name[160];
     snprintf(name, sizeof name, "raw/relations/%s___%s___%s/edge.csv.gz", type_name(t->recipe, relation.source),
              relation.name, type_name(t->recipe, relation.destination));
-    enum sl_status st = open_text(t->folder, name, t->text);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(open_text(t->folder, name, t->text));
     for (uint64_t e = first; e < first + relation.n_edges; e++) {
         put_digits(t->text, t->raw->from[e] - source);
         put_char(t->text, ',');
@@ -356,21 +348,18 @@ static void put_own_row(const struct typed_text *t, uint32_t v)
 static enum sl_status write_own(const struct typed_text *t)
 {
     char name[160];
-    enum sl_status st;
     snprintf(name, sizeof name, "raw/node-label/%s/node-label.csv.gz", t->recipe->type);
-    SL_TRY(st, open_text(t->folder, name, t->text), done);
+    SL_CHECK(open_text(t->folder, name, t->text));
     for (uint32_t v = t->own; v < t->raw->n_vertices; v++) {
         put_count(t->text, (uint64_t)t->raw->targets.classes[v]);
     }
-    SL_TRY(st, close_text(t->text), done);
+    SL_CHECK(close_text(t->text));
     snprintf(name, sizeof name, "raw/node-feat/%s/node-feat.csv.gz", t->recipe->type);
-    SL_TRY(st, open_text(t->folder, name, t->text), done);
+    SL_CHECK(open_text(t->folder, name, t->text));
     for (uint32_t v = t->own; v < t->raw->n_vertices; v++) {
         put_own_row(t, v);
     }
-    st = close_text(t->text);
-done:
-    return st;
+    return close_text(t->text);
 }
 
 static enum sl_status write_own_split(const struct typed_text *t)
@@ -381,39 +370,32 @@ static enum sl_status write_own_split(const struct typed_text *t)
     for (int i = 0; i < 3 && st == SL_OK; i++) {
         char name[160];
         snprintf(name, sizeof name, "split/%s/%s/%s.csv.gz", t->raw->split, t->recipe->type, names[i]);
-        SL_TRY(st, open_text(t->folder, name, t->text), done);
+        SL_CHECK(open_text(t->folder, name, t->text));
         for (uint32_t k = 0; k < lists[i]->n; k++) {
             put_count(t->text, lists[i]->ids[k] - t->own);
         }
         st = close_text(t->text);
     }
-done:
     return st;
 }
 
 static enum sl_status write_typed(const struct typed_text *t)
 {
     uint64_t first = 0;
-    enum sl_status st;
-    SL_TRY(st, write_types(t), done);
+    SL_CHECK(write_types(t));
     for (uint32_t r = 0; r <= t->recipe->n_relations; r++) {
-        SL_TRY(st, write_relation(t, r, first), done);
+        SL_CHECK(write_relation(t, r, first));
         first += relation_of(t->recipe, r).n_edges;
     }
-    SL_TRY(st, write_own(t), done);
-    st = write_own_split(t);
-done:
-    return st;
+    SL_CHECK(write_own(t));
+    return write_own_split(t);
 }
 
 /* ---- The layout -------------------------------------------------------------------------------------------------- */
 
 static enum sl_status write_count(const char *folder, const char *name, uint64_t count, struct text *text)
 {
-    enum sl_status st = open_text(folder, name, text);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(open_text(folder, name, text));
     put_count(text, count);
     return close_text(text);
 }
@@ -421,10 +403,7 @@ static enum sl_status write_count(const char *folder, const char *name, uint64_t
 static enum sl_status write_table(const char *folder, const char *name, const struct sl_raw *raw,
                                   void (*put)(struct text *text, const struct sl_raw *raw), struct text *text)
 {
-    enum sl_status st = open_text(folder, name, text);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(open_text(folder, name, text));
     put(text, raw);
     return close_text(text);
 }
@@ -436,39 +415,31 @@ static enum sl_status write_split(const char *folder, const struct sl_raw *raw, 
     for (int i = 0; i < 3; i++) {
         char name[128];
         snprintf(name, sizeof name, "split/%s/%s.csv.gz", raw->split, names[i]);
-        enum sl_status st = open_text(folder, name, text);
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(open_text(folder, name, text));
         put_ids(text, lists[i]);
-        st = close_text(text);
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(close_text(text));
     }
     return SL_OK;
 }
 
 static enum sl_status write_all(const struct sl_raw *raw, const char *folder, struct text *text)
 {
-    enum sl_status st;
-    SL_TRY(st, write_count(folder, "raw/num-node-list.csv.gz", raw->n_vertices, text), done);
-    SL_TRY(st, write_count(folder, "raw/num-edge-list.csv.gz", raw->n_edges, text), done);
-    SL_TRY(st, write_table(folder, "raw/edge.csv.gz", raw, put_edges, text), done);
+    SL_CHECK(write_count(folder, "raw/num-node-list.csv.gz", raw->n_vertices, text));
+    SL_CHECK(write_count(folder, "raw/num-edge-list.csv.gz", raw->n_edges, text));
+    SL_CHECK(write_table(folder, "raw/edge.csv.gz", raw, put_edges, text));
     if (raw->weights.data != NULL) {
-        SL_TRY(st, write_table(folder, "raw/edge-weight.csv.gz", raw, put_weights, text), done);
+        SL_CHECK(write_table(folder, "raw/edge-weight.csv.gz", raw, put_weights, text));
     }
     if (raw->targets.data != NULL) {
-        SL_TRY(st, write_table(folder, "raw/node-label.csv.gz", raw, put_targets, text), done);
+        SL_CHECK(write_table(folder, "raw/node-label.csv.gz", raw, put_targets, text));
     }
     if (raw->features.n_columns > 0) {
-        SL_TRY(st, write_table(folder, "raw/node-feat.csv.gz", raw, put_features, text), done);
+        SL_CHECK(write_table(folder, "raw/node-feat.csv.gz", raw, put_features, text));
     }
     if (raw->split[0] != '\0') {
-        SL_TRY(st, write_split(folder, raw, text), done);
+        SL_CHECK(write_split(folder, raw, text));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* recipe NULL: a dataset of one type. */
@@ -476,10 +447,8 @@ static enum sl_status write_plainly(const struct sl_raw *raw, const struct sl_re
 {
     SL_IN_C_LOCALE;
     struct text *text;
-    enum sl_status st = sl_alloc(1, sizeof *text, "a text buffer", &text);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_alloc(1, sizeof *text, "a text buffer", &text));
     if (recipe == NULL) {
         st = write_all(raw, folder, text);
     } else {

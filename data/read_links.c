@@ -24,21 +24,20 @@ static bool is_array(const char *path)
 enum sl_status sl_links_read(const char *path, uint32_t n_vertices, struct sl_links *out)
 {
     uint64_t n = 0;
-    enum sl_status st;
+    enum sl_status st = SL_OK;
     *out = (struct sl_links){0};
     if (is_array(path)) {
-        SL_TRY(st, sl_npy_read_edges(path, "links", &n_vertices, &n, &out->from, &out->to), done);
+        SL_CHECK(sl_npy_read_edges(path, "links", &n_vertices, &n, &out->from, &out->to));
     } else {
-        SL_TRY(st, sl_csv_count_lines(path, &n), done);
-        SL_TRY(st, sl_csv_read_links(path, n_vertices, n, &out->from, &out->relation, &out->to), done);
+        SL_CHECK(sl_csv_count_lines(path, &n));
+        SL_CHECK(sl_csv_read_links(path, n_vertices, n, &out->from, &out->relation, &out->to));
     }
     if (n >= SL_NONE) {
         st = sl_fail(SL_EFILE, "%s: expected fewer than 2^32 links, found %llu", path, (unsigned long long)n);
         sl_links_free(out);
-        goto done;
+        return st;
     }
     out->n = (uint32_t)n;
-done:
     return st;
 }
 
@@ -140,18 +139,16 @@ done:
 
 enum sl_status sl_links_read_split(char *const paths[SL_N_LINK_LISTS], uint32_t n_vertices, struct sl_link_split *out)
 {
-    enum sl_status st = SL_OK;
     for (int i = 0; i < SL_N_LINK_LISTS; i++) {
         if (paths[i] != NULL) {
-            SL_TRY(st, sl_links_read(paths[i], n_vertices, &out->list[i]), done);
+            SL_CHECK(sl_links_read(paths[i], n_vertices, &out->list[i]));
         }
     }
     if (out->list[SL_LINKS_TRAIN].relation != NULL && out->ends == NULL) {
-        SL_TRY(st, sl_links_set_ends(out, n_vertices, paths[SL_LINKS_TRAIN]), done);
+        SL_CHECK(sl_links_set_ends(out, n_vertices, paths[SL_LINKS_TRAIN]));
     }
     for (int i = 0; i < SL_N_LINK_LISTS; i++) {
-        SL_TRY(st, sl_links_place(out, paths[i], &out->list[i]), done);
+        SL_CHECK(sl_links_place(out, paths[i], &out->list[i]));
     }
-done:
-    return st;
+    return SL_OK;
 }

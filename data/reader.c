@@ -72,27 +72,22 @@ enum sl_status sl_reader_start(const char *name, const struct sl_request *reques
                                const struct sl_reader_tables *tables, struct sl_raw_files *files)
 {
     struct sl_made_features made;
-    enum sl_status st;
-    SL_TRY(st, sl_made_features_parse(request->features, &made), done);
-    SL_TRY(st, check_tables(name, request, tables, made.kind != SL_MADE_NOT), done);
+    SL_CHECK(sl_made_features_parse(request->features, &made));
+    SL_CHECK(check_tables(name, request, tables, made.kind != SL_MADE_NOT));
     files->need = request->need;
     files->targets = request->targets;
     files->no_features = made.kind != SL_MADE_NOT;
     snprintf(files->split, sizeof files->split, "%s",
              tables->split && !sl_raw_reads_no_split(request->split) ? SL_READER_SPLIT : "");
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_reader_find_graph(const char *name, const struct sl_request *request, struct sl_raw_files *out)
 {
     static const struct sl_reader_tables none = {.place = "training needs a folder with them"};
     *out = (struct sl_raw_files){0};
-    enum sl_status st = sl_reader_start(name, request, &none, out);
-    if (st == SL_OK) {
-        st = sl_strdup(request->path, &out->paths[SL_RAW_EDGES]);
-    }
-    return st;
+    SL_CHECK(sl_reader_start(name, request, &none, out));
+    return sl_strdup(request->path, &out->paths[SL_RAW_EDGES]);
 }
 
 enum sl_status sl_reader_refuse_two(const char *folder)

@@ -37,10 +37,7 @@ enum sl_status sl_statistics_count_labels(const struct sl_dataset *dataset, stru
     const struct sl_targets *targets = &dataset->targets;
     uint32_t *sizes;
     *out = (struct sl_statistics){0};
-    enum sl_status st = sl_alloc_zero(targets->n_classes, sizeof *sizes, "class sizes", &sizes);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc_zero(targets->n_classes, sizeof *sizes, "class sizes", &sizes));
     for (uint32_t v = 0; v < dataset->graph.n_vertices; v++) {
         if (sl_targets_known(targets, v)) {
             out->n_labelled++;
@@ -62,10 +59,8 @@ enum sl_status sl_statistics_count_labels(const struct sl_dataset *dataset, stru
 
 enum sl_status sl_statistics_count(const struct sl_dataset *dataset, struct sl_statistics *out)
 {
-    enum sl_status st = sl_statistics_count_labels(dataset, out);
-    if (st == SL_OK) {
-        count_edges(dataset, out);
-        out->n_nonzeros = sl_features_nonzeros(&dataset->features);
-    }
-    return st;
+    SL_CHECK(sl_statistics_count_labels(dataset, out));
+    count_edges(dataset, out);
+    out->n_nonzeros = sl_features_nonzeros(&dataset->features);
+    return SL_OK;
 }

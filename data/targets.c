@@ -40,12 +40,10 @@ bool sl_targets_are_labels(const struct sl_targets *t)
 enum sl_status sl_targets_make_unknown(uint32_t n_rows, struct sl_targets *out)
 {
     struct sl_targets made = {.type = SL_TARGET_CLASS, .n_rows = n_rows, .width = 1};
-    enum sl_status st = sl_alloc(n_rows, SL_TARGET_BYTES, "targets", &made.data);
-    if (st == SL_OK) {
-        memset(made.data, 0xff, sl_targets_bytes(&made));
-        *out = made;
-    }
-    return st;
+    SL_CHECK(sl_alloc(n_rows, SL_TARGET_BYTES, "targets", &made.data));
+    memset(made.data, 0xff, sl_targets_bytes(&made));
+    *out = made;
+    return SL_OK;
 }
 
 static bool is_class(float x)

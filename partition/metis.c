@@ -42,10 +42,8 @@ static void free_problem(struct problem *problem)
 static enum sl_status make_undirected(const struct sl_graph *graph, struct sl_graph *out)
 {
     sl_vertex *to;
-    enum sl_status st = sl_alloc(graph->n_edges, sizeof *to, "graph edges", &to);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_alloc(graph->n_edges, sizeof *to, "graph edges", &to));
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         for (uint64_t i = graph->offsets[v]; i < graph->offsets[v + 1]; i++) {
             to[i] = v;
@@ -58,10 +56,8 @@ static enum sl_status make_undirected(const struct sl_graph *graph, struct sl_gr
 
 static enum sl_status fill_graph(const struct sl_graph *graph, struct problem *problem)
 {
-    enum sl_status st;
-    SL_TRY(st, sl_alloc((size_t)graph->n_vertices + 1, sizeof *problem->offsets, "METIS offsets", &problem->offsets),
-           done);
-    SL_TRY(st, sl_alloc(graph->n_edges, sizeof *problem->neighbours, "METIS edges", &problem->neighbours), done);
+    SL_CHECK(sl_alloc((size_t)graph->n_vertices + 1, sizeof *problem->offsets, "METIS offsets", &problem->offsets));
+    SL_CHECK(sl_alloc(graph->n_edges, sizeof *problem->neighbours, "METIS edges", &problem->neighbours));
     idx_t e = 0;
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         problem->offsets[v] = e;
@@ -72,17 +68,14 @@ static enum sl_status fill_graph(const struct sl_graph *graph, struct problem *p
         }
     }
     problem->offsets[graph->n_vertices] = e;
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status make_graph(const struct sl_graph *graph, struct problem *problem)
 {
     bool symmetric;
-    enum sl_status st = sl_graph_is_symmetric(graph, &symmetric);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_graph_is_symmetric(graph, &symmetric));
     if (symmetric) {
         return fill_graph(graph, problem);
     }
@@ -111,10 +104,7 @@ static enum sl_status make_weights(const struct sl_dataset *dataset, struct prob
     bool valid = dataset->valid.n > 0;
     idx_t n = 1 + degrees + train + valid;
     size_t count = (size_t)graph->n_vertices * MAX_CONSTRAINTS;
-    enum sl_status st = sl_alloc_zero(count, sizeof *problem->weights, "METIS weights", &problem->weights);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc_zero(count, sizeof *problem->weights, "METIS weights", &problem->weights));
     problem->n_constraints = n;
     for (uint64_t v = 0; v < graph->n_vertices; v++) {
         problem->weights[v * (uint64_t)n] = 1;
@@ -203,15 +193,12 @@ static enum sl_status call(struct problem *problem, idx_t n_parts, uint64_t seed
 
 static enum sl_status solve(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed, struct problem *problem)
 {
-    enum sl_status st;
     uint32_t n = dataset->graph.n_vertices;
-    SL_TRY(st, make_graph(&dataset->graph, problem), done);
-    SL_TRY(st, make_weights(dataset, problem), done);
-    SL_TRY(st, sl_alloc_zero(n, sizeof *problem->parts, "METIS parts", &problem->parts), done);
+    SL_CHECK(make_graph(&dataset->graph, problem));
+    SL_CHECK(make_weights(dataset, problem));
+    SL_CHECK(sl_alloc_zero(n, sizeof *problem->parts, "METIS parts", &problem->parts));
     problem->n_vertices = (idx_t)n;
-    SL_TRY(st, call(problem, (idx_t)n_parts, seed), done);
-done:
-    return st;
+    return call(problem, (idx_t)n_parts, seed);
 }
 
 /* ---- Empty parts ------------------------------------------------------------------------------------------------- */

@@ -68,10 +68,7 @@ static enum sl_status choose_at_random(const struct sl_dataset *dataset, uint32_
     /* hop 255 keeps these numbers apart from the generator's. */
     struct sl_draw draw = {.seed = seed, .purpose = SL_FOR_GENERATOR, .hop = 255};
     struct ticket *tickets;
-    enum sl_status st = sl_alloc(n, sizeof *tickets, "a random partition", &tickets);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc(n, sizeof *tickets, "a random partition", &tickets));
     for (uint32_t v = 0; v < n; v++) {
         tickets[v] = (struct ticket){.stratum = STRATUM_REST, .vertex = v, .hash = sl_random_u64(&draw, v, 0)};
     }
@@ -109,11 +106,9 @@ static enum sl_status choose_or_read(const struct sl_dataset *dataset, enum sl_p
     if (sl_cache_read_parts(cache_file, key, n_vertices, n_parts, parts)) {
         return SL_OK;
     }
-    enum sl_status st = choose(dataset, method, n_parts, seed, parts);
-    if (st == SL_OK) {
-        sl_cache_write_parts(cache_file, key, n_vertices, n_parts, parts);
-    }
-    return st;
+    SL_CHECK(choose(dataset, method, n_parts, seed, parts));
+    sl_cache_write_parts(cache_file, key, n_vertices, n_parts, parts);
+    return SL_OK;
 }
 
 /* ---- Renumbering ------------------------------------------------------------------------------------------------- */
@@ -277,10 +272,7 @@ static enum sl_status set_balance(const struct sl_dataset *dataset, const uint32
     uint32_t n_parts = partition->n_parts;
     const uint32_t *first = partition->first;
     uint64_t *loads;
-    enum sl_status st = sl_alloc(n_parts, sizeof *loads, "partition loads", &loads);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc(n_parts, sizeof *loads, "partition loads", &loads));
     for (uint32_t q = 0; q < n_parts; q++) {
         loads[q] = first[q + 1] - first[q];
     }
@@ -301,25 +293,23 @@ static enum sl_status allocate(const struct sl_graph *graph, uint32_t n_parts, u
                                struct sl_partition *out)
 {
     size_t n = graph->n_vertices;
-    enum sl_status st;
     out->n_parts = n_parts;
     out->n_pieces = n_pieces;
     out->graph.n_vertices = graph->n_vertices;
     out->graph.n_edges = graph->n_edges;
-    SL_TRY(st, sl_alloc_zero((size_t)n_parts + 1, sizeof *out->first, "partition", &out->first), done);
-    SL_TRY(st, sl_alloc_zero((size_t)n_pieces + 1, sizeof *out->piece, "partition", &out->piece), done);
-    SL_TRY(st, sl_alloc(n, sizeof *out->dataset_ids, "partition", &out->dataset_ids), done);
-    SL_TRY(st, sl_alloc(n, sizeof *out->new_ids, "partition", &out->new_ids), done);
-    SL_TRY(st, sl_alloc_zero(n + 1, sizeof *out->graph.offsets, "graph offsets", &out->graph.offsets), done);
-    SL_TRY(st, sl_alloc(graph->n_edges, sizeof *out->graph.sources, "graph edges", &out->graph.sources), done);
+    SL_CHECK(sl_alloc_zero((size_t)n_parts + 1, sizeof *out->first, "partition", &out->first));
+    SL_CHECK(sl_alloc_zero((size_t)n_pieces + 1, sizeof *out->piece, "partition", &out->piece));
+    SL_CHECK(sl_alloc(n, sizeof *out->dataset_ids, "partition", &out->dataset_ids));
+    SL_CHECK(sl_alloc(n, sizeof *out->new_ids, "partition", &out->new_ids));
+    SL_CHECK(sl_alloc_zero(n + 1, sizeof *out->graph.offsets, "graph offsets", &out->graph.offsets));
+    SL_CHECK(sl_alloc(graph->n_edges, sizeof *out->graph.sources, "graph edges", &out->graph.sources));
     if (graph->weights.data != NULL) {
         float *weights;
-        SL_TRY(st, sl_alloc(graph->n_edges, sizeof *weights, "edge weights", &weights), done);
+        SL_CHECK(sl_alloc(graph->n_edges, sizeof *weights, "edge weights", &weights));
         out->graph.weights = sl_column_take(SL_DTYPE_F32, graph->n_edges, 1, weights);
         out->graph.n_relations = graph->n_relations;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* How the vertices are divided into parts and pieces. */

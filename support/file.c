@@ -134,11 +134,9 @@ static enum sl_status open_temporary(const char *path, const struct stat *old, c
     size_t folder = slash != NULL ? (size_t)(slash - path) + 1 : 0;
     size_t length = strlen(path) - folder;
     length = length > NAME_MAX - ADDED_BYTES && length <= NAME_MAX ? NAME_MAX - ADDED_BYTES : length;
-    enum sl_status st = sl_format(&name, "%.*s.tmp-%ld-%u", (int)(folder + length), path, (long)getpid(),
-                                  atomic_fetch_add(&counter, 1));
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_format(&name, "%.*s.tmp-%ld-%u", (int)(folder + length), path, (long)getpid(),
+                       atomic_fetch_add(&counter, 1)));
     int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     FILE *stream = fd < 0 ? NULL : fdopen(fd, "wb");
     if (stream == NULL) {
@@ -191,10 +189,8 @@ enum sl_status sl_writer_open(const char *path, struct sl_writer *out)
     *out = (struct sl_writer){0};
     struct sl_writer writer = {0};
     struct stat info;
-    enum sl_status st = resolve(path, &writer.path);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(resolve(path, &writer.path));
     bool exists = stat(path, &info) == 0;
     if (exists && (!S_ISREG(info.st_mode) || sl_file_stream(path) >= 0)) {
         /* Use the caller's path: the target of /dev/stdout may be no valid path. */
@@ -214,7 +210,6 @@ enum sl_status sl_writer_try(const char *path)
 {
     struct sl_writer writer;
     struct stat info;
-    enum sl_status st;
     if (stat(path, &info) == 0) {
         if (S_ISDIR(info.st_mode)) {
             return sl_fail(SL_EIO, "%s: cannot be written: %s", path, strerror(EISDIR));
@@ -225,11 +220,9 @@ enum sl_status sl_writer_try(const char *path)
     } else if (errno != ENOENT) {
         return sl_fail(SL_EIO, "%s: cannot be written: %s", path, strerror(errno));
     }
-    st = sl_writer_open(path, &writer);
-    if (st == SL_OK) {
-        sl_writer_abort(&writer);
-    }
-    return st;
+    SL_CHECK(sl_writer_open(path, &writer));
+    sl_writer_abort(&writer);
+    return SL_OK;
 }
 
 static enum sl_status write_failed(const struct sl_writer *writer)
@@ -316,10 +309,8 @@ static enum sl_status make_folders(char *path)
 enum sl_status sl_folder_make(const char *path)
 {
     char *copy;
-    enum sl_status st = sl_strdup(path, &copy);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_strdup(path, &copy));
     if (copy[0] != '\0') {
         st = make_folders(copy);
     }
@@ -394,10 +385,7 @@ enum sl_status sl_format(char **out, const char *format, ...)
     int length = vsnprintf(NULL, 0, format, args);
     va_end(args);
     char *text;
-    enum sl_status st = sl_alloc((size_t)length + 1, 1, "a string", &text);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc((size_t)length + 1, 1, "a string", &text));
     va_start(args, format);
     vsnprintf(text, (size_t)length + 1, format, args);
     va_end(args);

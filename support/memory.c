@@ -97,10 +97,7 @@ static enum sl_status allocate(size_t count, size_t size, const char *name, int 
         return sl_fail(SL_ENOMEM, "%s: %zu elements of %zu bytes are more than this machine can address", name, count,
                        size);
     }
-    enum sl_status st = zero ? SL_OK : sl_memory_check(bytes, name);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(zero ? SL_OK : sl_memory_check(bytes, name));
     char *start;
     if (rationed()) {
         start = NULL;
@@ -135,10 +132,7 @@ enum sl_status sl_realloc(void *block, size_t count, size_t size, const char *na
 {
     void *old = *(void **)block;
     void *fresh = NULL;
-    enum sl_status st = allocate(count, size, name, 0, &fresh);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(allocate(count, size, name, 0, &fresh));
     if (old != NULL) {
         size_t had = ((struct header *)old)[-1].bytes;
         memcpy(fresh, old, had < count * size ? had : count * size);
@@ -151,11 +145,9 @@ enum sl_status sl_realloc(void *block, size_t count, size_t size, const char *na
 enum sl_status sl_strdup(const char *text, char **out)
 {
     size_t bytes = strlen(text) + 1;
-    enum sl_status st = sl_alloc(bytes, 1, "a string", out);
-    if (st == SL_OK) {
-        memcpy(*out, text, bytes);
-    }
-    return st;
+    SL_CHECK(sl_alloc(bytes, 1, "a string", out));
+    memcpy(*out, text, bytes);
+    return SL_OK;
 }
 
 void sl_free(void *block)

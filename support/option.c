@@ -268,10 +268,7 @@ static enum sl_status set_string(const char *text, char **out)
 {
     char *copy = NULL;
     if (text[0] != '\0') {
-        enum sl_status st = sl_strdup(text, &copy);
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(sl_strdup(text, &copy));
     }
     sl_free(*out);
     *out = copy;
@@ -538,10 +535,7 @@ static enum sl_status read_arguments(struct reader *r)
         } else if (argument[1] != '-') {
             return sl_fail(SL_EINVAL, "%.200s: no such option; options are written --name, see --help", argument);
         } else {
-            enum sl_status st = read_long(r);
-            if (st != SL_OK) {
-                return st;
-            }
+            SL_CHECK(read_long(r));
         }
     }
     return SL_OK;
@@ -609,10 +603,7 @@ static enum sl_status read_environment(struct reader *r)
         if (text == NULL || text[0] == '\0' || r->parse->sources[i] == SL_FROM_COMMAND_LINE) {
             continue;
         }
-        enum sl_status st = set_from_environment(option, label, text, r->settings);
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(set_from_environment(option, label, text, r->settings));
         r->parse->sources[i] = SL_FROM_ENVIRONMENT;
     }
     return SL_OK;
@@ -786,10 +777,7 @@ static enum sl_status refuse_value(const struct sl_option *option, const void *s
     } else if (option->kind == SL_OPTION_U32_LIST && list_count(option, settings) > option->capacity) {
         snprintf(number, sizeof number, "%u numbers", list_count(option, settings));
     } else {
-        enum sl_status st = sl_option_text(option, settings, &text);
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(sl_option_text(option, settings, &text));
         found = text;
     }
     enum sl_status st = refuse(option, label, found);
@@ -829,13 +817,11 @@ enum sl_status sl_option_is_default(const struct sl_option *option, const void *
 {
     char none[LABEL_BYTES];
     char *now;
-    enum sl_status st = sl_option_text(option, settings, &now);
-    if (st == SL_OK) {
-        default_text(option, none, sizeof none);
-        *out = strcmp(now, option->initial != NULL ? option->initial : none) == 0;
-        sl_free(now);
-    }
-    return st;
+    SL_CHECK(sl_option_text(option, settings, &now));
+    default_text(option, none, sizeof none);
+    *out = strcmp(now, option->initial != NULL ? option->initial : none) == 0;
+    sl_free(now);
+    return SL_OK;
 }
 
 /* "--checkpoint DIR", "--sync dissemination or cube" */

@@ -521,10 +521,7 @@ enum sl_status sl_option_print_values(const struct sl_option_table *table, const
 {
     for (size_t i = 0; i < table->n_options; i++) {
         char *text;
-        enum sl_status st = sl_option_text(&table->options[i], settings, &text);
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(sl_option_text(&table->options[i], settings, &text));
         fprintf(stream, "%s %s", table->options[i].name, text[0] != '\0' ? text : "-");
         fprintf(stream, sources != NULL ? " (%s)\n" : "\n", sources != NULL ? sl_option_source_name(sources[i]) : "");
         sl_free(text);

@@ -211,10 +211,7 @@ static enum sl_status put_data(struct sl_writer *writer, const struct sl_tensor 
             if (sl_dtype_size(tensors[i].dtype) != size || bytes == 0) {
                 continue;
             }
-            enum sl_status st = sl_writer_put(writer, tensors[i].data, bytes);
-            if (st != SL_OK) {
-                return st;
-            }
+            SL_CHECK(sl_writer_put(writer, tensors[i].data, bytes));
         }
     }
     return SL_OK;
@@ -225,10 +222,8 @@ static enum sl_status prepare(const struct sl_tensor *tensors, uint32_t n, const
                               uint32_t n_metadata, json_t **header_out)
 {
     uint64_t *begins;
-    enum sl_status st = sl_alloc(n, sizeof *begins, "tensor offsets", &begins);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_alloc(n, sizeof *begins, "tensor offsets", &begins));
     st = lay_out(tensors, n, begins);
     if (st == SL_OK) {
         st = header_json(tensors, n, begins, metadata, n_metadata, header_out);
@@ -241,10 +236,8 @@ enum sl_status sl_safetensors_put(struct sl_writer *writer, const struct sl_tens
                                   const struct sl_metadata *metadata, uint32_t n_metadata)
 {
     json_t *header = NULL;
-    enum sl_status st = prepare(tensors, n, metadata, n_metadata, &header);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(prepare(tensors, n, metadata, n_metadata, &header));
     st = put_header(writer, header);
     if (st == SL_OK) {
         st = put_data(writer, tensors, n);
@@ -341,7 +334,6 @@ static enum sl_status read_place(const struct reader *r, const char *name, const
 
 static enum sl_status read_tensor(const struct reader *r, const char *name, const json_t *value, struct sl_tensor *t)
 {
-    enum sl_status st;
     *t = (struct sl_tensor){0};
     if (strlen(name) >= sizeof t->name) {
         return bad_tensor(r, name, "a name of at most 127 bytes");
@@ -350,11 +342,9 @@ static enum sl_status read_tensor(const struct reader *r, const char *name, cons
         return bad_tensor(r, name, "an object of dtype, shape and data_offsets");
     }
     snprintf(t->name, sizeof t->name, "%s", name);
-    SL_TRY(st, read_dtype(r, name, json_object_get(value, "dtype"), t), done);
-    SL_TRY(st, read_shape(r, name, json_object_get(value, "shape"), t), done);
-    SL_TRY(st, read_place(r, name, json_object_get(value, "data_offsets"), t), done);
-done:
-    return st;
+    SL_CHECK(read_dtype(r, name, json_object_get(value, "dtype"), t));
+    SL_CHECK(read_shape(r, name, json_object_get(value, "shape"), t));
+    return read_place(r, name, json_object_get(value, "data_offsets"), t);
 }
 
 /* Bytes of the metadata's strings, with their NULs. */
@@ -392,10 +382,9 @@ static enum sl_status read_metadata(struct reader *r, json_t *metadata)
     if (!json_is_object(metadata)) {
         return sl_fail(SL_EFILE, "%s: expected " METADATA_NAME " to be an object of strings", r->path);
     }
-    enum sl_status st;
-    SL_TRY(st, metadata_bytes(r, metadata, &bytes), done);
-    SL_TRY(st, sl_alloc(bytes, 1, "metadata", &r->out->metadata_text), done);
-    SL_TRY(st, sl_alloc(json_object_size(metadata), sizeof *r->out->metadata, "metadata", &r->out->metadata), done);
+    SL_CHECK(metadata_bytes(r, metadata, &bytes));
+    SL_CHECK(sl_alloc(bytes, 1, "metadata", &r->out->metadata_text));
+    SL_CHECK(sl_alloc(json_object_size(metadata), sizeof *r->out->metadata, "metadata", &r->out->metadata));
     char *to = r->out->metadata_text;
     const char *key;
     json_t *value;
@@ -404,8 +393,7 @@ static enum sl_status read_metadata(struct reader *r, json_t *metadata)
         const char *kept = keep(key, &to);
         r->out->metadata[r->out->n_metadata++] = (struct sl_metadata){kept, keep(json_string_value(value), &to)};
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static int compare_places(const void *a, const void *b)
@@ -423,10 +411,8 @@ static enum sl_status check_cover(const struct reader *r)
 {
     const struct sl_tensor **sorted;
     uint32_t n = r->out->n;
-    enum sl_status st = sl_alloc(n, sizeof(void *), "tensor order", &sorted);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_alloc(n, sizeof(void *), "tensor order", &sorted));
     for (uint32_t i = 0; i < n; i++) {
         sorted[i] = &r->out->tensors[i];
     }
@@ -450,20 +436,17 @@ static enum sl_status read_header(struct reader *r, json_t *header)
 {
     const char *name;
     json_t *value;
-    enum sl_status st;
     struct sl_tensors *out = r->out;
-    SL_TRY(st, sl_alloc(json_object_size(header), sizeof *out->tensors, "tensors", &out->tensors), done);
-    SL_TRY(st, read_metadata(r, json_object_get(header, METADATA_NAME)), done);
+    SL_CHECK(sl_alloc(json_object_size(header), sizeof *out->tensors, "tensors", &out->tensors));
+    SL_CHECK(read_metadata(r, json_object_get(header, METADATA_NAME)));
     json_object_foreach(header, name, value)
     {
         if (strcmp(name, METADATA_NAME) != 0) {
-            SL_TRY(st, read_tensor(r, name, value, &out->tensors[out->n]), done);
+            SL_CHECK(read_tensor(r, name, value, &out->tensors[out->n]));
             out->n++;
         }
     }
-    st = check_cover(r);
-done:
-    return st;
+    return check_cover(r);
 }
 
 /* Read the header's length, and check it against the file's. */
@@ -535,21 +518,17 @@ done:
 
 enum sl_status sl_safetensors_parse(const char *path, char *bytes, size_t n, struct sl_tensors *out)
 {
-    enum sl_status st = parse(path, bytes, n, out);
-    if (st == SL_OK) {
-        out->bytes = bytes;
-    }
-    return st;
+    SL_CHECK(parse(path, bytes, n, out));
+    out->bytes = bytes;
+    return SL_OK;
 }
 
 enum sl_status sl_safetensors_map(const char *path, struct sl_tensors *out)
 {
     struct sl_map map;
     *out = (struct sl_tensors){0};
-    enum sl_status st = sl_file_map(path, &map);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_file_map(path, &map));
     st = parse(path, (const char *)map.data, map.bytes, out);
     if (st != SL_OK) {
         sl_file_unmap(&map);
@@ -564,10 +543,8 @@ enum sl_status sl_safetensors_read(const char *path, struct sl_tensors *out)
     char *bytes;
     size_t n;
     *out = (struct sl_tensors){0};
-    enum sl_status st = sl_file_read(path, FILE_LIMIT, &bytes, &n);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_file_read(path, FILE_LIMIT, &bytes, &n));
     st = sl_safetensors_parse(path, bytes, n, out);
     if (st != SL_OK) {
         sl_free(bytes);

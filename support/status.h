@@ -70,6 +70,15 @@ SL_API const char *sl_status_name(enum sl_status status);
 }
 #endif
 
+/* Return the status of `call` unless it is SL_OK. */
+#define SL_CHECK(call)                                                                                                 \
+    do {                                                                                                               \
+        const enum sl_status sl_check_status = (call);                                                                 \
+        if (sl_check_status != SL_OK) {                                                                                \
+            return sl_check_status;                                                                                    \
+        }                                                                                                              \
+    } while (0)
+
 /* Assign the status of `call` to `st`, and jump to `label` unless it is SL_OK. */
 #define SL_TRY(st, call, label)                                                                                        \
     do {                                                                                                               \

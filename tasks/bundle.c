@@ -96,35 +96,29 @@ static struct sl_operation bundle_op = {
 /* An unused record. */
 static enum sl_status next_held(struct sl_bundles *b, struct held **out)
 {
-    enum sl_status st = SL_OK;
     if (b->n_held == b->room) {
-        SL_TRY(st, sl_realloc(&b->held, (size_t)b->room + 1, sizeof *b->held, "handles that tasks wait with"), done);
-        SL_TRY(st,
-               sl_alloc(1, sizeof(struct held) + b->n_lots * sizeof(uint32_t), "a handle that tasks wait with",
-                        &b->held[b->room]),
-               done);
+        SL_CHECK(sl_realloc(&b->held, (size_t)b->room + 1, sizeof *b->held, "handles that tasks wait with"));
+        SL_CHECK(sl_alloc(1, sizeof(struct held) + b->n_lots * sizeof(uint32_t), "a handle that tasks wait with",
+                          &b->held[b->room]));
         b->room++;
     }
     *out = b->held[b->n_held];
-done:
-    return st;
+    return SL_OK;
 }
 
 static void let_go(const struct sl_hold *hold);
 
 static enum sl_status held_of(struct sl_bundles *b, starpu_data_handle_t handle, struct held **out)
 {
-    enum sl_status st = SL_OK;
     *out = starpu_data_get_user_data(handle);
     if (*out == NULL) {
-        SL_TRY(st, next_held(b, out), done);
+        SL_CHECK(next_held(b, out));
         **out = (struct held){{let_go}, .bundles = b, .handle = handle, .writer = NONE, .reader = NONE};
         memset((*out)->number, 0xff, b->n_lots * sizeof(uint32_t));
         starpu_data_set_user_data(handle, *out);
         b->n_held++;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static void forget_held(struct sl_bundles *b)
@@ -160,11 +154,10 @@ static enum sl_status add_buffer(struct sl_bundles *b, uint32_t lot, starpu_data
 {
     struct sl_task *task = &b->lot[lot].task;
     struct held *held = NULL;
-    enum sl_status st;
-    SL_TRY(st, held_of(b, handle, &held), done);
+    SL_CHECK(held_of(b, handle, &held));
     if (held->number[lot] == NONE) {
         sl_task_add(task, mode & STARPU_R ? READ : WRITTEN, handle, mode);
-        SL_TRY(st, task->status, done);
+        SL_CHECK(task->status);
         held->number[lot] = task->n_buffers - 1;
     } else if (task->modes[held->number[lot]] == STARPU_R && mode & STARPU_W) {
         task->modes[held->number[lot]] = STARPU_RW;
@@ -175,8 +168,7 @@ static enum sl_status add_buffer(struct sl_bundles *b, uint32_t lot, starpu_data
         held->reader = held->reader == NONE || held->reader == lot ? lot : SEVERAL;
     }
     *number_out = held->number[lot];
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Make room for `bytes` more, and for the head of an empty bundle. */
@@ -187,13 +179,11 @@ static enum sl_status make_room(struct bundle *bundle, size_t bytes)
     while (room < wanted) {
         room *= 2;
     }
-    enum sl_status st = SL_OK;
     if (room > bundle->room) {
-        SL_TRY(st, sl_realloc(&bundle->args, room, 1, "a bundle of tasks"), done);
+        SL_CHECK(sl_realloc(&bundle->args, room, 1, "a bundle of tasks"));
         bundle->room = room;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static void begin(struct bundle *bundle, const struct sl_task_args *head, enum sl_priority priority)
@@ -214,15 +204,14 @@ static enum sl_status hold(struct sl_bundles *b, uint32_t lot, const struct sl_t
     const size_t numbers = aligned(task->n_buffers * sizeof(uint32_t));
     const size_t bytes = aligned(sizeof(struct member)) + pointers + numbers + aligned(args_bytes);
     const struct sl_task_args *head = args;
-    enum sl_status st;
-    SL_TRY(st, make_room(bundle, bytes), done);
+    SL_CHECK(make_room(bundle, bytes));
     if (bundle->n_bytes == 0) {
         begin(bundle, head, priority);
     }
     char *cursor = bundle->args + bundle->n_bytes;
     uint32_t *number = (uint32_t *)(cursor + aligned(sizeof(struct member)) + pointers);
     for (unsigned i = 0; i < task->n_buffers; i++) {
-        SL_TRY(st, add_buffer(b, lot, task->handles[i], task->modes[i], &number[i]), done);
+        SL_CHECK(add_buffer(b, lot, task->handles[i], task->modes[i], &number[i]));
     }
     *(struct member *)cursor = (struct member){.n_buffers = task->n_buffers, .bytes = (uint32_t)bytes};
     memcpy((char *)number + numbers, args, args_bytes);
@@ -233,8 +222,7 @@ static enum sl_status hold(struct sl_bundles *b, uint32_t lot, const struct sl_t
     if (priority > bundle->priority) {
         bundle->priority = priority;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status hand_over(struct bundle *bundle)
@@ -286,17 +274,13 @@ static enum sl_status add(struct sl_holder *holder, struct sl_task *task, const 
 {
     struct sl_bundles *b = (struct sl_bundles *)holder;
     uint32_t lot = lot_of(b, task, args);
-    enum sl_status st = SL_OK;
     if (waits(task, lot)) {
-        SL_TRY(st, settle(b), done);
+        SL_CHECK(settle(b));
     }
     if (lot == NONE) {
-        st = sl_task_hand_over(task, args, args_bytes, priority);
-    } else {
-        st = hold(b, lot, task, args, args_bytes, priority);
+        return sl_task_hand_over(task, args, args_bytes, priority);
     }
-done:
-    return st;
+    return hold(b, lot, task, args, args_bytes, priority);
 }
 
 enum sl_status sl_bundles_settle(struct sl_run *run)
@@ -312,15 +296,13 @@ enum sl_status sl_bundles_open(struct sl_run *run, uint32_t n_pes, uint32_t lot_
     uint32_t n_lots = (n_pes + lot_size - 1) / lot_size;
     struct sl_bundles *b;
     size_t bytes = sizeof *b + n_lots * sizeof(struct bundle);
-    enum sl_status st = sl_alloc_zero(1, bytes, "bundles of tasks", &b);
-    if (st == SL_OK) {
-        b->holder.hold = add;
-        b->run = run;
-        b->lot_size = lot_size;
-        b->n_lots = n_lots;
-        run->holder = &b->holder;
-    }
-    return st;
+    SL_CHECK(sl_alloc_zero(1, bytes, "bundles of tasks", &b));
+    b->holder.hold = add;
+    b->run = run;
+    b->lot_size = lot_size;
+    b->n_lots = n_lots;
+    run->holder = &b->holder;
+    return SL_OK;
 }
 
 void sl_bundles_close(struct sl_run *run)

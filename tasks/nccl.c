@@ -122,10 +122,7 @@ static enum sl_status wait_for_all(struct sl_nccl *nccl, const char *operation)
         bool any = false;
         for (uint32_t i = 0; i < nccl->n; i++) {
             bool done;
-            enum sl_status st = settled(nccl, operation, i, &done);
-            if (st != SL_OK) {
-                return st;
-            }
+            SL_CHECK(settled(nccl, operation, i, &done));
             busy[i] = !done;
             any = any || busy[i];
         }
@@ -183,10 +180,7 @@ enum sl_status sl_nccl_move(struct sl_nccl *nccl, uint32_t n, const struct sl_nc
                            messages[k].from, messages[k].to, nccl->n);
         }
     }
-    enum sl_status st = begin(nccl, operation);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(begin(nccl, operation));
     for (uint32_t k = 0; k < n && first == ncclSuccess; k++) {
         const struct sl_nccl_message *m = &messages[k];
         if (m->bytes > 0) {
@@ -205,10 +199,7 @@ enum sl_status sl_nccl_sum(struct sl_nccl *nccl, size_t n_entries, const sl_real
     const char *operation = "sum over GPUs";
     ncclResult_t first = ncclSuccess;
     uint32_t rank = 0;
-    enum sl_status st = begin(nccl, operation);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(begin(nccl, operation));
     for (uint32_t i = 0; i < nccl->n && first == ncclSuccess; i++) {
         note(ncclReduce(source[i], i == 0 ? target : NULL, n_entries, ncclFloat, ncclSum, 0, nccl->gpu[i].comm,
                         nccl->gpu[i].stream),
@@ -258,10 +249,7 @@ static enum sl_status open_communicators(struct sl_nccl *nccl)
     if (first != ncclSuccess) {
         return fail_nccl(nccl, operation, 0, first);
     }
-    enum sl_status st = begin(nccl, operation);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(begin(nccl, operation));
     config.blocking = 0;
     for (uint32_t i = 0; i < nccl->n && first == ncclSuccess; i++) {
         ncclResult_t result = ncclUnhandledCudaError;
@@ -285,10 +273,8 @@ static enum sl_status connect_all(struct sl_nccl *nccl, sl_real *const *room)
     const sl_real *source[SL_NCCL_MAX_GPUS];
     uint32_t n = nccl->n;
     uint32_t count = 0;
-    enum sl_status st = sl_alloc((size_t)n * n, sizeof *messages, "messages", &messages);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_alloc((size_t)n * n, sizeof *messages, "messages", &messages));
     for (uint32_t i = 0; i < n * n; i++) {
         uint32_t from = i / n;
         uint32_t to = i % n;

@@ -333,11 +333,11 @@ enum sl_status sl_ranks_open(void)
 {
     int n = 1;
     int rank = 0;
-    enum sl_status st;
+    enum sl_status st = SL_OK;
     if (joined.open || sl_ranks_started() == 1) {
         return SL_OK;
     }
-    SL_TRY(st, start_mpi(), done);
+    SL_CHECK(start_mpi());
     MPI_Comm_size(MPI_COMM_WORLD, &n);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if ((uint32_t)n != sl_ranks_started()) {
@@ -345,13 +345,12 @@ enum sl_status sl_ranks_open(void)
                      "MPI found %d ranks, expected the %u that $%s speaks of; start with the mpirun of the MPI that "
                      "Starling was built with, or with srun --mpi=pmix",
                      n, sl_ranks_started(), launchers[launcher()].n);
-        goto done;
+        return st;
     }
-    SL_TRY(st, count_sharing(&joined.n_sharing), done);
+    SL_CHECK(count_sharing(&joined.n_sharing));
     joined.open = true;
     joined.rank = (uint32_t)rank;
     joined.n = (uint32_t)n;
-done:
     return st;
 }
 
@@ -495,10 +494,7 @@ enum sl_status sl_ranks_broadcast(void *data, size_t bytes)
     if (joined.n == 1) {
         return SL_OK;
     }
-    enum sl_status st = check_count(bytes);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_count(bytes));
     return await(MPI_Ibcast(data, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD, &request), &request);
 }
 
@@ -509,10 +505,7 @@ enum sl_status sl_ranks_sum(uint32_t n, double *data)
     if (joined.n == 1) {
         return SL_OK;
     }
-    enum sl_status st = check_count(n);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_count(n));
     return await(MPI_Ireduce(from, data, (int)n, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD, &request), &request);
 }
 
@@ -522,10 +515,7 @@ enum sl_status sl_ranks_add_up(uint32_t n, uint32_t *counts)
     if (joined.n == 1) {
         return SL_OK;
     }
-    enum sl_status st = check_count(n);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_count(n));
     return await(MPI_Iallreduce(MPI_IN_PLACE, counts, (int)n, MPI_UINT32_T, MPI_SUM, MPI_COMM_WORLD, &request),
                  &request);
 }
@@ -546,12 +536,10 @@ static enum sl_status open_layout(struct layout *out)
 static enum sl_status lay_out(uint32_t r, size_t count, const struct layout *out)
 {
     size_t offset = r == 0 ? 0 : (size_t)out->offset[r - 1] + (size_t)out->count[r - 1];
-    enum sl_status st = check_count(offset + count);
-    if (st == SL_OK) {
-        out->count[r] = (int)count;
-        out->offset[r] = (int)offset;
-    }
-    return st;
+    SL_CHECK(check_count(offset + count));
+    out->count[r] = (int)count;
+    out->offset[r] = (int)offset;
+    return SL_OK;
 }
 
 enum sl_status sl_ranks_gather(const void *mine, size_t bytes, void *all)
@@ -736,18 +724,16 @@ static void is_written(void *arg)
 static enum sl_status tell_when_written(starpu_data_handle_t handle, uint64_t ticket)
 {
     struct written *written;
-    enum sl_status st = SL_OK;
     if (ticket == SL_WAITS_NO_TICKET) {
         return SL_OK;
     }
-    SL_TRY(st, sl_alloc(1, sizeof *written, "a message", &written), done);
+    SL_CHECK(sl_alloc(1, sizeof *written, "a message", &written));
     *written = (struct written){handle, ticket};
     if (starpu_data_acquire_on_node_cb(handle, STARPU_ACQUIRE_NO_NODE, STARPU_R, is_written, written) != 0) {
         sl_free(written);
-        st = sl_fail(SL_ESTARPU, "StarPU refused to say when a message is written");
+        return sl_fail(SL_ESTARPU, "StarPU refused to say when a message is written");
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Type of starpu_mpi_isend_detached and starpu_mpi_issend_detached. */
@@ -756,18 +742,17 @@ typedef int send_detached(starpu_data_handle_t handle, int to, starpu_mpi_tag_t 
 
 static enum sl_status send_by(send_detached *by, starpu_data_handle_t handle, uint32_t to, int64_t tag)
 {
-    enum sl_status st;
-    SL_TRY(st, check_size(handle), done);
+    enum sl_status st = SL_OK;
+    SL_CHECK(check_size(handle));
     if (starpu_data_get_interface_id(handle) != list_id) { /* the size of a list is known when it is packed */
         atomic_fetch_add(&sent_bytes, starpu_data_get_size(handle));
     }
-    SL_TRY(st, tell_when_written(handle, sl_waits_send(to, tag)), done);
+    SL_CHECK(tell_when_written(handle, sl_waits_send(to, tag)));
     atomic_fetch_add(&n_under_way, 1);
     st = translate(by(handle, (int)to, tag, MPI_COMM_WORLD, is_over, NULL));
     if (st != SL_OK) {
         is_over(NULL);
     }
-done:
     return st;
 }
 
@@ -789,8 +774,8 @@ static void has_come(void *ticket)
 
 enum sl_status sl_ranks_receive(starpu_data_handle_t handle, uint32_t from, int64_t tag)
 {
-    enum sl_status st;
-    SL_TRY(st, check_size(handle), done);
+    enum sl_status st = SL_OK;
+    SL_CHECK(check_size(handle));
     uint64_t ticket = sl_waits_ask(from, tag, sl_clock_s());
     atomic_fetch_add(&n_under_way, 1);
     st = translate(
@@ -798,7 +783,6 @@ enum sl_status sl_ranks_receive(starpu_data_handle_t handle, uint32_t from, int6
     if (st != SL_OK) {
         has_come((void *)(uintptr_t)ticket);
     }
-done:
     return st;
 }
 
@@ -926,15 +910,12 @@ enum sl_status sl_ranks_receive(starpu_data_handle_t handle, uint32_t from, int6
 static enum sl_status take_text_of_rank0(const char *text, char **out)
 {
     uint64_t bytes = strlen(text) + 1;
-    enum sl_status st;
-    SL_TRY(st, sl_ranks_broadcast(&bytes, sizeof bytes), done);
-    SL_TRY(st, sl_alloc(bytes, 1, "rank 0's text", out), done);
+    SL_CHECK(sl_ranks_broadcast(&bytes, sizeof bytes));
+    SL_CHECK(sl_alloc(bytes, 1, "rank 0's text", out));
     if (sl_rank() == 0) {
         memcpy(*out, text, bytes);
     }
-    st = sl_ranks_broadcast(*out, bytes);
-done:
-    return st;
+    return sl_ranks_broadcast(*out, bytes);
 }
 
 enum sl_status sl_ranks_match_text(const char *label, const char *mine, const char *remedy)

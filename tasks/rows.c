@@ -57,13 +57,11 @@ static enum sl_status check_matrix(uint32_t n_rows, uint32_t n_columns)
 static enum sl_status register_matrix(uint32_t n_rows, uint64_t room_rows, uint32_t n_columns, enum sl_dtype dtype,
                                       starpu_data_handle_t *out)
 {
-    enum sl_status st = check_matrix(n_rows, n_columns);
-    if (st == SL_OK) {
-        size_t bytes = sl_dtype_bytes(dtype, room_rows * n_columns);
-        starpu_matrix_data_register_allocsize(out, -1, 0, n_columns, n_columns, n_rows, sl_dtype_size(dtype),
-                                              size_class(bytes));
-    }
-    return st;
+    SL_CHECK(check_matrix(n_rows, n_columns));
+    size_t bytes = sl_dtype_bytes(dtype, room_rows * n_columns);
+    starpu_matrix_data_register_allocsize(out, -1, 0, n_columns, n_columns, n_rows, sl_dtype_size(dtype),
+                                          size_class(bytes));
+    return SL_OK;
 }
 
 enum sl_status sl_matrix_register(uint32_t n_rows, uint32_t n_columns, enum sl_dtype dtype, starpu_data_handle_t *out)
@@ -180,12 +178,10 @@ void sl_handle_close(starpu_data_handle_t handle)
 static enum sl_status register_over(char *memory, uint32_t n_rows, uint32_t n_columns, enum sl_dtype dtype,
                                     starpu_data_handle_t *out)
 {
-    enum sl_status st = check_matrix(n_rows, n_columns);
-    if (st == SL_OK) {
-        starpu_matrix_data_register(out, STARPU_MAIN_RAM, (uintptr_t)memory, n_columns, n_columns, n_rows,
-                                    sl_dtype_size(dtype));
-    }
-    return st;
+    SL_CHECK(check_matrix(n_rows, n_columns));
+    starpu_matrix_data_register(out, STARPU_MAIN_RAM, (uintptr_t)memory, n_columns, n_columns, n_rows,
+                                sl_dtype_size(dtype));
+    return SL_OK;
 }
 
 /* Rows that each chunk has memory for. The last of several chunks gets as much as the others. */
@@ -247,30 +243,26 @@ static enum sl_status make_room(struct sl_rows *rows, uint32_t n_chunks)
     if (n_chunks <= rows->room) {
         return SL_OK;
     }
-    enum sl_status st = sl_realloc(&rows->chunk, n_chunks, sizeof *rows->chunk, "handles of chunks");
-    if (st == SL_OK) {
-        memset(rows->chunk + rows->room, 0, (n_chunks - rows->room) * sizeof *rows->chunk);
-        rows->room = n_chunks;
-    }
-    return st;
+    SL_CHECK(sl_realloc(&rows->chunk, n_chunks, sizeof *rows->chunk, "handles of chunks"));
+    memset(rows->chunk + rows->room, 0, (n_chunks - rows->room) * sizeof *rows->chunk);
+    rows->room = n_chunks;
+    return SL_OK;
 }
 
 /* Reshape a chunk to n_rows rows. A new matrix gets memory for room_rows rows. */
 static enum sl_status reshape_chunk(uint32_t n_rows, uint64_t room_rows, uint32_t n_columns, enum sl_dtype dtype,
                                     starpu_data_handle_t *chunk)
 {
-    enum sl_status st;
-    SL_TRY(st, check_matrix(n_rows, n_columns), done);
+    SL_CHECK(check_matrix(n_rows, n_columns));
     if (fits(*chunk, n_rows, sl_dtype_bytes(dtype, n_columns))) {
-        SL_TRY(st, sl_handle_acquire(*chunk, STARPU_ACQUIRE_NO_NODE, STARPU_W), done);
+        SL_CHECK(sl_handle_acquire(*chunk, STARPU_ACQUIRE_NO_NODE, STARPU_W));
         set_rows(*chunk, n_rows);
         starpu_data_release_on_node(*chunk, STARPU_ACQUIRE_NO_NODE);
     } else {
         sl_handle_drop(chunk);
-        st = register_matrix(n_rows, room_rows, n_columns, dtype, chunk);
+        return register_matrix(n_rows, room_rows, n_columns, dtype, chunk);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_rows_reshape(const struct sl_split *split, uint32_t n_columns, enum sl_dtype dtype,
@@ -424,10 +416,7 @@ void sl_chunks_data(void *const *buffers, uint32_t n, const sl_real **out)
 enum sl_status sl_buffers_data(void *const *buffers, uint32_t n, void ***out)
 {
     void **data;
-    enum sl_status st = sl_alloc(n, sizeof *data, "the pointers of a task's buffers", &data);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc(n, sizeof *data, "the pointers of a task's buffers", &data));
     for (uint32_t i = 0; i < n; i++) {
         data[i] = sl_buffer_data(buffers[i]);
     }

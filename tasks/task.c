@@ -120,10 +120,7 @@ static enum sl_status span_append(struct sl_span **spans, size_t *n, size_t *cap
 {
     if (*n == *capacity) {
         size_t wanted = *capacity == 0 ? FIRST_SPANS : 2 * *capacity;
-        enum sl_status st = sl_realloc(spans, wanted, sizeof **spans, "a worker's log");
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(sl_realloc(spans, wanted, sizeof **spans, "a worker's log"));
         *capacity = wanted;
     }
     (*spans)[(*n)++] = span;
@@ -343,10 +340,7 @@ static enum sl_status collect_compute(const struct sl_run *run, struct sl_span *
         n += run->logs[w].n_compute;
     }
     struct sl_span *spans;
-    enum sl_status st = sl_alloc(n, sizeof *spans, "the compute spans", &spans);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc(n, sizeof *spans, "the compute spans", &spans));
     n = 0;
     for (unsigned w = 0; w < run->n_workers; w++) {
         const struct sl_worker_log *log = &run->logs[w];
@@ -390,10 +384,7 @@ enum sl_status sl_run_overlap(const struct sl_run *run, double *share_out)
 {
     struct sl_span *compute;
     size_t n;
-    enum sl_status st = collect_compute(run, &compute, &n);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(collect_compute(run, &compute, &n));
     double total = 0;
     double covered = 0;
     for (unsigned w = 0; w < run->n_workers; w++) {

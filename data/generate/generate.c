@@ -264,10 +264,8 @@ static enum sl_status make_centres(const struct sl_recipe *recipe, enum sl_world
 {
     struct sl_draw draw = sl_world_draw(recipe, choice);
     uint32_t n_features = recipe->n_features;
-    enum sl_status st = sl_alloc_zero((size_t)n * n_features, sizeof **out, "the generator's centres", out);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_alloc_zero((size_t)n * n_features, sizeof **out, "the generator's centres", out));
     for (uint32_t i = 0; i < n; i++) {
         add_normals(&draw, i, signal, n_features, *out + (size_t)i * n_features);
     }
@@ -302,16 +300,14 @@ static enum sl_status make_dense(struct sl_world *world, struct sl_raw *raw)
     uint32_t n_topics = world->topic_first[r->n_classes];
     size_t n = (size_t)r->n_vertices * r->n_features;
     float *dense;
-    enum sl_status st;
-    SL_TRY(st, make_centres(r, CHOICE_CLASS_CENTRE, r->n_classes, CLASS_SIGNAL, &world->class_centres), done);
-    SL_TRY(st, make_centres(r, CHOICE_TOPIC_CENTRE, n_topics, TOPIC_SIGNAL, &world->topic_centres), done);
-    SL_TRY(st, sl_alloc(n, sizeof *dense, "features", &dense), done);
+    SL_CHECK(make_centres(r, CHOICE_CLASS_CENTRE, r->n_classes, CLASS_SIGNAL, &world->class_centres));
+    SL_CHECK(make_centres(r, CHOICE_TOPIC_CENTRE, n_topics, TOPIC_SIGNAL, &world->topic_centres));
+    SL_CHECK(sl_alloc(n, sizeof *dense, "features", &dense));
     raw->features.dense = sl_column_take(SL_DTYPE_F32, r->n_vertices, r->n_features, dense);
     raw->features.n_rows = r->n_vertices;
     raw->features.n_columns = r->n_features;
     sl_parallel_for(r->n_vertices, 512, make_dense_rows, &job);
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Word `rank` of a vocabulary. Vocabularies of topics come first, then vocabularies of classes. */
@@ -372,34 +368,28 @@ static enum sl_status make_sparse(const struct sl_world *world, struct sl_raw *r
     struct sl_features *features = &raw->features;
     size_t most = (size_t)r->n_vertices * MAX_WORDS;
     uint64_t n = 0;
-    enum sl_status st;
     features->n_rows = r->n_vertices;
     features->n_columns = r->n_features;
-    SL_TRY(st, sl_alloc((size_t)r->n_vertices + 1, sizeof(uint64_t), "feature offsets", &features->offsets), done);
-    SL_TRY(st, sl_alloc(most, sizeof(uint32_t), "feature columns", &features->columns), done);
+    SL_CHECK(sl_alloc((size_t)r->n_vertices + 1, sizeof(uint64_t), "feature offsets", &features->offsets));
+    SL_CHECK(sl_alloc(most, sizeof(uint32_t), "feature columns", &features->columns));
     for (uint32_t v = 0; v < r->n_vertices; v++) {
         features->offsets[v] = n;
         n += choose_words(world, v, features->columns + n);
     }
     features->offsets[r->n_vertices] = n;
-    SL_TRY(st, sl_realloc(&features->columns, n, sizeof(uint32_t), "feature columns"), done);
-    SL_TRY(st, sl_alloc(n, sizeof(float), "feature values", &features->values), done);
+    SL_CHECK(sl_realloc(&features->columns, n, sizeof(uint32_t), "feature columns"));
+    SL_CHECK(sl_alloc(n, sizeof(float), "feature values", &features->values));
     for (uint64_t k = 0; k < n; k++) {
         features->values[k] = 1;
     }
-    st = sl_features_settle(features);
-done:
-    return st;
+    return sl_features_settle(features);
 }
 
 /* ---- The split --------------------------------------------------------------------------------------------------- */
 
 static enum sl_status copy_ids(const uint32_t *order, uint32_t n, struct sl_ids *out)
 {
-    enum sl_status st = sl_alloc(n, sizeof *out->ids, "split", &out->ids);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc(n, sizeof *out->ids, "split", &out->ids));
     for (uint32_t i = 0; i < n; i++) {
         out->ids[i] = order[i];
     }
@@ -411,10 +401,8 @@ static enum sl_status copy_ids(const uint32_t *order, uint32_t n, struct sl_ids 
 static enum sl_status make_split(const struct sl_recipe *r, struct sl_raw *raw)
 {
     uint32_t *order;
-    enum sl_status st = sl_world_shuffle(r, CHOICE_SPLIT, r->n_vertices, &order);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_world_shuffle(r, CHOICE_SPLIT, r->n_vertices, &order));
     snprintf(raw->split, sizeof raw->split, "%s", r->split);
     SL_TRY(st, copy_ids(order, r->n_train, &raw->train), done);
     SL_TRY(st, copy_ids(order + r->n_train, r->n_valid, &raw->valid), done);
@@ -472,21 +460,18 @@ static enum sl_status make_own(struct sl_world *world, struct sl_raw *out)
 {
     const struct sl_recipe *recipe = world->recipe;
     struct job job = {.world = world, .raw = out};
-    enum sl_status st;
-    SL_TRY(st, sl_targets_make_unknown(recipe->n_vertices, &out->targets), done);
-    SL_TRY(st, sl_alloc(recipe->n_edges, sizeof *out->from, "edge list", &out->from), done);
-    SL_TRY(st, sl_alloc(recipe->n_edges, sizeof *out->to, "edge list", &out->to), done);
-    SL_TRY(st, make_world(world, out->targets.classes), done);
+    SL_CHECK(sl_targets_make_unknown(recipe->n_vertices, &out->targets));
+    SL_CHECK(sl_alloc(recipe->n_edges, sizeof *out->from, "edge list", &out->from));
+    SL_CHECK(sl_alloc(recipe->n_edges, sizeof *out->to, "edge list", &out->to));
+    SL_CHECK(make_world(world, out->targets.classes));
     out->targets.n_classes = sl_targets_count_classes(&out->targets);
     sl_parallel_for(recipe->n_vertices, 512, make_edges, &job);
     if (recipe->sparse) {
-        SL_TRY(st, make_sparse(world, out), done);
+        SL_CHECK(make_sparse(world, out));
     } else {
-        SL_TRY(st, make_dense(world, out), done);
+        SL_CHECK(make_dense(world, out));
     }
-    st = make_split(recipe, out);
-done:
-    return st;
+    return make_split(recipe, out);
 }
 
 enum sl_status sl_generate(const struct sl_recipe *recipe, struct sl_raw *out)

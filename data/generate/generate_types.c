@@ -78,18 +78,16 @@ static enum sl_status make_sides(const struct sl_world *world, struct sides *out
 {
     const struct sl_recipe *recipe = world->recipe;
     uint32_t first = 0;
-    enum sl_status st;
     *out = (struct sides){.world = world, .n = recipe->n_types + 1};
-    SL_TRY(st, sl_alloc_zero(out->n, sizeof *out->side, "types", &out->side), done);
+    SL_CHECK(sl_alloc_zero(out->n, sizeof *out->side, "types", &out->side));
     for (uint32_t t = 0; t < recipe->n_types; t++) {
-        SL_TRY(st, make_side(recipe, t, &out->side[t]), done);
+        SL_CHECK(make_side(recipe, t, &out->side[t]));
         out->side[t].first = first;
         first += out->side[t].n;
     }
     out->side[recipe->n_types] =
         (struct side){recipe->n_vertices, first, world->vertices, world->places, world->popularity, {NULL}};
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- Edges of a relation ----------------------------------------------------------------------------------------- */
@@ -238,26 +236,24 @@ static enum sl_status add_edges(const struct sides *sides, uint64_t n_edges, str
     const uint64_t n_other = n_edges - raw->n_edges;
     uint64_t n = 0;
     float *relations;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(n_edges, sizeof *relations, "relations of edges", &relations), done);
+    SL_CHECK(sl_alloc(n_edges, sizeof *relations, "relations of edges", &relations));
     raw->weights = sl_column_take(SL_DTYPE_F32, n_edges, 1, relations);
-    SL_TRY(st, sl_realloc(&raw->from, n_edges, sizeof *raw->from, "edge list"), done);
-    SL_TRY(st, sl_realloc(&raw->to, n_edges, sizeof *raw->to, "edge list"), done);
+    SL_CHECK(sl_realloc(&raw->from, n_edges, sizeof *raw->from, "edge list"));
+    SL_CHECK(sl_realloc(&raw->to, n_edges, sizeof *raw->to, "edge list"));
     for (uint64_t e = raw->n_edges; e-- > 0;) {
         raw->from[n_other + e] = raw->from[e] + first;
         raw->to[n_other + e] = raw->to[e] + first;
         relations[n_other + e] = (float)recipe->n_relations;
     }
     for (uint32_t r = 0; r < recipe->n_relations; r++) {
-        SL_TRY(st, make_relation(sides, r, raw->from + n, raw->to + n), done);
+        SL_CHECK(make_relation(sides, r, raw->from + n, raw->to + n));
         for (const uint64_t end = n + recipe->between[r].n_edges; n < end; n++) {
             relations[n] = (float)r;
         }
     }
     raw->n_edges = n_edges;
     raw->n_relations = recipe->n_relations + 1;
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- Tables ------------------------------------------------------------------------------------------------------ */
@@ -287,10 +283,7 @@ static enum sl_status join_features(uint32_t first, struct sl_features *features
 {
     struct sl_features all;
     const uint64_t n = first + sl_features_nonzeros(features) + 1; /* a zero at the end has room, too */
-    enum sl_status st = sl_features_start_csr(first + features->n_rows, first + features->n_columns, n, &all);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_features_start_csr(first + features->n_rows, first + features->n_columns, n, &all));
     fill_features(features, first, &all);
     sl_features_free(features);
     *features = all;
@@ -302,14 +295,12 @@ static enum sl_status join_targets(uint32_t first, struct sl_targets *targets)
 {
     const uint32_t n_classes = targets->n_classes;
     struct sl_targets all;
-    enum sl_status st = sl_targets_make_unknown(first + targets->n_rows, &all);
-    if (st == SL_OK) {
-        memcpy(all.classes + first, targets->classes, targets->n_rows * sizeof *all.classes);
-        sl_free(targets->data);
-        *targets = all;
-        targets->n_classes = n_classes;
-    }
-    return st;
+    SL_CHECK(sl_targets_make_unknown(first + targets->n_rows, &all));
+    memcpy(all.classes + first, targets->classes, targets->n_rows * sizeof *all.classes);
+    sl_free(targets->data);
+    *targets = all;
+    targets->n_classes = n_classes;
+    return SL_OK;
 }
 
 static void move_ids(uint32_t first, struct sl_ids *ids)

@@ -32,10 +32,8 @@ enum sl_status sl_world_shuffle(const struct sl_recipe *recipe, uint32_t choice,
     struct sl_draw draw = sl_world_draw(recipe, choice);
     struct ticket *tickets;
     uint32_t *order = NULL;
-    enum sl_status st = sl_alloc(n, sizeof *tickets, "the generator's order", &tickets);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_alloc(n, sizeof *tickets, "the generator's order", &tickets));
     for (uint32_t i = 0; i < n; i++) {
         tickets[i] = (struct ticket){.hash = sl_random_u64(&draw, i, 0), .item = i};
     }

@@ -6,15 +6,14 @@
 
 static enum sl_status find(const struct sl_request *request, struct sl_raw_files *out)
 {
-    enum sl_status st;
+    enum sl_status st = SL_OK;
     *out = (struct sl_raw_files){0};
-    SL_TRY(st, sl_reader_refuse_two(request->path), done);
+    SL_CHECK(sl_reader_refuse_two(request->path));
     st = sl_raw_find(request->path, request->features, request->split, request->need, out);
     if (st == SL_EINVAL && request->split == NULL && request->usual_split != NULL) {
         st = sl_raw_find(request->path, request->features, request->usual_split, request->need, out);
     }
     out->targets = request->targets;
-done:
     return st;
 }
 

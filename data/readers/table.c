@@ -49,10 +49,7 @@ static enum sl_status inflate_more(struct inflated *text)
     int code = Z_OK;
     if (text->room - text->bytes < BLOCK_BYTES) {
         size_t room = 2 * text->room + BLOCK_BYTES;
-        enum sl_status st = sl_realloc(&text->data, room, 1, text->path);
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(sl_realloc(&text->data, room, 1, text->path));
         text->room = room;
     }
     int n = gzread(text->file, text->data + text->bytes, (unsigned)BLOCK_BYTES);
@@ -625,8 +622,7 @@ static enum sl_status open_table(enum kind kind, struct table *table)
 {
     const char *start;
     const char *stop;
-    enum sl_status st;
-    SL_TRY(st, find_header(kind, &table->text, &table->header), done);
+    SL_CHECK(find_header(kind, &table->text, &table->header));
     const struct header *header = &table->header;
     for (const char *p = header->start; p != NULL; table->n_columns++) {
         next_cell(&p, header->stop, header->separator);
@@ -635,7 +631,7 @@ static enum sl_status open_table(enum kind kind, struct table *table)
         return sl_text_refuse(&table->text, "at most 2^24 columns");
     }
     table->n_columns = header->start != NULL ? table->n_columns : 2;
-    SL_TRY(st, sl_alloc(table->n_columns, 1, "columns", &table->roles), done);
+    SL_CHECK(sl_alloc(table->n_columns, 1, "columns", &table->roles));
     table->roles[0] = ROLE_SOURCE;
     table->roles[table->n_columns - 1] = ROLE_DESTINATION;
     uint32_t c = 0;
@@ -646,8 +642,7 @@ static enum sl_status open_table(enum kind kind, struct table *table)
     while (next_line(&rest, &start, &stop)) {
         table->n_lines++;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Call `body` for each cell of each line. */
@@ -759,7 +754,6 @@ static enum sl_status alloc_nodes(struct nodes *nodes, const struct sl_raw_files
 {
     uint64_t n = nodes->table.n_lines;
     const struct header *header = &nodes->table.header;
-    enum sl_status st;
     nodes->n_labels = count_role(header, ROLE_LABEL);
     nodes->n_features = count_role(header, ROLE_FEATURE);
     if (n >= SL_NONE || nodes->n_labels > SL_MAX_CLASSES) {
@@ -767,17 +761,16 @@ static enum sl_status alloc_nodes(struct nodes *nodes, const struct sl_raw_files
                        nodes->table.text.path, SL_MAX_CLASSES);
     }
     if (files->split[0] != '\0') {
-        SL_TRY(st, sl_alloc_zero(n, 1, "a split", &nodes->set_of), done);
+        SL_CHECK(sl_alloc_zero(n, 1, "a split", &nodes->set_of));
     }
-    SL_TRY(st, sl_alloc(n * nodes->n_labels, sizeof *nodes->labels, "targets", &nodes->labels), done);
+    SL_CHECK(sl_alloc(n * nodes->n_labels, sizeof *nodes->labels, "targets", &nodes->labels));
     if (nodes->n_labels == 1 && files->targets != SL_TARGETS_NUMBERS) {
-        SL_TRY(st, sl_alloc(n, sizeof *nodes->texts, "labels", &nodes->texts), done);
+        SL_CHECK(sl_alloc(n, sizeof *nodes->texts, "labels", &nodes->texts));
     }
     if (nodes->n_features > 0 && !files->no_features) {
-        st = sl_alloc(n * nodes->n_features, sizeof *nodes->features, "features", &nodes->features);
+        return sl_alloc(n * nodes->n_features, sizeof *nodes->features, "features", &nodes->features);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status give_targets(struct nodes *nodes, const struct sl_raw_files *files, struct sl_raw *out)
@@ -829,8 +822,7 @@ static enum sl_status name_columns(const struct nodes *nodes, enum role role, ch
 {
     const struct header *header = &nodes->table.header;
     size_t room = (size_t)(header->stop - header->start) + nodes->table.n_columns + 1;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(room, 1, "names of columns", out), done);
+    SL_CHECK(sl_alloc(room, 1, "names of columns", out));
     char *end = *out;
     for (const char *p = header->start; p != NULL;) {
         struct cell name = next_cell(&p, header->stop, header->separator);
@@ -845,15 +837,13 @@ static enum sl_status name_columns(const struct nodes *nodes, enum role role, ch
         sl_free(*out);
         *out = NULL;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Move what was read into the raw tables. */
 static enum sl_status give_nodes(struct nodes *nodes, const struct sl_raw_files *files, struct sl_raw *out)
 {
     struct sl_ids *lists[] = {&out->train, &out->valid, &out->test};
-    enum sl_status st;
     out->n_vertices = nodes->names->n;
     if (nodes->kinds.n_texts > 0) {
         if (nodes->kinds.fractions) {
@@ -861,25 +851,24 @@ static enum sl_status give_nodes(struct nodes *nodes, const struct sl_raw_files 
             return refuse(&nodes->table, column_of(&nodes->table, ROLE_LABEL), nodes->texts[nodes->kinds.text],
                           "a number, as other labels are fractions");
         }
-        SL_TRY(st, give_names(nodes, out), done);
+        SL_CHECK(give_names(nodes, out));
     } else {
-        SL_TRY(st, give_targets(nodes, files, out), done);
+        SL_CHECK(give_targets(nodes, files, out));
         if (nodes->n_labels > 1) {
-            SL_TRY(st, name_columns(nodes, ROLE_LABEL, &out->class_names), done);
+            SL_CHECK(name_columns(nodes, ROLE_LABEL, &out->class_names));
         }
     }
     if (nodes->features != NULL) {
         out->features = (struct sl_features){.n_rows = out->n_vertices, .n_columns = nodes->n_features};
         out->features.dense = sl_column_take(SL_DTYPE_F32, out->n_vertices, nodes->n_features, nodes->features);
         nodes->features = NULL;
-        SL_TRY(st, sl_features_settle(&out->features), done);
-        SL_TRY(st, name_columns(nodes, ROLE_FEATURE, &out->feature_names), done);
+        SL_CHECK(sl_features_settle(&out->features));
+        SL_CHECK(name_columns(nodes, ROLE_FEATURE, &out->feature_names));
     }
     for (int i = 0; i < 3 && nodes->set_of != NULL; i++) {
-        SL_TRY(st, sl_ids_list(nodes->set_of, out->n_vertices, (unsigned char)(i + 1), lists[i]), done);
+        SL_CHECK(sl_ids_list(nodes->set_of, out->n_vertices, (unsigned char)(i + 1), lists[i]));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status read_nodes(const struct sl_raw_files *files, struct sl_text text, struct sl_names *names,
@@ -998,13 +987,11 @@ done:
 static enum sl_status read_text(const char *path, char **data, struct sl_text *out)
 {
     struct inflated all = {.path = path};
-    enum sl_status st = sl_reader_ends_in(path, ".gz") ? inflate_file(path, &all)
-                                                       : sl_file_read(path, MAX_BYTES, &all.data, &all.bytes);
-    if (st == SL_OK) {
-        *data = all.data;
-        *out = (struct sl_text){.path = path, .p = all.data, .end = all.data + all.bytes};
-    }
-    return st;
+    SL_CHECK(sl_reader_ends_in(path, ".gz") ? inflate_file(path, &all)
+                                            : sl_file_read(path, MAX_BYTES, &all.data, &all.bytes));
+    *data = all.data;
+    *out = (struct sl_text){.path = path, .p = all.data, .end = all.data + all.bytes};
+    return SL_OK;
 }
 
 static enum sl_status read_dataset(const struct sl_raw_files *files, struct sl_raw *out)

@@ -191,10 +191,8 @@ static enum sl_status add_type(const char *path, const char *name, const char *c
 static enum sl_status read_types(const char *path, struct typed *typed)
 {
     struct table table;
-    enum sl_status st = read_table(path, 2, &table);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(read_table(path, 2, &table));
     if (table.n != 2) {
         st = sl_fail(SL_EFILE, "%s: expected a line of types and a line of numbers, found %llu lines", path,
                      (unsigned long long)table.n);
@@ -265,10 +263,8 @@ static enum sl_status refuse_twice(const char *path, uint32_t r, const struct re
 static enum sl_status read_relations(const char *folder, const char *path, struct typed *typed)
 {
     struct table table;
-    enum sl_status st = read_table(path, SL_MAX_RELATIONS, &table);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(read_table(path, SL_MAX_RELATIONS, &table));
     if (table.n == 0) {
         st = sl_fail(SL_EFILE, "%s: expected one relation a line, found none", path);
         goto done;
@@ -288,13 +284,10 @@ done:
 static enum sl_status find_columns(const char *folder, struct type *type)
 {
     char stem[2 * MAX_NAME];
-    enum sl_status st;
     snprintf(stem, sizeof stem, "raw/node-feat/%s/node-feat", type->name);
-    SL_TRY(st, sl_raw_find_table(folder, stem, false, &type->features), done);
+    SL_CHECK(sl_raw_find_table(folder, stem, false, &type->features));
     snprintf(stem, sizeof stem, "raw/node-label/%s/node-label", type->name);
-    st = sl_raw_find_table(folder, stem, false, &type->labels);
-done:
-    return st;
+    return sl_raw_find_table(folder, stem, false, &type->labels);
 }
 
 /* A type has the table, node-feat or node-label, that its mark says it has. */
@@ -416,26 +409,22 @@ static bool recognise(const char *path)
 /* Note all tables, so that the binary copy is made anew if one of them changes. */
 static enum sl_status note_tables(const struct typed *typed, struct sl_raw_files *files)
 {
-    enum sl_status st;
-    SL_TRY(st,
-           sl_alloc_zero((size_t)typed->n_relations + 2 * typed->n_types, sizeof *files->more, "names of tables",
-                         &files->more),
-           done);
+    SL_CHECK(sl_alloc_zero((size_t)typed->n_relations + 2 * typed->n_types, sizeof *files->more, "names of tables",
+                           &files->more));
     for (uint32_t r = 0; r < typed->n_relations; r++) {
-        SL_TRY(st, sl_strdup(typed->relations[r].edges, &files->more[files->n_more]), done);
+        SL_CHECK(sl_strdup(typed->relations[r].edges, &files->more[files->n_more]));
         files->n_more++;
     }
     for (uint32_t t = 0; t < typed->n_types; t++) {
         const char *tables[] = {typed->types[t].features, typed->types[t].labels};
         for (int i = 0; i < 2; i++) {
             if (tables[i] != NULL) {
-                SL_TRY(st, sl_strdup(tables[i], &files->more[files->n_more]), done);
+                SL_CHECK(sl_strdup(tables[i], &files->more[files->n_more]));
                 files->n_more++;
             }
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Note the entries of a folder that are no types. */
@@ -622,10 +611,8 @@ static enum sl_status count_relation(const char *edges, uint64_t *out)
 {
     char *folder;
     char *count = NULL;
-    enum sl_status st = sl_format(&folder, "%.*s", (int)(strrchr(edges, '/') - edges), edges);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_format(&folder, "%.*s", (int)(strrchr(edges, '/') - edges), edges));
     SL_TRY(st, sl_raw_count(edges, SL_RAW_EDGES, out), done);
     SL_TRY(st, sl_raw_find_table(folder, "num-edge-list", false, &count), done);
     if (count != NULL) {
@@ -765,17 +752,14 @@ static enum sl_status read_links(const struct sl_raw_files *files, const struct 
 {
     struct sl_link_split *split = &raw->links;
     char *paths[SL_N_LINK_LISTS];
-    enum sl_status st;
-    SL_TRY(st, list_ends(typed, &split->ends), done);
+    SL_CHECK(list_ends(typed, &split->ends));
     split->n_relations = typed->n_relations;
     split->own_ids = true;
     for (int list = 0; list < SL_N_LINK_LISTS; list++) {
         paths[list] = files->paths[link_files[list]];
     }
-    SL_TRY(st, sl_links_read_split(paths, typed->n_vertices, split), done);
-    st = put_links(typed, &split->list[SL_LINKS_TRAIN], raw);
-done:
-    return st;
+    SL_CHECK(sl_links_read_split(paths, typed->n_vertices, split));
+    return put_links(typed, &split->list[SL_LINKS_TRAIN], raw);
 }
 
 /* Targets of one type become targets of all vertices; the others are unknown: all bits set. */
@@ -784,11 +768,11 @@ static enum sl_status read_targets(const struct sl_raw_files *files, const struc
 {
     struct sl_targets own;
     void *data;
-    enum sl_status st;
+    enum sl_status st = SL_OK;
     if (target == NULL) {
         return sl_targets_make_unknown(typed->n_vertices, &raw->targets);
     }
-    SL_TRY(st, sl_raw_read_targets(target->labels, target->n, files->targets, &own, &raw->class_names), done);
+    SL_CHECK(sl_raw_read_targets(target->labels, target->n, files->targets, &own, &raw->class_names));
     const size_t row = (size_t)own.width * SL_TARGET_BYTES;
     st = sl_alloc((size_t)typed->n_vertices * own.width, SL_TARGET_BYTES, "targets", &data);
     if (st == SL_OK) {
@@ -799,22 +783,19 @@ static enum sl_status read_targets(const struct sl_raw_files *files, const struc
         raw->targets.data = data;
     }
     sl_free(own.data);
-done:
     return st;
 }
 
 static enum sl_status read_ids(const char *path, const struct type *target, struct sl_ids *out)
 {
-    enum sl_status st;
     if (path == NULL || target == NULL) {
         return sl_alloc(0, sizeof *out->ids, "split", &out->ids);
     }
-    SL_TRY(st, sl_raw_read_ids(path, target->n, out), done);
+    SL_CHECK(sl_raw_read_ids(path, target->n, out));
     for (uint32_t i = 0; i < out->n; i++) {
         out->ids[i] += target->first;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- Features ---------------------------------------------------------------------------------------------------- */
@@ -891,10 +872,8 @@ static enum sl_status join(const struct typed *typed, const struct parts *parts,
     struct sl_features all;
     uint64_t n = 0;
     uint32_t row = 0;
-    enum sl_status st = sl_features_start_csr(typed->n_vertices, parts->n_columns, parts->n_nonzeros, &all);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_features_start_csr(typed->n_vertices, parts->n_columns, parts->n_nonzeros, &all));
     all.offsets[0] = 0;
     for (uint32_t t = 0; t < typed->n_types; t++) {
         for (uint32_t i = 0; i < typed->types[t].n; i++) {
@@ -985,10 +964,8 @@ static enum sl_status name_relations(const struct sl_raw_files *files, char **ou
 {
     struct table table;
     size_t n_bytes = 1;
-    enum sl_status st = read_table(files->paths[SL_RAW_EDGES], SL_MAX_RELATIONS, &table);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(read_table(files->paths[SL_RAW_EDGES], SL_MAX_RELATIONS, &table));
     for (uint64_t r = 0; r < table.n; r++) {
         n_bytes += strlen(table.line[r]) + 1;
     }
@@ -1007,12 +984,11 @@ static enum sl_status name_relations(const struct sl_raw_files *files, char **ou
 static enum sl_status describe_relations(const struct sl_raw_files *files, char **names, struct sl_link_ends **ends)
 {
     struct typed typed;
-    enum sl_status st;
-    SL_TRY(st, name_relations(files, names), done);
-    SL_TRY(st, open_typed(files, &typed), done);
+    enum sl_status st = SL_OK;
+    SL_CHECK(name_relations(files, names));
+    SL_CHECK(open_typed(files, &typed));
     st = list_ends(&typed, ends);
     free_typed(&typed);
-done:
     return st;
 }
 

@@ -41,23 +41,19 @@ struct mpi {
 static enum sl_status open_transport(struct sl_transport *transport)
 {
     struct mpi *m;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero(1, sizeof *m, "the transport to other ranks", &m), done);
+    SL_CHECK(sl_alloc_zero(1, sizeof *m, "the transport to other ranks", &m));
     transport->own = m;
-    SL_TRY(st,
-           sl_alloc_zero((size_t)transport->n_parameters * transport->plan->n_replicas, sizeof *m->so_far,
-                         "sums of other ranks", &m->so_far),
-           done);
+    SL_CHECK(sl_alloc_zero((size_t)transport->n_parameters * transport->plan->n_replicas, sizeof *m->so_far,
+                           "sums of other ranks", &m->so_far));
     if (sl_plan_decoupled(transport->plan)) {
-        SL_TRY(st, sl_alloc_zero(transport->plan->n_per_epoch, sizeof *m->kept, "losses of an epoch", &m->kept), done);
+        SL_CHECK(sl_alloc_zero(transport->plan->n_per_epoch, sizeof *m->kept, "losses of an epoch", &m->kept));
     }
     m->within = (struct sl_transport){
         .kind = transport->within, .plan = transport->plan, .n_sums = 1, .depth = transport->depth};
     if (transport->within->open != NULL) {
-        st = transport->within->open(&m->within);
+        return transport->within->open(&m->within);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static void close_transport(struct sl_transport *transport)
@@ -125,14 +121,11 @@ static enum sl_status carry_rows(struct sl_transport *transport, const struct sl
     uint32_t to = sl_plan_rank(transport->plan, parcel->to);
     int64_t tag = tag_of(stage == SL_STAGE_BACKWARD ? RETURNED_ROWS : ROWS, slot_of(transport, head), head->hop,
                          parcel->from, parcel->to);
-    enum sl_status st = SL_OK;
     if (from != to && to == transport->plan->rank) {
-        SL_TRY(st, sl_matrix_reshape(parcel->n_rows, parcel->n_columns, parcel->dtype, parcel->room), done);
+        SL_CHECK(sl_matrix_reshape(parcel->n_rows, parcel->n_columns, parcel->dtype, parcel->room));
         *parcel->handle = *parcel->room;
     }
-    st = carry(transport, from, to, *parcel->handle, tag);
-done:
-    return st;
+    return carry(transport, from, to, *parcel->handle, tag);
 }
 
 static bool stays(const struct sl_plan *plan, const struct sl_parcel *parcel)
@@ -145,34 +138,29 @@ static enum sl_status rows(struct sl_transport *transport, const struct sl_task_
 {
     struct mpi *m = transport->own;
     uint32_t n_here = 0;
-    enum sl_status st = SL_OK;
     if (n > m->parcel_room) {
-        SL_TRY(st, sl_realloc(&m->parcel, n, sizeof *m->parcel, "rows of this rank"), done);
+        SL_CHECK(sl_realloc(&m->parcel, n, sizeof *m->parcel, "rows of this rank"));
         m->parcel_room = n;
     }
     for (uint32_t i = 0; i < n; i++) {
         if (stays(transport->plan, &parcels[i])) {
             m->parcel[n_here++] = parcels[i];
         } else {
-            SL_TRY(st, carry_rows(transport, head, stage, &parcels[i]), done);
+            SL_CHECK(carry_rows(transport, head, stage, &parcels[i]));
         }
     }
-    st = sl_transport_rows(&m->within, head, stage, n_here, m->parcel);
-done:
-    return st;
+    return sl_transport_rows(&m->within, head, stage, n_here, m->parcel);
 }
 
 /* The last message of the handle may still be in flight. */
 static enum sl_status reuse(const struct sl_transport *transport, uint32_t from, uint32_t to,
                             starpu_data_handle_t handle)
 {
-    enum sl_status st = SL_OK;
     if (handle != NULL && sl_plan_rank(transport->plan, from) != sl_plan_rank(transport->plan, to)) {
-        SL_TRY(st, sl_handle_acquire(handle, STARPU_ACQUIRE_NO_NODE, STARPU_W), done);
+        SL_CHECK(sl_handle_acquire(handle, STARPU_ACQUIRE_NO_NODE, STARPU_W));
         starpu_data_release_on_node(handle, STARPU_ACQUIRE_NO_NODE);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- shared buffers ---- */
@@ -182,15 +170,11 @@ static enum sl_status share(struct sl_transport *transport, const struct sl_task
 {
     uint32_t from = sl_plan_rank(transport->plan, shared->from);
     uint64_t slot = shared->of_slot ? slot_of(transport, head) : 0;
-    enum sl_status st = SL_OK;
     for (uint32_t r = shared->to.begin; r < shared->to.end; r++) {
-        SL_TRY(st,
-               carry(transport, from, r, shared->handle,
-                     tag_of((int)shared->topic, slot, head->hop, shared->from, shared->number)),
-               done);
+        SL_CHECK(carry(transport, from, r, shared->handle,
+                       tag_of((int)shared->topic, slot, head->hop, shared->from, shared->number)));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- sums ---- */
@@ -201,15 +185,13 @@ static enum sl_status make_list(struct sl_transport *transport, const starpu_dat
                                 const starpu_data_handle_t *so_far)
 {
     struct mpi *m = transport->own;
-    enum sl_status st = SL_OK;
     if (n + 1 > m->room) {
-        SL_TRY(st, sl_realloc(&m->list, n + 1, sizeof *m->list, "partials"), done);
+        SL_CHECK(sl_realloc(&m->list, n + 1, sizeof *m->list, "partials"));
         m->room = n + 1;
     }
     m->list[0] = *so_far;
     memcpy(m->list + 1, partials, n * sizeof *m->list);
-done:
-    return st;
+    return SL_OK;
 }
 
 typedef enum sl_status add_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,
@@ -256,23 +238,21 @@ static enum sl_status add_turn(struct sl_transport *transport, const struct sl_t
     uint32_t n = n_before(chain, turn + 1, partials->n) - begin;
     bool first = rank == chain->ranks.begin && turn == 0;
     bool final = rank == last && turn + 1 == n_turns(chain);
-    enum sl_status st = SL_OK;
     if (!first && *chain->so_far == NULL) {
-        SL_TRY(st, sl_matrix_register(sl_handle_rows(sum), sl_handle_columns(sum), chain->dtype, chain->so_far), done);
+        SL_CHECK(sl_matrix_register(sl_handle_rows(sum), sl_handle_columns(sum), chain->dtype, chain->so_far));
     }
     if (!first) {
         uint32_t before = rank == chain->ranks.begin ? last : rank - 1;
-        SL_TRY(st, sl_ranks_receive(*chain->so_far, before, chain->tag), done);
+        SL_CHECK(sl_ranks_receive(*chain->so_far, before, chain->tag));
     }
-    SL_TRY(st, make_list(transport, partials->handle + begin, n, chain->so_far), done);
+    SL_CHECK(make_list(transport, partials->handle + begin, n, chain->so_far));
     const starpu_data_handle_t *list = ((struct mpi *)transport->own)->list;
-    SL_TRY(st, chain->add(head, n + !first, list + first, sum), done);
+    SL_CHECK(chain->add(head, n + !first, list + first, sum));
     if (!final) {
         uint32_t next = rank == last ? chain->ranks.begin : rank + 1;
-        st = sl_ranks_send(sum, next, chain->tag);
+        return sl_ranks_send(sum, next, chain->tag);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status add_up(struct sl_transport *transport, const struct sl_task_args *head, const struct chain *chain,
@@ -280,17 +260,15 @@ static enum sl_status add_up(struct sl_transport *transport, const struct sl_tas
 {
     uint32_t rank = transport->plan->rank;
     uint32_t last = chain->ranks.end - 1;
-    enum sl_status st = SL_OK;
     if (rank >= chain->ranks.begin && rank <= last) {
         for (uint32_t turn = 0; turn < n_turns(chain); turn++) {
-            SL_TRY(st, add_turn(transport, head, chain, turn, partials, sum), done);
+            SL_CHECK(add_turn(transport, head, chain, turn, partials, sum));
         }
     }
     for (uint32_t r = chain->to.begin; r < chain->to.end; r++) {
-        SL_TRY(st, carry(transport, last, r, sum, chain->tag + 1), done);
+        SL_CHECK(carry(transport, last, r, sum, chain->tag + 1));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status sum(struct sl_transport *transport, const struct sl_task_args *head,
@@ -324,12 +302,9 @@ static enum sl_status keep_losses(struct sl_transport *transport, const struct s
                                   const struct sl_partials *losses, starpu_data_handle_t total)
 {
     struct kept *kept = &((struct mpi *)transport->own)->kept[head->step % transport->plan->n_per_epoch];
-    enum sl_status st;
-    SL_TRY(st, sl_realloc(&kept->part, losses->n + 1, sizeof *kept->part, "losses of a step"), done);
+    SL_CHECK(sl_realloc(&kept->part, losses->n + 1, sizeof *kept->part, "losses of a step"));
     kept->n = losses->n;
-    st = sl_loss_parts_submit(head, losses->n, losses->handle, kept->part, total);
-done:
-    return st;
+    return sl_loss_parts_submit(head, losses->n, losses->handle, kept->part, total);
 }
 
 static enum sl_status loss(struct sl_transport *transport, const struct sl_task_args *head,
@@ -360,24 +335,18 @@ struct gathered {
 static enum sl_status gather_counts(const struct sl_plan *plan, const uint32_t *mine, struct gathered *out)
 {
     size_t n_all = plan->rank == 0 ? (size_t)plan->n_ranks * out->n_steps : 0;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(n_all, sizeof *out->n_parts, "numbers of losses", &out->n_parts), done);
-    st = sl_ranks_gather(mine, out->n_steps * sizeof *mine, out->n_parts);
-done:
-    return st;
+    SL_CHECK(sl_alloc(n_all, sizeof *out->n_parts, "numbers of losses", &out->n_parts));
+    return sl_ranks_gather(mine, out->n_steps * sizeof *mine, out->n_parts);
 }
 
 static enum sl_status gather_parts(const struct sl_plan *plan, const double *mine, size_t n_mine, struct gathered *out)
 {
     size_t n_all = 0;
-    enum sl_status st;
     for (size_t k = 0; plan->rank == 0 && k < (size_t)plan->n_ranks * out->n_steps; k++) {
         n_all += out->n_parts[k];
     }
-    SL_TRY(st, sl_alloc(n_all, sizeof *out->part, "losses of all ranks", &out->part), done);
-    st = sl_ranks_gather(mine, n_mine * sizeof *mine, out->part);
-done:
-    return st;
+    SL_CHECK(sl_alloc(n_all, sizeof *out->part, "losses of all ranks", &out->part));
+    return sl_ranks_gather(mine, n_mine * sizeof *mine, out->part);
 }
 
 /* For each step, add all partial losses in the order of the PEs. */
@@ -405,16 +374,14 @@ static size_t n_kept(const struct kept *kept, uint32_t n_steps)
 static enum sl_status list_kept(const struct kept *kept, uint32_t n_steps, uint32_t **n_out, double **parts_out)
 {
     size_t n = 0;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(n_steps, sizeof **n_out, "numbers of losses", n_out), done);
-    SL_TRY(st, sl_alloc(n_kept(kept, n_steps), sizeof **parts_out, "losses", parts_out), done);
+    SL_CHECK(sl_alloc(n_steps, sizeof **n_out, "numbers of losses", n_out));
+    SL_CHECK(sl_alloc(n_kept(kept, n_steps), sizeof **parts_out, "losses", parts_out));
     for (uint32_t i = 0; i < n_steps; i++) {
         (*n_out)[i] = kept[i].n;
         memcpy(*parts_out + n, kept[i].part, kept[i].n * sizeof **parts_out);
         n += kept[i].n;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status settle(struct sl_transport *transport, uint32_t begin, uint32_t end, double *losses)

@@ -38,17 +38,15 @@ enum sl_status sl_transport_nccl_connect(struct sl_transport *transport, uint32_
 {
     struct nccl *n;
     size_t n_pairs = (size_t)transport->plan->n_parts * transport->plan->n_parts;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero(1, sizeof *n, "NCCL's transport", &n), done);
+    SL_CHECK(sl_alloc_zero(1, sizeof *n, "NCCL's transport", &n));
     transport->own = n;
-    SL_TRY(st, sl_nccl_lane_open(n_gpus, devices, nodes, TIMEOUT_S, &n->lane), done);
-    SL_TRY(st, sl_alloc(n_pairs, sizeof *n->moves, "moves between GPUs", &n->moves), done);
+    SL_CHECK(sl_nccl_lane_open(n_gpus, devices, nodes, TIMEOUT_S, &n->lane));
+    SL_CHECK(sl_alloc(n_pairs, sizeof *n->moves, "moves between GPUs", &n->moves));
     if (transport->plan->n_replicas == 1) {
         transport->n_sums = n_gpus;
-        st = sl_alloc_zero((size_t)transport->n_parameters * n_gpus, sizeof *n->share, "sums of each GPU", &n->share);
+        return sl_alloc_zero((size_t)transport->n_parameters * n_gpus, sizeof *n->share, "sums of each GPU", &n->share);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status open_transport(struct sl_transport *transport)
@@ -86,17 +84,14 @@ static enum sl_status add_move(struct sl_transport *transport, struct sl_parcel 
     starpu_data_handle_t packed = *parcel->handle;
     uint32_t from = sl_home_of(&transport->plan->homes, parcel->from);
     uint32_t to = sl_home_of(&transport->plan->homes, parcel->to);
-    enum sl_status st = SL_OK;
     if (from == to) {
         return SL_OK;
     }
-    SL_TRY(st,
-           sl_matrix_reshape(sl_handle_rows(packed), sl_handle_columns(packed), sl_handle_dtype(packed), parcel->room),
-           done);
+    SL_CHECK(
+        sl_matrix_reshape(sl_handle_rows(packed), sl_handle_columns(packed), sl_handle_dtype(packed), parcel->room));
     n->moves[(*n_moves)++] = (struct sl_nccl_lane_move){from, to, packed, *parcel->room};
     *parcel->handle = *parcel->room;
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status rows(struct sl_transport *transport, const struct sl_task_args *head, enum sl_stage stage,
@@ -104,15 +99,13 @@ static enum sl_status rows(struct sl_transport *transport, const struct sl_task_
 {
     struct nccl *own = transport->own;
     uint32_t n_moves = 0;
-    enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < n; i++) {
-        SL_TRY(st, add_move(transport, &parcels[i], &n_moves), done);
+        SL_CHECK(add_move(transport, &parcels[i], &n_moves));
     }
     if (n_moves > 0) {
-        st = sl_nccl_lane_move_submit(head, &own->lane, stage, n_moves, own->moves);
+        return sl_nccl_lane_move_submit(head, &own->lane, stage, n_moves, own->moves);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- sums ---- */
@@ -123,21 +116,16 @@ static enum sl_status sum_over_gpus(struct sl_transport *transport, const struct
 {
     struct nccl *n = transport->own;
     starpu_data_handle_t *share = n->share + (size_t)request->parameter * transport->n_sums;
-    enum sl_status st = SL_OK;
     for (uint32_t gpu = 0; gpu < transport->n_sums; gpu++) {
         struct sl_task_args at_home = *head;
         at_home.pe = sl_home_first_pe(&transport->plan->homes, gpu);
         if (share[gpu] == NULL) {
-            SL_TRY(st,
-                   sl_matrix_register(sl_handle_rows(request->sum), sl_handle_columns(request->sum), SL_DTYPE_REAL,
-                                      &share[gpu]),
-                   done);
+            SL_CHECK(sl_matrix_register(sl_handle_rows(request->sum), sl_handle_columns(request->sum), SL_DTYPE_REAL,
+                                        &share[gpu]));
         }
-        SL_TRY(st, sl_reduce_submit(&at_home, request->lists[gpu].n, request->lists[gpu].handle, share[gpu]), done);
+        SL_CHECK(sl_reduce_submit(&at_home, request->lists[gpu].n, request->lists[gpu].handle, share[gpu]));
     }
-    st = sl_nccl_lane_sum_submit(head, &n->lane, share, request->sum);
-done:
-    return st;
+    return sl_nccl_lane_sum_submit(head, &n->lane, share, request->sum);
 }
 
 static enum sl_status sum(struct sl_transport *transport, const struct sl_task_args *head,

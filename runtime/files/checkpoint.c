@@ -88,10 +88,8 @@ enum sl_status sl_checkpoint_load(const char *dir, struct sl_tensors *out)
 {
     char *path;
     *out = (struct sl_tensors){0};
-    enum sl_status st = sl_path_join(dir, NAME, &path);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_path_join(dir, NAME, &path));
     if (!sl_file_exists(path)) {
         st = sl_fail(SL_ENOTFOUND, "%s: no checkpoint there; --resume=auto starts afresh then", path);
         goto free_path;

@@ -20,20 +20,18 @@ struct lines {
 
 static enum sl_status find_lines(const char *names, uint64_t n, struct lines *out)
 {
-    enum sl_status st = SL_OK;
     *out = (struct lines){.names = names, .n = names != NULL ? n : 0};
     if (names == NULL) {
         return SL_OK;
     }
-    SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *out->start, "names", &out->start), done);
+    SL_CHECK(sl_alloc((size_t)n + 1, sizeof *out->start, "names", &out->start));
     const char *p = names;
     for (uint64_t i = 0; i < n; i++) {
         out->start[i] = (uint64_t)(p - names);
         p += strcspn(p, "\n");
         p += *p != '\0';
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Write a name, in quotes if it could be read as something else. */
@@ -74,18 +72,15 @@ static enum sl_status put_text(struct sl_writer *writer, const char *text)
 static enum sl_status put_header(struct sl_writer *writer, const struct sl_csvout *form, const struct lines *columns,
                                  uint32_t n_columns)
 {
-    enum sl_status st;
     if (form->from != NULL) {
         return put_text(writer, form->relation != NULL ? "source,target,relation,score\n" : "source,target,score\n");
     }
-    SL_TRY(st, put_text(writer, form->best ? "id,class" : "id"), done);
+    SL_CHECK(put_text(writer, form->best ? "id,class" : "id"));
     for (uint32_t c = 0; c < n_columns; c++) {
-        SL_TRY(st, put_text(writer, ","), done);
-        SL_TRY(st, put_line(writer, columns, form->word, c), done);
+        SL_CHECK(put_text(writer, ","));
+        SL_CHECK(put_line(writer, columns, form->word, c));
     }
-    st = put_text(writer, "\n");
-done:
-    return st;
+    return put_text(writer, "\n");
 }
 
 /* What stands before the numbers of row i. */
@@ -93,19 +88,17 @@ static enum sl_status put_front(struct sl_writer *writer, const struct sl_csvout
                                 uint64_t i)
 {
     char text[32];
-    enum sl_status st;
     if (form->from == NULL) {
         return put_line(writer, ids, "", i);
     }
-    SL_TRY(st, put_line(writer, ids, "", form->from[i]), done);
-    SL_TRY(st, put_text(writer, ","), done);
-    SL_TRY(st, put_line(writer, ids, "", form->to[i]), done);
+    SL_CHECK(put_line(writer, ids, "", form->from[i]));
+    SL_CHECK(put_text(writer, ","));
+    SL_CHECK(put_line(writer, ids, "", form->to[i]));
     if (form->relation != NULL) {
         snprintf(text, sizeof text, ",%u", form->relation[i]);
-        st = put_text(writer, text);
+        return put_text(writer, text);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static uint32_t largest(const sl_real *row, uint32_t n)
@@ -121,19 +114,16 @@ static enum sl_status put_row(struct sl_writer *writer, const struct sl_csvout *
                               const sl_real *row, uint32_t n_columns)
 {
     char text[40];
-    enum sl_status st = SL_OK;
     if (form->best) {
-        SL_TRY(st, put_text(writer, ","), done);
-        SL_TRY(st, put_line(writer, columns, "", largest(row, n_columns)), done);
+        SL_CHECK(put_text(writer, ","));
+        SL_CHECK(put_line(writer, columns, "", largest(row, n_columns)));
     }
     for (uint32_t c = 0; c < n_columns; c++) {
         text[0] = ',';
         sl_decimal_write((float)row[c], 9, text + 1, sizeof text - 1);
-        SL_TRY(st, put_text(writer, text), done);
+        SL_CHECK(put_text(writer, text));
     }
-    st = put_text(writer, "\n");
-done:
-    return st;
+    return put_text(writer, "\n");
 }
 
 enum sl_status sl_csvout_write(const char *path, const struct sl_csvout *form, uint64_t n_rows, uint32_t n_columns,

@@ -31,20 +31,18 @@ struct sl_evaluated sl_evaluated_here(const struct sl_shards *shards)
 static enum sl_status copy_rows(const struct sl_full *a, uint32_t i, sl_real *out)
 {
     sl_vertex start = sl_evaluated_here(a->pass.shards).first;
-    enum sl_status st = SL_OK;
     for (uint32_t q = a->plan.first_pe; q < a->plan.end_pe; q++) {
         const struct sl_rows *rows = sl_full_rows(a, i, q);
         for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
             size_t first = a->pass.shards->part[q].first - start + ((size_t)c << rows->split.shift);
             size_t n = (size_t)sl_split_size(&rows->split, c) * rows->n_columns;
-            SL_TRY(st, sl_chunk_acquire(&a->pass.run->failure, rows->chunk[c], STARPU_R), done);
+            SL_CHECK(sl_chunk_acquire(&a->pass.run->failure, rows->chunk[c], STARPU_R));
             const void *from = starpu_data_get_local_ptr(rows->chunk[c]);
             sl_entries_widen(sl_handle_dtype(rows->chunk[c]), n, from, out + first * rows->n_columns);
             starpu_data_release(rows->chunk[c]);
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- the outputs ---- */
@@ -69,12 +67,11 @@ static uint32_t chunks_before(const struct sl_full *a, uint32_t end)
 static enum sl_status list_chunks(const struct sl_full *a, struct sl_output_chunk **out, uint32_t *n_out)
 {
     struct sl_output_chunk *chunk;
-    enum sl_status st;
     *n_out = 0;
     for (uint32_t q = a->plan.first_pe; q < a->plan.end_pe; q++) {
         *n_out += outputs_of(a, q)->split.n_chunks;
     }
-    SL_TRY(st, sl_alloc(*n_out, sizeof *chunk, "chunks of outputs", &chunk), done);
+    SL_CHECK(sl_alloc(*n_out, sizeof *chunk, "chunks of outputs", &chunk));
     *out = chunk;
     for (uint32_t q = a->plan.first_pe; q < a->plan.end_pe; q++) {
         const struct sl_rows *rows = outputs_of(a, q);
@@ -83,8 +80,7 @@ static enum sl_status list_chunks(const struct sl_full *a, struct sl_output_chun
                 .z = rows->chunk[c], .part = q, .row = c << rows->split.shift, .n = sl_split_size(&rows->split, c)};
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status score(const struct sl_full *a, struct sl_scores *out)
@@ -124,14 +120,12 @@ done:
  * copies. */
 static enum sl_status invalidate_copies(const struct sl_shards *shards)
 {
-    enum sl_status st = SL_OK;
     for (uint32_t q = sl_halo_begin(shards->halo); q < sl_halo_end(shards->halo); q++) {
         starpu_data_handle_t sources = shards->part[q].graph.sources;
-        SL_TRY(st, sl_handle_acquire(sources, STARPU_MAIN_RAM, STARPU_RW), done);
+        SL_CHECK(sl_handle_acquire(sources, STARPU_MAIN_RAM, STARPU_RW));
         starpu_data_release_on_node(sources, STARPU_MAIN_RAM);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Prepare the halo for a pass. No task may be running. */

@@ -54,19 +54,17 @@ static enum sl_status send(const struct sl_layer_pass *lp)
     const struct sl_halo_layer layer = {
         .number = lp->i, .width = columns(lp), .n_slices = n_slices(lp), .dtype = lp->pass->shards->row_dtype};
     uint32_t slice = lp->columns.first / layer.width;
-    enum sl_status st = SL_OK;
     if (halo != NULL) {
         for (uint32_t q = 0; q < halo->n_parts; q++) {
             struct sl_task_args head = sl_layer_pass_head(lp, q);
             if (!sl_plan_here(lp->pass->plan, q)) {
-                SL_TRY(st, sl_halo_receive(halo, &layer, q, slice, &full_of(lp)->received[q]), done);
+                SL_CHECK(sl_halo_receive(halo, &layer, q, slice, &full_of(lp)->received[q]));
             } else if (slice == 0) {
-                SL_TRY(st, sl_halo_send(halo, &head, &layer, q, sl_layer_pass_travels(lp, q)), done);
+                SL_CHECK(sl_halo_send(halo, &head, &layer, q, sl_layer_pass_travels(lp, q)));
             }
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static void arrived(const struct sl_layer_pass *lp)
@@ -168,7 +166,6 @@ static enum sl_status open_part(struct sl_pass *pass, uint32_t q)
 enum sl_status sl_full_open(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
                             struct sl_full *out)
 {
-    enum sl_status st;
     *out = (struct sl_full){.plan = sl_plan_of_parts(shards->n_parts),
                             .pass = {.plan = &out->plan,
                                      .run = run,
@@ -182,13 +179,12 @@ enum sl_status sl_full_open(struct sl_run *run, const struct sl_shards *shards, 
         out->plan.first_pe = sl_halo_begin(shards->halo);
         out->plan.end_pe = sl_halo_end(shards->halo);
     }
-    SL_TRY(st, sl_alloc_zero(shards->n_parts, sizeof *out->pass.pe, "rows of the parts", &out->pass.pe), done);
-    SL_TRY(st, sl_alloc_zero(shards->n_parts, sizeof *out->received, "rows of other ranks", &out->received), done);
+    SL_CHECK(sl_alloc_zero(shards->n_parts, sizeof *out->pass.pe, "rows of the parts", &out->pass.pe));
+    SL_CHECK(sl_alloc_zero(shards->n_parts, sizeof *out->received, "rows of other ranks", &out->received));
     for (uint32_t q = out->plan.first_pe; q < out->plan.end_pe; q++) {
-        SL_TRY(st, open_part(&out->pass, q), done);
+        SL_CHECK(open_part(&out->pass, q));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* The role of a layer's output. */
@@ -215,9 +211,8 @@ static void close_received(struct sl_full *full)
 enum sl_status sl_full_layer(struct sl_full *full, uint32_t i)
 {
     struct sl_layer_pass lp = sl_pass_layer(&full->pass, i);
-    enum sl_status st;
-    SL_TRY(st, sl_layer_derive(&lp), done);
-    SL_TRY(st, sl_layer_run(&lp), done);
+    SL_CHECK(sl_layer_derive(&lp));
+    SL_CHECK(sl_layer_run(&lp));
     for (uint32_t q = full->plan.first_pe; q < full->plan.end_pe; q++) {
         if (i != 1 || !lp.layer->kind->reads_first) {
             sl_layer_pass_done(&lp, q, SL_ROWS_INPUT);
@@ -230,8 +225,7 @@ enum sl_status sl_full_layer(struct sl_full *full, uint32_t i)
     }
     sl_handle_drop(&full->group.statistics[i]);
     close_received(full);
-done:
-    return st;
+    return SL_OK;
 }
 
 const struct sl_rows *sl_full_rows(const struct sl_full *full, uint32_t i, uint32_t q)

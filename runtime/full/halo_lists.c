@@ -37,24 +37,22 @@ static enum sl_status find_needed(const struct sl_shards *shards, const struct s
     const uint32_t *first = shards->partition->first;
     size_t n_words = (size_t)shards->n_vertices / 64 + 1;
     uint32_t n = 0;
-    enum sl_status st;
     out->own = first[begin];
     out->own_end = first[end];
-    SL_TRY(st, sl_alloc_zero(n_words, sizeof *out->words, "vertices of other ranks", &out->words), done);
-    SL_TRY(st, sl_alloc(n_words, sizeof *out->before, "vertices of other ranks", &out->before), done);
+    SL_CHECK(sl_alloc_zero(n_words, sizeof *out->words, "vertices of other ranks", &out->words));
+    SL_CHECK(sl_alloc(n_words, sizeof *out->before, "vertices of other ranks", &out->before));
     mark_needed(graph, out);
     for (size_t w = 0; w < n_words; w++) {
         out->before[w] = out->n;
         out->n += (uint32_t)__builtin_popcountll(out->words[w]);
     }
-    SL_TRY(st, sl_alloc((size_t)out->n + 1, sizeof *out->list, "vertices of other ranks", &out->list), done);
+    SL_CHECK(sl_alloc((size_t)out->n + 1, sizeof *out->list, "vertices of other ranks", &out->list));
     for (size_t w = 0; w < n_words; w++) {
         for (uint64_t bits = out->words[w]; bits != 0; bits &= bits - 1) {
             out->list[n++] = (sl_vertex)(64 * w) + (sl_vertex)__builtin_ctzll(bits);
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Number of needed vertices with smaller ids. */
@@ -129,9 +127,7 @@ static starpu_data_handle_t readable(const void *memory, uint64_t n)
 
 static enum sl_status find_parts(const struct sl_plan *plan, struct sl_halo *out)
 {
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero((size_t)plan->n_ranks + 1, sizeof *out->first_part, "parts of ranks", &out->first_part),
-           done);
+    SL_CHECK(sl_alloc_zero((size_t)plan->n_ranks + 1, sizeof *out->first_part, "parts of ranks", &out->first_part));
     for (uint32_t q = 0; q < plan->n_parts; q++) {
         out->first_part[sl_plan_scorer(plan, q) + 1] = q + 1;
     }
@@ -140,30 +136,26 @@ static enum sl_status find_parts(const struct sl_plan *plan, struct sl_halo *out
             out->first_part[r + 1] = out->first_part[r];
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* The first number of each part. */
 static enum sl_status number_parts(const struct sl_partition *partition, struct sl_halo *out)
 {
-    enum sl_status st;
-    SL_TRY(st, sl_alloc((size_t)out->n_parts + 1, sizeof *out->first, "rows of other ranks", &out->first), done);
+    SL_CHECK(sl_alloc((size_t)out->n_parts + 1, sizeof *out->first, "rows of other ranks", &out->first));
     for (uint32_t q = 0; q < out->n_parts; q++) {
         out->first[q] = number_of(&out->ids, partition->first[q]);
     }
     out->first[out->n_parts] = out->ids.n + out->ids.own_end - out->ids.own;
     out->first_handle = readable(out->first, (uint64_t)out->n_parts + 1);
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Copy the factors of own and needed vertices, by number. */
 static enum sl_status copy_factors(const struct sl_shards *shards, struct sl_halo *out)
 {
     uint32_t n = out->first[out->n_parts];
-    enum sl_status st;
-    SL_TRY(st, sl_alloc((size_t)n + 1, 2 * sizeof *out->factor_of, "vertex weights", &out->factor_of), done);
+    SL_CHECK(sl_alloc((size_t)n + 1, 2 * sizeof *out->factor_of, "vertex weights", &out->factor_of));
     for (sl_vertex id = 0; id < shards->n_vertices; id++) {
         if (is_own(&out->ids, id) || is_needed(&out->ids, id)) {
             memcpy(out->factor_of + 2 * (size_t)number_of(&out->ids, id), shards->factor_of + 2 * (size_t)id,
@@ -173,8 +165,7 @@ static enum sl_status copy_factors(const struct sl_shards *shards, struct sl_hal
     starpu_matrix_data_register(&out->factors, STARPU_MAIN_RAM, (uintptr_t)out->factor_of, 2, 2, n == 0 ? 1 : n,
                                 sizeof *out->factor_of);
     starpu_data_set_sequential_consistency_flag(out->factors, 0);
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Number of ids needed from each rank. The list of needed ids is ordered by rank. */
@@ -324,14 +315,12 @@ done:
 enum sl_status sl_halo_send(const struct sl_halo *halo, const struct sl_task_args *head,
                             const struct sl_halo_layer *layer, uint32_t q, const struct sl_rows *rows)
 {
-    enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < halo->n_lists; i++) {
         if (halo->list[i].part == q) {
-            SL_TRY(st, send_list(halo, head, layer, &halo->list[i], rows), done);
+            SL_CHECK(send_list(halo, head, layer, &halo->list[i], rows));
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* The rank that evaluates part q. */
@@ -349,13 +338,11 @@ enum sl_status sl_halo_receive(const struct sl_halo *halo, const struct sl_halo_
 {
     struct sl_split pieces = pieces_of(halo, layer, sl_halo_rows(halo, q));
     uint32_t from = rank_of(halo, q);
-    enum sl_status st;
     if (slice == 0) {
-        SL_TRY(st, sl_rows_reshape(&pieces, layer->width, layer->dtype, rows), done);
+        SL_CHECK(sl_rows_reshape(&pieces, layer->width, layer->dtype, rows));
     }
     for (uint32_t c = 0; c < pieces.n_chunks; c++) {
-        SL_TRY(st, sl_ranks_receive(rows->chunk[c], from, tag_of(layer, slice, q, halo->rank, c)), done);
+        SL_CHECK(sl_ranks_receive(rows->chunk[c], from, tag_of(layer, slice, q, halo->rank, c)));
     }
-done:
-    return st;
+    return SL_OK;
 }

@@ -102,11 +102,11 @@ enum sl_status sl_gpus_share(uint32_t there, uint32_t *first_out, uint32_t *n_ou
     uint64_t names[SL_RANKS_MOST_SHARED];
     uint32_t n_names = sl_min_u32(there, SL_RANKS_MOST_SHARED);
     struct sl_ranks_share among = {0, 1};
-    enum sl_status st;
+    enum sl_status st = SL_OK;
     for (uint32_t gpu = 0; gpu < n_names; gpu++) {
         names[gpu] = sl_gpus_name(gpu);
     }
-    SL_TRY(st, sl_ranks_share(n_names, names, &among), done);
+    SL_CHECK(sl_ranks_share(n_names, names, &among));
     if (getenv("STARPU_WORKERS_CUDAID") != NULL) {
         among = (struct sl_ranks_share){0, 1};
     }
@@ -118,7 +118,6 @@ enum sl_status sl_gpus_share(uint32_t there, uint32_t *first_out, uint32_t *n_ou
                      "fewer of them there, or give --gpus 0",
                      there, among.n);
     }
-done:
     return st;
 }
 

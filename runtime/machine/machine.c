@@ -94,33 +94,29 @@ struct gpus {
 /* Read and check the first n GPUs of this rank, or all GPUs if $STARPU_WORKERS_CUDAID selects some. */
 static enum sl_status read_gpus(const struct sl_settings *settings, uint32_t n, struct gpus *out)
 {
-    enum sl_status st;
     if (n > 0) {
-        SL_TRY(st, sl_gpus_check_workers(), done);
+        SL_CHECK(sl_gpus_check_workers());
     }
     out->n = n > 0 && getenv("STARPU_WORKERS_CUDAID") != NULL ? sl_gpus_count() : n;
     for (uint32_t i = 0; i < out->n; i++) {
-        SL_TRY(st, sl_gpus_read(out->first + i, &out->gpu[i]), done);
-        SL_TRY(st, sl_gpus_check(out->first + i, &out->gpu[i], (enum sl_precision)settings->precision), done);
+        SL_CHECK(sl_gpus_read(out->first + i, &out->gpu[i]));
+        SL_CHECK(sl_gpus_check(out->first + i, &out->gpu[i], (enum sl_precision)settings->precision));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Hide limits on main memory from StarPU. With a limit StarPU keeps freed buffers until the limit is reached. The
  * session enforces the limit instead (sl_environment_memory). */
 static enum sl_status hide_limits(char *kept[SL_MEMORY_LIMITS])
 {
-    enum sl_status st = SL_OK;
     for (size_t i = 0; i < SL_MEMORY_LIMITS; i++) {
         const char *value = getenv(sl_environment_memory_limits[i]);
         if (value != NULL) {
-            SL_TRY(st, sl_strdup(value, &kept[i]), done);
+            SL_CHECK(sl_strdup(value, &kept[i]));
         }
-        SL_TRY(st, set_variable(sl_environment_memory_limits[i], NULL), done);
+        SL_CHECK(set_variable(sl_environment_memory_limits[i], NULL));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static void show_limits(char *kept[SL_MEMORY_LIMITS])
@@ -194,8 +190,8 @@ static enum sl_status count_gpus(const struct sl_settings *settings, uint32_t *f
     uint32_t asked = settings->gpus;
     uint32_t there = asked > 0 ? sl_gpus_count() : 0;
     uint32_t own = 0;
-    enum sl_status st;
-    SL_TRY(st, sl_gpus_share(there, first_out, &own), done);
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_gpus_share(there, first_out, &own));
     if (asked != SL_GPUS_ALL && asked > own) {
         if (!sl_gpus_built()) {
             st = sl_fail(SL_ENOTSUP,
@@ -215,7 +211,6 @@ static enum sl_status count_gpus(const struct sl_settings *settings, uint32_t *f
         }
     }
     *n_out = sl_min_u32(asked, own);
-done:
     return st;
 }
 
@@ -231,16 +226,14 @@ static uint32_t share_of(const struct sl_topology *topology)
 /* Ranks on shared processors must not bind workers: all would bind to the first processors. */
 static enum sl_status share_processors(const struct sl_topology *topology, uint32_t n_threads)
 {
-    enum sl_status st = SL_OK;
     if (sl_ranks_sharing() > 1) {
-        SL_TRY(st, set_variable("STARPU_WORKERS_NOBIND", "1"), done);
+        SL_CHECK(set_variable("STARPU_WORKERS_NOBIND", "1"));
     }
     if (sl_n_ranks() > 1) {
-        SL_TRY(st, set_variable("STARPU_MPI_NOBIND", "1"), done);
+        SL_CHECK(set_variable("STARPU_MPI_NOBIND", "1"));
         sl_ranks_spare((n_threads + 1) * sl_ranks_sharing() <= topology->n_workers);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* The environment decides, or ranks that share the machine. */
@@ -256,21 +249,19 @@ static bool binding_is_decided(void)
 static enum sl_status choose_cores(struct sl_machine *machine, uint32_t n_threads, struct starpu_conf *conf)
 {
     struct sl_cores *cores = &machine->cores;
-    enum sl_status st = SL_OK;
     if (binding_is_decided()) {
         return SL_OK;
     }
-    SL_TRY(st, sl_cores_take(NULL, machine->n_gpus > 0 ? SL_CORES_ALL : n_threads, cores), done);
+    SL_CHECK(sl_cores_take(NULL, machine->n_gpus > 0 ? SL_CORES_ALL : n_threads, cores));
     conf->use_explicit_workers_bindid = cores->n > 0;
     for (uint32_t i = 0; cores->n > 0 && i < STARPU_NMAXWORKERS; i++) {
         conf->workers_bindid[i] = cores->core[i % cores->n].pu;
     }
     machine->loose = cores->n == 0 && cores->n_of_others > 0;
     if (machine->loose) {
-        st = set_variable("STARPU_WORKERS_NOBIND", "1");
+        return set_variable("STARPU_WORKERS_NOBIND", "1");
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Give back the cores that StarPU has not chosen. */

@@ -32,16 +32,12 @@ struct pair {
 /* One round trip: the peer answers after receiving. */
 static enum sl_status to_and_fro(const struct pair *p, starpu_data_handle_t handle, int64_t to, int64_t fro)
 {
-    enum sl_status st = SL_OK;
     if (p->first) {
-        SL_TRY(st, sl_ranks_send(handle, p->other, to), done);
-        st = sl_ranks_receive(handle, p->other, fro);
-    } else {
-        SL_TRY(st, sl_ranks_receive(handle, p->other, to), done);
-        st = sl_ranks_send(handle, p->other, fro);
+        SL_CHECK(sl_ranks_send(handle, p->other, to));
+        return sl_ranks_receive(handle, p->other, fro);
     }
-done:
-    return st;
+    SL_CHECK(sl_ranks_receive(handle, p->other, to));
+    return sl_ranks_send(handle, p->other, fro);
 }
 
 static enum sl_status rounds(const struct pair *p, starpu_data_handle_t handle, int64_t to, uint32_t n)
@@ -91,27 +87,21 @@ static enum sl_status measure(const struct pair *p, double seconds[3])
     starpu_data_handle_t small = p != NULL ? p->small[0] : NULL;
     starpu_data_handle_t large = p != NULL ? p->large : NULL;
     double start_s = sl_clock_s();
-    enum sl_status st;
-    SL_TRY(st, finish(rounds(p, small, TO, N_WARM_UP), start_s, &seconds[0]), done);
+    SL_CHECK(finish(rounds(p, small, TO, N_WARM_UP), start_s, &seconds[0]));
     start_s = sl_clock_s();
-    SL_TRY(st, finish(rounds(p, small, TO, N_ROUNDS), start_s, &seconds[0]), done);
+    SL_CHECK(finish(rounds(p, small, TO, N_ROUNDS), start_s, &seconds[0]));
     start_s = sl_clock_s();
-    SL_TRY(st, finish(bursts(p), start_s, &seconds[1]), done);
+    SL_CHECK(finish(bursts(p), start_s, &seconds[1]));
     start_s = sl_clock_s();
-    SL_TRY(st, finish(rounds(p, large, LONG_TO, 2), start_s, &seconds[2]), done);
+    SL_CHECK(finish(rounds(p, large, LONG_TO, 2), start_s, &seconds[2]));
     start_s = sl_clock_s();
-    st = finish(rounds(p, large, LONG_TO, N_LONG_ROUNDS), start_s, &seconds[2]);
-done:
-    return st;
+    return finish(rounds(p, large, LONG_TO, N_LONG_ROUNDS), start_s, &seconds[2]);
 }
 
 static enum sl_status open_pair(struct pair *p, void **memory_out)
 {
     static uint32_t words[N_AT_ONCE];
-    enum sl_status st = sl_alloc_zero(LONG_BYTES, 1, "a long message", memory_out);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc_zero(LONG_BYTES, 1, "a long message", memory_out));
     p->first = sl_rank() % 2 == 0;
     p->other = p->first ? sl_rank() + 1 : sl_rank() - 1;
     starpu_vector_data_register(&p->large, STARPU_MAIN_RAM, (uintptr_t)*memory_out, LONG_BYTES, 1);

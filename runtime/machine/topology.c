@@ -87,10 +87,7 @@ enum sl_status sl_topology_read(struct sl_topology *out)
 {
     hwloc_topology_t topology;
     hwloc_cpuset_t set;
-    enum sl_status st = open_machine(&topology, &set);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(open_machine(&topology, &set));
     uint64_t memory = machine_memory(topology);
     sl_limits_read(&out->limits);
     out->n_cores = count_inside(topology, set, HWLOC_OBJ_CORE);
@@ -120,10 +117,7 @@ enum sl_status sl_topology_cores(uint32_t room, struct sl_core *cores_out, uint3
     hwloc_cpuset_t set;
     hwloc_obj_t last = NULL;
     uint32_t n = 0;
-    enum sl_status st = open_machine(&topology, &set);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(open_machine(&topology, &set));
     for (hwloc_obj_t pu = NULL; (pu = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PU, pu)) != NULL && n < room;) {
         hwloc_obj_t core = core_of(pu);
         if (hwloc_bitmap_isset(set, pu->os_index) && core != last) {

@@ -68,17 +68,16 @@ static enum sl_status gather_sums(struct sl_minibatch *own)
     struct sum sums[N_SUMS];
     double numbers[MAX_NUMBERS];
     uint32_t n = 0;
-    enum sl_status st;
     list_sums(own, sums);
     for (int i = 0; i < N_SUMS; i++) {
         for (uint32_t k = 0; k == 0 || k < sums[i].n; k++) {
             numbers[n++] = (double)sums[i].data[k];
         }
     }
-    SL_TRY(st, sl_ranks_sum(n, numbers), done);
+    SL_CHECK(sl_ranks_sum(n, numbers));
     if (sl_rank() > 0) {
         turn(own);
-        goto done;
+        return SL_OK;
     }
     n = 0;
     for (int i = 0; i < N_SUMS; i++) {
@@ -86,30 +85,24 @@ static enum sl_status gather_sums(struct sl_minibatch *own)
             sums[i].data[k] = (uint64_t)numbers[n++];
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Sum the feature caches' tallies over all ranks. */
 static enum sl_status gather_wanted(struct sl_minibatch *m)
 {
     struct sl_hot_tally mine;
-    enum sl_status st;
-    SL_TRY(st, sl_feature_cache_tally(&m->steps.cache, &mine), done);
+    SL_CHECK(sl_feature_cache_tally(&m->steps.cache, &mine));
     double numbers[] = {(double)mine.rows, (double)mine.hits};
-    SL_TRY(st, sl_ranks_sum(2, numbers), done);
+    SL_CHECK(sl_ranks_sum(2, numbers));
     m->wanted = (struct sl_hot_tally){(uint64_t)numbers[0], (uint64_t)numbers[1]};
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status gather(void *own)
 {
-    enum sl_status st;
-    SL_TRY(st, gather_sums(own), done);
-    st = gather_wanted(own);
-done:
-    return st;
+    SL_CHECK(gather_sums(own));
+    return gather_wanted(own);
 }
 
 /* Rank 0 continues with the checkpoint's sums, summed over all ranks. */
@@ -170,14 +163,12 @@ static enum sl_status advance(void *own, uint64_t step, const struct sl_adam *ad
 {
     struct sl_minibatch *m = own;
     struct sl_step_sizes sizes;
-    enum sl_status st = sl_step_submit(&m->steps, step, adam, loss, &sizes);
-    if (st == SL_OK) {
-        add_sizes(&m->sums, &sizes);
-        if (sizes.n_seeds == m->steps.plan->batch) { /* the rest of an epoch says little */
-            sl_budget_add(&m->budget, (double)sizes.n_inputs / m->steps.plan->n_groups);
-        }
+    SL_CHECK(sl_step_submit(&m->steps, step, adam, loss, &sizes));
+    add_sizes(&m->sums, &sizes);
+    if (sizes.n_seeds == m->steps.plan->batch) { /* the rest of an epoch says little */
+        sl_budget_add(&m->budget, (double)sizes.n_inputs / m->steps.plan->n_groups);
     }
-    return st;
+    return SL_OK;
 }
 
 static uint64_t next_batch(void *own)
@@ -215,20 +206,16 @@ static uint64_t other_bytes(const struct sl_work *work, const struct sl_steps *s
 static enum sl_status open_minibatch(const struct sl_work *work, uint64_t first_step, struct sl_schedule *out)
 {
     struct sl_minibatch *m;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero(1, sizeof *m, "the minibatches", &m), done);
+    SL_CHECK(sl_alloc_zero(1, sizeof *m, "the minibatches", &m));
     *out = (struct sl_schedule){.kind = &sl_minibatch, .own = m};
-    SL_TRY(st, sl_steps_open(work, &sl_sampled, first_step, &m->steps), done);
-    SL_TRY(st,
-           sl_feature_cache_open(work->settings, work->plan, work->run, work->shards, other_bytes(work, &m->steps),
-                                 &m->steps.cache),
-           done);
+    SL_CHECK(sl_steps_open(work, &sl_sampled, first_step, &m->steps));
+    SL_CHECK(sl_feature_cache_open(work->settings, work->plan, work->run, work->shards, other_bytes(work, &m->steps),
+                                   &m->steps.cache));
     work->settings->feature_cache = m->steps.cache.n_rows;
     for (uint32_t i = 0; i < work->settings->depth; i++) {
         out->n_refused += m->steps.slot[i].n_refused;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static void close_minibatch(void *own)
@@ -269,8 +256,7 @@ static void describe(const void *own, FILE *stream)
 static enum sl_status decide(struct sl_settings *s, const struct sl_machine *machine)
 {
     uint32_t n_gpus = machine->n_gpus; /* of all ranks */
-    enum sl_status st;
-    SL_TRY(st, sl_ranks_add_up(1, &n_gpus), done);
+    SL_CHECK(sl_ranks_add_up(1, &n_gpus));
     s->gpus = machine->n_gpus;
     if (s->pes == 0) {
         uint32_t on_cpus = machine->topology.n_numa > 2 ? machine->topology.n_numa : 2;
@@ -288,9 +274,7 @@ static enum sl_status decide(struct sl_settings *s, const struct sl_machine *mac
         s->chunks = (wanted + s->pes - 1) / s->pes;
         s->chunks = sl_min_u32(s->chunks, SL_MAX_CHUNKS);
     }
-    st = sl_settings_check(s);
-done:
-    return st;
+    return sl_settings_check(s);
 }
 
 static enum sl_status check_ranks(const struct sl_settings *s, uint32_t n)

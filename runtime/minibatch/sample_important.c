@@ -100,24 +100,21 @@ enum sl_status sl_step_sample_important(struct sl_steps *s, uint64_t step, uint3
 {
     const bool whole = sl_step_rule(s, hop).method == SL_SAMPLE_FULL;
     const uint32_t n_rounds = whole ? 0 : sl_min_u32(s->settings->labor_iterations, SL_IMPORTANCE_ROUNDS);
-    enum sl_status st = SL_OK;
     if (sl_settings_weighted_labor(s->settings) && n_rounds == 0) {
-        SL_TRY(st, solve(s, step, hop, 0, true, slot), done);
+        SL_CHECK(solve(s, step, hop, 0, true, slot));
         return draw(s, step, hop, n_rounds, slot);
     }
     for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
         struct sl_frontier_handles frontier = sl_step_frontier(s, slot, p);
         struct sl_task_args head = sl_step_head(s, step, p, hop);
-        SL_TRY(st, sl_candidates_submit(&head, &sl_step_shard(s, p)->graph, &frontier, &slot->pe[p].importance), done);
+        SL_CHECK(sl_candidates_submit(&head, &sl_step_shard(s, p)->graph, &frontier, &slot->pe[p].importance));
     }
-    SL_TRY(st, send_lists(s, step, SL_TOPIC_CANDIDATES, slot), done);
+    SL_CHECK(send_lists(s, step, SL_TOPIC_CANDIDATES, slot));
     for (uint32_t round = 0; round < n_rounds; round++) {
-        SL_TRY(st, solve(s, step, hop, round, false, slot), done);
-        SL_TRY(st, send_lists(s, step, SL_TOPIC_BOUNDS, slot), done);
-        SL_TRY(st, raise(s, step, hop, round, slot), done);
+        SL_CHECK(solve(s, step, hop, round, false, slot));
+        SL_CHECK(send_lists(s, step, SL_TOPIC_BOUNDS, slot));
+        SL_CHECK(raise(s, step, hop, round, slot));
     }
-    SL_TRY(st, solve(s, step, hop, n_rounds, true, slot), done);
-    st = draw(s, step, hop, n_rounds, slot);
-done:
-    return st;
+    SL_CHECK(solve(s, step, hop, n_rounds, true, slot));
+    return draw(s, step, hop, n_rounds, slot);
 }

@@ -145,14 +145,12 @@ static enum sl_status shape_pair(const struct sl_layer_pass *lp, bool back, uint
     uint32_t owner = sl_plan_peer(s->plan, p, q);
     uint32_t n_rows = n_asked_by_team(lp, p, q);
     starpu_data_handle_t *kept = &(back ? slot->sent : slot->packed)[pair_of(lp, q / s->team)];
-    enum sl_status st = SL_OK;
     if (n_rows > 0) {
-        SL_TRY(st, sl_transport_reuse(s->transport, back ? p : owner, back ? owner : p, *kept), done);
-        SL_TRY(st, sl_matrix_reshape(n_rows, n_columns, travelling_dtype(lp, p, back), kept), done);
+        SL_CHECK(sl_transport_reuse(s->transport, back ? p : owner, back ? owner : p, *kept));
+        SL_CHECK(sl_matrix_reshape(n_rows, n_columns, travelling_dtype(lp, p, back), kept));
         *pair_handle(lp, back, p, q) = *kept;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Shape all matrices that PEs of this rank will write. */
@@ -381,11 +379,8 @@ static enum sl_status chunks_back(const struct sl_layer_pass *lp, uint32_t p, ch
 /* Compute the numbers of each destination of PE p that its sources' gradients need. */
 static enum sl_status sides(const struct sl_layer_pass *lp, uint32_t p)
 {
-    enum sl_status st;
-    SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_SIDES), done);
-    st = chunks_back(lp, p, lp->layer->kind->sum->sides);
-done:
-    return st;
+    SL_CHECK(sl_layer_pass_shape(lp, p, SL_ROWS_SIDES));
+    return chunks_back(lp, p, lp->layer->kind->sum->sides);
 }
 
 static enum sl_status sum_gradient(const struct sl_layer_pass *lp)
@@ -424,7 +419,6 @@ static enum sl_status sum_back(const struct sl_layer_pass *lp, uint32_t p, struc
     uint32_t own = sl_plan_part(s->plan, p);
     struct sl_slice sent[SL_MAX_GROUP];
     struct sl_edge_weights weights;
-    enum sl_status st;
     for (uint32_t peer = 0; peer < n_parts; peer++) {
         sent[peer] = slice_of(lp, true, sl_plan_peer(s->plan, p, peer), own);
     }
@@ -433,13 +427,12 @@ static enum sl_status sum_back(const struct sl_layer_pass *lp, uint32_t p, struc
                                    .from = {first_source(lp, p)[own], n_asked(lp, p, own), n_parts, own, sent},
                                    .weights = weights_of(lp, p, &weights)};
     uint32_t width = sl_layer_pass_order(lp)->travels;
-    SL_TRY(st, sl_rows_reshape(&lp->pass->pe[p].split[lp->from], width, SL_DTYPE_REAL, out), done);
+    SL_CHECK(sl_rows_reshape(&lp->pass->pe[p].split[lp->from], width, SL_DTYPE_REAL, out));
     for (uint32_t c = 0; c < out->split.n_chunks; c++) {
         uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->from, c);
-        SL_TRY(st, lp->layer->kind->sum->accumulate(lp, &shares, c, row, out->chunk[c]), done);
+        SL_CHECK(lp->layer->kind->sum->accumulate(lp, &shares, c, row, out->chunk[c]));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static void returned(const struct sl_layer_pass *lp)

@@ -58,14 +58,12 @@ static enum sl_status check_settings(const struct sl_settings *settings, const s
 
 static enum sl_status open_frontier(uint32_t n, struct sl_frontier *out)
 {
-    enum sl_status st;
     out->n_part = n;
-    SL_TRY(st, sl_alloc(n, sizeof *out->ids, "a frontier", &out->ids), done);
-    SL_TRY(st, sl_alloc(n, sizeof *out->row_of, "a frontier's index", &out->row_of), done);
-    SL_TRY(st, sl_alloc_zero(((size_t)n + 63) / 64, sizeof *out->words, "a frontier's marks", &out->words), done);
+    SL_CHECK(sl_alloc(n, sizeof *out->ids, "a frontier", &out->ids));
+    SL_CHECK(sl_alloc(n, sizeof *out->row_of, "a frontier's index", &out->row_of));
+    SL_CHECK(sl_alloc_zero(((size_t)n + 63) / 64, sizeof *out->words, "a frontier's marks", &out->words));
     memset(out->row_of, 0xff, n * sizeof *out->row_of); /* SL_NONE */
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_sampler_open(struct sl_settings *settings, const struct sl_dataset *dataset,
@@ -176,24 +174,23 @@ static enum sl_status make_room(struct sl_neighbor_sampler *s, uint64_t n_edges,
         st = sl_fail(SL_EINVAL,
                      "found up to %llu edges of one neighbourhood, expected fewer than 2^32; take fewer seeds",
                      (unsigned long long)(n_edges + n));
-        goto done;
+        return st;
     }
     if (n > s->room.n || s->room.request == NULL) {
         const uint64_t more = n + n / 4 + 2; /* two positions */
-        SL_TRY(st, sl_realloc(&s->room.request, more, sizeof *s->room.request, "requests"), done);
-        SL_TRY(st, sl_realloc(&s->room.inverse, more, sizeof *s->room.inverse, "rows of requests"), done);
+        SL_CHECK(sl_realloc(&s->room.request, more, sizeof *s->room.request, "requests"));
+        SL_CHECK(sl_realloc(&s->room.inverse, more, sizeof *s->room.inverse, "rows of requests"));
         s->room.n = more - 2;
     }
     if (n_edges + n > s->n_room || s->sources == NULL) {
         const uint64_t more = n_edges + n + n / 4 + 1;
-        SL_TRY(st, sl_realloc(&s->sources, more, sizeof *s->sources, "sources"), done);
-        SL_TRY(st, sl_realloc(&s->destinations, more, sizeof *s->destinations, "destinations"), done);
+        SL_CHECK(sl_realloc(&s->sources, more, sizeof *s->sources, "sources"));
+        SL_CHECK(sl_realloc(&s->destinations, more, sizeof *s->destinations, "destinations"));
         if (s->part.weights != NULL) {
-            SL_TRY(st, sl_realloc(&s->weights, more, sizeof *s->weights, "weights of edges"), done);
+            SL_CHECK(sl_realloc(&s->weights, more, sizeof *s->weights, "weights of edges"));
         }
         s->n_room = more;
     }
-done:
     return st;
 }
 
@@ -203,10 +200,7 @@ static enum sl_status draw_hop(struct sl_neighbor_sampler *s, uint64_t step, uin
 {
     const struct sl_draw draw = {.seed = s->seed, .step = step, .purpose = SL_FOR_SAMPLING, .hop = hop};
     const uint32_t end = s->n_rows;
-    enum sl_status st = make_room(s, *n_edges, most_edges(s, hop, begin, end));
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(make_room(s, *n_edges, most_edges(s, hop, begin, end)));
     uint32_t *sources = s->sources + *n_edges;
     uint32_t *destinations = s->destinations + *n_edges;
     const struct sl_sample_block block = {.edge_offsets = s->edge_offsets,
@@ -239,7 +233,6 @@ enum sl_status sl_sampler_draw(struct sl_neighbor_sampler *s, uint64_t step, uin
     const size_t size = out->size;
     uint64_t n_edges = 0;
     uint32_t begin = 0;
-    enum sl_status st;
     if (size == 0) {
         return sl_fail(SL_EINVAL, "sl_sampler_draw: found a size of 0, expected sizeof(struct sl_neighborhood)");
     }
@@ -247,11 +240,11 @@ enum sl_status sl_sampler_draw(struct sl_neighbor_sampler *s, uint64_t step, uin
         return sl_fail(SL_EINVAL, "sl_sampler_draw: found step %llu, expected one below 2^48",
                        (unsigned long long)step);
     }
-    SL_TRY(st, start(s, n, seeds), done);
+    SL_CHECK(start(s, n, seeds));
     s->hop_vertices[0] = n;
     for (uint32_t hop = 0; hop < s->n_hops; hop++) {
         const uint32_t end = s->n_rows;
-        SL_TRY(st, draw_hop(s, step, hop, begin, &n_edges), done);
+        SL_CHECK(draw_hop(s, step, hop, begin, &n_edges));
         begin = end;
     }
     const struct sl_neighborhood all = {.size = size,
@@ -265,8 +258,7 @@ enum sl_status sl_sampler_draw(struct sl_neighbor_sampler *s, uint64_t step, uin
                                         .hop_vertices = s->hop_vertices,
                                         .hop_edges = s->hop_edges};
     memcpy(out, &all, sl_min_u64(size, sizeof all));
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- rows of a dataset ---- */

@@ -54,17 +54,15 @@ static enum sl_status find_scale(struct sl_steps *s, uint64_t step)
     const struct sl_objective *objective = sl_objective_of(s->shards);
     struct sl_seeds seeds = sl_plan_seeds(s->plan, step);
     double *scale = &s->scale[step % s->settings->depth];
-    enum sl_status st;
     if (objective->mass == NULL) {
         *scale = sl_objective_scale(objective, seeds.n, NULL);
         return SL_OK;
     }
-    SL_TRY(st, sl_bundles_settle(s->run), done);
-    SL_TRY(st, sl_chunk_acquire(&s->run->failure, s->order_handle[seeds.epoch % 2], STARPU_R), done);
+    SL_CHECK(sl_bundles_settle(s->run));
+    SL_CHECK(sl_chunk_acquire(&s->run->failure, s->order_handle[seeds.epoch % 2], STARPU_R));
     *scale = sl_objective_scale(objective, seeds.n, s->order[seeds.epoch % 2] + seeds.first);
     starpu_data_release(s->order_handle[seeds.epoch % 2]);
-done:
-    return st;
+    return SL_OK;
 }
 
 /* A group's seeds are a range of the permutation. Each PE of the group picks the seeds that it owns: frontier S_p^0. */
@@ -108,11 +106,10 @@ static enum sl_status seed_links(struct sl_steps *s, uint64_t step, struct sl_sl
         struct sl_link_range links = links_of(s, &seeds);
         struct sl_task_args head = sl_step_head(s, step, p, 0);
         links.own_relations = slot->pe[p].link_relations;
-        SL_TRY(st, sl_seed_submit(&head, links.order, 0, 0, &frontier), done);
+        SL_CHECK(sl_seed_submit(&head, links.order, 0, 0, &frontier));
         st = sl_link_seed_submit(&head, &sl_step_shard(s, p)->graph, &links, s->shards->new_ids, &rule, &marks,
                                  &frontier, &slot->pe[p].block[0]);
     }
-done:
     return st;
 }
 
@@ -205,14 +202,12 @@ static enum sl_status share_counts(struct sl_steps *s, uint64_t step, const stru
 {
     struct sl_shared counts = {.topic = SL_TOPIC_COUNTS, .of_slot = true};
     struct sl_task_args head = sl_step_head(s, step, s->plan->first_pe, 0);
-    enum sl_status st = SL_OK;
     for (counts.from = 0; counts.from < s->plan->n_pes; counts.from++) {
         counts.handle = slot->pe[counts.from].counts;
         counts.to = sl_plan_trainers(s->plan, sl_plan_replica(s->plan, counts.from));
-        SL_TRY(st, sl_transport_share(s->transport, &head, &counts), done);
+        SL_CHECK(sl_transport_share(s->transport, &head, &counts));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Submit the tasks that bundles hold back (tasks/bundle.h). st: the status so far, which takes precedence. */
@@ -283,7 +278,6 @@ static struct sl_split gathered(const struct sl_steps *s, uint32_t p)
 static enum sl_status gather(struct sl_steps *s, uint64_t step)
 {
     uint32_t level = s->plan->n_layers;
-    enum sl_status st = SL_OK;
     for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
         struct sl_pass_pe *pe = &s->pass.pe[p];
         struct sl_split split = gathered(s, p);
@@ -299,16 +293,15 @@ static enum sl_status gather(struct sl_steps *s, uint64_t step)
                                               .dropout = s->settings->input_dropout,
                                               .seed = s->settings->seed,
                                               .dataset_ids = s->shards->dataset_ids};
-        SL_TRY(st, sl_rows_reshape(&split, s->shards->n_features, s->shards->row_dtype, &pe->features), done);
+        SL_CHECK(sl_rows_reshape(&split, s->shards->n_features, s->shards->row_dtype, &pe->features));
         if (hot != NULL) {
-            SL_TRY(st, update_cache(s, &head, hot), done);
+            SL_CHECK(update_cache(s, &head, hot));
         }
         for (uint32_t c = 0; c < split.n_chunks; c++) {
-            SL_TRY(st, sl_gather_submit(&head, &features, c << split.shift, pe->features.chunk[c]), done);
+            SL_CHECK(sl_gather_submit(&head, &features, c << split.shift, pe->features.chunk[c]));
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* If links are trained: the decoder's parameters, and a partial gradient of each. `ends`: the last layer. */
@@ -332,7 +325,6 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
     const struct sl_objective *objective = sl_objective_of(s->shards);
     const struct sl_layer_pass ends = sl_pass_layer(&s->pass, s->model->n_layers - 1);
     struct sl_task_args head;
-    enum sl_status st = SL_OK;
     for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
         const struct sl_split *split = &s->pass.pe[p].split[0];
         struct sl_rows *last = s->pass.pe[p].layer[s->model->n_layers - 1];
@@ -342,24 +334,20 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
                                          .frontier = sl_step_slot(s, step, p)->frontier,
                                          .relations = sl_step_slot(s, step, p)->link_relations};
         head = sl_step_head(s, step, p, 0);
-        SL_TRY(st, sl_rows_reshape(split, s->shards->n_outputs, SL_DTYPE_REAL, &last[SL_ROWS_GZ]), done);
+        SL_CHECK(sl_rows_reshape(split, s->shards->n_outputs, SL_DTYPE_REAL, &last[SL_ROWS_GZ]));
         for (uint32_t c = 0; c < split->n_chunks; c++) {
             starpu_data_handle_t share;
-            SL_TRY(st, sl_partials_next(&s->losses, 1, 1, SL_DTYPE_F64, &share), done);
-            SL_TRY(st, take_decoder(&ends, p, &rows), done);
+            SL_CHECK(sl_partials_next(&s->losses, 1, 1, SL_DTYPE_F64, &share));
+            SL_CHECK(take_decoder(&ends, p, &rows));
             rows.z = last[SL_ROWS_Z].chunk[c];
             rows.row0 = c << split->shift;
-            SL_TRY(st,
-                   objective->kind->lose(objective, &head, &rows, s->scale[step % s->settings->depth],
-                                         last[SL_ROWS_GZ].chunk[c], share),
-                   done);
+            SL_CHECK(objective->kind->lose(objective, &head, &rows, s->scale[step % s->settings->depth],
+                                           last[SL_ROWS_GZ].chunk[c], share));
         }
     }
     head = sl_step_head(s, step, 0, 0);
     struct sl_transport_losses losses = {.ranks = {0, s->plan->n_ranks}, .partials = &s->losses, .total = total};
-    st = sl_transport_loss(s->transport, &head, &losses);
-done:
-    return st;
+    return sl_transport_loss(s->transport, &head, &losses);
 }
 
 /* ---- layers ---- */
@@ -367,11 +355,8 @@ done:
 static enum sl_status layer_forward(struct sl_steps *s, uint32_t i)
 {
     struct sl_layer_pass lp = sl_pass_layer(&s->pass, i);
-    enum sl_status st;
-    SL_TRY(st, sl_layer_derive(&lp), done);
-    st = sl_layer_run(&lp);
-done:
-    return st;
+    SL_CHECK(sl_layer_derive(&lp));
+    return sl_layer_run(&lp);
 }
 
 /* Release the layer's rows and its input. The layer above has already released H, as its own input. GH of the input
@@ -391,12 +376,9 @@ static enum sl_status layer_backward(struct sl_steps *s, uint32_t i, const struc
 {
     const struct sl_update update = {s->transport, &s->replicas, NULL};
     struct sl_layer_pass lp = sl_pass_layer(&s->pass, i);
-    enum sl_status st;
-    SL_TRY(st, sl_layer_run_back(&lp), done);
+    SL_CHECK(sl_layer_run_back(&lp));
     step_down(&lp);
-    st = sl_update_layer(&update, &lp, adam);
-done:
-    return st;
+    return sl_update_layer(&update, &lp, adam);
 }
 
 /* sl_step_sizes waits for the sample's counts: from here on the host knows the shape of every matrix. Backward, a
@@ -429,16 +411,14 @@ done:
 enum sl_status sl_step_submit(struct sl_steps *s, uint64_t step, const struct sl_adam *adam,
                               starpu_data_handle_t loss_total, struct sl_step_sizes *sizes_out)
 {
-    enum sl_status st = SL_OK;
     uint64_t ahead = step + s->settings->depth;
     uint64_t end = sl_plan_horizon(s->plan, step);
     while (s->n_sampled < ahead && s->n_sampled < end) {
-        SL_TRY(st, sl_step_sample(s, s->n_sampled), done);
+        SL_CHECK(sl_step_sample(s, s->n_sampled));
     }
-    SL_TRY(st, sl_step_compute(s, step, adam, loss_total, sizes_out), done);
+    SL_CHECK(sl_step_compute(s, step, adam, loss_total, sizes_out));
     if (s->n_sampled == ahead && ahead < end) {
-        SL_TRY(st, sl_step_sample(s, ahead), done);
+        SL_CHECK(sl_step_sample(s, ahead));
     }
-done:
-    return st;
+    return SL_OK;
 }

@@ -160,22 +160,17 @@ static enum sl_status open_partials(struct sl_steps *s)
 {
     uint32_t n_lists = n_gradients(s);
     uint32_t n = s->plan->n_pes * s->settings->chunks;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero(n_lists, sizeof *s->gradients, "partial gradients", &s->gradients), done);
+    SL_CHECK(sl_alloc_zero(n_lists, sizeof *s->gradients, "partial gradients", &s->gradients));
     for (uint32_t k = 0; k < n_lists; k++) {
-        SL_TRY(st, sl_partials_open(n / s->plan->n_replicas, &s->gradients[k]), done);
+        SL_CHECK(sl_partials_open(n / s->plan->n_replicas, &s->gradients[k]));
     }
-    SL_TRY(st, sl_partials_open(n, &s->losses), done);
-    SL_TRY(st, sl_partials_open(n, &s->pass.batch.moments), done);
-    SL_TRY(st, sl_partials_open(n, &s->pass.batch.sums), done);
-    SL_TRY(st, sl_partials_open(s->plan->n_groups, &s->pass.batch.unbiased), done);
-    SL_TRY(st,
-           sl_alloc_zero((size_t)s->model->n_layers * s->plan->n_groups, sizeof *s->pass.batch.group_sums,
-                         "sums of groups", &s->pass.batch.group_sums),
-           done);
-    st = sl_alloc_zero(n, sizeof *s->pass.batch.chunk_rows, "chunk sizes", &s->pass.batch.chunk_rows);
-done:
-    return st;
+    SL_CHECK(sl_partials_open(n, &s->losses));
+    SL_CHECK(sl_partials_open(n, &s->pass.batch.moments));
+    SL_CHECK(sl_partials_open(n, &s->pass.batch.sums));
+    SL_CHECK(sl_partials_open(s->plan->n_groups, &s->pass.batch.unbiased));
+    SL_CHECK(sl_alloc_zero((size_t)s->model->n_layers * s->plan->n_groups, sizeof *s->pass.batch.group_sums,
+                           "sums of groups", &s->pass.batch.group_sums));
+    return sl_alloc_zero(n, sizeof *s->pass.batch.chunk_rows, "chunk sizes", &s->pass.batch.chunk_rows);
 }
 
 static void close_partials(struct sl_steps *s)
@@ -209,42 +204,34 @@ static void close_group(struct sl_pass_group *group)
 static enum sl_status open_orders(struct sl_steps *s)
 {
     uint32_t n = s->shards->n_train;
-    enum sl_status st = SL_OK;
     for (int i = 0; i < 2; i++) {
-        SL_TRY(st, sl_alloc(n, sizeof *s->order[i], "the epoch's order", &s->order[i]), done);
+        SL_CHECK(sl_alloc(n, sizeof *s->order[i], "the epoch's order", &s->order[i]));
         starpu_vector_data_register(&s->order_handle[i], STARPU_MAIN_RAM, (uintptr_t)s->order[i], n, sizeof **s->order);
     }
     starpu_vector_data_register(&s->keys, -1, 0, n, sizeof(struct sl_permute_key));
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status open_pe(const struct sl_steps *s, struct sl_step_pe *pe)
 {
     uint32_t n_parts = s->plan->n_parts;
     size_t n_pairs = (size_t)s->plan->n_layers * n_parts;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero(sl_counts_size(s->plan->n_layers, n_parts), sizeof *pe->counts, "counts", &pe->counts),
-           done);
-    SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->packed, "packed rows", &pe->packed), done);
-    SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->sent, "packed gradients", &pe->sent), done);
-    SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->packed_row, "places of rows", &pe->packed_row), done);
-    SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->sent_row, "places of gradients", &pe->sent_row), done);
-done:
-    return st;
+    SL_CHECK(sl_alloc_zero(sl_counts_size(s->plan->n_layers, n_parts), sizeof *pe->counts, "counts", &pe->counts));
+    SL_CHECK(sl_alloc_zero(n_pairs, sizeof *pe->packed, "packed rows", &pe->packed));
+    SL_CHECK(sl_alloc_zero(n_pairs, sizeof *pe->sent, "packed gradients", &pe->sent));
+    SL_CHECK(sl_alloc_zero(n_pairs, sizeof *pe->packed_row, "places of rows", &pe->packed_row));
+    return sl_alloc_zero(n_pairs, sizeof *pe->sent_row, "places of gradients", &pe->sent_row);
 }
 
 static enum sl_status open_pes(struct sl_steps *s)
 {
     uint32_t n = s->settings->depth * s->plan->n_pes;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero(n, sizeof *s->slot_pe, "PEs", &s->slot_pe), done);
-    SL_TRY(st, sl_alloc_zero(n, sizeof *s->slot_rows, "rows of the PEs", &s->slot_rows), done);
+    SL_CHECK(sl_alloc_zero(n, sizeof *s->slot_pe, "PEs", &s->slot_pe));
+    SL_CHECK(sl_alloc_zero(n, sizeof *s->slot_rows, "rows of the PEs", &s->slot_rows));
     for (uint32_t i = 0; i < n; i++) {
-        SL_TRY(st, open_pe(s, &s->slot_pe[i]), done);
+        SL_CHECK(open_pe(s, &s->slot_pe[i]));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static void close_pes(struct sl_steps *s)
@@ -285,7 +272,6 @@ static enum sl_status open_slots(struct sl_steps *s)
 {
     struct sl_slot_shape shape = {.plan = s->plan, .shards = s->shards};
     uint64_t n_seeds = s->plan->batch / s->plan->n_groups + 1;
-    enum sl_status st;
     shape.n_seeds = n_seeds < s->shards->n_train ? (uint32_t)n_seeds : s->shards->n_train;
     shape.full = s->settings->sampler == SL_SAMPLER_FULL;
     shape.max_fanout = s->max_fanout;
@@ -304,12 +290,11 @@ static enum sl_status open_slots(struct sl_steps *s)
     for (uint32_t hop = s->plan->n_layers - s->settings->layers; hop < s->plan->n_layers; hop++) {
         shape.fanout[hop] = most_edges(s, hop);
     }
-    SL_TRY(st, sl_alloc_zero(s->settings->depth, sizeof *s->slot, "the ring", &s->slot), done);
+    SL_CHECK(sl_alloc_zero(s->settings->depth, sizeof *s->slot, "the ring", &s->slot));
     for (uint32_t i = 0; i < s->settings->depth; i++) {
-        SL_TRY(st, sl_slot_open(&shape, &s->slot[i]), done);
+        SL_CHECK(sl_slot_open(&shape, &s->slot[i]));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static void close_slots(struct sl_steps *s)

@@ -70,7 +70,6 @@ static enum sl_status group_statistics(const struct sl_layer_pass *lp, uint32_t 
     uint32_t width = lp->layer->n_out;
     starpu_data_handle_t pair;
     struct sl_task_args head;
-    enum sl_status st = SL_OK;
     group->n_rows[lp->i] = 0;
     batch->moments.n = first;
     for (uint32_t p = pes.first; p < pes.end; p++) {
@@ -79,25 +78,21 @@ static enum sl_status group_statistics(const struct sl_layer_pass *lp, uint32_t 
         for (uint32_t c = 0; c < split->n_chunks; c++) {
             batch->chunk_rows[batch->moments.n] = sl_split_size(split, c);
             group->n_rows[lp->i] += batch->chunk_rows[batch->moments.n];
-            SL_TRY(st, sl_partials_next(&batch->moments, 2, width, SL_DTYPE_F64, &pair), done);
+            SL_CHECK(sl_partials_next(&batch->moments, 2, width, SL_DTYPE_F64, &pair));
             if (sl_plan_here(lp->pass->plan, p)) {
-                SL_TRY(st, sl_batchnorm_moments_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c], pair),
-                       done);
+                SL_CHECK(sl_batchnorm_moments_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c], pair));
             }
-            SL_TRY(st, share(lp, p, false, &batch->moments), done);
+            SL_CHECK(share(lp, p, false, &batch->moments));
         }
     }
     if (batch->moments.n > first && trains_group(lp, r)) {
         head = sl_layer_pass_head(lp, pes.first);
-        SL_TRY(st, keep_pair(lp, SL_DTYPE_REAL, &group->statistics[lp->i]), done);
-        SL_TRY(st, sl_partials_next(&batch->unbiased, 2, width, SL_DTYPE_F64, &pair), done);
-        SL_TRY(st,
-               sl_batchnorm_merge_submit(&head, batch->moments.n - first, batch->moments.handle + first,
-                                         batch->chunk_rows + first, group->statistics[lp->i], pair),
-               done);
+        SL_CHECK(keep_pair(lp, SL_DTYPE_REAL, &group->statistics[lp->i]));
+        SL_CHECK(sl_partials_next(&batch->unbiased, 2, width, SL_DTYPE_F64, &pair));
+        SL_CHECK(sl_batchnorm_merge_submit(&head, batch->moments.n - first, batch->moments.handle + first,
+                                           batch->chunk_rows + first, group->statistics[lp->i], pair));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Statistics of each group; each replica's running statistics over its groups. */
@@ -105,22 +100,19 @@ static enum sl_status batch_statistics(const struct sl_layer_pass *lp)
 {
     struct sl_partials *unbiased = &lp->pass->batch.unbiased;
     uint32_t n_groups = lp->pass->plan->n_groups / lp->pass->plan->n_replicas;
-    enum sl_status st = SL_OK;
     unbiased->n = 0;
     for (uint32_t v = 0; v < lp->pass->plan->n_replicas; v++) {
         uint32_t first = unbiased->n;
         starpu_data_handle_t running = lp->pass->model[v].layer[lp->i].running_handle;
         struct sl_task_args head = sl_layer_pass_head(lp, group_of(lp, v * n_groups).first);
         for (uint32_t r = v * n_groups; r < (v + 1) * n_groups; r++) {
-            SL_TRY(st, group_statistics(lp, r), done);
+            SL_CHECK(group_statistics(lp, r));
         }
         if (unbiased->n > first && sl_plan_trains(lp->pass->plan, v)) {
-            SL_TRY(st, sl_batchnorm_running_submit(&head, unbiased->n - first, unbiased->handle + first, running),
-                   done);
+            SL_CHECK(sl_batchnorm_running_submit(&head, unbiased->n - first, unbiased->handle + first, running));
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Evaluation: the running statistics in place of a batch's. */
@@ -128,11 +120,8 @@ static enum sl_status fixed_statistics(const struct sl_layer_pass *lp)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, 0);
     starpu_data_handle_t *statistics = &lp->pass->group[0].statistics[lp->i];
-    enum sl_status st;
-    SL_TRY(st, keep_pair(lp, SL_DTYPE_REAL, statistics), done);
-    st = sl_batchnorm_fixed_submit(&head, lp->layer->running_handle, *statistics);
-done:
-    return st;
+    SL_CHECK(keep_pair(lp, SL_DTYPE_REAL, statistics));
+    return sl_batchnorm_fixed_submit(&head, lp->layer->running_handle, *statistics);
 }
 
 /* ---- forward ---- */
@@ -226,38 +215,34 @@ static enum sl_status activate_chunk(const struct sl_layer_pass *lp, const struc
 
 static enum sl_status activate(const struct sl_layer_pass *lp, const struct activation *activation)
 {
-    enum sl_status st = SL_OK;
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         struct sl_activate_layer layer = layer_of(lp, activation, p);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, activation->gate), done);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, activation->h), done);
+        SL_CHECK(sl_layer_pass_shape(lp, p, activation->gate));
+        SL_CHECK(sl_layer_pass_shape(lp, p, activation->h));
         for (uint32_t c = 0; c < lp->pass->pe[p].split[activation->level].n_chunks; c++) {
-            SL_TRY(st, activate_chunk(lp, &layer, activation, p, c), done);
+            SL_CHECK(activate_chunk(lp, &layer, activation, p, c));
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_activate(const struct sl_layer_pass *lp)
 {
     struct activation activation = end_of(lp);
-    enum sl_status st = SL_OK;
     if (lp->layer->norm == SL_NORM_BATCH) {
         if (lp->pass->training) {
-            SL_TRY(st, batch_statistics(lp), done);
+            SL_CHECK(batch_statistics(lp));
         } else {
-            SL_TRY(st, fixed_statistics(lp), done);
+            SL_CHECK(fixed_statistics(lp));
         }
     }
-    SL_TRY(st, activate(lp, &activation), done);
+    SL_CHECK(activate(lp, &activation));
     if (sl_layer_pass_row(lp, SL_ROWS_Z)->end == SL_UNTIL_FORWARD) {
         for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
             sl_layer_pass_done(lp, p, SL_ROWS_Z); /* backward reads the gate only */
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_activate_input(const struct sl_layer_pass *lp)
@@ -295,48 +280,41 @@ static enum sl_status group_sums(const struct sl_layer_pass *lp, uint32_t r)
     starpu_data_handle_t *sum = sums_of(lp, r);
     starpu_data_handle_t partial;
     struct sl_task_args head;
-    enum sl_status st = SL_OK;
     sums->n = first;
     for (uint32_t p = pes.first; p < pes.end; p++) {
         for (uint32_t c = 0; c < split_of(lp, p)->n_chunks; c++) {
-            SL_TRY(st, sl_partials_next(sums, 2, lp->layer->n_out, SL_DTYPE_F64, &partial), done);
+            SL_CHECK(sl_partials_next(sums, 2, lp->layer->n_out, SL_DTYPE_F64, &partial));
             if (sl_plan_here(lp->pass->plan, p)) {
-                SL_TRY(st, chunk_sums(lp, p, c, partial), done);
+                SL_CHECK(chunk_sums(lp, p, c, partial));
             }
-            SL_TRY(st, share(lp, p, true, sums), done);
+            SL_CHECK(share(lp, p, true, sums));
         }
     }
     if (!trains_group(lp, r)) {
-        goto done;
+        return SL_OK;
     }
     head = sl_layer_pass_head(lp, pes.first);
-    SL_TRY(st, keep_pair(lp, SL_DTYPE_F64, sum), done);
-    st = sl_batchnorm_sum_submit(&head, sums->n - first, sums->handle + first, *sum);
-done:
-    return st;
+    SL_CHECK(keep_pair(lp, SL_DTYPE_F64, sum));
+    return sl_batchnorm_sum_submit(&head, sums->n - first, sums->handle + first, *sum);
 }
 
 /* Sums of each group; each replica's gradients of the norm, summed over its groups. */
 static enum sl_status batch_sums(const struct sl_layer_pass *lp)
 {
     uint32_t n_groups = lp->pass->plan->n_groups / lp->pass->plan->n_replicas;
-    enum sl_status st = SL_OK;
     for (uint32_t r = 0; r < lp->pass->plan->n_groups; r++) {
-        SL_TRY(st, group_sums(lp, r), done);
+        SL_CHECK(group_sums(lp, r));
     }
     for (uint32_t v = 0; v < lp->pass->plan->n_replicas; v++) {
         const struct sl_parameter *parameter = lp->pass->model[v].layer[lp->i].parameter;
         struct sl_task_args head = sl_layer_pass_head(lp, group_of(lp, v * n_groups).first);
         if (sl_plan_trains(lp->pass->plan, v)) {
-            SL_TRY(st,
-                   sl_batchnorm_gradient_submit(&head, n_groups, sums_of(lp, v * n_groups),
-                                                parameter[SL_NORM_WEIGHT].gradient_handle,
-                                                parameter[SL_NORM_BIAS].gradient_handle),
-                   done);
+            SL_CHECK(sl_batchnorm_gradient_submit(&head, n_groups, sums_of(lp, v * n_groups),
+                                                  parameter[SL_NORM_WEIGHT].gradient_handle,
+                                                  parameter[SL_NORM_BIAS].gradient_handle));
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status deactivate_chunk(const struct sl_layer_pass *lp, const struct sl_activate_layer *layer,
@@ -344,48 +322,40 @@ static enum sl_status deactivate_chunk(const struct sl_layer_pass *lp, const str
 {
     struct sl_task_args head = head_of(lp, activation, p);
     struct sl_activate_sums_handles sums = {0};
-    enum sl_status st = SL_OK;
     if (layer->norm == SL_ACTIVATE_BATCH) {
         uint32_t r = sl_plan_group(lp->pass->plan, p);
         sums.group = *sums_of(lp, r);
         sums.n_group = lp->pass->group[r].n_rows[lp->i];
     }
     if (layer->norm == SL_ACTIVATE_LAYER) {
-        SL_TRY(st, sl_layer_pass_partial(lp, p, SL_NORM_WEIGHT, &sums.gw), done);
-        SL_TRY(st, sl_layer_pass_partial(lp, p, SL_NORM_BIAS, &sums.gb), done);
+        SL_CHECK(sl_layer_pass_partial(lp, p, SL_NORM_WEIGHT, &sums.gw));
+        SL_CHECK(sl_layer_pass_partial(lp, p, SL_NORM_BIAS, &sums.gb));
     }
-    st = sl_activate_backward_submit(
+    return sl_activate_backward_submit(
         &head, layer, layer->norm == SL_ACTIVATE_PLAIN ? NULL : sl_layer_pass_rows(lp, p, activation->z)->chunk[c],
         sl_layer_pass_rows(lp, p, activation->gate)->chunk[c], sl_layer_pass_rows(lp, p, activation->gh)->chunk[c],
         &sums, sl_layer_pass_rows(lp, p, activation->gz)->chunk[c]);
-done:
-    return st;
 }
 
 static enum sl_status deactivate(const struct sl_layer_pass *lp, const struct activation *activation)
 {
-    enum sl_status st = SL_OK;
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         struct sl_activate_layer layer = layer_of(lp, activation, p);
-        SL_TRY(st, sl_layer_pass_shape(lp, p, activation->gz), done);
+        SL_CHECK(sl_layer_pass_shape(lp, p, activation->gz));
         for (uint32_t c = 0; c < lp->pass->pe[p].split[activation->level].n_chunks; c++) {
-            SL_TRY(st, deactivate_chunk(lp, &layer, activation, p, c), done);
+            SL_CHECK(deactivate_chunk(lp, &layer, activation, p, c));
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_deactivate(const struct sl_layer_pass *lp)
 {
     struct activation activation = end_of(lp);
-    enum sl_status st;
     if (lp->layer->norm == SL_NORM_BATCH) {
-        SL_TRY(st, batch_sums(lp), done);
+        SL_CHECK(batch_sums(lp));
     }
-    st = deactivate(lp, &activation);
-done:
-    return st;
+    return deactivate(lp, &activation);
 }
 
 enum sl_status sl_deactivate_input(const struct sl_layer_pass *lp)

@@ -18,23 +18,20 @@ static enum sl_status sum_chunk(const struct sl_layer_pass *lp, uint32_t p, uint
 
 static enum sl_status forward(const struct sl_layer_pass *lp)
 {
-    enum sl_status st;
-    SL_TRY(st, lp->pass->source->send(lp), done);
-    SL_TRY(st, sl_layer_pass_shape_all(lp, SL_ROWS_Z), done);
-    SL_TRY(st, sl_each_chunk(lp, sum_chunk), done);
+    SL_CHECK(lp->pass->source->send(lp));
+    SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_Z));
+    SL_CHECK(sl_each_chunk(lp, sum_chunk));
     lp->pass->source->arrived(lp);
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status backward(const struct sl_layer_pass *lp)
 {
-    enum sl_status st;
-    SL_TRY(st, lp->pass->source->send_back(lp), done);
+    enum sl_status st = SL_OK;
+    SL_CHECK(lp->pass->source->send_back(lp));
     for (uint32_t k = 0, p = 0; st == SL_OK && sl_layer_pass_pe(lp, k, &p); k++) {
         st = lp->pass->source->sum_back(lp, p, sl_layer_pass_input_gradient(lp, p));
     }
-done:
     return st;
 }
 

@@ -72,27 +72,22 @@ static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32
 
 static enum sl_status forward(const struct sl_layer_pass *lp)
 {
-    enum sl_status st;
-    SL_TRY(st, sl_project(lp, DERIVED), done);
-    SL_TRY(st, sl_layer_pass_shape_all(lp, SL_ROWS_SCALES), done);
-    st = sl_sum_chunks(lp, SL_ROWS_Z, begin, combine);
-done:
-    return st;
+    SL_CHECK(sl_project(lp, DERIVED));
+    SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_SCALES));
+    return sl_sum_chunks(lp, SL_ROWS_Z, begin, combine);
 }
 
 static enum sl_status backward(const struct sl_layer_pass *lp)
 {
-    enum sl_status st;
-    SL_TRY(st, lp->pass->source->send_back(lp), done);
-    SL_TRY(st, sl_bias_back(lp, BIAS), done);
+    SL_CHECK(lp->pass->source->send_back(lp));
+    SL_CHECK(sl_bias_back(lp, BIAS));
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        SL_TRY(st, sl_convolve_back(lp, p, DERIVED), done);
+        SL_CHECK(sl_convolve_back(lp, p, DERIVED));
         if (lp->layer->residual && lp->i > 0) {
-            SL_TRY(st, sl_residual_back(lp, p), done);
+            SL_CHECK(sl_residual_back(lp, p));
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 void sl_attention_rows(const struct sl_layer *layer, struct sl_layer_order *order)

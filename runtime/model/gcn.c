@@ -29,18 +29,16 @@ static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     starpu_data_handle_t z = sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c];
     starpu_data_handle_t sum;
-    enum sl_status st;
     if (sl_layer_pass_order(lp)->project_first) {
         return lp->pass->source->sum(lp, p, c, 1, z);
     }
     sum = sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c];
-    SL_TRY(st, lp->pass->source->sum(lp, p, c, 0, sum), done);
+    SL_CHECK(lp->pass->source->sum(lp, p, c, 0, sum));
     if (sl_layer_pass_ends(lp)) {
-        st = sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, WEIGHT),
-                                     sl_layer_pass_value(lp, p, BIAS), 0, z);
+        return sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, WEIGHT),
+                                       sl_layer_pass_value(lp, p, BIAS), 0, z);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status forward(const struct sl_layer_pass *lp)
@@ -52,28 +50,26 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
 {
     bool project_first = sl_layer_pass_order(lp)->project_first;
     bool wanted = lp->i > 0 || project_first;
-    enum sl_status st;
     if (!project_first) {
-        SL_TRY(st, sl_sum_back(lp, WEIGHT), done);
+        SL_CHECK(sl_sum_back(lp, WEIGHT));
     }
     if (wanted) {
-        SL_TRY(st, lp->pass->source->send_back(lp), done);
+        SL_CHECK(lp->pass->source->send_back(lp));
     }
     if (project_first) {
-        SL_TRY(st, sl_bias_back(lp, BIAS), done);
+        SL_CHECK(sl_bias_back(lp, BIAS));
     } else {
-        SL_TRY(st, sl_sum_gradient(lp, WEIGHT, BIAS), done);
+        SL_CHECK(sl_sum_gradient(lp, WEIGHT, BIAS));
     }
     if (wanted) {
         for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-            SL_TRY(st, sl_convolve_back(lp, p, WEIGHT), done);
+            SL_CHECK(sl_convolve_back(lp, p, WEIGHT));
             if (lp->layer->residual && lp->i > 0) {
-                SL_TRY(st, sl_residual_back(lp, p), done);
+                SL_CHECK(sl_residual_back(lp, p));
             }
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Names and shapes as in DGL's GraphConv, with matrices [n_in x n_out], and PyTorch Geometric's GCNConv. */

@@ -67,25 +67,20 @@ static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32
 {
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     starpu_data_handle_t s = sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c];
-    enum sl_status st;
-    SL_TRY(st, lp->pass->source->sum(lp, p, c, 1, s), done);
+    SL_CHECK(lp->pass->source->sum(lp, p, c, 1, s));
     if (sl_layer_pass_ends(lp)) {
-        st = sl_dense_forward_submit(&head, s, 0, sl_layer_pass_value(lp, p, DERIVED), NULL, 0,
-                                     sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
+        return sl_dense_forward_submit(&head, s, 0, sl_layer_pass_value(lp, p, DERIVED), NULL, 0,
+                                       sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status forward(const struct sl_layer_pass *lp)
 {
-    enum sl_status st;
     if (lp->layer->activates_input) {
-        SL_TRY(st, sl_activate_input(lp), done);
+        SL_CHECK(sl_activate_input(lp));
     }
-    st = sl_sum_chunks(lp, SL_ROWS_Z, begin, combine);
-done:
-    return st;
+    return sl_sum_chunks(lp, SL_ROWS_Z, begin, combine);
 }
 
 /* ---- backward ---- */
@@ -97,13 +92,11 @@ static enum sl_status open_initial(const struct sl_layer_pass *lp, uint32_t p)
     struct sl_pass_pe *pe = &lp->pass->pe[p];
     struct sl_rows *g = &pe->layer[0][SL_ROWS_GINITIAL];
     uint32_t level = lp->pass->model->layer[0].level;
-    enum sl_status st;
-    SL_TRY(st, sl_rows_reshape(&pe->split[level], lp->layer->n_in, SL_DTYPE_REAL, g), done);
+    SL_CHECK(sl_rows_reshape(&pe->split[level], lp->layer->n_in, SL_DTYPE_REAL, g));
     for (uint32_t c = 0; c < g->split.n_chunks; c++) {
-        SL_TRY(st, sl_blend_clear_submit(&head, SL_STAGE_BACKWARD, g->chunk[c]), done);
+        SL_CHECK(sl_blend_clear_submit(&head, SL_STAGE_BACKWARD, g->chunk[c]));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Add this layer's gradient of h0. */
@@ -111,19 +104,15 @@ static enum sl_status return_initial(const struct sl_layer_pass *lp, uint32_t p)
 {
     const struct sl_rows *ga = sl_layer_pass_rows(lp, p, SL_ROWS_GA);
     struct sl_task_args head = sl_layer_pass_head(lp, p);
-    enum sl_status st = SL_OK;
     if (lp->pass->model->layer[lp->i + 1].last) {
-        SL_TRY(st, open_initial(lp, p), done);
+        SL_CHECK(open_initial(lp, p));
     }
     for (uint32_t c = 0; c < ga->split.n_chunks; c++) {
         struct sl_blend_rows from = {ga->chunk[c], 0};
-        SL_TRY(st,
-               sl_blend_submit(&head, SL_STAGE_BACKWARD, sl_split_size(&ga->split, c), alpha_of(lp), from, 1,
-                               initial_rows(lp, p, c, SL_ROWS_GINITIAL)),
-               done);
+        SL_CHECK(sl_blend_submit(&head, SL_STAGE_BACKWARD, sl_split_size(&ga->split, c), alpha_of(lp), from, 1,
+                                 initial_rows(lp, p, c, SL_ROWS_GINITIAL)));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* The first GCNII layer adds the summed gradient of h0 to the gradient of its input, which is h0 too. */
@@ -131,40 +120,36 @@ static enum sl_status hand_down(const struct sl_layer_pass *lp, uint32_t p)
 {
     struct sl_rows *g = &lp->pass->pe[p].layer[0][SL_ROWS_GINITIAL];
     struct sl_task_args head = sl_layer_pass_head(lp, p);
-    enum sl_status st = SL_OK;
     if (lp->i == 1) {
         for (uint32_t c = 0; c < g->split.n_chunks; c++) {
             struct sl_blend_rows from = {g->chunk[c], 0};
             struct sl_blend_rows to = {sl_layer_pass_input_gradient(lp, p)->chunk[c], 0};
-            SL_TRY(st, sl_blend_submit(&head, SL_STAGE_BACKWARD, sl_split_size(&g->split, c), 1, from, 1, to), done);
+            SL_CHECK(sl_blend_submit(&head, SL_STAGE_BACKWARD, sl_split_size(&g->split, c), 1, from, 1, to));
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status backward(const struct sl_layer_pass *lp)
 {
-    enum sl_status st;
-    SL_TRY(st, sl_sum_back(lp, DERIVED), done);
-    SL_TRY(st, lp->pass->source->send_back(lp), done);
-    SL_TRY(st, sl_sum_gradient(lp, DERIVED, SL_NO_PARAMETER), done);
+    SL_CHECK(sl_sum_back(lp, DERIVED));
+    SL_CHECK(lp->pass->source->send_back(lp));
+    SL_CHECK(sl_sum_gradient(lp, DERIVED, SL_NO_PARAMETER));
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        SL_TRY(st, return_initial(lp, p), done);
+        SL_CHECK(return_initial(lp, p));
     }
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         struct sl_rows *g = lp->layer->activates_input ? sl_layer_pass_rows(lp, p, SL_ROWS_GBEFORE)
                                                        : sl_layer_pass_input_gradient(lp, p);
-        SL_TRY(st, lp->pass->source->sum_back(lp, p, g), done);
+        SL_CHECK(lp->pass->source->sum_back(lp, p, g));
     }
     if (lp->layer->activates_input) {
-        SL_TRY(st, sl_deactivate_input(lp), done);
+        SL_CHECK(sl_deactivate_input(lp));
     }
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        SL_TRY(st, hand_down(lp, p), done);
+        SL_CHECK(hand_down(lp, p));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static void shape(const struct sl_settings *settings, struct sl_layer *layer)

@@ -40,13 +40,10 @@ static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t
     struct sl_layer_pass_place place = self_place(lp, p, c);
     starpu_data_handle_t self = sl_layer_pass_travels(lp, p)->chunk[place.chunk];
     starpu_data_handle_t out = sl_layer_pass_rows(lp, p, project_first ? SL_ROWS_T : SL_ROWS_SUM)->chunk[c];
-    enum sl_status st;
     if (project_first) {
-        SL_TRY(st, sl_bias(lp, p, B1, out), done);
+        SL_CHECK(sl_bias(lp, p, B1, out));
     }
-    st = sl_epsilon_forward_submit(&head, sl_layer_pass_value(lp, p, EPSILON), self, place.row, project_first, out);
-done:
-    return st;
+    return sl_epsilon_forward_submit(&head, sl_layer_pass_value(lp, p, EPSILON), self, place.row, project_first, out);
 }
 
 /* z from t. */
@@ -54,15 +51,10 @@ static enum sl_status finish(const struct sl_layer_pass *lp, uint32_t p, uint32_
 {
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     starpu_data_handle_t inner = sl_layer_pass_rows(lp, p, SL_ROWS_INNER)->chunk[c];
-    enum sl_status st;
-    SL_TRY(st,
-           sl_activate_forward_submit(&head, &relu, 0, sl_layer_pass_rows(lp, p, SL_ROWS_T)->chunk[c], NULL, 0,
-                                      sl_layer_pass_rows(lp, p, SL_ROWS_GATE_INNER)->chunk[c], inner),
-           done);
-    st = sl_dense_forward_submit(&head, inner, 0, sl_layer_pass_value(lp, p, W2), sl_layer_pass_value(lp, p, B2), 0,
-                                 sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
-done:
-    return st;
+    SL_CHECK(sl_activate_forward_submit(&head, &relu, 0, sl_layer_pass_rows(lp, p, SL_ROWS_T)->chunk[c], NULL, 0,
+                                        sl_layer_pass_rows(lp, p, SL_ROWS_GATE_INNER)->chunk[c], inner));
+    return sl_dense_forward_submit(&head, inner, 0, sl_layer_pass_value(lp, p, W2), sl_layer_pass_value(lp, p, B2), 0,
+                                   sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
 }
 
 static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
@@ -71,34 +63,27 @@ static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     starpu_data_handle_t t = sl_layer_pass_rows(lp, p, SL_ROWS_T)->chunk[c];
     starpu_data_handle_t sum = project_first ? t : sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c];
-    enum sl_status st;
-    SL_TRY(st, lp->pass->source->sum(lp, p, c, 1, sum), done);
+    SL_CHECK(lp->pass->source->sum(lp, p, c, 1, sum));
     if (!sl_layer_pass_ends(lp)) {
         return SL_OK;
     }
     if (!project_first) {
-        SL_TRY(st,
-               sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, W1), sl_layer_pass_value(lp, p, B1), 0,
-                                       t),
-               done);
+        SL_CHECK(sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, W1), sl_layer_pass_value(lp, p, B1),
+                                         0, t));
     }
-    st = finish(lp, p, c);
-done:
-    return st;
+    return finish(lp, p, c);
 }
 
 static enum sl_status forward(const struct sl_layer_pass *lp)
 {
-    enum sl_status st;
-    SL_TRY(st, sl_layer_pass_shape_all(lp, SL_ROWS_T), done);
-    SL_TRY(st, sl_layer_pass_shape_all(lp, SL_ROWS_GATE_INNER), done);
-    SL_TRY(st, sl_layer_pass_shape_all(lp, SL_ROWS_INNER), done);
-    SL_TRY(st, sl_convolve(lp, W1, begin, combine), done);
+    SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_T));
+    SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_GATE_INNER));
+    SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_INNER));
+    SL_CHECK(sl_convolve(lp, W1, begin, combine));
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         sl_layer_pass_done(lp, p, SL_ROWS_T); /* backward reads the gate only */
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- backward ---- */
@@ -109,15 +94,10 @@ static enum sl_status inner_back(const struct sl_layer_pass *lp, uint32_t p, uin
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     const struct sl_activate_sums_handles no_sums = {0};
     starpu_data_handle_t g = sl_layer_pass_rows(lp, p, SL_ROWS_GINNER)->chunk[c];
-    enum sl_status st;
-    SL_TRY(st,
-           sl_dense_backward_input_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_GZ)->chunk[c],
-                                          sl_layer_pass_value(lp, p, W2), 0, g, 0),
-           done);
-    st = sl_activate_backward_submit(&head, &relu, NULL, sl_layer_pass_rows(lp, p, SL_ROWS_GATE_INNER)->chunk[c], g,
-                                     &no_sums, sl_layer_pass_rows(lp, p, SL_ROWS_GT)->chunk[c]);
-done:
-    return st;
+    SL_CHECK(sl_dense_backward_input_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_GZ)->chunk[c],
+                                            sl_layer_pass_value(lp, p, W2), 0, g, 0));
+    return sl_activate_backward_submit(&head, &relu, NULL, sl_layer_pass_rows(lp, p, SL_ROWS_GATE_INNER)->chunk[c], g,
+                                       &no_sums, sl_layer_pass_rows(lp, p, SL_ROWS_GT)->chunk[c]);
 }
 
 /* The gradients of W2, b2, and e. */
@@ -127,20 +107,16 @@ static enum sl_status own_gradients(const struct sl_layer_pass *lp, uint32_t p)
     enum sl_role summed = order->project_first ? SL_ROWS_GT : SL_ROWS_GA;
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     starpu_data_handle_t ge;
-    enum sl_status st = SL_OK;
     for (uint32_t c = 0; c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
         struct sl_layer_pass_place place = self_place(lp, p, c);
-        SL_TRY(st, sl_weight_gradient(lp, p, c, SL_ROWS_INNER, SL_ROWS_GZ, W2, B2), done);
+        SL_CHECK(sl_weight_gradient(lp, p, c, SL_ROWS_INNER, SL_ROWS_GZ, W2, B2));
         if (lp->layer->learns_epsilon) {
-            SL_TRY(st, sl_layer_pass_partial(lp, p, EPSILON, &ge), done);
-            SL_TRY(st,
-                   sl_epsilon_gradient_submit(&head, sl_layer_pass_rows(lp, p, summed)->chunk[c],
-                                              sl_layer_pass_travels(lp, p)->chunk[place.chunk], place.row, ge),
-                   done);
+            SL_CHECK(sl_layer_pass_partial(lp, p, EPSILON, &ge));
+            SL_CHECK(sl_epsilon_gradient_submit(&head, sl_layer_pass_rows(lp, p, summed)->chunk[c],
+                                                sl_layer_pass_travels(lp, p)->chunk[place.chunk], place.row, ge));
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* On the self rows of the summed rows' gradient: += e gs, or += e gt. */
@@ -148,62 +124,54 @@ static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p, cons
 {
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     const struct sl_rows *from = sl_layer_pass_returns(lp, p);
-    enum sl_status st = SL_OK;
     for (uint32_t c = 0; c < from->split.n_chunks; c++) {
         struct sl_layer_pass_place place = self_place(lp, p, c);
-        SL_TRY(st,
-               sl_epsilon_backward_submit(&head, sl_layer_pass_value(lp, p, EPSILON), from->chunk[c],
-                                          to->chunk[place.chunk], place.row),
-               done);
+        SL_CHECK(sl_epsilon_backward_submit(&head, sl_layer_pass_value(lp, p, EPSILON), from->chunk[c],
+                                            to->chunk[place.chunk], place.row));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status input_back(const struct sl_layer_pass *lp, uint32_t p)
 {
     bool project_first = sl_layer_pass_order(lp)->project_first;
     struct sl_rows *to = project_first ? sl_layer_pass_rows(lp, p, SL_ROWS_GY) : sl_layer_pass_input_gradient(lp, p);
-    enum sl_status st;
-    SL_TRY(st, lp->pass->source->sum_back(lp, p, to), done);
-    SL_TRY(st, self_rows(lp, p, to), done);
+    SL_CHECK(lp->pass->source->sum_back(lp, p, to));
+    SL_CHECK(self_rows(lp, p, to));
     if (project_first) {
-        SL_TRY(st, sl_project_back(lp, p, W1), done);
+        SL_CHECK(sl_project_back(lp, p, W1));
     }
     if (lp->layer->residual && lp->i > 0) {
-        st = sl_residual_back(lp, p);
+        return sl_residual_back(lp, p);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status backward(const struct sl_layer_pass *lp)
 {
     bool project_first = sl_layer_pass_order(lp)->project_first;
     bool wanted = lp->i > 0 || project_first;
-    enum sl_status st;
-    SL_TRY(st, sl_layer_pass_shape_all(lp, SL_ROWS_GINNER), done);
-    SL_TRY(st, sl_layer_pass_shape_all(lp, SL_ROWS_GT), done);
-    SL_TRY(st, sl_each_chunk(lp, inner_back), done);
+    SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_GINNER));
+    SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_GT));
+    SL_CHECK(sl_each_chunk(lp, inner_back));
     if (!project_first) {
-        SL_TRY(st, sl_sum_back(lp, W1), done);
+        SL_CHECK(sl_sum_back(lp, W1));
     }
     if (wanted) {
-        SL_TRY(st, lp->pass->source->send_back(lp), done);
+        SL_CHECK(lp->pass->source->send_back(lp));
     }
     if (project_first) {
-        SL_TRY(st, sl_bias_back(lp, B1), done);
+        SL_CHECK(sl_bias_back(lp, B1));
     } else {
-        SL_TRY(st, sl_sum_gradient(lp, W1, B1), done);
+        SL_CHECK(sl_sum_gradient(lp, W1, B1));
     }
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        SL_TRY(st, own_gradients(lp, p), done);
+        SL_CHECK(own_gradients(lp, p));
         if (wanted) {
-            SL_TRY(st, input_back(lp, p), done);
+            SL_CHECK(input_back(lp, p));
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- the table ---- */

@@ -21,22 +21,17 @@ enum sl_status sl_layer_derive(const struct sl_layer_pass *lp)
 
 enum sl_status sl_layer_run(const struct sl_layer_pass *lp)
 {
-    enum sl_status st;
-    SL_TRY(st, lp->layer->kind->forward(lp), done);
+    SL_CHECK(lp->layer->kind->forward(lp));
     if (lp->layer->hidden) {
-        st = sl_activate(lp);
+        return sl_activate(lp);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_layer_run_back(const struct sl_layer_pass *lp)
 {
-    enum sl_status st;
     if (lp->layer->hidden) {
-        SL_TRY(st, sl_deactivate(lp), done);
+        SL_CHECK(sl_deactivate(lp));
     }
-    st = lp->layer->kind->backward(lp);
-done:
-    return st;
+    return lp->layer->kind->backward(lp);
 }

@@ -40,13 +40,10 @@ static enum sl_status backward_chunk(const struct sl_layer_pass *lp, uint32_t p,
 
 static enum sl_status backward(const struct sl_layer_pass *lp)
 {
-    enum sl_status st = SL_OK;
     if (lp->i > 0) {
-        SL_TRY(st, sl_layer_pass_shape_all(lp, SL_ROWS_GINPUT), done);
+        SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_GINPUT));
     }
-    st = sl_each_chunk(lp, backward_chunk);
-done:
-    return st;
+    return sl_each_chunk(lp, backward_chunk);
 }
 
 /* Names of PyTorch's Linear, which both libraries use. */
@@ -83,34 +80,25 @@ static enum sl_status forward_normed_chunk(const struct sl_layer_pass *lp, uint3
 
 static enum sl_status forward_normed(const struct sl_layer_pass *lp)
 {
-    enum sl_status st;
-    SL_TRY(st, sl_activate_input(lp), done);
-    SL_TRY(st, sl_layer_pass_shape_all(lp, SL_ROWS_Z), done);
-    st = sl_each_chunk(lp, forward_normed_chunk);
-done:
-    return st;
+    SL_CHECK(sl_activate_input(lp));
+    SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_Z));
+    return sl_each_chunk(lp, forward_normed_chunk);
 }
 
 static enum sl_status backward_normed_chunk(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
     starpu_data_handle_t gz = sl_layer_pass_rows(lp, p, SL_ROWS_GZ)->chunk[c];
     struct sl_task_args head = sl_layer_pass_head(lp, p);
-    enum sl_status st;
-    SL_TRY(st, sl_weight_gradient(lp, p, c, SL_ROWS_BEFORE, SL_ROWS_GZ, WEIGHT, BIAS), done);
-    st = sl_dense_backward_input_submit(&head, gz, sl_layer_pass_value(lp, p, WEIGHT), 0,
-                                        sl_layer_pass_rows(lp, p, SL_ROWS_GBEFORE)->chunk[c], 0);
-done:
-    return st;
+    SL_CHECK(sl_weight_gradient(lp, p, c, SL_ROWS_BEFORE, SL_ROWS_GZ, WEIGHT, BIAS));
+    return sl_dense_backward_input_submit(&head, gz, sl_layer_pass_value(lp, p, WEIGHT), 0,
+                                          sl_layer_pass_rows(lp, p, SL_ROWS_GBEFORE)->chunk[c], 0);
 }
 
 static enum sl_status backward_normed(const struct sl_layer_pass *lp)
 {
-    enum sl_status st;
-    SL_TRY(st, sl_layer_pass_shape_all(lp, SL_ROWS_GBEFORE), done);
-    SL_TRY(st, sl_each_chunk(lp, backward_normed_chunk), done);
-    st = sl_deactivate_input(lp);
-done:
-    return st;
+    SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_GBEFORE));
+    SL_CHECK(sl_each_chunk(lp, backward_normed_chunk));
+    return sl_deactivate_input(lp);
 }
 
 const struct sl_layer_kind sl_normed_out = {

@@ -24,12 +24,10 @@
 static enum sl_status open_array(uint32_t n_rows, uint32_t n_columns, const char *name, sl_real **array_out,
                                  starpu_data_handle_t *handle_out)
 {
-    enum sl_status st = sl_alloc_zero((size_t)n_rows * n_columns, sizeof **array_out, name, array_out);
-    if (st == SL_OK) {
-        starpu_matrix_data_register(handle_out, STARPU_MAIN_RAM, (uintptr_t)*array_out, n_columns, n_columns, n_rows,
-                                    sizeof **array_out);
-    }
-    return st;
+    SL_CHECK(sl_alloc_zero((size_t)n_rows * n_columns, sizeof **array_out, name, array_out));
+    starpu_matrix_data_register(handle_out, STARPU_MAIN_RAM, (uintptr_t)*array_out, n_columns, n_columns, n_rows,
+                                sizeof **array_out);
+    return SL_OK;
 }
 
 /* Allocate and register a parameter's arrays; its shape is set. A parameter that is not trained has no moments. */
@@ -37,20 +35,17 @@ static enum sl_status open_parameter(bool trained, struct sl_parameter *p)
 {
     uint32_t n_rows = p->n_rows;
     uint32_t n_columns = p->n_columns;
-    enum sl_status st;
     if ((uint64_t)n_rows * n_columns >= UINT32_MAX) {
         return sl_fail(SL_EINVAL, "a weight matrix of %u x %u is too large for StarPU: use a smaller --hidden", n_rows,
                        n_columns);
     }
-    SL_TRY(st, open_array(n_rows, n_columns, "a parameter", &p->value, &p->value_handle), done);
-    SL_TRY(st, open_array(n_rows, n_columns, "a gradient", &p->gradient, &p->gradient_handle), done);
+    SL_CHECK(open_array(n_rows, n_columns, "a parameter", &p->value, &p->value_handle));
+    SL_CHECK(open_array(n_rows, n_columns, "a gradient", &p->gradient, &p->gradient_handle));
     if (!trained) {
         return SL_OK;
     }
-    SL_TRY(st, open_array(n_rows, n_columns, "a first moment", &p->moment1, &p->moment1_handle), done);
-    SL_TRY(st, open_array(n_rows, n_columns, "a second moment", &p->moment2, &p->moment2_handle), done);
-done:
-    return st;
+    SL_CHECK(open_array(n_rows, n_columns, "a first moment", &p->moment1, &p->moment1_handle));
+    return open_array(n_rows, n_columns, "a second moment", &p->moment2, &p->moment2_handle);
 }
 
 /* Xavier uniform with ReLU's gain: U(-a, a), a = sqrt(2) sqrt(6 / (in + out)). The parameter is one matrix n_in x n_out
@@ -78,20 +73,18 @@ static void initialise_heads(const struct sl_draw *draw, uint32_t n_heads, struc
 static enum sl_status open_norm(struct sl_layer *layer)
 {
     uint32_t width = layer->parameter[SL_NORM_WEIGHT].n_columns;
-    enum sl_status st;
-    SL_TRY(st, open_parameter(true, &layer->parameter[SL_NORM_WEIGHT]), done);
-    SL_TRY(st, open_parameter(true, &layer->parameter[SL_NORM_BIAS]), done);
+    SL_CHECK(open_parameter(true, &layer->parameter[SL_NORM_WEIGHT]));
+    SL_CHECK(open_parameter(true, &layer->parameter[SL_NORM_BIAS]));
     for (uint32_t c = 0; c < width; c++) {
         layer->parameter[SL_NORM_WEIGHT].value[c] = 1;
     }
     if (layer->norm == SL_NORM_BATCH) {
-        SL_TRY(st, open_array(2, layer->n_out, "running statistics", &layer->running, &layer->running_handle), done);
+        SL_CHECK(open_array(2, layer->n_out, "running statistics", &layer->running, &layer->running_handle));
         for (uint32_t c = 0; c < layer->n_out; c++) {
             layer->running[layer->n_out + c] = 1;
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status open_own(uint64_t seed, uint32_t i, uint32_t k, struct sl_layer *layer)
@@ -100,8 +93,7 @@ static enum sl_status open_own(uint64_t seed, uint32_t i, uint32_t k, struct sl_
     struct sl_parameter *p = &layer->parameter[k];
     const struct sl_draw draw = {.seed = seed, .step = i, .purpose = SL_FOR_INITIALISATION, .hop = kind->key};
     bool fixed = kind->shape == SL_SHAPE_NUMBER && !layer->learns_epsilon;
-    enum sl_status st;
-    SL_TRY(st, open_parameter(kind->shape != SL_SHAPE_DERIVED && !fixed, p), done);
+    SL_CHECK(open_parameter(kind->shape != SL_SHAPE_DERIVED && !fixed, p));
     if (kind->shape == SL_SHAPE_MATRIX || kind->shape == SL_SHAPE_SQUARE || kind->shape == SL_SHAPE_COMPONENTS ||
         kind->shape == SL_SHAPE_RELATION_ROWS) {
         initialise_matrices(&draw, p->n_rows, p->n_columns, p);
@@ -115,8 +107,7 @@ static enum sl_status open_own(uint64_t seed, uint32_t i, uint32_t k, struct sl_
     if (kind->shape == SL_SHAPE_ROW) {
         initialise_heads(&draw, 1, p);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static struct sl_layer_order order_of(const struct sl_layer *layer, bool project_first)
@@ -258,15 +249,13 @@ void sl_model_shape(const struct sl_settings *settings, const struct sl_model_da
 
 static enum sl_status open_layer(const struct sl_settings *settings, uint32_t i, struct sl_layer *layer)
 {
-    enum sl_status st = SL_OK;
     for (uint32_t k = 0; k < layer->kind->n_parameters; k++) {
-        SL_TRY(st, open_own(settings->seed, i, k, layer), done);
+        SL_CHECK(open_own(settings->seed, i, k, layer));
     }
     if (layer->norm != SL_NORM_NONE) {
-        st = open_norm(layer);
+        return open_norm(layer);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_model_init(const struct sl_settings *settings, const struct sl_model_data *data, struct sl_model *out)
@@ -284,19 +273,17 @@ undo:
 
 enum sl_status sl_model_make_replica(struct sl_model *model, uint32_t replica)
 {
-    enum sl_status st = SL_OK;
     model->is_replica = true;
     model->replica = replica;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             struct sl_parameter *p = &model->layer[i].parameter[k];
             if (sl_parameter_trained(p)) {
-                SL_TRY(st, open_array(p->n_rows, p->n_columns, "a spare array", &p->spare, &p->spare_handle), done);
+                SL_CHECK(open_array(p->n_rows, p->n_columns, "a spare array", &p->spare, &p->spare_handle));
             }
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static void close_array(sl_real *array, starpu_data_handle_t handle)
@@ -364,7 +351,7 @@ static const struct sl_parameter_kind *kind_of(const struct sl_layer *layer, int
     return k >= SL_NORM_WEIGHT ? &norms[k - SL_NORM_WEIGHT] : &layer->kind->parameter[k];
 }
 
-static enum layout layout_of(const struct sl_parameter_kind *kind, enum sl_names names, bool state)
+static enum layout layout_of(const struct sl_parameter_kind *kind, enum sl_save_names names, bool state)
 {
     switch (kind->shape) {
     case SL_SHAPE_SQUARE:
@@ -385,7 +372,7 @@ static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, 
     const struct sl_parameter *p = &model->layer[i].parameter[k];
     const struct sl_parameter_kind *kind = kind_of(&model->layer[i], k);
     bool state = purpose == SL_TENSORS_FOR_CHECKPOINT;
-    enum sl_names names = purpose == SL_TENSORS_FOR_PYG ? SL_NAMES_PYG : SL_NAMES_DGL;
+    enum sl_save_names names = purpose == SL_TENSORS_FOR_PYG ? SL_NAMES_PYG : SL_NAMES_DGL;
     sl_real *const arrays[] = {p->value, p->moment1, p->moment2};
     static const char *const states[] = {"", ".moment1", ".moment2"};
     uint32_t n = state && sl_parameter_trained(p) ? 3 : 1;
@@ -504,10 +491,7 @@ static enum sl_status copy_item(const struct item *item, struct sl_tensor *out)
 {
     sl_real *data;
     size_t n = (size_t)item->n_rows * item->n_columns;
-    enum sl_status st = sl_alloc(n, sizeof *data, "a tensor", &data);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc(n, sizeof *data, "a tensor", &data));
     if (item->layout == TRANSPOSED) {
         transpose(item->n_rows, item->n_columns, item->array, data);
     } else if (item->layout == RELATIONS && item->side_by_side) {
@@ -575,17 +559,15 @@ static enum sl_status list_from_file(const struct sl_model *model, bool state, c
                                      struct item *items, uint32_t *n_out)
 {
     struct item *others;
-    enum sl_status st = SL_OK;
     *n_out = list_items(model, state ? SL_TENSORS_FOR_CHECKPOINT : SL_TENSORS_FOR_DGL, items);
     if (state) {
         return SL_OK;
     }
-    SL_TRY(st, sl_alloc(SL_MODEL_TENSORS, sizeof *others, "names of tensors", &others), done);
+    SL_CHECK(sl_alloc(SL_MODEL_TENSORS, sizeof *others, "names of tensors", &others));
     list_items(model, SL_TENSORS_FOR_PYG, others);
     match_items(tensors, *n_out, others, items);
     sl_free(others);
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Length of the name without the suffix `end`. A name without this suffix: its full length. */
@@ -646,17 +628,15 @@ static enum sl_status check_finite(const struct sl_tensors *tensors, const char 
 /* Read all arrays into one block first, so that a bad file leaves the model unchanged. */
 static enum sl_status read_items(const struct item *items, uint32_t n, const struct sl_tensors *tensors, sl_real *all)
 {
-    enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < n; i++) {
         const struct item *item = &items[i];
         size_t n_entries = (size_t)item->n_rows * item->n_columns;
         struct sl_tensor wanted = tensor_of(item, NULL);
-        SL_TRY(st, sl_tensors_get(tensors, &wanted, all), done);
-        SL_TRY(st, check_finite(tensors, item->name, all, n_entries), done);
+        SL_CHECK(sl_tensors_get(tensors, &wanted, all));
+        SL_CHECK(check_finite(tensors, item->name, all, n_entries));
         all += n_entries;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const struct sl_tensors *tensors)

@@ -226,7 +226,6 @@ static enum sl_status multiply_back_touched(const struct sl_layer_pass *lp, uint
     struct sl_sparse x = sparse_rows(lp, p, &row);
     struct sl_touched_gradient gradient = {.fresh = false};
     starpu_data_handle_t gb = NULL;
-    enum sl_status st;
     if (beta) {
         gradient.gw = weights->handle[weights->n - 1];
         gradient.touched = weights->touched[weights->n - 1];
@@ -235,15 +234,11 @@ static enum sl_status multiply_back_touched(const struct sl_layer_pass *lp, uint
             gb = biases->handle[biases->n - 1];
         }
     } else {
-        SL_TRY(st,
-               sl_partials_next_touched(weights, shape->n_rows, shape->n_columns, &gradient.gw, &gradient.touched,
-                                        &gradient.fresh),
-               done);
-        SL_TRY(st, bias_partial(lp, p, bias, &gb), done);
+        SL_CHECK(sl_partials_next_touched(weights, shape->n_rows, shape->n_columns, &gradient.gw, &gradient.touched,
+                                          &gradient.fresh));
+        SL_CHECK(bias_partial(lp, p, bias, &gb));
     }
-    st = sl_dense_sparse_backward_touched_submit(&head, &x, row, gz, beta, &gradient, gb);
-done:
-    return st;
+    return sl_dense_sparse_backward_touched_submit(&head, &x, row, gz, beta, &gradient, gb);
 }
 
 enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter, int bias,
@@ -253,7 +248,6 @@ enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint
     struct sl_layer_pass_place place = sl_layer_pass_place(lp, p, row);
     starpu_data_handle_t gw = NULL;
     starpu_data_handle_t gb = NULL;
-    enum sl_status st;
     int beta = sparse_input(lp) && row > 0;
     if (touches_few(lp, parameter)) {
         return multiply_back_touched(lp, p, row, parameter, bias, gz);
@@ -266,35 +260,29 @@ enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint
             gb = biases->handle[biases->n - 1];
         }
     } else {
-        SL_TRY(st, sl_layer_pass_partial(lp, p, parameter, &gw), done);
-        SL_TRY(st, bias_partial(lp, p, bias, &gb), done);
+        SL_CHECK(sl_layer_pass_partial(lp, p, parameter, &gw));
+        SL_CHECK(bias_partial(lp, p, bias, &gb));
     }
     if (sparse_input(lp)) {
         struct sl_sparse x = sparse_rows(lp, p, &row);
-        st = sl_dense_sparse_backward_weight_submit(&head, &x, row, gz, beta, gw, gb);
-    } else {
-        st = sl_dense_backward_weight_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_INPUT)->chunk[place.chunk],
-                                             place.row, gz, gw, gb);
+        return sl_dense_sparse_backward_weight_submit(&head, &x, row, gz, beta, gw, gb);
     }
-done:
-    return st;
+    return sl_dense_backward_weight_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_INPUT)->chunk[place.chunk],
+                                           place.row, gz, gw, gb);
 }
 
 /* y of one PE. beside: called after each chunk, or NULL. */
 static enum sl_status project(const struct sl_layer_pass *lp, uint32_t p, int parameter, sl_chunk_work *beside)
 {
     const struct sl_rows *y = sl_layer_pass_rows(lp, p, SL_ROWS_PROJECTED);
-    enum sl_status st;
-    SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_PROJECTED), done);
+    SL_CHECK(sl_layer_pass_shape(lp, p, SL_ROWS_PROJECTED));
     for (uint32_t c = 0; c < y->split.n_chunks; c++) {
-        SL_TRY(st, sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, NULL, 0, y->chunk[c]),
-               done);
+        SL_CHECK(sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, NULL, 0, y->chunk[c]));
         if (beside != NULL) {
-            SL_TRY(st, beside(lp, p, c), done);
+            SL_CHECK(beside(lp, p, c));
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_project(const struct sl_layer_pass *lp, int parameter)
@@ -310,25 +298,18 @@ enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int p
 {
     const struct sl_rows *gy = sl_layer_pass_rows(lp, p, SL_ROWS_GY);
     struct sl_task_args head = sl_layer_pass_head(lp, p);
-    enum sl_status st = SL_OK;
     if (lp->i > 0) {
-        SL_TRY(st, sl_rows_reshape(&gy->split, lp->layer->n_in, SL_DTYPE_REAL, sl_layer_pass_input_gradient(lp, p)),
-               done);
+        SL_CHECK(sl_rows_reshape(&gy->split, lp->layer->n_in, SL_DTYPE_REAL, sl_layer_pass_input_gradient(lp, p)));
     }
     for (uint32_t c = 0; c < gy->split.n_chunks; c++) {
-        SL_TRY(st,
-               sl_multiply_back(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, SL_NO_PARAMETER,
-                                gy->chunk[c]),
-               done);
+        SL_CHECK(sl_multiply_back(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, SL_NO_PARAMETER,
+                                  gy->chunk[c]));
         if (lp->i > 0) {
-            SL_TRY(st,
-                   sl_dense_backward_input_submit(&head, gy->chunk[c], sl_layer_pass_value(lp, p, parameter), 0,
-                                                  sl_layer_pass_input_gradient(lp, p)->chunk[c], 0),
-                   done);
+            SL_CHECK(sl_dense_backward_input_submit(&head, gy->chunk[c], sl_layer_pass_value(lp, p, parameter), 0,
+                                                    sl_layer_pass_input_gradient(lp, p)->chunk[c], 0));
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 void sl_project_done(const struct sl_layer_pass *lp)
@@ -341,23 +322,19 @@ void sl_project_done(const struct sl_layer_pass *lp)
 
 enum sl_status sl_sum_back(const struct sl_layer_pass *lp, int parameter)
 {
-    enum sl_status st = SL_OK;
     if (sl_layer_pass_row(lp, SL_ROWS_GA)->width > 0) {
         for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
             const struct sl_rows *gz = sl_layer_pass_rows(lp, p, sl_layer_pass_order(lp)->product);
             const struct sl_rows *ga = sl_layer_pass_rows(lp, p, SL_ROWS_GA);
             struct sl_task_args head = sl_layer_pass_head(lp, p);
-            SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_GA), done);
+            SL_CHECK(sl_layer_pass_shape(lp, p, SL_ROWS_GA));
             for (uint32_t c = 0; c < ga->split.n_chunks; c++) {
-                SL_TRY(st,
-                       sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, parameter), 0,
-                                                      ga->chunk[c], 0),
-                       done);
+                SL_CHECK(sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, parameter), 0,
+                                                        ga->chunk[c], 0));
             }
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_weight_gradient(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, enum sl_role input,
@@ -366,26 +343,20 @@ enum sl_status sl_weight_gradient(const struct sl_layer_pass *lp, uint32_t p, ui
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     starpu_data_handle_t gw = NULL;
     starpu_data_handle_t gb = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_layer_pass_partial(lp, p, parameter, &gw), done);
-    SL_TRY(st, bias_partial(lp, p, bias, &gb), done);
-    st = sl_dense_backward_weight_submit(&head, sl_layer_pass_rows(lp, p, input)->chunk[c], 0,
-                                         sl_layer_pass_rows(lp, p, gradient)->chunk[c], gw, gb);
-done:
-    return st;
+    SL_CHECK(sl_layer_pass_partial(lp, p, parameter, &gw));
+    SL_CHECK(bias_partial(lp, p, bias, &gb));
+    return sl_dense_backward_weight_submit(&head, sl_layer_pass_rows(lp, p, input)->chunk[c], 0,
+                                           sl_layer_pass_rows(lp, p, gradient)->chunk[c], gw, gb);
 }
 
 enum sl_status sl_sum_gradient(const struct sl_layer_pass *lp, int parameter, int bias)
 {
-    enum sl_status st = SL_OK;
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         for (uint32_t c = 0; c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
-            SL_TRY(st, sl_weight_gradient(lp, p, c, SL_ROWS_SUM, sl_layer_pass_order(lp)->product, parameter, bias),
-                   done);
+            SL_CHECK(sl_weight_gradient(lp, p, c, SL_ROWS_SUM, sl_layer_pass_order(lp)->product, parameter, bias));
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_each_chunk(const struct sl_layer_pass *lp, sl_chunk_work *work)
@@ -415,13 +386,11 @@ static bool next_slice(struct sl_layer_pass *lp)
 /* Shape the result and, unless the layer projects first, the sums. */
 static enum sl_status shape_sums(const struct sl_layer_pass *lp, uint32_t p, enum sl_role result)
 {
-    enum sl_status st = SL_OK;
-    SL_TRY(st, sl_layer_pass_shape(lp, p, result), done);
+    SL_CHECK(sl_layer_pass_shape(lp, p, result));
     if (!sl_layer_pass_order(lp)->project_first) {
-        SL_TRY(st, sl_layer_pass_shape(lp, p, SL_ROWS_SUM), done);
+        SL_CHECK(sl_layer_pass_shape(lp, p, SL_ROWS_SUM));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* A layer's work over its chunks. */
@@ -435,33 +404,29 @@ struct summation {
 static enum sl_status sum_slice(const struct sl_layer_pass *lp, const struct summation *summation)
 {
     bool begins = lp->columns.first == 0 && !summation->begun;
-    enum sl_status st;
-    SL_TRY(st, lp->pass->source->send(lp), done);
+    SL_CHECK(lp->pass->source->send(lp));
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         if (begins) {
-            SL_TRY(st, shape_sums(lp, p, summation->result), done);
+            SL_CHECK(shape_sums(lp, p, summation->result));
         }
         for (uint32_t c = 0; c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
             if (begins && summation->begin != NULL) {
-                SL_TRY(st, summation->begin(lp, p, c), done);
+                SL_CHECK(summation->begin(lp, p, c));
             }
-            SL_TRY(st, summation->combine(lp, p, c), done);
+            SL_CHECK(summation->combine(lp, p, c));
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status sum_slices(const struct sl_layer_pass *lp, const struct summation *summation)
 {
     struct sl_layer_pass slice = *lp;
-    enum sl_status st = SL_OK;
     while (next_slice(&slice)) {
-        SL_TRY(st, sum_slice(&slice, summation), done);
+        SL_CHECK(sum_slice(&slice, summation));
     }
     lp->pass->source->arrived(lp);
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result, sl_chunk_work *begin,
@@ -475,28 +440,23 @@ enum sl_status sl_sum_chunks(const struct sl_layer_pass *lp, enum sl_role result
  * `begin` has read it, so do both chunk by chunk. */
 static enum sl_status project_and_begin(const struct sl_layer_pass *lp, int parameter, sl_chunk_work *begin)
 {
-    enum sl_status st = SL_OK;
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        SL_TRY(st, shape_sums(lp, p, SL_ROWS_Z), done);
-        SL_TRY(st, project(lp, p, parameter, begin), done);
+        SL_CHECK(shape_sums(lp, p, SL_ROWS_Z));
+        SL_CHECK(project(lp, p, parameter, begin));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_convolve(const struct sl_layer_pass *lp, int parameter, sl_chunk_work *begin, sl_chunk_work *combine)
 {
     bool project_first = sl_layer_pass_order(lp)->project_first;
     struct summation summation = {SL_ROWS_Z, project_first && !lp->pass->training, begin, combine};
-    enum sl_status st = SL_OK;
     if (summation.begun) {
-        SL_TRY(st, project_and_begin(lp, parameter, begin), done);
+        SL_CHECK(project_and_begin(lp, parameter, begin));
     } else if (project_first) {
-        SL_TRY(st, sl_project(lp, parameter), done);
+        SL_CHECK(sl_project(lp, parameter));
     }
-    st = sum_slices(lp, &summation);
-done:
-    return st;
+    return sum_slices(lp, &summation);
 }
 
 enum sl_status sl_convolve_back(const struct sl_layer_pass *lp, uint32_t p, int parameter)
@@ -518,34 +478,28 @@ enum sl_status sl_bias(const struct sl_layer_pass *lp, uint32_t p, int bias, sta
 
 enum sl_status sl_bias_back(const struct sl_layer_pass *lp, int bias)
 {
-    enum sl_status st = SL_OK;
     if (has_gradient(lp, bias)) {
         for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
             const struct sl_rows *gz = sl_layer_pass_rows(lp, p, sl_layer_pass_order(lp)->product);
             struct sl_task_args head = sl_layer_pass_head(lp, p);
             for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
                 starpu_data_handle_t gb;
-                SL_TRY(st, sl_layer_pass_partial(lp, p, bias, &gb), done);
-                SL_TRY(st, sl_bias_backward_submit(&head, gz->chunk[c], gb), done);
+                SL_CHECK(sl_layer_pass_partial(lp, p, bias, &gb));
+                SL_CHECK(sl_bias_backward_submit(&head, gz->chunk[c], gb));
             }
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_residual_back(const struct sl_layer_pass *lp, uint32_t p)
 {
     const struct sl_rows *gh = sl_layer_pass_rows(lp, p, SL_ROWS_GH);
     struct sl_task_args head = sl_layer_pass_head(lp, p);
-    enum sl_status st = SL_OK;
     for (uint32_t c = 0; c < gh->split.n_chunks; c++) {
         struct sl_layer_pass_place place = sl_layer_pass_place(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c));
-        SL_TRY(st,
-               sl_activate_residual_backward_submit(&head, gh->chunk[c],
-                                                    sl_layer_pass_input_gradient(lp, p)->chunk[place.chunk], place.row),
-               done);
+        SL_CHECK(sl_activate_residual_backward_submit(
+            &head, gh->chunk[c], sl_layer_pass_input_gradient(lp, p)->chunk[place.chunk], place.row));
     }
-done:
-    return st;
+    return SL_OK;
 }

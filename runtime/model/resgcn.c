@@ -24,44 +24,34 @@ static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32
     starpu_data_handle_t h = sl_layer_pass_rows(lp, p, SL_ROWS_H)->chunk[c];
     struct sl_blend_rows from = {sl_layer_pass_rows(lp, p, SL_ROWS_INPUT)->chunk[place.chunk], place.row};
     struct sl_blend_rows to = {h, 0};
-    enum sl_status st;
-    SL_TRY(st, lp->pass->source->sum(lp, p, c, 0, sum), done);
+    SL_CHECK(lp->pass->source->sum(lp, p, c, 0, sum));
     if (!sl_layer_pass_ends(lp)) {
         return SL_OK;
     }
-    SL_TRY(st,
-           sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, WEIGHT), sl_layer_pass_value(lp, p, BIAS),
-                                   0, h),
-           done);
-    st = sl_blend_submit(&head, SL_STAGE_DENSE, sl_handle_rows(h), 1, from, 1, to);
-done:
-    return st;
+    SL_CHECK(sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, WEIGHT),
+                                     sl_layer_pass_value(lp, p, BIAS), 0, h));
+    return sl_blend_submit(&head, SL_STAGE_DENSE, sl_handle_rows(h), 1, from, 1, to);
 }
 
 static enum sl_status forward(const struct sl_layer_pass *lp)
 {
-    enum sl_status st;
-    SL_TRY(st, sl_activate_input(lp), done);
-    st = sl_sum_chunks(lp, SL_ROWS_H, NULL, combine);
-done:
-    return st;
+    SL_CHECK(sl_activate_input(lp));
+    return sl_sum_chunks(lp, SL_ROWS_H, NULL, combine);
 }
 
 static enum sl_status backward(const struct sl_layer_pass *lp)
 {
-    enum sl_status st;
-    SL_TRY(st, sl_sum_back(lp, WEIGHT), done);
-    SL_TRY(st, lp->pass->source->send_back(lp), done);
-    SL_TRY(st, sl_sum_gradient(lp, WEIGHT, BIAS), done);
+    SL_CHECK(sl_sum_back(lp, WEIGHT));
+    SL_CHECK(lp->pass->source->send_back(lp));
+    SL_CHECK(sl_sum_gradient(lp, WEIGHT, BIAS));
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        SL_TRY(st, lp->pass->source->sum_back(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_GBEFORE)), done);
+        SL_CHECK(lp->pass->source->sum_back(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_GBEFORE)));
     }
-    SL_TRY(st, sl_deactivate_input(lp), done);
+    SL_CHECK(sl_deactivate_input(lp));
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        SL_TRY(st, sl_residual_back(lp, p), done);
+        SL_CHECK(sl_residual_back(lp, p));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 const struct sl_layer_kind sl_resgcn = {

@@ -39,30 +39,25 @@ static enum sl_status finish(const struct sl_layer_pass *lp, uint32_t p, uint32_
     starpu_data_handle_t w = sl_layer_pass_value(lp, p, NEIGH);
     uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
     bool begun = lp->pass->training;
-    enum sl_status st;
-    SL_TRY(st, sl_dense_forward_submit(&head, sum, 0, w, begun ? NULL : sl_layer_pass_value(lp, p, BIAS), begun, z),
-           done);
+    SL_CHECK(sl_dense_forward_submit(&head, sum, 0, w, begun ? NULL : sl_layer_pass_value(lp, p, BIAS), begun, z));
     if (!begun) {
-        st = sl_multiply(lp, p, row, SELF, NULL, 1, z);
+        return sl_multiply(lp, p, row, SELF, NULL, 1, z);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
     starpu_data_handle_t sum;
-    enum sl_status st;
     if (sl_layer_pass_order(lp)->project_first) {
         return lp->pass->source->sum(lp, p, c, 1, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
     }
     sum = sl_layer_pass_rows(lp, p, SL_ROWS_SUM)->chunk[c];
-    SL_TRY(st, lp->pass->source->sum(lp, p, c, 0, sum), done);
+    SL_CHECK(lp->pass->source->sum(lp, p, c, 0, sum));
     if (sl_layer_pass_ends(lp)) {
-        st = finish(lp, p, c, sum);
+        return finish(lp, p, c, sum);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_sage_forward(const struct sl_layer_pass *lp)
@@ -84,49 +79,44 @@ static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p)
 {
     const struct sl_rows *gz = sl_layer_pass_rows(lp, p, SL_ROWS_GZ);
     struct sl_task_args head = sl_layer_pass_head(lp, p);
-    enum sl_status st = SL_OK;
     for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
         struct sl_layer_pass_place place = sl_layer_pass_place(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c));
         starpu_data_handle_t gh = sl_layer_pass_input_gradient(lp, p)->chunk[place.chunk];
-        SL_TRY(st,
-               sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, SELF), 1, gh, place.row),
-               done);
+        SL_CHECK(
+            sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, SELF), 1, gh, place.row));
     }
     if (lp->layer->residual) {
-        st = sl_residual_back(lp, p);
+        return sl_residual_back(lp, p);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_sage_backward(const struct sl_layer_pass *lp)
 {
     bool project_first = sl_layer_pass_order(lp)->project_first;
     bool wanted = lp->i > 0 || project_first;
-    enum sl_status st;
     if (!project_first) {
-        SL_TRY(st, sl_sum_back(lp, NEIGH), done);
+        SL_CHECK(sl_sum_back(lp, NEIGH));
     }
     if (wanted) {
-        SL_TRY(st, lp->pass->source->send_back(lp), done);
+        SL_CHECK(lp->pass->source->send_back(lp));
     }
     if (lp->layer->kind->sum->gradient != NULL) {
-        SL_TRY(st, lp->pass->source->sum_gradient(lp), done);
+        SL_CHECK(lp->pass->source->sum_gradient(lp));
     }
     if (!project_first) {
-        SL_TRY(st, sl_sum_gradient(lp, NEIGH, SL_NO_PARAMETER), done);
+        SL_CHECK(sl_sum_gradient(lp, NEIGH, SL_NO_PARAMETER));
     }
-    SL_TRY(st, sl_each_chunk(lp, self_gradient), done);
+    SL_CHECK(sl_each_chunk(lp, self_gradient));
     if (wanted) {
         for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-            SL_TRY(st, sl_convolve_back(lp, p, NEIGH), done);
+            SL_CHECK(sl_convolve_back(lp, p, NEIGH));
             if (lp->i > 0) {
-                SL_TRY(st, self_rows(lp, p), done);
+                SL_CHECK(self_rows(lp, p));
             }
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Names and shapes as in SAGEConv of both libraries. DGL puts the bias with the self matrix, PyTorch Geometric with

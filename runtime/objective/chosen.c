@@ -85,7 +85,6 @@ static enum sl_status gather_window(struct sl_chosen *c, struct span window)
 
 enum sl_status sl_chosen_gather(struct sl_chosen *c)
 {
-    enum sl_status st = SL_OK;
     if (sl_n_ranks() == 1) {
         return SL_OK;
     }
@@ -94,10 +93,9 @@ enum sl_status sl_chosen_gather(struct sl_chosen *c)
     while (window.end < c->n) {
         window.first = window.end;
         window.end += sl_min_u32(n_rows, c->n - window.end);
-        SL_TRY(st, gather_window(c, window), done);
+        SL_CHECK(gather_window(c, window));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 void sl_chosen_close(struct sl_chosen *c)

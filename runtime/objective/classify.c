@@ -40,22 +40,20 @@ static enum sl_status balance(const double *counts, uint32_t n_classes, uint32_t
 static enum sl_status weigh(const struct sl_settings *s, const struct sl_dataset *dataset, const double *counts,
                             struct sl_objective *out)
 {
-    enum sl_status st = SL_OK;
     if (s->class_weights == NULL) {
         return SL_OK;
     }
     if (strcmp(s->class_weights, SL_WEIGHTS_BALANCED) == 0) {
-        SL_TRY(st, balance(counts, out->n_outputs, dataset->train.n, &out->weights), done);
+        SL_CHECK(balance(counts, out->n_outputs, dataset->train.n, &out->weights));
     } else {
-        SL_TRY(st, sl_objective_read_weights(s->class_weights, out->n_outputs, &out->weights), done);
+        SL_CHECK(sl_objective_read_weights(s->class_weights, out->n_outputs, &out->weights));
     }
-    SL_TRY(st, sl_alloc_zero(out->n_rows, sizeof *out->mass, "weights of the vertices", &out->mass), done);
+    SL_CHECK(sl_alloc_zero(out->n_rows, sizeof *out->mass, "weights of the vertices", &out->mass));
     for (uint32_t i = 0; i < dataset->train.n; i++) {
         sl_vertex v = dataset->train.ids[i];
         out->mass[v] = out->weights[dataset->targets.classes[v]];
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static double weight_of(const struct sl_objective *o, uint32_t c)
@@ -86,10 +84,7 @@ static double entropy_of(const struct sl_objective *o, const double *counts)
 static enum sl_status count_empty(const struct sl_targets *targets, struct sl_objective *out)
 {
     bool *seen;
-    enum sl_status st = sl_alloc_zero(targets->n_classes, sizeof *seen, "classes", &seen);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc_zero(targets->n_classes, sizeof *seen, "classes", &seen));
     for (uint32_t v = 0; v < targets->n_rows; v++) {
         if (targets->classes[v] >= 0) {
             seen[targets->classes[v]] = true;
@@ -188,23 +183,20 @@ static enum sl_status open_tally(const struct sl_outputs *outputs, struct tally 
 {
     uint32_t n_classes = outputs->shards->n_outputs;
     size_t n_rows = 0;
-    enum sl_status st;
     for (uint32_t k = 0; k < outputs->n_chunks; k++) {
         n_rows += outputs->chunk[k].n;
     }
     *t = (struct tally){.n_counts = (size_t)SL_N_SETS * SL_N_COUNTS * n_classes, .n_chunks = outputs->n_chunks};
-    SL_TRY(st, sl_alloc(t->n_chunks * t->n_counts, sizeof *t->counts, "score counts", &t->counts), done);
-    SL_TRY(st, sl_alloc_zero(2 * (size_t)t->n_chunks, sizeof *t->handles, "score handles", &t->handles), done);
+    SL_CHECK(sl_alloc(t->n_chunks * t->n_counts, sizeof *t->counts, "score counts", &t->counts));
+    SL_CHECK(sl_alloc_zero(2 * (size_t)t->n_chunks, sizeof *t->handles, "score handles", &t->handles));
     if (n_classes == 2) {
-        SL_TRY(st, sl_alloc(n_rows, sizeof *t->margins, "margins", &t->margins), done);
+        SL_CHECK(sl_alloc(n_rows, sizeof *t->margins, "margins", &t->margins));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status submit_counts(const struct sl_outputs *outputs, struct tally *t)
 {
-    enum sl_status st = SL_OK;
     size_t row = 0;
     for (uint32_t k = 0; k < outputs->n_chunks; k++) {
         const struct sl_output_chunk *chunk = &outputs->chunk[k];
@@ -217,11 +209,10 @@ static enum sl_status submit_counts(const struct sl_outputs *outputs, struct tal
             starpu_vector_data_register(&handle[1], STARPU_MAIN_RAM, (uintptr_t)(t->margins + row), chunk->n,
                                         sizeof *t->margins);
         }
-        SL_TRY(st, sl_score_submit(&head, chunk->z, part->sets, part->targets, chunk->row, handle[0], handle[1]), done);
+        SL_CHECK(sl_score_submit(&head, chunk->z, part->sets, part->targets, chunk->row, handle[0], handle[1]));
         row += chunk->n;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Wait for the scoring tasks. */
@@ -299,16 +290,14 @@ static struct chunk_loss chunk_loss(const struct sl_shards *shards, sl_vertex fi
 /* The loss of each chunk of this rank. */
 static enum sl_status find_losses(const struct sl_outputs *outputs, struct chunk_loss *out)
 {
-    enum sl_status st = SL_OK;
     for (uint32_t k = 0; k < outputs->n_chunks; k++) {
         const struct sl_output_chunk *chunk = &outputs->chunk[k];
         sl_vertex first = outputs->shards->part[chunk->part].first + chunk->row;
-        SL_TRY(st, sl_chunk_acquire(&outputs->run->failure, chunk->z, STARPU_R), done);
+        SL_CHECK(sl_chunk_acquire(&outputs->run->failure, chunk->z, STARPU_R));
         out[k] = chunk_loss(outputs->shards, first, chunk->n, starpu_data_get_local_ptr(chunk->z));
         starpu_data_release(chunk->z);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Gather counts and losses at rank 0. Losses stay separate by chunk and are added in the order of chunks, so that even

@@ -54,29 +54,24 @@ static void take_chunk(const struct sl_outputs *outputs, const struct sl_output_
 static enum sl_status take_rows(const struct sl_outputs *outputs, uint8_t set, struct set_rows *out)
 {
     size_t n = count_rows(outputs, set);
-    enum sl_status st;
     *out = (struct set_rows){0};
-    SL_TRY(st, sl_alloc(n, sizeof *out->id, "vertices of a set", &out->id), done);
-    SL_TRY(st, sl_alloc(n * outputs->shards->n_outputs, sizeof *out->z, "outputs of a set", &out->z), done);
+    SL_CHECK(sl_alloc(n, sizeof *out->id, "vertices of a set", &out->id));
+    SL_CHECK(sl_alloc(n * outputs->shards->n_outputs, sizeof *out->z, "outputs of a set", &out->z));
     for (uint32_t k = 0; k < outputs->n_chunks; k++) {
-        SL_TRY(st, sl_chunk_acquire(&outputs->run->failure, outputs->chunk[k].z, STARPU_R), done);
+        SL_CHECK(sl_chunk_acquire(&outputs->run->failure, outputs->chunk[k].z, STARPU_R));
         take_chunk(outputs, &outputs->chunk[k], set, out);
         starpu_data_release(outputs->chunk[k].z);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_pairs_gather(const struct sl_pair *mine, size_t n, struct sl_pair **out, size_t *n_out)
 {
     double n_all = (double)n;
-    enum sl_status st;
-    SL_TRY(st, sl_ranks_sum(1, &n_all), done);
+    SL_CHECK(sl_ranks_sum(1, &n_all));
     *n_out = sl_rank() == 0 ? (size_t)n_all : 0;
-    SL_TRY(st, sl_alloc(*n_out, sizeof **out, "outputs of all ranks", out), done);
-    st = sl_ranks_gather(mine, n * sizeof *mine, *out);
-done:
-    return st;
+    SL_CHECK(sl_alloc(*n_out, sizeof **out, "outputs of all ranks", out));
+    return sl_ranks_gather(mine, n * sizeof *mine, *out);
 }
 
 /* The known entries of column c. Returns their number. */

@@ -177,15 +177,13 @@ static enum sl_status score(const struct sl_objective *o, const struct sl_output
 {
     struct sums valid = {0};
     struct sums test = {0};
-    enum sl_status st;
     (void)o;
-    SL_TRY(st, sl_outputs_columns(outputs, SL_SET_VALID, add_label, &valid), done);
-    SL_TRY(st, sl_outputs_columns(outputs, SL_SET_TEST, add_label, &test), done);
+    SL_CHECK(sl_outputs_columns(outputs, SL_SET_VALID, add_label, &valid));
+    SL_CHECK(sl_outputs_columns(outputs, SL_SET_TEST, add_label, &test));
     out->valid_loss = valid.n > 0 ? valid.loss / valid.n : NAN;
     put_set(&valid, true, out);
     put_set(&test, false, out);
-done:
-    return st;
+    return SL_OK;
 }
 
 const struct sl_objective_kind sl_label_sets = {.name = "labels",

@@ -36,22 +36,19 @@ static enum sl_status take_negatives(const struct sl_dataset *dataset, enum sl_l
 
 static enum sl_status take_ends(const struct sl_link_split *from, struct sl_link_split *to)
 {
-    enum sl_status st = SL_OK;
     if (from->n_relations == 0) {
         return SL_OK;
     }
-    SL_TRY(st, sl_alloc(from->n_relations, sizeof *to->ends, "ends of relations", &to->ends), done);
+    SL_CHECK(sl_alloc(from->n_relations, sizeof *to->ends, "ends of relations", &to->ends));
     memcpy(to->ends, from->ends, from->n_relations * sizeof *to->ends);
     to->n_relations = from->n_relations;
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status open_links(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                  struct sl_objective *out)
 {
     const double n = settings->negatives + 1;
-    enum sl_status st;
     if (!sl_dataset_has_links(dataset) && settings->epochs > 0) {
         return sl_fail(SL_EINVAL,
                        "--objective: found link, expected a split that lists links; the split '%s' of %s lists none: "
@@ -69,13 +66,11 @@ static enum sl_status open_links(const struct sl_settings *settings, const struc
     } else {
         out->guess = log(n);
     }
-    SL_TRY(st, sl_links_copy(&dataset->links.list[SL_LINKS_VALID], &out->links.list[SL_LINKS_VALID]), done);
-    SL_TRY(st, sl_links_copy(&dataset->links.list[SL_LINKS_TEST], &out->links.list[SL_LINKS_TEST]), done);
-    SL_TRY(st, take_negatives(dataset, SL_LINKS_VALID, SL_LINKS_VALID_NEGATIVE, out), done);
-    SL_TRY(st, take_negatives(dataset, SL_LINKS_TEST, SL_LINKS_TEST_NEGATIVE, out), done);
-    st = take_ends(&dataset->links, &out->links);
-done:
-    return st;
+    SL_CHECK(sl_links_copy(&dataset->links.list[SL_LINKS_VALID], &out->links.list[SL_LINKS_VALID]));
+    SL_CHECK(sl_links_copy(&dataset->links.list[SL_LINKS_TEST], &out->links.list[SL_LINKS_TEST]));
+    SL_CHECK(take_negatives(dataset, SL_LINKS_VALID, SL_LINKS_VALID_NEGATIVE, out));
+    SL_CHECK(take_negatives(dataset, SL_LINKS_TEST, SL_LINKS_TEST_NEGATIVE, out));
+    return take_ends(&dataset->links, &out->links);
 }
 
 /* ---- loss ---- */
@@ -131,9 +126,8 @@ static enum sl_status take_rows(const struct sl_objective *o, const struct sl_ou
     const struct sl_shards *shards = outputs->shards;
     sl_vertex begin;
     sl_vertex end;
-    enum sl_status st;
     w->decoder = outputs->decoder;
-    SL_TRY(st, sl_chosen_open(shards->n_vertices, o->n_outputs, &w->ends), done);
+    SL_CHECK(sl_chosen_open(shards->n_vertices, o->n_outputs, &w->ends));
     for (uint32_t v = 0; v < shards->n_vertices && o->links.n_relations > 0; v++) {
         sl_chosen_add(&w->ends, v); /* candidates of ranks */
     }
@@ -144,10 +138,10 @@ static enum sl_status take_rows(const struct sl_objective *o, const struct sl_ou
         }
     }
     find_own(outputs, &begin, &end);
-    SL_TRY(st, sl_chosen_number(&w->ends, shards->n_vertices, begin, end), done);
+    SL_CHECK(sl_chosen_number(&w->ends, shards->n_vertices, begin, end));
     for (uint32_t k = 0; k < outputs->n_chunks; k++) {
         const struct sl_output_chunk *chunk = &outputs->chunk[k];
-        SL_TRY(st, sl_chunk_acquire(&outputs->run->failure, chunk->z, STARPU_R), done);
+        SL_CHECK(sl_chunk_acquire(&outputs->run->failure, chunk->z, STARPU_R));
         sl_chosen_take(&w->ends, shards->part[chunk->part].first + chunk->row, chunk->n,
                        starpu_data_get_local_ptr(chunk->z));
         starpu_data_release(chunk->z);
@@ -155,9 +149,7 @@ static enum sl_status take_rows(const struct sl_objective *o, const struct sl_ou
     if (shards->halo != NULL) {
         sl_ranks_drain();
     }
-    st = sl_chosen_gather(&w->ends);
-done:
-    return st;
+    return sl_chosen_gather(&w->ends);
 }
 
 #define TILE 1024 /* pairs that are scored at a time */
@@ -169,7 +161,6 @@ static enum sl_status score_list(const struct wanted *w, const struct sl_links *
     const sl_real *from[TILE];
     const sl_real *to[TILE];
     double scores[TILE];
-    enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < links->n; i += TILE) {
         const uint32_t n = sl_min_u32(TILE, links->n - i);
         for (uint32_t k = 0; k < n; k++) {
@@ -177,14 +168,13 @@ static enum sl_status score_list(const struct wanted *w, const struct sl_links *
             to[k] = sl_chosen_row(&w->ends, links->to[i + k]);
         }
         const uint32_t *relations = links->relation == NULL ? NULL : links->relation + i;
-        SL_TRY(st, sl_decoder_scores(w->decoder, n, relations, from, to, scores), done);
+        SL_CHECK(sl_decoder_scores(w->decoder, n, relations, from, to, scores));
         for (uint32_t k = 0; k < n; k++) {
             *loss += sl_pairs_loss_of(scores[k], is_link);
             out[i + k] = (struct sl_pair){(sl_real)scores[k], is_link};
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* The scores and the mean loss of a list of links and its negatives. */

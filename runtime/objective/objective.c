@@ -163,9 +163,8 @@ const struct sl_objective *sl_objective_of(const struct sl_shards *shards)
 enum sl_status sl_objective_place(struct sl_objective *o, const struct sl_partition *partition)
 {
     float *mass = NULL;
-    enum sl_status st = SL_OK;
     if (o->mass != NULL) {
-        SL_TRY(st, sl_alloc(o->n_rows, sizeof *mass, "masses of the vertices", &mass), done);
+        SL_CHECK(sl_alloc(o->n_rows, sizeof *mass, "masses of the vertices", &mass));
         for (uint32_t v = 0; v < o->n_rows; v++) {
             mass[partition->new_ids[v]] = o->mass[v];
         }
@@ -184,8 +183,7 @@ enum sl_status sl_objective_place(struct sl_objective *o, const struct sl_partit
                                     sizeof *o->weights);
         starpu_data_set_sequential_consistency_flag(o->weights_handle, 0);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 void sl_objective_close(struct sl_objective *o)
@@ -317,14 +315,13 @@ enum sl_status sl_objective_count_known(const struct sl_dataset *dataset, const 
 {
     const struct sl_targets *t = &dataset->targets;
     bool all = true;
-    enum sl_status st = SL_OK;
     if (t->type != SL_TARGET_NUMBER) {
         return sl_fail(SL_EINVAL, "--objective: found %s, expected targets that are numbers; %s has classes", name,
                        dataset->name);
     }
     out->n_outputs = t->width;
     out->mass_each = t->width;
-    SL_TRY(st, sl_alloc_zero(t->n_rows, sizeof *out->mass, "known targets", &out->mass), done);
+    SL_CHECK(sl_alloc_zero(t->n_rows, sizeof *out->mass, "known targets", &out->mass));
     for (uint32_t i = 0; i < dataset->train.n; i++) {
         sl_vertex v = dataset->train.ids[i];
         uint32_t n = 0;
@@ -338,6 +335,5 @@ enum sl_status sl_objective_count_known(const struct sl_dataset *dataset, const 
         sl_free(out->mass);
         out->mass = NULL;
     }
-done:
-    return st;
+    return SL_OK;
 }

@@ -68,11 +68,8 @@ static enum sl_status guess_of(const struct sl_dataset *dataset, int loss, doubl
 static enum sl_status open_numbers(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                    struct sl_objective *out)
 {
-    enum sl_status st;
-    SL_TRY(st, sl_objective_count_known(dataset, "regression", out), done);
-    st = guess_of(dataset, settings->loss, &out->guess);
-done:
-    return st;
+    SL_CHECK(sl_objective_count_known(dataset, "regression", out));
+    return guess_of(dataset, settings->loss, &out->guess);
 }
 
 /* ---- loss ---- */
@@ -146,9 +143,8 @@ static enum sl_status score(const struct sl_objective *o, const struct sl_output
 {
     struct sums valid = {0};
     struct sums test = {0};
-    enum sl_status st;
-    SL_TRY(st, sl_outputs_columns(outputs, SL_SET_VALID, add_column, &valid), done);
-    SL_TRY(st, sl_outputs_columns(outputs, SL_SET_TEST, add_column, &test), done);
+    SL_CHECK(sl_outputs_columns(outputs, SL_SET_VALID, add_column, &valid));
+    SL_CHECK(sl_outputs_columns(outputs, SL_SET_TEST, add_column, &test));
     struct sl_score *mse = sl_scores_find(out, "mse");
     struct sl_score *mae = sl_scores_find(out, "mae");
     struct sl_score *r2 = sl_scores_find(out, "r2");
@@ -159,8 +155,7 @@ static enum sl_status score(const struct sl_objective *o, const struct sl_output
     r2->valid = valid.r2 / valid.n_columns;
     r2->test = test.r2 / test.n_columns;
     out->valid_loss = o->loss == SL_LOSS_SQUARED ? mse->valid : mae->valid;
-done:
-    return st;
+    return SL_OK;
 }
 
 const struct sl_objective_kind sl_regression = {.name = "regression",

@@ -50,10 +50,7 @@ static enum sl_status list_known(uint32_t n_lists, const struct sl_links *const 
     for (uint32_t k = 0; k < n_lists; k++) {
         n += lists[k]->n;
     }
-    enum sl_status st = sl_alloc(n, sizeof *out->known[end], "known triples", &out->known[end]);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc(n, sizeof *out->known[end], "known triples", &out->known[end]));
     n = 0;
     for (uint32_t k = 0; k < n_lists; k++) {
         for (uint32_t i = 0; i < lists[k]->n; i++) {
@@ -184,16 +181,13 @@ static bool add_query(const struct sl_triple_scorer *scorer, const struct sl_lin
 static enum sl_status rank_end(const struct sl_triples *triples, const struct sl_triple_scorer *scorer,
                                const struct sl_links *links, struct batch *b, struct sl_pair_ranks *sum)
 {
-    enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < links->n; i++) {
         if (!add_query(scorer, links, i, b)) {
-            SL_TRY(st, rank_batch(triples, scorer, b, sum), done);
+            SL_CHECK(rank_batch(triples, scorer, b, sum));
             add_query(scorer, links, i, b);
         }
     }
-    st = rank_batch(triples, scorer, b, sum);
-done:
-    return st;
+    return rank_batch(triples, scorer, b, sum);
 }
 
 /* Most candidates of any relation of the links. */

@@ -44,21 +44,18 @@ static uint32_t find_places(const struct sl_partition *partition, uint32_t *plac
 enum sl_status sl_pipe_boundary_count(const struct sl_partition *partition, uint32_t *n_out)
 {
     uint32_t *place;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc((size_t)partition->graph.n_vertices + 1, sizeof *place, "boundary vertices", &place), done);
+    SL_CHECK(sl_alloc((size_t)partition->graph.n_vertices + 1, sizeof *place, "boundary vertices", &place));
     *n_out = find_places(partition, place);
     sl_free(place);
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status list_vertices(const struct sl_shards *shards, const uint32_t *place, uint32_t n,
                                     struct sl_pipe_boundary *b)
 {
-    enum sl_status st;
     uint32_t k = 0;
-    SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *b->vertices, "boundary vertices", &b->vertices), done);
-    SL_TRY(st, sl_alloc((size_t)b->n_chunks + 1, sizeof *b->first, "boundary vertices", &b->first), done);
+    SL_CHECK(sl_alloc((size_t)n + 1, sizeof *b->vertices, "boundary vertices", &b->vertices));
+    SL_CHECK(sl_alloc((size_t)b->n_chunks + 1, sizeof *b->first, "boundary vertices", &b->first));
     for (uint32_t q = 0; q < b->n_chunks; q++) {
         b->first[q] = k;
         for (uint32_t v = shards->part[q].first; v < shards->part[q].end; v++) {
@@ -68,8 +65,7 @@ static enum sl_status list_vertices(const struct sl_shards *shards, const uint32
         }
     }
     b->first[b->n_chunks] = k;
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- tables and lists by number ---- */
@@ -78,9 +74,8 @@ static enum sl_status fill_tables(const struct sl_shards *shards, const uint16_t
 {
     uint32_t n = shards->n_vertices;
     uint32_t n_all = n + b->first[b->n_chunks];
-    enum sl_status st;
-    SL_TRY(st, sl_alloc((size_t)n_all + 1, sizeof *b->part_of, "chunks of boundary rows", &b->part_of), done);
-    SL_TRY(st, sl_alloc((size_t)n_all + 1, 2 * sizeof *b->factor_of, "weights of boundary rows", &b->factor_of), done);
+    SL_CHECK(sl_alloc((size_t)n_all + 1, sizeof *b->part_of, "chunks of boundary rows", &b->part_of));
+    SL_CHECK(sl_alloc((size_t)n_all + 1, 2 * sizeof *b->factor_of, "weights of boundary rows", &b->factor_of));
     for (uint32_t i = 0; i < n_all; i++) {
         sl_vertex v = i < n ? i : b->vertices[i - n];
         b->part_of[i] = part_of[v];
@@ -88,8 +83,7 @@ static enum sl_status fill_tables(const struct sl_shards *shards, const uint16_t
     }
     b->parts = sl_vector_readable(b->part_of, n_all, sizeof *b->part_of);
     b->factors = sl_vector_readable(b->factor_of, n_all, 2 * sizeof *b->factor_of);
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Copy the graph's neighbour lists with numbers in place of ids. */
@@ -111,8 +105,7 @@ static enum sl_status list_inner(const struct sl_graph *graph, const float *weig
                                  struct sl_pipe_boundary *b)
 {
     uint64_t n = 0;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc((size_t)graph->n_vertices + 1, sizeof *b->inner_offsets, "offsets", &b->inner_offsets), done);
+    SL_CHECK(sl_alloc((size_t)graph->n_vertices + 1, sizeof *b->inner_offsets, "offsets", &b->inner_offsets));
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         b->inner_offsets[v] = n;
         if (place[v] == NOT_THERE) {
@@ -120,9 +113,9 @@ static enum sl_status list_inner(const struct sl_graph *graph, const float *weig
         }
     }
     b->inner_offsets[graph->n_vertices] = n;
-    SL_TRY(st, sl_alloc(n + 1, sizeof *b->inner_sources, "neighbours within chunks", &b->inner_sources), done);
+    SL_CHECK(sl_alloc(n + 1, sizeof *b->inner_sources, "neighbours within chunks", &b->inner_sources));
     if (weights != NULL) {
-        SL_TRY(st, sl_alloc(n + 1, sizeof *b->inner_weights, "weights within chunks", &b->inner_weights), done);
+        SL_CHECK(sl_alloc(n + 1, sizeof *b->inner_weights, "weights within chunks", &b->inner_weights));
     }
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         if (weights != NULL) {
@@ -132,8 +125,7 @@ static enum sl_status list_inner(const struct sl_graph *graph, const float *weig
         memcpy(b->inner_sources + b->inner_offsets[v], graph->sources + graph->offsets[v],
                (b->inner_offsets[v + 1] - b->inner_offsets[v]) * sizeof *b->inner_sources);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- chunks ---- */
@@ -193,22 +185,20 @@ static enum sl_status number_all(const struct sl_shards *shards, const struct sl
     const struct sl_graph *in = &shards->partition->graph;
     const struct sl_graph *out = &graph->transposed;
     uint32_t n = find_places(shards->partition, place);
-    enum sl_status st;
     if ((uint64_t)in->n_vertices + n >= UINT32_MAX) {
         return sl_fail(SL_EINVAL,
                        "--recompute: found %u vertices, %u of them with a neighbour in another chunk, expected less "
                        "than %u of both together; try fewer --chunks",
                        in->n_vertices, n, UINT32_MAX);
     }
-    SL_TRY(st, list_vertices(shards, place, n, b), done);
-    SL_TRY(st, fill_tables(shards, graph->in.part_of, b), done);
-    SL_TRY(st, number_neighbours(in, graph->in.part_of, place, &b->sources), done);
-    SL_TRY(st, list_inner(in, shards->weighs_edges ? sl_graph_weights(in) : NULL, place, b), done);
+    SL_CHECK(list_vertices(shards, place, n, b));
+    SL_CHECK(fill_tables(shards, graph->in.part_of, b));
+    SL_CHECK(number_neighbours(in, graph->in.part_of, place, &b->sources));
+    SL_CHECK(list_inner(in, shards->weighs_edges ? sl_graph_weights(in) : NULL, place, b));
     if (out->offsets != NULL) {
-        st = number_neighbours(out, graph->in.part_of, place, &b->destinations);
+        return number_neighbours(out, graph->in.part_of, place, &b->destinations);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_pipe_boundary_open(const struct sl_shards *shards, const struct sl_pipe_graph *graph,

@@ -17,16 +17,14 @@
 static enum sl_status fill_parts(uint32_t n_chunks, struct sl_pipe_side *side)
 {
     uint32_t n = side->first_of[n_chunks];
-    enum sl_status st;
-    SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *side->part_of, "chunks of the vertices", &side->part_of), done);
+    SL_CHECK(sl_alloc((size_t)n + 1, sizeof *side->part_of, "chunks of the vertices", &side->part_of));
     for (uint32_t q = 0; q < n_chunks; q++) {
         for (uint32_t v = side->first_of[q]; v < side->first_of[q + 1]; v++) {
             side->part_of[v] = (uint16_t)q;
         }
     }
     side->parts = sl_vector_readable(side->part_of, n, sizeof *side->part_of);
-done:
-    return st;
+    return SL_OK;
 }
 
 static void fill_side(const struct sl_shards *shards, const struct sl_halo *halo, struct sl_pipe_side *out)
@@ -43,16 +41,14 @@ static void fill_side(const struct sl_shards *shards, const struct sl_halo *halo
 static enum sl_status number_edges(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *g)
 {
     const struct sl_graph *graph = &shards->partition->graph;
-    enum sl_status st;
-    SL_TRY(st, sl_halo_open(plan, shards, graph, &g->in_halo), done);
+    SL_CHECK(sl_halo_open(plan, shards, graph, &g->in_halo));
     uint64_t begin = graph->offsets[g->in_halo.ids.own];
     uint64_t n = graph->offsets[g->in_halo.ids.own_end] - begin;
-    SL_TRY(st, sl_alloc(n + 1, sizeof *g->sources, "edges of the chunks", &g->sources), done);
+    SL_CHECK(sl_alloc(n + 1, sizeof *g->sources, "edges of the chunks", &g->sources));
     memcpy(g->sources, graph->sources + begin, n * sizeof *g->sources);
     g->numbered.sources = g->sources - begin;
     sl_halo_stay(&g->in_halo, &g->numbered);
-done:
-    return st;
+    return SL_OK;
 }
 
 /* The halo of in-edges: a halo of this crew, or the shards' halo if this is the only crew. */
@@ -74,23 +70,21 @@ static enum sl_status open_sides(const struct sl_plan *plan, const struct sl_sha
 {
     bool several = sl_plan_shares_ways(plan);
     const struct sl_halo *in = NULL;
-    enum sl_status st;
     if (several) {
-        SL_TRY(st, sl_halo_open(plan, shards, &g->transposed, &g->halo), done);
-        SL_TRY(st, open_in_halo(plan, shards, g, &in), done);
+        SL_CHECK(sl_halo_open(plan, shards, &g->transposed, &g->halo));
+        SL_CHECK(open_in_halo(plan, shards, g, &in));
     }
     fill_side(shards, in, &g->in);
-    SL_TRY(st, fill_parts(g->n_chunks, &g->in), done);
+    SL_CHECK(fill_parts(g->n_chunks, &g->in));
     if (several) {
         sl_halo_stay(&g->halo, &g->transposed);
         fill_side(shards, &g->halo, &g->out);
-        st = fill_parts(g->n_chunks, &g->out);
+        return fill_parts(g->n_chunks, &g->out);
     } else {
         g->out = g->in;
         g->out.part_of = NULL;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static void *train_row(const struct sl_shards *shards, const struct sl_pipe_graph *g, sl_vertex v)
@@ -101,8 +95,7 @@ static void *train_row(const struct sl_shards *shards, const struct sl_pipe_grap
 static enum sl_status fill_targets(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *g)
 {
     size_t row_bytes = (size_t)shards->targets.width * SL_TARGET_BYTES;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc((size_t)shards->n_vertices + 1, row_bytes, "training targets", &g->train_targets), done);
+    SL_CHECK(sl_alloc((size_t)shards->n_vertices + 1, row_bytes, "training targets", &g->train_targets));
     for (uint32_t v = shards->part[plan->first_pe].first; v < shards->part[plan->end_pe - 1].end; v++) {
         if (shards->set_of[v] == SL_SET_TRAIN) {
             memcpy(train_row(shards, g, v), sl_shards_targets(shards, v), row_bytes);
@@ -110,8 +103,7 @@ static enum sl_status fill_targets(const struct sl_plan *plan, const struct sl_s
             memset(train_row(shards, g, v), 0xff, row_bytes); /* unknown */
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Mark each chunk s that has a neighbour of own chunk q's vertices, at marks[s * stride]. */
@@ -127,16 +119,14 @@ static void mark_meeting(const struct sl_shards *shards, const struct sl_graph *
 static enum sl_status fill_meets(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *g)
 {
     uint32_t n = g->n_chunks;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero((size_t)n * n, sizeof *g->meets, "which chunks meet", &g->meets), done);
+    SL_CHECK(sl_alloc_zero((size_t)n * n, sizeof *g->meets, "which chunks meet", &g->meets));
     for (uint32_t q = plan->first_pe; q < plan->end_pe; q++) {
         mark_meeting(shards, &g->numbered, g->in.part_of, q, g->meets + (size_t)q * n, 1);
         if (g->out.halo != NULL) {
             mark_meeting(shards, &g->transposed, g->out.part_of, q, g->meets + q, n);
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static struct sl_pipe_lists out_lists(const struct sl_graph *graph, uint32_t first, uint32_t end, bool weighted)
@@ -168,18 +158,16 @@ static void open_chunk(const struct sl_shards *shards, uint32_t q, struct sl_pip
 
 enum sl_status sl_pipe_graph_open(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *out)
 {
-    enum sl_status st;
     *out = (struct sl_pipe_graph){.n_chunks = shards->n_parts, .numbered = shards->partition->graph};
-    SL_TRY(st, sl_pipe_transpose(plan, shards, &out->transposed), done);
-    SL_TRY(st, open_sides(plan, shards, out), done);
-    SL_TRY(st, fill_targets(plan, shards, out), done);
-    SL_TRY(st, fill_meets(plan, shards, out), done);
-    SL_TRY(st, sl_alloc_zero(out->n_chunks, sizeof *out->chunk, "chunks", &out->chunk), done);
+    SL_CHECK(sl_pipe_transpose(plan, shards, &out->transposed));
+    SL_CHECK(open_sides(plan, shards, out));
+    SL_CHECK(fill_targets(plan, shards, out));
+    SL_CHECK(fill_meets(plan, shards, out));
+    SL_CHECK(sl_alloc_zero(out->n_chunks, sizeof *out->chunk, "chunks", &out->chunk));
     for (uint32_t q = plan->first_pe; q < plan->end_pe; q++) {
         open_chunk(shards, q, out);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static void close_side(struct sl_pipe_side *side)

@@ -32,10 +32,7 @@ enum sl_status sl_pipe_deal(uint32_t n, const double *seconds, uint32_t n_stages
     static const struct way none = {INFINITY, INFINITY, 0};
     const size_t n_ways = n + 1; /* of s stages: best[s * n_ways + layers] */
     struct way *best;
-    enum sl_status st = sl_alloc((n_stages + 1) * n_ways, sizeof *best, "distributions of layers over stages", &best);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc((n_stages + 1) * n_ways, sizeof *best, "distributions of layers over stages", &best));
     for (size_t i = 0; i < (n_stages + 1) * n_ways; i++) {
         best[i] = none;
     }
@@ -109,17 +106,14 @@ static void cut(const struct sl_settings *s, const struct sl_model *model, uint3
 static enum sl_status measure(struct sl_pipe *p)
 {
     double seconds[SL_MAX_MODEL_LAYERS] = {0};
-    enum sl_status st = SL_OK;
     if (p->plan.rank == 0) {
-        SL_TRY(st, sl_pipe_time(p, seconds), done);
-        SL_TRY(st, sl_pipe_time(p, seconds), done); /* the first run also allocates memory, so measure again */
-        sl_pool_release();                          /* training needs other blocks than these runs */
+        SL_CHECK(sl_pipe_time(p, seconds));
+        SL_CHECK(sl_pipe_time(p, seconds)); /* the first run also allocates memory, so measure again */
+        sl_pool_release();                  /* training needs other blocks than these runs */
         average(p->work.model, seconds);
-        SL_TRY(st, sl_pipe_deal(p->work.model->n_layers, seconds, p->work.settings->stages, p->stage), done);
+        SL_CHECK(sl_pipe_deal(p->work.model->n_layers, seconds, p->work.settings->stages, p->stage));
     }
-    st = sl_ranks_broadcast(p->stage, sizeof p->stage);
-done:
-    return st;
+    return sl_ranks_broadcast(p->stage, sizeof p->stage);
 }
 
 enum sl_status sl_pipe_deal_layers(struct sl_pipe *p)

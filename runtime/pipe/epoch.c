@@ -30,22 +30,20 @@ static void drop_layer_rows(struct sl_pipe *p, uint32_t i, uint32_t slot)
 
 static enum sl_status forward(struct sl_pipe *p, uint32_t slot)
 {
-    enum sl_status st = SL_OK;
     for (uint32_t i = p->first_layer; i < p->end_layer; i++) {
         struct sl_layer_pass lp = sl_pipe_layer(p, i, slot);
-        SL_TRY(st, sl_pipe_stages_receive(&lp, false), done);
-        SL_TRY(st, sl_layer_run(&lp), done);
-        SL_TRY(st, sl_pipe_stages_send(&lp, false), done);
+        SL_CHECK(sl_pipe_stages_receive(&lp, false));
+        SL_CHECK(sl_layer_run(&lp));
+        SL_CHECK(sl_pipe_stages_send(&lp, false));
         if (i > 0) {
             drop_layer_rows(p, i - 1, slot);
         }
     }
     if (sl_pipe_has_last(p)) {
-        SL_TRY(st, submit_loss(p, slot), done);
+        SL_CHECK(submit_loss(p, slot));
     }
     drop_layer_rows(p, p->end_layer - 1, slot);
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Sum the losses of all chunks, in the order of the slots. */
@@ -132,14 +130,13 @@ static enum sl_status backward(struct sl_pipe *p, uint32_t slot, const struct sl
     const struct sl_transport_turns turns = {p->order.n_slots, p->turn_end_back};
     const struct sl_update update = {p->work.transport, &p->replicas, &turns};
     bool snapshot = sl_pipe_is_snapshot(p);
-    enum sl_status st = SL_OK;
     for (uint32_t i = p->end_layer; i-- > p->first_layer;) {
         struct sl_layer_pass lp = sl_pipe_layer(p, i, slot);
-        SL_TRY(st, sl_pipe_stages_receive(&lp, true), done);
-        SL_TRY(st, sl_pipe_recompute(p, i, slot), done);
-        SL_TRY(st, sl_layer_run_back(&lp), done);
-        SL_TRY(st, sl_pipe_stages_send(&lp, true), done);
-        SL_TRY(st, sl_pipe_recomputed(p, i, slot), done);
+        SL_CHECK(sl_pipe_stages_receive(&lp, true));
+        SL_CHECK(sl_pipe_recompute(p, i, slot));
+        SL_CHECK(sl_layer_run_back(&lp));
+        SL_CHECK(sl_pipe_stages_send(&lp, true));
+        SL_CHECK(sl_pipe_recomputed(p, i, slot));
         for (uint32_t way = 0; way < lp.n_pes; way++) {
             release(&lp, lp.pes[way], snapshot);
         }
@@ -149,11 +146,10 @@ static enum sl_status backward(struct sl_pipe *p, uint32_t slot, const struct sl
         }
         if (slot == 0) {
             release_returned(&lp);
-            SL_TRY(st, sl_update_layer(&update, &lp, adam), done);
+            SL_CHECK(sl_update_layer(&update, &lp, adam));
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status derive(struct sl_pipe *p)
@@ -222,26 +218,24 @@ enum sl_status sl_pipe_epoch(struct sl_pipe *p, uint64_t epoch, const struct sl_
                              starpu_data_handle_t exact)
 {
     struct sl_task_args head = {.run = p->work.run, .step = epoch};
-    enum sl_status st;
     begin(p, epoch);
-    SL_TRY(st, derive(p), done);
+    SL_CHECK(derive(p));
     if (exact != NULL) {
-        SL_TRY(st, sl_pipe_exact_loss(p, epoch, p->pass.dropout, exact), done);
+        SL_CHECK(sl_pipe_exact_loss(p, epoch, p->pass.dropout, exact));
     }
     for (uint32_t slot = 0; slot < p->order.n_slots; slot++) {
-        SL_TRY(st, forward(p, slot), done);
-        SL_TRY(st, wait_for_slots(p), done);
+        SL_CHECK(forward(p, slot));
+        SL_CHECK(wait_for_slots(p));
     }
-    SL_TRY(st, add_losses(p, &head, loss), done);
+    SL_CHECK(add_losses(p, &head, loss));
     for (uint32_t slot = p->order.n_slots; slot-- > 0;) {
-        SL_TRY(st, backward(p, slot, adam), done);
-        SL_TRY(st, wait_for_slots(p), done);
+        SL_CHECK(backward(p, slot, adam));
+        SL_CHECK(wait_for_slots(p));
     }
     if (sl_pipe_is_snapshot(p)) {
         take_snapshot(p);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- measuring layers ---- */
@@ -342,14 +336,11 @@ static enum sl_status open_chunk(struct sl_pipe *p, uint32_t q)
 static enum sl_status open_partials(struct sl_pipe *p)
 {
     uint32_t n = p->work.model->n_layers * SL_MAX_PARAMETERS;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero(n, sizeof *p->gradients, "partial gradients", &p->gradients), done);
+    SL_CHECK(sl_alloc_zero(n, sizeof *p->gradients, "partial gradients", &p->gradients));
     for (uint32_t k = 0; k < n; k++) {
-        SL_TRY(st, sl_partials_open(p->graph.n_chunks, &p->gradients[k]), done);
+        SL_CHECK(sl_partials_open(p->graph.n_chunks, &p->gradients[k]));
     }
-    st = sl_partials_open(p->graph.n_chunks, &p->losses);
-done:
-    return st;
+    return sl_partials_open(p->graph.n_chunks, &p->losses);
 }
 
 /* A chunk's pieces: sums over a chunk's rows are taken piece by piece. */
@@ -357,29 +348,24 @@ static enum sl_status open_runs(struct sl_pipe *p)
 {
     const struct sl_partition *partition = p->work.shards->partition;
     uint32_t each = partition->n_pieces / partition->n_parts;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(partition->n_parts, sizeof *p->runs, "pieces of the chunks", &p->runs), done);
+    SL_CHECK(sl_alloc(partition->n_parts, sizeof *p->runs, "pieces of the chunks", &p->runs));
     for (uint32_t q = 0; q < partition->n_parts; q++) {
         p->runs[q] = (struct sl_runs){each, partition->piece + (size_t)q * each};
     }
     p->pass.runs = p->runs;
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status open_order(struct sl_pipe *p)
 {
     const struct sl_settings *s = p->work.settings;
     struct sl_pipe_order *o = &p->order;
-    enum sl_status st;
     *o = (struct sl_pipe_order){
         .n_chunks = p->graph.n_chunks, .n_ways = s->ways, .n_slots = p->graph.n_chunks / s->ways};
-    SL_TRY(st, sl_alloc(o->n_chunks, sizeof *o->chunk, "the order of chunks", &o->chunk), done);
-    SL_TRY(st, sl_alloc(o->n_chunks, sizeof *p->turn_end, "the order of chunks", &p->turn_end), done);
-    SL_TRY(st, sl_alloc(o->n_chunks, sizeof *p->turn_end_back, "the order of chunks", &p->turn_end_back), done);
-    st = sl_alloc(o->n_chunks, sizeof *o->slot_of, "the order of chunks", &o->slot_of);
-done:
-    return st;
+    SL_CHECK(sl_alloc(o->n_chunks, sizeof *o->chunk, "the order of chunks", &o->chunk));
+    SL_CHECK(sl_alloc(o->n_chunks, sizeof *p->turn_end, "the order of chunks", &p->turn_end));
+    SL_CHECK(sl_alloc(o->n_chunks, sizeof *p->turn_end_back, "the order of chunks", &p->turn_end_back));
+    return sl_alloc(o->n_chunks, sizeof *o->slot_of, "the order of chunks", &o->slot_of);
 }
 
 /* With --recompute, packed copies of the boundary rows are kept for other chunks. Not with rows from other ranks,

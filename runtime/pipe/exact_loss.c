@@ -14,7 +14,6 @@ static enum sl_status open_view(const struct sl_pipe *pipe, uint64_t epoch, doub
 {
     uint32_t n = pipe->graph.n_chunks;
     struct sl_pass_pe *pes;
-    enum sl_status st;
     *out = *pipe;
     out->pass.owner = out;
     out->pass.step = epoch;
@@ -23,9 +22,9 @@ static enum sl_status open_view(const struct sl_pipe *pipe, uint64_t epoch, doub
     out->losses = (struct sl_partials){0};
     out->aside = true;
     out->order = (struct sl_pipe_order){.n_chunks = n, .n_ways = n, .n_slots = 1};
-    SL_TRY(st, sl_alloc_zero(n, sizeof *out->order.slot_of, "slots", &out->order.slot_of), done);
-    SL_TRY(st, sl_partials_open(n, &out->losses), done);
-    SL_TRY(st, sl_alloc_zero(n, sizeof *pes, "rows of the chunks", &pes), done);
+    SL_CHECK(sl_alloc_zero(n, sizeof *out->order.slot_of, "slots", &out->order.slot_of));
+    SL_CHECK(sl_partials_open(n, &out->losses));
+    SL_CHECK(sl_alloc_zero(n, sizeof *pes, "rows of the chunks", &pes));
     out->pass.pe = pes;
     for (uint32_t q = 0; q < n; q++) {
         for (uint32_t level = 0; level <= SL_MAX_LAYERS; level++) {
@@ -33,8 +32,7 @@ static enum sl_status open_view(const struct sl_pipe *pipe, uint64_t epoch, doub
         }
         pes[q].features = pipe->pass.pe[q].features; /* borrowed */
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static void drop_layer(struct sl_pass_pe *pe, uint32_t i, bool output_too)
@@ -64,12 +62,11 @@ static void close_view(struct sl_pipe *view)
  * again. */
 static enum sl_status forward(struct sl_pipe *view)
 {
-    enum sl_status st = SL_OK;
     for (uint32_t i = view->first_layer; i < view->end_layer; i++) {
         struct sl_layer_pass lp = sl_pass_layer(&view->pass, i);
-        SL_TRY(st, sl_pipe_stages_receive(&lp, false), done);
-        SL_TRY(st, sl_layer_run(&lp), done);
-        SL_TRY(st, sl_pipe_stages_send(&lp, false), done);
+        SL_CHECK(sl_pipe_stages_receive(&lp, false));
+        SL_CHECK(sl_layer_run(&lp));
+        SL_CHECK(sl_pipe_stages_send(&lp, false));
         for (uint32_t q = 0; q < view->graph.n_chunks; q++) {
             drop_layer(&view->pass.pe[q], i, false);
             if (i > 1 || (i == 1 && !lp.layer->kind->reads_first)) {
@@ -77,8 +74,7 @@ static enum sl_status forward(struct sl_pipe *view)
             }
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Submit the loss of one chunk's training vertices and the gradient of its logits. */
@@ -93,16 +89,14 @@ static enum sl_status submit_chunk_loss(struct sl_pipe *p, const struct sl_layer
                                      .targets = p->graph.chunk[q].targets,
                                      .first = shards->part[q].first};
     starpu_data_handle_t share;
-    enum sl_status st;
-    SL_TRY(st, sl_layer_pass_shape(lp, q, SL_ROWS_GZ), done);
+    SL_CHECK(sl_layer_pass_shape(lp, q, SL_ROWS_GZ));
     if (z->split.n_chunks > 0) {
-        SL_TRY(st, sl_partials_next(&p->losses, p->runs[q].n, 1, SL_DTYPE_F64, &share), done);
+        SL_CHECK(sl_partials_next(&p->losses, p->runs[q].n, 1, SL_DTYPE_F64, &share));
         rows.z = z->chunk[0];
-        st = objective->kind->lose(objective, &head, &rows, sl_objective_scale_all(objective, shards),
-                                   sl_layer_pass_rows(lp, q, SL_ROWS_GZ)->chunk[0], share);
+        return objective->kind->lose(objective, &head, &rows, sl_objective_scale_all(objective, shards),
+                                     sl_layer_pass_rows(lp, q, SL_ROWS_GZ)->chunk[0], share);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_pipe_loss(struct sl_pipe *p, const struct sl_layer_pass *lp)
@@ -123,13 +117,10 @@ static enum sl_status submit_loss(struct sl_pipe *view, starpu_data_handle_t los
                                                .partials = &view->losses,
                                                .watched = view->watched,
                                                .total = loss};
-    enum sl_status st;
     if (sl_pipe_has_last(view)) {
-        SL_TRY(st, sl_pipe_loss(view, &lp), done);
+        SL_CHECK(sl_pipe_loss(view, &lp));
     }
-    st = sl_transport_loss(view->work.transport, &head, &losses);
-done:
-    return st;
+    return sl_transport_loss(view->work.transport, &head, &losses);
 }
 
 enum sl_status sl_pipe_exact_loss(const struct sl_pipe *pipe, uint64_t epoch, double dropout, starpu_data_handle_t loss)

@@ -58,22 +58,18 @@ struct pipeline {
 
 static enum sl_status read_weights(struct sl_model *model, sl_real *out)
 {
-    enum sl_status st = sl_model_acquire(model, STARPU_R);
-    if (st == SL_OK) {
-        sl_model_read(model, out);
-        sl_model_release(model);
-    }
-    return st;
+    SL_CHECK(sl_model_acquire(model, STARPU_R));
+    sl_model_read(model, out);
+    sl_model_release(model);
+    return SL_OK;
 }
 
 static enum sl_status write_weights(struct sl_model *model, const sl_real *from)
 {
-    enum sl_status st = sl_model_acquire(model, STARPU_RW);
-    if (st == SL_OK) {
-        sl_model_write(model, from);
-        sl_model_release(model);
-    }
-    return st;
+    SL_CHECK(sl_model_acquire(model, STARPU_RW));
+    sl_model_write(model, from);
+    sl_model_release(model);
+    return SL_OK;
 }
 
 static enum sl_status clear(starpu_data_handle_t handle, size_t n)
@@ -88,19 +84,17 @@ static enum sl_status clear(starpu_data_handle_t handle, size_t n)
 
 static enum sl_status clear_moments(struct sl_model *model)
 {
-    enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < model->n_layers; i++) {
         for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             struct sl_parameter *parameter = &model->layer[i].parameter[k];
             size_t n = (size_t)parameter->n_rows * parameter->n_columns;
             if (sl_parameter_trained(parameter)) {
-                SL_TRY(st, clear(parameter->moment1_handle, n), done);
-                SL_TRY(st, clear(parameter->moment2_handle, n), done);
+                SL_CHECK(clear(parameter->moment1_handle, n));
+                SL_CHECK(clear(parameter->moment2_handle, n));
             }
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Put all chunks into one slot and drop the history. */
@@ -119,14 +113,11 @@ static void make_exact(struct sl_pipe *p)
 static enum sl_status fall_back(struct pipeline *l, uint64_t epoch)
 {
     struct watch *w = &l->watch;
-    enum sl_status st;
     w->fired = true;
     w->began = epoch + 1;
     make_exact(&l->pipe);
-    SL_TRY(st, write_weights(l->pipe.work.model, w->best), done);
-    st = clear_moments(l->pipe.work.model);
-done:
-    return st;
+    SL_CHECK(write_weights(l->pipe.work.model, w->best));
+    return clear_moments(l->pipe.work.model);
 }
 
 static enum sl_status acquire_loss(starpu_data_handle_t handle)
@@ -141,24 +132,22 @@ static enum sl_status acquire_loss(starpu_data_handle_t handle)
 static enum sl_status judge(struct pipeline *l, uint64_t epoch, starpu_data_handle_t loss)
 {
     struct watch *w = &l->watch;
-    enum sl_status st;
-    SL_TRY(st, acquire_loss(loss), done);
+    SL_CHECK(acquire_loss(loss));
     double stale = *(const double *)starpu_data_get_local_ptr(loss);
     starpu_data_release(loss);
-    SL_TRY(st, acquire_loss(w->handle), done);
+    SL_CHECK(acquire_loss(w->handle));
     starpu_data_release(w->handle);
-    SL_TRY(st, sl_failure_status(&l->pipe.work.run->failure), done);
+    SL_CHECK(sl_failure_status(&l->pipe.work.run->failure));
     bool best = sl_guard_good(&w->guard, w->exact) && w->exact <= w->guard.least;
     if (sl_guard_check(&w->guard, epoch, l->pipe.history_every, stale, w->exact)) {
-        st = fall_back(l, epoch);
+        return fall_back(l, epoch);
     } else if (best) {
         sl_real *kept = w->best;
         w->best = w->now;
         w->now = kept;
         w->best_exact = w->exact;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- steps ---- */
@@ -171,21 +160,18 @@ static enum sl_status advance(void *own, uint64_t step, const struct sl_adam *ad
     const struct sl_settings *s = p->work.settings;
     bool checks = w->on && !w->fired && sl_guard_due(step, p->history_every);
     struct sl_adam afresh = *adam;
-    enum sl_status st = SL_OK;
     afresh.t = step + 1 - w->began;
     w->exact = NAN;
     if (checks) {
-        SL_TRY(st, sl_pipe_stages_share(p, false), done);
-        SL_TRY(st, read_weights(p->work.model, w->now), done);
+        SL_CHECK(sl_pipe_stages_share(p, false));
+        SL_CHECK(read_weights(p->work.model, w->now));
     }
     sl_pipe_order_draw(&p->order, s->chunk_order == SL_CHUNK_ORDER_SHUFFLE, s->seed, step);
-    SL_TRY(st, sl_pipe_epoch(p, step, &afresh, loss, checks ? w->handle : NULL), done);
+    SL_CHECK(sl_pipe_epoch(p, step, &afresh, loss, checks ? w->handle : NULL));
     if (checks) {
-        SL_TRY(st, judge(l, step, loss), done);
+        SL_CHECK(judge(l, step, loss));
     }
-    st = sl_failure_status(&p->work.run->failure);
-done:
-    return st;
+    return sl_failure_status(&p->work.run->failure);
 }
 
 static uint32_t in_flight(const void *own)
@@ -289,43 +275,39 @@ static uint32_t n_own(const struct sl_pipe *p)
 static enum sl_status copy_out(struct sl_pipe *p, uint32_t i, char *out)
 {
     const size_t bytes = row_bytes(p, i);
-    enum sl_status st = SL_OK;
     for (uint32_t q = p->plan.first_pe; q < p->plan.end_pe; q++) {
         const struct sl_rows *rows = history_of(p, i, q);
         if (rows->split.n_chunks == 0) {
             continue;
         }
-        SL_TRY(st, sl_chunk_acquire(&p->work.run->failure, rows->chunk[0], STARPU_R), done);
+        SL_CHECK(sl_chunk_acquire(&p->work.run->failure, rows->chunk[0], STARPU_R));
         const char *values = starpu_data_get_local_ptr(rows->chunk[0]);
         for (uint32_t r = 0; r < rows->split.n_rows; r++) {
             memcpy(out + (vertex_of(p, q, r) - first_own(p)) * bytes, values + r * bytes, bytes);
         }
         starpu_data_release(rows->chunk[0]);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status copy_in(struct sl_pipe *p, uint32_t i, const char *from)
 {
     const size_t bytes = row_bytes(p, i);
-    enum sl_status st = SL_OK;
     for (uint32_t q = 0; q < p->graph.n_chunks; q++) {
         struct sl_rows *rows = history_of(p, i, q);
         const struct sl_split split = split_of(p, q);
-        SL_TRY(st, sl_rows_reshape(&split, width_of(p, i), p->work.shards->row_dtype, rows), done);
+        SL_CHECK(sl_rows_reshape(&split, width_of(p, i), p->work.shards->row_dtype, rows));
         if (rows->split.n_chunks == 0) {
             continue;
         }
-        SL_TRY(st, sl_chunk_acquire(&p->work.run->failure, rows->chunk[0], STARPU_W), done);
+        SL_CHECK(sl_chunk_acquire(&p->work.run->failure, rows->chunk[0], STARPU_W));
         char *values = starpu_data_get_local_ptr(rows->chunk[0]);
         for (uint32_t r = 0; r < rows->split.n_rows; r++) {
             memcpy(values + r * bytes, from + vertex_of(p, q, r) * bytes, bytes);
         }
         starpu_data_release(rows->chunk[0]);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static bool has_layer(const struct sl_pipe *p, uint32_t i)
@@ -336,7 +318,6 @@ static bool has_layer(const struct sl_pipe *p, uint32_t i)
 /* Number of ranks that have a history of layer i. */
 static enum sl_status count_history(struct sl_pipe *p, uint32_t i, double *n_out)
 {
-    enum sl_status st;
     *n_out = 0;
     if (has_layer(p, i)) {
         for (uint32_t q = p->plan.first_pe; q < p->plan.end_pe; q++) {
@@ -345,10 +326,8 @@ static enum sl_status count_history(struct sl_pipe *p, uint32_t i, double *n_out
             }
         }
     }
-    SL_TRY(st, sl_ranks_sum(1, n_out), done);
-    st = sl_ranks_broadcast(n_out, sizeof *n_out);
-done:
-    return st;
+    SL_CHECK(sl_ranks_sum(1, n_out));
+    return sl_ranks_broadcast(n_out, sizeof *n_out);
 }
 
 /* Gather layer i's history at rank 0. */
@@ -401,12 +380,11 @@ static enum sl_status load_watch(struct pipeline *l, const struct sl_tensors *ch
     double numbers[N_WATCHED];
     struct sl_tensor wanted = sl_tensor_make("guard.numbers", SL_DTYPE_F64, N_WATCHED, 0, NULL);
     struct sl_tensor best = sl_tensor_make("guard.best", SL_DTYPE_REAL, sl_model_entries(l->pipe.work.model), 0, NULL);
-    enum sl_status st = SL_OK;
     if (!w->on) {
         return SL_OK;
     }
-    SL_TRY(st, sl_tensors_get(checkpoint, &wanted, numbers), done);
-    SL_TRY(st, sl_tensors_get(checkpoint, &best, w->best), done);
+    SL_CHECK(sl_tensors_get(checkpoint, &wanted, numbers));
+    SL_CHECK(sl_tensors_get(checkpoint, &best, w->best));
     w->guard.least = numbers[0];
     w->best_exact = numbers[1];
     w->fired = numbers[2] != 0;
@@ -414,28 +392,25 @@ static enum sl_status load_watch(struct pipeline *l, const struct sl_tensors *ch
     if (w->fired) {
         make_exact(&l->pipe);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status share(void *own, bool checkpoint)
 {
     struct pipeline *l = own;
     struct sl_pipe *p = &l->pipe;
-    enum sl_status st;
-    SL_TRY(st, sl_pipe_stages_share(p, checkpoint), done);
+    SL_CHECK(sl_pipe_stages_share(p, checkpoint));
     drop_saved(l);
     if (checkpoint) {
         for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
             double n;
-            SL_TRY(st, count_history(p, i, &n), done);
+            SL_CHECK(count_history(p, i, &n));
             if (n > 0) {
-                SL_TRY(st, gather_history(l, i), done);
+                SL_CHECK(gather_history(l, i));
             }
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status save(void *own, struct sl_tensor *tensors, uint32_t *n)
@@ -480,7 +455,6 @@ static enum sl_status open_watch(struct pipeline *l)
     const struct sl_work *work = &l->pipe.work;
     size_t n = sl_model_entries(work->model);
     struct watch *w = &l->watch;
-    enum sl_status st = SL_OK;
     w->best_exact = w->exact = NAN;
     w->on = work->settings->guard == SL_GUARD_ON && l->pipe.order.n_slots > 1;
     if (!w->on) {
@@ -488,12 +462,10 @@ static enum sl_status open_watch(struct pipeline *l)
     }
     l->pipe.watched = true;
     w->guard = sl_guard_of(sl_objective_of(work->shards)->guess);
-    SL_TRY(st, sl_alloc(n, sizeof *w->best, "the best weights", &w->best), done);
-    SL_TRY(st, sl_alloc(n, sizeof *w->now, "weights", &w->now), done);
+    SL_CHECK(sl_alloc(n, sizeof *w->best, "the best weights", &w->best));
+    SL_CHECK(sl_alloc(n, sizeof *w->now, "weights", &w->now));
     starpu_matrix_data_register(&w->handle, STARPU_MAIN_RAM, (uintptr_t)&w->exact, 1, 1, 1, sizeof w->exact);
-    st = read_weights(work->model, w->best);
-done:
-    return st;
+    return read_weights(work->model, w->best);
 }
 
 static void close_watch(struct watch *w)
@@ -506,16 +478,13 @@ static void close_watch(struct watch *w)
 static enum sl_status open_pipeline(const struct sl_work *work, uint64_t first_step, struct sl_schedule *out)
 {
     struct pipeline *l;
-    enum sl_status st;
     (void)first_step; /* history comes from the checkpoint */
-    SL_TRY(st, sl_alloc_zero(1, sizeof *l, "the pipeline", &l), done);
+    SL_CHECK(sl_alloc_zero(1, sizeof *l, "the pipeline", &l));
     *out = (struct sl_schedule){.kind = &sl_pipeline, .own = l};
-    SL_TRY(st, sl_pipe_open(work, &l->pipe), done);
-    SL_TRY(st, sl_pipe_deal_layers(&l->pipe), done);
-    SL_TRY(st, sl_pipe_count(&l->pipe, &l->traffic), done);
-    st = open_watch(l);
-done:
-    return st;
+    SL_CHECK(sl_pipe_open(work, &l->pipe));
+    SL_CHECK(sl_pipe_deal_layers(&l->pipe));
+    SL_CHECK(sl_pipe_count(&l->pipe, &l->traffic));
+    return open_watch(l);
 }
 
 static void close_pipeline(void *own)

@@ -246,19 +246,17 @@ enum sl_status sl_pipe_recomputed(struct sl_pipe *p, uint32_t i, uint32_t slot)
 {
     struct sl_layer_pass lp = sl_pipe_layer(p, i, slot);
     uint32_t first = first_of_segment(p, i);
-    enum sl_status st = SL_OK;
     if (!p->work.settings->recompute || i == 0 || i != gate_of(p, first)) {
         return SL_OK;
     }
     for (uint32_t way = 0; way < lp.n_pes; way++) {
         const struct sl_rows *gradient = sl_layer_pass_input_gradient(&lp, lp.pes[way]);
         if (gradient->split.n_chunks > 0) {
-            SL_TRY(st, pass(gradient->chunk[0], token_of(p, first, slot)), done);
+            SL_CHECK(pass(gradient->chunk[0], token_of(p, first, slot)));
             if (first != 0) {
-                SL_TRY(st, pass(gradient->chunk[0], token_of(p, first_of_segment(p, first - 1), slot)), done);
+                SL_CHECK(pass(gradient->chunk[0], token_of(p, first_of_segment(p, first - 1), slot)));
             }
         }
     }
-done:
-    return st;
+    return SL_OK;
 }

@@ -60,15 +60,12 @@ static enum sl_status pack(const struct sl_layer_pass *lp, uint32_t q, const str
     struct sl_split split = sl_split_rows(n, 1, 0);
     struct sl_task_args head = sl_layer_pass_head(lp, q);
     const uint32_t requester = 0;
-    enum sl_status st = SL_OK;
     if (out->split.n_chunks > 0 || n == 0) {
         return SL_OK;
     }
-    SL_TRY(st, sl_rows_register(&split, rows->n_columns, sl_handle_dtype(rows->chunk[0]), out), done);
+    SL_CHECK(sl_rows_register(&split, rows->n_columns, sl_handle_dtype(rows->chunk[0]), out));
     struct sl_slice packed = {out->chunk[0], 0, n};
-    st = sl_pack_submit(&head, rows, 1, boundary->chunk[q].rows, 1, &requester, &packed);
-done:
-    return st;
+    return sl_pack_submit(&head, rows, 1, boundary->chunk[q].rows, 1, &requester, &packed);
 }
 
 static enum sl_status pack_all(const struct sl_layer_pass *lp, bool back)
@@ -100,7 +97,6 @@ static enum sl_status cross(const struct sl_layer_pass *lp, const struct sl_pipe
                                   .aside = pipe->aside,
                                   .whole = true};
     uint32_t own = 0;
-    enum sl_status st = SL_OK;
     sl_layer_pass_pe(lp, 0, &own);
     if (side->halo != NULL && !pipe->alone) {
         for (uint32_t q = 0; q < pipe->graph.n_chunks; q++) {
@@ -110,14 +106,13 @@ static enum sl_status cross(const struct sl_layer_pass *lp, const struct sl_pipe
                 continue;
             }
             if (sl_plan_here(lp->pass->plan, q)) {
-                SL_TRY(st, sl_halo_send(side->halo, &head, &layer, q, rows), done);
+                SL_CHECK(sl_halo_send(side->halo, &head, &layer, q, rows));
             } else {
-                SL_TRY(st, sl_halo_receive(side->halo, &layer, q, 0, rows), done);
+                SL_CHECK(sl_halo_receive(side->halo, &layer, q, 0, rows));
             }
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Whether the layer runs again, and its rows were exchanged the first time and kept for later slots. */
@@ -146,32 +141,26 @@ static enum sl_status round_back(const struct sl_layer_pass *lp, uint32_t q)
     const struct sl_rows *gradient = sl_layer_pass_returns(lp, q);
     const struct sl_rows *rounded = sl_layer_pass_rows(lp, q, SL_ROWS_GBACK);
     struct sl_task_args head = sl_layer_pass_head(lp, q);
-    enum sl_status st;
-    SL_TRY(st, sl_layer_pass_shape(lp, q, SL_ROWS_GBACK), done);
+    SL_CHECK(sl_layer_pass_shape(lp, q, SL_ROWS_GBACK));
     if (gradient->split.n_chunks > 0) {
-        st = sl_blend_submit(&head, SL_STAGE_BACKWARD, gradient->split.n_rows, 1,
-                             (struct sl_blend_rows){gradient->chunk[0], 0}, 0,
-                             (struct sl_blend_rows){rounded->chunk[0], 0});
+        return sl_blend_submit(&head, SL_STAGE_BACKWARD, gradient->split.n_rows, 1,
+                               (struct sl_blend_rows){gradient->chunk[0], 0}, 0,
+                               (struct sl_blend_rows){rounded->chunk[0], 0});
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status send_back(const struct sl_layer_pass *lp)
 {
-    enum sl_status st = SL_OK;
     if (sl_pipe_rounds(lp)) {
         for (uint32_t k = 0, q = 0; sl_layer_pass_pe(lp, k, &q); k++) {
-            SL_TRY(st, round_back(lp, q), done);
+            SL_CHECK(round_back(lp, q));
         }
     }
     if (sl_pipe_packs(pipe_of(lp))) {
-        st = pack_all(lp, true);
-    } else {
-        st = cross(lp, &pipe_of(lp)->graph.out, sl_pipe_returning(lp));
+        return pack_all(lp, true);
     }
-done:
-    return st;
+    return cross(lp, &pipe_of(lp)->graph.out, sl_pipe_returning(lp));
 }
 
 /* The epoch releases rows, since it knows their readers. Exception: with one slot, only this layer reads remote
@@ -297,14 +286,12 @@ static enum sl_status sum_all(const struct sl_layer_pass *lp, uint32_t q, int be
     const struct neighbours from = neighbours_of(lp, q, false);
     const struct sl_rows sums = {lp->pass->pe[q].split[lp->level], sl_handle_columns(out), 1, &out};
     struct operands rows;
-    enum sl_status st;
     find_rows(lp, q, &rows);
-    SL_TRY(st, pull(lp, q, &from, &rows, out, beta), done);
+    SL_CHECK(pull(lp, q, &from, &rows, out, beta));
     if (sl_pipe_keeps_sums(pipe_of(lp))) {
-        st = pack(lp, q, &sums, &pipe_of(lp)->summed[place_of(lp, q)]);
+        return pack(lp, q, &sums, &pipe_of(lp)->summed[place_of(lp, q)]);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* The layer runs again: sum for the inner vertices, and unpack the kept sums of the boundary vertices. */
@@ -315,14 +302,12 @@ static enum sl_status sum_inner(const struct sl_layer_pass *lp, uint32_t q, int 
     struct sl_task_args head = sl_layer_pass_head(lp, q);
     struct neighbours from = neighbours_of(lp, q, false);
     struct operands rows = {{NULL}, {0}};
-    enum sl_status st;
     from.lists = &b->chunk[q].inner;
     add_operand(sl_layer_pass_travels(lp, q), 1, q, &rows);
-    SL_TRY(st, pull(lp, q, &from, &rows, out, beta), done);
-    SL_TRY(st, sl_unpack_submit(&head, there->chunk[0], b->chunk[q].rows, out), done);
+    SL_CHECK(pull(lp, q, &from, &rows, out, beta));
+    SL_CHECK(sl_unpack_submit(&head, there->chunk[0], b->chunk[q].rows, out));
     sl_rows_drop(there);
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c, int beta, starpu_data_handle_t out)
@@ -339,17 +324,13 @@ static enum sl_status sum_back(const struct sl_layer_pass *lp, uint32_t q, struc
 {
     const struct neighbours to = neighbours_of(lp, q, true);
     struct operands gradients;
-    enum sl_status st = SL_OK;
     find_gradients(lp, q, &gradients);
-    SL_TRY(
-        st,
-        sl_rows_reshape(&lp->pass->pe[q].split[lp->from], sl_layer_pass_returns(lp, q)->n_columns, SL_DTYPE_REAL, out),
-        done);
+    SL_CHECK(
+        sl_rows_reshape(&lp->pass->pe[q].split[lp->from], sl_layer_pass_returns(lp, q)->n_columns, SL_DTYPE_REAL, out));
     if (out->split.n_chunks > 0) {
-        st = pull(lp, q, &to, &gradients, out->chunk[0], 0);
+        return pull(lp, q, &to, &gradients, out->chunk[0], 0);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static struct sl_partials *lists(const struct sl_layer_pass *lp, uint32_t replica, int parameter)

@@ -78,19 +78,17 @@ static enum sl_status cross(const struct sl_layer_pass *lp, const struct crossin
 {
     struct sl_layer_pass layer = sl_pass_layer(lp->pass, crossing->layer);
     struct sl_rows *rows = sl_layer_pass_rows(&layer, q, crossing->role);
-    enum sl_status st = SL_OK;
     if (!gives) {
-        SL_TRY(st, sl_layer_pass_shape(&layer, q, crossing->role), done);
+        SL_CHECK(sl_layer_pass_shape(&layer, q, crossing->role));
     }
     if (rows->split.n_chunks > 0) { /* a chunk without vertices has no rows */
         if (gives) {
-            st = sl_ranks_send(rows->chunk[0], peer, tag);
+            return sl_ranks_send(rows->chunk[0], peer, tag);
         } else {
-            st = sl_ranks_receive(rows->chunk[0], peer, tag);
+            return sl_ranks_receive(rows->chunk[0], peer, tag);
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Exchange all rows that cross before `layer` with the crew on the other side. */
@@ -99,7 +97,6 @@ static enum sl_status cross_all(const struct sl_layer_pass *lp, uint32_t layer, 
     const struct sl_pipe *p = pipe_of(lp);
     uint32_t crew = sl_plan_crew(p->work.plan) + (gives == back ? -1u : 1u);
     struct crossing crossings[2];
-    enum sl_status st = SL_OK;
     if (layer == 0 || layer == p->work.model->n_layers) {
         return SL_OK;
     }
@@ -107,11 +104,10 @@ static enum sl_status cross_all(const struct sl_layer_pass *lp, uint32_t layer, 
     for (uint32_t k = 0, q = 0; sl_layer_pass_pe(lp, k, &q); k++) {
         uint32_t peer = sl_plan_rank(p->whole, crew * p->graph.n_chunks + q);
         for (uint32_t i = 0; i < n; i++) {
-            SL_TRY(st, cross(lp, &crossings[i], peer, tag_of(p, back, i, q), q, gives), done);
+            SL_CHECK(cross(lp, &crossings[i], peer, tag_of(p, back, i, q), q, gives));
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_pipe_stages_receive(const struct sl_layer_pass *lp, bool back)

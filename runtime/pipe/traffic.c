@@ -38,19 +38,17 @@ static enum sl_status count_mirrors(const struct sl_pipe *p, const struct sl_gra
     size_t n_vertices = side->first_of[p->graph.n_chunks]; /* numbers in lists are below this */
     double n = 0;
     bool *wanted;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero(n_vertices * p->work.settings->ways + 1, sizeof *wanted, "boundaries of ways", &wanted),
-           done);
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_alloc_zero(n_vertices * p->work.settings->ways + 1, sizeof *wanted, "boundaries of ways", &wanted));
     if (plan->first_crew == 0) {
         for (uint32_t q = plan->first_pe; q < plan->end_pe; q++) {
             n += (double)count_chunk(p, graph, part_of, q, wanted);
         }
     }
     sl_free(wanted);
-    SL_TRY(st, sl_ranks_sum(1, &n), done);
+    SL_CHECK(sl_ranks_sum(1, &n));
     st = sl_ranks_broadcast(&n, sizeof n);
     *out = (uint64_t)n;
-done:
     return st;
 }
 
@@ -79,12 +77,11 @@ enum sl_status sl_pipe_count(const struct sl_pipe *p, struct sl_pipe_traffic *ou
     const struct sl_model *model = p->work.model;
     uint64_t stage_bytes = 0;
     uint64_t way_columns = 0;
-    enum sl_status st;
     *out = (struct sl_pipe_traffic){0};
-    SL_TRY(st, count_mirrors(p, &p->graph.numbered, &p->graph.in, &out->mirrors), done);
+    SL_CHECK(count_mirrors(p, &p->graph.numbered, &p->graph.in, &out->mirrors));
     out->mirrors_back = out->mirrors;
     if (p->graph.transposed.offsets != NULL) {
-        SL_TRY(st, count_mirrors(p, &p->graph.transposed, &p->graph.out, &out->mirrors_back), done);
+        SL_CHECK(count_mirrors(p, &p->graph.transposed, &p->graph.out, &out->mirrors_back));
     }
     for (uint32_t i = 0; i < model->n_layers; i++) {
         const struct sl_layer *layer = &model->layer[i];
@@ -97,6 +94,5 @@ enum sl_status sl_pipe_count(const struct sl_pipe *p, struct sl_pipe_traffic *ou
     out->rows = sl_dtype_bytes(p->work.shards->row_dtype, way_columns * out->mirrors);
     out->row_gradients = sl_dtype_bytes(p->work.shards->row_dtype, way_columns * out->mirrors_back);
     out->weights = 2 * (uint64_t)(p->work.settings->ways - 1) * sl_model_trained_bytes(model);
-done:
-    return st;
+    return SL_OK;
 }

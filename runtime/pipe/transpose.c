@@ -54,16 +54,14 @@ static uint32_t edge_numbers(const struct sl_graph *graph)
 
 static enum sl_status open_own_graph(const struct sl_plan *plan, const struct sl_shards *shards, struct own_graph *out)
 {
-    enum sl_status st;
     *out = (struct own_graph){.graph = &shards->partition->graph, .n_ranks = plan->n_ranks};
-    SL_TRY(st, sl_alloc((size_t)plan->n_ranks + 1, sizeof *out->first, "vertices of ranks", &out->first), done);
+    SL_CHECK(sl_alloc((size_t)plan->n_ranks + 1, sizeof *out->first, "vertices of ranks", &out->first));
     for (uint32_t r = 0; r <= plan->n_ranks; r++) {
         out->first[r] = shards->partition->first[sl_plan_first_pe(plan, r)];
     }
     out->own = out->first[plan->rank];
     out->own_end = out->first[plan->rank + 1];
-done:
-    return st;
+    return SL_OK;
 }
 
 static uint32_t rank_of(const struct own_graph *own_graph, sl_vertex id)
@@ -127,12 +125,11 @@ static enum sl_status build(const struct own_graph *own_graph, uint64_t n, const
 {
     uint32_t per_edge = edge_numbers(own_graph->graph);
     float *weights = NULL;
-    enum sl_status st;
     *out = (struct sl_graph){.n_vertices = own_graph->graph->n_vertices, .n_edges = n / per_edge};
-    SL_TRY(st, sl_alloc_zero((size_t)out->n_vertices + 2, sizeof *out->offsets, "graph offsets", &out->offsets), done);
-    SL_TRY(st, sl_alloc(out->n_edges + 1, sizeof *out->sources, "graph edges", &out->sources), done);
+    SL_CHECK(sl_alloc_zero((size_t)out->n_vertices + 2, sizeof *out->offsets, "graph offsets", &out->offsets));
+    SL_CHECK(sl_alloc(out->n_edges + 1, sizeof *out->sources, "graph edges", &out->sources));
     if (per_edge == 3) {
-        SL_TRY(st, sl_alloc(out->n_edges + 1, sizeof *weights, "edge weights", &weights), done);
+        SL_CHECK(sl_alloc(out->n_edges + 1, sizeof *weights, "edge weights", &weights));
         out->weights = sl_column_take(SL_DTYPE_F32, out->n_edges, 1, weights);
     }
     for (uint64_t i = 0; i < n; i += per_edge) {
@@ -148,8 +145,7 @@ static enum sl_status build(const struct own_graph *own_graph, uint64_t n, const
             memcpy(&weights[e], &numbers[i + 2], sizeof weights[e]);
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status transpose_held(const struct own_graph *own_graph, struct sl_graph *out)

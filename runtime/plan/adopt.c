@@ -29,10 +29,8 @@ static enum sl_status canonical(const struct sl_model_file *file, const struct s
                                 const struct sl_option *option, const char *value, char **out)
 {
     struct sl_settings scratch = {.schedule = SL_SCHEDULE_MINIBATCH};
-    enum sl_status st = sl_option_defaults(table, &scratch);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_option_defaults(table, &scratch));
     st = set_from_file(file, table, option->name, value, &scratch);
     if (st == SL_OK) {
         st = sl_option_text(option, &scratch, out);
@@ -144,7 +142,6 @@ static enum sl_status take_options(struct sl_settings *settings)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
     const struct sl_model_file *file = settings->model_file;
-    enum sl_status st = SL_OK;
     for (size_t i = 0; i < table->n_options; i++) {
         const struct sl_option *option = &table->options[i];
         const char *value = sl_model_file_option(file, option->name);
@@ -154,31 +151,27 @@ static enum sl_status take_options(struct sl_settings *settings)
             value = NULL;
         }
         if (value != NULL) {
-            SL_TRY(st, take_option(settings, i, value), done);
+            SL_CHECK(take_option(settings, i, value));
         }
     }
     for (uint32_t i = 0; i < file->tensors.n_metadata; i++) {
         const struct sl_metadata *entry = &file->tensors.metadata[i];
         if (strncmp(entry->key, SL_KEY_OPTION, strlen(SL_KEY_OPTION)) == 0) {
-            SL_TRY(st, check_foreign(settings, entry->key + strlen(SL_KEY_OPTION), entry->value), done);
+            SL_CHECK(check_foreign(settings, entry->key + strlen(SL_KEY_OPTION), entry->value));
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_settings_adopt_file(struct sl_settings *settings, struct sl_model_file *file)
 {
-    enum sl_status st;
     if (settings->model_file != NULL) {
         sl_model_file_free(settings->model_file);
         sl_free(settings->model_file);
     }
     settings->model_file = file;
-    SL_TRY(st, forget_adopted(settings), done);
-    st = take_options(settings);
-done:
-    return st;
+    SL_CHECK(forget_adopted(settings));
+    return take_options(settings);
 }
 
 enum sl_status sl_settings_adopt(struct sl_settings *settings)
@@ -191,14 +184,12 @@ enum sl_status sl_settings_adopt(struct sl_settings *settings)
     if (file != NULL && strcmp(file->tensors.path, settings->load) == 0 && sl_model_file_has_data(file)) {
         return take_options(settings);
     }
-    SL_TRY(st, sl_alloc_zero(1, sizeof *file, "a model's file", &file), done);
+    SL_CHECK(sl_alloc_zero(1, sizeof *file, "a model's file", &file));
     st = sl_model_file_read(settings->load, file);
     if (st != SL_OK) {
         sl_free(file);
-        goto done;
+        return st;
     }
     sl_model_file_warn(file);
-    st = sl_settings_adopt_file(settings, file);
-done:
-    return st;
+    return sl_settings_adopt_file(settings, file);
 }

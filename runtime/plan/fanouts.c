@@ -87,24 +87,21 @@ static const char *entries_of(const struct sl_fanouts *f)
 enum sl_status sl_fanouts_check(const struct sl_fanouts *f)
 {
     struct entry entry;
-    enum sl_status st = SL_OK;
     if (f->text == NULL) {
         return SL_OK;
     }
     for (const char *text = entries_of(f); *text != '\0';) {
-        SL_TRY(st, read_entry(&text, f->n_layers, &entry), done);
+        SL_CHECK(read_entry(&text, f->n_layers, &entry));
         for (uint32_t l = 0; l < f->n_layers; l++) {
             if (f->replace && (entry.fanout[l] == SL_FANOUT_ALL || f->fanout[l] == SL_FANOUT_ALL)) {
-                st = sl_fail(SL_EINVAL,
-                             "--relation-fanout: found -1 with --replace, expected numbers for '%.100s' and "
-                             "the other relations",
-                             entry.key);
-                goto done;
+                return sl_fail(SL_EINVAL,
+                               "--relation-fanout: found -1 with --replace, expected numbers for '%.100s' and "
+                               "the other relations",
+                               entry.key);
             }
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* The rest of a key that begins with n characters of a text; NULL: it does not. */

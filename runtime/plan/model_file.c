@@ -53,7 +53,6 @@ static enum sl_status take_u32(const struct sl_tensors *tensors, const char *key
 static enum sl_status take_numbers(const struct sl_tensors *tensors, const char *key, uint32_t n, double **out)
 {
     const char *p = sl_tensors_metadata(tensors, key);
-    enum sl_status st;
     if (p == NULL) {
         return SL_OK;
     }
@@ -62,7 +61,7 @@ static enum sl_status take_numbers(const struct sl_tensors *tensors, const char 
     if ((uint64_t)(end - p) + 1 < 2 * (uint64_t)n) {
         return sl_fail(SL_EFILE, "%.300s: %s: expected %u numbers, found fewer", tensors->path, key, n);
     }
-    SL_TRY(st, sl_alloc(n, sizeof **out, "statistics of features", out), done);
+    SL_CHECK(sl_alloc(n, sizeof **out, "statistics of features", out));
     for (uint32_t i = 0; i < n; i++) {
         const char *stop = sl_number_real(p, end, &(*out)[i]);
         bool last = i + 1 == n;
@@ -72,21 +71,19 @@ static enum sl_status take_numbers(const struct sl_tensors *tensors, const char 
         }
         p = stop + 1;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status take_scaling(const struct sl_tensors *tensors, struct sl_model_file *out)
 {
     struct sl_scaling *scaling = &out->scaling;
-    enum sl_status st;
-    SL_TRY(st, take_numbers(tensors, SL_KEY_MEAN, out->n_features, &scaling->mean), done);
-    SL_TRY(st, take_numbers(tensors, SL_KEY_SCALE, out->n_features, &scaling->scale), done);
+    enum sl_status st = SL_OK;
+    SL_CHECK(take_numbers(tensors, SL_KEY_MEAN, out->n_features, &scaling->mean));
+    SL_CHECK(take_numbers(tensors, SL_KEY_SCALE, out->n_features, &scaling->scale));
     if ((scaling->mean == NULL) != (scaling->scale == NULL)) {
         st = sl_fail(SL_EFILE, "%.300s: expected both or none of " SL_KEY_MEAN " and " SL_KEY_SCALE, tensors->path);
     }
     scaling->n = scaling->mean != NULL ? out->n_features : 0;
-done:
     return st;
 }
 

@@ -60,8 +60,7 @@ enum sl_status sl_settings_parse(struct sl_settings *settings, int argc, char **
     SL_IN_C_LOCALE;
     const struct sl_option_table *table = sl_settings_table_of(settings);
     struct sl_option_parse parse;
-    enum sl_status st;
-    SL_TRY(st, sl_option_parse(table, argc, argv, settings, &parse), done);
+    SL_CHECK(sl_option_parse(table, argc, argv, settings, &parse));
     for (size_t i = 0; i < table->n_options; i++) {
         settings->given[i] = settings->given[i] || parse.sources[i] != SL_FROM_DEFAULT;
     }
@@ -73,9 +72,7 @@ enum sl_status sl_settings_parse(struct sl_settings *settings, int argc, char **
     }
     if (*run) {
         sl_settings_check_environment(true);
-        SL_TRY(st, sl_settings_adopt(settings), done);
+        SL_CHECK(sl_settings_adopt(settings));
     }
-    st = *run ? sl_settings_check(settings) : sl_option_print(table, parse.action, PACKAGE_VERSION, stream);
-done:
-    return st;
+    return *run ? sl_settings_check(settings) : sl_option_print(table, parse.action, PACKAGE_VERSION, stream);
 }

@@ -74,11 +74,9 @@ void sl_gossip_partners(enum sl_gossip_topology topology, uint32_t n, const uint
 enum sl_status sl_gossip_schedule(enum sl_gossip_topology topology, uint32_t n, uint64_t step, uint64_t seed,
                                   struct sl_permutation *permutation, struct sl_partners *partners_out)
 {
-    enum sl_status st = sl_gossip_check(topology, n);
-    if (st == SL_OK) {
-        uint32_t period = sl_gossip_period(n);
-        sl_gossip_permute(n, step / period, seed, permutation);
-        sl_gossip_partners(topology, n, permutation->node, (uint32_t)(step % period), partners_out);
-    }
-    return st;
+    SL_CHECK(sl_gossip_check(topology, n));
+    uint32_t period = sl_gossip_period(n);
+    sl_gossip_permute(n, step / period, seed, permutation);
+    sl_gossip_partners(topology, n, permutation->node, (uint32_t)(step % period), partners_out);
+    return SL_OK;
 }

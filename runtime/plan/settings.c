@@ -693,13 +693,10 @@ const struct sl_option_table *sl_settings_table_of(const struct sl_settings *set
 
 enum sl_status sl_settings_init_pipe(struct sl_settings *settings)
 {
-    enum sl_status st = sl_settings_init(settings);
-    if (st == SL_OK) {
-        sl_option_free(sl_settings_table(SL_SCHEDULE_MINIBATCH), settings);
-        settings->schedule = SL_SCHEDULE_PIPE;
-        st = sl_option_defaults(sl_settings_table_of(settings), settings);
-    }
-    return st;
+    SL_CHECK(sl_settings_init(settings));
+    sl_option_free(sl_settings_table(SL_SCHEDULE_MINIBATCH), settings);
+    settings->schedule = SL_SCHEDULE_PIPE;
+    return sl_option_defaults(sl_settings_table_of(settings), settings);
 }
 
 enum sl_status sl_settings_init(struct sl_settings *settings)
@@ -1094,10 +1091,7 @@ static enum sl_status check_stages(struct sl_settings *s)
 
 static enum sl_status check_pipe(struct sl_settings *s)
 {
-    enum sl_status st = check_stages(s);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_stages(s));
     uint32_t n_chunks = s->graph_chunks > 0 ? s->graph_chunks : 4 * s->stages * s->ways;
     if (by_relation(s)) {
         return sl_fail(SL_EINVAL, "--model: found %s, expected another one: pipe_gnn has no relations of edges",
@@ -1128,29 +1122,26 @@ static enum sl_status check_split(const struct sl_settings *s)
 
 enum sl_status sl_settings_check(struct sl_settings *settings)
 {
-    enum sl_status st;
     name_standard_output(settings);
-    SL_TRY(st, sl_option_check(sl_settings_table_of(settings), settings), done);
+    SL_CHECK(sl_option_check(sl_settings_table_of(settings), settings));
     derive_layers(settings);
-    SL_TRY(st, sl_option_check_needs(sl_settings_table_of(settings), settings), done);
+    SL_CHECK(sl_option_check_needs(sl_settings_table_of(settings), settings));
     if (settings->schedule == SL_SCHEDULE_PIPE) {
-        SL_TRY(st, check_pipe(settings), done);
+        SL_CHECK(check_pipe(settings));
     }
-    SL_TRY(st, check_fanout(settings), done);
-    SL_TRY(st, check_model(settings), done);
-    SL_TRY(st, check_edge_weights(settings), done);
-    SL_TRY(st, check_kappa(settings), done);
-    SL_TRY(st, check_iterations(settings), done);
-    SL_TRY(st, check_links(settings), done);
-    SL_TRY(st, check_split(settings), done);
-    SL_TRY(st, check_precision(settings), done);
-    SL_TRY(st, check_groups(settings), done);
-    SL_TRY(st, check_gossip(settings), done);
-    SL_TRY(st, check_outputs(settings), done);
-    SL_TRY(st, check_trace(settings), done);
-    SL_TRY(st, check_written(settings), done);
-done:
-    return st;
+    SL_CHECK(check_fanout(settings));
+    SL_CHECK(check_model(settings));
+    SL_CHECK(check_edge_weights(settings));
+    SL_CHECK(check_kappa(settings));
+    SL_CHECK(check_iterations(settings));
+    SL_CHECK(check_links(settings));
+    SL_CHECK(check_split(settings));
+    SL_CHECK(check_precision(settings));
+    SL_CHECK(check_groups(settings));
+    SL_CHECK(check_gossip(settings));
+    SL_CHECK(check_outputs(settings));
+    SL_CHECK(check_trace(settings));
+    return check_written(settings);
 }
 
 /* ---- by name ---- */
@@ -1194,13 +1185,11 @@ enum sl_status sl_settings_set(struct sl_settings *settings, const char *name, c
 {
     SL_IN_C_LOCALE;
     const struct sl_option_table *table = sl_settings_table_of(settings);
-    enum sl_status st = sl_option_set(table, name, value, settings);
-    if (st == SL_OK) {
-        const size_t i = (size_t)(sl_option_find(table, name) - table->options);
-        settings->given[i] = true;
-        settings->adopted[i] = false;
-    }
-    return st;
+    SL_CHECK(sl_option_set(table, name, value, settings));
+    const size_t i = (size_t)(sl_option_find(table, name) - table->options);
+    settings->given[i] = true;
+    settings->adopted[i] = false;
+    return SL_OK;
 }
 
 enum sl_status sl_settings_get(const struct sl_settings *settings, const char *name, char *text, size_t bytes)

@@ -43,7 +43,7 @@ enum sl_placement { SL_PLACEMENT_FREE, SL_PLACEMENT_HOME, SL_PLACEMENT_AUTO };
 enum sl_transport_by { SL_TRANSPORT_STARPU, SL_TRANSPORT_NCCL };
 enum sl_means_by { SL_MEANS_KERNEL, SL_MEANS_FASTEST };
 enum sl_feature_cache_policy { SL_FEATURE_CACHE_LRU, SL_FEATURE_CACHE_DEGREE };
-enum sl_names { SL_NAMES_DGL, SL_NAMES_PYG, SL_N_NAMES };
+enum sl_save_names { SL_NAMES_DGL, SL_NAMES_PYG, SL_N_NAMES };
 enum sl_precision { SL_PRECISION_FLOAT, SL_PRECISION_BF16, SL_PRECISION_TF32 };
 enum sl_resume { SL_RESUME_NO, SL_RESUME_YES, SL_RESUME_AUTO };
 
@@ -157,7 +157,7 @@ struct sl_settings {
     char *metrics;
     bool metrics_steps;
     char *save;
-    int save_names; /* enum sl_names */
+    int save_names; /* enum sl_save_names */
     char *predict;
     char *pairs; /* of --objective link: the pairs that `predict` scores */
     char *embed;

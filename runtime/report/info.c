@@ -128,10 +128,8 @@ static enum sl_status print_settings(FILE *stream)
     char *arguments[] = {"coop_sage", NULL};
     struct sl_settings settings;
     struct sl_option_parse parse;
-    enum sl_status st = sl_settings_init(&settings);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_settings_init(&settings));
     SL_TRY(st, sl_option_parse(sl_settings_table(SL_SCHEDULE_MINIBATCH), 1, arguments, &settings, &parse), done);
     fprintf(stream, "\nsettings of coop_sage:\n");
     st = sl_option_print_values(sl_settings_table(SL_SCHEDULE_MINIBATCH), &settings, parse.sources, stream);
@@ -144,20 +142,18 @@ done:
 enum sl_status sl_info_print(FILE *stream)
 {
     struct sl_topology topology;
-    enum sl_status st;
-    SL_TRY(st, sl_topology_read(&topology), done);
+    SL_CHECK(sl_topology_read(&topology));
     if (sl_n_ranks() > 1) {
-        SL_TRY(st, print_ranks(&topology, stream), done);
+        SL_CHECK(print_ranks(&topology, stream));
     }
     if (sl_rank() > 0) {
         return SL_OK;
     }
     print_versions(stream);
     print_machine(&topology, stream);
-    SL_TRY(st, print_settings(stream), done);
+    SL_CHECK(print_settings(stream));
     if (ferror(stream)) {
-        st = sl_fail(SL_EIO, "the description cannot be written");
+        return sl_fail(SL_EIO, "the description cannot be written");
     }
-done:
-    return st;
+    return SL_OK;
 }

@@ -405,10 +405,8 @@ static enum sl_status wait_for(pid_t child, const char *raw)
 static enum sl_status convert(const char *folder, const char *raw)
 {
     struct channel channels[N_KEPT];
-    enum sl_status st = channels_open(folder, channels);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(channels_open(folder, channels));
     pid_t self = getpid();
     pid_t child = fork();
     if (child == 0) {
@@ -481,10 +479,8 @@ static enum sl_status copy_paje(const char *from, const char *to)
 {
     struct sl_map map;
     struct sl_writer writer;
-    enum sl_status st = sl_file_map(from, &map);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_file_map(from, &map));
     SL_TRY(st, sl_writer_open(to, &writer), unmap);
     const char *text = (const char *)map.data;
     for (size_t offset = 0; offset < map.bytes;) {
@@ -536,16 +532,14 @@ static void remove_folder(const char *folder)
 
 static enum sl_status convert_and_move(const char *folder, const char *work, const char *raw)
 {
-    enum sl_status st;
-    SL_TRY(st, convert(work, raw), done);
+    SL_CHECK(convert(work, raw));
     for (size_t i = 0; i < n_kept(); i++) {
-        SL_TRY(st, move(work, kept[i], folder, kept[i]), done);
+        SL_CHECK(move(work, kept[i], folder, kept[i]));
     }
     if (sl_n_ranks() == 1) {
-        st = move(folder, RAW_NAME "_0", folder, RAW_NAME);
+        return move(folder, RAW_NAME "_0", folder, RAW_NAME);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 void sl_trace_remove(const char *folder)
@@ -566,14 +560,13 @@ static enum sl_status find_raw(const char *folder, char **last_out)
     for (uint32_t r = 0; r < sl_n_ranks(); r++) {
         sl_free(*last_out);
         *last_out = NULL;
-        SL_TRY(st, written_path(folder, r, last_out), done);
+        SL_CHECK(written_path(folder, r, last_out));
         if (!sl_file_exists(*last_out)) {
             st = sl_fail(SL_EIO, "%s: expected StarPU's trace there, found none%s", *last_out,
                          r > 0 ? "; --trace has to be a folder that all ranks share" : "");
-            goto done;
+            return st;
         }
     }
-done:
     return st;
 }
 

@@ -193,16 +193,15 @@ static enum sl_status fill_pe(const struct sl_task_args *head, const struct sl_s
     const struct sl_hotrows_handles *hot = &cache->pe[head->pe];
     uint32_t **vertices = &cache->vertices[head->pe];
     starpu_data_handle_t handle;
-    enum sl_status st;
+    enum sl_status st = SL_OK;
     if (uses == NULL) {
         return sl_hotrows_fill_submit(head, hot, 0, NULL, part->features);
     }
-    SL_TRY(st, sl_alloc(n_slots, sizeof **vertices, "the most used vertices", vertices), done);
+    SL_CHECK(sl_alloc(n_slots, sizeof **vertices, "the most used vertices", vertices));
     pick_most_used(part, uses, n_slots, *vertices);
     starpu_vector_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)*vertices, n_slots, sizeof **vertices);
     st = sl_hotrows_fill_submit(head, hot, n_slots, handle, part->features);
     sl_handle_drop(&handle);
-done:
     return st;
 }
 

@@ -89,10 +89,7 @@ enum sl_status sl_feature_source_open(const struct sl_dataset *dataset, const st
     /* enough for lockable pages of its own; untouched pages cost nothing */
     size_t least = SL_OWN_PAGES_BYTES / element;
     *out = (struct sl_feature_source){0};
-    enum sl_status st = sl_alloc_zero(sl_max_u64(n, least), element, "features in part order", &source.memory);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc_zero(sl_max_u64(n, least), element, "features in part order", &source.memory));
     for (uint32_t q = 0; q < source.n_parts; q++) {
         if (held == NULL || held[q]) {
             copy_part(dataset, partition, q, &source);

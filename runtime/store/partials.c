@@ -10,37 +10,33 @@
 enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns, enum sl_dtype dtype,
                                 starpu_data_handle_t *out)
 {
-    enum sl_status st = SL_OK;
     if (partials->n == partials->room) {
         return sl_fail(SL_EINTERNAL, "a step has more than the %u partials that there is room for", partials->room);
     }
     starpu_data_handle_t *handle = &partials->handle[partials->n];
     if (*handle == NULL) {
-        SL_TRY(st, sl_matrix_register(n_rows, n_columns, dtype, handle), done);
+        SL_CHECK(sl_matrix_register(n_rows, n_columns, dtype, handle));
     }
     *out = *handle;
     partials->n++;
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_partials_next_touched(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns,
                                         starpu_data_handle_t *out, starpu_data_handle_t *touched_out, bool *fresh)
 {
     const uint32_t i = partials->n;
-    enum sl_status st;
-    SL_TRY(st, sl_partials_next(partials, n_rows, n_columns, SL_DTYPE_REAL, out), done);
+    SL_CHECK(sl_partials_next(partials, n_rows, n_columns, SL_DTYPE_REAL, out));
     if (partials->touched == NULL) {
-        SL_TRY(st, sl_alloc_zero(partials->room, sizeof *partials->touched, "partials", &partials->touched), done);
-        SL_TRY(st, sl_matrix_register(1, n_rows, SL_DTYPE_I8, &partials->sum_touched), done);
+        SL_CHECK(sl_alloc_zero(partials->room, sizeof *partials->touched, "partials", &partials->touched));
+        SL_CHECK(sl_matrix_register(1, n_rows, SL_DTYPE_I8, &partials->sum_touched));
     }
     *fresh = partials->touched[i] == NULL;
     if (*fresh) {
-        SL_TRY(st, sl_matrix_register(1, n_rows, SL_DTYPE_I8, &partials->touched[i]), done);
+        SL_CHECK(sl_matrix_register(1, n_rows, SL_DTYPE_I8, &partials->touched[i]));
     }
     *touched_out = partials->touched[i];
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_partials_open(uint32_t room, struct sl_partials *out)

@@ -29,12 +29,11 @@ static enum sl_status copy_sparse(const struct sl_dataset *dataset, const struct
                                   const bool *held, struct sl_shards *out)
 {
     const struct sl_features *from = &dataset->features;
-    enum sl_status st;
     uint64_t n_values = from->offsets[from->n_rows];
-    SL_TRY(st, sl_alloc_zero((size_t)from->n_rows + out->n_parts, 8, "feature offsets", &out->sparse_offsets), done);
-    SL_TRY(st, sl_alloc(n_values + 1, 4, "feature columns", &out->sparse_columns), done);
-    SL_TRY(st, sl_alloc(n_values + 1, 4, "feature values", &out->sparse_values), done);
-    SL_TRY(st, sl_alloc((size_t)out->n_parts + 1, 8, "feature parts", &out->sparse_first), done);
+    SL_CHECK(sl_alloc_zero((size_t)from->n_rows + out->n_parts, 8, "feature offsets", &out->sparse_offsets));
+    SL_CHECK(sl_alloc(n_values + 1, 4, "feature columns", &out->sparse_columns));
+    SL_CHECK(sl_alloc(n_values + 1, 4, "feature values", &out->sparse_values));
+    SL_CHECK(sl_alloc((size_t)out->n_parts + 1, 8, "feature parts", &out->sparse_first));
     uint64_t n = 0;
     for (uint32_t q = 0; q < out->n_parts; q++) {
         uint64_t *offsets = out->sparse_offsets + partition->first[q] + q;
@@ -54,8 +53,7 @@ static enum sl_status copy_sparse(const struct sl_dataset *dataset, const struct
         }
     }
     out->sparse_first[out->n_parts] = n;
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Write the set of each held id. */
@@ -116,29 +114,25 @@ static enum sl_status copy_links(const struct sl_dataset *dataset, const struct 
 static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct sl_partition *partition,
                                   enum sl_feature_form form, const bool *held, struct sl_shards *out)
 {
-    enum sl_status st;
     uint32_t n = dataset->graph.n_vertices;
     out->is_sparse = dataset->features.dense.data == NULL && form != SL_FEATURES_DENSE;
     if (out->is_sparse) {
-        SL_TRY(st, copy_sparse(dataset, partition, held, out), done);
+        SL_CHECK(copy_sparse(dataset, partition, held, out));
     } else {
-        SL_TRY(
-            st,
-            sl_feature_source_open(dataset, partition, out->row_dtype, form != SL_FEATURES_WIDE, held, &out->features),
-            done);
+        SL_CHECK(
+            sl_feature_source_open(dataset, partition, out->row_dtype, form != SL_FEATURES_WIDE, held, &out->features));
     }
-    SL_TRY(st,
-           sl_alloc((size_t)n * out->targets.width + 1, SL_TARGET_BYTES, "targets in part order", &out->targets.data),
-           done);
-    SL_TRY(st, sl_alloc_zero((size_t)n + 1, 1, "split in part order", &out->set_of), done);
-    SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *out->iota, "ids", &out->iota), done);
-    SL_TRY(st, sl_alloc((size_t)out->n_train + 1, sizeof *out->train, "training vertices", &out->train), done);
+    SL_CHECK(
+        sl_alloc((size_t)n * out->targets.width + 1, SL_TARGET_BYTES, "targets in part order", &out->targets.data));
+    SL_CHECK(sl_alloc_zero((size_t)n + 1, 1, "split in part order", &out->set_of));
+    SL_CHECK(sl_alloc((size_t)n + 1, sizeof *out->iota, "ids", &out->iota));
+    SL_CHECK(sl_alloc((size_t)out->n_train + 1, sizeof *out->train, "training vertices", &out->train));
     if (sl_dataset_has_links(dataset)) {
-        SL_TRY(st, copy_links(dataset, partition, out), done);
+        SL_CHECK(copy_links(dataset, partition, out));
     } else if (dataset->train.n > 0) { /* ids may be NULL if n is 0 */
         memcpy(out->train, dataset->train.ids, dataset->train.n * sizeof *out->train);
     } else if (dataset->links.n_relations > 0) { /* pairs are scored without a list of links */
-        SL_TRY(st, copy_ends(&dataset->links, out), done);
+        SL_CHECK(copy_ends(&dataset->links, out));
     }
     for (uint32_t q = 0; q < out->n_parts; q++) {
         if (holds(held, q)) {
@@ -149,8 +143,7 @@ static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct
     mark_set(&dataset->valid, partition, held, SL_SET_VALID, out->set_of);
     mark_set(&dataset->test, partition, held, SL_SET_TEST, out->set_of);
     sl_dataset_drop_pages(dataset);
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- registration ---- */
@@ -184,22 +177,19 @@ static enum sl_status register_features(struct sl_shards *out, uint32_t q, bool 
 {
     struct sl_shard *part = &out->part[q];
     uint32_t n = part->end - part->first;
-    enum sl_status st;
     if (!out->is_sparse) {
         return sl_feature_table_register(&out->features, q, &part->features);
     }
     uint64_t begin = out->sparse_first[q];
     uint64_t n_values = out->sparse_first[q + 1] - begin;
-    st = check_size("feature values", q, n_values);
-    if (st == SL_OK) {
-        part->sparse.offsets = sl_vector_readable(out->sparse_offsets + part->first + q, (uint64_t)n + 1, 8);
-        part->sparse.columns = sl_vector_readable(out->sparse_columns + begin, n_values, 4);
-        part->sparse.values = sl_vector_readable(out->sparse_values + begin, n_values, 4);
-        part->sparse.dataset_ids = out->dataset_ids;
-        part->sparse.first = part->first;
-        part->sparse.max_row = held ? fullest_row(out->sparse_offsets + part->first + q, n) : 0;
-    }
-    return st;
+    SL_CHECK(check_size("feature values", q, n_values));
+    part->sparse.offsets = sl_vector_readable(out->sparse_offsets + part->first + q, (uint64_t)n + 1, 8);
+    part->sparse.columns = sl_vector_readable(out->sparse_columns + begin, n_values, 4);
+    part->sparse.values = sl_vector_readable(out->sparse_values + begin, n_values, 4);
+    part->sparse.dataset_ids = out->dataset_ids;
+    part->sparse.first = part->first;
+    part->sparse.max_row = held ? fullest_row(out->sparse_offsets + part->first + q, n) : 0;
+    return SL_OK;
 }
 
 static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held)
@@ -211,10 +201,7 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held
     part->end = partition->first[q + 1];
     uint32_t n = part->end - part->first;
     uint64_t n_edges = offsets[part->end] - offsets[part->first];
-    enum sl_status st = check_size("in-edges", q, n_edges);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_size("in-edges", q, n_edges));
     part->graph = (struct sl_part_handles){.n_parts = out->n_parts, .part = q};
     part->graph.offsets = sl_vector_readable(offsets + part->first, (uint64_t)n + 1, 8);
     part->graph.sources = sl_vector_readable(partition->graph.sources + offsets[part->first], n_edges, 4);
@@ -224,10 +211,7 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held
     }
     part->graph.dataset_ids = out->dataset_ids;
     part->graph.first = out->first;
-    st = check_size("targets", q, (uint64_t)n * out->targets.width);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(check_size("targets", q, (uint64_t)n * out->targets.width));
     part->targets =
         sl_vector_readable(sl_shards_targets(out, part->first), (uint64_t)n * out->targets.width, SL_TARGET_BYTES);
     part->sets = sl_vector_readable(out->set_of + part->first, n, 1);
@@ -282,10 +266,7 @@ enum sl_status sl_shards_take_fanouts(uint32_t *table, uint32_t n_layers, struct
     if (table == NULL) {
         return SL_OK;
     }
-    enum sl_status st = sl_alloc_zero(n_layers, sizeof(starpu_data_handle_t), "fanouts", &shards->fanouts);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc_zero(n_layers, sizeof(starpu_data_handle_t), "fanouts", &shards->fanouts));
     shards->fanout_of = table;
     shards->n_layers = n_layers;
     for (uint32_t l = 0; l < n_layers; l++) {
@@ -372,10 +353,7 @@ enum sl_status sl_shards_place(const struct sl_shards *shards, uint32_t n_numa, 
 {
     struct sl_memory_range *places;
     uint32_t n = shards->n_parts * PLACES;
-    enum sl_status st = sl_alloc(n, sizeof *places, "places of the parts", &places);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc(n, sizeof *places, "places of the parts", &places));
     for (uint32_t q = 0; q < shards->n_parts; q++) {
         uint32_t node = by_part ? sl_spread(q, shards->n_parts, n_numa) : SL_NUMA_ALL;
         list_places(shards, q, node, places + (size_t)q * PLACES);

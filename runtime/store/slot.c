@@ -55,30 +55,26 @@ static enum sl_status add_vector(struct sl_slot *slot, uint64_t n, size_t elemen
                                  enum sl_slot_lock from, starpu_data_handle_t *out)
 {
     void *memory;
-    enum sl_status st;
-    SL_TRY(st, check_room(n, name), done);
+    SL_CHECK(check_room(n, name));
     if (n == 0) {
         n = 1;
     }
-    SL_TRY(st, add_memory(slot, n, element, name, clear, from, &memory), done);
+    SL_CHECK(add_memory(slot, n, element, name, clear, from, &memory));
     starpu_vector_data_register(out, STARPU_MAIN_RAM, (uintptr_t)memory, (uint32_t)n, element);
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Register a list by PE. With several ranks, a message of the list carries only its used entries. */
 static enum sl_status add_list(struct sl_slot *slot, uint64_t n, const char *name, starpu_data_handle_t *out)
 {
     void *memory;
-    enum sl_status st;
     if (sl_n_ranks() == 1) {
         return add_vector(slot, n, 4, name, false, SL_SLOT_LOCK_ALL, out);
     }
-    SL_TRY(st, check_room(n, name), done);
-    SL_TRY(st, add_memory(slot, n, 4, name, false, SL_SLOT_LOCK_ALL, &memory), done);
+    SL_CHECK(check_room(n, name));
+    SL_CHECK(add_memory(slot, n, 4, name, false, SL_SLOT_LOCK_ALL, &memory));
     sl_list_register(memory, (uint32_t)n, slot->n_parts, out);
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Most rows of a part's frontier at a level. */
@@ -133,22 +129,19 @@ static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape
     uint64_t n_sources = sl_min_u64(n_edges, shards->n_vertices);
     uint64_t n_asked = most_asked(shape, part, hop);
     uint64_t head = (uint64_t)slot->n_parts + 1; /* positions at the start of a list by PE */
-    enum sl_status st;
-    SL_TRY(st, add_list(slot, head + n_sources, "requested ids", &block->request), done);
+    SL_CHECK(add_list(slot, head + n_sources, "requested ids", &block->request));
     if (!sl_plan_here(shape->plan, p)) {
         return SL_OK;
     }
-    SL_TRY(st, add_vector(slot, n_rows + 1, 4, "edge offsets", false, SL_SLOT_LOCK_ALL, &block->edge_offsets), done);
-    SL_TRY(st, add_vector(slot, n_edges, 4, "sampled edges", false, SL_SLOT_LOCK_ALL, &block->edge_sources), done);
-    SL_TRY(st, add_vector(slot, n_sources + 1, 4, "back offsets", false, SL_SLOT_LOCK_ALL, &block->back_offsets), done);
-    SL_TRY(st, add_vector(slot, n_edges, 4, "transposed edges", false, SL_SLOT_LOCK_ALL, &block->back_rows), done);
+    SL_CHECK(add_vector(slot, n_rows + 1, 4, "edge offsets", false, SL_SLOT_LOCK_ALL, &block->edge_offsets));
+    SL_CHECK(add_vector(slot, n_edges, 4, "sampled edges", false, SL_SLOT_LOCK_ALL, &block->edge_sources));
+    SL_CHECK(add_vector(slot, n_sources + 1, 4, "back offsets", false, SL_SLOT_LOCK_ALL, &block->back_offsets));
+    SL_CHECK(add_vector(slot, n_edges, 4, "transposed edges", false, SL_SLOT_LOCK_ALL, &block->back_rows));
     if ((shards->weighs_edges || shape->importance) && (hop > 0 || shape->link_rows == 0)) {
-        SL_TRY(st, add_vector(slot, n_edges, 4, "edge weights", false, SL_SLOT_LOCK_ALL, &block->edge_weights), done);
-        SL_TRY(st, add_vector(slot, n_edges, 4, "edge weights", false, SL_SLOT_LOCK_ALL, &block->back_weights), done);
+        SL_CHECK(add_vector(slot, n_edges, 4, "edge weights", false, SL_SLOT_LOCK_ALL, &block->edge_weights));
+        SL_CHECK(add_vector(slot, n_edges, 4, "edge weights", false, SL_SLOT_LOCK_ALL, &block->back_weights));
     }
-    SL_TRY(st, add_vector(slot, head + n_asked, 4, "request rows", false, SL_SLOT_LOCK_ALL, &block->inverse), done);
-done:
-    return st;
+    return add_vector(slot, head + n_asked, 4, "request rows", false, SL_SLOT_LOCK_ALL, &block->inverse);
 }
 
 /* A PE's candidates are in-neighbours of its part. */
@@ -161,25 +154,21 @@ static enum sl_status add_importance(struct sl_slot *slot, const struct sl_slot_
     const uint32_t n_part = part->end - part->first;
     const uint64_t n = sl_min_u64(offsets[part->end] - offsets[part->first], shards->n_vertices);
     const uint64_t head = (uint64_t)slot->n_parts + 1;
-    enum sl_status st;
     own->n_vertices = shards->n_vertices;
-    SL_TRY(st, add_list(slot, head + n, "candidates", &own->list), done);
-    SL_TRY(st, add_list(slot, head + n, "candidates' bounds", &own->most), done);
+    SL_CHECK(add_list(slot, head + n, "candidates", &own->list));
+    SL_CHECK(add_list(slot, head + n, "candidates' bounds", &own->most));
     slot->lists[p] = own->list;
     slot->lists[slot->n_pes + p] = own->most;
     if (is_near(shape->plan, p)) {
-        SL_TRY(st, add_vector(slot, sl_costs_bytes(n_part), 1, "costs", true, SL_SLOT_LOCK_ALL, &own->costs), done);
-        SL_TRY(st, add_vector(slot, n_part, 4, "largest bounds", true, SL_SLOT_LOCK_ALL, &own->room), done);
+        SL_CHECK(add_vector(slot, sl_costs_bytes(n_part), 1, "costs", true, SL_SLOT_LOCK_ALL, &own->costs));
+        SL_CHECK(add_vector(slot, n_part, 4, "largest bounds", true, SL_SLOT_LOCK_ALL, &own->room));
     }
     if (sl_plan_here(shape->plan, p)) {
-        SL_TRY(st,
-               add_vector(slot, sl_candidates_bytes(shards->n_vertices, (uint32_t)n), 1, "candidates' costs", false,
-                          SL_SLOT_LOCK_ALL, &own->candidates),
-               done);
-        SL_TRY(st, add_vector(slot, (uint64_t)n_part + 1, 4, "bounds", true, SL_SLOT_LOCK_ALL, &own->bounds), done);
+        SL_CHECK(add_vector(slot, sl_candidates_bytes(shards->n_vertices, (uint32_t)n), 1, "candidates' costs", false,
+                            SL_SLOT_LOCK_ALL, &own->candidates));
+        SL_CHECK(add_vector(slot, (uint64_t)n_part + 1, 4, "bounds", true, SL_SLOT_LOCK_ALL, &own->bounds));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* What only the PE itself reads and writes. */
@@ -189,46 +178,38 @@ static enum sl_status add_own(struct sl_slot *slot, const struct sl_slot_shape *
     const struct sl_shard *part = &shards->part[sl_plan_part(shape->plan, p)];
     struct sl_slot_pe *pe = &slot->pe[p];
     uint32_t n_part = part->end - part->first;
-    enum sl_status st;
-    SL_TRY(st, add_vector(slot, n_part, 4, "frontier", false, SL_SLOT_LOCK_ALL, &pe->frontier), done);
-    SL_TRY(st, add_vector(slot, sl_index_bytes(n_part), 1, "frontier index", true, SL_SLOT_LOCK_ALL, &pe->index), done);
+    SL_CHECK(add_vector(slot, n_part, 4, "frontier", false, SL_SLOT_LOCK_ALL, &pe->frontier));
+    SL_CHECK(add_vector(slot, sl_index_bytes(n_part), 1, "frontier index", true, SL_SLOT_LOCK_ALL, &pe->index));
     memset(slot->memory[slot->n_memory - 1].data, 0xff, 4 * (size_t)n_part); /* row_of: SL_NONE */
-    SL_TRY(st,
-           add_vector(slot, sl_marks_bytes(shards->n_vertices, shape->max_fanout), 1, "marks", true, SL_SLOT_LOCK_ALL,
-                      &pe->marks),
-           done);
+    SL_CHECK(add_vector(slot, sl_marks_bytes(shards->n_vertices, shape->max_fanout), 1, "marks", true, SL_SLOT_LOCK_ALL,
+                        &pe->marks));
     if (shards->link_relation != NULL) {
-        st = add_vector(slot, shape->n_seeds, 4, "relations of links", false, SL_SLOT_LOCK_ALL, &pe->link_relations);
+        return add_vector(slot, shape->n_seeds, 4, "relations of links", false, SL_SLOT_LOCK_ALL, &pe->link_relations);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status add_pe(struct sl_slot *slot, const struct sl_slot_shape *shape, uint32_t p)
 {
     struct sl_slot_pe *pe = &slot->pe[p];
     size_t n_pairs = (size_t)slot->n_hops * slot->n_parts;
-    enum sl_status st;
     if (sl_plan_here(shape->plan, p)) {
-        SL_TRY(st, add_own(slot, shape, p), done);
+        SL_CHECK(add_own(slot, shape, p));
     }
-    SL_TRY(st,
-           add_vector(slot, sl_counts_size(slot->n_hops, slot->n_parts), 4, "counts", true, SL_SLOT_LOCK_READ,
-                      &pe->counts),
-           done);
-    SL_TRY(st, sl_alloc_zero(slot->n_hops, sizeof *pe->block, "blocks", &pe->block), done);
-    SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->packed, "packed rows", &pe->packed), done);
-    SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->sent, "packed gradients", &pe->sent), done);
-    SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->arrived, "rows of other GPUs", &pe->arrived), done);
-    SL_TRY(st, sl_alloc_zero(n_pairs, sizeof *pe->returned, "gradients of other GPUs", &pe->returned), done);
+    SL_CHECK(add_vector(slot, sl_counts_size(slot->n_hops, slot->n_parts), 4, "counts", true, SL_SLOT_LOCK_READ,
+                        &pe->counts));
+    SL_CHECK(sl_alloc_zero(slot->n_hops, sizeof *pe->block, "blocks", &pe->block));
+    SL_CHECK(sl_alloc_zero(n_pairs, sizeof *pe->packed, "packed rows", &pe->packed));
+    SL_CHECK(sl_alloc_zero(n_pairs, sizeof *pe->sent, "packed gradients", &pe->sent));
+    SL_CHECK(sl_alloc_zero(n_pairs, sizeof *pe->arrived, "rows of other GPUs", &pe->arrived));
+    SL_CHECK(sl_alloc_zero(n_pairs, sizeof *pe->returned, "gradients of other GPUs", &pe->returned));
     for (uint32_t hop = 0; hop < slot->n_hops && is_near(shape->plan, p); hop++) {
-        SL_TRY(st, add_block(slot, shape, p, hop), done);
+        SL_CHECK(add_block(slot, shape, p, hop));
     }
     if (shape->importance) {
-        SL_TRY(st, add_importance(slot, shape, p), done);
+        SL_CHECK(add_importance(slot, shape, p));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_slot_open(const struct sl_slot_shape *shape, struct sl_slot *out)

@@ -79,22 +79,20 @@ static enum sl_status open_round(uint32_t n, struct sl_round *round)
 enum sl_status sl_replicas_open(struct sl_replicas *s)
 {
     const uint32_t n = s->plan->n_replicas;
-    enum sl_status st = SL_OK;
     if (n == 1) {
         return SL_OK;
     }
-    SL_TRY(st, open_round(n, &s->rounds.gradient), done);
-    SL_TRY(st, open_round(n, &s->rounds.weight), done);
-    SL_TRY(st, sl_alloc(n, sizeof *s->permutation.node, "gossip", &s->permutation.node), done);
-    SL_TRY(st, sl_alloc(n, sizeof *s->partners, "gossip", &s->partners), done);
-    SL_TRY(st, sl_alloc_zero(n, sizeof *s->sums, "gossip", &s->sums), done);
-    SL_TRY(st, sl_alloc(n, sizeof *s->sources, "gossip", &s->sources), done);
-    SL_TRY(st, sl_alloc(n, sizeof *s->sent_to, "gossip", &s->sent_to), done);
+    SL_CHECK(open_round(n, &s->rounds.gradient));
+    SL_CHECK(open_round(n, &s->rounds.weight));
+    SL_CHECK(sl_alloc(n, sizeof *s->permutation.node, "gossip", &s->permutation.node));
+    SL_CHECK(sl_alloc(n, sizeof *s->partners, "gossip", &s->partners));
+    SL_CHECK(sl_alloc_zero(n, sizeof *s->sums, "gossip", &s->sums));
+    SL_CHECK(sl_alloc(n, sizeof *s->sources, "gossip", &s->sources));
+    SL_CHECK(sl_alloc(n, sizeof *s->sent_to, "gossip", &s->sent_to));
     if (s->plan->n_ranks > 1) {
-        st = sl_alloc_zero(n_mirrors(s), sizeof *s->mirror, "replicas of other ranks", &s->mirror);
+        return sl_alloc_zero(n_mirrors(s), sizeof *s->mirror, "replicas of other ranks", &s->mirror);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 void sl_replicas_close(struct sl_replicas *s)
@@ -133,7 +131,6 @@ static enum sl_status gather(struct sl_transport *transport, uint32_t replica, u
 
 enum sl_status sl_replicas_gather(struct sl_transport *transport, struct sl_model *replicas, bool moments)
 {
-    enum sl_status st = SL_OK;
     for (uint32_t r = 0; r < transport->plan->n_replicas; r++) {
         uint32_t n = 0;
         for (uint32_t i = 0; i < replicas->n_layers; i++) {
@@ -143,19 +140,18 @@ enum sl_status sl_replicas_gather(struct sl_transport *transport, struct sl_mode
                 if (!sl_parameter_trained(p)) {
                     continue;
                 }
-                SL_TRY(st, gather(transport, r, n, p->value_handle), done);
+                SL_CHECK(gather(transport, r, n, p->value_handle));
                 if (moments) {
-                    SL_TRY(st, gather(transport, r, n + 1, p->moment1_handle), done);
-                    SL_TRY(st, gather(transport, r, n + 2, p->moment2_handle), done);
+                    SL_CHECK(gather(transport, r, n + 1, p->moment1_handle));
+                    SL_CHECK(gather(transport, r, n + 2, p->moment2_handle));
                 }
             }
             if (layer->running != NULL) {
-                SL_TRY(st, gather(transport, r, n++, layer->running_handle), done);
+                SL_CHECK(gather(transport, r, n++, layer->running_handle));
             }
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- the average of all ---- */
@@ -207,17 +203,14 @@ static enum sl_status plan_gossip(struct sl_replicas *s, uint64_t step, struct s
         [SL_SYNC_DISSEMINATION] = SL_GOSSIP_DISSEMINATION, [SL_SYNC_CUBE] = SL_GOSSIP_CUBE};
     uint32_t local = s->settings->gossip_local_size;
     uint32_t n = s->plan->n_replicas / local;
-    enum sl_status st;
-    SL_TRY(st,
-           sl_gossip_schedule(topologies[s->settings->sync], n, step, s->settings->seed, &s->permutation, s->partners),
-           done);
+    SL_CHECK(
+        sl_gossip_schedule(topologies[s->settings->sync], n, step, s->settings->seed, &s->permutation, s->partners));
     round->local = local;
     round->inner = 1;
     for (uint32_t b = 0; b < n; b++) {
         round->from[b] = s->partners[b].from;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static uint32_t n_seeds_of(const struct sl_replicas *s, uint64_t step, const struct sl_round *round, uint32_t b)
@@ -254,17 +247,15 @@ enum sl_status sl_replicas_plan(struct sl_replicas *s, uint64_t step)
     uint64_t every = s->settings->gossip_average_every;
     struct sl_rounds *rounds = &s->rounds;
     bool weights = s->settings->gossip_what == SL_GOSSIP_WEIGHT;
-    enum sl_status st = SL_OK;
     if (s->plan->n_replicas == 1) {
         return SL_OK;
     }
     plan_alone(s->plan->n_replicas, weights ? &rounds->gradient : &rounds->weight);
-    SL_TRY(st, plan_gossip(s, step, weights ? &rounds->weight : &rounds->gradient), done);
+    SL_CHECK(plan_gossip(s, step, weights ? &rounds->weight : &rounds->gradient));
     scale_gradients(s, step, &rounds->gradient);
     scale_weights(s, &rounds->weight);
     rounds->average = every > 0 && (step + 1) % every == 0;
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- rounds ---- */
@@ -330,17 +321,14 @@ static enum sl_status cross(struct sl_replicas *s, const struct subject *subject
                               .number = number_of(subject),
                               .to = {to, to + 1}};
     const struct sl_parameter *p = parameter_of(s, subject, q);
-    enum sl_status st = SL_OK;
     if (to >= owners.begin && to < owners.end) {
         return SL_OK;
     }
     if (to == s->plan->rank && *mirror_of(s, subject, q) == NULL) {
-        SL_TRY(st, sl_matrix_register(p->n_rows, p->n_columns, SL_DTYPE_REAL, mirror_of(s, subject, q)), done);
+        SL_CHECK(sl_matrix_register(p->n_rows, p->n_columns, SL_DTYPE_REAL, mirror_of(s, subject, q)));
     }
     array.handle = array_of(s, subject, q);
-    st = sl_transport_share(s->transport, &head, &array);
-done:
-    return st;
+    return sl_transport_share(s->transport, &head, &array);
 }
 
 /* Send the arrays of node b to the ranks that train replica r. Replica r + 1 has the last of these ranks, or later
@@ -349,32 +337,28 @@ static enum sl_status cross_node(struct sl_replicas *s, const struct sl_round *r
                                  uint32_t b, uint32_t r)
 {
     struct sl_rank_range readers = sl_plan_trainers(s->plan, r);
-    enum sl_status st = SL_OK;
     for (uint32_t q = b * round->local; q < (b + 1) * round->local; q++) {
         for (uint32_t to = sl_max_u32(readers.begin, s->sent_to[q]); to < readers.end; to++) {
-            SL_TRY(st, cross(s, subject, q, to), done);
+            SL_CHECK(cross(s, subject, q, to));
             s->sent_to[q] = to + 1;
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Send every array to the ranks that read it and do not train it. */
 static enum sl_status cross_all(struct sl_replicas *s, const struct sl_round *round, const struct subject *subject)
 {
-    enum sl_status st = SL_OK;
     if (s->plan->n_ranks == 1) {
         return SL_OK;
     }
     memset(s->sent_to, 0, s->plan->n_replicas * sizeof *s->sent_to);
     for (uint32_t r = 0; r < s->plan->n_replicas; r++) {
         uint32_t b = r / round->local;
-        SL_TRY(st, cross_node(s, round, subject, b, r), done);
-        SL_TRY(st, cross_node(s, round, subject, round->from[b], r), done);
+        SL_CHECK(cross_node(s, round, subject, b, r));
+        SL_CHECK(cross_node(s, round, subject, round->from[b], r));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Whether a replica of this rank is in node b, or in a node that receives from node b. */
@@ -393,7 +377,6 @@ static bool node_is_read(const struct sl_replicas *s, const struct sl_round *rou
 static enum sl_status add_inside(struct sl_replicas *s, uint64_t step, const struct sl_round *round,
                                  const struct subject *subject)
 {
-    enum sl_status st = SL_OK;
     for (uint32_t b = 0; b < s->plan->n_replicas / round->local; b++) {
         const struct sl_parameter *p = parameter_of(s, subject, b * round->local);
         struct sl_task_args head = head_of(s, step, b * round->local);
@@ -407,11 +390,10 @@ static enum sl_status add_inside(struct sl_replicas *s, uint64_t step, const str
         if (!node_is_read(s, round, b)) {
             continue;
         }
-        SL_TRY(st, sl_matrix_register(p->n_rows, p->n_columns, SL_DTYPE_REAL, &s->sums[b]), done);
-        SL_TRY(st, sl_gossip_mix_submit(&head, round->local, s->sources, round->inner, s->sums[b]), done);
+        SL_CHECK(sl_matrix_register(p->n_rows, p->n_columns, SL_DTYPE_REAL, &s->sums[b]));
+        SL_CHECK(sl_gossip_mix_submit(&head, round->local, s->sources, round->inner, s->sums[b]));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Whether node b's replicas change. */
@@ -470,15 +452,13 @@ enum sl_status sl_replicas_mix_weights(struct sl_replicas *s, uint64_t step, uin
                            .scale = &(double){1}};
     struct subject weight = {layer, parameter, SL_TOPIC_WEIGHT};
     struct subject average = {layer, parameter, SL_TOPIC_AVERAGE};
-    enum sl_status st = SL_OK;
     if (s->plan->n_replicas > 1) {
-        SL_TRY(st, mix(s, step, &s->rounds.weight, &weight), done);
+        SL_CHECK(mix(s, step, &s->rounds.weight, &weight));
         if (s->rounds.average) {
-            SL_TRY(st, mix(s, step, &all, &average), done);
+            SL_CHECK(mix(s, step, &all, &average));
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- what travels ---- */

@@ -22,7 +22,6 @@ static bool notes_touched(const struct sl_update *u, const struct sl_layer_pass 
  * gradients. */
 static enum sl_status reduce(const struct sl_update *u, const struct sl_layer_pass *lp, int k)
 {
-    enum sl_status st = SL_OK;
     if (lp->layer->norm == SL_NORM_BATCH && (k == SL_NORM_WEIGHT || k == SL_NORM_BIAS)) {
         return SL_OK;
     }
@@ -41,11 +40,10 @@ static enum sl_status reduce(const struct sl_update *u, const struct sl_layer_pa
                                        .notes = notes,
                                        .fresh = !lists->summed,
                                        .sum = lp->pass->model[r].layer[lp->i].parameter[k].gradient_handle};
-        SL_TRY(st, sl_transport_add(u->transport, &head, &sum), done);
+        SL_CHECK(sl_transport_add(u->transport, &head, &sum));
         lists->summed = notes;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* A step reads few rows of a matrix that multiplies sparse features. */
@@ -72,7 +70,6 @@ static enum sl_status optimise_rows(const struct sl_update *u, const struct sl_l
 static enum sl_status optimise(const struct sl_update *u, const struct sl_layer_pass *lp, int k,
                                const struct sl_adam *adam)
 {
-    enum sl_status st = SL_OK;
     for (uint32_t r = 0; r < lp->pass->plan->n_replicas; r++) {
         if (!sl_plan_trains(lp->pass->plan, r)) {
             continue;
@@ -80,50 +77,43 @@ static enum sl_status optimise(const struct sl_update *u, const struct sl_layer_
         const struct sl_parameter *parameter = &lp->pass->model[r].layer[lp->i].parameter[k];
         struct sl_task_args head = head_of(lp, r);
         if (steps_by_rows(lp, k)) {
-            SL_TRY(st, optimise_rows(u, lp, r, k, adam), done);
+            SL_CHECK(optimise_rows(u, lp, r, k, adam));
             continue;
         }
-        SL_TRY(st,
-               sl_optimize_submit(&head, adam, parameter->gradient_handle, parameter->value_handle,
-                                  parameter->moment1_handle, parameter->moment2_handle),
-               done);
+        SL_CHECK(sl_optimize_submit(&head, adam, parameter->gradient_handle, parameter->value_handle,
+                                    parameter->moment1_handle, parameter->moment2_handle));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* The gradient of the derived parameter, then the gradients of the parameters that it was derived from. */
 static enum sl_status underive(const struct sl_update *u, const struct sl_layer_pass *lp)
 {
-    enum sl_status st;
-    SL_TRY(st, reduce(u, lp, lp->layer->kind->derived), done);
+    SL_CHECK(reduce(u, lp, lp->layer->kind->derived));
     for (uint32_t r = 0; r < lp->pass->plan->n_replicas; r++) {
         if (sl_plan_trains(lp->pass->plan, r)) {
-            SL_TRY(st, lp->layer->kind->derive_back(lp, r), done);
+            SL_CHECK(lp->layer->kind->derive_back(lp, r));
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_update_layer(const struct sl_update *u, const struct sl_layer_pass *lp, const struct sl_adam *adam)
 {
     uint64_t step = lp->pass->step;
-    enum sl_status st = SL_OK;
     if (lp->layer->kind->derive != NULL) {
-        SL_TRY(st, underive(u, lp), done);
+        SL_CHECK(underive(u, lp));
     }
     for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
         if (!sl_parameter_trained(&lp->layer->parameter[k])) {
             continue;
         }
         if (k >= SL_MAX_OWN_PARAMETERS || !lp->layer->kind->parameter[k].by_derived) {
-            SL_TRY(st, reduce(u, lp, k), done);
+            SL_CHECK(reduce(u, lp, k));
         }
-        SL_TRY(st, sl_replicas_mix_gradients(u->replicas, step, lp->i, k), done);
-        SL_TRY(st, optimise(u, lp, k, adam), done);
-        SL_TRY(st, sl_replicas_mix_weights(u->replicas, step, lp->i, k), done);
+        SL_CHECK(sl_replicas_mix_gradients(u->replicas, step, lp->i, k));
+        SL_CHECK(optimise(u, lp, k, adam));
+        SL_CHECK(sl_replicas_mix_weights(u->replicas, step, lp->i, k));
     }
-done:
-    return st;
+    return SL_OK;
 }

@@ -31,10 +31,7 @@ enum sl_status sl_ranks_check_settings(const struct sl_settings *s)
 enum sl_status sl_process_join(const struct sl_settings *settings)
 {
     SL_IN_C_LOCALE;
-    enum sl_status st = sl_ranks_check_settings(settings);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_ranks_check_settings(settings));
     return sl_ranks_open();
 }
 
@@ -76,32 +73,26 @@ static enum sl_status match_weights(const struct sl_settings *s)
 {
     struct sl_map map;
     char mine[32];
-    enum sl_status st;
     if (s->load == NULL || sl_n_ranks() == 1) {
         return SL_OK;
     }
-    SL_TRY(st, sl_file_map(s->load, &map), done);
+    SL_CHECK(sl_file_map(s->load, &map));
     snprintf(mine, sizeof mine, "hash %016" PRIx64, sl_checksum(0, map.data, map.bytes));
     sl_file_unmap(&map);
-    st = sl_ranks_match_text("--load", mine, "give all ranks the same weights");
-done:
-    return st;
+    return sl_ranks_match_text("--load", mine, "give all ranks the same weights");
 }
 
 enum sl_status sl_ranks_match_settings(const struct sl_settings *settings, bool given)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
-    enum sl_status st;
-    SL_TRY(st, match_program(table, given), done);
+    SL_CHECK(match_program(table, given));
     for (size_t i = 0; i < table->n_options; i++) {
         const struct sl_option *option = sl_option_in_order(table, i);
         if (option->spread != SL_SPREAD_OWN) {
-            SL_TRY(st, match_option(option, settings), done);
+            SL_CHECK(match_option(option, settings));
         }
     }
-    st = match_weights(settings);
-done:
-    return st;
+    return match_weights(settings);
 }
 
 enum sl_status sl_ranks_take_decisions(struct sl_settings *s)
@@ -110,17 +101,15 @@ enum sl_status sl_ranks_take_decisions(struct sl_settings *s)
         uint32_t pes, group_size, chunks;
         int placement;
     } decided = {s->pes, s->group_size, s->chunks, s->placement};
-    enum sl_status st;
-    SL_TRY(st, sl_ranks_broadcast(&decided, sizeof decided), done);
+    SL_CHECK(sl_ranks_broadcast(&decided, sizeof decided));
     s->pes = decided.pes;
     s->group_size = decided.group_size;
     s->chunks = decided.chunks;
     s->placement = decided.placement;
     if (sl_n_ranks() > 1) {
-        st = sl_schedule_of(s)->check_ranks(s, sl_n_ranks());
+        return sl_schedule_of(s)->check_ranks(s, sl_n_ranks());
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- data ---- */
@@ -129,14 +118,11 @@ enum sl_status sl_ranks_match_checkpoint(const struct sl_tensors *checkpoint)
 {
     char mine[64] = "no checkpoint";
     uint64_t step;
-    enum sl_status st = SL_OK;
     if (checkpoint->n > 0) {
-        SL_TRY(st, sl_checkpoint_whole(checkpoint, "step", &step), done);
+        SL_CHECK(sl_checkpoint_whole(checkpoint, "step", &step));
         snprintf(mine, sizeof mine, "step %" PRIu64 ", checksum %.16s", step, sl_checkpoint_checksum(checkpoint));
     }
-    st = sl_ranks_match_text("--resume", mine, "--checkpoint has to be a folder that all ranks share");
-done:
-    return st;
+    return sl_ranks_match_text("--resume", mine, "--checkpoint has to be a folder that all ranks share");
 }
 
 /* The paths of --class-weights may differ. */
@@ -159,20 +145,15 @@ static enum sl_status match_pairs(const struct sl_links *pairs)
 enum sl_status sl_ranks_match_data(const struct sl_session *t)
 {
     char label[96];
-    enum sl_status st;
     for (size_t i = 0; i < SL_N_DATA_PARTS; i++) {
         snprintf(label, sizeof label, "dataset %s, %s", t->name, sl_data_part_names[i]);
-        SL_TRY(st,
-               sl_ranks_match_text(label, t->identity.text[i],
-                                   "give all ranks the same --dataset, --split and --features"),
-               done);
+        SL_CHECK(sl_ranks_match_text(label, t->identity.text[i],
+                                     "give all ranks the same --dataset, --split and --features"));
     }
     snprintf(label, sizeof label, "dataset %s, dtype of features", t->name);
-    SL_TRY(st, sl_ranks_match_text(label, t->identity.feature_dtype, "give all ranks the same file of features"), done);
-    SL_TRY(st, match_class_weights(&t->objective), done);
-    st = match_pairs(&t->pairs);
-done:
-    return st;
+    SL_CHECK(sl_ranks_match_text(label, t->identity.feature_dtype, "give all ranks the same file of features"));
+    SL_CHECK(match_class_weights(&t->objective));
+    return match_pairs(&t->pairs);
 }
 
 enum sl_status sl_ranks_match_parts(const struct sl_session *t)

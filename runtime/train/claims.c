@@ -148,7 +148,7 @@ static enum sl_status make_folder(const struct sl_option *option, const char *pa
 static enum sl_status list_outputs(const struct sl_settings *settings, struct outputs *out)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
-    enum sl_status st = SL_OK;
+    enum sl_status st;
     for (size_t i = 0; i < table->n_options && out->n < MAX_OUTPUTS; i++) {
         const struct sl_option *option = &table->options[i];
         const char *path = sl_settings_path(settings, option);
@@ -157,21 +157,20 @@ static enum sl_status list_outputs(const struct sl_settings *settings, struct ou
             continue;
         }
         if (strcmp(option->argument, "DIR") != 0) {
-            SL_TRY(st, check_file(option, path), done);
+            SL_CHECK(check_file(option, path));
         } else {
-            SL_TRY(st, make_folder(option, path, out), done);
+            SL_CHECK(make_folder(option, path, out));
         }
         struct output *output = &out->output[out->n++];
         *output = (struct output){option, path, 0};
-        SL_TRY(st, name_file(option, path, &file), done);
+        SL_CHECK(name_file(option, path, &file));
         st = find_key(file, &output->key);
         sl_free(file);
         if (st != SL_OK) {
-            goto done;
+            return st;
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- claims ---- */
@@ -285,7 +284,7 @@ enum sl_status sl_claims_check_room(const struct sl_claims_file *files, uint32_t
         if (files[i].path == NULL || is_shared(files[i].path)) {
             continue;
         }
-        SL_TRY(st, find_disk(files[i].path, &disks[i], &room), done);
+        SL_CHECK(find_disk(files[i].path, &disks[i], &room));
         for (uint32_t j = 0; j <= i; j++) {
             wanted += files[j].path != NULL && disks[j] == disks[i] ? files[j].bytes : 0;
         }
@@ -294,9 +293,8 @@ enum sl_status sl_claims_check_room(const struct sl_claims_file *files, uint32_t
                          "--%s %.300s: found %" PRIu64 " KiB free on its disk, expected at least %" PRIu64
                          " for the files at the end; free some, or name another folder",
                          files[i].option, files[i].path, room >> 10, (wanted >> 10) + 1);
-            goto done;
+            return st;
         }
     }
-done:
     return st;
 }

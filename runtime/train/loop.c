@@ -58,9 +58,8 @@ static enum sl_status report_step(struct sl_session *t, uint32_t epoch, uint32_t
     struct sl_reports *r = &t->reports;
     struct sl_step_news news = {
         .size = sizeof news, .epoch = epoch, .step = sl_plan_first_step(&t->plan, epoch - 1) + i, .loss = loss};
-    enum sl_status st = SL_OK;
     if (t->settings->metrics_steps) {
-        SL_TRY(st, sl_metrics_step(&r->metrics, epoch, news.step, loss), done);
+        SL_CHECK(sl_metrics_step(&r->metrics, epoch, news.step, loss));
     }
     sl_progress_step(&r->progress, epoch, i + 1, loss);
     if (r->to.step != NULL) {
@@ -69,8 +68,7 @@ static enum sl_status report_step(struct sl_session *t, uint32_t epoch, uint32_t
             sl_session_stop(t);
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status report_epoch(struct sl_session *t, const struct sl_metrics_epoch *epoch)
@@ -82,8 +80,7 @@ static enum sl_status report_epoch(struct sl_session *t, const struct sl_metrics
                                  .seconds = epoch->seconds,
                                  .evaluated = epoch->evaluated,
                                  .scores = epoch->scores};
-    enum sl_status st;
-    SL_TRY(st, sl_metrics_epoch(&r->metrics, epoch), done);
+    SL_CHECK(sl_metrics_epoch(&r->metrics, epoch));
     sl_progress_epoch(&r->progress, epoch);
     if (epoch->guard_fired && r->talks) {
         sl_print_line(r->to.stream, "guard",
@@ -96,15 +93,13 @@ static enum sl_status report_epoch(struct sl_session *t, const struct sl_metrics
             sl_session_stop(t);
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Report the losses of the epoch's steps before `end`. Acquiring a loss waits for the graph. */
 static enum sl_status report_steps(struct sl_session *t, uint32_t end)
 {
     uint32_t epoch = (uint32_t)sl_plan_epoch(&t->plan, t->state.step - 1) + 1;
-    enum sl_status st = SL_OK;
     for (; t->n_reported < end; t->n_reported++) {
         uint32_t i = t->n_reported;
         if (starpu_data_acquire(t->loss_handle[i], STARPU_R) != 0) {
@@ -112,11 +107,10 @@ static enum sl_status report_steps(struct sl_session *t, uint32_t end)
         }
         double loss = t->losses[i];
         starpu_data_release(t->loss_handle[i]);
-        SL_TRY(st, sl_failure_status(&t->run.failure), done);
-        SL_TRY(st, report_step(t, epoch, i, loss), done);
+        SL_CHECK(sl_failure_status(&t->run.failure));
+        SL_CHECK(report_step(t, epoch, i, loss));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* The mean loss over all seeds of the epoch's steps. */
@@ -136,29 +130,24 @@ static double mean_loss(const struct sl_session *t, uint32_t n_steps)
 static enum sl_status add_ranks(struct sl_session *t, double stage[SL_N_STAGES], double *sent_out)
 {
     uint64_t sent = sl_ranks_sent_bytes();
-    enum sl_status st;
     *sent_out = (double)(sent - t->sent_bytes);
     t->sent_bytes = sent;
-    SL_TRY(st, sl_ranks_sum(SL_N_STAGES, stage), done);
-    st = sl_ranks_sum(1, sent_out);
-done:
-    return st;
+    SL_CHECK(sl_ranks_sum(SL_N_STAGES, stage));
+    return sl_ranks_sum(1, sent_out);
 }
 
 /* Gather the message times of all ranks at rank 0. */
 static enum sl_status gather_waits(struct sl_session *t)
 {
     struct sl_waits mine;
-    enum sl_status st;
-    SL_TRY(st, sl_ranks_take_waits(&mine), done);
-    SL_TRY(st, sl_ranks_gather(&mine, sizeof mine, t->waits), done);
+    SL_CHECK(sl_ranks_take_waits(&mine));
+    SL_CHECK(sl_ranks_gather(&mine, sizeof mine, t->waits));
     for (uint32_t r = 0; r < t->plan.n_ranks; r++) {
         t->waited.message_s += t->waits[r].message_s;
         t->waited.hidden_s += t->waits[r].hidden_s;
         t->waited.waited_s += t->waits[r].waited_s;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status fill_epoch(struct sl_session *t, struct sl_metrics_epoch *out)
@@ -167,36 +156,33 @@ static enum sl_status fill_epoch(struct sl_session *t, struct sl_metrics_epoch *
     double sent;
     sl_run_stage_seconds(&t->run, out->stage_s);
     if (st != SL_OK) {
-        goto done;
+        return st;
     }
-    SL_TRY(st, add_ranks(t, out->stage_s, &sent), done);
-    SL_TRY(st, gather_waits(t), done);
+    SL_CHECK(add_ranks(t, out->stage_s, &sent));
+    SL_CHECK(gather_waits(t));
     if (t->schedule.kind->gather != NULL) {
-        SL_TRY(st, t->schedule.kind->gather(t->schedule.own), done);
+        SL_CHECK(t->schedule.kind->gather(t->schedule.own));
     }
     out->layers = t->plan.n_layers;
     out->batch = t->plan.adapts ? t->plan.batch : 0;
-    SL_TRY(st, t->schedule.kind->tally(t->schedule.own, out), done);
+    SL_CHECK(t->schedule.kind->tally(t->schedule.own, out));
     out->n_ranks = t->plan.n_ranks;
     out->waits = t->waits;
     out->bytes.between_ranks = (uint64_t)sent;
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- evaluation ---- */
 
 static enum sl_status keep_best(struct sl_session *t)
 {
-    enum sl_status st = SL_OK;
     if (t->best == NULL) {
-        SL_TRY(st, sl_alloc(sl_model_entries(&t->model), sizeof *t->best, "the best weights", &t->best), done);
+        SL_CHECK(sl_alloc(sl_model_entries(&t->model), sizeof *t->best, "the best weights", &t->best));
     }
-    SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
+    SL_CHECK(sl_model_acquire(&t->model, STARPU_R));
     sl_model_read(&t->model, t->best);
     sl_model_release(&t->model);
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Say once that the score which selects is not a number. */
@@ -224,14 +210,13 @@ static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_m
 {
     struct sl_inference wanted = {0};
     double start_s = sl_clock_s();
-    enum sl_status st;
     if (epoch == t->settings->epochs) {
         sl_pool_release(); /* no step will want the blocks of training */
     }
     sl_pool_trim();
     sl_watchdog_suspend(false);
-    SL_TRY(st, sl_state_average(t), done);
-    SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &out->scores), done);
+    SL_CHECK(sl_state_average(t));
+    SL_CHECK(sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &out->scores));
     sl_watchdog_suspend(true);
     sl_pool_trim();
     out->eval_seconds = sl_clock_s() - start_s;
@@ -248,10 +233,9 @@ static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_m
     }
     if (out->best || blind) {
         t->state.best = out->scores;
-        SL_TRY(st, keep_best(t), done);
+        SL_CHECK(keep_best(t));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- training ---- */
@@ -291,18 +275,16 @@ static enum sl_status advance(struct sl_session *t)
     uint32_t i = sl_plan_number(&t->plan, step);
     uint32_t in_flight = schedule->kind->in_flight(schedule->own);
     struct sl_adam adam = sl_session_adam(t->settings, sl_plan_epoch(&t->plan, step), step);
-    enum sl_status st;
     t->run.stop_wanted = asked_to_stop(t);
     sl_watchdog_suspend(false);
     sl_trace_before_step(&t->trace, step);
-    SL_TRY(st, schedule->kind->advance(schedule->own, step, &adam, t->loss_handle[i]), done);
+    SL_CHECK(schedule->kind->advance(schedule->own, step, &adam, t->loss_handle[i]));
     sl_trace_after_step(&t->trace, step);
     t->state.step = step + 1;
     if (i >= in_flight && !sl_plan_decoupled(&t->plan)) {
-        st = report_steps(t, i + 1 - in_flight);
+        return report_steps(t, i + 1 - in_flight);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Wait for the updates and for the samples of later steps: their time belongs to this epoch. */
@@ -327,12 +309,10 @@ static bool agrees_late(const struct sl_session *t)
 static enum sl_status agree(struct sl_session *t)
 {
     double n_asked = asked_to_stop(t);
-    enum sl_status st;
-    SL_TRY(st, sl_ranks_sum(1, &n_asked), done);
-    SL_TRY(st, sl_ranks_broadcast(&n_asked, sizeof n_asked), done);
+    SL_CHECK(sl_ranks_sum(1, &n_asked));
+    SL_CHECK(sl_ranks_broadcast(&n_asked, sizeof n_asked));
     t->run.stop_agreed = n_asked > 0;
-done:
-    return st;
+    return SL_OK;
 }
 
 /* With a vertex budget: give the steps of the next epoch the seeds that the steps so far call for. */
@@ -341,44 +321,41 @@ static enum sl_status adapt_batch(struct sl_session *t)
     const struct sl_schedule *schedule = &t->schedule;
     const uint64_t batch = schedule->kind->next_batch(schedule->own);
     const uint64_t epoch = sl_plan_epoch(&t->plan, t->state.step);
-    enum sl_status st = SL_OK;
     if (batch == t->plan.batch) {
         return SL_OK;
     }
     sl_session_close_losses(t);
     sl_plan_set_batch(&t->plan, epoch, t->state.step, batch, t->settings->epochs);
-    SL_TRY(st, sl_session_open_losses(t), done);
-    SL_TRY(st, schedule->kind->resize(schedule->own), done);
+    SL_CHECK(sl_session_open_losses(t));
+    SL_CHECK(schedule->kind->resize(schedule->own));
     t->reports.progress.steps_per_epoch = t->plan.n_per_epoch;
     if (t->reports.talks && epoch < t->settings->epochs) {
         sl_print_line(t->reports.to.stream, "budget", "%llu %s a step from epoch %llu on", (unsigned long long)batch,
                       sl_noun(batch, "seed", "seeds"), (unsigned long long)epoch + 1);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status finish_epoch(struct sl_session *t, double start_s)
 {
     uint32_t n = t->plan.n_per_epoch;
     struct sl_metrics_epoch epoch = {.epoch = (uint32_t)sl_plan_epoch(&t->plan, t->state.step)};
-    enum sl_status st;
     sl_objective_scores(&t->objective, &t->shards, &epoch.scores);
-    SL_TRY(st, drain(t), done);
+    SL_CHECK(drain(t));
     epoch.seconds = t->state.epoch_seconds + sl_clock_s() - start_s;
-    SL_TRY(st, sl_transport_settle(&t->transport, t->n_reported, n, t->losses), done);
+    SL_CHECK(sl_transport_settle(&t->transport, t->n_reported, n, t->losses));
     if (agrees_late(t)) {
-        SL_TRY(st, agree(t), done);
+        SL_CHECK(agree(t));
     }
-    SL_TRY(st, report_steps(t, n), done);
+    SL_CHECK(report_steps(t, n));
     epoch.train_loss = mean_loss(t, n);
-    SL_TRY(st, fill_epoch(t, &epoch), done);
+    SL_CHECK(fill_epoch(t, &epoch));
     sl_watchdog_suspend(true); /* rank 0 reports and saves alone */
     if (due(t->settings, epoch.epoch)) {
-        SL_TRY(st, evaluate(t, epoch.epoch, &epoch), done);
+        SL_CHECK(evaluate(t, epoch.epoch, &epoch));
     }
     sl_pool_reserve();
-    SL_TRY(st, report_epoch(t, &epoch), done);
+    SL_CHECK(report_epoch(t, &epoch));
     t->state.seconds += epoch.seconds;
     t->state.epoch_seconds = 0;
     t->schedule.kind->turn(t->schedule.own);
@@ -386,30 +363,27 @@ static enum sl_status finish_epoch(struct sl_session *t, double start_s)
     starpu_task_wait_for_all(); /* a GPU task is counted after its data are released */
     sl_run_log_reset(&t->run);
     if (t->plan.adapts) {
-        SL_TRY(st, adapt_batch(t), done);
+        SL_CHECK(adapt_batch(t));
     }
     if (t->settings->checkpoint != NULL) {
-        SL_TRY(st, sl_state_save(t), done);
+        SL_CHECK(sl_state_save(t));
     }
     t->sent_bytes = sl_ranks_sent_bytes(); /* bytes of evaluation and saving do not count for the next epoch */
     sl_waits_drop(sl_clock_s());
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Stop in the middle of an epoch: finish the submitted steps and save. */
 static enum sl_status pause_epoch(struct sl_session *t, double start_s)
 {
-    enum sl_status st;
-    SL_TRY(st, drain(t), done);
-    SL_TRY(st, report_steps(t, sl_plan_number(&t->plan, t->state.step)), done);
+    SL_CHECK(drain(t));
+    SL_CHECK(report_steps(t, sl_plan_number(&t->plan, t->state.step)));
     t->state.epoch_seconds += sl_clock_s() - start_s;
     sl_watchdog_suspend(true);
     if (t->settings->checkpoint != NULL) {
-        st = sl_state_save(t);
+        return sl_state_save(t);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static bool stopped(struct sl_session *t)
@@ -428,30 +402,25 @@ static bool patient(const struct sl_session *t)
 static enum sl_status train_epochs(struct sl_session *t)
 {
     double start_s = sl_clock_s();
-    enum sl_status st = SL_OK;
     while (t->state.step < t->plan.n_steps && patient(t) && !stopped(t)) {
-        SL_TRY(st, advance(t), done);
+        SL_CHECK(advance(t));
         if (sl_plan_number(&t->plan, t->state.step) == 0) {
-            SL_TRY(st, finish_epoch(t, start_s), done);
+            SL_CHECK(finish_epoch(t, start_s));
             start_s = sl_clock_s();
         }
     }
     if (sl_plan_number(&t->plan, t->state.step) != 0) {
-        st = pause_epoch(t, start_s);
+        return pause_epoch(t, start_s);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* With --epochs 0, or a complete checkpoint: score the loaded model. */
 static enum sl_status only_evaluate(struct sl_session *t)
 {
     struct sl_metrics_epoch epoch = {.train_loss = NAN, .layers = t->plan.n_layers};
-    enum sl_status st;
-    SL_TRY(st, evaluate(t, 0, &epoch), done);
-    st = report_epoch(t, &epoch);
-done:
-    return st;
+    SL_CHECK(evaluate(t, 0, &epoch));
+    return report_epoch(t, &epoch);
 }
 
 static enum sl_status summarise(struct sl_session *t)
@@ -465,15 +434,12 @@ static enum sl_status summarise(struct sl_session *t)
                                              (double)sl_plan_number(&t->plan, t->state.step) / t->plan.n_per_epoch,
                                          .n_ranks = t->plan.n_ranks,
                                          .waits = t->waited};
-    enum sl_status st;
     if (t->best == NULL) {
         sl_objective_scores(&t->objective, &t->shards, &summary.best);
     }
-    SL_TRY(st, sl_ranks_max(sl_metrics_peak_rss_bytes(), &summary.peak_rss_bytes), done);
+    SL_CHECK(sl_ranks_max(sl_metrics_peak_rss_bytes(), &summary.peak_rss_bytes));
     sl_progress_summary(&t->reports.progress, &summary);
-    st = sl_metrics_summary(&t->reports.metrics, &summary);
-done:
-    return st;
+    return sl_metrics_summary(&t->reports.metrics, &summary);
 }
 
 /* A resumed run cuts the metrics back to the checkpoint. With --resume but no checkpoint this means an empty file. */
@@ -482,7 +448,6 @@ static enum sl_status open_reports(struct sl_session *t, const struct sl_report 
     const struct sl_settings *s = t->settings;
     struct sl_reports *r = &t->reports;
     bool goes_on = s->resume != SL_RESUME_NO;
-    enum sl_status st;
     bool first = sl_rank() == 0;
     *r = (struct sl_reports){0};
     if (report != NULL && report->size == 0) {
@@ -493,22 +458,20 @@ static enum sl_status open_reports(struct sl_session *t, const struct sl_report 
     }
     r->to.stream = first ? r->to.stream : NULL;
     r->talks = r->to.stream != NULL && !s->quiet && !s->json;
-    SL_TRY(st, sl_metrics_open(first ? s->metrics : NULL, s->json ? r->to.stream : NULL, goes_on, &r->metrics), done);
+    SL_CHECK(sl_metrics_open(first ? s->metrics : NULL, s->json ? r->to.stream : NULL, goes_on, &r->metrics));
     if (first) {
         r->metrics.line = r->to.line;
         r->metrics.context = r->to.context;
     }
     if (goes_on) {
-        SL_TRY(st, sl_metrics_rewind(&r->metrics, sl_plan_epoch(&t->plan, t->state.step), t->state.step), done);
+        SL_CHECK(sl_metrics_rewind(&r->metrics, sl_plan_epoch(&t->plan, t->state.step), t->state.step));
     }
     if (r->talks) {
-        SL_TRY(st, sl_session_describe(t, r->to.stream), done);
+        SL_CHECK(sl_session_describe(t, r->to.stream));
     }
     sl_progress_open(r->to.stream, r->talks ? sl_progress_mode_of(r->to.stream) : SL_PROGRESS_NONE, s->epochs,
                      t->plan.n_per_epoch, &r->progress);
-    st = report_config(t);
-done:
-    return st;
+    return report_config(t);
 }
 
 /* Asked to stop before the last step, or before the evaluation of a run without steps. */

@@ -57,10 +57,8 @@ static enum sl_status add_numbers(struct sl_labels *labels, const char *key, uin
 {
     char *text;
     size_t used = 0;
-    enum sl_status st = sl_alloc((size_t)n + 1, NUMBER_BYTES, "statistics of features", &text);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_alloc((size_t)n + 1, NUMBER_BYTES, "statistics of features", &text));
     text[0] = '\0';
     for (uint32_t i = 0; i < n; i++) {
         if (i > 0) {
@@ -101,7 +99,7 @@ static enum sl_status text_of_dataset(const struct sl_option *option, const stru
 static enum sl_status add_options(struct sl_labels *labels, const struct sl_session *t)
 {
     const struct sl_option_table *table = sl_settings_table_of(t->settings);
-    enum sl_status st = SL_OK;
+    enum sl_status st;
     for (size_t i = 0; i < table->n_options; i++) {
         const struct sl_option *option = &table->options[i];
         char key[64];
@@ -109,49 +107,46 @@ static enum sl_status add_options(struct sl_labels *labels, const struct sl_sess
         if (!option->of_model && !option->kept) {
             continue;
         }
-        SL_TRY(st, text_of_dataset(option, &t->facts, &value), done);
+        SL_CHECK(text_of_dataset(option, &t->facts, &value));
         if (value == NULL) {
-            SL_TRY(st, sl_option_text(option, t->settings, &value), done);
+            SL_CHECK(sl_option_text(option, t->settings, &value));
         }
         snprintf(key, sizeof key, SL_KEY_OPTION "%s", option->name);
         st = sl_labels_add(labels, key, value);
         sl_free(value);
         if (st != SL_OK) {
-            goto done;
+            return st;
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_labels_add_model(struct sl_labels *labels, const struct sl_session *t, bool with_options)
 {
     const struct sl_dataset *facts = &t->facts;
-    enum sl_status st;
-    SL_TRY(st, add_whole(labels, SL_KEY_VERSION, SL_MODEL_VERSION), done);
-    SL_TRY(st, sl_labels_add(labels, SL_KEY_PROGRAM, sl_settings_table_of(t->settings)->program), done);
-    SL_TRY(st, sl_labels_add(labels, "model", sl_model_kind(t->settings->model)->name), done);
+    SL_CHECK(add_whole(labels, SL_KEY_VERSION, SL_MODEL_VERSION));
+    SL_CHECK(sl_labels_add(labels, SL_KEY_PROGRAM, sl_settings_table_of(t->settings)->program));
+    SL_CHECK(sl_labels_add(labels, "model", sl_model_kind(t->settings->model)->name));
     if (!t->objective.unknown || t->settings->objective != SL_OBJECTIVE_AUTO) {
-        SL_TRY(st, sl_labels_add(labels, SL_KEY_OBJECTIVE, t->objective.kind->name), done);
+        SL_CHECK(sl_labels_add(labels, SL_KEY_OBJECTIVE, t->objective.kind->name));
     }
-    SL_TRY(st, add_whole(labels, SL_KEY_FEATURES, t->shards.n_features), done);
-    SL_TRY(st, add_whole(labels, SL_KEY_OUTPUTS, t->shards.n_outputs), done);
-    SL_TRY(st, add_whole(labels, SL_KEY_RELATION_COUNT, t->partition.graph.n_relations), done);
+    SL_CHECK(add_whole(labels, SL_KEY_FEATURES, t->shards.n_features));
+    SL_CHECK(add_whole(labels, SL_KEY_OUTPUTS, t->shards.n_outputs));
+    SL_CHECK(add_whole(labels, SL_KEY_RELATION_COUNT, t->partition.graph.n_relations));
     const char *words = sl_text_or(facts->feature_words, "");
     if (strncmp(words, "random:", strlen("random:")) == 0 || strcmp(words, "onehot") == 0) {
-        SL_TRY(st, add_whole(labels, SL_KEY_SEED, facts->feature_seed), done);
+        SL_CHECK(add_whole(labels, SL_KEY_SEED, facts->feature_seed));
     }
     if (facts->scaling.n > 0) {
-        SL_TRY(st, add_numbers(labels, SL_KEY_MEAN, facts->scaling.n, facts->scaling.mean), done);
-        SL_TRY(st, add_numbers(labels, SL_KEY_SCALE, facts->scaling.n, facts->scaling.scale), done);
+        SL_CHECK(add_numbers(labels, SL_KEY_MEAN, facts->scaling.n, facts->scaling.mean));
+        SL_CHECK(add_numbers(labels, SL_KEY_SCALE, facts->scaling.n, facts->scaling.scale));
     }
-    SL_TRY(st, add_names(labels, SL_KEY_CLASSES, facts->class_names), done);
-    SL_TRY(st, add_names(labels, SL_KEY_RELATIONS, facts->relations), done);
-    SL_TRY(st, add_names(labels, SL_KEY_TYPES, facts->types), done);
-    SL_TRY(st, add_names(labels, SL_KEY_FEATURE_NAMES, words[0] == '\0' ? facts->feature_names : NULL), done);
+    SL_CHECK(add_names(labels, SL_KEY_CLASSES, facts->class_names));
+    SL_CHECK(add_names(labels, SL_KEY_RELATIONS, facts->relations));
+    SL_CHECK(add_names(labels, SL_KEY_TYPES, facts->types));
+    SL_CHECK(add_names(labels, SL_KEY_FEATURE_NAMES, words[0] == '\0' ? facts->feature_names : NULL));
     if (with_options) {
-        st = add_options(labels, t);
+        return add_options(labels, t);
     }
-done:
-    return st;
+    return SL_OK;
 }

@@ -107,19 +107,18 @@ static enum sl_status check_given(const struct sl_settings *settings, const stru
             (strcmp(option->name, "split") == 0 && draws_split(settings, ""))) {
             continue;
         }
-        SL_TRY(st, sl_settings_get(settings, option->name, now, sizeof now), done);
-        SL_TRY(st, sl_option_is_default(option, settings, &unset), done);
+        SL_CHECK(sl_settings_get(settings, option->name, now, sizeof now));
+        SL_CHECK(sl_option_is_default(option, settings, &unset));
         if (!unset && now[0] != '\0') {
-            st = sl_fail(SL_EINVAL, "--%s: found '%.200s', expected none of it: the dataset is the program's own, '%s'",
-                         option->name, now, given->name);
-            goto done;
+            return sl_fail(SL_EINVAL,
+                           "--%s: found '%.200s', expected none of it: the dataset is the program's own, '%s'",
+                           option->name, now, given->name);
         }
     }
     if (given != NULL && sl_dataset_has_links(given) && !sl_settings_trains_links(settings)) {
-        st = sl_fail(SL_EINVAL, "--objective: found another than link, expected auto or link: '%s' lists links",
-                     given->name);
+        return sl_fail(SL_EINVAL, "--objective: found another than link, expected auto or link: '%s' lists links",
+                       given->name);
     }
-done:
     return st;
 }
 
@@ -136,14 +135,12 @@ static enum sl_status load_dataset(const struct sl_settings *s, const char *usua
 /* Take the options of --load and check all. Files that do not say the number of outputs have arrays that show it. */
 static enum sl_status check_settings(struct sl_settings *s)
 {
-    enum sl_status st;
-    SL_TRY(st, sl_settings_adopt(s), done);
-    SL_TRY(st, sl_settings_check(s), done);
+    SL_CHECK(sl_settings_adopt(s));
+    SL_CHECK(sl_settings_check(s));
     if (s->model_file != NULL && s->model_file->n_outputs == 0 && !sl_settings_trains_links(s)) {
         s->model_file->n_outputs = sl_model_outputs_in(s, &s->model_file->tensors);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_dataset_open(struct sl_settings *settings, struct sl_dataset **out)
@@ -227,74 +224,63 @@ static enum sl_status draw_split(const struct sl_session *t, const struct sl_dat
 {
     const struct sl_settings *s = t->settings;
     struct sl_random_split rule;
-    enum sl_status st;
-    SL_TRY(st, sl_random_split_parse(sl_text_or(s->split, t->split), s->seed, &rule), done);
+    SL_CHECK(sl_random_split_parse(sl_text_or(s->split, t->split), s->seed, &rule));
     sl_dataset_lend(given, out);
     if (sl_settings_trains_links(s)) {
-        st = sl_random_split_links(&rule, out);
-    } else {
-        st = sl_random_split_vertices(&rule, out);
+        return sl_random_split_links(&rule, out);
     }
-done:
-    return st;
+    return sl_random_split_vertices(&rule, out);
 }
 
 /* Load the dataset, or take the caller's. */
 static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset *given)
 {
-    enum sl_status st = SL_OK;
     const bool drawn = given != NULL && draws_split(t->settings, t->split);
     if (given == NULL) {
-        SL_TRY(st, load_dataset(t->settings, t->split, &t->loaded), done);
+        SL_CHECK(load_dataset(t->settings, t->split, &t->loaded));
     } else if (drawn) {
-        SL_TRY(st, draw_split(t, given, &t->loaded), done);
+        SL_CHECK(draw_split(t, given, &t->loaded));
     }
     t->given = given != NULL;
     t->source = given == NULL || drawn ? &t->loaded : given;
-    SL_TRY(st, sl_adapt(t->settings, t->source, &t->adapted), done);
+    SL_CHECK(sl_adapt(t->settings, t->source, &t->adapted));
     t->dataset = &t->adapted.dataset;
     t->relation_of = t->adapted.relation_of;
     t->n_relations = t->adapted.n_relations;
     t->adapted.relation_of = NULL;
     if (sl_settings_predicts_csv(t->settings) && t->dataset->vertex_names != NULL) {
-        SL_TRY(st, sl_strdup(t->dataset->vertex_names, &t->vertex_names), done);
+        SL_CHECK(sl_strdup(t->dataset->vertex_names, &t->vertex_names));
     }
-    SL_TRY(st, sl_dataset_copy_facts(t->dataset, &t->facts), done);
+    SL_CHECK(sl_dataset_copy_facts(t->dataset, &t->facts));
     bool labelled = !sl_settings_trains_links(t->settings);
     if (labelled && sl_targets_outputs(&t->dataset->targets) == 0) {
-        st = sl_fail(SL_EFILE, "%s: found no label, expected labels, or with --epochs 0 a trained model in --load",
-                     t->dataset->name);
-        goto done;
+        return sl_fail(SL_EFILE, "%s: found no label, expected labels, or with --epochs 0 a trained model in --load",
+                       t->dataset->name);
     }
     t->synthetic = t->dataset->synthetic;
     t->range = t->dataset->range;
     snprintf(t->name, sizeof t->name, "%s", t->dataset->name);
     snprintf(t->split, sizeof t->split, "%s", t->dataset->split);
-    SL_TRY(st, check_weights(t), done);
+    SL_CHECK(check_weights(t));
     if (sl_dataset_n_train(t->dataset) == 0 && t->settings->epochs > 0) {
-        st = sl_fail(SL_EFILE, "%s: the split '%s' has no training %s", t->name, t->split,
-                     sl_settings_trains_links(t->settings) ? "links" : "vertices");
-        goto done;
+        return sl_fail(SL_EFILE, "%s: the split '%s' has no training %s", t->name, t->split,
+                       sl_settings_trains_links(t->settings) ? "links" : "vertices");
     }
-    st = sl_objective_open(t->settings, t->dataset, &t->objective);
-done:
-    return st;
+    return sl_objective_open(t->settings, t->dataset, &t->objective);
 }
 
 /* Compare the data with the other ranks' and with the checkpoint's. Without ranks and checkpoints: do nothing. */
 static enum sl_status compare_data(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
-    enum sl_status st = SL_OK;
     if (sl_n_ranks() == 1 && t->settings->checkpoint == NULL) {
         return SL_OK;
     }
     sl_dataset_identify(t->dataset, &t->identity);
-    SL_TRY(st, sl_ranks_match_data(t), done);
+    SL_CHECK(sl_ranks_match_data(t));
     if (checkpoint->n > 0) {
-        st = sl_state_match_data(t, checkpoint);
+        return sl_state_match_data(t, checkpoint);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* held: by part, whether this rank is an owner; NULL: of all. */
@@ -340,15 +326,13 @@ done:
 enum sl_status sl_session_open_losses(struct sl_session *t)
 {
     uint32_t n = t->plan.n_per_epoch;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero(n, sizeof *t->losses, "losses of an epoch", &t->losses), done);
-    SL_TRY(st, sl_alloc_zero(n, sizeof *t->loss_handle, "losses of an epoch", &t->loss_handle), done);
+    SL_CHECK(sl_alloc_zero(n, sizeof *t->losses, "losses of an epoch", &t->losses));
+    SL_CHECK(sl_alloc_zero(n, sizeof *t->loss_handle, "losses of an epoch", &t->loss_handle));
     for (uint32_t i = 0; i < n; i++) {
         starpu_matrix_data_register(&t->loss_handle[i], STARPU_MAIN_RAM, (uintptr_t)&t->losses[i], 1, 1, 1,
                                     sizeof *t->losses);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 void sl_session_close_losses(struct sl_session *t)
@@ -369,18 +353,16 @@ void sl_session_close_losses(struct sl_session *t)
 static enum sl_status open_replicas(struct sl_session *t)
 {
     uint32_t n = t->plan.n_replicas;
-    enum sl_status st = SL_OK;
     if (n == 1) {
         t->replica = &t->model;
     } else {
         const struct sl_model_data data = sl_model_data_of(&t->shards);
-        SL_TRY(st, sl_replicas_init(t->settings, n, &data, &t->replica), done);
+        SL_CHECK(sl_replicas_init(t->settings, n, &data, &t->replica));
         t->n_replicas = n;
-        SL_TRY(st, sl_replicas_spread(t->replica, n, &t->model), done);
+        SL_CHECK(sl_replicas_spread(t->replica, n, &t->model));
     }
     t->n_replicas = n;
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Load the checkpoint to resume from. SL_OK with an empty *out: the run starts from the beginning. */
@@ -411,15 +393,13 @@ static enum sl_status check_alone(void)
 static enum sl_status open_files(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
-    enum sl_status st;
-    SL_TRY(st, sl_claims_take(s, &t->claims), done);
+    SL_CHECK(sl_claims_take(s, &t->claims));
     if (s->checkpoint != NULL) {
         t->made_folder = !sl_folder_exists(s->checkpoint);
-        SL_TRY(st, sl_folder_make(s->checkpoint), done);
-        st = sl_checkpoint_acquire(s->checkpoint, &t->lock);
+        SL_CHECK(sl_folder_make(s->checkpoint));
+        return sl_checkpoint_acquire(s->checkpoint, &t->lock);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Place the tables on the NUMA nodes, if several. */
@@ -457,10 +437,9 @@ static enum sl_status check_gpu_memory(struct sl_session *t)
 static enum sl_status open_run(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
-    enum sl_status st;
     t->plan = sl_plan_make(s, sl_dataset_n_train(t->dataset));
-    SL_TRY(st, sl_alloc_zero(t->plan.n_ranks, sizeof *t->waits, "times of messages", &t->waits), done);
-    SL_TRY(st, sl_run_init(&t->run), done);
+    SL_CHECK(sl_alloc_zero(t->plan.n_ranks, sizeof *t->waits, "times of messages", &t->waits));
+    SL_CHECK(sl_run_init(&t->run));
     t->run_ready = true;
     sl_waits_open(t->plan.n_ranks > 1 ? t->run.n_workers : 0, sl_clock_s());
     t->run.failure.hook = t->plan.n_ranks > 1 ? sl_ranks_failure_hook() : NULL;
@@ -478,9 +457,7 @@ static enum sl_status open_run(struct sl_session *t)
     t->run.fastest_means = s->means == SL_MEANS_FASTEST;
     t->run.row_dtype = sl_settings_row_dtype(s);
     t->run.tf32 = s->precision == SL_PRECISION_TF32;
-    st = sl_transport_open(s, &t->plan, SL_MAX_MODEL_LAYERS * SL_MAX_PARAMETERS, &t->transport);
-done:
-    return st;
+    return sl_transport_open(s, &t->plan, SL_MAX_MODEL_LAYERS * SL_MAX_PARAMETERS, &t->transport);
 }
 
 /* Without address space (`ulimit -v`) OpenBLAS waits forever, and so does StarPU unless sl_pool_report is set: so
@@ -520,51 +497,43 @@ static enum sl_status check_need(const struct sl_session *t)
 static enum sl_status check_memory(struct sl_session *t)
 {
     struct sl_memory_need need = sl_memory_need(t->settings, t->dataset, &t->estimate);
-    enum sl_status st;
     t->memory_bytes = need.memory;
-    SL_TRY(st, check_need(t), done);
-    st = check_space(t, need.untouched);
-done:
-    return st;
+    SL_CHECK(check_need(t));
+    return check_space(t, need.untouched);
 }
 
 /* The estimate before parts are made. With several ranks, all vertices may be on a boundary. */
 static enum sl_status check_plan(struct sl_session *t)
 {
     const bool ranks = t->plan.n_ranks > 1;
-    enum sl_status st = SL_OK;
     t->estimate = (struct sl_memory_run){.team = sl_steps_team(&t->plan, &t->run),
                                          .n_workers = t->machine.n_workers,
                                          .converts = t->run.has_cuda || ranks,
                                          .boundary = ranks,
                                          .plan = ranks ? &t->plan : NULL};
     if (!sl_schedule_of(t->settings)->whole_graph) {
-        SL_TRY(st, sl_reach_expect(t->settings, t->dataset, &t->estimate.reach), done);
+        SL_CHECK(sl_reach_expect(t->settings, t->dataset, &t->estimate.reach));
         sl_dataset_drop_pages(t->dataset);
     }
-    SL_TRY(st, check_memory(t), done);
-    st = check_gpu_memory(t);
-done:
-    return st;
+    SL_CHECK(check_memory(t));
+    return check_gpu_memory(t);
 }
 
 /* The estimate with the actual parts of a rank, or the actual boundary of the chunks. Rank 0 gets the largest need. */
 static enum sl_status check_parts(struct sl_session *t)
 {
-    enum sl_status st = SL_OK;
     uint32_t n = 0;
     if (t->plan.n_ranks > 1) {
         t->estimate.partition = &t->partition;
-        SL_TRY(st, check_memory(t), done);
+        SL_CHECK(check_memory(t));
         sl_dataset_drop_pages(t->dataset);
-        st = sl_ranks_max(t->memory_bytes, &t->memory_bytes);
+        return sl_ranks_max(t->memory_bytes, &t->memory_bytes);
     } else if (t->settings->recompute && t->settings->pes > t->settings->ways) {
-        SL_TRY(st, sl_pipe_boundary_count(&t->partition, &n), done);
+        SL_CHECK(sl_pipe_boundary_count(&t->partition, &n));
         t->estimate.boundary = n / fmax(1, t->dataset->graph.n_vertices);
-        st = check_memory(t);
+        return check_memory(t);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Decide whether the first layer reads narrow features in place. Only CPU kernels do. Other ranks get rows of the
@@ -636,20 +605,18 @@ static enum sl_status open_model(struct sl_session *t, const struct sl_tensors *
 {
     const struct sl_settings *s = t->settings;
     const struct sl_model_data data = sl_model_data_of(&t->shards);
-    enum sl_status st;
-    SL_TRY(st, sl_model_init(s, &data, &t->model), done);
+    SL_CHECK(sl_model_init(s, &data, &t->model));
     if (s->load != NULL) {
-        SL_TRY(st, sl_outputs_load_model(t), done);
+        SL_CHECK(sl_outputs_load_model(t));
     }
-    SL_TRY(st, open_replicas(t), done);
+    SL_CHECK(open_replicas(t));
     if (checkpoint->n > 0) {
-        SL_TRY(st, sl_state_load(t, checkpoint), done);
+        SL_CHECK(sl_state_load(t, checkpoint));
     }
     if (sl_rank() == 0) {
-        st = sl_outputs_check_room(t);
+        return sl_outputs_check_room(t);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Idle workers spin. Pause the workers, because METIS and the copying of tables need the cores. A worker with message
@@ -673,19 +640,17 @@ static enum sl_status open_schedule(struct sl_session *t, const struct sl_tensor
 {
     struct sl_settings *s = t->settings;
     struct sl_work work = {s, &t->plan, &t->run, &t->shards, t->replica, &t->transport, 0};
-    enum sl_status st;
     const uint64_t epoch_end = sl_plan_first_step(&t->plan, sl_plan_epoch(&t->plan, t->state.step) + 1);
     /* An evaluation on the GPU must not evict the caches. */
     work.gpu_bytes = sl_max_u64(t->gpu_need.training, t->run.evaluate_on_cpus ? 0 : t->gpu_need.evaluation);
-    SL_TRY(st, sl_schedule_of(s)->open(&work, t->state.step, &t->schedule), done);
+    SL_CHECK(sl_schedule_of(s)->open(&work, t->state.step, &t->schedule));
     t->n_unpinned += t->schedule.n_refused;
-    SL_TRY(st, sl_trace_open(s, t->state.step, t->plan.n_steps, epoch_end, &t->trace), done);
-    SL_TRY(st, sl_session_open_losses(t), done);
+    SL_CHECK(sl_trace_open(s, t->state.step, t->plan.n_steps, epoch_end, &t->trace));
+    SL_CHECK(sl_session_open_losses(t));
     if (checkpoint->n > 0) {
-        st = sl_state_load_epoch(t, checkpoint);
+        return sl_state_load_epoch(t, checkpoint);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 bool sl_session_wake(struct sl_session *t)

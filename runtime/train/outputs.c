@@ -26,14 +26,13 @@
 enum sl_status sl_outputs_load_model(struct sl_session *t)
 {
     struct sl_model_file *file = t->settings->model_file;
-    enum sl_status st;
-    SL_TRY(st, sl_model_acquire(&t->model, STARPU_RW), done);
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_model_acquire(&t->model, STARPU_RW));
     st = sl_model_set_tensors(&t->model, false, &file->tensors);
     sl_model_release(&t->model);
     if (!file->stays) {
         sl_model_file_drop(file);
     }
-done:
     return st;
 }
 
@@ -57,30 +56,25 @@ enum sl_status sl_outputs_check_room(const struct sl_session *t)
 
 enum sl_status sl_outputs_settle(struct sl_session *t)
 {
-    enum sl_status st;
     if (t->best == NULL) {
-        SL_TRY(st, sl_state_average(t), done);
+        SL_CHECK(sl_state_average(t));
     } else {
-        SL_TRY(st, sl_model_acquire(&t->model, STARPU_RW), done);
+        SL_CHECK(sl_model_acquire(&t->model, STARPU_RW));
         sl_model_write(&t->model, t->best);
         sl_model_release(&t->model);
     }
     t->settled = true;
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status make_labels(const struct sl_session *t, struct sl_labels *out)
 {
-    enum sl_status st;
-    SL_TRY(st, sl_labels_add(out, "format", "pt"), done);
-    SL_TRY(st, sl_labels_add(out, "dataset", t->name), done);
+    SL_CHECK(sl_labels_add(out, "format", "pt"));
+    SL_CHECK(sl_labels_add(out, "dataset", t->name));
     if (t->synthetic) {
-        SL_TRY(st, sl_labels_add(out, "synthetic", "yes"), done);
+        SL_CHECK(sl_labels_add(out, "synthetic", "yes"));
     }
-    st = sl_labels_add_model(out, t, true);
-done:
-    return st;
+    return sl_labels_add_model(out, t, true);
 }
 
 enum sl_status sl_outputs_put_model(struct sl_session *t, struct sl_writer *writer)
@@ -274,7 +268,6 @@ static enum sl_status score_pairs(const struct sl_session *t, const struct sl_ch
     const sl_real *from[TILE];
     const sl_real *to[TILE];
     double scores[TILE];
-    enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < t->pairs.n; i += TILE) {
         const uint32_t n = sl_min_u32(TILE, t->pairs.n - i);
         for (uint32_t k = 0; k < n; k++) {
@@ -282,23 +275,20 @@ static enum sl_status score_pairs(const struct sl_session *t, const struct sl_ch
             to[k] = sl_chosen_row(ends, new_ids[t->pairs.to[i + k]]);
         }
         const uint32_t *relations = t->pairs.relation == NULL ? NULL : t->pairs.relation + i;
-        SL_TRY(st, sl_decoder_scores(&decoder, n, relations, from, to, scores), done);
+        SL_CHECK(sl_decoder_scores(&decoder, n, relations, from, to, scores));
         for (uint32_t k = 0; k < n; k++) {
             out[i + k] = (sl_real)scores[k];
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Write the scores of all pairs, at rank 0. */
 static enum sl_status write_scores(struct sl_session *t, const struct sl_chosen *ends)
 {
     sl_real *scores;
-    enum sl_status st = sl_alloc(t->pairs.n, sizeof *scores, "scores of pairs", &scores);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_alloc(t->pairs.n, sizeof *scores, "scores of pairs", &scores));
     SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
     st = score_pairs(t, ends, scores);
     sl_model_release(&t->model);
@@ -387,14 +377,12 @@ enum sl_status sl_outputs_write(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
     struct wanted_files files = {s->predict != NULL, s->embed != NULL};
-    enum sl_status st;
     if (s->save != NULL && sl_rank() == 0) {
-        SL_TRY(st, save_model(t), done);
+        SL_CHECK(save_model(t));
     }
-    SL_TRY(st, sl_ranks_broadcast(&files, sizeof files), done);
+    SL_CHECK(sl_ranks_broadcast(&files, sizeof files));
     if (files.predict || files.embed) {
-        st = write_inference(t, files);
+        return write_inference(t, files);
     }
-done:
-    return st;
+    return SL_OK;
 }

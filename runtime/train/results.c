@@ -163,7 +163,6 @@ static enum sl_status score_pairs(const struct sl_session *t, const struct sl_ar
     const sl_real *to[TILE];
     uint32_t relations[TILE];
     double scores[TILE];
-    enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < pairs->n; i += TILE) {
         const uint32_t n = sl_min_u32(TILE, pairs->n - i);
         for (uint32_t k = 0; k < n; k++) {
@@ -174,13 +173,12 @@ static enum sl_status score_pairs(const struct sl_session *t, const struct sl_ar
                 relations[k] = t->relation_of[relations[k]];
             }
         }
-        SL_TRY(st, sl_decoder_scores(&decoder, n, relations, from, to, scores), done);
+        SL_CHECK(sl_decoder_scores(&decoder, n, relations, from, to, scores));
         for (uint32_t k = 0; k < n; k++) {
             out[i + k] = (float)scores[k];
         }
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_session_score_links(struct sl_session *t, const struct sl_array_links *pairs, float *scores)

@@ -68,18 +68,16 @@ static void name_part(size_t part, char out[KEY_BYTES])
 static enum sl_status add_options(const struct sl_settings *settings, struct labels *labels)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
-    enum sl_status st = SL_OK;
     for (size_t i = 0; i < table->n_options; i++) {
         const struct sl_option *option = &table->options[i];
         if (option->change == SL_CHANGE_FREELY) {
             continue;
         }
-        SL_TRY(st, sl_option_text(option, settings, &labels->option[i]), done);
+        SL_CHECK(sl_option_text(option, settings, &labels->option[i]));
         name_option(option->name, labels->key[i]);
         labels->entry[labels->n++] = (struct sl_metadata){labels->key[i], labels->option[i]};
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* The scores of state.best. Without an evaluation: none. */
@@ -97,14 +95,11 @@ static void add_scores(struct labels *labels, const struct sl_scores *best)
 static enum sl_status make_labels(const struct sl_session *t, struct labels *labels)
 {
     size_t n = sl_settings_table_of(t->settings)->n_options;
-    enum sl_status st;
-    SL_TRY(
-        st,
-        sl_alloc(n + SL_N_DATA_PARTS + N_NUMBERS + 4, sizeof *labels->entry, "a checkpoint's metadata", &labels->entry),
-        done);
-    SL_TRY(st, sl_alloc_zero(n, sizeof *labels->option, "a checkpoint's options", &labels->option), done);
-    SL_TRY(st, sl_alloc(n, sizeof *labels->key, "a checkpoint's options", &labels->key), done);
-    SL_TRY(st, add_options(t->settings, labels), done);
+    SL_CHECK(sl_alloc(n + SL_N_DATA_PARTS + N_NUMBERS + 4, sizeof *labels->entry, "a checkpoint's metadata",
+                      &labels->entry));
+    SL_CHECK(sl_alloc_zero(n, sizeof *labels->option, "a checkpoint's options", &labels->option));
+    SL_CHECK(sl_alloc(n, sizeof *labels->key, "a checkpoint's options", &labels->key));
+    SL_CHECK(add_options(t->settings, labels));
     for (size_t i = 0; i < SL_N_DATA_PARTS; i++) {
         name_part(i, labels->part[i]);
         labels->entry[labels->n++] = (struct sl_metadata){labels->part[i], t->identity.text[i]};
@@ -126,8 +121,7 @@ static enum sl_status make_labels(const struct sl_session *t, struct labels *lab
     }
     add_real(labels, "seconds", t->state.seconds);
     add_real(labels, "epoch_seconds", t->state.epoch_seconds);
-done:
-    return st;
+    return SL_OK;
 }
 
 static void free_labels(const struct sl_session *t, struct labels *labels)
@@ -161,41 +155,38 @@ done:
 
 enum sl_status sl_state_average(struct sl_session *t)
 {
-    enum sl_status st;
     if (t->n_replicas == 1) {
         if (t->schedule.kind->share != NULL) {
             return t->schedule.kind->share(t->schedule.own, false);
         }
         return SL_OK;
     }
-    SL_TRY(st, sl_replicas_gather(&t->transport, t->replica, false), done);
+    SL_CHECK(sl_replicas_gather(&t->transport, t->replica, false));
     if (sl_rank() == 0) {
-        SL_TRY(st, sl_replicas_average(&t->run, t->replica, t->n_replicas, &t->model), done);
+        SL_CHECK(sl_replicas_average(&t->run, t->replica, t->n_replicas, &t->model));
     }
     sl_ranks_drain();
     if (t->plan.n_ranks > 1) {
-        st = share_model(t);
+        return share_model(t);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* List the tensors of all replicas. *n is the number made so far, also on failure. */
 static enum sl_status list_replicas(struct sl_session *t, struct sl_tensor *tensors, uint32_t *n)
 {
-    enum sl_status st = SL_OK;
+    enum sl_status st;
     for (uint32_t r = 0; r < t->n_replicas; r++) {
         uint32_t n_model = 0;
-        SL_TRY(st, sl_model_acquire(&t->replica[r], STARPU_R), done);
+        SL_CHECK(sl_model_acquire(&t->replica[r], STARPU_R));
         st = sl_model_tensors(&t->replica[r], SL_TENSORS_FOR_CHECKPOINT, tensors + *n, &n_model);
         sl_model_release(&t->replica[r]);
         if (st != SL_OK) {
-            goto done;
+            return st;
         }
         *n += n_model;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Append entries; their strings stay where they are. */
@@ -242,22 +233,20 @@ done:
 
 enum sl_status sl_state_save(struct sl_session *t)
 {
-    enum sl_status st = SL_OK;
     if (t->n_replicas > 1) {
-        SL_TRY(st, sl_replicas_gather(&t->transport, t->replica, true), done);
+        SL_CHECK(sl_replicas_gather(&t->transport, t->replica, true));
         sl_ranks_drain();
     }
     if (t->schedule.kind->gather != NULL) {
-        SL_TRY(st, t->schedule.kind->gather(t->schedule.own), done);
+        SL_CHECK(t->schedule.kind->gather(t->schedule.own));
     }
     if (t->schedule.kind->share != NULL) {
-        SL_TRY(st, t->schedule.kind->share(t->schedule.own, true), done);
+        SL_CHECK(t->schedule.kind->share(t->schedule.own, true));
     }
     if (sl_rank() == 0) {
-        st = save(t);
+        return save(t);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- resuming ---- */
@@ -304,16 +293,13 @@ done:
 enum sl_status sl_state_match(struct sl_settings *settings, const struct sl_tensors *checkpoint)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
-    enum sl_status st = SL_OK;
     for (size_t i = 0; i < table->n_options; i++) {
         const struct sl_option *option = sl_option_in_order(table, i);
         if (!may_change(settings, option)) {
-            SL_TRY(st, match_option(settings, option, checkpoint), done);
+            SL_CHECK(match_option(settings, option, checkpoint));
         }
     }
-    st = sl_settings_check(settings);
-done:
-    return st;
+    return sl_settings_check(settings);
 }
 
 const char *sl_state_split(const struct sl_tensors *checkpoint)
@@ -379,33 +365,28 @@ enum sl_status sl_state_match_data(const struct sl_session *t, const struct sl_t
 static enum sl_status load_scores(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     struct sl_scores *best = &t->state.best;
-    enum sl_status st = SL_OK;
     sl_objective_scores(&t->objective, &t->shards, best);
     for (uint32_t i = 0; i < best->n; i++) {
         char key[KEY_BYTES];
         name_score("valid", &best->score[i], key);
-        SL_TRY(st, sl_checkpoint_real(checkpoint, key, &best->score[i].valid), done);
+        SL_CHECK(sl_checkpoint_real(checkpoint, key, &best->score[i].valid));
         name_score("test", &best->score[i], key);
-        SL_TRY(st, sl_checkpoint_real(checkpoint, key, &best->score[i].test), done);
+        SL_CHECK(sl_checkpoint_real(checkpoint, key, &best->score[i].test));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status load_numbers(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     struct sl_progress_state *state = &t->state;
-    enum sl_status st;
-    SL_TRY(st, sl_checkpoint_whole(checkpoint, "step", &state->step), done);
-    SL_TRY(st, sl_checkpoint_whole(checkpoint, "best_epoch", &state->best_epoch), done);
-    SL_TRY(st, sl_checkpoint_whole(checkpoint, "worse", &state->n_worse), done);
+    SL_CHECK(sl_checkpoint_whole(checkpoint, "step", &state->step));
+    SL_CHECK(sl_checkpoint_whole(checkpoint, "best_epoch", &state->best_epoch));
+    SL_CHECK(sl_checkpoint_whole(checkpoint, "worse", &state->n_worse));
     if (sl_tensors_find(checkpoint, "best") != NULL) {
-        SL_TRY(st, load_scores(t, checkpoint), done);
+        SL_CHECK(load_scores(t, checkpoint));
     }
-    SL_TRY(st, sl_checkpoint_real(checkpoint, "seconds", &state->seconds), done);
-    st = sl_checkpoint_real(checkpoint, "epoch_seconds", &state->epoch_seconds);
-done:
-    return st;
+    SL_CHECK(sl_checkpoint_real(checkpoint, "seconds", &state->seconds));
+    return sl_checkpoint_real(checkpoint, "epoch_seconds", &state->epoch_seconds);
 }
 
 /* The batch that a vertex budget has come to. */
@@ -414,18 +395,17 @@ static enum sl_status load_batch(struct sl_session *t, const struct sl_tensors *
     uint64_t batch;
     uint64_t epoch;
     uint64_t step;
-    enum sl_status st;
-    SL_TRY(st, sl_checkpoint_whole(checkpoint, "batch", &batch), done);
-    SL_TRY(st, sl_checkpoint_whole(checkpoint, "batch.epoch", &epoch), done);
-    SL_TRY(st, sl_checkpoint_whole(checkpoint, "batch.step", &step), done);
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_checkpoint_whole(checkpoint, "batch", &batch));
+    SL_CHECK(sl_checkpoint_whole(checkpoint, "batch.epoch", &epoch));
+    SL_CHECK(sl_checkpoint_whole(checkpoint, "batch.step", &step));
     if (batch == 0 || batch > t->plan.n_train || step > t->state.step || epoch > step) {
         st =
             sl_fail(SL_EFILE, "%s: expected a batch of 1 to %u seeds since an earlier step, found %llu since step %llu",
                     checkpoint->path, t->plan.n_train, (unsigned long long)batch, (unsigned long long)step);
-        goto done;
+        return st;
     }
     sl_plan_set_batch(&t->plan, epoch, step, batch, t->settings->epochs);
-done:
     return st;
 }
 
@@ -434,28 +414,27 @@ enum sl_status sl_state_load(struct sl_session *t, const struct sl_tensors *chec
     size_t n_entries = sl_model_entries(&t->model);
     struct sl_tensor best = sl_tensor_make("best", SL_DTYPE_REAL, n_entries, 0, NULL);
     enum sl_status st;
-    SL_TRY(st, load_numbers(t, checkpoint), done);
+    SL_CHECK(load_numbers(t, checkpoint));
     if (t->plan.adapts) {
-        SL_TRY(st, load_batch(t, checkpoint), done);
+        SL_CHECK(load_batch(t, checkpoint));
     }
     for (uint32_t r = 0; r < t->n_replicas; r++) {
-        SL_TRY(st, sl_model_acquire(&t->replica[r], STARPU_RW), done);
+        SL_CHECK(sl_model_acquire(&t->replica[r], STARPU_RW));
         st = sl_model_set_tensors(&t->replica[r], true, checkpoint);
         sl_model_release(&t->replica[r]);
         if (st != SL_OK) {
-            goto done;
+            return st;
         }
     }
     /* The average of replicas, t->model, leaves out numbers that are not trained: a fixed epsilon of gin. */
     if (t->n_replicas > 1) {
-        SL_TRY(st, sl_replicas_spread(&t->model, 1, &t->replica[0]), done);
+        SL_CHECK(sl_replicas_spread(&t->model, 1, &t->replica[0]));
     }
     if (sl_tensors_find(checkpoint, "best") != NULL) {
-        SL_TRY(st, sl_alloc(n_entries, sizeof *t->best, "the best weights", &t->best), done);
-        SL_TRY(st, sl_tensors_get(checkpoint, &best, t->best), done);
+        SL_CHECK(sl_alloc(n_entries, sizeof *t->best, "the best weights", &t->best));
+        SL_CHECK(sl_tensors_get(checkpoint, &best, t->best));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_state_load_epoch(struct sl_session *t, const struct sl_tensors *checkpoint)
@@ -463,16 +442,13 @@ enum sl_status sl_state_load_epoch(struct sl_session *t, const struct sl_tensors
     uint32_t n = t->plan.n_per_epoch;
     uint64_t then;
     struct sl_tensor losses = sl_tensor_make("epoch.losses", SL_DTYPE_F64, n, 0, NULL);
-    enum sl_status st;
-    SL_TRY(st, sl_checkpoint_whole(checkpoint, "steps_per_epoch", &then), done);
+    SL_CHECK(sl_checkpoint_whole(checkpoint, "steps_per_epoch", &then));
     if (then != n) {
-        st = sl_fail(SL_EFILE, "%s: its epochs have %llu steps, this run's %u: the dataset has changed",
-                     checkpoint->path, (unsigned long long)then, n);
-        goto done;
+        return sl_fail(SL_EFILE, "%s: its epochs have %llu steps, this run's %u: the dataset has changed",
+                       checkpoint->path, (unsigned long long)then, n);
     }
-    SL_TRY(st, sl_tensors_get(checkpoint, &losses, t->losses), done);
-    SL_TRY(st, t->schedule.kind->load(t->schedule.own, checkpoint), done);
+    SL_CHECK(sl_tensors_get(checkpoint, &losses, t->losses));
+    SL_CHECK(t->schedule.kind->load(t->schedule.own, checkpoint));
     t->n_reported = sl_plan_number(&t->plan, t->state.step);
-done:
-    return st;
+    return SL_OK;
 }

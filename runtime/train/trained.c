@@ -39,7 +39,6 @@ void sl_model_rest(void)
 static enum sl_status find_session(struct sl_trained *model, const struct sl_dataset *dataset)
 {
     struct sl_session *session;
-    enum sl_status st;
     if (sl_kept_session() != NULL && kept.model == model->serial && kept.dataset == dataset->serial &&
         dataset->serial > 0) {
         return SL_OK;
@@ -48,14 +47,12 @@ static enum sl_status find_session(struct sl_trained *model, const struct sl_dat
         return sl_fail(SL_ENOTSUP, "found %u processes of one run, expected one: use coop_sage --load FILE --predict",
                        sl_process_count());
     }
-    SL_TRY(st, sl_session_open(model->settings, dataset, &session), done);
+    SL_CHECK(sl_session_open(model->settings, dataset, &session));
     sl_kept_keep(session);
     kept.model = model->serial;
     kept.dataset = dataset->serial;
     kept.sizes = (struct sl_session_sizes){.size = sizeof kept.sizes};
-    st = sl_session_sizes(session, &kept.sizes);
-done:
-    return st;
+    return sl_session_sizes(session, &kept.sizes);
 }
 
 /* ---- making ---- */
@@ -94,16 +91,14 @@ enum sl_status sl_model_load(const char *path, struct sl_trained **out)
     struct sl_model_file *file;
     enum sl_status st;
     *out = NULL;
-    SL_TRY(st, sl_alloc_zero(1, sizeof *file, "a model's file", &file), done);
+    SL_CHECK(sl_alloc_zero(1, sizeof *file, "a model's file", &file));
     st = sl_model_file_read(path, file);
     if (st != SL_OK) {
         sl_free(file);
-        goto done;
+        return st;
     }
     sl_model_file_warn(file);
-    st = make(file, path, out);
-done:
-    return st;
+    return make(file, path, out);
 }
 
 /* The model's file in memory. */
@@ -234,19 +229,18 @@ enum sl_status sl_model_open_dataset(const struct sl_trained *model, struct sl_s
 {
     SL_IN_C_LOCALE;
     struct sl_model_file *file = model->settings->model_file;
-    enum sl_status st;
+    enum sl_status st = SL_OK;
     *out = NULL;
     if (settings->load != NULL || settings->model_file != NULL) {
         return sl_fail(SL_EINVAL, "--load: found '%.300s', expected none: the model is given",
                        sl_text_or(settings->load, ""));
     }
-    SL_TRY(st, sl_settings_set(settings, "load", file->tensors.path), done);
+    SL_CHECK(sl_settings_set(settings, "load", file->tensors.path));
     settings->model_file = file; /* lent */
     st = sl_dataset_open(settings, out);
     settings->model_file = NULL;
     sl_free(settings->load);
     settings->load = NULL;
-done:
     return st;
 }
 
@@ -277,10 +271,10 @@ static enum sl_status take_rows(bool embeddings, uint32_t n, const uint32_t *ver
 {
     const uint32_t width = embeddings ? kept.sizes.n_hidden : kept.sizes.n_outputs;
     float *all = out;
-    enum sl_status st;
-    SL_TRY(st, check_vertices(n, vertices), done);
+    enum sl_status st = SL_OK;
+    SL_CHECK(check_vertices(n, vertices));
     if (vertices != NULL) {
-        SL_TRY(st, sl_alloc((size_t)kept.sizes.n_vertices * width, sizeof *all, "outputs", &all), done);
+        SL_CHECK(sl_alloc((size_t)kept.sizes.n_vertices * width, sizeof *all, "outputs", &all));
     }
     st = sl_session_evaluate(sl_kept_session(), NULL, embeddings ? NULL : all, embeddings ? all : NULL);
     for (uint32_t i = 0; i < n && vertices != NULL && st == SL_OK; i++) {
@@ -289,7 +283,6 @@ static enum sl_status take_rows(bool embeddings, uint32_t n, const uint32_t *ver
     if (vertices != NULL) {
         sl_free(all);
     }
-done:
     return st;
 }
 
@@ -297,51 +290,39 @@ enum sl_status sl_model_predict(struct sl_trained *model, const struct sl_datase
                                 const uint32_t *vertices, float *logits)
 {
     SL_IN_C_LOCALE;
-    enum sl_status st;
     if (is_of_links(model)) {
         return sl_fail(SL_EINVAL, "predict: found a model of links, expected one of vertices; score pairs of vertices, "
                                   "or take embeddings");
     }
-    SL_TRY(st, find_session(model, dataset), done);
-    st = take_rows(false, n, vertices, logits);
-done:
-    return st;
+    SL_CHECK(find_session(model, dataset));
+    return take_rows(false, n, vertices, logits);
 }
 
 enum sl_status sl_model_embed(struct sl_trained *model, const struct sl_dataset *dataset, uint32_t n,
                               const uint32_t *vertices, float *embeddings)
 {
     SL_IN_C_LOCALE;
-    enum sl_status st;
-    SL_TRY(st, find_session(model, dataset), done);
+    SL_CHECK(find_session(model, dataset));
     if (kept.sizes.n_hidden == 0) {
         return sl_fail(SL_EINVAL, "embeddings: found a model of one layer, expected at least 2 layers");
     }
-    st = take_rows(true, n, vertices, embeddings);
-done:
-    return st;
+    return take_rows(true, n, vertices, embeddings);
 }
 
 enum sl_status sl_model_evaluate(struct sl_trained *model, const struct sl_dataset *dataset, struct sl_scores *scores)
 {
     SL_IN_C_LOCALE;
-    enum sl_status st;
-    SL_TRY(st, find_session(model, dataset), done);
-    st = sl_session_evaluate(sl_kept_session(), scores, NULL, NULL);
-done:
-    return st;
+    SL_CHECK(find_session(model, dataset));
+    return sl_session_evaluate(sl_kept_session(), scores, NULL, NULL);
 }
 
 enum sl_status sl_model_score_links(struct sl_trained *model, const struct sl_dataset *dataset,
                                     const struct sl_array_links *pairs, float *scores)
 {
     SL_IN_C_LOCALE;
-    enum sl_status st;
     if (!is_of_links(model)) {
         return sl_fail(SL_EINVAL, "pairs: found a model of vertices, expected one of links (--objective link)");
     }
-    SL_TRY(st, find_session(model, dataset), done);
-    st = sl_session_score_links(sl_kept_session(), pairs, scores);
-done:
-    return st;
+    SL_CHECK(find_session(model, dataset));
+    return sl_session_score_links(sl_kept_session(), pairs, scores);
 }

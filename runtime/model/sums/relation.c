@@ -27,12 +27,9 @@ static enum sl_status gradient(const struct sl_layer_pass *lp, const struct sl_s
     struct sl_task_args head = sl_layer_pass_head(lp, chunk->p);
     uint32_t row = sl_layer_pass_chunk_row(lp, chunk->p, lp->level, chunk->c);
     starpu_data_handle_t gc;
-    enum sl_status st = sl_layer_pass_partial(lp, chunk->p, SL_SAGE_COMPONENTS, &gc);
-    if (st == SL_OK) {
-        st = sl_relate_components_submit(&head, chunk->block, row, chunk->n_edges, &chunk->sources,
-                                         sl_layer_pass_returns(lp, chunk->p)->chunk[chunk->c], gc);
-    }
-    return st;
+    SL_CHECK(sl_layer_pass_partial(lp, chunk->p, SL_SAGE_COMPONENTS, &gc));
+    return sl_relate_components_submit(&head, chunk->block, row, chunk->n_edges, &chunk->sources,
+                                       sl_layer_pass_returns(lp, chunk->p)->chunk[chunk->c], gc);
 }
 
 static enum sl_status backward(const struct sl_layer_pass *lp, const struct sl_sum_back *back)
