@@ -35,19 +35,17 @@ static uint64_t slot_of(const struct sl_names *names, struct sl_text_cell text)
 static enum sl_status grow(struct sl_names *names)
 {
     struct sl_names larger = *names;
-    enum sl_status st;
     larger.n_slots = names->n_slots > 0 ? 2 * names->n_slots : LEAST_SLOTS;
-    SL_TRY(st, sl_realloc(&names->texts, larger.n_slots / 2, sizeof *names->texts, "names"), done);
+    SL_CHECK(sl_realloc(&names->texts, larger.n_slots / 2, sizeof *names->texts, "names"));
     larger.texts = names->texts;
-    SL_TRY(st, sl_alloc(larger.n_slots, sizeof *larger.slots, "names", &larger.slots), done);
+    SL_CHECK(sl_alloc(larger.n_slots, sizeof *larger.slots, "names", &larger.slots));
     memset(larger.slots, 0xff, larger.n_slots * sizeof *larger.slots);
     for (uint32_t i = 0; i < larger.n; i++) {
         larger.slots[slot_of(&larger, larger.texts[i])] = i;
     }
     sl_free(names->slots);
     *names = larger;
-done:
-    return st;
+    return SL_OK;
 }
 
 uint32_t sl_names_find(const struct sl_names *names, struct sl_text_cell text)
@@ -61,10 +59,7 @@ enum sl_status sl_names_add(struct sl_names *names, struct sl_text_cell text, ui
         return sl_fail(SL_EFILE, "expected at most %u vertices, found more", SL_NONE - 1);
     }
     if (names->n == names->n_slots / 2) {
-        enum sl_status st = grow(names);
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(grow(names));
     }
     *out = names->n;
     names->slots[slot_of(names, text)] = names->n;
@@ -105,17 +100,16 @@ enum sl_status sl_names_class(const char *where, struct sl_names *names, struct 
         return sl_fail(SL_EFILE, "%s: expected names of classes in UTF-8, found '%.*s'; save the file as UTF-8", where,
                        (int)sl_min_u64(text.n, MOST_SHOWN), text.p);
     }
-    SL_TRY(st, sl_alloc(text.n, 1, "names of classes", &copy), done);
+    SL_CHECK(sl_alloc(text.n, 1, "names of classes", &copy));
     memcpy(copy, text.p, text.n);
     names->owned = true;
     st = sl_names_add(names, (struct sl_text_cell){copy, text.n}, &class);
     if (st != SL_OK) {
         sl_free(copy);
-        goto done;
+        return st;
     }
     *out = (int32_t) class;
-done:
-    return st;
+    return SL_OK;
 }
 
 /* A text and its number. */
@@ -161,16 +155,23 @@ done:
 
 /* ---- Lists ------------------------------------------------------------------------------------------------------- */
 
+enum sl_status sl_names_read(const char *lines, struct sl_names *names)
+{
+    for (uint32_t i; *lines != '\0';) {
+        const size_t n = strcspn(lines, "\n");
+        SL_CHECK(sl_names_add(names, (struct sl_text_cell){lines, n}, &i));
+        lines += n + (lines[n] != '\0');
+    }
+    return SL_OK;
+}
+
 enum sl_status sl_names_list(const struct sl_names *names, char **out)
 {
     size_t room = 1;
     for (uint32_t i = 0; i < names->n; i++) {
         room += names->texts[i].n + 1;
     }
-    enum sl_status st = sl_alloc(room, 1, "names", out);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_alloc(room, 1, "names", out));
     char *p = *out;
     for (uint32_t i = 0; i < names->n; i++) {
         p = (char *)memcpy(p, names->texts[i].p, names->texts[i].n) + names->texts[i].n;

@@ -41,6 +41,10 @@ enum sl_status sl_names_class(const char *where, struct sl_names *names, struct 
 /* Number the names of classes anew, in the order of their bytes, and change the classes of n_rows rows. SL_ENOMEM. */
 enum sl_status sl_names_sort(struct sl_names *names, int32_t *classes, uint32_t n_rows);
 
+/* Add the lines of a list, which stays the caller's. On failure some are there. Equal lines: the last is found.
+ * SL_ENOMEM. */
+enum sl_status sl_names_read(const char *lines, struct sl_names *names);
+
 /* List the texts, a line each; sl_free. SL_ENOMEM. */
 enum sl_status sl_names_list(const struct sl_names *names, char **out);
 

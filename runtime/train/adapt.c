@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/names.h"
+#include "data/number.h"
 #include "data/text_lines.h"
 #include "runtime/plan/model_file.h"
 #include "support/memory.h"
@@ -25,7 +27,6 @@ static enum sl_status normalize(const struct sl_settings *s, struct sl_adapted *
     const enum sl_normalize wanted = (enum sl_normalize)s->normalize_features;
     struct sl_dataset *dataset = &out->dataset;
     const struct sl_scaling *of_model = s->model_file != NULL ? &s->model_file->scaling : NULL;
-    enum sl_status st;
     if (dataset->normalized == SL_NORMALIZE_NONE && wanted != SL_NORMALIZE_NONE) {
         if (dataset->graph.n_relations > 0 && wanted == SL_NORMALIZE_COLUMN) {
             return sl_fail(SL_EINVAL,
@@ -34,15 +35,15 @@ static enum sl_status normalize(const struct sl_settings *s, struct sl_adapted *
                            dataset->name);
         }
         if (of_model != NULL) {
-            SL_TRY(st, sl_scaling_copy(of_model, &out->scaling), done);
+            SL_CHECK(sl_scaling_copy(of_model, &out->scaling));
         }
         if (out->features.n_rows == 0) {
             out->features = dataset->features;
             out->features.dense.hold = SL_HOLD_BORROWED;
             out->features.hold = SL_HOLD_BORROWED;
         }
-        SL_TRY(st, sl_features_normalize(&out->features, wanted, &out->scaling), done);
-        SL_TRY(st, sl_features_measure(&out->features, &dataset->range), done);
+        SL_CHECK(sl_features_normalize(&out->features, wanted, &out->scaling));
+        SL_CHECK(sl_features_measure(&out->features, &dataset->range));
         dataset->features = out->features;
         dataset->hashed = false;
         dataset->normalized = wanted;
@@ -61,168 +62,130 @@ static enum sl_status normalize(const struct sl_settings *s, struct sl_adapted *
                        "model in %.300s; open it without --normalize-features",
                        s->load);
     }
-    st = SL_OK;
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- names ---- */
 
-/* Line i of a list of names; its length without the end of line. *length 0: no such line. */
-static const char *line_of(const char *names, uint32_t i, size_t *length)
+/* Names of the dataset and of the model. */
+struct match {
+    struct sl_names here, there;
+    uint32_t *place; /* [here.n]: the number in `there`; SL_NONE: it is not there */
+};
+
+static enum sl_status find_places(struct match *match)
 {
-    for (; i > 0 && *names != '\0'; i--) {
-        names += strcspn(names, "\n");
-        names += *names != '\0';
+    SL_CHECK(sl_alloc((size_t)match->here.n + 1, sizeof *match->place, "names", &match->place));
+    for (uint32_t i = 0; i < match->here.n; i++) {
+        match->place[i] = sl_names_find(&match->there, match->here.texts[i]);
     }
-    *length = strcspn(names, "\n");
-    return names;
+    return SL_OK;
 }
 
-/* For each of the n lines of `from`, its place among the lines of `to`; SL_NONE: it is not there. Equal lines have
- * different places. The search begins behind the last place, so lists of one order take one pass. *out is the caller's
- * (sl_free). */
-static enum sl_status match_lines(const char *from, const char *to, uint32_t *n_out, uint32_t **out)
+static enum sl_status match_lines(const char *here, const char *there, struct match *out)
 {
-    const uint32_t n = (uint32_t)sl_text_count_lines(from);
-    const uint32_t n_to = (uint32_t)sl_text_count_lines(to);
-    bool *used = NULL;
-    uint32_t *place = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero((size_t)n_to + 1, sizeof *used, "names", &used), done);
-    SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *place, "names", &place), done);
-    const char *name = from;
-    const char *other = to;
-    uint32_t k = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const size_t length = strcspn(name, "\n");
-        place[i] = SL_NONE;
-        for (uint32_t tries = 0; tries < n_to && place[i] == SL_NONE; tries++, k++) {
-            if (k == n_to) {
-                k = 0;
-                other = to;
-            }
-            const size_t other_length = strcspn(other, "\n");
-            if (!used[k] && length == other_length && memcmp(name, other, length) == 0) {
-                place[i] = k;
-                used[k] = true;
-            }
-            other += other_length + 1;
-        }
-        name += length + 1;
-    }
-    *n_out = n;
-    *out = place;
-    place = NULL;
-done:
-    sl_free(used);
-    sl_free(place);
-    return st;
+    SL_CHECK(sl_names_read(here, &out->here));
+    SL_CHECK(sl_names_read(there, &out->there));
+    return find_places(out);
+}
+
+static void free_match(struct match *match)
+{
+    sl_names_free(&match->here);
+    sl_names_free(&match->there);
+    sl_free(match->place);
+}
+
+/* For messages: "%.*s" of a name. */
+static int shown(struct sl_text_cell name)
+{
+    return (int)sl_min_u64(name.n, 100);
 }
 
 /* ---- columns of types ---- */
 
 struct types {
-    uint32_t n;
     struct type {
-        const char *name; /* not terminated */
-        size_t length;
         uint32_t n, columns, first; /* vertices; columns, and the first of them */
     } * type;
     bool shares; /* all types have the same columns */
     uint64_t n_columns;
 };
 
-/* A number up to the next character that is none. False: no number. */
-static bool take_number(const char **p, char end, uint32_t *out)
+/* Cut the line NAME,VERTICES,COLUMNS. False: another line. */
+static bool cut_type(struct sl_text_cell *line, struct type *out)
 {
-    uint64_t value = 0;
-    const char *stop = *p;
-    while (*stop >= '0' && *stop <= '9' && value < UINT32_MAX) {
-        value = 10 * value + (uint64_t)(*stop++ - '0');
-    }
-    if (stop == *p || *stop != end || value >= UINT32_MAX) {
+    const char *end = line->p + line->n;
+    const char *comma = memchr(line->p, ',', line->n);
+    uint64_t n = 0, columns = 0;
+    if (comma == NULL) {
         return false;
     }
-    *out = (uint32_t)value;
-    *p = stop + 1;
+    const char *p = sl_number_u64(comma + 1, end, &n);
+    if (p == NULL || *p != ',' || sl_number_u64(p + 1, end, &columns) != end || n >= UINT32_MAX ||
+        columns >= UINT32_MAX) {
+        return false;
+    }
+    line->n = (size_t)(comma - line->p);
+    *out = (struct type){.n = (uint32_t)n, .columns = (uint32_t)columns};
     return true;
 }
 
-/* Read the lines NAME,VERTICES,COLUMNS. SL_EFILE: other lines. The types point into the text. */
-static enum sl_status read_types(const char *where, const char *text, struct types *out)
+/* Read the lines NAME,VERTICES,COLUMNS. SL_EFILE: other lines. The names point into the text. */
+static enum sl_status read_types(const char *where, const char *text, struct sl_names *names, struct types *out)
 {
-    const uint32_t n = (uint32_t)sl_text_count_lines(text);
-    *out = (struct types){.n = n, .shares = true};
-    enum sl_status st = sl_alloc((size_t)n + 1, sizeof *out->type, "types", &out->type);
-    for (uint32_t t = 0; t < n && st == SL_OK; t++) {
-        struct type *type = &out->type[t];
-        *type = (struct type){.name = text, .length = strcspn(text, ",\n")};
-        text += type->length;
-        if (*text++ != ',' || !take_number(&text, ',', &type->n) || !take_number(&text, '\n', &type->columns)) {
-            st = sl_fail(SL_EFILE, "%.300s: types: expected lines NAME,VERTICES,COLUMNS", where);
-            sl_free(out->type);
-            out->type = NULL;
-            return st;
+    SL_CHECK(sl_alloc(sl_text_count_lines(text) + 1, sizeof *out->type, "types", &out->type));
+    out->shares = true;
+    for (uint32_t t = 0; *text != '\0'; t++) {
+        struct sl_text_cell name = {text, strcspn(text, "\n")};
+        text += name.n + 1;
+        if (text[-1] == '\0' || !cut_type(&name, &out->type[t])) {
+            return sl_fail(SL_EFILE, "%.300s: types: expected lines NAME,VERTICES,COLUMNS", where);
         }
-        out->shares &= type->columns > 0 && type->columns == out->type[0].columns;
+        SL_CHECK(sl_names_add(names, name, &t));
+        out->shares &= out->type[t].columns > 0 && out->type[t].columns == out->type[0].columns;
     }
-    for (uint32_t t = 0; t < n && st == SL_OK; t++) {
+    for (uint32_t t = 0; t < names->n; t++) {
         struct type *type = &out->type[t];
         type->first = out->shares ? 0 : (uint32_t)out->n_columns;
         out->n_columns = type->first + (uint64_t)(type->columns > 0 ? type->columns : type->n);
     }
-    return st;
-}
-
-static const struct type *find_type(const struct types *types, const struct type *wanted)
-{
-    for (uint32_t t = 0; t < types->n; t++) {
-        if (types->type[t].length == wanted->length && memcmp(types->type[t].name, wanted->name, wanted->length) == 0) {
-            return &types->type[t];
-        }
-    }
-    return NULL;
+    return SL_OK;
 }
 
 /* A type of the dataset has the columns that it has in the model. */
-static enum sl_status check_type(const struct sl_settings *s, const struct type *here, const struct type *there)
+static enum sl_status check_type(const struct sl_settings *s, struct sl_text_cell name, const struct type *here,
+                                 const struct type *there)
 {
-    const int length = (int)sl_min_u64(here->length, 100);
-    if (there == NULL) {
-        return sl_fail(SL_EINVAL, "features: found type '%.*s', which the model in %.300s does not know", length,
-                       here->name, s->load);
-    }
     if (here->columns != there->columns) {
         return sl_fail(
             SL_EINVAL,
             "features: found %u columns of type '%.*s', expected %u, with which the model in %.300s was trained",
-            here->columns, length, here->name, there->columns, s->load);
+            here->columns, shown(name), name.p, there->columns, s->load);
     }
     if (here->columns == 0 && here->n != there->n) {
         return sl_fail(SL_EINVAL,
                        "features: found %u vertices of type '%.*s', expected the %u of the model in %.300s: vertices "
                        "without features have trained vectors of their own",
-                       here->n, length, here->name, there->n, s->load);
+                       here->n, shown(name), name.p, there->n, s->load);
     }
     return SL_OK;
 }
 
 /* The features with the columns of each type where the model has them. */
 static enum sl_status move_columns(const struct sl_features *from, const struct types *here, const struct types *there,
-                                   struct sl_features *out)
+                                   const struct match *match, struct sl_features *out)
 {
     struct sl_features wide;
     uint64_t n = 0;
     uint32_t row = 0;
-    enum sl_status st;
     const uint64_t most = sl_features_nonzeros(from);
     float block[SL_COLUMN_BLOCK];
-    SL_TRY(st, sl_features_start_csr(from->n_rows, (uint32_t)there->n_columns, most, &wide), done);
+    SL_CHECK(sl_features_start_csr(from->n_rows, (uint32_t)there->n_columns, most, &wide));
     wide.offsets[0] = 0;
-    for (uint32_t t = 0; t < here->n; t++) {
+    for (uint32_t t = 0; t < match->here.n; t++) {
         const struct type *type = &here->type[t];
-        const uint32_t first = find_type(there, type)->first;
+        const uint32_t first = there->type[match->place[t]].first;
         for (uint32_t i = 0; i < type->n && row < from->n_rows; i++) {
             if (from->offsets != NULL) {
                 for (uint64_t k = from->offsets[row]; k < from->offsets[row + 1]; k++) {
@@ -247,9 +210,7 @@ static enum sl_status move_columns(const struct sl_features *from, const struct 
         }
     }
     *out = wide;
-    st = sl_features_settle(out);
-done:
-    return st;
+    return sl_features_settle(out);
 }
 
 /* Columns of types in another order, or of types that the dataset lacks. */
@@ -258,18 +219,26 @@ static enum sl_status match_types(const struct sl_settings *s, struct sl_adapted
     struct sl_dataset *dataset = &out->dataset;
     const char *known = sl_model_file_text(s->model_file, SL_KEY_TYPES);
     struct types here = {0}, there = {0};
+    struct match match = {.place = NULL};
     uint64_t n_vertices = 0;
     bool moved;
     enum sl_status st = SL_OK;
     if (known == NULL || dataset->types == NULL || strcmp(known, dataset->types) == 0) {
         return SL_OK;
     }
-    SL_TRY(st, read_types(s->load, known, &there), done);
-    SL_TRY(st, read_types(dataset->name, dataset->types, &here), done);
+    SL_TRY(st, read_types(s->load, known, &match.there, &there), done);
+    SL_TRY(st, read_types(dataset->name, dataset->types, &match.here, &here), done);
+    SL_TRY(st, find_places(&match), done);
     moved = here.n_columns != there.n_columns;
-    for (uint32_t t = 0; t < here.n; t++) {
-        const struct type *type = find_type(&there, &here.type[t]);
-        SL_TRY(st, check_type(s, &here.type[t], type), done);
+    for (uint32_t t = 0; t < match.here.n; t++) {
+        const struct sl_text_cell name = match.here.texts[t];
+        if (match.place[t] == SL_NONE) {
+            st = sl_fail(SL_EINVAL, "features: found type '%.*s', which the model in %.300s does not know", shown(name),
+                         name.p, s->load);
+            goto done;
+        }
+        const struct type *type = &there.type[match.place[t]];
+        SL_TRY(st, check_type(s, name, &here.type[t], type), done);
         moved |= type->first != here.type[t].first;
         n_vertices += here.type[t].n;
     }
@@ -280,12 +249,13 @@ static enum sl_status match_types(const struct sl_settings *s, struct sl_adapted
         goto done;
     }
     if (moved) {
-        SL_TRY(st, move_columns(&dataset->features, &here, &there, &out->features), done);
+        SL_TRY(st, move_columns(&dataset->features, &here, &there, &match, &out->features), done);
         dataset->features = out->features;
         dataset->hashed = false;
     }
     dataset->types = (char *)(uintptr_t)known;
 done:
+    free_match(&match);
     sl_free(here.type);
     sl_free(there.type);
     return st;
@@ -365,59 +335,60 @@ static enum sl_status renumber_links(const struct sl_dataset *dataset, const uin
                                      struct sl_link_split *out)
 {
     const struct sl_link_split *from = &dataset->links;
-    enum sl_status st;
     *out = (struct sl_link_split){.n_relations = n, .own_ids = from->own_ids, .directed = from->directed};
-    SL_TRY(st, make_ends(from->ends, from->n_relations, dataset->graph.n_vertices, place, n, &out->ends), done);
+    SL_CHECK(make_ends(from->ends, from->n_relations, dataset->graph.n_vertices, place, n, &out->ends));
     for (int list = 0; list < SL_N_LINK_LISTS; list++) {
         struct sl_links *links = &out->list[list];
-        SL_TRY(st, sl_links_copy(&from->list[list], links), done);
+        SL_CHECK(sl_links_copy(&from->list[list], links));
         for (uint32_t i = 0; links->relation != NULL && i < links->n; i++) {
             links->relation[i] = place[links->relation[i]];
-        }
-    }
-done:
-    return st;
-}
-
-/* Each relation of the dataset is one of the model's. The model may have more: they have no edges here. */
-static enum sl_status check_names(const struct sl_settings *s, const char *what, const char *have, uint32_t n,
-                                  const uint32_t *place, const char *known)
-{
-    const uint32_t n_known = (uint32_t)sl_text_count_lines(known);
-    size_t length;
-    for (uint32_t i = 0; i < n; i++) {
-        if (place[i] == SL_NONE) {
-            const char *name = line_of(have, i, &length);
-            size_t n_first;
-            const char *first = line_of(known, 0, &n_first);
-            return sl_fail(SL_EINVAL,
-                           "%s: found '%.*s', which the model in %.200s does not know; expected its %u: %.*s%s", what,
-                           (int)sl_min_u64(length, 100), name, s->load, n_known, (int)sl_min_u64(n_first, 100), first,
-                           n_known > 1 ? ", .." : "");
-        }
-    }
-    for (uint32_t k = 0; k < n_known; k++) {
-        bool there = false;
-        for (uint32_t i = 0; i < n && !there; i++) {
-            there = place[i] == k;
-        }
-        if (!there) {
-            const char *name = line_of(known, k, &length);
-            sl_notify(SL_NOTICE_WARNING, "%s '%.*s' of the model is not in the dataset: it has no edges there", what,
-                      (int)sl_min_u64(length, 100), name);
         }
     }
     return SL_OK;
 }
 
-static bool is_identity(uint32_t n, const uint32_t *place, uint32_t n_model)
+/* Each relation of the dataset is one of the model's. The model may have more: they have no edges here. */
+static enum sl_status check_relations(const struct sl_settings *s, const struct match *match)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        if (place[i] != i) {
-            return false;
+    const struct sl_names *there = &match->there;
+    for (uint32_t i = 0; i < match->here.n; i++) {
+        if (match->place[i] == SL_NONE) {
+            return sl_fail(SL_EINVAL,
+                           "relation: found '%.*s', which the model in %.200s does not know; expected its %u: %.*s%s",
+                           shown(match->here.texts[i]), match->here.texts[i].p, s->load, there->n,
+                           shown(there->texts[0]), there->texts[0].p, there->n > 1 ? ", .." : "");
         }
     }
-    return n == n_model;
+    for (uint32_t k = 0; k < there->n; k++) {
+        if (sl_names_find(&match->here, there->texts[k]) == SL_NONE) {
+            sl_notify(SL_NOTICE_WARNING, "relation '%.*s' of the model is not in the dataset: it has no edges there",
+                      shown(there->texts[k]), there->texts[k].p);
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status renumber_relations(const struct sl_settings *s, const struct match *match, struct sl_adapted *out)
+{
+    struct sl_dataset *dataset = &out->dataset;
+    const uint32_t n = match->here.n, n_model = match->there.n;
+    if (n_model == 0 || n_model > SL_MAX_RELATIONS / 2) {
+        return sl_fail(SL_EFILE, "%.300s: found %u names of relations, expected 1 to %u", s->load, n_model,
+                       SL_MAX_RELATIONS / 2);
+    }
+    SL_CHECK(check_relations(s, match));
+    if (dataset->graph.n_relations != n * (dataset->directed ? 1U : 2U)) {
+        return sl_fail(SL_EINVAL, "relations: found %u names and %u relations of edges in '%s', expected as many", n,
+                       dataset->graph.n_relations, dataset->name);
+    }
+    SL_CHECK(renumber_edges(&dataset->graph, !dataset->directed, match->place, n_model, &out->graph));
+    dataset->graph = out->graph;
+    if (dataset->links.n_relations > 0) {
+        SL_CHECK(renumber_links(dataset, match->place, n_model, &out->links));
+        dataset->links = out->links;
+    }
+    dataset->hashed = false;
+    return SL_OK;
 }
 
 static enum sl_status match_relations(const struct sl_settings *s, struct sl_adapted *out)
@@ -425,8 +396,7 @@ static enum sl_status match_relations(const struct sl_settings *s, struct sl_ada
     struct sl_dataset *dataset = &out->dataset;
     const struct sl_model_file *file = s->model_file;
     const char *known = sl_model_file_text(file, SL_KEY_RELATIONS);
-    const bool reverses = !dataset->directed;
-    uint32_t n_model = 0;
+    struct match match = {.place = NULL};
     enum sl_status st = SL_OK;
     if (dataset->graph.n_relations == 0) {
         return SL_OK;
@@ -440,32 +410,17 @@ static enum sl_status match_relations(const struct sl_settings *s, struct sl_ada
         }
         return SL_OK;
     }
-    n_model = (uint32_t)sl_text_count_lines(known);
-    if (n_model == 0 || n_model > SL_MAX_RELATIONS / 2) {
-        return sl_fail(SL_EFILE, "%.300s: found %u names of relations, expected 1 to %u", s->load, n_model,
-                       SL_MAX_RELATIONS / 2);
+    if (strcmp(known, dataset->relations) == 0) {
+        return SL_OK;
     }
-    SL_TRY(st, match_lines(dataset->relations, known, &out->n_relations, &out->relation_of), done);
-    SL_TRY(st, check_names(s, "relation", dataset->relations, out->n_relations, out->relation_of, known), done);
-    if (is_identity(out->n_relations, out->relation_of, n_model)) {
-        sl_free(out->relation_of);
-        out->relation_of = NULL;
-        goto done;
-    }
-    if (dataset->graph.n_relations != out->n_relations * (reverses ? 2U : 1U)) {
-        st = sl_fail(SL_EINVAL, "relations: found %u names and %u relations of edges in '%s', expected as many",
-                     out->n_relations, dataset->graph.n_relations, dataset->name);
-        goto done;
-    }
-    SL_TRY(st, renumber_edges(&dataset->graph, reverses, out->relation_of, n_model, &out->graph), done);
-    dataset->graph = out->graph;
-    if (dataset->links.n_relations > 0) {
-        SL_TRY(st, renumber_links(dataset, out->relation_of, n_model, &out->links), done);
-        dataset->links = out->links;
-    }
+    SL_TRY(st, match_lines(dataset->relations, known, &match), done);
+    SL_TRY(st, renumber_relations(s, &match, out), done);
     dataset->relations = (char *)(uintptr_t)known;
-    dataset->hashed = false;
+    out->relation_of = match.place;
+    out->n_relations = match.here.n;
+    match.place = NULL;
 done:
+    free_match(&match);
     return st;
 }
 
@@ -476,51 +431,29 @@ static enum sl_status allow_pairs(struct sl_adapted *out)
     const uint32_t n_all = dataset->graph.n_relations;
     const uint32_t n = dataset->directed ? n_all : n_all / 2;
     const uint32_t n_ends = out->relation_of != NULL ? out->n_relations : n;
-    enum sl_status st = SL_OK;
     if (sl_dataset_has_links(dataset) || n == 0) {
         return SL_OK;
     }
     out->links = (struct sl_link_split){.n_relations = n, .own_ids = true, .directed = dataset->directed};
-    SL_TRY(st, make_ends(dataset->ends, n_ends, dataset->graph.n_vertices, out->relation_of, n, &out->links.ends),
-           done);
+    SL_CHECK(make_ends(dataset->ends, n_ends, dataset->graph.n_vertices, out->relation_of, n, &out->links.ends));
     dataset->links = out->links;
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- classes ---- */
 
 /* Give labels the model's numbers of their names. Labels that the model does not know become unknown. */
-static enum sl_status match_classes(const struct sl_settings *s, struct sl_adapted *out)
+static enum sl_status renumber_classes(const struct match *match, struct sl_adapted *out)
 {
     struct sl_dataset *dataset = &out->dataset;
-    const char *known = sl_model_file_text(s->model_file, SL_KEY_CLASSES);
     const struct sl_targets *from = &dataset->targets;
-    uint32_t *place = NULL;
-    uint32_t n = 0, n_dropped = 0;
-    enum sl_status st = SL_OK;
-    if (known != NULL && sl_text_count_lines(known) != s->model_file->n_outputs) {
-        return sl_fail(SL_EFILE, "%.300s: found %llu names of classes, expected %u, one for each output", s->load,
-                       (unsigned long long)sl_text_count_lines(known), s->model_file->n_outputs);
-    }
-    if (known != NULL && dataset->class_names == NULL) {
-        dataset->class_names = (char *)(uintptr_t)known;
-        goto done;
-    }
-    if (known == NULL || from->type != SL_TARGET_CLASS) {
-        goto done;
-    }
-    SL_TRY(st, match_lines(dataset->class_names, known, &n, &place), done);
-    dataset->class_names = (char *)(uintptr_t)known;
-    if (is_identity(n, place, (uint32_t)sl_text_count_lines(known))) {
-        goto done;
-    }
-    SL_TRY(st, sl_targets_make_unknown(from->n_rows, &out->targets), done);
-    out->targets.n_classes = (uint32_t)sl_text_count_lines(known);
+    uint32_t n_dropped = 0;
+    SL_CHECK(sl_targets_make_unknown(from->n_rows, &out->targets));
+    out->targets.n_classes = match->there.n;
     for (uint32_t v = 0; v < from->n_rows; v++) {
         const int32_t class = from->classes[v];
-        if (class >= 0 && (uint32_t) class < n && place[class] != SL_NONE) {
-            out->targets.classes[v] = (int32_t)place[class];
+        if (class >= 0 && (uint32_t) class < match->here.n && match->place[class] != SL_NONE) {
+            out->targets.classes[v] = (int32_t)match->place[class];
         }
         n_dropped += class >= 0 && out->targets.classes[v] < 0;
     }
@@ -531,8 +464,33 @@ static enum sl_status match_classes(const struct sl_settings *s, struct sl_adapt
     }
     dataset->targets = out->targets;
     dataset->hashed = false;
+    return SL_OK;
+}
+
+static enum sl_status match_classes(const struct sl_settings *s, struct sl_adapted *out)
+{
+    const char *known = sl_model_file_text(s->model_file, SL_KEY_CLASSES);
+    const char *here = out->dataset.class_names;
+    struct match match = {.place = NULL};
+    enum sl_status st = SL_OK;
+    if (known == NULL) {
+        return SL_OK;
+    }
+    if (sl_text_count_lines(known) != s->model_file->n_outputs) {
+        return sl_fail(SL_EFILE, "%.300s: found %llu names of classes, expected %u, one for each output", s->load,
+                       (unsigned long long)sl_text_count_lines(known), s->model_file->n_outputs);
+    }
+    if (here != NULL && out->dataset.targets.type != SL_TARGET_CLASS) {
+        return SL_OK;
+    }
+    out->dataset.class_names = (char *)(uintptr_t)known;
+    if (here == NULL || strcmp(here, known) == 0) {
+        return SL_OK;
+    }
+    SL_TRY(st, match_lines(here, known, &match), done);
+    st = renumber_classes(&match, out);
 done:
-    sl_free(place);
+    free_match(&match);
     return st;
 }
 
@@ -541,10 +499,9 @@ static enum sl_status drop_unknown(struct sl_adapted *out)
 {
     struct sl_dataset *dataset = &out->dataset;
     struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
-    enum sl_status st = SL_OK;
     for (int i = 0; i < 3; i++) {
         struct sl_ids kept = {.n = 0};
-        SL_TRY(st, sl_alloc((size_t)lists[i]->n + 1, sizeof *kept.ids, "a split", &kept.ids), done);
+        SL_CHECK(sl_alloc((size_t)lists[i]->n + 1, sizeof *kept.ids, "a split", &kept.ids));
         for (uint32_t k = 0; k < lists[i]->n; k++) {
             if (sl_targets_known(&dataset->targets, lists[i]->ids[k])) {
                 kept.ids[kept.n++] = lists[i]->ids[k];
@@ -552,8 +509,7 @@ static enum sl_status drop_unknown(struct sl_adapted *out)
         }
         out->lists[i] = *lists[i] = kept;
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Labels beyond the model's classes: a score would compare other things. */
@@ -571,59 +527,49 @@ static enum sl_status check_classes(const struct sl_settings *s, const struct sl
 static enum sl_status adapt_targets(const struct sl_settings *s, struct sl_adapted *out)
 {
     struct sl_dataset *dataset = &out->dataset;
-    enum sl_status st;
-    SL_TRY(st, match_classes(s, out), done);
+    SL_CHECK(match_classes(s, out));
     if (out->targets.data != NULL) {
-        SL_TRY(st, drop_unknown(out), done);
+        SL_CHECK(drop_unknown(out));
     }
     sl_targets_widen(&dataset->targets, s->model_file->n_outputs);
-    st = check_classes(s, dataset);
-done:
-    return st;
+    return check_classes(s, dataset);
 }
 
 /* ---- all ---- */
 
-/* Whether a line is in a list. */
-static bool has_line(const char *list, const char *line, size_t n)
-{
-    while (*list != '\0') {
-        const size_t length = strcspn(list, "\n");
-        if (length == n && memcmp(list, line, n) == 0) {
-            return true;
-        }
-        list += length + (list[length] != '\0');
-    }
-    return false;
-}
-
 /* Columns of nodes.csv in another order are refused. Columns of other names may be the same. */
-static enum sl_status match_columns(const struct sl_settings *s, const struct sl_dataset *dataset)
+static enum sl_status check_columns(const struct sl_settings *s, const char *dataset, const struct match *match)
 {
-    const char *there = sl_model_file_text(s->model_file, SL_KEY_FEATURE_NAMES);
-    const char *here = dataset->feature_names;
-    const char *all = there;
-    if (there == NULL || here == NULL || sl_text_or(dataset->feature_words, "")[0] != '\0') {
-        return SL_OK;
-    }
-    while (*here != '\0' && *there != '\0') {
-        const size_t n = strcspn(here, "\n");
-        const size_t m = strcspn(there, "\n");
-        const bool same = n == m && memcmp(here, there, n) == 0;
-        if (!same && has_line(all, here, n)) {
+    for (uint32_t i = 0; i < match->here.n && i < match->there.n; i++) {
+        const struct sl_text_cell here = match->here.texts[i];
+        const struct sl_text_cell there = match->there.texts[i];
+        if (match->place[i] == SL_NONE) {
+            sl_notify(SL_NOTICE_WARNING, "%s: the column '%.*s' is taken for '%.*s' of the model", dataset, shown(here),
+                      here.p, shown(there), there.p);
+        } else if (match->place[i] != i) {
             return sl_fail(SL_EINVAL,
                            "features: found the column '%.*s' in '%s' where the model in %.300s has '%.*s'; put the "
                            "columns in the order of training",
-                           (int)sl_min_u64(n, 100), here, dataset->name, s->load, (int)sl_min_u64(m, 100), there);
+                           shown(here), here.p, dataset, s->load, shown(there), there.p);
         }
-        if (!same) {
-            sl_notify(SL_NOTICE_WARNING, "%s: the column '%.*s' is taken for '%.*s' of the model", dataset->name,
-                      (int)sl_min_u64(n, 100), here, (int)sl_min_u64(m, 100), there);
-        }
-        here += n + (here[n] != '\0');
-        there += m + (there[m] != '\0');
     }
     return SL_OK;
+}
+
+static enum sl_status match_columns(const struct sl_settings *s, const struct sl_dataset *dataset)
+{
+    const char *known = sl_model_file_text(s->model_file, SL_KEY_FEATURE_NAMES);
+    struct match match = {.place = NULL};
+    enum sl_status st;
+    if (known == NULL || dataset->feature_names == NULL || sl_text_or(dataset->feature_words, "")[0] != '\0' ||
+        strcmp(known, dataset->feature_names) == 0) {
+        return SL_OK;
+    }
+    SL_TRY(st, match_lines(dataset->feature_names, known, &match), done);
+    st = check_columns(s, dataset->name, &match);
+done:
+    free_match(&match);
+    return st;
 }
 
 static enum sl_status match_features(const struct sl_settings *s, const struct sl_dataset *dataset)
@@ -650,7 +596,6 @@ static enum sl_status match_direction(const struct sl_settings *s, const struct 
 {
     const char *then = sl_model_file_option(s->model_file, "directed");
     bool same = then == NULL || dataset->directed == (strcmp(then, "yes") == 0);
-    enum sl_status st = SL_OK;
     if (same) {
         return SL_OK;
     }
@@ -661,15 +606,14 @@ static enum sl_status match_direction(const struct sl_settings *s, const struct 
                        dataset->name, dataset->directed ? "out" : "", dataset->directed ? "" : "out", s->load);
     }
     if (dataset->directed) {
-        SL_TRY(st, sl_graph_is_symmetric(&dataset->graph, &same), done);
+        SL_CHECK(sl_graph_is_symmetric(&dataset->graph, &same));
     }
     if (!same) {
         sl_notify(SL_NOTICE_WARNING,
                   "%s: the edges have %s reverse ones added, unlike those that the model was trained on (--directed)",
                   dataset->name, dataset->directed ? "no" : "their");
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_adapt(const struct sl_settings *s, const struct sl_dataset *dataset, struct sl_adapted *out)
