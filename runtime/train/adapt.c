@@ -4,6 +4,8 @@
  * Datasets in the terms of a model. */
 #include "runtime/train/adapt.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -442,55 +444,113 @@ static enum sl_status allow_pairs(struct sl_adapted *out)
 
 /* ---- classes ---- */
 
-/* Give labels the model's numbers of their names. Labels that the model does not know become unknown. */
-static enum sl_status renumber_classes(const struct match *match, struct sl_adapted *out)
+static enum sl_status renumber_classes(const struct match *match, const struct sl_targets *from, struct sl_targets *out,
+                                       uint32_t *n_dropped)
 {
-    struct sl_dataset *dataset = &out->dataset;
-    const struct sl_targets *from = &dataset->targets;
-    uint32_t n_dropped = 0;
-    SL_CHECK(sl_targets_make_unknown(from->n_rows, &out->targets));
-    out->targets.n_classes = match->there.n;
+    SL_CHECK(sl_targets_make_unknown(from->n_rows, out));
+    out->n_classes = match->there.n;
     for (uint32_t v = 0; v < from->n_rows; v++) {
         const int32_t class = from->classes[v];
         if (class >= 0 && (uint32_t) class < match->here.n && match->place[class] != SL_NONE) {
-            out->targets.classes[v] = (int32_t)match->place[class];
+            out->classes[v] = (int32_t)match->place[class];
         }
-        n_dropped += class >= 0 && out->targets.classes[v] < 0;
+        *n_dropped += class >= 0 && out->classes[v] < 0;
     }
-    if (n_dropped > 0) {
-        sl_notify(SL_NOTICE_WARNING,
-                  "%s: %u vertices have classes that the model does not know: they have no share in scores",
-                  dataset->name, n_dropped);
+    return SL_OK;
+}
+
+static enum sl_status move_target_columns(const struct match *match, const struct sl_targets *from,
+                                          struct sl_targets *out, uint32_t *n_dropped)
+{
+    const uint64_t n = match->there.n;
+    float *numbers;
+    SL_CHECK(sl_alloc((size_t)(from->n_rows * n) + 1, sizeof *numbers, "targets", &numbers));
+    for (uint64_t i = 0; i < from->n_rows * n; i++) {
+        numbers[i] = NAN;
+    }
+    for (uint32_t c = 0; c < from->width; c++) {
+        for (uint64_t v = 0; v < from->n_rows && match->place[c] != SL_NONE; v++) {
+            numbers[v * n + match->place[c]] = from->numbers[v * from->width + c];
+        }
+        *n_dropped += match->place[c] == SL_NONE;
+    }
+    return sl_targets_take("", numbers, from->n_rows, match->there.n, SL_TARGETS_NUMBERS, out);
+}
+
+/* Give targets the model's order. Those that the model does not know become unknown. */
+static enum sl_status move_targets(const struct match *match, struct sl_adapted *out)
+{
+    struct sl_dataset *dataset = &out->dataset;
+    const bool classes = dataset->targets.type == SL_TARGET_CLASS;
+    uint32_t n_dropped = 0;
+    uint32_t i = 0;
+    if (classes) {
+        SL_CHECK(renumber_classes(match, &dataset->targets, &out->targets, &n_dropped));
+    } else {
+        SL_CHECK(move_target_columns(match, &dataset->targets, &out->targets, &n_dropped));
+    }
+    while (i < match->here.n && match->place[i] != SL_NONE) {
+        i++;
+    }
+    if (n_dropped > 0 && i < match->here.n) {
+        const struct sl_text_cell name = match->here.texts[i];
+        const struct sl_text_cell known = match->there.texts[0];
+        sl_notify(
+            SL_NOTICE_WARNING,
+            "%s: %u %s that the model does not know ('%.*s'; the model has '%.*s'%s): they have no share in scores",
+            dataset->name, n_dropped, classes ? "vertices have classes" : "columns of targets have names", shown(name),
+            name.p, shown(known), known.p, match->there.n > 1 ? ", .." : "");
     }
     dataset->targets = out->targets;
     dataset->hashed = false;
     return SL_OK;
 }
 
-static enum sl_status match_classes(const struct sl_settings *s, struct sl_adapted *out)
+/* The names of classes that have numbers alone are the numbers. *out is the caller's (sl_free). */
+static enum sl_status name_numbers(uint32_t n, char **out)
+{
+    enum { BYTES = 12 }; /* of a line */
+    size_t used = 0;
+    SL_CHECK(sl_alloc((size_t)n + 1, BYTES, "names of classes", out));
+    (*out)[0] = '\0';
+    for (uint32_t i = 0; i < n; i++) {
+        used += (size_t)snprintf(*out + used, BYTES, "%u\n", i);
+    }
+    return SL_OK;
+}
+
+/* Classes, and columns of targets. */
+static enum sl_status match_target_names(const struct sl_settings *s, struct sl_adapted *out)
 {
     const char *known = sl_model_file_text(s->model_file, SL_KEY_CLASSES);
     const char *here = out->dataset.class_names;
+    const char *there = known;
+    const uint32_t n_here = sl_targets_outputs(&out->dataset.targets);
+    const uint32_t n_there = s->model_file->n_outputs;
+    const bool counts = out->dataset.targets.type == SL_TARGET_CLASS && n_here > 0 && n_there > 0;
+    char *numbers = NULL;
     struct match match = {.place = NULL};
     enum sl_status st = SL_OK;
-    if (known == NULL) {
-        return SL_OK;
-    }
-    if (sl_text_count_lines(known) != s->model_file->n_outputs) {
+    if (known != NULL && sl_text_count_lines(known) != n_there) {
         return sl_fail(SL_EFILE, "%.300s: found %llu names of classes, expected %u, one for each output", s->load,
-                       (unsigned long long)sl_text_count_lines(known), s->model_file->n_outputs);
+                       (unsigned long long)sl_text_count_lines(known), n_there);
     }
-    if (here != NULL && out->dataset.targets.type != SL_TARGET_CLASS) {
-        return SL_OK;
+    if (counts && here == NULL && there != NULL) {
+        SL_TRY(st, name_numbers(n_here, &numbers), done);
+        here = numbers;
+    } else if (counts && here != NULL && there == NULL) {
+        SL_TRY(st, name_numbers(n_there, &numbers), done);
+        there = numbers;
     }
     out->dataset.class_names = (char *)(uintptr_t)known;
-    if (here == NULL || strcmp(here, known) == 0) {
-        return SL_OK;
+    if (here == NULL || there == NULL || n_here == 0 || strcmp(here, there) == 0) {
+        goto done;
     }
-    SL_TRY(st, match_lines(here, known, &match), done);
-    st = renumber_classes(&match, out);
+    SL_TRY(st, match_lines(here, there, &match), done);
+    st = match.here.n == n_here ? move_targets(&match, out) : SL_OK;
 done:
     free_match(&match);
+    sl_free(numbers);
     return st;
 }
 
@@ -527,7 +587,7 @@ static enum sl_status check_classes(const struct sl_settings *s, const struct sl
 static enum sl_status adapt_targets(const struct sl_settings *s, struct sl_adapted *out)
 {
     struct sl_dataset *dataset = &out->dataset;
-    SL_CHECK(match_classes(s, out));
+    SL_CHECK(match_target_names(s, out));
     if (out->targets.data != NULL) {
         SL_CHECK(drop_unknown(out));
     }
