@@ -162,7 +162,7 @@ enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, c
     SL_TRY(st, sl_full_open(run, shards, model, &a), done);
     for (uint32_t i = 0; i <= last; i++) {
         SL_TRY(st, sl_full_layer(&a, i), done);
-        if (i + 1 == last && wanted->hidden != NULL) {
+        if (i + 2 == model->n_layers && wanted->hidden != NULL) {
             SL_TRY(st, copy_rows(&a, i, wanted->hidden), done);
         }
     }

@@ -23,7 +23,8 @@ struct sl_evaluated sl_evaluated_here(const struct sl_shards *shards);
 struct sl_inference {
     /* [n x n_outputs]: outputs of the last layer. */
     sl_real *scores;
-    /* [n x width of the last hidden layer]. A model with one layer does not write this array. */
+    /* [n x hidden units]: the rows that the model's last layer reads. The outputs of links are such rows: the decoder
+     * is the last layer. A model with one layer does not write this array. */
     sl_real *hidden;
 };
 

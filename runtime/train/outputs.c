@@ -41,15 +41,14 @@ enum sl_status sl_outputs_load_model(struct sl_session *t)
 enum sl_status sl_outputs_check_room(const struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
-    const bool links = sl_settings_trains_links(s);
     const uint64_t n = t->shards.n_vertices;
-    const uint64_t outputs = t->shards.n_outputs;
+    const uint64_t n_scores = s->pairs != NULL ? t->pairs.n : n * t->shards.n_outputs;
     const uint64_t digits =
         sl_settings_predicts_csv(s) ? 4 : 1; /* a number in text takes up to as many times the bytes */
     const struct sl_claims_file files[] = {
         {"save", s->save, HEADER_BYTES + sl_model_trained_bytes(&t->model)},
-        {"predict", s->predict, HEADER_BYTES + digits * sizeof(float) * (links ? t->pairs.n : n * outputs)},
-        {"embed", s->embed, HEADER_BYTES + sizeof(float) * n * (links ? outputs : s->hidden)},
+        {"predict", s->predict, HEADER_BYTES + digits * sizeof(float) * n_scores},
+        {"embed", s->embed, HEADER_BYTES + sizeof(float) * n * s->hidden},
     };
     return sl_claims_check_room(files, sizeof files / sizeof *files);
 }
@@ -347,17 +346,16 @@ static enum sl_status write_inference(struct sl_session *t, struct wanted_files 
     struct sl_inference wanted = {0};
     struct sl_scores scores;
     enum sl_status st;
-    const bool links = sl_settings_trains_links(s); /* the vectors of --embed are the outputs */
-    if (files.predict || links) {
+    if (files.predict) {
         SL_TRY(st, sl_alloc(n * n_outputs, sizeof *wanted.scores, "outputs", &wanted.scores), done);
     }
-    if (files.embed && !links) {
+    if (files.embed) {
         SL_TRY(st, sl_alloc(n * s->hidden, sizeof *wanted.hidden, "embeddings", &wanted.hidden), done);
     }
     sl_watchdog_suspend(false);
     SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &scores), done);
     sl_watchdog_suspend(true);
-    if (files.predict && links) {
+    if (files.predict && sl_settings_trains_links(s)) {
         SL_TRY(st, write_pairs(t, wanted.scores), done);
     } else if (files.predict) {
         const struct sl_csvout form = form_of(t);
@@ -365,7 +363,7 @@ static enum sl_status write_inference(struct sl_session *t, struct wanted_files 
                done);
     }
     if (files.embed) {
-        SL_TRY(st, write_rows(t, s->embed, NULL, s->hidden, links ? wanted.scores : wanted.hidden), done);
+        SL_TRY(st, write_rows(t, s->embed, NULL, s->hidden, wanted.hidden), done);
     }
 done:
     sl_free(wanted.scores);

@@ -81,17 +81,16 @@ enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *score
     struct sl_session_sizes sizes = {.size = sizeof sizes};
     struct sl_inference wanted = {0};
     struct sl_scores found;
-    const bool links = sl_settings_trains_links(t->settings); /* their embeddings are the outputs */
     bool rested = sl_session_wake(t);
     enum sl_status st;
     SL_TRY(st, check_alone(), done);
     SL_TRY(st, sl_session_sizes(t, &sizes), done);
-    if (logits != NULL || (embeddings != NULL && links)) {
+    if (logits != NULL) {
         SL_TRY(st,
                sl_alloc((size_t)sizes.n_vertices * sizes.n_outputs, sizeof *wanted.scores, "logits", &wanted.scores),
                done);
     }
-    if (embeddings != NULL && sizes.n_hidden > 0 && !links) {
+    if (embeddings != NULL && sizes.n_hidden > 0) {
         SL_TRY(st,
                sl_alloc((size_t)sizes.n_vertices * sizes.n_hidden, sizeof *wanted.hidden, "embeddings", &wanted.hidden),
                done);
@@ -104,9 +103,6 @@ enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *score
     sl_run_log_reset(&t->run); /* evaluation time does not count for an epoch */
     if (logits != NULL) {
         copy_rows(t, wanted.scores, sizes.n_outputs, logits);
-    }
-    if (embeddings != NULL && links) {
-        copy_rows(t, wanted.scores, sizes.n_outputs, embeddings);
     }
     if (wanted.hidden != NULL) {
         copy_rows(t, wanted.hidden, sizes.n_hidden, embeddings);
