@@ -27,7 +27,7 @@ static enum sl_status send_lists(struct sl_steps *s, uint64_t step, enum sl_topi
 static enum sl_status solve(struct sl_steps *s, uint64_t step, uint32_t hop, uint32_t round, bool last,
                             struct sl_slot *slot)
 {
-    const struct sl_solve_rule rule = {.fanout = sl_step_rule(s, hop).fanout,
+    const struct sl_solve_rule rule = {.fanout = s->hop[hop].rule.fanout,
                                        .begins = round == 0,
                                        .checks = round > 1 && s->settings->labor_iterations == SL_LABOR_CONVERGE,
                                        .weighted = sl_settings_weighted_labor(s->settings)};
@@ -76,7 +76,7 @@ static enum sl_status raise(struct sl_steps *s, uint64_t step, uint32_t hop, uin
 static enum sl_status draw(struct sl_steps *s, uint64_t step, uint32_t hop, uint32_t n_rounds, struct sl_slot *slot)
 {
     const bool weighted = sl_settings_weighted_labor(s->settings);
-    const struct sl_poisson_rule rule = {.sample = sl_step_rule(s, hop),
+    const struct sl_poisson_rule rule = {.sample = s->hop[hop].rule,
                                          .normalised = sl_step_normalises(s, hop) && !weighted,
                                          .weighted = weighted,
                                          .by_edge = weighted && n_rounds == 0};
@@ -98,7 +98,7 @@ static enum sl_status draw(struct sl_steps *s, uint64_t step, uint32_t hop, uint
 
 enum sl_status sl_step_sample_important(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
 {
-    const bool whole = sl_step_rule(s, hop).method == SL_SAMPLE_FULL;
+    const bool whole = s->hop[hop].rule.method == SL_SAMPLE_FULL;
     const uint32_t n_rounds = whole ? 0 : sl_min_u32(s->settings->labor_iterations, SL_IMPORTANCE_ROUNDS);
     if (sl_settings_weighted_labor(s->settings) && n_rounds == 0) {
         SL_CHECK(solve(s, step, hop, 0, true, slot));

@@ -126,17 +126,16 @@ static enum sl_status exclude(struct sl_steps *s, uint64_t step, struct sl_slot 
  * by owner: the PE's request. */
 static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
 {
-    struct sl_sample_rule rule = sl_step_rule(s, hop);
     enum sl_status st = SL_OK;
     for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
         struct sl_frontier_handles frontier = sl_step_frontier(s, slot, p);
         struct sl_marks_handles marks = sl_step_marks(s, slot, p);
         struct sl_part_handles part = sl_step_shard(s, p)->graph;
         struct sl_task_args head = sl_step_head(s, step, p, hop);
-        part.fanouts = sl_step_fanouts(s, hop);
+        part.fanouts = s->hop[hop].fanouts;
         part.excluded = slot->excluded;
         part.loops = !sl_step_normalises(s, hop);
-        st = sl_sample_submit(&head, &part, &rule, s->settings->seed, &frontier, &marks, &slot->pe[p].block[hop]);
+        st = sl_sample_submit(&head, &part, &s->hop[hop].rule, s->settings->seed, &frontier, &marks, &slot->pe[p].block[hop]);
     }
     return st;
 }

@@ -14,42 +14,6 @@
 
 /* ---- rules ---- */
 
-/* The largest fanout of the relations that do not take all in-neighbours; SL_FANOUT_ALL: all do. */
-static uint32_t largest_fanout(const struct sl_steps *s, uint32_t layer)
-{
-    const uint32_t n = s->shards->partition->graph.n_relations;
-    const uint32_t *fanouts = s->shards->fanout_of + (size_t)layer * n;
-    uint32_t most = 0;
-    for (uint32_t r = 0; r < n; r++) {
-        most = fanouts[r] == SL_FANOUT_ALL ? most : sl_max_u32(most, fanouts[r]);
-    }
-    return most == 0 ? SL_FANOUT_ALL : most;
-}
-
-starpu_data_handle_t sl_step_fanouts(const struct sl_steps *s, uint32_t hop)
-{
-    return s->shards->fanouts == NULL ? NULL : s->shards->fanouts[s->plan->n_layers - 1 - hop];
-}
-
-/* Most edges of a vertex in a hop, by fanouts; SL_FANOUT_ALL: any number. */
-static uint32_t most_edges(const struct sl_steps *s, uint32_t hop)
-{
-    const uint32_t n = s->shards->partition->graph.n_relations;
-    const uint32_t layer = s->plan->n_layers - 1 - hop;
-    uint64_t sum = 0;
-    if (s->shards->fanouts == NULL) {
-        return sl_step_rule(s, hop).fanout;
-    }
-    for (uint32_t r = 0; r < n; r++) {
-        const uint32_t fanout = s->shards->fanout_of[(size_t)layer * n + r];
-        if (fanout == SL_FANOUT_ALL) {
-            return SL_FANOUT_ALL;
-        }
-        sum += fanout;
-    }
-    return (uint32_t)sl_min_u64(sum, SL_FANOUT_ALL - 1);
-}
-
 struct sl_sample_rule sl_sample_rule_by(const struct sl_settings *settings, uint32_t fanout)
 {
     static const enum sl_sample_method methods[] = {[SL_SAMPLER_NEIGHBOR] = SL_SAMPLE_NEIGHBOR,
@@ -72,11 +36,28 @@ struct sl_sample_rule sl_sample_rule_by(const struct sl_settings *settings, uint
         .method = method, .fanout = fanout, .layer_dependency = settings->layer_dependency, .kappa = settings->kappa};
 }
 
-struct sl_sample_rule sl_step_rule(const struct sl_steps *s, uint32_t hop)
+/* Read the fanouts of a hop off those of its layer. */
+static void open_hop(const struct sl_steps *s, uint32_t hop, struct sl_step_hop *out)
 {
+    const uint32_t n = s->shards->partition->graph.n_relations;
     const uint32_t layer = s->plan->n_layers - 1 - hop;
-    const bool by_relation = s->settings->relation_fanout != NULL;
-    return sl_sample_rule_by(s->settings, by_relation ? largest_fanout(s, layer) : s->settings->fanout[layer]);
+    uint32_t largest = s->settings->fanout[layer];
+    uint64_t sum = largest;
+    if (s->shards->fanouts != NULL) {
+        const uint32_t *fanout = s->shards->fanout_of + (size_t)layer * n;
+        bool all = false;
+        sum = largest = 0;
+        for (uint32_t r = 0; r < n; r++) {
+            all = all || fanout[r] == SL_FANOUT_ALL;
+            largest = fanout[r] == SL_FANOUT_ALL ? largest : sl_max_u32(largest, fanout[r]);
+            sum += fanout[r];
+        }
+        largest = largest == 0 ? SL_FANOUT_ALL : largest;
+        sum = all ? SL_FANOUT_ALL : sl_min_u64(sum, SL_FANOUT_ALL - 1);
+        out->fanouts = s->shards->fanouts[layer];
+    }
+    out->rule = sl_sample_rule_by(s->settings, largest);
+    out->most_edges = (uint32_t)sum;
 }
 
 struct sl_frontier_handles sl_step_frontier(const struct sl_steps *s, const struct sl_slot *slot, uint32_t p)
@@ -288,7 +269,7 @@ static enum sl_status open_slots(struct sl_steps *s)
         shape.lock = s->run->gpus_first ? SL_SLOT_LOCK_READ : SL_SLOT_LOCK_ALL;
     }
     for (uint32_t hop = s->plan->n_layers - s->settings->layers; hop < s->plan->n_layers; hop++) {
-        shape.fanout[hop] = most_edges(s, hop);
+        shape.fanout[hop] = s->hop[hop].most_edges;
     }
     SL_CHECK(sl_alloc_zero(s->settings->depth, sizeof *s->slot, "the ring", &s->slot));
     for (uint32_t i = 0; i < s->settings->depth; i++) {
@@ -379,10 +360,11 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_block_s
                                          .transport = work->transport};
     out->n_sampled = first_step;
     out->n_ordered = sl_plan_epoch(plan, first_step);
-    if (by_keys) {
-        for (uint32_t hop = plan->n_layers - work->settings->layers; hop < plan->n_layers; hop++) {
-            const uint32_t fanout = sl_step_rule(out, hop).fanout;
-            out->max_fanout = fanout == SL_FANOUT_ALL ? out->max_fanout : sl_max_u32(out->max_fanout, fanout);
+    for (uint32_t hop = plan->n_layers - work->settings->layers; hop < plan->n_layers; hop++) {
+        open_hop(out, hop, &out->hop[hop]);
+        const uint32_t fanout = out->hop[hop].rule.fanout;
+        if (by_keys && fanout != SL_FANOUT_ALL) {
+            out->max_fanout = sl_max_u32(out->max_fanout, fanout);
         }
     }
     open_pass(out, source);

@@ -35,6 +35,16 @@ struct sl_step_pe {
     uint32_t *packed_row, *sent_row;
 };
 
+/* How a hop is sampled. The last entry of --fanout is for hop 0, at the seeds. If seeds are links, hop 0 leads from
+ * the links to their ends, and the entry is for hop 1. */
+struct sl_step_hop {
+    struct sl_sample_rule rule;
+    /* By relation; NULL: the rule's fanout is over all relations. The shards own the handle. */
+    starpu_data_handle_t fanouts;
+    /* Most edges of a vertex by fanouts; SL_FANOUT_ALL: any number. */
+    uint32_t most_edges;
+};
+
 struct sl_steps {
     /* Borrowed, as are all members down to `transport`. */
     const struct sl_settings *settings;
@@ -48,6 +58,7 @@ struct sl_steps {
     struct sl_feature_cache cache;
     /* The feature table of each PE's part as rows of one chunk. The shards own the handles. */
     struct sl_rows *tables;
+    struct sl_step_hop hop[SL_MAX_LAYERS];
     /* Largest fanout of any hop that picks by keys (codelets/labor.h); otherwise 0. */
     uint32_t max_fanout;
     /* Number of steps with a submitted sampling phase. */
@@ -123,13 +134,6 @@ enum sl_dtype sl_step_travelling_dtype(const struct sl_steps *steps, uint32_t i,
 
 /* The sampling rule of the options, with this fanout. */
 struct sl_sample_rule sl_sample_rule_by(const struct sl_settings *settings, uint32_t fanout);
-
-/* The sampling rule of a hop. The last entry of --fanout is for hop 0, at the seeds. If seeds are links, hop 0 leads
- * from the links to their ends, and the entry is for hop 1. */
-struct sl_sample_rule sl_step_rule(const struct sl_steps *steps, uint32_t hop);
-
-/* The handle of a hop's fanouts by relation; NULL: the rule's fanout is over all relations. */
-starpu_data_handle_t sl_step_fanouts(const struct sl_steps *steps, uint32_t hop);
 
 /* Whether a hop is sampled by importance (codelets/importance.h): LABOR-1 and further, and weighted LABOR. All
  * in-neighbours of a layer (--fanout -1) are then taken by it too, since all blocks have weights. */

@@ -129,7 +129,7 @@ static void count_references(const struct sl_steps *s, struct bench_shape *shape
  * frontier. */
 static enum sl_status count_draws(const struct sl_steps *s, uint64_t step, uint32_t p, uint32_t hop)
 {
-    const struct sl_sample_rule rule = sl_step_rule(s, hop);
+    const struct sl_sample_rule rule = s->hop[hop].rule;
     const uint64_t *offsets = s->shards->partition->graph.offsets;
     starpu_data_handle_t handle = sl_step_slot(s, step, p)->frontier;
     uint32_t n_rows = s->pe[p].counts[sl_counts_rows(hop)];
