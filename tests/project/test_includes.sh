@@ -141,17 +141,15 @@ foreign()
     done
 }
 
-# lists ROOT FOLDER FILE: whether the folder's local.am, or that of a folder in it, names the file.
+# lists ROOT FOLDER FILE: whether the folder's local.am, or that of a folder in it, names the file; or tests/lists.am does.
 lists()
 {
-    local list=$1/$2/local.am name=${3#"$2"/} stem
-    stem=${name%.c}
+    local list=$1/$2/local.am name=${3#"$2"/}
     if [[ $name == */* && -f $1/$2/${name%%/*}/local.am ]]; then
         list=$1/$2/${name%%/*}/local.am
         name=${name#*/}
-        stem=${name%.c}
     fi
-    grep -qsE "%D%/${name//./\\.}( |\$)" "$list" || { [[ $2 == tests ]] && grep -qsE "%D%/$stem(\.[a-z]+)?( |\$)" "$list"; }
+    grep -qsE "%D%/${name//./\\.}( |\$)" "$list" || { [[ $2 == tests ]] && grep -qsE "^\s${3//./\\.}( |\$)" "$1/tests/lists.am"; }
 }
 
 # unlisted ROOT: complain about sources that no local.am names: the tarball would lack them.

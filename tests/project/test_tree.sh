@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
 #
-# The files of the source tree: README.md is short, lines are at most 120 columns wide, clang-format finds nothing, and
-# the tarball has every tracked file, no two tests share a log. Each check finds a planted fault first.
+# The files of the source tree: README.md is short, lines are at most 120 columns wide, clang-format finds nothing, no two
+# tests share a name, no folder is crowded, and the tarball has every tracked file. Each check finds a planted fault first.
 
 set -u
 # shellcheck source=tests/lib.sh
@@ -11,6 +11,7 @@ source "$top_srcdir/tests/lib.sh"
 
 most_lines=130 # of README.md
 most_columns=120
+most_files=60 # of a folder
 sources=('(' -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' -o -name '*.inc' -o -name '*.py' ')')
 
 # long ROOT: complain about a README.md of too many lines.
@@ -85,22 +86,30 @@ else
     echo "not checked: the format; there is no clang-format 14"
 fi
 
-# Of two tests whose names differ in their ending alone, make check runs one: both have the same log.
-same_log()
+# Tests of one name share a home (build-aux/test-env). If their folders are equal, too, they share a log, and make check runs one.
+same_name()
 {
-    tr ' ' '\n' | sed 's/\.sh$//' | sort | uniq -d
+    tr ' ' '\n' | sed 's/\.sh$//; s,.*/,,' | sort | uniq -d
 }
-[[ $(same_log <<<'tests/test_a tests/test_b.sh tests/test_a.sh') == tests/test_a ]] || complain 'same_log is blind'
+[[ $(same_name <<<'tests/a/test_a tests/b/test_b.sh tests/b/test_a.sh') == test_a ]] || complain 'same_name is blind'
+
+# crowded: complain about folders that hold more than $most_files of the files on standard input. codelets/ waits for its families.
+crowded()
+{
+    sed -n 's,/[^/]*$,,p' | sort | uniq -c | awk -v most=$most_files '
+        $1 > most && $2 != "codelets" { print $2 "/ has " $1 " files, expected at most " most }'
+}
+[[ $(printf 'x/%d\n' {1..61} | crowded) == 'x/ has 61 files, expected at most 60' ]] || complain 'crowded is blind'
 tests=$(env -u MAKEFLAGS -u MFLAGS make -s -C "$top_builddir" print-tests)
 [[ " $tests " == *' tests/project/test_tree.sh '* ]] || complain "make print-tests: $tests"
-found=$(same_log <<<"$tests")
-[[ -z $found ]] || complain "these tests share a log with another: $found"
+found=$(same_name <<<"$tests")
+[[ -z $found ]] || complain "these tests share a name with another: $found"
 
 if tracked=$(git -C "$top_srcdir" ls-files 2>/dev/null) && [[ -e $top_srcdir/.git && -n $tracked ]]; then
     distributed=$(env -u MAKEFLAGS -u MFLAGS make -s -C "$top_builddir" print-distfiles)
     [[ " $distributed " == *' tests/lib.sh '* ]] || complain "make print-distfiles: $distributed"
     [[ $(undistributed <<<'tests/test_missing.c') == 'tests/test_missing.c is not in the tarball' ]] || complain 'undistributed is blind'
-    found=$(grep -Ev '^(\.ci/|\.git|README$)' <<<"$tracked" | undistributed)
+    found=$(grep -Ev '^(\.ci/|\.git|README$)' <<<"$tracked" | undistributed; crowded <<<"$tracked")
     [[ -z $found ]] || complain "$found"
 else
     echo "not checked: the tarball; this is no git checkout"

@@ -1,3 +1,4 @@
+/* gpu */
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *

@@ -1,3 +1,4 @@
+/* simulated */
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *

@@ -1,3 +1,4 @@
+/* double */
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
