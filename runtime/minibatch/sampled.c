@@ -127,16 +127,6 @@ static struct sl_partials *partials(const struct sl_layer_pass *lp, uint32_t p, 
 
 /* ---- forward ---- */
 
-/* The dtype of the rows that travel. */
-static enum sl_dtype travelling_dtype(const struct sl_layer_pass *lp, uint32_t p, bool back)
-{
-    const struct sl_steps *s = steps_of(lp);
-    if (back && lp->i < s->model->n_vertex_layers) {
-        return s->shards->row_dtype;
-    }
-    return sl_step_travelling_dtype(s, lp->i, p);
-}
-
 /* Shape the matrix that the teams of PE p and owner q exchange, if any. */
 static enum sl_status shape_pair(const struct sl_layer_pass *lp, bool back, uint32_t p, uint32_t q, uint32_t n_columns)
 {
@@ -147,7 +137,7 @@ static enum sl_status shape_pair(const struct sl_layer_pass *lp, bool back, uint
     starpu_data_handle_t *kept = &(back ? slot->sent : slot->packed)[pair_of(lp, q / s->team)];
     if (n_rows > 0) {
         SL_CHECK(sl_transport_reuse(s->transport, back ? p : owner, back ? owner : p, *kept));
-        SL_CHECK(sl_matrix_reshape(n_rows, n_columns, travelling_dtype(lp, p, back), kept));
+        SL_CHECK(sl_matrix_reshape(n_rows, n_columns, sl_step_travelling_dtype(s, lp->i, p, back), kept));
         *pair_handle(lp, back, p, q) = *kept;
     }
     return SL_OK;
@@ -214,7 +204,7 @@ static void add_parcel(const struct sl_layer_pass *lp, bool back, uint32_t p, ui
                                .room = &(back ? slot->returned : slot->arrived)[pair_of(lp, q / s->team)],
                                .n_rows = n_rows,
                                .n_columns = sl_layer_pass_order(lp)->travels,
-                               .dtype = travelling_dtype(lp, p, back)};
+                               .dtype = sl_step_travelling_dtype(s, lp->i, p, back)};
     }
 }
 

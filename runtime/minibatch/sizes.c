@@ -13,8 +13,8 @@
  * its own. */
 static uint32_t n_rows(const struct sl_steps *s, uint32_t p, uint32_t level)
 {
-    bool links = level == 0 && s->shards->link_from != NULL;
-    return s->pe[p].counts[links ? sl_counts_edges(s->plan->n_layers, 0) : sl_counts_rows(level)];
+    const bool links = level < s->plan->first_hop;
+    return s->pe[p].counts[links ? sl_counts_edges(s->plan->n_layers, level) : sl_counts_rows(level)];
 }
 
 /* Split each level into chunks. A level's chunks are no smaller than the chunks of the level below. */
@@ -22,13 +22,10 @@ static void split_levels(const struct sl_steps *s, uint32_t p)
 {
     struct sl_pass_pe *pe = &s->pass.pe[p];
     uint32_t shift = SL_MIN_CHUNK_SHIFT;
-    uint32_t level = 0;
-    if (s->shards->link_from != NULL) {
-        pe->split[level++] = sl_split_rows(n_rows(s, p, 0), 1, shift); /* a chunk cuts no link */
-    }
-    for (; level <= s->plan->n_layers; level++) {
-        pe->split[level] = sl_split_rows(n_rows(s, p, level), s->settings->chunks, shift);
-        shift = pe->split[level].shift;
+    for (uint32_t level = 0; level <= s->plan->n_layers; level++) {
+        const bool links = level < s->plan->first_hop; /* a chunk cuts no link */
+        pe->split[level] = sl_split_rows(n_rows(s, p, level), links ? 1 : s->settings->chunks, shift);
+        shift = links ? shift : pe->split[level].shift;
     }
 }
 
@@ -64,14 +61,14 @@ static void add_sizes(const struct sl_steps *s, uint32_t p, struct sl_step_sizes
     for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
         const struct sl_layer *layer = layer_of_hop(s, hop);
         uint32_t i = (uint32_t)(layer - s->model->layer);
-        uint64_t row = sl_dtype_bytes(sl_step_travelling_dtype(s, i, p), layer->training.travels);
+        uint64_t row = sl_dtype_bytes(sl_step_travelling_dtype(s, i, p, false), layer->training.travels);
         const uint32_t *first = counts + sl_counts_request(s->plan->n_layers, n_parts, hop);
         uint64_t n_ids = first[n_parts] - sl_list_count(first, sl_plan_part(s->plan, p));
         sizes->edges[hop] += counts[sl_counts_edges(s->plan->n_layers, hop)];
         sizes->id_bytes += n_ids * sizeof(sl_vertex);
         sizes->row_bytes += n_ids * row;
         if (i > 0 || layer->training.project_first) {
-            enum sl_dtype back = i < s->model->n_vertex_layers ? s->shards->row_dtype : SL_DTYPE_REAL;
+            enum sl_dtype back = sl_step_travelling_dtype(s, i, p, true);
             sizes->row_gradient_bytes += n_ids * sl_dtype_bytes(back, layer->training.travels);
         }
     }

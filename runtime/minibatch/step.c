@@ -27,7 +27,6 @@
 
 #include "codelets/exchange.h"
 #include "codelets/gather.h"
-#include "codelets/link_seeds.h"
 #include "codelets/nonzeros.h"
 #include "runtime/minibatch/sample_important.h"
 #include "runtime/model/layer_run.h"
@@ -43,7 +42,7 @@ static enum sl_status permute(struct sl_steps *s, uint64_t epoch)
 {
     struct sl_task_args head = sl_step_head(s, sl_plan_first_step(s->plan, epoch), 0, 0);
     s->n_ordered = epoch + 1;
-    starpu_data_handle_t ids = s->shards->link_from == NULL ? s->shards->new_ids : s->shards->train_ids;
+    starpu_data_handle_t ids = s->plan->first_hop == 0 ? s->shards->new_ids : s->shards->train_ids;
     return sl_permute_submit(&head, s->settings->seed, s->plan->ring ? 0 : epoch, s->shards->n_train,
                              s->shards->train_ids, ids, s->keys, s->order_handle[epoch % 2]);
 }
@@ -65,61 +64,45 @@ static enum sl_status find_scale(struct sl_steps *s, uint64_t step)
     return SL_OK;
 }
 
-/* A group's seeds are a range of the permutation. Each PE of the group picks the seeds that it owns: frontier S_p^0. */
+static struct sl_objective_seeds seeds_of(const struct sl_steps *s, uint64_t step, const struct sl_seeds *range)
+{
+    return (struct sl_objective_seeds){.shards = s->shards,
+                                       .order = s->order_handle[range->epoch % 2],
+                                       .begin = range->first,
+                                       .end = range->first + range->n,
+                                       .draw = {.seed = s->settings->seed, .step = sl_plan_epoch(s->plan, step)}};
+}
+
+/* A group's seeds are a range of the permutation. Each PE of the group picks the seeds that it owns: frontier S_p^0, or
+ * the block of hop 0. */
 static enum sl_status seed(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
 {
+    const struct sl_objective *objective = sl_objective_of(s->shards);
     enum sl_status st = SL_OK;
     for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
-        struct sl_frontier_handles frontier = sl_step_frontier(s, slot, p);
-        struct sl_seeds seeds = sl_plan_share(s->plan, step, sl_plan_group(s->plan, p));
+        struct sl_seeds share = sl_plan_share(s->plan, step, sl_plan_group(s->plan, p));
+        struct sl_objective_seeds seeds = seeds_of(s, step, &share);
         struct sl_task_args head = sl_step_head(s, step, p, 0);
-        st = sl_seed_submit(&head, s->order_handle[seeds.epoch % 2], seeds.first, seeds.first + seeds.n, &frontier);
+        seeds.frontier = sl_step_frontier(s, slot, p);
+        seeds.marks = sl_step_marks(s, slot, p);
+        seeds.part = &sl_step_shard(s, p)->graph;
+        seeds.block = &slot->pe[p].block[0];
+        seeds.relations = slot->pe[p].link_relations;
+        st = objective->kind->seed != NULL
+                 ? objective->kind->seed(objective, &head, &seeds)
+                 : sl_seed_submit(&head, seeds.order, seeds.begin, seeds.end, &seeds.frontier);
     }
     return st;
 }
 
-/* The links of a slice of the permutation. */
-static struct sl_link_range links_of(const struct sl_steps *s, const struct sl_seeds *seeds)
-{
-    return (struct sl_link_range){.order = s->order_handle[seeds->epoch % 2],
-                                  .from = s->shards->link_from,
-                                  .to = s->shards->link_to,
-                                  .relation = s->shards->link_relation,
-                                  .ends = s->shards->link_ends,
-                                  .begin = seeds->first,
-                                  .end = seeds->first + seeds->n};
-}
-
-/* The same if the seeds are links. Each PE empties its frontier, and takes the links whose first end it owns: the block
- * of hop 0, whose sources are the ends and the negatives. */
-static enum sl_status seed_links(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
-{
-    const struct sl_link_rule rule = {
-        .n_negatives = s->settings->negatives,
-        .both_ways = !s->shards->directed_links,
-        .draw = {.seed = s->settings->seed, .step = sl_plan_epoch(s->plan, step), .purpose = SL_FOR_NEGATIVES}};
-    enum sl_status st = SL_OK;
-    for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
-        struct sl_frontier_handles frontier = sl_step_frontier(s, slot, p);
-        struct sl_marks_handles marks = sl_step_marks(s, slot, p);
-        struct sl_seeds seeds = sl_plan_share(s->plan, step, sl_plan_group(s->plan, p));
-        struct sl_link_range links = links_of(s, &seeds);
-        struct sl_task_args head = sl_step_head(s, step, p, 0);
-        links.own_relations = slot->pe[p].link_relations;
-        SL_CHECK(sl_seed_submit(&head, links.order, 0, 0, &frontier));
-        st = sl_link_seed_submit(&head, &sl_step_shard(s, p)->graph, &links, s->shards->new_ids, &rule, &marks,
-                                 &frontier, &slot->pe[p].block[0]);
-    }
-    return st;
-}
-
-/* List the edges that the step must not sample: the links of all groups, so that groups change no figure. */
+/* List the edges that the step must not sample. */
 static enum sl_status exclude(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
 {
-    struct sl_seeds seeds = sl_plan_seeds(s->plan, step);
-    struct sl_link_range links = links_of(s, &seeds);
+    const struct sl_objective *objective = sl_objective_of(s->shards);
+    const struct sl_seeds all = sl_plan_seeds(s->plan, step);
+    const struct sl_objective_seeds seeds = seeds_of(s, step, &all);
     struct sl_task_args head = sl_step_head(s, step, s->plan->first_pe, 0);
-    return sl_exclude_submit(&head, &links, s->settings->link_exclude == SL_LINK_EXCLUDE_REVERSE, slot->excluded);
+    return objective->kind->exclude(objective, &head, &seeds, slot->excluded);
 }
 
 /* Draw the in-edges of each PE's frontier. The result is the block of this hop, with the list of its distinct sources
@@ -135,7 +118,8 @@ static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, st
         part.fanouts = s->hop[hop].fanouts;
         part.excluded = slot->excluded;
         part.loops = !sl_step_normalises(s, hop);
-        st = sl_sample_submit(&head, &part, &s->hop[hop].rule, s->settings->seed, &frontier, &marks, &slot->pe[p].block[hop]);
+        st = sl_sample_submit(&head, &part, &s->hop[hop].rule, s->settings->seed, &frontier, &marks,
+                              &slot->pe[p].block[hop]);
     }
     return st;
 }
@@ -230,13 +214,9 @@ enum sl_status sl_step_sample(struct sl_steps *s, uint64_t step)
     if (slot->excluded != NULL) {
         SL_TRY(st, exclude(s, step, slot), done);
     }
-    if (s->shards->link_from != NULL) {
-        SL_TRY(st, seed_links(s, step, slot), done);
-    } else {
-        SL_TRY(st, seed(s, step, slot), done);
-    }
+    SL_TRY(st, seed(s, step, slot), done);
     for (uint32_t hop = 0; hop < s->plan->n_layers; hop++) {
-        if (hop > 0 || s->shards->link_from == NULL) {
+        if (hop >= s->plan->first_hop) {
             SL_TRY(st, sl_step_important(s) ? sl_step_sample_important(s, step, hop, slot) : sample(s, step, hop, slot),
                    done);
         }
@@ -303,26 +283,13 @@ static enum sl_status gather(struct sl_steps *s, uint64_t step)
     return SL_OK;
 }
 
-/* If links are trained: the decoder's parameters, and a partial gradient of each. `ends`: the last layer. */
-static enum sl_status take_decoder(const struct sl_layer_pass *ends, uint32_t p, struct sl_objective_rows *rows)
-{
-    enum sl_status st = SL_OK;
-    if (ends->i < ends->pass->model->n_vertex_layers) {
-        return SL_OK;
-    }
-    for (uint32_t k = 0; st == SL_OK && k < ends->layer->kind->n_parameters; k++) {
-        rows->decoder[k] = sl_layer_pass_value(ends, p, (int)k);
-        st = sl_layer_pass_partial(ends, p, (int)k, &rows->decoder_gradient[k]);
-    }
-    return st;
-}
-
 /* Each chunk computes the loss of its seeds and the gradient of their logits. The transport sums the partial losses
  * into `total`. */
 static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle_t total)
 {
     const struct sl_objective *objective = sl_objective_of(s->shards);
     const struct sl_layer_pass ends = sl_pass_layer(&s->pass, s->model->n_layers - 1);
+    const uint32_t n_arrays = ends.i < s->model->n_vertex_layers ? 0 : ends.layer->kind->n_parameters; /* a decoder's */
     struct sl_task_args head;
     for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
         const struct sl_split *split = &s->pass.pe[p].split[0];
@@ -337,7 +304,10 @@ static enum sl_status loss(struct sl_steps *s, uint64_t step, starpu_data_handle
         for (uint32_t c = 0; c < split->n_chunks; c++) {
             starpu_data_handle_t share;
             SL_CHECK(sl_partials_next(&s->losses, 1, 1, SL_DTYPE_F64, &share));
-            SL_CHECK(take_decoder(&ends, p, &rows));
+            for (uint32_t k = 0; k < n_arrays; k++) {
+                rows.decoder[k] = sl_layer_pass_value(&ends, p, (int)k);
+                SL_CHECK(sl_layer_pass_partial(&ends, p, (int)k, &rows.decoder_gradient[k]));
+            }
             rows.z = last[SL_ROWS_Z].chunk[c];
             rows.row0 = c << split->shift;
             SL_CHECK(objective->kind->lose(objective, &head, &rows, s->scale[step % s->settings->depth],

@@ -92,12 +92,12 @@ bool sl_step_in_place(const struct sl_steps *s, uint32_t p)
            sl_feature_cache_of(&s->cache, p) == NULL;
 }
 
-enum sl_dtype sl_step_travelling_dtype(const struct sl_steps *s, uint32_t i, uint32_t p)
+enum sl_dtype sl_step_travelling_dtype(const struct sl_steps *s, uint32_t i, uint32_t p, bool back)
 {
     if (i >= s->model->n_vertex_layers) {
         return SL_DTYPE_REAL; /* outputs are never rounded */
     }
-    return i == 0 && sl_step_in_place(s, p) ? s->shards->features.dtype : s->shards->row_dtype;
+    return !back && i == 0 && sl_step_in_place(s, p) ? s->shards->features.dtype : s->shards->row_dtype;
 }
 
 /* ---- clearing up ---- */
@@ -258,7 +258,7 @@ static enum sl_status open_slots(struct sl_steps *s)
     shape.max_fanout = s->max_fanout;
     shape.replaced = s->settings->replace;
     shape.importance = sl_step_important(s);
-    if (s->shards->link_from != NULL) {
+    if (s->plan->first_hop > 0) {
         shape.link_rows = sl_settings_link_ends(s->settings);
         if (s->settings->link_exclude != SL_LINK_EXCLUDE_NONE) {
             shape.n_excluded = sl_excluded_entries(2 * sl_min_u64(s->plan->batch, s->shards->n_train));
@@ -268,7 +268,7 @@ static enum sl_status open_slots(struct sl_steps *s)
     if (s->run->has_cuda) {
         shape.lock = s->run->gpus_first ? SL_SLOT_LOCK_READ : SL_SLOT_LOCK_ALL;
     }
-    for (uint32_t hop = s->plan->n_layers - s->settings->layers; hop < s->plan->n_layers; hop++) {
+    for (uint32_t hop = s->plan->first_hop; hop < s->plan->n_layers; hop++) {
         shape.fanout[hop] = s->hop[hop].most_edges;
     }
     SL_CHECK(sl_alloc_zero(s->settings->depth, sizeof *s->slot, "the ring", &s->slot));
@@ -360,7 +360,7 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_block_s
                                          .transport = work->transport};
     out->n_sampled = first_step;
     out->n_ordered = sl_plan_epoch(plan, first_step);
-    for (uint32_t hop = plan->n_layers - work->settings->layers; hop < plan->n_layers; hop++) {
+    for (uint32_t hop = plan->first_hop; hop < plan->n_layers; hop++) {
         open_hop(out, hop, &out->hop[hop]);
         const uint32_t fanout = out->hop[hop].rule.fanout;
         if (by_keys && fanout != SL_FANOUT_ALL) {

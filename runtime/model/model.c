@@ -137,19 +137,18 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, const st
     const struct sl_model_kind *model = sl_model_kind(settings->model);
     const struct sl_layer_kind *first = sl_model_first(settings);
     uint32_t before = first != NULL; /* layers that do not aggregate */
-    uint32_t links = sl_settings_trains_links(settings);
-    uint32_t n_layers = sl_model_layers(settings) - links; /* without `ends` */
+    uint32_t n_layers = sl_model_layers(settings) - sl_settings_trains_links(settings); /* without `ends` */
     bool aggregates = i >= before && i < before + settings->layers;
     layer->first = i == 0;
     layer->last = i + 1 >= n_layers;
     layer->kind = model->last;
     layer->number = i - before;
-    layer->from = settings->layers - layer->number + links;
+    layer->from = sl_settings_hops(settings) - layer->number;
     layer->level = layer->from;
     if (i < before) {
         layer->kind = first;
         layer->number = 0;
-        layer->from = layer->level = settings->layers + links;
+        layer->from = layer->level = sl_settings_hops(settings);
     } else if (aggregates) {
         layer->kind = settings->bases > 0 ? &sl_rgcn_bases : model->layer;
         layer->level = layer->from - 1;

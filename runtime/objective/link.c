@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "codelets/link_seeds.h"
 #include "codelets/pairs.h"
 #include "data/random_split.h"
 #include "runtime/machine/watchdog.h"
@@ -59,6 +60,7 @@ static enum sl_status open_links(const struct sl_settings *settings, const struc
     out->n_outputs = settings->hidden;
     out->n_negatives = settings->negatives;
     out->decoder = settings->decoder;
+    out->excludes_reverse = settings->link_exclude == SL_LINK_EXCLUDE_REVERSE;
     out->loss = settings->link_loss;
     if (out->loss == SL_LINK_LOSS_BINARY) {
         out->mass_each = n; /* the loss is a mean over pairs */
@@ -71,6 +73,41 @@ static enum sl_status open_links(const struct sl_settings *settings, const struc
     SL_CHECK(take_negatives(dataset, SL_LINKS_VALID, SL_LINKS_VALID_NEGATIVE, out));
     SL_CHECK(take_negatives(dataset, SL_LINKS_TEST, SL_LINKS_TEST_NEGATIVE, out));
     return take_ends(&dataset->links, &out->links);
+}
+
+/* ---- seeds ---- */
+
+static struct sl_link_range range_of(const struct sl_objective_seeds *seeds)
+{
+    return (struct sl_link_range){.order = seeds->order,
+                                  .from = seeds->shards->link_from,
+                                  .to = seeds->shards->link_to,
+                                  .relation = seeds->shards->link_relation,
+                                  .ends = seeds->shards->link_ends,
+                                  .own_relations = seeds->relations,
+                                  .begin = seeds->begin,
+                                  .end = seeds->end};
+}
+
+/* The frontier is empty. The block has the links whose first end the PE owns; its sources are ends and negatives. */
+static enum sl_status seed(const struct sl_objective *o, const struct sl_task_args *head,
+                           const struct sl_objective_seeds *seeds)
+{
+    const struct sl_link_range links = range_of(seeds);
+    struct sl_link_rule rule = {
+        .n_negatives = o->n_negatives, .both_ways = !seeds->shards->directed_links, .draw = seeds->draw};
+    rule.draw.purpose = SL_FOR_NEGATIVES;
+    SL_CHECK(sl_seed_submit(head, links.order, 0, 0, &seeds->frontier));
+    return sl_link_seed_submit(head, seeds->part, &links, seeds->shards->new_ids, &rule, &seeds->marks,
+                               &seeds->frontier, seeds->block);
+}
+
+/* The links of all groups, so that groups change no figure. */
+static enum sl_status exclude(const struct sl_objective *o, const struct sl_task_args *head,
+                              const struct sl_objective_seeds *seeds, starpu_data_handle_t table)
+{
+    const struct sl_link_range links = range_of(seeds);
+    return sl_exclude_submit(head, &links, o->excludes_reverse, table);
 }
 
 /* ---- loss ---- */
@@ -281,5 +318,7 @@ const struct sl_objective_kind sl_link_prediction = {.name = "link",
                                                      .outputs = "outputs",
                                                      .open = open_links,
                                                      .list = list,
+                                                     .seed = seed,
+                                                     .exclude = exclude,
                                                      .lose = lose,
                                                      .score = score};

@@ -56,12 +56,12 @@ void sl_objective_scores(const struct sl_objective *o, const struct sl_shards *s
 
 static const struct sl_objective_kind *choose(const struct sl_settings *s, const struct sl_targets *targets)
 {
-    switch ((enum sl_objective_name)s->objective) {
-    case SL_OBJECTIVE_CLASS: return &sl_classify;
-    case SL_OBJECTIVE_LABELS: return &sl_label_sets;
-    case SL_OBJECTIVE_REGRESSION: return &sl_regression;
-    case SL_OBJECTIVE_LINK: return &sl_link_prediction;
-    case SL_OBJECTIVE_AUTO: break;
+    static const struct sl_objective_kind *const kinds[] = {[SL_OBJECTIVE_CLASS] = &sl_classify,
+                                                            [SL_OBJECTIVE_LABELS] = &sl_label_sets,
+                                                            [SL_OBJECTIVE_REGRESSION] = &sl_regression,
+                                                            [SL_OBJECTIVE_LINK] = &sl_link_prediction};
+    if (s->objective != SL_OBJECTIVE_AUTO) {
+        return kinds[s->objective];
     }
     if (targets->type == SL_TARGET_CLASS) {
         return &sl_classify;

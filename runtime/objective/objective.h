@@ -12,6 +12,7 @@
 #define SL_RUNTIME_OBJECTIVE_OBJECTIVE_H
 
 #include "codelets/pairs.h"
+#include "codelets/sample.h"
 #include "runtime/plan/settings.h"
 #include "runtime/starling.h"
 #include "runtime/store/shards.h"
@@ -36,8 +37,23 @@ struct sl_objective {
     struct sl_link_split links; /* link: the lists for scores; by new id after sl_objective_place */
     uint32_t n_negatives;       /* link: k */
     int decoder;                /* link: enum sl_decoder_name */
+    bool excludes_reverse;      /* link: --link-exclude reverse */
     uint32_t n_empty; /* outputs without a vertex: classes of no vertex, labels without a positive training vertex */
     uint32_t first_empty;
+};
+
+/* The seeds of a group, or of all groups, in a step: entries begin .. end - 1 of the epoch's order. What a PE makes of
+ * them: its frontier of level 0 and, of links, the block of hop 0. */
+struct sl_objective_seeds {
+    const struct sl_shards *shards;
+    starpu_data_handle_t order;
+    uint32_t begin, end;
+    struct sl_draw draw; /* the run's seed, and the epoch */
+    struct sl_frontier_handles frontier;
+    struct sl_marks_handles marks;
+    const struct sl_part_handles *part;
+    const struct sl_block *block;
+    starpu_data_handle_t relations; /* of the links of the PE */
 };
 
 /* Rows of the last layer whose loss is wanted: a chunk of a frontier in one part. */
@@ -82,6 +98,14 @@ struct sl_objective_kind {
 
     /* Fill in the number, names and properties of the scores; the values become NaN. */
     void (*list)(uint32_t n_outputs, struct sl_scores *out);
+
+    /* Submit the seeds of a PE. NULL: seeds are vertices. */
+    enum sl_status (*seed)(const struct sl_objective *objective, const struct sl_task_args *head,
+                           const struct sl_objective_seeds *seeds);
+
+    /* Submit the table of the edges that the step must not sample. Only with `seed`. */
+    enum sl_status (*exclude)(const struct sl_objective *objective, const struct sl_task_args *head,
+                              const struct sl_objective_seeds *seeds, starpu_data_handle_t table);
 
     /* Submit loss and gradient of rows: *loss = scale times the sum of losses; gz [D x n_outputs] its gradient. */
     enum sl_status (*lose)(const struct sl_objective *objective, const struct sl_task_args *head,

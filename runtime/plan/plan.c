@@ -141,6 +141,7 @@ struct sl_plan sl_plan_make(const struct sl_settings *settings, uint32_t n_train
     plan.first_pe = sl_plan_first_pe(&plan, plan.rank);
     plan.end_pe = sl_plan_first_pe(&plan, plan.rank + 1);
     plan.n_layers = sl_settings_hops(settings);
+    plan.first_hop = plan.n_layers - settings->layers;
     plan.batch = whole_graph ? n_train : (uint64_t)plan.n_pes * settings->batch_size;
     if (settings->vertex_budget > 0 && n_train > 0) { /* a step of all seeds is a whole one */
         plan.batch = sl_min_u64(plan.batch, n_train);

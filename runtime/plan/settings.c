@@ -962,7 +962,7 @@ static enum sl_status check_embed(const struct sl_settings *s)
     if (ending[0] != '\0' && strcasecmp(ending, ".npy") != 0) {
         return sl_fail(SL_EINVAL, "--embed: found '%.200s', expected a name that ends in .npy", s->embed);
     }
-    if (s->embed != NULL && s->layers == 1 && !sl_settings_trains_links(s)) {
+    if (s->embed != NULL && sl_settings_hops(s) == 1) {
         return sl_fail(SL_EINVAL, "--embed: found --layers 1, which has no hidden rows; expected at least 2 layers");
     }
     return SL_OK;

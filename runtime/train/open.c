@@ -39,26 +39,6 @@
 
 /* ---- open ---- */
 
-static enum sl_target_choice target_choice(const struct sl_settings *s)
-{
-    switch ((enum sl_objective_name)s->objective) {
-    case SL_OBJECTIVE_CLASS: return SL_TARGETS_CLASSES;
-    case SL_OBJECTIVE_LABELS: return SL_TARGETS_NUMBERS;
-    case SL_OBJECTIVE_REGRESSION: return SL_TARGETS_NUMBERS;
-    case SL_OBJECTIVE_LINK: return SL_TARGETS_ANY;
-    case SL_OBJECTIVE_AUTO: break;
-    }
-    return SL_TARGETS_ANY;
-}
-
-static enum sl_raw_need need_of(const struct sl_settings *s)
-{
-    if (sl_settings_trains_links(s)) {
-        return s->epochs > 0 ? SL_RAW_FOR_LINKS : SL_RAW_FOR_PAIRS;
-    }
-    return s->epochs > 0 ? SL_RAW_FOR_TRAINING : SL_RAW_FOR_INFERENCE;
-}
-
 /* Random features of a model have the model's seed. */
 static uint64_t feature_seed(const struct sl_settings *s)
 {
@@ -69,6 +49,13 @@ static uint64_t feature_seed(const struct sl_settings *s)
 /* A split left open is the split that the run in the checkpoint began with. */
 static struct sl_dataset_options dataset_options(const struct sl_settings *s, const char *usual_split)
 {
+    static const enum sl_target_choice targets[] = {[SL_OBJECTIVE_AUTO] = SL_TARGETS_ANY,
+                                                    [SL_OBJECTIVE_CLASS] = SL_TARGETS_CLASSES,
+                                                    [SL_OBJECTIVE_LABELS] = SL_TARGETS_NUMBERS,
+                                                    [SL_OBJECTIVE_REGRESSION] = SL_TARGETS_NUMBERS,
+                                                    [SL_OBJECTIVE_LINK] = SL_TARGETS_ANY};
+    static const enum sl_raw_need needs[2][2] = {{SL_RAW_FOR_INFERENCE, SL_RAW_FOR_TRAINING},
+                                                 {SL_RAW_FOR_PAIRS, SL_RAW_FOR_LINKS}};
     return (struct sl_dataset_options){.dataset = s->dataset,
                                        .data_path = s->data_path,
                                        .split = s->split,
@@ -78,11 +65,11 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s, co
                                        .features = s->features,
                                        .feature_seed = feature_seed(s),
                                        .cache = s->cache,
-                                       .need = need_of(s),
+                                       .need = needs[sl_settings_trains_links(s)][s->epochs > 0],
                                        .directed = s->directed,
                                        .normalize = (enum sl_normalize)s->normalize_features,
                                        .scaling = s->model_file != NULL ? &s->model_file->scaling : NULL,
-                                       .targets = target_choice(s),
+                                       .targets = targets[s->objective],
                                        .seed = DATASET_SEED,
                                        .low_memory = sl_n_ranks() > 1};
 }

@@ -15,12 +15,6 @@
 #include "support/minmax.h"
 #include "tasks/ranks.h"
 
-/* The last hidden layer, or of a model of links its outputs. */
-static bool has_embeddings(const struct sl_settings *s)
-{
-    return s->layers > 1 || sl_settings_trains_links(s);
-}
-
 enum sl_status sl_session_sizes(const struct sl_session *t, struct sl_session_sizes *out)
 {
     SL_IN_C_LOCALE;
@@ -33,7 +27,7 @@ enum sl_status sl_session_sizes(const struct sl_session *t, struct sl_session_si
                                    .n_pes = t->settings->pes,
                                    .n_parts = t->plan.n_parts,
                                    .n_per_epoch = t->plan.n_per_epoch,
-                                   .n_hidden = has_embeddings(t->settings) ? t->settings->hidden : 0,
+                                   .n_hidden = sl_settings_hops(t->settings) > 1 ? t->settings->hidden : 0,
                                    .memory_bytes = t->memory_bytes};
     all.n_weights = sl_model_count_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names);
     if (size == 0) {

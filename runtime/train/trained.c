@@ -174,18 +174,13 @@ void sl_model_delete(struct sl_trained *model)
 
 /* ---- description ---- */
 
-static bool is_of_links(const struct sl_trained *model)
-{
-    return sl_settings_trains_links(model->settings);
-}
-
 enum sl_status sl_model_describe(const struct sl_trained *model, struct sl_model_facts *out)
 {
     SL_IN_C_LOCALE;
     const struct sl_settings *s = model->settings;
     const struct sl_model_file *file = s->model_file;
     uint32_t n_outputs = file->n_outputs;
-    if (n_outputs == 0 && !is_of_links(model) && sl_settings_check(model->settings) == SL_OK) {
+    if (n_outputs == 0 && !sl_settings_trains_links(model->settings) && sl_settings_check(model->settings) == SL_OK) {
         n_outputs = sl_model_outputs_in(s, &file->tensors); /* an older file */
     }
     const struct sl_model_facts all = {.size = out->size,
@@ -195,7 +190,8 @@ enum sl_status sl_model_describe(const struct sl_trained *model, struct sl_model
                                        .version = file->version,
                                        .n_features = file->n_features,
                                        .n_outputs = n_outputs,
-                                       .n_embeddings = s->layers != 1 || is_of_links(model) ? s->hidden : 0,
+                                       .n_embeddings =
+                                           s->layers != 1 || sl_settings_trains_links(model->settings) ? s->hidden : 0,
                                        .class_names = sl_model_file_text(file, SL_KEY_CLASSES),
                                        .relation_names = sl_model_file_text(file, SL_KEY_RELATIONS)};
     if (out->size == 0) {
@@ -290,7 +286,7 @@ enum sl_status sl_model_predict(struct sl_trained *model, const struct sl_datase
                                 const uint32_t *vertices, float *logits)
 {
     SL_IN_C_LOCALE;
-    if (is_of_links(model)) {
+    if (sl_settings_trains_links(model->settings)) {
         return sl_fail(SL_EINVAL, "predict: found a model of links, expected one of vertices; score pairs of vertices, "
                                   "or take embeddings");
     }
@@ -320,7 +316,7 @@ enum sl_status sl_model_score_links(struct sl_trained *model, const struct sl_da
                                     const struct sl_array_links *pairs, float *scores)
 {
     SL_IN_C_LOCALE;
-    if (!is_of_links(model)) {
+    if (!sl_settings_trains_links(model->settings)) {
         return sl_fail(SL_EINVAL, "pairs: found a model of vertices, expected one of links (--objective link)");
     }
     SL_CHECK(find_session(model, dataset));
