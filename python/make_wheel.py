@@ -35,7 +35,9 @@ def files(srcdir, stage, version, starpu):
     info = f"starling_gnn-{version}.dist-info/"
     with open(os.path.join(srcdir, "doc", "guide", "python.md"), encoding="utf-8") as file:
         description = file.read()
-    yield info + "METADATA", f"""Metadata-Version: 2.1
+    yield (
+        info + "METADATA",
+        f"""Metadata-Version: 2.1
 Name: starling-gnn
 Version: {version}
 Summary: Graph neural networks on one large graph, on CPUs and GPUs
@@ -50,12 +52,16 @@ Requires-Dist: pyyaml; extra == "tools"
 Requires-Dist: scipy; extra == "tools"
 Description-Content-Type: text/markdown
 
-{description}""".encode()
-    yield info + "WHEEL", b"""Wheel-Version: 1.0
+{description}""".encode(),
+    )
+    yield (
+        info + "WHEEL",
+        b"""Wheel-Version: 1.0
 Generator: starling
 Root-Is-Purelib: false
 Tag: py3-none-linux_x86_64
-"""
+""",
+    )
     yield info + "entry_points.txt", b"[console_scripts]\nstarling = starling_gnn.__main__:main\n"
     with open(os.path.join(srcdir, "COPYING"), "rb") as file:
         yield info + "licenses/COPYING", file.read()

@@ -67,8 +67,7 @@ class Progress:
             self.score = f"  {scores[0][0].replace('_', ' ')} {scores[0][1]:.4f}"
         if self.lines:
             self.stream.write(
-                f"epoch {line['epoch']}/{self.epochs}  loss {line['loss']:.4f}{self.score}  "
-                f"{line['seconds']:.3f} s\n"
+                f"epoch {line['epoch']}/{self.epochs}  loss {line['loss']:.4f}{self.score}  {line['seconds']:.3f} s\n"
             )
         elif self.bar:
             self.step(line["epoch"], 1.0, line["loss"])

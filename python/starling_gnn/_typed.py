@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import ctypes as C
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -9,7 +9,6 @@ import sys
 import tempfile
 import types
 import unittest
-
 from unittest import mock
 
 import starling_gnn as sl

@@ -8,18 +8,13 @@ import importlib.util
 import io
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 import types
 import unittest
-
 from unittest import mock
 
 import numpy as np
-
 import starling_gnn as sl
 from starling_gnn import __main__ as command
 

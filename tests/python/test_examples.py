@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
-"""The notebooks in examples/ (tests/cli/test_python.sh): each cell of code runs. Skipped without their libraries or data."""
+"""The notebooks in examples/ (tests/cli/test_python.sh): each cell of code runs. Skipped without libraries or data."""
 
 import contextlib
 import glob

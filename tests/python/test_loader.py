@@ -6,7 +6,6 @@ import importlib.util
 import unittest
 
 import numpy as np
-
 import starling_gnn as sl
 
 N, F = 300, 5

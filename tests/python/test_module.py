@@ -7,7 +7,6 @@ import doctest
 import gc
 import importlib.util
 import inspect
-import io
 import json
 import multiprocessing
 import os
@@ -23,11 +22,9 @@ import threading
 import time
 import unittest
 import warnings
-
 from unittest import mock
 
 import numpy as np
-
 import starling_gnn as sl
 from starling_gnn import _library, _session, _train
 
@@ -1212,8 +1209,6 @@ class Training(unittest.TestCase):
             expected = losses(sl.train(graph(), **options, weights=run.state_dict()))
             values = [run, path, {name: array.astype(np.float64) for name, array in run.state_dict().items()}]
             if has("torch"):
-                import torch
-
                 values.append(
                     {name: tensor.requires_grad_() for name, tensor in run.state_dict(tensors="torch").items()}
                 )

@@ -12,7 +12,6 @@ import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree as tree
-
 from unittest import mock
 
 from starling_gnn import _curves

@@ -9,8 +9,14 @@ import os
 import numpy as np
 import sklearn
 import torch
-from sklearn.metrics import (average_precision_score, f1_score, mean_absolute_error, mean_squared_error, r2_score,
-                             roc_auc_score)
+from sklearn.metrics import (
+    average_precision_score,
+    f1_score,
+    mean_absolute_error,
+    mean_squared_error,
+    r2_score,
+    roc_auc_score,
+)
 
 N, C = 40, 5
 rng = np.random.default_rng(7)

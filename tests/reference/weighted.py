@@ -13,9 +13,8 @@ import json
 import os
 import random
 
-import torch
-
 import bf16
+import torch
 
 NAMES = ("sage2", "sage3_layernorm_residual", "gcn3", "gcnii6", "resgcn6", "gin2", "gin3_layernorm_residual",
          "pipe_sage_w1", "pipe_gcn_w1", "pipe_gcn_w2", "pipe_gcnii_w2", "pipe_resgcn_w2", "pipe_gin_w2")
