@@ -4,6 +4,7 @@
  * Normalise, gate and scale rows, one block of columns at a time; and the adjoint. */
 #include "codelets/activate.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "codelets/dropout.h"
@@ -631,55 +632,42 @@ static struct sl_operation residual_backward_op = {
 /* ---- submissions ---- */
 
 /* Whether `handle` is [n_rows x n_columns]. */
-static enum sl_status check_matrix(const char *name, const char *label, starpu_data_handle_t handle, uint32_t n_rows,
-                                   uint32_t n_columns)
+static void check_matrix(starpu_data_handle_t handle, uint32_t n_rows, uint32_t n_columns)
 {
-    if (handle != NULL && sl_handle_rows(handle) == n_rows && sl_handle_columns(handle) == n_columns) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "%s: %s [%u x %u]; expected [%u x %u]", name, label,
-                   handle == NULL ? 0 : sl_handle_rows(handle), handle == NULL ? 0 : sl_handle_columns(handle), n_rows,
-                   n_columns);
+    assert(handle != NULL);
+    assert(sl_handle_rows(handle) == n_rows);
+    assert(sl_handle_columns(handle) == n_columns);
 }
 
 /* Whether `handle` has rows row0 .. row0 + n_rows - 1 and n_columns columns. */
-static enum sl_status check_rows(const char *name, const char *label, starpu_data_handle_t handle, uint32_t row0,
-                                 uint32_t n_rows, uint32_t n_columns)
+static void check_rows(starpu_data_handle_t handle, uint32_t row0, uint32_t n_rows, uint32_t n_columns)
 {
-    if ((uint64_t)row0 + n_rows <= sl_handle_rows(handle) && sl_handle_columns(handle) == n_columns) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "%s: rows [%u x %u] from row %u of %s [%u x %u]", name, n_rows, n_columns, row0, label,
-                   sl_handle_rows(handle), sl_handle_columns(handle));
+    assert((uint64_t)row0 + n_rows <= sl_handle_rows(handle));
+    assert(sl_handle_columns(handle) == n_columns);
 }
 
 /* Fill *args, and check the handles that norm and dropout need. */
-static enum sl_status prepare(const char *name, const struct sl_task_args *head, const struct sl_activate_layer *layer,
-                              starpu_data_handle_t z, struct activate_args *args)
+static void prepare(const struct sl_task_args *head, const struct sl_activate_layer *layer, starpu_data_handle_t z,
+                    struct activate_args *args)
 {
     uint32_t n_columns = sl_handle_columns(z);
     *args = (struct activate_args){.head = *head, .norm = layer->norm};
     args->draw = (struct sl_draw){.seed = layer->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
-    SL_CHECK(sl_dropout_check(name, layer->dropout, &args->threshold));
+    args->threshold = sl_dropout_threshold(layer->dropout);
     if (layer->norm != SL_ACTIVATE_PLAIN) {
-        SL_CHECK(check_matrix(name, "the norm's weight", layer->weight, 1, n_columns));
-        SL_CHECK(check_matrix(name, "the norm's bias", layer->bias, 1, n_columns));
+        check_matrix(layer->weight, 1, n_columns);
+        check_matrix(layer->bias, 1, n_columns);
     }
     if (layer->norm == SL_ACTIVATE_BATCH) {
-        SL_CHECK(check_matrix(name, "batch statistics", layer->statistics, 2, n_columns));
+        check_matrix(layer->statistics, 2, n_columns);
     }
-    return SL_OK;
-    return SL_OK;
 }
 
 /* Batch norm sums of a group or a chunk: two rows of doubles. */
-static enum sl_status check_sums(const char *name, starpu_data_handle_t sums, uint32_t n_columns)
+static void check_sums(starpu_data_handle_t sums, uint32_t n_columns)
 {
-    enum sl_status st = check_matrix(name, "sums", sums, 2, n_columns);
-    if (st == SL_OK && sl_handle_element(sums) != sizeof(double)) {
-        return sl_fail(SL_EINVAL, "%s: sums of %zu bytes each; expected doubles", name, sl_handle_element(sums));
-    }
-    return st;
+    check_matrix(sums, 2, n_columns);
+    assert(sl_handle_element(sums) == sizeof(double));
 }
 
 /* Bytes moved: for each entry of z, n_reals numbers and one byte of gate. */
@@ -688,31 +676,21 @@ static uint64_t bytes_of(starpu_data_handle_t z, uint32_t n_reals)
     return (uint64_t)sl_handle_rows(z) * sl_handle_columns(z) * (n_reals * sizeof(sl_real) + 1);
 }
 
-static enum sl_status check_forward(const struct activate_args *args, const struct sl_activate_layer *layer,
-                                    starpu_data_handle_t z, starpu_data_handle_t residual, starpu_data_handle_t gate,
-                                    starpu_data_handle_t h)
+static void check_forward(const struct activate_args *args, const struct sl_activate_layer *layer,
+                          starpu_data_handle_t z, starpu_data_handle_t residual, starpu_data_handle_t gate,
+                          starpu_data_handle_t h)
 {
-    const char *name = "sl_activate_forward";
     uint32_t n_rows = sl_handle_rows(z);
     uint32_t n_columns = sl_handle_columns(z);
-    SL_CHECK(check_matrix(name, "gate", gate, n_rows, n_columns));
-    SL_CHECK(check_matrix(name, "H", h, n_rows, n_columns));
+    check_matrix(gate, n_rows, n_columns);
+    check_matrix(h, n_rows, n_columns);
     if (residual != NULL) {
-        SL_CHECK(check_rows(name, "the residual", residual, args->residual_row0, n_rows, n_columns));
+        check_rows(residual, args->residual_row0, n_rows, n_columns);
     }
-    if (residual != NULL && sl_handle_dtype(residual) != sl_handle_dtype(h)) {
-        return sl_fail(SL_EINVAL, "%s: H of numbers of %zu bytes, the residual of %zu", name, sl_handle_element(h),
-                       sl_handle_element(residual));
-    }
-    if (sl_handle_dtype(z) != SL_DTYPE_REAL &&
-        (sl_handle_dtype(h) != sl_handle_dtype(z) || layer->norm != SL_ACTIVATE_PLAIN)) {
-        return sl_fail(SL_EINVAL, "%s: Z in bf16, expected H in bf16, too, and no norm", name);
-    }
-    if (args->threshold > 0 && (uint64_t)args->row0 + n_rows > sl_handle_columns(layer->frontier)) {
-        return sl_fail(SL_EINVAL, "%s: Z of %u rows from row %u of a frontier of %u", name, n_rows, args->row0,
-                       sl_handle_columns(layer->frontier));
-    }
-    return SL_OK;
+    assert(residual == NULL || sl_handle_dtype(residual) == sl_handle_dtype(h));
+    assert(sl_handle_dtype(z) == SL_DTYPE_REAL ||
+           (sl_handle_dtype(h) == sl_handle_dtype(z) && layer->norm == SL_ACTIVATE_PLAIN));
+    assert(args->threshold <= 0 || (uint64_t)args->row0 + n_rows <= sl_handle_columns(layer->frontier));
 }
 
 enum sl_status sl_activate_forward_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
@@ -721,11 +699,11 @@ enum sl_status sl_activate_forward_submit(const struct sl_task_args *head, const
 {
     struct activate_args args;
     struct sl_task task;
-    SL_CHECK(prepare("sl_activate_forward", head, layer, z, &args));
+    prepare(head, layer, z, &args);
     args.row0 = row0;
     args.residual_row0 = residual_row0;
     args.has_residual = residual != NULL;
-    SL_CHECK(check_forward(&args, layer, z, residual, gate, h));
+    check_forward(&args, layer, z, residual, gate, h);
     args.head.work = bytes_of(z, residual == NULL ? 2 : 3);
     sl_task_begin(&task, &forward_op);
     sl_task_add(&task, FORWARD_Z, z, STARPU_R);
@@ -746,31 +724,26 @@ enum sl_status sl_activate_forward_submit(const struct sl_task_args *head, const
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
-static enum sl_status check_backward(const struct sl_task_args *head, const struct sl_activate_layer *layer,
-                                     starpu_data_handle_t z, starpu_data_handle_t gate, starpu_data_handle_t gh,
-                                     const struct sl_activate_sums_handles *sums, starpu_data_handle_t gz)
+static void check_backward(const struct sl_task_args *head, const struct sl_activate_layer *layer,
+                           starpu_data_handle_t z, starpu_data_handle_t gate, starpu_data_handle_t gh,
+                           const struct sl_activate_sums_handles *sums, starpu_data_handle_t gz)
 {
-    const char *name = "sl_activate_backward";
     uint32_t n_rows = sl_handle_rows(gh);
     uint32_t n_columns = sl_handle_columns(gh);
-    SL_CHECK(check_matrix(name, "gate", gate, n_rows, n_columns));
+    check_matrix(gate, n_rows, n_columns);
     if (layer->norm != SL_ACTIVATE_PLAIN) {
-        SL_CHECK(check_matrix(name, "Z", z, n_rows, n_columns));
+        check_matrix(z, n_rows, n_columns);
     }
-    SL_CHECK(check_matrix(name, "GZ", gz, n_rows, n_columns));
-    SL_CHECK(sl_task_check_runs(name, head, n_rows, NULL, 0, 0));
+    check_matrix(gz, n_rows, n_columns);
+    sl_task_check_runs(head, n_rows, NULL, 0, 0);
     if (layer->norm == SL_ACTIVATE_LAYER) {
-        SL_CHECK(check_matrix(name, "GW", sums->gw, sl_task_n_runs(head), n_columns));
-        SL_CHECK(check_matrix(name, "GB", sums->gb, sl_task_n_runs(head), n_columns));
+        check_matrix(sums->gw, sl_task_n_runs(head), n_columns);
+        check_matrix(sums->gb, sl_task_n_runs(head), n_columns);
     }
     if (layer->norm == SL_ACTIVATE_BATCH) {
-        SL_CHECK(check_sums(name, sums->group, n_columns));
-        if (sums->n_group < n_rows) {
-            return sl_fail(SL_EINVAL, "%s: a chunk of %u rows in a group of %llu", name, n_rows,
-                           (unsigned long long)sums->n_group);
-        }
+        check_sums(sums->group, n_columns);
+        assert(sums->n_group >= n_rows);
     }
-    return SL_OK;
 }
 
 enum sl_status sl_activate_backward_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
@@ -779,8 +752,8 @@ enum sl_status sl_activate_backward_submit(const struct sl_task_args *head, cons
 {
     struct activate_args args;
     struct sl_task task;
-    SL_CHECK(prepare("sl_activate_backward", head, layer, gh, &args));
-    SL_CHECK(check_backward(head, layer, z, gate, gh, sums, gz));
+    prepare(head, layer, gh, &args);
+    check_backward(head, layer, z, gate, gh, sums, gz);
     args.n_group = sums->n_group;
     args.head.work = bytes_of(gh, layer->norm == SL_ACTIVATE_PLAIN ? 2 : 3);
     sl_task_begin(&task, &backward_op);
@@ -806,18 +779,15 @@ enum sl_status sl_activate_batch_sums_submit(const struct sl_task_args *head, co
                                              starpu_data_handle_t z, starpu_data_handle_t gate, starpu_data_handle_t gh,
                                              starpu_data_handle_t sums)
 {
-    const char *name = "sl_activate_batch_sums";
     uint32_t n_rows = sl_handle_rows(z);
     uint32_t n_columns = sl_handle_columns(z);
     struct activate_args args;
     struct sl_task task;
-    if (layer->norm != SL_ACTIVATE_BATCH) {
-        return sl_fail(SL_EINVAL, "%s: expected a layer with batch norm, found norm %d", name, (int)layer->norm);
-    }
-    SL_CHECK(prepare(name, head, layer, z, &args));
-    SL_CHECK(check_matrix(name, "gate", gate, n_rows, n_columns));
-    SL_CHECK(check_matrix(name, "GH", gh, n_rows, n_columns));
-    SL_CHECK(check_sums(name, sums, n_columns));
+    assert(layer->norm == SL_ACTIVATE_BATCH);
+    prepare(head, layer, z, &args);
+    check_matrix(gate, n_rows, n_columns);
+    check_matrix(gh, n_rows, n_columns);
+    check_sums(sums, n_columns);
     args.head.work = bytes_of(z, 2);
     sl_task_begin(&task, &batch_sums_op);
     sl_task_add(&task, SUMS_Z, z, STARPU_R);
@@ -833,11 +803,7 @@ enum sl_status sl_activate_residual_backward_submit(const struct sl_task_args *h
 {
     struct activate_args args = {.head = *head, .row0 = row0};
     struct sl_task task;
-    enum sl_status st =
-        check_rows("sl_activate_residual_backward", "GR", gr, row0, sl_handle_rows(gh), sl_handle_columns(gh));
-    if (st != SL_OK) {
-        return st;
-    }
+    check_rows(gr, row0, sl_handle_rows(gh), sl_handle_columns(gh));
     args.head.work = bytes_of(gh, 3);
     sl_task_begin(&task, &residual_backward_op);
     sl_task_add(&task, RESIDUAL_GH, gh, STARPU_R);

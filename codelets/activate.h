@@ -145,7 +145,7 @@ SL_EXTERN_C enum sl_status sl_activate_residual_backward_cuda(cudaStream_t strea
                                                               const sl_real *gh, sl_real *gr);
 #endif
 
-/* ---- submissions: local, one thread submits. SL_EINVAL on shapes, SL_ESTARPU, SL_ENOMEM. ---- */
+/* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* Constants and read-only handles of a layer. A handle is NULL if the layer does not need it. */
 struct sl_activate_layer {

@@ -4,6 +4,7 @@
  * Moments of chunks, their merger, and the running statistics. */
 #include "codelets/batchnorm.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "support/memory.h"
@@ -286,14 +287,11 @@ static struct sl_operation gradient_op = {
 /* ---- submissions ---- */
 
 /* Whether `handle` holds two rows of n_columns elements of `element` bytes. */
-static enum sl_status check_pair(const char *name, const char *label, starpu_data_handle_t handle, uint32_t n_columns,
-                                 size_t element)
+static void check_pair(starpu_data_handle_t handle, uint32_t n_columns, size_t element)
 {
-    if (sl_handle_rows(handle) == 2 && sl_handle_columns(handle) == n_columns && sl_handle_element(handle) == element) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "%s: %s [%u x %u] of %zu bytes; expected [2 x %u] of %zu bytes", name, label,
-                   sl_handle_rows(handle), sl_handle_columns(handle), sl_handle_element(handle), n_columns, element);
+    assert(sl_handle_rows(handle) == 2);
+    assert(sl_handle_columns(handle) == n_columns);
+    assert(sl_handle_element(handle) == element);
 }
 
 enum sl_status sl_batchnorm_moments_submit(const struct sl_task_args *head, starpu_data_handle_t z,
@@ -301,7 +299,7 @@ enum sl_status sl_batchnorm_moments_submit(const struct sl_task_args *head, star
 {
     struct batchnorm_args args = {.head = *head};
     struct sl_task task;
-    SL_CHECK(check_pair("sl_batchnorm_moments", "moments", moments, sl_handle_columns(z), sizeof(double)));
+    check_pair(moments, sl_handle_columns(z), sizeof(double));
     args.head.work = 2 * (uint64_t)sl_handle_rows(z) * sl_handle_columns(z) * sizeof(sl_real);
     sl_task_begin(&task, &moments_op);
     sl_task_add(&task, MOMENTS_Z, z, STARPU_R);
@@ -309,23 +307,17 @@ enum sl_status sl_batchnorm_moments_submit(const struct sl_task_args *head, star
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }
 
-static enum sl_status check_merge(uint32_t n, const starpu_data_handle_t *moments, const uint32_t *counts,
-                                  starpu_data_handle_t statistics, starpu_data_handle_t unbiased)
+static void check_merge(uint32_t n, const starpu_data_handle_t *moments, const uint32_t *counts,
+                        starpu_data_handle_t statistics, starpu_data_handle_t unbiased)
 {
-    const char *name = "sl_batchnorm_merge";
     uint32_t n_columns = sl_handle_columns(statistics);
-    SL_CHECK(check_pair(name, "statistics", statistics, n_columns, sizeof(sl_real)));
-    SL_CHECK(check_pair(name, "unbiased statistics", unbiased, n_columns, sizeof(double)));
-    if (n == 0) {
-        return sl_fail(SL_EINVAL, "%s: no chunk to take statistics over; expected at least 1", name);
-    }
+    check_pair(statistics, n_columns, sizeof(sl_real));
+    check_pair(unbiased, n_columns, sizeof(double));
+    assert(n != 0);
     for (uint32_t i = 0; i < n; i++) {
-        SL_CHECK(check_pair(name, "moments", moments[i], n_columns, sizeof(double)));
-        if (counts[i] == 0) {
-            return sl_fail(SL_EINVAL, "%s: chunk %u has no rows; leave it out", name, i);
-        }
+        check_pair(moments[i], n_columns, sizeof(double));
+        assert(counts[i] != 0);
     }
-    return SL_OK;
 }
 
 enum sl_status sl_batchnorm_merge_submit(const struct sl_task_args *head, uint32_t n,
@@ -336,7 +328,7 @@ enum sl_status sl_batchnorm_merge_submit(const struct sl_task_args *head, uint32
     struct sl_task task;
     enum sl_status st = SL_OK;
     size_t bytes = sizeof *args + n * sizeof *counts;
-    SL_CHECK(check_merge(n, moments, counts, statistics, unbiased));
+    check_merge(n, moments, counts, statistics, unbiased);
     SL_CHECK(sl_alloc(1, bytes, "a task's arguments", &args));
     args->head = *head;
     args->n = n;
@@ -354,16 +346,13 @@ enum sl_status sl_batchnorm_merge_submit(const struct sl_task_args *head, uint32
 enum sl_status sl_batchnorm_running_submit(const struct sl_task_args *head, uint32_t n,
                                            const starpu_data_handle_t *unbiased, starpu_data_handle_t running)
 {
-    const char *name = "sl_batchnorm_running";
     uint32_t n_columns = sl_handle_columns(running);
     struct batchnorm_args args = {.head = *head, .n = n};
     struct sl_task task;
-    if (n == 0) {
-        return sl_fail(SL_EINVAL, "%s: no group to take statistics over; expected at least 1", name);
-    }
-    SL_CHECK(check_pair(name, "running statistics", running, n_columns, sizeof(sl_real)));
+    assert(n != 0);
+    check_pair(running, n_columns, sizeof(sl_real));
     for (uint32_t i = 0; i < n; i++) {
-        SL_CHECK(check_pair(name, "unbiased statistics", unbiased[i], n_columns, sizeof(double)));
+        check_pair(unbiased[i], n_columns, sizeof(double));
     }
     args.head.work = 2 * (uint64_t)n * n_columns * sizeof(double);
     sl_task_begin(&task, &running_op);
@@ -375,12 +364,11 @@ enum sl_status sl_batchnorm_running_submit(const struct sl_task_args *head, uint
 enum sl_status sl_batchnorm_fixed_submit(const struct sl_task_args *head, starpu_data_handle_t running,
                                          starpu_data_handle_t statistics)
 {
-    const char *name = "sl_batchnorm_fixed";
     uint32_t n_columns = sl_handle_columns(running);
     struct batchnorm_args args = {.head = *head};
     struct sl_task task;
-    SL_CHECK(check_pair(name, "running statistics", running, n_columns, sizeof(sl_real)));
-    SL_CHECK(check_pair(name, "statistics", statistics, n_columns, sizeof(sl_real)));
+    check_pair(running, n_columns, sizeof(sl_real));
+    check_pair(statistics, n_columns, sizeof(sl_real));
     args.head.work = 4 * (uint64_t)n_columns * sizeof(sl_real);
     sl_task_begin(&task, &fixed_op);
     sl_task_add(&task, FIXED_RUNNING, running, STARPU_R);
@@ -391,13 +379,12 @@ enum sl_status sl_batchnorm_fixed_submit(const struct sl_task_args *head, starpu
 enum sl_status sl_batchnorm_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *sums,
                                        starpu_data_handle_t sum)
 {
-    const char *name = "sl_batchnorm_sum";
     uint32_t n_columns = sl_handle_columns(sum);
     struct batchnorm_args args = {.head = *head, .n = n};
     struct sl_task task;
-    SL_CHECK(check_pair(name, "the group's sums", sum, n_columns, sizeof(double)));
+    check_pair(sum, n_columns, sizeof(double));
     for (uint32_t i = 0; i < n; i++) {
-        SL_CHECK(check_pair(name, "sums", sums[i], n_columns, sizeof(double)));
+        check_pair(sums[i], n_columns, sizeof(double));
     }
     args.head.work = 2 * ((uint64_t)n + 1) * n_columns * sizeof(double);
     sl_task_begin(&task, &sum_op);
@@ -410,16 +397,14 @@ enum sl_status sl_batchnorm_gradient_submit(const struct sl_task_args *head, uin
                                             const starpu_data_handle_t *sums, starpu_data_handle_t gw,
                                             starpu_data_handle_t gb)
 {
-    const char *name = "sl_batchnorm_gradient";
     uint32_t n_columns = sl_handle_columns(gw);
     struct batchnorm_args args = {.head = *head, .n = n};
     struct sl_task task;
-    if (sl_handle_rows(gw) != 1 || sl_handle_rows(gb) != 1 || sl_handle_columns(gb) != n_columns) {
-        return sl_fail(SL_EINVAL, "%s: gradients [%u x %u] and [%u x %u]; expected [1 x %u] twice", name,
-                       sl_handle_rows(gw), n_columns, sl_handle_rows(gb), sl_handle_columns(gb), n_columns);
-    }
+    assert(sl_handle_rows(gw) == 1);
+    assert(sl_handle_rows(gb) == 1);
+    assert(sl_handle_columns(gb) == n_columns);
     for (uint32_t i = 0; i < n; i++) {
-        SL_CHECK(check_pair(name, "sums", sums[i], n_columns, sizeof(double)));
+        check_pair(sums[i], n_columns, sizeof(double));
     }
     args.head.work = 2 * (uint64_t)n_columns * (n * sizeof(double) + sizeof(sl_real));
     sl_task_begin(&task, &gradient_op);

@@ -91,9 +91,8 @@ SL_EXTERN_C enum sl_status sl_batchnorm_fixed_cuda(cudaStream_t stream, uint32_t
                                                    sl_real *statistics_out);
 #endif
 
-/* Submissions, here and below: local, one thread submits. SL_EINVAL: shapes do not fit, or no group.
- * SL_ESTARPU, SL_ENOMEM. z: chunk [D x F]. moments, unbiased: [2 x F] of doubles. statistics, running: [2 x F] of
- * sl_real. */
+/* Submissions, here and below: local, one thread submits. SL_ESTARPU, SL_ENOMEM. z: chunk [D x F]. moments, unbiased:
+ * [2 x F] of doubles. statistics, running: [2 x F] of sl_real. */
 enum sl_status sl_batchnorm_moments_submit(const struct sl_task_args *head, starpu_data_handle_t z,
                                            starpu_data_handle_t moments);
 enum sl_status sl_batchnorm_merge_submit(const struct sl_task_args *head, uint32_t n,

@@ -53,8 +53,7 @@ SL_EXTERN_C enum sl_status sl_column_sums_cuda(cudaStream_t stream, const struct
                                                sl_real *sums_out);
 #endif
 
-/* ---- submissions: local, one thread submits. SL_EINVAL: shapes do not fit (the message has both). SL_ESTARPU,
- * SL_ENOMEM. ---- */
+/* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* z is overwritten. */
 enum sl_status sl_bias_forward_submit(const struct sl_task_args *head, starpu_data_handle_t b, starpu_data_handle_t z);

@@ -34,8 +34,7 @@ SL_EXTERN_C enum sl_status sl_blend_clear_cuda(cudaStream_t stream, size_t n, sl
 #endif
 
 #ifndef SL_KERNELS_ONLY
-/* ---- submissions: local, one thread submits. SL_EINVAL: shapes do not fit (the message has both). SL_ESTARPU,
- * SL_ENOMEM. ---- */
+/* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* Rows of a matrix from row0 on. */
 struct sl_blend_rows {

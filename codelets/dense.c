@@ -5,6 +5,7 @@
 #include "codelets/dense.h"
 
 #ifdef SL_CUDA
+#include <assert.h>
 #include <starpu_cublas_v2.h>
 #endif
 
@@ -933,37 +934,29 @@ static struct shape shape_of(starpu_data_handle_t x, uint32_t row0, starpu_data_
                           sl_handle_rows(z), sl_handle_columns(z)};
 }
 
-static enum sl_status check_shape(const char *name, const struct shape *s)
+/* SL_ENOTSUP: over 2^31 - 1 rows or columns. */
+static enum sl_status check_shape(const struct shape *s)
 {
-    if (s->x_columns == s->w_rows && s->w_columns == s->z_columns && (uint64_t)s->row0 + s->z_rows <= s->x_rows &&
-        (s->x_rows | s->w_rows | s->w_columns) <= INT32_MAX) {
+    assert(s->x_columns == s->w_rows && s->w_columns == s->z_columns && (uint64_t)s->row0 + s->z_rows <= s->x_rows);
+    if ((s->x_rows | s->w_rows | s->w_columns) <= INT32_MAX) {
         return SL_OK;
     }
-    return sl_fail(SL_EINVAL, "%s: X [%u x %u] from row %u, W [%u x %u] and Z [%u x %u] do not fit together", name,
-                   s->x_rows, s->x_columns, s->row0, s->w_rows, s->w_columns, s->z_rows, s->z_columns);
+    return sl_fail(SL_ENOTSUP, "a product of [%u x %u] and [%u x %u]: expected at most %d rows and columns", s->x_rows,
+                   s->x_columns, s->w_rows, s->w_columns, INT32_MAX);
 }
 
 /* bias is NULL or [1 x n_out]. */
-static enum sl_status check_bias(const char *name, starpu_data_handle_t bias, uint32_t n_out)
+static void check_bias(starpu_data_handle_t bias, uint32_t n_out)
 {
-    if (bias == NULL || (sl_handle_rows(bias) == 1 && sl_handle_columns(bias) == n_out)) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "%s: a bias of [%u x %u] for %u columns", name, sl_handle_rows(bias),
-                   sl_handle_columns(bias), n_out);
+    assert(bias == NULL || (sl_handle_rows(bias) == 1 && sl_handle_columns(bias) == n_out));
 }
 
 /* Check GW, n_in rows for each row range of GZ, and GB. */
-static enum sl_status check_gradients(const char *name, const struct sl_task_args *head, starpu_data_handle_t gz,
-                                      uint32_t n_in, starpu_data_handle_t gw, starpu_data_handle_t gb)
+static void check_gradients(const struct sl_task_args *head, starpu_data_handle_t gz, uint32_t n_in,
+                            starpu_data_handle_t gw, starpu_data_handle_t gb)
 {
-    uint32_t n_rows = sl_handle_rows(gz);
-    uint32_t n_out = sl_handle_columns(gz);
-    enum sl_status st = sl_task_check_runs(name, head, n_rows, gw, n_in, n_out);
-    if (st != SL_OK || gb == NULL) {
-        return st;
-    }
-    return sl_task_check_runs(name, head, n_rows, gb, 1, n_out);
+    sl_task_check_runs(head, sl_handle_rows(gz), gw, n_in, sl_handle_columns(gz));
+    sl_task_check_runs(head, sl_handle_rows(gz), gb, 1, sl_handle_columns(gz));
 }
 
 static uint64_t flops_of(const struct shape *s)
@@ -978,16 +971,11 @@ enum sl_status sl_dense_forward_submit(const struct sl_task_args *head, starpu_d
     struct dense_args args = {.head = *head, .row0 = row0, .beta = beta, .has_bias = bias != NULL};
     struct shape shape = shape_of(x, row0, w, z);
     struct sl_task task;
-    SL_CHECK(check_shape("sl_dense_forward", &shape));
-    SL_CHECK(sl_task_check_runs("sl_dense_forward", head, shape.z_rows, NULL, 0, 0));
-    SL_CHECK(check_bias("sl_dense_forward", bias, shape.z_columns));
-    if (beta != 0 && bias != NULL) {
-        return sl_fail(SL_EINVAL,
-                       "sl_dense_forward: a bias belongs to the product that overwrites, not to one that adds");
-    }
-    if (sl_handle_dtype(z) != SL_DTYPE_REAL && (beta != 0 || sl_handle_dtype(x) != sl_handle_dtype(z))) {
-        return sl_fail(SL_EINVAL, "sl_dense_forward: Z in bf16, expected X in bf16 and to overwrite");
-    }
+    SL_CHECK(check_shape(&shape));
+    sl_task_check_runs(head, shape.z_rows, NULL, 0, 0);
+    check_bias(bias, shape.z_columns);
+    assert(beta == 0 || bias == NULL);
+    assert(sl_handle_dtype(z) == SL_DTYPE_REAL || (beta == 0 && sl_handle_dtype(x) == sl_handle_dtype(z)));
     args.head.work = flops_of(&shape);
     sl_task_begin(&task, &forward_op);
     sl_task_add(&task, FORWARD_X, x, STARPU_R);
@@ -1003,12 +991,9 @@ enum sl_status sl_dense_backward_input_submit(const struct sl_task_args *head, s
     struct dense_args args = {.head = *head, .row0 = row0, .beta = beta};
     struct shape shape = shape_of(gx, row0, w, gz);
     struct sl_task task;
-    SL_CHECK(check_shape("sl_dense_backward_input", &shape));
-    SL_CHECK(sl_task_check_runs("sl_dense_backward_input", head, shape.z_rows, NULL, 0, 0));
-    if (beta == 0 && shape.x_rows != shape.z_rows) {
-        return sl_fail(SL_EINVAL, "sl_dense_backward_input: GX of %u rows cannot be overwritten by GZ of %u rows",
-                       shape.x_rows, shape.z_rows);
-    }
+    SL_CHECK(check_shape(&shape));
+    sl_task_check_runs(head, shape.z_rows, NULL, 0, 0);
+    assert(beta != 0 || shape.x_rows == shape.z_rows);
     args.head.work = flops_of(&shape);
     sl_task_begin(&task, &backward_input_op);
     sl_task_add(&task, INPUT_GZ, gz, STARPU_R);
@@ -1025,8 +1010,8 @@ enum sl_status sl_dense_backward_weight_submit(const struct sl_task_args *head, 
     struct shape shape = shape_of(x, row0, gw, gz);
     struct sl_task task;
     shape.w_rows /= sl_task_n_runs(head);
-    SL_CHECK(check_shape("sl_dense_backward_weight", &shape));
-    SL_CHECK(check_gradients("sl_dense_backward_weight", head, gz, shape.w_rows, gw, gb));
+    SL_CHECK(check_shape(&shape));
+    check_gradients(head, gz, shape.w_rows, gw, gb);
     args.head.work = flops_of(&shape);
     sl_task_begin(&task, &backward_weight_op);
     sl_task_add(&task, WEIGHT_X, x, STARPU_R);
@@ -1037,21 +1022,16 @@ enum sl_status sl_dense_backward_weight_submit(const struct sl_task_args *head, 
 }
 
 /* Checks and arguments that the two sparse products share. w: W or GW; z: Z or GZ. */
-static enum sl_status sparse_prepare(const char *name, const struct sl_sparse *x, uint32_t row0, starpu_data_handle_t w,
-                                     starpu_data_handle_t bias, starpu_data_handle_t z, struct sparse_args *args)
+static void sparse_prepare(const struct sl_sparse *x, uint32_t row0, starpu_data_handle_t w, starpu_data_handle_t bias,
+                           starpu_data_handle_t z, struct sparse_args *args)
 {
     uint32_t n_rows = sl_handle_rows(z);
     uint32_t n_part = sl_handle_columns(x->offsets) - 1;
-    uint32_t threshold;
-    SL_CHECK(sl_dropout_check(name, x->dropout, &threshold));
-    if (sl_handle_columns(w) != sl_handle_columns(z) || (uint64_t)row0 + n_rows > sl_handle_columns(x->frontier)) {
-        return sl_fail(SL_EINVAL, "%s: W [%u x %u] and Z [%u x %u] from row %u of a frontier of %u do not fit together",
-                       name, sl_handle_rows(w), sl_handle_columns(w), n_rows, sl_handle_columns(z), row0,
-                       sl_handle_columns(x->frontier));
-    }
+    assert(sl_handle_columns(w) == sl_handle_columns(z));
+    assert((uint64_t)row0 + n_rows <= sl_handle_columns(x->frontier));
     args->draw =
         (struct sl_draw){.seed = x->seed, .step = args->head.step, .purpose = SL_FOR_DROPOUT, .hop = args->head.hop};
-    args->dropout = threshold > 0 ? x->dropout : 0;
+    args->dropout = sl_dropout_threshold(x->dropout) > 0 ? x->dropout : 0;
     args->row0 = row0;
     args->first = x->first;
     args->max_row = x->max_row;
@@ -1059,7 +1039,6 @@ static enum sl_status sparse_prepare(const char *name, const struct sl_sparse *x
     /* Flops of an average row of the part: the host does not know the lengths of these rows. */
     args->head.work =
         2 * (uint64_t)sl_handle_columns(x->columns) * n_rows / (n_part > 0 ? n_part : 1) * sl_handle_columns(z);
-    return SL_OK;
 }
 
 static void add_sparse(struct sl_task *task, const struct sl_sparse *x)
@@ -1076,15 +1055,10 @@ enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, c
 {
     struct sparse_args args = {.head = *head, .beta = beta};
     struct sl_task task;
-    SL_CHECK(sparse_prepare("sl_dense_sparse_forward", x, row0, w, bias, z, &args));
-    SL_CHECK(check_bias("sl_dense_sparse_forward", bias, sl_handle_columns(z)));
-    if (beta != 0 && bias != NULL) {
-        return sl_fail(SL_EINVAL,
-                       "sl_dense_sparse_forward: a bias belongs to the product that overwrites, not to one that adds");
-    }
-    if (beta != 0 && sl_handle_dtype(z) != SL_DTYPE_REAL) {
-        return sl_fail(SL_EINVAL, "sl_dense_sparse_forward: Z in bf16, expected to overwrite it");
-    }
+    sparse_prepare(x, row0, w, bias, z, &args);
+    check_bias(bias, sl_handle_columns(z));
+    assert(beta == 0 || bias == NULL);
+    assert(beta == 0 || sl_handle_dtype(z) == SL_DTYPE_REAL);
     sl_task_begin(&task, &sparse_forward_op);
     add_sparse(&task, x);
     sl_task_add(&task, SPARSE_W, w, STARPU_R);
@@ -1107,9 +1081,8 @@ static enum sl_status submit_sparse_backward(const struct sl_task_args *head, co
     enum starpu_data_access_mode mode = beta == 0 ? STARPU_W : STARPU_RW;
     enum starpu_data_access_mode kept = args.notes && !args.fresh ? STARPU_RW : mode;
     struct sl_task task;
-    SL_CHECK(sparse_prepare("sl_dense_sparse_backward_weight", x, row0, gw, gb, gz, &args));
-    SL_CHECK(check_gradients("sl_dense_sparse_backward_weight", head, gz, sl_handle_rows(gw) / sl_task_n_runs(head), gw,
-                             gb));
+    sparse_prepare(x, row0, gw, gb, gz, &args);
+    check_gradients(head, gz, sl_handle_rows(gw) / sl_task_n_runs(head), gw, gb);
     sl_task_begin(&task, &sparse_backward_weight_op);
     add_sparse(&task, x);
     sl_task_add(&task, SPARSE_GZ, gz, STARPU_R);
@@ -1135,10 +1108,7 @@ enum sl_status sl_dense_sparse_backward_touched_submit(const struct sl_task_args
                                                        const struct sl_touched_gradient *gradient,
                                                        starpu_data_handle_t gb)
 {
-    if (sl_task_n_runs(head) != 1 || sl_handle_columns(gradient->touched) != sl_handle_rows(gradient->gw)) {
-        return sl_fail(SL_EINVAL,
-                       "sl_dense_sparse_backward: %u notes of touched rows, expected %u, and rows in one range",
-                       sl_handle_columns(gradient->touched), sl_handle_rows(gradient->gw));
-    }
+    assert(sl_task_n_runs(head) == 1);
+    assert(sl_handle_columns(gradient->touched) == sl_handle_rows(gradient->gw));
     return submit_sparse_backward(head, x, row0, gz, beta, gradient, gb);
 }

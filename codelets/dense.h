@@ -146,8 +146,8 @@ SL_EXTERN_C enum sl_status sl_dense_sparse_backward_weight_cuda(cudaStream_t str
                                                                 sl_real *gb_out);
 #endif
 
-/* ---- submissions: local, one thread submits. Handles live until StarPU has run the task. SL_EINVAL: shapes do not fit
- * (the message has both). SL_ESTARPU, SL_ENOMEM. ---- */
+/* ---- submissions: local, one thread submits. Handles live until StarPU has run the task. SL_ENOTSUP: over 2^31 - 1
+ * rows or columns. SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* Rows row0 .. row0 + D - 1 of chunk x; D: rows of z. bias may be NULL. x may be bf16; z may be bf16 if it is
  * overwritten. */

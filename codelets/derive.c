@@ -4,6 +4,7 @@
  * Matrices computed from parameters, and the adjoints. */
 #include "codelets/derive.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "codelets/blend.h"
@@ -193,14 +194,12 @@ static struct sl_operation attention_backward_op = {
 
 /* ---- submissions ---- */
 
-static enum sl_status check_square(const char *name, starpu_data_handle_t w, starpu_data_handle_t out)
+static void check_square(starpu_data_handle_t w, starpu_data_handle_t out)
 {
     uint32_t n = sl_handle_rows(w);
-    if (sl_handle_columns(w) == n && sl_handle_rows(out) == n && sl_handle_columns(out) == n) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "%s: [%u x %u] and [%u x %u]; expected two square matrices of one size", name, n,
-                   sl_handle_columns(w), sl_handle_rows(out), sl_handle_columns(out));
+    assert(sl_handle_columns(w) == n);
+    assert(sl_handle_rows(out) == n);
+    assert(sl_handle_columns(out) == n);
 }
 
 enum sl_status sl_derive_identity_submit(const struct sl_task_args *head, double a, double b, starpu_data_handle_t w,
@@ -208,7 +207,7 @@ enum sl_status sl_derive_identity_submit(const struct sl_task_args *head, double
 {
     struct identity_args args = {.head = *head, .a = a, .b = b};
     struct sl_task task;
-    SL_CHECK(check_square("sl_derive_identity", w, out));
+    check_square(w, out);
     args.head.work = (uint64_t)sl_handle_rows(w) * sl_handle_columns(w);
     sl_task_begin(&task, &identity_op);
     sl_task_add(&task, IDENTITY_W, w, STARPU_R);
@@ -219,35 +218,28 @@ enum sl_status sl_derive_identity_submit(const struct sl_task_args *head, double
 enum sl_status sl_derive_identity_backward_submit(const struct sl_task_args *head, double b, starpu_data_handle_t gout,
                                                   starpu_data_handle_t gw)
 {
-    SL_CHECK(check_square("sl_derive_identity_backward", gout, gw));
+    check_square(gout, gw);
     return sl_blend_submit(head, SL_STAGE_SYNC, sl_handle_rows(gw), b, (struct sl_blend_rows){gout, 0}, 0,
                            (struct sl_blend_rows){gw, 0});
 }
 
 /* Whether `handle` is [n_rows x n_columns]. */
-static enum sl_status check_matrix(const char *name, const char *label, starpu_data_handle_t handle, uint32_t n_rows,
-                                   uint32_t n_columns)
+static void check_matrix(starpu_data_handle_t handle, uint32_t n_rows, uint32_t n_columns)
 {
-    if (sl_handle_rows(handle) == n_rows && sl_handle_columns(handle) == n_columns) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "%s: %s [%u x %u]; expected [%u x %u]", name, label, sl_handle_rows(handle),
-                   sl_handle_columns(handle), n_rows, n_columns);
+    assert(sl_handle_rows(handle) == n_rows);
+    assert(sl_handle_columns(handle) == n_columns);
 }
 
 /* out: OUT, or its gradient. */
-static enum sl_status check_attention(const char *name, const struct sl_derive_attention_layer *layer,
-                                      starpu_data_handle_t out)
+static void check_attention(const struct sl_derive_attention_layer *layer, starpu_data_handle_t out)
 {
     const uint32_t n_columns = sl_handle_columns(layer->w);
     const uint32_t n_heads = layer->n_slabs * layer->n_heads;
-    if (n_heads == 0 || n_columns % n_heads != 0) {
-        return sl_fail(SL_EINVAL, "%s: %u heads of %u relations cannot share %u columns evenly", name, layer->n_heads,
-                       layer->n_slabs, n_columns);
-    }
-    SL_CHECK(check_matrix(name, "source weights", layer->src, 1, n_columns));
-    SL_CHECK(check_matrix(name, "destination weights", layer->dst, 1, n_columns));
-    return check_matrix(name, "the derived matrix", out, sl_handle_rows(layer->w), n_columns + 2 * n_heads);
+    assert(n_heads != 0);
+    assert(n_columns % n_heads == 0);
+    check_matrix(layer->src, 1, n_columns);
+    check_matrix(layer->dst, 1, n_columns);
+    check_matrix(out, sl_handle_rows(layer->w), n_columns + 2 * n_heads);
 }
 
 /* Begin a task: add the buffers that both tasks share, and estimate the flops. */
@@ -268,7 +260,7 @@ enum sl_status sl_derive_attention_submit(const struct sl_task_args *head,
 {
     struct attention_args args = {.head = *head};
     struct sl_task task;
-    SL_CHECK(check_attention("sl_derive_attention", layer, out));
+    check_attention(layer, out);
     begin_attention(&task, &attention_op, layer, &args);
     sl_task_add(&task, ATTENTION_OUT, out, STARPU_W);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
@@ -279,14 +271,13 @@ enum sl_status sl_derive_attention_backward_submit(const struct sl_task_args *he
                                                    starpu_data_handle_t gout, starpu_data_handle_t gw,
                                                    starpu_data_handle_t gsrc, starpu_data_handle_t gdst)
 {
-    const char *name = "sl_derive_attention_backward";
     struct attention_args args = {.head = *head};
     uint32_t n_columns = sl_handle_columns(layer->w);
     struct sl_task task;
-    SL_CHECK(check_attention(name, layer, gout));
-    SL_CHECK(check_matrix(name, "GW", gw, sl_handle_rows(layer->w), n_columns));
-    SL_CHECK(check_matrix(name, "GSRC", gsrc, 1, n_columns));
-    SL_CHECK(check_matrix(name, "GDST", gdst, 1, n_columns));
+    check_attention(layer, gout);
+    check_matrix(gw, sl_handle_rows(layer->w), n_columns);
+    check_matrix(gsrc, 1, n_columns);
+    check_matrix(gdst, 1, n_columns);
     begin_attention(&task, &attention_backward_op, layer, &args);
     sl_task_add(&task, ATTENTION_GOUT, gout, STARPU_R);
     sl_task_add(&task, ATTENTION_GW, gw, STARPU_W);

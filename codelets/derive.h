@@ -79,8 +79,7 @@ SL_EXTERN_C enum sl_status sl_derive_attention_backward_cuda(cudaStream_t stream
                                                              sl_real *gdst_out);
 #endif
 
-/* ---- submissions: local, one thread submits. SL_EINVAL: shapes do not fit (the message says which). SL_ESTARPU,
- * SL_ENOMEM. ---- */
+/* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* w, out: [H x H]. */
 enum sl_status sl_derive_identity_submit(const struct sl_task_args *head, double a, double b, starpu_data_handle_t w,

@@ -96,15 +96,6 @@ __attribute__((target("avx512f,avx512bw"))) static void keep_lanes_avx512(const 
 
 /* ---- for all ---- */
 
-enum sl_status sl_dropout_check(const char *name, double rate, uint32_t *threshold_out)
-{
-    if (!(rate >= 0 && rate < 1) || sl_dropout_threshold(rate) > 65535) {
-        return sl_fail(SL_EINVAL, "%s: dropout %.9g; expected at least 0 and at most 0.9999", name, rate);
-    }
-    *threshold_out = sl_dropout_threshold(rate);
-    return SL_OK;
-}
-
 /* Fill the octets in row order, columns ascending. Octets behind the last row are unused. Returns the number of
  * octets. */
 static inline uint32_t fill_lanes(const struct sl_draw *draw, uint32_t n_rows, const uint32_t *vertices, uint32_t first,

@@ -55,10 +55,6 @@ static inline SL_HOST_DEVICE uint32_t sl_dropout_mask(const struct sl_draw *draw
     return mask;
 }
 
-/* Host: the threshold of a rate. name: the submission, for the message. SL_EINVAL: the rate is not in [0, 1), or is so
- * close to 1 that nothing would be kept. */
-enum sl_status sl_dropout_check(const char *name, double rate, uint32_t *threshold_out);
-
 /* Host: the stride in bytes between rows in the output of sl_dropout_keep, for n columns. */
 static inline uint32_t sl_dropout_stride(uint32_t n)
 {

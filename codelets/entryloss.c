@@ -4,6 +4,7 @@
  * Losses entry by entry. exp(-|z|) never overflows. */
 #include "codelets/entryloss.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "codelets/loss.h"
@@ -152,13 +153,10 @@ enum sl_status sl_entryloss_submit(const struct sl_task_args *head, starpu_data_
     struct sl_task task;
     uint32_t n_rows = sl_handle_rows(z);
     uint32_t n_columns = sl_handle_columns(z);
-    SL_CHECK(sl_loss_check("sl_entryloss", z, row0, entries->frontier, gz));
-    if (sl_handle_element(loss) != sizeof(double) ||
-        (args.weighs && sl_handle_columns(entries->weights) != n_columns)) {
-        return sl_fail(SL_EINVAL, "sl_entryloss: a loss of %zu bytes, %u columns; expected a double, a weight a column",
-                       sl_handle_element(loss), n_columns);
-    }
-    SL_CHECK(sl_task_check_runs("sl_entryloss", head, n_rows, loss, 1, 1));
+    sl_loss_check(z, row0, entries->frontier, gz);
+    assert(sl_handle_element(loss) == sizeof(double));
+    assert(!args.weighs || sl_handle_columns(entries->weights) == n_columns);
+    sl_task_check_runs(head, n_rows, loss, 1, 1);
     args.head.work = 2 * (uint64_t)n_rows * n_columns * sizeof(sl_real);
     sl_task_begin(&task, &entryloss_op);
     sl_task_add(&task, Z, z, STARPU_R);

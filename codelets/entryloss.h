@@ -54,9 +54,8 @@ struct sl_entries_handles {
     starpu_data_handle_t weights;  /* float [L]; NULL: all 1 */
 };
 
-/* z, gz: a chunk [D x L], rows row0 .. of the frontier; gz is overwritten. loss: one double, overwritten; if the
- * task has row segments (struct sl_runs), one double for each segment. Local; one thread submits. SL_EINVAL: wrong
- * shapes. SL_ESTARPU, SL_ENOMEM. */
+/* z, gz: a chunk [D x L], rows row0 .. of the frontier; gz is overwritten. loss: one double, overwritten; if the task
+ * has row segments (struct sl_runs), one double for each segment. Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_entryloss_submit(const struct sl_task_args *head, starpu_data_handle_t z,
                                    const struct sl_entries_handles *entries, uint32_t row0, double scale,
                                    starpu_data_handle_t gz, starpu_data_handle_t loss);

@@ -42,8 +42,7 @@ SL_EXTERN_C enum sl_status sl_epsilon_gradient_cuda(cudaStream_t stream, uint32_
                                                     sl_real *ge_out);
 #endif
 
-/* ---- submissions: local, one thread submits. SL_EINVAL: shapes or dtypes do not fit (the message has both).
- * SL_ESTARPU, SL_ENOMEM. ---- */
+/* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* Rows x_row0 .. of x into all rows of out. beta 0 overwrites, beta 1 adds. */
 enum sl_status sl_epsilon_forward_submit(const struct sl_task_args *head, starpu_data_handle_t e,

@@ -4,6 +4,7 @@
  * Merge requests into frontiers, and pack rows for the requesters. */
 #include "codelets/exchange.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- kernels, CPU ---- */
@@ -249,16 +250,13 @@ static struct sl_operation unpack_op = {
 
 /* ---- submissions ---- */
 
-static enum sl_status check_merging(uint32_t n_parts, const struct sl_merging *merging)
+static void check_merging(uint32_t n_parts, const struct sl_merging *merging)
 {
     const struct sl_frontier_handles *frontier = &merging->frontier;
     size_t room = starpu_vector_get_nx(frontier->index);
-    if (merging->owner < n_parts && frontier->end >= frontier->first &&
-        room >= sl_index_bytes(frontier->end - frontier->first)) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "sl_merge: PE %u of %u, ids %u to %u with an index of %zu bytes", merging->owner, n_parts,
-                   frontier->first, frontier->end, room);
+    assert(merging->owner < n_parts);
+    assert(frontier->end >= frontier->first);
+    assert(room >= sl_index_bytes(frontier->end - frontier->first));
 }
 
 enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts, const starpu_data_handle_t *request,
@@ -266,14 +264,13 @@ enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts
 {
     struct merge_args args = {.head = *head, .n_parts = n_parts, .n_owners = n_owners};
     struct sl_task task;
-    if (n_parts > SL_MAX_GROUP || n_owners > n_parts) {
-        return sl_fail(SL_EINVAL, "sl_merge: %u of %u PEs (at most %d)", n_owners, n_parts, SL_MAX_GROUP);
-    }
+    assert(n_parts <= SL_MAX_GROUP);
+    assert(n_owners <= n_parts);
     args.head.work = 0;
     sl_task_begin(&task, &merge_op);
     for (uint32_t i = 0; i < n_owners; i++) {
         const struct sl_frontier_handles *frontier = &owners[i].frontier;
-        SL_CHECK(check_merging(n_parts, &owners[i]));
+        check_merging(n_parts, &owners[i]);
         args.merging[i] = (struct merging){owners[i].owner, owners[i].of_part, frontier->first, frontier->end};
         args.head.work += 16 * (uint64_t)starpu_vector_get_nx(frontier->ids);
         sl_task_add(&task, MERGE_IDS, frontier->ids, STARPU_RW);
@@ -287,22 +284,18 @@ enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts
 }
 
 /* The rows of one requester must fit the owner's rows and the inverse. */
-static enum sl_status check_pack(const struct sl_rows *rows, starpu_data_handle_t inverse, uint32_t n_parts,
-                                 uint32_t requester, const struct sl_slice *packed)
+static void check_pack(const struct sl_rows *rows, starpu_data_handle_t inverse, uint32_t n_parts, uint32_t requester,
+                       const struct sl_slice *packed)
 {
     uint32_t n = packed->n_rows;
     uint32_t n_columns = sl_handle_columns(packed->handle);
     uint32_t room = starpu_vector_get_nx(inverse);
     size_t element = sl_handle_element(packed->handle);
-    if (rows->split.n_chunks > 0 && sl_handle_element(rows->chunk[0]) != element) {
-        return sl_fail(SL_EINVAL, "sl_pack: numbers of %zu bytes from rows of %zu bytes each", element,
-                       sl_handle_element(rows->chunk[0]));
-    }
-    if (n_columns == rows->n_columns && requester < n_parts && room > n_parts && n < room - n_parts) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "sl_pack: %u x %u for PE %u of %u, from rows of width %u by an inverse of %u entries", n,
-                   n_columns, requester, n_parts, rows->n_columns, room);
+    assert(rows->split.n_chunks <= 0 || sl_handle_element(rows->chunk[0]) == element);
+    assert(n_columns == rows->n_columns);
+    assert(requester < n_parts);
+    assert(room > n_parts);
+    assert(n < room - n_parts);
 }
 
 enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t n_parts,
@@ -311,15 +304,14 @@ enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_r
 {
     struct pack_args args = {.head = *head, .n_parts = n_parts, .n_requesters = n_requesters};
     struct sl_task task;
-    if (n_parts > SL_MAX_GROUP || n_requesters > n_parts || rows->split.n_chunks > SL_MAX_CHUNKS) {
-        return sl_fail(SL_EINVAL, "sl_pack: %u of %u PEs (at most %d), rows in %u chunks (at most %d)", n_requesters,
-                       n_parts, SL_MAX_GROUP, rows->split.n_chunks, SL_MAX_CHUNKS);
-    }
+    assert(n_parts <= SL_MAX_GROUP);
+    assert(n_requesters <= n_parts);
+    assert(rows->split.n_chunks <= SL_MAX_CHUNKS);
     args.n_chunks = rows->split.n_chunks;
     args.shift = rows->split.shift;
     args.head.work = 0;
     for (uint32_t r = 0; r < n_requesters; r++) {
-        SL_CHECK(check_pack(rows, inverse, n_parts, requester[r], &packed[r]));
+        check_pack(rows, inverse, n_parts, requester[r], &packed[r]);
         args.head.work += 2 * sl_handle_element(packed[r].handle) * (uint64_t)packed[r].n_rows * rows->n_columns;
     }
     sl_task_begin(&task, &pack_op);
@@ -339,14 +331,10 @@ enum sl_status sl_unpack_submit(const struct sl_task_args *head, starpu_data_han
     struct sl_task task;
     uint32_t n = sl_handle_rows(packed);
     uint32_t n_columns = sl_handle_columns(packed);
-    if (n_columns != sl_handle_columns(out) || n > sl_handle_rows(out) || starpu_vector_get_nx(rows) != n + ONE_ASKS) {
-        return sl_fail(SL_EINVAL, "sl_unpack: %u x %u by a list of %u entries into %u x %u", n, n_columns,
-                       starpu_vector_get_nx(rows), sl_handle_rows(out), sl_handle_columns(out));
-    }
-    if (sl_handle_element(packed) != sl_handle_element(out)) {
-        return sl_fail(SL_EINVAL, "sl_unpack: rows of numbers of %zu bytes into such of %zu; expected one precision",
-                       sl_handle_element(packed), sl_handle_element(out));
-    }
+    assert(n_columns == sl_handle_columns(out));
+    assert(n <= sl_handle_rows(out));
+    assert(starpu_vector_get_nx(rows) == n + ONE_ASKS);
+    assert(sl_handle_element(packed) == sl_handle_element(out));
     args.work = 2 * sl_handle_element(out) * (uint64_t)n * n_columns;
     sl_task_begin(&task, &unpack_op);
     sl_task_add(&task, UNPACK_PACKED, packed, STARPU_R);

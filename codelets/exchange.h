@@ -77,7 +77,7 @@ SL_EXTERN_C enum sl_status sl_unpack_cuda(cudaStream_t stream, size_t row_bytes,
                                           const void *packed, void *out);
 #endif
 
-/* ---- submissions: local, one thread submits. SL_EINVAL: numbers or shapes do not fit. SL_ESTARPU, SL_ENOMEM. ---- */
+/* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* A PE of the group that merges, and its outputs. */
 struct sl_merging {

@@ -4,6 +4,8 @@
  * Copy feature rows from the part's table, and apply input dropout on the way. */
 #include "codelets/gather.h"
 
+#include <assert.h>
+
 #include "codelets/dropout.h"
 #include "support/convert.h"
 #include "support/minmax.h"
@@ -269,20 +271,13 @@ enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl
     struct sl_task task;
     uint32_t n_rows = sl_handle_rows(x);
     uint32_t n_columns = sl_handle_columns(x);
-    if (sl_handle_columns(table) != n_columns || (uint64_t)row0 + n_rows > sl_handle_columns(frontier)) {
-        return sl_fail(SL_EINVAL, "sl_gather: X [%u x %u] from row %u of a frontier of %u, table [%u x %u]", n_rows,
-                       n_columns, row0, sl_handle_columns(frontier), sl_handle_rows(table), sl_handle_columns(table));
-    }
-    if (hot != NULL &&
-        (sl_handle_columns(hot->slot_of) != sl_handle_rows(table) || sl_handle_columns(hot->rows) != n_columns)) {
-        return sl_fail(SL_EINVAL, "sl_gather: a cache of rows of width %u for %u vertices, table [%u x %u]",
-                       sl_handle_columns(hot->rows), sl_handle_columns(hot->slot_of), sl_handle_rows(table), n_columns);
-    }
-    if (sl_handle_element(table) != element || (hot != NULL && sl_handle_element(hot->rows) != element)) {
-        return sl_fail(SL_EINVAL, "sl_gather: a table of %s with numbers of %zu bytes", sl_dtype_name(features->dtype),
-                       sl_handle_element(table));
-    }
-    SL_CHECK(sl_dropout_check("sl_gather", features->dropout, &args.threshold));
+    assert(sl_handle_columns(table) == n_columns);
+    assert((uint64_t)row0 + n_rows <= sl_handle_columns(frontier));
+    assert(hot == NULL ||
+           (sl_handle_columns(hot->slot_of) == sl_handle_rows(table) && sl_handle_columns(hot->rows) == n_columns));
+    assert(sl_handle_element(table) == element);
+    assert(hot == NULL || sl_handle_element(hot->rows) == element);
+    args.threshold = sl_dropout_threshold(features->dropout);
     args.draw =
         (struct sl_draw){.seed = features->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
     args.head.work = (uint64_t)n_rows * n_columns * (element + sl_handle_element(x));

@@ -67,8 +67,8 @@ struct sl_feature_handles {
     starpu_data_handle_t dataset_ids; /* all vertices; read only if dropout > 0 */
 };
 
-/* Gather frontier rows row0 .. into chunk x of sl_real or bf16. head->hop is L. Local, one thread submits.
- * SL_EINVAL: shapes do not fit. SL_ESTARPU, SL_ENOMEM. */
+/* Gather frontier rows row0 .. into chunk x of sl_real or bf16. head->hop is L. Local, one thread submits. SL_ESTARPU,
+ * SL_ENOMEM. */
 enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl_feature_handles *features,
                                 uint32_t row0, starpu_data_handle_t x);
 

@@ -30,8 +30,7 @@ SL_EXTERN_C enum sl_status sl_gossip_mix_cuda(cudaStream_t stream, uint32_t n, s
                                               const sl_real *const *sources, double scale, sl_real *out);
 #endif
 
-/* All handles are matrices of one shape; n >= 1. Local, one thread submits. SL_EINVAL: shapes differ, or n is 0.
- * SL_ESTARPU, SL_ENOMEM. */
+/* All handles are matrices of one shape; n >= 1. Local, one thread submits. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_gossip_mix_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *sources,
                                     double scale, starpu_data_handle_t out);
 

@@ -4,6 +4,7 @@
  * Packing of a part's rows for another rank. */
 #include "codelets/halo.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "codelets/aggregate.h"
@@ -95,13 +96,9 @@ enum sl_status sl_halo_pack_submit(const struct sl_task_args *head, const struct
     struct sl_task task;
     uint32_t n = sl_handle_rows(packed);
     uint64_t end = (uint64_t)i0 + n;
-    if (end > starpu_vector_get_nx(list) || column >= rows->n_columns || rows->split.n_chunks > SL_MAX_FULL_CHUNKS) {
-        return sl_fail(SL_EINVAL,
-                       "sl_halo_pack: %u x %u from entry %u of a list of %u and column %u, rows of width %u in %u "
-                       "chunks (at most %d)",
-                       n, sl_handle_columns(packed), i0, starpu_vector_get_nx(list), column, rows->n_columns,
-                       rows->split.n_chunks, SL_MAX_FULL_CHUNKS);
-    }
+    assert(end <= starpu_vector_get_nx(list));
+    assert(column < rows->n_columns);
+    assert(rows->split.n_chunks <= SL_MAX_FULL_CHUNKS);
     args.head.work = 2 * sl_handle_element(packed) * (uint64_t)n * sl_handle_columns(packed);
     sl_task_begin(&task, &halo_op);
     sl_task_add(&task, LIST, list, STARPU_R);

@@ -36,10 +36,9 @@ SL_EXTERN_C enum sl_status sl_halo_pack_cuda(cudaStream_t stream, const struct s
                                              uint32_t n, uint32_t width, const uint32_t *list, void *packed_out);
 #endif
 
-/* Submit the packing of columns `column` .. of the rows that list[i0 ..] names. list: vector of uint32; packed:
- * matrix of as many rows as are to be packed. If packed has more columns than are left, the extra columns become
- * zero. Local; one thread submits. SL_EINVAL: the column does not exist, the list is too short, or there are too
- * many chunks. SL_ESTARPU, SL_ENOMEM. */
+/* Submit the packing of columns `column` .. of the rows that list[i0 ..] names. list: vector of uint32; packed: matrix
+ * of as many rows as are to be packed. If packed has more columns than are left, the extra columns become zero. Local;
+ * one thread submits. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_halo_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t column,
                                    starpu_data_handle_t list, uint32_t i0, starpu_data_handle_t packed);
 

@@ -5,6 +5,7 @@
  * and GPU must replace the same slots. */
 #include "codelets/hotrows.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "support/minmax.h"
@@ -200,17 +201,12 @@ static struct sl_operation want_op = {
 
 /* ---- submissions ---- */
 
-static enum sl_status check_cache(const char *name, const struct sl_hotrows_handles *hot, starpu_data_handle_t table)
+static void check_cache(const struct sl_hotrows_handles *hot, starpu_data_handle_t table)
 {
-    if (sl_handle_columns(hot->slot_of) == sl_handle_rows(table) &&
-        sl_handle_columns(hot->slots) == sl_handle_rows(hot->rows) &&
-        sl_handle_columns(hot->rows) == sl_handle_columns(table) &&
-        sl_handle_element(hot->rows) == sl_handle_element(table)) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "%s: a cache of %u slots, rows [%u x %u], for %u vertices; table [%u x %u]", name,
-                   sl_handle_columns(hot->slots), sl_handle_rows(hot->rows), sl_handle_columns(hot->rows),
-                   sl_handle_columns(hot->slot_of), sl_handle_rows(table), sl_handle_columns(table));
+    assert(sl_handle_columns(hot->slot_of) == sl_handle_rows(table));
+    assert(sl_handle_columns(hot->slots) == sl_handle_rows(hot->rows));
+    assert(sl_handle_columns(hot->rows) == sl_handle_columns(table));
+    assert(sl_handle_element(hot->rows) == sl_handle_element(table));
 }
 
 static uint64_t row_bytes(uint64_t n, starpu_data_handle_t table)
@@ -223,10 +219,9 @@ enum sl_status sl_hotrows_fill_submit(const struct sl_task_args *head, const str
 {
     struct hotrows_args args = {.head = *head, .n = n_fixed};
     struct sl_task task;
-    SL_CHECK(check_cache("sl_hotrows_fill", hot, table));
-    if (n_fixed > sl_handle_rows(hot->rows) || (n_fixed > 0 && sl_handle_columns(vertices) < n_fixed)) {
-        return sl_fail(SL_EINVAL, "sl_hotrows_fill: %u vertices for %u slots", n_fixed, sl_handle_rows(hot->rows));
-    }
+    check_cache(hot, table);
+    assert(n_fixed <= sl_handle_rows(hot->rows));
+    assert(n_fixed <= 0 || sl_handle_columns(vertices) >= n_fixed);
     args.head.work = row_bytes(n_fixed, table) + 4 * (uint64_t)sl_handle_rows(table);
     sl_task_begin(&task, &fill_op);
     sl_task_add(&task, SLOT_OF, hot->slot_of, STARPU_W);
@@ -246,11 +241,9 @@ enum sl_status sl_hotrows_want_submit(const struct sl_task_args *head, const str
     struct hotrows_args args = {.head = *head, .policy = policy, .n = n_rows, .first = first};
     enum starpu_data_access_mode mode = policy == SL_HOTROWS_LRU ? STARPU_RW : STARPU_R;
     struct sl_task task;
-    SL_CHECK(check_cache("sl_hotrows_want", hot, table));
-    if (n_rows > sl_handle_columns(frontier) || sl_handle_element(hot->tally) != sizeof(struct sl_hot_tally)) {
-        return sl_fail(SL_EINVAL, "sl_hotrows_want: %u rows of a frontier of %u, a tally of %zu bytes", n_rows,
-                       sl_handle_columns(frontier), sl_handle_element(hot->tally));
-    }
+    check_cache(hot, table);
+    assert(n_rows <= sl_handle_columns(frontier));
+    assert(sl_handle_element(hot->tally) == sizeof(struct sl_hot_tally));
     args.head.work = row_bytes(n_rows, table);
     sl_task_begin(&task, &want_op);
     sl_task_add(&task, SLOT_OF, hot->slot_of, mode);

@@ -73,7 +73,7 @@ SL_EXTERN_C enum sl_status sl_hotrows_want_cuda(cudaStream_t stream, const struc
                                                 struct sl_hot_tally *tally);
 #endif
 
-/* ---- submissions: local, one thread submits. SL_EINVAL on shapes, SL_ESTARPU, SL_ENOMEM. ---- */
+/* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* One PE's cache as StarPU handles. */
 struct sl_hotrows_handles {

@@ -230,15 +230,11 @@ static struct sl_operation loss_sum_op = {
 
 /* ---- submissions ---- */
 
-enum sl_status sl_loss_check(const char *name, starpu_data_handle_t z, uint32_t row0, starpu_data_handle_t frontier,
-                             starpu_data_handle_t gz)
+void sl_loss_check(starpu_data_handle_t z, uint32_t row0, starpu_data_handle_t frontier, starpu_data_handle_t gz)
 {
-    if (sl_handle_rows(gz) == sl_handle_rows(z) && sl_handle_columns(gz) == sl_handle_columns(z) &&
-        (uint64_t)row0 + sl_handle_rows(z) <= sl_handle_columns(frontier)) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "%s: Z [%u x %u] from row %u of a frontier of %u, GZ [%u x %u]", name, sl_handle_rows(z),
-                   sl_handle_columns(z), row0, sl_handle_columns(frontier), sl_handle_rows(gz), sl_handle_columns(gz));
+    assert(sl_handle_rows(gz) == sl_handle_rows(z));
+    assert(sl_handle_columns(gz) == sl_handle_columns(z));
+    assert((uint64_t)row0 + sl_handle_rows(z) <= sl_handle_columns(frontier));
 }
 
 enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handle_t z,
@@ -254,14 +250,10 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
     struct sl_task task;
     uint32_t n_rows = sl_handle_rows(z);
     uint32_t n_classes = sl_handle_columns(z);
-    SL_CHECK(sl_loss_check("sl_loss", z, row0, labels->frontier, gz));
-    if (sl_handle_element(loss) != sizeof(double)) {
-        return sl_fail(SL_EINVAL, "sl_loss: a loss of %zu bytes; expected one double", sl_handle_element(loss));
-    }
-    if (args.weighs && sl_handle_columns(labels->weights) != n_classes) {
-        return sl_fail(SL_EINVAL, "sl_loss: %u weights of %u classes", sl_handle_columns(labels->weights), n_classes);
-    }
-    SL_CHECK(sl_task_check_runs("sl_loss", head, n_rows, loss, 1, 1));
+    sl_loss_check(z, row0, labels->frontier, gz);
+    assert(sl_handle_element(loss) == sizeof(double));
+    assert(!args.weighs || sl_handle_columns(labels->weights) == n_classes);
+    sl_task_check_runs(head, n_rows, loss, 1, 1);
     args.head.work = 2 * (uint64_t)n_rows * n_classes * sizeof(sl_real);
     sl_task_begin(&task, &loss_op);
     sl_task_add(&task, Z, z, STARPU_R);

@@ -69,15 +69,14 @@ struct sl_labels_handles {
     double smoothing;
 };
 
-/* z, gz: a chunk [D x C], rows row0 .. of the frontier; gz is overwritten. loss: one double, overwritten; if the
- * task has row segments (struct sl_runs), one double for each segment. Local; one thread submits. SL_EINVAL: wrong
- * shapes. SL_ESTARPU, SL_ENOMEM. */
+/* z, gz: a chunk [D x C], rows row0 .. of the frontier; gz is overwritten. loss: one double, overwritten; if the task
+ * has row segments (struct sl_runs), one double for each segment. Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handle_t z,
                               const struct sl_labels_handles *labels, uint32_t row0, double scale,
                               starpu_data_handle_t gz, starpu_data_handle_t loss);
 
 /* For this loss and those of codelets/entryloss.h. Their tasks begin with the buffers Z, frontier, targets, GZ, loss.
- * sl_loss_run: row segment k (struct sl_runs) of such a task. sl_loss_check: SL_EINVAL if the shapes do not fit. */
+ * sl_loss_run: row segment k (struct sl_runs) of such a task. sl_loss_check asserts that the shapes fit. */
 struct sl_loss_run {
     uint32_t n_rows;
     const sl_real *z;
@@ -86,8 +85,7 @@ struct sl_loss_run {
     double *loss;
 };
 struct sl_loss_run sl_loss_run(const struct sl_task_args *head, void *buffers[], uint32_t row0, uint32_t k);
-enum sl_status sl_loss_check(const char *name, starpu_data_handle_t z, uint32_t row0, starpu_data_handle_t frontier,
-                             starpu_data_handle_t gz);
+void sl_loss_check(starpu_data_handle_t z, uint32_t row0, starpu_data_handle_t frontier, starpu_data_handle_t gz);
 
 /* total = sum of the n partial losses, in order. If the sum is not finite, the run fails with SL_ENUMERIC, unless
  * `watched`: the caller then checks the sum. Runs on CPU workers only, since the host reads the sum and a partial

@@ -4,6 +4,7 @@
  * Nonzeros of the sparse feature rows that a PE reads. */
 #include "codelets/nonzeros.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "codelets/sample.h"
@@ -80,10 +81,8 @@ enum sl_status sl_nonzeros_submit(const struct sl_task_args *head, uint32_t n_pa
     struct nonzeros_args args = {.head = *head, .n_parts = n_parts, .first = first};
     struct sl_task task;
     uint32_t n_counts = sl_counts_size(head->hop, n_parts);
-    if (sl_handle_columns(counts) != n_counts || sl_handle_element(offsets) != sizeof(uint64_t)) {
-        return sl_fail(SL_EINVAL, "sl_nonzeros: %u counts, offsets of %zu bytes; expected %u (%u hops, %u parts) and 8",
-                       sl_handle_columns(counts), sl_handle_element(offsets), n_counts, head->hop, n_parts);
-    }
+    assert(sl_handle_columns(counts) == n_counts);
+    assert(sl_handle_element(offsets) == sizeof(uint64_t));
     args.head.work = (sizeof(sl_vertex) + 2 * sizeof(uint64_t)) * (uint64_t)sl_handle_columns(frontier);
     sl_task_begin(&task, &nonzeros_op);
     sl_task_add(&task, FRONTIER, frontier, STARPU_R);

@@ -31,9 +31,8 @@ SL_EXTERN_C enum sl_status sl_nonzeros_cuda(cudaStream_t stream, uint32_t max_ro
 #endif
 
 /* Submit: write the number of nonzeros into the counts (codelets/sample.h) of a sample of n_hops hops in a group of
- * n_parts parts. head->hop is L = n_hops. frontier: ids of the part, as many as the counts have for level L.
- * offsets: uint64 [n_part + 1]. Sampling phase; local; one thread submits. SL_EINVAL: wrong shapes. SL_ESTARPU,
- * SL_ENOMEM. */
+ * n_parts parts. head->hop is L = n_hops. frontier: ids of the part, as many as the counts have for level L. offsets:
+ * uint64 [n_part + 1]. Sampling phase; local; one thread submits. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_nonzeros_submit(const struct sl_task_args *head, uint32_t n_parts, starpu_data_handle_t frontier,
                                   uint32_t first, starpu_data_handle_t offsets, starpu_data_handle_t counts);
 

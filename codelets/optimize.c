@@ -4,6 +4,8 @@
  * Adam. */
 #include "codelets/optimize.h"
 
+#include <assert.h>
+
 #include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
@@ -123,13 +125,10 @@ static struct sl_operation optimize_op = {
 
 /* ---- submissions ---- */
 
-static enum sl_status check_same(const char *name, starpu_data_handle_t handle, starpu_data_handle_t w)
+static void check_same(starpu_data_handle_t handle, starpu_data_handle_t w)
 {
-    if (sl_handle_rows(handle) == sl_handle_rows(w) && sl_handle_columns(handle) == sl_handle_columns(w)) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "sl_optimize: %s is [%u x %u], the parameter [%u x %u]", name, sl_handle_rows(handle),
-                   sl_handle_columns(handle), sl_handle_rows(w), sl_handle_columns(w));
+    assert(sl_handle_rows(handle) == sl_handle_rows(w));
+    assert(sl_handle_columns(handle) == sl_handle_columns(w));
 }
 
 /* touched: NULL, or the rows of the gradient that may be other than zero. */
@@ -137,16 +136,11 @@ static enum sl_status submit(struct optimize_args args, starpu_data_handle_t gra
                              starpu_data_handle_t w, starpu_data_handle_t m, starpu_data_handle_t v)
 {
     struct sl_task task;
-    SL_CHECK(check_same("the gradient", gradient, w));
-    SL_CHECK(check_same("the first moment", m, w));
-    SL_CHECK(check_same("the second moment", v, w));
-    if (args.noted && sl_handle_columns(touched) != sl_handle_rows(w)) {
-        return sl_fail(SL_EINVAL, "sl_optimize: %u notes of touched rows, expected %u", sl_handle_columns(touched),
-                       sl_handle_rows(w));
-    }
-    if (args.adam.t == 0) {
-        return sl_fail(SL_EINVAL, "sl_optimize: Adam's step counts from 1, found 0");
-    }
+    check_same(gradient, w);
+    check_same(m, w);
+    check_same(v, w);
+    assert(!args.noted || sl_handle_columns(touched) == sl_handle_rows(w));
+    assert(args.adam.t != 0);
     args.head.work = 7 * (uint64_t)sl_handle_rows(w) * sl_handle_columns(w) * sizeof(sl_real);
     sl_task_begin(&task, &optimize_op);
     sl_task_add(&task, GRADIENT, gradient, STARPU_R);

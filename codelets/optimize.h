@@ -86,8 +86,8 @@ SL_EXTERN_C enum sl_status sl_optimize_rows_cuda(cudaStream_t stream, const stru
                                                  sl_real *w, sl_real *m, sl_real *v);
 #endif
 
-/* Submit one Adam step. All four handles are matrices of one shape; w, m and v are updated. Local; one thread
- * submits. SL_EINVAL: wrong shapes, or adam->t is 0. SL_ESTARPU, SL_ENOMEM. */
+/* Submit one Adam step. All four handles are matrices of one shape; w, m and v are updated. Local; one thread submits.
+ * SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct sl_adam *adam,
                                   starpu_data_handle_t gradient, starpu_data_handle_t w, starpu_data_handle_t m,
                                   starpu_data_handle_t v);

@@ -4,6 +4,7 @@
  * Decoders and losses of links. exp(-|s|) never overflows. */
 #include "codelets/pairs.h"
 
+#include <assert.h>
 #include <math.h>
 #include <starpu_cublas_v2.h>
 #include <string.h>
@@ -473,19 +474,14 @@ static bool same_shape(starpu_data_handle_t a, starpu_data_handle_t b)
     return sl_handle_rows(a) == sl_handle_rows(b) && sl_handle_columns(a) == sl_handle_columns(b);
 }
 
-static enum sl_status check_decoder(const struct sl_pairs_rule *rule, const struct sl_pairs_handles *h)
+static void check_decoder(const struct sl_pairs_rule *rule, const struct sl_pairs_handles *h)
 {
     const uint32_t n_columns = sl_handle_columns(h->z);
     for (uint32_t k = 0; k < sl_decoder_arrays(rule->decoder); k++) {
         const uint32_t wanted = rule->decoder == SL_DECODER_MLP && k == SL_MLP_C ? 1 : n_columns;
-        if (sl_handle_columns(h->value[k]) != wanted || !same_shape(h->value[k], h->gradient[k])) {
-            return sl_fail(SL_EINVAL,
-                           "sl_pairs: array %u of the decoder [%u x %u], gradient [%u x %u], expected %u columns", k,
-                           sl_handle_rows(h->value[k]), sl_handle_columns(h->value[k]), sl_handle_rows(h->gradient[k]),
-                           sl_handle_columns(h->gradient[k]), wanted);
-        }
+        assert(sl_handle_columns(h->value[k]) == wanted);
+        assert(same_shape(h->value[k], h->gradient[k]));
     }
-    return SL_OK;
 }
 
 enum sl_status sl_pairs_submit(const struct sl_task_args *head, const struct sl_pairs_rule *rule, double scale,
@@ -496,16 +492,13 @@ enum sl_status sl_pairs_submit(const struct sl_task_args *head, const struct sl_
     struct sl_task task;
     uint32_t n_rows = sl_handle_rows(h->z);
     uint32_t n_columns = sl_handle_columns(h->z);
-    SL_CHECK(check_decoder(rule, h));
-    if (rule->n_negatives < 1 || rule->n_negatives > SL_MAX_NEGATIVES || n_rows % (rule->n_negatives + 2) != 0 ||
-        head->runs != NULL) {
-        return sl_fail(SL_EINVAL, "sl_pairs: found %u rows and %u negatives, expected k + 2 rows for each link", n_rows,
-                       rule->n_negatives);
-    }
-    if (!same_shape(h->gz, h->z) || sl_handle_element(h->loss) != sizeof(double)) {
-        return sl_fail(SL_EINVAL, "sl_pairs: Z [%u x %u], GZ [%u x %u], a loss of %zu bytes", n_rows, n_columns,
-                       sl_handle_rows(h->gz), sl_handle_columns(h->gz), sl_handle_element(h->loss));
-    }
+    check_decoder(rule, h);
+    assert(rule->n_negatives >= 1);
+    assert(rule->n_negatives <= SL_MAX_NEGATIVES);
+    assert(n_rows % (rule->n_negatives + 2) == 0);
+    assert(head->runs == NULL);
+    assert(same_shape(h->gz, h->z));
+    assert(sl_handle_element(h->loss) == sizeof(double));
     args.head.work = 3 * (uint64_t)n_rows * n_columns * sizeof(sl_real);
     if (rule->decoder == SL_DECODER_MLP) {
         args.head.work *= n_columns;

@@ -124,8 +124,7 @@ struct sl_pairs_handles {
     starpu_data_handle_t value[SL_DECODER_ARRAYS], gradient[SL_DECODER_ARRAYS];
 };
 
-/* Local; one thread submits. SL_EINVAL: shapes do not fit, or more than SL_MAX_NEGATIVES negatives. SL_ESTARPU,
- * SL_ENOMEM. */
+/* Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_pairs_submit(const struct sl_task_args *head, const struct sl_pairs_rule *rule, double scale,
                                const struct sl_pairs_handles *handles);
 

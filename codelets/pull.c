@@ -5,6 +5,7 @@
  * registers until its list ends. Wide rows are cut into stretches of columns, and each stretch walks all lists. */
 #include "codelets/pull.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "tasks/rows.h"
@@ -438,7 +439,7 @@ static bool reads_part(const struct sl_pull *pull, uint32_t q)
 }
 
 /* All rows must have one dtype; the sums follow it. */
-static enum sl_status check_entries(const struct sl_pull *pull, starpu_data_handle_t out, enum sl_dtype *dtype)
+static void check_entries(const struct sl_pull *pull, starpu_data_handle_t out, enum sl_dtype *dtype)
 {
     struct sl_dtype_tally tally = {0};
     for (uint32_t q = 0; q < pull->n_parts; q++) {
@@ -447,32 +448,20 @@ static enum sl_status check_entries(const struct sl_pull *pull, starpu_data_hand
         }
     }
     *dtype = tally.n > 0 ? tally.dtype : sl_handle_dtype(out);
-    if (tally.n_others == 0 && sl_dtype_follows(sl_handle_dtype(out), *dtype)) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "sl_pull: rows of %u of %u parts in %s, sums in %s; expected all in one dtype",
-                   tally.n - tally.n_others, tally.n, sl_dtype_name(*dtype), sl_dtype_name(sl_handle_dtype(out)));
+    assert(tally.n_others == 0);
+    assert(sl_dtype_follows(sl_handle_dtype(out), *dtype));
 }
 
-static enum sl_status check(const struct sl_pull *pull, starpu_data_handle_t out)
+static void check(const struct sl_pull *pull, starpu_data_handle_t out)
 {
     const uint32_t n_parts = pull->n_parts <= SL_MAX_GROUP ? pull->n_parts : 0;
     for (uint32_t q = 0; q < n_parts; q++) {
-        if (reads_part(pull, q) && pull->rows[q] == NULL) {
-            return sl_fail(SL_EINVAL, "sl_pull: part %u has factor %g and no rows", q, pull->factor[q]);
-        }
-        if (reads_part(pull, q) && sl_handle_columns(pull->rows[q]) != sl_handle_columns(out)) {
-            return sl_fail(SL_EINVAL, "sl_pull: width %u from rows of width %u", sl_handle_columns(out),
-                           sl_handle_columns(pull->rows[q]));
-        }
+        assert(!reads_part(pull, q) || pull->rows[q] != NULL);
+        assert(!reads_part(pull, q) || sl_handle_columns(pull->rows[q]) == sl_handle_columns(out));
     }
-    if (pull->n_parts > SL_MAX_GROUP || sl_handle_columns(pull->offsets) < sl_handle_rows(out) + 1 ||
-        (pull->weights != SL_PULL_MEAN && pull->factors == NULL)) {
-        return sl_fail(SL_EINVAL, "sl_pull: %u parts (at most %d), %u rows of %u lists, %s", pull->n_parts,
-                       SL_MAX_GROUP, sl_handle_rows(out), sl_handle_columns(pull->offsets) - 1,
-                       pull->factors == NULL ? "no factors" : "factors");
-    }
-    return SL_OK;
+    assert(pull->n_parts <= SL_MAX_GROUP);
+    assert(sl_handle_columns(pull->offsets) >= sl_handle_rows(out) + 1);
+    assert(pull->weights == SL_PULL_MEAN || pull->factors != NULL);
 }
 
 enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_pull *pull, int beta,
@@ -487,8 +476,8 @@ enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_p
                              .has_factors = pull->factors != NULL,
                              .has_edge_weights = pull->edge_weights != NULL};
     struct sl_task task;
-    SL_CHECK(check(pull, out));
-    SL_CHECK(check_entries(pull, out, &args.dtype));
+    check(pull, out);
+    check_entries(pull, out, &args.dtype);
     sl_task_begin(&task, &pull_op);
     sl_task_add(&task, OFFSETS, pull->offsets, STARPU_R);
     sl_task_add(&task, VERTICES, pull->vertices, STARPU_R);

@@ -83,8 +83,8 @@ struct sl_pull {
     const double *factor;             /* [n_parts]; a factor too small for sl_real counts as 0 */
 };
 
-/* Submit the sums of all rows of the part into `out`. Rows and out are all sl_real, or the rows are all bf16 and out
- * is either dtype. Local; one thread submits. SL_EINVAL: wrong shapes, dtypes or parts. SL_ESTARPU, SL_ENOMEM. */
+/* Submit the sums of all rows of the part into `out`. Rows and out are all sl_real, or the rows are all bf16 and out is
+ * either dtype. Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_pull *pull, int beta,
                               starpu_data_handle_t out);
 

@@ -5,6 +5,7 @@
  * past. */
 #include "codelets/reduce.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "support/memory.h"
@@ -256,10 +257,7 @@ enum sl_status sl_reduce_touched_submit(const struct sl_task_args *head, const s
     for (uint32_t i = 0; i < sum->n; i++) {
         fits = fits && fit(sum->partials[i], sum->touched[i], sum->out);
     }
-    if (!fits) {
-        return sl_fail(SL_EINVAL, "sl_reduce: expected partials and notes of touched rows for a sum of [%u x %u]",
-                       sl_handle_rows(sum->out), sl_handle_columns(sum->out));
-    }
+    assert(fits);
     args.head.work = (uint64_t)sl_handle_rows(sum->out) * (sum->n + 1);
     sl_task_begin(&task, &reduce_touched_op);
     sl_task_add(&task, OUT, sum->out, mode);
@@ -281,10 +279,9 @@ enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, con
     uint64_t work = (uint64_t)n_rows * n_columns;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t n_all = sl_handle_rows(partials[i]);
-        if (n_all == 0 || n_all % n_rows != 0 || sl_handle_columns(partials[i]) != n_columns) {
-            return sl_fail(SL_EINVAL, "sl_reduce: partial %u is [%u x %u], the sum [%u x %u]", i, n_all,
-                           sl_handle_columns(partials[i]), n_rows, n_columns);
-        }
+        assert(n_all != 0);
+        assert(n_all % n_rows == 0);
+        assert(sl_handle_columns(partials[i]) == n_columns);
         work += (uint64_t)n_all * n_columns;
     }
     args.head.work = work * sizeof(sl_real);

@@ -49,8 +49,8 @@ SL_EXTERN_C enum sl_status sl_reduce_cuda(cudaStream_t stream, uint32_t n, size_
  * step touched the row. Other rows are zero. A row of out is cleared if only the last step touched it. */
 void sl_reduce_touched_cpu(uint32_t n, const struct sl_touched_rows *partials, const struct sl_touched_rows *out);
 
-/* Submit the sum of all partials of n handles. Each handle has one or more matrices of out's shape. n may be 0:
- * out is cleared. Local; one thread submits. SL_EINVAL: wrong shapes. SL_ESTARPU, SL_ENOMEM. */
+/* Submit the sum of all partials of n handles. Each handle has one or more matrices of out's shape. n may be 0: out is
+ * cleared. Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,
                                 starpu_data_handle_t out);
 

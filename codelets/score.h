@@ -32,9 +32,9 @@ SL_EXTERN_C enum sl_status sl_score_cuda(cudaStream_t stream, uint32_t n_rows, u
                                          float *margins_out);
 #endif
 
-/* Submit the counts of a chunk z [D x C], rows row0 .. of the part. sets: uint8 vector, labels: int32 vector, both
- * of the part. counts: uint64 vector, overwritten. margins: float vector of at least D, or NULL; needs C = 2. Local;
- * one thread submits. SL_EINVAL: wrong shapes. SL_ESTARPU, SL_ENOMEM. */
+/* Submit the counts of a chunk z [D x C], rows row0 .. of the part. sets: uint8 vector, labels: int32 vector, both of
+ * the part. counts: uint64 vector, overwritten. margins: float vector of at least D, or NULL; needs C = 2. Local; one
+ * thread submits. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_score_submit(const struct sl_task_args *head, starpu_data_handle_t z, starpu_data_handle_t sets,
                                starpu_data_handle_t labels, uint32_t row0, starpu_data_handle_t counts,
                                starpu_data_handle_t margins);

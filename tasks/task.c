@@ -222,19 +222,12 @@ bool sl_run_at_work(const struct sl_run *run, char *out, size_t bytes)
     return out[0] != '\0';
 }
 
-enum sl_status sl_task_check_runs(const char *name, const struct sl_task_args *head, uint32_t n_rows,
-                                  starpu_data_handle_t sums, uint32_t n_rows_each, uint32_t n_columns)
+void sl_task_check_runs(const struct sl_task_args *head, uint32_t n_rows, starpu_data_handle_t sums,
+                        uint32_t n_rows_each, uint32_t n_columns)
 {
     uint32_t n = sl_task_n_runs(head);
-    if (sl_task_run(head, n_rows, n) != n_rows) {
-        return sl_fail(SL_EINVAL, "%s: segments of %u rows; expected %u", name, sl_task_run(head, n_rows, n), n_rows);
-    }
-    if (sums != NULL && (sl_handle_rows(sums) != (uint64_t)n * n_rows_each || sl_handle_columns(sums) != n_columns)) {
-        return sl_fail(SL_EINVAL, "%s: sums [%u x %u] of rows [%u x %u] in %u segments; expected [%u x %u] of each",
-                       name, sl_handle_rows(sums), sl_handle_columns(sums), n_rows, n_columns, n, n_rows_each,
-                       n_columns);
-    }
-    return SL_OK;
+    assert(sl_task_run(head, n_rows, n) == n_rows);
+    assert(sums == NULL || (sl_handle_rows(sums) == (uint64_t)n * n_rows_each && sl_handle_columns(sums) == n_columns));
 }
 
 int sl_task_enter(const struct sl_task_args *args, double *start_s_out)

@@ -199,10 +199,10 @@ static inline uint32_t sl_task_run(const struct sl_task_args *head, uint32_t n_r
     return k == 0 ? 0 : n_rows;
 }
 
-/* Check that the segments have n_rows rows together. If sums is not NULL, also check that it has n_rows_each rows of
- * n_columns for each segment. SL_EINVAL. */
-enum sl_status sl_task_check_runs(const char *name, const struct sl_task_args *head, uint32_t n_rows,
-                                  starpu_data_handle_t sums, uint32_t n_rows_each, uint32_t n_columns);
+/* Assert that the segments have n_rows rows together. If sums is not NULL, also check that it has n_rows_each rows of
+ * n_columns for each segment. */
+void sl_task_check_runs(const struct sl_task_args *head, uint32_t n_rows, starpu_data_handle_t sums,
+                        uint32_t n_rows_each, uint32_t n_columns);
 
 /* ---- operations ---- */
 

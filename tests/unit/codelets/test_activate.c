@@ -712,58 +712,6 @@ static void test_bf16(void **state)
     fixture_stop();
 }
 
-static void test_refusals(void **state)
-{
-    (void)state;
-    struct case_ *c = make_case(D, F, SL_ACTIVATE_BATCH, 0.5);
-    sl_real *level = noisy(LEVEL * F, 50);
-    sl_vertex frontier[LEVEL] = {0};
-    struct handles h;
-    fixture_start(1);
-    register_all(c, level, frontier, &h);
-    struct sl_activate_layer layer = layer_of(SL_ACTIVATE_BATCH, 0.5, &h);
-    struct sl_activate_sums_handles sums = sums_of(&h, 100);
-    assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.residual), SL_EINVAL);
-    expect_message(sl_message(), "[40 x 27]", "[14 x 27]");
-    assert_int_equal(sl_activate_forward_submit(&head, &layer, LEVEL - D + 1, h.z, NULL, 0, h.gate, h.h), SL_EINVAL);
-    expect_message(sl_message(), "row 27", "frontier of 40");
-    assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, h.residual, 27, h.gate, h.h), SL_EINVAL);
-    expect_message(sl_message(), "[14 x 27] from row 27", "[40 x 27]");
-    sums.group = h.weight;
-    assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, &sums, h.gz), SL_EINVAL);
-    expect_message(sl_message(), "sums [1 x 27]", "[2 x 27]");
-#ifndef SL_REAL_DOUBLE
-    sums.group = h.statistics;
-    assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, &sums, h.gz), SL_EINVAL);
-    expect_message(sl_message(), "sums of 4 bytes", "doubles");
-    assert_int_equal(sl_activate_batch_sums_submit(&head, &layer, h.z, h.gate, h.gh, h.statistics), SL_EINVAL);
-#endif
-    sums = sums_of(&h, 13);
-    assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, &sums, h.gz), SL_EINVAL);
-    expect_message(sl_message(), "14 rows", "13");
-    assert_int_equal(sl_activate_batch_sums_submit(&head, &layer, h.z, h.gate, h.residual, h.sums), SL_EINVAL);
-    assert_int_equal(sl_activate_residual_backward_submit(&head, h.gh, h.residual, 27), SL_EINVAL);
-    sums = sums_of(&h, 100);
-    assert_int_equal(sl_activate_backward_submit(&head, &layer, NULL, h.gate, h.gh, &sums, h.gz), SL_EINVAL);
-    expect_message(sl_message(), "Z [0 x 0]", "[14 x 27]");
-    layer.statistics = NULL;
-    assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.h), SL_EINVAL);
-    layer.norm = SL_ACTIVATE_LAYER;
-    sums.gw = NULL;
-    assert_int_equal(sl_activate_backward_submit(&head, &layer, h.z, h.gate, h.gh, &sums, h.gz), SL_EINVAL);
-    assert_int_equal(sl_activate_batch_sums_submit(&head, &layer, h.z, h.gate, h.gh, h.sums), SL_EINVAL);
-    layer.weight = h.sums;
-    assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.h), SL_EINVAL);
-    expect_message(sl_message(), "weight [2 x 27]", "[1 x 27]");
-    layer.norm = SL_ACTIVATE_PLAIN;
-    layer.dropout = 1;
-    assert_int_equal(sl_activate_forward_submit(&head, &layer, 0, h.z, NULL, 0, h.gate, h.h), SL_EINVAL);
-    unregister_all(&h);
-    fixture_stop();
-    free(level);
-    free_case(c);
-}
-
 static void test_failure_drains(void **state)
 {
     (void)state;
@@ -809,7 +757,6 @@ int main(void)
         cmocka_unit_test(test_residual_backward),
         cmocka_unit_test(test_submissions),
         cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_failure_drains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -266,24 +266,6 @@ static void test_submissions(void **state)
     }
 }
 
-static void test_refusals(void **state)
-{
-    (void)state;
-    sl_real *room = noisy(D * H, 1);
-    fixture_start(1);
-    starpu_data_handle_t h[] = {rows_of(room, D, H), rows_of(room, 1, H), rows_of(room, 1, H - 1), rows_of(room, 2, H)};
-    assert_int_equal(sl_bias_forward_submit(&head, h[2], h[0]), SL_EINVAL);
-    expect_message(sl_message(), "[1 x 18]", "[61 x 19]");
-    assert_int_equal(sl_bias_forward_submit(&head, h[3], h[0]), SL_EINVAL);
-    assert_int_equal(sl_bias_forward_submit(&head, h[0], h[1]), SL_EINVAL);
-    assert_int_equal(sl_bias_backward_submit(&head, h[0], h[2]), SL_EINVAL);
-    expect_message(sl_message(), "[1 x 18]", "[1 x 19]");
-    assert_int_equal(sl_bias_backward_submit(&head, h[0], h[3]), SL_EINVAL);
-    UNREGISTER(h);
-    fixture_stop();
-    free(room);
-}
-
 static void test_failure_drains(void **state)
 {
     (void)state;
@@ -308,12 +290,12 @@ static void test_failure_drains(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forward),     cmocka_unit_test(test_sums),     cmocka_unit_test(test_as_dense),
-        cmocka_unit_test(test_adjoint),
+        cmocka_unit_test(test_forward),     cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_as_dense),    cmocka_unit_test(test_adjoint),
 #ifdef SL_CUDA
         cmocka_unit_test(test_launchers),
 #endif
-        cmocka_unit_test(test_submissions), cmocka_unit_test(test_refusals), cmocka_unit_test(test_failure_drains),
+        cmocka_unit_test(test_submissions), cmocka_unit_test(test_failure_drains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -260,35 +260,6 @@ static void test_bf16(void **state)
     fixture_stop();
 }
 
-static void test_refusals(void **state)
-{
-    (void)state;
-    sl_real *room = noisy(X_ROWS * (F + 1), 1);
-    fixture_start(1);
-    starpu_data_handle_t h[] = {rows_of(room, X_ROWS, F), rows_of(room, OUT_ROWS, F), rows_of(room, OUT_ROWS, F + 1),
-                                matrix_of(room, OUT_ROWS, F, sizeof(sl_bf16))};
-    struct sl_blend_rows x = {h[0], 0};
-    struct sl_blend_rows out = {h[1], 0};
-    struct sl_blend_rows wide = {h[2], 0};
-    assert_int_equal(sl_blend_submit(&head, SL_STAGE_DENSE, 3, 1, x, 0, wide), SL_EINVAL);
-    expect_message(sl_message(), "X [12 x 7]", "OUT [9 x 8]");
-    assert_int_equal(sl_blend_submit(&head, SL_STAGE_DENSE, 3, 1, (struct sl_blend_rows){h[3], 0}, 0, out), SL_EINVAL);
-    expect_message(sl_message(), "X in bf16", "OUT in bf16, too");
-    assert_int_equal(sl_blend_submit(&head, SL_STAGE_DENSE, 10, 1, x, 0, out), SL_EINVAL);
-    expect_message(sl_message(), "10 rows", "OUT [9 x 7] from row 0 do not fit");
-    assert_int_equal(sl_blend_submit(&head, SL_STAGE_DENSE, 10, 1, out, 0, x), SL_EINVAL);
-    assert_int_equal(sl_blend_submit(&head, SL_STAGE_DENSE, 3, 1, x, 1, x), SL_EINVAL);
-    expect_message(sl_message(), "of one matrix", "two");
-    out.row0 = UINT32_MAX;
-    assert_int_equal(sl_blend_submit(&head, SL_STAGE_DENSE, 3, 1, x, 1, out), SL_EINVAL);
-    out.row0 = 0;
-    x.row0 = 10;
-    assert_int_equal(sl_blend_submit(&head, SL_STAGE_DENSE, 3, 1, x, 1, out), SL_EINVAL);
-    UNREGISTER(h);
-    fixture_stop();
-    free(room);
-}
-
 static void test_failure_drains(void **state)
 {
     (void)state;
@@ -314,8 +285,7 @@ int main(void)
 #ifdef SL_CUDA
         cmocka_unit_test(test_launcher),
 #endif
-        cmocka_unit_test(test_submissions), cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_failure_drains),
+        cmocka_unit_test(test_submissions), cmocka_unit_test(test_bf16),    cmocka_unit_test(test_failure_drains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

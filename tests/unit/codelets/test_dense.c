@@ -789,9 +789,6 @@ static void check_touched(double dropout, bool with_bias)
             rows.draw.hop = head.hop;
             sl_dense_sparse_backward_weight_cpu(&rows, ROWS, IN, OUT, gz, beta, gw[1], with_bias ? gb[1] : NULL);
         }
-        const struct sl_touched_gradient wrong = {h[1], h[0], false};
-        assert_int_equal(sl_dense_sparse_backward_touched_submit(&head, &x, 0, h[0], 0, &wrong, NULL), SL_EINVAL);
-        expect_message(sl_message(), "70 notes of touched rows", "expected 90");
         UNREGISTER(h);
         UNREGISTER(shared);
         expect_same("touched GW", IN * OUT, sizeof(sl_real), gw[0], gw[1]);
@@ -816,46 +813,6 @@ static void test_touched(void **state)
     check_touched(0, true);
     check_touched(0, false);
     check_touched(0.35, true);
-}
-
-static void test_refusals(void **state)
-{
-    (void)state;
-    struct sparse_case *c = make_sparse(S, F, 0.5);
-    sl_real *room = noisy(S * S, 1);
-    starpu_data_handle_t shared[5];
-    fixture_start(1);
-    struct sl_sparse x = sparse_handles(c, 0, shared);
-    starpu_data_handle_t h[] = {rows_of(room, S, F), rows_of(room, F, H), rows_of(room, D, H),
-                                rows_of(room, 1, H), rows_of(room, F, F), rows_of(room, 1, F)};
-    starpu_data_handle_t rows = h[0], w = h[1], z = h[2], bias = h[3], square = h[4], wide = h[5];
-    assert_int_equal(sl_dense_forward_submit(&head, rows, 0, square, NULL, 0, z), SL_EINVAL);
-    expect_message(sl_message(), "W [13 x 13]", "Z [21 x 9]");
-    assert_int_equal(sl_dense_forward_submit(&head, rows, S - D + 1, w, NULL, 0, z), SL_EINVAL);
-    expect_message(sl_message(), "X [30 x 13] from row 10", "Z [21 x 9]");
-    assert_int_equal(sl_dense_forward_submit(&head, rows, 0, w, wide, 0, z), SL_EINVAL);
-    expect_message(sl_message(), "[1 x 13]", "9 columns");
-    assert_int_equal(sl_dense_forward_submit(&head, rows, 0, w, bias, 1, z), SL_EINVAL);
-    assert_int_equal(sl_dense_forward_submit(&head, z, 0, w, NULL, 0, z), SL_EINVAL);
-    assert_int_equal(sl_dense_backward_input_submit(&head, z, w, 0, rows, 0), SL_EINVAL);
-    expect_message(sl_message(), "30 rows", "21 rows");
-    assert_int_equal(sl_dense_backward_input_submit(&head, z, square, 1, rows, 0), SL_EINVAL);
-    assert_int_equal(sl_dense_backward_input_submit(&head, z, w, 1, rows, UINT32_MAX), SL_EINVAL);
-    assert_int_equal(sl_dense_backward_weight_submit(&head, rows, 0, z, square, NULL), SL_EINVAL);
-    assert_int_equal(sl_dense_backward_weight_submit(&head, rows, 0, z, w, wide), SL_EINVAL);
-    assert_int_equal(sl_dense_sparse_forward_submit(&head, &x, S, w, NULL, 0, z), SL_EINVAL);
-    expect_message(sl_message(), "Z [21 x 9]", "frontier of 30");
-    x.dropout = 1.5;
-    assert_int_equal(sl_dense_sparse_forward_submit(&head, &x, 0, w, NULL, 0, z), SL_EINVAL);
-    x.dropout = 0;
-    assert_int_equal(sl_dense_sparse_forward_submit(&head, &x, 0, square, NULL, 0, z), SL_EINVAL);
-    assert_int_equal(sl_dense_sparse_forward_submit(&head, &x, 0, w, bias, 1, z), SL_EINVAL);
-    assert_int_equal(sl_dense_sparse_backward_weight_submit(&head, &x, 0, z, 0, w, wide), SL_EINVAL);
-    UNREGISTER(h);
-    UNREGISTER(shared);
-    fixture_stop();
-    free(room);
-    free_sparse(c);
 }
 
 static void test_failure_drains(void **state)
@@ -912,7 +869,6 @@ int main(void)
 #endif
         cmocka_unit_test(test_submissions),
         cmocka_unit_test(test_touched),
-        cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_failure_drains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -365,43 +365,6 @@ static void test_submissions(void **state)
     }
 }
 
-static void test_refusals(void **state)
-{
-    (void)state;
-    struct case_ *c = make_case(F, H, K, 1);
-    fixture_start(1);
-    struct handles h = register_all(c);
-    struct sl_derive_attention_layer layer = {K, 1, h.w, h.src, h.dst};
-    assert_int_equal(sl_derive_identity_submit(&head, 1, 1, h.w, h.gw), SL_EINVAL);
-    expect_message(sl_message(), "sl_derive_identity", "[20 x 12]");
-    assert_int_equal(sl_derive_identity_backward_submit(&head, 1, h.w, h.gw), SL_EINVAL);
-    assert_int_equal(sl_derive_attention_submit(&head, &layer, h.w), SL_EINVAL);
-    expect_message(sl_message(), "[20 x 12]", "[20 x 18]");
-    assert_int_equal(sl_derive_attention_backward_submit(&head, &layer, h.gw, h.gw, h.gsrc, h.gdst), SL_EINVAL);
-    assert_int_equal(sl_derive_attention_backward_submit(&head, &layer, h.gout, h.out, h.gsrc, h.gdst), SL_EINVAL);
-    expect_message(sl_message(), "GW [20 x 18]", "[20 x 12]");
-    assert_int_equal(sl_derive_attention_backward_submit(&head, &layer, h.gout, h.gw, h.gw, h.gdst), SL_EINVAL);
-    assert_int_equal(sl_derive_attention_backward_submit(&head, &layer, h.gout, h.gw, h.gsrc, h.gw), SL_EINVAL);
-    expect_message(sl_message(), "GDST [20 x 12]", "[1 x 12]");
-    layer.dst = h.out;
-    assert_int_equal(sl_derive_attention_submit(&head, &layer, h.out), SL_EINVAL);
-    layer.dst = h.dst;
-    layer.src = h.gw;
-    assert_int_equal(sl_derive_attention_submit(&head, &layer, h.out), SL_EINVAL);
-    layer.src = h.src;
-    for (layer.n_heads = 0; layer.n_heads <= 5; layer.n_heads += 5) {
-        assert_int_equal(sl_derive_attention_submit(&head, &layer, h.out), SL_EINVAL);
-        expect_message(sl_message(), layer.n_heads == 0 ? "0 heads" : "5 heads", "12 columns");
-    }
-    layer.n_heads = K;
-    layer.n_slabs = 5;
-    assert_int_equal(sl_derive_attention_submit(&head, &layer, h.out), SL_EINVAL);
-    expect_message(sl_message(), "5 relations", "12 columns");
-    unregister_all(&h);
-    fixture_stop();
-    free_case(c);
-}
-
 static void test_failure_drains(void **state)
 {
     (void)state;
@@ -437,7 +400,6 @@ int main(void)
         cmocka_unit_test(test_launchers),
 #endif
         cmocka_unit_test(test_submissions),
-        cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_failure_drains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -171,30 +171,12 @@ static void test_share_kept(void **state)
     }
 }
 
-static void test_check(void **state)
-{
-    (void)state;
-    const double bad[] = {-0.1, 1, 1.5, 0.999999, NAN, INFINITY};
-    uint32_t threshold = 77;
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(sl_dropout_check("sl_test", bad[i], &threshold), SL_EINVAL);
-        assert_int_equal(threshold, 77);
-    }
-    expect_message(sl_message(), "sl_test", "inf");
-    assert_int_equal(sl_dropout_check("sl_test", 0.5, &threshold), SL_OK);
-    assert_int_equal(threshold, 32768);
-    expect_near("scale of a half", sl_dropout_scale(threshold), 2, 0);
-    assert_int_equal(sl_dropout_check("sl_test", 0, &threshold), SL_OK);
-    assert_int_equal(threshold, 0);
-    expect_near("scale of nothing", sl_dropout_scale(threshold), 1, 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_as_bits), cmocka_unit_test(test_rows),     cmocka_unit_test(test_ways),
         cmocka_unit_test(test_mask),         cmocka_unit_test(test_extremes), cmocka_unit_test(test_threshold_itself),
-        cmocka_unit_test(test_share_kept),   cmocka_unit_test(test_check),
+        cmocka_unit_test(test_share_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

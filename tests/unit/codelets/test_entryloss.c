@@ -285,37 +285,6 @@ static void test_submissions(void **state)
     free(wanted);
 }
 
-static void test_refusals(void **state)
-{
-    (void)state;
-    sl_real *z = noisy(D * C, 3);
-    sl_real gz[2][D * C];
-    double loss = 5;
-    float narrow = 0;
-    make_targets(SL_ENTRY_SIGMOID, C);
-    fixture_start(1);
-    starpu_data_handle_t h[] = {rows_of(z, D, C),
-                                vector_of(ids, PART, sizeof *ids),
-                                vector_of(targets, (size_t)PART * C, sizeof *targets),
-                                rows_of(gz[0], D, C),
-                                rows_of(gz[1], D, C - 1),
-                                vector_of(&loss, 1, sizeof loss),
-                                vector_of(&narrow, 1, sizeof narrow),
-                                vector_of(weights, C - 1, sizeof *weights)};
-    struct sl_entries_handles all = {.part_targets = h[2], .first = FIRST, .frontier = h[1]};
-    assert_int_equal(sl_entryloss_submit(&head, h[0], &all, 0, 1, h[4], h[5]), SL_EINVAL);
-    expect_message(sl_message(), "[3 x 6]", "[3 x 5]");
-    assert_int_equal(sl_entryloss_submit(&head, h[0], &all, PART - 2, 1, h[3], h[5]), SL_EINVAL);
-    expect_message(sl_message(), "row 38", "frontier of 40");
-    assert_int_equal(sl_entryloss_submit(&head, h[0], &all, 0, 1, h[3], h[6]), SL_EINVAL);
-    all.weights = h[7];
-    assert_int_equal(sl_entryloss_submit(&head, h[0], &all, 0, 1, h[3], h[5]), SL_EINVAL);
-    UNREGISTER(h);
-    fixture_stop();
-    assert_true(loss == 5);
-    free(z);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -329,7 +298,6 @@ int main(void)
         cmocka_unit_test(test_central_differences),
 #endif
         cmocka_unit_test(test_submissions),
-        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -183,28 +183,15 @@ static void test_submissions(void **state)
     free(gx);
 }
 
-static void test_refused(void **state)
-{
-    (void)state;
-    sl_real *x = noisy(X_ROWS * F, 1);
-    sl_real e = E;
-    fixture_start(1);
-    starpu_data_handle_t handles[] = {rows_of(&e, 1, 1), rows_of(x, X_ROWS, F), rows_of(x, ROWS, F)};
-    assert_int_equal(sl_epsilon_forward_submit(&head, handles[0], handles[1], X_ROWS - ROWS + 1, 0, handles[2]),
-                     SL_EINVAL);
-    UNREGISTER(handles);
-    fixture_stop();
-    free(x);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forward),     cmocka_unit_test(test_gradient),
+        cmocka_unit_test(test_forward),
+        cmocka_unit_test(test_gradient),
 #ifdef SL_CUDA
         cmocka_unit_test(test_launcher),
 #endif
-        cmocka_unit_test(test_submissions), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_submissions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

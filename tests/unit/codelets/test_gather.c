@@ -302,24 +302,12 @@ static void test_submission(void **state)
     }
 }
 
-static void test_refusals_and_failure(void **state)
+static void test_failure(void **state)
 {
     (void)state;
     struct case_ c = make_case(10, 6);
     sl_real *x = poisoned(10 * 6);
-    starpu_data_handle_t handles[4];
     fixture_start(1);
-    assert_int_equal(submit(&c, 1, 0, x, 10), SL_EINVAL);
-    expect_message(sl_message(), "[10 x 6]", "frontier of 10");
-    assert_int_equal(submit(&c, 0, 1.0, x, 10), SL_EINVAL);
-    handles[0] = vector_of(c.ids, 10, sizeof *c.ids);
-    handles[1] = matrix_of(c.table, PART, 6, sizeof(sl_real));
-    handles[2] = vector_of(c.dataset_ids, FIRST + PART, sizeof *c.dataset_ids);
-    handles[3] = rows_of(x, 10, 5);
-    struct sl_feature_handles features = features_of(handles, 0);
-    assert_int_equal(sl_gather_submit(&head, &features, 0, handles[3]), SL_EINVAL);
-    expect_message(sl_message(), "[10 x 5]", "[23 x 6]");
-    UNREGISTER(handles);
     fixture_fail();
     expect_ok(submit(&c, 0, 0.5, x, 10));
     expect_still(x[0], (sl_real)-12345.5);
@@ -335,7 +323,7 @@ int main(void)
 #ifdef SL_CUDA
         cmocka_unit_test(test_launcher),
 #endif
-        cmocka_unit_test(test_submission), cmocka_unit_test(test_refusals_and_failure),
+        cmocka_unit_test(test_submission), cmocka_unit_test(test_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,27 +66,10 @@ static void test_pack(void **state)
     fixture_stop();
 }
 
-/* A list that ends before, and a column that is not there. */
-static void test_refused(void **state)
-{
-    uint32_t list[4] = {0, 1, 2, 3};
-    sl_real *x = noisy(8 * 3, 1);
-    struct sl_split split = sl_split_rows(8, 1, 0);
-    struct sl_rows rows;
-    (void)state;
-    fixture_start(1);
-    expect_ok(sl_rows_register_over(&split, 3, SL_DTYPE_REAL, x, &rows));
-    starpu_data_handle_t handles[] = {vector_of(list, 4, sizeof *list), rows_of(x, 3, 3), rows_of(x, 2, 4)};
-    assert_int_equal(sl_halo_pack_submit(&head, &rows, 0, handles[0], 2, handles[1]), SL_EINVAL);
-    assert_int_equal(sl_halo_pack_submit(&head, &rows, 3, handles[0], 0, handles[2]), SL_EINVAL);
-    sl_rows_drop(&rows);
-    UNREGISTER(handles);
-    fixture_stop();
-    free(x);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pack), cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pack),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

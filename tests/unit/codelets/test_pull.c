@@ -1092,48 +1092,6 @@ static void test_tiny_factors(void **state)
     fixture_stop();
 }
 
-/* What must not be submitted, one thing wrong at a time. */
-static void test_refusals(void **state)
-{
-    (void)state;
-    sl_real data[3 * 7] = {0};
-    fixture_start(1);
-    struct small *s = make_small();
-    starpu_data_handle_t other[] = {rows_of(data, 2, 5), rows_of(data, 1, 7), rows_of(data, 2, 6),
-                                    matrix_of(data, 2, 6, sizeof(sl_bf16)), matrix_of(data, 1, 6, sizeof(sl_bf16))};
-    s->of_parts[1] = other[0];
-    assert_int_equal(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]), SL_EINVAL);
-    expect_message(sl_message(), "width 6", "width 5");
-    s->of_parts[1] = NULL;
-    assert_int_equal(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]), SL_EINVAL);
-    expect_message(sl_message(), "part 1", "factor 2");
-    s->of_parts[1] = s->h[MORE_ROWS];
-    assert_int_equal(sl_pull_submit(&head, &s->pull, 1, other[1]), SL_EINVAL);
-    expect_message(sl_message(), "width 7", "width 6");
-    assert_int_equal(sl_pull_submit(&head, &s->pull, 0, other[2]), SL_EINVAL);
-    expect_message(sl_message(), "2 rows", "1 lists");
-    s->of_parts[1] = other[3];
-    assert_int_equal(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]), SL_EINVAL);
-    expect_message(sl_message(), "1 of 2 parts in float", "sums in float");
-    s->of_parts[1] = s->h[MORE_ROWS];
-    assert_int_equal(sl_pull_submit(&head, &s->pull, 0, other[4]), SL_EINVAL);
-    expect_message(sl_message(), "2 of 2 parts in float", "sums in bfloat16");
-    s->pull.weights = SL_PULL_MEAN_BACK;
-    assert_int_equal(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]), SL_EINVAL);
-    expect_message(sl_message(), "sl_pull", "no factors");
-    s->pull.weights = SL_PULL_SYMMETRIC;
-    assert_int_equal(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]), SL_EINVAL);
-    s->pull.factors = s->h[FACTORS];
-    expect_ok(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]));
-    s->pull.n_parts = SL_MAX_GROUP + 1;
-    assert_int_equal(sl_pull_submit(&head, &s->pull, 0, s->h[SUM]), SL_EINVAL);
-    expect_message(sl_message(), "257 parts", "256");
-    UNREGISTER(other);
-    settle(s);
-    free(s);
-    fixture_stop();
-}
-
 /* The time counts as the head says: aggregation, backward, evaluation. */
 static void test_stages(void **state)
 {
@@ -1185,25 +1143,16 @@ static void test_failure_drains(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_graphs),
-        cmocka_unit_test(test_widths),
-        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_many_neighbours),
-        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_adjoint),
-        cmocka_unit_test(test_many_parts),
+        cmocka_unit_test(test_graphs),         cmocka_unit_test(test_widths),
+        cmocka_unit_test(test_counts),         cmocka_unit_test(test_many_neighbours),
+        cmocka_unit_test(test_bits),           cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_adjoint),        cmocka_unit_test(test_many_parts),
 #ifdef SL_CUDA
-        cmocka_unit_test(test_launcher),
-        cmocka_unit_test(test_launcher_many),
+        cmocka_unit_test(test_launcher),       cmocka_unit_test(test_launcher_many),
 #endif
-        cmocka_unit_test(test_submissions),
-        cmocka_unit_test(test_outputs_are_written),
-        cmocka_unit_test(test_tiny_factors),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_stages),
-        cmocka_unit_test(test_failure_drains),
-        cmocka_unit_test(test_bf16_submissions),
+        cmocka_unit_test(test_submissions),    cmocka_unit_test(test_outputs_are_written),
+        cmocka_unit_test(test_tiny_factors),   cmocka_unit_test(test_stages),
+        cmocka_unit_test(test_failure_drains), cmocka_unit_test(test_bf16_submissions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

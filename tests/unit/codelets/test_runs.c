@@ -324,36 +324,11 @@ static void test_reduce(void **state)
 
 /* ---- refusals ---- */
 
-static void test_refusals(void **state)
-{
-    (void)state;
-    sl_real *room = noisy(N_RUNS * F * H + D * F, 1);
-    fixture_start(1);
-    struct sl_task_args all = with_runs();
-    starpu_data_handle_t h[] = {
-        rows_of(room, D, F), rows_of(room, D - 1, H),  rows_of(room, D, H), rows_of(room, N_RUNS * F, H),
-        rows_of(room, F, H), rows_of(room, N_RUNS, H), rows_of(room, 1, H), rows_of(room, N_RUNS * F + 1, H)};
-    assert_int_equal(sl_dense_forward_submit(&all, h[0], 0, h[4], NULL, 0, h[1]), SL_EINVAL);
-    expect_message(sl_message(), "segments of 700 rows", "expected 699");
-    assert_int_equal(sl_dense_backward_input_submit(&all, h[1], h[4], 1, h[0], 0), SL_EINVAL);
-    assert_int_equal(sl_dense_backward_weight_submit(&all, h[0], 0, h[2], h[4], NULL), SL_EINVAL);
-    assert_int_equal(sl_dense_backward_weight_submit(&all, h[0], 0, h[2], h[7], NULL), SL_EINVAL);
-    assert_int_equal(sl_dense_backward_weight_submit(&all, h[0], 0, h[2], h[3], h[6]), SL_EINVAL);
-    expect_message(sl_message(), "[1 x 60]", "in 5 segments");
-    assert_int_equal(sl_dense_backward_weight_submit(&head, h[0], 0, h[2], h[3], NULL), SL_EINVAL);
-    assert_int_equal(sl_bias_backward_submit(&all, h[1], h[5]), SL_EINVAL);
-    assert_int_equal(sl_bias_backward_submit(&all, h[2], h[6]), SL_EINVAL);
-    assert_int_equal(sl_reduce_submit(&head, 1, &h[7], h[4]), SL_EINVAL);
-    UNREGISTER(h);
-    fixture_stop();
-    free(room);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products), cmocka_unit_test(test_bias),   cmocka_unit_test(test_activate),
-        cmocka_unit_test(test_loss),     cmocka_unit_test(test_reduce), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_loss),     cmocka_unit_test(test_reduce),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -193,29 +193,12 @@ static void test_submission(void **state)
     }
 }
 
-static void test_refusals_and_failure(void **state)
+static void test_failure(void **state)
 {
     (void)state;
     struct data *d = make_data();
     struct data *before = make_data();
     fixture_start(1);
-    starpu_data_handle_t h[] = {rows_of(d->z, D, C),
-                                vector_of(d->sets, PART, 1),
-                                vector_of(d->labels, PART - 20, 4),
-                                vector_of(d->counts, N_COUNTS, 8),
-                                vector_of(d->margins, D, 4),
-                                rows_of(d->z, D / 2, 2 * C),
-                                vector_of(d->labels, PART, 4),
-                                vector_of(d->counts, 2 * N_COUNTS, 8)};
-    starpu_data_handle_t z = h[0], sets = h[1], few = h[2], counts = h[3], margins = h[4], wide = h[5], labels = h[6];
-    assert_int_equal(sl_score_submit(&head, z, sets, few, ROW0, counts, NULL), SL_EINVAL);
-    expect_message(sl_message(), "[30 x 2] from row 17", "40 labels");
-    assert_int_equal(sl_score_submit(&head, z, sets, labels, PART - D + 1, counts, NULL), SL_EINVAL);
-    assert_int_equal(sl_score_submit(&head, wide, sets, labels, 0, counts, NULL), SL_EINVAL);
-    expect_message(sl_message(), "24 counts", "[15 x 4]");
-    assert_int_equal(sl_score_submit(&head, wide, sets, labels, 0, h[7], margins), SL_EINVAL);
-    expect_message(sl_message(), "30 margins", "[15 x 4]");
-    UNREGISTER(h);
     fixture_fail();
     with_starpu(d, 1);
     fixture_stop();
@@ -227,12 +210,11 @@ static void test_refusals_and_failure(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts),     cmocka_unit_test(test_no_rows),
-        cmocka_unit_test(test_margins),
+        cmocka_unit_test(test_counts),     cmocka_unit_test(test_no_rows), cmocka_unit_test(test_margins),
 #ifdef SL_CUDA
         cmocka_unit_test(test_launcher),
 #endif
-        cmocka_unit_test(test_submission), cmocka_unit_test(test_refusals_and_failure),
+        cmocka_unit_test(test_submission), cmocka_unit_test(test_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
