@@ -23,7 +23,7 @@ configured()
 # ---- every dependency is asked for in a folder that has nothing, but one ----
 
 names=$(./configure --help | sed -n 's/^ *--with-\([a-z0-9]*\)=\(PREFIX\|DIR\).*/\1/p')
-(($(wc -w <<<"$names") >= 16)) || complain "configure --help: expected --with-NAME for 16 dependencies, found:" $names
+(($(wc -w <<<"$names") >= 12)) || complain "configure --help: expected --with-NAME for 12 dependencies or more, found:" $names
 mkdir -p empty good/include good/lib
 cat >good/include/metis.h <<'END'
 #define METIS_VER_MAJOR 7
