@@ -651,8 +651,8 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
     const bool typed = raw->n_relations > 0 && (raw->links.n_relations == 0 || raw->links.own_ids);
     if (normalize == SL_NORMALIZE_COLUMN && typed) {
         return sl_fail(SL_EINVAL,
-                       "--normalize-features: found column, expected none or row: in the typed graph %s each type has "
-                       "features of its own",
+                       "--normalize-features column cannot be used with the typed graph %s: each type has its own "
+                       "features; use row or none",
                        name);
     }
     if (scaling != NULL && normalize == SL_NORMALIZE_COLUMN) {

@@ -24,7 +24,7 @@ struct nccl {
 static enum sl_status check(const struct sl_settings *settings)
 {
     if (settings->gpus == 0) {
-        return sl_fail(SL_EINVAL, "--transport: found nccl with --gpus 0, expected GPUs; without them leave it out");
+        return sl_fail(SL_EINVAL, "--transport nccl cannot be used with --gpus 0: NCCL moves rows between GPUs");
     }
     if (!sl_nccl_built()) {
         return sl_fail(SL_ENOTSUP, "--transport: found nccl, but this build has none; configure says where it looked "

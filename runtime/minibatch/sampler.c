@@ -45,8 +45,8 @@ struct sl_neighbor_sampler {
 static enum sl_status check_settings(const struct sl_settings *settings, const struct sl_dataset *dataset)
 {
     if (sl_settings_by_importance(settings) || settings->relation_fanout != NULL) {
-        return sl_fail(SL_ENOTSUP, "sampler: found --labor-iterations, --relation-fanout or --edge-weights both, "
-                                   "expected none of them: a sampler draws each edge by --fanout alone");
+        return sl_fail(SL_ENOTSUP, "--labor-iterations, --relation-fanout and --edge-weights both cannot be used "
+                                   "with a sampler, which draws each edge by --fanout alone");
     }
     if (settings->edge_weights != SL_EDGE_WEIGHTS_NONE &&
         (dataset->graph.n_relations > 0 || sl_graph_weights(&dataset->graph) == NULL)) {

@@ -107,8 +107,7 @@ static enum sl_status check_options(const struct sl_settings *s, const struct sl
     if (wrong == NULL) {
         return SL_OK;
     }
-    return sl_fail(SL_EINVAL, "--%s: found it with the objective %s, expected the objective %s", wrong, kind->name,
-                   needed);
+    return sl_fail(SL_EINVAL, "--%s cannot be used with --objective %s: it is for %s", wrong, kind->name, needed);
 }
 
 static bool some_known(const struct sl_targets *targets)

@@ -735,6 +735,25 @@ static void derive_layers(struct sl_settings *s)
     }
 }
 
+/* " VALUE" of an option; a flag has none. */
+static void value_of(const struct sl_settings *s, const char *name, char *out, size_t bytes)
+{
+    out[0] = ' ';
+    if (sl_settings_get(s, name, out + 1, bytes - 1) != SL_OK || strcmp(out, " yes") == 0) {
+        out[0] = '\0';
+    }
+}
+
+/* Refuse an option beside another: "--norm layer cannot be used with --model resgcn: .." */
+static enum sl_status refuse_both(const struct sl_settings *s, const char *option, const char *other, const char *why)
+{
+    char value[100];
+    char other_value[100];
+    value_of(s, option, value, sizeof value);
+    value_of(s, other, other_value, sizeof other_value);
+    return sl_fail(SL_EINVAL, "--%s%s cannot be used with --%s%s: %s", option, value, other, other_value, why);
+}
+
 static enum sl_status check_fanout(struct sl_settings *s)
 {
     if (s->n_fanout == 0) {
@@ -748,10 +767,7 @@ static enum sl_status check_fanout(struct sl_settings *s)
                        s->layers);
     }
     if (s->relation_fanout != NULL && s->sampler == SL_SAMPLER_FULL) {
-        return sl_fail(SL_EINVAL,
-                       "--relation-fanout: found '%.100s' with --sampler full, expected --sampler neighbor or "
-                       "labor: full takes all in-neighbours",
-                       s->relation_fanout);
+        return refuse_both(s, "relation-fanout", "sampler", "full takes all in-neighbours");
     }
     const struct sl_fanouts fanouts = sl_settings_fanouts(s);
     return sl_fanouts_check(&fanouts);
@@ -767,16 +783,13 @@ static enum sl_status check_model(const struct sl_settings *s)
                        s->hidden);
     }
     if (resgcn && s->norm != SL_NORM_NONE) {
-        return sl_fail(SL_EINVAL,
-                       "--norm: expected none of it with --model resgcn, whose layers begin with a layer norm");
+        return refuse_both(s, "norm", "model", "its layers already begin with a layer norm");
     }
     if ((resgcn || gcnii) && s->input_layer) {
-        return sl_fail(SL_EINVAL, "--input-layer: expected none with --model %s, which begins with a layer of its own",
-                       resgcn ? "resgcn" : "gcnii");
+        return refuse_both(s, "input-layer", "model", "the model already begins with such a layer");
     }
     if ((resgcn || gcnii) && s->residual) {
-        return sl_fail(SL_EINVAL, "--residual: expected none with --model %s, which has residuals of its own",
-                       resgcn ? "resgcn" : "gcnii");
+        return refuse_both(s, "residual", "model", "the model already has residuals");
     }
     return SL_OK;
 }
@@ -792,33 +805,27 @@ static enum sl_status check_edge_weights(const struct sl_settings *s)
     const bool both = s->edge_weights == SL_EDGE_WEIGHTS_BOTH;
     const bool drawn = s->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY;
     if (s->edge_weights != SL_EDGE_WEIGHTS_NONE && by_relation(s)) {
-        return sl_fail(SL_EINVAL,
-                       "--edge-weights: expected none with --model %s: the edges of a typed dataset have "
-                       "no weights",
-                       s->model == SL_MODEL_RGAT ? "rgat" : "rgcn");
+        return refuse_both(s, "edge-weights", "model", "the edges of a typed dataset have no weights");
     }
     if (sl_settings_weighs_sums(s) && s->model == SL_MODEL_GAT) {
-        return sl_fail(SL_EINVAL,
-                       "--edge-weights: found %s with --model gat, expected probability or none: attention has weights "
-                       "of its own",
-                       both ? "both" : "factor");
+        return refuse_both(s, "edge-weights", "model", "attention weighs the edges; use probability or none");
     }
     if ((drawn || both) && s->schedule == SL_SCHEDULE_PIPE) {
-        return sl_fail(SL_EINVAL, "--edge-weights: found %s, expected factor or none: pipe_gnn does not sample",
+        return sl_fail(SL_EINVAL,
+                       "--edge-weights %s cannot be used with pipe_gnn, which does not sample; use factor or none",
                        both ? "both" : "probability");
     }
     if (drawn && s->replace) {
-        return sl_fail(SL_EINVAL, "--edge-weights: found probability with --replace, expected factor or none: draws in "
-                                  "proportion to weights are without replacement");
+        return refuse_both(s, "edge-weights", "replace", "draws in proportion to weights are without replacement");
     }
     if (drawn && s->sampler != SL_SAMPLER_NEIGHBOR) {
-        return sl_fail(SL_EINVAL, "--edge-weights: found probability with --sampler %s, expected --sampler neighbor%s",
-                       s->sampler == SL_SAMPLER_LABOR ? "labor" : "full",
-                       s->sampler == SL_SAMPLER_LABOR ? ", or --edge-weights both, which is weighted LABOR" : "");
+        return refuse_both(s, "edge-weights", "sampler",
+                           s->sampler == SL_SAMPLER_LABOR
+                               ? "use --sampler neighbor, or --edge-weights both, which is weighted LABOR"
+                               : "use --sampler neighbor");
     }
     if (both && s->sampler != SL_SAMPLER_LABOR && s->epochs > 0) {
-        return sl_fail(SL_EINVAL, "--edge-weights: found both with --sampler %s, expected --sampler labor",
-                       s->sampler == SL_SAMPLER_FULL ? "full" : "neighbor");
+        return refuse_both(s, "edge-weights", "sampler", "use --sampler labor");
     }
     return SL_OK;
 }
@@ -826,20 +833,15 @@ static enum sl_status check_edge_weights(const struct sl_settings *s)
 static enum sl_status check_kappa(const struct sl_settings *s)
 {
     if (s->kappa != 1 && (s->replace || s->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY)) {
-        return sl_fail(SL_EINVAL, "--kappa: found %u with %s, expected 1: these draws do not change slowly", s->kappa,
-                       s->replace ? "--replace" : "--edge-weights probability");
+        return refuse_both(s, "kappa", s->replace ? "replace" : "edge-weights", "these draws do not change slowly");
     }
     return SL_OK;
 }
 
 static enum sl_status check_iterations(const struct sl_settings *s)
 {
-    if (s->labor_iterations > 0 && (s->model == SL_MODEL_GAT || s->model == SL_MODEL_RGAT)) {
-        return sl_fail(SL_EINVAL, "--labor-iterations: expected 0 with --model %s: attention has weights of its own",
-                       s->model == SL_MODEL_GAT ? "gat" : "rgat");
-    }
-    if (s->labor_iterations > 0 && s->model == SL_MODEL_RGCN) {
-        return sl_fail(SL_EINVAL, "--labor-iterations: expected 0 with --model rgcn: its means are by relation");
+    if (s->labor_iterations > 0 && (s->model == SL_MODEL_GAT || by_relation(s))) {
+        return refuse_both(s, "labor-iterations", "model", "its sums have no place for weights of a sample");
     }
     return SL_OK;
 }
@@ -851,17 +853,15 @@ static enum sl_status check_links(const struct sl_settings *s)
         return SL_OK;
     }
     if (s->schedule == SL_SCHEDULE_PIPE) {
-        return sl_fail(SL_EINVAL, "--objective: found link, expected another one: pipe_gnn trains on vertices; "
-                                  "coop_sage trains on links");
+        return sl_fail(SL_EINVAL, "--objective link cannot be used with pipe_gnn, which trains on vertices; use "
+                                  "coop_sage");
     }
     if (s->layers >= SL_MAX_LAYERS) {
         return sl_fail(SL_EINVAL, "--layers: found %u, expected at most %d with --objective link", s->layers,
                        SL_MAX_LAYERS - 1);
     }
     if (s->edge_weights != SL_EDGE_WEIGHTS_NONE) {
-        return sl_fail(SL_EINVAL,
-                       "--edge-weights: expected none with --objective link: the training links are the graph, and a "
-                       "list of links has no weights");
+        return refuse_both(s, "edge-weights", "objective", "the training links are the graph, and have no weights");
     }
     if (s->predict != NULL && s->pairs == NULL) {
         return sl_fail(SL_EINVAL, "--predict: expected --pairs, too, with --objective link: which scores to write");
@@ -875,7 +875,7 @@ static enum sl_status check_links(const struct sl_settings *s)
 static enum sl_status check_precision(const struct sl_settings *s)
 {
     if (s->precision == SL_PRECISION_TF32 && s->gpus == 0) {
-        return sl_fail(SL_EINVAL, "--precision: found tf32 without a GPU, expected float or bf16");
+        return refuse_both(s, "precision", "gpus", "only GPUs round to tf32; use float or bf16");
     }
     return SL_OK;
 }
@@ -978,11 +978,10 @@ static enum sl_status check_outputs(const struct sl_settings *s)
         return st;
     }
     if (s->resume == SL_RESUME_YES && s->load != NULL) {
-        return sl_fail(SL_EINVAL, "--resume: expected no --load with it; a checkpoint brings its own weights");
+        return refuse_both(s, "resume", "load", "a checkpoint brings its own weights");
     }
     if (s->patience > 0 && s->eval_every == 0) {
-        return sl_fail(SL_EINVAL, "--patience: found %u with --eval-every 0, expected an evaluation every epoch or so",
-                       s->patience);
+        return refuse_both(s, "patience", "eval-every", "evaluations decide when to stop");
     }
     if (s->metrics_steps && s->metrics == NULL && !s->json) {
         return sl_fail(SL_EINVAL, "--metrics-steps: expected --metrics FILE or --json with it, to say where they go");
@@ -1094,14 +1093,13 @@ static enum sl_status check_pipe(struct sl_settings *s)
     SL_CHECK(check_stages(s));
     uint32_t n_chunks = s->graph_chunks > 0 ? s->graph_chunks : 4 * s->stages * s->ways;
     if (by_relation(s)) {
-        return sl_fail(SL_EINVAL, "--model: found %s, expected another one: pipe_gnn has no relations of edges",
+        return sl_fail(SL_EINVAL, "--model %s cannot be used with pipe_gnn, which has no relations of edges",
                        s->model == SL_MODEL_RGAT ? "rgat" : "rgcn");
     }
     if (s->model == SL_MODEL_GAT || s->norm == SL_NORM_BATCH) {
-        return sl_fail(SL_EINVAL,
-                       "--%s: found %s, expected another one: %s over the whole graph is not to be had in chunks",
-                       s->model == SL_MODEL_GAT ? "model" : "norm", s->model == SL_MODEL_GAT ? "gat" : "batch",
-                       s->model == SL_MODEL_GAT ? "attention" : "a norm");
+        return sl_fail(SL_EINVAL, "--%s cannot be used with pipe_gnn, which cannot compute %s in chunks",
+                       s->model == SL_MODEL_GAT ? "model gat" : "norm batch",
+                       s->model == SL_MODEL_GAT ? "attention" : "a norm over all vertices");
     }
     if (n_chunks > SL_MAX_GROUP || n_chunks % s->ways != 0) {
         return sl_fail(SL_EINVAL,

@@ -32,8 +32,8 @@ static enum sl_status normalize(const struct sl_settings *s, struct sl_adapted *
     if (dataset->normalized == SL_NORMALIZE_NONE && wanted != SL_NORMALIZE_NONE) {
         if (dataset->graph.n_relations > 0 && wanted == SL_NORMALIZE_COLUMN) {
             return sl_fail(SL_EINVAL,
-                           "--normalize-features: found column, expected none or row: in the typed graph %s each type "
-                           "has features of its own",
+                           "--normalize-features column cannot be used with the typed graph %s: each type has its own "
+                           "features; use row or none",
                            dataset->name);
         }
         if (of_model != NULL) {

@@ -97,14 +97,12 @@ static enum sl_status check_given(const struct sl_settings *settings, const stru
         SL_CHECK(sl_settings_get(settings, option->name, now, sizeof now));
         SL_CHECK(sl_option_is_default(option, settings, &unset));
         if (!unset && now[0] != '\0') {
-            return sl_fail(SL_EINVAL,
-                           "--%s: found '%.200s', expected none of it: the dataset is the program's own, '%s'",
-                           option->name, now, given->name);
+            return sl_fail(SL_EINVAL, "--%s '%.200s' cannot be used with the program's own dataset '%s'", option->name,
+                           now, given->name);
         }
     }
     if (given != NULL && sl_dataset_has_links(given) && !sl_settings_trains_links(settings)) {
-        return sl_fail(SL_EINVAL, "--objective: found another than link, expected auto or link: '%s' lists links",
-                       given->name);
+        return sl_fail(SL_EINVAL, "--objective: '%s' lists links; use --objective link or auto", given->name);
     }
     return st;
 }

@@ -228,8 +228,7 @@ enum sl_status sl_model_open_dataset(const struct sl_trained *model, struct sl_s
     enum sl_status st = SL_OK;
     *out = NULL;
     if (settings->load != NULL || settings->model_file != NULL) {
-        return sl_fail(SL_EINVAL, "--load: found '%.300s', expected none: the model is given",
-                       sl_text_or(settings->load, ""));
+        return sl_fail(SL_EINVAL, "--load '%.300s' cannot be used with a loaded model", sl_text_or(settings->load, ""));
     }
     SL_CHECK(sl_settings_set(settings, "load", file->tensors.path));
     settings->model_file = file; /* lent */

@@ -102,7 +102,7 @@ cp made/raw/node-feat.csv.gz broken/raw && printf 'a,b\n' >broken/raw/edge.csv &
 expect 1 'edge.csv' --dataset ./broken --cache none
 expect 1 'lws' --dataset ./made --cache none --sched fastest
 expect 1 '--gpus: found 4096, .*(--with-cuda|nvidia-smi)' --dataset ./made --cache none --gpus 4096
-expect 1 '--transport: found nccl with --gpus 0' --dataset ./made --cache none --gpus 0 --transport nccl
+expect 1 '--transport nccl cannot be used with --gpus 0' --dataset ./made --cache none --gpus 0 --transport nccl
 expect 1 'the run may need [0-9.]+ GB and this process may use' --dataset ./made --cache none --hidden 65536 --pes 64
 expect 1 'learning rate' --dataset ./made --cache none --lr 1e30 --epochs 3 --layers 2 --batch-size 256
 

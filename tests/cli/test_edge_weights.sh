@@ -149,14 +149,14 @@ refused()
 }
 refused 'edge-weight.csv:9: expected the weight of edge 8, a finite number of 0 or more, found .-1' "$coop_sage" --dataset ./bad
 refused '^coop_sage: --edge-weights: expected a dataset with weights' "$coop_sage" --dataset ./plain --edge-weights factor
-refused '^pipe_gnn: --edge-weights: found probability' "$pipe_gnn" --dataset ./some --edge-weights probability
-refused '^coop_sage: --edge-weights: found factor with --model gat' "$coop_sage" --dataset ./some --edge-weights factor --model gat
-refused '^coop_sage: --edge-weights: found probability with --sampler labor.* --edge-weights both' "$coop_sage" --dataset ./some \
+refused '^pipe_gnn: --edge-weights probability cannot be used with pipe_gnn' "$pipe_gnn" --dataset ./some --edge-weights probability
+refused '^coop_sage: --edge-weights factor cannot be used with --model gat' "$coop_sage" --dataset ./some --edge-weights factor --model gat
+refused '^coop_sage: --edge-weights probability cannot be used with --sampler labor.* --edge-weights both' "$coop_sage" --dataset ./some \
     --edge-weights probability --sampler labor
-refused '^coop_sage: --edge-weights: found both with --sampler neighbor, expected --sampler labor' "$coop_sage" --dataset ./some \
+refused '^coop_sage: --edge-weights both cannot be used with --sampler neighbor: use --sampler labor' "$coop_sage" --dataset ./some \
     --edge-weights both
-refused '^coop_sage: --edge-weights: found both with --model gat' "$coop_sage" --dataset ./some --edge-weights both --sampler labor --model gat
-refused '^pipe_gnn: --edge-weights: found both' "$pipe_gnn" --dataset ./some --edge-weights both
+refused '^coop_sage: --edge-weights both cannot be used with --model gat' "$coop_sage" --dataset ./some --edge-weights both --sampler labor --model gat
+refused '^pipe_gnn: --edge-weights both cannot be used with pipe_gnn' "$pipe_gnn" --dataset ./some --edge-weights both
 refused 'edge-weights' "$coop_sage" --dataset ./some --model gcn --edge-weights none --layers 2 --fanout 3,3 --pes 2 --batch-size 60 \
     --hidden 16 --seed 5 --checkpoint kept-factor --resume
 

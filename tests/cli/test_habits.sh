@@ -51,11 +51,11 @@ coop_sage --lr 0,01                | 2 | --lr: found '0,01', expected a number
 coop_sage --fanout -2              | 2 | --fanout: found '-2', expected .* or -1
 coop_sage --fanout 9,8,7 --layers 2 | 2 | --fanout: found 3 numbers, expected one per layer, and --layers is 2
 coop_sage --kappa 4 --sampler full | 2 | --kappa: expected --sampler neighbor or labor with 4$
-coop_sage --kappa 4 --replace      | 2 | --kappa: found 4 with --replace, expected 1
+coop_sage --kappa 4 --replace      | 2 | --kappa 4 cannot be used with --replace
 coop_sage --replace --sampler labor | 2 | --replace: expected --sampler neighbor
 coop_sage --labor-iterations 1     | 2 | --labor-iterations: expected --sampler labor with 1$
 coop_sage --sampler labor --labor-iterations 21 | 2 | --labor-iterations: found '21', expected converge or a whole number from 0 to 20
-coop_sage --sampler labor --labor-iterations 1 --model gat | 2 | --labor-iterations: expected 0 with --model gat
+coop_sage --sampler labor --labor-iterations 1 --model gat | 2 | --labor-iterations 1 cannot be used with --model gat
 coop_sage --heads 4                | 2 | --heads: expected --model gat or rgat with 4$
 coop_sage --resume                 | 2 | --resume: expected --checkpoint DIR with it$
 # Habits that just work.

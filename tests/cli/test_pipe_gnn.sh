@@ -60,10 +60,10 @@ refuse '--stages-cut: found 2 numbers, expected 3' --stages 4 --stages-cut 1,2 -
 refuse '--stages-cut: found 2, .*ascending' --stages-cut 2,2 --layers 4
 refuse '--stages-cut: found 4, .*from 1 to 3' --stages-cut 4 --layers 4
 refuse '--gradient-factor: found 1.5' --gradient-factor 1.5
-refuse '--model: found gat' --model gat
-refuse '--norm: found batch' --norm batch
+refuse '--model gat cannot be used with pipe_gnn' --model gat
+refuse '--norm batch cannot be used with pipe_gnn' --norm batch
 refuse '--history-every' --history-every 0
-refuse '--precision: found tf32 without a GPU' --precision tf32 --gpus 0
+refuse '--precision tf32 cannot be used with --gpus 0' --precision tf32 --gpus 0
 
 # ---- figures -----------------------------------------------------------------------------------------------------------------------
 

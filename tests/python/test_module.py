@@ -644,7 +644,7 @@ class Data(unittest.TestCase):
             graph(y=None)
         with self.assertRaisesRegex(ValueError, "found no label, expected labels"):
             sl.train(graph(y=None, train=None, valid=None, test=None), **SMALL)
-        with self.assertRaisesRegex(ValueError, "objective: found another than link"):
+        with self.assertRaisesRegex(ValueError, "objective: .* lists links; use objective link or auto"):
             sl.train(sl.Graph(train, x, **links), **SMALL, objective="class")
         with self.assertRaisesRegex(ValueError, "objective: found link, expected a split that lists links"):
             sl.train(graph(), **SMALL, objective="link")

@@ -267,7 +267,7 @@ for option in '--pes 1' '--no-such-option'; do
     # shellcheck disable=SC2086
     refuse "${option%% *}:" 2 mpirun -q --oversubscribe -np 2 "$program" --dataset dense $option
 done
-refuse '--transport: found nccl' 1 mpirun -q --oversubscribe -np 2 "$program" --dataset dense --transport nccl
+refuse '--transport( nccl|: found nccl)' 1 mpirun -q --oversubscribe -np 2 "$program" --dataset dense --transport nccl
 refuse 'rank 1: --trace: found|FxT' 1 mpirun -q --oversubscribe -np 1 "$program" --dataset dense "${common[@]}" : \
     -np 1 "$program" --dataset dense "${common[@]}" --trace alone
 refuse 'rank 1: --lr: found .* as rank 0 has' 1 mpirun -q --oversubscribe -np 1 "$program" --dataset dense "${common[@]}" --lr 0.01 : \

@@ -140,7 +140,7 @@ refuse 'rank 0: a GPU: expected room' env STARPU_LIMIT_CUDA_0_MEM=8 "${start[@]}
 refuse 'rank [01]: a GPU: expected room' env STARPU_LIMIT_CUDA_1_MEM=8 STARPU_WORKERS_CUDAID=1 "${start[@]}" -np 2 "${run[@]}" --gpus 1
 refuse 'rank [01]: --gpus: found 1 for 2 processes' env CUDA_VISIBLE_DEVICES="${gpu[1]}" "${start[@]}" -np 2 "${run[@]}"
 refuse 'rank [01]: --gpus: found 2, expected at most 1: processes' "${start[@]}" -np 2 "${run[@]}" --gpus 2
-refuse '--transport: found nccl with --gpus 0' "${start[@]}" -np 2 "${run[@]}" --gpus 0 --transport nccl
+refuse '--transport nccl cannot be used with --gpus 0' "${start[@]}" -np 2 "${run[@]}" --gpus 0 --transport nccl
 # Each may have one of its own, and some none.
 "${start[@]}" -np 1 env CUDA_VISIBLE_DEVICES="${gpu[1]}" "${run[@]}" --metrics many : -np 1 env CUDA_VISIBLE_DEVICES="${gpu[0]}" "${run[@]}" --metrics many >stdout 2>&1 ||
     complain "each process with a GPU of its own: $(tail -n 1 stdout)"

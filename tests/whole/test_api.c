@@ -1173,7 +1173,7 @@ static void options_of_files_are_refused(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
         char words[64];
-        snprintf(words, sizeof words, "--%.*s: found", (int)strcspn(given[i], "="), given[i]);
+        snprintf(words, sizeof words, "--%.*s '", (int)strcspn(given[i], "="), given[i]);
         open_refused(given[i], dataset, SL_EINVAL, words);
     }
     run("dataset= cache= epochs=1", dataset, &seen); /* taken back */

@@ -582,7 +582,7 @@ static void files_are_read_as_the_model_says(void **state)
     assert_ok(sl_settings_set(settings, "features", "degree"));
     assert_refused(sl_model_open_dataset(model, settings, &dataset), SL_EINVAL, "--features: found 'degree'");
     assert_ok(sl_settings_set(settings, "load", "m.safetensors"));
-    assert_refused(sl_model_open_dataset(model, settings, &dataset), SL_EINVAL, "expected none: the model is given");
+    assert_refused(sl_model_open_dataset(model, settings, &dataset), SL_EINVAL, "cannot be used with a loaded model");
     assert_null(dataset);
     sl_settings_delete(settings);
     sl_model_delete(model);
