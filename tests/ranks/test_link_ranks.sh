@@ -130,7 +130,24 @@ labels-weighed 3 --dataset ./sets --pes 5 --class-weights balanced --best-by f1
 labels-groups 3 --dataset ./sets --pes 6 --group-size 2 --model gcn
 regression 3 --dataset ./numbers --pes 4 --objective regression
 absolute 2 --dataset ./numbers --pes 4 --group-size 1 --objective regression --loss absolute
+drawn 2 --dataset ./plain --split random:60,20,20 --pes 4
+drawn-labels 3 --dataset ./sets --split random:50,25,25 --pes 5
+drawn-links 2 --dataset ./plain --objective link --split random:80,10,10 --pes 4 --pairs asked.csv
+drawn-links-groups 3 --dataset ./plain --objective link --split random:60,20,20 --pes 6 --group-size 2 --features degree --pairs asked.csv
 RUNS
+
+# The lists of a drawn split are the same for all PEs and ranks: a checkpoint has their hash.
+for options in "--split random:60,20,20" "--objective link --split random:80,10,10"; do
+    rm -rf lists
+    for split in "1 1" "1 4" "2 4" "3 6"; do
+        # shellcheck disable=SC2086
+        ranks ${split% *} "${common[@]}" --dataset ./plain $options --pes ${split#* } --epochs 1 --metrics drawn --checkpoint drawn-state \
+            >stdout 2>&1 || complain "$options, $split: $(tail -n 1 stdout)"
+        tr -d '\0' <drawn-state/checkpoint.safetensors | grep -ao '"data\.\(split\|graph\)":"[^"]*"' >>lists
+        rm -rf drawn-state
+    done
+    [[ $(wc -l <lists) -eq 8 && $(sort -u lists | wc -l) -eq 2 ]] || complain "$options: other lists: $(sort lists | uniq -c)"
+done
 
 # The figures can differ.
 ranks 2 "${common[@]}" "${links[@]}" --pes 4 --seed 9 --metrics other >stdout 2>&1 || complain "another seed: $(cat stdout)"
