@@ -285,8 +285,8 @@ void sl_writer_abort(struct sl_writer *writer)
 /* ---- Folders and paths
  * ------------------------------------------------------------------------------------------- */
 
-/* Make every folder in `path`, one after each '/'. The string is changed and restored. */
-static enum sl_status make_folders(char *path)
+/* Make every folder in `path`, one after each '/'. The string is changed; on success it is restored. */
+static enum sl_status make_folders(char *path, uint32_t *n_made)
 {
     for (char *end = path + 1;; end++) {
         if (*end != '/' && *end != '\0') {
@@ -294,8 +294,10 @@ static enum sl_status make_folders(char *path)
         }
         char kept = *end;
         *end = '\0';
-        bool bad = mkdir(path, 0777) != 0 && errno != EEXIST;
+        bool made = mkdir(path, 0777) == 0;
         int why = errno;
+        bool bad = !made && why != EEXIST;
+        *n_made += made;
         if ((bad || kept == '\0') && !sl_folder_exists(path)) {
             return sl_fail(SL_EIO, "%s: cannot make this folder: %s", path, strerror(bad ? why : ENOTDIR));
         }
@@ -306,16 +308,46 @@ static enum sl_status make_folders(char *path)
     }
 }
 
-enum sl_status sl_folder_make(const char *path)
+enum sl_status sl_folder_make_new(const char *path, uint32_t *n_made)
 {
     char *copy;
     enum sl_status st = SL_OK;
+    *n_made = 0;
     SL_CHECK(sl_strdup(path, &copy));
     if (copy[0] != '\0') {
-        st = make_folders(copy);
+        st = make_folders(copy, n_made);
+    }
+    if (st != SL_OK) {
+        sl_folder_remove_empty(copy, *n_made + 1); /* the last one in `copy` was not made */
+        *n_made = 0;
     }
     sl_free(copy);
     return st;
+}
+
+enum sl_status sl_folder_make(const char *path)
+{
+    uint32_t n_made;
+    return sl_folder_make_new(path, &n_made);
+}
+
+void sl_folder_remove_empty(const char *path, uint32_t n)
+{
+    char *copy = NULL;
+    size_t length = strlen(path);
+    if (n == 0 || sl_strdup(path, &copy) != SL_OK) {
+        return;
+    }
+    for (uint32_t i = 0; i < n && length > 0; i++) {
+        while (length > 1 && copy[length - 1] == '/') {
+            copy[--length] = '\0';
+        }
+        rmdir(copy);
+        while (length > 0 && copy[length - 1] != '/') {
+            copy[--length] = '\0';
+        }
+    }
+    sl_free(copy);
 }
 
 enum sl_status sl_folder_make_parents(const char *path)

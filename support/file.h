@@ -69,6 +69,12 @@ void sl_writer_abort(struct sl_writer *writer);
 /* Make a folder and the folders above it, if they do not exist. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_folder_make(const char *path);
 
+/* The same. *n_made: how many folders were not there, the last ones of the path. On failure none of them stays. */
+enum sl_status sl_folder_make_new(const char *path, uint32_t *n_made);
+
+/* Remove the last n folders of a path, as far as they are empty. */
+void sl_folder_remove_empty(const char *path, uint32_t n);
+
 /* Make the folders above a file's path. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_folder_make_parents(const char *path);
 

@@ -23,6 +23,7 @@
 
 #include "support/clock.h"
 #include "support/memory.h"
+#include "support/text.h"
 #include "tasks/waits.h"
 
 static struct {
@@ -927,7 +928,9 @@ enum sl_status sl_ranks_match_text(const char *label, const char *mine, const ch
     }
     SL_TRY(st, take_text_of_rank0(mine, &first), done);
     if (strcmp(mine, first) != 0) {
-        st = sl_fail(SL_EINVAL, "%s: found '%.150s', expected '%.150s' as rank 0 has; %s", label, mine, first, remedy);
+        char found[SL_QUOTED_BYTES], expected[SL_QUOTED_BYTES];
+        st = sl_fail(SL_EINVAL, "%s: found %s, expected %s as rank 0 has; %s", label, sl_text_quoted(mine, found),
+                     sl_text_quoted(first, expected), remedy);
     }
 done:
     sl_free(first);

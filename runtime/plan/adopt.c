@@ -41,10 +41,9 @@ static enum sl_status canonical(const struct sl_model_file *file, const struct s
 
 static enum sl_status refuse(const struct sl_model_file *file, const char *name, const char *now, const char *then)
 {
-    return sl_fail(
-        SL_EINVAL,
-        "--%s: found '%.100s', expected '%.100s', with which the model in %.300s was trained; leave --%s out", name,
-        now, then, file->tensors.path, name);
+    char found[SL_QUOTED_BYTES], expected[SL_QUOTED_BYTES];
+    return sl_fail(SL_EINVAL, "--%s: found %s, expected %s, with which the model in %.300s was trained; leave --%s out",
+                   name, sl_text_quoted(now, found), sl_text_quoted(then, expected), file->tensors.path, name);
 }
 
 static bool are_made(const char *words)

@@ -30,7 +30,6 @@ struct output {
 };
 
 struct outputs {
-    const char *made; /* a folder that was not there; NULL: none */
     uint32_t n;
     struct output output[MAX_OUTPUTS];
 };
@@ -134,18 +133,17 @@ done:
 }
 
 /* Make the folder of traces: only a folder that is there has a key. A checkpoint's has a lock of its own. */
-static enum sl_status make_folder(const struct sl_option *option, const char *path, struct outputs *out)
+static enum sl_status make_folder(const struct sl_option *option, const char *path, struct sl_claims *claims)
 {
-    if (strcmp(option->name, "trace") != 0 || sl_folder_exists(path)) {
+    if (strcmp(option->name, "trace") != 0) {
         return SL_OK;
     }
-    enum sl_status st = sl_folder_make(path);
-    out->made = st == SL_OK ? path : NULL;
-    return st;
+    claims->folder = path;
+    return sl_folder_make_new(path, &claims->n_made);
 }
 
 /* List the outputs, and check each. */
-static enum sl_status list_outputs(const struct sl_settings *settings, struct outputs *out)
+static enum sl_status list_outputs(const struct sl_settings *settings, struct outputs *out, struct sl_claims *claims)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
     enum sl_status st;
@@ -159,7 +157,7 @@ static enum sl_status list_outputs(const struct sl_settings *settings, struct ou
         if (strcmp(option->argument, "DIR") != 0) {
             SL_CHECK(check_file(option, path));
         } else {
-            SL_CHECK(make_folder(option, path, out));
+            SL_CHECK(make_folder(option, path, claims));
         }
         struct output *output = &out->output[out->n++];
         *output = (struct output){option, path, 0};
@@ -226,7 +224,7 @@ enum sl_status sl_claims_take(const struct sl_settings *settings, struct sl_clai
     struct sl_claims claims = {0};
     enum sl_status st;
     *out = claims;
-    SL_TRY(st, list_outputs(settings, &outputs), release);
+    SL_TRY(st, list_outputs(settings, &outputs, &claims), release);
     SL_TRY(st, check_distinct(&outputs), release);
     claims.file = outputs.n > 0 ? open_locks() : -1;
     claims.open = claims.file >= 0;
@@ -239,9 +237,6 @@ enum sl_status sl_claims_take(const struct sl_settings *settings, struct sl_clai
     return SL_OK;
 release:
     sl_claims_release(&claims);
-    if (outputs.made != NULL) {
-        rmdir(outputs.made);
-    }
     return st;
 }
 
@@ -249,6 +244,9 @@ void sl_claims_release(struct sl_claims *claims)
 {
     if (claims->open) {
         close(claims->file);
+    }
+    if (claims->n_made > 0) {
+        sl_folder_remove_empty(claims->folder, claims->n_made);
     }
     *claims = (struct sl_claims){0};
 }

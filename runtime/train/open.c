@@ -380,11 +380,19 @@ static enum sl_status open_files(struct sl_session *t)
     const struct sl_settings *s = t->settings;
     SL_CHECK(sl_claims_take(s, &t->claims));
     if (s->checkpoint != NULL) {
-        t->made_folder = !sl_folder_exists(s->checkpoint);
-        SL_CHECK(sl_folder_make(s->checkpoint));
+        SL_CHECK(sl_folder_make_new(s->checkpoint, &t->n_made));
         return sl_checkpoint_acquire(s->checkpoint, &t->lock);
     }
     return SL_OK;
+}
+
+static void close_files(struct sl_session *t)
+{
+    sl_checkpoint_release(&t->lock);
+    if (t->n_made > 0) { /* empty if nothing was saved */
+        sl_folder_remove_empty(t->settings->checkpoint, t->n_made);
+    }
+    sl_claims_release(&t->claims);
 }
 
 /* Place the tables on the NUMA nodes, if several. */
@@ -754,8 +762,10 @@ enum sl_status sl_session_open(struct sl_settings *settings, const struct sl_dat
     *out = t;
 done:
     sl_tensors_free(&checkpoint);
-    if (st != SL_OK && sl_n_ranks() == 1) { /* with several ranks, closing would wait forever */
+    if (st != SL_OK && sl_n_ranks() == 1) {
         sl_session_close(t);
+    } else if (st != SL_OK && t != NULL) { /* with several ranks, closing would wait forever */
+        close_files(t);
     }
     return st;
 }
@@ -799,10 +809,6 @@ void sl_session_close(struct sl_session *t)
     sl_dataset_free(&t->loaded);
     sl_free(t->waits);
     sl_free(t->best);
-    sl_checkpoint_release(&t->lock);
-    if (t->made_folder) {
-        rmdir(t->settings->checkpoint); /* if nothing was saved */
-    }
-    sl_claims_release(&t->claims);
+    close_files(t);
     sl_free(t);
 }

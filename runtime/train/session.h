@@ -91,7 +91,7 @@ struct sl_session {
     bool run_ready;
     struct sl_claims claims;        /* on the outputs */
     struct sl_checkpoint_lock lock; /* on the --checkpoint folder */
-    bool made_folder;               /* of --checkpoint */
+    uint32_t n_made;                /* folders of --checkpoint that were not there */
     /* Estimated peak memory in bytes. At rank 0: of the largest rank. */
     uint64_t memory_bytes;
     struct sl_memory_run estimate;

@@ -280,10 +280,12 @@ static enum sl_status match_option(struct sl_settings *settings, const struct sl
     }
     SL_TRY(st, sl_option_text(option, settings, &now), done);
     if (strcmp(now, then) != 0) {
+        char found[SL_QUOTED_BYTES], expected[SL_QUOTED_BYTES];
         st = sl_fail(SL_EINVAL,
-                     "--%s: found '%.100s', expected '%.100s', which the run in %.200s began with; use that, or start "
-                     "afresh in another --checkpoint folder",
-                     option->name, now, then, settings->checkpoint);
+                     "--%s: found %s, expected %s, which the run in %.200s began with; %s, or start afresh in another "
+                     "--checkpoint folder",
+                     option->name, sl_text_quoted(now, found), sl_text_quoted(then, expected), settings->checkpoint,
+                     then[0] != '\0' ? "use that" : "leave it out");
     }
 done:
     sl_free(now);

@@ -211,8 +211,9 @@ enum sl_status sl_model_set(struct sl_trained *model, const char *name, const ch
     const bool fixed = option != NULL && (((option->of_model || strcmp(name, "objective") == 0) && says) ||
                                           strcmp(name, "load") == 0 || strcmp(name, "epochs") == 0);
     if (fixed && (in_file == NULL || value == NULL || strcmp(in_file, value) != 0)) {
-        return sl_fail(SL_EINVAL, "%s: found '%.100s', expected '%.100s', which the model brings", name,
-                       sl_text_or(value, ""), sl_text_or(in_file, ""));
+        char found[SL_QUOTED_BYTES], expected[SL_QUOTED_BYTES];
+        return sl_fail(SL_EINVAL, "%s: found %s, expected %s, which the model brings", name,
+                       sl_text_quoted(sl_text_or(value, ""), found), sl_text_quoted(sl_text_or(in_file, ""), expected));
     }
     if (sl_kept_session() != NULL && kept.model == model->serial) {
         sl_kept_close();

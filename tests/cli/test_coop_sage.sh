@@ -283,11 +283,11 @@ if "$program" $run --epochs 2 --trace out --trace-steps 2:4 >stdout 2>stderr; th
     [[ -s out/report.html && -s out/timeline.svg ]] || complain 'starling_data report: wrote no page or picture'
     # shellcheck disable=SC2086
     expect 1 '--trace-steps: found 500:501' $run --epochs 2 --trace late --trace-steps 500:501
-    [[ -z $(ls late) ]] || complain "--trace: left after a refused run: $(ls late)"
+    [[ ! -e late ]] || complain "--trace: left after a refused run: $(ls late)"
     # Patience ends the run before the steps to trace: no failure, no trace.
     # shellcheck disable=SC2086
     expect 0 '^trace +none' $run --lr 1e-30 --epochs 400 --patience 1 --trace late --trace-steps 398:399
-    [[ -z $(ls late) ]] || complain "--trace: left after a run without a traced step: $(ls late)"
+    [[ ! -e late ]] || complain "--trace: left after a run without a traced step: $(ls late)"
     # shellcheck disable=SC2086
     expect 1 '--trace' $run --epochs 0 --load q.safetensors --trace late
     # shellcheck disable=SC2086
@@ -476,6 +476,19 @@ case $features in
 *) sed -i '1s/^[^,]*/7/' "$features" ;;
 esac
 expect 1 'features: found .*, expected .*, which the run in known began with' --dataset ./changed "${again[@]}" --epochs 4 --checkpoint known --resume
+expect 1 "best-by: found 'f1', expected none, which the run in known began with; leave it out, or start afresh" --dataset ./first "${again[@]}" \
+    --epochs 4 --checkpoint known --resume --best-by f1
+# So are other features that are normalized by columns.
+expect 0 '^epoch +1/1 ' --dataset ./first "${again[@]}" --normalize-features column --epochs 1 --checkpoint columns
+expect 1 'features: found .*, expected .*, which the run in columns' --dataset ./changed "${again[@]}" --normalize-features column \
+    --epochs 2 --checkpoint columns --resume
+# A run that is refused leaves no folder.
+expect 1 'no checkpoint there' --dataset ./first "${again[@]}" --epochs 1 --checkpoint deep/deeper/deepest --resume
+expect 1 'no such folder|FxT' --dataset ./none "${again[@]}" --epochs 1 --checkpoint deep/deeper/deepest --trace deep/deeper/trace
+[[ ! -e deep ]] || complain "a refused run left $(find deep)"
+mkdir deep
+expect 1 'no such folder' --dataset ./none "${again[@]}" --epochs 1 --checkpoint deep/deeper
+[[ -d deep && ! -e deep/deeper ]] || complain "a refused run left or removed a folder: $(find deep)"
 # A second split beside the first: the checkpoint names its split.
 split=$(basename "$(find parted/split -mindepth 1 -maxdepth 1 -type d)")
 cp -R "parted/split/$split" parted/split/second

@@ -59,7 +59,7 @@ differ()
         both=$options
         [[ $with == - ]] || both+=" --${with/=/ }"
         both=${both/--resume /--resume=}
-        pattern="rank 1: --$name: found '.*', expected '.*' as rank 0 has"
+        pattern="rank 1: --$name: found ('.+'|none), expected ('.+'|none) as rank 0 has"
         code=1
         case $name in
         transport | trace | trace-steps) pattern+="|transport|FxT|trace" ;; # a build that has none of it

@@ -213,6 +213,26 @@ static void makes_folders(void **state)
     assert_false(sl_file_exists(in_folder("a")));
     assert_refused(sl_folder_make(in_folder("plain")), SL_EIO, "cannot make");
     assert_refused(sl_folder_make(in_folder("plain/x")), SL_EIO, "cannot make");
+    assert_refused(sl_folder_make(in_folder("plain/x/y")), SL_EIO, "cannot make");
+    uint32_t n;
+    assert_ok(sl_folder_make_new(in_folder("d/e/f//g/h/"), &n));
+    assert_int_equal(n, 3);
+    sl_folder_remove_empty(in_folder("d/e/f//g/h/"), 2);
+    assert_true(sl_folder_exists(in_folder("d/e/f")) && !sl_folder_exists(in_folder("d/e/f/g")));
+    put_text("d/e/f/file", "");
+    sl_folder_remove_empty(in_folder("d/e/f"), 2);
+    assert_true(sl_file_exists(in_folder("d/e/f/file")));
+    /* A folder that cannot be made leaves none of those above it. */
+    assert_int_equal(unlink(in_folder("d/e/f/file")), 0);
+    char path[200], name[300];
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    snprintf(path, sizeof path, "%s", in_folder("d/new/newer"));
+    char *whole;
+    assert_ok(sl_format(&whole, "%s/%s", path, name));
+    assert_refused(sl_folder_make_new(whole, &n), SL_EIO, "cannot make");
+    sl_free(whole);
+    assert_true(n == 0 && sl_folder_exists(in_folder("d")) && !sl_folder_exists(in_folder("d/new")));
 }
 
 /* Also for root, who could write anywhere. */
