@@ -33,9 +33,10 @@ static inline void mask_row(uint32_t n, const sl_real *restrict row, const uint8
 SL_INLINE const void *row_of(const struct sl_feature_rows *from, uint32_t i)
 {
     uint32_t vertex = from->ids[i] - from->first;
-    uint32_t slot = from->hot == NULL ? SL_NONE : from->hot->slot_of[vertex];
+    uint32_t slot = from->cache == NULL ? SL_NONE : from->cache->slot_of[vertex];
     size_t bytes = sl_dtype_bytes(from->dtype, from->n_columns);
-    return slot == SL_NONE ? (const char *)from->table + vertex * bytes : (const char *)from->hot->rows + slot * bytes;
+    return slot == SL_NONE ? (const char *)from->table + vertex * bytes
+                           : (const char *)from->cache->rows + slot * bytes;
 }
 
 /* n entries of requested row i from column c, as sl_real. Entries of another dtype are converted into `block`. */
@@ -179,10 +180,10 @@ struct gather_args {
 /* ---- implementations ---- */
 
 enum { FRONTIER, TABLE, X, DATASET_IDS };
-enum { SLOT_OF = 4, HOT_ROWS };
+enum { SLOT_OF = 4, CACHED_ROWS };
 
 /* The input of a task. cache: memory for the struct of the part's cache. */
-static struct sl_feature_rows task_rows(void *buffers[], const struct gather_args *args, struct sl_hotrows *cache)
+static struct sl_feature_rows task_rows(void *buffers[], const struct gather_args *args, struct sl_row_cache *cache)
 {
     void **next = buffers + DATASET_IDS;
     struct sl_feature_rows rows = {.n_columns = sl_buffer_columns(buffers[X]),
@@ -195,11 +196,11 @@ static struct sl_feature_rows task_rows(void *buffers[], const struct gather_arg
                                    .draw = args->draw};
     rows.dataset_ids = args->threshold > 0 ? sl_buffer_data(*next++) : NULL;
     if (args->is_cached) {
-        *cache = (struct sl_hotrows){.n_slots = sl_buffer_rows(next[1]),
-                                     .n_columns = sl_buffer_columns(next[1]),
-                                     .slot_of = sl_buffer_data(next[0]),
-                                     .rows = sl_buffer_data(next[1])};
-        rows.hot = cache;
+        *cache = (struct sl_row_cache){.n_slots = sl_buffer_rows(next[1]),
+                                       .n_columns = sl_buffer_columns(next[1]),
+                                       .slot_of = sl_buffer_data(next[0]),
+                                       .rows = sl_buffer_data(next[1])};
+        rows.cache = cache;
     }
     return rows;
 }
@@ -207,7 +208,7 @@ static struct sl_feature_rows task_rows(void *buffers[], const struct gather_arg
 static enum sl_status gather_cpu_task(void *buffers[], const void *cl_arg)
 {
     const struct gather_args *args = cl_arg;
-    struct sl_hotrows cache;
+    struct sl_row_cache cache;
     struct sl_feature_rows rows = task_rows(buffers, args, &cache);
     if (sl_buffer_dtype(buffers[X]) == SL_DTYPE_BF16) {
         sl_gather_bf16_cpu(&rows, sl_buffer_rows(buffers[X]), sl_buffer_data(buffers[X]));
@@ -221,7 +222,7 @@ static enum sl_status gather_cpu_task(void *buffers[], const void *cl_arg)
 static enum sl_status gather_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
     const struct gather_args *args = cl_arg;
-    struct sl_hotrows cache;
+    struct sl_row_cache cache;
     struct sl_feature_rows rows = task_rows(buffers, args, &cache);
     return sl_gather_cuda(stream, &rows, sl_buffer_rows(buffers[X]), sl_buffer_dtype(buffers[X]),
                           sl_buffer_data(buffers[X]));
@@ -237,9 +238,9 @@ static struct sl_operation gather_op = {
     .role = {{"frontier", STARPU_R}, {"table", STARPU_R}, {"x", STARPU_W}, {"dataset ids", STARPU_R | SL_OPTIONAL}},
 };
 
-/* With a cache of hot rows: the same buffers, then R slot_of and rows. The table is read in main memory. */
-static struct sl_operation gather_hot_op = {
-    SL_OPERATION(gather_hot_op, "sl_gather_hot", SL_STAGE_GATHER),
+/* With a row cache: the same buffers, then R slot_of and rows. The table is read in main memory. */
+static struct sl_operation gather_cached_op = {
+    SL_OPERATION(gather_cached_op, "sl_gather_cached", SL_STAGE_GATHER),
     .cpu = gather_cpu_task,
     SL_CUDA_FUNC(gather_cuda_task),
     .codelet.specific_nodes = 1,
@@ -258,13 +259,13 @@ static struct sl_operation gather_hot_op = {
 enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl_feature_handles *features,
                                 uint32_t row0, starpu_data_handle_t x)
 {
-    const struct sl_hotrows_handles *hot = features->hot;
+    const struct sl_row_cache_handles *cache = features->cache;
     starpu_data_handle_t table = features->table;
     starpu_data_handle_t frontier = features->frontier;
     struct gather_args args = {.head = *head,
                                .row0 = row0,
                                .first = features->first,
-                               .is_cached = hot != NULL,
+                               .is_cached = cache != NULL,
                                .dtype = features->dtype,
                                .scale = features->scale};
     size_t element = sl_dtype_size(features->dtype);
@@ -273,24 +274,24 @@ enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl
     uint32_t n_columns = sl_handle_columns(x);
     assert(sl_handle_columns(table) == n_columns);
     assert((uint64_t)row0 + n_rows <= sl_handle_columns(frontier));
-    assert(hot == NULL ||
-           (sl_handle_columns(hot->slot_of) == sl_handle_rows(table) && sl_handle_columns(hot->rows) == n_columns));
+    assert(cache == NULL ||
+           (sl_handle_columns(cache->slot_of) == sl_handle_rows(table) && sl_handle_columns(cache->rows) == n_columns));
     assert(sl_handle_element(table) == element);
-    assert(hot == NULL || sl_handle_element(hot->rows) == element);
+    assert(cache == NULL || sl_handle_element(cache->rows) == element);
     args.threshold = sl_dropout_threshold(features->dropout);
     args.draw =
         (struct sl_draw){.seed = features->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
     args.head.work = (uint64_t)n_rows * n_columns * (element + sl_handle_element(x));
-    sl_task_begin(&task, hot == NULL ? &gather_op : &gather_hot_op);
+    sl_task_begin(&task, cache == NULL ? &gather_op : &gather_cached_op);
     sl_task_add(&task, FRONTIER, frontier, STARPU_R);
     sl_task_add(&task, TABLE, table, STARPU_R);
     sl_task_add(&task, X, x, STARPU_W);
     if (args.threshold > 0) {
         sl_task_add(&task, DATASET_IDS, features->dataset_ids, STARPU_R);
     }
-    if (hot != NULL) {
-        sl_task_add(&task, SLOT_OF, hot->slot_of, STARPU_R);
-        sl_task_add(&task, HOT_ROWS, hot->rows, STARPU_R);
+    if (cache != NULL) {
+        sl_task_add(&task, SLOT_OF, cache->slot_of, STARPU_R);
+        sl_task_add(&task, CACHED_ROWS, cache->rows, STARPU_R);
     }
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
 }

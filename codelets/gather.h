@@ -12,7 +12,7 @@
  * The table may be narrower than X: float16, bfloat16, or int8 with a scale. number(entry) is then the entry in X's
  * dtype. X has the bits that a table of the same numbers in X's dtype gives.
  *
- * With a cache of hot rows (codelets/hotrows.h) the table stays in main memory. Rows in the cache are read from the
+ * With a row cache (codelets/row_cache.h) the table stays in main memory. Rows in the cache are read from the
  * cache.
  *
  * Sparse features are not gathered: codelets/dense.h reads them in place.
@@ -20,7 +20,7 @@
 #ifndef SL_CODELETS_GATHER_H
 #define SL_CODELETS_GATHER_H
 
-#include "codelets/hotrows.h"
+#include "codelets/row_cache.h"
 #include "support/bf16.h"
 #include "support/random.h"
 #include "support/real.h"
@@ -30,15 +30,15 @@
 /* Feature rows of a part, by vertex. */
 struct sl_feature_rows {
     uint32_t n_columns;
-    enum sl_dtype dtype;          /* of the table and the cache: support/convert.h, or SL_DTYPE_REAL */
-    const void *table;            /* rows of the part; row 0 is id `first` */
-    uint32_t first;               /* the part's first id */
-    float scale;                  /* of int8 */
-    const sl_vertex *ids;         /* renumbered ids of the requested rows */
-    const struct sl_hotrows *hot; /* NULL, or the part's cache */
-    uint32_t threshold;           /* of input dropout (codelets/dropout.h); 0: none */
-    struct sl_draw draw;          /* SL_FOR_DROPOUT, step, hop = L; read if threshold > 0 */
-    const sl_vertex *dataset_ids; /* all vertices; read if threshold > 0 */
+    enum sl_dtype dtype;              /* of the table and the cache: support/convert.h, or SL_DTYPE_REAL */
+    const void *table;                /* rows of the part; row 0 is id `first` */
+    uint32_t first;                   /* the part's first id */
+    float scale;                      /* of int8 */
+    const sl_vertex *ids;             /* renumbered ids of the requested rows */
+    const struct sl_row_cache *cache; /* NULL, or the part's cache */
+    uint32_t threshold;               /* of input dropout (codelets/dropout.h); 0: none */
+    struct sl_draw draw;              /* SL_FOR_DROPOUT, step, hop = L; read if threshold > 0 */
+    const sl_vertex *dataset_ids;     /* all vertices; read if threshold > 0 */
 };
 
 /* x_out [n_rows x n_columns]. A narrow entry is widened on the way. */
@@ -56,13 +56,13 @@ SL_EXTERN_C enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_f
 
 /* Features of a frontier as handles. */
 struct sl_feature_handles {
-    starpu_data_handle_t table;           /* rows of the part */
-    enum sl_dtype dtype;                  /* of the table and the cache: support/convert.h, or SL_DTYPE_REAL */
-    float scale;                          /* of int8 */
-    uint32_t first;                       /* the part's first id */
-    starpu_data_handle_t frontier;        /* ids, at least row0 + rows of x */
-    const struct sl_hotrows_handles *hot; /* NULL, or the part's cache */
-    double dropout;                       /* probability that an entry is dropped */
+    starpu_data_handle_t table;               /* rows of the part */
+    enum sl_dtype dtype;                      /* of the table and the cache: support/convert.h, or SL_DTYPE_REAL */
+    float scale;                              /* of int8 */
+    uint32_t first;                           /* the part's first id */
+    starpu_data_handle_t frontier;            /* ids, at least row0 + rows of x */
+    const struct sl_row_cache_handles *cache; /* NULL, or the part's cache */
+    double dropout;                           /* probability that an entry is dropped */
     uint64_t seed;
     starpu_data_handle_t dataset_ids; /* all vertices; read only if dropout > 0 */
 };

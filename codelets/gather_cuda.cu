@@ -13,14 +13,14 @@
  * a unit of bytes. */
 template <typename T> struct row_source {
     const T *table;
-    const T *hot;
+    const T *cache;
     const uint32_t *slot_of;
     uint32_t n_columns; /* in units of T */
 
     __device__ const T *row(uint32_t vertex) const
     {
         uint32_t slot = slot_of == nullptr ? SL_NONE : slot_of[vertex];
-        return slot == SL_NONE ? table + (size_t)vertex * n_columns : hot + (size_t)slot * n_columns;
+        return slot == SL_NONE ? table + (size_t)vertex * n_columns : cache + (size_t)slot * n_columns;
     }
 };
 
@@ -91,13 +91,13 @@ static __global__ void convert_rows(struct sl_feature_rows rows, uint32_t n_rows
 /* Addresses of table and cache, for any dtype. */
 struct feature_tables {
     const void *table;
-    const void *hot;
+    const void *cache;
     const uint32_t *slot_of;
 };
 
 template <typename T> static row_source<T> source_of(const struct feature_tables &from, size_t row_bytes)
 {
-    return {(const T *)from.table, (const T *)from.hot, from.slot_of, (uint32_t)(row_bytes / sizeof(T))};
+    return {(const T *)from.table, (const T *)from.cache, from.slot_of, (uint32_t)(row_bytes / sizeof(T))};
 }
 
 template <typename F, typename E>
@@ -106,7 +106,7 @@ static enum sl_status start_converted(cudaStream_t stream, struct sl_feature_row
 {
     const size_t row_bytes = rows.n_columns * sizeof(F);
     rows.table = nullptr; /* host addresses: the kernel uses `source` */
-    rows.hot = nullptr;
+    rows.cache = nullptr;
     return sl_start("sl_gather", stream, sl_warp_blocks(n_rows), convert_rows<F, E>, rows, n_rows,
                     source_of<F>(from, row_bytes), (E *)x);
 }
@@ -136,19 +136,19 @@ enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_feature_rows 
                               enum sl_dtype dtype, void *x_out)
 {
     struct feature_tables from = {rows->table, nullptr, nullptr};
-    if (rows->hot != nullptr) {
+    if (rows->cache != nullptr) {
         const sl_real *mapped;
         enum sl_status st = sl_mapped((const sl_real *)rows->table, "sl_gather", &mapped);
         if (st != SL_OK) {
             return st;
         }
-        from = {mapped, rows->hot->rows, rows->hot->slot_of};
+        from = {mapped, rows->cache->rows, rows->cache->slot_of};
     }
     if (rows->threshold > 0 || rows->dtype != dtype) {
         return sl_by_dtype(dtype, [&](auto e) { return start_table<decltype(e)>(stream, rows, n_rows, from, x_out); });
     }
     const size_t row_bytes = sl_dtype_bytes(dtype, rows->n_columns);
-    switch (sl_copy_unit(row_bytes | (uintptr_t)from.table | (uintptr_t)from.hot | (uintptr_t)x_out)) {
+    switch (sl_copy_unit(row_bytes | (uintptr_t)from.table | (uintptr_t)from.cache | (uintptr_t)x_out)) {
     case sizeof(float4): return start_copy<float4>(stream, rows, n_rows, from, row_bytes, x_out);
     case sizeof(float): return start_copy<float>(stream, rows, n_rows, from, row_bytes, x_out);
     default: return start_copy<sl_bf16>(stream, rows, n_rows, from, row_bytes, x_out);

@@ -20,7 +20,7 @@ typedef float sl_real;
 /* A vertex, 0 .. N - 1: the dataset's own id or the renumbered id. Each header says which. */
 typedef uint32_t sl_vertex;
 
-/* Compile a hot loop for several x86-64 levels; the program picks one when it starts. So one binary serves all nodes
+/* Compile a cache loop for several x86-64 levels; the program picks one when it starts. So one binary serves all nodes
  * of a cluster. Off if the compiler lacks target_clones, and under sanitizers, because target_clones disturbs
  * their start. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) &&               \

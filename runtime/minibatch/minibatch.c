@@ -91,11 +91,11 @@ static enum sl_status gather_sums(struct sl_minibatch *own)
 /* Sum the feature caches' tallies over all ranks. */
 static enum sl_status gather_wanted(struct sl_minibatch *m)
 {
-    struct sl_hot_tally mine;
+    struct sl_row_cache_tally mine;
     SL_CHECK(sl_feature_cache_tally(&m->steps.cache, &mine));
     double numbers[] = {(double)mine.rows, (double)mine.hits};
     SL_CHECK(sl_ranks_sum(2, numbers));
-    m->wanted = (struct sl_hot_tally){(uint64_t)numbers[0], (uint64_t)numbers[1]};
+    m->wanted = (struct sl_row_cache_tally){(uint64_t)numbers[0], (uint64_t)numbers[1]};
     return SL_OK;
 }
 
@@ -249,7 +249,7 @@ static void describe(const void *own, FILE *stream)
                       "in main memory, with a cache of %u %s a PE (%s)",
                       (double)sl_feature_room_wanted(&cache->room) / 1e9, (double)cache->room.device_bytes / 1e9,
                       (double)cache->room.other_bytes / 1e9, cache->n_rows, sl_noun(cache->n_rows, "row", "rows"),
-                      cache->policy == SL_HOTROWS_DEGREE ? "degree" : "lru");
+                      cache->policy == SL_ROW_CACHE_DEGREE ? "degree" : "lru");
     }
 }
 

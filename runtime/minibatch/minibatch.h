@@ -18,7 +18,7 @@ struct sl_minibatch {
      * ranks. */
     struct sl_step_sizes sums;
     /* Rows looked up in the feature caches, and hits, in the last gathered epoch. Rank 0 has the sum over all ranks. */
-    struct sl_hot_tally wanted;
+    struct sl_row_cache_tally wanted;
     /* With a vertex budget: the steps since the batch changed. All ranks have the same. */
     struct sl_budget budget;
 };

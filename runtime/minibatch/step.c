@@ -238,11 +238,11 @@ done:
 
 /* Tell the PE's feature cache which rows this step reads. */
 static enum sl_status update_cache(struct sl_steps *s, const struct sl_task_args *head,
-                                   const struct sl_hotrows_handles *hot)
+                                   const struct sl_row_cache_handles *cache)
 {
     const struct sl_shard *part = sl_step_shard(s, head->pe);
-    return sl_hotrows_want_submit(head, hot, s->cache.policy, s->pass.pe[head->pe].split[head->hop].n_rows,
-                                  sl_step_slot(s, head->step, head->pe)->frontier, part->first, part->features);
+    return sl_row_cache_want_submit(head, cache, s->cache.policy, s->pass.pe[head->pe].split[head->hop].n_rows,
+                                    sl_step_slot(s, head->step, head->pe)->frontier, part->first, part->features);
 }
 
 /* The rows of PE p's last frontier to copy: all rows, or only the destinations' rows, which come first, if the first
@@ -262,19 +262,19 @@ static enum sl_status gather(struct sl_steps *s, uint64_t step)
         struct sl_split split = gathered(s, p);
         const struct sl_shard *part = sl_step_shard(s, p);
         struct sl_task_args head = sl_step_head(s, step, p, level);
-        const struct sl_hotrows_handles *hot = sl_feature_cache_of(&s->cache, p);
+        const struct sl_row_cache_handles *cache = sl_feature_cache_of(&s->cache, p);
         struct sl_feature_handles features = {.table = part->features,
                                               .dtype = s->shards->features.dtype,
                                               .scale = s->shards->features.scale,
                                               .first = part->first,
                                               .frontier = sl_step_slot(s, step, p)->frontier,
-                                              .hot = hot,
+                                              .cache = cache,
                                               .dropout = s->settings->input_dropout,
                                               .seed = s->settings->seed,
                                               .dataset_ids = s->shards->dataset_ids};
         SL_CHECK(sl_rows_reshape(&split, s->shards->n_features, s->shards->row_dtype, &pe->features));
-        if (hot != NULL) {
-            SL_CHECK(update_cache(s, &head, hot));
+        if (cache != NULL) {
+            SL_CHECK(update_cache(s, &head, cache));
         }
         for (uint32_t c = 0; c < split.n_chunks; c++) {
             SL_CHECK(sl_gather_submit(&head, &features, c << split.shift, pe->features.chunk[c]));

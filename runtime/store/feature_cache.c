@@ -13,7 +13,7 @@
 
 /* ---- where the features are kept ---- */
 
-#define WORK_BYTES 8 /* scratch per slot while an LRU cache searches its oldest slots (codelets/hotrows_cuda.cu) */
+#define WORK_BYTES 8 /* scratch per slot while an LRU cache searches its oldest slots (codelets/row_cache_cuda.cu) */
 
 uint64_t sl_feature_room_wanted(const struct sl_feature_room *room)
 {
@@ -27,7 +27,7 @@ uint32_t sl_feature_room_rows(const struct sl_feature_room *room)
         return 0;
     }
     uint64_t lists = (uint64_t)room->n_pes * room->part_rows * sizeof(uint32_t); /* slot_of */
-    uint64_t slot = room->row_bytes + sizeof(struct sl_hot_slot) + WORK_BYTES;
+    uint64_t slot = room->row_bytes + sizeof(struct sl_row_cache_slot) + WORK_BYTES;
     uint64_t n = left > lists ? (left - lists) / (room->n_pes * slot) : 0;
     return n < 1 ? 1 : (uint32_t)n; /* fewer than part_rows, since the parts themselves do not fit */
 }
@@ -105,7 +105,7 @@ static enum sl_status check_table(const struct sl_run *run, const struct sl_shar
         gigabytes);
 }
 
-/* ---- which vertices are hot ---- */
+/* ---- which rows are cached ---- */
 
 /* How often a vertex is a source. */
 struct use {
@@ -177,10 +177,10 @@ static uint32_t slots_of(const struct sl_feature_cache *cache, const struct sl_s
 /* Register a PE's cache. The rows take exactly the memory that sl_feature_room_rows found. StarPU can count the
  * entries, since the part's table has more. */
 static void register_pe(const struct sl_shards *shards, const struct sl_shard *part, uint32_t n_slots,
-                        struct sl_hot_tally *tally, struct sl_hotrows_handles *out)
+                        struct sl_row_cache_tally *tally, struct sl_row_cache_handles *out)
 {
     starpu_vector_data_register(&out->slot_of, -1, 0, part->end - part->first, sizeof(uint32_t));
-    starpu_vector_data_register(&out->slots, -1, 0, n_slots, sizeof(struct sl_hot_slot));
+    starpu_vector_data_register(&out->slots, -1, 0, n_slots, sizeof(struct sl_row_cache_slot));
     starpu_vector_data_register(&out->tally, STARPU_MAIN_RAM, (uintptr_t)tally, 1, sizeof *tally);
     starpu_matrix_data_register(&out->rows, -1, 0, shards->n_features, shards->n_features, n_slots,
                                 sl_dtype_size(shards->features.dtype));
@@ -190,18 +190,18 @@ static void register_pe(const struct sl_shards *shards, const struct sl_shard *p
 static enum sl_status fill_pe(const struct sl_task_args *head, const struct sl_shard *part, struct use *uses,
                               uint32_t n_slots, struct sl_feature_cache *cache)
 {
-    const struct sl_hotrows_handles *hot = &cache->pe[head->pe];
+    const struct sl_row_cache_handles *handles = &cache->pe[head->pe];
     uint32_t **vertices = &cache->vertices[head->pe];
-    starpu_data_handle_t handle;
+    starpu_data_handle_t fixed;
     enum sl_status st = SL_OK;
     if (uses == NULL) {
-        return sl_hotrows_fill_submit(head, hot, 0, NULL, part->features);
+        return sl_row_cache_fill_submit(head, handles, 0, NULL, part->features);
     }
     SL_CHECK(sl_alloc(n_slots, sizeof **vertices, "the most used vertices", vertices));
     pick_most_used(part, uses, n_slots, *vertices);
-    starpu_vector_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)*vertices, n_slots, sizeof **vertices);
-    st = sl_hotrows_fill_submit(head, hot, n_slots, handle, part->features);
-    sl_handle_drop(&handle);
+    starpu_vector_data_register(&fixed, STARPU_MAIN_RAM, (uintptr_t)*vertices, n_slots, sizeof **vertices);
+    st = sl_row_cache_fill_submit(head, handles, n_slots, fixed, part->features);
+    sl_handle_drop(&fixed);
     return st;
 }
 
@@ -238,11 +238,11 @@ enum sl_status sl_feature_cache_open(const struct sl_settings *settings, const s
     }
     SL_TRY(st, check_table(run, shards), undo);
     out->n_pes = plan->n_pes;
-    out->policy = settings->feature_cache_policy == SL_FEATURE_CACHE_DEGREE ? SL_HOTROWS_DEGREE : SL_HOTROWS_LRU;
+    out->policy = settings->feature_cache_policy == SL_FEATURE_CACHE_DEGREE ? SL_ROW_CACHE_DEGREE : SL_ROW_CACHE_LRU;
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "the PEs' feature caches", &out->pe), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->tally, "the PEs' feature caches", &out->tally), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->vertices, "the PEs' feature caches", &out->vertices), undo);
-    if (out->policy == SL_HOTROWS_DEGREE) {
+    if (out->policy == SL_ROW_CACHE_DEGREE) {
         SL_TRY(st, count_uses(plan, shards, &uses), undo);
     }
     for (uint32_t p = plan->first_pe; p < plan->end_pe; p++) {
@@ -273,9 +273,9 @@ void sl_feature_cache_close(struct sl_feature_cache *cache)
     *cache = (struct sl_feature_cache){0};
 }
 
-enum sl_status sl_feature_cache_tally(struct sl_feature_cache *cache, struct sl_hot_tally *out)
+enum sl_status sl_feature_cache_tally(struct sl_feature_cache *cache, struct sl_row_cache_tally *out)
 {
-    *out = (struct sl_hot_tally){0};
+    *out = (struct sl_row_cache_tally){0};
     for (uint32_t p = 0; p < cache->n_pes; p++) {
         starpu_data_handle_t handle = cache->pe[p].tally;
         if (handle == NULL) {
@@ -286,7 +286,7 @@ enum sl_status sl_feature_cache_tally(struct sl_feature_cache *cache, struct sl_
         }
         out->rows += cache->tally[p].rows;
         out->hits += cache->tally[p].hits;
-        cache->tally[p] = (struct sl_hot_tally){0};
+        cache->tally[p] = (struct sl_row_cache_tally){0};
         starpu_data_release(handle);
     }
     return SL_OK;

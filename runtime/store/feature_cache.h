@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * --feature-cache: each PE has a cache of hot feature rows (codelets/hotrows.h) with StarPU handles. The user asks
+ * --feature-cache: each PE has a cache of feature rows (codelets/row_cache.h) with StarPU handles. The user asks
  * for caches, or Starling chooses caches because the features do not fit the GPUs. Caches start cold, also after
  * --resume. The owner of the rows reads its cache when it gathers rows, before rows are sent. A rank has the caches
  * of its own PEs.
@@ -9,7 +9,7 @@
 #ifndef SL_RUNTIME_STORE_FEATURE_CACHE_H
 #define SL_RUNTIME_STORE_FEATURE_CACHE_H
 
-#include "codelets/hotrows.h"
+#include "codelets/row_cache.h"
 #include "runtime/plan/plan.h"
 #include "runtime/store/shards.h"
 
@@ -45,10 +45,10 @@ struct sl_feature_cache {
     /* `room` chose the caches, not the user. */
     bool chosen;
     struct sl_feature_room room;
-    enum sl_hotrows_policy policy;
-    struct sl_hotrows_handles *pe;
+    enum sl_row_cache_policy policy;
+    struct sl_row_cache_handles *pe;
     /* By PE, the memory behind the handles. */
-    struct sl_hot_tally *tally;
+    struct sl_row_cache_tally *tally;
     /* By PE: the vertices that the cache starts with. NULL: none. */
     uint32_t **vertices;
 };
@@ -67,12 +67,12 @@ enum sl_status sl_feature_cache_open(const struct sl_settings *settings, const s
 void sl_feature_cache_close(struct sl_feature_cache *cache);
 
 /* A PE's cache. NULL if the PE has none on this rank. */
-static inline const struct sl_hotrows_handles *sl_feature_cache_of(const struct sl_feature_cache *cache, uint32_t pe)
+static inline const struct sl_row_cache_handles *sl_feature_cache_of(const struct sl_feature_cache *cache, uint32_t pe)
 {
     return pe < cache->n_pes && cache->pe[pe].rows != NULL ? &cache->pe[pe] : NULL;
 }
 
 /* Sum the tallies of this rank's PEs since the last call. Waits for the tasks submitted so far. SL_ESTARPU. */
-enum sl_status sl_feature_cache_tally(struct sl_feature_cache *cache, struct sl_hot_tally *out);
+enum sl_status sl_feature_cache_tally(struct sl_feature_cache *cache, struct sl_row_cache_tally *out);
 
 #endif

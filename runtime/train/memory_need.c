@@ -27,7 +27,7 @@
 #define BF16_BYTES 4e6        /* the library of bf16 products, and its compiled kernels */
 #define TASK_BYTES 5000       /* StarPU's records of a task, its handles and its arguments */
 #define KNOWN_TRIPLE_BYTES 64 /* 16 by either end, 16 to sort, and as many that the allocator keeps */
-#define HOT_ROW_BYTES 16      /* of a PE's feature cache per row, besides the row */
+#define CACHED_ROW_BYTES 16   /* of a PE's feature cache per row, besides the row */
 #define CLASS_SHARE 1.125     /* sizes are rounded up by at most an eighth */
 #define PART_SHARE 1.25       /* size of the largest part relative to the average */
 #define UNEVEN 1.05           /* a PE's rows relative to the average of its group: the balance of parts */
@@ -300,7 +300,7 @@ static double partial_bytes(const struct basis *b)
 static double cache_bytes(const struct basis *b)
 {
     const uint32_t cache = b->settings->feature_cache;
-    double row = (double)sl_dtype_bytes(b->dtype, b->dataset->features.n_columns) + HOT_ROW_BYTES;
+    double row = (double)sl_dtype_bytes(b->dtype, b->dataset->features.n_columns) + CACHED_ROW_BYTES;
     double n_rows = fmin(cache, b->dataset->graph.n_vertices);
     return if_so(cache != SL_FEATURE_CACHE_AUTO && !b->sparse, b->n_own * n_rows * row);
 }

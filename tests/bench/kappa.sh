@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
 #
-# kappa: the share of input rows that a cache of hot rows misses, for each sampler that has dependent minibatches. One PE of 128 seeds,
+# kappa: the share of input rows that a row cache misses, for each sampler that has dependent minibatches. One PE of 128 seeds,
 # ogbn-arxiv, fanout 10,10,10, a cache of a fifth of the vertices. Counts only: they are the same on every machine.
 #
 # usage: kappa.sh PROGRAM [KAPPA ...]

@@ -318,10 +318,10 @@ static void test_acquisitions(void **state)
 
 #define SMALL "cache=none layers=2 hidden=4 epochs=1 "
 #ifdef SL_EMULATED
-#define HOT "" /* these need features locked in memory */
+#define CACHED "" /* these need features locked in memory */
 #define HOT_DEGREE ""
 #else
-#define HOT "feature-cache=8 "
+#define CACHED "feature-cache=8 "
 #define HOT_DEGREE "feature-cache=8 feature-cache-policy=degree "
 #endif
 
@@ -331,7 +331,7 @@ static const struct {
     const char *options;
 } mixed[] = {
     {false, SMALL "fanout=3,3 batch-size=8 pes=2 chunks=2 norm=batch dropout=0.3 residual"},
-    {false, SMALL HOT "fanout=3,3 batch-size=8 pes=2 norm=layer model=gat heads=2"},
+    {false, SMALL CACHED "fanout=3,3 batch-size=8 pes=2 norm=layer model=gat heads=2"},
     {false, SMALL HOT_DEGREE "fanout=3,3 batch-size=8 pes=2 model=gcnii sampler=labor"},
     {false, SMALL "fanout=3,3 batch-size=8 pes=4 group-size=2 model=gcn sync=dissemination dataset=%sparse"},
     {false, SMALL "fanout=3,3 batch-size=8 pes=2 model=gin learn-epsilon objective=regression"},
@@ -372,17 +372,17 @@ static void fail_tasks(struct whole *whole, struct kind *kind, long first, long 
 
 static bool is_left_out(const char *name)
 {
-    return HOT[0] == '\0' &&
-           (strncmp(name, "sl_hotrows", strlen("sl_hotrows")) == 0 || strcmp(name, "sl_gather_hot") == 0);
+    return CACHED[0] == '\0' &&
+           (strncmp(name, "sl_row_cache", strlen("sl_row_cache")) == 0 || strcmp(name, "sl_gather_cached") == 0);
 }
 
 /* Every codelet of the sources has failed. NCCL's move needs GPUs, halo.c's need several ranks. */
 static void expect_all_codelets(bool (*failed)(const char *name))
 {
     static const char *const files[] = {
-        "activate", "aggregate", "attend", "batchnorm", "bias",    "blend",      "dense", "derive", "entryloss",
-        "epsilon",  "exchange",  "gather", "gossip",    "hotrows", "importance", "links", "loss",   "nonzeros",
-        "optimize", "pairs",     "pull",   "reduce",    "relate",  "sample",     "score"};
+        "activate", "aggregate", "attend", "batchnorm", "bias",      "blend",      "dense", "derive", "entryloss",
+        "epsilon",  "exchange",  "gather", "gossip",    "row_cache", "importance", "links", "loss",   "nonzeros",
+        "optimize", "pairs",     "pull",   "reduce",    "relate",    "sample",     "score"};
     char path[600];
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char *text;

@@ -531,7 +531,7 @@ static void test_teams(void **state)
 static void check_cached(int policy, const struct outcome *plain)
 {
     struct sl_settings settings;
-    struct sl_hot_tally tally;
+    struct sl_row_cache_tally tally;
     struct outcome got;
     struct world w;
     uint64_t n_rows = 0;

@@ -3,7 +3,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * runtime/store/feature_cache: where the features are kept, decided by made-up sizes of GPUs, and runs whose GPUs
- * are too small for them. (What a cache holds is tested with codelets/hotrows.h.)
+ * are too small for them. (What a cache holds is tested with codelets/row_cache.h.)
  */
 #include "tests/support/run_fixture.h"
 
@@ -66,7 +66,7 @@ static void test_what_is_left(void **state)
         last = 1;
         for (room.device_bytes = GB / 2; room.device_bytes < 40 * GB; room.device_bytes += GB / 2) {
             uint32_t n = sl_feature_room_rows(&room);
-            uint64_t row = room.row_bytes + sizeof(struct sl_hot_slot);
+            uint64_t row = room.row_bytes + sizeof(struct sl_row_cache_slot);
             uint64_t taken = room.other_bytes + room.n_pes * ((uint64_t)room.part_rows * 4 + n * row);
             assert_true(n >= last && n < room.part_rows);
             assert_true(n == 1 || taken <= room.device_bytes);
@@ -146,7 +146,7 @@ static void run_on(uint64_t gpu_bytes, uint32_t n_gpus, uint32_t pes, uint32_t f
                    uint32_t *rows_out)
 {
     struct sl_settings settings;
-    struct sl_hot_tally tally;
+    struct sl_row_cache_tally tally;
     struct world w;
     make_settings(pes, pes, &settings);
     settings.feature_cache = feature_cache;

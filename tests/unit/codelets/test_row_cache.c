@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/hotrows.h: what is kept and what gives way, against a list in order of use; and gather through it. */
-#include "codelets/hotrows.h"
+ * codelets/row_cache.h: what is kept and what gives way, against a list in order of use; and gather through it. */
+#include "codelets/row_cache.h"
 
 #include "codelets/dropout.h"
 #include "codelets/gather.h"
@@ -19,8 +19,8 @@
 struct case_ {
     uint32_t n_part, n_slots;
     sl_real *table;
-    struct sl_hotrows hot;
-    struct sl_hot_tally tally;
+    struct sl_row_cache cache;
+    struct sl_row_cache_tally tally;
     sl_vertex *ids; /* a frontier */
 };
 
@@ -29,10 +29,10 @@ static struct case_ make_case(uint32_t n_part, uint32_t n_slots)
     struct case_ c = {.n_part = n_part, .n_slots = n_slots};
     c.table = noisy((size_t)n_part * COLUMNS, 3);
     c.ids = need(n_part, sizeof *c.ids);
-    c.hot = (struct sl_hotrows){.n_slots = n_slots, .n_columns = COLUMNS, .element = sizeof(sl_real)};
-    c.hot.slot_of = need(n_part, sizeof *c.hot.slot_of);
-    c.hot.slot = need(n_slots, sizeof *c.hot.slot);
-    c.hot.rows = poisoned((size_t)n_slots * COLUMNS);
+    c.cache = (struct sl_row_cache){.n_slots = n_slots, .n_columns = COLUMNS, .element = sizeof(sl_real)};
+    c.cache.slot_of = need(n_part, sizeof *c.cache.slot_of);
+    c.cache.slot = need(n_slots, sizeof *c.cache.slot);
+    c.cache.rows = poisoned((size_t)n_slots * COLUMNS);
     return c;
 }
 
@@ -40,9 +40,9 @@ static void free_case(struct case_ *c)
 {
     free(c->table);
     free(c->ids);
-    free(c->hot.slot_of);
-    free(c->hot.slot);
-    free(c->hot.rows);
+    free(c->cache.slot_of);
+    free(c->cache.slot);
+    free(c->cache.rows);
 }
 
 /* A frontier of distinct vertices that depends on the step, drawn more often from the first ones. Returns its size. */
@@ -126,19 +126,19 @@ static void expect_list(const struct case_ *c, const struct list *list)
 {
     uint32_t n_held = 0;
     for (uint32_t v = 0; v < c->n_part; v++) {
-        uint32_t s = c->hot.slot_of[v];
+        uint32_t s = c->cache.slot_of[v];
         assert_int_equal(s != SL_NONE, list_find(list, v) < list->n);
         if (s != SL_NONE) {
             assert_true(s < c->n_slots);
-            assert_int_equal(c->hot.slot[s].vertex, v);
-            assert_memory_equal(c->hot.rows + (size_t)s * COLUMNS, c->table + (size_t)v * COLUMNS,
+            assert_int_equal(c->cache.slot[s].vertex, v);
+            assert_memory_equal(c->cache.rows + (size_t)s * COLUMNS, c->table + (size_t)v * COLUMNS,
                                 COLUMNS * sizeof(sl_real));
             n_held++;
         }
     }
     assert_int_equal(n_held, list->n);
     for (uint32_t s = 0; s < c->n_slots; s++) {
-        assert_true(c->hot.slot[s].vertex == SL_NONE || c->hot.slot_of[c->hot.slot[s].vertex] == s);
+        assert_true(c->cache.slot[s].vertex == SL_NONE || c->cache.slot_of[c->cache.slot[s].vertex] == s);
     }
 }
 
@@ -148,10 +148,10 @@ static void check_lru(uint32_t n_part, uint32_t n_slots, uint32_t n_most)
     struct list list = {.n_slots = n_slots, .vertex = need(n_slots + 1, sizeof *list.vertex)};
     uint64_t n_rows = 0;
     uint64_t n_hits = 0;
-    sl_hotrows_fill_cpu(&c.hot, n_part, 0, NULL, c.table);
+    sl_row_cache_fill_cpu(&c.cache, n_part, 0, NULL, c.table);
     for (uint64_t step = 0; step < 40; step++) {
         uint32_t n = step == 7 ? 0 : draw_frontier(&c, step, n_most);
-        sl_hotrows_want_cpu(&c.hot, SL_HOTROWS_LRU, step, n, c.ids, FIRST, c.table, &c.tally);
+        sl_row_cache_want_cpu(&c.cache, SL_ROW_CACHE_LRU, step, n, c.ids, FIRST, c.table, &c.tally);
         n_rows += n;
         n_hits += list_want(&list, n, c.ids);
         expect_list(&c, &list);
@@ -186,14 +186,14 @@ static void test_degree(void **state)
     for (uint32_t i = 0; i < 20; i++) {
         vertices[i] = (i * 37 + 11) % 90;
     }
-    sl_hotrows_fill_cpu(&c.hot, 90, 20, vertices, c.table);
+    sl_row_cache_fill_cpu(&c.cache, 90, 20, vertices, c.table);
     for (uint64_t step = 0; step < 5; step++) {
         uint32_t n = draw_frontier(&c, step, 60);
         for (uint32_t i = 0; i < n; i++) {
             n_hits += list_find(&list, c.ids[i] - FIRST) < 20;
         }
         n_rows += n;
-        sl_hotrows_want_cpu(&c.hot, SL_HOTROWS_DEGREE, step, n, c.ids, FIRST, c.table, &c.tally);
+        sl_row_cache_want_cpu(&c.cache, SL_ROW_CACHE_DEGREE, step, n, c.ids, FIRST, c.table, &c.tally);
         expect_list(&c, &list);
     }
     assert_int_equal(c.tally.rows, n_rows);
@@ -204,51 +204,51 @@ static void test_degree(void **state)
 #ifdef SL_CUDA
 /* Step by step the same cache as on the CPU, slot for slot; its rows are of n_columns of bf16, at most COLUMNS of
  * sl_real; 0: of these. */
-static void check_launchers(enum sl_hotrows_policy policy, uint64_t first_step, uint32_t n_part, uint32_t n_slots,
+static void check_launchers(enum sl_row_cache_policy policy, uint64_t first_step, uint32_t n_part, uint32_t n_slots,
                             uint32_t n_most, uint32_t n_columns)
 {
     struct case_ c = make_case(n_part, n_slots);
     if (n_columns > 0) {
-        c.hot.n_columns = n_columns;
-        c.hot.element = sizeof(sl_bf16);
+        c.cache.n_columns = n_columns;
+        c.cache.element = sizeof(sl_bf16);
     }
-    struct sl_hotrows hot = c.hot;
+    struct sl_row_cache cache = c.cache;
     size_t row_bytes = n_columns > 0 ? n_columns * sizeof(sl_bf16) : COLUMNS * sizeof(sl_real);
     size_t table_bytes = n_part * row_bytes;
-    uint32_t n_fixed = policy == SL_HOTROWS_DEGREE ? n_slots / 2 : 0;
+    uint32_t n_fixed = policy == SL_ROW_CACHE_DEGREE ? n_slots / 2 : 0;
     uint32_t *vertices = need(n_slots, sizeof *vertices);
     uint32_t *slot_of = need(n_part, sizeof *slot_of);
-    struct sl_hot_slot *slots = need(n_slots, sizeof *slots);
+    struct sl_row_cache_slot *slots = need(n_slots, sizeof *slots);
     char *rows = need(n_slots, row_bytes);
-    struct sl_hot_tally tally = {0};
+    struct sl_row_cache_tally tally = {0};
     sl_real *table;
     for (uint32_t s = 0; s < n_fixed; s++) {
         vertices[s] = (s * 7 + 1) % n_part;
     }
     assert_int_equal(cudaMallocHost((void **)&table, table_bytes), cudaSuccess);
     memcpy(table, c.table, table_bytes);
-    hot.slot_of = device_room(n_part * sizeof *slot_of);
-    hot.slot = device_room(n_slots * sizeof *slots);
-    hot.rows = device_room(n_slots * row_bytes);
+    cache.slot_of = device_room(n_part * sizeof *slot_of);
+    cache.slot = device_room(n_slots * sizeof *slots);
+    cache.rows = device_room(n_slots * row_bytes);
     uint32_t *fixed = on_device(vertices, n_slots * sizeof *vertices);
-    struct sl_hot_tally *tally_on_device = on_device(&tally, sizeof tally);
-    sl_hotrows_fill_cpu(&c.hot, n_part, n_fixed, vertices, c.table);
-    expect_launched(sl_hotrows_fill_cuda(NULL, &hot, n_part, n_fixed, fixed, table));
+    struct sl_row_cache_tally *tally_on_device = on_device(&tally, sizeof tally);
+    sl_row_cache_fill_cpu(&c.cache, n_part, n_fixed, vertices, c.table);
+    expect_launched(sl_row_cache_fill_cuda(NULL, &cache, n_part, n_fixed, fixed, table));
     for (uint64_t step = first_step; step < first_step + 8; step++) {
         uint32_t n = step == first_step + 3 ? 0 : draw_frontier(&c, step, n_most);
         sl_vertex *ids = on_device(c.ids, n * sizeof *ids);
-        sl_hotrows_want_cpu(&c.hot, policy, step, n, c.ids, FIRST, c.table, &c.tally);
-        expect_launched(sl_hotrows_want_cuda(NULL, &hot, policy, step, n, ids, FIRST, table, tally_on_device));
+        sl_row_cache_want_cpu(&c.cache, policy, step, n, c.ids, FIRST, c.table, &c.tally);
+        expect_launched(sl_row_cache_want_cuda(NULL, &cache, policy, step, n, ids, FIRST, table, tally_on_device));
         cudaFree(ids);
     }
-    from_device(slot_of, hot.slot_of, n_part * sizeof *slot_of);
-    from_device(slots, hot.slot, n_slots * sizeof *slots);
-    from_device(rows, hot.rows, n_slots * row_bytes);
+    from_device(slot_of, cache.slot_of, n_part * sizeof *slot_of);
+    from_device(slots, cache.slot, n_slots * sizeof *slots);
+    from_device(rows, cache.rows, n_slots * row_bytes);
     from_device(&tally, tally_on_device, sizeof tally);
-    expect_same("slot of", n_part, sizeof *slot_of, slot_of, c.hot.slot_of);
+    expect_same("slot of", n_part, sizeof *slot_of, slot_of, c.cache.slot_of);
     for (uint32_t s = 0; s < n_slots; s++) {
-        assert_int_equal(slots[s].wanted, c.hot.slot[s].wanted);
-        assert_int_equal(slots[s].vertex, c.hot.slot[s].vertex);
+        assert_int_equal(slots[s].wanted, c.cache.slot[s].wanted);
+        assert_int_equal(slots[s].vertex, c.cache.slot[s].vertex);
         if (slots[s].vertex != SL_NONE) {
             assert_memory_equal(rows + s * row_bytes, (char *)c.table + slots[s].vertex * row_bytes, row_bytes);
         }
@@ -268,41 +268,42 @@ static void test_launcher(void **state)
 {
     (void)state;
     need_device();
-    check_launchers(SL_HOTROWS_LRU, 0, 200, 50, 30, 0);
-    check_launchers(SL_HOTROWS_LRU, 0, 200, 50, 300, 0);
-    check_launchers(SL_HOTROWS_LRU, 0, 3000, 1200, 900, 0);
-    check_launchers(SL_HOTROWS_LRU, 4091, 3000, 1200, 900, 0); /* the times of wanting get one more digit on the way */
-    check_launchers(SL_HOTROWS_LRU, UINT32_MAX - 20, 200, 50, 30, 0);
-    check_launchers(SL_HOTROWS_LRU, 0, 40, 1, 10, 0);
-    check_launchers(SL_HOTROWS_DEGREE, 0, 200, 50, 100, 0);
-    check_launchers(SL_HOTROWS_LRU, 0, 200, 50, 30, 7);
-    check_launchers(SL_HOTROWS_DEGREE, 0, 200, 50, 100, 8);
+    check_launchers(SL_ROW_CACHE_LRU, 0, 200, 50, 30, 0);
+    check_launchers(SL_ROW_CACHE_LRU, 0, 200, 50, 300, 0);
+    check_launchers(SL_ROW_CACHE_LRU, 0, 3000, 1200, 900, 0);
+    check_launchers(SL_ROW_CACHE_LRU, 4091, 3000, 1200, 900,
+                    0); /* the times of wanting get one more digit on the way */
+    check_launchers(SL_ROW_CACHE_LRU, UINT32_MAX - 20, 200, 50, 30, 0);
+    check_launchers(SL_ROW_CACHE_LRU, 0, 40, 1, 10, 0);
+    check_launchers(SL_ROW_CACHE_DEGREE, 0, 200, 50, 100, 0);
+    check_launchers(SL_ROW_CACHE_LRU, 0, 200, 50, 30, 7);
+    check_launchers(SL_ROW_CACHE_DEGREE, 0, 200, 50, 100, 8);
 }
 #endif
 
 /* ---- submissions ---- */
 
-static struct sl_hotrows_handles handles_of(const struct case_ *c, struct sl_hot_tally *tally)
+static struct sl_row_cache_handles handles_of(const struct case_ *c, struct sl_row_cache_tally *tally)
 {
-    return (struct sl_hotrows_handles){
-        .slot_of = vector_of(c->hot.slot_of, c->n_part, sizeof *c->hot.slot_of),
-        .slots = vector_of(c->hot.slot, c->n_slots, sizeof *c->hot.slot),
-        .rows = rows_of(c->hot.rows, c->n_slots, COLUMNS),
+    return (struct sl_row_cache_handles){
+        .slot_of = vector_of(c->cache.slot_of, c->n_part, sizeof *c->cache.slot_of),
+        .slots = vector_of(c->cache.slot, c->n_slots, sizeof *c->cache.slot),
+        .rows = rows_of(c->cache.rows, c->n_slots, COLUMNS),
         .tally = vector_of(tally, 1, sizeof *tally),
     };
 }
 
 /* Tasks give what the kernels give, and gather the same rows with and without the cache. */
-static void check_submissions(enum sl_hotrows_policy policy, double dropout)
+static void check_submissions(enum sl_row_cache_policy policy, double dropout)
 {
     struct case_ c = make_case(120, 25);
     struct case_ wanted = make_case(120, 25);
     uint32_t vertices[] = {3, 119, 0, 7, 8, 9, 1, 2, 50};
-    uint32_t n_fixed = policy == SL_HOTROWS_DEGREE ? 9 : 0;
+    uint32_t n_fixed = policy == SL_ROW_CACHE_DEGREE ? 9 : 0;
     sl_vertex *dataset_ids = need(FIRST + 120, sizeof *dataset_ids);
     sl_real *x = poisoned((size_t)120 * COLUMNS);
     sl_real *plain = poisoned((size_t)120 * COLUMNS);
-    struct sl_hotrows_handles hot = handles_of(&c, &c.tally);
+    struct sl_row_cache_handles cache = handles_of(&c, &c.tally);
     bool pinned = starpu_memory_pin(c.table, 120 * COLUMNS * sizeof *c.table) == 0;
     assert_true(pinned || !fixture_on_gpu); /* a GPU reads it there; without one CUDA refuses */
     starpu_data_handle_t table = rows_of(c.table, 120, COLUMNS);
@@ -311,8 +312,8 @@ static void check_submissions(enum sl_hotrows_policy policy, double dropout)
     for (uint32_t v = 0; v < FIRST + 120; v++) {
         dataset_ids[v] = v * 3 + 1;
     }
-    sl_hotrows_fill_cpu(&wanted.hot, 120, n_fixed, vertices, wanted.table);
-    expect_ok(sl_hotrows_fill_submit(&head, &hot, n_fixed, n_fixed > 0 ? fixed : NULL, table));
+    sl_row_cache_fill_cpu(&wanted.cache, 120, n_fixed, vertices, wanted.table);
+    expect_ok(sl_row_cache_fill_submit(&head, &cache, n_fixed, n_fixed > 0 ? fixed : NULL, table));
     for (uint64_t step = 0; step < 6; step++) {
         struct sl_task_args now = head;
         now.step = step;
@@ -329,29 +330,29 @@ static void check_submissions(enum sl_hotrows_policy policy, double dropout)
         };
         starpu_data_handle_t frontier = vector_of(c.ids, n, sizeof *c.ids);
         starpu_data_handle_t out = rows_of(x, n, COLUMNS);
-        sl_hotrows_want_cpu(&wanted.hot, policy, step, n, c.ids, FIRST, wanted.table, &wanted.tally);
+        sl_row_cache_want_cpu(&wanted.cache, policy, step, n, c.ids, FIRST, wanted.table, &wanted.tally);
         sl_gather_cpu(&rows, n, plain);
         struct sl_feature_handles features = {.table = table,
                                               .dtype = SL_DTYPE_REAL,
                                               .first = FIRST,
                                               .frontier = frontier,
-                                              .hot = &hot,
+                                              .cache = &cache,
                                               .dropout = dropout,
                                               .seed = 4,
                                               .dataset_ids = all_ids};
-        expect_ok(sl_hotrows_want_submit(&now, &hot, policy, n, frontier, FIRST, table));
+        expect_ok(sl_row_cache_want_submit(&now, &cache, policy, n, frontier, FIRST, table));
         expect_ok(sl_gather_submit(&now, &features, 0, out));
         starpu_data_unregister(out);
         starpu_data_unregister(frontier);
         expect_same("X", (size_t)n * COLUMNS, sizeof *x, x, plain);
     }
-    const starpu_data_handle_t handles[] = {hot.slot_of, hot.slots, hot.rows, hot.tally, table, fixed, all_ids};
+    const starpu_data_handle_t handles[] = {cache.slot_of, cache.slots, cache.rows, cache.tally, table, fixed, all_ids};
     UNREGISTER(handles);
     expect_no_failure();
     assert_int_equal(c.tally.rows, wanted.tally.rows);
     assert_int_equal(c.tally.hits, wanted.tally.hits);
-    expect_same("slot of", 120, sizeof *c.hot.slot_of, c.hot.slot_of, wanted.hot.slot_of);
-    expect_same("slots", 25, sizeof *c.hot.slot, c.hot.slot, wanted.hot.slot);
+    expect_same("slot of", 120, sizeof *c.cache.slot_of, c.cache.slot_of, wanted.cache.slot_of);
+    expect_same("slots", 25, sizeof *c.cache.slot, c.cache.slot, wanted.cache.slot);
     if (pinned) {
         starpu_memory_unpin(c.table, 120 * COLUMNS * sizeof *c.table);
     }
@@ -367,9 +368,9 @@ static void test_submissions(void **state)
     (void)state;
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
         fixture_start(worker_counts[w]);
-        check_submissions(SL_HOTROWS_LRU, 0);
-        check_submissions(SL_HOTROWS_LRU, 0.3);
-        check_submissions(SL_HOTROWS_DEGREE, 0);
+        check_submissions(SL_ROW_CACHE_LRU, 0);
+        check_submissions(SL_ROW_CACHE_LRU, 0.3);
+        check_submissions(SL_ROW_CACHE_DEGREE, 0);
         fixture_stop();
     }
 }
@@ -379,14 +380,14 @@ static void test_failure(void **state)
     (void)state;
     fixture_start(1);
     struct case_ c = make_case(30, 8);
-    struct sl_hotrows_handles hot = handles_of(&c, &c.tally);
+    struct sl_row_cache_handles cache = handles_of(&c, &c.tally);
     starpu_data_handle_t table = rows_of(c.table, 30, COLUMNS);
     fixture_fail(); /* from here on nothing is done */
-    c.hot.slot_of[2] = 77;
-    expect_ok(sl_hotrows_fill_submit(&head, &hot, 0, NULL, table));
-    const starpu_data_handle_t handles[] = {hot.slot_of, hot.slots, hot.rows, hot.tally, table};
+    c.cache.slot_of[2] = 77;
+    expect_ok(sl_row_cache_fill_submit(&head, &cache, 0, NULL, table));
+    const starpu_data_handle_t handles[] = {cache.slot_of, cache.slots, cache.rows, cache.tally, table};
     UNREGISTER(handles);
-    expect_unwritten("slots", 1, sizeof c.hot.slot_of[2], &c.hot.slot_of[2], &(uint32_t){77});
+    expect_unwritten("slots", 1, sizeof c.cache.slot_of[2], &c.cache.slot_of[2], &(uint32_t){77});
     free_case(&c);
     fixture_stop();
 }

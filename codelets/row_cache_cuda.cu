@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The cache of hot rows on a device. As on the CPU, the replaced slots are the slots whose last use is not after the
+ * The row cache on a device. As on the CPU, the replaced slots are the slots whose last use is not after the
  * k-th smallest time of use, in the order of their indices. k is the number of missing rows to load; only the device
  * knows k. */
 #include "codelets/bf16.cuh"
 #include "codelets/cub.cuh"
-#include "codelets/hotrows.h"
+#include "codelets/row_cache.h"
 
 /* ---- filling ---- */
 
-static __global__ void clear_slots(struct sl_hotrows hot)
+static __global__ void clear_slots(struct sl_row_cache cache)
 {
-    for (uint64_t s = sl_thread(); s < hot.n_slots; s += sl_n_threads()) {
-        hot.slot[s] = {s, SL_NONE, 0};
+    for (uint64_t s = sl_thread(); s < cache.n_slots; s += sl_n_threads()) {
+        cache.slot[s] = {s, SL_NONE, 0};
     }
 }
 
 /* The cache as kernels see it. If alignment allows, a narrow row is copied as fewer floats. */
-static struct sl_hotrows in_units(const struct sl_hotrows *hot, const void *table)
+static struct sl_row_cache in_units(const struct sl_row_cache *cache, const void *table)
 {
-    const size_t row_bytes = (size_t)hot->n_columns * hot->element;
-    struct sl_hotrows units = *hot;
-    if (sl_copy_unit(row_bytes | (uintptr_t)table | (uintptr_t)hot->rows) >= sizeof(float)) {
+    const size_t row_bytes = (size_t)cache->n_columns * cache->element;
+    struct sl_row_cache units = *cache;
+    if (sl_copy_unit(row_bytes | (uintptr_t)table | (uintptr_t)cache->rows) >= sizeof(float)) {
         units.n_columns = (uint32_t)(row_bytes / sizeof(float));
         units.element = sizeof(float);
     }
@@ -37,42 +37,44 @@ template <typename T> static __device__ void copy_row(uint32_t n, const T *from,
 }
 
 /* One warp copies a row of the table into a slot. */
-static __device__ void load_row(const struct sl_hotrows &hot, uint32_t s, uint32_t vertex, const sl_real *table)
+static __device__ void load_row(const struct sl_row_cache &cache, uint32_t s, uint32_t vertex, const sl_real *table)
 {
-    const size_t from = (size_t)vertex * hot.n_columns;
-    const size_t to = (size_t)s * hot.n_columns;
-    switch (hot.element) {
-    case 1: copy_row(hot.n_columns, (const uint8_t *)table + from, (uint8_t *)hot.rows + to); break;
-    case 2: copy_row(hot.n_columns, (const sl_bf16 *)table + from, (sl_bf16 *)hot.rows + to); break;
-    default: copy_row(hot.n_columns, table + from, hot.rows + to);
+    const size_t from = (size_t)vertex * cache.n_columns;
+    const size_t to = (size_t)s * cache.n_columns;
+    switch (cache.element) {
+    case 1: copy_row(cache.n_columns, (const uint8_t *)table + from, (uint8_t *)cache.rows + to); break;
+    case 2: copy_row(cache.n_columns, (const sl_bf16 *)table + from, (sl_bf16 *)cache.rows + to); break;
+    default: copy_row(cache.n_columns, table + from, cache.rows + to);
     }
 }
 
-static __global__ void put_vertices(struct sl_hotrows hot, uint32_t n, const uint32_t *vertices, const sl_real *table)
+static __global__ void put_vertices(struct sl_row_cache cache, uint32_t n, const uint32_t *vertices,
+                                    const sl_real *table)
 {
     for (uint64_t s = sl_warp(); s < n; s += sl_n_warps()) {
         if (sl_lane() == 0) {
-            hot.slot[s].vertex = vertices[s];
-            hot.slot_of[vertices[s]] = (uint32_t)s;
+            cache.slot[s].vertex = vertices[s];
+            cache.slot_of[vertices[s]] = (uint32_t)s;
         }
-        load_row(hot, (uint32_t)s, vertices[s], table);
+        load_row(cache, (uint32_t)s, vertices[s], table);
     }
 }
 
-enum sl_status sl_hotrows_fill_cuda(cudaStream_t stream, const struct sl_hotrows *hot, uint32_t n_part,
-                                    uint32_t n_fixed, const uint32_t *vertices, const sl_real *table)
+enum sl_status sl_row_cache_fill_cuda(cudaStream_t stream, const struct sl_row_cache *cache, uint32_t n_part,
+                                      uint32_t n_fixed, const uint32_t *vertices, const sl_real *table)
 {
-    const char *name = "sl_hotrows_fill";
+    const char *name = "sl_row_cache_fill";
     const sl_real *mapped;
     enum sl_status st = sl_mapped(table, name, &mapped);
     if (st == SL_OK) {
-        st = sl_cuda_status(cudaMemsetAsync(hot->slot_of, 0xff, (size_t)n_part * sizeof *hot->slot_of, stream), name);
+        st = sl_cuda_status(cudaMemsetAsync(cache->slot_of, 0xff, (size_t)n_part * sizeof *cache->slot_of, stream),
+                            name);
     }
     if (st == SL_OK) {
-        st = sl_start(name, stream, sl_blocks(hot->n_slots), clear_slots, *hot);
+        st = sl_start(name, stream, sl_blocks(cache->n_slots), clear_slots, *cache);
     }
     if (st == SL_OK && n_fixed > 0) {
-        st = sl_start(name, stream, sl_warp_blocks(n_fixed), put_vertices, in_units(hot, mapped), n_fixed, vertices,
+        st = sl_start(name, stream, sl_warp_blocks(n_fixed), put_vertices, in_units(cache, mapped), n_fixed, vertices,
                       mapped);
     }
     return st;
@@ -81,19 +83,19 @@ enum sl_status sl_hotrows_fill_cuda(cudaStream_t stream, const struct sl_hotrows
 /* ---- looking rows up ---- */
 
 /* missing [n + 1]: 1 if the row is not cached, else 0; the last entry is 0. */
-static __global__ void mark_missing(struct sl_hotrows hot, bool touch, uint64_t now, uint32_t n, const sl_vertex *ids,
-                                    uint32_t first, uint32_t *missing)
+static __global__ void mark_missing(struct sl_row_cache cache, bool touch, uint64_t now, uint32_t n,
+                                    const sl_vertex *ids, uint32_t first, uint32_t *missing)
 {
     for (uint64_t i = sl_thread(); i <= n; i += sl_n_threads()) {
-        uint32_t s = i < n ? hot.slot_of[ids[i] - first] : 0;
+        uint32_t s = i < n ? cache.slot_of[ids[i] - first] : 0;
         missing[i] = s == SL_NONE;
         if (touch && i < n && s != SL_NONE) {
-            hot.slot[s].wanted = now | i;
+            cache.slot[s].wanted = now | i;
         }
     }
 }
 
-static __global__ void count_rows(uint32_t n, const uint32_t *n_missing, struct sl_hot_tally *tally)
+static __global__ void count_rows(uint32_t n, const uint32_t *n_missing, struct sl_row_cache_tally *tally)
 {
     if (sl_thread() == 0) {
         tally->rows += n;
@@ -126,7 +128,7 @@ struct admission {
 };
 
 /* Launched with one block. */
-static __global__ void begin_selection(struct sl_hotrows hot, struct admission in, struct selection *found)
+static __global__ void begin_selection(struct sl_row_cache cache, struct admission in, struct selection *found)
 {
     for (uint32_t d = threadIdx.x; d < N_DIGITS; d += SL_THREADS) {
         found->count[d] = 0;
@@ -134,12 +136,12 @@ static __global__ void begin_selection(struct sl_hotrows hot, struct admission i
     if (threadIdx.x == 0) {
         found->prefix = 0;
         found->mask = 0;
-        found->k = in.n_admitted(hot.n_slots);
+        found->k = in.n_admitted(cache.n_slots);
     }
 }
 
 /* Histogram of the digits at `shift`, over the times that agree with the prefix. */
-static __global__ void count_digits(struct sl_hotrows hot, int shift, struct selection *found)
+static __global__ void count_digits(struct sl_row_cache cache, int shift, struct selection *found)
 {
     __shared__ uint32_t count[N_DIGITS];
     const uint64_t prefix = found->prefix;
@@ -148,8 +150,8 @@ static __global__ void count_digits(struct sl_hotrows hot, int shift, struct sel
         count[d] = 0;
     }
     __syncthreads();
-    for (uint64_t s = sl_thread(); s < hot.n_slots; s += sl_n_threads()) {
-        uint64_t wanted = hot.slot[s].wanted;
+    for (uint64_t s = sl_thread(); s < cache.n_slots; s += sl_n_threads()) {
+        uint64_t wanted = cache.slot[s].wanted;
         if ((wanted & mask) == prefix) {
             atomicAdd(&count[wanted >> shift & (N_DIGITS - 1)], 1u);
         }
@@ -199,18 +201,18 @@ static __device__ bool gives_way(const struct selection *found, uint64_t wanted)
     return found->k > 0 && wanted <= found->prefix;
 }
 
-static __global__ void mark_free(struct sl_hotrows hot, const struct selection *found, uint32_t *position)
+static __global__ void mark_free(struct sl_row_cache cache, const struct selection *found, uint32_t *position)
 {
-    for (uint64_t s = sl_thread(); s < hot.n_slots; s += sl_n_threads()) {
-        position[s] = gives_way(found, hot.slot[s].wanted);
+    for (uint64_t s = sl_thread(); s < cache.n_slots; s += sl_n_threads()) {
+        position[s] = gives_way(found, cache.slot[s].wanted);
     }
 }
 
-static __global__ void list_free(struct sl_hotrows hot, const struct selection *found, const uint32_t *position,
+static __global__ void list_free(struct sl_row_cache cache, const struct selection *found, const uint32_t *position,
                                  uint32_t *freed)
 {
-    for (uint64_t s = sl_thread(); s < hot.n_slots; s += sl_n_threads()) {
-        if (gives_way(found, hot.slot[s].wanted)) {
+    for (uint64_t s = sl_thread(); s < cache.n_slots; s += sl_n_threads()) {
+        if (gives_way(found, cache.slot[s].wanted)) {
             freed[position[s]] = (uint32_t)s;
         }
     }
@@ -218,10 +220,10 @@ static __global__ void list_free(struct sl_hotrows hot, const struct selection *
 
 /* No two rows get the same slot, and no replaced vertex is in this frontier. Warps therefore never write the same
  * entries. */
-static __global__ void take_in(struct sl_hotrows hot, struct admission in, uint64_t now, const sl_vertex *ids,
+static __global__ void take_in(struct sl_row_cache cache, struct admission in, uint64_t now, const sl_vertex *ids,
                                uint32_t first, const uint32_t *freed, const sl_real *table)
 {
-    const uint32_t n_admitted = in.n_admitted(hot.n_slots);
+    const uint32_t n_admitted = in.n_admitted(cache.n_slots);
     for (uint64_t i = sl_warp(); i < in.n; i += sl_n_warps()) {
         uint32_t j = in.missing[i];
         if (in.missing[i + 1] == j || j >= n_admitted) {
@@ -230,30 +232,30 @@ static __global__ void take_in(struct sl_hotrows hot, struct admission in, uint6
         uint32_t s = freed[j];
         uint32_t vertex = ids[i] - first;
         if (sl_lane() == 0) {
-            uint32_t old = hot.slot[s].vertex;
+            uint32_t old = cache.slot[s].vertex;
             if (old != SL_NONE) {
-                hot.slot_of[old] = SL_NONE;
+                cache.slot_of[old] = SL_NONE;
             }
-            hot.slot[s].wanted = now | i;
-            hot.slot[s].vertex = vertex;
-            hot.slot_of[vertex] = s;
+            cache.slot[s].wanted = now | i;
+            cache.slot[s].vertex = vertex;
+            cache.slot_of[vertex] = s;
         }
-        load_row(hot, s, vertex, table);
+        load_row(cache, s, vertex, table);
     }
 }
 
 /* Find the latest time of use of the slots to replace. Skips leading digits that are zero in all times up to the
  * present step. */
-static enum sl_status select_latest(const char *name, cudaStream_t stream, const struct sl_hotrows *hot, uint64_t now,
-                                    const struct admission &in, struct selection *found)
+static enum sl_status select_latest(const char *name, cudaStream_t stream, const struct sl_row_cache *cache,
+                                    uint64_t now, const struct admission &in, struct selection *found)
 {
     int shift = 0;
-    enum sl_status st = sl_start(name, stream, 1, begin_selection, *hot, in, found);
+    enum sl_status st = sl_start(name, stream, 1, begin_selection, *cache, in, found);
     while (shift + DIGIT_BITS < 64 && (now | UINT32_MAX) >> (shift + DIGIT_BITS) > 0) {
         shift += DIGIT_BITS;
     }
     for (; st == SL_OK && shift >= 0; shift -= DIGIT_BITS) {
-        st = sl_start(name, stream, sl_few_blocks(hot->n_slots), count_digits, *hot, shift, found);
+        st = sl_start(name, stream, sl_few_blocks(cache->n_slots), count_digits, *cache, shift, found);
         if (st == SL_OK) {
             st = sl_start(name, stream, 1, pick_digit, shift, found);
         }
@@ -262,11 +264,11 @@ static enum sl_status select_latest(const char *name, cudaStream_t stream, const
 }
 
 /* Find the slots to replace, and fill them. Working memory: 4 bytes per slot, and 4 bytes per replaced slot. */
-static enum sl_status admit(cudaStream_t stream, const struct sl_hotrows *hot, uint64_t now, uint32_t n,
+static enum sl_status admit(cudaStream_t stream, const struct sl_row_cache *cache, uint64_t now, uint32_t n,
                             const sl_vertex *ids, uint32_t first, const uint32_t *missing, const sl_real *table)
 {
-    const char *name = "sl_hotrows_want";
-    const size_t n_slots = hot->n_slots;
+    const char *name = "sl_row_cache_want";
+    const size_t n_slots = cache->n_slots;
     sl_scratch room(stream);
     unsigned n_blocks = sl_blocks(n_slots);
     enum sl_status st =
@@ -276,30 +278,30 @@ static enum sl_status admit(cudaStream_t stream, const struct sl_hotrows *hot, u
     uint32_t *freed = position + n_slots;
     struct admission in = {n, missing};
     if (st == SL_OK) {
-        st = select_latest(name, stream, hot, now, in, found);
+        st = select_latest(name, stream, cache, now, in, found);
     }
     if (st == SL_OK) {
-        st = sl_start(name, stream, n_blocks, mark_free, *hot, found, position);
+        st = sl_start(name, stream, n_blocks, mark_free, *cache, found, position);
     }
     if (st == SL_OK) {
-        st = sl_exclusive_sum(stream, hot->n_slots, position);
+        st = sl_exclusive_sum(stream, cache->n_slots, position);
     }
     if (st == SL_OK) {
-        st = sl_start(name, stream, n_blocks, list_free, *hot, found, position, freed);
+        st = sl_start(name, stream, n_blocks, list_free, *cache, found, position, freed);
     }
     if (st == SL_OK) {
-        st =
-            sl_start(name, stream, sl_warp_blocks(n), take_in, in_units(hot, table), in, now, ids, first, freed, table);
+        st = sl_start(name, stream, sl_warp_blocks(n), take_in, in_units(cache, table), in, now, ids, first, freed,
+                      table);
     }
     return st;
 }
 
-enum sl_status sl_hotrows_want_cuda(cudaStream_t stream, const struct sl_hotrows *hot, enum sl_hotrows_policy policy,
-                                    uint64_t step, uint32_t n, const sl_vertex *ids, uint32_t first,
-                                    const sl_real *table, struct sl_hot_tally *tally)
+enum sl_status sl_row_cache_want_cuda(cudaStream_t stream, const struct sl_row_cache *cache,
+                                      enum sl_row_cache_policy policy, uint64_t step, uint32_t n, const sl_vertex *ids,
+                                      uint32_t first, const sl_real *table, struct sl_row_cache_tally *tally)
 {
-    const char *name = "sl_hotrows_want";
-    const bool lru = policy == SL_HOTROWS_LRU;
+    const char *name = "sl_row_cache_want";
+    const bool lru = policy == SL_ROW_CACHE_LRU;
     const uint64_t now = (step + 1) << 32;
     const sl_real *mapped;
     sl_scratch room(stream);
@@ -309,7 +311,7 @@ enum sl_status sl_hotrows_want_cuda(cudaStream_t stream, const struct sl_hotrows
     }
     uint32_t *missing = room.as<uint32_t>();
     if (st == SL_OK) {
-        st = sl_start(name, stream, sl_blocks((uint64_t)n + 1), mark_missing, *hot, lru, now, n, ids, first, missing);
+        st = sl_start(name, stream, sl_blocks((uint64_t)n + 1), mark_missing, *cache, lru, now, n, ids, first, missing);
     }
     if (st == SL_OK) {
         st = sl_exclusive_sum(stream, n + 1, missing);
@@ -318,7 +320,7 @@ enum sl_status sl_hotrows_want_cuda(cudaStream_t stream, const struct sl_hotrows
         st = sl_start(name, stream, 1, count_rows, n, missing + n, tally);
     }
     if (st == SL_OK && lru && n > 0) {
-        st = admit(stream, hot, now, n, ids, first, missing, mapped);
+        st = admit(stream, cache, now, n, ids, first, missing, mapped);
     }
     return st;
 }
