@@ -9,8 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "apps/report/report.h"
-
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BY_SIGINT = 128 + SIGINT };
 
 #define USAGE_S 2           /* other ranks report an error of their own command line after this time */
@@ -73,9 +71,9 @@ static enum sl_status finish_trace(const char *folder, enum sl_status st, bool t
         }
         return st;
     }
-    enum sl_status finished = sl_report_finish(folder);
+    enum sl_status finished = sl_trace_finish(folder);
     if (finished == SL_OK && verbose) {
-        printf("trace     %s/report.html,\n          report.txt, timeline.svg, paje.trace\n", folder);
+        printf("trace     starling report %s\n", folder);
     }
     return finished == SL_OK ? st : finished;
 }

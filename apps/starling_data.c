@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * starling_data: look at datasets, convert, generate and partition them; report on traces; project runs onto
- * clusters. One function per command; data/, partition/ and apps/report/ do the work. */
+ * starling_data: look at datasets, convert, generate, split and partition them. One function per command; data/ and
+ * partition/ do the work. */
 #include <errno.h>
 #include <float.h>
 #include <math.h>
@@ -11,8 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "apps/report/report.h"
-#include "apps/report/scaling.h"
 #include "apps/start.h"
 #include "config.h"
 #include "data/generate/generate.h"
@@ -24,7 +22,6 @@
 #include "partition/partition.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/machine/limits.h"
-#include "runtime/machine/messages.h"
 #include "runtime/plan/model_file.h"
 #include "runtime/plan/settings.h"
 #include "runtime/report/info.h"
@@ -44,7 +41,7 @@ enum form { FORM_RAW, FORM_METIS, FORM_CACHE, FORM_SAFETENSORS };
 
 /* The options of all commands. Each command's table lists its options. */
 struct settings {
-    char *dataset; /* the positional argument; for `report`: the folder */
+    char *dataset; /* the positional argument */
     /* data */
     char *data_path;
     char *split;
@@ -67,18 +64,6 @@ struct settings {
     /* partition */
     uint32_t parts;
     int method; /* enum sl_partition_method */
-    /* project */
-    uint32_t devices[SL_MAX_OPTION_LIST];
-    uint32_t n_devices;
-    uint32_t per_machine;
-    double device_seconds;
-    uint32_t processors;
-    uint32_t batch_size;
-    double latency_us;
-    double message_us;
-    double bandwidth_gb_s;
-    double inside_latency_us;
-    double inside_bandwidth_gb_s;
 };
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
@@ -259,88 +244,7 @@ static const struct sl_option split_options[] = {
      .help = "Folder for train.csv, valid.csv and test.csv, or a table of vertices: id,split; required"},
 };
 
-static const struct sl_option project_options[] = {
-    {.name = "devices",
-     .group = "cluster",
-     .kind = SL_OPTION_U32_LIST,
-     .offset = FIELD(devices),
-     .offset_n = FIELD(n_devices),
-     .capacity = SL_MAX_OPTION_LIST,
-     .initial = "1,2,4,8,16,32,64,128,256,512,1024",
-     .min = 1,
-     .max = 1048576,
-     .argument = "P[,P...]",
-     .help = "Numbers of devices. Each device has one PE"},
-    {.name = "per-machine",
-     .group = "cluster",
-     .kind = SL_OPTION_U32,
-     .offset = FIELD(per_machine),
-     .initial = "1",
-     .min = 1,
-     .max = 1048576,
-     .argument = "D",
-     .help = "Devices of a machine. One process uses all of them"},
-    {.name = "device-seconds",
-     .group = "cluster",
-     .kind = SL_OPTION_REAL,
-     .offset = FIELD(device_seconds),
-     .initial = "1",
-     .min = 1e-6,
-     .argument = "X",
-     .help = "Seconds that a device needs for the work that a worker of the first run does in one second"},
-    {.name = "processors",
-     .group = "cluster",
-     .kind = SL_OPTION_U32,
-     .offset = FIELD(processors),
-     .shown = "one for each device",
-     .argument = "N",
-     .help = "Number of processors, if all devices share them, as ranks on one machine share its cores"},
-    {.name = "batch-size",
-     .group = "cluster",
-     .kind = SL_OPTION_U32,
-     .offset = FIELD(batch_size),
-     .shown = "the first run's",
-     .min = 1,
-     .argument = "B",
-     .help = "Seeds per PE and step. If the training set has fewer seeds, a step takes the whole set"},
-    {.name = "latency",
-     .group = "messages",
-     .kind = SL_OPTION_REAL,
-     .offset = FIELD(latency_us),
-     .shown = "measured between ranks",
-     .argument = "X",
-     .help = "Microseconds that an empty message takes between machines"},
-    {.name = "message-time",
-     .group = "messages",
-     .kind = SL_OPTION_REAL,
-     .offset = FIELD(message_us),
-     .shown = "measured between ranks",
-     .argument = "X",
-     .help = "Microseconds from one empty message until the next can leave"},
-    {.name = "bandwidth",
-     .group = "messages",
-     .kind = SL_OPTION_REAL,
-     .offset = FIELD(bandwidth_gb_s),
-     .shown = "measured between ranks",
-     .argument = "X",
-     .help = "GB/s that a machine sends in long messages; it receives as much at the same time"},
-    {.name = "inside-latency",
-     .group = "messages",
-     .kind = SL_OPTION_REAL,
-     .offset = FIELD(inside_latency_us),
-     .initial = "0",
-     .argument = "X",
-     .help = "Microseconds that a message takes between devices of one machine"},
-    {.name = "inside-bandwidth",
-     .group = "messages",
-     .kind = SL_OPTION_REAL,
-     .offset = FIELD(inside_bandwidth_gb_s),
-     .shown = "bytes take no time",
-     .argument = "X",
-     .help = "GB/s between the devices of one machine, all devices together"},
-};
-
-#define N_OPTIONS(table) (sizeof(table) / sizeof(table)[0])
+#define N_OPTIONS(table) (sizeof(table) / sizeof *(table))
 
 static const struct sl_option_table commands[] = {
     {.program = "starling_data",
@@ -399,48 +303,9 @@ static const struct sl_option_table commands[] = {
      .env_prefix = "STARLING_",
      .options = split_options,
      .n_options = N_OPTIONS(split_options)},
-    {.program = "starling_data",
-     .command = "report",
-     .summary = "Show how a traced run spent its time",
-     .description =
-         "DIR is a folder that coop_sage --trace has filled. It may also be a folder that starpu_fxt_tool -d has made "
-         "from the trace of another StarPU program. The command prints the report, and writes report.txt, "
-         "report.html, timeline.svg and dag.dot into DIR again. If ViTE is installed, it also writes vite.svg.",
-     .arguments = "DIR",
-     .min_arguments = 1,
-     .max_arguments = 1},
-    {.program = "starling_data",
-     .command = "project",
-     .summary = "Project the time of an epoch on a cluster, from runs on this machine",
-     .description =
-         "RUN is a file that coop_sage --metrics has written. The first run gives the rates of work. All runs give "
-         "counts of vertices, edges and bytes. Give runs with --pes P --group-size P for several P. Add a run with "
-         "many PEs of few seeds: it shows the fixed time of a step. For more seeds than in any run, the counts are "
-         "upper bounds. For fewer seeds they are lower bounds. A > marks times from bounds "
-         "(apps/report/projection.h).\n\n"
-         "For each number of devices the command prints the seconds of an epoch, and their largest part: work; "
-         "fixed (the fixed time of a step); links (latencies of messages that wait for each other); messages (which "
-         "leave one after the other); bytes; sums (of gradients, or the exchange of gossip). No message is assumed to "
-         "be hidden behind work.\n\n"
-         "Options give the times of messages between machines. Without these options, start the command under mpirun "
-         "(mpirun -np 2 starling_data project ..): it then measures messages between its ranks.",
-     .arguments = "RUN [RUN ...]",
-     .min_arguments = 1,
-     .max_arguments = SL_MAX_MEASURED,
-     .options = project_options,
-     .n_options = N_OPTIONS(project_options)},
 };
 
-enum {
-    COMMAND_INFO,
-    COMMAND_CONVERT,
-    COMMAND_GENERATE,
-    COMMAND_PARTITION,
-    COMMAND_SPLIT,
-    COMMAND_REPORT,
-    COMMAND_PROJECT,
-    N_COMMANDS
-};
+enum { COMMAND_INFO, COMMAND_CONVERT, COMMAND_GENERATE, COMMAND_PARTITION, COMMAND_SPLIT, N_COMMANDS };
 
 static const struct sl_option_note files[] = {
     {"DIR/raw, DIR/split",
@@ -449,7 +314,6 @@ static const struct sl_option_note files[] = {
     {"DIR/starling-cache", "Binary copies of the dataset and its partitions. --cache names another folder."},
     {"~/.cache/starling", "The same, if the dataset's folder is read-only."},
     {"~/.local/share/starling", "The last folder of the default data path."},
-    {"report.txt, report.html, timeline.svg, dag.dot", "In the folder of a traced run: the report."},
 };
 
 static const struct sl_option_note examples[] = {
@@ -463,14 +327,11 @@ static const struct sl_option_note examples[] = {
      "Cut the graph into 8 parts, print the cut and the balance, and write the part of each vertex."},
     {"starling_data split ./mine random:60,20,20 --out ./mine/split/random",
      "Draw a split of the vertices, and add it to the dataset."},
-    {"starling_data report out", "Report again on the run that coop_sage --trace out has traced."},
-    {"starling_data project one.jsonl four.jsonl --latency 2 --message-time 1 --bandwidth 12",
-     "Project two measured runs onto a cluster with the given network."},
 };
 
 static const struct sl_option_table overview = {
     .program = "starling_data",
-    .summary = "Look at datasets, convert, generate and partition them; report on traces; project runs",
+    .summary = "Look at datasets, convert, generate, split and partition them",
     .commands = commands,
     .n_commands = N_COMMANDS,
     .examples = examples,
@@ -1069,129 +930,6 @@ static enum sl_status run_split(const struct settings *settings, const char *spl
     return st;
 }
 
-/* ---- report ------------------------------------------------------------------------------------------------------ */
-
-static enum sl_status run_report(const char *folder)
-{
-    char *path = NULL;
-    char *text = NULL;
-    size_t bytes;
-    enum sl_status st;
-    SL_TRY(st, sl_report_write(folder), done);
-    SL_TRY(st, sl_path_join(folder, "report.txt", &path), done);
-    SL_TRY(st, sl_file_read(path, SIZE_MAX - 1, &text, &bytes), done);
-    fwrite(text, 1, bytes, stdout);
-done:
-    sl_free(text);
-    sl_free(path);
-    return st;
-}
-
-/* ---- project ----------------------------------------------------------------------------------------------------- */
-
-static struct sl_cluster cluster_of(const struct settings *s)
-{
-    return (struct sl_cluster){
-        .per_machine = s->per_machine,
-        .slowness = s->device_seconds,
-        .processors = s->processors,
-        .inside = {.latency_s = s->inside_latency_us * 1e-6, .bytes_per_s = s->inside_bandwidth_gb_s * 1e9},
-        .between = {.latency_s = s->latency_us * 1e-6,
-                    .message_s = s->message_us * 1e-6,
-                    .bytes_per_s = s->bandwidth_gb_s * 1e9},
-    };
-}
-
-/* Take the measured value of each quantity missing on the command line. */
-static void take_link(const struct sl_option_parse *parse, const struct sl_link *measured, struct sl_link *between)
-{
-    const struct sl_option_table *table = &commands[COMMAND_PROJECT];
-    if (!is_given(table, parse, "latency")) {
-        between->latency_s = measured->latency_s;
-    }
-    if (!is_given(table, parse, "message-time")) {
-        between->message_s = measured->message_s;
-    }
-    if (!is_given(table, parse, "bandwidth")) {
-        between->bytes_per_s = measured->bytes_per_s;
-    }
-}
-
-/* Collective: all ranks measure. */
-static enum sl_status measure_link(const struct sl_option_parse *parse, struct sl_link *between)
-{
-    struct sl_link measured;
-    SL_CHECK(end_all_if_failed(sl_messages_measure(&measured)));
-    take_link(parse, &measured, between);
-    return SL_OK;
-}
-
-static void print_measured(const struct sl_projection *p, const struct sl_cluster *cluster)
-{
-    printf("run         %.4f s an epoch, %u %s\n", p->run->seconds, p->run->n_workers,
-           sl_noun(p->run->n_workers, "worker", "workers"));
-    if (p->fixed_s > 0) {
-        printf("fixed       %.1f us of a PE's step, however small it is\n", p->fixed_s * 1e6);
-    } else {
-        printf("fixed       not known: no run's PEs made ten times the first's steps, or they cost nothing\n");
-    }
-    printf("messages    latency %.1f us, %.1f us one after the other, %.3f GB/s\n\n", cluster->between.latency_s * 1e6,
-           cluster->between.message_s * 1e6, cluster->between.bytes_per_s / 1e9);
-}
-
-static enum sl_status run_project(const struct settings *settings, const struct sl_option_parse *parse,
-                                  const char *const *runs)
-{
-    struct sl_projection *projection = NULL;
-    struct sl_cluster cluster = cluster_of(settings);
-    enum sl_status st = SL_OK;
-    if (sl_process_count() > 1) {
-        SL_TRY(st, measure_link(parse, &cluster.between), done);
-    }
-    if (sl_process_number() > 0) {
-        goto done;
-    }
-    SL_TRY(st, sl_alloc_zero(1, sizeof *projection, "runs", &projection), done);
-    SL_TRY(st, sl_measured_read(runs, (uint32_t)parse->n_arguments, projection->run), done);
-    projection->n_runs = (uint32_t)parse->n_arguments;
-    SL_TRY(st, sl_projection_make(projection, settings->batch_size), done);
-    print_measured(projection, &cluster);
-    st = sl_scaling_print(projection, &cluster, settings->devices, settings->n_devices, stdout);
-done:
-    sl_free(projection);
-    return st;
-}
-
-/* Check that the cost of messages is given, or join the ranks for its measurement. */
-static enum sl_status check_link(const struct sl_option_parse *parse)
-{
-    static const char *const needed[] = {"latency", "message-time", "bandwidth"};
-    if (sl_process_count() > 1) {
-        return sl_ranks_open();
-    }
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-        if (!is_given(&commands[COMMAND_PROJECT], parse, needed[i])) {
-            return sl_fail(SL_EINVAL,
-                           "--%s: project needs to know it; give it, or measure it between two ranks: mpirun -np 2 "
-                           "starling_data project ..",
-                           needed[i]);
-        }
-    }
-    return SL_OK;
-}
-
-/* Check the needs of a command beside its options. Join the ranks for a collective command. */
-static enum sl_status check_command(int command, const struct sl_option_parse *parse)
-{
-    if (command == COMMAND_PROJECT) {
-        return check_link(parse);
-    }
-    if (command == COMMAND_INFO && parse->n_arguments == 0 && sl_process_count() > 1) {
-        return sl_ranks_open();
-    }
-    return SL_OK;
-}
-
 static void show_notice(enum sl_notice kind, const char *line)
 {
     if (sl_process_number() == 0) {
@@ -1244,9 +982,7 @@ static enum sl_status run(int command, const struct settings *settings, const st
     case COMMAND_CONVERT: return run_convert(settings);
     case COMMAND_GENERATE: return run_generate(settings, parse);
     case COMMAND_PARTITION: return run_partition(settings);
-    case COMMAND_SPLIT: return run_split(settings, arguments[1]);
-    case COMMAND_REPORT: return run_report(settings->dataset);
-    default: return run_project(settings, parse, (const char *const *)arguments);
+    default: return run_split(settings, arguments[1]);
     }
 }
 
@@ -1267,7 +1003,8 @@ static int run_command(int command, int argc, char **argv)
                settings.out == NULL) {
         sl_fail(SL_EINVAL, "--out: %s needs to know where to write", table->command);
         code = complain(EXIT_USAGE);
-    } else if (check_command(command, &parse) != SL_OK) {
+    } else if (command == COMMAND_INFO && parse.n_arguments == 0 && sl_process_count() > 1 &&
+               sl_ranks_open() != SL_OK) {
         code = complain(EXIT_USAGE);
     } else {
         sl_settings_check_environment(true);
@@ -1296,7 +1033,7 @@ static int run_bare(int argc, char **argv)
     }
     sl_free(parse.sources);
     if (parse.action == SL_OPTION_RUN) {
-        sl_fail(SL_EINVAL, "expected a command: info, convert, generate, partition, split, report or project; "
+        sl_fail(SL_EINVAL, "expected a command: info, convert, generate, partition or split; "
                            "--help tells more");
         return complain(EXIT_USAGE);
     }
@@ -1304,7 +1041,7 @@ static int run_bare(int argc, char **argv)
 }
 
 /* Commands that the Python package has. */
-static const char *const moved[] = {"plot"};
+static const char *const moved[] = {"plot", "report"};
 
 static int body(int argc, char **argv)
 {
@@ -1324,7 +1061,7 @@ static int body(int argc, char **argv)
         }
     }
     sl_fail(SL_EINVAL,
-            "%.100s: expected a command: info, convert, generate, partition, split, report or project; --help "
+            "%.100s: expected a command: info, convert, generate, partition or split; --help "
             "tells more",
             argv[1]);
     return complain(EXIT_USAGE);

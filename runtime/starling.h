@@ -512,11 +512,11 @@ SL_API void sl_process_abort(int code);
  * their descriptors, and lines for people would end up in a file of the run. Call this first. */
 SL_API void sl_streams_open(void);
 
-/* Convert the raw trace in `folder` (--trace) with StarPU's converter. Takes seconds. `starling_data report FOLDER`
- * then draws the run and writes the report. Call this after a traced session is closed. Collective: process 0 does the
- * work. The converter runs in a child process: a crash of the converter does not end the caller. Each output file is
- * replaced as a whole. After a failure older files remain. SL_EIO: there is no raw trace, or a file cannot be written.
- * SL_ESTARPU: the converter failed. SL_ENOTSUP: StarPU was built without FxT. */
+/* Convert the raw trace in `folder` (--trace) with StarPU's converter. Takes seconds. `starling report FOLDER` then
+ * draws the run and explains its idle time. Call this after a traced session is closed. Collective: process 0 works.
+ * The converter runs in a child process: a crash of the converter does not end the caller. Each output file is replaced
+ * as a whole. After a failure older files remain. SL_EIO: there is no raw trace, or a file cannot be written.
+ * SL_EFILE: the raw trace was cut short. SL_ESTARPU: the converter failed. SL_ENOTSUP: StarPU was built without FxT. */
 SL_API enum sl_status sl_trace_finish(const char *folder);
 
 /* Remove the raw trace of a run that failed, instead of converting it. */

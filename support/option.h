@@ -88,7 +88,6 @@ struct sl_option {
     bool of_data;      /* selects the dataset. A program that brings its own data keeps the default. */
     bool of_model;     /* changes a model's scores. --save stores it, --load takes it and refuses another value. */
     bool kept;         /* --save stores it, --load takes it unless another value is given */
-    bool of_shape;     /* equal in all runs that `starling_data project` combines */
     bool written;      /* path of a file or folder that the run writes */
     const char *needs; /* "sync=dissemination,cube": an option and its values; with other values, the default stays */
     bool common;       /* --help shows it; --help-all shows all */

@@ -20,6 +20,7 @@ from typing import NoReturn
 COMMANDS: dict[str, tuple[str, str]] = {
     "convert": ("_convert", "Make a dataset of the files of other programs."),
     "plot": ("_curves", "Draw loss, scores and stage times of one run, or of several over each other."),
+    "report": ("_report", "Show how a traced run spent its time."),
 }
 
 

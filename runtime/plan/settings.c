@@ -127,7 +127,7 @@ static const struct sl_option options[] = {
              "after layer norm. gin: graph isomorphism network, a sum and two products. rgcn: a mean and a weight "
              "matrix for each relation of a typed dataset. rgat: attention for each relation. The sampled sums of gcn, "
              "gcnii, resgcn and gin estimate the exact sums without bias",
-     .of_model = true, .of_shape = true, .common = true,
+     .of_model = true, .common = true,
      .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gat: attention. gin: sums. rgcn, "
               "rgat: means, attention by relation",
      .synonyms = MODEL_SYNONYMS},
@@ -136,25 +136,25 @@ static const struct sl_option options[] = {
      .help = "sage: GraphSAGE with the mean over in-neighbours. gcn: graph convolution. gcnii: deep "
              "graph convolution with initial residual and identity mapping. resgcn: residual graph convolutions "
              "after layer norm. gin: graph isomorphism network, a sum and two products",
-     .of_model = true, .of_shape = true, .common = true,
+     .of_model = true, .common = true,
      .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gin: sums",
      .synonyms = MODEL_SYNONYMS},
     {.name = "heads", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(heads), .initial = "8", .min = 1,
      .max = SL_MAX_HEADS, .argument = "N", .unit = "heads",
      .help = "Attention heads of a hidden layer. They share its --hidden units, so N must divide --hidden (gat "
              "and rgat only)",
-     .programs = COOP, .of_model = true, .of_shape = true, .needs = "model=gat,rgat"},
+     .programs = COOP, .of_model = true, .needs = "model=gat,rgat"},
     {.name = "bases", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(bases), .initial = "0",
      .max = SL_MAX_RELATIONS, .argument = "N", .unit = "matrices",
      .help = "Make the matrices of all relations as weighted sums of N shared matrices. 0: each relation has its own "
              "(rgcn only)",
-     .programs = COOP, .of_model = true, .of_shape = true, .needs = "model=rgcn"},
+     .programs = COOP, .of_model = true, .needs = "model=rgcn"},
     {.name = "decoder", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(decoder),
      .choices = "dot,distmult,mlp", .initial = "dot",
      .help = "The score of a link, from the outputs of its ends. dot: their dot product. distmult: the same with a "
              "trained weight for each output and relation. mlp: two trained layers, of the product entry by entry "
              "(link only)",
-     .programs = COOP, .of_model = true, .of_shape = true, .needs = "objective=link"},
+     .programs = COOP, .of_model = true, .needs = "objective=link"},
     {.name = "alpha", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(alpha), .initial = "0.1", .max = 1,
      .argument = "X", .help = "Weight of the first layer's output in the sums of all later layers (gcnii only)",
      .of_model = true, .needs = "model=gcnii"},
@@ -169,14 +169,14 @@ static const struct sl_option options[] = {
     {.name = "layers", .group = "model", .programs = COOP, .kind = SL_OPTION_U32, .offset = FIELD(layers), .min = 1,
      .max = SL_MAX_LAYERS, .shown = "as many as --fanout has numbers, else 3", .argument = "N",
      .help = "Layers that aggregate; also the hops that are sampled",
-     .of_model = true, .of_shape = true, .common = true},
+     .of_model = true, .common = true},
     {.name = "layers", .group = "model", .programs = PIPE, .kind = SL_OPTION_U32, .offset = FIELD(layers), .min = 1,
      .max = SL_MAX_LAYERS, .shown = "3", .argument = "N",
      .help = "Layers that aggregate",
-     .of_model = true, .of_shape = true, .common = true},
+     .of_model = true, .common = true},
     {.name = "hidden", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(hidden), .initial = "256", .min = 1,
      .max = MAX_WIDTH, .argument = "N", .unit = "units", .help = "Width of the hidden layers",
-     .of_model = true, .of_shape = true, .common = true},
+     .of_model = true, .common = true},
     {.name = "dropout", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(dropout), .initial = "0.5",
      .max = 0.9999, .argument = "X", .help = "Probability of dropping a hidden unit in training",
      .common = true},
@@ -185,7 +185,7 @@ static const struct sl_option options[] = {
      .programs = COOP},
     {.name = "norm", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(norm), .choices = "none,layer,batch",
      .initial = "none", .help = "Norm of the hidden layers, before ReLU",
-     .of_model = true, .of_shape = true, .synonyms = "layernorm=layer,batchnorm=batch"},
+     .of_model = true, .synonyms = "layernorm=layer,batchnorm=batch"},
     {.name = "residual", .group = "model", .kind = SL_OPTION_FLAG, .offset = FIELD(residual),
      .help = "Add a layer's input to its output if both have the same width",
      .of_model = true},
@@ -194,21 +194,21 @@ static const struct sl_option options[] = {
              "a typed dataset each type with features thus gets a projection to --hidden, and each vertex without "
              "features a trained vector. If features are sparse, Adam leaves vectors that a step did not read as they "
              "are",
-     .of_model = true, .of_shape = true},
+     .of_model = true},
     {.name = "edge-weights", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(edge_weights),
      .choices = "none,probability,factor,both", .initial = "none",
      .help = "Use of the dataset's edge weights. none: no use. probability: in-neighbours are sampled in proportion to "
              "the weights (coop_sage, --sampler neighbor). factor: sums multiply each in-neighbour's row by its weight "
              "(all models but gat). both: a factor, and --sampler labor draws in proportion to the weights: weighted "
              "LABOR",
-     .of_model = true, .of_shape = true},
+     .of_model = true},
     {.name = "precision", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(precision),
      .choices = "float,bf16,tf32", .initial = "float",
      .help = "Element type of rows: dense features, hidden rows, finished sums, rows that travel between PEs, chunks "
              "and epochs, and the factors of products. bf16: half the bytes, and at least twice the rate on "
              "processors and GPUs that multiply bf16. Sums are added up in float. Weights and sums of "
              "gradients stay float. tf32: rows are float; GPUs round the factors of products to 10 bits",
-     .of_shape = true, .kept = true, .common = true, .brief = "Element type of rows; weights stay float",
+     .kept = true, .common = true, .brief = "Element type of rows; weights stay float",
      .synonyms = "float32=float,fp32=float,f32=float,bfloat16=bf16"},
     {.name = "load", .group = "model", .kind = SL_OPTION_STRING, .offset = FIELD(load), .argument = "FILE",
      .help = "Start from the model in this safetensors file, written by --save. It brings all options that change a "
@@ -238,37 +238,37 @@ static const struct sl_option options[] = {
      .help = "In-neighbours sampled per vertex, one number per layer, input side first (the last is for the seeds). "
              "-1: all of them. A single number is for all layers; -1 does not need --layers. Without --layers, the "
              "length of the list is the number of layers",
-     .programs = COOP, .of_shape = true, .common = true,
+     .programs = COOP, .common = true,
      .brief = "In-neighbours sampled per vertex, one number per layer, the seeds' layer last. -1: all"},
     {.name = "relation-fanout", .group = "minibatch", .kind = SL_OPTION_STRING, .offset = FIELD(relation_fanout),
      .shown = "over all relations", .argument = "each|RELATION:N,N,...[/...]",
      .help = "Fanouts by relation (rgcn and rgat). each: the numbers of --fanout hold for each relation. "
              "RELATION:N,N,...: this relation has numbers of its own; more relations follow a /. A RELATION is a name "
              "in raw/triplet-type-list, rev_NAME for the reverse, SOURCE___NAME___DESTINATION, or a number",
-     .programs = COOP, .of_shape = true, .needs = "model=rgcn,rgat"},
+     .programs = COOP, .needs = "model=rgcn,rgat"},
     {.name = "sampler", .group = "minibatch", .kind = SL_OPTION_CHOICE, .offset = FIELD(sampler),
      .choices = "neighbor,labor,full", .initial = "neighbor",
      .help = "neighbor: uniform without replacement. labor: LABOR-0, which draws sources that many destinations "
              "share. full: all in-neighbours",
-     .programs = COOP, .of_shape = true, .common = true,
+     .programs = COOP, .common = true,
      .brief = "neighbor: uniform. labor: LABOR-0. full: all in-neighbours", .synonyms = "neighbour=neighbor"},
     {.name = "replace", .group = "minibatch", .kind = SL_OPTION_FLAG, .offset = FIELD(replace),
      .help = "Draw with replacement (neighbor only): a vertex may have several edges from the same in-neighbour. Each "
              "vertex with in-neighbours has as many edges as --fanout says",
-     .programs = COOP, .of_shape = true, .needs = "sampler=neighbor"},
+     .programs = COOP, .needs = "sampler=neighbor"},
     {.name = "layer-dependency", .group = "minibatch", .kind = SL_OPTION_FLAG, .offset = FIELD(layer_dependency),
      .help = "Use the same random numbers at every hop (labor only)",
-     .programs = COOP, .of_shape = true, .needs = "sampler=labor"},
+     .programs = COOP, .needs = "sampler=labor"},
     {.name = "kappa", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(kappa), .initial = "1",
      .argument = "N", .unit = "steps",
      .help = "Steps over which samples change slowly (neighbor and labor). 1: independent steps. 0: the same samples "
              "in all steps",
-     .programs = COOP, .of_shape = true, .needs = "sampler=neighbor,labor"},
+     .programs = COOP, .needs = "sampler=neighbor,labor"},
     {.name = "labor-iterations", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(labor_iterations),
      .initial = "0", .max = SL_IMPORTANCE_ROUNDS, .word = "converge", .argument = "N|converge",
      .help = "Rounds that make sources likelier which many destinations share (labor only): fewer vertices, more "
              "edges. 0: LABOR-0. converge: LABOR-*, at most 20 rounds",
-     .programs = COOP, .of_shape = true, .needs = "sampler=labor"},
+     .programs = COOP, .needs = "sampler=labor"},
     {.name = "depth", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(depth), .initial = "2", .min = 1,
      .max = 64, .argument = "N", .unit = "batches",
      .help = "Minibatches in flight. 1: a minibatch is sampled after the step before has ended",
@@ -290,8 +290,7 @@ static const struct sl_option options[] = {
      .programs = COOP, .change = FREELY},
     {.name = "partition", .group = "minibatch", .programs = COOP, .kind = SL_OPTION_CHOICE, .offset = FIELD(partition),
      .choices = "metis,random,none", .initial = "metis",
-     .help = "How the graph is cut into parts, one per PE of a group. none: equal ranges of the dataset's order",
-     .of_shape = true},
+     .help = "How the graph is cut into parts, one per PE of a group. none: equal ranges of the dataset's order"},
 
     {.name = "stages", .group = "pipeline", .kind = SL_OPTION_U32, .offset = FIELD(stages), .min = 1,
      .max = SL_MAX_LAYERS, .shown = "2, but 1 with one layer", .argument = "N",
@@ -337,8 +336,7 @@ static const struct sl_option options[] = {
      .programs = PIPE},
     {.name = "partition", .group = "pipeline", .programs = PIPE, .kind = SL_OPTION_CHOICE, .offset = FIELD(partition),
      .choices = "metis,random,none", .initial = "metis",
-     .help = "How the graph is cut into chunks. none: equal ranges of the dataset's order",
-     .of_shape = true},
+     .help = "How the graph is cut into chunks. none: equal ranges of the dataset's order"},
 
     {.name = "sync", .group = "gradients", .kind = SL_OPTION_CHOICE, .offset = FIELD(sync),
      .choices = "allreduce,dissemination,cube", .initial = "allreduce",
@@ -538,7 +536,7 @@ static const struct sl_option options[] = {
     {"checkpoint.safetensors", "In the --checkpoint folder: the state of the run."},                                   \
         {"lock", "In the --checkpoint folder: locked by the run that uses the folder."},                               \
     {                                                                                                                  \
-        "report.txt, report.html, timeline.svg, dag.dot", "In the --trace folder: the report on a traced run."         \
+        "paje.trace, tasks.rec, trace.rec, dag.dot", "In the --trace folder: StarPU's files. See starling report."     \
     }
 
 static const struct sl_option_note coop_files[] = {DATASET_FILES, CHECKPOINT_FILES};

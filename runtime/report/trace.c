@@ -234,7 +234,7 @@ void sl_trace_discard(const char *folder)
 #if CAN_TRACE
 
 /* The kept files of the converter; the last only with several ranks. set_paths has the same order. */
-static const char *const kept[] = {"paje.trace", "trace.rec", "data.rec", "tasks.rec", "comms.rec"};
+static const char *const kept[] = {"paje.trace", "trace.rec", "data.rec", "tasks.rec", "dag.dot", "comms.rec"};
 #define N_KEPT (sizeof kept / sizeof *kept)
 
 static size_t n_kept(void)
@@ -334,10 +334,9 @@ static void set_path(char **path, const char *to)
 static void set_paths(const struct channel *channels, struct starpu_fxt_options *options)
 {
     char **const into_pipes[N_KEPT] = {&options->out_paje_path, &options->states_path, &options->data_path,
-                                       &options->tasks_path, &options->comms_path};
-    char **const nowhere[] = {&options->dag_path,        &options->activity_path,      &options->distrib_time_path,
-                              &options->papi_path,       &options->number_events_path, &options->anim_path,
-                              &options->sched_tasks_path};
+                                       &options->tasks_path,    &options->dag_path,    &options->comms_path};
+    char **const nowhere[] = {&options->activity_path,      &options->distrib_time_path, &options->papi_path,
+                              &options->number_events_path, &options->anim_path,         &options->sched_tasks_path};
     for (size_t i = 0; i < n_kept(); i++) {
         char path[32];
         snprintf(path, sizeof path, "/dev/fd/%d", channels[i].to);
@@ -530,9 +529,33 @@ static void remove_folder(const char *folder)
     rmdir(folder);
 }
 
+/* Each rank records the mark "end" last. Without it, a full disk has cut the raw trace short. */
+static enum sl_status check_end(const char *work, const char *raw)
+{
+    static const char mark[] = "\nN: end\n";
+    char *path;
+    char *text = NULL;
+    size_t bytes;
+    uint32_t n = 0;
+    enum sl_status st;
+    SL_CHECK(sl_path_join(work, "trace.rec", &path));
+    SL_TRY(st, sl_file_read(path, SIZE_MAX - 1, &text, &bytes), done);
+    for (const char *p = strstr(text, mark); p != NULL; p = strstr(p + 1, mark)) {
+        n++;
+    }
+    if (n < sl_n_ranks()) {
+        st = sl_fail(SL_EFILE, "%s: found no mark of its end, expected one; it was cut short: was a disk full?", raw);
+    }
+done:
+    sl_free(text);
+    sl_free(path);
+    return st;
+}
+
 static enum sl_status convert_and_move(const char *folder, const char *work, const char *raw)
 {
     SL_CHECK(convert(work, raw));
+    SL_CHECK(check_end(work, raw));
     for (size_t i = 0; i < n_kept(); i++) {
         SL_CHECK(move(work, kept[i], folder, kept[i]));
     }
@@ -540,17 +563,6 @@ static enum sl_status convert_and_move(const char *folder, const char *work, con
         return move(folder, RAW_NAME "_0", folder, RAW_NAME);
     }
     return SL_OK;
-}
-
-void sl_trace_remove(const char *folder)
-{
-    for (size_t i = 0; i < n_kept(); i++) {
-        char *path;
-        if (sl_path_join(folder, kept[i], &path) == SL_OK) {
-            unlink(path);
-            sl_free(path);
-        }
-    }
 }
 
 /* Check that the raw traces of all ranks are there. *last_out gets the last path, for messages. */
@@ -602,11 +614,6 @@ enum sl_status sl_trace_finish(const char *folder)
     SL_IN_C_LOCALE;
     (void)folder;
     return no_fxt();
-}
-
-void sl_trace_remove(const char *folder)
-{
-    (void)folder;
 }
 
 #endif

@@ -16,9 +16,9 @@
  *   tasks.rec      StarPU's list of tasks, with times, workers and dependencies (recutils)
  *   trace.rec      StarPU's list of each worker's state changes
  *   data.rec       StarPU's list of handles
+ *   dag.dot        StarPU's graph of the tasks, for Graphviz
  *   trace.fxt      the raw trace, for starpu_fxt_tool; with several ranks trace.fxt_0, trace.fxt_1, ..
  *   comms.rec      with several ranks, the messages between them
- * and the files of the report (apps/report/report.h).
  */
 #ifndef SL_RUNTIME_REPORT_TRACE_H
 #define SL_RUNTIME_REPORT_TRACE_H
@@ -54,8 +54,5 @@ void sl_trace_after_step(struct sl_trace *trace, uint64_t step);
 
 /* Close a window that is still open at the end of a run. */
 void sl_trace_stop(struct sl_trace *trace);
-
-/* Remove the files that sl_trace_finish has made in `folder`, because the raw trace was incomplete. */
-void sl_trace_remove(const char *folder);
 
 #endif

@@ -3,10 +3,10 @@
 # Copyright (c) 2026 the Starling authors
 #
 # GNNPipe's table: graph parallel, pipeline and hybrids over eight logical PEs, for each graph, model and number of layers: accuracy,
-# epoch time on this machine, bytes an epoch, what a trace says of eight devices (lanes.c) beside K / (K + S - 1), memory; and from how
+# epoch time on this machine, bytes an epoch, what a trace says of eight devices (lanes.py) beside K / (K + S - 1), memory; and from how
 # many layers on the pipeline sends less than graph parallelism, and would be faster on eight devices.
 #
-# usage: pipe.sh PIPE_GNN LANES
+# usage: pipe.sh PIPE_GNN lanes.py
 #
 # Datasets are looked for on $STARLING_DATA. $DATASETS, $MODELS, $LAYERS choose; $EPOCHS are trained for accuracy (of ogbn-arxiv
 # $EPOCHS_ARXIV). Efficiency needs a StarPU with FxT. Without all three it takes hours: ogbn-arxiv's 32 layers alone half a minute an epoch.
@@ -40,12 +40,12 @@ bytes()
     echo "$sum"
 }
 
-# efficiency OPTION ...: what lanes says of the second epoch; nothing where StarPU has no FxT.
+# efficiency OPTION ...: what lanes.py says of the second epoch; nothing where StarPU has no FxT.
 efficiency()
 {
     rm -rf "$folder/trace"
     if "$program" --quiet "$@" --epochs 2 --eval-every 0 --guard off --trace "$folder/trace" --trace-steps 1:1 2>"$folder/error"; then
-        "$lanes" "$folder/trace" 8
+        python3 "$lanes" "$folder/trace" 8
     elif grep -q FxT "$folder/error"; then
         echo '- - -'
     else

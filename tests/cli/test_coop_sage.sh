@@ -271,16 +271,11 @@ traces=
 # shellcheck disable=SC2086
 if "$program" $run --epochs 2 --trace out --trace-steps 2:4 >stdout 2>stderr; then
     traces=yes
-    count 1 '^trace +out/report.html'
+    count 1 '^trace +starling report out'
     [[ -s stderr ]] && complain "--trace: expected nothing on standard error, found: $(cat stderr)"
-    for file in paje.trace tasks.rec trace.rec trace.fxt timeline.svg dag.dot report.txt report.html; do
+    for file in paje.trace tasks.rec trace.rec trace.fxt dag.dot; do
         [[ -s out/$file ]] || complain "--trace wrote no $file"
     done
-    rm out/report.* out/timeline.svg
-    "$starling_data" report out >stdout 2>stderr || complain "starling_data report: $(cat stderr)"
-    cmp -s stdout out/report.txt || complain 'starling_data report: printed something else than report.txt'
-    count 1 '^critical path [0-9]'
-    [[ -s out/report.html && -s out/timeline.svg ]] || complain 'starling_data report: wrote no page or picture'
     # shellcheck disable=SC2086
     expect 1 '--trace-steps: found 500:501' $run --epochs 2 --trace late --trace-steps 500:501
     [[ ! -e late ]] || complain "--trace: left after a refused run: $(ls late)"
@@ -363,7 +358,7 @@ few=16
     (ulimit -n $few && "$program" $run --epochs 1 $outputs) >stdout 2>stderr
 status=$?
 [[ $status -eq 0 && ! -s stderr ]] || complain "few descriptors: found exit code $status: $(cat stderr)"
-for file in few.json few.safetensors few.npy few/checkpoint.safetensors ${traces:+few/report.html}; do
+for file in few.json few.safetensors few.npy few/checkpoint.safetensors ${traces:+few/trace.rec}; do
     [[ -s $file ]] || complain "few descriptors: wrote no $file"
 done
 

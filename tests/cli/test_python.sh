@@ -20,7 +20,7 @@ library=$top_builddir/.libs/libstarling.so
 
 preload_sanitizer "$library"
 export STUB=$top_builddir/python/starling_gnn/_options.pyi
-export STARLING_LIBRARY=$library PYTHONPATH=$top_srcdir/python PYTHONDONTWRITEBYTECODE=1 DATASETS=$data
+export STARLING_LIBRARY=$library PYTHONPATH=$top_srcdir/python PYTHONDONTWRITEBYTECODE=1 DATASETS=$data PROGRAMS=$top_builddir/apps
 for test in "$top_srcdir"/tests/python/test_*.py; do
     "$python" "$test" -v 2>&1 || complain "$test: a test of the Python package fails"
 done

@@ -26,7 +26,7 @@ expect()
 }
 
 # Help, and usage errors: exit code 2, one line.
-for command in info convert generate partition split report project; do
+for command in info convert generate partition split; do
     expect 0 "Usage: starling_data $command" $command --help
     expect 2 'has no such option' $command --nonsense=x
 done
@@ -40,13 +40,8 @@ expect 2 '--parts' partition x --parts 0
 expect 2 '--out: convert needs' convert x
 expect 2 '--out: generate needs' generate
 expect 2 '' convert
-expect 2 'expected DIR' report
-expect 1 'nowhere/tasks.rec' report nowhere
-expect 2 'expected RUN' project
-expect 2 '--latency: project needs .*mpirun -np 2' project x
-expect 2 '--bandwidth: project needs' project x --latency 1 --message-time 1
-expect 2 '--device-seconds' project x --device-seconds 0
-expect 2 '--devices' project x --devices 1,0
+expect 2 'plot: this is a command of the Python package now: starling plot' plot run
+expect 2 'report: .*starling report' report DIR
 
 # Generate; the same twice is the same.
 expect 0 '' generate --vertices 3000 --edges 20000 --classes 5 --features 12 --homophily 0.7 --seed 3 --out made
@@ -217,48 +212,6 @@ expect 0 '' partition ./made --parts 3 --cache none --out pipe
 wait # for the reader
 [[ -p pipe ]] && cmp parts parts.through || complain 'partition: a pipe was not written in place'
 STARLING_PARTS=7 expect 0 '7 parts' partition ./made --method none --cache none
-
-# Project: a run onto its own machine takes its own time, within a twentieth, for groups of two and of one; more devices share the work.
-trainer=$(realpath "${COOP_SAGE_PROGRAM:-$top_builddir/apps/coop_sage}") || exit 99
-links=(--latency 20 --message-time 2 --bandwidth 10)
-for group in 2 1; do
-    "$trainer" --dataset ./made --cache none --epochs 3 --eval-every 0 --batch-size 300 --hidden 64 --fanout 4,4 --layers 2 --cpus 1 --quiet \
-        --pes 2 --group-size $group --metrics run$group 2>stderr || complain "coop_sage: $(cat stderr)"
-    expect 0 '^run +[0-9.]+ s an epoch, 1 worker$' project run$group "${links[@]}" --per-machine 2 --processors 1 --devices 2
-    "$program" project run$group "${links[@]}" --per-machine 2 --processors 1 --devices 2 |
-        awk -v column=$((group == 1 ? 4 : 8)) '{ gsub(/>/, "") } /^run/ { own = $2 } /^ +2 / { found = $column }
-            END { exit !(own > 0 && found > 0.95 * own - 1e-4 && found < 1.05 * own + 1e-4) }' || # four digits are printed
-        complain "project: a run of groups of $group does not take its own time: $("$program" project run$group "${links[@]}" --per-machine 2 --processors 1 --devices 2)"
-done
-expect 0 '^ +1024 +1 +1800 .*(work|links|messages|bytes|sums) +> ' project run2 run1 "${links[@]}"
-expect 0 '^ +4 .* - *$' project run1 "${links[@]}"
-expect 1 '1800 training vertices' project run2 "${links[@]}" --devices 2000
-expect 1 '6 devices by 4 a machine' project run2 "${links[@]}" --devices 6 --per-machine 4
-expect 1 'file that coop_sage --metrics has written' project parts "${links[@]}"
-expect 1 'nowhere' project nowhere "${links[@]}"
-"$trainer" --dataset ./made --cache none --epochs 1 --eval-every 0 --fanout 5,4 --layers 2 --cpus 1 --quiet --metrics deeper 2>stderr
-expect 1 "deeper: found another '(fanout|hidden)'" project run2 deeper "${links[@]}"
-
-# What messages take is measured between ranks, of an odd number, too; what is given goes before. Without MPI several are refused.
-project_on()
-{
-    local n=$1
-    shift
-    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 120 mpirun -q --oversubscribe --bind-to none -np "$n" \
-        "$program" project "$@" 2>stderr </dev/null
-}
-if ! grep -q starpumpi "$top_builddir/starling.pc"; then
-    OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 expect 2 'no MPI' project run2
-elif command -v mpirun >/dev/null && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -q --oversubscribe -np 2 true 2>/dev/null; then
-    for ranks in 2 3; do
-        project_on $ranks run2 run1 --devices 2 >printed || complain "project on $ranks ranks: $(cat stderr)"
-        awk '/^messages/ { good = $3 > 1 && $5 > 0.1 && $11 > 0.001 } END { exit !good || NR != 9 }' printed ||
-            complain "project on $ranks ranks: expected what messages take, and the lines of one rank, found: $(cat printed)"
-    done
-    project_on 2 run2 --devices 2 --latency 0.5 | grep -Eq '^messages +latency 0\.5 us' || complain "project on 2 ranks: --latency was not heeded: $(cat stderr)"
-    project_on 2 nowhere >printed && complain 'project on 2 ranks: a file that is not there was no error'
-    [[ $(grep -c '^starling_data: ' stderr) -eq 1 ]] || complain "project on 2 ranks: expected one line, found: $(cat stderr)"
-fi
 
 # A full disk is an error.
 if [[ -c /dev/full ]]; then

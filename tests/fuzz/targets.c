@@ -16,9 +16,6 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "apps/report/plot.h"
-#include "apps/report/projection.h"
-#include "apps/report/trace_read.h"
 #include "data/cache.h"
 #include "data/csv.h"
 #include "data/features.h"
@@ -701,28 +698,7 @@ static void seed_cache(const char *folder)
     need(sl_cache_write_parts(path, KEY, N, 2, parts));
 }
 
-/* ---- traces and metrics ---- */
-
-static void run_trace(const uint8_t *data, size_t n)
-{
-    struct sl_trace_data trace;
-    const char *paths[2];
-    split_files(data, n, 2, paths);
-    folder_with("tasks.rec", paths[0]);
-    enum sl_status st = sl_trace_read(folder_with("trace.rec", paths[1]), &trace);
-    judge(st);
-    if (st == SL_OK) {
-        sl_trace_data_free(&trace);
-    }
-}
-
-static void seed_trace(const char *folder)
-{
-    static const char text[] =
-        "Name: sample.fwd.sample.hop0.pe1.step3\nJobId: 5\nSubmitTime: 10.0\nStartTime: 11.0\nEndTime: 12.5\n"
-        "WorkerId: 0\nDependsOn: 4\n\n\0E: Initializing\nT: 0\nN: 0\nW: 0\n";
-    put_seed(folder, "one", text, sizeof text - 1);
-}
+/* ---- metrics ---- */
 
 static void run_metrics(const uint8_t *data, size_t n)
 {
@@ -742,69 +718,6 @@ static void seed_metrics(const char *folder)
                                         "{\"event\":\"epoch\",\"epoch\":2}\n{\"event\":\"summary\"}\n",
                                         "{\"event\":\"epoch\",\"epoch\":1}\nnot ours\n{\"event\":\"st", NULL};
     put_texts(folder, texts);
-}
-
-/* What is read of one file, or of two, is projected in each way. */
-static void run_projection(const uint8_t *data, size_t n)
-{
-    static struct sl_projection projection; /* large */
-    static const struct sl_cluster cluster = {.per_machine = 2,
-                                              .slowness = 1,
-                                              .inside = {.latency_s = 1e-6, .bytes_per_s = 1e10},
-                                              .between = {.latency_s = 1e-5, .message_s = 1e-6, .bytes_per_s = 1e9}};
-    const char *paths[2];
-    split_files(data, n, 2, paths);
-    projection.n_runs = n > 0 && memchr(data, 0, n) != NULL ? 2 : 1;
-    enum sl_status st = sl_measured_read(paths, projection.n_runs, projection.run);
-    judge(st);
-    if (st == SL_OK) {
-        judge(sl_projection_make(&projection, 0));
-    }
-    for (int mode = 0; st == SL_OK && mode < SL_N_PROJECT_MODES; mode++) {
-        struct sl_projected out;
-        judge(sl_projection_epoch(&projection, &cluster, (enum sl_project_mode)mode, 4, &out));
-    }
-}
-
-/* The same files as curves, drawn into nowhere. */
-static void run_plot(const uint8_t *data, size_t n)
-{
-    static struct sl_curves curves;
-    const char *paths[2];
-    uint32_t n_runs = 1;
-    FILE *nowhere = fopen("/dev/null", "w");
-    need(nowhere != NULL);
-    split_files(data, n, 2, paths);
-    if (n > 0 && memchr(data, 0, n) != NULL) {
-        n_runs = 2;
-    }
-    enum sl_status st = sl_curves_read(paths, n_runs, &curves);
-    judge(st);
-    if (st == SL_OK) {
-        judge(sl_plot_page(&curves, nowhere));
-    }
-    sl_curves_free(&curves);
-    fclose(nowhere);
-}
-
-#define CONFIG(pes, group_size)                                                                                        \
-    "{\"event\":\"config\",\"dataset\":\"x\",\"vertices\":1000,\"edges\":5000,\"features\":10,\"classes\":4,"          \
-    "\"pes\":" pes ",\"group_size\":" group_size                                                                       \
-    ",\"devices\":[\"CPU 0\"],\"options\":{\"batch_size\":50,\"hidden\":8,\"layers\":1,"                               \
-    "\"fanout\":[3]},\"parameters\":2,\"parameter_bytes\":800}\n"
-#define EPOCH(row_bytes)                                                                                               \
-    "{\"event\":\"epoch\",\"epoch\":1,\"train_loss\":1,\"valid_acc\":0.5,\"seconds\":2.5,\"vertices\":[100,400],"      \
-    "\"edges\":[300],\"bytes\":{\"ids\":"                                                                              \
-    "30,"                                                                                                              \
-    "\"rows\":" row_bytes ",\"row_gradients\":0},\"stage_seconds\":{\"sample\":0.2,\"exchange\":0.1,\"gather\":0.3,"   \
-    "\"aggregate\":0.4,\"dense\":0.5,\"loss\":0.1,\"backward\":0.3,\"sync\":0.05,\"optimise\":0.05}}\n"
-
-static void seed_projection(const char *folder)
-{
-    static const char one[] = "not ours\n" CONFIG("1", "1") EPOCH("0") EPOCH("0");
-    static const char two[] = CONFIG("2", "2") EPOCH("3000") "\0" CONFIG("1", "1") EPOCH("0");
-    put_seed(folder, "one", one, sizeof one - 1);
-    put_seed(folder, "two", two, sizeof two - 1);
 }
 
 /* ---- options and the environment ---- */
@@ -924,10 +837,7 @@ const struct fuzz_target fuzz_targets[] = {
     {"typed", run_typed, seed_typed},
     {"checkpoint", run_checkpoint, seed_safetensors},
     {"cache", run_cache, seed_cache},
-    {"trace", run_trace, seed_trace},
     {"metrics", run_metrics, seed_metrics},
-    {"projection", run_projection, seed_projection},
-    {"plot", run_plot, seed_projection},
     {"options", run_options, seed_options},
     {"environment", run_environment, seed_environment},
     {NULL, NULL, NULL},

@@ -39,8 +39,6 @@ objects=$top_builddir/.libs/libstarling_core.a
 (($("$NM" "$objects" 2>/dev/null | grep -c ' T sl_') > 10)) || expect_none "no functions found in" "$objects"
 expect_none "global symbols without sl_ in front" "$(strangers "$objects")"
 
-# Reading traces and drawing belong to the programs (apps/report).
-expect_none "functions of apps/report in the library" "$("$NM" "$objects" 2>/dev/null | grep -oE ' T sl_(report|timeline|analysis|projection)_.*')"
 
 library=$top_builddir/.libs/libstarling.so
 if [[ ! -f $library ]]; then

@@ -12,11 +12,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "apps/report/report.h"
 #include "data/metis_file.h"
 #include "runtime/files/checkpoint.h"
 #include "tests/support/disk_fixture.h"
-#include "tests/support/trace_fixture.h"
 
 #define CHECKPOINT "kept/checkpoint.safetensors"
 #define METRICS "x.jsonl"
@@ -311,29 +309,12 @@ static void test_datasets(void **state)
 
 /* ---- traces ---- */
 
-static enum sl_status write_report(void)
-{
-    return sl_report_write(folder);
-}
-
-static void test_reports(void **state)
-{
-    (void)state;
-    static const char *const pages[] = {"report.*", "timeline.svg", "dag.dot", NULL};
-    if (!watched) {
-        skip();
-    }
-    make_small_trace();
-    fail_writer(write_report, NULL, pages, 1);
-}
-
 /* A file of a trace, how it ends when it is whole, and a word that it has as often in each run ("": there is none). */
 static const struct traced {
     const char *name, *end, *word;
 } traced[] = {
-    {"tasks.rec", "\n\n", ".step"},    {"trace.rec", "\n\n", ".step"},       {"data.rec", "\n\n", ""},
-    {"paje.trace", "\n", ".step"},     {"dag.dot", "}\n", "label"},          {"timeline.svg", "</svg>\n", "<svg"},
-    {"report.txt", "\n", "makespan "}, {"report.html", "</html>\n", "<h2>"},
+    {"tasks.rec", "\n\n", ".step"}, {"trace.rec", "\n\n", ".step"}, {"data.rec", "\n\n", ""},
+    {"paje.trace", "\n", ".step"},  {"dag.dot", "}\n", ""},
 };
 #define NO_MESSAGE 100 /* an exit status: the run failed and said nothing */
 #define N_TRACED (sizeof traced / sizeof *traced)
@@ -346,7 +327,7 @@ static enum sl_status run_traced(struct whole *whole)
         sl_trace_discard(in_folder("traced"));
         return st;
     }
-    return sl_report_finish(in_folder("traced"));
+    return sl_trace_finish(in_folder("traced"));
 }
 
 /* In a process of its own, which FxT ends where it cannot open its file or move in it. */
@@ -460,7 +441,7 @@ static void test_cut_trace(void **state)
     assert_ok(st);
     assert_int_equal(stat(in_folder("cut/trace.fxt_0"), &raw), 0);
     assert_int_equal(truncate(in_folder("cut/trace.fxt_0"), raw.st_size * 2 / 3), 0);
-    st = sl_report_finish(in_folder("cut"));
+    st = sl_trace_finish(in_folder("cut"));
     assert_true(st == SL_EFILE || st == SL_ESTARPU);
     for (size_t i = 0; i < N_TRACED; i++) {
         char path[64];
@@ -476,7 +457,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         with_folder(test_minibatches), with_folder(test_full_graph), with_folder(test_datasets),
-        with_folder(test_reports),     with_folder(test_traces),     with_folder(test_cut_trace),
+        with_folder(test_traces),      with_folder(test_cut_trace),
     };
     fixture_environment();
     unsetenv("STARPU_FXT_TRACE");
