@@ -39,10 +39,11 @@ def _of_pandas(value: Any, name: str) -> Array:
 
 
 def any_array(value: Any) -> Array:
-    """An array of numpy, of any type. Shares memory if it can. Masked numbers become nan."""
+    """An array of numpy, of any type. Shares memory if it can. Masked numbers become nan, other masked entries None."""
     if isinstance(value, np.ma.MaskedArray):
-        masked = value.dtype.kind in "biuf" and bool(np.ma.getmaskarray(value).any())
-        array = np.where(np.ma.getmaskarray(value), np.nan, value.data) if masked else value.data
+        mask, array = np.ma.getmaskarray(value), value.data
+        if mask.any():
+            array = np.where(mask, np.nan, array) if array.dtype.kind in "biuf" else np.where(mask, None, array)
     elif isinstance(value, np.ndarray):
         array = value
     elif hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of PyTorch
@@ -58,6 +59,8 @@ def any_array(value: Any) -> Array:
         array = np.from_dlpack(value)
     else:
         array = np.asarray(value)
+        if array.dtype.kind in "US":
+            array = np.array(value, object)  # the nan of a list of texts stays nan
     return array
 
 

@@ -178,6 +178,10 @@ class Data(unittest.TestCase):
             partly[hidden] = unknown
             made = graph(y=partly, train=ids[:100])
             self.assertEqual((made.classes.tolist(), (made.y == -1).sum()), (orders[0], 20))
+            made = graph(y=partly.tolist(), train=ids[:100])
+            self.assertEqual((made.classes.tolist(), (made.y == -1).sum()), (orders[0], 20))
+        made = graph(y=np.ma.masked_array(names, np.isin(np.arange(N), hidden)), train=ids[:100])
+        self.assertEqual((made.classes.tolist(), (made.y == -1).sum()), (orders[0], 20))
         if has("pandas"):
             order = ["oak", "elm", "birch", "ash", "beech"]
             column = pandas.Series(pandas.Categorical(names, categories=order))
