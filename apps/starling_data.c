@@ -691,9 +691,8 @@ static enum sl_status run_generate(const struct settings *settings, const struct
 {
     struct sl_recipe recipe = small;
     struct sl_raw raw;
-    if (settings->dataset != NULL && !sl_recipe_find(settings->dataset, &recipe)) {
-        return sl_fail(SL_EINVAL, "the generator does not know '%s'; it knows %s", settings->dataset, sl_recipe_names);
-    }
+    SL_FAIL_IF(settings->dataset != NULL && !sl_recipe_find(settings->dataset, &recipe), SL_EINVAL,
+               "the generator does not know '%s'; it knows %s", settings->dataset, sl_recipe_names);
     change_recipe(settings, parse, &recipe);
     enum sl_status st = sl_generate(&recipe, &raw);
     if (st == SL_OK) {
@@ -877,9 +876,8 @@ static enum sl_status check_lists(const char *folder)
     enum sl_status st = SL_OK;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         const size_t m = strlen(endings[i]);
-        if (n > m && strcmp(folder + n - m, endings[i]) == 0) {
-            return sl_fail(SL_EINVAL, "--out: found '%.200s', expected a folder, or a table FILE.csv", folder);
-        }
+        SL_FAIL_IF(n > m && strcmp(folder + n - m, endings[i]) == 0, SL_EINVAL,
+                   "--out: found '%.200s', expected a folder, or a table FILE.csv", folder);
     }
     for (int i = 0; i < 3 && st == SL_OK; i++) {
         char *path = NULL;
@@ -900,16 +898,11 @@ static enum sl_status run_split(const struct settings *settings, const char *spl
     struct sl_dataset_options options = options_of(settings);
     struct sl_random_split rule;
     const bool table = is_table(settings->out);
-    enum sl_status st = sl_random_split_parse(split, settings->seed, &rule);
-    if (st != SL_OK) {
-        return st;
-    }
-    if (!rule.wanted) {
-        return sl_fail(SL_EINVAL, "split: found '%.100s', expected percentages to draw: random:60,20,20", split);
-    }
-    if (table && settings->links) {
-        return sl_fail(SL_EINVAL, "--out: found '%.200s', expected a folder for lists of links", settings->out);
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_random_split_parse(split, settings->seed, &rule));
+    SL_FAIL_IF(!rule.wanted, SL_EINVAL, "split: found '%.100s', expected percentages to draw: random:60,20,20", split);
+    SL_FAIL_IF(table && settings->links, SL_EINVAL, "--out: found '%.200s', expected a folder for lists of links",
+               settings->out);
     if (!table) {
         SL_CHECK(check_lists(settings->out));
     }
@@ -967,9 +960,8 @@ static enum sl_status check_out(int command, const struct settings *settings)
     if (!folder) {
         return sl_writer_try(settings->out);
     }
-    if (stat(settings->out, &info) != 0 && errno != ENOENT) {
-        return sl_fail(SL_EIO, "--out %.300s: cannot be made: %s; give another name", settings->out, strerror(errno));
-    }
+    SL_FAIL_IF(stat(settings->out, &info) != 0 && errno != ENOENT, SL_EIO,
+               "--out %.300s: cannot be made: %s; give another name", settings->out, strerror(errno));
     return SL_OK;
 }
 

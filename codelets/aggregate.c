@@ -891,10 +891,8 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
     struct sl_task task;
     uint32_t n_columns = sl_handle_columns(m);
     size_t bytes = offsetof(struct forward_args, sources.packed) + sources->n_owners * sizeof *args.sources.packed;
-    if (n_columns != sources->rows->n_columns) {
-        return sl_fail(SL_EINVAL, "%s: a mean of width %u of rows of width %u", name, n_columns,
-                       sources->rows->n_columns);
-    }
+    SL_FAIL_IF(n_columns != sources->rows->n_columns, SL_EINVAL, "%s: a mean of width %u of rows of width %u", name,
+               n_columns, sources->rows->n_columns);
     SL_CHECK(sl_source_args_fill(name, sources, &args.sources));
     SL_CHECK(sl_sums_dtype(name, head, m, &args.sources.dtype));
     args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(m), n_columns);

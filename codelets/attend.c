@@ -1002,9 +1002,8 @@ static enum sl_status fill_forward(const char *name, const struct sl_block *bloc
     SL_CHECK(find_heads(name, sources->rows->n_columns, sl_handle_columns(z), sl_handle_columns(lse),
                         block->edge_weights != NULL, &args->shape.heads));
     SL_CHECK(check_chunk(name, &sources->rows->split, args->row0, n_rows));
-    if (sl_handle_rows(lse) != n_rows) {
-        return sl_fail(SL_EINVAL, "%s: %u destinations, lse of %u", name, n_rows, sl_handle_rows(lse));
-    }
+    SL_FAIL_IF(sl_handle_rows(lse) != n_rows, SL_EINVAL, "%s: %u destinations, lse of %u", name, n_rows,
+               sl_handle_rows(lse));
     return SL_OK;
 }
 
@@ -1082,20 +1081,16 @@ static enum sl_status check_owners(const struct sl_block *block, const struct sl
 {
     const char *name = "sl_attend_backward";
     uint32_t n_rows = 0;
-    if (n_owners > SL_MAX_GROUP) {
-        return sl_fail(SL_EINVAL, "%s: %u owners (at most %d)", name, n_owners, SL_MAX_GROUP);
-    }
+    SL_FAIL_IF(n_owners > SL_MAX_GROUP, SL_EINVAL, "%s: %u owners (at most %d)", name, n_owners, SL_MAX_GROUP);
     for (uint32_t q = 0; q < n_owners; q++) {
         SL_CHECK(check_gradients(name, block, gradients, sl_handle_columns(gu[q].handle), heads_out));
         uint32_t n_columns = sl_handle_columns(u[q].handle);
-        if (n_columns != sl_handle_columns(gu[q].handle) || u[q].n_rows != gu[q].n_rows) {
-            return sl_fail(SL_EINVAL, "%s: gradients [%u x %u] of rows [%u x %u]", name, gu[q].n_rows,
-                           sl_handle_columns(gu[q].handle), u[q].n_rows, n_columns);
-        }
-        if (sl_handle_dtype(u[q].handle) != sl_handle_dtype(gu[q].handle)) {
-            return sl_fail(SL_EINVAL, "%s: gradients of numbers of %zu bytes, rows of %zu; expected one precision",
-                           name, sl_handle_element(gu[q].handle), sl_handle_element(u[q].handle));
-        }
+        SL_FAIL_IF(n_columns != sl_handle_columns(gu[q].handle) || u[q].n_rows != gu[q].n_rows, SL_EINVAL,
+                   "%s: gradients [%u x %u] of rows [%u x %u]", name, gu[q].n_rows, sl_handle_columns(gu[q].handle),
+                   u[q].n_rows, n_columns);
+        SL_FAIL_IF(sl_handle_dtype(u[q].handle) != sl_handle_dtype(gu[q].handle), SL_EINVAL,
+                   "%s: gradients of numbers of %zu bytes, rows of %zu; expected one precision", name,
+                   sl_handle_element(gu[q].handle), sl_handle_element(u[q].handle));
         n_rows += gu[q].n_rows;
     }
     *n_rows_out = n_rows;
@@ -1173,9 +1168,7 @@ enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const stru
     const char *name = "sl_attend_full";
     struct full_args args = {.head = *head, .row0 = row0, .part = part->part, .beta = beta};
     struct sl_task task;
-    if (part->part >= part->n_parts) {
-        return sl_fail(SL_EINVAL, "%s: part %u of %u", name, part->part, part->n_parts);
-    }
+    SL_FAIL_IF(part->part >= part->n_parts, SL_EINVAL, "%s: part %u of %u", name, part->part, part->n_parts);
     SL_CHECK(sl_part_args_fill(name, part->n_parts, rows, NULL, &args.parts));
     SL_CHECK(find_heads(name, rows[part->part].n_columns, sl_handle_columns(z), n_scores, part->relations != NULL,
                         &args.shape.heads));

@@ -774,9 +774,8 @@ enum sl_status sl_solve_submit(const struct sl_task_args *head, const struct sl_
     struct importance_args args;
     struct sl_task task;
     SL_CHECK(fill("sl_solve", head, part, frontier, own, &args));
-    if (rule->weighted && part->weights == NULL) {
-        return sl_fail(SL_EINVAL, "sl_solve: found no weights of the part's edges, expected some");
-    }
+    SL_FAIL_IF(rule->weighted && part->weights == NULL, SL_EINVAL,
+               "sl_solve: found no weights of the part's edges, expected some");
     args.solve = *rule;
     args.last = last;
     begin(&task, &solve_op, part, frontier, STARPU_R);
@@ -835,9 +834,8 @@ enum sl_status sl_poisson_submit(const struct sl_task_args *head, const struct s
         return sl_fail(SL_EINVAL, "sl_poisson: expected a block with edge weights, and marks of %u vertices, found %u",
                        own->n_vertices, marks->n_vertices);
     }
-    if (rule->weighted && part->weights == NULL) {
-        return sl_fail(SL_EINVAL, "sl_poisson: found no weights of the part's edges, expected some");
-    }
+    SL_FAIL_IF(rule->weighted && part->weights == NULL, SL_EINVAL,
+               "sl_poisson: found no weights of the part's edges, expected some");
     args.poisson = *rule;
     args.draw = (struct sl_draw){.seed = seed, .step = head->step, .purpose = SL_FOR_SAMPLING, .hop = head->hop};
     args.max_fanout = marks->max_fanout;

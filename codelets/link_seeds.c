@@ -287,12 +287,10 @@ enum sl_status sl_exclude_submit(const struct sl_task_args *head, const struct s
     uint32_t n_entries = starpu_vector_get_nx(table);
     uint64_t n_edges = (uint64_t)(links->end - links->begin) * (reverse ? 2 : 1);
     SL_CHECK(check_range(links));
-    if ((n_entries & (n_entries - 1)) != 0 || n_entries < 2 * n_edges) {
-        return sl_fail(SL_EINVAL,
-                       "sl_exclude: %llu edges and %u entries; expected a power of two, at least twice as "
-                       "many",
-                       (unsigned long long)n_edges, n_entries);
-    }
+    SL_FAIL_IF((n_entries & (n_entries - 1)) != 0 || n_entries < 2 * n_edges, SL_EINVAL,
+               "sl_exclude: %llu edges and %u entries; expected a power of two, at least twice as "
+               "many",
+               (unsigned long long)n_edges, n_entries);
     args.head.work = 8 * (uint64_t)n_entries;
     sl_task_begin(&task, &exclude_op);
     sl_task_add(&task, EXCLUDE_ORDER, links->order, STARPU_R);

@@ -202,9 +202,7 @@ static enum sl_status loss_sum_cpu_task(void *buffers[], const void *cl_arg)
             args->parts[i] = part;
         }
     }
-    if (!args->watched && !isfinite(*total)) {
-        return sl_fail(SL_ENUMERIC, "the loss is %g; try a smaller learning rate", *total);
-    }
+    SL_FAIL_IF(!args->watched && !isfinite(*total), SL_ENUMERIC, "the loss is %g; try a smaller learning rate", *total);
     return SL_OK;
 }
 

@@ -668,10 +668,9 @@ static enum sl_status check(const char *name, uint32_t x_width, uint32_t m_width
 {
     const struct sl_slabs slabs = sl_slabs_of(x_width, m_width);
     const uint32_t width = sl_max_u32(x_width, m_width);
-    if (c != NULL && width != (uint64_t)slabs.n * sl_handle_columns(c)) {
-        return sl_fail(SL_EINVAL, "%s: widths %u and %u, expected %u of the former in the latter, one for each base",
-                       name, slabs.n, width, sl_handle_columns(c));
-    }
+    SL_FAIL_IF(c != NULL && width != (uint64_t)slabs.n * sl_handle_columns(c), SL_EINVAL,
+               "%s: widths %u and %u, expected %u of the former in the latter, one for each base", name, slabs.n, width,
+               sl_handle_columns(c));
     if (slabs.n > 0 && width % slabs.n == 0) {
         return SL_OK;
     }
@@ -720,9 +719,8 @@ enum sl_status sl_relate_backward_submit(const struct sl_task_args *head, const 
         .head = *head, .n_chunks = gm->split.n_chunks, .shift = gm->split.shift, .n_owners = n_owners};
     struct sl_task task;
     uint32_t n_rows = 0;
-    if (args.n_chunks > SL_MAX_CHUNKS || n_owners > SL_MAX_GROUP) {
-        return sl_fail(SL_EINVAL, "%s: %u chunks, %u owners (at most %d)", name, args.n_chunks, n_owners, SL_MAX_GROUP);
-    }
+    SL_FAIL_IF(args.n_chunks > SL_MAX_CHUNKS || n_owners > SL_MAX_GROUP, SL_EINVAL,
+               "%s: %u chunks, %u owners (at most %d)", name, args.n_chunks, n_owners, SL_MAX_GROUP);
     for (uint32_t q = 0; q < n_owners; q++) {
         SL_CHECK(check(name, sl_handle_columns(packed[q].handle), gm->n_columns, c));
         n_rows += packed[q].n_rows;
@@ -746,9 +744,8 @@ enum sl_status sl_relate_accumulate_submit(const struct sl_task_args *head, cons
     const struct sl_split *split = &shares->gm->split;
     struct accumulate_args args = {.head = *head, .m_width = shares->gm->n_columns};
     struct sl_task task;
-    if (shares->from.n_peers > SL_MAX_GROUP || split->n_chunks > SL_MAX_CHUNKS) {
-        return sl_fail(SL_EINVAL, "%s: %u peers, %u chunks", name, shares->from.n_peers, split->n_chunks);
-    }
+    SL_FAIL_IF(shares->from.n_peers > SL_MAX_GROUP || split->n_chunks > SL_MAX_CHUNKS, SL_EINVAL,
+               "%s: %u peers, %u chunks", name, shares->from.n_peers, split->n_chunks);
     SL_CHECK(check(name, sl_handle_columns(g), args.m_width, shares->c));
     sl_share_args_fill(row0, split, &shares->from, &args.shares);
     sl_task_begin(&task, &accumulate_op);

@@ -990,9 +990,8 @@ enum sl_status sl_permute_submit(const struct sl_task_args *head, uint64_t seed,
 {
     struct permute_args args = {.head = *head, .seed = seed, .epoch = epoch, .n = n};
     struct sl_task task;
-    if (starpu_vector_get_nx(order) < n || starpu_vector_get_nx(keys) < n) {
-        return sl_fail(SL_EINVAL, "sl_permute: %u training ids, but room for %u", n, starpu_vector_get_nx(order));
-    }
+    SL_FAIL_IF(starpu_vector_get_nx(order) < n || starpu_vector_get_nx(keys) < n, SL_EINVAL,
+               "sl_permute: %u training ids, but room for %u", n, starpu_vector_get_nx(order));
     args.head.work = (uint64_t)n * sizeof(struct sl_permute_key);
     sl_task_begin(&task, &permute_op);
     sl_task_add(&task, TRAIN_IDS, train_dataset_ids, STARPU_R);
@@ -1007,10 +1006,8 @@ enum sl_status sl_seed_submit(const struct sl_task_args *head, starpu_data_handl
 {
     struct seed_args args = {.head = *head, .n_hops = frontier->n_hops, .begin = begin, .end = end};
     struct sl_task task;
-    if (begin > end || end > starpu_vector_get_nx(order)) {
-        return sl_fail(SL_EINVAL, "sl_seed: entries %u to %u of an order of %u", begin, end,
-                       starpu_vector_get_nx(order));
-    }
+    SL_FAIL_IF(begin > end || end > starpu_vector_get_nx(order), SL_EINVAL,
+               "sl_seed: entries %u to %u of an order of %u", begin, end, starpu_vector_get_nx(order));
     args.part_first = frontier->first;
     args.part_end = frontier->end;
     args.stop = head->run->stop_wanted;

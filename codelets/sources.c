@@ -57,9 +57,8 @@ enum sl_dtype sl_dtype_read(const struct sl_task_args *head, enum sl_dtype dtype
 enum sl_status sl_sums_dtype(const char *name, const struct sl_task_args *head, starpu_data_handle_t m,
                              enum sl_dtype *dtype)
 {
-    if (!sl_dtype_follows(sl_handle_dtype(m), *dtype)) {
-        return sl_fail(SL_EINVAL, "%s: sums in bf16, expected rows in bf16, too", name);
-    }
+    SL_FAIL_IF(!sl_dtype_follows(sl_handle_dtype(m), *dtype), SL_EINVAL, "%s: sums in bf16, expected rows in bf16, too",
+               name);
     *dtype = sl_dtype_read(head, *dtype);
     return SL_OK;
 }
@@ -68,10 +67,9 @@ enum sl_status sl_source_args_fill(const char *name, const struct sl_source_hand
                                    struct sl_source_args *out)
 {
     const struct sl_split *split = &sources->rows->split;
-    if (sources->n_owners > SL_MAX_GROUP || split->n_chunks > SL_MAX_CHUNKS) {
-        return sl_fail(SL_EINVAL, "%s: %u owners (at most %d), %u chunks (at most %d)", name, sources->n_owners,
-                       SL_MAX_GROUP, split->n_chunks, SL_MAX_CHUNKS);
-    }
+    SL_FAIL_IF(sources->n_owners > SL_MAX_GROUP || split->n_chunks > SL_MAX_CHUNKS, SL_EINVAL,
+               "%s: %u owners (at most %d), %u chunks (at most %d)", name, sources->n_owners, SL_MAX_GROUP,
+               split->n_chunks, SL_MAX_CHUNKS);
     out->n_owners = sources->n_owners;
     out->own = sources->own;
     out->n_chunks = split->n_chunks;
@@ -121,9 +119,7 @@ enum sl_status sl_part_args_fill(const char *name, uint32_t n_parts, const struc
                                  struct sl_part_args *out)
 {
     uint64_t n_chunks = 0;
-    if (n_parts > SL_MAX_GROUP) {
-        return sl_fail(SL_EINVAL, "%s: %u parts (at most %d)", name, n_parts, SL_MAX_GROUP);
-    }
+    SL_FAIL_IF(n_parts > SL_MAX_GROUP, SL_EINVAL, "%s: %u parts (at most %d)", name, n_parts, SL_MAX_GROUP);
     out->n_parts = n_parts;
     for (uint32_t q = 0; q < n_parts; q++) {
         out->chunks[q] = rows[q].split.n_chunks;
@@ -132,10 +128,8 @@ enum sl_status sl_part_args_fill(const char *name, uint32_t n_parts, const struc
         out->column[q] = column == NULL ? 0 : column[q];
         n_chunks += rows[q].split.n_chunks;
     }
-    if (n_chunks > SL_MAX_FULL_CHUNKS) {
-        return sl_fail(SL_EINVAL, "%s: %llu chunks (at most %d)", name, (unsigned long long)n_chunks,
-                       SL_MAX_FULL_CHUNKS);
-    }
+    SL_FAIL_IF(n_chunks > SL_MAX_FULL_CHUNKS, SL_EINVAL, "%s: %llu chunks (at most %d)", name,
+               (unsigned long long)n_chunks, SL_MAX_FULL_CHUNKS);
     return sl_parts_dtype(name, n_parts, rows, &out->dtype);
 }
 

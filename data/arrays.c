@@ -31,22 +31,17 @@ static bool has_links(const struct sl_arrays *a)
 
 static enum sl_status check_numbers(struct sl_arrays *a)
 {
-    if (a->name != NULL && strlen(a->name) > MOST_NAME) {
-        return sl_fail(SL_EINVAL, "arrays: name has %zu bytes; expected at most %d", strlen(a->name), MOST_NAME);
-    }
-    if (a->n_classes > INT32_MAX) {
-        return sl_fail(SL_EINVAL, "arrays: n_classes is %u; expected at most %d", a->n_classes, INT32_MAX);
-    }
+    SL_FAIL_IF(a->name != NULL && strlen(a->name) > MOST_NAME, SL_EINVAL,
+               "arrays: name has %zu bytes; expected at most %d", strlen(a->name), MOST_NAME);
+    SL_FAIL_IF(a->n_classes > INT32_MAX, SL_EINVAL, "arrays: n_classes is %u; expected at most %d", a->n_classes,
+               INT32_MAX);
     if (a->n_classes == 0 && a->labels != NULL && a->class_names != NULL) {
         a->n_classes = (uint32_t)sl_min_u64(sl_text_count_lines(a->class_names), INT32_MAX);
     }
-    if (a->n_vertices == 0 || a->n_features == 0) {
-        return sl_fail(SL_EINVAL, "arrays: found %u vertices, %u features; expected some of each", a->n_vertices,
-                       a->n_features);
-    }
-    if (a->n_train > 0 && has_links(a)) {
-        return sl_fail(SL_EINVAL, "arrays: found %u training vertices and links; expected one of them", a->n_train);
-    }
+    SL_FAIL_IF(a->n_vertices == 0 || a->n_features == 0, SL_EINVAL,
+               "arrays: found %u vertices, %u features; expected some of each", a->n_vertices, a->n_features);
+    SL_FAIL_IF(a->n_train > 0 && has_links(a), SL_EINVAL,
+               "arrays: found %u training vertices and links; expected one of them", a->n_train);
     if (a->split != NULL && (a->n_train > 0 || a->n_valid > 0 || a->n_test > 0 || has_links(a))) {
         return sl_fail(SL_EINVAL,
                        "arrays: found a split '%.100s', and vertices or links of a split; expected one of them",
@@ -74,9 +69,7 @@ static enum sl_status check_present(const struct sl_arrays *a)
         {"test", a->n_test > 0 && a->test == NULL},
     };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
-        if (arrays[i].is_missing) {
-            return sl_fail(SL_EINVAL, "arrays: %s is NULL; expected an array", arrays[i].name);
-        }
+        SL_FAIL_IF(arrays[i].is_missing, SL_EINVAL, "arrays: %s is NULL; expected an array", arrays[i].name);
     }
     if (a->targets != NULL && (a->labels != NULL || a->n_targets == 0 || a->n_targets > SL_MAX_CLASSES)) {
         return sl_fail(SL_EINVAL, "arrays: found targets with %s and n_targets %u; expected no labels, and 1 to %d",
@@ -88,10 +81,9 @@ static enum sl_status check_present(const struct sl_arrays *a)
 static enum sl_status check_ascending(const char *name, uint32_t n, const uint64_t *offsets)
 {
     for (uint32_t v = 0; v < n; v++) {
-        if (offsets[v] > offsets[v + 1] || (v == 0 && offsets[0] != 0)) {
-            return sl_fail(SL_EINVAL, "arrays: %s[%u] is %llu and %s[%u] %llu; expected 0 first, ascending", name, v,
-                           (unsigned long long)offsets[v], name, v + 1, (unsigned long long)offsets[v + 1]);
-        }
+        SL_FAIL_IF(offsets[v] > offsets[v + 1] || (v == 0 && offsets[0] != 0), SL_EINVAL,
+                   "arrays: %s[%u] is %llu and %s[%u] %llu; expected 0 first, ascending", name, v,
+                   (unsigned long long)offsets[v], name, v + 1, (unsigned long long)offsets[v + 1]);
     }
     return SL_OK;
 }
@@ -99,10 +91,9 @@ static enum sl_status check_ascending(const char *name, uint32_t n, const uint64
 static enum sl_status check_offsets(const struct sl_arrays *a)
 {
     SL_CHECK(check_ascending("offsets", a->n_vertices, a->offsets));
-    if (a->offsets[a->n_vertices] != a->n_edges) {
-        return sl_fail(SL_EINVAL, "arrays: offsets end at %llu; expected %llu, the number of edges",
-                       (unsigned long long)a->offsets[a->n_vertices], (unsigned long long)a->n_edges);
-    }
+    SL_FAIL_IF(a->offsets[a->n_vertices] != a->n_edges, SL_EINVAL,
+               "arrays: offsets end at %llu; expected %llu, the number of edges",
+               (unsigned long long)a->offsets[a->n_vertices], (unsigned long long)a->n_edges);
     return SL_OK;
 }
 
@@ -110,10 +101,9 @@ static enum sl_status check_targets(const struct sl_arrays *a)
 {
     size_t n = (size_t)a->n_vertices * a->n_targets;
     for (size_t i = 0; i < n; i++) {
-        if (isinf(a->targets[i])) {
-            return sl_fail(SL_EINVAL, "arrays: target %zu of vertex %zu is %g; expected a finite number, or nan",
-                           i % a->n_targets, i / a->n_targets, (double)a->targets[i]);
-        }
+        SL_FAIL_IF(isinf(a->targets[i]), SL_EINVAL,
+                   "arrays: target %zu of vertex %zu is %g; expected a finite number, or nan", i % a->n_targets,
+                   i / a->n_targets, (double)a->targets[i]);
     }
     return SL_OK;
 }
@@ -122,10 +112,8 @@ static enum sl_status check_labels(const struct sl_arrays *a)
 {
     int32_t most = a->n_classes > 0 ? (int32_t)a->n_classes - 1 : INT32_MAX - 1;
     for (uint32_t v = 0; v < a->n_vertices; v++) {
-        if ((a->labels[v] < -1 && a->labels[v] != SL_IGNORED_CLASS) || a->labels[v] > most) {
-            return sl_fail(SL_EINVAL, "arrays: labels[%u] is %d; expected -1 (unknown), or a class of 0 to %d", v,
-                           a->labels[v], most);
-        }
+        SL_FAIL_IF((a->labels[v] < -1 && a->labels[v] != SL_IGNORED_CLASS) || a->labels[v] > most, SL_EINVAL,
+                   "arrays: labels[%u] is %d; expected -1 (unknown), or a class of 0 to %d", v, a->labels[v], most);
     }
     return SL_OK;
 }
@@ -138,10 +126,9 @@ static enum sl_status check_sparse_row(const struct sl_arrays *a, uint32_t v)
             return sl_fail(SL_EINVAL, "arrays: feature_columns[%llu] of vertex %u is %u; expected ascending, below %u",
                            (unsigned long long)k, v, column, a->n_features);
         }
-        if (!isfinite(a->feature_values[k])) {
-            return sl_fail(SL_EINVAL, "arrays: feature %u of vertex %u is %g; expected a finite number", column, v,
-                           (double)a->feature_values[k]);
-        }
+        SL_FAIL_IF(!isfinite(a->feature_values[k]), SL_EINVAL,
+                   "arrays: feature %u of vertex %u is %g; expected a finite number", column, v,
+                   (double)a->feature_values[k]);
     }
     return SL_OK;
 }
@@ -202,9 +189,8 @@ static enum sl_status find_dense(const struct sl_arrays *a, struct sl_column *ou
             *out = sl_column_take(dtype, a->n_vertices, a->n_features, (void *)(uintptr_t)a->features);
             out->hold = SL_HOLD_BORROWED;
             out->scale = a->feature_scale != 0 ? a->feature_scale : 1;
-            if (!isfinite(out->scale)) {
-                return sl_fail(SL_EINVAL, "arrays: feature_scale is %g; expected a finite number", (double)out->scale);
-            }
+            SL_FAIL_IF(!isfinite(out->scale), SL_EINVAL, "arrays: feature_scale is %g; expected a finite number",
+                       (double)out->scale);
             return SL_OK;
         }
     }
@@ -217,11 +203,9 @@ static enum sl_status check_dense(const struct sl_arrays *a)
     float block[1];
     SL_CHECK(find_dense(a, &dense));
     uint64_t i = sl_column_first_infinite(&dense);
-    if (i < dense.n_rows * dense.width) {
-        return sl_fail(SL_EINVAL, "arrays: feature %u of vertex %u is %g; expected a finite number",
-                       (uint32_t)(i % a->n_features), (uint32_t)(i / a->n_features),
-                       (double)*sl_column_floats(&dense, i, 1, block));
-    }
+    SL_FAIL_IF(i < dense.n_rows * dense.width, SL_EINVAL,
+               "arrays: feature %u of vertex %u is %g; expected a finite number", (uint32_t)(i % a->n_features),
+               (uint32_t)(i / a->n_features), (double)*sl_column_floats(&dense, i, 1, block));
     return SL_OK;
 }
 
@@ -230,9 +214,8 @@ static enum sl_status check_features(const struct sl_arrays *a)
     if (a->features == NULL) {
         return check_sparse(a);
     }
-    if (a->feature_offsets != NULL) {
-        return sl_fail(SL_EINVAL, "arrays: found both of features and feature_offsets; expected one of them");
-    }
+    SL_FAIL_IF(a->feature_offsets != NULL, SL_EINVAL,
+               "arrays: found both of features and feature_offsets; expected one of them");
     return check_dense(a);
 }
 
@@ -255,9 +238,8 @@ static enum sl_status make_typed(const struct sl_arrays *a, struct sl_graph *out
 {
     float *relations;
     enum sl_status st = SL_OK;
-    if (a->edge_weights != NULL) {
-        return sl_fail(SL_EINVAL, "arrays: found both of edge_weights and edge_relations; expected one of them");
-    }
+    SL_FAIL_IF(a->edge_weights != NULL, SL_EINVAL,
+               "arrays: found both of edge_weights and edge_relations; expected one of them");
     SL_CHECK(sl_alloc((size_t)a->n_edges + 1, sizeof *relations, "relations of edges", &relations));
     for (uint64_t e = 0; e < a->n_edges; e++) {
         relations[e] = (float)a->edge_relations[e];
@@ -290,18 +272,15 @@ static enum sl_status copy_names(const struct sl_arrays *a, char **out)
         for (size_t i = 0; i < length; i++) {
             n_commas += line[i] == ',';
         }
-        if (n_commas != 2 || line[length] != '\n') {
-            return sl_fail(SL_EINVAL,
-                           "arrays: line %u of relation_names is '%.*s'; expected SOURCE,NAME,DESTINATION and an end "
-                           "of line",
-                           n, (int)sl_min_u64(length, 100), line);
-        }
+        SL_FAIL_IF(n_commas != 2 || line[length] != '\n', SL_EINVAL,
+                   "arrays: line %u of relation_names is '%.*s'; expected SOURCE,NAME,DESTINATION and an end "
+                   "of line",
+                   n, (int)sl_min_u64(length, 100), line);
         line += length + 1;
     }
-    if (a->edge_relations == NULL || n != a->n_relations) {
-        return sl_fail(SL_EINVAL, "arrays: relation_names has %u lines; expected %u, the number of relations", n,
-                       a->edge_relations == NULL ? 0 : a->n_relations);
-    }
+    SL_FAIL_IF(a->edge_relations == NULL || n != a->n_relations, SL_EINVAL,
+               "arrays: relation_names has %u lines; expected %u, the number of relations", n,
+               a->edge_relations == NULL ? 0 : a->n_relations);
     return sl_strdup(a->relation_names, out);
 }
 
@@ -313,25 +292,21 @@ static enum sl_status describe_types(const struct sl_arrays *a, char **out)
     if (a->n_types == 0) {
         return SL_OK;
     }
-    if (a->type_names == NULL || a->type_vertices == NULL || a->type_columns == NULL) {
-        return sl_fail(SL_EINVAL, "arrays: n_types is %u; expected type_names, type_vertices and type_columns",
-                       a->n_types);
-    }
+    SL_FAIL_IF(a->type_names == NULL || a->type_vertices == NULL || a->type_columns == NULL, SL_EINVAL,
+               "arrays: n_types is %u; expected type_names, type_vertices and type_columns", a->n_types);
     for (uint32_t t = 0; t < a->n_types; t++) {
         share &= a->type_columns[t] > 0 && a->type_columns[t] == a->type_columns[0];
         n_vertices += a->type_vertices[t];
         n_columns += a->type_columns[t] > 0 ? a->type_columns[t] : a->type_vertices[t];
     }
     n_columns = share ? a->type_columns[0] : n_columns;
-    if (n_vertices != a->n_vertices || n_columns != a->n_features) {
-        return sl_fail(SL_EINVAL, "arrays: types have %llu vertices and %llu columns; expected %u and %u",
-                       (unsigned long long)n_vertices, (unsigned long long)n_columns, a->n_vertices, a->n_features);
-    }
+    SL_FAIL_IF(n_vertices != a->n_vertices || n_columns != a->n_features, SL_EINVAL,
+               "arrays: types have %llu vertices and %llu columns; expected %u and %u", (unsigned long long)n_vertices,
+               (unsigned long long)n_columns, a->n_vertices, a->n_features);
     const uint64_t n_lines = sl_text_count_lines(a->type_names);
-    if (n_lines != a->n_types || strchr(a->type_names, ',') != NULL) {
-        return sl_fail(SL_EINVAL, "arrays: type_names has %llu lines; expected %u, a name without commas on each",
-                       (unsigned long long)n_lines, a->n_types);
-    }
+    SL_FAIL_IF(n_lines != a->n_types || strchr(a->type_names, ',') != NULL, SL_EINVAL,
+               "arrays: type_names has %llu lines; expected %u, a name without commas on each",
+               (unsigned long long)n_lines, a->n_types);
     const size_t bytes = strlen(a->type_names) + (size_t)a->n_types * 24 + 1;
     SL_CHECK(sl_alloc_zero(bytes, 1, "names of types", out));
     const char *name = a->type_names;
@@ -354,13 +329,10 @@ static enum sl_status copy_class_names(const struct sl_arrays *a, struct sl_data
     const uint64_t n = sl_text_count_lines(names);
     const uint32_t expected = sl_targets_outputs(&out->targets);
     const char *last = strrchr(names, '\n');
-    if (last != NULL && last[1] != '\0') {
-        return sl_fail(SL_EINVAL, "arrays: class_names ends in '%.40s'; expected an end of line behind it", last + 1);
-    }
-    if (n != expected) {
-        return sl_fail(SL_EINVAL, "arrays: class_names has %llu lines; expected %u, a line for each %s",
-                       (unsigned long long)n, expected, out->targets.type == SL_TARGET_CLASS ? "class" : "target");
-    }
+    SL_FAIL_IF(last != NULL && last[1] != '\0', SL_EINVAL,
+               "arrays: class_names ends in '%.40s'; expected an end of line behind it", last + 1);
+    SL_FAIL_IF(n != expected, SL_EINVAL, "arrays: class_names has %llu lines; expected %u, a line for each %s",
+               (unsigned long long)n, expected, out->targets.type == SL_TARGET_CLASS ? "class" : "target");
     return sl_strdup(names, &out->class_names);
 }
 
@@ -389,14 +361,11 @@ static enum sl_status check_lists(const struct sl_arrays *a)
     name_lists(a, lists);
     for (int i = 0; i < SL_N_LINK_LISTS; i++) {
         const struct sl_array_links *links = lists[i].links;
-        if (links->n > 0 && (links->from == NULL || links->to == NULL)) {
-            return sl_fail(SL_EINVAL, "arrays: %s.%s is NULL; expected an array", lists[i].name,
-                           links->from == NULL ? "from" : "to");
-        }
-        if (links->n > 0 && (links->relations != NULL) != typed) {
-            return sl_fail(SL_EINVAL, "arrays: found %s with%s relations; expected as the edges, with%s", lists[i].name,
-                           typed ? "out" : "", typed ? "" : "out");
-        }
+        SL_FAIL_IF(links->n > 0 && (links->from == NULL || links->to == NULL), SL_EINVAL,
+                   "arrays: %s.%s is NULL; expected an array", lists[i].name, links->from == NULL ? "from" : "to");
+        SL_FAIL_IF(links->n > 0 && (links->relations != NULL) != typed, SL_EINVAL,
+                   "arrays: found %s with%s relations; expected as the edges, with%s", lists[i].name,
+                   typed ? "out" : "", typed ? "" : "out");
     }
     return SL_OK;
 }
@@ -418,10 +387,9 @@ static enum sl_status join_links(struct sl_arrays *a)
     } else if (train->n == 0 && a->n_edges < SL_NONE) {
         *train = (struct sl_array_links){(uint32_t)a->n_edges, a->sources, a->destinations, a->edge_relations};
     }
-    if (train->n == 0) {
-        return sl_fail(SL_EINVAL, "arrays: found no training links and %llu edges; expected 1 to 2^32 - 2 of either",
-                       (unsigned long long)a->n_edges);
-    }
+    SL_FAIL_IF(train->n == 0, SL_EINVAL,
+               "arrays: found no training links and %llu edges; expected 1 to 2^32 - 2 of either",
+               (unsigned long long)a->n_edges);
     return SL_OK;
 }
 
@@ -430,19 +398,17 @@ static enum sl_status check_link(const struct sl_link_split *split, const char *
                                  uint32_t i, uint32_t n_vertices)
 {
     struct sl_link_ends ends = {{0, 0}, {n_vertices, n_vertices}};
-    if (links->relation != NULL && links->relation[i] >= split->n_relations) {
-        return sl_fail(SL_EINVAL, "arrays: %s.relations[%u] is %u; expected a relation below %u", name, i,
-                       links->relation[i], split->n_relations);
-    }
+    SL_FAIL_IF(links->relation != NULL && links->relation[i] >= split->n_relations, SL_EINVAL,
+               "arrays: %s.relations[%u] is %u; expected a relation below %u", name, i, links->relation[i],
+               split->n_relations);
     if (links->relation != NULL) {
         ends = split->ends[links->relation[i]];
     }
     for (int end = 0; end < 2; end++) {
         const sl_vertex id = end == 0 ? links->from[i] : links->to[i];
-        if (id < ends.first[end] || id - ends.first[end] >= ends.n[end]) {
-            return sl_fail(SL_EINVAL, "arrays: %s.%s[%u] is %u; expected an id of %u .. %u", name,
-                           end == 0 ? "from" : "to", i, id, ends.first[end], ends.first[end] + ends.n[end] - 1);
-        }
+        SL_FAIL_IF(id < ends.first[end] || id - ends.first[end] >= ends.n[end], SL_EINVAL,
+                   "arrays: %s.%s[%u] is %u; expected an id of %u .. %u", name, end == 0 ? "from" : "to", i, id,
+                   ends.first[end], ends.first[end] + ends.n[end] - 1);
     }
     return SL_OK;
 }
@@ -542,10 +508,9 @@ static enum sl_status mark_set(const struct sl_targets *targets, const char *nam
         } else if (!sl_targets_known(targets, v)) {
             wrong = targets->type == SL_TARGET_CLASS ? "has no label" : "has no known target";
         }
-        if (wrong != NULL) {
-            return sl_fail(SL_EINVAL, "arrays: %s[%u] is vertex %u, which %s; expected vertices with %s, each once",
-                           name, i, v, wrong, targets->type == SL_TARGET_CLASS ? "labels" : "known targets");
-        }
+        SL_FAIL_IF(wrong != NULL, SL_EINVAL,
+                   "arrays: %s[%u] is vertex %u, which %s; expected vertices with %s, each once", name, i, v, wrong,
+                   targets->type == SL_TARGET_CLASS ? "labels" : "known targets");
         set_of[v] = set;
     }
     return SL_OK;
@@ -580,10 +545,8 @@ static enum sl_status draw_split(const struct sl_arrays *a, struct sl_dataset *o
     if (st != SL_OK || a->split == NULL) {
         return st;
     }
-    if (!rule.wanted) {
-        return sl_fail(SL_EINVAL, "arrays: split is '%.100s'; expected random:TRAIN,VALID,TEST, as random:60,20,20",
-                       a->split);
-    }
+    SL_FAIL_IF(!rule.wanted, SL_EINVAL,
+               "arrays: split is '%.100s'; expected random:TRAIN,VALID,TEST, as random:60,20,20", a->split);
     if (a->labels == NULL && a->targets == NULL) {
         return sl_random_split_links(&rule, out);
     }
@@ -675,10 +638,8 @@ static enum sl_status fill(struct sl_arrays *a, uint32_t **destinations, struct 
 static enum sl_status copy_arrays(const struct sl_arrays *from, struct sl_arrays *out)
 {
     const size_t least = offsetof(struct sl_arrays, targets) + sizeof from->targets; /* the struct's first form */
-    if (from->size < least || from->size > sizeof *from) {
-        return sl_fail(SL_EINVAL, "arrays: size is %zu; expected %zu, sizeof(struct sl_arrays) of this library",
-                       from->size, sizeof *from);
-    }
+    SL_FAIL_IF(from->size < least || from->size > sizeof *from, SL_EINVAL,
+               "arrays: size is %zu; expected %zu, sizeof(struct sl_arrays) of this library", from->size, sizeof *from);
     *out = (struct sl_arrays){0};
     memcpy(out, from, from->size);
     return SL_OK;

@@ -373,10 +373,8 @@ static enum sl_status start_numbers(struct number_table *table, const char *p, c
     for (; p < end; p++) {
         width += *p == ',';
     }
-    if (width > SL_MAX_CLASSES) {
-        return sl_fail(SL_EFILE, "%s:1: expected at most %d targets, found %llu", table->path, SL_MAX_CLASSES,
-                       (unsigned long long)width);
-    }
+    SL_FAIL_IF(width > SL_MAX_CLASSES, SL_EFILE, "%s:1: expected at most %d targets, found %llu", table->path,
+               SL_MAX_CLASSES, (unsigned long long)width);
     table->width = (uint32_t)width;
     name_block(table->path, "targets", name);
     SL_CHECK(check_length(table->path, table->n_rows, width));
@@ -751,13 +749,10 @@ static enum sl_status start_features(struct feature_table *table, const struct s
     uint64_t n_values;
     uint64_t n_zeros;
     look_at_line(lines->text, end, &n_values, &n_zeros);
-    if (n_values > MAX_COLUMNS) {
-        return sl_fail(SL_EFILE, "%s:1: expected at most %d values, found %llu", lines->path, MAX_COLUMNS,
-                       (unsigned long long)n_values);
-    }
+    SL_FAIL_IF(n_values > MAX_COLUMNS, SL_EFILE, "%s:1: expected at most %d values, found %llu", lines->path,
+               MAX_COLUMNS, (unsigned long long)n_values);
     features->n_columns = (uint32_t)n_values;
     table->started = true;
-    enum sl_status st = SL_OK;
     SL_CHECK(check_length(table->path, features->n_rows, 2 * n_values));
     if (sl_features_sparse(n_values - n_zeros, 1, features->n_columns)) {
         return sl_alloc_zero((size_t)features->n_rows + 1, sizeof *features->offsets, "feature offsets",
@@ -766,11 +761,9 @@ static enum sl_status start_features(struct feature_table *table, const struct s
     char name[NAME_BYTES];
     float *dense;
     name_block(table->path, "features", name);
-    st = sl_alloc((size_t)features->n_rows * features->n_columns, sizeof *dense, name, &dense);
-    if (st == SL_OK) {
-        features->dense = sl_column_take(SL_DTYPE_F32, features->n_rows, features->n_columns, dense);
-    }
-    return st;
+    SL_CHECK(sl_alloc((size_t)features->n_rows * features->n_columns, sizeof *dense, name, &dense));
+    features->dense = sl_column_take(SL_DTYPE_F32, features->n_rows, features->n_columns, dense);
+    return SL_OK;
 }
 
 static enum sl_status feature_lines(void *context, const struct sl_lines *lines)

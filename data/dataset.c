@@ -28,9 +28,8 @@ enum sl_status sl_ids_sort(const char *path, uint64_t *n, sl_vertex *ids)
         --*n;
     }
     for (uint64_t i = 1; i < *n; i++) {
-        if (ids[i] == ids[i - 1]) {
-            return sl_fail(SL_EFILE, "%s: vertex %u is listed twice, expected each id once", path, ids[i]);
-        }
+        SL_FAIL_IF(ids[i] == ids[i - 1], SL_EFILE, "%s: vertex %u is listed twice, expected each id once", path,
+                   ids[i]);
     }
     return SL_OK;
 }

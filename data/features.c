@@ -283,10 +283,9 @@ enum sl_status sl_features_normalize(struct sl_features *features, enum sl_norma
     if (normalize == SL_NORMALIZE_NONE) {
         return SL_OK;
     }
-    if (by_column && !measures && scaling->n != features->n_columns) {
-        return sl_fail(SL_EINVAL, "features: found %u columns, expected the %u whose statistics the model has",
-                       features->n_columns, scaling->n);
-    }
+    SL_FAIL_IF(by_column && !measures && scaling->n != features->n_columns, SL_EINVAL,
+               "features: found %u columns, expected the %u whose statistics the model has", features->n_columns,
+               scaling->n);
     if (measures) {
         SL_TRY(st, start_scaling(features->n_columns, scaling), done);
     }

@@ -25,24 +25,18 @@ struct edges {
 static enum sl_status check(const struct edges *edges)
 {
     uint32_t n = edges->n_vertices;
-    if (n == SL_NONE) {
-        return sl_fail(SL_EINVAL, "graph: %u vertices are one more than ids of 32 bits can number", n);
-    }
-    if (edges->n > UINT64_MAX / 32) {
-        return sl_fail(SL_ENOMEM, "graph: %llu edges are more than this machine can address",
-                       (unsigned long long)edges->n);
-    }
+    SL_FAIL_IF(n == SL_NONE, SL_EINVAL, "graph: %u vertices are one more than ids of 32 bits can number", n);
+    SL_FAIL_IF(edges->n > UINT64_MAX / 32, SL_ENOMEM, "graph: %llu edges are more than this machine can address",
+               (unsigned long long)edges->n);
     for (uint64_t i = 0; i < edges->n; i++) {
-        if (edges->from[i] >= n || edges->to[i] >= n) {
-            return sl_fail(SL_EINVAL, "graph: edge %llu is %u -> %u, expected ids below %u", (unsigned long long)i,
-                           edges->from[i], edges->to[i], n);
-        }
+        SL_FAIL_IF(edges->from[i] >= n || edges->to[i] >= n, SL_EINVAL,
+                   "graph: edge %llu is %u -> %u, expected ids below %u", (unsigned long long)i, edges->from[i],
+                   edges->to[i], n);
     }
     for (uint64_t i = 0; edges->weights != NULL && i < edges->n; i++) {
-        if (!sl_weight_is_valid(edges->weights[i])) {
-            return sl_fail(SL_EINVAL, "graph: edge %llu, %u -> %u, has weight %g; expected a finite number, 0 or more",
-                           (unsigned long long)i, edges->from[i], edges->to[i], (double)edges->weights[i]);
-        }
+        SL_FAIL_IF(!sl_weight_is_valid(edges->weights[i]), SL_EINVAL,
+                   "graph: edge %llu, %u -> %u, has weight %g; expected a finite number, 0 or more",
+                   (unsigned long long)i, edges->from[i], edges->to[i], (double)edges->weights[i]);
     }
     return SL_OK;
 }
@@ -175,10 +169,9 @@ static enum sl_status squeeze_weights(uint32_t n_vertices, const uint64_t *ends,
                 e++;
             }
             float w = (float)sum_duplicates(weights + first, e - first);
-            if (!sl_weight_is_valid(w)) {
-                return sl_fail(SL_EINVAL, "graph: the weights of %u -> %u, listed %llu times, add up to no float",
-                               sources[first], v, (unsigned long long)(e - first));
-            }
+            SL_FAIL_IF(!sl_weight_is_valid(w), SL_EINVAL,
+                       "graph: the weights of %u -> %u, listed %llu times, add up to no float", sources[first], v,
+                       (unsigned long long)(e - first));
             weights[kept++] = w;
         }
     }
@@ -334,16 +327,14 @@ static uint64_t list_typed(uint64_t n, const struct typed_edge *edges, uint32_t 
 
 static enum sl_status check_typed(const struct edges *edges, uint32_t n_relations)
 {
-    if (n_relations * (edges->reverse ? 2ULL : 1ULL) > SL_MAX_RELATIONS) {
-        return sl_fail(SL_EINVAL, "graph: found %u relations%s, expected at most %d", n_relations,
-                       edges->reverse ? " and their reverses" : "", SL_MAX_RELATIONS);
-    }
+    SL_FAIL_IF(n_relations * (edges->reverse ? 2ULL : 1ULL) > SL_MAX_RELATIONS, SL_EINVAL,
+               "graph: found %u relations%s, expected at most %d", n_relations,
+               edges->reverse ? " and their reverses" : "", SL_MAX_RELATIONS);
     for (uint64_t i = 0; i < edges->n; i++) {
         const float r = edges->weights[i];
-        if (!(r >= 0 && r < (float)n_relations && r == truncf(r))) {
-            return sl_fail(SL_EINVAL, "graph: edge %llu, %u -> %u, has relation %g; expected a whole number below %u",
-                           (unsigned long long)i, edges->from[i], edges->to[i], (double)r, n_relations);
-        }
+        SL_FAIL_IF(!(r >= 0 && r < (float)n_relations && r == truncf(r)), SL_EINVAL,
+                   "graph: edge %llu, %u -> %u, has relation %g; expected a whole number below %u",
+                   (unsigned long long)i, edges->from[i], edges->to[i], (double)r, n_relations);
     }
     return check(edges);
 }

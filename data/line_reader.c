@@ -83,13 +83,10 @@ static enum sl_status inflate_some(struct source *source, char *to, size_t bytes
     int n = gzread(source->file, to, (unsigned)bytes);
     int code = Z_OK;
     const char *why = n < (int)bytes ? reason_of(source, &code) : "";
-    if (n < 0 && code == Z_ERRNO) {
-        return sl_fail(SL_EIO, "%s: cannot read: %s", source->path, strerror(errno));
-    }
-    if (n < 0 || (code != Z_OK && code != Z_STREAM_END)) {
-        return sl_fail(SL_EFILE, "%s: damaged or cut short near line %llu: %s; fetch it again", source->path,
-                       (unsigned long long)source->n_lines + 1, why);
-    }
+    SL_FAIL_IF(n < 0 && code == Z_ERRNO, SL_EIO, "%s: cannot read: %s", source->path, strerror(errno));
+    SL_FAIL_IF(n < 0 || (code != Z_OK && code != Z_STREAM_END), SL_EFILE,
+               "%s: damaged or cut short near line %llu: %s; fetch it again", source->path,
+               (unsigned long long)source->n_lines + 1, why);
     source->ended = n < (int)bytes;
     *got = (size_t)n;
     return SL_OK;
@@ -330,9 +327,7 @@ static enum sl_status read_rest(struct source *source, struct pump *pump)
         pthread_join(workers[i], NULL);
     }
     /* A failed block lies before the end of the read text, so its message comes first. */
-    if (pump->status != SL_OK) {
-        return sl_fail(pump->status, "%s", pump->message);
-    }
+    SL_FAIL_IF(pump->status != SL_OK, pump->status, "%s", pump->message);
     return st == SL_OK ? check_surplus(source) : st;
 }
 
@@ -361,9 +356,8 @@ enum sl_status sl_lines_read(const char *path, uint64_t max_lines,
     struct pump pump = {.body = body, .context = context};
     errno = 0;
     source.file = gzopen(path, "rbe");
-    if (source.file == NULL) {
-        return sl_fail(SL_EIO, "%s: cannot open for reading: %s", path, strerror(errno != 0 ? errno : ENOMEM));
-    }
+    SL_FAIL_IF(source.file == NULL, SL_EIO, "%s: cannot open for reading: %s", path,
+               strerror(errno != 0 ? errno : ENOMEM));
     gzbuffer(source.file, (unsigned)SL_LINES_BLOCK_BYTES);
     enum sl_status st = read_all(&source, &pump);
     gzclose(source.file);

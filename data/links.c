@@ -50,10 +50,8 @@ enum sl_status sl_links_set_ends(struct sl_link_split *split, uint32_t n_vertice
             most = sl_max_u32(most, links->relation[i]);
         }
     }
-    if (most >= SL_MAX_RELATIONS) {
-        return sl_fail(SL_EFILE, "%s: found relation %u, expected at most %d relations, numbered from 0", where, most,
-                       SL_MAX_RELATIONS);
-    }
+    SL_FAIL_IF(most >= SL_MAX_RELATIONS, SL_EFILE,
+               "%s: found relation %u, expected at most %d relations, numbered from 0", where, most, SL_MAX_RELATIONS);
     SL_CHECK(sl_alloc((size_t)most + 1, sizeof *split->ends, "ends of relations", &split->ends));
     split->n_relations = most + 1;
     for (uint32_t r = 0; r <= most; r++) {
@@ -68,10 +66,8 @@ static enum sl_status place_end(const struct sl_link_split *split, const char *p
 {
     const struct sl_link_ends *ends = &split->ends[links->relation[i]];
     sl_vertex *id = end == 0 ? &links->from[i] : &links->to[i];
-    if (*id >= ends->n[end]) {
-        return sl_fail(SL_EFILE, "%s:%u: expected a %s of relation %u, an id below %u, found %u", path, i + 1,
-                       end == 0 ? "head" : "tail", links->relation[i], ends->n[end], *id);
-    }
+    SL_FAIL_IF(*id >= ends->n[end], SL_EFILE, "%s:%u: expected a %s of relation %u, an id below %u, found %u", path,
+               i + 1, end == 0 ? "head" : "tail", links->relation[i], ends->n[end], *id);
     *id += ends->first[end];
     return SL_OK;
 }
@@ -82,15 +78,12 @@ enum sl_status sl_links_place(const struct sl_link_split *split, const char *pat
     if (links->n == 0) {
         return SL_OK;
     }
-    if ((links->relation != NULL) != typed) {
-        return sl_fail(SL_EFILE, "%s:1: expected lines of %s, as in the training links, found %s", path,
-                       typed ? "head,relation,tail" : "source,destination", typed ? "2 numbers" : "3");
-    }
+    SL_FAIL_IF((links->relation != NULL) != typed, SL_EFILE,
+               "%s:1: expected lines of %s, as in the training links, found %s", path,
+               typed ? "head,relation,tail" : "source,destination", typed ? "2 numbers" : "3");
     for (uint32_t i = 0; typed && i < links->n; i++) {
-        if (links->relation[i] >= split->n_relations) {
-            return sl_fail(SL_EFILE, "%s:%u: expected a relation below %u, found %u", path, i + 1, split->n_relations,
-                           links->relation[i]);
-        }
+        SL_FAIL_IF(links->relation[i] >= split->n_relations, SL_EFILE, "%s:%u: expected a relation below %u, found %u",
+                   path, i + 1, split->n_relations, links->relation[i]);
         SL_CHECK(place_end(split, path, links, i, 0));
         SL_CHECK(place_end(split, path, links, i, 1));
     }
@@ -168,12 +161,10 @@ static enum sl_status refuse(const struct sl_link_split *split, const struct ent
     const char *second = sl_links_name((enum sl_link_list)b->list);
     sl_vertex from = split->list[b->list].from[b->place];
     sl_vertex to = split->list[b->list].to[b->place];
-    if (b->list >= SL_LINKS_VALID_NEGATIVE) {
-        return sl_fail(SL_EFILE,
-                       "%s: %s has the pair %u,%u (line %u), which is a link of %s; expected pairs without "
-                       "a link (--drop-leaks drops them)",
-                       where, second, from, to, b->place + 1, first);
-    }
+    SL_FAIL_IF(b->list >= SL_LINKS_VALID_NEGATIVE, SL_EFILE,
+               "%s: %s has the pair %u,%u (line %u), which is a link of %s; expected pairs without "
+               "a link (--drop-leaks drops them)",
+               where, second, from, to, b->place + 1, first);
     return sl_fail(
         SL_EFILE,
         "%s: %s has the link %u,%u (line %u), which is in %s, too; expected each link to find once (--drop-leaks "

@@ -125,10 +125,8 @@ static enum sl_status make_dense(struct making *making, uint32_t n_columns,
 static enum sl_status make_identity(const struct sl_graph *graph, struct sl_features *out)
 {
     const uint32_t n = graph->n_vertices;
-    if (n > MAX_ONEHOT) {
-        return sl_fail(SL_EINVAL, "--features: found onehot for %u vertices, expected at most %d; try random:64", n,
-                       MAX_ONEHOT);
-    }
+    SL_FAIL_IF(n > MAX_ONEHOT, SL_EINVAL,
+               "--features: found onehot for %u vertices, expected at most %d; try random:64", n, MAX_ONEHOT);
     SL_CHECK(sl_features_start_csr(n, n, n, out));
     for (uint32_t v = 0; v < n; v++) {
         out->offsets[v] = v;

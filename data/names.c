@@ -55,9 +55,7 @@ uint32_t sl_names_find(const struct sl_names *names, struct sl_text_cell text)
 
 enum sl_status sl_names_add(struct sl_names *names, struct sl_text_cell text, uint32_t *out)
 {
-    if (names->n == SL_NONE - 1) {
-        return sl_fail(SL_EFILE, "expected at most %u vertices, found more", SL_NONE - 1);
-    }
+    SL_FAIL_IF(names->n == SL_NONE - 1, SL_EFILE, "expected at most %u vertices, found more", SL_NONE - 1);
     if (names->n == names->n_slots / 2) {
         SL_CHECK(grow(names));
     }
@@ -88,18 +86,14 @@ enum sl_status sl_names_class(const char *where, struct sl_names *names, struct 
         *out = (int32_t) class;
         return SL_OK;
     }
-    if (names->n == SL_MAX_CLASSES) {
-        return sl_fail(SL_EFILE, "%s: expected at most %d names of classes, found more: '%.*s'", where, SL_MAX_CLASSES,
-                       (int)sl_min_u64(text.n, MOST_SHOWN), text.p);
-    }
-    if (memchr(text.p, '\n', text.n) != NULL || memchr(text.p, '\0', text.n) != NULL) {
-        return sl_fail(SL_EFILE, "%s: expected a name of a class without ends of lines, found '%.*s'", where,
-                       (int)sl_min_u64(text.n, MOST_SHOWN), text.p);
-    }
-    if (!sl_text_is_utf8(text.p, text.n)) {
-        return sl_fail(SL_EFILE, "%s: expected names of classes in UTF-8, found '%.*s'; save the file as UTF-8", where,
-                       (int)sl_min_u64(text.n, MOST_SHOWN), text.p);
-    }
+    SL_FAIL_IF(names->n == SL_MAX_CLASSES, SL_EFILE, "%s: expected at most %d names of classes, found more: '%.*s'",
+               where, SL_MAX_CLASSES, (int)sl_min_u64(text.n, MOST_SHOWN), text.p);
+    SL_FAIL_IF(memchr(text.p, '\n', text.n) != NULL || memchr(text.p, '\0', text.n) != NULL, SL_EFILE,
+               "%s: expected a name of a class without ends of lines, found '%.*s'", where,
+               (int)sl_min_u64(text.n, MOST_SHOWN), text.p);
+    SL_FAIL_IF(!sl_text_is_utf8(text.p, text.n), SL_EFILE,
+               "%s: expected names of classes in UTF-8, found '%.*s'; save the file as UTF-8", where,
+               (int)sl_min_u64(text.n, MOST_SHOWN), text.p);
     SL_CHECK(sl_alloc(text.n, 1, "names of classes", &copy));
     memcpy(copy, text.p, text.n);
     names->owned = true;

@@ -46,12 +46,10 @@ enum sl_status sl_random_split_parse(const char *text, uint64_t seed, struct sl_
             p++;
         }
     }
-    if (!good || sum != WHOLE || strlen(text) >= sizeof rule.name) {
-        return sl_fail(SL_EINVAL,
-                       "--split: found '%.100s', expected random:TRAIN,VALID,TEST, percentages above 0 that sum to "
-                       "100: random:60,20,20",
-                       text);
-    }
+    SL_FAIL_IF(!good || sum != WHOLE || strlen(text) >= sizeof rule.name, SL_EINVAL,
+               "--split: found '%.100s', expected random:TRAIN,VALID,TEST, percentages above 0 that sum to "
+               "100: random:60,20,20",
+               text);
     snprintf(rule.name, sizeof rule.name, "%s", text);
     *out = rule;
     return SL_OK;
@@ -144,10 +142,9 @@ static enum sl_status find_sizes(const struct sl_random_split *rule, const char 
         for (uint32_t g = 0; g < n_groups; g++) {
             wanted[i] -= groups[g].size[i];
         }
-        if (all.size[i] == 0) {
-            return sl_fail(SL_EINVAL, "--split: found '%s' of %llu %s, which leaves no %s %s; expected more of them",
-                           rule->name, (unsigned long long)all.n, what, list_names[i], what);
-        }
+        SL_FAIL_IF(all.size[i] == 0, SL_EINVAL,
+                   "--split: found '%s' of %llu %s, which leaves no %s %s; expected more of them", rule->name,
+                   (unsigned long long)all.n, what, list_names[i], what);
     }
     qsort(groups, n_groups, sizeof *groups, by_size);
     for (uint32_t g = 0; g < n_groups; g++) {
@@ -473,12 +470,10 @@ static enum sl_status deal_links(struct drawing *d, struct sl_link_split *out)
             }
             used[list] = true;
         }
-        if (!used[TRAIN]) {
-            return sl_fail(SL_EINVAL,
-                           "--split: found '%s' of the %llu links of relation %u, which leaves none to train on; "
-                           "expected a larger part of training",
-                           d->rule->name, (unsigned long long)group->n, group->id);
-        }
+        SL_FAIL_IF(!used[TRAIN], SL_EINVAL,
+                   "--split: found '%s' of the %llu links of relation %u, which leaves none to train on; "
+                   "expected a larger part of training",
+                   d->rule->name, (unsigned long long)group->n, group->id);
     }
     return SL_OK;
 }
@@ -492,10 +487,8 @@ static enum sl_status alloc_lists(const struct drawing *d, struct sl_link_split 
         for (uint32_t r = 0; r < sl_max_u32(d->n_relations, 1); r++) {
             n += d->groups[r].size[list] + (list == TRAIN ? 2 : 0);
         }
-        if (n >= SL_NONE) {
-            return sl_fail(SL_EINVAL, "--split: found %llu %s links, expected fewer than 2^32 - 1",
-                           (unsigned long long)n, list_names[list]);
-        }
+        SL_FAIL_IF(n >= SL_NONE, SL_EINVAL, "--split: found %llu %s links, expected fewer than 2^32 - 1",
+                   (unsigned long long)n, list_names[list]);
         SL_CHECK(sl_alloc(n, sizeof *links->from, "links", &links->from));
         SL_CHECK(sl_alloc(n, sizeof *links->to, "links", &links->to));
         if (d->n_relations > 0) {
@@ -575,12 +568,10 @@ enum sl_status sl_random_split_links(const struct sl_random_split *rule, struct 
     struct sl_link_split split = {0};
     struct sl_graph rest = {0};
     enum sl_status st;
-    if (dataset->counts_edges) {
-        return sl_fail(SL_EINVAL,
-                       "--features: found degree, which counts the links to find; expected the split beside it, when "
-                       "'%s' is loaded",
-                       dataset->name);
-    }
+    SL_FAIL_IF(dataset->counts_edges, SL_EINVAL,
+               "--features: found degree, which counts the links to find; expected the split beside it, when "
+               "'%s' is loaded",
+               dataset->name);
     SL_TRY(st, open_drawing(dataset, &graph, &d), done);
     add_units(&d);
     SL_TRY(st, find_sizes(rule, "links", sl_max_u32(d.n_relations, 1), d.groups), done);

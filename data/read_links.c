@@ -90,12 +90,10 @@ static enum sl_status take_named(void *context, const struct sl_lines *lines)
         for (int k = 0; k < 2; k++) {
             const struct sl_text_cell cell = p != NULL ? take_cell(&p, end) : (struct sl_text_cell){"", 0};
             *ends[k] = sl_names_find(&named->names, cell);
-            if (*ends[k] == SL_NONE || (k == 1 && p != NULL)) {
-                return sl_fail(SL_EFILE,
-                               "%.300s:%llu: expected 'source,destination', two ids of the vertices, found "
-                               "'%.*s'",
-                               lines->path, (unsigned long long)line + 1, (int)sl_min_u64(cell.n, 100), cell.p);
-            }
+            SL_FAIL_IF(*ends[k] == SL_NONE || (k == 1 && p != NULL), SL_EFILE,
+                       "%.300s:%llu: expected 'source,destination', two ids of the vertices, found "
+                       "'%.*s'",
+                       lines->path, (unsigned long long)line + 1, (int)sl_min_u64(cell.n, 100), cell.p);
         }
         p = end + 1;
     }

@@ -74,16 +74,13 @@ static enum sl_status fill_graph(const struct sl_graph *graph, struct problem *p
 static enum sl_status make_graph(const struct sl_graph *graph, struct problem *problem)
 {
     bool symmetric;
-    enum sl_status st = SL_OK;
+    enum sl_status st;
     SL_CHECK(sl_graph_is_symmetric(graph, &symmetric));
     if (symmetric) {
         return fill_graph(graph, problem);
     }
     struct sl_graph both;
-    st = make_undirected(graph, &both);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(make_undirected(graph, &both));
     if (both.n_edges < IDX_MAX) {
         st = fill_graph(&both, problem);
     } else {
@@ -183,10 +180,8 @@ static enum sl_status call(struct problem *problem, idx_t n_parts, uint64_t seed
     if (code == METIS_OK) {
         return SL_OK;
     }
-    if (code == METIS_ERROR_MEMORY) {
-        return sl_fail(SL_ENOMEM, "METIS: no memory to cut the graph into %ld parts; try --partition random",
-                       (long)n_parts);
-    }
+    SL_FAIL_IF(code == METIS_ERROR_MEMORY, SL_ENOMEM,
+               "METIS: no memory to cut the graph into %ld parts; try --partition random", (long)n_parts);
     return sl_fail(SL_EMETIS, "METIS cannot cut the graph into %ld parts (code %d: %s); try --partition random",
                    (long)n_parts, code, output[0] != '\0' ? output : "no reason given");
 }
@@ -266,10 +261,9 @@ enum sl_status sl_metis_partition(const struct sl_dataset *dataset, uint32_t n_p
         }
         return SL_OK;
     }
-    if (n >= IDX_MAX || dataset->graph.n_edges >= IDX_MAX) {
-        return sl_fail(SL_EMETIS, "METIS was built with integers of %d bits, too few for %u vertices and %llu edges",
-                       IDXTYPEWIDTH, n, (unsigned long long)dataset->graph.n_edges);
-    }
+    SL_FAIL_IF(n >= IDX_MAX || dataset->graph.n_edges >= IDX_MAX, SL_EMETIS,
+               "METIS was built with integers of %d bits, too few for %u vertices and %llu edges", IDXTYPEWIDTH, n,
+               (unsigned long long)dataset->graph.n_edges);
     enum sl_status st = solve(dataset, n_parts, seed, &problem);
     for (uint32_t v = 0; v < n && st == SL_OK; v++) {
         idx_t part = problem.parts[v];

@@ -347,9 +347,8 @@ static enum sl_status choose_and_make(const struct sl_dataset *dataset, enum sl_
     *out = (struct sl_partition){0};
     uint32_t *parts;
     enum sl_status st;
-    if (layout->n_parts == 0 || layout->n_parts > MAX_PARTS) {
-        return sl_fail(SL_EINVAL, "partition: expected 1 to %d parts, found %u", MAX_PARTS, layout->n_parts);
-    }
+    SL_FAIL_IF(layout->n_parts == 0 || layout->n_parts > MAX_PARTS, SL_EINVAL,
+               "partition: expected 1 to %d parts, found %u", MAX_PARTS, layout->n_parts);
     if (layout->n_parts > dataset->graph.n_vertices) {
         sl_notify(SL_NOTICE_WARNING, "%.200s: found %u vertices for %u parts: %u parts are empty", dataset->name,
                   dataset->graph.n_vertices, layout->n_parts, layout->n_parts - dataset->graph.n_vertices);

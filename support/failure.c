@@ -25,8 +25,6 @@ enum sl_status sl_failure_status(const struct sl_failure *failure)
     while (state == 1) {
         state = atomic_load_explicit(&failure->state, memory_order_acquire);
     }
-    if (state != 0) {
-        return sl_fail(failure->status, "%s", failure->message);
-    }
+    SL_FAIL_IF(state != 0, failure->status, "%s", failure->message);
     return SL_OK;
 }

@@ -59,9 +59,7 @@ fail:
 enum sl_status sl_file_read(const char *path, size_t limit, char **out, size_t *bytes_out)
 {
     FILE *stream = fopen(path, "rbe");
-    if (stream == NULL) {
-        return sl_fail(SL_EIO, "%s: cannot open for reading: %s", path, strerror(errno));
-    }
+    SL_FAIL_IF(stream == NULL, SL_EIO, "%s: cannot open for reading: %s", path, strerror(errno));
     enum sl_status st = read_stream(stream, path, limit, out, bytes_out);
     fclose(stream);
     return st;
@@ -73,9 +71,7 @@ enum sl_status sl_file_map(const char *path, struct sl_map *out)
     enum sl_status st = SL_OK;
     struct stat info;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) {
-        return sl_fail(SL_EIO, "%s: cannot open for reading: %s", path, strerror(errno));
-    }
+    SL_FAIL_IF(fd < 0, SL_EIO, "%s: cannot open for reading: %s", path, strerror(errno));
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
         st = sl_fail(SL_EIO, "%s: cannot be mapped: expected a regular file", path);
         goto close_fd;
@@ -178,9 +174,7 @@ static enum sl_status open_in_place(const char *path, FILE **out)
     } else {
         *out = fopen(path, "wbe");
     }
-    if (*out == NULL) {
-        return sl_fail(SL_EIO, "%s: cannot open for writing: %s", path, strerror(errno));
-    }
+    SL_FAIL_IF(*out == NULL, SL_EIO, "%s: cannot open for writing: %s", path, strerror(errno));
     return SL_OK;
 }
 
@@ -211,9 +205,7 @@ enum sl_status sl_writer_try(const char *path)
     struct sl_writer writer;
     struct stat info;
     if (stat(path, &info) == 0) {
-        if (S_ISDIR(info.st_mode)) {
-            return sl_fail(SL_EIO, "%s: cannot be written: %s", path, strerror(EISDIR));
-        }
+        SL_FAIL_IF(S_ISDIR(info.st_mode), SL_EIO, "%s: cannot be written: %s", path, strerror(EISDIR));
         if (!S_ISREG(info.st_mode) || sl_file_stream(path) >= 0) {
             return SL_OK; /* opening a pipe would wait */
         }
@@ -298,9 +290,8 @@ static enum sl_status make_folders(char *path, uint32_t *n_made)
         int why = errno;
         bool bad = !made && why != EEXIST;
         *n_made += made;
-        if ((bad || kept == '\0') && !sl_folder_exists(path)) {
-            return sl_fail(SL_EIO, "%s: cannot make this folder: %s", path, strerror(bad ? why : ENOTDIR));
-        }
+        SL_FAIL_IF((bad || kept == '\0') && !sl_folder_exists(path), SL_EIO, "%s: cannot make this folder: %s", path,
+                   strerror(bad ? why : ENOTDIR));
         *end = kept;
         if (kept == '\0') {
             return SL_OK;

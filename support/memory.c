@@ -93,10 +93,8 @@ static enum sl_status allocate(size_t count, size_t size, const char *name, int 
     size_t room;
     bool fits = !__builtin_mul_overflow(count, size, &bytes);
     size_t unit = fits ? alignment_of(bytes) : 0;
-    if (!fits || __builtin_add_overflow(bytes, 3 * unit, &room)) {
-        return sl_fail(SL_ENOMEM, "%s: %zu elements of %zu bytes are more than this machine can address", name, count,
-                       size);
-    }
+    SL_FAIL_IF(!fits || __builtin_add_overflow(bytes, 3 * unit, &room), SL_ENOMEM,
+               "%s: %zu elements of %zu bytes are more than this machine can address", name, count, size);
     SL_CHECK(zero ? SL_OK : sl_memory_check(bytes, name));
     char *start;
     if (rationed()) {
@@ -106,10 +104,8 @@ static enum sl_status allocate(size_t count, size_t size, const char *name, int 
     } else {
         start = malloc(room);
     }
-    if (start == NULL) {
-        return sl_fail(SL_ENOMEM, "%s: no memory for %zu bytes; free some, or use a smaller graph, batch or width",
-                       name, bytes);
-    }
+    SL_FAIL_IF(start == NULL, SL_ENOMEM,
+               "%s: no memory for %zu bytes; free some, or use a smaller graph, batch or width", name, bytes);
     wish_huge_pages(start, bytes);
     char *block = start + (unit - (uintptr_t)start % unit) % unit + unit;
     ((struct header *)(void *)block)[-1] = (struct header){.start = start, .bytes = bytes};

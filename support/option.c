@@ -391,17 +391,12 @@ static enum sl_status unknown(const struct sl_option_table *table, const char *n
     if (table->sibling != NULL) {
         sl_option_offer(table->sibling, &near);
     }
-    if (near.answer == NULL) {
-        return sl_fail(SL_EINVAL, "--%.200s: %s has no such option; %s --help-all lists its options", name, program,
-                       program);
-    }
-    if (strchr(near.answer, ' ') != NULL) {
-        return sl_fail(SL_EINVAL, "--%.200s: %s has no such option; %s", name, program, near.answer);
-    }
-    if (sl_option_find(table, near.answer) == NULL) {
-        return sl_fail(SL_EINVAL, "--%.200s: %s has no such option; %s has --%s", name, program,
-                       table->sibling->program, near.answer);
-    }
+    SL_FAIL_IF(near.answer == NULL, SL_EINVAL, "--%.200s: %s has no such option; %s --help-all lists its options", name,
+               program, program);
+    SL_FAIL_IF(strchr(near.answer, ' ') != NULL, SL_EINVAL, "--%.200s: %s has no such option; %s", name, program,
+               near.answer);
+    SL_FAIL_IF(sl_option_find(table, near.answer) == NULL, SL_EINVAL, "--%.200s: %s has no such option; %s has --%s",
+               name, program, table->sibling->program, near.answer);
     return sl_fail(SL_EINVAL, "--%.200s: %s has no such option; did you mean --%s?", name, program, near.answer);
 }
 
@@ -506,9 +501,7 @@ static enum sl_status read_long(struct reader *r)
         if (option == NULL) {
             return unknown(r->table, name);
         }
-        if (equals != NULL) {
-            return sl_fail(SL_EINVAL, "%s: found a value, expected none", label);
-        }
+        SL_FAIL_IF(equals != NULL, SL_EINVAL, "%s: found a value, expected none", label);
     }
     if (st == SL_OK) {
         st = set(option, label, text, r->settings);
@@ -545,19 +538,14 @@ static enum sl_status check_arguments(const struct sl_option_table *table, int n
 {
     const char *command = sl_text_or(table->command, "");
     const char *colon = table->command != NULL ? ": " : "";
-    if (n > table->max_arguments && table->stray != NULL) {
-        return sl_fail(SL_EINVAL, "found argument '%.200s', expected only options; did you mean --%s %.200s?", argv[1],
-                       table->stray, argv[1]);
-    }
-    if (n > table->max_arguments) {
-        return sl_fail(SL_EINVAL, "%s%sfound argument '%.200s', expected %s%s; see --help", command, colon,
-                       argv[table->max_arguments + 1], table->max_arguments > 0 ? "no more than " : "only options",
-                       table->max_arguments > 0 ? table->arguments : "");
-    }
-    if (n < table->min_arguments) {
-        return sl_fail(SL_EINVAL, "%s%sfound %d argument%s, expected %s; see --help", command, colon, n,
-                       n == 1 ? "" : "s", table->arguments);
-    }
+    SL_FAIL_IF(n > table->max_arguments && table->stray != NULL, SL_EINVAL,
+               "found argument '%.200s', expected only options; did you mean --%s %.200s?", argv[1], table->stray,
+               argv[1]);
+    SL_FAIL_IF(n > table->max_arguments, SL_EINVAL, "%s%sfound argument '%.200s', expected %s%s; see --help", command,
+               colon, argv[table->max_arguments + 1], table->max_arguments > 0 ? "no more than " : "only options",
+               table->max_arguments > 0 ? table->arguments : "");
+    SL_FAIL_IF(n < table->min_arguments, SL_EINVAL, "%s%sfound %d argument%s, expected %s; see --help", command, colon,
+               n, n == 1 ? "" : "s", table->arguments);
     return SL_OK;
 }
 

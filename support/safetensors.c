@@ -124,16 +124,13 @@ static json_t *tensor_json(const struct sl_tensor *t, uint64_t begin)
 /* Add a member with a new name. Takes over `value`. */
 static enum sl_status add(json_t *object, const char *name, json_t *value)
 {
-    if (value == NULL) {
-        return sl_fail(SL_ENOMEM, "safetensors: no memory for '%.200s', or its text is no UTF-8", name);
-    }
+    SL_FAIL_IF(value == NULL, SL_ENOMEM, "safetensors: no memory for '%.200s', or its text is no UTF-8", name);
     if (json_object_get(object, name) != NULL) {
         json_decref(value);
         return sl_fail(SL_EINVAL, "safetensors: the name '%.200s' is there twice", name);
     }
-    if (json_object_set_new(object, name, value) != 0) {
-        return sl_fail(SL_ENOMEM, "safetensors: no memory for the name '%.200s', or it is no UTF-8", name);
-    }
+    SL_FAIL_IF(json_object_set_new(object, name, value) != 0, SL_ENOMEM,
+               "safetensors: no memory for the name '%.200s', or it is no UTF-8", name);
     return SL_OK;
 }
 
@@ -355,9 +352,7 @@ static enum sl_status metadata_bytes(const struct reader *r, json_t *metadata, s
     *out = 0;
     json_object_foreach(metadata, key, value)
     {
-        if (!json_is_string(value)) {
-            return sl_fail(SL_EFILE, "%s: metadata '%.100s': expected a string", r->path, key);
-        }
+        SL_FAIL_IF(!json_is_string(value), SL_EFILE, "%s: metadata '%.100s': expected a string", r->path, key);
         *out += strlen(key) + strlen(json_string_value(value)) + 2;
     }
     return SL_OK;
@@ -379,9 +374,8 @@ static enum sl_status read_metadata(struct reader *r, json_t *metadata)
     if (metadata == NULL) {
         return SL_OK;
     }
-    if (!json_is_object(metadata)) {
-        return sl_fail(SL_EFILE, "%s: expected " METADATA_NAME " to be an object of strings", r->path);
-    }
+    SL_FAIL_IF(!json_is_object(metadata), SL_EFILE, "%s: expected " METADATA_NAME " to be an object of strings",
+               r->path);
     SL_CHECK(metadata_bytes(r, metadata, &bytes));
     SL_CHECK(sl_alloc(bytes, 1, "metadata", &r->out->metadata_text));
     SL_CHECK(sl_alloc(json_object_size(metadata), sizeof *r->out->metadata, "metadata", &r->out->metadata));
@@ -452,9 +446,7 @@ static enum sl_status read_header(struct reader *r, json_t *header)
 /* Read the header's length, and check it against the file's. */
 static enum sl_status header_length(const char *path, const char *bytes, size_t n, uint64_t *out)
 {
-    if (n < LENGTH_BYTES) {
-        return sl_fail(SL_EFILE, "%s: found %zu bytes, expected a safetensors file", path, n);
-    }
+    SL_FAIL_IF(n < LENGTH_BYTES, SL_EFILE, "%s: found %zu bytes, expected a safetensors file", path, n);
     uint64_t length;
     memcpy(&length, bytes, LENGTH_BYTES);
     if (length <= n - LENGTH_BYTES && length <= HEADER_LIMIT) {
@@ -467,9 +459,8 @@ static enum sl_status header_length(const char *path, const char *bytes, size_t 
             "%s: found a PyTorch file, expected a safetensors file: torch.load it, then safetensors.torch.save_file",
             path);
     }
-    if (n == LENGTH_BYTES || bytes[LENGTH_BYTES] != '{') {
-        return sl_fail(SL_EFILE, "%s: not a safetensors file: expected the length of a header and a {", path);
-    }
+    SL_FAIL_IF(n == LENGTH_BYTES || bytes[LENGTH_BYTES] != '{', SL_EFILE,
+               "%s: not a safetensors file: expected the length of a header and a {", path);
     return sl_fail(SL_EFILE, "%s: found a header of %llu bytes in a file of %zu, expected a whole safetensors file",
                    path, (unsigned long long)length, n);
 }
@@ -633,16 +624,13 @@ enum sl_status sl_tensors_get(const struct sl_tensors *tensors, const struct sl_
     char found_shape[SHAPE_BYTES];
     char wanted_shape[SHAPE_BYTES];
     const struct sl_tensor *found = sl_tensors_find(tensors, wanted->name);
-    if (found == NULL) {
-        return sl_fail(SL_EFILE, "%s: no tensor '%s' among its %u; expected a model of the same options", tensors->path,
-                       wanted->name, tensors->n);
-    }
+    SL_FAIL_IF(found == NULL, SL_EFILE, "%s: no tensor '%s' among its %u; expected a model of the same options",
+               tensors->path, wanted->name, tensors->n);
     shape_text(found, found_shape, sizeof found_shape);
     shape_text(wanted, wanted_shape, sizeof wanted_shape);
-    if (!same_shape(found, wanted)) {
-        return sl_fail(SL_EFILE, "%s: tensor '%s': found shape %s, expected %s; were the model's options the same?",
-                       tensors->path, wanted->name, found_shape, wanted_shape);
-    }
+    SL_FAIL_IF(!same_shape(found, wanted), SL_EFILE,
+               "%s: tensor '%s': found shape %s, expected %s; were the model's options the same?", tensors->path,
+               wanted->name, found_shape, wanted_shape);
     uint64_t n = entries_of(found);
     if (found->dtype == wanted->dtype) {
         memcpy(out, found->data, n * sl_dtype_size(found->dtype));

@@ -70,6 +70,14 @@ SL_API const char *sl_status_name(enum sl_status status);
 }
 #endif
 
+/* Return a failure with a message (sl_fail) if the condition holds. */
+#define SL_FAIL_IF(condition, ...)                                                                                     \
+    do {                                                                                                               \
+        if (condition) {                                                                                               \
+            return sl_fail(__VA_ARGS__);                                                                               \
+        }                                                                                                              \
+    } while (0)
+
 /* Return the status of `call` unless it is SL_OK. */
 #define SL_CHECK(call)                                                                                                 \
     do {                                                                                                               \

@@ -140,9 +140,7 @@ static enum sl_status wait_for_all(struct sl_nccl *nccl, const char *operation)
 
 static enum sl_status begin(struct sl_nccl *nccl, const char *operation)
 {
-    if (nccl->broken) {
-        return sl_fail(SL_ENCCL, "NCCL, %s: an operation before this one failed", operation);
-    }
+    SL_FAIL_IF(nccl->broken, SL_ENCCL, "NCCL, %s: an operation before this one failed", operation);
     ncclResult_t result = ncclGroupStart();
     if (result != ncclSuccess) {
         return fail_nccl(nccl, operation, 0, result);
@@ -175,10 +173,9 @@ enum sl_status sl_nccl_move(struct sl_nccl *nccl, uint32_t n, const struct sl_nc
     ncclResult_t first = ncclSuccess;
     uint32_t rank = 0;
     for (uint32_t k = 0; k < n; k++) {
-        if (messages[k].from >= nccl->n || messages[k].to >= nccl->n) {
-            return sl_fail(SL_EINVAL, "NCCL, %s: found a message from rank %u to rank %u, there are %u", operation,
-                           messages[k].from, messages[k].to, nccl->n);
-        }
+        SL_FAIL_IF(messages[k].from >= nccl->n || messages[k].to >= nccl->n, SL_EINVAL,
+                   "NCCL, %s: found a message from rank %u to rank %u, there are %u", operation, messages[k].from,
+                   messages[k].to, nccl->n);
     }
     SL_CHECK(begin(nccl, operation));
     for (uint32_t k = 0; k < n && first == ncclSuccess; k++) {
@@ -212,14 +209,11 @@ enum sl_status sl_nccl_sum(struct sl_nccl *nccl, size_t n_entries, const sl_real
 
 static enum sl_status check_devices(uint32_t n, const int *devices)
 {
-    if (n == 0 || n > SL_NCCL_MAX_GPUS) {
-        return sl_fail(SL_EINVAL, "NCCL: found %u GPUs, expected 1 to %d", n, SL_NCCL_MAX_GPUS);
-    }
+    SL_FAIL_IF(n == 0 || n > SL_NCCL_MAX_GPUS, SL_EINVAL, "NCCL: found %u GPUs, expected 1 to %d", n, SL_NCCL_MAX_GPUS);
     for (uint32_t i = 0; i < n; i++) {
         for (uint32_t j = 0; j < i; j++) {
-            if (devices[i] == devices[j]) {
-                return sl_fail(SL_EINVAL, "NCCL: found GPU %d twice, expected different ones", devices[i]);
-            }
+            SL_FAIL_IF(devices[i] == devices[j], SL_EINVAL, "NCCL: found GPU %d twice, expected different ones",
+                       devices[i]);
         }
     }
     return SL_OK;

@@ -214,11 +214,9 @@ enum sl_status sl_nccl_lane_sum_submit(const struct sl_task_args *head, struct s
     int nodes[2 + SL_NCCL_MAX_GPUS] = {STARPU_SPECIFIC_NODE_LOCAL, lane->node[0]};
     struct sl_task task;
     for (uint32_t i = 0; i < lane->n_gpus; i++) {
-        if (!same_shape(share[i], out)) {
-            return sl_fail(SL_EINVAL, "sl_sum: the share of GPU %u is [%u x %u], the sum [%u x %u]", i,
-                           sl_handle_rows(share[i]), sl_handle_columns(share[i]), sl_handle_rows(out),
-                           sl_handle_columns(out));
-        }
+        SL_FAIL_IF(!same_shape(share[i], out), SL_EINVAL, "sl_sum: the share of GPU %u is [%u x %u], the sum [%u x %u]",
+                   i, sl_handle_rows(share[i]), sl_handle_columns(share[i]), sl_handle_rows(out),
+                   sl_handle_columns(out));
         nodes[2 + i] = lane->node[i];
     }
     args.head.work = (lane->n_gpus + UINT64_C(1)) * bytes_of(out);

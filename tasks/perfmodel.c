@@ -120,13 +120,11 @@ enum sl_status sl_perfmodel_check(const struct starpu_perfmodel *model)
     }
     bool whole = st == SL_OK && is_whole(text) && access(path, W_OK) == 0;
     sl_free(text);
-    if (!whole && unlink(path) != 0 && errno != ENOENT) {
-        return sl_fail(
-            SL_EIO,
-            "%s: found a performance model that StarPU cannot read or replace, and cannot remove it: %s; remove it, or "
-            "set $STARPU_HOME to another folder",
-            path, strerror(errno));
-    }
+    SL_FAIL_IF(
+        !whole && unlink(path) != 0 && errno != ENOENT, SL_EIO,
+        "%s: found a performance model that StarPU cannot read or replace, and cannot remove it: %s; remove it, or "
+        "set $STARPU_HOME to another folder",
+        path, strerror(errno));
     if (!whole && !atomic_flag_test_and_set(&told)) {
         sl_notify(SL_NOTICE_WARNING,
                   "%s: StarPU cannot read or replace this performance model: removed, as are others like it; StarPU "

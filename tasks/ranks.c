@@ -214,27 +214,20 @@ static enum sl_status start_mpi(void)
     int begun = 0;
     int level = MPI_THREAD_MULTIPLE;
     MPI_Initialized(&begun);
-    if (!begun && srun_is_bare()) {
-        return sl_fail(
-            SL_EINVAL,
-            "found %u tasks of srun's without PMIx, by which Open MPI starts; use srun --mpi=pmix, or mpirun "
-            "in salloc or sbatch",
-            sl_ranks_started());
-    }
+    SL_FAIL_IF(!begun && srun_is_bare(), SL_EINVAL,
+               "found %u tasks of srun's without PMIx, by which Open MPI starts; use srun --mpi=pmix, or mpirun "
+               "in salloc or sbatch",
+               sl_ranks_started());
     if (begun) {
         MPI_Query_thread(&level);
     } else if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) {
         return sl_fail(SL_EIO, "MPI does not start");
     }
     ours = !begun;
-    if (ours && atexit(leave) != 0) {
-        return sl_fail(SL_ENOMEM, "no memory for what is done at exit");
-    }
-    if (level != MPI_THREAD_MULTIPLE) {
-        return sl_fail(SL_ENOTSUP,
-                       "MPI: found thread level %d, expected MPI_THREAD_MULTIPLE (%d); use an MPI that has it", level,
-                       MPI_THREAD_MULTIPLE);
-    }
+    SL_FAIL_IF(ours && atexit(leave) != 0, SL_ENOMEM, "no memory for what is done at exit");
+    SL_FAIL_IF(level != MPI_THREAD_MULTIPLE, SL_ENOTSUP,
+               "MPI: found thread level %d, expected MPI_THREAD_MULTIPLE (%d); use an MPI that has it", level,
+               MPI_THREAD_MULTIPLE);
     return SL_OK;
 }
 
@@ -480,12 +473,10 @@ void sl_ranks_drain(void)
 /* MPI counts in int. */
 static enum sl_status check_count(size_t n)
 {
-    if (n > INT_MAX) {
-        return sl_fail(SL_EINVAL,
-                       "found %zu bytes or numbers between all ranks at once, expected less than 2^31; use "
-                       "one process, or another number of them",
-                       n);
-    }
+    SL_FAIL_IF(n > INT_MAX, SL_EINVAL,
+               "found %zu bytes or numbers between all ranks at once, expected less than 2^31; use "
+               "one process, or another number of them",
+               n);
     return SL_OK;
 }
 
@@ -686,12 +677,10 @@ done:
 static enum sl_status check_size(starpu_data_handle_t handle)
 {
     size_t bytes = starpu_data_get_size(handle);
-    if (bytes > INT32_MAX) {
-        return sl_fail(SL_EINVAL,
-                       "a message of %zu bytes between ranks: expected less than 2 GiB; use a smaller --batch-size "
-                       "or --fanout, or more --pes; of pipe_gnn more --ways and --chunks",
-                       bytes);
-    }
+    SL_FAIL_IF(bytes > INT32_MAX, SL_EINVAL,
+               "a message of %zu bytes between ranks: expected less than 2 GiB; use a smaller --batch-size "
+               "or --fanout, or more --pes; of pipe_gnn more --ways and --chunks",
+               bytes);
     return SL_OK;
 }
 
@@ -791,12 +780,10 @@ enum sl_status sl_ranks_receive(starpu_data_handle_t handle, uint32_t from, int6
 
 enum sl_status sl_ranks_open(void)
 {
-    if (sl_ranks_started() > 1) {
-        return sl_fail(SL_ENOTSUP,
-                       "found %u processes of one run ($%s), but this build has no MPI; build with ./bootstrap "
-                       "--with-mpi, or start one process",
-                       sl_ranks_started(), launchers[launcher()].n);
-    }
+    SL_FAIL_IF(sl_ranks_started() > 1, SL_ENOTSUP,
+               "found %u processes of one run ($%s), but this build has no MPI; build with ./bootstrap "
+               "--with-mpi, or start one process",
+               sl_ranks_started(), launchers[launcher()].n);
     return SL_OK;
 }
 

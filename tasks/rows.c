@@ -45,11 +45,9 @@ static size_t size_class(size_t bytes)
 static enum sl_status check_matrix(uint32_t n_rows, uint32_t n_columns)
 {
     uint64_t n = (uint64_t)n_rows * n_columns;
-    if (n == 0 || n > UINT32_MAX) {
-        return sl_fail(SL_EINVAL,
-                       "a buffer of %u x %u elements: StarPU takes 1 to 2^32 - 1; use more chunks, or a smaller batch",
-                       n_rows, n_columns);
-    }
+    SL_FAIL_IF(n == 0 || n > UINT32_MAX, SL_EINVAL,
+               "a buffer of %u x %u elements: StarPU takes 1 to 2^32 - 1; use more chunks, or a smaller batch", n_rows,
+               n_columns);
     return SL_OK;
 }
 
@@ -156,9 +154,7 @@ enum sl_status sl_chunk_acquire(const struct sl_failure *failure, starpu_data_ha
                                 enum starpu_data_access_mode mode)
 {
     sl_handle_let_go(chunk);
-    if (starpu_data_acquire(chunk, mode) != 0) {
-        return sl_fail(SL_ESTARPU, "StarPU refused to hand out a chunk of rows");
-    }
+    SL_FAIL_IF(starpu_data_acquire(chunk, mode) != 0, SL_ESTARPU, "StarPU refused to hand out a chunk of rows");
     enum sl_status st = sl_failure_status(failure);
     if (st != SL_OK) {
         starpu_data_release(chunk);

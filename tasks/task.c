@@ -481,23 +481,15 @@ static enum sl_status check_buffer(const struct sl_task *task, unsigned number, 
                                    enum starpu_data_access_mode mode)
 {
     const struct sl_buffer_role *role = &task->operation->role[number];
-    if (number >= SL_MAX_ROLES || role->name == NULL) {
-        return sl_fail(SL_EINTERNAL, "buffer %u has role %u, which the codelet lacks", task->n_buffers, number);
-    }
-    if (handle == NULL) {
-        return sl_fail(SL_EINTERNAL, "buffer '%s' has no handle", role->name);
-    }
-    if (!allows(role, mode)) {
-        return sl_fail(SL_EINTERNAL, "buffer '%s' was added with mode %s; expected %s%s", role->name, mode_name(mode),
-                       mode_name(role->mode), role->mode & SL_OR_RW ? " or RW" : "");
-    }
-    if (task->given >> number & 1 && (role->mode & SL_REPEATED) == 0) {
-        return sl_fail(SL_EINTERNAL, "buffer '%s' was added twice", role->name);
-    }
-    if (number < task->n_fixed && number != task->n_buffers) {
-        return sl_fail(SL_EINTERNAL, "buffer '%s' was added as buffer %u; expected %u", role->name, task->n_buffers,
-                       number);
-    }
+    SL_FAIL_IF(number >= SL_MAX_ROLES || role->name == NULL, SL_EINTERNAL,
+               "buffer %u has role %u, which the codelet lacks", task->n_buffers, number);
+    SL_FAIL_IF(handle == NULL, SL_EINTERNAL, "buffer '%s' has no handle", role->name);
+    SL_FAIL_IF(!allows(role, mode), SL_EINTERNAL, "buffer '%s' was added with mode %s; expected %s%s", role->name,
+               mode_name(mode), mode_name(role->mode), role->mode & SL_OR_RW ? " or RW" : "");
+    SL_FAIL_IF(task->given >> number & 1 && (role->mode & SL_REPEATED) == 0, SL_EINTERNAL,
+               "buffer '%s' was added twice", role->name);
+    SL_FAIL_IF(number < task->n_fixed && number != task->n_buffers, SL_EINTERNAL,
+               "buffer '%s' was added as buffer %u; expected %u", role->name, task->n_buffers, number);
     return SL_OK;
 }
 
@@ -566,9 +558,8 @@ static enum sl_status check_buffers(const struct sl_task *task)
 {
     const struct sl_buffer_role *role = task->operation->role;
     for (unsigned i = 0; i < SL_MAX_ROLES && role[i].name != NULL; i++) {
-        if ((task->given >> i & 1) == 0 && (role[i].mode & (SL_OPTIONAL | SL_REPEATED)) == 0) {
-            return sl_fail(SL_EINTERNAL, "buffer '%s' is missing", role[i].name);
-        }
+        SL_FAIL_IF((task->given >> i & 1) == 0 && (role[i].mode & (SL_OPTIONAL | SL_REPEATED)) == 0, SL_EINTERNAL,
+                   "buffer '%s' is missing", role[i].name);
     }
     return SL_OK;
 }
@@ -687,9 +678,7 @@ static void set_arguments(struct starpu_task *out, const void *args, size_t args
 
 static enum sl_status translate(int error)
 {
-    if (error == -ENODEV) {
-        return sl_fail(SL_ENODEV, "no worker can run this task; give StarPU at least one CPU worker");
-    }
+    SL_FAIL_IF(error == -ENODEV, SL_ENODEV, "no worker can run this task; give StarPU at least one CPU worker");
     return sl_fail(SL_ESTARPU, "StarPU refused the task: %s", strerror(-error));
 }
 

@@ -144,25 +144,19 @@ static enum sl_status check_types(const struct sl_recipe *r)
     uint64_t n_vertices;
     uint64_t n_edges;
     sl_recipe_total(r, &n_vertices, &n_edges);
-    if (n_vertices >= SL_NONE) {
-        return sl_fail(SL_EINVAL, "generator: expected fewer than %u vertices of all types, found %llu", SL_NONE,
-                       (unsigned long long)n_vertices);
-    }
+    SL_FAIL_IF(n_vertices >= SL_NONE, SL_EINVAL, "generator: expected fewer than %u vertices of all types, found %llu",
+               SL_NONE, (unsigned long long)n_vertices);
     for (uint32_t t = 0; t < r->n_types; t++) {
-        if (r->other[t].n == 0) {
-            return sl_fail(SL_EINVAL, "generator: expected 1 or more vertices of type %s, found 0; try more vertices",
-                           r->other[t].name);
-        }
+        SL_FAIL_IF(r->other[t].n == 0, SL_EINVAL,
+                   "generator: expected 1 or more vertices of type %s, found 0; try more vertices", r->other[t].name);
     }
     for (uint32_t i = 0; i < r->n_relations; i++) {
         const struct sl_recipe_relation *relation = &r->between[i];
         const uint64_t pairs = size_of(r, relation->source) * size_of(r, relation->destination);
-        if (relation->n_edges == 0 || relation->n_edges > pairs / 8) {
-            return sl_fail(SL_EINVAL,
-                           "generator: %s: expected 1 to %llu edges (an eighth of all pairs), found %llu; try more "
-                           "vertices",
-                           relation->name, (unsigned long long)(pairs / 8), (unsigned long long)relation->n_edges);
-        }
+        SL_FAIL_IF(relation->n_edges == 0 || relation->n_edges > pairs / 8, SL_EINVAL,
+                   "generator: %s: expected 1 to %llu edges (an eighth of all pairs), found %llu; try more "
+                   "vertices",
+                   relation->name, (unsigned long long)(pairs / 8), (unsigned long long)relation->n_edges);
     }
     return SL_OK;
 }
@@ -170,27 +164,20 @@ static enum sl_status check_types(const struct sl_recipe *r)
 enum sl_status sl_recipe_check(const struct sl_recipe *r)
 {
     uint64_t pairs = (uint64_t)r->n_vertices * (r->n_vertices > 0 ? r->n_vertices - 1 : 0);
-    if (r->n_vertices >= SL_NONE || r->n_classes == 0 || r->n_vertices / 2 < r->n_classes) {
-        return sl_fail(SL_EINVAL,
-                       "generator: expected 1 or more classes of 2 or more vertices, found %u classes, %u vertices",
-                       r->n_classes, r->n_vertices);
-    }
-    if (r->n_edges > pairs / 8) {
-        return sl_fail(SL_EINVAL, "generator: expected at most %llu edges (an eighth of all pairs), found %llu",
-                       (unsigned long long)(pairs / 8), (unsigned long long)r->n_edges);
-    }
-    if (r->n_features == 0 || r->n_features > 1 << 24) {
-        return sl_fail(SL_EINVAL, "generator: expected 1 to 2^24 features, found %u", r->n_features);
-    }
-    if (!(r->homophily >= 0 && r->homophily <= 1)) {
-        return sl_fail(SL_EINVAL, "generator: expected a homophily of 0 to 1, found %g", r->homophily);
-    }
-    if ((uint64_t)r->n_train + r->n_valid + r->n_test > r->n_vertices) {
-        return sl_fail(SL_EINVAL, "generator: the split's %u + %u + %u vertices are more than the %u there are",
-                       r->n_train, r->n_valid, r->n_test, r->n_vertices);
-    }
-    if (r->n_types > 0 && (r->sparse || r->n_edges == 0)) {
-        return sl_fail(SL_EINVAL, "generator: %s: expected dense features and 1 or more edges (no --sparse)", r->name);
-    }
+    SL_FAIL_IF(r->n_vertices >= SL_NONE || r->n_classes == 0 || r->n_vertices / 2 < r->n_classes, SL_EINVAL,
+               "generator: expected 1 or more classes of 2 or more vertices, found %u classes, %u vertices",
+               r->n_classes, r->n_vertices);
+    SL_FAIL_IF(r->n_edges > pairs / 8, SL_EINVAL,
+               "generator: expected at most %llu edges (an eighth of all pairs), found %llu",
+               (unsigned long long)(pairs / 8), (unsigned long long)r->n_edges);
+    SL_FAIL_IF(r->n_features == 0 || r->n_features > 1 << 24, SL_EINVAL,
+               "generator: expected 1 to 2^24 features, found %u", r->n_features);
+    SL_FAIL_IF(!(r->homophily >= 0 && r->homophily <= 1), SL_EINVAL,
+               "generator: expected a homophily of 0 to 1, found %g", r->homophily);
+    SL_FAIL_IF((uint64_t)r->n_train + r->n_valid + r->n_test > r->n_vertices, SL_EINVAL,
+               "generator: the split's %u + %u + %u vertices are more than the %u there are", r->n_train, r->n_valid,
+               r->n_test, r->n_vertices);
+    SL_FAIL_IF(r->n_types > 0 && (r->sparse || r->n_edges == 0), SL_EINVAL,
+               "generator: %s: expected dense features and 1 or more edges (no --sparse)", r->name);
     return check_types(r);
 }

@@ -23,13 +23,11 @@ struct nccl {
 
 static enum sl_status check(const struct sl_settings *settings)
 {
-    if (settings->gpus == 0) {
-        return sl_fail(SL_EINVAL, "--transport nccl cannot be used with --gpus 0: NCCL moves rows between GPUs");
-    }
-    if (!sl_nccl_built()) {
-        return sl_fail(SL_ENOTSUP, "--transport: found nccl, but this build has none; configure says where it looked "
-                                   "(--with-nccl=DIR), and leave it out to let StarPU copy");
-    }
+    SL_FAIL_IF(settings->gpus == 0, SL_EINVAL,
+               "--transport nccl cannot be used with --gpus 0: NCCL moves rows between GPUs");
+    SL_FAIL_IF(!sl_nccl_built(), SL_ENOTSUP,
+               "--transport: found nccl, but this build has none; configure says where it looked "
+               "(--with-nccl=DIR), and leave it out to let StarPU copy");
     return SL_OK;
 }
 
@@ -54,10 +52,9 @@ static enum sl_status open_transport(struct sl_transport *transport)
     int devices[SL_NCCL_MAX_GPUS];
     int nodes[SL_NCCL_MAX_GPUS];
     const struct sl_homes *homes = &transport->plan->homes;
-    if (!homes->gpus || homes->n > SL_NCCL_MAX_GPUS) {
-        return sl_fail(SL_EINVAL, "--transport: found nccl with %u GPUs, expected 1 to %d; without GPUs leave it out",
-                       homes->gpus ? homes->n : 0, SL_NCCL_MAX_GPUS);
-    }
+    SL_FAIL_IF(!homes->gpus || homes->n > SL_NCCL_MAX_GPUS, SL_EINVAL,
+               "--transport: found nccl with %u GPUs, expected 1 to %d; without GPUs leave it out",
+               homes->gpus ? homes->n : 0, SL_NCCL_MAX_GPUS);
     return sl_transport_nccl_connect(transport, sl_gpus_list(devices, nodes), devices, nodes);
 }
 

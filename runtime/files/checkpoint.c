@@ -67,20 +67,16 @@ static enum sl_status check(const char *path, const struct sl_tensors *found)
     char checksum[CHECKSUM_BYTES];
     const char *version = sl_tensors_metadata(found, VERSION_KEY);
     const char *stored = sl_tensors_metadata(found, CHECKSUM_KEY);
-    if (version == NULL || stored == NULL) {
-        return sl_fail(SL_EFILE, "%s: expected a checkpoint; this is another safetensors file", path);
-    }
-    if (strcmp(version, VERSION) != 0) {
-        return sl_fail(SL_EFILE,
-                       "%s: found checkpoint version %.20s, expected " VERSION
-                       "; use the version of Starling that wrote it, or start afresh in another --checkpoint folder",
-                       path, version);
-    }
+    SL_FAIL_IF(version == NULL || stored == NULL, SL_EFILE,
+               "%s: expected a checkpoint; this is another safetensors file", path);
+    SL_FAIL_IF(strcmp(version, VERSION) != 0, SL_EFILE,
+               "%s: found checkpoint version %.20s, expected " VERSION
+               "; use the version of Starling that wrote it, or start afresh in another --checkpoint folder",
+               path, version);
     checksum_text(found->tensors, found->n, checksum);
-    if (strcmp(stored, checksum) != 0) {
-        return sl_fail(SL_EFILE, "%s: found checksum %s, expected %.16s; the file is damaged, start without --resume",
-                       path, checksum, stored);
-    }
+    SL_FAIL_IF(strcmp(stored, checksum) != 0, SL_EFILE,
+               "%s: found checksum %s, expected %.16s; the file is damaged, start without --resume", path, checksum,
+               stored);
     return SL_OK;
 }
 

@@ -77,14 +77,10 @@ static enum sl_status check_words(void)
 {
     const char *list = getenv("STARPU_WORKERS_CPUID");
     const char *host = getenv("STARPU_HOSTNAME");
-    if (list != NULL && list[strspn(list, "0123456789-, ")] != '\0') {
-        return sl_fail(SL_EINVAL,
-                       "$STARPU_WORKERS_CPUID: found '%.100s', expected processors' numbers such as '0 1 2' or '0-2'",
-                       list);
-    }
-    if (host != NULL && strchr(host, '/') != NULL) {
-        return sl_fail(SL_EINVAL, "$STARPU_HOSTNAME: found '%.100s', expected a name without a slash", host);
-    }
+    SL_FAIL_IF(list != NULL && list[strspn(list, "0123456789-, ")] != '\0', SL_EINVAL,
+               "$STARPU_WORKERS_CPUID: found '%.100s', expected processors' numbers such as '0 1 2' or '0-2'", list);
+    SL_FAIL_IF(host != NULL && strchr(host, '/') != NULL, SL_EINVAL,
+               "$STARPU_HOSTNAME: found '%.100s', expected a name without a slash", host);
     return SL_OK;
 }
 
@@ -163,12 +159,12 @@ enum sl_status sl_environment_check_home(void)
     static const char *const names[] = {"XDG_CACHE_HOME", "STARPU_HOME", "HOME"}; /* StarPU's order */
     size_t i = 0;
     char *path = NULL;
-    enum sl_status st;
+    enum sl_status st = SL_OK;
     while (i < 2 && getenv(names[i]) == NULL) {
         i++;
     }
     const char *home = sl_text_or(getenv(names[i]), "");
-    SL_TRY(st, sl_path_join(home, ".starpu/sampling/bus", &path), done);
+    SL_CHECK(sl_path_join(home, ".starpu/sampling/bus", &path));
     errno = ENOENT;
     if (home[0] == '\0' || sl_folder_make(path) != SL_OK || !takes_files(path)) {
         st = sl_fail(SL_EIO,
@@ -177,6 +173,5 @@ enum sl_status sl_environment_check_home(void)
                      names[i], home, strerror(errno), i < 2 ? names[i] : "STARPU_HOME");
     }
     sl_free(path);
-done:
     return st;
 }

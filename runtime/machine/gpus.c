@@ -21,20 +21,15 @@
 
 enum sl_status sl_gpus_check(uint32_t index, const struct sl_gpu *gpu, enum sl_precision precision)
 {
-    if (precision != SL_PRECISION_FLOAT && !gpu->has_tensors) {
-        return sl_fail(
-            SL_ENOTSUP,
-            "--precision: found %s with GPU %u, %.60s, which does not multiply so (compute capability 8 does); "
-            "expected float",
-            precision == SL_PRECISION_BF16 ? "bf16" : "tf32", index, gpu->name);
-    }
-    if (!gpu->has_pools) {
-        return sl_fail(SL_ENOTSUP,
-                       "GPU %u, %.60s: expected memory pools (cudaMallocAsync), found none; try a newer "
-                       "driver, other GPUs "
-                       "($CUDA_VISIBLE_DEVICES), or --gpus 0",
-                       index, gpu->name);
-    }
+    SL_FAIL_IF(precision != SL_PRECISION_FLOAT && !gpu->has_tensors, SL_ENOTSUP,
+               "--precision: found %s with GPU %u, %.60s, which does not multiply so (compute capability 8 does); "
+               "expected float",
+               precision == SL_PRECISION_BF16 ? "bf16" : "tf32", index, gpu->name);
+    SL_FAIL_IF(!gpu->has_pools, SL_ENOTSUP,
+               "GPU %u, %.60s: expected memory pools (cudaMallocAsync), found none; try a newer "
+               "driver, other GPUs "
+               "($CUDA_VISIBLE_DEVICES), or --gpus 0",
+               index, gpu->name);
     return SL_OK;
 }
 

@@ -45,12 +45,10 @@ static void list_policies(char *out, size_t bytes)
 /* The scheduler near supports no GPUs. */
 static enum sl_status check_near(uint32_t n_gpus)
 {
-    if (n_gpus != 0) {
-        return sl_fail(SL_EINVAL,
-                       "--sched, or $STARPU_SCHED: found " SL_NEAR " with %u GPUs, expected one of StarPU's, "
-                       "as " DEFAULT_SCHED_GPUS "; " SL_NEAR " is for CPUs, --gpus 0",
-                       n_gpus);
-    }
+    SL_FAIL_IF(n_gpus != 0, SL_EINVAL,
+               "--sched, or $STARPU_SCHED: found " SL_NEAR " with %u GPUs, expected one of StarPU's, "
+               "as " DEFAULT_SCHED_GPUS "; " SL_NEAR " is for CPUs, --gpus 0",
+               n_gpus);
     return SL_OK;
 }
 
@@ -79,9 +77,7 @@ static enum sl_status set_variable(const char *name, const char *value)
     } else {
         error = unsetenv(name);
     }
-    if (error != 0) {
-        return sl_fail(SL_ENOMEM, "no memory to set the environment");
-    }
+    SL_FAIL_IF(error != 0, SL_ENOMEM, "no memory to set the environment");
     return SL_OK;
 }
 
@@ -294,10 +290,8 @@ static enum sl_status count_cpus(const struct sl_settings *settings, const struc
     if (settings->cpus > 0) {
         *out = settings->cpus;
     }
-    if (*out > STARPU_MAXCPUS) {
-        return sl_fail(SL_EINVAL, "%s: found %u, expected at most %d, which this StarPU was built for",
-                       settings->cpus > 0 ? "--cpus" : "$STARPU_NCPU", *out, STARPU_MAXCPUS);
-    }
+    SL_FAIL_IF(*out > STARPU_MAXCPUS, SL_EINVAL, "%s: found %u, expected at most %d, which this StarPU was built for",
+               settings->cpus > 0 ? "--cpus" : "$STARPU_NCPU", *out, STARPU_MAXCPUS);
     return SL_OK;
 }
 
@@ -335,10 +329,8 @@ static void choose_sched(const char *name, struct starpu_conf *conf)
 static enum sl_status set_up_workers(const struct sl_machine *machine)
 {
     unsigned n = (unsigned)starpu_worker_get_count_by_type(STARPU_CUDA_WORKER);
-    if (n != machine->n_gpus) {
-        return sl_fail(SL_ENODEV, "StarPU started %u of %u GPUs; are the others in use, or hidden from it?", n,
-                       machine->n_gpus);
-    }
+    SL_FAIL_IF(n != machine->n_gpus, SL_ENODEV,
+               "StarPU started %u of %u GPUs; are the others in use, or hidden from it?", n, machine->n_gpus);
     if (n > 0) {
         sl_gpus_open_libraries();
     }
@@ -366,10 +358,9 @@ static enum sl_status check_space(uint32_t n_workers)
 {
     size_t stack = sl_limits_stack();
     uint64_t bytes = START_BYTES + n_workers * (WORKER_BYTES + stack);
-    if (stack < STACK_BYTES) {
-        return sl_fail(SL_EINVAL, "found a stack of %zu kB for threads, expected at least %zu kB; raise 'ulimit -s'",
-                       stack >> 10, STACK_BYTES >> 10);
-    }
+    SL_FAIL_IF(stack < STACK_BYTES, SL_EINVAL,
+               "found a stack of %zu kB for threads, expected at least %zu kB; raise 'ulimit -s'", stack >> 10,
+               STACK_BYTES >> 10);
     return sl_limits_have_room(bytes)
                ? SL_OK
                : sl_fail(SL_ENOMEM,
@@ -382,12 +373,10 @@ static enum sl_status check_space(uint32_t n_workers)
 static enum sl_status check_threads(uint32_t wanted)
 {
     uint32_t found = sl_limits_threads(wanted);
-    if (found != wanted) {
-        return sl_fail(SL_ENODEV,
-                       "the system gives this process %u more threads, expected %u for its workers; raise "
-                       "'ulimit -u' or '-v', or ask for fewer with --cpus",
-                       found, wanted);
-    }
+    SL_FAIL_IF(found != wanted, SL_ENODEV,
+               "the system gives this process %u more threads, expected %u for its workers; raise "
+               "'ulimit -u' or '-v', or ask for fewer with --cpus",
+               found, wanted);
     return SL_OK;
 }
 

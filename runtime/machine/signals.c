@@ -97,9 +97,7 @@ static enum sl_status catch_signal(int i)
 enum sl_status sl_signals_install(void)
 {
     SL_IN_C_LOCALE;
-    if (installed) {
-        return sl_fail(SL_EINVAL, "signals are caught already; expected sl_signals_restore first");
-    }
+    SL_FAIL_IF(installed, SL_EINVAL, "signals are caught already; expected sl_signals_restore first");
     installed = true;
     atomic_store(&seen, 0);
     for (int i = 0; i < N_SIGNALS; i++) {

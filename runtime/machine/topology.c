@@ -51,9 +51,7 @@ static uint32_t count_numa(hwloc_topology_t topology, hwloc_const_cpuset_t set)
 static enum sl_status open_machine(hwloc_topology_t *topology_out, hwloc_cpuset_t *set_out)
 {
     hwloc_topology_t topology;
-    if (hwloc_topology_init(&topology) != 0) {
-        return sl_fail(SL_EINTERNAL, "hwloc cannot start; is the machine out of memory?");
-    }
+    SL_FAIL_IF(hwloc_topology_init(&topology) != 0, SL_EINTERNAL, "hwloc cannot start; is the machine out of memory?");
     if (hwloc_topology_load(topology) != 0) {
         hwloc_topology_destroy(topology);
         return sl_fail(SL_EINTERNAL, "hwloc cannot read this machine; does lstopo work?");

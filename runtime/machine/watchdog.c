@@ -105,9 +105,7 @@ enum sl_status sl_watchdog_start(uint32_t seconds, bool in_step, const struct sl
     atomic_store(&watch.ends, false);
     atomic_store(&watch.rests, false);
     watch.started = pthread_create(&watch.thread, NULL, guard, NULL) == 0;
-    if (!watch.started) {
-        return sl_fail(SL_ENOMEM, "the system gives no thread for --watchdog");
-    }
+    SL_FAIL_IF(!watch.started, SL_ENOMEM, "the system gives no thread for --watchdog");
     return SL_OK;
 }
 

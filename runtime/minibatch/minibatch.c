@@ -279,10 +279,8 @@ static enum sl_status decide(struct sl_settings *s, const struct sl_machine *mac
 
 static enum sl_status check_ranks(const struct sl_settings *s, uint32_t n)
 {
-    if (s->pes > 0 && s->pes < n) {
-        return sl_fail(SL_EINVAL, "--pes: found %u, expected at least one for each of %u processes of one run", s->pes,
-                       n);
-    }
+    SL_FAIL_IF(s->pes > 0 && s->pes < n, SL_EINVAL,
+               "--pes: found %u, expected at least one for each of %u processes of one run", s->pes, n);
     return SL_OK;
 }
 

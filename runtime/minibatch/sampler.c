@@ -44,10 +44,9 @@ struct sl_neighbor_sampler {
 
 static enum sl_status check_settings(const struct sl_settings *settings, const struct sl_dataset *dataset)
 {
-    if (sl_settings_by_importance(settings) || settings->relation_fanout != NULL) {
-        return sl_fail(SL_ENOTSUP, "--labor-iterations, --relation-fanout and --edge-weights both cannot be used "
-                                   "with a sampler, which draws each edge by --fanout alone");
-    }
+    SL_FAIL_IF(sl_settings_by_importance(settings) || settings->relation_fanout != NULL, SL_ENOTSUP,
+               "--labor-iterations, --relation-fanout and --edge-weights both cannot be used "
+               "with a sampler, which draws each edge by --fanout alone");
     if (settings->edge_weights != SL_EDGE_WEIGHTS_NONE &&
         (dataset->graph.n_relations > 0 || sl_graph_weights(&dataset->graph) == NULL)) {
         return sl_fail(SL_EINVAL, "--edge-weights: the graph '%s' has no weights of edges; leave the option out",
@@ -142,13 +141,11 @@ static enum sl_status start(struct sl_neighbor_sampler *s, uint32_t n, const uin
     }
     s->n_rows = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (seeds[i] >= s->first[1]) {
-            return sl_fail(SL_EINVAL, "seeds[%u] is %u; expected a vertex of 0 .. %u", i, seeds[i], s->first[1] - 1);
-        }
-        if (s->frontier.row_of[seeds[i]] != SL_NONE) {
-            return sl_fail(SL_EINVAL, "seeds[%u] is %u, as seeds[%u]; expected each vertex once", i, seeds[i],
-                           s->frontier.row_of[seeds[i]]);
-        }
+        SL_FAIL_IF(seeds[i] >= s->first[1], SL_EINVAL, "seeds[%u] is %u; expected a vertex of 0 .. %u", i, seeds[i],
+                   s->first[1] - 1);
+        SL_FAIL_IF(s->frontier.row_of[seeds[i]] != SL_NONE, SL_EINVAL,
+                   "seeds[%u] is %u, as seeds[%u]; expected each vertex once", i, seeds[i],
+                   s->frontier.row_of[seeds[i]]);
         s->frontier.row_of[seeds[i]] = s->n_rows;
         s->frontier.ids[s->n_rows++] = seeds[i];
     }
@@ -233,13 +230,9 @@ enum sl_status sl_sampler_draw(struct sl_neighbor_sampler *s, uint64_t step, uin
     const size_t size = out->size;
     uint64_t n_edges = 0;
     uint32_t begin = 0;
-    if (size == 0) {
-        return sl_fail(SL_EINVAL, "sl_sampler_draw: found a size of 0, expected sizeof(struct sl_neighborhood)");
-    }
-    if (step >> 48 != 0) {
-        return sl_fail(SL_EINVAL, "sl_sampler_draw: found step %llu, expected one below 2^48",
-                       (unsigned long long)step);
-    }
+    SL_FAIL_IF(size == 0, SL_EINVAL, "sl_sampler_draw: found a size of 0, expected sizeof(struct sl_neighborhood)");
+    SL_FAIL_IF(step >> 48 != 0, SL_EINVAL, "sl_sampler_draw: found step %llu, expected one below 2^48",
+               (unsigned long long)step);
     SL_CHECK(start(s, n, seeds));
     s->hop_vertices[0] = n;
     for (uint32_t hop = 0; hop < s->n_hops; hop++) {
@@ -266,10 +259,8 @@ enum sl_status sl_sampler_draw(struct sl_neighbor_sampler *s, uint64_t step, uin
 static enum sl_status check_vertices(const struct sl_dataset *dataset, uint32_t n, const uint32_t *vertices)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (vertices[i] >= dataset->graph.n_vertices) {
-            return sl_fail(SL_EINVAL, "vertices[%u] is %u; expected a vertex of 0 .. %u", i, vertices[i],
-                           dataset->graph.n_vertices - 1);
-        }
+        SL_FAIL_IF(vertices[i] >= dataset->graph.n_vertices, SL_EINVAL,
+                   "vertices[%u] is %u; expected a vertex of 0 .. %u", i, vertices[i], dataset->graph.n_vertices - 1);
     }
     return SL_OK;
 }
@@ -333,9 +324,8 @@ enum sl_status sl_dataset_split(const struct sl_dataset *dataset, enum sl_split_
 {
     SL_IN_C_LOCALE;
     const struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
-    if ((unsigned)list >= sizeof lists / sizeof *lists) {
-        return sl_fail(SL_EINVAL, "sl_dataset_split: found list %d, expected 0 (train), 1 (valid) or 2 (test)", list);
-    }
+    SL_FAIL_IF((unsigned)list >= sizeof lists / sizeof *lists, SL_EINVAL,
+               "sl_dataset_split: found list %d, expected 0 (train), 1 (valid) or 2 (test)", list);
     *out = lists[list]->ids;
     *n_out = lists[list]->n;
     return SL_OK;

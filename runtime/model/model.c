@@ -35,10 +35,8 @@ static enum sl_status open_parameter(bool trained, struct sl_parameter *p)
 {
     uint32_t n_rows = p->n_rows;
     uint32_t n_columns = p->n_columns;
-    if ((uint64_t)n_rows * n_columns >= UINT32_MAX) {
-        return sl_fail(SL_EINVAL, "a weight matrix of %u x %u is too large for StarPU: use a smaller --hidden", n_rows,
-                       n_columns);
-    }
+    SL_FAIL_IF((uint64_t)n_rows * n_columns >= UINT32_MAX, SL_EINVAL,
+               "a weight matrix of %u x %u is too large for StarPU: use a smaller --hidden", n_rows, n_columns);
     SL_CHECK(open_array(n_rows, n_columns, "a parameter", &p->value, &p->value_handle));
     SL_CHECK(open_array(n_rows, n_columns, "a gradient", &p->gradient, &p->gradient_handle));
     if (!trained) {
@@ -603,12 +601,10 @@ static enum sl_status check_surplus(const struct sl_tensors *tensors, const stru
 {
     for (uint32_t i = 0; i < tensors->n; i++) {
         const char *name = tensors->tensors[i].name;
-        if (!belongs(name, items, n)) {
-            return sl_fail(SL_EFILE,
-                           "%s: found a tensor '%s', expected only what this model has; was it saved with another "
-                           "--model, --layers or --norm?",
-                           tensors->path, name);
-        }
+        SL_FAIL_IF(!belongs(name, items, n), SL_EFILE,
+                   "%s: found a tensor '%s', expected only what this model has; was it saved with another "
+                   "--model, --layers or --norm?",
+                   tensors->path, name);
     }
     return SL_OK;
 }
@@ -616,10 +612,9 @@ static enum sl_status check_surplus(const struct sl_tensors *tensors, const stru
 static enum sl_status check_finite(const struct sl_tensors *tensors, const char *name, const sl_real *values, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (!isfinite(values[i])) {
-            return sl_fail(SL_EFILE, "%s: tensor '%s': found %f as entry %zu of %zu, expected finite numbers",
-                           tensors->path, name, (double)values[i], i, n);
-        }
+        SL_FAIL_IF(!isfinite(values[i]), SL_EFILE,
+                   "%s: tensor '%s': found %f as entry %zu of %zu, expected finite numbers", tensors->path, name,
+                   (double)values[i], i, n);
     }
     return SL_OK;
 }

@@ -104,12 +104,10 @@ static enum sl_status open_classes(const struct sl_settings *settings, const str
 {
     double *counts = NULL;
     enum sl_status st;
-    if (dataset->targets.type != SL_TARGET_CLASS) {
-        return sl_fail(SL_EINVAL,
-                       "--objective: found class, expected targets that are a single column of classes; %s has %u "
-                       "columns of numbers",
-                       dataset->name, dataset->targets.width);
-    }
+    SL_FAIL_IF(dataset->targets.type != SL_TARGET_CLASS, SL_EINVAL,
+               "--objective: found class, expected targets that are a single column of classes; %s has %u "
+               "columns of numbers",
+               dataset->name, dataset->targets.width);
     out->n_outputs = dataset->targets.n_classes;
     SL_TRY(st, sl_alloc_zero(out->n_outputs, sizeof *counts, "classes", &counts), done);
     count_classes(dataset, counts);

@@ -50,13 +50,11 @@ static enum sl_status open_links(const struct sl_settings *settings, const struc
                                  struct sl_objective *out)
 {
     const double n = settings->negatives + 1;
-    if (!sl_dataset_has_links(dataset) && settings->epochs > 0) {
-        return sl_fail(SL_EINVAL,
-                       "--objective: found link, expected a split that lists links; the split '%s' of %s lists none: "
-                       "draw one by " SL_RANDOM_SPLIT_OF_LINKS ", or list links in files, or as valid_links and "
-                       "test_links of arrays",
-                       dataset->split, dataset->name);
-    }
+    SL_FAIL_IF(!sl_dataset_has_links(dataset) && settings->epochs > 0, SL_EINVAL,
+               "--objective: found link, expected a split that lists links; the split '%s' of %s lists none: "
+               "draw one by " SL_RANDOM_SPLIT_OF_LINKS ", or list links in files, or as valid_links and "
+               "test_links of arrays",
+               dataset->split, dataset->name);
     out->n_outputs = settings->hidden;
     out->n_negatives = settings->negatives;
     out->decoder = settings->decoder;

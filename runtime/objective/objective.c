@@ -263,14 +263,11 @@ static uint32_t read_numbers(const char *text, uint32_t n, float *weights)
 
 static enum sl_status check_weights(const float *weights, uint32_t n_found, uint32_t n_outputs)
 {
-    if (n_found != n_outputs) {
-        return sl_fail(SL_EINVAL, "--class-weights: found %u numbers, expected %u, one for each class or label",
-                       n_found, n_outputs);
-    }
+    SL_FAIL_IF(n_found != n_outputs, SL_EINVAL,
+               "--class-weights: found %u numbers, expected %u, one for each class or label", n_found, n_outputs);
     for (uint32_t c = 0; c < n_outputs; c++) {
-        if (!(weights[c] >= 0 && isfinite(weights[c]))) {
-            return sl_fail(SL_EINVAL, "--class-weights: found %g, expected numbers of 0 or more", (double)weights[c]);
-        }
+        SL_FAIL_IF(!(weights[c] >= 0 && isfinite(weights[c])), SL_EINVAL,
+                   "--class-weights: found %g, expected numbers of 0 or more", (double)weights[c]);
     }
     return SL_OK;
 }
@@ -314,10 +311,8 @@ enum sl_status sl_objective_count_known(const struct sl_dataset *dataset, const 
 {
     const struct sl_targets *t = &dataset->targets;
     bool all = true;
-    if (t->type != SL_TARGET_NUMBER) {
-        return sl_fail(SL_EINVAL, "--objective: found %s, expected targets that are numbers; %s has classes", name,
-                       dataset->name);
-    }
+    SL_FAIL_IF(t->type != SL_TARGET_NUMBER, SL_EINVAL,
+               "--objective: found %s, expected targets that are numbers; %s has classes", name, dataset->name);
     out->n_outputs = t->width;
     out->mass_each = t->width;
     SL_CHECK(sl_alloc_zero(t->n_rows, sizeof *out->mass, "known targets", &out->mass));

@@ -185,12 +185,10 @@ static enum sl_status number_all(const struct sl_shards *shards, const struct sl
     const struct sl_graph *in = &shards->partition->graph;
     const struct sl_graph *out = &graph->transposed;
     uint32_t n = find_places(shards->partition, place);
-    if ((uint64_t)in->n_vertices + n >= UINT32_MAX) {
-        return sl_fail(SL_EINVAL,
-                       "--recompute: found %u vertices, %u of them with a neighbour in another chunk, expected less "
-                       "than %u of both together; try fewer --chunks",
-                       in->n_vertices, n, UINT32_MAX);
-    }
+    SL_FAIL_IF((uint64_t)in->n_vertices + n >= UINT32_MAX, SL_EINVAL,
+               "--recompute: found %u vertices, %u of them with a neighbour in another chunk, expected less "
+               "than %u of both together; try fewer --chunks",
+               in->n_vertices, n, UINT32_MAX);
     SL_CHECK(list_vertices(shards, place, n, b));
     SL_CHECK(fill_tables(shards, graph->in.part_of, b));
     SL_CHECK(number_neighbours(in, graph->in.part_of, place, &b->sources));

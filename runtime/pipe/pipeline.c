@@ -74,9 +74,7 @@ static enum sl_status write_weights(struct sl_model *model, const sl_real *from)
 
 static enum sl_status clear(starpu_data_handle_t handle, size_t n)
 {
-    if (starpu_data_acquire(handle, STARPU_W) != 0) {
-        return sl_fail(SL_ESTARPU, "StarPU refused to hand out Adam's moments");
-    }
+    SL_FAIL_IF(starpu_data_acquire(handle, STARPU_W) != 0, SL_ESTARPU, "StarPU refused to hand out Adam's moments");
     memset(starpu_data_get_local_ptr(handle), 0, n * sizeof(sl_real));
     starpu_data_release(handle);
     return SL_OK;
@@ -122,9 +120,7 @@ static enum sl_status fall_back(struct pipeline *l, uint64_t epoch)
 
 static enum sl_status acquire_loss(starpu_data_handle_t handle)
 {
-    if (starpu_data_acquire(handle, STARPU_R) != 0) {
-        return sl_fail(SL_ESTARPU, "StarPU refused to hand out a loss");
-    }
+    SL_FAIL_IF(starpu_data_acquire(handle, STARPU_R) != 0, SL_ESTARPU, "StarPU refused to hand out a loss");
     return SL_OK;
 }
 
@@ -550,12 +546,10 @@ static enum sl_status check_ranks(const struct sl_settings *s, uint32_t n)
 {
     uint32_t most =
         s->stages > 0 ? sl_plan_largest_crew(n, s->stages) : 0; /* 0: not yet decided, and checked once it is */
-    if (s->ways < most) {
-        return sl_fail(SL_EINVAL,
-                       "--ways: found %u, expected at least %u for %u processes of one run with --stages "
-                       "%u; each has a way of a stage",
-                       s->ways, most, n, s->stages);
-    }
+    SL_FAIL_IF(s->ways < most, SL_EINVAL,
+               "--ways: found %u, expected at least %u for %u processes of one run with --stages "
+               "%u; each has a way of a stage",
+               s->ways, most, n, s->stages);
     return SL_OK;
 }
 

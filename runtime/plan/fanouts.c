@@ -93,12 +93,10 @@ enum sl_status sl_fanouts_check(const struct sl_fanouts *f)
     for (const char *text = entries_of(f); *text != '\0';) {
         SL_CHECK(read_entry(&text, f->n_layers, &entry));
         for (uint32_t l = 0; l < f->n_layers; l++) {
-            if (f->replace && (entry.fanout[l] == SL_FANOUT_ALL || f->fanout[l] == SL_FANOUT_ALL)) {
-                return sl_fail(SL_EINVAL,
-                               "--relation-fanout: found -1 with --replace, expected numbers for '%.100s' and "
-                               "the other relations",
-                               entry.key);
-            }
+            SL_FAIL_IF(f->replace && (entry.fanout[l] == SL_FANOUT_ALL || f->fanout[l] == SL_FANOUT_ALL), SL_EINVAL,
+                       "--relation-fanout: found -1 with --replace, expected numbers for '%.100s' and "
+                       "the other relations",
+                       entry.key);
         }
     }
     return SL_OK;
@@ -172,12 +170,10 @@ static enum sl_status take_entry(const struct entry *entry, const struct sl_data
                                  uint8_t *marks, uint32_t *table)
 {
     const uint32_t n = dataset->graph.n_relations;
-    if (!find_relations(entry->key, dataset->relations, n, marks)) {
-        return sl_fail(
-            SL_EINVAL, "--relation-fanout: found relation '%.100s', expected %sa number below %u of '%s'", entry->key,
-            dataset->relations == NULL ? "" : "a name in raw/triplet-type-list, rev_NAME for its reverse, or ", n,
-            dataset->name);
-    }
+    SL_FAIL_IF(!find_relations(entry->key, dataset->relations, n, marks), SL_EINVAL,
+               "--relation-fanout: found relation '%.100s', expected %sa number below %u of '%s'", entry->key,
+               dataset->relations == NULL ? "" : "a name in raw/triplet-type-list, rev_NAME for its reverse, or ", n,
+               dataset->name);
     for (uint32_t l = 0; l < n_layers; l++) {
         for (uint32_t r = 0; r < n; r++) {
             if (marks[r]) {

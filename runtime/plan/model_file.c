@@ -33,10 +33,9 @@ static enum sl_status take_whole(const struct sl_tensors *tensors, const char *k
         return SL_OK;
     }
     const char *end = text + strlen(text);
-    if (sl_number_u64(text, end, &value) != end || value > most) {
-        return sl_fail(SL_EFILE, "%.300s: %s is '%.40s', expected a whole number up to %llu", tensors->path, key, text,
-                       (unsigned long long)most);
-    }
+    SL_FAIL_IF(sl_number_u64(text, end, &value) != end || value > most, SL_EFILE,
+               "%.300s: %s is '%.40s', expected a whole number up to %llu", tensors->path, key, text,
+               (unsigned long long)most);
     *out = value;
     return SL_OK;
 }
@@ -58,17 +57,15 @@ static enum sl_status take_numbers(const struct sl_tensors *tensors, const char 
     }
     const char *end = p + strlen(p);
     /* A number has a digit and a space at least. */
-    if ((uint64_t)(end - p) + 1 < 2 * (uint64_t)n) {
-        return sl_fail(SL_EFILE, "%.300s: %s: expected %u numbers, found fewer", tensors->path, key, n);
-    }
+    SL_FAIL_IF((uint64_t)(end - p) + 1 < 2 * (uint64_t)n, SL_EFILE, "%.300s: %s: expected %u numbers, found fewer",
+               tensors->path, key, n);
     SL_CHECK(sl_alloc(n, sizeof **out, "statistics of features", out));
     for (uint32_t i = 0; i < n; i++) {
         const char *stop = sl_number_real(p, end, &(*out)[i]);
         bool last = i + 1 == n;
-        if (stop == NULL || !isfinite((*out)[i]) || (last ? stop != end : *stop != ' ')) {
-            return sl_fail(SL_EFILE, "%.300s: %s: expected %u finite numbers, separated by spaces, found '%.20s'",
-                           tensors->path, key, n, p);
-        }
+        SL_FAIL_IF(stop == NULL || !isfinite((*out)[i]) || (last ? stop != end : *stop != ' '), SL_EFILE,
+                   "%.300s: %s: expected %u finite numbers, separated by spaces, found '%.20s'", tensors->path, key, n,
+                   p);
         p = stop + 1;
     }
     return SL_OK;

@@ -8,12 +8,9 @@
 
 enum sl_status sl_gossip_check(enum sl_gossip_topology topology, uint32_t n)
 {
-    if (n == 0) {
-        return sl_fail(SL_EINVAL, "gossip among 0 nodes; expected at least 1");
-    }
-    if (topology == SL_GOSSIP_CUBE && n > 1 && n % 2 == 1) {
-        return sl_fail(SL_EINVAL, "gossip on a cube: found %u nodes, expected an even number; use dissemination", n);
-    }
+    SL_FAIL_IF(n == 0, SL_EINVAL, "gossip among 0 nodes; expected at least 1");
+    SL_FAIL_IF(topology == SL_GOSSIP_CUBE && n > 1 && n % 2 == 1, SL_EINVAL,
+               "gossip on a cube: found %u nodes, expected an even number; use dissemination", n);
     return SL_OK;
 }
 

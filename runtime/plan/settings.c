@@ -760,10 +760,8 @@ static enum sl_status check_fanout(struct sl_settings *s)
         }
         s->n_fanout = s->layers;
     }
-    if (s->n_fanout != s->layers) {
-        return sl_fail(SL_EINVAL, "--fanout: found %u numbers, expected one per layer, and --layers is %u", s->n_fanout,
-                       s->layers);
-    }
+    SL_FAIL_IF(s->n_fanout != s->layers, SL_EINVAL,
+               "--fanout: found %u numbers, expected one per layer, and --layers is %u", s->n_fanout, s->layers);
     if (s->relation_fanout != NULL && s->sampler == SL_SAMPLER_FULL) {
         return refuse_both(s, "relation-fanout", "sampler", "full takes all in-neighbours");
     }
@@ -776,10 +774,8 @@ static enum sl_status check_model(const struct sl_settings *s)
     bool attends = s->model == SL_MODEL_GAT || s->model == SL_MODEL_RGAT;
     bool gcnii = s->model == SL_MODEL_GCNII;
     bool resgcn = s->model == SL_MODEL_RESGCN;
-    if (attends && s->hidden % s->heads != 0) {
-        return sl_fail(SL_EINVAL, "--heads: found %u, expected a divisor of --hidden, which is %u", s->heads,
-                       s->hidden);
-    }
+    SL_FAIL_IF(attends && s->hidden % s->heads != 0, SL_EINVAL,
+               "--heads: found %u, expected a divisor of --hidden, which is %u", s->heads, s->hidden);
     if (resgcn && s->norm != SL_NORM_NONE) {
         return refuse_both(s, "norm", "model", "its layers already begin with a layer norm");
     }
@@ -808,11 +804,9 @@ static enum sl_status check_edge_weights(const struct sl_settings *s)
     if (sl_settings_weighs_sums(s) && s->model == SL_MODEL_GAT) {
         return refuse_both(s, "edge-weights", "model", "attention weighs the edges; use probability or none");
     }
-    if ((drawn || both) && s->schedule == SL_SCHEDULE_PIPE) {
-        return sl_fail(SL_EINVAL,
-                       "--edge-weights %s cannot be used with pipe_gnn, which does not sample; use factor or none",
-                       both ? "both" : "probability");
-    }
+    SL_FAIL_IF((drawn || both) && s->schedule == SL_SCHEDULE_PIPE, SL_EINVAL,
+               "--edge-weights %s cannot be used with pipe_gnn, which does not sample; use factor or none",
+               both ? "both" : "probability");
     if (drawn && s->replace) {
         return refuse_both(s, "edge-weights", "replace", "draws in proportion to weights are without replacement");
     }
@@ -850,23 +844,18 @@ static enum sl_status check_links(const struct sl_settings *s)
     if (!sl_settings_trains_links(s)) {
         return SL_OK;
     }
-    if (s->schedule == SL_SCHEDULE_PIPE) {
-        return sl_fail(SL_EINVAL, "--objective link cannot be used with pipe_gnn, which trains on vertices; use "
-                                  "coop_sage");
-    }
-    if (s->layers >= SL_MAX_LAYERS) {
-        return sl_fail(SL_EINVAL, "--layers: found %u, expected at most %d with --objective link", s->layers,
-                       SL_MAX_LAYERS - 1);
-    }
+    SL_FAIL_IF(s->schedule == SL_SCHEDULE_PIPE, SL_EINVAL,
+               "--objective link cannot be used with pipe_gnn, which trains on vertices; use "
+               "coop_sage");
+    SL_FAIL_IF(s->layers >= SL_MAX_LAYERS, SL_EINVAL, "--layers: found %u, expected at most %d with --objective link",
+               s->layers, SL_MAX_LAYERS - 1);
     if (s->edge_weights != SL_EDGE_WEIGHTS_NONE) {
         return refuse_both(s, "edge-weights", "objective", "the training links are the graph, and have no weights");
     }
-    if (s->predict != NULL && s->pairs == NULL) {
-        return sl_fail(SL_EINVAL, "--predict: expected --pairs, too, with --objective link: which scores to write");
-    }
-    if (s->pairs != NULL && s->predict == NULL) {
-        return sl_fail(SL_EINVAL, "--pairs: expected --predict, too: where to write the scores");
-    }
+    SL_FAIL_IF(s->predict != NULL && s->pairs == NULL, SL_EINVAL,
+               "--predict: expected --pairs, too, with --objective link: which scores to write");
+    SL_FAIL_IF(s->pairs != NULL && s->predict == NULL, SL_EINVAL,
+               "--pairs: expected --predict, too: where to write the scores");
     return SL_OK;
 }
 
@@ -894,18 +883,14 @@ static enum sl_status check_groups(struct sl_settings *s)
         return SL_OK; /* sl_session_open decides, then checks again */
     }
     if (s->group_size == 0) {
-        if (s->sync == SL_SYNC_ALLREDUCE && s->pes > SL_MAX_GROUP) {
-            return sl_fail(SL_EINVAL,
-                           "--group-size: found none with --pes %u, expected one, as a group has at most %d PEs; use "
-                           "--group-size %u, or a smaller divisor of --pes",
-                           s->pes, SL_MAX_GROUP, largest_group(s->pes));
-        }
+        SL_FAIL_IF(s->sync == SL_SYNC_ALLREDUCE && s->pes > SL_MAX_GROUP, SL_EINVAL,
+                   "--group-size: found none with --pes %u, expected one, as a group has at most %d PEs; use "
+                   "--group-size %u, or a smaller divisor of --pes",
+                   s->pes, SL_MAX_GROUP, largest_group(s->pes));
         s->group_size = s->sync == SL_SYNC_ALLREDUCE ? s->pes : 1;
     }
-    if (s->group_size > s->pes || s->pes % s->group_size != 0) {
-        return sl_fail(SL_EINVAL, "--group-size: found %u, expected a divisor of --pes, which is %u", s->group_size,
-                       s->pes);
-    }
+    SL_FAIL_IF(s->group_size > s->pes || s->pes % s->group_size != 0, SL_EINVAL,
+               "--group-size: found %u, expected a divisor of --pes, which is %u", s->group_size, s->pes);
     return SL_OK;
 }
 
@@ -916,17 +901,12 @@ static enum sl_status check_gossip(const struct sl_settings *s)
     if (s->sync == SL_SYNC_ALLREDUCE) {
         return SL_OK;
     }
-    if (n > 0 && n % local != 0) {
-        return sl_fail(SL_EINVAL, "--gossip-local-size: found %u, expected a divisor of the replicas, which are %u",
-                       local, n);
-    }
-    if (s->sync == SL_SYNC_CUBE && n / local > 1 && n / local % 2 == 1) {
-        return sl_fail(
-            SL_EINVAL,
-            "--sync: found cube with %u nodes (--pes / --group-size / --gossip-local-size), expected an even "
-            "number; use dissemination",
-            n / local);
-    }
+    SL_FAIL_IF(n > 0 && n % local != 0, SL_EINVAL,
+               "--gossip-local-size: found %u, expected a divisor of the replicas, which are %u", local, n);
+    SL_FAIL_IF(s->sync == SL_SYNC_CUBE && n / local > 1 && n / local % 2 == 1, SL_EINVAL,
+               "--sync: found cube with %u nodes (--pes / --group-size / --gossip-local-size), expected an even "
+               "number; use dissemination",
+               n / local);
     return SL_OK;
 }
 
@@ -957,12 +937,10 @@ static enum sl_status check_ending(const struct sl_settings *s)
 static enum sl_status check_embed(const struct sl_settings *s)
 {
     const char *ending = s->embed != NULL ? ending_of(s->embed) : "";
-    if (ending[0] != '\0' && strcasecmp(ending, ".npy") != 0) {
-        return sl_fail(SL_EINVAL, "--embed: found '%.200s', expected a name that ends in .npy", s->embed);
-    }
-    if (s->embed != NULL && sl_settings_hops(s) == 1) {
-        return sl_fail(SL_EINVAL, "--embed: found --layers 1, which has no hidden rows; expected at least 2 layers");
-    }
+    SL_FAIL_IF(ending[0] != '\0' && strcasecmp(ending, ".npy") != 0, SL_EINVAL,
+               "--embed: found '%.200s', expected a name that ends in .npy", s->embed);
+    SL_FAIL_IF(s->embed != NULL && sl_settings_hops(s) == 1, SL_EINVAL,
+               "--embed: found --layers 1, which has no hidden rows; expected at least 2 layers");
     return SL_OK;
 }
 
@@ -981,9 +959,8 @@ static enum sl_status check_outputs(const struct sl_settings *s)
     if (s->patience > 0 && s->eval_every == 0) {
         return refuse_both(s, "patience", "eval-every", "evaluations decide when to stop");
     }
-    if (s->metrics_steps && s->metrics == NULL && !s->json) {
-        return sl_fail(SL_EINVAL, "--metrics-steps: expected --metrics FILE or --json with it, to say where they go");
-    }
+    SL_FAIL_IF(s->metrics_steps && s->metrics == NULL && !s->json, SL_EINVAL,
+               "--metrics-steps: expected --metrics FILE or --json with it, to say where they go");
     return SL_OK;
 }
 
@@ -1007,11 +984,9 @@ static enum sl_status check_trace(const struct sl_settings *s)
     if (s->trace_steps == NULL) {
         return SL_OK;
     }
-    if (!sl_settings_trace_steps(s, &first, &last)) {
-        return sl_fail(SL_EINVAL,
-                       "--trace-steps: found '%.100s', expected FIRST:LAST, two steps counted from 0, such as 10:14",
-                       s->trace_steps);
-    }
+    SL_FAIL_IF(!sl_settings_trace_steps(s, &first, &last), SL_EINVAL,
+               "--trace-steps: found '%.100s', expected FIRST:LAST, two steps counted from 0, such as 10:14",
+               s->trace_steps);
     return SL_OK;
 }
 
@@ -1030,20 +1005,17 @@ static enum sl_status check_written(const struct sl_settings *s)
     for (size_t i = 0; i < table->n_options; i++) {
         const struct sl_option *option = &table->options[i];
         const char *path = sl_settings_path(s, option);
-        if (path != NULL && strcmp(path, "-") == 0) {
-            return sl_fail(SL_EINVAL,
-                           "--%s: found '-', expected a name; only --metrics goes to standard output (./- is a file of "
-                           "that name)",
-                           option->name);
-        }
+        SL_FAIL_IF(path != NULL && strcmp(path, "-") == 0, SL_EINVAL,
+                   "--%s: found '-', expected a name; only --metrics goes to standard output (./- is a file of "
+                   "that name)",
+                   option->name);
         bool is_file = path != NULL && strcmp(option->argument, "FILE") == 0 && strncmp(path, "/dev/", 5) != 0;
         for (size_t j = 0; is_file && j < i; j++) {
             const struct sl_option *before = &table->options[j];
             const char *other = sl_settings_path(s, before);
-            if (other != NULL && strcmp(other, path) == 0) {
-                return sl_fail(SL_EINVAL, "--%s: found '%.200s', which --%s writes too; expected another file",
-                               option->name, path, before->name);
-            }
+            SL_FAIL_IF(other != NULL && strcmp(other, path) == 0, SL_EINVAL,
+                       "--%s: found '%.200s', which --%s writes too; expected another file", option->name, path,
+                       before->name);
         }
     }
     return SL_OK;
@@ -1067,21 +1039,16 @@ static enum sl_status check_stages(struct sl_settings *s)
             s->stages = s->n_stages_cut + 1;
         }
     }
-    if (s->stages > s->layers) {
-        return sl_fail(SL_EINVAL, "--stages: found %u, expected at most one for each layer, and --layers is %u",
-                       s->stages, s->layers);
-    }
-    if (s->n_stages_cut > 0 && s->n_stages_cut + 1 != s->stages) {
-        return sl_fail(SL_EINVAL,
-                       "--stages-cut: found %u number%s, expected %u, one for each of --stages %u but the first",
-                       s->n_stages_cut, s->n_stages_cut == 1 ? "" : "s", s->stages - 1, s->stages);
-    }
+    SL_FAIL_IF(s->stages > s->layers, SL_EINVAL,
+               "--stages: found %u, expected at most one for each layer, and --layers is %u", s->stages, s->layers);
+    SL_FAIL_IF(s->n_stages_cut > 0 && s->n_stages_cut + 1 != s->stages, SL_EINVAL,
+               "--stages-cut: found %u number%s, expected %u, one for each of --stages %u but the first",
+               s->n_stages_cut, s->n_stages_cut == 1 ? "" : "s", s->stages - 1, s->stages);
     for (uint32_t k = 0; k < s->n_stages_cut; k++) {
         uint32_t before = k > 0 ? s->stages_cut[k - 1] : 0;
-        if (s->stages_cut[k] <= before || s->stages_cut[k] >= s->layers) {
-            return sl_fail(SL_EINVAL, "--stages-cut: found %u, expected layers in ascending order, from 1 to %u",
-                           s->stages_cut[k], s->layers - 1);
-        }
+        SL_FAIL_IF(s->stages_cut[k] <= before || s->stages_cut[k] >= s->layers, SL_EINVAL,
+                   "--stages-cut: found %u, expected layers in ascending order, from 1 to %u", s->stages_cut[k],
+                   s->layers - 1);
     }
     return SL_OK;
 }
@@ -1090,23 +1057,17 @@ static enum sl_status check_pipe(struct sl_settings *s)
 {
     SL_CHECK(check_stages(s));
     uint32_t n_chunks = s->graph_chunks > 0 ? s->graph_chunks : 4 * s->stages * s->ways;
-    if (by_relation(s)) {
-        return sl_fail(SL_EINVAL, "--model %s cannot be used with pipe_gnn, which has no relations of edges",
-                       s->model == SL_MODEL_RGAT ? "rgat" : "rgcn");
-    }
-    if (s->model == SL_MODEL_GAT || s->norm == SL_NORM_BATCH) {
-        return sl_fail(SL_EINVAL, "--%s cannot be used with pipe_gnn, which cannot compute %s in chunks",
-                       s->model == SL_MODEL_GAT ? "model gat" : "norm batch",
-                       s->model == SL_MODEL_GAT ? "attention" : "a norm over all vertices");
-    }
-    if (n_chunks > SL_MAX_GROUP || n_chunks % s->ways != 0) {
-        return sl_fail(SL_EINVAL,
-                       "--chunks: found %u with --stages %u and --ways %u, expected a multiple of the ways, at most %d",
-                       n_chunks, s->stages, s->ways, SL_MAX_GROUP);
-    }
-    if (s->gradient_factor != 1 && s->gradient_factor != 2) {
-        return sl_fail(SL_EINVAL, "--gradient-factor: found %g, expected 1 or 2", s->gradient_factor);
-    }
+    SL_FAIL_IF(by_relation(s), SL_EINVAL, "--model %s cannot be used with pipe_gnn, which has no relations of edges",
+               s->model == SL_MODEL_RGAT ? "rgat" : "rgcn");
+    SL_FAIL_IF(s->model == SL_MODEL_GAT || s->norm == SL_NORM_BATCH, SL_EINVAL,
+               "--%s cannot be used with pipe_gnn, which cannot compute %s in chunks",
+               s->model == SL_MODEL_GAT ? "model gat" : "norm batch",
+               s->model == SL_MODEL_GAT ? "attention" : "a norm over all vertices");
+    SL_FAIL_IF(n_chunks > SL_MAX_GROUP || n_chunks % s->ways != 0, SL_EINVAL,
+               "--chunks: found %u with --stages %u and --ways %u, expected a multiple of the ways, at most %d",
+               n_chunks, s->stages, s->ways, SL_MAX_GROUP);
+    SL_FAIL_IF(s->gradient_factor != 1 && s->gradient_factor != 2, SL_EINVAL,
+               "--gradient-factor: found %g, expected 1 or 2", s->gradient_factor);
     return SL_OK;
 }
 
@@ -1219,12 +1180,9 @@ enum sl_status sl_settings_list(const struct sl_settings *settings, uint32_t ind
     SL_IN_C_LOCALE;
     const struct sl_option_table *table = sl_settings_table_of(settings);
     size_t size = news->size;
-    if (size == 0) {
-        return sl_fail(SL_EINVAL, "sl_settings_list: found a size of 0, expected sizeof(struct sl_option_news)");
-    }
-    if (index >= table->n_options) {
-        return sl_fail(SL_ENOTFOUND, "%s has %zu options, found index %u", table->program, table->n_options, index);
-    }
+    SL_FAIL_IF(size == 0, SL_EINVAL, "sl_settings_list: found a size of 0, expected sizeof(struct sl_option_news)");
+    SL_FAIL_IF(index >= table->n_options, SL_ENOTFOUND, "%s has %zu options, found index %u", table->program,
+               table->n_options, index);
     const struct sl_option *o = &table->options[index];
     const struct sl_option_news all = {.size = size,
                                        .name = o->name,

@@ -152,8 +152,6 @@ enum sl_status sl_info_print(FILE *stream)
     print_versions(stream);
     print_machine(&topology, stream);
     SL_CHECK(print_settings(stream));
-    if (ferror(stream)) {
-        return sl_fail(SL_EIO, "the description cannot be written");
-    }
+    SL_FAIL_IF(ferror(stream), SL_EIO, "the description cannot be written");
     return SL_OK;
 }

@@ -261,9 +261,7 @@ static enum sl_status write_line(struct sl_metrics *metrics, json_t *line)
         dump = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17));
     }
     json_decref(line);
-    if (dump == NULL) {
-        return sl_fail(SL_ENOMEM, "a line of metrics: no memory");
-    }
+    SL_FAIL_IF(dump == NULL, SL_ENOMEM, "a line of metrics: no memory");
     shorten(dump);
     enum sl_status st = put(metrics->file, dump);
     enum sl_status second = put(metrics->stream, dump);
@@ -497,12 +495,9 @@ static enum sl_status drop_unfinished_line(const char *path, FILE *file)
         return SL_OK;
     }
     long end = whole_lines(file, (long)about.st_size);
-    if (end < (long)about.st_size && ftruncate(fileno(file), end) != 0) {
-        return sl_fail(SL_EIO, "%s: cannot remove its unfinished last line: %s", path, strerror(errno));
-    }
-    if (fseek(file, 0, SEEK_END) != 0) {
-        return sl_fail(SL_EIO, "%s: cannot append: %s", path, strerror(errno));
-    }
+    SL_FAIL_IF(end < (long)about.st_size && ftruncate(fileno(file), end) != 0, SL_EIO,
+               "%s: cannot remove its unfinished last line: %s", path, strerror(errno));
+    SL_FAIL_IF(fseek(file, 0, SEEK_END) != 0, SL_EIO, "%s: cannot append: %s", path, strerror(errno));
     return SL_OK;
 }
 
@@ -514,15 +509,11 @@ static enum sl_status lock_file(const char *path, int file, bool append)
     if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode) || sl_file_stream(path) >= 0) {
         return SL_OK;
     }
-    if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        return sl_fail(SL_EINVAL,
-                       "%s: found another run writing its metrics there, expected none; wait for it, or give another "
-                       "--metrics file",
-                       path);
-    }
-    if (!append && ftruncate(file, 0) != 0) {
-        return sl_fail(SL_EIO, "%s: cannot be emptied: %s", path, strerror(errno));
-    }
+    SL_FAIL_IF(flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK, SL_EINVAL,
+               "%s: found another run writing its metrics there, expected none; wait for it, or give another "
+               "--metrics file",
+               path);
+    SL_FAIL_IF(!append && ftruncate(file, 0) != 0, SL_EIO, "%s: cannot be emptied: %s", path, strerror(errno));
     return SL_OK;
 }
 
@@ -538,9 +529,7 @@ static enum sl_status open_file(const char *path, bool append, FILE **out)
     } else {
         file = open(path, flags | O_CREAT | O_CLOEXEC, 0666);
     }
-    if (file < 0) {
-        return sl_fail(SL_EIO, "%s: cannot write the metrics there: %s", path, strerror(errno));
-    }
+    SL_FAIL_IF(file < 0, SL_EIO, "%s: cannot write the metrics there: %s", path, strerror(errno));
     enum sl_status st = lock_file(path, file, append);
     if (st == SL_OK) {
         *out = fdopen(file, append ? "a+" : "w");
@@ -683,9 +672,7 @@ enum sl_status sl_metrics_close(struct sl_metrics *metrics)
         flock(fileno(file), LOCK_UN); /* a forked child keeps the file open, and would keep the lock */
         lost = fclose(file) != 0 || lost;
     }
-    if (lost) {
-        return sl_fail(SL_EIO, "cannot write the metrics: %s", strerror(errno));
-    }
+    SL_FAIL_IF(lost, SL_EIO, "cannot write the metrics: %s", strerror(errno));
     return SL_OK;
 }
 

@@ -48,9 +48,7 @@ static enum sl_status written_path(const char *folder, uint32_t rank, char **out
 
 static enum sl_status set_variable(const char *name, const char *value)
 {
-    if (setenv(name, value, 1) != 0) {
-        return sl_fail(SL_ENOMEM, "no memory to set StarPU's environment");
-    }
+    SL_FAIL_IF(setenv(name, value, 1) != 0, SL_ENOMEM, "no memory to set StarPU's environment");
     return SL_OK;
 }
 
@@ -76,12 +74,10 @@ static uint64_t free_bytes(const char *folder)
 static enum sl_status check_disk(const char *folder, uint64_t wanted)
 {
     uint64_t found = free_bytes(folder);
-    if (found < wanted) {
-        return sl_fail(SL_EIO,
-                       "%s: found %llu KiB free on the disk of this folder, expected at least %llu for a trace; free "
-                       "some, trace fewer steps, or give --trace another folder",
-                       folder, (unsigned long long)found >> 10, (unsigned long long)wanted >> 10);
-    }
+    SL_FAIL_IF(found < wanted, SL_EIO,
+               "%s: found %llu KiB free on the disk of this folder, expected at least %llu for a trace; free "
+               "some, trace fewer steps, or give --trace another folder",
+               folder, (unsigned long long)found >> 10, (unsigned long long)wanted >> 10);
     return SL_OK;
 }
 
@@ -144,19 +140,16 @@ enum sl_status sl_trace_open(const struct sl_settings *settings, uint64_t first_
     if (settings->trace == NULL) {
         return SL_OK;
     }
-    if (first_step >= n_steps) {
-        return sl_fail(SL_EINVAL, "--trace: found no step to train, expected at least one; raise --epochs");
-    }
+    SL_FAIL_IF(first_step >= n_steps, SL_EINVAL,
+               "--trace: found no step to train, expected at least one; raise --epochs");
     if (!sl_settings_trace_steps(settings, &trace.first, &trace.last)) { /* the rest of the run's first epoch */
         trace.first = first_step;
         trace.last = epoch_end - 1;
     }
-    if (trace.first < first_step || (trace.last >= n_steps && settings->vertex_budget == 0)) {
-        return sl_fail(SL_EINVAL,
-                       "--trace-steps: found %llu:%llu, expected steps from %llu to %llu, which this run trains",
-                       (unsigned long long)trace.first, (unsigned long long)trace.last, (unsigned long long)first_step,
-                       (unsigned long long)n_steps - 1);
-    }
+    SL_FAIL_IF(trace.first < first_step || (trace.last >= n_steps && settings->vertex_budget == 0), SL_EINVAL,
+               "--trace-steps: found %llu:%llu, expected steps from %llu to %llu, which this run trains",
+               (unsigned long long)trace.first, (unsigned long long)trace.last, (unsigned long long)first_step,
+               (unsigned long long)n_steps - 1);
     *out = trace;
     return SL_OK;
 }
@@ -304,9 +297,8 @@ static enum sl_status copy_output(struct channel *channels)
         ends[i] = (struct pollfd){.fd = channels[i].from, .events = POLLIN};
     }
     while (n_open > 0) {
-        if (poll(ends, n_kept(), -1) < 0 && errno != EINTR) {
-            return sl_fail(SL_EIO, "StarPU's converter was lost: %s", strerror(errno));
-        }
+        SL_FAIL_IF(poll(ends, n_kept(), -1) < 0 && errno != EINTR, SL_EIO, "StarPU's converter was lost: %s",
+                   strerror(errno));
         for (size_t i = 0; i < n_kept(); i++) {
             if (ends[i].fd < 0 || ends[i].revents == 0) {
                 continue;
@@ -387,17 +379,12 @@ static enum sl_status wait_for(pid_t child, const char *raw)
 {
     int status;
     while (waitpid(child, &status, 0) < 0) {
-        if (errno != EINTR) {
-            return sl_fail(SL_ESTARPU, "StarPU's converter was lost: %s", strerror(errno));
-        }
+        SL_FAIL_IF(errno != EINTR, SL_ESTARPU, "StarPU's converter was lost: %s", strerror(errno));
     }
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        return sl_fail(
-            SL_ESTARPU,
-            "StarPU could not convert its trace %s; is the disk full, or 'ulimit -n' under 32? 'starpu_fxt_tool "
-            "-i' on it tells more",
-            raw);
-    }
+    SL_FAIL_IF(!WIFEXITED(status) || WEXITSTATUS(status) != 0, SL_ESTARPU,
+               "StarPU could not convert its trace %s; is the disk full, or 'ulimit -n' under 32? 'starpu_fxt_tool "
+               "-i' on it tells more",
+               raw);
     return SL_OK;
 }
 

@@ -281,9 +281,8 @@ enum sl_status sl_feature_cache_tally(struct sl_feature_cache *cache, struct sl_
         if (handle == NULL) {
             continue;
         }
-        if (starpu_data_acquire(handle, STARPU_RW) != 0) {
-            return sl_fail(SL_ESTARPU, "StarPU refused to hand out a feature cache's tally");
-        }
+        SL_FAIL_IF(starpu_data_acquire(handle, STARPU_RW) != 0, SL_ESTARPU,
+                   "StarPU refused to hand out a feature cache's tally");
         out->rows += cache->tally[p].rows;
         out->hits += cache->tally[p].hits;
         cache->tally[p] = (struct sl_row_cache_tally){0};

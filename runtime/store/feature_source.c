@@ -115,12 +115,10 @@ enum sl_status sl_feature_table_register(const struct sl_feature_source *source,
 {
     uint32_t n = source->first[part + 1] - source->first[part];
     uint64_t n_entries = (uint64_t)n * source->n_columns;
-    if (n_entries >= UINT32_MAX) {
-        return sl_fail(SL_EINVAL,
-                       "part %u has %llu feature entries; StarPU counts below 2^32 of them: use more --pes (and a "
-                       "larger --group-size)",
-                       part, (unsigned long long)n_entries);
-    }
+    SL_FAIL_IF(n_entries >= UINT32_MAX, SL_EINVAL,
+               "part %u has %llu feature entries; StarPU counts below 2^32 of them: use more --pes (and a "
+               "larger --group-size)",
+               part, (unsigned long long)n_entries);
     starpu_matrix_data_register(out, STARPU_MAIN_RAM, (uintptr_t)sl_feature_table(source, part), source->n_columns,
                                 source->n_columns, n == 0 ? 1 : n, sl_dtype_size(source->dtype));
     starpu_data_set_sequential_consistency_flag(*out, 0);

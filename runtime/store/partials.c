@@ -10,9 +10,8 @@
 enum sl_status sl_partials_next(struct sl_partials *partials, uint32_t n_rows, uint32_t n_columns, enum sl_dtype dtype,
                                 starpu_data_handle_t *out)
 {
-    if (partials->n == partials->room) {
-        return sl_fail(SL_EINTERNAL, "a step has more than the %u partials that there is room for", partials->room);
-    }
+    SL_FAIL_IF(partials->n == partials->room, SL_EINTERNAL,
+               "a step has more than the %u partials that there is room for", partials->room);
     starpu_data_handle_t *handle = &partials->handle[partials->n];
     if (*handle == NULL) {
         SL_CHECK(sl_matrix_register(n_rows, n_columns, dtype, handle));

@@ -30,12 +30,10 @@ static enum sl_status normalize(const struct sl_settings *s, struct sl_adapted *
     struct sl_dataset *dataset = &out->dataset;
     const struct sl_scaling *of_model = s->model_file != NULL ? &s->model_file->scaling : NULL;
     if (dataset->normalized == SL_NORMALIZE_NONE && wanted != SL_NORMALIZE_NONE) {
-        if (dataset->graph.n_relations > 0 && wanted == SL_NORMALIZE_COLUMN) {
-            return sl_fail(SL_EINVAL,
-                           "--normalize-features column cannot be used with the typed graph %s: each type has its own "
-                           "features; use row or none",
-                           dataset->name);
-        }
+        SL_FAIL_IF(dataset->graph.n_relations > 0 && wanted == SL_NORMALIZE_COLUMN, SL_EINVAL,
+                   "--normalize-features column cannot be used with the typed graph %s: each type has its own "
+                   "features; use row or none",
+                   dataset->name);
         if (of_model != NULL) {
             SL_CHECK(sl_scaling_copy(of_model, &out->scaling));
         }
@@ -54,10 +52,9 @@ static enum sl_status normalize(const struct sl_settings *s, struct sl_adapted *
     }
     /* A dataset that was opened normalized needs no option again. */
     const bool says = s->model_file != NULL && sl_model_file_option(s->model_file, "normalize-features") != NULL;
-    if (dataset->normalized != wanted && (says || wanted != SL_NORMALIZE_NONE)) {
-        return sl_fail(SL_EINVAL, "--normalize-features: found a dataset opened with '%s', expected '%s'",
-                       name_normalization(dataset->normalized), name_normalization(wanted));
-    }
+    SL_FAIL_IF(dataset->normalized != wanted && (says || wanted != SL_NORMALIZE_NONE), SL_EINVAL,
+               "--normalize-features: found a dataset opened with '%s', expected '%s'",
+               name_normalization(dataset->normalized), name_normalization(wanted));
     if (of_model != NULL && of_model->n > 0 && !sl_scaling_equal(of_model, &dataset->scaling)) {
         return sl_fail(SL_EINVAL,
                        "features: found a dataset normalized by its own means and deviations, expected those of the "
@@ -141,9 +138,8 @@ static enum sl_status read_types(const char *where, const char *text, struct sl_
     for (uint32_t t = 0; *text != '\0'; t++) {
         struct sl_text_cell name = {text, strcspn(text, "\n")};
         text += name.n + 1;
-        if (text[-1] == '\0' || !cut_type(&name, &out->type[t])) {
-            return sl_fail(SL_EFILE, "%.300s: types: expected lines NAME,VERTICES,COLUMNS", where);
-        }
+        SL_FAIL_IF(text[-1] == '\0' || !cut_type(&name, &out->type[t]), SL_EFILE,
+                   "%.300s: types: expected lines NAME,VERTICES,COLUMNS", where);
         SL_CHECK(sl_names_add(names, name, &t));
         out->shares &= out->type[t].columns > 0 && out->type[t].columns == out->type[0].columns;
     }
@@ -159,18 +155,13 @@ static enum sl_status read_types(const char *where, const char *text, struct sl_
 static enum sl_status check_type(const struct sl_settings *s, struct sl_text_cell name, const struct type *here,
                                  const struct type *there)
 {
-    if (here->columns != there->columns) {
-        return sl_fail(
-            SL_EINVAL,
-            "features: found %u columns of type '%.*s', expected %u, with which the model in %.300s was trained",
-            here->columns, shown(name), name.p, there->columns, s->load);
-    }
-    if (here->columns == 0 && here->n != there->n) {
-        return sl_fail(SL_EINVAL,
-                       "features: found %u vertices of type '%.*s', expected the %u of the model in %.300s: vertices "
-                       "without features have trained vectors of their own",
-                       here->n, shown(name), name.p, there->n, s->load);
-    }
+    SL_FAIL_IF(here->columns != there->columns, SL_EINVAL,
+               "features: found %u columns of type '%.*s', expected %u, with which the model in %.300s was trained",
+               here->columns, shown(name), name.p, there->columns, s->load);
+    SL_FAIL_IF(here->columns == 0 && here->n != there->n, SL_EINVAL,
+               "features: found %u vertices of type '%.*s', expected the %u of the model in %.300s: vertices "
+               "without features have trained vectors of their own",
+               here->n, shown(name), name.p, there->n, s->load);
     return SL_OK;
 }
 
@@ -354,12 +345,10 @@ static enum sl_status check_relations(const struct sl_settings *s, const struct 
 {
     const struct sl_names *there = &match->there;
     for (uint32_t i = 0; i < match->here.n; i++) {
-        if (match->place[i] == SL_NONE) {
-            return sl_fail(SL_EINVAL,
-                           "relation: found '%.*s', which the model in %.200s does not know; expected its %u: %.*s%s",
-                           shown(match->here.texts[i]), match->here.texts[i].p, s->load, there->n,
-                           shown(there->texts[0]), there->texts[0].p, there->n > 1 ? ", .." : "");
-        }
+        SL_FAIL_IF(match->place[i] == SL_NONE, SL_EINVAL,
+                   "relation: found '%.*s', which the model in %.200s does not know; expected its %u: %.*s%s",
+                   shown(match->here.texts[i]), match->here.texts[i].p, s->load, there->n, shown(there->texts[0]),
+                   there->texts[0].p, there->n > 1 ? ", .." : "");
     }
     for (uint32_t k = 0; k < there->n; k++) {
         if (sl_names_find(&match->here, there->texts[k]) == SL_NONE) {
@@ -374,15 +363,12 @@ static enum sl_status renumber_relations(const struct sl_settings *s, const stru
 {
     struct sl_dataset *dataset = &out->dataset;
     const uint32_t n = match->here.n, n_model = match->there.n;
-    if (n_model == 0 || n_model > SL_MAX_RELATIONS / 2) {
-        return sl_fail(SL_EFILE, "%.300s: found %u names of relations, expected 1 to %u", s->load, n_model,
-                       SL_MAX_RELATIONS / 2);
-    }
+    SL_FAIL_IF(n_model == 0 || n_model > SL_MAX_RELATIONS / 2, SL_EFILE,
+               "%.300s: found %u names of relations, expected 1 to %u", s->load, n_model, SL_MAX_RELATIONS / 2);
     SL_CHECK(check_relations(s, match));
-    if (dataset->graph.n_relations != n * (dataset->directed ? 1U : 2U)) {
-        return sl_fail(SL_EINVAL, "relations: found %u names and %u relations of edges in '%s', expected as many", n,
-                       dataset->graph.n_relations, dataset->name);
-    }
+    SL_FAIL_IF(dataset->graph.n_relations != n * (dataset->directed ? 1U : 2U), SL_EINVAL,
+               "relations: found %u names and %u relations of edges in '%s', expected as many", n,
+               dataset->graph.n_relations, dataset->name);
     SL_CHECK(renumber_edges(&dataset->graph, !dataset->directed, match->place, n_model, &out->graph));
     dataset->graph = out->graph;
     if (dataset->links.n_relations > 0) {
@@ -404,12 +390,10 @@ static enum sl_status match_relations(const struct sl_settings *s, struct sl_ada
         return SL_OK;
     }
     if (known == NULL || dataset->relations == NULL) {
-        if (file->n_relations > 0 && file->n_relations != dataset->graph.n_relations) {
-            return sl_fail(SL_EINVAL,
-                           "relations: found %u in '%s', expected %u, with which the model in %.300s was trained (with "
-                           "the reverse ones)",
-                           dataset->graph.n_relations, dataset->name, file->n_relations, s->load);
-        }
+        SL_FAIL_IF(file->n_relations > 0 && file->n_relations != dataset->graph.n_relations, SL_EINVAL,
+                   "relations: found %u in '%s', expected %u, with which the model in %.300s was trained (with "
+                   "the reverse ones)",
+                   dataset->graph.n_relations, dataset->name, file->n_relations, s->load);
         return SL_OK;
     }
     if (strcmp(known, dataset->relations) == 0) {
@@ -531,10 +515,9 @@ static enum sl_status match_target_names(const struct sl_settings *s, struct sl_
     char *numbers = NULL;
     struct match match = {.place = NULL};
     enum sl_status st = SL_OK;
-    if (known != NULL && sl_text_count_lines(known) != n_there) {
-        return sl_fail(SL_EFILE, "%.300s: found %llu names of classes, expected %u, one for each output", s->load,
-                       (unsigned long long)sl_text_count_lines(known), n_there);
-    }
+    SL_FAIL_IF(known != NULL && sl_text_count_lines(known) != n_there, SL_EFILE,
+               "%.300s: found %llu names of classes, expected %u, one for each output", s->load,
+               (unsigned long long)sl_text_count_lines(known), n_there);
     if (counts && here == NULL && there != NULL) {
         SL_TRY(st, name_numbers(n_here, &numbers), done);
         here = numbers;
@@ -576,11 +559,9 @@ static enum sl_status drop_unknown(struct sl_adapted *out)
 static enum sl_status check_classes(const struct sl_settings *s, const struct sl_dataset *dataset)
 {
     const uint32_t n = s->model_file->n_outputs;
-    if (n > 0 && dataset->targets.type == SL_TARGET_CLASS && dataset->targets.n_classes > n) {
-        return sl_fail(SL_EINVAL,
-                       "labels: found class %u in '%s', expected at most %u: the model in %.300s has %u classes",
-                       dataset->targets.n_classes - 1, dataset->name, n - 1, s->load, n);
-    }
+    SL_FAIL_IF(n > 0 && dataset->targets.type == SL_TARGET_CLASS && dataset->targets.n_classes > n, SL_EINVAL,
+               "labels: found class %u in '%s', expected at most %u: the model in %.300s has %u classes",
+               dataset->targets.n_classes - 1, dataset->name, n - 1, s->load, n);
     return SL_OK;
 }
 
@@ -635,11 +616,9 @@ done:
 static enum sl_status match_features(const struct sl_settings *s, const struct sl_dataset *dataset)
 {
     const uint32_t expected = s->model_file->n_features;
-    if (expected > 0 && dataset->features.n_columns != expected) {
-        return sl_fail(SL_EINVAL,
-                       "features: found %u columns in '%s', expected %u, with which the model in %.300s was trained",
-                       dataset->features.n_columns, dataset->name, expected, s->load);
-    }
+    SL_FAIL_IF(expected > 0 && dataset->features.n_columns != expected, SL_EINVAL,
+               "features: found %u columns in '%s', expected %u, with which the model in %.300s was trained",
+               dataset->features.n_columns, dataset->name, expected, s->load);
     if (strcmp(sl_text_or(dataset->feature_words, ""), "onehot") == 0 &&
         sl_model_file_text(s->model_file, SL_KEY_SEED) != NULL &&
         dataset->feature_seed != s->model_file->feature_seed) {
@@ -659,12 +638,10 @@ static enum sl_status match_direction(const struct sl_settings *s, const struct 
     if (same) {
         return SL_OK;
     }
-    if (dataset->graph.n_relations > 0) {
-        return sl_fail(SL_EINVAL,
-                       "--directed: found '%s' with%s reverse relations, expected it with%s, as the model in "
-                       "%.300s was trained",
-                       dataset->name, dataset->directed ? "out" : "", dataset->directed ? "" : "out", s->load);
-    }
+    SL_FAIL_IF(dataset->graph.n_relations > 0, SL_EINVAL,
+               "--directed: found '%s' with%s reverse relations, expected it with%s, as the model in "
+               "%.300s was trained",
+               dataset->name, dataset->directed ? "out" : "", dataset->directed ? "" : "out", s->load);
     if (dataset->directed) {
         SL_CHECK(sl_graph_is_symmetric(&dataset->graph, &same));
     }

@@ -209,10 +209,9 @@ static enum sl_status check_distinct(const struct outputs *outputs)
         for (uint32_t j = 0; j < i; j++) {
             const struct output *a = &outputs->output[j];
             const struct output *b = &outputs->output[i];
-            if (a->key == b->key) {
-                return sl_fail(SL_EINVAL, "--%s: found '%.200s', which --%s writes too; expected another file",
-                               b->option->name, b->path, a->option->name);
-            }
+            SL_FAIL_IF(a->key == b->key, SL_EINVAL,
+                       "--%s: found '%.200s', which --%s writes too; expected another file", b->option->name, b->path,
+                       a->option->name);
         }
     }
     return SL_OK;

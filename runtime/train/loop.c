@@ -102,9 +102,8 @@ static enum sl_status report_steps(struct sl_session *t, uint32_t end)
     uint32_t epoch = (uint32_t)sl_plan_epoch(&t->plan, t->state.step - 1) + 1;
     for (; t->n_reported < end; t->n_reported++) {
         uint32_t i = t->n_reported;
-        if (starpu_data_acquire(t->loss_handle[i], STARPU_R) != 0) {
-            return sl_fail(SL_ESTARPU, "StarPU refused to hand out a loss");
-        }
+        SL_FAIL_IF(starpu_data_acquire(t->loss_handle[i], STARPU_R) != 0, SL_ESTARPU,
+                   "StarPU refused to hand out a loss");
         double loss = t->losses[i];
         starpu_data_release(t->loss_handle[i]);
         SL_CHECK(sl_failure_status(&t->run.failure));
@@ -450,9 +449,8 @@ static enum sl_status open_reports(struct sl_session *t, const struct sl_report 
     bool goes_on = s->resume != SL_RESUME_NO;
     bool first = sl_rank() == 0;
     *r = (struct sl_reports){0};
-    if (report != NULL && report->size == 0) {
-        return sl_fail(SL_EINVAL, "sl_session_train: found a report of size 0, expected sizeof(struct sl_report)");
-    }
+    SL_FAIL_IF(report != NULL && report->size == 0, SL_EINVAL,
+               "sl_session_train: found a report of size 0, expected sizeof(struct sl_report)");
     if (report != NULL) {
         memcpy(&r->to, report, sl_min_u64(report->size, sizeof r->to));
     }
@@ -507,14 +505,9 @@ static enum sl_status close_reports(struct sl_session *t, enum sl_status st)
     snprintf(message, sizeof message, "%s", sl_message());
     bool lost = r->talks && (fflush(r->to.stream) != 0 || ferror(r->to.stream));
     enum sl_status closed = sl_metrics_close(&r->metrics);
-    if (st != SL_OK && st != SL_EINTERRUPT) {
-        return sl_fail(st, "%s", message);
-    }
-    if (closed == SL_OK && lost) {
-        return sl_fail(
-            SL_EIO,
-            "lines of the run were lost, as they could not be written; is the disk full, or their reader gone?");
-    }
+    SL_FAIL_IF(st != SL_OK && st != SL_EINTERRUPT, st, "%s", message);
+    SL_FAIL_IF(closed == SL_OK && lost, SL_EIO,
+               "lines of the run were lost, as they could not be written; is the disk full, or their reader gone?");
     return closed == SL_OK && st != SL_OK ? sl_fail(st, "%s", message) : closed;
 }
 
@@ -545,9 +538,8 @@ enum sl_status sl_session_train(struct sl_session *t, const struct sl_report *re
 {
     SL_IN_C_LOCALE;
     enum sl_status st;
-    if (t->begun) {
-        return sl_fail(SL_EINVAL, "this session was trained already: expected another one, which --resume lets go on");
-    }
+    SL_FAIL_IF(t->begun, SL_EINVAL,
+               "this session was trained already: expected another one, which --resume lets go on");
     t->begun = true;
     sl_session_wake(t);
     SL_TRY(st, open_reports(t, report), done);

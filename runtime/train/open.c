@@ -96,14 +96,11 @@ static enum sl_status check_given(const struct sl_settings *settings, const stru
         }
         SL_CHECK(sl_settings_get(settings, option->name, now, sizeof now));
         SL_CHECK(sl_option_is_default(option, settings, &unset));
-        if (!unset && now[0] != '\0') {
-            return sl_fail(SL_EINVAL, "--%s '%.200s' cannot be used with the program's own dataset '%s'", option->name,
-                           now, given->name);
-        }
+        SL_FAIL_IF(!unset && now[0] != '\0', SL_EINVAL,
+                   "--%s '%.200s' cannot be used with the program's own dataset '%s'", option->name, now, given->name);
     }
-    if (given != NULL && sl_dataset_has_links(given) && !sl_settings_trains_links(settings)) {
-        return sl_fail(SL_EINVAL, "--objective: '%s' lists links; use --objective link or auto", given->name);
-    }
+    SL_FAIL_IF(given != NULL && sl_dataset_has_links(given) && !sl_settings_trains_links(settings), SL_EINVAL,
+               "--objective: '%s' lists links; use --objective link or auto", given->name);
     return st;
 }
 
@@ -166,9 +163,8 @@ enum sl_status sl_dataset_describe(const struct sl_dataset *dataset, struct sl_d
                                    .class_names = dataset->class_names,
                                    .vertex_names = dataset->vertex_names,
                                    .n_relations = dataset->graph.n_relations};
-    if (out->size == 0) {
-        return sl_fail(SL_EINVAL, "sl_dataset_describe: found a size of 0, expected sizeof(struct sl_dataset_sizes)");
-    }
+    SL_FAIL_IF(out->size == 0, SL_EINVAL,
+               "sl_dataset_describe: found a size of 0, expected sizeof(struct sl_dataset_sizes)");
     snprintf(all.name, sizeof all.name, "%s", dataset->name);
     snprintf(all.split, sizeof all.split, "%s", dataset->split);
     memcpy(out, &all, sl_min_u64(out->size, sizeof all));
@@ -181,21 +177,16 @@ static enum sl_status check_weights(const struct sl_session *t)
     bool used = t->settings->edge_weights != SL_EDGE_WEIGHTS_NONE;
     bool typed = t->dataset->graph.n_relations > 0;
     bool there = t->dataset->graph.weights.data != NULL && !typed;
-    if (typed && sl_schedule_of(t->settings)->whole_graph) {
-        return sl_fail(SL_EINVAL, "'%s': found a typed dataset, which pipe_gnn does not take; use coop_sage", t->name);
-    }
-    if (sl_model_reads_relations(t->settings) && !typed) {
-        return sl_fail(SL_EINVAL,
-                       "--model %s: expected a typed dataset (raw/triplet-type-list.csv.gz, or relations of the edges "
-                       "of arrays), found one kind of edge in '%s'; try --model sage",
-                       sl_model_kind(t->settings->model)->name, t->name);
-    }
-    if (used && !there) {
-        return sl_fail(SL_EINVAL,
-                       "--edge-weights: expected a dataset with weights of its edges (raw/edge-weight.csv.gz), "
-                       "found none in '%s'",
-                       t->name);
-    }
+    SL_FAIL_IF(typed && sl_schedule_of(t->settings)->whole_graph, SL_EINVAL,
+               "'%s': found a typed dataset, which pipe_gnn does not take; use coop_sage", t->name);
+    SL_FAIL_IF(sl_model_reads_relations(t->settings) && !typed, SL_EINVAL,
+               "--model %s: expected a typed dataset (raw/triplet-type-list.csv.gz, or relations of the edges "
+               "of arrays), found one kind of edge in '%s'; try --model sage",
+               sl_model_kind(t->settings->model)->name, t->name);
+    SL_FAIL_IF(used && !there, SL_EINVAL,
+               "--edge-weights: expected a dataset with weights of its edges (raw/edge-weight.csv.gz), "
+               "found none in '%s'",
+               t->name);
     if (!used && there) {
         sl_notify(SL_NOTICE_WARNING,
                   "%s: the weights of edges are not used; --edge-weights factor, probability or both uses them",
@@ -238,19 +229,16 @@ static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset
     }
     SL_CHECK(sl_dataset_copy_facts(t->dataset, &t->facts));
     bool labelled = !sl_settings_trains_links(t->settings);
-    if (labelled && sl_targets_outputs(&t->dataset->targets) == 0) {
-        return sl_fail(SL_EFILE, "%s: found no label, expected labels, or with --epochs 0 a trained model in --load",
-                       t->dataset->name);
-    }
+    SL_FAIL_IF(labelled && sl_targets_outputs(&t->dataset->targets) == 0, SL_EFILE,
+               "%s: found no label, expected labels, or with --epochs 0 a trained model in --load", t->dataset->name);
     t->synthetic = t->dataset->synthetic;
     t->range = t->dataset->range;
     snprintf(t->name, sizeof t->name, "%s", t->dataset->name);
     snprintf(t->split, sizeof t->split, "%s", t->dataset->split);
     SL_CHECK(check_weights(t));
-    if (sl_dataset_n_train(t->dataset) == 0 && t->settings->epochs > 0) {
-        return sl_fail(SL_EFILE, "%s: the split '%s' has no training %s", t->name, t->split,
-                       sl_settings_trains_links(t->settings) ? "links" : "vertices");
-    }
+    SL_FAIL_IF(sl_dataset_n_train(t->dataset) == 0 && t->settings->epochs > 0, SL_EFILE,
+               "%s: the split '%s' has no training %s", t->name, t->split,
+               sl_settings_trains_links(t->settings) ? "links" : "vertices");
     return sl_objective_open(t->settings, t->dataset, &t->objective);
 }
 
@@ -367,10 +355,9 @@ static enum sl_status find_checkpoint(const struct sl_settings *s, struct sl_ten
 /* StarPU must be down: no other session, and no StarPU of the program. */
 static enum sl_status check_alone(void)
 {
-    if (starpu_is_initialized()) {
-        return sl_fail(SL_EINVAL, "StarPU is up already: expected the program's other session, or "
-                                  "its own StarPU, to be closed first");
-    }
+    SL_FAIL_IF(starpu_is_initialized(), SL_EINVAL,
+               "StarPU is up already: expected the program's other session, or "
+               "its own StarPU, to be closed first");
     return SL_OK;
 }
 
@@ -417,12 +404,10 @@ static enum sl_status check_gpu_memory(struct sl_session *t)
     }
     t->gpu_need = sl_memory_need_gpu(t->settings, t->dataset, &t->estimate.reach, t->run.n_gpus * t->plan.n_ranks);
     t->run.evaluate_on_cpus = t->gpu_need.evaluation > found;
-    if (found < SL_GPU_PIECES_BYTES) {
-        return sl_fail(SL_ENOMEM,
-                       "a GPU: expected room for %llu MiB of data at the least, found %llu MiB; try a larger "
-                       "$STARPU_LIMIT_CUDA_MEM if that is set, other GPUs ($CUDA_VISIBLE_DEVICES), or --gpus 0",
-                       (unsigned long long)SL_GPU_PIECES_BYTES >> 20, (unsigned long long)found >> 20);
-    }
+    SL_FAIL_IF(found < SL_GPU_PIECES_BYTES, SL_ENOMEM,
+               "a GPU: expected room for %llu MiB of data at the least, found %llu MiB; try a larger "
+               "$STARPU_LIMIT_CUDA_MEM if that is set, other GPUs ($CUDA_VISIBLE_DEVICES), or --gpus 0",
+               (unsigned long long)SL_GPU_PIECES_BYTES >> 20, (unsigned long long)found >> 20);
     return SL_OK;
 }
 
@@ -458,13 +443,10 @@ static enum sl_status open_run(struct sl_session *t)
 static enum sl_status check_space(const struct sl_session *t, uint64_t untouched)
 {
     uint64_t blas = t->machine.n_workers * SL_GEMM_SPACE_BYTES;
-    if (!sl_limits_have_room(t->memory_bytes + untouched + blas)) {
-        return sl_fail(
-            SL_ENOMEM,
-            "the run may need %.2f GB, and %.2f GB of address space for OpenBLAS's buffers, expected as much "
-            "below the limits of `ulimit -v` and `-d`, found less: raise them, or use fewer --cpus",
-            (double)(t->memory_bytes + untouched) / 1e9, (double)blas / 1e9);
-    }
+    SL_FAIL_IF(!sl_limits_have_room(t->memory_bytes + untouched + blas), SL_ENOMEM,
+               "the run may need %.2f GB, and %.2f GB of address space for OpenBLAS's buffers, expected as much "
+               "below the limits of `ulimit -v` and `-d`, found less: raise them, or use fewer --cpus",
+               (double)(t->memory_bytes + untouched) / 1e9, (double)blas / 1e9);
     return SL_OK;
 }
 
@@ -473,16 +455,12 @@ static enum sl_status check_need(const struct sl_session *t)
     uint64_t found = t->machine.topology.memory_bytes;
     const char *variable;
     uint64_t limit = sl_environment_memory(&variable);
-    if (limit < t->memory_bytes) {
-        return sl_fail(
-            SL_ENOMEM,
-            "$%s: found %llu MiB, expected at least the %llu MiB that the run may need; raise it, or unset it",
-            variable, (unsigned long long)limit >> 20, ((unsigned long long)t->memory_bytes >> 20) + 1);
-    }
-    if (t->memory_bytes > found) {
-        return sl_fail(SL_ENOMEM, "the run may need %.2f GB and this process may use %.2f GB: use a smaller %s",
-                       (double)t->memory_bytes / 1e9, (double)found / 1e9, sl_schedule_of(t->settings)->smaller);
-    }
+    SL_FAIL_IF(limit < t->memory_bytes, SL_ENOMEM,
+               "$%s: found %llu MiB, expected at least the %llu MiB that the run may need; raise it, or unset it",
+               variable, (unsigned long long)limit >> 20, ((unsigned long long)t->memory_bytes >> 20) + 1);
+    SL_FAIL_IF(t->memory_bytes > found, SL_ENOMEM,
+               "the run may need %.2f GB and this process may use %.2f GB: use a smaller %s",
+               (double)t->memory_bytes / 1e9, (double)found / 1e9, sl_schedule_of(t->settings)->smaller);
     return SL_OK;
 }
 

@@ -223,10 +223,8 @@ static enum sl_status place_pairs(struct sl_session *t)
     }
     for (uint32_t i = 0; t->pairs.relation != NULL && i < t->pairs.n; i++) {
         uint32_t *relation = &t->pairs.relation[i];
-        if (*relation >= t->n_relations) {
-            return sl_fail(SL_EFILE, "%s:%u: expected a relation below %u, found %u", t->settings->pairs, i + 1,
-                           t->n_relations, *relation);
-        }
+        SL_FAIL_IF(*relation >= t->n_relations, SL_EFILE, "%s:%u: expected a relation below %u, found %u",
+                   t->settings->pairs, i + 1, t->n_relations, *relation);
         *relation = t->relation_of[*relation];
     }
     st = sl_links_place(&split, t->settings->pairs, &t->pairs);

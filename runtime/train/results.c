@@ -30,9 +30,7 @@ enum sl_status sl_session_sizes(const struct sl_session *t, struct sl_session_si
                                    .n_hidden = sl_settings_hops(t->settings) > 1 ? t->settings->hidden : 0,
                                    .memory_bytes = t->memory_bytes};
     all.n_weights = sl_model_count_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names);
-    if (size == 0) {
-        return sl_fail(SL_EINVAL, "sl_session_sizes: found a size of 0, expected sizeof(struct sl_session_sizes)");
-    }
+    SL_FAIL_IF(size == 0, SL_EINVAL, "sl_session_sizes: found a size of 0, expected sizeof(struct sl_session_sizes)");
     memcpy(out, &all, sl_min_u64(size, sizeof all));
     return SL_OK;
 }
@@ -60,12 +58,10 @@ static void copy_rows(const struct sl_session *t, const sl_real *from, uint32_t 
 
 static enum sl_status check_alone(void)
 {
-    if (sl_n_ranks() != 1) {
-        return sl_fail(SL_ENOTSUP,
-                       "found %u processes of one run: its model is seen in files only "
-                       "(settings save, predict, embed)",
-                       sl_n_ranks());
-    }
+    SL_FAIL_IF(sl_n_ranks() != 1, SL_ENOTSUP,
+               "found %u processes of one run: its model is seen in files only "
+               "(settings save, predict, embed)",
+               sl_n_ranks());
     return SL_OK;
 }
 
@@ -121,23 +117,17 @@ static enum sl_status check_pairs(const struct sl_session *t, const struct sl_ar
 {
     const uint32_t n_vertices = t->shards.n_vertices;
     const uint32_t n_relations = t->relation_of != NULL ? t->n_relations : t->shards.n_link_relations;
-    if (pairs->n > 0 && (pairs->from == NULL || pairs->to == NULL)) {
-        return sl_fail(SL_EINVAL, "pairs: %s is NULL; expected an array", pairs->from == NULL ? "from" : "to");
-    }
-    if (pairs->n > 0 && (pairs->relations != NULL) != (n_relations > 0)) {
-        return sl_fail(SL_EINVAL, "pairs: found them with%s relations; expected as the links of the model, with%s",
-                       pairs->relations != NULL ? "" : "out", n_relations > 0 ? "" : "out");
-    }
+    SL_FAIL_IF(pairs->n > 0 && (pairs->from == NULL || pairs->to == NULL), SL_EINVAL,
+               "pairs: %s is NULL; expected an array", pairs->from == NULL ? "from" : "to");
+    SL_FAIL_IF(pairs->n > 0 && (pairs->relations != NULL) != (n_relations > 0), SL_EINVAL,
+               "pairs: found them with%s relations; expected as the links of the model, with%s",
+               pairs->relations != NULL ? "" : "out", n_relations > 0 ? "" : "out");
     for (uint32_t i = 0; i < pairs->n; i++) {
         const bool is_from = pairs->from[i] >= n_vertices;
-        if (is_from || pairs->to[i] >= n_vertices) {
-            return sl_fail(SL_EINVAL, "pairs: %s[%u] is %u; expected an id below %u", is_from ? "from" : "to", i,
-                           is_from ? pairs->from[i] : pairs->to[i], n_vertices);
-        }
-        if (n_relations > 0 && pairs->relations[i] >= n_relations) {
-            return sl_fail(SL_EINVAL, "pairs: relations[%u] is %u; expected a relation below %u", i,
-                           pairs->relations[i], n_relations);
-        }
+        SL_FAIL_IF(is_from || pairs->to[i] >= n_vertices, SL_EINVAL, "pairs: %s[%u] is %u; expected an id below %u",
+                   is_from ? "from" : "to", i, is_from ? pairs->from[i] : pairs->to[i], n_vertices);
+        SL_FAIL_IF(n_relations > 0 && pairs->relations[i] >= n_relations, SL_EINVAL,
+                   "pairs: relations[%u] is %u; expected a relation below %u", i, pairs->relations[i], n_relations);
     }
     return SL_OK;
 }
@@ -264,9 +254,7 @@ static enum sl_status read_weight(uint32_t i, const struct sl_weight *weight, co
                        "weight %u: found a name of %zu bytes and %u dimensions, expected up to %zu and 1 to %d", i,
                        length, weight->n_dims, sizeof weight->name - 1, SL_TENSOR_DIMENSIONS);
     }
-    if (values == NULL) {
-        return sl_fail(SL_EINVAL, "weight %u, %s: found NULL, expected its values", i, weight->name);
-    }
+    SL_FAIL_IF(values == NULL, SL_EINVAL, "weight %u, %s: found NULL, expected its values", i, weight->name);
     memcpy(out->name, weight->name, length + 1);
     memcpy(out->shape, weight->shape, weight->n_dims * sizeof *weight->shape);
     return SL_OK;

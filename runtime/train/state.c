@@ -271,10 +271,8 @@ static enum sl_status match_option(struct sl_settings *settings, const struct sl
     enum sl_status st;
     name_option(option->name, key);
     const char *then = sl_tensors_metadata(checkpoint, key);
-    if (then == NULL) {
-        return sl_fail(SL_EFILE, "%s: it does not say what --%s was; it is no checkpoint of %s", checkpoint->path,
-                       option->name, table->program);
-    }
+    SL_FAIL_IF(then == NULL, SL_EFILE, "%s: it does not say what --%s was; it is no checkpoint of %s", checkpoint->path,
+               option->name, table->program);
     if (sl_option_is_open(option, settings)) {
         return sl_option_set(table, option->name, then, settings);
     }
@@ -322,10 +320,8 @@ static enum sl_status match_class_weights(const struct sl_session *t, const stru
 {
     const char *then = sl_tensors_metadata(checkpoint, WEIGHTS_KEY);
     char now[SL_SUM_BYTES];
-    if (then == NULL) {
-        return sl_fail(SL_EFILE, "%s: it does not say what its class weights were; it is no checkpoint",
-                       checkpoint->path);
-    }
+    SL_FAIL_IF(then == NULL, SL_EFILE, "%s: it does not say what its class weights were; it is no checkpoint",
+               checkpoint->path);
     sl_objective_identify(&t->objective, now);
     if (strcmp(now, then) != 0) {
         const char *option = choice_of(checkpoint, "class-weights");
@@ -346,20 +342,15 @@ enum sl_status sl_state_match_data(const struct sl_session *t, const struct sl_t
         char key[KEY_BYTES];
         name_part(i, key);
         const char *then = sl_tensors_metadata(checkpoint, key);
-        if (then == NULL) {
-            return sl_fail(SL_EFILE, "%s: it does not say what its %s was; it is no checkpoint", checkpoint->path,
-                           sl_data_part_names[i]);
-        }
-        if (strcmp(now, then) != 0) {
-            return sl_fail(SL_EINVAL,
-                           "dataset %s, %s: found %s, expected %.80s, which the run in %.200s began with (--dataset "
-                           "%.100s --split %.63s%s%.100s); use the same data, or start afresh in another --checkpoint "
-                           "folder",
-                           t->name, sl_data_part_names[i], now, then, t->settings->checkpoint,
-                           t->given ? t->name : choice_of(checkpoint, "dataset"),
-                           sl_text_or(sl_state_split(checkpoint), ""), features[0] != '\0' ? " --features " : "",
-                           features);
-        }
+        SL_FAIL_IF(then == NULL, SL_EFILE, "%s: it does not say what its %s was; it is no checkpoint", checkpoint->path,
+                   sl_data_part_names[i]);
+        SL_FAIL_IF(strcmp(now, then) != 0, SL_EINVAL,
+                   "dataset %s, %s: found %s, expected %.80s, which the run in %.200s began with (--dataset "
+                   "%.100s --split %.63s%s%.100s); use the same data, or start afresh in another --checkpoint "
+                   "folder",
+                   t->name, sl_data_part_names[i], now, then, t->settings->checkpoint,
+                   t->given ? t->name : choice_of(checkpoint, "dataset"), sl_text_or(sl_state_split(checkpoint), ""),
+                   features[0] != '\0' ? " --features " : "", features);
     }
     return match_class_weights(t, checkpoint);
 }
@@ -445,10 +436,8 @@ enum sl_status sl_state_load_epoch(struct sl_session *t, const struct sl_tensors
     uint64_t then;
     struct sl_tensor losses = sl_tensor_make("epoch.losses", SL_DTYPE_F64, n, 0, NULL);
     SL_CHECK(sl_checkpoint_whole(checkpoint, "steps_per_epoch", &then));
-    if (then != n) {
-        return sl_fail(SL_EFILE, "%s: its epochs have %llu steps, this run's %u: the dataset has changed",
-                       checkpoint->path, (unsigned long long)then, n);
-    }
+    SL_FAIL_IF(then != n, SL_EFILE, "%s: its epochs have %llu steps, this run's %u: the dataset has changed",
+               checkpoint->path, (unsigned long long)then, n);
     SL_CHECK(sl_tensors_get(checkpoint, &losses, t->losses));
     SL_CHECK(t->schedule.kind->load(t->schedule.own, checkpoint));
     t->n_reported = sl_plan_number(&t->plan, t->state.step);

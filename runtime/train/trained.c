@@ -43,10 +43,8 @@ static enum sl_status find_session(struct sl_trained *model, const struct sl_dat
         dataset->serial > 0) {
         return SL_OK;
     }
-    if (sl_process_count() > 1) {
-        return sl_fail(SL_ENOTSUP, "found %u processes of one run, expected one: use coop_sage --load FILE --predict",
-                       sl_process_count());
-    }
+    SL_FAIL_IF(sl_process_count() > 1, SL_ENOTSUP,
+               "found %u processes of one run, expected one: use coop_sage --load FILE --predict", sl_process_count());
     SL_CHECK(sl_session_open(model->settings, dataset, &session));
     sl_kept_keep(session);
     kept.model = model->serial;
@@ -108,9 +106,7 @@ static enum sl_status write_to_memory(struct sl_session *session, char **bytes, 
     struct sl_writer writer = {.stream = open_memstream(&text, n)};
     enum sl_status st;
     *bytes = NULL;
-    if (writer.stream == NULL) {
-        return sl_fail(SL_ENOMEM, "no memory for a model's file");
-    }
+    SL_FAIL_IF(writer.stream == NULL, SL_ENOMEM, "no memory for a model's file");
     st = sl_outputs_put_model(session, &writer);
     if (fclose(writer.stream) != 0 && st == SL_OK) {
         st = sl_fail(SL_ENOMEM, "no memory for a model's file");
@@ -194,9 +190,8 @@ enum sl_status sl_model_describe(const struct sl_trained *model, struct sl_model
                                            s->layers != 1 || sl_settings_trains_links(model->settings) ? s->hidden : 0,
                                        .class_names = sl_model_file_text(file, SL_KEY_CLASSES),
                                        .relation_names = sl_model_file_text(file, SL_KEY_RELATIONS)};
-    if (out->size == 0) {
-        return sl_fail(SL_EINVAL, "sl_model_describe: found a size of 0, expected sizeof(struct sl_model_facts)");
-    }
+    SL_FAIL_IF(out->size == 0, SL_EINVAL,
+               "sl_model_describe: found a size of 0, expected sizeof(struct sl_model_facts)");
     memcpy(out, &all, sl_min_u64(out->size, sizeof all));
     return SL_OK;
 }
@@ -228,9 +223,8 @@ enum sl_status sl_model_open_dataset(const struct sl_trained *model, struct sl_s
     struct sl_model_file *file = model->settings->model_file;
     enum sl_status st = SL_OK;
     *out = NULL;
-    if (settings->load != NULL || settings->model_file != NULL) {
-        return sl_fail(SL_EINVAL, "--load '%.300s' cannot be used with a loaded model", sl_text_or(settings->load, ""));
-    }
+    SL_FAIL_IF(settings->load != NULL || settings->model_file != NULL, SL_EINVAL,
+               "--load '%.300s' cannot be used with a loaded model", sl_text_or(settings->load, ""));
     SL_CHECK(sl_settings_set(settings, "load", file->tensors.path));
     settings->model_file = file; /* lent */
     st = sl_dataset_open(settings, out);
@@ -251,13 +245,11 @@ enum sl_status sl_model_get(const struct sl_trained *model, const char *name, ch
 static enum sl_status check_vertices(uint32_t n, const uint32_t *vertices)
 {
     const uint32_t n_all = kept.sizes.n_vertices;
-    if (vertices == NULL && n != n_all) {
-        return sl_fail(SL_EINVAL, "found %u rows, expected %u, one for each vertex of the dataset", n, n_all);
-    }
+    SL_FAIL_IF(vertices == NULL && n != n_all, SL_EINVAL,
+               "found %u rows, expected %u, one for each vertex of the dataset", n, n_all);
     for (uint32_t i = 0; i < n && vertices != NULL; i++) {
-        if (vertices[i] >= n_all) {
-            return sl_fail(SL_EINVAL, "vertices[%u] is %u; expected an id below %u", i, vertices[i], n_all);
-        }
+        SL_FAIL_IF(vertices[i] >= n_all, SL_EINVAL, "vertices[%u] is %u; expected an id below %u", i, vertices[i],
+                   n_all);
     }
     return SL_OK;
 }
@@ -286,10 +278,9 @@ enum sl_status sl_model_predict(struct sl_trained *model, const struct sl_datase
                                 const uint32_t *vertices, float *logits)
 {
     SL_IN_C_LOCALE;
-    if (sl_settings_trains_links(model->settings)) {
-        return sl_fail(SL_EINVAL, "predict: found a model of links, expected one of vertices; score pairs of vertices, "
-                                  "or take embeddings");
-    }
+    SL_FAIL_IF(sl_settings_trains_links(model->settings), SL_EINVAL,
+               "predict: found a model of links, expected one of vertices; score pairs of vertices, "
+               "or take embeddings");
     SL_CHECK(find_session(model, dataset));
     return take_rows(false, n, vertices, logits);
 }
@@ -299,9 +290,8 @@ enum sl_status sl_model_embed(struct sl_trained *model, const struct sl_dataset 
 {
     SL_IN_C_LOCALE;
     SL_CHECK(find_session(model, dataset));
-    if (kept.sizes.n_hidden == 0) {
-        return sl_fail(SL_EINVAL, "embeddings: found a model of one layer, expected at least 2 layers");
-    }
+    SL_FAIL_IF(kept.sizes.n_hidden == 0, SL_EINVAL,
+               "embeddings: found a model of one layer, expected at least 2 layers");
     return take_rows(true, n, vertices, embeddings);
 }
 
@@ -316,9 +306,8 @@ enum sl_status sl_model_score_links(struct sl_trained *model, const struct sl_da
                                     const struct sl_array_links *pairs, float *scores)
 {
     SL_IN_C_LOCALE;
-    if (!sl_settings_trains_links(model->settings)) {
-        return sl_fail(SL_EINVAL, "pairs: found a model of vertices, expected one of links (--objective link)");
-    }
+    SL_FAIL_IF(!sl_settings_trains_links(model->settings), SL_EINVAL,
+               "pairs: found a model of vertices, expected one of links (--objective link)");
     SL_CHECK(find_session(model, dataset));
     return sl_session_score_links(sl_kept_session(), pairs, scores);
 }
