@@ -17,10 +17,10 @@ from typing import Any
 from ._library import OPTIONS
 from ._numpy import Array, np
 from ._tools import need, whole_file
+from ._trace import STAGES
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9", "#8c564b")
 KINDS = (".png", ".svg", ".pdf")
-STAGES = ("sample", "exchange", "gather", "aggregate", "dense", "loss", "backward", "sync", "optimise", "evaluate")
 # Scores: the title, and the factor of the axis; 100: percent.
 TITLES = {
     "acc": ("Accuracy", 100),
@@ -68,13 +68,13 @@ def _plain(text: str) -> str:
 
 
 class Curve:
-    """A run: its name, its config, and a record of each epoch, as in the metrics."""
+    """A run: its name, or path; its config, and a record of each epoch, as in the metrics."""
 
     def __init__(self, name: str, config: Mapping[str, Any], records: Sequence[Mapping[str, Any]], ended: bool) -> None:
-        self.name = name
-        self.config = config
-        self.records = records
-        self.ended = ended
+        if not records:
+            raise ValueError(f"{name}: found no whole epoch, expected one or more; has the run just begun?")
+        self.name = os.path.basename(os.path.normpath(name)).removesuffix(".jsonl")
+        self.config, self.records, self.ended = config, records, ended
         options = config.get("options")
         self.options: Mapping[str, Any] = options if isinstance(options, dict) else {}
         self.epochs = self.values("epoch")  # (epochs,)
@@ -119,15 +119,13 @@ def _file_of(path: str) -> str:
     files = glob.glob(os.path.join(glob.escape(path), "*.jsonl"))
     files = [file for file in files if os.path.basename(file) == "metrics.jsonl"] or files
     if len(files) != 1:
-        raise ValueError(
-            f"{path}: expected one file of --metrics in this folder (metrics.jsonl, or one *.jsonl), found "
-            f"{len(files)}; name the file"
-        )
+        wanted = "one file of --metrics in this folder (metrics.jsonl, or one *.jsonl)"
+        raise ValueError(f"{path}: expected {wanted}, found {len(files)}; name the file")
     return files[0]
 
 
-def lines_of(path: str) -> Iterable[dict[str, Any]]:
-    """The lines of a file of metrics, each an object. A killed program may leave an unfinished line; it is left out."""
+def _lines(path: str) -> Iterable[dict[str, Any]]:
+    """The lines of a file of metrics. A killed program may leave an unfinished line; it is left out."""
     with open(path, encoding="utf-8", errors="replace") as file:
         for text in file:
             try:
@@ -144,7 +142,7 @@ def read(path: str) -> Curve:
     config: dict[str, Any] | None = None
     records: list[dict[str, Any]] = []
     ended = False
-    for line in lines_of(file):
+    for line in _lines(file):
         epoch = _number(line.get("epoch"))
         if line.get("event") == "config":
             config, ended = line, False
@@ -156,9 +154,7 @@ def read(path: str) -> Curve:
             records.append({**line, "loss": line.get("train_loss")})
     if config is None:
         raise ValueError(f"{file}: expected a file of coop_sage --metrics or pipe_gnn --metrics, found no run in it")
-    if not records:
-        raise ValueError(f"{file}: found no whole epoch, expected one or more; has the run just begun?")
-    return Curve(os.path.basename(os.path.normpath(path)).removesuffix(".jsonl"), config, records, ended)
+    return Curve(path, config, records, ended)
 
 
 def read_all(paths: Sequence[str]) -> list[Curve]:

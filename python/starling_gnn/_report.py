@@ -67,7 +67,7 @@ class Analysis:
         self._hide()
         self.path: list[Task] = []
         self.path_s = self._follow()
-        self.total: Array = sum(self.workers.values())
+        self.total: Array = np.sum(list(self.workers.values()), axis=0)
         self.n = sum(stage.n for stage in self.stages.values())
         self.n_tiny = sum(stage.n_tiny for stage in self.stages.values())
         self.whole = len(self.workers) * trace.makespan
@@ -86,7 +86,7 @@ class Analysis:
                 stage.time += before[state.worker]
                 self.busy[state.worker, state.stage] += seconds
                 before[state.worker][:] = 0
-        self.tail = sum(before.values())
+        self.tail = np.sum(list(before.values()), axis=0)
 
     def _hide(self) -> None:
         """overlap: with the whole span of earlier steps, as in the metrics. hidden: with tasks, without the holes."""
@@ -265,9 +265,8 @@ def tables(a: Analysis) -> Iterator[tuple[str, list[list[str]]]]:
     if trace.n_ranks > 1:
         rows = [["rank", *names, "sent", "MB sent", "received", "MB received"]]
         for rank in range(trace.n_ranks):
-            time = np.sum(
-                [seconds for worker, seconds in a.workers.items() if worker[0] == rank] or [[0.0] * 4], axis=0
-            )
+            of_rank = [seconds for worker, seconds in a.workers.items() if worker[0] == rank]
+            time = np.sum([np.zeros(4), *of_rank], axis=0)
             sizes = [[message[2] for message in trace.messages if message[way] == rank] for way in (0, 1)]
             counts = [cell for some in sizes for cell in (str(len(some)), f"{sum(some) / 1e6:.6f}")]
             rows.append([f"rank {rank}", *_shares(time), *counts])
