@@ -220,6 +220,7 @@ void sl_trace_discard(const char *folder)
         unlink(path);
         sl_free(path);
     }
+    rmdir(folder); /* if it is empty */
 }
 
 /* ---- the conversion ---- */
