@@ -445,7 +445,6 @@ static void print_weights(const struct sl_graph *graph)
     double sum = 0;
     if (graph->n_relations > 0) {
         printf("relations   %u\n", graph->n_relations);
-        return;
     }
     for (uint64_t e = 0; weights != NULL && e < graph->n_edges; e++) {
         least = fminf(least, weights[e]);

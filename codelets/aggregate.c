@@ -855,7 +855,7 @@ static struct sl_operation full_op = {
 
 /* Append the weights of a sampled block to a task's buffers. role: the role of the factors. The request has entries for
  * n_parts PEs. */
-static struct weight_args add_weights(struct sl_task *task, unsigned role, const struct sl_edge_weights *weights,
+static struct weight_args add_weights(struct sl_task *task, unsigned role, const struct sl_vertex_factors *weights,
                                       uint32_t n_parts, starpu_data_handle_t edge_weights)
 {
     struct weight_args args = {0};

@@ -204,6 +204,7 @@ struct sl_full_edges {
     const uint32_t *first;            /* n_parts + 1 ids */
     const struct sl_weights *weights; /* NULL: the mean */
     const float *edge_weights;        /* as `sources`; NULL: 1 */
+    const uint16_t *relations;        /* the same; of sums by relation */
 };
 
 /* n_columns columns of rows that are m_width wide; m_out is the first of the columns. dtype: the parts' rows; m_dtype:
@@ -217,8 +218,8 @@ SL_EXTERN_C enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const str
 /* ---- submissions: local, one thread submits. SL_EINVAL: shapes or dtypes that do not fit, too many owners, parts or
  * chunks. SL_ESTARPU, SL_ENOMEM. ---- */
 
-/* Symmetric weights as handles. They live until StarPU has run the task. */
-struct sl_edge_weights {
+/* The factors of vertices, for symmetric weights, as handles. They live until StarPU has run the task. */
+struct sl_vertex_factors {
     /* sl_real [N x 2] by renumbered id, read only: f, list. */
     starpu_data_handle_t factors;
     /* Ids of the destinations by row. NULL in evaluation. */
@@ -237,11 +238,11 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, star
 /* The input of backward: the block by source, and the gradients of its destinations. */
 struct sl_returned {
     starpu_data_handle_t edge_offsets, back_offsets, back_rows;
-    const struct sl_rows *gm;              /* GM, all chunks */
-    uint64_t n_edges;                      /* to all the owners, a rough count for the performance model */
-    uint32_t n_parts;                      /* G, of the request; only with weights */
-    const struct sl_edge_weights *weights; /* NULL: the mean */
-    starpu_data_handle_t back_weights;     /* float, as back_rows; NULL: 1 */
+    const struct sl_rows *gm;                /* GM, all chunks */
+    uint64_t n_edges;                        /* to all the owners, a rough count for the performance model */
+    uint32_t n_parts;                        /* G, of the request; only with weights */
+    const struct sl_vertex_factors *weights; /* NULL: the mean */
+    starpu_data_handle_t back_weights;       /* float, as back_rows; NULL: 1 */
 };
 
 /* Submit one task for n_owners owners. For owner k, the task writes the gradients of n consecutive positions, from
@@ -253,10 +254,10 @@ enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, con
 struct sl_accumulate {
     starpu_data_handle_t edge_offsets, back_offsets, back_rows; /* own block */
     struct sl_share_sources from;
-    const struct sl_rows *gm;              /* own GM, all chunks; may have no rows */
-    starpu_data_handle_t inverse;          /* own: the rows that each PE requested */
-    const struct sl_edge_weights *weights; /* NULL: the mean */
-    starpu_data_handle_t back_weights;     /* float, as back_rows; NULL: 1 */
+    const struct sl_rows *gm;                /* own GM, all chunks; may have no rows */
+    starpu_data_handle_t inverse;            /* own: the rows that each PE requested */
+    const struct sl_vertex_factors *weights; /* NULL: the mean */
+    starpu_data_handle_t back_weights;       /* float, as back_rows; NULL: 1 */
 };
 
 /* Clear chunk g, rows row0 .. of the frontier. With weights, add the self terms of the destinations. Then add the
@@ -276,11 +277,12 @@ struct sl_full_sources {
     starpu_data_handle_t offsets, sources; /* of the part: 64-bit offsets, ids */
     starpu_data_handle_t first;            /* n_parts + 1 ids */
     uint32_t n_parts;
-    const struct sl_rows *rows;            /* n_parts: rows of each part, all chunks */
-    uint64_t n_edges;                      /* of the destinations, a rough count for the performance model */
-    sl_vertex first_id;                    /* of the part; only with weights */
-    const struct sl_edge_weights *weights; /* NULL: the mean */
-    starpu_data_handle_t edge_weights;     /* of the part: float, as `sources`; NULL: 1 */
+    const struct sl_rows *rows;              /* n_parts: rows of each part, all chunks */
+    uint64_t n_edges;                        /* of the destinations, a rough count for the performance model */
+    sl_vertex first_id;                      /* of the part; only with weights */
+    const struct sl_vertex_factors *weights; /* NULL: the mean */
+    starpu_data_handle_t edge_weights;       /* of the part: float, as `sources`; NULL: 1 */
+    starpu_data_handle_t edge_relations;     /* the same: uint16, of sums by relation */
     struct sl_full_columns columns;
 };
 

@@ -175,7 +175,7 @@ SL_INLINE void take_list(enum sl_dtype dtype, const struct sl_attend_rows *rows,
     list->self = slab_of(dtype, rows->heads, own, r);
     list->first = begin;
     list->end = rows->heads.n_relations > 0 ? begin : end;
-    while (list->end < end && rows->relations[list->end] == (float)r) {
+    while (list->end < end && rows->relations[list->end] == r) {
         list->end++;
     }
 }
@@ -190,7 +190,7 @@ SL_INLINE bool is_empty(struct sl_heads heads, const struct list *list)
 SL_INLINE const void *source_row(enum sl_dtype dtype, const struct sl_attend_rows *rows, uint64_t e)
 {
     uint32_t position = rows->sources[e];
-    uint32_t r = rows->heads.n_relations > 0 ? (uint32_t)rows->relations[e] : 0;
+    uint32_t r = rows->heads.n_relations > 0 ? rows->relations[e] : 0;
     uint32_t q = 0;
     while (position >= rows->x->first[q + 1]) {
         q++;
@@ -467,7 +467,7 @@ SL_INLINE void add_back_term(enum sl_dtype dtype, const struct sl_attend_back *b
 /* The relation of a term. */
 SL_INLINE uint32_t relation_of(const struct sl_attend_back *block, uint32_t e)
 {
-    return block->heads.n_relations > 0 ? (uint32_t)block->relations[e] : 0;
+    return block->heads.n_relations > 0 ? block->relations[e] : 0;
 }
 
 /* gu += terms bounds[0] .. bounds[1] - 1, except the term of destination `self`. n: terms that may be
@@ -621,7 +621,7 @@ enum { BACK_OFFSETS, BACK_ROWS, BACK_GZ, BACK_SIDES, BACK_GU, BACK_U, BACK_RELAT
 enum { SUM_INVERSE = BACK_ROWS + 1, SUM_GU, SUM_U, SUM_GZ, SUM_SIDES, SUM_SENT, SUM_RELATIONS };
 enum { FULL_OFFSETS, FULL_SOURCES, FULL_FIRST, FULL_Z, FULL_ROWS, FULL_RELATIONS };
 
-static const float *relations_of(const struct shape_args *args, void *buffers[])
+static const uint16_t *relations_of(const struct shape_args *args, void *buffers[])
 {
     return args->heads.n_relations > 0 ? sl_buffer_data(buffers[args->relations]) : NULL;
 }
@@ -758,7 +758,7 @@ static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
     struct sl_sources x = {
         .n_owners = args->parts.n_parts, .first = sl_buffer_data(buffers[FULL_FIRST]), .view = parts.view};
     const struct sl_heads heads = args->shape.heads;
-    const float *relations = relations_of(&args->shape, buffers);
+    const uint16_t *relations = relations_of(&args->shape, buffers);
     const uint64_t first = offsets[args->row0] - offsets[0];
     struct sl_attend_rows rows = {
         .heads = heads,
@@ -1000,7 +1000,7 @@ static enum sl_status fill_forward(const char *name, const struct sl_block *bloc
     uint32_t n_rows = sl_handle_rows(z);
     SL_CHECK(sl_source_args_fill(name, sources, &args->sources));
     SL_CHECK(find_heads(name, sources->rows->n_columns, sl_handle_columns(z), sl_handle_columns(lse),
-                        block->edge_weights != NULL, &args->shape.heads));
+                        block->edge_relations != NULL, &args->shape.heads));
     SL_CHECK(check_chunk(name, &sources->rows->split, args->row0, n_rows));
     SL_FAIL_IF(sl_handle_rows(lse) != n_rows, SL_EINVAL, "%s: %u destinations, lse of %u", name, n_rows,
                sl_handle_rows(lse));
@@ -1032,7 +1032,7 @@ enum sl_status sl_attend_forward_submit(const struct sl_task_args *head, const s
     sl_task_add(&task, INVERSE, sources->inverse, STARPU_R);
     sl_task_add(&task, FORWARD_Z, z, beta ? STARPU_RW : STARPU_W);
     sl_task_add(&task, FORWARD_LSE, lse, STARPU_W);
-    return submit_forward(&task, FORWARD_ROWS, &args, sources, block->edge_weights);
+    return submit_forward(&task, FORWARD_ROWS, &args, sources, block->edge_relations);
 }
 
 enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
@@ -1054,7 +1054,7 @@ enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const str
     sl_task_add(&task, SIDES_GZ, gz, STARPU_R);
     sl_task_add(&task, SIDES_LSE, lse, STARPU_R);
     sl_task_add(&task, SIDES, sides, STARPU_W);
-    return submit_forward(&task, SIDES_ROWS, &args, sources, block->edge_weights);
+    return submit_forward(&task, SIDES_ROWS, &args, sources, block->edge_relations);
 }
 
 /* Whether gz and sides have the same rows and fit rows of U of this width; and H, K and R. */
@@ -1071,7 +1071,7 @@ static enum sl_status check_gradients(const char *name, const struct sl_block *b
             name, gz->n_rows, gz->n_chunks, SL_MAX_CHUNKS, sides->n_rows, sides->n_chunks, gradients->sides->n_columns);
     }
     return find_heads(name, n_columns, gradients->gz->n_columns, gradients->sides->n_columns / 4,
-                      block->back_weights != NULL, heads_out);
+                      block->back_relations != NULL, heads_out);
 }
 
 /* Whether all u and gu have one shape that fits the gradients. n_rows_out: rows of all owners together. */
@@ -1121,7 +1121,7 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
     for (uint32_t q = 0; q < n_owners; q++) {
         args.returned[q].u = sl_task_add_slice(&task, BACK_U, &u[q], STARPU_R);
     }
-    args.shape.relations = sl_task_add_optional(&task, BACK_RELATIONS, block->back_weights, STARPU_R);
+    args.shape.relations = sl_task_add_optional(&task, BACK_RELATIONS, block->back_relations, STARPU_R);
     size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
 }
@@ -1155,7 +1155,7 @@ enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, cons
     sl_task_add_each(&task, SUM_SIDES, shares->gradients.sides->split.n_chunks, shares->gradients.sides->chunk,
                      STARPU_R);
     uint64_t n_terms = sl_share_args_add(&task, SUM_SENT, &shares->from, &args.shares);
-    args.shape.relations = sl_task_add_optional(&task, SUM_RELATIONS, block->back_weights, STARPU_R);
+    args.shape.relations = sl_task_add_optional(&task, SUM_RELATIONS, block->back_relations, STARPU_R);
     args.head.work = sl_sum_bytes(n_terms, sl_handle_rows(gu), n_columns);
     size_t bytes = offsetof(struct accumulate_args, shares.sent) + shares->from.n_peers * sizeof *args.shares.sent;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);

@@ -102,7 +102,7 @@ struct sl_attend_rows {
     const struct sl_sources *x; /* rows of U */
     /* The destinations' own rows of U, [n_rows x R(H + 2K)], in the memory that x has for them. */
     const void *self;
-    const float *relations; /* as `sources`; only with relations */
+    const uint16_t *relations; /* as `sources`; only with relations */
 };
 
 /* z_out [n_rows x H], beta 0: overwrite, 1: add. lse_out [n_rows x RK], overwritten. dtype: of the rows of U, here and
@@ -117,11 +117,11 @@ void sl_attend_sides_cpu(enum sl_dtype dtype, const struct sl_attend_rows *rows,
 /* The transposed block, and the gradients of its destinations. */
 struct sl_attend_back {
     struct sl_heads heads;
-    const uint32_t *offsets; /* by source */
-    const uint32_t *rows;    /* the destinations */
-    struct sl_view gz;       /* rows of width H */
-    struct sl_view sides;    /* rows of width 4RK */
-    const float *relations;  /* as `rows`; only with relations */
+    const uint32_t *offsets;   /* by source */
+    const uint32_t *rows;      /* the destinations */
+    struct sl_view gz;         /* rows of width H */
+    struct sl_view sides;      /* rows of width 4RK */
+    const uint16_t *relations; /* as `rows`; only with relations */
 };
 
 /* Gradients of positions t0 .. t0 + n - 1; none of them is a destination of the block. u [n x R(H + 2K)]: their rows.
@@ -154,7 +154,7 @@ struct sl_attend_device_rows {
     const uint32_t *offsets, *sources;
     const struct sl_device_sources *x; /* of the host */
     const void *self;                  /* dtype: x->dtype */
-    const float *relations;
+    const uint16_t *relations;
 };
 
 SL_EXTERN_C enum sl_status sl_attend_forward_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows,
@@ -167,7 +167,7 @@ struct sl_attend_device_back {
     struct sl_heads heads;
     const uint32_t *offsets, *rows;
     struct sl_device_rows gz, sides;
-    const float *relations;
+    const uint16_t *relations;
 };
 
 /* For n_owners owners in one launch. The launch writes the gradients of positions t0[k] .. t0[k] + n[k] - 1 to
@@ -204,15 +204,15 @@ struct sl_attend_device_full {
     const struct sl_device_part *parts;
     enum sl_dtype dtype; /* of all rows of U */
     const void *self;
-    const float *relations;
+    const uint16_t *relations;
 };
 
 SL_EXTERN_C enum sl_status sl_attend_full_cuda(cudaStream_t stream, const struct sl_attend_device_full *rows, int beta,
                                                sl_real *z_out);
 #endif
 
-/* ---- submissions: local, one thread submits. Edges have relations if the block has edge weights: the weights are the
- * relations, and R follows from the widths. SL_EINVAL: widths do not fit, H is no multiple of K, K is above
+/* ---- submissions: local, one thread submits. Edges have relations if the block has; R then follows from the
+ * widths. SL_EINVAL: widths do not fit, H is no multiple of K, K is above
  * SL_MAX_HEADS, too many chunks or owners, or the destinations span several chunks of U. SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* Destinations row0 .. row0 + D - 1 into chunks z [D x H] and lse [D x RK]. sources->rows: rows of U; the packed rows
@@ -258,7 +258,7 @@ struct sl_attend_part {
     starpu_data_handle_t sources; /* ids */
     starpu_data_handle_t first;   /* n_parts + 1 ids */
     uint32_t n_parts, part;
-    starpu_data_handle_t relations; /* float, as `sources`; NULL: none */
+    starpu_data_handle_t relations; /* uint16, as `sources`; NULL: none */
 };
 
 /* Evaluation over whole parts: destinations row0 .. row0 + D - 1 of the part into chunk z [D x H]. n_scores: RK.

@@ -113,7 +113,7 @@ template <typename Edges> struct attention {
     Edges edges;
     const U *self;
     const sl_real *lse;
-    const float *relations; /* NULL: edges have no relations */
+    const uint16_t *relations; /* NULL: edges have no relations */
     struct sl_heads heads;
     uint32_t width; /* columns of a head */
 
@@ -139,14 +139,14 @@ template <typename Edges> struct attention {
         if (relations != nullptr) {
             it.relation = slab % n_slabs;
             const uint64_t end = it.first + it.n;
-            it.first = sl_relation_from(relations, it.first, end, (float)it.relation);
-            it.n = sl_relation_from(relations, it.first, end, (float)(it.relation + 1)) - it.first;
+            it.first = sl_relation_from(relations, it.first, end, it.relation);
+            it.n = sl_relation_from(relations, it.first, end, it.relation + 1) - it.first;
         }
         return it;
     }
     __device__ uint32_t relation_of(const struct item &it, uint64_t j) const
     {
-        return relations == nullptr ? 0 : (uint32_t)__ldg(relations + it.first + j);
+        return relations == nullptr ? 0 : __ldg(relations + it.first + j);
     }
     /* The slab of term j, whose relation is r; NULL: nothing to add. */
     __device__ const U *row(const struct item &it, uint64_t j, uint32_t r) const
@@ -284,7 +284,7 @@ template <typename U, typename T> struct transposed {
     }
     __device__ bool has_edge(const struct item &it, uint64_t e) const
     {
-        return block.relations == nullptr || __ldg(block.relations + e) == (float)it.relation;
+        return block.relations == nullptr || __ldg(block.relations + e) == it.relation;
     }
     __device__ uint32_t width() const
     {

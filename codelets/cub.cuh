@@ -19,5 +19,7 @@ enum sl_status sl_sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const 
                              uint32_t *keys_out, uint32_t *values_out);
 enum sl_status sl_sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const uint64_t *keys, const uint32_t *values,
                              uint64_t *keys_out, uint32_t *values_out);
+enum sl_status sl_sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const uint32_t *keys, const uint16_t *values,
+                             uint32_t *keys_out, uint16_t *values_out);
 
 #endif

@@ -33,9 +33,9 @@ enum sl_status sl_exclusive_sum(cudaStream_t stream, uint32_t n, uint32_t *x)
     });
 }
 
-template <typename Key>
-static enum sl_status sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const Key *keys, const uint32_t *values,
-                                 Key *keys_out, uint32_t *values_out)
+template <typename Key, typename Value>
+static enum sl_status sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const Key *keys, const Value *values,
+                                 Key *keys_out, Value *values_out)
 {
     if (n == 0) {
         return SL_OK;
@@ -53,6 +53,12 @@ enum sl_status sl_sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const 
 
 enum sl_status sl_sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const uint64_t *keys, const uint32_t *values,
                              uint64_t *keys_out, uint32_t *values_out)
+{
+    return sort_pairs(stream, n, n_bits, keys, values, keys_out, values_out);
+}
+
+enum sl_status sl_sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const uint32_t *keys, const uint16_t *values,
+                             uint32_t *keys_out, uint16_t *values_out)
 {
     return sort_pairs(stream, n, n_bits, keys, values, keys_out, values_out);
 }

@@ -34,7 +34,7 @@ struct edge_list {
     const struct sl_sources *x;
     const uint32_t *widths;
     const uint32_t *positions;
-    const float *relations;
+    const uint16_t *relations;
     uint64_t n; /* entries */
 };
 
@@ -62,7 +62,7 @@ static struct destinations of_block(const struct sl_related *edges, const struct
 }
 
 /* The end of the run that begins with entry e; `end`: of the destination's entries. */
-SL_INLINE uint64_t run_end(const float *relations, uint64_t e, uint64_t end)
+SL_INLINE uint64_t run_end(const uint16_t *relations, uint64_t e, uint64_t end)
 {
     uint64_t stop = e + 1;
     while (stop < end && relations[stop] == relations[e]) {
@@ -77,7 +77,7 @@ SL_INLINE void add_edges(enum sl_dtype dtype, const struct edge_list *list, cons
 {
     uint64_t e = begin;
     while (e < end) {
-        const float relation = list->relations[e];
+        const uint32_t relation = list->relations[e];
         const uint64_t stop = run_end(list->relations, e, end);
         const sl_real weight = 1 / (sl_real)(stop - e);
         const size_t slab = sl_dtype_bytes(dtype, (size_t)relation * slabs->x_step);
@@ -196,10 +196,10 @@ SL_INLINE void add_back(const struct sl_related_back *block, uint32_t t, uint32_
         const uint32_t d = block->back_rows[e];
         if (e + AHEAD < last) {
             const sl_real *next = sl_view_row(gm, block->back_rows[e + AHEAD], slabs->m_width);
-            const uint32_t slab = slabs->c == NULL ? (uint32_t)block->back_relations[e + AHEAD] * slabs->m_step : 0;
+            const uint32_t slab = slabs->c == NULL ? block->back_relations[e + AHEAD] * slabs->m_step : 0;
             sl_row_fetch(next + slab, slabs->n * sizeof *next);
         }
-        const float relation = block->back_relations[e];
+        const uint32_t relation = block->back_relations[e];
         const uint64_t n =
             sl_relation_count(block->relations, block->edge_offsets[d], block->edge_offsets[d + 1], relation);
         const sl_real weight = 1 / (sl_real)n;
@@ -582,7 +582,7 @@ static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaSt
                                         .sources = sl_buffer_data(buffers[FULL_SOURCES]),
                                         .n_parts = args->parts.n_parts,
                                         .first = sl_buffer_data(buffers[FULL_FIRST]),
-                                        .edge_weights = sl_buffer_data(buffers[FULL_RELATIONS])};
+                                        .relations = sl_buffer_data(buffers[FULL_RELATIONS])};
     return sl_relate_full_cuda(stream, &edges, &slabs, args->parts.dtype, parts, args->beta, sl_buffer_dtype(m),
                                sl_buffer_data(m));
 }
@@ -693,7 +693,7 @@ enum sl_status sl_relate_forward_submit(const struct sl_task_args *head, const s
     sl_task_begin(&task, &forward_op);
     sl_task_add(&task, FORWARD_OFFSETS, block->edge_offsets, STARPU_R);
     sl_task_add(&task, FORWARD_SOURCES, block->edge_sources, STARPU_R);
-    sl_task_add(&task, FORWARD_RELATIONS, block->edge_weights, STARPU_R);
+    sl_task_add(&task, FORWARD_RELATIONS, block->edge_relations, STARPU_R);
     sl_task_add(&task, FORWARD_INVERSE, sources->inverse, STARPU_R);
     sl_task_add(&task, FORWARD_M, m, beta ? STARPU_RW : STARPU_W);
     sl_source_args_add(&task, FORWARD_ROWS, sources, &args.sources);
@@ -704,10 +704,10 @@ enum sl_status sl_relate_forward_submit(const struct sl_task_args *head, const s
 static void add_block(struct sl_task *task, const struct sl_block *block)
 {
     sl_task_add(task, BACK_EDGE_OFFSETS, block->edge_offsets, STARPU_R);
-    sl_task_add(task, BACK_RELATIONS, block->edge_weights, STARPU_R);
+    sl_task_add(task, BACK_RELATIONS, block->edge_relations, STARPU_R);
     sl_task_add(task, BACK_OFFSETS, block->back_offsets, STARPU_R);
     sl_task_add(task, BACK_ROWS, block->back_rows, STARPU_R);
-    sl_task_add(task, BACK_BACK_RELATIONS, block->back_weights, STARPU_R);
+    sl_task_add(task, BACK_BACK_RELATIONS, block->back_relations, STARPU_R);
 }
 
 enum sl_status sl_relate_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
@@ -775,7 +775,7 @@ enum sl_status sl_relate_components_submit(const struct sl_task_args *head, cons
     sl_task_begin(&task, &components_op);
     sl_task_add(&task, FORWARD_OFFSETS, block->edge_offsets, STARPU_R);
     sl_task_add(&task, FORWARD_SOURCES, block->edge_sources, STARPU_R);
-    sl_task_add(&task, FORWARD_RELATIONS, block->edge_weights, STARPU_R);
+    sl_task_add(&task, FORWARD_RELATIONS, block->edge_relations, STARPU_R);
     sl_task_add(&task, FORWARD_INVERSE, sources->inverse, STARPU_R);
     sl_task_add(&task, MIXED_GM, gm, STARPU_R);
     sl_task_add(&task, MIXED_GC, gc, STARPU_W);
@@ -795,7 +795,7 @@ enum sl_status sl_relate_full_submit(const struct sl_task_args *head, const stru
     sl_task_begin(&task, &full_op);
     sl_task_add(&task, FULL_OFFSETS, sources->offsets, STARPU_R);
     sl_task_add(&task, FULL_SOURCES, sources->sources, STARPU_R);
-    sl_task_add(&task, FULL_RELATIONS, sources->edge_weights, STARPU_R);
+    sl_task_add(&task, FULL_RELATIONS, sources->edge_relations, STARPU_R);
     sl_task_add(&task, FULL_FIRST, sources->first, STARPU_R);
     sl_task_add(&task, FULL_M, m, beta ? STARPU_RW : STARPU_W);
     sl_part_args_add(&task, FULL_ROWS, sources->n_parts, sources->rows);

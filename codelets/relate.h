@@ -51,10 +51,10 @@ static inline SL_HOST_DEVICE struct sl_slabs sl_slabs_of(uint32_t x_width, uint3
     return slabs;
 }
 
-/* n(d, r) of a destination with the entries begin .. end - 1. Relations are whole numbers. One loop searches for both
+/* n(d, r) of a destination with the entries begin .. end - 1. One loop searches for both
  * ends of the run, so that a device waits for both reads at once. */
-static inline SL_HOST_DEVICE uint64_t sl_relation_count(const float *relations, uint64_t begin, uint64_t end,
-                                                        float relation)
+static inline SL_HOST_DEVICE uint64_t sl_relation_count(const uint16_t *relations, uint64_t begin, uint64_t end,
+                                                        uint32_t relation)
 {
     uint64_t first = begin;
     uint64_t stop = begin;
@@ -75,17 +75,17 @@ static inline SL_HOST_DEVICE uint64_t sl_relation_count(const float *relations, 
 /* Destinations row0 .. row0 + n_rows - 1 of a block. */
 struct sl_related {
     uint32_t row0, n_rows;
-    const uint32_t *offsets; /* of the whole block */
-    const uint32_t *sources; /* positions */
-    const float *relations;  /* as `sources` */
+    const uint32_t *offsets;   /* of the whole block */
+    const uint32_t *sources;   /* positions */
+    const uint16_t *relations; /* as `sources` */
 };
 
 /* A block by source, as in codelets/aggregate.h. */
 struct sl_related_back {
     const uint32_t *back_offsets, *back_rows;
-    const float *back_relations; /* as `back_rows` */
+    const uint16_t *back_relations; /* as `back_rows` */
     const uint32_t *edge_offsets;
-    const float *relations; /* of the edges of each destination */
+    const uint16_t *relations; /* of the edges of each destination */
 };
 
 /* m_out [n_rows x m_width]. beta 0: overwrite, beta 1: add. dtype: of the rows of x. */
@@ -130,7 +130,7 @@ SL_EXTERN_C enum sl_status sl_relate_components_cuda(cudaStream_t stream, const 
                                                      const struct sl_slabs *slabs, const struct sl_device_sources *x,
                                                      const sl_real *gm, uint32_t n_relations, sl_real *gc_out);
 
-/* Evaluation: destinations of a part; edges->edge_weights are the relations. */
+/* Evaluation: destinations of a part. */
 SL_EXTERN_C enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges,
                                                const struct sl_slabs *slabs, enum sl_dtype dtype,
                                                const struct sl_device_part *parts, int beta, enum sl_dtype m_dtype,
@@ -140,8 +140,7 @@ SL_EXTERN_C enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct
 /* ---- submissions: local, one thread submits. c: the components, or NULL. SL_EINVAL: shapes or dtypes that do not fit,
  * too many owners, parts or chunks. SL_ESTARPU, SL_ENOMEM. ---- */
 
-/* Sums of destinations row0 .. row0 + D - 1 into chunk m [D x m_width]. sources->edge_weights is not read: the block
- * has the relations, as its edge weights. */
+/* Sums of destinations row0 .. row0 + D - 1 into chunk m [D x m_width]. The block has the relations. */
 enum sl_status sl_relate_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
                                         uint64_t n_edges, const struct sl_source_handles *sources,
                                         starpu_data_handle_t c, int beta, starpu_data_handle_t m);
@@ -170,8 +169,8 @@ enum sl_status sl_relate_components_submit(const struct sl_task_args *head, cons
                                            uint64_t n_edges, const struct sl_source_handles *sources,
                                            starpu_data_handle_t gm, starpu_data_handle_t gc);
 
-/* Evaluation: destinations row0 .. row0 + D - 1 of the part into chunk m [D x m_width]. sources->edge_weights: the
- * relations of the part. All columns of rows and sums are read. */
+/* Evaluation: destinations row0 .. row0 + D - 1 of the part into chunk m [D x m_width]. All columns of rows and
+ * sums are read. */
 enum sl_status sl_relate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
                                      uint32_t row0, starpu_data_handle_t c, int beta, starpu_data_handle_t m);
 

@@ -16,7 +16,7 @@ template <typename S> struct block_rows {
     typedef S source;
     const uint32_t *offsets; /* from row row0 on */
     const uint32_t *positions;
-    const float *relations;
+    const uint16_t *relations;
     struct sl_device_sources x;
 
     __device__ uint64_t bound(uint32_t i) const
@@ -35,7 +35,7 @@ template <typename S> struct part_rows {
     const uint64_t *offsets; /* of the part */
     uint32_t row0;
     const sl_vertex *sources;
-    const float *relations;
+    const uint16_t *relations;
     struct sl_device_parts parts;
 
     __device__ uint64_t bound(uint32_t i) const
@@ -58,7 +58,7 @@ static inline __device__ uint32_t terms_each(const struct sl_slabs &slabs, uint3
 }
 
 /* The weight of an entry of `relation`, one of n such. base: its slab or the item's, whichever side has several. */
-static inline __device__ sl_real weight_of(const struct sl_slabs &slabs, uint64_t n, float relation, uint32_t base)
+static inline __device__ sl_real weight_of(const struct sl_slabs &slabs, uint64_t n, uint32_t relation, uint32_t base)
 {
     const sl_real weight = 1 / (sl_real)n;
     return slabs.c == NULL ? weight : weight * __ldg(slabs.c + (size_t)relation * slabs.n_bases + base);
@@ -80,8 +80,8 @@ template <typename Rows, typename T> struct slab_sums : sl_plain_list<typename R
         uint64_t end = rows.bound(i / n_slabs + 1);
         sl_real weight = 0;
         if (slabs.c == NULL && slabs.m_step > 0) { /* the slab has one run */
-            begin = sl_relation_from(rows.relations, begin, end, (float)slab);
-            end = sl_relation_from(rows.relations, begin, end, (float)slab + 1);
+            begin = sl_relation_from(rows.relations, begin, end, slab);
+            end = sl_relation_from(rows.relations, begin, end, slab + 1);
             weight = 1 / (sl_real)(end - begin);
         }
         return {begin * n_terms, end * n_terms, m + (size_t)i * n_columns, weight, slab, 0, nullptr};
@@ -92,8 +92,8 @@ template <typename Rows, typename T> struct slab_sums : sl_plain_list<typename R
         const uint32_t n_terms = terms_each(slabs, slabs.x_width);
         const uint64_t e = term / n_terms;
         const uint32_t base = (uint32_t)(term % n_terms);
-        const float relation = __ldg(rows.relations + e);
-        const uint32_t slab = slabs.c == NULL ? (uint32_t)relation : base;
+        const uint32_t relation = __ldg(rows.relations + e);
+        const uint32_t slab = slabs.c == NULL ? relation : base;
         if (it.weight == 0) { /* the list has several runs */
             const uint64_t n = sl_relation_count(rows.relations, it.begin / n_terms, it.end / n_terms, relation);
             *weight = weight_of(slabs, n, relation, it.id + base);
@@ -129,14 +129,14 @@ template <typename T> struct slab_gradients : sl_plain_list<sl_real, T> {
         const uint32_t n_terms = terms_each(slabs, slabs.m_width);
         const uint64_t e = term / n_terms;
         const uint32_t base = (uint32_t)(term % n_terms);
-        const float relation = __ldg(block.back_relations + e);
-        if (slabs.c == NULL && slabs.x_step > 0 && (uint32_t)relation != it.id) {
+        const uint32_t relation = __ldg(block.back_relations + e);
+        if (slabs.c == NULL && slabs.x_step > 0 && relation != it.id) {
             return nullptr;
         }
         const uint32_t d = __ldg(block.back_rows + e);
         const uint64_t n = sl_relation_count(block.relations, __ldg(block.edge_offsets + d),
                                              __ldg(block.edge_offsets + d + 1), relation);
-        const uint32_t slab = slabs.c == NULL ? (uint32_t)relation : base;
+        const uint32_t slab = slabs.c == NULL ? relation : base;
         *weight = weight_of(slabs, n, relation, it.id + base);
         return sl_chunk_row<sl_real>(gm, d, slabs.m_width) + (size_t)slab * slabs.m_step;
     }
@@ -201,13 +201,13 @@ static inline __device__ void find_factors(const Rows &rows, const struct sl_sla
                                            const sl_real *gm, uint64_t e, uint32_t base, struct factors<S> *out)
 {
     const uint32_t d = row_of(rows, n_rows, e);
-    const float relation = __ldg(rows.relations + e);
+    const uint32_t relation = __ldg(rows.relations + e);
     const uint64_t n = sl_relation_count(rows.relations, rows.bound(d), rows.bound(d + 1), relation);
     const size_t width = slabs.m_width;
     out->x = rows.row(e, slabs.x_width) + (size_t)base * slabs.x_step;
     out->g = gm + d * width + (size_t)base * slabs.m_step;
     out->weight = 1 / (sl_real)n;
-    out->relation = (uint32_t)relation;
+    out->relation = relation;
 }
 
 /* Item i: base i % n_bases over stretch i / n_bases, one warp. Each lane looks up one edge. Then the edges are
@@ -230,7 +230,7 @@ static __global__ void sum_components(const Rows rows, const struct sl_slabs sla
             struct factors<S> mine = factors<S>();
             if (own < end) {
                 find_factors(rows, slabs, to.n_rows, gm, own, base, &mine);
-                mine.last = own + 1 == end || (uint32_t)__ldg(rows.relations + own + 1) != mine.relation;
+                mine.last = own + 1 == end || __ldg(rows.relations + own + 1) != mine.relation;
             }
             for (uint32_t k = 0; k < SL_WARP && e + k < end; k++) {
                 const S *x = (const S *)__shfl_sync(SL_ALL_LANES, (unsigned long long)mine.x, k);
@@ -351,7 +351,7 @@ enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct sl_full_edg
     return sl_by_dtypes(dtype, m_dtype, [&](auto s, auto t) {
         typedef part_rows<decltype(s)> Rows;
         const slab_sums<Rows, decltype(t)> list = {
-            {}, {edges->offsets, edges->row0, edges->sources, edges->edge_weights, all}, *slabs, (decltype(t) *)m_out};
+            {}, {edges->offsets, edges->row0, edges->sources, edges->relations, all}, *slabs, (decltype(t) *)m_out};
         return sl_start_lists(name, stream, list, n_items, slabs->n, beta, addresses);
     });
 }

@@ -12,8 +12,8 @@
 #include "support/random.h" /* SL_HOST_DEVICE */
 
 /* The first of the entries begin .. end - 1 that is `relation` or more; `end` if there is none. The entries ascend. */
-static inline SL_HOST_DEVICE uint64_t sl_relation_from(const float *relations, uint64_t begin, uint64_t end,
-                                                       float relation)
+static inline SL_HOST_DEVICE uint64_t sl_relation_from(const uint16_t *relations, uint64_t begin, uint64_t end,
+                                                       uint32_t relation)
 {
     while (begin < end) {
         const uint64_t middle = begin + (end - begin) / 2;
@@ -33,11 +33,11 @@ struct sl_edge_run {
 };
 
 /* The run that begins at entry `begin` < degree. relations: of the list. */
-static inline SL_HOST_DEVICE struct sl_edge_run sl_run_at(const float *relations, uint32_t begin, uint32_t degree)
+static inline SL_HOST_DEVICE struct sl_edge_run sl_run_at(const uint16_t *relations, uint32_t begin, uint32_t degree)
 {
-    const float relation = relations[begin];
+    const uint32_t relation = relations[begin];
     const struct sl_edge_run run = {begin, (uint32_t)sl_relation_from(relations, begin, degree, relation + 1),
-                                    (uint32_t)relation};
+                                    relation};
     return run;
 }
 

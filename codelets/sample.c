@@ -234,22 +234,34 @@ SL_INLINE void read_batch(uint32_t k, const struct batch *batch, uint64_t *words
     }
 }
 
-/* Copy the weights of a batch's edges. The edges of picked lists are positions. */
-SL_INLINE void read_weights(const struct sl_sample_part *part, uint32_t k, const struct batch *batch,
-                            const uint32_t *edges, float *weights_out)
+/* Copy the weight and relation of an edge of the part to edge e of the block. */
+SL_INLINE void take_values(const struct sl_sample_part *part, uint64_t edge, const struct sl_sample_block *block,
+                           uint32_t e)
+{
+    if (block->edge_weights != NULL) {
+        block->edge_weights[e] = part->weights[edge];
+    }
+    if (block->edge_relations != NULL) {
+        block->edge_relations[e] = part->relations[edge];
+    }
+}
+
+/* The same for a batch's edges. The edges of picked lists are positions. */
+SL_INLINE void read_values(const struct sl_sample_part *part, uint32_t k, const struct batch *batch,
+                           const struct sl_sample_block *block)
 {
     for (uint32_t l = 0; l < batch->n_some; l++) {
         const struct drawn *drawn = &batch->some[l];
-        const float *weights = part->weights + (drawn->ids - part->sources);
-        for (uint32_t i = 0; i < k; i++) {
-            weights_out[drawn->first_edge + i] = weights[edges[drawn->first_edge + i]];
+        const uint64_t first = (uint64_t)(drawn->ids - part->sources);
+        for (uint32_t e = drawn->first_edge; e < drawn->first_edge + k; e++) {
+            take_values(part, first + block->edge_sources[e], block, e);
         }
     }
     for (uint32_t l = 0; l < batch->n_whole; l++) {
         const struct drawn *drawn = &batch->whole[l];
-        const float *weights = part->weights + (drawn->ids - part->sources);
+        const uint64_t first = (uint64_t)(drawn->ids - part->sources);
         for (uint32_t i = 0; i < drawn->n; i++) {
-            weights_out[drawn->first_edge + i] = weights[i];
+            take_values(part, first + i, block, drawn->first_edge + i);
         }
     }
 }
@@ -257,26 +269,25 @@ SL_INLINE void read_weights(const struct sl_sample_part *part, uint32_t k, const
 /* Second half of the work on a batch, after its lists have been fetched. */
 SL_INLINE void finish_batch(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
                             const struct sl_labor_turn *turn, const struct batch *batch,
-                            const struct sl_sample_marks *marks, sl_vertex *edges_out, float *weights_out)
+                            const struct sl_sample_marks *marks, const struct sl_sample_block *out)
 {
     if (sl_sample_by_keys(rule) && batch->n_some > 0) {
-        pick_labor(part, rule, turn, batch, marks->heap, edges_out);
+        pick_labor(part, rule, turn, batch, marks->heap, out->edge_sources);
     }
-    if (weights_out != NULL) {
-        read_weights(part, rule->fanout, batch, edges_out, weights_out);
+    if (out->edge_weights != NULL || out->edge_relations != NULL) {
+        read_values(part, rule->fanout, batch, out);
     }
-    read_batch(rule->fanout, batch, marks->words, edges_out);
+    read_batch(rule->fanout, batch, marks->words, out->edge_sources);
 }
 
 /* Draw the edges of all destinations and mark their sources. out->edge_sources gets ids, in the order of the
- * in-neighbour lists; out->edge_weights, unless it is NULL, their weights. */
+ * in-neighbour lists. */
 SL_INLINE uint32_t draw_edges(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
                               const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,
                               const struct sl_sample_marks *marks, const struct sl_sample_block *out)
 {
     uint32_t *const offsets_out = out->edge_offsets;
     sl_vertex *const edges_out = out->edge_sources;
-    float *const weights_out = out->edge_weights;
     const struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, rule);
     const uint32_t fanout = rule->method == SL_SAMPLE_FULL ? UINT32_MAX : rule->fanout;
     struct batch batches[2];
@@ -296,11 +307,11 @@ SL_INLINE uint32_t draw_edges(const struct sl_sample_part *part, const struct sl
         }
         fetch_lists(batches[b].n_whole, batches[b].whole);
         if (d > 0) {
-            finish_batch(part, rule, &turn, &batches[b ^ 1], marks, edges_out, weights_out);
+            finish_batch(part, rule, &turn, &batches[b ^ 1], marks, out);
         }
     }
     if (n_rows > 0) {
-        finish_batch(part, rule, &turn, &batches[(n_rows - 1) / BATCH % 2], marks, edges_out, weights_out);
+        finish_batch(part, rule, &turn, &batches[(n_rows - 1) / BATCH % 2], marks, out);
     }
     return n_edges;
 }
@@ -312,7 +323,6 @@ SL_INLINE uint32_t draw_weighted(const struct sl_sample_part *part, const struct
 {
     uint32_t *const offsets_out = out->edge_offsets;
     sl_vertex *const edges_out = out->edge_sources;
-    float *const weights_out = out->edge_weights;
     uint32_t n_edges = 0;
     offsets_out[0] = 0;
     for (uint32_t d = 0; d < n_rows; d++) {
@@ -326,9 +336,7 @@ SL_INLINE uint32_t draw_weighted(const struct sl_sample_part *part, const struct
         const uint32_t n = sl_weighted_pick_cpu(draw, part->dataset_ids[frontier[d]], part->dataset_ids, rule->fanout,
                                                 &list, weights, marks->heap);
         for (uint32_t i = 0; i < n; i++) {
-            if (weights_out != NULL) {
-                weights_out[n_edges + i] = weights[edge[i]];
-            }
+            take_values(part, begin + edge[i], out, n_edges + i);
             edge[i] = list.ids[edge[i]];
             mark(marks->words, edge[i]);
         }
@@ -353,9 +361,7 @@ SL_INLINE uint32_t draw_replaced(const struct sl_sample_part *part, const struct
         sl_vertex *edge = out->edge_sources + n_edges;
         sl_pick_replaced(draw, part->dataset_ids[frontier[d]], degree, n, edge);
         for (uint32_t i = 0; i < n; i++) {
-            if (out->edge_weights != NULL) {
-                out->edge_weights[n_edges + i] = part->weights[begin + edge[i]];
-            }
+            take_values(part, begin + edge[i], out, n_edges + i);
             edge[i] = part->sources[begin + edge[i]];
             mark(marks->words, edge[i]);
         }
@@ -420,14 +426,12 @@ SL_INLINE uint32_t draw_by_relation(const struct sl_sample_part *part, const str
         fetch_bounds(part, sl_min_u32(d + AHEAD, n_rows), sl_min_u32(d + AHEAD + 1, n_rows), frontier);
         while (run.end < degree) {
             const struct sl_labor_list list = {part->sources + begin, degree, out->edge_sources + n_edges};
-            run = sl_run_at(part->weights + begin, run.end, degree);
+            run = sl_run_at(part->relations + begin, run.end, degree);
             n_edges += draw_run(part, rule, draw, &turn, frontier[d], &list, &run, marks->heap);
         }
         for (uint32_t e = first; e < n_edges; e++) {
             const uint64_t entry = begin + out->edge_sources[e];
-            if (out->edge_weights != NULL) {
-                out->edge_weights[e] = part->weights[entry];
-            }
+            take_values(part, entry, out, e);
             out->edge_sources[e] = part->sources[entry];
             mark(marks->words, out->edge_sources[e]);
         }
@@ -533,10 +537,13 @@ SL_INLINE void renumber(uint32_t n_edges, const struct sl_sample_marks *marks, u
 }
 
 /* Transpose the block: a stable counting sort of the edges by source. A source's count becomes the offset of its
- * first edge; placing its edges moves the offset to its end. weights, back_weights: of the edges, or NULL. */
-SL_INLINE void transpose(uint32_t n_rows, const uint32_t *offsets, const uint32_t *sources, uint32_t n_sources,
-                         const float *weights, uint32_t *back_offsets, uint32_t *back_rows, float *back_weights)
+ * first edge; placing its edges moves the offset to its end. weighted, typed: edges have weights, relations. */
+SL_INLINE void transpose(uint32_t n_rows, uint32_t n_sources, bool weighted, bool typed,
+                         const struct sl_sample_block *block)
 {
+    const uint32_t *offsets = block->edge_offsets;
+    const uint32_t *sources = block->edge_sources;
+    uint32_t *back_offsets = block->back_offsets;
     uint32_t n = 0;
     for (uint32_t t = 1; t <= n_sources; t++) {
         uint32_t count = back_offsets[t];
@@ -546,9 +553,12 @@ SL_INLINE void transpose(uint32_t n_rows, const uint32_t *offsets, const uint32_
     for (uint32_t d = 0; d < n_rows; d++) {
         for (uint32_t e = offsets[d]; e < offsets[d + 1]; e++) {
             const uint32_t place = back_offsets[sources[e] + 1]++;
-            back_rows[place] = d;
-            if (weights != NULL) {
-                back_weights[place] = weights[e];
+            block->back_rows[place] = d;
+            if (weighted) {
+                block->back_weights[place] = block->edge_weights[e];
+            }
+            if (typed) {
+                block->back_relations[place] = block->edge_relations[e];
             }
         }
     }
@@ -586,6 +596,9 @@ SL_INLINE uint32_t drop_excluded(const struct sl_sample_part *part, uint32_t n_r
             if (block->edge_weights != NULL) {
                 block->edge_weights[n] = block->edge_weights[e];
             }
+            if (block->edge_relations != NULL) {
+                block->edge_relations[n] = block->edge_relations[e];
+            }
             edges[n] = gone ? frontier[d] : edges[e];
             mark(words, edges[n++]);
         }
@@ -617,12 +630,10 @@ SL_INLINE void close_block(const struct sl_sample_part *part, uint32_t n_rows, u
     if (block->back_offsets == NULL) {
         return;
     }
-    if (block->edge_weights == NULL) {
-        transpose(n_rows, block->edge_offsets, block->edge_sources, n_sources, NULL, block->back_offsets,
-                  block->back_rows, NULL);
+    if (block->edge_weights == NULL && block->edge_relations == NULL) {
+        transpose(n_rows, n_sources, false, false, block);
     } else {
-        transpose(n_rows, block->edge_offsets, block->edge_sources, n_sources, block->edge_weights, block->back_offsets,
-                  block->back_rows, block->back_weights);
+        transpose(n_rows, n_sources, block->edge_weights != NULL, block->edge_relations != NULL, block);
     }
 }
 
@@ -774,10 +785,10 @@ struct sample_args {
     uint32_t n_parts, part;
     uint32_t n_vertices;
     uint32_t max_fanout;
-    bool has_weights;    /* of the part */
-    bool writes_weights; /* into the block */
-    uint32_t fanouts;    /* index of its buffer; 0: none */
-    uint32_t excluded;   /* the same */
+    /* Indices of buffers; 0: none. Of the block: edge_.., then back_.. */
+    uint32_t weights, relations;
+    uint32_t block_weights, block_relations;
+    uint32_t fanouts, excluded;
     bool loops;
 };
 
@@ -801,6 +812,9 @@ enum {
     WEIGHTS,
     EDGE_WEIGHTS,
     BACK_WEIGHTS,
+    RELATIONS,
+    EDGE_RELATIONS,
+    BACK_RELATIONS,
     FANOUTS,
     EXCLUDED
 };
@@ -833,6 +847,12 @@ static enum sl_status seed_cpu_task(void *buffers[], const void *cl_arg)
     return SL_OK;
 }
 
+/* The array in a buffer. index: 0: none. */
+static void *array_in(void *buffers[], uint32_t index)
+{
+    return index == 0 ? NULL : sl_buffer_data(buffers[index]);
+}
+
 static struct sl_sample_part task_part(void *buffers[], const struct sample_args *args)
 {
     struct sl_sample_part part = {.offsets = sl_buffer_data(buffers[OFFSETS]),
@@ -841,10 +861,9 @@ static struct sl_sample_part task_part(void *buffers[], const struct sample_args
                                   .first = sl_buffer_data(buffers[FIRST]),
                                   .n_parts = args->n_parts,
                                   .part = args->part,
-                                  .weights = args->has_weights ? sl_buffer_data(buffers[WEIGHTS]) : NULL};
-    if (args->fanouts > 0) {
-        part.fanouts = sl_buffer_data(buffers[args->fanouts]);
-    }
+                                  .weights = array_in(buffers, args->weights),
+                                  .relations = array_in(buffers, args->relations),
+                                  .fanouts = array_in(buffers, args->fanouts)};
     part.excluded = sl_excluded_in(buffers, args->excluded);
     part.excluded.loops = args->loops;
     return part;
@@ -879,9 +898,13 @@ void sl_block_count(const struct sl_sample_block *block, uint32_t n_edges, uint3
 static struct sl_sample_block task_block(void *buffers[], const struct sample_args *args)
 {
     struct sl_sample_block block = sl_block_in(buffers + EDGE_OFFSETS);
-    if (args->writes_weights) {
-        block.edge_weights = sl_buffer_data(buffers[EDGE_WEIGHTS]);
-        block.back_weights = sl_buffer_data(buffers[BACK_WEIGHTS]);
+    if (args->block_weights > 0) {
+        block.edge_weights = sl_buffer_data(buffers[args->block_weights]);
+        block.back_weights = sl_buffer_data(buffers[args->block_weights + 1]);
+    }
+    if (args->block_relations > 0) {
+        block.edge_relations = sl_buffer_data(buffers[args->block_relations]);
+        block.back_relations = sl_buffer_data(buffers[args->block_relations + 1]);
     }
     return block;
 }
@@ -969,6 +992,9 @@ static struct sl_operation sample_op = {
              {"weights", STARPU_R | SL_OPTIONAL},
              {"edge weights", STARPU_W | SL_OPTIONAL},
              {"back weights", STARPU_W | SL_OPTIONAL},
+             {"relations", STARPU_R | SL_OPTIONAL},
+             {"edge relations", STARPU_W | SL_OPTIONAL},
+             {"back relations", STARPU_W | SL_OPTIONAL},
              {"fanouts", STARPU_R | SL_OPTIONAL},
              {"excluded", STARPU_R | SL_OPTIONAL}},
 };
@@ -1034,12 +1060,12 @@ enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl
         return sl_fail(SL_EINVAL, "sl_sample: %u parts (at most %d), fanout %u (at most %u)", part->n_parts,
                        SL_MAX_GROUP, rule->fanout, marks->max_fanout);
     }
-    if ((block->edge_weights != NULL || part->fanouts != NULL || rule->method == SL_SAMPLE_WEIGHTED) &&
-        part->weights == NULL) {
+    if ((block->edge_weights != NULL || rule->method == SL_SAMPLE_WEIGHTED) && part->weights == NULL) {
         return sl_fail(SL_EINVAL, "sl_sample: found no weights of the part's edges, expected some");
     }
-    args.has_weights = part->weights != NULL;
-    args.writes_weights = block->edge_weights != NULL;
+    if ((block->edge_relations != NULL || part->fanouts != NULL) && part->relations == NULL) {
+        return sl_fail(SL_EINVAL, "sl_sample: found no relations of the part's edges, expected some");
+    }
     args.draw = (struct sl_draw){.seed = seed, .step = head->step, .purpose = SL_FOR_SAMPLING, .hop = head->hop};
     args.n_parts = part->n_parts;
     args.part = part->part;
@@ -1055,11 +1081,12 @@ enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl
     sl_task_add(&task, MARKS, marks->bytes, STARPU_RW);
     sl_task_add(&task, COUNTS, frontier->counts, STARPU_RW);
     sl_block_add(&task, EDGE_OFFSETS, block);
-    sl_task_add_optional(&task, WEIGHTS, part->weights, STARPU_R);
-    if (args.writes_weights) {
-        sl_task_add(&task, EDGE_WEIGHTS, block->edge_weights, STARPU_W);
-        sl_task_add(&task, BACK_WEIGHTS, block->back_weights, STARPU_W);
-    }
+    args.weights = sl_task_add_optional(&task, WEIGHTS, part->weights, STARPU_R);
+    args.block_weights = sl_task_add_optional(&task, EDGE_WEIGHTS, block->edge_weights, STARPU_W);
+    sl_task_add_optional(&task, BACK_WEIGHTS, block->back_weights, STARPU_W);
+    args.relations = sl_task_add_optional(&task, RELATIONS, part->relations, STARPU_R);
+    args.block_relations = sl_task_add_optional(&task, EDGE_RELATIONS, block->edge_relations, STARPU_W);
+    sl_task_add_optional(&task, BACK_RELATIONS, block->back_relations, STARPU_W);
     args.fanouts = sl_task_add_optional(&task, FANOUTS, part->fanouts, STARPU_R);
     args.excluded = sl_task_add_optional(&task, EXCLUDED, part->excluded, STARPU_R);
     args.loops = part->loops;

@@ -40,9 +40,10 @@
  *   back_offsets  T + 1    the same block transposed: edges of source t
  *   back_rows     E        destination of each edge, ascending
  *   request       the ids of the T sources, ascending, as a list by owner
- *   edge_weights  E        of --edge-weights factor: the weight of each edge, in the order of edge_sources. Of sums by
- *                          relation: the relation of each edge, and the edges of a destination are ordered by relation
+ *   edge_weights  E        of --edge-weights factor: the weight of each edge, in the order of edge_sources
  *   back_weights  E        the same, in the order of back_rows
+ *   edge_relations, back_relations  E    of sums by relation: the same, relations. The edges of a destination are
+ *                          ordered by relation, then by the source's dataset id
  *
  * A part is a range of ids. The sources of one owner are therefore a range of positions, and owners follow each
  * other.
@@ -276,7 +277,8 @@ struct sl_sample_part {
     uint32_t n_parts;             /* G */
     uint32_t part;                /* index of the sampled part */
     const float *weights;         /* of the edges, as `sources`. NULL: none */
-    const uint32_t *fanouts;      /* [R], >= 1, by relation; weights are relations. NULL: the rule's, over all */
+    const uint16_t *relations;    /* the same. NULL: the graph is not typed */
+    const uint32_t *fanouts;      /* [R], >= 1, by relation. NULL: the rule's, over all */
     struct sl_excluded excluded;  /* after the draw */
 };
 
@@ -322,6 +324,7 @@ struct sl_sample_block {
     uint32_t *request;
     uint32_t max_rows;                  /* edge_offsets has max_rows + 1 entries; ignored by sl_sample_cpu */
     float *edge_weights, *back_weights; /* E; NULL: not written */
+    uint16_t *edge_relations, *back_relations;
 };
 
 /* A frontier and its index. The part has the ids first .. first + n_part - 1. words is zero before and after each
@@ -395,6 +398,7 @@ struct sl_part_handles {
     starpu_data_handle_t dataset_ids; /* uint32 [N] */
     starpu_data_handle_t first;       /* uint32 [G + 1] */
     starpu_data_handle_t weights;     /* float, as `sources`. NULL: none are used */
+    starpu_data_handle_t relations;   /* uint16, as `sources`. NULL: none are used */
     starpu_data_handle_t fanouts;     /* uint32 [R], by relation, of the hop. NULL: the rule's, over all relations */
     starpu_data_handle_t excluded;    /* uint64: the table of a struct sl_excluded. NULL: none */
     uint32_t n_parts, part;
@@ -422,15 +426,16 @@ struct sl_block {
     starpu_data_handle_t edge_offsets, edge_sources, back_offsets, back_rows;
     starpu_data_handle_t request; /* a list by owner */
     starpu_data_handle_t inverse; /* a list by requester of the rows requested from this PE, written by merge */
-    starpu_data_handle_t edge_weights, back_weights; /* float at capacity. NULL: sums do not use weights */
+    starpu_data_handle_t edge_weights, back_weights;     /* float at capacity. NULL: sums do not use weights */
+    starpu_data_handle_t edge_relations, back_relations; /* uint16 at capacity. NULL: sums are not by relation */
 };
 
 /* Append the block's edge offsets, edge sources, back offsets, back rows and request, to be written. role: of the
  * first; the roles of the others follow. */
 void sl_block_add(struct sl_task *task, unsigned role, const struct sl_block *block);
 
-/* Inside a task: the arrays of these five buffers, without weights; and, on a CPU, the numbers of its edges and of its
- * sources by owner as counts. */
+/* Inside a task: the arrays of these five buffers, without weights and relations; and, on a CPU, the numbers of its
+ * edges and of its sources by owner as counts. */
 struct sl_sample_block sl_block_in(void *buffers[]);
 void sl_block_count(const struct sl_sample_block *block, uint32_t n_edges, uint32_t n_hops, uint32_t n_parts,
                     uint32_t hop, uint32_t *counts);

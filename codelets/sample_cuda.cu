@@ -26,6 +26,11 @@ static inline __device__ const float *weights_of(const struct sl_sample_part &pa
     return part.weights + (from.ids - part.sources);
 }
 
+static inline __device__ const uint16_t *relations_of(const struct sl_sample_part &part, const struct neighbours &from)
+{
+    return part.relations + (from.ids - part.sources);
+}
+
 /* The same by weights: one warp counts the positive weights of a destination. */
 static __global__ void count_positive(struct sl_sample_part part, struct sl_sample_rule rule, uint32_t max_rows,
                                       const uint32_t *n_rows, const sl_vertex *frontier, uint32_t *n_edges_out)
@@ -56,7 +61,7 @@ static inline __device__ uint32_t count_of(const struct sl_sample_part &part, co
     }
     uint32_t n = 0;
     for (struct sl_edge_run run = {}; run.end < from.degree;) {
-        run = sl_run_at(weights_of(part, from), run.end, from.degree);
+        run = sl_run_at(relations_of(part, from), run.end, from.degree);
         const struct sl_sample_rule own = sl_sample_rule_of(&rule, part.fanouts[run.relation]);
         n += sl_sample_count(&own, run.end - run.begin);
     }
@@ -124,7 +129,7 @@ static __global__ void draw_runs(struct sl_sample_part part, struct sl_sample_ru
         const uint32_t vertex = part.dataset_ids[frontier[d]];
         uint32_t *row = edges + edge_offsets[d];
         for (struct sl_edge_run run = {}; run.end < from.degree;) {
-            run = sl_run_at(weights_of(part, from), run.end, from.degree);
+            run = sl_run_at(relations_of(part, from), run.end, from.degree);
             const struct sl_sample_rule own = sl_sample_rule_of(&rule, part.fanouts[run.relation]);
             const struct sl_draw own_draw = sl_sample_draw_of(&draw, run.relation);
             const uint32_t degree = run.end - run.begin;
@@ -376,7 +381,7 @@ static __device__ void draw_labor_runs(const struct sl_sample_part &part, const 
 {
     const struct neighbours from = neighbours_of(part, destination);
     for (struct sl_edge_run run = {}; run.end < from.degree;) {
-        run = sl_run_at(weights_of(part, from), run.end, from.degree);
+        run = sl_run_at(relations_of(part, from), run.end, from.degree);
         const struct sl_sample_rule own = sl_sample_rule_of(&rule, part.fanouts[run.relation]);
         const struct labor_list list = {{from.ids + run.begin, run.end - run.begin},
                                         part.dataset_ids,
@@ -517,8 +522,8 @@ static __global__ void flag_kept(struct sl_sample_part part, bool placed, uint32
     }
 }
 
-/* Copy words with a place of their own: places[e + 1] > places[e]. */
-static __global__ void keep_words(uint32_t n, const uint32_t *places, const uint32_t *from, uint32_t *to)
+/* Copy items with a place of their own: places[e + 1] > places[e]. */
+template <typename T> static __global__ void keep_items(uint32_t n, const uint32_t *places, const T *from, T *to)
 {
     for (uint64_t e = sl_thread(); e < n; e += sl_n_threads()) {
         if (places[e + 1] > places[e]) {
@@ -534,16 +539,18 @@ static __global__ void move_offsets(uint32_t max_rows, const uint32_t *places, u
     }
 }
 
-/* The weight of each edge. Edges are drawn positions, or not written if whole lists are taken. */
-static __global__ void take_weights(struct sl_sample_part part, bool placed, uint32_t n_rows, uint32_t n_edges,
-                                    const sl_vertex *frontier, const uint32_t *edge_offsets, const uint32_t *edges,
-                                    float *weights_out)
+/* The value of each edge. Edges are drawn positions, or not written if whole lists are taken. values: of the part's
+ * edges. */
+template <typename T>
+static __global__ void take_values(struct sl_sample_part part, const T *values, bool placed, uint32_t n_rows,
+                                   uint32_t n_edges, const sl_vertex *frontier, const uint32_t *edge_offsets,
+                                   const uint32_t *edges, T *values_out)
 {
     for (uint64_t e = sl_thread(); e < n_edges; e += sl_n_threads()) {
         uint32_t d = row_of_edge(n_rows, edge_offsets, (uint32_t)e);
         struct neighbours from = neighbours_of(part, frontier[d]);
         bool all = !placed && from.degree == edge_offsets[d + 1] - edge_offsets[d];
-        weights_out[e] = weights_of(part, from)[all ? (uint32_t)e - edge_offsets[d] : edges[e]];
+        values_out[e] = values[from.ids - part.sources + (all ? (uint32_t)e - edge_offsets[d] : edges[e])];
     }
 }
 
@@ -679,12 +686,28 @@ static enum sl_status draw_edges(const struct sample_call *call, const struct sl
     return st;
 }
 
-/* Copy the kept words of `from` over its first words. room: n_edges words. */
-static enum sl_status keep_in_place(const struct sample_call *call, const uint32_t *places, uint32_t *from,
-                                    uint32_t *room)
+/* The values of all edges, if they are wanted. */
+template <typename T>
+static enum sl_status take_all(const struct sample_call *call, const T *values, const struct sl_sample_block *block,
+                               T *out)
 {
-    enum sl_status st = sl_start("sl_sample: excluded", call->stream, sl_blocks(call->n_edges), keep_words,
-                                 call->n_edges, places, from, room);
+    if (out == nullptr) {
+        return SL_OK;
+    }
+    return sl_start("sl_sample: values", call->stream, sl_blocks(call->n_edges), take_values<T>, call->part, values,
+                    are_placed(call), call->n_rows, call->n_edges, call->frontier,
+                    (const uint32_t *)block->edge_offsets, (const uint32_t *)block->edge_sources, out);
+}
+
+/* Copy the kept items of `from`, if it is not NULL, over its first items. room: n_edges words. */
+template <typename T>
+static enum sl_status keep_in_place(const struct sample_call *call, const uint32_t *places, T *from, void *room)
+{
+    if (from == nullptr) {
+        return SL_OK;
+    }
+    enum sl_status st = sl_start("sl_sample: excluded", call->stream, sl_blocks(call->n_edges), keep_items<T>,
+                                 call->n_edges, places, (const T *)from, (T *)room);
     if (st == SL_OK) {
         st = sl_cuda_status(
             cudaMemcpyAsync(from, room, (size_t)call->n_edges * sizeof *from, cudaMemcpyDeviceToDevice, call->stream),
@@ -699,6 +722,7 @@ static enum sl_status drop_excluded(struct sample_call *call, const uint32_t *n_
 {
     const uint32_t n = call->n_edges;
     sl_scratch scratch(call->stream);
+    uint32_t *room;
     enum sl_status st;
     SL_TRY(st, scratch.take((2 * (size_t)n + 1) * sizeof(uint32_t), "sl_sample: excluded"), done);
     SL_TRY(st,
@@ -707,14 +731,10 @@ static enum sl_status drop_excluded(struct sample_call *call, const uint32_t *n_
                     scratch.as<uint32_t>()),
            done);
     SL_TRY(st, sl_exclusive_sum(call->stream, n + 1, scratch.as<uint32_t>()), done);
-    SL_TRY(st, keep_in_place(call, scratch.as<uint32_t>(), block->edge_sources, scratch.as<uint32_t>() + (size_t)n + 1),
-           done);
-    if (block->edge_weights != nullptr) {
-        SL_TRY(st,
-               keep_in_place(call, scratch.as<uint32_t>(), (uint32_t *)(void *)block->edge_weights,
-                             scratch.as<uint32_t>() + (size_t)n + 1),
-               done);
-    }
+    room = scratch.as<uint32_t>() + (size_t)n + 1;
+    SL_TRY(st, keep_in_place(call, scratch.as<uint32_t>(), block->edge_sources, room), done);
+    SL_TRY(st, keep_in_place(call, scratch.as<uint32_t>(), block->edge_weights, room), done);
+    SL_TRY(st, keep_in_place(call, scratch.as<uint32_t>(), block->edge_relations, room), done);
     SL_TRY(st,
            sl_start("sl_sample: excluded", call->stream, sl_blocks((uint64_t)block->max_rows + 1), move_offsets,
                     block->max_rows, scratch.as<uint32_t>(), block->edge_offsets),
@@ -774,6 +794,10 @@ static enum sl_status transpose(const struct sample_call *call, uint32_t n_verti
         st = sl_sort_pairs(call->stream, call->n_edges, bits_below(most), sources,
                            (const uint32_t *)(const void *)block->edge_weights, sorted,
                            (uint32_t *)(void *)block->back_weights);
+    }
+    if (st == SL_OK && block->edge_relations != nullptr) {
+        st = sl_sort_pairs(call->stream, call->n_edges, bits_below(most), sources, block->edge_relations, sorted,
+                           block->back_relations);
     }
     if (st == SL_OK) {
         st = sl_start("sl_sample: back offsets", call->stream, sl_blocks(call->n_edges), find_borders, call->n_edges,
@@ -845,13 +869,8 @@ enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *
     SL_TRY(st, read_sizes(&call, n_rows, block->edge_offsets + max_rows), done);
     SL_TRY(st, scratch.take(2 * sizeof(uint32_t) * (size_t)call.n_edges, "sl_sample: edges"), done);
     SL_TRY(st, draw_edges(&call, draw, block->edge_sources), done);
-    if (block->edge_weights != nullptr) {
-        SL_TRY(st,
-               sl_start("sl_sample: weights", stream, sl_blocks(call.n_edges), take_weights, call.part,
-                        are_placed(&call), call.n_rows, call.n_edges, frontier, block->edge_offsets,
-                        block->edge_sources, block->edge_weights),
-               done);
-    }
+    SL_TRY(st, take_all(&call, part->weights, block, block->edge_weights), done);
+    SL_TRY(st, take_all(&call, part->relations, block, block->edge_relations), done);
     if (part->excluded.table != nullptr) {
         SL_TRY(st, drop_excluded(&call, n_rows, block), done);
         st = mark_and_close(&call, marks->n_vertices, scratch.as<uint32_t>(), n_hops, draw->hop, counts, block);

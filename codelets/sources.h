@@ -71,7 +71,7 @@ struct sl_device_part {
 
 /* ---- for submissions ---- */
 
-struct sl_edge_weights; /* codelets/aggregate.h */
+struct sl_vertex_factors; /* codelets/aggregate.h */
 
 /* Sources of one PE's block as handles. */
 struct sl_source_handles {
@@ -84,7 +84,7 @@ struct sl_source_handles {
     starpu_data_handle_t inverse;
     /* G slices; empty for own, and for an owner without sources. */
     const struct sl_slice *packed;
-    const struct sl_edge_weights *weights; /* NULL: the mean */
+    const struct sl_vertex_factors *weights; /* NULL: the mean */
     /* float, by edge of the block (codelets/aggregate.h). NULL: 1. */
     starpu_data_handle_t edge_weights;
 };

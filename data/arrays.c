@@ -142,12 +142,13 @@ static enum sl_status check_sparse(const struct sl_arrays *a)
     return st;
 }
 
-#define FEATURE_DTYPES "float32, float16, bfloat16, int8, float64, uint8, int32, uint32, int64, uint64 or bool"
+#define FEATURE_DTYPES "float32, float16, bfloat16, int8, float64, uint8, uint16, int32, uint32, int64, uint64 or bool"
 
 static float number_at(const void *data, enum sl_dtype dtype, size_t i)
 {
     switch (dtype) {
     case SL_DTYPE_F64: return (float)((const double *)data)[i];
+    case SL_DTYPE_U16: return ((const uint16_t *)data)[i];
     case SL_DTYPE_I32: return (float)((const int32_t *)data)[i];
     case SL_DTYPE_U32: return (float)((const uint32_t *)data)[i];
     case SL_DTYPE_I64: return (float)((const int64_t *)data)[i];
@@ -234,29 +235,20 @@ static enum sl_status list_destinations(const struct sl_arrays *a, uint32_t **ou
     return SL_OK;
 }
 
-static enum sl_status make_typed(const struct sl_arrays *a, struct sl_graph *out)
-{
-    float *relations;
-    enum sl_status st = SL_OK;
-    SL_FAIL_IF(a->edge_weights != NULL, SL_EINVAL,
-               "arrays: found both of edge_weights and edge_relations; expected one of them");
-    SL_CHECK(sl_alloc((size_t)a->n_edges + 1, sizeof *relations, "relations of edges", &relations));
-    for (uint64_t e = 0; e < a->n_edges; e++) {
-        relations[e] = (float)a->edge_relations[e];
-    }
-    st = sl_graph_build_typed(a->n_vertices, a->n_edges, a->sources, a->destinations, relations, a->n_relations,
-                              !a->directed, out);
-    sl_free(relations);
-    return st;
-}
-
 static enum sl_status make_graph(const struct sl_arrays *a, struct sl_graph *out)
 {
-    if (a->edge_relations != NULL) {
-        return make_typed(a, out);
-    }
-    return sl_graph_build_weighted(a->n_vertices, a->n_edges, a->sources, a->destinations, a->edge_weights,
-                                   !a->directed, out);
+    const bool typed = a->edge_relations != NULL;
+    const struct sl_edge_list edges = {.n_vertices = a->n_vertices,
+                                       .n = a->n_edges,
+                                       .from = a->sources,
+                                       .to = a->destinations,
+                                       .weights = a->edge_weights,
+                                       .relations = a->edge_relations,
+                                       .n_relations = typed ? a->n_relations : 0,
+                                       .reverse = !a->directed};
+    SL_FAIL_IF(typed && a->edge_weights != NULL, SL_EINVAL,
+               "arrays: found both of edge_weights and edge_relations; expected one of them");
+    return sl_graph_build_list(&edges, out);
 }
 
 /* Copy the names of the relations: a line with two commas for each. */

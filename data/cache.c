@@ -18,7 +18,7 @@
 #include "support/safetensors.h"
 
 #define VERSION                                                                                                        \
-    11 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
+    12 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
 #define FACTS "starling.facts"
 #define BLOCK_FLOATS ((size_t)4096) /* an array's checksum is the sum of its blocks' */
 #define BLOCK_BYTES (BLOCK_FLOATS * sizeof(float))
@@ -41,6 +41,7 @@ enum section {
     SECTION_TEST,
     SECTION_PARTS,
     SECTION_WEIGHTS,
+    SECTION_RELATIONS,
     SECTION_CLASS_NAMES,
     SECTION_VERTEX_NAMES,
     SECTION_MEAN,
@@ -64,6 +65,7 @@ static const char *const section_names[N_SECTIONS] = {
     [SECTION_TEST] = "test",
     [SECTION_PARTS] = "parts",
     [SECTION_WEIGHTS] = "edge_weight",
+    [SECTION_RELATIONS] = "edge_type",
     [SECTION_CLASS_NAMES] = "class_names",
     [SECTION_VERTEX_NAMES] = "vertex_names",
     [SECTION_MEAN] = "x.mean",
@@ -270,6 +272,9 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
     if (graph->weights.data != NULL) {
         add(draft, SECTION_WEIGHTS, SL_DTYPE_F32, graph->n_edges, 0, graph->weights.data);
     }
+    if (graph->relations != NULL) {
+        add(draft, SECTION_RELATIONS, SL_DTYPE_U16, graph->n_edges, 0, graph->relations);
+    }
     if (features->offsets == NULL) {
         facts->dtype = features->dense.dtype;
         facts->scale = features->dense.dtype == SL_DTYPE_I8 ? features->dense.scale : 1;
@@ -309,14 +314,19 @@ bool sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_data
 static void hash_parts(const struct facts *facts, uint64_t out[SL_N_DATA_PARTS])
 {
     const uint64_t *sums = facts->checksum;
-    const uint64_t graph[] = {sums[SECTION_OFFSETS], sums[SECTION_SOURCES], sums[SECTION_WEIGHTS]};
-    size_t graph_bytes = graph[2] != 0 ? sizeof graph : sizeof graph - sizeof *graph;
+    const enum section edge_tables[] = {SECTION_WEIGHTS, SECTION_RELATIONS};
+    uint64_t graph[4] = {sums[SECTION_OFFSETS], sums[SECTION_SOURCES]};
+    size_t n_graph = 2;
+    for (int i = 0; i < 2; i++) {
+        graph[n_graph] = sums[edge_tables[i]];
+        n_graph += graph[n_graph] != 0;
+    }
     const uint64_t features[] = {facts->n_columns, facts->values, sums[SECTION_FEATURE_OFFSETS], sums[SECTION_COLUMNS],
                                  sums[SECTION_VALUES]};
     const uint64_t labels[] = {sums[SECTION_TARGETS], sums[SECTION_CLASS_NAMES]};
     size_t label_bytes = labels[1] != 0 ? sizeof labels : sizeof labels - sizeof *labels;
     const uint64_t split[] = {sums[SECTION_TRAIN], sums[SECTION_VALID], sums[SECTION_TEST]};
-    out[SL_DATA_GRAPH] = sl_checksum(facts->n_relations, graph, graph_bytes);
+    out[SL_DATA_GRAPH] = sl_checksum(facts->n_relations, graph, n_graph * sizeof *graph);
     out[SL_DATA_FEATURES] = sl_checksum(0, features, sizeof features);
     out[SL_DATA_LABELS] = sl_checksum(0, labels, label_bytes);
     out[SL_DATA_SPLIT] = sl_checksum(0, split, sizeof split);
@@ -405,7 +415,7 @@ struct lists {
     const uint32_t *entries;
     uint64_t n_entries;
     uint32_t limit;
-    const float *relations; /* of the entries of a typed graph; else NULL */
+    const uint16_t *relations; /* of the entries of a typed graph; else NULL */
     uint64_t n_relations;
     bool low_memory;
     atomic_bool wrong;
@@ -415,11 +425,10 @@ struct lists {
 static bool related_fits(const struct lists *lists, uint64_t begin, uint64_t end)
 {
     const uint32_t *entries = lists->entries;
-    const float *relations = lists->relations;
+    const uint16_t *relations = lists->relations;
     bool fits = true;
     for (uint64_t k = begin; k < end; k++) {
-        fits &= entries[k] < lists->limit && relations[k] >= 0 && relations[k] < (float)lists->n_relations;
-        fits &= relations[k] == truncf(relations[k]);
+        fits &= entries[k] < lists->limit && relations[k] < lists->n_relations;
         fits &= k == begin || relations[k] > relations[k - 1] ||
                 (relations[k] == relations[k - 1] && entries[k] > entries[k - 1]);
     }
@@ -453,6 +462,10 @@ static void check_lists(void *context, uint64_t begin, uint64_t end)
     if (lists->low_memory) {
         sl_file_forget(offsets + begin, (end - begin) * sizeof *offsets);
         sl_file_forget(lists->entries + offsets[begin], (offsets[end] - offsets[begin]) * sizeof *lists->entries);
+        if (lists->relations != NULL) {
+            sl_file_forget(lists->relations + offsets[begin],
+                           (offsets[end] - offsets[begin]) * sizeof *lists->relations);
+        }
     }
 }
 
@@ -497,8 +510,10 @@ static bool read_graph(const struct reading *file, struct sl_graph *graph)
     if (facts->checksum[SECTION_WEIGHTS] != 0 && !read_weights(file, &weights)) {
         return false;
     }
-    lists.relations = facts->n_relations > 0 ? weights.data : NULL;
-    bool typed = facts->n_relations > 0;
+    const bool typed = facts->n_relations > 0;
+    if (typed) {
+        lists.relations = section(file, SECTION_RELATIONS, SL_DTYPE_U16, facts->n_edges);
+    }
     if (lists.offsets == NULL || lists.entries == NULL || (typed && lists.relations == NULL) ||
         facts->n_relations > SL_MAX_RELATIONS || !lists_fit(&lists, n)) {
         return false;
@@ -508,6 +523,7 @@ static bool read_graph(const struct reading *file, struct sl_graph *graph)
                                .offsets = (uint64_t *)lists.offsets,
                                .sources = (sl_vertex *)lists.entries,
                                .weights = weights,
+                               .relations = (uint16_t *)lists.relations,
                                .n_relations = (uint32_t)facts->n_relations};
     return true;
 }

@@ -9,6 +9,7 @@
  *
  * Layout: a safetensors file (support/safetensors.h) with the arrays as they are in memory:
  *   colptr [N + 1], row [E], edge_weight [E]    in-edges of each vertex, sorted by destination
+ *   edge_type [E]                               their relations, of a typed graph
  *   x [N, F], or x.rowptr, x.col, x.value       features, dense or CSR
  *   y [N] or [N, width]; train, valid, test     targets and split
  *   class_names, vertex_names                   a line each, with the zero at the end; absent if there are none

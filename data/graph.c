@@ -12,17 +12,7 @@
 #include "support/memory.h"
 #include "support/minmax.h"
 
-/* An edge list; with `reverse`, each edge stands for both directions. */
-struct edges {
-    uint32_t n_vertices;
-    uint64_t n;
-    const sl_vertex *from;
-    const sl_vertex *to;
-    const float *weights; /* NULL: none */
-    bool reverse;
-};
-
-static enum sl_status check(const struct edges *edges)
+static enum sl_status check(const struct sl_edge_list *edges)
 {
     uint32_t n = edges->n_vertices;
     SL_FAIL_IF(n == SL_NONE, SL_EINVAL, "graph: %u vertices are one more than ids of 32 bits can number", n);
@@ -51,12 +41,12 @@ static void sum_up(uint64_t *a, uint32_t n)
 }
 
 /* True if the edge also counts backwards. A self loop is its own reverse. */
-static inline bool doubled(const struct edges *edges, uint64_t i)
+static inline bool doubled(const struct sl_edge_list *edges, uint64_t i)
 {
     return edges->reverse && edges->from[i] != edges->to[i];
 }
 
-static void count(const struct edges *edges, uint64_t *by_source, uint64_t *by_destination)
+static void count(const struct sl_edge_list *edges, uint64_t *by_source, uint64_t *by_destination)
 {
     for (uint64_t i = 0; i < edges->n; i++) {
         by_source[edges->from[i] + 1]++;
@@ -72,7 +62,7 @@ static void count(const struct edges *edges, uint64_t *by_source, uint64_t *by_d
 
 /* Write each edge's destination into its source's bucket. `next` starts as the offsets of the buckets and ends as
  * the offsets of the buckets after them. */
-static void bucket(const struct edges *edges, uint64_t *next, sl_vertex *destinations)
+static void bucket(const struct sl_edge_list *edges, uint64_t *next, sl_vertex *destinations)
 {
     for (uint64_t i = 0; i < edges->n; i++) {
         destinations[next[edges->from[i]]++] = edges->to[i];
@@ -116,7 +106,7 @@ static uint64_t squeeze(uint32_t n_vertices, const uint64_t *ends, uint64_t *off
 /* ---- Weights ----------------------------------------------------------------------------------------------------- */
 
 /* bucket() of the weights. */
-static void bucket_weights(const struct edges *edges, uint64_t *next, float *bucketed)
+static void bucket_weights(const struct sl_edge_list *edges, uint64_t *next, float *bucketed)
 {
     for (uint64_t i = 0; i < edges->n; i++) {
         float w = fabsf(edges->weights[i]); /* -0 is 0 */
@@ -201,7 +191,7 @@ static void free_lists(struct lists *lists)
 }
 
 /* Walk the edges twice for weights: the offsets of the buckets and lists are counted anew. */
-static enum sl_status list_weights(const struct edges *edges, struct lists *lists)
+static enum sl_status list_weights(const struct sl_edge_list *edges, struct lists *lists)
 {
     size_t n_offsets = (size_t)edges->n_vertices + 1;
     uint64_t total = lists->by_source[edges->n_vertices];
@@ -216,43 +206,40 @@ static enum sl_status list_weights(const struct edges *edges, struct lists *list
     return squeeze_weights(edges->n_vertices, lists->by_destination, lists->sources, lists->weights);
 }
 
-enum sl_status sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
-                                       const float *weights, bool reverse, struct sl_graph *out)
+static enum sl_status build_plain(const struct sl_edge_list *edges, struct sl_graph *out)
 {
-    *out = (struct sl_graph){0};
-    struct edges edges = {
-        .n_vertices = n_vertices, .n = n, .from = from, .to = to, .weights = weights, .reverse = reverse};
+    const size_t n_offsets = (size_t)edges->n_vertices + 1;
+    const bool weighted = edges->weights != NULL;
     struct lists lists = {0};
     uint64_t *offsets = NULL;
     enum sl_status st;
-    SL_TRY(st, check(&edges), fail);
-    size_t n_offsets = (size_t)n_vertices + 1;
     SL_TRY(st, sl_alloc_zero(n_offsets, sizeof *lists.by_source, "graph offsets", &lists.by_source), fail);
     SL_TRY(st, sl_alloc_zero(n_offsets, sizeof *lists.by_destination, "graph offsets", &lists.by_destination), fail);
     SL_TRY(st, sl_alloc(n_offsets, sizeof *offsets, "graph offsets", &offsets), fail);
-    count(&edges, lists.by_source, lists.by_destination);
-    uint64_t total = lists.by_source[n_vertices];
+    count(edges, lists.by_source, lists.by_destination);
+    const uint64_t total = lists.by_source[edges->n_vertices];
     SL_TRY(st, sl_alloc(total, sizeof *lists.destinations, "graph edges", &lists.destinations), fail);
-    bucket(&edges, lists.by_source, lists.destinations);
+    bucket(edges, lists.by_source, lists.destinations);
     SL_TRY(st, sl_alloc(total, sizeof *lists.sources, "graph edges", &lists.sources), fail);
-    append(n_vertices, lists.by_source, lists.destinations, lists.by_destination, lists.sources);
-    if (weights != NULL) {
-        SL_TRY(st, list_weights(&edges, &lists), fail);
+    append(edges->n_vertices, lists.by_source, lists.destinations, lists.by_destination, lists.sources);
+    if (weighted) {
+        SL_TRY(st, list_weights(edges, &lists), fail);
         sl_free(lists.bucketed);
         lists.bucketed = NULL;
     }
     sl_free(lists.destinations);
     lists.destinations = NULL;
-    uint64_t kept = squeeze(n_vertices, lists.by_destination, offsets, lists.sources);
+    const uint64_t kept = squeeze(edges->n_vertices, lists.by_destination, offsets, lists.sources);
     if (kept < total) {
         SL_TRY(st, sl_realloc(&lists.sources, kept, sizeof *lists.sources, "graph edges"), fail);
     }
-    if (kept < total && weights != NULL) {
+    if (kept < total && weighted) {
         SL_TRY(st, sl_realloc(&lists.weights, kept, sizeof *lists.weights, "edge weights"), fail);
     }
-    *out = (struct sl_graph){.n_vertices = n_vertices, .n_edges = kept, .offsets = offsets, .sources = lists.sources};
+    *out = (struct sl_graph){
+        .n_vertices = edges->n_vertices, .n_edges = kept, .offsets = offsets, .sources = lists.sources};
     lists.sources = NULL;
-    if (weights != NULL) {
+    if (weighted) {
         out->weights = sl_column_take(SL_DTYPE_F32, kept, 1, lists.weights);
         lists.weights = NULL;
     }
@@ -262,6 +249,14 @@ fail:
     sl_free(offsets);
     free_lists(&lists);
     return st;
+}
+
+enum sl_status sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
+                                       const float *weights, bool reverse, struct sl_graph *out)
+{
+    const struct sl_edge_list edges = {
+        .n_vertices = n_vertices, .n = n, .from = from, .to = to, .weights = weights, .reverse = reverse};
+    return sl_graph_build_list(&edges, out);
 }
 
 enum sl_status sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to, bool reverse,
@@ -307,68 +302,62 @@ static bool equal_edges(const struct typed_edge *a, const struct typed_edge *b)
     return a->from == b->from && a->to == b->to && a->relation == b->relation;
 }
 
-/* The lists from edges in their order. Returns the number of edges left. */
-static uint64_t list_typed(uint64_t n, const struct typed_edge *edges, uint32_t n_vertices, struct sl_graph *graph)
+/* The lists from edges in their order. */
+static void list_typed(uint64_t n, const struct typed_edge *edges, struct sl_graph *graph)
 {
-    float *relations = graph->weights.data;
-    uint64_t kept = 0;
-    memset(graph->offsets, 0, ((size_t)n_vertices + 1) * sizeof *graph->offsets);
+    memset(graph->offsets, 0, ((size_t)graph->n_vertices + 1) * sizeof *graph->offsets);
     for (uint64_t i = 0; i < n; i++) {
         if (i > 0 && equal_edges(&edges[i], &edges[i - 1])) {
             continue;
         }
-        graph->sources[kept] = edges[i].from;
-        relations[kept++] = (float)edges[i].relation;
+        graph->sources[graph->n_edges] = edges[i].from;
+        graph->relations[graph->n_edges++] = (uint16_t)edges[i].relation;
         graph->offsets[edges[i].to + 1]++;
     }
-    sum_up(graph->offsets, n_vertices);
-    return kept;
+    sum_up(graph->offsets, graph->n_vertices);
 }
 
-static enum sl_status check_typed(const struct edges *edges, uint32_t n_relations)
+static enum sl_status check_typed(const struct sl_edge_list *edges)
 {
-    SL_FAIL_IF(n_relations * (edges->reverse ? 2ULL : 1ULL) > SL_MAX_RELATIONS, SL_EINVAL,
-               "graph: found %u relations%s, expected at most %d", n_relations,
-               edges->reverse ? " and their reverses" : "", SL_MAX_RELATIONS);
+    const uint32_t n = edges->n_relations;
+    SL_FAIL_IF(n * (edges->reverse ? 2ULL : 1ULL) > SL_MAX_RELATIONS, SL_EINVAL,
+               "graph: found %u relations%s, expected at most %d", n, edges->reverse ? " and their reverses" : "",
+               SL_MAX_RELATIONS);
     for (uint64_t i = 0; i < edges->n; i++) {
-        const float r = edges->weights[i];
-        SL_FAIL_IF(!(r >= 0 && r < (float)n_relations && r == truncf(r)), SL_EINVAL,
-                   "graph: edge %llu, %u -> %u, has relation %g; expected a whole number below %u",
-                   (unsigned long long)i, edges->from[i], edges->to[i], (double)r, n_relations);
+        SL_FAIL_IF(edges->relations[i] >= n, SL_EINVAL,
+                   "graph: edge %llu, %u -> %u, has relation %u; expected a relation below %u", (unsigned long long)i,
+                   edges->from[i], edges->to[i], edges->relations[i], n);
     }
-    return check(edges);
+    return SL_OK;
 }
 
 /* All edges, with their reverses. */
-static void take_typed(const struct edges *edges, uint32_t n_relations, struct typed_edge *out)
+static void take_typed(const struct sl_edge_list *edges, struct typed_edge *out)
 {
     for (uint64_t i = 0; i < edges->n; i++) {
-        const uint32_t relation = (uint32_t)edges->weights[i];
+        const uint32_t relation = edges->relations[i];
         *out++ = (struct typed_edge){edges->from[i], edges->to[i], relation};
         if (edges->reverse) {
-            *out++ = (struct typed_edge){edges->to[i], edges->from[i], relation + n_relations};
+            *out++ = (struct typed_edge){edges->to[i], edges->from[i], relation + edges->n_relations};
         }
     }
 }
 
-enum sl_status sl_graph_build_typed(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
-                                    const float *relations, uint32_t n_relations, bool reverse, struct sl_graph *out)
+static enum sl_status build_typed(const struct sl_edge_list *edges, struct sl_graph *out)
 {
-    const struct edges edges = {n_vertices, n, from, to, relations, reverse};
-    const uint64_t total = reverse ? 2 * n : n;
-    const uint32_t n_all = reverse ? 2 * n_relations : n_relations;
+    const uint32_t n_vertices = edges->n_vertices;
+    const uint64_t total = edges->reverse ? 2 * edges->n : edges->n;
+    const uint32_t n_all = edges->reverse ? 2 * edges->n_relations : edges->n_relations;
     struct sl_graph graph = {.n_vertices = n_vertices, .n_relations = n_all};
     struct typed_edge *a = NULL;
     struct typed_edge *b = NULL;
     uint64_t *next = NULL;
-    float *listed = NULL;
     enum sl_status st;
-    *out = (struct sl_graph){0};
-    SL_TRY(st, check_typed(&edges, n_relations), fail);
+    SL_TRY(st, check_typed(edges), fail);
     SL_TRY(st, sl_alloc(total, sizeof *a, "graph edges", &a), fail);
     SL_TRY(st, sl_alloc(total, sizeof *b, "graph edges", &b), fail);
     SL_TRY(st, sl_alloc((size_t)sl_max_u32(n_vertices, n_all) + 1, sizeof *next, "graph offsets", &next), fail);
-    take_typed(&edges, n_relations, a);
+    take_typed(edges, a);
     sort_typed(total, a, BY_SOURCE, n_vertices, next, b);
     sort_typed(total, b, BY_RELATION, n_all, next, a);
     sort_typed(total, a, BY_DESTINATION, n_vertices, next, b);
@@ -376,9 +365,8 @@ enum sl_status sl_graph_build_typed(uint32_t n_vertices, uint64_t n, const sl_ve
     a = NULL;
     SL_TRY(st, sl_alloc((size_t)n_vertices + 1, sizeof *graph.offsets, "graph offsets", &graph.offsets), fail);
     SL_TRY(st, sl_alloc(total, sizeof *graph.sources, "graph edges", &graph.sources), fail);
-    SL_TRY(st, sl_alloc(total, sizeof *listed, "relations of edges", &listed), fail);
-    graph.weights = sl_column_take(SL_DTYPE_F32, total, 1, listed);
-    graph.n_edges = graph.weights.n_rows = list_typed(total, b, n_vertices, &graph);
+    SL_TRY(st, sl_alloc(total, sizeof *graph.relations, "relations of edges", &graph.relations), fail);
+    list_typed(total, b, &graph);
     *out = graph;
     graph = (struct sl_graph){0};
 fail:
@@ -387,6 +375,13 @@ fail:
     sl_free(a);
     sl_free(b);
     return st;
+}
+
+enum sl_status sl_graph_build_list(const struct sl_edge_list *edges, struct sl_graph *out)
+{
+    *out = (struct sl_graph){0};
+    SL_CHECK(check(edges));
+    return edges->n_relations > 0 ? build_typed(edges, out) : build_plain(edges, out);
 }
 
 /* Walk the destinations upwards. The graph is symmetric if each destination v is the next unseen source in the list
@@ -400,7 +395,8 @@ static bool walk_is_symmetric(const struct sl_graph *graph, uint64_t *next)
             if (next[u] == graph->offsets[u + 1] || graph->sources[next[u]] != v) {
                 return false;
             }
-            if (weights != NULL && weights[next[u]] != weights[e]) {
+            if ((weights != NULL && weights[next[u]] != weights[e]) ||
+                (graph->relations != NULL && graph->relations[next[u]] != graph->relations[e])) {
                 return false;
             }
             next[u]++;
@@ -468,16 +464,15 @@ enum sl_status sl_graph_list_weights(const struct sl_graph *graph, bool once, fl
 
 uint64_t sl_graph_find_edge(const struct sl_graph *graph, sl_vertex from, sl_vertex to, uint32_t relation)
 {
-    const float *relations = graph->n_relations > 0 ? graph->weights.data : NULL;
-    const float wanted = (float)relation;
+    const uint16_t *relations = graph->relations;
     uint64_t low = graph->offsets[to];
     uint64_t high = graph->offsets[to + 1];
     const uint64_t end = high;
     while (low < high) {
         const uint64_t middle = low + (high - low) / 2;
         bool before = graph->sources[middle] < from;
-        if (relations != NULL && relations[middle] != wanted) {
-            before = relations[middle] < wanted;
+        if (relations != NULL && relations[middle] != relation) {
+            before = relations[middle] < relation;
         }
         if (before) {
             low = middle + 1;
@@ -485,7 +480,7 @@ uint64_t sl_graph_find_edge(const struct sl_graph *graph, sl_vertex from, sl_ver
             high = middle;
         }
     }
-    bool found = low < end && graph->sources[low] == from && (relations == NULL || relations[low] == wanted);
+    bool found = low < end && graph->sources[low] == from && (relations == NULL || relations[low] == relation);
     return found ? low : SL_NO_EDGE;
 }
 
@@ -501,6 +496,11 @@ enum sl_status sl_graph_copy_rest(const struct sl_graph *graph, const unsigned c
     SL_TRY(st, sl_alloc((size_t)graph->n_edges + 1, sizeof *rest.sources, "graph edges", &rest.sources), fail);
     if (weights != NULL) {
         SL_TRY(st, sl_alloc((size_t)graph->n_edges + 1, sizeof *kept, "edge weights", &kept), fail);
+        rest.weights = sl_column_take(SL_DTYPE_F32, 0, 1, kept);
+    }
+    if (graph->relations != NULL) {
+        SL_TRY(st, sl_alloc((size_t)graph->n_edges + 1, sizeof *rest.relations, "relations of edges", &rest.relations),
+               fail);
     }
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         rest.offsets[v] = n;
@@ -512,13 +512,14 @@ enum sl_status sl_graph_copy_rest(const struct sl_graph *graph, const unsigned c
             if (weights != NULL) {
                 kept[n] = weights[e];
             }
+            if (graph->relations != NULL) {
+                rest.relations[n] = graph->relations[e];
+            }
             n++;
         }
     }
     rest.offsets[graph->n_vertices] = rest.n_edges = n;
-    if (weights != NULL) {
-        rest.weights = sl_column_take(SL_DTYPE_F32, n, 1, kept);
-    }
+    rest.weights.n_rows = weights != NULL ? n : 0;
     *out = rest;
     return SL_OK;
 fail:
@@ -530,6 +531,7 @@ void sl_graph_free(struct sl_graph *graph)
 {
     sl_free(graph->offsets);
     sl_free(graph->sources);
+    sl_free(graph->relations);
     sl_column_free(&graph->weights);
     *graph = (struct sl_graph){0};
 }

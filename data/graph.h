@@ -22,13 +22,22 @@
 struct sl_graph {
     uint32_t n_vertices;
     uint64_t n_edges;
-    uint64_t *offsets;  /* N + 1 */
-    sl_vertex *sources; /* E */
-    /* float32 [E x 1], finite and not negative: the weight of each edge, in the order of `sources`. Or empty. In a
-     * typed graph: the relation of each edge, a whole number below n_relations. Edges thus have one number each, which
-     * travels with them through partitions, samples and sums. */
-    struct sl_column weights;
-    uint32_t n_relations; /* 0: the graph is not typed */
+    uint64_t *offsets;        /* N + 1 */
+    sl_vertex *sources;       /* E */
+    struct sl_column weights; /* float32 [E x 1], finite and not negative, in the order of `sources`. Or empty */
+    uint16_t *relations;      /* E, below n_relations, in the order of `sources`. NULL: the graph is not typed */
+    uint32_t n_relations;     /* 0: the graph is not typed */
+};
+
+/* A list of edges from[i] -> to[i]. The arrays stay the caller's. */
+struct sl_edge_list {
+    uint32_t n_vertices;
+    uint64_t n;
+    const sl_vertex *from, *to;
+    const float *weights;      /* n; NULL: none. Of a typed graph NULL */
+    const uint16_t *relations; /* n, below n_relations; NULL: the graph is not typed */
+    uint32_t n_relations;
+    bool reverse; /* each edge stands for both directions */
 };
 
 /* Build a graph from `n` edges from[i] -> to[i], in two counting passes. `reverse` adds the reverse of each edge.
@@ -51,13 +60,12 @@ enum sl_status sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl
 /* Most relations of a typed graph, reverse relations among them. */
 #define SL_MAX_RELATIONS 65535
 
-/* Build a typed graph. relations[i] belongs to from[i] -> to[i], a whole number below n_relations. `reverse` adds the
- * reverse of each edge, with relation n_relations + relations[i]: the graph then has 2 n_relations. Edges that are
- * equal in all three numbers are one. SL_EINVAL as above, or too many relations (message: the number). SL_ENOMEM. */
-enum sl_status sl_graph_build_typed(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
-                                    const float *relations, uint32_t n_relations, bool reverse, struct sl_graph *out);
+/* Build a graph of a list. Without relations: as above. Of a typed graph the reverse of an edge of relation r has
+ * relation n_relations + r, so that the graph then has 2 n_relations. Edges that are equal in both ends and the
+ * relation are one. SL_EINVAL as above, or too many relations (message: the number). SL_ENOMEM. */
+enum sl_status sl_graph_build_list(const struct sl_edge_list *edges, struct sl_graph *out);
 
-/* *out: the reverse of every edge is in the graph, too, with the same weight. SL_ENOMEM. */
+/* *out: the reverse of every edge is in the graph, too, with the same weight and relation. SL_ENOMEM. */
 enum sl_status sl_graph_is_symmetric(const struct sl_graph *graph, bool *out);
 
 /* List the edges; the caller frees both arrays (sl_free). Without `once`: all edges, ordered by destination. With

@@ -142,7 +142,6 @@ static enum sl_status find_candidates(const struct sl_dataset *dataset, struct c
 {
     const struct sl_link_split *split = &dataset->links;
     const struct sl_graph *graph = &dataset->graph;
-    const float *relations = graph->weights.data;
     struct known *known;
     size_t n;
     enum sl_status st = SL_OK;
@@ -150,7 +149,7 @@ static enum sl_status find_candidates(const struct sl_dataset *dataset, struct c
     mark_listed(split, out);
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-            const uint32_t r = (uint32_t)relations[e];
+            const uint32_t r = graph->relations[e];
             if (r < split->n_relations && !out[r].listed && (!out[r].begun || out[r].n > 0)) {
                 narrow(known, n, graph->sources[e], v, &out[r]);
             }

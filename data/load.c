@@ -634,11 +634,15 @@ done:
 
 static enum sl_status build_graph(const struct sl_raw *raw, bool reverse, struct sl_graph *out)
 {
-    if (raw->n_relations > 0) {
-        return sl_graph_build_typed(raw->n_vertices, raw->n_edges, raw->from, raw->to, raw->weights.data,
-                                    raw->n_relations, reverse, out);
-    }
-    return sl_graph_build_weighted(raw->n_vertices, raw->n_edges, raw->from, raw->to, raw->weights.data, reverse, out);
+    const struct sl_edge_list edges = {.n_vertices = raw->n_vertices,
+                                       .n = raw->n_edges,
+                                       .from = raw->from,
+                                       .to = raw->to,
+                                       .weights = raw->weights.data,
+                                       .relations = raw->relations,
+                                       .n_relations = raw->n_relations,
+                                       .reverse = reverse};
+    return sl_graph_build_list(&edges, out);
 }
 
 enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool directed, enum sl_normalize normalize,
@@ -665,6 +669,7 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
     SL_TRY(st, build_graph(raw, !directed, &out->graph), done);
     sl_free(raw->from);
     sl_free(raw->to);
+    sl_free(raw->relations);
     sl_column_free(&raw->weights);
     snprintf(out->name, sizeof out->name, "%s", name);
     snprintf(out->split, sizeof out->split, "%s", raw->split);

@@ -196,9 +196,9 @@ static bool is_safetensors(const struct sl_map *map)
 static void describe(const struct sl_tensor *tensor, struct sl_npy *out)
 {
     static const char kinds[SL_N_DTYPES] = {
-        [SL_DTYPE_F32] = 'f', [SL_DTYPE_F64] = 'f', [SL_DTYPE_F16] = 'f',  [SL_DTYPE_BF16] = 'B',
-        [SL_DTYPE_I8] = 'i',  [SL_DTYPE_I32] = 'i', [SL_DTYPE_I64] = 'i',  [SL_DTYPE_U8] = 'u',
-        [SL_DTYPE_U32] = 'u', [SL_DTYPE_U64] = 'u', [SL_DTYPE_BOOL] = 'b',
+        [SL_DTYPE_F32] = 'f', [SL_DTYPE_F64] = 'f', [SL_DTYPE_F16] = 'f', [SL_DTYPE_BF16] = 'B',
+        [SL_DTYPE_I8] = 'i',  [SL_DTYPE_I32] = 'i', [SL_DTYPE_I64] = 'i', [SL_DTYPE_U8] = 'u',
+        [SL_DTYPE_U16] = 'u', [SL_DTYPE_U32] = 'u', [SL_DTYPE_U64] = 'u', [SL_DTYPE_BOOL] = 'b',
     };
     *out = (struct sl_npy){.kind = kinds[tensor->dtype],
                            .item_bytes = (uint32_t)sl_dtype_size(tensor->dtype),

@@ -295,10 +295,9 @@ static uint32_t find_prints(const struct prints *sorted, uint32_t n_relations, u
 
 static void sum_prints(const struct sl_graph *graph, uint32_t n_relations, struct prints *prints)
 {
-    const float *relations = graph->weights.data;
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-            const uint32_t r = (uint32_t)relations[e];
+            const uint32_t r = graph->relations[e];
             if (r < n_relations) {
                 prints[r].forward += print_of(graph->sources[e], v);
                 prints[r].backward += print_of(v, graph->sources[e]);
@@ -395,10 +394,9 @@ static void add_unit(struct drawing *d, sl_vertex from, sl_vertex to, uint32_t r
 static void add_units(struct drawing *d)
 {
     const struct sl_graph *graph = d->graph;
-    const float *relations = graph->weights.data;
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-            add_unit(d, graph->sources[e], v, d->n_relations > 0 ? (uint32_t)relations[e] : 0);
+            add_unit(d, graph->sources[e], v, d->n_relations > 0 ? graph->relations[e] : 0);
         }
     }
     qsort(d->units, d->n_units, sizeof *d->units, compare_units);

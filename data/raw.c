@@ -863,15 +863,11 @@ static enum sl_status read_weights(const struct sl_raw_files *files, struct sl_r
 /* Give the edges of triples their relations. */
 static enum sl_status take_relations(const struct sl_links *train, struct sl_raw *raw)
 {
-    float *relations;
-    enum sl_status st = sl_alloc(train->n, sizeof *relations, "relations of edges", &relations);
+    enum sl_status st = sl_alloc(train->n, sizeof *raw->relations, "relations of edges", &raw->relations);
     for (uint32_t i = 0; st == SL_OK && i < train->n; i++) {
-        relations[i] = (float)train->relation[i];
+        raw->relations[i] = (uint16_t)train->relation[i];
     }
-    if (st == SL_OK) {
-        raw->weights = sl_column_take(SL_DTYPE_F32, train->n, 1, relations);
-        raw->n_relations = raw->links.n_relations;
-    }
+    raw->n_relations = raw->links.n_relations;
     return st;
 }
 
@@ -1039,6 +1035,7 @@ void sl_raw_free(struct sl_raw *raw)
 {
     sl_free(raw->from);
     sl_free(raw->to);
+    sl_free(raw->relations);
     sl_column_free(&raw->weights);
     sl_features_free(&raw->features);
     sl_targets_free(&raw->targets);

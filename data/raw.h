@@ -31,7 +31,8 @@ struct sl_raw {
     uint64_t n_edges;
     sl_vertex *from; /* E sources, in the order of the file */
     sl_vertex *to;
-    struct sl_column weights;    /* float32 [E x 1]: the weight of each edge, or its relation. Or empty */
+    struct sl_column weights;    /* float32 [E x 1]: the weight of each edge. Or empty */
+    uint16_t *relations;         /* E, of a typed dataset, below n_relations; else NULL */
     uint32_t n_relations;        /* of a typed dataset, without reverses; else 0 */
     struct sl_features features; /* N rows */
     struct sl_targets targets;   /* N rows */

@@ -177,9 +177,20 @@ struct renumbering {
     const uint32_t *parts;
     uint64_t first;         /* id of a loop's first index */
     sl_vertex *sources;     /* lists of the new graph; NULL: the part is not held */
-    float *weights;         /* of the new graph's edges; NULL: none */
     _Atomic uint64_t n_cut; /* edges between parts, so far */
 };
+
+/* Copy the weights and relations of n edges, from edge `first` of a graph to edge `e` of the other. */
+static void copy_edges(const struct sl_graph *from, uint64_t first, uint64_t n, const struct sl_graph *to, uint64_t e)
+{
+    if (to->weights.data != NULL) {
+        float *weights = to->weights.data;
+        memcpy(weights + e, sl_graph_weights(from) + first, n * sizeof *weights);
+    }
+    if (to->relations != NULL) {
+        memcpy(to->relations + e, from->relations + first, n * sizeof *to->relations);
+    }
+}
 
 static void renumber_lists(void *context, uint64_t begin, uint64_t end)
 {
@@ -190,9 +201,9 @@ static void renumber_lists(void *context, uint64_t begin, uint64_t end)
     for (uint64_t id = r->first + begin; id < r->first + end; id++) {
         sl_vertex v = partition->dataset_ids[id];
         sl_vertex *list = r->sources == NULL ? NULL : r->sources + partition->graph.offsets[id];
-        if (list != NULL && r->weights != NULL) {
-            memcpy(r->weights + partition->graph.offsets[id], sl_graph_weights(old) + old->offsets[v],
-                   (old->offsets[v + 1] - old->offsets[v]) * sizeof *r->weights);
+        if (list != NULL) {
+            copy_edges(old, old->offsets[v], old->offsets[v + 1] - old->offsets[v], &partition->graph,
+                       partition->graph.offsets[id]);
         }
         for (uint64_t i = old->offsets[v]; i < old->offsets[v + 1]; i++) {
             sl_vertex u = old->sources[i];
@@ -224,8 +235,7 @@ static uint64_t find_offsets(const struct sl_graph *old, uint32_t q, bool is_hel
 static void renumber(const struct sl_dataset *dataset, const uint32_t *parts, const bool *held,
                      struct sl_partition *partition)
 {
-    struct renumbering r = {
-        .dataset = dataset, .partition = partition, .parts = parts, .weights = partition->graph.weights.data};
+    struct renumbering r = {.dataset = dataset, .partition = partition, .parts = parts};
     uint64_t n_edges = 0;
     for (uint32_t q = 0; q < partition->n_parts; q++) {
         uint64_t end = partition->first[q + 1];
@@ -307,6 +317,9 @@ static enum sl_status allocate(const struct sl_graph *graph, uint32_t n_parts, u
         float *weights;
         SL_CHECK(sl_alloc(graph->n_edges, sizeof *weights, "edge weights", &weights));
         out->graph.weights = sl_column_take(SL_DTYPE_F32, graph->n_edges, 1, weights);
+    }
+    if (graph->relations != NULL) {
+        SL_CHECK(sl_alloc(graph->n_edges, sizeof *out->graph.relations, "relations of edges", &out->graph.relations));
         out->graph.n_relations = graph->n_relations;
     }
     return SL_OK;

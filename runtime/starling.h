@@ -167,9 +167,10 @@ struct sl_neighborhood {
     uint64_t n_edges;
     const uint32_t *vertices;               /* n_vertices distinct ids: the seeds, then the vertices of each hop */
     const uint32_t *sources, *destinations; /* n_edges: positions in `vertices`. Destinations ascend */
-    const float *weights;                   /* n_edges: edge weights; in a typed graph relations; NULL: none */
+    const float *weights;                   /* n_edges: edge weights; NULL: none */
     const uint32_t *hop_vertices;           /* n_hops + 1: seeds, then vertices that each hop adds */
     const uint64_t *hop_edges;              /* n_hops: edges of each hop */
+    const uint16_t *relations;              /* n_edges, of a typed graph; else NULL */
 };
 
 /* Make a sampler. Options read: layers (hops), fanout (input side first: the last entry is for the seeds), sampler,

@@ -19,6 +19,7 @@ enum sl_dtype {
     SL_DTYPE_BF16,
     SL_DTYPE_I8,
     SL_DTYPE_U8,
+    SL_DTYPE_U16,
     SL_DTYPE_I32,
     SL_DTYPE_U32,
     SL_DTYPE_I64,
@@ -42,7 +43,8 @@ SL_INLINE size_t sl_dtype_size(enum sl_dtype dtype)
     case SL_DTYPE_U8:
     case SL_DTYPE_BOOL: return 1;
     case SL_DTYPE_F16:
-    case SL_DTYPE_BF16: return 2;
+    case SL_DTYPE_BF16:
+    case SL_DTYPE_U16: return 2;
     case SL_DTYPE_F64:
     case SL_DTYPE_I64:
     case SL_DTYPE_U64: return 8;

@@ -21,9 +21,9 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays are written as they lie in memory");
 
 static const char *const type_names[SL_N_DTYPES] = {
-    [SL_DTYPE_F32] = "F32", [SL_DTYPE_F64] = "F64", [SL_DTYPE_F16] = "F16",   [SL_DTYPE_BF16] = "BF16",
-    [SL_DTYPE_I8] = "I8",   [SL_DTYPE_U8] = "U8",   [SL_DTYPE_I32] = "I32",   [SL_DTYPE_U32] = "U32",
-    [SL_DTYPE_I64] = "I64", [SL_DTYPE_U64] = "U64", [SL_DTYPE_BOOL] = "BOOL",
+    [SL_DTYPE_F32] = "F32", [SL_DTYPE_F64] = "F64", [SL_DTYPE_F16] = "F16", [SL_DTYPE_BF16] = "BF16",
+    [SL_DTYPE_I8] = "I8",   [SL_DTYPE_U8] = "U8",   [SL_DTYPE_U16] = "U16", [SL_DTYPE_I32] = "I32",
+    [SL_DTYPE_U32] = "U32", [SL_DTYPE_I64] = "I64", [SL_DTYPE_U64] = "U64", [SL_DTYPE_BOOL] = "BOOL",
 };
 
 /* ---- Shapes ------------------------------------------------------------------------------------------------------ */

@@ -235,20 +235,18 @@ static enum sl_status add_edges(const struct sides *sides, uint64_t n_edges, str
     const uint32_t first = sides->side[recipe->n_types].first;
     const uint64_t n_other = n_edges - raw->n_edges;
     uint64_t n = 0;
-    float *relations;
-    SL_CHECK(sl_alloc(n_edges, sizeof *relations, "relations of edges", &relations));
-    raw->weights = sl_column_take(SL_DTYPE_F32, n_edges, 1, relations);
+    SL_CHECK(sl_alloc(n_edges, sizeof *raw->relations, "relations of edges", &raw->relations));
     SL_CHECK(sl_realloc(&raw->from, n_edges, sizeof *raw->from, "edge list"));
     SL_CHECK(sl_realloc(&raw->to, n_edges, sizeof *raw->to, "edge list"));
     for (uint64_t e = raw->n_edges; e-- > 0;) {
         raw->from[n_other + e] = raw->from[e] + first;
         raw->to[n_other + e] = raw->to[e] + first;
-        relations[n_other + e] = (float)recipe->n_relations;
+        raw->relations[n_other + e] = (uint16_t)recipe->n_relations;
     }
     for (uint32_t r = 0; r < recipe->n_relations; r++) {
         SL_CHECK(make_relation(sides, r, raw->from + n, raw->to + n));
         for (const uint64_t end = n + recipe->between[r].n_edges; n < end; n++) {
-            relations[n] = (float)r;
+            raw->relations[n] = (uint16_t)r;
         }
     }
     raw->n_edges = n_edges;

@@ -658,13 +658,12 @@ static enum sl_status read_edges(const struct typed *typed, uint32_t r, uint64_t
     const struct type *destination = &typed->types[relation->destination];
     sl_vertex *from = NULL;
     sl_vertex *to = NULL;
-    float *relations = raw->weights.data;
     enum sl_status st;
     SL_TRY(st, sl_raw_read_edges(relation->edges, typed->n_vertices, n, &from, &to), done);
     SL_TRY(st, place_ends(relation->edges, source, n, from, raw->from + first), done);
     SL_TRY(st, place_ends(relation->edges, destination, n, to, raw->to + first), done);
     for (uint64_t i = 0; i < n; i++) {
-        relations[first + i] = (float)r;
+        raw->relations[first + i] = (uint16_t)r;
     }
 done:
     sl_free(from);
@@ -675,7 +674,6 @@ done:
 static enum sl_status read_graph(const struct typed *typed, struct sl_raw *raw)
 {
     uint64_t *first = NULL;
-    float *relations;
     enum sl_status st;
     SL_TRY(st, sl_alloc((size_t)typed->n_relations + 1, sizeof *first, "edges of relations", &first), done);
     SL_TRY(st, count_edges(typed, first), done);
@@ -684,8 +682,7 @@ static enum sl_status read_graph(const struct typed *typed, struct sl_raw *raw)
     raw->n_edges = first[typed->n_relations];
     SL_TRY(st, sl_alloc(raw->n_edges, sizeof *raw->from, "graph edges", &raw->from), done);
     SL_TRY(st, sl_alloc(raw->n_edges, sizeof *raw->to, "graph edges", &raw->to), done);
-    SL_TRY(st, sl_alloc(raw->n_edges, sizeof *relations, "relations of edges", &relations), done);
-    raw->weights = sl_column_take(SL_DTYPE_F32, raw->n_edges, 1, relations);
+    SL_TRY(st, sl_alloc(raw->n_edges, sizeof *raw->relations, "relations of edges", &raw->relations), done);
     for (uint32_t r = 0; r < typed->n_relations; r++) {
         SL_TRY(st, read_edges(typed, r, first[r + 1] - first[r], first[r], raw), done);
     }
@@ -697,13 +694,12 @@ done:
 /* Keep the edges of relations without training links, in their order. trained: by relation. */
 static void keep_edges(const bool *trained, struct sl_raw *raw)
 {
-    float *relations = raw->weights.data;
     uint64_t n = 0;
     for (uint64_t e = 0; e < raw->n_edges; e++) {
         raw->from[n] = raw->from[e];
         raw->to[n] = raw->to[e];
-        relations[n] = relations[e];
-        n += !trained[(uint32_t)relations[e]];
+        raw->relations[n] = raw->relations[e];
+        n += !trained[raw->relations[e]];
     }
     raw->n_edges = n;
 }
@@ -712,7 +708,6 @@ static void keep_edges(const bool *trained, struct sl_raw *raw)
 static enum sl_status put_links(const struct typed *typed, const struct sl_links *train, struct sl_raw *raw)
 {
     bool *trained = NULL;
-    float *relations;
     enum sl_status st;
     SL_TRY(st, sl_alloc_zero(typed->n_relations, sizeof *trained, "relations", &trained), done);
     for (uint32_t i = 0; i < train->n; i++) {
@@ -722,14 +717,11 @@ static enum sl_status put_links(const struct typed *typed, const struct sl_links
     const uint64_t n_all = raw->n_edges + train->n;
     SL_TRY(st, sl_realloc(&raw->from, n_all, sizeof *raw->from, "graph edges"), done);
     SL_TRY(st, sl_realloc(&raw->to, n_all, sizeof *raw->to, "graph edges"), done);
-    SL_TRY(st, sl_alloc(n_all, sizeof *relations, "relations of edges", &relations), done);
-    memcpy(relations, raw->weights.data, raw->n_edges * sizeof *relations);
-    sl_column_free(&raw->weights);
-    raw->weights = sl_column_take(SL_DTYPE_F32, n_all, 1, relations);
+    SL_TRY(st, sl_realloc(&raw->relations, n_all, sizeof *raw->relations, "relations of edges"), done);
     for (uint32_t i = 0; i < train->n; i++, raw->n_edges++) {
         raw->from[raw->n_edges] = train->from[i];
         raw->to[raw->n_edges] = train->to[i];
-        relations[raw->n_edges] = (float)train->relation[i];
+        raw->relations[raw->n_edges] = (uint16_t)train->relation[i];
     }
 done:
     sl_free(trained);

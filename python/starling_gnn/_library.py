@@ -331,6 +331,7 @@ class Neighborhood(_Sized):
         ("weights", C.c_void_p),
         ("hop_vertices", C.c_void_p),
         ("hop_edges", C.c_void_p),
+        ("relations", C.c_void_p),
     ]
 
 

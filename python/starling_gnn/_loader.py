@@ -180,6 +180,7 @@ class _Sampler:
             edges[0] = _copy(drawn.sources, np.uint32, drawn.n_edges)
             edges[1] = _copy(drawn.destinations, np.uint32, drawn.n_edges)
             weights = _copy(drawn.weights, np.float32, drawn.n_edges) if drawn.weights else None
+            relations = _copy(drawn.relations, np.uint16, drawn.n_edges) if drawn.relations else None
             sizes = {
                 "num_sampled_nodes": _copy(drawn.hop_vertices, np.uint32, drawn.n_hops + 1),
                 "num_sampled_edges": _copy(drawn.hop_edges, np.uint64, drawn.n_hops),
@@ -187,10 +188,10 @@ class _Sampler:
         arrays = {"x": self._features(vertices), "edge_index": edges, "n_id": vertices.astype(np.int64), **sizes}
         if self._graph.n_outputs > 0:
             arrays["y"] = self._targets(vertices)
-        if weights is not None and self._graph.has_edge_weights:
+        if weights is not None:
             arrays["edge_weight"] = weights
-        elif weights is not None:
-            arrays["edge_type"] = weights.astype(np.int64)
+        if relations is not None:
+            arrays["edge_type"] = relations.astype(np.int64)
         return arrays
 
     def _features(self, vertices: Any) -> Any:

@@ -83,7 +83,8 @@ static struct sl_full_sources sources_of(const struct sl_layer_pass *lp, uint32_
                                     .first = shards->first,
                                     .n_parts = shards->n_parts,
                                     .first_id = part->first,
-                                    .edge_weights = shards->weighs_edges ? part->graph.weights : NULL};
+                                    .edge_weights = shards->weighs_edges ? part->graph.weights : NULL,
+                                    .edge_relations = part->graph.relations};
     if (halo != NULL) {
         edges.first = halo->first_handle;
         edges.first_id = halo->first[q];
@@ -100,8 +101,8 @@ static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c
     uint32_t row = sl_layer_pass_chunk_row(lp, q, lp->level, c);
     struct sl_rows rows[SL_MAX_GROUP];
     uint32_t first[SL_MAX_GROUP];
-    struct sl_edge_weights weights = {.factors = shards->halo != NULL ? shards->halo->factors : shards->factors,
-                                      .scale = lp->layer->scale};
+    struct sl_vertex_factors weights = {.factors = shards->halo != NULL ? shards->halo->factors : shards->factors,
+                                        .scale = lp->layer->scale};
     struct sl_full_sources edges = sources_of(lp, q);
     edges.rows = rows;
     edges.columns = (struct sl_full_columns){lp->columns.first, lp->columns.n, first};

@@ -99,13 +99,14 @@ static uint32_t n_asked_by_team(const struct sl_layer_pass *lp, uint32_t p, uint
     return n;
 }
 
-/* The edge weights of PE p's block, filled into *out. NULL: the layer's sum reads no vertex factors. */
-static const struct sl_edge_weights *weights_of(const struct sl_layer_pass *lp, uint32_t p, struct sl_edge_weights *out)
+/* The vertex factors of PE p's block, filled into *out. NULL: the layer's sum reads no vertex factors. */
+static const struct sl_vertex_factors *weights_of(const struct sl_layer_pass *lp, uint32_t p,
+                                                  struct sl_vertex_factors *out)
 {
-    *out = (struct sl_edge_weights){.factors = lp->pass->shards->factors,
-                                    .frontier = slot_of(lp, p)->frontier,
-                                    .request = block_of(lp, p)->request,
-                                    .scale = lp->layer->scale};
+    *out = (struct sl_vertex_factors){.factors = lp->pass->shards->factors,
+                                      .frontier = slot_of(lp, p)->frontier,
+                                      .request = block_of(lp, p)->request,
+                                      .scale = lp->layer->scale};
     return lp->layer->kind->sum->factor != NULL ? out : NULL;
 }
 
@@ -282,7 +283,7 @@ static void arrived(const struct sl_layer_pass *lp)
 
 /* The source rows of PE p's block. packed: room for G slices. */
 static struct sl_source_handles sources_of(const struct sl_layer_pass *lp, uint32_t p,
-                                           const struct sl_edge_weights *weights, struct sl_slice *packed)
+                                           const struct sl_vertex_factors *weights, struct sl_slice *packed)
 {
     const struct sl_steps *s = steps_of(lp);
     uint32_t n_parts = s->plan->n_parts;
@@ -308,7 +309,7 @@ static uint64_t chunk_edges(const struct sl_layer_pass *lp, uint32_t p, uint32_t
 
 static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, int beta, starpu_data_handle_t out)
 {
-    struct sl_edge_weights weights;
+    struct sl_vertex_factors weights;
     struct sl_slice packed[SL_MAX_GROUP];
     struct sl_sum_chunk chunk = {p, c, block_of(lp, p), chunk_edges(lp, p, c),
                                  sources_of(lp, p, weights_of(lp, p, &weights), packed)};
@@ -323,7 +324,7 @@ static enum sl_status pack_gradients(const struct sl_layer_pass *lp, uint32_t p)
     struct sl_steps *s = steps_of(lp);
     const uint32_t *first = first_source(lp, p);
     uint32_t n_parts = s->plan->n_parts;
-    struct sl_edge_weights weights;
+    struct sl_vertex_factors weights;
     uint32_t t0[SL_MAX_GROUP];
     struct sl_slice packed[SL_MAX_GROUP];
     struct sl_slice sent[SL_MAX_GROUP];
@@ -408,7 +409,7 @@ static enum sl_status sum_back(const struct sl_layer_pass *lp, uint32_t p, struc
     uint32_t n_parts = s->plan->n_parts;
     uint32_t own = sl_plan_part(s->plan, p);
     struct sl_slice sent[SL_MAX_GROUP];
-    struct sl_edge_weights weights;
+    struct sl_vertex_factors weights;
     for (uint32_t peer = 0; peer < n_parts; peer++) {
         sent[peer] = slice_of(lp, true, sl_plan_peer(s->plan, p, peer), own);
     }

@@ -36,6 +36,7 @@ struct sl_neighbor_sampler {
     uint64_t n_room; /* entries of the next three arrays */
     uint32_t *sources, *destinations;
     float *weights;
+    uint16_t *relations;
     uint32_t *hop_vertices; /* [n_hops + 1] */
     uint64_t *hop_edges;    /* [n_hops] */
 };
@@ -47,8 +48,7 @@ static enum sl_status check_settings(const struct sl_settings *settings, const s
     SL_FAIL_IF(sl_settings_by_importance(settings) || settings->relation_fanout != NULL, SL_ENOTSUP,
                "--labor-iterations, --relation-fanout and --edge-weights both cannot be used "
                "with a sampler, which draws each edge by --fanout alone");
-    if (settings->edge_weights != SL_EDGE_WEIGHTS_NONE &&
-        (dataset->graph.n_relations > 0 || sl_graph_weights(&dataset->graph) == NULL)) {
+    if (settings->edge_weights != SL_EDGE_WEIGHTS_NONE && sl_graph_weights(&dataset->graph) == NULL) {
         return sl_fail(SL_EINVAL, "--edge-weights: the graph '%s' has no weights of edges; leave the option out",
                        dataset->name);
     }
@@ -97,7 +97,8 @@ enum sl_status sl_sampler_open(struct sl_settings *settings, const struct sl_dat
                                       .dataset_ids = s->dataset_ids,
                                       .first = s->first,
                                       .n_parts = 1,
-                                      .weights = sl_graph_weights(&dataset->graph)};
+                                      .weights = sl_graph_weights(&dataset->graph),
+                                      .relations = dataset->graph.relations};
     SL_TRY(st, sl_alloc_zero(sl_marks_bytes(n, max_fanout), 1, "marks", &s->marks_bytes), undo);
     s->marks = sl_marks_in(s->marks_bytes, n, max_fanout);
     SL_TRY(st, open_frontier(n, &s->frontier), undo);
@@ -128,6 +129,7 @@ void sl_sampler_close(struct sl_neighbor_sampler *s)
     sl_free(s->sources);
     sl_free(s->destinations);
     sl_free(s->weights);
+    sl_free(s->relations);
     sl_free(s);
 }
 
@@ -186,6 +188,9 @@ static enum sl_status make_room(struct sl_neighbor_sampler *s, uint64_t n_edges,
         if (s->part.weights != NULL) {
             SL_CHECK(sl_realloc(&s->weights, more, sizeof *s->weights, "weights of edges"));
         }
+        if (s->part.relations != NULL) {
+            SL_CHECK(sl_realloc(&s->relations, more, sizeof *s->relations, "relations of edges"));
+        }
         s->n_room = more;
     }
     return st;
@@ -203,7 +208,8 @@ static enum sl_status draw_hop(struct sl_neighbor_sampler *s, uint64_t step, uin
     const struct sl_sample_block block = {.edge_offsets = s->edge_offsets,
                                           .edge_sources = sources,
                                           .request = s->room.request,
-                                          .edge_weights = s->weights == NULL ? NULL : s->weights + *n_edges};
+                                          .edge_weights = s->weights == NULL ? NULL : s->weights + *n_edges,
+                                          .edge_relations = s->relations == NULL ? NULL : s->relations + *n_edges};
     const struct sl_requests requests = {.n_parts = 1, .list = {s->room.request}};
     const uint32_t n =
         sl_sample_cpu(&s->part, &s->rule[hop], &draw, end - begin, s->frontier.ids + begin, &s->marks, &block);
@@ -249,7 +255,8 @@ enum sl_status sl_sampler_draw(struct sl_neighbor_sampler *s, uint64_t step, uin
                                         .destinations = s->destinations,
                                         .weights = s->weights,
                                         .hop_vertices = s->hop_vertices,
-                                        .hop_edges = s->hop_edges};
+                                        .hop_edges = s->hop_edges,
+                                        .relations = s->relations};
     memcpy(out, &all, sl_min_u64(size, sizeof all));
     return SL_OK;
 }

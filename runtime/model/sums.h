@@ -29,7 +29,7 @@ struct sl_sum_back {
     /* Estimated number of edges to the owners. */
     uint64_t n_edges;
     uint32_t n_parts;
-    const struct sl_edge_weights *weights; /* NULL: the sum reads no vertex factors */
+    const struct sl_vertex_factors *weights; /* NULL: the sum reads no vertex factors */
     /* By owner: the first position, the rows that the owner packed, and the gradients that go back. */
     uint32_t n_owners;
     const uint32_t *t0;
@@ -41,7 +41,7 @@ struct sl_sum_shares {
     uint32_t p;
     const struct sl_block *block;
     struct sl_share_sources from;
-    const struct sl_edge_weights *weights; /* as above */
+    const struct sl_vertex_factors *weights; /* as above */
 };
 
 /* Submissions are local, from one thread, in order. They return SL_EINVAL, SL_ESTARPU or SL_ENOMEM on failure. */

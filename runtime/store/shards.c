@@ -209,6 +209,9 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held
         part->graph.weights =
             sl_vector_readable(sl_graph_weights(&partition->graph) + offsets[part->first], n_edges, 4);
     }
+    if (partition->graph.relations != NULL) {
+        part->graph.relations = sl_vector_readable(partition->graph.relations + offsets[part->first], n_edges, 2);
+    }
     part->graph.dataset_ids = out->dataset_ids;
     part->graph.first = out->first;
     SL_CHECK(check_size("targets", q, (uint64_t)n * out->targets.width));
@@ -322,7 +325,7 @@ enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor
 
 /* ---- NUMA ---- */
 
-#define PLACES 7 /* memory ranges of a part */
+#define PLACES 8 /* memory ranges of a part */
 
 /* The memory ranges of part q, including empty ranges. */
 static void list_places(const struct sl_shards *s, uint32_t q, uint32_t node, struct sl_memory_range places[PLACES])
@@ -346,6 +349,10 @@ static void list_places(const struct sl_shards *s, uint32_t q, uint32_t node, st
     places[6] = (struct sl_memory_range){NULL, 0, node};
     if (graph->weights.data != NULL) {
         places[6] = (struct sl_memory_range){(float *)graph->weights.data + edge, n_edges * sizeof(float), node};
+    }
+    places[7] = (struct sl_memory_range){NULL, 0, node};
+    if (graph->relations != NULL) {
+        places[7] = (struct sl_memory_range){graph->relations + edge, n_edges * sizeof *graph->relations, node};
     }
 }
 
@@ -386,6 +393,7 @@ static void list_tables(const struct sl_shards *s, struct table tables[SL_SHARD_
         {p->dataset_ids, n * sizeof *p->dataset_ids},
         {p->new_ids, n * sizeof *p->new_ids},
         {p->graph.weights.data, p->graph.n_edges * sizeof(float)},
+        {p->graph.relations, p->graph.n_edges * sizeof *p->graph.relations},
     };
     memcpy(tables, list, sizeof list);
 }
@@ -423,6 +431,7 @@ void sl_shards_close(struct sl_shards *shards)
             sl_handle_close(part->graph.offsets);
             sl_handle_close(part->graph.sources);
             sl_handle_close(part->graph.weights);
+            sl_handle_close(part->graph.relations);
             sl_handle_close(part->features);
             sl_handle_close(part->sparse.offsets);
             sl_handle_close(part->sparse.columns);

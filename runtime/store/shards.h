@@ -12,7 +12,7 @@
 #include "partition/partition.h"
 #include "runtime/store/feature_source.h"
 
-#define SL_SHARD_TABLES 10 /* tables that sl_shards_pin may lock */
+#define SL_SHARD_TABLES 11 /* tables that sl_shards_pin may lock */
 
 /* One part: ids first .. end - 1. Row i of its tables belongs to id first + i. */
 struct sl_shard {
@@ -64,7 +64,7 @@ struct sl_shards {
     starpu_data_handle_t factors;
     /* Sums multiply by the weights of edges (--edge-weights factor). Set it after sl_shards_open, if the partition's
      * graph has weights. */
-    bool weighs_edges; /* or read their relations (data/graph.h) */
+    bool weighs_edges;
     /* Of the graph; 0 before sl_shards_weigh. */
     uint64_t n_self_loops;
     /* Borrowed. */

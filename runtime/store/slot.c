@@ -12,6 +12,8 @@
 #include "tasks/ranks.h"
 #include "tasks/rows.h"
 
+#define BLOCK_VECTORS 10 /* handles of a struct sl_block, at most */
+
 /* Allocate memory that the slot owns. It is locked, on pages of its own, if the slot's lock is `from` or more. */
 static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t element, const char *name, bool clear,
                                  enum sl_slot_lock from, void **out)
@@ -141,6 +143,10 @@ static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape
         SL_CHECK(add_vector(slot, n_edges, 4, "edge weights", false, SL_SLOT_LOCK_ALL, &block->edge_weights));
         SL_CHECK(add_vector(slot, n_edges, 4, "edge weights", false, SL_SLOT_LOCK_ALL, &block->back_weights));
     }
+    if (shards->partition->graph.relations != NULL && (hop > 0 || shape->link_rows == 0)) {
+        SL_CHECK(add_vector(slot, n_edges, 2, "edge relations", false, SL_SLOT_LOCK_ALL, &block->edge_relations));
+        SL_CHECK(add_vector(slot, n_edges, 2, "edge relations", false, SL_SLOT_LOCK_ALL, &block->back_relations));
+    }
     return add_vector(slot, head + n_asked, 4, "request rows", false, SL_SLOT_LOCK_ALL, &block->inverse);
 }
 
@@ -219,7 +225,7 @@ enum sl_status sl_slot_open(const struct sl_slot_shape *shape, struct sl_slot *o
                             .n_hops = shape->plan->n_layers,
                             .n_parts = shape->plan->n_parts,
                             .lock = shape->lock};
-    size_t n_memory = (size_t)out->n_pes * (11 + (size_t)out->n_hops * 8) + 1;
+    size_t n_memory = (size_t)out->n_pes * (11 + (size_t)out->n_hops * BLOCK_VECTORS) + 1;
     SL_TRY(st, sl_alloc_zero(n_memory, sizeof *out->memory, "a slot's list of buffers", &out->memory), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "a slot's PEs", &out->pe), undo);
     if (shape->importance) {
@@ -248,6 +254,8 @@ static void close_block(struct sl_block *block)
     sl_handle_close(block->back_rows);
     sl_handle_close(block->edge_weights);
     sl_handle_close(block->back_weights);
+    sl_handle_close(block->edge_relations);
+    sl_handle_close(block->back_relations);
     sl_handle_close(block->request);
     sl_handle_close(block->inverse);
 }

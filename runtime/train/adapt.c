@@ -274,10 +274,8 @@ static int compare_entries(const void *a, const void *b)
 static enum sl_status renumber_edges(const struct sl_graph *from, bool reverses, const uint32_t *place, uint32_t n,
                                      struct sl_graph *out)
 {
-    const float *relations = sl_graph_weights(from);
     const uint32_t n_from = reverses ? from->n_relations / 2 : from->n_relations;
     struct entry *list = NULL;
-    float *numbers = NULL;
     uint64_t longest = 0;
     enum sl_status st;
     for (uint32_t v = 0; v < from->n_vertices; v++) {
@@ -285,24 +283,23 @@ static enum sl_status renumber_edges(const struct sl_graph *from, bool reverses,
     }
     *out = *from;
     out->sources = NULL;
-    out->weights = (struct sl_column){0};
+    out->relations = NULL;
     out->n_relations = reverses ? 2 * n : n;
     SL_TRY(st, sl_alloc(longest + 1, sizeof *list, "edges", &list), done);
     SL_TRY(st, sl_alloc(from->n_edges + 1, sizeof *out->sources, "graph edges", &out->sources), done);
-    SL_TRY(st, sl_alloc(from->n_edges + 1, sizeof *numbers, "relations of edges", &numbers), done);
-    out->weights = sl_column_take(SL_DTYPE_F32, from->n_edges, 1, numbers);
+    SL_TRY(st, sl_alloc(from->n_edges + 1, sizeof *out->relations, "relations of edges", &out->relations), done);
     for (uint32_t v = 0; v < from->n_vertices; v++) {
         const uint64_t first = from->offsets[v];
         const uint64_t n_list = from->offsets[v + 1] - first;
         for (uint64_t i = 0; i < n_list; i++) {
-            const uint32_t r = (uint32_t)relations[first + i];
+            const uint32_t r = from->relations[first + i];
             list[i].relation = r < n_from ? place[r] : n + place[r - n_from];
             list[i].source = from->sources[first + i];
         }
         qsort(list, n_list, sizeof *list, compare_entries);
         for (uint64_t i = 0; i < n_list; i++) {
             out->sources[first + i] = list[i].source;
-            numbers[first + i] = (float)list[i].relation;
+            out->relations[first + i] = (uint16_t)list[i].relation;
         }
     }
 done:
@@ -682,7 +679,7 @@ void sl_adapted_free(struct sl_adapted *adapted)
     sl_features_free(&adapted->features); /* borrowed ones stay */
     sl_scaling_free(&adapted->scaling);
     sl_free(adapted->graph.sources);
-    sl_column_free(&adapted->graph.weights);
+    sl_free(adapted->graph.relations);
     sl_link_split_free(&adapted->links);
     sl_targets_free(&adapted->targets);
     for (int i = 0; i < 3; i++) {

@@ -78,8 +78,8 @@ static struct basis find_basis(const struct sl_settings *s, const struct sl_data
 {
     const struct sl_features *f = &dataset->features;
     const bool pipe = sl_schedule_of(s)->whole_graph;
-    const bool read_by_sums = sl_settings_weighs_sums(s) || sl_model_reads_relations(s);
-    const bool weighs = read_by_sums || s->edge_weights != SL_EDGE_WEIGHTS_NONE;
+    const bool weighs = s->edge_weights != SL_EDGE_WEIGHTS_NONE && sl_graph_weights(&dataset->graph) != NULL;
+    const double relation = if_so(sl_model_reads_relations(s), sizeof *dataset->graph.relations);
     const enum sl_dtype row_dtype = sl_settings_row_dtype(s);
     const struct sl_model_data data = {.n_features = f->n_columns,
                                        .n_outputs = sl_settings_trains_links(s) ? s->hidden
@@ -88,23 +88,23 @@ static struct basis find_basis(const struct sl_settings *s, const struct sl_data
                                        .sparse = f->dense.data == NULL && !sl_model_adds_features(s, f->n_columns),
                                        .n_link_relations = dataset->links.n_relations};
     sl_model_shape(s, &data, model);
-    struct basis b = {
-        .settings = s,
-        .dataset = dataset,
-        .run = run,
-        .model = model,
-        .pipe = pipe,
-        .sparse = data.sparse,
-        .factors = pipe || sl_model_reads_factors(s),
-        .dtype = sl_feature_source_dtype(f, row_dtype, !pipe),
-        .element = (double)sl_dtype_size(row_dtype),
-        .edge = sizeof(sl_vertex) + if_so(weighs && sl_graph_weights(&dataset->graph) != NULL, sizeof(float)),
-        .block_edge = sizeof(sl_vertex) + if_so(read_by_sums || sl_settings_by_importance(s), sizeof(float)),
-        .n_own = s->pes,
-        .n_pes = s->pes,
-        .n_parts = s->group_size,
-        .n = dataset->graph.n_vertices,
-        .n_edges = (double)dataset->graph.n_edges};
+    struct basis b = {.settings = s,
+                      .dataset = dataset,
+                      .run = run,
+                      .model = model,
+                      .pipe = pipe,
+                      .sparse = data.sparse,
+                      .factors = pipe || sl_model_reads_factors(s),
+                      .dtype = sl_feature_source_dtype(f, row_dtype, !pipe),
+                      .element = (double)sl_dtype_size(row_dtype),
+                      .edge = sizeof(sl_vertex) + if_so(weighs, sizeof(float)) + relation,
+                      .block_edge = sizeof(sl_vertex) + relation +
+                                    if_so(sl_settings_weighs_sums(s) || sl_settings_by_importance(s), sizeof(float)),
+                      .n_own = s->pes,
+                      .n_pes = s->pes,
+                      .n_parts = s->group_size,
+                      .n = dataset->graph.n_vertices,
+                      .n_edges = (double)dataset->graph.n_edges};
     b.in_place = b.dtype == row_dtype || (!run->converts && sl_model_reads_narrow(s, f->n_columns, b.dtype));
     b.row = if_so(!b.sparse, f->n_columns * b.element);
     return b;
@@ -243,8 +243,10 @@ static double feature_bytes(const struct basis *b, bool sparse, double n, size_t
 static double data_bytes(const struct basis *b, bool parts, double n, double n_edges)
 {
     const struct sl_features *f = &b->dataset->features;
-    bool weights = sl_graph_weights(&b->dataset->graph) != NULL;
-    double edge = parts ? b->edge : sizeof(sl_vertex) + if_so(weights, sizeof(float));
+    const struct sl_graph *graph = &b->dataset->graph;
+    double edge = parts ? b->edge
+                        : sizeof(sl_vertex) + if_so(graph->weights.data != NULL, sizeof(float)) +
+                              if_so(graph->relations != NULL, sizeof *graph->relations);
     double further = 2 * fmax(0, (double)b->dataset->targets.width - 1) * SL_TARGET_BYTES;
     double factors = if_so(parts && b->factors, 2 * sizeof(sl_real));
     double features = parts ? feature_bytes(b, b->sparse, n, sl_dtype_size(b->dtype))

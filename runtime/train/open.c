@@ -154,8 +154,7 @@ enum sl_status sl_dataset_describe(const struct sl_dataset *dataset, struct sl_d
                                    .n_features = dataset->features.n_columns,
                                    .n_outputs = sl_targets_outputs(&dataset->targets),
                                    .has_classes = dataset->targets.type == SL_TARGET_CLASS,
-                                   .has_edge_weights =
-                                       dataset->graph.weights.data != NULL && dataset->graph.n_relations == 0,
+                                   .has_edge_weights = dataset->graph.weights.data != NULL,
                                    .synthetic = dataset->synthetic,
                                    .n_train = sl_dataset_n_train(dataset),
                                    .n_valid = dataset->valid.n + dataset->links.list[SL_LINKS_VALID].n,
@@ -176,7 +175,7 @@ static enum sl_status check_weights(const struct sl_session *t)
 {
     bool used = t->settings->edge_weights != SL_EDGE_WEIGHTS_NONE;
     bool typed = t->dataset->graph.n_relations > 0;
-    bool there = t->dataset->graph.weights.data != NULL && !typed;
+    bool there = t->dataset->graph.weights.data != NULL;
     SL_FAIL_IF(typed && sl_schedule_of(t->settings)->whole_graph, SL_EINVAL,
                "'%s': found a typed dataset, which pipe_gnn does not take; use coop_sage", t->name);
     SL_FAIL_IF(sl_model_reads_relations(t->settings) && !typed, SL_EINVAL,
@@ -275,8 +274,11 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     if (s->epochs == 0) {
         used.train.n = used.valid.n = used.test.n = 0;
     }
-    if (s->edge_weights == SL_EDGE_WEIGHTS_NONE && !sl_model_reads_relations(s)) {
+    if (s->edge_weights == SL_EDGE_WEIGHTS_NONE) {
         used.graph.weights = (struct sl_column){0};
+    }
+    if (!sl_model_reads_relations(s)) {
+        used.graph.relations = NULL;
     }
     sl_option_choice_name(sl_option_find(sl_settings_table_of(s), "partition"), s->partition, name, sizeof name);
     snprintf(stem, sizeof stem, "%s-%u%s", name, n, s->epochs > 0 ? "" : "-unsplit");
@@ -550,7 +552,7 @@ static enum sl_status open_shards(struct sl_session *t)
     read_narrow(t);
     SL_TRY(st, sl_objective_place(&t->objective, &t->partition), done);
     t->shards.objective = &t->objective;
-    t->shards.weighs_edges = sl_settings_weighs_sums(s) || sl_model_reads_relations(s);
+    t->shards.weighs_edges = sl_settings_weighs_sums(s);
     if (sl_schedule_of(s)->reads_factors || sl_model_reads_factors(s)) {
         SL_TRY(st, sl_shards_weigh(t->dataset, sl_model_kind(s->model)->layer->sum->factor, &t->shards), done);
     }

@@ -79,15 +79,15 @@ static double draw(struct trial *t, sl_vertex v, uint32_t hop)
 {
     const struct sl_settings *s = t->settings;
     const struct sl_graph *graph = &t->dataset->graph;
-    const float *relations = sl_graph_weights(graph);
+    const uint16_t *relations = graph->relations;
     const uint32_t of_hop = sl_settings_hops(s) - 1 - hop;
     const uint64_t end = graph->offsets[v + 1];
     double n = 0;
     for (uint64_t e = graph->offsets[v], next = end; e < end; e = next) {
         double fanout = s->sampler == SL_SAMPLER_FULL ? INFINITY : s->fanout[of_hop];
         if (t->fanouts != NULL) {
-            next = sl_relation_from(relations, e, end, relations[e] + 1);
-            fanout = t->fanouts[(size_t)of_hop * graph->n_relations + (uint32_t)relations[e]];
+            next = sl_relation_from(relations, e, end, relations[e] + 1U);
+            fanout = t->fanouts[(size_t)of_hop * graph->n_relations + relations[e]];
         }
         n += draw_from(t, v, hop, graph->sources + e, (double)(next - e), fanout);
     }

@@ -473,8 +473,8 @@ static uint32_t make_related(uint32_t n, const sl_real *table, struct related *o
     uint32_t *offsets = malloc((n + 1) * sizeof *offsets);
     uint32_t *sources = indices(n_edges, n, 9);
     uint32_t *inverse = malloc((2 + n) * sizeof *inverse); /* a list by owner (codelets/sample.h), of one */
-    float *relations = malloc(n_edges * sizeof *relations);
-    float *back_relations = malloc(n_edges * sizeof *back_relations);
+    uint16_t *relations = malloc(n_edges * sizeof *relations);
+    uint16_t *back_relations = malloc(n_edges * sizeof *back_relations);
     uint32_t *back_offsets, *back_rows;
     need(offsets != NULL && inverse != NULL && relations != NULL && back_relations != NULL, "no memory");
     offsets[0] = inverse[0] = 0;
@@ -484,7 +484,7 @@ static uint32_t make_related(uint32_t n, const sl_real *table, struct related *o
         inverse[2 + d] = d;
         offsets[d + 1] = offsets[d] + degree;
         for (uint32_t k = 0; k < degree; k++) {
-            relations[offsets[d] + k] = (float)(k / 4 * 4 * RELATIONS / degree);
+            relations[offsets[d] + k] = (uint16_t)(k / 4 * 4 * RELATIONS / degree);
         }
     }
     for (uint32_t e = 0; e < n_edges; e += n_edges / n_hub) {

@@ -239,13 +239,22 @@ static MAYBE_UNUSED void make_weights(const struct graph_shape *shape, struct sl
     graph->weights = sl_column_take(SL_DTYPE_F32, graph->n_edges, 1, weights);
 }
 
+/* A typed graph of a list of edges. */
+static MAYBE_UNUSED enum sl_status build_typed(uint32_t n_vertices, uint64_t n, const sl_vertex *from,
+                                               const sl_vertex *to, const uint16_t *relations, uint32_t n_relations,
+                                               bool reverse, struct sl_graph *out)
+{
+    const struct sl_edge_list list = {n_vertices, n, from, to, NULL, relations, n_relations, reverse};
+    return sl_graph_build_list(&list, out);
+}
+
 /* Give the edges relations. */
 static MAYBE_UNUSED void make_typed(const struct graph_shape *shape, struct sl_graph *graph)
 {
     struct sl_graph plain = *graph;
     sl_vertex *from = need(2 * plain.n_edges, sizeof *from);
     sl_vertex *to = need(2 * plain.n_edges, sizeof *to);
-    float *relations = need(2 * plain.n_edges, sizeof *relations);
+    uint16_t *relations = need(2 * plain.n_edges, sizeof *relations);
     uint64_t n = 0;
     for (sl_vertex v = 0; v < plain.n_vertices; v++) {
         for (uint64_t e = plain.offsets[v]; e < plain.offsets[v + 1]; e++) {
@@ -254,12 +263,11 @@ static MAYBE_UNUSED void make_typed(const struct graph_shape *shape, struct sl_g
             for (uint32_t k = 0; k < n_same; k++) {
                 from[n] = plain.sources[e];
                 to[n] = v;
-                relations[n++] = (float)((random / 5 + k) % shape->n_relations);
+                relations[n++] = (uint16_t)((random / 5 + k) % shape->n_relations);
             }
         }
     }
-    assert_int_equal(sl_graph_build_typed(plain.n_vertices, n, from, to, relations, shape->n_relations, false, graph),
-                     SL_OK);
+    assert_int_equal(build_typed(plain.n_vertices, n, from, to, relations, shape->n_relations, false, graph), SL_OK);
     assert_int_equal(graph->n_edges, n);
     sl_graph_free(&plain);
     free(from);
@@ -274,11 +282,11 @@ static MAYBE_UNUSED void make_dataset(const struct graph_shape *shape, struct sl
     assert_int_equal(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, !shape->directed, &out->graph),
                      SL_OK);
     free_edges(&edges);
-    if (shape->weighted) {
-        make_weights(shape, &out->graph);
-    }
     if (shape->n_relations > 0) {
         make_typed(shape, &out->graph);
+    }
+    if (shape->weighted) {
+        make_weights(shape, &out->graph);
     }
     snprintf(out->name, sizeof out->name, "test %s", graph_names[shape->kind]);
     snprintf(out->split, sizeof out->split, "only");
@@ -320,6 +328,9 @@ static MAYBE_UNUSED void make_partition(const struct sl_graph *graph, uint32_t n
     if (graph->weights.data != NULL) {
         weights = need_owned(graph->n_edges, sizeof *weights);
         out->graph.weights = sl_column_take(SL_DTYPE_F32, graph->n_edges, 1, weights);
+    }
+    if (graph->relations != NULL) {
+        out->graph.relations = need_owned(graph->n_edges, sizeof *graph->relations);
         out->graph.n_relations = graph->n_relations;
     }
     uint64_t e = 0;
@@ -328,6 +339,9 @@ static MAYBE_UNUSED void make_partition(const struct sl_graph *graph, uint32_t n
         for (uint64_t i = graph->offsets[v]; i < graph->offsets[v + 1]; i++) {
             if (weights != NULL) {
                 weights[e] = sl_graph_weights(graph)[i];
+            }
+            if (graph->relations != NULL) {
+                out->graph.relations[e] = graph->relations[i];
             }
             out->graph.sources[e++] = out->new_ids[graph->sources[i]];
         }

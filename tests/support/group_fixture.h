@@ -21,6 +21,7 @@ struct group_block {
     uint32_t *request;                  /* list by owner */
     uint32_t *inverse;                  /* list by requester, of what was asked of this PE */
     float *edge_weights, *back_weights; /* NULL if the graph has no weights */
+    uint16_t *edge_relations, *back_relations;
 };
 
 struct group_pe {
@@ -47,6 +48,7 @@ static MAYBE_UNUSED struct sl_sample_part part_of(const struct sl_partition *par
         .offsets = graph->offsets + first,
         .sources = graph->sources + graph->offsets[first],
         .weights = graph->weights.data == NULL ? NULL : sl_graph_weights(graph) + graph->offsets[first],
+        .relations = graph->relations == NULL ? NULL : graph->relations + graph->offsets[first],
         .dataset_ids = partition->dataset_ids,
         .first = partition->first,
         .n_parts = partition->n_parts,
@@ -78,12 +80,12 @@ static MAYBE_UNUSED void free_marks(struct sl_sample_marks *marks, uint32_t n_ve
 
 /* Edges that fanouts by relation draw for a vertex. relations: of its in-edges. */
 static MAYBE_UNUSED uint32_t count_by_relation(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
-                                               uint64_t degree, const float *relations)
+                                               uint64_t degree, const uint16_t *relations)
 {
     uint32_t n = 0;
     uint32_t n_here = 0;
     for (uint64_t i = 0; i < degree; i++) {
-        const uint32_t fanout = part->fanouts[(uint32_t)relations[i]];
+        const uint32_t fanout = part->fanouts[relations[i]];
         n_here++;
         if (i + 1 == degree || relations[i + 1] != relations[i]) {
             const bool replaced = rule->method == SL_SAMPLE_REPLACED && fanout != UINT32_MAX;
@@ -103,7 +105,7 @@ static MAYBE_UNUSED uint32_t count_edges(const struct sl_sample_part *part, cons
         uint32_t local = frontier[d] - part->first[part->part];
         uint64_t degree = part->offsets[local + 1] - part->offsets[local];
         if (part->fanouts != NULL) {
-            n += count_by_relation(part, rule, degree, part->weights + (part->offsets[local] - part->offsets[0]));
+            n += count_by_relation(part, rule, degree, part->relations + (part->offsets[local] - part->offsets[0]));
             continue;
         }
         if (rule->method == SL_SAMPLE_WEIGHTED) {
@@ -144,9 +146,15 @@ static MAYBE_UNUSED void sample_block(const struct sl_sample_part *part, const s
         out->edge_weights = need(n_edges, sizeof *out->edge_weights);
         out->back_weights = need(n_edges, sizeof *out->back_weights);
     }
+    if (part->relations != NULL) {
+        out->edge_relations = need(n_edges, sizeof *out->edge_relations);
+        out->back_relations = need(n_edges, sizeof *out->back_relations);
+    }
     struct sl_draw draw = {.seed = seed, .step = step, .purpose = SL_FOR_SAMPLING, .hop = hop};
     struct sl_sample_block block = {.edge_weights = out->edge_weights,
                                     .back_weights = out->back_weights,
+                                    .edge_relations = out->edge_relations,
+                                    .back_relations = out->back_relations,
                                     .edge_offsets = out->edge_offsets,
                                     .edge_sources = out->edge_sources,
                                     .back_offsets = out->back_offsets,
@@ -169,6 +177,8 @@ static MAYBE_UNUSED void free_block(struct group_block *block)
     free(block->back_rows);
     free(block->edge_weights);
     free(block->back_weights);
+    free(block->edge_relations);
+    free(block->back_relations);
 }
 
 /* The id of the source at a position of a block. */

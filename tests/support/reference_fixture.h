@@ -174,18 +174,22 @@ static MAYBE_UNUSED void graph_of(json_t *root, uint32_t n, struct sl_graph *out
         to[e] = (sl_vertex)number(json_array_get(edges, e), 1);
     }
     json_t *relations = json_object_get(root, "edge_relations");
-    json_t *listed = relations != NULL ? relations : json_object_get(root, "edge_weights");
+    json_t *listed = json_object_get(root, "edge_weights");
     float *weights = need(n_edges, sizeof *weights);
-    for (size_t e = 0; listed != NULL && e < n_edges; e++) {
-        weights[e] = (float)number(listed, e);
+    uint16_t *types = need(n_edges, sizeof *types);
+    for (size_t e = 0; e < n_edges; e++) {
+        weights[e] = listed == NULL ? 0 : (float)number(listed, e);
+        types[e] = relations == NULL ? 0 : (uint16_t)number(relations, e);
     }
+    struct sl_edge_list list = {.n_vertices = n, .n = n_edges, .from = from, .to = to};
+    list.weights = listed == NULL ? NULL : weights;
     if (relations != NULL) {
-        uint32_t n_relations = (uint32_t)json_integer_value(member(root, "relations"));
-        expect_ok(sl_graph_build_typed(n, n_edges, from, to, weights, n_relations, false, out));
-    } else {
-        expect_ok(sl_graph_build_weighted(n, n_edges, from, to, listed == NULL ? NULL : weights, false, out));
+        list.relations = types;
+        list.n_relations = (uint32_t)json_integer_value(member(root, "relations"));
     }
+    expect_ok(sl_graph_build_list(&list, out));
     free(weights);
+    free(types);
     assert_int_equal(out->n_edges, n_edges);
     free(from);
     free(to);

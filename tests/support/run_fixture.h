@@ -215,7 +215,7 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     expect_ok(sl_settings_check(settings));
     out->partition = partition_of(dataset, settings);
     expect_ok(sl_shards_open(dataset, out->partition, dense, sl_settings_row_dtype(settings), NULL, &out->shards));
-    out->shards.weighs_edges = sl_settings_weighs_sums(settings) || sl_model_reads_relations(settings);
+    out->shards.weighs_edges = sl_settings_weighs_sums(settings);
     const struct sl_fanouts fanouts = sl_settings_fanouts(settings);
     uint32_t *fanout_of;
     expect_ok(sl_fanouts_read(&fanouts, dataset, &fanout_of));

@@ -54,7 +54,7 @@ static void make_triples(const struct graph_shape *shape, struct sl_dataset *out
     make_links(shape, out);
     const uint32_t n = out->graph.n_vertices;
     struct sl_links *train = &out->links.list[SL_LINKS_TRAIN];
-    float *relations = need(train->n, sizeof *relations);
+    uint16_t *relations = need(train->n, sizeof *relations);
     for (int list = 0; list <= SL_LINKS_TEST; list++) {
         struct sl_links *links = &out->links.list[list];
         links->relation = need_owned(links->n, sizeof *links->relation);
@@ -64,14 +64,13 @@ static void make_triples(const struct graph_shape *shape, struct sl_dataset *out
         }
     }
     for (uint32_t i = 0; i < train->n; i++) {
-        relations[i] = (float)train->relation[i];
+        relations[i] = (uint16_t)train->relation[i];
     }
     expect_ok(sl_links_set_ends(&out->links, n, "triples"));
     assert_int_equal(out->links.n_relations, N_TRIPLE_RELATIONS);
     out->links.ends[1] = (struct sl_link_ends){{0, N_HEADS}, {N_HEADS, n - N_HEADS}};
     sl_graph_free(&out->graph);
-    expect_ok(
-        sl_graph_build_typed(n, train->n, train->from, train->to, relations, N_TRIPLE_RELATIONS, true, &out->graph));
+    expect_ok(build_typed(n, train->n, train->from, train->to, relations, N_TRIPLE_RELATIONS, true, &out->graph));
     free(relations);
 }
 
@@ -933,7 +932,7 @@ static void links_of_case(json_t *root, bool triples, struct sl_dataset *out)
     json_t *list = member(root, triples ? "triples" : "links");
     uint32_t n = (uint32_t)json_integer_value(member(root, "vertices"));
     uint32_t n_links = (uint32_t)json_array_size(list);
-    float *relations = need(n_links, sizeof *relations);
+    uint16_t *relations = need(n_links, sizeof *relations);
     struct sl_links links = {n_links, need_owned(n_links, 4), need_owned(n_links, 4), NULL};
     if (triples) {
         links.relation = need_owned(n_links, 4);
@@ -944,7 +943,7 @@ static void links_of_case(json_t *root, bool triples, struct sl_dataset *out)
         links.to[i] = (sl_vertex)number(link, json_array_size(link) - 1);
         if (triples) {
             links.relation[i] = (uint32_t)number(link, 1);
-            relations[i] = (float)links.relation[i];
+            relations[i] = (uint16_t)links.relation[i];
         }
     }
     out->links.list[SL_LINKS_TRAIN] = links;
@@ -952,7 +951,7 @@ static void links_of_case(json_t *root, bool triples, struct sl_dataset *out)
         uint32_t n_relations = (uint32_t)json_integer_value(member(root, "relations"));
         expect_ok(sl_links_set_ends(&out->links, n, "triples"));
         assert_int_equal(out->links.n_relations, n_relations);
-        expect_ok(sl_graph_build_typed(n, n_links, links.from, links.to, relations, n_relations, true, &out->graph));
+        expect_ok(build_typed(n, n_links, links.from, links.to, relations, n_relations, true, &out->graph));
     } else {
         expect_ok(sl_graph_build(n, n_links, links.from, links.to, true, &out->graph));
     }
@@ -1224,18 +1223,20 @@ static void check_leaks(void (*make)(const struct graph_shape *, struct sl_datas
 
 /* ---- sums of a step with excluded links ---- */
 
-/* In-edges of a vertex in a block: dataset ids of their sources, and weights, 1 without weights. */
+/* In-edges of a vertex in a block: dataset ids of their sources, weights, 1 without weights, and relations or 0. */
 struct drawn {
     uint32_t n;
     sl_vertex *source;
     double *weight;
+    uint32_t *relation;
 };
 
 /* The edges of vertex v, in the block of a hop of PE p. */
 static struct drawn drawn_of(struct world *w, uint64_t step, uint32_t p, uint32_t hop, sl_vertex v)
 {
     const struct sl_block *block = &sl_step_slot(w->steps, step, p)->block[hop];
-    starpu_data_handle_t handles[] = {block->edge_offsets, block->edge_sources, block->request, block->edge_weights};
+    starpu_data_handle_t handles[] = {block->edge_offsets, block->edge_sources, block->request};
+    starpu_data_handle_t values[] = {block->edge_weights, block->edge_relations};
     struct drawn out = {0};
     uint32_t n_rows;
     uint32_t d = 0;
@@ -1245,18 +1246,24 @@ static struct drawn drawn_of(struct world *w, uint64_t step, uint32_t p, uint32_
     }
     assert_true(d < n_rows);
     free(rows);
-    bring_home(block->edge_weights != NULL ? 4 : 3, handles);
+    bring_home(3, handles);
+    for (int i = 0; i < 2; i++) {
+        bring_home(values[i] != NULL, &values[i]);
+    }
     const uint32_t *offsets = starpu_data_get_local_ptr(handles[0]);
     const uint32_t *sources = starpu_data_get_local_ptr(handles[1]);
     const uint32_t *request = starpu_data_get_local_ptr(handles[2]);
-    const float *weights = block->edge_weights != NULL ? starpu_data_get_local_ptr(handles[3]) : NULL;
+    const float *weights = values[0] != NULL ? starpu_data_get_local_ptr(values[0]) : NULL;
+    const uint16_t *relations = values[1] != NULL ? starpu_data_get_local_ptr(values[1]) : NULL;
     out.n = offsets[d + 1] - offsets[d];
     out.source = need(out.n, sizeof *out.source);
     out.weight = need(out.n, sizeof *out.weight);
+    out.relation = need(out.n, sizeof *out.relation);
     for (uint32_t i = 0; i < out.n; i++) {
         const uint32_t e = offsets[d] + i;
         out.source[i] = w->partition->dataset_ids[request[w->plan.n_parts + 1 + sources[e]]];
         out.weight[i] = weights != NULL ? (double)weights[e] : 1;
+        out.relation[i] = relations != NULL ? relations[e] : 0;
     }
     return out;
 }
@@ -1265,6 +1272,7 @@ static void free_drawn(struct drawn *drawn)
 {
     free(drawn->source);
     free(drawn->weight);
+    free(drawn->relation);
 }
 
 /* Whether u -> v, or its reverse, is a link of the step. */
@@ -1306,6 +1314,7 @@ static uint32_t expect_sum(const struct world *w, const struct sl_links *links, 
         }
         assert_true(at < left->n);
         assert_int_equal(left->source[at], all->source[i]);
+        assert_int_equal(left->relation[at], all->relation[i]);
         const double wanted = kind->by_relation ? all->weight[i] : all->weight[i] / (factors ? all->n : total);
         expect_near("share of an edge", kind->by_relation ? left->weight[at] : left->weight[at] / left->n, wanted,
                     2e-6 * wanted);
@@ -1507,7 +1516,7 @@ static void test_triple_lists(void **state)
     split.ends[2] = (struct sl_link_ends){{3, 0}, {1, 4}};
     const struct sl_links *links = &split.list[SL_LINKS_VALID];
     struct sl_graph graph;
-    expect_ok(sl_graph_build_typed(4, 0, NULL, NULL, NULL, 3, false, &graph));
+    expect_ok(build_typed(4, 0, NULL, NULL, NULL, 3, false, &graph));
     expect_ok(sl_links_draw_negatives(&split, SL_LINKS_VALID, &graph, &drawn));
     sl_graph_free(&graph);
     for (uint32_t i = 0; i < drawn.n; i++) {

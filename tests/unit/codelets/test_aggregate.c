@@ -1282,8 +1282,8 @@ struct handles {
         starpu_data_handle_t inverse;
         struct sl_slice packed[MAX_PARTS]; /* of one matrix; none where own or empty */
         const uint32_t *first;
-        struct sl_edge_weights by;
-        const struct sl_edge_weights *weights; /* these, or NULL */
+        struct sl_vertex_factors by;
+        const struct sl_vertex_factors *weights; /* these, or NULL */
     } pe[MAX_PARTS];
     starpu_data_handle_t chunk[4][MAX_PARTS][MAX_CHUNKS];
     sl_real *memory[MAX_PARTS * MAX_PARTS];
@@ -1331,10 +1331,10 @@ static struct handles *wrap_group(const struct group *group, uint32_t hop)
         }
         pe->first = block->request;
         pe->by =
-            (struct sl_edge_weights){.factors = factors_handle,
-                                     .frontier = wrap_vector(h, group->pe[p].frontier, group->pe[p].n_rows[hop]),
-                                     .request = wrap_vector(h, block->request, group->n_parts + 1 + block->n_sources),
-                                     .scale = SCALE};
+            (struct sl_vertex_factors){.factors = factors_handle,
+                                       .frontier = wrap_vector(h, group->pe[p].frontier, group->pe[p].n_rows[hop]),
+                                       .request = wrap_vector(h, block->request, group->n_parts + 1 + block->n_sources),
+                                       .scale = SCALE};
         pe->weights = factors == NULL ? NULL : &pe->by;
     }
     return h;
@@ -1548,7 +1548,7 @@ static unsigned products_of(uint32_t n_edges, uint64_t gpu_bytes, bool wanted_at
                                     rows_of(m, 3, 2),          vector_of(request, 6, 4),
                                     vector_of(frontier, 3, 4), rows_of(ones, 14, 2)};
         struct sl_rows x = {.split = sl_split_rows(4, 1, 2), .n_columns = 2, .chunk = &h[3]};
-        struct sl_edge_weights weights = {.factors = h[7], .frontier = h[6], .request = h[5], .scale = 1};
+        struct sl_vertex_factors weights = {.factors = h[7], .frontier = h[6], .request = h[5], .scale = 1};
         struct sl_source_handles sources = {1, 0, first, &x, h[2], &none, weighted ? &weights : NULL, NULL};
         expect_ok(sl_aggregate_forward_submit(&head, h[0], h[1], 0, UINT64_C(10) << i % 8, &sources, 0, h[4]));
         UNREGISTER(h);
@@ -1620,7 +1620,7 @@ static void compare_full(enum weighing weighing, const struct sl_dataset *datase
     struct level some[WIDTH];
     struct level m[2];
     starpu_data_handle_t first = wrap_vector(h, partition.first, n_parts + 1);
-    struct sl_edge_weights weights = {.factors = wrap_factors(h, &group), .scale = SCALE};
+    struct sl_vertex_factors weights = {.factors = wrap_factors(h, &group), .scale = SCALE};
     fill_level(&group, SEED, &x);
     for (int i = 0; i < 2; i++) {
         m[i] = make_level(&group, 0, WIDTH, shift);

@@ -124,7 +124,7 @@ static struct sl_attend_rows rows_of_chunk(const struct at *at, uint32_t p, uint
                                    .sources = block->edge_sources,
                                    .x = &sources->x,
                                    .self = row_at(&s->u.pe[p], row0),
-                                   .relations = block->edge_weights};
+                                   .relations = block->edge_relations};
 }
 
 static void forward(const struct at *at, int beta, struct state *s)
@@ -147,7 +147,7 @@ static struct sl_attend_back back_of(const struct at *at, uint32_t p, const stru
                                    .rows = block->back_rows,
                                    .gz = view_of(&s->gz.pe[p], NULL),
                                    .sides = view_of(&s->sides.pe[p], NULL),
-                                   .relations = block->back_weights};
+                                   .relations = block->back_relations};
 }
 
 /* What p sends back to each q. */
@@ -240,7 +240,7 @@ static void add_list(struct plain *g, const struct group *group, const struct gr
     }
     for (uint32_t e = block->edge_offsets[d]; e < block->edge_offsets[d + 1]; e++) {
         const uint32_t source = group->partition->dataset_ids[source_id(block, block->edge_sources[e])];
-        if (g->heads.n_relations == 0 ? source != id : block->edge_weights[e] == (float)r) {
+        if (g->heads.n_relations == 0 ? source != id : block->edge_relations[e] == r) {
             g->source[n_edges++] = source;
         }
     }
@@ -758,6 +758,11 @@ static starpu_data_handle_t wrap_vector(struct handles *h, const void *data, uin
     return wrap(h, vector_of(data, n > 0 ? n : 1, 4));
 }
 
+static starpu_data_handle_t wrap_relations(struct handles *h, const uint16_t *data, uint32_t n)
+{
+    return wrap(h, vector_of(data, n > 0 ? n : 1, 2));
+}
+
 static void wrap_level(struct handles *h, int slot, const struct group *group, const struct level *level)
 {
     for (uint32_t p = 0; p < group->n_parts; p++) {
@@ -803,8 +808,8 @@ static struct handles *wrap_hop(const struct at *at, const struct state *s)
             .back_rows = wrap_vector(h, block->back_rows, block->n_edges),
             .inverse = wrap_vector(h, block->inverse, group->n_parts + 1 + block->inverse[group->n_parts])};
         if (at->heads.n_relations > 0) {
-            pe->block.edge_weights = wrap_vector(h, block->edge_weights, block->n_edges);
-            pe->block.back_weights = wrap_vector(h, block->back_weights, block->n_edges);
+            pe->block.edge_relations = wrap_relations(h, block->edge_relations, block->n_edges);
+            pe->block.back_relations = wrap_relations(h, block->back_relations, block->n_edges);
         }
         pe->first = block->request;
         wrap_packed(h, at, p, pe->u);
@@ -1092,7 +1097,7 @@ static void check_full(const struct sl_dataset *dataset, int split, uint32_t n_p
                                       .part = p};
         const struct sl_rows *z = &h->rows[Z][p];
         if (at.heads.n_relations > 0) {
-            part.relations = wrap_vector(h, of.weights, (uint32_t)(of.offsets[n_part] - of.offsets[0]));
+            part.relations = wrap_relations(h, of.relations, (uint32_t)(of.offsets[n_part] - of.offsets[0]));
         }
         for (uint32_t c = 0; c < z->split.n_chunks; c++) {
             expect_ok(sl_attend_full_submit(&head, &part, c << z->split.shift, 100, sl_heads_scores(at.heads),
@@ -1170,7 +1175,8 @@ static void test_outputs_are_written(void **state)
                                  rows_of(data[0], 4, 8),        rows_of(data[1], 4, 8),     rows_of(data[2], 4, 8),
                                  rows_of(data[3], 1, 6),        rows_of(data[4], 1, 1),     rows_of(data[5], 1, 6),
                                  rows_of(data[6], 1, 4)};
-    struct sl_block block = {h[OFFSETS], h[SOURCES], h[BACK_OFFSETS], h[BACK_ROWS], NULL, h[INVERSE], NULL, NULL};
+    struct sl_block block = {h[OFFSETS], h[SOURCES], h[BACK_OFFSETS], h[BACK_ROWS], NULL, h[INVERSE], NULL, NULL,
+                             NULL,       NULL};
     struct sl_rows u = {.split = sl_split_rows(4, 1, 2), .n_columns = 8, .chunk = &h[ROWS]};
     struct sl_rows gz = {.split = sl_split_rows(1, 1, 2), .n_columns = 6, .chunk = &h[GOUT]};
     struct sl_rows sides = {.split = sl_split_rows(1, 1, 2), .n_columns = 4, .chunk = &h[SIDE]};
@@ -1218,7 +1224,7 @@ static void test_refusals(void **state)
     starpu_data_handle_t v = h[VECTOR];
     const struct sl_slice rows = slice_of(h[ROWS]);
     const struct sl_slice narrow = slice_of(h[NARROW]);
-    struct sl_block block = {v, v, v, v, v, v, NULL, NULL};
+    struct sl_block block = {v, v, v, v, v, v, NULL, NULL, NULL, NULL};
     struct sl_rows u = {.split = sl_split_rows(4, 1, 2), .n_columns = 8, .chunk = &h[ROWS]};
     struct sl_rows gz = {.split = sl_split_rows(2, 1, 2), .n_columns = 6, .chunk = &h[OUT]};
     struct sl_rows sides = {.split = sl_split_rows(2, 1, 2), .n_columns = 4, .chunk = &h[SIDE]};

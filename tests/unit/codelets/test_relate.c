@@ -104,7 +104,7 @@ static void forward_chunk(enum kernels kernels, const struct group_block *block,
     const uint32_t row0 = c << m->split.shift;
     const uint32_t n_rows = sl_split_size(&m->split, c);
     const struct sl_slabs slabs = slabs_of(x_width, m->n_columns);
-    const struct sl_related related = {row0, n_rows, block->edge_offsets, block->edge_sources, block->edge_weights};
+    const struct sl_related related = {row0, n_rows, block->edge_offsets, block->edge_sources, block->edge_relations};
     const struct sl_edges edges = {
         .row0 = row0, .n_rows = n_rows, .offsets = block->edge_offsets, .sources = block->edge_sources};
     if (kernels == RELATE) {
@@ -140,8 +140,8 @@ static void forward(enum kernels kernels, const struct group *group, const struc
 
 static struct sl_related_back back_of(const struct group_block *block)
 {
-    return (struct sl_related_back){block->back_offsets, block->back_rows, block->back_weights, block->edge_offsets,
-                                    block->edge_weights};
+    return (struct sl_related_back){block->back_offsets, block->back_rows, block->back_relations, block->edge_offsets,
+                                    block->edge_relations};
 }
 
 /* Gradients of p's sources that q owns. */
@@ -221,12 +221,12 @@ static double *reference(const struct group *group, const double *x, uint32_t n,
         const struct group_block *block = &group->pe[p].block[0];
         for (uint32_t d = 0; d < group->pe[p].n_rows[0]; d++) {
             for (uint32_t e = block->edge_offsets[d]; e < block->edge_offsets[d + 1]; e++) {
-                const uint32_t r = (uint32_t)block->edge_weights[e];
+                const uint32_t r = block->edge_relations[e];
                 const sl_vertex ends[] = {dataset_ids[source_id(block, block->edge_sources[e])],
                                           dataset_ids[group->pe[p].frontier[d]]};
                 double n_same = 0;
                 for (uint32_t f = block->edge_offsets[d]; f < block->edge_offsets[d + 1]; f++) {
-                    n_same += (uint32_t)block->edge_weights[f] == r;
+                    n_same += block->edge_relations[f] == r;
                 }
                 for (uint32_t i = 0; i < (mix.c == NULL ? n : n * mix.n_bases); i++) {
                     const uint32_t j = i % n;
@@ -254,11 +254,11 @@ static double *reference_components(const struct group *group, const double *x, 
         for (uint32_t d = 0; d < group->pe[p].n_rows[0]; d++) {
             const double *to = y + (size_t)dataset_ids[group->pe[p].frontier[d]] * n * m_slabs;
             for (uint32_t e = block->edge_offsets[d]; e < block->edge_offsets[d + 1]; e++) {
-                const uint32_t r = (uint32_t)block->edge_weights[e];
+                const uint32_t r = block->edge_relations[e];
                 const double *from = x + (size_t)dataset_ids[source_id(block, block->edge_sources[e])] * n * x_slabs;
                 double n_same = 0;
                 for (uint32_t f = block->edge_offsets[d]; f < block->edge_offsets[d + 1]; f++) {
-                    n_same += (uint32_t)block->edge_weights[f] == r;
+                    n_same += block->edge_relations[f] == r;
                 }
                 for (uint32_t i = 0; i < n * mix.n_bases; i++) {
                     const size_t x_column = x_slabs > 1 ? i : i % n;
@@ -550,12 +550,12 @@ static struct on_gpu send(const struct group *group, const struct level *x, cons
     struct on_gpu out = {.edges.n_rows = n_rows};
     out.edges.offsets = on_device(block->edge_offsets, 4 * ((size_t)n_rows + 1));
     out.edges.sources = on_device(block->edge_sources, 4 * (size_t)block->n_edges);
-    out.edges.relations = on_device(block->edge_weights, 4 * (size_t)block->n_edges);
+    out.edges.relations = on_device(block->edge_relations, 2 * (size_t)block->n_edges);
     out.back.edge_offsets = out.edges.offsets;
     out.back.relations = out.edges.relations;
     out.back.back_offsets = on_device(block->back_offsets, 4 * ((size_t)block->n_sources + 1));
     out.back.back_rows = on_device(block->back_rows, 4 * (size_t)block->n_edges);
-    out.back.back_relations = on_device(block->back_weights, 4 * (size_t)block->n_edges);
+    out.back.back_relations = on_device(block->back_relations, 2 * (size_t)block->n_edges);
     out.inverse = on_device(block->inverse, 4 * (2 + (size_t)block->inverse[1]));
     out.x = (struct sl_device_sources){.n_owners = 1, .inverse = out.inverse};
     out.x.first[1] = block->request[1];

@@ -629,6 +629,9 @@ static void check_transposed(const struct group_block *block, uint32_t n_rows)
             if (block->edge_weights != NULL) {
                 assert_true(block->back_weights[at] == block->edge_weights[e]);
             }
+            if (block->edge_relations != NULL) {
+                assert_int_equal(block->back_relations[at], block->edge_relations[e]);
+            }
         }
     }
     free(seen);
@@ -751,13 +754,13 @@ static const struct graph_shape typed_shape = {
     .kind = GRAPH_POWER_LAW, .n_vertices = 16000, .hub_degree = 13000, .n_relations = N_RELATIONS};
 
 /* Of a typed graph, the edges of one relation as a graph without relations. */
-static struct sl_partition relation_alone(const struct sl_graph *graph, float relation)
+static struct sl_partition relation_alone(const struct sl_graph *graph, uint32_t relation)
 {
     struct edge_list edges = {.n_vertices = graph->n_vertices};
     struct sl_graph alone;
     for (sl_vertex v = 0; v < graph->n_vertices; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-            if (sl_graph_weights(graph)[e] == relation) {
+            if (graph->relations[e] == relation) {
                 add_edge(&edges, graph->sources[e], v);
             }
         }
@@ -805,7 +808,7 @@ static void check_by_relation(const struct sl_partition *partition, const struct
             for (uint32_t i = own[r].edge_offsets[d]; i < own[r].edge_offsets[d + 1]; i++, e++) {
                 assert_true(e < block.edge_offsets[d + 1]);
                 assert_int_equal(source_id(&block, block.edge_sources[e]), source_id(&own[r], own[r].edge_sources[i]));
-                assert_true(block.edge_weights[e] == (float)r);
+                assert_true(block.edge_relations[e] == r);
             }
         }
         assert_int_equal(e, block.edge_offsets[d + 1]);
@@ -827,7 +830,7 @@ static void test_by_relation(void **state)
     make_dataset(&typed_shape, &dataset);
     struct sl_partition partition = one_part(&dataset.graph);
     for (uint32_t r = 0; r < N_RELATIONS; r++) {
-        alone[r] = relation_alone(&dataset.graph, (float)r);
+        alone[r] = relation_alone(&dataset.graph, r);
     }
     for (uint32_t d = 0; d < 600; d++) {
         frontier[d] = HUB + d * 13 % 8000; /* the hub, vertices with few in-edges, and vertices with none */
@@ -854,14 +857,14 @@ static void test_relation_means(void **state)
     static const enum sl_sample_method methods[] = {SL_SAMPLE_NEIGHBOR, SL_SAMPLE_REPLACED, SL_SAMPLE_LABOR};
     sl_vertex from[23];
     sl_vertex to[23];
-    float relations[23];
+    uint16_t relations[23];
     struct sl_graph graph;
     for (uint32_t i = 0; i < 23; i++) {
         from[i] = i;
         to[i] = 23;
         relations[i] = i < 20 ? 0 : 1;
     }
-    expect_ok(sl_graph_build_typed(24, 23, from, to, relations, 2, false, &graph));
+    expect_ok(build_typed(24, 23, from, to, relations, 2, false, &graph));
     struct sl_partition partition = one_part(&graph);
     for (int m = 0; m < 3; m++) {
         const struct sl_sample_rule rule = rule_of(methods[m], 2);
@@ -1311,10 +1314,12 @@ static void check_launcher(const struct sl_sample_part *part, const struct sl_sa
                       on_device(part->sources, (size_t)(part->offsets[n_part] - part->offsets[0]) * 4),
                       on_device(part->dataset_ids, (size_t)n * 4), on_device(part->first, n_head * 4),
                       on_device(frontier, (size_t)n_rows * 4)};
-    float *weights = on_device(part->weights, (size_t)(part->offsets[n_part] - part->offsets[0]) * 4);
+    const size_t n_in = (size_t)(part->offsets[n_part] - part->offsets[0]);
+    float *weights = part->weights == NULL ? NULL : on_device(part->weights, n_in * 4);
     uint32_t *fanouts = part->fanouts == NULL ? NULL : on_device(part->fanouts, N_RELATIONS * 4);
+    uint16_t *relations = part->relations == NULL ? NULL : on_device(part->relations, n_in * 2);
     struct sl_sample_part there = {inputs[0],  inputs[1], inputs[2], inputs[3], part->n_parts,
-                                   part->part, weights,   fanouts,   {0}};
+                                   part->part, weights,   relations, fanouts,   {0}};
     uint64_t *no_words = need(n_words, 8);
     struct sl_sample_marks marks = {
         .n_vertices = n, .words = on_device(no_words, n_words * 8), .ranks = device_room(n_words * 4)};
@@ -1327,24 +1332,37 @@ static void check_launcher(const struct sl_sample_part *part, const struct sl_sa
                                           .back_offsets = out[2],
                                           .back_rows = out[3],
                                           .request = out[4],
-                                          .edge_weights = device_room((size_t)block.n_edges * 4),
-                                          .back_weights = device_room((size_t)block.n_edges * 4),
                                           .max_rows = n_rows + SPARE};
+    if (weights != NULL) {
+        block_there.edge_weights = device_room((size_t)block.n_edges * 4);
+        block_there.back_weights = device_room((size_t)block.n_edges * 4);
+    }
+    if (relations != NULL) {
+        block_there.edge_relations = device_room((size_t)block.n_edges * 2);
+        block_there.back_relations = device_room((size_t)block.n_edges * 2);
+    }
     expect_launched(sl_sample_cuda(NULL, &there, rule, &draw, inputs[4], &marks, HOPS, counts_there, &block_there));
     expect_on_device("counts", counts_there, sl_counts_size(HOPS, part->n_parts), 4, counts);
     expect_on_device("edge offsets", out[0], n_rows + SPARE + 1, 4, edge_offsets);
     expect_on_device("edge sources", out[1], block.n_edges, 4, block.edge_sources);
     expect_on_device("back offsets", out[2], block.n_sources + 1, 4, block.back_offsets);
     expect_on_device("back rows", out[3], block.n_edges, 4, block.back_rows);
-    expect_on_device("edge weights", block_there.edge_weights, block.n_edges, 4, block.edge_weights);
-    expect_on_device("back weights", block_there.back_weights, block.n_edges, 4, block.back_weights);
+    if (weights != NULL) {
+        expect_on_device("edge weights", block_there.edge_weights, block.n_edges, 4, block.edge_weights);
+        expect_on_device("back weights", block_there.back_weights, block.n_edges, 4, block.back_weights);
+        cudaFree(weights);
+    }
+    if (relations != NULL) {
+        expect_on_device("edge relations", block_there.edge_relations, block.n_edges, 2, block.edge_relations);
+        expect_on_device("back relations", block_there.back_relations, block.n_edges, 2, block.back_relations);
+        cudaFree(relations);
+    }
     expect_on_device("request", out[4], n_head + block.n_sources, 4, block.request);
     expect_on_device("marks", marks.words, n_words, 8, no_words);
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
         cudaFree(inputs[i]);
     }
     cudaFree(marks.ranks);
-    cudaFree(weights);
     if (fanouts != NULL) {
         cudaFree(fanouts);
     }
@@ -1563,6 +1581,7 @@ struct phase {
     uint32_t *counts_data;
     sl_vertex *frontier_data;
     uint32_t *block_data[7];
+    uint16_t *relations[2]; /* of the edges, back */
     void *owned[20];
     unsigned n_owned;
 };
@@ -1594,6 +1613,14 @@ static void open_phase(const struct sl_partition *partition, uint32_t p, uint32_
         .n_parts = part.n_parts,
         .part = p};
     phase->part.weights = phase_vector(phase, part.weights, (uint32_t)(part.offsets[n_part] - part.offsets[0]), 4);
+    if (part.relations != NULL) {
+        phase->part.relations =
+            phase_vector(phase, part.relations, (uint32_t)(part.offsets[n_part] - part.offsets[0]), 2);
+        phase->relations[0] = phase_memory(phase, room, 2);
+        phase->relations[1] = phase_memory(phase, room, 2);
+        phase->block.edge_relations = phase_vector(phase, phase->relations[0], room, 2);
+        phase->block.back_relations = phase_vector(phase, phase->relations[1], room, 2);
+    }
     phase->order = phase_vector(phase, order, n_seeds, 4);
     phase->frontier_data = phase_memory(phase, n_part, 4);
     phase->frontier =
@@ -1661,6 +1688,10 @@ static void check_submission(const struct sl_dataset *dataset, const struct sl_p
         expect_same("back rows", block->n_edges, 4, phase.block_data[3], block->back_rows);
         expect_same("edge weights", block->n_edges, 4, phase.block_data[5], block->edge_weights);
         expect_same("back weights", block->n_edges, 4, phase.block_data[6], block->back_weights);
+        if (block->edge_relations != NULL) {
+            expect_same("edge relations", block->n_edges, 2, phase.relations[0], block->edge_relations);
+            expect_same("back relations", block->n_edges, 2, phase.relations[1], block->back_relations);
+        }
         uint32_t n_head = partition->n_parts + 1;
         expect_same("request", n_head + block->n_sources, 4, phase.block_data[4], block->request);
         expect_same("positions", n_head, 4, phase.counts_data + sl_counts_request(1, partition->n_parts, 0),
@@ -1675,7 +1706,8 @@ static void test_submissions(void **state)
 {
     (void)state;
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
-        struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 333, .weighted = true};
+        struct graph_shape shape = {
+            .kind = GRAPH_POWER_LAW, .n_vertices = 333, .weighted = true, .n_relations = w % 2 == 1 ? 3 : 0};
         struct sl_dataset dataset;
         struct sl_partition partition;
         make_dataset(&shape, &dataset);
@@ -1737,6 +1769,11 @@ static void test_refusals_and_failure(void **state)
     expect_message(sl_message(), "found no weights of the part's edges", "expected some");
     rule.method = SL_SAMPLE_LABOR;
     phase.part.weights = weights;
+    phase.block.edge_relations = weights; /* any handle */
+    assert_int_equal(sl_sample_submit(&head, &phase.part, &rule, SEED, &phase.frontier, &phase.marks, &phase.block),
+                     SL_EINVAL);
+    expect_message(sl_message(), "found no relations of the part's edges", "expected some");
+    phase.block.edge_relations = NULL;
     assert_int_equal(sl_seed_submit(&head, phase.order, 0, 2, &phase.frontier), SL_EINVAL);
     expect_message(sl_message(), "0 to 2", "order of 1");
     assert_int_equal(sl_seed_submit(&head, phase.order, 1, 0, &phase.frontier), SL_EINVAL);

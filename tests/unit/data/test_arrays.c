@@ -490,15 +490,15 @@ static void takes_relations(void **state)
     assert_int_equal(d->graph.n_relations, 2);
     assert_int_equal(d->graph.n_edges, E - 1); /* 1 -> 2 comes twice with relation 0 */
     assert_int_equal(d->graph.offsets[2] - d->graph.offsets[1], 2);
-    assert_true(sl_graph_weights(&d->graph)[d->graph.offsets[1]] == 0);
-    assert_true(sl_graph_weights(&d->graph)[d->graph.offsets[1] + 1] == 1);
+    assert_int_equal(d->graph.relations[d->graph.offsets[1]], 0);
+    assert_int_equal(d->graph.relations[d->graph.offsets[1] + 1], 1);
     sl_dataset_delete(d);
     a->directed = false;
     assert_ok(sl_dataset_new(a, &d));
     assert_int_equal(d->graph.n_relations, 4);
     sl_dataset_delete(d);
     relations[3] = 2;
-    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "edge 3, 3 -> 2, has relation 2; expected a whole number below 2");
+    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "edge 3, 3 -> 2, has relation 2; expected a relation below 2");
     a->edge_weights = weights;
     assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "found both of edge_weights and edge_relations");
 }

@@ -229,11 +229,11 @@ static void expect_relations(const struct sl_recipe *recipe, const struct sl_raw
 {
     const uint32_t first[] = {0, 3081, 3243, 3266, 5266}; /* authors, fields, institutions, papers */
     const uint32_t ends[][2] = {{0, 2}, {0, 3}, {3, 1}, {3, 3}};
-    const float *relations = raw->weights.data;
+    const uint16_t *relations = raw->relations;
     uint64_t n[4] = {0};
     uint64_t *pairs = malloc((raw->n_edges + 1) * sizeof *pairs);
     for (uint64_t e = 0; e < raw->n_edges; e++) {
-        const uint32_t r = (uint32_t)relations[e];
+        const uint32_t r = relations[e];
         assert_true(r < 4);
         n[r]++;
         assert_true(raw->from[e] >= first[ends[r][0]] && raw->from[e] < first[ends[r][0] + 1]);
@@ -306,7 +306,7 @@ static void typed_edges_have_structure(void **state)
     uint64_t n_pairs = 0;
     assert_ok(sl_generate(&recipe, &raw));
     for (uint64_t e = 0; e < raw.n_edges; e++) {
-        const float *relations = raw.weights.data;
+        const uint16_t *relations = raw.relations;
         if (relations[e] == 2) {
             largest = ++degree[raw.to[e] - 3081] > largest ? degree[raw.to[e] - 3081] : largest;
         }
@@ -341,7 +341,7 @@ static void typed_folders_read_back(void **state)
         assert_int_equal(back.graph.n_relations, 8);
         assert_int_equal(back.graph.n_edges, d.graph.n_edges);
         assert_memory_equal(back.graph.sources, d.graph.sources, d.graph.n_edges * sizeof *d.graph.sources);
-        assert_memory_equal(back.graph.weights.data, d.graph.weights.data, d.graph.n_edges * sizeof(float));
+        assert_memory_equal(back.graph.relations, d.graph.relations, d.graph.n_edges * sizeof *d.graph.relations);
         assert_memory_equal(back.targets.classes, d.targets.classes, 5266 * sizeof *d.targets.classes);
         assert_memory_equal(back.test.ids, d.test.ids, d.test.n * sizeof *d.test.ids);
         if (i == 0) {

@@ -175,7 +175,7 @@ static void numbers(void **state)
 enum { M = 300, E = 2400 };
 
 /* Random edges, some of them listed twice, reversed, or self loops. */
-static void put_edges(sl_vertex from[E], sl_vertex to[E], float relations[E])
+static void put_edges(sl_vertex from[E], sl_vertex to[E], uint16_t relations[E])
 {
     uint64_t x = 88172645463325252ULL;
     for (int e = 0; e < E; e++) {
@@ -184,7 +184,7 @@ static void put_edges(sl_vertex from[E], sl_vertex to[E], float relations[E])
         x ^= x << 17;
         from[e] = (sl_vertex)(x % M);
         to[e] = (sl_vertex)(x / M % M);
-        relations[e] = (float)(x >> 40 & 1);
+        relations[e] = x >> 40 & 1;
         if (e % 40 == 1) {
             from[e] = from[e - 1];
             to[e] = to[e - 1];
@@ -216,7 +216,7 @@ static void undirected(void **state)
     struct sl_random_split rule = rule_of("random:80,10,10", 3);
     struct sl_dataset d = {.name = "links"};
     sl_vertex from[E], to[E];
-    float relations[E];
+    uint16_t relations[E];
     (void)state;
     put_edges(from, to, relations);
     assert_ok(sl_graph_build(M, E, from, to, true, &d.graph));
@@ -247,7 +247,7 @@ static void directed(void **state)
     struct sl_random_split rule = rule_of("random:80,10,10", 3);
     struct sl_dataset d = {.name = "links", .directed = true};
     sl_vertex from[E], to[E];
-    float relations[E];
+    uint16_t relations[E];
     uint32_t n_reversed = 0;
     (void)state;
     put_edges(from, to, relations);
@@ -274,7 +274,7 @@ static void typed(bool reverse)
     struct sl_random_split rule = rule_of("random:70,10,20", 3);
     struct sl_dataset d = {.name = "links", .directed = !reverse};
     sl_vertex from[2 * E], to[2 * E];
-    float relations[2 * E];
+    uint16_t relations[2 * E];
     uint64_t n = E;
     put_edges(from, to, relations);
     for (int e = 0; e < E; e++) {
@@ -284,19 +284,20 @@ static void typed(bool reverse)
             relations[n++] = 2;
         }
     }
-    assert_ok(sl_graph_build_typed(M, n, from, to, relations, 3, reverse, &d.graph));
+    const struct sl_edge_list list = {M, n, from, to, NULL, relations, 3, reverse};
+    assert_ok(sl_graph_build_list(&list, &d.graph));
     assert_survives_no_memory(sl_random_split_links(&rule, &d));
     uint32_t n_of[3][3] = {{0}};
-    for (int list = 0; list < 3; list++) {
-        const struct sl_links *links = &d.links.list[list];
+    for (int k = 0; k < 3; k++) {
+        const struct sl_links *links = &d.links.list[k];
         for (uint32_t i = 0; i < links->n; i++) {
             const uint32_t r = links->relation[i];
-            n_of[r][list]++;
-            for (uint32_t q = r; list > 0 && q < d.graph.n_relations; q += 3) {
+            n_of[r][k]++;
+            for (uint32_t q = r; k > 0 && q < d.graph.n_relations; q += 3) {
                 assert_true(sl_graph_find_edge(&d.graph, links->from[i], links->to[i], q) == SL_NO_EDGE);
                 assert_true(sl_graph_find_edge(&d.graph, links->to[i], links->from[i], q) == SL_NO_EDGE);
             }
-            for (uint32_t q = 2; list > 0 && r == 0 && q < d.graph.n_relations; q += 3) {
+            for (uint32_t q = 2; k > 0 && r == 0 && q < d.graph.n_relations; q += 3) {
                 assert_true(sl_graph_find_edge(&d.graph, links->from[i], links->to[i], q) == SL_NO_EDGE);
                 assert_true(sl_graph_find_edge(&d.graph, links->to[i], links->from[i], q) == SL_NO_EDGE);
             }
@@ -324,7 +325,7 @@ static void typed_links(void **state)
 static void write_graph(const char *path, bool split)
 {
     sl_vertex from[E], to[E];
-    float relations[E];
+    uint16_t relations[E];
     char name[200];
     put_edges(from, to, relations);
     snprintf(name, sizeof name, "%s/edges.csv", path);

@@ -43,13 +43,13 @@ static void expect_graph(const struct sl_graph *graph)
 {
     const uint64_t offsets[] = {0, 3, 5, 6, 7, 8, 10};
     const sl_vertex sources[] = {2, 4, 5, 3, 5, 0, 1, 0, 0, 1};
-    const float relations[] = {0, 0, 1, 0, 1, 2, 2, 2, 3, 3};
+    const uint16_t relations[] = {0, 0, 1, 0, 1, 2, 2, 2, 3, 3};
     assert_int_equal(graph->n_vertices, 6);
     assert_int_equal(graph->n_edges, 10);
     assert_int_equal(graph->n_relations, 4);
     assert_memory_equal(graph->offsets, offsets, sizeof offsets);
     assert_memory_equal(graph->sources, sources, sizeof sources);
-    assert_memory_equal(sl_graph_weights(graph), relations, sizeof relations);
+    assert_memory_equal(graph->relations, relations, sizeof relations);
 }
 
 /* Columns: two of the items, one for each user, one of the shop. The table is dense, as a fifth of it is not zero. */
@@ -252,7 +252,7 @@ static void reads_an_empty_relation(void **state)
             assert_ok(sl_dataset_load(&options, &d));
             assert_int_equal(d.graph.n_relations, 4);
             assert_int_equal(d.graph.n_edges, 4);
-            assert_memory_equal(sl_graph_weights(&d.graph), ((const float[]){1, 1, 3, 3}), 4 * sizeof(float));
+            assert_memory_equal(d.graph.relations, ((const uint16_t[]){1, 1, 3, 3}), 4 * sizeof(uint16_t));
             assert_string_equal(d.class_names, "cake\ntea\n");
             assert_int_equal(d.targets.classes[0], 1);
             sl_dataset_free(&d);
@@ -291,7 +291,7 @@ static struct sl_dataset_options put_links(void)
 static void reads_links(void **state)
 {
     const sl_vertex sources[] = {4, 5, 3, 5, 1, 0, 0, 1};
-    const float relations[] = {0, 1, 0, 1, 2, 2, 3, 3};
+    const uint16_t relations[] = {0, 1, 0, 1, 2, 2, 3, 3};
     const struct sl_dataset_options options = put_links();
     struct sl_dataset d;
     (void)state;
@@ -299,7 +299,7 @@ static void reads_links(void **state)
     const struct sl_links *links = d.links.list;
     assert_int_equal(d.graph.n_edges, 8);
     assert_memory_equal(d.graph.sources, sources, sizeof sources);
-    assert_memory_equal(sl_graph_weights(&d.graph), relations, sizeof relations);
+    assert_memory_equal(d.graph.relations, relations, sizeof relations);
     assert_true(links[SL_LINKS_TRAIN].n == 2 && links[SL_LINKS_TRAIN].from[1] == 3 && links[SL_LINKS_TRAIN].to[1] == 1);
     assert_true(links[SL_LINKS_VALID].n == 1 && links[SL_LINKS_VALID].from[0] == 2 && links[SL_LINKS_VALID].to[0] == 0);
     assert_true(links[SL_LINKS_TEST].from[0] == 4 && links[SL_LINKS_TEST_NEGATIVE].from[0] == 3);

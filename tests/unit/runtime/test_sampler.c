@@ -249,11 +249,13 @@ static void gives_weights_and_relations(void **state)
     for (int typed = 0; typed < 2; typed++) {
         make(&w, !typed, typed);
         draw(&w, &sampler, &n);
+        assert_true((n.weights == NULL) == typed && (n.relations == NULL) == !typed);
         for (uint64_t e = 0; e < n.n_edges; e++) {
             uint64_t edge = 0;
             const uint32_t from = n.vertices[n.sources[e]];
             assert_true(has_edge(&w.dataset->graph, from, n.vertices[n.destinations[e]], &edge));
-            assert_true(n.weights[e] == sl_graph_weights(&w.dataset->graph)[edge]);
+            assert_true(typed || n.weights[e] == sl_graph_weights(&w.dataset->graph)[edge]);
+            assert_true(!typed || n.relations[e] == w.dataset->graph.relations[edge]);
         }
         sl_sampler_close(sampler);
         drop(&w);
