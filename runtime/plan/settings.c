@@ -603,6 +603,7 @@ static const struct sl_option_alias aliases[] = {
     {"the activation is ReLU", "activation,act"},
     {"reverse edges are added unless --directed is given", "undirected,bidirected,reverse-edges"},
     {"the seeds are shuffled in every epoch", "shuffle"}, {"run it once for each --seed", "runs,repeat"},
+    {"--split random:60,20,20 draws a split", "train-ratio,val-ratio,test-ratio,train-size,val-size,test-size"},
     {"it prints a line for each epoch unless --quiet is given", "verbose"},
     {"mpirun or srun starts the processes of a run", "world-size,nproc,nprocs,rank,nodes,nnodes,trainers,master-addr"},
     {"the dataset has this number", "in-feats,in-dim,in-channels,num-features,out-dim,out-channels,classes"},
