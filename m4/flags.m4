@@ -45,7 +45,7 @@ AS_CASE([$enable_sanitizer],
     [AC_MSG_ERROR([--enable-sanitizer=$enable_sanitizer: expected address, undefined, thread or a list of them])])
 AC_SUBST([SL_SANITIZER_FLAGS])
 AC_SUBST([SL_EMULATE_FLAGS])
-# Emulated CUDA sources (tests/local.am): a misaligned access ends the program, as on a GPU, without a run-time
+# Simulated CUDA sources (tests/local.am): a misaligned access ends the program, as on a GPU, without a run-time
 # library.
 SL_EMULATE_FLAGS="-fsanitize=alignment -fsanitize-undefined-trap-on-error"
 AS_VAR_IF([enable_sanitizer], [no], [], [

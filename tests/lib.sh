@@ -12,7 +12,7 @@
 
 top_srcdir=$(realpath "$top_srcdir") && top_builddir=$(realpath "$top_builddir") || exit 99
 
-# The programs. `make check-made-up-gpu` names other builds of them.
+# The programs. `make check-gpu-sim` names other builds of them.
 coop_sage=$(realpath "${COOP_SAGE_PROGRAM:-$top_builddir/apps/coop_sage}") &&
     pipe_gnn=$(realpath "${PIPE_GNN_PROGRAM:-$top_builddir/apps/pipe_gnn}") &&
     starling_data=$(realpath "${STARLING_DATA_PROGRAM:-$top_builddir/apps/starling_data}") || exit 99

@@ -3,17 +3,17 @@
 # Copyright (c) 2026 the Starling authors
 #
 # GPUs in several processes: the losses, scores and files of one process with as many GPUs, to the bit; which GPUs are whose. For
-# `make check-gpu` on a machine with two GPUs or more, and `make check-made-up-gpu`, which names the programs; elsewhere it skips.
+# `make check-gpu` on a machine with two GPUs or more, and `make check-gpu-sim`, which names the programs; elsewhere it skips.
 
 set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 program=$coop_sage
 pipe=$pipe_gnn
-[[ ${SL_TEST_DEVICE:-} == cuda ]] || skip "make check-gpu and make check-made-up-gpu run this"
+[[ ${SL_TEST_DEVICE:-} == cuda ]] || skip "make check-gpu and make check-gpu-sim run this"
 need_mpi
 
-# Two GPUs, and of made-up ones as many as anybody wants.
+# Two GPUs, and of simulated ones as many as anybody wants.
 IFS=, read -ra gpu <<<"${CUDA_VISIBLE_DEVICES:-0,1}"
 [[ $program == *.made-up ]] && gpu=(0 1 2 3) && export SL_EMULATED_GPUS=4
 [[ ${#gpu[@]} -ge 2 ]] || skip "\$CUDA_VISIBLE_DEVICES has fewer than two GPUs"
@@ -74,7 +74,7 @@ same_within()
     SL_EMULATED_NCCL_TELLS=1 ranks 2 "$program" "${common[@]}" "${sampled[@]}" --gpus 2 --transport nccl "${results[@]}" "$@" >stdout 2>&1 ||
         complain "$name on two ranks: $(tail -n 1 stdout)"
     compare "$name"
-    [[ $program != *.made-up ]] || (($(grep -c '^made-up NCCL: [1-9]' stdout) == 2)) || complain "$name: NCCL had nothing to do: $(cat stdout)"
+    [[ $program != *.made-up ]] || (($(grep -c '^simulated NCCL: [1-9]' stdout) == 2)) || complain "$name: NCCL had nothing to do: $(cat stdout)"
 }
 
 # ---- the same bits ----

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Made-up GPUs behind the functions of CUDA's runtime that StarPU and Starling call, compiled against CUDA's own
+ * Simulated GPUs behind the functions of CUDA's runtime that StarPU and Starling call, compiled against CUDA's own
  * header. A program that has these functions offers them to the shared libraries it is linked with, in place of
  * libcudart's. One lock: one piece of work at a time. */
 #include "tests/simgpu/device.h"
@@ -67,7 +67,7 @@ cudaError_t answer(cudaError_t error)
 
 [[noreturn]] void stop(const char *label, size_t bytes)
 {
-    fprintf(stderr, "made-up GPU: %s (%zu)\n", label, bytes);
+    fprintf(stderr, "simulated GPU: %s (%zu)\n", label, bytes);
     abort();
 }
 
@@ -110,7 +110,7 @@ void begin()
         if (gpus[g].bytes + SMALL > UINT64_C(1) << 32) {
             stop("more memory than it can have", gpus[g].bytes);
         }
-        int file = memfd_create("made-up GPU", 0);
+        int file = memfd_create("simulated GPU", 0);
         if (file < 0 || ftruncate(file, (off_t)gpus[g].bytes) != 0) {
             stop("no memory for it", gpus[g].bytes);
         }
@@ -452,14 +452,14 @@ bool sl_device_takes(CUstream_st *stream, void *argument, size_t bytes)
 {
     auto lock = enter();
     if (stream != nullptr && stream->gpu != current) {
-        fprintf(stderr, "made-up GPU: a kernel for GPU %d is started while GPU %d is chosen\n", stream->gpu, current);
+        fprintf(stderr, "simulated GPU: a kernel for GPU %d is started while GPU %d is chosen\n", stream->gpu, current);
         return false;
     }
     for (size_t i = 0; i + sizeof(uintptr_t) <= bytes; i += sizeof(uintptr_t)) {
         uintptr_t word;
         memcpy(&word, (const char *)argument + i, sizeof word);
         if (is_main_memory(word)) {
-            fprintf(stderr, "made-up GPU: a kernel is given %p, main memory that is not pinned\n", (void *)word);
+            fprintf(stderr, "simulated GPU: a kernel is given %p, main memory that is not pinned\n", (void *)word);
             return false;
         }
         if (is_own(stream != nullptr ? stream->gpu : current, word)) {
@@ -505,7 +505,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int gpu)
         return answer(cudaErrorInvalidDevice);
     }
     memset(out, 0, sizeof *out);
-    snprintf(out->name, sizeof out->name, "made-up GPU %d", gpu);
+    snprintf(out->name, sizeof out->name, "simulated GPU %d", gpu);
     out->totalGlobalMem = gpus[(size_t)gpu].bytes;
     out->major = 9;
     out->warpSize = 32;
@@ -893,7 +893,7 @@ const char *cudaGetErrorName(cudaError_t error)
 const char *cudaGetErrorString(cudaError_t error)
 {
     static thread_local char text[64];
-    snprintf(text, sizeof text, error == cudaSuccess ? "no error" : "error %d of a made-up GPU", (int)error);
+    snprintf(text, sizeof text, error == cudaSuccess ? "no error" : "error %d of a simulated GPU", (int)error);
     return text;
 }
 

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Where the stand-ins' kernels and library calls take place. Without SL_EMULATED_GPU at once, on the process's own
- * memory. With it on made-up GPUs (device.cc) that StarPU's own CUDA driver runs: $SL_EMULATED_GPUS of them, 1 if
+ * memory. With it on simulated GPUs (device.cc) that StarPU's own CUDA driver runs: $SL_EMULATED_GPUS of them, 1 if
  * unset, each with $SL_EMULATED_GPU_MIB of memory, 2048 if unset and less than 4096. They are as unhelpful as CUDA
  * allows:
  *

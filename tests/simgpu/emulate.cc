@@ -42,7 +42,7 @@ struct Thread {
     uint64_t given; /* to a shuffle */
 };
 
-/* What one worker of StarPU emulates with; kept from kernel to kernel. */
+/* What one worker of StarPU simulates a GPU with; kept from kernel to kernel. */
 struct Block {
     std::vector<Thread> threads;
     Routine scheduler;

@@ -54,7 +54,7 @@ int sl_nccl_connections;
 static __attribute__((destructor)) void tell(void)
 {
     if (getenv("SL_EMULATED_NCCL_TELLS") != NULL) {
-        fprintf(stderr, "made-up NCCL: %d connections\n", sl_nccl_connections);
+        fprintf(stderr, "simulated NCCL: %d connections\n", sl_nccl_connections);
     }
 }
 

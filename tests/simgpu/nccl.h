@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A stand-in for NCCL's header: communicators between made-up GPUs whose memory is the process's own. As with
+ * A stand-in for NCCL's header: communicators between simulated GPUs whose memory is the process's own. As with
  * communicators that do not block, nothing is done by the end of a group: only when their states are asked for
  * afterwards, some questions later. What NCCL would wait for without end (a receive without its send, a rank that
  * stays away) is "in progress" for ever here, too.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * In front of each C source of the emulated library: codelets run their CUDA implementations on CPU workers.
+ * In front of each C source of the simulated library: codelets run their CUDA implementations on CPU workers.
  */
 #ifndef SL_TESTS_STARPU_ON_CPU_H
 #define SL_TESTS_STARPU_ON_CPU_H
