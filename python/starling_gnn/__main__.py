@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ class _Parser(argparse.ArgumentParser):
     """Errors are one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+        self.exit(2, f"{self.prog}: {' '.join(message.split())}; see {self.prog} --help\n")
 
 
 def _overview() -> str:
@@ -62,12 +63,16 @@ def _run(name: str, arguments: Sequence[str]) -> int:
         return 130
     except (ImportError, MemoryError, OSError, ValueError) as error:
         print(f"starling {name}: {_line(error)}", file=sys.stderr)
+        if isinstance(error, OSError) and error.filename is None:  # of standard output, which Python would flush again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command of the command line, or of `arguments`. Returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # names of files need not be UTF-8
     if words and words[0] in COMMANDS:
         return _run(words[0], words[1:])
     if words and words[0] in ("-h", "--help", "help"):

@@ -43,7 +43,8 @@ def any_array(value: Any) -> Array:
     if isinstance(value, np.ma.MaskedArray):
         mask, array = np.ma.getmaskarray(value), value.data
         if mask.any():
-            array = np.where(mask, np.nan, array) if array.dtype.kind in "biuf" else np.where(mask, None, array)
+            unknown: Any = np.nan if array.dtype.kind in "biuf" else None
+            array = np.where(mask, unknown, array)
     elif isinstance(value, np.ndarray):
         array = value
     elif hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of PyTorch

@@ -286,5 +286,5 @@ def run(arguments: argparse.Namespace) -> int:
         draw(curves, figure)
         with whole_file(out) as draft:
             figure.savefig(draft, format=os.path.splitext(out)[1][1:], dpi=150)
-    print(os.fsencode(out).decode(errors="replace"))
+    print(out)
     return 0

@@ -9,6 +9,7 @@ program or a damaged disk. The category of a foreign task is its name up to the 
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import re
@@ -251,8 +252,10 @@ def _read_messages(path: str, trace: Trace) -> None:
 
 def read(folder: str) -> Trace:
     """Read a traced folder. OSError: a file is missing. ValueError: a file is not of this form, or was cut short."""
-    trace = Trace()
-    _read_tasks(os.path.join(folder, "tasks.rec"), trace)
+    trace, tasks = Trace(), os.path.join(folder, "tasks.rec")
+    if not os.path.exists(tasks):
+        raise FileNotFoundError(errno.ENOENT, "No such file; expected a folder that --trace has filled", tasks)
+    _read_tasks(tasks, trace)
     _read_states(os.path.join(folder, "trace.rec"), trace)
     if trace.n_ranks > 1:
         _read_messages(os.path.join(folder, "comms.rec"), trace)
