@@ -4,7 +4,7 @@
 -- Lmod. Copy to .../modulefiles/starling/0.1.0.lua and set the prefix.
 local prefix = "/opt/starling/0.1.0"
 
-help([[Starling trains graph neural networks on one large graph: coop_sage, pipe_gnn, starling_data.
+help([[Starling trains graph neural networks on one large graph: coop_sage, pipe_gnn, starling_data, starling.
 Datasets are searched in $STARLING_DATA.]])
 whatis("Name: starling")
 whatis("Version: 0.1.0")

@@ -6,7 +6,7 @@
 set prefix /opt/starling/0.1.0
 
 proc ModulesHelp {} {
-    puts stderr "Starling trains graph neural networks on one large graph: coop_sage, pipe_gnn, starling_data."
+    puts stderr "Starling trains graph neural networks on one large graph: coop_sage, pipe_gnn, starling_data, starling."
     puts stderr "Datasets are searched in \$STARLING_DATA."
 }
 module-whatis "graph neural networks on one large graph, as StarPU tasks"
