@@ -7,6 +7,7 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -96,28 +97,17 @@ class Table:
         if self.file is not None:
             frames = (batch.to_pandas() for batch in self.file.iter_batches(ROWS, columns=list(columns)))
         else:
-            rest = [name for name in columns if name not in texts]
-            frames = pandas().read_csv(
-                self.path,
-                sep=r"\s+" if self.separator == " " else self.separator,
-                header=None,
-                names=self.names,
-                index_col=False,
-                skiprows=self.skip,
-                usecols=list(columns),
-                dtype=dict.fromkeys(texts, object),
-                chunksize=ROWS,
-                float_precision="round_trip",
-                skipinitialspace=True,
-                keep_default_na=False,
-                na_values={name: ["", "nan"] for name in rest},
-                encoding="utf-8-sig",
-                on_bad_lines="error",
-            )
+            gaps = {name: ["", "nan", "NaN"] for name in columns if name not in texts}
+            options: dict[str, Any] = {"float_precision": "round_trip", "encoding": "utf-8-sig", "index_col": False}
+            options |= {"header": None, "names": self.names, "skiprows": self.skip, "skipinitialspace": True}
+            options |= {"dtype": dict.fromkeys(texts, object), "keep_default_na": False, "na_values": gaps}
+            warnings.filterwarnings("error", category=pandas().errors.ParserWarning)  # of rows that are too long
+            separator = r"\s+" if self.separator == " " else self.separator
+            frames = pandas().read_csv(self.path, sep=separator, chunksize=ROWS, **options)
         for frame in frames:
             done += len(frame)
             show(f"{os.path.basename(self.path)}: {done} rows")
-            yield frame
+            yield frame[list(columns)]
 
 
 class Ids:
@@ -199,11 +189,12 @@ def read_vertices(path: str, arguments: Any, draft: Draft, ids: Ids, key: str = 
     label = table.find(arguments.label, ("label", "y"), "--label")
     labels = [name for name in table.names if name == label or name.startswith("label_")]
     masks = [name for name in table.names if name in MASKS]
-    texts = [own, *labels, *(["split"] if "split" in table.names else [])]
+    split = table.find(None, ("split",), "")
+    texts = [name for name in (own, *labels, split) if name is not None]
     rest = [name for name in table.names if name not in (*texts, *masks)]
     x = draft.table("scratch", "<f4")
     targets: list[Array] = []
-    sets: dict[str, list[Array]] = {}
+    sets: list[dict[str, Array]] = []
     left: list[str] | None = None
     for frame in table.read(table.names, texts):
         before = len(ids.known)
@@ -221,16 +212,15 @@ def read_vertices(path: str, arguments: Any, draft: Draft, ids: Ids, key: str = 
         if found:
             x.add(np.concatenate(found, 1))
         targets.append(frame[labels].to_numpy(object))
-        words = frame["split"].fillna("").astype(str).str.strip() if "split" in table.names else None
-        if words is not None and not set(words) <= set(WORDS):
-            raise Refused(
-                f"column 'split': found '{(set(words) - set(WORDS)).pop()}', expected train, valid, test or nothing"
-            )
-        for name in ("train", "valid", "test"):
-            given = [frame[mask].to_numpy(np.float64) != 0 for mask in masks if MASKS[mask] == name]
-            given += [] if words is None else [words.map(WORDS).to_numpy(object) == name]
-            for mark in given:
-                sets.setdefault(name, []).append(mark)
+        if split is not None:
+            words = frame[split].fillna("").astype(str).str.strip()
+            wrong = sorted(set(words) - set(WORDS))
+            if wrong:
+                raise Refused(f"column '{split}': found '{wrong[0]}', expected train, valid, test or nothing")
+            known = words.map(WORDS).to_numpy(object)
+            sets.append({name: known == name for name in ("train", "valid", "test")})
+        else:
+            sets.append({MASKS[mask]: frame[mask].to_numpy(np.float64) != 0 for mask in masks})
     if left:
         note(f"{path}: not used, as it has other things than numbers: column {', '.join(left)}")
     x.close()
@@ -241,7 +231,7 @@ def read_vertices(path: str, arguments: Any, draft: Draft, ids: Ids, key: str = 
     names = [re.sub("^label_", "", name) for name in labels] if len(labels) > 1 else names
     if names is not None:
         draft.names[key] = names
-    draft.sets({name: np.concatenate(marks) for name, marks in sets.items()}, key=key)
+    draft.sets({name: np.concatenate([part[name] for part in sets]) for name in (sets or [{}])[0]}, key=key)
     ids.closed = True
 
 

@@ -8,6 +8,7 @@ import argparse
 import glob
 import os
 import signal
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -102,10 +103,15 @@ def run(arguments: argparse.Namespace) -> int:
     if os.path.lexists(out):
         raise Refused(f"{out}: is there already; remove it, or choose another --out")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    stops = (signal.SIGINT, signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_BLOCK, stops)  # until the draft is sure to be discarded
     draft = Draft(out)
     try:
-        about(path, _read, path, arguments, draft)
-        about(path, draft.finish)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, stops)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of libraries about what is refused below
+            about(path, _read, path, arguments, draft)
+            about(path, draft.finish)
     finally:
         draft.discard()
     print(f"{out}: {draft.n.get('', sum(draft.n.values()))} vertices; train on it: coop_sage --dataset {out}")

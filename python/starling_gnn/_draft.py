@@ -133,9 +133,12 @@ class Draft:
         self.relations: list[tuple[str, str, str]] = []
         self.names: dict[str, list[str]] = {}  # of the classes, by type
         self.ids: list[str] | None = None
+        self.scale: float | None = None  # of int8 features
+        self.tables: list[Npy] = []
 
     def table(self, name: str, dtype: Any) -> Npy:
-        return Npy(os.path.join(self.folder, name + ".npy"), dtype)
+        self.tables.append(Npy(os.path.join(self.folder, name + ".npy"), dtype))
+        return self.tables[-1]
 
     def put(self, name: str, dtype: Any, parts: Iterable[Array]) -> None:
         table = self.table(name, dtype)
@@ -183,9 +186,12 @@ class Draft:
             if table is not None and (shape[0] != n or (len(shape) != 2 and (x is table or len(shape) > 2))):
                 raise Refused(f"{key} {name}: found the shape {shape}, expected ({n}, columns)".strip())
         if x is not None:
-            kept = {"float16": "<f2", "int8": "|i1"}.get(str(x.dtype).replace("torch.", "")) if scale == 1 else None
-            factor = 1 if scale == 1 else np.float32(scale)
-            dtype = kept or "<f4"
+            dtype = {"float16": "<f2", "int8": "|i1"}.get(str(x.dtype).replace("torch.", ""), "<f4")
+            factor: Any = 1
+            if scale != 1 and self.out.endswith(".safetensors"):
+                self.scale = scale
+            elif scale != 1:  # a folder has no place for it
+                dtype, factor = "<f4", np.float32(scale)
             parts = (numbers("features", block, dtype) * factor for block in blocks(x, "features"))
             self.put(self._name("node-feat", key), dtype, parts)
         if y is not None:
@@ -255,6 +261,8 @@ class Draft:
         ends = (part for end in (0, 1) for part in blocks(edge[:, end]))
         yield "edge_index", "<i8", (2, len(edge)), ends
         yield "num_nodes", "<i8", (), [np.array(n)]
+        if self.scale is not None:
+            yield "x_scale", "<f4", (), [np.array(self.scale)]
         for name, table in (("edge_weight", "edge-weight"), ("x", "node-feat"), ("y", "node-label")):
             if os.path.exists(os.path.join(self.folder, f"raw/{table}.npy")):
                 array = self._load(f"raw/{table}")
@@ -291,5 +299,7 @@ class Draft:
                     file.write(np.ascontiguousarray(part, dtype).tobytes())
 
     def discard(self) -> None:
+        for table in self.tables:
+            table.file.close()
         shutil.rmtree(self.root, ignore_errors=True)
         show("")

@@ -14,7 +14,7 @@ from typing import Any
 
 from ._arrays import any_array, is_sparse
 from ._columns import Ids, open_text, pandas, read_edges, read_vertices, targets_of
-from ._draft import PLAIN, ROWS, Draft, Refused, about, blocks, note, show
+from ._draft import PLAIN, ROWS, Draft, Refused, about, blocks, note, numbers, show
 from ._numpy import Array, np
 from ._tools import need
 
@@ -39,7 +39,8 @@ def _take(arrays: Mapping[str, Any], names: tuple[str, ...], wanted: str | None 
 
 
 def _put_vertices(draft: Draft, arrays: Mapping[str, Any], arguments: Any, key: str = "") -> None:
-    count, scale = _take(arrays, ("num_nodes", "num_nodes_list")), arrays.get("x_scale")
+    count = _take(arrays, ("num_nodes", "num_nodes_list"))
+    scale = next((arrays[f"{name}_scale"] for name in X if name in arrays and f"{name}_scale" in arrays), None)
     x, y, names = _take(arrays, X), _take(arrays, Y, arguments.label), arrays.get("class_names")
     if x is not None and not isinstance(x, np.ndarray):
         x = x.tocsr() if is_sparse(x) else x.to_dense() if getattr(x, "layout", 0) != getattr(x, "strided", 1) else x
@@ -142,7 +143,7 @@ def read_metis(path: str, arguments: Any, draft: Draft) -> None:
                     f"{', each with a weight' * (step - 1)}, for {n} vertices"
                 )
             pairs.add(draft.pairs(PLAIN, np.stack([near - 1, np.full(len(near), v)], 1)))
-            weights.add(words[1::2] if step == 2 else words[:0])
+            weights.add(numbers("edge weights", words[1::2] if step == 2 else words[:0], "<f4", 0))
             v += 1
             if v % 65536 == 0:
                 show(f"{v} of {n} vertices")

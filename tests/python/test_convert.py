@@ -8,8 +8,11 @@ import importlib.util
 import io
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
+import time
 import types
 import unittest
 from unittest import mock
@@ -406,6 +409,262 @@ class Typed(Folder):
         self.lines("g.bin", [])
         with mock.patch.dict(sys.modules, {"dgl": types.SimpleNamespace(load_graphs=lambda path: ([graph], {}))}):
             self.assert_same_typed(self.path("g.bin"))
+
+
+def cases(text):
+    """Texts of files, a line each; a backslash ends a line of a file."""
+    return [line.strip().replace("\\", "\n") for line in text.split("\n")]
+
+
+class Refusals(Folder):
+    """A broken file: one line, exit status 1, and nothing is left behind."""
+
+    def refused(self, source, *words):
+        before = sorted(os.listdir(self.here))
+        text = ""
+        if os.path.isfile(source):
+            with open(source, "rb") as file:
+                text = file.read(80)
+        for out in ("made", "made.safetensors"):
+            status, told, err = run("convert", source, "--out", os.path.join(self.here, out), *words)
+            lines = [line for line in err.splitlines() if "not used" not in line]
+            self.assertEqual((status, told, len(lines)), (1, "", 1), (source, text, told, err))
+            self.assertTrue(lines[0].startswith("starling convert: "), err)
+            self.assertEqual(sorted(os.listdir(self.here)), before)
+        return lines[0]
+
+    def mangle(self, path, n=20):
+        """Cut a good file, or change bytes of it: it is refused, or what is made of it can be read, or refused, too."""
+        with open(path, "rb") as file:
+            whole = file.read()
+        draw = np.random.default_rng(len(whole))
+        n_refused = 0
+        for i in range(n):
+            data = bytearray(whole[: len(whole) * i // (n // 2)] if i < n // 2 else whole)
+            for at in draw.integers(0, len(whole), 8) if i >= n // 2 else ():
+                data[at] ^= 1 << int(draw.integers(8))
+            with open(path, "wb") as file:
+                file.write(data)
+            status, told, err = run("convert", path, "--out", os.path.join(self.here, "made"))
+            lines = [line for line in err.splitlines() if "not used" not in line]
+            self.assertEqual((status, len(lines)), (0, 0) if status == 0 else (1, 1), (path, i, err))
+            self.assertEqual([name for name in os.listdir(self.here) if name.startswith(".")], [])
+            n_refused += status
+            if status == 0:
+                with contextlib.suppress(sl.StarlingError):
+                    sl.load(os.path.join(self.here, "made"), cache="none", features="degree")
+                shutil.rmtree(os.path.join(self.here, "made"))
+        return n_refused
+
+    def test_mangled_arrays(self):
+        for save in (np.savez, np.savez_compressed):
+            save(self.path("a.npz"), edge_index=EDGES, x=X, y=NAMES[Y], **SETS)
+            self.assertGreater(self.mangle(self.path("a.npz")), 10)
+        self.plain("o", sets=False)
+        for name in ("edge", "node-feat", "node-label"):
+            self.plain("o", sets=False)
+            with open(self.path(f"o/raw/{name}.npy"), "r+b") as file:
+                file.truncate(200)
+            self.assertIn(f"{name}.npy", self.refused(self.path("o")))
+
+    @needs("scipy")
+    def test_mangled_matrices(self):
+        import scipy.io
+        import scipy.sparse
+
+        matrix = scipy.sparse.coo_matrix((WEIGHT, EDGES.T), (N, N))
+        scipy.io.mmwrite(self.path("m.mtx"), matrix)
+        self.assertGreater(self.mangle(self.path("m.mtx")), 8)
+        scipy.sparse.save_npz(self.path("m.npz"), matrix.tocsr())
+        self.assertGreater(self.mangle(self.path("m.npz")), 8)
+        for text in cases(
+            """%%MatrixMarket matrix coordinate real general\\2 3 1\\1 1 1
+            %%MatrixMarket matrix coordinate real general\\2 2 1\\3 1 1
+            %%MatrixMarket matrix coordinate real general\\2 2 2\\1 1 1
+            %%MatrixMarket matrix coordinate real general\\2 2 1\\1 1 -1
+            %%MatrixMarket matrix coordinate real general\\2 2 1\\1 1 nan
+            %%MatrixMarket matrix coordinate complex general\\1 1 1\\1 1 1 1
+            %%MatrixMarket matrix coordinate real hermitian\\1 1 1\\1 1 1
+            %%MatrixMarket matrix array real general\\1 1\\1
+
+            1 1 1"""
+        ):
+            self.refused(self.lines("b.mtx", [text]))
+
+    def test_mangled_metis(self):
+        self.metis = lambda *words: Files.metis(self, *words)
+        self.assertGreater(self.mangle(self.metis("a.graph")), 15)
+        for text in cases(
+            """x
+            2
+            2 1 2 3 4 5
+            2 1\\2
+            2 1\\2\\3
+            2 1\\2\\0
+            2 1\\2\\1 x
+            2 1\\2\\1\\1
+            2 5\\2\\1
+            2 1 001\\2\\1 1
+            2 1 001\\2 -1\\1 -1
+            2 1 9\\2\\1
+            -2 1\\2\\1"""
+        ):
+            self.refused(self.lines("b.graph", [text]))
+
+    @needs("pandas")
+    def test_broken_tables(self):
+        for text in cases(
+            """src\\a
+            a|b\\1|2
+            src,dst\\,a
+            src,dst\\a,
+            src,dst\\a
+            src,dst\\a,b,c,d
+            src,dst\\a,b\\a,b,c
+            src,dst,weight\\a,b,-1
+            src,dst,weight\\a,b,x
+            src,dst,weight\\a,b,inf
+            src,dst,weight\\a,b,
+            src,dst,src\\a,b,c
+            ,src,dst\\0,a,b
+            Unnamed: 0,src,dst\\0,a,b
+            src,dst\\"a,b
+            src,dst\\1,2\\\0\0
+            what,ever\\1,2
+            # only
+
+            1\\2
+            src;dst,x\\1;2,3"""
+        ):
+            self.refused(self.lines("b.csv", [text]))
+        with open(self.lines("c.csv", ["src,dst", *(f"{a},{b}" for a, b in EDGES)]), "rb") as file:
+            packed = gzip.compress(file.read())
+        with open(self.path("d.csv.gz"), "wb") as file:
+            file.write(packed[:100])
+        self.refused(self.path("d.csv.gz"))
+        edges, ends = "src,dst\na,b\n", "id,x\na,1\nb,2\n"
+        for nodes in cases(
+            """x\\1
+            id,x\\a,1
+            id,x\\a,1\\a,2
+            id,x\\a,1\\b,
+            id,x\\a,1\\b,inf
+            id,x\\a,1\\,2
+            id,split\\a,training\\b,
+            id,label,x\\a,0.5,1\\b,oak,2
+            id,label,label_b\\a,0,oak\\b,1,ash
+            id,x,x\\a,1,2\\b,1,2
+            ,id,x\\0,a,1\\1,b,2
+
+            id,x\\a,1,2\\b,1,2"""
+        ):
+            path = self.lines("n.csv", [nodes])
+            self.refused(self.lines("e.csv", [edges]), "--nodes", path)
+        self.lines("n.csv", [ends])
+        self.assertIn("--source", self.refused(self.path("e.csv"), "--source", "none"))
+        self.assertIn("--id", self.refused(self.path("e.csv"), "--nodes", self.path("n.csv"), "--id", "none"))
+
+    @needs("pyarrow", "pandas")
+    def test_mangled_parquet(self):
+        import pandas
+
+        pandas.DataFrame({"src": EDGES[:, 0], "dst": EDGES[:, 1]}).to_parquet(self.path("e.parquet"))
+        self.assertGreater(self.mangle(self.path("e.parquet")), 8)
+
+    @needs("torch")
+    def test_mangled_torch(self):
+        import torch
+
+        torch.save({"edge_index": torch.tensor(EDGES.T), "x": torch.tensor(X)}, self.path("a.pt"))
+        self.assertGreater(self.mangle(self.path("a.pt")), 9)
+        torch.save({"x": torch.tensor(X)}, self.path("b.pt"))
+        self.assertIn("edge_index", self.refused(self.path("b.pt")))
+        torch.save(os.system, self.path("c.pt"))
+        self.assertIn("without running code", self.refused(self.path("c.pt")))
+        torch.save([1, 2], self.path("d.pt"))
+        self.refused(self.path("d.pt"))
+
+    @needs("yaml", "pandas")
+    def test_broken_folders(self):
+        self.npy("g/e.npy", EDGES.T)
+        for text in (
+            "",
+            "[]",
+            "a: [",
+            "graph: 3",
+            "graph: {}",
+            "graph: {nodes: [{num: 61}], edges: [{path: none.npy}]}",
+            "graph: {nodes: [{num: 9}], edges: [{path: e.npy}]}",
+            "graph: {nodes: [{num: x}], edges: [{path: e.npy}]}",
+            "graph: {nodes: [{num: 61}], edges: [{path: e.npy, type: 'a:b'}]}",
+        ):
+            self.lines("g/metadata.yaml", [text])
+            self.refused(self.path("g"))
+        for text in ("", "edge_data: 3", "edge_data: [{file_name: none.csv}]", "edge_data: [{}]"):
+            self.lines("d/meta.yaml", [text])
+            self.refused(self.path("d"))
+        os.makedirs(self.path("empty"))
+        self.refused(os.path.join(self.here, "empty"))
+        os.makedirs(self.path("o/raw/x"))
+        self.refused(self.path("o"))
+
+    def test_wrong_tables(self):
+        good = {"edge_index": EDGES.T, "x": X, "y": Y, **SETS}
+        wrong = {
+            "edge_index": (EDGES + N, -EDGES, EDGES + 0.5, EDGES[:, :1], NAMES[EDGES % 3]),
+            "edge_weight": (WEIGHT[1:], -WEIGHT),
+            "x": (X[1:], X[:, 0], np.where(X > 2, np.nan, X), X.astype(np.float64) * 1e300, NAMES[Y][:, None]),
+            "y": (Y[1:], np.where(Y > 1, np.inf, Y)),
+            "train": ([N], [-1], [0, 0], SETS["test"], MASKS["train"][1:]),
+            "valid": ([0.5],),
+            "node_feat": (X,),
+        }
+        for name, array in ((name, array) for name, arrays in wrong.items() for array in arrays):
+            np.savez(self.path("a.npz"), **{**good, name: array})
+            self.refused(self.path("a.npz"))
+
+    def test_other_files(self):
+        for name in ("a.zip", "a.tar.gz", "a.h5", "a.pkl", "a.feather", "a.npy", "a.slc", "odd"):
+            self.refused(self.lines(name, ["x"]))
+        self.assertIn("No such file", self.refused(self.path("none.csv")))
+        np.savez(self.path("a.npz"), edge_index=EDGES)
+        self.assertIn("is there already", self.refused(self.path("a.npz"), "--out", self.here))
+        self.assertEqual(run("convert", self.path("a.npz"))[0], 2)
+
+    def test_missing_libraries(self):
+        for name, module, package in (
+            ("a.csv", "pandas", "pandas"),
+            ("a.parquet", "pyarrow", "pyarrow"),
+            ("a.mtx", "scipy", "scipy"),
+            ("a.pt", "torch", "torch"),
+            ("a.bin", "dgl", "dgl"),
+            ("d", "yaml", "pyyaml"),
+        ):
+            if name == "d":
+                self.lines("d/meta.yaml", [""])
+            else:
+                self.lines(name, ["src,dst", "1,2"])
+            missing = {key: None for key in sys.modules if key.split(".")[0] == module} | {module: None}
+            with mock.patch.dict(sys.modules, missing):
+                self.assertIn(f"needs {package}; install it: pip install {package}", self.refused(self.path(name)))
+
+    @needs("pandas")
+    def test_signals_leave_nothing(self):
+        with open(self.path("a.csv"), "w") as file:
+            file.write("src,dst\n")
+            for i in range(300):
+                file.writelines(f"v{i}-{j},v{j}\n" for j in range(5000))
+        for stop in (signal.SIGTERM, signal.SIGINT):
+            words = [sys.executable, "-m", "starling_gnn", "convert", self.path("a.csv"), "--out", self.path("made")]
+            with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as child:
+                for _ in range(2000):
+                    if len(os.listdir(self.here)) > 1 or child.poll() is not None:
+                        break
+                    time.sleep(0.01)
+                child.send_signal(stop)
+                err = child.communicate()[1]
+            self.assertEqual((child.returncode, err), (130, b""))
+            self.assertEqual(os.listdir(self.here), ["a.csv"])
 
 
 if __name__ == "__main__":
