@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * starling_data: look at datasets, convert, generate, split and partition them. One function per command; data/ and
+ * starling_data: look at datasets, generate, split and partition them. One function per command; data/ and
  * partition/ do the work. */
 #include <errno.h>
 #include <float.h>
@@ -15,7 +15,6 @@
 #include "config.h"
 #include "data/generate/generate.h"
 #include "data/load.h"
-#include "data/metis_file.h"
 #include "data/random_split.h"
 #include "data/raw.h"
 #include "data/statistics.h"
@@ -37,8 +36,6 @@
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-enum form { FORM_RAW, FORM_METIS, FORM_CACHE, FORM_SAFETENSORS };
-
 /* The options of all commands. Each command's table lists its options. */
 struct settings {
     char *dataset; /* the positional argument */
@@ -52,7 +49,6 @@ struct settings {
     bool links;             /* split: of links */
     /* output */
     char *out;
-    int to; /* enum form */
     /* generate */
     uint32_t vertices;
     uint64_t edges;
@@ -124,26 +120,6 @@ struct settings {
     }
 
 static const struct sl_option info_options[] = {DATA_OPTIONS, NORMALIZE_OPTION};
-
-static const struct sl_option convert_options[] = {
-    DATA_OPTIONS,
-    NORMALIZE_OPTION,
-    {.name = "to",
-     .group = "output",
-     .kind = SL_OPTION_CHOICE,
-     .offset = FIELD(to),
-     .choices = "raw,metis,cache,safetensors",
-     .initial = "raw",
-     .help =
-         "raw: a folder in OGB's raw layout. metis: a .graph file. cache: a folder with the binary copy. safetensors: "
-         "one file, with the names of PyG's Data"},
-    {.name = "out",
-     .group = "output",
-     .kind = SL_OPTION_STRING,
-     .offset = FIELD(out),
-     .argument = "DIR|FILE",
-     .help = "File or folder to write; required"},
-};
 
 static const struct sl_option generate_options[] = {
     {.name = "vertices",
@@ -258,18 +234,6 @@ static const struct sl_option_table commands[] = {
      .options = info_options,
      .n_options = N_OPTIONS(info_options)},
     {.program = "starling_data",
-     .command = "convert",
-     .summary = "Write a dataset in another form",
-     .description =
-         "DATASET is a name on the data path, a folder, or a METIS graph (a file that ends in .graph). A METIS graph "
-         "has no features, labels or split.",
-     .arguments = "DATASET",
-     .min_arguments = 1,
-     .max_arguments = 1,
-     .env_prefix = "STARLING_",
-     .options = convert_options,
-     .n_options = N_OPTIONS(convert_options)},
-    {.program = "starling_data",
      .command = "generate",
      .summary = "Make a synthetic dataset",
      .description =
@@ -283,7 +247,7 @@ static const struct sl_option_table commands[] = {
     {.program = "starling_data",
      .command = "partition",
      .summary = "Cut a graph into parts, and print the cut and the balance",
-     .description = "DATASET is a name on the data path, a folder, or a METIS graph (a file that ends in .graph).",
+     .description = "DATASET is a name on the data path, a folder or a file.",
      .arguments = "DATASET",
      .min_arguments = 1,
      .max_arguments = 1,
@@ -305,12 +269,12 @@ static const struct sl_option_table commands[] = {
      .n_options = N_OPTIONS(split_options)},
 };
 
-enum { COMMAND_INFO, COMMAND_CONVERT, COMMAND_GENERATE, COMMAND_PARTITION, COMMAND_SPLIT, N_COMMANDS };
+enum { COMMAND_INFO, COMMAND_GENERATE, COMMAND_PARTITION, COMMAND_SPLIT, N_COMMANDS };
 
 static const struct sl_option_note files[] = {
     {"DIR/raw, DIR/split",
      "A dataset in OGB's raw layout: edges, features, labels; the split into training, validation and test vertices."},
-    {"FILE.safetensors, FILE.npz, DIR/edges.csv, FILE.graph, FILE.mtx", "Datasets in other forms: starling-data(5)."},
+    {"FILE.safetensors, DIR/edges.csv", "Datasets in other forms: starling-data(5)."},
     {"DIR/starling-cache", "Binary copies of the dataset and its partitions. --cache names another folder."},
     {"~/.cache/starling", "The same, if the dataset's folder is read-only."},
     {"~/.local/share/starling", "The last folder of the default data path."},
@@ -322,7 +286,6 @@ static const struct sl_option_note examples[] = {
     {"starling_data info model.safetensors", "Describe a saved model, or a checkpoint."},
     {"starling_data generate --vertices 2000 --edges 12000 --features 32 --classes 5 --out mine",
      "Make a small dataset in the folder mine."},
-    {"starling_data convert ./mine --to metis --out mine.graph", "Write the graph as a file for METIS."},
     {"starling_data partition ./mine --parts 8 --out parts.txt",
      "Cut the graph into 8 parts, print the cut and the balance, and write the part of each vertex."},
     {"starling_data split ./mine random:60,20,20 --out ./mine/split/random",
@@ -331,7 +294,7 @@ static const struct sl_option_note examples[] = {
 
 static const struct sl_option_table overview = {
     .program = "starling_data",
-    .summary = "Look at datasets, convert, generate, split and partition them",
+    .summary = "Look at datasets, generate, split and partition them",
     .commands = commands,
     .n_commands = N_COMMANDS,
     .examples = examples,
@@ -605,45 +568,6 @@ static enum sl_status run_info(const struct settings *settings)
     return st;
 }
 
-/* ---- convert ----------------------------------------------------------------------------------------------------- */
-
-/* Write the cache file into the folder --out. Its name identifies files and options. */
-static enum sl_status write_cache(const struct settings *settings)
-{
-    struct sl_dataset dataset;
-    struct sl_dataset_options options = options_of(settings);
-    options.cache = settings->out;
-    options.needs_cache = true;
-    SL_CHECK(sl_folder_make(settings->out));
-    SL_CHECK(sl_dataset_load(&options, &dataset));
-    sl_dataset_free(&dataset);
-    return SL_OK;
-}
-
-static enum sl_status write_form(const struct settings *settings, const struct sl_dataset *dataset)
-{
-    switch ((enum form)settings->to) {
-    case FORM_METIS: return sl_metis_write_graph(settings->out, &dataset->graph);
-    case FORM_SAFETENSORS:
-        return sl_raw_write_dataset_by(sl_raw_write_arrays, dataset, settings->directed, settings->out);
-    default: return sl_raw_write_dataset(dataset, settings->directed, settings->out);
-    }
-}
-
-static enum sl_status run_convert(const struct settings *settings)
-{
-    struct sl_dataset dataset;
-    if (settings->to == FORM_CACHE) {
-        return write_cache(settings);
-    }
-    enum sl_status st = load(settings, &dataset);
-    if (st == SL_OK) {
-        st = write_form(settings, &dataset);
-        sl_dataset_free(&dataset);
-    }
-    return st;
-}
-
 /* ---- generate ---------------------------------------------------------------------------------------------------- */
 
 static const struct sl_recipe small = {.name = "synthetic",
@@ -723,15 +647,15 @@ static void print_partition(const struct settings *settings, const struct sl_dat
 static enum sl_status write_parts(const char *path, const struct sl_partition *partition)
 {
     uint32_t n = partition->graph.n_vertices;
-    uint32_t *parts;
-    enum sl_status st = SL_OK;
-    SL_CHECK(sl_alloc(n, sizeof *parts, "parts", &parts));
-    for (uint32_t v = 0; v < n; v++) {
-        parts[v] = sl_partition_owner(partition->first, partition->n_parts, partition->new_ids[v]);
+    struct sl_writer writer;
+    enum sl_status st = sl_writer_open(path, &writer);
+    if (st != SL_OK) {
+        return st;
     }
-    st = sl_metis_write_parts(path, n, parts);
-    sl_free(parts);
-    return st;
+    for (uint32_t v = 0; v < n; v++) {
+        fprintf(writer.stream, "%u\n", sl_partition_owner(partition->first, partition->n_parts, partition->new_ids[v]));
+    }
+    return sl_writer_close(&writer);
 }
 
 static enum sl_status run_partition(const struct settings *settings)
@@ -869,7 +793,7 @@ static bool is_table(const char *path)
 /* A folder of lists: refuse a name of another table, and lists of another ending, which would be there twice. */
 static enum sl_status check_lists(const char *folder)
 {
-    static const char *const endings[] = {".csv.gz", ".tsv", ".txt", ".npy", ".npz"};
+    static const char *const endings[] = {".csv.gz", ".npy"};
     static const char *const names[] = {"train", "valid", "test"};
     const size_t n = strlen(folder);
     enum sl_status st = SL_OK;
@@ -950,7 +874,7 @@ static int print(const struct sl_option_table *table, enum sl_option_action acti
 /* Before long work: whether --out can be written. */
 static enum sl_status check_out(int command, const struct settings *settings)
 {
-    bool folder = command == COMMAND_GENERATE || (command == COMMAND_CONVERT && settings->to != FORM_METIS);
+    bool folder = command == COMMAND_GENERATE;
     struct stat info;
     if (settings->out == NULL) {
         return SL_OK;
@@ -970,7 +894,6 @@ static enum sl_status run(int command, const struct settings *settings, const st
     SL_CHECK(check_out(command, settings));
     switch (command) {
     case COMMAND_INFO: return run_info(settings);
-    case COMMAND_CONVERT: return run_convert(settings);
     case COMMAND_GENERATE: return run_generate(settings, parse);
     case COMMAND_PARTITION: return run_partition(settings);
     default: return run_split(settings, arguments[1]);
@@ -990,8 +913,7 @@ static int run_command(int command, int argc, char **argv)
         code = complain(EXIT_USAGE);
     } else if (parse.action != SL_OPTION_RUN) {
         code = print(table, parse.action);
-    } else if ((command == COMMAND_CONVERT || command == COMMAND_GENERATE || command == COMMAND_SPLIT) &&
-               settings.out == NULL) {
+    } else if ((command == COMMAND_GENERATE || command == COMMAND_SPLIT) && settings.out == NULL) {
         sl_fail(SL_EINVAL, "--out: %s needs to know where to write", table->command);
         code = complain(EXIT_USAGE);
     } else if (command == COMMAND_INFO && parse.n_arguments == 0 && sl_process_count() > 1 &&
@@ -1024,7 +946,7 @@ static int run_bare(int argc, char **argv)
     }
     sl_free(parse.sources);
     if (parse.action == SL_OPTION_RUN) {
-        sl_fail(SL_EINVAL, "expected a command: info, convert, generate, partition or split; "
+        sl_fail(SL_EINVAL, "expected a command: info, generate, partition or split; "
                            "--help tells more");
         return complain(EXIT_USAGE);
     }
@@ -1032,7 +954,7 @@ static int run_bare(int argc, char **argv)
 }
 
 /* Commands that the Python package has. */
-static const char *const moved[] = {"plot", "report"};
+static const char *const moved[] = {"convert", "plot", "report"};
 
 static int body(int argc, char **argv)
 {
@@ -1052,7 +974,7 @@ static int body(int argc, char **argv)
         }
     }
     sl_fail(SL_EINVAL,
-            "%.100s: expected a command: info, convert, generate, partition or split; --help "
+            "%.100s: expected a command: info, generate, partition or split; --help "
             "tells more",
             argv[1]);
     return complain(EXIT_USAGE);

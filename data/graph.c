@@ -445,23 +445,6 @@ enum sl_status sl_graph_list_edges(const struct sl_graph *graph, bool once, uint
     return SL_OK;
 }
 
-enum sl_status sl_graph_list_weights(const struct sl_graph *graph, bool once, float **out)
-{
-    const float *weights = sl_graph_weights(graph);
-    float *listed;
-    uint64_t n = 0;
-    SL_CHECK(sl_alloc(graph->n_edges, sizeof *listed, "edge weights", &listed));
-    for (uint32_t v = 0; v < graph->n_vertices; v++) {
-        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-            if (!once || v <= graph->sources[e]) {
-                listed[n++] = weights[e];
-            }
-        }
-    }
-    *out = listed;
-    return SL_OK;
-}
-
 uint64_t sl_graph_find_edge(const struct sl_graph *graph, sl_vertex from, sl_vertex to, uint32_t relation)
 {
     const uint16_t *relations = graph->relations;

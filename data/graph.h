@@ -74,9 +74,6 @@ enum sl_status sl_graph_is_symmetric(const struct sl_graph *graph, bool *out);
 enum sl_status sl_graph_list_edges(const struct sl_graph *graph, bool once, uint64_t *n_out, sl_vertex **from_out,
                                    sl_vertex **to_out);
 
-/* List the weights of the same edges, in the same order. The caller frees the array (sl_free). SL_ENOMEM. */
-enum sl_status sl_graph_list_weights(const struct sl_graph *graph, bool once, float **out);
-
 /* The place in `sources` of the edge from -> to; of a typed graph, of the edge of a relation. SL_NO_EDGE: there is
  * none. */
 #define SL_NO_EDGE UINT64_MAX

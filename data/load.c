@@ -12,7 +12,6 @@
 
 #include "data/cache.h"
 #include "data/features.h"
-#include "data/foreign.h"
 #include "data/generate/generate.h"
 #include "data/leaks.h"
 #include "data/made_features.h"
@@ -474,13 +473,13 @@ static enum sl_status choose_origin(const struct sl_dataset_options *options, co
         return use_dataset(options, path, finding->reader, out);
     }
     if (finding->file != NULL) {
-        return sl_foreign_refuse(finding->file);
+        return sl_reader_refuse(finding->file);
     }
     if (finding->half != NULL) {
         return refuse_half(options, finding->half, searched);
     }
     if (finding->archive != NULL) {
-        return sl_foreign_refuse(finding->archive);
+        return sl_reader_refuse(finding->archive);
     }
     return use_recipe(options, searched, out);
 }
@@ -868,18 +867,8 @@ static enum sl_status load_origin(const struct sl_dataset_options *options, cons
         goto describe;
     }
     SL_TRY(st, load_uncached(options, origin, &whole, out), done);
-    bool written = file != NULL && whole && sl_cache_write_dataset(file, origin->state, out);
-    if (options->needs_cache && !written) {
-        if (whole) {
-            st = sl_fail(SL_EIO, "%s: cannot be written", sl_text_or(file, "the binary copy"));
-        } else {
-            st = sl_fail(SL_EINVAL,
-                         "%s: a binary copy needs features, and a target for each vertex of the split; name or make "
-                         "features with --features",
-                         origin->name);
-        }
-        sl_dataset_free(out);
-        goto done;
+    if (file != NULL && whole) {
+        (void)sl_cache_write_dataset(file, origin->state, out); /* the next load can do without */
     }
 describe:
     out->counts_edges = origin->made.kind == SL_MADE_DEGREE;

@@ -24,13 +24,11 @@ struct sl_dataset_options {
     /* The split to take if `split` is NULL and the dataset has several splits. NULL: several splits are an error. */
     const char *usual_split;
     /* A file relative to the dataset's folder, or a word of data/made_features.h. NULL: raw/node-feat.csv.gz (or
-     * .npy, .npz). */
+     * .npy). */
     const char *features;
     uint64_t feature_seed; /* of random features */
     /* A folder, or "none". NULL: beside the data if the data's folder is writable, else the user's cache folder. */
     const char *cache;
-    /* A cache file that cannot be written is an error. */
-    bool needs_cache;
     enum sl_raw_need need; /* the tables that may be missing */
     bool directed;         /* false: add the reverse of every edge */
     enum sl_normalize normalize;

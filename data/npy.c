@@ -13,9 +13,7 @@
 
 #include "data/features.h"
 #include "data/made_features.h"
-#include "data/names.h"
 #include "data/number.h"
-#include "data/zip.h"
 #include "support/convert.h"
 #include "support/file.h"
 #include "support/memory.h"
@@ -27,13 +25,11 @@
 #define MAX_HEADER_BYTES 65536
 #define MAX_COLUMNS (1 << 24)
 #define NAME_BYTES 512
-#define MAX_TEXT 65536 /* characters of a text */
-#define GRAIN 65536    /* items that one thread converts at a time */
+#define GRAIN 65536 /* items that one thread converts at a time */
 
 /* The memory of an array's bytes. */
 struct owner {
     struct sl_map map;
-    unsigned char *inflated;   /* NULL: the bytes are in a map */
     struct sl_tensors tensors; /* of a safetensors file, with a map of its own */
 };
 
@@ -55,23 +51,6 @@ static const char *find_value(const char *header, const char *key)
     return p + strspn(p, " ");
 }
 
-/* "'<U6'" or "'|S6'": text of a fixed length, of 4 bytes or 1 a character. */
-static bool read_text_type(const char *p, struct sl_npy *out)
-{
-    uint64_t n = 0;
-    if (p == NULL || p[0] != '\'' || strchr("<>|=", p[1]) == NULL || p[1] == '\0' || (p[2] != 'U' && p[2] != 'S')) {
-        return false;
-    }
-    const char *end = sl_number_u64(p + 3, p + strlen(p), &n);
-    if (end == NULL || *end != '\'' || n == 0 || n > MAX_TEXT) {
-        return false;
-    }
-    out->kind = p[2];
-    out->item_bytes = (uint32_t)(p[2] == 'U' ? 4 * n : n);
-    out->swapped = p[1] == '>';
-    return true;
-}
-
 /* "'<f4'": byte order, kind, item size. */
 static bool read_type(const char *p, struct sl_npy *out)
 {
@@ -81,8 +60,7 @@ static bool read_type(const char *p, struct sl_npy *out)
     }
     out->kind = p[2];
     out->item_bytes = (uint32_t)(p[3] - '0');
-    out->swapped = p[1] == '>';
-    return !(out->kind == 'f' && out->item_bytes == 1) && !(out->kind == 'b' && out->item_bytes != 1);
+    return p[1] != '>' && !(out->kind == 'f' && out->item_bytes == 1) && !(out->kind == 'b' && out->item_bytes != 1);
 }
 
 /* "(3, 4)", "(3,)" or "()". */
@@ -116,20 +94,25 @@ static enum sl_status read_header(const char *where, const char *text, size_t by
 {
     const char *order = find_value(text, "'fortran_order'");
     const char *type = find_value(text, "'descr'");
-    if (!read_type(type, out) && !read_text_type(type, out)) {
-        return sl_fail(SL_EFILE, "%s: expected integers or floats of 1, 2, 4 or 8 bytes, found %.60s%s", where, text,
-                       type != NULL && strncmp(type, "'|O'", 4) == 0
-                           ? "; make numbers or text of the objects: array.astype(float) or (str)"
-                           : "");
+    if (!read_type(type, out)) {
+        return sl_fail(
+            SL_EFILE,
+            "%s: expected little-endian integers or floats of 1, 2, 4 or 8 bytes, found %.60s; starling convert "
+            "makes them of a dataset's folder",
+            where, text);
     }
     if (!read_shape(find_value(text, "'shape'"), text + bytes, out)) {
         return sl_fail(SL_EFILE, "%s: expected a shape of at most %d lengths, found %.100s", where,
                        SL_NPY_MAX_DIMENSIONS, text);
     }
-    if (order == NULL || (strncmp(order, "False", 5) != 0 && strncmp(order, "True", 4) != 0)) {
-        return sl_fail(SL_EFILE, "%s: expected 'fortran_order' True or False, found %.100s", where, text);
+    if (order == NULL ||
+        (strncmp(order, "False", 5) != 0 && (out->n_dimensions > 1 || strncmp(order, "True", 4) != 0))) {
+        return sl_fail(
+            SL_EFILE,
+            "%s: expected C order, found %.100s; numpy.save(FILE, numpy.ascontiguousarray(array)), or starling "
+            "convert the dataset's folder",
+            where, text);
     }
-    out->fortran = order[0] == 'T' && out->n_dimensions > 1;
     return SL_OK;
 }
 
@@ -163,26 +146,30 @@ static enum sl_status parse(const char *where, const unsigned char *data, size_t
     return SL_OK;
 }
 
+void sl_npy_header(const char *dtype, uint64_t rows, uint64_t columns, char out[SL_NPY_HEADER_BYTES])
+{
+    const int prefix = MAGIC_BYTES + 2;
+    char shape[24] = "";
+    if (columns > 0) {
+        snprintf(shape, sizeof shape, " %llu", (unsigned long long)columns);
+    }
+    memcpy(out, "\x93NUMPY\x01\x00", MAGIC_BYTES);
+    out[MAGIC_BYTES] = (char)(SL_NPY_HEADER_BYTES - prefix);
+    out[MAGIC_BYTES + 1] = 0;
+    const int n = snprintf(out + prefix, (size_t)(SL_NPY_HEADER_BYTES - prefix),
+                           "{'descr': '%s', 'fortran_order': False, 'shape': (%llu,%s), }", dtype,
+                           (unsigned long long)rows, shape);
+    memset(out + prefix + n, ' ', (size_t)(SL_NPY_HEADER_BYTES - prefix - n));
+    out[SL_NPY_HEADER_BYTES - 1] = '\n';
+}
+
 /* ---- The file ---------------------------------------------------------------------------------------------------- */
 
 static void free_owner(struct owner *owner)
 {
     sl_file_unmap(&owner->map);
-    sl_free(owner->inflated);
     sl_tensors_free(&owner->tensors);
     sl_free(owner);
-}
-
-static enum sl_status parse_member(const char *path, const char *name, struct owner *owner, struct sl_npy *out)
-{
-    char member[128];
-    char where[1024];
-    const unsigned char *data;
-    size_t bytes;
-    snprintf(member, sizeof member, "%s.npy", name);
-    snprintf(where, sizeof where, "%.900s: %s", path, name);
-    SL_CHECK(sl_zip_find(path, owner->map.data, owner->map.bytes, member, &data, &bytes, &owner->inflated));
-    return parse(where, data, bytes, out);
 }
 
 /* A safetensors file: the length of its header in 8 bytes, and a JSON object. */
@@ -219,8 +206,7 @@ static enum sl_status find_tensor(const char *path, const char *name, struct own
     return SL_OK;
 }
 
-/* Read an array of numbers or text. */
-static enum sl_status read_any(const char *path, const char *name, struct sl_npy *out)
+enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *out)
 {
     struct owner *owner;
     struct sl_npy array = {0};
@@ -228,9 +214,7 @@ static enum sl_status read_any(const char *path, const char *name, struct sl_npy
     *out = array;
     SL_TRY(st, sl_alloc_zero(1, sizeof *owner, "an array", &owner), fail);
     SL_TRY(st, sl_file_map(path, &owner->map), free_owner);
-    if (sl_zip_is(owner->map.data, owner->map.bytes)) {
-        st = parse_member(path, name, owner, &array);
-    } else if (is_safetensors(&owner->map)) {
+    if (is_safetensors(&owner->map)) {
         st = find_tensor(path, name, owner, &array);
     } else {
         st = parse(path, owner->map.data, owner->map.bytes, &array);
@@ -246,39 +230,16 @@ fail:
     return st;
 }
 
-static bool is_text(const struct sl_npy *array)
-{
-    return array->kind == 'U' || array->kind == 'S';
-}
-
-enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *out)
-{
-    enum sl_status st = read_any(path, name, out);
-    if (st == SL_OK && is_text(out)) {
-        sl_npy_free(out);
-        st = sl_fail(SL_EFILE, "%s: %s: found text, expected numbers", path, name);
-    }
-    return st;
-}
-
-static bool holds(const struct owner *owner, const char *name)
-{
-    char member[128];
-    snprintf(member, sizeof member, "%.100s.npy", name);
-    return sl_tensors_find(&owner->tensors, name) != NULL ||
-           (sl_zip_is(owner->map.data, owner->map.bytes) && sl_zip_has(owner->map.data, owner->map.bytes, member));
-}
-
 enum sl_status sl_npy_find(const char *path, const char *const *names, int n, const char **out)
 {
-    struct owner owner = {.inflated = NULL};
+    struct owner owner = {0};
     *out = NULL;
     enum sl_status st = sl_file_map(path, &owner.map);
     if (st == SL_OK && is_safetensors(&owner.map)) {
         st = sl_safetensors_map(path, &owner.tensors);
     }
     for (int i = 0; i < n && st == SL_OK && names[i] != NULL && *out == NULL; i++) {
-        if (holds(&owner, names[i])) {
+        if (sl_tensors_find(&owner.tensors, names[i]) != NULL) {
             *out = names[i];
         }
     }
@@ -303,12 +264,10 @@ static enum sl_status list_tensors(const struct sl_tensors *tensors, char **out)
 
 enum sl_status sl_npy_list(const char *path, char **out)
 {
-    struct owner owner = {.inflated = NULL};
+    struct owner owner = {0};
     *out = NULL;
     enum sl_status st = sl_file_map(path, &owner.map);
-    if (st == SL_OK && sl_zip_is(owner.map.data, owner.map.bytes)) {
-        st = sl_zip_list(path, owner.map.data, owner.map.bytes, out);
-    } else if (st == SL_OK && is_safetensors(&owner.map)) {
+    if (st == SL_OK && is_safetensors(&owner.map)) {
         SL_TRY(st, sl_safetensors_map(path, &owner.tensors), done);
         st = list_tensors(&owner.tensors, out);
     }
@@ -362,37 +321,14 @@ static int64_t integer_item(const unsigned char *p, uint32_t bytes, bool with_si
     return with_sign ? (int64_t)(bits << unused) >> unused : (int64_t)bits;
 }
 
-/* Where item i of a Fortran array stands: the last index varies fastest in i, the first in the file. */
-static uint64_t fortran_place(const struct sl_npy *array, uint64_t i)
+static inline const unsigned char *item_at(const struct sl_npy *array, uint64_t i)
 {
-    uint64_t stride = array->n_items;
-    uint64_t place = 0;
-    for (uint32_t d = array->n_dimensions; d-- > 0;) {
-        stride /= array->shape[d];
-        place += i % array->shape[d] * stride;
-        i /= array->shape[d];
-    }
-    return place;
-}
-
-/* Item i's bytes, little-endian as every machine this is built for; `swap` has room for them. */
-static inline const unsigned char *item_at(const struct sl_npy *array, uint64_t i, unsigned char swap[8])
-{
-    uint32_t n = array->item_bytes;
-    const unsigned char *p = array->data + (array->fortran ? fortran_place(array, i) : i) * n;
-    if (!array->swapped) {
-        return p;
-    }
-    for (uint32_t k = 0; k < n; k++) {
-        swap[k] = p[n - 1 - k];
-    }
-    return swap;
+    return array->data + i * array->item_bytes;
 }
 
 double sl_npy_real(const struct sl_npy *array, uint64_t i)
 {
-    unsigned char swap[8];
-    const unsigned char *p = item_at(array, i, swap);
+    const unsigned char *p = item_at(array, i);
     if (is_real(array)) {
         return real_item(array, p);
     }
@@ -402,8 +338,7 @@ double sl_npy_real(const struct sl_npy *array, uint64_t i)
 
 uint64_t sl_npy_whole(const struct sl_npy *array, uint64_t i, uint64_t limit)
 {
-    unsigned char swap[8];
-    const unsigned char *p = item_at(array, i, swap);
+    const unsigned char *p = item_at(array, i);
     if (is_real(array)) {
         double value = real_item(array, p);
         return value >= 0 && value < (double)limit && value == floor(value) ? (uint64_t)value : limit;
@@ -520,14 +455,13 @@ static void to_items(void *context, uint64_t begin, uint64_t end)
 {
     struct conversion *conversion = context;
     const struct sl_npy *array = conversion->array;
-    unsigned char swap[8];
     unsigned char *out = (unsigned char *)conversion->out + begin * array->item_bytes;
     for (uint64_t i = begin; i < end; i++, out += array->item_bytes) {
         if (is_real(array) && !isfinite(sl_npy_real(array, i))) {
             note_bad(conversion, i);
             return;
         }
-        memcpy(out, item_at(array, i, swap), array->item_bytes);
+        memcpy(out, item_at(array, i), array->item_bytes);
     }
 }
 
@@ -639,110 +573,15 @@ static void to_numbers(void *context, uint64_t begin, uint64_t end)
     }
 }
 
-/* ---- Labels as text ---------------------------------------------------------------------------------------------- */
-
-/* Append a character in UTF-8. Returns the end. */
-static char *put_character(char *p, uint32_t c)
-{
-    if (c < 0x80) {
-        *p++ = (char)c;
-    } else if (c < 0x800) {
-        *p++ = (char)(0xc0 | c >> 6);
-        *p++ = (char)(0x80 | (c & 0x3f));
-    } else if (c < 0x10000) {
-        *p++ = (char)(0xe0 | c >> 12);
-        *p++ = (char)(0x80 | (c >> 6 & 0x3f));
-        *p++ = (char)(0x80 | (c & 0x3f));
-    } else {
-        *p++ = (char)(0xf0 | (c >> 18 & 0x07));
-        *p++ = (char)(0x80 | (c >> 12 & 0x3f));
-        *p++ = (char)(0x80 | (c >> 6 & 0x3f));
-        *p++ = (char)(0x80 | (c & 0x3f));
-    }
-    return p;
-}
-
-/* Text i, without the zeros at its end and blanks around it. `room`: item_bytes + 1. */
-static struct sl_text_cell text_item(const struct sl_npy *array, uint64_t i, char *room)
-{
-    const unsigned char *item = array->data + i * array->item_bytes;
-    const uint32_t step = array->kind == 'U' ? 4 : 1;
-    const char *start = room;
-    char *end = room;
-    for (uint32_t k = 0; k < array->item_bytes; k += step) {
-        const unsigned char *c = item + k;
-        uint32_t code = c[0];
-        if (step == 4) {
-            code = array->swapped ? (uint32_t)c[0] << 24 | (uint32_t)c[1] << 16 | (uint32_t)c[2] << 8 | c[3]
-                                  : (uint32_t)c[3] << 24 | (uint32_t)c[2] << 16 | (uint32_t)c[1] << 8 | c[0];
-            end = put_character(end, code);
-        } else {
-            *end++ = (char)code;
-        }
-    }
-    while (end > start && (end[-1] == '\0' || end[-1] == ' ')) {
-        end--;
-    }
-    while (start < end && *start == ' ') {
-        start++;
-    }
-    *end = '\0';
-    return (struct sl_text_cell){start, (size_t)(end - start)};
-}
-
-/* Classes by name, of an array of one text a row. */
-static enum sl_status take_names(const char *path, const char *name, const struct sl_npy *array, uint32_t n_rows,
-                                 struct sl_targets *out, char **names_out)
-{
-    struct sl_names names = {0};
-    struct sl_label_kinds kinds = {0};
-    int32_t *classes = NULL;
-    char *room = NULL;
-    char where[NAME_BYTES];
-    enum sl_status st;
-    name_block(path, name, where);
-    if (array->n_items != n_rows || array->n_dimensions == 0 || array->shape[0] != n_rows) {
-        return sl_fail(SL_EFILE, "%s: expected the shape (%u,) or (%u, 1), found %llu texts", where, n_rows, n_rows,
-                       (unsigned long long)array->n_items);
-    }
-    SL_TRY(st, sl_alloc((size_t)array->item_bytes + 1, 1, where, &room), done);
-    SL_TRY(st, sl_alloc(n_rows, sizeof *classes, where, &classes), done);
-    for (uint32_t v = 0; v < n_rows; v++) {
-        struct sl_text_cell text = text_item(array, v, room);
-        sl_label_kinds_count(&kinds, text, v);
-        SL_TRY(st, sl_names_class(where, &names, text, &classes[v]), done);
-    }
-    if (kinds.n_texts > 0 && kinds.fractions) {
-        st = sl_fail(SL_EFILE, "%s: found fractions beside text, expected numbers or names of classes", where);
-        goto done;
-    }
-    SL_TRY(st, sl_names_sort(&names, classes, n_rows), done);
-    SL_TRY(st, sl_names_list(&names, names_out), done);
-    sl_label_kinds_tell(where, &kinds);
-    *out = sl_targets_take_classes(classes, n_rows);
-    classes = NULL;
-done:
-    sl_names_free(&names);
-    sl_free(classes);
-    sl_free(room);
-    return st;
-}
-
 enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t n_rows, enum sl_target_choice choice,
-                                   struct sl_targets *out, char **names)
+                                   struct sl_targets *out)
 {
     struct sl_npy array;
     struct conversion conversion = {.array = &array, .step = 1};
     int32_t *classes;
-    enum sl_status st = SL_OK;
-    SL_CHECK(read_any(path, name, &array));
-    if (is_text(&array) && choice == SL_TARGETS_NUMBERS) {
-        st = sl_fail(SL_EFILE, "%s: %s: found text, expected numbers", path, name);
-        goto free_array;
-    }
-    if (is_text(&array)) {
-        st = take_names(path, name, &array, n_rows, out, names);
-        goto free_array;
+    enum sl_status st = sl_npy_read(path, name, &array);
+    if (st != SL_OK) {
+        return st;
     }
     if (choice == SL_TARGETS_CLASSES) {
         st = sl_npy_read_labels(path, name, n_rows, &classes);
@@ -771,38 +610,24 @@ free_array:
     return st;
 }
 
-enum sl_status sl_npy_read_names(const char *path, const char *name, char **out)
+enum sl_status sl_npy_read_lines(const char *path, const char *name, char **out)
 {
     struct sl_npy array;
-    struct sl_names names = {0};
-    char *room = NULL;
-    int32_t class;
-    enum sl_status st = SL_OK;
-    SL_CHECK(read_any(path, name, &array));
+    enum sl_status st = sl_npy_read(path, name, &array);
+    if (st != SL_OK) {
+        return st;
+    }
     const char *bytes = (const char *)array.data;
-    bool are_lines = array.kind == 'u' && array.item_bytes == 1 && array.n_items > 0 &&
-                     bytes[array.n_items - 1] == '\n' && memchr(bytes, '\0', array.n_items) == NULL;
-    if (!are_lines && !is_text(&array)) {
-        st = sl_fail(SL_EFILE, "%s: %s: expected texts, or the bytes of lines: a line for each class", path, name);
-        goto done;
-    }
-    if (are_lines) {
-        st = sl_format(out, "%.*s", (int)sl_min_u64(array.n_items, INT32_MAX), bytes);
-        goto done;
-    }
-    SL_TRY(st, sl_alloc((size_t)array.item_bytes + 1, 1, "names of classes", &room), done);
-    for (uint64_t i = 0; i < array.n_items; i++) {
-        SL_TRY(st, sl_names_class(path, &names, text_item(&array, i, room), &class), done);
-        if ((uint64_t) class != i) {
-            st = sl_fail(SL_EFILE, "%s: %s: item %llu: expected another name for each class, found '%.40s'", path, name,
-                         (unsigned long long)i, room);
-            goto done;
+    const uint64_t n = array.n_items;
+    if (array.kind == 'u' && array.item_bytes == 1 && n > 0 && bytes[n - 1] == '\n' && memchr(bytes, '\0', n) == NULL) {
+        st = sl_alloc(n + 1, 1, "lines", out);
+        if (st == SL_OK) {
+            memcpy(*out, bytes, n);
+            (*out)[n] = '\0';
         }
+    } else {
+        st = sl_fail(SL_EFILE, "%s: %s: expected the bytes of lines", path, name);
     }
-    st = sl_names_list(&names, out);
-done:
-    sl_names_free(&names);
-    sl_free(room);
     sl_npy_free(&array);
     return st;
 }
@@ -812,10 +637,12 @@ done:
 enum sl_status sl_npy_count_rows(const char *path, const char *name, uint64_t *out)
 {
     struct sl_npy array;
-    SL_CHECK(read_any(path, name, &array));
-    *out = array.n_dimensions > 0 ? array.shape[0] : 1;
-    sl_npy_free(&array);
-    return SL_OK;
+    enum sl_status st = sl_npy_read(path, name, &array);
+    if (st == SL_OK) {
+        *out = array.n_dimensions > 0 ? array.shape[0] : 1;
+        sl_npy_free(&array);
+    }
+    return st;
 }
 
 enum sl_status sl_npy_read_count(const char *path, const char *name, uint64_t limit, uint64_t *out)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Files of arrays: NumPy's, of one array (.npy) or a zip archive of several (.npz), stored or deflated; and
- * safetensors.
+ * Files of arrays: NumPy's .npy, of one array, and safetensors, of several.
  *
- * Supported are integers of 1 to 8 bytes, signed or not, booleans, and floats of 2, 4 and 8 bytes, of either byte
- * order, in C or Fortran order. Safetensors also have bfloat16. Messages start with the file, and name the array if the
- * file has several. Common returns: SL_EIO: the file cannot be opened or mapped. SL_EFILE: the content is not as
- * described below. SL_ENOMEM.
+ * Supported are little-endian integers of 1 to 8 bytes, signed or not, booleans, and floats of 2, 4 and 8 bytes, in C
+ * order. Safetensors also have bfloat16. Messages start with the file, and name the array if the file has several.
+ * Common returns: SL_EIO: the file cannot be opened or mapped. SL_EFILE: the content is not as described below.
+ * SL_ENOMEM.
  */
 #ifndef SL_DATA_NPY_H
 #define SL_DATA_NPY_H
@@ -22,33 +21,35 @@
 
 /* An array of a file. */
 struct sl_npy {
-    char kind;           /* 'i', 'u', 'f', 'b' as in NumPy's type strings; 'B': bfloat16; 'U', 'S': text */
-    uint32_t item_bytes; /* 1, 2, 4 or 8; more or 0 of text */
+    char kind;           /* 'i', 'u', 'f', 'b' as in NumPy's type strings; 'B': bfloat16 */
+    uint32_t item_bytes; /* 1, 2, 4 or 8 */
     uint32_t n_dimensions;
     uint64_t shape[SL_NPY_MAX_DIMENSIONS];
     uint64_t n_items;          /* the product of the shape */
-    bool fortran;              /* the first index varies fastest in `data` */
-    bool swapped;              /* items are big-endian */
     const unsigned char *data; /* n_items * item_bytes bytes, not aligned */
     void *owner;               /* private: the memory of `data` */
 };
 
-/* Find the first of the `n` names that an array has in a file of several arrays (.npz, safetensors). The list may end
- * early with NULL. *out is NULL if the file has none, or is no such file, or cannot be read. SL_ENOMEM. */
+#define SL_NPY_HEADER_BYTES 128
+
+/* Make the header of a .npy file of rows x columns items; columns 0: of one dimension. dtype: as in NumPy, "<f4". */
+void sl_npy_header(const char *dtype, uint64_t rows, uint64_t columns, char out[SL_NPY_HEADER_BYTES]);
+
+/* Find the first of the `n` names that an array has in a safetensors file. The list may end early with NULL. *out is
+ * NULL if the file has none, or is no such file, or cannot be read. SL_ENOMEM. */
 enum sl_status sl_npy_find(const char *path, const char *const *names, int n, const char **out);
 
 /* The names of the arrays of such a file, a line each (sl_free). A file that cannot be read has none. SL_ENOMEM. */
 enum sl_status sl_npy_list(const char *path, char **out);
 
-/* Read one array of numbers: the array of a .npy file, or the array `name` ("node_feat") of a .npz or safetensors file.
+/* Read one array of numbers: the array of a .npy file, or the array `name` ("x") of a safetensors file.
  * The content decides between them, not the file's name. The caller frees *out (sl_npy_free). */
 enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *out);
 
 /* Release the memory and empty the struct. An empty struct is allowed. */
 void sl_npy_free(struct sl_npy *array);
 
-/* Item i as a double, whatever its type. Integers beyond 2^53 are rounded. i counts in C order, whatever the file's
- * order. */
+/* Item i as a double, whatever its type. Integers beyond 2^53 are rounded. */
 double sl_npy_real(const struct sl_npy *array, uint64_t i);
 
 /* Item i as an integer below `limit` (at most 2^53). If it is negative, a fraction, NaN or too large: `limit`. */
@@ -64,15 +65,13 @@ enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t
 enum sl_status sl_npy_read_labels(const char *path, const char *name, uint32_t n_rows, int32_t **out);
 
 /* Read the targets of n_rows vertices, of shape [n_rows] or [n_rows, 1 .. 2^16]; nan means "unknown". Numbers are
- * rounded to float, before the choice ANY looks for classes (sl_targets_take). With CLASSES: as sl_npy_read_labels. An
- * array of text has names of classes (data/names.h). *names gets the names of the classes (sl_free), and else
- * stays; with NUMBERS, text is refused. The caller frees *out (sl_targets_free). */
+ * rounded to float, before the choice ANY looks for classes (sl_targets_take). With CLASSES: as sl_npy_read_labels. The
+ * caller frees *out (sl_targets_free). */
 enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t n_rows, enum sl_target_choice choice,
-                                   struct sl_targets *out, char **names);
+                                   struct sl_targets *out);
 
-/* Read the names of classes, as class_names of struct sl_dataset: an array of text, or the bytes of lines. The caller
- * frees *out (sl_free). */
-enum sl_status sl_npy_read_names(const char *path, const char *name, char **out);
+/* Read lines, an array of their bytes, as class_names of struct sl_dataset. The caller frees *out (sl_free). */
+enum sl_status sl_npy_read_lines(const char *path, const char *name, char **out);
 
 /* Read the number of rows of an array: its first length. */
 enum sl_status sl_npy_count_rows(const char *path, const char *name, uint64_t *out);

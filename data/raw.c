@@ -27,6 +27,7 @@
 #define MAX_SPLITS 64
 #define VERTEX_BYTES 12 /* of the graph and a label */
 #define MAX_EDGES ((uint64_t)1 << 40)
+#define MAX_ID_BYTES ((size_t)1 << 40)
 #define N_NAMES 6 /* at most, of a table's array */
 
 /* ---- Finding the files ------------------------------------------------------------------------------------------- */
@@ -92,6 +93,7 @@ static const char *const array_names[SL_RAW_N_FILES][N_NAMES] = {
     [SL_RAW_VALID] = {"val_mask", "valid_mask", "valid", "val", "valid_idx", "val_idx"},
     [SL_RAW_TEST] = {"test_mask", "test", "test_idx"},
     [SL_RAW_WEIGHTS] = {"edge_weight"},
+    [SL_RAW_NODE_IDS] = {"node_ids"},
 };
 
 bool sl_raw_has_edges(const char *path)
@@ -139,7 +141,6 @@ enum sl_status sl_raw_take_array(const char *path, enum sl_raw_file table, struc
 static bool is_read(const char *path, const char *name, const struct sl_raw_files *files)
 {
     static const char *const counts[] = {"num_nodes", "num_nodes_list", "num_edges", "num_edges_list"};
-    const bool inside = files->paths[SL_RAW_BINARY] != NULL;
     bool found = strcmp(name, "x_scale") == 0 || strcmp(name, "class_names") == 0;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         found |= strcmp(name, counts[i]) == 0;
@@ -147,7 +148,7 @@ static bool is_read(const char *path, const char *name, const struct sl_raw_file
     for (int i = 0; i < SL_RAW_N_FILES; i++) {
         const bool here = files->paths[i] != NULL && strcmp(files->paths[i], path) == 0;
         found |= here && files->arrays[i] != NULL && strcmp(files->arrays[i], name) == 0;
-        for (int k = 0; k < N_NAMES && array_names[i][k] != NULL && !inside; k++) {
+        for (int k = 0; k < N_NAMES && array_names[i][k] != NULL; k++) {
             found |= strcmp(name, array_names[i][k]) == 0;
         }
     }
@@ -160,9 +161,6 @@ enum sl_status sl_raw_note_arrays(const char *path, struct sl_raw_files *files)
     char *rest;
     SL_CHECK(sl_npy_list(path, &names));
     for (char *name = strtok_r(names, "\n", &rest); name != NULL; name = strtok_r(NULL, "\n", &rest)) {
-        if (ends_in(name, ".npy")) {
-            name[strlen(name) - 4] = '\0';
-        }
         if (!is_read(path, name, files)) {
             sl_raw_note_unused(files, "%.280s: array '%.60s'", path, name);
         }
@@ -173,7 +171,7 @@ enum sl_status sl_raw_note_arrays(const char *path, struct sl_raw_files *files)
 
 static bool is_binary(const char *path)
 {
-    return ends_in(path, ".npy") || ends_in(path, ".npz") || ends_in(path, ".safetensors");
+    return ends_in(path, ".npy") || ends_in(path, ".safetensors");
 }
 
 /* The name of a table's array. A file of one array needs the name only for messages. */
@@ -204,26 +202,6 @@ static enum sl_status name_arrays(struct sl_raw_files *files)
     return st;
 }
 
-/* Take a table from raw/data.npz. The two counts may stand there as well: the tables are compared with them. */
-static enum sl_status take_inside(enum sl_raw_file table, struct sl_raw_files *files)
-{
-    const bool counts = table == SL_RAW_NODE_COUNT || table == SL_RAW_EDGE_COUNT;
-    const char *binary = files->paths[SL_RAW_BINARY];
-    const char *path = files->paths[table];
-    const char *inside = NULL;
-    enum sl_status st = SL_OK;
-    if (binary != NULL && path != NULL && !counts) {
-        st = sl_npy_find(binary, array_names[table], N_NAMES, &inside);
-    } else if (binary != NULL && path == NULL) {
-        st = sl_raw_take_array(binary, table, files);
-    }
-    if (st == SL_OK && inside != NULL) {
-        st = sl_fail(SL_EFILE, "%.300s: the table is there twice, also as array %s of %.300s; expected one of them",
-                     path, inside, binary);
-    }
-    return st;
-}
-
 /* The first of the `n` names that is a file in `folder`; *out stays NULL if there is none. */
 static enum sl_status find_one(const char *folder, const char *const *names, int n, char **out)
 {
@@ -241,10 +219,23 @@ static enum sl_status find_one(const char *folder, const char *const *names, int
 
 enum sl_status sl_raw_find_table(const char *folder, const char *stem, bool needed, char **out)
 {
-    static const char *const endings[] = {".csv.gz", ".csv", ".npy", ".npz"};
-    enum sl_status st = sl_raw_find_file(folder, stem, 4, endings, out);
-    if (st == SL_OK && *out == NULL && needed) {
+    static const char *const endings[] = {".csv.gz", ".csv", ".npy"};
+    static const char *const archive[] = {".npz"};
+    char *path = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_raw_find_file(folder, stem, 3, endings, out), done);
+    SL_TRY(st, sl_raw_find_file(folder, stem, 1, archive, &path), done);
+    if (path != NULL) {
+        st = sl_fail(SL_EFILE, "%.300s: training does not read .npz; make a dataset of the folder: " SL_RAW_CONVERT,
+                     path, folder);
+    } else if (*out == NULL && needed) {
         st = sl_fail(SL_EFILE, "%s: expected a file %s.csv.gz (or .csv, .npy), found none", folder, stem);
+    }
+done:
+    sl_free(path);
+    if (st != SL_OK) {
+        sl_free(*out);
+        *out = NULL;
     }
     return st;
 }
@@ -365,10 +356,9 @@ enum sl_status sl_raw_tell_torch_split(const char *folder, enum sl_status st, st
         sl_raw_note_unused(files, "%.300s", path);
     } else {
         st = sl_fail(SL_EFILE,
-                     "%.300s: a PyTorch file, expected train.csv, valid.csv and test.csv in a folder of split/: "
-                     "torch.load it, then numpy.savetxt('train.csv', split['train'], '%%d'), ..; or draw a "
-                     "split: " SL_RANDOM_SPLIT_OF_VERTICES,
-                     path);
+                     "%.300s: training does not read this form; make a dataset of the folder: " SL_RAW_CONVERT
+                     ", or draw a split: " SL_RANDOM_SPLIT_OF_VERTICES,
+                     path, folder);
     }
     sl_free(path);
     return st;
@@ -431,9 +421,6 @@ static enum sl_status find_features(const char *folder, const char *wanted, stru
     } else {
         st = sl_raw_find_table(folder, "raw/node-feat", false, out);
     }
-    if (st == SL_OK && !given) {
-        st = take_inside(SL_RAW_FEATURES, files);
-    }
     if (st != SL_OK || *out != NULL || files->no_features) {
         return st;
     }
@@ -470,35 +457,35 @@ static void list_entries(const char *folder, char *out, size_t bytes)
 
 static enum sl_status find_graph(const char *folder, struct sl_raw_files *files)
 {
-    static const char *const binary[] = {"raw/data.npz"};
-    SL_CHECK(sl_raw_find_table(folder, "raw/edge", false, &files->paths[SL_RAW_EDGES]));
-    SL_CHECK(find_one(folder, binary, 1, &files->paths[SL_RAW_BINARY]));
-    bool needed = files->need != SL_RAW_FOR_LINKS;
-    if (needed && files->paths[SL_RAW_EDGES] == NULL && files->paths[SL_RAW_BINARY] == NULL) {
+    static const char *const ids[] = {"raw/node-id.csv"};
+    char *archive = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_raw_find_table(folder, "raw/data", false, &archive), done); /* refuses data.npz */
+    SL_TRY(st, sl_raw_find_table(folder, "raw/edge", false, &files->paths[SL_RAW_EDGES]), done);
+    SL_TRY(st, find_one(folder, ids, 1, &files->paths[SL_RAW_NODE_IDS]), done);
+    if (files->need != SL_RAW_FOR_LINKS && files->paths[SL_RAW_EDGES] == NULL) {
         char inside[300];
         list_entries(folder, inside, sizeof inside);
-        return sl_fail(
-            SL_EFILE, "%.400s: no dataset: expected a file raw/edge.csv.gz (or .csv, .npy) or raw/data.npz, found %s%s",
-            folder, inside[0] != '\0' ? inside : "nothing", sl_raw_is_folder(folder) ? " and no edges in raw" : "");
+        st = sl_fail(
+            SL_EFILE,
+            "%.300s: no dataset: expected a file raw/edge.csv.gz (or .csv, .npy), found %s%s; of another form make "
+            "one: " SL_RAW_CONVERT,
+            folder, inside[0] != '\0' ? inside : "nothing", sl_raw_is_folder(folder) ? " and no edges in raw" : "",
+            folder);
+        goto done;
     }
-    SL_CHECK(sl_raw_find_table(folder, "raw/edge-weight", false, &files->paths[SL_RAW_WEIGHTS]));
-    SL_CHECK(sl_raw_find_table(folder, "raw/num-node-list", false, &files->paths[SL_RAW_NODE_COUNT]));
-    SL_CHECK(take_inside(SL_RAW_EDGES, files));
-    SL_CHECK(take_inside(SL_RAW_WEIGHTS, files));
-    SL_CHECK(take_inside(SL_RAW_NODE_COUNT, files));
-    return sl_raw_find_table(folder, "raw/num-edge-list", false, &files->paths[SL_RAW_EDGE_COUNT]);
+    SL_TRY(st, sl_raw_find_table(folder, "raw/edge-weight", false, &files->paths[SL_RAW_WEIGHTS]), done);
+    SL_TRY(st, sl_raw_find_table(folder, "raw/num-node-list", false, &files->paths[SL_RAW_NODE_COUNT]), done);
+    st = sl_raw_find_table(folder, "raw/num-edge-list", false, &files->paths[SL_RAW_EDGE_COUNT]);
+done:
+    sl_free(archive);
+    return st;
 }
 
 static enum sl_status find_labels(const char *folder, struct sl_raw_files *files)
 {
-    enum sl_status st = sl_raw_find_table(folder, "raw/node-label", false, &files->paths[SL_RAW_LABELS]);
-    if (st == SL_OK) {
-        st = take_inside(SL_RAW_LABELS, files);
-    }
-    if (st == SL_OK && files->paths[SL_RAW_LABELS] == NULL && files->need == SL_RAW_FOR_TRAINING) {
-        st = sl_raw_find_table(folder, "raw/node-label", true, &files->paths[SL_RAW_LABELS]);
-    }
-    return st;
+    return sl_raw_find_table(folder, "raw/node-label", files->need == SL_RAW_FOR_TRAINING,
+                             &files->paths[SL_RAW_LABELS]);
 }
 
 /* Whether a path is a table that is read, or a folder of one. */
@@ -545,12 +532,11 @@ void sl_raw_note_others(const char *folder, const char *const *words, struct sl_
 }
 
 /* Note the tables that are not read. Features and labels elsewhere are the caller's choice. */
-static enum sl_status note_unused(const char *folder, const char *features, struct sl_raw_files *files)
+static void note_unused(const char *folder, const char *features, struct sl_raw_files *files)
 {
     static const char *const lists[] = {"train", "val", "test", NULL};
     static const char *const tables[] = {SL_RAW_EDGE_TABLES, "edge-reltype", "node-label", "node-feat", NULL};
     static const char *const without_features[] = {SL_RAW_EDGE_TABLES, "edge-reltype", "node-label", NULL};
-    const char *binary = files->paths[SL_RAW_BINARY];
     char path[4096];
     if ((size_t)snprintf(path, sizeof path, "%s/raw", folder) < sizeof path) {
         sl_raw_note_others(path, features != NULL ? without_features : tables, files);
@@ -559,7 +545,6 @@ static enum sl_status note_unused(const char *folder, const char *features, stru
         (size_t)snprintf(path, sizeof path, "%s/split/%s", folder, files->split) < sizeof path) {
         sl_raw_note_others(path, lists, files);
     }
-    return binary != NULL ? sl_raw_note_arrays(binary, files) : SL_OK;
 }
 
 bool sl_raw_is_folder(const char *folder)
@@ -584,7 +569,7 @@ enum sl_status sl_raw_find(const char *folder, const char *features, const char 
     SL_TRY(st, find_labels(folder, out), fail);
     SL_TRY(st, find_split(folder, split, out), fail);
     if (need != SL_RAW_FOR_LINKS) {
-        SL_TRY(st, note_unused(folder, features, out), fail);
+        note_unused(folder, features, out);
     }
     SL_TRY(st, name_arrays(out), fail);
     return SL_OK;
@@ -723,7 +708,7 @@ enum sl_status sl_raw_read_targets(const char *path, uint32_t n_rows, enum sl_ta
         return sl_csv_read_targets(path, n_rows, choice, out, names);
     }
     SL_CHECK(name_array(path, SL_RAW_LABELS, &name));
-    return sl_npy_read_targets(path, name, n_rows, choice, out, names);
+    return sl_npy_read_targets(path, name, n_rows, choice, out);
 }
 
 enum sl_status sl_raw_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out)
@@ -945,8 +930,7 @@ static enum sl_status read_targets(const struct sl_raw_files *files, struct sl_r
         return sl_targets_make_unknown(raw->n_vertices, &raw->targets);
     }
     if (is_binary(path)) {
-        return sl_npy_read_targets(path, files->arrays[SL_RAW_LABELS], raw->n_vertices, files->targets, &raw->targets,
-                                   &raw->class_names);
+        return sl_npy_read_targets(path, files->arrays[SL_RAW_LABELS], raw->n_vertices, files->targets, &raw->targets);
     }
     return sl_csv_read_targets(path, raw->n_vertices, files->targets, &raw->targets, &raw->class_names);
 }
@@ -963,7 +947,7 @@ static enum sl_status read_class_names(const struct sl_raw_files *files, struct 
     if (name == NULL) {
         return SL_OK;
     }
-    SL_CHECK(sl_npy_read_names(path, name, &raw->class_names));
+    SL_CHECK(sl_npy_read_lines(path, name, &raw->class_names));
     const uint64_t n = sl_text_count_lines(raw->class_names);
     if (n < raw->targets.n_classes || n > SL_MAX_CLASSES) {
         return sl_fail(SL_EFILE, "%s: class_names: expected a name for each of %u classes, found %llu", path,
@@ -971,6 +955,27 @@ static enum sl_status read_class_names(const struct sl_raw_files *files, struct 
     }
     sl_targets_widen(&raw->targets, (uint32_t)n);
     return SL_OK;
+}
+
+/* Read the ids of the vertices, if starling convert has left some. */
+static enum sl_status read_vertex_names(const struct sl_raw_files *files, struct sl_raw *raw)
+{
+    const char *path = files->paths[SL_RAW_NODE_IDS];
+    size_t bytes;
+    enum sl_status st = SL_OK;
+    if (path == NULL) {
+        return SL_OK;
+    }
+    if (is_binary(path)) {
+        st = sl_npy_read_lines(path, files->arrays[SL_RAW_NODE_IDS], &raw->vertex_names);
+    } else {
+        st = sl_file_read(path, MAX_ID_BYTES, &raw->vertex_names, &bytes);
+    }
+    if (st == SL_OK && sl_text_count_lines(raw->vertex_names) != raw->n_vertices) {
+        st = sl_fail(SL_EFILE, "%.300s: expected the ids of %u vertices, a line each, found %llu lines", path,
+                     raw->n_vertices, (unsigned long long)sl_text_count_lines(raw->vertex_names));
+    }
+    return st;
 }
 
 static enum sl_status read_ids(const struct sl_raw_files *files, enum sl_raw_file which, uint32_t n_vertices,
@@ -1020,6 +1025,7 @@ enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
     }
     SL_TRY(st, read_targets(files, out), fail);
     SL_TRY(st, read_class_names(files, out), fail);
+    SL_TRY(st, read_vertex_names(files, out), fail);
     for (int i = 0; i < 3; i++) {
         SL_TRY(st, read_ids(files, (enum sl_raw_file)(SL_RAW_TRAIN + i), out->n_vertices, lists[i]), fail);
     }

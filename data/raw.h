@@ -14,9 +14,8 @@
  *
  * The weights and the two counts may be missing. N is then the number of labels or feature rows, or without both
  * the largest id + 1. Each `.csv.gz` file may be a `.csv` file or, but for the counts, an `.npy` file. An array of
- * edges has shape (2, E) or (E, 2). A list of the split may be a mask. raw/data.npz may replace edges and features
- * (edge_index, edge_weight, node_feat and num_nodes_list), and raw/node-label.npz the labels (node_label). In a file of
- * several arrays a table may also have the name that PyG gives it (sl_raw_take_array).
+ * edges has shape (2, E) or (E, 2). A list of the split may be a mask. raw/node-id.csv has the names
+ * of the vertices, a line each; starling convert writes it.
  */
 #ifndef SL_DATA_RAW_H
 #define SL_DATA_RAW_H
@@ -65,12 +64,14 @@ static inline bool sl_raw_needs_links(enum sl_raw_need need)
     return need == SL_RAW_FOR_LINKS || need == SL_RAW_FOR_PAIRS;
 }
 
+/* The command that makes a dataset of files that training does not read. */
+#define SL_RAW_CONVERT "starling convert %.300s --out NAME"
+
 /* The files of a dataset. */
 enum sl_raw_file {
     SL_RAW_NODE_COUNT,
     SL_RAW_EDGE_COUNT,
     SL_RAW_EDGES,
-    SL_RAW_BINARY, /* raw/data.npz, if the edges are in it */
     SL_RAW_FEATURES,
     SL_RAW_LABELS,
     SL_RAW_TRAIN,
@@ -79,6 +80,7 @@ enum sl_raw_file {
     SL_RAW_WEIGHTS, /* of the edges */
     SL_RAW_VALID_NEGATIVE,
     SL_RAW_TEST_NEGATIVE,
+    SL_RAW_NODE_IDS,
     SL_RAW_N_FILES
 };
 
@@ -106,7 +108,7 @@ static inline bool sl_raw_reads_no_split(const char *split)
 enum sl_status sl_raw_find_file(const char *folder, const char *stem, int n_endings, const char *const *endings,
                                 char **out);
 
-/* The table STEM in a folder: .csv.gz, .csv, .npy or .npz; sl_free. *out: NULL if there is none. SL_EFILE: there is
+/* The table STEM in a folder: .csv.gz, .csv or .npy; sl_free. *out: NULL if there is none. SL_EFILE: there is
  * none, and it is `needed`; or as sl_raw_find_file. SL_ENOMEM. */
 enum sl_status sl_raw_find_table(const char *folder, const char *stem, bool needed, char **out);
 
@@ -143,7 +145,7 @@ void sl_raw_note_unused(struct sl_raw_files *files, const char *format, ...) __a
 enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, enum sl_raw_need need,
                            struct sl_raw_files *out);
 
-/* Take a table from a file of several arrays (.npz, .safetensors), if the file has it under one of the table's names.
+/* Take a table from a safetensors file, if the file has it under one of the table's names.
  * Else, or if the table has a path already, *files stays. SL_ENOMEM. */
 enum sl_status sl_raw_take_array(const char *path, enum sl_raw_file table, struct sl_raw_files *files);
 
@@ -176,22 +178,10 @@ enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
  * are ascending, disjoint, and have known targets. `where` starts the messages. SL_EFILE. */
 enum sl_status sl_raw_settle(const struct sl_raw_files *files, const char *where, struct sl_raw *raw);
 
-/* Write the layout above (CSV, gzip) to `folder`, and make the folder if it is missing. Reading it back gives equal
- * bits. Absent tables are left out: features, labels, and the split if its name is empty. SL_EIO, SL_ENOMEM. */
+/* Write the layout above to `folder`, as .npy and the number of vertices as text. Make the folder if it is missing.
+ * Reading it back gives equal bits; float16, bfloat16 and int8 become float32, and names are left out. Absent tables
+ * are left out: features, labels, and the split if its name is empty. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder);
-
-/* Write the same tables as one safetensors file, with PyG's names: edge_index, edge_weight, x, y, train_mask, val_mask,
- * test_mask and num_nodes. int8 features also have x_scale. A sparse table is written with its zeros. Reading the file
- * back gives equal bits. SL_EIO, SL_ENOMEM. */
-enum sl_status sl_raw_write_arrays(const struct sl_raw *raw, const char *path);
-
-/* Write a dataset in the layout above. Without `directed`, one edge of each pair of opposite edges is written. SL_EIO,
- * SL_ENOMEM. */
-enum sl_status sl_raw_write_dataset(const struct sl_dataset *dataset, bool directed, const char *folder);
-
-/* The same by another writer of raw tables. */
-enum sl_status sl_raw_write_dataset_by(enum sl_status (*write)(const struct sl_raw *raw, const char *path),
-                                       const struct sl_dataset *dataset, bool directed, const char *path);
 
 /* Check the guarantees of sl_raw_read for a whole dataset from elsewhere. `where` starts the messages. SL_EFILE,
  * SL_ENOMEM. */

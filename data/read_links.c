@@ -18,7 +18,7 @@
 static bool is_array(const char *path)
 {
     size_t n = strlen(path);
-    return n > 4 && (strcasecmp(path + n - 4, ".npy") == 0 || strcasecmp(path + n - 4, ".npz") == 0);
+    return n > 4 && strcasecmp(path + n - 4, ".npy") == 0;
 }
 
 enum sl_status sl_links_read(const char *path, uint32_t n_vertices, struct sl_links *out)

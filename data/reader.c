@@ -16,7 +16,7 @@
 #include "support/text.h"
 
 static const struct sl_reader *const readers[] = {&sl_reader_typed, &sl_reader_ogb, &sl_reader_arrays,
-                                                  &sl_reader_metis, &sl_reader_mtx, &sl_reader_table};
+                                                  &sl_reader_table};
 
 const struct sl_reader *sl_reader_of(const char *path)
 {
@@ -82,12 +82,20 @@ enum sl_status sl_reader_start(const char *name, const struct sl_request *reques
     return SL_OK;
 }
 
-enum sl_status sl_reader_find_graph(const char *name, const struct sl_request *request, struct sl_raw_files *out)
+enum sl_status sl_reader_refuse(const char *path)
 {
-    static const struct sl_reader_tables none = {.place = "training needs a folder with them"};
-    *out = (struct sl_raw_files){0};
-    SL_CHECK(sl_reader_start(name, request, &none, out));
-    return sl_strdup(request->path, &out->paths[SL_RAW_EDGES]);
+    static const char *const archives[] = {".zip", ".tar", ".tar.gz", ".tgz"};
+    for (size_t i = 0; i < sizeof archives / sizeof *archives; i++) {
+        if (sl_reader_ends_in(path, archives[i])) {
+            return sl_fail(SL_EFILE, "%.300s: found an archive, expected a dataset; unpack it, and give the folder",
+                           path);
+        }
+    }
+    if (sl_reader_ends_in(path, ".safetensors")) {
+        return sl_fail(SL_EFILE, "%.300s: found no array edge_index, expected a dataset; a model goes to --load", path);
+    }
+    return sl_fail(SL_EFILE, "%.300s: training does not read this form; make a dataset of it: " SL_RAW_CONVERT, path,
+                   path);
 }
 
 enum sl_status sl_reader_refuse_two(const char *folder)

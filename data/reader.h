@@ -22,7 +22,7 @@ struct sl_request {
 };
 
 struct sl_reader {
-    const char *name; /* of the kind of dataset, "a METIS graph" */
+    const char *name; /* of the kind of dataset, "a file of arrays" */
     /* True if the dataset is of this kind. */
     bool (*recognise)(const char *path);
     /* Find the files, and refuse a dataset that lacks a table. SL_EFILE: a table is missing. SL_EINVAL: the request has
@@ -38,8 +38,6 @@ struct sl_reader {
 };
 
 extern const struct sl_reader sl_reader_arrays;
-extern const struct sl_reader sl_reader_metis;
-extern const struct sl_reader sl_reader_mtx;
 extern const struct sl_reader sl_reader_ogb;
 extern const struct sl_reader sl_reader_table;
 extern const struct sl_reader sl_reader_typed;
@@ -60,8 +58,8 @@ struct sl_reader_tables {
 enum sl_status sl_reader_start(const char *name, const struct sl_request *request,
                                const struct sl_reader_tables *tables, struct sl_raw_files *files);
 
-/* `find` for a file with a graph alone, which becomes the path of the edges. SL_ENOMEM also. */
-enum sl_status sl_reader_find_graph(const char *name, const struct sl_request *request, struct sl_raw_files *out);
+/* Refuse a file that no reader knows. The message has the command that makes a dataset of it. Always SL_EFILE. */
+enum sl_status sl_reader_refuse(const char *path);
 
 /* Refuse a folder with raw that has a table edges, too. SL_EFILE. */
 enum sl_status sl_reader_refuse_two(const char *folder);

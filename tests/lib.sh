@@ -70,10 +70,10 @@ preload_sanitizer()
     [[ -z $sanitizer ]] || export LD_PRELOAD=$sanitizer ASAN_OPTIONS=detect_leaks=0
 }
 
-# generate NAME OPTION ...: make the dataset ./NAME.
+# generate NAME OPTION ...: make the dataset ./NAME, with tables as text.
 generate()
 {
-    "$starling_data" generate --out "$@" >/dev/null || exit 99
+    "$starling_data" generate --out "$@" >/dev/null && "$top_srcdir/tests/as_text" "$1" || exit 99
 }
 
 # figures FILE: the lines of a metrics file, without times and other figures that depend on the machine.

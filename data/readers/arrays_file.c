@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The reader of a dataset in one file of arrays, .safetensors or .npz. The arrays have the names of PyG's Data or of
+ * The reader of a dataset in one safetensors file. The arrays have the names of PyG's Data or of
  * OGB: edge_index [2, E], edge_weight [E], x [N, F] (with x_scale if int8), y [N] or [N, K], train_mask, val_mask and
  * test_mask [N] (or train, valid and test with ids), num_nodes. data/raw.c has the list. */
-#include "data/foreign.h"
 #include "data/reader.h"
 
 static bool recognise(const char *path)
 {
-    return (sl_reader_ends_in(path, ".safetensors") || sl_reader_ends_in(path, ".npz")) && sl_raw_has_edges(path);
+    return sl_reader_ends_in(path, ".safetensors") && sl_raw_has_edges(path);
 }
 
 static enum sl_status find(const struct sl_request *request, struct sl_raw_files *out)
@@ -28,7 +27,7 @@ static enum sl_status find(const struct sl_request *request, struct sl_raw_files
                                             .split = found.paths[SL_RAW_TRAIN] != NULL,
                                             .place = "add arrays y, train_mask, val_mask and test_mask"};
     if (found.paths[SL_RAW_EDGES] == NULL) {
-        st = sl_foreign_refuse(request->path);
+        st = sl_reader_refuse(request->path);
         goto fail;
     }
     SL_TRY(st, sl_raw_note_arrays(request->path, &found), fail);

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The reader of edge lists with a header and ids of any kind: edges.csv with the columns src, dst and perhaps weight,
- * and perhaps nodes.csv with the columns id, label, split and features. Both are text, plain or gzip, separated by
- * tabs, commas, semicolons or blanks. Lines in front of the header may begin with '#'; the last of them may be the
- * header. A file .txt of two columns of numbers needs no header.
+ * The reader of folders of text with ids of any kind: edges.csv with the columns src, dst and perhaps weight, and
+ * perhaps nodes.csv with the columns id, label, split and features. Both are plain or gzip, and have a header. Tabs,
+ * commas or semicolons separate cells.
  *
  * An id is a text. Vertices are numbered in the order of nodes.csv, or else as they first appear in edges.csv, line by
  * line, from left to right. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* fopencookie, memrchr */
-#endif
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -28,7 +24,6 @@
 #include "support/memory.h"
 #include "support/text.h"
 
-#define MAX_BYTES ((size_t)1 << 40)
 #define BLOCK_BYTES ((size_t)1 << 20) /* inflated at a time */
 #define MAX_COLUMNS (1 << 24)
 
@@ -65,45 +60,36 @@ static enum sl_status inflate_more(struct inflated *text)
     return SL_OK;
 }
 
-/* Read a file, plain or gzip. On failure nothing is left open, and out->data is NULL. */
-static enum sl_status inflate_file(const char *path, struct inflated *out)
+/* Begin to read a file, plain or gzip. */
+static enum sl_status open_text(const char *path, struct inflated *out)
 {
-    enum sl_status st = SL_OK;
     *out = (struct inflated){.path = path, .file = gzopen(path, "rbe")};
     if (out->file == NULL) {
         return sl_fail(SL_EIO, "%s: cannot open: %s", path, strerror(errno));
     }
+    return SL_OK;
+}
+
+/* Close the file. The text stays, unless st is an error. */
+static void close_text(struct inflated *text, enum sl_status st)
+{
+    if (text->file != NULL) {
+        gzclose(text->file);
+    }
+    if (st != SL_OK) {
+        sl_free(text->data);
+        text->data = NULL;
+    }
+}
+
+static enum sl_status read_text(const char *path, struct inflated *out)
+{
+    enum sl_status st = open_text(path, out);
     while (st == SL_OK && !out->ended) {
         st = inflate_more(out);
     }
-    gzclose(out->file);
-    if (st != SL_OK) {
-        sl_free(out->data);
-        out->data = NULL;
-    }
+    close_text(out, st);
     return st;
-}
-
-static ssize_t read_cookie(void *file, char *to, size_t bytes)
-{
-    return gzread(file, to, (unsigned)bytes);
-}
-
-static int close_cookie(void *file)
-{
-    return gzclose(file) == Z_OK ? 0 : EOF;
-}
-
-/* A file as a stream, plain or gzip. NULL: it cannot be opened. */
-static FILE *open_stream(const char *path)
-{
-    gzFile file = gzopen(path, "rbe");
-    const cookie_io_functions_t functions = {.read = read_cookie, .close = close_cookie};
-    FILE *stream = file != NULL ? fopencookie(file, "r", functions) : NULL;
-    if (stream == NULL && file != NULL) {
-        gzclose(file);
-    }
-    return stream;
 }
 
 /* ---- Lines and cells --------------------------------------------------------------------------------------------- */
@@ -145,12 +131,7 @@ static struct cell next_cell(const char **p, const char *stop, char separator)
     while (end < stop && *end != separator) {
         end++;
     }
-    const char *next = end < stop ? end + 1 : NULL;
-    if (separator == ' ' && next != NULL) { /* any number of blanks */
-        next = sl_text_skip_blanks(next, stop);
-        next = next < stop ? next : NULL;
-    }
-    *p = next;
+    *p = end < stop ? end + 1 : NULL;
     if (quote != NULL) {
         return (struct cell){start + 1, (size_t)(quote - start - 1), true};
     }
@@ -216,83 +197,30 @@ static const struct {
     {NODES, "split", ROLE_SPLIT},
 };
 
-/* The types of Neo4j's headers, "name:type". A column of another type than numbers is not used. */
-static const struct {
-    enum kind kind;
-    const char *type;
-    enum role role; /* FEATURE: the name decides */
-} types[] = {
-    {NODES, "ID", ROLE_ID},           {EDGES, "START_ID", ROLE_SOURCE}, {EDGES, "END_ID", ROLE_DESTINATION},
-    {NODES, "LABEL", ROLE_UNUSED},    {EDGES, "TYPE", ROLE_UNUSED},     {NODES, "int", ROLE_FEATURE},
-    {NODES, "long", ROLE_FEATURE},    {NODES, "float", ROLE_FEATURE},   {NODES, "double", ROLE_FEATURE},
-    {NODES, "short", ROLE_FEATURE},   {NODES, "byte", ROLE_FEATURE},    {NODES, "boolean", ROLE_UNUSED},
-    {NODES, "string", ROLE_UNUSED},   {NODES, "char", ROLE_UNUSED},     {NODES, "point", ROLE_UNUSED},
-    {NODES, "date", ROLE_UNUSED},     {NODES, "time", ROLE_UNUSED},     {NODES, "localtime", ROLE_UNUSED},
-    {NODES, "datetime", ROLE_UNUSED}, {NODES, "duration", ROLE_UNUSED}, {NODES, "localdatetime", ROLE_UNUSED},
-    {NODES, "IGNORE", ROLE_UNUSED},
-};
-
-/* The role that a name has in itself, or `other`. */
-static enum role role_of_name(enum kind kind, struct cell name, enum role other)
+static enum role role_of(enum kind kind, struct cell name)
 {
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
         if (columns[i].kind == kind && cell_is(name, columns[i].name)) {
             return columns[i].role;
         }
     }
-    return kind == NODES && name.n > 6 && memcmp(name.p, "label_", 6) == 0 ? ROLE_LABEL : other;
+    if (kind == EDGES) {
+        return ROLE_UNUSED;
+    }
+    return name.n > 6 && memcmp(name.p, "label_", 6) == 0 ? ROLE_LABEL : ROLE_FEATURE;
 }
 
-/* The part of a name in front of a type of Neo4j, and the role of the type. False: the name has no such type. */
-static bool split_type(struct cell name, struct cell *base, enum role *role)
-{
-    const char *colon = memrchr(name.p, ':', name.n);
-    if (colon == NULL) {
-        return false;
-    }
-    struct cell type = {.p = colon + 1, .n = (size_t)(name.p + name.n - colon - 1)};
-    const char *group = memchr(type.p, '(', type.n); /* "ID(Person)" */
-    if (group != NULL) {
-        type.n = (size_t)(group - type.p);
-    }
-    bool list = type.n > 2 && memcmp(type.p + type.n - 2, "[]", 2) == 0; /* "float[]" */
-    type.n -= list ? 2 : 0;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        if (cell_is(type, types[i].type)) {
-            *base = (struct cell){.p = name.p, .n = (size_t)(colon - name.p)};
-            *role = list ? ROLE_UNUSED : types[i].role;
-            return true;
-        }
-    }
-    return false;
-}
-
-static enum role role_of(enum kind kind, struct cell name)
-{
-    const enum role other = kind == NODES ? ROLE_FEATURE : ROLE_UNUSED;
-    struct cell base;
-    enum role role;
-    if (!split_type(name, &base, &role)) {
-        return role_of_name(kind, name, other);
-    }
-    if (role == ROLE_FEATURE || role == ROLE_UNUSED) { /* weight:float, label:string */
-        return role_of_name(kind, base, kind == NODES ? role : ROLE_UNUSED);
-    }
-    return role == ROLE_ID && kind == EDGES ? ROLE_UNUSED : role;
-}
-
-/* The first line of a table that is no comment. start NULL: a file .txt without a header, of two columns. */
+/* The first line of a table. */
 struct header {
     enum kind kind;
     const char *start, *stop;
     char separator;
-    char cells; /* the separator of the lines behind it: of another one if the header is a comment */
 };
 
 /* The separator of a line: the first of these that it has. */
 static char separator_of(const char *start, const char *stop)
 {
-    static const char separators[] = "\t,; ";
+    static const char separators[] = "\t,;";
     for (const char *s = separators; *s != '\0'; s++) {
         if (memchr(start, *s, (size_t)(stop - start)) != NULL) {
             return *s;
@@ -304,7 +232,7 @@ static char separator_of(const char *start, const char *stop)
 static struct header header_of(enum kind kind, const char *start, const char *stop)
 {
     const char separator = separator_of(start, stop);
-    return (struct header){.kind = kind, .start = start, .stop = stop, .separator = separator, .cells = separator};
+    return (struct header){.kind = kind, .start = start, .stop = stop, .separator = separator};
 }
 
 /* The number of columns of a role. */
@@ -322,8 +250,8 @@ static bool fits(const struct header *header)
     if (header->kind == NODES) {
         return count_role(header, ROLE_ID) == 1 && count_role(header, ROLE_SPLIT) <= 1;
     }
-    return header->start == NULL || (count_role(header, ROLE_SOURCE) == 1 &&
-                                     count_role(header, ROLE_DESTINATION) == 1 && count_role(header, ROLE_WEIGHT) <= 1);
+    return count_role(header, ROLE_SOURCE) == 1 && count_role(header, ROLE_DESTINATION) == 1 &&
+           count_role(header, ROLE_WEIGHT) <= 1;
 }
 
 static bool read_real(struct cell cell, double *out)
@@ -332,28 +260,15 @@ static bool read_real(struct cell cell, double *out)
     return cell.n > 0 && sl_number_real(cell.p, end, out) == end;
 }
 
-/* Whether a line is two numbers: an edge of a list without a header. */
-static bool is_pair(const char *start, const char *stop)
-{
-    const char separator = separator_of(start, stop);
-    double value;
-    int n = 0;
-    for (const char *p = start; p != NULL; n++) {
-        if (n == 2 || !read_real(next_cell(&p, stop, separator), &value)) {
-            return false;
-        }
-    }
-    return n == 2;
-}
-
 static enum sl_status refuse_header(const char *path, uint64_t line, const struct header *header)
 {
-    const char *found = header->start != NULL ? header->start : "";
-    size_t n = header->start != NULL ? (size_t)(header->stop - header->start) : 0;
-    return sl_fail(SL_EFILE, "%.300s:%llu: expected %s, found '%.*s'", path, (unsigned long long)line,
+    const int n = header->start != NULL ? (int)(header->stop - header->start) : 0;
+    return sl_fail(SL_EFILE,
+                   "%.300s:%llu: expected %s, found '%.*s'; of other headers make a dataset: starling convert", path,
+                   (unsigned long long)line,
                    header->kind == NODES ? "a header with one column id, and at most one column split: 'id,label,split'"
                                          : "a header with the columns src and dst, and perhaps weight: 'src,dst'",
-                   (int)(n < 80 ? n : 80), found);
+                   n < 80 ? n : 80, sl_text_or(header->start, ""));
 }
 
 static bool is_mask(struct cell name)
@@ -405,106 +320,51 @@ static enum sl_status check_names(const char *path, uint64_t line, const struct 
     return SL_OK;
 }
 
-/* Read the header, up to the first line of data. SL_EFILE: it does not fit. */
+/* Read the header. SL_EFILE: it does not fit. */
 static enum sl_status find_header(enum kind kind, struct sl_text *text, struct header *out)
 {
-    struct header comment = {.kind = kind};
-    struct sl_text before = *text;
     const char *start;
     const char *stop;
-    bool found = next_line(text, &start, &stop);
-    while (found && *start == '#') {
-        start = sl_text_skip_blanks(start + 1, stop);
-        comment = header_of(kind, start, stop);
-        before = *text;
-        found = next_line(text, &start, &stop);
-    }
     *out = (struct header){.kind = kind};
-    if (found) {
+    if (next_line(text, &start, &stop)) {
         *out = header_of(kind, start, stop);
     }
-    if (!found || !fits(out)) {
-        if (comment.start != NULL && fits(&comment)) {
-            comment.cells = found ? out->separator : comment.separator;
-            *out = comment;
-            *text = before;
-        } else if (found && kind == EDGES && is_pair(start, stop) &&
-                   (sl_reader_ends_in(text->path, ".txt") || sl_reader_ends_in(text->path, ".txt.gz"))) {
-            *out = (struct header){.kind = kind, .cells = out->separator};
-            *text = before;
-        } else {
-            return refuse_header(text->path, text->line, out);
-        }
+    if (out->start == NULL || !fits(out)) {
+        return refuse_header(text->path, text->line, out);
     }
     return check_names(text->path, text->line, out);
 }
 
-#define MOST_LINES 1000 /* of comments in front of a header */
-
-/* Read the header of a file; *lines (sl_free) holds its text. Errors as find_header; SL_EIO, SL_ENOMEM. */
-static enum sl_status read_header(enum kind kind, const char *path, char **lines, struct header *out)
+/* Read the header of a file; *text (sl_free) holds it. Errors as find_header; SL_EIO, SL_ENOMEM. */
+static enum sl_status read_header(enum kind kind, const char *path, struct inflated *text, struct header *out)
 {
-    FILE *stream = open_stream(path);
-    char *line = NULL;
-    size_t room = 0;
-    size_t bytes = 0;
-    ssize_t n = 0;
-    enum sl_status st = SL_OK;
-    bool comment = true;
-    *lines = NULL;
-    if (stream == NULL) {
-        return sl_fail(SL_EIO, "%.300s: cannot open: %s", path, strerror(errno));
+    enum sl_status st = open_text(path, text);
+    while (st == SL_OK && !text->ended && memchr(text->data, '\n', text->bytes) == NULL) {
+        st = inflate_more(text);
     }
-    for (int i = 0; i < MOST_LINES && comment && (n = getline(&line, &room, stream)) > 0; i++) {
-        const char *stop = line + n;
-        const char *start = sl_text_skip_blanks(line, stop);
-        start += i == 0 && strncmp(start, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-        SL_TRY(st, sl_realloc(lines, bytes + (size_t)n + 1, 1, "a header"), done);
-        memcpy(*lines + bytes, line, (size_t)n + 1);
-        bytes += (size_t)n;
-        comment = start == stop || *start == '\n' || *start == '#';
+    if (st == SL_OK) {
+        struct sl_text lines = {.path = path, .p = text->data, .end = text->data + text->bytes};
+        st = find_header(kind, &lines, out);
     }
-    struct sl_text text = {.path = path, .p = *lines, .end = bytes > 0 ? *lines + bytes : NULL};
-    st = find_header(kind, &text, out);
-done:
-    free(line);
-    fclose(stream);
-    if (st != SL_OK) {
-        sl_free(*lines);
-        *lines = NULL;
-    }
+    close_text(text, st);
     return st;
 }
 
 /* ---- Finding the files ------------------------------------------------------------------------------------------- */
 
-static const char *const endings[] = {".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"};
+static const char *const endings[] = {".csv", ".csv.gz"};
 
 #define N_ENDINGS (int)(sizeof endings / sizeof *endings)
 
 static bool recognise(const char *path)
 {
-    struct header header;
-    char *lines;
     char file[4096];
-    bool is_folder = sl_folder_exists(path);
     bool there = false;
     for (int i = 0; i < N_ENDINGS && !there; i++) {
-        if (is_folder) {
-            there = (size_t)snprintf(file, sizeof file, "%s/edges%s", path, endings[i]) < sizeof file &&
-                    sl_file_exists(file);
-        } else {
-            there = sl_reader_ends_in(path, endings[i]);
-        }
+        there =
+            (size_t)snprintf(file, sizeof file, "%s/edges%s", path, endings[i]) < sizeof file && sl_file_exists(file);
     }
-    if (is_folder || !there) {
-        return there;
-    }
-    bool is_table = read_header(EDGES, path, &lines, &header) == SL_OK;
-    if (is_table) {
-        sl_free(lines);
-    }
-    return is_table;
+    return there;
 }
 
 /* Note the columns that are not read. */
@@ -523,8 +383,8 @@ static enum sl_status look_at(enum kind kind, const char *path, struct sl_reader
                               struct sl_raw_files *files)
 {
     struct header header;
-    char *lines;
-    enum sl_status st = path != NULL ? read_header(kind, path, &lines, &header) : SL_OK;
+    struct inflated text;
+    enum sl_status st = path != NULL ? read_header(kind, path, &text, &header) : SL_OK;
     if (path == NULL || st != SL_OK) {
         return st;
     }
@@ -534,7 +394,7 @@ static enum sl_status look_at(enum kind kind, const char *path, struct sl_reader
         tables->features = count_role(&header, ROLE_FEATURE) > 0;
     }
     note_unused(path, &header, files);
-    sl_free(lines);
+    sl_free(text.data);
     return SL_OK;
 }
 
@@ -545,12 +405,8 @@ static enum sl_status find(const struct sl_request *request, struct sl_raw_files
     char *nodes = NULL;
     enum sl_status st;
     *out = (struct sl_raw_files){0};
-    if (sl_folder_exists(request->path)) {
-        SL_TRY(st, sl_raw_find_file(request->path, "edges", N_ENDINGS, endings, &edges), fail);
-        SL_TRY(st, sl_raw_find_file(request->path, "nodes", N_ENDINGS, endings, &nodes), fail);
-    } else {
-        SL_TRY(st, sl_strdup(request->path, &edges), fail);
-    }
+    SL_TRY(st, sl_raw_find_file(request->path, "edges", N_ENDINGS, endings, &edges), fail);
+    SL_TRY(st, sl_raw_find_file(request->path, "nodes", N_ENDINGS, endings, &nodes), fail);
     if (edges == NULL) { /* it was there a moment ago */
         st = sl_fail(SL_EFILE, "%.300s: expected a file edges.csv", request->path);
         goto fail;
@@ -630,10 +486,7 @@ static enum sl_status open_table(enum kind kind, struct table *table)
     if (table->n_columns > MAX_COLUMNS) {
         return sl_text_refuse(&table->text, "at most 2^24 columns");
     }
-    table->n_columns = header->start != NULL ? table->n_columns : 2;
     SL_CHECK(sl_alloc(table->n_columns, 1, "columns", &table->roles));
-    table->roles[0] = ROLE_SOURCE;
-    table->roles[table->n_columns - 1] = ROLE_DESTINATION;
     uint32_t c = 0;
     for (const char *p = header->start; p != NULL; c++) {
         table->roles[c] = (unsigned char)role_of(kind, next_cell(&p, header->stop, header->separator));
@@ -656,7 +509,7 @@ static enum sl_status read_lines(struct table *table, void *context,
     for (uint64_t line = 0; st == SL_OK && next_line(&table->text, &p, &stop); line++) {
         uint32_t c = 0;
         for (; st == SL_OK && p != NULL && c < table->n_columns; c++) {
-            struct cell cell = next_cell(&p, stop, table->header.cells);
+            struct cell cell = next_cell(&p, stop, table->header.separator);
             if (cell.quoted) {
                 cell.n = sl_text_undouble_quotes(cell.p, cell.n); /* the text is the reader's own */
             }
@@ -902,13 +755,6 @@ struct edges {
 
 static enum sl_status read_end(struct edges *edges, uint32_t column, struct cell cell, sl_vertex *out)
 {
-    double value;
-    if (edges->table.header.start == NULL && !read_real(cell, &value)) {
-        return sl_fail(SL_EFILE,
-                       "%.300s:%llu: expected two numbers, as in line 1, found '%.*s'; other ids need a header",
-                       edges->table.text.path, (unsigned long long)edges->table.text.line,
-                       (int)(cell.n < 40 ? cell.n : 40), cell.p);
-    }
     *out = sl_names_find(edges->names, text_of(cell));
     if (*out != SL_NONE) {
         return SL_OK;
@@ -984,33 +830,27 @@ done:
     return st;
 }
 
-static enum sl_status read_text(const char *path, char **data, struct sl_text *out)
+static struct sl_text text_in(const struct inflated *file)
 {
-    struct inflated all = {.path = path};
-    SL_CHECK(sl_reader_ends_in(path, ".gz") ? inflate_file(path, &all)
-                                            : sl_file_read(path, MAX_BYTES, &all.data, &all.bytes));
-    *data = all.data;
-    *out = (struct sl_text){.path = path, .p = all.data, .end = all.data + all.bytes};
-    return SL_OK;
+    return (struct sl_text){.path = file->path, .p = file->data, .end = file->data + file->bytes};
 }
 
 static enum sl_status read_dataset(const struct sl_raw_files *files, struct sl_raw *out)
 {
     const char *node_path = files->paths[SL_RAW_FEATURES];
-    struct sl_text edges = {0};
-    struct sl_text nodes = {0};
-    char *edge_data = NULL;
-    char *node_data = NULL;
+    struct inflated edges;
+    struct inflated nodes = {0};
     enum sl_status st;
     *out = (struct sl_raw){0};
-    SL_TRY(st, read_text(files->paths[SL_RAW_EDGES], &edge_data, &edges), done);
+    SL_TRY(st, read_text(files->paths[SL_RAW_EDGES], &edges), done);
     if (node_path != NULL) {
-        SL_TRY(st, read_text(node_path, &node_data, &nodes), done);
+        SL_TRY(st, read_text(node_path, &nodes), free_edges);
     }
-    st = read_all(files, edges, nodes, out);
+    st = read_all(files, text_in(&edges), text_in(&nodes), out);
+    sl_free(nodes.data);
+free_edges:
+    sl_free(edges.data);
 done:
-    sl_free(edge_data);
-    sl_free(node_data);
     if (st != SL_OK) {
         sl_raw_free(out);
     }
@@ -1018,4 +858,4 @@ done:
 }
 
 const struct sl_reader sl_reader_table = {
-    .name = "an edge list with a header", .recognise = recognise, .find = find, .read = read_dataset};
+    .name = "a folder of edges.csv", .recognise = recognise, .find = find, .read = read_dataset};

@@ -12,7 +12,7 @@
  *   raw/node-label/TYPE/node-label.csv.gz          labels of one type
  *   split/NAME/TYPE/train.csv.gz, valid.csv.gz, test.csv.gz  ids within this type
  *
- * Each file may be a `.csv` file; edges, features, labels and ids may be arrays (.npy, .npz). Vertices of a type have
+ * Each file may be a `.csv` file; edges, features, labels and ids may be arrays (.npy). Vertices of a type have
  * consecutive ids, types in the order of num-node-dict. Relation r is line r of triplet-type-list. The relation's edges
  * have the number r, their reverses R + r.
  *

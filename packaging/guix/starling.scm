@@ -40,7 +40,7 @@
                                    "--without-dnnl" "--without-cuda" "--without-mpi")
          #:tests? #f))
   (native-inputs (list autoconf automake libtool pkg-config cmocka))
-  (inputs (list starpu-1.4 `(,hwloc "lib") metis openblas zlib libzip xxhash jansson jemalloc random123
+  (inputs (list starpu-1.4 `(,hwloc "lib") metis openblas zlib xxhash jansson jemalloc random123
                 python))
   (propagated-inputs (list python-numpy)) ; the Python package goes into lib/python3.N/site-packages
   (home-page "https://starling.example.org")

@@ -38,6 +38,7 @@ if [[ ! -d $data/$name ]]; then
     if [[ -z ${source:-} ]]; then
         source=$data/$name.raw
         "$generate" generate "$name" --out "$source"
+        "$(dirname "$0")/../as_text" "$source"
     fi
     "$folder/bin/python" "$links" "$program" --data "$data/$name.part" --make "$source"
     mv "$data/$name.part" "$data/$name"

@@ -22,6 +22,7 @@ data=${TYPED_DATA:-typed-data}/mag-synthetic
 "$folder/bin/python" -c 'import dgl, pandas' 2>/dev/null || { echo "typed: skipped: no DGL and pandas in $folder"; exit 77; }
 if [[ ! -d $data ]]; then
     "$generate" generate mag-synthetic --out "$data.part"
+    "$(dirname "$0")/../as_text" "$data.part"
     mv "$data.part" "$data"
 fi
 DGLBACKEND=pytorch STARPU_SILENT=1 "$folder/bin/python" "$typed" "$program" --data "$data" "$@"

@@ -200,7 +200,7 @@ for file in s.safetensors s.kept/checkpoint.safetensors; do
 done
 head -n 1 s.json | grep -q '"synthetic": *true' || complain 's.json does not say that its data are synthetic'
 printf 'PK\3\4..archive/data.pkl' >model.pt
-expect 1 'model.pt: a PyTorch archive, expected a dataset' --dataset model.pt
+expect 1 'model.pt: training does not read this form; make a dataset of it: starling convert .*model.pt --out NAME' --dataset model.pt
 # shellcheck disable=SC2086
 expect 1 'model.pt: found a PyTorch file, .*safetensors.torch.save_file' $run --load model.pt
 
@@ -227,7 +227,7 @@ count 0 '^warning +the graph'
 # A split of PyTorch alone.
 cp -r made torch && rm torch/split/random/* && : >torch/split/random/split_dict.pt
 # shellcheck disable=SC2086
-expect 1 'torch/split/random/split_dict.pt: a PyTorch file, expected train.csv, .*numpy.savetxt' ${run/.\/made/.\/torch}
+expect 1 'torch/split/random/split_dict.pt: training does not read this form; .*: starling convert ./torch --out NAME, or draw a split' ${run/.\/made/.\/torch}
 # shellcheck disable=SC2086
 expect 0 '^epoch' ${run/.\/made/.\/torch} --epochs 1 --split random:60,20,20
 

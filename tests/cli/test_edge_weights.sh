@@ -173,12 +173,8 @@ for use in factor probability both; do
     [[ $use == factor || $edges =~ ^\"edges\":\[0(,0)*$ ]] || complain "all weights 0: $edges edges were drawn"
 done
 
-# info and convert.
+# info.
 "$starling_data" info ./some --cache none | grep -q '^weights  *of edges: 0 to 1.75' || complain "info: $("$starling_data" info ./some --cache none)"
-"$starling_data" convert ./some --cache none --out again >/dev/null || complain "convert"
-losses "$coop_sage" some --edge-weights factor --layers 2 --epochs 1 --pes 2 >a
-losses "$coop_sage" again --edge-weights factor --layers 2 --epochs 1 --pes 2 >b
-same "a converted dataset"
 ((n_edges > 0)) || exit 99
 ((failed == 0)) || exit 1
 

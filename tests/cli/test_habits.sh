@@ -114,7 +114,7 @@ for one in "$program" "$pipe_gnn"; do
     (($("$one" --help-all | grep -c '^  --[a-z]') > 45)) || complain "$one --help-all: expected all options"
     "$one" --help | grep -q '^Examples:$' || complain "$one --help: expected examples"
 done
-for command in info convert generate partition split; do
+for command in info generate partition split; do
     "$starling_data" $command --help >stdout 2>stderr || complain "$command --help: $(cat stderr)"
     narrow "starling_data $command --help"
 done

@@ -46,8 +46,6 @@ for name in "${names[@]}"; do
     rm -f m
 done
 refuse 'too long' "$starling_data" partition ../d --parts 2 --out "$long"
-refuse 'too long' "$starling_data" convert ../d --to metis --out "$long"
-refuse 'too long' "$starling_data" convert ../d --out "$long"
 refuse 'too long' "$starling_data" generate --out "$long"
 expect_nothing 'starling_data'
 refuse 'nowhere' "${run[@]}" --epochs 1 --dataset ../nowhere --checkpoint kept --metrics m --save s

@@ -204,8 +204,6 @@ for model in rgcn rgat; do
     "$pipe_gnn" --dataset ./small --cache none --model $model >stdout 2>stderr && complain "pipe_gnn $model: expected a refusal"
     grep -q "pipe_gnn: --model $model cannot be used with pipe_gnn" stderr || complain "pipe_gnn $model: $(cat stderr)"
 done
-"$starling_data" convert ./small --cache none --out again >stdout 2>stderr && complain "convert: expected a refusal"
-grep -q 'found a typed dataset, which can be converted to a binary copy only' stderr || complain "convert: $(cat stderr)"
 
 # IMDB, if it is there: a score that a wrong sum would not reach.
 if [[ -d $data/imdb/raw ]]; then

@@ -5,7 +5,7 @@
 # Which file may include what, and that each folder's local.am names all its files.
 #
 #   apps -> runtime -> codelets -> tasks -> partition -> data -> support, never upwards; in runtime the folders below, each those before it; no file
-#   in a circle; no two files of one name; METIS, hwloc, NCCL, OpenBLAS, oneDNN, xxHash and libzip in one file each; StarPU in runtime, codelets and tasks only; no StarPU in CUDA sources.
+#   in a circle; no two files of one name; METIS, hwloc, NCCL, OpenBLAS, oneDNN and xxHash in one file each; StarPU in runtime, codelets and tasks only; no StarPU in CUDA sources.
 
 set -u
 layers=(support data partition tasks codelets runtime apps tests)
@@ -129,7 +129,7 @@ users()
 foreign()
 {
     local library file found
-    for library in metis hwloc nccl cblas dnnl mpi starpu_mpi xxhash zip; do
+    for library in metis hwloc nccl cblas dnnl mpi starpu_mpi xxhash; do
         found=$(users "$1" "$library(/.*)?\.h" support data partition tasks codelets runtime apps)
         (($(wc -w <<<"$found") <= 1)) || echo "$library.h is included in several files, expected one:" $found
     done

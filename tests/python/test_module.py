@@ -1611,7 +1611,12 @@ class Training(unittest.TestCase):
         """Training on files needs no numpy before its end, and without numpy the import says so."""
         with tempfile.TemporaryDirectory() as folder:
             edges, x, y, sets = arrays()
-            np.savez(os.path.join(folder, "made.npz"), edge_index=edges, x=x, y=y, **sets)
+            for name, array in {"raw/edge": edges, "raw/node-feat": x, "raw/node-label": y}.items():
+                os.makedirs(os.path.join(folder, "made", "raw"), exist_ok=True)
+                np.save(os.path.join(folder, "made", name + ".npy"), array)
+            for name, ids in sets.items():
+                os.makedirs(os.path.join(folder, "made", "split", "s"), exist_ok=True)
+                np.save(os.path.join(folder, "made", "split", "s", name + ".npy"), ids)
             code = """
                 import sys
                 import starling_gnn as sl
@@ -1621,7 +1626,7 @@ class Training(unittest.TestCase):
                 run = sl.train(sl.load(sys.argv[1], cache="none"), **options, on_epoch=tell)
                 print(run.predict().shape)
                 """
-            command = [sys.executable, "-c", textwrap.dedent(code), os.path.join(folder, "made.npz")]
+            command = [sys.executable, "-c", textwrap.dedent(code), os.path.join(folder, "made")]
             self.assertEqual(subprocess.check_output(command, text=True), f"[] ({N}, {K})\n")
         without = "import sys; sys.modules['numpy'] = None; import starling_gnn"
         done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True)

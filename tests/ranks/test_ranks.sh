@@ -255,6 +255,7 @@ fi
 
 # Of parts that are not even: rank 1 has all edges, and is told so once parts are made, where the share that it was to have fits.
 "$starling_data" generate --vertices 6000 --edges 1500000 --features 4 --classes 2 --out uneven >/dev/null &&
+    "$top_srcdir/tests/as_text" uneven &&
     gzip -dc uneven/raw/edge.csv.gz | awk -F, -v OFS=, '{ print $1 % 3000, 3000 + $2 % 3000 }' | gzip -1 >edge.csv.gz && mv edge.csv.gz uneven/raw || exit 99
 uneven=("$program" "${common[@]}" --dataset ./uneven --directed --pes 2 --partition none --fanout 2,2 --epochs 0)
 refuse 'rank [01]: \$STARPU_LIMIT_CPU_MEM: found 1 MiB' 1 mpirun -q --oversubscribe -np 2 -x STARPU_LIMIT_CPU_MEM=1 "${uneven[@]}"

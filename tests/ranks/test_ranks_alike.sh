@@ -112,7 +112,6 @@ train()
 }
 
 cp -R d copy && mv copy/split/random copy/split/another && mkdir path && cp -R d path/d
-"$starling_data" convert copy --out binary >/dev/null 2>&1 # if it can
 here=${sampled/--dataset .\/d/}
 train "$sampled" "$here --dataset ./copy/ --split another"
 train "$here --dataset d --data-path ." "$here --dataset d --data-path path"

@@ -19,6 +19,7 @@
 #include "runtime/starling.h"
 #include "tests/support/graph_fixture.h"
 #include "tests/support/starpu_fixture.h"
+#include "tests/support/written_fixture.h"
 
 #define RUN_LIMIT_S 300 /* a run takes a tenth of a second: one that has not ended by then waits without end */
 
@@ -34,12 +35,12 @@ static MAYBE_UNUSED void put_whole_dataset(void)
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 61, .n_columns = 5, .n_classes = 3, .seed = 31};
     struct sl_dataset dataset;
     make_dataset(&shape, &dataset);
-    assert_ok(sl_raw_write_dataset(&dataset, false, in_folder("small")));
+    assert_ok(write_dataset(&dataset, false, in_folder("small")));
     sl_dataset_free(&dataset);
     shape.n_columns = 40;
     shape.sparse = true;
     make_dataset(&shape, &dataset);
-    assert_ok(sl_raw_write_dataset(&dataset, false, in_folder("sparse")));
+    assert_ok(write_dataset(&dataset, false, in_folder("sparse")));
     sl_dataset_free(&dataset);
     put_text("links/raw/num-node-list.csv", "40\n");
     char train[600] = "";

@@ -10,6 +10,7 @@
 #include "runtime/train/session.h" /* before a name of the fixture's that its own would shadow */
 
 #include "tests/support/whole_fixture.h"
+#include "tests/support/written_fixture.h"
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -77,7 +78,7 @@ static void put_dataset(const char *name, uint32_t n_columns, bool sparse)
                                 .seed = 3};
     struct sl_dataset dataset;
     make_dataset(&shape, &dataset);
-    assert_ok(sl_raw_write_dataset(&dataset, false, in_folder(name)));
+    assert_ok(write_dataset(&dataset, false, in_folder(name)));
     sl_dataset_free(&dataset);
 }
 
@@ -89,8 +90,6 @@ static void put_int8_dataset(const char *name, uint32_t n_columns)
     int8_t row[1024];
     assert_true(n_columns <= sizeof row);
     put_dataset(name, 1, false);
-    snprintf(path, sizeof path, "%s/raw/node-feat.csv.gz", name);
-    assert_int_equal(unlink(in_folder(path)), 0);
     snprintf(path, sizeof path, "%s/raw/node-feat.npy", name);
     FILE *file = fopen(in_folder(path), "wb");
     assert_non_null(file);

@@ -22,6 +22,7 @@
 #include "runtime/train/state.h"
 #include "support/safetensors.h"
 #include "tests/support/run_fixture.h"
+#include "tests/support/written_fixture.h"
 
 /* ---- what the runs train on: two datasets in the raw layout, written once ---- */
 
@@ -30,11 +31,11 @@ static const struct graph_shape shape = {
 static struct sl_dataset dataset;
 static char data[64]; /* the folder they are in */
 
-static void write_dataset(const struct sl_dataset *set, const char *name)
+static void put_dataset(const struct sl_dataset *set, const char *name)
 {
     char *path;
     assert_ok(sl_path_join(data, name, &path));
-    assert_ok(sl_raw_write_dataset(set, false, path));
+    assert_ok(write_dataset(set, false, path));
     sl_free(path);
 }
 
@@ -49,11 +50,11 @@ static int write_data(void **state)
     memcpy(data, folder, sizeof data);
     make_dataset(&shape, &dataset);
     assert_true(dataset.train.n > 120 && dataset.train.n <= 180); /* three steps an epoch */
-    write_dataset(&dataset, "small");
+    put_dataset(&dataset, "small");
     two_classes.n_classes = 2;
     make_dataset(&two_classes, &other);
     other.valid.n = 0;
-    write_dataset(&other, "blind"); /* no validation set */
+    put_dataset(&other, "blind"); /* no validation set */
     sl_dataset_free(&other);
     return 0;
 }

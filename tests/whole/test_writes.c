@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "data/metis_file.h"
 #include "runtime/files/checkpoint.h"
 #include "tests/support/disk_fixture.h"
 
@@ -282,28 +281,19 @@ static struct sl_dataset dataset;
 
 static enum sl_status write_raw(void)
 {
-    return sl_raw_write_dataset(&dataset, false, in_folder("raw"));
-}
-
-static enum sl_status write_metis(void)
-{
-    static const uint32_t parts[61] = {1};
-    enum sl_status st = sl_metis_write_graph(in_folder("graph"), &dataset.graph);
-    return st == SL_OK ? sl_metis_write_parts(in_folder("parts"), 61, parts) : st;
+    return write_dataset(&dataset, false, in_folder("raw"));
 }
 
 static void test_datasets(void **state)
 {
     (void)state;
     static const char *const raw[] = {"raw/raw/*", "raw/split/*/*", NULL};
-    static const char *const metis[] = {"graph", "parts", NULL};
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 61, .n_columns = 5, .n_classes = 3, .seed = 31};
     if (!watched) {
         skip();
     }
     make_dataset(&shape, &dataset);
     fail_writer(write_raw, NULL, raw, 2);
-    fail_writer(write_metis, NULL, metis, 1);
     sl_dataset_free(&dataset);
 }
 

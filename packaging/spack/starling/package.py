@@ -48,7 +48,6 @@ class Starling(AutotoolsPackage):
     depends_on("metis@5")
     depends_on("openblas threads=none,pthreads")
     depends_on("zlib-api")
-    depends_on("libzip")
     depends_on("xxhash@0.8:")
     depends_on("jansson")
     depends_on("random123")

@@ -15,6 +15,7 @@
 #include "support/safetensors.h"
 #include "tests/support/graph_fixture.h"
 #include "tests/support/npy_fixture.h"
+#include "tests/support/written_fixture.h"
 
 enum { N = 61, F = 5, MOST_EDGES = 2000, EPOCHS = 2 };
 
@@ -63,79 +64,63 @@ static int set_of(sl_vertex v)
 
 /* ---- the forms ---- */
 
-/* Text with the ends and marks that editors and Windows leave: a byte order mark, CR LF, an empty last line. */
-static void spoil(const char *name)
+/* OGB's text; odd: with a byte order mark, CR LF and an empty last line, as editors and Windows leave them. */
+static const char *put_ogb_text(bool odd)
 {
-    static char text[1 << 16];
-    char *data;
-    size_t bytes;
-    size_t n = 0;
-    char path[300];
-    snprintf(path, sizeof path, "%s", in_folder(name));
-    gzFile file = gzopen(path, "rb");
-    assert_non_null(file);
-    assert_ok(sl_alloc(sizeof text, 1, "text", &data));
-    int read = gzread(file, data, sizeof text);
-    assert_true(read > 0 && (size_t)read < sizeof text / 2);
-    bytes = (size_t)read;
-    assert_int_equal(gzclose(file), Z_OK);
-    n += (size_t)snprintf(text, sizeof text, "\xef\xbb\xbf");
-    for (size_t i = 0; i < bytes; i++) {
-        if (data[i] == '\n') {
-            text[n++] = '\r';
-        }
-        text[n++] = data[i];
+    static const char *const names[] = {"raw/edge",         "raw/node-feat",    "raw/node-label",
+                                        "split/only/train", "split/only/valid", "split/only/test"};
+    static char text[6][1 << 15];
+    size_t n[6] = {0};
+    const char *end = odd ? "\r\n" : "\n";
+    for (int i = 0; odd && i < 6; i++) {
+        n[i] = (size_t)snprintf(text[i], sizeof text[i], "\xef\xbb\xbf");
     }
-    n += (size_t)snprintf(text + n, sizeof text - n, "\r\n");
-    sl_free(data);
-    assert_int_equal(remove(path), 0);
-    path[strlen(path) - 3] = '\0'; /* .gz */
-    FILE *stream = fopen(path, "wb");
-    assert_non_null(stream);
-    assert_int_equal(fwrite(text, 1, n, stream), n);
-    assert_int_equal(fclose(stream), 0);
+#define PUT(i, ...) n[i] += (size_t)snprintf(text[i] + n[i], sizeof text[i] - n[i], __VA_ARGS__)
+    for (uint64_t e = 0; e < n_edges; e++) {
+        PUT(0, "%u,%u%s", from[e], to[e], end);
+    }
+    for (uint32_t v = 0; v < N; v++) {
+        for (uint32_t c = 0; c < F; c++) {
+            PUT(1, "%.9g%s", (double)feature(v, c), c + 1 < F ? "," : end);
+        }
+        PUT(2, "%d%s", made.targets.classes[v], end);
+        if (set_of(v) > 0) {
+            PUT(2 + set_of(v), "%u%s", v, end);
+        }
+    }
+    for (int i = 0; i < 6; i++) {
+        char name[100];
+        PUT(i, "%s", odd ? end : "");
+        snprintf(name, sizeof name, "%s/%s.csv%s", odd ? "odd-ogb" : "ogb", names[i], odd ? "" : ".gz");
+        if (odd) {
+            put_bytes(name, text[i], n[i]);
+        } else {
+            put_gzip(name, text[i]);
+        }
+    }
+#undef PUT
+    return in_folder(odd ? "odd-ogb" : "ogb");
 }
 
 static const char *put_ogb(void)
 {
-    const char *path = in_folder("ogb");
-    assert_ok(sl_raw_write_dataset(&made, false, path));
-    return path;
+    return put_ogb_text(false);
 }
 
-static const char *put_spoiled_ogb(void)
+static const char *put_odd_ogb(void)
 {
-    static const char *const tables[] = {"raw/edge",         "raw/node-feat",    "raw/node-label",
-                                         "split/only/train", "split/only/valid", "split/only/test"};
-    assert_ok(sl_raw_write_dataset(&made, false, in_folder("spoiled")));
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        char name[100];
-        snprintf(name, sizeof name, "spoiled/%s.csv.gz", tables[i]);
-        spoil(name);
-    }
-    return in_folder("spoiled");
+    return put_ogb_text(true);
 }
 
-/* An array in Fortran order, or not, big-endian. */
-static size_t make_array(unsigned char *out, const char *type, bool fortran, const char *shape, const void *items,
-                         size_t bytes)
+static const char *put_written(void)
 {
-    char dictionary[200];
-    snprintf(dictionary, sizeof dictionary, "{'descr': '%s', 'fortran_order': %s, 'shape': %s, }", type,
-             fortran ? "True" : "False", shape);
-    return make_npy(out, 1, dictionary, items, bytes);
+    assert_ok(write_dataset(&made, false, in_folder("written")));
+    return in_folder("written");
 }
 
-static void put_array(const char *name, const char *type, bool fortran, const char *shape, const void *items,
-                      size_t bytes)
-{
-    static unsigned char array[1 << 16];
-    put_bytes(name, array, make_array(array, type, fortran, shape, items, bytes));
-}
-
-static double columns[F * N]; /* the features, column by column */
+static double rows[N * F]; /* the features */
 static int64_t pairs[2 * MOST_EDGES];
-static int16_t labels[N];
+static int64_t labels[N];
 static unsigned char masks[3][N];
 static char pairs_shape[32];
 
@@ -144,9 +129,9 @@ static void fill_arrays(void)
     memset(masks, 0, sizeof masks);
     for (uint32_t v = 0; v < N; v++) {
         for (uint32_t c = 0; c < F; c++) {
-            columns[c * N + v] = (double)feature(v, c);
+            rows[v * F + c] = (double)feature(v, c);
         }
-        labels[v] = (int16_t)made.targets.classes[v];
+        labels[v] = made.targets.classes[v];
         if (set_of(v) > 0) {
             masks[set_of(v) - 1][v] = 1;
         }
@@ -155,76 +140,48 @@ static void fill_arrays(void)
         pairs[e] = from[e];
         pairs[n_edges + e] = to[e];
     }
-    snprintf(pairs_shape, sizeof pairs_shape, "(%llu, 2)", (unsigned long long)n_edges);
+    snprintf(pairs_shape, sizeof pairs_shape, "(2, %llu)", (unsigned long long)n_edges);
 }
 
-/* edge.npy of (E, 2) and the features in Fortran order; ids as a mask. */
+/* Arrays of other types than those that are kept; sets as masks. */
 static const char *put_npy_folder(void)
 {
     static const char *const sets[] = {"npy/split/s/train.npy", "npy/split/s/valid.npy", "npy/split/s/test.npy"};
     fill_arrays();
-    put_array("npy/raw/edge.npy", "<i8", true, pairs_shape, pairs, 2 * n_edges * sizeof *pairs);
-    put_array("npy/raw/node-feat.npy", "<f8", true, "(61, 5)", columns, sizeof columns);
-    put_array("npy/raw/node-label.npy", "<i2", false, "(61,)", labels, sizeof labels);
+    put_npy_array("npy/raw/edge.npy", "<i8", pairs_shape, pairs, 2 * n_edges * sizeof *pairs);
+    put_npy_array("npy/raw/node-feat.npy", "<f8", "(61, 5)", rows, sizeof rows);
+    put_npy_array("npy/raw/node-label.npy", "<i8", "(61,)", labels, sizeof labels);
     for (int i = 0; i < 3; i++) {
-        put_array(sets[i], "|b1", false, "(61,)", masks[i], N);
+        put_npy_array(sets[i], "|b1", "(61,)", masks[i], N);
     }
     return in_folder("npy");
 }
 
 /* One file with PyG's names, or with OGB's. */
-static const char *put_npz(const char *name, const char *const names[6])
+static const char *put_safetensors_named(const char *const names[6])
 {
-    static unsigned char parts[6][1 << 15];
-    static unsigned char zip[1 << 17];
-    struct member members[6];
-    char shape[32];
-    snprintf(shape, sizeof shape, "(2, %llu)", (unsigned long long)n_edges);
     fill_arrays();
-    for (int i = 0; i < 6; i++) {
-        members[i] = (struct member){.name = names[i], .data = parts[i]};
-    }
-    members[0].bytes = make_array(parts[0], "<i8", false, shape, pairs, 2 * n_edges * sizeof *pairs);
-    members[1].bytes = make_array(parts[1], "<f8", true, "(61, 5)", columns, sizeof columns);
-    members[2].bytes = make_array(parts[2], "<i2", false, "(61, 1)", labels, sizeof labels);
-    for (int i = 0; i < 3; i++) {
-        members[3 + i].bytes = make_array(parts[3 + i], "|b1", false, "(61,)", masks[i], N);
-    }
-    return put_bytes(name, zip, make_zip(zip, members, 6, false, false));
-}
-
-static const char *put_pyg_npz(void)
-{
-    static const char *const names[] = {"edge_index.npy", "x.npy",        "y.npy",
-                                        "train_mask.npy", "val_mask.npy", "test_mask.npy"};
-    return put_npz("pyg.npz", names);
-}
-
-static const char *put_ogb_npz(void)
-{
-    static const char *const names[] = {"edge_index.npy", "node_feat.npy", "node_label.npy",
-                                        "train.npy",      "valid.npy",     "test.npy"};
-    return put_npz("ogb.npz", names);
-}
-
-/* OGB's text, with the counts in raw/data.npz as well. */
-static const char *put_ogb_with_counts(void)
-{
-    static unsigned char count[1024];
-    static unsigned char zip[4096];
-    const int64_t n = N;
-    struct member member = {.name = "num_nodes_list.npy", .data = count};
-    const char *path = put_ogb();
-    member.bytes = make_array(count, "<i8", false, "(1,)", &n, sizeof n);
-    put_bytes("ogb/raw/data.npz", zip, make_zip(zip, &member, 1, false, false));
-    return path;
-}
-
-static const char *put_safetensors(void)
-{
+    const struct sl_tensor tensors[] = {sl_tensor_make(names[0], SL_DTYPE_I64, 2, n_edges, pairs),
+                                        sl_tensor_make(names[1], SL_DTYPE_F64, N, F, rows),
+                                        sl_tensor_make(names[2], SL_DTYPE_I64, N, 0, labels),
+                                        sl_tensor_make(names[3], SL_DTYPE_BOOL, N, 0, masks[0]),
+                                        sl_tensor_make(names[4], SL_DTYPE_BOOL, N, 0, masks[1]),
+                                        sl_tensor_make(names[5], SL_DTYPE_BOOL, N, 0, masks[2])};
     const char *path = in_folder("whole.safetensors");
-    assert_ok(sl_raw_write_dataset_by(sl_raw_write_arrays, &made, false, path));
+    assert_ok(sl_safetensors_write(path, tensors, 6, NULL, 0));
     return path;
+}
+
+static const char *put_pyg(void)
+{
+    static const char *const names[] = {"edge_index", "x", "y", "train_mask", "val_mask", "test_mask"};
+    return put_safetensors_named(names);
+}
+
+static const char *put_ogb_names(void)
+{
+    static const char *const names[] = {"edge_index", "node_feat", "node_label", "train", "valid", "test"};
+    return put_safetensors_named(names);
 }
 
 static const char *put_table(bool odd)
@@ -238,7 +195,7 @@ static const char *put_table(bool odd)
                               from[e] * 1000000007U, to[e] * 1000000007U, end);
     }
     n += (size_t)snprintf(text + n, sizeof text - n, "%s", odd ? end : "");
-    put_bytes(odd ? "odd/edges.tsv" : "table/edges.csv", text, n);
+    put_bytes(odd ? "odd/edges.csv" : "table/edges.csv", text, n);
     n = (size_t)snprintf(text, sizeof text, "%sa,b,label,id,c,split,d,e%s", odd ? "\xef\xbb\xbf" : "", end);
     for (uint32_t v = 0; v < N; v++) {
         char label[16] = "";
@@ -329,14 +286,13 @@ static void files_are_the_same(void **state)
         const struct sl_reader *reader;
     } forms[] = {
         {"OGB's text", put_ogb, &sl_reader_ogb},
-        {"OGB's text and counts twice", put_ogb_with_counts, &sl_reader_ogb},
-        {"OGB's text with odd ends", put_spoiled_ogb, &sl_reader_ogb},
-        {".npy files in Fortran order", put_npy_folder, &sl_reader_ogb},
-        {".npz with PyG's names", put_pyg_npz, &sl_reader_arrays},
-        {".npz with OGB's names", put_ogb_npz, &sl_reader_arrays},
-        {".safetensors", put_safetensors, &sl_reader_arrays},
+        {"OGB's text with odd ends", put_odd_ogb, &sl_reader_ogb},
+        {"what we write", put_written, &sl_reader_ogb},
+        {".npy files of other types", put_npy_folder, &sl_reader_ogb},
+        {".safetensors with PyG's names", put_pyg, &sl_reader_arrays},
+        {".safetensors with OGB's names", put_ogb_names, &sl_reader_arrays},
         {"edges.csv and nodes.csv", put_plain_table, &sl_reader_table},
-        {"edges.tsv with odd ends", put_odd_table, &sl_reader_table},
+        {"edges.csv with tabs and odd ends", put_odd_table, &sl_reader_table},
     };
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         struct sl_dataset d;
@@ -380,72 +336,7 @@ static void arrays_are_the_same(void **state)
     sl_dataset_delete(dataset);
 }
 
-/* A matrix is the graph alone; scipy.io.mmwrite writes it so. */
-static void matrices_have_the_graph(void **state)
-{
-    (void)state;
-    static char text[1 << 16];
-    struct sl_dataset d;
-    struct sl_identity found, expected;
-    size_t n =
-        (size_t)snprintf(text, sizeof text, "%%%%MatrixMarket matrix coordinate pattern symmetric\n%%\n%d %d %llu\n", N,
-                         N, (unsigned long long)n_edges);
-    for (uint64_t e = 0; e < n_edges; e++) {
-        n += (size_t)snprintf(text + n, sizeof text - n, "%u %u\n", to[e] + 1, from[e] + 1);
-    }
-    const struct sl_dataset_options options = {
-        .dataset = put_bytes("graph.mtx", text, n), .cache = "none", .need = SL_RAW_FOR_LOOKS};
-    assert_ok(sl_dataset_load(&options, &d));
-    sl_dataset_identify(&d, &found);
-    sl_dataset_identify(&made, &expected);
-    assert_string_equal(found.text[SL_DATA_GRAPH], expected.text[SL_DATA_GRAPH]);
-    sl_dataset_free(&d);
-}
-
 /* ---- files of arrays ---- */
-
-/* float16, bfloat16, int8 with a scale, and edge weights come back as they were. */
-static void narrow_stays_narrow(void **state)
-{
-    (void)state;
-    static const enum sl_dtype dtypes[] = {SL_DTYPE_F32, SL_DTYPE_F16, SL_DTYPE_BF16, SL_DTYPE_I8};
-    uint16_t entries[8] = {0x3c01, 0x3c02, 0x3c03, 0x3c04, 0x3c05, 0x3c06, 0x3c07, 0x3c08};
-    float floats[4] = {1, -2, 1e-3F, 4};
-    float weights[2] = {0.5F, 3};
-    sl_vertex ends[2][2] = {{0, 1}, {1, 1}};
-    sl_vertex ids[1] = {1};
-    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
-        bool wide = dtypes[i] == SL_DTYPE_F32;
-        struct sl_raw raw = {.n_vertices = 2,
-                             .n_edges = 2,
-                             .from = ends[0],
-                             .to = ends[1],
-                             .weights = sl_column_take(SL_DTYPE_F32, 2, 1, weights),
-                             .features = {.n_rows = 2, .n_columns = 2},
-                             .targets = {.type = SL_TARGET_NUMBER, .n_rows = 2, .width = 2, .numbers = floats},
-                             .split = "one",
-                             .train = {1, ids}};
-        raw.features.dense = sl_column_take(dtypes[i], 2, 2, wide ? (void *)floats : entries);
-        raw.features.dense.scale = 0.25F;
-        const char *path = in_folder("narrow.safetensors");
-        assert_survives_no_memory(sl_raw_write_arrays(&raw, path));
-        struct sl_raw_files files;
-        struct sl_raw read;
-        const struct sl_request request = {.path = path};
-        assert_survives_no_memory(sl_reader_arrays.find(&request, &files));
-        assert_survives_no_memory(sl_reader_arrays.read(&files, &read));
-        assert_int_equal(read.features.dense.dtype, dtypes[i]);
-        assert_memory_equal(read.features.dense.data, raw.features.dense.data, sl_column_bytes(&raw.features.dense));
-        assert_true(dtypes[i] != SL_DTYPE_I8 || read.features.dense.scale == 0.25F);
-        assert_memory_equal(read.weights.data, weights, sizeof weights);
-        assert_int_equal(read.targets.width, 2);
-        assert_memory_equal(read.targets.numbers, floats, sizeof floats);
-        assert_int_equal(read.train.n, 1);
-        assert_int_equal(read.train.ids[0], 1);
-        sl_raw_free(&read);
-        sl_raw_files_free(&files);
-    }
-}
 
 struct tensor_text {
     const char *name;
@@ -461,7 +352,7 @@ static const unsigned char mask[] = {1, 0, 0};
 
 static const char *put_tensors(const struct tensor_text *texts)
 {
-    struct sl_tensor tensors[8];
+    struct sl_tensor tensors[10];
     uint32_t n = 0;
     for (; texts[n].name != NULL; n++) {
         tensors[n] = sl_tensor_make(texts[n].name, texts[n].dtype, texts[n].rows, texts[n].width, texts[n].data);
@@ -488,6 +379,57 @@ static const char *put_tensors(const struct tensor_text *texts)
         "train_mask", SL_DTYPE_BOOL, 3, 0, mask                                                                        \
     }
 
+/* float16, bfloat16, int8 with a scale, and the names of classes and vertices come back as they were. */
+static void narrow_stays_narrow(void **state)
+{
+    (void)state;
+    static const enum sl_dtype dtypes[] = {SL_DTYPE_F32, SL_DTYPE_F16, SL_DTYPE_BF16, SL_DTYPE_I8};
+    static const uint16_t entries[6] = {0x3c01, 0x3c02, 0x3c03, 0x3c04, 0x3c05, 0x3c06};
+    static const float scale = 0.25F;
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        const struct tensor_text texts[] = {EDGES,
+                                            {"x", dtypes[i], 3, 1, entries},
+                                            {"x_scale", SL_DTYPE_F32, 1, 0, &scale},
+                                            CLASSES,
+                                            MASK,
+                                            {"class_names", SL_DTYPE_U8, 6, 0, "b\na\nc\n"},
+                                            {"node_ids", SL_DTYPE_U8, 6, 0, "x\ny\nz\n"},
+                                            {NULL}};
+        const struct sl_request request = {.path = put_tensors(texts)};
+        struct sl_raw_files files;
+        struct sl_raw read;
+        assert_survives_no_memory(sl_reader_arrays.find(&request, &files));
+        assert_survives_no_memory(sl_reader_arrays.read(&files, &read));
+        assert_int_equal(read.features.dense.dtype, dtypes[i]);
+        assert_memory_equal(read.features.dense.data, entries, sl_column_bytes(&read.features.dense));
+        assert_true(dtypes[i] != SL_DTYPE_I8 || read.features.dense.scale == scale);
+        assert_string_equal(read.class_names, "b\na\nc\n");
+        assert_string_equal(read.vertex_names, "x\ny\nz\n");
+        sl_raw_free(&read);
+        sl_raw_files_free(&files);
+    }
+}
+
+/* The ids that starling convert leaves in a folder. */
+static void reads_ids_of_a_folder(void **state)
+{
+    (void)state;
+    static char ids[1000];
+    struct sl_dataset d;
+    size_t n = 0;
+    const struct sl_dataset_options options = {.dataset = put_ogb(), .cache = "none"};
+    for (int v = 0; v < N; v++) {
+        n += (size_t)snprintf(ids + n, sizeof ids - n, "v, %d\n", v);
+    }
+    put_text("ogb/raw/node-id.csv", ids);
+    assert_survives_no_memory(sl_dataset_load(&options, &d));
+    assert_string_equal(d.vertex_names, ids);
+    sl_dataset_free(&d);
+    put_text("ogb/raw/node-id.csv", ids + 5);
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "expected the ids of 61 vertices, a line each, found 60");
+    assert_int_equal(remove(in_folder("ogb/raw/node-id.csv")), 0);
+}
+
 static char notices[1024];
 
 static void note(enum sl_notice notice, const char *line)
@@ -507,7 +449,7 @@ static enum sl_status load_noting(const char *path, struct sl_dataset *out)
     return st;
 }
 
-/* Arrays that are not read are named; a table in raw/data.npz and in a file of its own is refused. */
+/* Arrays that are not read are named; tables in .npz are refused. */
 static void names_other_arrays(void **state)
 {
     (void)state;
@@ -519,23 +461,21 @@ static void names_other_arrays(void **state)
                                               {"valid_mask", SL_DTYPE_BOOL, 3, 0, second},
                                               {"node_year", SL_DTYPE_F32, 3, 0, numbers},
                                               {NULL}};
-    static unsigned char zip[4096];
-    static unsigned char array[1024];
+    static const char *const archives[] = {"ogb/raw/data.npz", "ogb/raw/node-label.npz", "ogb/split/only/train.npz"};
     struct sl_dataset d;
-    struct member members[] = {{.name = "node_year.npy", .data = array}, {.name = "node_label.npy", .data = array}};
     assert_ok(load_noting(put_tensors(more), &d));
     assert_int_equal(d.valid.n, 1);
     sl_dataset_free(&d);
     assert_non_null(strstr(notices, "t.safetensors: array 'node_year': is not used"));
     assert_null(strstr(notices, "valid_mask"));
-    members[0].bytes = members[1].bytes = make_array(array, "<i8", false, "(3,)", classes, sizeof classes);
     const char *path = put_ogb();
-    put_bytes("ogb/raw/data.npz", zip, make_zip(zip, members, 1, false, false));
-    assert_ok(load_noting(path, &d));
-    sl_dataset_free(&d);
-    assert_non_null(strstr(notices, "data.npz: array 'node_year': is not used"));
-    put_bytes("ogb/raw/data.npz", zip, make_zip(zip, members, 2, false, false));
-    assert_refused(load_noting(path, &d), SL_EFILE, "the table is there twice, also as array node_label of ");
+    const struct sl_dataset_options options = {.dataset = path, .cache = "none"};
+    for (size_t i = 0; i < sizeof archives / sizeof *archives; i++) {
+        put_text(archives[i], "PK");
+        assert_refused(sl_dataset_load(&options, &d), SL_EFILE,
+                       "training does not read .npz; make a dataset of the folder: ");
+        assert_int_equal(remove(in_folder(archives[i])), 0);
+    }
 }
 
 static void refuses_bad_files_of_arrays(void **state)
@@ -550,7 +490,7 @@ static void refuses_bad_files_of_arrays(void **state)
         enum sl_status status;
         const char *message;
     } cases[] = {
-        {{ROWS}, NULL, NULL, SL_EFILE, "t.safetensors: a safetensors file, expected a dataset: as a model"},
+        {{ROWS}, NULL, NULL, SL_EFILE, "t.safetensors: found no array edge_index, expected a dataset; a model"},
         {{EDGES, ROWS}, NULL, NULL, SL_EFILE, "found a file of arrays, expected labels and a split too: add arrays y"},
         {{EDGES, CLASSES, MASK}, NULL, NULL, SL_EFILE, "which has no features; --features can be degree"},
         {{EDGES, ROWS, CLASSES, MASK}, "f.csv", NULL, SL_EINVAL, "no folder for --features f.csv"},
@@ -618,8 +558,8 @@ static void refuses_bad_files_of_arrays(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {with_folder(files_are_the_same),      cmocka_unit_test(arrays_are_the_same),
-                                       with_folder(matrices_have_the_graph), with_folder(narrow_stays_narrow),
-                                       with_folder(names_other_arrays),      with_folder(refuses_bad_files_of_arrays)};
+    const struct CMUnitTest tests[] = {with_folder(files_are_the_same),  cmocka_unit_test(arrays_are_the_same),
+                                       with_folder(narrow_stays_narrow), with_folder(reads_ids_of_a_folder),
+                                       with_folder(names_other_arrays),  with_folder(refuses_bad_files_of_arrays)};
     return cmocka_run_group_tests(tests, make, unmake);
 }

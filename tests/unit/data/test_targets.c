@@ -17,6 +17,7 @@
 #include "runtime/starling.h"
 #include "support/memory.h"
 #include "tests/support/scores.h"
+#include "tests/support/written_fixture.h"
 
 /* ---- files ---- */
 
@@ -153,59 +154,18 @@ static void test_names_in_arrays(void **state)
     struct sl_targets t;
     char *names = NULL;
     (void)state;
-    const char *path = put_npy_array("s.npy", "|S3", "(4, 1)", "oak\0\0\0ash\0\0\0", 12);
-    assert_survives_no_memory(sl_npy_read_targets(path, "y", 4, SL_TARGETS_ANY, &t, &names));
-    assert_string_equal(names, "ash\noak\n");
-    assert_memory_equal(t.classes, ((const int32_t[]){1, -1, 0, -1}), 16);
-    sl_targets_free(&t);
-    sl_free(names);
-    uint64_t n;
-    assert_ok(sl_npy_count_rows(path, "y", &n));
-    assert_int_equal(n, 4);
-    for (int swapped = 0; swapped < 2; swapped++) {
-        const char *items = swapped ? "\0\0\0b\0\1\xf6\0\0\0\0\xe9\0\0\0\0" : "b\0\0\0\0\xf6\1\0\xe9\0\0\0\0\0\0\0";
-        names = NULL;
-        path = put_npy_array("u.npy", swapped ? ">U2" : "<U2", "(2,)", items, 16);
-        assert_ok(sl_npy_read_targets(path, "y", 2, SL_TARGETS_CLASSES, &t, &names));
-        assert_string_equal(names, "b\xf0\x9f\x98\x80\n\xc3\xa9\n");
-        assert_memory_equal(t.classes, ((const int32_t[]){0, 1}), 8);
-        sl_targets_free(&t);
-        sl_free(names);
-    }
-    names = NULL;
-    assert_refused(sl_npy_read_targets(path, "y", 2, SL_TARGETS_NUMBERS, &t, &names), SL_EFILE,
-                   "y: found text, expected");
-    assert_refused(sl_npy_read_targets(path, "y", 3, SL_TARGETS_ANY, &t, &names), SL_EFILE,
-                   "y: expected the shape (3,)");
-    path = put_npy_array("f.npy", "|S3", "(2,)", "0.5a\0\0", 6);
-    assert_refused(sl_npy_read_targets(path, "y", 2, SL_TARGETS_ANY, &t, &names), SL_EFILE,
-                   "y: found fractions beside");
-    path = put_npy_array("l.npy", "|S3", "(1,)", "a\nb", 3);
-    assert_refused(sl_npy_read_targets(path, "y", 1, SL_TARGETS_ANY, &t, &names), SL_EFILE, "without ends of lines");
-    path = put_npy_array("o.npy", "|O", "(1,)", "a\nb", 3);
-    assert_refused(sl_npy_read_targets(path, "y", 1, SL_TARGETS_ANY, &t, &names), SL_EFILE, "make numbers or text");
-    struct sl_features features;
-    path = put_npy_array("x.npy", "|S1", "(1, 1)", "a", 1);
-    assert_refused(sl_npy_read_features(path, "x", 1, &features), SL_EFILE, "x: found text, expected numbers");
-    /* Names beside numbers. */
-    path = put_npy_array("c.npy", "<U1", "(2,)", "b\0\0\0a\0\0\0", 8);
-    assert_survives_no_memory(sl_npy_read_names(path, "class_names", &names));
-    assert_string_equal(names, "b\na\n");
-    sl_free(names);
-    path = put_npy_array("c.npy", "|u1", "(4,)", "b\na\n", 4);
-    assert_survives_no_memory(sl_npy_read_names(path, "class_names", &names));
+    const char *path = put_npy_array("c.npy", "|u1", "(4,)", "b\na\n", 4);
+    assert_survives_no_memory(sl_npy_read_lines(path, "class_names", &names));
     assert_string_equal(names, "b\na\n");
     sl_free(names);
     names = NULL;
-    path = put_npy_array("c.npy", "|S1", "(2,)", "aa", 2);
-    assert_refused(sl_npy_read_names(path, "class_names", &names), SL_EFILE, "item 1: expected another name");
     path = put_npy_array("c.npy", "|u1", "(3,)", "b\na", 3);
-    assert_refused(sl_npy_read_names(path, "class_names", &names), SL_EFILE, "expected texts, or the bytes of lines");
+    assert_refused(sl_npy_read_lines(path, "class_names", &names), SL_EFILE, "expected the bytes of lines");
     /* Whole floats are classes, and that is said. */
     static const double floats[] = {1, NAN, 0, -100};
     sl_on_notice(note);
     path = put_npy_array("d.npy", "<f8", "(4,)", floats, sizeof floats);
-    assert_ok(sl_npy_read_targets(path, "y", 4, SL_TARGETS_ANY, &t, &names));
+    assert_ok(sl_npy_read_targets(path, "y", 4, SL_TARGETS_ANY, &t));
     assert_memory_equal(t.classes, ((const int32_t[]){1, -1, 0, -1}), 16);
     assert_non_null(strstr(notice, "d.npy: labels are floats without fractions: taken as 2 classes"));
     sl_targets_free(&t);
@@ -244,7 +204,7 @@ static void test_dataset(void **state)
     assert_int_equal(again.targets.width, 3);
     assert_memory_equal(made.targets.data, again.targets.data, sl_targets_bytes(&made.targets));
     sl_dataset_free(&again);
-    assert_ok(sl_raw_write_dataset(&made, false, in_folder("written")));
+    assert_ok(write_dataset(&made, false, in_folder("written")));
     options.dataset = in_folder("written");
     options.cache = "none";
     assert_ok(sl_dataset_load(&options, &again));

@@ -15,6 +15,7 @@
 #include "runtime/report/trace_name.h"
 #include "runtime/train/session.h"
 #include "tests/support/run_fixture.h"
+#include "tests/support/written_fixture.h"
 
 /* FxT loses ten kilobytes each time StarPU is started after the first. The leak checker asks for this by name. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
@@ -39,7 +40,7 @@ static int write_data(void **state)
     }
     make_dataset(&shape, &dataset);
     assert_ok(sl_path_join(folder, "data/made", &path));
-    assert_ok(sl_raw_write_dataset(&dataset, false, path));
+    assert_ok(write_dataset(&dataset, false, path));
     sl_free(path);
     sl_dataset_free(&dataset);
     return 0;
