@@ -522,24 +522,23 @@ static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
     return SL_OK;
 }
 
-static enum sl_status batch_sums_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status batch_sums_task(void *buffers[], const void *cl_arg, const void *stream)
 {
     const struct activate_args *args = cl_arg;
     struct sl_activate a = operands(args, buffers[SUMS_Z]);
     set_statistics(&a, buffers[SUMS_STATISTICS]);
-    sl_activate_batch_sums_cpu(&a, sl_buffer_data(buffers[SUMS_Z]), sl_buffer_data(buffers[SUMS_GATE]),
-                               sl_buffer_data(buffers[SUMS_GH]), sl_buffer_data(buffers[SUMS_OUT]));
-    return SL_OK;
+    return SL_RUN(stream, sl_activate_batch_sums, &a, sl_buffer_data(buffers[SUMS_Z]),
+                  sl_buffer_data(buffers[SUMS_GATE]), sl_buffer_data(buffers[SUMS_GH]),
+                  sl_buffer_data(buffers[SUMS_OUT]));
 }
 
-static enum sl_status residual_backward_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status residual_backward_task(void *buffers[], const void *cl_arg, const void *stream)
 {
     const struct activate_args *args = cl_arg;
     uint32_t n_columns = sl_buffer_columns(buffers[RESIDUAL_GH]);
-    sl_activate_residual_backward_cpu(sl_buffer_rows(buffers[RESIDUAL_GH]), n_columns,
-                                      sl_buffer_data(buffers[RESIDUAL_GH]),
-                                      (sl_real *)sl_buffer_data(buffers[RESIDUAL_GR]) + (size_t)args->row0 * n_columns);
-    return SL_OK;
+    return SL_RUN(stream, sl_activate_residual_backward, sl_buffer_rows(buffers[RESIDUAL_GH]), n_columns,
+                  sl_buffer_data(buffers[RESIDUAL_GH]),
+                  (sl_real *)sl_buffer_data(buffers[RESIDUAL_GR]) + (size_t)args->row0 * n_columns);
 }
 
 #ifdef SL_CUDA
@@ -562,24 +561,6 @@ static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cu
         st = sl_activate_backward_cuda(stream, &run.a, run.z, run.gate, run.gh, &run.sums, run.gz);
     }
     return st;
-}
-
-static enum sl_status batch_sums_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct activate_args *args = cl_arg;
-    struct sl_activate a = operands(args, buffers[SUMS_Z]);
-    set_statistics(&a, buffers[SUMS_STATISTICS]);
-    return sl_activate_batch_sums_cuda(stream, &a, sl_buffer_data(buffers[SUMS_Z]), sl_buffer_data(buffers[SUMS_GATE]),
-                                       sl_buffer_data(buffers[SUMS_GH]), sl_buffer_data(buffers[SUMS_OUT]));
-}
-
-static enum sl_status residual_backward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct activate_args *args = cl_arg;
-    uint32_t n_columns = sl_buffer_columns(buffers[RESIDUAL_GH]);
-    return sl_activate_residual_backward_cuda(
-        stream, sl_buffer_rows(buffers[RESIDUAL_GH]), n_columns, sl_buffer_data(buffers[RESIDUAL_GH]),
-        (sl_real *)sl_buffer_data(buffers[RESIDUAL_GR]) + (size_t)args->row0 * n_columns);
 }
 #endif
 
@@ -617,15 +598,13 @@ static struct sl_operation backward_op = {
 
 static struct sl_operation batch_sums_op = {
     SL_OPERATION(batch_sums_op, "sl_activate_batch_sums", SL_STAGE_BACKWARD),
-    .cpu = batch_sums_cpu_task,
-    SL_CUDA_FUNC(batch_sums_cuda_task),
+    SL_BOTH(batch_sums_task),
     .role = {{"z", STARPU_R}, {"gate", STARPU_R}, {"gh", STARPU_R}, {"statistics", STARPU_R}, {"sums", STARPU_W}},
 };
 
 static struct sl_operation residual_backward_op = {
     SL_OPERATION(residual_backward_op, "sl_activate_residual_backward", SL_STAGE_BACKWARD),
-    .cpu = residual_backward_cpu_task,
-    SL_CUDA_FUNC(residual_backward_cuda_task),
+    SL_BOTH(residual_backward_task),
     .role = {{"gh", STARPU_R}, {"gr", STARPU_RW}},
 };
 

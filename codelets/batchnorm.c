@@ -109,178 +109,102 @@ enum { FIXED_RUNNING, FIXED_STATISTICS };
 enum { SUM, SUM_PARTS };
 enum { GRADIENT_GW, GRADIENT_GB, GRADIENT_SUMS };
 
-static enum sl_status moments_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status moments_task(void *buffers[], const void *cl_arg, const void *stream)
 {
     (void)cl_arg;
-    sl_batchnorm_moments_cpu(sl_buffer_rows(buffers[MOMENTS_Z]), sl_buffer_columns(buffers[MOMENTS_Z]),
-                             sl_buffer_data(buffers[MOMENTS_Z]), sl_buffer_data(buffers[MOMENTS_OUT]));
-    return SL_OK;
+    return SL_RUN(stream, sl_batchnorm_moments, sl_buffer_rows(buffers[MOMENTS_Z]),
+                  sl_buffer_columns(buffers[MOMENTS_Z]), sl_buffer_data(buffers[MOMENTS_Z]),
+                  sl_buffer_data(buffers[MOMENTS_OUT]));
 }
 
-static enum sl_status merge_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status merge_task(void *buffers[], const void *cl_arg, const void *stream)
 {
     const struct batchnorm_args *args = cl_arg;
     void **moments;
     SL_CHECK(sl_buffers_data(buffers + MERGE_MOMENTS, args->n, &moments));
-    sl_batchnorm_merge_cpu(args->n, sl_buffer_columns(buffers[MERGE_STATISTICS]), (const double *const *)moments,
-                           args->counts, sl_buffer_data(buffers[MERGE_STATISTICS]),
-                           sl_buffer_data(buffers[MERGE_UNBIASED]));
+    enum sl_status st = SL_RUN(stream, sl_batchnorm_merge, args->n, sl_buffer_columns(buffers[MERGE_STATISTICS]),
+                               (const double *const *)moments, args->counts, sl_buffer_data(buffers[MERGE_STATISTICS]),
+                               sl_buffer_data(buffers[MERGE_UNBIASED]));
     sl_free(moments);
-    return SL_OK;
+    return st;
 }
 
-static enum sl_status running_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status running_task(void *buffers[], const void *cl_arg, const void *stream)
 {
     const struct batchnorm_args *args = cl_arg;
     void **unbiased;
     SL_CHECK(sl_buffers_data(buffers + RUNNING_UNBIASED, args->n, &unbiased));
-    sl_batchnorm_running_cpu(args->n, sl_buffer_columns(buffers[RUNNING]), (const double *const *)unbiased,
-                             sl_buffer_data(buffers[RUNNING]));
+    enum sl_status st = SL_RUN(stream, sl_batchnorm_running, args->n, sl_buffer_columns(buffers[RUNNING]),
+                               (const double *const *)unbiased, sl_buffer_data(buffers[RUNNING]));
     sl_free(unbiased);
-    return SL_OK;
+    return st;
 }
 
-static enum sl_status fixed_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status fixed_task(void *buffers[], const void *cl_arg, const void *stream)
 {
     (void)cl_arg;
-    sl_batchnorm_fixed_cpu(sl_buffer_columns(buffers[FIXED_RUNNING]), sl_buffer_data(buffers[FIXED_RUNNING]),
-                           sl_buffer_data(buffers[FIXED_STATISTICS]));
-    return SL_OK;
+    return SL_RUN(stream, sl_batchnorm_fixed, sl_buffer_columns(buffers[FIXED_RUNNING]),
+                  sl_buffer_data(buffers[FIXED_RUNNING]), sl_buffer_data(buffers[FIXED_STATISTICS]));
 }
 
-static enum sl_status sum_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status sum_task(void *buffers[], const void *cl_arg, const void *stream)
 {
     const struct batchnorm_args *args = cl_arg;
     void **sums;
     SL_CHECK(sl_buffers_data(buffers + SUM_PARTS, args->n, &sums));
-    sl_batchnorm_sum_cpu(args->n, sl_buffer_columns(buffers[SUM]), (const double *const *)sums,
-                         sl_buffer_data(buffers[SUM]));
+    enum sl_status st = SL_RUN(stream, sl_batchnorm_sum, args->n, sl_buffer_columns(buffers[SUM]),
+                               (const double *const *)sums, sl_buffer_data(buffers[SUM]));
     sl_free(sums);
-    return SL_OK;
+    return st;
 }
 
-static enum sl_status gradient_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status gradient_task(void *buffers[], const void *cl_arg, const void *stream)
 {
     const struct batchnorm_args *args = cl_arg;
     void **sums;
     SL_CHECK(sl_buffers_data(buffers + GRADIENT_SUMS, args->n, &sums));
-    sl_batchnorm_gradient_cpu(args->n, sl_buffer_columns(buffers[GRADIENT_GW]), (const double *const *)sums,
-                              sl_buffer_data(buffers[GRADIENT_GW]), sl_buffer_data(buffers[GRADIENT_GB]));
-    sl_free(sums);
-    return SL_OK;
-}
-
-#ifdef SL_CUDA
-static enum sl_status moments_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    (void)cl_arg;
-    return sl_batchnorm_moments_cuda(stream, sl_buffer_rows(buffers[MOMENTS_Z]), sl_buffer_columns(buffers[MOMENTS_Z]),
-                                     sl_buffer_data(buffers[MOMENTS_Z]), sl_buffer_data(buffers[MOMENTS_OUT]));
-}
-
-static enum sl_status merge_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct batchnorm_args *args = cl_arg;
-    void **moments = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_buffers_data(buffers + MERGE_MOMENTS, args->n, &moments), done);
-    st = sl_batchnorm_merge_cuda(stream, args->n, sl_buffer_columns(buffers[MERGE_STATISTICS]),
-                                 (const double *const *)moments, args->counts,
-                                 sl_buffer_data(buffers[MERGE_STATISTICS]), sl_buffer_data(buffers[MERGE_UNBIASED]));
-done:
-    sl_free(moments);
-    return st;
-}
-
-static enum sl_status running_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct batchnorm_args *args = cl_arg;
-    void **unbiased = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_buffers_data(buffers + RUNNING_UNBIASED, args->n, &unbiased), done);
-    st = sl_batchnorm_running_cuda(stream, args->n, sl_buffer_columns(buffers[RUNNING]),
-                                   (const double *const *)unbiased, sl_buffer_data(buffers[RUNNING]));
-done:
-    sl_free(unbiased);
-    return st;
-}
-
-static enum sl_status fixed_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    (void)cl_arg;
-    return sl_batchnorm_fixed_cuda(stream, sl_buffer_columns(buffers[FIXED_RUNNING]),
-                                   sl_buffer_data(buffers[FIXED_RUNNING]), sl_buffer_data(buffers[FIXED_STATISTICS]));
-}
-
-static enum sl_status sum_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct batchnorm_args *args = cl_arg;
-    void **sums = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_buffers_data(buffers + SUM_PARTS, args->n, &sums), done);
-    st = sl_batchnorm_sum_cuda(stream, args->n, sl_buffer_columns(buffers[SUM]), (const double *const *)sums,
-                               sl_buffer_data(buffers[SUM]));
-done:
+    enum sl_status st =
+        SL_RUN(stream, sl_batchnorm_gradient, args->n, sl_buffer_columns(buffers[GRADIENT_GW]),
+               (const double *const *)sums, sl_buffer_data(buffers[GRADIENT_GW]), sl_buffer_data(buffers[GRADIENT_GB]));
     sl_free(sums);
     return st;
 }
-
-static enum sl_status gradient_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct batchnorm_args *args = cl_arg;
-    void **sums = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_buffers_data(buffers + GRADIENT_SUMS, args->n, &sums), done);
-    st = sl_batchnorm_gradient_cuda(stream, args->n, sl_buffer_columns(buffers[GRADIENT_GW]),
-                                    (const double *const *)sums, sl_buffer_data(buffers[GRADIENT_GW]),
-                                    sl_buffer_data(buffers[GRADIENT_GB]));
-done:
-    sl_free(sums);
-    return st;
-}
-#endif
 
 /* ---- operations ---- */
 
 static struct sl_operation moments_op = {
     SL_OPERATION(moments_op, "sl_batchnorm_moments", SL_STAGE_DENSE),
-    .cpu = moments_cpu_task,
-    SL_CUDA_FUNC(moments_cuda_task),
+    SL_BOTH(moments_task),
     .role = {{"z", STARPU_R}, {"moments", STARPU_W}},
 };
 
 static struct sl_operation merge_op = {
     SL_OPERATION(merge_op, "sl_batchnorm_merge", SL_STAGE_DENSE),
-    .cpu = merge_cpu_task,
-    SL_CUDA_FUNC(merge_cuda_task),
+    SL_BOTH(merge_task),
     .role = {{"statistics", STARPU_W}, {"unbiased statistics", STARPU_W}, {"moments", STARPU_R | SL_REPEATED}},
 };
 
 static struct sl_operation running_op = {
     SL_OPERATION(running_op, "sl_batchnorm_running", SL_STAGE_SYNC),
-    .cpu = running_cpu_task,
-    SL_CUDA_FUNC(running_cuda_task),
+    SL_BOTH(running_task),
     .role = {{"running statistics", STARPU_RW}, {"unbiased statistics", STARPU_R | SL_REPEATED}},
 };
 
 static struct sl_operation fixed_op = {
     SL_OPERATION(fixed_op, "sl_batchnorm_fixed", SL_STAGE_DENSE),
-    .cpu = fixed_cpu_task,
-    SL_CUDA_FUNC(fixed_cuda_task),
+    SL_BOTH(fixed_task),
     .role = {{"running statistics", STARPU_R}, {"statistics", STARPU_W}},
 };
 
 static struct sl_operation sum_op = {
     SL_OPERATION(sum_op, "sl_batchnorm_sum", SL_STAGE_SYNC),
-    .cpu = sum_cpu_task,
-    SL_CUDA_FUNC(sum_cuda_task),
+    SL_BOTH(sum_task),
     .role = {{"sum", STARPU_W}, {"sums", STARPU_R | SL_REPEATED}},
 };
 
 static struct sl_operation gradient_op = {
     SL_OPERATION(gradient_op, "sl_batchnorm_gradient", SL_STAGE_SYNC),
-    .cpu = gradient_cpu_task,
-    SL_CUDA_FUNC(gradient_cuda_task),
+    SL_BOTH(gradient_task),
     .role = {{"gw", STARPU_W}, {"gb", STARPU_W}, {"sums", STARPU_R | SL_REPEATED}},
 };
 

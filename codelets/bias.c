@@ -108,12 +108,11 @@ struct bias_args {
 enum { B, Z };
 enum { GZ, GB };
 
-static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status forward_task(void *buffers[], const void *cl_arg, const void *stream)
 {
     (void)cl_arg;
-    sl_bias_forward_cpu(sl_buffer_rows(buffers[Z]), sl_buffer_columns(buffers[Z]), sl_buffer_data(buffers[B]),
-                        sl_buffer_data(buffers[Z]));
-    return SL_OK;
+    return SL_RUN(stream, sl_bias_forward, sl_buffer_rows(buffers[Z]), sl_buffer_columns(buffers[Z]),
+                  sl_buffer_data(buffers[B]), sl_buffer_data(buffers[Z]));
 }
 
 static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
@@ -131,13 +130,6 @@ static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
 }
 
 #ifdef SL_CUDA
-static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    (void)cl_arg;
-    return sl_bias_forward_cuda(stream, sl_buffer_rows(buffers[Z]), sl_buffer_columns(buffers[Z]),
-                                sl_buffer_data(buffers[B]), sl_buffer_data(buffers[Z]));
-}
-
 static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
     const struct bias_args *args = cl_arg;
@@ -159,8 +151,7 @@ static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cu
 
 static struct sl_operation forward_op = {
     SL_OPERATION(forward_op, "sl_bias_forward", SL_STAGE_DENSE),
-    .cpu = forward_cpu_task,
-    SL_CUDA_FUNC(forward_cuda_task),
+    SL_BOTH(forward_task),
     .role = {{"b", STARPU_R}, {"z", STARPU_W}},
 };
 

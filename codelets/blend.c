@@ -69,13 +69,12 @@ static size_t n_entries(void *buffer, uint32_t n_rows)
     return (size_t)n_rows * sl_buffer_columns(buffer);
 }
 
-static enum sl_status blend_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status blend_task(void *buffers[], const void *cl_arg, const void *stream)
 {
     const struct blend_args *args = cl_arg;
-    sl_blend_cpu(sl_buffer_dtype(buffers[X]), sl_buffer_dtype(buffers[OUT]), n_entries(buffers[X], args->n_rows),
-                 args->a, sl_buffer_row(buffers[X], args->x_row0), args->beta,
-                 sl_buffer_row(buffers[OUT], args->out_row0));
-    return SL_OK;
+    return SL_RUN(stream, sl_blend, sl_buffer_dtype(buffers[X]), sl_buffer_dtype(buffers[OUT]),
+                  n_entries(buffers[X], args->n_rows), args->a, sl_buffer_row(buffers[X], args->x_row0), args->beta,
+                  sl_buffer_row(buffers[OUT], args->out_row0));
 }
 
 static enum sl_status clear_cpu_task(void *buffers[], const void *cl_arg)
@@ -87,14 +86,6 @@ static enum sl_status clear_cpu_task(void *buffers[], const void *cl_arg)
 }
 
 #ifdef SL_CUDA
-static enum sl_status blend_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct blend_args *args = cl_arg;
-    return sl_blend_cuda(stream, sl_buffer_dtype(buffers[X]), sl_buffer_dtype(buffers[OUT]),
-                         n_entries(buffers[X], args->n_rows), args->a, sl_buffer_row(buffers[X], args->x_row0),
-                         args->beta, sl_buffer_row(buffers[OUT], args->out_row0));
-}
-
 static enum sl_status clear_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
     (void)cl_arg;
@@ -107,8 +98,7 @@ static enum sl_status clear_cuda_task(void *buffers[], const void *cl_arg, cudaS
 
 static struct sl_operation blend_op = {
     SL_OPERATION(blend_op, "sl_blend", SL_N_STAGES),
-    .cpu = blend_cpu_task,
-    SL_CUDA_FUNC(blend_cuda_task),
+    SL_BOTH(blend_task),
     .role = {{"x", STARPU_R}, {"out", STARPU_W | SL_OR_RW}},
 };
 

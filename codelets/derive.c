@@ -99,12 +99,11 @@ enum { IDENTITY_W, IDENTITY_OUT };
 enum { ATTENTION_W, ATTENTION_SRC, ATTENTION_DST, ATTENTION_OUT };
 enum { ATTENTION_GOUT = 3, ATTENTION_GW, ATTENTION_GSRC, ATTENTION_GDST };
 
-static enum sl_status identity_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status identity_task(void *buffers[], const void *cl_arg, const void *stream)
 {
     const struct identity_args *args = cl_arg;
-    sl_derive_identity_cpu(sl_buffer_rows(buffers[IDENTITY_W]), args->a, args->b, sl_buffer_data(buffers[IDENTITY_W]),
-                           sl_buffer_data(buffers[IDENTITY_OUT]));
-    return SL_OK;
+    return SL_RUN(stream, sl_derive_identity, sl_buffer_rows(buffers[IDENTITY_W]), args->a, args->b,
+                  sl_buffer_data(buffers[IDENTITY_W]), sl_buffer_data(buffers[IDENTITY_OUT]));
 }
 
 /* The parameters in the first three buffers. */
@@ -121,68 +120,39 @@ static struct sl_derive_attention attention_of(void *buffers[], const struct att
     };
 }
 
-static enum sl_status attention_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status attention_task(void *buffers[], const void *cl_arg, const void *stream)
 {
     const struct attention_args *args = cl_arg;
     struct sl_derive_attention a = attention_of(buffers, args);
-    sl_derive_attention_cpu(&a, sl_buffer_data(buffers[ATTENTION_OUT]));
-    return SL_OK;
+    return SL_RUN(stream, sl_derive_attention, &a, sl_buffer_data(buffers[ATTENTION_OUT]));
 }
 
-static enum sl_status attention_backward_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status attention_backward_task(void *buffers[], const void *cl_arg, const void *stream)
 {
     const struct attention_args *args = cl_arg;
     struct sl_derive_attention a = attention_of(buffers, args);
-    sl_derive_attention_backward_cpu(&a, sl_buffer_data(buffers[ATTENTION_GOUT]), sl_buffer_data(buffers[ATTENTION_GW]),
-                                     sl_buffer_data(buffers[ATTENTION_GSRC]), sl_buffer_data(buffers[ATTENTION_GDST]));
-    return SL_OK;
+    return SL_RUN(stream, sl_derive_attention_backward, &a, sl_buffer_data(buffers[ATTENTION_GOUT]),
+                  sl_buffer_data(buffers[ATTENTION_GW]), sl_buffer_data(buffers[ATTENTION_GSRC]),
+                  sl_buffer_data(buffers[ATTENTION_GDST]));
 }
-
-#ifdef SL_CUDA
-static enum sl_status identity_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct identity_args *args = cl_arg;
-    return sl_derive_identity_cuda(stream, sl_buffer_rows(buffers[IDENTITY_W]), args->a, args->b,
-                                   sl_buffer_data(buffers[IDENTITY_W]), sl_buffer_data(buffers[IDENTITY_OUT]));
-}
-
-static enum sl_status attention_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct attention_args *args = cl_arg;
-    struct sl_derive_attention a = attention_of(buffers, args);
-    return sl_derive_attention_cuda(stream, &a, sl_buffer_data(buffers[ATTENTION_OUT]));
-}
-
-static enum sl_status attention_backward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct attention_args *args = cl_arg;
-    struct sl_derive_attention a = attention_of(buffers, args);
-    return sl_derive_attention_backward_cuda(
-        stream, &a, sl_buffer_data(buffers[ATTENTION_GOUT]), sl_buffer_data(buffers[ATTENTION_GW]),
-        sl_buffer_data(buffers[ATTENTION_GSRC]), sl_buffer_data(buffers[ATTENTION_GDST]));
-}
-#endif
 
 /* ---- operations ---- */
 
 static struct sl_operation identity_op = {
     SL_HISTORY_OPERATION(identity_op, "sl_derive_identity", SL_STAGE_DENSE),
-    .cpu = identity_cpu_task,
-    SL_CUDA_FUNC(identity_cuda_task),
+    SL_BOTH(identity_task),
     .role = {{"w", STARPU_R}, {"out", STARPU_W}},
 };
 
 static struct sl_operation attention_op = {
     SL_HISTORY_OPERATION(attention_op, "sl_derive_attention", SL_STAGE_DENSE),
-    .cpu = attention_cpu_task,
-    SL_CUDA_FUNC(attention_cuda_task),
+    SL_BOTH(attention_task),
     .role = {{"w", STARPU_R}, {"src", STARPU_R}, {"dst", STARPU_R}, {"out", STARPU_W}},
 };
 
 static struct sl_operation attention_backward_op = {
     SL_HISTORY_OPERATION(attention_backward_op, "sl_derive_attention_backward", SL_STAGE_SYNC),
-    .cpu = attention_backward_cpu_task,
-    SL_CUDA_FUNC(attention_backward_cuda_task),
+    SL_BOTH(attention_backward_task),
     .role = {{"w", STARPU_R},
              {"src", STARPU_R},
              {"dst", STARPU_R},

@@ -572,24 +572,22 @@ static struct drawing task_drawing(void *buffers[], const struct importance_args
     return drawing;
 }
 
-static enum sl_status candidates_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status candidates_task(void *buffers[], const void *cl_arg, const void *stream)
 {
     const struct importance_args *args = cl_arg;
     const struct sl_destinations to = task_destinations(buffers, args, NULL);
     const struct sl_candidates candidates = task_candidates(buffers, args, buffers[LIST]);
-    sl_candidates_cpu(&to, &candidates);
-    return SL_OK;
+    return SL_RUN(stream, sl_candidates, &to, &candidates);
 }
 
-static enum sl_status solve_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status solve_task(void *buffers[], const void *cl_arg, const void *stream)
 {
     const struct importance_args *args = cl_arg;
     const struct sl_destinations to = task_destinations(buffers, args, buffers[BOUNDS]);
     const struct sl_candidates candidates = task_candidates(buffers, args, buffers[LIST]);
     const struct sl_costs *costs[SL_MAX_GROUP];
     uint32_t *most = task_owners(buffers, args, costs);
-    sl_solve_cpu(&to, &args->solve, costs, &candidates, most);
-    return SL_OK;
+    return SL_RUN(stream, sl_solve, &to, &args->solve, costs, &candidates, most);
 }
 
 static enum sl_status raise_cpu_task(void *buffers[], const void *cl_arg)
@@ -613,24 +611,6 @@ static enum sl_status poisson_cpu_task(void *buffers[], const void *cl_arg)
 }
 
 #ifdef SL_CUDA
-static enum sl_status candidates_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct importance_args *args = cl_arg;
-    const struct sl_destinations to = task_destinations(buffers, args, NULL);
-    const struct sl_candidates candidates = task_candidates(buffers, args, buffers[LIST]);
-    return sl_candidates_cuda(stream, &to, &candidates);
-}
-
-static enum sl_status solve_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct importance_args *args = cl_arg;
-    const struct sl_destinations to = task_destinations(buffers, args, buffers[BOUNDS]);
-    const struct sl_candidates candidates = task_candidates(buffers, args, buffers[LIST]);
-    const struct sl_costs *costs[SL_MAX_GROUP];
-    uint32_t *most = task_owners(buffers, args, costs);
-    return sl_solve_cuda(stream, &to, &args->solve, costs, &candidates, most);
-}
-
 static enum sl_status raise_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
     struct sl_raising raising;
@@ -656,8 +636,7 @@ static enum sl_status poisson_cuda_task(void *buffers[], const void *cl_arg, cud
 
 static struct sl_operation candidates_op = {
     SL_OPERATION(candidates_op, "sl_candidates", SL_STAGE_SAMPLE),
-    .cpu = candidates_cpu_task,
-    SL_CUDA_FUNC(candidates_cuda_task),
+    SL_BOTH(candidates_task),
     .role = {{"offsets", STARPU_R},
              {"sources", STARPU_R},
              {"first", STARPU_R},
@@ -669,8 +648,7 @@ static struct sl_operation candidates_op = {
 
 static struct sl_operation solve_op = {
     SL_OPERATION(solve_op, "sl_solve", SL_STAGE_SAMPLE),
-    .cpu = solve_cpu_task,
-    SL_CUDA_FUNC(solve_cuda_task),
+    SL_BOTH(solve_task),
     .role = {{"offsets", STARPU_R},
              {"sources", STARPU_R},
              {"first", STARPU_R},

@@ -167,13 +167,12 @@ static struct sl_step_links task_links(void *buffers[], const struct exclude_arg
                                   .to = sl_buffer_data(buffers[EXCLUDE_TO])};
 }
 
-static enum sl_status exclude_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status exclude_task(void *buffers[], const void *cl_arg, const void *stream)
 {
     const struct exclude_args *args = cl_arg;
     const struct sl_step_links links = task_links(buffers, args);
-    sl_exclude_cpu(&links, args->reverse, sl_buffer_columns(buffers[EXCLUDE_TABLE]),
-                   sl_buffer_data(buffers[EXCLUDE_TABLE]));
-    return SL_OK;
+    return SL_RUN(stream, sl_exclude, &links, args->reverse, sl_buffer_columns(buffers[EXCLUDE_TABLE]),
+                  sl_buffer_data(buffers[EXCLUDE_TABLE]));
 }
 
 #ifdef SL_CUDA
@@ -183,14 +182,6 @@ static enum sl_status link_seed_cuda_task(void *buffers[], const void *cl_arg, c
     struct link_seed seed = task_seed(buffers, args);
     return sl_link_seed_cuda(stream, &seed.part, &seed.links, &args->rule, &seed.marks, args->n_hops, seed.counts,
                              &seed.block, seed.relations);
-}
-
-static enum sl_status exclude_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct exclude_args *args = cl_arg;
-    const struct sl_step_links links = task_links(buffers, args);
-    return sl_exclude_cuda(stream, &links, args->reverse, sl_buffer_columns(buffers[EXCLUDE_TABLE]),
-                           sl_buffer_data(buffers[EXCLUDE_TABLE]));
 }
 #endif
 
@@ -219,8 +210,7 @@ static struct sl_operation link_seed_op = {
 
 static struct sl_operation exclude_op = {
     SL_OPERATION(exclude_op, "sl_exclude", SL_STAGE_SAMPLE),
-    .cpu = exclude_cpu_task,
-    SL_CUDA_FUNC(exclude_cuda_task),
+    SL_BOTH(exclude_task),
     .role = {{"order", STARPU_R}, {"from", STARPU_R}, {"to", STARPU_R}, {"table", STARPU_W}},
 };
 

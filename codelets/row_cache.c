@@ -129,43 +129,22 @@ static struct sl_row_cache row_cache_of(void *slot_of, void *slots, void *rows)
                                  .element = (uint32_t)sl_buffer_element(rows)};
 }
 
-static enum sl_status fill_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status fill_task(void *buffers[], const void *cl_arg, const void *stream)
 {
     const struct row_cache_args *args = cl_arg;
     struct sl_row_cache cache = row_cache_of(buffers[SLOT_OF], buffers[SLOTS], buffers[ROWS]);
-    sl_row_cache_fill_cpu(&cache, sl_buffer_columns(buffers[SLOT_OF]), args->n,
-                          args->n > 0 ? sl_buffer_data(buffers[FILL_VERTICES]) : NULL, sl_buffer_data(buffers[TABLE]));
-    return SL_OK;
+    return SL_RUN(stream, sl_row_cache_fill, &cache, sl_buffer_columns(buffers[SLOT_OF]), args->n,
+                  args->n > 0 ? sl_buffer_data(buffers[FILL_VERTICES]) : NULL, sl_buffer_data(buffers[TABLE]));
 }
 
-static enum sl_status want_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status want_task(void *buffers[], const void *cl_arg, const void *stream)
 {
     const struct row_cache_args *args = cl_arg;
     struct sl_row_cache cache = row_cache_of(buffers[SLOT_OF], buffers[SLOTS], buffers[ROWS]);
-    sl_row_cache_want_cpu(&cache, args->policy, args->head.step, args->n, sl_buffer_data(buffers[WANT_FRONTIER]),
-                          args->first, sl_buffer_data(buffers[TABLE]), sl_buffer_data(buffers[WANT_TALLY]));
-    return SL_OK;
+    return SL_RUN(stream, sl_row_cache_want, &cache, args->policy, args->head.step, args->n,
+                  sl_buffer_data(buffers[WANT_FRONTIER]), args->first, sl_buffer_data(buffers[TABLE]),
+                  sl_buffer_data(buffers[WANT_TALLY]));
 }
-
-#ifdef SL_CUDA
-static enum sl_status fill_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct row_cache_args *args = cl_arg;
-    struct sl_row_cache cache = row_cache_of(buffers[SLOT_OF], buffers[SLOTS], buffers[ROWS]);
-    return sl_row_cache_fill_cuda(stream, &cache, sl_buffer_columns(buffers[SLOT_OF]), args->n,
-                                  args->n > 0 ? sl_buffer_data(buffers[FILL_VERTICES]) : NULL,
-                                  sl_buffer_data(buffers[TABLE]));
-}
-
-static enum sl_status want_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct row_cache_args *args = cl_arg;
-    struct sl_row_cache cache = row_cache_of(buffers[SLOT_OF], buffers[SLOTS], buffers[ROWS]);
-    return sl_row_cache_want_cuda(stream, &cache, args->policy, args->head.step, args->n,
-                                  sl_buffer_data(buffers[WANT_FRONTIER]), args->first, sl_buffer_data(buffers[TABLE]),
-                                  sl_buffer_data(buffers[WANT_TALLY]));
-}
-#endif
 
 /* ---- operations ---- */
 
@@ -174,8 +153,7 @@ static enum sl_status want_cuda_task(void *buffers[], const void *cl_arg, cudaSt
 
 static struct sl_operation fill_op = {
     SL_OPERATION(fill_op, "sl_row_cache_fill", SL_STAGE_GATHER),
-    .cpu = fill_cpu_task,
-    SL_CUDA_FUNC(fill_cuda_task),
+    SL_BOTH(fill_task),
     .codelet.specific_nodes = 1,
     .codelet.nodes = {HERE, HERE, HERE, MAIN, HERE},
     .role = {{"slot of", STARPU_W},
@@ -187,8 +165,7 @@ static struct sl_operation fill_op = {
 
 static struct sl_operation want_op = {
     SL_OPERATION(want_op, "sl_row_cache_want", SL_STAGE_GATHER),
-    .cpu = want_cpu_task,
-    SL_CUDA_FUNC(want_cuda_task),
+    SL_BOTH(want_task),
     .codelet.specific_nodes = 1,
     .codelet.nodes = {HERE, HERE, HERE, MAIN, HERE, HERE},
     .role = {{"slot of", STARPU_R | SL_OR_RW},

@@ -819,12 +819,11 @@ enum {
     EXCLUDED
 };
 
-static enum sl_status permute_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status permute_task(void *buffers[], const void *cl_arg, const void *stream)
 {
     const struct permute_args *args = cl_arg;
-    sl_permute_cpu(args->seed, args->epoch, args->n, sl_buffer_data(buffers[TRAIN_IDS]),
-                   sl_buffer_data(buffers[NEW_IDS]), sl_buffer_data(buffers[KEYS]), sl_buffer_data(buffers[ORDER]));
-    return SL_OK;
+    return SL_RUN(stream, sl_permute, args->seed, args->epoch, args->n, sl_buffer_data(buffers[TRAIN_IDS]),
+                  sl_buffer_data(buffers[NEW_IDS]), sl_buffer_data(buffers[KEYS]), sl_buffer_data(buffers[ORDER]));
 }
 
 static struct sl_frontier task_frontier(void *buffers[], const struct seed_args *args)
@@ -923,14 +922,6 @@ static enum sl_status sample_cpu_task(void *buffers[], const void *cl_arg)
 }
 
 #ifdef SL_CUDA
-static enum sl_status permute_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct permute_args *args = cl_arg;
-    return sl_permute_cuda(stream, args->seed, args->epoch, args->n, sl_buffer_data(buffers[TRAIN_IDS]),
-                           sl_buffer_data(buffers[NEW_IDS]), sl_buffer_data(buffers[KEYS]),
-                           sl_buffer_data(buffers[ORDER]));
-}
-
 static enum sl_status seed_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
     const struct seed_args *args = cl_arg;
@@ -961,8 +952,7 @@ static enum sl_status sample_cuda_task(void *buffers[], const void *cl_arg, cuda
 
 static struct sl_operation permute_op = {
     SL_OPERATION(permute_op, "sl_permute", SL_STAGE_SAMPLE),
-    .cpu = permute_cpu_task,
-    SL_CUDA_FUNC(permute_cuda_task),
+    SL_BOTH(permute_task),
     .role = {{"train dataset ids", STARPU_R}, {"new ids", STARPU_R}, {"keys", STARPU_W}, {"order", STARPU_W}},
 };
 

@@ -60,35 +60,22 @@ struct score_args {
 
 enum { Z, SETS, LABELS, COUNTS, MARGINS };
 
-static enum sl_status score_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status score_task(void *buffers[], const void *cl_arg, const void *stream)
 {
     const struct score_args *args = cl_arg;
     const uint8_t *sets = sl_buffer_data(buffers[SETS]);
     const int32_t *labels = sl_buffer_data(buffers[LABELS]);
     float *margins = args->has_margins ? sl_buffer_data(buffers[MARGINS]) : NULL;
-    sl_score_cpu(sl_buffer_rows(buffers[Z]), sl_buffer_columns(buffers[Z]), sl_buffer_data(buffers[Z]),
-                 sets + args->row0, labels + args->row0, sl_buffer_data(buffers[COUNTS]), margins);
-    return SL_OK;
+    return SL_RUN(stream, sl_score, sl_buffer_rows(buffers[Z]), sl_buffer_columns(buffers[Z]),
+                  sl_buffer_data(buffers[Z]), sets + args->row0, labels + args->row0, sl_buffer_data(buffers[COUNTS]),
+                  margins);
 }
-
-#ifdef SL_CUDA
-static enum sl_status score_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct score_args *args = cl_arg;
-    const uint8_t *sets = sl_buffer_data(buffers[SETS]);
-    const int32_t *labels = sl_buffer_data(buffers[LABELS]);
-    float *margins = args->has_margins ? sl_buffer_data(buffers[MARGINS]) : NULL;
-    return sl_score_cuda(stream, sl_buffer_rows(buffers[Z]), sl_buffer_columns(buffers[Z]), sl_buffer_data(buffers[Z]),
-                         sets + args->row0, labels + args->row0, sl_buffer_data(buffers[COUNTS]), margins);
-}
-#endif
 
 /* ---- operations ---- */
 
 static struct sl_operation score_op = {
     SL_OPERATION(score_op, "sl_score", SL_STAGE_EVALUATE),
-    .cpu = score_cpu_task,
-    SL_CUDA_FUNC(score_cuda_task),
+    SL_BOTH(score_task),
     .role = {{"z", STARPU_R},
              {"sets", STARPU_R},
              {"labels", STARPU_R},

@@ -15,7 +15,8 @@ void sl_task_cpu(void *buffers[], void *args)
     if (sl_task_enter(head, &start_s)) {
         return;
     }
-    enum sl_status st = head->operation->cpu(buffers, args);
+    const struct sl_operation *operation = head->operation;
+    enum sl_status st = operation->both != NULL ? operation->both(buffers, args, NULL) : operation->cpu(buffers, args);
     if (st != SL_OK) {
         sl_task_fail(head, st);
     }
@@ -31,10 +32,13 @@ void sl_task_cuda(void *buffers[], void *args)
     if (sl_task_enter_cuda(head)) {
         return;
     }
-    if (head->operation->cuda[1] != NULL) {
+    const struct sl_operation *operation = head->operation;
+    const cudaStream_t stream = starpu_cuda_get_local_stream();
+    if (operation->cuda[1] != NULL) {
         number = starpu_task_get_implementation(starpu_task_get_current());
     }
-    enum sl_status st = head->operation->cuda[number](buffers, args, starpu_cuda_get_local_stream());
+    enum sl_status st = operation->both != NULL ? operation->both(buffers, args, &stream)
+                                                : operation->cuda[number](buffers, args, stream);
     if (st != SL_OK) {
         sl_task_fail(head, st);
     }

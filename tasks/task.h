@@ -226,6 +226,8 @@ struct sl_operation {
     enum sl_stage stage; /* time category; SL_N_STAGES: each submission says it */
     struct starpu_codelet codelet;
     struct starpu_perfmodel model;
+    /* For both devices, instead of `cpu` and `cuda`: SL_BOTH and SL_RUN. stream: a cudaStream_t; NULL: on a CPU. */
+    enum sl_status (*both)(void *buffers[], const void *args, const void *stream);
     enum sl_status (*cpu)(void *buffers[], const void *args);
 #ifdef SL_CUDA
     /* Start kernels on the stream and return. StarPU regards the task as ended when the stream has reached this point.
@@ -261,6 +263,17 @@ struct sl_operation {
 #define SL_CUDA_FUNC(function) .codelet.cuda_funcs = {NULL}
 #define SL_CUDA_FUNCS(first, second) .codelet.cuda_funcs = {NULL}
 #endif
+#endif
+
+/* The initialiser of one implementation for both devices, and its call of KERNEL_cpu, which cannot fail, or KERNEL_cuda
+ * with the same arguments. */
+#define SL_BOTH(function) .both = function, SL_CUDA_FUNC(NULL)
+#ifdef SL_CUDA
+#define SL_RUN(stream, kernel, ...)                                                                                    \
+    ((stream) == NULL ? (kernel##_cpu(__VA_ARGS__), SL_OK)                                                             \
+                      : kernel##_cuda(*(const cudaStream_t *)(stream), __VA_ARGS__))
+#else
+#define SL_RUN(stream, kernel, ...) ((void)(stream), kernel##_cpu(__VA_ARGS__), SL_OK)
 #endif
 
 /* What StarPU calls for a task: sl_task_enter, the implementation, sl_task_fail if it failed, sl_task_leave. */
