@@ -648,10 +648,7 @@ static enum sl_status write_parts(const char *path, const struct sl_partition *p
 {
     uint32_t n = partition->graph.n_vertices;
     struct sl_writer writer;
-    enum sl_status st = sl_writer_open(path, &writer);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_writer_open(path, &writer));
     for (uint32_t v = 0; v < n; v++) {
         fprintf(writer.stream, "%u\n", sl_partition_owner(partition->first, partition->n_parts, partition->new_ids[v]));
     }

@@ -386,9 +386,7 @@ static enum sl_status refuse_missing(const char *name, const char *searched)
     if (st != SL_OK) {
         return st;
     }
-    if (strchr(name, '/') != NULL) {
-        return sl_fail(SL_ENOTFOUND, "dataset '%.300s': no such folder", name);
-    }
+    SL_FAIL_IF(strchr(name, '/') != NULL, SL_ENOTFOUND, "dataset '%.300s': no such folder", name);
     return sl_fail(SL_ENOTFOUND, "dataset '%.100s' is not in %.250s%s%s; or give --data-path, a folder, or one of %s",
                    name, searched, elsewhere, list, sl_recipe_names);
 }
@@ -401,15 +399,12 @@ static enum sl_status use_recipe(const struct sl_dataset_options *options, const
     if (!sl_recipe_find(name, recipe)) {
         return refuse_missing(name, searched);
     }
-    if (options->features != NULL && origin->made.kind == SL_MADE_NOT) {
-        return sl_fail(SL_ENOTFOUND, "dataset '%s' is not in %s, so --features %s has no folder to be in", name,
-                       searched, options->features);
-    }
+    SL_FAIL_IF(options->features != NULL && origin->made.kind == SL_MADE_NOT, SL_ENOTFOUND,
+               "dataset '%s' is not in %s, so --features %s has no folder to be in", name, searched, options->features);
     const bool named = options->split != NULL && options->split[0] != '\0';
-    if (named && strcmp(options->split, recipe->split) != 0) {
-        return sl_fail(SL_EINVAL, "%s has no split '%s'; --split can be one of: %s, or random:60,20,20", recipe->name,
-                       options->split, recipe->split);
-    }
+    SL_FAIL_IF(named && strcmp(options->split, recipe->split) != 0, SL_EINVAL,
+               "%s has no split '%s'; --split can be one of: %s, or random:60,20,20", recipe->name, options->split,
+               recipe->split);
     recipe->seed = options->seed;
     snprintf(origin->name, sizeof origin->name, "%s", recipe->name);
     identify_recipe(options, origin);
@@ -593,12 +588,9 @@ enum sl_status sl_dataset_cache_file(const struct sl_dataset_options *options, c
     struct origin origin;
     char *tail;
     *out = NULL;
-    enum sl_status st = SL_OK;
+    enum sl_status st;
     SL_CHECK(settle_split(options, &settled, &rule));
-    st = find_origin(&settled, &origin);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(find_origin(&settled, &origin));
     if (rule.wanted) {
         origin.identity = sum_text(sl_checksum(origin.identity, &rule.seed, sizeof rule.seed), rule.name);
         origin.identity += settled.draw_links;
@@ -652,12 +644,10 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
     struct sl_scaling used = {0};
     enum sl_status st;
     const bool typed = raw->n_relations > 0 && (raw->links.n_relations == 0 || raw->links.own_ids);
-    if (normalize == SL_NORMALIZE_COLUMN && typed) {
-        return sl_fail(SL_EINVAL,
-                       "--normalize-features column cannot be used with the typed graph %s: each type has its own "
-                       "features; use row or none",
-                       name);
-    }
+    SL_FAIL_IF(normalize == SL_NORMALIZE_COLUMN && typed, SL_EINVAL,
+               "--normalize-features column cannot be used with the typed graph %s: each type has its own "
+               "features; use row or none",
+               name);
     if (scaling != NULL && normalize == SL_NORMALIZE_COLUMN) {
         SL_TRY(st, sl_scaling_copy(scaling, &used), done);
     }

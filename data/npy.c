@@ -94,17 +94,12 @@ static enum sl_status read_header(const char *where, const char *text, size_t by
 {
     const char *order = find_value(text, "'fortran_order'");
     const char *type = find_value(text, "'descr'");
-    if (!read_type(type, out)) {
-        return sl_fail(
-            SL_EFILE,
-            "%s: expected little-endian integers or floats of 1, 2, 4 or 8 bytes, found %.60s; starling convert "
-            "makes them of a dataset's folder",
-            where, text);
-    }
-    if (!read_shape(find_value(text, "'shape'"), text + bytes, out)) {
-        return sl_fail(SL_EFILE, "%s: expected a shape of at most %d lengths, found %.100s", where,
-                       SL_NPY_MAX_DIMENSIONS, text);
-    }
+    SL_FAIL_IF(!read_type(type, out), SL_EFILE,
+               "%s: expected little-endian integers or floats of 1, 2, 4 or 8 bytes, found %.60s; starling convert "
+               "makes them of a dataset's folder",
+               where, text);
+    SL_FAIL_IF(!read_shape(find_value(text, "'shape'"), text + bytes, out), SL_EFILE,
+               "%s: expected a shape of at most %d lengths, found %.100s", where, SL_NPY_MAX_DIMENSIONS, text);
     if (order == NULL ||
         (strncmp(order, "False", 5) != 0 && (out->n_dimensions > 1 || strncmp(order, "True", 4) != 0))) {
         return sl_fail(
@@ -129,10 +124,9 @@ static enum sl_status parse(const char *where, const unsigned char *data, size_t
         length |= (size_t)data[10] << 16 | (size_t)data[11] << 24;
     }
     size_t start = MAGIC_BYTES + length_bytes;
-    if (length > MAX_HEADER_BYTES || length > bytes - start) {
-        return sl_fail(SL_EFILE, "%s: expected a header of at most %zu bytes, found one of %zu", where,
-                       (size_t)sl_min_u64(bytes - start, MAX_HEADER_BYTES), length);
-    }
+    SL_FAIL_IF(length > MAX_HEADER_BYTES || length > bytes - start, SL_EFILE,
+               "%s: expected a header of at most %zu bytes, found one of %zu", where,
+               (size_t)sl_min_u64(bytes - start, MAX_HEADER_BYTES), length);
     memcpy(text, data + start, length);
     text[length] = '\0';
     text[strcspn(text, "\n")] = '\0';
@@ -199,9 +193,7 @@ static enum sl_status find_tensor(const char *path, const char *name, struct own
 {
     SL_CHECK(sl_safetensors_map(path, &owner->tensors));
     const struct sl_tensor *tensor = sl_tensors_find(&owner->tensors, name);
-    if (tensor == NULL) {
-        return sl_fail(SL_EFILE, "%s: no tensor '%s' among its %u", path, name, owner->tensors.n);
-    }
+    SL_FAIL_IF(tensor == NULL, SL_EFILE, "%s: no tensor '%s' among its %u", path, name, owner->tensors.n);
     describe(tensor, out);
     return SL_OK;
 }
@@ -579,10 +571,8 @@ enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t 
     struct sl_npy array;
     struct conversion conversion = {.array = &array, .step = 1};
     int32_t *classes;
-    enum sl_status st = sl_npy_read(path, name, &array);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_npy_read(path, name, &array));
     if (choice == SL_TARGETS_CLASSES) {
         st = sl_npy_read_labels(path, name, n_rows, &classes);
         if (st == SL_OK) {
@@ -613,10 +603,8 @@ free_array:
 enum sl_status sl_npy_read_lines(const char *path, const char *name, char **out)
 {
     struct sl_npy array;
-    enum sl_status st = sl_npy_read(path, name, &array);
-    if (st != SL_OK) {
-        return st;
-    }
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_npy_read(path, name, &array));
     const char *bytes = (const char *)array.data;
     const uint64_t n = array.n_items;
     if (array.kind == 'u' && array.item_bytes == 1 && n > 0 && bytes[n - 1] == '\n' && memchr(bytes, '\0', n) == NULL) {
@@ -637,12 +625,10 @@ enum sl_status sl_npy_read_lines(const char *path, const char *name, char **out)
 enum sl_status sl_npy_count_rows(const char *path, const char *name, uint64_t *out)
 {
     struct sl_npy array;
-    enum sl_status st = sl_npy_read(path, name, &array);
-    if (st == SL_OK) {
-        *out = array.n_dimensions > 0 ? array.shape[0] : 1;
-        sl_npy_free(&array);
-    }
-    return st;
+    SL_CHECK(sl_npy_read(path, name, &array));
+    *out = array.n_dimensions > 0 ? array.shape[0] : 1;
+    sl_npy_free(&array);
+    return SL_OK;
 }
 
 enum sl_status sl_npy_read_count(const char *path, const char *name, uint64_t limit, uint64_t *out)

@@ -278,9 +278,8 @@ enum sl_status sl_raw_choose_split(const char *folder, const char *wanted, bool 
     char names[MAX_SPLITS][64];
     char path[4096];
     char list[600] = "";
-    if ((size_t)snprintf(path, sizeof path, "%s/split", folder) >= sizeof path) {
-        return sl_fail(SL_EINVAL, "%.64s...: the path is too long", folder);
-    }
+    SL_FAIL_IF((size_t)snprintf(path, sizeof path, "%s/split", folder) >= sizeof path, SL_EINVAL,
+               "%.64s...: the path is too long", folder);
     int n = list_folders(path, names);
     for (int i = 0; i < n; i++) {
         append_name(list, sizeof list, names[i]);
@@ -296,16 +295,12 @@ enum sl_status sl_raw_choose_split(const char *folder, const char *wanted, bool 
     if (n == 0 && wanted == NULL && !needed) {
         return SL_OK;
     }
-    if (n == 0) {
-        return sl_fail(SL_EFILE,
-                       "%s: expected a folder with train, valid and test, found none; or draw a "
-                       "split: " SL_RANDOM_SPLIT_OF_VERTICES,
-                       path);
-    }
-    if (wanted != NULL) {
-        return sl_fail(SL_EINVAL, "%s has no split '%s'; --split can be one of: %s, or random:60,20,20", folder, wanted,
-                       list);
-    }
+    SL_FAIL_IF(n == 0, SL_EFILE,
+               "%s: expected a folder with train, valid and test, found none; or draw a "
+               "split: " SL_RANDOM_SPLIT_OF_VERTICES,
+               path);
+    SL_FAIL_IF(wanted != NULL, SL_EINVAL, "%s has no split '%s'; --split can be one of: %s, or random:60,20,20", folder,
+               wanted, list);
     return sl_fail(SL_EINVAL, "%s has more than one split; choose with --split one of: %s", folder, list);
 }
 
@@ -424,10 +419,8 @@ static enum sl_status find_features(const char *folder, const char *wanted, stru
     if (st != SL_OK || *out != NULL || files->no_features) {
         return st;
     }
-    if (given) {
-        return sl_fail(SL_EFILE, "%s: no feature file '%s' there; --features is relative to the dataset's folder",
-                       folder, wanted);
-    }
+    SL_FAIL_IF(given, SL_EFILE, "%s: no feature file '%s' there; --features is relative to the dataset's folder",
+               folder, wanted);
     if (files->need == SL_RAW_FOR_LOOKS) {
         return SL_OK;
     }
@@ -615,18 +608,14 @@ static enum sl_status check_list(const struct sl_raw *raw, const char *where, in
     const struct sl_ids *ids = lists[list];
     for (uint32_t i = 0; i < ids->n; i++) {
         sl_vertex v = ids->ids[i];
-        if (v >= raw->n_vertices || (i > 0 && v <= ids->ids[i - 1])) {
-            return sl_fail(SL_EFILE, "%s: split '%s', %s: expected ascending ids below %u, found %u", where, raw->split,
-                           names[list], raw->n_vertices, v);
-        }
-        if (!sl_targets_known(&raw->targets, v)) {
-            return sl_fail(SL_EFILE, "%s: split '%s': vertex %u of %s has no label", where, raw->split, v, names[list]);
-        }
+        SL_FAIL_IF(v >= raw->n_vertices || (i > 0 && v <= ids->ids[i - 1]), SL_EFILE,
+                   "%s: split '%s', %s: expected ascending ids below %u, found %u", where, raw->split, names[list],
+                   raw->n_vertices, v);
+        SL_FAIL_IF(!sl_targets_known(&raw->targets, v), SL_EFILE, "%s: split '%s': vertex %u of %s has no label", where,
+                   raw->split, v, names[list]);
         for (int other = 0; other < list; other++) {
-            if (holds(lists[other], v)) {
-                return sl_fail(SL_EFILE, "%s: split '%s': vertex %u is both in %s and in %s", where, raw->split, v,
-                               names[other], names[list]);
-            }
+            SL_FAIL_IF(holds(lists[other], v), SL_EFILE, "%s: split '%s': vertex %u is both in %s and in %s", where,
+                       raw->split, v, names[other], names[list]);
         }
     }
     return SL_OK;
@@ -643,10 +632,8 @@ static enum sl_status check_lists(const struct sl_raw *raw, const char *where)
 
 enum sl_status sl_raw_check(const struct sl_raw *raw, const char *where)
 {
-    if (raw->features.n_rows != raw->n_vertices) {
-        return sl_fail(SL_EFILE, "%s: expected features of %u vertices, found %u", where, raw->n_vertices,
-                       raw->features.n_rows);
-    }
+    SL_FAIL_IF(raw->features.n_rows != raw->n_vertices, SL_EFILE, "%s: expected features of %u vertices, found %u",
+               where, raw->n_vertices, raw->features.n_rows);
     return check_lists(raw, where);
 }
 
@@ -764,15 +751,13 @@ enum sl_status sl_raw_check_edge_count(const char *count, const char *edges, uin
 {
     struct sl_raw_files files = {.paths = {[SL_RAW_EDGE_COUNT] = (char *)count}};
     uint64_t n;
-    enum sl_status st;
-    SL_TRY(st, name_arrays(&files), done);
-    SL_TRY(st, read_count(&files, SL_RAW_EDGE_COUNT, &n), done);
+    SL_CHECK(name_arrays(&files));
+    SL_CHECK(read_count(&files, SL_RAW_EDGE_COUNT, &n));
     if (n != n_edges) {
-        st = sl_fail(SL_EFILE, "%.300s: expected %llu, the edges of %.300s, found %llu", count,
-                     (unsigned long long)n_edges, edges, (unsigned long long)n);
+        return sl_fail(SL_EFILE, "%.300s: expected %llu, the edges of %.300s, found %llu", count,
+                       (unsigned long long)n_edges, edges, (unsigned long long)n);
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* Find N. SL_NONE: only the edges tell. */
@@ -868,12 +853,10 @@ static enum sl_status read_links(const struct sl_raw_files *files, struct sl_raw
     };
     const struct sl_links *train = &raw->links.list[SL_LINKS_TRAIN];
     struct sl_links edges = {0};
-    if (raw->n_vertices == SL_NONE) {
-        return sl_fail(SL_EFILE,
-                       "%s: expected raw/num-node-list.csv.gz or a table of the vertices beside a split of "
-                       "links, found none",
-                       files->paths[SL_RAW_TRAIN]);
-    }
+    SL_FAIL_IF(raw->n_vertices == SL_NONE, SL_EFILE,
+               "%s: expected raw/num-node-list.csv.gz or a table of the vertices beside a split of "
+               "links, found none",
+               files->paths[SL_RAW_TRAIN]);
     SL_CHECK(sl_links_read_split(paths, raw->n_vertices, &raw->links));
     SL_CHECK(sl_links_copy(train, &edges));
     raw->n_edges = edges.n;
@@ -949,10 +932,9 @@ static enum sl_status read_class_names(const struct sl_raw_files *files, struct 
     }
     SL_CHECK(sl_npy_read_lines(path, name, &raw->class_names));
     const uint64_t n = sl_text_count_lines(raw->class_names);
-    if (n < raw->targets.n_classes || n > SL_MAX_CLASSES) {
-        return sl_fail(SL_EFILE, "%s: class_names: expected a name for each of %u classes, found %llu", path,
-                       raw->targets.n_classes, (unsigned long long)n);
-    }
+    SL_FAIL_IF(n < raw->targets.n_classes || n > SL_MAX_CLASSES, SL_EFILE,
+               "%s: class_names: expected a name for each of %u classes, found %llu", path, raw->targets.n_classes,
+               (unsigned long long)n);
     sl_targets_widen(&raw->targets, (uint32_t)n);
     return SL_OK;
 }

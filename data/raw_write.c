@@ -31,24 +31,19 @@ static enum sl_status open_array(const char *folder, const char *name, const cha
                                  uint64_t columns, struct sl_writer *out)
 {
     char header[SL_NPY_HEADER_BYTES];
-    enum sl_status st = open_file(folder, name, out);
-    if (st == SL_OK) {
-        sl_npy_header(dtype, rows, columns, header);
-        (void)sl_writer_put(out, header, sizeof header); /* sl_writer_close reports errors */
-    }
-    return st;
+    SL_CHECK(open_file(folder, name, out));
+    sl_npy_header(dtype, rows, columns, header);
+    (void)sl_writer_put(out, header, sizeof header); /* sl_writer_close reports errors */
+    return SL_OK;
 }
 
 static enum sl_status write_array(const char *folder, const char *name, const char *dtype, uint64_t rows,
                                   uint64_t columns, const void *data, size_t bytes)
 {
     struct sl_writer writer;
-    enum sl_status st = open_array(folder, name, dtype, rows, columns, &writer);
-    if (st == SL_OK) {
-        (void)sl_writer_put(&writer, data, bytes);
-        st = sl_writer_close(&writer);
-    }
-    return st;
+    SL_CHECK(open_array(folder, name, dtype, rows, columns, &writer));
+    (void)sl_writer_put(&writer, data, bytes);
+    return sl_writer_close(&writer);
 }
 
 /* Put ids as numbers from `first` on. */
@@ -63,12 +58,9 @@ static void put_ids(struct sl_writer *writer, const sl_vertex *ids, uint64_t n, 
 static enum sl_status write_ids(const char *folder, const char *name, const struct sl_ids *ids, sl_vertex first)
 {
     struct sl_writer writer;
-    enum sl_status st = open_array(folder, name, "<u4", ids->n, 0, &writer);
-    if (st == SL_OK) {
-        put_ids(&writer, ids->ids, ids->n, first);
-        st = sl_writer_close(&writer);
-    }
-    return st;
+    SL_CHECK(open_array(folder, name, "<u4", ids->n, 0, &writer));
+    put_ids(&writer, ids->ids, ids->n, first);
+    return sl_writer_close(&writer);
 }
 
 /* The lists of the split. place: "TYPE/" or "". */
@@ -91,13 +83,10 @@ static enum sl_status write_edges(const struct sl_raw *raw, const char *folder, 
 {
     struct sl_writer writer;
     const uint64_t n = range[1] - range[0];
-    enum sl_status st = open_array(folder, name, "<u4", 2, n, &writer);
-    if (st == SL_OK) {
-        put_ids(&writer, raw->from + range[0], n, ends[0]);
-        put_ids(&writer, raw->to + range[0], n, ends[1]);
-        st = sl_writer_close(&writer);
-    }
-    return st;
+    SL_CHECK(open_array(folder, name, "<u4", 2, n, &writer));
+    put_ids(&writer, raw->from + range[0], n, ends[0]);
+    put_ids(&writer, raw->to + range[0], n, ends[1]);
+    return sl_writer_close(&writer);
 }
 
 static enum sl_status write_targets(const struct sl_raw *raw, const char *folder, const char *name, uint32_t first)
@@ -147,26 +136,21 @@ enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder)
     const uint64_t all[2] = {0, raw->n_edges};
     const sl_vertex ends[2] = {0, 0};
     struct sl_writer writer;
-    enum sl_status st;
-    SL_TRY(st, open_file(folder, "raw/num-node-list.csv", &writer), done);
+    SL_CHECK(open_file(folder, "raw/num-node-list.csv", &writer));
     fprintf(writer.stream, "%u\n", raw->n_vertices);
-    SL_TRY(st, sl_writer_close(&writer), done);
-    SL_TRY(st, write_edges(raw, folder, "raw/edge.npy", all, ends), done);
+    SL_CHECK(sl_writer_close(&writer));
+    SL_CHECK(write_edges(raw, folder, "raw/edge.npy", all, ends));
     if (raw->weights.data != NULL) {
-        SL_TRY(st,
-               write_array(folder, "raw/edge-weight.npy", "<f4", raw->n_edges, 0, raw->weights.data,
-                           raw->n_edges * sizeof(float)),
-               done);
+        SL_CHECK(write_array(folder, "raw/edge-weight.npy", "<f4", raw->n_edges, 0, raw->weights.data,
+                             raw->n_edges * sizeof(float)));
     }
     if (raw->targets.data != NULL) {
-        SL_TRY(st, write_targets(raw, folder, "raw/node-label.npy", 0), done);
+        SL_CHECK(write_targets(raw, folder, "raw/node-label.npy", 0));
     }
     if (raw->features.n_columns > 0) {
-        SL_TRY(st, write_features(raw, folder, "raw/node-feat.npy", 0), done);
+        SL_CHECK(write_features(raw, folder, "raw/node-feat.npy", 0));
     }
-    st = write_split(raw, folder, "", 0);
-done:
-    return st;
+    return write_split(raw, folder, "", 0);
 }
 
 static const char *type_name(const struct sl_recipe *recipe, uint32_t t)
@@ -198,8 +182,7 @@ static struct sl_recipe_relation relation_of(const struct sl_recipe *recipe, uin
 static enum sl_status write_types(const struct sl_recipe *recipe, const char *folder)
 {
     struct sl_writer writer;
-    enum sl_status st;
-    SL_TRY(st, open_file(folder, "raw/num-node-dict.csv", &writer), done);
+    SL_CHECK(open_file(folder, "raw/num-node-dict.csv", &writer));
     for (uint32_t i = 0; i <= recipe->n_types; i++) {
         fprintf(writer.stream, "%s%c", type_name(recipe, i), i < recipe->n_types ? ',' : '\n');
     }
@@ -207,16 +190,14 @@ static enum sl_status write_types(const struct sl_recipe *recipe, const char *fo
         fprintf(writer.stream, "%u%c", i < recipe->n_types ? recipe->other[i].n : recipe->n_vertices,
                 i < recipe->n_types ? ',' : '\n');
     }
-    SL_TRY(st, sl_writer_close(&writer), done);
-    SL_TRY(st, open_file(folder, "raw/triplet-type-list.csv", &writer), done);
+    SL_CHECK(sl_writer_close(&writer));
+    SL_CHECK(open_file(folder, "raw/triplet-type-list.csv", &writer));
     for (uint32_t r = 0; r <= recipe->n_relations; r++) {
         const struct sl_recipe_relation relation = relation_of(recipe, r);
         fprintf(writer.stream, "%s,%s,%s\n", type_name(recipe, relation.source), relation.name,
                 type_name(recipe, relation.destination));
     }
-    st = sl_writer_close(&writer);
-done:
-    return st;
+    return sl_writer_close(&writer);
 }
 
 enum sl_status sl_recipe_write(const struct sl_recipe *recipe, const struct sl_raw *raw, const char *folder)
@@ -224,11 +205,10 @@ enum sl_status sl_recipe_write(const struct sl_recipe *recipe, const struct sl_r
     const uint32_t own = type_first(recipe, recipe->n_types);
     uint64_t range[2] = {0, 0};
     char name[200];
-    enum sl_status st;
     if (recipe->n_types == 0) {
         return sl_raw_write(raw, folder);
     }
-    SL_TRY(st, write_types(recipe, folder), done);
+    SL_CHECK(write_types(recipe, folder));
     for (uint32_t r = 0; r <= recipe->n_relations; r++) {
         const struct sl_recipe_relation relation = relation_of(recipe, r);
         const sl_vertex ends[2] = {type_first(recipe, relation.source), type_first(recipe, relation.destination)};
@@ -236,14 +216,12 @@ enum sl_status sl_recipe_write(const struct sl_recipe *recipe, const struct sl_r
         range[1] += relation.n_edges;
         snprintf(name, sizeof name, "raw/relations/%s___%s___%s/edge.npy", type_name(recipe, relation.source),
                  relation.name, type_name(recipe, relation.destination));
-        SL_TRY(st, write_edges(raw, folder, name, range, ends), done);
+        SL_CHECK(write_edges(raw, folder, name, range, ends));
     }
     snprintf(name, sizeof name, "raw/node-label/%s/node-label.npy", recipe->type);
-    SL_TRY(st, write_targets(raw, folder, name, own), done);
+    SL_CHECK(write_targets(raw, folder, name, own));
     snprintf(name, sizeof name, "raw/node-feat/%s/node-feat.npy", recipe->type);
-    SL_TRY(st, write_features(raw, folder, name, own), done);
+    SL_CHECK(write_features(raw, folder, name, own));
     snprintf(name, sizeof name, "%s/", recipe->type);
-    st = write_split(raw, folder, name, own);
-done:
-    return st;
+    return write_split(raw, folder, name, own);
 }

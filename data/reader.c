@@ -32,39 +32,27 @@ static enum sl_status check_tables(const char *name, const struct sl_request *re
                                    const struct sl_reader_tables *tables, bool made)
 {
     const bool no_split = sl_raw_reads_no_split(request->split);
-    if (request->need == SL_RAW_FOR_LINKS) {
-        return sl_fail(SL_EFILE,
-                       "%.300s: found %s, expected links to find; draw them by " SL_RANDOM_SPLIT_OF_LINKS
-                       ", or list them in a folder with split/NAME/train.csv, valid.csv and test.csv",
-                       request->path, name);
-    }
-    if (request->need == SL_RAW_FOR_TRAINING && !tables->labels) {
-        return sl_fail(SL_EFILE, "%.300s: found %s, expected labels %s: %s", request->path, name,
-                       no_split ? "too" : "and a split too", tables->place);
-    }
-    if (request->need == SL_RAW_FOR_TRAINING && !tables->split && !no_split) {
-        return sl_fail(SL_EFILE, "%.300s: found %s, expected a split too: " SL_RANDOM_SPLIT_OF_VERTICES ", or %s",
-                       request->path, name, tables->place);
-    }
-    if (request->need != SL_RAW_FOR_LOOKS && !made && !tables->features) {
-        return sl_fail(SL_EFILE, "%.300s: found %s, which has no features; --features can be " SL_FEATURE_WORDS,
-                       request->path, name);
-    }
-    if (request->split != NULL && !no_split && !tables->split) {
-        return sl_fail(
-            SL_EINVAL,
-            "%.300s: found %s, which has no split; leave out --split, or draw one: " SL_RANDOM_SPLIT_OF_VERTICES,
-            request->path, name);
-    }
-    if (request->split != NULL && !no_split && strcmp(request->split, SL_READER_SPLIT) != 0) {
-        return sl_fail(SL_EINVAL,
-                       "%.300s has no split '%s'; leave out --split, or draw one: " SL_RANDOM_SPLIT_OF_VERTICES,
-                       request->path, request->split);
-    }
-    if (request->features != NULL && !made) {
-        return sl_fail(SL_EINVAL, "%.300s: a file has no folder for --features %.200s; it can be " SL_FEATURE_WORDS,
-                       request->path, request->features);
-    }
+    SL_FAIL_IF(request->need == SL_RAW_FOR_LINKS, SL_EFILE,
+               "%.300s: found %s, expected links to find; draw them by " SL_RANDOM_SPLIT_OF_LINKS
+               ", or list them in a folder with split/NAME/train.csv, valid.csv and test.csv",
+               request->path, name);
+    SL_FAIL_IF(request->need == SL_RAW_FOR_TRAINING && !tables->labels, SL_EFILE,
+               "%.300s: found %s, expected labels %s: %s", request->path, name, no_split ? "too" : "and a split too",
+               tables->place);
+    SL_FAIL_IF(request->need == SL_RAW_FOR_TRAINING && !tables->split && !no_split, SL_EFILE,
+               "%.300s: found %s, expected a split too: " SL_RANDOM_SPLIT_OF_VERTICES ", or %s", request->path, name,
+               tables->place);
+    SL_FAIL_IF(request->need != SL_RAW_FOR_LOOKS && !made && !tables->features, SL_EFILE,
+               "%.300s: found %s, which has no features; --features can be " SL_FEATURE_WORDS, request->path, name);
+    SL_FAIL_IF(request->split != NULL && !no_split && !tables->split, SL_EINVAL,
+               "%.300s: found %s, which has no split; leave out --split, or draw one: " SL_RANDOM_SPLIT_OF_VERTICES,
+               request->path, name);
+    SL_FAIL_IF(request->split != NULL && !no_split && strcmp(request->split, SL_READER_SPLIT) != 0, SL_EINVAL,
+               "%.300s has no split '%s'; leave out --split, or draw one: " SL_RANDOM_SPLIT_OF_VERTICES, request->path,
+               request->split);
+    SL_FAIL_IF(request->features != NULL && !made, SL_EINVAL,
+               "%.300s: a file has no folder for --features %.200s; it can be " SL_FEATURE_WORDS, request->path,
+               request->features);
     return SL_OK;
 }
 
@@ -86,24 +74,19 @@ enum sl_status sl_reader_refuse(const char *path)
 {
     static const char *const archives[] = {".zip", ".tar", ".tar.gz", ".tgz"};
     for (size_t i = 0; i < sizeof archives / sizeof *archives; i++) {
-        if (sl_reader_ends_in(path, archives[i])) {
-            return sl_fail(SL_EFILE, "%.300s: found an archive, expected a dataset; unpack it, and give the folder",
-                           path);
-        }
+        SL_FAIL_IF(sl_reader_ends_in(path, archives[i]), SL_EFILE,
+                   "%.300s: found an archive, expected a dataset; unpack it, and give the folder", path);
     }
-    if (sl_reader_ends_in(path, ".safetensors")) {
-        return sl_fail(SL_EFILE, "%.300s: found no array edge_index, expected a dataset; a model goes to --load", path);
-    }
+    SL_FAIL_IF(sl_reader_ends_in(path, ".safetensors"), SL_EFILE,
+               "%.300s: found no array edge_index, expected a dataset; a model goes to --load", path);
     return sl_fail(SL_EFILE, "%.300s: training does not read this form; make a dataset of it: " SL_RAW_CONVERT, path,
                    path);
 }
 
 enum sl_status sl_reader_refuse_two(const char *folder)
 {
-    if (sl_reader_table.recognise(folder)) {
-        return sl_fail(
-            SL_EFILE, "%.300s: found both raw and a table edges, two forms of a dataset; expected one of them", folder);
-    }
+    SL_FAIL_IF(sl_reader_table.recognise(folder), SL_EFILE,
+               "%.300s: found both raw and a table edges, two forms of a dataset; expected one of them", folder);
     return SL_OK;
 }
 

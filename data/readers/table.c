@@ -49,12 +49,9 @@ static enum sl_status inflate_more(struct inflated *text)
     }
     int n = gzread(text->file, text->data + text->bytes, (unsigned)BLOCK_BYTES);
     const char *why = n < (int)BLOCK_BYTES ? gzerror(text->file, &code) : "";
-    if (n < 0 && code == Z_ERRNO) {
-        return sl_fail(SL_EIO, "%s: cannot read: %s", text->path, strerror(errno));
-    }
-    if (n < 0 || (code != Z_OK && code != Z_STREAM_END)) {
-        return sl_fail(SL_EFILE, "%s: damaged or cut short: %s; fetch it again", text->path, why);
-    }
+    SL_FAIL_IF(n < 0 && code == Z_ERRNO, SL_EIO, "%s: cannot read: %s", text->path, strerror(errno));
+    SL_FAIL_IF(n < 0 || (code != Z_OK && code != Z_STREAM_END), SL_EFILE,
+               "%s: damaged or cut short: %s; fetch it again", text->path, why);
     text->ended = n < (int)BLOCK_BYTES;
     text->bytes += (size_t)n;
     return SL_OK;
@@ -64,9 +61,7 @@ static enum sl_status inflate_more(struct inflated *text)
 static enum sl_status open_text(const char *path, struct inflated *out)
 {
     *out = (struct inflated){.path = path, .file = gzopen(path, "rbe")};
-    if (out->file == NULL) {
-        return sl_fail(SL_EIO, "%s: cannot open: %s", path, strerror(errno));
-    }
+    SL_FAIL_IF(out->file == NULL, SL_EIO, "%s: cannot open: %s", path, strerror(errno));
     return SL_OK;
 }
 
@@ -304,18 +299,15 @@ static enum sl_status check_names(const char *path, uint64_t line, const struct 
                            path, (unsigned long long)line, (unsigned long long)column + 1,
                            name.n > 0 ? " of its own" : "");
         }
-        if (again && label) {
-            return sl_fail(SL_EFILE,
-                           "%.300s:%llu: column %llu: found a second column of labels; several targets are label, "
-                           "label_a, label_b",
-                           path, (unsigned long long)line, (unsigned long long)column + 1);
-        }
+        SL_FAIL_IF(again && label, SL_EFILE,
+                   "%.300s:%llu: column %llu: found a second column of labels; several targets are label, "
+                   "label_a, label_b",
+                   path, (unsigned long long)line, (unsigned long long)column + 1);
         label |= again;
-        if (header->kind == NODES && (is_mask(name) || is_misspelt(name))) {
-            return sl_fail(SL_EFILE, "%.300s:%llu: column %llu: found '%.*s', which is no feature; expected %s", path,
-                           (unsigned long long)line, (unsigned long long)column + 1, (int)name.n, name.p,
-                           is_mask(name) ? "a column split of train, valid and test" : "small letters");
-        }
+        SL_FAIL_IF(header->kind == NODES && (is_mask(name) || is_misspelt(name)), SL_EFILE,
+                   "%.300s:%llu: column %llu: found '%.*s', which is no feature; expected %s", path,
+                   (unsigned long long)line, (unsigned long long)column + 1, (int)name.n, name.p,
+                   is_mask(name) ? "a column split of train, valid and test" : "small letters");
     }
     return SL_OK;
 }
@@ -609,10 +601,9 @@ static enum sl_status alloc_nodes(struct nodes *nodes, const struct sl_raw_files
     const struct header *header = &nodes->table.header;
     nodes->n_labels = count_role(header, ROLE_LABEL);
     nodes->n_features = count_role(header, ROLE_FEATURE);
-    if (n >= SL_NONE || nodes->n_labels > SL_MAX_CLASSES) {
-        return sl_fail(SL_EFILE, "%.300s: expected less than 2^32 - 1 vertices and at most %d labels",
-                       nodes->table.text.path, SL_MAX_CLASSES);
-    }
+    SL_FAIL_IF(n >= SL_NONE || nodes->n_labels > SL_MAX_CLASSES, SL_EFILE,
+               "%.300s: expected less than 2^32 - 1 vertices and at most %d labels", nodes->table.text.path,
+               SL_MAX_CLASSES);
     if (files->split[0] != '\0') {
         SL_CHECK(sl_alloc_zero(n, 1, "a split", &nodes->set_of));
     }

@@ -168,19 +168,14 @@ static enum sl_status add_type(const char *path, const char *name, const char *c
     const char *end = count + strlen(count);
     uint32_t other;
     uint64_t n = 0;
-    if (sl_number_whole(count, end, &n) != end || n >= SL_NONE) {
-        return sl_fail(SL_EFILE, "%s:2: type '%s': expected a number of vertices below %u, found '%.60s'", path, name,
-                       SL_NONE, count);
-    }
-    if (n == 0) {
-        return sl_fail(SL_EFILE, "%s:2: type '%s' has no vertices; expected one or more", path, name);
-    }
+    SL_FAIL_IF(sl_number_whole(count, end, &n) != end || n >= SL_NONE, SL_EFILE,
+               "%s:2: type '%s': expected a number of vertices below %u, found '%.60s'", path, name, SL_NONE, count);
+    SL_FAIL_IF(n == 0, SL_EFILE, "%s:2: type '%s' has no vertices; expected one or more", path, name);
     if (name[0] == '\0' || strchr(name, '/') != NULL || strlen(name) >= MAX_NAME || type_of(typed, name, &other)) {
         return sl_fail(SL_EFILE, "%s:1: found '%.60s', expected distinct names of types, without '/'", path, name);
     }
-    if (typed->n_types == MAX_TYPES || typed->n_vertices + n >= SL_NONE) {
-        return sl_fail(SL_EFILE, "%s: expected at most %d types and %u vertices", path, MAX_TYPES, SL_NONE - 1);
-    }
+    SL_FAIL_IF(typed->n_types == MAX_TYPES || typed->n_vertices + n >= SL_NONE, SL_EFILE,
+               "%s: expected at most %d types and %u vertices", path, MAX_TYPES, SL_NONE - 1);
     struct type *type = &typed->types[typed->n_types++];
     *type = (struct type){.n = (uint32_t)n, .first = typed->n_vertices};
     snprintf(type->name, sizeof type->name, "%s", name);
@@ -227,21 +222,15 @@ static enum sl_status read_relation(const char *folder, const struct table *tabl
             field[i] = next_cell(&rest);
         }
     }
-    if (rest != NULL || field[2][0] == '\0') {
-        return sl_fail(SL_EFILE, "%s:%u: expected a source type, a name and a destination type, separated by commas",
-                       table->path, r + 1);
-    }
+    SL_FAIL_IF(rest != NULL || field[2][0] == '\0', SL_EFILE,
+               "%s:%u: expected a source type, a name and a destination type, separated by commas", table->path, r + 1);
     for (int i = 0; i < 3; i += 2) {
         uint32_t *type = i == 0 ? &relation->source : &relation->destination;
-        if (!type_of(typed, field[i], type)) {
-            return sl_fail(SL_EFILE, "%s:%u: found type '%.60s', expected a type of raw/num-node-dict", table->path,
-                           r + 1, field[i]);
-        }
+        SL_FAIL_IF(!type_of(typed, field[i], type), SL_EFILE,
+                   "%s:%u: found type '%.60s', expected a type of raw/num-node-dict", table->path, r + 1, field[i]);
     }
-    if (strchr(field[1], '/') != NULL || strlen(field[1]) >= MAX_NAME) {
-        return sl_fail(SL_EFILE, "%s:%u: found '%.60s', expected the name of a relation, without '/'", table->path,
-                       r + 1, field[1]);
-    }
+    SL_FAIL_IF(strchr(field[1], '/') != NULL || strlen(field[1]) >= MAX_NAME, SL_EFILE,
+               "%s:%u: found '%.60s', expected the name of a relation, without '/'", table->path, r + 1, field[1]);
     snprintf(stem, sizeof stem, "raw/relations/%s___%s___%s/edge", field[0], field[1], field[2]);
     return sl_raw_find_table(folder, stem, true, &relation->edges);
 }
@@ -294,18 +283,13 @@ static enum sl_status find_columns(const char *folder, struct type *type)
 static enum sl_status check_mark(const char *path, const char *name, const char *mark, const char *table, bool found)
 {
     bool wanted = strcmp(mark, "True") == 0;
-    if (!wanted && strcmp(mark, "False") != 0) {
-        return sl_fail(SL_EFILE, "%s:2: type '%s': expected True or False, found '%.60s'", path, name, mark);
-    }
-    if (wanted && !found) {
-        return sl_fail(SL_EFILE,
-                       "%s: type '%s' has True, expected a file raw/%s/%s/%s.csv.gz (or .csv, .npy), found none", path,
-                       name, table, name, table);
-    }
-    if (!wanted && found) {
-        return sl_fail(SL_EFILE, "%s: type '%s' has False, expected no file, found one in raw/%s/%s", path, name, table,
-                       name);
-    }
+    SL_FAIL_IF(!wanted && strcmp(mark, "False") != 0, SL_EFILE,
+               "%s:2: type '%s': expected True or False, found '%.60s'", path, name, mark);
+    SL_FAIL_IF(wanted && !found, SL_EFILE,
+               "%s: type '%s' has True, expected a file raw/%s/%s/%s.csv.gz (or .csv, .npy), found none", path, name,
+               table, name, table);
+    SL_FAIL_IF(!wanted && found, SL_EFILE, "%s: type '%s' has False, expected no file, found one in raw/%s/%s", path,
+               name, table, name);
     return SL_OK;
 }
 
@@ -377,10 +361,9 @@ static enum sl_status find_target(const char *path, const struct typed *typed, c
 {
     *out = NULL;
     for (uint32_t t = 0; t < typed->n_types; t++) {
-        if (typed->types[t].labels != NULL && *out != NULL) {
-            return sl_fail(SL_EFILE, "%s: types '%s' and '%s' have labels, expected one type with labels", path,
-                           (*out)->name, typed->types[t].name);
-        }
+        SL_FAIL_IF(typed->types[t].labels != NULL && *out != NULL, SL_EFILE,
+                   "%s: types '%s' and '%s' have labels, expected one type with labels", path, (*out)->name,
+                   typed->types[t].name);
         if (typed->types[t].labels != NULL) {
             *out = &typed->types[t];
         }
@@ -642,10 +625,8 @@ static enum sl_status place_ends(const char *path, const struct type *type, uint
                                  sl_vertex *out)
 {
     for (uint64_t i = 0; i < n; i++) {
-        if (local[i] >= type->n) {
-            return sl_fail(SL_EFILE, "%s:%llu: expected an id of type '%s', below %u, found %u", path,
-                           (unsigned long long)i + 1, type->name, type->n, local[i]);
-        }
+        SL_FAIL_IF(local[i] >= type->n, SL_EFILE, "%s:%llu: expected an id of type '%s', below %u, found %u", path,
+                   (unsigned long long)i + 1, type->name, type->n, local[i]);
         out[i] = type->first + local[i];
     }
     return SL_OK;
@@ -825,10 +806,8 @@ static enum sl_status place_columns(const char *where, const struct typed *typed
         parts->column[t] = shares ? 0 : (uint32_t)n;
         n = (shares ? 0 : n) + (has_features(table) ? table->n_columns : n_rows);
         parts->n_nonzeros += has_features(table) ? sl_features_nonzeros(table) : n_rows;
-        if (n > MAX_COLUMNS) {
-            return sl_fail(SL_EFILE, "%s: expected at most %d columns of features and vertices without features", where,
-                           MAX_COLUMNS);
-        }
+        SL_FAIL_IF(n > MAX_COLUMNS, SL_EFILE,
+                   "%s: expected at most %d columns of features and vertices without features", where, MAX_COLUMNS);
     }
     parts->n_columns = (uint32_t)n;
     return SL_OK;
