@@ -328,6 +328,20 @@ static enum sl_status copy_class_names(const struct sl_arrays *a, struct sl_data
     return sl_strdup(names, &out->class_names);
 }
 
+static enum sl_status copy_feature_names(const struct sl_arrays *a, struct sl_dataset *out)
+{
+    const char *names = a->feature_names;
+    if (names == NULL) {
+        return SL_OK;
+    }
+    const size_t length = strlen(names);
+    if (sl_text_count_lines(names) != a->n_features || (length > 0 && names[length - 1] != '\n')) {
+        return sl_fail(SL_EINVAL, "arrays: feature_names has %llu lines; expected %u, a line for each column",
+                       (unsigned long long)sl_text_count_lines(names), a->n_features);
+    }
+    return sl_strdup(names, &out->feature_names);
+}
+
 /* ---- links ---- */
 
 /* The lists by name. */
@@ -621,6 +635,7 @@ static enum sl_status fill(struct sl_arrays *a, uint32_t **destinations, struct 
     SL_CHECK(settle_leaks(a, out));
     SL_CHECK(copy_targets(a, &out->targets));
     SL_CHECK(copy_class_names(a, out));
+    SL_CHECK(copy_feature_names(a, out));
     SL_CHECK(make_split(a, out));
     SL_CHECK(make_features(a, out));
     return draw_split(a, out);

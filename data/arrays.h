@@ -97,6 +97,9 @@ struct sl_arrays {
     uint32_t n_types;
     const char *type_names;
     const uint32_t *type_vertices, *type_columns;
+    /* Names of the feature columns: a line for each. A trained model refuses the same names in another order. NULL: no
+     * names. */
+    const char *feature_names;
 };
 
 struct sl_dataset;

@@ -515,7 +515,7 @@ static enum sl_status read_numbers(const char *path, uint32_t n_rows, enum sl_ta
         return st;
     }
     st = sl_targets_take(path, table.numbers, n_rows, table.width, choice, out);
-    if (st == SL_OK && atomic_load(&table.points) && !atomic_load(&table.whole)) {
+    if (st == SL_OK && choice == SL_TARGETS_ANY && atomic_load(&table.points) && !atomic_load(&table.whole)) {
         sl_targets_tell_whole(path, out);
     }
     return st;

@@ -592,7 +592,7 @@ enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t 
     if (st == SL_OK) {
         st = sl_targets_take(path, conversion.out, n_rows, (uint32_t)width, choice, out);
     }
-    if (st == SL_OK && is_real(&array)) {
+    if (st == SL_OK && choice == SL_TARGETS_ANY && is_real(&array)) {
         sl_targets_tell_whole(path, out);
     }
 free_array:

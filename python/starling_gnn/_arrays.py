@@ -125,6 +125,9 @@ class Features:
             self._dense(x)
         if len(self.shape) != 2:
             raise ValueError(f"x: found the shape {tuple(self.shape)}, expected (N, F)")
+        names = list(getattr(x, "columns", []))  # of pandas
+        if names and all(isinstance(name, str) and not {"\n", "\0"} & set(name) for name in names):
+            self.members["feature_names"] = "".join(name + "\n" for name in names).encode()
 
     def _dense(self, x: Any) -> None:
         dtype = b"float32"

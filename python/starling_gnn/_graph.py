@@ -241,6 +241,22 @@ class Graph:
         """The vertices' names in their files, array (N,) of texts; without such names the numbers 0 .. N-1."""
         return np.array(lines_of(self._vertex_names)) if self._vertex_names else np.arange(self.n_vertices)
 
+    def _numbers(self, value: Any, name: str) -> Any:
+        """Numbers of vertices that are given by their ids, as texts. Anything else stays."""
+        array = value if value is None else _arrays.any_array(value)
+        if array is None or array.dtype.kind not in "OUST" or not array.size:
+            return value
+        place = {text: v for v, text in enumerate(lines_of(self._vertex_names))}
+        wrong = next((entry for entry in array.flat if entry not in place), None)
+        if wrong is not None:
+            expected = "ids of the graph, as graph.ids has them" if place else "numbers: the vertices have no ids"
+            raise ValueError(f"{name}: found {str(wrong)!r}, expected {expected}")
+        return np.array([place[entry] for entry in array.flat], np.uint32).reshape(array.shape)
+
+    def _members(self, vertices: Any) -> Array:
+        """The numbers of the vertices that a call is for: numbers, ids or a mask."""
+        return _arrays.members(self._numbers(vertices, "vertices"), "vertices", self.n_vertices)
+
     def _dataset(self, model: Model | None = None) -> Any:
         """The library's dataset. A graph of files opens it when it is first asked for, as the model reads files."""
         if self._source is None:

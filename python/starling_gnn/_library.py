@@ -211,6 +211,7 @@ class Arrays(_Sized):
         ("type_names", C.c_char_p),
         ("type_vertices", C.c_void_p),
         ("type_columns", C.c_void_p),
+        ("feature_names", C.c_char_p),
     ]
 
 

@@ -10,7 +10,7 @@ import os
 import tempfile
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
-from . import _arrays, _session, _typed
+from . import _session, _typed
 from ._graph import Graph, as_graph, lines_of
 from ._library import OPTIONS, ModelFacts, Scores, check, lib, nearest
 from ._numpy import Array, Floats, np
@@ -130,7 +130,7 @@ class Model:
 
     def _rows(self, function: Any, width: int, graph: GraphLike, vertices: Any) -> Floats:
         def question(used: Graph, dataset: Any) -> Floats:
-            ids = None if vertices is None else _arrays.members(vertices, "vertices", used.n_vertices)
+            ids = None if vertices is None else used._members(vertices)
             rows = np.empty((used.n_vertices if ids is None else len(ids), width), np.float32)
             if len(rows):
                 address = None if ids is None else ids.ctypes.data
@@ -142,15 +142,16 @@ class Model:
     def predict(self, graph: GraphLike, vertices: Any = None) -> Floats:
         """Scores of the vertices of a graph, float32 (N, K): the outputs before softmax or sigmoid, or numbers.
 
-        vertices: ids (n,) or a mask (N,); the result has their rows alone. InvalidArgumentError: the model is of links.
+        vertices: numbers (n,), ids of graph.ids as texts, or a mask (N,); the result has their rows alone.
+        InvalidArgumentError: the model is of links.
         """
         return self._rows(lib.sl_model_predict, self.n_outputs, graph, vertices)
 
     def embeddings(self, graph: GraphLike, vertices: Any = None) -> Floats:
         """The last hidden layer for the vertices of a graph, float32 (N, n_embeddings).
 
-        A model of links gives its outputs, from which the decoder makes scores. vertices: ids (n,) or a mask (N,); the
-        result has their rows alone. InvalidArgumentError: the model has one layer.
+        A model of links gives its outputs, from which the decoder makes scores. vertices: as for
+        predict. InvalidArgumentError: the model has one layer.
         """
         return self._rows(lib.sl_model_embed, self.n_embeddings, graph, vertices)
 
@@ -170,7 +171,8 @@ class Model:
     def predict_links(self, graph: GraphLike, pairs: Any) -> Floats:
         """Scores of pairs of vertices, float32 (L,), by a model of links. A larger score is a likelier link.
 
-        pairs: array (2, L) of sources and destinations; in a typed graph (3, L) of heads, relations and tails.
+        pairs: array (2, L) of sources and destinations, numbers or ids of graph.ids as texts; in a typed graph
+        (3, L) of numbers: heads, relations and tails.
         InvalidArgumentError: the model is not of links.
         """
 
@@ -178,7 +180,8 @@ class Model:
             raise TypeError("pairs: found None, expected an array (2, L)")
 
         def question(used: Graph, dataset: Any) -> Floats:
-            links = _typed.Links(pairs, "pairs", used.n_vertices, used.n_relations)
+            numbers = used._numbers(pairs, "pairs") if used.n_relations == 0 else pairs
+            links = _typed.Links(numbers, "pairs", used.n_vertices, used.n_relations)
             scores = np.empty(links.members.n, np.float32)
             if len(scores):
                 check(lib.sl_model_score_links(self._handle, dataset, C.byref(links.members), scores.ctypes.data))
@@ -200,7 +203,7 @@ class Model:
 def table(graph: Graph, model: Model, scores: Floats, vertices: Any) -> Any:
     """The columns of Model.predict_table."""
     ids = graph.ids
-    columns: dict[str, Any] = {"id": ids if vertices is None else ids[_arrays.members(vertices, "vertices", len(ids))]}
+    columns: dict[str, Any] = {"id": ids if vertices is None else ids[graph._members(vertices)]}
     classes = model.classes
     if model.objective == "class" and classes is not None:
         columns["class"] = classes[scores.argmax(axis=1)]

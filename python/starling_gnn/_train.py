@@ -192,7 +192,8 @@ class Run:
         """The outputs of the last layer for all vertices of a graph, by default the one of training.
 
         graph: a Graph, PyG's Data or HeteroData, a DGLGraph, or the name or path of a dataset. It needs no labels and
-        no split. vertices: ids (n,) or a mask (N,); the result has their rows alone.
+        no split. vertices: numbers (n,), ids of graph.ids as texts, or a mask (N,); the result has their
+        rows alone.
 
         Returns float32 (N, K): scores of classes or labels before softmax or sigmoid, or numbers. K columns are those
         of `classes`. After training on links: the embeddings.
@@ -221,8 +222,9 @@ class Run:
     def predict_links(self, pairs: Any, graph: GraphLike | None = None) -> Floats:
         """Scores of pairs of vertices, float32 (L,), after training on links. A larger score is a likelier link.
 
-        pairs: array (2, L) of sources and destinations; in a typed graph (3, L) of heads, relations and tails. graph:
-        by default the one of training. InvalidArgumentError: the run was not trained on links.
+        pairs: array (2, L) of sources and destinations, numbers or ids of graph.ids as texts; in a typed graph
+        (3, L) of numbers: heads, relations and tails. graph: by default the one of training. InvalidArgumentError: the
+        run was not trained on links.
         """
         return self.model.predict_links(self.graph if graph is None else graph, pairs)
 

@@ -16,7 +16,7 @@
  *
  *   classes            of the classes, in order
  *   relations          SOURCE,NAME,DESTINATION of the relations without reverses, in order
- *   feature_names      of the feature columns of nodes.csv
+ *   feature_names      of the feature columns of nodes.csv, or of arrays
  *   types              NAME,VERTICES,COLUMNS of the types of vertices, in order (data/dataset.h)
  */
 #ifndef SL_RUNTIME_PLAN_MODEL_FILE_H

@@ -30,7 +30,7 @@ static enum sl_status normalize(const struct sl_settings *s, struct sl_adapted *
     struct sl_dataset *dataset = &out->dataset;
     const struct sl_scaling *of_model = s->model_file != NULL ? &s->model_file->scaling : NULL;
     if (dataset->normalized == SL_NORMALIZE_NONE && wanted != SL_NORMALIZE_NONE) {
-        SL_FAIL_IF(dataset->graph.n_relations > 0 && wanted == SL_NORMALIZE_COLUMN, SL_EINVAL,
+        SL_FAIL_IF(dataset->types != NULL && wanted == SL_NORMALIZE_COLUMN, SL_EINVAL,
                    "--normalize-features column cannot be used with the typed graph %s: each type has its own "
                    "features; use row or none",
                    dataset->name);

@@ -186,7 +186,7 @@ static enum sl_status check_weights(const struct sl_session *t)
                "--edge-weights: expected a dataset with weights of its edges (raw/edge-weight.csv.gz), "
                "found none in '%s'",
                t->name);
-    if (!used && there) {
+    if (!used && there && t->settings->model_file == NULL) { /* a model has said so in training */
         sl_notify(SL_NOTICE_WARNING,
                   "%s: the weights of edges are not used; --edge-weights factor, probability or both uses them",
                   t->name);

@@ -88,6 +88,7 @@ try()
         "$program" --dataset ./$data $score --load m.safetensors --predict $data-2.csv 2>stderr ||
             { complain "$known, $*, $data: $(cat stderr)"; continue; }
         close known.csv $data-2.csv $bound >line || complain "$known, $*, $data: other scores: $(cat line)"
+        [[ ! -s stderr ]] || complain "$known, $*, $data: advice that a loaded model would refuse: $(cat stderr)"
     done
     cmp known.csv $known-2.csv >line 2>&1 || complain "$known, $*: the same graph has other bits: $(cat line)"
     case $known in
@@ -171,6 +172,10 @@ scores counted known.safetensors >one
 grep -q '^acc  *-  *-' one && grep -q "80 vertices have classes that the model does not know ('0'" stderr ||
     complain "numbers for names: $(cat one stderr)"
 relabel counted-gap counted '$1 == "v79" { $4 = $5 = "" }'
+relabel counted-floats counted '{ $4 = $4 ".0" }'
+alike counted-floats counted.safetensors counted counted.safetensors
+scores counted-floats counted.safetensors >one
+[[ ! -s stderr ]] || complain "classes as floats: $(cat stderr)"
 relabel counted-more counted '$1 == "v79" { $4 = "x" }'
 alike counted-more counted.safetensors counted-gap counted.safetensors
 relabel no-cow known '$4 == "cow" { $4 = $5 = "" }'

@@ -151,6 +151,8 @@ static void refuses_values(void **state)
     spoiled((w.arrays.class_names = "a\nb\n", w.arrays.n_classes = 3),
             "class_names has 2 lines; expected 3, a line for");
     spoiled(w.arrays.class_names = "a\nb\nc\nd", "class_names ends in 'd'; expected an end of line");
+    spoiled(w.arrays.feature_names = "a\nb\nc\nd\ne\n", "feature_names has 5 lines; expected");
+    spoiled(w.arrays.feature_names = "a", "feature_names has");
     spoiled(w.features[7] = NAN, "feature 1 of vertex 3 is nan");
     spoiled(w.features[0] = INFINITY, "feature 0 of vertex 0 is inf");
     spoiled(w.labels[5] = -2, "labels[5] is -2; expected -1 (unknown), or a class of 0 to");
