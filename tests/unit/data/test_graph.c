@@ -225,35 +225,6 @@ static void refuses_bad_weights(void **state)
                    SL_EINVAL, "the weights of 1 -> 2, listed 2 times, add up to no float");
 }
 
-/* Listing a weighted graph and building from the list gives the same weights. */
-static void lists_weights(void **state)
-{
-    (void)state;
-    const sl_vertex from[] = {3, 0, 2, 1, 4};
-    const sl_vertex to[] = {1, 1, 2, 4, 0};
-    const float weights[] = {0.25f, 3, 0, 1e-20f, 7};
-    for (int once = 0; once < 2; once++) {
-        struct sl_graph graph;
-        struct sl_graph again;
-        sl_vertex *listed_from;
-        sl_vertex *listed_to;
-        float *listed;
-        uint64_t n;
-        assert_survives_no_memory(sl_graph_build_weighted(5, 5, from, to, weights, once, &graph));
-        assert_ok(sl_graph_list_edges(&graph, once, &n, &listed_from, &listed_to));
-        assert_survives_no_memory(sl_graph_list_weights(&graph, once, &listed));
-        assert_ok(sl_graph_build_weighted(5, n, listed_from, listed_to, listed, once, &again));
-        assert_int_equal(again.n_edges, graph.n_edges);
-        assert_memory_equal(again.sources, graph.sources, graph.n_edges * sizeof *graph.sources);
-        assert_memory_equal(again.weights.data, graph.weights.data, graph.n_edges * sizeof(float));
-        sl_free(listed_from);
-        sl_free(listed_to);
-        sl_free(listed);
-        sl_graph_free(&graph);
-        sl_graph_free(&again);
-    }
-}
-
 static void survives_no_memory(void **state)
 {
     (void)state;
@@ -277,7 +248,6 @@ int main(void)
         cmocka_unit_test(lists_edges),
         cmocka_unit_test(adds_weights),
         cmocka_unit_test(refuses_bad_weights),
-        cmocka_unit_test(lists_weights),
         cmocka_unit_test(survives_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
