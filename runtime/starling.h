@@ -520,7 +520,8 @@ SL_API void sl_streams_open(void);
  * SL_EFILE: the raw trace was cut short. SL_ESTARPU: the converter failed. SL_ENOTSUP: StarPU was built without FxT. */
 SL_API enum sl_status sl_trace_finish(const char *folder);
 
-/* Remove the raw trace of a run that failed, instead of converting it, and the folder if nothing else is in it. */
+/* Remove the raw trace of a run that failed, instead of converting it, and the folder if nothing else is in it. Nothing
+ * happens if no session of this process began a trace. */
 SL_API void sl_trace_discard(const char *folder);
 
 /* Let the first SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU end sl_session_train after the current step, with

@@ -61,6 +61,16 @@ need_mpi()
         skip "mpirun does not start: $(head -n 1 stdout)"
 }
 
+# python_with MODULES: print the name of the first Python that has these modules, as in "numpy, matplotlib".
+python_with()
+{
+    local candidate
+    for candidate in ${SL_PYTHON:+"${SL_PYTHON/#:/python3}"} ${PYTHON:+"${PYTHON/#:/python3}"} python3 /usr/bin/python3; do
+        "$candidate" -c "import sys, $1; sys.exit(sys.version_info < (3, 9))" 2>/dev/null && echo "$candidate" && return
+    done
+    return 1
+}
+
 # preload_sanitizer LIBRARY: programs such as python3 can load a LIBRARY that was built with the address sanitizer only
 # if they load the sanitizer first. Their own leaks are not looked at.
 preload_sanitizer()

@@ -331,7 +331,7 @@ static enum sl_status find_header(enum kind kind, struct sl_text *text, struct h
 static enum sl_status read_header(enum kind kind, const char *path, struct inflated *text, struct header *out)
 {
     enum sl_status st = open_text(path, text);
-    while (st == SL_OK && !text->ended && memchr(text->data, '\n', text->bytes) == NULL) {
+    while (st == SL_OK && !text->ended && (text->bytes == 0 || memchr(text->data, '\n', text->bytes) == NULL)) {
         st = inflate_more(text);
     }
     if (st == SL_OK) {

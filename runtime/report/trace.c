@@ -44,6 +44,8 @@ static enum sl_status written_path(const char *folder, uint32_t rank, char **out
     return sl_format(out, "%s/" RAW_NAME "_%u", folder, rank);
 }
 
+static bool prepared; /* whether the raw trace of this process may be in its folder */
+
 #if CAN_TRACE
 
 static enum sl_status set_variable(const char *name, const char *value)
@@ -96,6 +98,7 @@ static enum sl_status prepare(const char *folder)
         goto done;
     }
     SL_TRY(st, remove_raw(folder), done);
+    prepared = true;
     SL_TRY(st, check_disk(folder, DISK_BEFORE), done);
     SL_TRY(st, sl_format(&prefix, "%s/", folder), done);
     SL_TRY(st, set_variable("STARPU_FXT_TRACE", "1"), done);
@@ -216,11 +219,15 @@ void sl_trace_discard(const char *folder)
 {
     SL_IN_C_LOCALE;
     char *path;
+    if (!prepared) {
+        return;
+    }
     if (written_path(folder, sl_ranks_number(), &path) == SL_OK) {
         unlink(path);
         sl_free(path);
     }
     rmdir(folder); /* if it is empty */
+    prepared = false;
 }
 
 /* ---- the conversion ---- */

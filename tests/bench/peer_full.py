@@ -17,8 +17,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from peer_pyg import load  # noqa: E402, I001: first, as it exits with 77 where something is missing
 import torch  # noqa: E402
-from peer_pyg import load  # noqa: E402, which exits with 77 itself
 from torch_geometric.nn import DeepGCNLayer, GCNConv  # noqa: E402
 from torch_geometric.nn.conv.gcn_conv import gcn_norm  # noqa: E402
 

@@ -45,7 +45,7 @@ efficiency()
 {
     rm -rf "$folder/trace"
     if "$program" --quiet "$@" --epochs 2 --eval-every 0 --guard off --trace "$folder/trace" --trace-steps 1:1 2>"$folder/error"; then
-        python3 "$lanes" "$folder/trace" 8
+        "${PYTHON:-python3}" "$lanes" "$folder/trace" 8
     elif grep -q FxT "$folder/error"; then
         echo '- - -'
     else

@@ -9,12 +9,7 @@ set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 
-# The first Python with numpy.
-python=
-for candidate in ${PYTHON:+"$PYTHON"} python3 /usr/bin/python3; do
-    "$candidate" -c 'import sys, numpy; sys.exit(sys.version_info < (3, 9))' 2>/dev/null && python=$candidate && break
-done
-[[ -n $python ]] || skip "there is no python3 of version 3.9 with numpy (Debian: python3-numpy)"
+python=$(python_with numpy) || skip "there is no python3 of version 3.9 with numpy (Debian: python3-numpy)"
 library=$top_builddir/.libs/libstarling.so
 [[ -f $library ]] || skip "there is no shared library"
 

@@ -55,8 +55,6 @@ run m --pes 3 --batch-size 1500 --epochs 4 --vertex-budget 20
 run m --pes 2 --batch-size 100000 --epochs 8 --vertex-budget 2000
 [[ $(head -n 1 epochs) == "$n_train "* ]] || complain "all seeds at first: found $(cat epochs)"
 awk 'NR > 6 && ($2 < 1940 || $2 > 2060) { bad = 1 } END { exit bad }' epochs || complain "all seeds at first: found $(cat epochs)"
-"$starling_data" project --latency 20 --message-time 2 --bandwidth 10 m >stdout 2>stderr
-[[ $? -eq 1 && $(cat stderr) == *"found a run with --vertex-budget"* ]] || complain "project: expected a refusal, found $(cat stdout stderr)"
 # A minibatch is a group's.
 run m --pes 4 --group-size 2 --batch-size 40 --epochs 8 --vertex-budget 3000
 awk 'NR > 6 && ($2 < 5820 || $2 > 6180) { bad = 1 } END { exit bad }' epochs || complain "two groups: found $(cat epochs)"

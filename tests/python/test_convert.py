@@ -663,7 +663,8 @@ class Refusals(Folder):
                     time.sleep(0.01)
                 child.send_signal(stop)
                 err = child.communicate()[1]
-            self.assertEqual((child.returncode, err), (130, b""))
+            self.assertIn(child.returncode, (130, -stop))  # the latter if Python was about to end
+            self.assertEqual(err, b"")
             self.assertEqual(os.listdir(self.here), ["a.csv"])
 
 

@@ -137,8 +137,12 @@ if ranks 2 --dataset dense "${common[@]/--quiet/--no-quiet}" --ways 4 --chunks 4
     awk '/^Name: / { pe = $2; sub(/.*[.]pe/, "", pe); sub(/[.].*/, "", pe); ours = $2 ~ /[.]pull[.]/ }
          /^MPIRank: / { n[$2] += ours; bad += ours && int(pe / 2) != $2; ours = 0 }
          END { exit bad > 0 || n[0] < 8 || n[1] < 8 }' traced/tasks.rec || complain "tasks of a way are not its rank's"
-    "$starling_data" report traced >reported 2>stderr || complain "the report of two ranks: $(cat stderr)"
-    (($(sed -n '/^By rank/,/^$/p' reported | grep -c '^rank [0-9]') == 2)) || complain "the report has no table by rank: $(cat reported)"
+    if python=$(python_with 'matplotlib, numpy') && [[ -f $top_builddir/.libs/libstarling.so ]]; then
+        (preload_sanitizer "$top_builddir/.libs/libstarling.so"
+         export STARLING_LIBRARY=$top_builddir/.libs/libstarling.so PYTHONPATH=$top_srcdir/python
+         "$python" -m starling_gnn report traced) >reported 2>stderr || complain "the report of two ranks: $(cat stderr)"
+        (($(sed -n '/^By rank/,/^$/p' reported | grep -c '^rank [0-9]') == 2)) || complain "the report has no table by rank: $(cat reported)"
+    fi
 else
     grep -q FxT stderr || complain "a trace of two ranks: $(cat stderr)"
 fi

@@ -294,10 +294,10 @@ if ranks 3 --dataset dense "${common[@]/--quiet/--no-quiet}" --pes 6 --epochs 1 
     awk '/^Name: / { pe = $2; sub(/.*[.]pe/, "", pe); sub(/[.].*/, "", pe); ours = $2 ~ /^(sample|gather|aggregate)[.]/ && $2 !~ /permute/ }
          /^MPIRank: / { n[$2] += ours; bad += ours && int(pe / 2) != $2; ours = 0 }
          END { exit bad > 0 || n[0] < 8 || n[1] < 8 || n[2] < 8 }' traced/tasks.rec || complain "tasks of a PE are not its rank's"
-    if python3 -c 'import matplotlib, numpy' 2>/dev/null && [[ -f $top_builddir/.libs/libstarling.so ]]; then
+    if python=$(python_with 'matplotlib, numpy') && [[ -f $top_builddir/.libs/libstarling.so ]]; then
         (preload_sanitizer "$top_builddir/.libs/libstarling.so"
          export STARLING_LIBRARY=$top_builddir/.libs/libstarling.so PYTHONPATH=$top_srcdir/python
-         python3 -m starling_gnn report traced) >reported 2>stderr || complain "the report of three ranks: $(cat stderr)"
+         "$python" -m starling_gnn report traced) >reported 2>stderr || complain "the report of three ranks: $(cat stderr)"
         # rank N, four kinds of time and their sum, messages sent and their MB, received and theirs
         awk '/^By rank/ { on = 1 } on && /^$/ { on = 0 }
              on && /^rank [0-9]/ { rows++; bad += $2 != rows - 1 || $3 <= 0 || $8 <= 0 || $9 <= 0 || $10 <= 0 || $11 <= 0

@@ -63,7 +63,7 @@ differ()
         code=1
         case $name in
         transport | trace | trace-steps) pattern+="|transport|FxT|trace" ;; # a build that has none of it
-        negatives | link-loss | link-exclude | decoder) pattern+="|train.csv.gz:1: expected 'source,destination'" ;; # d has no links
+        negatives | drop-leaks | link-loss | link-exclude | decoder) pattern+="|train.csv.gz:1: expected 'source,destination'" ;; # d has no links
         bases | relation-fanout) pattern+="|--model rgcn: expected a typed dataset" ;; # d has no types
         pairs) pattern='^coop_sage: rank 1: --pairs: expected --predict, too' code=2 ;;
         esac

@@ -381,7 +381,7 @@ static void expect_all_codelets(bool (*failed)(const char *name))
 {
     static const char *const files[] = {
         "activate", "aggregate", "attend", "batchnorm", "bias",      "blend",      "dense", "derive", "entryloss",
-        "epsilon",  "exchange",  "gather", "gossip",    "row_cache", "importance", "links", "loss",   "nonzeros",
+        "epsilon",  "exchange",  "gather", "gossip",    "row_cache", "importance", "link_seeds", "loss",   "nonzeros",
         "optimize", "pairs",     "pull",   "reduce",    "relate",    "sample",     "score"};
     char path[600];
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {

@@ -553,7 +553,7 @@ static void check_full_sums(const struct sums *s, const struct sums_there *t, bo
     uint64_t *offsets_there = on_device(offsets, sizeof offsets);
     uint32_t *first_there = on_device(first, sizeof first);
     struct sl_full_edges full = {
-        0, LISTS, offsets_there, t->sources, 2, first_there, weighted ? &weights_there : NULL, NULL};
+        0, LISTS, offsets_there, t->sources, 2, first_there, weighted ? &weights_there : NULL, NULL, NULL};
     const size_t n = (size_t)LISTS * s->width;
     sl_real *wanted = need(n, sizeof *wanted);
     void *m = before(m_dtype, n, wanted);
@@ -1009,27 +1009,6 @@ static void test_evaluation(void **state)
     }
 }
 
-/* Matrices of other precisions than a task can work on are refused before there is a task. */
-static void test_refused(void **state)
-{
-    struct sl_run own_run;
-    starpu_data_handle_t x;
-    starpu_data_handle_t w;
-    starpu_data_handle_t z;
-    (void)state;
-    expect_ok(sl_run_init(&own_run));
-    struct sl_task_args own = {.run = &own_run};
-    expect_ok(sl_matrix_register(4, 3, SL_DTYPE_REAL, &x));
-    expect_ok(sl_matrix_register(3, 2, SL_DTYPE_REAL, &w));
-    expect_ok(sl_matrix_register(4, 2, SL_DTYPE_BF16, &z));
-    assert_int_equal(sl_dense_forward_submit(&own, x, 0, w, NULL, 0, z), SL_EINVAL);
-    assert_non_null(strstr(sl_message(), "bf16"));
-    sl_handle_close(x);
-    sl_handle_close(w);
-    sl_handle_close(z);
-    sl_run_free(&own_run);
-}
-
 /* Rows that one sum adds, one matrix of bf16 among them or all. */
 static void test_mixtures(void **state)
 {
@@ -1096,7 +1075,6 @@ int main(void)
         cmocka_unit_test(test_beside_float),
         cmocka_unit_test(test_evaluation),
         cmocka_unit_test(test_feature_cache),
-        cmocka_unit_test(test_refused),
         cmocka_unit_test(test_mixtures),
     };
     return cmocka_run_group_tests(tests, up, down);

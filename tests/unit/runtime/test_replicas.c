@@ -137,11 +137,6 @@ static void test_submission(void **state)
         free(there);
         free(back);
         expect_no_failure();
-        starpu_data_handle_t h[] = {rows_of(x, ROWS, COLUMNS), rows_of(y, COLUMNS, ROWS)};
-        assert_int_equal(sl_gossip_mix_submit(&head, 1, &h[1], 1, h[0]), SL_EINVAL);
-        assert_non_null(strstr(sl_message(), "source 0 is [33 x 41], the result [41 x 33]"));
-        assert_int_equal(sl_gossip_mix_submit(&head, 0, NULL, 1, h[0]), SL_EINVAL);
-        UNREGISTER(h);
         sl_memory_ration(0);
         sl_real *none = through_starpu(x, y, 0.5);
         sl_memory_ration(-1);
