@@ -380,7 +380,7 @@ static bool is_left_out(const char *name)
 static void expect_all_codelets(bool (*failed)(const char *name))
 {
     static const char *const files[] = {
-        "activate", "aggregate", "attend", "batchnorm", "bias",      "blend",      "dense", "derive", "entryloss",
+        "activate", "aggregate", "attend", "batchnorm", "bias",      "blend",      "dense",      "derive", "entryloss",
         "epsilon",  "exchange",  "gather", "gossip",    "row_cache", "importance", "link_seeds", "loss",   "nonzeros",
         "optimize", "pairs",     "pull",   "reduce",    "relate",    "sample",     "score"};
     char path[600];
