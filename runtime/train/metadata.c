@@ -45,7 +45,7 @@ void sl_labels_free(struct sl_labels *labels)
     *labels = (struct sl_labels){0};
 }
 
-static enum sl_status add_whole(struct sl_labels *labels, const char *key, uint64_t value)
+enum sl_status sl_labels_add_whole(struct sl_labels *labels, const char *key, uint64_t value)
 {
     char text[NUMBER_BYTES];
     snprintf(text, sizeof text, "%" PRIu64, value);
@@ -58,7 +58,7 @@ static enum sl_status add_numbers(struct sl_labels *labels, const char *key, uin
     char *text;
     size_t used = 0;
     enum sl_status st = SL_OK;
-    SL_CHECK(sl_alloc((size_t)n + 1, NUMBER_BYTES, "statistics of features", &text));
+    SL_CHECK(sl_alloc((size_t)n + 1, NUMBER_BYTES, "numbers of metadata", &text));
     text[0] = '\0';
     for (uint32_t i = 0; i < n; i++) {
         if (i > 0) {
@@ -70,6 +70,11 @@ static enum sl_status add_numbers(struct sl_labels *labels, const char *key, uin
     st = sl_labels_add(labels, key, text);
     sl_free(text);
     return st;
+}
+
+enum sl_status sl_labels_add_real(struct sl_labels *labels, const char *key, double value)
+{
+    return add_numbers(labels, key, 1, &value);
 }
 
 /* The names of a list; NULL: none. */
@@ -124,18 +129,18 @@ static enum sl_status add_options(struct sl_labels *labels, const struct sl_sess
 enum sl_status sl_labels_add_model(struct sl_labels *labels, const struct sl_session *t, bool with_options)
 {
     const struct sl_dataset *facts = &t->facts;
-    SL_CHECK(add_whole(labels, SL_KEY_VERSION, SL_MODEL_VERSION));
+    SL_CHECK(sl_labels_add_whole(labels, SL_KEY_VERSION, SL_MODEL_VERSION));
     SL_CHECK(sl_labels_add(labels, SL_KEY_PROGRAM, sl_settings_table_of(t->settings)->program));
     SL_CHECK(sl_labels_add(labels, "model", sl_model_kind(t->settings->model)->name));
     if (!t->objective.unknown || t->settings->objective != SL_OBJECTIVE_AUTO) {
         SL_CHECK(sl_labels_add(labels, SL_KEY_OBJECTIVE, t->objective.kind->name));
     }
-    SL_CHECK(add_whole(labels, SL_KEY_FEATURES, t->shards.n_features));
-    SL_CHECK(add_whole(labels, SL_KEY_OUTPUTS, t->shards.n_outputs));
-    SL_CHECK(add_whole(labels, SL_KEY_RELATION_COUNT, t->partition.graph.n_relations));
+    SL_CHECK(sl_labels_add_whole(labels, SL_KEY_FEATURES, t->shards.n_features));
+    SL_CHECK(sl_labels_add_whole(labels, SL_KEY_OUTPUTS, t->shards.n_outputs));
+    SL_CHECK(sl_labels_add_whole(labels, SL_KEY_RELATION_COUNT, t->partition.graph.n_relations));
     const char *words = sl_text_or(facts->feature_words, "");
     if (strncmp(words, "random:", strlen("random:")) == 0 || strcmp(words, "onehot") == 0) {
-        SL_CHECK(add_whole(labels, SL_KEY_SEED, facts->feature_seed));
+        SL_CHECK(sl_labels_add_whole(labels, SL_KEY_SEED, facts->feature_seed));
     }
     if (facts->scaling.n > 0) {
         SL_CHECK(add_numbers(labels, SL_KEY_MEAN, facts->scaling.n, facts->scaling.mean));

@@ -14,8 +14,10 @@ struct sl_labels {
     uint32_t n, capacity;
 };
 
-/* Add an entry; the strings are copied. SL_ENOMEM. */
+/* Add an entry; the strings are copied. A real number gets all its digits. SL_ENOMEM. */
 enum sl_status sl_labels_add(struct sl_labels *labels, const char *key, const char *value);
+enum sl_status sl_labels_add_whole(struct sl_labels *labels, const char *key, uint64_t value);
+enum sl_status sl_labels_add_real(struct sl_labels *labels, const char *key, double value);
 
 /* Add the description of the session's model. with_options: also the options of the model, which a checkpoint has
  * already. SL_ENOMEM. */

@@ -4,51 +4,21 @@
  * The contents of checkpoints. */
 #include "runtime/train/state.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "runtime/files/checkpoint.h"
 #include "runtime/sync/replicas.h"
 #include "runtime/train/metadata.h"
-#include "support/decimal.h"
 #include "support/memory.h"
 #include "support/text.h"
 #include "tasks/ranks.h"
 
-#define N_NUMBERS (9 + 2 * SL_MAX_SCORES)
 #define KEY_BYTES 48
 #define SPLIT_KEY "split"
 #define WEIGHTS_KEY "data.class-weights"
 
 /* ---- saving ---- */
-
-/* The metadata of a checkpoint, and storage for its strings. */
-struct labels {
-    struct sl_metadata *entry;
-    uint32_t n;
-    char **option; /* values, by position in the option table */
-    char (*key)[KEY_BYTES];
-    char part[SL_N_DATA_PARTS][KEY_BYTES];
-    char weights[SL_SUM_BYTES];
-    char number[N_NUMBERS][40];
-    char score[2 * SL_MAX_SCORES][KEY_BYTES];
-    uint32_t n_numbers;
-};
-
-static void add_whole(struct labels *labels, const char *key, uint64_t value)
-{
-    char *text = labels->number[labels->n_numbers++];
-    snprintf(text, sizeof labels->number[0], "%" PRIu64, value);
-    labels->entry[labels->n++] = (struct sl_metadata){key, text};
-}
-
-static void add_real(struct labels *labels, const char *key, double value)
-{
-    char *text = labels->number[labels->n_numbers++];
-    sl_decimal_write(value, 17, text, sizeof labels->number[0]);
-    labels->entry[labels->n++] = (struct sl_metadata){key, text};
-}
 
 static void name_option(const char *option, char out[KEY_BYTES])
 {
@@ -65,74 +35,64 @@ static void name_part(size_t part, char out[KEY_BYTES])
     snprintf(out, KEY_BYTES, "data.%s", sl_data_part_names[part]);
 }
 
-static enum sl_status add_options(const struct sl_settings *settings, struct labels *labels)
+static enum sl_status add_options(const struct sl_settings *settings, struct sl_labels *labels)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
-    for (size_t i = 0; i < table->n_options; i++) {
+    enum sl_status st = SL_OK;
+    for (size_t i = 0; i < table->n_options && st == SL_OK; i++) {
         const struct sl_option *option = &table->options[i];
+        char key[KEY_BYTES];
+        char *value;
         if (option->change == SL_CHANGE_FREELY) {
             continue;
         }
-        SL_CHECK(sl_option_text(option, settings, &labels->option[i]));
-        name_option(option->name, labels->key[i]);
-        labels->entry[labels->n++] = (struct sl_metadata){labels->key[i], labels->option[i]};
+        SL_CHECK(sl_option_text(option, settings, &value));
+        name_option(option->name, key);
+        st = sl_labels_add(labels, key, value);
+        sl_free(value);
     }
-    return SL_OK;
+    return st;
 }
 
 /* The scores of state.best. Without an evaluation: none. */
-static void add_scores(struct labels *labels, const struct sl_scores *best)
+static enum sl_status add_scores(const struct sl_scores *best, struct sl_labels *labels)
 {
     for (uint32_t i = 0; i < best->n; i++) {
-        char(*key)[KEY_BYTES] = &labels->score[2 * (size_t)i];
-        name_score("valid", &best->score[i], key[0]);
-        name_score("test", &best->score[i], key[1]);
-        add_real(labels, key[0], best->score[i].valid);
-        add_real(labels, key[1], best->score[i].test);
+        char key[KEY_BYTES];
+        name_score("valid", &best->score[i], key);
+        SL_CHECK(sl_labels_add_real(labels, key, best->score[i].valid));
+        name_score("test", &best->score[i], key);
+        SL_CHECK(sl_labels_add_real(labels, key, best->score[i].test));
     }
-}
-
-static enum sl_status make_labels(const struct sl_session *t, struct labels *labels)
-{
-    size_t n = sl_settings_table_of(t->settings)->n_options;
-    SL_CHECK(sl_alloc(n + SL_N_DATA_PARTS + N_NUMBERS + 4, sizeof *labels->entry, "a checkpoint's metadata",
-                      &labels->entry));
-    SL_CHECK(sl_alloc_zero(n, sizeof *labels->option, "a checkpoint's options", &labels->option));
-    SL_CHECK(sl_alloc(n, sizeof *labels->key, "a checkpoint's options", &labels->key));
-    SL_CHECK(add_options(t->settings, labels));
-    for (size_t i = 0; i < SL_N_DATA_PARTS; i++) {
-        name_part(i, labels->part[i]);
-        labels->entry[labels->n++] = (struct sl_metadata){labels->part[i], t->identity.text[i]};
-    }
-    sl_objective_identify(&t->objective, labels->weights);
-    labels->entry[labels->n++] = (struct sl_metadata){WEIGHTS_KEY, labels->weights};
-    labels->entry[labels->n++] = (struct sl_metadata){"dataset", t->name};
-    labels->entry[labels->n++] = (struct sl_metadata){SPLIT_KEY, t->split};
-    labels->entry[labels->n++] = (struct sl_metadata){"synthetic", t->synthetic ? "yes" : "no"};
-    add_whole(labels, "step", t->state.step);
-    add_whole(labels, "steps_per_epoch", t->plan.n_per_epoch);
-    add_whole(labels, "best_epoch", t->state.best_epoch);
-    add_whole(labels, "worse", t->state.n_worse);
-    add_scores(labels, &t->state.best);
-    if (t->plan.adapts) {
-        add_whole(labels, "batch", t->plan.batch);
-        add_whole(labels, "batch.epoch", t->plan.epoch0);
-        add_whole(labels, "batch.step", t->plan.step0);
-    }
-    add_real(labels, "seconds", t->state.seconds);
-    add_real(labels, "epoch_seconds", t->state.epoch_seconds);
     return SL_OK;
 }
 
-static void free_labels(const struct sl_session *t, struct labels *labels)
+static enum sl_status make_labels(const struct sl_session *t, struct sl_labels *labels)
 {
-    size_t n = labels->option != NULL ? sl_settings_table_of(t->settings)->n_options : 0;
-    for (size_t i = 0; i < n; i++) {
-        sl_free(labels->option[i]);
+    char text[KEY_BYTES];
+    SL_CHECK(add_options(t->settings, labels));
+    for (size_t i = 0; i < SL_N_DATA_PARTS; i++) {
+        name_part(i, text);
+        SL_CHECK(sl_labels_add(labels, text, t->identity.text[i]));
     }
-    sl_free(labels->option);
-    sl_free(labels->key);
-    sl_free(labels->entry);
+    sl_objective_identify(&t->objective, text);
+    SL_CHECK(sl_labels_add(labels, WEIGHTS_KEY, text));
+    SL_CHECK(sl_labels_add(labels, "dataset", t->name));
+    SL_CHECK(sl_labels_add(labels, SPLIT_KEY, t->split));
+    SL_CHECK(sl_labels_add(labels, "synthetic", t->synthetic ? "yes" : "no"));
+    SL_CHECK(sl_labels_add_whole(labels, "step", t->state.step));
+    SL_CHECK(sl_labels_add_whole(labels, "steps_per_epoch", t->plan.n_per_epoch));
+    SL_CHECK(sl_labels_add_whole(labels, "best_epoch", t->state.best_epoch));
+    SL_CHECK(sl_labels_add_whole(labels, "worse", t->state.n_worse));
+    SL_CHECK(add_scores(&t->state.best, labels));
+    if (t->plan.adapts) {
+        SL_CHECK(sl_labels_add_whole(labels, "batch", t->plan.batch));
+        SL_CHECK(sl_labels_add_whole(labels, "batch.epoch", t->plan.epoch0));
+        SL_CHECK(sl_labels_add_whole(labels, "batch.step", t->plan.step0));
+    }
+    SL_CHECK(sl_labels_add_real(labels, "seconds", t->state.seconds));
+    SL_CHECK(sl_labels_add_real(labels, "epoch_seconds", t->state.epoch_seconds));
+    return sl_labels_add_model(labels, t, false);
 }
 
 /* Broadcast rank 0's model. */
@@ -189,28 +149,13 @@ static enum sl_status list_replicas(struct sl_session *t, struct sl_tensor *tens
     return SL_OK;
 }
 
-/* Append entries; their strings stay where they are. */
-static enum sl_status append(const struct sl_labels *more, struct labels *labels)
-{
-    enum sl_status st =
-        sl_realloc(&labels->entry, labels->n + more->n, sizeof *labels->entry, "a checkpoint's metadata");
-    if (st == SL_OK) {
-        memcpy(labels->entry + labels->n, more->entry, more->n * sizeof *more->entry);
-        labels->n += more->n;
-    }
-    return st;
-}
-
 static enum sl_status save(struct sl_session *t)
 {
     struct sl_tensor *tensors = NULL;
-    struct labels labels = {0};
-    struct sl_labels model = {0};
+    struct sl_labels labels = {0};
     uint32_t n_model = 0;
     enum sl_status st;
     SL_TRY(st, make_labels(t, &labels), done);
-    SL_TRY(st, sl_labels_add_model(&model, t, false), done);
-    SL_TRY(st, append(&model, &labels), done);
     SL_TRY(st,
            sl_alloc((size_t)t->n_replicas * SL_MODEL_TENSORS + 2 + SL_SCHEDULE_TENSORS, sizeof *tensors,
                     "a checkpoint's tensors", &tensors),
@@ -226,8 +171,7 @@ static enum sl_status save(struct sl_session *t)
 done:
     sl_model_tensors_free(tensors, n_model);
     sl_free(tensors);
-    free_labels(t, &labels);
-    sl_labels_free(&model);
+    sl_labels_free(&labels);
     return st;
 }
 
