@@ -46,10 +46,10 @@ static inline void *sl_column_row(const struct sl_column *column, uint64_t row)
     return (char *)column->data + sl_column_bytes_of(column, row);
 }
 
-#define SL_COLUMN_BLOCK 256 /* entries that sl_column_floats converts at a time */
+#define SL_COLUMN_BLOCK 256 /* entries to convert at a time */
 
-/* n <= SL_COLUMN_BLOCK entries as floats, from entry `first` of the whole table. Returns the table's memory if the
- * dtype is float32, else `block`. The dtype is one of support/convert.h. */
+/* n entries as floats, from entry `first` of the whole table. Returns the table's memory if the dtype is float32, else
+ * `block`, which has room for n. The dtype is one of support/convert.h. */
 const float *sl_column_floats(const struct sl_column *column, uint64_t first, uint32_t n, float *block);
 
 /* The index of the first entry that is not finite, or the number of entries. */

@@ -48,6 +48,22 @@ uint64_t sl_features_nonzeros(const struct sl_features *features)
     return count;
 }
 
+void sl_features_row(const struct sl_features *features, uint64_t r, float *out)
+{
+    const uint32_t n = features->n_columns;
+    if (features->dense.data != NULL) {
+        const float *row = sl_column_floats(&features->dense, r * n, n, out);
+        if (row != out) {
+            memcpy(out, row, n * sizeof *out);
+        }
+        return;
+    }
+    memset(out, 0, n * sizeof *out);
+    for (uint64_t k = features->offsets[r]; k < features->offsets[r + 1]; k++) {
+        out[features->columns[k]] = features->values[k];
+    }
+}
+
 static void fill_csr(const struct sl_features *dense, struct sl_features *csr)
 {
     float block[SL_COLUMN_BLOCK];

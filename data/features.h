@@ -48,6 +48,9 @@ static inline float *sl_features_floats(const struct sl_features *features)
     return features->dense.dtype == SL_DTYPE_F32 ? features->dense.data : NULL;
 }
 
+/* Copy row r, as floats with its zeros, to `out`, which has room for n_columns. */
+void sl_features_row(const struct sl_features *features, uint64_t r, float *out);
+
 /* The dtype of the values; of a CSR table, float32. */
 static inline enum sl_dtype sl_features_dtype(const struct sl_features *features)
 {

@@ -3,8 +3,8 @@
  *
  * Writing the raw layout: tables as .npy, counts and names as text. */
 #include <stdio.h>
-#include <string.h>
 
+#include "data/features.h"
 #include "data/generate/generate.h"
 #include "data/npy.h"
 #include "data/raw.h"
@@ -111,15 +111,7 @@ static enum sl_status write_features(const struct sl_raw *raw, const char *folde
     SL_TRY(st, sl_alloc(width, sizeof *row, "a row of features", &row), done);
     SL_TRY(st, open_array(folder, name, "<f4", features->n_rows - first, written, &writer), free_row);
     for (uint64_t v = first; v < features->n_rows; v++) {
-        if (features->dense.data != NULL) {
-            const float *numbers = sl_column_floats(&features->dense, v * width, width, row);
-            (void)sl_writer_put(&writer, numbers + first, written * sizeof *numbers);
-            continue;
-        }
-        memset(row, 0, width * sizeof *row);
-        for (uint64_t k = features->offsets[v]; k < features->offsets[v + 1]; k++) {
-            row[features->columns[k]] = features->values[k];
-        }
+        sl_features_row(features, v, row);
         (void)sl_writer_put(&writer, row + first, written * sizeof *row);
     }
     st = sl_writer_close(&writer);

@@ -6,9 +6,9 @@
 
 #include "codelets/exchange.h"
 #include "data/dataset.h"
+#include "data/features.h"
 #include "runtime/minibatch/steps.h"
 #include "runtime/starling.h"
-#include "support/convert.h"
 #include "support/decimal.h"
 #include "support/memory.h"
 #include "support/minmax.h"
@@ -272,44 +272,13 @@ static enum sl_status check_vertices(const struct sl_dataset *dataset, uint32_t 
     return SL_OK;
 }
 
-static void sparse_row(const struct sl_features *features, uint32_t v, float *out)
-{
-    memset(out, 0, features->n_columns * sizeof *out);
-    for (uint64_t i = features->offsets[v]; i < features->offsets[v + 1]; i++) {
-        out[features->columns[i]] = features->values[i];
-    }
-}
-
-static void dense_row(const struct sl_features *features, uint32_t v, float *out)
-{
-    const struct sl_column *table = &features->dense;
-    const char *row = (const char *)table->data + v * sl_dtype_bytes(table->dtype, features->n_columns);
-    sl_real block[64];
-    if (table->dtype == SL_DTYPE_F32) {
-        memcpy(out, row, features->n_columns * sizeof *out);
-        return;
-    }
-    for (uint32_t c = 0; c < features->n_columns; c += 64) {
-        const uint32_t n = sl_min_u32(64, features->n_columns - c);
-        sl_convert_to_reals(table->dtype, table->scale, n, row + sl_dtype_bytes(table->dtype, c), block);
-        for (uint32_t i = 0; i < n; i++) {
-            out[c + i] = (float)block[i];
-        }
-    }
-}
-
 enum sl_status sl_dataset_features(const struct sl_dataset *dataset, uint32_t n, const uint32_t *vertices, float *out)
 {
     SL_IN_C_LOCALE;
     const struct sl_features *features = &dataset->features;
     enum sl_status st = check_vertices(dataset, n, vertices);
     for (uint32_t i = 0; i < n && st == SL_OK; i++) {
-        float *row = out + (size_t)i * features->n_columns;
-        if (features->dense.data != NULL) {
-            dense_row(features, vertices[i], row);
-        } else {
-            sparse_row(features, vertices[i], row);
-        }
+        sl_features_row(features, vertices[i], out + (size_t)i * features->n_columns);
     }
     return st;
 }
