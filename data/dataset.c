@@ -34,6 +34,11 @@ enum sl_status sl_ids_sort(const char *path, uint64_t *n, sl_vertex *ids)
     return SL_OK;
 }
 
+bool sl_ids_hold(const struct sl_ids *ids, sl_vertex v)
+{
+    return ids->n > 0 && bsearch(&v, ids->ids, ids->n, sizeof v, compare_ids) != NULL;
+}
+
 enum sl_status sl_ids_list(const unsigned char *set_of, uint32_t n, unsigned char set, struct sl_ids *out)
 {
     struct sl_ids list = {.n = 0};

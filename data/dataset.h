@@ -26,6 +26,9 @@ struct sl_ids {
 /* Sort n ids from a file, and drop SL_NONE: *n is the number of ids left. SL_EFILE: an id comes twice. */
 enum sl_status sl_ids_sort(const char *path, uint64_t *n, sl_vertex *ids);
 
+/* Whether a sorted list has vertex v. */
+bool sl_ids_hold(const struct sl_ids *ids, sl_vertex v);
+
 /* List the vertices v below n with set_of[v] == set. The caller frees out->ids (sl_free). SL_ENOMEM. */
 enum sl_status sl_ids_list(const unsigned char *set_of, uint32_t n, unsigned char set, struct sl_ids *out);
 

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "data/csv.h"
 #include "data/features.h"
@@ -31,13 +30,6 @@
 #define N_NAMES 6 /* at most, of a table's array */
 
 /* ---- Finding the files ------------------------------------------------------------------------------------------- */
-
-static bool ends_in(const char *path, const char *suffix)
-{
-    size_t n = strlen(path);
-    size_t m = strlen(suffix);
-    return n >= m && strcasecmp(path + n - m, suffix) == 0;
-}
 
 static enum sl_status refuse_twice(const char *one, const char *other)
 {
@@ -171,7 +163,7 @@ enum sl_status sl_raw_note_arrays(const char *path, struct sl_raw_files *files)
 
 static bool is_binary(const char *path)
 {
-    return ends_in(path, ".npy") || ends_in(path, ".safetensors");
+    return sl_text_ends_in(path, ".npy") || sl_text_ends_in(path, ".safetensors");
 }
 
 /* The name of a table's array. A file of one array needs the name only for messages. */
@@ -585,21 +577,6 @@ void sl_raw_files_free(struct sl_raw_files *files)
 
 /* ---- Checks ------------------------------------------------------------------------------------------------------ */
 
-static bool holds(const struct sl_ids *ids, sl_vertex v)
-{
-    uint32_t low = 0;
-    uint32_t high = ids->n;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (ids->ids[middle] < v) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < ids->n && ids->ids[low] == v;
-}
-
 /* Check one list of ids: in range, ascending, with labels, and in no earlier list. */
 static enum sl_status check_list(const struct sl_raw *raw, const char *where, int list)
 {
@@ -614,8 +591,8 @@ static enum sl_status check_list(const struct sl_raw *raw, const char *where, in
         SL_FAIL_IF(!sl_targets_known(&raw->targets, v), SL_EFILE, "%s: split '%s': vertex %u of %s has no label", where,
                    raw->split, v, names[list]);
         for (int other = 0; other < list; other++) {
-            SL_FAIL_IF(holds(lists[other], v), SL_EFILE, "%s: split '%s': vertex %u is both in %s and in %s", where,
-                       raw->split, v, names[other], names[list]);
+            SL_FAIL_IF(sl_ids_hold(lists[other], v), SL_EFILE, "%s: split '%s': vertex %u is both in %s and in %s",
+                       where, raw->split, v, names[other], names[list]);
         }
     }
     return SL_OK;

@@ -5,7 +5,6 @@
 #include "data/read_links.h"
 
 #include <string.h>
-#include <strings.h>
 
 #include "data/csv.h"
 #include "data/line_reader.h"
@@ -14,19 +13,14 @@
 #include "data/text_lines.h"
 #include "support/memory.h"
 #include "support/minmax.h"
-
-static bool is_array(const char *path)
-{
-    size_t n = strlen(path);
-    return n > 4 && strcasecmp(path + n - 4, ".npy") == 0;
-}
+#include "support/text.h"
 
 enum sl_status sl_links_read(const char *path, uint32_t n_vertices, struct sl_links *out)
 {
     uint64_t n = 0;
     enum sl_status st = SL_OK;
     *out = (struct sl_links){0};
-    if (is_array(path)) {
+    if (sl_text_ends_in(path, ".npy")) {
         SL_CHECK(sl_npy_read_edges(path, "links", &n_vertices, &n, &out->from, &out->to));
     } else {
         SL_CHECK(sl_csv_count_lines(path, &n));
@@ -106,7 +100,7 @@ enum sl_status sl_links_read_named(const char *path, const char *names, uint32_t
     uint64_t n = 0;
     enum sl_status st = SL_OK;
     *out = (struct sl_links){0};
-    if (names == NULL || is_array(path)) {
+    if (names == NULL || sl_text_ends_in(path, ".npy")) {
         return sl_links_read(path, n_vertices, out);
     }
     for (uint32_t v = 0; *names != '\0'; names += *names == '\n') {

@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "data/made_features.h"
 #include "data/random_split.h"
@@ -74,10 +73,10 @@ enum sl_status sl_reader_refuse(const char *path)
 {
     static const char *const archives[] = {".zip", ".tar", ".tar.gz", ".tgz"};
     for (size_t i = 0; i < sizeof archives / sizeof *archives; i++) {
-        SL_FAIL_IF(sl_reader_ends_in(path, archives[i]), SL_EFILE,
+        SL_FAIL_IF(sl_text_ends_in(path, archives[i]), SL_EFILE,
                    "%.300s: found an archive, expected a dataset; unpack it, and give the folder", path);
     }
-    SL_FAIL_IF(sl_reader_ends_in(path, ".safetensors"), SL_EFILE,
+    SL_FAIL_IF(sl_text_ends_in(path, ".safetensors"), SL_EFILE,
                "%.300s: found no array edge_index, expected a dataset; a model goes to --load", path);
     return sl_fail(SL_EFILE, "%.300s: training does not read this form; make a dataset of it: " SL_RAW_CONVERT, path,
                    path);
@@ -88,11 +87,4 @@ enum sl_status sl_reader_refuse_two(const char *folder)
     SL_FAIL_IF(sl_reader_table.recognise(folder), SL_EFILE,
                "%.300s: found both raw and a table edges, two forms of a dataset; expected one of them", folder);
     return SL_OK;
-}
-
-bool sl_reader_ends_in(const char *path, const char *ending)
-{
-    size_t n = strlen(path);
-    size_t m = strlen(ending);
-    return n > m && strcasecmp(path + n - m, ending) == 0;
 }

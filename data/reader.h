@@ -64,7 +64,4 @@ enum sl_status sl_reader_refuse(const char *path);
 /* Refuse a folder with raw that has a table edges, too. SL_EFILE. */
 enum sl_status sl_reader_refuse_two(const char *folder);
 
-/* True if a path ends in `ending`, small or capital letters, and has more before it. */
-bool sl_reader_ends_in(const char *path, const char *ending);
-
 #endif

@@ -5,10 +5,11 @@
  * OGB: edge_index [2, E], edge_weight [E], x [N, F] (with x_scale if int8), y [N] or [N, K], train_mask, val_mask and
  * test_mask [N] (or train, valid and test with ids), num_nodes. data/raw.c has the list. */
 #include "data/reader.h"
+#include "support/text.h"
 
 static bool recognise(const char *path)
 {
-    return sl_reader_ends_in(path, ".safetensors") && sl_raw_has_edges(path);
+    return sl_text_ends_in(path, ".safetensors") && sl_raw_has_edges(path);
 }
 
 static enum sl_status find(const struct sl_request *request, struct sl_raw_files *out)
