@@ -15,6 +15,7 @@
 #include "config.h"
 #include "data/generate/generate.h"
 #include "data/load.h"
+#include "data/names.h"
 #include "data/random_split.h"
 #include "data/raw.h"
 #include "data/statistics.h"
@@ -759,12 +760,12 @@ static enum sl_status write_table(const char *path, const struct sl_dataset *dat
         }
         if (names != NULL) {
             const size_t n = strcspn(names, "\n");
-            const char *quote = memchr(names, ',', n) != NULL ? "\"" : "";
-            fprintf(writer.stream, "%s%.*s%s,%s\n", quote, (int)n, names, quote, set);
+            (void)sl_names_put(&writer, (struct sl_text_cell){names, n}); /* sl_writer_close reports errors */
             names += n + 1;
         } else {
-            fprintf(writer.stream, "%u,%s\n", v, set);
+            fprintf(writer.stream, "%u", v);
         }
+        fprintf(writer.stream, ",%s\n", set);
     }
     return sl_writer_close(&writer);
 }
@@ -783,25 +784,21 @@ static void print_split(const struct settings *settings, const struct sl_dataset
 /* Whether `split` writes a table instead of a folder. */
 static bool is_table(const char *path)
 {
-    const size_t n = strlen(path);
-    return n > 4 && strcmp(path + n - 4, ".csv") == 0;
+    return sl_text_ends_in(path, ".csv");
 }
 
 /* A folder of lists: refuse a name of another table, and lists of another ending, which would be there twice. */
 static enum sl_status check_lists(const char *folder)
 {
     static const char *const endings[] = {".csv.gz", ".npy"};
-    static const char *const names[] = {"train", "valid", "test"};
-    const size_t n = strlen(folder);
     enum sl_status st = SL_OK;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        const size_t m = strlen(endings[i]);
-        SL_FAIL_IF(n > m && strcmp(folder + n - m, endings[i]) == 0, SL_EINVAL,
+        SL_FAIL_IF(sl_text_ends_in(folder, endings[i]), SL_EINVAL,
                    "--out: found '%.200s', expected a folder, or a table FILE.csv", folder);
     }
     for (int i = 0; i < 3 && st == SL_OK; i++) {
         char *path = NULL;
-        st = sl_raw_find_table(folder, names[i], false, &path);
+        st = sl_raw_find_table(folder, list_names[i], false, &path);
         if (st == SL_OK && path != NULL && !is_table(path)) {
             st = sl_fail(SL_EINVAL,
                          "--out: found %.300s there, expected no list but .csv; remove it, or name another folder",

@@ -15,6 +15,7 @@
 #include "data/generate/generate.h"
 #include "data/leaks.h"
 #include "data/made_features.h"
+#include "data/names.h"
 #include "data/random_split.h"
 #include "data/reader.h"
 #include "support/file.h"
@@ -721,28 +722,16 @@ done:
     return st;
 }
 
-static bool needs_quotes(const char *id, size_t n)
-{
-    return n == 0 || id[0] == ' ' || id[n - 1] == ' ' || memchr(id, ',', n) != NULL || memchr(id, '\t', n) != NULL ||
-           memchr(id, '"', n) != NULL;
-}
-
 /* Write a nodes.csv of ids, an id a line. */
-static bool put_ids(struct sl_writer *writer, const char *ids)
+static enum sl_status put_ids(struct sl_writer *writer, const char *ids)
 {
-    bool put = sl_writer_put(writer, "id\n", strlen("id\n")) == SL_OK;
-    while (put && *ids != '\0') {
-        size_t n = strcspn(ids, "\n");
-        const char *quote = needs_quotes(ids, n) ? "\"" : "";
-        put = sl_writer_put(writer, quote, strlen(quote)) == SL_OK;
-        for (size_t i = 0; put && i < n; i++) {
-            put = (ids[i] != '"' || sl_writer_put(writer, "\"", 1) == SL_OK) &&
-                  sl_writer_put(writer, &ids[i], 1) == SL_OK;
-        }
-        put = put && sl_writer_put(writer, quote, strlen(quote)) == SL_OK && sl_writer_put(writer, "\n", 1) == SL_OK;
-        ids += n + 1;
+    SL_CHECK(sl_writer_put(writer, "id\n", strlen("id\n")));
+    for (size_t n = 0; *ids != '\0'; ids += n + 1) {
+        n = strcspn(ids, "\n");
+        SL_CHECK(sl_names_put(writer, (struct sl_text_cell){ids, n}));
+        SL_CHECK(sl_writer_put(writer, "\n", 1));
     }
-    return put;
+    return SL_OK;
 }
 
 /* Save the ids of the file beside the cache. A failed write is no failure. */
@@ -754,7 +743,7 @@ static enum sl_status save_names(const struct sl_dataset_options *options, const
     enum sl_status st = cache_file(options, origin, "-ids.csv", &path);
     if (st == SL_OK && path != NULL && sl_folder_make_parents(path) == SL_OK &&
         sl_writer_open(path, &writer) == SL_OK) {
-        bool put = put_ids(&writer, raw->vertex_names);
+        bool put = put_ids(&writer, raw->vertex_names) == SL_OK;
         if (sl_writer_close(&writer) == SL_OK && put) {
             sl_notify(SL_NOTICE_PROGRESS, "%s: the ids of its %u vertices are in %s, in the order of their numbers",
                       origin->name, raw->n_vertices, path);

@@ -175,6 +175,34 @@ enum sl_status sl_names_list(const struct sl_names *names, char **out)
     return SL_OK;
 }
 
+/* Whether one of the characters is in a text. */
+static bool has_any(struct sl_text_cell text, const char *characters)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        if (strchr(characters, text.p[i]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum sl_status sl_names_put(struct sl_writer *writer, struct sl_text_cell text)
+{
+    const char *p = text.p;
+    const bool quotes = text.n == 0 || p[0] == ' ' || p[0] == '#' || p[text.n - 1] == ' ' || has_any(text, ",\"\t\r");
+    if (!quotes) {
+        return sl_writer_put(writer, p, text.n);
+    }
+    SL_CHECK(sl_writer_put(writer, "\"", 1));
+    for (size_t i = 0; i < text.n; i++) {
+        SL_CHECK(sl_writer_put(writer, &p[i], 1));
+        if (p[i] == '"') {
+            SL_CHECK(sl_writer_put(writer, "\"", 1));
+        }
+    }
+    return sl_writer_put(writer, "\"", 1);
+}
+
 void sl_names_free(struct sl_names *names)
 {
     for (uint32_t i = 0; names->owned && i < names->n; i++) {

@@ -48,6 +48,11 @@ enum sl_status sl_names_read(const char *lines, struct sl_names *names);
 /* List the texts, a line each; sl_free. SL_ENOMEM. */
 enum sl_status sl_names_list(const struct sl_names *names, char **out);
 
+struct sl_writer;
+
+/* Write a text as a cell of CSV, in quotes if it could be read as something else. SL_EIO. */
+enum sl_status sl_names_put(struct sl_writer *writer, struct sl_text_cell text);
+
 /* Release the memory and empty the struct. */
 void sl_names_free(struct sl_names *names);
 

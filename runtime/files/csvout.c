@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "data/names.h"
 #include "support/decimal.h"
 #include "support/file.h"
 #include "support/memory.h"
@@ -34,31 +35,13 @@ static enum sl_status find_lines(const char *names, uint64_t n, struct lines *ou
     return SL_OK;
 }
 
-/* Write a name, in quotes if it could be read as something else. */
-static enum sl_status put_name(struct sl_writer *writer, const char *name, size_t n)
-{
-    const bool quotes =
-        n == 0 || strcspn(name, ",\"\t\r") < n || name[0] == ' ' || name[n - 1] == ' ' || name[0] == '#';
-    enum sl_status st = quotes ? sl_writer_put(writer, "\"", 1) : SL_OK;
-    for (size_t i = 0; i < n && st == SL_OK; i++) {
-        st = sl_writer_put(writer, &name[i], 1);
-        if (st == SL_OK && name[i] == '"') {
-            st = sl_writer_put(writer, "\"", 1);
-        }
-    }
-    if (st == SL_OK && quotes) {
-        st = sl_writer_put(writer, "\"", 1);
-    }
-    return st;
-}
-
 /* Line i, or without lines `word` and the number i. */
 static enum sl_status put_line(struct sl_writer *writer, const struct lines *lines, const char *word, uint64_t i)
 {
     char text[64];
     if (i < lines->n) {
         const char *name = lines->names + lines->start[i];
-        return put_name(writer, name, strcspn(name, "\n"));
+        return sl_names_put(writer, (struct sl_text_cell){name, strcspn(name, "\n")});
     }
     int n = snprintf(text, sizeof text, "%s%llu", word, (unsigned long long)i);
     return sl_writer_put(writer, text, (size_t)n);

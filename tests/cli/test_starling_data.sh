@@ -107,6 +107,9 @@ expect 0 '' split ./made random:60,20,20 --out other.csv --seed 2 --cache none
 diff <(awk -F, '$2 == "test" { print $1 }' other.csv) copy/split/drawn/test.csv >/dev/null && complain 'split: expected another with another seed'
 expect 0 '^split +random:80,10,10 of links: ' split ./made random:80,10,10 --links --cache none --out lists
 [[ $(sort lists/*.csv | uniq -d | wc -l) -eq 0 && $(cat lists/*.csv | wc -l) -gt 18000 ]] || complain 'split: links'
+mkdir quoted && printf 'src,dst\n"a ""b""",c\n' >quoted/edges.csv && printf 'id,label\n"a ""b""",0\nc,0\nd,0\n' >quoted/nodes.csv
+expect 0 '' split ./quoted random:40,30,30 --out quoted.csv --cache none
+[[ $(cut -d, -f1 quoted.csv) == $'id\n"a ""b"""\nc\nd' ]] || complain "split: the ids of a table: $(cat quoted.csv)"
 expect 1 'expected percentages to draw' split ./made time --out x
 expect 1 "found 's.csv.gz', expected a folder, or a table FILE.csv" split ./made random:60,20,20 --out s.csv.gz --cache none
 : >copy/split/drawn/train.npy && rm copy/split/drawn/train.csv
