@@ -255,102 +255,14 @@ enum sl_status sl_csv_read_links(const char *path, uint32_t n_vertices, uint64_t
     return st == SL_OK ? sl_csv_read_edges(path, n_vertices, n, from_out, to_out) : st;
 }
 
-/* Read n lines of one number each, of at least line_bytes bytes, into a new block of elements of `bytes` bytes.
- * name: of the block. */
-static enum sl_status read_column(const char *path, const char *name, uint64_t n, uint64_t line_bytes, size_t bytes,
-                                  enum sl_status (*body)(void *context, const struct sl_lines *lines), void **out)
-{
-    char block[NAME_BYTES];
-    void *column = NULL;
-    enum sl_status st;
-    name_block(path, name, block);
-    SL_TRY(st, check_length(path, n, line_bytes), fail);
-    SL_TRY(st, sl_alloc(n, bytes, block, &column), fail);
-    SL_TRY(st, read_exactly(path, n, body, column), fail);
-    *out = column;
-    return SL_OK;
-fail:
-    sl_free(column);
-    return st;
-}
-
-static enum sl_status weight_lines(void *context, const struct sl_lines *lines)
-{
-    float *weights = context;
-    const char *p = lines->text;
-    const char *next;
-    for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
-        const char *end = line_end(lines, p, &next);
-        double value = -1;
-        bool is_number = p < end && sl_number_real(p, end, &value) == end;
-        float weight = (float)value;
-        if (!is_number || !sl_weight_is_valid(weight)) {
-            char expected[80];
-            snprintf(expected, sizeof expected, "the weight of edge %llu, a finite number of 0 or more",
-                     (unsigned long long)(lines->first_line + i));
-            return bad_line(lines, i, p, end, expected);
-        }
-        weights[lines->first_line + i] = weight;
-    }
-    return SL_OK;
-}
-
-enum sl_status sl_csv_read_weights(const char *path, uint64_t n_edges, float **out)
-{
-    void *weights;
-    enum sl_status st =
-        read_column(path, "edge weights", n_edges, sizeof "1\n" - 1, sizeof **out, weight_lines, &weights);
-    if (st == SL_OK) {
-        *out = weights;
-    }
-    return st;
-}
-
-/* Read the class at `p`; -1 if it is unknown. */
-static bool read_label(const char *p, const char *end, int32_t *out)
-{
-    double value = NAN;
-    if (p < end && sl_number_real(p, end, &value) != end) {
-        return false;
-    }
-    if (isnan(value) || value == SL_UNKNOWN_CLASS || value == SL_IGNORED_CLASS) {
-        *out = -1;
-        return true;
-    }
-    if (!(value >= 0 && value < SL_MAX_CLASSES) || value != floor(value)) {
-        return false;
-    }
-    *out = (int32_t)value;
-    return true;
-}
-
-static enum sl_status label_lines(void *context, const struct sl_lines *lines)
-{
-    int32_t *labels = context;
-    const char *p = lines->text;
-    const char *next;
-    for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
-        const char *end = line_end(lines, p, &next);
-        if (!read_label(p, end, &labels[lines->first_line + i])) {
-            return bad_line(lines, i, p, end, "one class from 0 to 65535, or nan");
-        }
-    }
-    return SL_OK;
-}
-
-enum sl_status sl_csv_read_labels(const char *path, uint32_t n_vertices, int32_t **out)
-{
-    void *labels;
-    SL_CHECK(read_column(path, "labels", n_vertices, 1, sizeof **out, label_lines, &labels));
-    *out = labels;
-    return SL_OK;
-}
-
 /* A table of numbers. The first block of lines sets the width. */
 struct number_table {
     const char *path;
-    enum sl_target_choice choice;
-    uint32_t n_rows, width;
+    const char *content; /* "targets" */
+    const char *expected;
+    bool (*is_good)(float x);
+    uint64_t n_rows;
+    uint32_t width, most; /* columns */
     float *numbers;
     atomic_bool points, whole; /* some number has a decimal point, or none */
 };
@@ -363,20 +275,20 @@ static const char *read_number(const char *p, const char *end, float *out)
         p = sl_number_real(p, end, &value);
     }
     *out = (float)value;
-    return p == NULL || isinf(*out) || (p < end && *p != ',') ? NULL : p;
+    return p == NULL || (p < end && *p != ',') ? NULL : p;
 }
 
 static enum sl_status start_numbers(struct number_table *table, const char *p, const char *end)
 {
     char name[NAME_BYTES];
     uint64_t width = 1;
-    for (; p < end; p++) {
+    for (; p < end && table->most > 1; p++) {
         width += *p == ',';
     }
-    SL_FAIL_IF(width > SL_MAX_CLASSES, SL_EFILE, "%s:1: expected at most %d targets, found %llu", table->path,
-               SL_MAX_CLASSES, (unsigned long long)width);
+    SL_FAIL_IF(width > table->most, SL_EFILE, "%s:1: expected at most %u %s, found %llu", table->path, table->most,
+               table->content, (unsigned long long)width);
     table->width = (uint32_t)width;
-    name_block(table->path, "targets", name);
+    name_block(table->path, table->content, name);
     SL_CHECK(check_length(table->path, table->n_rows, width));
     return sl_alloc((size_t)table->n_rows * width, sizeof *table->numbers, name, &table->numbers);
 }
@@ -384,13 +296,9 @@ static enum sl_status start_numbers(struct number_table *table, const char *p, c
 static enum sl_status bad_numbers(const struct number_table *table, const struct sl_lines *lines, uint64_t line,
                                   const char *start, const char *end)
 {
-    char expected[64] = "one finite number, or nan";
-    if (table->width > 1) {
-        snprintf(expected, sizeof expected, "%u finite numbers or nan, separated by commas", table->width);
-    } else if (table->choice != SL_TARGETS_NUMBERS) {
-        snprintf(expected, sizeof expected, "one class from 0 to 65535, another finite number, or nan");
-    }
-    return bad_line(lines, line, start, end, expected);
+    char several[64];
+    snprintf(several, sizeof several, "%u finite numbers or nan, separated by commas", table->width);
+    return bad_line(lines, line, start, end, table->width > 1 ? several : table->expected);
 }
 
 static enum sl_status number_lines(void *context, const struct sl_lines *lines)
@@ -408,7 +316,9 @@ static enum sl_status number_lines(void *context, const struct sl_lines *lines)
         float *row = table->numbers + (lines->first_line + i) * table->width;
         for (uint32_t c = 0; c < table->width && p != NULL; c++) {
             p = read_number(p, end, &row[c]);
-            if (p != NULL && c + 1 < table->width) {
+            if (p != NULL && !table->is_good(row[c])) {
+                p = NULL;
+            } else if (p != NULL && c + 1 < table->width) {
                 p = p < end ? p + 1 : NULL;
             }
         }
@@ -421,6 +331,32 @@ static enum sl_status number_lines(void *context, const struct sl_lines *lines)
         }
     }
     return st;
+}
+
+static enum sl_status read_table(struct number_table *table)
+{
+    enum sl_status st = read_exactly(table->path, table->n_rows, number_lines, table);
+    if (st == SL_OK && table->numbers == NULL) { /* no rows */
+        st = sl_alloc(0, sizeof *table->numbers, table->content, &table->numbers);
+    }
+    if (st != SL_OK) {
+        sl_free(table->numbers);
+    }
+    return st;
+}
+
+enum sl_status sl_csv_read_weights(const char *path, uint64_t n_edges, float **out)
+{
+    struct number_table table = {.path = path,
+                                 .content = "edge weights",
+                                 .expected = SL_WEIGHT_EXPECTED,
+                                 .is_good = sl_weight_is_valid,
+                                 .n_rows = n_edges,
+                                 .width = 1,
+                                 .most = 1};
+    SL_CHECK(read_table(&table));
+    *out = table.numbers;
+    return SL_OK;
 }
 
 /* ---- Labels as text ---------------------------------------------------------------------------------------------- */
@@ -501,24 +437,25 @@ done:
 static enum sl_status read_numbers(const char *path, uint32_t n_rows, enum sl_target_choice choice,
                                    struct sl_targets *out)
 {
-    struct number_table table = {.path = path, .choice = choice, .n_rows = n_rows, .width = 1};
-    int32_t *classes;
-    enum sl_status st = SL_OK;
-    if (choice == SL_TARGETS_CLASSES) {
-        SL_CHECK(sl_csv_read_labels(path, n_rows, &classes));
-        *out = sl_targets_take_classes(classes, n_rows);
-        return SL_OK;
-    }
-    st = read_exactly(path, n_rows, number_lines, &table);
-    if (st != SL_OK) {
-        sl_free(table.numbers);
-        return st;
-    }
-    st = sl_targets_take(path, table.numbers, n_rows, table.width, choice, out);
-    if (st == SL_OK && choice == SL_TARGETS_ANY && atomic_load(&table.points) && !atomic_load(&table.whole)) {
+    static const char *const expected[] = {
+        [SL_TARGETS_ANY] = "one class from 0 to 65535, another finite number, or nan",
+        [SL_TARGETS_CLASSES] = "one class from 0 to 65535, or nan",
+        [SL_TARGETS_NUMBERS] = "one finite number, or nan",
+    };
+    const bool classes = choice == SL_TARGETS_CLASSES;
+    struct number_table table = {.path = path,
+                                 .content = "targets",
+                                 .expected = expected[choice],
+                                 .is_good = classes ? sl_target_is_class : sl_target_is_number,
+                                 .n_rows = n_rows,
+                                 .width = 1,
+                                 .most = classes ? 1 : SL_MAX_CLASSES};
+    SL_CHECK(read_table(&table));
+    SL_CHECK(sl_targets_take(path, table.numbers, n_rows, table.width, choice, out));
+    if (choice == SL_TARGETS_ANY && atomic_load(&table.points) && !atomic_load(&table.whole)) {
         sl_targets_tell_whole(path, out);
     }
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_csv_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,

@@ -34,15 +34,11 @@ enum sl_status sl_csv_read_links(const char *path, uint32_t n_vertices, uint64_t
 /* Read exactly n_edges lines of one weight each: a finite number, 0 or more. *out gets n_edges weights (sl_free). */
 enum sl_status sl_csv_read_weights(const char *path, uint64_t n_edges, float **out);
 
-/* Read exactly n_vertices lines of one class each. *out gets n_vertices labels (sl_free). `nan`, -1, -100 and an empty
- * line mean "unknown" and become -1. Classes are below SL_MAX_CLASSES. */
-enum sl_status sl_csv_read_labels(const char *path, uint32_t n_vertices, int32_t **out);
-
 /* Read exactly n_rows lines with the same number of targets each, 1 .. 2^16, separated by commas. `nan` and an empty
- * place mean "unknown". Numbers are rounded to float, before the choice ANY looks for classes (sl_targets_take). With
- * CLASSES: as sl_csv_read_labels. One label a line may be a name (data/names.h). *names gets the names of the
- * classes (sl_free), and else stays; `names` NULL or the choice NUMBERS: names are refused. A name may be quoted. The
- * caller frees *out (sl_targets_free). */
+ * place mean "unknown", for classes also -1 and -100. Numbers are rounded to float, before sl_targets_take looks for
+ * classes. One label a line may be a name (data/names.h). *names gets the names of the classes (sl_free), and else
+ * stays; `names` NULL or the choice NUMBERS: names are refused. A name may be quoted. The caller frees *out
+ * (sl_targets_free). */
 enum sl_status sl_csv_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,
                                    struct sl_targets *out, char **names);
 

@@ -92,6 +92,7 @@ static inline const float *sl_graph_weights(const struct sl_graph *graph)
 }
 
 /* True if x can be the weight of an edge: finite and not negative. */
+#define SL_WEIGHT_EXPECTED "the weight of an edge, a finite number of 0 or more"
 static inline bool sl_weight_is_valid(float x)
 {
     return x >= 0 && x <= FLT_MAX;

@@ -346,10 +346,11 @@ uint64_t sl_npy_whole(const struct sl_npy *array, uint64_t i, uint64_t limit)
 struct conversion {
     const struct sl_npy *array;
     void *out;
-    uint64_t first; /* index of the item that goes to out[0] */
-    uint64_t step;  /* from one converted item to the next */
-    uint64_t limit;
-    _Atomic uint64_t bad; /* UINT64_MAX: none */
+    uint64_t first;           /* index of the item that goes to out[0] */
+    uint64_t step;            /* from one converted item to the next */
+    uint64_t limit;           /* of ids */
+    bool (*is_good)(float x); /* of numbers */
+    _Atomic uint64_t bad;     /* UINT64_MAX: none */
 };
 
 static void note_bad(struct conversion *conversion, uint64_t i)
@@ -386,18 +387,13 @@ static void to_ids(void *context, uint64_t begin, uint64_t end)
     }
 }
 
-static void to_labels(void *context, uint64_t begin, uint64_t end)
+static void to_numbers(void *context, uint64_t begin, uint64_t end)
 {
     struct conversion *conversion = context;
-    int32_t *out = conversion->out;
+    float *out = conversion->out;
     for (uint64_t i = begin; i < end; i++) {
-        double value = sl_npy_real(conversion->array, i);
-        uint64_t label = sl_npy_whole(conversion->array, i, SL_MAX_CLASSES);
-        if (isnan(value) || value == SL_UNKNOWN_CLASS || value == SL_IGNORED_CLASS) {
-            out[i] = -1;
-        } else if (label < SL_MAX_CLASSES) {
-            out[i] = (int32_t)label;
-        } else {
+        out[i] = (float)sl_npy_real(conversion->array, i);
+        if (!conversion->is_good(out[i])) {
             note_bad(conversion, i);
             return;
         }
@@ -533,62 +529,26 @@ enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t
     return st;
 }
 
-enum sl_status sl_npy_read_labels(const char *path, const char *name, uint32_t n_rows, int32_t **out)
-{
-    struct sl_npy array;
-    struct conversion conversion = {.array = &array, .step = 1};
-    enum sl_status st = SL_OK;
-    SL_CHECK(sl_npy_read(path, name, &array));
-    if (array.n_items != n_rows || array.n_dimensions == 0 || array.shape[0] != n_rows) {
-        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%u,) or (%u, 1), found %llu items", path, name, n_rows,
-                     n_rows, (unsigned long long)array.n_items);
-    } else {
-        st = convert_new(path, name, &conversion, n_rows, sizeof **out, to_labels, "a class from 0 to 65535, or nan");
-    }
-    if (st == SL_OK) {
-        *out = conversion.out;
-    }
-    sl_npy_free(&array);
-    return st;
-}
-
-static void to_numbers(void *context, uint64_t begin, uint64_t end)
-{
-    struct conversion *conversion = context;
-    float *out = conversion->out;
-    for (uint64_t i = begin; i < end; i++) {
-        out[i] = (float)sl_npy_real(conversion->array, i);
-        if (isinf(out[i])) {
-            note_bad(conversion, i);
-            return;
-        }
-    }
-}
-
 enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t n_rows, enum sl_target_choice choice,
                                    struct sl_targets *out)
 {
+    const bool classes = choice == SL_TARGETS_CLASSES;
+    const uint64_t most = classes ? 1 : SL_MAX_CLASSES;
     struct sl_npy array;
-    struct conversion conversion = {.array = &array, .step = 1};
-    int32_t *classes;
+    struct conversion conversion = {
+        .array = &array, .step = 1, .is_good = classes ? sl_target_is_class : sl_target_is_number};
     enum sl_status st = SL_OK;
     SL_CHECK(sl_npy_read(path, name, &array));
-    if (choice == SL_TARGETS_CLASSES) {
-        st = sl_npy_read_labels(path, name, n_rows, &classes);
-        if (st == SL_OK) {
-            *out = sl_targets_take_classes(classes, n_rows);
-        }
-        goto free_array;
-    }
     uint64_t width = array.n_dimensions == 2 ? array.shape[1] : 1;
-    bool fits = (array.n_dimensions == 1 || array.n_dimensions == 2) && array.shape[0] == n_rows && width > 0 &&
-                width <= SL_MAX_CLASSES;
+    bool fits =
+        (array.n_dimensions == 1 || array.n_dimensions == 2) && array.shape[0] == n_rows && width > 0 && width <= most;
     if (!fits) {
-        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%u,) or (%u, 1 to %d), found %llu items", path, name,
-                     n_rows, n_rows, SL_MAX_CLASSES, (unsigned long long)array.n_items);
+        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%u,) or (%u, %s), found %llu items", path, name, n_rows,
+                     n_rows, classes ? "1" : "1 to 65536", (unsigned long long)array.n_items);
         goto free_array;
     }
-    st = convert_new(path, name, &conversion, array.n_items, sizeof(float), to_numbers, "a finite number, or nan");
+    st = convert_new(path, name, &conversion, array.n_items, sizeof(float), to_numbers,
+                     classes ? "a class from 0 to 65535, or nan" : "a finite number, or nan");
     if (st == SL_OK) {
         st = sl_targets_take(path, conversion.out, n_rows, (uint32_t)width, choice, out);
     }
@@ -730,31 +690,17 @@ static enum sl_status convert_edges(const char *path, const char *name, const st
     return st;
 }
 
-static void to_weights(void *context, uint64_t begin, uint64_t end)
-{
-    struct conversion *conversion = context;
-    float *out = conversion->out;
-    for (uint64_t i = begin; i < end; i++) {
-        out[i] = (float)sl_npy_real(conversion->array, i);
-        if (!sl_weight_is_valid(out[i])) {
-            note_bad(conversion, i);
-            return;
-        }
-    }
-}
-
 enum sl_status sl_npy_read_weights(const char *path, const char *name, uint64_t n_edges, float **out)
 {
     struct sl_npy array;
-    struct conversion conversion = {.array = &array, .step = 1};
+    struct conversion conversion = {.array = &array, .step = 1, .is_good = sl_weight_is_valid};
     enum sl_status st = SL_OK;
     SL_CHECK(sl_npy_read(path, name, &array));
     if (array.n_items != n_edges || array.n_dimensions == 0 || array.shape[0] != n_edges) {
         st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%llu,), one weight per edge, found %llu items", path, name,
                      (unsigned long long)n_edges, (unsigned long long)array.n_items);
     } else {
-        st = convert_new(path, name, &conversion, n_edges, sizeof **out, to_weights,
-                         "the weight of an edge, a finite number of 0 or more");
+        st = convert_new(path, name, &conversion, n_edges, sizeof **out, to_numbers, SL_WEIGHT_EXPECTED);
     }
     if (st == SL_OK) {
         *out = conversion.out;

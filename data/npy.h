@@ -60,13 +60,9 @@ uint64_t sl_npy_whole(const struct sl_npy *array, uint64_t i, uint64_t limit);
  * sl_features_settle. */
 enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t n_rows, struct sl_features *out);
 
-/* Read the classes of n_rows vertices, of shape [n_rows] or [n_rows, 1]. *out gets n_rows labels (sl_free). NaN,
- * -1 and -100 mean "unknown" and become -1. */
-enum sl_status sl_npy_read_labels(const char *path, const char *name, uint32_t n_rows, int32_t **out);
-
-/* Read the targets of n_rows vertices, of shape [n_rows] or [n_rows, 1 .. 2^16]; nan means "unknown". Numbers are
- * rounded to float, before the choice ANY looks for classes (sl_targets_take). With CLASSES: as sl_npy_read_labels. The
- * caller frees *out (sl_targets_free). */
+/* Read the targets of n_rows vertices, of shape [n_rows] or [n_rows, 1 .. 2^16]; nan means "unknown", for classes also
+ * -1 and -100. Numbers are rounded to float, before sl_targets_take looks for classes. The caller frees *out
+ * (sl_targets_free). */
 enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t n_rows, enum sl_target_choice choice,
                                    struct sl_targets *out);
 

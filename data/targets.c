@@ -46,9 +46,14 @@ enum sl_status sl_targets_make_unknown(uint32_t n_rows, struct sl_targets *out)
     return SL_OK;
 }
 
-static bool is_class(float x)
+bool sl_target_is_class(float x)
 {
     return isnan(x) || x == SL_IGNORED_CLASS || (x >= -1 && x < SL_MAX_CLASSES && x == floorf(x));
+}
+
+bool sl_target_is_number(float x)
+{
+    return !isinf(x);
 }
 
 uint32_t sl_targets_count_classes(const struct sl_targets *t)
@@ -83,7 +88,7 @@ enum sl_status sl_targets_take(const char *where, float *numbers, uint32_t n_row
     struct sl_targets t = {.type = SL_TARGET_NUMBER, .n_rows = n_rows, .width = width, .numbers = numbers};
     if (width == 1 && choice != SL_TARGETS_NUMBERS && all_whole(numbers, n_rows)) {
         for (uint32_t v = 0; v < n_rows; v++) {
-            if (!is_class(numbers[v])) {
+            if (!sl_target_is_class(numbers[v])) {
                 enum sl_status st = sl_fail(SL_EFILE,
                                             "%s: targets are whole numbers, but not classes from 0 to %d (vertex %u "
                                             "has %.9g); say --objective regression if they are numbers",
@@ -95,6 +100,10 @@ enum sl_status sl_targets_take(const char *where, float *numbers, uint32_t n_row
             memcpy(&t.classes[v], &class, sizeof class);
         }
         t = sl_targets_take_classes(t.classes, n_rows);
+    }
+    if (choice == SL_TARGETS_CLASSES && t.type != SL_TARGET_CLASS) {
+        sl_targets_free(&t);
+        return sl_fail(SL_EFILE, "%.300s: expected one column of classes from 0 to 65535, found other numbers", where);
     }
     *out = t;
     return SL_OK;

@@ -66,9 +66,13 @@ enum sl_status sl_targets_make_unknown(uint32_t n_rows, struct sl_targets *out);
 /* Take over n_rows classes. */
 struct sl_targets sl_targets_take_classes(int32_t *classes, uint32_t n_rows);
 
-/* Take over a table of numbers [n_rows x width], also on failure. `choice` is ANY or NUMBERS. With ANY, a single column
- * of classes becomes classes in place. `where` (a file) begins the message. SL_EFILE: with ANY, a single column of
- * whole numbers that are not all classes. */
+/* Whether an entry of a table is a class, or a finite number; nan is both. */
+bool sl_target_is_class(float x);
+bool sl_target_is_number(float x);
+
+/* Take over a table of numbers [n_rows x width], also on failure. Unless `choice` is NUMBERS, a single column of
+ * classes becomes classes in place. `where` (a file) begins the message. SL_EFILE: a single column of whole numbers
+ * that are not all classes; with CLASSES, any other table. */
 enum sl_status sl_targets_take(const char *where, float *numbers, uint32_t n_rows, uint32_t width,
                                enum sl_target_choice choice, struct sl_targets *out);
 

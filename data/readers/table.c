@@ -621,23 +621,16 @@ static enum sl_status give_targets(struct nodes *nodes, const struct sl_raw_file
 {
     float *labels = nodes->labels;
     const char *path = nodes->table.text.path;
-    enum sl_target_choice choice = files->targets;
     nodes->labels = NULL;
     if (nodes->n_labels == 0) {
         sl_free(labels);
         return sl_targets_make_unknown(out->n_vertices, &out->targets);
     }
-    if (choice == SL_TARGETS_CLASSES) {
-        choice = SL_TARGETS_ANY;
-    }
-    enum sl_status st = sl_targets_take(path, labels, out->n_vertices, nodes->n_labels, choice, &out->targets);
-    if (st == SL_OK && files->targets == SL_TARGETS_CLASSES && out->targets.type != SL_TARGET_CLASS) {
-        st = sl_fail(SL_EFILE, "%.300s: expected one column of classes from 0 to 65535, found other numbers", path);
-    }
-    if (st == SL_OK && nodes->points && !nodes->whole && files->targets == SL_TARGETS_ANY) {
+    SL_CHECK(sl_targets_take(path, labels, out->n_vertices, nodes->n_labels, files->targets, &out->targets));
+    if (nodes->points && !nodes->whole && files->targets == SL_TARGETS_ANY) {
         sl_targets_tell_whole(path, &out->targets);
     }
-    return st;
+    return SL_OK;
 }
 
 /* Make classes of the names in the column of labels. */
@@ -765,7 +758,7 @@ static enum sl_status edge_cell(void *context, uint64_t line, uint32_t column, s
     case ROLE_DESTINATION: return read_end(edges, column, cell, &edges->ends[1][line]);
     case ROLE_WEIGHT:
         if (!read_real(cell, &value) || !sl_weight_is_valid((float)value)) {
-            return refuse(&edges->table, column, text_of(cell), "the weight of an edge, a finite number of 0 or more");
+            return refuse(&edges->table, column, text_of(cell), SL_WEIGHT_EXPECTED);
         }
         edges->weights[line] = (float)value;
         return SL_OK;

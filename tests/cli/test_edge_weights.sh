@@ -147,7 +147,7 @@ refused()
     "$@" --cache none --epochs 1 --quiet >stdout 2>stderr && complain "$*: expected a refusal"
     [[ ! -s stdout && $(wc -l <stderr) -eq 1 ]] && grep -Eq -- "$pattern" stderr || complain "$*: expected '$pattern', found: $(cat stderr)"
 }
-refused 'edge-weight.csv:9: expected the weight of edge 8, a finite number of 0 or more, found .-1' "$coop_sage" --dataset ./bad
+refused 'edge-weight.csv:9: expected the weight of an edge, a finite number of 0 or more, found .-1' "$coop_sage" --dataset ./bad
 refused '^coop_sage: --edge-weights: expected a dataset with weights' "$coop_sage" --dataset ./plain --edge-weights factor
 refused '^pipe_gnn: --edge-weights probability cannot be used with pipe_gnn' "$pipe_gnn" --dataset ./some --edge-weights probability
 refused '^coop_sage: --edge-weights factor cannot be used with --model gat' "$coop_sage" --dataset ./some --edge-weights factor --model gat

@@ -184,20 +184,28 @@ static void edges(void **state)
     }
 }
 
+static enum sl_status read_labels(const char *path, uint32_t n, int32_t **out)
+{
+    struct sl_targets targets = {.n_rows = 0};
+    enum sl_status st = sl_csv_read_targets(path, n, SL_TARGETS_CLASSES, &targets, NULL);
+    *out = targets.classes;
+    return st;
+}
+
 static void labels(void **state)
 {
     (void)state;
     int32_t *labels;
     const char *path = put_gzip("labels", "3\n0.0\nnan\n-1\n\n1e1\nNaN\n");
-    assert_ok(sl_csv_read_labels(path, 7, &labels));
+    assert_ok(read_labels(path, 7, &labels));
     assert_memory_equal(labels, ((const int32_t[]){3, 0, -1, -1, -1, 10, -1}), 7 * sizeof *labels);
     sl_free(labels);
-    assert_survives_no_memory(sl_csv_read_labels(path, 7, &labels));
+    assert_survives_no_memory(read_labels(path, 7, &labels));
     sl_free(labels);
-    assert_refused(sl_csv_read_labels(path, 4000000000u, &labels), SL_EFILE, "too short");
+    assert_refused(read_labels(path, 4000000000u, &labels), SL_EFILE, "too short");
     const char *bad[] = {"-2\n", "1.5\n", "inf\n", "65536\n", "2000000000\n", "a\n", "1,2\n", "1 2\n"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_refused(sl_csv_read_labels(put_text("bad", bad[i]), 1, &labels), SL_EFILE, "bad:1: expected one class");
+        assert_refused(read_labels(put_text("bad", bad[i]), 1, &labels), SL_EFILE, "bad:1: expected one class");
     }
 }
 
@@ -402,13 +410,13 @@ static void reads_what_numpy_reads(void **state)
         assert_ok(sl_csv_count_lines(path, &n));
         assert_int_equal(n, 2);
         if (i != 2) {
-            assert_ok(sl_csv_read_labels(path, 2, &labels));
+            assert_ok(read_labels(path, 2, &labels));
             assert_memory_equal(labels, ((const int32_t[]){4, 2}), 2 * sizeof *labels);
             sl_free(labels);
         }
     }
     int32_t *labels; /* a blank line within the count is a vertex without a label */
-    assert_ok(sl_csv_read_labels(put_text("end", "1\n\n\n\n"), 3, &labels));
+    assert_ok(read_labels(put_text("end", "1\n\n\n\n"), 3, &labels));
     assert_memory_equal(labels, ((const int32_t[]){1, -1, -1}), 3 * sizeof *labels);
     sl_free(labels);
     uint64_t n;
@@ -431,7 +439,7 @@ static void tells_a_header_line(void **state)
         assert_refused(
             sl_csv_read_edges(put_text("e", "src,dst\n0,1\n1,2\n"), 3, expected, &from, &to), SL_EFILE,
             "e:1: expected 'source,destination', two ids below 3, found 'src,dst'; write it without a header");
-        assert_refused(sl_csv_read_labels(put_text("l", "label\n0\n1\n"), (uint32_t)expected, &labels), SL_EFILE,
+        assert_refused(read_labels(put_text("l", "label\n0\n1\n"), (uint32_t)expected, &labels), SL_EFILE,
                        "found 'label'; write it without a header");
         assert_refused(sl_csv_read_features(put_text("f", "f0,f1\n0,1\n1,2\n"), (uint32_t)expected, &features),
                        SL_EFILE, "found 'f0,f1'; write it without a header");
@@ -456,12 +464,12 @@ static void ends_over_several_blocks(void **state)
     text[0] = '7';
     text[((size_t)4 << 20) - 1] = '\0';
     const char *path = put_text("blank", text);
-    assert_ok(sl_csv_read_labels(path, 1, &labels));
+    assert_ok(read_labels(path, 1, &labels));
     assert_int_equal(labels[0], 7);
     sl_free(labels);
     text[(size_t)3 << 20] = '1';
     put_text("blank", text);
-    assert_refused(sl_csv_read_labels(path, 1, &labels), SL_EFILE, "blank:2: expected 1 lines, found more");
+    assert_refused(read_labels(path, 1, &labels), SL_EFILE, "blank:2: expected 1 lines, found more");
     free(text);
 }
 
@@ -511,7 +519,7 @@ static void survives_mutations(void **state)
             sl_free(to);
         }
         assert_true(st == SL_OK || (st == SL_EFILE && strstr(sl_message(), "mutant") != NULL));
-        st = sl_csv_read_labels(path, 4, &labels);
+        st = read_labels(path, 4, &labels);
         for (int v = 0; st == SL_OK && v < 4; v++) {
             assert_true(labels[v] >= -1);
         }

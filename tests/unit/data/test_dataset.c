@@ -484,14 +484,15 @@ static void refuses_bad_weights(void **state)
 {
     (void)state;
     static const char *const bad[][2] = {
-        {"1\n1\n-2\n1\n", "edge-weight.csv:3: expected the weight of edge 2, a finite number of 0 or more, found '-2'"},
-        {"1\nnan\n1\n1\n", ":2: expected the weight of edge 1"},
-        {"inf\n1\n1\n1\n", ":1: expected the weight of edge 0"},
-        {"1\n1e39\n1\n1\n", ":2: expected the weight of edge 1"},
+        {"1\n1\n-2\n1\n",
+         "edge-weight.csv:3: expected the weight of an edge, a finite number of 0 or more, found '-2'"},
+        {"1\nnan\n1\n1\n", ":2: expected the weight of an edge"},
+        {"inf\n1\n1\n1\n", ":1: expected the weight of an edge"},
+        {"1\n1e39\n1\n1\n", ":2: expected the weight of an edge"},
         {"1\n1\n1\n", "expected 4 lines, found 3"},
         {"1\n1\n1\n1\n1\n", ":5: expected 4 lines, found more"},
-        {"1\n1,1\n1\n1\n", ":2: expected the weight of edge 1"},
-        {"1\n\n1\n1\n", ":2: expected the weight of edge 1"},
+        {"1\n1,1\n1\n1\n", ":2: expected the weight of an edge"},
+        {"1\n\n1\n1\n", ":2: expected the weight of an edge"},
     };
     struct sl_dataset_options options = small_options();
     struct sl_dataset d;

@@ -156,6 +156,14 @@ static void refuses_lying_headers(void **state)
     assert_int_equal(sl_npy_read(in_folder("none.npy"), "", &array), SL_EIO);
 }
 
+static enum sl_status read_labels(const char *path, const char *name, uint32_t n, int32_t **out)
+{
+    struct sl_targets targets = {.n_rows = 0};
+    enum sl_status st = sl_npy_read_targets(path, name, n, SL_TARGETS_CLASSES, &targets);
+    *out = targets.classes;
+    return st;
+}
+
 /* ---- Tables ------------------------------------------------------------------------------------------------------ */
 
 static void features_and_labels(void **state)
@@ -187,19 +195,18 @@ static void features_and_labels(void **state)
                    "item 1: expected a finite number, found inf");
     const float classes[] = {2, NAN, 0, -1};
     path = put_npy("l.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 1), }", classes, sizeof classes);
-    assert_ok(sl_npy_read_labels(path, "node_label", 4, &labels));
+    assert_ok(read_labels(path, "node_label", 4, &labels));
     assert_memory_equal(labels, ((const int32_t[]){2, -1, 0, -1}), 4 * sizeof *labels);
     sl_free(labels);
-    assert_survives_no_memory(sl_npy_read_labels(path, "node_label", 4, &labels));
+    assert_survives_no_memory(read_labels(path, "node_label", 4, &labels));
     sl_free(labels);
-    assert_refused(sl_npy_read_labels(path, "node_label", 2, &labels), SL_EFILE, "expected the shape (2,)");
+    assert_refused(read_labels(path, "node_label", 2, &labels), SL_EFILE, "expected the shape (2,)");
     const float large[] = {65536};
     path = put_npy("l.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", large, sizeof large);
-    assert_refused(sl_npy_read_labels(path, "node_label", 1, &labels), SL_EFILE,
-                   "item 0: expected a class from 0 to 65535");
+    assert_refused(read_labels(path, "node_label", 1, &labels), SL_EFILE, "item 0: expected a class from 0 to 65535");
     const float half_class[] = {2.5};
     path = put_npy("l.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", half_class, sizeof half_class);
-    assert_refused(sl_npy_read_labels(path, "node_label", 1, &labels), SL_EFILE, "item 0: expected a class");
+    assert_refused(read_labels(path, "node_label", 1, &labels), SL_EFILE, "item 0: expected a class");
 }
 
 /* Three edges of four vertices, in either shape. */
