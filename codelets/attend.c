@@ -299,20 +299,18 @@ SL_INLINE void attend_list(enum sl_dtype dtype, struct walk *walk, struct list *
     add_batch(dtype, &batch, heads, z);
 }
 
-/* z and lse of the destination whose row is `own`, with edges e .. end - 1. lse is written unless it is
- * NULL. */
+/* z and lse of the destination whose row is `own`, with edges e .. end - 1. */
 SL_INLINE void attend(enum sl_dtype dtype, struct walk *walk, const void *own, uint64_t e, uint64_t end, int beta,
                       sl_real *z, sl_real *lse)
 {
     const struct sl_heads heads = walk->rows->heads;
-    sl_real room[SL_MAX_HEADS];
     struct list list;
     if (!beta) {
         memset(z, 0, heads.n_columns * sizeof *z);
     }
     for (uint32_t r = 0; r < sl_heads_slabs(heads); r++) {
         take_list(dtype, walk->rows, own, r, e, end, &list);
-        attend_list(dtype, walk, &list, z, lse == NULL ? room : lse + (size_t)r * heads.n_heads);
+        attend_list(dtype, walk, &list, z, lse + (size_t)r * heads.n_heads);
         e = list.end;
     }
 }
@@ -340,15 +338,90 @@ SL_CLONES void sl_attend_forward_cpu(enum sl_dtype dtype, const struct sl_attend
     SL_BY_DTYPE(dtype, attend_block, rows, beta, z_out, lse_out);
 }
 
-/* Destinations of evaluation. Offsets have 64 bits; the sources begin at the first row's offset. */
+/* ---- kernels, CPU: evaluation. Sums are double, so that a list's order changes no score ---- */
+
+#define TILE 64 /* columns of a head summed at a time */
+
+/* Columns of one head: the sum of the exponentials, and the rows weighted by them. */
+struct tile {
+    uint32_t head, first, n_columns;
+    sl_real er, top;
+    double sum;
+    double row[TILE];
+};
+
+SL_INLINE void add_to_tile(enum sl_dtype dtype, struct sl_heads heads, const void *row, struct tile *tile)
+{
+    sl_real room[SL_MAX_HEADS];
+    const sl_real el = el_of(dtype, heads, row, room)[tile->head];
+    const double weight = (double)sl_exp_nonpositive(sl_attend_score(tile->er + el) - tile->top);
+    tile->sum += weight;
+    for (uint32_t c = 0; c < tile->n_columns; c++) {
+        tile->row[c] += weight * (double)sl_entry(dtype, row, tile->first + c);
+    }
+}
+
+/* z += a tile of the list. */
+SL_INLINE void attend_tile(enum sl_dtype dtype, const struct walk *walk, const struct list *list, struct tile *tile,
+                           sl_real *z)
+{
+    const struct sl_heads heads = walk->rows->heads;
+    tile->sum = 0;
+    memset(tile->row, 0, sizeof tile->row);
+    if (heads.n_relations == 0) {
+        add_to_tile(dtype, heads, list->self, tile);
+    }
+    for (uint64_t e = list->first; e < list->end; e++) {
+        const void *row = edge_row(dtype, walk, list, e);
+        if (row != NULL) {
+            add_to_tile(dtype, heads, row, tile);
+        }
+    }
+    for (uint32_t c = 0; c < tile->n_columns; c++) {
+        z[tile->first + c] += (sl_real)(tile->row[c] / tile->sum);
+    }
+}
+
+SL_INLINE void evaluate_list(enum sl_dtype dtype, struct walk *walk, struct list *list, sl_real *z)
+{
+    const struct sl_heads heads = walk->rows->heads;
+    const uint32_t width = heads.n_columns / heads.n_heads;
+    sl_real room[SL_MAX_HEADS];
+    const sl_real *er = er_of(dtype, heads, list->self, room);
+    sl_real top[SL_MAX_HEADS];
+    struct tile tile;
+    meet(dtype, walk, list, top);
+    for (tile.head = 0; tile.head < heads.n_heads; tile.head++) {
+        tile.er = er[tile.head];
+        tile.top = sl_attend_score(tile.er + top[tile.head]);
+        for (uint32_t c = 0; c < width; c += TILE) {
+            tile.first = tile.head * width + c;
+            tile.n_columns = sl_min_u32(width - c, TILE);
+            attend_tile(dtype, walk, list, &tile, z);
+        }
+    }
+}
+
+/* Offsets have 64 bits; the sources begin at the first row's offset. */
 SL_INLINE void attend_part(enum sl_dtype dtype, const struct sl_attend_rows *rows, const uint64_t *offsets, int beta,
                            sl_real *z_out)
 {
     const struct sl_heads heads = rows->heads;
     struct walk walk = {.rows = rows, .n = offsets[rows->n_rows] - offsets[0]};
+    struct list list;
+    if (beta == 0) {
+        memset(z_out, 0, (size_t)rows->n_rows * heads.n_columns * sizeof *z_out);
+    }
     for (uint32_t d = 0; d < rows->n_rows; d++) {
-        attend(dtype, &walk, row_of(dtype, rows->self, d, sl_heads_row(heads)), offsets[d] - offsets[0],
-               offsets[d + 1] - offsets[0], beta, z_out + (size_t)d * heads.n_columns, NULL);
+        const void *own = row_of(dtype, rows->self, d, sl_heads_row(heads));
+        uint64_t e = offsets[d] - offsets[0];
+        for (uint32_t r = 0; r < sl_heads_slabs(heads); r++) {
+            take_list(dtype, rows, own, r, e, offsets[d + 1] - offsets[0], &list);
+            if (!is_empty(heads, &list)) {
+                evaluate_list(dtype, &walk, &list, z_out + (size_t)d * heads.n_columns);
+            }
+            e = list.end;
+        }
     }
 }
 
