@@ -10,21 +10,16 @@
 #define _GNU_SOURCE /* nftw */
 #endif
 #include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include <cmocka.h>
-
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/status.h"
+#include "tests/support/test.h"
 
 /* Succeed, or show the message. */
 #define assert_ok(call)                                                                                                \
@@ -87,7 +82,7 @@ __attribute__((unused)) static int remove_folder(void **state)
     return failed;
 }
 
-#define with_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+#define TEST_IN_FOLDER(name) TEST_WITH(name, make_folder, remove_folder)
 
 /* "FOLDER/name"; good for the next few calls. Fails in a test without a folder: the name would be in "/". */
 __attribute__((unused)) static const char *in_folder(const char *name)
@@ -95,7 +90,7 @@ __attribute__((unused)) static const char *in_folder(const char *name)
     static char paths[8][512];
     static int next;
     char *path = paths[next++ % 8];
-    assert_true(folder[0] != '\0'); /* else the test's line lacks with_folder */
+    assert_true(folder[0] != '\0'); /* else it is not a TEST_IN_FOLDER */
     snprintf(path, sizeof paths[0], "%s/%s", folder, name);
     return path;
 }

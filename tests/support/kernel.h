@@ -8,17 +8,12 @@
 
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "support/random.h"
 #include "support/real.h"
+#include "tests/support/test.h"
 
 #define MAYBE_UNUSED __attribute__((unused))
 

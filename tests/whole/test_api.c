@@ -293,12 +293,17 @@ static void expect_same_file(const char *a, const char *b)
 
 /* ---- training ---- */
 
-static void arrays_are_as_files(void **state)
+static int nothing_left(void **state)
+{
+    assert_int_equal(sl_memory_live(), 0);
+    return remove_folder(state);
+}
+
+TEST_WITH(arrays_are_as_files, make_folder, nothing_left)
 {
     struct seen by_arrays = nothing();
     struct seen by_files = nothing();
     struct sl_dataset *dataset = crowds();
-    (void)state;
     run("dropout=0.5 save=%a", dataset, &by_arrays);
     run("dropout=0.5 save=%b", NULL, &by_files);
     assert_int_equal(by_arrays.n_steps, 4 * STEPS);
@@ -307,11 +312,10 @@ static void arrays_are_as_files(void **state)
     sl_dataset_delete(dataset);
 }
 
-static void reports_in_order(void **state)
+TEST_WITH(reports_in_order, make_folder, nothing_left)
 {
     struct seen seen = nothing();
     struct sl_dataset *dataset = crowds();
-    (void)state;
     run("epochs=5 eval-every=2", dataset, &seen);
     assert_int_equal(seen.n_steps, 5 * STEPS);
     assert_int_equal(seen.n_epochs, 5);
@@ -337,11 +341,10 @@ static void reports_in_order(void **state)
 }
 
 /* Of two sessions over one dataset, one after the other, the second knows nothing of the first. */
-static void sessions_follow_each_other(void **state)
+TEST_WITH(sessions_follow_each_other, make_folder, nothing_left)
 {
     struct seen seen[3] = {nothing(), nothing(), nothing()};
     struct sl_dataset *dataset = crowds();
-    (void)state;
     run("", dataset, &seen[0]);
     run("seed=5 pes=1 batch-size=40 model=gcn", dataset, &seen[1]);
     run("", dataset, &seen[2]);
@@ -351,10 +354,9 @@ static void sessions_follow_each_other(void **state)
 }
 
 /* Neither the dataset nor the arrays are looked at once the session is open. */
-static void dataset_is_let_go(void **state)
+TEST_WITH(dataset_is_let_go, make_folder, nothing_left)
 {
     static const char *const kinds[] = {"", "model=gcn pes=4 batch-size=10 group-size=2", "partition=none"};
-    (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         struct seen seen[2] = {nothing(), nothing()};
         struct sl_dataset *dataset = crowds();
@@ -418,20 +420,18 @@ static void check_stop(const char *options, uint64_t at, bool by_thread)
     sl_dataset_delete(dataset);
 }
 
-static void stops_and_goes_on(void **state)
+TEST_WITH(stops_and_goes_on, make_folder, nothing_left)
 {
-    (void)state;
     check_stop("dropout=0.5 epochs=6", 3, false);
     check_stop("norm=batch epochs=6", 7, true);
 }
 
 /* A wish from before the training counts, as does a signal that was seen. sl_signals_restore forgets the signal,
  * and the next session trains. */
-static void stops_before_it_starts(void **state)
+TEST_WITH(stops_before_it_starts, make_folder, nothing_left)
 {
     struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("");
-    (void)state;
     for (int by_signal = 0; by_signal < 2; by_signal++) {
         struct seen seen = nothing();
         struct sl_session *session = open_session(settings, dataset);
@@ -462,11 +462,10 @@ static int stop_at_epoch(void *context, const struct sl_epoch_news *news)
     return (int)news->epoch == *(int *)context;
 }
 
-static void a_callback_stops(void **state)
+TEST_WITH(a_callback_stops, make_folder, nothing_left)
 {
     struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("epochs=3");
-    (void)state;
     for (int at = 2; at <= 3; at++) {
         struct sl_session *session = open_session(settings, dataset);
         const struct sl_report report = {.size = sizeof report, .context = &at, .epoch = stop_at_epoch};
@@ -505,14 +504,13 @@ static void expect_rest(const char *when)
 }
 
 /* And OpenBLAS has as many threads as before, when all is over. */
-static void rests(void **state)
+TEST_WITH(rests, make_folder, nothing_left)
 {
     struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("cpus=2");
     struct seen seen = nothing();
     struct sl_weight weight;
     struct sl_scores scores;
-    (void)state;
     openblas_set_num_threads(2);
     int threads = openblas_get_num_threads();
     struct sl_session *session = open_session(settings, dataset);
@@ -605,22 +603,20 @@ static void check_evaluate(const char *options)
     sl_dataset_delete(dataset);
 }
 
-static void evaluates(void **state)
+TEST_WITH(evaluates, make_folder, nothing_left)
 {
-    (void)state;
     check_evaluate("");
     check_evaluate("pes=4 batch-size=10 sync=dissemination");
 }
 
 /* Where the best epoch is not the last one, its weights are there at the end, without any file that was asked for. */
-static void keeps_the_best(void **state)
+TEST_WITH(keeps_the_best, make_folder, nothing_left)
 {
     struct seen seen = nothing();
     struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("lr=1 epochs=6");
     struct sl_session *session = open_session(settings, dataset);
     struct sl_scores scores;
-    (void)state;
     train(session, &seen);
     assert_true(best_epoch(&seen) != &seen.epochs[5]);
     assert_true(best_epoch(&seen)->scores.valid_loss != seen.epochs[5].scores.valid_loss);
@@ -632,14 +628,13 @@ static void keeps_the_best(void **state)
 }
 
 /* A session that has just taken up a checkpoint shows that model, of several replicas the average. */
-static void evaluates_what_it_resumes(void **state)
+TEST_WITH(evaluates_what_it_resumes, make_folder, nothing_left)
 {
     static const char options[] = "pes=4 batch-size=10 sync=cube epochs=2 eval-every=0 checkpoint=%kept";
     struct seen seen = nothing();
     struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of(options);
     struct sl_scores scores;
-    (void)state;
     run(options, dataset, &seen);
     assert_ok(sl_settings_set(settings, "resume", NULL));
     struct sl_session *session = open_session(settings, dataset);
@@ -651,13 +646,12 @@ static void evaluates_what_it_resumes(void **state)
 }
 
 /* A training that fails says so, and so does what is asked of it afterwards. */
-static void failures_stay(void **state)
+TEST_WITH(failures_stay, make_folder, nothing_left)
 {
     struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("lr=1e30");
     struct sl_session *session = open_session(settings, dataset);
     struct seen seen = nothing();
-    (void)state;
     assert_refused(sl_session_train(session, NULL), SL_ENUMERIC, "learning rate");
     assert_int_equal(sl_session_evaluate(session, NULL, NULL, NULL), SL_ENUMERIC);
     assert_refused(sl_session_train(session, NULL), SL_EINVAL, "trained already");
@@ -667,13 +661,12 @@ static void failures_stay(void **state)
     sl_dataset_delete(dataset);
 }
 
-static void sizes_are_told(void **state)
+TEST_WITH(sizes_are_told, make_folder, nothing_left)
 {
     struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("pes=4 batch-size=10 group-size=2");
     struct sl_session *session = open_session(settings, dataset);
     struct sl_session_sizes sizes = {.size = sizeof sizes};
-    (void)state;
     assert_ok(sl_session_sizes(session, &sizes));
     assert_int_equal(sizes.n_vertices, N);
     assert_int_equal(sizes.n_features, F);
@@ -756,20 +749,18 @@ static uint32_t check_weights(const char *options)
     return most;
 }
 
-static void weights_are_as_saved(void **state)
+TEST_WITH(weights_are_as_saved, make_folder, nothing_left)
 {
-    (void)state;
     assert_int_equal(check_weights("norm=batch"), 2);
     assert_int_equal(check_weights("model=gat heads=2 save-names=pyg"), 3);
     assert_int_equal(check_weights("model=gcn pes=4 batch-size=10 sync=dissemination gossip-what=grad"), 2);
 }
 
 /* Names of PyTorch Geometric's layers can be asked for where no file is. */
-static void weights_have_either_names(void **state)
+TEST_WITH(weights_have_either_names, make_folder, nothing_left)
 {
     static const char *const names[] = {"layers.0.", "convs.0."};
     struct sl_dataset *dataset = crowds();
-    (void)state;
     for (int pyg = 0; pyg < 2; pyg++) {
         struct sl_settings *settings = settings_of(pyg ? "save-names=pyg" : "");
         struct sl_session *session = open_session(settings, dataset);
@@ -803,11 +794,10 @@ static int see_line(void *context, const char *json)
     return lines->stop_at > 0 && lines->n[1] == lines->stop_at;
 }
 
-static void metrics_come_by_line(void **state)
+TEST_WITH(metrics_come_by_line, make_folder, nothing_left)
 {
     struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("");
-    (void)state;
     for (uint32_t at = 0; at < 3; at += 2) {
         struct lines lines = {.stop_at = at};
         struct sl_session *session = open_session(settings, dataset);
@@ -823,7 +813,7 @@ static void metrics_come_by_line(void **state)
 }
 
 /* A program of an earlier version has a shorter struct. */
-static void structs_may_be_shorter(void **state)
+TEST_WITH(structs_may_be_shorter, make_folder, nothing_left)
 {
     struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("");
@@ -832,7 +822,6 @@ static void structs_may_be_shorter(void **state)
     struct sl_session_sizes none = {.size = 0};
     struct lines lines = {.stop_at = 1};
     struct sl_report report = {.size = 0, .context = &lines, .line = see_line};
-    (void)state;
     assert_ok(sl_session_sizes(session, &sizes));
     assert_true(sizes.n_vertices == N && sizes.n_features == F && sizes.n_outputs == 77);
     assert_refused(sl_session_sizes(session, &none), SL_EINVAL, "a size of 0");
@@ -869,12 +858,11 @@ static void keep_weights(struct sl_session *session, struct kept *kept)
 }
 
 /* A model outlives its session as arrays, under either names. As initial weights they are those of --load. */
-static void weights_come_from_memory(void **state)
+TEST_WITH(weights_come_from_memory, make_folder, nothing_left)
 {
     static struct kept kept;
     static float logits[2][N * C];
     struct sl_dataset *dataset = crowds();
-    (void)state;
     for (int pyg = 0; pyg < 2; pyg++) {
         const char *options = pyg ? "save-names=pyg model=gat heads=2 epochs=2 save=%w"
                                   : "norm=batch pes=4 "
@@ -905,14 +893,13 @@ static void weights_come_from_memory(void **state)
     sl_dataset_delete(dataset);
 }
 
-static void wrong_weights_are_refused(void **state)
+TEST_WITH(wrong_weights_are_refused, make_folder, nothing_left)
 {
     static struct kept kept;
     static float logits[2][N * C];
     struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("");
     struct sl_session *session = open_session(settings, dataset);
-    (void)state;
     keep_weights(session, &kept);
     assert_ok(sl_session_evaluate(session, NULL, logits[0], NULL));
     kept.values[0][0] = 100;
@@ -934,7 +921,7 @@ static void wrong_weights_are_refused(void **state)
     sl_dataset_delete(dataset);
 }
 
-static void datasets_come_from_files(void **state)
+TEST_WITH(datasets_come_from_files, make_folder, nothing_left)
 {
     struct seen by_files = nothing();
     struct seen by_dataset = nothing();
@@ -942,7 +929,6 @@ static void datasets_come_from_files(void **state)
     struct sl_dataset_sizes none = {.size = 0};
     struct sl_settings *settings = settings_of("");
     struct sl_dataset *dataset;
-    (void)state;
     assert_ok(sl_settings_set(settings, "data-path", data));
     assert_ok(sl_settings_set(settings, "dataset", "crowd"));
     assert_refused(sl_dataset_open(settings, &dataset), SL_ENOTFOUND, "crowds");
@@ -973,11 +959,10 @@ static void expect_setting(const struct sl_settings *settings, const char *name,
     assert_string_equal(text, value);
 }
 
-static void settings_are_by_name(void **state)
+TEST_WITH(settings_are_by_name, make_folder, nothing_left)
 {
     struct sl_settings *settings;
     char text[8] = "before";
-    (void)state;
     assert_ok(sl_settings_new(&settings));
     expect_setting(settings, "batch-size", "1024");
     expect_setting(settings, "quiet", "no");
@@ -1012,11 +997,10 @@ static void settings_are_by_name(void **state)
 }
 
 /* What was left open is found in the settings once a session is open. */
-static void open_decides(void **state)
+TEST_WITH(open_decides, make_folder, nothing_left)
 {
     struct sl_dataset *dataset = crowds();
     struct sl_settings *settings;
-    (void)state;
     assert_ok(sl_settings_new(&settings));
     set_options(settings, "layers=2 cpus=2");
     expect_setting(settings, "pes", "0");
@@ -1069,12 +1053,11 @@ static void parse_refused(const char *words, const char *message)
     sl_settings_delete(settings);
 }
 
-static void command_lines_are_parsed(void **state)
+TEST_WITH(command_lines_are_parsed, make_folder, nothing_left)
 {
     struct sl_settings *settings;
     char *printed;
     bool runs = false;
-    (void)state;
     assert_ok(sl_settings_new(&settings));
     setenv("STARLING_HIDDEN", "32", 1);
     setenv("STARLING_EPOCHS", "7", 1);
@@ -1122,9 +1105,8 @@ static char *printed_by(const char *options, bool stream_given)
     return text;
 }
 
-static void streams_are_as_asked(void **state)
+TEST_WITH(streams_are_as_asked, make_folder, nothing_left)
 {
-    (void)state;
     char *text = printed_by("", true);
     assert_memory_equal(text, "dataset   crowds: 240 vertices", 30);
     assert_non_null(strstr(text, "arrays 120/60/60\n"));
@@ -1165,12 +1147,11 @@ static void open_refused(const char *options, const struct sl_dataset *dataset, 
 }
 
 /* What says what to load is refused where it is there already. */
-static void options_of_files_are_refused(void **state)
+TEST_WITH(options_of_files_are_refused, make_folder, nothing_left)
 {
     static const char *const given[] = {"dataset=cora", "data-path=/data", "split=one", "features=x.npy", "directed"};
     struct sl_dataset *dataset = crowds();
     struct seen seen = nothing();
-    (void)state;
     for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
         char words[64];
         snprintf(words, sizeof words, "--%.*s '", (int)strcspn(given[i], "="), given[i]);
@@ -1198,13 +1179,12 @@ static ino_t cached_parts(uint32_t *n)
 }
 
 /* METIS's parts of arrays are kept by the contents of the graph. */
-static void parts_of_arrays_are_cached(void **state)
+TEST_WITH(parts_of_arrays_are_cached, make_folder, nothing_left)
 {
     struct sl_arrays of = arrays();
     struct sl_dataset *dataset = crowds();
     struct seen seen[2] = {nothing(), nothing()};
     uint32_t n;
-    (void)state;
     run("epochs=1", dataset, &seen[0]);
     cached_parts(&n);
     assert_int_equal(n, 0);
@@ -1231,9 +1211,8 @@ static void parts_of_arrays_are_cached(void **state)
 }
 
 /* A caller of an older version knows fewer members. */
-static void options_are_listed(void **state)
+TEST_WITH(options_are_listed, make_folder, nothing_left)
 {
-    (void)state;
     struct sl_settings *settings;
     assert_string_equal(sl_version(), PACKAGE_VERSION);
     for (int program = 0; program < 2; program++) {
@@ -1263,13 +1242,12 @@ static void options_are_listed(void **state)
     sl_settings_delete(settings);
 }
 
-static void one_session_at_a_time(void **state)
+TEST_WITH(one_session_at_a_time, make_folder, nothing_left)
 {
     struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("epochs=1");
     struct sl_session *session = open_session(settings, dataset);
     struct seen seen = nothing();
-    (void)state;
     open_refused("", dataset, SL_EINVAL, "StarPU is up already");
     train(session, &seen); /* unharmed */
     sl_session_close(session);
@@ -1278,7 +1256,7 @@ static void one_session_at_a_time(void **state)
 }
 
 /* A run resumes over the same contents only, whatever their name is. */
-static void other_data_are_refused(void **state)
+TEST_WITH(other_data_are_refused, make_folder, nothing_left)
 {
     static const char resume[] = "checkpoint=%kept resume";
     struct seen seen = nothing();
@@ -1299,7 +1277,6 @@ static void other_data_are_refused(void **state)
                     {SL_EINVAL, ", split: found 120/"},
                     {SL_EINVAL, ", graph: found 240 vertices, "}};
     struct sl_dataset *dataset = crowds();
-    (void)state;
     run("epochs=1 checkpoint=%kept", dataset, &seen);
     memcpy(other_features, features, sizeof features);
     other_features[N * F - 1] += 1;
@@ -1346,46 +1323,4 @@ static void other_data_are_refused(void **state)
     sl_dataset_delete(dataset);
 }
 
-static int nothing_left(void **state)
-{
-    assert_int_equal(sl_memory_live(), 0);
-    return remove_folder(state);
-}
-
-#define in_session(test) cmocka_unit_test_setup_teardown(test, make_folder, nothing_left)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        in_session(arrays_are_as_files),
-        in_session(reports_in_order),
-        in_session(sessions_follow_each_other),
-        in_session(dataset_is_let_go),
-        in_session(stops_and_goes_on),
-        in_session(stops_before_it_starts),
-        in_session(a_callback_stops),
-        in_session(rests),
-        in_session(evaluates),
-        in_session(keeps_the_best),
-        in_session(evaluates_what_it_resumes),
-        in_session(failures_stay),
-        in_session(sizes_are_told),
-        in_session(weights_are_as_saved),
-        in_session(weights_have_either_names),
-        in_session(metrics_come_by_line),
-        in_session(structs_may_be_shorter),
-        in_session(weights_come_from_memory),
-        in_session(wrong_weights_are_refused),
-        in_session(datasets_come_from_files),
-        in_session(settings_are_by_name),
-        in_session(open_decides),
-        in_session(command_lines_are_parsed),
-        in_session(streams_are_as_asked),
-        in_session(options_of_files_are_refused),
-        in_session(parts_of_arrays_are_cached),
-        in_session(options_are_listed),
-        in_session(one_session_at_a_time),
-        in_session(other_data_are_refused),
-    };
-    return cmocka_run_group_tests(tests, write_data, remove_data);
-}
+TEST_MAIN(write_data, remove_data)

@@ -122,17 +122,15 @@ static void expect_the_same(bool pipe, const char *steady, const char *set_back)
     sl_free(weights[1]);
 }
 
-static void test_minibatches(void **state)
+TEST_IN_FOLDER(test_minibatches)
 {
-    (void)state;
     expect_the_same(false, OPTIONS "save=%steady.safetensors", OPTIONS "save=%back.safetensors");
 }
 
 #define PIPE_OPTIONS "cache=none metrics=%m.jsonl layers=2 hidden=4 stages=2 ways=1 chunks=4 epochs=2 cpus=2 "
 
-static void test_full_graph(void **state)
+TEST_IN_FOLDER(test_full_graph)
 {
-    (void)state;
     expect_the_same(true, PIPE_OPTIONS "save=%steady.safetensors",
                     PIPE_OPTIONS "save=%back.safetensors checkpoint=%kept");
 }
@@ -185,12 +183,11 @@ static double seconds_until_seen(int way, uint32_t seconds, double limit_s)
     return took;
 }
 
-static void test_watchdog(void **state)
+TEST(test_watchdog)
 {
     struct sl_task task;
     char said[2][SL_MESSAGE_BYTES];
     double took[2];
-    (void)state;
     fixture_start(1);
     assert_true(seconds_until_seen(0, 1, 2) >= 2); /* no task is awaited */
     atomic_store(&may_end, false);
@@ -217,12 +214,7 @@ static void test_watchdog(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        with_folder(test_minibatches),
-        with_folder(test_full_graph),
-        cmocka_unit_test(test_watchdog),
-    };
     fixture_environment();
     unsetenv("STARPU_FXT_TRACE");
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_listed_tests(NULL, NULL);
 }

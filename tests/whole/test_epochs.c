@@ -186,16 +186,14 @@ static const struct kind generated[] = {
     {"layers=2 hidden=32 fanout=10,10 norm=batch model=gcnii", 240, FEW, 8},
 };
 
-static void test_generated(void **state)
+TEST(test_generated)
 {
-    (void)state;
     long_test_watched();
     check_kinds(&dataset, sizeof generated / sizeof generated[0], generated);
 }
 
-static void test_groups(void **state)
+TEST(test_groups)
 {
-    (void)state;
     long_test_watched();
     for (size_t i = 2; i < sizeof generated / sizeof generated[0]; i++) {
         check(&dataset, &generated[i], two_pes, sizeof two_groups / sizeof two_groups[0], two_groups);
@@ -251,7 +249,7 @@ static void expect_drift(const char *norm, const struct drift *drift, bool valid
     }
 }
 
-static void test_drift(void **state)
+TEST(test_drift)
 {
     static const struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 301, .n_columns = 12, .n_classes = 4, .seed = 21};
@@ -259,7 +257,6 @@ static void test_drift(void **state)
     static const char *const spread[N_RUNS] = {"pes=2 chunks=1 partition=random", "pes=3 chunks=1 partition=random",
                                                "pes=4 chunks=1 partition=random"};
     struct sl_dataset small;
-    (void)state;
     make_dataset(&shape, &small);
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) {
         char options[128];
@@ -289,11 +286,10 @@ static const struct kind on_cora[] = {
     {"layers=2 hidden=64 fanout=10,10 norm=batch model=gcnii", 48, FEW, 16},
 };
 
-static void test_cora(void **state)
+TEST(test_cora)
 {
     struct sl_dataset cora;
     struct sl_dataset_options options = {.dataset = "cora", .data_path = getenv("STARLING_DATA"), .cache = "none"};
-    (void)state;
     long_test_watched();
     if (options.data_path == NULL || sl_dataset_load(&options, &cora) == SL_ENOTFOUND) {
         skip();
@@ -321,9 +317,4 @@ static int free_set(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_generated), cmocka_unit_test(test_groups),
-                                       cmocka_unit_test(test_drift), cmocka_unit_test(test_cora)};
-    return cmocka_run_group_tests(tests, make_set, free_set);
-}
+TEST_MAIN(make_set, free_set)

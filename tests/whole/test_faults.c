@@ -257,23 +257,20 @@ static void fail_each(struct fault *fault, enum sl_status expected, long usual, 
     }
 }
 
-static void test_allocations(void **state)
+TEST_IN_FOLDER(test_allocations)
 {
-    (void)state;
     fail_each(&allocations, SL_ENOMEM, 41, false);
 }
 
-static void test_allocations_from_then_on(void **state)
+TEST_IN_FOLDER(test_allocations_from_then_on)
 {
-    (void)state;
     fail_each(&allocations, SL_ENOMEM, 37, true);
 }
 
 /* From the n-th on there is none: nobody waits for it without end. What fails may be a block of the pool's reserve,
  * without which a run does. */
-static void test_buffers(void **state)
+TEST_IN_FOLDER(test_buffers)
 {
-    (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     skip(); /* there is no pool */
 #endif
@@ -302,15 +299,13 @@ static void test_buffers(void **state)
     }
 }
 
-static void test_submissions(void **state)
+TEST_IN_FOLDER(test_submissions)
 {
-    (void)state;
     fail_each(&submissions, SL_ESTARPU, 29, false);
 }
 
-static void test_acquisitions(void **state)
+TEST_IN_FOLDER(test_acquisitions)
 {
-    (void)state;
     fail_each(&acquisitions, SL_ESTARPU, 13, false);
 }
 
@@ -415,9 +410,8 @@ static bool has_failed(const char *name)
     return false;
 }
 
-static void test_codelets(void **state)
+TEST_IN_FOLDER(test_codelets)
 {
-    (void)state;
     put_whole_dataset();
     int n_runs = 0;
     for (size_t r = 0; r < sizeof mixed / sizeof *mixed; r++) {
@@ -449,17 +443,13 @@ static void test_codelets(void **state)
 /* An argument: the test to run alone. */
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        with_folder(test_codelets), with_folder(test_allocations), with_folder(test_allocations_from_then_on),
-        with_folder(test_buffers),  with_folder(test_submissions), with_folder(test_acquisitions),
-    };
-    const struct CMUnitTest codelets[] = {with_folder(test_codelets)};
     fixture_environment();
     unsetenv("STARPU_FXT_TRACE");
     json_set_alloc_funcs(malloc, free);
-    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+    const char *filter = argc > 1 ? argv[1] : NULL;
     /* Of GPUs' tasks only the codelets are others. */
     bool on_gpus =
         slow_kernels() || (getenv("SL_TEST_DEVICE") != NULL && strcmp(getenv("SL_TEST_DEVICE"), "cuda") == 0);
-    return on_gpus ? cmocka_run_group_tests(codelets, NULL, NULL) : cmocka_run_group_tests(tests, NULL, NULL);
+    cmocka_set_test_filter(on_gpus ? "test_codelets" : filter);
+    return run_listed_tests(NULL, NULL);
 }

@@ -51,9 +51,8 @@ static size_t run_files(const struct fuzz_target *target, const char *pattern, i
     return n;
 }
 
-static void test_readers(void **state)
+TEST_IN_FOLDER(test_readers)
 {
-    (void)state;
     char pattern[600];
     for (const struct fuzz_target *t = fuzz_targets; t->name != NULL; t++) {
         const char *seeds = in_folder(t->name);
@@ -71,8 +70,4 @@ static void test_readers(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {with_folder(test_readers)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -310,51 +310,43 @@ static void check_model(int model)
     assert_true(tally.n_kinks * 50 < tally.n);
 }
 
-static void test_sage(void **state)
+TEST(test_sage)
 {
-    (void)state;
     check_model(SL_MODEL_SAGE);
 }
 
-static void test_gcn(void **state)
+TEST(test_gcn)
 {
-    (void)state;
     check_model(SL_MODEL_GCN);
 }
 
-static void test_gat(void **state)
+TEST(test_gat)
 {
-    (void)state;
     check_model(SL_MODEL_GAT);
 }
 
-static void test_gcnii(void **state)
+TEST(test_gcnii)
 {
-    (void)state;
     check_model(SL_MODEL_GCNII);
 }
 
-static void test_resgcn(void **state)
+TEST(test_resgcn)
 {
-    (void)state;
     check_model(SL_MODEL_RESGCN);
 }
 
-static void test_gin(void **state)
+TEST(test_gin)
 {
-    (void)state;
     check_model(SL_MODEL_GIN);
 }
 
-static void test_rgcn(void **state)
+TEST(test_rgcn)
 {
-    (void)state;
     check_model(SL_MODEL_RGCN);
 }
 
-static void test_rgat(void **state)
+TEST(test_rgat)
 {
-    (void)state;
     check_model(SL_MODEL_RGAT);
 }
 
@@ -400,10 +392,6 @@ static int free_sets(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sage),   cmocka_unit_test(test_gcn),
-                                       cmocka_unit_test(test_gat),    cmocka_unit_test(test_gcnii),
-                                       cmocka_unit_test(test_resgcn), cmocka_unit_test(test_gin),
-                                       cmocka_unit_test(test_rgcn),   cmocka_unit_test(test_rgat)};
-    assert_int_equal(sizeof tests / sizeof tests[0], n_models());
-    return cmocka_run_group_tests(tests, make_sets, free_sets);
+    assert_int_equal(listed_tests.n, n_models());
+    return run_listed_tests(make_sets, free_sets);
 }

@@ -185,15 +185,13 @@ static void kill_each(bool pipe, const char *options, long usual)
     forget_unstopped();
 }
 
-static void test_minibatches(void **state)
+TEST_IN_FOLDER(test_minibatches)
 {
-    (void)state;
     kill_each(false, SAMPLED "resume=auto", 17);
 }
 
-static void test_full_graph(void **state)
+TEST_IN_FOLDER(test_full_graph)
 {
-    (void)state;
     kill_each(true, WHOLE_GRAPH "resume=auto", 17);
 }
 
@@ -202,9 +200,8 @@ static void test_full_graph(void **state)
 #define SHARED "cache=%cache cpus=1 layers=2 hidden=4 fanout=3,3 batch-size=8 pes=2 epochs=3 dropout=0.3 "
 
 /* The n-th of both runs' calls, counted together, kills its own; the other ends as ever, and so does a third. */
-static void test_shared_cache(void **state)
+TEST_IN_FOLDER(test_shared_cache)
 {
-    (void)state;
     const struct whole first = {.options = SHARED "save=%a.safetensors"};
     const struct whole second = {.options = SHARED "save=%m.safetensors predict=%p.npy embed=%e.npy metrics=%x.jsonl"};
     long n_killed[2] = {0};
@@ -256,9 +253,8 @@ static void expect_ended(bool needed)
 }
 
 /* What a killed run left of its trace is in nobody's way, and is not taken for a trace. */
-static void test_traces(void **state)
+TEST_IN_FOLDER(test_traces)
 {
-    (void)state;
     const struct whole whole = {.options = SHARED "trace=%traced trace-steps=0:0"};
     long n_killed = 0;
     if (!watched) {
@@ -290,15 +286,9 @@ static void test_traces(void **state)
 /* An argument: the test to run alone. */
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        with_folder(test_minibatches),
-        with_folder(test_full_graph),
-        with_folder(test_shared_cache),
-        with_folder(test_traces),
-    };
     fixture_environment();
     unsetenv("STARPU_FXT_TRACE");
     watched = pipe(alive) == 0 && disk_watch();
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_listed_tests(NULL, NULL);
 }

@@ -310,9 +310,8 @@ static void check_all_blocks(void (*make)(const struct graph_shape *, struct sl_
     sl_dataset_free(&dataset);
 }
 
-static void test_blocks(void **state)
+TEST(test_blocks)
 {
-    (void)state;
 #ifdef SL_CUDA
     need_device();
 #endif
@@ -321,13 +320,12 @@ static void test_blocks(void **state)
 }
 
 /* Negatives are uniform, and both ends are replaced equally often. */
-static void test_negatives_are_uniform(void **state)
+TEST(test_negatives_are_uniform)
 {
     enum { BINS = 20, N = 40000 };
     uint32_t counts[BINS] = {0};
     uint32_t n_turned = 0;
     double chi = 0;
-    (void)state;
     for (uint32_t link = 0; link < N / 8; link++) {
         struct sl_link_rule rule = rule_of(8, true, link % 3);
         n_turned += sl_link_turns(&rule, link);
@@ -362,12 +360,11 @@ static void check_table(const struct sl_step_links *links, bool reverse, const u
 }
 
 /* 40 links among 23 vertices, some twice, one from a vertex to itself. */
-static void test_table(void **state)
+TEST(test_table)
 {
     enum { N = 40, VERTICES = 23 };
     sl_vertex from[N], to[N];
     uint32_t order[N];
-    (void)state;
     for (uint32_t i = 0; i < N; i++) {
         from[i] = i * 5 % VERTICES;
         to[i] = i * 11 % 13;
@@ -554,12 +551,11 @@ static void check_exclusion(const struct sl_partition *partition, enum sl_sample
 }
 
 /* Every sampler; a vertex with 13,000 in-neighbours; parts without a vertex. */
-static void test_exclusion(void **state)
+TEST(test_exclusion)
 {
     static const enum sl_sample_method methods[] = {SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR,    SL_SAMPLE_FULL,
                                                     SL_SAMPLE_WEIGHTED, SL_SAMPLE_REPLACED, SL_SAMPLE_SLOW};
     struct graph_shape shape = shape_of_links;
-    (void)state;
     shape.weighted = true;
     for (int large = 0; large < 2; large++) {
         struct sl_dataset dataset;
@@ -731,13 +727,12 @@ static void check_pairs(struct sl_pairs p)
 
 /* No link; one link; a tile of links and a few more; the most negatives. Relations without a link have no gradient.
  * Where kernels are slow, half of all combinations, so that of three choices every two come together. */
-static void test_pairs(void **state)
+TEST(test_pairs)
 {
     static const struct {
         uint32_t n_links, n_negatives, n_columns;
     } shapes[] = {{0, 1, 4}, {1, 1, 1}, {9, 1, 33}, {20, 5, 16}, {230, 4, 3}, {2, SL_MAX_NEGATIVES, 3}};
     uint32_t relations[230];
-    (void)state;
     for (uint32_t i = 0; i < 230; i++) {
         relations[i] = i * 7 % 11; /* of 13 */
     }
@@ -758,7 +753,7 @@ static void test_pairs(void **state)
 }
 
 /* Scores of pairs, and of a row with many rows: the same numbers, as a link alone has in training. */
-static void test_decoders(void **state)
+TEST(test_decoders)
 {
     enum { N = 1500, H = 5, RELATIONS_OF_TEST = 4 };
     sl_real *x = noisy((N + 2) * H, 8);
@@ -768,7 +763,6 @@ static void test_decoders(void **state)
     uint32_t *relations = need(N, sizeof *relations);
     double *scores = need(N, sizeof *scores);
     sl_real *compared = need(2 * N, sizeof *compared);
-    (void)state;
     for (int name = SL_DECODER_DOT; name <= SL_DECODER_MLP; name++) {
         struct sl_decoder d = {.name = (enum sl_decoder_name)name, .n_columns = H, .n_relations = RELATIONS_OF_TEST};
         const sl_real *queries[] = {x, x + H};
@@ -816,13 +810,12 @@ static void test_decoders(void **state)
 }
 
 /* Scores whose exponential overflows, and a row that is no number. */
-static void test_extreme_pairs(void **state)
+TEST(test_extreme_pairs)
 {
     const sl_real z[] = {200, -200, 200}; /* the link has the score -40000, its negative 40000 */
     sl_real gz[3];
     double loss;
     const struct sl_pairs_out out = {.gz = gz, .loss = &loss};
-    (void)state;
     struct sl_pairs pairs = {.n_links = 1, .n_negatives = 1, .n_columns = 1, .decoder = {.n_columns = 1}};
     expect_ok(sl_pairs_cpu(&pairs, z, 1, &out));
     expect_near("binary", loss, 80000, 1e-6);
@@ -1441,12 +1434,11 @@ static void expect_wrong(struct sl_link_split *split, bool directed, const char 
     }
 }
 
-static void test_lists(void **state)
+TEST(test_lists)
 {
     const sl_vertex train[] = {0, 1, 1, 2, 0, 1};
     struct sl_link_split split = {0};
     struct sl_links drawn;
-    (void)state;
     set_list(&split, SL_LINKS_TRAIN, 3, train);
     set_list(&split, SL_LINKS_TEST, 1, (const sl_vertex[]){2, 1});
     expect_wrong(&split, false, "test has the link 2,1 (line 1), which is in train");
@@ -1490,11 +1482,10 @@ static void set_relations(struct sl_link_split *split, enum sl_link_list list, c
     memcpy(links->relation, relations, links->n * sizeof *relations);
 }
 
-static void test_triple_lists(void **state)
+TEST(test_triple_lists)
 {
     struct sl_link_split split = {0};
     struct sl_links drawn;
-    (void)state;
     set_list(&split, SL_LINKS_TRAIN, 3, (const sl_vertex[]){0, 1, 1, 2, 0, 1});
     set_relations(&split, SL_LINKS_TRAIN, (const uint32_t[]){0, 1, 2});
     set_list(&split, SL_LINKS_VALID, 2, (const sl_vertex[]){1, 0, 1, 2});
@@ -1548,19 +1539,12 @@ static void test_triple_lists(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest kernels[] = {
-        cmocka_unit_test(test_blocks),        cmocka_unit_test(test_negatives_are_uniform),
-        cmocka_unit_test(test_table),         cmocka_unit_test(test_exclusion),
-        cmocka_unit_test(test_pairs),         cmocka_unit_test(test_decoders),
-        cmocka_unit_test(test_extreme_pairs), cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_triple_lists),
-    };
     const struct CMUnitTest steps[] = {
         cmocka_unit_test(test_reference),
         cmocka_unit_test(test_divisions),
         cmocka_unit_test(test_sums),
         cmocka_unit_test(test_no_leak),
     };
-    int failed = cmocka_run_group_tests_name("kernels", kernels, NULL, NULL);
+    int failed = run_listed_tests(NULL, NULL);
     return cmocka_run_group_tests_name("steps", steps, group_up, group_down) + failed;
 }

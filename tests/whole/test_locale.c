@@ -58,9 +58,8 @@ static void expect_same_files(const char *a, const char *b)
     sl_free(text[1]);
 }
 
-static void test_commas(void **state)
+TEST_IN_FOLDER(test_commas)
 {
-    (void)state;
     struct whole points = {.options = OPTIONS "epochs=3 save=%points predict=%points.npy"};
     struct whole first = {.options = OPTIONS "epochs=1 checkpoint=%kept"};
     struct whole then = {.options = OPTIONS
@@ -113,9 +112,8 @@ static void expect_points(const char *path)
     sl_free(text);
 }
 
-static void test_models(void **state)
+TEST_IN_FOLDER(test_models)
 {
-    (void)state;
     struct whole weighs = {.options = MODEL_RUN "dmda"};
     struct whole near = {.options = MODEL_RUN "near"};
     char path[4096];
@@ -180,9 +178,8 @@ static void cut_all(char *text)
     text[0] = '\0';
 }
 
-static void test_broken_models(void **state)
+TEST_IN_FOLDER(test_broken_models)
 {
-    (void)state;
     struct whole weighs = {.options = MODEL_RUN "dmda"};
     char path[4096];
     put_whole_dataset();
@@ -228,9 +225,8 @@ static void expect_own_locale(void)
     assert_string_equal(text, "0,5");
 }
 
-static void test_own_locale(void **state)
+TEST_IN_FOLDER(test_own_locale)
 {
-    (void)state;
     put_whole_dataset();
     if (!use_commas()) {
         skip();
@@ -246,9 +242,7 @@ static void test_own_locale(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {with_folder(test_commas), with_folder(test_models),
-                                       with_folder(test_broken_models), with_folder(test_own_locale)};
     fixture_environment();
     unsetenv("STARPU_FXT_TRACE");
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_listed_tests(NULL, NULL);
 }

@@ -59,9 +59,8 @@ static int look_at_memory(void *context, const struct sl_epoch_news *news)
     return 0;
 }
 
-static void test_sessions(void **state)
+TEST_IN_FOLDER(test_sessions)
 {
-    (void)state;
     struct whole sage = {.options = OPTIONS "epochs=1"};
     struct whole pipe = {.pipe = true, .options = "cache=none layers=2 hidden=4 chunks=4 ways=2 epochs=1 cpus=2"};
     long rounds = getenv("SL_LONG") != NULL ? 500 : 25;
@@ -116,9 +115,8 @@ static void train_for_long(const char *options, const char *epochs)
 #endif
 }
 
-static void test_epochs(void **state)
+TEST_IN_FOLDER(test_epochs)
 {
-    (void)state;
     put_whole_dataset();
     train_for_long(OPTIONS "eval-every=1", getenv("SL_LONG") != NULL ? "2000" : "60");
 }
@@ -134,9 +132,8 @@ static bool has_cora(void)
 }
 
 /* The same of a real graph; it takes half a minute. */
-static void test_cora(void **state)
+TEST_IN_FOLDER(test_cora)
 {
-    (void)state;
     if (getenv("SL_LONG") == NULL || !has_cora()) {
         skip();
     }
@@ -145,9 +142,8 @@ static void test_cora(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {with_folder(test_sessions), with_folder(test_epochs), with_folder(test_cora)};
     mallopt(M_ARENA_MAX, 1);
     fixture_environment();
     unsetenv("STARPU_FXT_TRACE");
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_listed_tests(NULL, NULL);
 }

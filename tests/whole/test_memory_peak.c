@@ -189,9 +189,8 @@ static void expect_peak(const struct setting *setting)
     }
 }
 
-static void test_peaks(void **state)
+TEST_IN_FOLDER(test_peaks)
 {
-    (void)state;
     if (!COUNTS) {
         skip();
     }
@@ -219,12 +218,11 @@ static int refuse(const struct setting *setting, uint64_t need)
     return strstr(sl_message(), words) != NULL ? 0 : 2;
 }
 
-static void test_refused(void **state)
+TEST_IN_FOLDER(test_refused)
 {
     static const struct setting large = {false, "dataset=%dense hidden=16384 pes=2"};
     uint64_t need = 0;
     int status;
-    (void)state;
     if (!COUNTS) {
         skip();
     }
@@ -248,11 +246,7 @@ static void test_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        with_folder(test_peaks),
-        with_folder(test_refused),
-    };
     fixture_environment();
     unsetenv("STARPU_FXT_TRACE");
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_listed_tests(NULL, NULL);
 }

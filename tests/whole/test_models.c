@@ -209,9 +209,8 @@ static const struct sl_dataset *dataset_of(int model, const struct variant *v)
     return v->sparse ? &sparse_set : &dense_set;
 }
 
-static void test_agreement(void **state)
+TEST(test_agreement)
 {
-    (void)state;
     for (int model = 0; model < n_models(); model++) {
         for (size_t i = 0; i < N_VARIANTS * N_SPREADS; i++) {
             const struct variant *v = &variants[i / N_SPREADS];
@@ -305,10 +304,9 @@ static bool check_average(int model, int sampler)
     return unbiased;
 }
 
-static void test_average(void **state)
+TEST(test_average)
 {
     int n_checked = 0;
-    (void)state;
     long_test(); /* samples are the same wherever they are taken: tests/unit/codelets/test_sample.c */
     for (int model = 0; model < n_models(); model++) {
         if (is_typed(model)) {
@@ -343,8 +341,4 @@ static int free_sets(void **state)
     return group_down(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_agreement), cmocka_unit_test(test_average)};
-    return cmocka_run_group_tests(tests, make_sets, free_sets);
-}
+TEST_MAIN(make_sets, free_sets)

@@ -127,7 +127,7 @@ static void check(bool pipe, const char *options, enum sl_dtype dtype)
 
 static const enum sl_dtype dtypes[] = {SL_DTYPE_F16, SL_DTYPE_BF16, SL_DTYPE_I8};
 
-static void minibatches(void **state)
+TEST(minibatches)
 {
     static const char *const options[] = {"pes=1",
                                           "pes=3",
@@ -142,7 +142,6 @@ static void minibatches(void **state)
                                           "pes=2 model=gin",
                                           "pes=2 hidden=20 residual=yes layers=3 fanout=3,3,3",
                                           "pes=2 hidden=32"};
-    (void)state;
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
         for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
             check(false, options[i], dtypes[d]);
@@ -150,10 +149,9 @@ static void minibatches(void **state)
     }
 }
 
-static void pipelines(void **state)
+TEST(pipelines)
 {
     static const char *const options[] = {"chunks=1 ways=1", "chunks=4 ways=2", "chunks=3 ways=3 precision=bf16"};
-    (void)state;
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
         for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
             check(true, options[i], dtypes[d]);
@@ -161,8 +159,4 @@ static void pipelines(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(minibatches), cmocka_unit_test(pipelines)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -318,48 +318,42 @@ static void check_case(const char *name)
     check_kept(name, true);
 }
 
-static void test_gcn(void **state)
+TEST(test_gcn)
 {
-    (void)state;
     check_case("pipe_gcn_w1");
     check_case("pipe_gcn_w2");
     check_case("pipe_gcn_live_history");
 }
 
-static void test_sage(void **state)
+TEST(test_sage)
 {
-    (void)state;
     check_case("pipe_sage_w1");
 }
 
-static void test_gcnii(void **state)
+TEST(test_gcnii)
 {
-    (void)state;
     check_case("pipe_gcnii_w1");
     check_case("pipe_gcnii_w2");
     check_case("pipe_gcnii_single_gradient");
 }
 
-static void test_resgcn(void **state)
+TEST(test_resgcn)
 {
-    (void)state;
     check_case("pipe_resgcn_w1");
     check_case("pipe_resgcn_w2");
     check_case("pipe_resgcn_fixed_order");
     check_case("pipe_resgcn_w2_none");
 }
 
-static void test_gin(void **state)
+TEST(test_gin)
 {
-    (void)state;
     check_case("pipe_gin_w1");
     check_case("pipe_gin_w2");
 }
 
 /* --edge-weights factor: tests/reference/weighted.py. */
-static void test_edge_weights(void **state)
+TEST(test_edge_weights)
 {
-    (void)state;
     check_case("weighted_pipe_sage_w1");
     check_case("weighted_pipe_gcn_w1");
     check_case("weighted_pipe_gcn_w2");
@@ -368,7 +362,7 @@ static void test_edge_weights(void **state)
     check_case("weighted_pipe_gin_w2");
 }
 
-static void test_bf16(void **state)
+TEST(test_bf16)
 {
     needs_bf16();
     precision = SL_PRECISION_BF16;
@@ -379,9 +373,8 @@ static void test_bf16(void **state)
     test_gin(state);
 }
 
-static void test_measure(void **state)
+TEST(test_measure)
 {
-    (void)state;
     needs_bf16();
     precision = SL_PRECISION_BF16;
     measure_cases(true, check_case);
@@ -440,12 +433,11 @@ static void check_deal(uint32_t n, const double *seconds, uint32_t n_stages)
     }
 }
 
-static void test_deal(void **state)
+TEST(test_deal)
 {
     static const double slow_ends[] = {5, 1, 1, 1, 1, 1, 1, 1, 3};
     static const double random[] = {0.3, 2.5, 0.1, 0.9, 4, 0.2, 0.2, 1.7, 0.6, 3.3};
     static const double even[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    (void)state;
     for (uint32_t s = 1; s <= 5; s++) {
         check_deal(9, slow_ends, s);
         check_deal(10, random, s);
@@ -456,14 +448,13 @@ static void test_deal(void **state)
 
 /* --stages-cut counts layers that aggregate; the one before them is of the first stage, the one after them of the
  * last. */
-static void test_stages_cut(void **state)
+TEST(test_stages_cut)
 {
     static const uint32_t wanted[] = {0, 0, 1, 1, 1, 2, 2};
     json_t *root = case_of("pipe_gcnii_w1");
     struct sl_dataset dataset;
     struct bench b = {.settings = {0}};
     static const uint32_t chunk_of[1024] = {0};
-    (void)state;
     dataset_of(root, &dataset);
     settings_of(root, &b.settings);
     b.settings.layers = 5;
@@ -509,14 +500,13 @@ static void copy_values(const struct sl_layer *from, struct sl_layer *to)
 }
 
 /* What later layers read of the first one's output has had no dropout: another layer changes nothing then. */
-static void test_initial_rows(void **state)
+TEST(test_initial_rows)
 {
     json_t *root = case_of("pipe_gcnii_w1");
     struct sl_dataset dataset;
     struct bench one = {.settings = {0}};
     struct bench two = {.settings = {0}};
     double exact;
-    (void)state;
     dataset_of(root, &dataset);
     open_initial(root, &dataset, 1, &one);
     open_initial(root, &dataset, 2, &two);
@@ -536,13 +526,4 @@ static void test_initial_rows(void **state)
     json_decref(root);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gcn),        cmocka_unit_test(test_sage),         cmocka_unit_test(test_gcnii),
-        cmocka_unit_test(test_resgcn),     cmocka_unit_test(test_gin),          cmocka_unit_test(test_deal),
-        cmocka_unit_test(test_stages_cut), cmocka_unit_test(test_initial_rows), cmocka_unit_test(test_edge_weights),
-        cmocka_unit_test(test_bf16), /* changes the precision of the tests after it */
-        cmocka_unit_test(test_measure)};
-    return cmocka_run_group_tests(tests, group_up, group_down);
-}
+TEST_MAIN(group_up, group_down)

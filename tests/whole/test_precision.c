@@ -33,7 +33,7 @@ static float from_bits(uint32_t bits)
     return x;
 }
 
-static void test_numbers(void **state)
+TEST(test_numbers)
 {
     static const struct {
         uint32_t bits;
@@ -46,7 +46,6 @@ static void test_numbers(void **state)
         {0x00008001, 0x0001},                       /* a small one */
         {0x7f7fffff, 0x7f80}, {0x7f800000, 0x7f80}, {0xff800000, 0xff80},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(sl_bf16_of((sl_real)from_bits(cases[i].bits)), cases[i].rounded);
     }
@@ -115,10 +114,9 @@ static void check_product(const uint32_t size[3], int ops, int beta)
     free(wide_b);
 }
 
-static void test_products(void **state)
+TEST(test_products)
 {
     static const uint32_t sizes[][3] = {{1, 1, 1}, {3, 5, 7}, {65, 40, 33}, {130, 96, 100}, {17, 129, 300}};
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int ops = 0; ops < 4; ops++) {
             check_product(sizes[i], ops, 0);
@@ -158,7 +156,7 @@ static void make_block(struct edges *out)
     }
 }
 
-static void test_sums(void **state)
+TEST(test_sums)
 {
     enum { COLUMNS = 37 };
     sl_real *wide;
@@ -167,7 +165,6 @@ static void test_sums(void **state)
     uint32_t first[2] = {0, ROWS};
     sl_real got[SUMS * COLUMNS];
     sl_real wanted[SUMS * COLUMNS];
-    (void)state;
     make_block(&block);
     struct sl_edges edges = {.n_rows = SUMS, .offsets = block.offsets, .sources = block.sources};
     const sl_real *wide_chunk = wide;
@@ -266,10 +263,9 @@ static void free_attention(struct attention *a)
     free(a);
 }
 
-static void test_attention(void **state)
+TEST(test_attention)
 {
     struct attention *a = make_attention();
-    (void)state;
     expect_same("Z", SUMS * WIDTH, sizeof(sl_real), a->rounded.z, a->wide.z);
     expect_same("lse", SUMS * HEADS, sizeof(sl_real), a->rounded.lse, a->wide.lse);
     expect_same("sides", SUMS * 4 * HEADS, sizeof(sl_real), a->rounded.sides, a->wide.sides);
@@ -319,9 +315,8 @@ static uint32_t *all_rows(uint32_t n)
     return there;
 }
 
-static void test_attention_on_device(void **state)
+TEST(test_attention_on_device)
 {
-    (void)state;
     need_device();
     struct attention *a = make_attention();
     const struct attended *wanted = &a->rounded;
@@ -602,10 +597,9 @@ static void check_gradients(const struct sums *s, const struct sums_there *t)
     free(g.rows);
 }
 
-static void test_sums_on_device(void **state)
+TEST(test_sums_on_device)
 {
     static const uint32_t widths[] = {1, 3, 5, 40, 41, 128};
-    (void)state;
     need_device();
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
         struct sums *s = make_sums(widths[w]);
@@ -668,12 +662,11 @@ static void check_dense(struct sl_dense_cuda by, const uint32_t size[3])
     }
 }
 
-static void test_dense_on_device(void **state)
+TEST(test_dense_on_device)
 {
     static const uint32_t sizes[][3] = {{0, 3, 4},    {5, 0, 4},  {5, 4, 0},    {1, 1, 1},     {3, 5, 7},
                                         {65, 40, 41}, {33, 1, 9}, {31, 128, 3}, {16400, 2, 3}, {70, 33, 128}};
     struct sl_dense_cuda by = {0};
-    (void)state;
     need_device();
 #ifndef SL_EMULATED
     int major = 0;
@@ -755,10 +748,9 @@ static void check_activation(enum sl_activate_norm norm, uint32_t width, enum sl
     }
 }
 
-static void test_activation_on_device(void **state)
+TEST(test_activation_on_device)
 {
     static const uint32_t widths[] = {1, 3, 5, 40, 41, 128};
-    (void)state;
     need_device();
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
         for (int has_residual = 0; has_residual < 2; has_residual++) {
@@ -863,11 +855,10 @@ static void expect_losses(const char *name, uint32_t pes, const struct outcome *
     }
 }
 
-static void test_invisible(void **state)
+TEST(test_invisible)
 {
     static const uint32_t spreads[] = {4, 2, 7};
     const size_t n_spreads = slow_kernels() ? 1 : sizeof spreads / sizeof *spreads;
-    (void)state;
     needs_bf16();
     for (size_t i = 0; i < N_VARIANTS; i += variant_stride()) {
         struct outcome wanted;
@@ -882,9 +873,8 @@ static void test_invisible(void **state)
     }
 }
 
-static void test_same_bits(void **state)
+TEST(test_same_bits)
 {
-    (void)state;
     needs_bf16();
     for (size_t i = 1 % variant_stride(); i < N_VARIANTS; i += variant_stride()) {
         struct outcome first;
@@ -914,9 +904,8 @@ static void expect_half(const struct variant *v, const struct outcome *rounded, 
     }
 }
 
-static void test_beside_float(void **state)
+TEST(test_beside_float)
 {
-    (void)state;
     needs_bf16();
     for (size_t i = 2 % variant_stride(); i < N_VARIANTS; i += variant_stride()) {
         struct outcome exact;
@@ -932,10 +921,9 @@ static void test_beside_float(void **state)
 }
 
 /* A cache of feature rows changes no number. */
-static void test_feature_cache(void **state)
+TEST(test_feature_cache)
 {
     struct outcome plain;
-    (void)state;
     needs_bf16();
     run_variant(&variants[1], SL_PRECISION_BF16, 2, &plain);
     for (int policy = SL_FEATURE_CACHE_LRU; policy <= SL_FEATURE_CACHE_DEGREE; policy++) {
@@ -981,9 +969,8 @@ static double expect_close(const char *label, size_t n, const sl_real *got, cons
     return difference;
 }
 
-static void test_evaluation(void **state)
+TEST(test_evaluation)
 {
-    (void)state;
     needs_bf16();
     for (size_t i = 3 % variant_stride(); i < N_VARIANTS; i += variant_stride()) {
         const struct sl_dataset *set = set_of(&variants[i]);
@@ -1010,14 +997,13 @@ static void test_evaluation(void **state)
 }
 
 /* Rows that one sum adds, one matrix of bf16 among them or all. */
-static void test_mixtures(void **state)
+TEST(test_mixtures)
 {
     const struct sl_split split = {.n_rows = 3, .n_chunks = 1, .shift = 31};
     const uint32_t first[] = {0, 3, 6};
     struct sl_rows rows[2];
     struct sl_slice packed[2] = {0};
     struct sl_source_handles sources = {.n_owners = 2, .first = first, .rows = &rows[0], .packed = packed};
-    (void)state;
     for (int k = 0; k < 4; k++) {
         enum sl_dtype dtype;
         enum sl_status wanted = k == 0 || k == 3 ? SL_OK : SL_EINVAL;
@@ -1057,25 +1043,4 @@ static int down(void **state)
     return group_down(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_attention),
-#ifdef SL_CUDA
-        cmocka_unit_test(test_attention_on_device),
-        cmocka_unit_test(test_sums_on_device),
-        cmocka_unit_test(test_dense_on_device),
-        cmocka_unit_test(test_activation_on_device),
-#endif
-        cmocka_unit_test(test_invisible),
-        cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_beside_float),
-        cmocka_unit_test(test_evaluation),
-        cmocka_unit_test(test_feature_cache),
-        cmocka_unit_test(test_mixtures),
-    };
-    return cmocka_run_group_tests(tests, up, down);
-}
+TEST_MAIN(up, down)

@@ -246,9 +246,8 @@ static void check_variant(size_t i, size_t start, size_t stride, const char *sch
     }
 }
 
-static void test_invisible(void **state)
+TEST(test_invisible)
 {
-    (void)state;
     machine_up("eager", 1);
     for (size_t i = 0; i < n_variants; i += variant_stride()) {
         run_variant(&variants[i], &one_pe, &wanted[i]);
@@ -262,13 +261,12 @@ static void test_invisible(void **state)
 }
 
 /* Fewer spreads, others for each variant, with the other schedulers. */
-static void test_schedulers(void **state)
+TEST(test_schedulers)
 {
     static const struct {
         const char *sched;
         uint32_t n_workers;
     } machines[] = {{"lws", 2}, {"prio", 3}, {"dmda", 2}, {"dmdas", 1}};
-    (void)state;
     long_test();
     for (size_t m = 0; m < sizeof machines / sizeof machines[0]; m++) {
         machine_up(machines[m].sched, machines[m].n_workers);
@@ -280,12 +278,11 @@ static void test_schedulers(void **state)
 }
 
 /* Batch norm's statistics are per group: with as many groups, the size of a group is invisible. */
-static void test_groups(void **state)
+TEST(test_groups)
 {
     static const struct spread two_groups[] = {
         {4, 2, 3, SL_PARTITION_METIS, 2}, {4, 2, 8, SL_PARTITION_RANDOM, 1}, {14, 7, 3, SL_PARTITION_METIS, 2}};
     static const struct spread two_pes = {2, 1, 1, SL_PARTITION_NONE, 2};
-    (void)state;
     long_test();
     machine_up(NULL, 2);
     for (size_t i = 0; i < n_variants; i++) {
@@ -349,9 +346,8 @@ static double distance_apart(const struct variant *v, uint32_t batch, uint32_t l
 /* Groups without a seed take part: their rows are none, and the sums are the others'. Runs are 1e-8 to 1e-7 apart,
  * but where rounding decides on which side of zero an entry enters a ReLU, which is another one on each kind of
  * processor: with the next seed it is none. */
-static void test_empty_groups(void **state)
+TEST(test_empty_groups)
 {
-    (void)state;
     long_test();
     uint32_t last;
     uint32_t batch = awkward_batch(dense_set.train.n, &last);
@@ -375,7 +371,7 @@ static void test_empty_groups(void **state)
 
 /* Each variant on CPUs alone, by one PE; then on all other machines (on one of them where kernels are slow), as one
  * PE and spread. */
-static void test_devices(void **state)
+TEST(test_devices)
 {
     struct outcome on_cpus[MAX_VARIANTS];
     const struct {
@@ -383,7 +379,6 @@ static void test_devices(void **state)
         uint32_t n_cpus, n_gpus;
     } machines[] = {{"a " GPU, 0, 1}, {"two CPUs and a " GPU, 2, 1}, {"all " GPU "s", 0, sl_gpus_count()}};
     const size_t n_machines = sizeof machines / sizeof machines[0];
-    (void)state;
     if (sl_gpus_count() == 0) {
         skip();
     }
@@ -463,11 +458,10 @@ static void exact_round(size_t round, const char *label, bool first)
     }
 }
 
-static void test_same_bits(void **state)
+TEST(test_same_bits)
 {
     static const char *const scheds[] = {NULL, "lws", "eager", "dmda"};
     size_t round = 0;
-    (void)state;
     long_test_watched();
     for (uint32_t n_workers = 1; n_workers <= 3 && n_workers <= STARPU_MAXCPUS; n_workers++) {
         for (size_t s = 0; s < 4; s++) {
@@ -503,9 +497,8 @@ static void run_in_teams(const struct variant *v, uint32_t team, uint32_t expect
     sl_settings_free(&settings);
 }
 
-static void test_teams(void **state)
+TEST(test_teams)
 {
-    (void)state;
 #ifdef SL_EMULATED
     long_test_watched();
 #endif
@@ -554,13 +547,12 @@ static void check_cached(int policy, const struct outcome *plain)
     sl_settings_free(&settings);
 }
 
-static void test_feature_cache(void **state)
+TEST(test_feature_cache)
 {
     struct sl_settings settings;
     struct outcome plain;
     struct world w;
     struct sl_feature_cache cache;
-    (void)state;
     long_test_watched();
     machine_up(NULL, 2);
     run_variant(&variants[2], &exact_spreads[0], &plain);
@@ -584,11 +576,10 @@ static void test_feature_cache(void **state)
 }
 
 /* Another seed is another run. */
-static void test_seeds_differ(void **state)
+TEST(test_seeds_differ)
 {
     struct outcome got[2];
     struct sl_settings settings;
-    (void)state;
     long_test_watched();
     machine_up(NULL, 2);
     for (int i = 0; i < 2; i++) {
@@ -641,9 +632,8 @@ static void run_late(const struct variant *v, const struct spread *spread, uint6
     sl_settings_free(&settings);
 }
 
-static void test_late_batch(void **state)
+TEST(test_late_batch)
 {
-    (void)state;
     long_test_watched();
     machine_up("prio", 3);
     for (size_t i = 1; i < 8; i += 6) {
@@ -701,9 +691,8 @@ static uint8_t *frontiers(const struct variant *v, const struct spread *spread)
     return times;
 }
 
-static void test_coverage(void **state)
+TEST(test_coverage)
 {
-    (void)state;
     long_test_watched();
     machine_up(NULL, 2);
     for (size_t i = 0; i < N_COMMON; i += 4) {
@@ -725,9 +714,8 @@ static void test_coverage(void **state)
 
 /* --fanout is written input side first: hop 0, at the seeds, takes the last number; each destination min(fanout,
  * degree). */
-static void test_fanout(void **state)
+TEST(test_fanout)
 {
-    (void)state;
     long_test_watched();
     machine_up(NULL, 2);
     for (size_t i = 0; i < N_COMMON; i++) {
@@ -785,9 +773,8 @@ static uint64_t count_epoch(struct world *w, uint64_t epoch, uint32_t *times)
 }
 
 /* Each epoch's steps have every training vertex once, in another order than the epochs before. */
-static void test_epochs(void **state)
+TEST(test_epochs)
 {
-    (void)state;
     long_test_watched();
     uint32_t *times = need(dense_set.graph.n_vertices, sizeof *times);
     machine_up(NULL, 2);
@@ -879,14 +866,4 @@ static int free_sets(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_invisible),    cmocka_unit_test(test_schedulers),    cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_empty_groups), cmocka_unit_test(test_devices),       cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_teams),        cmocka_unit_test(test_feature_cache), cmocka_unit_test(test_seeds_differ),
-        cmocka_unit_test(test_late_batch),   cmocka_unit_test(test_coverage),      cmocka_unit_test(test_fanout),
-        cmocka_unit_test(test_epochs),
-    };
-    return cmocka_run_group_tests(tests, make_sets, free_sets);
-}
+TEST_MAIN(make_sets, free_sets)

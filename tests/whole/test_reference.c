@@ -247,53 +247,45 @@ static void check_file(const char *name)
     json_decref(root);
 }
 
-static void test_plain(void **state)
+TEST(test_plain)
 {
-    (void)state;
     check_file("sage2");
 }
 
-static void test_batch_norm(void **state)
+TEST(test_batch_norm)
 {
-    (void)state;
     check_file("sage2_batchnorm");
 }
 
-static void test_layer_norm_residual(void **state)
+TEST(test_layer_norm_residual)
 {
-    (void)state;
     check_file("sage3_layernorm_residual");
 }
 
-static void test_gcn(void **state)
+TEST(test_gcn)
 {
-    (void)state;
     check_file("gcn3");
 }
 
-static void test_gcnii(void **state)
+TEST(test_gcnii)
 {
-    (void)state;
     check_file("gcnii6");
 }
 
-static void test_resgcn(void **state)
+TEST(test_resgcn)
 {
-    (void)state;
     check_file("resgcn6");
 }
 
-static void test_gin(void **state)
+TEST(test_gin)
 {
-    (void)state;
     check_file("gin2");
     check_file("gin3_layernorm_residual");
 }
 
 /* --edge-weights factor: tests/reference/weighted.py. */
-static void test_edge_weights(void **state)
+TEST(test_edge_weights)
 {
-    (void)state;
     check_file("weighted_sage2");
     check_file("weighted_sage3_layernorm_residual");
     check_file("weighted_gcn3");
@@ -303,23 +295,20 @@ static void test_edge_weights(void **state)
     check_file("weighted_gin3_layernorm_residual");
 }
 
-static void test_gat(void **state)
+TEST(test_gat)
 {
-    (void)state;
     check_file("gat2");
 }
 
-static void test_gat_layer_norm(void **state)
+TEST(test_gat_layer_norm)
 {
-    (void)state;
     check_file("gat3_layernorm");
 }
 
 /* tests/reference/typed.py. In float to 1e-5 of a tensor's largest entry. */
-static void test_typed(void **state)
+TEST(test_typed)
 {
     const double usual = allowed[LOSS];
-    (void)state;
     for (int k = 0; k < N_FIGURES; k++) {
         allowed[k] = k == VALUES ? usual : fmin(usual, 1e-5);
     }
@@ -331,9 +320,8 @@ static void test_typed(void **state)
     }
 }
 
-static void test_bf16(void **state)
+TEST(test_bf16)
 {
-    (void)state;
     needs_bf16();
     precision = SL_PRECISION_BF16;
     check_file("sage2");
@@ -348,30 +336,11 @@ static void test_bf16(void **state)
     check_file("gin3_layernorm_residual");
 }
 
-static void test_measure(void **state)
+TEST(test_measure)
 {
-    (void)state;
     needs_bf16();
     precision = SL_PRECISION_BF16;
     measure_cases(false, check_file);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_batch_norm),
-        cmocka_unit_test(test_layer_norm_residual),
-        cmocka_unit_test(test_gcn),
-        cmocka_unit_test(test_gcnii),
-        cmocka_unit_test(test_resgcn),
-        cmocka_unit_test(test_gin),
-        cmocka_unit_test(test_gat),
-        cmocka_unit_test(test_gat_layer_norm),
-        cmocka_unit_test(test_edge_weights),
-        cmocka_unit_test(test_typed),
-        cmocka_unit_test(test_bf16), /* changes the precision of the tests after it */
-        cmocka_unit_test(test_measure),
-    };
-    return cmocka_run_group_tests(tests, group_up, group_down);
-}
+TEST_MAIN(group_up, group_down)

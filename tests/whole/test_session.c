@@ -289,9 +289,8 @@ static void check_epoch(json_t *line, size_t epoch)
     assert_null(json_object_get(line, "valid_auc"));
 }
 
-static void test_metrics_lines(void **state)
+TEST_IN_FOLDER(test_metrics_lines)
 {
-    (void)state;
     size_t n_steps = (dataset.train.n + 59) / 60;
     forget();
     assert_ok(train("metrics-steps metrics=%m.json"));
@@ -337,9 +336,8 @@ static char *described(const struct sl_session *session)
 }
 
 /* What does not fit a GPU is said in a line each; without GPUs nothing is, and no features are cached unasked. */
-static void test_describe_room(void **state)
+TEST_IN_FOLDER(test_describe_room)
 {
-    (void)state;
     struct sl_settings settings;
     struct sl_session *session;
     settings_of("pes=2", &settings);
@@ -391,9 +389,8 @@ static void expect_placement(uint32_t pes, uint32_t gpus, uint32_t cpus, enum sl
 }
 
 /* By itself, PEs have homes where there are several GPUs, no more than PEs, whose work no CPU shares. */
-static void test_placement(void **state)
+TEST_IN_FOLDER(test_placement)
 {
-    (void)state;
     expect_placement(2, 0, 2, SL_PLACEMENT_AUTO, SL_PLACEMENT_FREE);
     expect_placement(2, 0, 2, SL_PLACEMENT_HOME, SL_PLACEMENT_HOME);
     expect_placement(2, SL_GPUS_ALL, 2, SL_PLACEMENT_AUTO, SL_PLACEMENT_FREE);
@@ -408,19 +405,17 @@ static void test_placement(void **state)
 }
 
 /* Without a GPU nobody multiplies in TF32. */
-static void test_no_tf32(void **state)
+TEST_IN_FOLDER(test_no_tf32)
 {
-    (void)state;
     assert_refused(train("epochs=1 precision=tf32 gpus=0 cpus=2"), SL_EINVAL, "--precision");
 }
 
 /* GPUs multiply in TF32, and of bf16, if so asked. */
-static void test_precisions(void **state)
+TEST_IN_FOLDER(test_precisions)
 {
     static const char *const asked[] = {"", " precision=tf32", " precision=bf16"};
     struct sl_gpu gpu;
     double loss[3];
-    (void)state;
     if (!wants_gpu()) {
         skip();
     }
@@ -441,13 +436,12 @@ static void test_precisions(void **state)
 }
 
 /* With several GPUs nothing that one PE alone works on is ever on another GPU than its own. */
-static void test_homes_on_gpus(void **state)
+TEST_IN_FOLDER(test_homes_on_gpus)
 {
     int devices[STARPU_NMAXWORKERS];
     int nodes[STARPU_NMAXWORKERS];
     struct sl_settings settings;
     struct sl_session *session;
-    (void)state;
     if (!wants_gpu() || sl_gpus_count() < 2) {
         skip();
     }
@@ -474,9 +468,8 @@ static void test_homes_on_gpus(void **state)
     sl_settings_free(&settings);
 }
 
-static void test_describe(void **state)
+TEST_IN_FOLDER(test_describe)
 {
-    (void)state;
     struct sl_settings settings;
     struct sl_session_sizes sizes = {.size = sizeof sizes};
     struct sl_session *session;
@@ -530,9 +523,8 @@ static void check_loop(const char *schedule, const double *rates)
     sl_settings_free(&settings);
 }
 
-static void test_loop(void **state)
+TEST_IN_FOLDER(test_loop)
 {
-    (void)state;
     check_loop("none", (const double[]){1, 1, 1});
     check_loop("cosine", (const double[]){1, 0.75, 0.25});
     check_loop("step", (const double[]){1, 0.1, 0.01});
@@ -637,9 +629,8 @@ static void check_resume(const char *options, long at, bool inside, const char *
 
 /* The interrupt is seen a step or two after the step that it is raised in; in the last of an epoch, when that is
  * over. */
-static void test_resume(void **state)
+TEST_IN_FOLDER(test_resume)
 {
-    (void)state;
     assert_int_equal((dataset.train.n + 19) / 20, RESUME_STEPS);
     check_resume("dropout=0.5", 0, true, "depth=1 cpus=1 sched=eager");
     check_resume("norm=batch sampler=labor kappa=8 partition=random", 11, true, "depth=3 sched=prio");
@@ -650,9 +641,8 @@ static void test_resume(void **state)
     check_resume("pes=4 batch-size=5 sync=cube gossip-average-every=4 gossip-local-size=2", 11, true, "depth=1");
 }
 
-static void test_resume_longer(void **state)
+TEST_IN_FOLDER(test_resume_longer)
 {
-    (void)state;
     forget();
     assert_ok(train("epochs=3 metrics-steps json save=%one.safetensors"));
     json_t *lines = seen.lines;
@@ -692,9 +682,8 @@ static void copy_file(const char *from, const char *to)
 }
 
 /* Interrupted in the first epoch, killed in the second and gone on with: the file is that of one run. */
-static void test_resume_metrics(void **state)
+TEST_IN_FOLDER(test_resume_metrics)
 {
-    (void)state;
     forget();
     assert_ok(train("epochs=3 batch-size=10 metrics-steps json"));
     json_t *lines = seen.lines;
@@ -745,9 +734,8 @@ static bool leave_out(const char *name)
 }
 
 /* Each number is looked for by its name. */
-static void test_resume_incomplete(void **state)
+TEST_IN_FOLDER(test_resume_incomplete)
 {
-    (void)state;
     static const char *const names[] = {"epoch.vertices",     "epoch.edges",        "epoch.id_bytes",
                                         "epoch.row_bytes",    "epoch.losses",       "epoch.row_gradient_bytes",
                                         "epoch.weight_bytes", "epoch.feature_bytes"};
@@ -763,9 +751,8 @@ static void test_resume_incomplete(void **state)
     assert_ok(train("checkpoint=%kept resume=yes"));
 }
 
-static void test_resume_refused(void **state)
+TEST_IN_FOLDER(test_resume_refused)
 {
-    (void)state;
     assert_refused(train("checkpoint=%kept resume=yes"), SL_ENOTFOUND, "kept");
     assert_ok(train("checkpoint=%kept resume=auto epochs=1"));
     assert_refused(train("checkpoint=%kept resume=yes lr=0.01"), SL_EINVAL, "--lr");
@@ -784,9 +771,8 @@ static void test_resume_refused(void **state)
 }
 
 /* A schedule is stretched over the epochs: more of them would be another one. */
-static void test_resume_refused_by_schedule(void **state)
+TEST_IN_FOLDER(test_resume_refused_by_schedule)
 {
-    (void)state;
     assert_ok(train("checkpoint=%kept lr-schedule=cosine epochs=1"));
     assert_refused(train("checkpoint=%kept resume=yes lr-schedule=cosine epochs=2"), SL_EINVAL,
                    "--epochs: found '2', expected '1'");
@@ -795,9 +781,8 @@ static void test_resume_refused_by_schedule(void **state)
 }
 
 /* Sums in another order, which a machine without GPUs has no other use for. */
-static void test_resume_refused_by_order(void **state)
+TEST_IN_FOLDER(test_resume_refused_by_order)
 {
-    (void)state;
     static const char *const others[] = {"transport=nccl", "means=fastest"};
     assert_ok(train("checkpoint=%kept epochs=1"));
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -823,9 +808,8 @@ static void count_undefined(enum sl_notice kind, const char *line)
 
 /* Without a validation set no epoch is the best. This is said once; patience ends; the last weights are kept, and
  * scores that are not numbers survive a checkpoint. */
-static void test_blind(void **state)
+TEST_IN_FOLDER(test_blind)
 {
-    (void)state;
     sl_on_notice(count_undefined);
     n_told = 0;
     forget();
@@ -853,9 +837,8 @@ static void test_blind(void **state)
 
 /* ---- what is saved ---- */
 
-static void test_save_and_load(void **state)
+TEST_IN_FOLDER(test_save_and_load)
 {
-    (void)state;
     struct sl_tensors tensors;
     forget();
     assert_ok(train("norm=batch epochs=5 save=%a.safetensors"));
@@ -921,9 +904,8 @@ static double accuracy_of(const char *name)
     return right / dataset.valid.n;
 }
 
-static void test_predict_and_embed(void **state)
+TEST_IN_FOLDER(test_predict_and_embed)
 {
-    (void)state;
     forget();
     assert_ok(train("epochs=4 save=%m.safetensors predict=%p0.npy embed=%e0.npy"));
     expect_near("accuracy", accuracy_of("p0.npy"), real(nth("summary", 0), "best_valid_acc"), 1e-12);
@@ -939,9 +921,8 @@ static void test_predict_and_embed(void **state)
 
 /* ---- ends ---- */
 
-static void test_patience(void **state)
+TEST_IN_FOLDER(test_patience)
 {
-    (void)state;
     forget();
     assert_ok(train("lr=0 epochs=9 patience=2"));
     assert_int_equal(count_events("epoch"), 3); /* the first is the best, two are no better */
@@ -958,9 +939,8 @@ static void test_patience(void **state)
     assert_int_equal(real(nth("summary", 0), "best_epoch"), 3);
 }
 
-static void test_no_number(void **state)
+TEST_IN_FOLDER(test_no_number)
 {
-    (void)state;
     forget();
     assert_refused(train("lr=1e30 epochs=5 checkpoint=%kept save=%m.safetensors"), SL_ENUMERIC, "learning rate");
     assert_int_equal(count_events("summary"), 0);
@@ -968,9 +948,8 @@ static void test_no_number(void **state)
     assert_ok(train("epochs=1")); /* StarPU comes up again */
 }
 
-static void test_refused(void **state)
+TEST_IN_FOLDER(test_refused)
 {
-    (void)state;
     assert_refused(train("dataset=nowhere"), SL_ENOTFOUND, "nowhere");
     assert_refused(train("sched=fastest"), SL_EINVAL, "eager");
     assert_refused(train("split=other"), SL_EINVAL, "only");
@@ -980,9 +959,8 @@ static void test_refused(void **state)
     assert_refused(train("epochs=1 watchdog=5"), SL_EINVAL, "sl_process_on_failure");
 }
 
-static void test_too_large(void **state)
+TEST_IN_FOLDER(test_too_large)
 {
-    (void)state;
     struct sl_topology topology;
     assert_ok(sl_topology_read(&topology));
     if (topology.memory_bytes > (uint64_t)1 << 40) {
@@ -992,9 +970,8 @@ static void test_too_large(void **state)
 }
 
 /* StarPU would wait for room that a GPU does not have. */
-static void test_gpu_too_small(void **state)
+TEST_IN_FOLDER(test_gpu_too_small)
 {
-    (void)state;
     if (!on_gpu()) {
         skip();
     }
@@ -1010,9 +987,8 @@ static void test_gpu_too_small(void **state)
 }
 
 /* The k-th allocation fails, for many k: opening says so and leaves nothing behind. */
-static void test_no_memory(void **state)
+TEST_IN_FOLDER(test_no_memory)
 {
-    (void)state;
     struct sl_settings settings;
     struct sl_session *session = NULL;
     enum sl_status st = SL_ENOMEM;
@@ -1035,9 +1011,8 @@ static void test_no_memory(void **state)
 }
 
 /* The same while it trains, evaluates and saves. */
-static void test_no_memory_later(void **state)
+TEST_IN_FOLDER(test_no_memory_later)
 {
-    (void)state;
     struct sl_settings settings;
     struct sl_session *session;
     enum sl_status st = SL_ENOMEM;
@@ -1059,9 +1034,8 @@ static void test_no_memory_later(void **state)
 }
 
 /* StarPU 1.3 writes traces to /tmp by default, or where this variable says. */
-static void test_no_traces(void **state)
+TEST_IN_FOLDER(test_no_traces)
 {
-    (void)state;
     setenv("STARPU_FXT_PREFIX", folder, 1);
     assert_ok(train("epochs=1"));
     DIR *files = opendir(folder);
@@ -1080,9 +1054,8 @@ static void test_no_traces(void **state)
 /* Steps differ in size and tasks in their order, yet after the first epoch steps take no buffers from the system. If
  * tasks run in an unusual order, more of the buffers are in use at a time, which calls for a few more once. Buffers
  * that each step took would be hundreds. */
-static void test_no_new_buffers(void **state)
+TEST_IN_FOLDER(test_no_new_buffers)
 {
-    (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     skip();
 #endif
@@ -1092,9 +1065,8 @@ static void test_no_new_buffers(void **state)
     assert_true(seen.pool_blocks[8] - seen.pool_blocks[1] <= seen.pool_blocks[1] / 4);
 }
 
-static void test_cache(void **state)
+TEST_IN_FOLDER(test_cache)
 {
-    (void)state;
     forget();
     assert_ok(train("epochs=1 save=%a"));
     assert_ok(train("epochs=1 save=%b cache=%cache"));
@@ -1105,37 +1077,7 @@ static void test_cache(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        with_folder(test_metrics_lines),
-        with_folder(test_describe),
-        with_folder(test_describe_room),
-        with_folder(test_loop),
-        with_folder(test_resume),
-        with_folder(test_resume_longer),
-        with_folder(test_resume_metrics),
-        with_folder(test_resume_refused_by_schedule),
-        with_folder(test_resume_refused_by_order),
-        with_folder(test_resume_incomplete),
-        with_folder(test_resume_refused),
-        with_folder(test_blind),
-        with_folder(test_save_and_load),
-        with_folder(test_predict_and_embed),
-        with_folder(test_patience),
-        with_folder(test_no_number),
-        with_folder(test_refused),
-        with_folder(test_too_large),
-        with_folder(test_no_memory),
-        with_folder(test_no_memory_later),
-        with_folder(test_no_traces),
-        with_folder(test_cache),
-        with_folder(test_no_new_buffers),
-        with_folder(test_placement),
-        with_folder(test_homes_on_gpus),
-        with_folder(test_no_tf32),
-        with_folder(test_precisions),
-        with_folder(test_gpu_too_small),
-    };
-    int failed = cmocka_run_group_tests(tests, write_data, remove_data);
+    int failed = run_listed_tests(write_data, remove_data);
     json_decref(seen.lines);
     return failed;
 }

@@ -394,13 +394,12 @@ static double bound(const char *options)
     return strstr(options, "bf16") != NULL ? 0.02 : 1e-6;
 }
 
-static void all_models_answer(void **state)
+TEST(all_models_answer)
 {
     static struct trained t;
     static struct question q;
     char name[40];
     int status;
-    (void)state;
     const pid_t child = fork();
     if (child == 0) {
         execl("/proc/self/exe", "test_trained", folder, (char *)NULL);
@@ -430,7 +429,7 @@ static void all_models_answer(void **state)
 
 /* ---- the calls ---- */
 
-static void models_describe_themselves(void **state)
+TEST(models_describe_themselves)
 {
     static float logits[N * C], hidden[N * 8], again[N * C];
     struct sl_arrays a = arrays();
@@ -438,7 +437,6 @@ static void models_describe_themselves(void **state)
     struct sl_model_facts none = {.size = 0};
     struct sl_scores scores;
     char text[32];
-    (void)state;
     a.class_names = "red\ngreen\nblue\n";
     struct sl_dataset *dataset = dataset_of(a);
     train(dataset, "normalize-features=column", logits);
@@ -470,11 +468,10 @@ static void models_describe_themselves(void **state)
 }
 
 /* A dataset's memory may come back as another dataset's; a session of the program's own closes the kept one. */
-static void calls_follow_each_other(void **state)
+TEST(calls_follow_each_other)
 {
     static float logits[N * C], found[N * C], other[N * C];
     struct sl_dataset *dataset = dataset_of(arrays());
-    (void)state;
     train(dataset, "", logits);
     struct sl_trained *model = loaded();
     assert_ok(sl_model_predict(model, dataset, N, NULL, found));
@@ -496,14 +493,13 @@ static void calls_follow_each_other(void **state)
 }
 
 /* A model of a session: during it, and when it has ended. */
-static void sessions_give_models(void **state)
+TEST(sessions_give_models)
 {
     static float logits[N * C], found[N * C];
     struct sl_dataset *dataset = dataset_of(arrays());
     struct sl_settings *settings;
     struct sl_session *session;
     struct sl_trained *model;
-    (void)state;
     assert_ok(sl_settings_new(&settings));
     set_options(settings, "cache=none hidden=8 batch-size=10 pes=2 epochs=2 cpus=2 layers=2 sync=dissemination");
     assert_ok(sl_session_open(settings, dataset, &session));
@@ -519,12 +515,11 @@ static void sessions_give_models(void **state)
     sl_dataset_delete(dataset);
 }
 
-static void other_features_are_refused(void **state)
+TEST(other_features_are_refused)
 {
     static float logits[N * C], wide[N * (F + 1)];
     struct sl_dataset *dataset = dataset_of(arrays());
     struct sl_arrays a = unlabelled();
-    (void)state;
     a.features = wide;
     a.n_features = F + 1;
     struct sl_dataset *other = dataset_of(a);
@@ -539,13 +534,12 @@ static void other_features_are_refused(void **state)
 }
 
 /* Files are opened with the direction of the model's edges. */
-static void files_are_read_as_the_model_says(void **state)
+TEST(files_are_read_as_the_model_says)
 {
     static float logits[N * C], found[N * C];
     struct sl_arrays a = arrays();
     struct sl_settings *settings;
     struct sl_dataset *dataset;
-    (void)state;
     a.directed = true;
     dataset = dataset_of(a);
     train(dataset, "", logits);
@@ -587,14 +581,9 @@ static void files_are_read_as_the_model_says(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest training[] = {cmocka_unit_test(train_models)};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_models_answer),          cmocka_unit_test(models_describe_themselves),
-        cmocka_unit_test(calls_follow_each_other),    cmocka_unit_test(sessions_give_models),
-        cmocka_unit_test(other_features_are_refused), cmocka_unit_test(files_are_read_as_the_model_says),
-    };
     if (argc > 1) {
         snprintf(folder, sizeof folder, "%s", argv[1]);
         return freopen("/dev/null", "w", stdout) == NULL || cmocka_run_group_tests(training, fill_data, NULL);
     }
-    return cmocka_run_group_tests(tests, make_data, remove_folder);
+    return run_listed_tests(make_data, remove_folder);
 }

@@ -117,9 +117,8 @@ static void check_all(size_t n, const struct crossing *cases)
     }
 }
 
-static void test_one_gpu(void **state)
+TEST(test_one_gpu)
 {
-    (void)state;
     static const struct crossing cases[] = {
         {3, 3, 1, SL_NORM_NONE, SL_SYNC_ALLREDUCE, false, false, SL_PRECISION_FLOAT},
         {4, 2, 1, SL_NORM_BATCH, SL_SYNC_ALLREDUCE, false, true, SL_PRECISION_FLOAT},
@@ -128,9 +127,8 @@ static void test_one_gpu(void **state)
 }
 
 /* PEs as many as GPUs, more, fewer; groups on one GPU and across; every norm. */
-static void test_several_gpus(void **state)
+TEST(test_several_gpus)
 {
-    (void)state;
     static const struct crossing cases[] = {
         {4, 4, 3, SL_NORM_LAYER, SL_SYNC_ALLREDUCE, true, false, SL_PRECISION_FLOAT},
         {4, 2, 4, SL_NORM_BATCH, SL_SYNC_ALLREDUCE, false, false, SL_PRECISION_FLOAT},
@@ -143,9 +141,8 @@ static void test_several_gpus(void **state)
     check_all(sizeof cases / sizeof *cases, cases);
 }
 
-static void test_gossip(void **state)
+TEST(test_gossip)
 {
-    (void)state;
     static const struct crossing cases[] = {
         {4, 2, 4, SL_NORM_NONE, SL_SYNC_DISSEMINATION, false, false, SL_PRECISION_FLOAT},
     };
@@ -208,9 +205,8 @@ static void check_route(struct world *w, enum sl_stage stage)
 }
 
 /* From the GPU of one PE to that of the other, both ways of a step, and read where it arrived. */
-static void test_routes(void **state)
+TEST(test_routes)
 {
-    (void)state;
     static const struct crossing c = {4, 4, 3, SL_NORM_NONE, SL_SYNC_ALLREDUCE, false, false, SL_PRECISION_FLOAT};
     struct sl_settings settings;
     struct world w;
@@ -229,9 +225,8 @@ static void test_routes(void **state)
 }
 
 /* A GPU that stays away ends the run with a status; nothing hangs, nothing is left. */
-static void test_stuck(void **state)
+TEST(test_stuck)
 {
-    (void)state;
     static const struct crossing c = {2, 2, 2, SL_NORM_NONE, SL_SYNC_ALLREDUCE, false, false, SL_PRECISION_FLOAT};
     struct sl_settings settings;
     struct world w;
@@ -272,13 +267,4 @@ static int free_sets(void **state)
     return group_down(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_gpu), cmocka_unit_test(test_several_gpus), cmocka_unit_test(test_gossip),
-#ifdef SL_EMULATED
-        cmocka_unit_test(test_routes),  cmocka_unit_test(test_stuck),
-#endif
-    };
-    return cmocka_run_group_tests(tests, make_sets, free_sets);
-}
+TEST_MAIN(make_sets, free_sets)

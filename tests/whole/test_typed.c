@@ -49,9 +49,8 @@ static void expect_equal_outcomes(const struct outcome *a, const struct outcome 
     expect_same("parameters of rgcn and sage", a->n_entries, sizeof *a->parameters, a->parameters, b->parameters);
 }
 
-static void test_one_relation(void **state)
+TEST(test_one_relation)
 {
-    (void)state;
     for (int i = 0; i < 8; i++) {
         struct graph_shape shape = i % 2 == 0 ? dense_shape : sparse_shape;
         struct sl_dataset dataset;
@@ -81,9 +80,8 @@ static void test_one_relation(void **state)
 }
 
 /* Fanouts by relation of a graph with one relation: the bits of fanouts over all. */
-static void test_one_relation_by_relation(void **state)
+TEST(test_one_relation_by_relation)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) {
         struct graph_shape shape = dense_shape;
         struct sl_dataset dataset;
@@ -116,12 +114,11 @@ static void test_one_relation_by_relation(void **state)
 
 /* ---- partitions ---- */
 
-static void test_partitions(void **state)
+TEST(test_partitions)
 {
     static const uint32_t pes[][2] = {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {8, 8}, {4, 2}, {8, 1}};
     static const int methods[] = {SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE};
     const double tolerance = sizeof(sl_real) == sizeof(double) ? 1e-9 : 1e-5;
-    (void)state;
     for (int k = 0; k < 8; k++) {
         struct sl_dataset dataset;
         struct outcome wanted = {0};
@@ -317,9 +314,8 @@ static double plain_loss(const struct sl_dataset *dataset, const struct sl_model
 
 /* All in-edges, all training vertices in one step; a first layer that sums first and one that multiplies first; rgat,
  * also with one relation. */
-static void test_plain_loops(void **state)
+TEST(test_plain_loops)
 {
-    (void)state;
     for (int i = 0; i < 7; i++) {
         struct graph_shape shape = i % 2 == 0 ? dense_shape : sparse_shape;
         struct sl_dataset dataset;
@@ -353,9 +349,8 @@ static void test_plain_loops(void **state)
 /* ---- typed graphs ---- */
 
 /* Lists are ordered by relation, then by source; equal edges are one; reverses have numbers of their own. */
-static void test_lists(void **state)
+TEST(test_lists)
 {
-    (void)state;
     const sl_vertex from[] = {2, 1, 0, 2, 2, 3};
     const sl_vertex to[] = {0, 0, 0, 0, 0, 3};
     const uint16_t relations[] = {1, 0, 1, 0, 1, 0};
@@ -372,9 +367,8 @@ static void test_lists(void **state)
     sl_graph_free(&graph);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     const sl_vertex ends[] = {0, 1};
     const uint16_t relations[] = {0, 1};
     struct sl_graph graph;
@@ -386,11 +380,4 @@ static void test_refused(void **state)
     expect_message(sl_message(), "1 -> 1", "ids below 1");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_relation), cmocka_unit_test(test_one_relation_by_relation),
-        cmocka_unit_test(test_partitions),   cmocka_unit_test(test_plain_loops),
-        cmocka_unit_test(test_lists),        cmocka_unit_test(test_refused)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

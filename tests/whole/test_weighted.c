@@ -114,23 +114,20 @@ static void check_invisible(int precision, double tolerance)
     }
 }
 
-static void test_invisible(void **state)
+TEST(test_invisible)
 {
-    (void)state;
     check_invisible(SL_PRECISION_FLOAT, SAME);
 }
 
-static void test_invisible_bf16(void **state)
+TEST(test_invisible_bf16)
 {
-    (void)state;
     needs_bf16();
     check_invisible(SL_PRECISION_BF16, BF16_SAME);
 }
 
 /* Rows are rounded, so the first loss is off, by little. */
-static void test_beside_float(void **state)
+TEST(test_beside_float)
 {
-    (void)state;
     needs_bf16();
     for (size_t i = 1; i < N_VARIANTS; i += variant_stride()) {
         struct result exact;
@@ -144,9 +141,8 @@ static void test_beside_float(void **state)
     }
 }
 
-static void test_same_bits(void **state)
+TEST(test_same_bits)
 {
-    (void)state;
     needs_bf16();
     for (size_t i = 2; i < N_VARIANTS; i += variant_stride()) {
         for (int precision = SL_PRECISION_FLOAT; precision <= SL_PRECISION_BF16; precision++) {
@@ -164,9 +160,8 @@ static void test_same_bits(void **state)
 }
 
 /* Sums of edges without weight are zero: losses stay finite, and the partition invisible. */
-static void test_all_zero(void **state)
+TEST(test_all_zero)
 {
-    (void)state;
     for (int k = 0; k < 2; k++) {
         struct sl_graph *graph = k == 0 ? &dense.graph : &sparse.graph;
         memset((float *)graph->weights.data, 0, graph->n_edges * sizeof(float));
@@ -207,11 +202,4 @@ static int down(void **state)
     return group_down(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_invisible), cmocka_unit_test(test_invisible_bf16), cmocka_unit_test(test_beside_float),
-        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_all_zero), /* changes the weights */
-    };
-    return cmocka_run_group_tests(tests, up, down);
-}
+TEST_MAIN(up, down)

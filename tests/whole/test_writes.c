@@ -204,16 +204,14 @@ static void fail_each(bool pipe, const char *first, const char *second, long usu
     forget_files();
 }
 
-static void test_minibatches(void **state)
+TEST_IN_FOLDER(test_minibatches)
 {
-    (void)state;
     fail_each(false, FILES "layers=2 hidden=4 fanout=3,3 batch-size=8 pes=2 chunks=2 epochs=1",
               FILES "layers=2 hidden=4 fanout=3,3 batch-size=8 pes=2 chunks=2 epochs=2 resume=auto", 2);
 }
 
-static void test_full_graph(void **state)
+TEST_IN_FOLDER(test_full_graph)
 {
-    (void)state;
     fail_each(true, FILES "layers=2 hidden=4 stages=2 ways=1 chunks=4 epochs=1",
               FILES "layers=2 hidden=4 stages=2 ways=1 chunks=4 epochs=2 resume=auto", 2);
 }
@@ -284,9 +282,8 @@ static enum sl_status write_raw(void)
     return write_dataset(&dataset, false, in_folder("raw"));
 }
 
-static void test_datasets(void **state)
+TEST_IN_FOLDER(test_datasets)
 {
-    (void)state;
     static const char *const raw[] = {"raw/raw/*", "raw/split/*/*", NULL};
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 61, .n_columns = 5, .n_classes = 3, .seed = 31};
     if (!watched) {
@@ -380,9 +377,8 @@ static void remove_traced(void)
 }
 
 /* StarPU writes its trace and converts it without a look at what became of its writes: we look. */
-static void test_traces(void **state)
+TEST_IN_FOLDER(test_traces)
 {
-    (void)state;
     long expected[N_TRACED];
     long n_failed = 0;
     struct whole whole = {.options = "layers=2 hidden=4 fanout=3,3 batch-size=8 pes=2 epochs=1 cpus=1 cache=none "
@@ -417,9 +413,8 @@ static void test_traces(void **state)
 }
 
 /* StarPU converts what it finds of a trace that was cut; nothing of that is left. */
-static void test_cut_trace(void **state)
+TEST_IN_FOLDER(test_cut_trace)
 {
-    (void)state;
     struct whole whole = {.options = "layers=2 hidden=4 fanout=3,3 batch-size=8 pes=2 epochs=1 cpus=1 cache=none "
                                      "trace=%cut trace-steps=0:0"};
     struct stat raw;
@@ -445,13 +440,9 @@ static void test_cut_trace(void **state)
 /* An argument: the test to run alone. */
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        with_folder(test_minibatches), with_folder(test_full_graph), with_folder(test_datasets),
-        with_folder(test_traces),      with_folder(test_cut_trace),
-    };
     fixture_environment();
     unsetenv("STARPU_FXT_TRACE");
     watched = disk_watch();
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_listed_tests(NULL, NULL);
 }

@@ -5,12 +5,9 @@
 #include "tests/bench/floor.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 /* Two layers, 6 to 8 and 8 to 3: the first averages its input, the second hidden rows. Two steps of two PEs, in two
  * chunks. */
@@ -81,9 +78,8 @@ static void expect_shape(const char *codelet, int number, uint32_t m, uint32_t n
     fail_msg("%s has no such work", codelet);
 }
 
-static void products(void **state)
+TEST(products)
 {
-    (void)state;
     bench_floor_count(&small, &counted);
     /* layer 0: self and mean rows, 2 * 40 * 6 * 8 each; layer 1: 2 * 10 * 8 * 3 each, though it narrows */
     expect("sl_dense_forward", 2 * 3840 + 2 * 480, 8640);
@@ -96,9 +92,8 @@ static void products(void **state)
     expect_shape("sl_dense_backward_input", 1, 10 / 8, 8, 3);
 }
 
-static void rows(void **state)
+TEST(rows)
 {
-    (void)state;
     bench_floor_count(&small, &counted);
     expect("sl_gather", 8 * 6 * 40, 1920); /* means of layer 0 read the table */
     expect("sl_aggregate_forward", 4 * 6 * (90 + 40) + 4 * 8 * (30 + 10), 4400);
@@ -119,9 +114,8 @@ static void rows(void **state)
     expect_shape("sl_aggregate_forward", 0, 90 / 16, 6, 500);
 }
 
-static void sampling(void **state)
+TEST(sampling)
 {
-    (void)state;
     bench_floor_count(&small, &counted);
     expect_equal("lines", units_of_limit("sl_sample", BENCH_LINES), (2 * 10 + 30) + (2 * 40 + 90));
     expect_equal("draws", units_of_limit("sl_sample", BENCH_DRAWS), 7 + 31);
@@ -138,9 +132,8 @@ static void sampling(void **state)
 }
 
 /* Counted for their rates, but not in the floor. 155 parameters, two steps, four partials. */
-static void others(void **state)
+TEST(others)
 {
-    (void)state;
     bench_floor_count(&small, &counted);
     expect("sl_activate_forward", 9 * 40 * 8, 0);
     expect("sl_activate_backward", 9 * 40 * 8, 0);
@@ -150,9 +143,8 @@ static void others(void **state)
 }
 
 /* 18240 flops, 7600 bytes of rows, 220 lines, 1520 bytes of copy, at rates that tell them apart. */
-static void seconds(void **state)
+TEST(seconds)
 {
-    (void)state;
     double rates[BENCH_MAX_WORK];
     bench_floor_count(&small, &counted);
     for (uint32_t i = 0; i < counted.n; i++) {
@@ -164,9 +156,8 @@ static void seconds(void **state)
 
 /* Input rows as CSR, 200 entries in 100 of them: nothing is gathered, and the first layer projects first though it
  * widens. */
-static void sparse(void **state)
+TEST(sparse)
 {
-    (void)state;
     struct bench_shape shape = small;
     shape.is_sparse = true;
     shape.n_nonzeros = 200;
@@ -183,9 +174,8 @@ static void sparse(void **state)
 }
 
 /* An epoch without a vertex has no work, and still shapes that can be measured; the largest model fits. */
-static void extremes(void **state)
+TEST(extremes)
 {
-    (void)state;
     struct bench_shape shape = {.n_layers = SL_MAX_LAYERS, .n_vertices = 1, .n_parts = 1, .n_steps = 1, .n_pes = 1};
     shape.n_chunks = 1;
     for (int i = 0; i <= SL_MAX_LAYERS; i++) {
@@ -200,11 +190,4 @@ static void extremes(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products), cmocka_unit_test(rows),   cmocka_unit_test(sampling), cmocka_unit_test(others),
-        cmocka_unit_test(seconds),  cmocka_unit_test(sparse), cmocka_unit_test(extremes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

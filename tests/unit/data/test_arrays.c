@@ -102,10 +102,9 @@ static void refused(const struct world *w, const char *words)
         refused(&w, (words));                                                                                          \
     } while (0)
 
-static void refuses_numbers(void **state)
+TEST(refuses_numbers)
 {
     static char name[65];
-    (void)state;
     memset(name, 'x', 64);
     spoiled(w.arrays.n_vertices = 0, "found 0 vertices");
     spoiled(w.arrays.n_features = 0, "0 features");
@@ -113,9 +112,8 @@ static void refuses_numbers(void **state)
     spoiled(w.arrays.n_classes = (uint32_t)INT32_MAX + 1, "n_classes is 2147483648");
 }
 
-static void refuses_what_is_missing(void **state)
+TEST(refuses_what_is_missing)
 {
-    (void)state;
     spoiled(w.arrays.destinations = NULL, "found none of offsets and destinations");
     spoiled(w.arrays.offsets = w.offsets, "found both of offsets and destinations");
     spoiled(w.arrays.sources = NULL, "sources is NULL");
@@ -126,9 +124,8 @@ static void refuses_what_is_missing(void **state)
     spoiled(w.arrays.test = NULL, "test is NULL");
 }
 
-static void refuses_edges(void **state)
+TEST(refuses_edges)
 {
-    (void)state;
     spoiled(w.sources[3] = N, "edge 3 is 6 -> 2, expected ids below 6");
     spoiled(w.destinations[6] = UINT32_MAX, "edge 6 is 0 -> 4294967295");
     spoiled_rows(w.sources[6] = N, "edge 6 is 6 -> 4");
@@ -139,9 +136,8 @@ static void refuses_edges(void **state)
     spoiled_rows(w.offsets[2] = UINT64_MAX, "offsets[2] is 18446744073709551615");
 }
 
-static void refuses_values(void **state)
+TEST(refuses_values)
 {
-    (void)state;
     spoiled(w.arrays.class_names = "a\nb\n", "labels[2] is 2; expected -1 (unknown), or a class of 0 to 1");
     spoiled(w.arrays.n_types = 2, "n_types is 2; expected type_names, type_vertices and type_columns");
     static const uint32_t of_types[] = {1, 2};
@@ -160,9 +156,8 @@ static void refuses_values(void **state)
     spoiled(w.labels[2] = INT32_MAX, "labels[2] is 2147483647");
 }
 
-static void refuses_splits(void **state)
+TEST(refuses_splits)
 {
-    (void)state;
     spoiled(w.train[1] = N, "train[1] is vertex 6, which is not there");
     spoiled(w.train[1] = 3, "train[1] is vertex 3, which the split has already");
     spoiled(w.valid[0] = 3, "valid[0] is vertex 3, which the split has already");
@@ -181,9 +176,8 @@ static void expect_edges(const struct sl_dataset *d, const uint64_t *offsets, co
 }
 
 /* A list and rows are one graph, directed or not; what is there twice counts once. */
-static void takes_lists_and_rows(void **state)
+TEST(takes_lists_and_rows)
 {
-    (void)state;
     for (int rows = 0; rows < 2; rows++) {
         struct world w;
         rows ? fresh_rows(&w) : fresh(&w);
@@ -197,11 +191,10 @@ static void takes_lists_and_rows(void **state)
     }
 }
 
-static void takes_no_edges(void **state)
+TEST(takes_no_edges)
 {
     static const uint64_t nowhere[N + 1];
     struct world w;
-    (void)state;
     fresh(&w)->arrays.n_edges = 0;
     w.arrays.sources = NULL;
     struct sl_dataset *d = make(&w);
@@ -215,10 +208,9 @@ static void takes_no_edges(void **state)
 }
 
 /* Lists come in ascending order; valid and test may be empty. */
-static void takes_splits(void **state)
+TEST(takes_splits)
 {
     struct world w;
-    (void)state;
     struct sl_dataset *d = make(fresh(&w));
     assert_int_equal(d->train.n, 2);
     assert_memory_equal(d->train.ids, ((const sl_vertex[]){0, 3}), 2 * sizeof(sl_vertex));
@@ -234,10 +226,9 @@ static void takes_splits(void **state)
     sl_dataset_delete(d);
 }
 
-static void takes_names_and_classes(void **state)
+TEST(takes_names_and_classes)
 {
     struct world w;
-    (void)state;
     struct sl_dataset *d = make(fresh(&w));
     assert_string_equal(d->name, "six");
     assert_false(d->synthetic);
@@ -266,12 +257,11 @@ static void takes_names_and_classes(void **state)
 
 /* Dense features are read where they are; what is mostly zero is held in rows of the rest. Either way the caller's
  * stay. */
-static void takes_features(void **state)
+TEST(takes_features)
 {
     struct world w;
     float sparse[N * 20] = {0};
     float before[N * 20];
-    (void)state;
     struct sl_dataset *d = make(fresh(&w));
     assert_ptr_equal(d->features.dense.data, w.features);
     assert_null(d->features.offsets);
@@ -291,14 +281,13 @@ static void takes_features(void **state)
     assert_memory_equal(sparse, before, sizeof sparse);
 }
 
-static void refuses_sizes(void **state)
+TEST(refuses_sizes)
 {
-    (void)state;
     spoiled(w.arrays.size = 0, "size is 0; expected");
     spoiled(w.arrays.size = sizeof w.arrays + 1, "sizeof(struct sl_arrays) of this library");
 }
 
-static void refuses_features(void **state)
+TEST(refuses_features)
 {
     static const uint64_t rows[N + 1] = {0, 1, 1, 1, 3, 3, 4};
     static const uint64_t falling[N + 1] = {0, 1, 0, 1, 3, 3, 4};
@@ -310,7 +299,6 @@ static void refuses_features(void **state)
     static const uint16_t brains[N * F] = {[3] = 0xffc0};
     static const int8_t whole[N * F] = {[2] = 127};
     static const double large[N * F] = {[3] = 1e300};
-    (void)state;
     spoiled(w.arrays.feature_dtype = "complex64", "feature_dtype is 'complex64'; expected float32, float16, bfloat16,");
     spoiled((w.arrays.feature_dtype = "float64", w.arrays.features = large), "feature 1 of vertex 1 is inf");
     spoiled((w.arrays.feature_dtype = "float16", w.arrays.features = halves), "feature 1 of vertex 3 is inf");
@@ -331,13 +319,12 @@ static void refuses_features(void **state)
 }
 
 /* A narrow table stays where it is, in its dtype. */
-static void takes_narrow_features(void **state)
+TEST(takes_narrow_features)
 {
     static const uint16_t halves[N * F] = {0x3c00, 0xc000, 1, 0x7bff, 5, 6, 7, 8, 9, 10, 11, 12};
     static const int8_t whole[N * F] = {1, -2, 3, 127, -128, 6, 7, 8, 9, 10, 11, 12};
     struct world w;
     float block[SL_COLUMN_BLOCK];
-    (void)state;
     fresh(&w);
     w.arrays.features = halves;
     w.arrays.feature_dtype = "float16";
@@ -359,14 +346,13 @@ static void takes_narrow_features(void **state)
 }
 
 /* Any other dtype becomes float32, and the caller's array may go. */
-static void widens_features(void **state)
+TEST(widens_features)
 {
     static const float wanted[N * F] = {1, 0, 3, 1, 250, 6, 7, 8, 9, 10, 11, 12};
     static const struct {
         const char *name;
         size_t size;
     } dtypes[] = {{"float64", 8}, {"uint8", 1}, {"bool", 1}, {"int32", 4}, {"uint32", 4}, {"int64", 8}, {"uint64", 8}};
-    (void)state;
     for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++) {
         union {
             double f64[N * F];
@@ -396,7 +382,7 @@ static void widens_features(void **state)
 }
 
 /* CSR stays where it is, unless it is full. */
-static void takes_sparse_features(void **state)
+TEST(takes_sparse_features)
 {
     static const uint64_t rows[N + 1] = {0, 1, 1, 1, 1, 1, 2};
     static const uint32_t columns[2] = {3, 19};
@@ -405,7 +391,6 @@ static void takes_sparse_features(void **state)
     static const uint32_t ends[3] = {3, 0, 2};
     static const float three[3] = {1, 2, 3};
     struct world w;
-    (void)state;
     fresh(&w);
     w.arrays.features = NULL;
     w.arrays.n_features = 20;
@@ -426,12 +411,11 @@ static void takes_sparse_features(void **state)
     sl_dataset_delete(d);
 }
 
-static void survives_no_memory(void **state)
+TEST(survives_no_memory)
 {
     struct world w;
     float sparse[N * 20] = {0};
     struct sl_dataset *d;
-    (void)state;
     fresh_rows(&w);
     assert_survives_no_memory(sl_dataset_new(&w.arrays, &d));
     sl_dataset_delete(d);
@@ -451,9 +435,8 @@ static int nothing_left(void **state)
 }
 
 /* Weights in both forms of the edges, duplicates added; bad weights are refused with the edge. */
-static void takes_weights(void **state)
+TEST(takes_weights)
 {
-    (void)state;
     struct world w;
     struct sl_dataset *d;
     struct sl_arrays *a = &fresh(&w)->arrays;
@@ -477,9 +460,8 @@ static void takes_weights(void **state)
 }
 
 /* Relations make a typed graph. Both 0 -> 1, once of each relation, stay. */
-static void takes_relations(void **state)
+TEST(takes_relations)
 {
-    (void)state;
     struct world w;
     struct sl_dataset *d;
     struct sl_arrays *a = &fresh(&w)->arrays;
@@ -506,9 +488,8 @@ static void takes_relations(void **state)
 }
 
 /* Names of relations are kept; each has a line with two commas. */
-static void takes_names_of_relations(void **state)
+TEST(takes_names_of_relations)
 {
-    (void)state;
     struct world w;
     struct sl_dataset *d;
     struct sl_arrays *a = &fresh(&w)->arrays;
@@ -543,10 +524,9 @@ static struct sl_arrays *fresh_links(struct world *w)
 }
 
 /* Without training links the edges are; without edges the training links are. */
-static void takes_links(void **state)
+TEST(takes_links)
 {
     const float weight_of_none[] = {-1};
-    (void)state;
     struct world w;
     struct sl_arrays *a = fresh_links(&w);
     struct sl_dataset *d = make(&w);
@@ -583,9 +563,8 @@ static void takes_links(void **state)
 }
 
 /* Links of relations: edges may have relations that no link has, and ends have bounds. */
-static void takes_triples(void **state)
+TEST(takes_triples)
 {
-    (void)state;
     struct world w;
     struct sl_dataset *d;
     struct sl_arrays *a = fresh_links(&w);
@@ -623,12 +602,11 @@ static void takes_triples(void **state)
     refused(&w, "valid_links.relations[0] is 2; expected a relation below 2");
 }
 
-static void refuses_links(void **state)
+TEST(refuses_links)
 {
     static const uint32_t zero = 0;
     static const uint32_t one = 1;
     static const uint32_t six = 6;
-    (void)state;
 #define spoiled_links(statement, words)                                                                                \
     do {                                                                                                               \
         struct world w;                                                                                                \
@@ -653,9 +631,8 @@ static void refuses_links(void **state)
 }
 
 /* "random:..": of the vertices with labels, or without labels of the edges. */
-static void draws_splits(void **state)
+TEST(draws_splits)
 {
-    (void)state;
     struct world w;
     struct sl_dataset *d;
     struct sl_arrays *a = &fresh(&w)->arrays;
@@ -681,10 +658,9 @@ static void draws_splits(void **state)
 }
 
 /* Links to find that are edges, or in two lists. */
-static void finds_leaks(void **state)
+TEST(finds_leaks)
 {
     static const uint32_t from[] = {2, 4, 4}, to[] = {3, 5, 5};
-    (void)state;
     struct world w;
     struct sl_dataset *d;
     struct sl_arrays *a = fresh_links(&w);
@@ -715,11 +691,10 @@ static void finds_leaks(void **state)
 }
 
 /* A reverse leaks only if the graph has, but for links to find, the reverses of all edges. */
-static void finds_leaks_of_one_direction(void **state)
+TEST(finds_leaks_of_one_direction)
 {
     static const uint32_t sources[] = {0, 1, 1, 2, 2, 3}, destinations[] = {1, 0, 2, 1, 3, 4};
     static const uint32_t from[] = {3, 4}, to[] = {2, 3};
-    (void)state;
     struct world w;
     struct sl_dataset *d;
     struct sl_arrays *a = fresh_links(&w);
@@ -743,11 +718,10 @@ static void finds_leaks_of_one_direction(void **state)
 }
 
 /* In its relation, in an added reverse, and in a relation that has but reverses. */
-static void finds_leaks_of_relations(void **state)
+TEST(finds_leaks_of_relations)
 {
     static const uint16_t relations[] = {0, 0, 0, 1, 1, 1, 2}, none[] = {0, 0};
     static const uint32_t sources[] = {0, 1, 2, 3, 4, 5, 4}, destinations[] = {3, 4, 5, 0, 1, 2, 1};
-    (void)state;
     struct world w;
     struct sl_dataset *d;
     struct sl_arrays *a = fresh_links(&w);
@@ -776,35 +750,4 @@ static void finds_leaks_of_relations(void **state)
     sl_dataset_delete(d);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_numbers),
-        cmocka_unit_test(refuses_what_is_missing),
-        cmocka_unit_test(refuses_edges),
-        cmocka_unit_test(refuses_values),
-        cmocka_unit_test(refuses_splits),
-        cmocka_unit_test(takes_lists_and_rows),
-        cmocka_unit_test(takes_no_edges),
-        cmocka_unit_test(takes_splits),
-        cmocka_unit_test(takes_names_and_classes),
-        cmocka_unit_test(takes_features),
-        cmocka_unit_test(survives_no_memory),
-        cmocka_unit_test(refuses_sizes),
-        cmocka_unit_test(refuses_features),
-        cmocka_unit_test(takes_narrow_features),
-        cmocka_unit_test(widens_features),
-        cmocka_unit_test(takes_sparse_features),
-        cmocka_unit_test(takes_weights),
-        cmocka_unit_test(takes_relations),
-        cmocka_unit_test(takes_names_of_relations),
-        cmocka_unit_test(takes_links),
-        cmocka_unit_test(takes_triples),
-        cmocka_unit_test(refuses_links),
-        cmocka_unit_test(draws_splits),
-        cmocka_unit_test(finds_leaks),
-        cmocka_unit_test(finds_leaks_of_one_direction),
-        cmocka_unit_test(finds_leaks_of_relations),
-    };
-    return cmocka_run_group_tests(tests, NULL, nothing_left);
-}
+TEST_MAIN(NULL, nothing_left)

@@ -76,9 +76,8 @@ static void assert_same(const struct sl_dataset *a, const struct sl_dataset *b)
     }
 }
 
-static void brings_it_back(void **state)
+TEST_IN_FOLDER(brings_it_back)
 {
-    (void)state;
     for (int sparse = 0; sparse < 2; sparse++) {
         struct sl_dataset made;
         struct sl_dataset read;
@@ -110,9 +109,8 @@ static void brings_it_back(void **state)
 }
 
 /* The file is a safetensors file with the names that are documented. */
-static void other_programs_can_read_it(void **state)
+TEST_IN_FOLDER(other_programs_can_read_it)
 {
-    (void)state;
     static const struct {
         const char *name;
         enum sl_dtype dtype;
@@ -146,9 +144,8 @@ static void other_programs_can_read_it(void **state)
 }
 
 /* Sets of the split may be empty. */
-static void an_empty_set_comes_back(void **state)
+TEST_IN_FOLDER(an_empty_set_comes_back)
 {
-    (void)state;
     struct sl_dataset made;
     struct sl_dataset read;
     struct sl_identity of_files;
@@ -181,9 +178,8 @@ static unsigned differing(const struct sl_identity *a, const struct sl_identity 
 }
 
 /* From files, from the cache, by however many threads: one identity. */
-static void identity_is_of_contents(void **state)
+TEST_IN_FOLDER(identity_is_of_contents)
 {
-    (void)state;
     for (int sparse = 0; sparse < 2; sparse++) {
         struct sl_dataset made;
         struct sl_dataset read;
@@ -212,13 +208,12 @@ static void identity_is_of_contents(void **state)
 }
 
 /* Narrow features come back in their dtype, with their scale. */
-static void keeps_narrow_features(void **state)
+TEST_IN_FOLDER(keeps_narrow_features)
 {
     static const enum sl_dtype dtypes[] = {SL_DTYPE_F16, SL_DTYPE_BF16, SL_DTYPE_I8};
     static int8_t entries[24] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, -1, -2, -3};
     struct sl_dataset made, read;
     const char *path = in_folder("narrow.slc");
-    (void)state;
     load_small(false, &made);
     sl_column_free(&made.features.dense);
     for (int i = 0; i < 3; i++) {
@@ -239,7 +234,7 @@ static void keeps_narrow_features(void **state)
 
 /* Features of another dtype have the identity of their values as float32, from memory and from the cache. Other values
  * have another. */
-static void identity_is_of_values(void **state)
+TEST_IN_FOLDER(identity_is_of_values)
 {
     static const enum sl_dtype dtypes[] = {SL_DTYPE_F16, SL_DTYPE_BF16, SL_DTYPE_I8};
     static const char *const texts[] = {"float16", "bfloat16", "int8 times 0.25"};
@@ -248,7 +243,6 @@ static void identity_is_of_values(void **state)
     struct sl_dataset made, read;
     struct sl_identity of_floats, of_narrow, of_cache;
     const char *path = in_folder("values.slc");
-    (void)state;
     load_small(false, &made);
     sl_column_free(&made.features.dense);
     made.features.n_columns = N_WIDE;
@@ -287,9 +281,8 @@ static void identity_is_of_values(void **state)
 }
 
 /* A change of any value is a change of its part alone. */
-static void identity_tells_parts_apart(void **state)
+TEST_IN_FOLDER(identity_tells_parts_apart)
 {
-    (void)state;
     for (int sparse = 0; sparse < 2; sparse++) {
         struct sl_dataset made;
         struct sl_identity before;
@@ -331,9 +324,8 @@ static void identity_tells_parts_apart(void **state)
 
 /* Cut short anywhere, longer, or with any byte changed, the file is refused. Only the text that says what the file is
  * may differ. */
-static void refuses_any_damage(void **state)
+TEST_IN_FOLDER(refuses_any_damage)
 {
-    (void)state;
     for (int sparse = 0; sparse < 2; sparse++) {
         struct sl_dataset made;
         struct sl_dataset read;
@@ -370,9 +362,8 @@ static void refuses_any_damage(void **state)
 }
 
 /* A file whose checksums are right but whose contents are not: as somebody else could have made it. */
-static void refuses_forgeries(void **state)
+TEST_IN_FOLDER(refuses_forgeries)
 {
-    (void)state;
     struct sl_dataset made;
     struct sl_dataset read;
     const char *path = in_folder("forged");
@@ -404,9 +395,8 @@ static void refuses_forgeries(void **state)
     sl_dataset_free(&made);
 }
 
-static void survives_mutations(void **state)
+TEST_IN_FOLDER(survives_mutations)
 {
-    (void)state;
     struct sl_dataset made;
     char *data;
     size_t bytes;
@@ -427,9 +417,8 @@ static void survives_mutations(void **state)
     sl_dataset_free(&made);
 }
 
-static void parts(void **state)
+TEST_IN_FOLDER(parts)
 {
-    (void)state;
     const uint32_t made[] = {0, 1, 2, 1, 0};
     uint32_t read[5] = {9, 9, 9, 9, 9};
     const char *path = in_folder("parts.slc");
@@ -446,9 +435,8 @@ static void parts(void **state)
 }
 
 /* Whatever decides the parts changes the key. */
-static void parts_key(void **state)
+TEST_IN_FOLDER(parts_key)
 {
-    (void)state;
     struct sl_dataset d;
     load_small(false, &d);
     uint64_t key = sl_cache_parts_key(&d, 0, 2, 1);
@@ -470,9 +458,8 @@ static void parts_key(void **state)
 
 /* Large arrays are summed in pieces by several threads: any number of them, the same key; and each piece has its
  * place. */
-static void parts_key_of_many_edges(void **state)
+TEST_IN_FOLDER(parts_key_of_many_edges)
 {
-    (void)state;
     enum { N = 3 << 20, PIECE = N / 3 }; /* three pieces of 4 MiB */
     uint64_t offsets[] = {0, N};
     sl_vertex *sources;
@@ -494,9 +481,8 @@ static void parts_key_of_many_edges(void **state)
 }
 
 /* A file that another user put there, or can write, is not believed. */
-static void trusts_nobody(void **state)
+TEST_IN_FOLDER(trusts_nobody)
 {
-    (void)state;
     struct sl_dataset made;
     struct sl_dataset read;
     load_small(false, &made);
@@ -520,9 +506,8 @@ static void trusts_nobody(void **state)
     }
 }
 
-static void does_without_a_place_or_memory(void **state)
+TEST_IN_FOLDER(does_without_a_place_or_memory)
 {
-    (void)state;
     struct sl_dataset made;
     struct sl_dataset read;
     load_small(false, &made);
@@ -550,24 +535,4 @@ static int nothing_left(void **state)
     return sl_memory_live() == 0 ? 0 : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        with_folder(brings_it_back),
-        with_folder(other_programs_can_read_it),
-        with_folder(an_empty_set_comes_back),
-        with_folder(identity_is_of_contents),
-        with_folder(keeps_narrow_features),
-        with_folder(identity_is_of_values),
-        with_folder(identity_tells_parts_apart),
-        with_folder(refuses_any_damage),
-        with_folder(refuses_forgeries),
-        with_folder(survives_mutations),
-        with_folder(parts),
-        with_folder(parts_key),
-        with_folder(parts_key_of_many_edges),
-        with_folder(trusts_nobody),
-        with_folder(does_without_a_place_or_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, nothing_left);
-}
+TEST_MAIN(NULL, nothing_left)

@@ -66,9 +66,8 @@ static const char *put_long_file(void)
     return path;
 }
 
-static void hands_out_every_line_once(void **state)
+TEST_IN_FOLDER(hands_out_every_line_once)
 {
-    (void)state;
     const char *path = put_long_file();
     for (unsigned threads = 1; threads <= 4; threads++) {
         struct tally tally = {.fail_from = UINT64_MAX};
@@ -95,9 +94,8 @@ static enum sl_status fail_slowly(void *context, const struct sl_lines *lines)
     return sl_fail(SL_EFILE, "block of %llu", (unsigned long long)lines->first_line);
 }
 
-static void reports_the_first_failure(void **state)
+TEST_IN_FOLDER(reports_the_first_failure)
 {
-    (void)state;
     const char *path = put_long_file();
     uint64_t fail_from = 300000;
     uint64_t found = 0;
@@ -116,9 +114,8 @@ static void reports_the_first_failure(void **state)
 }
 
 /* A gzip file cut short anywhere, or with a wrong byte, is refused. */
-static void refuses_broken_gzip(void **state)
+TEST_IN_FOLDER(refuses_broken_gzip)
 {
-    (void)state;
     char *data;
     size_t bytes;
     assert_ok(sl_file_read(put_gzip("whole.gz", "0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n"), 1 << 20, &data, &bytes));
@@ -140,9 +137,8 @@ static void refuses_broken_gzip(void **state)
 
 /* ---- Counts, edges, labels, ids ---------------------------------------------------------------------------------- */
 
-static void counts(void **state)
+TEST_IN_FOLDER(counts)
 {
-    (void)state;
     uint64_t n;
     assert_ok(sl_csv_read_count(put_text("a", "169343\n"), &n));
     assert_int_equal(n, 169343);
@@ -156,9 +152,8 @@ static void counts(void **state)
     assert_refused(sl_csv_read_count(put_text("h", "99999999999999999999\n"), &n), SL_EFILE, "expected a count");
 }
 
-static void edges(void **state)
+TEST_IN_FOLDER(edges)
 {
-    (void)state;
     sl_vertex *from;
     sl_vertex *to;
     const char *path = put_gzip("edges", "0,1\r\n4.0,2\n3,3e0");
@@ -192,9 +187,8 @@ static enum sl_status read_labels(const char *path, uint32_t n, int32_t **out)
     return st;
 }
 
-static void labels(void **state)
+TEST_IN_FOLDER(labels)
 {
-    (void)state;
     int32_t *labels;
     const char *path = put_gzip("labels", "3\n0.0\nnan\n-1\n\n1e1\nNaN\n");
     assert_ok(read_labels(path, 7, &labels));
@@ -209,9 +203,8 @@ static void labels(void **state)
     }
 }
 
-static void ids(void **state)
+TEST_IN_FOLDER(ids)
 {
-    (void)state;
     struct sl_ids ids;
     const char *path = put_gzip("ids", "5\n0\n3.0\n");
     assert_ok(sl_csv_read_ids(path, 6, &ids));
@@ -250,9 +243,8 @@ static float value(const struct sl_features *features, uint32_t row, uint32_t co
     return 0;
 }
 
-static void dense_features(void **state)
+TEST_IN_FOLDER(dense_features)
 {
-    (void)state;
     struct sl_features features;
     const char *path = put_gzip("f", "1,-2.5,0.1\r\n0,0,1e-3\n7.00,3,0");
     assert_ok(sl_csv_read_features(path, 3, &features));
@@ -287,9 +279,8 @@ static const char *put_rows(const char *name, int n_rows, int n_columns, bool ma
 }
 
 /* Whatever the first line looks like, the form follows the whole table, and the values are the same. */
-static void features_settle(void **state)
+TEST_IN_FOLDER(features_settle)
 {
-    (void)state;
     for (int kind = 0; kind < 4; kind++) {
         bool many_first = kind & 1;
         bool many = kind & 2;
@@ -313,9 +304,8 @@ static void features_settle(void **state)
 }
 
 /* Over several blocks of text, with several threads: rows do not get mixed up, dense or CSR. */
-static void features_in_blocks(void **state)
+TEST_IN_FOLDER(features_in_blocks)
 {
-    (void)state;
     for (int many = 0; many < 2; many++) {
         struct sl_features features;
         const char *path = put_rows("rows", 12000, 100, many, many);
@@ -328,9 +318,8 @@ static void features_in_blocks(void **state)
     }
 }
 
-static void refuses_bad_features(void **state)
+TEST_IN_FOLDER(refuses_bad_features)
 {
-    (void)state;
     struct sl_features features;
     const char *bad[] = {
         "1,2\n3\n", "1,2\n3,4,5\n", "1,2\n\n", "1,2\n3,nan\n", "1,2\n3,inf\n", "1,2\n3,1e39\n", "1,2\n,3\n",
@@ -352,9 +341,8 @@ static void refuses_bad_features(void **state)
     assert_refused(sl_csv_read_features(put_text("huge", "1,2\n"), 4000000000u, &features), SL_EFILE, "too short");
 }
 
-static void normalizes_rows(void **state)
+TEST_IN_FOLDER(normalizes_rows)
 {
-    (void)state;
     struct sl_features features;
     assert_ok(sl_csv_read_features(put_text("d", "1,3\n0,0\n2,-2\n-1,-1\n0.25,0.5\n1.01,-1\n3,-1\n"), 7, &features));
     sl_features_normalize(&features, SL_NORMALIZE_ROW, &(struct sl_scaling){0});
@@ -374,9 +362,8 @@ static void normalizes_rows(void **state)
 
 #define MARK "\xef\xbb\xbf" /* of the byte order, as Windows writes it before UTF-8 */
 
-static void reads_what_numpy_reads(void **state)
+TEST_IN_FOLDER(reads_what_numpy_reads)
 {
-    (void)state;
     static const char *const forms[] = {
         "0,1\n2,3\n",        MARK "0,1\n2,3\n", "0,1\r\n2,3\r\n",          "0,1\n2,3\n\n",
         "0,1\n2,3\n\n \n\n", "0,1\n2,3",        MARK "0,1\r\n2,3\r\n\r\n", "0,1 \n2,3\t\n\n"};
@@ -426,9 +413,8 @@ static void reads_what_numpy_reads(void **state)
 }
 
 /* A header line is told by its place and named, however many lines are expected. */
-static void tells_a_header_line(void **state)
+TEST_IN_FOLDER(tells_a_header_line)
 {
-    (void)state;
     sl_vertex *from;
     sl_vertex *to;
     int32_t *labels;
@@ -454,9 +440,8 @@ static void tells_a_header_line(void **state)
 }
 
 /* Blank lines and surplus lines in other blocks than the last that counts. */
-static void ends_over_several_blocks(void **state)
+TEST_IN_FOLDER(ends_over_several_blocks)
 {
-    (void)state;
     int32_t *labels;
     char *text = malloc((size_t)4 << 20);
     assert_non_null(text);
@@ -473,9 +458,8 @@ static void ends_over_several_blocks(void **state)
     free(text);
 }
 
-static void measures_columns(void **state)
+TEST_IN_FOLDER(measures_columns)
 {
-    (void)state;
     struct sl_features features;
     struct sl_feature_range range;
     assert_ok(sl_csv_read_features(put_text("m", "1,-3e9\n-2,0\n"), 2, &features));
@@ -494,9 +478,8 @@ static void measures_columns(void **state)
 /* ---- Mutated files ----------------------------------------------------------------------------------------------- */
 
 /* Whatever is in a file, a reader gives a table within bounds or a message that names the file. */
-static void survives_mutations(void **state)
+TEST_IN_FOLDER(survives_mutations)
 {
-    (void)state;
     const char *seeds[] = {
         "0,1\n1,2\n2,0\n3.0,1\n", "0.5,1\n-1e3,2\n7,0\n0,0.25\n", "0\n1\nnan\n2.0\n",
         "0,0,0,0,0,0,0,0,0,0,1\n0,0,0,0,0,0,0,0,0,0,0\n0,0,2,0,0,0,0,0,0,0,0\n0,0,0,0,0,0,0,0,0,0,0\n"};
@@ -545,26 +528,4 @@ static int nothing_left(void **state)
     return sl_memory_live() == 0 ? 0 : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        with_folder(hands_out_every_line_once),
-        with_folder(reports_the_first_failure),
-        with_folder(refuses_broken_gzip),
-        with_folder(counts),
-        with_folder(edges),
-        with_folder(labels),
-        with_folder(ids),
-        with_folder(dense_features),
-        with_folder(features_settle),
-        with_folder(features_in_blocks),
-        with_folder(refuses_bad_features),
-        with_folder(normalizes_rows),
-        with_folder(reads_what_numpy_reads),
-        with_folder(tells_a_header_line),
-        with_folder(ends_over_several_blocks),
-        with_folder(measures_columns),
-        with_folder(survives_mutations),
-    };
-    return cmocka_run_group_tests(tests, NULL, nothing_left);
-}
+TEST_MAIN(NULL, nothing_left)

@@ -24,9 +24,8 @@ static struct sl_dataset_options small_options(void)
 
 /* ---- What is loaded ---------------------------------------------------------------------------------------------- */
 
-static void loads_the_small_one(void **state)
+TEST_IN_FOLDER(loads_the_small_one)
 {
-    (void)state;
     struct sl_dataset d;
     struct sl_dataset_options options = small_options();
     put_small_dataset("small");
@@ -71,9 +70,8 @@ static void loads_the_small_one(void **state)
     sl_dataset_free(&d);
 }
 
-static void survives_no_memory(void **state)
+TEST_IN_FOLDER(survives_no_memory)
 {
-    (void)state;
     struct sl_dataset d;
     struct sl_dataset_options options = small_options();
     put_small_dataset("small");
@@ -102,9 +100,8 @@ static void assert_found(const struct sl_dataset_options *options, const char *n
     sl_dataset_free(&d);
 }
 
-static void looks_along_the_path(void **state)
+TEST_IN_FOLDER(looks_along_the_path)
 {
-    (void)state;
     char path[300];
     put_small_dataset("one/ogbn-arxiv");
     put_small_dataset("two/ogbn_products");
@@ -135,9 +132,8 @@ static void looks_along_the_path(void **state)
     assert_int_equal(unsetenv("STARLING_DATA"), 0);
 }
 
-static void says_where_it_looked(void **state)
+TEST_IN_FOLDER(says_where_it_looked)
 {
-    (void)state;
     struct sl_dataset d;
     struct sl_dataset_options options = small_options();
     assert_refused(sl_dataset_load(&options, &d), SL_ENOTFOUND, "dataset 'small' is not in /tmp/starling-test-");
@@ -163,9 +159,8 @@ static void note(enum sl_notice kind, const char *line)
 }
 
 /* A real dataset's name is never generated, and nothing of that name is passed over. */
-static void makes_nothing_up(void **state)
+TEST_IN_FOLDER(makes_nothing_up)
 {
-    (void)state;
     struct sl_dataset d;
     struct sl_dataset_options options = small_options();
     put_small_dataset("cora");
@@ -195,9 +190,8 @@ static void makes_nothing_up(void **state)
 }
 
 /* A stand-in is announced, each time, also if the cache has it. What was asked for by name is not. */
-static void says_what_is_synthetic(void **state)
+TEST_IN_FOLDER(says_what_is_synthetic)
 {
-    (void)state;
     struct sl_dataset d;
     struct sl_dataset_options options = {
         .dataset = "arxiv", .data_path = "/nowhere", .cache = in_folder("cache"), .seed = 1};
@@ -221,9 +215,8 @@ static void says_what_is_synthetic(void **state)
     sl_on_notice(NULL);
 }
 
-static void says_what_a_file_is(void **state)
+TEST_IN_FOLDER(says_what_a_file_is)
 {
-    (void)state;
     const struct {
         const char *name, *message;
     } cases[] = {{"x.zip", "found an archive, expected a dataset; unpack it"},
@@ -253,9 +246,8 @@ static void says_what_a_file_is(void **state)
 }
 
 /* A stray file on the data path: refused, unless a later folder of the path has the dataset. */
-static void files_named_as_datasets(void **state)
+TEST_IN_FOLDER(files_named_as_datasets)
 {
-    (void)state;
     struct sl_dataset d;
     char both[2 * 4096];
     struct sl_dataset_options options = small_options();
@@ -287,9 +279,8 @@ static void assert_like_small(const struct sl_dataset_options *options)
 }
 
 /* Counts that follow from other files; an edge list as an array. */
-static void counts_by_itself(void **state)
+TEST_IN_FOLDER(counts_by_itself)
 {
-    (void)state;
     struct sl_dataset d;
     struct sl_dataset_options options = small_options();
     put_small_dataset("small");
@@ -322,9 +313,8 @@ static void counts_by_itself(void **state)
 }
 
 /* What inference does without. */
-static void serves_inference(void **state)
+TEST_IN_FOLDER(serves_inference)
 {
-    (void)state;
     struct sl_dataset d;
     struct sl_dataset_options options = small_options();
     put_small_dataset("small");
@@ -367,9 +357,8 @@ static void serves_inference(void **state)
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "expected a file raw/node-label.csv.gz");
 }
 
-static void says_what_is_unused(void **state)
+TEST_IN_FOLDER(says_what_is_unused)
 {
-    (void)state;
     static const char *const tables[] = {"edge-feat.csv.gz", "edge-feat.npy", "edge_weight.csv", "edge-attr.npy"};
     struct sl_dataset d;
     struct sl_dataset_options options = small_options();
@@ -405,9 +394,8 @@ static void assert_weighted(const struct sl_dataset *d, bool directed)
 }
 
 /* Weights from each kind of file, from the cache, in a partition, and written again. */
-static void reads_weights(void **state)
+TEST_IN_FOLDER(reads_weights)
 {
-    (void)state;
     static const char npy[] = "\x93NUMPY\1\0\x76\0{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }";
     static const float weights[4] = {0.5f, 2, 1e-3f, 4};
     char array[128 + sizeof weights];
@@ -480,9 +468,8 @@ static void reads_weights(void **state)
     sl_dataset_free(&d);
 }
 
-static void refuses_bad_weights(void **state)
+TEST_IN_FOLDER(refuses_bad_weights)
 {
-    (void)state;
     static const char *const bad[][2] = {
         {"1\n1\n-2\n1\n",
          "edge-weight.csv:3: expected the weight of an edge, a finite number of 0 or more, found '-2'"},
@@ -504,9 +491,8 @@ static void refuses_bad_weights(void **state)
     assert_int_equal(remove(in_folder("small/raw/edge-weight.csv")), 0);
 }
 
-static void refuses_what_no_memory_holds(void **state)
+TEST_IN_FOLDER(refuses_what_no_memory_holds)
 {
-    (void)state;
     struct sl_dataset d;
     struct sl_dataset_options options = small_options();
     put_small_dataset("small");
@@ -518,9 +504,8 @@ static void refuses_what_no_memory_holds(void **state)
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "expected 3000000 lines");
 }
 
-static void chooses_the_split(void **state)
+TEST_IN_FOLDER(chooses_the_split)
 {
-    (void)state;
     struct sl_dataset d;
     struct sl_dataset_options options = small_options();
     put_small_dataset("small");
@@ -540,9 +525,8 @@ static void chooses_the_split(void **state)
     assert_int_equal(sl_dataset_load(&options, &d), SL_EINVAL);
 }
 
-static void chooses_the_features(void **state)
+TEST_IN_FOLDER(chooses_the_features)
 {
-    (void)state;
     struct sl_dataset d;
     struct sl_dataset_options options = small_options();
     put_small_dataset("small");
@@ -560,9 +544,8 @@ static void chooses_the_features(void **state)
                    "name another file with --features derived/node-feat-x.csv");
 }
 
-static void refuses_bad_files(void **state)
+TEST_IN_FOLDER(refuses_bad_files)
 {
-    (void)state;
     const struct {
         const char *file;
         const char *text; /* NULL: remove it */
@@ -612,9 +595,8 @@ static bool from_cache(const struct sl_dataset_options *options)
 }
 
 /* Equal files and options hit; a touched file and other options miss, and then hit. */
-static void caches_what_it_read(void **state)
+TEST_IN_FOLDER(caches_what_it_read)
 {
-    (void)state;
     struct sl_dataset_options options = small_options();
     put_small_dataset("small");
     char place[300];
@@ -652,9 +634,8 @@ static void caches_what_it_read(void **state)
     assert_false(from_cache(&options));
 }
 
-static void damages_cure(void **state)
+TEST_IN_FOLDER(damages_cure)
 {
-    (void)state;
     struct sl_dataset_options options = small_options();
     char command[400];
     char place[300];
@@ -674,9 +655,8 @@ static void damages_cure(void **state)
 }
 
 /* The folder: what is given; beside the data where that is writable; else the user's; and without any, no cache. */
-static void places_the_cache(void **state)
+TEST_IN_FOLDER(places_the_cache)
 {
-    (void)state;
     struct sl_dataset_options options = small_options();
     char expected[300];
     char *file;
@@ -732,9 +712,8 @@ static void places_the_cache(void **state)
 /* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
 /* Values with few decimals, many, none, tiny and huge: all come back to the bit. */
-static void writes_what_it_reads(void **state)
+TEST_IN_FOLDER(writes_what_it_reads)
 {
-    (void)state;
     float values[12] = {1000.00006f, -0.0001f, 12345.678f,  3.4e38f,  1e-45f, -7,
                         1.0f / 3,    1e15f,    99999.9999f, 16777216, -0.5f,  0};
     int32_t labels[4] = {2, -1, 0, 1};
@@ -772,9 +751,8 @@ static void writes_what_it_reads(void **state)
 }
 
 /* Each table may be there once, with whatever ending. */
-static void refuses_tables_twice(void **state)
+TEST_IN_FOLDER(refuses_tables_twice)
 {
-    (void)state;
     static const char *const tables[] = {"raw/edge",          "raw/node-feat",   "raw/node-label",  "raw/num-node-list",
                                          "raw/num-edge-list", "split/one/train", "split/one/valid", "split/one/test"};
     struct sl_dataset d;
@@ -799,9 +777,8 @@ static void refuses_tables_twice(void **state)
 }
 
 /* num-edge-list counts the edges of an array, too. */
-static void compares_counts(void **state)
+TEST_IN_FOLDER(compares_counts)
 {
-    (void)state;
     static const int64_t edges[] = {0, 1, 2, 3, 1, 2, 3, 4}; /* (2, 4) */
     struct sl_dataset d;
     struct sl_dataset_options options = small_options();
@@ -816,9 +793,8 @@ static void compares_counts(void **state)
 }
 
 /* A dataset written and read again is the same dataset, directed or not, dense or CSR. */
-static void writes_datasets(void **state)
+TEST_IN_FOLDER(writes_datasets)
 {
-    (void)state;
     for (int directed = 0; directed < 2; directed++) {
         struct sl_dataset a;
         struct sl_dataset b;
@@ -852,9 +828,8 @@ static void writes_datasets(void **state)
 /* ---- Real data --------------------------------------------------------------------------------------------------- */
 
 /* The figures of the datasets' own descriptions. */
-static void real_datasets(void **state)
+TEST(real_datasets)
 {
-    (void)state;
     const struct {
         const char *name, *split, *features;
         uint32_t n_vertices;
@@ -913,34 +888,4 @@ static int nothing_left(void **state)
     return sl_memory_live() == 0 ? 0 : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        with_folder(makes_nothing_up),
-        with_folder(files_named_as_datasets),
-        with_folder(says_what_is_synthetic),
-        with_folder(says_what_a_file_is),
-        with_folder(counts_by_itself),
-        with_folder(serves_inference),
-        with_folder(says_what_is_unused),
-        with_folder(refuses_bad_weights),
-        with_folder(refuses_what_no_memory_holds),
-        with_folder(loads_the_small_one),
-        with_folder(survives_no_memory),
-        with_folder(says_where_it_looked),
-        with_folder(chooses_the_split),
-        with_folder(chooses_the_features),
-        with_folder(refuses_bad_files),
-        with_folder(caches_what_it_read),
-        with_folder(damages_cure),
-        with_folder(places_the_cache),
-        with_folder(writes_what_it_reads),
-        with_folder(refuses_tables_twice),
-        with_folder(compares_counts),
-        with_folder(writes_datasets),
-        with_folder(reads_weights),
-        cmocka_unit_test(real_datasets),
-        with_folder(looks_along_the_path), /* last: it takes STARLING_DATA away */
-    };
-    return cmocka_run_group_tests(tests, NULL, nothing_left);
-}
+TEST_MAIN(NULL, nothing_left)

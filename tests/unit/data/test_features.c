@@ -53,9 +53,8 @@ static void assert_same_csr(const struct sl_features *a, const struct sl_feature
     assert_memory_equal(a->values, b->values, n * sizeof *a->values);
 }
 
-static void agrees(void **state)
+TEST(agrees)
 {
-    (void)state;
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
         for (uint32_t every = 2; every <= 20; every += 18) {
             struct sl_features narrow, wide;
@@ -89,10 +88,9 @@ static void agrees(void **state)
 }
 
 /* A borrowed table is never written. */
-static void borrowed(void **state)
+TEST(borrowed)
 {
     float table[ROWS * 2], before[ROWS * 2];
-    (void)state;
     for (int i = 0; i < ROWS * 2; i++) {
         table[i] = before[i] = (float)i;
     }
@@ -107,11 +105,10 @@ static void borrowed(void **state)
 }
 
 /* Mean 0 and deviation 1 in each column but a constant one, dense or CSR, the same bits with any number of threads. */
-static void columns(void **state)
+TEST(columns)
 {
     struct sl_features dense, csr, narrow, again;
     struct sl_scaling by_csr = {0}, by_dense = {0};
-    (void)state;
     make(SL_DTYPE_I8, 20, &narrow, &dense);
     sl_features_free(&narrow);
     for (uint32_t r = 0; r < ROWS; r++) {
@@ -156,11 +153,10 @@ static void columns(void **state)
 }
 
 /* The first entry that is not finite, by any thread. */
-static void infinite(void **state)
+TEST(infinite)
 {
     static sl_f16 table[1000 * 100];
     struct sl_column column = sl_column_take(SL_DTYPE_F16, 1000, 100, table);
-    (void)state;
     assert_int_equal(sl_column_first_infinite(&column), 100000);
     table[99999] = 0x7c01;
     assert_int_equal(sl_column_first_infinite(&column), 99999);
@@ -174,9 +170,4 @@ static int nothing_left(void **state)
     return sl_memory_live() != 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(agrees), cmocka_unit_test(borrowed), cmocka_unit_test(columns),
-                                       cmocka_unit_test(infinite)};
-    return cmocka_run_group_tests(tests, NULL, nothing_left);
-}
+TEST_MAIN(NULL, nothing_left)

@@ -277,9 +277,8 @@ static void assert_same(const char *form, const struct sl_dataset *dataset)
     }
 }
 
-static void files_are_the_same(void **state)
+TEST_IN_FOLDER(files_are_the_same)
 {
-    (void)state;
     static const struct {
         const char *name;
         const char *(*put)(void);
@@ -313,9 +312,8 @@ static void files_are_the_same(void **state)
     }
 }
 
-static void arrays_are_the_same(void **state)
+TEST(arrays_are_the_same)
 {
-    (void)state;
     struct sl_dataset *dataset;
     const struct sl_arrays arrays = {.size = sizeof arrays,
                                      .n_vertices = N,
@@ -380,9 +378,8 @@ static const char *put_tensors(const struct tensor_text *texts)
     }
 
 /* float16, bfloat16, int8 with a scale, and the names of classes and vertices come back as they were. */
-static void narrow_stays_narrow(void **state)
+TEST_IN_FOLDER(narrow_stays_narrow)
 {
-    (void)state;
     static const enum sl_dtype dtypes[] = {SL_DTYPE_F32, SL_DTYPE_F16, SL_DTYPE_BF16, SL_DTYPE_I8};
     static const uint16_t entries[6] = {0x3c01, 0x3c02, 0x3c03, 0x3c04, 0x3c05, 0x3c06};
     static const float scale = 0.25F;
@@ -411,9 +408,8 @@ static void narrow_stays_narrow(void **state)
 }
 
 /* The ids that starling convert leaves in a folder. */
-static void reads_ids_of_a_folder(void **state)
+TEST_IN_FOLDER(reads_ids_of_a_folder)
 {
-    (void)state;
     static char ids[1000];
     struct sl_dataset d;
     size_t n = 0;
@@ -450,9 +446,8 @@ static enum sl_status load_noting(const char *path, struct sl_dataset *out)
 }
 
 /* Arrays that are not read are named; tables in .npz are refused. */
-static void names_other_arrays(void **state)
+TEST_IN_FOLDER(names_other_arrays)
 {
-    (void)state;
     static const unsigned char second[] = {0, 1, 0};
     static const struct tensor_text more[] = {EDGES,
                                               ROWS,
@@ -478,9 +473,8 @@ static void names_other_arrays(void **state)
     }
 }
 
-static void refuses_bad_files_of_arrays(void **state)
+TEST_IN_FOLDER(refuses_bad_files_of_arrays)
 {
-    (void)state;
     static const float infinite[] = {1, INFINITY, 3};
     static const float negative[] = {1, -0.5F};
     static const float not_numbers[] = {NAN, 1};
@@ -556,10 +550,4 @@ static void refuses_bad_files_of_arrays(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {with_folder(files_are_the_same),  cmocka_unit_test(arrays_are_the_same),
-                                       with_folder(narrow_stays_narrow), with_folder(reads_ids_of_a_folder),
-                                       with_folder(names_other_arrays),  with_folder(refuses_bad_files_of_arrays)};
-    return cmocka_run_group_tests(tests, make, unmake);
-}
+TEST_MAIN(make, unmake)

@@ -63,9 +63,8 @@ static void assert_same(const struct sl_raw *a, const struct sl_raw *b)
 }
 
 /* Equal seeds, equal data, whatever the threads; another seed, another dataset. */
-static void depends_on_the_seed_alone(void **state)
+TEST(depends_on_the_seed_alone)
 {
-    (void)state;
     for (int sparse = 0; sparse < 2; sparse++) {
         struct sl_recipe recipe = tiny;
         struct sl_raw a;
@@ -91,9 +90,8 @@ static void depends_on_the_seed_alone(void **state)
     }
 }
 
-static void keeps_the_recipe(void **state)
+TEST(keeps_the_recipe)
 {
-    (void)state;
     for (int i = 0; i < 5; i++) {
         struct sl_raw raw;
         struct sl_dataset d;
@@ -122,9 +120,8 @@ static void keeps_the_recipe(void **state)
 }
 
 /* Rows of different vertices differ by two noises of variance 1, and a little for their centres. */
-static void noise_is_each_vertex_s_own(void **state)
+TEST(noise_is_each_vertex_s_own)
 {
-    (void)state;
     struct sl_raw raw;
     double sum = 0;
     assert_ok(sl_generate(&tiny, &raw));
@@ -139,9 +136,8 @@ static void noise_is_each_vertex_s_own(void **state)
 }
 
 /* The smallest and densest that are allowed, and no edges at all. */
-static void makes_odd_sizes(void **state)
+TEST(makes_odd_sizes)
 {
-    (void)state;
     const struct sl_recipe recipes[] = {
         {.name = "a", .split = "s", .n_vertices = 2, .n_edges = 0, .n_features = 1, .n_classes = 1, .homophily = 1},
         {.name = "b",
@@ -179,9 +175,8 @@ static void makes_odd_sizes(void **state)
     }
 }
 
-static void refuses_contradictions(void **state)
+TEST(refuses_contradictions)
 {
-    (void)state;
     struct sl_raw raw;
 #define ASSERT_REFUSED(field, value, words)                                                                            \
     do {                                                                                                               \
@@ -211,9 +206,8 @@ static struct sl_recipe small_mag(void)
 }
 
 /* The full recipe has the sizes of ogbn-mag. */
-static void knows_the_sizes_of_mag(void **state)
+TEST(knows_the_sizes_of_mag)
 {
-    (void)state;
     struct sl_recipe recipe;
     uint64_t n_vertices;
     uint64_t n_edges;
@@ -271,9 +265,8 @@ static void expect_tables(const struct sl_raw *raw)
     }
 }
 
-static void keeps_a_typed_recipe(void **state)
+TEST(keeps_a_typed_recipe)
 {
-    (void)state;
     const struct sl_recipe recipe = small_mag();
     struct sl_raw a;
     struct sl_raw b;
@@ -295,9 +288,8 @@ static void keeps_a_typed_recipe(void **state)
 
 /* In-degrees are skewed: the largest field has more than five times the mean. Two papers of one author share a class
  * more often than by chance. */
-static void typed_edges_have_structure(void **state)
+TEST(typed_edges_have_structure)
 {
-    (void)state;
     const struct sl_recipe recipe = small_mag();
     struct sl_raw raw;
     uint64_t degree[162] = {0}; /* of fields */
@@ -322,7 +314,7 @@ static void typed_edges_have_structure(void **state)
 }
 
 /* The folder of a typed recipe reads back with the same bits, dense and sparse. */
-static void typed_folders_read_back(void **state)
+TEST_IN_FOLDER(typed_folders_read_back)
 {
     const uint32_t features[] = {24, 1300}; /* with 1300 columns more than a tenth is not zero */
     for (int i = 0; i < 2; i++) {
@@ -354,12 +346,10 @@ static void typed_folders_read_back(void **state)
         sl_dataset_free(&d);
         sl_dataset_free(&back);
     }
-    (void)state;
 }
 
-static void typed_contradictions(void **state)
+TEST(typed_contradictions)
 {
-    (void)state;
     struct sl_raw raw;
     struct sl_recipe recipe = small_mag();
     recipe.sparse = true;
@@ -373,9 +363,8 @@ static void typed_contradictions(void **state)
     assert_refused(sl_generate(&recipe, &raw), SL_EINVAL, "vertices of all types");
 }
 
-static void typed_survives_no_memory(void **state)
+TEST(typed_survives_no_memory)
 {
-    (void)state;
     struct sl_recipe recipe = small_mag();
     struct sl_raw raw;
     recipe.n_features = 4;
@@ -383,9 +372,8 @@ static void typed_survives_no_memory(void **state)
     sl_raw_free(&raw);
 }
 
-static void survives_no_memory(void **state)
+TEST(survives_no_memory)
 {
-    (void)state;
     for (int sparse = 0; sparse < 2; sparse++) {
         struct sl_recipe recipe = tiny;
         struct sl_raw raw;
@@ -399,9 +387,8 @@ static void survives_no_memory(void **state)
     }
 }
 
-static void knows_names(void **state)
+TEST(knows_names)
 {
-    (void)state;
     struct sl_recipe recipe;
     const char *names[] = {"arxiv", "arxiv-synthetic"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -454,9 +441,8 @@ static double nearest_centre_accuracy(const struct sl_dataset *d, const float *r
 
 /* The arxiv stand-in: arxiv's figures, a heavy tail, unequal classes, and features of which the mean over a vertex and
  * its neighbours says clearly more than its own. */
-static void arxiv_is_honest_work(void **state)
+TEST(arxiv_is_honest_work)
 {
-    (void)state;
     struct sl_dataset d;
     struct sl_statistics s;
     struct sl_dataset_options options = {.dataset = "arxiv", .data_path = "/nowhere", .cache = "none", .seed = 1};
@@ -508,23 +494,4 @@ static int nothing_left(void **state)
     return sl_memory_live() == 0 ? 0 : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(depends_on_the_seed_alone),
-        cmocka_unit_test(keeps_the_recipe),
-        cmocka_unit_test(noise_is_each_vertex_s_own),
-        cmocka_unit_test(makes_odd_sizes),
-        cmocka_unit_test(refuses_contradictions),
-        cmocka_unit_test(survives_no_memory),
-        cmocka_unit_test(knows_names),
-        cmocka_unit_test(knows_the_sizes_of_mag),
-        cmocka_unit_test(keeps_a_typed_recipe),
-        cmocka_unit_test(typed_edges_have_structure),
-        with_folder(typed_folders_read_back),
-        cmocka_unit_test(typed_contradictions),
-        cmocka_unit_test(typed_survives_no_memory),
-        cmocka_unit_test(arxiv_is_honest_work),
-    };
-    return cmocka_run_group_tests(tests, NULL, nothing_left);
-}
+TEST_MAIN(NULL, nothing_left)

@@ -23,9 +23,8 @@ static void assert_list(const struct sl_graph *graph, sl_vertex v, uint32_t n, c
     }
 
 /* Sources come out ascending, whatever the order of the edges; duplicates once; a self loop once. */
-static void sorts_and_removes_duplicates(void **state)
+TEST(sorts_and_removes_duplicates)
 {
-    (void)state;
     const sl_vertex from[] = {3, 0, 3, 2, 1, 3, 1};
     const sl_vertex to[] = {1, 1, 1, 2, 0, 1, 3};
     struct sl_graph graph;
@@ -50,9 +49,8 @@ static void sorts_and_removes_duplicates(void **state)
 }
 
 /* The direction: sources of v are those that point at it. */
-static void keeps_direction(void **state)
+TEST(keeps_direction)
 {
-    (void)state;
     struct sl_graph graph;
     bool symmetric;
     assert_ok(sl_graph_build(2, 1, (sl_vertex[]){0}, (sl_vertex[]){1}, false, &graph));
@@ -63,9 +61,8 @@ static void keeps_direction(void **state)
     sl_graph_free(&graph);
 }
 
-static void builds_nothing_from_nothing(void **state)
+TEST(builds_nothing_from_nothing)
 {
-    (void)state;
     struct sl_graph graph;
     bool symmetric;
     assert_ok(sl_graph_build(0, 0, NULL, NULL, true, &graph));
@@ -79,9 +76,8 @@ static void builds_nothing_from_nothing(void **state)
     sl_graph_free(&graph);
 }
 
-static void refuses_bad_ids(void **state)
+TEST(refuses_bad_ids)
 {
-    (void)state;
     struct sl_graph graph;
     const sl_vertex good[] = {0, 1, 2};
     const sl_vertex bad[] = {0, 3, 2};
@@ -96,9 +92,8 @@ static void refuses_bad_ids(void **state)
 #define M 400
 
 /* Against a matrix of who points at whom. */
-static void agrees_with_a_matrix(void **state)
+TEST(agrees_with_a_matrix)
 {
-    (void)state;
     for (int round = 0; round < 40; round++) {
         bool reverse = round % 2 == 0;
         bool matrix[N][N] = {{false}};
@@ -137,9 +132,8 @@ static void agrees_with_a_matrix(void **state)
 }
 
 /* Listing the edges and building from the list gives the same graph. */
-static void lists_edges(void **state)
+TEST(lists_edges)
 {
-    (void)state;
     const sl_vertex from[] = {3, 0, 2, 1, 1};
     const sl_vertex to[] = {1, 1, 2, 0, 4};
     for (int once = 0; once < 2; once++) {
@@ -176,9 +170,8 @@ static float weight_of(const struct sl_graph *graph, sl_vertex u, sl_vertex v)
 }
 
 /* Duplicates add. A reverse takes the weight of its edge, and is no duplicate of a listed edge. */
-static void adds_weights(void **state)
+TEST(adds_weights)
 {
-    (void)state;
     /* 3 -> 1 three times; 0 -> 1 alone; 2 - 4 from both ends, with two weights; 2 -> 2; 4 -> 0 with weight -0. */
     const sl_vertex from[] = {3, 0, 3, 2, 4, 3, 2, 4};
     const sl_vertex to[] = {1, 1, 1, 4, 2, 1, 2, 0};
@@ -205,9 +198,8 @@ static void adds_weights(void **state)
     assert_null(graph.weights.data);
 }
 
-static void refuses_bad_weights(void **state)
+TEST(refuses_bad_weights)
 {
-    (void)state;
     const sl_vertex from[] = {0, 1};
     const sl_vertex to[] = {1, 2};
     const float bad[] = {-1, INFINITY, NAN, -INFINITY, -1e-30f};
@@ -225,9 +217,8 @@ static void refuses_bad_weights(void **state)
                    SL_EINVAL, "the weights of 1 -> 2, listed 2 times, add up to no float");
 }
 
-static void survives_no_memory(void **state)
+TEST(survives_no_memory)
 {
-    (void)state;
     const sl_vertex from[] = {3, 0, 3};
     const sl_vertex to[] = {1, 1, 1};
     struct sl_graph graph;
@@ -237,18 +228,4 @@ static void survives_no_memory(void **state)
     sl_graph_free(&graph);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sorts_and_removes_duplicates),
-        cmocka_unit_test(keeps_direction),
-        cmocka_unit_test(builds_nothing_from_nothing),
-        cmocka_unit_test(refuses_bad_ids),
-        cmocka_unit_test(agrees_with_a_matrix),
-        cmocka_unit_test(lists_edges),
-        cmocka_unit_test(adds_weights),
-        cmocka_unit_test(refuses_bad_weights),
-        cmocka_unit_test(survives_no_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -15,12 +15,11 @@
 
 /* ---- words ---- */
 
-static void words(void **state)
+TEST(words)
 {
     static const char *const files[] = {"./none", "raw/degree", "Degree", "onehot.csv", "randoms", "features.npy"};
     static const char *const wrong[] = {"random", "random:", "random:0", "random:x", "random:64x", "random:65537"};
     struct sl_made_features made;
-    (void)state;
     assert_ok(sl_made_features_parse(NULL, &made));
     assert_int_equal(made.kind, SL_MADE_NOT);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -61,11 +60,10 @@ static void load(const char *features, uint64_t seed, const char *cache, struct 
     assert_ok(sl_dataset_load(&options, out));
 }
 
-static void tables(void **state)
+TEST_IN_FOLDER(tables)
 {
     struct sl_dataset d;
     float x[6 * 64], y[6 * 64];
-    (void)state;
     put_small_dataset("small");
     load("degree", 1, NULL, &d);
     assert_true(d.features.n_columns == 1 && d.features.n_rows == 6);
@@ -103,11 +101,10 @@ static void tables(void **state)
 }
 
 /* Each word has a cache file of its own, and comes back equal. */
-static void caches(void **state)
+TEST_IN_FOLDER(caches)
 {
     static const char *const values[] = {"degree", "onehot", "random:8", NULL};
     float x[4][64], y[64];
-    (void)state;
     put_small_dataset("small");
     for (int again = 0; again < 2; again++) {
         for (int i = 0; i < 4; i++) {
@@ -128,10 +125,9 @@ static void caches(void **state)
     sl_dataset_free(&d);
 }
 
-static void refusals(void **state)
+TEST_IN_FOLDER(refusals)
 {
     struct sl_dataset d;
-    (void)state;
     put_small_dataset("small");
     struct sl_dataset_options options = {.dataset = in_folder("small"), .cache = "none", .features = "none"};
     assert_refused(sl_dataset_load(&options, &d), SL_EINVAL, "expected features for the model: a file, degree, onehot");
@@ -219,10 +215,9 @@ static enum sl_status run(bool pipe, const char *features, const char *parts, co
     return st;
 }
 
-static void runs_agree(void **state)
+TEST_IN_FOLDER(runs_agree)
 {
     static const char *const values[] = {"degree", "onehot", "random:8"};
-    (void)state;
     put_graph();
     for (int i = 0; i < 3; i++) {
         for (int pipe = 0; pipe < 2; pipe++) {
@@ -240,9 +235,4 @@ static void runs_agree(void **state)
     assert_refused(run(false, "random", "1", "40", losses), SL_EINVAL, "try random:64");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(words), with_folder(tables), with_folder(caches),
-                                       with_folder(refusals), with_folder(runs_agree)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -37,9 +37,8 @@ static const char *put_npy(const char *name, const char *dictionary, const void 
         sl_npy_free(&array);                                                                                           \
     } while (0)
 
-static void reads_every_type(void **state)
+TEST_IN_FOLDER(reads_every_type)
 {
-    (void)state;
     ASSERT_ITEMS("|i1", int8_t, 1, -2, 127);
     ASSERT_ITEMS("|u1", uint8_t, 1, 2, 255);
     ASSERT_ITEMS("<i2", int16_t, 1, -2, 32767);
@@ -53,9 +52,8 @@ static void reads_every_type(void **state)
     ASSERT_ITEMS("=i4", int32_t, 5, 6, 7);
 }
 
-static void reads_odd_types(void **state)
+TEST_IN_FOLDER(reads_odd_types)
 {
-    (void)state;
     struct sl_npy array;
     const uint16_t halves[] = {0x3c00, 0xc100, 0x0001, 0x7bff, 0x7c00, 0x7e00, 0x8000};
     assert_ok(sl_npy_read(
@@ -73,9 +71,8 @@ static void reads_odd_types(void **state)
     sl_npy_free(&array);
 }
 
-static void reads_every_shape(void **state)
+TEST_IN_FOLDER(reads_every_shape)
 {
-    (void)state;
     const struct {
         const char *shape;
         uint32_t n_dimensions;
@@ -102,9 +99,8 @@ static void reads_every_shape(void **state)
     sl_npy_free(&array);
 }
 
-static void refuses_lying_headers(void **state)
+TEST_IN_FOLDER(refuses_lying_headers)
 {
-    (void)state;
     const struct {
         const char *dictionary;
         const char *message;
@@ -166,9 +162,8 @@ static enum sl_status read_labels(const char *path, const char *name, uint32_t n
 
 /* ---- Tables ------------------------------------------------------------------------------------------------------ */
 
-static void features_and_labels(void **state)
+TEST_IN_FOLDER(features_and_labels)
 {
-    (void)state;
     struct sl_features features;
     int32_t *labels;
     const double values[] = {1, 2, -0.5, 4, 0, 6};
@@ -210,9 +205,8 @@ static void features_and_labels(void **state)
 }
 
 /* Three edges of four vertices, in either shape. */
-static void edges_of_either_shape(void **state)
+TEST_IN_FOLDER(edges_of_either_shape)
 {
-    (void)state;
     static const unsigned char items[2][6] = {{0, 3, 1, 3, 2, 1}, {0, 1, 2, 3, 3, 1}};
     static const char *const shapes[] = {"(3, 2)", "(2, 3)"};
     for (int i = 0; i < 2; i++) {
@@ -246,9 +240,8 @@ static void edges_of_either_shape(void **state)
     sl_free(to);
 }
 
-static void features_need_columns(void **state)
+TEST_IN_FOLDER(features_need_columns)
 {
-    (void)state;
     struct sl_features features;
     const char *path;
     path = put_npy("e.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (34, 0), }", "", 0);
@@ -257,9 +250,8 @@ static void features_need_columns(void **state)
 }
 
 /* float16 and int8 keep their dtype; all other types become float32. */
-static void features_keep_their_dtype(void **state)
+TEST_IN_FOLDER(features_keep_their_dtype)
 {
-    (void)state;
     struct sl_features features;
     const uint16_t halves[] = {0x3c00, 0xc000, 1, 0x7bff};
     const int8_t whole[] = {1, -2, 127, -128};
@@ -283,9 +275,8 @@ static void features_keep_their_dtype(void **state)
                    "item 2: expected a finite number, found inf");
 }
 
-static void lists_of_a_split(void **state)
+TEST_IN_FOLDER(lists_of_a_split)
 {
-    (void)state;
     struct sl_ids ids;
     const char *path = put_npy("ids.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (3, 1), }", "\5\0\3", 3);
     assert_survives_no_memory(sl_npy_read_ids(path, "ids", 6, &ids));
@@ -319,9 +310,8 @@ static void lists_of_a_split(void **state)
 }
 
 /* Whatever is in a file, a reader gives an array within it, or a message. */
-static void survives_mutations(void **state)
+TEST_IN_FOLDER(survives_mutations)
 {
-    (void)state;
     const float values[6] = {1, 2, 3, 4, 5, 6};
     for (int i = 0; i < 4000; i++) {
         static unsigned char data[4096];
@@ -360,13 +350,4 @@ static int nothing_left(void **state)
     return sl_memory_live() == 0 ? 0 : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        with_folder(reads_every_type),      with_folder(reads_odd_types),           with_folder(reads_every_shape),
-        with_folder(refuses_lying_headers), with_folder(features_and_labels),       with_folder(edges_of_either_shape),
-        with_folder(features_need_columns), with_folder(features_keep_their_dtype), with_folder(lists_of_a_split),
-        with_folder(survives_mutations),
-    };
-    return cmocka_run_group_tests(tests, NULL, nothing_left);
-}
+TEST_MAIN(NULL, nothing_left)

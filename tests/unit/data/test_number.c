@@ -7,14 +7,11 @@
 #include <inttypes.h>
 #include <locale.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 /* Equal to the bit, NaNs among themselves. */
 static void assert_real(const char *text)
@@ -31,9 +28,8 @@ static void assert_real(const char *text)
     }
 }
 
-static void reals_as_strtod(void **state)
+TEST(reals_as_strtod)
 {
-    (void)state;
     const char *texts[] = {"0",
                            "-0",
                            "1",
@@ -72,9 +68,8 @@ static void reals_as_strtod(void **state)
     }
 }
 
-static void random_reals_as_strtod(void **state)
+TEST(random_reals_as_strtod)
 {
-    (void)state;
     uint64_t x = 88172645463325252u;
     char text[64];
     for (int i = 0; i < 40000; i++) {
@@ -91,9 +86,8 @@ static void random_reals_as_strtod(void **state)
     }
 }
 
-static void reals_refused(void **state)
+TEST(reals_refused)
 {
-    (void)state;
     const char *texts[] = {"", " 1", "-", "+", ".", "e5", "x", "0x10", ",", "--1", "1e", "1e+"};
     double value;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -106,9 +100,8 @@ static void reals_refused(void **state)
 }
 
 /* `end` counts, not what stands behind it. */
-static void stops_at_end(void **state)
+TEST(stops_at_end)
 {
-    (void)state;
     const char *text = "12345678901234567890123.5e7";
     double value;
     uint64_t whole;
@@ -123,9 +116,8 @@ static void stops_at_end(void **state)
     assert_null(sl_number_whole(text, text, &whole));
 }
 
-static void integers(void **state)
+TEST(integers)
 {
-    (void)state;
     uint64_t value;
     const char *most = "18446744073709551615";
     assert_ptr_equal(sl_number_u64(most, most + 20, &value), most + 20);
@@ -138,9 +130,8 @@ static void integers(void **state)
     assert_null(sl_number_u64(negative, negative + 2, &value));
 }
 
-static void wholes(void **state)
+TEST(wholes)
 {
-    (void)state;
     const struct {
         const char *text;
         int64_t value; /* -1: refused */
@@ -172,9 +163,8 @@ static void wholes(void **state)
 }
 
 /* A user's decimal comma changes nothing. */
-static void ignores_the_locale(void **state)
+TEST(ignores_the_locale)
 {
-    (void)state;
     double value = 0;
     const char *text = "1.2345678901234567890123";
     if (setlocale(LC_NUMERIC, "de_DE.UTF-8") == NULL && setlocale(LC_NUMERIC, "fr_FR.UTF-8") == NULL) {
@@ -186,13 +176,4 @@ static void ignores_the_locale(void **state)
     assert_true(value == 1.2345678901234567890123);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reals_as_strtod),    cmocka_unit_test(random_reals_as_strtod),
-        cmocka_unit_test(reals_refused),      cmocka_unit_test(stops_at_end),
-        cmocka_unit_test(integers),           cmocka_unit_test(wholes),
-        cmocka_unit_test(ignores_the_locale),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

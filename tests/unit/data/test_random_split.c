@@ -22,7 +22,7 @@ static struct sl_random_split rule_of(const char *text, uint64_t seed)
     return rule;
 }
 
-static void words(void **state)
+TEST(words)
 {
     static const char *const names[] = {"random", "Random:60,20,20", "time", ""};
     static const char *const wrong[] = {"random:",         "random:60,20",       "random:60,20,10",
@@ -30,7 +30,6 @@ static void words(void **state)
                                         "random:a,b,c",    "random:60,20,20 ",   "random:nan,50,50",
                                         "random:60;20;20", "random:inf,1,1",     "random:60,20,20,"};
     struct sl_random_split rule;
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         assert_ok(sl_random_split_parse(names[i], 1, &rule));
         assert_false(rule.wanted);
@@ -77,13 +76,12 @@ static void mark(const struct sl_dataset *d, unsigned char *set_of)
 
 enum { N = 1003 };
 
-static void vertices(void **state)
+TEST(vertices)
 {
     static const double part[] = {0.6, 0.2, 0.2};
     struct sl_random_split rule = rule_of("random:60,20,20", 5);
     struct sl_dataset d;
     unsigned char set_of[N], again[N];
-    (void)state;
     put_classes(N, 11, &d);
     assert_survives_no_memory(sl_random_split_vertices(&rule, &d));
     assert_string_equal(d.split, "random:60,20,20");
@@ -114,11 +112,10 @@ static void vertices(void **state)
 }
 
 /* Total sizes are exact for any classes, and also when every class leaves two places open. */
-static void totals(void **state)
+TEST(totals)
 {
     static const char *const texts[] = {"random:60,20,20", "random:33.4,33.3,33.3", "random:98,1,1", "random:1,1,98",
                                         "random:50,49.9,0.1"};
-    (void)state;
     for (uint32_t n = 1000; n < 1030; n++) {
         for (uint32_t m = 1; m < 60; m += 7) {
             for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -138,11 +135,10 @@ static void totals(void **state)
     }
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
     struct sl_random_split rule = rule_of("random:98,1,1", 1);
     struct sl_dataset d;
-    (void)state;
     put_classes(20, 3, &d);
     assert_refused(sl_random_split_vertices(&rule, &d), SL_EINVAL, "leaves no validation vertices");
     memset(d.targets.classes, 0xff, 20 * sizeof *d.targets.classes);
@@ -153,12 +149,11 @@ static void refusals(void **state)
 }
 
 /* Label sets and numbers are split as one group; a vertex with some known entry counts. */
-static void numbers(void **state)
+TEST(numbers)
 {
     struct sl_random_split rule = rule_of("random:50,25,25", 1);
     struct sl_dataset d = {.name = "numbers"};
     float *numbers;
-    (void)state;
     assert_ok(sl_alloc(200, sizeof *numbers, "numbers", &numbers));
     for (int i = 0; i < 200; i++) {
         numbers[i] = i % 10 < 4 ? NAN : (float)(i % 2);
@@ -211,13 +206,12 @@ static void expect_no_leak(const struct sl_dataset *d, uint32_t first, uint32_t 
     }
 }
 
-static void undirected(void **state)
+TEST(undirected)
 {
     struct sl_random_split rule = rule_of("random:80,10,10", 3);
     struct sl_dataset d = {.name = "links"};
     sl_vertex from[E], to[E];
     uint16_t relations[E];
-    (void)state;
     put_edges(from, to, relations);
     assert_ok(sl_graph_build(M, E, from, to, true, &d.graph));
     uint64_t n_loops = 0;
@@ -242,14 +236,13 @@ static void undirected(void **state)
 }
 
 /* One direction of most edges: a reverse that is there goes with its edge. Sizes are exact all the same. */
-static void directed(void **state)
+TEST(directed)
 {
     struct sl_random_split rule = rule_of("random:80,10,10", 3);
     struct sl_dataset d = {.name = "links", .directed = true};
     sl_vertex from[E], to[E];
     uint16_t relations[E];
     uint32_t n_reversed = 0;
-    (void)state;
     put_edges(from, to, relations);
     assert_ok(sl_graph_build(M, E, from, to, false, &d.graph));
     assert_ok(sl_random_split_links(&rule, &d));
@@ -313,9 +306,8 @@ static void typed(bool reverse)
     sl_dataset_free(&d);
 }
 
-static void typed_links(void **state)
+TEST(typed_links)
 {
-    (void)state;
     typed(false);
     typed(true);
 }
@@ -349,12 +341,11 @@ static void write_graph(const char *path, bool split)
 
 /* A drawn split from files: with a column split and without, from the cache and not, and with features that count
  * edges. */
-static void files(void **state)
+TEST_IN_FOLDER(files)
 {
     struct sl_dataset_options options = {.split = "random:60,20,20", .split_seed = 4, .need = SL_RAW_FOR_TRAINING};
     struct sl_identity first[2], again;
     char plain[100], split[100], cache[100];
-    (void)state;
     snprintf(plain, sizeof plain, "%s", in_folder("plain"));
     snprintf(split, sizeof split, "%s", in_folder("split"));
     snprintf(cache, sizeof cache, "%s", in_folder("cache"));
@@ -405,11 +396,4 @@ static void files(void **state)
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "--split random:80,10,10");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words),    cmocka_unit_test(vertices),    cmocka_unit_test(totals),
-        cmocka_unit_test(refusals), cmocka_unit_test(numbers),     cmocka_unit_test(undirected),
-        cmocka_unit_test(directed), cmocka_unit_test(typed_links), with_folder(files)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

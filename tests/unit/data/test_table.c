@@ -32,9 +32,8 @@ static enum sl_status read_for(const char *path, enum sl_raw_need need, struct s
 }
 
 /* Without nodes.csv the first appearance numbers the vertices, line by line. */
-static void numbers_by_appearance(void **state)
+TEST_IN_FOLDER(numbers_by_appearance)
 {
-    (void)state;
     struct sl_raw raw;
     put_text("a/edges.csv", "weight, src ,dst\n1,dora,-7\n0.5,\"a,\"\"b\",dora\n\n2e0,007,7\r\n3,-7,\"\"\" x\"");
     assert_ptr_equal(sl_reader_of(in_folder("a")), &sl_reader_table);
@@ -61,9 +60,8 @@ static void note(enum sl_notice kind, const char *line)
 }
 
 /* The ids are saved beside the cache, as a nodes.csv that gives the same numbers. */
-static void saves_the_ids(void **state)
+TEST_IN_FOLDER(saves_the_ids)
 {
-    (void)state;
     struct sl_dataset d[2];
     const char *edges = "src,dst\n\"b,\",c\nc,a\n\""
                         "x\",\"b,\"\nq\"q,a\n";
@@ -93,9 +91,8 @@ static void saves_the_ids(void **state)
 }
 
 /* Many ids: the hash table grows, and each id keeps its number. */
-static void numbers_many(void **state)
+TEST_IN_FOLDER(numbers_many)
 {
-    (void)state;
     enum { MANY = 5000 };
     static char text[MANY * 32];
     struct sl_raw raw;
@@ -113,9 +110,8 @@ static void numbers_many(void **state)
 }
 
 /* nodes.csv numbers the vertices, whatever the edges say first. Several labels are numbers. */
-static void numbers_by_nodes(void **state)
+TEST_IN_FOLDER(numbers_by_nodes)
 {
-    (void)state;
     struct sl_raw raw;
     put_text("g/edges.csv", "source\ttarget\nb\ta\n");
     put_text("g/nodes.csv", "y\tnode_id\tsplit\tlabel_2\n1.5\ta\ttrain\t\n\tb\t\t-2\nnan\tc\tvalidation\t3\n");
@@ -135,9 +131,8 @@ static void numbers_by_nodes(void **state)
 }
 
 /* Without labels, a folder serves inference; vertices of the split without a label leave it. */
-static void serves_inference(void **state)
+TEST_IN_FOLDER(serves_inference)
 {
-    (void)state;
     struct sl_raw raw;
     put_text("g/edges.csv", EDGES "x,y\n");
     put_text("g/nodes.csv", "id,a,b\ny,1,2\nx,3,4\n");
@@ -154,9 +149,8 @@ static void serves_inference(void **state)
 }
 
 /* Both tables compressed, with a long header; a file that was cut short. */
-static void reads_gzip(void **state)
+TEST_IN_FOLDER(reads_gzip)
 {
-    (void)state;
     enum { MANY = 500 };
     static char text[MANY * 16];
     struct sl_raw raw;
@@ -184,9 +178,8 @@ static void reads_gzip(void **state)
     assert_refused(read_for(in_folder("z"), SL_RAW_FOR_LOOKS, &raw), SL_EFILE, "z/nodes.csv.gz: damaged or cut short");
 }
 
-static void refuses_bad_tables(void **state)
+TEST_IN_FOLDER(refuses_bad_tables)
 {
-    (void)state;
     static const struct {
         const char *edges, *nodes, *message;
     } cases[] = {
@@ -250,9 +243,8 @@ static void refuses_bad_tables(void **state)
 }
 
 /* The same graph in the words of others: SNAP, networkx; with other separators. */
-static void reads_other_headers(void **state)
+TEST_IN_FOLDER(reads_other_headers)
 {
-    (void)state;
     static const struct {
         const char *name, *edges, *nodes;
     } cases[] = {
@@ -282,9 +274,8 @@ static void reads_other_headers(void **state)
 }
 
 /* Labels that are text: the classes have names. Several columns are named, too. */
-static void reads_names_of_classes(void **state)
+TEST_IN_FOLDER(reads_names_of_classes)
 {
-    (void)state;
     struct sl_raw raw;
     struct sl_request request = {.path = in_folder("n")};
     put_text("n/edges.csv", EDGES "u,v\n");
@@ -317,9 +308,8 @@ static void reads_names_of_classes(void **state)
 }
 
 /* A table that is there twice is refused. */
-static void refuses_two_tables(void **state)
+TEST_IN_FOLDER(refuses_two_tables)
 {
-    (void)state;
     struct sl_raw raw;
     put_text("w/edges.csv", EDGES "u,v\n");
     put_gzip("w/edges.csv.gz", EDGES "u,v\n");
@@ -332,9 +322,8 @@ static void refuses_two_tables(void **state)
 }
 
 /* A column of the edges that is not read gives notice. */
-static void says_what_is_not_read(void **state)
+TEST_IN_FOLDER(says_what_is_not_read)
 {
-    (void)state;
     struct sl_dataset d;
     put_text("s/edges.csv", "src,dst,time\na,b,3\n");
     const struct sl_dataset_options options = {.dataset = in_folder("s"), .cache = "none", .need = SL_RAW_FOR_LOOKS};
@@ -355,12 +344,4 @@ static void says_what_is_not_read(void **state)
     sl_raw_files_free(&files);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        with_folder(numbers_by_appearance), with_folder(numbers_many),         with_folder(saves_the_ids),
-        with_folder(numbers_by_nodes),      with_folder(serves_inference),     with_folder(reads_gzip),
-        with_folder(refuses_bad_tables),    with_folder(reads_other_headers),  with_folder(reads_names_of_classes),
-        with_folder(refuses_two_tables),    with_folder(says_what_is_not_read)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

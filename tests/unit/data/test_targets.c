@@ -21,11 +21,10 @@
 
 /* ---- files ---- */
 
-static void test_csv(void **state)
+TEST_IN_FOLDER(test_csv)
 {
     static const float wanted[] = {1, 0, NAN, 0, 1, 1, NAN, NAN, 0};
     struct sl_targets t;
-    (void)state;
     const char *path = put_text("t.csv", "1,0,nan\n0.0,1,1\r\n,,0\n");
     assert_survives_no_memory(sl_csv_read_targets(path, 3, SL_TARGETS_ANY, &t, NULL));
     assert_true(t.type == SL_TARGET_NUMBER && t.n_rows == 3 && t.width == 3);
@@ -44,10 +43,9 @@ static void test_csv(void **state)
 }
 
 /* The type of a single column. */
-static void test_types(void **state)
+TEST_IN_FOLDER(test_types)
 {
     struct sl_targets t;
-    (void)state;
     assert_ok(sl_csv_read_targets(put_text("c.csv", "3\n-1\nnan\n0.0\n\n"), 5, SL_TARGETS_ANY, &t, NULL));
     assert_true(t.type == SL_TARGET_CLASS && t.n_classes == 4);
     assert_memory_equal(t.classes, ((const int32_t[]){3, -1, -1, 0, -1}), 5 * sizeof(int32_t));
@@ -100,7 +98,7 @@ static void note(enum sl_notice kind, const char *line)
 }
 
 /* Names are numbered in the order of their bytes, from files of each kind. */
-static void test_names(void **state)
+TEST_IN_FOLDER(test_names)
 {
     static const struct {
         const char *text, *names;
@@ -110,7 +108,6 @@ static void test_names(void **state)
         {"b\r\n\"a, \"\"x\"\"\"\r\nnan\r\n10\r\n9\r\n", "10\n9\na, \"x\"\nb\n", {3, 2, -1, 0, 1}},
         {"\xc3\xa9\nz\nz\nNaN\nz y\n", "z\nz y\n\xc3\xa9\n", {2, 0, 0, -1, 1}},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int choice = 0; choice < 2; choice++) {
             struct sl_targets t;
@@ -149,11 +146,10 @@ static void test_names(void **state)
     }
 }
 
-static void test_names_in_arrays(void **state)
+TEST_IN_FOLDER(test_names_in_arrays)
 {
     struct sl_targets t;
     char *names = NULL;
-    (void)state;
     const char *path = put_npy_array("c.npy", "|u1", "(4,)", "b\na\n", 4);
     assert_survives_no_memory(sl_npy_read_lines(path, "class_names", &names));
     assert_string_equal(names, "b\na\n");
@@ -191,10 +187,9 @@ static void put_label_dataset(const char *name)
     put_gzip(path, "1,0,0\n0,1,1\n1,1,1\nnan,0,1\nnan,nan,nan\n0,0,\n");
 }
 
-static void test_dataset(void **state)
+TEST_IN_FOLDER(test_dataset)
 {
     struct sl_dataset made, again;
-    (void)state;
     put_label_dataset("sets");
     struct sl_dataset_options options = {.dataset = in_folder("sets"), .cache = in_folder("cache")};
     assert_ok(sl_dataset_load(&options, &made));
@@ -221,10 +216,9 @@ static void test_dataset(void **state)
 }
 
 /* A folder's classes as numbers: another dataset, with a cache file of its own. */
-static void test_classes_as_numbers(void **state)
+TEST_IN_FOLDER(test_classes_as_numbers)
 {
     struct sl_dataset d;
-    (void)state;
     put_small_dataset("small");
     struct sl_dataset_options options = {.dataset = in_folder("small"), .cache = in_folder("cache")};
     for (int again = 0; again < 2; again++) {
@@ -283,11 +277,10 @@ static struct sl_arrays arrays_of(uint32_t n_train, uint32_t n_valid)
                               .valid = ids + n_train};
 }
 
-static void test_arrays(void **state)
+TEST_IN_FOLDER(test_arrays)
 {
     static const int32_t labels[N];
     struct sl_dataset *d;
-    (void)state;
     fill(true);
     struct sl_arrays a = arrays_of(60, 60);
     a.labels = labels;
@@ -354,11 +347,10 @@ static enum sl_status run(bool pipe, const char *options, struct sl_dataset *dat
     return st;
 }
 
-static void test_sessions(void **state)
+TEST_IN_FOLDER(test_sessions)
 {
     struct seen seen;
     struct sl_dataset *d;
-    (void)state;
     for (int labels = 0; labels < 2; labels++) {
         for (int pipe = 0; pipe < 2; pipe++) {
             fill(labels == 1);
@@ -399,7 +391,7 @@ static void expect_resumed(bool pipe, const char *options, const char *name, str
     assert_true(rest.scores.score[0].valid == whole.scores.score[0].valid);
 }
 
-static void test_resume(void **state)
+TEST_IN_FOLDER(test_resume)
 {
     static const struct {
         const char *name;
@@ -416,7 +408,6 @@ static void test_resume(void **state)
     struct sl_dataset *d;
     struct seen seen;
     char words[1200];
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fill(cases[i].labels);
         struct sl_arrays a = arrays_of(60, 60);
@@ -431,12 +422,11 @@ static void test_resume(void **state)
 }
 
 /* A resumed run has the class weights of the first run, from any file. */
-static void test_resume_with_weights(void **state)
+TEST_IN_FOLDER(test_resume_with_weights)
 {
     struct seen seen;
     struct sl_dataset *d;
     char options[3000];
-    (void)state;
     fill(true);
     struct sl_arrays a = arrays_of(60, 60);
     assert_ok(sl_dataset_new(&a, &d));
@@ -457,12 +447,11 @@ static void test_resume_with_weights(void **state)
 }
 
 /* A model of label sets is no model of the same 0 and 1 as numbers. */
-static void test_load(void **state)
+TEST_IN_FOLDER(test_load)
 {
     struct seen seen;
     struct sl_dataset *d;
     char options[1200];
-    (void)state;
     fill(true);
     struct sl_arrays a = arrays_of(60, 60);
     assert_ok(sl_dataset_new(&a, &d));
@@ -476,7 +465,7 @@ static void test_load(void **state)
 }
 
 /* --predict has the outputs of all columns; those of the loss are the same. */
-static void test_predict(void **state)
+TEST_IN_FOLDER(test_predict)
 {
     struct seen seen;
     struct sl_dataset *d;
@@ -484,7 +473,6 @@ static void test_predict(void **state)
     char options[1200];
     double sum = 0;
     double n = 0;
-    (void)state;
     fill(false);
     struct sl_arrays a = arrays_of(60, 60);
     assert_ok(sl_dataset_new(&a, &d));
@@ -504,21 +492,4 @@ static void test_predict(void **state)
     sl_dataset_delete(d);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        with_folder(test_csv),
-        with_folder(test_types),
-        with_folder(test_names),
-        with_folder(test_names_in_arrays),
-        with_folder(test_dataset),
-        with_folder(test_classes_as_numbers),
-        with_folder(test_arrays),
-        with_folder(test_sessions),
-        with_folder(test_resume),
-        with_folder(test_predict),
-        with_folder(test_resume_with_weights),
-        with_folder(test_load),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

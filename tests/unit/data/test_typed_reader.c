@@ -75,9 +75,13 @@ static void expect_dataset(const struct sl_dataset *d)
     assert_int_equal(d->test.n, 0);
 }
 
-static void reads(void **state)
+static int remove_all(void **state)
 {
-    (void)state;
+    return remove_folder(state) != 0 || sl_memory_live() != 0;
+}
+
+TEST_WITH(reads, put_all, remove_all)
+{
     struct sl_dataset_options options = options_of("none");
     struct sl_dataset d;
     assert_ok(sl_dataset_load(&options, &d));
@@ -91,9 +95,8 @@ static void reads(void **state)
 }
 
 /* The second load maps the copy of the first. */
-static void copies(void **state)
+TEST_WITH(copies, put_all, remove_all)
 {
-    (void)state;
     const struct sl_dataset_options options = options_of(in_folder("copies"));
     for (int i = 0; i < 2; i++) {
         struct sl_dataset d;
@@ -105,9 +108,8 @@ static void copies(void **state)
 }
 
 /* Small tables may end in blank lines, and have blanks around cells. */
-static void reads_blanks(void **state)
+TEST_WITH(reads_blanks, put_all, remove_all)
 {
-    (void)state;
     struct sl_dataset d;
     put_text("small/raw/num-node-dict.csv", " item, user ,shop\r\n2 , 3.0,1\r\n\r\n \n");
     put_text("small/raw/triplet-type-list.csv", "user, buys,item\n shop,sells,item \n\n\n");
@@ -133,13 +135,12 @@ static void note(enum sl_notice kind, const char *line)
 }
 
 /* A relation's num-edge-list is compared with its edges, whatever their form. */
-static void compares_counts(void **state)
+TEST_WITH(compares_counts, put_all, remove_all)
 {
     static const int32_t buys[] = {2, 0, 1, 0, 0, 1}; /* (2, 3) */
     static const int64_t count = 4;
     struct sl_dataset_options options;
     struct sl_dataset d;
-    (void)state;
     for (int binary = 0; binary < 2; binary++) {
         for (int wrong = 0; wrong < 2; wrong++) {
             options = options_of("none");
@@ -162,9 +163,8 @@ static void compares_counts(void **state)
 }
 
 /* All tables but the small ones may be arrays. A table that is there twice is refused, and others are named. */
-static void reads_arrays(void **state)
+TEST_WITH(reads_arrays, put_all, remove_all)
 {
-    (void)state;
     static const int32_t buys[] = {2, 0, 1, 0, 0, 1}; /* (2, 3) */
     static const float features[] = {0.5f, 0, 2, 3};
     static const uint8_t labels[] = {1, 0};
@@ -234,9 +234,8 @@ static void reads_arrays(void **state)
 }
 
 /* A relation may have no edges: its number stays. Labels may be names. */
-static void reads_an_empty_relation(void **state)
+TEST_WITH(reads_an_empty_relation, put_all, remove_all)
 {
-    (void)state;
     char cache[4096];
     snprintf(cache, sizeof cache, "%s", in_folder("copies"));
     for (int npy = 0; npy < 2; npy++) {
@@ -261,9 +260,8 @@ static void reads_an_empty_relation(void **state)
 }
 
 /* Types with features of one width share the columns. */
-static void shares_columns(void **state)
+TEST_WITH(shares_columns, put_all, remove_all)
 {
-    (void)state;
     const struct sl_dataset_options options = options_of("none");
     struct sl_dataset d;
     put_text("small/raw/node-feat/user/node-feat.csv", "1,1\n2,2\n3,4\n");
@@ -288,13 +286,12 @@ static struct sl_dataset_options put_links(void)
     return options;
 }
 
-static void reads_links(void **state)
+TEST_WITH(reads_links, put_all, remove_all)
 {
     const sl_vertex sources[] = {4, 5, 3, 5, 1, 0, 0, 1};
     const uint16_t relations[] = {0, 1, 0, 1, 2, 2, 3, 3};
     const struct sl_dataset_options options = put_links();
     struct sl_dataset d;
-    (void)state;
     assert_int_equal(sl_dataset_load(&options, &d), SL_OK);
     const struct sl_links *links = d.links.list;
     assert_int_equal(d.graph.n_edges, 8);
@@ -315,9 +312,8 @@ static void reads_links(void **state)
     assert_refused(sl_dataset_load(&again, &d), SL_EFILE, "deals/valid.csv: the table is there twice, also as ");
 }
 
-static void links_survive_no_memory(void **state)
+TEST_WITH(links_survive_no_memory, put_all, remove_all)
 {
-    (void)state;
     const struct sl_dataset_options options = put_links();
     struct sl_dataset d;
     assert_survives_no_memory(sl_dataset_load(&options, &d));
@@ -325,7 +321,7 @@ static void links_survive_no_memory(void **state)
 }
 
 /* raw/nodetype-has-feat and -label must say what is there. */
-static void compares_marks(void **state)
+TEST_WITH(compares_marks, put_all, remove_all)
 {
     static const struct {
         const char *file, *text, *words; /* NULL: taken */
@@ -341,7 +337,6 @@ static void compares_marks(void **state)
         {"feat", "item\n", "found fewer"},
         {"feat", "item\nTrue,False\n", "found more"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct sl_dataset_options options = options_of("none");
         struct sl_dataset d;
@@ -359,9 +354,8 @@ static void compares_marks(void **state)
     }
 }
 
-static void survives_no_memory(void **state)
+TEST_WITH(survives_no_memory, put_all, remove_all)
 {
-    (void)state;
     const struct sl_dataset_options options = options_of("none");
     struct sl_dataset d;
     put_text("small/raw/nodetype-has-feat.csv", "item,shop\nTrue,True\n");
@@ -369,23 +363,4 @@ static void survives_no_memory(void **state)
     sl_dataset_free(&d);
 }
 
-static int remove_all(void **state)
-{
-    return remove_folder(state) != 0 || sl_memory_live() != 0;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(reads, put_all, remove_all),
-                                       cmocka_unit_test_setup_teardown(reads_blanks, put_all, remove_all),
-                                       cmocka_unit_test_setup_teardown(reads_arrays, put_all, remove_all),
-                                       cmocka_unit_test_setup_teardown(compares_counts, put_all, remove_all),
-                                       cmocka_unit_test_setup_teardown(reads_an_empty_relation, put_all, remove_all),
-                                       cmocka_unit_test_setup_teardown(copies, put_all, remove_all),
-                                       cmocka_unit_test_setup_teardown(shares_columns, put_all, remove_all),
-                                       cmocka_unit_test_setup_teardown(reads_links, put_all, remove_all),
-                                       cmocka_unit_test_setup_teardown(links_survive_no_memory, put_all, remove_all),
-                                       cmocka_unit_test_setup_teardown(compares_marks, put_all, remove_all),
-                                       cmocka_unit_test_setup_teardown(survives_no_memory, put_all, remove_all)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -82,9 +82,8 @@ static void assert_properties(const struct sl_dataset *d, const struct sl_partit
     assert_memory_equal(p->piece, p->first, (n_parts + 1) * sizeof *p->piece);
 }
 
-static void keeps_its_promises(void **state)
+TEST(keeps_its_promises)
 {
-    (void)state;
     const uint32_t counts[] = {1, 2, 4, 7, 33};
     for (int directed = 0; directed < 2; directed++) {
         struct sl_dataset d;
@@ -102,9 +101,8 @@ static void keeps_its_promises(void **state)
     }
 }
 
-static void one_part_is_the_identity(void **state)
+TEST(one_part_is_the_identity)
 {
-    (void)state;
     struct sl_dataset d;
     generate(100, false, &d);
     for (int m = 0; m < N_METHODS; m++) {
@@ -124,9 +122,8 @@ static void one_part_is_the_identity(void **state)
 }
 
 /* METIS cuts far fewer edges than chance, and keeps all four weights near 3 %. */
-static void metis_balances_and_cuts(void **state)
+TEST(metis_balances_and_cuts)
 {
-    (void)state;
     struct sl_dataset d;
     struct sl_partition p;
     generate(4000, false, &d);
@@ -148,9 +145,8 @@ static void metis_balances_and_cuts(void **state)
 }
 
 /* Weights that are all zero do not keep METIS from balancing the others. */
-static void metis_without_a_split(void **state)
+TEST(metis_without_a_split)
 {
-    (void)state;
     struct sl_dataset d;
     struct sl_partition p;
     generate(2000, false, &d);
@@ -164,9 +160,8 @@ static void metis_without_a_split(void **state)
 }
 
 /* Random parts hold as many training, validation and all vertices as each other, up to one each. */
-static void random_is_stratified(void **state)
+TEST(random_is_stratified)
 {
-    (void)state;
     struct sl_dataset d;
     struct sl_partition p;
     generate(1009, false, &d);
@@ -190,9 +185,8 @@ static void random_is_stratified(void **state)
     sl_dataset_free(&d);
 }
 
-static void same_seed_same_parts(void **state)
+TEST(same_seed_same_parts)
 {
-    (void)state;
     struct sl_dataset d;
     generate(1500, false, &d);
     for (int m = 0; m < N_METHODS; m++) {
@@ -213,9 +207,8 @@ static void same_seed_same_parts(void **state)
 }
 
 /* Graphs METIS trips over: nothing at all, no edges, no split, fewer vertices than parts, only self loops, one star. */
-static void odd_graphs(void **state)
+TEST(odd_graphs)
 {
-    (void)state;
     for (uint32_t n = 0; n <= 12; n += 4) {
         for (int kind = 0; kind < 3; kind++) {
             struct sl_dataset d = {0};
@@ -242,9 +235,8 @@ static void odd_graphs(void **state)
 }
 
 /* METIS alone leaves some of so many parts empty. */
-static void many_parts(void **state)
+TEST(many_parts)
 {
-    (void)state;
     for (uint32_t n = 60; n <= 297; n += 79) {
         struct sl_dataset d;
         generate(n, false, &d);
@@ -258,9 +250,8 @@ static void many_parts(void **state)
     }
 }
 
-static void refuses_bad_counts(void **state)
+TEST(refuses_bad_counts)
 {
-    (void)state;
     struct sl_dataset d;
     struct sl_partition p;
     generate(100, false, &d);
@@ -272,9 +263,8 @@ static void refuses_bad_counts(void **state)
 }
 
 /* METIS's chatter goes nowhere, and standard output is as before. */
-static void metis_is_quiet(void **state)
+TEST_IN_FOLDER(metis_is_quiet)
 {
-    (void)state;
     struct sl_dataset d;
     struct sl_partition p;
     char *text;
@@ -299,9 +289,8 @@ static void metis_is_quiet(void **state)
 
 /* Parts come from the file where it is for this graph, method, count and seed; otherwise they are chosen and
  * written. */
-static void caches_parts(void **state)
+TEST_IN_FOLDER(caches_parts)
 {
-    (void)state;
     struct sl_dataset d;
     struct sl_partition a;
     struct sl_partition b;
@@ -330,9 +319,8 @@ static void caches_parts(void **state)
 }
 
 /* That the cache is used at all: parts that no method would choose, under the right key. */
-static void believes_its_cache(void **state)
+TEST_IN_FOLDER(believes_its_cache)
 {
-    (void)state;
     struct sl_dataset d;
     struct sl_partition p;
     uint32_t parts[100];
@@ -350,9 +338,8 @@ static void believes_its_cache(void **state)
 }
 
 /* Of parts that are held all is as ever; of the others it is known how many edges they have, and no more. */
-static void holds_some_parts(void **state)
+TEST(holds_some_parts)
 {
-    (void)state;
     static const bool held[5] = {false, true, true, false, true};
     struct sl_dataset d;
     struct sl_partition all;
@@ -410,9 +397,8 @@ static void assert_breadth_first(const struct sl_partition *p)
 }
 
 /* Parts of the whole graph: ids do not depend on how many there are. */
-static void is_made_of_pieces(void **state)
+TEST(is_made_of_pieces)
 {
-    (void)state;
     for (int directed = 0; directed < 2; directed++) {
         struct sl_dataset d;
         struct sl_partition one;
@@ -443,9 +429,8 @@ static void is_made_of_pieces(void **state)
 }
 
 /* Where parts cannot be runs of 32 pieces a part is a piece. */
-static void is_made_of_parts(void **state)
+TEST(is_made_of_parts)
 {
-    (void)state;
     const struct {
         uint32_t n_vertices;
         enum sl_partition_method method;
@@ -473,9 +458,8 @@ static void is_made_of_parts(void **state)
 }
 
 /* Pieces between which there is nothing, and that have no training vertices. */
-static void orders_pieces_without_edges(void **state)
+TEST(orders_pieces_without_edges)
 {
-    (void)state;
     uint64_t *offsets = calloc(2001, sizeof *offsets);
     sl_vertex none = 0;
     struct sl_dataset d = {.graph = {.n_vertices = 2000, .offsets = offsets, .sources = &none}};
@@ -487,9 +471,8 @@ static void orders_pieces_without_edges(void **state)
     free(offsets);
 }
 
-static void survives_no_memory(void **state)
+TEST(survives_no_memory)
 {
-    (void)state;
     for (int directed = 0; directed < 2; directed++) {
         struct sl_dataset d;
         struct sl_partition p;
@@ -507,9 +490,8 @@ static void survives_no_memory(void **state)
 }
 
 /* The figures that were measured for the design: four parts of arxiv. */
-static void real_arxiv(void **state)
+TEST(real_arxiv)
 {
-    (void)state;
     struct sl_dataset d;
     struct sl_partition p;
     struct sl_dataset_options options = {.dataset = "ogbn-arxiv",
@@ -535,27 +517,4 @@ static int nothing_left(void **state)
     return sl_memory_live() == 0 ? 0 : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keeps_its_promises),
-        cmocka_unit_test(one_part_is_the_identity),
-        cmocka_unit_test(metis_balances_and_cuts),
-        cmocka_unit_test(metis_without_a_split),
-        cmocka_unit_test(random_is_stratified),
-        cmocka_unit_test(same_seed_same_parts),
-        cmocka_unit_test(odd_graphs),
-        cmocka_unit_test(many_parts),
-        cmocka_unit_test(refuses_bad_counts),
-        with_folder(metis_is_quiet),
-        with_folder(caches_parts),
-        with_folder(believes_its_cache),
-        cmocka_unit_test(holds_some_parts),
-        cmocka_unit_test(is_made_of_pieces),
-        cmocka_unit_test(is_made_of_parts),
-        cmocka_unit_test(orders_pieces_without_edges),
-        cmocka_unit_test(survives_no_memory),
-        cmocka_unit_test(real_arxiv),
-    };
-    return cmocka_run_group_tests(tests, NULL, nothing_left);
-}
+TEST_MAIN(NULL, nothing_left)

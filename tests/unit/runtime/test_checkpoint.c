@@ -4,9 +4,7 @@
  * runtime/files/checkpoint.h: save, load, and what is no checkpoint. */
 #include "runtime/files/checkpoint.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "support/file.h"
 #include "support/memory.h"
+#include "tests/support/test.h"
 
 static char root[64];
 static char dir[128];  /* not there at first, nor the one above it */
@@ -70,9 +67,8 @@ static float load_first(void)
     return out[0];
 }
 
-static void the_latest_is_loaded(void **state)
+TEST_WITH(the_latest_is_loaded, set_up, tear_down)
 {
-    (void)state;
     struct sl_tensors found;
     assert_int_equal(save(5), SL_OK);
     assert_true(load_first() == 5);
@@ -83,9 +79,8 @@ static void the_latest_is_loaded(void **state)
     sl_tensors_free(&found);
 }
 
-static void none_is_not_found(void **state)
+TEST_WITH(none_is_not_found, set_up, tear_down)
 {
-    (void)state;
     struct sl_tensors found;
     assert_int_equal(sl_checkpoint_load(dir, &found), SL_ENOTFOUND);
     assert_non_null(strstr(sl_message(), file));
@@ -94,9 +89,8 @@ static void none_is_not_found(void **state)
     assert_int_equal(sl_checkpoint_load(dir, &found), SL_ENOTFOUND); /* the folder alone is none */
 }
 
-static void numbers_are_read_or_refused(void **state)
+TEST_WITH(numbers_are_read_or_refused, set_up, tear_down)
 {
-    (void)state;
     struct sl_tensors found;
     uint64_t whole = 0;
     double real = 0;
@@ -130,9 +124,8 @@ static void damage(long from_end)
     fclose(f);
 }
 
-static void damage_is_noticed(void **state)
+TEST_WITH(damage_is_noticed, set_up, tear_down)
 {
-    (void)state;
     struct sl_tensors found;
     assert_int_equal(save(1), SL_OK);
     for (long i = 1; i <= 16; i += 5) {
@@ -146,9 +139,8 @@ static void damage_is_noticed(void **state)
     assert_int_equal(sl_checkpoint_load(dir, &found), SL_EFILE);
 }
 
-static void another_file_or_version_is_refused(void **state)
+TEST_WITH(another_file_or_version_is_refused, set_up, tear_down)
 {
-    (void)state;
     struct sl_tensors found;
     const struct sl_metadata later[] = {{"starling_checkpoint", "9"}, {"starling_checksum", "0"}};
     assert_int_equal(save(1), SL_OK);
@@ -160,9 +152,8 @@ static void another_file_or_version_is_refused(void **state)
     assert_non_null(strstr(sl_message(), "version 9"));
 }
 
-static void a_failed_save_keeps_the_old_one(void **state)
+TEST_WITH(a_failed_save_keeps_the_old_one, set_up, tear_down)
 {
-    (void)state;
     struct sl_tensor twice[2];
     assert_int_equal(save(7), SL_OK);
     twice[0] = twice[1] = sl_tensor_make("w", SL_DTYPE_F32, 4, 0, weights);
@@ -171,9 +162,8 @@ static void a_failed_save_keeps_the_old_one(void **state)
     assert_int_equal(sl_checkpoint_save("/dev/null/x", twice, 1, NULL, 0), SL_EIO);
 }
 
-static void memory_may_run_out(void **state)
+TEST_WITH(memory_may_run_out, set_up, tear_down)
 {
-    (void)state;
     struct sl_tensors found;
     assert_int_equal(save(7), SL_OK);
     for (int which = 0; which < 2; which++) {
@@ -194,9 +184,8 @@ static void memory_may_run_out(void **state)
 }
 
 /* A folder is one process's; where that is killed, the next one's. Nothing is left behind. */
-static void a_folder_has_one_process(void **state)
+TEST_WITH(a_folder_has_one_process, set_up, tear_down)
 {
-    (void)state;
     struct sl_checkpoint_lock lock;
     char words[192];
     int taken[2];
@@ -225,19 +214,4 @@ static void a_folder_has_one_process(void **state)
     close(taken[1]);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_latest_is_loaded),
-        TEST(none_is_not_found),
-        TEST(numbers_are_read_or_refused),
-        TEST(damage_is_noticed),
-        TEST(another_file_or_version_is_refused),
-        TEST(a_failed_save_keeps_the_old_one),
-        TEST(a_folder_has_one_process),
-        TEST(memory_may_run_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

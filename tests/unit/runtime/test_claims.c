@@ -37,9 +37,8 @@ static void expect_empty_folder(void)
 static const char *const options[] = {"metrics", "save", "predict", "embed"};
 #define N_OPTIONS (sizeof options / sizeof *options)
 
-static void test_checks_leave_nothing(void **state)
+TEST_IN_FOLDER(test_checks_leave_nothing)
 {
-    (void)state;
     struct sl_claims claims;
     char name[300];
     memset(name, 'x', sizeof name);
@@ -67,9 +66,8 @@ static void test_checks_leave_nothing(void **state)
     }
 }
 
-static void test_one_file_twice(void **state)
+TEST_IN_FOLDER(test_one_file_twice)
 {
-    (void)state;
     struct sl_claims claims;
     assert_int_equal(take("save", "a", "predict", "./a", &claims), SL_EINVAL);
     assert_non_null(strstr(sl_message(), "which --"));
@@ -109,9 +107,8 @@ static pid_t claim_elsewhere(const char *option, const char *name)
     return child;
 }
 
-static void test_another_process(void **state)
+TEST_IN_FOLDER(test_another_process)
 {
-    (void)state;
     struct sl_claims claims;
     char number[40];
     pid_t child = claim_elsewhere("metrics", "m.jsonl");
@@ -130,9 +127,8 @@ static void test_another_process(void **state)
     expect_empty_folder();
 }
 
-static void test_room(void **state)
+TEST_IN_FOLDER(test_room)
 {
-    (void)state;
     struct statvfs disk;
     assert_int_equal(statvfs(folder, &disk), 0);
     uint64_t most = (uint64_t)disk.f_bfree * disk.f_frsize / 10 * 6;
@@ -149,9 +145,4 @@ static void test_room(void **state)
     expect_empty_folder();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {with_folder(test_checks_leave_nothing), with_folder(test_one_file_twice),
-                                       with_folder(test_another_process), with_folder(test_room)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -20,9 +20,8 @@ static struct sl_cores take(uint32_t wanted)
 }
 
 /* Two runs of one core each have different cores; a third one of all cores has none, and sees two of others. */
-static void no_core_twice(void **state)
+TEST_IN_FOLDER(no_core_twice)
 {
-    (void)state;
     struct sl_cores first = take(1);
     assert_int_equal(first.n, 1);
     assert_int_equal(first.n_of_others, 0);
@@ -49,9 +48,8 @@ static void no_core_twice(void **state)
     sl_cores_give(&all);
 }
 
-static void a_dropped_core_is_free(void **state)
+TEST_IN_FOLDER(a_dropped_core_is_free)
 {
-    (void)state;
     struct sl_cores all = take(SL_CORES_ALL);
     uint32_t number = all.core[0].number;
     sl_cores_drop(&all, 0);
@@ -64,11 +62,10 @@ static void a_dropped_core_is_free(void **state)
 }
 
 /* Also if a child of the run, which has the files open as well, is still there. */
-static void an_end_gives_all_back(void **state)
+TEST_IN_FOLDER(an_end_gives_all_back)
 {
     int ready[2];
     char byte;
-    (void)state;
     assert_int_equal(pipe(ready), 0);
     pid_t child = fork();
     assert_true(child >= 0);
@@ -102,12 +99,11 @@ static void an_end_gives_all_back(void **state)
 }
 
 /* Without a place for the files nothing is reserved, and nothing fails. Files that another user has made serve. */
-static void needs_no_folder(void **state)
+TEST_IN_FOLDER(needs_no_folder)
 {
     struct sl_cores cores;
     char path[160];
     struct stat about;
-    (void)state;
     assert_ok(sl_cores_take("/proc/none", 1, &cores));
     assert_int_equal(cores.n + cores.n_of_others, 0);
     sl_cores_give(&cores);
@@ -120,13 +116,4 @@ static void needs_no_folder(void **state)
     sl_cores_give(&cores);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        with_folder(no_core_twice),
-        with_folder(a_dropped_core_is_free),
-        with_folder(an_end_gives_all_back),
-        with_folder(needs_no_folder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

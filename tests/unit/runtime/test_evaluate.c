@@ -178,11 +178,10 @@ static void check_inference(const struct sl_dataset *d, struct sl_settings *sett
     world_close(&w);
 }
 
-static void test_inference(void **state)
+TEST(test_inference)
 {
     static const int methods[] = {SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE};
     static const uint32_t widths[] = {5, 4, 9, 16};
-    (void)state;
     for (int k = 0; k < 3 * N_GRAPHS * 2; k++) {
         struct graph_shape shape = {
             .kind = (enum graph_kind)(k % N_GRAPHS), .n_vertices = 40, .n_columns = 5, .n_classes = 3, .seed = 3};
@@ -209,10 +208,9 @@ static void test_inference(void **state)
 }
 
 /* Chunks are small where CPUs take some, large where GPUs alone do, and never too many. */
-static void test_chunks(void **state)
+TEST(test_chunks)
 {
     struct sl_run on = {0};
-    (void)state;
     assert_int_equal(sl_evaluate_split(&on, 1, 2048 * 100).n_chunks, 100);
     on.has_cuda = true; /* whose work CPUs share */
     assert_int_equal(sl_evaluate_split(&on, 1, 2048 * 100).n_chunks, 100);
@@ -231,9 +229,8 @@ static void test_chunks(void **state)
 }
 
 /* Parts of more than one chunk (2048 rows), on a GPU too: CPUs are said to share its work. */
-static void test_many_chunks(void **state)
+TEST(test_many_chunks)
 {
-    (void)state;
     bool gpus_first = machine.gpus_first;
     struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 6000, .hub_degree = 100, .n_columns = 6, .n_classes = 3, .seed = 4};
@@ -315,12 +312,11 @@ static struct sl_scores scores_of(const struct hand *h, uint32_t pes)
 
 /* Answers 0, 1, 1, 1 of labels 0, 0, 1, 2: F1 is 2/3 of class 0, 2/4 of class 1, 0 of class 2; class 3 does not
  * occur, in this set. Equal logits answer with the first class. */
-static void test_f1(void **state)
+TEST(test_f1)
 {
     static const float logits[] = {2, 1, 0, 0, 0, 3, 1, 2, -5, 4, 3, 4, 0, 9, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0};
     static const int32_t labels[] = {0, 0, 1, 2, 3, 3};
     const struct hand h = {6, 4, logits, labels, "ttttvr"};
-    (void)state;
     for (uint32_t pes = 1; pes <= 3; pes++) {
         struct sl_scores s = scores_of(&h, pes);
         expect_near("accuracy", test_score(&s, "acc"), 0.5, 1e-15);
@@ -333,12 +329,11 @@ static void test_f1(void **state)
 }
 
 /* Margins 2 and 1 of class 1; 1, 0 and 3 of class 0: of the six pairs 2 + 0 and 1.5 are won, the tie counting half. */
-static void test_auc(void **state)
+TEST(test_auc)
 {
     static const float logits[] = {1, 3, 0, 1, 1, 2, 5, 5, -1, 2, 0, 1, 2, 9, 0, 0};
     static const int32_t labels[] = {1, 1, 0, 0, 0, 1, 1, 0};
     const struct hand h = {8, 2, logits, labels, "tttttvvr"};
-    (void)state;
     for (uint32_t pes = 1; pes <= 3; pes++) {
         struct sl_scores s = scores_of(&h, pes);
         expect_near("AUC", test_score(&s, "auc"), 3.5 / 6, 1e-15);
@@ -349,12 +344,11 @@ static void test_auc(void **state)
     }
 }
 
-static void test_empty_set(void **state)
+TEST(test_empty_set)
 {
     static const float logits[] = {1, 3, 0, 1, 1, 2};
     static const int32_t labels[] = {1, 0, -1};
     const struct hand h = {3, 2, logits, labels, "tr "};
-    (void)state;
     struct sl_scores s = scores_of(&h, 2);
     assert_true(isnan(valid_score(&s, "acc")) && isnan(valid_score(&s, "f1")) && isnan(valid_score(&s, "auc")) &&
                 isnan(s.valid_loss));
@@ -363,9 +357,8 @@ static void test_empty_set(void **state)
 
 /* ---- failures ---- */
 
-static void test_failures(void **state)
+TEST(test_failures)
 {
-    (void)state;
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 100, .n_classes = 2, .seed = 5};
     struct sl_scores scores;
     struct sl_settings settings;
@@ -400,12 +393,4 @@ static void test_failures(void **state)
     sl_dataset_free(&d);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chunks),   cmocka_unit_test(test_inference), cmocka_unit_test(test_many_chunks),
-        cmocka_unit_test(test_f1),       cmocka_unit_test(test_auc),       cmocka_unit_test(test_empty_set),
-        cmocka_unit_test(test_failures),
-    };
-    return cmocka_run_group_tests(tests, group_up, group_down);
-}
+TEST_MAIN(group_up, group_down)

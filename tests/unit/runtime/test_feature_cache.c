@@ -23,10 +23,9 @@ static const struct sl_feature_room plain = {.device_bytes = 2 * GB,
                                              .part_rows = 1000000,
                                              .row_bytes = 128 * sizeof(sl_real)};
 
-static void test_fits(void **state)
+TEST(test_fits)
 {
     struct sl_feature_room room = plain;
-    (void)state;
     assert_true(sl_feature_room_wanted(&room) == 512000000 * sizeof(sl_real) / 4);
     assert_int_equal(sl_feature_room_rows(&room), 0);
     room.device_bytes = room.other_bytes + sl_feature_room_wanted(&room); /* just */
@@ -39,11 +38,10 @@ static void test_fits(void **state)
 }
 
 /* Parts of several PEs add up; PEs of one part share its table, and have a cache each. */
-static void test_several_pes(void **state)
+TEST(test_several_pes)
 {
     struct sl_feature_room room = plain;
     uint64_t part = sl_feature_room_wanted(&room);
-    (void)state;
     room.other_bytes = 0;
     for (room.n_pes = 1; room.n_pes <= 12; room.n_pes++) {
         uint32_t n_parts = room.n_pes < 4 ? room.n_pes : 4;
@@ -56,11 +54,10 @@ static void test_several_pes(void **state)
 }
 
 /* What is chosen takes no more than there is, and one row more a PE would; more room is more rows. */
-static void test_what_is_left(void **state)
+TEST(test_what_is_left)
 {
     struct sl_feature_room room = plain;
     uint32_t last = 1;
-    (void)state;
     room.part_rows = 100000000; /* 51 GB */
     for (room.n_pes = 1; room.n_pes <= 4; room.n_pes++) {
         last = 1;
@@ -100,10 +97,9 @@ static void make_settings(uint32_t pes, uint32_t group_size, struct sl_settings 
 }
 
 /* More GPUs have less each; what fits no GPU is more than its parts. */
-static void test_need(void **state)
+TEST(test_need)
 {
     struct sl_settings settings;
-    (void)state;
     make_settings(4, 4, &settings);
     expect_ok(sl_settings_check(&settings));
     struct sl_memory_run of = {.team = 1, .n_workers = 2};
@@ -169,12 +165,11 @@ static void run_on(uint64_t gpu_bytes, uint32_t n_gpus, uint32_t pes, uint32_t f
 
 /* By itself a run keeps its features in main memory where its GPUs are too small, and nowhere else; the losses are
  * the same. */
-static void test_chosen(void **state)
+TEST(test_chosen)
 {
     struct outcome want;
     struct outcome got;
     uint32_t rows;
-    (void)state;
     if (sl_gpus_built() && sl_gpus_count() == 0) {
         skip(); /* memory that was not locked: CUDA tells */
     }
@@ -203,13 +198,12 @@ static void test_chosen(void **state)
 }
 
 /* More rows than a GPU can hold at once: StarPU would wait for room without end. */
-static void test_too_many_rows(void **state)
+TEST(test_too_many_rows)
 {
     struct sl_settings settings;
     struct sl_shards shards;
     struct sl_feature_cache cache;
     struct sl_run small = {.gpu_bytes = 1000 * 100 * sizeof(sl_real)};
-    (void)state;
     make_settings(2, 2, &settings);
     settings.epochs = 1;
     expect_ok(sl_settings_check(&settings));
@@ -231,12 +225,11 @@ static void test_too_many_rows(void **state)
 }
 
 /* With more GPUs each has fewer PEs, parts and slots, and so room. */
-static void test_more_gpus(void **state)
+TEST(test_more_gpus)
 {
     struct outcome got;
     uint32_t rows;
     struct sl_settings settings;
-    (void)state;
     if (sl_gpus_built() && sl_gpus_count() == 0) {
         skip();
     }
@@ -261,11 +254,10 @@ static void test_more_gpus(void **state)
 }
 
 /* Where half of the features' rows in float fit, all of them do in bf16. */
-static void test_rounded(void **state)
+TEST(test_rounded)
 {
     struct outcome got;
     uint32_t rows;
-    (void)state;
     if (sl_gpus_built() && sl_gpus_count() == 0) {
         skip();
     }
@@ -282,13 +274,12 @@ static void test_rounded(void **state)
 }
 
 /* A table that the system did not lock: refused at the start, in one line that says what to try. */
-static void test_unlocked_table(void **state)
+TEST(test_unlocked_table)
 {
     struct sl_settings settings;
     struct sl_shards shards;
     struct sl_run run_here;
     struct sl_feature_cache cache;
-    (void)state;
     make_settings(2, 2, &settings);
     settings.feature_cache = 10;
     expect_ok(sl_settings_check(&settings));
@@ -327,12 +318,11 @@ static uint32_t uses_of(const struct sl_graph *graph, uint32_t v)
 }
 
 /* By degree, a PE's cache holds the rows of its part that are most often a source: none outside is one more often. */
-static void test_by_degree(void **state)
+TEST(test_by_degree)
 {
     enum { ROWS = 20 };
     struct sl_settings settings;
     struct world w;
-    (void)state;
     expect_ok(sl_settings_init(&settings));
     settings.layers = 2;
     settings.hidden = 8;
@@ -363,13 +353,12 @@ static void test_by_degree(void **state)
 }
 
 /* Where CPUs share the work of a GPU, a cache is made and used on the GPU alone: main memory never has room for it. */
-static void test_stays_on_its_gpu(void **state)
+TEST(test_stays_on_its_gpu)
 {
     struct sl_settings settings;
     struct outcome got;
     struct world w;
     bool gpus_first = machine.gpus_first;
-    (void)state;
     if (!wants_gpu()) {
         skip();
     }
@@ -408,20 +397,4 @@ static int down(void **state)
     return group_down(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fits),
-        cmocka_unit_test(test_several_pes),
-        cmocka_unit_test(test_what_is_left),
-        cmocka_unit_test(test_need),
-        cmocka_unit_test(test_chosen),
-        cmocka_unit_test(test_more_gpus),
-        cmocka_unit_test(test_rounded),
-        cmocka_unit_test(test_too_many_rows),
-        cmocka_unit_test(test_unlocked_table),
-        cmocka_unit_test(test_by_degree),
-        cmocka_unit_test(test_stays_on_its_gpu),
-    };
-    return cmocka_run_group_tests(tests, up, down);
-}
+TEST_MAIN(up, down)

@@ -70,10 +70,9 @@ static void check_rows(const struct made *m, const struct sl_feature_source *s, 
     }
 }
 
-static void rows(void **state)
+TEST(rows)
 {
     static const bool some[N_PARTS] = {false, true, true, false};
-    (void)state;
     for (int sparse = 0; sparse < 2; sparse++) {
         struct made m;
         make(sparse, &m);
@@ -96,11 +95,10 @@ static void rows(void **state)
 }
 
 /* Handles read the source's memory in place. */
-static void handles(void **state)
+TEST(handles)
 {
     struct made m;
     struct sl_feature_source s;
-    (void)state;
     make(false, &m);
     expect_ok(sl_feature_source_open(&m.dataset, &m.partition, SL_DTYPE_REAL, true, NULL, &s));
     for (uint32_t q = 0; q < N_PARTS; q++) {
@@ -126,10 +124,9 @@ static void handles(void **state)
 }
 
 /* An empty source (sparse features) takes every call. */
-static void empty(void **state)
+TEST(empty)
 {
     struct sl_feature_source s = {0};
-    (void)state;
     assert_true(sl_feature_source_empty(&s));
     assert_true(sl_feature_source_pin(&s));
     assert_false(s.pinned);
@@ -144,11 +141,10 @@ static bool refuse_all(uint32_t wish)
 }
 
 /* The lock covers all rows, and goes with the source. */
-static void lock(void **state)
+TEST(lock)
 {
     struct made m;
     struct sl_feature_source s;
-    (void)state;
     make(false, &m);
     expect_ok(sl_feature_source_open(&m.dataset, &m.partition, SL_DTYPE_REAL, true, NULL, &s));
     assert_false(s.pinned || sl_feature_source_reached(&s));
@@ -165,11 +161,10 @@ static void lock(void **state)
     unmake(&m);
 }
 
-static void no_memory(void **state)
+TEST(no_memory)
 {
     struct made m;
     struct sl_feature_source s;
-    (void)state;
     make(false, &m);
     long live = sl_memory_live();
     sl_memory_ration(0);
@@ -193,11 +188,4 @@ static int down(void **state)
     return sl_memory_live() == 0 ? 0 : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows), cmocka_unit_test(handles),   cmocka_unit_test(empty),
-        cmocka_unit_test(lock), cmocka_unit_test(no_memory),
-    };
-    return cmocka_run_group_tests(tests, up, down);
-}
+TEST_MAIN(up, down)

@@ -4,13 +4,10 @@
  * runtime/plan/partners.h: the schedule, without StarPU. */
 #include "runtime/plan/partners.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 static const uint32_t counts[] = {1, 2, 3, 5, 6, 7, 8, 64, 256, 300};
 #define N_COUNTS (sizeof counts / sizeof counts[0])
@@ -36,9 +33,8 @@ static enum sl_status schedule(enum sl_gossip_topology topology, uint32_t n, uin
     return sl_gossip_schedule(topology, n, step, seed, &(struct sl_permutation){0, nodes}, partners_out);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     struct sl_partners partners[MOST];
     for (size_t c = 0; c < N_COUNTS; c++) {
         assert_int_equal(sl_gossip_check(SL_GOSSIP_DISSEMINATION, counts[c]), SL_OK);
@@ -51,9 +47,8 @@ static void test_refusals(void **state)
     assert_non_null(strstr(sl_message(), "0 nodes"));
 }
 
-static void test_period(void **state)
+TEST(test_period)
 {
-    (void)state;
     const uint32_t wanted[] = {1, 1, 2, 3, 3, 3, 3, 6, 8, 9};
     for (size_t c = 0; c < N_COUNTS; c++) {
         assert_int_equal(sl_gossip_period(counts[c]), wanted[c]);
@@ -61,9 +56,8 @@ static void test_period(void **state)
 }
 
 /* The pattern on 0, 1, 2, .., written out. */
-static void test_pattern(void **state)
+TEST(test_pattern)
 {
-    (void)state;
     struct sl_partners p[8];
     const uint32_t cube6[3][6] = {{1, 0, 3, 2, 5, 4}, {2, 3, 0, 1, 4, 5}, {4, 5, 2, 3, 0, 1}}; /* itself: idle */
     for (uint32_t j = 0; j < 3; j++) {
@@ -96,9 +90,8 @@ static void expect_permutation(uint32_t n, const uint32_t *permutation)
     }
 }
 
-static void test_permutations(void **state)
+TEST(test_permutations)
 {
-    (void)state;
     uint32_t a[MOST];
     uint32_t b[MOST];
     for (size_t c = 0; c < N_COUNTS; c++) {
@@ -120,9 +113,8 @@ static void test_permutations(void **state)
 }
 
 /* One after the other, skipping some, and after the last the first again: as drawn from the first. */
-static void test_permutations_in_turn(void **state)
+TEST(test_permutations_in_turn)
 {
-    (void)state;
     uint32_t a[8];
     uint32_t b[8];
     struct sl_permutation permutation = {0, a};
@@ -134,9 +126,8 @@ static void test_permutations_in_turn(void **state)
 }
 
 /* A run that was begun with one version goes on with another. */
-static void test_permutations_stay(void **state)
+TEST(test_permutations_stay)
 {
-    (void)state;
     const uint32_t wanted[2][8] = {{5, 3, 6, 1, 2, 0, 7, 4}, {2, 5, 3, 0, 1, 7, 4, 6}};
     uint32_t got[8];
     for (uint64_t index = 0; index < 2; index++) {
@@ -146,9 +137,8 @@ static void test_permutations_stay(void **state)
 }
 
 /* In every step each node sends to one and receives from one, and both agree on it; only a cube leaves nodes idle. */
-static void test_matchings(void **state)
+TEST(test_matchings)
 {
-    (void)state;
     struct sl_partners p[MOST];
     for (size_t c = 0; c < N_COUNTS; c++) {
         for (int t = SL_GOSSIP_DISSEMINATION; t <= SL_GOSSIP_CUBE; t++) {
@@ -171,9 +161,8 @@ static void test_matchings(void **state)
 }
 
 /* One permutation for the R steps of a period, then the next: once a step, none left out, the first one used. */
-static void test_rotation(void **state)
+TEST(test_rotation)
 {
-    (void)state;
     for (size_t c = 0; counts[c] <= 8; c++) {
         for (int t = SL_GOSSIP_DISSEMINATION; t <= SL_GOSSIP_CUBE; t++) {
             uint32_t n = counts[c];
@@ -194,9 +183,8 @@ static void test_rotation(void **state)
 }
 
 /* After a period everything has come to everyone; on a cube where n is a power of two. */
-static void test_reach(void **state)
+TEST(test_reach)
 {
-    (void)state;
     for (size_t c = 0; counts[c] <= 8; c++) {
         for (int t = SL_GOSSIP_DISSEMINATION; t <= SL_GOSSIP_CUBE; t++) {
             uint32_t n = counts[c];
@@ -220,18 +208,4 @@ static void test_reach(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_period),
-        cmocka_unit_test(test_pattern),
-        cmocka_unit_test(test_permutations),
-        cmocka_unit_test(test_matchings),
-        cmocka_unit_test(test_rotation),
-        cmocka_unit_test(test_permutations_stay),
-        cmocka_unit_test(test_reach),
-        cmocka_unit_test(test_permutations_in_turn),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -16,10 +16,9 @@
 #define GIB ((uint64_t)1 << 30)
 
 /* A device without pools: one line, with its number, its name and what to try. */
-static void test_pools(void **state)
+TEST(test_pools)
 {
     struct sl_gpu gpu = {.name = "Old Card", .bytes = 8 * GIB, .free_bytes = 7 * GIB};
-    (void)state;
     assert_int_equal(sl_gpus_check(3, &gpu, SL_PRECISION_FLOAT), SL_ENOTSUP);
     expect_message(sl_message(), "GPU 3, Old Card", "found none");
     expect_message(sl_message(), "--gpus 0", "driver");
@@ -35,10 +34,9 @@ static void test_pools(void **state)
     assert_int_equal(sl_gpus_check(3, &gpu, SL_PRECISION_BF16), SL_OK);
 }
 
-static void test_workers_of_a_gpu(void **state)
+TEST(test_workers_of_a_gpu)
 {
     const char *const refused[] = {"2", "0", "-1", "one", "11", "1 ", " 1"};
-    (void)state;
     unsetenv("STARPU_NWORKER_PER_CUDA");
     assert_int_equal(sl_gpus_check_workers(), SL_OK);
     setenv("STARPU_NWORKER_PER_CUDA", "", 1);
@@ -55,9 +53,8 @@ static void test_workers_of_a_gpu(void **state)
 }
 
 /* Something is left to launchers, more of a larger device, and never more than half. */
-static void test_data_bytes(void **state)
+TEST(test_data_bytes)
 {
-    (void)state;
     uint64_t last = 0;
     for (uint64_t free_bytes = 0; free_bytes < 200 * GIB; free_bytes += GIB / 4) {
         struct sl_gpu gpu = {.bytes = 2 * free_bytes, .free_bytes = free_bytes};
@@ -82,11 +79,10 @@ static void expect_limit(const char *name, const char *wanted)
 }
 
 /* StarPU's limits for the time of its start; what the user has set stays. */
-static void test_limits(void **state)
+TEST(test_limits)
 {
     struct sl_gpu gpus[] = {
         {.free_bytes = 16 * GIB}, {.device = 1, .free_bytes = 8 * GIB}, {.device = 5, .free_bytes = 32 * GIB}};
-    (void)state;
     unsetenv("STARPU_LIMIT_CUDA_MEM");
     setenv("STARPU_LIMIT_CUDA_1_MEM", "1000", 1);
     assert_int_equal(sl_gpus_limit(3, gpus, false), SL_OK);
@@ -109,11 +105,10 @@ static void test_limits(void **state)
 }
 
 /* What CUDA says of each GPU there is; of one too many, an error. */
-static void test_read(void **state)
+TEST(test_read)
 {
     struct sl_gpu gpu;
     uint32_t n = sl_gpus_count();
-    (void)state;
 #ifdef SL_CUDA
     int device = -1;
     if (n > 0) {
@@ -139,12 +134,4 @@ static void test_read(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pools),      cmocka_unit_test(test_workers_of_a_gpu),
-        cmocka_unit_test(test_data_bytes), cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -19,17 +19,15 @@ static struct sl_guard of_four(void)
     return sl_guard_of(log(4));
 }
 
-static void test_first(void **state)
+TEST(test_first)
 {
-    (void)state;
     assert_true(of_four().guess == log(4));
     assert_true(of_four().least == of_four().guess);
 }
 
 /* After the epochs R - 1, 2 R - 1, .., but no more often than every tenth. */
-static void test_due(void **state)
+TEST(test_due)
 {
-    (void)state;
     for (uint64_t epoch = 0; epoch < 100; epoch++) {
         assert_int_equal(sl_guard_due(epoch, 23), epoch == 22 || epoch == 45 || epoch == 68 || epoch == 91);
         assert_int_equal(sl_guard_due(epoch, 1), epoch % 10 == 9);
@@ -37,9 +35,8 @@ static void test_due(void **state)
     }
 }
 
-static void test_fires(void **state)
+TEST(test_fires)
 {
-    (void)state;
     struct sl_guard g = of_four();
     double h = g.guess;
     assert_true(sl_guard_check(&g, 22, 23, NAN, 0.5 * h));
@@ -84,9 +81,8 @@ static void expect_order(const struct sl_pipe_order *o)
     }
 }
 
-static void test_orders(void **state)
+TEST(test_orders)
 {
-    (void)state;
     static const uint32_t ways[] = {1, 2, 3, 8, 24};
     uint32_t chunk[CHUNKS];
     uint32_t slot_of[CHUNKS];
@@ -108,9 +104,8 @@ static void test_orders(void **state)
 }
 
 /* Over many epochs each chunk stands at each place about as often. */
-static void test_orders_are_even(void **state)
+TEST(test_orders_are_even)
 {
-    (void)state;
     enum { EPOCHS = 8000, N = 5 };
     uint32_t chunk[N];
     uint32_t slot_of[N];
@@ -129,12 +124,4 @@ static void test_orders_are_even(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first),           cmocka_unit_test(test_due),
-        cmocka_unit_test(test_fires),           cmocka_unit_test(test_orders),
-        cmocka_unit_test(test_orders_are_even),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -42,10 +42,9 @@ static void expect_limits(const char *groups, uint64_t memory_bytes, double proc
     }
 }
 
-static void none(void **state)
+TEST_IN_FOLDER(none)
 {
     struct sl_limits limits;
-    (void)state;
     expect_limits("", UINT64_MAX, INFINITY);
     expect_limits("0::/a/b\n", UINT64_MAX, INFINITY); /* no files */
     expect_limits("nonsense\n:::\n0\n5:memory\n", UINT64_MAX, INFINITY);
@@ -58,9 +57,8 @@ static void none(void **state)
 }
 
 /* The tightest of a group and those above it; other groups do not count. */
-static void version_2(void **state)
+TEST_IN_FOLDER(version_2)
 {
-    (void)state;
     put_limit("slurm/job_7/step_0/memory.max", "max\n");
     put_limit("slurm/job_7/memory.max", "4000000000\n");
     put_limit("slurm/memory.max", "8000000000\n");
@@ -78,9 +76,8 @@ static void version_2(void **state)
     expect_limits("0::/slurm/job_7/step_0\n", 2000, 3.5);
 }
 
-static void version_1(void **state)
+TEST_IN_FOLDER(version_1)
 {
-    (void)state;
     put_limit("memory/docker/x/memory.limit_in_bytes", "2000000\n");
     put_limit("memory/docker/memory.limit_in_bytes", "9223372036854771712\n");
     put_limit("cpu/docker/x/cpu.cfs_quota_us", "150000\n");
@@ -114,10 +111,9 @@ static int read_limited(int resource)
     return limits.memory_bytes == ADDRESSES ? 0 : 2;
 }
 
-static void ulimit(void **state)
+TEST(ulimit)
 {
     static const int resources[] = {RLIMIT_AS, RLIMIT_DATA};
-    (void)state;
     for (int i = 0; i < 2; i++) {
         int status;
         fflush(NULL);
@@ -135,13 +131,4 @@ static void ulimit(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        with_folder(none),
-        with_folder(version_2),
-        with_folder(version_1),
-        cmocka_unit_test(ulimit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

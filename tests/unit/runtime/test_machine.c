@@ -29,10 +29,9 @@ static enum sl_status start(uint32_t n_cpus, const char *sched)
     return sl_machine_start(&settings, &started);
 }
 
-static void test_workers(void **state)
+TEST(test_workers)
 {
     char name[32];
-    (void)state;
     for (uint32_t n = 1; n <= 3 && n <= STARPU_MAXCPUS; n++) {
         expect_ok(start(n, NULL));
         assert_true(started.started);
@@ -49,10 +48,9 @@ static void test_workers(void **state)
 }
 
 /* 0: one per core of the cpuset, or as many as processors are granted. */
-static void test_all_cores(void **state)
+TEST(test_all_cores)
 {
     struct sl_topology topology;
-    (void)state;
     expect_ok(sl_topology_read(&topology));
     if (topology.n_workers > STARPU_MAXCPUS) {
         skip();
@@ -63,9 +61,8 @@ static void test_all_cores(void **state)
 }
 
 /* One thread for each product: workers are as many as cores already. */
-static void test_one_blas_thread(void **state)
+TEST(test_one_blas_thread)
 {
-    (void)state;
     openblas_set_num_threads(2);
     expect_ok(start(2 <= STARPU_MAXCPUS ? 2 : 1, NULL));
     assert_int_equal(openblas_get_num_threads(), 1);
@@ -111,10 +108,9 @@ static int start_bound(void)
     return atomic_load(&n_inside) == 1 && atomic_load(&n_outside) == 0 ? 0 : 2;
 }
 
-static void test_stays_on_its_cores(void **state)
+TEST(test_stays_on_its_cores)
 {
     int status;
-    (void)state;
 #ifdef __SANITIZE_THREAD__
     skip(); /* it allows no threads in a forked process */
 #endif
@@ -132,19 +128,17 @@ static void test_stays_on_its_cores(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void test_too_many(void **state)
+TEST(test_too_many)
 {
     char most[16];
-    (void)state;
     snprintf(most, sizeof most, "%d", STARPU_MAXCPUS);
     assert_int_equal(start(STARPU_MAXCPUS + 1, NULL), SL_EINVAL);
     expect_message(sl_message(), "--cpus", most);
     assert_false(started.started || starpu_is_initialized());
 }
 
-static void test_unknown_scheduler(void **state)
+TEST(test_unknown_scheduler)
 {
-    (void)state;
     assert_int_equal(start(1, "fastest"), SL_EINVAL);
     expect_message(sl_message(), "fastest", "--sched");
     expect_message(sl_message(), " near", " lws");
@@ -155,10 +149,9 @@ static void test_unknown_scheduler(void **state)
 }
 
 /* More GPUs than there are: refused in a line that says what to do, whether for want of devices or of CUDA. */
-static void test_too_many_gpus(void **state)
+TEST(test_too_many_gpus)
 {
     struct sl_settings settings = {.cpus = 1, .gpus = sl_gpus_count() + 1};
-    (void)state;
     enum sl_status st = sl_machine_start(&settings, &started);
     assert_int_equal(st, sl_gpus_built() ? SL_ENODEV : SL_ENOTSUP);
     expect_message(sl_message(), "--gpus", sl_gpus_built() ? "nvidia-smi" : "--with-cuda");
@@ -170,11 +163,10 @@ static void test_too_many_gpus(void **state)
 }
 
 /* All there are, one CPU worker beside them unless more are asked for, their scheduler; none: a run on CPUs. */
-static void test_all_gpus(void **state)
+TEST(test_all_gpus)
 {
     struct sl_settings settings = {.gpus = SL_GPUS_ALL};
     uint32_t n = sl_gpus_count();
-    (void)state;
     unsetenv("STARPU_SCHED");
     expect_ok(sl_machine_start(&settings, &started));
     assert_int_equal(started.n_gpus, n);
@@ -218,9 +210,8 @@ static void expect_sched(const char *asked, const char *found)
 }
 
 /* The option beats the environment, which beats the default; a run leaves the environment to the next one. */
-static void test_scheduler(void **state)
+TEST(test_scheduler)
 {
-    (void)state;
     unsetenv("STARPU_SCHED");
     expect_sched(NULL, "near");
     expect_sched("eager", "eager");
@@ -251,9 +242,8 @@ static void expect_loading(uint32_t gpus, int transport, const char *wanted)
 }
 
 /* With NCCL CUDA loads all kernels at its start, unless the user says how. */
-static void test_kernels_loaded_early(void **state)
+TEST(test_kernels_loaded_early)
 {
-    (void)state;
     unsetenv("CUDA_MODULE_LOADING");
     expect_loading(SL_GPUS_ALL, SL_TRANSPORT_STARPU, "unset");
     expect_loading(0, SL_TRANSPORT_NCCL, "unset");
@@ -264,10 +254,9 @@ static void test_kernels_loaded_early(void **state)
 }
 
 /* StarPU's buffers come from the pool while a machine is up, and none is left behind. */
-static void test_pool_goes(void **state)
+TEST(test_pool_goes)
 {
     starpu_data_handle_t handle;
-    (void)state;
     expect_ok(start(1, NULL));
     starpu_vector_data_register(&handle, -1, 0, 1000, 4);
     assert_int_equal(starpu_data_acquire(handle, STARPU_W), 0);
@@ -298,10 +287,9 @@ static void start_with_threads(rlim_t n)
 }
 
 /* Too few threads are a line instead of StarPU's abort. */
-static void test_few_threads(void **state)
+TEST(test_few_threads)
 {
     int status;
-    (void)state;
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -324,11 +312,10 @@ static int environment(void **state)
 }
 
 /* Where StarPU can write nothing, the line names the variable. */
-static void test_home_is_writable(void **state)
+TEST(test_home_is_writable)
 {
     static const char *const names[] = {"XDG_CACHE_HOME", "STARPU_HOME", "HOME"};
     char *kept[3];
-    (void)state;
     expect_ok(sl_environment_check_home());
     for (int i = 0; i < 3; i++) {
         kept[i] = getenv(names[i]) != NULL ? strdup(getenv(names[i])) : NULL;
@@ -350,16 +337,4 @@ static void test_home_is_writable(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stays_on_its_cores), /* first: it forks, and StarPU is not up yet */
-        cmocka_unit_test(test_few_threads),        cmocka_unit_test(test_workers),
-        cmocka_unit_test(test_all_cores),          cmocka_unit_test(test_one_blas_thread),
-        cmocka_unit_test(test_too_many),           cmocka_unit_test(test_too_many_gpus),
-        cmocka_unit_test(test_all_gpus),           cmocka_unit_test(test_scheduler),
-        cmocka_unit_test(test_unknown_scheduler),  cmocka_unit_test(test_kernels_loaded_early),
-        cmocka_unit_test(test_home_is_writable),   cmocka_unit_test(test_pool_goes),
-    };
-    return cmocka_run_group_tests(tests, environment, NULL);
-}
+TEST_MAIN(environment, NULL)

@@ -148,9 +148,8 @@ static void compare(const struct sl_dataset *dataset, int model, const struct va
 #define SKIP_WITHOUT_POOL() ((void)0)
 #endif
 
-static void test_models(void **state)
+TEST(test_models)
 {
-    (void)state;
     SKIP_WITHOUT_POOL();
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
         const struct variant *v = &variants[i];
@@ -200,12 +199,11 @@ static struct sl_memory_terms weighted_terms(const struct sl_dataset *dataset, i
 
 /* Parts have the weights that the run uses. Only weights that are factors are in the blocks (twice, for both
  * directions), or in the tables of full-graph training (out-neighbours, and half of the inner vertices' lists). */
-static void test_edge_weights(void **state)
+TEST(test_edge_weights)
 {
     static const struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 300, .n_columns = 100, .n_classes = 7, .weighted = true, .seed = 5};
     struct sl_dataset dataset;
-    (void)state;
     make_dataset(&shape, &dataset);
     struct sl_memory_terms none = weighted_terms(&dataset, SL_EDGE_WEIGHTS_NONE, false);
     struct sl_memory_terms drawn = weighted_terms(&dataset, SL_EDGE_WEIGHTS_PROBABILITY, false);
@@ -241,12 +239,11 @@ static uint64_t model_need(const struct sl_dataset *dataset, int sync, const cha
 }
 
 /* State, spare and, where checkpoints are written, copies of each replica. */
-static void test_replicas(void **state)
+TEST(test_replicas)
 {
     static const struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 300, .n_columns = 100, .n_classes = 7, .seed = 5};
     struct sl_dataset dataset;
-    (void)state;
     make_dataset(&shape, &dataset);
     uint64_t one = model_need(&dataset, SL_SYNC_ALLREDUCE, NULL) / 6; /* state, the best, a file's */
     assert_int_equal(one, sizeof(sl_real) * (2 * 100 * 64 + 64 + 2 * 64 * 7 + 7));
@@ -271,13 +268,12 @@ static void expect_factors(const struct sl_dataset *dataset, int model, uint32_t
 }
 
 /* In bf16 what is taken is less, and so is the estimate. */
-static void test_bf16(void **state)
+TEST(test_bf16)
 {
     static const struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 3000, .n_columns = 100, .n_classes = 7, .seed = 5};
     struct sl_dataset dataset;
     struct sl_memory_terms terms[2];
-    (void)state;
     SKIP_WITHOUT_POOL();
     make_dataset(&shape, &dataset);
     for (int model = SL_MODEL_SAGE; model <= SL_MODEL_RESGCN; model++) {
@@ -303,12 +299,11 @@ static void test_bf16(void **state)
 }
 
 /* The same on the full graph, whether or not rows are computed again. */
-static void test_pipe_bf16(void **state)
+TEST(test_pipe_bf16)
 {
     static const struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 3000, .n_columns = 100, .n_classes = 7, .seed = 5};
     struct sl_dataset dataset;
-    (void)state;
     make_dataset(&shape, &dataset);
     for (int model = SL_MODEL_SAGE; model <= SL_MODEL_RESGCN; model++) {
         for (int recompute = 0; recompute < 2 && model != SL_MODEL_GAT; recompute++) {
@@ -359,12 +354,11 @@ static struct sl_memory_terms deep_terms(const struct sl_dataset *dataset, int m
 }
 
 /* The chunk that was timed leaves nothing. In an evaluation what GCNII's sums begin with is there, of all layers. */
-static void test_deep(void **state)
+TEST(test_deep)
 {
     static const struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 3000, .n_columns = 100, .n_classes = 7, .seed = 5};
     struct sl_dataset dataset;
-    (void)state;
     make_dataset(&shape, &dataset);
     for (precision = SL_PRECISION_FLOAT; precision <= SL_PRECISION_BF16; precision++) {
         const double row = precision == SL_PRECISION_BF16 ? sizeof(sl_bf16) : sizeof(sl_real);
@@ -381,7 +375,7 @@ static void test_deep(void **state)
 
 /* With a --vertex-budget a step may come to as many links as have as many vertices. If the negatives' candidates are
  * fewer than the budget, all links may come together. */
-static void test_link_budget(void **state)
+TEST(test_link_budget)
 {
     enum { N = 3000, N_LINKS = 20000, BUDGET = 2000, NEGATIVES = 2 };
     static const struct graph_shape shape = {
@@ -390,7 +384,6 @@ static void test_link_budget(void **state)
     struct sl_link_ends few = {{0, 0}, {10, 10}};
     struct sl_dataset dataset;
     struct sl_settings settings;
-    (void)state;
     make_dataset(&shape, &dataset);
     for (uint32_t i = 0; i < N_LINKS; i++) {
         ends[0][i] = i * 7 % 10;
@@ -422,7 +415,7 @@ static void test_link_budget(void **state)
 
 /* The second of two ranks has nearly all edges, the first nearly none: known once parts are made. What neither
  * touches is the other's. */
-static void test_ranks(void **state)
+TEST(test_ranks)
 {
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 3000, .n_columns = 24, .n_classes = 7};
     struct sl_plan plan = {
@@ -431,7 +424,6 @@ static void test_ranks(void **state)
     struct sl_partition partition;
     struct sl_settings settings;
     uint32_t parts[3000];
-    (void)state;
     make_dataset(&shape, &dataset);
     const uint64_t *offsets = dataset.graph.offsets;
     double average = (double)dataset.graph.n_edges / 3000;
@@ -467,7 +459,7 @@ static void test_ranks(void **state)
 }
 
 /* Of two ranks with a stage each the one that has more layers needs more, and that is what both are said to need. */
-static void test_crews(void **state)
+TEST(test_crews)
 {
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 3000, .n_columns = 24, .n_classes = 7};
     struct sl_plan plan = {
@@ -476,7 +468,6 @@ static void test_crews(void **state)
     struct sl_memory_run of = {.team = 1, .n_workers = 2, .converts = true, .boundary = 1, .plan = &plan};
     struct sl_settings settings;
     uint64_t bytes[2];
-    (void)state;
     make_dataset(&shape, &dataset);
     make_settings(SL_MODEL_RESGCN, &variants[0], &settings);
     settings.schedule = SL_SCHEDULE_PIPE;
@@ -499,9 +490,5 @@ static void test_crews(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranks),     cmocka_unit_test(test_link_budget), cmocka_unit_test(test_crews),
-        cmocka_unit_test(test_models),    cmocka_unit_test(test_replicas),    cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_pipe_bf16), cmocka_unit_test(test_deep),        cmocka_unit_test(test_edge_weights)};
-    return wants_gpu() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
+    return wants_gpu() ? 77 : run_listed_tests(NULL, NULL);
 }

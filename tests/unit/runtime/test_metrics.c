@@ -6,15 +6,12 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "support/memory.h"
+#include "tests/support/test.h"
 
 static char buffer[16384];
 
@@ -93,9 +90,8 @@ static struct sl_metrics_epoch an_epoch(void)
     };
 }
 
-static void the_epoch_line_is_as_documented(void **state)
+TEST(the_epoch_line_is_as_documented)
 {
-    (void)state;
     static const uint64_t vertices[] = {10, 50, 5000000000};
     static const uint64_t edges[] = {40, 160};
     struct sl_metrics m;
@@ -131,9 +127,8 @@ static void the_epoch_line_is_as_documented(void **state)
     fclose(stream);
 }
 
-static void two_classes_have_auc(void **state)
+TEST(two_classes_have_auc)
 {
-    (void)state;
     struct sl_metrics m;
     FILE *stream = to_buffer(&m);
     struct sl_metrics_epoch e = an_epoch();
@@ -144,9 +139,8 @@ static void two_classes_have_auc(void **state)
     fclose(stream);
 }
 
-static void feature_caches_are_there_where_used(void **state)
+TEST(feature_caches_are_there_where_used)
 {
-    (void)state;
     struct sl_metrics m;
     FILE *stream = to_buffer(&m);
     struct sl_metrics_epoch e = an_epoch();
@@ -161,9 +155,8 @@ static void feature_caches_are_there_where_used(void **state)
     fclose(stream);
 }
 
-static void what_was_not_evaluated_is_null(void **state)
+TEST(what_was_not_evaluated_is_null)
 {
-    (void)state;
     static const char *const scores[] = {"valid_loss", "valid_acc", "test_acc", "valid_f1",
                                          "test_f1",    "valid_auc", "test_auc"};
     struct sl_metrics m;
@@ -184,9 +177,8 @@ static void what_was_not_evaluated_is_null(void **state)
     fclose(stream);
 }
 
-static void losses_read_back_exactly(void **state)
+TEST(losses_read_back_exactly)
 {
-    (void)state;
     static const double losses[] = {1.0 / 3, 5e-324, 1.7976931348623157e308, 0, 2.302585092994046};
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
         struct sl_metrics m;
@@ -202,9 +194,8 @@ static void losses_read_back_exactly(void **state)
     }
 }
 
-static void the_config_line_holds_all_options(void **state)
+TEST(the_config_line_holds_all_options)
 {
-    (void)state;
     static const char *const devices[] = {"CPU 0", "CPU 1"};
     struct sl_metrics m;
     struct sl_settings s;
@@ -254,9 +245,8 @@ static void the_config_line_holds_all_options(void **state)
     sl_settings_free(&s);
 }
 
-static void the_summary_line_is_as_documented(void **state)
+TEST(the_summary_line_is_as_documented)
 {
-    (void)state;
     struct sl_metrics m;
     struct sl_metrics_summary s = {
         .evaluated = true,
@@ -296,9 +286,8 @@ static void the_summary_line_is_as_documented(void **state)
 }
 
 /* Reals have as few digits as give the same bits again; texts stay. */
-static void reals_are_short(void **state)
+TEST(reals_are_short)
 {
-    (void)state;
     static const struct {
         double value;
         const char *text;
@@ -382,9 +371,8 @@ static void write_steps(bool append, int n)
     assert_int_equal(sl_metrics_close(&m), SL_OK);
 }
 
-static void an_existing_file_is_emptied_or_gone_on_with(void **state)
+TEST_WITH(an_existing_file_is_emptied_or_gone_on_with, set_up_file, tear_down_file)
 {
-    (void)state;
     put_file("old\n");
     write_steps(true, 2);
     assert_file("old\n", 2);
@@ -392,9 +380,8 @@ static void an_existing_file_is_emptied_or_gone_on_with(void **state)
     assert_file("", 1);
 }
 
-static void an_unfinished_last_line_is_removed(void **state)
+TEST_WITH(an_unfinished_last_line_is_removed, set_up_file, tear_down_file)
 {
-    (void)state;
     put_file("old\nolder\n{\"event\":\"st");
     write_steps(true, 1);
     assert_file("old\nolder\n", 1);
@@ -428,9 +415,8 @@ static void expect_rewound(const char *lines, uint64_t n_epochs, uint64_t n_step
 }
 
 /* Of a run of two steps an epoch. */
-static void a_file_is_cut_back_to_the_checkpoint(void **state)
+TEST_WITH(a_file_is_cut_back_to_the_checkpoint, set_up_file, tear_down_file)
 {
-    (void)state;
     static const char killed[] = CONFIG EPOCH(1) EPOCH(2) NOTE EPOCH(3) SUMMARY;
     static const char steps[] = CONFIG STEP(0) STEP(1) EPOCH(1) STEP(2) STEP(3) EPOCH(2);
     static const char ended[] = CONFIG STEP(0) SUMMARY;
@@ -452,9 +438,8 @@ static void a_file_is_cut_back_to_the_checkpoint(void **state)
     expect_rewound(EPOCH(0) SUMMARY, 0, 0, 0);
 }
 
-static void earlier_runs_in_the_file_stay(void **state)
+TEST_WITH(earlier_runs_in_the_file_stay, set_up_file, tear_down_file)
 {
-    (void)state;
     static const char two[] = CONFIG EPOCH(1) EPOCH(2) SUMMARY CONFIG EPOCH(1) EPOCH(2);
     static const char step_by_step[] = CONFIG STEP(0) STEP(1) EPOCH(1) SUMMARY CONFIG STEP(0) STEP(1);
     expect_rewound(two, 1, 2, strlen(two) - strlen(EPOCH(2)));
@@ -463,9 +448,8 @@ static void earlier_runs_in_the_file_stay(void **state)
     expect_rewound(step_by_step, 0, 0, strlen(step_by_step) - strlen(STEP(0) STEP(1)));
 }
 
-static void what_was_not_gone_on_with_is_not_cut(void **state)
+TEST_WITH(what_was_not_gone_on_with_is_not_cut, set_up_file, tear_down_file)
 {
-    (void)state;
     struct sl_metrics m = {0};
     assert_int_equal(sl_metrics_rewind(&m, 0, 0), SL_OK);
     assert_int_equal(sl_metrics_open(path, NULL, false, &m), SL_OK);
@@ -480,9 +464,8 @@ static void what_was_not_gone_on_with_is_not_cut(void **state)
     }
 }
 
-static void each_line_is_there_at_once(void **state)
+TEST_WITH(each_line_is_there_at_once, set_up_file, tear_down_file)
 {
-    (void)state;
     struct sl_metrics m;
     assert_int_equal(sl_metrics_open(path, NULL, false, &m), SL_OK);
     assert_int_equal(sl_metrics_step(&m, 1, 0, 1), SL_OK);
@@ -490,9 +473,8 @@ static void each_line_is_there_at_once(void **state)
     assert_int_equal(sl_metrics_close(&m), SL_OK);
 }
 
-static void file_and_stream_get_the_same(void **state)
+TEST_WITH(file_and_stream_get_the_same, set_up_file, tear_down_file)
 {
-    (void)state;
     static char second[4096];
     struct sl_metrics m;
     FILE *stream = fmemopen(second, sizeof second, "w");
@@ -503,9 +485,8 @@ static void file_and_stream_get_the_same(void **state)
     assert_file(second, 0);
 }
 
-static void trouble_is_a_status(void **state)
+TEST_WITH(trouble_is_a_status, set_up_file, tear_down_file)
 {
-    (void)state;
     struct sl_metrics m;
     assert_int_equal(sl_metrics_open("/nowhere/at/all", NULL, false, &m), SL_EIO);
     assert_non_null(strstr(sl_message(), "/nowhere/at/all"));
@@ -528,9 +509,8 @@ static void *rationed_malloc(size_t bytes)
 }
 
 /* jansson's memory is rationed, too, so that each of its failures is met. */
-static void memory_may_run_out(void **state)
+TEST(memory_may_run_out)
 {
-    (void)state;
     struct sl_settings s;
     struct sl_metrics m;
     const char *const devices[] = {"CPU 0"};
@@ -563,28 +543,4 @@ static void memory_may_run_out(void **state)
     sl_settings_free(&s);
 }
 
-#define FILE_TEST(f) cmocka_unit_test_setup_teardown(f, set_up_file, tear_down_file)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_epoch_line_is_as_documented),
-        cmocka_unit_test(two_classes_have_auc),
-        cmocka_unit_test(feature_caches_are_there_where_used),
-        cmocka_unit_test(what_was_not_evaluated_is_null),
-        cmocka_unit_test(losses_read_back_exactly),
-        cmocka_unit_test(the_config_line_holds_all_options),
-        cmocka_unit_test(the_summary_line_is_as_documented),
-        cmocka_unit_test(reals_are_short),
-        FILE_TEST(an_existing_file_is_emptied_or_gone_on_with),
-        FILE_TEST(an_unfinished_last_line_is_removed),
-        FILE_TEST(a_file_is_cut_back_to_the_checkpoint),
-        FILE_TEST(earlier_runs_in_the_file_stay),
-        FILE_TEST(what_was_not_gone_on_with_is_not_cut),
-        FILE_TEST(each_line_is_there_at_once),
-        FILE_TEST(file_and_stream_get_the_same),
-        FILE_TEST(trouble_is_a_status),
-        cmocka_unit_test(memory_may_run_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

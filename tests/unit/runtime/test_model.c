@@ -30,9 +30,8 @@ static void expect_order(const struct sl_layer_order *order, bool project_first,
     assert_int_equal(order->travels, travels);
 }
 
-static void test_shapes(void **state)
+TEST(test_shapes)
 {
-    (void)state;
     struct sl_model m;
     set(3, 16, SL_NORM_NONE, true);
     make(16, 40, false, &m);
@@ -116,9 +115,8 @@ static size_t n_equal(const struct sl_parameter *a, const struct sl_parameter *b
     return n;
 }
 
-static void test_initial_values(void **state)
+TEST(test_initial_values)
 {
-    (void)state;
     struct sl_model m;
     struct sl_model same;
     struct sl_model other;
@@ -197,9 +195,8 @@ static const struct sl_tensor *tensor_of(const struct sl_tensor *tensors, uint32
 }
 
 /* Names and shapes of DGL's SAGEConv: [out, in], the transpose of ours. */
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     struct sl_model m;
     struct sl_tensor tensors[SL_MODEL_TENSORS];
     uint32_t n;
@@ -314,9 +311,8 @@ static void describe(const struct sl_tensor *tensors, uint32_t n, char *out)
     }
 }
 
-static void test_names_of_libraries(void **state)
+TEST(test_names_of_libraries)
 {
-    (void)state;
     for (size_t e = 0; e < N_EXPECTED; e++) {
         struct sl_model m;
         set_model(expected[e].model, expected[e].norm);
@@ -352,9 +348,8 @@ static void through_file(const struct sl_model *m, enum sl_tensors_for purpose, 
 }
 
 /* Also of the largest model, which has the most tensors. */
-static void test_round_trip(void **state)
+TEST(test_round_trip)
 {
-    (void)state;
     for (int with_state = 0; with_state < 2; with_state++) {
         struct sl_model m;
         struct sl_model back;
@@ -374,9 +369,8 @@ static void test_round_trip(void **state)
 }
 
 /* Saved with either library's names every model loads again. */
-static void test_round_trip_of_libraries(void **state)
+TEST(test_round_trip_of_libraries)
 {
-    (void)state;
     for (size_t e = 0; e < N_EXPECTED * SL_N_NAMES; e++) {
         struct sl_model m;
         struct sl_model back;
@@ -397,9 +391,8 @@ static void test_round_trip_of_libraries(void **state)
 
 /* Heads without their axis of one, as --save wrote them and checkpoints have them: a checkpoint's values load as a
  * model. */
-static void test_heads_of_old(void **state)
+TEST(test_heads_of_old)
 {
-    (void)state;
     struct sl_model m;
     struct sl_model back;
     struct sl_tensors tensors;
@@ -419,9 +412,8 @@ static void test_heads_of_old(void **state)
 }
 
 /* A file of another model is refused, and leaves this one alone. */
-static void test_other_shape(void **state)
+TEST(test_other_shape)
 {
-    (void)state;
     struct sl_model m;
     struct sl_model wide;
     struct sl_model before;
@@ -465,9 +457,8 @@ static void through_file_with(const struct sl_model *m, const struct sl_tensor *
 
 /* A file that has all tensors of the model and others is of another model, of which batch norm would be lost. What
  * PyTorch's batch norm has beside them is none. */
-static void test_surplus(void **state)
+TEST(test_surplus)
 {
-    (void)state;
     struct sl_model plain;
     struct sl_model normed;
     struct sl_model before;
@@ -499,10 +490,9 @@ static void test_surplus(void **state)
     sl_model_free(&before);
 }
 
-static void test_not_finite(void **state)
+TEST(test_not_finite)
 {
     static const double bad[] = {NAN, INFINITY, -INFINITY};
-    (void)state;
     for (size_t b = 0; b < sizeof bad / sizeof *bad; b++) {
         struct sl_model m;
         struct sl_model other;
@@ -528,9 +518,8 @@ static void test_not_finite(void **state)
 }
 
 /* Copies for keeping the best: values and running statistics, not the moments. */
-static void test_read_and_write(void **state)
+TEST(test_read_and_write)
 {
-    (void)state;
     struct sl_model m;
     struct sl_model other;
     set(3, 5, SL_NORM_BATCH, false);
@@ -548,9 +537,8 @@ static void test_read_and_write(void **state)
     sl_model_free(&other);
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
-    (void)state;
     long live = sl_memory_live();
     enum sl_status st = SL_ENOMEM;
     const struct sl_model_data data = {4, 3, 0, false, 0};
@@ -576,9 +564,8 @@ static void test_no_memory(void **state)
     sl_model_free(&m);
 }
 
-static void test_too_large(void **state)
+TEST(test_too_large)
 {
-    (void)state;
     const struct sl_model_data data = {65536, 3, 0, false, 0};
     struct sl_model m;
     set(2, 65536, SL_NORM_NONE, false);
@@ -594,22 +581,4 @@ static int up(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_initial_values),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_other_shape),
-        cmocka_unit_test(test_surplus),
-        cmocka_unit_test(test_not_finite),
-        cmocka_unit_test(test_read_and_write),
-        cmocka_unit_test(test_names_of_libraries),
-        cmocka_unit_test(test_round_trip_of_libraries),
-        cmocka_unit_test(test_heads_of_old),
-        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_too_large),
-    };
-    return cmocka_run_group_tests(tests, up, group_down);
-}
+TEST_MAIN(up, group_down)

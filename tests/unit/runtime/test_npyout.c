@@ -4,17 +4,14 @@
  * runtime/files/npyout.h: the bytes of the format, and what numpy makes of them. */
 #include "runtime/files/npyout.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "support/file.h"
 #include "support/memory.h"
+#include "tests/support/test.h"
 
 struct rows {
     const sl_real *rows;
@@ -66,9 +63,8 @@ static void read_back(void)
     assert_int_equal(sl_file_read(path, 100000, &file, &file_bytes), SL_OK);
 }
 
-static void the_header_is_version_1(void **state)
+TEST_WITH(the_header_is_version_1, set_up, tear_down)
 {
-    (void)state;
     static const char dictionary[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }";
     assert_int_equal(write_block(path, 3, 4, &block[0][0], 4, NULL), SL_OK);
     read_back();
@@ -84,9 +80,8 @@ static void the_header_is_version_1(void **state)
 }
 
 /* Rows in another order, of which the last column is not written. */
-static void rows_are_picked_by_order(void **state)
+TEST_WITH(rows_are_picked_by_order, set_up, tear_down)
 {
-    (void)state;
     static const float expected[4][3] = {{7, -8, 9}, {1, 2, 3}, {4, 5, 0.1f}, {1, 2, 3}};
     assert_int_equal(write_block(path, 4, 3, &block[0][0], 4, order), SL_OK);
     read_back();
@@ -104,9 +99,8 @@ static const sl_real *fetch(void *context, uint64_t row)
     return line;
 }
 
-static void rows_are_fetched_in_order(void **state)
+TEST_WITH(rows_are_fetched_in_order, set_up, tear_down)
 {
-    (void)state;
     static const float expected[3][2] = {{0, -0.0f}, {1, -1}, {2, -2}};
     uint64_t next = 0;
     assert_int_equal(sl_npy_write(path, 3, 2, fetch, &next), SL_OK);
@@ -115,18 +109,16 @@ static void rows_are_fetched_in_order(void **state)
     assert_memory_equal(file + file_bytes - sizeof expected, expected, sizeof expected);
 }
 
-static void empty_arrays_are_arrays(void **state)
+TEST_WITH(empty_arrays_are_arrays, set_up, tear_down)
 {
-    (void)state;
     assert_int_equal(write_block(path, 0, 4, NULL, 4, NULL), SL_OK);
     read_back();
     assert_non_null(strstr(file + 10, "(0, 4)"));
     assert_int_equal(file_bytes % 64, 0);
 }
 
-static void numpy_reads_it(void **state)
+TEST_WITH(numpy_reads_it, set_up, tear_down)
 {
-    (void)state;
     char command[512];
     assert_int_equal(write_block(path, 4, 3, &block[0][0], 4, order), SL_OK);
     snprintf(command, sizeof command,
@@ -141,9 +133,8 @@ static void numpy_reads_it(void **state)
     assert_int_equal(rc, 0);
 }
 
-static void trouble_leaves_the_old_file(void **state)
+TEST_WITH(trouble_leaves_the_old_file, set_up, tear_down)
 {
-    (void)state;
     assert_int_equal(write_block(path, 3, 4, &block[0][0], 4, NULL), SL_OK);
     read_back();
     size_t before = file_bytes;
@@ -165,13 +156,4 @@ static void trouble_leaves_the_old_file(void **state)
     }
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_header_is_version_1), TEST(rows_are_picked_by_order), TEST(rows_are_fetched_in_order),
-        TEST(empty_arrays_are_arrays), TEST(numpy_reads_it),           TEST(trouble_leaves_the_old_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -46,7 +46,7 @@ static void expect_loss(json_t *root, const char *name, double loss, const sl_re
     }
 }
 
-static void test_class_losses(void **state)
+TEST(test_class_losses)
 {
     static const char *const names[] = {"class", "class weights", "class smooth", "class weights smooth"};
     json_t *root = case_of("objectives");
@@ -54,7 +54,6 @@ static void test_class_losses(void **state)
     float weights[C];
     int32_t labels[N];
     sl_real z[N * C];
-    (void)state;
     table_of(root, "outputs", outputs);
     for (uint32_t i = 0; i < N * C; i++) {
         z[i] = (sl_real)number(json_array_get(member(root, "outputs"), i / C), i % C);
@@ -81,7 +80,7 @@ static void test_class_losses(void **state)
     json_decref(root);
 }
 
-static void test_entry_losses(void **state)
+TEST(test_entry_losses)
 {
     static const struct {
         const char *name, *targets;
@@ -94,7 +93,6 @@ static void test_entry_losses(void **state)
     json_t *root = case_of("objectives");
     float weights[C];
     sl_real z[N * C];
-    (void)state;
     for (uint32_t i = 0; i < N * C; i++) {
         z[i] = (sl_real)number(json_array_get(member(root, "outputs"), i / C), i % C);
         rows[i % N] = i % N;
@@ -195,7 +193,7 @@ static void expect_scores(json_t *wanted, const struct sl_scores *scores, bool t
     assert_int_equal(isnan(scores->valid_loss), test_set);
 }
 
-static void test_scores(void **state)
+TEST(test_scores)
 {
     static const struct {
         const char *scores, *targets;
@@ -206,7 +204,6 @@ static void test_scores(void **state)
                  {"numbers", "numbers", SL_OBJECTIVE_AUTO, false}};
     json_t *root = case_of("objectives");
     float outputs[N * C];
-    (void)state;
     table_of(root, "outputs", outputs);
     for (uint32_t k = 0; k < 3 * 2 * 2; k++) {
         bool test_set = k % 2 == 1;
@@ -250,11 +247,10 @@ static void expect_label_scores(const float *targets, const double wanted[4])
 }
 
 /* A label that no vertex has, a vertex with all labels, and labels that all vertices have. */
-static void test_degenerate(void **state)
+TEST(test_degenerate)
 {
     const double half = N / 2.0;
     float targets[N * C];
-    (void)state;
     for (uint32_t i = 0; i < N * C; i++) {
         targets[i] = i % C > 0 && i / C < N / 2;
     }
@@ -273,12 +269,11 @@ static void test_degenerate(void **state)
 }
 
 /* A nan output makes scores nan: they do not rise by what is left out. */
-static void test_nan_outputs(void **state)
+TEST(test_nan_outputs)
 {
     static const char *const names[2][3] = {{"ap", "auc", "ap"}, {"mse", "mae", "r2"}};
     json_t *root = case_of("objectives");
     float outputs[N * C];
-    (void)state;
     table_of(root, "outputs", outputs);
     for (uint32_t k = 0; k < 2; k++) {
         float targets[N * C];
@@ -297,10 +292,9 @@ static void test_nan_outputs(void **state)
     json_decref(root);
 }
 
-static void test_pairs(void **state)
+TEST(test_pairs)
 {
     struct sl_pair pairs[] = {{3, 1}, {1, 0}, {2, 1}, {0, 0}};
-    (void)state;
     assert_true(sl_pairs_area(pairs, 4) == 1 && sl_pairs_precision(pairs, 4) == 1);
     assert_true(isnan(sl_pairs_area(pairs, 2)) && isnan(sl_pairs_precision(pairs, 2))); /* negatives alone */
     struct sl_pair ranked[] = {{5, 1}, {4, 0}, {3, 1}, {3, 0}, {2, 0}, {1, 0}, {0, 1}}; /* ranks 1, 2.5 and 5 */
@@ -346,7 +340,7 @@ static double rank_by_hand(const struct sl_triple_scorer *by, const struct sl_li
 }
 
 /* 100 triples, 60 of them to rank, some twice; small whole numbers, so that many scores are equal and all are exact. */
-static void test_triples(void **state)
+TEST(test_triples)
 {
     enum { N_VERTICES = 40, ALL = 100, RANKED = 60, R = 3, COLUMNS = 4 };
     sl_vertex from[ALL], to[ALL], ids[N_VERTICES];
@@ -362,7 +356,6 @@ static void test_triples(void **state)
     struct sl_pair_ranks got, wanted = {0, 0, 0, 0};
     struct sl_triples triples;
     uint32_t bits[4];
-    (void)state;
     for (uint32_t i = 0; i < ALL; i++) {
         sl_random4(&draw, i, 0, bits);
         relation[i] = i / 7 % R;
@@ -399,9 +392,8 @@ static void test_triples(void **state)
 }
 
 /* Any number is better than nan. */
-static void test_better(void **state)
+TEST(test_better)
 {
-    (void)state;
     for (int larger = 0; larger < 2; larger++) {
         struct sl_scores two = {.n = 1, .score = {{.valid = 2, .larger_is_better = larger == 1}}};
         struct sl_scores three = {.n = 1, .score = {{.valid = 3, .larger_is_better = larger == 1}}};
@@ -511,10 +503,9 @@ static void check_invisible(const struct sl_dataset *dataset, struct variant v, 
     }
 }
 
-static void test_invisible(void **state)
+TEST(test_invisible)
 {
     struct sl_dataset dataset;
-    (void)state;
     make_dataset(&small, &dataset);
     check_invisible(&dataset, (struct variant){.weights = "balanced", .smoothing = 0.1}, SAME);
     put_targets(&small, true, 6, true, &dataset);
@@ -527,10 +518,9 @@ static void test_invisible(void **state)
 }
 
 /* Rows of bf16 have 8 bits: the first loss is off by little. */
-static void test_bf16(void **state)
+TEST(test_bf16)
 {
     struct sl_dataset dataset;
-    (void)state;
     make_dataset(&small, &dataset);
     for (int labels = 0; labels < 2; labels++) {
         struct variant v = {.pes = 3, .group_size = 3, .chunks = 1};
@@ -548,14 +538,13 @@ static void test_bf16(void **state)
 }
 
 /* The loss is the mean over the known entries of the step: with equal outputs (no weight) it can be counted. */
-static void test_mean_over_known(void **state)
+TEST(test_mean_over_known)
 {
     struct sl_objective objective;
     struct sl_settings settings;
     struct sl_dataset dataset;
     struct outcome outcome;
     struct world w;
-    (void)state;
     make_dataset(&small, &dataset);
     put_targets(&small, true, 6, true, &dataset);
     expect_ok(sl_settings_init(&settings));
@@ -590,14 +579,13 @@ static void test_mean_over_known(void **state)
 /* ---- the choice ---- */
 
 /* Without known targets and epochs any objective is allowed. */
-static void test_no_targets(void **state)
+TEST(test_no_targets)
 {
     static const char *const options[][2] = {
         {"objective", "regression"}, {"objective", "labels"}, {"loss", "absolute"}, {"best-by", "mse"}};
     struct sl_objective objective;
     struct sl_settings settings;
     struct sl_dataset dataset;
-    (void)state;
     make_dataset(&small, &dataset);
     memset(dataset.targets.data, 0xff, sl_targets_bytes(&dataset.targets));
     dataset.train.n = dataset.valid.n = dataset.test.n = 0;
@@ -638,10 +626,9 @@ static const struct sl_objective_kind *chosen(const struct sl_dataset *dataset)
     return kind;
 }
 
-static void test_choice(void **state)
+TEST(test_choice)
 {
     struct sl_dataset dataset;
-    (void)state;
     make_dataset(&small, &dataset);
     assert_ptr_equal(chosen(&dataset), &sl_classify);
     expect_refused(&dataset, "objective", "labels", "classes");
@@ -661,7 +648,7 @@ static void test_choice(void **state)
     sl_dataset_free(&dataset);
 }
 
-static void test_weights(void **state)
+TEST(test_weights)
 {
     struct sl_objective objective;
     struct sl_settings settings;
@@ -670,7 +657,6 @@ static void test_weights(void **state)
     int fd = mkstemp(path);
     double sum = 0;
     double n[4] = {0};
-    (void)state;
     make_dataset(&small, &dataset);
     expect_ok(sl_settings_init(&settings));
     expect_ok(sl_option_set(sl_settings_table_of(&settings), "class-weights", "balanced", &settings));
@@ -729,7 +715,7 @@ static double loss_of_constant(const struct sl_dataset *d, const struct sl_objec
 }
 
 /* With weights and smoothing: no answer is better than the guess, and the best answer is as good. */
-static void test_weighted_guess(void **state)
+TEST(test_weighted_guess)
 {
     struct sl_objective objective;
     struct sl_settings settings;
@@ -737,7 +723,6 @@ static void test_weighted_guess(void **state)
     char path[] = "/tmp/starling-weights-XXXXXX";
     int fd = mkstemp(path);
     double least = INFINITY;
-    (void)state;
     make_dataset(&small, &dataset);
     expect_ok(sl_settings_init(&settings));
     settings.label_smoothing = 0.5;
@@ -761,12 +746,11 @@ static void test_weighted_guess(void **state)
     sl_dataset_free(&dataset);
 }
 
-static void test_guesses(void **state)
+TEST(test_guesses)
 {
     struct sl_objective objective;
     struct sl_settings settings;
     struct sl_dataset dataset;
-    (void)state;
     make_dataset(&small, &dataset);
     expect_ok(sl_settings_init(&settings));
     expect_ok(sl_objective_open(&settings, &dataset, &objective));
@@ -788,17 +772,4 @@ static void test_guesses(void **state)
     sl_dataset_free(&dataset);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_class_losses), cmocka_unit_test(test_entry_losses),
-        cmocka_unit_test(test_scores),       cmocka_unit_test(test_degenerate),
-        cmocka_unit_test(test_invisible),    cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_choice),       cmocka_unit_test(test_mean_over_known),
-        cmocka_unit_test(test_weights),      cmocka_unit_test(test_guesses),
-        cmocka_unit_test(test_nan_outputs),  cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_triples),      cmocka_unit_test(test_better),
-        cmocka_unit_test(test_no_targets),   cmocka_unit_test(test_weighted_guess),
-    };
-    return cmocka_run_group_tests(tests, group_up, group_down);
-}
+TEST_MAIN(group_up, group_down)

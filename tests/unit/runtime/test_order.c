@@ -43,12 +43,11 @@ enum sl_status __wrap_sl_task_submit(struct sl_task *task, void *args, size_t ar
     return __real_sl_task_submit(task, args, args_bytes, priority);
 }
 
-static void test_what_is_sent_goes_first(void **state)
+TEST(test_what_is_sent_goes_first)
 {
     struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 301, .n_columns = 12, .n_classes = 4, .seed = 31};
     static const uint32_t fanout[] = {4, 5, 6};
-    (void)state;
     for (int model = 0; model < n_models(); model++) {
         struct sl_settings settings;
         struct sl_dataset dataset;
@@ -78,8 +77,4 @@ static void test_what_is_sent_goes_first(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_what_is_sent_goes_first)};
-    return cmocka_run_group_tests(tests, group_up, group_down);
-}
+TEST_MAIN(group_up, group_down)

@@ -63,9 +63,8 @@ static void check_scorers(const struct sl_plan *plan)
     }
 }
 
-static void test_crews(void **state)
+TEST(test_crews)
 {
-    (void)state;
     for (uint32_t n_stages = 1; n_stages <= 5; n_stages++) {
         for (uint32_t n_ranks = 1; n_ranks <= 9; n_ranks++) {
             uint32_t least = sl_plan_largest_crew(n_ranks, n_stages);
@@ -81,9 +80,8 @@ static void test_crews(void **state)
 }
 
 /* Each crew has neighbouring stages, one at the least; more ranks than stages give each stage a crew. */
-static void test_stages(void **state)
+TEST(test_stages)
 {
-    (void)state;
     for (uint32_t n_stages = 1; n_stages <= 9; n_stages++) {
         for (uint32_t n_ranks = 1; n_ranks <= 12; n_ranks++) {
             struct sl_plan plan = plan_of(n_ranks, 0, n_stages, 12);
@@ -99,9 +97,8 @@ static void test_stages(void **state)
 }
 
 /* By hand: of four ranks two share each of two stages' three ways; of two ranks each has two of four stages. */
-static void test_by_hand(void **state)
+TEST(test_by_hand)
 {
-    (void)state;
     struct sl_plan shared = plan_of(4, 1, 2, 3);
     struct sl_plan apart = plan_of(2, 1, 4, 2);
     assert_int_equal(shared.first_pe, 2 * CHUNKS);
@@ -116,10 +113,9 @@ static void test_by_hand(void **state)
 }
 
 /* What a launcher says is refused before MPI is asked; also of settings whose stages are not decided yet. */
-static void test_processes(void **state)
+TEST(test_processes)
 {
     struct sl_settings s = {.schedule = SL_SCHEDULE_PIPE, .stages = 3, .ways = 200, .gpus = SL_GPUS_ALL};
-    (void)state;
     setenv("OMPI_COMM_WORLD_RANK", "0", 1);
     setenv("OMPI_COMM_WORLD_SIZE", "300", 1);
     assert_int_equal(sl_ranks_check_settings(&s), SL_OK);
@@ -135,13 +131,4 @@ static void test_processes(void **state)
     unsetenv("OMPI_COMM_WORLD_RANK");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_processes),
-        cmocka_unit_test(test_crews),
-        cmocka_unit_test(test_stages),
-        cmocka_unit_test(test_by_hand),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

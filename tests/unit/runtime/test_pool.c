@@ -34,14 +34,33 @@ static void give(void *block, size_t bytes)
     assert_int_equal(starpu_free_flags(block, bytes, 0), 0);
 }
 
+/* A block of the reserve is of the class above, and may be of one that is in use: what has memory goes first. The
+ * first test: it takes the first blocks of its class. */
+TEST(test_reserve_last)
+{
+    SKIP_WITHOUT_POOL();
+    const size_t bytes = (size_t)32 << 20;
+    const size_t above = bytes + bytes / 8;
+    void *small = take(bytes);
+    void *large = take(above);
+    give(small, bytes);
+    give(large, above);
+    sl_pool_reserve();
+    assert_ptr_equal(take(above), large);
+    assert_ptr_equal(take(bytes), small);
+    give(large, above);
+    assert_ptr_equal(take(bytes), large);
+    give(small, bytes);
+    give(large, bytes);
+}
+
 /* All sizes round the powers of two: written to the last byte, and none overlaps another. */
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
     static const int offsets[] = {-1, 0, 1};
     size_t sizes[3 * 24];
     unsigned char *blocks[3 * 24];
     size_t n = 0;
-    (void)state;
     SKIP_WITHOUT_POOL();
     for (unsigned power = 0; power < 22; power++) {
         for (int i = 0; i < 3; i++) {
@@ -63,9 +82,8 @@ static void test_sizes(void **state)
     }
 }
 
-static void test_given_again(void **state)
+TEST(test_given_again)
 {
-    (void)state;
     SKIP_WITHOUT_POOL();
     for (size_t bytes = 1; bytes < 5000000; bytes = bytes * 3 + 1) {
         void *first = take(bytes);
@@ -134,9 +152,8 @@ static void test_own_first(void **state)
 }
 
 /* A block of twice the size serves where there is none nearer, and goes back to where it came from. */
-static void test_borrowed(void **state)
+TEST(test_borrowed)
 {
-    (void)state;
     SKIP_WITHOUT_POOL();
     const size_t bytes = (size_t)7 << 20; /* a size that no other test takes */
     void *large = take(2 * bytes);
@@ -155,10 +172,9 @@ static void test_borrowed(void **state)
 }
 
 /* One of four times the size does not: too much would be wasted. */
-static void test_not_borrowed(void **state)
+TEST(test_not_borrowed)
 {
     const size_t bytes = (size_t)5 << 20;
-    (void)state;
     SKIP_WITHOUT_POOL();
     void *large = take(4 * bytes);
     give(large, 4 * bytes);
@@ -168,10 +184,9 @@ static void test_not_borrowed(void **state)
 }
 
 /* Where blocks are lent to sizes near theirs alone, one of a quarter more serves, and none of half more. */
-static void test_lent_near(void **state)
+TEST(test_lent_near)
 {
     const size_t bytes = (size_t)9 << 20;
-    (void)state;
     SKIP_WITHOUT_POOL();
     void *large = take(bytes / 2 * 3);
     give(large, bytes / 2 * 3);
@@ -187,9 +202,8 @@ static void test_lent_near(void **state)
 }
 
 /* A fresh block is at most an eighth larger than what is asked for. */
-static void test_waste(void **state)
+TEST(test_waste)
 {
-    (void)state;
     SKIP_WITHOUT_POOL();
     for (size_t bytes = 16384; bytes < 3000000; bytes = bytes * 5 / 4 + 1) {
         uint64_t n = sl_pool_blocks();
@@ -206,12 +220,11 @@ static void test_waste(void **state)
 }
 
 /* Few free blocks are kept; many go back to the system, but none that is in use. */
-static void test_trim(void **state)
+TEST(test_trim)
 {
     enum { N = 5 };
     size_t bytes = (size_t)SL_POOL_KEPT_BYTES / 4 + 4096;
     unsigned char *blocks[N];
-    (void)state;
     SKIP_WITHOUT_POOL();
     sl_pool_trim();
     for (int i = 0; i < N; i++) { /* untouched pages cost nothing */
@@ -247,11 +260,10 @@ static bool is_resident(const unsigned char *block, size_t bytes)
 }
 
 /* All free blocks go back, however few: large ones, and the pages of those that share huge pages with used ones. */
-static void test_release(void **state)
+TEST(test_release)
 {
     const size_t large = 9 << 20;
     const size_t small = 700 << 10;
-    (void)state;
     SKIP_WITHOUT_POOL();
     sl_pool_release();
     uint64_t before = sl_pool_bytes();
@@ -274,13 +286,12 @@ static void test_release(void **state)
 
 /* Blocks that share huge pages: those that are given back lose their pages although others of them are in use,
  * which lose nothing, and are there again. */
-static void test_side_by_side(void **state)
+TEST(test_side_by_side)
 {
     enum { N = 40 };
     const size_t bytes = 700 << 10;
     const size_t many = (size_t)SL_POOL_KEPT_BYTES / 8 * 9; /* a whole class */
     unsigned char *blocks[N];
-    (void)state;
     SKIP_WITHOUT_POOL();
     give(take(many), many); /* so much that it is trimmed, and with it what else is free */
     sl_pool_trim();
@@ -323,11 +334,10 @@ static void test_side_by_side(void **state)
 }
 
 /* Where they are not kept, free blocks have no memory, large ones and small ones, and are taken again. */
-static void test_not_kept(void **state)
+TEST(test_not_kept)
 {
     static const size_t sizes[] = {(size_t)11 << 20, (size_t)300 << 10};
     const size_t many = (size_t)SL_POOL_KEPT_BYTES / 8 * 9; /* a whole class */
-    (void)state;
     SKIP_WITHOUT_POOL();
     give(take(many), many); /* so many that all that is free goes */
     sl_pool_trim();
@@ -348,9 +358,8 @@ static void test_not_kept(void **state)
 }
 
 /* Every block taken is matched once, and blocks of the reserve serve. */
-static void test_reserve(void **state)
+TEST(test_reserve)
 {
-    (void)state;
     SKIP_WITHOUT_POOL();
     const size_t bytes = (size_t)50 << 20;
     void *block = take(bytes);
@@ -367,30 +376,9 @@ static void test_reserve(void **state)
     give(other, bytes);
 }
 
-/* A block of the reserve is of the class above, and may be of one that is in use: what has memory goes first. */
-static void test_reserve_last(void **state)
-{
-    (void)state;
-    SKIP_WITHOUT_POOL();
-    const size_t bytes = (size_t)32 << 20; /* the first test takes the first blocks of it */
-    const size_t above = bytes + bytes / 8;
-    void *small = take(bytes);
-    void *large = take(above);
-    give(small, bytes);
-    give(large, above);
-    sl_pool_reserve();
-    assert_ptr_equal(take(above), large);
-    assert_ptr_equal(take(bytes), small);
-    give(large, above);
-    assert_ptr_equal(take(bytes), large);
-    give(small, bytes);
-    give(large, bytes);
-}
-
 /* The same step over and over: after the first two no block is taken from the system. */
-static void test_steady(void **state)
+TEST(test_steady)
 {
-    (void)state;
     SKIP_WITHOUT_POOL();
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 400, .n_columns = 10, .seed = 7};
     struct sl_settings settings;
@@ -453,14 +441,7 @@ static int up_two(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reserve_last), cmocka_unit_test(test_sizes),        cmocka_unit_test(test_given_again),
-        cmocka_unit_test(test_borrowed),     cmocka_unit_test(test_not_borrowed), cmocka_unit_test(test_lent_near),
-        cmocka_unit_test(test_not_kept),     cmocka_unit_test(test_waste),        cmocka_unit_test(test_trim),
-        cmocka_unit_test(test_side_by_side), cmocka_unit_test(test_release),      cmocka_unit_test(test_reserve),
-        cmocka_unit_test(test_steady),
-    };
     const struct CMUnitTest of_two_workers[] = {cmocka_unit_test(test_own_first)};
-    int failed = cmocka_run_group_tests(tests, up, down);
+    int failed = run_listed_tests(up, down);
     return failed + cmocka_run_group_tests(of_two_workers, up_two, down);
 }

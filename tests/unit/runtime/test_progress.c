@@ -9,16 +9,13 @@
 
 #include <fcntl.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "support/lines.h"
+#include "tests/support/test.h"
 
 static char buffer[8192];
 
@@ -39,9 +36,8 @@ static struct sl_metrics_epoch an_epoch(uint32_t epoch)
         .eval_seconds = 0.5};
 }
 
-static void lines_are_stable(void **state)
+TEST(lines_are_stable)
 {
-    (void)state;
     struct sl_progress p;
     FILE *stream = to_buffer();
     struct sl_metrics_epoch e = an_epoch(3);
@@ -63,10 +59,9 @@ static void lines_are_stable(void **state)
 }
 
 /* Numbers of any size leave the line within 80 columns, unless the loss says that training has failed. */
-static void lines_are_short(void **state)
+TEST(lines_are_short)
 {
     static const double numbers[] = {0, 0.0001, 0.99999, 9.9999, 12.3456, 99.9999, 123.456, 9999.4};
-    (void)state;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sl_progress p;
         FILE *stream = to_buffer();
@@ -85,18 +80,16 @@ static void lines_are_short(void **state)
 }
 
 /* A text may begin with a blank. */
-static void a_clause_may_be_empty(void **state)
+TEST(a_clause_may_be_empty)
 {
     FILE *stream = to_buffer();
-    (void)state;
     sl_print_line(stream, "label", " a, b");
     fclose(stream);
     assert_non_null(strstr(buffer, " a, b\n"));
 }
 
-static void the_summary_is_a_table(void **state)
+TEST(the_summary_is_a_table)
 {
-    (void)state;
     struct sl_progress p;
     struct sl_metrics_summary s = {
         .evaluated = true,
@@ -133,9 +126,8 @@ static void the_summary_is_a_table(void **state)
                                 "memory    0.12 GB at most\n");
 }
 
-static void nothing_is_nothing(void **state)
+TEST(nothing_is_nothing)
 {
-    (void)state;
     struct sl_progress p;
     const struct sl_metrics_epoch e = an_epoch(1);
     const struct sl_metrics_summary s = {.evaluated = true};
@@ -161,9 +153,8 @@ static void draw(uint32_t epoch, uint32_t step, double valid_acc)
     fclose(stream);
 }
 
-static void the_bar_shows_share_loss_accuracy_and_time(void **state)
+TEST(the_bar_shows_share_loss_accuracy_and_time)
 {
-    (void)state;
     draw(1, 1, NAN);
     assert_memory_equal(buffer, "\repoch 1/3 [", 12);
     assert_non_null(strstr(buffer, "1/4  loss 1.5000  valid -  left 1:50\033[K")); /* 11 steps of 10 s */
@@ -177,9 +168,8 @@ static void the_bar_shows_share_loss_accuracy_and_time(void **state)
     assert_true(strlen(buffer) <= 80 + 4); /* one line of a terminal, and the control characters */
 }
 
-static void the_bar_is_not_drawn_too_often(void **state)
+TEST(the_bar_is_not_drawn_too_often)
 {
-    (void)state;
     struct sl_progress p;
     FILE *stream = to_buffer();
     sl_progress_open(stream, SL_PROGRESS_BAR, 1, 1000, &p);
@@ -195,9 +185,8 @@ static void the_bar_is_not_drawn_too_often(void **state)
     assert_non_null(strstr(buffer, "1000/1000"));
 }
 
-static void the_line_replaces_the_bar(void **state)
+TEST(the_line_replaces_the_bar)
 {
-    (void)state;
     struct sl_progress p;
     const struct sl_metrics_epoch e = an_epoch(1);
     FILE *stream = to_buffer();
@@ -213,9 +202,8 @@ static void the_line_replaces_the_bar(void **state)
     assert_non_null(strstr(line, "valid 67.12 %  left"));         /* from the evaluation */
 }
 
-static void a_terminal_gets_the_bar(void **state)
+TEST(a_terminal_gets_the_bar)
 {
-    (void)state;
     struct winsize size = {.ws_row = 24, .ws_col = 50};
     FILE *stream = to_buffer();
     setenv("TERM", "xterm", 1);
@@ -244,18 +232,4 @@ static void a_terminal_gets_the_bar(void **state)
     close(other);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_are_stable),
-        cmocka_unit_test(lines_are_short),
-        cmocka_unit_test(a_clause_may_be_empty),
-        cmocka_unit_test(the_summary_is_a_table),
-        cmocka_unit_test(nothing_is_nothing),
-        cmocka_unit_test(the_bar_shows_share_loss_accuracy_and_time),
-        cmocka_unit_test(the_bar_is_not_drawn_too_often),
-        cmocka_unit_test(the_line_replaces_the_bar),
-        cmocka_unit_test(a_terminal_gets_the_bar),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

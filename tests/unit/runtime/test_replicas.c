@@ -20,9 +20,8 @@
 #define MOST 20
 enum { ROWS = 41, COLUMNS = 33, ENTRIES = ROWS * COLUMNS };
 
-static void test_kernel(void **state)
+TEST(test_kernel)
 {
-    (void)state;
     const uint32_t counts[] = {1, 2, 3, 7, MOST};
     const size_t sizes[] = {1, 511, 512, 513, 3000};
     const double scales[] = {1, 0.5, 1.0 / 3, 0};
@@ -53,9 +52,8 @@ static void test_kernel(void **state)
 }
 
 /* n copies of one array, averaged, are that array; in double 49 additions may round. */
-static void test_average_of_equals(void **state)
+TEST(test_average_of_equals)
 {
-    (void)state;
     sl_real *x = noisy(ENTRIES, 5);
     sl_real *out = poisoned(ENTRIES);
     const sl_real *sources[49];
@@ -99,9 +97,8 @@ static void check_launcher(uint32_t n, size_t n_entries)
     free(wanted);
 }
 
-static void test_launcher(void **state)
+TEST(test_launcher)
 {
-    (void)state;
     need_device();
     for (uint32_t n = 1; n <= 13; n += 3) {
         check_launcher(n, 0);
@@ -123,9 +120,8 @@ static sl_real *through_starpu(sl_real *x, sl_real *y, double scale)
     return out;
 }
 
-static void test_submission(void **state)
+TEST(test_submission)
 {
-    (void)state;
     sl_real *x = noisy(ENTRIES, 1);
     sl_real *y = noisy(ENTRIES, 2);
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
@@ -269,9 +265,8 @@ static void check_numbers(int sync, uint32_t n, uint32_t local)
     bench_close(&b);
 }
 
-static void test_gradients(void **state)
+TEST(test_gradients)
 {
-    (void)state;
     fixture_start(2);
     for (size_t c = 0; c < N_COUNTS; c++) {
         check_numbers(SL_SYNC_DISSEMINATION, counts[c], 1);
@@ -287,9 +282,8 @@ static void test_gradients(void **state)
 }
 
 /* The epoch's last step: replicas with unequal numbers of seeds, one of them with none. */
-static void test_unequal_seeds(void **state)
+TEST(test_unequal_seeds)
 {
-    (void)state;
     struct bench b;
     fixture_start(2);
     for (int gossip = SL_GOSSIP_GRAD; gossip <= SL_GOSSIP_WEIGHT; gossip++) {
@@ -321,9 +315,8 @@ static void test_unequal_seeds(void **state)
 
 /* Equal replicas with equal gradients get what all-reduce gives, to the bit where all-reduce's own sum does not
  * round. */
-static void test_equal_gradients(void **state)
+TEST(test_equal_gradients)
 {
-    (void)state;
     struct bench b;
     fixture_start(2);
     for (size_t c = 0; c < N_COUNTS; c++) {
@@ -378,9 +371,8 @@ static double spread_and_mean(struct bench *b, double *mean_out)
 
 /* Mixing weights keeps their mean; within a period it is exact where the nodes are a power of two, and soon close
  * elsewhere. */
-static void test_weights(void **state)
+TEST(test_weights)
 {
-    (void)state;
     struct bench b;
     fixture_start(2);
     for (size_t c = 0; c < N_COUNTS; c++) {
@@ -417,9 +409,8 @@ static void test_weights(void **state)
     fixture_stop();
 }
 
-static void test_average_every(void **state)
+TEST(test_average_every)
 {
-    (void)state;
     struct bench b;
     fixture_start(2);
     bench_open(SL_SYNC_CUBE, SL_GOSSIP_GRAD, 6, 1, &b);
@@ -439,9 +430,8 @@ static void test_average_every(void **state)
 }
 
 /* Models that travel: one a replica that is not idle, whatever n; sums inside groups and nodes 2 (k - 1). */
-static void test_traffic(void **state)
+TEST(test_traffic)
 {
-    (void)state;
     struct bench b;
     fixture_start(1);
     for (int gossip = SL_GOSSIP_GRAD; gossip <= SL_GOSSIP_WEIGHT; gossip++) {
@@ -508,10 +498,24 @@ static void expect_same_run(const struct outcome *got, const struct outcome *wan
     expect_same("parameter", got->n_entries, sizeof *got->parameters, got->parameters, wanted->parameters);
 }
 
-/* One replica is all-reduce, two that mix gradients are all-reduce over two groups: to the bit. */
-static void test_is_allreduce(void **state)
+static int make(void **state)
 {
     (void)state;
+    make_dataset(&shape, &dataset);
+    return 0;
+}
+
+static int drop(void **state)
+{
+    (void)state;
+    forget_partitions();
+    sl_dataset_free(&dataset);
+    return 0;
+}
+
+/* One replica is all-reduce, two that mix gradients are all-reduce over two groups: to the bit. */
+TEST_WITH(test_is_allreduce, make, drop)
+{
     struct sl_settings settings;
     struct outcome plain;
     struct outcome got;
@@ -547,9 +551,8 @@ static void test_is_allreduce(void **state)
 
 /* As many replicas, other PEs and parts inside them: the same losses; again, with other workers and chunks: the
  * same bits. */
-static void test_groups_are_invisible(void **state)
+TEST_WITH(test_groups_are_invisible, make, drop)
 {
-    (void)state;
     const uint32_t sizes[] = {1, 2, 4};
     for (int sync = SL_SYNC_DISSEMINATION; sync <= SL_SYNC_CUBE; sync++) {
         for (int gossip = SL_GOSSIP_GRAD; gossip <= SL_GOSSIP_WEIGHT; gossip++) {
@@ -581,9 +584,8 @@ static void test_groups_are_invisible(void **state)
 }
 
 /* Bytes of weights per PE and step do not grow with P. */
-static void test_bytes(void **state)
+TEST_WITH(test_bytes, make, drop)
 {
-    (void)state;
     const uint32_t pes[] = {2, 4, 6, 8};
     uint64_t one = 0;
     machine_up(NULL, 2);
@@ -605,9 +607,8 @@ static void test_bytes(void **state)
 }
 
 /* Batch norm keeps statistics by replica; their average is what replicas that share everything keep. */
-static void test_batch_norm(void **state)
+TEST_WITH(test_batch_norm, make, drop)
 {
-    (void)state;
     struct outcome plain;
     struct outcome got;
     struct sl_settings settings;
@@ -629,9 +630,8 @@ static void test_batch_norm(void **state)
 }
 
 /* The ring: in each epoch each group trains on what the one before it trained on, and together on every seed once. */
-static void test_ring(void **state)
+TEST_WITH(test_ring, make, drop)
 {
-    (void)state;
     struct world w;
     struct sl_settings settings;
     machine_up(NULL, 1);
@@ -656,9 +656,8 @@ static void test_ring(void **state)
 }
 
 /* What the ring passes on are the same seeds: over an epoch's border one group samples what the other did. */
-static void test_ring_seeds(void **state)
+TEST_WITH(test_ring_seeds, make, drop)
 {
-    (void)state;
     struct world w;
     struct sl_settings settings;
     sl_vertex seeds[2][2][64]; /* by epoch and group, renumbered ids */
@@ -690,37 +689,4 @@ static void test_ring_seeds(void **state)
     machine_down();
 }
 
-static int make(void **state)
-{
-    (void)state;
-    make_dataset(&shape, &dataset);
-    return 0;
-}
-
-static int drop(void **state)
-{
-    (void)state;
-    forget_partitions();
-    sl_dataset_free(&dataset);
-    return 0;
-}
-
-#define WITH_DATASET(test) cmocka_unit_test_setup_teardown(test, make, drop)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#ifdef SL_CUDA
-        cmocka_unit_test(test_launcher),
-#endif
-        cmocka_unit_test(test_kernel),           cmocka_unit_test(test_average_of_equals),
-        cmocka_unit_test(test_submission),       cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_unequal_seeds),    cmocka_unit_test(test_equal_gradients),
-        cmocka_unit_test(test_weights),          cmocka_unit_test(test_average_every),
-        cmocka_unit_test(test_traffic),          WITH_DATASET(test_is_allreduce),
-        WITH_DATASET(test_groups_are_invisible), WITH_DATASET(test_bytes),
-        WITH_DATASET(test_batch_norm),           WITH_DATASET(test_ring),
-        WITH_DATASET(test_ring_seeds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -35,9 +35,8 @@ static char *source_file(const char *name)
 }
 
 /* Properties that hold together. */
-static void the_rules_agree_with_each_other(void **state)
+TEST(the_rules_agree_with_each_other)
 {
-    (void)state;
     for (int program = 0; program < 2; program++) {
         struct sl_settings *settings = settings_for(program);
         const struct sl_option_table *table = sl_settings_table_of(settings);
@@ -59,11 +58,10 @@ static void the_rules_agree_with_each_other(void **state)
 }
 
 /* Each option is in the order of comparison once, and an option that leads is not behind others. */
-static void leaders_come_first(void **state)
+TEST(leaders_come_first)
 {
     const struct sl_option_table *table = sl_settings_table(SL_SCHEDULE_MINIBATCH);
     bool seen[256] = {false};
-    (void)state;
     for (size_t i = 0; i < table->n_options; i++) {
         const struct sl_option *option = sl_option_in_order(table, i);
         assert_false(seen[option - table->options]);
@@ -73,10 +71,9 @@ static void leaders_come_first(void **state)
     assert_true(sl_option_in_order(table, 0)->leads);
 }
 
-static void the_guide_has_the_same_rules(void **state)
+TEST(the_guide_has_the_same_rules)
 {
     char *text = source_file("doc/guide/resume.md");
-    (void)state;
     for (int program = 0; program < 2; program++) {
         struct sl_settings *settings = settings_for(program);
         const struct sl_option_table *table = sl_settings_table_of(settings);
@@ -193,9 +190,8 @@ static void try_option(int program, const struct sl_tensors *checkpoint, const c
     sl_settings_delete(settings);
 }
 
-static void checkpoints_are_held_to_the_rules(void **state)
+TEST_IN_FOLDER(checkpoints_are_held_to_the_rules)
 {
-    (void)state;
     for (int program = 0; program < 2; program++) {
         struct sl_settings *settings = settings_for(program);
         const struct sl_option_table *table = sl_settings_table_of(settings);
@@ -222,13 +218,4 @@ static void checkpoints_are_held_to_the_rules(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_rules_agree_with_each_other),
-        cmocka_unit_test(leaders_come_first),
-        cmocka_unit_test(the_guide_has_the_same_rules),
-        cmocka_unit_test_setup_teardown(checkpoints_are_held_to_the_rules, make_folder, remove_folder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -152,7 +152,7 @@ static void draw(const struct world *w, struct sl_neighbor_sampler **sampler, st
     assert_ok(sl_sampler_draw(*sampler, 3, N_SEEDS, w->seeds, out));
 }
 
-static void draws_in_edges(void **state)
+TEST(draws_in_edges)
 {
     static const struct {
         const char *name, *value;
@@ -162,7 +162,6 @@ static void draws_in_edges(void **state)
     struct sl_neighbor_sampler *sampler;
     struct sl_neighborhood n;
     struct world w;
-    (void)state;
     for (size_t i = 0; i < sizeof rule / sizeof *rule; i++) {
         make(&w, false, false);
         assert_ok(sl_settings_set(w.settings, rule[i].name, rule[i].value));
@@ -183,12 +182,11 @@ static void draws_in_edges(void **state)
 }
 
 /* Labor picks the in-neighbours with the smallest keys: own count of smaller keys for each pick. */
-static void labor_has_smallest_keys(void **state)
+TEST(labor_has_smallest_keys)
 {
     struct sl_neighbor_sampler *sampler;
     struct sl_neighborhood n;
     struct world w;
-    (void)state;
     make(&w, false, false);
     assert_ok(sl_settings_set(w.settings, "sampler", "labor"));
     draw(&w, &sampler, &n);
@@ -209,13 +207,12 @@ static void labor_has_smallest_keys(void **state)
 }
 
 /* A draw is of the vertex: alone, in another order, and after other draws it is the same. Another step is not. */
-static void draws_depend_on_the_vertex(void **state)
+TEST(draws_depend_on_the_vertex)
 {
     struct sl_neighborhood all = {.size = sizeof all};
     struct sl_neighborhood one = {.size = sizeof one};
     struct sl_neighbor_sampler *a, *b;
     struct world w;
-    (void)state;
     make(&w, false, false);
     draw(&w, &a, &all);
     assert_ok(sl_sampler_open(w.settings, w.dataset, &b));
@@ -240,12 +237,11 @@ static void draws_depend_on_the_vertex(void **state)
     drop(&w);
 }
 
-static void gives_weights_and_relations(void **state)
+TEST(gives_weights_and_relations)
 {
     struct sl_neighbor_sampler *sampler;
     struct sl_neighborhood n;
     struct world w;
-    (void)state;
     for (int typed = 0; typed < 2; typed++) {
         make(&w, !typed, typed);
         draw(&w, &sampler, &n);
@@ -270,7 +266,7 @@ static void gives_weights_and_relations(void **state)
     drop(&w);
 }
 
-static void copies_rows(void **state)
+TEST(copies_rows)
 {
     static const uint32_t vertices[] = {2999, 0, 22, 22};
     float x[8];
@@ -278,7 +274,6 @@ static void copies_rows(void **state)
     const uint32_t *ids;
     uint32_t n;
     struct world w;
-    (void)state;
     make(&w, false, false);
     assert_ok(sl_dataset_features(w.dataset, 4, vertices, x));
     assert_ok(sl_dataset_targets(w.dataset, 4, vertices, y));
@@ -295,7 +290,7 @@ static void copies_rows(void **state)
 }
 
 /* Sparse and narrow features are the numbers that they stand for. */
-static void widens_rows(void **state)
+TEST(widens_rows)
 {
     static float sparse[30 * 20];
     static int8_t narrow[30 * 3];
@@ -311,7 +306,6 @@ static void widens_rows(void **state)
                           .train = (const uint32_t[]){1},
                           .n_features = 20,
                           .features = sparse};
-    (void)state;
     sparse[4 * 20 + 19] = 2.5f;
     assert_ok(sl_dataset_new(&a, &d));
     assert_null(d->features.dense.data);
@@ -333,12 +327,11 @@ static void widens_rows(void **state)
     sl_dataset_delete(d);
 }
 
-static void refuses(void **state)
+TEST(refuses)
 {
     struct sl_neighbor_sampler *sampler;
     struct sl_neighborhood n = {.size = sizeof n};
     struct world w;
-    (void)state;
     make(&w, false, false);
     assert_ok(sl_sampler_open(w.settings, w.dataset, &sampler));
     assert_refused(sl_sampler_draw(sampler, 0, 2, (const uint32_t[]){1, N}, &n), SL_EINVAL, "seeds[1] is 3000");
@@ -373,10 +366,9 @@ static enum sl_status open_and_draw(const struct world *w)
     return st;
 }
 
-static void survives_no_memory(void **state)
+TEST(survives_no_memory)
 {
     struct world w;
-    (void)state;
     make(&w, true, false);
     assert_survives_no_memory(open_and_draw(&w));
     drop(&w);
@@ -388,17 +380,4 @@ static int nothing_left(void **state)
     return sl_memory_live() != 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(draws_in_edges),
-        cmocka_unit_test(labor_has_smallest_keys),
-        cmocka_unit_test(draws_depend_on_the_vertex),
-        cmocka_unit_test(gives_weights_and_relations),
-        cmocka_unit_test(copies_rows),
-        cmocka_unit_test(widens_rows),
-        cmocka_unit_test(refuses),
-        cmocka_unit_test(survives_no_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, nothing_left);
-}
+TEST_MAIN(NULL, nothing_left)

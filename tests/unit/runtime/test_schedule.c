@@ -11,10 +11,9 @@
 #include "runtime/train/loop.h"
 
 /* t counts over the whole run: 1 at the first step, and it goes on in the second epoch. */
-static void test_adam_counts_on(void **state)
+TEST(test_adam_counts_on)
 {
     struct sl_settings settings;
-    (void)state;
     assert_int_equal(sl_settings_init(&settings), SL_OK);
     settings.lr = 0.25;
     settings.weight_decay = 0.125;
@@ -28,10 +27,9 @@ static void test_adam_counts_on(void **state)
 }
 
 /* cosine: from the full rate towards 0, the same within an epoch; step: a tenth after each third. */
-static void test_learning_rates(void **state)
+TEST(test_learning_rates)
 {
     struct sl_settings settings;
-    (void)state;
     assert_int_equal(sl_settings_init(&settings), SL_OK);
     settings.lr = 1;
     settings.epochs = 6;
@@ -60,11 +58,10 @@ static struct sl_budget counted(size_t n, const double *inputs)
     return budget;
 }
 
-static void test_budget(void **state)
+TEST(test_budget)
 {
     const double inputs[] = {90, 110, 95, 105};
     struct sl_budget budget = counted(4, inputs);
-    (void)state;
     assert_true(budget.n == 4 && fabs(budget.mean - 100) < 1e-12 && fabs(budget.squares - 250) < 1e-9);
     /* the standard error is sqrt(250 / 3 / 4) = 4.56 */
     assert_int_equal(sl_budget_batch(&budget, 113, 40, 1000), 40);
@@ -80,10 +77,9 @@ static void test_budget(void **state)
 }
 
 /* A plan whose batch changes after two epochs: steps count on, and an epoch has all seeds. */
-static void test_new_batch(void **state)
+TEST(test_new_batch)
 {
     struct sl_plan plan = {.n_pes = 1, .n_parts = 1, .n_groups = 1, .n_train = 100, .batch = 30, .n_per_epoch = 4};
-    (void)state;
     plan.adapts = true;
     plan.n_steps = 20;
     assert_int_equal(sl_plan_horizon(&plan, 0), 4);
@@ -103,13 +99,4 @@ static void test_new_batch(void **state)
     assert_int_equal(plan.n_steps, 17);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_adam_counts_on),
-        cmocka_unit_test(test_learning_rates),
-        cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_new_batch),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -4,17 +4,14 @@
  * runtime/plan/settings.h: defaults as documented, and what options mean together. */
 #include "runtime/plan/settings.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "data/load.h"
 #include "partition/partition.h"
 #include "runtime/starling.h"
 #include "support/memory.h"
+#include "tests/support/test.h"
 
 static int set_up(void **state)
 {
@@ -52,7 +49,7 @@ static void refused(struct sl_settings *s, const char *option, const char *word)
     }
 }
 
-static void defaults_are_the_documented_ones(void **state)
+TEST_WITH(defaults_are_the_documented_ones, set_up, tear_down)
 {
     struct sl_settings *s = *state;
     assert_int_equal(sl_settings_check(s), SL_OK);
@@ -77,7 +74,7 @@ static void defaults_are_the_documented_ones(void **state)
 }
 
 /* Each choice's name must mean the enum of the same name. */
-static void choices_match_their_enums(void **state)
+TEST_WITH(choices_match_their_enums, set_up, tear_down)
 {
     struct sl_settings *s = *state;
     set(s, "norm", "batch");
@@ -119,9 +116,8 @@ static void choices_match_their_enums(void **state)
 }
 
 /* Every option writes its own field: setting one must change the struct, and no two may share bytes. */
-static void fields_do_not_overlap(void **state)
+TEST_WITH(fields_do_not_overlap, set_up, tear_down)
 {
-    (void)state;
     char taken[sizeof(struct sl_settings)] = {0};
     static const size_t widths[] = {[SL_OPTION_FLAG] = sizeof(bool),
                                     [SL_OPTION_U32] = 4,
@@ -138,9 +134,8 @@ static void fields_do_not_overlap(void **state)
     }
 }
 
-static void options_are_described_and_grouped(void **state)
+TEST_WITH(options_are_described_and_grouped, set_up, tear_down)
 {
-    (void)state;
     const char *seen[16];
     size_t n = 0;
     for (size_t i = 0; i < sl_settings_table(SL_SCHEDULE_MINIBATCH)->n_options; i++) {
@@ -159,7 +154,7 @@ static void options_are_described_and_grouped(void **state)
     }
 }
 
-static void fanout_has_one_number_per_layer(void **state)
+TEST_WITH(fanout_has_one_number_per_layer, set_up, tear_down)
 {
     struct sl_settings *s = *state;
     set(s, "fanout", "5,15");
@@ -179,7 +174,7 @@ static void fanout_has_one_number_per_layer(void **state)
     assert_true(s->n_fanout == 2 && s->fanout[0] == 5 && s->fanout[1] == 5);
 }
 
-static void a_second_check_changes_nothing(void **state)
+TEST_WITH(a_second_check_changes_nothing, set_up, tear_down)
 {
     struct sl_settings *s = *state;
     set(s, "pes", "6");
@@ -190,7 +185,7 @@ static void a_second_check_changes_nothing(void **state)
     assert_memory_equal(&before, s, sizeof before);
 }
 
-static void kappa_and_layer_dependency_need_a_sampler(void **state)
+TEST_WITH(kappa_and_layer_dependency_need_a_sampler, set_up, tear_down)
 {
     struct sl_settings *s = *state;
     set(s, "sampler", "full");
@@ -214,7 +209,7 @@ static void kappa_and_layer_dependency_need_a_sampler(void **state)
     refused(s, "--layer-dependency", "labor");
 }
 
-static void the_group_size_divides_the_pes(void **state)
+TEST_WITH(the_group_size_divides_the_pes, set_up, tear_down)
 {
     struct sl_settings *s = *state;
     set(s, "group-size", "3"); /* the number of PEs is not known yet */
@@ -228,7 +223,7 @@ static void the_group_size_divides_the_pes(void **state)
     assert_int_equal(s->group_size, 4);
 }
 
-static void gossip_is_checked(void **state)
+TEST_WITH(gossip_is_checked, set_up, tear_down)
 {
     struct sl_settings *s = *state;
     set(s, "gossip-ring", NULL);
@@ -256,7 +251,7 @@ static void gossip_is_checked(void **state)
     assert_int_equal(sl_settings_check(s), SL_OK); /* one node */
 }
 
-static void models_are_checked(void **state)
+TEST_WITH(models_are_checked, set_up, tear_down)
 {
     struct sl_settings *s = *state;
     set(s, "heads", "4");
@@ -285,7 +280,7 @@ static void models_are_checked(void **state)
     assert_int_equal(sl_settings_check(s), SL_OK);
 }
 
-static void outputs_are_checked(void **state)
+TEST_WITH(outputs_are_checked, set_up, tear_down)
 {
     struct sl_settings *s = *state;
     set(s, "resume", NULL);
@@ -319,7 +314,7 @@ static void outputs_are_checked(void **state)
     assert_true(run);
 }
 
-static void a_dash_means_json(void **state)
+TEST_WITH(a_dash_means_json, set_up, tear_down)
 {
     struct sl_settings *s = *state;
     set(s, "metrics", "-");
@@ -329,7 +324,7 @@ static void a_dash_means_json(void **state)
     assert_null(s->metrics);
 }
 
-static void ranges_hold(void **state)
+TEST_WITH(ranges_hold, set_up, tear_down)
 {
     static const char *const bad[][2] = {
         {"layers", "0"},          {"layers", "257"},       {"hidden", "0"},
@@ -356,7 +351,7 @@ static void ranges_hold(void **state)
 }
 
 /* A program that fills the struct by itself is held to the same ranges. */
-static void filled_fields_are_held_to_the_ranges(void **state)
+TEST_WITH(filled_fields_are_held_to_the_ranges, set_up, tear_down)
 {
     struct sl_settings *s = *state;
     static const struct {
@@ -400,7 +395,7 @@ static void filled_fields_are_held_to_the_ranges(void **state)
 }
 
 /* A run may have more PEs than a group. */
-static void groups_are_limited(void **state)
+TEST_WITH(groups_are_limited, set_up, tear_down)
 {
     struct sl_settings *s = *state;
     s->pes = 514;
@@ -419,10 +414,9 @@ static void groups_are_limited(void **state)
     assert_int_equal(s->group_size, 1);
 }
 
-static void memory_may_run_out(void **state)
+TEST_WITH(memory_may_run_out, set_up, tear_down)
 {
     struct sl_settings s;
-    (void)state;
     long live = sl_memory_live();
     sl_memory_ration(0);
     assert_int_equal(sl_settings_init(&s), SL_ENOMEM);
@@ -431,7 +425,7 @@ static void memory_may_run_out(void **state)
     sl_settings_free(NULL);
 }
 
-static void the_precision_is_checked(void **state)
+TEST_WITH(the_precision_is_checked, set_up, tear_down)
 {
     struct sl_settings *s = *state;
     struct sl_settings *pipe;
@@ -485,9 +479,8 @@ static const char *notices_of(const char *name, bool options_are_read)
     return notices;
 }
 
-static void unknown_variables_are_named(void **state)
+TEST_WITH(unknown_variables_are_named, set_up, tear_down)
 {
-    (void)state;
     static const char *const known[] = {"STARLING_EPOCHS", "STARLING_STAGES", "STARLING_DATA",   "STARLING_OUT",
                                         "STARLING_PARTS",  "STARLING_TO",     "STARLING_METHOD", "STARLING_DATA_PATH",
                                         "STARPU_SCHED",    "STARLINGS",       "STARLING_LIBRARY"};
@@ -520,7 +513,7 @@ static void unknown_variables_are_named(void **state)
 }
 
 /* Names in other programs: aliases, and names that a rule finds. */
-static void other_programs_names_are_answered(void **state)
+TEST_WITH(other_programs_names_are_answered, set_up, tear_down)
 {
     struct sl_settings *settings = *state;
     const char *names = /* the name, and the option */
@@ -543,30 +536,4 @@ static void other_programs_names_are_answered(void **state)
     assert_non_null(strstr(sl_message(), "; evaluation takes all in-neighbours, without batches"));
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(unknown_variables_are_named),
-        TEST(other_programs_names_are_answered),
-        TEST(defaults_are_the_documented_ones),
-        TEST(choices_match_their_enums),
-        TEST(fields_do_not_overlap),
-        TEST(options_are_described_and_grouped),
-        TEST(fanout_has_one_number_per_layer),
-        TEST(a_second_check_changes_nothing),
-        TEST(kappa_and_layer_dependency_need_a_sampler),
-        TEST(the_group_size_divides_the_pes),
-        TEST(gossip_is_checked),
-        TEST(models_are_checked),
-        TEST(the_precision_is_checked),
-        TEST(outputs_are_checked),
-        TEST(a_dash_means_json),
-        TEST(ranges_hold),
-        TEST(filled_fields_are_held_to_the_ranges),
-        TEST(groups_are_limited),
-        TEST(memory_may_run_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

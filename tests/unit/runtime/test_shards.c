@@ -50,7 +50,7 @@ static void check_placement(bool dense)
 }
 
 /* The most entries of a sparse row, part by part: what a GPU's working memory follows from. */
-static void test_fullest_rows(void **state)
+TEST(test_fullest_rows)
 {
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 180, .sparse = true};
     struct sl_dataset dataset;
@@ -58,7 +58,6 @@ static void test_fullest_rows(void **state)
     struct sl_shards shards;
     uint32_t parts[180];
     uint32_t most[N_PARTS] = {0};
-    (void)state;
     make_dataset(&shape, &dataset);
     for (uint32_t v = 0; v < 180; v++) {
         parts[v] = v % 3 + (v % 3 > 0); /* part 1 is empty */
@@ -96,7 +95,7 @@ static size_t count_touched(const void *begin, const void *end)
 }
 
 /* Of two parts the first is held; of the second's rows there is nothing in memory, but for where they begin. */
-static void test_held(void **state)
+TEST(test_held)
 {
     static const bool held[] = {true, false};
     struct sl_dataset dataset = {.graph.n_vertices = N_LARGE,
@@ -104,7 +103,6 @@ static void test_held(void **state)
                                  .targets = {.n_rows = N_LARGE, .width = 1}};
     struct sl_partition partition;
     struct sl_shards shards;
-    (void)state;
     expect_ok(sl_alloc_zero(N_LARGE + 1, sizeof(uint64_t), "offsets", &dataset.graph.offsets));
     expect_ok(sl_alloc_zero(1, sizeof(sl_vertex), "sources", &dataset.graph.sources));
     expect_ok(sl_alloc_zero(N_LARGE + 1, sizeof(uint64_t), "offsets", &dataset.features.offsets));
@@ -125,12 +123,11 @@ static void test_held(void **state)
     sl_dataset_free(&dataset);
 }
 
-static void test_place(void **state)
+TEST(test_place)
 {
     struct sl_topology topology;
     static char page[4096];
     const struct sl_memory_range place = {page, sizeof page, 0};
-    (void)state;
     expect_ok(sl_topology_read(&topology));
     if (topology.n_numa != 1 || sl_topology_place(&place, 1) != 1) {
         skip(); /* several nodes, or a container that forbids it */
@@ -157,14 +154,13 @@ static uint32_t count_locked(starpu_data_handle_t handle)
     return 0;
 }
 
-static void test_pin(void **state)
+TEST(test_pin)
 {
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 3000, .n_columns = 100};
     struct sl_dataset dataset;
     struct sl_partition partition;
     struct sl_shards shards;
     uint32_t parts[3000];
-    (void)state;
     make_dataset(&shape, &dataset);
     for (uint32_t v = 0; v < 3000; v++) {
         parts[v] = v % N_PARTS;
@@ -205,9 +201,4 @@ static int down(void **state)
     return sl_memory_live() == 0 ? 0 : -1;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_held), cmocka_unit_test(test_fullest_rows),
-                                       cmocka_unit_test(test_place), cmocka_unit_test(test_pin)};
-    return cmocka_run_group_tests(tests, up, down);
-}
+TEST_MAIN(up, down)

@@ -8,12 +8,8 @@
 #include "runtime/starling.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -21,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGXCPU};
 #define N_NUMBERS (sizeof numbers / sizeof *numbers)
@@ -39,9 +35,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void the_first_signal_is_noted(void **state)
+TEST_WITH(the_first_signal_is_noted, NULL, tear_down)
 {
-    (void)state;
     for (size_t i = 0; i < N_NUMBERS; i++) {
         assert_int_equal(sl_signals_install(), SL_OK);
         assert_int_equal(sl_signals_seen(), 0);
@@ -75,9 +70,8 @@ static int child(int first, int second)
     return status;
 }
 
-static void the_second_signal_ends(void **state)
+TEST_WITH(the_second_signal_ends, NULL, tear_down)
 {
-    (void)state;
     for (size_t i = 0; i < N_NUMBERS; i++) {
         for (size_t j = 0; j < N_NUMBERS; j++) {
             int status = child(numbers[i], numbers[j]);
@@ -99,9 +93,8 @@ static void earlier_handler(int number)
     earlier_handler_ran = 1;
 }
 
-static void earlier_handlers_come_back(void **state)
+TEST_WITH(earlier_handlers_come_back, NULL, tear_down)
 {
-    (void)state;
     struct sigaction ours = {.sa_handler = earlier_handler};
     struct sigaction default_action = {.sa_handler = SIG_DFL};
     sigaction(SIGUSR1, &ours, NULL);
@@ -114,9 +107,8 @@ static void earlier_handlers_come_back(void **state)
     sigaction(SIGUSR1, &default_action, NULL);
 }
 
-static void an_ignored_signal_stays_ignored(void **state)
+TEST_WITH(an_ignored_signal_stays_ignored, NULL, tear_down)
 {
-    (void)state;
     signal(SIGHUP, SIG_IGN);
     assert_int_equal(sl_signals_install(), SL_OK);
     raise(SIGHUP);
@@ -176,9 +168,8 @@ static int in_background(void)
     return 8; /* the second one must have ended us */
 }
 
-static void a_background_program_takes_sigint(void **state)
+TEST_WITH(a_background_program_takes_sigint, NULL, tear_down)
 {
-    (void)state;
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -194,23 +185,11 @@ static void a_background_program_takes_sigint(void **state)
     assert_int_equal(WTERMSIG(status), SIGINT);
 }
 
-static void installing_twice_is_refused(void **state)
+TEST_WITH(installing_twice_is_refused, NULL, tear_down)
 {
-    (void)state;
     sl_signals_restore(); /* harmless */
     assert_int_equal(sl_signals_install(), SL_OK);
     assert_int_equal(sl_signals_install(), SL_EINVAL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(the_first_signal_is_noted, tear_down),
-        cmocka_unit_test_teardown(the_second_signal_ends, tear_down),
-        cmocka_unit_test_teardown(earlier_handlers_come_back, tear_down),
-        cmocka_unit_test_teardown(an_ignored_signal_stays_ignored, tear_down),
-        cmocka_unit_test_teardown(a_background_program_takes_sigint, tear_down),
-        cmocka_unit_test_teardown(installing_twice_is_refused, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

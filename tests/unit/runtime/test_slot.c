@@ -97,9 +97,8 @@ static void check_sizes(const struct data *data, const struct sl_slot_shape *sha
     sl_slot_close(&slot); /* an empty one */
 }
 
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
-    (void)state;
     struct data data;
     fixture_start(1);
     open_data(GRAPH_POWER_LAW, 4, &data);
@@ -117,9 +116,8 @@ static void test_sizes(void **state)
 }
 
 /* A rank with the second PE of four in the first of two groups. */
-static void test_other_ranks(void **state)
+TEST(test_other_ranks)
 {
-    (void)state;
     struct data data;
     struct sl_slot slot;
     fixture_start(1);
@@ -147,9 +145,8 @@ static void test_other_ranks(void **state)
 }
 
 /* Nothing is in a frontier, no word is marked, all counts are zero. */
-static void test_a_fresh_slot_is_clean(void **state)
+TEST(test_a_fresh_slot_is_clean)
 {
-    (void)state;
     struct data data;
     struct sl_slot slot;
     fixture_start(1);
@@ -264,9 +261,8 @@ static void check_sampling(const struct data *data, const struct sl_slot_shape *
 }
 
 /* All training vertices at once fill a slot to its limits; then a smaller step runs in the same slot. */
-static void test_the_worst_case_fits(void **state)
+TEST(test_the_worst_case_fits)
 {
-    (void)state;
     const enum sl_sample_method methods[] = {SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR, SL_SAMPLE_FULL};
     for (int graph = 0; graph < N_GRAPHS; graph++) {
         struct data data;
@@ -294,9 +290,8 @@ static void test_the_worst_case_fits(void **state)
 /* ---- refusals ---- */
 
 /* A part with 2^32 in-edges: a fanout without bound is refused before memory is asked for, a small one is not. */
-static void test_too_many_edges(void **state)
+TEST(test_too_many_edges)
 {
-    (void)state;
     uint64_t offsets[] = {0, 0, UINT64_C(1) << 32};
     struct sl_partition partition = {.graph = {.n_vertices = 2, .offsets = offsets}};
     struct sl_shard part = {.first = 0, .end = 2, .n_train = 2};
@@ -316,9 +311,8 @@ static void test_too_many_edges(void **state)
     fixture_stop();
 }
 
-static void test_out_of_memory(void **state)
+TEST(test_out_of_memory)
 {
-    (void)state;
     struct data data;
     struct sl_slot slot;
     fixture_start(1);
@@ -396,9 +390,8 @@ static void check_locks(const struct data *data, enum sl_slot_lock lock, bool co
     assert_int_equal(n_locked, 0);
 }
 
-static void test_locks(void **state)
+TEST(test_locks)
 {
-    (void)state;
     struct data data;
     fixture_start(1);
     open_data(GRAPH_PATH, 2, &data);
@@ -416,16 +409,4 @@ static void test_locks(void **state)
     fixture_stop();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_other_ranks),
-        cmocka_unit_test(test_a_fresh_slot_is_clean),
-        cmocka_unit_test(test_the_worst_case_fits),
-        cmocka_unit_test(test_too_many_edges),
-        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_locks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -86,9 +86,8 @@ static void close_world(struct sl_settings *settings, struct sl_dataset *d, stru
     sl_dataset_free(d);
 }
 
-static void test_partials(void **state)
+TEST(test_partials)
 {
-    (void)state;
     struct sl_settings settings;
     struct sl_dataset d;
     struct world w;
@@ -166,9 +165,8 @@ static uint32_t list_kept(const struct sl_steps *s, uint32_t room, starpu_data_h
 }
 
 /* A second step of the same sample registers no handle. */
-static void test_handles_are_kept(void **state)
+TEST(test_handles_are_kept)
 {
-    (void)state;
     enum { ROOM = 2000 };
     starpu_data_handle_t kept[2][ROOM];
     struct sl_settings settings;
@@ -237,9 +235,8 @@ static void check_gathered(double input_dropout, uint32_t hidden, uint32_t featu
     close_world(&settings, &d, &w);
 }
 
-static void test_gathered(void **state)
+TEST(test_gathered)
 {
-    (void)state;
     check_gathered(0, 16, 0, false);
     check_gathered(0.2, 16, 0, true);
     check_gathered(0, 8, 0, true); /* narrows: all rows are multiplied first */
@@ -310,20 +307,10 @@ static void check_sizes(bool sparse)
     close_world(&settings, &d, &w);
 }
 
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
-    (void)state;
     check_sizes(false);
     check_sizes(true);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_partials),
-        cmocka_unit_test(test_handles_are_kept),
-        cmocka_unit_test(test_gathered),
-        cmocka_unit_test(test_sizes),
-    };
-    return cmocka_run_group_tests(tests, group_up, group_down);
-}
+TEST_MAIN(group_up, group_down)

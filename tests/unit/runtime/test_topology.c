@@ -19,11 +19,10 @@
 #include "runtime/machine/topology.h"
 #include "tests/support/kernel.h"
 
-static void test_read(void **state)
+TEST(test_read)
 {
     struct sl_topology t;
     cpu_set_t set;
-    (void)state;
     assert_int_equal(sl_topology_read(&t), SL_OK);
     assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
     assert_true(t.n_cores >= 1 && t.n_pus >= t.n_cores && t.n_numa >= 1);
@@ -64,9 +63,8 @@ static int apart(int (*run)(void))
     return WEXITSTATUS(status);
 }
 
-static void test_synthetic(void **state)
+TEST(test_synthetic)
 {
-    (void)state;
     assert_int_equal(apart(read_synthetic), 0);
 }
 
@@ -81,13 +79,12 @@ static int bound_to(hwloc_topology_t topology, const void *memory, size_t bytes,
 }
 
 /* Placed memory keeps what is in it, and the system knows of the wish; a node that is not there is refused. */
-static void test_place(void **state)
+TEST(test_place)
 {
     size_t bytes = (size_t)1 << 20;
     struct sl_topology t;
     hwloc_topology_t topology;
     hwloc_membind_policy_t policy;
-    (void)state;
     assert_int_equal(sl_topology_read(&t), SL_OK);
     unsigned char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(memory != MAP_FAILED);
@@ -136,9 +133,8 @@ static int read_bound(void)
     return sl_topology_read(&t) != SL_OK || t.n_pus != 1 || t.n_cores != 1 || t.n_numa != 1;
 }
 
-static void test_bound(void **state)
+TEST(test_bound)
 {
-    (void)state;
     int code = apart(read_bound);
     if (code == 77) {
         skip();
@@ -146,9 +142,4 @@ static void test_bound(void **state)
     assert_int_equal(code, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_read), cmocka_unit_test(test_synthetic),
-                                       cmocka_unit_test(test_place), cmocka_unit_test(test_bound)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

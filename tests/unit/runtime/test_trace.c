@@ -128,9 +128,20 @@ static void expect_not_in(const char *name, const char *words)
 
 /* ---- what is in a trace ---- */
 
-static void all_files_are_there(void **state)
+static int clear_out(void **state)
 {
+    char *path;
     (void)state;
+    assert_ok(sl_path_join(folder, "out", &path));
+    if (sl_folder_exists(path)) {
+        nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    }
+    sl_free(path);
+    return sl_memory_live() == 0 ? 0 : -1;
+}
+
+TEST_WITH(all_files_are_there, NULL, clear_out)
+{
     static const char *const files[] = {"paje.trace", "tasks.rec", "trace.rec", "data.rec", "trace.fxt", "dag.dot"};
     trace("");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -174,9 +185,8 @@ static size_t count_traces(const char *path)
     return n;
 }
 
-static void windows_outside_the_run_are_refused(void **state)
+TEST_WITH(windows_outside_the_run_are_refused, NULL, clear_out)
 {
-    (void)state;
     enum sl_status st = train("100:101");
     if (st == SL_ENOTSUP) {
         skip();
@@ -191,9 +201,8 @@ static void windows_outside_the_run_are_refused(void **state)
 
 /* ---- what a run without --trace leaves ---- */
 
-static void nothing_is_traced_unasked(void **state)
+TEST_WITH(nothing_is_traced_unasked, NULL, clear_out)
 {
-    (void)state;
     size_t before = count_traces("/tmp");
     setenv("STARPU_FXT_TRACE", "1", 1); /* the user's, or StarPU 1.3's default */
     setenv("STARPU_FXT_PREFIX", in_folder("stray"), 1);
@@ -206,9 +215,8 @@ static void nothing_is_traced_unasked(void **state)
 }
 
 /* A run after a traced one is not traced into the other's folder. */
-static void tracing_ends_with_its_run(void **state)
+TEST_WITH(tracing_ends_with_its_run, NULL, clear_out)
 {
-    (void)state;
     trace("0:1");
     assert_int_equal(unlink(in_folder("out/trace.fxt")), 0);
     assert_ok(train(NULL));
@@ -217,9 +225,8 @@ static void tracing_ends_with_its_run(void **state)
 
 /* ---- names ---- */
 
-static void names_come_back(void **state)
+TEST(names_come_back)
 {
-    (void)state;
     static const char *const operations[SL_N_STAGES] = {
         "sl_merge",    "sl_pack",           "sl_gather", "sl_aggregate_forward", "sl_activate_forward",
         "sl_loss_sum", "sl_dense_backward", "sl_reduce", "sl_optimize",          "sl_dense_forward"};
@@ -236,9 +243,8 @@ static void names_come_back(void **state)
     }
 }
 
-static void names_say_the_direction(void **state)
+TEST(names_say_the_direction)
 {
-    (void)state;
     char text[SL_TASK_NAME_BYTES];
     struct sl_task_args args = {.step = 12, .pe = 1, .hop = 2, .stage = SL_STAGE_BACKWARD};
     sl_task_name(&args, "sl_dense_backward_weight", text);
@@ -251,9 +257,8 @@ static void names_say_the_direction(void **state)
     assert_string_equal(text, "sync.upd.reduce.hop2.pe1.step12");
 }
 
-static void other_names_are_not_ours(void **state)
+TEST(other_names_are_not_ours)
 {
-    (void)state;
     static const char *const others[] = {"",
                                          "sl_sample",
                                          "sample.fwd.sample.hop0.pe0.step",
@@ -273,29 +278,4 @@ static void other_names_are_not_ours(void **state)
     }
 }
 
-static int clear_out(void **state)
-{
-    char *path;
-    (void)state;
-    assert_ok(sl_path_join(folder, "out", &path));
-    if (sl_folder_exists(path)) {
-        nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    }
-    sl_free(path);
-    return sl_memory_live() == 0 ? 0 : -1;
-}
-
-int main(void)
-{
-#define CLEARED(test) cmocka_unit_test_teardown(test, clear_out)
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_come_back),
-        cmocka_unit_test(names_say_the_direction),
-        cmocka_unit_test(other_names_are_not_ours),
-        CLEARED(all_files_are_there),
-        CLEARED(windows_outside_the_run_are_refused),
-        CLEARED(nothing_is_traced_unasked),
-        CLEARED(tracing_ends_with_its_run),
-    };
-    return cmocka_run_group_tests(tests, write_data, remove_folder);
-}
+TEST_MAIN(write_data, remove_folder)

@@ -3,13 +3,10 @@
  *
  * support/convert.h: every float16, bfloat16 and int8, against the values that the formats define. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "support/convert.h"
+#include "tests/support/test.h"
 
 #define ALL 65536
 
@@ -57,14 +54,13 @@ static bool same(double a, double b)
     return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
 }
 
-static void every_number_has_its_value(void **state)
+TEST(every_number_has_its_value)
 {
     static uint16_t table[ALL];
     static float floats[ALL];
     static sl_real reals[ALL];
     static sl_bf16 rounded[ALL];
     const float scale = 0.3f;
-    (void)state;
     for (int k = 0; k < 3; k++) {
         make_all(narrow[k], table);
         sl_convert_to_floats(narrow[k], scale, ALL, table, floats);
@@ -80,13 +76,12 @@ static void every_number_has_its_value(void **state)
 }
 
 /* Tables of float32 keep their values, and are rounded as sl_bf16_of does. */
-static void float32(void **state)
+TEST(float32)
 {
     const float x[] = {0, -0.0f, 1, 0.1f, -3.4e38f, 1e-45f};
     float floats[6];
     sl_real reals[6];
     sl_bf16 rounded[6];
-    (void)state;
     sl_convert_to_floats(SL_DTYPE_F32, 1, 6, x, floats);
     sl_convert_to_reals(SL_DTYPE_F32, 1, 6, x, reals);
     sl_convert_to_bf16(SL_DTYPE_F32, 1, 6, x, rounded);
@@ -96,8 +91,4 @@ static void float32(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_number_has_its_value), cmocka_unit_test(float32)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

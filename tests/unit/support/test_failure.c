@@ -5,19 +5,14 @@
 #include "support/failure.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
-static void test_no_failure(void **state)
+TEST(test_no_failure)
 {
-    (void)state;
     struct sl_failure failure = {0};
     sl_fail(SL_EIO, "an old message");
     assert_false(sl_failure_seen(&failure));
@@ -25,9 +20,8 @@ static void test_no_failure(void **state)
     assert_string_equal(sl_message(), "an old message");
 }
 
-static void test_the_first_report_wins(void **state)
+TEST(test_the_first_report_wins)
 {
-    (void)state;
     struct sl_failure failure = {0};
     sl_failure_set(&failure, sl_fail(SL_ENUMERIC, "the loss of step 3"));
     assert_true(sl_failure_seen(&failure));
@@ -65,9 +59,8 @@ static void *report(void *arg)
 }
 
 /* Status and message come from the same thread, whole. */
-static void test_many_report_at_once(void **state)
+TEST(test_many_report_at_once)
 {
-    (void)state;
     static struct sl_failure failures[ROUNDS];
     pthread_barrier_t start;
     pthread_t thread[THREADS];
@@ -89,12 +82,4 @@ static void test_many_report_at_once(void **state)
     pthread_barrier_destroy(&start);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_failure),
-        cmocka_unit_test(test_the_first_report_wins),
-        cmocka_unit_test(test_many_report_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -39,9 +39,8 @@ static void write_text(const char *path, const char *text)
     assert_ok(sl_writer_close(&writer));
 }
 
-static void reads_and_bounds(void **state)
+TEST_IN_FOLDER(reads_and_bounds)
 {
-    (void)state;
     char *text;
     size_t bytes;
     const char *path = put_text("a", "hello");
@@ -57,9 +56,8 @@ static void reads_and_bounds(void **state)
 }
 
 /* Longer than the first block, and not a multiple of it. */
-static void reads_long_files(void **state)
+TEST_IN_FOLDER(reads_long_files)
 {
-    (void)state;
     size_t n = 300001;
     char *text = malloc(n);
     char *read;
@@ -75,9 +73,8 @@ static void reads_long_files(void **state)
     free(text);
 }
 
-static void maps_regular_files_only(void **state)
+TEST_IN_FOLDER(maps_regular_files_only)
 {
-    (void)state;
     struct sl_map map;
     assert_ok(sl_file_map(put_text("a", "hello"), &map));
     assert_int_equal(map.bytes, 5);
@@ -93,9 +90,8 @@ static void maps_regular_files_only(void **state)
     assert_refused(sl_file_map(in_folder("none"), &map), SL_EIO, "cannot open");
 }
 
-static void replaces_atomically(void **state)
+TEST_IN_FOLDER(replaces_atomically)
 {
-    (void)state;
     struct sl_writer writer;
     const char *path = put_text("target", "old");
     assert_int_equal(chmod(path, 0640), 0);
@@ -112,9 +108,8 @@ static void replaces_atomically(void **state)
     assert_int_equal(info.st_mode & 07777, 0640);
 }
 
-static void gives_up_without_trace(void **state)
+TEST_IN_FOLDER(gives_up_without_trace)
 {
-    (void)state;
     struct sl_writer writer;
     const char *path = put_text("target", "old");
     assert_ok(sl_writer_open(path, &writer));
@@ -129,9 +124,8 @@ static void gives_up_without_trace(void **state)
     assert_int_equal(count_files(), 1);
 }
 
-static void follows_links(void **state)
+TEST_IN_FOLDER(follows_links)
 {
-    (void)state;
     put_text("target", "old");
     assert_int_equal(symlink("target", in_folder("link")), 0);
     write_text(in_folder("link"), "new");
@@ -149,9 +143,8 @@ static void *read_pipe(void *argument)
 }
 
 /* A target that is no regular file is written in place: the pipe stays a pipe, and its reader gets the text. */
-static void writes_pipes_in_place(void **state)
+TEST_IN_FOLDER(writes_pipes_in_place)
 {
-    (void)state;
     pthread_t reader;
     void *text;
     char path[300];
@@ -179,9 +172,8 @@ static const char *full_device(void)
 }
 
 /* A full disk shows at the latest when the file is closed, also where the failing write was an earlier one. */
-static void reports_a_full_disk(void **state)
+TEST_IN_FOLDER(reports_a_full_disk)
 {
-    (void)state;
     struct sl_writer writer;
     static const char zeros[1 << 20];
     const char *path = full_device();
@@ -198,9 +190,8 @@ static void reports_a_full_disk(void **state)
     assert_refused(sl_writer_close(&writer), SL_EIO, "cannot write");
 }
 
-static void makes_folders(void **state)
+TEST_IN_FOLDER(makes_folders)
 {
-    (void)state;
     assert_ok(sl_folder_make(in_folder("a/b//c/")));
     assert_true(sl_folder_exists(in_folder("a/b/c")));
     assert_ok(sl_folder_make(in_folder("a/b/c")));
@@ -236,9 +227,8 @@ static void makes_folders(void **state)
 }
 
 /* Also for root, who could write anywhere. */
-static void respects_modes(void **state)
+TEST_IN_FOLDER(respects_modes)
 {
-    (void)state;
     assert_true(sl_folder_writable(folder));
     assert_int_equal(chmod(folder, 0555), 0);
     assert_false(sl_folder_writable(folder));
@@ -247,9 +237,8 @@ static void respects_modes(void **state)
     assert_false(sl_folder_writable(in_folder("none")));
 }
 
-static void joins_paths(void **state)
+TEST(joins_paths)
 {
-    (void)state;
     const char *cases[][3] = {
         {"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"", "b", "b"}, {"a", "/b", "/b"}, {"/", "b", "/b"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -261,9 +250,8 @@ static void joins_paths(void **state)
 }
 
 /* Any single changed bit, any shift and any change of length changes the sum. */
-static void checksum_notices(void **state)
+TEST(checksum_notices)
 {
-    (void)state;
     unsigned char data[131];
     for (size_t i = 0; i < sizeof data; i++) {
         data[i] = (unsigned char)(i * 7);
@@ -284,13 +272,4 @@ static void checksum_notices(void **state)
     assert_true(sl_checksum(0, "a\0", 1) != sl_checksum(0, "a\0", 2));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        with_folder(reads_and_bounds),      with_folder(reads_long_files),       with_folder(maps_regular_files_only),
-        with_folder(replaces_atomically),   with_folder(gives_up_without_trace), with_folder(follows_links),
-        with_folder(writes_pipes_in_place), with_folder(reports_a_full_disk),    with_folder(makes_folders),
-        with_folder(respects_modes),        cmocka_unit_test(joins_paths),       cmocka_unit_test(checksum_notices),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

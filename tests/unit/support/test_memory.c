@@ -5,13 +5,10 @@
 #include "support/memory.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 static void expect_aligned(const void *block)
 {
@@ -19,9 +16,8 @@ static void expect_aligned(const void *block)
     assert_int_equal((uintptr_t)block % 64, 0);
 }
 
-static void test_blocks_are_aligned(void **state)
+TEST(test_blocks_are_aligned)
 {
-    (void)state;
     for (size_t bytes = 0; bytes < 300; bytes++) {
         char *block;
         char *zero;
@@ -40,12 +36,11 @@ static void test_blocks_are_aligned(void **state)
 }
 
 /* A large block has its pages for itself: it can be locked and unlocked without its neighbours. */
-static void test_own_pages(void **state)
+TEST(test_own_pages)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const size_t sizes[] = {SL_OWN_PAGES_BYTES, SL_OWN_PAGES_BYTES + 1, 3 * SL_OWN_PAGES_BYTES - 7};
     char *block[3][4];
-    (void)state;
     for (int i = 0; i < 3; i++) {
         for (int j = 0; j < 4; j++) {
             assert_int_equal((j % 2 == 0 ? sl_alloc : sl_alloc_zero)(sizes[i], 1, "a block", &block[i][j]), SL_OK);
@@ -65,9 +60,8 @@ static void test_own_pages(void **state)
 
 /* A product beyond the machine, and one that only the header takes beyond it, are refused and leave the pointer
  * alone. */
-static void test_overflow(void **state)
+TEST(test_overflow)
 {
-    (void)state;
     const size_t sizes[][2] = {{SIZE_MAX, 2}, {SIZE_MAX / 8 + 1, 8}, {(size_t)1 << 32, (size_t)1 << 32},
                                {SIZE_MAX, 1}, {SIZE_MAX - 64, 1},    {1, SIZE_MAX - 127}};
     char kept;
@@ -82,9 +76,8 @@ static void test_overflow(void **state)
 }
 
 /* Larger and smaller: what both sizes hold is kept; a failure keeps all of it. */
-static void test_resizing(void **state)
+TEST(test_resizing)
 {
-    (void)state;
     uint32_t *block = NULL;
     assert_int_equal(sl_realloc(&block, 100, sizeof *block, "numbers"), SL_OK);
     expect_aligned(block);
@@ -111,9 +104,8 @@ static void test_resizing(void **state)
     assert_int_equal(sl_memory_live(), 0);
 }
 
-static void test_strdup(void **state)
+TEST(test_strdup)
 {
-    (void)state;
     char text[] = "a name";
     char *copy;
     char *empty;
@@ -128,9 +120,8 @@ static void test_strdup(void **state)
     assert_int_equal(sl_memory_live(), 0);
 }
 
-static void test_ration(void **state)
+TEST(test_ration)
 {
-    (void)state;
     char *block[3];
     sl_memory_ration(2);
     assert_int_equal(sl_alloc(1, 1, "a block", &block[0]), SL_OK);
@@ -186,9 +177,8 @@ static void run_two(void *(*work)(void *), struct share shares[2])
 }
 
 /* Threads share the count and the ration: together they get what is allowed and no more. */
-static void test_threads(void **state)
+TEST(test_threads)
 {
-    (void)state;
     static struct share shares[2];
     sl_memory_ration(BLOCKS + 77);
     run_two(take, shares);
@@ -201,9 +191,8 @@ static void test_threads(void **state)
 
 /* A block that would not fit beside what is in use is refused before a page of it is touched; small and cleared
  * blocks pass. */
-static void test_limit(void **state)
+TEST(test_limit)
 {
-    (void)state;
     const size_t large = (size_t)64 << 20;
     char *block = NULL;
     sl_memory_limit(large / 2);
@@ -227,17 +216,4 @@ static void test_limit(void **state)
     assert_int_equal(sl_memory_live(), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks_are_aligned),
-        cmocka_unit_test(test_own_pages),
-        cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_resizing),
-        cmocka_unit_test(test_strdup),
-        cmocka_unit_test(test_ration),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

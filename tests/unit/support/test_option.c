@@ -5,14 +5,11 @@
 #include "support/option.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "support/memory.h"
+#include "tests/support/test.h"
 
 struct fields {
     uint32_t guard_before;
@@ -206,7 +203,7 @@ static void refused(struct fields *f, const char *const *words, const char *cons
     assert_memory_equal(&before, f, sizeof before);
 }
 
-static void defaults_are_read(void **state)
+TEST_WITH(defaults_are_read, set_up, tear_down)
 {
     struct fields *f = *state;
     assert_false(f->flag);
@@ -223,7 +220,7 @@ static void defaults_are_read(void **state)
     assert_int_equal(f->guard_middle, 0xa5a5a5a5);
 }
 
-static void every_kind_is_set(void **state)
+TEST_WITH(every_kind_is_set, set_up, tear_down)
 {
     struct fields *f = *state;
     struct sl_option_parse p;
@@ -251,7 +248,7 @@ static void every_kind_is_set(void **state)
     assert_int_equal(f->guard_middle, 0xa5a5a5a5);
 }
 
-static void the_last_one_counts(void **state)
+TEST_WITH(the_last_one_counts, set_up, tear_down)
 {
     struct fields *f = *state;
     struct sl_option_parse p;
@@ -265,7 +262,7 @@ static void the_last_one_counts(void **state)
     assert_null(f->text);
 }
 
-static void a_choice_may_stand_alone(void **state)
+TEST_WITH(a_choice_may_stand_alone, set_up, tear_down)
 {
     struct fields *f = *state;
     struct sl_option_parse p;
@@ -279,7 +276,7 @@ static void a_choice_may_stand_alone(void **state)
     refused(f, WORDS("--again=maybe"), WORDS("--again", "maybe", "no, yes, auto"));
 }
 
-static void arguments_are_handed_back(void **state)
+TEST_WITH(arguments_are_handed_back, set_up, tear_down)
 {
     struct sl_option_parse p;
     char *argv[17];
@@ -290,9 +287,8 @@ static void arguments_are_handed_back(void **state)
     refused(*state, WORDS("a", "b", "c"), WORDS("'c'", "IN [OUT]"));
 }
 
-static void too_few_arguments_are_refused(void **state)
+TEST_WITH(too_few_arguments_are_refused, set_up, tear_down)
 {
-    (void)state;
     struct fields f;
     struct sl_option_parse p;
     char *argv[] = {"convert", NULL};
@@ -304,7 +300,7 @@ static void too_few_arguments_are_refused(void **state)
     assert_non_null(strstr(sl_message(), "'x'"));
 }
 
-static void bad_numbers_are_refused(void **state)
+TEST_WITH(bad_numbers_are_refused, set_up, tear_down)
 {
     static const char *const whole[] = {"",
                                         "0",
@@ -338,7 +334,7 @@ static void bad_numbers_are_refused(void **state)
     refused(*state, WORDS("--share", "-0.1"), WORDS("--share", "from 0 to below 1"));
 }
 
-static void bad_lists_choices_and_flags_are_refused(void **state)
+TEST_WITH(bad_lists_choices_and_flags_are_refused, set_up, tear_down)
 {
     static const char *const lists[] = {"", ",", "1,", ",1", "1,,2", "1 2", "0", "100", "1,2,3,4", "a", "1,b"};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
@@ -356,13 +352,13 @@ static void bad_lists_choices_and_flags_are_refused(void **state)
     refused(*state, WORDS("--no-flag=yes"), WORDS("--no-flag", "expected none"));
 }
 
-static void a_missing_value_is_refused(void **state)
+TEST_WITH(a_missing_value_is_refused, set_up, tear_down)
 {
     refused(*state, WORDS("--batch-size"), WORDS("--batch-size", "no value", "a whole number from 1 to 1000"));
     refused(*state, WORDS("--file", "--flag"), WORDS("--file", "no value", "FILE"));
 }
 
-static void an_unknown_name_gets_the_nearest(void **state)
+TEST_WITH(an_unknown_name_gets_the_nearest, set_up, tear_down)
 {
     refused(*state, WORDS("--batchsize", "3"), WORDS("--batchsize", "mean --batch-size?"));
     refused(*state, WORDS("--batch_size=3"), WORDS("--batch_size", "mean --batch-size?"));
@@ -449,9 +445,8 @@ static void open_programs(void)
     }
 }
 
-static void programs_have_options_of_their_own(void **state)
+TEST_WITH(programs_have_options_of_their_own, set_up, tear_down)
 {
-    (void)state;
     open_programs();
     assert_int_equal(programs[0].n_options, N_HABITS - 1);
     assert_int_equal(programs[1].n_options, N_HABITS - 1);
@@ -463,7 +458,7 @@ static void programs_have_options_of_their_own(void **state)
     assert_null(sl_option_in_order(&programs[0], 5));
 }
 
-static void other_programs_names_are_answered(void **state)
+TEST_WITH(other_programs_names_are_answered, set_up, tear_down)
 {
     static const char *const cases[][2] = {
         {"bs", "--bs: one has no such option; did you mean --batch-size?"},
@@ -477,7 +472,6 @@ static void other_programs_names_are_answered(void **state)
         {"big", "--big: one has no such option; two has --large"},
         {"batch-siz", "--batch-siz: one has no such option; did you mean --batch-size?"},
         {"qqqq", "--qqqq: one has no such option; one --help-all lists its options"}};
-    (void)state;
     open_programs();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(sl_option_set(&programs[0], cases[i][0], "1", *state), SL_EINVAL);
@@ -485,7 +479,7 @@ static void other_programs_names_are_answered(void **state)
     }
 }
 
-static void choices_have_synonyms(void **state)
+TEST_WITH(choices_have_synonyms, set_up, tear_down)
 {
     static const char *const cases[][2] = {{"LAYER", "layer"}, {"ln", "layer"},    {"Batchnorm", "batch"},
                                            {"OFF", "none"},    {"Batch", "batch"}, {"none", "none"}};
@@ -503,11 +497,10 @@ static void choices_have_synonyms(void **state)
     f->choice = 0;
 }
 
-static void lists_have_words(void **state)
+TEST_WITH(lists_have_words, set_up, tear_down)
 {
     struct fields f = {0};
     char *text;
-    (void)state;
     open_programs();
     assert_int_equal(sl_option_set(&programs[0], "list", "5,-1,7", &f), SL_OK);
     assert_true(f.n_list == 3 && f.list[0] == 5 && f.list[1] == UINT32_MAX && f.list[2] == 7);
@@ -521,11 +514,10 @@ static void lists_have_words(void **state)
     assert_int_equal(sl_option_set(&programs[0], "list", "-1,", &f), SL_EINVAL);
 }
 
-static void options_need_others(void **state)
+TEST_WITH(options_need_others, set_up, tear_down)
 {
     struct fields f;
     bool same;
-    (void)state;
     open_programs();
     assert_int_equal(sl_option_defaults(&programs[0], &f), SL_OK);
     assert_int_equal(sl_option_check_needs(&programs[0], &f), SL_OK);
@@ -544,7 +536,7 @@ static void options_need_others(void **state)
     sl_option_free(&programs[0], &f);
 }
 
-static void actions_come_first(void **state)
+TEST_WITH(actions_come_first, set_up, tear_down)
 {
     static const struct {
         const char *word;
@@ -560,7 +552,7 @@ static void actions_come_first(void **state)
     }
 }
 
-static void the_command_line_beats_the_environment(void **state)
+TEST_WITH(the_command_line_beats_the_environment, set_up, tear_down)
 {
     struct fields *f = *state;
     struct sl_option_parse p;
@@ -584,7 +576,7 @@ static void the_command_line_beats_the_environment(void **state)
     assert_non_null(strstr(sl_message(), "SLTEST_BATCH_SIZE: found '30k', expected a whole number from 1 to 1000"));
 }
 
-static void values_read_back_from_their_text(void **state)
+TEST_WITH(values_read_back_from_their_text, set_up, tear_down)
 {
     struct fields *f = *state;
     struct fields second;
@@ -613,7 +605,7 @@ static void values_read_back_from_their_text(void **state)
     sl_option_free(&table, &second);
 }
 
-static void one_option_can_be_set(void **state)
+TEST_WITH(one_option_can_be_set, set_up, tear_down)
 {
     struct fields *f = *state;
     assert_int_equal(sl_option_set(&table, "flag", NULL, f), SL_OK);
@@ -626,7 +618,7 @@ static void one_option_can_be_set(void **state)
 }
 
 /* A word beside the numbers: read, written back, and named where something else was typed. */
-static void a_number_may_be_a_word(void **state)
+TEST_WITH(a_number_may_be_a_word, set_up, tear_down)
 {
     const struct sl_option counted[] = {{.name = "n",
                                          .kind = SL_OPTION_U32,
@@ -638,7 +630,6 @@ static void a_number_may_be_a_word(void **state)
     const struct sl_option_table t = {.program = "t", .summary = "", .options = counted, .n_options = 1};
     struct fields f;
     char *text;
-    (void)state;
     assert_int_equal(sl_option_defaults(&t, &f), SL_OK);
     assert_true(f.small == UINT32_MAX);
     assert_int_equal(sl_option_text(&counted[0], &f, &text), SL_OK);
@@ -670,7 +661,7 @@ static void value_refused(struct fields *f, const char *message)
 }
 
 /* Fields that a program has filled are held to the ranges of the command line, and refused in the same words. */
-static void filled_fields_are_checked(void **state)
+TEST_WITH(filled_fields_are_checked, set_up, tear_down)
 {
     struct fields *f = *state;
     assert_int_equal(sl_option_check(&table, f), SL_OK);
@@ -703,7 +694,7 @@ static void filled_fields_are_checked(void **state)
 }
 
 /* 0 is what an option without a default begins with, and a word's number is out of the range of the others. */
-static void open_fields_and_words_are_allowed(void **state)
+TEST_WITH(open_fields_and_words_are_allowed, set_up, tear_down)
 {
     const struct sl_option counted[] = {
         {.name = "n", .kind = SL_OPTION_U32, .offset = FIELD(small), .word = "all", .min = 1, .max = 8, .help = ""}};
@@ -719,9 +710,8 @@ static void open_fields_and_words_are_allowed(void **state)
     assert_string_equal(sl_message(), "--n: found '9', expected all or a whole number from 1 to 8");
 }
 
-static void bad_defaults_are_a_status(void **state)
+TEST_WITH(bad_defaults_are_a_status, set_up, tear_down)
 {
-    (void)state;
     const struct sl_option bad[] = {
         {.name = "text", .kind = SL_OPTION_STRING, .offset = FIELD(text), .initial = "x", .help = ""},
         {.name = "n", .kind = SL_OPTION_U32, .offset = FIELD(small), .initial = "0", .min = 1, .help = ""}};
@@ -753,9 +743,8 @@ static void assert_holds(const char *text, const char *part)
     }
 }
 
-static void the_help_lists_all(void **state)
+TEST_WITH(the_help_lists_all, set_up, tear_down)
 {
-    (void)state;
     const char *help = printed(&table, SL_OPTION_HELP);
     for (size_t i = 0; i < table.n_options; i++) {
         assert_holds(help, options[i].name);
@@ -777,9 +766,8 @@ static void the_help_lists_all(void **state)
     }
 }
 
-static void the_short_help_has_common_options(void **state)
+TEST_WITH(the_short_help_has_common_options, set_up, tear_down)
 {
-    (void)state;
     open_programs();
     const char *help = printed(&programs[0], SL_OPTION_HELP);
     assert_holds(help, "--batch-size TEXT       A number [7]\n");
@@ -796,15 +784,13 @@ static void the_short_help_has_common_options(void **state)
     assert_holds(help, "--choice");
 }
 
-static void the_version_is_one_line(void **state)
+TEST_WITH(the_version_is_one_line, set_up, tear_down)
 {
-    (void)state;
     assert_string_equal(printed(&table, SL_OPTION_VERSION), "tester 1.2.3\n");
 }
 
-static void the_man_page_is_safe_roff(void **state)
+TEST_WITH(the_man_page_is_safe_roff, set_up, tear_down)
 {
-    (void)state;
     const char *man = printed(&table, SL_OPTION_MAN);
     assert_holds(man, ".TH TESTER 1 \"20");
     assert_holds(man, "\" \"Starling 1.2.3\" \"Starling\"");
@@ -848,9 +834,8 @@ static const char *completed(const struct sl_option_table *t, const char *line)
     return answer;
 }
 
-static void the_completion_completes(void **state)
+TEST_WITH(the_completion_completes, set_up, tear_down)
 {
-    (void)state;
     const char *answer = completed(&table, "tester --cho");
     if (answer == NULL) {
         skip();
@@ -866,16 +851,15 @@ static void the_completion_completes(void **state)
     assert_string_equal(completed(&overview, "multi info --bat"), " ");
 }
 
-static void the_overview_lists_commands(void **state)
+TEST_WITH(the_overview_lists_commands, set_up, tear_down)
 {
-    (void)state;
     const char *help = printed(&overview, SL_OPTION_HELP);
     assert_holds(help, "Usage: multi COMMAND [OPTION]...\n");
     assert_holds(help, "  convert                 convert things\n");
     assert_holds(printed(&commands[0], SL_OPTION_HELP), "Usage: multi convert [OPTION]... DIR\n");
 }
 
-static void values_are_printed_with_their_source(void **state)
+TEST_WITH(values_are_printed_with_their_source, set_up, tear_down)
 {
     char buffer[2048];
     struct sl_option_parse p;
@@ -888,9 +872,8 @@ static void values_are_printed_with_their_source(void **state)
     assert_holds(buffer, "file - (default)\n");
 }
 
-static void a_full_disk_is_a_status(void **state)
+TEST_WITH(a_full_disk_is_a_status, set_up, tear_down)
 {
-    (void)state;
     FILE *full = fopen("/dev/full", "w");
     if (full == NULL) {
         skip();
@@ -899,9 +882,8 @@ static void a_full_disk_is_a_status(void **state)
     fclose(full);
 }
 
-static void memory_may_run_out(void **state)
+TEST_WITH(memory_may_run_out, set_up, tear_down)
 {
-    (void)state;
     enum sl_status st = SL_ENOMEM;
     struct fields f;
     struct sl_option_parse p;
@@ -920,43 +902,4 @@ static void memory_may_run_out(void **state)
     }
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(defaults_are_read),
-        TEST(every_kind_is_set),
-        TEST(the_last_one_counts),
-        TEST(a_choice_may_stand_alone),
-        TEST(arguments_are_handed_back),
-        TEST(too_few_arguments_are_refused),
-        TEST(bad_numbers_are_refused),
-        TEST(bad_lists_choices_and_flags_are_refused),
-        TEST(a_missing_value_is_refused),
-        TEST(an_unknown_name_gets_the_nearest),
-        TEST(actions_come_first),
-        TEST(the_command_line_beats_the_environment),
-        TEST(values_read_back_from_their_text),
-        TEST(one_option_can_be_set),
-        TEST(a_number_may_be_a_word),
-        TEST(filled_fields_are_checked),
-        TEST(open_fields_and_words_are_allowed),
-        TEST(bad_defaults_are_a_status),
-        TEST(the_help_lists_all),
-        TEST(programs_have_options_of_their_own),
-        TEST(other_programs_names_are_answered),
-        TEST(choices_have_synonyms),
-        TEST(lists_have_words),
-        TEST(options_need_others),
-        TEST(the_short_help_has_common_options),
-        TEST(the_version_is_one_line),
-        TEST(the_man_page_is_safe_roff),
-        TEST(the_completion_completes),
-        TEST(the_overview_lists_commands),
-        TEST(values_are_printed_with_their_source),
-        TEST(a_full_disk_is_a_status),
-        TEST(memory_may_run_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -4,13 +4,10 @@
  * support/parallel.h: every item once, in ranges of the grain. */
 #include "support/parallel.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #define N 1003
 
@@ -28,9 +25,8 @@ static void visit(void *context, uint64_t begin, uint64_t end)
     }
 }
 
-static void covers_every_item_once(void **state)
+TEST(covers_every_item_once)
 {
-    (void)state;
     const uint64_t grains[] = {1, 7, 100, N - 1, N, N + 1, 1 << 20};
     for (unsigned threads = 0; threads < 4; threads++) {
         sl_parallel_limit(threads);
@@ -49,9 +45,8 @@ static void covers_every_item_once(void **state)
     sl_parallel_limit(0);
 }
 
-static void limit_lowers(void **state)
+TEST(limit_lowers)
 {
-    (void)state;
     unsigned all = sl_parallel_threads();
     assert_in_range(all, 1, 64);
     sl_parallel_limit(1);
@@ -61,11 +56,4 @@ static void limit_lowers(void **state)
     sl_parallel_limit(0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(covers_every_item_once),
-        cmocka_unit_test(limit_lowers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

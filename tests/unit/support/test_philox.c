@@ -5,12 +5,9 @@
 /* The source, not the header: this processor takes but one of its ways to draw, and all are tested. */
 #include "support/philox.c"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 static struct sl_draw draw_of(uint32_t trial)
 {
@@ -42,9 +39,8 @@ static void check_words(const char *way, const struct sl_draw *draw, const uint3
 }
 
 /* Seeds and steps beyond 32 bits, draws of any number. */
-static void test_words(void **state)
+TEST(test_words)
 {
-    (void)state;
     for (uint32_t trial = 0; trial < 1000; trial++) {
         const struct sl_draw draw = draw_of(trial);
         const struct sl_philox_common at = sl_philox_common(&draw);
@@ -71,10 +67,4 @@ static void test_words(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -15,9 +15,8 @@ struct known_answer {
     uint32_t wanted[4];
 };
 
-static void test_known_answers(void **state)
+TEST(test_known_answers)
 {
-    (void)state;
     const struct known_answer answers[] = {
         {{.seed = 0}, 0, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
         {{.seed = UINT64_MAX, .step = 0xffffffffffff, .purpose = 0xff, .hop = 0xff},
@@ -47,9 +46,8 @@ static int compare_u64(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void test_every_field_counts(void **state)
+TEST(test_every_field_counts)
 {
-    (void)state;
     uint64_t seen[400];
     size_t n = 0;
     for (uint64_t i = 0; i < 64; i++) { /* one bit at a time */
@@ -77,9 +75,8 @@ static void test_every_field_counts(void **state)
     }
 }
 
-static void test_pure(void **state)
+TEST(test_pure)
 {
-    (void)state;
     struct sl_draw draw = {.seed = 5, .step = 6, .purpose = SL_FOR_SAMPLING, .hop = 2};
     uint32_t bits[4];
     sl_random4(&draw, 7, 8, bits);
@@ -110,9 +107,8 @@ static void expect_uniform(const uint32_t counts[BINS], double expected)
     }
 }
 
-static void test_units_are_uniform(void **state)
+TEST(test_units_are_uniform)
 {
-    (void)state;
     struct sl_draw draw = {.seed = 1, .purpose = SL_FOR_KAPPA};
     uint32_t by_vertex[BINS] = {0};
     uint32_t by_draw[BINS] = {0};
@@ -128,9 +124,8 @@ static void test_units_are_uniform(void **state)
 }
 
 /* Whatever the bits, neither 0 nor 1 comes out: both have no normal quantile. */
-static void test_open_unit(void **state)
+TEST(test_open_unit)
 {
-    (void)state;
     assert_true(sl_unit_open(0) > 0 && sl_unit_open(0) < 0x1p-52);
     assert_true(sl_unit_open(UINT64_MAX) < 1 && sl_unit_open(UINT64_MAX) > 1 - 0x1p-52);
     assert_true(isfinite(sl_normal_quantile(sl_unit_open(0))));
@@ -139,9 +134,8 @@ static void test_open_unit(void **state)
     expect_near("the middle", sl_unit_open(UINT64_C(1) << 63), 0.5, 0x1p-52);
 }
 
-static void test_below(void **state)
+TEST(test_below)
 {
-    (void)state;
     struct sl_draw draw = {.seed = 2, .purpose = SL_FOR_SAMPLING};
     uint32_t counts[BINS] = {0};
     for (uint32_t i = 0; i < 25000; i++) {
@@ -176,9 +170,8 @@ static double expect_ln(double x)
     return got;
 }
 
-static void test_ln(void **state)
+TEST(test_ln)
 {
-    (void)state;
     struct sl_draw draw = {.seed = 3, .purpose = SL_FOR_KAPPA};
     uint32_t n_equal = 0;
     for (uint32_t i = 0; i < 200000; i++) {
@@ -200,9 +193,8 @@ static void test_ln(void **state)
 
 /* To the bit what it was when these lines were written: edges of LABOR with kappa are stored nowhere, and must not
  * change with the compiler, the C library or the device. */
-static void test_ln_is_fixed(void **state)
+TEST(test_ln_is_fixed)
 {
-    (void)state;
     struct sl_draw draw = {.seed = 4, .purpose = SL_FOR_KAPPA};
     uint64_t sum = 0;
     for (uint32_t i = 0; i < 100000; i++) {
@@ -218,9 +210,8 @@ static void test_ln_is_fixed(void **state)
 
 /* ---- the normal quantile ---- */
 
-static void test_known_quantiles(void **state)
+TEST(test_known_quantiles)
 {
-    (void)state;
     const double known[][2] = {
         {0.5, 0},
         {0.75, 0.6744897501960817},
@@ -252,9 +243,8 @@ static void expect_inverse(double u)
     expect_near("Phi", erfc(-x / sqrt(2)) / 2, u, 1.2e-9 * fabs(x) * density + 1e-14 * u);
 }
 
-static void test_quantile_inverts(void **state)
+TEST(test_quantile_inverts)
 {
-    (void)state;
     for (int i = 1; i < 4000; i++) {
         double u = i / 4000.;
         expect_inverse(u);
@@ -265,9 +255,8 @@ static void test_quantile_inverts(void **state)
     }
 }
 
-static void test_quantile_is_monotone(void **state)
+TEST(test_quantile_is_monotone)
 {
-    (void)state;
     double last = -INFINITY;
     for (double u = 0x1p-53; u < 1e-3; u *= 1.001) {
         assert_true(sl_normal_quantile(u) > last);
@@ -287,20 +276,4 @@ static void test_quantile_is_monotone(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_answers),
-        cmocka_unit_test(test_every_field_counts),
-        cmocka_unit_test(test_pure),
-        cmocka_unit_test(test_units_are_uniform),
-        cmocka_unit_test(test_open_unit),
-        cmocka_unit_test(test_below),
-        cmocka_unit_test(test_ln),
-        cmocka_unit_test(test_ln_is_fixed),
-        cmocka_unit_test(test_known_quantiles),
-        cmocka_unit_test(test_quantile_inverts),
-        cmocka_unit_test(test_quantile_is_monotone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

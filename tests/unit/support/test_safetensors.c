@@ -5,18 +5,15 @@
 #include "support/safetensors.h"
 
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "support/file.h"
 #include "support/memory.h"
+#include "tests/support/test.h"
 
 static char path[64];
 
@@ -96,17 +93,15 @@ static void check_written(enum sl_status read(const char *path, struct sl_tensor
     sl_tensors_free(NULL);
 }
 
-static void what_is_written_is_read(void **state)
+TEST_WITH(what_is_written_is_read, set_up, tear_down)
 {
-    (void)state;
     check_written(sl_safetensors_read);
     check_written(sl_safetensors_map);
 }
 
 /* A mapped file: the data begin at a multiple of 64, and a file that is none is refused without a map left behind. */
-static void a_map_is_aligned_or_refused(void **state)
+TEST_WITH(a_map_is_aligned_or_refused, set_up, tear_down)
 {
-    (void)state;
     struct sl_tensors found;
     write_all();
     assert_int_equal(sl_safetensors_map(path, &found), SL_OK);
@@ -120,9 +115,8 @@ static void a_map_is_aligned_or_refused(void **state)
 }
 
 /* Each dtype has a name in a file. */
-static void every_dtype_comes_back(void **state)
+TEST_WITH(every_dtype_comes_back, set_up, tear_down)
 {
-    (void)state;
     for (int i = 0; i < SL_N_DTYPES; i++) {
         const struct sl_tensor made = sl_tensor_make("x", (enum sl_dtype)i, 2, 0, doubles);
         struct sl_tensors found;
@@ -137,9 +131,8 @@ static void every_dtype_comes_back(void **state)
 }
 
 /* The bytes of a small file, as other programs write and expect them. */
-static void the_layout_is_the_published_one(void **state)
+TEST_WITH(the_layout_is_the_published_one, set_up, tear_down)
 {
-    (void)state;
     static const char header[] =
         "{\"__metadata__\":{\"a\":\"b\"},\"u\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[8,9]},"
         "\"w\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}";
@@ -164,9 +157,8 @@ static void the_layout_is_the_published_one(void **state)
     sl_free(text);
 }
 
-static void the_same_input_gives_the_same_bytes(void **state)
+TEST_WITH(the_same_input_gives_the_same_bytes, set_up, tear_down)
 {
-    (void)state;
     char *first;
     char *second;
     size_t n;
@@ -181,9 +173,8 @@ static void the_same_input_gives_the_same_bytes(void **state)
     sl_free(second);
 }
 
-static void float_and_double_convert(void **state)
+TEST_WITH(float_and_double_convert, set_up, tear_down)
 {
-    (void)state;
     struct sl_tensors found;
     double up[6];
     float down[4];
@@ -204,9 +195,8 @@ static void float_and_double_convert(void **state)
     sl_tensors_free(&found);
 }
 
-static void another_shape_is_refused(void **state)
+TEST_WITH(another_shape_is_refused, set_up, tear_down)
 {
-    (void)state;
     struct sl_tensors found;
     float out[6] = {42};
     write_all();
@@ -227,9 +217,8 @@ static void another_shape_is_refused(void **state)
     sl_tensors_free(&found);
 }
 
-static void a_failed_write_leaves_the_old_file(void **state)
+TEST_WITH(a_failed_write_leaves_the_old_file, set_up, tear_down)
 {
-    (void)state;
     struct sl_tensor tensors[2];
     struct sl_tensors found;
     write_all();
@@ -247,9 +236,8 @@ static void a_failed_write_leaves_the_old_file(void **state)
     sl_tensors_free(&found);
 }
 
-static void no_tensors_is_a_file_too(void **state)
+TEST_WITH(no_tensors_is_a_file_too, set_up, tear_down)
 {
-    (void)state;
     struct sl_tensors found;
     assert_int_equal(sl_safetensors_write(path, NULL, 0, NULL, 0), SL_OK);
     assert_int_equal(sl_safetensors_read(path, &found), SL_OK);
@@ -287,9 +275,8 @@ static void parse(const char *header, size_t n_data, const char *word)
 #define ENTRY(dtype, shape, offsets) "{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 #define ONE(dtype, shape, offsets) "{\"x\":" ENTRY(dtype, shape, offsets) "}"
 
-static void lies_in_the_header_are_refused(void **state)
+TEST_WITH(lies_in_the_header_are_refused, set_up, tear_down)
 {
-    (void)state;
     parse(ONE("F32", "[2]", "[0,8]"), 8, NULL);
     parse(ONE("F32", "[]", "[0,4]"), 4, NULL);
     parse("  " ONE("F32", "[0,3]", "[0,0]") "\n ", 0, NULL);
@@ -335,17 +322,15 @@ static void lies_in_the_header_are_refused(void **state)
           4, "127 bytes");
 }
 
-static void deep_nesting_is_refused(void **state)
+TEST_WITH(deep_nesting_is_refused, set_up, tear_down)
 {
-    (void)state;
     static char deep[100001];
     memset(deep, '[', sizeof deep - 1);
     parse(deep, 0, "JSON");
 }
 
-static void lies_about_the_length_are_refused(void **state)
+TEST_WITH(lies_about_the_length_are_refused, set_up, tear_down)
 {
-    (void)state;
     static const uint64_t lengths[] = {3, 100, UINT64_MAX, UINT64_MAX - 7, UINT64_C(1) << 63};
     struct sl_tensors found;
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -368,9 +353,8 @@ static void lies_about_the_length_are_refused(void **state)
 }
 
 /* PyTorch's files are named; a header of 128 bytes begins as a pickle does, and is read. */
-static void pytorch_files_are_named(void **state)
+TEST_WITH(pytorch_files_are_named, set_up, tear_down)
 {
-    (void)state;
     static const char *const heads[] = {"PK\3\4\0\0\10\10\0\0", "\x80\2\x8a\x0al\xfc\x9c\x46\xf9\x20"};
     struct sl_tensors found;
     char *file;
@@ -408,9 +392,8 @@ static void read_all(const struct sl_tensors *found)
     }
 }
 
-static void mutated_files_are_refused_or_read(void **state)
+TEST_WITH(mutated_files_are_refused_or_read, set_up, tear_down)
 {
-    (void)state;
     static const char letters[] = "{}[]\",:0123456789-.eFU \\\x00\xff";
     char *whole;
     size_t n;
@@ -448,9 +431,8 @@ static void *rationed_malloc(size_t size)
     return sl_alloc(size, 1, "jansson", &block) == SL_OK ? block : NULL;
 }
 
-static void memory_may_run_out(void **state)
+TEST_WITH(memory_may_run_out, set_up, tear_down)
 {
-    (void)state;
     struct sl_tensor tensors[N_TENSORS];
     struct sl_tensors found;
     make_tensors(tensors);
@@ -474,26 +456,4 @@ static void memory_may_run_out(void **state)
     json_set_alloc_funcs(malloc, free);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(what_is_written_is_read),
-        TEST(a_map_is_aligned_or_refused),
-        TEST(every_dtype_comes_back),
-        TEST(the_layout_is_the_published_one),
-        TEST(the_same_input_gives_the_same_bytes),
-        TEST(float_and_double_convert),
-        TEST(another_shape_is_refused),
-        TEST(a_failed_write_leaves_the_old_file),
-        TEST(no_tensors_is_a_file_too),
-        TEST(lies_in_the_header_are_refused),
-        TEST(deep_nesting_is_refused),
-        TEST(lies_about_the_length_are_refused),
-        TEST(pytorch_files_are_named),
-        TEST(mutated_files_are_refused_or_read),
-        TEST(memory_may_run_out),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -5,17 +5,12 @@
 #include "support/status.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/support/test.h"
 
-static void test_fail_writes_the_message(void **state)
+TEST(test_fail_writes_the_message)
 {
-    (void)state;
     assert_int_equal(sl_fail(SL_EFILE, "line %d: expected %s", 7, "a number"), SL_EFILE);
     assert_string_equal(sl_message(), "line 7: expected a number");
     assert_int_equal(sl_fail(SL_EIO, "other"), SL_EIO);
@@ -23,17 +18,15 @@ static void test_fail_writes_the_message(void **state)
 }
 
 /* The old message may be part of the new one. */
-static void test_a_message_may_be_quoted(void **state)
+TEST(test_a_message_may_be_quoted)
 {
-    (void)state;
     sl_fail(SL_EIO, "disk full");
     sl_fail(SL_EIO, "checkpoint: %s", sl_message());
     assert_string_equal(sl_message(), "checkpoint: disk full");
 }
 
-static void test_long_messages_are_cut(void **state)
+TEST(test_long_messages_are_cut)
 {
-    (void)state;
     char text[3 * SL_MESSAGE_BYTES];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = 0;
@@ -43,9 +36,8 @@ static void test_long_messages_are_cut(void **state)
 }
 
 /* A folder's name may hold a newline, or what a terminal acts on. */
-static void test_messages_are_one_line(void **state)
+TEST(test_messages_are_one_line)
 {
-    (void)state;
     sl_fail(SL_EIO, "%s: no file, \xc3\xa9", "a\nb\x1b[2J\tc\x7f");
     assert_string_equal(sl_message(), "a?b?[2J?c?: no file, \xc3\xa9");
 }
@@ -57,9 +49,8 @@ static void *other_thread(void *seen)
     return NULL;
 }
 
-static void test_each_thread_has_its_own(void **state)
+TEST(test_each_thread_has_its_own)
 {
-    (void)state;
     pthread_t thread;
     int empty = 0;
     sl_fail(SL_EINVAL, "mine");
@@ -70,9 +61,8 @@ static void test_each_thread_has_its_own(void **state)
 }
 
 /* Every code has a name of its own, and a code that does not exist has one too. */
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     assert_string_equal(sl_status_name(SL_OK), "success");
     assert_string_equal(sl_status_name(SL_ENOMEM), "out of memory");
     for (int a = SL_ENCCL; a <= SL_OK; a++) {
@@ -98,9 +88,8 @@ done:
     return st;
 }
 
-static void test_try(void **state)
+TEST(test_try)
 {
-    (void)state;
     int reached;
     assert_int_equal(try_calls(SL_OK, SL_OK, &reached), SL_OK);
     assert_int_equal(reached, 2);
@@ -119,9 +108,8 @@ static void keep(enum sl_notice kind, const char *line)
     strncpy(last_line, line, sizeof last_line - 1);
 }
 
-static void test_notices(void **state)
+TEST(test_notices)
 {
-    (void)state;
     sl_fail(SL_EIO, "as it was");
     sl_notify(SL_NOTICE_WARNING, "to nobody");
     sl_on_notice(keep);
@@ -134,17 +122,4 @@ static void test_notices(void **state)
     assert_string_equal(sl_message(), "as it was");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fail_writes_the_message),
-        cmocka_unit_test(test_a_message_may_be_quoted),
-        cmocka_unit_test(test_long_messages_are_cut),
-        cmocka_unit_test(test_messages_are_one_line),
-        cmocka_unit_test(test_each_thread_has_its_own),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_try),
-        cmocka_unit_test(test_notices),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)
