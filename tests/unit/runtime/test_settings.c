@@ -39,13 +39,40 @@ static void set(struct sl_settings *s, const char *name, const char *text)
     assert_int_equal(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), name, text, s), SL_OK);
 }
 
-/* Expect the check to refuse, naming the option and the other words. */
+/* Expect the check to refuse, with a message that begins so and has the other words. */
 static void refused(struct sl_settings *s, const char *option, const char *word)
 {
     assert_int_equal(sl_settings_check(s), SL_EINVAL);
     assert_memory_equal(sl_message(), option, strlen(option));
     if (strstr(sl_message(), word) == NULL) {
         fail_msg("'%s' lacks '%s'", sl_message(), word);
+    }
+}
+
+/* Options to set, "name=value" or a flag's name, one a word; then the check refuses so, or (NULL) takes them. */
+struct step {
+    const char *options, *option, *word;
+};
+
+/* Each step adds to the options of those before it. A step without options is the last. */
+static void take(struct sl_settings *s, const struct step *steps)
+{
+    for (; steps->options != NULL; steps++) {
+        char words[128];
+        char *rest;
+        snprintf(words, sizeof words, "%s", steps->options);
+        for (char *word = strtok_r(words, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
+            char *value = strchr(word, '=');
+            if (value != NULL) {
+                *value++ = '\0';
+            }
+            set(s, word, value);
+        }
+        if (steps->option != NULL) {
+            refused(s, steps->option, steps->word == NULL ? "" : steps->word);
+        } else if (sl_settings_check(s) != SL_OK) {
+            fail_msg("%s: %s", steps->options, sl_message());
+        }
     }
 }
 
@@ -76,43 +103,35 @@ TEST_WITH(defaults_are_the_documented_ones, set_up, tear_down)
 /* Each choice's name must mean the enum of the same name. */
 TEST_WITH(choices_match_their_enums, set_up, tear_down)
 {
-    struct sl_settings *s = *state;
-    set(s, "norm", "batch");
-    assert_int_equal(s->norm, SL_NORM_BATCH);
-    set(s, "norm", "layer");
-    assert_int_equal(s->norm, SL_NORM_LAYER);
-    set(s, "sampler", "labor");
-    assert_int_equal(s->sampler, SL_SAMPLER_LABOR);
-    set(s, "sampler", "full");
-    assert_int_equal(s->sampler, SL_SAMPLER_FULL);
-    set(s, "partition", "random");
-    assert_int_equal(s->partition, SL_PARTITION_RANDOM);
-    set(s, "partition", "none");
-    assert_int_equal(s->partition, SL_PARTITION_NONE);
-    set(s, "sync", "dissemination");
-    assert_int_equal(s->sync, SL_SYNC_DISSEMINATION);
-    set(s, "sync", "cube");
-    assert_int_equal(s->sync, SL_SYNC_CUBE);
-    set(s, "gossip-what", "grad");
-    assert_int_equal(s->gossip_what, SL_GOSSIP_GRAD);
-    set(s, "lr-schedule", "cosine");
-    assert_int_equal(s->lr_schedule, SL_LR_COSINE);
-    set(s, "lr-schedule", "step");
-    assert_int_equal(s->lr_schedule, SL_LR_STEP);
-    set(s, "placement", "home");
-    assert_int_equal(s->placement, SL_PLACEMENT_HOME);
-    set(s, "placement", "free");
-    assert_int_equal(s->placement, SL_PLACEMENT_FREE);
-    set(s, "placement", "auto");
-    assert_int_equal(s->placement, SL_PLACEMENT_AUTO);
-    set(s, "means", "fastest");
-    assert_int_equal(s->means, SL_MEANS_FASTEST);
-    set(s, "normalize-features", "row");
-    assert_int_equal(s->normalize_features, SL_NORMALIZE_ROW);
-    set(s, "resume", NULL);
-    assert_int_equal(s->resume, SL_RESUME_YES);
-    set(s, "resume", "auto");
-    assert_int_equal(s->resume, SL_RESUME_AUTO);
+    static const struct {
+        const char *option, *choice;
+        size_t offset;
+        int value;
+    } cases[] = {
+#define CASE(option, choice, field, value) {option, choice, offsetof(struct sl_settings, field), value}
+        CASE("norm", "batch", norm, SL_NORM_BATCH),
+        CASE("norm", "layer", norm, SL_NORM_LAYER),
+        CASE("sampler", "labor", sampler, SL_SAMPLER_LABOR),
+        CASE("sampler", "full", sampler, SL_SAMPLER_FULL),
+        CASE("partition", "random", partition, SL_PARTITION_RANDOM),
+        CASE("partition", "none", partition, SL_PARTITION_NONE),
+        CASE("sync", "dissemination", sync, SL_SYNC_DISSEMINATION),
+        CASE("sync", "cube", sync, SL_SYNC_CUBE),
+        CASE("gossip-what", "grad", gossip_what, SL_GOSSIP_GRAD),
+        CASE("lr-schedule", "cosine", lr_schedule, SL_LR_COSINE),
+        CASE("lr-schedule", "step", lr_schedule, SL_LR_STEP),
+        CASE("placement", "home", placement, SL_PLACEMENT_HOME),
+        CASE("placement", "free", placement, SL_PLACEMENT_FREE),
+        CASE("placement", "auto", placement, SL_PLACEMENT_AUTO),
+        CASE("means", "fastest", means, SL_MEANS_FASTEST),
+        CASE("normalize-features", "row", normalize_features, SL_NORMALIZE_ROW),
+        CASE("resume", NULL, resume, SL_RESUME_YES),
+        CASE("resume", "auto", resume, SL_RESUME_AUTO),
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        set(*state, cases[i].option, cases[i].choice);
+        assert_int_equal(*(const int *)(const void *)((const char *)*state + cases[i].offset), cases[i].value);
+    }
 }
 
 /* Every option writes its own field: setting one must change the struct, and no two may share bytes. */
@@ -187,37 +206,29 @@ TEST_WITH(a_second_check_changes_nothing, set_up, tear_down)
 
 TEST_WITH(kappa_and_layer_dependency_need_a_sampler, set_up, tear_down)
 {
-    struct sl_settings *s = *state;
-    set(s, "sampler", "full");
-    set(s, "kappa", "8");
-    refused(s, "--kappa: expected --sampler neighbor or labor with 8", "");
-    set(s, "kappa", "0");
-    refused(s, "--kappa: expected --sampler neighbor or labor with 0", "");
-    set(s, "sampler", "neighbor");
-    assert_int_equal(sl_settings_check(s), SL_OK);
-    set(s, "edge-weights", "probability");
-    refused(s, "--kappa 0 cannot be used with --edge-weights probability", "");
-    set(s, "edge-weights", "none");
-    set(s, "replace", NULL);
-    refused(s, "--kappa 0 cannot be used with --replace", "");
-    set(s, "replace", "no");
-    set(s, "sampler", "labor");
-    set(s, "layer-dependency", NULL);
-    assert_int_equal(sl_settings_check(s), SL_OK);
-    set(s, "kappa", "1");
-    set(s, "sampler", "full");
-    refused(s, "--layer-dependency", "labor");
+    static const struct step steps[] = {
+        {"sampler=full kappa=8", "--kappa: expected --sampler neighbor or labor with 8", NULL},
+        {"kappa=0", "--kappa: expected --sampler neighbor or labor with 0", NULL},
+        {"sampler=neighbor", NULL, NULL},
+        {"edge-weights=probability", "--kappa 0 cannot be used with --edge-weights probability", NULL},
+        {"edge-weights=none replace", "--kappa 0 cannot be used with --replace", NULL},
+        {"replace=no sampler=labor layer-dependency", NULL, NULL},
+        {"kappa=1 sampler=full", "--layer-dependency", "labor"},
+        {0},
+    };
+    take(*state, steps);
 }
 
 TEST_WITH(the_group_size_divides_the_pes, set_up, tear_down)
 {
     struct sl_settings *s = *state;
-    set(s, "group-size", "3"); /* the number of PEs is not known yet */
-    assert_int_equal(sl_settings_check(s), SL_OK);
-    s->pes = 4;
-    refused(s, "--group-size: found 3", "--pes, which is 4");
-    s->group_size = 8;
-    refused(s, "--group-size: found 8", "4");
+    static const struct step steps[] = {
+        {"group-size=3", NULL, NULL}, /* the number of PEs is not known yet */
+        {"pes=4", "--group-size: found 3", "--pes, which is 4"},
+        {"group-size=8", "--group-size: found 8", "4"},
+        {0},
+    };
+    take(s, steps);
     s->group_size = 0;
     assert_int_equal(sl_settings_check(s), SL_OK);
     assert_int_equal(s->group_size, 4);
@@ -226,86 +237,64 @@ TEST_WITH(the_group_size_divides_the_pes, set_up, tear_down)
 TEST_WITH(gossip_is_checked, set_up, tear_down)
 {
     struct sl_settings *s = *state;
-    set(s, "gossip-ring", NULL);
-    refused(s, "--gossip-ring: expected --sync dissemination", "cube");
-    set(s, "gossip-local-size", "2");
-    refused(s, "--gossip-local-size: expected --sync dissemination or cube with 2", "");
-    set(s, "gossip-average-every", "10");
-    refused(s, "--gossip-average-every: expected", "--sync");
-    set(s, "sync", "cube");
-    assert_int_equal(sl_settings_check(s), SL_OK); /* the number of PEs is not known yet */
-    s->pes = 6;
-    refused(s, "--sync: found cube with 3 nodes", "even number; use dissemination");
+    static const struct step before[] = {
+        {"gossip-ring", "--gossip-ring: expected --sync dissemination", "cube"},
+        {"gossip-local-size=2", "--gossip-local-size: expected --sync dissemination or cube with 2", NULL},
+        {"gossip-average-every=10", "--gossip-average-every: expected", "--sync"},
+        {"sync=cube", NULL, NULL}, /* the number of PEs is not known yet */
+        {"pes=6", "--sync: found cube with 3 nodes", "even number; use dissemination"},
+        {0},
+    };
+    static const struct step after[] = {
+        {"gossip-local-size=4", "--gossip-local-size: found 4", "a divisor of the replicas, which are 6"},
+        {"gossip-local-size=3", NULL, NULL},
+        {"gossip-local-size=2 sync=dissemination", NULL, NULL},
+        {"group-size=6", "--gossip-local-size: found 2", "which are 1"},
+        {"gossip-local-size=1 sync=cube", NULL, NULL}, /* one node */
+        {0},
+    };
+    take(s, before);
     assert_int_equal(s->group_size, 1);
-    set(s, "gossip-local-size", "4");
-    refused(s, "--gossip-local-size: found 4", "a divisor of the replicas, which are 6");
-    set(s, "gossip-local-size", "3");
-    assert_int_equal(sl_settings_check(s), SL_OK);
-    set(s, "gossip-local-size", "2");
-    set(s, "sync", "dissemination");
-    assert_int_equal(sl_settings_check(s), SL_OK);
-    set(s, "group-size", "6");
-    refused(s, "--gossip-local-size: found 2", "which are 1");
-    set(s, "gossip-local-size", "1");
-    set(s, "sync", "cube");
-    assert_int_equal(sl_settings_check(s), SL_OK); /* one node */
+    take(s, after);
 }
 
 TEST_WITH(models_are_checked, set_up, tear_down)
 {
-    struct sl_settings *s = *state;
-    set(s, "heads", "4");
-    refused(s, "--heads", "--model gat");
-    set(s, "model", "gat");
-    assert_int_equal(sl_settings_check(s), SL_OK);
-    set(s, "heads", "7");
-    refused(s, "--heads: found 7", "a divisor of --hidden, which is 256");
-    set(s, "heads", "8");
-    set(s, "alpha", "0.3");
-    refused(s, "--alpha", "--model gcnii");
-    set(s, "alpha", "0.1");
-    set(s, "lambda", "1");
-    refused(s, "--lambda", "--model gcnii");
-    set(s, "model", "gcnii");
-    assert_int_equal(sl_settings_check(s), SL_OK);
-    set(s, "residual", NULL);
-    refused(s, "--residual", "--model gcnii");
-    set(s, "lambda", "0.5");
-    set(s, "model", "resgcn");
-    refused(s, "--residual", "--model resgcn");
-    s->residual = false;
-    set(s, "norm", "batch");
-    refused(s, "--norm", "--model resgcn");
-    set(s, "norm", "none");
-    assert_int_equal(sl_settings_check(s), SL_OK);
+    static const struct step steps[] = {
+        {"heads=4", "--heads", "--model gat"},
+        {"model=gat", NULL, NULL},
+        {"heads=7", "--heads: found 7", "a divisor of --hidden, which is 256"},
+        {"heads=8 alpha=0.3", "--alpha", "--model gcnii"},
+        {"alpha=0.1 lambda=1", "--lambda", "--model gcnii"},
+        {"model=gcnii", NULL, NULL},
+        {"residual", "--residual", "--model gcnii"},
+        {"lambda=0.5 model=resgcn", "--residual", "--model resgcn"},
+        {"residual=no norm=batch", "--norm", "--model resgcn"},
+        {"norm=none", NULL, NULL},
+        {0},
+    };
+    take(*state, steps);
 }
 
 TEST_WITH(outputs_are_checked, set_up, tear_down)
 {
     struct sl_settings *s = *state;
-    set(s, "resume", NULL);
-    refused(s, "--resume", "--checkpoint");
-    set(s, "checkpoint", "folder");
-    assert_int_equal(sl_settings_check(s), SL_OK);
-    set(s, "load", "file");
-    refused(s, "--resume", "--load");
-    set(s, "resume", "auto");
-    assert_int_equal(sl_settings_check(s), SL_OK);
-    set(s, "metrics-steps", NULL);
-    refused(s, "--metrics-steps", "--json");
-    set(s, "metrics", "same");
-    set(s, "embed", "same");
-    refused(s, "--embed: found 'same'", "--metrics");
-    set(s, "embed", "other");
-    assert_int_equal(sl_settings_check(s), SL_OK);
-    set(s, "patience", "3");
-    set(s, "eval-every", "0");
-    refused(s, "--patience", "--eval-every 0");
-    set(s, "eval-every", "1");
-    set(s, "save-names", "pyg"); /* a program asks for weights by these names, a command line for a file */
-    assert_int_equal(sl_settings_check(s), SL_OK);
+    static const struct step steps[] = {
+        {"resume", "--resume", "--checkpoint"},
+        {"checkpoint=folder", NULL, NULL},
+        {"load=file", "--resume", "--load"},
+        {"resume=auto", NULL, NULL},
+        {"metrics-steps", "--metrics-steps", "--json"},
+        {"metrics=same embed=same", "--embed: found 'same'", "--metrics"},
+        {"embed=other", NULL, NULL},
+        {"patience=3 eval-every=0", "--patience", "--eval-every 0"},
+        {"eval-every=1 save-names=pyg", NULL,
+         NULL}, /* a program asks for weights by these names, a command line for a file */
+        {0},
+    };
     char *argv[] = {"coop_sage", NULL};
     bool run;
+    take(s, steps);
     assert_int_equal(sl_settings_parse(s, 1, argv, stdout, &run), SL_EINVAL);
     assert_non_null(strstr(sl_message(), "--save FILE"));
     set(s, "save", "model");
@@ -429,32 +418,26 @@ TEST_WITH(the_precision_is_checked, set_up, tear_down)
 {
     struct sl_settings *s = *state;
     struct sl_settings *pipe;
-    set(s, "precision", "bf16");
-    assert_int_equal(sl_settings_check(s), SL_OK);
+    static const struct step narrow[] = {
+        {"precision=bf16", NULL, NULL}, {"gpus=2", NULL, NULL}, {"gpus=0", NULL, NULL}, {0}};
+    static const struct step wide[] = {{"precision=tf32", "--precision tf32", "--gpus 0"},
+                                       {"gpus=2", NULL, NULL},
+                                       {"precision=float", NULL, NULL},
+                                       {0}};
+    static const struct step of_pipes[] = {{"precision=tf32 gpus=0", "--precision tf32", "--gpus 0"},
+                                           {"precision=bf16 gpus=2", NULL, NULL},
+                                           {"precision=tf32", NULL, NULL},
+                                           {0}};
+    take(s, narrow);
     assert_true(sl_settings_row_dtype(s) == SL_DTYPE_BF16);
-    set(s, "gpus", "2");
-    assert_int_equal(sl_settings_check(s), SL_OK);
-    set(s, "gpus", "0");
     for (int model = SL_MODEL_SAGE; model <= SL_MODEL_RESGCN; model++) {
         s->model = model;
         assert_int_equal(sl_settings_check(s), SL_OK);
     }
-    set(s, "precision", "tf32");
-    refused(s, "--precision tf32", "--gpus 0");
-    set(s, "gpus", "2");
-    assert_int_equal(sl_settings_check(s), SL_OK);
-    set(s, "precision", "float");
-    assert_int_equal(sl_settings_check(s), SL_OK);
+    take(s, wide);
     assert_true(sl_settings_row_dtype(s) == SL_DTYPE_REAL);
     assert_int_equal(sl_settings_new_pipe(&pipe), SL_OK);
-    set(pipe, "precision", "tf32");
-    set(pipe, "gpus", "0");
-    refused(pipe, "--precision tf32", "--gpus 0");
-    for (int i = 0; i < 2; i++) {
-        set(pipe, "precision", i == 0 ? "bf16" : "tf32");
-        set(pipe, "gpus", "2");
-        assert_int_equal(sl_settings_check(pipe), SL_OK);
-    }
+    take(pipe, of_pipes);
     sl_settings_delete(pipe);
 }
 
