@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
-"""Train ogbn-arxiv by coop_sage and by the package starling_gnn, by turns, each time in a process of its own: python.sh.
+"""Train ogbn-arxiv by coop_sage and by the package starling_gnn, by turns, each time in a process of its own.
 
-Prints for each round, and as medians of all rounds, an epoch's time (the median of a process, without the first epoch),
-the processor time of the whole process without the system's, and the peak of its memory. Both read the dataset and
-METIS's parts from a cache."""
+usage: from_python.py COOP_SAGE LIBRARY PACKAGES [--rounds N] [--epochs N]
+
+PACKAGES: the folder of the package. Prints for each round, and as medians of all rounds, an epoch's time (the median of
+a process, without the first epoch), the processor time of the whole process without the system's, and the peak of its
+memory. Both read the dataset and METIS's parts from a cache.
+"""
+
 import argparse
-import json
 import os
 import statistics
 import sys
 import tempfile
 
+from turns import Run, arxiv, skip
+
 EPOCH, PEAK = 1.03, 1.05  # wanted, at most: Python's share of the program's
 
 FROM_PYTHON = """
-import json, sys
+import sys
 import starling_gnn as sl
 features, epochs, metrics, cache = sys.argv[1:]
 graph = sl.load("ogbn-arxiv", features=features, cache=cache)
@@ -26,14 +31,8 @@ run.history, run.test_acc
 
 def measure(command, metrics):
     """(seconds of an epoch, processor seconds, peak in MiB) of a process."""
-    child = os.posix_spawnp(command[0], command, os.environ)
-    _, status, usage = os.wait4(child, 0)
-    if status != 0:
-        sys.exit(f"from_python: {' '.join(command[:2])} ended with status {os.waitstatus_to_exitcode(status)}")
-    with open(metrics, encoding="utf-8") as file:
-        lines = [json.loads(line) for line in file]
-    seconds = [line["seconds"] for line in lines if line["event"] == "epoch"]
-    return statistics.median(seconds[1:] or seconds), usage.ru_utime, usage.ru_maxrss / 1024
+    done = Run(command, metrics)
+    return statistics.median(done.seconds()), done.cpu, done.peak / 2**20
 
 
 def text(name, measured):
@@ -43,17 +42,28 @@ def text(name, measured):
 def main():
     parser = argparse.ArgumentParser(prog="from_python")
     parser.add_argument("program")
-    parser.add_argument("--features", required=True)
+    parser.add_argument("library", type=os.path.realpath)
+    parser.add_argument("packages")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=6)
     given = parser.parse_args()
+    try:
+        import numpy  # noqa: F401
+    except ImportError as missing:
+        skip(missing)
+    if not os.path.exists(given.library):
+        skip(f"there is no shared library {given.library}")
+    features = arxiv()[1]
+    os.environ.pop("STARLING_CACHE", None)
+    os.environ.update(STARPU_SILENT="1", PYTHONPATH=given.packages, STARLING_LIBRARY=given.library)
     found = {"program": [], "Python": []}
     with tempfile.TemporaryDirectory() as folder:
         metrics = os.path.join(folder, "metrics")
-        options = ["--dataset", "ogbn-arxiv", "--features", given.features, "--quiet", "--metrics", metrics, "--cache", folder]
+        options = ["--dataset", "ogbn-arxiv", "--features", features, "--quiet", "--metrics", metrics, "--cache",
+                   folder]
         commands = {
             "program": [given.program, *options, "--epochs", str(given.epochs)],
-            "Python": [sys.executable, "-c", FROM_PYTHON, given.features, str(given.epochs), metrics, folder],
+            "Python": [sys.executable, "-c", FROM_PYTHON, features, str(given.epochs), metrics, folder],
         }
         measure([given.program, *options, "--epochs", "0"], metrics)  # fills the cache
         for i in range(given.rounds):
@@ -67,5 +77,4 @@ def main():
           f"{shares[1]:.3f}, peak {shares[2]:.3f} (wanted: at most {PEAK})")
 
 
-if __name__ == "__main__":
-    main()
+main()

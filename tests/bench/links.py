@@ -3,13 +3,13 @@
 # Copyright (c) 2026 the Starling authors
 """Steps of link prediction by coop_sage and by DGL's GraphBolt, by turns on one machine.
 
-usage: links.py COOP_SAGE --data DIR [--rounds N] [--steps N] [--dgl-steps N] [--warm N] [--threads N]
+usage: links.py COOP_SAGE STARLING_DATA [--rounds N] [--steps N] [--dgl-steps N] [--warm N] [--threads N]
                 [--decoder mlp|dot] [--dgl-workers N,..] [--ours 'OPTION ..']
-       links.py COOP_SAGE --data DIR --make DATASET
 
---make writes DIR: a split of links, the edges of a dataset in OGB's raw layout. Each pair is there once, in random
-order and direction, without self loops. A thousand pairs each are held out for validation and test. The others are the
-graph, both ways.
+$LINKS_DATA [links-data] is the folder of the links, which are made if they are not there: the edges of ogbn-arxiv on
+$STARLING_DATA, or else of the generated arxiv-synthetic (a minute). Each pair is there once, in random order and
+direction, without self loops. A thousand pairs each are held out for validation and test. The others are the graph,
+both ways.
 
 Both train what DGL's examples/sampling/graphbolt/link_prediction.py trains, with its numbers: GraphSAGE, three layers
 of 256 with means, ReLU between, fanout 15,10,5, 512 links a step, a uniform negative for each link, the step's links
@@ -27,11 +27,14 @@ import functools
 import json
 import os
 import resource
+import shutil
 import signal
 import statistics
 import subprocess
 import sys
 import time
+
+from turns import Peer, answers, by_turns, dataset, generated, head, in_peers_env, row, spread
 
 HELD_OUT = 1000
 LINKS, NEGATIVES = 512, 1
@@ -92,6 +95,18 @@ def make(source, out):
         np.save(os.path.join(out, "split/bench", name + ".npy"), links)
 
 
+def data_of(starling_data):
+    """The folder of the links, which is made if it is not there."""
+    place, source = os.environ.get("LINKS_DATA", "links-data"), dataset("ogbn-arxiv")
+    data = os.path.join(place, "ogbn-arxiv" if source else "arxiv-synthetic")
+    if not os.path.isdir(data):
+        source = source or generated(starling_data, "arxiv-synthetic", data + ".raw")
+        make(source, data + ".part")
+        os.rename(data + ".part", data)
+        shutil.rmtree(data + ".raw", ignore_errors=True)
+    return data
+
+
 # ---- GraphBolt: a process of its own
 
 
@@ -126,8 +141,7 @@ def graphbolt(args):
 
     torch.manual_seed(1)
     torch.set_num_threads(args.threads)
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what the libraries print is no answer
+    stream = answers()
     x = torch.from_numpy(np.load(os.path.join(args.data, "raw/node-feat.npy")))
     links = torch.from_numpy(np.load(os.path.join(args.data, "split/bench/train.npy")))
     both = torch.cat((links, links.flip(1)))
@@ -179,42 +193,11 @@ def graphbolt(args):
         if ready is not None:
             ready.close()
     _, workers, ready = best
-    print(json.dumps({"name": f"GraphBolt, DGL {dgl.__version__}, torch {torch.__version__}, {workers} workers"}),
-          file=answers)
+    print(json.dumps([f"GraphBolt, DGL {dgl.__version__}, torch {torch.__version__}, {workers} workers"]), file=stream)
     for _ in sys.stdin:
         result = turn(ready, args.warm, args.dgl_steps)
         result["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        print(json.dumps(result), file=answers)
-
-
-class Peer:
-    """A process group that runs only when it is its turn."""
-
-    def __init__(self):
-        self.process = subprocess.Popen([sys.executable] + sys.argv + ["--peer"], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True, start_new_session=True)
-        self.name = ""
-
-    def get_ready(self):
-        self.name = self.answer()["name"]
-        self.signal(signal.SIGSTOP)
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit("links: GraphBolt's process has ended")
-        return json.loads(line)
-
-    def signal(self, number):
-        os.killpg(self.process.pid, number)
-
-    def turn(self):
-        self.signal(signal.SIGCONT)
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        result = self.answer()
-        self.signal(signal.SIGSTOP)
-        return result
+        print(json.dumps(result), file=stream)
 
 
 # ---- ours
@@ -261,27 +244,12 @@ def ours(args, sizes):
             "loss": statistics.mean(losses[args.warm:]), "peak": usage.ru_maxrss / 1e6, **sizes}
 
 
-def measure(args, peer):
-    """The turns of both."""
-    sizes = count(args)
-    results = {"Starling": [], peer.name: []}
-    for turn in range(args.rounds):
-        results["Starling"].append(ours(args, sizes))
-        results[peer.name].append(peer.turn())
-        for name, rounds in results.items():
-            log(f"round {turn + 1}: {name}: {json.dumps(rounds[-1])}")
-    return results
-
-
 def report(results):
-    print("| | seconds a step | least, most | processor seconds | vertices, edges a step | peak memory, GB |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    head("", "seconds a step", "processor seconds", "vertices, edges a step", "peak memory, GB")
     for name, rounds in results.items():
         seconds = [r["seconds"] for r in rounds]
-        print(f"| {name} | {statistics.median(seconds):.4f} | {min(seconds):.4f}, {max(seconds):.4f} |"
-              f" {statistics.median(r['cpu'] for r in rounds):.4f} |"
-              f" {rounds[0]['vertices']:.0f}, {rounds[0]['edges']:.0f} |"
-              f" {max(r['peak'] for r in rounds):.2f} |")
+        row(name, spread(seconds, 4), f"{statistics.median(r['cpu'] for r in rounds):.4f}",
+            f"{rounds[0]['vertices']:.0f}, {rounds[0]['edges']:.0f}", f"{max(r['peak'] for r in rounds):.2f}")
     medians = [statistics.median(r["seconds"] for r in rounds) for rounds in results.values()]
     ratios = [b["seconds"] / a["seconds"] for a, b in zip(*results.values())]
     print(f"\nGraphBolt takes {medians[1] / medians[0]:.2f} times as long ({min(ratios):.2f} to {max(ratios):.2f}).")
@@ -290,8 +258,7 @@ def report(results):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("program")
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--make")
+    parser.add_argument("starling_data")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--dgl-steps", type=int, default=40)
@@ -302,17 +269,19 @@ def main():
     parser.add_argument("--ours", type=lambda text: text.split(), default=[])
     parser.add_argument("--peer", action="store_true")
     args = parser.parse_args()
-    if args.make:
-        return make(args.make, args.data)
+    in_peers_env("dgl.graphbolt, pandas")
+    args.data = data_of(args.starling_data)
     if args.peer:
         return graphbolt(args)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # not without the peer's end
-    peer = Peer()
+    peer = Peer("--peer")
     try:
-        peer.get_ready()
-        report(measure(args, peer))
+        if not peer.names:
+            sys.exit("links: GraphBolt's process has ended")
+        sizes = count(args)
+        report(by_turns(args.rounds, {"Starling": lambda: ours(args, sizes), peer.names[0]: lambda: peer.turn("")}))
     finally:
-        peer.signal(signal.SIGKILL)
+        peer.end()
 
 
 if __name__ == "__main__":

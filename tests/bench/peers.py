@@ -3,29 +3,34 @@
 # Copyright (c) 2026 the Starling authors
 """An epoch of sampled GraphSAGE by coop_sage, DGL and PyTorch Geometric, by turns on one machine; a table in Markdown.
 
-usage: peers.py COOP_SAGE --data DIR [--features FILE] [--rounds N] [--threads N] [--settings NAME,..] [--peers NAME,..]
-       [--ours OPTION,..]
+usage: peers.py COOP_SAGE [--rounds N] [--threads N] [--settings NAME,..] [--peers NAME,..] [--ours OPTION,..]
 
-DIR is a dataset in OGB's raw layout, as for peer_pyg.py, and its name is one that coop_sage finds. Settings: tutorial (two layers
-of 128, fanout 4,4) and deep (three of 256, fanout 10,10,10) with neighbour sampling, labor (the tutorial's, with LABOR); a step has
-2048 seeds. Ours: two PEs of 1024, which cooperate. DGL: its NeighborSampler under its DataLoader, with the number of workers out of
-0, 1, 2 that is fastest here, and GraphBolt with NeighborSampler, and LayerNeighborSampler for labor. PyG: NeighborLoader where the
-installation has what it needs, else nothing; it is the slowest by far, and --peers dgl,graphbolt leaves it out. All train float32
-rows with mean aggregation, ReLU, dropout 0.5 and Adam.
+$PEERS_ENV [peers-env] is the Python environment of the peers. If there is no such folder, it is made from PyPI, which
+takes some 6 GB and ten minutes or more, as torch-sparse, without which PyTorch Geometric does not sample, is compiled.
+DGL has files for Python 3.8 to 3.11. The dataset is ogbn-arxiv on $STARLING_DATA, with its own features or the
+substitutes. Settings: tutorial (two layers of 128, fanout 4,4) and deep (three of 256, fanout 10,10,10) with neighbour
+sampling, labor (the tutorial's, with LABOR); a step has 2048 seeds. Ours: two PEs of 1024, which cooperate. DGL: its
+NeighborSampler under its DataLoader, with the number of workers out of 0, 1, 2 that is fastest here, and GraphBolt with
+NeighborSampler, and LayerNeighborSampler for labor. PyG: NeighborLoader where the installation has what it needs, else
+nothing; it is the slowest by far, and --peers dgl,graphbolt leaves it out. All train float32 rows with mean
+aggregation, ReLU, dropout 0.5 and Adam.
 
-Each peer is a process that loads, trains an epoch to warm up, and then waits for its turn: a round is an epoch of each, one after
-the other, ours first; the seconds of each go to standard error at once. The table has medians over the rounds, least and most. Needs
-torch, and of dgl and torch_geometric what is to be measured; what is not there is said and left out. Exit status 77 where there is no
-peer at all.
+Each peer is a process that loads, trains an epoch to warm up, and then waits for its turn: a round is an epoch of each,
+one after the other, ours first; the seconds of each go to standard error at once. The table has medians over the
+rounds, least and most. Needs torch, and of dgl and torch_geometric what is to be measured; what is not there is said
+and left out. Exit status 77 where there is no peer at all.
 """
 import argparse
+import functools
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
+
+from turns import Peer, answers, arxiv, by_turns, head, in_peers_env, row, run, skip, spread
 
 SETTINGS = {
     "tutorial": {"hidden": 128, "fanout": [4, 4], "sampler": "neighbor"},
@@ -82,7 +87,8 @@ def dgl_ways(data, setting):
     optimiser = torch.optim.Adam(model.parameters(), lr=0.003)
 
     def way(workers):
-        loader = dgl.dataloading.DataLoader(graph, data["train"], sampler, batch_size=SEEDS, shuffle=True, num_workers=workers,
+        loader = dgl.dataloading.DataLoader(graph, data["train"], sampler, batch_size=SEEDS, shuffle=True,
+                                            num_workers=workers,
                                             persistent_workers=workers > 0)
 
         def batches():
@@ -147,8 +153,7 @@ def serve(options):
 
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what the libraries print is no answer
+    stream = answers()
     data = peer_pyg.load(options.data, options.features, "cpu")
     try:
         ways = WAYS[options.serve](data, SETTINGS[options.settings])
@@ -160,85 +165,75 @@ def serve(options):
     for _, epoch in ways:
         epoch()
     name, epoch = min(ways, key=lambda way: seconds_of(way[1]))
-    print(f"{name}, torch {torch.__version__}", file=answers)
+    print(json.dumps([f"{name}, torch {torch.__version__}"]), file=stream)
     for _ in sys.stdin:
-        print(seconds_of(epoch), file=answers)
+        print(json.dumps(seconds_of(epoch)), file=stream)
     return 0
 
 
 # ---- the driver
 
 
-class Peer:
-    def __init__(self, kind, setting, options):
-        command = [sys.executable, os.path.abspath(__file__), options.program, "--serve", kind, "--settings", setting, "--data",
-                   options.data, "--features", options.features, "--threads", str(options.threads)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.name = self.process.stdout.readline().strip()
-        self.seconds = []
-
-    def turn(self):
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        self.seconds.append(float(self.process.stdout.readline()))
-
-    def end(self):
-        self.process.stdin.close()
-        return self.process.wait()
-
-
-class Ours:
-    """coop_sage: each turn is a run of a warm-up epoch and one more, which is the one that counts."""
-
-    def __init__(self, setting, options, more):
-        s = SETTINGS[setting]
-        self.name = " ".join(["coop_sage"] + more)
-        place, dataset = os.path.split(os.path.abspath(options.data))
-        self.command = [options.program, "--quiet", "--data-path", place, "--dataset", dataset, "--features", options.features, "--layers", str(len(s["fanout"])), "--hidden", str(s["hidden"]), "--fanout",
-                        ",".join(map(str, s["fanout"])), "--sampler", s["sampler"], "--batch-size", str(SEEDS // PES), "--pes",
-                        str(PES), "--cpus", str(options.threads), "--epochs", "2", "--eval-every", "0"] + more
-        self.seconds = []
-
-    def turn(self):
-        with tempfile.TemporaryDirectory() as folder:
-            metrics = os.path.join(folder, "metrics")
-            subprocess.run(self.command + ["--metrics", metrics], check=True, stdout=subprocess.DEVNULL)
-            with open(metrics, encoding="utf-8") as lines:
-                epochs = [event for event in map(json.loads, lines) if event["event"] == "epoch"]
-        self.seconds.append(epochs[-1]["seconds"])
-
-    def end(self):
-        return 0
+def ours(setting, options, more):
+    """A turn of coop_sage: a warm-up epoch and one more, which is the one that counts."""
+    s = SETTINGS[setting]
+    place, folder = os.path.split(os.path.abspath(options.data))
+    done = run(options.program, [
+        "--data-path", place, "--dataset", folder, "--features", options.features, "--layers", str(len(s["fanout"])),
+        "--hidden", str(s["hidden"]), "--fanout", ",".join(map(str, s["fanout"])), "--sampler", s["sampler"],
+        "--batch-size", str(SEEDS // PES), "--pes", str(PES), "--cpus", str(options.threads), "--epochs", "2",
+        "--eval-every", "0", *more])
+    return done.epochs[-1]["seconds"]
 
 
 def measure(setting, options):
     """Print the setting's rows; returns how many peers there were."""
-    contenders = [Ours(setting, options, [])] + [Ours(setting, options, more.split()) for more in options.ours]
-    peers = [Peer(kind, setting, options) for kind in PEERS[setting] if kind in options.peers.split(",")]
-    for peer in peers:
-        if not peer.name:
-            print(f"peers: {setting}: a peer is left out, exit status {peer.end()}", file=sys.stderr)
-    peers = [peer for peer in peers if peer.name]
-    contenders += peers
-    for _ in range(options.rounds):
-        for contender in contenders:
-            contender.turn()
-            print(f"peers: {setting}: {contender.name}: {contender.seconds[-1]:.3f} s", file=sys.stderr, flush=True)
-    ours = statistics.median(contenders[0].seconds)
-    for contender in contenders:
-        median = statistics.median(contender.seconds)
-        print(f"| {setting} | {contender.name} | {median:.3f} | {min(contender.seconds):.3f} .. {max(contender.seconds):.3f} "
-              f"| {median / ours:.2f} |", flush=True)
+    ways = {" ".join(["coop_sage", more]).strip(): functools.partial(ours, setting, options, more.split())
+            for more in ["", *options.ours]}
+    first = next(iter(ways))
+    peers = []
+    for kind in PEERS[setting]:
+        if kind in options.peers.split(","):
+            peer = Peer("--serve", kind, "--settings", setting)
+            if peer.names:
+                peers.append(peer)
+                ways[peer.names[0]] = functools.partial(peer.turn, "")
+            else:
+                print(f"peers: {setting}: {kind} is left out, exit status {peer.end()}", file=sys.stderr)
+    found = by_turns(options.rounds, ways)
+    for name, seconds in found.items():
+        row(setting, name, spread(seconds), f"{statistics.median(seconds) / statistics.median(found[first]):.2f}")
     for peer in peers:
         peer.end()
     return len(peers)
 
 
+# ---- the Python environment of the peers
+
+
+def make_environment(folder):
+    """From PyPI. DGL 2.1.0 is the last one that PyPI has with GraphBolt, and torch 2.2.1 the last that it fits."""
+    part, pip = folder + ".part", [os.path.join(folder + ".part", "bin/python"), "-m", "pip", "install", "-q"]
+    for command, otherwise in [
+        ([sys.executable, "-m", "venv", part], f"{sys.executable} -m venv does not work (Debian: python3-venv)"),
+        ([*pip, "wheel", "setuptools<70"], "PyPI is not reached"),
+    ]:
+        if subprocess.run(command, check=False).returncode != 0:
+            shutil.rmtree(part, ignore_errors=True)
+            skip(otherwise)
+    print(f"peers: making {folder} from PyPI: torch 2.2.1, DGL 2.1.0, PyTorch Geometric, torch-sparse; some 6 GB",
+          file=sys.stderr)
+    subprocess.run([*pip, "torch==2.2.1", "dgl==2.1.0", "torchdata==0.7.1", "numpy<2", "scipy", "pandas", "pydantic",
+                    "pyyaml",
+                    "torch_geometric"], check=True)
+    if subprocess.run([*pip, "--no-build-isolation", "torch-scatter", "torch-sparse"], check=False).returncode != 0:
+        print("peers: torch-sparse could not be built; PyTorch Geometric's sampling is left out", file=sys.stderr)
+    os.rename(part, folder)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--features", default="raw/node-feat.csv.gz")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--settings", default=",".join(SETTINGS))
@@ -246,10 +241,14 @@ def main():
     parser.add_argument("--ours", action="append", default=[], help="ours once more, with these options")
     parser.add_argument("--serve", choices=sorted(WAYS), help=argparse.SUPPRESS)
     options = parser.parse_args()
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    options.data, options.features = arxiv()
+    folder = os.environ.get("PEERS_ENV", "peers-env")
+    if not os.path.isdir(folder):
+        make_environment(folder)
+    in_peers_env("torch")
     if options.serve:
         return serve(options)
-    print(f"| setting | | epoch, s, median of {options.rounds} | least .. most | against coop_sage |\n| --- | --- | --- | --- | --- |")
+    head("setting", "", f"epoch, s, median of {options.rounds} (least .. most)", "against coop_sage")
     n_peers = sum(measure(setting, options) for setting in options.settings.split(","))
     return 0 if n_peers else 77
 

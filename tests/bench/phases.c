@@ -121,153 +121,49 @@ static void leave(void)
 
 /* ---- the library's functions, by the linker's names ---- */
 
-enum sl_status __real_sl_dataset_load(const struct sl_dataset_options *options, struct sl_dataset *out);
-enum sl_status __wrap_sl_dataset_load(const struct sl_dataset_options *options, struct sl_dataset *out);
-
-enum sl_status __wrap_sl_dataset_load(const struct sl_dataset_options *options, struct sl_dataset *out)
-{
-    enter("dataset");
-    enum sl_status st = __real_sl_dataset_load(options, out);
-    leave();
-    return st;
-}
-
-bool __real_sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *out);
-bool __wrap_sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *out);
-
-bool __wrap_sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *out)
-{
-    enter("look into the cache");
-    bool found = __real_sl_cache_read_dataset(path, key, out);
-    leave();
-    return found;
-}
-
-enum sl_status __real_sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out);
-enum sl_status __wrap_sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out);
-
-enum sl_status __wrap_sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
-{
-    enter("read the files");
-    enum sl_status st = __real_sl_raw_read(files, out);
-    leave();
-    return st;
-}
-
-enum sl_status __real_sl_generate(const struct sl_recipe *recipe, struct sl_raw *out);
-enum sl_status __wrap_sl_generate(const struct sl_recipe *recipe, struct sl_raw *out);
-
-enum sl_status __wrap_sl_generate(const struct sl_recipe *recipe, struct sl_raw *out)
-{
-    enter("generate");
-    enum sl_status st = __real_sl_generate(recipe, out);
-    leave();
-    return st;
-}
-
-enum sl_status __real_sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl_vertex *from,
-                                              const sl_vertex *to, const float *weights, bool reverse,
-                                              struct sl_graph *out);
-enum sl_status __wrap_sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl_vertex *from,
-                                              const sl_vertex *to, const float *weights, bool reverse,
-                                              struct sl_graph *out);
-
-enum sl_status __wrap_sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl_vertex *from,
-                                              const sl_vertex *to, const float *weights, bool reverse,
-                                              struct sl_graph *out)
-{
-    enter("build the graph");
-    enum sl_status st = __real_sl_graph_build_weighted(n_vertices, n, from, to, weights, reverse, out);
-    leave();
-    return st;
-}
-
-bool __real_sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_dataset *dataset);
-bool __wrap_sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_dataset *dataset);
-
-bool __wrap_sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_dataset *dataset)
-{
-    enter("write the cache");
-    bool written = __real_sl_cache_write_dataset(path, key, dataset);
-    leave();
-    return written;
-}
-
-enum sl_status __real_sl_machine_start(const struct sl_settings *settings, struct sl_machine *out);
-enum sl_status __wrap_sl_machine_start(const struct sl_settings *settings, struct sl_machine *out);
-
-enum sl_status __wrap_sl_machine_start(const struct sl_settings *settings, struct sl_machine *out)
-{
-    enter("StarPU");
-    enum sl_status st = __real_sl_machine_start(settings, out);
-    leave();
-    return st;
-}
-
-enum sl_status __real_sl_partition_make_held(const struct sl_dataset *dataset, enum sl_partition_method method,
-                                             uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
-                                             struct sl_partition *out);
-enum sl_status __wrap_sl_partition_make_held(const struct sl_dataset *dataset, enum sl_partition_method method,
-                                             uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
-                                             struct sl_partition *out);
-
-enum sl_status __wrap_sl_partition_make_held(const struct sl_dataset *dataset, enum sl_partition_method method,
-                                             uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
-                                             struct sl_partition *out)
-{
-    enter("partition");
-    enum sl_status st = __real_sl_partition_make_held(dataset, method, n_parts, seed, cache_file, held, out);
-    leave();
-    return st;
-}
-
-enum sl_status __real_sl_metis_partition(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed,
-                                         uint32_t *parts);
-enum sl_status __wrap_sl_metis_partition(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed,
-                                         uint32_t *parts);
-
-enum sl_status __wrap_sl_metis_partition(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed,
-                                         uint32_t *parts)
-{
-    enter("METIS");
-    enum sl_status st = __real_sl_metis_partition(dataset, n_parts, seed, parts);
-    leave();
-    return st;
-}
+/* A function of the library, wrapped: its phase is the time of a call. */
+#define WRAP(type, function, phase, parameters, arguments)                                                             \
+    type __real_##function parameters;                                                                                 \
+    type __wrap_##function parameters;                                                                                 \
+    type __wrap_##function parameters                                                                                  \
+    {                                                                                                                  \
+        enter(phase);                                                                                                  \
+        type result = __real_##function arguments;                                                                     \
+        leave();                                                                                                       \
+        return result;                                                                                                 \
+    }
 
 static bool dense_features; /* --dense-features */
 
-enum sl_status __real_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
-                                     enum sl_feature_form form, enum sl_dtype row_dtype, const bool *held,
-                                     struct sl_shards *out);
-enum sl_status __wrap_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
-                                     enum sl_feature_form form, enum sl_dtype row_dtype, const bool *held,
-                                     struct sl_shards *out);
-
-enum sl_status __wrap_sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
-                                     enum sl_feature_form form, enum sl_dtype row_dtype, const bool *held,
-                                     struct sl_shards *out)
-{
-    enter("tables in part order");
-    enum sl_status st =
-        __real_sl_shards_open(dataset, partition, dense_features ? SL_FEATURES_DENSE : form, row_dtype, held, out);
-    leave();
-    return st;
-}
-
-enum sl_status __real_sl_steps_open(const struct sl_work *work, const struct sl_block_source *source,
-                                    uint64_t first_step, struct sl_steps *out);
-enum sl_status __wrap_sl_steps_open(const struct sl_work *work, const struct sl_block_source *source,
-                                    uint64_t first_step, struct sl_steps *out);
-
-enum sl_status __wrap_sl_steps_open(const struct sl_work *work, const struct sl_block_source *source,
-                                    uint64_t first_step, struct sl_steps *out)
-{
-    enter("ring");
-    enum sl_status st = __real_sl_steps_open(work, source, first_step, out);
-    leave();
-    return st;
-}
+WRAP(enum sl_status, sl_dataset_load, "dataset", (const struct sl_dataset_options *options, struct sl_dataset *out),
+     (options, out))
+WRAP(bool, sl_cache_read_dataset, "look into the cache", (const char *path, uint64_t key, struct sl_dataset *out),
+     (path, key, out))
+WRAP(enum sl_status, sl_raw_read, "read the files", (const struct sl_raw_files *files, struct sl_raw *out),
+     (files, out))
+WRAP(enum sl_status, sl_generate, "generate", (const struct sl_recipe *recipe, struct sl_raw *out), (recipe, out))
+WRAP(enum sl_status, sl_graph_build_weighted, "build the graph",
+     (uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to, const float *weights, bool reverse,
+      struct sl_graph *out),
+     (n_vertices, n, from, to, weights, reverse, out))
+WRAP(bool, sl_cache_write_dataset, "write the cache",
+     (const char *path, uint64_t key, const struct sl_dataset *dataset), (path, key, dataset))
+WRAP(enum sl_status, sl_machine_start, "StarPU", (const struct sl_settings *settings, struct sl_machine *out),
+     (settings, out))
+WRAP(enum sl_status, sl_partition_make_held, "partition",
+     (const struct sl_dataset *dataset, enum sl_partition_method method, uint32_t n_parts, uint64_t seed,
+      const char *cache_file, const bool *held, struct sl_partition *out),
+     (dataset, method, n_parts, seed, cache_file, held, out))
+WRAP(enum sl_status, sl_metis_partition, "METIS",
+     (const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed, uint32_t *parts),
+     (dataset, n_parts, seed, parts))
+WRAP(enum sl_status, sl_shards_open, "tables in part order",
+     (const struct sl_dataset *dataset, struct sl_partition *partition, enum sl_feature_form form,
+      enum sl_dtype row_dtype, const bool *held, struct sl_shards *out),
+     (dataset, partition, dense_features ? SL_FEATURES_DENSE : form, row_dtype, held, out))
+WRAP(enum sl_status, sl_steps_open, "ring",
+     (const struct sl_work *work, const struct sl_block_source *source, uint64_t first_step, struct sl_steps *out),
+     (work, source, first_step, out))
 
 static bool in_epoch;
 

@@ -3,29 +3,29 @@
 # Copyright (c) 2026 the Starling authors
 """Steps of a sampled R-GCN on a typed graph by coop_sage and by DGL, by turns on one machine.
 
-usage: typed.py COOP_SAGE --data DIR [--rounds N] [--steps N] [--hidden N] [--dgl-fanout N,N]
+usage: typed.py COOP_SAGE STARLING_DATA [--rounds N] [--steps N] [--hidden N] [--dgl-fanout N,N]
 
-DIR is a typed dataset in the raw layout, as `starling_data generate mag-synthetic --out DIR` writes it. Both train on the
-first N x 1024 training vertices of a shuffled list, which is a split of its own, split/bench, beside DIR's own. A round is
-an epoch over them of each, one after the other.
+$TYPED_DATA [typed-data] is the folder of the graph, which is generated if it is not there (mag-synthetic: a minute, 0.4
+GB). Both train on the first N x 1024 training vertices of a shuffled list, which is a split of its own, split/bench,
+beside the graph's own. A round is an epoch over them of each, one after the other.
 
-Both: two layers of --hidden [64] with a mean for each relation, ReLU between, dropout 0.5, float32, reverse relations, 1024 seeds a
-step, a projection of the features, and a trained vector of that width for each vertex without features.
+Both: two layers of --hidden [64] with a mean for each relation, ReLU between, dropout 0.5, float32, reverse relations,
+1024 seeds a step, a projection of the features, and a trained vector of that width for each vertex without features.
 Ours: two PEs of 512 seeds, fanout 25,10 over all relations together. DGL: NeighborSampler, whose fanout counts for each
-relation by itself; so DGL has two settings: 25,10 for each relation, and --dgl-fanout [9,4], meant to read about as many
-edges a step as ours. The table has the edges and vertices of a step of each. DGL's heterogeneous R-GCN:
+relation by itself; so DGL has two settings: 25,10 for each relation, and --dgl-fanout [9,4], meant to read about as
+many edges a step as ours. The table has the edges and vertices of a step of each. DGL's heterogeneous R-GCN:
 HeteroGraphConv of GraphConv with norm "right", a self loop, Adam, and SparseAdam for the vectors.
 """
 import argparse
+import functools
 import gzip
 import json
 import os
 import resource
-import statistics
-import subprocess
 import sys
-import tempfile
 import time
+
+from turns import Peer, answers, by_turns, generated, head, in_peers_env, row, run, spread
 
 SEEDS = 1024
 N_LAYERS = 2
@@ -79,6 +79,7 @@ def dgl_peer(args):
     import dgl
     import torch
 
+    stream = answers()
     torch.manual_seed(1)
     torch.set_num_threads(2)
     names, counts = lines(args.data, "raw/num-node-dict.csv.gz")
@@ -153,7 +154,8 @@ def dgl_peer(args):
                 if n == steps:
                     break
             seconds = time.perf_counter() - start
-            return {"seconds": seconds / n, "cpu": (time.process_time() - cpu) / n, "rows": n_rows / n, "edges": n_edges / n, "loss": float(loss)}
+            return {"seconds": seconds / n, "cpu": (time.process_time() - cpu) / n, "rows": n_rows / n,
+                    "edges": n_edges / n, "loss": float(loss)}
 
         return epoch
 
@@ -166,40 +168,31 @@ def dgl_peer(args):
             seconds = epoch(3)["seconds"]
             log(f"DGL fanout {name}, {workers} workers: {seconds:.2f} s a step over 3 steps")
             if best is None or seconds < best:
-                best, ways[name] = seconds, epoch
-    print(json.dumps({"ready": list(ways), "name": f"DGL {dgl.__version__}"}), flush=True)
+                best, ways[f"DGL {dgl.__version__}, fanout {name} for each relation"] = seconds, epoch
+    print(json.dumps(list(ways)), file=stream)
     for line in sys.stdin:
         result = ways[line.strip()](args.dgl_steps)
         result["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        print(json.dumps(result), flush=True)
+        print(json.dumps(result), file=stream)
 
 
 # ---- ours: a process that trains all rounds' epochs would not wait for its turn, so each turn is a process
 
 
 def ours(args):
-    with tempfile.TemporaryDirectory() as folder:
-        metrics = os.path.join(folder, "run.jsonl")
-        command = [args.program, "--dataset", args.data, "--split", f"bench{args.steps}", "--model", "rgcn",
-                   "--input-layer", "--layers", str(N_LAYERS), "--hidden", str(args.hidden), "--fanout", "25,10", "--pes", "2",
-                   "--batch-size", str(SEEDS // 2), "--lr", "0.01", "--dropout", "0.5", "--epochs", "2", "--eval-every",
-                   "0", "--metrics", metrics] + args.ours
-        run = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(run.pid, 0)
-        if status != 0:
-            sys.exit(f"typed: {' '.join(command)}: exit status {status}")
-        with open(metrics) as file:
-            epochs = [event for event in map(json.loads, file) if event.get("event") == "epoch"]
-        last = epochs[-1]
-        log("ours:", json.dumps(last))
-        return {"seconds": last["seconds"] / args.steps, "rows": last["vertices"][-1] / args.steps,
-                "edges": sum(last["edges"]) / args.steps, "loss": last["train_loss"], "peak": usage.ru_maxrss / 1e6}
+    done = run(args.program, [
+        "--dataset", args.data, "--split", f"bench{args.steps}", "--model", "rgcn", "--input-layer", "--layers",
+        str(N_LAYERS), "--hidden", str(args.hidden), "--fanout", "25,10", "--pes", "2", "--batch-size", str(SEEDS // 2),
+        "--lr", "0.01", "--dropout", "0.5", "--epochs", "2", "--eval-every", "0", *args.ours])
+    last = done.epochs[-1]
+    return {"seconds": last["seconds"] / args.steps, "rows": last["vertices"][-1] / args.steps,
+            "edges": sum(last["edges"]) / args.steps, "loss": last["train_loss"], "peak": done.peak / 1.024e9}
 
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("program")
-    parser.add_argument("--data", required=True)
+    parser.add_argument("starling_data")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--hidden", type=int, default=64)
@@ -208,30 +201,25 @@ def main():
     parser.add_argument("--ours", type=lambda text: text.split(), default=[])
     parser.add_argument("--peer", action="store_true")
     args = parser.parse_args()
+    in_peers_env("dgl, pandas")
+    args.data = os.path.join(os.environ.get("TYPED_DATA", "typed-data"), "mag-synthetic")
     if args.peer:
         return dgl_peer(args)
+    if not os.path.isdir(args.data):
+        os.rename(generated(args.starling_data, "mag-synthetic", args.data + ".part"), args.data)
     make_split(args.data, args.steps)
-    peer = subprocess.Popen([sys.executable] + sys.argv + ["--peer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                            text=True)
-    ready = json.loads(peer.stdout.readline())
-    results = {}
-    for turn in range(args.rounds):
-        found = {"Starling, fanout 25,10": ours(args)}
-        for name in ready["ready"]:
-            peer.stdin.write(name + "\n")
-            peer.stdin.flush()
-            found[f"{ready['name']}, fanout {name} for each relation"] = json.loads(peer.stdout.readline())
-        for name, result in found.items():
-            results.setdefault(name, []).append(result)
-            log(f"round {turn + 1}: {name}: {json.dumps(result)}")
-    peer.stdin.close()
-    peer.wait()
-    print("| | seconds a step | least, most | vertices, edges a step | peak memory, GB |\n| --- | --- | --- | --- | --- |")
+    peer = Peer("--peer")
+    try:
+        if not peer.names:
+            sys.exit("typed: DGL's process has ended")
+        ways = {name: functools.partial(peer.turn, name) for name in peer.names}
+        results = by_turns(args.rounds, {"Starling, fanout 25,10": lambda: ours(args), **ways})
+    finally:
+        peer.end()
+    head("", "seconds a step", "vertices, edges a step", "peak memory, GB")
     for name, rounds in results.items():
-        seconds = [r["seconds"] for r in rounds]
-        print(f"| {name} | {statistics.median(seconds):.3f} | {min(seconds):.3f}, {max(seconds):.3f} |"
-              f" {rounds[0]['rows']:.0f}, {rounds[0]['edges']:.0f} |"
-              f" {max(r['peak'] for r in rounds):.1f} |")
+        row(name, spread([r["seconds"] for r in rounds]), f"{rounds[0]['rows']:.0f}, {rounds[0]['edges']:.0f}",
+            f"{max(r['peak'] for r in rounds):.1f}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""Gossip against all-reduce over a slow network: four network namespaces of this machine are four machines with one
+process each, and wire.c carries their packets with a delay (ms) and a limit (Mbit/s in each direction). Prints a table
+of seconds an epoch, median and range, and of weights sent. The runs of a network take turns. Needs a build with MPI,
+and root.
+
+usage: slow_link.py COOP_SAGE WIRE [ROUNDS [3]]
+"""
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from turns import Run, head, row, skip
+
+NETWORKS = [(0, 10000), (1, 1000), (1, 100)]
+SYNCS = ["allreduce", "dissemination", "cube"]
+OPTIONS = """--dataset amazon-computers --split luo2024-60-20-20 --pes 4 --group-size 1 --layers 2 --norm layer
+    --batch-size 32 --hidden 64 --fanout 5,5 --epochs 4 --eval-every 0 --lr 0.01 --cpus 1 --quiet""".split()
+MPI = """-q --allow-run-as-root --mca oob_tcp_if_include wire --mca btl_tcp_if_include wire --mca btl self,tcp
+    --mca pml ob1 --mca mpi_yield_when_idle 1 --bind-to none -np 4""".split()
+SHELL = """#!/bin/sh
+machine=$1
+shift
+exec ip netns exec "$machine" unshare --uts sh -c "hostname $machine; $*"
+"""
+MACHINES = [f"link{os.getpid()}{letter}" for letter in "abcd"]
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True)
+
+
+def connect(wire, delay, mbit):
+    """Put a network between the machines. Returns its process."""
+    carrier = subprocess.Popen([wire, str(delay), str(mbit), *MACHINES], stdout=subprocess.PIPE)
+    if not carrier.stdout.readline():
+        sys.exit("slow_link.py: the network has ended")
+    for i, machine in enumerate(MACHINES):
+        ip("-n", machine, "addr", "add", f"10.78.0.{i + 1}/24", "dev", "wire")
+        ip("-n", machine, "link", "set", "wire", "mtu", "9000", "up")
+    return carrier
+
+
+def train(program, folder, sync):
+    """A run of four processes."""
+    metrics = os.path.join(folder, "metrics")
+    first = ["timeout", "600", "ip", "netns", "exec", MACHINES[0], "unshare", "--uts", "sh", "-c",
+             'hostname "$0"; exec "$@"']
+    return Run([*first, MACHINES[0], "mpirun", "--mca", "plm_rsh_agent", os.path.join(folder, "shell"), "--host",
+                ",".join(machine + ":1"
+                         for machine in MACHINES), *MPI, program, *OPTIONS, "--sync", sync, "--metrics", metrics],
+               metrics)
+
+
+def measure(program, wire, rounds, folder):
+    print(f"`mpirun -np 4 coop_sage {' '.join(OPTIONS)} --sync ...`, {rounds} rounds\n")
+    head("network", "sync", "epoch, s", "range", "MB a machine and epoch", "all-reduce / this")
+    for delay, mbit in NETWORKS:
+        carrier = connect(wire, delay, mbit)
+        try:
+            found = {sync: [] for sync in SYNCS}
+            for _ in range(rounds):
+                for sync in SYNCS:
+                    found[sync] += train(program, folder, sync).epochs[1:]
+        finally:
+            carrier.kill()
+            carrier.wait()
+        base = statistics.median(epoch["seconds"] for epoch in found["allreduce"])
+        for sync, epochs in found.items():
+            seconds = [epoch["seconds"] for epoch in epochs]
+            median = statistics.median(seconds)
+            row(f"{delay} ms, {mbit} Mbit/s", sync, f"{median:.3f}", f"{min(seconds):.3f} .. {max(seconds):.3f}",
+                f"{epochs[-1]['bytes']['weights'] / 4e6:.2f}", f"{base / median:.2f}")
+
+
+def main(program, wire, rounds=3):
+    if not shutil.which("mpirun"):
+        skip("there is no mpirun; ./bootstrap --with-mpi installs it")
+    if not shutil.which("ip") or subprocess.run(["unshare", "--net", "--uts", "true"],
+                                                stderr=subprocess.DEVNULL).returncode != 0:
+        skip("expected root, unshare and ip (Debian: iproute2)")
+    with tempfile.TemporaryDirectory() as folder:
+        shell = os.path.join(folder, "shell")
+        with open(shell, "w", encoding="ascii") as file:
+            file.write(SHELL)
+        os.chmod(shell, 0o755)
+        try:
+            for machine in MACHINES:
+                ip("netns", "add", machine)
+                ip("-n", machine, "link", "set", "lo", "up")
+            measure(os.path.realpath(program), os.path.realpath(wire), int(rounds), folder)
+        finally:
+            for machine in MACHINES:
+                subprocess.run(["ip", "netns", "del", machine], stderr=subprocess.DEVNULL, check=False)
+
+
+main(*sys.argv[1:])
