@@ -7,16 +7,36 @@
 
 #include "support/decimal.h"
 
+/* Call the implementation for both devices; with a view, for each segment of the rows. stream NULL: on a CPU. */
+static enum sl_status run_both(const struct sl_operation *operation, void *buffers[], void *args, const void *stream)
+{
+    const struct sl_runs *runs = ((const struct sl_task_args *)args)->runs;
+    enum sl_status st = SL_OK;
+    if (operation->both != NULL) {
+        return operation->both(buffers, args, stream);
+    }
+    for (uint32_t k = 0; st == SL_OK && k < sl_operands_n_runs(operation->role, runs); k++) {
+        sl_operands_bind(operation->role, runs, k, buffers, operation->bytes, args);
+        st = operation->body(args, stream);
+    }
+    return st;
+}
+
 void sl_task_cpu(void *buffers[], void *args)
 {
     SL_IN_C_LOCALE;
-    const struct sl_task_args *head = args;
+    struct sl_task_args *head = args;
     double start_s;
     if (sl_task_enter(head, &start_s)) {
         return;
     }
     const struct sl_operation *operation = head->operation;
-    enum sl_status st = operation->both != NULL ? operation->both(buffers, args, NULL) : operation->cpu(buffers, args);
+    enum sl_status st = SL_OK;
+    if (operation->cpu != NULL) {
+        st = operation->cpu(buffers, args);
+    } else {
+        st = run_both(operation, buffers, args, NULL);
+    }
     if (st != SL_OK) {
         sl_task_fail(head, st);
     }
@@ -28,6 +48,7 @@ void sl_task_cuda(void *buffers[], void *args)
 {
     SL_IN_C_LOCALE;
     struct sl_task_args *head = args;
+    enum sl_status st = SL_OK;
     unsigned number = 0;
     if (sl_task_enter_cuda(head)) {
         return;
@@ -37,8 +58,11 @@ void sl_task_cuda(void *buffers[], void *args)
     if (operation->cuda[1] != NULL) {
         number = starpu_task_get_implementation(starpu_task_get_current());
     }
-    enum sl_status st = operation->both != NULL ? operation->both(buffers, args, &stream)
-                                                : operation->cuda[number](buffers, args, stream);
+    if (operation->cuda[0] != NULL) {
+        st = operation->cuda[number](buffers, args, stream);
+    } else {
+        st = run_both(operation, buffers, args, &stream);
+    }
     if (st != SL_OK) {
         sl_task_fail(head, st);
     }

@@ -730,6 +730,49 @@ enum sl_status sl_task_submit(struct sl_task *task, void *args, size_t args_byte
     return st;
 }
 
+/* Append the operands of a view. */
+static void add_operands(struct sl_task *task, const void *view)
+{
+    for (unsigned i = 0; task->operation->role[i].name != NULL; i++) {
+        const struct sl_buffer_role *role = &task->operation->role[i];
+        const void *operand = (const char *)view + role->place;
+        const struct sl_matrix *m = operand;
+        if (role->mode & SL_REPEATED) {
+            const struct sl_matrices *each = operand;
+            sl_task_add_each(task, i, each->n, each->handles, role->mode & STARPU_RW);
+        } else if (m->handle != NULL || (role->mode & SL_OPTIONAL) == 0) {
+            sl_task_add(task, i, m->handle, sl_operand_mode(role, m));
+        }
+    }
+}
+
+enum sl_status sl_view_submit(struct sl_operation *operation, void *view, enum sl_priority priority)
+{
+    const struct sl_buffer_role *roles = operation->role;
+    const size_t lists = sl_operands_lists(roles, operation->bytes, view);
+    struct sl_task_args *head = view;
+    struct sl_task task;
+    char *copy = NULL;
+    sl_task_begin(&task, operation);
+    add_operands(&task, view);
+    if (task.status == SL_OK) {
+        task.status = sl_operands_check(roles, head->runs, view);
+    }
+    if (head->work == 0 && task.status == SL_OK) {
+        head->work = sl_operands_bytes(roles, view);
+    }
+    if (task.status == SL_OK && lists > 0) {
+        task.status = sl_alloc(1, operation->bytes + lists, "a task's arguments", &copy);
+    }
+    if (copy == NULL) {
+        return sl_task_submit(&task, view, operation->bytes, priority);
+    }
+    memcpy(copy, view, operation->bytes);
+    enum sl_status st = sl_task_submit(&task, copy, operation->bytes + lists, priority);
+    sl_free(copy);
+    return st;
+}
+
 enum sl_status sl_task_hand_over(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority)
 {
     enum sl_status st = task->status;

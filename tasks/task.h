@@ -31,6 +31,7 @@ struct sl_task_args;
 #include "support/failure.h"
 #include "support/real.h"
 #include "tasks/home.h"
+#include "tasks/operand.h"
 
 /* Time categories of the metrics: first the sampling phase, then the compute phase. */
 enum sl_stage {
@@ -155,12 +156,6 @@ bool sl_run_at_work(const struct sl_run *run, char *out, size_t bytes);
  * 0 without such tasks. No task may be running. SL_ENOMEM. */
 enum sl_status sl_run_overlap(const struct sl_run *run, double *share_out);
 
-/* A task's rows in segments (`runs`): segment k has rows first[k] - first[0] .. first[k + 1] - first[0] - 1. */
-struct sl_runs {
-    uint32_t n;
-    const uint32_t *first; /* [n + 1] */
-};
-
 /* The head of each codelet's argument struct, copied by value into the task. */
 struct sl_task_args {
     struct sl_run *run;
@@ -206,27 +201,17 @@ void sl_task_check_runs(const struct sl_task_args *head, uint32_t n_rows, starpu
 
 /* ---- operations ---- */
 
-/* Flags of a buffer's mode. SL_OPTIONAL: a task may lack the buffer. SL_REPEATED: a task has any number of such
- * buffers. SL_OR_RW: a task may also use STARPU_RW. */
-#define SL_OPTIONAL (1u << 28)
-#define SL_REPEATED (1u << 29)
-#define SL_OR_RW (1u << 30)
-
-#define SL_MAX_ROLES 20
-
-/* A buffer of an operation. */
-struct sl_buffer_role {
-    const char *name; /* for messages; NULL: end of the list */
-    unsigned mode;    /* a StarPU mode and the flags above */
-};
-
 /* One kind of task. An implementation gets the task's buffers and a copy of the arguments. If an implementation fails,
  * the run fails with the message of the implementation, the operation's name, the PE and the step. */
 struct sl_operation {
     enum sl_stage stage; /* time category; SL_N_STAGES: each submission says it */
     struct starpu_codelet codelet;
     struct starpu_perfmodel model;
-    /* For both devices, instead of `cpu` and `cuda`: SL_BOTH and SL_RUN. stream: a cudaStream_t; NULL: on a CPU. */
+    /* For both devices, with the operation's view (tasks/operand.h) of `bytes` bytes: SL_BODY and SL_RUN. The task
+     * layer has filled the view. stream: a cudaStream_t; NULL: on a CPU. */
+    enum sl_status (*body)(const void *view, const void *stream);
+    size_t bytes;
+    /* Without a view, for both devices: SL_BOTH and SL_RUN. */
     enum sl_status (*both)(void *buffers[], const void *args, const void *stream);
     enum sl_status (*cpu)(void *buffers[], const void *args);
 #ifdef SL_CUDA
@@ -265,8 +250,9 @@ struct sl_operation {
 #endif
 #endif
 
-/* The initialiser of one implementation for both devices, and its call of KERNEL_cpu, which cannot fail, or KERNEL_cuda
- * with the same arguments. */
+/* Initialisers of one implementation for both devices: a body with a view of this type; a function of buffers. Then
+ * the call of KERNEL_cpu, which cannot fail, or of KERNEL_cuda with the same arguments. */
+#define SL_BODY(function, type) .body = function, .bytes = sizeof(type), SL_CUDA_FUNC(NULL)
 #define SL_BOTH(function) .both = function, SL_CUDA_FUNC(NULL)
 #ifdef SL_CUDA
 #define SL_RUN(stream, kernel, ...)                                                                                    \
@@ -359,6 +345,11 @@ void sl_task_name(const struct sl_task_args *args, const char *codelet_name, cha
  * its role; the message names the codelet, the PE and the step. SL_ESTARPU, SL_ENODEV: no worker can run the task.
  * SL_ENOMEM. */
 enum sl_status sl_task_submit(struct sl_task *task, void *args, size_t args_bytes, enum sl_priority priority);
+
+/* Submit a task of an operation with a view. The view's head has the run, step, PE and hop, and its operands have their
+ * handles. The head's work, if it is 0, becomes the bytes of the operands. Copies the view. SL_EINTERNAL: an operand
+ * does not fit the operation's roles. Otherwise as sl_task_submit. */
+enum sl_status sl_view_submit(struct sl_operation *operation, void *view, enum sl_priority priority);
 
 /* For holders: sl_task_submit, but to StarPU at once. */
 enum sl_status sl_task_hand_over(struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority);

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Operands: checks at submission, addresses inside tasks. */
+#include "tasks/operand.h"
+
+#include <stdio.h>
+
+#include "tasks/rows.h"
+
+/* ---- in a submission ---- */
+
+/* All rows. */
+static struct sl_matrix whole(starpu_data_handle_t handle)
+{
+    struct sl_matrix m = {.handle = handle, .n_columns = 1, .dtype = sl_handle_dtype(handle)};
+    if (starpu_data_get_interface_id(handle) == STARPU_MATRIX_INTERFACE_ID) {
+        m.n_rows = starpu_matrix_get_ny(handle);
+        m.n_columns = starpu_matrix_get_nx(handle);
+    } else {
+        m.n_rows = sl_handle_columns(handle);
+    }
+    m.n_all = m.n_rows;
+    return m;
+}
+
+struct sl_matrix sl_matrix_of(starpu_data_handle_t handle)
+{
+    if (handle == NULL) {
+        return (struct sl_matrix){0};
+    }
+    return whole(handle);
+}
+
+struct sl_matrix sl_matrix_rows(starpu_data_handle_t handle, uint32_t row0, uint32_t n_rows)
+{
+    struct sl_matrix m = whole(handle);
+    m.is_kept = n_rows < m.n_rows;
+    m.is_outside = (uint64_t)row0 + n_rows > m.n_rows;
+    m.row0 = row0;
+    m.n_rows = n_rows;
+    m.n_all = n_rows;
+    return m;
+}
+
+static const void *operand_of(const struct sl_buffer_role *role, const void *view)
+{
+    return (const char *)view + role->place;
+}
+
+/* The number of matrices of a role, and matrix i; each: room for it. */
+static uint32_t n_matrices(const struct sl_buffer_role *role, const void *view)
+{
+    if (role->mode & SL_REPEATED) {
+        return ((const struct sl_matrices *)operand_of(role, view))->n;
+    }
+    return ((const struct sl_matrix *)operand_of(role, view))->handle != NULL;
+}
+
+static const struct sl_matrix *matrix_of(const struct sl_buffer_role *role, const void *view, uint32_t i,
+                                         struct sl_matrix *each)
+{
+    if (role->mode & SL_REPEATED) {
+        *each = whole(((const struct sl_matrices *)operand_of(role, view))->handles[i]);
+        return each;
+    }
+    return operand_of(role, view);
+}
+
+/* ---- shapes ---- */
+
+struct shape {
+    char rows, columns;
+    bool per_run; /* the rows are the rows of each segment */
+};
+
+/* "H", "D x H", "K x H" or "KF x H". */
+static struct shape shape_of(const char *text)
+{
+    const bool per_run = *text == 'K';
+    text += per_run;
+    return (struct shape){.rows = *text == ' ' ? '1' : *text,
+                          .columns = text[1] == '\0' ? '1' : text[*text == ' ' ? 3 : 4],
+                          .per_run = per_run};
+}
+
+/* Sizes of the letters in a task's shapes. */
+struct sizes {
+    uint32_t known; /* a bit for each letter */
+    uint32_t of['Z' - 'A' + 1];
+};
+
+static bool is_known(const struct sizes *sizes, char letter)
+{
+    return letter >= 'A' && letter <= 'Z' && sizes->known >> (letter - 'A') & 1;
+}
+
+/* Whether a dimension of n fits the letter. The first dimension sets the letter's size. */
+static bool fits(struct sizes *sizes, char letter, uint32_t n)
+{
+    if (letter == '?') {
+        return true;
+    }
+    if (letter >= '0' && letter <= '9') {
+        return n == (uint32_t)(letter - '0');
+    }
+    if (!is_known(sizes, letter)) {
+        sizes->known |= 1u << (letter - 'A');
+        sizes->of[letter - 'A'] = n;
+    }
+    return sizes->of[letter - 'A'] == n;
+}
+
+static enum sl_status fail_shape(const struct sl_buffer_role *role, const struct sl_matrix *m, uint32_t n_runs,
+                                 const struct sizes *sizes)
+{
+    char known[64] = "";
+    size_t used = 0;
+    for (const char *letter = role->shape; *letter != '\0'; letter++) {
+        uint32_t size = n_runs;
+        if (*letter != 'K' && !is_known(sizes, *letter)) {
+            continue;
+        }
+        if (*letter != 'K') {
+            size = sizes->of[*letter - 'A'];
+        }
+        used += (size_t)snprintf(known + used, sizeof known - used, ", %c = %u", *letter, size);
+    }
+    return sl_fail(SL_EINTERNAL, "buffer '%s' is [%u x %u]; expected [%s]%s", role->name, m->n_rows, m->n_columns,
+                   role->shape, known);
+}
+
+static enum sl_status check_shape(const struct sl_buffer_role *role, const struct sl_runs *runs, struct sizes *sizes,
+                                  const struct sl_matrix *m)
+{
+    const struct shape shape = shape_of(role->shape);
+    const uint32_t n_runs = runs == NULL ? 1 : runs->n;
+    uint32_t n_rows = m->n_rows;
+    bool is_right = true;
+    if (shape.per_run) {
+        is_right = n_runs > 0 && n_rows % n_runs == 0;
+        n_rows = m->n_rows / (n_runs > 0 ? n_runs : 1);
+    }
+    is_right = is_right && fits(sizes, shape.rows, n_rows) && fits(sizes, shape.columns, m->n_columns);
+    if (!is_right) {
+        return fail_shape(role, m, n_runs, sizes);
+    }
+    SL_FAIL_IF(m->is_outside, SL_EINTERNAL, "buffer '%s': rows %u to %llu; expected at most %u rows", role->name,
+               m->row0, (unsigned long long)m->row0 + m->n_rows, whole(m->handle).n_rows);
+    SL_FAIL_IF(shape.rows == 'R' && runs != NULL && runs->first[n_runs] - runs->first[0] != n_rows, SL_EINTERNAL,
+               "buffer '%s' has %u rows; expected the %u rows of %u segments", role->name, n_rows,
+               runs->first[n_runs] - runs->first[0], n_runs);
+    return SL_OK;
+}
+
+/* ---- dtypes ---- */
+
+/* The dtype of the first operand with the dtype of rows. */
+static enum sl_dtype dtype_of_rows(const struct sl_buffer_role *roles, const void *view)
+{
+    struct sl_matrix each;
+    for (const struct sl_buffer_role *role = roles; role->name != NULL; role++) {
+        if (role->entries == SL_ROWS && n_matrices(role, view) > 0) {
+            const enum sl_dtype dtype = matrix_of(role, view, 0, &each)->dtype;
+            return sl_dtype_size(dtype) == sizeof(sl_bf16) ? dtype : SL_DTYPE_REAL;
+        }
+    }
+    return SL_DTYPE_REAL;
+}
+
+/* A handle knows only the bytes of an entry. */
+static enum sl_status check_dtype(const struct sl_buffer_role *role, enum sl_dtype rows, const struct sl_matrix *m)
+{
+    static const enum sl_dtype expected[] = {
+        [SL_REALS] = SL_DTYPE_REAL, [SL_ROWS] = SL_DTYPE_REAL,   [SL_ROWS_OR_REALS] = SL_DTYPE_REAL,
+        [SL_INTS_8] = SL_DTYPE_I8,  [SL_INTS_32] = SL_DTYPE_U32, [SL_INTS_64] = SL_DTYPE_U64,
+        [SL_FLOATS] = SL_DTYPE_F32, [SL_DOUBLES] = SL_DTYPE_F64,
+    };
+    if (role->entries == SL_ANY) {
+        return SL_OK;
+    }
+    enum sl_dtype dtype = expected[role->entries];
+    if (role->entries == SL_ROWS || (role->entries == SL_ROWS_OR_REALS && m->dtype != SL_DTYPE_REAL)) {
+        dtype = rows;
+    }
+    SL_FAIL_IF(sl_dtype_size(m->dtype) != sl_dtype_size(dtype), SL_EINTERNAL,
+               "buffer '%s' has entries of %zu bytes; expected %s", role->name, sl_dtype_size(m->dtype),
+               sl_dtype_name(dtype));
+    return SL_OK;
+}
+
+/* ---- all operands ---- */
+
+enum sl_status sl_operands_check(const struct sl_buffer_role *roles, const struct sl_runs *runs, const void *view)
+{
+    const enum sl_dtype rows = dtype_of_rows(roles, view);
+    struct sizes sizes;
+    struct sl_matrix each;
+    sizes.known = 0;
+    for (const struct sl_buffer_role *role = roles; role->name != NULL; role++) {
+        for (uint32_t i = 0; i < n_matrices(role, view); i++) {
+            const struct sl_matrix *m = matrix_of(role, view, i, &each);
+            SL_CHECK(check_shape(role, runs, &sizes, m));
+            SL_CHECK(check_dtype(role, rows, m));
+        }
+    }
+    return SL_OK;
+}
+
+uint64_t sl_operands_bytes(const struct sl_buffer_role *roles, const void *view)
+{
+    uint64_t bytes = 0;
+    struct sl_matrix each;
+    for (const struct sl_buffer_role *role = roles; role->name != NULL; role++) {
+        for (uint32_t i = 0; i < n_matrices(role, view); i++) {
+            const struct sl_matrix *m = matrix_of(role, view, i, &each);
+            const unsigned ways = sl_operand_mode(role, m) == STARPU_RW ? 2 : 1;
+            bytes += ways * sl_dtype_bytes(m->dtype, sl_matrix_entries(m));
+        }
+    }
+    return bytes;
+}
+
+uint32_t sl_operands_n_runs(const struct sl_buffer_role *roles, const struct sl_runs *runs)
+{
+    bool has_runs = false;
+    for (const struct sl_buffer_role *role = roles; role->name != NULL && runs != NULL; role++) {
+        has_runs = has_runs || *role->shape == 'R';
+    }
+    return has_runs ? runs->n : 1;
+}
+
+/* ---- inside tasks ---- */
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *);
+}
+
+/* The lists of n matrices. */
+static size_t list_bytes(uint32_t n)
+{
+    return aligned(n * (sizeof(void *) + sizeof(uint32_t)));
+}
+
+size_t sl_operands_lists(const struct sl_buffer_role *roles, size_t view_bytes, const void *view)
+{
+    size_t bytes = aligned(view_bytes) - view_bytes;
+    for (const struct sl_buffer_role *role = roles; role->name != NULL; role++) {
+        if (role->mode & SL_REPEATED) {
+            bytes += list_bytes(n_matrices(role, view));
+        }
+    }
+    return bytes;
+}
+
+static void bind_matrix(const struct sl_buffer_role *role, const struct sl_runs *runs, uint32_t k, void *buffer,
+                        struct sl_matrix *m)
+{
+    size_t row = m->row0;
+    if (runs != NULL && *role->shape == 'R') {
+        row += runs->first[k] - runs->first[0];
+        m->n_rows = runs->first[k + 1] - runs->first[k];
+    } else if (runs != NULL && *role->shape == 'K') {
+        m->n_rows = m->n_all / runs->n;
+        row += (size_t)k * m->n_rows;
+    }
+    m->data = (char *)sl_buffer_data(buffer) + sl_dtype_bytes(m->dtype, row * m->n_columns);
+}
+
+static void bind_matrices(void *buffers[], void *lists, struct sl_matrices *each)
+{
+    each->data = lists;
+    each->n_rows = (uint32_t *)(each->data + each->n);
+    for (uint32_t i = 0; i < each->n; i++) {
+        each->data[i] = sl_buffer_data(buffers[i]);
+        each->n_rows[i] = sl_buffer_rows(buffers[i]);
+    }
+}
+
+void sl_operands_bind(const struct sl_buffer_role *roles, const struct sl_runs *runs, uint32_t k, void *buffers[],
+                      size_t view_bytes, void *view)
+{
+    char *lists = (char *)view + aligned(view_bytes);
+    for (const struct sl_buffer_role *role = roles; role->name != NULL; role++) {
+        const uint32_t n = n_matrices(role, view);
+        void *operand = (char *)view + role->place;
+        if (role->mode & SL_REPEATED) {
+            bind_matrices(buffers, lists, operand);
+            lists += list_bytes(n);
+        } else if (n > 0) {
+            bind_matrix(role, runs, k, *buffers, operand);
+        }
+        buffers += n;
+    }
+}
