@@ -4,11 +4,9 @@
  * A repeated row, and column sums. Sums take a tile of columns at a time, and in the tile a slab of rows at a time. */
 #include "codelets/bias.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "support/minmax.h"
-#include "tasks/rows.h"
 
 #define SUM_COLUMNS 256 /* columns of one tile */
 #define SUM_ROWS 64     /* rows summed in sl_real before the sum goes to the double */
@@ -97,97 +95,55 @@ void sl_bias_backward_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *gz
     sl_column_sums_cpu(&s, beta, gb_out);
 }
 
-/* ---- arguments ---- */
+/* ---- operations ---- */
 
-struct bias_args {
+struct forward {
     struct sl_task_args head;
+    struct sl_matrix b, z;
 };
 
-/* ---- implementations ---- */
-
-enum { B, Z };
-enum { GZ, GB };
-
-static enum sl_status forward_task(void *buffers[], const void *cl_arg, const void *stream)
+static enum sl_status forward(const void *view, const void *stream)
 {
-    (void)cl_arg;
-    return SL_RUN(stream, sl_bias_forward, sl_buffer_rows(buffers[Z]), sl_buffer_columns(buffers[Z]),
-                  sl_buffer_data(buffers[B]), sl_buffer_data(buffers[Z]));
+    const struct forward *v = view;
+    return SL_RUN(stream, sl_bias_forward, v->z.n_rows, v->z.n_columns, v->b.data, v->z.data);
 }
-
-static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct bias_args *args = cl_arg;
-    const uint32_t n_columns = sl_buffer_columns(buffers[GZ]);
-    const sl_real *gz = sl_buffer_data(buffers[GZ]);
-    sl_real *gb = sl_buffer_data(buffers[GB]);
-    for (uint32_t k = 0; k < sl_task_n_runs(&args->head); k++) {
-        uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[GZ]), k);
-        uint32_t end = sl_task_run(&args->head, sl_buffer_rows(buffers[GZ]), k + 1);
-        sl_bias_backward_cpu(end - row, n_columns, gz + (size_t)row * n_columns, 0, gb + (size_t)k * n_columns);
-    }
-    return SL_OK;
-}
-
-#ifdef SL_CUDA
-static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct bias_args *args = cl_arg;
-    const uint32_t n_columns = sl_buffer_columns(buffers[GZ]);
-    const sl_real *gz = sl_buffer_data(buffers[GZ]);
-    sl_real *gb = sl_buffer_data(buffers[GB]);
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[GZ]), k);
-        uint32_t end = sl_task_run(&args->head, sl_buffer_rows(buffers[GZ]), k + 1);
-        st = sl_bias_backward_cuda(stream, end - row, n_columns, gz + (size_t)row * n_columns, 0,
-                                   gb + (size_t)k * n_columns);
-    }
-    return st;
-}
-#endif
-
-/* ---- operations ---- */
 
 static struct sl_operation forward_op = {
     SL_OPERATION(forward_op, "sl_bias_forward", SL_STAGE_DENSE),
-    SL_BOTH(forward_task),
-    .role = {{"b", STARPU_R}, {"z", STARPU_W}},
+    SL_BODY(forward, struct forward),
+    .role = {{"b", STARPU_R, offsetof(struct forward, b), "1 x H"},
+             {"z", STARPU_W, offsetof(struct forward, z), "D x H"}},
 };
+
+struct backward {
+    struct sl_task_args head;
+    struct sl_matrix gz, gb;
+};
+
+static enum sl_status backward(const void *view, const void *stream)
+{
+    const struct backward *v = view;
+    return SL_RUN(stream, sl_bias_backward, v->gz.n_rows, v->gz.n_columns, v->gz.data, 0, v->gb.data);
+}
 
 static struct sl_operation backward_op = {
     SL_OPERATION(backward_op, "sl_bias_backward", SL_STAGE_BACKWARD),
-    .cpu = backward_cpu_task,
-    SL_CUDA_FUNC(backward_cuda_task),
-    .role = {{"gz", STARPU_R}, {"gb", STARPU_W}},
+    SL_BODY(backward, struct backward),
+    .role = {{"gz", STARPU_R, offsetof(struct backward, gz), "R x H"},
+             {"gb", STARPU_W, offsetof(struct backward, gb), "K x H"}},
 };
 
 /* ---- submissions ---- */
 
-/* from, to: the buffers of roles 0 and 1. rows: the larger of the two. */
-static enum sl_status submit(struct bias_args *args, struct sl_operation *operation, starpu_data_handle_t from,
-                             starpu_data_handle_t to, starpu_data_handle_t rows)
-{
-    struct sl_task task;
-    args->head.work = ((uint64_t)sl_handle_rows(rows) + 1) * sl_handle_columns(rows) * sizeof(sl_real);
-    sl_task_begin(&task, operation);
-    sl_task_add(&task, 0, from, STARPU_R);
-    sl_task_add(&task, 1, to, STARPU_W);
-    return sl_task_submit(&task, args, sizeof *args, SL_PRIORITY_COMPUTE);
-}
-
 enum sl_status sl_bias_forward_submit(const struct sl_task_args *head, starpu_data_handle_t b, starpu_data_handle_t z)
 {
-    struct bias_args args = {.head = *head};
-    assert(sl_handle_rows(b) == 1);
-    assert(sl_handle_columns(b) == sl_handle_columns(z));
-    return submit(&args, &forward_op, b, z, z);
+    struct forward v = {.head = *head, .b = sl_matrix_of(b), .z = sl_matrix_of(z)};
+    return sl_view_submit(&forward_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_bias_backward_submit(const struct sl_task_args *head, starpu_data_handle_t gz,
                                        starpu_data_handle_t gb)
 {
-    struct bias_args args = {.head = *head};
-    sl_task_check_runs(head, sl_handle_rows(gz), gb, 1, sl_handle_columns(gz));
-    return submit(&args, &backward_op, gz, gb, gz);
+    struct backward v = {.head = *head, .gz = sl_matrix_of(gz), .gb = sl_matrix_of(gb)};
+    return sl_view_submit(&backward_op, &v, SL_PRIORITY_COMPUTE);
 }

@@ -44,111 +44,70 @@ SL_CLONES void sl_blend_cpu(enum sl_dtype x_dtype, enum sl_dtype out_dtype, size
     }
 }
 
-/* ---- arguments ---- */
-
-struct blend_args {
-    struct sl_task_args head;
-    double a;
-    uint32_t n_rows;
-    uint32_t x_row0;
-    uint32_t out_row0;
-    int beta;
-};
-
-struct clear_args {
-    struct sl_task_args head;
-};
-
-/* ---- implementations ---- */
-
-enum { X, OUT };
-enum { CLEARED };
-
-static size_t n_entries(void *buffer, uint32_t n_rows)
+void sl_blend_clear_cpu(size_t n, sl_real *out)
 {
-    return (size_t)n_rows * sl_buffer_columns(buffer);
+    memset(out, 0, n * sizeof *out);
 }
-
-static enum sl_status blend_task(void *buffers[], const void *cl_arg, const void *stream)
-{
-    const struct blend_args *args = cl_arg;
-    return SL_RUN(stream, sl_blend, sl_buffer_dtype(buffers[X]), sl_buffer_dtype(buffers[OUT]),
-                  n_entries(buffers[X], args->n_rows), args->a, sl_buffer_row(buffers[X], args->x_row0), args->beta,
-                  sl_buffer_row(buffers[OUT], args->out_row0));
-}
-
-static enum sl_status clear_cpu_task(void *buffers[], const void *cl_arg)
-{
-    (void)cl_arg;
-    memset(sl_buffer_data(buffers[CLEARED]), 0,
-           n_entries(buffers[CLEARED], sl_buffer_rows(buffers[CLEARED])) * sizeof(sl_real));
-    return SL_OK;
-}
-
-#ifdef SL_CUDA
-static enum sl_status clear_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    (void)cl_arg;
-    return sl_blend_clear_cuda(stream, n_entries(buffers[CLEARED], sl_buffer_rows(buffers[CLEARED])),
-                               sl_buffer_data(buffers[CLEARED]));
-}
-#endif
 
 /* ---- operations ---- */
 
+struct blend {
+    struct sl_task_args head;
+    struct sl_matrix x, out;
+    double a;
+    int beta;
+};
+
+static enum sl_status blend_rows(const void *view, const void *stream)
+{
+    const struct blend *v = view;
+    return SL_RUN(stream, sl_blend, v->x.dtype, v->out.dtype, sl_matrix_entries(&v->x), v->a, v->x.data, v->beta,
+                  v->out.data);
+}
+
 static struct sl_operation blend_op = {
     SL_OPERATION(blend_op, "sl_blend", SL_N_STAGES),
-    SL_BOTH(blend_task),
-    .role = {{"x", STARPU_R}, {"out", STARPU_W | SL_OR_RW}},
+    SL_BODY(blend_rows, struct blend),
+    .role = {{"x", STARPU_R, offsetof(struct blend, x), "D x F", SL_ROWS_OR_REALS},
+             {"out", STARPU_W | SL_OR_RW, offsetof(struct blend, out), "D x F", SL_ROWS}},
 };
+
+struct clear {
+    struct sl_task_args head;
+    struct sl_matrix out;
+};
+
+static enum sl_status clear(const void *view, const void *stream)
+{
+    const struct clear *v = view;
+    return SL_RUN(stream, sl_blend_clear, sl_matrix_entries(&v->out), v->out.data);
+}
 
 static struct sl_operation clear_op = {
     SL_OPERATION(clear_op, "sl_blend_clear", SL_N_STAGES),
-    .cpu = clear_cpu_task,
-    SL_CUDA_FUNC(clear_cuda_task),
-    .role = {{"out", STARPU_W}},
+    SL_BODY(clear, struct clear),
+    .role = {{"out", STARPU_W, offsetof(struct clear, out), "D x F"}},
 };
 
 /* ---- submissions ---- */
 
-static int has_rows(struct sl_blend_rows rows, uint32_t n_rows)
-{
-    return (uint64_t)rows.row0 + n_rows <= sl_handle_rows(rows.handle);
-}
-
-static void check_rows(uint32_t n_rows, struct sl_blend_rows x, struct sl_blend_rows out)
-{
-    assert(x.handle != out.handle);
-    assert(sl_handle_columns(x.handle) == sl_handle_columns(out.handle));
-    assert(has_rows(x, n_rows));
-    assert(has_rows(out, n_rows));
-}
-
 enum sl_status sl_blend_submit(const struct sl_task_args *head, enum sl_stage stage, uint32_t n_rows, double a,
                                struct sl_blend_rows x, int beta, struct sl_blend_rows out)
 {
-    struct blend_args args = {
-        .head = *head, .a = a, .n_rows = n_rows, .x_row0 = x.row0, .out_row0 = out.row0, .beta = beta};
-    struct sl_task task;
-    check_rows(n_rows, x, out);
-    size_t element = sl_handle_element(out.handle);
-    assert(sl_dtype_follows(sl_handle_dtype(x.handle), sl_handle_dtype(out.handle)));
-    int overwrites = beta == 0 && n_rows == sl_handle_rows(out.handle);
-    args.head.stage = sl_task_stage(head, stage);
-    args.head.work = (beta == 0 ? 2 : 3) * (uint64_t)n_rows * sl_handle_columns(x.handle) * element;
-    sl_task_begin(&task, &blend_op);
-    sl_task_add(&task, X, x.handle, STARPU_R);
-    sl_task_add(&task, OUT, out.handle, overwrites ? STARPU_W : STARPU_RW);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    struct blend v = {.head = *head,
+                      .x = sl_matrix_rows(x.handle, x.row0, n_rows),
+                      .out = sl_matrix_rows(out.handle, out.row0, n_rows),
+                      .a = a,
+                      .beta = beta};
+    assert(x.handle != out.handle);
+    v.head.stage = sl_task_stage(head, stage);
+    v.out.is_kept = v.out.is_kept || beta != 0;
+    return sl_view_submit(&blend_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_blend_clear_submit(const struct sl_task_args *head, enum sl_stage stage, starpu_data_handle_t out)
 {
-    struct clear_args args = {.head = *head};
-    struct sl_task task;
-    args.head.stage = sl_task_stage(head, stage);
-    args.head.work = (uint64_t)sl_handle_rows(out) * sl_handle_columns(out) * sizeof(sl_real);
-    sl_task_begin(&task, &clear_op);
-    sl_task_add(&task, CLEARED, out, STARPU_W);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    struct clear v = {.head = *head, .out = sl_matrix_of(out)};
+    v.head.stage = sl_task_stage(head, stage);
+    return sl_view_submit(&clear_op, &v, SL_PRIORITY_COMPUTE);
 }

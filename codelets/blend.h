@@ -26,8 +26,11 @@
 void sl_blend_cpu(enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n, double a, const void *x, int beta,
                   void *out);
 
+/* OUT = 0, n entries. */
+void sl_blend_clear_cpu(size_t n, sl_real *out);
+
 #ifdef SL_CUDA
-/* The same bits on the stream's device, for the dtypes above; and a clear of n entries. SL_ECUDA. */
+/* The same bits on the stream's device, for the dtypes above. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_blend_cuda(cudaStream_t stream, enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n,
                                          double a, const void *x, int beta, void *out);
 SL_EXTERN_C enum sl_status sl_blend_clear_cuda(cudaStream_t stream, size_t n, sl_real *out);

@@ -4,8 +4,6 @@
  * Rows times a learned number. */
 #include "codelets/epsilon.h"
 
-#include <assert.h>
-
 /* ---- kernels, CPU ---- */
 
 SL_INLINE void multiply(enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n, sl_real e, const void *restrict x,
@@ -21,13 +19,13 @@ SL_INLINE void multiply_alike(enum sl_dtype dtype, size_t n, sl_real e, const vo
     multiply(dtype, dtype, n, e, x, beta, out);
 }
 
-SL_CLONES void sl_epsilon_forward_cpu(size_t n, sl_real e, enum sl_dtype x_dtype, const void *x, int beta,
+SL_CLONES void sl_epsilon_forward_cpu(size_t n, const sl_real *e, enum sl_dtype x_dtype, const void *x, int beta,
                                       enum sl_dtype out_dtype, void *out)
 {
     if (out_dtype == x_dtype) {
-        SL_BY_DTYPE(x_dtype, multiply_alike, n, e, x, beta, out);
+        SL_BY_DTYPE(x_dtype, multiply_alike, n, *e, x, beta, out);
     } else {
-        SL_BY_DTYPE(x_dtype, multiply, SL_DTYPE_REAL, n, e, x, beta, out);
+        SL_BY_DTYPE(x_dtype, multiply, SL_DTYPE_REAL, n, *e, x, beta, out);
     }
 }
 
@@ -44,171 +42,89 @@ SL_INLINE void add_products(enum sl_dtype x_dtype, uint32_t n_rows, uint32_t n_c
     }
 }
 
-SL_CLONES sl_real sl_epsilon_gradient_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *g, enum sl_dtype x_dtype,
-                                          const void *x)
+SL_CLONES void sl_epsilon_gradient_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *g, enum sl_dtype x_dtype,
+                                       const void *x, sl_real *ge_out)
 {
     double sum = 0;
     SL_BY_DTYPE(x_dtype, add_products, n_rows, n_columns, g, x, &sum);
-    return (sl_real)sum;
+    *ge_out = (sl_real)sum;
 }
-
-/* ---- arguments ---- */
-
-struct epsilon_args {
-    struct sl_task_args head;
-    uint32_t row0; /* first row of X or GX */
-    int beta;
-};
-
-/* ---- implementations ---- */
-
-static size_t n_entries(void *buffer)
-{
-    return (size_t)sl_buffer_rows(buffer) * sl_buffer_columns(buffer);
-}
-
-enum { E, X, OUT };
-enum { G_OF, X_OF, GE };
-enum { E_BACK, G_BACK, GX };
-
-static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct epsilon_args *args = cl_arg;
-    const sl_real *e = sl_buffer_data(buffers[E]);
-    sl_epsilon_forward_cpu(n_entries(buffers[OUT]), *e, sl_buffer_dtype(buffers[X]),
-                           sl_buffer_row(buffers[X], args->row0), args->beta, sl_buffer_dtype(buffers[OUT]),
-                           sl_buffer_data(buffers[OUT]));
-    return SL_OK;
-}
-
-static enum sl_status gradient_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct epsilon_args *args = cl_arg;
-    sl_real *ge = sl_buffer_data(buffers[GE]);
-    for (uint32_t k = 0; k < sl_task_n_runs(&args->head); k++) {
-        uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[G_OF]), k);
-        uint32_t end = sl_task_run(&args->head, sl_buffer_rows(buffers[G_OF]), k + 1);
-        ge[k] = sl_epsilon_gradient_cpu(end - row, sl_buffer_columns(buffers[G_OF]), sl_buffer_row(buffers[G_OF], row),
-                                        sl_buffer_dtype(buffers[X_OF]), sl_buffer_row(buffers[X_OF], args->row0 + row));
-    }
-    return SL_OK;
-}
-
-static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct epsilon_args *args = cl_arg;
-    const sl_real *e = sl_buffer_data(buffers[E_BACK]);
-    sl_epsilon_forward_cpu(n_entries(buffers[G_BACK]), *e, SL_DTYPE_REAL, sl_buffer_data(buffers[G_BACK]), 1,
-                           SL_DTYPE_REAL, sl_buffer_row(buffers[GX], args->row0));
-    return SL_OK;
-}
-
-#ifdef SL_CUDA
-static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct epsilon_args *args = cl_arg;
-    return sl_epsilon_forward_cuda(stream, n_entries(buffers[OUT]), sl_buffer_data(buffers[E]),
-                                   sl_buffer_dtype(buffers[X]), sl_buffer_row(buffers[X], args->row0), args->beta,
-                                   sl_buffer_dtype(buffers[OUT]), sl_buffer_data(buffers[OUT]));
-}
-
-static enum sl_status gradient_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct epsilon_args *args = cl_arg;
-    sl_real *ge = sl_buffer_data(buffers[GE]);
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        uint32_t row = sl_task_run(&args->head, sl_buffer_rows(buffers[G_OF]), k);
-        uint32_t end = sl_task_run(&args->head, sl_buffer_rows(buffers[G_OF]), k + 1);
-        st = sl_epsilon_gradient_cuda(stream, end - row, sl_buffer_columns(buffers[G_OF]),
-                                      sl_buffer_row(buffers[G_OF], row), sl_buffer_dtype(buffers[X_OF]),
-                                      sl_buffer_row(buffers[X_OF], args->row0 + row), ge + k);
-    }
-    return st;
-}
-
-static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct epsilon_args *args = cl_arg;
-    return sl_epsilon_forward_cuda(stream, n_entries(buffers[G_BACK]), sl_buffer_data(buffers[E_BACK]), SL_DTYPE_REAL,
-                                   sl_buffer_data(buffers[G_BACK]), 1, SL_DTYPE_REAL,
-                                   sl_buffer_row(buffers[GX], args->row0));
-}
-#endif
 
 /* ---- operations ---- */
 
+/* OUT = e X + beta OUT: the forward, and the backward, whose X and OUT are G and GX. */
+struct product {
+    struct sl_task_args head;
+    struct sl_matrix e, x, out;
+    int beta;
+};
+
+static enum sl_status product(const void *view, const void *stream)
+{
+    const struct product *v = view;
+    return SL_RUN(stream, sl_epsilon_forward, sl_matrix_entries(&v->out), v->e.data, v->x.dtype, v->x.data, v->beta,
+                  v->out.dtype, v->out.data);
+}
+
 static struct sl_operation forward_op = {
     SL_OPERATION(forward_op, "sl_epsilon_forward", SL_STAGE_AGGREGATE),
-    .cpu = forward_cpu_task,
-    SL_CUDA_FUNC(forward_cuda_task),
-    .role = {{"e", STARPU_R}, {"x", STARPU_R}, {"out", STARPU_W}},
-};
-
-static struct sl_operation forward_add_op = {
-    SL_OPERATION(forward_add_op, "sl_epsilon_forward_add", SL_STAGE_AGGREGATE),
-    .cpu = forward_cpu_task,
-    SL_CUDA_FUNC(forward_cuda_task),
-    .role = {{"e", STARPU_R}, {"x", STARPU_R}, {"out", STARPU_RW}},
-};
-
-static struct sl_operation gradient_op = {
-    SL_OPERATION(gradient_op, "sl_epsilon_gradient", SL_STAGE_BACKWARD),
-    .cpu = gradient_cpu_task,
-    SL_CUDA_FUNC(gradient_cuda_task),
-    .role = {{"g", STARPU_R}, {"x", STARPU_R}, {"ge", STARPU_W}},
+    SL_BODY(product, struct product),
+    .role = {{"e", STARPU_R, offsetof(struct product, e), "1 x 1"},
+             {"x", STARPU_R, offsetof(struct product, x), "D x F", SL_ROWS},
+             {"out", STARPU_W | SL_OR_RW, offsetof(struct product, out), "D x F", SL_ROWS_OR_REALS}},
 };
 
 static struct sl_operation backward_op = {
     SL_OPERATION(backward_op, "sl_epsilon_backward", SL_STAGE_BACKWARD),
-    .cpu = backward_cpu_task,
-    SL_CUDA_FUNC(backward_cuda_task),
-    .role = {{"e", STARPU_R}, {"g", STARPU_R}, {"gx", STARPU_RW}},
+    SL_BODY(product, struct product),
+    .role = {{"e", STARPU_R, offsetof(struct product, e), "1 x 1"},
+             {"g", STARPU_R, offsetof(struct product, x), "D x F"},
+             {"gx", STARPU_RW, offsetof(struct product, out), "D x F"}},
+};
+
+struct gradient {
+    struct sl_task_args head;
+    struct sl_matrix g, x, ge;
+};
+
+static enum sl_status gradient(const void *view, const void *stream)
+{
+    const struct gradient *v = view;
+    return SL_RUN(stream, sl_epsilon_gradient, v->g.n_rows, v->g.n_columns, v->g.data, v->x.dtype, v->x.data,
+                  v->ge.data);
+}
+
+static struct sl_operation gradient_op = {
+    SL_OPERATION(gradient_op, "sl_epsilon_gradient", SL_STAGE_BACKWARD),
+    SL_BODY(gradient, struct gradient),
+    .role = {{"g", STARPU_R, offsetof(struct gradient, g), "R x F"},
+             {"x", STARPU_R, offsetof(struct gradient, x), "R x F", SL_ROWS},
+             {"ge", STARPU_W, offsetof(struct gradient, ge), "K x 1"}},
 };
 
 /* ---- submissions ---- */
 
-/* Check that `part`'s rows are rows of `whole` from row0 on. */
-static void check_rows(starpu_data_handle_t part, starpu_data_handle_t whole, uint32_t row0)
-{
-    assert((uint64_t)row0 + sl_handle_rows(part) <= sl_handle_rows(whole));
-    assert(sl_handle_columns(part) == sl_handle_columns(whole));
-}
-
-static enum sl_status submit(struct epsilon_args *args, struct sl_operation *operation,
-                             starpu_data_handle_t const handles[3], starpu_data_handle_t rows)
-{
-    struct sl_task task;
-    args->head.work = 3 * (uint64_t)sl_handle_rows(rows) * sl_handle_columns(rows) * sizeof(sl_real);
-    sl_task_begin(&task, operation);
-    for (int i = 0; i < 3; i++) {
-        sl_task_add(&task, (uint32_t)i, handles[i], operation->role[i].mode);
-    }
-    return sl_task_submit(&task, args, sizeof *args, SL_PRIORITY_COMPUTE);
-}
-
 enum sl_status sl_epsilon_forward_submit(const struct sl_task_args *head, starpu_data_handle_t e,
                                          starpu_data_handle_t x, uint32_t x_row0, int beta, starpu_data_handle_t out)
 {
-    struct epsilon_args args = {.head = *head, .row0 = x_row0, .beta = beta};
-    check_rows(out, x, x_row0);
-    assert(sl_dtype_follows(sl_handle_dtype(out), sl_handle_dtype(x)));
-    return submit(&args, beta == 0 ? &forward_op : &forward_add_op, (starpu_data_handle_t[]){e, x, out}, out);
+    struct product v = {.head = *head, .e = sl_matrix_of(e), .out = sl_matrix_of(out), .beta = beta};
+    v.x = sl_matrix_rows(x, x_row0, v.out.n_rows);
+    v.out.is_kept = beta != 0;
+    return sl_view_submit(&forward_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_epsilon_gradient_submit(const struct sl_task_args *head, starpu_data_handle_t g,
                                           starpu_data_handle_t x, uint32_t x_row0, starpu_data_handle_t ge)
 {
-    struct epsilon_args args = {.head = *head, .row0 = x_row0};
-    check_rows(g, x, x_row0);
-    sl_task_check_runs(head, sl_handle_rows(g), ge, 1, 1);
-    return submit(&args, &gradient_op, (starpu_data_handle_t[]){g, x, ge}, g);
+    struct gradient v = {.head = *head, .g = sl_matrix_of(g), .ge = sl_matrix_of(ge)};
+    v.x = sl_matrix_rows(x, x_row0, v.g.n_rows);
+    return sl_view_submit(&gradient_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_epsilon_backward_submit(const struct sl_task_args *head, starpu_data_handle_t e,
                                           starpu_data_handle_t g, starpu_data_handle_t gx, uint32_t gx_row0)
 {
-    struct epsilon_args args = {.head = *head, .row0 = gx_row0};
-    check_rows(g, gx, gx_row0);
-    return submit(&args, &backward_op, (starpu_data_handle_t[]){e, g, gx}, g);
+    struct product v = {.head = *head, .e = sl_matrix_of(e), .x = sl_matrix_of(g), .beta = 1};
+    v.out = sl_matrix_rows(gx, gx_row0, v.x.n_rows);
+    return sl_view_submit(&backward_op, &v, SL_PRIORITY_COMPUTE);
 }

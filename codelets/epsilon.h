@@ -23,12 +23,12 @@
 /* ---- kernels, CPU: no argument aliases another ---- */
 
 /* OUT = e X (beta 0), OUT += e X (beta 1): n numbers. bf16 X: any OUT; sl_real X: sl_real OUT. */
-void sl_epsilon_forward_cpu(size_t n, sl_real e, enum sl_dtype x_dtype, const void *x, int beta,
+void sl_epsilon_forward_cpu(size_t n, const sl_real *e, enum sl_dtype x_dtype, const void *x, int beta,
                             enum sl_dtype out_dtype, void *out);
 
-/* The sum of all products of G and X, [n_rows x n_columns]. */
-sl_real sl_epsilon_gradient_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *g, enum sl_dtype x_dtype,
-                                const void *x);
+/* GE = the sum of all products of G and X, [n_rows x n_columns]. */
+void sl_epsilon_gradient_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *g, enum sl_dtype x_dtype,
+                             const void *x, sl_real *ge_out);
 
 #ifdef SL_CUDA
 /* ---- the same on the stream's device. All pointers are to device memory. The gradient's sum has another order than

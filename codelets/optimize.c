@@ -64,104 +64,66 @@ SL_CLONES void sl_optimize_rows_cpu(const struct sl_adam *adam, uint32_t n_rows,
     }
 }
 
-/* ---- arguments ---- */
+/* ---- operations ---- */
 
-struct optimize_args {
+struct optimize {
     struct sl_task_args head;
+    struct sl_matrix gradient, w, m, v;
+    struct sl_matrix touched; /* optional, and only by rows */
     struct sl_adam adam;
     bool by_rows;
-    bool noted; /* there is a buffer of touched rows */
 };
 
-/* ---- implementations ---- */
-
-enum { GRADIENT, W, M, V, TOUCHED };
-
-static enum sl_status optimize_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status optimize(const void *view, const void *stream)
 {
-    const struct optimize_args *args = cl_arg;
-    const uint32_t n_rows = sl_buffer_rows(buffers[GRADIENT]);
-    const uint32_t n_columns = sl_buffer_columns(buffers[GRADIENT]);
-    if (args->by_rows) {
-        const int8_t *touched = args->noted ? sl_buffer_data(buffers[TOUCHED]) : NULL;
-        sl_optimize_rows_cpu(&args->adam, n_rows, n_columns, sl_buffer_data(buffers[GRADIENT]), touched,
-                             sl_buffer_data(buffers[W]), sl_buffer_data(buffers[M]), sl_buffer_data(buffers[V]));
-        return SL_OK;
+    const struct optimize *o = view;
+    if (o->by_rows) {
+        return SL_RUN(stream, sl_optimize_rows, &o->adam, o->w.n_rows, o->w.n_columns, o->gradient.data,
+                      o->touched.data, o->w.data, o->m.data, o->v.data);
     }
-    sl_optimize_cpu(&args->adam, (size_t)n_rows * n_columns, sl_buffer_data(buffers[GRADIENT]),
-                    sl_buffer_data(buffers[W]), sl_buffer_data(buffers[M]), sl_buffer_data(buffers[V]));
-    return SL_OK;
+    return SL_RUN(stream, sl_optimize, &o->adam, sl_matrix_entries(&o->w), o->gradient.data, o->w.data, o->m.data,
+                  o->v.data);
 }
-
-#ifdef SL_CUDA
-static enum sl_status optimize_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct optimize_args *args = cl_arg;
-    const uint32_t n_rows = sl_buffer_rows(buffers[GRADIENT]);
-    const uint32_t n_columns = sl_buffer_columns(buffers[GRADIENT]);
-    if (args->by_rows) {
-        const int8_t *touched = args->noted ? sl_buffer_data(buffers[TOUCHED]) : NULL;
-        return sl_optimize_rows_cuda(stream, &args->adam, n_rows, n_columns, sl_buffer_data(buffers[GRADIENT]), touched,
-                                     sl_buffer_data(buffers[W]), sl_buffer_data(buffers[M]),
-                                     sl_buffer_data(buffers[V]));
-    }
-    return sl_optimize_cuda(stream, &args->adam, (size_t)n_rows * n_columns, sl_buffer_data(buffers[GRADIENT]),
-                            sl_buffer_data(buffers[W]), sl_buffer_data(buffers[M]), sl_buffer_data(buffers[V]));
-}
-#endif
-
-/* ---- operations ---- */
 
 static struct sl_operation optimize_op = {
     SL_OPERATION(optimize_op, "sl_optimize", SL_STAGE_OPTIMISE),
-    .cpu = optimize_cpu_task,
-    SL_CUDA_FUNC(optimize_cuda_task),
-    .role = {{"gradient", STARPU_R},
-             {"w", STARPU_RW},
-             {"m", STARPU_RW},
-             {"v", STARPU_RW},
-             {"touched rows", STARPU_R | SL_OPTIONAL}},
+    SL_BODY(optimize, struct optimize),
+    .role = {{"gradient", STARPU_R, offsetof(struct optimize, gradient), "D x F"},
+             {"w", STARPU_RW, offsetof(struct optimize, w), "D x F"},
+             {"m", STARPU_RW, offsetof(struct optimize, m), "D x F"},
+             {"v", STARPU_RW, offsetof(struct optimize, v), "D x F"},
+             {"touched rows", STARPU_R | SL_OPTIONAL, offsetof(struct optimize, touched), "1 x D", SL_INTS_8}},
 };
 
 /* ---- submissions ---- */
 
-static void check_same(starpu_data_handle_t handle, starpu_data_handle_t w)
+static struct optimize view_of(const struct sl_task_args *head, const struct sl_adam *adam,
+                               starpu_data_handle_t gradient, starpu_data_handle_t w, starpu_data_handle_t m,
+                               starpu_data_handle_t v)
 {
-    assert(sl_handle_rows(handle) == sl_handle_rows(w));
-    assert(sl_handle_columns(handle) == sl_handle_columns(w));
-}
-
-/* touched: NULL, or the rows of the gradient that may be other than zero. */
-static enum sl_status submit(struct optimize_args args, starpu_data_handle_t gradient, starpu_data_handle_t touched,
-                             starpu_data_handle_t w, starpu_data_handle_t m, starpu_data_handle_t v)
-{
-    struct sl_task task;
-    check_same(gradient, w);
-    check_same(m, w);
-    check_same(v, w);
-    assert(!args.noted || sl_handle_columns(touched) == sl_handle_rows(w));
-    assert(args.adam.t != 0);
-    args.head.work = 7 * (uint64_t)sl_handle_rows(w) * sl_handle_columns(w) * sizeof(sl_real);
-    sl_task_begin(&task, &optimize_op);
-    sl_task_add(&task, GRADIENT, gradient, STARPU_R);
-    sl_task_add(&task, W, w, STARPU_RW);
-    sl_task_add(&task, M, m, STARPU_RW);
-    sl_task_add(&task, V, v, STARPU_RW);
-    sl_task_add_optional(&task, TOUCHED, touched, STARPU_R);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    assert(adam->t != 0);
+    return (struct optimize){.head = *head,
+                             .gradient = sl_matrix_of(gradient),
+                             .w = sl_matrix_of(w),
+                             .m = sl_matrix_of(m),
+                             .v = sl_matrix_of(v),
+                             .adam = *adam};
 }
 
 enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct sl_adam *adam,
                                   starpu_data_handle_t gradient, starpu_data_handle_t w, starpu_data_handle_t m,
                                   starpu_data_handle_t v)
 {
-    return submit((struct optimize_args){.head = *head, .adam = *adam}, gradient, NULL, w, m, v);
+    struct optimize view = view_of(head, adam, gradient, w, m, v);
+    return sl_view_submit(&optimize_op, &view, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_optimize_rows_submit(const struct sl_task_args *head, const struct sl_adam *adam,
                                        starpu_data_handle_t gradient, starpu_data_handle_t touched,
                                        starpu_data_handle_t w, starpu_data_handle_t m, starpu_data_handle_t v)
 {
-    const struct optimize_args args = {.head = *head, .adam = *adam, .by_rows = true, .noted = touched != NULL};
-    return submit(args, gradient, touched, w, m, v);
+    struct optimize view = view_of(head, adam, gradient, w, m, v);
+    view.touched = sl_matrix_of(touched);
+    view.by_rows = true;
+    return sl_view_submit(&optimize_op, &view, SL_PRIORITY_COMPUTE);
 }

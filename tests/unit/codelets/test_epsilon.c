@@ -33,7 +33,8 @@ static void check_forward(size_t n, int beta, bool x_bf16, bool out_bf16)
     sl_bf16 *x16 = rounded(n, 1);
     sl_real *out = noisy(n, 2);
     sl_bf16 *out16 = rounded(n, 2);
-    sl_epsilon_forward_cpu(n, E, x_bf16 ? SL_DTYPE_BF16 : SL_DTYPE_REAL, x_bf16 ? (void *)x16 : x, beta,
+    const sl_real e = E;
+    sl_epsilon_forward_cpu(n, &e, x_bf16 ? SL_DTYPE_BF16 : SL_DTYPE_REAL, x_bf16 ? (void *)x16 : x, beta,
                            out_bf16 ? SL_DTYPE_BF16 : SL_DTYPE_REAL, out_bf16 ? (void *)out16 : out);
     sl_bf16 *before16 = rounded(n, 2);
     sl_real *before = noisy(n, 2);
@@ -66,6 +67,13 @@ static void test_forward(void **state)
     }
 }
 
+static sl_real gradient_of(uint32_t n_rows, uint32_t n_columns, const sl_real *g, enum sl_dtype x_dtype, const void *x)
+{
+    sl_real ge = 0;
+    sl_epsilon_gradient_cpu(n_rows, n_columns, g, x_dtype, x, &ge);
+    return ge;
+}
+
 static double product_of(size_t n, const sl_real *g, const sl_real *x, double *size)
 {
     long double sum = 0;
@@ -87,13 +95,13 @@ static void test_gradient(void **state)
         sl_bf16 *x16 = rounded(n, 4);
         double size;
         double wanted = product_of(n, g, x, &size);
-        double got = (double)sl_epsilon_gradient_cpu(shapes[s][0], shapes[s][1], g, SL_DTYPE_REAL, x);
+        double got = (double)gradient_of(shapes[s][0], shapes[s][1], g, SL_DTYPE_REAL, x);
         expect_near("GE", got, wanted, rounding(shapes[s][1], size));
         for (size_t i = 0; i < n; i++) {
             x[i] = sl_bf16_real(x16[i]);
         }
         wanted = product_of(n, g, x, &size);
-        got = (double)sl_epsilon_gradient_cpu(shapes[s][0], shapes[s][1], g, SL_DTYPE_BF16, x16);
+        got = (double)gradient_of(shapes[s][0], shapes[s][1], g, SL_DTYPE_BF16, x16);
         expect_near("GE of bf16 rows", got, wanted, rounding(shapes[s][1], size));
         free(g);
         free(x);
@@ -118,7 +126,7 @@ static void check_launcher(uint32_t rows, uint32_t columns, int beta)
     sl_real *ge_device = on_device(&ge, sizeof ge);
     expect_launched(
         sl_epsilon_forward_cuda(NULL, n, e_device, SL_DTYPE_REAL, x_device, beta, SL_DTYPE_REAL, out_device));
-    sl_epsilon_forward_cpu(n, e, SL_DTYPE_REAL, x, beta, SL_DTYPE_REAL, out);
+    sl_epsilon_forward_cpu(n, &e, SL_DTYPE_REAL, x, beta, SL_DTYPE_REAL, out);
     expect_on_device("OUT", out_device, n, sizeof *out, out);
     expect_launched(sl_epsilon_gradient_cuda(NULL, rows, columns, g_device, SL_DTYPE_REAL, x_device, ge_device));
     assert_int_equal(cudaMemcpy(&ge, ge_device, sizeof ge, cudaMemcpyDeviceToHost), cudaSuccess);
@@ -169,11 +177,11 @@ static void test_submissions(void **state)
     expect_ok(sl_epsilon_gradient_submit(&in_runs, handles[2], handles[1], ROW0, handles[4]));
     expect_ok(sl_epsilon_backward_submit(&head, handles[0], handles[2], handles[3], ROW0));
     UNREGISTER(handles);
-    sl_epsilon_forward_cpu(ROWS * F, e, SL_DTYPE_REAL, x + ROW0 * F, 1, SL_DTYPE_REAL, wanted);
+    sl_epsilon_forward_cpu(ROWS * F, &e, SL_DTYPE_REAL, x + ROW0 * F, 1, SL_DTYPE_REAL, wanted);
     expect_same("OUT", ROWS * F, sizeof *out, out, wanted);
-    assert_true(ge[0] == sl_epsilon_gradient_cpu(4, F, out, SL_DTYPE_REAL, x + ROW0 * F));
-    assert_true(ge[1] == sl_epsilon_gradient_cpu(ROWS - 4, F, out + 4 * F, SL_DTYPE_REAL, x + (ROW0 + 4) * F));
-    sl_epsilon_forward_cpu(ROWS * F, e, SL_DTYPE_REAL, out, 1, SL_DTYPE_REAL, x + ROW0 * F);
+    assert_true(ge[0] == gradient_of(4, F, out, SL_DTYPE_REAL, x + ROW0 * F));
+    assert_true(ge[1] == gradient_of(ROWS - 4, F, out + 4 * F, SL_DTYPE_REAL, x + (ROW0 + 4) * F));
+    sl_epsilon_forward_cpu(ROWS * F, &e, SL_DTYPE_REAL, out, 1, SL_DTYPE_REAL, x + ROW0 * F);
     expect_same("GX", X_ROWS * F, sizeof *gx, gx, x);
     expect_no_failure();
     fixture_stop();
