@@ -86,8 +86,8 @@ bool sl_folder_writable(const char *path);
 bool sl_folder_exists(const char *path);
 bool sl_file_exists(const char *path);
 
-/* The standard stream, 1 or 2, that goes to the regular file `path`, as /dev/stdout may name; -1: none. Written through
- * the stream, bytes come after the stream's own. */
+/* 1 or 2 if the standard output or the standard error goes to the regular file `path` (for example /dev/stdout);
+ * otherwise -1. A caller then writes through that stream, so that its bytes come after the stream's own. */
 int sl_file_stream(const char *path);
 
 /* True if no stranger can have made or changed this file: its owner is this user, root, or the owner of its folder; the

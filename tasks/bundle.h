@@ -4,7 +4,7 @@
  * Bundles: several tasks that StarPU gets as one.
  *
  * With many PEs on few workers, tasks are short, and StarPU needs more time to schedule a task than the task takes. A
- * lot is a few neighbouring PEs. The tasks of a lot are held back and collected into a bundle. A bundle runs its tasks
+ * lot is a few neighbouring PEs. A bundle collects the tasks of one lot, and holds them back. A bundle runs its tasks
  * in submission order, and names each buffer once.
  *
  * A task may touch a buffer of held tasks of another lot. If one of the two writes it, all bundles go to StarPU

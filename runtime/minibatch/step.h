@@ -12,7 +12,8 @@
 #include "codelets/optimize.h"
 #include "runtime/minibatch/sizes.h"
 
-/* Submit step `step`: its compute phase, then the sampling phase of step + depth, the next step in the same slot.
+/* Submit the compute phase of step `step`, and then the sampling phase of step + depth, which is the next step in the
+ * same slot.
  *
  * The call waits for the sizes of the step's sample. Workers stay busy meanwhile, since later samples and earlier
  * compute phases are already submitted. The call also waits until the previous step of the slot no longer uses

@@ -207,7 +207,7 @@ enum sl_status sl_model_set(struct sl_trained *model, const char *name, const ch
                                           strcmp(name, "load") == 0 || strcmp(name, "epochs") == 0);
     if (fixed && (in_file == NULL || value == NULL || strcmp(in_file, value) != 0)) {
         char found[SL_QUOTED_BYTES], expected[SL_QUOTED_BYTES];
-        return sl_fail(SL_EINVAL, "%s: found %s, expected %s, which the model brings", name,
+        return sl_fail(SL_EINVAL, "%s: found %s, expected %s, as the model was trained", name,
                        sl_text_quoted(sl_text_or(value, ""), found), sl_text_quoted(sl_text_or(in_file, ""), expected));
     }
     if (sl_kept_session() != NULL && kept.model == model->serial) {

@@ -1267,7 +1267,7 @@ class Training(unittest.TestCase):
             again = sl.train(graph(), "gat", **SMALL, heads=2, load=ours)
             both = sl.train(graph(), "gat", **SMALL, heads=2, weights=run.state_dict())
             self.assertEqual(losses(again), losses(both))
-            with self.assertRaisesRegex(ValueError, "hidden: found '16', expected '8', which the model brings"):
+            with self.assertRaisesRegex(ValueError, "hidden: found '16', expected '8', as the model was trained"):
                 sl.evaluate(graph(), ours, hidden=16)
             with self.assertRaisesRegex(TypeError, "evaluate: found hidden beside a Run, which has its own options"):
                 sl.evaluate(graph(), run, hidden=16)
