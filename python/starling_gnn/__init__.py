@@ -37,27 +37,7 @@ from ._record import Record
 from ._session import close
 from ._train import Run, evaluate, options, train
 
-__all__ = [
-    "BadFileError",
-    "DeviceError",
-    "Graph",
-    "InputOutputError",
-    "InvalidArgumentError",
-    "Model",
-    "NeighborLoader",
-    "NodeClassifier",
-    "NotFoundError",
-    "NotSupportedError",
-    "NumericError",
-    "OutOfMemoryError",
-    "Record",
-    "Run",
-    "StarlingError",
-    "StarlingWarning",
-    "close",
-    "evaluate",
-    "load",
-    "load_model",
-    "options",
-    "train",
-]
+__all__ = ["Graph", "Model", "NeighborLoader", "NodeClassifier", "Record", "Run"]
+__all__ += ["close", "evaluate", "load", "load_model", "options", "train"]
+__all__ += ["BadFileError", "DeviceError", "InputOutputError", "InvalidArgumentError", "NotFoundError"]
+__all__ += ["NotSupportedError", "NumericError", "OutOfMemoryError", "StarlingError", "StarlingWarning"]

@@ -25,49 +25,33 @@ class StarlingError(Exception):
 class InvalidArgumentError(StarlingError, ValueError):
     """An argument or option is wrong, or two contradict each other."""
 
-    status = "SL_EINVAL"
-
 
 class BadFileError(StarlingError, ValueError):
     """The contents of a file are wrong."""
-
-    status = "SL_EFILE"
 
 
 class OutOfMemoryError(StarlingError, MemoryError):
     """Memory ran out, or the estimated need exceeds the memory of this process or of a GPU."""
 
-    status = "SL_ENOMEM"
-
 
 class InputOutputError(StarlingError, OSError):
     """The operating system failed to open, read, write or rename a file."""
-
-    status = "SL_EIO"
 
 
 class NotSupportedError(StarlingError, NotImplementedError):
     """This build, or its StarPU, cannot do this."""
 
-    status = "SL_ENOTSUP"
-
 
 class DeviceError(StarlingError, RuntimeError):
     """There is no worker or device for the work, or StarPU, METIS, CUDA or NCCL failed."""
-
-    status = "SL_ENODEV"
 
 
 class NumericError(StarlingError, ArithmeticError):
     """A loss or a gradient is not finite."""
 
-    status = "SL_ENUMERIC"
-
 
 class NotFoundError(StarlingError, FileNotFoundError):
     """There is no such dataset or checkpoint."""
-
-    status = "SL_ENOTFOUND"
 
 
 class StarlingWarning(UserWarning):
@@ -75,22 +59,26 @@ class StarlingWarning(UserWarning):
 
 
 OK, EINTERRUPT = 0, -9
-_ERRORS = {
-    -1: ("SL_EINVAL", InvalidArgumentError),
-    -2: ("SL_EFILE", BadFileError),
-    -3: ("SL_ENOMEM", OutOfMemoryError),
-    -4: ("SL_EIO", InputOutputError),
-    -5: ("SL_ENOTSUP", NotSupportedError),
-    -6: ("SL_ENODEV", DeviceError),
-    -7: ("SL_ESTARPU", DeviceError),
-    -8: ("SL_EMETIS", DeviceError),
-    -9: ("SL_EINTERRUPT", StarlingError),
-    -10: ("SL_ENUMERIC", NumericError),
-    -11: ("SL_EINTERNAL", StarlingError),
-    -12: ("SL_ENOTFOUND", NotFoundError),
-    -13: ("SL_ECUDA", DeviceError),
-    -14: ("SL_ENCCL", DeviceError),
-}
+# The statuses -1, -2, ..
+_ERRORS = (
+    ("SL_EINVAL", InvalidArgumentError),
+    ("SL_EFILE", BadFileError),
+    ("SL_ENOMEM", OutOfMemoryError),
+    ("SL_EIO", InputOutputError),
+    ("SL_ENOTSUP", NotSupportedError),
+    ("SL_ENODEV", DeviceError),
+    ("SL_ESTARPU", DeviceError),
+    ("SL_EMETIS", DeviceError),
+    ("SL_EINTERRUPT", StarlingError),
+    ("SL_ENUMERIC", NumericError),
+    ("SL_EINTERNAL", StarlingError),
+    ("SL_ENOTFOUND", NotFoundError),
+    ("SL_ECUDA", DeviceError),
+    ("SL_ENCCL", DeviceError),
+)
+for _status, _error in reversed(_ERRORS):  # a class has the first of its statuses
+    if _error is not StarlingError:
+        _error.status = _status
 
 
 def _prefixes(folder: str) -> list[str]:
@@ -150,6 +138,24 @@ def _open() -> C.CDLL:
 lib = _open()
 
 
+_KINDS: dict[str, Any] = {
+    "bool": C.c_bool,
+    "u32": C.c_uint32,
+    "u64": C.c_uint64,
+    "size": C.c_size_t,
+    "float": C.c_float,
+    "double": C.c_double,
+    "text": C.c_char_p,
+    "address": C.c_void_p,
+}
+
+
+def _members(text: str) -> list[tuple[str, Any]]:
+    """The members of a struct, in order. A line of the text is a type and the names of its members."""
+    rows = [line.split() for line in text.strip().splitlines()]
+    return [(name, _KINDS[kind]) for kind, *names in rows for name in names]
+
+
 class _Sized(C.Structure):
     """A struct whose first member is its size."""
 
@@ -158,61 +164,43 @@ class _Sized(C.Structure):
 
 
 class ArrayLinks(C.Structure):
-    _fields_ = [
-        ("n", C.c_uint32),
-        ("from", C.c_void_p),
-        ("to", C.c_void_p),
-        ("relations", C.c_void_p),
-    ]
+    _fields_ = _members("u32 n\naddress from to relations")
+
+
+_KINDS["links"] = ArrayLinks
 
 
 class Arrays(_Sized):
-    _fields_ = [
-        ("size", C.c_size_t),
-        ("name", C.c_char_p),
-        ("n_vertices", C.c_uint32),
-        ("n_edges", C.c_uint64),
-        ("sources", C.c_void_p),
-        ("destinations", C.c_void_p),
-        ("offsets", C.c_void_p),
-        ("directed", C.c_bool),
-        ("n_features", C.c_uint32),
-        ("features", C.c_void_p),
-        ("feature_dtype", C.c_char_p),
-        ("feature_scale", C.c_float),
-        ("feature_offsets", C.c_void_p),
-        ("feature_columns", C.c_void_p),
-        ("feature_values", C.c_void_p),
-        ("n_classes", C.c_uint32),
-        ("labels", C.c_void_p),
-        ("n_train", C.c_uint32),
-        ("n_valid", C.c_uint32),
-        ("n_test", C.c_uint32),
-        ("train", C.c_void_p),
-        ("valid", C.c_void_p),
-        ("test", C.c_void_p),
-        ("n_targets", C.c_uint32),
-        ("targets", C.c_void_p),
-        ("edge_weights", C.c_void_p),
-        ("edge_relations", C.c_void_p),
-        ("n_relations", C.c_uint32),
-        ("relation_names", C.c_char_p),
-        ("train_links", ArrayLinks),
-        ("valid_links", ArrayLinks),
-        ("test_links", ArrayLinks),
-        ("valid_negatives", ArrayLinks),
-        ("test_negatives", ArrayLinks),
-        ("relation_ends", C.c_void_p),
-        ("class_names", C.c_char_p),
-        ("split", C.c_char_p),
-        ("split_seed", C.c_uint64),
-        ("drop_leaks", C.c_bool),
-        ("n_types", C.c_uint32),
-        ("type_names", C.c_char_p),
-        ("type_vertices", C.c_void_p),
-        ("type_columns", C.c_void_p),
-        ("feature_names", C.c_char_p),
-    ]
+    _fields_ = _members("""
+        size size
+        text name
+        u32 n_vertices
+        u64 n_edges
+        address sources destinations offsets
+        bool directed
+        u32 n_features
+        address features
+        text feature_dtype
+        float feature_scale
+        address feature_offsets feature_columns feature_values
+        u32 n_classes
+        address labels
+        u32 n_train n_valid n_test
+        address train valid test
+        u32 n_targets
+        address targets edge_weights edge_relations
+        u32 n_relations
+        text relation_names
+        links train_links valid_links test_links valid_negatives test_negatives
+        address relation_ends
+        text class_names split
+        u64 split_seed
+        bool drop_leaks
+        u32 n_types
+        text type_names
+        address type_vertices type_columns
+        text feature_names
+    """)
 
 
 class DatasetSizes(_Sized):
@@ -220,88 +208,56 @@ class DatasetSizes(_Sized):
         ("size", C.c_size_t),
         ("name", C.c_char * 64),
         ("split", C.c_char * 64),
-        ("n_vertices", C.c_uint32),
-        ("n_edges", C.c_uint64),
-        ("n_features", C.c_uint32),
-        ("n_outputs", C.c_uint32),
-        ("has_classes", C.c_bool),
-        ("has_edge_weights", C.c_bool),
-        ("synthetic", C.c_bool),
-        ("n_train", C.c_uint32),
-        ("n_valid", C.c_uint32),
-        ("n_test", C.c_uint32),
-        ("class_names", C.c_char_p),
-        ("vertex_names", C.c_char_p),
-        ("n_relations", C.c_uint32),
+        *_members("""
+            u32 n_vertices
+            u64 n_edges
+            u32 n_features n_outputs
+            bool has_classes has_edge_weights synthetic
+            u32 n_train n_valid n_test
+            text class_names vertex_names
+            u32 n_relations
+        """),
     ]
 
 
 class ModelFacts(_Sized):
-    _fields_ = [
-        ("size", C.c_size_t),
-        ("model", C.c_char_p),
-        ("objective", C.c_char_p),
-        ("dataset", C.c_char_p),
-        ("version", C.c_uint32),
-        ("n_features", C.c_uint32),
-        ("n_outputs", C.c_uint32),
-        ("n_embeddings", C.c_uint32),
-        ("class_names", C.c_char_p),
-        ("relation_names", C.c_char_p),
-    ]
+    _fields_ = _members("""
+        size size
+        text model objective dataset
+        u32 version n_features n_outputs n_embeddings
+        text class_names relation_names
+    """)
 
 
 class OptionNews(_Sized):
-    _fields_ = [
-        ("size", C.c_size_t),
-        ("name", C.c_char_p),
-        ("group", C.c_char_p),
-        ("kind", C.c_char_p),
-        ("choices", C.c_char_p),
-        ("initial", C.c_char_p),
-        ("shown", C.c_char_p),
-        ("word", C.c_char_p),
-        ("help", C.c_char_p),
-        ("min", C.c_double),
-        ("max", C.c_double),
-        ("common", C.c_bool),
-        ("of_model", C.c_bool),
-        ("of_data", C.c_bool),
-    ]
+    _fields_ = _members("""
+        size size
+        text name group kind choices initial shown word help
+        double min max
+        bool common of_model of_data
+    """)
 
 
 class SessionSizes(_Sized):
-    _fields_ = [
-        ("size", C.c_size_t),
-        ("n_vertices", C.c_uint32),
-        ("n_features", C.c_uint32),
-        ("n_outputs", C.c_uint32),
-        ("n_edges", C.c_uint64),
-        ("n_pes", C.c_uint32),
-        ("n_parts", C.c_uint32),
-        ("n_per_epoch", C.c_uint32),
-        ("n_hidden", C.c_uint32),
-        ("n_weights", C.c_uint32),
-        ("memory_bytes", C.c_uint64),
-    ]
+    _fields_ = _members("""
+        size size
+        u32 n_vertices n_features n_outputs
+        u64 n_edges
+        u32 n_pes n_parts n_per_epoch n_hidden n_weights
+        u64 memory_bytes
+    """)
 
 
 class Score(C.Structure):
-    _fields_ = [
-        ("name", C.c_char * 16),
-        ("valid", C.c_double),
-        ("test", C.c_double),
-        ("larger_is_better", C.c_bool),
-        ("is_fraction", C.c_bool),
-    ]
+    _fields_ = [("name", C.c_char * 16), *_members("double valid test\nbool larger_is_better is_fraction")]
 
 
 class Scores(C.Structure):
-    _fields_ = [("valid_loss", C.c_double), ("n", C.c_uint32), ("best_by", C.c_uint32), ("score", Score * 8)]
+    _fields_ = [*_members("double valid_loss\nu32 n best_by"), ("score", Score * 8)]
 
 
 class StepNews(C.Structure):
-    _fields_ = [("size", C.c_size_t), ("epoch", C.c_uint32), ("step", C.c_uint64), ("loss", C.c_double)]
+    _fields_ = _members("size size\nu32 epoch\nu64 step\ndouble loss")
 
 
 StepFunction = C.CFUNCTYPE(C.c_int, C.c_void_p, C.POINTER(StepNews))
@@ -311,9 +267,7 @@ NoticeFunction = C.CFUNCTYPE(None, C.c_int, C.c_char_p)
 
 class Report(_Sized):
     _fields_ = [
-        ("size", C.c_size_t),
-        ("stream", C.c_void_p),
-        ("context", C.c_void_p),
+        *_members("size size\naddress stream context"),
         ("step", StepFunction),
         ("epoch", C.c_void_p),
         ("line", LineFunction),
@@ -321,73 +275,42 @@ class Report(_Sized):
 
 
 class Neighborhood(_Sized):
-    _fields_ = [
-        ("size", C.c_size_t),
-        ("n_vertices", C.c_uint32),
-        ("n_hops", C.c_uint32),
-        ("n_edges", C.c_uint64),
-        ("vertices", C.c_void_p),
-        ("sources", C.c_void_p),
-        ("destinations", C.c_void_p),
-        ("weights", C.c_void_p),
-        ("hop_vertices", C.c_void_p),
-        ("hop_edges", C.c_void_p),
-        ("relations", C.c_void_p),
-    ]
+    _fields_ = _members("""
+        size size
+        u32 n_vertices n_hops
+        u64 n_edges
+        address vertices sources destinations weights hop_vertices hop_edges relations
+    """)
 
 
 class Weight(C.Structure):
     _fields_ = [("name", C.c_char * 128), ("n_dims", C.c_uint32), ("shape", C.c_uint64 * 3)]
 
 
-_P, _S, _PP, _U32 = C.c_void_p, C.c_char_p, C.POINTER(C.c_void_p), C.c_uint32
-for _name, _result, _arguments in [
-    ("version", _S, []),
-    ("message", _S, []),
-    ("on_notice", None, [_P]),
-    ("settings_new", C.c_int, [_PP]),
-    ("settings_new_pipe", C.c_int, [_PP]),
-    ("settings_delete", None, [_P]),
-    ("settings_set", C.c_int, [_P, _S, _S]),
-    ("settings_get", C.c_int, [_P, _S, _S, C.c_size_t]),
-    ("settings_list", C.c_int, [_P, _U32, C.POINTER(OptionNews)]),
-    ("settings_check_environment", None, [C.c_bool]),
-    ("dataset_new", C.c_int, [C.POINTER(Arrays), _PP]),
-    ("dataset_open", C.c_int, [_P, _PP]),
-    ("dataset_describe", C.c_int, [_P, C.POINTER(DatasetSizes)]),
-    ("dataset_delete", None, [_P]),
-    ("dataset_features", C.c_int, [_P, _U32, _P, _P]),
-    ("dataset_targets", C.c_int, [_P, _U32, _P, _P]),
-    ("dataset_split", C.c_int, [_P, C.c_int, _PP, C.POINTER(_U32)]),
-    ("sampler_open", C.c_int, [_P, _P, _PP]),
-    ("sampler_close", None, [_P]),
-    ("sampler_draw", C.c_int, [_P, C.c_uint64, _U32, _P, C.POINTER(Neighborhood)]),
-    ("process_count", _U32, []),
-    ("session_open", C.c_int, [_P, _P, _PP]),
-    ("session_close", None, [_P]),
-    ("session_sizes", C.c_int, [_P, C.POINTER(SessionSizes)]),
-    ("session_train", C.c_int, [_P, C.POINTER(Report)]),
-    ("session_stop", None, [_P]),
-    ("session_evaluate", C.c_int, [_P, C.POINTER(Scores), _P, _P]),
-    ("session_weight", C.c_int, [_P, _U32, C.POINTER(Weight), _P]),
-    ("session_set_weights", C.c_int, [_P, _U32, C.POINTER(Weight), C.POINTER(_P)]),
-    ("session_score_links", C.c_int, [_P, C.POINTER(ArrayLinks), _P]),
-    ("session_model", C.c_int, [_P, _PP]),
-    ("model_load", C.c_int, [_S, _PP]),
-    ("model_save", C.c_int, [_P, _S]),
-    ("model_delete", None, [_P]),
-    ("model_rest", None, []),
-    ("model_describe", C.c_int, [_P, C.POINTER(ModelFacts)]),
-    ("model_set", C.c_int, [_P, _S, _S]),
-    ("model_get", C.c_int, [_P, _S, _S, C.c_size_t]),
-    ("model_predict", C.c_int, [_P, _P, _U32, _P, _P]),
-    ("model_embed", C.c_int, [_P, _P, _U32, _P, _P]),
-    ("model_evaluate", C.c_int, [_P, _P, C.POINTER(Scores)]),
-    ("model_score_links", C.c_int, [_P, _P, C.POINTER(ArrayLinks), _P]),
-]:
-    _function = getattr(lib, "sl_" + _name)
-    _function.restype = _result
-    _function.argtypes = _arguments
+# The functions by the types of their arguments. They return a status, or nothing.
+_FUNCTIONS = {
+    "": "model_rest message process_count version",
+    "bool": "settings_check_environment",
+    "address": "dataset_delete model_delete on_notice sampler_close session_close session_stop settings_delete"
+    " settings_new settings_new_pipe",
+    "address address": "dataset_describe dataset_new dataset_open model_describe session_model session_sizes"
+    " session_train",
+    "address address address": "model_evaluate model_open_dataset sampler_open session_open session_score_links",
+    "address address address address": "model_score_links session_evaluate",
+    "address address u32 address address": "model_embed model_predict",
+    "address text": "model_save",
+    "address text text": "model_set settings_set",
+    "address text text size": "model_get settings_get",
+    "address u32 address": "settings_list",
+    "address u32 address address": "dataset_features dataset_split dataset_targets session_set_weights session_weight",
+    "address u64 u32 address address": "sampler_draw",
+    "text address": "model_load",
+}
+for _kinds, _names in _FUNCTIONS.items():
+    for _name in _names.split():
+        getattr(lib, "sl_" + _name).argtypes = [_KINDS[_kind] for _kind in _kinds.split()]
+lib.sl_version.restype = lib.sl_message.restype = C.c_char_p
+lib.sl_process_count.restype = C.c_uint32
 
 version: str = lib.sl_version().decode()
 
@@ -540,7 +463,7 @@ def _keyword_of(match: re.Match[str]) -> str:
 def check(status: int) -> None:
     """Raise the exception of a status."""
     if status != OK:
-        name, kind = _ERRORS.get(status, ("SL_EINTERNAL", StarlingError))
+        name, kind = _ERRORS[-status - 1] if 0 < -status <= len(_ERRORS) else ("SL_EINTERNAL", StarlingError)
         error = kind(message())
         error.status = name
         raise error
