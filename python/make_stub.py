@@ -58,27 +58,29 @@ def annotation(option, choices):
     return f"Union[{', '.join(kinds)}, None]"
 
 
-def keywords(name, options, module):
-    """A TypedDict of options; the choices of an option are those of both programs."""
-    yield f"class {name}(TypedDict, total=False):"
+def keywords(head, options, module):
+    """A TypedDict of options; the choices of an option are those of both programs. help(train) says more of them."""
+    yield f"class {head}, total=False):"
     for option in options:
         found = [table[option.keyword] for table in module.OPTIONS.values() if option.keyword in table]
         choices = list(dict.fromkeys(choice for other in found for choice in other.choices))
         yield f"    {option.keyword}: {annotation(option, choices)}"
-        help_lines = textwrap.wrap(module.in_keywords(option.help.encode()) + ".", 110, break_long_words=False)
-        yield '    """' + "\n    ".join(help_lines).replace("\\", "\\\\") + '"""'
+        first_sentence = module.in_keywords(option.help.encode()).partition(". ")[0]
+        yield "\n    ".join(textwrap.wrap(f'    """{first_sentence}."""', 118)).replace("\\", "\\\\")
     yield ""
 
 
 def stub(module):
-    tables = [module.OPTIONS[False], module.OPTIONS[True]]
-    both = {**tables[0], **{key: option for key, option in tables[1].items() if key not in tables[0]}}
-    models = dict.fromkeys(choice for table in tables for choice in table["model"].choices)
-    of_train = [o for o in both.values() if o.keyword != "model" and (not o.of_data or o.keyword in module.KEPT)]
-    of_load = [o for o in both.values() if o.keyword in module.LOAD]
+    both = {**module.OPTIONS[True], **module.OPTIONS[False]}
+    models = dict.fromkeys(choice for table in module.OPTIONS.values() for choice in table["model"].choices)
+    of_train = {key for key, o in both.items() if key != "model" and (not o.of_data or key in module.KEPT)}
     yield f"ModelName = {literal(models)}\n"
-    yield from keywords("TrainOptions", of_train, module)
-    yield from keywords("LoadOptions", of_load, module)
+    for head, keys in (
+        ("_SharedOptions(TypedDict", of_train & module.LOAD),
+        ("TrainOptions(_SharedOptions", of_train - module.LOAD),
+        ("LoadOptions(_SharedOptions", module.LOAD - of_train),
+    ):
+        yield from keywords(head, [option for key, option in both.items() if key in keys], module)
 
 
 def main(package, out):
