@@ -489,7 +489,9 @@ class Page(Made):
         self.assertIn("tasks.rec, record up to line 2", err)
         with open(os.path.join(self.folder, "report.html")) as file:
             self.assertEqual(file.read(), "old")
-        self.assertIn("nowhere/tasks.rec: No such file; expected a folder that --trace has filled", run("report", "/nowhere")[2])
+        self.assertIn(
+            "nowhere/tasks.rec: No such file; expected a folder that --trace has filled", run("report", "/nowhere")[2]
+        )
         self.assertEqual(run("report")[0], 2)
 
     def test_matplotlib_is_named(self):
