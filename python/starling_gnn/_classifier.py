@@ -13,8 +13,8 @@ from . import _arrays
 from ._graph import Graph, as_graph
 from ._library import KEPT, OPTIONS, StarlingWarning
 from ._numpy import Array, np
+from ._train import set_keywords, weights_by_class
 from ._train import train as train_model
-from ._train import weights_by_class
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -261,18 +261,11 @@ class NodeClassifier:
             raise _not_fitted()
 
 
-def _describe() -> None:
-    """Keywords by name, as scikit-learn reads them."""
-    fixed = [
-        parameter
-        for parameter in inspect.signature(NodeClassifier.__init__).parameters.values()
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
-    options = [inspect.Parameter(keyword, inspect.Parameter.KEYWORD_ONLY, default=None) for keyword in _KEYWORDS]
-    NodeClassifier.__init__.__dict__["__signature__"] = inspect.Signature(fixed + options)
-
-
-_describe()
+# scikit-learn reads the keywords by name.
+set_keywords(
+    NodeClassifier.__init__,
+    [inspect.Parameter(keyword, inspect.Parameter.KEYWORD_ONLY, default=None) for keyword in _KEYWORDS],
+)
 
 
 def _not_fitted() -> Exception:

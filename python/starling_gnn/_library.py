@@ -295,14 +295,14 @@ _FUNCTIONS = {
     " settings_new settings_new_pipe",
     "address address": "dataset_describe dataset_new dataset_open model_describe session_model session_sizes"
     " session_train",
-    "address address address": "model_evaluate model_open_dataset sampler_open session_open session_score_links",
+    "address address address": "model_evaluate model_open_dataset sampler_open session_open",
     "address address address address": "model_score_links session_evaluate",
     "address address u32 address address": "model_embed model_predict",
     "address text": "model_save",
     "address text text": "model_set settings_set",
     "address text text size": "model_get settings_get",
     "address u32 address": "settings_list",
-    "address u32 address address": "dataset_features dataset_split dataset_targets session_set_weights session_weight",
+    "address u32 address address": "dataset_features dataset_split dataset_targets session_set_weights",
     "address u64 u32 address address": "sampler_draw",
     "text address": "model_load",
 }

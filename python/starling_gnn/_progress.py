@@ -24,7 +24,6 @@ class Progress:
 
     def __init__(self, wanted: bool | None, epochs: int) -> None:
         self.epochs = epochs
-        self.n_steps = 0
         self.started = time.monotonic()
         self.drawn = 0.0
         self.shown = ""

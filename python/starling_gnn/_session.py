@@ -22,7 +22,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._library import (
-    ArrayLinks,
     NoticeFunction,
     NotSupportedError,
     Scores,
@@ -78,19 +77,6 @@ class Session:
             if self.handle is not None:
                 lib.sl_session_stop(self.handle)
 
-    def weights(self, names: str) -> dict[str, Floats]:
-        """A dictionary of float32 arrays, with the names of "dgl" or "pyg"."""
-        self.settings.set("save-names", names)
-        check(lib.sl_session_sizes(self.handle, C.byref(self.sizes)))
-        found = {}
-        for i in range(self.sizes.n_weights):
-            weight = Weight()
-            check(lib.sl_session_weight(self.handle, i, C.byref(weight), None))
-            array = np.empty(tuple(weight.shape[: weight.n_dims]), np.float32)
-            check(lib.sl_session_weight(self.handle, i, C.byref(weight), array.ctypes.data))
-            found[weight.name.decode()] = array
-        return found
-
     def set_weights(self, weights: Mapping[str, Floats]) -> None:
         """weights: float32 arrays in C order, by name."""
         n = len(weights)
@@ -122,13 +108,6 @@ class Session:
         rows = np.empty((self.sizes.n_vertices, self.sizes.n_hidden), np.float32)
         check(lib.sl_session_evaluate(self.handle, None, None, rows.ctypes.data))
         return rows
-
-    def score_links(self, pairs: ArrayLinks) -> Floats:
-        """Scores of pairs, float32 (L,)."""
-        scores = np.empty(pairs.n, np.float32)
-        if pairs.n:
-            check(lib.sl_session_score_links(self.handle, C.byref(pairs), scores.ctypes.data))
-        return scores
 
 
 def read_scores(scores: Scores) -> dict[str, float]:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes as C
 import inspect
 import json
@@ -164,11 +165,11 @@ class Run:
 
     @property
     def classes(self) -> Array | None:
-        """The classes or labels in the order of the scores, array (K,): names or numbers. None: there are none."""
+        """The classes or labels in the order of the scores, as Model.classes."""
         return self.model.classes
 
-    def _of_own_graph(self, question: Callable[[_session.Session], T], otherwise: Callable[[], T]) -> T:
-        """An answer of the training's session, or otherwise, if that one is closed."""
+    def _of_own_graph(self, question: Callable[[_session.Session], T], otherwise: Callable[[Graph], T]) -> T:
+        """An answer of the training's session, or if that one is closed, otherwise(graph)."""
 
         def call(job: _session.Job) -> T:
             if not _session.is_open(self._session):
@@ -181,59 +182,41 @@ class Run:
         except _Closed:
             pass
         if self.options.get("split") is None:
-            return otherwise()
+            return otherwise(self.graph)
         table = OPTIONS[self.pipe]  # train() has drawn the split, which the graph does not have
         kept = {key: value for key, value in self.options.items() if table[key].of_model or key in _OF_SCORES}
         kept = _own_data(self.graph, {**kept, "objective": self.model.objective, "epochs": 0}, "evaluate")
         settings = make_settings(self.pipe, kept, "evaluate")
         return _session.run(lambda job: question(job.open(settings, self.graph, self.state_dict("dgl"))))
 
+    # The answers of the model. Without a graph they are for the one of training.
+
     def predict(self, graph: GraphLike | None = None, vertices: Any = None) -> Floats:
-        """The outputs of the last layer for all vertices of a graph, by default the one of training.
-
-        graph: a Graph, PyG's Data or HeteroData, a DGLGraph, or the name or path of a dataset. It needs no labels and
-        no split. vertices: numbers (n,), ids of graph.ids as texts, or a mask (N,); the result has their
-        rows alone.
-
-        Returns float32 (N, K): scores of classes or labels before softmax or sigmoid, or numbers. K columns are those
-        of `classes`. After training on links: the embeddings.
-        """
+        """Scores of the vertices of a graph, float32 (N, K), as Model.predict; after training on links: embeddings."""
         if self.model.objective == "link":
             return self.embeddings(graph, vertices)
         if graph is not None or vertices is not None:
             return self.model.predict(self.graph if graph is None else graph, vertices)
-        return self._of_own_graph(lambda session: session.logits(), lambda: self.model.predict(self.graph))
+        return self._of_own_graph(lambda session: session.logits(), self.model.predict)
 
     def embeddings(self, graph: GraphLike | None = None, vertices: Any = None) -> Floats:
-        """The last hidden layer for all vertices of a graph, by default the one of training: float32 (N, hidden).
-
-        After training on links: the outputs, from which the decoder makes scores. graph, vertices: as for predict.
-        """
+        """The last hidden layer for the vertices of a graph, float32 (N, hidden), as Model.embeddings."""
         if graph is not None or vertices is not None:
             return self.model.embeddings(self.graph if graph is None else graph, vertices)
-        return self._of_own_graph(lambda session: session.embeddings(), lambda: self.model.embeddings(self.graph))
+        return self._of_own_graph(lambda session: session.embeddings(), self.model.embeddings)
 
     def evaluate(self, graph: GraphLike | None = None) -> Record:
-        """Loss and scores of the validation and test vertices of a graph, by default the one of training."""
+        """Loss and scores of the validation and test vertices of a graph, as Model.evaluate."""
         if graph is not None and graph is not self.graph:  # whose split train() may have drawn
             return self.model.evaluate(graph)
-        return self._of_own_graph(lambda session: Record(session.evaluate()), lambda: self.model.evaluate(self.graph))
+        return self._of_own_graph(lambda session: Record(session.evaluate()), self.model.evaluate)
 
     def predict_links(self, pairs: Any, graph: GraphLike | None = None) -> Floats:
-        """Scores of pairs of vertices, float32 (L,), after training on links. A larger score is a likelier link.
-
-        pairs: array (2, L) of sources and destinations, numbers or ids of graph.ids as texts; in a typed graph
-        (3, L) of numbers: heads, relations and tails. graph: by default the one of training. InvalidArgumentError: the
-        run was not trained on links.
-        """
+        """Scores of pairs of vertices, float32 (L,), as Model.predict_links."""
         return self.model.predict_links(self.graph if graph is None else graph, pairs)
 
     def predict_table(self, graph: GraphLike | None = None, vertices: Any = None) -> DataFrame:
-        """Predictions with names: a pandas.DataFrame, or a dictionary of columns without pandas.
-
-        Columns: id, class (the class with the largest score), and a column of predict() for each output, with the name
-        of its class; without names class0, class1, .. They are those of the programs' --predict FILE.csv.
-        """
+        """Predictions with ids and names of classes, as Model.predict_table."""
         used = self.graph if graph is None else self.model._graph(graph)
         return table(used, self.model, self.predict(None if used is self.graph else used, vertices), vertices)
 
@@ -383,21 +366,15 @@ class _Training:
         job = _session.Job(self.call)
         try:
             session, interrupted, models = job.wait(self.answer)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            if self.error is not None and self._failed():
-                raise self.error from error
-            raise
+        except Exception as error:
+            if self.error is None or isinstance(self.error, KeyboardInterrupt):
+                raise
+            raise self.error from error
         finally:
             self.progress.close()
-        if self.error is not None and self._failed():
+        if self.error is not None and not isinstance(self.error, KeyboardInterrupt):  # which stops training
             raise self.error
         return Run(self, interrupted, models, session)
-
-    def _failed(self) -> bool:
-        """Whether a callback raised an exception. Ctrl-C in a callback stops training and is no failure."""
-        return self.error is not None and not isinstance(self.error, KeyboardInterrupt)
 
 
 def train(
@@ -506,23 +483,16 @@ def _initial_weights(weights: Weights, options: dict[str, Any]) -> Mapping[str, 
 evaluate.__doc__ = _EVALUATE
 
 
-def _default(option: Option) -> Any:
-    """The default as a value of Python; None: open."""
-    if option.kind == "flag":
-        return False
-    try:
-        if option.kind in ("whole", "long"):
-            return int(option.default or "")
-        if option.kind == "real":
-            return float(option.default or "")
-    except ValueError:
-        pass
-    return option.default if option.shown is None or option.kind != "text" else None
+_TYPES = {"flag": bool, "whole": int, "long": int, "real": float, "list": list}
 
 
-def _annotation(option: Option) -> type:
-    kinds = {"flag": bool, "whole": int, "long": int, "real": float, "list": list}
-    return kinds.get(option.kind, str)
+def _parameter(option: Option) -> inspect.Parameter:
+    kind: Any = _TYPES.get(option.kind, str)
+    default: Any = False if kind is bool else None if option.kind == "text" and option.shown else option.default
+    if kind in (int, float):
+        with contextlib.suppress(ValueError, TypeError):
+            default = kind(default)
+    return inspect.Parameter(option.keyword, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
 def _all_options() -> dict[str, tuple[Option, list[bool]]]:
@@ -535,9 +505,15 @@ def _all_options() -> dict[str, tuple[Option, list[bool]]]:
     return found
 
 
+def set_keywords(function: Any, keywords: list[inspect.Parameter]) -> None:
+    """Let a function's signature list the keywords that its ** takes."""
+    signature = inspect.signature(function)
+    fixed = [parameter for parameter in signature.parameters.values() if parameter.kind != parameter.VAR_KEYWORD]
+    function.__signature__ = signature.replace(parameters=fixed + keywords)
+
+
 def _describe_train() -> None:
     lines: list[str] = []
-    parameters: list[inspect.Parameter] = []
     group = None
     for keyword, (option, programs) in _all_options().items():
         if option.group != group:
@@ -546,20 +522,10 @@ def _describe_train() -> None:
         only = {"[False]": "; not with pipe", "[True]": "; with pipe=True"}.get(str(programs), "")
         default = option.shown or option.default or {"flag": "False"}.get(option.kind, "none")
         choices = f"; one of {', '.join(option.choices)}" if option.choices else ""
-        lines.append(f"{keyword} : {_annotation(option).__name__}, default {default}{choices}{only}")
+        lines.append(f"{keyword} : {_TYPES.get(option.kind, str).__name__}, default {default}{choices}{only}")
         lines += textwrap.wrap(option.help + ".", 110, initial_indent="    ", subsequent_indent="    ")
-        parameters.append(
-            inspect.Parameter(
-                keyword, inspect.Parameter.KEYWORD_ONLY, default=_default(option), annotation=_annotation(option)
-            )
-        )
     train.__doc__ = _TRAIN + "\n".join(lines).strip("\n") + "\n"
-    fixed = [
-        parameter
-        for parameter in inspect.signature(train).parameters.values()
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
-    train.__dict__["__signature__"] = inspect.Signature(fixed + parameters, return_annotation=Run)
+    set_keywords(train, [_parameter(option) for option, _ in _all_options().values()])
 
 
 _describe_train()
