@@ -10,19 +10,17 @@ all categories and the tail are workers times makespan.
 from __future__ import annotations
 
 import argparse
-import bisect
 import html
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Optional
+from collections.abc import Iterable, Iterator
+from typing import Any, Optional
 
-from ._numpy import Array, np
-from ._timeline import picture
+from ._numpy import np
+from ._timeline import elapsed, picture
 from ._tools import whole_file
-from ._trace import BUSY, IDLE, STAGES, STARPU, TRANSFERS, Pair, State, Task, Trace, read
+from ._trace import BUSY, IDLE, KINDS, STAGES, STARPU, TRANSFERS, Pair, Task, Trace, read
 
-KINDS = ("busy", "StarPU", "transfers", "idle")
 TINY = 20e-6  # seconds: below, StarPU's own work per task is no longer small compared with the task
 _WORDS = """makespan: from the first submission to the end of the last task
 critical path: the longest chain of dependent tasks, without any wait; more workers cannot go below it
@@ -35,86 +33,69 @@ def percent(part: float, whole: float) -> float:
     return 100 * part / whole if whole > 0 else 0.0
 
 
-class Stage:
-    """The tasks of a category, over all workers, in seconds."""
-
-    def __init__(self) -> None:
-        self.n = self.n_tiny = 0
-        self.time: Array = np.zeros(4)  # by kind; busy: in its tasks, the others: before them
-        self.tiny_starpu = self.path = self.beside = 0.0  # beside: busy while some worker computes
-
-
-def _inside(state: State, spans: Sequence[tuple[float, float]]) -> float:
-    """The part of a state within spans that are sorted and apart."""
-    found = 0.0
-    for start, end in spans[max(0, bisect.bisect(spans, (state.start, math.inf)) - 1) :]:
-        if start >= state.end:
-            break
-        found += max(0.0, min(end, state.end) - max(start, state.start))
-    return found
-
-
 class Analysis:
-    """Sums over states, the overlap with compute, and the critical path of a trace."""
+    """Sums over states, the overlap with compute, and the critical path of a trace. Tables of pandas, in seconds.
+
+    stages : a row for each category, over all workers
+        n, n_tiny: tasks. By KINDS: busy is in its tasks, the others are just before them. tiny_starpu: the part of
+        StarPU before its tiny tasks. beside: the part of busy while some worker computes. path: on the critical path.
+    workers, busy : a row for each (rank, worker), by KINDS; and by category
+    tail : by KINDS, after each worker's last task
+    """
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.stages = {name: Stage() for name in trace.stages}
-        self.workers: dict[Pair, Array] = {state.worker: np.zeros(4) for state in trace.states}  # seconds by kind
-        self.busy = {(worker, name): 0.0 for worker in self.workers for name in trace.stages}
-        self.tail: Array = np.zeros(4)  # by kind, after each worker's last task
-        self._count()
-        self._hide()
+        states = trace.states
+        states["seconds"] = states.end - states.start
+        worker, busy = [states["rank"], states.worker], states.kind == BUSY
+        states["next"] = states.stage.where(busy).groupby(worker).bfill().fillna("")  # the task that the time is before
+        turn = busy.groupby(worker).cumsum() - busy
+        starpu = states.seconds.where(states.kind == STARPU, 0).groupby([*worker, turn]).transform("sum")
+        tasks = busy & ~states.resumed
+        tiny = tasks & (states.seconds < TINY)
+        found = self._sum("next").assign(
+            n=tasks.groupby(states.next).sum(),
+            n_tiny=tiny.groupby(states.next).sum(),
+            tiny_starpu=starpu.where(tiny, 0).groupby(states.next).sum(),
+        )
+        self.tail = found.loc[""] if "" in found.index else 0 * found.iloc[0]
+        self.stages = found.reindex(trace.stages, fill_value=0)
+        self.workers = self._sum(["rank", "worker"])
+        self.busy = self._sum(["rank", "worker"], "stage", states[busy]).reindex(columns=trace.stages, fill_value=0)
+        self._hide(states[busy])
         self.path: list[Task] = []
         self.path_s = self._follow()
-        self.total: Array = np.sum(list(self.workers.values()), axis=0)
-        self.n = sum(stage.n for stage in self.stages.values())
-        self.n_tiny = sum(stage.n_tiny for stage in self.stages.values())
+        self.total = self.workers.sum()
+        self.n, self.n_tiny = int(self.stages.n.sum()), int(self.stages.n_tiny.sum())
         self.whole = len(self.workers) * trace.makespan
 
-    def _count(self) -> None:
-        before = {worker: np.zeros(4) for worker in self.workers}
-        for state in self.trace.states:
-            seconds = state.end - state.start
-            self.workers[state.worker][state.kind] += seconds
-            before[state.worker][state.kind] += seconds
-            if state.kind == BUSY:
-                stage, tiny = self.stages[state.stage], seconds < TINY and not state.resumed
-                stage.n += not state.resumed
-                stage.n_tiny += tiny
-                stage.tiny_starpu += tiny * before[state.worker][STARPU]
-                stage.time += before[state.worker]
-                self.busy[state.worker, state.stage] += seconds
-                before[state.worker][:] = 0
-        self.tail = np.sum(list(before.values()), axis=0)
+    def _sum(self, rows: Any, columns: str = "kind", states: Any = None) -> Any:
+        """The seconds of states, by rows and columns."""
+        states = self.trace.states if states is None else states
+        made = states.pivot_table("seconds", rows, columns, "sum", fill_value=0)
+        return made.reindex(columns=list(KINDS), fill_value=0) if columns == "kind" else made
 
-    def _hide(self) -> None:
+    def _hide(self, busy: Any) -> None:
         """overlap: with the whole span of earlier steps, as in the metrics. hidden: with tasks, without the holes."""
-        busy = [state for state in self.trace.states if state.kind == BUSY]
-        compute = [state for state in busy if state.stage not in STAGES or state.stage in STAGES[3:9]]
-        spans: list[tuple[float, float]] = []
-        for state in sorted(compute, key=lambda state: state.start):
-            joins = bool(spans) and state.start <= spans[-1][1]
-            start, end = spans.pop() if joins else (state.start, state.end)
-            spans.append((start, max(end, state.end)))
-        steps: dict[int, tuple[float, float]] = {}  # each step, and those before it
-        start, end = math.inf, -math.inf
-        for step, first, last in sorted((s.step, s.start, s.end) for s in compute if s.step is not None):
-            start, end = min(start, first), max(end, last)
-            steps[step] = start, end
-        order, known, covered = list(steps), 0.0, 0.0
-        for state in busy:
-            self.stages[state.stage].beside += _inside(state, spans)
-            if state.stage in ("sample", "gather") and state.step is not None:
-                earlier = bisect.bisect_left(order, state.step)
-                known += state.end - state.start
-                covered += _inside(state, [steps[order[earlier - 1]]]) if earlier else 0
-        self.overlap = covered / known if known else math.nan
+        compute = busy[~busy.stage.isin(STAGES) | busy.stage.isin(STAGES[3:9])].sort_values("start")
+        apart = (compute.start > compute.end.cummax().shift()).cumsum()
+        spans = compute.groupby(apart).agg({"start": "min", "end": "max"})
+        inside = elapsed(spans, busy.end) - elapsed(spans, busy.start)
+        self.stages["beside"] = busy.assign(inside=inside).groupby("stage").inside.sum()
+        self.stages = self.stages.fillna(0)
+        steps = compute.groupby("step").agg({"start": "min", "end": "max"})  # each step, and those before it
+        steps = steps.assign(start=steps.start.cummin(), end=steps.end.cummax())
+        asked = busy[busy.stage.isin(["sample", "gather"]) & busy.step.notna()]
+        earlier = np.searchsorted(steps.index, asked.step) - 1
+        asked, known = asked[earlier >= 0], asked.seconds.sum()
+        span = steps.iloc[earlier[earlier >= 0]]
+        covered = np.minimum(asked.end, span.end.to_numpy()) - np.maximum(asked.start, span.start.to_numpy())
+        self.overlap = float(covered.clip(lower=0).sum() / known) if known else math.nan
 
     def alone(self, *names: str) -> tuple[float, float]:
         """Busy seconds of categories, and those of them without compute beside."""
-        busy = float(sum(self.stages[name].time[BUSY] for name in names))
-        return busy, busy - sum(self.stages[name].beside for name in names)
+        busy, beside = self.stages.loc[list(names), [BUSY, "beside"]].sum()
+        return float(busy), float(busy - beside)
 
     def _follow(self) -> float:
         """Find the longest chain of dependent tasks: visit each after its dependencies. Returns its seconds."""
@@ -142,8 +123,9 @@ class Analysis:
             self.path += [tasks[end]] if tasks[end].worker else []
             end = last[end]
         self.path.reverse()
+        self.stages["path"] = 0.0
         for task in self.path:
-            self.stages[task.stage].path += task.end - task.start
+            self.stages.loc[task.stage, "path"] += task.end - task.start
         return seconds
 
 
@@ -161,8 +143,7 @@ def _remedy(stage: str) -> str:
 def _rules(a: Analysis) -> Iterator[tuple[float, str]]:
     """The causes of lost time: an upper bound in seconds of all workers, and a sentence with an option to try."""
     n, whole = len(a.workers), a.whole
-    most = [max(a.stages, key=lambda name: float(a.stages[name].time[kind])) for kind in range(4)]  # noqa: B023
-    seconds = [float(a.stages[name].time[kind]) for kind, name in enumerate(most)]
+    most, seconds = a.stages[list(KINDS)].idxmax(), a.stages[list(KINDS)].max()
     yield (
         seconds[IDLE],
         f"waiting: workers were idle for {seconds[IDLE]:.3f} s ({percent(seconds[IDLE], whole):.1f} % of their time) "
@@ -185,31 +166,31 @@ def _rules(a: Analysis) -> Iterator[tuple[float, str]]:
         f"exchange: {alone:.3f} s of the row exchange ({percent(alone, busy):.1f} % of it) had no compute beside it; "
         "raise --chunks, or lower the cross-edge ratio (--partition metis)",
     )
-    tiny = sum(stage.tiny_starpu for stage in a.stages.values())
+    tiny = a.stages.tiny_starpu.sum()
     yield (
         tiny,
         f"tiny: {a.n_tiny} of {a.n} tasks took under 20 microseconds, and StarPU {tiny:.3f} s to hand them out; lower "
         "--chunks, or raise --batch-size",
     )
-    rest = float(a.total[STARPU] - tiny)
+    rest = a.total[STARPU] - tiny
     if rest > 0.05 * whole:
         yield (
             rest,
             f"starpu: workers were in StarPU for {rest:.3f} s ({percent(rest, whole):.1f} %); make fewer and larger "
             "tasks (--chunks, --batch-size), or try another --sched",
         )
-    moved = float(a.total[TRANSFERS])
+    moved = a.total[TRANSFERS]
     if moved > 0.05 * whole:
         yield (
             moved,
             f"transfers: workers waited {moved:.3f} s ({percent(moved, whole):.1f} %) for data, most of it before "
             f"'{most[TRANSFERS]}'; try --sched dmdas or --placement home",
         )
-    work = float(a.total[BUSY]) / n
+    work = a.total[BUSY] / n
     yield (
         n * (a.path_s - work),
         f"path: the critical path takes {a.path_s:.3f} s and the work, shared among {n} workers, {work:.3f} s: more "
-        f"workers would not help; most of the path is '{max(a.stages, key=lambda name: a.stages[name].path)}', split "
+        f"workers would not help; most of the path is '{a.stages.path.idxmax()}', split "
         "it (--chunks)",
     )
     saved = seconds[BUSY] / 10
@@ -249,41 +230,42 @@ def summary(a: Analysis) -> list[str]:
     return lines
 
 
-def _shares(time: Array) -> list[str]:
-    return [f"{seconds:.6f}" for seconds in (*time, time.sum())]
-
-
-def tables(a: Analysis) -> Iterator[tuple[str, list[list[str]]]]:
-    """Titles and rows of cells; the first row is the head."""
-    trace, names = a.trace, [*KINDS, "sum"]
-    used = {name: stage for name, stage in a.stages.items() if stage.n}
-    rows = [["time category", "tasks", *names, "under 20 us", "on path"]]
-    rows += [[s, str(t.n), *_shares(t.time), str(t.n_tiny), f"{t.path:.6f}"] for s, t in used.items()]
-    rows.append(["(after the last task)", "0", *_shares(a.tail), "0", "0"])
-    rows.append(["all", str(a.n), *_shares(a.total), str(a.n_tiny), f"{a.path_s:.6f}"])
-    yield "By time category, seconds of all workers (StarPU, transfers, idle: before its tasks)", rows
+def tables(a: Analysis) -> Iterator[tuple[str, Any]]:
+    """Titles and tables."""
+    trace, kinds = a.trace, list(KINDS)
+    used = a.stages[a.stages.n > 0]
+    shown = used[["n", *kinds, "n_tiny", "path"]].copy()
+    shown.loc["(after the last task)"] = {**a.tail, "n": 0, "n_tiny": 0, "path": 0}
+    shown.loc["all"] = {**a.total, "n": a.n, "n_tiny": a.n_tiny, "path": a.path_s}
+    shown = shown.astype({"n": int, "n_tiny": int}).rename(
+        columns={"n": "tasks", "n_tiny": "under 20 us", "path": "on path"}
+    )
+    shown.insert(5, "sum", shown[kinds].sum(axis=1))
+    yield "By time category, seconds of all workers (StarPU, transfers, idle: before its tasks)", shown
+    sums = a.workers.assign(sum=a.workers.sum(axis=1))
     if trace.n_ranks > 1:
-        rows = [["rank", *names, "sent", "MB sent", "received", "MB received"]]
-        for rank in range(trace.n_ranks):
-            of_rank = [seconds for worker, seconds in a.workers.items() if worker[0] == rank]
-            time = np.sum([np.zeros(4), *of_rank], axis=0)
-            sizes = [[message[2] for message in trace.messages if message[way] == rank] for way in (0, 1)]
-            counts = [cell for some in sizes for cell in (str(len(some)), f"{sum(some) / 1e6:.6f}")]
-            rows.append([f"rank {rank}", *_shares(time), *counts])
-        yield "By rank, seconds of its workers; messages to others", rows
-    rows = [["worker", *names], *([trace.name(worker), *_shares(time)] for worker, time in a.workers.items())]
-    yield "By worker, seconds (each sum is the makespan)", rows
-    rows = [["worker", *used]]
-    rows += [[trace.name(worker), *(f"{a.busy[worker, name]:.6f}" for name in used)] for worker in a.workers]
-    yield "By worker and time category, seconds busy", rows
+        by_rank = sums.groupby("rank").sum().reindex(range(trace.n_ranks), fill_value=0.0)
+        for way, name in (("source", "sent"), ("target", "received")):
+            messages = trace.messages.groupby(way).bytes.agg(["size", "sum"]).reindex(by_rank.index, fill_value=0)
+            by_rank[name], by_rank["MB " + name] = messages["size"], messages["sum"] / 1e6
+        yield "By rank, seconds of its workers; messages to others", by_rank.rename(index="rank {}".format)
+    names = {worker: trace.name(worker) for worker in a.workers.index}
+    for title, table in (
+        ("By worker, seconds (each sum is the makespan)", sums),
+        ("By worker and time category, seconds busy", a.busy[list(used.index)]),
+    ):
+        yield title, table.set_axis(list(names.values()))
+
+
+_FORM: dict[str, Any] = {"float_format": "{:.6f}".format, "index_names": False}
 
 
 def text(a: Analysis) -> str:
     """The report as text."""
     lines = [*summary(a), "", "Most worth changing (at most this much of the makespan)"]
     lines += [f"  {gain:.3f} s ({percent(gain, a.trace.makespan):.1f} %)  {cause}" for gain, cause in advise(a)]
-    for title, rows in tables(a):
-        lines += ["", title, *(f"{row[0]:<22}" + "".join(f" {cell:>12}" for cell in row[1:]) for row in rows)]
+    for title, table in tables(a):
+        lines += ["", title, table.rename_axis(columns=None).to_string(**_FORM)]
     return "\n".join(lines) + "\n"
 
 
@@ -296,17 +278,16 @@ def page(a: Analysis) -> str:
     gains = [f"{gain:.3f} s ({percent(gain, a.trace.makespan):.1f} %) {cause}" for gain, cause in advise(a)]
     parts = [_HEAD, *(_tagged("p", [line]) for line in summary(a)), picture(a.trace)]
     parts += ["<h2>Most worth changing (at most this much of the makespan)</h2><ol>", _tagged("li", gains), "</ol>"]
-    for title, rows in tables(a):
-        cells = "\n".join(f"<tr>{_tagged('td', row)}</tr>" for row in rows)
-        parts += [_tagged("h2", [title]), f"<table>{cells}</table>"]
+    for title, table in tables(a):
+        parts += [_tagged("h2", [title]), table.rename_axis(columns=None).to_html(border=0, **_FORM)]
     return "\n".join([*parts, "<h2>Words</h2>", _tagged("p", _WORDS.splitlines()), "</body></html>\n"])
 
 
 _HEAD = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Starling trace</title><style>
 body{font-family:sans-serif;margin:1.5em;max-width:1640px;color:#222}svg{width:100%;height:auto}p{margin:.3em 0}
-table{border-collapse:collapse}td{border:1px solid #ccc;padding:.2em .6em;text-align:right}
-td:first-child{text-align:left}tr:first-child{font-weight:bold}</style></head><body>
+table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:.2em .6em;text-align:right}
+tbody th{text-align:left;font-weight:normal}</style></head><body>
 <h1>Where the time went</h1>"""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ._numpy import Array, np
 from ._tools import need
-from ._trace import BUSY, IDLE, STAGES, STARPU, State, Trace
+from ._trace import BUSY, IDLE, STAGES, STARPU, Trace
 
 # As in paje.trace: neighbours differ, also for colour-blind readers (after Okabe and Ito). Then foreign categories.
 _HUES = (
@@ -25,88 +25,84 @@ def _colours(trace: Trace) -> dict[str, str]:
     return {**found, "in StarPU": "#9a9a9a", "transfers": "#ff00c8"}
 
 
-def _layer(state: State) -> str:
-    return state.stage if state.kind == BUSY else "in StarPU" if state.kind == STARPU else "transfers"
+def elapsed(intervals: Any, times: Any) -> Array:
+    """Seconds of the intervals before each time, (times,). intervals: a table with start and end."""
+    times = np.asarray(times)
+    made = np.zeros(len(times))
+    for sign, edges in ((1, np.sort(intervals.start)), (-1, np.sort(intervals.end))):
+        n = np.searchsorted(edges, times)
+        made += sign * (n * times - np.concatenate([[0], np.cumsum(edges)])[n])
+    return made
 
 
-def _overview(room: Any, trace: Trace, layers: dict[str, list[State]], colours: dict[str, str]) -> None:
+def _overview(room: Any, trace: Trace, layers: dict[str, Any], colours: dict[str, str], n_workers: int) -> None:
     """How all workers divided their time, over the whole trace. White is idle."""
     edges = np.linspace(0, trace.makespan, _N_COLUMNS + 1)
-    whole = trace.makespan / _N_COLUMNS * len({state.worker for state in trace.states})
-    shares: list[Array] = []
-    for states in layers.values():
-        start, end = np.array([state.start for state in states]), np.array([state.end for state in states])
-        shares.append(np.diff([np.clip(edge - start, 0, end - start).sum() for edge in edges]) / whole * 100)
+    whole = trace.makespan / _N_COLUMNS * n_workers
+    shares = [np.diff(elapsed(states, edges)) / whole * 100 for states in layers.values()]
     labels = [f"{name} {share.mean():.1f} %" for name, share in zip(layers, shares)]
     room.stackplot(edges[1:] - edges[1] / 2, shares, colors=[colours[name] for name in layers], labels=labels)
     room.set(xlim=(0, trace.makespan), ylim=(0, 100), ylabel="all workers' time, %", xlabel="time, s")
     room.legend(ncols=6, loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize="small")
 
 
-def _steps(trace: Trace) -> dict[int, dict[str, tuple[float, float]]]:
-    """When each step was sampled and when it computed: first start and last end."""
-    steps: dict[int, dict[str, tuple[float, float]]] = {}
-    for task in trace.tasks.values():
-        if task.worker and task.step is not None and task.stage != "evaluate":
-            spans = steps.setdefault(task.step, {})
-            for part in ["sample" if task.stage == "sample" else "compute"] + ["loss"] * (task.stage == "loss"):
-                start, end = spans.get(part, (task.start, task.end))
-                spans[part] = min(start, task.start), max(end, task.end)
-    return dict(sorted(steps.items()))
+def _steps(states: Any) -> Any:
+    """When each step was sampled and when it computed: first start and last end, by step and part."""
+    of_steps = states[(states.kind == BUSY) & states.step.notna() & (states.stage != "evaluate")]
+    part = np.where(of_steps.stage == "sample", "sample", "compute")
+    return of_steps.groupby(["step", part]).agg(
+        start=("start", "min"), end=("end", "max"), has_loss=("stage", lambda stages: "loss" in set(stages))
+    )
 
 
-def _window(trace: Trace, steps: dict[int, dict[str, tuple[float, float]]]) -> tuple[float, float]:
+def _window(trace: Trace, steps: Any) -> tuple[float, float]:
     """The time of two steps in the middle; without steps a tenth of the trace."""
-    whole = [spans["compute"] for spans in steps.values() if "loss" in spans]
-    if whole:
-        shown = whole[len(whole) // 2 :][:2]
-        start, end = shown[0][0], shown[-1][1]
+    whole = steps[steps.has_loss]
+    if len(whole):
+        shown = whole.iloc[len(whole) // 2 :][:2]
+        start, end = shown.start.iloc[0], shown.end.iloc[-1]
         return max(0.0, start - 0.02 * (end - start)), end
-    return (0.0, trace.makespan) if steps else (0.45 * trace.makespan, 0.55 * trace.makespan)
+    return (0.0, trace.makespan) if len(steps) else (0.45 * trace.makespan, 0.55 * trace.makespan)
 
 
 def picture(trace: Trace) -> str:
     """An SVG element. ImportError: matplotlib is missing."""
     figure = need("matplotlib.figure", "matplotlib", "python3-matplotlib").Figure(layout="constrained")
-    workers = sorted({state.worker for state in trace.states})
-    lane = {worker: n for n, worker in enumerate(workers)}
-    colours, steps = _colours(trace), _steps(trace)
-    names = [*trace.stages, "in StarPU", "transfers"]
-    layers: dict[str, list[State]] = {name: [] for name in names}
-    for state in trace.states:
-        if state.kind != IDLE:
-            layers[_layer(state)].append(state)
-    layers = {name: states for name, states in layers.items() if states}
+    states = trace.states[trace.states.kind != IDLE]
+    workers = sorted(set(zip(trace.states["rank"], trace.states.worker)))
+    colours, steps = _colours(trace), _steps(states)
+    layer = states.stage.where(states.kind == BUSY, states.kind.replace(STARPU, "in StarPU"))
+    found = dict(list(states.groupby(layer)))
+    layers = {name: found[name] for name in colours if name in found}
     start, end = _window(trace, steps)
-    shown = {n: s for n, s in steps.items() if any(b > start and a < end for a, b in s.values())}
-    heights = [2.0, min(6.0, 0.6 + 0.45 * len(workers)), 0.6 + 0.16 * len(shown)]
+    shown = steps[(steps.end > start) & (steps.start < end)]
+    numbers = sorted(set(shown.index.get_level_values(0)))
+    heights = [2.0, min(6.0, 0.6 + 0.45 * len(workers)), 0.6 + 0.16 * len(numbers)]
     figure.set_size_inches(16, sum(heights) + 2)
     above, middle, below = figure.subplots(3, 1, height_ratios=heights)
-    _overview(above, trace, layers, colours)
-    for name, states in layers.items():
-        for worker in workers:
-            bars = [
-                (s.start, s.end - s.start) for s in states if s.worker == worker and s.end > start and s.start < end
-            ]
-            edges = {"edgecolor": "white", "linewidth": 0.3} if name in STAGES else {}
-            middle.broken_barh(bars, (lane[worker] - 0.45, 0.9), facecolor=colours[name], **edges)
-    inside = [m for m in trace.messages if m[3] >= start and m[4] <= end]
-    for source, target, _, sent, received in sorted(inside, key=lambda m: -m[2])[:_MOST_ARROWS]:
-        places = [[lane[w] for w in workers if w[0] == rank] for rank in (source, target)]
-        if all(places):
-            tail, head = ((sum(rows) / len(rows)) for rows in places)
-            middle.annotate("", (received, head), (sent, tail), arrowprops={"arrowstyle": "->", "linewidth": 0.7})
+    _overview(above, trace, layers, colours, len(workers))
+    for name, of_layer in layers.items():
+        inside = of_layer[(of_layer.end > start) & (of_layer.start < end)]
+        edges = {"edgecolor": "white", "linewidth": 0.3} if name in STAGES else {}
+        for worker, bars in inside.groupby(["rank", "worker"]):
+            spans = list(zip(bars.start, bars.end - bars.start))
+            middle.broken_barh(spans, (workers.index(worker) - 0.45, 0.9), facecolor=colours[name], **edges)
+    messages = trace.messages[(trace.messages.sent >= start) & (trace.messages.received <= end)]
+    lanes = [np.mean([n for n, worker in enumerate(workers) if worker[0] == rank]) for rank in range(trace.n_ranks)]
+    for message in messages.sort_values("bytes", ascending=False)[:_MOST_ARROWS].itertuples():
+        head, tail = (message.received, lanes[message.target]), (message.sent, lanes[message.source])
+        middle.annotate("", head, tail, arrowprops={"arrowstyle": "->", "linewidth": 0.7})
     middle.set_yticks(range(len(workers)), [trace.name(worker) for worker in workers])
-    middle.set_title("Its middle, task by task" + ("; dashed: a step begins to compute" if shown else ""), fontsize=10)
-    for row, spans in enumerate(shown.values()):
-        for part, colour, place in (("sample", colours["sample"], 0.0), ("compute", "#444444", 0.4)):
-            if part in spans:
-                below.broken_barh(
-                    [(spans[part][0], spans[part][1] - spans[part][0])], (row - 0.4 + place, 0.4), color=colour
-                )
-        if "compute" in spans and spans["compute"][0] >= start:
-            middle.axvline(spans["compute"][0], color="#cc0000", linestyle="--", linewidth=1)
-    below.set_yticks(range(len(shown)), [f"step {n}" for n in shown])
+    middle.set_title(
+        "Its middle, task by task" + ("; dashed: a step begins to compute" if numbers else ""), fontsize=10
+    )
+    for (step, part), span in shown.iterrows():
+        colour, place = (colours["sample"], 0.0) if part == "sample" else ("#444444", 0.4)
+        row = numbers.index(step) - 0.4 + place
+        below.broken_barh([(span.start, span.end - span.start)], (row, 0.4), color=colour)
+        if part == "compute" and span.start >= start:
+            middle.axvline(span.start, color="#cc0000", linestyle="--", linewidth=1)
+    below.set_yticks(range(len(numbers)), [f"step {step:.0f}" for step in numbers])
     below.set_title("Each step: when it was sampled (blue), when it gathered and computed (dark)", fontsize=10)
     for room in (middle, below):
         room.set(xlim=(start, end), xlabel="time, s")

@@ -15,11 +15,14 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Dict, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
+
+from ._tools import need
 
 STAGES = ("sample", "exchange", "gather", "aggregate", "dense", "loss", "backward", "sync", "optimise", "evaluate")
-BUSY, STARPU, TRANSFERS, IDLE = range(4)
+KINDS = BUSY, STARPU, TRANSFERS, IDLE = "busy", "StarPU", "transfers", "idle"  # of states
 _OURS = re.compile(rf"({'|'.join(STAGES)})\.(?:fwd|bwd|upd)\.[^.]*\.hop[0-9]+\.pe([0-9]+)\.step([0-9]+)")
+_TIME = re.compile(r"-?[0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?")
 _MOST_WORKERS, _MOST_NESTED, _MOST_STAGES = 4096, 16, 64
 
 Pair = Tuple[int, int]  # the rank, and the number of a job or of a worker there
@@ -40,25 +43,18 @@ class Task:
     end: float = 0.0
 
 
-class State(NamedTuple):
-    """An interval of a worker. The states of a worker fill the makespan."""
-
-    worker: Pair
-    start: float
-    end: float
-    kind: int
-    stage: str  # if busy
-    step: Optional[int]
-    resumed: bool  # it continues a state that a pushed state interrupted
-
-
 @dataclass
 class Trace:
-    """Tasks in the order of their jobs, states by worker and time, messages (from, to, bytes, start, end)."""
+    """Tasks in the order of their jobs, and two tables of pandas.
+
+    states: a row for each interval of a worker, by worker and time: rank, worker, start, end, kind (of KINDS), stage
+    (if busy), step (nan: of a foreign task), resumed (it continues a state that a pushed state interrupted). The states
+    of a worker fill the makespan. messages: source, target, bytes, sent, received.
+    """
 
     tasks: dict[Pair, Task] = field(default_factory=dict)
-    states: list[State] = field(default_factory=list)
-    messages: list[tuple[int, int, int, float, float]] = field(default_factory=list)
+    states: Any = field(default_factory=list)
+    messages: Any = field(default_factory=list)
     stages: list[str] = field(default_factory=lambda: list(STAGES))
     begin: float = math.inf  # on StarPU's clock
     makespan: float = 0.0
@@ -95,7 +91,7 @@ class _Record(Dict[str, str]):
 
     def time(self, key: str) -> float:
         text = self.get(key, "")
-        if not re.fullmatch(r"-?[0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?", text) or abs(float(text)) > 1e12:
+        if not _TIME.fullmatch(text) or abs(float(text)) > 1e12:
             raise self.wrong(f"{key}, a time in milliseconds", key)
         return float(text) / 1e3
 
@@ -155,7 +151,7 @@ class _Worker:
 
     def __init__(self, worker: Pair, trace: Trace) -> None:
         self.worker, self.trace, self.resumed, self.since = worker, trace, False, -math.inf
-        self.nested: list[tuple[int, str, Optional[int]]] = [(IDLE, "", None)]
+        self.nested: list[tuple[str, str, Optional[int]]] = [(IDLE, "", None)]
 
     def close(self, now: float) -> None:
         """End the current state. Before its first event a worker outside a task has no work yet: it is idle."""
@@ -164,11 +160,11 @@ class _Worker:
         kind = IDLE if self.since <= 0 and kind != BUSY else kind
         self.since = max(now, self.since)
         if end > start:
-            self.trace.states.append(State(self.worker, start, end, kind, stage, step, self.resumed))
+            self.trace.states.append((*self.worker, start, end, kind, stage, step, self.resumed))
 
-    def change(self, event: _Record) -> None:
+    def change(self, event: _Record, now: float) -> None:
         """Enter the state of an event."""
-        self.close(event.time("S") - self.trace.begin)
+        self.close(now)
         name, stage, step, kind = event.get("N", ""), "", None, IDLE
         self.resumed = event["E"] == "PopState"
         if self.resumed:
@@ -192,11 +188,10 @@ class _Worker:
         self.nested[-1] = starpu
 
 
-def _mark(event: _Record, rank: int, trace: Trace, workers: dict[Pair, _Worker]) -> None:
+def _mark(event: _Record, end: float, rank: int, trace: Trace, workers: dict[Pair, _Worker]) -> None:
     """The mark at the end of a task's codelet."""
     found = re.fullmatch(r"sl_codelet\.([0-9]{1,18})\.([0-9]{1,18})", event["N"])
     task = trace.tasks.get((rank, int(found[1]))) if found else None
-    end = event.time("S") - trace.begin
     start = end - 1e-9 * int(found[2]) if found else end
     if task and trace.n_ranks > 1:  # StarPU has moved the times to rank 0's clock, but not the duration
         start = max(start, task.start)
@@ -213,7 +208,8 @@ def _read_states(path: str, trace: Trace) -> None:
     rank, n_ended, last, has_step, outside = 0, 0, trace.begin, False, trace.n_ranks > 1
     for event in _records(path):
         kind, name = event.get("E"), event.get("N", "")
-        last = max(last, event.time("S")) if "S" in event else last
+        now = event.time("S") if "S" in event else math.nan
+        last = max(last, now)
         if kind == "ProgEvent":
             has_step = has_step or re.fullmatch("step[0-9]+", name) is not None
             n_ended += name == "end"
@@ -222,14 +218,13 @@ def _read_states(path: str, trace: Trace) -> None:
                 rank = int(opened[1])
             outside = trace.n_ranks > 1 and (name == "end" or (outside and not opened))
             if name.startswith("sl_codelet."):
-                _mark(event, rank, trace, workers)
+                _mark(event, event.time("S") - trace.begin, rank, trace, workers)
         elif kind in ("SetState", "PushState", "PopState") and not event.get("W", "-").startswith("-"):
             worker = rank, event.whole("W", _MOST_WORKERS)
-            event.time("S")
             if kind != "PopState" and "N" not in event:
                 raise event.wrong("N, a name")
             if not outside:
-                workers.setdefault(worker, _Worker(worker, trace)).change(event)
+                workers.setdefault(worker, _Worker(worker, trace)).change(event, event.time("S") - trace.begin)
     for one in workers.values():
         one.close(math.inf)
     if not trace.states:
@@ -238,7 +233,6 @@ def _read_states(path: str, trace: Trace) -> None:
         raise ValueError(f"{path}: expected the mark 'end' after its steps; it was cut short: was a disk full?")
     if (missing := trace.makespan + trace.begin - last) > 1e-6:
         raise ValueError(f"{path}: ends {1e3 * missing:.3f} ms before the last task: cut short, by a full disk?")
-    trace.states.sort()
 
 
 def _read_messages(path: str, trace: Trace) -> None:
@@ -259,4 +253,8 @@ def read(folder: str) -> Trace:
     _read_states(os.path.join(folder, "trace.rec"), trace)
     if trace.n_ranks > 1:
         _read_messages(os.path.join(folder, "comms.rec"), trace)
+    frame = need("pandas", "pandas", "python3-pandas").DataFrame
+    columns = ["rank", "worker", "start", "end", "kind", "stage", "step", "resumed"]
+    trace.states = frame(trace.states, columns=columns).astype({"step": float}).sort_values(columns[:3])
+    trace.messages = frame(trace.messages, columns=["source", "target", "bytes", "sent", "received"])
     return trace

@@ -17,10 +17,12 @@ from starling_gnn import _report, _trace
 from starling_gnn._trace import BUSY, IDLE, STARPU, TRANSFERS
 from test_commands import run
 
-HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
+HAS_PANDAS = importlib.util.find_spec("pandas") is not None
+HAS_MATPLOTLIB = HAS_PANDAS and importlib.util.find_spec("matplotlib") is not None
 PROGRAMS = os.environ.get("PROGRAMS", "")
 
 
+@unittest.skipUnless(HAS_PANDAS, "there is no pandas (Debian: python3-pandas)")
 class Made(unittest.TestCase):
     """A folder, and the two files of a made-up trace."""
 
@@ -135,9 +137,9 @@ class Read(Made):
         self.assertEqual(trace.tasks[0, 3].deps, [(0, 1)])
         self.assertIsNone(trace.tasks[0, 90].worker)
         for worker in ((0, 0), (0, 1)):
-            states = [state for state in trace.states if state.worker == worker]
-            self.assertEqual((states[0].start, states[-1].end), (0, trace.makespan))
-            self.assertTrue(all(a.end == b.start for a, b in zip(states, states[1:])))
+            states = trace.states[(trace.states["rank"] == worker[0]) & (trace.states.worker == worker[1])]
+            self.assertEqual((states.start.iloc[0], states.end.iloc[-1]), (0, trace.makespan))
+            self.assertEqual(states.end.tolist()[:-1], states.start.tolist()[1:])
 
     def test_marked_tasks_have_their_codelets_times(self):
         self.marked()
@@ -149,16 +151,16 @@ class Read(Made):
     def test_ranks(self):
         self.ranks()
         trace = self.read()
-        self.assertEqual(sorted({state.worker for state in trace.states}), [(0, 0), (0, 1), (1, 0)])
+        self.assertEqual(sorted(set(zip(trace.states["rank"], trace.states.worker))), [(0, 0), (0, 1), (1, 0)])
         self.assertEqual(trace.name((1, 0)), "rank 1: 0")
         self.assertEqual(trace.tasks[0, 2].deps, [(0, 1), (0, 3)])
         self.assertAlmostEqual(trace.tasks[1, 1].start, 0.002)
-        self.assertEqual([message[:3] for message in trace.messages], [(0, 1, 400), (1, 0, 40)])
-        self.assertAlmostEqual(trace.messages[1][3], trace.messages[1][4])
+        self.assertEqual(trace.messages[["source", "target", "bytes"]].to_numpy().tolist(), [[0, 1, 400], [1, 0, 40]])
+        self.assertAlmostEqual(trace.messages.sent[1], trace.messages.received[1])
         analysis = _report.Analysis(trace)
-        self.assertTrue(all(abs(seconds.sum() - 0.010) < 1e-9 for seconds in analysis.workers.values()))
+        self.assertTrue((abs(analysis.workers.sum(axis=1) - 0.010) < 1e-9).all())
         by_rank = dict(_report.tables(analysis))["By rank, seconds of its workers; messages to others"]
-        self.assertEqual(by_rank[1][6:], ["1", "0.000400", "1", "0.000040"])
+        self.assertEqual(by_rank.iloc[0, 5:].tolist(), [1, 0.0004, 1, 0.00004])
 
     def test_foreign_tasks_have_categories_by_name(self):
         for n, name in enumerate(["gemm(3,4)", "gemm 5", "12", "x\x01y", "sample.up.sample.hop0.pe0.step0"]):
@@ -278,21 +280,22 @@ class Sums(Made):
             ("loss", IDLE, 1),
             ("optimise", IDLE, 3.49),
         ):
-            self.near(a.stages[stage].time[kind], time)
+            self.near(a.stages.loc[stage, kind], time)
         self.near(a.tail[IDLE], 0.75)
         self.near(a.tail[STARPU], 0.25)
-        self.near(a.workers[0, 0][BUSY], 8)
-        self.near(a.workers[0, 1][BUSY], 4.51)
-        self.assertEqual((a.n, a.n_tiny, a.stages["sample"].n, a.stages["optimise"].n_tiny), (7, 1, 2, 1))
-        self.near(sum(stage.time.sum() for stage in a.stages.values()) + a.tail.sum(), 20)
+        self.near(a.workers.loc[(0, 0), BUSY], 8)
+        self.near(a.workers.loc[(0, 1), BUSY], 4.51)
+        counts = a.n, a.n_tiny, a.stages.n["sample"], a.stages.n_tiny["optimise"]
+        self.assertEqual(counts, (7, 1, 2, 1))
+        self.near(a.stages[list(_trace.KINDS)].sum().sum() + a.tail[list(_trace.KINDS)].sum(), 20)
         self.near(a.total.sum(), 20)
-        for name, stage in a.stages.items():
-            self.assertAlmostEqual(sum(a.busy[worker, name] for worker in a.workers), stage.time[BUSY])
+        for name in a.stages.index:
+            self.assertAlmostEqual(a.busy[name].sum(), a.stages.loc[name, BUSY])
 
     def test_marks_part_codelets_from_starpu(self):
         self.marked()
         a = self.analyse()
-        self.near(a.workers[0, 0].sum(), 10)
+        self.near(a.workers.loc[(0, 0)].sum(), 10)
         for stage, kind, time in (
             ("sample", BUSY, 2.25),
             ("sample", IDLE, 1),
@@ -302,7 +305,7 @@ class Sums(Made):
             ("optimise", BUSY, 0.01),
             ("optimise", STARPU, 0.39),
         ):
-            self.near(a.stages[stage].time[kind], time)
+            self.near(a.stages.loc[stage, kind], time)
         self.near(a.tail[STARPU], 0.1)
         self.near(a.path_s, 2.25 + 3.75 + 0.01)
         self.assertEqual((a.n, a.n_tiny), (3, 1))
@@ -356,8 +359,8 @@ class Sums(Made):
         a = self.analyse()
         self.near(a.path_s, 8)
         self.assertEqual(self.path(a), [1, 3, 4, 6])
-        self.near(a.stages["exchange"].path, 3)
-        self.near(a.stages["gather"].path, 0)
+        self.near(a.stages.path["exchange"], 3)
+        self.near(a.stages.path["gather"], 0)
 
     def test_the_path_is_longest_in_time(self):
         for job, deps, worker, start, end in (
@@ -501,7 +504,7 @@ class Page(Made):
             self.assertIn("needs matplotlib", run("report", self.folder)[2])
 
 
-@unittest.skipUnless(os.path.exists(os.path.join(PROGRAMS, "coop_sage")), "there are no programs")
+@unittest.skipUnless(HAS_PANDAS and os.path.exists(os.path.join(PROGRAMS, "coop_sage")), "no pandas, or no programs")
 class Runs(unittest.TestCase):
     """Traces of the programs, where StarPU has FxT."""
 
@@ -559,10 +562,10 @@ class Runs(unittest.TestCase):
             self.expect_steps(analysis.trace, 0, int(last))
             self.assertLessEqual(analysis.trace.makespan, epoch["seconds"])
             for stage in _trace.STAGES[:9]:
-                traced, measured = analysis.stages[stage].time[BUSY], epoch["stage_seconds"][stage]
+                traced, measured = analysis.stages.loc[stage, BUSY], epoch["stage_seconds"][stage]
                 self.assertAlmostEqual(traced, measured, delta=1e-3 * measured)
-            for seconds in analysis.workers.values():
-                self.assertAlmostEqual(seconds.sum(), analysis.trace.makespan)
+            for seconds in analysis.workers.sum(axis=1):
+                self.assertAlmostEqual(seconds, analysis.trace.makespan)
             self.assertTrue(0 < analysis.path_s <= analysis.trace.makespan)
             apart.append(abs(analysis.overlap - epoch["overlap"]))
             if apart[-1] <= 0.02:
