@@ -18,6 +18,7 @@
 #include "data/names.h"
 #include "data/random_split.h"
 #include "data/raw.h"
+#include "data/reader.h"
 #include "data/statistics.h"
 #include "partition/partition.h"
 #include "runtime/files/checkpoint.h"
@@ -319,7 +320,8 @@ static struct sl_dataset_options options_of(const struct settings *settings)
                                        .need = SL_RAW_FOR_LOOKS,
                                        .directed = settings->directed,
                                        .normalize = (enum sl_normalize)settings->normalize_features,
-                                       .seed = 1};
+                                       .seed = 1,
+                                       .outputs = {settings->out}};
 }
 
 static enum sl_status load(const struct settings *settings, struct sl_dataset *out)
@@ -879,6 +881,8 @@ static enum sl_status check_out(int command, const struct settings *settings)
     }
     SL_FAIL_IF(stat(settings->out, &info) != 0 && errno != ENOENT, SL_EIO,
                "--out %.300s: cannot be made: %s; give another name", settings->out, strerror(errno));
+    SL_FAIL_IF(command == COMMAND_GENERATE && sl_reader_of(settings->out) == &sl_reader_table, SL_EINVAL,
+               "--out %.300s: found a dataset of tables, expected another folder", settings->out);
     return SL_OK;
 }
 

@@ -423,6 +423,20 @@ static struct sl_request request_of(const struct sl_dataset_options *options, co
                                .targets = options->targets};
 }
 
+static enum sl_status check_outputs(const struct sl_dataset_options *options, const struct sl_raw_files *files)
+{
+    for (size_t o = 0; o < sizeof options->outputs / sizeof *options->outputs; o++) {
+        bool same = false;
+        for (uint32_t i = 0; i < SL_RAW_N_FILES + files->n_more; i++) {
+            const char *path = i < SL_RAW_N_FILES ? files->paths[i] : files->more[i - SL_RAW_N_FILES];
+            same |= sl_file_same(options->outputs[o], path);
+        }
+        SL_FAIL_IF(same, SL_EINVAL, "%.300s: found a file of the dataset, expected another name for an output",
+                   options->outputs[o]);
+    }
+    return SL_OK;
+}
+
 /* Takes the path over. */
 static enum sl_status use_dataset(const struct sl_dataset_options *options, char *path, const struct sl_reader *reader,
                                   struct origin *origin)
@@ -431,6 +445,7 @@ static enum sl_status use_dataset(const struct sl_dataset_options *options, char
     origin->path = path;
     origin->reader = reader;
     SL_CHECK(reader->find(&request, &origin->files));
+    SL_CHECK(check_outputs(options, &origin->files));
     name_from_path(path, origin->name, sizeof origin->name);
     identify_files(options, origin);
     return SL_OK;

@@ -34,7 +34,8 @@ struct sl_dataset_options {
     enum sl_normalize normalize;
     const struct sl_scaling *scaling; /* COLUMN: statistics of another dataset. NULL or empty: of this dataset */
     enum sl_target_choice targets;
-    uint64_t seed; /* for the generator */
+    uint64_t seed;          /* for the generator */
+    const char *outputs[4]; /* files that the caller will write, or NULL: none may be a file of the dataset */
     /* Keep little of the cache file in memory at a time; for a process with use for only a part of the dataset. A
      * dataset from its files or the generator is wholly in memory. */
     bool low_memory;

@@ -368,6 +368,14 @@ bool sl_file_exists(const char *path)
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
+bool sl_file_same(const char *a, const char *b)
+{
+    struct stat of_a;
+    struct stat of_b;
+    return a != NULL && b != NULL && stat(a, &of_a) == 0 && stat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+           of_a.st_ino == of_b.st_ino;
+}
+
 bool sl_file_trusted(const char *path)
 {
     struct stat file;

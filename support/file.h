@@ -86,6 +86,9 @@ bool sl_folder_writable(const char *path);
 bool sl_folder_exists(const char *path);
 bool sl_file_exists(const char *path);
 
+/* Whether two paths lead to one file that is there. NULL is no path. */
+bool sl_file_same(const char *a, const char *b);
+
 /* 1 or 2 if the standard output or the standard error goes to the regular file `path` (for example /dev/stdout);
  * otherwise -1. A caller then writes through that stream, so that its bytes come after the stream's own. */
 int sl_file_stream(const char *path);

@@ -202,10 +202,14 @@ static enum sl_status claim(int file, const struct output *output)
                    output->option->name, output->path, known ? (long)lock.l_pid : 0L);
 }
 
-/* Two outputs of this run that are one file. */
-static enum sl_status check_distinct(const struct outputs *outputs)
+/* Two outputs of this run that are one file, or an output that is an input. --save may replace --load. */
+static enum sl_status check_distinct(const struct sl_settings *settings, const struct outputs *outputs)
 {
     for (uint32_t i = 0; i < outputs->n; i++) {
+        const char *path = outputs->output[i].path;
+        SL_FAIL_IF(sl_file_same(path, settings->pairs) || sl_file_same(path, settings->class_weights), SL_EINVAL,
+                   "--%s: found '%.200s', which this run reads; expected another file", outputs->output[i].option->name,
+                   path);
         for (uint32_t j = 0; j < i; j++) {
             const struct output *a = &outputs->output[j];
             const struct output *b = &outputs->output[i];
@@ -224,7 +228,7 @@ enum sl_status sl_claims_take(const struct sl_settings *settings, struct sl_clai
     enum sl_status st;
     *out = claims;
     SL_TRY(st, list_outputs(settings, &outputs, &claims), release);
-    SL_TRY(st, check_distinct(&outputs), release);
+    SL_TRY(st, check_distinct(settings, &outputs), release);
     claims.file = outputs.n > 0 ? open_locks() : -1;
     claims.open = claims.file >= 0;
     for (uint32_t i = 0; claims.open && i < outputs.n; i++) {

@@ -71,6 +71,7 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s, co
                                        .scaling = s->model_file != NULL ? &s->model_file->scaling : NULL,
                                        .targets = targets[s->objective],
                                        .seed = DATASET_SEED,
+                                       .outputs = {s->metrics, s->save, s->predict, s->embed},
                                        .low_memory = sl_n_ranks() > 1};
 }
 

@@ -57,6 +57,25 @@ refuse 'which --(save|predict) writes too' "${run[@]}" --save a --predict ./a
 refuse 'which --.* writes too' "${run[@]}" --metrics "$PWD/a" --embed a
 expect_nothing 'two outputs in one file'
 
+# ---- outputs on inputs ----
+
+data=(--cache none --layers 2 --hidden 8 --batch-size 5 --fanout 3,3 --epochs 1 --quiet)
+mkdir tables && printf '%s\n' src,dst 0,1 1,2 2,3 3,4 >tables/edges.csv
+printf '%s\n' id,a,label,split 0,1,0,train 1,2,1,train 2,1,0,valid 3,2,1,test 4,1,0,test >tables/nodes.csv
+"$starling_data" generate --vertices 50 --edges 100 --features 2 --classes 2 --out raw >../stdout 2>../stderr || complain 'no dataset'
+cp -r . ../copy
+for name in metrics save; do
+    refuse 'a file of the dataset' "$coop_sage" --dataset ./tables "${data[@]}" "--$name" tables/../tables/edges.csv
+done
+refuse 'a file of the dataset' "$pipe_gnn" --dataset ./tables --layers 2 --cache none --predict tables/nodes.csv
+refuse 'a file of the dataset' "$coop_sage" --dataset ./raw "${data[@]}" --embed raw/raw/node-feat.npy
+refuse 'a file of the dataset' "$starling_data" split ./tables random:60,20,20 --cache none --out tables/nodes.csv
+refuse 'a file of the dataset' "$starling_data" partition ./tables --parts 2 --cache none --out tables/nodes.csv
+refuse 'a dataset of tables' "$starling_data" generate --vertices 50 --edges 100 --classes 2 --out tables
+printf '%s\n' 1 2 >../copy/w && cp ../copy/w w && refuse 'which this run reads' "$coop_sage" --dataset ./tables "${data[@]}" --class-weights w --save ./w
+diff -r . ../copy || complain 'an output replaced an input'
+rm -rf ./* ../copy
+
 # ---- one output for two runs ----
 
 "${run[@]}" --epochs 1000000 --metrics m --metrics-steps --save s --predict p --embed e 2>../first &
