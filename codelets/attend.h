@@ -20,7 +20,7 @@
  *   backward    fills the buffers that go back to other owners, source by source
  *   accumulate  at the owner, adds the own terms of its destinations, then the buffers of all PEs of the group in PE
  *               order
- * No sum uses atomics. An evaluation on a CPU adds in double: an exponential of sums shows the order of their terms most.
+ * No sum uses atomics. An evaluation on a CPU adds in double: exponentials would show the order of their terms most.
  *
  * With R relations the same holds for each relation r, except that d does not attend to itself: its list is the run of
  * edges with relation r, edges from d to d included, and Z[d] is the sum over all relations. A row of U has R slabs
