@@ -9,9 +9,10 @@
 #include "tests/support/group_fixture.h"
 
 #define MAX_CHUNKS 64
-#define MAX_PARTS 40
+#define MAX_PARTS 70
 
-/* Chunks are blocks of their own, so that a step over a chunk's border is seen. */
+/* Chunks are blocks of their own, so that a step over a chunk's border is seen. The addresses of every second chunk are
+ * no multiples of 16. */
 struct rows {
     struct sl_split split;
     uint32_t n_columns;
@@ -22,7 +23,7 @@ __attribute__((unused)) static struct rows make_rows(uint32_t n_rows, uint32_t n
 {
     struct rows rows = {.split = sl_split_rows(n_rows, MAX_CHUNKS, shift), .n_columns = n_columns};
     for (uint32_t c = 0; c < rows.split.n_chunks; c++) {
-        rows.base[c] = poisoned((size_t)sl_split_size(&rows.split, c) * n_columns);
+        rows.base[c] = poisoned((size_t)sl_split_size(&rows.split, c) * n_columns + c % 2) + c % 2;
     }
     return rows;
 }
@@ -30,7 +31,7 @@ __attribute__((unused)) static struct rows make_rows(uint32_t n_rows, uint32_t n
 __attribute__((unused)) static void free_rows(struct rows *rows)
 {
     for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
-        free(rows->base[c]);
+        free(rows->base[c] - c % 2);
     }
 }
 

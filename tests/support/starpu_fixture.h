@@ -173,6 +173,50 @@ static MAYBE_UNUSED void expect_no_failure(void)
     }
 }
 
+/* ---- what tasks read and write ---- */
+
+/* Submit a task, and wait for it. What it only reads must stay as it is; what it overwrites is lost before it runs. */
+static MAYBE_UNUSED enum sl_status watch_task(struct sl_holder *holder, struct sl_task *task, const void *args,
+                                              size_t args_bytes, enum sl_priority priority)
+{
+    const unsigned n = task->n_buffers;
+    starpu_data_handle_t *handles = need(n, sizeof *handles);
+    void **before = need(n, sizeof *before);
+    (void)holder;
+    memcpy(handles, task->handles, n * sizeof *handles);
+    for (unsigned i = 0; i < n; i++) {
+        const size_t bytes = starpu_data_get_size(handles[i]);
+        assert_int_equal(starpu_data_acquire(handles[i], task->modes[i]), 0);
+        if (task->modes[i] == STARPU_W) {
+            memset(starpu_data_get_local_ptr(handles[i]), 0xff, bytes);
+        } else if (task->modes[i] == STARPU_R) {
+            before[i] = need(bytes, 1);
+            memcpy(before[i], starpu_data_get_local_ptr(handles[i]), bytes);
+        }
+        starpu_data_release(handles[i]);
+    }
+    const char *name = task->operation->codelet.name;
+    const enum sl_status st = sl_task_hand_over(task, args, args_bytes, priority);
+    for (unsigned i = 0; st == SL_OK && i < n; i++) {
+        if (before[i] != NULL) {
+            assert_int_equal(starpu_data_acquire(handles[i], STARPU_RW), 0); /* after the task, which reads */
+            expect_same(name, starpu_data_get_size(handles[i]), 1, starpu_data_get_local_ptr(handles[i]), before[i]);
+            starpu_data_release(handles[i]);
+        }
+        free(before[i]);
+    }
+    free(before);
+    free(handles);
+    return st;
+}
+
+/* From now on tasks run one by one, and a buffer in the wrong mode is seen. */
+static MAYBE_UNUSED void fixture_watch(void)
+{
+    static struct sl_holder holder = {watch_task};
+    run.holder = &holder;
+}
+
 /* A submission succeeded. */
 static MAYBE_UNUSED void expect_ok(enum sl_status st)
 {

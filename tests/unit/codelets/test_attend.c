@@ -1008,7 +1008,7 @@ static void check_submissions_of_heads(uint32_t n_relations)
     }
     group_free(&group);
     sl_partition_free(&partition);
-    make_group(&dataset, SPLIT_RANDOM, MAX_PARTS, 10, &partition, &group);
+    make_group(&dataset, SPLIT_RANDOM, 40, 10, &partition, &group);
     check_submissions(&group, 1, (struct sl_heads){4, 2, 0}, 31, 31, 60);
     group_free(&group);
     sl_partition_free(&partition);
