@@ -33,6 +33,19 @@ def open_text(path: str) -> Any:
     return (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8-sig", newline="")
 
 
+def read_blocks(path: str, **options: Any) -> Iterator[Any]:
+    """Blocks of a text file as DataFrames of pandas. A row that is too long is refused."""
+    warnings.filterwarnings("error", category=pandas().errors.ParserWarning)
+    usual: dict[str, Any] = {"chunksize": ROWS, "encoding": "utf-8-sig", "index_col": False}
+    if "dtype" not in options:
+        usual["float_precision"] = "round_trip"
+    done = 0
+    for frame in pandas().read_csv(path, **usual, **options):
+        done += len(frame)
+        show(f"{os.path.basename(path)}: {done} rows")
+        yield frame
+
+
 def is_number(text: str) -> bool:
     try:
         return float(text) == 0 or True
@@ -93,20 +106,14 @@ class Table:
 
     def read(self, columns: Sequence[str], texts: Sequence[str]) -> Iterator[Any]:
         """DataFrames of some columns, in blocks. In text files, cells of the columns `texts` stay text."""
-        done = 0
         if self.file is not None:
-            frames = (batch.to_pandas() for batch in self.file.iter_batches(ROWS, columns=list(columns)))
-        else:
-            gaps = {name: ["", "nan", "NaN"] for name in columns if name not in texts}
-            options: dict[str, Any] = {"float_precision": "round_trip", "encoding": "utf-8-sig", "index_col": False}
-            options |= {"header": None, "names": self.names, "skiprows": self.skip, "skipinitialspace": True}
-            options |= {"dtype": dict.fromkeys(texts, object), "keep_default_na": False, "na_values": gaps}
-            warnings.filterwarnings("error", category=pandas().errors.ParserWarning)  # of rows that are too long
-            separator = r"\s+" if self.separator == " " else self.separator
-            frames = pandas().read_csv(self.path, sep=separator, chunksize=ROWS, **options)
-        for frame in frames:
-            done += len(frame)
-            show(f"{os.path.basename(self.path)}: {done} rows")
+            for batch in self.file.iter_batches(ROWS, columns=list(columns)):
+                yield batch.to_pandas()[list(columns)]
+            return
+        gaps = {name: ["", "nan", "NaN"] for name in columns if name not in texts}
+        options: dict[str, Any] = {"header": None, "names": self.names, "skiprows": self.skip, "skipinitialspace": True}
+        options |= {"dtype": dict.fromkeys(texts, object), "keep_default_na": False, "na_values": gaps}
+        for frame in read_blocks(self.path, sep=r"\s+" if self.separator == " " else self.separator, **options):
             yield frame[list(columns)]
 
 
@@ -167,9 +174,6 @@ def read_edges(
         pairs.add(draft.pairs(triple, made))
         if weights is not None:
             weights.add(numbers(f"column '{weight}'", frame[weight].to_numpy(), "<f4", 0))
-    pairs.close()
-    if weights is not None:
-        weights.close()
 
 
 def _features(column: Any) -> Array | None:

@@ -72,6 +72,8 @@ class Npy:
         self.file.write(np.ascontiguousarray(block, self.dtype).tobytes())
 
     def close(self) -> None:
+        if self.file.closed:
+            return
         text = repr({"descr": self.dtype.str, "fortran_order": False, "shape": (self.n, *(self.rest or ()))})
         self.file.seek(0)
         self.file.write(b"\x93NUMPY\1\0v\0" + text.encode().ljust(_HEADER_BYTES - 11) + b"\n")
@@ -218,6 +220,8 @@ class Draft:
 
     def finish(self) -> None:
         """Check what needs all tables, and put the folder or file in its place."""
+        for table in self.tables:
+            table.close()
         typed = self.relations != [PLAIN]
         for key, most in self.most.items():
             self.n[key] = self.n.get(key) or most

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ._arrays import any_array, is_sparse
-from ._columns import Ids, open_text, pandas, read_edges, read_vertices, targets_of
-from ._draft import PLAIN, ROWS, Draft, Refused, about, blocks, note, numbers, show
+from ._columns import Ids, open_text, pandas, read_blocks, read_edges, read_vertices, targets_of
+from ._draft import PLAIN, Draft, Refused, about, blocks, note, numbers, show
 from ._numpy import Array, np
 from ._tools import need
 
@@ -101,23 +101,39 @@ def read_npz(path: str, arguments: Any, draft: Draft) -> None:
     return put_arrays(draft, npz_arrays(path, draft), arguments)
 
 
-def _put_matrix(draft: Draft, matrix: Any, weighted: bool = True) -> None:
+def _put_matrix(draft: Draft, matrix: Any) -> None:
     """Entry (i, j) is an edge from i to j, and its value the weight."""
     if matrix.shape[0] != matrix.shape[1]:
         raise Refused(f"found the shape {matrix.shape}, expected a square matrix")
     entries = matrix.tocoo()
     draft.vertices(n=matrix.shape[0])
-    draft.edges(np.stack([entries.row, entries.col], 1), entries.data if weighted else None)
+    draft.edges(np.stack([entries.row, entries.col], 1), entries.data)
 
 
 def read_mtx(path: str, arguments: Any, draft: Draft) -> None:
-    io = need("scipy.io", "scipy", "python3-scipy")
-    kind = io.mminfo(path)[3:]
+    """Entry (i, j) is an edge from i to j, in a symmetric matrix also from j to i, and its value the weight."""
+    n, n_columns, n_entries, *kind = need("scipy.io", "scipy", "python3-scipy").mminfo(path)
     if kind[0] != "coordinate" or kind[1] == "complex" or kind[2] not in ("general", "symmetric"):
         raise Refused(
             f"found a matrix {' '.join(kind)}, expected coordinate; pattern, real or integer; general or symmetric"
         )
-    _put_matrix(draft, io.mmread(path), kind[1] != "pattern")
+    if n != n_columns:
+        raise Refused(f"found the shape {(n, n_columns)}, expected a square matrix")
+    draft.vertices(n=n)
+    pairs = draft.table(draft.edge_name(PLAIN), "<u4")
+    weights = None if kind[1] == "pattern" else draft.table("raw/edge-weight", "<f4")
+    found = 0
+    for frame in read_blocks(path, sep=r"\s+", comment="%", header=0, names=["row", "column", "value"]):
+        found += len(frame)
+        if kind[2] == "symmetric":
+            mirrored = frame[frame.row != frame.column].rename(columns={"row": "column", "column": "row"})
+            frame = pandas().concat([frame, mirrored])
+        ends = numbers("entries", frame[["row", "column"]].to_numpy(), np.float64)
+        pairs.add(draft.pairs(PLAIN, ends - 1))
+        if weights is not None:
+            weights.add(numbers("edge weights", frame.value.to_numpy(), "<f4", 0))
+    if found != n_entries:
+        raise Refused(f"found {found} entries, expected {n_entries}, as the header says")
 
 
 def read_metis(path: str, arguments: Any, draft: Draft) -> None:
@@ -152,8 +168,6 @@ def read_metis(path: str, arguments: Any, draft: Draft) -> None:
             f"found {v} vertices and {pairs.n} neighbours, expected {n}, and {2 * int(head[1])}: each edge from "
             "both ends"
         )
-    pairs.close()
-    weights.close()
     draft.vertices(n=n)
     if step == 1:
         os.unlink(weights.file.name)
@@ -213,10 +227,8 @@ def read_dgl(path: str, arguments: Any, draft: Draft) -> None:
 
 def _csv(path: str, draft: Draft, texts: bool) -> Array:
     """A table without a header, (rows,) or (rows, columns). texts: cells stay as they are."""
-    options: dict[str, Any] = {"float_precision": "round_trip"}
-    if texts:
-        options = {"dtype": object, "keep_default_na": False, "skip_blank_lines": False}
-    frames = pandas().read_csv(path, header=None, chunksize=ROWS, encoding="utf-8-sig", **options)
+    options: dict[str, Any] = {"dtype": object, "keep_default_na": False, "skip_blank_lines": False} if texts else {}
+    frames = read_blocks(path, header=None, **options)
     if texts:
         cells: Array = np.concatenate([frame.to_numpy(object) for frame in frames])
         while len(cells) and not "".join(map(str, cells[-1])).strip():
