@@ -9,6 +9,7 @@ from typing import Any
 
 from ._library import StarlingWarning
 from ._numpy import Array, np
+from ._tools import need
 
 
 def is_sparse(value: Any) -> bool:
@@ -40,11 +41,12 @@ def _of_pandas(value: Any, name: str) -> Array:
 
 def any_array(value: Any) -> Array:
     """An array of numpy, of any type. Shares memory if it can. Masked numbers become nan, other masked entries None."""
+    array: Array
     if isinstance(value, np.ma.MaskedArray):
-        mask, array = np.ma.getmaskarray(value), value.data
-        if mask.any():
+        array = value.data
+        if np.any(value.mask):
             unknown: Any = np.nan if array.dtype.kind in "biuf" else None
-            array = np.where(mask, unknown, array)
+            array = np.where(value.mask, unknown, array)
     elif isinstance(value, np.ndarray):
         array = value
     elif hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of PyTorch
@@ -132,8 +134,7 @@ class Features:
     def _dense(self, x: Any) -> None:
         dtype = b"float32"
         if str(getattr(x, "dtype", "")) == "torch.bfloat16":
-            import torch
-
+            torch = need("torch", "torch")
             array, dtype = x.detach().cpu().contiguous().view(torch.int16).numpy(), b"bfloat16"
         else:
             array = to_numpy(x, "x")

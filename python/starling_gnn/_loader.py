@@ -14,6 +14,7 @@ from . import _arrays
 from ._graph import Graph, as_graph
 from ._library import Neighborhood, check, lib, make_settings
 from ._numpy import np
+from ._tools import need
 
 # Keywords that the sampler reads beside fanout.
 _OPTIONS = ("sampler", "replace", "kappa", "layer_dependency", "edge_weights")
@@ -136,11 +137,9 @@ class NeighborLoader:
                     future.cancel()
 
     def _batch(self, chosen: Any, step: int) -> Any:
-        import torch
-        from torch_geometric.data import Data  # type: ignore[import-untyped,import-not-found,unused-ignore]
-
+        torch, data_of = need("torch", "torch"), need("torch_geometric.data", "torch_geometric").Data
         arrays = self._sampler.draw(step, self.input_nodes[chosen])
-        data = Data(**{name: torch.from_numpy(array) for name, array in arrays.items()})
+        data = data_of(**{name: torch.from_numpy(array) for name, array in arrays.items()})
         data.input_id = torch.from_numpy(chosen)
         data.batch_size = len(chosen)
         for name in ("num_sampled_nodes", "num_sampled_edges"):

@@ -232,8 +232,7 @@ class Run:
         arrays = self._models[names].arrays()
         if tensors == "numpy":
             return arrays
-        import torch
-
+        torch = need("torch", "torch")
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     def save(self, path: Path, names: str = "dgl") -> None:
