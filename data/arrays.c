@@ -110,7 +110,7 @@ static enum sl_status check_targets(const struct sl_arrays *a)
 
 static enum sl_status check_labels(const struct sl_arrays *a)
 {
-    int32_t most = a->n_classes > 0 ? (int32_t)a->n_classes - 1 : INT32_MAX - 1;
+    int32_t most = (int32_t)(a->n_classes > 0 ? a->n_classes : SL_MAX_CLASSES) - 1;
     for (uint32_t v = 0; v < a->n_vertices; v++) {
         SL_FAIL_IF((a->labels[v] < -1 && a->labels[v] != SL_IGNORED_CLASS) || a->labels[v] > most, SL_EINVAL,
                    "arrays: labels[%u] is %d; expected -1 (unknown), or a class of 0 to %d", v, a->labels[v], most);

@@ -50,7 +50,7 @@ struct sl_arrays {
     const uint64_t *feature_offsets; /* n_vertices + 1 */
     const uint32_t *feature_columns;
     const float *feature_values;
-    uint32_t n_classes; /* below 2^31; 0: 1 + the largest label */
+    uint32_t n_classes; /* below 2^31; 0: 1 + the largest label, which is below 65,536 */
     /* n_vertices entries: a class of 0 .. n_classes - 1, or -1 or -100 if unknown. NULL: `targets` are set, or nothing
      * is known, as for a trained model that only answers. */
     const int32_t *labels;

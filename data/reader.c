@@ -12,6 +12,7 @@
 #include "data/random_split.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/safetensors.h"
 #include "support/text.h"
 
 static const struct sl_reader *const readers[] = {&sl_reader_typed, &sl_reader_ogb, &sl_reader_arrays,
@@ -76,8 +77,12 @@ enum sl_status sl_reader_refuse(const char *path)
         SL_FAIL_IF(sl_text_ends_in(path, archives[i]), SL_EFILE,
                    "%.300s: found an archive, expected a dataset; unpack it, and give the folder", path);
     }
-    SL_FAIL_IF(sl_text_ends_in(path, ".safetensors"), SL_EFILE,
-               "%.300s: found no array edge_index, expected a dataset; a model goes to --load", path);
+    if (sl_text_ends_in(path, ".safetensors")) {
+        struct sl_tensors tensors;
+        SL_CHECK(sl_safetensors_map(path, &tensors)); /* a damaged file says so */
+        sl_tensors_free(&tensors);
+        return sl_fail(SL_EFILE, "%.300s: found no array edge_index, expected a dataset; a model goes to --load", path);
+    }
     return sl_fail(SL_EFILE, "%.300s: training does not read this form; make a dataset of it: " SL_RAW_CONVERT, path,
                    path);
 }

@@ -11,7 +11,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from . import _arrays, _typed
-from ._library import LOAD, Arrays, DatasetSizes, StarlingWarning, check, lib, make_settings
+from ._library import LOAD, Arrays, DatasetSizes, StarlingWarning, check, lib, make_settings, shown
 from ._numpy import Array, np
 
 if TYPE_CHECKING:
@@ -147,9 +147,14 @@ class Graph:
                 labels, targets = _arrays.targets(y, numbers=objective == "regression")
             else:
                 names, labels = named
+                if objective == "regression":
+                    raise ValueError("y: found names of classes, expected numbers for objective='regression'")
                 if n_classes not in (0, len(names)):
                     raise ValueError(f"n_classes: found {n_classes}, expected {len(names)}, the names in y")
                 n_classes = len(names)
+        columns = [str(name) for name in getattr(y, "columns", ())]  # of pandas
+        if targets is not None and targets.shape[1] == len(columns) > 1 and not any("\n" in name for name in columns):
+            names = [name[6:] if name.startswith("label_") else name for name in columns]  # as files name them
         self.y: Array | None = targets if labels is None else labels
         if self.y is not None and len(self.y) != n:
             raise ValueError(f"y: found {len(self.y)} rows, expected {n}, as many as x has")
@@ -247,10 +252,10 @@ class Graph:
         if array is None or array.dtype.kind not in "OUST" or not array.size:
             return value
         place = {text: v for v, text in enumerate(lines_of(self._vertex_names))}
-        wrong = next((entry for entry in array.flat if entry not in place), None)
+        wrong = next((entry for entry in array.flat if not isinstance(entry, str) or entry not in place), None)
         if wrong is not None:
             expected = "ids of the graph, as graph.ids has them" if place else "numbers: the vertices have no ids"
-            raise ValueError(f"{name}: found {str(wrong)!r}, expected {expected}")
+            raise ValueError(f"{name}: found {shown(str(wrong))}, expected {expected}")
         return np.array([place[entry] for entry in array.flat], np.uint32).reshape(array.shape)
 
     def _members(self, vertices: Any) -> Array:
@@ -302,6 +307,7 @@ class Graph:
         edges of `train`. Links are edge_label_index with an edge_label above 0, in HeteroData by relation. Pairs with
         label 0 are the negatives of `valid` and `test`; training draws negatives anew in each epoch.
         """
+        _expect("from_pyg", data, "edge_types" if hasattr(data, "node_types") else "edge_index", "a Data or HeteroData")
         links = _typed.links_of_pyg(data, valid, test)
         for name, value in (("valid", valid), ("test", test)):
             if value is not None and not _typed.is_pyg(value):  # a mask, or ids
@@ -362,6 +368,7 @@ class Graph:
         may have no labels. Keywords are those of Graph and replace what the graph has. Several types of vertices or
         edges give a typed graph, as in from_pyg.
         """
+        _expect("from_dgl", graph, "edges" if hasattr(graph, "ntypes") else "ndata", "a DGLGraph")
         if len(getattr(graph, "ntypes", ())) > 1 or len(getattr(graph, "canonical_etypes", ())) > 1:
             vertices = {
                 type_: {
@@ -408,6 +415,7 @@ class Graph:
         of the edges. Keywords are those of Graph; train, valid and test may be masks, vertex ids or lists of nodes;
         links are an array of vertex ids, or two lists of nodes.
         """
+        _expect("from_networkx", graph, "is_directed", "a Graph or DiGraph of networkx")
         nodes = list(graph.nodes)
         number = {node: i for i, node in enumerate(nodes)}
         edges = list(graph.edges)
@@ -454,6 +462,12 @@ class Graph:
             weights = [graph.edges[edge][weight] for edge in edges]
             found["edge_weight"] = _arrays.floats(np.array(weights, None if edges else np.float32), "weight")
         return cls(**{**found, **keywords})
+
+
+def _expect(function: str, value: Any, attribute: str, kind: str) -> None:
+    """Refuse what is no graph of a library."""
+    if not hasattr(value, attribute):
+        raise TypeError(f"{function}: found a {type(value).__name__}, expected {kind}")
 
 
 def _tell_nodes(name: str) -> None:
@@ -550,13 +564,6 @@ def _edges(edge_index: Any, edge_weight: Any, n: int) -> tuple[Array, Array | No
     elif isinstance(edge_weight, bool):
         raise ValueError("edge_weight: found a boolean, expected an array (E,); True goes with a sparse matrix")
     pair: Any = edge_index
-    if not isinstance(edge_index, tuple) and np.shape(edge_index) == (2, 2):
-        warnings.warn(
-            "edge_index: found the shape (2, 2), taken as a row of sources and a row of destinations; transpose it if "
-            "its rows are edges",
-            StarlingWarning,
-            stacklevel=3,
-        )
     if not isinstance(edge_index, (tuple, list)) or len(edge_index) != 2:
         pair = _arrays.to_numpy(edge_index, "edge_index")
         if pair.ndim != 2 or pair.shape[0] != 2:
@@ -568,6 +575,13 @@ def _edges(edge_index: Any, edge_weight: Any, n: int) -> tuple[Array, Array | No
         raise ValueError(
             f"edge_index: found arrays of the shapes {sources.shape} and {destinations.shape}, expected "
             "two of one length"
+        )
+    if not isinstance(edge_index, tuple) and sources.shape == (2,):
+        warnings.warn(
+            "edge_index: found the shape (2, 2), taken as a row of sources and a row of destinations; transpose it if "
+            "its rows are edges",
+            StarlingWarning,
+            stacklevel=3,
         )
     if weights is not None:
         weights = _arrays.floats(weights, "edge_weight")
@@ -634,6 +648,8 @@ def load(dataset: Path, **options: Unpack[LoadOptions]) -> Graph:
             raise TypeError(
                 f"load() got an unexpected keyword argument '{keyword}'; expected some of {', '.join(sorted(LOAD))}"
             )
+    if dataset is None:
+        raise TypeError("dataset: found None, expected a name or a path")
     source = {"dataset": dataset, **options}
     handle = _open_dataset(source)
     graph = Graph.__new__(Graph)

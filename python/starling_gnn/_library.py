@@ -357,9 +357,11 @@ class Option:
         if _is_boolean(value):
             if self.kind == "flag" or "yes" in self.choices:
                 return "yes" if value else "no"
-            raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}")
+            raise TypeError(f"{self.keyword}: found {shown(value)}, expected {self._expected()}")
         if self.name == "relation-fanout" and isinstance(value, Mapping):
             return "/".join(self._fanouts(relation, numbers) for relation, numbers in value.items())
+        if getattr(value, "ndim", 1) > 1:
+            raise TypeError(f"{self.keyword}: found the shape {tuple(value.shape)}, expected {self._expected()}")
         if self.name == "class-weights" and hasattr(value, "__iter__") and not isinstance(value, Mapping):
             return self._list([self._real(entry) for entry in value])
         if self.kind == "list" and hasattr(value, "__iter__"):
@@ -368,7 +370,7 @@ class Option:
             return str(self._whole(value))
         if self.kind == "real":
             return self._real(value)
-        raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}")
+        raise TypeError(f"{self.keyword}: found {shown(value)}, expected {self._expected()}")
 
     def _list(self, entries: list[str]) -> str:
         if not entries:  # the library takes an empty text for an option that is not given
@@ -379,7 +381,7 @@ class Option:
         try:
             return repr(float(value))
         except (TypeError, ValueError):
-            raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}") from None
+            raise TypeError(f"{self.keyword}: found {shown(value)}, expected {self._expected()}") from None
 
     def _fanouts(self, relation: Any, numbers: Any) -> str:
         """A relation's fanouts. It is a name, a number, or PyG's (source, name, destination)."""
@@ -396,7 +398,7 @@ class Option:
                 return int(value)
         except (TypeError, ValueError, OverflowError):
             pass
-        raise TypeError(f"{self.keyword}: found {value!r}, expected {self._expected()}")
+        raise TypeError(f"{self.keyword}: found {shown(value)}, expected {self._expected()}")
 
     def _expected(self) -> str:
         if self.name == "class-weights":
@@ -411,6 +413,12 @@ class Option:
             "list": "a list of whole numbers",
         }
         return kinds.get(self.kind, "a text") + (f" or {self.word!r}" if self.word else "")
+
+
+def shown(value: Any) -> str:
+    """A value in a message of one line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"a {type(value).__name__}"
 
 
 def _list_options(pipe: bool) -> dict[str, Option]:
@@ -505,6 +513,8 @@ def nearest(pipe: bool, keyword: str) -> str:
     """The library's advice about an unknown keyword."""
     if keyword in OPTIONS[not pipe]:
         return f"; it is an option with pipe={not pipe}"
+    if keyword.replace("-", "_") in OPTIONS[pipe]:
+        return f"; did you mean '{keyword.replace('-', '_')}'?"
     settings = Settings(pipe)
     if lib.sl_settings_set(settings.handle, keyword.encode(), b"") == OK:
         return ""

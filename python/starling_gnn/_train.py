@@ -28,6 +28,7 @@ from ._library import (
     check,
     lib,
     make_settings,
+    shown,
 )
 from ._model import Model, load_model, model_of, table
 from ._numpy import Array, Floats
@@ -241,8 +242,8 @@ class Run:
         self._models[names].save(path)
 
     def _check_names(self, names: str) -> None:
-        if names not in self._models:
-            raise ValueError(f"names: found {names!r}, expected 'pyg' or 'dgl'")
+        if not isinstance(names, str) or names not in self._models:
+            raise ValueError(f"names: found {shown(names)}, expected 'pyg' or 'dgl'")
 
     def plot(self, figure: Any = None) -> Any:
         """Draw loss, scores and stage times with matplotlib, as `starling plot` does.
@@ -387,6 +388,9 @@ def train(
     weights: Weights | None = None,
     **options: Unpack[TrainOptions],
 ) -> Run:
+    for name, function in (("on_epoch", on_epoch), ("on_step", on_step)):
+        if function is not None and not callable(function):
+            raise TypeError(f"{name}: found {shown(function)}, expected a function")
     used = as_graph(graph)
     given: dict[str, Any] = {"model": model, **options}
     if isinstance(given.get("class_weights"), Mapping):
@@ -476,7 +480,7 @@ def _initial_weights(weights: Weights, options: dict[str, Any]) -> Mapping[str, 
     if not hasattr(weights, "items"):
         kind = type(weights).__name__
         raise TypeError(f"weights: found a {kind}, expected a Run, a Model, a path, or arrays by name")
-    return {name: _arrays.floats(value, f"weights[{name!r}]") for name, value in weights.items()}
+    return {str(name): _arrays.floats(value, f"weights[{name!r}]") for name, value in weights.items()}
 
 
 evaluate.__doc__ = _EVALUATE

@@ -200,6 +200,10 @@ for ending in txt csv.gz json; do
 done
 
 "$starling_data" info m.safetensors >stdout 2>stderr || complain "info: $(cat stderr)"
+head -c -20 m.safetensors >cut.safetensors
+"$starling_data" info cut.safetensors >stdout 2>stderr && complain 'info: a model that is cut short'
+grep -q 'is it cut short' stderr || complain "info: a model that is cut short: $(cat stderr)"
+"$starling_data" info m.safetensors >stdout
 grep -q '^classes *ant, bee, cow' stdout && grep -q '^model *sage' stdout || complain "info: $(cat stdout)"
 
 # ---- types and relations in another order ----

@@ -225,6 +225,13 @@ class Data(unittest.TestCase):
             model.predict(graph(x=mixed[["c", "b", "a"]]))
         with self.assertWarnsRegex(sl.StarlingWarning, "crowds: the column 'd' is taken for 'c' of the model"):
             np.testing.assert_array_equal(model.predict(graph(x=mixed.rename(columns={"c": "d"}))), scores)
+        # So it does the labels of a table.
+        labels = pandas.DataFrame({"label_red": arrays()[2] == 1, "blue": arrays()[2] == 2}).astype(int)
+        run = sl.train(graph(y=labels), **SMALL)
+        self.assertEqual((run.classes.tolist(), list(run.predict_table())), (["red", "blue"], ["id", "red", "blue"]))
+        expected = run.evaluate()
+        for y in (labels, labels[["blue", "label_red"]], labels.to_numpy()):
+            self.assertAlmostEqual(run.evaluate(graph(y=y)).valid_loss, expected.valid_loss, places=6)
 
     @unittest.skipUnless(has("scipy"), "there is no scipy")
     def test_scipy(self):
@@ -837,6 +844,9 @@ class Data(unittest.TestCase):
             (dict(edge_index=edges + 0.5), TypeError, "with fractions"),
             (dict(edge_index=(edges[0], edges[1][1:])), ValueError, "two of one length"),
             (dict(edge_index="graph"), TypeError, "edge_index: found"),
+            (dict(edge_index=[[0, 1], [1]]), ValueError, "two of one length"),
+            (dict(y=np.where(y == 1, 10**9, y)), ValueError, "is 1000000000; .* a class of 0 to 65535"),
+            (dict(y=["a"] * N, objective="regression"), ValueError, "y: found names of classes, expected numbers"),
             (dict(edge_index=None), TypeError, "edge_index: found None, expected .2, E."),
             (dict(train=[N]), ValueError, "train: found id 240"),
             (dict(train=np.ones(3, bool)), ValueError, "train: found a mask of 3 entries, expected 240"),
@@ -1437,6 +1447,12 @@ class Training(unittest.TestCase):
             (dict(optimizer="sgd"), TypeError, "'optimizer'; the optimiser is Adam, with lr and weight_decay"),
             (dict(amp=True), TypeError, "'amp'; did you mean 'precision'"),
             (dict(resume=True), sl.InvalidArgumentError, "checkpoint"),
+            (dict(class_weights=np.ones((4, 1))), TypeError, r"class_weights: found the shape \(4, 1\), expected"),
+            (dict(lr=object), TypeError, "lr: found <class 'object'>, expected a number"),
+            (dict(metrics=dict(zip(range(99), range(99)))), TypeError, "metrics: found a dict, expected a text"),
+            (dict(on_epoch=3), TypeError, "on_epoch: found 3, expected a function"),
+            (dict(on_step="x"), TypeError, "on_step: found 'x', expected a function"),
+            ({"batch-size": 3}, TypeError, "'batch-size'; did you mean 'batch_size'.$"),
             (dict(load="/nowhere/model"), OSError, "/nowhere/model"),
         ]:
             with self.subTest(**keywords), self.assertRaisesRegex(error, text):
@@ -1455,6 +1471,17 @@ class Training(unittest.TestCase):
                 sl.evaluate(value, {})
             with self.assertRaisesRegex(TypeError, text):
                 sl.train(graph(), **SMALL).predict(value)
+        for call, text in (
+            (sl.Graph.from_pyg, "from_pyg: found a {}, expected a Data or HeteroData"),
+            (sl.Graph.from_dgl, "from_dgl: found a {}, expected a DGLGraph"),
+            (sl.Graph.from_networkx, "from_networkx: found a {}, expected a Graph or DiGraph of networkx"),
+            (sl.load, "dataset: found"),
+        ):
+            for value in (None, 3, [1], arrays()[1], {}):
+                with self.subTest(text, value=value):
+                    with self.assertRaisesRegex(TypeError, text.format(type(value).__name__)) as caught:
+                        call(value)
+                    self.assertNotIn("\n", str(caught.exception))
         with self.assertRaisesRegex(sl.NotFoundError, "nosuch"):
             sl.load("nosuch")
         with self.assertRaises(FileNotFoundError):
@@ -2112,6 +2139,8 @@ class Models(unittest.TestCase):
                 (lambda: model.predict(graph(), [N]), ValueError, "vertices: found id 240, expected ids of 0 .. 239"),
                 (lambda: model.predict(graph(), [[1]]), ValueError, "vertices: found the shape .1, 1."),
                 (lambda: model.predict(graph(), ["a"]), ValueError, "vertices: found 'a', expected numbers: the ver"),
+                (lambda: model.predict(graph(), {1: 2}), ValueError, "vertices: found '{1: 2}', expected numbers"),
+                (lambda: run.state_dict(["dgl"]), ValueError, "names: found .'dgl'., expected 'pyg' or 'dgl'"),
                 (lambda: model.predict("nosuch"), FileNotFoundError, "nosuch"),
                 (lambda: sl.load_model(os.path.join(folder, "none")), OSError, "none"),
                 (lambda: sl.load_model(__file__), ValueError, "test_module.py"),
