@@ -143,6 +143,20 @@ SL_INLINE void weigh(uint32_t n_heads, const sl_real *restrict el, const sl_real
     }
 }
 
+/* The weight of edge e. NULL: 1. */
+SL_INLINE const float *edge_weight(const float *weights, uint64_t e)
+{
+    return weights == NULL ? NULL : weights + e;
+}
+
+/* The weights of all heads times an edge's weight w. */
+SL_INLINE void weigh_edge(uint32_t n_heads, const float *w, sl_real *weight)
+{
+    for (uint32_t k = 0; w != NULL && k < n_heads; k++) {
+        weight[k] *= (sl_real)*w;
+    }
+}
+
 /* ---- kernels, CPU: by destination ---- */
 
 #define KEPT 64  /* edges of a list whose rows are looked up once */
@@ -264,13 +278,14 @@ SL_INLINE void sum_scores(enum sl_dtype dtype, struct walk *walk, struct list *l
     }
 }
 
-/* z += a row, weighted. */
+/* z += a row, weighted. w: the weight of the row's edge, here and below. NULL: 1. */
 SL_INLINE void add_row(enum sl_dtype dtype, struct sl_heads heads, const void *row, const sl_real *er,
-                       const sl_real *lse, struct batch *batch, sl_real *z)
+                       const sl_real *lse, const float *w, struct batch *batch, sl_real *z)
 {
     sl_real room[SL_MAX_HEADS];
     sl_real weight[SL_MAX_HEADS];
     weigh(heads.n_heads, el_of(dtype, heads, row, room), er, lse, weight);
+    weigh_edge(heads.n_heads, w, weight);
     add_to_batch(dtype, batch, heads, row, weight, z);
 }
 
@@ -288,12 +303,12 @@ SL_INLINE void attend_list(enum sl_dtype dtype, struct walk *walk, struct list *
     }
     sum_scores(dtype, walk, list, lse);
     if (heads.n_relations == 0) {
-        add_row(dtype, heads, list->self, er, lse, &batch, z);
+        add_row(dtype, heads, list->self, er, lse, NULL, &batch, z);
     }
     for (uint64_t e = list->first; e < list->end; e++) {
         const void *row = edge_row(dtype, walk, list, e);
         if (row != NULL) {
-            add_row(dtype, heads, row, er, lse, &batch, z);
+            add_row(dtype, heads, row, er, lse, edge_weight(walk->rows->weights, e), &batch, z);
         }
     }
     add_batch(dtype, &batch, heads, z);
@@ -342,7 +357,7 @@ SL_CLONES void sl_attend_forward_cpu(enum sl_dtype dtype, const struct sl_attend
 
 #define TILE 64 /* columns of a head summed at a time */
 
-/* Columns of one head: the sum of the exponentials, and the rows weighted by them. */
+/* Columns of one head: the sum of the exponentials, and the rows weighted by them and by the edges. */
 struct tile {
     uint32_t head, first, n_columns;
     sl_real er, top;
@@ -350,14 +365,16 @@ struct tile {
     double row[TILE];
 };
 
-SL_INLINE void add_to_tile(enum sl_dtype dtype, struct sl_heads heads, const void *row, struct tile *tile)
+SL_INLINE void add_to_tile(enum sl_dtype dtype, struct sl_heads heads, const void *row, const float *w,
+                           struct tile *tile)
 {
     sl_real room[SL_MAX_HEADS];
     const sl_real el = el_of(dtype, heads, row, room)[tile->head];
     const double weight = (double)sl_exp_nonpositive(sl_attend_score(tile->er + el) - tile->top);
+    const double factor = w == NULL ? weight : weight * (double)*w;
     tile->sum += weight;
     for (uint32_t c = 0; c < tile->n_columns; c++) {
-        tile->row[c] += weight * (double)sl_entry(dtype, row, tile->first + c);
+        tile->row[c] += factor * (double)sl_entry(dtype, row, tile->first + c);
     }
 }
 
@@ -369,12 +386,12 @@ SL_INLINE void attend_tile(enum sl_dtype dtype, const struct walk *walk, const s
     tile->sum = 0;
     memset(tile->row, 0, sizeof tile->row);
     if (heads.n_relations == 0) {
-        add_to_tile(dtype, heads, list->self, tile);
+        add_to_tile(dtype, heads, list->self, NULL, tile);
     }
     for (uint64_t e = list->first; e < list->end; e++) {
         const void *row = edge_row(dtype, walk, list, e);
         if (row != NULL) {
-            add_to_tile(dtype, heads, row, tile);
+            add_to_tile(dtype, heads, row, edge_weight(walk->rows->weights, e), tile);
         }
     }
     for (uint32_t c = 0; c < tile->n_columns; c++) {
@@ -439,7 +456,7 @@ struct side {
 };
 
 SL_INLINE void add_side(enum sl_dtype dtype, struct sl_heads heads, const void *row, const sl_real *er,
-                        const sl_real *lse, const sl_real *gz, struct side *sum)
+                        const sl_real *lse, const float *w, const sl_real *gz, struct side *sum)
 {
     const uint32_t width = heads.n_columns / heads.n_heads;
     sl_real room[SL_MAX_HEADS];
@@ -447,7 +464,7 @@ SL_INLINE void add_side(enum sl_dtype dtype, struct sl_heads heads, const void *
     sl_real weight[SL_MAX_HEADS];
     weigh(heads.n_heads, el, er, lse, weight);
     for (uint32_t k = 0; k < heads.n_heads; k++) {
-        sl_real da = dot(dtype, width, gz + k * width, row, k * width);
+        sl_real da = (w == NULL ? 1 : (sl_real)*w) * dot(dtype, width, gz + k * width, row, k * width);
         sl_real steep = weight[k] * sl_attend_slope(er[k] + el[k]);
         sum->c[k] += weight[k] * da;
         sum->slope[k] += steep;
@@ -464,12 +481,12 @@ SL_INLINE void see_side(enum sl_dtype dtype, const struct walk *walk, const stru
     const sl_real *er = er_of(dtype, heads, list->self, room);
     struct side sum = {0};
     if (heads.n_relations == 0) {
-        add_side(dtype, heads, list->self, er, lse, gz, &sum);
+        add_side(dtype, heads, list->self, er, lse, NULL, gz, &sum);
     }
     for (uint64_t e = list->first; e < list->end; e++) {
         const void *row = edge_row(dtype, walk, list, e);
         if (row != NULL) {
-            add_side(dtype, heads, row, er, lse, gz, &sum);
+            add_side(dtype, heads, row, er, lse, edge_weight(walk->rows->weights, e), gz, &sum);
         }
     }
     for (uint32_t k = 0; k < heads.n_heads; k++) {
@@ -517,7 +534,7 @@ SL_INLINE const sl_real *side_row(const struct sl_attend_back *block, uint32_t d
 
 /* gu += the gradient that a source gets from destination d by relation r. u, gu: slabs of the source. */
 SL_INLINE void add_back_term(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t d, uint32_t r,
-                             const void *u, struct batch *batch, sl_real *gu)
+                             const float *w, const void *u, struct batch *batch, sl_real *gu)
 {
     const struct sl_heads heads = block->heads;
     const uint32_t width = heads.n_columns / heads.n_heads;
@@ -531,9 +548,10 @@ SL_INLINE void add_back_term(enum sl_dtype dtype, const struct sl_attend_back *b
     sl_real weight[SL_MAX_HEADS];
     weigh(heads.n_heads, el, er, lse, weight);
     for (uint32_t k = 0; k < heads.n_heads; k++) {
-        sl_real da = dot(dtype, width, gz + k * width, u, k * width);
+        sl_real da = (w == NULL ? 1 : (sl_real)*w) * dot(dtype, width, gz + k * width, u, k * width);
         gel[k] += weight[k] * (da - c[k]) * sl_attend_slope(er[k] + el[k]);
     }
+    weigh_edge(heads.n_heads, w, weight);
     add_to_batch(SL_DTYPE_REAL, batch, heads, gz, weight, gu);
 }
 
@@ -565,7 +583,8 @@ SL_INLINE void add_back(enum sl_dtype dtype, const struct sl_attend_back *block,
             r = relation_of(block, e);
         }
         if (block->rows[e] != self) {
-            add_back_term(dtype, block, block->rows[e], r, slab_of(dtype, block->heads, u, r), &batch, gu + r * step);
+            add_back_term(dtype, block, block->rows[e], r, edge_weight(block->weights, e),
+                          slab_of(dtype, block->heads, u, r), &batch, gu + r * step);
         }
     }
     add_batch(SL_DTYPE_REAL, &batch, block->heads, gu + r * step);
@@ -598,7 +617,7 @@ SL_INLINE void add_selves(enum sl_dtype dtype, const struct sl_attend_back *bloc
     batch.n = 0;
     for (uint32_t i = 0; i < n_rows; i++) {
         if (heads.n_relations == 0) {
-            add_back_term(dtype, block, row0 + i, 0, row_of(dtype, u, i, n_columns), &batch,
+            add_back_term(dtype, block, row0 + i, 0, NULL, row_of(dtype, u, i, n_columns), &batch,
                           gu + (size_t)i * n_columns);
             add_batch(SL_DTYPE_REAL, &batch, heads, gu + (size_t)i * n_columns);
         }
@@ -639,10 +658,10 @@ SL_CLONES void sl_attend_own_cpu(enum sl_dtype dtype, const struct sl_attend_bac
 
 /* ---- arguments ---- */
 
-/* H, K and R; if edges have relations, the index of their buffer. */
+/* H, K and R; if edges have relations, the index of their buffer; the index of the weights, 0: none. */
 struct shape_args {
     struct sl_heads heads;
-    uint32_t relations;
+    uint32_t relations, weights;
 };
 
 struct forward_args {
@@ -688,15 +707,38 @@ static uint32_t destinations(const struct sl_share_args *args, uint32_t n_rows)
 
 /* ---- implementations ---- */
 
-enum { EDGE_OFFSETS, EDGE_SOURCES, INVERSE, FORWARD_Z, FORWARD_LSE, FORWARD_ROWS, FORWARD_PACKED, FORWARD_RELATIONS };
-enum { SIDES_GZ = INVERSE + 1, SIDES_LSE, SIDES, SIDES_ROWS, SIDES_PACKED, SIDES_RELATIONS };
-enum { BACK_OFFSETS, BACK_ROWS, BACK_GZ, BACK_SIDES, BACK_GU, BACK_U, BACK_RELATIONS };
-enum { SUM_INVERSE = BACK_ROWS + 1, SUM_GU, SUM_U, SUM_GZ, SUM_SIDES, SUM_SENT, SUM_RELATIONS };
-enum { FULL_OFFSETS, FULL_SOURCES, FULL_FIRST, FULL_Z, FULL_ROWS, FULL_RELATIONS };
+enum {
+    EDGE_OFFSETS,
+    EDGE_SOURCES,
+    INVERSE,
+    FORWARD_Z,
+    FORWARD_LSE,
+    FORWARD_ROWS,
+    FORWARD_PACKED,
+    FORWARD_RELATIONS,
+    FORWARD_WEIGHTS
+};
+enum { SIDES_GZ = INVERSE + 1, SIDES_LSE, SIDES, SIDES_ROWS, SIDES_PACKED, SIDES_RELATIONS, SIDES_WEIGHTS };
+enum { BACK_OFFSETS, BACK_ROWS, BACK_GZ, BACK_SIDES, BACK_GU, BACK_U, BACK_RELATIONS, BACK_WEIGHTS };
+enum { SUM_INVERSE = BACK_ROWS + 1, SUM_GU, SUM_U, SUM_GZ, SUM_SIDES, SUM_SENT, SUM_RELATIONS, SUM_WEIGHTS };
+enum { FULL_OFFSETS, FULL_SOURCES, FULL_FIRST, FULL_Z, FULL_ROWS, FULL_RELATIONS, FULL_WEIGHTS };
 
 static const uint16_t *relations_of(const struct shape_args *args, void *buffers[])
 {
     return args->heads.n_relations > 0 ? sl_buffer_data(buffers[args->relations]) : NULL;
+}
+
+static const float *weights_of(const struct shape_args *args, void *buffers[])
+{
+    return args->weights > 0 ? sl_buffer_data(buffers[args->weights]) : NULL;
+}
+
+/* Append the relations and weights of edges. NULL: they have none. role: of the relations; the weights' follows. */
+static void add_values(struct sl_task *task, unsigned role, starpu_data_handle_t relations,
+                       starpu_data_handle_t weights, struct shape_args *args)
+{
+    args->relations = sl_task_add_optional(task, role, relations, STARPU_R);
+    args->weights = sl_task_add_optional(task, role + 1, relations != NULL ? weights : NULL, STARPU_R);
 }
 
 static struct sl_attend_rows rows_of(const struct forward_args *args, void *buffers[],
@@ -706,6 +748,7 @@ static struct sl_attend_rows rows_of(const struct forward_args *args, void *buff
     return (struct sl_attend_rows){
         .heads = heads,
         .relations = relations_of(&args->shape, buffers),
+        .weights = weights_of(&args->shape, buffers),
         .n_rows = sl_buffer_rows(buffers[FORWARD_Z]),
         .offsets = (const uint32_t *)sl_buffer_data(buffers[EDGE_OFFSETS]) + args->row0,
         .sources = sl_buffer_data(buffers[EDGE_SOURCES]),
@@ -767,7 +810,8 @@ static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
                                    .rows = sl_buffer_data(buffers[BACK_ROWS]),
                                    .gz = {gz, args->shift, NULL},
                                    .sides = {sides, args->shift, NULL},
-                                   .relations = relations_of(&args->shape, buffers)};
+                                   .relations = relations_of(&args->shape, buffers),
+                                   .weights = weights_of(&args->shape, buffers)};
     for (uint32_t q = 0; q < args->n_owners && st == SL_OK; q++) {
         const struct returned *to = &args->returned[q];
         void *gu = sl_slice_data(buffers, &to->gu);
@@ -816,7 +860,8 @@ static enum sl_status accumulate_cpu_task(void *buffers[], const void *cl_arg)
                                    .rows = sl_buffer_data(buffers[BACK_ROWS]),
                                    .gz = {gz, shares->shift, NULL},
                                    .sides = {sides, shares->shift, NULL},
-                                   .relations = relations_of(&args->shape, buffers)};
+                                   .relations = relations_of(&args->shape, buffers),
+                                   .weights = weights_of(&args->shape, buffers)};
     add_shares(shares, &block, buffers, &gradient);
     return SL_OK;
 }
@@ -832,10 +877,12 @@ static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
         .n_owners = args->parts.n_parts, .first = sl_buffer_data(buffers[FULL_FIRST]), .view = parts.view};
     const struct sl_heads heads = args->shape.heads;
     const uint16_t *relations = relations_of(&args->shape, buffers);
+    const float *weights = weights_of(&args->shape, buffers);
     const uint64_t first = offsets[args->row0] - offsets[0];
     struct sl_attend_rows rows = {
         .heads = heads,
         .relations = relations == NULL ? NULL : relations + first,
+        .weights = weights == NULL ? NULL : weights + first,
         .n_rows = sl_buffer_rows(buffers[FULL_Z]),
         .sources = sources + first,
         .x = &x,
@@ -853,6 +900,7 @@ static struct sl_attend_device_rows device_destinations(const struct forward_arg
     return (struct sl_attend_device_rows){
         .heads = heads,
         .relations = relations_of(&args->shape, buffers),
+        .weights = weights_of(&args->shape, buffers),
         .n_rows = sl_buffer_rows(buffers[FORWARD_Z]),
         .offsets = (const uint32_t *)sl_buffer_data(buffers[EDGE_OFFSETS]) + args->row0,
         .sources = sl_buffer_data(buffers[EDGE_SOURCES]),
@@ -886,6 +934,7 @@ static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cu
     void **sides = gz + args->n_chunks;
     struct sl_attend_device_back block = {.heads = args->shape.heads,
                                           .relations = relations_of(&args->shape, buffers),
+                                          .weights = weights_of(&args->shape, buffers),
                                           .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
                                           .rows = sl_buffer_data(buffers[BACK_ROWS]),
                                           .gz = sl_device_rows_of(gz, args->n_chunks, args->shift),
@@ -917,6 +966,7 @@ static enum sl_status accumulate_cuda_task(void *buffers[], const void *cl_arg, 
     struct sl_gradient g = sl_gradient_of(shares->row0, buffers[SUM_GU]);
     struct sl_attend_device_back block = {.heads = args->shape.heads,
                                           .relations = relations_of(&args->shape, buffers),
+                                          .weights = weights_of(&args->shape, buffers),
                                           .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
                                           .rows = sl_buffer_data(buffers[BACK_ROWS]),
                                           .gz = sl_device_rows_of(gz, shares->n_chunks, shares->shift),
@@ -949,6 +999,7 @@ static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaSt
     struct sl_attend_device_full rows = {
         .heads = heads,
         .relations = relations_of(&args->shape, buffers),
+        .weights = weights_of(&args->shape, buffers),
         .n_rows = sl_buffer_rows(buffers[FULL_Z]),
         .row0 = args->row0,
         .offsets = sl_buffer_data(buffers[FULL_OFFSETS]),
@@ -975,7 +1026,8 @@ static struct sl_operation forward_op = {
              {"lse", STARPU_W},
              {"own rows", STARPU_R | SL_REPEATED},
              {"packed rows", STARPU_R | SL_REPEATED},
-             {"relations", STARPU_R | SL_OPTIONAL}},
+             {"relations", STARPU_R | SL_OPTIONAL},
+             {"edge weights", STARPU_R | SL_OPTIONAL}},
 };
 
 static struct sl_operation sides_op = {
@@ -990,7 +1042,8 @@ static struct sl_operation sides_op = {
              {"sides", STARPU_W},
              {"own rows", STARPU_R | SL_REPEATED},
              {"packed rows", STARPU_R | SL_REPEATED},
-             {"relations", STARPU_R | SL_OPTIONAL}},
+             {"relations", STARPU_R | SL_OPTIONAL},
+             {"edge weights", STARPU_R | SL_OPTIONAL}},
 };
 
 static struct sl_operation backward_op = {
@@ -1003,7 +1056,8 @@ static struct sl_operation backward_op = {
              {"sides", STARPU_R | SL_REPEATED},
              {"gu", STARPU_W | SL_OR_RW | SL_REPEATED},
              {"u", STARPU_R | SL_REPEATED},
-             {"relations", STARPU_R | SL_OPTIONAL}},
+             {"relations", STARPU_R | SL_OPTIONAL},
+             {"edge weights", STARPU_R | SL_OPTIONAL}},
 };
 
 static struct sl_operation accumulate_op = {
@@ -1018,7 +1072,8 @@ static struct sl_operation accumulate_op = {
              {"gz", STARPU_R | SL_REPEATED},
              {"sides", STARPU_R | SL_REPEATED},
              {"packed gradients", STARPU_R | SL_REPEATED},
-             {"relations", STARPU_R | SL_OPTIONAL}},
+             {"relations", STARPU_R | SL_OPTIONAL},
+             {"edge weights", STARPU_R | SL_OPTIONAL}},
 };
 
 static struct sl_operation full_op = {
@@ -1030,7 +1085,8 @@ static struct sl_operation full_op = {
              {"first", STARPU_R},
              {"z", STARPU_W | SL_OR_RW},
              {"rows", STARPU_R | SL_REPEATED},
-             {"relations", STARPU_R | SL_OPTIONAL}},
+             {"relations", STARPU_R | SL_OPTIONAL},
+             {"edge weights", STARPU_R | SL_OPTIONAL}},
 };
 
 /* ---- submissions ---- */
@@ -1080,13 +1136,13 @@ static enum sl_status fill_forward(const char *name, const struct sl_block *bloc
     return SL_OK;
 }
 
-/* Append the sources' buffers and the relations, and submit. role: the role of the own rows; those of packed rows and
- * of relations follow. */
+/* Append the sources' buffers and the edges' values, and submit. role: the role of the own rows; those of packed rows
+ * and of values follow. */
 static enum sl_status submit_forward(struct sl_task *task, unsigned role, struct forward_args *args,
-                                     const struct sl_source_handles *sources, starpu_data_handle_t relations)
+                                     const struct sl_source_handles *sources, const struct sl_block *block)
 {
     sl_source_args_add(task, role, sources, &args->sources);
-    args->shape.relations = sl_task_add_optional(task, role + 2, relations, STARPU_R);
+    add_values(task, role + 2, block->edge_relations, block->edge_weights, &args->shape);
     size_t bytes = offsetof(struct forward_args, sources.packed) + sources->n_owners * sizeof *args->sources.packed;
     return sl_task_submit(task, args, bytes, SL_PRIORITY_COMPUTE);
 }
@@ -1105,7 +1161,7 @@ enum sl_status sl_attend_forward_submit(const struct sl_task_args *head, const s
     sl_task_add(&task, INVERSE, sources->inverse, STARPU_R);
     sl_task_add(&task, FORWARD_Z, z, beta ? STARPU_RW : STARPU_W);
     sl_task_add(&task, FORWARD_LSE, lse, STARPU_W);
-    return submit_forward(&task, FORWARD_ROWS, &args, sources, block->edge_relations);
+    return submit_forward(&task, FORWARD_ROWS, &args, sources, block);
 }
 
 enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
@@ -1127,7 +1183,7 @@ enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const str
     sl_task_add(&task, SIDES_GZ, gz, STARPU_R);
     sl_task_add(&task, SIDES_LSE, lse, STARPU_R);
     sl_task_add(&task, SIDES, sides, STARPU_W);
-    return submit_forward(&task, SIDES_ROWS, &args, sources, block->edge_relations);
+    return submit_forward(&task, SIDES_ROWS, &args, sources, block);
 }
 
 /* Whether gz and sides have the same rows and fit rows of U of this width; and H, K and R. */
@@ -1194,7 +1250,7 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
     for (uint32_t q = 0; q < n_owners; q++) {
         args.returned[q].u = sl_task_add_slice(&task, BACK_U, &u[q], STARPU_R);
     }
-    args.shape.relations = sl_task_add_optional(&task, BACK_RELATIONS, block->back_relations, STARPU_R);
+    add_values(&task, BACK_RELATIONS, block->back_relations, block->back_weights, &args.shape);
     size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
 }
@@ -1228,7 +1284,7 @@ enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, cons
     sl_task_add_each(&task, SUM_SIDES, shares->gradients.sides->split.n_chunks, shares->gradients.sides->chunk,
                      STARPU_R);
     uint64_t n_terms = sl_share_args_add(&task, SUM_SENT, &shares->from, &args.shares);
-    args.shape.relations = sl_task_add_optional(&task, SUM_RELATIONS, block->back_relations, STARPU_R);
+    add_values(&task, SUM_RELATIONS, block->back_relations, block->back_weights, &args.shape);
     args.head.work = sl_sum_bytes(n_terms, sl_handle_rows(gu), n_columns);
     size_t bytes = offsetof(struct accumulate_args, shares.sent) + shares->from.n_peers * sizeof *args.shares.sent;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
@@ -1252,7 +1308,7 @@ enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const stru
     sl_task_add(&task, FULL_FIRST, part->first, STARPU_R);
     sl_task_add(&task, FULL_Z, z, beta ? STARPU_RW : STARPU_W);
     sl_part_args_add(&task, FULL_ROWS, part->n_parts, rows);
-    args.shape.relations = sl_task_add_optional(&task, FULL_RELATIONS, part->relations, STARPU_R);
+    add_values(&task, FULL_RELATIONS, part->relations, part->weights, &args.shape);
     args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(z), rows[part->part].n_columns);
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 }

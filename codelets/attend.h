@@ -27,6 +27,9 @@
  * [ u_r | el_r | er_r ] side by side, a row of lse R slabs of K, a row of sides R slabs of 4K. Relations without edges
  * at d have zeros there, and add nothing.
  *
+ * Edges with relations may have weights w of the dataset (data/graph.h). The softmax does not read them. Z is the sum
+ * of w a u_s, as in DGL's GATConv with edge_weight. In backward da = w (gz_d . u_s), and GU[s] gets w a gz_d.
+ *
  * Sources have positions as in codelets/aggregate.h. Frontiers nest: destination i of a PE is row i of its own rows of
  * U. An edge from that row is an edge from d to d. The rows of a chunk of destinations lie within one chunk of U.
  *
@@ -103,6 +106,7 @@ struct sl_attend_rows {
     /* The destinations' own rows of U, [n_rows x R(H + 2K)], in the memory that x has for them. */
     const void *self;
     const uint16_t *relations; /* as `sources`; only with relations */
+    const float *weights;      /* as `sources`; only with relations. NULL: 1 */
 };
 
 /* z_out [n_rows x H], beta 0: overwrite, 1: add. lse_out [n_rows x RK], overwritten. dtype: of the rows of U, here and
@@ -122,6 +126,7 @@ struct sl_attend_back {
     struct sl_view gz;         /* rows of width H */
     struct sl_view sides;      /* rows of width 4RK */
     const uint16_t *relations; /* as `rows`; only with relations */
+    const float *weights;      /* as `rows`; only with relations. NULL: 1 */
 };
 
 /* Gradients of positions t0 .. t0 + n - 1; none of them is a destination of the block. u [n x R(H + 2K)]: their rows.
@@ -155,6 +160,7 @@ struct sl_attend_device_rows {
     const struct sl_device_sources *x; /* of the host */
     const void *self;                  /* dtype: x->dtype */
     const uint16_t *relations;
+    const float *weights;
 };
 
 SL_EXTERN_C enum sl_status sl_attend_forward_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows,
@@ -168,6 +174,7 @@ struct sl_attend_device_back {
     const uint32_t *offsets, *rows;
     struct sl_device_rows gz, sides;
     const uint16_t *relations;
+    const float *weights;
 };
 
 /* For n_owners owners in one launch. The launch writes the gradients of positions t0[k] .. t0[k] + n[k] - 1 to
@@ -205,6 +212,7 @@ struct sl_attend_device_full {
     enum sl_dtype dtype; /* of all rows of U */
     const void *self;
     const uint16_t *relations;
+    const float *weights;
 };
 
 SL_EXTERN_C enum sl_status sl_attend_full_cuda(cudaStream_t stream, const struct sl_attend_device_full *rows, int beta,
@@ -212,8 +220,9 @@ SL_EXTERN_C enum sl_status sl_attend_full_cuda(cudaStream_t stream, const struct
 #endif
 
 /* ---- submissions: local, one thread submits. Edges have relations if the block has; R then follows from the
- * widths. SL_EINVAL: widths do not fit, H is no multiple of K, K is above
- * SL_MAX_HEADS, too many chunks or owners, or the destinations span several chunks of U. SL_ESTARPU, SL_ENOMEM. ---- */
+ * widths. Edges with relations have weights if the block has. SL_EINVAL: widths do not fit, H is no multiple of K, K is
+ * above SL_MAX_HEADS, too many chunks or owners, or the destinations span several chunks of U. SL_ESTARPU, SL_ENOMEM.
+ * ---- */
 
 /* Destinations row0 .. row0 + D - 1 into chunks z [D x H] and lse [D x RK]. sources->rows: rows of U; the packed rows
  * have the same dtype. n_edges: a rough count, for the performance model. */
@@ -259,6 +268,7 @@ struct sl_attend_part {
     starpu_data_handle_t first;   /* n_parts + 1 ids */
     uint32_t n_parts, part;
     starpu_data_handle_t relations; /* uint16, as `sources`; NULL: none */
+    starpu_data_handle_t weights;   /* float, as `sources`; only with relations. NULL: 1 */
 };
 
 /* Evaluation over whole parts: destinations row0 .. row0 + D - 1 of the part into chunk z [D x H]. n_scores: RK.

@@ -89,15 +89,22 @@ struct item {
     uint32_t row, relation, head;
 };
 
-/* A term: the head's columns of a row (NULL: nothing to add), its weight, the weight times the slope, and the factor of
- * that in sums.b. */
+/* A term: the head's columns of a row (NULL: nothing to add), its weight, the weight times the slope, the factor of
+ * that in sums.b, and the weight of its edge. */
 struct term {
     const void *columns;
-    sl_real weight, steep, c;
+    sl_real weight, steep, c, edge;
 };
 
-/* Sums over an item's terms, da being the product of the term's columns with the item's factor: of weight da, of
- * steep c, and of steep da. */
+/* A term with the weight of edge e. weights NULL: 1. */
+static inline __device__ struct term with_edge(struct term term, const float *weights, uint64_t e)
+{
+    term.edge = weights == nullptr ? 1 : (sl_real)__ldg(weights + e);
+    return term;
+}
+
+/* Sums over an item's terms, da being the product of the term's columns with the item's factor, times the weight of the
+ * edge: of weight da, of steep c, and of steep da. */
 struct sums {
     sl_real a, b, c;
 };
@@ -114,6 +121,7 @@ template <typename Edges> struct attention {
     const U *self;
     const sl_real *lse;
     const uint16_t *relations; /* NULL: edges have no relations */
+    const float *weights;      /* of edges with relations; NULL: 1 */
     struct sl_heads heads;
     uint32_t width; /* columns of a head */
 
@@ -177,11 +185,11 @@ template <typename Edges> struct attention {
         const uint32_t r = relation_of(it, j);
         const U *from = row(it, j, r);
         if (from == nullptr) {
-            return {nullptr, 0, 0, 0};
+            return {nullptr, 0, 0, 0, 0};
         }
         const sl_real x = er(it, r) + el(it, from);
         const sl_real weight = sl_attend_weight(x, lse_of(it, r));
-        return {from + it.head * width, weight, weight * sl_attend_slope(x), 1};
+        return with_edge({from + it.head * width, weight, weight * sl_attend_slope(x), 1, 1}, weights, it.first + j);
     }
 };
 
@@ -297,7 +305,7 @@ template <typename U, typename T> struct transposed {
         const sl_real x = __ldg(side) + sl_wide(__ldg((const U *)it.own + heads.n_columns + it.head));
         const sl_real weight = sl_attend_weight(x, __ldg(side + heads.n_heads));
         return {sl_chunk_row<sl_real>(block.gz, d, heads.n_columns) + it.head * width(), weight,
-                weight * sl_attend_slope(x), __ldg(side + 2 * heads.n_heads)};
+                weight * sl_attend_slope(x), __ldg(side + 2 * heads.n_heads), 1};
     }
     __device__ const U *factor_of(const struct item &it) const
     {
@@ -338,9 +346,9 @@ template <typename U> struct sent_gradients : transposed<U, U> {
     __device__ struct term term_of(const struct item &it, uint64_t j) const
     {
         if (!this->has_edge(it, it.first + j)) {
-            return {nullptr, 0, 0, 0};
+            return {nullptr, 0, 0, 0, 0};
         }
-        return this->term_at(it, __ldg(this->block.rows + it.first + j));
+        return with_edge(this->term_at(it, __ldg(this->block.rows + it.first + j)), this->block.weights, it.first + j);
     }
     __device__ void finish(const struct item &it, const struct sums &sum) const
     {
@@ -399,9 +407,9 @@ template <typename U> struct own_gradients : transposed<U, sl_real> {
         const uint32_t d = __ldg(this->block.rows + it.first + j);
         const bool self = this->block.relations == nullptr && d == it.row;
         if (self || !this->has_edge(it, it.first + j)) {
-            return {nullptr, 0, 0, 0};
+            return {nullptr, 0, 0, 0, 0};
         }
-        return this->term_at(it, d);
+        return with_edge(this->term_at(it, d), this->block.weights, it.first + j);
     }
     __device__ void finish(const struct item &it, const struct sums &sum) const
     {
@@ -659,7 +667,7 @@ static inline __device__ struct piece add_terms(const List &list, const struct i
         factor = load_four<QUADS, LANES>(list.factor_of(it), column, width);
     }
     for (uint32_t done = 0; done < most; done += LANES) {
-        struct term mine = {nullptr, 0, 0, 0};
+        struct term mine = {nullptr, 0, 0, 0, 0};
         if (done + lane < n) {
             mine = list.term_of(it, begin + done + lane);
         }
@@ -669,6 +677,8 @@ static inline __device__ struct piece add_terms(const List &list, const struct i
         if (tile == 0) {
             sum.dots.b += mine.steep * mine.c;
         }
+        mine.weight *= mine.edge;
+        mine.steep *= mine.edge;
         for (uint32_t i = 0; i < LANES && done + i < most; i += UNROLL) {
             const number *rows[UNROLL];
             float4 x[UNROLL];
@@ -942,7 +952,7 @@ template <typename U>
 static struct attention<struct block_edges<U>> attention_of(const struct sl_attend_device_rows *rows,
                                                             const sl_real *lse) {
     const struct sl_heads heads = rows->heads;
-    return {{rows->offsets, rows->sources, *rows->x}, (const U *)rows->self, lse, rows->relations, heads,
+    return {{rows->offsets, rows->sources, *rows->x}, (const U *)rows->self, lse, rows->relations, rows->weights, heads,
             heads.n_columns / heads.n_heads};
 }
 
@@ -1068,6 +1078,7 @@ static enum sl_status attend_parts(cudaStream_t stream, const struct sl_attend_d
     to.self = (const U *)rows->self;
     to.lse = lse.as<sl_real>();
     to.relations = rows->relations;
+    to.weights = rows->weights;
     st = start_forward(stream, to, rows->n_rows, beta, addresses, z_out, lse.as<sl_real>());
 done:
     return st;

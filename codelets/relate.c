@@ -35,7 +35,8 @@ struct edge_list {
     const uint32_t *widths;
     const uint32_t *positions;
     const uint16_t *relations;
-    uint64_t n; /* entries */
+    const float *weights; /* NULL: 1 */
+    uint64_t n;           /* entries */
 };
 
 /* Destinations first .. first + n_rows - 1. Offsets have 32 bits in a block, 64 in a part. */
@@ -58,7 +59,7 @@ static struct destinations of_block(const struct sl_related *edges, const struct
     return (struct destinations){.first = edges->row0,
                                  .n_rows = edges->n_rows,
                                  .block = edges->offsets,
-                                 .list = {x, NULL, edges->sources, edges->relations, n}};
+                                 .list = {x, NULL, edges->sources, edges->relations, edges->weights, n}};
 }
 
 /* The end of the run that begins with entry e; `end`: of the destination's entries. */
@@ -69,6 +70,11 @@ SL_INLINE uint64_t run_end(const uint16_t *relations, uint64_t e, uint64_t end)
         stop++;
     }
     return stop;
+}
+
+SL_INLINE sl_real weight_at(const float *weights, uint64_t e)
+{
+    return weights == NULL ? 1 : (sl_real)weights[e];
 }
 
 /* out += the sums of entries begin .. end - 1, one destination's. */
@@ -90,12 +96,13 @@ SL_INLINE void add_edges(enum sl_dtype dtype, const struct edge_list *list, cons
                              sl_dtype_bytes(dtype, slabs->n));
             }
             add_scaled(dtype, slabs->n, to,
-                       sl_source_row(dtype, list->x, list->widths, list->positions[e], slabs->x_width) + slab, weight);
+                       sl_source_row(dtype, list->x, list->widths, list->positions[e], slabs->x_width) + slab,
+                       weight * weight_at(list->weights, e));
         }
     }
 }
 
-/* out = the sum of columns `first` .. first + n - 1 of the rows of entries e .. stop - 1. */
+/* out = the weighted sum of columns `first` .. first + n - 1 of the rows of entries e .. stop - 1. */
 SL_INLINE void sum_run(enum sl_dtype dtype, const struct edge_list *list, const struct sl_slabs *slabs, uint64_t e,
                        uint64_t stop, struct columns columns, sl_real *out)
 {
@@ -107,7 +114,8 @@ SL_INLINE void sum_run(enum sl_dtype dtype, const struct edge_list *list, const 
                          sl_dtype_bytes(dtype, columns.n));
         }
         add_scaled(dtype, columns.n, out,
-                   sl_source_row(dtype, list->x, list->widths, list->positions[e], slabs->x_width) + skip, 1);
+                   sl_source_row(dtype, list->x, list->widths, list->positions[e], slabs->x_width) + skip,
+                   weight_at(list->weights, e));
     }
 }
 
@@ -202,7 +210,7 @@ SL_INLINE void add_back(const struct sl_related_back *block, uint32_t t, uint32_
         const uint32_t relation = block->back_relations[e];
         const uint64_t n =
             sl_relation_count(block->relations, block->edge_offsets[d], block->edge_offsets[d + 1], relation);
-        const sl_real weight = 1 / (sl_real)n;
+        const sl_real weight = 1 / (sl_real)n * weight_at(block->back_weights, e);
         const sl_real *row = sl_view_row(gm, d, slabs->m_width);
         if (slabs->c == NULL) {
             add_scaled(SL_DTYPE_REAL, slabs->n, out + (size_t)relation * slabs->x_step,
@@ -284,19 +292,19 @@ SL_CLONES void sl_relate_components_cpu(enum sl_dtype dtype, const struct sl_rel
     SL_BY_DTYPE_READ(dtype, sum_components, &to, slabs, gm, gc);
 }
 
-/* ---- arguments. components: the index of their buffer; 0 if there are none. ---- */
+/* ---- arguments. components, weights: the index of their buffer; 0 if there are none. ---- */
 
 struct forward_args {
     struct sl_task_args head;
     uint32_t row0;
     int beta;
-    uint32_t x_width, components;
+    uint32_t x_width, components, weights;
     struct sl_source_args sources;
 };
 
 struct backward_args {
     struct sl_task_args head;
-    uint32_t components;
+    uint32_t components, weights;
     uint32_t n_chunks, shift;
     uint32_t n_owners;
     struct returned {
@@ -307,7 +315,7 @@ struct backward_args {
 
 struct accumulate_args {
     struct sl_task_args head;
-    uint32_t m_width, components;
+    uint32_t m_width, components, weights;
     struct sl_share_args shares;
 };
 
@@ -315,7 +323,7 @@ struct full_args {
     struct sl_task_args head;
     uint32_t row0;
     int beta;
-    uint32_t x_width, components;
+    uint32_t x_width, components, weights;
     struct sl_part_args parts;
 };
 
@@ -328,7 +336,8 @@ enum {
     FORWARD_INVERSE,
     FORWARD_M,
     FORWARD_ROWS,
-    FORWARD_COMPONENTS = FORWARD_ROWS + 2
+    FORWARD_COMPONENTS = FORWARD_ROWS + 2,
+    FORWARD_WEIGHTS
 };
 enum {
     BACK_EDGE_OFFSETS,
@@ -338,11 +347,17 @@ enum {
     BACK_BACK_RELATIONS,
     BACK_GM,
     BACK_PACKED,
-    BACK_COMPONENTS
+    BACK_COMPONENTS,
+    BACK_WEIGHTS
 };
-enum { SUM_G = BACK_BACK_RELATIONS + 1, SUM_INVERSE, SUM_GM, SUM_SENT, SUM_COMPONENTS };
-enum { MIXED_GM = FORWARD_INVERSE + 1, MIXED_GC, MIXED_ROWS };
-enum { FULL_OFFSETS, FULL_SOURCES, FULL_RELATIONS, FULL_FIRST, FULL_M, FULL_ROWS, FULL_COMPONENTS };
+enum { SUM_G = BACK_BACK_RELATIONS + 1, SUM_INVERSE, SUM_GM, SUM_SENT, SUM_COMPONENTS, SUM_WEIGHTS };
+enum { MIXED_GM = FORWARD_INVERSE + 1, MIXED_GC, MIXED_ROWS, MIXED_WEIGHTS = MIXED_ROWS + 2 };
+enum { FULL_OFFSETS, FULL_SOURCES, FULL_RELATIONS, FULL_FIRST, FULL_M, FULL_ROWS, FULL_COMPONENTS, FULL_WEIGHTS };
+
+static const float *weights_in(void *buffers[], uint32_t weights)
+{
+    return weights > 0 ? sl_buffer_data(buffers[weights]) : NULL;
+}
 
 static struct sl_slabs slabs_in(void *buffers[], uint32_t components, uint32_t x_width, uint32_t m_width)
 {
@@ -361,17 +376,19 @@ static struct sl_related edges_of(const struct forward_args *args, void *buffers
                                .n_rows = sl_buffer_rows(m),
                                .offsets = sl_buffer_data(buffers[FORWARD_OFFSETS]),
                                .sources = sl_buffer_data(buffers[FORWARD_SOURCES]),
-                               .relations = sl_buffer_data(buffers[FORWARD_RELATIONS])};
+                               .relations = sl_buffer_data(buffers[FORWARD_RELATIONS]),
+                               .weights = weights_in(buffers, args->weights)};
 }
 
-/* The block by source of a backward or accumulate task: its first buffers. */
-static struct sl_related_back back_of(void *buffers[])
+/* The block by source of a backward or accumulate task: its first buffers, and its weights. */
+static struct sl_related_back back_of(void *buffers[], uint32_t weights)
 {
     return (struct sl_related_back){.edge_offsets = sl_buffer_data(buffers[BACK_EDGE_OFFSETS]),
                                     .relations = sl_buffer_data(buffers[BACK_RELATIONS]),
                                     .back_offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
                                     .back_rows = sl_buffer_data(buffers[BACK_ROWS]),
-                                    .back_relations = sl_buffer_data(buffers[BACK_BACK_RELATIONS])};
+                                    .back_relations = sl_buffer_data(buffers[BACK_BACK_RELATIONS]),
+                                    .back_weights = weights_in(buffers, weights)};
 }
 
 #define ROUNDED_ROWS 64 /* rows summed in float before they are rounded */
@@ -428,7 +445,7 @@ static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
     const sl_real *chunks[SL_MAX_CHUNKS];
     sl_chunks_data(buffers + BACK_GM, args->n_chunks, chunks);
     const struct sl_view gm = {chunks, args->shift, NULL};
-    const struct sl_related_back block = back_of(buffers);
+    const struct sl_related_back block = back_of(buffers, args->weights);
     enum sl_status st = SL_OK;
     for (uint32_t q = 0; q < args->n_owners && st == SL_OK; q++) {
         const struct returned *to = &args->returned[q];
@@ -450,7 +467,7 @@ static enum sl_status accumulate_cpu_task(void *buffers[], const void *cl_arg)
     const struct accumulate_args *args = cl_arg;
     const struct sl_share_args *shares = &args->shares;
     const sl_real *chunks[SL_MAX_CHUNKS];
-    const struct sl_related_back block = back_of(buffers);
+    const struct sl_related_back block = back_of(buffers, args->weights);
     const struct sl_gradient g = sl_gradient_of(shares->row0, buffers[SUM_G]);
     const struct sl_slabs slabs = slabs_in(buffers, args->components, g.n_columns, args->m_width);
     const struct sl_view gm = {chunks, shares->shift, NULL};
@@ -501,7 +518,8 @@ static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
                               .list = {.x = &x,
                                        .widths = args->parts.width,
                                        .positions = sl_buffer_data(buffers[FULL_SOURCES]),
-                                       .relations = sl_buffer_data(buffers[FULL_RELATIONS])}};
+                                       .relations = sl_buffer_data(buffers[FULL_RELATIONS]),
+                                       .weights = weights_in(buffers, args->weights)}};
     to.list.n = bound_of(&to, to.n_rows);
     return relate_to(m, args->parts.dtype, &to, &slabs, args->beta);
 }
@@ -522,7 +540,7 @@ static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cu
 {
     const struct backward_args *args = cl_arg;
     const struct sl_device_rows gm = sl_device_rows_of(buffers + BACK_GM, args->n_chunks, args->shift);
-    const struct sl_related_back block = back_of(buffers);
+    const struct sl_related_back block = back_of(buffers, args->weights);
     enum sl_status st = SL_OK;
     for (uint32_t q = 0; q < args->n_owners && st == SL_OK; q++) {
         const struct returned *to = &args->returned[q];
@@ -539,7 +557,7 @@ static enum sl_status accumulate_cuda_task(void *buffers[], const void *cl_arg, 
 {
     const struct accumulate_args *args = cl_arg;
     const struct sl_share_args *shares = &args->shares;
-    const struct sl_related_back block = back_of(buffers);
+    const struct sl_related_back block = back_of(buffers, args->weights);
     const struct sl_device_rows gm = sl_device_rows_of(buffers + SUM_GM, shares->n_chunks, shares->shift);
     const struct sl_gradient g = sl_gradient_of(shares->row0, buffers[SUM_G]);
     const struct sl_slabs slabs = slabs_in(buffers, args->components, g.n_columns, args->m_width);
@@ -582,7 +600,8 @@ static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaSt
                                         .sources = sl_buffer_data(buffers[FULL_SOURCES]),
                                         .n_parts = args->parts.n_parts,
                                         .first = sl_buffer_data(buffers[FULL_FIRST]),
-                                        .relations = sl_buffer_data(buffers[FULL_RELATIONS])};
+                                        .relations = sl_buffer_data(buffers[FULL_RELATIONS]),
+                                        .edge_weights = weights_in(buffers, args->weights)};
     return sl_relate_full_cuda(stream, &edges, &slabs, args->parts.dtype, parts, args->beta, sl_buffer_dtype(m),
                                sl_buffer_data(m));
 }
@@ -601,7 +620,8 @@ static struct sl_operation forward_op = {
              {"means", STARPU_W | SL_OR_RW},
              {"own rows", STARPU_R | SL_REPEATED},
              {"packed rows", STARPU_R | SL_REPEATED},
-             {"components", STARPU_R | SL_OPTIONAL}},
+             {"components", STARPU_R | SL_OPTIONAL},
+             {"edge weights", STARPU_R | SL_OPTIONAL}},
 };
 
 static struct sl_operation backward_op = {
@@ -615,7 +635,8 @@ static struct sl_operation backward_op = {
              {"back relations", STARPU_R},
              {"the means' gradient", STARPU_R | SL_REPEATED},
              {"packed", STARPU_W | SL_OR_RW | SL_REPEATED},
-             {"components", STARPU_R | SL_OPTIONAL}},
+             {"components", STARPU_R | SL_OPTIONAL},
+             {"edge weights", STARPU_R | SL_OPTIONAL}},
 };
 
 static struct sl_operation accumulate_op = {
@@ -631,7 +652,8 @@ static struct sl_operation accumulate_op = {
              {"own inverse", STARPU_R},
              {"the means' gradient", STARPU_R | SL_REPEATED},
              {"packed gradients", STARPU_R | SL_REPEATED},
-             {"components", STARPU_R | SL_OPTIONAL}},
+             {"components", STARPU_R | SL_OPTIONAL},
+             {"edge weights", STARPU_R | SL_OPTIONAL}},
 };
 
 static struct sl_operation components_op = {
@@ -645,7 +667,8 @@ static struct sl_operation components_op = {
              {"the sums' gradient", STARPU_R},
              {"gradient of components", STARPU_W},
              {"own rows", STARPU_R | SL_REPEATED},
-             {"packed rows", STARPU_R | SL_REPEATED}},
+             {"packed rows", STARPU_R | SL_REPEATED},
+             {"edge weights", STARPU_R | SL_OPTIONAL}},
 };
 
 static struct sl_operation full_op = {
@@ -658,7 +681,8 @@ static struct sl_operation full_op = {
              {"first", STARPU_R},
              {"means", STARPU_W | SL_OR_RW},
              {"rows", STARPU_R | SL_REPEATED},
-             {"components", STARPU_R | SL_OPTIONAL}},
+             {"components", STARPU_R | SL_OPTIONAL},
+             {"edge weights", STARPU_R | SL_OPTIONAL}},
 };
 
 /* ---- submissions ---- */
@@ -698,6 +722,7 @@ enum sl_status sl_relate_forward_submit(const struct sl_task_args *head, const s
     sl_task_add(&task, FORWARD_M, m, beta ? STARPU_RW : STARPU_W);
     sl_source_args_add(&task, FORWARD_ROWS, sources, &args.sources);
     args.components = sl_task_add_optional(&task, FORWARD_COMPONENTS, c, STARPU_R);
+    args.weights = sl_task_add_optional(&task, FORWARD_WEIGHTS, block->edge_weights, STARPU_R);
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
 
@@ -733,6 +758,7 @@ enum sl_status sl_relate_backward_submit(const struct sl_task_args *head, const 
         args.returned[q] = (struct returned){t0[q], sl_task_add_slice(&task, BACK_PACKED, &packed[q], STARPU_W)};
     }
     args.components = sl_task_add_optional(&task, BACK_COMPONENTS, c, STARPU_R);
+    args.weights = sl_task_add_optional(&task, BACK_WEIGHTS, block->back_weights, STARPU_R);
     size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
 }
@@ -755,6 +781,7 @@ enum sl_status sl_relate_accumulate_submit(const struct sl_task_args *head, cons
     sl_task_add_each(&task, SUM_GM, split->n_chunks, shares->gm->chunk, STARPU_R);
     uint64_t n_terms = sl_share_args_add(&task, SUM_SENT, &shares->from, &args.shares);
     args.components = sl_task_add_optional(&task, SUM_COMPONENTS, shares->c, STARPU_R);
+    args.weights = sl_task_add_optional(&task, SUM_WEIGHTS, shares->block->back_weights, STARPU_R);
     args.head.work = sl_sum_bytes(n_terms, sl_handle_rows(g), sl_handle_columns(g));
     size_t bytes = offsetof(struct accumulate_args, shares.sent) + shares->from.n_peers * sizeof *args.shares.sent;
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
@@ -780,6 +807,7 @@ enum sl_status sl_relate_components_submit(const struct sl_task_args *head, cons
     sl_task_add(&task, MIXED_GM, gm, STARPU_R);
     sl_task_add(&task, MIXED_GC, gc, STARPU_W);
     sl_source_args_add(&task, MIXED_ROWS, sources, &args.sources);
+    args.weights = sl_task_add_optional(&task, MIXED_WEIGHTS, block->edge_weights, STARPU_R);
     return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
 }
 
@@ -800,6 +828,7 @@ enum sl_status sl_relate_full_submit(const struct sl_task_args *head, const stru
     sl_task_add(&task, FULL_M, m, beta ? STARPU_RW : STARPU_W);
     sl_part_args_add(&task, FULL_ROWS, sources->n_parts, sources->rows);
     args.components = sl_task_add_optional(&task, FULL_COMPONENTS, c, STARPU_R);
+    args.weights = sl_task_add_optional(&task, FULL_WEIGHTS, sources->edge_weights, STARPU_R);
     args.head.work = sl_sum_bytes(sources->n_edges, sl_handle_rows(m), sl_min_u32(args.x_width, sl_handle_columns(m)));
     return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
 }

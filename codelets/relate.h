@@ -16,6 +16,9 @@
  *                   GM[dest(e)], divided by n(dest(e), r(e))
  * A relation without edges at d gives a slab of zeros.
  *
+ * Edges may have weights w_e of the dataset (data/graph.h). Every term of an edge is then multiplied by w_e. The
+ * divisor stays n(d, r), as in the weighted mean of codelets/aggregate.h.
+ *
  * With components C [R x B] the slabs are those of B bases instead (the same paper, equation 3), and F is the width of
  * a base. The number of relations then costs no columns:
  *   sums of slabs   M[d, b]   (+)= sum over relations r of C[r, b] * mean of X[source(e)] over d's edges of r
@@ -78,6 +81,7 @@ struct sl_related {
     const uint32_t *offsets;   /* of the whole block */
     const uint32_t *sources;   /* positions */
     const uint16_t *relations; /* as `sources` */
+    const float *weights;      /* as `sources`; NULL: 1 */
 };
 
 /* A block by source, as in codelets/aggregate.h. */
@@ -86,6 +90,7 @@ struct sl_related_back {
     const uint16_t *back_relations; /* as `back_rows` */
     const uint32_t *edge_offsets;
     const uint16_t *relations; /* of the edges of each destination */
+    const float *back_weights; /* as `back_rows`; NULL: 1 */
 };
 
 /* m_out [n_rows x m_width]. beta 0: overwrite, beta 1: add. dtype: of the rows of x. */
@@ -140,7 +145,8 @@ SL_EXTERN_C enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct
 /* ---- submissions: local, one thread submits. c: the components, or NULL. SL_EINVAL: shapes or dtypes that do not fit,
  * too many owners, parts or chunks. SL_ESTARPU, SL_ENOMEM. ---- */
 
-/* Sums of destinations row0 .. row0 + D - 1 into chunk m [D x m_width]. The block has the relations. */
+/* Sums of destinations row0 .. row0 + D - 1 into chunk m [D x m_width]. The block has the relations. It may have
+ * weights, which all submissions then read. */
 enum sl_status sl_relate_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
                                         uint64_t n_edges, const struct sl_source_handles *sources,
                                         starpu_data_handle_t c, int beta, starpu_data_handle_t m);

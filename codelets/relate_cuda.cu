@@ -3,9 +3,9 @@
  *
  * Means by relation, mixed by components or not, and the transposed sums, on a device. A list (codelets/lists.cuh) is
  * of one slab of a sum. Its terms are slabs of its entries' rows, in the order of the entries: of each row the slab of
- * the entry's relation, or with components all slabs. A term's weight is 1 / n(d, r), times the component. For the
- * gradient of the components the edges are cut into stretches of the same length, whatever the rows, with a warp for
- * each. */
+ * the entry's relation, or with components all slabs. A term's weight is 1 / n(d, r), times the component and the
+ * edge's weight. For the gradient of the components the edges are cut into stretches of the same length, whatever the
+ * rows, with a warp for each. */
 #include "codelets/relate.h"
 
 #include "codelets/lists.cuh"
@@ -17,6 +17,7 @@ template <typename S> struct block_rows {
     const uint32_t *offsets; /* from row row0 on */
     const uint32_t *positions;
     const uint16_t *relations;
+    const float *weights; /* NULL: 1 */
     struct sl_device_sources x;
 
     __device__ uint64_t bound(uint32_t i) const
@@ -36,6 +37,7 @@ template <typename S> struct part_rows {
     uint32_t row0;
     const sl_vertex *sources;
     const uint16_t *relations;
+    const float *weights; /* NULL: 1 */
     struct sl_device_parts parts;
 
     __device__ uint64_t bound(uint32_t i) const
@@ -55,6 +57,12 @@ template <typename S> struct part_rows {
 static inline __device__ uint32_t terms_each(const struct sl_slabs &slabs, uint32_t width)
 {
     return slabs.c == NULL ? 1 : width / slabs.n;
+}
+
+/* The weight of edge e. */
+static inline __device__ sl_real weight_at(const float *weights, uint64_t e)
+{
+    return weights == nullptr ? 1 : (sl_real)__ldg(weights + e);
 }
 
 /* The weight of an entry of `relation`, one of n such. base: its slab or the item's, whichever side has several. */
@@ -98,6 +106,7 @@ template <typename Rows, typename T> struct slab_sums : sl_plain_list<typename R
             const uint64_t n = sl_relation_count(rows.relations, it.begin / n_terms, it.end / n_terms, relation);
             *weight = weight_of(slabs, n, relation, it.id + base);
         }
+        *weight *= weight_at(rows.weights, e);
         return rows.row(e, slabs.x_width) + (size_t)slab * slabs.x_step;
     }
 };
@@ -137,7 +146,7 @@ template <typename T> struct slab_gradients : sl_plain_list<sl_real, T> {
         const uint64_t n = sl_relation_count(block.relations, __ldg(block.edge_offsets + d),
                                              __ldg(block.edge_offsets + d + 1), relation);
         const uint32_t slab = slabs.c == NULL ? relation : base;
-        *weight = weight_of(slabs, n, relation, it.id + base);
+        *weight = weight_of(slabs, n, relation, it.id + base) * weight_at(block.back_weights, e);
         return sl_chunk_row<sl_real>(gm, d, slabs.m_width) + (size_t)slab * slabs.m_step;
     }
 };
@@ -206,7 +215,7 @@ static inline __device__ void find_factors(const Rows &rows, const struct sl_sla
     const size_t width = slabs.m_width;
     out->x = rows.row(e, slabs.x_width) + (size_t)base * slabs.x_step;
     out->g = gm + d * width + (size_t)base * slabs.m_step;
-    out->weight = 1 / (sl_real)n;
+    out->weight = 1 / (sl_real)n * weight_at(rows.weights, e);
     out->relation = relation;
 }
 
@@ -278,7 +287,10 @@ enum sl_status sl_relate_forward_cuda(cudaStream_t stream, const struct sl_relat
     return sl_by_dtypes(x->dtype, m_dtype, [&](auto s, auto t) {
         typedef block_rows<decltype(s)> Rows;
         const slab_sums<Rows, decltype(t)> list = {
-            {}, {edges->offsets + edges->row0, edges->sources, edges->relations, *x}, *slabs, (decltype(t) *)m_out};
+            {},
+            {edges->offsets + edges->row0, edges->sources, edges->relations, edges->weights, *x},
+            *slabs,
+            (decltype(t) *)m_out};
         return sl_start_lists("sl_relate_forward", stream, list, n_items, slabs->n, beta, addresses);
     });
 }
@@ -324,7 +336,8 @@ enum sl_status sl_relate_components_cuda(cudaStream_t stream, const struct sl_re
     SL_TRY(st, sl_cuda_status(cudaMemsetAsync(partial.as<double>(), 0, bytes, stream), name), done);
     stretches = {edges->n_rows, n_stretches, n_components, slabs->n_bases, partial.as<double>()};
     st = sl_by_dtype(x->dtype, [&](auto s) {
-        const block_rows<decltype(s)> rows = {edges->offsets + edges->row0, edges->sources, edges->relations, *x};
+        const block_rows<decltype(s)> rows = {edges->offsets + edges->row0, edges->sources, edges->relations,
+                                              edges->weights, *x};
         return sl_start(name, stream, sl_warp_blocks((uint64_t)n_stretches * slabs->n_bases),
                         sum_components<block_rows<decltype(s)>>, rows, *slabs, stretches, gm);
     });
@@ -351,7 +364,10 @@ enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct sl_full_edg
     return sl_by_dtypes(dtype, m_dtype, [&](auto s, auto t) {
         typedef part_rows<decltype(s)> Rows;
         const slab_sums<Rows, decltype(t)> list = {
-            {}, {edges->offsets, edges->row0, edges->sources, edges->relations, all}, *slabs, (decltype(t) *)m_out};
+            {},
+            {edges->offsets, edges->row0, edges->sources, edges->relations, edges->edge_weights, all},
+            *slabs,
+            (decltype(t) *)m_out};
         return sl_start_lists(name, stream, list, n_items, slabs->n, beta, addresses);
     });
 }

@@ -415,7 +415,7 @@ static void measure_attend(const sl_real *table, uint32_t width, uint32_t n_hub)
     char shape[80];
     make_block(sl_heads_row(heads), n_hub, table, &a.block);
     struct block *b = &a.block;
-    a.rows = (struct sl_attend_device_rows){heads, n_rows, b->offsets, b->sources, &b->x, table, NULL};
+    a.rows = (struct sl_attend_device_rows){heads, n_rows, b->offsets, b->sources, &b->x, table, NULL, NULL};
     a.back =
         (struct sl_attend_device_back){.heads = heads, .offsets = b->back_offsets, .rows = b->back_rows, .gz = b->gm};
     a.back.sides = (struct sl_device_rows){.n_chunks = 1, .shift = 31, .chunk = {a.sides}};

@@ -244,9 +244,14 @@ static struct attention *make_attention(void)
         const sl_real *sides_chunk = out->sides;
         struct sl_view view = {&chunk, 31, NULL};
         struct sl_sources x = {1, first, &view, NULL};
-        struct sl_attend_rows at = {{WIDTH, HEADS, 0}, SUMS, a->edges.offsets, a->edges.sources, &x, chunk, NULL};
-        struct sl_attend_back back = {{WIDTH, HEADS, 0},     a->edges.back_offsets,    a->edges.back_rows,
-                                      {&gz_chunk, 31, NULL}, {&sides_chunk, 31, NULL}, NULL};
+        struct sl_attend_rows at = {{WIDTH, HEADS, 0}, SUMS, a->edges.offsets, a->edges.sources, &x, chunk, NULL, NULL};
+        struct sl_attend_back back = {{WIDTH, HEADS, 0},
+                                      a->edges.back_offsets,
+                                      a->edges.back_rows,
+                                      {&gz_chunk, 31, NULL},
+                                      {&sides_chunk, 31, NULL},
+                                      NULL,
+                                      NULL};
         if (k == 0) {
             attend(&at, &back, inverse, wide, a->gz, out);
         } else {
@@ -337,12 +342,13 @@ TEST(test_attention_on_device)
                                   .rows = {.n_chunks = 1, .shift = 31, .chunk = {u_there}},
                                   .first = {0, ROWS},
                                   .dtype = SL_DTYPE_BF16};
-    struct sl_attend_device_rows rows = {heads, SUMS, there->offsets, there->sources, &x, u_there, NULL};
+    struct sl_attend_device_rows rows = {heads, SUMS, there->offsets, there->sources, &x, u_there, NULL, NULL};
     struct sl_attend_device_back block = {heads,
                                           there->back_offsets,
                                           there->back_rows,
                                           {.n_chunks = 1, .shift = 31, .chunk = {gz_there}},
                                           {.n_chunks = 1, .shift = 31, .chunk = {sides}},
+                                          NULL,
                                           NULL};
     struct sl_attend_device_own own = {ROWS, 0, 1, 0, inverse};
     expect_launched(sl_attend_forward_cuda(NULL, &rows, 0, z, lse));

@@ -12,6 +12,7 @@
 #include "tests/support/order_fixture.h"
 
 #define SEED 31
+#define WEIGHTED 3 /* graphs with so many relations have weights of edges, up to 4 */
 
 /* ---- rows of a hop ---- */
 
@@ -124,7 +125,8 @@ static struct sl_attend_rows rows_of_chunk(const struct at *at, uint32_t p, uint
                                    .sources = block->edge_sources,
                                    .x = &sources->x,
                                    .self = row_at(&s->u.pe[p], row0),
-                                   .relations = block->edge_relations};
+                                   .relations = block->edge_relations,
+                                   .weights = block->edge_weights};
 }
 
 static void forward(const struct at *at, int beta, struct state *s)
@@ -147,7 +149,8 @@ static struct sl_attend_back back_of(const struct at *at, uint32_t p, const stru
                                    .rows = block->back_rows,
                                    .gz = view_of(&s->gz.pe[p], NULL),
                                    .sides = view_of(&s->sides.pe[p], NULL),
-                                   .relations = block->back_relations};
+                                   .relations = block->back_relations,
+                                   .weights = block->back_weights};
 }
 
 /* What p sends back to each q. */
@@ -225,6 +228,7 @@ struct plain {
     uint32_t *relation;
     uint32_t *offsets;
     uint32_t *source;
+    double *weight; /* of the edge; 1 without weights */
 };
 
 /* The list of a destination and of relation r; without relations r is 0. */
@@ -236,11 +240,13 @@ static void add_list(struct plain *g, const struct group *group, const struct gr
     g->destination[g->n_lists] = id;
     g->relation[g->n_lists++] = r;
     if (g->heads.n_relations == 0) {
+        g->weight[n_edges] = 1;
         g->source[n_edges++] = id;
     }
     for (uint32_t e = block->edge_offsets[d]; e < block->edge_offsets[d + 1]; e++) {
         const uint32_t source = group->partition->dataset_ids[source_id(block, block->edge_sources[e])];
         if (g->heads.n_relations == 0 ? source != id : block->edge_relations[e] == r) {
+            g->weight[n_edges] = block->edge_weights == NULL ? 1 : (double)block->edge_weights[e];
             g->source[n_edges++] = source;
         }
     }
@@ -260,6 +266,7 @@ static struct plain make_plain(const struct at *at)
     g.relation = need((size_t)n_slabs * n_vertices, sizeof *g.relation);
     g.offsets = need((size_t)n_slabs * n_vertices + 1, sizeof *g.offsets);
     g.source = need(n, sizeof *g.source);
+    g.weight = need(n, sizeof *g.weight);
     for (uint32_t p = 0; p < at->group->n_parts; p++) {
         const struct group_block *block = &at->group->pe[p].block[at->hop];
         for (uint32_t i = 0; i < at->group->pe[p].n_rows[at->hop] * n_slabs; i++) {
@@ -275,6 +282,7 @@ static void free_plain(struct plain *g)
     free(g->relation);
     free(g->offsets);
     free(g->source);
+    free(g->weight);
 }
 
 /* The slab of vertex v that list i reads. */
@@ -321,7 +329,7 @@ static void reference_forward(const struct plain *g, const double *u, double *z,
             double own = reference_lse(g, u, i, k);
             lse[(size_t)d * sl_heads_scores(g->heads) + g->relation[i] * g->heads.n_heads + k] = own;
             for (uint32_t e = g->offsets[i]; e < g->offsets[i + 1]; e++) {
-                double a = exp(e_of(g, u, i, g->source[e], k) - own);
+                double a = g->weight[e] * exp(e_of(g, u, i, g->source[e], k) - own);
                 for (uint32_t j = k * width; j < (k + 1) * width; j++) {
                     z[(size_t)d * g->heads.n_columns + j] += a * u[slab_at(g, i, g->source[e]) + j];
                 }
@@ -331,14 +339,15 @@ static void reference_forward(const struct plain *g, const double *u, double *z,
 }
 
 /* Of one edge and head: a, and da. */
-static void reference_edge(const struct plain *g, const double *u, const double *gz, uint32_t i, uint32_t s, uint32_t k,
+static void reference_edge(const struct plain *g, const double *u, const double *gz, uint32_t i, uint32_t e, uint32_t k,
                            double lse, double out[2])
 {
     uint32_t width = g->heads.n_columns / g->heads.n_heads;
+    uint32_t s = g->source[e];
     out[0] = exp(e_of(g, u, i, s, k) - lse);
     out[1] = 0;
     for (uint32_t j = k * width; j < (k + 1) * width; j++) {
-        out[1] += gz[(size_t)g->destination[i] * g->heads.n_columns + j] * u[slab_at(g, i, s) + j];
+        out[1] += g->weight[e] * gz[(size_t)g->destination[i] * g->heads.n_columns + j] * u[slab_at(g, i, s) + j];
     }
 }
 
@@ -351,17 +360,17 @@ static void reference_back(const struct plain *g, const double *u, const double 
     double c = 0;
     double a[2];
     for (uint32_t e = g->offsets[i]; e < g->offsets[i + 1]; e++) {
-        reference_edge(g, u, gz, i, g->source[e], k, lse, a);
+        reference_edge(g, u, gz, i, e, k, lse, a);
         c += a[0] * a[1];
     }
     for (uint32_t e = g->offsets[i]; e < g->offsets[i + 1]; e++) {
         uint32_t s = g->source[e];
-        reference_edge(g, u, gz, i, s, k, lse, a);
+        reference_edge(g, u, gz, i, e, k, lse, a);
         double gx = a[0] * (a[1] - c) * (x_of(g, u, i, s, k) > 0 ? 1 : 0.2);
         gu[slab_at(g, i, s) + g->heads.n_columns + k] += gx;
         gu[slab_at(g, i, d) + g->heads.n_columns + g->heads.n_heads + k] += gx;
         for (uint32_t j = k * width; j < (k + 1) * width; j++) {
-            gu[slab_at(g, i, s) + j] += a[0] * gz[(size_t)d * g->heads.n_columns + j];
+            gu[slab_at(g, i, s) + j] += g->weight[e] * a[0] * gz[(size_t)d * g->heads.n_columns + j];
         }
     }
 }
@@ -408,9 +417,10 @@ static void set_level(const struct at *at, struct level *level, sl_real x)
 
 /* What rounding does to a weight, and so to sums of weights 1 in all: lse, of up to score_size + ln of the terms,
  * is off by an epsilon of itself, and the sums it is made of and makes by their lengths. */
-static double tolerance_of(size_t length, double score_size)
+static double tolerance_of(const struct group *group, size_t length, double score_size)
 {
-    return rounding(length, 1) + 8 * EPSILON * (2 * score_size + 10);
+    const double largest = group->partition->graph.weights.data != NULL ? 4 : 1;
+    return largest * (rounding(length, 1) + 8 * EPSILON * (2 * score_size + 10));
 }
 
 /* Attention, its sum onto 3, and the adjoint against the loops. length: of the longest list. */
@@ -426,7 +436,7 @@ static void check_hop(const struct group *group, uint32_t hop, struct sl_heads h
     double *z = need(n * heads.n_columns, sizeof *z);
     double *lse = need(n * sl_heads_scores(at.heads), sizeof *lse);
     double *gu = reference_backward(&at, &g, u, gz);
-    double close = tolerance_of(length, score_size) * sl_heads_slabs(at.heads);
+    double close = tolerance_of(group, length, score_size) * sl_heads_slabs(at.heads);
     double width = heads.n_columns / heads.n_heads;
     reference_forward(&g, u, z, lse);
     forward(&at, 0, s);
@@ -455,18 +465,19 @@ static void make_group(const struct sl_dataset *dataset, int split, uint32_t n_p
     group_sample(partition, 2, rules, SEED, 3, n_seeds, dataset->train.ids, group);
 }
 
-static const uint32_t relation_counts[] = {0, 1, 4};
+static const uint32_t relation_counts[] = {0, 1, WEIGHTED, 4};
 
 static void test_graphs(void **state)
 {
     (void)state;
     const uint32_t part_counts[] = {1, 4, 7};
-    for (int graph = 0; graph < 3 * N_GRAPHS; graph++) {
-        struct graph_shape shape = {.kind = graph / 3,
+    for (int graph = 0; graph < 4 * N_GRAPHS; graph++) {
+        struct graph_shape shape = {.kind = graph / 4,
                                     .n_vertices = 90,
-                                    .directed = graph / 3 == GRAPH_POWER_LAW,
-                                    .self_loops = graph % 3 > 0,
-                                    .n_relations = relation_counts[graph % 3]};
+                                    .directed = graph / 4 == GRAPH_POWER_LAW,
+                                    .self_loops = graph % 4 > 0,
+                                    .n_relations = relation_counts[graph % 4],
+                                    .weighted = relation_counts[graph % 4] == WEIGHTED};
         struct sl_dataset dataset;
         make_dataset(&shape, &dataset);
         for (int i = 0; i < 3; i++) {
@@ -488,8 +499,11 @@ static const struct sl_heads some_heads[] = {{1, 1, 0},  {7, 1, 0},   {40, 5, 0}
 
 static void check_heads(uint32_t n_relations)
 {
-    struct graph_shape shape = {
-        .kind = GRAPH_POWER_LAW, .n_vertices = 200, .hub_degree = 140, .n_relations = n_relations};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
+                                .n_vertices = 200,
+                                .hub_degree = 140,
+                                .n_relations = n_relations,
+                                .weighted = n_relations == WEIGHTED};
     struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
@@ -513,8 +527,11 @@ static void test_heads_and_chunks(void **state)
 
 static void check_large_scores(uint32_t n_relations)
 {
-    struct graph_shape shape = {
-        .kind = GRAPH_POWER_LAW, .n_vertices = 200, .hub_degree = 140, .n_relations = n_relations};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
+                                .n_vertices = 200,
+                                .hub_degree = 140,
+                                .n_relations = n_relations,
+                                .weighted = n_relations == WEIGHTED};
     struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
@@ -538,8 +555,12 @@ static void test_large_scores(void **state)
 static void check_central_differences(uint32_t n_relations)
 {
     const double step = 1e-5;
-    struct graph_shape shape = {
-        .kind = GRAPH_POWER_LAW, .n_vertices = 40, .hub_degree = 20, .directed = true, .n_relations = n_relations};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
+                                .n_vertices = 40,
+                                .hub_degree = 20,
+                                .directed = true,
+                                .n_relations = n_relations,
+                                .weighted = n_relations == WEIGHTED};
     struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
@@ -595,8 +616,11 @@ static void expect_levels(const char *label, const struct at *at, const struct l
 
 static void check_chunks(uint32_t n_relations)
 {
-    struct graph_shape shape = {
-        .kind = GRAPH_POWER_LAW, .n_vertices = 300, .hub_degree = 140, .n_relations = n_relations};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
+                                .n_vertices = 300,
+                                .hub_degree = 140,
+                                .n_relations = n_relations,
+                                .weighted = n_relations == WEIGHTED};
     struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
@@ -648,7 +672,8 @@ static void check_many_neighbours(uint32_t n_relations)
                                 .n_vertices = 14000,
                                 .hub_degree = 13000,
                                 .directed = true,
-                                .n_relations = n_relations};
+                                .n_relations = n_relations,
+                                .weighted = n_relations == WEIGHTED};
     struct sl_dataset dataset;
     const struct sl_sample_rule full = {.method = SL_SAMPLE_FULL};
     const sl_vertex seeds[] = {7000, 13999, 13998, 0};
@@ -686,6 +711,7 @@ static void test_many_neighbours(void **state)
     (void)state;
     check_many_neighbours(0);
     check_many_neighbours(2);
+    check_many_neighbours(WEIGHTED);
 }
 
 /* No destination at all, no source, and destinations without an edge. */
@@ -811,6 +837,10 @@ static struct handles *wrap_hop(const struct at *at, const struct state *s)
             pe->block.edge_relations = wrap_relations(h, block->edge_relations, block->n_edges);
             pe->block.back_relations = wrap_relations(h, block->back_relations, block->n_edges);
         }
+        if (block->edge_weights != NULL) {
+            pe->block.edge_weights = wrap_vector(h, block->edge_weights, block->n_edges);
+            pe->block.back_weights = wrap_vector(h, block->back_weights, block->n_edges);
+        }
         pe->first = block->request;
         wrap_packed(h, at, p, pe->u);
         wrap_packed(h, at, p, pe->gu);
@@ -935,7 +965,7 @@ static void check_submissions(const struct group *group, uint32_t hop, struct sl
     struct at at = at_hop(group, hop, heads);
     struct state *s[2];
 #ifdef SL_CUDA
-    double close = tolerance_of(length, 1);
+    double close = tolerance_of(group, length, 1);
 #else
     double close = 0;
 #endif
@@ -961,8 +991,11 @@ static void check_submissions(const struct group *group, uint32_t hop, struct sl
 static void check_all_submissions(uint32_t n_relations)
 {
     const size_t stride = slow_stride(N_WORKER_COUNTS);
-    struct graph_shape shape = {
-        .kind = GRAPH_POWER_LAW, .n_vertices = 200, .hub_degree = 140, .n_relations = n_relations};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
+                                .n_vertices = 200,
+                                .hub_degree = 140,
+                                .n_relations = n_relations,
+                                .weighted = n_relations == WEIGHTED};
     for (size_t w = ((n_relations > 0) + slow_first(2)) % stride; w < N_WORKER_COUNTS; w += stride) {
         struct sl_dataset dataset;
         struct sl_partition partition;
@@ -995,8 +1028,11 @@ static void test_submissions(void **state)
 static void check_submissions_of_heads(uint32_t n_relations)
 {
     const uint32_t stride = slow_stride(2);
-    struct graph_shape shape = {
-        .kind = GRAPH_POWER_LAW, .n_vertices = 120, .hub_degree = 60, .n_relations = n_relations};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
+                                .n_vertices = 120,
+                                .hub_degree = 60,
+                                .n_relations = n_relations,
+                                .weighted = n_relations == WEIGHTED};
     struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
@@ -1030,8 +1066,11 @@ static void check_hub(uint32_t hub_degree, uint32_t parts, uint32_t n_relations,
 {
     enum { SEEDS = 400 };
     const struct sl_sample_rule full = {.method = SL_SAMPLE_FULL};
-    struct graph_shape shape = {
-        .kind = GRAPH_POWER_LAW, .n_vertices = hub_degree + 100, .hub_degree = hub_degree, .n_relations = n_relations};
+    struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
+                                .n_vertices = hub_degree + 100,
+                                .hub_degree = hub_degree,
+                                .n_relations = n_relations,
+                                .weighted = n_relations == WEIGHTED};
     const uint32_t n_seeds = SEEDS / slow_stride(2); /* more of them than a slice has terms are the hub's */
     sl_vertex seeds[SEEDS];
     struct sl_dataset dataset;
@@ -1099,6 +1138,9 @@ static void check_full(const struct sl_dataset *dataset, int split, uint32_t n_p
         if (at.heads.n_relations > 0) {
             part.relations = wrap_relations(h, of.relations, (uint32_t)(of.offsets[n_part] - of.offsets[0]));
         }
+        if (of.weights != NULL) {
+            part.weights = wrap_vector(h, of.weights, (uint32_t)(of.offsets[n_part] - of.offsets[0]));
+        }
         for (uint32_t c = 0; c < z->split.n_chunks; c++) {
             expect_ok(sl_attend_full_submit(&head, &part, c << z->split.shift, 100, sl_heads_scores(at.heads),
                                             h->rows[U], beta, z->chunk[c]));
@@ -1107,7 +1149,7 @@ static void check_full(const struct sl_dataset *dataset, int split, uint32_t n_p
     unwrap(h);
     expect_no_failure();
     forward(&at, beta, s[0]);
-    expect_levels("z of all", &at, &s[1]->z, &s[0]->z, tolerance_of(280, 1));
+    expect_levels("z of all", &at, &s[1]->z, &s[0]->z, tolerance_of(&group, 280, 1));
     free_state(&at, s[0]);
     free_state(&at, s[1]);
     free(everyone);
@@ -1123,7 +1165,8 @@ static void test_full(void **state)
                                           .n_vertices = 300,
                                           .hub_degree = 280,
                                           .directed = true,
-                                          .n_relations = w % 2 == 1 ? 3 : 0};
+                                          .n_relations = w % 2 == 1 ? WEIGHTED : 0,
+                                          .weighted = w % 2 == 1};
         struct sl_dataset dataset;
         fixture_start(worker_counts[w / 2]);
         make_dataset(&shape, &dataset);
@@ -1181,7 +1224,7 @@ static void test_outputs_are_written(void **state)
     struct sl_attend_gradients gradients = {&gz, &sides};
     struct sl_attend_shares shares = {
         .block = &block, .gradients = gradients, .from.n_own = 4, .from.n_peers = 1, .from.sent = &none};
-    struct sl_attend_part part = {h[OFFSETS64], h[SOURCES], h[OFFSETS], 1, 0, NULL};
+    struct sl_attend_part part = {h[OFFSETS64], h[SOURCES], h[OFFSETS], 1, 0, NULL, NULL};
     for (int beta = 0; beta < 2; beta++) {
         hold(h[ROWS]);
         expect_ok(sl_attend_forward_submit(&head, &block, 0, 4, &all, beta, h[OUT], h[OUT_LSE]));
@@ -1227,7 +1270,7 @@ static void test_refusals(void **state)
     struct sl_source_handles all = {.n_owners = 1, .first = first, .rows = &u, .inverse = v, .packed = &none};
     struct sl_attend_gradients gradients = {&gz, &sides};
     struct sl_attend_shares shares = {.block = &block, .gradients = gradients, .from.n_peers = 1, .from.sent = &none};
-    struct sl_attend_part part = {v, v, v, 1, 0, NULL};
+    struct sl_attend_part part = {v, v, v, 1, 0, NULL, NULL};
     assert_int_equal(sl_attend_forward_submit(&head, &block, 0, 1, &all, 0, h[OUT], h[SIDE]), SL_EINVAL);
     expect_message(sl_message(), "width 8", "4 heads");
     assert_int_equal(sl_attend_forward_submit(&head, &block, 3, 1, &all, 0, h[OUT], h[OUT_LSE]), SL_EINVAL);

@@ -3,8 +3,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * codelets/relate.h over whole groups: means by relation, their adjoint and the sums at owners, with the exchange
- * between them, with and without components, against plain loops in double; with one relation against
- * codelets/aggregate.h, bit for bit; and the launchers against the kernels. tests/whole/test_gradients.c and
+ * between them, with and without components and weights of edges, against plain loops in double; with one relation
+ * against codelets/aggregate.h, bit for bit; and the launchers against the kernels. tests/whole/test_gradients.c and
  * tests/whole/test_properties.c run the submissions. */
 #include "codelets/exchange.h"
 #include "codelets/relate.h"
@@ -104,9 +104,13 @@ static void forward_chunk(enum kernels kernels, const struct group_block *block,
     const uint32_t row0 = c << m->split.shift;
     const uint32_t n_rows = sl_split_size(&m->split, c);
     const struct sl_slabs slabs = slabs_of(x_width, m->n_columns);
-    const struct sl_related related = {row0, n_rows, block->edge_offsets, block->edge_sources, block->edge_relations};
-    const struct sl_edges edges = {
-        .row0 = row0, .n_rows = n_rows, .offsets = block->edge_offsets, .sources = block->edge_sources};
+    const struct sl_related related = {
+        row0, n_rows, block->edge_offsets, block->edge_sources, block->edge_relations, block->edge_weights};
+    const struct sl_edges edges = {.row0 = row0,
+                                   .n_rows = n_rows,
+                                   .offsets = block->edge_offsets,
+                                   .sources = block->edge_sources,
+                                   .edge_weights = block->edge_weights};
     if (kernels == RELATE) {
         sl_relate_forward_cpu(SL_DTYPE_REAL, &related, &slabs, x, beta, m->base[c]);
     } else if (kernels == COMPONENTS) {
@@ -140,8 +144,16 @@ static void forward(enum kernels kernels, const struct group *group, const struc
 
 static struct sl_related_back back_of(const struct group_block *block)
 {
-    return (struct sl_related_back){block->back_offsets, block->back_rows, block->back_relations, block->edge_offsets,
-                                    block->edge_relations};
+    return (struct sl_related_back){block->back_offsets, block->back_rows,      block->back_relations,
+                                    block->edge_offsets, block->edge_relations, block->back_weights};
+}
+
+static struct sl_transposed transposed_of(const struct group_block *block)
+{
+    return (struct sl_transposed){.back_offsets = block->back_offsets,
+                                  .back_rows = block->back_rows,
+                                  .edge_offsets = block->edge_offsets,
+                                  .back_weights = block->back_weights};
 }
 
 /* Gradients of p's sources that q owns. */
@@ -153,8 +165,7 @@ static sl_real *send_back(enum kernels kernels, const struct group *group, uint3
     const struct sl_view view = view_of(&gm->pe[p], NULL);
     const struct sl_slabs slabs = slabs_of(x_width, gm->pe[p].n_columns);
     const struct sl_related_back related = back_of(block);
-    const struct sl_transposed transposed = {
-        .back_offsets = block->back_offsets, .back_rows = block->back_rows, .edge_offsets = block->edge_offsets};
+    const struct sl_transposed transposed = transposed_of(block);
     sl_real *sent = poisoned((size_t)n * x_width);
     if (kernels == RELATE) {
         sl_relate_backward_cpu(&related, block->request[q], n, &slabs, &view, sent);
@@ -174,8 +185,7 @@ static void add_share(enum kernels kernels, const struct group *group, uint32_t 
     const struct sl_view view = view_of(&gm->pe[q], NULL);
     const struct sl_slabs slabs = slabs_of(g->n_columns, gm->pe[q].n_columns);
     const struct sl_related_back related = back_of(block);
-    const struct sl_transposed transposed = {
-        .back_offsets = block->back_offsets, .back_rows = block->back_rows, .edge_offsets = block->edge_offsets};
+    const struct sl_transposed transposed = transposed_of(block);
     if (p != q) {
         sl_accumulate_sent_cpu(SL_DTYPE_REAL, n, rows, sent, g);
     } else if (kernels == RELATE) {
@@ -207,9 +217,14 @@ static void backward(enum kernels kernels, const struct group *group, const stru
 
 /* ---- the same in plain loops, by vertex ---- */
 
-/* For every edge source -> destination of relation r: slab r of one side += the other side over n(d, r), or the other
- * way round. With components: slab b += C[r, b] times as much, for every b. x, out: tables by dataset id, n columns a
- * slab. */
+static double weight_of(const struct group_block *block, uint32_t e)
+{
+    return block->edge_weights == NULL ? 1 : (double)block->edge_weights[e];
+}
+
+/* For every edge source -> destination of relation r: slab r of one side += the other side times the edge's weight over
+ * n(d, r), or the other way round. With components: slab b += C[r, b] times as much, for every b. x, out: tables by
+ * dataset id, n columns a slab. */
 static double *reference(const struct group *group, const double *x, uint32_t n, uint32_t x_slabs, uint32_t m_slabs,
                          bool transposed)
 {
@@ -231,7 +246,8 @@ static double *reference(const struct group *group, const double *x, uint32_t n,
                 for (uint32_t i = 0; i < (mix.c == NULL ? n : n * mix.n_bases); i++) {
                     const uint32_t j = i % n;
                     const uint32_t slab = mix.c == NULL ? r : i / n;
-                    const double factor = mix.c == NULL ? 1 : (double)mix.c[r * mix.n_bases + slab];
+                    const double factor =
+                        weight_of(block, e) * (mix.c == NULL ? 1 : (double)mix.c[r * mix.n_bases + slab]);
                     const uint32_t x_slab = x_slabs > 1 ? slab * n : 0;
                     const uint32_t m_slab = m_slabs > 1 ? slab * n : 0;
                     out[(size_t)ends[!transposed] * to + (transposed ? x_slab : m_slab) + j] +=
@@ -243,7 +259,7 @@ static double *reference(const struct group *group, const double *x, uint32_t n,
     return out;
 }
 
-/* GC[r, b] = the sum over edges of relation r of <slab b of the source, slab b of the destination> / n(d, r). */
+/* GC[r, b] = the sum over edges of relation r of weight <slab b of the source, slab b of the destination> / n(d, r). */
 static double *reference_components(const struct group *group, const double *x, const double *y, uint32_t n,
                                     uint32_t x_slabs, uint32_t m_slabs)
 {
@@ -263,7 +279,7 @@ static double *reference_components(const struct group *group, const double *x, 
                 for (uint32_t i = 0; i < n * mix.n_bases; i++) {
                     const size_t x_column = x_slabs > 1 ? i : i % n;
                     const size_t m_column = m_slabs > 1 ? i : i % n;
-                    out[r * mix.n_bases + i / n] += from[x_column] * to[m_column] / n_same;
+                    out[r * mix.n_bases + i / n] += weight_of(block, e) * from[x_column] * to[m_column] / n_same;
                 }
             }
         }
@@ -301,7 +317,8 @@ static void check_components(const struct group *group, uint32_t n, uint32_t x_s
 static void check_sums(const struct group *group, uint32_t n, uint32_t x_slabs, uint32_t m_slabs, uint32_t shift)
 {
     const uint32_t n_relations = group->partition->graph.n_relations;
-    const double tolerance = rounding(40, 4 * (n_relations + mix.n_bases));
+    const double largest_weight = group->partition->graph.weights.data != NULL ? 4 : 1;
+    const double tolerance = rounding(40, largest_weight * 4 * (n_relations + mix.n_bases));
     struct level x = make_level(group, 1, n * x_slabs, 31);
     struct level g = make_level(group, 1, n * x_slabs, shift);
     struct level y = make_level(group, 0, n * m_slabs, shift);
@@ -320,7 +337,7 @@ static void check_sums(const struct group *group, uint32_t n, uint32_t x_slabs, 
     fill_level(group, SEED, &x_again);
     const double scale = sqrt(inner_levels(group, &y, &y) * inner_levels(group, &m, &m)) + 1;
     expect_near("<A x, y> = <x, A' y>", inner_levels(group, &m, &y), inner_levels(group, &x_again, &g),
-                16 * EPSILON * scale);
+                16 * EPSILON * largest_weight * scale);
     if (mix.c != NULL) {
         check_components(group, n, x_slabs, m_slabs, &x, &y, &m);
     }
@@ -370,9 +387,12 @@ static void test_graphs(void **state)
     (void)state;
     const uint32_t part_counts[] = {1, 4, 7};
     for (int graph = 0; graph < N_GRAPHS; graph++) {
-        for (uint32_t n_relations = 1; n_relations <= 4; n_relations += 3) {
-            const struct graph_shape shape = {
-                .kind = graph, .n_vertices = 90, .self_loops = true, .n_relations = n_relations};
+        for (uint32_t kind = 0; kind < 3; kind++) {
+            const struct graph_shape shape = {.kind = graph,
+                                              .n_vertices = 90,
+                                              .self_loops = true,
+                                              .n_relations = kind == 0 ? 1 : 4,
+                                              .weighted = kind == 2};
             struct sl_dataset dataset;
             make_dataset(&shape, &dataset);
             for (int i = 0; i < 3; i++) {
@@ -410,10 +430,14 @@ static void test_wide_rows(void **state)
 }
 
 /* 13,000 in-neighbours, in one part and in four. The parts change no bit of the means. */
-static void check_hub(uint32_t m_slabs)
+static void check_hub(uint32_t m_slabs, bool weighted)
 {
-    const struct graph_shape shape = {
-        .kind = GRAPH_POWER_LAW, .n_vertices = 14000, .hub_degree = 13000, .directed = true, .n_relations = 3};
+    const struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
+                                      .n_vertices = 14000,
+                                      .hub_degree = 13000,
+                                      .directed = true,
+                                      .n_relations = 3,
+                                      .weighted = weighted};
     const struct sl_sample_rule full = {.method = SL_SAMPLE_FULL};
     const sl_vertex seeds[] = {7000, 13999, 13998, 0};
     double hub[2][6];
@@ -451,9 +475,11 @@ static void check_hub(uint32_t m_slabs)
 static void test_many_neighbours(void **state)
 {
     (void)state;
-    check_hub(3);
+    check_hub(3, false);
+    check_hub(3, true);
     begin_mix(3, 2);
-    check_hub(2);
+    check_hub(2, false);
+    check_hub(2, true);
     end_mix();
 }
 
@@ -461,13 +487,15 @@ static void test_many_neighbours(void **state)
 static void test_one_relation(void **state)
 {
     (void)state;
-    const struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 300, .hub_degree = 140, .n_relations = 1};
-    struct sl_dataset dataset;
-    make_dataset(&shape, &dataset);
-    for (uint32_t n_parts = 1; n_parts <= 4; n_parts += 3) {
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct graph_shape shape = {
+            .kind = GRAPH_POWER_LAW, .n_vertices = 300, .hub_degree = 140, .n_relations = 1, .weighted = i % 2 == 1};
+        const uint32_t n_parts = i < 2 ? 1 : 4;
+        struct sl_dataset dataset;
         struct sl_partition partition;
         struct group group;
         struct level m[2], g[2];
+        make_dataset(&shape, &dataset);
         sample_group(&dataset, SPLIT_RANDOM, n_parts, SL_SAMPLE_FULL, &partition, &group);
         struct level x = make_level(&group, 1, 9, 31);
         fill_level(&group, SEED, &x);
@@ -486,8 +514,8 @@ static void test_one_relation(void **state)
         free_level(&group, &x);
         group_free(&group);
         sl_partition_free(&partition);
+        sl_dataset_free(&dataset);
     }
-    sl_dataset_free(&dataset);
 }
 
 /* No destination at all, and destinations without an edge. */
@@ -551,6 +579,10 @@ static struct on_gpu send(const struct group *group, const struct level *x, cons
     out.edges.offsets = on_device(block->edge_offsets, 4 * ((size_t)n_rows + 1));
     out.edges.sources = on_device(block->edge_sources, 4 * (size_t)block->n_edges);
     out.edges.relations = on_device(block->edge_relations, 2 * (size_t)block->n_edges);
+    if (block->edge_weights != NULL) {
+        out.edges.weights = on_device(block->edge_weights, 4 * (size_t)block->n_edges);
+        out.back.back_weights = on_device(block->back_weights, 4 * (size_t)block->n_edges);
+    }
     out.back.edge_offsets = out.edges.offsets;
     out.back.relations = out.edges.relations;
     out.back.back_offsets = on_device(block->back_offsets, 4 * ((size_t)block->n_sources + 1));
@@ -570,15 +602,11 @@ static struct on_gpu send(const struct group *group, const struct level *x, cons
 
 static void give_back(const struct on_gpu *gpu)
 {
-    void *const all[] = {(void *)gpu->edges.offsets,
-                         (void *)gpu->edges.sources,
-                         (void *)gpu->edges.relations,
-                         (void *)gpu->back.back_offsets,
-                         (void *)gpu->back.back_rows,
-                         (void *)gpu->back.back_relations,
-                         gpu->inverse,
-                         (void *)gpu->x.rows.chunk[0],
-                         (void *)gpu->gm.chunk[0]};
+    void *const all[] = {
+        (void *)gpu->edges.offsets,     (void *)gpu->edges.sources,     (void *)gpu->edges.relations,
+        (void *)gpu->back.back_offsets, (void *)gpu->back.back_rows,    (void *)gpu->back.back_relations,
+        (void *)gpu->edges.weights,     (void *)gpu->back.back_weights, gpu->inverse,
+        (void *)gpu->x.rows.chunk[0],   (void *)gpu->gm.chunk[0]};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         assert_int_equal(cudaFree(all[i]), cudaSuccess);
     }
@@ -675,9 +703,13 @@ static void test_launchers(void **state)
     for (uint32_t i = 0; i < 600; i++) {
         seeds[i] = i;
     }
-    for (uint32_t n_relations = 1; n_relations <= 3; n_relations += 2) {
-        const struct graph_shape shape = {
-            .kind = GRAPH_POWER_LAW, .n_vertices = 600, .hub_degree = 500, .n_relations = n_relations};
+    for (uint32_t kind = 0; kind < 3; kind++) {
+        const uint32_t n_relations = kind == 0 ? 1 : 3;
+        const struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
+                                          .n_vertices = 600,
+                                          .hub_degree = 500,
+                                          .n_relations = n_relations,
+                                          .weighted = kind == 2};
         struct sl_dataset dataset;
         struct sl_partition partition;
         struct group group;
