@@ -246,8 +246,6 @@ static enum sl_status make_graph(const struct sl_arrays *a, struct sl_graph *out
                                        .relations = a->edge_relations,
                                        .n_relations = typed ? a->n_relations : 0,
                                        .reverse = !a->directed};
-    SL_FAIL_IF(typed && a->edge_weights != NULL, SL_EINVAL,
-               "arrays: found both of edge_weights and edge_relations; expected one of them");
     return sl_graph_build_list(&edges, out);
 }
 

@@ -63,7 +63,7 @@ struct sl_arrays {
     uint32_t n_targets;
     const float *targets;
     /* n_edges weights in the order of the edges, finite, 0 or more; NULL: none. Weights of duplicate edges add up. A
-     * reverse edge that is not listed itself has the weight of its edge. */
+     * reverse edge that is not listed itself has the weight of its edge. In a typed graph each added reverse has it. */
     const float *edge_weights;
     /* A typed graph: n_edges relations in the order of the edges, below n_relations; at most 65,535 relations, with
      * their reverses. Unless directed, the reverse of an edge of relation r has relation n_relations + r. NULL: the

@@ -3,7 +3,7 @@
  *
  * Edge list to CSC. Bucket the edges by source. Then walk the sources upwards and append each to the lists of its
  * destinations. The lists come out sorted. Weights travel with the edges. The sign bit marks the weight of an added
- * reverse. */
+ * reverse of a graph without relations. */
 #include "data/graph.h"
 
 #include <math.h>
@@ -146,6 +146,15 @@ static double sum_duplicates(const float *weights, uint64_t n)
     return any_listed ? listed : reversed;
 }
 
+static enum sl_status sum_weights(sl_vertex from, sl_vertex to, const float *weights, uint64_t n, float *out)
+{
+    *out = (float)sum_duplicates(weights, n);
+    SL_FAIL_IF(!sl_weight_is_valid(*out), SL_EINVAL,
+               "graph: the weights of %u -> %u, listed %llu times, add up to no float", from, to,
+               (unsigned long long)n);
+    return SL_OK;
+}
+
 /* squeeze() of the weights, before squeeze() itself. */
 static enum sl_status squeeze_weights(uint32_t n_vertices, const uint64_t *ends, const sl_vertex *sources,
                                       float *weights)
@@ -158,11 +167,7 @@ static enum sl_status squeeze_weights(uint32_t n_vertices, const uint64_t *ends,
             while (e < ends[v] && sources[e] == sources[first]) {
                 e++;
             }
-            float w = (float)sum_duplicates(weights + first, e - first);
-            SL_FAIL_IF(!sl_weight_is_valid(w), SL_EINVAL,
-                       "graph: the weights of %u -> %u, listed %llu times, add up to no float", sources[first], v,
-                       (unsigned long long)(e - first));
-            weights[kept++] = w;
+            SL_CHECK(sum_weights(sources[first], v, weights + first, e - first, &weights[kept++]));
         }
     }
     return SL_OK;
@@ -283,17 +288,40 @@ static uint32_t key_of(const struct typed_edge *edge, enum typed_key key)
     return key == BY_SOURCE ? edge->from : edge->to;
 }
 
+/* Edges, and their weights. NULL: none. */
+struct typed_list {
+    struct typed_edge *edges;
+    float *weights;
+};
+
+static enum sl_status alloc_typed(uint64_t n, bool weighted, struct typed_list *out)
+{
+    SL_CHECK(sl_alloc(n, sizeof *out->edges, "graph edges", &out->edges));
+    return weighted ? sl_alloc(n, sizeof *out->weights, "edge weights", &out->weights) : SL_OK;
+}
+
+static void free_typed(struct typed_list *list)
+{
+    sl_free(list->edges);
+    sl_free(list->weights);
+    *list = (struct typed_list){0};
+}
+
 /* A stable counting sort by one key, below n_keys. next: n_keys + 1 entries. */
-static void sort_typed(uint64_t n, const struct typed_edge *in, enum typed_key key, uint32_t n_keys, uint64_t *next,
-                       struct typed_edge *out)
+static void sort_typed(uint64_t n, const struct typed_list *in, enum typed_key key, uint32_t n_keys, uint64_t *next,
+                       const struct typed_list *out)
 {
     memset(next, 0, ((size_t)n_keys + 1) * sizeof *next);
     for (uint64_t i = 0; i < n; i++) {
-        next[key_of(&in[i], key) + 1]++;
+        next[key_of(&in->edges[i], key) + 1]++;
     }
     sum_up(next, n_keys);
     for (uint64_t i = 0; i < n; i++) {
-        out[next[key_of(&in[i], key)]++] = in[i];
+        const uint64_t place = next[key_of(&in->edges[i], key)]++;
+        out->edges[place] = in->edges[i];
+        if (in->weights != NULL) {
+            out->weights[place] = in->weights[i];
+        }
     }
 }
 
@@ -303,18 +331,26 @@ static bool equal_edges(const struct typed_edge *a, const struct typed_edge *b)
 }
 
 /* The lists from edges in their order. */
-static void list_typed(uint64_t n, const struct typed_edge *edges, struct sl_graph *graph)
+static enum sl_status list_typed(uint64_t n, const struct typed_list *list, struct sl_graph *graph)
 {
+    float *weights = graph->weights.data;
     memset(graph->offsets, 0, ((size_t)graph->n_vertices + 1) * sizeof *graph->offsets);
-    for (uint64_t i = 0; i < n; i++) {
-        if (i > 0 && equal_edges(&edges[i], &edges[i - 1])) {
-            continue;
+    for (uint64_t i = 0, end; i < n; i = end) {
+        const struct typed_edge *edge = &list->edges[i];
+        end = i + 1;
+        while (end < n && equal_edges(&list->edges[end], edge)) {
+            end++;
         }
-        graph->sources[graph->n_edges] = edges[i].from;
-        graph->relations[graph->n_edges++] = (uint16_t)edges[i].relation;
-        graph->offsets[edges[i].to + 1]++;
+        if (weights != NULL) {
+            SL_CHECK(sum_weights(edge->from, edge->to, list->weights + i, end - i, &weights[graph->n_edges]));
+        }
+        graph->sources[graph->n_edges] = edge->from;
+        graph->relations[graph->n_edges++] = (uint16_t)edge->relation;
+        graph->offsets[edge->to + 1]++;
     }
     sum_up(graph->offsets, graph->n_vertices);
+    graph->weights.n_rows = weights != NULL ? graph->n_edges : 0;
+    return SL_OK;
 }
 
 static enum sl_status check_typed(const struct sl_edge_list *edges)
@@ -332,13 +368,18 @@ static enum sl_status check_typed(const struct sl_edge_list *edges)
 }
 
 /* All edges, with their reverses. */
-static void take_typed(const struct sl_edge_list *edges, struct typed_edge *out)
+static void take_typed(const struct sl_edge_list *edges, const struct typed_list *out)
 {
+    const uint64_t step = edges->reverse ? 2 : 1;
     for (uint64_t i = 0; i < edges->n; i++) {
         const uint32_t relation = edges->relations[i];
-        *out++ = (struct typed_edge){edges->from[i], edges->to[i], relation};
+        struct typed_edge *edge = out->edges + step * i;
+        edge[0] = (struct typed_edge){edges->from[i], edges->to[i], relation};
         if (edges->reverse) {
-            *out++ = (struct typed_edge){edges->to[i], edges->from[i], relation + edges->n_relations};
+            edge[1] = (struct typed_edge){edges->to[i], edges->from[i], relation + edges->n_relations};
+        }
+        for (uint64_t k = 0; out->weights != NULL && k < step; k++) {
+            out->weights[step * i + k] = fabsf(edges->weights[i]); /* -0 is 0 */
         }
     }
 }
@@ -349,31 +390,36 @@ static enum sl_status build_typed(const struct sl_edge_list *edges, struct sl_gr
     const uint64_t total = edges->reverse ? 2 * edges->n : edges->n;
     const uint32_t n_all = edges->reverse ? 2 * edges->n_relations : edges->n_relations;
     struct sl_graph graph = {.n_vertices = n_vertices, .n_relations = n_all};
-    struct typed_edge *a = NULL;
-    struct typed_edge *b = NULL;
+    const bool weighted = edges->weights != NULL;
+    struct typed_list a = {0};
+    struct typed_list b = {0};
     uint64_t *next = NULL;
     enum sl_status st;
     SL_TRY(st, check_typed(edges), fail);
-    SL_TRY(st, sl_alloc(total, sizeof *a, "graph edges", &a), fail);
-    SL_TRY(st, sl_alloc(total, sizeof *b, "graph edges", &b), fail);
+    SL_TRY(st, alloc_typed(total, weighted, &a), fail);
+    SL_TRY(st, alloc_typed(total, weighted, &b), fail);
     SL_TRY(st, sl_alloc((size_t)sl_max_u32(n_vertices, n_all) + 1, sizeof *next, "graph offsets", &next), fail);
-    take_typed(edges, a);
-    sort_typed(total, a, BY_SOURCE, n_vertices, next, b);
-    sort_typed(total, b, BY_RELATION, n_all, next, a);
-    sort_typed(total, a, BY_DESTINATION, n_vertices, next, b);
-    sl_free(a);
-    a = NULL;
+    take_typed(edges, &a);
+    sort_typed(total, &a, BY_SOURCE, n_vertices, next, &b);
+    sort_typed(total, &b, BY_RELATION, n_all, next, &a);
+    sort_typed(total, &a, BY_DESTINATION, n_vertices, next, &b);
+    free_typed(&a);
     SL_TRY(st, sl_alloc((size_t)n_vertices + 1, sizeof *graph.offsets, "graph offsets", &graph.offsets), fail);
     SL_TRY(st, sl_alloc(total, sizeof *graph.sources, "graph edges", &graph.sources), fail);
     SL_TRY(st, sl_alloc(total, sizeof *graph.relations, "relations of edges", &graph.relations), fail);
-    list_typed(total, b, &graph);
+    if (weighted) {
+        float *weights;
+        SL_TRY(st, sl_alloc(total, sizeof *weights, "edge weights", &weights), fail);
+        graph.weights = sl_column_take(SL_DTYPE_F32, total, 1, weights);
+    }
+    SL_TRY(st, list_typed(total, &b, &graph), fail);
     *out = graph;
     graph = (struct sl_graph){0};
 fail:
     sl_graph_free(&graph);
     sl_free(next);
-    sl_free(a);
-    sl_free(b);
+    free_typed(&a);
+    free_typed(&b);
     return st;
 }
 

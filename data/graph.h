@@ -34,7 +34,7 @@ struct sl_edge_list {
     uint32_t n_vertices;
     uint64_t n;
     const sl_vertex *from, *to;
-    const float *weights;      /* n; NULL: none. Of a typed graph NULL */
+    const float *weights;      /* n; NULL: none */
     const uint16_t *relations; /* n, below n_relations; NULL: the graph is not typed */
     uint32_t n_relations;
     bool reverse; /* each edge stands for both directions */
@@ -61,8 +61,9 @@ enum sl_status sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl
 #define SL_MAX_RELATIONS 65535
 
 /* Build a graph of a list. Without relations: as above. Of a typed graph the reverse of an edge of relation r has
- * relation n_relations + r, so that the graph then has 2 n_relations. Edges that are equal in both ends and the
- * relation are one. SL_EINVAL as above, or too many relations (message: the number). SL_ENOMEM. */
+ * relation n_relations + r, so that the graph then has 2 n_relations, and the weight of its edge. Edges that are equal
+ * in both ends and the relation are one, and their weights add up. SL_EINVAL as above, or too many relations (message:
+ * the number). SL_ENOMEM. */
 enum sl_status sl_graph_build_list(const struct sl_edge_list *edges, struct sl_graph *out);
 
 /* *out: the reverse of every edge is in the graph, too, with the same weight and relation. SL_ENOMEM. */

@@ -675,6 +675,16 @@ enum sl_status sl_raw_read_targets(const char *path, uint32_t n_rows, enum sl_ta
     return sl_npy_read_targets(path, name, n_rows, choice, out);
 }
 
+enum sl_status sl_raw_read_weights(const char *path, uint64_t n_edges, float **out)
+{
+    const char *name;
+    if (!is_binary(path)) {
+        return sl_csv_read_weights(path, n_edges, out);
+    }
+    SL_CHECK(name_array(path, SL_RAW_WEIGHTS, &name));
+    return sl_npy_read_weights(path, name, n_edges, out);
+}
+
 enum sl_status sl_raw_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out)
 {
     const char *name;
@@ -790,21 +800,13 @@ static enum sl_status read_text_edges(const struct sl_raw_files *files, struct s
 
 static enum sl_status read_weights(const struct sl_raw_files *files, struct sl_raw *raw)
 {
-    const char *path = files->paths[SL_RAW_WEIGHTS];
     float *weights;
-    enum sl_status st;
-    if (path == NULL) {
+    if (files->paths[SL_RAW_WEIGHTS] == NULL) {
         return SL_OK;
     }
-    if (is_binary(path)) {
-        st = sl_npy_read_weights(path, files->arrays[SL_RAW_WEIGHTS], raw->n_edges, &weights);
-    } else {
-        st = sl_csv_read_weights(path, raw->n_edges, &weights);
-    }
-    if (st == SL_OK) {
-        raw->weights = sl_column_take(SL_DTYPE_F32, raw->n_edges, 1, weights);
-    }
-    return st;
+    SL_CHECK(sl_raw_read_weights(files->paths[SL_RAW_WEIGHTS], raw->n_edges, &weights));
+    raw->weights = sl_column_take(SL_DTYPE_F32, raw->n_edges, 1, weights);
+    return SL_OK;
 }
 
 /* Give the edges of triples their relations. */

@@ -121,6 +121,7 @@ enum sl_status sl_raw_read_edges(const char *path, uint32_t n_vertices, uint64_t
 enum sl_status sl_raw_read_features(const char *path, uint32_t n_rows, struct sl_features *out);
 enum sl_status sl_raw_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,
                                    struct sl_targets *out, char **names);
+enum sl_status sl_raw_read_weights(const char *path, uint64_t n_edges, float **out);
 enum sl_status sl_raw_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out);
 
 /* Compare the count of edges in the table `count` with the table `edges`, which has `n_edges`. SL_EFILE: they differ,

@@ -6,18 +6,21 @@
  *   raw/num-node-dict.csv.gz                       a line of type names, a line of their numbers of vertices
  *   raw/triplet-type-list.csv.gz                   one relation a line: source type, name, destination type
  *   raw/relations/SOURCE___NAME___DESTINATION/edge.csv.gz    source,destination; ids from 0 within each type
+ *   raw/relations/SOURCE___NAME___DESTINATION/edge-weight.csv.gz    their weights, a line each; optional
  *   raw/relations/SOURCE___NAME___DESTINATION/num-edge-list.csv.gz  their number; optional
  *   raw/node-feat/TYPE/node-feat.csv.gz            features of a type's vertices; a type may have none
  *   raw/nodetype-has-feat.csv.gz, nodetype-has-label.csv.gz  a line of type names, a line of True and False; optional
  *   raw/node-label/TYPE/node-label.csv.gz          labels of one type
  *   split/NAME/TYPE/train.csv.gz, valid.csv.gz, test.csv.gz  ids within this type
  *
- * Each file may be a `.csv` file; edges, features, labels and ids may be arrays (.npy). Vertices of a type have
- * consecutive ids, types in the order of num-node-dict. Relation r is line r of triplet-type-list. The relation's edges
- * have the number r, their reverses R + r.
+ * Each file may be a `.csv` file; edges, weights, features, labels and ids may be arrays (.npy). Vertices of a type
+ * have consecutive ids, types in the order of num-node-dict. Relation r is line r of triplet-type-list. The relation's
+ * edges have the number r, their reverses R + r. If a relation has weights, the edges of relations without have weight
+ * 1.
  *
  * For --objective link the split lists triples: split/NAME/train.csv.gz, valid.csv.gz and test.csv.gz, perhaps
- * valid_neg.csv.gz and test_neg.csv.gz (data/links.h). Labels are not read.
+ * valid_neg.csv.gz and test_neg.csv.gz (data/links.h). Labels are not read. A training link that is an edge of raw/ has
+ * the weight of that edge, any other the weight 1.
  *
  * Features. If all types have features of one width, types share the columns. Else each type with features has columns
  * of its own, and each vertex of a type without features has one column, which is 1. A first layer's matrix then has,
@@ -111,7 +114,7 @@ struct type {
 
 struct relation {
     uint32_t source, destination; /* types */
-    char *edges;                  /* path */
+    char *edges, *weights;        /* paths; NULL: the relation has no weights */
 };
 
 struct typed {
@@ -129,6 +132,7 @@ static void free_typed(struct typed *typed)
     }
     for (uint32_t r = 0; typed->relations != NULL && r < typed->n_relations; r++) {
         sl_free(typed->relations[r].edges);
+        sl_free(typed->relations[r].weights);
     }
     sl_free(typed->types);
     sl_free(typed->relations);
@@ -232,7 +236,9 @@ static enum sl_status read_relation(const char *folder, const struct table *tabl
     SL_FAIL_IF(strchr(field[1], '/') != NULL || strlen(field[1]) >= MAX_NAME, SL_EFILE,
                "%s:%u: found '%.60s', expected the name of a relation, without '/'", table->path, r + 1, field[1]);
     snprintf(stem, sizeof stem, "raw/relations/%s___%s___%s/edge", field[0], field[1], field[2]);
-    return sl_raw_find_table(folder, stem, true, &relation->edges);
+    SL_CHECK(sl_raw_find_table(folder, stem, true, &relation->edges));
+    snprintf(stem, sizeof stem, "raw/relations/%s___%s___%s/edge-weight", field[0], field[1], field[2]);
+    return sl_raw_find_table(folder, stem, false, &relation->weights);
 }
 
 /* Refuse relation r if it is listed before. */
@@ -389,23 +395,28 @@ static bool recognise(const char *path)
     return is_typed;
 }
 
+static enum sl_status note_table(const char *path, struct sl_raw_files *files)
+{
+    if (path == NULL) {
+        return SL_OK;
+    }
+    SL_CHECK(sl_strdup(path, &files->more[files->n_more]));
+    files->n_more++;
+    return SL_OK;
+}
+
 /* Note all tables, so that the binary copy is made anew if one of them changes. */
 static enum sl_status note_tables(const struct typed *typed, struct sl_raw_files *files)
 {
-    SL_CHECK(sl_alloc_zero((size_t)typed->n_relations + 2 * typed->n_types, sizeof *files->more, "names of tables",
+    SL_CHECK(sl_alloc_zero(2 * ((size_t)typed->n_relations + typed->n_types), sizeof *files->more, "names of tables",
                            &files->more));
     for (uint32_t r = 0; r < typed->n_relations; r++) {
-        SL_CHECK(sl_strdup(typed->relations[r].edges, &files->more[files->n_more]));
-        files->n_more++;
+        SL_CHECK(note_table(typed->relations[r].edges, files));
+        SL_CHECK(note_table(typed->relations[r].weights, files));
     }
     for (uint32_t t = 0; t < typed->n_types; t++) {
-        const char *tables[] = {typed->types[t].features, typed->types[t].labels};
-        for (int i = 0; i < 2; i++) {
-            if (tables[i] != NULL) {
-                SL_CHECK(sl_strdup(tables[i], &files->more[files->n_more]));
-                files->n_more++;
-            }
-        }
+        SL_CHECK(note_table(typed->types[t].features, files));
+        SL_CHECK(note_table(typed->types[t].labels, files));
     }
     return SL_OK;
 }
@@ -632,6 +643,22 @@ static enum sl_status place_ends(const char *path, const struct type *type, uint
     return SL_OK;
 }
 
+/* The weights of a relation's edges. path NULL: 1. */
+static enum sl_status read_weights(const char *path, uint64_t n, float *out)
+{
+    float *weights;
+    if (path == NULL) {
+        for (uint64_t i = 0; i < n; i++) {
+            out[i] = 1;
+        }
+        return SL_OK;
+    }
+    SL_CHECK(sl_raw_read_weights(path, n, &weights));
+    memcpy(out, weights, n * sizeof *out);
+    sl_free(weights);
+    return SL_OK;
+}
+
 static enum sl_status read_edges(const struct typed *typed, uint32_t r, uint64_t n, uint64_t first, struct sl_raw *raw)
 {
     const struct relation *relation = &typed->relations[r];
@@ -646,10 +673,28 @@ static enum sl_status read_edges(const struct typed *typed, uint32_t r, uint64_t
     for (uint64_t i = 0; i < n; i++) {
         raw->relations[first + i] = (uint16_t)r;
     }
+    if (raw->weights.data != NULL) {
+        st = read_weights(relation->weights, n, (float *)raw->weights.data + first);
+    }
 done:
     sl_free(from);
     sl_free(to);
     return st;
+}
+
+/* Make room for weights if a relation has some. */
+static enum sl_status make_weights(const struct typed *typed, struct sl_raw *raw)
+{
+    bool weighted = false;
+    float *weights;
+    for (uint32_t r = 0; r < typed->n_relations; r++) {
+        weighted |= typed->relations[r].weights != NULL;
+    }
+    if (weighted) {
+        SL_CHECK(sl_alloc(raw->n_edges, sizeof *weights, "edge weights", &weights));
+        raw->weights = sl_column_take(SL_DTYPE_F32, raw->n_edges, 1, weights);
+    }
+    return SL_OK;
 }
 
 static enum sl_status read_graph(const struct typed *typed, struct sl_raw *raw)
@@ -664,6 +709,7 @@ static enum sl_status read_graph(const struct typed *typed, struct sl_raw *raw)
     SL_TRY(st, sl_alloc(raw->n_edges, sizeof *raw->from, "graph edges", &raw->from), done);
     SL_TRY(st, sl_alloc(raw->n_edges, sizeof *raw->to, "graph edges", &raw->to), done);
     SL_TRY(st, sl_alloc(raw->n_edges, sizeof *raw->relations, "relations of edges", &raw->relations), done);
+    SL_TRY(st, make_weights(typed, raw), done);
     for (uint32_t r = 0; r < typed->n_relations; r++) {
         SL_TRY(st, read_edges(typed, r, first[r + 1] - first[r], first[r], raw), done);
     }
@@ -675,27 +721,70 @@ done:
 /* Keep the edges of relations without training links, in their order. trained: by relation. */
 static void keep_edges(const bool *trained, struct sl_raw *raw)
 {
+    float *weights = raw->weights.data;
     uint64_t n = 0;
     for (uint64_t e = 0; e < raw->n_edges; e++) {
         raw->from[n] = raw->from[e];
         raw->to[n] = raw->to[e];
         raw->relations[n] = raw->relations[e];
+        if (weights != NULL) {
+            weights[n] = weights[e];
+        }
         n += !trained[raw->relations[e]];
     }
     raw->n_edges = n;
+}
+
+/* Find the weights of the training links. */
+static enum sl_status weigh_links(const struct sl_raw *raw, const struct sl_links *train, float **out)
+{
+    const struct sl_edge_list edges = {.n_vertices = raw->n_vertices,
+                                       .n = raw->n_edges,
+                                       .from = raw->from,
+                                       .to = raw->to,
+                                       .weights = raw->weights.data,
+                                       .relations = raw->relations,
+                                       .n_relations = raw->n_relations};
+    struct sl_graph graph;
+    enum sl_status st;
+    SL_CHECK(sl_graph_build_list(&edges, &graph));
+    st = sl_alloc(train->n, sizeof **out, "edge weights", out);
+    for (uint32_t i = 0; st == SL_OK && i < train->n; i++) {
+        const uint64_t e = sl_graph_find_edge(&graph, train->from[i], train->to[i], train->relation[i]);
+        (*out)[i] = e == SL_NO_EDGE ? 1 : sl_graph_weights(&graph)[e];
+    }
+    sl_graph_free(&graph);
+    return st;
+}
+
+/* Append the weights of the training links to the weights of n edges. */
+static enum sl_status put_weights(uint64_t n, const struct sl_links *train, const float *of_links, struct sl_raw *raw)
+{
+    float *weights = raw->weights.data;
+    SL_CHECK(sl_realloc(&weights, n + train->n, sizeof *weights, "edge weights"));
+    memcpy(weights + n, of_links, train->n * sizeof *weights);
+    raw->weights = sl_column_take(SL_DTYPE_F32, n + train->n, 1, weights);
+    return SL_OK;
 }
 
 /* The training links are all edges of their relations: validation and test links may be among the edges of raw/. */
 static enum sl_status put_links(const struct typed *typed, const struct sl_links *train, struct sl_raw *raw)
 {
     bool *trained = NULL;
+    float *of_links = NULL;
     enum sl_status st;
+    if (raw->weights.data != NULL) {
+        SL_TRY(st, weigh_links(raw, train, &of_links), done);
+    }
     SL_TRY(st, sl_alloc_zero(typed->n_relations, sizeof *trained, "relations", &trained), done);
     for (uint32_t i = 0; i < train->n; i++) {
         trained[train->relation[i]] = true;
     }
     keep_edges(trained, raw);
     const uint64_t n_all = raw->n_edges + train->n;
+    if (of_links != NULL) {
+        SL_TRY(st, put_weights(raw->n_edges, train, of_links, raw), done);
+    }
     SL_TRY(st, sl_realloc(&raw->from, n_all, sizeof *raw->from, "graph edges"), done);
     SL_TRY(st, sl_realloc(&raw->to, n_all, sizeof *raw->to, "graph edges"), done);
     SL_TRY(st, sl_realloc(&raw->relations, n_all, sizeof *raw->relations, "relations of edges"), done);
@@ -706,6 +795,7 @@ static enum sl_status put_links(const struct typed *typed, const struct sl_links
     }
 done:
     sl_free(trained);
+    sl_free(of_links);
     return st;
 }
 

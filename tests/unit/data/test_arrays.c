@@ -466,7 +466,6 @@ TEST(takes_relations)
     struct sl_dataset *d;
     struct sl_arrays *a = &fresh(&w)->arrays;
     uint16_t relations[E] = {1, 0, 0, 1, 0, 0, 0};
-    float weights[E] = {0};
     a->edge_relations = relations;
     a->n_relations = 2;
     a->directed = true;
@@ -483,8 +482,45 @@ TEST(takes_relations)
     sl_dataset_delete(d);
     relations[3] = 2;
     assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "edge 3, 3 -> 2, has relation 2; expected a relation below 2");
+}
+
+/* Weights of a typed graph: 1 -> 2 comes twice with relation 0, so its weights add up. Reverses have the same. */
+TEST(takes_weights_of_relations)
+{
+    struct world w;
+    struct sl_dataset *d;
+    struct sl_arrays *a = &fresh(&w)->arrays;
+    uint16_t relations[E] = {1, 0, 0, 1, 0, 0, 0};
+    float weights[E];
+    for (uint32_t e = 0; e < E; e++) {
+        weights[e] = (float)(1U << e);
+    }
+    a->edge_relations = relations;
+    a->n_relations = 2;
     a->edge_weights = weights;
-    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "found both of edge_weights and edge_relations");
+    a->directed = false;
+    assert_ok(sl_dataset_new(a, &d));
+    assert_int_equal(d->graph.n_edges, 2 * (E - 1));
+    assert_int_equal(d->graph.weights.n_rows, d->graph.n_edges);
+    for (uint32_t e = 0; e < E; e++) {
+        float sum = 0;
+        for (uint32_t i = 0; i < E; i++) {
+            const bool same = w.sources[i] == w.sources[e] && w.destinations[i] == w.destinations[e];
+            sum += same && relations[i] == relations[e] ? weights[i] : 0;
+        }
+        const uint64_t there = sl_graph_find_edge(&d->graph, w.sources[e], w.destinations[e], relations[e]);
+        const uint64_t back = sl_graph_find_edge(&d->graph, w.destinations[e], w.sources[e], relations[e] + 2U);
+        assert_true(there != SL_NO_EDGE && back != SL_NO_EDGE);
+        assert_true(sl_graph_weights(&d->graph)[there] == sum && sl_graph_weights(&d->graph)[back] == sum);
+    }
+    sl_dataset_delete(d);
+    assert_survives_no_memory(sl_dataset_new(a, &d));
+    sl_dataset_delete(d);
+    weights[1] = weights[2] = 3e38f;
+    a->directed = true;
+    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "the weights of 1 -> 2, listed 2 times, add up to no float");
+    weights[6] = -1;
+    assert_refused(sl_dataset_new(a, &d), SL_EINVAL, "graph: edge 6, ");
 }
 
 /* Names of relations are kept; each has a line with two commas. */

@@ -233,6 +233,55 @@ TEST_WITH(reads_arrays, put_all, remove_all)
     assert_null(strstr(notices, "edge_reltype"));
 }
 
+/* Weights of one relation, as text and as an array: the other relation has 1, and reverses have the weights of their
+ * edges, from the folder and from the binary copy. Weights of another number of edges, or no weights, are refused. */
+TEST_WITH(reads_weights, put_all, remove_all)
+{
+    static const float weights[] = {0.5f, 0, 2};
+    static const float wanted[] = {0, 0.5f, 1, 2, 1, 0, 2, 0.5f, 1, 1};
+    static const struct {
+        const char *text, *words;
+    } wrong[] = {{"1\n2\n", "edge-weight.csv"},
+                 {"1\n2\n3\n4\n", "edge-weight.csv"},
+                 {"1\nnan\n3\n", "edge-weight.csv:2: expected the weight of an edge"},
+                 {"1\n-2\n3\n", "edge-weight.csv:2: expected the weight of an edge"}};
+    const char *text = "small/raw/relations/user___buys___item/edge-weight.csv";
+    struct sl_dataset_options options;
+    struct sl_dataset d;
+    char cache[4096];
+    snprintf(cache, sizeof cache, "%s", in_folder("copies"));
+    options = options_of(cache);
+    assert_ok(sl_dataset_load(&options, &d)); /* the copy without weights is made anew */
+    assert_null(sl_graph_weights(&d.graph));
+    sl_dataset_free(&d);
+    for (int turn = 0; turn < 4; turn++) {
+        put_text(text, "0.5\n0\n2\n");
+        if (turn >= 2) {
+            remove(in_folder(text));
+            put_npy_array("small/raw/relations/user___buys___item/edge-weight.npy", "<f4", "(3,)", weights,
+                          sizeof weights);
+        }
+        options = options_of(turn % 2 == 0 ? cache : "none");
+        notices[0] = '\0';
+        sl_on_notice(note);
+        assert_ok(sl_dataset_load(&options, &d));
+        sl_on_notice(NULL);
+        assert_string_equal(notices, "");
+        expect_dataset(&d);
+        assert_memory_equal(sl_graph_weights(&d.graph), wanted, sizeof wanted);
+        sl_dataset_free(&d);
+    }
+    remove(in_folder("small/raw/relations/user___buys___item/edge-weight.npy"));
+    put_text(text, "0.5\n0\n2\n");
+    options = options_of("none");
+    assert_survives_no_memory(sl_dataset_load(&options, &d));
+    sl_dataset_free(&d);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        put_text(text, wrong[i].text);
+        assert_refused(sl_dataset_load(&options, &d), SL_EFILE, wrong[i].words);
+    }
+}
+
 /* A relation may have no edges: its number stays. Labels may be names. */
 TEST_WITH(reads_an_empty_relation, put_all, remove_all)
 {
@@ -310,6 +359,20 @@ TEST_WITH(reads_links, put_all, remove_all)
     put_npy_array("small/split/deals/valid.npy", "<i4", "(2, 1)", "\0\0\0\0\0\0\0\0", 8);
     const struct sl_dataset_options again = put_links();
     assert_refused(sl_dataset_load(&again, &d), SL_EFILE, "deals/valid.csv: the table is there twice, also as ");
+}
+
+/* A training link has the weight of its edge; one that is no edge has 1. */
+TEST_WITH(reads_weights_of_links, put_all, remove_all)
+{
+    static const float wanted[] = {0.5f, 1, 1, 2, 1, 1, 2, 0.5f, 1, 1};
+    const struct sl_dataset_options options = put_links();
+    struct sl_dataset d;
+    put_text("small/raw/relations/user___buys___item/edge-weight.csv", "0.5\n0\n2\n");
+    put_text("small/split/deals/train.csv", "2,0,0\n1,0,1\n0,0,1\n");
+    assert_survives_no_memory(sl_dataset_load(&options, &d));
+    assert_int_equal(d.graph.n_edges, 10);
+    assert_memory_equal(sl_graph_weights(&d.graph), wanted, sizeof wanted);
+    sl_dataset_free(&d);
 }
 
 TEST_WITH(links_survive_no_memory, put_all, remove_all)
