@@ -318,13 +318,17 @@ SL_INLINE uint32_t list_positive(uint32_t degree, const float *weights, uint32_t
 
 /* sl_weighted_key of n <= KEYS in-neighbours; infinity for weight 0. */
 SL_INLINE void make_weighted_keys(const struct sl_draw *draw, uint32_t vertex, const float *weights,
-                                  struct keyed *keyed)
+                                  const uint16_t *relations, struct keyed *keyed)
 {
     for (uint32_t i = keyed->n; i % LANES != 0; i++) {
         keyed->vertices[i] = 0;
     }
-    for (uint32_t i = 0; i < keyed->n; i += LANES) {
+    for (uint32_t i = 0; i < keyed->n && relations == NULL; i += LANES) {
         draw_units(draw, keyed->vertices + i, vertex, keyed->keys + i);
+    }
+    for (uint32_t i = 0; i < keyed->n && relations != NULL; i++) {
+        const struct sl_draw own = sl_sample_draw_of(draw, relations[i]);
+        keyed->keys[i] = sl_random_open(&own, keyed->vertices[i], vertex);
     }
     for (uint32_t i = 0; i < keyed->n; i++) {
         keyed->keys[i] = weights[i] > 0 ? -sl_ln(keyed->keys[i]) / (double)weights[i] : INFINITY;
@@ -333,7 +337,7 @@ SL_INLINE void make_weighted_keys(const struct sl_draw *draw, uint32_t vertex, c
 
 SL_CLONES uint32_t sl_weighted_pick_cpu(const struct sl_draw *draw, uint32_t vertex, const sl_vertex *dataset_ids,
                                         uint32_t k, const struct sl_labor_list *list, const float *weights,
-                                        struct sl_labor_pick *heap)
+                                        const uint16_t *relations, struct sl_labor_pick *heap)
 {
     struct keyed part;
     const uint32_t n_positive = list_positive(list->degree, weights, k, list->picked_out);
@@ -343,7 +347,7 @@ SL_CLONES uint32_t sl_weighted_pick_cpu(const struct sl_draw *draw, uint32_t ver
     for (uint32_t first = 0; first < list->degree; first += part.n) {
         part.n = 0;
         append(dataset_ids, sl_min_u32(list->degree - first, KEYS), list->ids + first, &part);
-        make_weighted_keys(draw, vertex, weights + first, &part);
+        make_weighted_keys(draw, vertex, weights + first, relations != NULL ? relations + first : NULL, &part);
         offer_heap(part.n, part.keys, first, k, heap);
     }
     write_heap(k, heap, list->picked_out);

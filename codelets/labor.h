@@ -41,8 +41,16 @@ static inline SL_HOST_DEVICE double sl_labor_key(const struct sl_labor_turn *tur
     return turn->cosine * sl_normal_quantile(u) + turn->sine * sl_normal_quantile(v);
 }
 
+/* The draws of a relation. Relation 0 has the draws of a graph without relations. */
+static inline SL_HOST_DEVICE struct sl_draw sl_sample_draw_of(const struct sl_draw *draw, uint32_t relation)
+{
+    struct sl_draw own = *draw;
+    own.seed += relation * UINT64_C(0x9e3779b97f4a7c15);
+    return own;
+}
+
 /* The key of the edge from `source` to `vertex` (dataset ids) with weight w > 0. The variate depends on the draw's step
- * and hop, and on both ends. */
+ * and hop, and on both ends; with sl_sample_draw_of also on the relation. */
 static inline SL_HOST_DEVICE double sl_weighted_key(const struct sl_draw *draw, uint32_t vertex, uint32_t source,
                                                     double w)
 {
@@ -72,9 +80,10 @@ void sl_labor_pick_cpu(const struct sl_labor_turn *turn, const sl_vertex *datase
                        const struct sl_labor_list *lists, struct sl_labor_pick *heap);
 
 /* Pick up to k in-neighbours of `vertex` (a dataset id) by their weights: [degree], in the order of the list. If at
- * most k have a positive weight: all of these. Returns the number of picks. heap: k entries of working memory; not
- * used if degree <= k. */
+ * most k have a positive weight: all of these. relations: of the edges, as the weights; a draw depends on the relation,
+ * too. NULL: none. Returns the number of picks. heap: k entries of working memory; not used if degree <= k. */
 uint32_t sl_weighted_pick_cpu(const struct sl_draw *draw, uint32_t vertex, const sl_vertex *dataset_ids, uint32_t k,
-                              const struct sl_labor_list *list, const float *weights, struct sl_labor_pick *heap);
+                              const struct sl_labor_list *list, const float *weights, const uint16_t *relations,
+                              struct sl_labor_pick *heap);
 
 #endif

@@ -329,12 +329,13 @@ SL_INLINE uint32_t draw_weighted(const struct sl_sample_part *part, const struct
         const uint64_t *bounds = part->offsets + (frontier[d] - part->first[part->part]);
         const uint64_t begin = bounds[0] - part->offsets[0];
         const float *weights = part->weights + begin;
+        const uint16_t *relations = part->relations != NULL ? part->relations + begin : NULL;
         sl_vertex *edge = edges_out + n_edges;
         struct sl_labor_list list = {part->sources + begin, (uint32_t)(bounds[1] - bounds[0]), edge};
         fetch_bounds(part, d + AHEAD < n_rows ? d + AHEAD : n_rows, d + AHEAD < n_rows ? d + AHEAD + 1 : n_rows,
                      frontier);
         const uint32_t n = sl_weighted_pick_cpu(draw, part->dataset_ids[frontier[d]], part->dataset_ids, rule->fanout,
-                                                &list, weights, marks->heap);
+                                                &list, weights, relations, marks->heap);
         for (uint32_t i = 0; i < n; i++) {
             take_values(part, begin + edge[i], out, n_edges + i);
             edge[i] = list.ids[edge[i]];

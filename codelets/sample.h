@@ -19,7 +19,8 @@
  *             LABOR-1 and further: codelets/importance.h
  *   full      all in-neighbours
  *   weighted  min(k, number of in-neighbours with a positive weight) in-neighbours without replacement, in proportion
- *             to the weights of the edges (codelets/labor.h). Keys depend on (step, hop, destination, source)
+ *             to the weights of the edges (codelets/labor.h). Keys depend on (step, hop, destination, source,
+ *             relation)
  *
  * Fanouts by relation (neighbor, slow, replaced, labor). The in-edges of a destination with one relation are a run of
  * its list. Each run has the fanout of its relation, and is drawn as if it was a list of its own. The draws of neighbor
@@ -160,17 +161,11 @@ static inline SL_HOST_DEVICE uint32_t sl_sample_count(const struct sl_sample_rul
     return rule->method == SL_SAMPLE_FULL || degree < rule->fanout ? degree : rule->fanout;
 }
 
-/* The rule of a relation with this fanout, and its draws. Relation 0 has the draws of a graph without relations. */
+/* The rule of a relation with this fanout. */
 static inline SL_HOST_DEVICE struct sl_sample_rule sl_sample_rule_of(const struct sl_sample_rule *rule, uint32_t fanout)
 {
     struct sl_sample_rule own = *rule;
     own.fanout = fanout;
-    return own;
-}
-static inline SL_HOST_DEVICE struct sl_draw sl_sample_draw_of(const struct sl_draw *draw, uint32_t relation)
-{
-    struct sl_draw own = *draw;
-    own.seed += relation * UINT64_C(0x9e3779b97f4a7c15);
     return own;
 }
 

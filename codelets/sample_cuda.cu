@@ -176,6 +176,7 @@ struct weighted_list {
     struct sl_draw draw;
     uint32_t vertex; /* dataset id */
     const float *weights;
+    const uint16_t *relations; /* NULL: none */
 };
 
 template <unsigned GROUP> static inline __device__ void wait_for_group()
@@ -208,7 +209,9 @@ static inline __device__ uint64_t ordered_key(const struct weighted_list &list, 
     if (!(w > 0)) {
         return UINT64_MAX;
     }
-    double key = sl_weighted_key(&list.draw, list.vertex, list.dataset_ids[list.from.ids[position]], w);
+    const uint32_t relation = list.relations == nullptr ? 0 : list.relations[position];
+    const struct sl_draw own = sl_sample_draw_of(&list.draw, relation);
+    double key = sl_weighted_key(&own, list.vertex, list.dataset_ids[list.from.ids[position]], w);
     uint64_t bits;
     memcpy(&bits, &key, sizeof bits);
     return bits;
@@ -427,7 +430,12 @@ static inline __device__ struct weighted_list weighted_list_of(const struct sl_s
                                                                const struct sl_draw &draw, sl_vertex id)
 {
     const struct neighbours from = neighbours_of(part, id);
-    return {from, part.dataset_ids, draw, part.dataset_ids[id], weights_of(part, from)};
+    return {from,
+            part.dataset_ids,
+            draw,
+            part.dataset_ids[id],
+            weights_of(part, from),
+            part.relations == nullptr ? nullptr : relations_of(part, from)};
 }
 
 static __global__ void draw_weighted_short(struct sl_sample_part part, struct sl_draw draw, uint32_t n_rows,

@@ -799,8 +799,12 @@ static enum sl_status check_edge_weights(const struct sl_settings *s)
 {
     const bool both = s->edge_weights == SL_EDGE_WEIGHTS_BOTH;
     const bool drawn = s->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY;
-    if (s->edge_weights != SL_EDGE_WEIGHTS_NONE && by_relation(s)) {
-        return refuse_both(s, "edge-weights", "model", "the edges of a typed dataset have no weights");
+    if (both && by_relation(s)) {
+        return refuse_both(s, "edge-weights", "model",
+                           "its sums have no place for weights of a sample; use factor, probability or none");
+    }
+    if (drawn && s->relation_fanout != NULL) {
+        return refuse_both(s, "edge-weights", "relation-fanout", "these draws have one fanout for all relations");
     }
     if (sl_settings_weighs_sums(s) && s->model == SL_MODEL_GAT) {
         return refuse_both(s, "edge-weights", "model", "attention weighs the edges; use probability or none");
@@ -850,8 +854,10 @@ static enum sl_status check_links(const struct sl_settings *s)
                "coop_sage");
     SL_FAIL_IF(s->layers >= SL_MAX_LAYERS, SL_EINVAL, "--layers: found %u, expected at most %d with --objective link",
                s->layers, SL_MAX_LAYERS - 1);
-    if (s->edge_weights != SL_EDGE_WEIGHTS_NONE) {
-        return refuse_both(s, "edge-weights", "objective", "the training links are the graph, and have no weights");
+    if (s->edge_weights != SL_EDGE_WEIGHTS_NONE && !by_relation(s)) {
+        return refuse_both(s, "edge-weights", "objective",
+                           "the training links are the graph, and have no weights; links of a typed dataset have, with "
+                           "--model rgcn or rgat");
     }
     SL_FAIL_IF(s->predict != NULL && s->pairs == NULL, SL_EINVAL,
                "--predict: expected --pairs, too, with --objective link: which scores to write");

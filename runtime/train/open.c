@@ -184,9 +184,14 @@ static enum sl_status check_weights(const struct sl_session *t)
                "of arrays), found one kind of edge in '%s'; try --model sage",
                sl_model_kind(t->settings->model)->name, t->name);
     SL_FAIL_IF(used && !there, SL_EINVAL,
-               "--edge-weights: expected a dataset with weights of its edges (raw/edge-weight.csv.gz), "
-               "found none in '%s'",
-               t->name);
+               "--edge-weights: expected a dataset with weights of its edges (%s), found none in '%s'",
+               typed ? "raw/relations/RELATION/edge-weight.csv.gz" : "raw/edge-weight.csv.gz", t->name);
+    SL_FAIL_IF(typed && t->settings->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY &&
+                   !sl_model_reads_relations(t->settings),
+               SL_EINVAL,
+               "--edge-weights probability: expected --model rgcn or rgat with the typed dataset '%s', found %s, which "
+               "does not tell relations apart; or use factor",
+               t->name, sl_model_kind(t->settings->model)->name);
     if (!used && there && t->settings->model_file == NULL) { /* a model has said so in training */
         sl_notify(SL_NOTICE_WARNING,
                   "%s: the weights of edges are not used; --edge-weights factor, probability or both uses them",

@@ -66,6 +66,63 @@ for model in rgcn rgat; do
     done
 done
 
+# weigh NAME EXPRESSION: `small` with a weight for each edge, in awk.
+weigh()
+{
+    local folder
+    cp -r small "$1" || exit 99
+    for folder in "$1"/raw/relations/*; do
+        awk "{ print $2 }" "$folder/edge.csv" >"$folder/edge-weight.csv" || exit 99
+    done
+}
+weigh ones 1
+weigh some '(NR % 5 == 0) ? 0 : (NR % 7 + 1) / 4'
+links=(--objective link --split random:80,10,10)
+
+# Weights of 1 change no bit, other weights do. The partition stays invisible. One relation may have no table: its weights are 1.
+for model in rgcn rgat; do
+    declare -n options=$model
+    kinds=("" "--sampler labor" "--sampler full" "--precision bf16" "--relation-fanout writes:2,3" "${links[*]}" --directed)
+    [[ $model == rgat ]] || kinds+=("--bases 2" "--bases 2 --precision bf16")
+    for kind in "${kinds[@]}"; do
+        run=("${options[@]}" --cache none --epochs 2 --pes 2 --batch-size 12 $kind)
+        losses ./small "${run[@]}" >a
+        losses ./ones "${run[@]}" --edge-weights factor >b
+        same "$model $kind, weights of 1"
+        losses ./some "${run[@]}" --edge-weights factor >b
+        cmp -s a b && complain "$model $kind: expected other losses with weights"
+    done
+    for kind in "--edge-weights factor" "--edge-weights probability" "--edge-weights factor --sampler labor" \
+        "--edge-weights factor --lr 0.0001 ${links[*]}" "--edge-weights probability --lr 0.0001 ${links[*]}"; do
+        for pes in 1 3 4; do
+            losses ./some "${options[@]}" --cache none --dropout 0 --epochs 3 --pes $pes --batch-size $((24 / pes)) $kind >b
+            ((pes > 1)) || cp b a
+            close_to "$model $kind, $pes PEs"
+        done
+    done
+done
+cp -r some part && awk '{ print 1 }' some/raw/relations/paper___in___venue/edge.csv >part/raw/relations/paper___in___venue/edge-weight.csv
+losses ./part "${rgcn[@]}" --cache none --epochs 2 --edge-weights factor >a
+rm part/raw/relations/paper___in___venue/edge-weight.csv
+losses ./part "${rgcn[@]}" --cache none --epochs 2 --edge-weights factor >b
+same "a relation without weights"
+
+# A saved model brings the option. A binary copy keeps the weights. A resumed run.
+run=("${rgat[@]}" --pes 2 --batch-size 12 --edge-weights factor)
+losses ./some "${run[@]}" --cache none --epochs 4 --save weighed.safetensors --predict a.npy >a
+"$coop_sage" --dataset ./some --cache none --epochs 0 --load weighed.safetensors --predict b.npy --quiet >stdout 2>stderr ||
+    complain "load: $(cat stderr)"
+paste <(od -An -v -tf4 -j128 -w4 a.npy) <(od -An -v -tf4 -j128 -w4 b.npy) |
+    awk '{ d = $1 - $2; if (NF != 2 || d > 1e-5 || d < -1e-5) exit 1 }' || complain "weights of relations: other predictions of a saved model"
+for turn in 1 2; do
+    losses ./some "${run[@]}" --cache copies --epochs 4 >b
+    same "weights of relations, binary copy $turn"
+done
+tail -n 3 a >c && mv c a
+losses ./some "${run[@]}" --cache none --epochs 2 --checkpoint kept-weights >/dev/null
+losses ./some "${run[@]}" --cache none --epochs 4 --checkpoint kept-weights --resume --cpus 1 | tail -n 3 >b
+same "weights of relations, resumed"
+
 # A binary copy has the same graph. A table that changes makes it anew.
 losses ./small "${rgcn[@]}" --cache copies --epochs 2 --pes 2 --batch-size 12 >a
 [[ -n $(ls copies) ]] || complain "no binary copy was made"
@@ -191,8 +248,19 @@ cp -r small many && seq 65536 | sed 's/.*/author,r&,paper/' >many/raw/triplet-ty
 refused 'triplet-type-list.csv:65536: .*65535' --dataset ./many
 generate plain --vertices 100 --edges 400 --features 4 --classes 3
 refused "^coop_sage: --model rgcn: expected a typed dataset" --dataset ./plain
-refused '^coop_sage: --edge-weights factor cannot be used with --model rgcn' --dataset ./small --edge-weights factor
-refused '^coop_sage: --edge-weights factor cannot be used with --model rgat' --dataset ./small --model rgat --edge-weights factor
+refused '^coop_sage: --edge-weights: expected a dataset with weights of its edges .raw/relations/.*found none in .small' --dataset ./small \
+    --edge-weights factor
+refused '^coop_sage: --edge-weights both cannot be used with --model rgcn: .*use factor' --dataset ./some --edge-weights both --sampler labor
+refused '^coop_sage: --edge-weights both cannot be used with --model rgat' --dataset ./some --model rgat --edge-weights both --sampler labor
+refused '^coop_sage: --edge-weights probability cannot be used with --relation-fanout each' --dataset ./some --layers 2 --fanout 4,4 \
+    --edge-weights probability --relation-fanout each
+refused '^coop_sage: --edge-weights probability: expected --model rgcn or rgat with the typed dataset' --dataset ./some --model sage \
+    --edge-weights probability
+refused '^coop_sage: --edge-weights factor cannot be used with --objective link' --dataset ./some --model sage "${links[@]}" --edge-weights factor
+weigh bad 'NR == 3 ? -1 : 1'
+refused 'edge-weight.csv:3: expected the weight of an edge, a finite number of 0 or more, found .-1' --dataset ./bad
+echo 1 >bad/raw/relations/paper___in___venue/edge-weight.csv && rm bad/raw/relations/{author,paper___cites}*/edge-weight.csv
+refused 'paper___in___venue/edge-weight.csv.*' --dataset ./bad
 refused '^coop_sage: --labor-iterations 1 cannot be used with --model rgat' --dataset ./small --model rgat --sampler labor --labor-iterations 1
 refused '^coop_sage: --heads: found 3, expected a divisor of --hidden' --dataset ./small --model rgat --heads 3 --hidden 16
 refused '^coop_sage: --bases: expected --model rgcn' --dataset ./small --model rgat --bases 2
@@ -220,8 +288,9 @@ fi
 need_mpi
 for model in rgcn rgat; do
     declare -n options=$model
-    run=(--dataset ./small "${options[@]}" --cache none --pes 4 --batch-size 6 --epochs 2 --quiet --cpus 1)
+    run=(--dataset ./some "${options[@]}" --cache none --pes 4 --batch-size 6 --epochs 2 --quiet --cpus 1)
     [[ $model != rgat ]] || run+=(--relation-fanout writes:2,3)
+    run+=(--edge-weights factor)
     "$coop_sage" "${run[@]}" --metrics one.json >stdout 2>stderr || complain "$model, one rank: $(cat stderr)"
     mpirun -q --oversubscribe --bind-to none -np 2 "$coop_sage" "${run[@]}" --metrics two.json </dev/null >stdout 2>stderr ||
         complain "$model, two ranks: $(cat stderr)"

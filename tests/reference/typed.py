@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
-"""Write typed_*.json beside this file: rgcn, rgcn with bases and rgat on a small graph with relations, and PyTorch's
-figures in double. Needs torch; the tests do not.
+"""Write typed_*.json and weighted_typed_*.json beside this file: rgcn, rgcn with bases and rgat on a small graph with
+relations, and PyTorch's figures in double. Needs torch; the tests do not.
 
-The layers are checked against PyTorch Geometric's RGCNConv and GATConv, if they are installed."""
+The layers are checked against PyTorch Geometric's RGCNConv and GATConv, if they are installed. With weights of edges,
+rgcn divides the weighted sum by the number of in-neighbours of the relation, and rgat multiplies after the softmax, as
+DGL's GATConv with edge_weight. A fifth of the weights is 0, and so are all of one vertex."""
+import itertools
 import json
 import os
 import random
@@ -22,32 +25,41 @@ def make_edges(r):
     return sorted(edges | {(7, 7, 1), (8, 8, 0)})
 
 
-def mean(y, source, target):
+def make_weights(r, edges):
+    weights = [0 if v == 7 else r.choice((0, 0.25, 0.5, 1, r.random() * 4)) for _, v, _ in edges]
+    return torch.tensor(weights, dtype=torch.float32).double()
+
+
+def mean(y, source, target, weights):
     ones = torch.zeros(N).index_add(0, target, torch.ones(len(target)))
-    return torch.zeros(N, y.shape[1]).index_add(0, target, y[source]) / ones.clamp(min=1)[:, None]
+    terms = weights[:, None] * y[source]
+    return torch.zeros(N, y.shape[1]).index_add(0, target, terms) / ones.clamp(min=1)[:, None]
 
 
-def attention(u, a_source, a_target, source, target):
+def attention(u, a_source, a_target, source, target, weights):
     """u: [N, heads, width]; a softmax over each target's edges."""
     x = leaky_relu((u * a_source).sum(-1)[source] + (u * a_target).sum(-1)[target], 0.2)
     e = (x - x.max()).exp()
     total = torch.zeros(N, u.shape[1]).index_add(0, target, e)
-    return torch.zeros_like(u).index_add(0, target, (e / total[target])[..., None] * u[source]).flatten(1)
+    a = weights[:, None] * e / total[target]
+    return torch.zeros_like(u).index_add(0, target, a[..., None] * u[source]).flatten(1)
 
 
-def layer(model, p, i, h, edges):
+def layer(model, p, i, h, edges, weights):
     z = h @ p[f"{i}.w_self"] + p[f"{i}.bias"]
     if model == "bases":
         w = torch.einsum("rb,bio->rio", p[f"{i}.components"], p[f"{i}.bases"])
     else:
         w = p[f"{i}.w_relations" if model == "rgat" else f"{i}.w_neigh"]
     for k in range(RELATIONS):
-        source, target = edges[edges[:, 2] == k, :2].T
+        own = edges[:, 2] == k
+        source, target = edges[own, :2].T
         if model == "rgat":
             a_source, a_target = p[f"{i}.attn_src"][k], p[f"{i}.attn_dst"][k]
-            z = z + attention((h @ w[k]).unflatten(1, (a_source.shape[0], -1)), a_source, a_target, source, target)
+            z = z + attention((h @ w[k]).unflatten(1, (a_source.shape[0], -1)), a_source, a_target, source, target,
+                              weights[own])
         else:
-            z = z + mean(h @ w[k], source, target)
+            z = z + mean(h @ w[k], source, target, weights[own])
     return z
 
 
@@ -92,17 +104,17 @@ def check_layer(model, p, h, edges):
             conv.load_state_dict({"lin.weight": p["0.w_relations"][k].T, "att_src": p["0.attn_src"][k:k + 1],
                                   "att_dst": p["0.attn_dst"][k:k + 1]})
             z = z + conv(h, where[:, kinds == k])
-    assert torch.allclose(z, layer(model, p, 0, h, edges), atol=1e-12)
+    assert torch.allclose(z, layer(model, p, 0, h, edges, torch.ones(len(edges))), atol=1e-12)
 
 
-def run(model, x, labels, train, edges):
+def run(model, x, labels, train, edges, weights):
     p = parameters_of(model, torch.Generator().manual_seed(3))
     case = {"parameters": listed(p), "losses": []}
     adam = torch.optim.Adam(p.values(), lr=LR, betas=(0.9, 0.999), eps=1e-8, weight_decay=DECAY)
     after = {}
     check_layer(model, p, x, edges)
     for step in range(3):
-        z = layer(model, p, 1, layer(model, p, 0, x, edges).relu(), edges)
+        z = layer(model, p, 1, layer(model, p, 0, x, edges, weights).relu(), edges, weights)
         loss = cross_entropy(z[train], labels[train])
         adam.zero_grad()
         loss.backward()
@@ -122,15 +134,19 @@ edges = make_edges(r)
 x = torch.randn(N, WIDTHS[0], generator=torch.Generator().manual_seed(2))
 labels = [r.randrange(WIDTHS[-1]) for _ in range(N)]
 train = sorted(r.sample(range(N), 14))
-for model in ("rgcn", "bases", "rgat"):
+ones, some = torch.ones(len(edges)), make_weights(random.Random(5), edges)
+for model, weights in itertools.product(("rgcn", "bases", "rgat"), (ones, some)):
     options = {"widths": WIDTHS, "heads": HEADS} if model == "rgat" else {"widths": WIDTHS}
     if model == "bases":
         options["bases"] = BASES
     content = {"model": "rgat" if model == "rgat" else "rgcn", "vertices": N, "relations": RELATIONS,
                "edges_src_dst": [e[:2] for e in edges], "edge_relations": [e[2] for e in edges], "features": x.tolist(),
                "labels": labels, "train": train, "options": options,
-               **run(model, x, torch.tensor(labels), torch.tensor(train), torch.tensor(edges))}
-    name = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"typed_{model}.json")
+               **run(model, x, torch.tensor(labels), torch.tensor(train), torch.tensor(edges), weights)}
+    if weights is some:
+        content["edge_weights"] = weights.tolist()
+    name = ("weighted_" if weights is some else "") + f"typed_{model}.json"
+    name = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
     with open(name, "w", encoding="utf-8") as f:
         json.dump(content, f, indent=0)
         f.write("\n")

@@ -110,8 +110,8 @@ static void settings_of(int model, const struct variant *v, struct sl_settings *
     out->sampler = v->sampler & 0xff;
     bool rounds = model != SL_MODEL_GAT && !is_typed(model);
     out->labor_iterations = rounds ? (uint32_t)v->sampler >> 8 : 0;
-    out->edge_weights =
-        rounds && v->chunks == 3 && v->norm != SL_NORM_BATCH ? SL_EDGE_WEIGHTS_FACTOR : SL_EDGE_WEIGHTS_NONE;
+    bool weighs = is_typed(model) ? v->hidden != 6 : rounds && v->chunks == 3 && v->norm != SL_NORM_BATCH;
+    out->edge_weights = weighs ? SL_EDGE_WEIGHTS_FACTOR : SL_EDGE_WEIGHTS_NONE;
     out->norm = takes(model, v->norm, false) ? v->norm : SL_NORM_NONE;
     out->residual = v->residual && takes(model, SL_NORM_NONE, true);
     out->kappa = v->dependent ? 8 : 1;
@@ -366,11 +366,9 @@ static int make_sets(void **state)
     make_dataset(&dense_shape, &dense_set);
     make_dataset(&sparse_shape, &sparse_set);
     struct graph_shape typed = dense_shape;
-    typed.weighted = false;
     typed.n_relations = 3;
     make_dataset(&typed, &typed_dense_set);
     typed = sparse_shape;
-    typed.weighted = false;
     typed.n_relations = 2;
     make_dataset(&typed, &typed_sparse_set);
     expect_sampled(&dense_set.graph);

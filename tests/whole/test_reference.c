@@ -315,6 +315,9 @@ TEST(test_typed)
     check_file("typed_rgcn");
     check_file("typed_bases");
     check_file("typed_rgat");
+    check_file("weighted_typed_rgcn");
+    check_file("weighted_typed_bases");
+    check_file("weighted_typed_rgat");
     for (int k = 0; k < N_FIGURES; k++) {
         allowed[k] = usual;
     }

@@ -15,6 +15,9 @@
 #define STEPS 3
 #define SEEDS 84 /* of a step: 3 x 4 x 7 */
 
+/* A model: rgcn with n bases. */
+#define BASES(n) ((n) << 8)
+
 struct variant {
     const char *name;
     int model, sampler, edge_weights;
@@ -38,10 +41,20 @@ static const struct variant variants[] = {
     {"gin, both", SL_MODEL_GIN, SL_SAMPLER_LABOR, SL_EDGE_WEIGHTS_BOTH, 8, SL_NORM_NONE, false},
     {"gin", SL_MODEL_GIN, SL_SAMPLER_NEIGHBOR, SL_EDGE_WEIGHTS_NONE, 24, SL_NORM_NONE, false},
     {"gin, projected", SL_MODEL_GIN, SL_SAMPLER_FULL, SL_EDGE_WEIGHTS_NONE, 8, SL_NORM_BATCH, true},
+    {"rgcn, factor", SL_MODEL_RGCN, SL_SAMPLER_NEIGHBOR, SL_EDGE_WEIGHTS_FACTOR, 24, SL_NORM_LAYER, false},
+    {"rgcn, factor, projected", SL_MODEL_RGCN, SL_SAMPLER_LABOR, SL_EDGE_WEIGHTS_FACTOR, 8, SL_NORM_NONE, true},
+    {"rgcn, probability", SL_MODEL_RGCN, SL_SAMPLER_NEIGHBOR, SL_EDGE_WEIGHTS_PROBABILITY, 8, SL_NORM_NONE, false},
+    {"rgcn, bases", SL_MODEL_RGCN | BASES(2), SL_SAMPLER_NEIGHBOR, SL_EDGE_WEIGHTS_FACTOR, 24, SL_NORM_NONE, false},
+    {"rgcn, bases, projected", SL_MODEL_RGCN | BASES(2), SL_SAMPLER_FULL, SL_EDGE_WEIGHTS_FACTOR, 8, SL_NORM_NONE,
+     false},
+    {"rgat, factor", SL_MODEL_RGAT, SL_SAMPLER_NEIGHBOR, SL_EDGE_WEIGHTS_FACTOR, 24, SL_NORM_NONE, false},
+    {"rgat, factor, full", SL_MODEL_RGAT, SL_SAMPLER_FULL, SL_EDGE_WEIGHTS_FACTOR, 8, SL_NORM_LAYER, true},
+    {"rgat, probability", SL_MODEL_RGAT, SL_SAMPLER_NEIGHBOR, SL_EDGE_WEIGHTS_PROBABILITY, 8, SL_NORM_NONE, false},
 };
 #define N_VARIANTS (sizeof variants / sizeof *variants)
 
-static struct sl_dataset dense, sparse;
+static struct sl_dataset dense, sparse, typed_dense, typed_sparse;
+static struct sl_dataset *const datasets[] = {&dense, &sparse, &typed_dense, &typed_sparse};
 
 /* The losses of the first steps and of an evaluation, and the parameters. */
 struct result {
@@ -51,12 +64,13 @@ struct result {
 
 static void run_variant(const struct variant *v, uint32_t pes, int precision, struct result *out)
 {
-    const struct sl_dataset *dataset = v->sparse ? &sparse : &dense;
+    const bool typed = (v->model & 0xff) == SL_MODEL_RGCN || v->model == SL_MODEL_RGAT;
+    const struct sl_dataset *dataset = datasets[2 * typed + v->sparse];
     struct sl_settings settings;
     struct sl_scores scores;
     struct world w;
     expect_ok(sl_settings_init(&settings));
-    settings.model = v->model;
+    settings.model = v->model & 0xff;
     settings.sampler = v->sampler;
     settings.edge_weights = v->edge_weights;
     settings.norm = v->norm;
@@ -66,6 +80,7 @@ static void run_variant(const struct variant *v, uint32_t pes, int precision, st
     settings.fanout[0] = 4;
     settings.fanout[1] = 5;
     settings.hidden = v->hidden;
+    settings.bases = (uint32_t)v->model >> 8;
     settings.dropout = 0.5;
     settings.pes = settings.group_size = pes;
     settings.batch_size = SEEDS / pes;
@@ -162,8 +177,8 @@ TEST(test_same_bits)
 /* Sums of edges without weight are zero: losses stay finite, and the partition invisible. */
 TEST(test_all_zero)
 {
-    for (int k = 0; k < 2; k++) {
-        struct sl_graph *graph = k == 0 ? &dense.graph : &sparse.graph;
+    for (int k = 0; k < 4; k++) {
+        struct sl_graph *graph = &datasets[k]->graph;
         memset((float *)graph->weights.data, 0, graph->n_edges * sizeof(float));
     }
     forget_partitions();
@@ -188,17 +203,20 @@ static int up(void **state)
                                 .weighted = true,
                                 .self_loops = true,
                                 .seed = 21};
-    make_dataset(&shape, &dense);
-    shape.sparse = true;
-    make_dataset(&shape, &sparse);
+    for (int k = 0; k < 4; k++) {
+        shape.sparse = k % 2 == 1;
+        shape.n_relations = k < 2 ? 0 : 3;
+        make_dataset(&shape, datasets[k]);
+    }
     return group_up(state);
 }
 
 static int down(void **state)
 {
     forget_partitions();
-    sl_dataset_free(&dense);
-    sl_dataset_free(&sparse);
+    for (int k = 0; k < 4; k++) {
+        sl_dataset_free(datasets[k]);
+    }
     return group_down(state);
 }
 
