@@ -100,6 +100,16 @@ def offsets64(value: Any) -> Array:
     return np.ascontiguousarray(array, np.uint64)
 
 
+def edge_weights(value: Any, name: str, n: int) -> Array:
+    """float32 (n,), from (n,) or (n, 1)."""
+    array = floats(value, name)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.shape != (n,):
+        raise ValueError(f"{name}: found the shape {array.shape}, expected {(n,)}, the edges")
+    return array
+
+
 def floats(value: Any, name: str) -> Array:
     """float32, C order. Such arrays are not copied, even if read-only."""
     array = to_numpy(value, name)

@@ -356,7 +356,8 @@ def read_ogb(folder: str, arguments: Any, draft: Draft) -> None:
         for key, n in np.atleast_2d(table(folder, "raw/num-node-dict", draft, True)).reshape(2, -1).T:
             _put_ogb_vertices(folder, arguments, draft, key, {"num_nodes": np.array(int(n))})
         for triple in typed:
-            draft.edges(table(folder, f"raw/relations/{'___'.join(triple)}/edge", draft), None, tuple(triple))
+            stem = f"raw/relations/{'___'.join(triple)}/edge"
+            draft.edges(table(folder, stem, draft), table(folder, stem + "-weight", draft), tuple(triple))
     else:
         path = os.path.join(folder, "raw", "data.npz")
         arrays = npz_arrays(path, draft) if os.path.exists(path) else {}

@@ -8,6 +8,7 @@ import ctypes as C
 import os
 import warnings
 import weakref
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from . import _arrays, _typed
@@ -71,8 +72,9 @@ class Graph:
         find. In a typed graph: array (3, L) of heads, relations and tails.
     types : dictionary of a slice of the vertices for each type
         Negatives of a relation are drawn from its types.
-    edge_weight : array (E,), or True
-        Weights of the edges, 0 or more, for train(edge_weights="factor") or "probability". None: all are 1. True: the
+    edge_weight : array (E,), or True, or a dictionary
+        Weights of the edges, 0 or more, for train(edge_weights="factor") or "probability". None: all are 1. A
+        dictionary has the weights of each relation, by its name or number; other relations have 1. True: the
         entries of the scipy.sparse matrix. Weights of duplicate edges add up.
     directed : bool
         False: the reverse of every edge is added.
@@ -165,8 +167,11 @@ class Graph:
             edge_index, edge_type = _typed.edges_of_links(train_links)
         if edge_type is not None and _arrays.is_sparse(edge_index):
             raise ValueError("edge_type: found edges as a sparse matrix, expected edge_index (2, E)")
-        sources, destinations, offsets, weights = _edges(edge_index, edge_weight, n)
+        by_relation = edge_weight if isinstance(edge_weight, Mapping) else None
+        sources, destinations, offsets, weights = _edges(edge_index, edge_weight if by_relation is None else None, n)
         typed = _typed.Relations(edge_type, relations, len(sources))
+        if by_relation is not None:
+            weights = typed.weights(by_relation)
         self.relations = typed.names
         self.types: dict[str, slice] | None = types
         ends = typed.ends(types)
@@ -295,13 +300,14 @@ class Graph:
         """A graph of a torch_geometric.data.Data: edge_index or adj_t, x, y, train_mask, val_mask and test_mask.
 
         The edges are taken as they are (directed=True): the data of an undirected graph have both directions. Weights
-        are edge_weight; edge_attr and weights of a typed graph are ignored, with a warning. edge_type makes the graph
-        typed. Keywords are those of Graph and replace what the data have.
+        are edge_weight; edge_attr is ignored, with a warning. edge_type makes the graph typed. Keywords are those of
+        Graph and replace what the data have.
 
         HeteroData give a typed graph. Vertices of a type have consecutive ids: graph.types[type] is their slice. If all
         types have x of one width, they share its columns. Otherwise each type has columns of its own, and each vertex
         of a type without x has a column. target: the type whose y and masks are taken; None: the one that has y. If the
-        data have no reverse edges, directed=False adds a reverse relation for each.
+        data have no reverse edges, directed=False adds a reverse relation for each. If a relation has edge_weight, the
+        edges of relations without have weight 1.
 
         Links: from_pyg(train, valid=valid, test=test) reads the three data of RandomLinkSplit. Messages go along the
         edges of `train`. Links are edge_label_index with an edge_label above 0, in HeteroData by relation. Pairs with
@@ -320,11 +326,11 @@ class Graph:
                 }
                 for type_ in data.node_types
             }
-            edges, left_out = _typed.edges_of_stores({triple: data[triple] for triple in data.edge_types})
+            edges, weights, left_out = _typed.edges_of_stores({triple: data[triple] for triple in data.edge_types})
             _leave_out("from_pyg", left_out)
             return cls(
                 **_typed.one_split(
-                    {"directed": True, **_typed.join(vertices, edges, target, keywords.get("objective"))},
+                    {"directed": True, **_typed.join(vertices, edges, weights, target, keywords.get("objective"))},
                     {**links, **keywords},
                 )
             )
@@ -340,9 +346,6 @@ class Graph:
             left_out.append("adj_t")
         if getattr(data, "edge_weight", None) is not None:
             found["edge_weight"] = data.edge_weight
-        if found.get("edge_weight") is not None and {**found, **keywords}.get("edge_type") is not None:
-            found["edge_weight"] = None  # a typed graph has no weights
-            left_out.append("edge_weight")
         attributes = getattr(data, "edge_attr", None)
         if (
             attributes is not None
@@ -352,7 +355,7 @@ class Graph:
             left_out.append("edge_attr")
         if found["edge_index"] is not None:
             left_out += _typed.other_edge_names(data, found["edge_index"], False)
-        can_be = left_out == ["edge_attr"] and {**found, **keywords}.get("edge_type") is None
+        can_be = left_out == ["edge_attr"]
         _leave_out("from_pyg", left_out, "; give edge_weight=data.edge_attr if these are weights" if can_be else "")
         found["edge_index"] = _pair(found["edge_index"])
         return cls(**_typed.one_split(found, {**links, **keywords}))
@@ -380,12 +383,12 @@ class Graph:
             _check_names({type_: graph.nodes[type_].data for type_ in graph.ntypes}, x, y)
             edges = {triple: graph.edges(etype=triple) for triple in graph.canonical_etypes}
             data = {triple: getattr(graph.edges[triple], "data", {}) for triple in graph.canonical_etypes}
-            _leave_out("from_dgl", [f"{name!r} of {triple}" for triple in data for name in _names_of(data[triple])])
-            return cls(
-                **_typed.one_split(
-                    {"directed": True, **_typed.join(vertices, edges, target, keywords.get("objective"))}, keywords
-                )
-            )
+            named = {triple: _weight_name(data[triple]) for triple in data}
+            given = {triple: data[triple][name] for triple, name in named.items() if name is not None}
+            others = [(name, triple) for triple in data for name in _names_of(data[triple]) if name != named[triple]]
+            _leave_out("from_dgl", [f"{name!r} of {triple}" for name, triple in others])
+            made = _typed.join(vertices, edges, given, target, keywords.get("objective"))
+            return cls(**_typed.one_split({"directed": True, **made}, keywords))
         found = {"edge_index": tuple(graph.edges()), "directed": True}
         for key, name, usual in (("x", x, "feat"), ("y", y, "label")):
             if not isinstance(name, str):
@@ -516,6 +519,12 @@ def _leave_out(converter: str, names: list[str], advice: str = "") -> None:
         )
 
 
+def _weight_name(data: Any) -> str | None:
+    """The name of the weights among DGL's edata. None: there are none."""
+    name = next((name for name in _names_of(data) if name in ("edge_weight", "weight", "w")), None)
+    return name if name is not None and _typed.are_weights(data[name]) else None
+
+
 def _names_of(data: Any) -> list[str]:
     """The names of DGL's data but its own: _ID, _TYPE."""
     return [name for name in data if not name.startswith("_")]
@@ -584,11 +593,7 @@ def _edges(edge_index: Any, edge_weight: Any, n: int) -> tuple[Array, Array | No
             stacklevel=3,
         )
     if weights is not None:
-        weights = _arrays.floats(weights, "edge_weight")
-        if weights.ndim == 2 and weights.shape[1] == 1:
-            weights = weights[:, 0]
-        if weights.shape != sources.shape:
-            raise ValueError(f"edge_weight: found the shape {weights.shape}, expected {sources.shape}, the edges")
+        weights = _arrays.edge_weights(weights, "edge_weight", len(sources))
     return sources, destinations, None, weights
 
 

@@ -58,6 +58,20 @@ class Relations:
             )
         return map(str, triple)
 
+    def weights(self, given: Mapping[Any, Any]) -> Array:
+        """The weights of all edges, from those of each relation: a name or number. Other relations have 1."""
+        if self.of_edges is None:
+            raise ValueError("edge_weight: found weights by relation without edge_type, expected both")
+        made = np.ones(len(self.of_edges), np.float32)
+        for key, value in given.items():
+            number = self.names.index(key) if key in self.names else key
+            if number not in range(self.n):
+                names = ", ".join(map(repr, self.names[:5])) or f"0 .. {self.n - 1}"
+                raise ValueError(f"edge_weight: found the relation {key!r}, expected relations of {names}")
+            where = self.of_edges == number
+            made[where] = _arrays.edge_weights(value, f"edge_weight of {key}", int(where.sum()))
+        return made
+
     def ends(self, types: Mapping[Any, slice] | None) -> Array | None:
         """The ends of each relation by the types of vertices: uint32 (n, 4); None: any vertex."""
         if not types or not all(isinstance(name, tuple) for name in self.names):
@@ -171,24 +185,20 @@ def other_sets(names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in known and name in {s + e for s in starts for e in ("_mask", "_idx")}]
 
 
-def edges_of_stores(stores: Mapping[Any, Any]) -> tuple[dict[Any, Any], list[str]]:
-    """(edges by relation, names of what is left out) of the edge stores of PyG's HeteroData."""
-    edges, left_out = {}, []
+def edges_of_stores(stores: Mapping[Any, Any]) -> tuple[dict[Any, Any], dict[Any, Any], list[str]]:
+    """(edges by relation, weights, names of what is left out) of the edge stores of PyG's HeteroData."""
+    edges, weights, left_out = {}, {}, []
     for triple, store in stores.items():
         edges[triple] = getattr(store, "edge_index", None)
         if edges[triple] is None and getattr(store, "adj_t", None) is not None:
-            edges[triple], weights = edges_of_adj_t(store.adj_t)
-            left_out += [f"values of adj_t of {triple}"] if weights is not None else []
+            edges[triple], weights[triple] = edges_of_adj_t(store.adj_t)
         if edges[triple] is None:
             raise ValueError(f"edge_index: {triple} has none, expected edge_index or adj_t")
-        left_out += [
-            f"{name} of {triple}"
-            for name in (
-                *(name for name in ("edge_attr", "edge_weight") if getattr(store, name, None) is not None),
-                *other_edge_names(store, edges[triple], True),
-            )
-        ]
-    return edges, left_out
+        if getattr(store, "edge_weight", None) is not None:
+            weights[triple] = store.edge_weight
+        attributes = ["edge_attr"] if getattr(store, "edge_attr", None) is not None else []
+        left_out += [f"{name} of {triple}" for name in attributes + other_edge_names(store, edges[triple], True)]
+    return edges, weights, left_out
 
 
 class Csr:
@@ -279,12 +289,17 @@ def _join_targets(where: slice, n_vertices: int, y: Any, numbers: bool) -> Array
 
 
 def join(
-    vertices: Mapping[str, Any], edges: Mapping[Any, Any], target: str | None, objective: str | None = None
+    vertices: Mapping[str, Any],
+    edges: Mapping[Any, Any],
+    weights: Mapping[Any, Any],
+    target: str | None,
+    objective: str | None = None,
 ) -> dict[str, Any]:
     """Keywords of Graph for a typed graph. objective: as Graph has it.
 
     vertices: a dictionary for each type, with n, x, y, train, valid and test; x, y and the sets may be None.
     edges: (sources, destinations) by (source type, name, destination type), ids within the types.
+    weights: of the edges, for some of these relations.
     target: the type with targets and split; None: the one that has targets.
     """
     for name, type_ in vertices.items():
@@ -329,6 +344,8 @@ def join(
     made["edge_index"] = [np.concatenate([np.empty(0, np.uint32), *(pair[end] for pair in pairs)]) for end in (0, 1)]
     made["edge_type"] = np.concatenate([np.empty(0, np.uint16), *numbers])
     made["relations"] = list(edges)
+    given = {triple: array for triple, array in weights.items() if array is not None}
+    made["edge_weight"] = given or None
     return made
 
 

@@ -356,6 +356,7 @@ class Typed(Folder):
         self.lines(f"{name}/raw/num-node-dict.csv", ["place,person", f"20,{N}"])
         self.lines(f"{name}/raw/triplet-type-list.csv", ["person,visits,place"])
         self.npy(f"{name}/raw/relations/person___visits___place/edge.npy", EDGES % [N, 20])
+        self.npy(f"{name}/raw/relations/person___visits___place/edge-weight.npy", WEIGHT)
         self.npy(f"{name}/raw/node-feat/person/node-feat.npy", X)
         self.npy(f"{name}/raw/node-label/person/node-label.npy", Y)
         for key, ids in SETS.items():
@@ -364,7 +365,8 @@ class Typed(Folder):
 
     def assert_same_typed(self, source):
         found = self.convert(source, "made")
-        self.assertEqual(weights_of(found, model="rgcn"), weights_of(self.typed("plain"), model="rgcn"))
+        options = dict(model="rgcn", edge_weights="factor")
+        self.assertEqual(weights_of(found, **options), weights_of(self.typed("plain"), **options))
         status, _, err = run("convert", source, "--out", self.path("a.safetensors"))
         self.assertEqual((status, err.count("\n")), (1, 1), err)
         self.assertIn("typed", err)
@@ -385,6 +387,7 @@ class Typed(Folder):
         for key, mask in MASKS.items():
             data["person"][key.replace("valid", "val") + "_mask"] = torch.tensor(mask)
         data["person", "visits", "place"].edge_index = torch.tensor((EDGES % [N, 20]).T)
+        data["person", "visits", "place"].edge_weight = torch.tensor(WEIGHT)
         torch.save(data, self.path("h.pt"))
         self.assert_same_typed(self.path("h.pt"))
         plain = self.plain("graph")
@@ -406,7 +409,7 @@ class Typed(Folder):
             nodes={"place": types.SimpleNamespace(data={}), "person": types.SimpleNamespace(data=frame)},
             edges=type("Edges", (dict,), {"__call__": lambda self, etype: tuple((EDGES % [N, 20]).T)})(),
         )
-        graph.edges[triple] = types.SimpleNamespace(data={})
+        graph.edges[triple] = types.SimpleNamespace(data={"w": WEIGHT})
         self.lines("g.bin", [])
         with mock.patch.dict(sys.modules, {"dgl": types.SimpleNamespace(load_graphs=lambda path: ([graph], {}))}):
             self.assert_same_typed(self.path("g.bin"))

@@ -471,11 +471,13 @@ class Data(unittest.TestCase):
                 return self.stores[key]
 
         expected = sl.Graph.from_pyg(Hetero(store(edge_index=edges))).n_edges
-        for name in ("edge_attr", "edge_weight", "time", "edge_label"):
+        for name in ("edge_attr", "time", "edge_label"):
             with self.assertWarnsRegex(sl.StarlingWarning, name + r" of \('u', 'r', 'u'\): is not used"):
                 sl.Graph.from_pyg(Hetero(store(edge_index=edges, **{name: weights})))
-        adjacency = type("Adjacency", (), {"coo": lambda self: (edges[1], edges[0], None)})()
-        self.assertEqual(sl.Graph.from_pyg(Hetero(store(adj_t=adjacency))).n_edges, expected)
+        for values in (None, weights):
+            adjacency = type("Adjacency", (), {"coo": lambda self, of=values: (edges[1], edges[0], of)})()
+            made = sl.Graph.from_pyg(Hetero(store(adj_t=adjacency)))
+            self.assertEqual((made.n_edges, made.has_edge_weights), (expected, values is not None))
         with self.assertRaisesRegex(ValueError, "has none, expected edge_index or adj_t"):
             sl.Graph.from_pyg(Hetero(store()))
         words = np.array(["c", "a", "d", "b"])[y]
@@ -561,6 +563,44 @@ class Data(unittest.TestCase):
         sorted_edges = {triple: edges[triple] for triple in of_dgl.relations}
         of_pyg = sl.Graph.from_pyg(hetero(types, sorted_edges), directed=False)
         self.assertEqual(losses(sl.train(of_dgl, "rgcn", **options)), losses(sl.train(of_pyg, "rgcn", **options)))
+
+    def test_weights_of_relations(self):
+        """Weights of one relation: the same in a folder, arrays, a dictionary, and graphs of PyG and DGL."""
+        likes, near = ("user", "likes", "item"), ("item", "near", "item")
+        weights = {likes: np.random.default_rng(6).choice([0, 0.5, 1, 3.25], 150).astype(np.float32)}
+        options = {**SMALL, "edge_weights": "factor"}
+        with tempfile.TemporaryDirectory() as folder:
+            types, edges = typed(folder)
+            np.save(os.path.join(folder, "raw", "relations", "___".join(likes), "edge-weight.npy"), weights[likes])
+            files = sl.load(folder, cache="none", split="all")
+            self.assertTrue(files.has_edge_weights)
+            expected = {model: losses(sl.train(files, model, **options)) for model in ("rgcn", "rgat")}
+            with self.assertWarnsRegex(sl.StarlingWarning, "the weights of edges are not used"):
+                self.assertNotEqual(losses(sl.train(files, "rgcn", **SMALL)), expected["rgcn"])
+        joined = sl.Graph.from_pyg(hetero(types, edges, weights), directed=False)
+        pairs = np.concatenate([edges[likes] + [[60], [0]], edges[near]], axis=1)
+        of_all = np.concatenate([weights[likes], np.ones(120, np.float32)])
+        made = {"PyG": joined}
+        for form, given in (("array", of_all), ("dictionary", weights), ("numbers", {0: weights[likes][:, None]})):
+            made[form] = sl.Graph(
+                pairs,
+                joined.x,
+                joined.y,
+                **{name: getattr(joined, name) for name in ("train", "valid", "test")},
+                edge_weight=given,
+                edge_type=np.repeat([0, 1], [150, 120]),
+                relations=[likes, near],
+            )
+        for form, graph in made.items():
+            for model in expected:
+                with self.subTest(form, model=model):
+                    self.assertEqual(losses(sl.train(graph, model, **options)), expected[model])
+        of_dgl = sl.Graph.from_dgl(heterograph(types, edges, weights), directed=False)  # DGL sorts the relations
+        sorted_edges = {triple: edges[triple] for triple in of_dgl.relations}
+        of_pyg = sl.Graph.from_pyg(hetero(types, sorted_edges, weights), directed=False)
+        self.assertEqual(losses(sl.train(of_dgl, "rgat", **options)), losses(sl.train(of_pyg, "rgat", **options)))
+        drawn = {**SMALL, "edge_weights": "probability"}
+        self.assertEqual(losses(sl.train(of_dgl, "rgcn", **drawn)), losses(sl.train(of_pyg, "rgcn", **drawn)))
 
     def test_types_with_one_width(self):
         """Types whose features have one width share the columns; targets may be numbers, and in one type alone."""
@@ -648,7 +688,15 @@ class Data(unittest.TestCase):
             ("relations: found 'a,b', expected a name", dict(edge_type=kinds, relations=["a,b"])),
             ("relations: found .'a', 'b'., expected a name", dict(edge_type=kinds, relations=[("a", "b")])),
             ("edge_type: found 65536 relations", dict(edge_type=kinds + 65535)),
-            ("found both of edge_weights and edge_relations", dict(edge_type=kinds, edge_weight=np.ones(len(kinds)))),
+            ("found weights by relation without edge_type", dict(edge_weight={0: np.ones(len(kinds))})),
+            (
+                "edge_weight: found the relation 'c', expected relations of 'a', 'b'",
+                dict(edge_type=kinds, relations=["a", "b"], edge_weight={"c": [1]}),
+            ),
+            ("edge_weight: found the relation 2, expected", dict(edge_type=kinds, edge_weight={2: [1]})),
+            ("edge_weight of 0: found the shape .1,., expected", dict(edge_type=kinds, edge_weight={0: [1]})),
+            ("has weight -1; expected a finite", dict(edge_type=kinds, edge_weight=-np.ones(len(kinds)))),
+            ("has weight nan; expected a finite", dict(edge_type=kinds, edge_weight=np.nan * kinds)),
             ("found 120 training vertices and links", dict(valid_links=links["valid_links"])),
         ):
             with self.subTest(words), self.assertRaisesRegex(ValueError, words):
@@ -995,7 +1043,7 @@ class Bag:
         self.__dict__.update(values)
 
 
-def hetero(types, edges):
+def hetero(types, edges, weights={}):
     """The same as HeteroData of PyG, or what from_pyg reads of it."""
     stores = {
         name: dict(
@@ -1017,6 +1065,8 @@ def hetero(types, edges):
             {name: Bag(**{key: value for key, value in of.items() if value is not None}) for name, of in stores.items()}
         )
         data.update({triple: Bag(edge_index=pairs) for triple, pairs in edges.items()})
+        for triple, of in weights.items():
+            data[triple].edge_weight = of
         return data
     import torch
     from torch_geometric.data import HeteroData
@@ -1028,10 +1078,12 @@ def hetero(types, edges):
                 data[name][key] = value if key == "num_nodes" else torch.as_tensor(np.asarray(value))
     for triple, pairs in edges.items():
         data[triple].edge_index = torch.as_tensor(pairs)
+    for triple, of in weights.items():
+        data[triple].edge_weight = torch.as_tensor(of)
     return data
 
 
-def heterograph(types, edges):
+def heterograph(types, edges, weights={}):
     """The same as a graph of DGL, or what from_dgl reads of it."""
     names = dict(x="feat", y="label", train="train_mask", valid="val_mask", test="test_mask")
     tables = {name: {names[key]: of[key] for key in names if of.get(key) is not None} for name, of in types.items()}
@@ -1053,7 +1105,9 @@ def heterograph(types, edges):
                 def __call__(self, etype):
                     return tuple(edges_of[etype])
 
-            edges = Edges({triple: Bag(data={}) for triple in edges_of})
+            edges = Edges(
+                {triple: Bag(data={"w": weights[triple]} if triple in weights else {}) for triple in edges_of}
+            )
 
         return HeteroGraph()
     import dgl
@@ -1065,6 +1119,8 @@ def heterograph(types, edges):
     )
     for name, table in tables.items():
         graph.nodes[name].data.update({key: torch.as_tensor(value) for key, value in table.items()})
+    for triple, of in weights.items():
+        graph.edges[triple].data["w"] = torch.as_tensor(of)
     return graph
 
 
