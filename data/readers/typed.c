@@ -174,7 +174,6 @@ static enum sl_status add_type(const char *path, const char *name, const char *c
     uint64_t n = 0;
     SL_FAIL_IF(sl_number_whole(count, end, &n) != end || n >= SL_NONE, SL_EFILE,
                "%s:2: type '%s': expected a number of vertices below %u, found '%.60s'", path, name, SL_NONE, count);
-    SL_FAIL_IF(n == 0, SL_EFILE, "%s:2: type '%s' has no vertices; expected one or more", path, name);
     if (name[0] == '\0' || strchr(name, '/') != NULL || strlen(name) >= MAX_NAME || type_of(typed, name, &other)) {
         return sl_fail(SL_EFILE, "%s:1: found '%.60s', expected distinct names of types, without '/'", path, name);
     }
@@ -207,6 +206,8 @@ static enum sl_status read_types(const char *path, struct typed *typed)
     if (names != NULL || counts != NULL) {
         st = sl_fail(SL_EFILE, "%s: expected as many numbers as types, found %s", path,
                      names != NULL ? "fewer" : "more");
+    } else if (st == SL_OK && typed->n_vertices == 0) {
+        st = sl_fail(SL_EFILE, "%s:2: found no vertices, expected some of one type", path);
     }
 done:
     free_table(&table);

@@ -178,7 +178,7 @@ static enum sl_status move_columns(const struct sl_features *from, const struct 
     wide.offsets[0] = 0;
     for (uint32_t t = 0; t < match->here.n; t++) {
         const struct type *type = &here->type[t];
-        const uint32_t first = there->type[match->place[t]].first;
+        const uint32_t first = type->n > 0 ? there->type[match->place[t]].first : 0;
         for (uint32_t i = 0; i < type->n && row < from->n_rows; i++) {
             if (from->offsets != NULL) {
                 for (uint64_t k = from->offsets[row]; k < from->offsets[row + 1]; k++) {
@@ -225,6 +225,9 @@ static enum sl_status match_types(const struct sl_settings *s, struct sl_adapted
     moved = here.n_columns != there.n_columns;
     for (uint32_t t = 0; t < match.here.n; t++) {
         const struct sl_text_cell name = match.here.texts[t];
+        if (here.type[t].n == 0) {
+            continue; /* no vertex has its columns */
+        }
         if (match.place[t] == SL_NONE) {
             st = sl_fail(SL_EINVAL, "features: found type '%.*s', which the model in %.300s does not know", shown(name),
                          name.p, s->load);

@@ -234,8 +234,10 @@ spoil hexadecimal num-node-dict 'author,paper,venue\n30,0x3c,5\n'
 refused "type 'paper': expected a number of vertices below 4294967295, found '0x3c'" --dataset ./hexadecimal
 spoil wrong-type relations/author___writes___paper/edge '3,4\n30,4\n'
 refused "author___writes___paper/edge.csv:2: expected an id of type 'author', below 30, found 30" --dataset ./wrong-type
-spoil no-vertices num-node-dict 'author,paper,venue\n30,60,0\n'
-refused "num-node-dict.csv:2: type 'venue' has no vertices; expected one or more" --dataset ./no-vertices
+spoil no-venues num-node-dict 'author,paper,venue\n30,60,0\n'
+refused "paper___in___venue/edge.csv:1: expected an id of type 'venue', below 0, found" --dataset ./no-venues
+spoil no-vertices num-node-dict 'author,paper,venue\n0,0,0\n'
+refused 'num-node-dict.csv:2: found no vertices, expected some of one type' --dataset ./no-vertices
 spoil fewer num-node-dict 'author,paper,venue\n30,60\n'
 refused 'num-node-dict.csv: expected as many numbers as types, found fewer' --dataset ./fewer
 spoil unknown triplet-type-list 'author,writes,paper\npaper,cites,book\n'
