@@ -443,7 +443,7 @@ SL_API enum sl_status sl_model_open_dataset(const struct sl_trained *model, stru
                                             struct sl_dataset **out);
 
 /* Set an option of the answers before the first call: cpus, gpus, pes, precision, cache and others that change no
- * model. SL_EINVAL: the option contradicts the file, or has no such value. SL_ENOMEM. */
+ * model. SL_EINVAL: the option contradicts the file, is of a dataset or an output, or has no such value. SL_ENOMEM. */
 SL_API enum sl_status sl_model_set(struct sl_trained *model, const char *name, const char *value);
 
 /* The value of an option, as sl_settings_get. */

@@ -18,6 +18,7 @@ from ._tools import need
 
 # Keywords that the sampler reads beside fanout.
 _OPTIONS = ("sampler", "replace", "kappa", "layer_dependency", "edge_weights")
+_OF_TORCH = ("num_workers", "persistent_workers", "pin_memory", "prefetch_factor")  # change no minibatch
 _AHEAD = 2  # minibatches that are made while the caller trains
 
 
@@ -44,7 +45,7 @@ class NeighborLoader:
         Loaders of equal arguments yield equal minibatches. Each iteration is an epoch, counted from 0.
     options
         sampler, replace, kappa, layer_dependency, edge_weights: as in train(). sampler="labor" takes fewer vertices
-        for the same fanout.
+        for the same fanout. num_workers, persistent_workers, pin_memory and prefetch_factor of PyTorch are not used.
 
     A minibatch is a Data of V vertices and E edges. Its seeds come first:
 
@@ -83,6 +84,7 @@ class NeighborLoader:
     ) -> None:
         if (fanout is None) == (num_neighbors is None):
             raise TypeError("NeighborLoader: expected fanout (input side first) or num_neighbors (seeds first)")
+        options = {name: value for name, value in options.items() if name not in _OF_TORCH}
         unknown = sorted(set(options) - set(_OPTIONS))
         if unknown:
             raise TypeError(

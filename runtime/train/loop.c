@@ -449,8 +449,6 @@ static enum sl_status open_reports(struct sl_session *t, const struct sl_report 
     bool goes_on = s->resume != SL_RESUME_NO;
     bool first = sl_rank() == 0;
     *r = (struct sl_reports){0};
-    SL_FAIL_IF(report != NULL && report->size == 0, SL_EINVAL,
-               "sl_session_train: found a report of size 0, expected sizeof(struct sl_report)");
     if (report != NULL) {
         memcpy(&r->to, report, sl_min_u64(report->size, sizeof r->to));
     }
@@ -540,6 +538,8 @@ enum sl_status sl_session_train(struct sl_session *t, const struct sl_report *re
     enum sl_status st;
     SL_FAIL_IF(t->begun, SL_EINVAL,
                "this session was trained already: expected another one, which --resume lets go on");
+    SL_FAIL_IF(report != NULL && report->size == 0, SL_EINVAL,
+               "sl_session_train: found a report of size 0, expected sizeof(struct sl_report)");
     t->begun = true;
     sl_session_wake(t);
     SL_TRY(st, open_reports(t, report), done);

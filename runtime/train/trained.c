@@ -210,6 +210,10 @@ enum sl_status sl_model_set(struct sl_trained *model, const char *name, const ch
         return sl_fail(SL_EINVAL, "%s: found %s, expected %s, as the model was trained", name,
                        sl_text_quoted(sl_text_or(value, ""), found), sl_text_quoted(sl_text_or(in_file, ""), expected));
     }
+    const bool of_graph = option != NULL && option->of_data && !option->of_model && strcmp(name, "cache") != 0;
+    SL_FAIL_IF(option != NULL && !fixed && (option->written || of_graph), SL_EINVAL,
+               "%s: found '%.200s', expected options of the answers, such as cpus and pes", name,
+               sl_text_or(value, ""));
     if (sl_kept_session() != NULL && kept.model == model->serial) {
         sl_kept_close();
     }

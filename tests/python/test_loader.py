@@ -99,7 +99,7 @@ class Loader(unittest.TestCase):
         g = graph()
         data = Data(x=torch.from_numpy(g.x), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]), y=torch.arange(N) % 4)
         data.train_mask = torch.arange(N) < 4
-        batch = next(iter(sl.NeighborLoader(data, num_neighbors=[5, 5], batch_size=4)))
+        batch = next(iter(sl.NeighborLoader(data, num_neighbors=[5, 5], batch_size=4, num_workers=2, pin_memory=True)))
         self.assertEqual(batch.n_id.tolist(), [0, 1, 2, 3])
         nodes, edges = batch.num_sampled_nodes, batch.num_sampled_edges
         x, edge_index, _ = trim_to_layer(0, nodes, edges, batch.x, batch.edge_index)

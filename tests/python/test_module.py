@@ -2201,6 +2201,7 @@ class Models(unittest.TestCase):
                 (lambda: sl.load_model(os.path.join(folder, "none")), OSError, "none"),
                 (lambda: sl.load_model(__file__), ValueError, "test_module.py"),
                 (lambda: sl.load_model(path, hidden=16), ValueError, "hidden: found '16', expected '8'"),
+                (lambda: sl.load_model(path, metrics="m"), ValueError, "metrics: found 'm', expected options of the an"),
                 (lambda: sl.load_model(path, hiden=1), TypeError, "load_model.* 'hiden'; did you mean 'hidden'"),
                 (lambda: model.save(os.path.join(folder, "none", "x")), OSError, "none"),
                 (lambda: sl.train(graph(), layers=1, epochs=1).embeddings(), ValueError, "one layer"),

@@ -451,6 +451,9 @@ TEST(models_describe_themselves)
     assert_ok(sl_model_get(model, "normalize-features", text, sizeof text));
     assert_string_equal(text, "column");
     assert_refused(sl_model_set(model, "hidden", "9"), SL_EINVAL, "hidden: found '9', expected '8'");
+    assert_refused(sl_model_set(model, "dataset", "x"), SL_EINVAL,
+                   "dataset: found 'x', expected options of the answers");
+    assert_refused(sl_model_set(model, "save", "x"), SL_EINVAL, "save: found 'x', expected options of the answers");
     assert_ok(sl_model_evaluate(model, dataset, &scores));
     assert_true(scores.n > 0 && scores.score[0].valid >= 0);
     assert_ok(sl_model_embed(model, dataset, N, NULL, hidden));
