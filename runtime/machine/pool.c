@@ -27,7 +27,8 @@
 #define LARGE_CLASS 144      /* 256 KiB: larger requests waste less */
 #define NEAR_CLASSES_LARGE 8 /* large requests: up to twice the size */
 #define NEAR_CLASSES_LEAST 2 /* large requests in near-only mode: up to a quarter more (sl_pool_borrow_near_only) */
-#define N_HOMES 16           /* free lists per class; more workers share lists */
+#define N_CLASSES 512
+#define N_HOMES 16 /* free lists per class; more workers share lists */
 #define LINE_BYTES 64
 #define HUGE_PAGE (2u << 20)
 #define ARENA_BYTES ((size_t)16 << 20) /* address space; memory is used huge page by huge page */
@@ -53,20 +54,21 @@ struct header {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct header *free_lists[N_HOMES][SL_POOL_CLASSES]; /* used before, by freeing worker */
-static struct header *reserve_lists[SL_POOL_CLASSES];       /* blocks without memory pages */
-static struct arena *arenas;                                /* blocks are cut from the first */
+static struct header *free_lists[N_HOMES][N_CLASSES]; /* used before, by freeing worker */
+static struct header *reserve_lists[N_CLASSES];       /* blocks without memory pages */
+static struct arena *arenas;                          /* blocks are cut from the first */
 static bool lends_near;
 static bool keeps = true;
 static uint64_t n_blocks;
 static uint64_t n_bytes;
 static uint64_t n_free_bytes;                         /* bytes on the free lists */
-static uint32_t n_unmatched[SL_POOL_CLASSES];         /* blocks taken since the last reserve */
+static uint32_t n_unmatched[N_CLASSES];               /* blocks taken since the last reserve */
 static struct sl_failure *failure;                    /* NULL: StarPU is told about missing memory */
 static _Alignas(LINE_BYTES) char nowhere[LINE_BYTES]; /* the address of buffers without memory */
 
-/* Eight classes per power of two, and one class for all small sizes. */
-unsigned sl_pool_class(size_t bytes, size_t *rounded)
+/* The class of the block for `bytes`, and the size of such a block. Eight classes per power of two, and one class for
+ * all small sizes. */
+static unsigned class_of(size_t bytes, size_t *rounded)
 {
     size_t n = sl_max_u64(bytes, SL_POOL_SMALLEST_BYTES);
     unsigned power = 63 - (unsigned)__builtin_clzll(n);
@@ -76,7 +78,8 @@ unsigned sl_pool_class(size_t bytes, size_t *rounded)
     return power * 8 + (unsigned)((*rounded >> (power - 3)) & 7);
 }
 
-unsigned sl_pool_largest(unsigned class, bool near)
+/* The largest class of a free block for a request of `class`. near: as after sl_pool_borrow_near_only(true). */
+static unsigned largest_of(unsigned class, bool near)
 {
     unsigned n_large = near ? NEAR_CLASSES_LEAST : NEAR_CLASSES_LARGE;
     return class + (class < LARGE_CLASS ? NEAR_CLASSES : n_large);
@@ -199,7 +202,7 @@ static struct header *pop(struct header **list)
 static struct header *take_used(unsigned class)
 {
     const unsigned own = home();
-    for (unsigned c = class; c <= sl_pool_largest(class, lends_near) && c < SL_POOL_CLASSES; c++) {
+    for (unsigned c = class; c <= largest_of(class, lends_near) && c < N_CLASSES; c++) {
         for (unsigned i = 0; i < N_HOMES; i++) {
             struct header *header = pop(&free_lists[(own + i) % N_HOMES][c]);
             if (header != NULL) {
@@ -212,7 +215,7 @@ static struct header *take_used(unsigned class)
 
 static struct header *take_reserved(unsigned class)
 {
-    for (unsigned c = class; c <= sl_pool_largest(class, lends_near) && c < SL_POOL_CLASSES; c++) {
+    for (unsigned c = class; c <= largest_of(class, lends_near) && c < N_CLASSES; c++) {
         struct header *header = pop(&reserve_lists[c]);
         if (header != NULL) {
             return header;
@@ -235,7 +238,7 @@ static struct header *take_free(unsigned class)
 /* Count the blocks of each arena on the lists. */
 static void count_free(struct header *const *lists)
 {
-    for (unsigned c = 0; c < SL_POOL_CLASSES; c++) {
+    for (unsigned c = 0; c < N_CLASSES; c++) {
         for (const struct header *header = lists[c]; header != NULL; header = header->next) {
             if (header->arena != NULL) {
                 header->arena->n_free++;
@@ -261,7 +264,7 @@ static void empty_block(struct header *header)
 static void release_lists(struct header **lists)
 {
     struct header *stay = NULL;
-    for (unsigned c = 0; c < SL_POOL_CLASSES; c++) {
+    for (unsigned c = 0; c < N_CLASSES; c++) {
         while (lists[c] != NULL) {
             struct header *header = lists[c];
             lists[c] = header->next;
@@ -363,7 +366,7 @@ static int without_memory(size_t bytes, void **out)
 static __attribute__((unused)) int pool_malloc(unsigned node, void **out, size_t bytes, int flags)
 {
     size_t rounded;
-    unsigned class = sl_pool_class(bytes, &rounded);
+    unsigned class = class_of(bytes, &rounded);
     (void)node;
     (void)flags;
     pthread_mutex_lock(&lock);
@@ -485,7 +488,7 @@ void sl_pool_reserve(void)
 {
     bool more = true;
     pthread_mutex_lock(&lock);
-    for (unsigned c = 0; more && c + 1 < SL_POOL_CLASSES; c++) {
+    for (unsigned c = 0; more && c + 1 < N_CLASSES; c++) {
         for (; more && n_unmatched[c] > 0; n_unmatched[c]--) {
             more = add_block(c + 1);
         }

@@ -65,16 +65,6 @@ void sl_pool_release(void);
 /* Make the C allocator return freed memory to the system. Call this after freeing much. Thread safe. */
 void sl_pool_purge(void);
 
-/* ---- classes, for estimates ---- */
-
-#define SL_POOL_CLASSES 512
-
-/* The class of the block for `bytes`, and the size of such a block. */
-unsigned sl_pool_class(size_t bytes, size_t *block_bytes_out);
-
-/* The largest class of a free block for a request of `class`. near: as after sl_pool_borrow_near_only(true). */
-unsigned sl_pool_largest(unsigned class, bool near);
-
 /* The number of blocks taken from the system so far. Constant in a steady state. Thread safe. */
 uint64_t sl_pool_blocks(void);
 

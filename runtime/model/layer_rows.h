@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Declarations of a layer's rows. They tell a pass when to shape and release rows (runtime/model/pass.h). The memory
- * estimate counts the declared rows (runtime/model/walk.h).
+ * estimate counts the declared rows (runtime/train/memory_need.h).
  */
 #ifndef SL_RUNTIME_MODEL_LAYER_ROWS_H
 #define SL_RUNTIME_MODEL_LAYER_ROWS_H

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Sums of array sizes, and walks over rows. tests/whole/test_memory_peak.c compares with measured runs. */
+ * Sums of array sizes. Rows are counted by layers: those that are alive while a layer runs backward, or runs in an
+ * evaluation. tests/whole/test_memory_peak.c compares with measured runs. */
 #include "runtime/train/memory_need.h"
 
 #include <math.h>
 
 #include "codelets/link_seeds.h"
 #include "runtime/full/full.h"
+#include "runtime/machine/pool.h"
 #include "runtime/minibatch/steps.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/layer_rows.h"
-#include "runtime/model/walk.h"
 #include "runtime/objective/collect.h"
 #include "runtime/pipe/epoch.h"
 #include "runtime/store/feature_source.h"
 #include "runtime/train/schedules.h"
+#include "tasks/rows.h"
 
 /* The program and its libraries. CUDA's libraries are the largest, with or without a GPU. */
 #if defined(SL_CUDA) && STARPU_MAXCUDADEVS > 0
@@ -23,27 +25,15 @@
 #else
 #define PROCESS_BYTES 22e6
 #endif
-#define WORKER_BYTES 1.6e6    /* a worker's stack and tasks, and the libraries' packing buffers */
-#define BF16_BYTES 4e6        /* the library of bf16 products, and its compiled kernels */
-#define TASK_BYTES 5000       /* StarPU's records of a task, its handles and its arguments */
-#define KNOWN_TRIPLE_BYTES 64 /* 16 by either end, 16 to sort, and as many that the allocator keeps */
-#define CACHED_ROW_BYTES 16   /* of a PE's feature cache per row, besides the row */
-#define CLASS_SHARE 1.125     /* sizes are rounded up by at most an eighth */
-#define PART_SHARE 1.25       /* size of the largest part relative to the average */
-#define UNEVEN 1.05           /* a PE's rows relative to the average of its group: the balance of parts */
-#define CHUNKS_AT_WORK 2      /* of a worker: the current one and the next */
-/* Margins over the rows of a walk: tasks of several layers are in progress at a time. */
-#define STEP_SPARE 0.13
-#define KEPT_SPARE 0.3 /* a handle that needs more memory takes a new block */
-#define PIPE_SPARE 0.11
-#define EVALUATION_SPARE 0.15
-/* Free bytes are certainly more than a limit if the estimate is so many times as high. */
-#define SURELY 2
-/* Rows gathered for the third step in flight, and for later ones, lie in blocks meant for larger rows. */
-#define MIXED_SHARE 0.6
-/* Fraction of a step's input rows still alive while the next step in the same slot gathers. Counted for one PE per
- * worker, because a worker gathers for one PE at a time. */
-#define LATE 0.5
+#define WORKER_BYTES 1.6e6 /* a worker's stack and tasks, and the libraries' packing buffers */
+#define RECORD_BYTES 5000  /* StarPU's records of a handle, or of a task with its arguments */
+#define CLASS_SHARE 1.125  /* sizes are rounded up by at most an eighth */
+#define PART_SHARE 1.25    /* size of the largest part relative to the average */
+#define BALANCE 1.05       /* a PE's rows relative to the average of its group, and of steps */
+/* Memory of rows relative to the bytes in them. Blocks have sizes of classes, free blocks serve smaller sizes, and
+ * tasks of several layers are in progress at a time. Each step in flight after the second adds SPARE_STEP. */
+#define SPARE 1.2
+#define SPARE_STEP 0.15
 
 /* `number` if the condition is true, else 0. */
 static double if_so(bool condition, double number)
@@ -149,11 +139,108 @@ static void take_rank(const struct sl_plan *plan, const struct sl_partition *par
     b->n_edges *= fmin(1, edges);
 }
 
-/* ---- walks ---- */
+/* ---- rows ---- */
 
-static struct sl_split split_rows(double n, uint32_t n_chunks, uint32_t min_shift)
+/* How a pass runs. */
+struct pass {
+    bool training;
+    double n_pes;                             /* PEs with rows */
+    struct sl_split split[SL_MAX_LAYERS + 1]; /* of a PE's rows, by level */
+    struct sl_split fewer[SL_MAX_LAYERS + 1]; /* of slightly fewer rows, if its chunks are smaller: steps have both */
+    double gathered;                          /* bytes of gathered feature rows, of all PEs */
+    double ahead;                             /* steps whose feature rows are there */
+    double kept;                              /* chunks of at most so many bytes keep their handles, for each of .. */
+    double depth;                             /* .. so many steps in flight */
+    double n_slots;                           /* groups of PEs that pass one after the other; two run backward */
+    uint32_t segment;                         /* layers that the backward pass computes again; 0: all rows stay */
+    double n_packed;                          /* copies of the travelling rows, for other slots */
+    bool rounds;                              /* returning gradients are rounded first (SL_ROWS_GBACK) */
+    double in_hand;                           /* evaluation: rows in progress at a time, of all PEs */
+};
+
+/* Bytes of all PEs' rows of a split. The last chunk is as large as the others, unless a step has a chunk less. */
+static double split_bytes(const struct pass *pass, const struct sl_split *split, double row, double alive)
 {
-    return sl_split_rows((uint32_t)fmin(ceil(n), UINT32_MAX), n_chunks, min_shift);
+    double room = split->n_chunks > 1 ? exp2(split->shift) : split->n_rows;
+    double n_chunks = (split->n_chunks + split->n_rows / fmax(1, room)) / 2;
+    double n = room * row <= pass->kept ? pass->depth : alive;
+    return if_so(row > 0, n * pass->n_pes * n_chunks * (room * row + RECORD_BYTES));
+}
+
+static double level_bytes(const struct pass *pass, uint32_t level, double row, double alive)
+{
+    return split_bytes(pass, &pass->split[level], row, alive) + split_bytes(pass, &pass->fewer[level], row, alive);
+}
+
+/* The fraction of a layer's rows that is alive while layer j runs backward. The gradient of an output is made while the
+ * layer above runs. With segments the forward pass leaves the last output of each segment, and the first output of the
+ * model if all layers read it. A segment computes its other rows again when it runs backward. */
+static double trained_alive(const struct basis *b, const struct pass *pass, uint32_t i, int role, uint32_t j)
+{
+    const struct sl_layer *layer = &b->model->layer[i];
+    const bool output = role == SL_ROWS_H && !layer->last;
+    if (role >= SL_ROWS_GH) {
+        bool long_lived = role == SL_ROWS_GINITIAL || (role == SL_ROWS_GZ && layer->last);
+        return role == SL_ROWS_GH ? j == i + 1 : j == i || (long_lived && j > i);
+    }
+    bool early = role == SL_ROWS_SUM && layer->kind->reads_first; /* free workers compute these sums */
+    bool stays = pass->segment == 0 || j / pass->segment == i / pass->segment || early ||
+                 (output && ((i + 1) % pass->segment == 0 || (i == 0 && layer[1].kind->reads_first)));
+    return layer->training.row[role].end != SL_UNTIL_FORWARD && j >= i + output && stays;
+}
+
+/* The same in an evaluation. Most rows pass from sum to sum chunk by chunk. Whole are: rows that travel, rows that a
+ * sum is added to, the model's outputs, and inputs that the layer reads again after the sum. */
+static double evaluated_alive(const struct basis *b, const struct pass *pass, uint32_t i, int role, uint32_t j)
+{
+    const struct sl_layer *layer = &b->model->layer[i];
+    const struct sl_layer_order *order = &layer->evaluation;
+    const bool output = role == SL_ROWS_H && !layer->last;
+    const bool early = role == SL_ROWS_SUM && layer->kind->reads_first;
+    bool whole = early || (role == SL_ROWS_Z && layer->last);
+    if (output) {
+        whole = layer[1].evaluation.travelling != SL_ROWS_PROJECTED || layer[1].residual;
+    } else if (sl_layer_aggregates(layer)) {
+        bool begun = order->project_first && (role == SL_ROWS_Z || role == SL_ROWS_T);
+        whole = whole || begun || role == (int)order->travelling;
+    }
+    bool lives = role < SL_ROWS_GH && (j == i || (output && j == i + 1) || (early && j < i));
+    return lives * (whole ? 1 : fmin(1, pass->in_hand / b->dataset->graph.n_vertices));
+}
+
+/* Bytes of the rows while layer j runs. In training, all slots but two wait between the passes. */
+static double bytes_at(const struct basis *b, const struct pass *pass, uint32_t j)
+{
+    const uint32_t n_layers = pass->training ? b->model->n_layers : b->model->n_vertex_layers;
+    const double n_back = fmin(2, pass->n_slots) / pass->n_slots;
+    double bytes = pass->gathered;
+    for (uint32_t i = 0; i < n_layers; i++) {
+        const struct sl_layer *layer = &b->model->layer[i];
+        const struct sl_layer_order *order = pass->training ? &layer->training : &layer->evaluation;
+        for (int role = 0; role < SL_N_ROLES; role++) {
+            const struct sl_layer_row *row = &order->row[role];
+            bool there = role != SL_ROWS_GBACK || pass->rounds;
+            double n = pass->training ? n_back * trained_alive(b, pass, i, role, j) +
+                                            (1 - n_back) * trained_alive(b, pass, i, role, n_layers)
+                                      : evaluated_alive(b, pass, i, role, j);
+            if (i == 0 && role == SL_ROWS_SUM && pass->ahead > 0) {
+                n = pass->ahead; /* sums that need no weight are computed as soon as the features are gathered */
+            }
+            bytes += level_bytes(pass, row->level, there * row->width * (double)sl_dtype_size(row->dtype), n);
+        }
+        double packed = layer->training.travels * (double)sl_dtype_size(layer->row_dtype);
+        bytes += level_bytes(pass, layer->from, if_so(sl_layer_aggregates(layer), packed), pass->n_packed);
+    }
+    return bytes * (SPARE + SPARE_STEP * fmax(0, pass->depth - 2));
+}
+
+static double most_bytes(const struct basis *b, const struct pass *pass)
+{
+    double most = 0;
+    for (uint32_t j = 0; j <= b->model->n_layers; j++) {
+        most = fmax(most, bytes_at(b, pass, j));
+    }
+    return most;
 }
 
 /* Whether a step reads features in place (sl_step_in_place). */
@@ -164,69 +251,69 @@ static bool steps_in_place(const struct basis *b)
     return b->model->layer[0].training.in_place && b->in_place && !cached;
 }
 
-static struct sl_walk walk_step(const struct basis *b)
+static struct sl_split split_rows(double n, uint32_t n_chunks, uint32_t min_shift)
+{
+    return sl_split_rows((uint32_t)fmin(ceil(n), UINT32_MAX), n_chunks, min_shift);
+}
+
+static struct pass pass_of_steps(const struct basis *b)
 {
     const struct sl_settings *s = b->settings;
     const struct sl_layer *first = &b->model->layer[0];
-    double late = LATE * fmin(1, (double)b->run->n_workers / s->pes);
     double n_per_epoch = ceil(sl_dataset_n_train(b->dataset) / ((double)s->batch_size * s->pes));
-    struct sl_walk walk = {.model = b->model,
-                           .training = true,
-                           .n_pes = b->n_pes,
-                           .kept = SL_KEPT_BYTES,
-                           .feature_bytes = b->row,
-                           .gathered = steps_in_place(b) ? first->level : first->from,
-                           .ahead = fmin(s->depth + late, n_per_epoch),
-                           .n_slots = 1};
+    struct pass pass = {.training = true,
+                        .n_pes = b->n_pes,
+                        .ahead = fmin(s->depth + 0.5, n_per_epoch), /* the next step gathers beside the rows of one */
+                        .kept = SL_KEPT_BYTES,
+                        .depth = s->depth,
+                        .n_slots = 1};
     for (uint32_t level = 0; level <= first->from; level++) {
-        double rows = (s->group_size > 1 ? UNEVEN : 1) * b->run->reach.vertices[level] / s->group_size;
         uint32_t n_chunks = level == 0 && sl_settings_trains_links(s) ? 1 : s->chunks;
-        struct sl_split fewer = split_rows(rows / (UNEVEN * UNEVEN), n_chunks, SL_MIN_CHUNK_SHIFT);
-        walk.split[level] = split_rows(rows, n_chunks, SL_MIN_CHUNK_SHIFT);
-        if (fewer.shift < walk.split[level].shift && level > 0) {
-            walk.fewer[level] = fewer;
+        double rows = b->run->reach.vertices[level] / s->group_size;
+        struct sl_split fewer = split_rows(rows / BALANCE, n_chunks, SL_MIN_CHUNK_SHIFT);
+        pass.split[level] = split_rows(rows * BALANCE, n_chunks, SL_MIN_CHUNK_SHIFT);
+        if (fewer.shift < pass.split[level].shift && level > 0) {
+            pass.fewer[level] = fewer;
         }
     }
-    return walk;
+    pass.gathered = level_bytes(&pass, steps_in_place(b) ? first->level : first->from, b->row, pass.ahead);
+    return pass;
 }
 
 /* A slot starts its backward pass while the slots before it, and a chunk of each worker, have unfinished tasks
  * (sl_pipe_tasks). */
-static struct sl_walk walk_pipe(const struct basis *b)
+static struct pass pass_of_pipe(const struct basis *b)
 {
     const struct sl_settings *s = b->settings;
     const uint32_t n_layers = b->model->n_layers;
     double n_slots = (double)s->pes / s->ways;
     double n_segments = s->stages * ceil(ceil((double)n_layers / s->stages) / ceil(sqrt(n_layers)));
     bool packs = s->recompute && n_slots > 1;
-    struct sl_walk walk = {.model = b->model,
-                           .training = true,
-                           .n_pes = b->n_pes,
-                           .kept = if_so(sl_pipe_keeps(s, n_layers, b->dataset->graph.n_vertices), SL_KEPT_BYTES),
-                           .n_slots = n_slots,
-                           .segment = (uint32_t)if_so(s->recompute, ceil(n_layers / n_segments)),
-                           .n_packed = if_so(packs, b->run->boundary * (s->epochs >= s->history_every ? 2 : 1)),
-                           .rounds = sl_settings_row_dtype(s) == SL_DTYPE_BF16};
+    struct pass pass = {.training = true,
+                        .n_pes = b->n_pes,
+                        .kept = if_so(sl_pipe_keeps(s, n_layers, b->dataset->graph.n_vertices), SL_KEPT_BYTES),
+                        .depth = 1,
+                        .n_slots = n_slots,
+                        .segment = (uint32_t)if_so(s->recompute, ceil(n_layers / n_segments)),
+                        .n_packed = if_so(packs, b->run->boundary * (s->epochs >= s->history_every ? 2 : 1)),
+                        .rounds = sl_settings_row_dtype(s) == SL_DTYPE_BF16};
     for (uint32_t level = 0; level <= SL_MAX_LAYERS; level++) {
-        walk.split[level] = split_rows((double)b->dataset->graph.n_vertices / s->pes, 1, 0);
+        pass.split[level] = split_rows((double)b->dataset->graph.n_vertices / s->pes, 1, 0);
     }
-    return walk;
+    return pass;
 }
 
-/* Features that no layer reads in place become rows of all parts at once. */
-static struct sl_walk walk_evaluation(const struct basis *b, uint32_t shift, double in_hand)
+/* in_hand: chunks in progress at a time. Features that no layer reads in place become rows of all parts at once. */
+static struct pass pass_of_evaluation(const struct basis *b, uint32_t shift, double in_hand)
 {
     const uint32_t n_parts = b->settings->group_size;
-    struct sl_walk walk = {.model = b->model,
-                           .n_pes = b->n_parts,
-                           .in_hand = in_hand,
-                           .feature_bytes = if_so(!b->in_place, b->row),
-                           .n_slots = 1};
+    struct pass pass = {.n_pes = b->n_parts, .in_hand = in_hand * exp2(shift), .n_slots = 1};
     for (uint32_t level = 0; level <= SL_MAX_LAYERS; level++) {
-        walk.split[level] =
+        pass.split[level] =
             split_rows((double)b->dataset->graph.n_vertices / n_parts, SL_MAX_FULL_CHUNKS / n_parts, shift);
     }
-    return walk;
+    pass.gathered = level_bytes(&pass, 0, if_so(!b->in_place, b->row), 1);
+    return pass;
 }
 
 /* ---- terms ---- */
@@ -254,8 +341,8 @@ static double data_bytes(const struct basis *b, bool parts, double n, double n_e
     return edge * n_edges + (38 + further + factors) * n + features;
 }
 
-/* Bytes of all parameters or, if `partial`, of one partial gradient of each. A partial gradient is a block of the pool.
- * The gradient of a derived parameter replaces those that are computed from it. */
+/* Bytes of all parameters or, if `partial`, of one partial gradient of each: a block of the pool. The gradient of a
+ * derived parameter replaces those that are computed from it. */
 static double parameter_bytes(const struct sl_model *model, bool partial)
 {
     double bytes = 0;
@@ -263,11 +350,9 @@ static double parameter_bytes(const struct sl_model *model, bool partial)
         for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
             const struct sl_parameter *p = &model->layer[i].parameter[k];
             bool added = k < SL_MAX_OWN_PARAMETERS && model->layer[i].kind->parameter[k].by_derived;
-            size_t one = (size_t)p->n_rows * p->n_columns * sizeof(sl_real);
-            if (partial && one > 0) {
-                sl_pool_class(one, &one);
-            }
-            bytes += if_so(!partial || !added, (double)one);
+            double one = (double)p->n_rows * p->n_columns * sizeof(sl_real);
+            double least = if_so(partial && one > 0, SL_POOL_SMALLEST_BYTES);
+            bytes += if_so(!partial || !added, fmax(one, least));
         }
     }
     return bytes;
@@ -302,7 +387,7 @@ static double partial_bytes(const struct basis *b)
 static double cache_bytes(const struct basis *b)
 {
     const uint32_t cache = b->settings->feature_cache;
-    double row = (double)sl_dtype_bytes(b->dtype, b->dataset->features.n_columns) + CACHED_ROW_BYTES;
+    double row = (double)sl_dtype_bytes(b->dtype, b->dataset->features.n_columns) + 16;
     double n_rows = fmin(cache, b->dataset->graph.n_vertices);
     return if_so(cache != SL_FEATURE_CACHE_AUTO && !b->sparse, b->n_own * n_rows * row);
 }
@@ -330,14 +415,14 @@ static double exchange_bytes(const struct basis *b)
         double element = i == 0 && steps_in_place(b) ? (double)sl_dtype_size(b->dtype) : b->element;
         double bytes = asked * layer->training.travels * element;
         if (b->run->team > 1 || bytes <= handles * SL_KEPT_BYTES) {
-            kept +=
-                (back ? 2 : 1) * fmax(1.25 * bytes, handles * SL_POOL_SMALLEST_BYTES) + 2 * handles * SL_HANDLE_BYTES;
+            bytes = (back ? 2 : 1) * fmax(1.25 * bytes, handles * SL_POOL_SMALLEST_BYTES) + 2 * handles * RECORD_BYTES;
+            kept += s->depth * bytes;
         } else {
             bool held = layer->kind->sum->rereads;
             passing = held ? passing + bytes : fmax(passing, (s->pes > b->run->n_workers ? 2 : 1) * bytes);
         }
     }
-    return (kept * s->depth + passing) * b->n_pes / s->group_size;
+    return (kept + passing) * b->n_pes / s->group_size;
 }
 
 /* Blocks of all ring slots: ids, edges and transposed edges, and positions in the frontier (4 per vertex). With
@@ -364,20 +449,18 @@ static double pipe_tables(const struct basis *b)
     const struct sl_settings *s = b->settings;
     double tasks = sl_pipe_tasks(s->layers, s->ways, b->run->n_workers);
     double inner = if_so(s->recompute && s->pes > s->ways, 1 - b->run->boundary);
-    return (8 + b->block_edge * (1 + inner)) * b->n_edges + (16 + if_so(inner > 0, 8)) * b->n + TASK_BYTES * tasks;
+    return (8 + b->block_edge * (1 + inner)) * b->n_edges + (16 + if_so(inner > 0, 8)) * b->n + RECORD_BYTES * tasks;
 }
 
-/* Workers' buffers for a chunk of a product's factors, or of a factor and the product. With bf16 they are rounded or
- * widened; otherwise they are the floats of narrow features. GPU workers use GPU memory reserved for launchers
- * (runtime/machine/gpus.h). */
+/* Workers' buffers for a chunk of a product's factors, or of a factor and the product: rounded or widened with bf16,
+ * otherwise the floats of narrow features. */
 static double factor_bytes(const struct basis *b)
 {
     const struct sl_settings *s = b->settings;
     bool narrow = b->in_place && b->dtype != sl_settings_row_dtype(s);
     double n_columns = s->hidden + fmax(s->hidden, if_so(!b->sparse, b->dataset->features.n_columns));
-    double n_workers = b->run->n_workers - if_so(s->gpus <= b->run->n_workers, s->gpus);
     return if_so(narrow || s->precision == SL_PRECISION_BF16,
-                 n_workers * exp2(SL_EVALUATE_SHIFT) * n_columns * sizeof(float));
+                 b->run->n_workers * exp2(SL_EVALUATE_SHIFT) * n_columns * sizeof(float));
 }
 
 /* Bytes for links. Training links are copied in new ids, with numbers, two orders and the keys of an order. Scored
@@ -400,7 +483,7 @@ static double link_bytes(const struct basis *b, double *listed)
     }
     double trained = n_train * (link + 3 * sizeof(uint32_t) + sizeof(struct sl_permute_key));
     double scored = n_scored * (link + sizeof(struct sl_pair));
-    double known = if_so(triples, (n_train + n_scored / 2) * KNOWN_TRIPLE_BYTES);
+    double known = if_so(triples, (n_train + n_scored / 2) * 64); /* by either end, to sort, and freed after it */
     double outputs =
         n * sizeof(uint32_t) + (triples ? 2 * n : fmin(n, 2 * n_scored)) * b->settings->hidden * sizeof(sl_real);
     return if_so(sl_settings_trains_links(b->settings), trained + scored + known + outputs);
@@ -416,46 +499,25 @@ static double travelling_bytes(const struct basis *b)
     return columns * b->element;
 }
 
-/* Rows of training and of an evaluation, which uses the free blocks of training. */
-static void term_rows(const struct basis *b, const struct sl_walk *evaluation, struct sl_memory_terms *terms)
+static struct sl_memory_terms find_terms(const struct basis *b, const struct pass *evaluation)
 {
     const struct sl_settings *s = b->settings;
-    const struct sl_walk training = b->pipe ? walk_pipe(b) : walk_step(b);
-    struct sl_blocks pool = {{0}};
-    struct sl_blocks alone = {{0}};
-    sl_walk(&training, &pool);
-    sl_walk(evaluation, &alone);
-    double passing = sl_blocks_bytes(&pool);
-    double kept = sl_walk_kept(&training);
-    double spare = PIPE_SPARE;
-    double history = 0;
-    if (!b->pipe) {
-        kept *= (1 + KEPT_SPARE) * s->depth;
-        spare = STEP_SPARE + MIXED_SHARE * fmax(0, fmin(s->depth, training.ahead + 1) - 2);
-    } else if (s->pes > s->ways && s->epochs >= s->history_every) {
-        history = (s->recompute ? b->run->boundary : 1) * b->n * travelling_bytes(b);
-    }
-    terms->held = (uint64_t)(kept + history);
-    terms->rows = (uint64_t)(kept + (1 + spare) * passing);
-    sl_walk(evaluation, &pool);
-    terms->evaluation = (uint64_t)((1 + EVALUATION_SPARE) * sl_blocks_bytes(&alone));
-    terms->beside = (uint64_t)(sl_blocks_bytes(&pool) - passing);
-}
-
-static struct sl_memory_terms find_terms(const struct basis *b, const struct sl_walk *evaluation)
-{
+    const struct sl_graph *graph = &b->dataset->graph;
+    const struct pass training = b->pipe ? pass_of_pipe(b) : pass_of_steps(b);
+    double history = if_so(b->pipe && s->pes > s->ways && s->epochs >= s->history_every,
+                           (s->recompute ? b->run->boundary : 1) * b->n * travelling_bytes(b));
     double listed;
     struct sl_memory_terms terms = {.data = (uint64_t)data_bytes(b, true, b->n, b->n_edges),
                                     .links = (uint64_t)link_bytes(b, &listed),
                                     .model = (uint64_t)model_bytes(b),
                                     .partials = (uint64_t)partial_bytes(b),
-                                    .caches = (uint64_t)cache_bytes(b),
+                                    .buffers = (uint64_t)(cache_bytes(b) + factor_bytes(b)),
                                     .exchange = (uint64_t)exchange_bytes(b),
                                     .samples = (uint64_t)(b->pipe ? pipe_tables(b) : sample_bytes(b)),
-                                    .factors = (uint64_t)factor_bytes(b)};
-    const struct sl_graph *graph = &b->dataset->graph;
+                                    .rows = (uint64_t)most_bytes(b, &training),
+                                    .history = (uint64_t)history,
+                                    .evaluation = (uint64_t)most_bytes(b, evaluation)};
     terms.loaded = (uint64_t)(data_bytes(b, false, graph->n_vertices, (double)graph->n_edges) + listed);
-    term_rows(b, evaluation, &terms);
     return terms;
 }
 
@@ -499,24 +561,24 @@ struct sl_memory_need sl_memory_need(const struct sl_settings *s, const struct s
     if (plan != NULL) {
         take_rank(plan, run->partition, &b);
     }
-    struct sl_walk of_evaluation = walk_evaluation(&b, SL_EVALUATE_SHIFT, CHUNKS_AT_WORK * (double)run->n_workers);
+    /* A worker has a chunk in work and the next one. */
+    struct pass of_evaluation = pass_of_evaluation(&b, SL_EVALUATE_SHIFT, 2.0 * run->n_workers);
     const struct sl_memory_terms t = find_terms(&b, &of_evaluation);
-    double training = (double)(t.rows + t.samples);
-    double evaluation = (double)(t.held + t.samples + t.evaluation);
+    double training = (double)t.rows;
+    double evaluation = (double)(t.history + t.evaluation);
     double loaded = (double)t.loaded;
-    double process =
-        PROCESS_BYTES + run->n_workers * WORKER_BYTES + if_so(s->precision == SL_PRECISION_BF16, BF16_BYTES);
+    double process = PROCESS_BYTES + run->n_workers * WORKER_BYTES;
     if (plan != NULL) {
         training += b.pipe ? halo_bytes(&b, plan, true) : 0;
         evaluation += halo_bytes(&b, plan, false);
         loaded = dataset->low_memory && dataset->mapping != NULL && !dataset->own_graph ? fmin(loaded, READING_BYTES)
                                                                                         : loaded;
         process += MESSAGE_BYTES + dataset->graph.n_vertices * (VERTEX_BYTES + if_so(b.factors, 6 * sizeof(sl_real)));
+    } else if (s->eval_every > 0 && s->eval_every < s->epochs && t.rows < SL_POOL_KEPT_BYTES) {
+        evaluation += of_evaluation.gathered; /* no free block of training serves these rows, and all stay */
     }
-    bool only_last = s->eval_every == 0 || s->eval_every >= s->epochs; /* evaluation, before which no block is kept */
-    bool trimmed = plan != NULL || only_last || t.rows > t.held + SURELY * SL_POOL_KEPT_BYTES;
-    double work = trimmed ? fmax(training, evaluation) : training + (double)t.beside;
-    double kept = (double)(t.data + t.links + t.model + t.partials + t.caches + t.exchange + t.factors);
+    double work = (double)t.samples + fmax(training, evaluation);
+    double kept = (double)(t.data + t.links + t.model + t.partials + t.buffers + t.exchange);
     return (struct sl_memory_need){
         .memory = (uint64_t)(process + kept + fmax(loaded, work)), .untouched = (uint64_t)mapped - t.data, .terms = t};
 }
@@ -541,9 +603,9 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     b.n_pes = fmin(settings->pes, PART_SHARE * n_pes);
     b.n *= parts;
     b.n_edges *= parts;
-    struct sl_walk evaluation = walk_evaluation(&b, SL_EVALUATE_GPU_SHIFT, GPU_CHUNKS);
+    struct pass evaluation = pass_of_evaluation(&b, SL_EVALUATE_GPU_SHIFT, GPU_CHUNKS);
     if (sl_layer_aggregates(&model.layer[0]) && model.layer[0].evaluation.travelling == SL_ROWS_INPUT) {
-        evaluation.feature_bytes = b.row; /* features of all parts */
+        evaluation.gathered = level_bytes(&evaluation, 0, b.row, 1); /* features of all parts */
     }
     const struct sl_memory_terms t = find_terms(&b, &evaluation);
     /* Dense features of the parts are not on the GPU, but an evaluation converts narrow features from there. */

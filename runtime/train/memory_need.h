@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Estimates of a run's memory in bytes, made before the run allocates. Rows are counted by walks over the model's
- * layers (runtime/model/walk.h), for the expected size of a step (reach.h).
+ * Estimates of a run's memory in bytes, made before the run allocates. The rows that layers declare
+ * (runtime/model/layer_rows.h) are counted for the expected size of a step (reach.h).
  */
 #ifndef SL_RUNTIME_TRAIN_MEMORY_NEED_H
 #define SL_RUNTIME_TRAIN_MEMORY_NEED_H
@@ -33,23 +33,18 @@ struct sl_memory_terms {
     uint64_t links;      /* lists of links, their orders and scores; at every rank */
     uint64_t model;      /* weights, optimiser state and copies; at every rank */
     uint64_t partials;   /* partial sums of gradients, losses and batch norm */
-    uint64_t caches;     /* of features */
+    uint64_t buffers;    /* feature caches, and workers' buffers for rounded or widened factors of products */
     uint64_t exchange;   /* buffers for exchanging rows between PEs */
     uint64_t samples;    /* sampled blocks of `depth` minibatches, or tables of the full graph */
-    uint64_t factors;    /* workers' buffers for rounded, widened or converted factors of products */
-    uint64_t rows;       /* rows of one step, plus a margin; chunks that keep their handles count `depth` times */
-    uint64_t held;       /* the part of `rows` that an evaluation finds in use */
+    uint64_t rows;       /* rows of training; chunks that keep their handles count `depth` times */
+    uint64_t history;    /* rows that stay for later epochs, beside an evaluation; in training among `rows` */
     uint64_t evaluation; /* rows of all vertices in an evaluation */
-    uint64_t beside;     /* the part of `evaluation` that free blocks of training do not serve */
 };
 
 /* The estimate for a process: the terms, the process itself, and the larger of two phases: the dataset as loaded, and
- * the work. The work is training with `beside`; or, if the pool returns training's blocks to the system before an
- * evaluation (runtime/machine/pool.h), the larger of training and evaluation. A rank of several also has tables of all
- * vertices and the rows that other ranks send.
- *
- * In the runs of tests/whole/test_memory_peak.c the estimate is 0.97 to 1.15 times the peak (doc/results.md). Buffers
- * for reading a dataset's text are freed earlier and not counted. */
+ * the larger of training and evaluation. A rank of several also has tables of all vertices and the rows that other
+ * ranks send. In the runs of tests/whole/test_memory_peak.c the estimate is 0.8 to 1.25 times the peak. Buffers for
+ * reading a dataset's text are freed earlier and not counted. */
 struct sl_memory_need {
     uint64_t memory;    /* peak, in bytes */
     uint64_t untouched; /* mapped but never touched: tables are as long as for all parts */
