@@ -27,9 +27,11 @@ static void multiply(uint32_t m, uint32_t n, uint32_t k, const sl_real *a, size_
 {
     for (uint32_t i = 0; i < m; i++) {
         for (uint32_t j = 0; j < n; j++) {
+            long double sum = (long double)c[(size_t)i * n + j];
             for (uint32_t p = 0; p < k; p++) {
-                c[(size_t)i * n + j] += (double)a[i * ra + p * ca] * (double)b[p * rb + j * cb];
+                sum += (long double)a[i * ra + p * ca] * (long double)b[p * rb + j * cb];
             }
+            c[(size_t)i * n + j] = (double)sum;
         }
     }
 }
@@ -337,9 +339,7 @@ static void check_sparse(uint32_t rows, uint32_t in, uint32_t out, double dropou
     }
     memset(gw_wanted, 0, beta ? 0 : n_w * sizeof *gw);
     memset(gb_wanted, 0, beta ? 0 : out * sizeof *gb_wanted);
-    for (size_t i = 0; i < n_z; i++) {
-        gb_wanted[i % out] += (double)gz[i];
-    }
+    multiply(1, out, rows, &(sl_real){1}, 0, 0, gz, out, 1, gb_wanted);
     const struct sl_sparse x = sparse_handles(c, shared);
     starpu_data_handle_t h[] = {rows_of(w, in, out),    rows_of(bias, 1, out),
                                 rows_of(gz, rows, out), matrix_of(z, rows, out, sl_dtype_size(z_dtype)),
@@ -464,9 +464,7 @@ static void check_touched(double dropout, bool with_bias)
                                                               with_bias ? h[2] : NULL));
             plain_products(c, row0, ROWS, OUT, NULL, gz, NULL, wanted);
             note_columns(c, row0, ROWS, noted);
-            for (size_t i = 0; i < ROWS * OUT; i++) {
-                gb_wanted[i % OUT] += (double)gz[i];
-            }
+            multiply(1, OUT, ROWS, &(sl_real){1}, 0, 0, gz, OUT, 1, gb_wanted);
         }
         UNREGISTER(h);
         UNREGISTER(shared);
