@@ -7,10 +7,7 @@
 #include "codelets/nonzeros.h"
 
 #include "codelets/sample.h"
-#include "tests/support/order_fixture.h"
-#ifdef SL_CUDA
-#include "tests/support/cuda_fixture.h"
-#endif
+#include "tests/support/starpu_fixture.h"
 
 #define FIRST 700 /* the part's first id */
 
@@ -73,27 +70,9 @@ static const struct {
 };
 #define N_SHAPES (sizeof shapes / sizeof *shapes)
 
-static struct case_ make_shape(size_t i)
-{
-    return make_case(shapes[i].n_part, shapes[i].n_rows, shapes[i].longest, i);
-}
-
-static void test_sums(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < N_SHAPES; i++) {
-        struct case_ c = make_shape(i);
-        uint64_t n = sl_nonzeros_cpu(c.n_rows, c.ids, FIRST, c.offsets);
-        assert_int_equal(n, by_the_book(&c));
-        assert_true(i + 2 < N_SHAPES || n > UINT32_MAX);
-        free_case(&c);
-    }
-}
-
 /* Written by hand: two rows of 2^32 - 1 entries and one of two are 2^33. */
-static void test_carry(void **state)
+TEST(carry)
 {
-    (void)state;
     const uint64_t offsets[] = {5, UINT64_C(0x100000004), UINT64_C(0x100000004), UINT64_C(0x200000003),
                                 UINT64_C(0x200000005)};
     const sl_vertex ids[] = {FIRST + 2, FIRST + 3, FIRST + 1, FIRST};
@@ -101,43 +80,6 @@ static void test_carry(void **state)
     assert_int_equal(sl_nonzeros_cpu(3, ids, FIRST, offsets), (UINT64_C(1) << 32) + 1);
     assert_int_equal(sl_nonzeros_cpu(0, ids, FIRST, offsets), 0);
 }
-
-/* The number has a place of its own, aligned, behind what sampling counts, for all shapes of the counts. */
-static void test_place(void **state)
-{
-    (void)state;
-    for (uint32_t n_hops = 1; n_hops <= 16; n_hops++) {
-        for (uint32_t n_parts = 1; n_parts <= 9; n_parts++) {
-            uint32_t place = sl_counts_nonzeros(n_hops, n_parts);
-            assert_int_equal(place % 2, 0);
-            assert_true(place > sl_counts_request(n_hops, n_parts, n_hops - 1) + n_parts);
-            assert_int_equal(sl_counts_size(n_hops, n_parts), place + 2);
-        }
-    }
-}
-
-#ifdef SL_CUDA
-/* The frontier's room may be larger than it is; the sum is put over what was there. */
-static void test_launcher(void **state)
-{
-    (void)state;
-    need_device();
-    for (size_t i = 0; i < N_SHAPES; i++) {
-        struct case_ c = make_shape(i);
-        uint64_t wanted = by_the_book(&c);
-        uint32_t *n_rows = on_device(&c.n_rows, sizeof c.n_rows);
-        sl_vertex *ids = on_device(c.ids, c.n_part * sizeof *c.ids);
-        uint64_t *offsets = on_device(c.offsets, ((size_t)c.n_part + 1) * sizeof *c.offsets);
-        uint64_t *n_out = device_room(sizeof *n_out);
-        expect_launched(sl_nonzeros_cuda(NULL, c.n_part, n_rows, ids, FIRST, offsets, n_out));
-        expect_on_device("nonzeros", n_out, 1, sizeof wanted, &wanted);
-        cudaFree(n_rows);
-        cudaFree(ids);
-        cudaFree(offsets);
-        free_case(&c);
-    }
-}
-#endif
 
 /* ---- the submission ---- */
 
@@ -156,31 +98,6 @@ static uint32_t fill_counts(const struct case_ *c, uint32_t n_hops, uint32_t n_p
     return n;
 }
 
-struct handles {
-    starpu_data_handle_t frontier, offsets, counts;
-};
-
-/* As a slot and the shards have them: vectors of at least one element. */
-static struct handles register_case(const struct case_ *c, uint32_t n_counts, uint32_t *counts)
-{
-    return (struct handles){.frontier = vector_of(c->ids, c->n_part == 0 ? 1 : c->n_part, sizeof *c->ids),
-                            .offsets = vector_of(c->offsets, c->n_part + 1, sizeof *c->offsets),
-                            .counts = vector_of(counts, n_counts, sizeof *counts)};
-}
-
-static void unregister_case(const struct handles *h)
-{
-    const starpu_data_handle_t all[] = {h->frontier, h->offsets, h->counts};
-    UNREGISTER(all);
-}
-
-static struct sl_task_args head_of(uint32_t n_hops)
-{
-    struct sl_task_args here = head;
-    here.hop = n_hops;
-    return here;
-}
-
 /* Twice, as in a slot's next step: the second sum is not added to the first. */
 static void check_submission(const struct case_ *c, uint32_t n_hops, uint32_t n_parts)
 {
@@ -188,24 +105,31 @@ static void check_submission(const struct case_ *c, uint32_t n_hops, uint32_t n_
     uint32_t wanted[MAX_COUNTS];
     uint64_t n = by_the_book(c);
     uint32_t n_counts = fill_counts(c, n_hops, n_parts, got);
-    struct sl_task_args here = head_of(n_hops);
+    struct sl_task_args here = head;
+    here.hop = n_hops;
     memcpy(wanted, got, n_counts * sizeof *got);
     memcpy(wanted + sl_counts_nonzeros(n_hops, n_parts), &n, sizeof n);
-    struct handles h = register_case(c, n_counts, got);
+    /* As a slot and the shards have them: vectors of at least one element. */
+    starpu_data_handle_t h[] = {vector_of(c->ids, c->n_part == 0 ? 1 : c->n_part, sizeof *c->ids),
+                                vector_of(c->offsets, c->n_part + 1, sizeof *c->offsets),
+                                vector_of(got, n_counts, sizeof *got)};
     for (int i = 0; i < 2; i++) {
-        expect_ok(sl_nonzeros_submit(&here, n_parts, h.frontier, FIRST, h.offsets, h.counts));
+        expect_ok(sl_nonzeros_submit(&here, n_parts, h[0], FIRST, h[1], h[2]));
     }
-    unregister_case(&h);
+    UNREGISTER(h);
     expect_same("counts", n_counts, sizeof *got, got, wanted);
 }
 
-static void test_submission(void **state)
+TEST(sums)
 {
-    (void)state;
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
         fixture_start(worker_counts[w]);
+        if (w == 0) {
+            fixture_watch();
+        }
         for (size_t i = 0; i < N_SHAPES; i++) {
-            struct case_ c = make_shape(i);
+            struct case_ c = make_case(shapes[i].n_part, shapes[i].n_rows, shapes[i].longest, i);
+            assert_true(i + 2 < N_SHAPES || by_the_book(&c) > UINT32_MAX);
             check_submission(&c, 1, 1); /* the place is next to what else is counted */
             check_submission(&c, 1, 2); /* with a gap */
             check_submission(&c, 3, 4);
@@ -216,50 +140,4 @@ static void test_submission(void **state)
     }
 }
 
-/* Who reads the counts waits for the task. */
-static void test_output(void **state)
-{
-    (void)state;
-    uint32_t counts[MAX_COUNTS];
-    struct case_ c = make_case(40, 20, 9, 1);
-    fixture_start(1);
-    struct sl_task_args here = head_of(2);
-    struct handles h = register_case(&c, fill_counts(&c, 2, 3, counts), counts);
-    hold(h.frontier);
-    expect_ok(sl_nonzeros_submit(&here, 3, h.frontier, FIRST, h.offsets, h.counts));
-    release(h.frontier, 1, &h.counts);
-    unregister_case(&h);
-    fixture_stop();
-    free_case(&c);
-}
-
-static void test_failure(void **state)
-{
-    (void)state;
-    uint32_t counts[MAX_COUNTS];
-    uint32_t before[MAX_COUNTS];
-    struct case_ c = make_case(40, 20, 9, 1);
-    fixture_start(1);
-    struct sl_task_args here = head_of(2);
-    uint32_t n = fill_counts(&c, 2, 3, counts);
-    struct handles h = register_case(&c, n, counts);
-    memcpy(before, counts, sizeof *counts * n);
-    fixture_fail();
-    expect_ok(sl_nonzeros_submit(&here, 3, h.frontier, FIRST, h.offsets, h.counts));
-    unregister_case(&h);
-    expect_same("counts", n, sizeof *counts, counts, before); /* brought back from a GPU as they went there */
-    fixture_stop();
-    free_case(&c);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums),       cmocka_unit_test(test_carry),  cmocka_unit_test(test_place),
-#ifdef SL_CUDA
-        cmocka_unit_test(test_launcher),
-#endif
-        cmocka_unit_test(test_submission), cmocka_unit_test(test_output), cmocka_unit_test(test_failure),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -6,9 +6,6 @@
 #include "codelets/reduce.h"
 
 #include "tests/support/starpu_fixture.h"
-#ifdef SL_CUDA
-#include "tests/support/cuda_fixture.h"
-#endif
 
 /* Sizes of very different magnitude, so that another order gives other bits. */
 static sl_real *partial(size_t n, uint64_t seed)
@@ -30,7 +27,7 @@ static void sum_in_order(uint32_t n, size_t n_entries, sl_real *const *partials,
     }
 }
 
-#define MOST 30
+#define MOST 600
 
 static void make_partials(uint32_t n, size_t n_entries, sl_real *partials[MOST])
 {
@@ -46,116 +43,56 @@ static void free_partials(uint32_t n, sl_real *partials[MOST])
     }
 }
 
-static void test_kernel(void **state)
+/* shift: entries by which the addresses miss 16 bytes. */
+static void check(uint32_t n, uint32_t n_rows, uint32_t n_columns, uint32_t shift)
 {
-    (void)state;
-    const uint32_t counts[] = {1, 2, 5, MOST};
-    const size_t sizes[] = {1, 7, 1023, 1024, 1025, 5000};
-    for (int c = 0; c < 4; c++) {
-        for (int s = 0; s < 6; s++) {
-            sl_real *partials[MOST];
-            sl_real *got = poisoned(sizes[s]);
-            sl_real *wanted = poisoned(sizes[s]);
-            make_partials(counts[c], sizes[s], partials);
-            sum_in_order(counts[c], sizes[s], partials, wanted);
-            sl_reduce_cpu(counts[c], sizes[s], (const sl_real *const *)partials, got);
-            expect_same("sum", sizes[s], sizeof *got, got, wanted);
-            free_partials(counts[c], partials);
-            free(got);
-            free(wanted);
-        }
-    }
-}
-
-#ifdef SL_CUDA
-/* The bits of the CPU; `shift`: entries by which the addresses miss 16 bytes. */
-static void check_launcher(uint32_t n, size_t n_entries, size_t shift)
-{
-    size_t bytes = (n_entries + shift) * sizeof(sl_real);
-    sl_real **partials = need(n, sizeof *partials);
-    const sl_real **on_gpu = need(n, sizeof *on_gpu);
+    const size_t n_entries = (size_t)n_rows * n_columns;
+    static sl_real *partials[MOST], *shifted[MOST];
+    static starpu_data_handle_t h[MOST];
     sl_real *got = poisoned(n_entries + shift);
     sl_real *wanted = poisoned(n_entries);
+    starpu_data_handle_t sum = rows_of(got + shift, n_rows, n_columns);
+    make_partials(n, n_entries + shift, partials);
     for (uint32_t i = 0; i < n; i++) {
-        partials[i] = partial(n_entries + shift, i + 1);
-        partials[i][n_entries + shift > 0 ? n_entries + shift - 1 : 0] = (sl_real)-0.0; /* zeros keep their sign */
-        on_gpu[i] = (const sl_real *)on_device(partials[i], bytes) + shift;
-        memmove(partials[i], partials[i] + shift, n_entries * sizeof(sl_real));
+        shifted[i] = partials[i] + shift;
+        shifted[i][n_entries - 1] = (sl_real)-0.0; /* zeros keep their sign */
+        h[i] = rows_of(shifted[i], n_rows, n_columns);
     }
-    sl_real *out = on_device(got, bytes);
-    sum_in_order(n, n_entries, partials, wanted);
-    expect_launched(sl_reduce_cuda(NULL, n, n_entries, on_gpu, out + shift));
-    from_device(got, out, bytes);
+    expect_ok(sl_reduce_submit(&head, n, h, sum));
+    unregister(n, h);
+    unregister(1, &sum);
+    sum_in_order(n, n_entries, shifted, wanted);
     expect_same("sum", n_entries, sizeof *got, got + shift, wanted);
     assert_true(shift == 0 || got[0] == (sl_real)-12345.5);
-    for (uint32_t i = 0; i < n; i++) {
-        free(partials[i]);
-        cudaFree((void *)(uintptr_t)(on_gpu[i] - shift));
-    }
-    free(partials);
-    free(on_gpu);
+    free_partials(n, partials);
     free(got);
     free(wanted);
 }
 
-static void test_launcher(void **state)
+TEST(sums)
 {
-    (void)state;
-    const uint32_t counts[] = {0, 1, 2, 9, 256, 257, 600}; /* more than one launch takes */
-    const size_t sizes[] = {0, 1, 7, 8, 1024, 5001};
-    need_device();
-    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
-        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-            if (counts[c] < 10 || sizes[s] < 10) {
-                check_launcher(counts[c], sizes[s], 0);
-                check_launcher(counts[c], sizes[s], 1);
-            }
-        }
-    }
-}
-#endif
-
-enum { ROWS = 41, COLUMNS = 33 };
-
-static sl_real *through_starpu(uint32_t n, sl_real *partials[MOST])
-{
-    sl_real *out = poisoned(ROWS * COLUMNS);
-    starpu_data_handle_t handles[MOST];
-    starpu_data_handle_t sum = rows_of(out, ROWS, COLUMNS);
-    for (uint32_t i = 0; i < n; i++) {
-        handles[i] = rows_of(partials[i], ROWS, COLUMNS);
-    }
-    expect_ok(sl_reduce_submit(&head, n, handles, sum));
-    unregister(n, handles);
-    unregister(1, &sum);
-    return out;
-}
-
-static void test_submission(void **state)
-{
-    (void)state;
-    const uint32_t counts[] = {0, 1, 7, 8, MOST};
-    sl_real *partials[MOST];
-    sl_real *wanted = poisoned(ROWS * COLUMNS);
-    make_partials(MOST, ROWS * COLUMNS, partials);
+    const uint32_t counts[] = {0, 1, 2, 7, 8, 9, 256, 257, MOST}; /* more than one launch takes */
+    const uint32_t sizes[][2] = {{1, 1}, {1, 7}, {2, 4}, {1, 1023}, {32, 32}, {1, 1025}, {41, 33}, {5001, 1}};
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
         fixture_start(worker_counts[w]);
-        for (int c = 0; c < 5; c++) {
-            sl_real *got = through_starpu(counts[c], partials);
-            sum_in_order(counts[c], ROWS * COLUMNS, partials, wanted);
-            expect_same("sum", ROWS * COLUMNS, sizeof *got, got, wanted);
-            free(got);
+        if (w == 0) {
+            fixture_watch();
+        }
+        for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+            for (size_t s = 0; s < (counts[c] < 10 ? 8 : 3); s++) {
+                check(counts[c], sizes[s][0], sizes[s][1], 0);
+                check(counts[c], sizes[s][0], sizes[s][1], 1);
+            }
         }
         expect_no_failure();
         fixture_stop();
     }
-    free_partials(MOST, partials);
-    free(wanted);
 }
 
 /* ---- touched rows ---- */
 
 #define STEPS 4
+#define COLUMNS 33
 
 /* Step t touches few rows of partial i, none in some blocks of rows; all other rows are zero. */
 static bool touches(uint32_t t, uint32_t i, uint32_t r)
@@ -175,23 +112,16 @@ static void fill_touched(uint32_t t, uint32_t n, uint32_t n_rows, sl_real *const
     }
 }
 
-static starpu_data_handle_t notes_of(int8_t *touched, uint32_t n)
-{
-    starpu_data_handle_t handle;
-    starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)touched, n, n, 1, sizeof *touched);
-    return handle;
-}
-
 static void submit_touched(uint32_t n, bool fresh, sl_real *const *partials, int8_t *const *touched, sl_real *out,
                            int8_t *out_touched)
 {
     starpu_data_handle_t handles[MOST];
     starpu_data_handle_t notes[MOST];
     starpu_data_handle_t sum = rows_of(out, 701, COLUMNS);
-    starpu_data_handle_t noted = notes_of(out_touched, 701);
+    starpu_data_handle_t noted = matrix_of(out_touched, 1, 701, sizeof(int8_t));
     for (uint32_t i = 0; i < n; i++) {
         handles[i] = rows_of(partials[i], 701, COLUMNS);
-        notes[i] = notes_of(touched[i], 701);
+        notes[i] = matrix_of(touched[i], 1, 701, sizeof(int8_t));
     }
     const struct sl_touched_sum request = {n, handles, notes, sum, noted, fresh};
     expect_ok(sl_reduce_touched_submit(&head, &request));
@@ -202,9 +132,8 @@ static void submit_touched(uint32_t n, bool fresh, sl_real *const *partials, int
 }
 
 /* Step after step, the sum has the bits of the whole sum, and its notes are those of the partials. Step 2 has none. */
-static void test_touched(void **state)
+TEST(touched_rows)
 {
-    (void)state;
     sl_real *partials[3];
     int8_t *touched[3];
     sl_real *got = poisoned(701 * COLUMNS);
@@ -240,31 +169,17 @@ static void test_touched(void **state)
     free(wanted);
 }
 
-static void test_failure(void **state)
+TEST(a_task_without_memory)
 {
-    (void)state;
-    sl_real *partials[MOST];
-    make_partials(2, ROWS * COLUMNS, partials);
     fixture_start(1);
     sl_memory_ration(0);
-    free(through_starpu(2, partials));
+    sl_real x = 1, sum = 0;
+    starpu_data_handle_t h[] = {rows_of(&x, 1, 1), rows_of(&sum, 1, 1)};
+    expect_ok(sl_reduce_submit(&head, 1, &h[0], h[1]));
+    UNREGISTER(h);
     sl_memory_ration(-1);
     assert_int_equal(sl_failure_status(&run.failure), SL_ENOMEM);
-    sl_real *out = through_starpu(2, partials);
-    expect_still(out[0], (sl_real)-12345.5);
     fixture_stop();
-    free(out);
-    free_partials(2, partials);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kernel),
-#ifdef SL_CUDA
-        cmocka_unit_test(test_launcher),
-#endif
-        cmocka_unit_test(test_submission), cmocka_unit_test(test_touched), cmocka_unit_test(test_failure),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)
