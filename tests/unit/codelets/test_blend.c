@@ -2,154 +2,94 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/blend.h: entries to the bit, the adjoint, and submissions: which rows are written, which are left, and
- * which need not have been there. */
+ * codelets/blend.h: entries to the bit; which rows are written, which are left, and which need not have been there. */
 #include "codelets/blend.h"
 
 #include "tests/support/starpu_fixture.h"
-#ifdef SL_CUDA
-#include "tests/support/cuda_fixture.h"
-#endif
 
 static const double factors[] = {0, 1, -0.3, 1e6};
 #define N_FACTORS (sizeof factors / sizeof factors[0])
 
-static void blend_plainly(size_t n, double a, const sl_real *x, int beta, sl_real *out)
+/* Noise in a dtype, beginning `shift` entries behind an aligned address. */
+static char *numbers(enum sl_dtype dtype, size_t n, size_t shift, uint64_t seed)
 {
-    for (size_t i = 0; i < n; i++) {
-        out[i] = beta == 0 ? (sl_real)a * x[i] : out[i] + (sl_real)a * x[i];
+    char *block = need(n + shift, sizeof(sl_real));
+    sl_real *wide = noisy(n, seed);
+    char *x = block + sl_dtype_bytes(dtype, shift);
+    if (dtype == SL_DTYPE_BF16) {
+        sl_bf16_round(n, wide, (sl_bf16 *)(void *)x);
+    } else {
+        memcpy(x, wide, n * sizeof *wide);
     }
-}
-
-/* What OUT holds before: numbers where they are added to, else what must not be read. */
-static sl_real *before(size_t n, int beta)
-{
-    sl_real *out = noisy(n, 2);
-    for (size_t i = 0; beta == 0 && i < n; i++) {
-        out[i] = (sl_real)NAN;
-    }
-    return out;
-}
-
-static void check_kernel(size_t n, double a, int beta)
-{
-    sl_real *x = noisy(n, 1);
-    sl_real *got = before(n, beta);
-    sl_real *wanted = before(n, beta);
-    blend_plainly(n, a, x, beta, wanted);
-    sl_blend_cpu(SL_DTYPE_REAL, SL_DTYPE_REAL, n, a, x, beta, got);
-    expect_same("OUT", n, sizeof *got, got, wanted);
-    for (size_t i = 0; i < n; i++) {
-        double exact = a * (double)x[i] + (beta == 0 ? 0 : noise(2, i));
-        expect_near_at("OUT", i, (double)got[i], exact, 4 * EPSILON * (1 + fabs(a)));
-    }
-    free(x);
-    free(got);
-    free(wanted);
-}
-
-static void test_kernel(void **state)
-{
-    (void)state;
-    const size_t sizes[] = {0, 1, 7, 64, 1001};
-    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-        for (size_t f = 0; f < N_FACTORS; f++) {
-            check_kernel(sizes[s], factors[f], 0);
-            check_kernel(sizes[s], factors[f], 1);
-        }
-    }
-}
-
-/* <a X, Y> = <X, a Y>: a blend is its own adjoint. */
-static void test_adjoint(void **state)
-{
-    (void)state;
-    enum { N = 301 };
-    sl_real *x = noisy(N, 1);
-    sl_real *y = noisy(N, 2);
-    sl_real *ax = poisoned(N);
-    sl_real *ay = need(N, sizeof *ay);
-    sl_blend_cpu(SL_DTYPE_REAL, SL_DTYPE_REAL, N, 0.7, x, 0, ax);
-    sl_blend_cpu(SL_DTYPE_REAL, SL_DTYPE_REAL, N, 0.7, y, 1, ay);
-    expect_near("<X, A^T Y>", inner(N, x, ay), inner(N, ax, y), rounding(N, 1));
-    free(x);
-    free(y);
-    free(ax);
-    free(ay);
-}
-
-#ifdef SL_CUDA
-/* The bits of the CPU; `shift`: entries by which the addresses are off their alignment. */
-static void check_launcher(size_t n, size_t shift, double a, int beta)
-{
-    size_t bytes = (n + shift) * sizeof(sl_real);
-    sl_real *x = noisy(n + shift, 1);
-    sl_real *wanted = before(n + shift, beta);
-    sl_real *x_device = on_device(x, bytes);
-    sl_real *out = on_device(wanted, bytes);
-    blend_plainly(n, a, x + shift, beta, wanted + shift);
-    expect_launched(sl_blend_cuda(NULL, SL_DTYPE_REAL, SL_DTYPE_REAL, n, a, x_device + shift, beta, out + shift));
-    expect_on_device("OUT", out, n + shift, sizeof *wanted, wanted);
-    cudaFree(x_device);
-    free(x);
-    free(wanted);
-}
-
-static void check_bf16_launcher(size_t n, size_t shift, double a, int beta)
-{
-    size_t bytes = (n + shift) * sizeof(sl_bf16);
-    sl_real *wide = noisy(n + shift, 1);
-    sl_bf16 *x = need(n + shift, sizeof *x);
-    sl_bf16 *wanted = need(n + shift, sizeof *wanted);
-    sl_bf16_round(n + shift, wide, x);
-    fill(n + shift, 2, wide);
-    sl_bf16_round(n + shift, wide, wanted);
-    sl_bf16 *x_device = on_device(x, bytes);
-    sl_bf16 *out = on_device(wanted, bytes);
-    sl_blend_cpu(SL_DTYPE_BF16, SL_DTYPE_BF16, n, a, x + shift, beta, wanted + shift);
-    expect_launched(sl_blend_cuda(NULL, SL_DTYPE_BF16, SL_DTYPE_BF16, n, a, x_device + shift, beta, out + shift));
-    expect_on_device("OUT", out, n + shift, sizeof *wanted, wanted);
-    cudaFree(x_device);
     free(wide);
-    free(x);
-    free(wanted);
+    return x;
 }
 
-static void test_launcher(void **state)
+static sl_real value_at(enum sl_dtype dtype, const void *x, size_t i)
 {
-    (void)state;
-    const size_t sizes[] = {0, 1, 7, 8, 5001, 1024};
-    need_device();
-    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-        for (size_t f = 0; f < N_FACTORS; f++) {
-            check_launcher(sizes[s], 0, factors[f], (int)f % 2);
-            check_launcher(sizes[s], 1, factors[f], 1 - (int)f % 2);
-            check_bf16_launcher(sizes[s], 0, factors[f], (int)f % 2);
-            check_bf16_launcher(sizes[s], 1, factors[f], 1 - (int)f % 2);
+    return dtype == SL_DTYPE_BF16 ? sl_bf16_real(((const sl_bf16 *)x)[i]) : ((const sl_real *)x)[i];
+}
+
+/* What is blended: rows x_row0 .. of X onto rows out_row0 .. of OUT. */
+struct blend {
+    enum sl_dtype x_dtype, out_dtype;
+    uint32_t n_columns, x_rows, out_rows, n_rows, x_row0, out_row0;
+    size_t shift;
+};
+
+static void check(const struct blend *b, double a, int beta)
+{
+    const size_t n_x = (size_t)b->x_rows * b->n_columns, n_out = (size_t)b->out_rows * b->n_columns;
+    const size_t first = (size_t)b->out_row0 * b->n_columns, end = first + (size_t)b->n_rows * b->n_columns;
+    char *x = numbers(b->x_dtype, n_x, b->shift, 1);
+    char *out = numbers(b->out_dtype, n_out, b->shift, 2);
+    char *before = numbers(b->out_dtype, n_out, 0, 2);
+    starpu_data_handle_t h[] = {matrix_of(x, b->x_rows, b->n_columns, sl_dtype_size(b->x_dtype)),
+                                matrix_of(out, b->out_rows, b->n_columns, sl_dtype_size(b->out_dtype))};
+    expect_ok(sl_blend_submit(&head, SL_STAGE_AGGREGATE, b->n_rows, a, (struct sl_blend_rows){h[0], b->x_row0}, beta,
+                              (struct sl_blend_rows){h[1], b->out_row0}));
+    UNREGISTER(h);
+    for (size_t i = 0; i < n_out; i++) {
+        sl_real wanted = value_at(b->out_dtype, before, i);
+        if (i >= first && i < end) {
+            const sl_real term = (sl_real)a * value_at(b->x_dtype, x, i - first + (size_t)b->x_row0 * b->n_columns);
+            wanted = beta == 0 ? term : wanted + term;
+            wanted = b->out_dtype == SL_DTYPE_BF16 ? sl_bf16_real(sl_bf16_of(wanted)) : wanted;
         }
+        expect_near_at("OUT", i, (double)value_at(b->out_dtype, out, i), (double)wanted, 0);
+    }
+    free(x - sl_dtype_bytes(b->x_dtype, b->shift));
+    free(out - sl_dtype_bytes(b->out_dtype, b->shift));
+    free(before);
+}
+
+/* Both dtypes of X and OUT that may meet. */
+static void check_dtypes(struct blend b, double a, int beta)
+{
+    for (int i = 0; i < 3; i++) {
+        b.x_dtype = i == 1 ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
+        b.out_dtype = i > 0 ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
+        check(&b, a, beta);
     }
 }
-#endif
 
-/* ---- submissions ---- */
+TEST(entries)
+{
+    const uint32_t sizes[] = {1, 7, 8, 64, 1024, 5001};
+    fixture_start(1);
+    fixture_watch();
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        for (size_t f = 0; f < 2 * N_FACTORS; f++) {
+            const struct blend all = {.n_columns = sizes[s], .x_rows = 1, .out_rows = 1, .n_rows = 1, .shift = f % 2};
+            check_dtypes(all, factors[f / 2], 0);
+            check_dtypes(all, factors[f / 2], 1);
+        }
+    }
+    expect_no_failure();
+    fixture_stop();
+}
 
 enum { X_ROWS = 12, OUT_ROWS = 9, F = 7 };
-
-static void check_submission(uint32_t n_rows, uint32_t x_row0, int beta, uint32_t out_row0)
-{
-    sl_real *x = noisy(X_ROWS * F, 1);
-    sl_real *got = noisy(OUT_ROWS * F, 2);
-    sl_real *wanted = noisy(OUT_ROWS * F, 2);
-    starpu_data_handle_t handles[] = {rows_of(x, X_ROWS, F), rows_of(got, OUT_ROWS, F)};
-    expect_ok(sl_blend_submit(&head, SL_STAGE_AGGREGATE, n_rows, 0.6, (struct sl_blend_rows){handles[0], x_row0}, beta,
-                              (struct sl_blend_rows){handles[1], out_row0}));
-    UNREGISTER(handles);
-    sl_blend_cpu(SL_DTYPE_REAL, SL_DTYPE_REAL, (size_t)n_rows * F, 0.6, x + x_row0 * F, beta, wanted + out_row0 * F);
-    expect_same("OUT", OUT_ROWS * F, sizeof *got, got, wanted);
-    free(x);
-    free(got);
-    free(wanted);
-}
 
 /* OUT has no memory yet: StarPU refuses whoever would read it. */
 static void check_unwritten(void)
@@ -203,17 +143,20 @@ static void check_stage(void)
     free(out);
 }
 
-static void test_submissions(void **state)
+TEST(rows)
 {
-    (void)state;
+    static const uint32_t rows[][3] = {{OUT_ROWS, 0, 0}, {OUT_ROWS, 3, 0}, {4, 8, 5}, {1, 11, 8}, {0, 12, 9}};
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
         fixture_start(worker_counts[w]);
-        for (int beta = 0; beta < 2; beta++) {
-            check_submission(OUT_ROWS, 0, beta, 0);
-            check_submission(OUT_ROWS, 3, beta, 0);
-            check_submission(4, 8, beta, 5);
-            check_submission(1, 11, beta, 8);
-            check_submission(0, 12, beta, 9);
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            const struct blend some = {.n_columns = F,
+                                       .x_rows = X_ROWS,
+                                       .out_rows = OUT_ROWS,
+                                       .n_rows = rows[i][0],
+                                       .x_row0 = rows[i][1],
+                                       .out_row0 = rows[i][2]};
+            check_dtypes(some, 0.6, 0);
+            check_dtypes(some, 0.6, 1);
         }
         check_unwritten();
         check_stage();
@@ -222,70 +165,4 @@ static void test_submissions(void **state)
     }
 }
 
-/* Rows in bf16, or OUT alone: what the kernel makes of the same rows in float, rounded; the rows around them stay. */
-static void check_bf16(bool both, uint32_t n_rows, uint32_t x_row0, int beta, uint32_t out_row0)
-{
-    sl_real *wide_x = noisy(X_ROWS * F, 1);
-    sl_real *wide = noisy(OUT_ROWS * F, 2);
-    sl_bf16 x[X_ROWS * F];
-    sl_bf16 got[OUT_ROWS * F];
-    sl_bf16 wanted[OUT_ROWS * F];
-    sl_bf16_round(X_ROWS * F, wide_x, x);
-    sl_bf16_widen(both ? X_ROWS * F : 0, x, wide_x);
-    sl_bf16_round(OUT_ROWS * F, wide, got);
-    sl_bf16_widen(OUT_ROWS * F, got, wide);
-    starpu_data_handle_t handles[] = {both ? matrix_of(x, X_ROWS, F, sizeof *x) : rows_of(wide_x, X_ROWS, F),
-                                      matrix_of(got, OUT_ROWS, F, sizeof *got)};
-    expect_ok(sl_blend_submit(&head, SL_STAGE_AGGREGATE, n_rows, 0.6, (struct sl_blend_rows){handles[0], x_row0}, beta,
-                              (struct sl_blend_rows){handles[1], out_row0}));
-    UNREGISTER(handles);
-    sl_blend_cpu(SL_DTYPE_REAL, SL_DTYPE_REAL, (size_t)n_rows * F, 0.6, wide_x + x_row0 * F, beta, wide + out_row0 * F);
-    sl_bf16_round(OUT_ROWS * F, wide, wanted);
-    expect_same("OUT", OUT_ROWS * F, sizeof *got, got, wanted);
-    free(wide_x);
-    free(wide);
-}
-
-static void test_bf16(void **state)
-{
-    (void)state;
-    fixture_start(2);
-    for (int beta = 0; beta < 2; beta++) {
-        for (int both = 0; both < 2; both++) {
-            check_bf16(both, OUT_ROWS, 3, beta, 0);
-            check_bf16(both, 4, 8, beta, 5);
-        }
-    }
-    expect_no_failure();
-    fixture_stop();
-}
-
-static void test_failure_drains(void **state)
-{
-    (void)state;
-    sl_real *x = noisy(OUT_ROWS * F, 1);
-    sl_real *out = poisoned(OUT_ROWS * F);
-    fixture_start(1);
-    starpu_data_handle_t h[] = {rows_of(x, OUT_ROWS, F), rows_of(out, OUT_ROWS, F)};
-    fixture_fail();
-    expect_ok(sl_blend_submit(&head, SL_STAGE_DENSE, OUT_ROWS, 1, (struct sl_blend_rows){h[0], 0}, 0,
-                              (struct sl_blend_rows){h[1], 0}));
-    expect_ok(sl_blend_clear_submit(&head, SL_STAGE_DENSE, h[1]));
-    UNREGISTER(h);
-    fixture_stop();
-    expect_still(out[0], (sl_real)-12345.5);
-    free(x);
-    free(out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kernel),      cmocka_unit_test(test_adjoint),
-#ifdef SL_CUDA
-        cmocka_unit_test(test_launcher),
-#endif
-        cmocka_unit_test(test_submissions), cmocka_unit_test(test_bf16),    cmocka_unit_test(test_failure_drains),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -2,13 +2,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/optimize.h: some steps of Adam against the formula in double, and the submission. */
+ * codelets/optimize.h: some steps of Adam against the formula in double, and rows without a gradient. */
 #include "codelets/optimize.h"
 
 #include "tests/support/starpu_fixture.h"
-#ifdef SL_CUDA
-#include "tests/support/cuda_fixture.h"
-#endif
 
 enum { ROWS = 13, COLUMNS = 11, N = ROWS * COLUMNS, STEPS = 5 };
 
@@ -37,6 +34,16 @@ static void make_gradient(int t, sl_real *gradient)
     gradient[1] = (sl_real)1e-9;
 }
 
+static void step(const struct sl_adam *adam, uint32_t rows, uint32_t columns, sl_real *g, sl_real *w, sl_real *m,
+                 sl_real *v)
+{
+    starpu_data_handle_t h[] = {rows_of(g, rows, columns), rows_of(w, rows, columns), rows_of(m, rows, columns),
+                                rows_of(v, rows, columns)};
+    expect_ok(sl_optimize_submit(&head, adam, h[0], h[1], h[2], h[3]));
+    UNREGISTER(h);
+    expect_no_failure();
+}
+
 static void check_steps(double decay)
 {
     struct sl_adam adam = adam0;
@@ -53,7 +60,7 @@ static void check_steps(double decay)
         adam.t = (uint64_t)t;
         adam.lr = 0.01 / t;
         make_gradient(t, gradient);
-        sl_optimize_cpu(&adam, N, gradient, w, m, v);
+        step(&adam, ROWS, COLUMNS, gradient, w, m, v);
         step_in_double(&adam, gradient, w_wanted, m_wanted, v_wanted);
     }
     /* Each step rounds a few times; an update is at most about lr. */
@@ -66,117 +73,86 @@ static void check_steps(double decay)
     free(gradient);
 }
 
-static void test_steps(void **state)
+TEST(steps)
 {
-    (void)state;
+    fixture_start(3);
     check_steps(0);
     check_steps(0.05);
+    fixture_stop();
 }
 
 /* Far into a run the corrections vanish, and must not overflow or lose the step. */
-static void test_late_step(void **state)
+TEST(late_step)
 {
-    (void)state;
+    fixture_start(1);
     struct sl_adam adam = adam0;
     sl_real g = 2, w = 1, m = 2, v = 4;
     adam.t = 10000000;
-    sl_optimize_cpu(&adam, 1, &g, &w, &m, &v);
+    step(&adam, 1, 1, &g, &w, &m, &v);
     expect_near("w", (double)w, 1 - 0.01 * 2 / (2 + 1e-8), 4 * EPSILON);
+    fixture_stop();
 }
 
-#ifdef SL_CUDA
-/* The bits of the CPU. */
-static void check_launcher(size_t n)
+/* Any number of entries, some more than a launch has threads: the bits of the kernel of CPUs. */
+static void check_bits(uint32_t rows, uint32_t columns)
 {
+    const size_t n = (size_t)rows * columns;
     struct sl_adam adam = adam0;
-    size_t bytes = n * sizeof(sl_real);
-    sl_real *host[] = {noisy(n, 1), noisy(n, 2), noisy(n, 3), noisy(n, 4)};
-    sl_real *device[4];
-    sl_real *got = need(n, sizeof *got);
+    sl_real *got[] = {noisy(n, 1), noisy(n, 2), noisy(n, 3), noisy(n, 4)};
+    sl_real *wanted[] = {noisy(n, 1), noisy(n, 2), noisy(n, 3), noisy(n, 4)};
     adam.t = 3;
     adam.decay = 0.1;
-    for (size_t i = 0; i < n; i++) {
-        host[3][i] *= host[3][i];
+    for (size_t i = 0; i < n; i++) { /* second moments are not negative */
+        got[3][i] = wanted[3][i] = wanted[3][i] * wanted[3][i];
     }
+    step(&adam, rows, columns, got[0], got[1], got[2], got[3]);
+    sl_optimize_cpu(&adam, n, wanted[0], wanted[1], wanted[2], wanted[3]);
     for (int i = 0; i < 4; i++) {
-        device[i] = on_device(host[i], bytes);
-    }
-    expect_launched(sl_optimize_cuda(NULL, &adam, n, device[0], device[1], device[2], device[3]));
-    sl_optimize_cpu(&adam, n, host[0], host[1], host[2], host[3]);
-    for (int i = 0; i < 4; i++) {
-        from_device(got, device[i], bytes);
-        expect_same("gradient, W, M, V", n, sizeof *got, got, host[i]);
-        free(host[i]);
-    }
-    free(got);
-}
-
-static void test_launcher(void **state)
-{
-    (void)state;
-    need_device();
-    check_launcher(0);
-    check_launcher(1);
-    check_launcher(255);
-    check_launcher(70001);
-}
-#endif
-
-static void with_starpu(const struct sl_adam *adam, sl_real *g, sl_real *w, sl_real *m, sl_real *v)
-{
-    starpu_data_handle_t h[] = {rows_of(g, ROWS, COLUMNS), rows_of(w, ROWS, COLUMNS), rows_of(m, ROWS, COLUMNS),
-                                rows_of(v, ROWS, COLUMNS)};
-    expect_ok(sl_optimize_submit(&head, adam, h[0], h[1], h[2], h[3]));
-    UNREGISTER(h);
-}
-
-static void check_submission(void)
-{
-    struct sl_adam adam = adam0;
-    sl_real *g = noisy(N, 1);
-    sl_real *got[] = {noisy(N, 2), noisy(N, 3), noisy(N, 4)};
-    sl_real *wanted[] = {noisy(N, 2), noisy(N, 3), noisy(N, 4)};
-    adam.t = 3;
-    adam.decay = 0.1;
-    for (size_t i = 0; i < N; i++) { /* second moments are not negative */
-        got[2][i] = wanted[2][i] = wanted[2][i] * wanted[2][i];
-    }
-    with_starpu(&adam, g, got[0], got[1], got[2]);
-    sl_optimize_cpu(&adam, N, g, wanted[0], wanted[1], wanted[2]);
-    for (int i = 0; i < 3; i++) {
-        expect_same("W, M, V", N, sizeof(sl_real), got[i], wanted[i]);
+        expect_same("gradient, W, M, V", n, sizeof(sl_real), got[i], wanted[i]);
         free(got[i]);
         free(wanted[i]);
     }
-    free(g);
 }
 
-/* By rows: every third row has no gradient, and stays as it is with its moments. The others are as ever. */
-static void check_rows(bool submitted)
+TEST(bits)
+{
+    fixture_start(1);
+    fixture_watch();
+    check_bits(1, 1);
+    check_bits(1, 255);
+    check_bits(ROWS, COLUMNS);
+    check_bits(7, 10001);
+    fixture_stop();
+}
+
+/* By rows. Every third row has no gradient; or, noted, is the only one that may move. The rest stays as it is, with its
+ * moments. The others are as ever. */
+static void check_rows(bool noted)
 {
     struct sl_adam adam = adam0;
     sl_real *g = noisy(N, 1);
     sl_real *got[] = {noisy(N, 2), noisy(N, 3), noisy(N, 4)};
     sl_real *wanted[] = {noisy(N, 2), noisy(N, 3), noisy(N, 4)};
+    int8_t touched[ROWS];
     adam.t = 3;
     adam.decay = 0.1;
     for (size_t i = 0; i < N; i++) {
         got[2][i] = wanted[2][i] = wanted[2][i] * wanted[2][i];
-        g[i] = i / COLUMNS % 3 == 0 ? 0 : g[i];
+        g[i] = !noted && i / COLUMNS % 3 == 0 ? 0 : g[i];
     }
     g[1 * COLUMNS] = 0; /* alone in its row */
-    if (submitted) {
-        starpu_data_handle_t h[] = {rows_of(g, ROWS, COLUMNS), rows_of(got[0], ROWS, COLUMNS),
-                                    rows_of(got[1], ROWS, COLUMNS), rows_of(got[2], ROWS, COLUMNS)};
-        expect_ok(sl_optimize_rows_submit(&head, &adam, h[0], NULL, h[1], h[2], h[3]));
-        UNREGISTER(h);
-    } else {
-        sl_optimize_rows_cpu(&adam, ROWS, COLUMNS, g, NULL, got[0], got[1], got[2]);
+    for (size_t r = 0; r < ROWS; r++) {
+        touched[r] = r % 3 == 1;
     }
+    starpu_data_handle_t h[] = {rows_of(g, ROWS, COLUMNS), rows_of(got[0], ROWS, COLUMNS),
+                                rows_of(got[1], ROWS, COLUMNS), rows_of(got[2], ROWS, COLUMNS),
+                                matrix_of(touched, 1, ROWS, sizeof *touched)};
+    expect_ok(sl_optimize_rows_submit(&head, &adam, h[0], noted ? h[4] : NULL, h[1], h[2], h[3]));
+    UNREGISTER(h);
     for (size_t r = 0; r < ROWS; r++) {
         const size_t first = r * COLUMNS;
-        sl_optimize_cpu(&adam, r % 3 == 0 ? 0 : COLUMNS, g + first, wanted[0] + first, wanted[1] + first,
-                        wanted[2] + first);
+        const bool moves = noted ? touched[r] : r % 3 != 0;
+        sl_optimize_cpu(&adam, moves ? COLUMNS : 0, g + first, wanted[0] + first, wanted[1] + first, wanted[2] + first);
     }
     for (int i = 0; i < 3; i++) {
         expect_same("W, M, V by rows", N, sizeof(sl_real), got[i], wanted[i]);
@@ -186,121 +162,14 @@ static void check_rows(bool submitted)
     free(g);
 }
 
-/* Rows that are not noted as touched stay, whatever their gradient. */
-static void check_touched(bool submitted)
+TEST(rows)
 {
-    struct sl_adam adam = adam0;
-    sl_real *g = noisy(N, 1);
-    sl_real *got[] = {noisy(N, 2), noisy(N, 3), noisy(N, 4)};
-    sl_real *wanted[] = {noisy(N, 2), noisy(N, 3), noisy(N, 4)};
-    int8_t touched[ROWS];
-    adam.t = 3;
-    for (size_t i = 0; i < N; i++) {
-        got[2][i] = wanted[2][i] = wanted[2][i] * wanted[2][i];
-    }
-    for (size_t r = 0; r < ROWS; r++) {
-        touched[r] = r % 3 == 1;
-    }
-    if (submitted) {
-        starpu_data_handle_t h[] = {rows_of(g, ROWS, COLUMNS), rows_of(got[0], ROWS, COLUMNS),
-                                    rows_of(got[1], ROWS, COLUMNS), rows_of(got[2], ROWS, COLUMNS), NULL};
-        starpu_matrix_data_register(&h[4], STARPU_MAIN_RAM, (uintptr_t)touched, ROWS, ROWS, 1, sizeof *touched);
-        expect_ok(sl_optimize_rows_submit(&head, &adam, h[0], h[4], h[1], h[2], h[3]));
-        UNREGISTER(h);
-    } else {
-        sl_optimize_rows_cpu(&adam, ROWS, COLUMNS, g, touched, got[0], got[1], got[2]);
-    }
-    for (size_t r = 0; r < ROWS; r++) {
-        const size_t first = r * COLUMNS;
-        sl_optimize_cpu(&adam, touched[r] ? COLUMNS : 0, g + first, wanted[0] + first, wanted[1] + first,
-                        wanted[2] + first);
-    }
-    for (int i = 0; i < 3; i++) {
-        expect_same("W, M, V of touched rows", N, sizeof(sl_real), got[i], wanted[i]);
-        free(got[i]);
-        free(wanted[i]);
-    }
-    free(g);
-}
-
-static void test_rows(void **state)
-{
-    (void)state;
-    check_rows(false);
-    check_touched(false);
     fixture_start(1);
+    fixture_watch();
+    check_rows(false);
     check_rows(true);
-    check_touched(true);
     expect_no_failure();
     fixture_stop();
 }
 
-#ifdef SL_CUDA
-static void test_rows_launcher(void **state)
-{
-    (void)state;
-    need_device();
-    struct sl_adam adam = adam0;
-    sl_real *host[] = {noisy(N, 1), noisy(N, 2), noisy(N, 3), noisy(N, 4)};
-    sl_real *device[4];
-    sl_real *got = need(N, sizeof *got);
-    adam.t = 3;
-    for (size_t i = 0; i < N; i++) {
-        host[0][i] = i / COLUMNS % 3 == 0 ? 0 : host[0][i];
-        host[3][i] *= host[3][i];
-    }
-    for (int i = 0; i < 4; i++) {
-        device[i] = on_device(host[i], N * sizeof *got);
-    }
-    expect_launched(
-        sl_optimize_rows_cuda(NULL, &adam, ROWS, COLUMNS, device[0], NULL, device[1], device[2], device[3]));
-    sl_optimize_rows_cpu(&adam, ROWS, COLUMNS, host[0], NULL, host[1], host[2], host[3]);
-    for (int i = 0; i < 4; i++) {
-        from_device(got, device[i], N * sizeof *got);
-        expect_same("gradient, W, M, V by rows", N, sizeof *got, got, host[i]);
-        free(host[i]);
-    }
-    free(got);
-}
-#endif
-
-static void test_submission(void **state)
-{
-    (void)state;
-    for (size_t n = 0; n < N_WORKER_COUNTS; n++) {
-        fixture_start(worker_counts[n]);
-        check_submission();
-        expect_no_failure();
-        fixture_stop();
-    }
-}
-
-static void test_failure(void **state)
-{
-    (void)state;
-    struct sl_adam adam = adam0;
-    sl_real *x[] = {noisy(N, 1), noisy(N, 2), noisy(N, 3), noisy(N, 4)};
-    sl_real *before = noisy(N, 2);
-    fixture_start(1);
-    fixture_fail();
-    adam.t = 1;
-    with_starpu(&adam, x[0], x[1], x[2], x[3]);
-    fixture_stop();
-    expect_same("W", N, sizeof(sl_real), x[1], before);
-    for (int i = 0; i < 4; i++) {
-        free(x[i]);
-    }
-    free(before);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps),      cmocka_unit_test(test_late_step),
-#ifdef SL_CUDA
-        cmocka_unit_test(test_launcher),   cmocka_unit_test(test_rows_launcher),
-#endif
-        cmocka_unit_test(test_submission), cmocka_unit_test(test_failure),       cmocka_unit_test(test_rows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)
