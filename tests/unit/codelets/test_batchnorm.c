@@ -2,14 +2,11 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/batchnorm.h: moments, their merger whatever the chunks, running statistics, submissions. */
+ * codelets/batchnorm.h: moments, their merger whatever the chunks, running statistics; tasks against the kernels. */
 #include "codelets/batchnorm.h"
 
 #include "codelets/activate.h"
 #include "tests/support/starpu_fixture.h"
-#ifdef SL_CUDA
-#include "tests/support/cuda_fixture.h"
-#endif
 
 /* Numbers far from zero, so that a sum of squares without its mean would lose all digits. */
 static sl_real *offset_noise(size_t n, uint64_t seed)
@@ -36,30 +33,6 @@ static void column(uint32_t n_rows, uint32_t n_columns, const sl_real *z, uint32
     }
     *mean_out = (double)mean;
     *m2_out = (double)m2;
-}
-
-static void check_moments(uint32_t n_rows, uint32_t n_columns)
-{
-    sl_real *z = offset_noise((size_t)n_rows * n_columns, 1);
-    double *moments = need(2 * (size_t)n_columns, sizeof *moments);
-    sl_batchnorm_moments_cpu(n_rows, n_columns, z, moments);
-    for (uint32_t c = 0; c < n_columns; c++) {
-        double mean, m2;
-        column(n_rows, n_columns, z, c, &mean, &m2);
-        expect_near_at("mean", c, moments[c], mean, 1e-12 * 1000 * n_rows);
-        expect_near_at("M2", c, moments[n_columns + c], m2, 1e-12 * 1000 * n_rows);
-    }
-    free(z);
-    free(moments);
-}
-
-static void test_moments(void **state)
-{
-    (void)state;
-    check_moments(1, 1);
-    check_moments(1, 9);
-    check_moments(50, 1);
-    check_moments(33, 70);
 }
 
 /* Chunks of any sizes give the statistics of the whole. */
@@ -96,9 +69,8 @@ static void check_merge(uint32_t n, const uint32_t *counts)
     free(parts);
 }
 
-static void test_merge(void **state)
+TEST(merge)
 {
-    (void)state;
     const uint32_t one[] = {1}, whole[] = {40}, even[] = {10, 10, 10, 10}, odd[] = {1, 37, 2, 1, 9};
     check_merge(1, one);
     check_merge(1, whole);
@@ -106,9 +78,8 @@ static void test_merge(void **state)
     check_merge(5, odd);
 }
 
-static void test_running(void **state)
+TEST(running)
 {
-    (void)state;
     const double first[] = {1, 2, 10, 20}, second[] = {3, 6, 30, 40};
     const double *groups[] = {first, second};
     sl_real running[] = {0, 1, 1, 5}, statistics[4];
@@ -125,9 +96,8 @@ static void test_running(void **state)
 
 /* A group's sums of its chunks': a one that float would lose beside a large number. The gradients: of rounded
  * numbers. */
-static void test_sums(void **state)
+TEST(sums)
 {
-    (void)state;
     const double first[] = {1e9, 1, 2, 3}, second[] = {1, 10, 20, 30}, third[] = {-1e9, 0, 0, 0.5};
     const double *all[] = {first, second, third};
     const double wanted[] = {1, 11, 22, 33.5};
@@ -146,278 +116,167 @@ static void test_sums(void **state)
     assert_true(sum[0] == 0 && sum[3] == 0);
 }
 
-#ifdef SL_CUDA
-static void check_moments_launcher(uint32_t n_rows, uint32_t n_columns)
-{
-    size_t f = 2 * (size_t)n_columns;
-    sl_real *z = offset_noise((size_t)n_rows * n_columns, 6);
-    double *wanted = need(f, sizeof *wanted);
-    double *got = need(f, sizeof *got);
-    double *again = need(f, sizeof *again);
-    sl_real *z_device = on_device(z, (size_t)n_rows * n_columns * sizeof *z);
-    double *first = device_room(f * sizeof *first);
-    double *second = device_room(f * sizeof *second);
-    sl_batchnorm_moments_cpu(n_rows, n_columns, z, wanted);
-    expect_launched(sl_batchnorm_moments_cuda(NULL, n_rows, n_columns, z_device, first));
-    expect_launched(sl_batchnorm_moments_cuda(NULL, n_rows, n_columns, z_device, second));
-    from_device(got, first, f * sizeof *got);
-    from_device(again, second, f * sizeof *again);
-    for (size_t k = 0; k < f; k++) {
-        expect_near_at(k < n_columns ? "mean" : "M2", k, got[k], wanted[k], 1e-12 * 1000 * n_rows);
-    }
-    expect_same("moments again", f, sizeof *got, again, got);
-    cudaFree(z_device);
-    free(z);
-    free(wanted);
-    free(got);
-    free(again);
-}
-
-static void test_moments_launcher(void **state)
-{
-    (void)state;
-    const uint32_t shapes[][2] = {{1, 1}, {1, 9}, {50, 1}, {32, 32}, {33, 70}, {257, 40}, {2500, 5}, {5000, 33}};
-    need_device();
-    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
-        check_moments_launcher(shapes[s][0], shapes[s][1]);
-    }
-}
-
-/* The launchers of what is small, over n chunks and n groups: the bits of the CPU. */
-static void check_small_launchers(uint32_t n, uint32_t n_columns)
-{
-    size_t f = 2 * (size_t)n_columns;
-    const double **moments = need(n, sizeof *moments);
-    const double **moments_device = need(n, sizeof *moments_device);
-    uint32_t *counts = need(n, sizeof *counts);
-    double *all = need(n * f, sizeof *all);
-    sl_real *wanted = noisy(4 * f, 8); /* statistics, running, gw and gb, evaluation's statistics */
-    sl_real *got = noisy(4 * f, 8);
-    double *unbiased = need(2 * f, sizeof *unbiased);
-    double *sum = need(2 * f, sizeof *sum);
-    double *all_device = device_room(n * f * sizeof *all);
-    sl_real *d = on_device(got, 4 * f * sizeof *d);
-    double *unbiased_device = device_room(f * sizeof *unbiased);
-    double *sum_device = device_room(f * sizeof *sum);
-    for (size_t k = 0; k < n * f; k++) {
-        all[k] = noise(9, k) + 2;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        counts[i] = 1 + i % 5;
-        moments[i] = all + i * f;
-        moments_device[i] = all_device + i * f;
-    }
-    for (size_t k = n_columns; k < f; k++) { /* running variances */
-        wanted[f + k] += 1;
-    }
-    assert_int_equal(cudaMemcpy(all_device, all, n * f * sizeof *all, cudaMemcpyHostToDevice), cudaSuccess);
-    assert_int_equal(cudaMemcpy(d, wanted, 4 * f * sizeof *d, cudaMemcpyHostToDevice), cudaSuccess);
-    sl_batchnorm_merge_cpu(n, n_columns, moments, counts, wanted, unbiased);
-    sl_batchnorm_running_cpu(n, n_columns, moments, wanted + f);
-    sl_batchnorm_sum_cpu(n, n_columns, moments, sum);
-    sl_batchnorm_gradient_cpu(n, n_columns, moments, wanted + 2 * f, wanted + 2 * f + n_columns);
-    sl_batchnorm_fixed_cpu(n_columns, wanted + f, wanted + 3 * f);
-    expect_launched(sl_batchnorm_merge_cuda(NULL, n, n_columns, moments_device, counts, d, unbiased_device));
-    expect_launched(sl_batchnorm_running_cuda(NULL, n, n_columns, moments_device, d + f));
-    expect_launched(sl_batchnorm_sum_cuda(NULL, n, n_columns, moments_device, sum_device));
-    expect_launched(sl_batchnorm_gradient_cuda(NULL, n, n_columns, moments_device, d + 2 * f, d + 2 * f + n_columns));
-    expect_launched(sl_batchnorm_fixed_cuda(NULL, n_columns, d + f, d + 3 * f));
-    from_device(got, d, 4 * f * sizeof *got);
-    from_device(unbiased + f, unbiased_device, f * sizeof *unbiased);
-    expect_same("statistics, running, gradients, fixed", 4 * f, sizeof *got, got, wanted);
-    from_device(sum + f, sum_device, f * sizeof *sum);
-    expect_same("unbiased", f, sizeof *unbiased, unbiased + f, unbiased);
-    expect_same("the group's sums", f, sizeof *sum, sum + f, sum);
-    cudaFree(all_device);
-    void *blocks[] = {moments, moments_device, counts, all, wanted, got, unbiased, sum};
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
-        free(blocks[i]);
-    }
-}
-
-static void test_small_launchers(void **state)
-{
-    (void)state;
-    need_device();
-    check_small_launchers(1, 1);
-    check_small_launchers(3, 300);
-    check_small_launchers(256, 7);
-    check_small_launchers(600, 40);
-}
-
-/* No group at all, or no chunk: gradients and sums are cleared. */
-static void test_gradient_of_no_group(void **state)
-{
-    (void)state;
-    sl_real got[6] = {0};
-    double sum[6] = {0};
-    sl_real *d = NULL;
-    double *sum_device = NULL;
-    need_device();
-    sum_device = device_room(sizeof sum);
-    expect_launched(sl_batchnorm_sum_cuda(NULL, 0, 3, NULL, sum_device));
-    sum[0] = 1;
-    from_device(sum, sum_device, sizeof sum);
-    d = device_room(sizeof got);
-    expect_launched(sl_batchnorm_gradient_cuda(NULL, 0, 3, NULL, d, d + 3));
-    got[0] = 1;
-    from_device(got, d, sizeof got);
-    for (int k = 0; k < 6; k++) {
-        assert_true(got[k] == 0 && sum[k] == 0);
-    }
-}
-#endif
-
 /* ---- submissions ---- */
 
-enum { CHUNKS = 12, ROWS = 5, F = 6 }; /* more chunks than StarPU has fixed buffers */
-
+/* n chunks, which also stand for n groups, of up to `rows` rows of f columns. */
 struct data {
+    uint32_t n, rows, f;
     sl_real *z;
-    double moments[CHUNKS][2 * F];
-    uint32_t counts[CHUNKS];
-    sl_real statistics[2 * F], running[2 * F], fixed[2 * F], gradients[2 * F];
-    double unbiased[2][2 * F], sum[2 * F];
+    double *moments, *unbiased, *sum;
+    uint32_t *counts;
+    sl_real *statistics, *running, *fixed, *gw, *gb;
 };
 
-static struct data *make_data(void)
+static struct data make_data(uint32_t n, uint32_t rows, uint32_t f)
 {
-    struct data *d = need(1, sizeof *d);
-    d->z = offset_noise((size_t)CHUNKS * ROWS * F, 3);
-    for (int i = 0; i < CHUNKS; i++) {
-        d->counts[i] = i == CHUNKS - 1 ? 2 : ROWS;
+    struct data d = {.n = n,
+                     .rows = rows,
+                     .f = f,
+                     .z = offset_noise((size_t)n * rows * f, 3),
+                     .moments = need((size_t)n * 2 * f, sizeof(double)),
+                     .unbiased = need(2 * (size_t)f, sizeof(double)),
+                     .sum = need(2 * (size_t)f, sizeof(double)),
+                     .counts = need(n, sizeof(uint32_t)),
+                     .statistics = poisoned(2 * (size_t)f),
+                     .running = noisy(2 * (size_t)f, 4),
+                     .fixed = poisoned(2 * (size_t)f),
+                     .gw = poisoned(f),
+                     .gb = poisoned(f)};
+    for (uint32_t i = 0; i < n; i++) {
+        d.counts[i] = i == n - 1 ? 1 : rows - i % 2;
     }
-    fill(2 * F, 4, d->running);
-    for (int c = 0; c < 2 * F; c++) {
-        d->running[c] += 2;
-        d->unbiased[1][c] = noise(5, (size_t)c) + 3;
+    for (uint32_t c = 0; c < 2 * f; c++) {
+        d.running[c] += 2;
     }
     return d;
 }
 
+static void free_data(struct data *d)
+{
+    void *all[] = {d->z, d->moments, d->unbiased, d->sum, d->counts, d->statistics, d->running, d->fixed, d->gw, d->gb};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        free(all[i]);
+    }
+}
+
+/* From the moments that the tasks computed. */
 static void with_kernels(struct data *d)
 {
-    const double *parts[CHUNKS];
-    const double *groups[] = {d->unbiased[0], d->unbiased[1]};
-    for (int i = 0; i < CHUNKS; i++) {
-        sl_batchnorm_moments_cpu(d->counts[i], F, d->z + (size_t)i * ROWS * F, d->moments[i]);
-        parts[i] = d->moments[i];
+    const double **parts = need(d->n, sizeof *parts);
+    for (uint32_t i = 0; i < d->n; i++) {
+        parts[i] = d->moments + (size_t)i * 2 * d->f;
     }
-    sl_batchnorm_merge_cpu(CHUNKS, F, parts, d->counts, d->statistics, d->unbiased[0]);
-    sl_batchnorm_running_cpu(2, F, groups, d->running);
-    sl_batchnorm_fixed_cpu(F, d->running, d->fixed);
-    sl_batchnorm_sum_cpu(CHUNKS, F, parts, d->sum);
-    sl_batchnorm_gradient_cpu(2, F, groups, d->gradients, d->gradients + F);
+    sl_batchnorm_merge_cpu(d->n, d->f, parts, d->counts, d->statistics, d->unbiased);
+    sl_batchnorm_running_cpu(d->n, d->f, parts, d->running);
+    sl_batchnorm_fixed_cpu(d->f, d->running, d->fixed);
+    sl_batchnorm_sum_cpu(d->n, d->f, parts, d->sum);
+    sl_batchnorm_gradient_cpu(d->n, d->f, parts, d->gw, d->gb);
+    free(parts);
 }
 
-static void with_starpu(struct data *d)
+static void with_tasks(struct data *d)
 {
-    starpu_data_handle_t moments[CHUNKS];
-    starpu_data_handle_t z[CHUNKS];
-    starpu_data_handle_t h[] = {rows_of(d->statistics, 2, F), rows_of(d->running, 2, F), rows_of(d->fixed, 2, F)};
-    starpu_data_handle_t groups[] = {matrix_of(d->unbiased[0], 2, F, 8), matrix_of(d->unbiased[1], 2, F, 8)};
-    starpu_data_handle_t sums[] = {matrix_of(d->sum, 2, F, 8), rows_of(d->gradients, 1, F),
-                                   rows_of(d->gradients + F, 1, F)};
-    for (int i = 0; i < CHUNKS; i++) {
-        z[i] = rows_of(d->z + (size_t)i * ROWS * F, d->counts[i], F);
-        moments[i] = matrix_of(d->moments[i], 2, F, sizeof(double));
+    const uint32_t n = d->n, f = d->f;
+    starpu_data_handle_t *moments = need(n, sizeof *moments);
+    starpu_data_handle_t *z = need(n, sizeof *z);
+    starpu_data_handle_t h[] = {rows_of(d->statistics, 2, f), rows_of(d->running, 2, f),
+                                rows_of(d->fixed, 2, f),      matrix_of(d->unbiased, 2, f, 8),
+                                matrix_of(d->sum, 2, f, 8),   rows_of(d->gw, 1, f),
+                                rows_of(d->gb, 1, f)};
+    for (uint32_t i = 0; i < n; i++) {
+        z[i] = rows_of(d->z + (size_t)i * d->rows * f, d->counts[i], f);
+        moments[i] = matrix_of(d->moments + (size_t)i * 2 * f, 2, f, sizeof(double));
         expect_ok(sl_batchnorm_moments_submit(&head, z[i], moments[i]));
     }
-    expect_ok(sl_batchnorm_merge_submit(&head, CHUNKS, moments, d->counts, h[0], groups[0]));
-    expect_ok(sl_batchnorm_running_submit(&head, 2, groups, h[1]));
+    expect_ok(sl_batchnorm_merge_submit(&head, n, moments, d->counts, h[0], h[3]));
+    expect_ok(sl_batchnorm_running_submit(&head, n, moments, h[1]));
     expect_ok(sl_batchnorm_fixed_submit(&head, h[1], h[2]));
-    expect_ok(sl_batchnorm_sum_submit(&head, CHUNKS, moments, sums[0]));
-    expect_ok(sl_batchnorm_gradient_submit(&head, 2, groups, sums[1], sums[2]));
-    UNREGISTER(sums);
-    UNREGISTER(z);
-    UNREGISTER(moments);
-    UNREGISTER(groups);
+    expect_ok(sl_batchnorm_sum_submit(&head, n, moments, h[4]));
+    expect_ok(sl_batchnorm_gradient_submit(&head, n, moments, h[5], h[6]));
+    unregister(n, z);
+    unregister(n, moments);
     UNREGISTER(h);
+    expect_no_failure();
+    free(moments);
+    free(z);
 }
 
-static void test_submissions(void **state)
+/* Moments against sums in long double; what is made of them has the bits of the kernels. */
+static void check_tasks(uint32_t n, uint32_t rows, uint32_t f)
 {
-    (void)state;
-    struct data *wanted = make_data();
-    with_kernels(wanted);
-    for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
-        struct data *got = make_data();
-        fixture_start(worker_counts[w]);
-        with_starpu(got);
-        expect_no_failure();
-        fixture_stop();
-        expect_same("moments", CHUNKS * 2 * F, sizeof(double), got->moments, wanted->moments);
-        expect_same("statistics", 2 * F, sizeof(sl_real), got->statistics, wanted->statistics);
-        expect_same("unbiased", 4 * F, sizeof(double), got->unbiased, wanted->unbiased);
-        expect_same("running", 2 * F, sizeof(sl_real), got->running, wanted->running);
-        expect_same("fixed", 2 * F, sizeof(sl_real), got->fixed, wanted->fixed);
-        expect_same("sum", 2 * F, sizeof(double), got->sum, wanted->sum);
-        expect_same("gradients", 2 * F, sizeof(sl_real), got->gradients, wanted->gradients);
-        free(got->z);
-        free(got);
+    struct data got = make_data(n, rows, f);
+    struct data wanted = make_data(n, rows, f);
+    with_tasks(&got);
+    for (size_t k = 0; k < (size_t)n * f; k++) {
+        const size_t i = k / f, c = k % f;
+        double mean, m2;
+        column(got.counts[i], f, got.z + i * rows * f, (uint32_t)c, &mean, &m2);
+        expect_near_at("mean", k, got.moments[i * 2 * f + c], mean, 1e-12 * 1000 * rows);
+        expect_near_at("M2", k, got.moments[i * 2 * f + f + c], m2, 1e-12 * 1000 * rows);
     }
-    free(wanted->z);
-    free(wanted);
+    memcpy(wanted.moments, got.moments, (size_t)n * 2 * f * sizeof(double));
+    with_kernels(&wanted);
+    expect_same("statistics", 2 * f, sizeof(sl_real), got.statistics, wanted.statistics);
+    expect_same("unbiased", 2 * f, sizeof(double), got.unbiased, wanted.unbiased);
+    expect_same("running", 2 * f, sizeof(sl_real), got.running, wanted.running);
+    expect_same("fixed", 2 * f, sizeof(sl_real), got.fixed, wanted.fixed);
+    expect_same("sum", 2 * f, sizeof(double), got.sum, wanted.sum);
+    expect_same("GW", f, sizeof(sl_real), got.gw, wanted.gw);
+    expect_same("GB", f, sizeof(sl_real), got.gb, wanted.gb);
+    free_data(&got);
+    free_data(&wanted);
 }
 
-static void test_failure(void **state)
+TEST(tasks)
 {
-    (void)state;
-    struct data *d = make_data();
-    struct data *before = make_data();
+    for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
+        fixture_start(worker_counts[w]);
+        if (w == 0) {
+            fixture_watch();
+        }
+        check_tasks(1, 1, 1);
+        check_tasks(2, 33, 70);
+        check_tasks(3, 257, 40);
+        check_tasks(2, 5000, 33);
+        check_tasks(12, 5, 6); /* more chunks than StarPU has fixed buffers */
+        check_tasks(3, 2, 300);
+        check_tasks(600, 2, 40); /* more than one launch takes */
+        fixture_stop();
+    }
+}
+
+/* No group at all, or no chunk: gradients and sums are cleared. */
+TEST(no_group)
+{
+    sl_real gw[3] = {1, 1, 1}, gb[3] = {1, 1, 1};
+    double sum[6] = {1, 1, 1, 1, 1, 1};
     fixture_start(1);
-    starpu_data_handle_t h[] = {matrix_of(d->moments[0], 2, F, 8), matrix_of(d->moments[1], 2, F, 8),
-                                rows_of(d->statistics, 2, F), matrix_of(d->unbiased[0], 2, F, 8)};
-    sl_memory_ration(0);
-    assert_int_equal(sl_batchnorm_merge_submit(&head, 2, h, d->counts, h[2], h[3]), SL_ENOMEM);
-    sl_memory_ration(-1);
+    starpu_data_handle_t h[] = {rows_of(gw, 1, 3), rows_of(gb, 1, 3), matrix_of(sum, 2, 3, 8)};
+    expect_ok(sl_batchnorm_gradient_submit(&head, 0, NULL, h[0], h[1]));
+    expect_ok(sl_batchnorm_sum_submit(&head, 0, NULL, h[2]));
     UNREGISTER(h);
-    fixture_fail();
-    with_starpu(d);
+    expect_no_failure();
     fixture_stop();
-    expect_unwritten("moments", CHUNKS * 2 * F, sizeof(double), d->moments, before->moments);
-    expect_unwritten("statistics", 2 * F, sizeof(sl_real), d->statistics, before->statistics);
-    expect_unwritten("running", 2 * F, sizeof(sl_real), d->running, before->running);
-    expect_unwritten("fixed", 2 * F, sizeof(sl_real), d->fixed, before->fixed);
-    expect_unwritten("sum", 2 * F, sizeof(double), d->sum, before->sum);
-    expect_unwritten("gradients", 2 * F, sizeof(sl_real), d->gradients, before->gradients);
-    free(d->z);
-    free(d);
-    free(before->z);
-    free(before);
+    for (int k = 0; k < 6; k++) {
+        assert_true(sum[k] == 0 && gw[k % 3] == 0 && gb[k % 3] == 0);
+    }
 }
 
-/* A task that cannot have its memory fails the run. */
-static void test_task_without_memory(void **state)
+/* A submission or a task that cannot have its memory fails. */
+TEST(no_memory)
 {
-    (void)state;
-    sl_real running[2 * F] = {0};
-    double unbiased[2 * F] = {0};
     fixture_start(1);
-    starpu_data_handle_t h[] = {rows_of(running, 2, F), matrix_of(unbiased, 2, F, 8)};
+    struct data d = make_data(1, 3, 6);
+    starpu_data_handle_t h[] = {rows_of(d.statistics, 2, 6), rows_of(d.running, 2, 6), matrix_of(d.unbiased, 2, 6, 8),
+                                matrix_of(d.moments, 2, 6, 8)};
     sl_memory_ration(0);
-    expect_ok(sl_batchnorm_running_submit(&head, 1, &h[1], h[0]));
+    assert_int_equal(sl_batchnorm_merge_submit(&head, 1, &h[3], d.counts, h[0], h[2]), SL_ENOMEM);
+    expect_ok(sl_batchnorm_running_submit(&head, 1, &h[3], h[1]));
     UNREGISTER(h);
     sl_memory_ration(-1);
     assert_int_equal(sl_failure_status(&run.failure), SL_ENOMEM);
+    free_data(&d);
     fixture_stop();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_moments),
-        cmocka_unit_test(test_merge),
-        cmocka_unit_test(test_running),
-        cmocka_unit_test(test_sums),
-#ifdef SL_CUDA
-        cmocka_unit_test(test_moments_launcher),
-        cmocka_unit_test(test_small_launchers),
-        cmocka_unit_test(test_gradient_of_no_group),
-#endif
-        cmocka_unit_test(test_submissions),
-        cmocka_unit_test(test_failure),
-        cmocka_unit_test(test_task_without_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)
