@@ -8,9 +8,6 @@
 
 #include "codelets/aggregate.h"
 #include "tests/support/starpu_fixture.h"
-#ifdef SL_CUDA
-#include "tests/support/cuda_fixture.h"
-#endif
 
 #define SEED 4242
 
@@ -185,10 +182,9 @@ static void expect_bounds(const struct sl_graph *graph, const struct hop_shape *
     free(seeds);
 }
 
-static void test_bounds(void **state)
+TEST(test_bounds)
 {
     struct sl_dataset dataset;
-    (void)state;
     make_dataset(&power_law, &dataset);
     for (uint32_t n_rounds = 0; n_rounds <= 5; n_rounds++) {
         struct hop_shape few = shape_of(3, n_rounds);
@@ -317,11 +313,10 @@ static void expect_weighed_bounds(const struct sl_graph *graph, uint32_t fanout,
     free(seeds);
 }
 
-static void test_weighed_bounds(void **state)
+TEST(test_weighed_bounds)
 {
     struct graph_shape of = power_law;
     struct sl_dataset dataset;
-    (void)state;
     of.weighted = true;
     make_dataset(&of, &dataset);
     for (uint32_t n_rounds = 1; n_rounds <= 4; n_rounds++) {
@@ -408,11 +403,10 @@ static void expect_unbiased(const struct sl_dataset *dataset, const struct hop_s
     free(seeds);
 }
 
-static void test_sums_are_unbiased(void **state)
+TEST(test_sums_are_unbiased)
 {
     struct sl_dataset dataset;
     uint32_t n_checked = 0;
-    (void)state;
     make_dataset(&power_law, &dataset);
     for (uint32_t n_rounds = 0; n_rounds <= 2; n_rounds++) {
         struct hop_shape shape = shape_of(4, n_rounds);
@@ -508,10 +502,9 @@ static void expect_weighted(uint32_t k, uint32_t kappa, double *variance_out)
     sl_dataset_free(&dataset);
 }
 
-static void test_weighted(void **state)
+TEST(test_weighted)
 {
     double variance[2] = {0};
-    (void)state;
     expect_weighted(4, 1, variance);
     expect_weighted(9, 3, variance);
     print_message("variance %g, of LABOR-0 %g\n", variance[0], variance[1]);
@@ -520,14 +513,13 @@ static void test_weighted(void **state)
 
 /* Sums of weighted rows have no bias after rounds, edges without a weight are not drawn, and each round reaches fewer
  * sources. */
-static void test_weighted_rounds(void **state)
+TEST(test_weighted_rounds)
 {
     struct graph_shape of = power_law;
     struct sl_dataset dataset;
     sl_vertex seeds[900];
     double n_sources = INFINITY;
     uint32_t n_varying = 0;
-    (void)state;
     of.weighted = true;
     make_dataset(&of, &dataset);
     const struct sl_graph *graph = &dataset.graph;
@@ -560,7 +552,7 @@ static void test_weighted_rounds(void **state)
 }
 
 /* Destinations that have the same in-neighbours draw the same sources: the hub and its twin. */
-static void test_equal_lists_share(void **state)
+TEST(test_equal_lists_share)
 {
     struct edge_list edges = {.n_vertices = 52};
     struct sl_graph graph;
@@ -568,7 +560,6 @@ static void test_equal_lists_share(void **state)
     struct hop_shape shape = shape_of(5, 2);
     const sl_vertex seeds[2] = {50, 51};
     struct hop hop;
-    (void)state;
     for (sl_vertex t = 0; t < 50; t++) {
         add_edge(&edges, t, 50);
         add_edge(&edges, t, 51);
@@ -638,13 +629,12 @@ static void list_sizes(const struct sl_graph *graph, uint32_t k, uint32_t seed_s
     free(seeds);
 }
 
-static void test_more_rounds_fewer_vertices(void **state)
+TEST(test_more_rounds_fewer_vertices)
 {
     static const struct graph_shape shapes[] = {
         {.kind = GRAPH_POWER_LAW, .n_vertices = 2000, .hub_degree = 1500, .seed = 5},
         {.kind = GRAPH_TWO_CLIQUES, .n_vertices = 200, .seed = 6},
         {.kind = GRAPH_POWER_LAW, .n_vertices = 600, .self_loops = true, .hub_degree = 400, .seed = 7}};
-    (void)state;
     for (size_t g = 0; g < sizeof shapes / sizeof *shapes; g++) {
         struct sl_dataset dataset;
         struct sizes sizes[5];
@@ -663,7 +653,7 @@ static void test_more_rounds_fewer_vertices(void **state)
 
 /* 4,000 vertices, and 400 seeds with fanout 10: neighbor, LABOR-0, LABOR-1, LABOR-2, LABOR-*. The figures were measured
  * with another implementation on another graph with skewed degrees, so they agree only roughly. */
-static void test_toy_figures(void **state)
+TEST(test_toy_figures)
 {
     enum { N = 4000, EDGES = 160000 };
     static const double vertices[5] = {2040, 1156, 914, 882, 821};
@@ -672,7 +662,6 @@ static void test_toy_figures(void **state)
     struct edge_list edges = {.n_vertices = N};
     struct sl_graph graph;
     struct sizes sizes[5];
-    (void)state;
     for (uint32_t i = 0; i < EDGES; i++) { /* an end is vertex v with a probability of about (v + 1)^-0.8 */
         sl_vertex ends[2];
         for (uint32_t j = 0; j < 2; j++) {
@@ -781,9 +770,8 @@ static void expect_same_edges(const struct sl_dataset *dataset, const struct hop
     free(seeds);
 }
 
-static void test_partition_is_invisible(void **state)
+TEST(test_partition_is_invisible)
 {
-    (void)state;
     for (int graph = 0; graph < N_GRAPHS; graph++) {
         struct graph_shape of = {.kind = graph, .n_vertices = 130 + graph, .hub_degree = 90, .weighted = true};
         struct sl_dataset dataset;
@@ -807,7 +795,7 @@ static void test_partition_is_invisible(void **state)
 /* ---- excluded edges, adjoint, extremes ---- */
 
 /* Edges u -> v of the table, as renumbered ids, are never drawn; the others are drawn as ever. */
-static void test_excluded(void **state)
+TEST(test_excluded)
 {
     struct sl_dataset dataset;
     struct sl_partition partition;
@@ -816,7 +804,6 @@ static void test_excluded(void **state)
     uint64_t table[64];
     struct hop_shape shape = shape_of(4, 2);
     uint32_t n_all, n_left;
-    (void)state;
     make_dataset(&power_law, &dataset);
     make_one_part(&dataset.graph, &partition);
     hop_sample(&partition, &shape, list_seeds(900, 3, seeds), seeds, &hop);
@@ -846,7 +833,7 @@ static void test_excluded(void **state)
 }
 
 /* <A x, y> = <x, A^T y> for the mean over the block with its weights. */
-static void test_adjoint(void **state)
+TEST(test_adjoint)
 {
     enum { COLUMNS = 3 };
     struct sl_dataset dataset;
@@ -854,7 +841,6 @@ static void test_adjoint(void **state)
     struct hop hop;
     sl_vertex seeds[900];
     struct hop_shape shape = shape_of(4, 2);
-    (void)state;
     make_dataset(&power_law, &dataset);
     make_one_part(&dataset.graph, &partition);
     hop_sample(&partition, &shape, list_seeds(900, 3, seeds), seeds, &hop);
@@ -916,12 +902,11 @@ static void make_hub(struct sl_partition *out)
     free_edges(&edges);
 }
 
-static void test_many_neighbours(void **state)
+TEST(test_many_neighbours)
 {
     struct sl_partition partition;
     sl_vertex seeds[40];
     struct hop hop;
-    (void)state;
     make_hub(&partition);
     for (uint32_t i = 0; i < 40; i++) {
         seeds[i] = 13000 + i;
@@ -955,13 +940,12 @@ static void test_many_neighbours(void **state)
 }
 
 /* Without destinations there is nothing; the costs of the hop before stay. */
-static void test_empty(void **state)
+TEST(test_empty)
 {
     struct sl_dataset dataset;
     struct sl_partition partition;
     struct hop_shape shape = converging(3);
     struct hop hop;
-    (void)state;
     make_dataset(&power_law, &dataset);
     make_split_of(&dataset, SPLIT_RANDOM, 3, &partition);
     hop_sample(&partition, &shape, 0, NULL, &hop);
@@ -974,236 +958,7 @@ static void test_empty(void **state)
     sl_dataset_free(&dataset);
 }
 
-/* ---- launchers ---- */
-
-#ifdef SL_CUDA
-/* A PE's arrays on the device. Addresses of parts are those of the host's structs, moved. */
-struct there {
-    struct sl_destinations to;
-    struct sl_candidates candidates;
-    uint32_t *most, *room;
-    struct sl_costs *costs;
-    void *owned[16];
-    int n;
-};
-
-static void *keep(struct there *there, void *data)
-{
-    assert_true(there->n < 16);
-    there->owned[there->n++] = data;
-    return data;
-}
-
-static void move_pe(const struct hop *hop, uint32_t p, struct there *out)
-{
-    const struct hop_pe *pe = &hop->pe[p];
-    const uint32_t n_vertices = hop->partition->first[hop->n_parts];
-    const size_t n_words = ((size_t)n_vertices + 63) / 64;
-    const size_t n_list = (size_t)hop->n_parts + 1 + pe->n_sources;
-    *out = (struct there){.to = destinations_of(hop, p)};
-    struct sl_sample_part *part = &out->to.part;
-    const uint64_t n_edges = part->offsets[pe->n_part] - part->offsets[0];
-    part->sources = keep(out, on_device(part->sources, n_edges * sizeof *part->sources));
-    if (part->weights != NULL) {
-        part->weights = keep(out, on_device(part->weights, n_edges * sizeof *part->weights));
-    }
-    part->offsets = keep(out, on_device(part->offsets, (pe->n_part + 1) * sizeof *part->offsets));
-    part->dataset_ids = keep(out, on_device(part->dataset_ids, n_vertices * sizeof *part->dataset_ids));
-    part->first = keep(out, on_device(part->first, (hop->n_parts + 1) * sizeof *part->first));
-    if (part->excluded.table != NULL) {
-        part->excluded.table = keep(out, on_device(part->excluded.table, (part->excluded.mask + 1) * sizeof(uint64_t)));
-    }
-    out->to.n_rows = keep(out, on_device(&pe->n_rows, 4));
-    out->to.frontier = keep(out, on_device(pe->frontier, pe->n_rows * sizeof *pe->frontier));
-    out->to.state = keep(out, device_room(((size_t)pe->n_part + 1) * 4));
-    out->to.bounds = (float *)(void *)(out->to.state + 1);
-    out->to.max_rows = pe->n_rows + 3;
-    out->candidates =
-        (struct sl_candidates){.n_vertices = n_vertices,
-                               .words = keep(out, device_room(sl_candidates_bytes(n_vertices, pe->n_sources))),
-                               .list = keep(out, device_room(n_list * 4))};
-    out->candidates.ranks = (uint32_t *)(void *)(out->candidates.words + n_words);
-    out->candidates.costs = (float *)(void *)(out->candidates.ranks + n_words);
-    out->most = keep(out, device_room(n_list * 4));
-    out->costs = keep(out, device_room(sl_costs_bytes(pe->n_part)));
-    out->room = keep(out, on_device(pe->room, pe->n_part * sizeof *pe->room));
-}
-
-static void drop_there(struct there *there)
-{
-    for (int i = 0; i < there->n; i++) {
-        cudaFree(there->owned[i]);
-    }
-}
-
-/* What the device holds. */
-static void expect_there(const char *label, const void *data, size_t n, size_t size, const void *wanted)
-{
-    void *host = need(n, size);
-    assert_int_equal(cudaMemcpy(host, data, n * size, cudaMemcpyDeviceToHost), cudaSuccess);
-    expect_same(label, n, size, host, wanted);
-    free(host);
-}
-
-static void solve_there(const struct hop *hop, uint32_t round, bool last, struct there *there)
-{
-    const struct sl_solve_rule rule = solve_rule_of(hop, round);
-    const struct sl_costs *costs[MOST_PARTS];
-    for (uint32_t p = 0; p < hop->n_parts; p++) {
-        costs[p] = there[p].costs;
-    }
-    for (uint32_t p = 0; p < hop->n_parts; p++) {
-        expect_launched(
-            sl_solve_cuda(NULL, &there[p].to, &rule, costs, &there[p].candidates, last ? NULL : there[p].most));
-    }
-}
-
-static void bounds_there(const struct hop *hop, struct there *there)
-{
-    for (uint32_t p = 0; p < hop->n_parts; p++) {
-        expect_launched(sl_candidates_cuda(NULL, &there[p].to, &there[p].candidates));
-        const uint32_t *list = hop->pe[p].candidates.list;
-        expect_there("candidates", there[p].candidates.list, hop->n_parts + 1 + list[hop->n_parts], 4, list);
-    }
-    for (uint32_t round = 0; round < hop->shape.n_rounds; round++) {
-        solve_there(hop, round, false, there);
-        for (uint32_t q = 0; q < hop->n_parts; q++) {
-            const uint32_t *list[MOST_PARTS];
-            const uint32_t *most[MOST_PARTS];
-            struct sl_raising raising = raising_of(hop, q, round == 0);
-            raising.list = list;
-            raising.most = most;
-            for (uint32_t p = 0; p < hop->n_parts; p++) {
-                list[p] = there[p].candidates.list;
-                most[p] = there[p].most;
-            }
-            expect_launched(sl_raise_cuda(NULL, &raising, there[q].room, there[q].costs));
-            expect_there("room", there[q].room, hop->pe[q].n_part, 4, hop->pe[q].room);
-        }
-    }
-    solve_there(hop, hop->shape.n_rounds, true, there);
-}
-
-static void draw_there(const struct hop *hop, uint32_t p, struct there *there)
-{
-    enum { HOPS = 1 };
-    const struct hop_pe *pe = &hop->pe[p];
-    const struct group_block *b = &pe->block;
-    const size_t n_words = ((size_t)there->candidates.n_vertices + 63) / 64;
-    const uint32_t max_rows = there->to.max_rows;
-    const uint32_t n_counts = sl_counts_size(HOPS, hop->n_parts);
-    const struct sl_poisson_rule rule = poisson_rule_of(&hop->shape);
-    const struct sl_draw draw = draw_of(&hop->shape);
-    uint64_t *clear = need(n_words, sizeof *clear);
-    uint32_t *counts = device_room(n_counts * 4);
-    struct sl_sample_marks marks = {.n_vertices = there->candidates.n_vertices,
-                                    .words = on_device(clear, n_words * sizeof *clear),
-                                    .ranks = device_room(n_words * 4)};
-    const size_t n_head = (size_t)hop->n_parts + 1;
-    struct sl_sample_block block = {.edge_offsets = device_room(((size_t)max_rows + 1) * 4),
-                                    .edge_sources = device_room(pe->n_room * 4),
-                                    .back_offsets = device_room(((size_t)pe->n_sources + 1) * 4),
-                                    .back_rows = device_room(pe->n_room * 4),
-                                    .request = device_room((n_head + pe->n_sources) * 4),
-                                    .max_rows = max_rows,
-                                    .edge_weights = device_room(pe->n_room * 4),
-                                    .back_weights = device_room(pe->n_room * 4)};
-    expect_launched(sl_poisson_cuda(NULL, &there->to, &rule, &draw, &there->candidates, &marks, HOPS, counts, &block));
-    expect_there("bounds", there->to.bounds, pe->n_rows, 4, pe->bounds);
-    expect_there("state", there->to.state, 1, 4, pe->state);
-    expect_on_device("edge offsets", block.edge_offsets, (size_t)pe->n_rows + 1, 4, b->edge_offsets);
-    expect_on_device("edge sources", block.edge_sources, b->n_edges, 4, b->edge_sources);
-    expect_on_device("back offsets", block.back_offsets, (size_t)b->n_sources + 1, 4, b->back_offsets);
-    expect_on_device("back rows", block.back_rows, b->n_edges, 4, b->back_rows);
-    expect_on_device("request", block.request, n_head + b->n_sources, 4, b->request);
-    expect_on_device("edge weights", block.edge_weights, b->n_edges, 4, b->edge_weights);
-    expect_on_device("back weights", block.back_weights, b->n_edges, 4, b->back_weights);
-    expect_on_device("words", marks.words, n_words, sizeof *clear, clear);
-    cudaFree(marks.ranks);
-    cudaFree(counts);
-    free(clear);
-}
-
-/* The launchers draw the same edges, with the same weights. */
-static void check_launchers(struct hop *hop, uint64_t step)
-{
-    struct there there[MOST_PARTS];
-    for (uint32_t p = 0; p < hop->n_parts; p++) {
-        move_pe(hop, p, &there[p]);
-    }
-    hop_bounds(hop);
-    hop_draw(hop, step);
-    bounds_there(hop, there);
-    for (uint32_t p = 0; p < hop->n_parts; p++) {
-        draw_there(hop, p, &there[p]);
-        drop_there(&there[p]);
-    }
-}
-
-static void test_launchers(void **state)
-{
-    struct graph_shape of = power_law;
-    struct sl_dataset dataset;
-    sl_vertex seeds[900];
-    (void)state;
-    need_device();
-    of.n_vertices = 400;
-    of.hub_degree = 300;
-    of.weighted = true;
-    make_dataset(&of, &dataset);
-    uint32_t n_seeds = list_seeds(of.n_vertices, 3, seeds);
-    for (int split = SPLIT_RANDOM; split < N_SPLITS; split++) {
-        for (uint32_t n_rounds = 0; n_rounds <= 3; n_rounds++) {
-            struct sl_partition partition;
-            struct hop_shape shape = n_rounds == 3 ? converging(3) : shape_of(3, n_rounds);
-            struct hop hop;
-            make_split_of(&dataset, split, 1 + 2 * split, &partition);
-            shape.normalised = n_rounds % 2 == 0;
-            shape.kappa = n_rounds;
-            hop_open(&partition, &shape, n_seeds, seeds, &hop);
-            hop.weighted = n_rounds > 0;
-            check_launchers(&hop, 5);
-            hop_free(&hop);
-            shape = by_weight(3, n_rounds);
-            shape.converges = n_rounds == 3;
-            shape.kappa = n_rounds;
-            hop_open(&partition, &shape, n_seeds, seeds, &hop);
-            hop.weighted = true;
-            check_launchers(&hop, 5);
-            hop_free(&hop);
-            sl_partition_free(&partition);
-        }
-    }
-    sl_dataset_free(&dataset);
-}
-
-static void test_launchers_many_neighbours(void **state)
-{
-    struct sl_partition partition;
-    struct hop_shape shape = shape_of(9, 2);
-    sl_vertex seeds[40];
-    struct hop hop;
-    (void)state;
-    need_device();
-    make_hub(&partition);
-    for (uint32_t i = 0; i < 40; i++) {
-        seeds[i] = 13000 + i;
-    }
-    hop_open(&partition, &shape, 40, seeds, &hop);
-    check_launchers(&hop, 3);
-    hop_free(&hop);
-    for (uint32_t n_rounds = 0; n_rounds <= 2; n_rounds += 2) {
-        shape = by_weight(50, n_rounds);
-        hop_open(&partition, &shape, 40, seeds, &hop);
-        hop.weighted = true;
-        check_launchers(&hop, 3);
-        hop_free(&hop);
-    }
-    sl_partition_free(&partition);
-}
-#endif
-
-/* ---- submissions ---- */
+/* ---- tasks ---- */
 
 /* Handles over a hop's own arrays. */
 struct phase {
@@ -1320,18 +1075,15 @@ static void submit_hop(const struct hop *hop, const struct phase *phase)
     }
 }
 
-static void check_submissions(const struct sl_dataset *dataset, const struct hop_shape *shape)
+/* Tasks draw the kernels' edges, with the same weights and bounds. */
+static void check_tasks(const struct sl_partition *partition, const struct hop_shape *shape, bool weighted,
+                        uint32_t n_seeds, const sl_vertex *seeds)
 {
-    struct sl_partition partition;
     struct hop by_kernels, by_tasks;
     struct phase phase[MOST_PARTS];
-    sl_vertex seeds[900];
-    uint32_t n_seeds = list_seeds(dataset->graph.n_vertices, 3, seeds);
-    uint32_t n_wanted, n;
-    make_split_of(dataset, SPLIT_UNEVEN, 4, &partition);
-    hop_open(&partition, shape, n_seeds, seeds, &by_kernels);
-    hop_open(&partition, shape, n_seeds, seeds, &by_tasks);
-    by_kernels.weighted = by_tasks.weighted = true;
+    hop_open(partition, shape, n_seeds, seeds, &by_kernels);
+    hop_open(partition, shape, n_seeds, seeds, &by_tasks);
+    by_kernels.weighted = by_tasks.weighted = weighted;
     hop_bounds(&by_kernels);
     hop_draw(&by_kernels, shape->step);
     for (uint32_t p = 0; p < by_tasks.n_parts; p++) {
@@ -1341,53 +1093,83 @@ static void check_submissions(const struct sl_dataset *dataset, const struct hop
     starpu_task_wait_for_all();
     expect_no_failure();
     for (uint32_t p = 0; p < by_tasks.n_parts; p++) {
-        struct hop_pe *pe = &by_tasks.pe[p];
+        const struct hop_pe *pe = &by_tasks.pe[p], *wanted = &by_kernels.pe[p];
+        const struct group_block *b = &pe->block, *w = &wanted->block;
+        const uint32_t n_head = by_tasks.n_parts + 1;
         bring_home(phase[p].n, phase[p].all);
-        pe->n_edges = phase[p].counts[sl_counts_edges(1, 0)];
-        pe->block.n_edges = pe->n_edges;
-        pe->block.n_sources = pe->block.request[by_tasks.n_parts];
-        expect_same("positions", by_tasks.n_parts + 1, 4, phase[p].counts + sl_counts_request(1, by_tasks.n_parts, 0),
-                    by_kernels.pe[p].block.request);
+        assert_int_equal(phase[p].counts[sl_counts_edges(1, 0)], w->n_edges);
+        expect_same("positions", n_head, 4, phase[p].counts + sl_counts_request(1, by_tasks.n_parts, 0), w->request);
+        expect_same("candidates", n_head + wanted->candidates.list[n_head - 1], 4, pe->candidates.list,
+                    wanted->candidates.list);
+        expect_same("room", pe->n_part, 4, pe->room, wanted->room);
+        expect_same("state", 1, 4, pe->state, wanted->state);
+        expect_same("bounds", pe->n_rows, 4, pe->bounds, wanted->bounds);
+        expect_same("request", n_head + w->n_sources, 4, b->request, w->request);
+        expect_same("edge offsets", (size_t)pe->n_rows + 1, 4, b->edge_offsets, w->edge_offsets);
+        expect_same("edge sources", w->n_edges, 4, b->edge_sources, w->edge_sources);
+        expect_same("back offsets", (size_t)w->n_sources + 1, 4, b->back_offsets, w->back_offsets);
+        expect_same("back rows", w->n_edges, 4, b->back_rows, w->back_rows);
+        expect_same("edge weights", w->n_edges, 4, b->edge_weights, w->edge_weights);
+        expect_same("back weights", w->n_edges, 4, b->back_weights, w->back_weights);
         close_phase(&phase[p]);
     }
-    struct known_edge *wanted = list_edges(&by_kernels, &n_wanted);
-    struct known_edge *got = list_edges(&by_tasks, &n);
-    assert_int_equal(n, n_wanted);
-    expect_same("edges", n, sizeof *got, got, wanted);
-    free(wanted);
-    free(got);
     hop_free(&by_kernels);
     hop_free(&by_tasks);
-    sl_partition_free(&partition);
 }
 
-static void test_submissions(void **state)
+TEST(test_tasks)
 {
     struct graph_shape of = power_law;
-    struct sl_dataset dataset;
-    (void)state;
+    sl_vertex seeds[900];
+    of.n_vertices = 400;
+    of.hub_degree = 300;
     of.weighted = true;
-    for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
-        fixture_start(worker_counts[w]);
+    for (int split = SPLIT_RANDOM; split < N_SPLITS; split++) {
+        struct sl_dataset dataset;
+        struct sl_partition partition;
+        fixture_start(worker_counts[split % N_WORKER_COUNTS]);
         make_dataset(&of, &dataset);
-        for (uint32_t n_rounds = 0; n_rounds <= 2; n_rounds++) {
-            struct hop_shape shape = shape_of(4, n_rounds);
-            shape.step = 9;
-            check_submissions(&dataset, &shape);
+        make_split_of(&dataset, split, 1 + 2 * (uint32_t)split, &partition);
+        const uint32_t n_seeds = list_seeds(of.n_vertices, 3, seeds);
+        for (uint32_t n_rounds = 0; n_rounds <= 3; n_rounds++) {
+            struct hop_shape shape = n_rounds == 3 ? converging(3) : shape_of(3, n_rounds);
+            shape.normalised = n_rounds % 2 == 0;
+            shape.kappa = n_rounds;
+            shape.step = 5;
+            check_tasks(&partition, &shape, n_rounds > 0, n_seeds, seeds);
+            shape = by_weight(3, n_rounds);
+            shape.converges = n_rounds == 3;
+            shape.kappa = n_rounds;
+            shape.step = 5;
+            check_tasks(&partition, &shape, true, n_seeds, seeds);
         }
-        struct hop_shape all = converging(4);
-        check_submissions(&dataset, &all);
-        for (uint32_t n_rounds = 0; n_rounds <= 2; n_rounds += 2) {
-            struct hop_shape weighted = by_weight(4, n_rounds);
-            check_submissions(&dataset, &weighted);
-        }
+        sl_partition_free(&partition);
         sl_dataset_free(&dataset);
         fixture_stop();
     }
 }
 
+TEST(test_tasks_many_neighbours)
+{
+    struct sl_partition partition;
+    sl_vertex seeds[40];
+    fixture_start(1);
+    make_hub(&partition);
+    for (uint32_t i = 0; i < 40; i++) {
+        seeds[i] = 13000 + i;
+    }
+    struct hop_shape shape = shape_of(9, 2);
+    check_tasks(&partition, &shape, false, 40, seeds);
+    for (uint32_t n_rounds = 0; n_rounds <= 2; n_rounds += 2) {
+        shape = by_weight(50, n_rounds);
+        check_tasks(&partition, &shape, true, 40, seeds);
+    }
+    sl_partition_free(&partition);
+    fixture_stop();
+}
+
 /* Buffers that are too small are refused. */
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
     struct sl_dataset dataset;
     struct sl_partition partition;
@@ -1396,7 +1178,6 @@ static void test_refusals(void **state)
     sl_vertex seeds[900];
     struct hop_shape shape = shape_of(4, 1);
     struct sl_task_args args = args_of(0, 0);
-    (void)state;
     fixture_start(1);
     args.run = &run;
     make_dataset(&power_law, &dataset);
@@ -1431,28 +1212,4 @@ static void test_refusals(void **state)
     fixture_stop();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_weighed_bounds),
-        cmocka_unit_test(test_sums_are_unbiased),
-        cmocka_unit_test(test_weighted),
-        cmocka_unit_test(test_weighted_rounds),
-        cmocka_unit_test(test_equal_lists_share),
-        cmocka_unit_test(test_more_rounds_fewer_vertices),
-        cmocka_unit_test(test_toy_figures),
-        cmocka_unit_test(test_partition_is_invisible),
-        cmocka_unit_test(test_excluded),
-        cmocka_unit_test(test_adjoint),
-        cmocka_unit_test(test_many_neighbours),
-        cmocka_unit_test(test_empty),
-#ifdef SL_CUDA
-        cmocka_unit_test(test_launchers),
-        cmocka_unit_test(test_launchers_many_neighbours),
-#endif
-        cmocka_unit_test(test_submissions),
-        cmocka_unit_test(test_refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)
