@@ -8,9 +8,6 @@
 #include "codelets/dropout.h"
 #include "codelets/gather.h"
 #include "tests/support/starpu_fixture.h"
-#ifdef SL_CUDA
-#include "tests/support/cuda_fixture.h"
-#endif
 
 #define FIRST 500
 #define COLUMNS 5
@@ -163,9 +160,8 @@ static void check_lru(uint32_t n_part, uint32_t n_slots, uint32_t n_most)
     free_case(&c);
 }
 
-static void test_lru(void **state)
+TEST(lru)
 {
-    (void)state;
     check_lru(200, 50, 30);
     check_lru(200, 50, 300); /* frontiers larger than the cache */
     check_lru(200, 200, 60); /* all fit */
@@ -175,9 +171,8 @@ static void test_lru(void **state)
 }
 
 /* Most used vertices stay, whatever is wanted. */
-static void test_degree(void **state)
+TEST(degree)
 {
-    (void)state;
     struct case_ c = make_case(90, 20);
     uint32_t vertices[20];
     struct list list = {.n = 20, .n_slots = 20, .vertex = vertices};
@@ -201,205 +196,134 @@ static void test_degree(void **state)
     free_case(&c);
 }
 
-#ifdef SL_CUDA
-/* Step by step the same cache as on the CPU, slot for slot; its rows are of n_columns of bf16, at most COLUMNS of
- * sl_real; 0: of these. */
-static void check_launchers(enum sl_row_cache_policy policy, uint64_t first_step, uint32_t n_part, uint32_t n_slots,
-                            uint32_t n_most, uint32_t n_columns)
-{
-    struct case_ c = make_case(n_part, n_slots);
-    if (n_columns > 0) {
-        c.cache.n_columns = n_columns;
-        c.cache.element = sizeof(sl_bf16);
-    }
-    struct sl_row_cache cache = c.cache;
-    size_t row_bytes = n_columns > 0 ? n_columns * sizeof(sl_bf16) : COLUMNS * sizeof(sl_real);
-    size_t table_bytes = n_part * row_bytes;
-    uint32_t n_fixed = policy == SL_ROW_CACHE_DEGREE ? n_slots / 2 : 0;
-    uint32_t *vertices = need(n_slots, sizeof *vertices);
-    uint32_t *slot_of = need(n_part, sizeof *slot_of);
-    struct sl_row_cache_slot *slots = need(n_slots, sizeof *slots);
-    char *rows = need(n_slots, row_bytes);
-    struct sl_row_cache_tally tally = {0};
-    sl_real *table;
-    for (uint32_t s = 0; s < n_fixed; s++) {
-        vertices[s] = (s * 7 + 1) % n_part;
-    }
-    assert_int_equal(cudaMallocHost((void **)&table, table_bytes), cudaSuccess);
-    memcpy(table, c.table, table_bytes);
-    cache.slot_of = device_room(n_part * sizeof *slot_of);
-    cache.slot = device_room(n_slots * sizeof *slots);
-    cache.rows = device_room(n_slots * row_bytes);
-    uint32_t *fixed = on_device(vertices, n_slots * sizeof *vertices);
-    struct sl_row_cache_tally *tally_on_device = on_device(&tally, sizeof tally);
-    sl_row_cache_fill_cpu(&c.cache, n_part, n_fixed, vertices, c.table);
-    expect_launched(sl_row_cache_fill_cuda(NULL, &cache, n_part, n_fixed, fixed, table));
-    for (uint64_t step = first_step; step < first_step + 8; step++) {
-        uint32_t n = step == first_step + 3 ? 0 : draw_frontier(&c, step, n_most);
-        sl_vertex *ids = on_device(c.ids, n * sizeof *ids);
-        sl_row_cache_want_cpu(&c.cache, policy, step, n, c.ids, FIRST, c.table, &c.tally);
-        expect_launched(sl_row_cache_want_cuda(NULL, &cache, policy, step, n, ids, FIRST, table, tally_on_device));
-        cudaFree(ids);
-    }
-    from_device(slot_of, cache.slot_of, n_part * sizeof *slot_of);
-    from_device(slots, cache.slot, n_slots * sizeof *slots);
-    from_device(rows, cache.rows, n_slots * row_bytes);
-    from_device(&tally, tally_on_device, sizeof tally);
-    expect_same("slot of", n_part, sizeof *slot_of, slot_of, c.cache.slot_of);
-    for (uint32_t s = 0; s < n_slots; s++) {
-        assert_int_equal(slots[s].wanted, c.cache.slot[s].wanted);
-        assert_int_equal(slots[s].vertex, c.cache.slot[s].vertex);
-        if (slots[s].vertex != SL_NONE) {
-            assert_memory_equal(rows + s * row_bytes, (char *)c.table + slots[s].vertex * row_bytes, row_bytes);
-        }
-    }
-    assert_int_equal(tally.rows, c.tally.rows);
-    assert_int_equal(tally.hits, c.tally.hits);
-    cudaFree(fixed);
-    cudaFreeHost(table);
-    free(vertices);
-    free(slot_of);
-    free(slots);
-    free(rows);
-    free_case(&c);
-}
+/* ---- tasks ---- */
 
-static void test_launcher(void **state)
-{
-    (void)state;
-    need_device();
-    check_launchers(SL_ROW_CACHE_LRU, 0, 200, 50, 30, 0);
-    check_launchers(SL_ROW_CACHE_LRU, 0, 200, 50, 300, 0);
-    check_launchers(SL_ROW_CACHE_LRU, 0, 3000, 1200, 900, 0);
-    check_launchers(SL_ROW_CACHE_LRU, 4091, 3000, 1200, 900,
-                    0); /* the times of wanting get one more digit on the way */
-    check_launchers(SL_ROW_CACHE_LRU, UINT32_MAX - 20, 200, 50, 30, 0);
-    check_launchers(SL_ROW_CACHE_LRU, 0, 40, 1, 10, 0);
-    check_launchers(SL_ROW_CACHE_DEGREE, 0, 200, 50, 100, 0);
-    check_launchers(SL_ROW_CACHE_LRU, 0, 200, 50, 30, 7);
-    check_launchers(SL_ROW_CACHE_DEGREE, 0, 200, 50, 100, 8);
-}
-#endif
+/* What a cache is for. bf16_columns: its rows have so many columns of bf16; 0: COLUMNS of sl_real. */
+struct use {
+    enum sl_row_cache_policy policy;
+    uint64_t first_step;
+    uint32_t n_part, n_slots, n_most, bf16_columns;
+    double dropout;
+};
 
-/* ---- submissions ---- */
-
-static struct sl_row_cache_handles handles_of(const struct case_ *c, struct sl_row_cache_tally *tally)
+/* Gather the frontier's rows through the cache. They are those of the table. */
+static void check_gather(const struct use *use, const struct case_ *c, const struct sl_row_cache_handles *cache,
+                         starpu_data_handle_t table, starpu_data_handle_t frontier, uint32_t n, uint64_t step)
 {
-    return (struct sl_row_cache_handles){
-        .slot_of = vector_of(c->cache.slot_of, c->n_part, sizeof *c->cache.slot_of),
-        .slots = vector_of(c->cache.slot, c->n_slots, sizeof *c->cache.slot),
-        .rows = rows_of(c->cache.rows, c->n_slots, COLUMNS),
-        .tally = vector_of(tally, 1, sizeof *tally),
-    };
-}
-
-/* Tasks give what the kernels give, and gather the same rows with and without the cache. */
-static void check_submissions(enum sl_row_cache_policy policy, double dropout)
-{
-    struct case_ c = make_case(120, 25);
-    struct case_ wanted = make_case(120, 25);
-    uint32_t vertices[] = {3, 119, 0, 7, 8, 9, 1, 2, 50};
-    uint32_t n_fixed = policy == SL_ROW_CACHE_DEGREE ? 9 : 0;
-    sl_vertex *dataset_ids = need(FIRST + 120, sizeof *dataset_ids);
-    sl_real *x = poisoned((size_t)120 * COLUMNS);
-    sl_real *plain = poisoned((size_t)120 * COLUMNS);
-    struct sl_row_cache_handles cache = handles_of(&c, &c.tally);
-    bool pinned = starpu_memory_pin(c.table, 120 * COLUMNS * sizeof *c.table) == 0;
-    assert_true(pinned || !fixture_on_gpu); /* a GPU reads it there; without one CUDA refuses */
-    starpu_data_handle_t table = rows_of(c.table, 120, COLUMNS);
-    starpu_data_handle_t fixed = vector_of(vertices, 9, sizeof *vertices);
-    starpu_data_handle_t all_ids = vector_of(dataset_ids, FIRST + 120, sizeof *dataset_ids);
-    for (uint32_t v = 0; v < FIRST + 120; v++) {
+    sl_vertex *dataset_ids = need(FIRST + use->n_part, sizeof *dataset_ids);
+    sl_real *x = poisoned((size_t)n * COLUMNS);
+    sl_real *plain = poisoned((size_t)n * COLUMNS);
+    struct sl_task_args now = head;
+    for (uint32_t v = 0; v < FIRST + use->n_part; v++) {
         dataset_ids[v] = v * 3 + 1;
     }
-    sl_row_cache_fill_cpu(&wanted.cache, 120, n_fixed, vertices, wanted.table);
-    expect_ok(sl_row_cache_fill_submit(&head, &cache, n_fixed, n_fixed > 0 ? fixed : NULL, table));
-    for (uint64_t step = 0; step < 6; step++) {
-        struct sl_task_args now = head;
-        now.step = step;
-        uint32_t n = draw_frontier(&c, step, 60);
-        struct sl_feature_rows rows = {
-            .n_columns = COLUMNS,
-            .dtype = SL_DTYPE_REAL,
-            .table = c.table,
-            .first = FIRST,
-            .ids = c.ids,
-            .threshold = sl_dropout_threshold(dropout),
-            .draw = {.seed = 4, .step = step, .purpose = SL_FOR_DROPOUT, .hop = head.hop},
-            .dataset_ids = dataset_ids,
-        };
-        starpu_data_handle_t frontier = vector_of(c.ids, n, sizeof *c.ids);
-        starpu_data_handle_t out = rows_of(x, n, COLUMNS);
-        sl_row_cache_want_cpu(&wanted.cache, policy, step, n, c.ids, FIRST, wanted.table, &wanted.tally);
-        sl_gather_cpu(&rows, n, plain);
-        struct sl_feature_handles features = {.table = table,
-                                              .dtype = SL_DTYPE_REAL,
-                                              .first = FIRST,
-                                              .frontier = frontier,
-                                              .cache = &cache,
-                                              .dropout = dropout,
-                                              .seed = 4,
-                                              .dataset_ids = all_ids};
-        expect_ok(sl_row_cache_want_submit(&now, &cache, policy, n, frontier, FIRST, table));
-        expect_ok(sl_gather_submit(&now, &features, 0, out));
-        starpu_data_unregister(out);
-        starpu_data_unregister(frontier);
-        expect_same("X", (size_t)n * COLUMNS, sizeof *x, x, plain);
+    starpu_data_handle_t h[] = {vector_of(dataset_ids, FIRST + use->n_part, sizeof *dataset_ids),
+                                rows_of(x, n, COLUMNS)};
+    const struct sl_feature_handles features = {.table = table,
+                                                .dtype = SL_DTYPE_REAL,
+                                                .first = FIRST,
+                                                .frontier = frontier,
+                                                .cache = cache,
+                                                .dropout = use->dropout,
+                                                .seed = 4,
+                                                .dataset_ids = h[0]};
+    const struct sl_feature_rows rows = {
+        .n_columns = COLUMNS,
+        .dtype = SL_DTYPE_REAL,
+        .table = c->table,
+        .first = FIRST,
+        .ids = c->ids,
+        .threshold = sl_dropout_threshold(use->dropout),
+        .draw = {.seed = 4, .step = step, .purpose = SL_FOR_DROPOUT, .hop = head.hop},
+        .dataset_ids = dataset_ids,
+    };
+    now.step = step;
+    expect_ok(sl_gather_submit(&now, &features, 0, h[1]));
+    UNREGISTER(h);
+    sl_gather_cpu(&rows, n, plain);
+    expect_same("X", (size_t)n * COLUMNS, sizeof *x, x, plain);
+    free(dataset_ids);
+    free(x);
+    free(plain);
+}
+
+/* Step by step the kernels' cache, slot for slot. */
+static void check_tasks(const struct use *use)
+{
+    struct case_ c = make_case(use->n_part, use->n_slots), wanted = make_case(use->n_part, use->n_slots);
+    const uint32_t n_columns = use->bf16_columns > 0 ? use->bf16_columns : COLUMNS;
+    const size_t element = use->bf16_columns > 0 ? sizeof(sl_bf16) : sizeof(sl_real);
+    const size_t table_bytes = use->n_part * n_columns * element, row_bytes = n_columns * element;
+    const uint32_t n_fixed = use->policy == SL_ROW_CACHE_DEGREE ? use->n_slots / 2 : 0;
+    uint32_t *vertices = need(use->n_slots, sizeof *vertices);
+    const bool pinned = starpu_memory_pin(c.table, table_bytes) == 0;
+    assert_true(pinned || !fixture_on_gpu); /* a GPU reads it there; without one CUDA refuses */
+    for (uint32_t i = 0; i < use->n_slots; i++) {
+        vertices[i] = (i * 7 + 1) % use->n_part;
     }
-    const starpu_data_handle_t handles[] = {cache.slot_of, cache.slots, cache.rows, cache.tally, table, fixed, all_ids};
+    wanted.cache.n_columns = n_columns;
+    wanted.cache.element = (uint32_t)element;
+    struct sl_row_cache_handles cache = {
+        .slot_of = vector_of(c.cache.slot_of, use->n_part, sizeof *c.cache.slot_of),
+        .slots = vector_of(c.cache.slot, use->n_slots, sizeof *c.cache.slot),
+        .rows = matrix_of(c.cache.rows, use->n_slots, n_columns, element),
+        .tally = vector_of(&c.tally, 1, sizeof c.tally),
+    };
+    starpu_data_handle_t table = matrix_of(c.table, use->n_part, n_columns, element);
+    starpu_data_handle_t fixed = vector_of(vertices, use->n_slots, sizeof *vertices);
+    sl_row_cache_fill_cpu(&wanted.cache, use->n_part, n_fixed, vertices, wanted.table);
+    expect_ok(sl_row_cache_fill_submit(&head, &cache, n_fixed, n_fixed > 0 ? fixed : NULL, table));
+    for (uint64_t step = use->first_step; step < use->first_step + 8; step++) {
+        struct sl_task_args now = head;
+        const uint32_t n = draw_frontier(&c, step, use->n_most);
+        starpu_data_handle_t frontier = vector_of(c.ids, n, sizeof *c.ids);
+        now.step = step;
+        sl_row_cache_want_cpu(&wanted.cache, use->policy, step, n, c.ids, FIRST, wanted.table, &wanted.tally);
+        expect_ok(sl_row_cache_want_submit(&now, &cache, use->policy, n, frontier, FIRST, table));
+        if (use->bf16_columns == 0) {
+            check_gather(use, &c, &cache, table, frontier, n, step);
+        }
+        starpu_data_unregister(frontier);
+    }
+    const starpu_data_handle_t handles[] = {cache.slot_of, cache.slots, cache.rows, cache.tally, table, fixed};
     UNREGISTER(handles);
     expect_no_failure();
     assert_int_equal(c.tally.rows, wanted.tally.rows);
     assert_int_equal(c.tally.hits, wanted.tally.hits);
-    expect_same("slot of", 120, sizeof *c.cache.slot_of, c.cache.slot_of, wanted.cache.slot_of);
-    expect_same("slots", 25, sizeof *c.cache.slot, c.cache.slot, wanted.cache.slot);
-    if (pinned) {
-        starpu_memory_unpin(c.table, 120 * COLUMNS * sizeof *c.table);
+    expect_same("slot of", use->n_part, sizeof *c.cache.slot_of, c.cache.slot_of, wanted.cache.slot_of);
+    expect_same("slots", use->n_slots, sizeof *c.cache.slot, c.cache.slot, wanted.cache.slot);
+    for (uint32_t s = 0; s < use->n_slots; s++) {
+        const uint32_t vertex = c.cache.slot[s].vertex;
+        const char *row = (const char *)c.cache.rows + s * row_bytes;
+        assert_true(vertex == SL_NONE || memcmp(row, (char *)c.table + vertex * row_bytes, row_bytes) == 0);
     }
-    free(x);
-    free(plain);
-    free(dataset_ids);
+    if (pinned) {
+        starpu_memory_unpin(c.table, table_bytes);
+    }
+    free(vertices);
     free_case(&c);
     free_case(&wanted);
 }
 
-static void test_submissions(void **state)
+TEST(tasks)
 {
-    (void)state;
+    static const struct use uses[] = {
+        {SL_ROW_CACHE_LRU, 0, 200, 50, 30, 0, 0},
+        {SL_ROW_CACHE_LRU, 0, 200, 50, 300, 0, 0.3},
+        {SL_ROW_CACHE_LRU, 4091, 3000, 1200, 900, 0, 0}, /* the times of wanting get one more digit on the way */
+        {SL_ROW_CACHE_LRU, UINT32_MAX - 20, 200, 50, 30, 0, 0},
+        {SL_ROW_CACHE_LRU, 0, 40, 1, 10, 0, 0},
+        {SL_ROW_CACHE_DEGREE, 0, 200, 50, 100, 0, 0},
+        {SL_ROW_CACHE_LRU, 0, 200, 50, 30, 7, 0},
+        {SL_ROW_CACHE_DEGREE, 0, 200, 50, 100, 8, 0},
+    };
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
         fixture_start(worker_counts[w]);
-        check_submissions(SL_ROW_CACHE_LRU, 0);
-        check_submissions(SL_ROW_CACHE_LRU, 0.3);
-        check_submissions(SL_ROW_CACHE_DEGREE, 0);
+        for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
+            check_tasks(&uses[i]);
+        }
         fixture_stop();
     }
 }
 
-static void test_failure(void **state)
-{
-    (void)state;
-    fixture_start(1);
-    struct case_ c = make_case(30, 8);
-    struct sl_row_cache_handles cache = handles_of(&c, &c.tally);
-    starpu_data_handle_t table = rows_of(c.table, 30, COLUMNS);
-    fixture_fail(); /* from here on nothing is done */
-    c.cache.slot_of[2] = 77;
-    expect_ok(sl_row_cache_fill_submit(&head, &cache, 0, NULL, table));
-    const starpu_data_handle_t handles[] = {cache.slot_of, cache.slots, cache.rows, cache.tally, table};
-    UNREGISTER(handles);
-    expect_unwritten("slots", 1, sizeof c.cache.slot_of[2], &c.cache.slot_of[2], &(uint32_t){77});
-    free_case(&c);
-    fixture_stop();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lru),         cmocka_unit_test(test_degree),
-#ifdef SL_CUDA
-        cmocka_unit_test(test_launcher),
-#endif
-        cmocka_unit_test(test_submissions), cmocka_unit_test(test_failure),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)
