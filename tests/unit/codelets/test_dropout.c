@@ -9,9 +9,8 @@
 #include "tests/support/kernel.h"
 
 /* Any first column and number of columns, seeds and steps beyond 32 bits. */
-static void test_same_as_bits(void **state)
+TEST(test_same_as_bits)
 {
-    (void)state;
     for (uint32_t n = 1; n <= SL_DROPOUT_BLOCK; n += n < 20 ? 1 : 7) {
         struct sl_draw draw = {.seed = UINT64_C(0x123456789abcdef0) + n,
                                .step = UINT64_C(0xfedc00001234) - n,
@@ -32,9 +31,8 @@ static void test_same_as_bits(void **state)
 }
 
 /* Rows side by side, from one to as many as there is room for, of vertices in no order: each has its own mask. */
-static void test_rows(void **state)
+TEST(test_rows)
 {
-    (void)state;
     for (uint32_t n = 1; n <= SL_DROPOUT_BLOCK; n += n < 20 ? 1 : 3) {
         for (uint32_t n_rows = 1; n_rows <= sl_dropout_rows(n); n_rows++) {
             struct sl_draw draw = {.seed = UINT64_C(0xfedcba9876543210) * n, .step = n_rows, .purpose = SL_FOR_DROPOUT};
@@ -55,9 +53,8 @@ static void test_rows(void **state)
 }
 
 /* Each way to draw for all lanes that this processor knows. */
-static void test_ways(void **state)
+TEST(test_ways)
 {
-    (void)state;
     for (uint32_t k = 0; k < 300; k++) {
         struct sl_draw draw = {.seed = UINT64_C(0x9e3779b97f4a7c15) * k,
                                .step = UINT64_C(0xabcdef012345) * k % (UINT64_C(1) << 48),
@@ -88,9 +85,8 @@ static void test_ways(void **state)
 }
 
 /* Bits of a group in a mask. */
-static void test_mask(void **state)
+TEST(test_mask)
 {
-    (void)state;
     struct sl_draw draw = {.seed = 3, .step = 4, .purpose = SL_FOR_DROPOUT, .hop = 2};
     for (uint32_t v = 0; v < 200; v++) {
         uint16_t bits[8];
@@ -103,9 +99,8 @@ static void test_mask(void **state)
 }
 
 /* Nothing is dropped below 0, all below 65536. */
-static void test_extremes(void **state)
+TEST(test_extremes)
 {
-    (void)state;
     struct sl_draw draw = {.seed = 5, .step = 6, .purpose = SL_FOR_DROPOUT, .hop = 0};
     for (uint32_t v = 0; v < 2000; v++) {
         uint8_t none[SL_DROPOUT_BLOCK], all[SL_DROPOUT_BLOCK];
@@ -119,9 +114,8 @@ static void test_extremes(void **state)
 }
 
 /* An entry whose bits equal the threshold is kept. */
-static void test_threshold_itself(void **state)
+TEST(test_threshold_itself)
 {
-    (void)state;
     struct sl_draw draw = {.seed = 5, .step = 6, .purpose = SL_FOR_DROPOUT, .hop = 0};
     for (uint32_t n = 8; n <= SL_DROPOUT_BLOCK; n *= 4) {
         for (uint32_t c = 0; c < n; c++) {
@@ -137,9 +131,8 @@ static void test_threshold_itself(void **state)
 }
 
 /* The share kept, and that every part of the counter matters: masks that differ in one of them agree by chance only. */
-static void test_share_kept(void **state)
+TEST(test_share_kept)
 {
-    (void)state;
     struct sl_draw draw = {.seed = 1, .step = 2, .purpose = SL_FOR_DROPOUT, .hop = 3};
     struct sl_draw others[] = {draw, draw, draw, draw};
     uint32_t threshold = sl_dropout_threshold(0.3);
@@ -171,12 +164,4 @@ static void test_share_kept(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_as_bits), cmocka_unit_test(test_rows),     cmocka_unit_test(test_ways),
-        cmocka_unit_test(test_mask),         cmocka_unit_test(test_extremes), cmocka_unit_test(test_threshold_itself),
-        cmocka_unit_test(test_share_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -47,9 +47,8 @@ static void check_pack(enum sl_dtype dtype, uint32_t shift, uint32_t n_columns, 
     free(wanted);
 }
 
-static void test_pack(void **state)
+TEST(test_pack)
 {
-    (void)state;
     fixture_start(2);
     const enum sl_dtype dtypes[] = {SL_DTYPE_BF16, SL_DTYPE_REAL};
     for (uint32_t shift = 1; shift <= 11; shift += 2) {
@@ -66,10 +65,4 @@ static void test_pack(void **state)
     fixture_stop();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pack),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

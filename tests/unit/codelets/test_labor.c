@@ -62,9 +62,8 @@ static void expect_picks(uint32_t k, uint32_t kappa, uint32_t n_steps)
     free(dataset_ids);
 }
 
-static void test_few(void **state)
+TEST(test_few)
 {
-    (void)state;
     for (uint32_t kappa = 1; kappa <= 4; kappa += 3) {
         expect_picks(1, kappa, 60);
         expect_picks(4, kappa, 60);
@@ -73,18 +72,10 @@ static void test_few(void **state)
     }
 }
 
-static void test_many(void **state)
+TEST(test_many)
 {
-    (void)state;
     expect_picks(SL_LABOR_FEW + 1, 1, 10);
     expect_picks(SL_LABOR_FEW + 1, 4, 10);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_few),
-        cmocka_unit_test(test_many),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -149,9 +149,8 @@ static void check_sparse(void)
     }
 }
 
-static void test_products(void **state)
+TEST(test_products)
 {
-    (void)state;
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
         fixture_start(worker_counts[w]);
         check_products(0);
@@ -164,9 +163,8 @@ static void test_products(void **state)
 
 /* ---- bias, layer norm, loss ---- */
 
-static void test_bias(void **state)
+TEST(test_bias)
 {
-    (void)state;
     sl_real *gz = noisy(D * H, 1);
     sl_real *gb[2] = {poisoned(N_RUNS * H), poisoned(N_RUNS * H)};
     fixture_start(1);
@@ -239,9 +237,8 @@ static void check_activate(enum sl_activate_norm norm)
     free(gate);
 }
 
-static void test_activate(void **state)
+TEST(test_activate)
 {
-    (void)state;
     fixture_start(1);
     check_activate(SL_ACTIVATE_LAYER);
     check_activate(SL_ACTIVATE_PLAIN);
@@ -249,9 +246,8 @@ static void test_activate(void **state)
     fixture_stop();
 }
 
-static void test_loss(void **state)
+TEST(test_loss)
 {
-    (void)state;
     enum { C = 6 };
     sl_vertex ids[D];
     int32_t labels[D];
@@ -294,9 +290,8 @@ static void test_loss(void **state)
 /* ---- sums of sums ---- */
 
 /* However many partials lie in a handle, they are added in one order. */
-static void test_reduce(void **state)
+TEST(test_reduce)
 {
-    (void)state;
     enum { N = 6, ROWS = 3, COLUMNS = 11, EACH = ROWS * COLUMNS };
     const uint32_t cuts[][4] = {{0, 1, 2, 6}, {0, 3, 5, 6}, {0, 4, 5, 6}};
     sl_real *partials = noisy(N * EACH, 1);
@@ -324,11 +319,4 @@ static void test_reduce(void **state)
 
 /* ---- refusals ---- */
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products), cmocka_unit_test(test_bias),   cmocka_unit_test(test_activate),
-        cmocka_unit_test(test_loss),     cmocka_unit_test(test_reduce),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -162,9 +162,8 @@ static void disturb(uint64_t seed, uint32_t t)
 }
 
 /* A wrong order, a buffer of another task, or a mode that is too weak leaves other numbers. */
-static void test_any_tasks(void **state)
+TEST(test_any_tasks)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 12; seed++) {
         uint32_t which[MOST_BUFFERS];
         numbers_up(worker_counts[seed % N_WORKER_COUNTS], true);
@@ -194,10 +193,9 @@ static struct mix_args task_of(uint32_t pe, uint32_t n, const enum starpu_data_a
 
 /* Chains of two lots, over numbers of their own and one that all read: one task each, which names a number once.
  * What is of no lot and waits for nothing goes by itself, before them; what waits for one lot hands over both. */
-static void test_how_many(void **state)
+TEST(test_how_many)
 {
     const enum starpu_data_access_mode modes[] = {STARPU_R, STARPU_R, STARPU_W};
-    (void)state;
     numbers_up(1, true);
     for (uint32_t pe = 0; pe < 2 * LOT_SIZE; pe++) {
         for (uint32_t i = 0; i < 3; i++) {
@@ -231,10 +229,9 @@ static void test_how_many(void **state)
 /* ---- what goes wrong ---- */
 
 /* The task that failed is named, not its bundle; those behind it do nothing. */
-static void test_failure(void **state)
+TEST(test_failure)
 {
     const enum starpu_data_access_mode writes = STARPU_W;
-    (void)state;
     numbers_up(1, true);
     for (uint32_t pe = 0; pe < LOT_SIZE; pe++) {
         struct mix_args args = task_of(pe, 1, &writes);
@@ -252,10 +249,9 @@ static void test_failure(void **state)
 }
 
 /* Whatever allocation fails, what was held before can be handed over, and nothing is left. */
-static void test_out_of_memory(void **state)
+TEST(test_out_of_memory)
 {
     int failures = 0;
-    (void)state;
     for (long allow = 0, ended = 0; !ended; allow++) {
         uint32_t which[MOST_BUFFERS];
         numbers_up(1, true);
@@ -301,13 +297,12 @@ static void check_steps(const struct sl_dataset *d, struct sl_settings *settings
 
 /* Every model, norm, sampler and way to sum, of dense and sparse features; groups that are no multiple of a lot,
  * and one PE each. */
-static void test_steps(void **state)
+TEST(test_steps)
 {
     static const char *const scheds[] = {NULL, "dmdas"};
     static const struct {
         uint32_t pes, group_size, chunks;
     } spreads[] = {{16, 16, 1}, {9, 9, 2}, {14, 7, 1}, {12, 1, 1}};
-    (void)state;
     for (int i = 0; i < 16; i++) {
         struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
                                     .n_vertices = 400,
@@ -339,11 +334,4 @@ static void test_steps(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_tasks),     cmocka_unit_test(test_how_many), cmocka_unit_test(test_failure),
-        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_steps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

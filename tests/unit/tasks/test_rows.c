@@ -31,9 +31,8 @@ static void check_split(uint32_t n_rows, uint32_t max_chunks, uint32_t min_shift
     }
 }
 
-static void test_split(void **state)
+TEST(test_split)
 {
-    (void)state;
     for (uint32_t n = 0; n < 300; n++) {
         for (uint32_t chunks = 1; chunks < 20; chunks++) {
             for (uint32_t shift = 0; shift < 10; shift++) {
@@ -50,9 +49,8 @@ static void test_split(void **state)
 }
 
 /* The rows of a chunk lie within one chunk of the level above, whose shift is at least as large. */
-static void test_levels_nest(void **state)
+TEST(test_levels_nest)
 {
-    (void)state;
     struct sl_split low = sl_split_rows(1000, 7, 4);
     struct sl_split high = sl_split_rows(5000, 7, low.shift);
     assert_true(high.shift >= low.shift);
@@ -65,9 +63,8 @@ static void test_levels_nest(void **state)
 
 /* ---- registration ---- */
 
-static void test_size_classes(void **state)
+TEST(test_size_classes)
 {
-    (void)state;
     for (uint32_t n = 1; n < 3000; n += 1 + n / 7) {
         starpu_data_handle_t handle;
         expect_ok(sl_matrix_register(n, 13, SL_DTYPE_REAL, &handle));
@@ -88,9 +85,8 @@ static void test_size_classes(void **state)
     }
 }
 
-static void test_sizes_that_do_not_fit(void **state)
+TEST(test_sizes_that_do_not_fit)
 {
-    (void)state;
     starpu_data_handle_t handle = NULL;
     assert_int_equal(sl_matrix_register(65536, 65537, SL_DTYPE_F32, &handle), SL_EINVAL);
     expect_message(sl_message(), "65536", "65537");
@@ -104,9 +100,8 @@ static void test_sizes_that_do_not_fit(void **state)
     sl_handle_drop(&handle);
 }
 
-static void test_rows_without_memory(void **state)
+TEST(test_rows_without_memory)
 {
-    (void)state;
     struct sl_split split = sl_split_rows(100, 4, 0);
     struct sl_split huge = {.n_rows = UINT32_MAX, .shift = 31, .n_chunks = 2};
     struct sl_rows rows;
@@ -122,9 +117,8 @@ static void test_rows_without_memory(void **state)
 }
 
 /* Each chunk begins at its first row of the memory, which is left alone when the chunks go. */
-static void test_rows_over_memory(void **state)
+TEST(test_rows_over_memory)
 {
-    (void)state;
     enum { N = 21, F = 3 };
     struct sl_split split = sl_split_rows(N, 4, 1);
     struct sl_rows rows;
@@ -151,9 +145,8 @@ static void test_rows_over_memory(void **state)
 }
 
 /* As many rows as there is memory for come in the same handle; more in another, with some to spare. */
-static void test_reshape(void **state)
+TEST(test_reshape)
 {
-    (void)state;
     enum { F = 7 };
     starpu_data_handle_t handle = NULL;
     expect_ok(sl_matrix_reshape(80, F, SL_DTYPE_REAL, &handle));
@@ -183,9 +176,8 @@ static void test_reshape(void **state)
     sl_handle_drop(&handle);
 }
 
-static void test_keep(void **state)
+TEST(test_keep)
 {
-    (void)state;
     starpu_data_handle_t small = NULL;
     starpu_data_handle_t large = NULL;
     sl_matrix_keep(&small);
@@ -214,9 +206,8 @@ static void expect_chunks(const struct sl_rows *rows, const struct sl_split *spl
 }
 
 /* Rows of any number of chunks come in the handles that are there, as far as these have room. */
-static void test_rows_again(void **state)
+TEST(test_rows_again)
 {
-    (void)state;
     enum { F = 6, MOST = 8 };
     const uint32_t sizes[] = {200, 130, 1, 0, 255, 256, 90, 17};
     starpu_data_handle_t first[MOST];
@@ -248,9 +239,8 @@ static void test_rows_again(void **state)
 }
 
 /* A single chunk has some to spare; one that is too large to keep has not, and goes. */
-static void test_rows_to_spare(void **state)
+TEST(test_rows_to_spare)
 {
-    (void)state;
     struct sl_rows rows = {0};
     uint32_t many = SL_KEPT_BYTES / sizeof(sl_real) + 1;
     for (uint32_t n = 80; n <= 90; n++) {
@@ -271,9 +261,8 @@ static void test_rows_to_spare(void **state)
 }
 
 /* What cannot be had leaves rows of which none is in use, and which may be asked for again. */
-static void test_rows_again_refused(void **state)
+TEST(test_rows_again_refused)
 {
-    (void)state;
     long live = sl_memory_live();
     struct sl_rows rows = {0};
     struct sl_split small = sl_split_rows(30, 3, 2);
@@ -292,9 +281,8 @@ static void test_rows_again_refused(void **state)
     assert_int_equal(sl_memory_live(), live);
 }
 
-static void test_no_rows(void **state)
+TEST(test_no_rows)
 {
-    (void)state;
     struct sl_split split = sl_split_rows(0, 4, 3);
     struct sl_rows rows;
     assert_int_equal(split.n_chunks, 0);
@@ -362,9 +350,8 @@ static struct sl_operation stamp_op = {SL_PLAIN_OPERATION("sl_test_stamp", SL_N_
 static struct sl_operation read_op = {SL_PLAIN_OPERATION("sl_test_read", SL_N_STAGES), .cpu = read_cpu_task,
                                       .role = {{"chunks", STARPU_R | SL_REPEATED}, {"index", STARPU_R}}};
 
-static void test_chunks_are_one_matrix(void **state)
+TEST(test_chunks_are_one_matrix)
 {
-    (void)state;
     enum { ROWS = 53, COLUMNS = 5 };
     struct sl_split split = sl_split_rows(ROWS, 8, 2);
     struct read_args read = {.head = head, .split = split, .n_columns = COLUMNS};
@@ -424,9 +411,8 @@ static void submit_slow(enum starpu_data_access_mode mode, starpu_data_handle_t 
 }
 
 /* Rows get another shape when the tasks that write and read them are over, and not before. */
-static void test_rows_wait(void **state)
+TEST(test_rows_wait)
 {
-    (void)state;
     struct sl_rows rows = {0};
     n_wrong = 0;
     atomic_store(&n_done, 0);
@@ -446,9 +432,8 @@ static void test_rows_wait(void **state)
 }
 
 /* Tasks see the new shape, of what was written in another one. */
-static void test_reshaped_in_tasks(void **state)
+TEST(test_reshaped_in_tasks)
 {
-    (void)state;
     enum { COLUMNS = 3 };
     const uint32_t sizes[] = {40, 11, 44};
     starpu_data_handle_t handle = NULL;
@@ -483,9 +468,8 @@ static void test_reshaped_in_tasks(void **state)
 }
 
 /* A view of one buffer has shift 31: every row is in chunk 0. */
-static void test_view_of_one_buffer(void **state)
+TEST(test_view_of_one_buffer)
 {
-    (void)state;
     sl_real x[12] = {0};
     const sl_real *chunk = x;
     const uint32_t index[] = {3, 0};
@@ -496,9 +480,8 @@ static void test_view_of_one_buffer(void **state)
     assert_ptr_equal(sl_view_row(&view, 1, 3), x);
 }
 
-static void test_shapes_of_interfaces(void **state)
+TEST(test_shapes_of_interfaces)
 {
-    (void)state;
     double number = 0;
     uint32_t list[6] = {0};
     starpu_data_handle_t variable;
@@ -538,26 +521,4 @@ static int stop(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_split),
-        cmocka_unit_test(test_levels_nest),
-        cmocka_unit_test(test_size_classes),
-        cmocka_unit_test(test_sizes_that_do_not_fit),
-        cmocka_unit_test(test_rows_without_memory),
-        cmocka_unit_test(test_rows_over_memory),
-        cmocka_unit_test(test_reshape),
-        cmocka_unit_test(test_keep),
-        cmocka_unit_test(test_rows_again),
-        cmocka_unit_test(test_rows_to_spare),
-        cmocka_unit_test(test_rows_again_refused),
-        cmocka_unit_test(test_rows_wait),
-        cmocka_unit_test(test_no_rows),
-        cmocka_unit_test(test_chunks_are_one_matrix),
-        cmocka_unit_test(test_reshaped_in_tasks),
-        cmocka_unit_test(test_view_of_one_buffer),
-        cmocka_unit_test(test_shapes_of_interfaces),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
-}
+TEST_MAIN(start, stop)

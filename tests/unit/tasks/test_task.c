@@ -95,9 +95,8 @@ static enum sl_status submit_none(struct note_args *args, enum sl_priority prior
 
 /* Every number of buffers around StarPU's limit of 8, our 16 and the growth behind it: buffer i reaches the task as
  * i. */
-static void test_buffers(void **state)
+TEST(test_buffers)
 {
-    (void)state;
     const uint32_t sizes[] = {0, 1, 7, 8, 9, 15, 16, 17, 32, 33, MOST};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         uint32_t values[MOST] = {0};
@@ -138,7 +137,7 @@ static enum sl_status submit_added(struct sl_operation *operation, size_t n, con
 
 /* A task with a wrong mode, or without a buffer that it needs, does not run. The message names the codelet, the PE, the
  * step and the buffer. */
-static void test_buffers_must_fit_the_roles(void **state)
+TEST(test_buffers_must_fit_the_roles)
 {
     static const struct {
         size_t n;
@@ -157,7 +156,6 @@ static void test_buffers_must_fit_the_roles(void **state)
     uint32_t values[4] = {0};
     starpu_data_handle_t handles[4];
     struct note_args args = {.head = head, .n = 2, .value = 5};
-    (void)state;
     for (uint32_t i = 0; i < 4; i++) {
         handles[i] = vector_of(&values[i], 1, sizeof values[i]);
     }
@@ -178,7 +176,7 @@ static void test_buffers_must_fit_the_roles(void **state)
 }
 
 /* Optional and repeated buffers, and a buffer that may be read, too. */
-static void test_roles_that_vary(void **state)
+TEST(test_roles_that_vary)
 {
     enum { LAST = MORE + 1 };
     static const struct added fewest[] = {{FIRST, STARPU_RW}, {LAST, STARPU_R}};
@@ -188,7 +186,6 @@ static void test_roles_that_vary(void **state)
     uint32_t values[5] = {0};
     starpu_data_handle_t handles[5];
     struct note_args args = {.head = head, .n = 1, .value = 5};
-    (void)state;
     for (uint32_t i = 0; i < 5; i++) {
         handles[i] = vector_of(&values[i], 1, sizeof values[i]);
     }
@@ -203,13 +200,12 @@ static void test_roles_that_vary(void **state)
     }
 }
 
-static void test_history_model(void **state)
+TEST(test_history_model)
 {
     static const struct added pair[] = {{FIRST, STARPU_W}, {SECOND, STARPU_W}};
     uint32_t values[2] = {0};
     starpu_data_handle_t handles[] = {vector_of(&values[0], 1, 4), vector_of(&values[1], 1, 4)};
     struct note_args args = {.head = head, .n = 2, .value = 5};
-    (void)state;
     args.head.work = 12345;
     expect_ok(submit_added(&pair_op, 2, pair, handles, &args));
     UNREGISTER(handles);
@@ -219,9 +215,8 @@ static void test_history_model(void **state)
     expect_near("flops of a history model", seen.flops, 12345, 0);
 }
 
-static void test_priority_stays_in_the_range(void **state)
+TEST(test_priority_stays_in_the_range)
 {
-    (void)state;
     struct note_args args = {.head = head};
     const enum sl_priority wishes[] = {SL_PRIORITY_SAMPLE, SL_PRIORITY_NORMAL, SL_PRIORITY_COMPUTE, SL_PRIORITY_SEND};
     const int ranges[][2] = {{-5, 5}, {0, 0}, {0, 99}};
@@ -242,9 +237,8 @@ static void test_priority_stays_in_the_range(void **state)
 }
 
 /* With fewer parts than homes the evaluation's tasks, which are of parts, have none, and no place; all others do. */
-static void test_evaluation_anywhere(void **state)
+TEST(test_evaluation_anywhere)
 {
-    (void)state;
     struct note_args args = {.head = head};
     if (fixture_on_gpu) {
         skip();
@@ -269,9 +263,8 @@ static void test_evaluation_anywhere(void **state)
 }
 
 /* PEs spread over homes in order, evenly, and each home knows its first PE. */
-static void test_homes(void **state)
+TEST(test_homes)
 {
-    (void)state;
     for (uint32_t n = 1; n <= 5; n++) {
         for (uint32_t n_pes = 1; n_pes <= 9; n_pes++) {
             struct sl_homes homes = {.n_pes = n_pes, .n = n};
@@ -293,9 +286,8 @@ static void test_homes(void **state)
 }
 
 /* The CPU workers as homes, of which there is one beside a GPU. */
-static void test_home_placement(void **state)
+TEST(test_home_placement)
 {
-    (void)state;
     if (fixture_on_gpu) {
         skip();
     }
@@ -315,9 +307,8 @@ static void test_home_placement(void **state)
     run.homes = NULL;
 }
 
-static void test_no_worker(void **state)
+TEST(test_no_worker)
 {
-    (void)state;
     if (fixture_on_gpu) {
         skip(); /* there is one */
     }
@@ -330,9 +321,8 @@ static void test_no_worker(void **state)
 
 /* Evaluation whose rows do not fit a GPU is for CPU workers, whatever its codelets would rather have; nothing else
  * is. */
-static void test_evaluation_on_cpus(void **state)
+TEST(test_evaluation_on_cpus)
 {
-    (void)state;
     struct note_args args = {.head = head};
     struct sl_task task;
     args.head.stage = SL_STAGE_EVALUATE;
@@ -360,9 +350,8 @@ static void test_evaluation_on_cpus(void **state)
     assert_int_equal(sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL), SL_ENODEV);
 }
 
-static void test_out_of_memory(void **state)
+TEST(test_out_of_memory)
 {
-    (void)state;
     uint32_t values[MOST] = {0};
     starpu_data_handle_t handles[MOST];
     struct note_args args = {.head = head, .n = MOST, .value = 1};
@@ -387,9 +376,8 @@ static void test_out_of_memory(void **state)
 
 /* ---- clocks ---- */
 
-static void test_stage_seconds(void **state)
+TEST(test_stage_seconds)
 {
-    (void)state;
     struct note_args args = {.head = head, .sleep_us = 3000};
     double seconds[SL_N_STAGES];
     sl_run_log_reset(&run);
@@ -408,9 +396,8 @@ static void test_stage_seconds(void **state)
 }
 
 /* A compute span per step, a hidden one per task, beyond the log's first capacity. All on one worker. */
-static void test_spans(void **state)
+TEST(test_spans)
 {
-    (void)state;
     enum { N = 700 };
     struct note_args args = {.head = head};
     const struct sl_worker_log *log = &run.logs[starpu_worker_get_by_type(STARPU_CPU_WORKER, 0)];
@@ -447,9 +434,8 @@ static void test_spans(void **state)
     assert_true(log->compute[N / 10].end_s - log->compute[N / 10].start_s >= 0.004);
 }
 
-static void test_log_without_memory(void **state)
+TEST(test_log_without_memory)
 {
-    (void)state;
     struct sl_run small;
     expect_ok(sl_run_init(&small));
     struct note_args args = {.head = {.run = &small, .stage = SL_STAGE_SAMPLE}, .starve = 1};
@@ -490,9 +476,8 @@ static double overlap_of(const struct sl_run *made)
     return share;
 }
 
-static void test_overlap(void **state)
+TEST(test_overlap)
 {
-    (void)state;
     struct sl_worker_log logs[2] = {0};
     struct sl_run made = {.logs = logs, .n_workers = 2};
     double share;
@@ -530,9 +515,8 @@ static uint32_t footprint_of(uint64_t work)
     return sl_task_footprint(&task);
 }
 
-static void test_footprint(void **state)
+TEST(test_footprint)
 {
-    (void)state;
     struct sl_task_args args = {.work = 0};
     struct starpu_task task = {.cl_arg = &args};
     assert_int_equal(sl_task_size_base(&task, 0), 1);
@@ -548,9 +532,8 @@ static void test_footprint(void **state)
     }
 }
 
-static void test_stage_of_evaluation(void **state)
+TEST(test_stage_of_evaluation)
 {
-    (void)state;
     struct sl_task_args args = {.stage = SL_STAGE_EVALUATE};
     assert_int_equal(sl_task_stage(&args, SL_STAGE_DENSE), SL_STAGE_EVALUATE);
     args.stage = SL_STAGE_SAMPLE;
@@ -558,9 +541,8 @@ static void test_stage_of_evaluation(void **state)
 }
 
 /* The last test: the run fails, and tasks no longer work. */
-static void test_failure_drains(void **state)
+TEST(test_failure_drains)
 {
-    (void)state;
     uint32_t value = 77;
     starpu_data_handle_t handle = vector_of(&value, 1, sizeof value);
     struct note_args args = {.head = head, .n = 1, .value = 1};
@@ -586,27 +568,4 @@ static int stop(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_buffers),
-        cmocka_unit_test(test_buffers_must_fit_the_roles),
-        cmocka_unit_test(test_roles_that_vary),
-        cmocka_unit_test(test_history_model),
-        cmocka_unit_test(test_priority_stays_in_the_range),
-        cmocka_unit_test(test_homes),
-        cmocka_unit_test(test_home_placement),
-        cmocka_unit_test(test_no_worker),
-        cmocka_unit_test(test_evaluation_anywhere),
-        cmocka_unit_test(test_evaluation_on_cpus),
-        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_stage_seconds),
-        cmocka_unit_test(test_spans),
-        cmocka_unit_test(test_log_without_memory),
-        cmocka_unit_test(test_overlap),
-        cmocka_unit_test(test_footprint),
-        cmocka_unit_test(test_stage_of_evaluation),
-        cmocka_unit_test(test_failure_drains),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
-}
+TEST_MAIN(start, stop)

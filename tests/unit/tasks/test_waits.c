@@ -5,13 +5,9 @@
 #include "tasks/waits.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #include "support/memory.h"
+#include "tests/support/test.h"
 
 static void expect_seconds(const char *label, double found, double expected)
 {
@@ -51,9 +47,8 @@ static void work(double begin_s, double end_s)
 
 /* Two workers: one works from 2 to 5, the other from 4 to 5. A message is asked for at 1, written at 3 and there at
  * 6; another is asked for and written at 4, and there at 8. */
-static void test_counts_as_defined(void **state)
+TEST(test_counts_as_defined)
 {
-    (void)state;
     sl_waits_open(2, 0);
     uint64_t sent = sl_waits_send(0, 7);
     uint64_t first = sl_waits_ask(0, 7, 1);
@@ -73,9 +68,8 @@ static void test_counts_as_defined(void **state)
 
 /* The other rank is late: it writes at 7 what was asked for at 1, and then that takes 2 s, of which the only worker
  * works half. */
-static void test_a_late_rank_is_no_message(void **state)
+TEST(test_a_late_rank_is_no_message)
 {
-    (void)state;
     sl_waits_open(1, 0);
     message(1, 1, 7, 9);
     work(8, 10);
@@ -84,9 +78,8 @@ static void test_a_late_rank_is_no_message(void **state)
 }
 
 /* Nor is it one that this rank asks for late, nor what it sends itself and another asks for. */
-static void test_nobody_waits(void **state)
+TEST(test_nobody_waits)
 {
-    (void)state;
     sl_waits_open(1, 0);
     message(1, 7, 1, 8);
     sl_waits_written(sl_waits_send(0, 2), 3);
@@ -95,9 +88,8 @@ static void test_nobody_waits(void **state)
 }
 
 /* Messages of one tag come in their order; of different ones as they like. */
-static void test_pairs(void **state)
+TEST(test_pairs)
 {
-    (void)state;
     sl_waits_open(1, 0);
     uint64_t sent[3];
     const int64_t sent_tags[] = {5, 3, 5};
@@ -117,9 +109,8 @@ static void test_pairs(void **state)
 }
 
 /* The sender's clock is 100 s behind this one. */
-static void test_clocks(void **state)
+TEST(test_clocks)
 {
-    (void)state;
     sl_waits_open(1, 100);
     message(1, 101, 3, 105);
     expect_waits(106, 100, &(struct sl_waits){2, 0, 4});
@@ -127,9 +118,8 @@ static void test_clocks(void **state)
 }
 
 /* What is on when it is asked for goes on, and counts once; what was forgotten does not come back. */
-static void test_goes_on(void **state)
+TEST(test_goes_on)
 {
-    (void)state;
     sl_waits_open(1, 100);
     sl_waits_busy(1, 100);
     message(1, 100, 100, 101);
@@ -147,9 +137,8 @@ static void test_goes_on(void **state)
     sl_waits_open(0, 0);
 }
 
-static void test_without_workers_nothing_counts(void **state)
+TEST(test_without_workers_nothing_counts)
 {
-    (void)state;
     sl_waits_open(0, 0);
     assert_int_equal(sl_waits_send(0, 1), SL_WAITS_NO_TICKET);
     message(1, 1, 1, 2);
@@ -161,16 +150,4 @@ static void test_without_workers_nothing_counts(void **state)
     assert_int_equal(sl_memory_live(), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts_as_defined),
-        cmocka_unit_test(test_a_late_rank_is_no_message),
-        cmocka_unit_test(test_nobody_waits),
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_clocks),
-        cmocka_unit_test(test_goes_on),
-        cmocka_unit_test(test_without_workers_nothing_counts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)
