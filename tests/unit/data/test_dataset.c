@@ -221,7 +221,7 @@ TEST_IN_FOLDER(says_what_a_file_is)
         const char *name, *message;
     } cases[] = {{"x.zip", "found an archive, expected a dataset; unpack it"},
                  {"d.tar.gz", "found an archive"},
-                 {"model.safetensors", "found no array edge_index"},
+                 {"model.safetensors", "expected a safetensors file"},
                  {"data.pt", "make a dataset of it: starling convert "},
                  {"cora.npz", "cora.npz --out NAME"},
                  {"graph.bin", "starling convert "},
