@@ -634,7 +634,7 @@ static bool read_scaling(const struct reading *file, uint32_t n, struct sl_scali
     return mean != NULL && scale != NULL && sl_scaling_copy(&found, out) == SL_OK;
 }
 
-static bool read_dataset(const char *path, uint64_t key, bool low_memory, struct sl_dataset *out)
+bool sl_cache_read_dataset(const char *path, uint64_t key, bool low_memory, struct sl_dataset *out)
 {
     struct reading file = {.low_memory = low_memory};
     *out = (struct sl_dataset){0};
@@ -665,16 +665,6 @@ static bool read_dataset(const char *path, uint64_t key, bool low_memory, struct
     sl_dataset_drop_pages(&read);
     *out = read;
     return true;
-}
-
-bool sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *out)
-{
-    return read_dataset(path, key, false, out);
-}
-
-bool sl_cache_read_dataset_low_memory(const char *path, uint64_t key, struct sl_dataset *out)
-{
-    return read_dataset(path, key, true, out);
 }
 
 /* ---- Parts ------------------------------------------------------------------------------------------------------- */

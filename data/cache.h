@@ -25,12 +25,11 @@
 #include "data/dataset.h"
 
 /* Read the dataset with this key. The arrays of *out lie in a read-only map of the file. False: the file is not
- * valid, or another user may have written the file (sl_file_trusted). *out is then empty. */
-bool sl_cache_read_dataset(const char *path, uint64_t key, struct sl_dataset *out);
-
-/* The same, for a process that needs only a part of the dataset: little of the file is in memory at a time. Later
+ * valid, or another user may have written the file (sl_file_trusted). *out is then empty.
+ *
+ * low_memory: the process needs only a part of the dataset, and little of the file is in memory at a time. Later
  * readers of *out call sl_dataset_drop_pages, so that little of it stays in memory. */
-bool sl_cache_read_dataset_low_memory(const char *path, uint64_t key, struct sl_dataset *out);
+bool sl_cache_read_dataset(const char *path, uint64_t key, bool low_memory, struct sl_dataset *out);
 
 /* Write a dataset (atomically), and make the folder if it is missing. False: the write failed. */
 bool sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_dataset *dataset);

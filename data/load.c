@@ -807,14 +807,6 @@ static enum sl_status load_uncached(const struct sl_dataset_options *options, co
     return SL_OK;
 }
 
-static bool read_cache(const char *file, bool low_memory, uint64_t key, struct sl_dataset *out)
-{
-    if (low_memory) {
-        return sl_cache_read_dataset_low_memory(file, key, out);
-    }
-    return sl_cache_read_dataset(file, key, out);
-}
-
 /* Note what the cache file does not say. On failure *out is emptied. */
 static enum sl_status describe(const struct sl_dataset_options *options, const struct origin *origin,
                                struct sl_dataset *out)
@@ -857,7 +849,7 @@ static enum sl_status load_origin(const struct sl_dataset_options *options, cons
     if (!sl_raw_needs_links(options->need) && !counting) { /* the cache has no links */
         SL_TRY(st, cache_file(options, origin, ".slc", &file), done);
     }
-    if (file != NULL && read_cache(file, options->low_memory, origin->state, out)) {
+    if (file != NULL && sl_cache_read_dataset(file, origin->state, options->low_memory, out)) {
         goto describe;
     }
     SL_TRY(st, load_uncached(options, origin, &whole, out), done);

@@ -32,7 +32,7 @@ static void count_edges(const struct sl_dataset *dataset, struct sl_statistics *
     out->homophily = n_known > 0 ? (double)n_agree / (double)n_known : 0;
 }
 
-enum sl_status sl_statistics_count_labels(const struct sl_dataset *dataset, struct sl_statistics *out)
+static enum sl_status count_labels(const struct sl_dataset *dataset, struct sl_statistics *out)
 {
     const struct sl_targets *targets = &dataset->targets;
     uint32_t *sizes;
@@ -59,7 +59,7 @@ enum sl_status sl_statistics_count_labels(const struct sl_dataset *dataset, stru
 
 enum sl_status sl_statistics_count(const struct sl_dataset *dataset, struct sl_statistics *out)
 {
-    SL_CHECK(sl_statistics_count_labels(dataset, out));
+    SL_CHECK(count_labels(dataset, out));
     count_edges(dataset, out);
     out->n_nonzeros = sl_features_nonzeros(&dataset->features);
     return SL_OK;

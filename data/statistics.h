@@ -25,9 +25,6 @@ struct sl_statistics {
     uint32_t largest_class;
 };
 
-/* Compute the figures of the labels; the others are 0. SL_ENOMEM. */
-enum sl_status sl_statistics_count_labels(const struct sl_dataset *dataset, struct sl_statistics *out);
-
 /* Compute all figures. SL_ENOMEM. */
 enum sl_status sl_statistics_count(const struct sl_dataset *dataset, struct sl_statistics *out);
 

@@ -137,8 +137,8 @@ static bool dense_features; /* --dense-features */
 
 WRAP(enum sl_status, sl_dataset_load, "dataset", (const struct sl_dataset_options *options, struct sl_dataset *out),
      (options, out))
-WRAP(bool, sl_cache_read_dataset, "look into the cache", (const char *path, uint64_t key, struct sl_dataset *out),
-     (path, key, out))
+WRAP(bool, sl_cache_read_dataset, "look into the cache",
+     (const char *path, uint64_t key, bool low_memory, struct sl_dataset *out), (path, key, low_memory, out))
 WRAP(enum sl_status, sl_raw_read, "read the files", (const struct sl_raw_files *files, struct sl_raw *out),
      (files, out))
 WRAP(enum sl_status, sl_generate, "generate", (const struct sl_recipe *recipe, struct sl_raw *out), (recipe, out))

@@ -582,7 +582,7 @@ static void run_cache(const uint8_t *data, size_t n)
     const char *path = file_of(0, data, n);
     struct sl_dataset dataset = {0};
     uint32_t parts[N];
-    if (sl_cache_read_dataset(path, KEY, &dataset)) {
+    if (sl_cache_read_dataset(path, KEY, false, &dataset)) {
         fuzz_accepted++;
         /* What a reader lets through, others believe. */
         const struct sl_graph *g = &dataset.graph;

@@ -89,18 +89,18 @@ TEST_IN_FOLDER(brings_it_back)
             assert_ok(sl_strdup("x\ny\nz\n0\n1\n2\n", &made.vertex_names));
         }
         assert_true(sl_cache_write_dataset(path, KEY, &made));
-        assert_true(sl_cache_read_dataset(path, KEY, &read));
+        assert_true(sl_cache_read_dataset(path, KEY, false, &read));
         assert_non_null(read.mapping);
         assert_same(&made, &read);
         assert_int_equal((uintptr_t)read.graph.offsets % 64, 0);
         sl_dataset_free(&read);
-        assert_true(sl_cache_read_dataset_low_memory(path, KEY, &read));
+        assert_true(sl_cache_read_dataset(path, KEY, true, &read));
         assert_same(&made, &read);
         sl_dataset_drop_pages(&read);
         assert_same(&made, &read);
         assert_int_equal(sl_cache_parts_key(&read, 0, 2, 1), sl_cache_parts_key(&made, 0, 2, 1));
         sl_dataset_free(&read);
-        assert_false(sl_cache_read_dataset(path, KEY + 1, &read)); /* of other files or options */
+        assert_false(sl_cache_read_dataset(path, KEY + 1, false, &read)); /* of other files or options */
         assert_null(read.targets.data);
         sl_dataset_free(&read);
         sl_dataset_free(&made);
@@ -154,7 +154,7 @@ TEST_IN_FOLDER(an_empty_set_comes_back)
     load_small(true, &made);
     made.test.n = 0;
     assert_true(sl_cache_write_dataset(path, KEY, &made));
-    assert_true(sl_cache_read_dataset(path, KEY, &read));
+    assert_true(sl_cache_read_dataset(path, KEY, false, &read));
     assert_same(&made, &read);
     sl_dataset_identify(&made, &of_files);
     sl_dataset_identify(&read, &of_cache);
@@ -190,7 +190,7 @@ TEST_IN_FOLDER(identity_is_of_contents)
         sl_dataset_identify(&made, &of_files);
         assert_true(strncmp(of_files.text[SL_DATA_GRAPH], "6 vertices, ", 12) == 0);
         assert_true(sl_cache_write_dataset(path, KEY, &made));
-        assert_true(sl_cache_read_dataset(path, KEY, &read));
+        assert_true(sl_cache_read_dataset(path, KEY, false, &read));
         sl_dataset_identify(&read, &of_cache);
         assert_int_equal(differing(&of_files, &of_cache), 0);
         read.hashed = false;
@@ -199,7 +199,7 @@ TEST_IN_FOLDER(identity_is_of_contents)
         sl_parallel_limit(0);
         assert_int_equal(differing(&of_files, &of_cache), 0);
         sl_dataset_free(&read);
-        assert_true(sl_cache_read_dataset_low_memory(path, KEY, &read));
+        assert_true(sl_cache_read_dataset(path, KEY, true, &read));
         sl_dataset_identify(&read, &of_cache);
         assert_int_equal(differing(&of_files, &of_cache), 0);
         sl_dataset_free(&read);
@@ -221,7 +221,7 @@ TEST_IN_FOLDER(keeps_narrow_features)
         made.features.dense.hold = SL_HOLD_BORROWED;
         made.features.dense.scale = 0.25f;
         assert_true(sl_cache_write_dataset(path, KEY, &made));
-        assert_true(sl_cache_read_dataset(path, KEY, &read));
+        assert_true(sl_cache_read_dataset(path, KEY, false, &read));
         assert_int_equal(read.features.dense.dtype, dtypes[i]);
         assert_true(dtypes[i] != SL_DTYPE_I8 || read.features.dense.scale == 0.25f);
         assert_memory_equal(read.features.dense.data, entries, sl_column_bytes(&read.features.dense));
@@ -264,7 +264,7 @@ TEST_IN_FOLDER(identity_is_of_values)
             assert_string_equal(of_narrow.feature_dtype, texts[i]);
             assert_int_equal(differing(&of_floats, &of_narrow), 0);
             assert_true(sl_cache_write_dataset(path, KEY, &made));
-            assert_true(sl_cache_read_dataset(path, KEY, &read));
+            assert_true(sl_cache_read_dataset(path, KEY, false, &read));
             sl_dataset_identify(&read, &of_cache);
             assert_int_equal(differing(&of_floats, &of_cache), 0);
             assert_string_equal(of_cache.feature_dtype, texts[i]);
@@ -336,12 +336,12 @@ TEST_IN_FOLDER(refuses_any_damage)
         assert_ok(sl_file_read(in_folder("whole"), 1 << 20, &data, &bytes));
         const char *path = in_folder("broken");
         for (size_t n = 0; n < bytes; n += n < 700 ? 13 : 3) {
-            assert_false(sl_cache_read_dataset(put_bytes("broken", data, n), KEY, &read));
+            assert_false(sl_cache_read_dataset(put_bytes("broken", data, n), KEY, false, &read));
         }
         size_t accepted = 0;
         for (size_t at = 0; at < bytes; at++) {
             data[at] ^= 0x41;
-            if (sl_cache_read_dataset(put_bytes("broken", data, bytes), KEY, &read)) {
+            if (sl_cache_read_dataset(put_bytes("broken", data, bytes), KEY, false, &read)) {
                 assert_same(&made, &read);
                 sl_dataset_free(&read);
                 accepted++;
@@ -349,13 +349,13 @@ TEST_IN_FOLDER(refuses_any_damage)
             data[at] ^= 0x41;
         }
         assert_true(accepted <= sizeof "format: starling cache");
-        assert_false(sl_cache_read_dataset(folder, KEY, &read));
-        assert_false(sl_cache_read_dataset(in_folder("none"), KEY, &read));
+        assert_false(sl_cache_read_dataset(folder, KEY, false, &read));
+        assert_false(sl_cache_read_dataset(in_folder("none"), KEY, false, &read));
         put_bytes("broken", data, bytes);
         FILE *stream = fopen(path, "ab");
         fputc(0, stream);
         fclose(stream);
-        assert_false(sl_cache_read_dataset(path, KEY, &read));
+        assert_false(sl_cache_read_dataset(path, KEY, false, &read));
         sl_free(data);
         sl_dataset_free(&made);
     }
@@ -373,7 +373,7 @@ TEST_IN_FOLDER(refuses_forgeries)
         __typeof__(field) right = (field);                                                                             \
         (field) = (wrong);                                                                                             \
         assert_true(sl_cache_write_dataset(path, KEY, &made));                                                         \
-        assert_false(sl_cache_read_dataset(path, KEY, &read));                                                         \
+        assert_false(sl_cache_read_dataset(path, KEY, false, &read));                                                  \
         (field) = right;                                                                                               \
     } while (0)
     ASSERT_NOTICED(made.graph.offsets[0], 1);
@@ -390,7 +390,7 @@ TEST_IN_FOLDER(refuses_forgeries)
     ASSERT_NOTICED(made.features.columns[0], 30);
     ASSERT_NOTICED(made.features.offsets[1], 2000);
     assert_true(sl_cache_write_dataset(path, KEY, &made));
-    assert_true(sl_cache_read_dataset(path, KEY, &read));
+    assert_true(sl_cache_read_dataset(path, KEY, false, &read));
     sl_dataset_free(&read);
     sl_dataset_free(&made);
 }
@@ -408,7 +408,7 @@ TEST_IN_FOLDER(survives_mutations)
         struct sl_dataset read;
         memcpy(mutant, data, bytes);
         size_t n = mutate(mutant, bytes, sizeof mutant);
-        if (sl_cache_read_dataset(put_bytes("mutant", mutant, n), KEY, &read)) {
+        if (sl_cache_read_dataset(put_bytes("mutant", mutant, n), KEY, false, &read)) {
             assert_same(&made, &read);
             sl_dataset_free(&read);
         }
@@ -431,7 +431,7 @@ TEST_IN_FOLDER(parts)
     assert_true(sl_cache_write_parts(path, KEY, 5, 2, made)); /* a part that is not there */
     assert_false(sl_cache_read_parts(path, KEY, 5, 2, read));
     struct sl_dataset dataset; /* nor is it taken for a dataset */
-    assert_false(sl_cache_read_dataset(path, KEY, &dataset));
+    assert_false(sl_cache_read_dataset(path, KEY, false, &dataset));
 }
 
 /* Whatever decides the parts changes the key. */
@@ -490,18 +490,18 @@ TEST_IN_FOLDER(trusts_nobody)
     assert_true(sl_cache_write_dataset(path, KEY, &made));
     sl_dataset_free(&made);
     assert_int_equal(chmod(path, 0666), 0);
-    assert_false(sl_cache_read_dataset(path, KEY, &read));
+    assert_false(sl_cache_read_dataset(path, KEY, false, &read));
     assert_int_equal(chmod(path, 0644), 0);
     assert_int_equal(chmod(in_folder("shared"), 0777), 0);
-    assert_false(sl_cache_read_dataset(path, KEY, &read)); /* anybody may have put it in place of ours */
+    assert_false(sl_cache_read_dataset(path, KEY, false, &read)); /* anybody may have put it in place of ours */
     assert_int_equal(chmod(in_folder("shared"), 01777), 0);
-    assert_true(sl_cache_read_dataset(path, KEY, &read));
+    assert_true(sl_cache_read_dataset(path, KEY, false, &read));
     sl_dataset_free(&read);
     if (geteuid() == 0) {
         assert_int_equal(chown(path, 12345, 12345), 0);
-        assert_false(sl_cache_read_dataset(path, KEY, &read));
+        assert_false(sl_cache_read_dataset(path, KEY, false, &read));
         assert_int_equal(chown(in_folder("shared"), 12345, 12345), 0); /* who owns the data may own their cache */
-        assert_true(sl_cache_read_dataset(path, KEY, &read));
+        assert_true(sl_cache_read_dataset(path, KEY, false, &read));
         sl_dataset_free(&read);
     }
 }
@@ -517,7 +517,7 @@ TEST_IN_FOLDER(does_without_a_place_or_memory)
     long live = sl_memory_live();
     for (long allowed = 0; allowed < 30; allowed++) {
         sl_memory_ration(allowed);
-        bool found = sl_cache_read_dataset(in_folder("x.slc"), KEY, &read);
+        bool found = sl_cache_read_dataset(in_folder("x.slc"), KEY, false, &read);
         sl_cache_write_dataset(in_folder("y.slc"), KEY, &made);
         sl_memory_ration(-1);
         if (found) {
