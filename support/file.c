@@ -19,8 +19,7 @@
 #include "support/memory.h"
 #include "support/text.h"
 
-/* ---- Reading
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Reading ---- */
 
 /* Read from `stream` up to its end. The block grows by doubling. */
 static enum sl_status read_stream(FILE *stream, const char *path, size_t limit, char **out, size_t *bytes_out)
@@ -107,8 +106,7 @@ void sl_file_unmap(struct sl_map *map)
     *map = (struct sl_map){0};
 }
 
-/* ---- Writing
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Writing ---- */
 
 /* The path with symbolic links resolved, or unchanged if it does not exist. */
 static enum sl_status resolve(const char *path, char **out)
@@ -274,8 +272,7 @@ void sl_writer_abort(struct sl_writer *writer)
     *writer = (struct sl_writer){0};
 }
 
-/* ---- Folders and paths
- * ------------------------------------------------------------------------------------------- */
+/* ---- Folders and paths ---- */
 
 /* Make every folder in `path`, one after each '/'. The string is changed; on success it is restored. */
 static enum sl_status make_folders(char *path, uint32_t *n_made)
@@ -424,7 +421,7 @@ enum sl_status sl_format(char **out, const char *format, ...)
     return SL_OK;
 }
 
-/* ---- Checksum ---------------------------------------------------------------------------------------------------- */
+/* ---- Checksum ---- */
 
 uint64_t sl_checksum(uint64_t start, const void *data, size_t bytes)
 {

@@ -46,7 +46,7 @@ static uint32_t list_count(const struct sl_option *option, const void *settings)
     return *(const uint32_t *)((const char *)settings + option->offset_n);
 }
 
-/* ---- Valid values ------------------------------------------------------------------------------------------ */
+/* ---- Valid values ---- */
 
 static uint64_t largest(const struct sl_option *option)
 {
@@ -107,8 +107,7 @@ static enum sl_status refuse(const struct sl_option *option, const char *label, 
                    option->hint != NULL ? "; " : "", sl_text_or(option->hint, ""));
 }
 
-/* ---- Reading one value
- * -------------------------------------------------------------------------------------------- */
+/* ---- Reading one value ---- */
 
 /* Read decimal digits at *text and advance *text. False: no digits, or too many. */
 static bool read_whole(const char **text, uint64_t *out)
@@ -301,8 +300,7 @@ static const char *bare_text(const struct sl_option *option)
     return option->kind == SL_OPTION_FLAG ? "yes" : option->bare;
 }
 
-/* ---- Defaults
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Defaults ---- */
 
 static void clear(const struct sl_option *option, void *settings)
 {
@@ -350,8 +348,7 @@ void sl_option_free(const struct sl_option_table *table, void *settings)
     }
 }
 
-/* ---- Names
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Names ---- */
 
 size_t sl_option_select(const struct sl_option *options, size_t n, unsigned program, struct sl_option *out)
 {
@@ -425,8 +422,7 @@ const struct sl_option *sl_option_in_order(const struct sl_option_table *table, 
     return NULL;
 }
 
-/* ---- The command line
- * --------------------------------------------------------------------------------------------- */
+/* ---- The command line ---- */
 
 /* State of sl_option_parse. */
 struct reader {
@@ -549,8 +545,7 @@ static enum sl_status check_arguments(const struct sl_option_table *table, int n
     return SL_OK;
 }
 
-/* ---- The environment
- * ---------------------------------------------------------------------------------------------- */
+/* ---- The environment ---- */
 
 void sl_option_key(const struct sl_option *option, char *out, size_t bytes)
 {
@@ -597,8 +592,7 @@ static enum sl_status read_environment(struct reader *r)
     return SL_OK;
 }
 
-/* ---- All together
- * ------------------------------------------------------------------------------------------------- */
+/* ---- All together ---- */
 
 enum sl_status sl_option_parse(const struct sl_option_table *table, int argc, char **argv, void *settings,
                                struct sl_option_parse *out)
@@ -635,8 +629,7 @@ enum sl_status sl_option_set(const struct sl_option_table *table, const char *na
     return text != NULL ? set(option, label, text, settings) : refuse(option, label, "");
 }
 
-/* ---- Values as text
- * ----------------------------------------------------------------------------------------------- */
+/* ---- Values as text ---- */
 
 /* The shortest decimal form that reads back as the same number. */
 static void real_text(double value, char *out, size_t bytes)
@@ -703,7 +696,7 @@ enum sl_status sl_option_get(const struct sl_option_table *table, const char *na
     return option != NULL ? sl_option_text(option, settings, out) : unknown(table, name);
 }
 
-/* ---- Values set by programs ----------------------------------------------------------------------------- */
+/* ---- Values set by programs ---- */
 
 static bool is_choice(const struct sl_option *option, int position)
 {
@@ -783,7 +776,7 @@ enum sl_status sl_option_check(const struct sl_option_table *table, const void *
     return SL_OK;
 }
 
-/* ---- Options that need others ---------------------------------------------------------------------------- */
+/* ---- Options that need others ---- */
 
 /* The text of the default; a choice's is its first name. */
 static void default_text(const struct sl_option *option, char *out, size_t bytes)
@@ -866,8 +859,7 @@ enum sl_status sl_option_check_needs(const struct sl_option_table *table, const 
     return st;
 }
 
-/* ---- Sources
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Sources ---- */
 
 const char *sl_option_source_name(enum sl_option_source source)
 {

@@ -76,8 +76,7 @@ static void spell(const struct sl_option *option, char *out, size_t bytes)
     }
 }
 
-/* ---- Help
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- Help ---- */
 
 /* Length of the first word; of a command also of the values behind an option. */
 static size_t word_length(const char *text, bool is_command)
@@ -254,8 +253,7 @@ static void print_help(const struct sl_option_table *table, bool all, FILE *stre
     print_environment(table, stream);
 }
 
-/* ---- Man page
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Man page ---- */
 
 /* Print text for roff: commands are escaped, hyphens can be copied, an empty line starts a paragraph. */
 static void put_roff(const char *text, size_t n, FILE *stream)
@@ -426,8 +424,7 @@ static void print_man(const struct sl_option_table *table, const char *version, 
     man_see_also(table, stream);
 }
 
-/* ---- Completion
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Completion ---- */
 
 /* The bash command that lists the valid values of an option. */
 static void completion_values(const struct sl_option *option, FILE *stream)
@@ -499,8 +496,7 @@ static void print_completion(const struct sl_option_table *table, FILE *stream)
             table->program, table->program);
 }
 
-/* ---- Public
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Public ---- */
 
 enum sl_status sl_option_print(const struct sl_option_table *table, enum sl_option_action action, const char *version,
                                FILE *stream)

@@ -716,8 +716,7 @@ void sl_settings_free(struct sl_settings *settings)
     }
 }
 
-/* ---- Checks of several options
- * ----------------------------------------------------------------------------------- */
+/* ---- Checks of several options ---- */
 
 /* A single --fanout stands for all layers. Without --layers, any --fanout but -1 says how many layers there are. */
 static void derive_layers(struct sl_settings *s)
