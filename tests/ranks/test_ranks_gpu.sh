@@ -22,7 +22,7 @@ export CUDA_VISIBLE_DEVICES=${gpu[0]},${gpu[1]}
 generate dense --vertices 600 --edges 4000 --features 20 --classes 5
 generate sparse --vertices 600 --edges 4000 --features 150 --classes 5 --sparse
 generate thick --vertices 1300 --edges 200000 --features 20 --classes 5 # hundreds of edges a vertex
-common=(--cache none --epochs 2 --hidden 12 --layers 2 --quiet)
+common=(--cache none --epochs 1 --hidden 12 --layers 2 --quiet)
 sampled=(--batch-size 40 --chunks 2)
 
 if ! "$program" "${common[@]}" "${sampled[@]}" --dataset dense --epochs 1 --gpus 2 >stdout 2>&1; then
@@ -98,8 +98,8 @@ while read -r name options; do
     # shellcheck disable=SC2086 # the options are words
     same "$name" "$pipe" $options
 done <<'RUNS'
-stages --dataset dense --model resgcn --layers 4 --stages 2 --ways 1 --chunks 4
-ways --dataset dense --model gcn --stages 1 --ways 4 --chunks 4
+stages --dataset dense --epochs 2 --model resgcn --layers 4 --stages 2 --ways 1 --chunks 4
+ways --dataset dense --epochs 2 --model gcn --stages 1 --ways 4 --chunks 4
 RUNS
 
 # ---- NCCL within a rank ----

@@ -139,12 +139,13 @@ alike()
     ranks "$dataset" "$@"
 }
 
-# ranks DATASET OPTION...: two and four processes have the bits of `first`.
+# ranks DATASET OPTION...: two or four processes, by turns, have the bits of `first`. SL_LONG=1: two and four.
 ranks()
 {
-    local n
+    local n numbers=$((2 + 2 * (turn++ % 2)))
     [[ -n $with_ranks ]] || return
-    for n in 2 4; do
+    [[ -z ${SL_LONG:-} ]] || numbers='2 4'
+    for n in $numbers; do
         outputs other mpirun -q --oversubscribe --bind-to none -np $n "$coop_sage" "${base[@]}" --pes 4 --batch-size 60 --cpus 1
         same "$*, $n ranks"
     done
@@ -153,7 +154,9 @@ ranks()
 with_ranks=
 ! has_mpi || ! command -v mpirun >/dev/null || with_ranks=yes
 
+turn=0
 for precision in float bf16; do
+    ((++turn)) # each model and decoder meets both numbers of ranks
     alike dense --precision $precision
     alike dense --precision $precision --norm layer --residual --input-dropout 0.2
     alike sparse --precision $precision --input-dropout 0.3

@@ -633,11 +633,14 @@ TEST_IN_FOLDER(test_resume)
 {
     assert_int_equal((dataset.train.n + 19) / 20, RESUME_STEPS);
     check_resume("dropout=0.5", 0, true, "depth=1 cpus=1 sched=eager");
+    check_resume("pes=4 batch-size=5 sync=dissemination gossip-what=grad gossip-ring norm=batch", 4, true,
+                 "depth=3 cpus=1");
+    if (slow_kernels()) {
+        return; /* what is kept is the same wherever it was computed */
+    }
     check_resume("norm=batch sampler=labor kappa=8 partition=random", 11, true, "depth=3 sched=prio");
     check_resume("norm=layer residual hidden=12 group-size=1 weight-decay=0.01", 2 * RESUME_STEPS, true, "");
     check_resume("depth=1 lr-schedule=cosine input-dropout=0.2", RESUME_STEPS - 1, false, "depth=2");
-    check_resume("pes=4 batch-size=5 sync=dissemination gossip-what=grad gossip-ring norm=batch", 4, true,
-                 "depth=3 cpus=1");
     check_resume("pes=4 batch-size=5 sync=cube gossip-average-every=4 gossip-local-size=2", 11, true, "depth=1");
 }
 
