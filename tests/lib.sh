@@ -38,6 +38,18 @@ complain()
     failed=1
 }
 
+# refuse PATTERN COMMAND ...: the command prints one line on standard error, which matches, and ends with exit code $code [1 or 2].
+refuse()
+{
+    local pattern=$1 status
+    shift
+    timeout 60 "$@" >"$folder/stdout" 2>"$folder/stderr" </dev/null
+    status=$?
+    [[ " ${code:-1 2} " == *" $status "* && $(wc -l <"$folder/stderr") -eq 1 ]] ||
+        complain "$*: expected exit code ${code:-1 or 2} and a line, found $status: $(cat "$folder/stderr")"
+    grep -Eq -- "$pattern" "$folder/stderr" || complain "$*: expected '$pattern', found: $(cat "$folder/stderr")"
+}
+
 # skip REASON: end the test without a result; with 1 if a check has failed before.
 skip()
 {

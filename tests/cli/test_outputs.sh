@@ -15,17 +15,6 @@ run=("$coop_sage" --dataset ../d --cache none --layers 2 --hidden 8 --batch-size
 long=$(printf 'x%.0s' {1..256})
 names=(metrics save predict embed)
 
-# refuse PATTERN COMMAND ...: exit code 1 or 2 and one line that matches.
-refuse()
-{
-    local pattern=$1 status
-    shift
-    timeout 60 "$@" >../stdout 2>../stderr </dev/null
-    status=$?
-    [[ $status -eq 1 || $status -eq 2 ]] && [[ $(wc -l <../stderr) -eq 1 ]] || complain "$*: expected exit code 1 and a line, found $status: $(cat ../stderr)"
-    grep -Eq -- "$pattern" ../stderr || complain "$*: expected '$pattern', found: $(cat ../stderr)"
-}
-
 expect_nothing()
 {
     [[ -z $(ls -A) ]] || complain "$1: expected no file, found: $(ls -A | cut -c 1-60)"

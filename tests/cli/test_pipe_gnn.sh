@@ -8,17 +8,7 @@ set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 program=$pipe_gnn
-
-# refuse PATTERN ARGUMENT...: exit code 2 and one line on standard error that matches.
-refuse()
-{
-    local pattern=$1 status
-    shift
-    "$program" "$@" >stdout 2>stderr
-    status=$?
-    [[ $status -eq 2 && $(wc -l <stderr) -eq 1 ]] || complain "$*: expected exit code 2 and a line, found $status: $(cat stderr)"
-    grep -Eq -- "$pattern" stderr || complain "$*: expected '$pattern', found: $(cat stderr)"
-}
+code=2
 
 # losses ARGUMENT...: the train losses of a run on the dataset made here, one a line, as they are printed.
 losses()
@@ -51,19 +41,19 @@ for option in stages stages-cut ways chunks chunk-order gradient-factor history-
 done
 for option in fanout batch-size sampler kappa sync group-size pes depth transport feature-cache input-dropout; do
     grep -Eq -- "^ +--$option([ =[]|\$)" stdout && complain "--help lists --$option, which is a minibatch's"
-    refuse "--$option" "--$option" 1
+    refuse "--$option" "$program" "--$option" 1
 done
-refuse '--chunks: found 5 .*multiple' --chunks 5 --ways 2
-refuse '--chunks: found 320' --stages 20 --ways 4 --layers 20
-refuse '--stages: found 5, .*--layers is 4' --stages 5 --layers 4
-refuse '--stages-cut: found 2 numbers, expected 3' --stages 4 --stages-cut 1,2 --layers 4
-refuse '--stages-cut: found 2, .*ascending' --stages-cut 2,2 --layers 4
-refuse '--stages-cut: found 4, .*from 1 to 3' --stages-cut 4 --layers 4
-refuse '--gradient-factor: found 1.5' --gradient-factor 1.5
-refuse '--model gat cannot be used with pipe_gnn' --model gat
-refuse '--norm batch cannot be used with pipe_gnn' --norm batch
-refuse '--history-every' --history-every 0
-refuse '--precision tf32 cannot be used with --gpus 0' --precision tf32 --gpus 0
+refuse '--chunks: found 5 .*multiple' "$program" --chunks 5 --ways 2
+refuse '--chunks: found 320' "$program" --stages 20 --ways 4 --layers 20
+refuse '--stages: found 5, .*--layers is 4' "$program" --stages 5 --layers 4
+refuse '--stages-cut: found 2 numbers, expected 3' "$program" --stages 4 --stages-cut 1,2 --layers 4
+refuse '--stages-cut: found 2, .*ascending' "$program" --stages-cut 2,2 --layers 4
+refuse '--stages-cut: found 4, .*from 1 to 3' "$program" --stages-cut 4 --layers 4
+refuse '--gradient-factor: found 1.5' "$program" --gradient-factor 1.5
+refuse '--model gat cannot be used with pipe_gnn' "$program" --model gat
+refuse '--norm batch cannot be used with pipe_gnn' "$program" --norm batch
+refuse '--history-every' "$program" --history-every 0
+refuse '--precision tf32 cannot be used with --gpus 0' "$program" --precision tf32 --gpus 0
 
 # ---- figures -----------------------------------------------------------------------------------------------------------------------
 

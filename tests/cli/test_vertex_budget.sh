@@ -30,8 +30,8 @@ list()
 
 for sampler in neighbor labor; do
     for pes in 1 3 4; do
-        run m --sampler $sampler --pes $pes --batch-size $((120 / pes)) --epochs 10 --vertex-budget 3000
-        (($(wc -l <epochs) == 10)) || complain "$sampler: expected ten epochs, found $(cat epochs)"
+        run m --sampler $sampler --pes $pes --batch-size $((120 / pes)) --epochs 8 --vertex-budget 3000
+        (($(wc -l <epochs) == 8)) || complain "$sampler: expected eight epochs, found $(cat epochs)"
         awk 'NR == 1 { bad = $1 != 120 || $2 > 2500 } NR > 6 && ($2 < 2910 || $2 > 3090) { bad = 1 } END { exit bad }' epochs ||
             complain "$sampler, $pes PEs: expected 3000 vertices a step after some epochs, found $(cat epochs)"
         cut -d' ' -f1 epochs >batches
@@ -124,16 +124,9 @@ figures whole >whole.figures
 
 # ---- what is refused ----
 
-refused()
-{
-    local words=$1
-    shift
-    ! "$@" --quiet --cache none --epochs 1 >stdout 2>stderr || complain "$*: expected a failure"
-    [[ $(wc -l <stderr) == 1 && $(cat stderr) == *"$words"* ]] || complain "$*: expected a line with '$words', found $(cat stderr)"
-}
-refused "--vertex-budget" "$pipe_gnn" --dataset ./g --vertex-budget 100
-refused "--sync allreduce" "$coop_sage" --dataset ./g --vertex-budget 100 --sync dissemination
-refused "--vertex-budget: found '0', expected '2500'" "$coop_sage" --dataset ./g --layers 2 --hidden 8 --fanout 5,5 --chunks 2 --pes 4 --batch-size 30 \
+refuse "--vertex-budget" "$pipe_gnn" --quiet --cache none --epochs 1 --dataset ./g --vertex-budget 100
+refuse "--sync allreduce" "$coop_sage" --quiet --cache none --epochs 1 --dataset ./g --vertex-budget 100 --sync dissemination
+refuse "--vertex-budget: found '0', expected '2500'" "$coop_sage" --quiet --cache none --epochs 1 --dataset ./g --layers 2 --hidden 8 --fanout 5,5 --chunks 2 --pes 4 --batch-size 30 \
     --sampler labor --kappa 3 --checkpoint kept --resume
 ((failed == 0)) || exit 1
 

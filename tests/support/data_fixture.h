@@ -82,6 +82,12 @@ __attribute__((unused)) static int remove_folder(void **state)
     return failed;
 }
 
+__attribute__((unused)) static int nothing_left(void **state)
+{
+    (void)state;
+    return sl_memory_live() != 0;
+}
+
 #define TEST_IN_FOLDER(name) TEST_WITH(name, make_folder, remove_folder)
 
 /* "FOLDER/name"; good for the next few calls. Fails in a test without a folder: the name would be in "/". */

@@ -41,4 +41,19 @@ int starpu_memory_unpin(void *memory, size_t bytes)
     return -1;
 }
 
+/* A group of tests with StarPU and one worker. */
+__attribute__((unused)) static int lock_up(void **state)
+{
+    (void)state;
+    fixture_start(1);
+    return 0;
+}
+
+__attribute__((unused)) static int lock_down(void **state)
+{
+    (void)state;
+    fixture_stop();
+    return sl_memory_live() == 0 ? 0 : -1;
+}
+
 #endif

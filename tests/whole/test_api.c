@@ -4,7 +4,7 @@
  * runtime/starling.h, as a program sees it: settings by name, sessions over arrays and over files, what they
  * report, scores and weights. Nothing else of the library is used; OpenBLAS is asked for its threads. */
 #include "config.h"
-#include "tests/support/data_fixture.h"
+#include "tests/support/session_fixture.h"
 
 #include <cblas.h>
 #include <dirent.h>
@@ -31,7 +31,9 @@
 static uint32_t sources[E], destinations[E], ids[N];
 static int32_t labels[N];
 static float features[N * F];
-static char data[64]; /* the folder of the files */
+static char data[64];            /* the folder of the files */
+static struct sl_dataset *crowd; /* of the arrays, for all tests */
+static long live;                /* blocks of memory between tests */
 
 static struct sl_arrays arrays(void)
 {
@@ -111,9 +113,24 @@ static void print_features(FILE *stream, uint32_t i)
     }
 }
 
+static struct sl_dataset *make_dataset(const struct sl_arrays *of)
+{
+    struct sl_dataset *dataset;
+    assert_ok(sl_dataset_new(of, &dataset));
+    return dataset;
+}
+
+static struct sl_dataset *crowds(void)
+{
+    struct sl_arrays of = arrays();
+    return make_dataset(&of);
+}
+
 static int write_data(void **state)
 {
     fill_arrays();
+    crowd = crowds();
+    live = sl_memory_live();
     make_folder(state);
     memcpy(data, folder, sizeof data);
     write_lines("raw/num-node-list", N, N + 1, print_number);
@@ -129,42 +146,13 @@ static int write_data(void **state)
 
 static int remove_data(void **state)
 {
+    sl_dataset_delete(crowd);
+    assert_int_equal(sl_memory_live(), 0);
     memcpy(folder, data, sizeof folder);
     return remove_folder(state);
 }
 
-static struct sl_dataset *make_dataset(const struct sl_arrays *of)
-{
-    struct sl_dataset *dataset;
-    assert_ok(sl_dataset_new(of, &dataset));
-    return dataset;
-}
-
-static struct sl_dataset *crowds(void)
-{
-    struct sl_arrays of = arrays();
-    return make_dataset(&of);
-}
-
 /* ---- runs ---- */
-
-/* Set options "name=value" or "flag", one a word; "%" in front of a file stands for the test's folder. */
-static void set_options(struct sl_settings *settings, const char *options)
-{
-    char words[1024];
-    char value[1200];
-    char *rest;
-    snprintf(words, sizeof words, "%s", options);
-    for (char *word = strtok_r(words, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
-        char *equals = strchr(word, '=');
-        if (equals != NULL) {
-            *equals++ = '\0';
-            bool file = equals[0] == '%';
-            snprintf(value, sizeof value, "%s%s%s", file ? folder : "", file ? "/" : "", file ? equals + 1 : equals);
-        }
-        assert_ok(sl_settings_set(settings, word, equals == NULL ? NULL : value));
-    }
-}
 
 static struct sl_settings *settings_of(const char *options)
 {
@@ -293,30 +281,27 @@ static void expect_same_file(const char *a, const char *b)
 
 /* ---- training ---- */
 
-static int nothing_left(void **state)
+static int drop_folder(void **state)
 {
-    assert_int_equal(sl_memory_live(), 0);
+    assert_int_equal(sl_memory_live(), live);
     return remove_folder(state);
 }
 
-TEST_WITH(arrays_are_as_files, make_folder, nothing_left)
+TEST_WITH(arrays_are_as_files, make_folder, drop_folder)
 {
     struct seen by_arrays = nothing();
     struct seen by_files = nothing();
-    struct sl_dataset *dataset = crowds();
-    run("dropout=0.5 save=%a", dataset, &by_arrays);
+    run("dropout=0.5 save=%a", crowd, &by_arrays);
     run("dropout=0.5 save=%b", NULL, &by_files);
     assert_int_equal(by_arrays.n_steps, 4 * STEPS);
     expect_same_losses(&by_arrays, &by_files);
     expect_same_file("a", "b"); /* and the names in them: the dataset's folder is called as the arrays are */
-    sl_dataset_delete(dataset);
 }
 
-TEST_WITH(reports_in_order, make_folder, nothing_left)
+TEST_WITH(reports_in_order, make_folder, drop_folder)
 {
     struct seen seen = nothing();
-    struct sl_dataset *dataset = crowds();
-    run("epochs=5 eval-every=2", dataset, &seen);
+    run("epochs=5 eval-every=2", crowd, &seen);
     assert_int_equal(seen.n_steps, 5 * STEPS);
     assert_int_equal(seen.n_epochs, 5);
     for (uint32_t e = 0; e < 5; e++) {
@@ -333,34 +318,30 @@ TEST_WITH(reports_in_order, make_folder, nothing_left)
         assert_int_equal(isnan(test_score(&news->scores, "acc")), !evaluated);
     }
     seen = nothing();
-    run("epochs=0", dataset, &seen);
+    run("epochs=0", crowd, &seen);
     assert_int_equal(seen.n_steps, 0);
     assert_int_equal(seen.n_epochs, 1);
     assert_true(seen.epochs[0].epoch == 0 && seen.epochs[0].evaluated && isnan(seen.epochs[0].loss));
-    sl_dataset_delete(dataset);
 }
 
 /* Of two sessions over one dataset, one after the other, the second knows nothing of the first. */
-TEST_WITH(sessions_follow_each_other, make_folder, nothing_left)
+TEST_WITH(sessions_follow_each_other, make_folder, drop_folder)
 {
     struct seen seen[3] = {nothing(), nothing(), nothing()};
-    struct sl_dataset *dataset = crowds();
-    run("", dataset, &seen[0]);
-    run("seed=5 pes=1 batch-size=40 model=gcn", dataset, &seen[1]);
-    run("", dataset, &seen[2]);
+    run("", crowd, &seen[0]);
+    run("seed=5 pes=1 batch-size=40 model=gcn", crowd, &seen[1]);
+    run("", crowd, &seen[2]);
     assert_memory_not_equal(seen[0].losses, seen[1].losses, sizeof(double));
     expect_same_losses(&seen[0], &seen[2]);
-    sl_dataset_delete(dataset);
 }
 
 /* Neither the dataset nor the arrays are looked at once the session is open. */
-TEST_WITH(dataset_is_let_go, make_folder, nothing_left)
+TEST_WITH(dataset_is_let_go, make_folder, drop_folder)
 {
     static const char *const kinds[] = {"", "model=gcn pes=4 batch-size=10 group-size=2", "partition=none"};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         struct seen seen[2] = {nothing(), nothing()};
-        struct sl_dataset *dataset = crowds();
-        run(kinds[i], dataset, &seen[0]);
+        run(kinds[i], crowd, &seen[0]);
         struct sl_arrays of = arrays();
         float *lent = malloc(sizeof features);
         uint32_t *lent_ids = malloc(sizeof ids);
@@ -384,7 +365,6 @@ TEST_WITH(dataset_is_let_go, make_folder, nothing_left)
         expect_same_losses(&seen[0], &seen[1]);
         sl_session_close(session);
         sl_settings_delete(settings);
-        sl_dataset_delete(dataset);
     }
 }
 
@@ -397,12 +377,11 @@ static void check_stop(const char *options, uint64_t at, bool by_thread)
     char text[256];
     struct seen whole = nothing();
     struct seen parts = nothing();
-    struct sl_dataset *dataset = crowds();
     snprintf(text, sizeof text, "%s save=%%one", options);
-    run(text, dataset, &whole);
+    run(text, crowd, &whole);
     snprintf(text, sizeof text, "%s checkpoint=%%kept-%d", options, by_thread);
     struct sl_settings *settings = settings_of(text);
-    struct sl_session *session = open_session(settings, dataset);
+    struct sl_session *session = open_session(settings, crowd);
     parts.stop = session;
     parts.stop_at = at;
     parts.by_thread = by_thread;
@@ -414,13 +393,12 @@ static void check_stop(const char *options, uint64_t at, bool by_thread)
     sl_settings_delete(settings);
     parts.stop = NULL;
     snprintf(text, sizeof text, "%s checkpoint=%%kept-%d resume save=%%two", options, by_thread);
-    run(text, dataset, &parts);
+    run(text, crowd, &parts);
     expect_same_losses(&whole, &parts);
     expect_same_file("one", "two");
-    sl_dataset_delete(dataset);
 }
 
-TEST_WITH(stops_and_goes_on, make_folder, nothing_left)
+TEST_WITH(stops_and_goes_on, make_folder, drop_folder)
 {
     check_stop("dropout=0.5 epochs=6", 3, false);
     check_stop("norm=batch epochs=6", 7, true);
@@ -428,13 +406,12 @@ TEST_WITH(stops_and_goes_on, make_folder, nothing_left)
 
 /* A wish from before the training counts, as does a signal that was seen. sl_signals_restore forgets the signal,
  * and the next session trains. */
-TEST_WITH(stops_before_it_starts, make_folder, nothing_left)
+TEST_WITH(stops_before_it_starts, make_folder, drop_folder)
 {
-    struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("");
     for (int by_signal = 0; by_signal < 2; by_signal++) {
         struct seen seen = nothing();
-        struct sl_session *session = open_session(settings, dataset);
+        struct sl_session *session = open_session(settings, crowd);
         if (by_signal) {
             assert_ok(sl_signals_install());
             raise(SIGUSR1);
@@ -447,13 +424,12 @@ TEST_WITH(stops_before_it_starts, make_folder, nothing_left)
         sl_signals_restore();
         assert_int_equal(sl_signals_seen(), 0);
         sl_session_close(session);
-        session = open_session(settings, dataset);
+        session = open_session(settings, crowd);
         train(session, &seen);
         assert_true(seen.n_epochs > 0);
         sl_session_close(session);
     }
     sl_settings_delete(settings);
-    sl_dataset_delete(dataset);
 }
 
 /* A callback that stops in the last epoch's report stops nothing: all is done. */
@@ -462,18 +438,16 @@ static int stop_at_epoch(void *context, const struct sl_epoch_news *news)
     return (int)news->epoch == *(int *)context;
 }
 
-TEST_WITH(a_callback_stops, make_folder, nothing_left)
+TEST_WITH(a_callback_stops, make_folder, drop_folder)
 {
-    struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("epochs=3");
     for (int at = 2; at <= 3; at++) {
-        struct sl_session *session = open_session(settings, dataset);
+        struct sl_session *session = open_session(settings, crowd);
         const struct sl_report report = {.size = sizeof report, .context = &at, .epoch = stop_at_epoch};
         assert_int_equal(sl_session_train(session, &report), at < 3 ? SL_EINTERRUPT : SL_OK);
         sl_session_close(session);
     }
     sl_settings_delete(settings);
-    sl_dataset_delete(dataset);
 }
 
 /* ---- at rest ---- */
@@ -504,16 +478,15 @@ static void expect_rest(const char *when)
 }
 
 /* And OpenBLAS has as many threads as before, when all is over. */
-TEST_WITH(rests, make_folder, nothing_left)
+TEST_WITH(rests, make_folder, drop_folder)
 {
-    struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("cpus=2");
     struct seen seen = nothing();
     struct sl_weight weight;
     struct sl_scores scores;
     openblas_set_num_threads(2);
     int threads = openblas_get_num_threads();
-    struct sl_session *session = open_session(settings, dataset);
+    struct sl_session *session = open_session(settings, crowd);
     expect_rest("after open");
     assert_ok(sl_session_weight(session, 0, &weight, NULL));
     assert_ok(sl_session_evaluate(session, &scores, NULL, NULL));
@@ -526,7 +499,6 @@ TEST_WITH(rests, make_folder, nothing_left)
     assert_int_equal(openblas_get_num_threads(), threads);
     openblas_set_num_threads(1);
     sl_settings_delete(settings);
-    sl_dataset_delete(dataset);
 }
 
 /* ---- the model ---- */
@@ -574,15 +546,14 @@ static void check_evaluate(const char *options)
     static float logits[2][N * C], embeddings[N * 8];
     char text[256];
     struct seen seen[2] = {nothing(), nothing()};
-    struct sl_dataset *dataset = crowds();
     for (int files = 0; files < 2; files++) {
         struct sl_scores scores;
         struct seen untrained = nothing();
         snprintf(text, sizeof text, "epochs=0 %s", options);
-        run(text, dataset, &untrained);
+        run(text, crowd, &untrained);
         snprintf(text, sizeof text, "lr=0.1 %s %s", options, files ? "predict=%p embed=%e" : "");
         struct sl_settings *settings = settings_of(text);
-        struct sl_session *session = open_session(settings, dataset);
+        struct sl_session *session = open_session(settings, crowd);
         if (files) {
             assert_ok(sl_session_evaluate(session, &scores, NULL, embeddings));
             expect_scores(&scores, &untrained.epochs[0]);
@@ -600,22 +571,20 @@ static void check_evaluate(const char *options)
     }
     expect_same_losses(&seen[0], &seen[1]);
     assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
-    sl_dataset_delete(dataset);
 }
 
-TEST_WITH(evaluates, make_folder, nothing_left)
+TEST_WITH(evaluates, make_folder, drop_folder)
 {
     check_evaluate("");
     check_evaluate("pes=4 batch-size=10 sync=dissemination");
 }
 
 /* Where the best epoch is not the last one, its weights are there at the end, without any file that was asked for. */
-TEST_WITH(keeps_the_best, make_folder, nothing_left)
+TEST_WITH(keeps_the_best, make_folder, drop_folder)
 {
     struct seen seen = nothing();
-    struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("lr=1 epochs=6");
-    struct sl_session *session = open_session(settings, dataset);
+    struct sl_session *session = open_session(settings, crowd);
     struct sl_scores scores;
     train(session, &seen);
     assert_true(best_epoch(&seen) != &seen.epochs[5]);
@@ -624,48 +593,42 @@ TEST_WITH(keeps_the_best, make_folder, nothing_left)
     expect_scores(&scores, best_epoch(&seen));
     sl_session_close(session);
     sl_settings_delete(settings);
-    sl_dataset_delete(dataset);
 }
 
 /* A session that has just taken up a checkpoint shows that model, of several replicas the average. */
-TEST_WITH(evaluates_what_it_resumes, make_folder, nothing_left)
+TEST_WITH(evaluates_what_it_resumes, make_folder, drop_folder)
 {
     static const char options[] = "pes=4 batch-size=10 sync=cube epochs=2 eval-every=0 checkpoint=%kept";
     struct seen seen = nothing();
-    struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of(options);
     struct sl_scores scores;
-    run(options, dataset, &seen);
+    run(options, crowd, &seen);
     assert_ok(sl_settings_set(settings, "resume", NULL));
-    struct sl_session *session = open_session(settings, dataset);
+    struct sl_session *session = open_session(settings, crowd);
     assert_ok(sl_session_evaluate(session, &scores, NULL, NULL));
     expect_scores(&scores, &seen.epochs[1]);
     sl_session_close(session);
     sl_settings_delete(settings);
-    sl_dataset_delete(dataset);
 }
 
 /* A training that fails says so, and so does what is asked of it afterwards. */
-TEST_WITH(failures_stay, make_folder, nothing_left)
+TEST_WITH(failures_stay, make_folder, drop_folder)
 {
-    struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("lr=1e30");
-    struct sl_session *session = open_session(settings, dataset);
+    struct sl_session *session = open_session(settings, crowd);
     struct seen seen = nothing();
     assert_refused(sl_session_train(session, NULL), SL_ENUMERIC, "learning rate");
     assert_int_equal(sl_session_evaluate(session, NULL, NULL, NULL), SL_ENUMERIC);
     assert_refused(sl_session_train(session, NULL), SL_EINVAL, "trained already");
     sl_session_close(session);
     sl_settings_delete(settings);
-    run("epochs=1", dataset, &seen); /* a new one knows nothing of it */
-    sl_dataset_delete(dataset);
+    run("epochs=1", crowd, &seen); /* a new one knows nothing of it */
 }
 
-TEST_WITH(sizes_are_told, make_folder, nothing_left)
+TEST_WITH(sizes_are_told, make_folder, drop_folder)
 {
-    struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("pes=4 batch-size=10 group-size=2");
-    struct sl_session *session = open_session(settings, dataset);
+    struct sl_session *session = open_session(settings, crowd);
     struct sl_session_sizes sizes = {.size = sizeof sizes};
     assert_ok(sl_session_sizes(session, &sizes));
     assert_int_equal(sizes.n_vertices, N);
@@ -681,13 +644,12 @@ TEST_WITH(sizes_are_told, make_folder, nothing_left)
     sl_session_close(session);
     assert_ok(sl_settings_set(settings, "layers", "1"));
     assert_ok(sl_settings_set(settings, "fanout", "3"));
-    session = open_session(settings, dataset);
+    session = open_session(settings, crowd);
     assert_ok(sl_session_sizes(session, &sizes));
     assert_int_equal(sizes.n_hidden, 0);
     assert_ok(sl_session_evaluate(session, NULL, NULL, features)); /* there are none to write */
     sl_session_close(session);
     sl_settings_delete(settings);
-    sl_dataset_delete(dataset);
 }
 
 /* A weight is as the file of --save has it; returns its dimensions. */
@@ -722,10 +684,9 @@ static uint32_t check_weights(const char *options)
     struct seen seen = nothing();
     struct sl_weight weight = {.n_dims = 77};
     struct sl_session_sizes sizes = {.size = sizeof sizes};
-    struct sl_dataset *dataset = crowds();
     snprintf(text, sizeof text, "save=%%m lr=1 epochs=3 %s", options);
     struct sl_settings *settings = settings_of(text);
-    struct sl_session *session = open_session(settings, dataset);
+    struct sl_session *session = open_session(settings, crowd);
     train(session, &seen);
     assert_ok(sl_session_sizes(session, &sizes));
     char *file = contents("m", &bytes);
@@ -745,11 +706,10 @@ static uint32_t check_weights(const char *options)
     sl_free(file);
     sl_session_close(session);
     sl_settings_delete(settings);
-    sl_dataset_delete(dataset);
     return most;
 }
 
-TEST_WITH(weights_are_as_saved, make_folder, nothing_left)
+TEST_WITH(weights_are_as_saved, make_folder, drop_folder)
 {
     assert_int_equal(check_weights("norm=batch"), 2);
     assert_int_equal(check_weights("model=gat heads=2 save-names=pyg"), 3);
@@ -757,20 +717,18 @@ TEST_WITH(weights_are_as_saved, make_folder, nothing_left)
 }
 
 /* Names of PyTorch Geometric's layers can be asked for where no file is. */
-TEST_WITH(weights_have_either_names, make_folder, nothing_left)
+TEST_WITH(weights_have_either_names, make_folder, drop_folder)
 {
     static const char *const names[] = {"layers.0.", "convs.0."};
-    struct sl_dataset *dataset = crowds();
     for (int pyg = 0; pyg < 2; pyg++) {
         struct sl_settings *settings = settings_of(pyg ? "save-names=pyg" : "");
-        struct sl_session *session = open_session(settings, dataset);
+        struct sl_session *session = open_session(settings, crowd);
         struct sl_weight weight;
         assert_ok(sl_session_weight(session, 0, &weight, NULL));
         assert_memory_equal(weight.name, names[pyg], strlen(names[pyg]));
         sl_session_close(session);
         sl_settings_delete(settings);
     }
-    sl_dataset_delete(dataset);
 }
 
 /* ---- lines of metrics, weights from memory, datasets from files ---- */
@@ -794,13 +752,12 @@ static int see_line(void *context, const char *json)
     return lines->stop_at > 0 && lines->n[1] == lines->stop_at;
 }
 
-TEST_WITH(metrics_come_by_line, make_folder, nothing_left)
+TEST_WITH(metrics_come_by_line, make_folder, drop_folder)
 {
-    struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("");
     for (uint32_t at = 0; at < 3; at += 2) {
         struct lines lines = {.stop_at = at};
-        struct sl_session *session = open_session(settings, dataset);
+        struct sl_session *session = open_session(settings, crowd);
         const struct sl_report report = {.size = sizeof report, .context = &lines, .line = see_line};
         assert_int_equal(sl_session_train(session, &report), at == 0 ? SL_OK : SL_EINTERRUPT);
         assert_int_equal(lines.n[0], 1);
@@ -809,15 +766,13 @@ TEST_WITH(metrics_come_by_line, make_folder, nothing_left)
         sl_session_close(session);
     }
     sl_settings_delete(settings);
-    sl_dataset_delete(dataset);
 }
 
 /* A program of an earlier version has a shorter struct. */
-TEST_WITH(structs_may_be_shorter, make_folder, nothing_left)
+TEST_WITH(structs_may_be_shorter, make_folder, drop_folder)
 {
-    struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("");
-    struct sl_session *session = open_session(settings, dataset);
+    struct sl_session *session = open_session(settings, crowd);
     struct sl_session_sizes sizes = {.size = offsetof(struct sl_session_sizes, n_outputs), .n_outputs = 77};
     struct sl_session_sizes none = {.size = 0};
     struct lines lines = {.stop_at = 1};
@@ -831,7 +786,6 @@ TEST_WITH(structs_may_be_shorter, make_folder, nothing_left)
     assert_int_equal(lines.n[0], 0);
     sl_session_close(session);
     sl_settings_delete(settings);
-    sl_dataset_delete(dataset);
 }
 
 #define MOST_WEIGHTS 16
@@ -856,17 +810,16 @@ static void keep_weights(struct sl_session *session, struct kept *kept)
 }
 
 /* A model outlives its session as arrays, under either names. As initial weights they are those of --load. */
-TEST_WITH(weights_come_from_memory, make_folder, nothing_left)
+TEST_WITH(weights_come_from_memory, make_folder, drop_folder)
 {
     static struct kept kept;
     static float logits[2][N * C];
-    struct sl_dataset *dataset = crowds();
     for (int pyg = 0; pyg < 2; pyg++) {
         const char *options = pyg ? "save-names=pyg model=gat heads=2 epochs=2 save=%w"
                                   : "norm=batch pes=4 "
                                     "batch-size=10 sync=dissemination epochs=2 save=%w";
         struct sl_settings *settings = settings_of(options);
-        struct sl_session *session = open_session(settings, dataset);
+        struct sl_session *session = open_session(settings, crowd);
         struct seen seen[2] = {nothing(), nothing()};
         train(session, &seen[0]);
         keep_weights(session, &kept);
@@ -875,7 +828,7 @@ TEST_WITH(weights_come_from_memory, make_folder, nothing_left)
         assert_ok(sl_settings_set(settings, "seed", "9"));
         for (int from_file = 0; from_file < 2; from_file++) {
             assert_ok(sl_settings_set(settings, "load", from_file ? in_folder("w") : ""));
-            session = open_session(settings, dataset);
+            session = open_session(settings, crowd);
             if (!from_file) {
                 assert_ok(sl_session_set_weights(session, kept.n, kept.weights, kept.pointers));
             }
@@ -888,16 +841,14 @@ TEST_WITH(weights_come_from_memory, make_folder, nothing_left)
         expect_same_losses(&seen[0], &seen[1]);
         sl_settings_delete(settings);
     }
-    sl_dataset_delete(dataset);
 }
 
-TEST_WITH(wrong_weights_are_refused, make_folder, nothing_left)
+TEST_WITH(wrong_weights_are_refused, make_folder, drop_folder)
 {
     static struct kept kept;
     static float logits[2][N * C];
-    struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("");
-    struct sl_session *session = open_session(settings, dataset);
+    struct sl_session *session = open_session(settings, crowd);
     keep_weights(session, &kept);
     assert_ok(sl_session_evaluate(session, NULL, logits[0], NULL));
     kept.values[0][0] = 100;
@@ -916,10 +867,9 @@ TEST_WITH(wrong_weights_are_refused, make_folder, nothing_left)
     assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
     sl_session_close(session);
     sl_settings_delete(settings);
-    sl_dataset_delete(dataset);
 }
 
-TEST_WITH(datasets_come_from_files, make_folder, nothing_left)
+TEST_WITH(datasets_come_from_files, make_folder, drop_folder)
 {
     struct seen by_files = nothing();
     struct seen by_dataset = nothing();
@@ -957,7 +907,7 @@ static void expect_setting(const struct sl_settings *settings, const char *name,
     assert_string_equal(text, value);
 }
 
-TEST_WITH(settings_are_by_name, make_folder, nothing_left)
+TEST_WITH(settings_are_by_name, make_folder, drop_folder)
 {
     struct sl_settings *settings;
     char text[8] = "before";
@@ -995,15 +945,14 @@ TEST_WITH(settings_are_by_name, make_folder, nothing_left)
 }
 
 /* What was left open is found in the settings once a session is open. */
-TEST_WITH(open_decides, make_folder, nothing_left)
+TEST_WITH(open_decides, make_folder, drop_folder)
 {
-    struct sl_dataset *dataset = crowds();
     struct sl_settings *settings;
     assert_ok(sl_settings_new(&settings));
     set_options(settings, "layers=2 cpus=2");
     expect_setting(settings, "pes", "0");
     expect_setting(settings, "gpus", "all");
-    struct sl_session *session = open_session(settings, dataset);
+    struct sl_session *session = open_session(settings, crowd);
     struct sl_session_sizes sizes = {.size = sizeof sizes};
     char text[8];
     assert_ok(sl_session_sizes(session, &sizes));
@@ -1018,7 +967,6 @@ TEST_WITH(open_decides, make_folder, nothing_left)
     expect_setting(settings, "placement", "free");
     sl_session_close(session);
     sl_settings_delete(settings);
-    sl_dataset_delete(dataset);
 }
 
 /* What a program's command line `words` comes to, and what it prints. */
@@ -1051,7 +999,7 @@ static void parse_refused(const char *words, const char *message)
     sl_settings_delete(settings);
 }
 
-TEST_WITH(command_lines_are_parsed, make_folder, nothing_left)
+TEST_WITH(command_lines_are_parsed, make_folder, drop_folder)
 {
     struct sl_settings *settings;
     char *printed;
@@ -1088,9 +1036,8 @@ TEST_WITH(command_lines_are_parsed, make_folder, nothing_left)
 
 static char *printed_by(const char *options, bool stream_given)
 {
-    struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of(options);
-    struct sl_session *session = open_session(settings, dataset);
+    struct sl_session *session = open_session(settings, crowd);
     char *text;
     size_t n;
     FILE *stream = open_memstream(&text, &n);
@@ -1099,11 +1046,10 @@ static char *printed_by(const char *options, bool stream_given)
     fclose(stream);
     sl_session_close(session);
     sl_settings_delete(settings);
-    sl_dataset_delete(dataset);
     return text;
 }
 
-TEST_WITH(streams_are_as_asked, make_folder, nothing_left)
+TEST_WITH(streams_are_as_asked, make_folder, drop_folder)
 {
     char *text = printed_by("", true);
     assert_memory_equal(text, "dataset   crowds: 240 vertices", 30);
@@ -1145,18 +1091,16 @@ static void open_refused(const char *options, const struct sl_dataset *dataset, 
 }
 
 /* What says what to load is refused where it is there already. */
-TEST_WITH(options_of_files_are_refused, make_folder, nothing_left)
+TEST_WITH(options_of_files_are_refused, make_folder, drop_folder)
 {
     static const char *const given[] = {"dataset=cora", "data-path=/data", "split=one", "features=x.npy", "directed"};
-    struct sl_dataset *dataset = crowds();
     struct seen seen = nothing();
     for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
         char words[64];
         snprintf(words, sizeof words, "--%.*s '", (int)strcspn(given[i], "="), given[i]);
-        open_refused(given[i], dataset, SL_EINVAL, words);
+        open_refused(given[i], crowd, SL_EINVAL, words);
     }
-    run("dataset= cache= epochs=1", dataset, &seen); /* taken back */
-    sl_dataset_delete(dataset);
+    run("dataset= cache= epochs=1", crowd, &seen); /* taken back */
 }
 
 static ino_t cached_parts(uint32_t *n)
@@ -1177,7 +1121,7 @@ static ino_t cached_parts(uint32_t *n)
 }
 
 /* METIS's parts of arrays are kept by the contents of the graph. */
-TEST_WITH(parts_of_arrays_are_cached, make_folder, nothing_left)
+TEST_WITH(parts_of_arrays_are_cached, make_folder, drop_folder)
 {
     struct sl_arrays of = arrays();
     struct sl_dataset *dataset = crowds();
@@ -1209,7 +1153,7 @@ TEST_WITH(parts_of_arrays_are_cached, make_folder, nothing_left)
 }
 
 /* A caller of an older version knows fewer members. */
-TEST_WITH(options_are_listed, make_folder, nothing_left)
+TEST_WITH(options_are_listed, make_folder, drop_folder)
 {
     struct sl_settings *settings;
     assert_string_equal(sl_version(), PACKAGE_VERSION);
@@ -1240,21 +1184,19 @@ TEST_WITH(options_are_listed, make_folder, nothing_left)
     sl_settings_delete(settings);
 }
 
-TEST_WITH(one_session_at_a_time, make_folder, nothing_left)
+TEST_WITH(one_session_at_a_time, make_folder, drop_folder)
 {
-    struct sl_dataset *dataset = crowds();
     struct sl_settings *settings = settings_of("epochs=1");
-    struct sl_session *session = open_session(settings, dataset);
+    struct sl_session *session = open_session(settings, crowd);
     struct seen seen = nothing();
-    open_refused("", dataset, SL_EINVAL, "StarPU is up already");
+    open_refused("", crowd, SL_EINVAL, "StarPU is up already");
     train(session, &seen); /* unharmed */
     sl_session_close(session);
     sl_settings_delete(settings);
-    sl_dataset_delete(dataset);
 }
 
 /* A run resumes over the same contents only, whatever their name is. */
-TEST_WITH(other_data_are_refused, make_folder, nothing_left)
+TEST_WITH(other_data_are_refused, make_folder, drop_folder)
 {
     static const char resume[] = "checkpoint=%kept resume";
     struct seen seen = nothing();

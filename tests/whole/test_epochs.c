@@ -12,8 +12,9 @@
  * Where rounding in float parts two runs before their end, it is their first epochs that are compared, and in
  * double (tests/whole/test_epochs.double) all: what is left then is the algorithm.
  */
+#include "tests/support/session_fixture.h"
+
 #include "data/load.h"
-#include "runtime/starling.h"
 #include "runtime/train/session.h"
 #include "tests/support/run_fixture.h"
 
@@ -34,21 +35,6 @@ static int take(void *context, const struct sl_epoch_news *news)
     losses->train[losses->n] = news->loss;
     losses->valid[losses->n++] = news->scores.valid_loss;
     return 0;
-}
-
-/* Options as words "name=value", or a flag's name. */
-static void set_options(const char *options, struct sl_settings *settings)
-{
-    char text[512];
-    char *rest;
-    snprintf(text, sizeof text, "%s", options);
-    for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
-        char *equals = strchr(word, '=');
-        if (equals != NULL) {
-            *equals++ = '\0';
-        }
-        expect_ok(sl_settings_set(settings, word, equals));
-    }
 }
 
 /* Flip the last bit of the significand of the first weight in a layer's last matrix. */
@@ -74,9 +60,9 @@ static void train_from(const struct sl_dataset *dataset, const char *options, co
     struct sl_session *session;
     *out = (struct losses){0};
     expect_ok(sl_settings_new(&settings));
-    set_options("epochs=30 lr=0.01 dropout=0.5 cpus=2 quiet", settings);
-    set_options(options, settings);
-    set_options(spread, settings);
+    set_options(settings, "epochs=30 lr=0.01 dropout=0.5 cpus=2 quiet");
+    set_options(settings, options);
+    set_options(settings, spread);
     settings->batch_size = seeds / settings->pes;
     expect_ok(sl_session_open(settings, dataset, &session));
     for (uint32_t r = 0; flipped != UNFLIPPED && r < session->plan.n_replicas; r++) {

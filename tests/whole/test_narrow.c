@@ -4,13 +4,12 @@
  * Sessions over narrow features (float16, bfloat16, int8 with a scale): every loss and score has the bits of the same
  * numbers in float32, whatever the model, precision, number of PEs and cache.
  */
-#include "tests/support/data_fixture.h"
+#include "tests/support/session_fixture.h"
 
 #include <math.h>
 
 #include "data/arrays.h"
 #include "data/dataset.h"
-#include "runtime/starling.h"
 #include "runtime/train/session.h"
 #include "support/convert.h"
 
@@ -70,35 +69,16 @@ static struct sl_dataset *dataset_of(enum sl_dtype dtype)
     return dataset;
 }
 
-struct seen {
-    double loss[EPOCHS + 1];
-    double valid[EPOCHS + 1];
-};
-
-static int see(void *context, const struct sl_epoch_news *news)
-{
-    struct seen *seen = context;
-    seen->loss[news->epoch] = news->loss;
-    seen->valid[news->epoch] = news->scores.valid_loss;
-    return 0;
-}
-
-static void run(bool pipe, const char *options, enum sl_dtype dtype, struct seen *seen)
+static void run(bool pipe, const char *options, enum sl_dtype dtype, struct reports *seen)
 {
     struct sl_settings *settings;
     struct sl_session *session;
     struct sl_dataset *dataset = dataset_of(dtype);
     char text[256];
-    char *rest = text;
-    char *word;
     snprintf(text, sizeof text, "layers=2 hidden=8 cpus=2 lr=0.01 epochs=3 cache=none%s %s",
              pipe ? "" : " batch-size=15 fanout=4,4", options);
     assert_ok(pipe ? sl_settings_new_pipe(&settings) : sl_settings_new(&settings));
-    while ((word = strsep(&rest, " ")) != NULL) {
-        char *value = strchr(word, '=');
-        *value++ = '\0';
-        assert_ok(sl_settings_set(settings, word, value));
-    }
+    set_options(settings, text);
     memset(seen, 0, sizeof *seen);
     assert_ok(sl_session_open(settings, dataset, &session));
     sl_dataset_delete(dataset);
@@ -106,8 +86,8 @@ static void run(bool pipe, const char *options, enum sl_dtype dtype, struct seen
     assert_int_equal(session->shards.features.dtype, stays ? dtype : session->shards.features.row_dtype);
     bool copied = dtype == SL_DTYPE_I8 || strstr(options, "gin") != NULL || strstr(options, "residual") != NULL;
     assert_int_equal(session->shards.features.reads_narrow, stays && !copied);
-    assert_ok(sl_session_train(session,
-                               &(struct sl_report){.size = sizeof(struct sl_report), .context = seen, .epoch = see}));
+    assert_ok(sl_session_train(
+        session, &(struct sl_report){.size = sizeof(struct sl_report), .context = seen, .epoch = take_report}));
     assert_true(isfinite(seen->loss[EPOCHS]) && seen->loss[EPOCHS] > 0);
     sl_session_close(session);
     sl_settings_delete(settings);
@@ -115,11 +95,12 @@ static void run(bool pipe, const char *options, enum sl_dtype dtype, struct seen
 
 static void check(bool pipe, const char *options, enum sl_dtype dtype)
 {
-    struct seen as_given, as_float;
+    struct reports as_given, as_float;
     fill(dtype);
     run(pipe, options, dtype, &as_given);
     run(pipe, options, SL_DTYPE_F32, &as_float);
-    if (memcmp(&as_given, &as_float, sizeof as_given) != 0) {
+    if (memcmp(as_given.loss, as_float.loss, sizeof as_given.loss) != 0 ||
+        memcmp(as_given.valid, as_float.valid, sizeof as_given.valid) != 0) {
         fail_msg("%s of %s: losses %.17g and %.17g, expected %.17g and %.17g", options, sl_dtype_name(dtype),
                  as_given.loss[1], as_given.loss[EPOCHS], as_float.loss[1], as_float.loss[EPOCHS]);
     }

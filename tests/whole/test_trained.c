@@ -3,7 +3,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Answers of trained models (runtime/starling.h): a model's file needs a dataset and nothing else. */
-#include "tests/support/data_fixture.h"
+#include "tests/support/session_fixture.h"
 
 #include <math.h>
 #include <sys/wait.h>
@@ -91,21 +91,6 @@ static struct sl_dataset *dataset_of(struct sl_arrays a)
     struct sl_dataset *dataset;
     assert_ok(sl_dataset_new(&a, &dataset));
     return dataset;
-}
-
-/* Set options "name=value" or "flag", one a word. */
-static void set_options(struct sl_settings *settings, const char *options)
-{
-    char words[512];
-    char *rest;
-    snprintf(words, sizeof words, "%s", options);
-    for (char *word = strtok_r(words, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
-        char *equals = strchr(word, '=');
-        if (equals != NULL) {
-            *equals++ = '\0';
-        }
-        assert_ok(sl_settings_set(settings, word, equals));
-    }
 }
 
 /* Train and save. Outputs, embeddings and scores of pairs may be NULL. */

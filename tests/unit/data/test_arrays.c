@@ -428,12 +428,6 @@ TEST(survives_no_memory)
     sl_dataset_delete(d);
 }
 
-static int nothing_left(void **state)
-{
-    (void)state;
-    return sl_memory_live() != 0;
-}
-
 /* Weights in both forms of the edges, duplicates added; bad weights are refused with the edge. */
 TEST(takes_weights)
 {

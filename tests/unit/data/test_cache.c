@@ -529,10 +529,4 @@ TEST_IN_FOLDER(does_without_a_place_or_memory)
     sl_dataset_free(&made);
 }
 
-static int nothing_left(void **state)
-{
-    (void)state;
-    return sl_memory_live() == 0 ? 0 : -1;
-}
-
 TEST_MAIN(NULL, nothing_left)

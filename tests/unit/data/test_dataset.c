@@ -882,10 +882,4 @@ TEST(real_datasets)
     }
 }
 
-static int nothing_left(void **state)
-{
-    (void)state;
-    return sl_memory_live() == 0 ? 0 : -1;
-}
-
 TEST_MAIN(NULL, nothing_left)

@@ -164,10 +164,4 @@ TEST(infinite)
     assert_int_equal(sl_column_first_infinite(&column), 70001);
 }
 
-static int nothing_left(void **state)
-{
-    (void)state;
-    return sl_memory_live() != 0;
-}
-
 TEST_MAIN(NULL, nothing_left)

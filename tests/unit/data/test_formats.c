@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * One dataset in all the forms that readers know: each has the same identity, and trains to the same bits. */
-#include "tests/support/data_fixture.h"
+#include "tests/support/session_fixture.h"
 
 #include <math.h>
 
@@ -10,7 +10,6 @@
 #include "data/identity.h"
 #include "data/load.h"
 #include "data/reader.h"
-#include "runtime/starling.h"
 #include "support/convert.h"
 #include "support/safetensors.h"
 #include "tests/support/graph_fixture.h"
@@ -225,43 +224,17 @@ static const char *put_odd_table(void)
 
 /* ---- the same bits ---- */
 
-struct seen {
-    double loss[EPOCHS + 1];
-    double valid[EPOCHS + 1];
-};
-
-static int see(void *context, const struct sl_epoch_news *news)
+static void train(const struct sl_dataset *dataset, struct reports *out)
 {
-    struct seen *seen = context;
-    seen->loss[news->epoch] = news->loss;
-    seen->valid[news->epoch] = news->scores.valid_loss;
-    return 0;
-}
-
-static void train(const struct sl_dataset *dataset, struct seen *out)
-{
-    static const char *const options[][2] = {{"layers", "2"},   {"hidden", "8"},      {"cpus", "2"},
-                                             {"pes", "2"},      {"lr", "0.01"},       {"epochs", "2"},
-                                             {"cache", "none"}, {"batch-size", "15"}, {"fanout", "4,4"}};
-    struct sl_settings *settings;
-    struct sl_session *session;
-    *out = (struct seen){.loss = {0}};
-    assert_ok(sl_settings_new(&settings));
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        assert_ok(sl_settings_set(settings, options[i][0], options[i][1]));
-    }
-    assert_ok(sl_session_open(settings, dataset, &session));
-    assert_ok(
-        sl_session_train(session, &(struct sl_report){.size = sizeof(struct sl_report), .context = out, .epoch = see}));
+    assert_ok(run_session(false, "layers=2 hidden=8 cpus=2 pes=2 lr=0.01 epochs=2 cache=none batch-size=15 fanout=4,4",
+                          dataset, out));
     assert_true(isfinite(out->loss[EPOCHS]) && out->loss[EPOCHS] > 0);
-    sl_session_close(session);
-    sl_settings_delete(settings);
 }
 
 static void assert_same(const char *form, const struct sl_dataset *dataset)
 {
     struct sl_identity found, expected;
-    struct seen losses, first;
+    struct reports losses, first;
     sl_dataset_identify(dataset, &found);
     sl_dataset_identify(&made, &expected);
     for (int i = 0; i < SL_N_DATA_PARTS; i++) {
@@ -271,7 +244,8 @@ static void assert_same(const char *form, const struct sl_dataset *dataset)
     }
     train(dataset, &losses);
     train(&made, &first);
-    if (memcmp(&losses, &first, sizeof first) != 0) {
+    if (memcmp(losses.loss, first.loss, sizeof first.loss) != 0 ||
+        memcmp(losses.valid, first.valid, sizeof first.valid) != 0) {
         fail_msg("%s: losses %.17g and %.17g, expected %.17g and %.17g", form, losses.loss[1], losses.loss[EPOCHS],
                  first.loss[1], first.loss[EPOCHS]);
     }

@@ -488,10 +488,4 @@ TEST(arxiv_is_honest_work)
     assert_true(together > alone + 0.12 && together < 0.85);
 }
 
-static int nothing_left(void **state)
-{
-    (void)state;
-    return sl_memory_live() == 0 ? 0 : -1;
-}
-
 TEST_MAIN(NULL, nothing_left)

@@ -4,13 +4,12 @@
  * data/made_features.h: the words of --features, their tables and their cache files; runs that read them, which no
  * partition changes.
  */
-#include "tests/support/data_fixture.h"
+#include "tests/support/session_fixture.h"
 
 #include <math.h>
 
 #include "data/load.h"
 #include "data/made_features.h"
-#include "runtime/starling.h"
 #include "support/ln.h"
 
 /* ---- words ---- */
@@ -180,39 +179,16 @@ static void put_graph(void)
     put_text("made/split/one/test.csv", "");
 }
 
-static int see(void *context, const struct sl_epoch_news *news)
+static enum sl_status run(bool pipe, const char *features, const char *parts, const char *batch,
+                          struct reports *reports)
 {
-    ((double *)context)[news->epoch] = news->loss;
-    return 0;
-}
-
-static enum sl_status run(bool pipe, const char *features, const char *parts, const char *batch, double *losses)
-{
-    const char *options[][2] = {{"dataset", in_folder("made")},
-                                {"cache", "none"},
-                                {"features", features},
-                                {"layers", "2"},
-                                {"hidden", "8"},
-                                {"cpus", "2"},
-                                {"lr", "0.01"},
-                                {"epochs", "3"},
-                                {pipe ? "stages" : "pes", pipe ? "1" : parts},
-                                {pipe ? "chunks" : "fanout", pipe ? parts : "3,3"},
-                                {pipe ? "ways" : "batch-size", pipe ? parts : batch}};
-    struct sl_settings *settings;
-    struct sl_session *session = NULL;
-    assert_ok(pipe ? sl_settings_new_pipe(&settings) : sl_settings_new(&settings));
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        assert_ok(sl_settings_set(settings, options[i][0], options[i][1]));
-    }
-    enum sl_status st = sl_session_open(settings, NULL, &session);
-    if (st == SL_OK) {
-        st = sl_session_train(session,
-                              &(struct sl_report){.size = sizeof(struct sl_report), .context = losses, .epoch = see});
-    }
-    sl_session_close(session);
-    sl_settings_delete(settings);
-    return st;
+    char words[256];
+    snprintf(words, sizeof words, "dataset=%%made cache=none features=%s layers=2 hidden=8 cpus=2 lr=0.01 epochs=%d",
+             features, EPOCHS);
+    size_t n = strlen(words);
+    snprintf(words + n, sizeof words - n, pipe ? " stages=1 chunks=%s ways=%s" : " fanout=3,3 pes=%s batch-size=%s",
+             parts, pipe ? parts : batch);
+    return run_session(pipe, words, NULL, reports);
 }
 
 TEST_IN_FOLDER(runs_agree)
@@ -221,18 +197,18 @@ TEST_IN_FOLDER(runs_agree)
     put_graph();
     for (int i = 0; i < 3; i++) {
         for (int pipe = 0; pipe < 2; pipe++) {
-            double one[EPOCHS + 1], four[EPOCHS + 1];
-            assert_ok(run(pipe, values[i], "1", "40", one));
-            assert_ok(run(pipe, values[i], "4", "10", four));
+            struct reports one, four;
+            assert_ok(run(pipe, values[i], "1", "40", &one));
+            assert_ok(run(pipe, values[i], "4", "10", &four));
             for (int e = 1; e <= EPOCHS; e++) {
-                assert_true(fabs(one[e] - four[e]) < 1e-5 * one[e]);
+                assert_true(fabs(one.loss[e] - four.loss[e]) < 1e-5 * one.loss[e]);
             }
         }
     }
-    double losses[EPOCHS + 1];
-    assert_refused(run(false, "none", "1", "40", losses), SL_EINVAL, "--features: found none");
-    assert_refused(run(true, "none", "1", "40", losses), SL_EINVAL, "--features: found none");
-    assert_refused(run(false, "random", "1", "40", losses), SL_EINVAL, "try random:64");
+    struct reports none;
+    assert_refused(run(false, "none", "1", "40", &none), SL_EINVAL, "--features: found none");
+    assert_refused(run(true, "none", "1", "40", &none), SL_EINVAL, "--features: found none");
+    assert_refused(run(false, "random", "1", "40", &none), SL_EINVAL, "try random:64");
 }
 
 TEST_MAIN(NULL, NULL)

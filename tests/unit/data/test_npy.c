@@ -344,10 +344,4 @@ TEST_IN_FOLDER(survives_mutations)
     }
 }
 
-static int nothing_left(void **state)
-{
-    (void)state;
-    return sl_memory_live() == 0 ? 0 : -1;
-}
-
 TEST_MAIN(NULL, nothing_left)

@@ -5,6 +5,7 @@
  * with empty sets, to the bit after a resume, and written by --predict.
  */
 #include "tests/support/npy_fixture.h"
+#include "tests/support/session_fixture.h"
 
 #include <math.h>
 
@@ -14,7 +15,6 @@
 #include "data/load.h"
 #include "data/npy.h"
 #include "data/raw.h"
-#include "runtime/starling.h"
 #include "support/memory.h"
 #include "tests/support/scores.h"
 #include "tests/support/written_fixture.h"
@@ -297,59 +297,17 @@ TEST_IN_FOLDER(test_arrays)
     assert_refused(sl_dataset_new(&a, &d), SL_EINVAL, "train[0] is vertex 0, which has no label");
 }
 
-#define EPOCHS 4
-
-struct seen {
-    double loss[EPOCHS + 1];
-    struct sl_scores scores;
-};
-
-static int see(void *context, const struct sl_epoch_news *news)
+static enum sl_status run(bool pipe, const char *options, const struct sl_dataset *dataset, struct reports *seen)
 {
-    struct seen *seen = context;
-    seen->loss[news->epoch] = news->loss;
-    seen->scores = news->scores;
-    return 0;
-}
-
-static enum sl_status set_all(struct sl_settings *settings, const char *options)
-{
-    char text[1024];
-    char *rest = text;
-    char *word;
-    snprintf(text, sizeof text, "%s", options);
-    while ((word = strsep(&rest, " ")) != NULL) {
-        char *value = strchr(word, '=');
-        *value++ = '\0';
-        assert_ok(sl_settings_set(settings, word, value));
-    }
-    return SL_OK;
-}
-
-static enum sl_status run(bool pipe, const char *options, struct sl_dataset *dataset, struct seen *seen)
-{
-    struct sl_settings *settings;
-    struct sl_session *session = NULL;
-    assert_ok(pipe ? sl_settings_new_pipe(&settings) : sl_settings_new(&settings));
-    set_all(settings, "layers=2 hidden=8 cpus=2 lr=0.01");
-    if (!pipe) {
-        set_all(settings, "pes=2 batch-size=10 fanout=3,3");
-    }
-    set_all(settings, options);
-    memset(seen, 0, sizeof *seen);
-    enum sl_status st = sl_session_open(settings, dataset, &session);
-    if (st == SL_OK) {
-        st = sl_session_train(session,
-                              &(struct sl_report){.size = sizeof(struct sl_report), .context = seen, .epoch = see});
-    }
-    sl_session_close(session);
-    sl_settings_delete(settings);
-    return st;
+    char words[3200];
+    snprintf(words, sizeof words, "layers=2 hidden=8 cpus=2 lr=0.01 %s%s",
+             pipe ? "" : "pes=2 batch-size=10 fanout=3,3 ", options);
+    return run_session(pipe, words, dataset, seen);
 }
 
 TEST_IN_FOLDER(test_sessions)
 {
-    struct seen seen;
+    struct reports seen;
     struct sl_dataset *d;
     for (int labels = 0; labels < 2; labels++) {
         for (int pipe = 0; pipe < 2; pipe++) {
@@ -379,13 +337,13 @@ TEST_IN_FOLDER(test_sessions)
 /* Two epochs and two more are four, to the bit. */
 static void expect_resumed(bool pipe, const char *options, const char *name, struct sl_dataset *d)
 {
-    struct seen whole, first, rest;
+    struct reports whole, first, rest;
     char words[1400];
     snprintf(words, sizeof words, "%s epochs=4", options);
     assert_ok(run(pipe, words, d, &whole));
-    snprintf(words, sizeof words, "%s checkpoint=%s epochs=2", options, in_folder(name));
+    snprintf(words, sizeof words, "%s checkpoint=%%%s epochs=2", options, name);
     assert_ok(run(pipe, words, d, &first));
-    snprintf(words, sizeof words, "%s checkpoint=%s resume=yes epochs=4", options, in_folder(name));
+    snprintf(words, sizeof words, "%s checkpoint=%%%s resume=yes epochs=4", options, name);
     assert_ok(run(pipe, words, d, &rest));
     assert_true(first.loss[2] == whole.loss[2] && rest.loss[3] == whole.loss[3] && rest.loss[4] == whole.loss[4]);
     assert_true(rest.scores.score[0].valid == whole.scores.score[0].valid);
@@ -406,16 +364,15 @@ TEST_IN_FOLDER(test_resume)
         {"numbers-pipe", false, true, "model=gin learn-epsilon=yes stages=1"},
     };
     struct sl_dataset *d;
-    struct seen seen;
-    char words[1200];
+    struct reports seen;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fill(cases[i].labels);
         struct sl_arrays a = arrays_of(60, 60);
         assert_ok(sl_dataset_new(&a, &d));
         expect_resumed(cases[i].pipe, cases[i].options, cases[i].name, d);
         if (i == 0) {
-            snprintf(words, sizeof words, "checkpoint=%s resume=yes epochs=5 best-by=auc", in_folder("labels"));
-            assert_refused(run(false, words, d, &seen), SL_EINVAL, "--best-by");
+            assert_refused(run(false, "checkpoint=%labels resume=yes epochs=5 best-by=auc", d, &seen), SL_EINVAL,
+                           "--best-by");
         }
         sl_dataset_delete(d);
     }
@@ -424,24 +381,20 @@ TEST_IN_FOLDER(test_resume)
 /* A resumed run has the class weights of the first run, from any file. */
 TEST_IN_FOLDER(test_resume_with_weights)
 {
-    struct seen seen;
+    struct reports seen;
     struct sl_dataset *d;
-    char options[3000];
     fill(true);
     struct sl_arrays a = arrays_of(60, 60);
     assert_ok(sl_dataset_new(&a, &d));
-    snprintf(options, sizeof options, "checkpoint=%s epochs=1 class-weights=%s", in_folder("state"),
-             put_text("first", "1\n2\n3\n"));
-    assert_ok(run(false, options, d, &seen));
+    put_text("first", "1\n2\n3\n");
+    assert_ok(run(false, "checkpoint=%state epochs=1 class-weights=%first", d, &seen));
     put_text("first", "1\n2\n4\n");
-    snprintf(options, sizeof options, "checkpoint=%s resume=yes epochs=2 class-weights=%s", in_folder("state"),
-             in_folder("first"));
-    assert_refused(run(false, options, d, &seen), SL_EINVAL, "--class-weights: found hash");
-    snprintf(options, sizeof options, "checkpoint=%s resume=yes epochs=2", in_folder("state"));
-    assert_refused(run(false, options, d, &seen), SL_EINVAL, "--class-weights: found no weights, expected hash");
-    snprintf(options, sizeof options, "checkpoint=%s resume=yes epochs=2 class-weights=%s", in_folder("state"),
-             put_text("second", "1.0\n2\n3\n"));
-    assert_ok(run(false, options, d, &seen));
+    assert_refused(run(false, "checkpoint=%state resume=yes epochs=2 class-weights=%first", d, &seen), SL_EINVAL,
+                   "--class-weights: found hash");
+    assert_refused(run(false, "checkpoint=%state resume=yes epochs=2", d, &seen), SL_EINVAL,
+                   "--class-weights: found no weights, expected hash");
+    put_text("second", "1.0\n2\n3\n");
+    assert_ok(run(false, "checkpoint=%state resume=yes epochs=2 class-weights=%second", d, &seen));
     assert_true(seen.loss[2] > 0);
     sl_dataset_delete(d);
 }
@@ -449,35 +402,30 @@ TEST_IN_FOLDER(test_resume_with_weights)
 /* A model of label sets is no model of the same 0 and 1 as numbers. */
 TEST_IN_FOLDER(test_load)
 {
-    struct seen seen;
+    struct reports seen;
     struct sl_dataset *d;
-    char options[1200];
     fill(true);
     struct sl_arrays a = arrays_of(60, 60);
     assert_ok(sl_dataset_new(&a, &d));
-    snprintf(options, sizeof options, "epochs=1 save=%s", in_folder("model"));
-    assert_ok(run(false, options, d, &seen));
-    snprintf(options, sizeof options, "epochs=0 load=%s", in_folder("model"));
-    assert_ok(run(false, options, d, &seen));
-    snprintf(options, sizeof options, "epochs=0 objective=regression load=%s", in_folder("model"));
-    assert_refused(run(false, options, d, &seen), SL_EINVAL, "--objective: found 'regression', expected 'labels'");
+    assert_ok(run(false, "epochs=1 save=%model", d, &seen));
+    assert_ok(run(false, "epochs=0 load=%model", d, &seen));
+    assert_refused(run(false, "epochs=0 objective=regression load=%model", d, &seen), SL_EINVAL,
+                   "--objective: found 'regression', expected 'labels'");
     sl_dataset_delete(d);
 }
 
 /* --predict has the outputs of all columns; those of the loss are the same. */
 TEST_IN_FOLDER(test_predict)
 {
-    struct seen seen;
+    struct reports seen;
     struct sl_dataset *d;
     struct sl_npy array;
-    char options[1200];
     double sum = 0;
     double n = 0;
     fill(false);
     struct sl_arrays a = arrays_of(60, 60);
     assert_ok(sl_dataset_new(&a, &d));
-    snprintf(options, sizeof options, "epochs=1 predict=%s", in_folder("p.npy"));
-    assert_ok(run(false, options, d, &seen));
+    assert_ok(run(false, "epochs=1 predict=%p.npy", d, &seen));
     assert_ok(sl_npy_read(in_folder("p.npy"), "", &array));
     assert_true(array.n_dimensions == 2 && array.shape[0] == N && array.shape[1] == L);
     for (uint32_t i = 60 * L; i < N * L; i++) {

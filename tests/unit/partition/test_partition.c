@@ -511,10 +511,4 @@ TEST(real_arxiv)
     sl_dataset_free(&d);
 }
 
-static int nothing_left(void **state)
-{
-    (void)state;
-    return sl_memory_live() == 0 ? 0 : -1;
-}
-
 TEST_MAIN(NULL, nothing_left)

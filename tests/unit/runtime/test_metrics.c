@@ -14,18 +14,19 @@
 #include "tests/support/test.h"
 
 static char buffer[16384];
+static FILE *stream;        /* to the buffer */
+static struct sl_metrics m; /* to the stream */
 
 /* Start writing into the buffer. */
-static FILE *to_buffer(struct sl_metrics *m)
+static void to_buffer(void)
 {
     memset(buffer, 0, sizeof buffer);
-    FILE *stream = fmemopen(buffer, sizeof buffer, "w");
+    stream = fmemopen(buffer, sizeof buffer, "w");
     assert_non_null(stream);
-    assert_int_equal(sl_metrics_open(NULL, stream, false, m), SL_OK);
-    return stream;
+    assert_int_equal(sl_metrics_open(NULL, stream, false, &m), SL_OK);
 }
 
-/* The one line in the buffer, read as JSON. */
+/* The one line in the buffer, read as JSON. Writing ends. */
 static json_t *line(void)
 {
     json_error_t error;
@@ -33,6 +34,7 @@ static json_t *line(void)
     assert_ptr_equal(strchr(buffer, '\n'), buffer + strlen(buffer) - 1);
     json_t *json = json_loads(buffer, 0, &error);
     assert_non_null(json);
+    fclose(stream);
     return json;
 }
 
@@ -94,8 +96,7 @@ TEST(the_epoch_line_is_as_documented)
 {
     static const uint64_t vertices[] = {10, 50, 5000000000};
     static const uint64_t edges[] = {40, 160};
-    struct sl_metrics m;
-    FILE *stream = to_buffer(&m);
+    to_buffer();
     struct sl_metrics_epoch e = an_epoch();
     e.scores.n = 2;
     assert_int_equal(sl_metrics_epoch(&m, &e), SL_OK);
@@ -124,25 +125,21 @@ TEST(the_epoch_line_is_as_documented)
         assert_true(number(stages, names[i]) == i + 1);
     }
     json_decref(json);
-    fclose(stream);
 }
 
 TEST(two_classes_have_auc)
 {
-    struct sl_metrics m;
-    FILE *stream = to_buffer(&m);
+    to_buffer();
     struct sl_metrics_epoch e = an_epoch();
     assert_int_equal(sl_metrics_epoch(&m, &e), SL_OK);
     json_t *json = line();
     assert_true(number(json, "valid_auc") == 0.9 && number(json, "test_auc") == 0.8);
     json_decref(json);
-    fclose(stream);
 }
 
 TEST(feature_caches_are_there_where_used)
 {
-    struct sl_metrics m;
-    FILE *stream = to_buffer(&m);
+    to_buffer();
     struct sl_metrics_epoch e = an_epoch();
     e.cached = true;
     e.cache = (struct sl_metrics_cache){.rows = 5000000000, .hits = 70};
@@ -152,15 +149,13 @@ TEST(feature_caches_are_there_where_used)
     assert_members(cache, NAMES("rows", "hits"));
     assert_true(number(cache, "rows") == 5000000000 && number(cache, "hits") == 70);
     json_decref(json);
-    fclose(stream);
 }
 
 TEST(what_was_not_evaluated_is_null)
 {
     static const char *const scores[] = {"valid_loss", "valid_acc", "test_acc", "valid_f1",
                                          "test_f1",    "valid_auc", "test_auc"};
-    struct sl_metrics m;
-    FILE *stream = to_buffer(&m);
+    to_buffer();
     struct sl_metrics_epoch e = an_epoch();
     e.evaluated = false;
     e.train_loss = NAN;
@@ -174,15 +169,13 @@ TEST(what_was_not_evaluated_is_null)
     assert_true(json_is_null(json_object_get(json, "overlap")));
     assert_true(number(json, "seconds") == 1.5);
     json_decref(json);
-    fclose(stream);
 }
 
 TEST(losses_read_back_exactly)
 {
     static const double losses[] = {1.0 / 3, 5e-324, 1.7976931348623157e308, 0, 2.302585092994046};
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
-        struct sl_metrics m;
-        FILE *stream = to_buffer(&m);
+        to_buffer();
         assert_int_equal(sl_metrics_step(&m, 2, UINT64_C(1) << 40, losses[i]), SL_OK);
         json_t *json = line();
         assert_members(json, NAMES("event", "epoch", "step", "loss"));
@@ -190,14 +183,12 @@ TEST(losses_read_back_exactly)
         assert_int_equal(json_integer_value(json_object_get(json, "step")), INT64_C(1) << 40);
         assert_int_equal(json_integer_value(json_object_get(json, "epoch")), 2);
         json_decref(json);
-        fclose(stream);
     }
 }
 
 TEST(the_config_line_holds_all_options)
 {
     static const char *const devices[] = {"CPU 0", "CPU 1"};
-    struct sl_metrics m;
     struct sl_settings s;
     assert_int_equal(sl_settings_init(&s), SL_OK);
     assert_int_equal(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), "save", "caf\xe9", &s),
@@ -205,7 +196,7 @@ TEST(the_config_line_holds_all_options)
     assert_int_equal(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), "seed", "18446744073709551615", &s),
                      SL_OK);
     assert_int_equal(sl_settings_check(&s), SL_OK);
-    FILE *stream = to_buffer(&m);
+    to_buffer();
     const struct sl_metrics_config c = {.version = "0.1",
                                         .dataset = "arxiv-synthetic",
                                         .synthetic = true,
@@ -241,13 +232,11 @@ TEST(the_config_line_holds_all_options)
     assert_string_equal(json_string_value(json_object_get(options, "partition")), "metis");
     assert_int_equal(json_array_size(json_object_get(options, "fanout")), 3);
     json_decref(json);
-    fclose(stream);
     sl_settings_free(&s);
 }
 
 TEST(the_summary_line_is_as_documented)
 {
-    struct sl_metrics m;
     struct sl_metrics_summary s = {
         .evaluated = true,
         .best = {.n = 2,
@@ -257,7 +246,7 @@ TEST(the_summary_line_is_as_documented)
         .seconds = 8,
         .peak_rss_bytes = sl_metrics_peak_rss_bytes()};
     assert_true(s.peak_rss_bytes > 1000000);
-    FILE *stream = to_buffer(&m);
+    to_buffer();
     assert_int_equal(sl_metrics_summary(&m, &s), SL_OK);
     json_t *json = line();
     assert_members(json, NAMES("event", "best_valid_acc", "test_f1_at_best", "test_acc_at_best", "best_epoch",
@@ -267,22 +256,19 @@ TEST(the_summary_line_is_as_documented)
     assert_true(number(json, "best_epoch") == 4 && number(json, "seconds") == 8);
     assert_non_null(strstr(buffer, "\"test_f1_at_best\":0.3,"));
     json_decref(json);
-    fclose(stream);
     s.best.score[1].valid = NAN; /* no epoch is the best */
-    stream = to_buffer(&m);
+    to_buffer();
     assert_int_equal(sl_metrics_summary(&m, &s), SL_OK);
     json = line();
     assert_true(json_is_null(json_object_get(json, "best_epoch")) && number(json, "test_acc_at_best") == 0.25);
     json_decref(json);
-    fclose(stream);
     s.evaluated = false;
-    stream = to_buffer(&m);
+    to_buffer();
     assert_int_equal(sl_metrics_summary(&m, &s), SL_OK);
     json = line();
     assert_true(json_is_null(json_object_get(json, "best_valid_acc")) &&
                 json_is_null(json_object_get(json, "best_epoch")));
     json_decref(json);
-    fclose(stream);
 }
 
 /* Reals have as few digits as give the same bits again; texts stay. */
@@ -296,19 +282,16 @@ TEST(reals_are_short)
                  {1e300, "1e"},  {1e-7, "1e-07"},
                  {0, "0.0"},     {12345678, "12345678.0"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct sl_metrics m;
         char wanted[64];
-        FILE *stream = to_buffer(&m);
+        to_buffer();
         assert_int_equal(sl_metrics_step(&m, 1, 2, cases[i].value), SL_OK);
         snprintf(wanted, sizeof wanted, "\"loss\":%s", cases[i].text);
         json_t *json = line();
         assert_non_null(strstr(buffer, wanted));
         assert_true(number(json, "loss") == cases[i].value);
         json_decref(json);
-        fclose(stream);
     }
-    struct sl_metrics m;
-    FILE *stream = to_buffer(&m);
+    to_buffer();
     const char *name = "a\\\"0.23999999999999999, 1.50 \"\\";
     const struct sl_settings none = {.schedule = SL_SCHEDULE_MINIBATCH};
     const struct sl_metrics_config c = {.version = "0.1", .dataset = name, .options = &none};
@@ -316,7 +299,6 @@ TEST(reals_are_short)
     json_t *json = line();
     assert_string_equal(json_string_value(json_object_get(json, "dataset")), name);
     json_decref(json);
-    fclose(stream);
 }
 
 /* ---- Files ------------------------------------------------------------------------------------------------------- */
@@ -363,7 +345,6 @@ static void assert_file(const char *start, int n)
 
 static void write_steps(bool append, int n)
 {
-    struct sl_metrics m;
     assert_int_equal(sl_metrics_open(path, NULL, append, &m), SL_OK);
     for (int i = 0; i < n; i++) {
         assert_int_equal(sl_metrics_step(&m, 1, (uint64_t)i, 0.5), SL_OK);
@@ -403,7 +384,6 @@ TEST_WITH(an_unfinished_last_line_is_removed, set_up_file, tear_down_file)
 /* A file of these lines, cut back to a checkpoint, is its first `bytes` bytes, and is gone on with. */
 static void expect_rewound(const char *lines, uint64_t n_epochs, uint64_t n_steps, size_t bytes)
 {
-    struct sl_metrics m;
     char kept[2048];
     snprintf(kept, sizeof kept, "%.*s", (int)bytes, lines);
     put_file(lines);
@@ -450,7 +430,7 @@ TEST_WITH(earlier_runs_in_the_file_stay, set_up_file, tear_down_file)
 
 TEST_WITH(what_was_not_gone_on_with_is_not_cut, set_up_file, tear_down_file)
 {
-    struct sl_metrics m = {0};
+    m = (struct sl_metrics){0};
     assert_int_equal(sl_metrics_rewind(&m, 0, 0), SL_OK);
     assert_int_equal(sl_metrics_open(path, NULL, false, &m), SL_OK);
     assert_int_equal(sl_metrics_step(&m, 1, 5, 1), SL_OK);
@@ -466,7 +446,6 @@ TEST_WITH(what_was_not_gone_on_with_is_not_cut, set_up_file, tear_down_file)
 
 TEST_WITH(each_line_is_there_at_once, set_up_file, tear_down_file)
 {
-    struct sl_metrics m;
     assert_int_equal(sl_metrics_open(path, NULL, false, &m), SL_OK);
     assert_int_equal(sl_metrics_step(&m, 1, 0, 1), SL_OK);
     assert_file("", 1); /* before it is closed */
@@ -476,8 +455,7 @@ TEST_WITH(each_line_is_there_at_once, set_up_file, tear_down_file)
 TEST_WITH(file_and_stream_get_the_same, set_up_file, tear_down_file)
 {
     static char second[4096];
-    struct sl_metrics m;
-    FILE *stream = fmemopen(second, sizeof second, "w");
+    stream = fmemopen(second, sizeof second, "w");
     assert_int_equal(sl_metrics_open(path, stream, false, &m), SL_OK);
     assert_int_equal(sl_metrics_step(&m, 1, 0, 1), SL_OK);
     assert_int_equal(sl_metrics_close(&m), SL_OK);
@@ -487,7 +465,6 @@ TEST_WITH(file_and_stream_get_the_same, set_up_file, tear_down_file)
 
 TEST_WITH(trouble_is_a_status, set_up_file, tear_down_file)
 {
-    struct sl_metrics m;
     assert_int_equal(sl_metrics_open("/nowhere/at/all", NULL, false, &m), SL_EIO);
     assert_non_null(strstr(sl_message(), "/nowhere/at/all"));
     assert_int_equal(sl_metrics_step(&m, 1, 0, 1), SL_OK); /* empty: writes nowhere */
@@ -512,14 +489,13 @@ static void *rationed_malloc(size_t bytes)
 TEST(memory_may_run_out)
 {
     struct sl_settings s;
-    struct sl_metrics m;
     const char *const devices[] = {"CPU 0"};
     assert_int_equal(sl_settings_init(&s), SL_OK);
     assert_int_equal(sl_settings_check(&s), SL_OK);
     const struct sl_metrics_config c = {
         .version = "0", .dataset = "d", .devices = devices, .n_devices = 1, .options = &s};
     const struct sl_metrics_epoch e = an_epoch();
-    FILE *stream = to_buffer(&m);
+    to_buffer();
     long live = sl_memory_live();
     json_set_alloc_funcs(rationed_malloc, sl_free);
     for (int which = 0; which < 2; which++) {
@@ -535,7 +511,7 @@ TEST(memory_may_run_out)
         }
         json_set_alloc_funcs(malloc, free);
         fclose(stream);
-        stream = to_buffer(&m);
+        to_buffer();
         json_set_alloc_funcs(rationed_malloc, sl_free);
     }
     json_set_alloc_funcs(malloc, free);

@@ -374,10 +374,4 @@ TEST(survives_no_memory)
     drop(&w);
 }
 
-static int nothing_left(void **state)
-{
-    (void)state;
-    return sl_memory_live() != 0;
-}
-
 TEST_MAIN(NULL, nothing_left)

@@ -187,18 +187,4 @@ TEST(test_pin)
     sl_dataset_free(&dataset);
 }
 
-static int up(void **state)
-{
-    (void)state;
-    fixture_start(1);
-    return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    fixture_stop();
-    return sl_memory_live() == 0 ? 0 : -1;
-}
-
-TEST_MAIN(up, down)
+TEST_MAIN(lock_up, lock_down)
