@@ -3,6 +3,7 @@
  *
  * Writing the raw layout: tables as .npy, counts and names as text. */
 #include <stdio.h>
+#include <string.h>
 
 #include "data/features.h"
 #include "data/generate/generate.h"
@@ -13,10 +14,28 @@
 
 /* ---- Files ------------------------------------------------------------------------------------------------------- */
 
+/* Refuse a table that the folder has in another form: a reader would find it twice. */
+static enum sl_status refuse_other_forms(const char *folder, const char *name)
+{
+    static const char *const endings[] = {".csv.gz", ".csv", ".npy"};
+    const char *ending = strrchr(name, '.');
+    enum sl_status st = SL_OK;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings && st == SL_OK; i++) {
+        char *other;
+        SL_CHECK(sl_format(&other, "%s/%.*s%s", folder, (int)(ending - name), name, endings[i]));
+        if (strcmp(endings[i], ending) != 0 && sl_file_exists(other)) {
+            st = sl_fail(SL_EFILE, "%.300s: the table is there already; remove it, or write to another folder", other);
+        }
+        sl_free(other);
+    }
+    return st;
+}
+
 static enum sl_status open_file(const char *folder, const char *name, struct sl_writer *out)
 {
     char *path;
     enum sl_status st;
+    SL_CHECK(refuse_other_forms(folder, name));
     SL_TRY(st, sl_path_join(folder, name, &path), done);
     SL_TRY(st, sl_folder_make_parents(path), free_path);
     st = sl_writer_open(path, out);

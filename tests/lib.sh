@@ -92,9 +92,10 @@ preload_sanitizer()
     [[ -z $sanitizer ]] || export LD_PRELOAD=$sanitizer ASAN_OPTIONS=detect_leaks=0
 }
 
-# generate NAME OPTION ...: make the dataset ./NAME, with tables as text.
+# generate NAME OPTION ...: make the dataset ./NAME anew, with tables as text.
 generate()
 {
+    rm -rf "$1"
     "$starling_data" generate --out "$@" >/dev/null && "$top_srcdir/tests/as_text" "$1" || exit 99
 }
 

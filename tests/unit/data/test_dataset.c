@@ -748,6 +748,8 @@ TEST_IN_FOLDER(writes_what_it_reads)
     sl_raw_files_free(&files);
     put_text("file", "");
     assert_int_equal(sl_raw_write(&raw, in_folder("file")), SL_EIO);
+    put_gzip("old/raw/edge.csv.gz", "0,1\n"); /* a reader would find edges twice */
+    assert_refused(sl_raw_write(&raw, in_folder("old")), SL_EFILE, "edge.csv.gz: the table is there already");
 }
 
 /* Each table may be there once, with whatever ending. */
