@@ -38,6 +38,23 @@ complain()
     failed=1
 }
 
+# expect STATUS PATTERN ARGUMENT...: the exit code of $program, and an extended regular expression that standard output, or standard
+# error if the code is not 0, must match. Errors are one line, and nothing else goes there.
+expect()
+{
+    local status pattern=$2 output wanted=$1
+    shift 2
+    "$program" "$@" >stdout 2>stderr
+    status=$?
+    output=$(cat stdout)
+    [[ $wanted -ne 0 ]] && output=$(cat stderr)
+    [[ $status -eq $wanted ]] || complain "$*: expected exit code $wanted, found $status: $output $(cat stderr)"
+    grep -Eq -- "$pattern" <<<"$output" || complain "$*: expected '$pattern', found: $output"
+    [[ $wanted -eq 0 && -s stderr ]] && complain "$*: expected nothing on standard error, found: $(cat stderr)"
+    [[ $wanted -ne 0 && $(wc -l <stderr) -ne 1 ]] && complain "$*: expected one line of error, found: $(cat stderr)"
+    return 0
+}
+
 # refuse PATTERN COMMAND ...: the command prints one line on standard error, which matches, and ends with exit code $code [1 or 2].
 refuse()
 {
@@ -81,6 +98,17 @@ python_with()
         "$candidate" -c "import sys, $1; sys.exit(sys.version_info < (3, 9))" 2>/dev/null && echo "$candidate" && return
     done
     return 1
+}
+
+# need_layers: $python has torch and safetensors, and $libraries are the libraries of layers that it has; without any, skip.
+need_layers()
+{
+    python=${PYTHON:-python3} libraries=
+    local library
+    for library in torch_geometric dgl; do
+        "$python" -c "import numpy, safetensors.torch, $library" 2>/dev/null && libraries+=" $library"
+    done
+    [[ -n $libraries ]] || skip "$python has no torch, safetensors and torch_geometric or dgl"
 }
 
 # preload_sanitizer LIBRARY: programs such as python3 can load a LIBRARY that was built with the address sanitizer only

@@ -15,23 +15,6 @@ at_exit()
     [[ -z $child ]] || kill -KILL "$child" 2>/dev/null
 }
 
-# expect STATUS PATTERN ARGUMENT...: the exit code, and an extended regular expression that standard output or, where the code is
-# not 0, standard error must match. Errors are one line, and nothing else goes there.
-expect()
-{
-    local status pattern=$2 output wanted=$1
-    shift 2
-    "$program" "$@" >stdout 2>stderr
-    status=$?
-    output=$(cat stdout)
-    [[ $wanted -ne 0 ]] && output=$(cat stderr)
-    [[ $status -eq $wanted ]] || complain "$*: expected exit code $wanted, found $status: $output $(cat stderr)"
-    grep -Eq -- "$pattern" <<<"$output" || complain "$*: expected '$pattern', found: $output"
-    [[ $wanted -eq 0 && -s stderr ]] && complain "$*: expected nothing on standard error, found: $(cat stderr)"
-    [[ $wanted -ne 0 && $(wc -l <stderr) -ne 1 ]] && complain "$*: expected one line of error, found: $(cat stderr)"
-    return 0
-}
-
 # Standard output of the last command has that many lines that match.
 count()
 {

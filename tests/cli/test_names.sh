@@ -6,17 +6,9 @@
 # file strictly, and the library's scores of all vertices are those of --predict. $PYTHON says which interpreter has them.
 
 set -u
-python=${PYTHON:-python3}
-libraries=
-for library in torch_geometric dgl; do
-    "$python" -c "import numpy, safetensors.torch, $library" 2>/dev/null && libraries+=" $library"
-done
-if [[ -z $libraries ]]; then
-    echo "$python has no torch, safetensors and torch_geometric or dgl: skipped"
-    exit 77
-fi
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
+need_layers
 program=$coop_sage
 
 cat >compare.py <<'END' || exit 99

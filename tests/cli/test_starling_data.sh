@@ -9,22 +9,6 @@ set -u
 source "$top_srcdir/tests/lib.sh"
 program=$starling_data
 
-# expect STATUS PATTERN ARGUMENT...: the exit code, and an extended regular expression that standard output or, where the code is
-# not 0, standard error must match.
-expect()
-{
-    local status pattern=$2 output wanted=$1
-    shift 2
-    output=$("$program" "$@" 2>stderr)
-    status=$?
-    [[ $wanted -ne 0 ]] && output=$(cat stderr)
-    [[ $status -eq $wanted ]] || complain "$*: expected exit code $wanted, found $status: $output $(cat stderr)"
-    grep -Eq -- "$pattern" <<<"$output" || complain "$*: expected '$pattern', found: $output"
-    [[ $wanted -eq 0 && -s stderr ]] && complain "$*: expected nothing on standard error, found: $(cat stderr)"
-    [[ $wanted -ne 0 && $(wc -l <stderr) -ne 1 ]] && complain "$*: expected one line of error, found: $(cat stderr)"
-    return 0
-}
-
 # Help, and usage errors: exit code 2, one line.
 for command in info generate partition split; do
     expect 0 "Usage: starling_data $command" $command --help

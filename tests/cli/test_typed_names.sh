@@ -6,17 +6,9 @@
 # typed dataset, and the library's scores of all vertices are those of --predict. $PYTHON says which interpreter has the libraries.
 
 set -u
-python=${PYTHON:-python3}
-libraries=
-for library in torch_geometric dgl; do
-    "$python" -c "import numpy, safetensors.torch, $library" 2>/dev/null && libraries+=" $library"
-done
-if [[ -z $libraries ]]; then
-    echo "$python has no torch, safetensors and torch_geometric or dgl: skipped"
-    exit 77
-fi
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
+need_layers
 
 cat >typed.py <<'EOF' || exit 99
 """Three types of vertices, with features of one width, so that the types share the columns."""

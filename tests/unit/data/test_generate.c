@@ -138,32 +138,15 @@ TEST(noise_is_each_vertex_s_own)
 /* The smallest and densest that are allowed, and no edges at all. */
 TEST(makes_odd_sizes)
 {
+#define RECIPE(...)                                                                                                    \
+    {                                                                                                                  \
+        .name = "odd", .split = "s", __VA_ARGS__                                                                       \
+    }
     const struct sl_recipe recipes[] = {
-        {.name = "a", .split = "s", .n_vertices = 2, .n_edges = 0, .n_features = 1, .n_classes = 1, .homophily = 1},
-        {.name = "b",
-         .split = "s",
-         .n_vertices = 17,
-         .n_edges = 34,
-         .n_features = 3,
-         .n_classes = 8,
-         .homophily = 0,
-         .n_train = 17},
-        {.name = "c",
-         .split = "s",
-         .n_vertices = 101,
-         .n_edges = 1262,
-         .n_features = 5,
-         .n_classes = 1,
-         .homophily = 1,
-         .n_test = 9},
-        {.name = "d",
-         .split = "s",
-         .n_vertices = 40,
-         .n_edges = 10,
-         .n_features = 300,
-         .n_classes = 20,
-         .homophily = 0.5,
-         .sparse = true},
+        RECIPE(.n_vertices = 2, .n_features = 1, .n_classes = 1, .homophily = 1),
+        RECIPE(.n_vertices = 17, .n_edges = 34, .n_features = 3, .n_classes = 8, .n_train = 17),
+        RECIPE(.n_vertices = 101, .n_edges = 1262, .n_features = 5, .n_classes = 1, .homophily = 1, .n_test = 9),
+        RECIPE(.n_vertices = 40, .n_edges = 10, .n_features = 300, .n_classes = 20, .homophily = 0.5, .sparse = true),
     };
     for (size_t i = 0; i < sizeof recipes / sizeof recipes[0]; i++) {
         struct sl_raw raw;
