@@ -324,7 +324,9 @@ static bool choose(int i, struct trained *out)
                                         "model=gat heads=2 norm=batch",
                                         "input-layer",
                                         "precision=bf16",
-                                        "edge-weights=factor"};
+                                        "edge-weights=factor",
+                                        "model=rgcn edge-weights=factor",
+                                        "model=rgat heads=2 edge-weights=factor"};
     static const char *const norms[] = {"none", "row", "column"};
     const int n_kinds = sizeof kinds / sizeof *kinds;
     const int kind = i / N_OBJECTIVES;
@@ -334,7 +336,7 @@ static bool choose(int i, struct trained *out)
     }
     const char *norm = norms[(kind + out->objective) % 3];
     const bool typed = strstr(kinds[kind], "rg") != NULL;
-    const bool weighted = strcmp(kinds[kind], "edge-weights=factor") == 0;
+    const bool weighted = strcmp(kinds[kind], "edge-weights=factor") == 0; /* links take it in a typed graph alone */
     snprintf(out->options, sizeof out->options, "%s normalize-features=%s",
              weighted && out->objective == LINKS ? "decoder=mlp" : kinds[kind],
              typed && strcmp(norm, "column") == 0 ? "none" : norm);
