@@ -6,10 +6,10 @@
 
 #include "support/random.h"
 
-enum sl_status sl_gossip_check(enum sl_gossip_topology topology, uint32_t n)
+enum sl_status sl_gossip_check(enum sl_sync topology, uint32_t n)
 {
     SL_FAIL_IF(n == 0, SL_EINVAL, "gossip among 0 nodes; expected at least 1");
-    SL_FAIL_IF(topology == SL_GOSSIP_CUBE && n > 1 && n % 2 == 1, SL_EINVAL,
+    SL_FAIL_IF(topology == SL_SYNC_CUBE && n > 1 && n % 2 == 1, SL_EINVAL,
                "gossip on a cube: found %u nodes, expected an even number; use dissemination", n);
     return SL_OK;
 }
@@ -51,13 +51,13 @@ void sl_gossip_permute(uint32_t n, uint64_t index, uint64_t seed, struct sl_perm
     }
 }
 
-void sl_gossip_partners(enum sl_gossip_topology topology, uint32_t n, const uint32_t *permutation, uint32_t j,
+void sl_gossip_partners(enum sl_sync topology, uint32_t n, const uint32_t *permutation, uint32_t j,
                         struct sl_partners *partners_out)
 {
     uint32_t distance = 1u << j;
     for (uint32_t pos = 0; pos < n; pos++) {
         struct sl_partners *partners = &partners_out[permutation[pos]];
-        if (topology == SL_GOSSIP_DISSEMINATION) {
+        if (topology == SL_SYNC_DISSEMINATION) {
             partners->to = permutation[(pos + distance) % n];
             partners->from = permutation[(pos + n - distance % n) % n];
         } else {
@@ -68,7 +68,7 @@ void sl_gossip_partners(enum sl_gossip_topology topology, uint32_t n, const uint
     }
 }
 
-enum sl_status sl_gossip_schedule(enum sl_gossip_topology topology, uint32_t n, uint64_t step, uint64_t seed,
+enum sl_status sl_gossip_schedule(enum sl_sync topology, uint32_t n, uint64_t step, uint64_t seed,
                                   struct sl_permutation *permutation, struct sl_partners *partners_out)
 {
     SL_CHECK(sl_gossip_check(topology, n));

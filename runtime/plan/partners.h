@@ -18,9 +18,8 @@
 
 #include <stdint.h>
 
+#include "runtime/plan/settings.h"
 #include "support/status.h"
-
-enum sl_gossip_topology { SL_GOSSIP_DISSEMINATION, SL_GOSSIP_CUBE };
 
 /* A node's partners in a step. An idle node is its own partner. */
 struct sl_partners {
@@ -28,7 +27,7 @@ struct sl_partners {
 };
 
 /* SL_EINVAL: n is 0; or, on a cube, odd and not 1. */
-enum sl_status sl_gossip_check(enum sl_gossip_topology topology, uint32_t n);
+enum sl_status sl_gossip_check(enum sl_sync topology, uint32_t n);
 
 /* R: steps on one permutation. With dissemination every node has by then received from all nodes, directly or
  * indirectly. */
@@ -45,12 +44,12 @@ struct sl_permutation {
 void sl_gossip_permute(uint32_t n, uint64_t index, uint64_t seed, struct sl_permutation *permutation);
 
 /* The partners of all nodes on a permutation, j < R. partners_out: n entries, by node. */
-void sl_gossip_partners(enum sl_gossip_topology topology, uint32_t n, const uint32_t *permutation, uint32_t j,
+void sl_gossip_partners(enum sl_sync topology, uint32_t n, const uint32_t *permutation, uint32_t j,
                         struct sl_partners *partners_out);
 
 /* The partners of all nodes in step `step` of a run. permutation: as in sl_gossip_permute. SL_EINVAL as in
  * sl_gossip_check. */
-enum sl_status sl_gossip_schedule(enum sl_gossip_topology topology, uint32_t n, uint64_t step, uint64_t seed,
+enum sl_status sl_gossip_schedule(enum sl_sync topology, uint32_t n, uint64_t step, uint64_t seed,
                                   struct sl_permutation *permutation, struct sl_partners *partners_out);
 
 #endif

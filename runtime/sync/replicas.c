@@ -199,12 +199,10 @@ static void plan_alone(uint32_t n, struct sl_round *round)
 
 static enum sl_status plan_gossip(struct sl_replicas *s, uint64_t step, struct sl_round *round)
 {
-    static const enum sl_gossip_topology topologies[] = {
-        [SL_SYNC_DISSEMINATION] = SL_GOSSIP_DISSEMINATION, [SL_SYNC_CUBE] = SL_GOSSIP_CUBE};
+    const enum sl_sync topology = (enum sl_sync)s->settings->sync;
     uint32_t local = s->settings->gossip_local_size;
     uint32_t n = s->plan->n_replicas / local;
-    SL_CHECK(
-        sl_gossip_schedule(topologies[s->settings->sync], n, step, s->settings->seed, &s->permutation, s->partners));
+    SL_CHECK(sl_gossip_schedule(topology, n, step, s->settings->seed, &s->permutation, s->partners));
     round->local = local;
     round->inner = 1;
     for (uint32_t b = 0; b < n; b++) {

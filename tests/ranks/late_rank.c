@@ -65,7 +65,7 @@ static uint32_t partner(const struct sl_settings *s)
     uint32_t nodes[MOST_PES];
     struct sl_permutation permutation = {0, nodes};
     if (s->pes > MOST_PES ||
-        sl_gossip_schedule(SL_GOSSIP_DISSEMINATION, s->pes, late.step, s->seed, &permutation, partners) != SL_OK) {
+        sl_gossip_schedule(SL_SYNC_DISSEMINATION, s->pes, late.step, s->seed, &permutation, partners) != SL_OK) {
         return UINT32_MAX;
     }
     return partners[sl_process_number()].from;

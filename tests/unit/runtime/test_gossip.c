@@ -15,9 +15,9 @@ enum { MOST = 300 };
 
 static const uint32_t straight[] = {0, 1, 2, 3, 4, 5, 6, 7};
 
-static bool allowed(enum sl_gossip_topology topology, uint32_t n)
+static bool allowed(enum sl_sync topology, uint32_t n)
 {
-    return topology == SL_GOSSIP_DISSEMINATION || n == 1 || n % 2 == 0;
+    return topology == SL_SYNC_DISSEMINATION || n == 1 || n % 2 == 0;
 }
 
 /* Permutation number `index` mod n, drawn from the first. */
@@ -26,7 +26,7 @@ static void permute(uint32_t n, uint64_t index, uint64_t seed, uint32_t *permuta
     sl_gossip_permute(n, index, seed, &(struct sl_permutation){0, permutation_out});
 }
 
-static enum sl_status schedule(enum sl_gossip_topology topology, uint32_t n, uint64_t step, uint64_t seed,
+static enum sl_status schedule(enum sl_sync topology, uint32_t n, uint64_t step, uint64_t seed,
                                struct sl_partners *partners_out)
 {
     uint32_t nodes[MOST];
@@ -37,13 +37,13 @@ TEST(test_refusals)
 {
     struct sl_partners partners[MOST];
     for (size_t c = 0; c < N_COUNTS; c++) {
-        assert_int_equal(sl_gossip_check(SL_GOSSIP_DISSEMINATION, counts[c]), SL_OK);
-        assert_int_equal(sl_gossip_check(SL_GOSSIP_CUBE, counts[c]),
-                         allowed(SL_GOSSIP_CUBE, counts[c]) ? SL_OK : SL_EINVAL);
+        assert_int_equal(sl_gossip_check(SL_SYNC_DISSEMINATION, counts[c]), SL_OK);
+        assert_int_equal(sl_gossip_check(SL_SYNC_CUBE, counts[c]),
+                         allowed(SL_SYNC_CUBE, counts[c]) ? SL_OK : SL_EINVAL);
     }
-    assert_int_equal(schedule(SL_GOSSIP_CUBE, 5, 0, 1, partners), SL_EINVAL);
+    assert_int_equal(schedule(SL_SYNC_CUBE, 5, 0, 1, partners), SL_EINVAL);
     assert_non_null(strstr(sl_message(), "found 5 nodes, expected an even number"));
-    assert_int_equal(sl_gossip_check(SL_GOSSIP_DISSEMINATION, 0), SL_EINVAL);
+    assert_int_equal(sl_gossip_check(SL_SYNC_DISSEMINATION, 0), SL_EINVAL);
     assert_non_null(strstr(sl_message(), "0 nodes"));
 }
 
@@ -61,23 +61,23 @@ TEST(test_pattern)
     struct sl_partners p[8];
     const uint32_t cube6[3][6] = {{1, 0, 3, 2, 5, 4}, {2, 3, 0, 1, 4, 5}, {4, 5, 2, 3, 0, 1}}; /* itself: idle */
     for (uint32_t j = 0; j < 3; j++) {
-        sl_gossip_partners(SL_GOSSIP_CUBE, 6, straight, j, p);
+        sl_gossip_partners(SL_SYNC_CUBE, 6, straight, j, p);
         for (uint32_t b = 0; b < 6; b++) {
             assert_int_equal(p[b].to, cube6[j][b]);
             assert_int_equal(p[b].from, cube6[j][b]);
         }
-        sl_gossip_partners(SL_GOSSIP_DISSEMINATION, 7, straight, j, p);
+        sl_gossip_partners(SL_SYNC_DISSEMINATION, 7, straight, j, p);
         for (uint32_t b = 0; b < 7; b++) {
             assert_int_equal(p[b].to, (b + (1u << j)) % 7);
             assert_int_equal(p[b].from, (b + 7 - (1u << j)) % 7);
         }
     }
     const uint32_t turned[] = {2, 0, 1}; /* node 2 stands first */
-    sl_gossip_partners(SL_GOSSIP_DISSEMINATION, 3, turned, 0, p);
+    sl_gossip_partners(SL_SYNC_DISSEMINATION, 3, turned, 0, p);
     assert_int_equal(p[2].to, 0);
     assert_int_equal(p[2].from, 1);
     assert_int_equal(p[1].to, 2);
-    sl_gossip_partners(SL_GOSSIP_DISSEMINATION, 1, straight, 0, p);
+    sl_gossip_partners(SL_SYNC_DISSEMINATION, 1, straight, 0, p);
     assert_true(p[0].to == 0 && p[0].from == 0);
 }
 
@@ -141,7 +141,7 @@ TEST(test_matchings)
 {
     struct sl_partners p[MOST];
     for (size_t c = 0; c < N_COUNTS; c++) {
-        for (int t = SL_GOSSIP_DISSEMINATION; t <= SL_GOSSIP_CUBE; t++) {
+        for (int t = SL_SYNC_DISSEMINATION; t <= SL_SYNC_CUBE; t++) {
             uint32_t n = counts[c];
             uint64_t n_steps = n > 8 ? 20 : 3 * (uint64_t)n * sl_gossip_period(n);
             for (uint64_t step = 0; allowed(t, n) && step < n_steps; step++) {
@@ -153,7 +153,7 @@ TEST(test_matchings)
                 expect_permutation(n, targets);
                 for (uint32_t b = 0; b < n; b++) {
                     assert_int_equal(p[p[b].to].from, b);
-                    assert_true(t == SL_GOSSIP_CUBE ? p[b].to == p[b].from : n == 1 || p[b].to != b);
+                    assert_true(t == SL_SYNC_CUBE ? p[b].to == p[b].from : n == 1 || p[b].to != b);
                 }
             }
         }
@@ -164,7 +164,7 @@ TEST(test_matchings)
 TEST(test_rotation)
 {
     for (size_t c = 0; counts[c] <= 8; c++) {
-        for (int t = SL_GOSSIP_DISSEMINATION; t <= SL_GOSSIP_CUBE; t++) {
+        for (int t = SL_SYNC_DISSEMINATION; t <= SL_SYNC_CUBE; t++) {
             uint32_t n = counts[c];
             uint64_t step = 0;
             for (uint64_t index = 0; allowed(t, n) && index < 2 * (uint64_t)n; index++) {
@@ -186,10 +186,10 @@ TEST(test_rotation)
 TEST(test_reach)
 {
     for (size_t c = 0; counts[c] <= 8; c++) {
-        for (int t = SL_GOSSIP_DISSEMINATION; t <= SL_GOSSIP_CUBE; t++) {
+        for (int t = SL_SYNC_DISSEMINATION; t <= SL_SYNC_CUBE; t++) {
             uint32_t n = counts[c];
             uint32_t known[8] = {1, 2, 4, 8, 16, 32, 64, 128}; /* by node: whose share it holds */
-            if (t == SL_GOSSIP_CUBE && (n & (n - 1)) != 0) {
+            if (t == SL_SYNC_CUBE && (n & (n - 1)) != 0) {
                 continue;
             }
             for (uint64_t step = 0; step < sl_gossip_period(n); step++) {

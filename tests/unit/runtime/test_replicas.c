@@ -232,11 +232,6 @@ static bool allowed(int sync, uint32_t n)
     return sync == SL_SYNC_DISSEMINATION || n == 1 || n % 2 == 0;
 }
 
-static enum sl_gossip_topology topology_of(int sync)
-{
-    return sync == SL_SYNC_CUBE ? SL_GOSSIP_CUBE : SL_GOSSIP_DISSEMINATION;
-}
-
 /* Every replica's mean gradient is its number: mixed, 0.5 (own + received), where own and received are means over
  * the nodes. An idle node keeps its own, unscaled. */
 static void check_numbers(int sync, uint32_t n, uint32_t local)
@@ -247,7 +242,7 @@ static void check_numbers(int sync, uint32_t n, uint32_t local)
         struct sl_partners partners[8];
         uint32_t nodes[8];
         struct sl_permutation permutation = {0, nodes};
-        expect_ok(sl_gossip_schedule(topology_of(sync), n / local, step, b.settings.seed, &permutation, partners));
+        expect_ok(sl_gossip_schedule((enum sl_sync)sync, n / local, step, b.settings.seed, &permutation, partners));
         for (uint32_t r = 0; r < n; r++) {
             put_all(&b, r, false, (double)r / n); /* its share of the mean over all seeds */
         }
@@ -292,7 +287,7 @@ TEST(test_unequal_seeds)
         struct sl_partners partners[3];
         uint32_t nodes[3];
         struct sl_permutation permutation = {0, nodes};
-        expect_ok(sl_gossip_schedule(SL_GOSSIP_DISSEMINATION, 3, 0, b.settings.seed, &permutation, partners));
+        expect_ok(sl_gossip_schedule(SL_SYNC_DISSEMINATION, 3, 0, b.settings.seed, &permutation, partners));
         const double seeds[] = {0, 1, 1};
         const double means[] = {0, 5, 7};
         for (uint32_t r = 0; r < 3; r++) {
