@@ -14,7 +14,7 @@ from typing import Any
 
 from ._arrays import any_array, is_sparse
 from ._columns import Ids, open_text, pandas, read_blocks, read_edges, read_vertices, targets_of
-from ._draft import PLAIN, Draft, Refused, about, blocks, note, numbers, show
+from ._draft import PLAIN, Draft, Refused, about, blocks, ids, note, numbers, show
 from ._numpy import Array, np
 from ._tools import need
 
@@ -38,7 +38,20 @@ def _take(arrays: Mapping[str, Any], names: tuple[str, ...], wanted: str | None 
     return arrays[found[0]] if found else None
 
 
+USED = {*X, *Y, *WEIGHT, *(name for names in SETS.values() for name in names), "class_names", "edge", "edge_index"}
+USED |= {"num_nodes", "num_nodes_list", "num_edges_list"}
+
+
+def _tell_unused(arrays: Mapping[str, Any], arguments: Any, key: Any = "") -> None:
+    """Say which arrays are not used, such as features of edges."""
+    used = USED | {arguments.label, arguments.weight} | {f"{name}_scale" for name in X}
+    unused = [name for name, array in arrays.items() if name not in used and name[0] != "_" and array is not None]
+    if unused:
+        note(f"not used: {', '.join(unused)}" + (f" of {key}" if key else ""))
+
+
 def _put_vertices(draft: Draft, arrays: Mapping[str, Any], arguments: Any, key: str = "") -> None:
+    _tell_unused(arrays, arguments, key)
     count = _take(arrays, ("num_nodes", "num_nodes_list"))
     scale = next((arrays[f"{name}_scale"] for name in X if name in arrays and f"{name}_scale" in arrays), None)
     x, y, names = _take(arrays, X), _take(arrays, Y, arguments.label), arrays.get("class_names")
@@ -69,6 +82,7 @@ def put_stores(draft: Draft, stores: Mapping[Any, Mapping[str, Any]], arguments:
     """A typed graph of arrays by type, and by triple, as PyG's HeteroData."""
     for key in sorted((key for key in stores if key != "_global_store"), key=lambda key: isinstance(key, tuple)):
         if isinstance(key, tuple):
+            _tell_unused(stores[key], arguments, key)
             draft.edges(stores[key]["edge_index"], _take(stores[key], WEIGHT, arguments.weight), key)
         else:
             _put_vertices(draft, stores[key], arguments, key)
@@ -281,16 +295,16 @@ def _triple(name: Any) -> tuple[str, str, str]:
 
 def read_dgl_csv(folder: str, arguments: Any, draft: Draft) -> None:
     """DGL's CSVDataset: meta.yaml names tables of vertices and of edges."""
-    meta, ids = _yaml(os.path.join(folder, "meta.yaml")), dict[str, Ids]()
+    meta, tables = _yaml(os.path.join(folder, "meta.yaml")), dict[str, Ids]()
     for part in meta.get("node_data", []):
         path, key = os.path.join(folder, part["file_name"]), part.get("ntype") or ""
-        ids[key] = Ids()
-        about(path, read_vertices, path, arguments, draft, ids[key], key)
+        tables[key] = Ids()
+        about(path, read_vertices, path, arguments, draft, tables[key], key)
     for part in meta.get("edge_data", []):
         path, triple = os.path.join(folder, part["file_name"]), _triple(part.get("etype"))
-        ends = (ids.setdefault(triple[0], Ids()), ids.setdefault(triple[2], Ids()))
+        ends = (tables.setdefault(triple[0], Ids()), tables.setdefault(triple[2], Ids()))
         about(path, read_edges, path, arguments, draft, ends, triple)
-    for key, known in ids.items():
+    for key, known in tables.items():
         draft.n[key] = len(known.known)
 
 
@@ -317,8 +331,9 @@ def read_graphbolt(folder: str, arguments: Any, draft: Draft) -> None:
                 raise Refused(f"{list_}: found no seeds that are vertices, expected seeds and labels")
             sets[key][name] = seeds
             if "labels" in arrays:
-                y = stores[key].setdefault("y", np.full(int(stores[key]["num_nodes"]), -1, np.int64))
-                y[seeds] = arrays["labels"].ravel()
+                n, labels = int(stores[key]["num_nodes"]), arrays["labels"].ravel()
+                unknown = np.full(n, np.nan) if labels.dtype.kind == "f" else np.full(n, -1)
+                stores[key].setdefault("y", unknown)[ids(list_, seeds, n)] = labels
     for key, store in stores.items():
         _put_vertices(draft, store, arguments, key)
         draft.sets(sets[key], key=key)

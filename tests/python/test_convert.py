@@ -101,6 +101,93 @@ class Folder(unittest.TestCase):
         self.assertIn("vertices", told)
         return out
 
+    def graphbolt(self, edge_index=EDGES.T, x=X, y=Y, **sets):
+        """GraphBolt's folder."""
+        self.npy("g/edges/e.npy", edge_index)
+        self.npy("g/data/x.npy", x)
+        text = [
+            f"graph: {{nodes: [{{num: {N}}}], edges: [{{format: numpy, path: edges/e.npy}}]}}",
+            "feature_data: [{domain: node, name: feat, format: numpy, path: data/x.npy}]",
+            "tasks:",
+            "- name: node",
+        ]
+        for key, name in zip(SETS, ("train_set", "validation_set", "test_set")):
+            seeds = np.asarray(sets.get(key, SETS[key]))
+            self.npy(f"g/set/{key}.npy", seeds)
+            self.npy(f"g/set/{key}-y.npy", y[np.clip(seeds.astype(int), 0, len(y) - 1)])
+            data = ", ".join(
+                f"{{name: {of}, path: set/{key}{end}.npy}}" for of, end in (("seeds", ""), ("labels", "-y"))
+            )
+            text.append(f"  {name}: [{{data: [{data}]}}]")
+        self.lines("g/metadata.yaml", text)
+        return os.path.join(self.here, "g")
+
+    def igb(self, edge_index=EDGES, x=X, y=Y):
+        """IGB's folder."""
+        self.npy("i/processed/paper__cites__paper/edge_index.npy", edge_index)
+        self.npy("i/processed/paper/node_feat.npy", x)
+        self.npy("i/processed/paper/node_label_19.npy", y)
+        return os.path.join(self.here, "i")
+
+    def ogb(self, edge_index=np.asfortranarray(EDGES.T), x=X, y=Y, **sets):
+        """OGB's folder with .npz files."""
+        arrays = dict(edge_index=edge_index, node_feat=x, num_nodes_list=[N], num_edges_list=[len(EDGES)])
+        os.makedirs(self.path("o/raw"), exist_ok=True)
+        np.savez_compressed(self.path("o/raw/data.npz"), **arrays)
+        np.savez_compressed(self.path("o/raw/node-label.npz"), node_label=y)
+        for key, ids in {**SETS, **sets}.items():
+            self.npy(f"o/split/time/{key}.npy", ids)
+        return os.path.join(self.here, "o")
+
+    def npz(self, **arrays):
+        np.savez(self.path("a.npz"), **{"edge_index": EDGES.T, "x": X, "y": Y, **SETS, **arrays})
+        return self.path("a.npz")
+
+    def pt(self, **arrays):
+        import torch
+
+        made = {"edge_index": EDGES.T, "x": X, "y": Y, **SETS, **arrays}
+        torch.save(
+            {
+                name: array if array.dtype.kind in "US" else torch.as_tensor(array)
+                for name, array in ((name, np.asarray(array)) for name, array in made.items())
+            },
+            self.path("a.pt"),
+        )
+        return self.path("a.pt")
+
+    def dgl(self, edge_index=EDGES.T, x=X, y=Y, edge_weight=None, **sets):
+        """A file of DGL, which `dgl.load_graphs` reads: sys.modules has it."""
+        masks = {key.replace("valid", "val") + "_mask": mask for key, mask in {**MASKS, **sets}.items()}
+        graph = types.SimpleNamespace(
+            ntypes=["_N"],
+            canonical_etypes=[("_N", "_E", "_N")],
+            num_nodes=lambda key: N,
+            nodes={"_N": types.SimpleNamespace(data={"feat": x, "label": y, **masks})},
+            edges=type("Edges", (dict,), {"__call__": lambda self, etype: tuple(edge_index)})(),
+        )
+        graph.edges["_N", "_E", "_N"] = types.SimpleNamespace(data={} if edge_weight is None else {"w": edge_weight})
+        self.load_graphs(graph)
+        return self.lines("g.bin", [])
+
+    def load_graphs(self, graph):
+        """Let dgl.load_graphs return a graph."""
+        known = {"dgl": sys.modules["dgl"]} if "dgl" in sys.modules else {}
+        self.addCleanup(lambda: (sys.modules.pop("dgl", None), sys.modules.update(known)))
+        sys.modules["dgl"] = types.SimpleNamespace(load_graphs=lambda path: ([graph], {}))
+
+    def tables(self, edge_index=EDGES.T, x=X, y=Y, **sets):
+        """DGL's CSVDataset."""
+        masks = [np.isin(np.arange(N), np.asarray(ids)) for ids in {**SETS, **sets}.values()]
+        self.lines("d/meta.yaml", ["edge_data: [{file_name: e.csv}]", "node_data: [{file_name: n.csv}]"])
+        self.lines("d/e.csv", ["src_id,dst_id", *(f"{a},{b}" for a, b in zip(*edge_index))])
+        rows = [
+            ",".join(map(str, [v, *cells[:-1]])) + ',"' + ", ".join(map(str, cells[-1])) + '"'
+            for v, cells in enumerate(zip(y, *(mask.astype(int) for mask in masks), x))
+        ]
+        self.lines("d/n.csv", ["node_id,label,train_mask,val_mask,test_mask,feat", *rows])
+        return os.path.join(self.here, "d")
+
     def assert_same(self, source, plain, *words, **options):
         """Both forms that convert writes train to the bits of `plain`."""
         expected = weights_of(plain, **options)
@@ -128,6 +215,8 @@ class Files(Folder):
             **SETS,
         }
         np.savez_compressed(self.path("b.npz"), **ogb)
+        told = run("convert", self.npz(edge_attr=WEIGHT[:, None], time=WEIGHT), "--out", self.path("told"))[2]
+        self.assertEqual(told, "starling convert: not used: edge_attr, time\n")
         self.assert_same(self.path("b.npz"), self.plain("ogb"))
 
     def test_npz_narrow_features_and_names(self):
@@ -261,14 +350,7 @@ class Folders(Folder):
     def test_ogb(self):
         """data.npz and node-label.npz, or arrays of other dtypes and orders."""
         plain = self.plain()
-        arrays = dict(
-            edge_index=np.asfortranarray(EDGES.T), node_feat=X, num_nodes_list=[N], num_edges_list=[len(EDGES)]
-        )
-        np.savez_compressed(self.path("o/raw/data.npz"), **arrays)
-        np.savez_compressed(self.path("o/raw/node-label.npz"), node_label=Y[:, None])
-        for key, ids in SETS.items():
-            self.npy(f"o/split/time/{key}.npy", ids)
-        self.assert_same(self.path("o"), plain)
+        self.assert_same(self.ogb(y=Y[:, None]), plain)
         self.npy("p/raw/edge.npy", np.asfortranarray(EDGES.astype(">i4")))
         self.npy("p/raw/node-feat.npy", np.asfortranarray(X.astype(np.float64)))
         self.npy("p/raw/node-label.npy", NAMES[Y])
@@ -308,45 +390,19 @@ class Folders(Folder):
 
     @needs("yaml")
     def test_graphbolt(self):
-        plain = self.plain()
-        self.npy("g/edges/e.npy", EDGES.T)
-        self.npy("g/data/x.npy", X)
-        sets = {"train": "train_set", "valid": "validation_set", "test": "test_set"}
-        text = [
-            f"graph: {{nodes: [{{num: {N}}}], edges: [{{format: numpy, path: edges/e.npy}}]}}",
-            "feature_data: [{domain: node, name: feat, format: numpy, path: data/x.npy}]",
-            "tasks:",
-            "- name: node",
-        ]
-        for key, name in sets.items():
-            self.npy(f"g/set/{key}.npy", SETS[key])
-            self.npy(f"g/set/{key}-y.npy", Y[SETS[key]])
-            text.append(
-                f"  {name}: [{{data: [{{name: seeds, path: set/{key}.npy}}, {{name: labels, path: set/{key}-y.npy}}]}}]"
-            )
-        self.lines("g/metadata.yaml", text)
-        self.assert_same(self.path("g"), plain)
+        self.assert_same(self.graphbolt(), self.plain())
+        found = np.load(self.convert(self.graphbolt(y=Y + 0.5)) + "/raw/node-label.npy")
+        np.testing.assert_array_equal(found, np.where(sum(MASKS.values()) > 0, Y + 0.5, np.nan))
 
     @needs("yaml", "pandas")
     def test_dgl_csv(self):
-        plain = self.plain()
-        self.lines("d/meta.yaml", ["edge_data: [{file_name: e.csv}]", "node_data: [{file_name: n.csv}]"])
-        self.lines("d/e.csv", ["src_id,dst_id", *(f"{a},{b}" for a, b in EDGES)])
-        rows = []
-        for v in range(N):
-            cells = [v, Y[v], *(int(MASKS[key][v]) for key in SETS)]
-            rows.append(",".join(map(str, cells)) + ',"' + ", ".join(repr(float(x)) for x in X[v]) + '"')
-        self.lines("d/n.csv", ["node_id,label,train_mask,val_mask,test_mask,feat", *rows])
-        self.assert_same(self.path("d"), plain)
+        self.assert_same(self.tables(), self.plain())
 
     def test_igb(self):
         plain = self.plain()
         for key, ids in zip(SETS, np.split(np.arange(N), [36, 48])):
             self.npy(f"plain/split/s/{key}.npy", ids)
-        self.npy("i/processed/paper__cites__paper/edge_index.npy", EDGES)
-        self.npy("i/processed/paper/node_feat.npy", X)
-        self.npy("i/processed/paper/node_label_19.npy", Y.astype(np.float32))
-        self.assert_same(self.path("i"), plain)
+        self.assert_same(self.igb(y=Y.astype(np.float32)), plain)
 
 
 class Typed(Folder):
@@ -411,8 +467,8 @@ class Typed(Folder):
         )
         graph.edges[triple] = types.SimpleNamespace(data={"w": WEIGHT})
         self.lines("g.bin", [])
-        with mock.patch.dict(sys.modules, {"dgl": types.SimpleNamespace(load_graphs=lambda path: ([graph], {}))}):
-            self.assert_same_typed(self.path("g.bin"))
+        self.load_graphs(graph)
+        self.assert_same_typed(self.path("g.bin"))
 
 
 def cases(text):
@@ -437,7 +493,7 @@ class Refusals(Folder):
             self.assertEqual(sorted(os.listdir(self.here)), before)
         return lines[0]
 
-    def mangle(self, path, n=20):
+    def mangle(self, path, n=20, source=None):
         """Cut a good file, or change bytes of it: it is refused, or what is made of it can be read, or refused, too."""
         with open(path, "rb") as file:
             whole = file.read()
@@ -449,7 +505,7 @@ class Refusals(Folder):
                 data[at] ^= 1 << int(draw.integers(8))
             with open(path, "wb") as file:
                 file.write(data)
-            status, told, err = run("convert", path, "--out", os.path.join(self.here, "made"))
+            status, told, err = run("convert", source or path, "--out", os.path.join(self.here, "made"))
             lines = [line for line in err.splitlines() if "not used" not in line]
             self.assertEqual((status, len(lines)), (0, 0) if status == 0 else (1, 1), (path, i, err))
             self.assertEqual([name for name in os.listdir(self.here) if name.startswith(".")], [])
@@ -612,20 +668,43 @@ class Refusals(Folder):
         os.makedirs(self.path("o/raw/x"))
         self.refused(self.path("o"))
 
-    def test_wrong_tables(self):
-        good = {"edge_index": EDGES.T, "x": X, "y": Y, **SETS}
-        wrong = {
-            "edge_index": (EDGES + N, -EDGES, EDGES + 0.5, EDGES[:, :1], NAMES[EDGES % 3]),
-            "edge_weight": (WEIGHT[1:], -WEIGHT),
-            "x": (X[1:], X[:, 0], np.where(X > 2, np.nan, X), X.astype(np.float64) * 1e300, NAMES[Y][:, None]),
-            "y": (Y[1:], np.where(Y > 1, np.inf, Y)),
-            "train": ([N], [-1], [0, 0], SETS["test"], MASKS["train"][1:]),
-            "valid": ([0.5],),
-            "node_feat": (X,),
-        }
+    # Arrays that are no part of a graph.
+    WRONG = {
+        "edge_index": (EDGES.T + N, -EDGES.T, EDGES.T + 0.5, EDGES.T[:1], NAMES[EDGES.T % 3]),
+        "edge_weight": (WEIGHT[1:], -WEIGHT, np.where(WEIGHT > 3, np.nan, WEIGHT)),
+        "x": (X[1:], X[:, 0], np.where(X > 2, np.nan, X), X.astype(np.float64) * 1e300, NAMES[Y][:, None]),
+        "y": (Y[1:], np.where(Y > 1, np.inf, Y), np.stack([Y, Y])),
+        "train": ([N], [-1], [0, 0], SETS["test"], MASKS["train"][1:], [0.5]),
+    }
+
+    def broken(self, make, wrong):
+        """A form with each array of the table wrong, then with each of its files damaged. Returns what is refused."""
+        n_refused = 0
         for name, array in ((name, array) for name, arrays in wrong.items() for array in arrays):
-            np.savez(self.path("a.npz"), **{**good, name: array})
-            self.refused(self.path("a.npz"))
+            self.refused(make(**{name: array}))
+            n_refused += 1
+        source = make()
+        files = [os.path.join(place, name) for place, _, names in os.walk(source) for name in names] or [source]
+        for path in files if n_refused < 20 else ():
+            make()
+            n_refused += self.mangle(path, source=source)
+        self.assertGreaterEqual(n_refused, 20)
+
+    def test_broken_forms(self):
+        every, plain = self.WRONG, {name: self.WRONG[name] for name in ("edge_index", "x")}
+        lists = {name: every[name] for name in ("edge_index", "x", "y")}
+        for make, wrong, modules in (
+            (self.npz, {**every, "node_feat": (X,)}, ()),
+            (self.pt, every, ("torch",)),
+            (self.dgl, every, ()),
+            (self.ogb, {**lists, "train": every["train"]}, ()),
+            (self.igb, lists, ()),
+            (self.graphbolt, plain, ("yaml",)),
+            (self.tables, {}, ("yaml", "pandas")),
+        ):
+            if has(*modules):
+                with self.subTest(make.__name__):
+                    self.broken(make, wrong)
 
     def test_other_files(self):
         for name in ("a.zip", "a.tar.gz", "a.h5", "a.pkl", "a.feather", "a.npy", "a.slc", "odd"):
