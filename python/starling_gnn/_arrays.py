@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ctypes as C
 import warnings
 from typing import Any
 
@@ -166,13 +167,8 @@ class Features:
         values = floats(matrix.data, "x")
         self.array = (offsets, columns, values)
         self.shape = matrix.shape
-        nothing = np.zeros(1, np.float32)
-        self.array += (nothing,)
-        self.members = dict(
-            feature_offsets=pointer(offsets),
-            feature_columns=pointer(columns) or pointer(nothing),
-            feature_values=pointer(values) or pointer(nothing),
-        )
+        names = ("feature_offsets", "feature_columns", "feature_values")
+        self.members = {name: address(array) for name, array in zip(names, self.array)}
 
 
 def _is_mask(array: Array, n_vertices: int) -> bool:
@@ -299,6 +295,12 @@ def targets(value: Any, name: str = "y", numbers: bool = False) -> tuple[Array |
 
 def pointer(array: Array | None) -> int | None:
     """The address of an array's first entry; None: no entries."""
-    if array is None or array.size == 0:
-        return None
-    return array.ctypes.data
+    return None if array is None or array.size == 0 else array.ctypes.data
+
+
+_nothing = C.c_uint64()
+
+
+def address(array: Array | None) -> int | None:
+    """The same, but an address of an array without entries, too."""
+    return pointer(array) or (None if array is None else C.addressof(_nothing))

@@ -160,9 +160,11 @@ class Graph:
         self.y: Array | None = targets if labels is None else labels
         if self.y is not None and len(self.y) != n:
             raise ValueError(f"y: found {len(self.y)} rows, expected {n}, as many as x has")
-        self.train: Array | None = _arrays.members(train, "train", n)
-        self.valid: Array | None = _arrays.members(valid, "valid", n)
-        self.test: Array | None = _arrays.members(test, "test", n)
+        asked = dict(train=train, valid=valid, test=test)
+        sets = {name: _arrays.members(value, name, n) for name, value in asked.items()}
+        self.train: Array | None = sets["train"]
+        self.valid: Array | None = sets["valid"]
+        self.test: Array | None = sets["test"]
         if edge_index is None and train_links is not None:
             edge_index, edge_type = _typed.edges_of_links(train_links)
         if edge_type is not None and _arrays.is_sparse(edge_index):
@@ -175,42 +177,26 @@ class Graph:
         self.relations = typed.names
         self.types: dict[str, slice] | None = types
         ends = typed.ends(types)
-        links = {
-            name: _typed.Links(value, name, n, typed.n)
-            for name, value in (
-                ("train_links", train_links),
-                ("valid_links", valid_links),
-                ("test_links", test_links),
-                ("valid_negatives", valid_negatives),
-                ("test_negatives", test_negatives),
-            )
-        }
-        nothing = np.zeros(1, np.uint32)  # the library wants an address even of no edges
+        given = dict(train_links=train_links, valid_links=valid_links, test_links=test_links)
+        given.update(valid_negatives=valid_negatives, test_negatives=test_negatives)
+        links = {name: _typed.Links(value, name, n, typed.n) for name, value in given.items()}
+        pointers = dict(sources=sources, destinations=destinations, offsets=offsets)
+        pointers.update(labels=labels, targets=targets, relation_ends=ends)
+        pointers.update(edge_weights=weights, edge_relations=typed.of_edges)
         arrays = Arrays(
             name=name.encode(),
             n_vertices=n,
             n_edges=len(sources),
-            sources=_arrays.pointer(sources if len(sources) else nothing),
-            destinations=_arrays.pointer(nothing if offsets is None and len(sources) == 0 else destinations),
-            offsets=_arrays.pointer(offsets),
             directed=bool(directed),
             n_features=n_features,
             **self._features.members,
             n_classes=n_classes,
-            labels=_arrays.pointer(labels),
-            n_train=len(self.train),
-            n_valid=len(self.valid),
-            n_test=len(self.test),
-            train=_arrays.pointer(self.train),
-            valid=_arrays.pointer(self.valid),
-            test=_arrays.pointer(self.test),
+            **{"n_" + name: len(ids) for name, ids in sets.items()},
+            **{name: _arrays.pointer(ids) for name, ids in sets.items()},
             n_targets=0 if targets is None else targets.shape[1],
-            targets=_arrays.pointer(targets),
-            edge_weights=_arrays.pointer(weights if weights is None or len(weights) else np.zeros(1, np.float32)),
-            edge_relations=_arrays.pointer(typed.of_edges if typed.of_edges is None or len(sources) else nothing),
+            **{name: _arrays.address(array) for name, array in pointers.items()},
             n_relations=typed.n,
             relation_names=typed.text,
-            relation_ends=_arrays.pointer(ends),
             **(types.members if isinstance(types, _typed.Types) and x is types.x else {}),
             split=None if split is None else str(split).encode(),
             split_seed=seed,
@@ -438,21 +424,14 @@ class Graph:
             if not isinstance(value, (list, tuple, set)) or not value or _is_mask(value, len(nodes)):
                 continue
             if all(node in number for node in value):
-                keywords[name] = [number[node] for node in value]
-                if keywords[name] != list(value) and all(node in range(len(nodes)) for node in value):
-                    _tell_nodes(name)
+                keywords[name] = _numbers_of_nodes(name, value, number)
         for name in ("train_links", "valid_links", "test_links", "valid_negatives", "test_negatives"):
             rows = keywords.get(name)
             if isinstance(rows, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in rows):
                 wrong = next((node for row in rows for node in row if node not in number), None)
                 if wrong is not None:
                     raise ValueError(f"{name}: found {wrong!r}, expected nodes of the graph, or vertex ids as an array")
-                keywords[name] = [[number[node] for node in row] for row in rows]
-                if any(
-                    made != list(row) and all(node in range(len(nodes)) for node in row)
-                    for made, row in zip(keywords[name], rows)
-                ):
-                    _tell_nodes(name)
+                keywords[name] = [_numbers_of_nodes(name, row, number) for row in rows]
         masks = [mask for _, mask in _typed.MASKS if any(mask in graph.nodes[node] for node in nodes)]
         _leave_out("from_networkx", masks, "; give train, valid and test as lists of nodes, or as masks")
         names = {name: None for edge in edges for name in graph.edges[edge] if name != weight}
@@ -473,13 +452,17 @@ def _expect(function: str, value: Any, attribute: str, kind: str) -> None:
         raise TypeError(f"{function}: found a {type(value).__name__}, expected {kind}")
 
 
-def _tell_nodes(name: str) -> None:
-    warnings.warn(
-        f"from_networkx: {name} is a list, taken as nodes of the graph; give vertex ids, places in graph.nodes, as an "
-        "array",
-        StarlingWarning,
-        stacklevel=3,
-    )
+def _numbers_of_nodes(name: str, nodes: Any, number: dict[Any, int]) -> list[int]:
+    """Vertex ids of nodes of networkx. If the nodes could be vertex ids themselves, that is said."""
+    made = [number[node] for node in nodes]
+    if made != list(nodes) and all(node in range(len(number)) for node in nodes):
+        warnings.warn(
+            f"from_networkx: {name} is a list, taken as nodes of the graph; give vertex ids, places in graph.nodes, as "
+            "an array",
+            StarlingWarning,
+            stacklevel=4,
+        )
+    return made
 
 
 def _take_sets(

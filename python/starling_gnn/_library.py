@@ -8,6 +8,7 @@ import ctypes as C
 import functools
 import glob
 import os
+import pathlib
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -87,20 +88,14 @@ def _prefixes(folder: str) -> list[str]:
     They end at sys.prefix. Python may also find the package elsewhere, by PYTHONPATH or as a user's package: then
     the prefix is three folders above site-packages, as in PREFIX/lib/python3.11/site-packages.
     """
-    around = []
-    parent = os.path.dirname(folder)
-    while parent != os.path.dirname(parent):
-        around.append(parent)
-        parent = os.path.dirname(parent)
-    prefix = os.path.realpath(sys.prefix)
+    around = [str(parent) for parent in pathlib.Path(folder).parents][:-1]
     for n, parent in enumerate(around):
-        if os.path.realpath(parent) == prefix:
+        if os.path.realpath(parent) == os.path.realpath(sys.prefix):
             return around[: n + 1]
     if os.path.basename(around[0]) not in ("site-packages", "dist-packages"):
         return []
-    if os.path.basename(around[3]) == "local":  # PREFIX/local/lib/python3.11/dist-packages, of Debian's Python
-        return around[:5]
-    return around[:4]
+    # PREFIX/local/lib/python3.11/dist-packages, of Debian's Python
+    return around[: 5 if os.path.basename(around[3]) == "local" else 4]
 
 
 def _candidates() -> Iterator[str]:

@@ -446,15 +446,14 @@ Options
 -------
 """
 
-_EVALUATE = """Loss and scores of a model on a graph, by exact inference.
-
-weights: a Run, or a Model; the path of a .safetensors file of Run.save or --save; or arrays by name (Run.state_dict),
-with the model's options as keywords. Returns a dictionary with attributes: valid_loss, and the scores as valid_NAME and
-test_NAME.
-"""
-
 
 def evaluate(graph: GraphLike, weights: Weights, *, pipe: bool = False, **options: Unpack[TrainOptions]) -> Record:
+    """Loss and scores of a model on a graph, by exact inference.
+
+    weights: a Run, or a Model; the path of a .safetensors file of Run.save or --save; or arrays by name
+    (Run.state_dict), with the model's options as keywords. Returns a dictionary with attributes: valid_loss, and the
+    scores as valid_NAME and test_NAME.
+    """
     if isinstance(weights, (str, os.PathLike)):
         return load_model(weights, **options).evaluate(graph)
     given: dict[str, Any] = {**options}
@@ -481,9 +480,6 @@ def _initial_weights(weights: Weights, options: dict[str, Any]) -> Mapping[str, 
         kind = type(weights).__name__
         raise TypeError(f"weights: found a {kind}, expected a Run, a Model, a path, or arrays by name")
     return {str(name): _arrays.floats(value, f"weights[{name!r}]") for name, value in weights.items()}
-
-
-evaluate.__doc__ = _EVALUATE
 
 
 _TYPES = {"flag": bool, "whole": int, "long": int, "real": float, "list": list}
