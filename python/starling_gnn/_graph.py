@@ -304,47 +304,20 @@ class Graph:
         for name, value in (("valid", valid), ("test", test)):
             if value is not None and not _typed.is_pyg(value):  # a mask, or ids
                 keywords[name] = value
+        given = {**links, **keywords}
         if hasattr(data, "edge_types") and hasattr(data, "node_types"):
-            vertices = {
-                type_: {
-                    "n": data[type_].num_nodes,
-                    **{key: getattr(data[type_], name, None) for key, name in (("x", "x"), ("y", "y"), *_typed.MASKS)},
-                }
-                for type_ in data.node_types
-            }
-            edges, weights, left_out = _typed.edges_of_stores({triple: data[triple] for triple in data.edge_types})
-            _leave_out("from_pyg", left_out)
-            return cls(
-                **_typed.one_split(
-                    {"directed": True, **_typed.join(vertices, edges, weights, target, keywords.get("objective"))},
-                    {**links, **keywords},
-                )
-            )
-        found = {"edge_index": getattr(data, "edge_index", None), "x": getattr(data, "x", None)}
-        found.update(y=getattr(data, "y", None), directed=True)
-        if found["edge_index"] is None and getattr(data, "adj_t", None) is not None:
-            found["edge_index"], found["edge_weight"] = _typed.edges_of_adj_t(data.adj_t)
-        named = {name: getattr(data, name) for name in _typed.names_in(data)}
-        left_out = _take_sets("from_pyg", "y", named, found, {**links, **keywords})
-        if getattr(data, "edge_type", None) is not None:
-            found["edge_type"] = data.edge_type
-        if getattr(data, "adj_t", None) is not None and getattr(data, "edge_index", None) is not None:
-            left_out.append("adj_t")
-        if getattr(data, "edge_weight", None) is not None:
-            found["edge_weight"] = data.edge_weight
-        attributes = getattr(data, "edge_attr", None)
-        if (
-            attributes is not None
-            and "edge_weight" not in keywords
-            and not _are_same(attributes, found.get("edge_weight"))
-        ):
-            left_out.append("edge_attr")
-        if found["edge_index"] is not None:
-            left_out += _typed.other_edge_names(data, found["edge_index"], False)
+            vertices = {type_: {"n": data[type_].num_nodes, **_typed.named(data[type_])} for type_ in data.node_types}
+            edges = {triple: _typed.edges_of_store(data[triple], str(triple)) for triple in data.edge_types}
+            _leave_out("from_pyg", [f"{name} of {triple}" for triple in edges for name in edges[triple][2]])
+            return cls(**_typed.join(vertices, edges, target, given))
+        edge_index, weights, lost = _typed.edges_of_store(data)
+        found = dict(x=getattr(data, "x", None), y=getattr(data, "y", None), directed=True)
+        found.update(edge_index=_pair(edge_index), edge_weight=weights, edge_type=getattr(data, "edge_type", None))
+        left_out = _take_sets("from_pyg", "y", _typed.named(data, _typed.names_in(data)), found, given)
+        left_out += [name for name in lost if name != "edge_attr" or "edge_weight" not in keywords]
         can_be = left_out == ["edge_attr"]
         _leave_out("from_pyg", left_out, "; give edge_weight=data.edge_attr if these are weights" if can_be else "")
-        found["edge_index"] = _pair(found["edge_index"])
-        return cls(**_typed.one_split(found, {**links, **keywords}))
+        return cls(**_typed.one_split(found, given))
 
     @classmethod
     def from_dgl(
@@ -358,41 +331,31 @@ class Graph:
         edges give a typed graph, as in from_pyg.
         """
         _expect("from_dgl", graph, "edges" if hasattr(graph, "ntypes") else "ndata", "a DGLGraph")
-        if len(getattr(graph, "ntypes", ())) > 1 or len(getattr(graph, "canonical_etypes", ())) > 1:
+        typed = len(getattr(graph, "ntypes", ())) > 1 or len(getattr(graph, "canonical_etypes", ())) > 1
+        data = {type_: graph.nodes[type_].data for type_ in graph.ntypes} if typed else {"": graph.ndata}
+        _check_names(data, {"x": x, "y": y}, typed, keywords)
+        edata = {"": getattr(graph, "edata", {})}
+        if typed:
+            edata = {triple: getattr(graph.edges[triple], "data", {}) for triple in graph.canonical_etypes}
+        weights = {of: _weight_name(table) for of, table in edata.items()}
+        lost = {of: [name for name in _names_of(edata[of]) if name != weights[of]] for of in edata}
+        if typed:
+            names = {"x": x, "y": y, **dict(_typed.MASKS)}
             vertices = {
-                type_: {
-                    "n": graph.num_nodes(type_),
-                    **{key: graph.nodes[type_].data.get(name) for key, name in (("x", x), ("y", y), *_typed.MASKS)},
-                }
-                for type_ in graph.ntypes
+                type_: {"n": graph.num_nodes(type_), **{key: table.get(name) for key, name in names.items()}}
+                for type_, table in data.items()
             }
-            _check_names({type_: graph.nodes[type_].data for type_ in graph.ntypes}, x, y)
-            edges = {triple: graph.edges(etype=triple) for triple in graph.canonical_etypes}
-            data = {triple: getattr(graph.edges[triple], "data", {}) for triple in graph.canonical_etypes}
-            named = {triple: _weight_name(data[triple]) for triple in data}
-            given = {triple: data[triple][name] for triple, name in named.items() if name is not None}
-            others = [(name, triple) for triple in data for name in _names_of(data[triple]) if name != named[triple]]
-            _leave_out("from_dgl", [f"{name!r} of {triple}" for name, triple in others])
-            made = _typed.join(vertices, edges, given, target, keywords.get("objective"))
-            return cls(**_typed.one_split({"directed": True, **made}, keywords))
+            edges = {of: (graph.edges(etype=of), edata[of].get(weights[of]), lost[of]) for of in edata}
+            _leave_out("from_dgl", [f"{name!r} of {triple}" for triple in lost for name in lost[triple]])
+            return cls(**_typed.join(vertices, edges, target, keywords))
         found = {"edge_index": tuple(graph.edges()), "directed": True}
-        for key, name, usual in (("x", x, "feat"), ("y", y, "label")):
-            if not isinstance(name, str):
-                raise TypeError(f"{key}: found a {type(name).__name__}, expected a name in graph.ndata")
-            found[key] = graph.ndata[name] if name in graph.ndata else None
-            if found[key] is None and key not in keywords and (key == "x" or name != usual):
-                names = ", ".join(map(repr, _names_of(graph.ndata))) or "none"
-                raise ValueError(f"{key}: found ndata {names}, expected {name!r}; name another: {key}='..'")
-        lost = _take_sets("from_dgl", y, {name: graph.ndata[name] for name in graph.ndata}, found, keywords)
-        left_out = _names_of(getattr(graph, "edata", {}))
-        weights = [name for name in left_out if name in ("edge_weight", "weight", "w")]
-        if weights and "edge_weight" not in keywords and _typed.are_weights(graph.edata[weights[0]]):
-            found["edge_weight"] = graph.edata[weights[0]]
-            left_out.remove(weights[0])
-        if "edge_weight" not in keywords or left_out != weights:
-            lost += [f"edata {name!r}" for name in left_out]
-        _leave_out("from_dgl", lost)
-        return cls(**_typed.one_split(found, keywords))
+        found.update((key, graph.ndata[name]) for key, name in (("x", x), ("y", y)) if name in graph.ndata)
+        left_out = _take_sets("from_dgl", y, {name: graph.ndata[name] for name in graph.ndata}, found, keywords)
+        if weights[""] is not None:
+            found["edge_weight"] = graph.edata[weights[""]]
+        as_weights = "edge_weight" in keywords and set(lost[""]) <= set(WEIGHTS)
+        _leave_out("from_dgl", left_out + [f"edata {name!r}" for name in lost[""] if not as_weights])
+        return cls(**_typed.one_split({"x": None, **found}, keywords))
 
     @classmethod
     def from_networkx(
@@ -481,14 +444,18 @@ def _take_sets(
     return [] if given else _typed.other_sets(data)
 
 
-def _check_names(data: dict[str, Any], x: str, y: str) -> None:
-    """Refuse names of features or labels that no type of a DGLGraph has. The usual ones may be missing."""
-    masks = {mask for _, mask in _typed.MASKS}
-    found = sorted({name for of_type in data.values() for name in _names_of(of_type)} - masks)
-    for key, name, usual in (("x", x, "feat"), ("y", y, "label")):
-        others = [other for other in found if other not in (x, y)]
-        if name not in found and (name != usual or (key == "x" and others)):
-            raise ValueError(f"{key}: found ndata {', '.join(map(repr, found)) or 'none'}, expected {name!r}")
+def _check_names(data: dict[str, Any], names: dict[str, str], typed: bool, keywords: dict[str, Any]) -> None:
+    """Refuse names of features or labels that no type of a DGLGraph has. Labels may be missing, and types' features."""
+    for key, name in names.items():
+        if not isinstance(name, str):
+            raise TypeError(f"{key}: found a {type(name).__name__}, expected a name in graph.ndata")
+    found = {name: None for of_type in data.values() for name in _names_of(of_type)}
+    others = set(found) - {mask for _, mask in _typed.MASKS} - set(names.values())
+    for key, name in names.items():
+        usual = name == ("feat" if key == "x" else "label") and (key == "y" or (typed and not others))
+        if name not in found and not usual and key not in keywords:
+            shown = ", ".join(map(repr, found)) or "none"
+            raise ValueError(f"{key}: found ndata {shown}, expected {name!r}; name another: {key}='..'")
 
 
 def _leave_out(converter: str, names: list[str], advice: str = "") -> None:
@@ -502,22 +469,18 @@ def _leave_out(converter: str, names: list[str], advice: str = "") -> None:
         )
 
 
+WEIGHTS = ("edge_weight", "weight", "w")  # in DGL's edata
+
+
 def _weight_name(data: Any) -> str | None:
     """The name of the weights among DGL's edata. None: there are none."""
-    name = next((name for name in _names_of(data) if name in ("edge_weight", "weight", "w")), None)
+    name = next((name for name in _names_of(data) if name in WEIGHTS), None)
     return name if name is not None and _typed.are_weights(data[name]) else None
 
 
 def _names_of(data: Any) -> list[str]:
     """The names of DGL's data but its own: _ID, _TYPE."""
     return [name for name in data if not name.startswith("_")]
-
-
-def _are_same(attributes: Any, weights: Any) -> bool:
-    """Whether attributes of the edges are their weights."""
-    if weights is None:
-        return False
-    return np.array_equal(np.ravel(_arrays.any_array(attributes)), np.ravel(_arrays.any_array(weights)))
 
 
 def _pair(edge_index: Any) -> Any:

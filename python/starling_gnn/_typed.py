@@ -185,20 +185,31 @@ def other_sets(names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in known and name in {s + e for s in starts for e in ("_mask", "_idx")}]
 
 
-def edges_of_stores(stores: Mapping[Any, Any]) -> tuple[dict[Any, Any], dict[Any, Any], list[str]]:
-    """(edges by relation, weights, names of what is left out) of the edge stores of PyG's HeteroData."""
-    edges, weights, left_out = {}, {}, []
-    for triple, store in stores.items():
-        edges[triple] = getattr(store, "edge_index", None)
-        if edges[triple] is None and getattr(store, "adj_t", None) is not None:
-            edges[triple], weights[triple] = edges_of_adj_t(store.adj_t)
-        if edges[triple] is None:
-            raise ValueError(f"edge_index: {triple} has none, expected edge_index or adj_t")
-        if getattr(store, "edge_weight", None) is not None:
-            weights[triple] = store.edge_weight
-        attributes = ["edge_attr"] if getattr(store, "edge_attr", None) is not None else []
-        left_out += [f"{name} of {triple}" for name in attributes + other_edge_names(store, edges[triple], True)]
-    return edges, weights, left_out
+def named(store: Any, names: Iterable[str] | None = None) -> dict[str, Any]:
+    """What PyG's data, or a part of HeteroData, have of these names; without names: x, y and the sets of the split."""
+    if names is not None:
+        return {name: getattr(store, name) for name in names}
+    return {key: getattr(store, name, None) for key, name in (("x", "x"), ("y", "y"), *MASKS)}
+
+
+def edges_of_store(store: Any, relation: str = "") -> tuple[Any, Any, list[str]]:
+    """(edge_index, weights, names of what is left out) of PyG's Data, or of a relation of HeteroData."""
+    edge_index, weights, left_out = getattr(store, "edge_index", None), getattr(store, "edge_weight", None), []
+    adjacency, attributes = getattr(store, "adj_t", None), getattr(store, "edge_attr", None)
+    if edge_index is None and adjacency is not None:
+        edge_index, values = edges_of_adj_t(adjacency)
+        weights = values if weights is None else weights
+    elif adjacency is not None:
+        left_out.append("adj_t")
+    if edge_index is None and relation:
+        raise ValueError(f"edge_index: {relation} has none, expected edge_index or adj_t")
+    if attributes is not None:
+        flat = np.ravel(_arrays.any_array(attributes))
+        if weights is None or not np.array_equal(flat, np.ravel(_arrays.any_array(weights))):
+            left_out.append("edge_attr")
+    if edge_index is not None:
+        left_out += other_edge_names(store, edge_index, bool(relation))
+    return edge_index, weights, left_out
 
 
 class Csr:
@@ -289,17 +300,12 @@ def _join_targets(where: slice, n_vertices: int, y: Any, numbers: bool) -> Array
 
 
 def join(
-    vertices: Mapping[str, Any],
-    edges: Mapping[Any, Any],
-    weights: Mapping[Any, Any],
-    target: str | None,
-    objective: str | None = None,
+    vertices: Mapping[str, Any], edges: Mapping[Any, Any], target: str | None, keywords: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Keywords of Graph for a typed graph. objective: as Graph has it.
+    """Keywords of Graph for a typed graph. keywords: those that the user gives.
 
     vertices: a dictionary for each type, with n, x, y, train, valid and test; x, y and the sets may be None.
-    edges: (sources, destinations) by (source type, name, destination type), ids within the types.
-    weights: of the edges, for some of these relations.
+    edges: ((sources, destinations), weights or None, ..) by (source type, name, destination type); ids of the types.
     target: the type with targets and split; None: the one that has targets.
     """
     for name, type_ in vertices.items():
@@ -327,15 +333,17 @@ def join(
         warnings.warn(f"{', '.join(lost)}: not used, the split is of {target!r}", StarlingWarning, stacklevel=3)
     tables = [type_["x"] for type_ in vertices.values()]
     x = join_features(counts, tables)
-    made = {"x": x, "types": Types(types, tables, x)}
+    made = {"directed": True, "x": x, "types": Types(types, tables, x)}
     if target is not None and vertices[target]["y"] is not None:
-        made["y"] = _join_targets(types[target], starts[-1], vertices[target]["y"], objective == "regression")
+        made["y"] = _join_targets(
+            types[target], starts[-1], vertices[target]["y"], keywords.get("objective") == "regression"
+        )
         for name, _ in MASKS:
             if vertices[target][name] is not None:
                 ids = _arrays.members(vertices[target][name], name, vertices[target]["n"])
                 made[name] = ids + np.uint32(types[target].start)
     pairs, numbers = [], []
-    for number, ((source, name, destination), (sources, destinations)) in enumerate(edges.items()):
+    for number, ((source, name, destination), ((sources, destinations), *_)) in enumerate(edges.items()):
         of = f"edge_index of {source, name, destination}"
         sources = _arrays.ids32(sources, of, vertices[source]["n"])
         destinations = _arrays.ids32(destinations, of, vertices[destination]["n"])
@@ -344,9 +352,8 @@ def join(
     made["edge_index"] = [np.concatenate([np.empty(0, np.uint32), *(pair[end] for pair in pairs)]) for end in (0, 1)]
     made["edge_type"] = np.concatenate([np.empty(0, np.uint16), *numbers])
     made["relations"] = list(edges)
-    given = {triple: array for triple, array in weights.items() if array is not None}
-    made["edge_weight"] = given or None
-    return made
+    made["edge_weight"] = {triple: parts[1] for triple, parts in edges.items() if parts[1] is not None} or None
+    return one_split(made, keywords)
 
 
 def one_split(found: Mapping[str, Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
