@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ._arrays import any_array
+from ._arrays import any_array, ids32, members
 from ._numpy import Array, np
 from ._tools import whole_file
 
@@ -100,28 +100,6 @@ def numbers(name: str, block: Array, dtype: Any, least: float = -np.inf, nan: bo
     return made
 
 
-def ids(name: str, block: Array, n: int = 2**32 - 1) -> Array:
-    """A block as uint32 ids below n."""
-    whole = numbers(name, block, np.float64 if block.dtype.kind == "f" else np.int64)
-    bad = (whole < 0) | (whole >= n) | (whole % 1 != 0)
-    if bad.any():
-        raise Refused(f"{name}: found {block[bad].flat[0]}, expected ids of vertices, whole numbers of 0 .. {n - 1}")
-    made: Array = whole.astype(np.uint32)
-    return made
-
-
-def _members(name: str, value: Any, n: int) -> Array:
-    """The ids of a set, given by ids or by a mask (n,)."""
-    array = any_array(value)
-    if array.ndim != 1:
-        raise Refused(f"{name}: found the shape {array.shape}, expected ids, or a mask of {n} entries")
-    if len(array) == n > 2 and array.dtype.kind in "biuf" and ((array == 0) | (array == 1)).all():
-        array = array.astype(bool)
-    if array.dtype.kind == "b" and len(array) != n:
-        raise Refused(f"{name}: found a mask of {len(array)} entries, expected {n}, one for each vertex")
-    return ids(name, np.flatnonzero(array) if array.dtype.kind == "b" else array, n)
-
-
 class Draft:
     """The dataset, in a hidden folder beside `out` until `finish`."""
 
@@ -162,7 +140,7 @@ class Draft:
 
     def pairs(self, triple: tuple[str, str, str], block: Array) -> Array:
         """A block (rows, 2) of edges as ids."""
-        made = ids("edges", block)
+        made = ids32(block, "edges", 2**32 - 1)
         for end, key in enumerate(triple[::2]):
             self.most[key] = max(self.most[key], int(made[:, end].max(initial=0)) + (len(made) > 0))
         return made
@@ -212,7 +190,7 @@ class Draft:
         for column in range(max(width, 1)):
             seen = np.zeros(self.n[key], bool)
             for name, value in given.items():
-                found = _members(name, value[:, column] if len(value.shape) == 2 else value, self.n[key])
+                found = members(value[:, column] if len(value.shape) == 2 else value, name, self.n[key])
                 if seen[found].any() or len(np.unique(found)) < len(found):
                     raise Refused(f"{name}: found a vertex that is in the split already, expected each vertex once")
                 seen[found] = True

@@ -12,9 +12,9 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any
 
-from ._arrays import any_array, is_sparse
+from ._arrays import any_array, ids32, is_sparse
 from ._columns import Ids, open_text, pandas, read_blocks, read_edges, read_vertices, targets_of
-from ._draft import PLAIN, Draft, Refused, about, blocks, ids, note, numbers, show
+from ._draft import PLAIN, Draft, Refused, about, blocks, note, numbers, show
 from ._numpy import Array, np
 from ._tools import need
 
@@ -333,7 +333,7 @@ def read_graphbolt(folder: str, arguments: Any, draft: Draft) -> None:
             if "labels" in arrays:
                 n, labels = int(stores[key]["num_nodes"]), arrays["labels"].ravel()
                 unknown = np.full(n, np.nan) if labels.dtype.kind == "f" else np.full(n, -1)
-                stores[key].setdefault("y", unknown)[ids(list_, seeds, n)] = labels
+                stores[key].setdefault("y", unknown)[ids32(seeds, list_, n)] = labels
     for key, store in stores.items():
         _put_vertices(draft, store, arguments, key)
         draft.sets(sets[key], key=key)
