@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ._arrays import named
 from ._draft import PLAIN, Draft, Refused, about, note, numbers, show
 from ._numpy import Array, np
 from ._tools import need
@@ -253,10 +254,9 @@ def targets_of(cells: Array) -> tuple[Array, list[str] | None]:
         return (values[:, 0] if columns.shape[1] == 1 else values), None
     if columns.shape[1] > 1 or any(is_number(text) and float(text) % 1 for text in known):
         raise Refused("labels: found text beside other labels, expected numbers, or names of classes")
-    names, classes = np.unique(np.array(known), return_inverse=True)
-    y = np.full(len(texts), -1, np.int64)
-    y[[text != "" for text in texts]] = classes
-    return y, names.tolist()
+    found = named(np.array(texts, object), "labels")
+    assert found is not None  # some are texts
+    return found[1], found[0]
 
 
 def read_tables(edges: str, nodes: str | None, arguments: Any, draft: Draft) -> None:

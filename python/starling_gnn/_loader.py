@@ -186,26 +186,20 @@ class _Sampler:
                 "num_sampled_nodes": _copy(drawn.hop_vertices, np.uint32, drawn.n_hops + 1),
                 "num_sampled_edges": _copy(drawn.hop_edges, np.uint64, drawn.n_hops),
             }
-        arrays = {"x": self._features(vertices), "edge_index": edges, "n_id": vertices.astype(np.int64), **sizes}
-        if self._graph.n_outputs > 0:
-            arrays["y"] = self._targets(vertices)
+        n, address, of_graph = len(vertices), vertices.ctypes.data, self._graph
+        x = np.empty((n, of_graph.n_features), np.float32)
+        check(lib.sl_dataset_features(self._dataset, n, address, x.ctypes.data))
+        arrays = {"x": x, "edge_index": edges, "n_id": vertices.astype(np.int64), **sizes}
+        if of_graph.n_outputs > 0:
+            classes = of_graph.has_classes
+            y: Any = np.empty(n, np.int32) if classes else np.empty((n, of_graph.n_outputs), np.float32)
+            check(lib.sl_dataset_targets(self._dataset, n, address, y.ctypes.data))
+            arrays["y"] = y.astype(np.int64) if classes else y
         if weights is not None:
             arrays["edge_weight"] = weights
         if relations is not None:
             arrays["edge_type"] = relations.astype(np.int64)
         return arrays
-
-    def _features(self, vertices: Any) -> Any:
-        x = np.empty((len(vertices), self._graph.n_features), np.float32)
-        check(lib.sl_dataset_features(self._dataset, len(vertices), vertices.ctypes.data, x.ctypes.data))
-        return x
-
-    def _targets(self, vertices: Any) -> Any:
-        n = len(vertices)
-        classes = self._graph.has_classes
-        y = np.empty(n, np.int32) if classes else np.empty((n, self._graph.n_outputs), np.float32)
-        check(lib.sl_dataset_targets(self._dataset, n, vertices.ctypes.data, y.ctypes.data))
-        return y.astype(np.int64) if classes else y
 
 
 def _copy(address: int | None, dtype: Any, n: int) -> Any:
