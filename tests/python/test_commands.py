@@ -2,8 +2,6 @@
 # Copyright (c) 2026 the Starling authors
 """The command `starling` (tests/cli/test_python.sh): its table of commands, its errors, files written whole."""
 
-import contextlib
-import io
 import os
 import sys
 import tempfile
@@ -15,16 +13,7 @@ import starling_gnn as sl
 from starling_gnn import __main__ as command
 from starling_gnn import _tools
 
-
-def run(*words):
-    """The exit status, standard output and standard error of a command line."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            status = command.main(words)
-        except SystemExit as end:
-            status = end.code
-    return status, out.getvalue(), err.getvalue()
+from support import run
 
 
 class Table(unittest.TestCase):

@@ -4,14 +4,11 @@
 
 import contextlib
 import gzip
-import importlib.util
-import io
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import types
 import unittest
@@ -19,7 +16,8 @@ from unittest import mock
 
 import numpy as np
 import starling_gnn as sl
-from starling_gnn import __main__ as command
+
+from support import Folder, has, needs, run
 
 N, F = 61, 5
 rng = np.random.default_rng(7)
@@ -33,26 +31,6 @@ X = rng.normal(size=(N, F)).astype(np.float32)
 SETS = dict(zip(("train", "valid", "test"), np.split(rng.permutation(N), [30, 45])))
 MASKS = {name: np.isin(np.arange(N), ids) for name, ids in SETS.items()}
 NAMES = np.array(["ash, white", "birch", "oak"])
-TEXT = dict(encoding="utf-8", newline="\n")
-
-
-def has(*modules):
-    return all(importlib.util.find_spec(module) is not None for module in modules)
-
-
-def needs(*modules):
-    return unittest.skipUnless(has(*modules), f"{', '.join(modules)}: not installed")
-
-
-def run(*words):
-    """The exit status, standard output and standard error of a command line."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            status = command.main([str(word) for word in words])
-        except SystemExit as end:
-            status = end.code
-    return status, out.getvalue(), err.getvalue()
 
 
 def weights_of(path, load={}, **options):
@@ -62,25 +40,7 @@ def weights_of(path, load={}, **options):
     return {name: array.tobytes() for name, array in trained.state_dict().items()}
 
 
-class Folder(unittest.TestCase):
-    def setUp(self):
-        here = tempfile.TemporaryDirectory()
-        self.addCleanup(here.cleanup)
-        self.here = here.name
-
-    def path(self, *names):
-        path = os.path.join(self.here, *names)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        return path
-
-    def lines(self, name, lines, opened=open):
-        with opened(self.path(name), "wt", **TEXT) as file:
-            file.writelines(f"{line}\n" for line in lines)
-        return self.path(name)
-
-    def npy(self, name, array):
-        np.save(self.path(name), array)
-
+class Forms(Folder):
     def plain(self, name="plain", weight=None, features=True, sets=True):
         """The graph in OGB's layout."""
         self.npy(f"{name}/raw/edge.npy", EDGES)
@@ -200,7 +160,7 @@ class Folder(unittest.TestCase):
 GRAPH = dict(load={"features": "degree"}, objective="link", split="random:80,10,10")  # training of a graph alone
 
 
-class Files(Folder):
+class Files(Forms):
     def test_npz(self):
         plain = self.plain(weight=WEIGHT)
         pyg = {"edge_index": EDGES.T, "edge_weight": WEIGHT, "x": X, "y": Y, "num_nodes": N}
@@ -271,7 +231,7 @@ class Files(Folder):
 
 
 @needs("pandas")
-class Tables(Folder):
+class Tables(Forms):
     def numbered(self, pairs):
         """The pairs with the numbers that a table's ids get: 0, 1, .. as they come."""
         _, first = np.unique(pairs.ravel(), return_index=True)
@@ -346,7 +306,7 @@ class Tables(Folder):
         self.assert_same(self.path("e.parquet"), graph, **GRAPH)
 
 
-class Folders(Folder):
+class Folders(Forms):
     def test_ogb(self):
         """data.npz and node-label.npz, or arrays of other dtypes and orders."""
         plain = self.plain()
@@ -405,7 +365,7 @@ class Folders(Folder):
         self.assert_same(self.igb(y=Y.astype(np.float32)), plain)
 
 
-class Typed(Folder):
+class Typed(Forms):
     """A graph of people and places: visits go from people to places."""
 
     def typed(self, name):
@@ -476,7 +436,7 @@ def cases(text):
     return [line.strip().replace("\\", "\n") for line in text.split("\n")]
 
 
-class Refusals(Folder):
+class Refusals(Forms):
     """A broken file: one line, exit status 1, and nothing is left behind."""
 
     def refused(self, source, *words):

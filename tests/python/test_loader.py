@@ -2,14 +2,14 @@
 # Copyright (c) 2026 the Starling authors
 """sl.NeighborLoader (tests/cli/test_python.sh): its minibatches beside the graph. Skipped without torch_geometric."""
 
-import importlib.util
 import unittest
 
 import numpy as np
 import starling_gnn as sl
 
+from support import needs
+
 N, F = 300, 5
-HAS_PYG = importlib.util.find_spec("torch_geometric") is not None
 
 
 def graph(**changes):
@@ -25,7 +25,7 @@ def edges_of(graph):
     return {tuple(pair) for pair in np.asarray(graph).T.tolist()}
 
 
-@unittest.skipUnless(HAS_PYG, "torch_geometric is missing")
+@needs("torch_geometric")
 class Loader(unittest.TestCase):
     def test_a_minibatch_is_a_part_of_the_graph(self):
         rng = np.random.default_rng(3)

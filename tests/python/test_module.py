@@ -4,7 +4,6 @@
 
 import concurrent.futures
 import doctest
-import functools
 import gc
 import importlib.util
 import inspect
@@ -29,22 +28,11 @@ import numpy as np
 import starling_gnn as sl
 from starling_gnn import _library, _session, _train
 
+from support import has, needs
+
 N, F, K = 240, 6, 4
 SMALL = dict(layers=2, hidden=8, fanout=[4, 4], batch_size=20, pes=2, epochs=4, lr=0.02, chunks=2, cpus=2)
 DATA = os.environ.get("DATASETS", "")
-
-
-@functools.lru_cache(maxsize=None)
-def has(name):
-    """Whether a library is there. DGL may be there and fail beside a newer PyTorch."""
-    if importlib.util.find_spec(name) is None:
-        return False
-    if name == "dgl":
-        try:
-            importlib.import_module(name)
-        except (ImportError, OSError):
-            return False
-    return True
 
 
 def arrays(seed=1):
@@ -206,7 +194,7 @@ class Data(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, r"y: found the class 'a\\nb'"):
             graph(y=["a\nb"] * N)
 
-    @unittest.skipUnless(has("pandas"), "there is no pandas")
+    @needs("pandas")
     def test_tables_of_pandas(self):
         import pandas
 
@@ -233,7 +221,7 @@ class Data(unittest.TestCase):
         for y in (labels, labels[["blue", "label_red"]], labels.to_numpy()):
             self.assertAlmostEqual(run.evaluate(graph(y=y)).valid_loss, expected.valid_loss, places=6)
 
-    @unittest.skipUnless(has("scipy"), "there is no scipy")
+    @needs("scipy")
     def test_scipy(self):
         import scipy.sparse as sparse
 
@@ -248,7 +236,7 @@ class Data(unittest.TestCase):
         for form in (sparse.csr_matrix(rare), sparse.coo_matrix(rare), sparse.csc_array(rare), unsorted):
             self.assertEqual(losses(sl.train(graph(x=form), **SMALL)), dense)
 
-    @unittest.skipUnless(has("torch"), "there is no torch")
+    @needs("torch")
     def test_torch(self):
         import torch
 
@@ -405,10 +393,9 @@ class Data(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "with fractions or nan, expected whole ids"):
             sl.Graph(edges, x, y, train=np.array([1, np.nan]))
 
+    @needs("scipy")
     def test_entries_of_a_matrix(self):
         """Entries of a sparse matrix that are not used are named."""
-        if not has("scipy"):
-            self.skipTest("no scipy")
         from scipy import sparse
 
         edges, x, y, sets = arrays()
@@ -504,10 +491,9 @@ class Data(unittest.TestCase):
             with self.assertWarnsRegex(sl.StarlingWarning, r"found the shape \(2, 2\), taken as a row of sources"):
                 self.assertEqual(sl.Graph(form, x, y, **sets, directed=True).n_edges, 2)
 
+    @needs("networkx")
     def test_lists_of_networkx(self):
         """Lists are nodes, which is said if they could be vertex ids. Edge attributes that are left out are named."""
-        if not has("networkx"):
-            self.skipTest("no networkx")
         import networkx
 
         made = networkx.Graph()
@@ -831,7 +817,7 @@ class Data(unittest.TestCase):
         made = sl.Graph.from_pyg(parts[0], split="random:50,25,25")
         self.assertEqual((made.n_edges, made._n_split), (4, (2, 1, 1)))
 
-    @unittest.skipUnless(has("networkx"), "there is no networkx")
+    @needs("networkx")
     def test_networkx(self):
         import networkx
 
@@ -1297,7 +1283,7 @@ class Training(unittest.TestCase):
                 rows = np.maximum(rows, 0)
         np.testing.assert_allclose(run.predict(), rows, atol=1e-4)
 
-    @unittest.skipUnless(has("torch_geometric"), "there is no torch_geometric")
+    @needs("torch_geometric")
     def test_modules_of_pyg_have_our_logits(self):
         import torch
 
@@ -1667,7 +1653,7 @@ class Training(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "a pickle of a classifier has no graph"):
             again.predict()
 
-    @unittest.skipUnless(has("sklearn"), "there is no scikit-learn")
+    @needs("sklearn")
     def test_scikit_learn(self):
         from sklearn.model_selection import GridSearchCV, cross_val_score
         from sklearn.utils.estimator_checks import check_estimator
@@ -1747,7 +1733,7 @@ class Training(unittest.TestCase):
             self.assertIn(b"left", text)
             self.assertNotIn(b"\n", text)
 
-    @unittest.skipUnless(has("matplotlib"), "there is no matplotlib")
+    @needs("matplotlib")
     def test_plot(self):
         import matplotlib.figure
         import matplotlib.pyplot
@@ -2201,7 +2187,11 @@ class Models(unittest.TestCase):
                 (lambda: sl.load_model(os.path.join(folder, "none")), OSError, "none"),
                 (lambda: sl.load_model(__file__), ValueError, "test_module.py"),
                 (lambda: sl.load_model(path, hidden=16), ValueError, "hidden: found '16', expected '8'"),
-                (lambda: sl.load_model(path, metrics="m"), ValueError, "metrics: found 'm', expected options of the an"),
+                (
+                    lambda: sl.load_model(path, metrics="m"),
+                    ValueError,
+                    "metrics: found 'm', expected options of the an",
+                ),
                 (lambda: sl.load_model(path, hiden=1), TypeError, "load_model.* 'hiden'; did you mean 'hidden'"),
                 (lambda: model.save(os.path.join(folder, "none", "x")), OSError, "none"),
                 (lambda: sl.train(graph(), layers=1, epochs=1).embeddings(), ValueError, "one layer"),
@@ -2252,7 +2242,7 @@ shape: tuple[int, ...] = classifier.fit(graph).predict().shape
 
 
 class Types(unittest.TestCase):
-    @unittest.skipUnless(has("mypy"), "there is no mypy")
+    @needs("mypy")
     def test_types(self):
         """The package is clean, and mypy finds wrong keywords, values and attributes."""
         package = os.path.dirname(sl.__file__)
@@ -2607,7 +2597,7 @@ class Processes(unittest.TestCase):
         )
         self.assertIn("ImportError: /nowhere/libstarling.so", done.stderr)
 
-    @unittest.skipUnless(has("nbconvert") and has("ipykernel"), "there is no nbconvert with ipykernel")
+    @needs("nbconvert", "ipykernel")
     def test_notebook(self):
         with tempfile.TemporaryDirectory() as folder:
             cells = [

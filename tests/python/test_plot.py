@@ -3,7 +3,6 @@
 """`starling plot` and Run.plot() (tests/test_python.sh): what the pictures show, runs of every kind, broken input."""
 
 import html
-import importlib.util
 import json
 import math
 import os
@@ -15,9 +14,9 @@ import xml.etree.ElementTree as tree
 from unittest import mock
 
 from starling_gnn import _curves
-from test_commands import run
 
-HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
+from support import needs, run
+
 CONFIG = {
     "event": "config",
     "version": "9",
@@ -102,7 +101,7 @@ class Read(Files):
         self.assertEqual([curve.name for curve in _curves.read_all(["a/b.jsonl", "b.jsonl"])], ["a/b", "b"])
 
 
-@unittest.skipUnless(HAS_MATPLOTLIB, "there is no matplotlib (Debian: python3-matplotlib)")
+@needs("matplotlib")
 class Pictures(Files):
     def texts(self, path):
         """The texts of an SVG file, of which matplotlib writes a comment each."""

@@ -3,7 +3,6 @@
 """`starling report` (tests/test_python.sh): made-up traces worked out by hand, each rule of the advice, files that are
 no traces, and traces of real runs. Times of made-up traces are milliseconds."""
 
-import importlib.util
 import json
 import math
 import os
@@ -15,14 +14,13 @@ from unittest import mock
 
 from starling_gnn import _report, _trace
 from starling_gnn._trace import BUSY, IDLE, STARPU, TRANSFERS
-from test_commands import run
 
-HAS_PANDAS = importlib.util.find_spec("pandas") is not None
-HAS_MATPLOTLIB = HAS_PANDAS and importlib.util.find_spec("matplotlib") is not None
+from support import needs, run
+
 PROGRAMS = os.environ.get("PROGRAMS", "")
 
 
-@unittest.skipUnless(HAS_PANDAS, "there is no pandas (Debian: python3-pandas)")
+@needs("pandas")
 class Made(unittest.TestCase):
     """A folder, and the two files of a made-up trace."""
 
@@ -448,7 +446,7 @@ class Advice(Made):
 
 
 class Page(Made):
-    @unittest.skipUnless(HAS_MATPLOTLIB, "there is no matplotlib (Debian: python3-matplotlib)")
+    @needs("pandas", "matplotlib")
     def test_report(self):
         for make in (self.small, self.ranks):
             self.tasks, self.states = [], []
@@ -473,7 +471,7 @@ class Page(Made):
         self.assertEqual(lines[2], "tasks under 20 us: 1 of 7")
         self.assertEqual(lines[3][-6:], "0.2308")
 
-    @unittest.skipUnless(HAS_MATPLOTLIB, "there is no matplotlib (Debian: python3-matplotlib)")
+    @needs("pandas", "matplotlib")
     def test_foreign_names_are_escaped(self):
         self.task(1, '<b>&"x\\$', "", 0, 0, 4)
         self.task(2, '<b>&"x\\$', "1", 0, 4, 10)
@@ -504,7 +502,8 @@ class Page(Made):
             self.assertIn("needs matplotlib", run("report", self.folder)[2])
 
 
-@unittest.skipUnless(HAS_PANDAS and os.path.exists(os.path.join(PROGRAMS, "coop_sage")), "no pandas, or no programs")
+@needs("pandas")
+@unittest.skipUnless(os.path.exists(os.path.join(PROGRAMS, "coop_sage")), "there are no programs")
 class Runs(unittest.TestCase):
     """Traces of the programs, where StarPU has FxT."""
 

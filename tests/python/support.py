@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""What the tests of the package share: libraries that may be missing, folders, and the command `starling`."""
+
+import contextlib
+import functools
+import importlib.util
+import io
+import os
+import tempfile
+import unittest
+
+import numpy as np
+from starling_gnn import __main__ as command
+
+
+@functools.lru_cache(maxsize=None)
+def has(*modules):
+    """Whether libraries are there. DGL may be there and fail beside a newer PyTorch."""
+    if any(importlib.util.find_spec(module) is None for module in modules):
+        return False
+    try:
+        return "dgl" not in modules or bool(importlib.import_module("dgl"))
+    except (ImportError, OSError):
+        return False
+
+
+def needs(*modules):
+    return unittest.skipUnless(has(*modules), f"{', '.join(modules)}: not installed")
+
+
+def run(*words):
+    """The exit status, standard output and standard error of a command line."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            status = command.main([str(word) for word in words])
+        except SystemExit as end:
+            status = end.code
+    return status, out.getvalue(), err.getvalue()
+
+
+class Folder(unittest.TestCase):
+    """A test with a folder of its own, `here`."""
+
+    def setUp(self):
+        here = tempfile.TemporaryDirectory()
+        self.addCleanup(here.cleanup)
+        self.here = here.name
+
+    def path(self, *names):
+        path = os.path.join(self.here, *names)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
+
+    def lines(self, name, lines, opened=open):
+        with opened(self.path(name), "wt", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        return self.path(name)
+
+    def npy(self, name, array):
+        np.save(self.path(name), array)
