@@ -18,11 +18,7 @@ import sys
 import time
 import warnings
 
-
-def skip(why):
-    print(f"loader: skipped: {why}")
-    sys.exit(77)
-
+from turns import arxiv, head, row, skip
 
 os.environ["STARLING_LIBRARY"] = os.path.realpath(sys.argv[1])
 sys.path.insert(0, sys.argv[2])
@@ -93,10 +89,8 @@ def table(folder, name, dtype):
     return np.loadtxt(os.path.join(folder, name), dtype, delimiter=",", ndmin=2)
 
 
-def read(folder):
+def read(folder, features):
     """(edges (2, E), features, classes, [ids of train, valid, test]) of ogbn-arxiv."""
-    own = "raw/node-feat.csv.gz"
-    features = own if os.path.exists(os.path.join(folder, own)) else "derived/node-feat-prone96.csv.gz"
     lists = [table(folder, f"split/time/{name}.csv.gz", np.int64)[:, 0] for name in ("train", "valid", "test")]
     edges, y = table(folder, "raw/edge.csv.gz", np.int64).T, table(folder, "raw/node-label.csv.gz", np.int64)[:, 0]
     return np.ascontiguousarray(edges), table(folder, features, np.float32), y, lists
@@ -110,13 +104,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2, help="of PyTorch")
     given = parser.parse_args(sys.argv[3:])
-    places = [os.path.join(place, "ogbn-arxiv") for place in os.environ.get("STARLING_DATA", "").split(":")]
-    folder = next((place for place in places if os.path.isdir(place)), None)
-    if folder is None:
-        skip("no ogbn-arxiv on $STARLING_DATA")
     warnings.simplefilter("ignore")
     torch.set_num_threads(given.threads)
-    edges, x, y, lists = read(folder)
+    edges, x, y, lists = read(*arxiv())
     fanout = [int(number) for number in given.fanout.split(",")]
     graph = sl.Graph(edges, x, y, train=lists[0], valid=lists[1], test=lists[2])
     data = Data(x=torch.from_numpy(x), y=torch.from_numpy(y), edge_index=to_undirected(torch.from_numpy(edges)))
@@ -146,18 +136,13 @@ def main():
         f"ogbn-arxiv, GraphSAGE of {len(fanout)} layers of {given.hidden}, fanout {given.fanout}, {given.batch_size} "
         f"seeds, torch {torch.__version__} with {given.threads} threads, medians of {given.rounds} epochs"
     )
-    print(
-        "| loader | vertices, edges of a batch | sampling alone, s an epoch | epoch, s | first row's epoch / this one | "
-        "valid, test accuracy |"
-    )
-    print("| --- | --- | --- | --- | --- | --- |")
+    head("loader", "vertices, edges of a batch", "sampling alone, s an epoch", "epoch, s", "first row's epoch / this one",
+         "valid, test accuracy")
     for way in ways:
         sampling, epoch = statistics.median(way.sampling), statistics.median(way.epoch)
         scores = ", ".join(f"{way.accuracy(data, adjacency, ids):.4f}" for ids in lists[1:])
-        print(
-            f"| {way.name} | {way.sizes[0]:.0f}, {way.sizes[1]:.0f} | {sampling:.3f} | {epoch:.3f} | "
-            f"{statistics.median(ways[0].epoch) / epoch:.2f} | {scores} |"
-        )
+        row(way.name, f"{way.sizes[0]:.0f}, {way.sizes[1]:.0f}", f"{sampling:.3f}", f"{epoch:.3f}",
+            f"{statistics.median(ways[0].epoch) / epoch:.2f}", scores)
 
 
 if __name__ == "__main__":

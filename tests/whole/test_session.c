@@ -8,7 +8,6 @@
 
 #include "data/load.h"
 
-#include <dirent.h>
 #include <jansson.h>
 #include <signal.h>
 
@@ -473,14 +472,10 @@ TEST_IN_FOLDER(test_describe)
     struct sl_settings settings;
     struct sl_session_sizes sizes = {.size = sizeof sizes};
     struct sl_session *session;
-    char *text;
-    size_t n;
     settings_of("pes=4 group-size=2", &settings);
     assert_ok(sl_settings_check(&settings));
     assert_ok(sl_session_open(&settings, NULL, &session));
-    FILE *stream = open_memstream(&text, &n);
-    assert_ok(sl_session_describe(session, stream));
-    fclose(stream);
+    char *text = described(session);
     assert_non_null(strstr(text, "small: 301 vertices"));
     assert_non_null(strstr(text, "4 PEs in groups of 2"));
     assert_non_null(strstr(text, "warning")); /* 120 seeds of some 150 */
@@ -1036,24 +1031,6 @@ TEST_IN_FOLDER(test_no_memory_later)
     }
 }
 
-/* StarPU 1.3 writes traces to /tmp by default, or where this variable says. */
-TEST_IN_FOLDER(test_no_traces)
-{
-    setenv("STARPU_FXT_PREFIX", folder, 1);
-    assert_ok(train("epochs=1"));
-    DIR *files = opendir(folder);
-    struct dirent *entry;
-    assert_non_null(files);
-    while ((entry = readdir(files)) != NULL) {
-        if (entry->d_name[0] != '.') {
-            fail_msg("the run has left %s", entry->d_name);
-        }
-    }
-    closedir(files);
-    unsetenv("STARPU_FXT_PREFIX");
-}
-
-/* The binary cache changes no bit. */
 /* Steps differ in size and tasks in their order, yet after the first epoch steps take no buffers from the system. If
  * tasks run in an unusual order, more of the buffers are in use at a time, which calls for a few more once. Buffers
  * that each step took would be hundreds. */
@@ -1066,16 +1043,6 @@ TEST_IN_FOLDER(test_no_new_buffers)
     assert_ok(train("epochs=8 hidden=64 batch-size=10"));
     assert_true(on_gpu() || seen.pool_blocks[1] > 20); /* a GPU's buffers are in its own memory */
     assert_true(seen.pool_blocks[8] - seen.pool_blocks[1] <= seen.pool_blocks[1] / 4);
-}
-
-TEST_IN_FOLDER(test_cache)
-{
-    forget();
-    assert_ok(train("epochs=1 save=%a"));
-    assert_ok(train("epochs=1 save=%b cache=%cache"));
-    assert_ok(train("epochs=1 save=%c cache=%cache"));
-    expect_same_file("a", "b");
-    expect_same_file("a", "c");
 }
 
 int main(void)
