@@ -158,6 +158,8 @@ def read_edges(
     table = Table(path)
     source = table.find(arguments.source, SOURCES, "--source", True)
     target = table.find(arguments.target, TARGETS, "--target", True)
+    if source == target:
+        raise Refused(f"column '{source}': found it as the source and the target, expected two columns")
     weight = table.find(arguments.weight, ("weight", "edge_weight"), "--weight")
     columns = [name for name in (source, target, weight) if name is not None]
     if len(columns) < len(table.names):

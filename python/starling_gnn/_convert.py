@@ -85,6 +85,9 @@ def _read(path: str, arguments: Any, draft: Draft) -> None:
         )
     for endings, read in FILES.items():
         if lower.endswith(endings):
+            wrong = [name for name in ("source", "target", "id", "nodes") if getattr(arguments, name) is not None]
+            if wrong:
+                raise Refused(f"--{wrong[0]}: found '{getattr(arguments, wrong[0])}', expected it with a table alone")
             return read(path, arguments, draft)
     for endings, what in OTHERS.items():
         if lower.endswith(endings):
@@ -100,14 +103,20 @@ def _read(path: str, arguments: Any, draft: Draft) -> None:
 def run(arguments: argparse.Namespace) -> int:
     path, out = arguments.file, arguments.out.rstrip("/")
     os.stat(path)
+    if not out or not os.path.isdir(os.path.dirname(os.path.abspath(out))):
+        raise Refused(f"--out: found '{out}', expected a new name in a folder that is there")
     if os.path.lexists(out):
         raise Refused(f"{out}: is there already; remove it, or choose another --out")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    stops = (signal.SIGINT, signal.SIGTERM)
-    signal.pthread_sigmask(signal.SIG_BLOCK, stops)  # until the draft is sure to be discarded
+    stops = [stop for stop in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(stop) != signal.SIG_IGN]
+    seen: list[int] = []
+    for stop in stops:  # until the draft is sure to be discarded
+        signal.signal(stop, lambda number, _: seen.append(number))
     draft = Draft(out)
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, stops)
+        for stop in stops:
+            signal.signal(stop, signal.default_int_handler)
+        if seen:
+            raise KeyboardInterrupt
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of libraries about what is refused below
             about(path, _read, path, arguments, draft)

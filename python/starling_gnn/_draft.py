@@ -93,7 +93,7 @@ def numbers(name: str, block: Array, dtype: Any, least: float = -np.inf, nan: bo
         raise Refused(f"{name}: found entries of type {block.dtype}, expected numbers")
     with np.errstate(over="ignore"):
         made: Array = block.astype(dtype)
-    bad = ~(np.isfinite(made) & (made >= least)) & ~(np.isnan(made) if nan else False)
+    bad = ~(np.isfinite(made) & (made >= least)) & ~(np.isnan(made) & nan)
     if bad.any():
         expected = "finite numbers" + (" of 0 or more" if least == 0 else "") + (", or nan" if nan else "")
         raise Refused(f"{name}: found {block[bad].flat[0]}, expected {expected}")
@@ -118,6 +118,8 @@ class Draft:
 
     def table(self, name: str, dtype: Any) -> Npy:
         self.tables.append(Npy(os.path.join(self.folder, name + ".npy"), dtype))
+        if os.path.basename(name) == "edge":
+            self.tables[-1].rest = (2,)  # also without edges
         return self.tables[-1]
 
     def put(self, name: str, dtype: Any, parts: Iterable[Array]) -> None:

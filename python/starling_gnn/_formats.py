@@ -92,8 +92,8 @@ def put_stores(draft: Draft, stores: Mapping[Any, Mapping[str, Any]], arguments:
 # ---- files ----
 
 
-def load_npy(path: str) -> Array:
-    made: Array = about(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
+def load_npy(path: str, name: str = "") -> Array:
+    made: Array = about(name or path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
     return made
 
 
@@ -102,9 +102,8 @@ def npz_arrays(path: str, draft: Draft) -> dict[str, Array]:
     folder = os.path.join(draft.scratch, str(len(os.listdir(draft.scratch))))
     with zipfile.ZipFile(path) as archive:
         archive.extractall(folder, [name for name in archive.namelist() if name.endswith(".npy")])
-    return {
-        os.path.relpath(name, folder)[:-4]: load_npy(name) for name in glob.glob(folder + "/**/*.npy", recursive=True)
-    }
+    names = [os.path.relpath(name, folder)[:-4] for name in glob.glob(folder + "/**/*.npy", recursive=True)]
+    return {name: load_npy(os.path.join(folder, name + ".npy"), f"array {name}") for name in names}
 
 
 def read_npz(path: str, arguments: Any, draft: Draft) -> None:
@@ -208,7 +207,8 @@ def read_torch(path: str, arguments: Any, draft: Draft) -> None:
         raise Refused(f"found no tensors, arrays or data of PyG that can be read without running code{lacks}") from None
     if isinstance(found, (tuple, list)) and found:  # of PyG's InMemoryDataset: data, slices, class
         slices = found[1] if len(found) > 1 and isinstance(found[1], dict) else {}
-        if any(len(value) > 2 for value in slices.values() if not isinstance(value, dict)):
+        several = isinstance(found, list) and len(found) > 1
+        if several or any(len(value) > 2 for value in slices.values() if not isinstance(value, dict)):
             raise Refused("found several graphs, expected one")
         found = found[0]
     arrays = found.to_dict() if hasattr(found, "to_dict") else found

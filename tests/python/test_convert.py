@@ -406,6 +406,12 @@ class Typed(Forms):
         data["person", "visits", "place"].edge_weight = torch.tensor(WEIGHT)
         torch.save(data, self.path("h.pt"))
         self.assert_same_typed(self.path("h.pt"))
+        data["place", "near", "person"].edge_index = torch.empty((2, 0), dtype=torch.long)
+        data["place", "near", "person"].edge_attr = torch.empty((0, 3))
+        torch.save(data, self.path("i.pt"))
+        status, _, err = run("convert", self.path("i.pt"), "--out", self.path("empty"))
+        self.assertEqual((status, sl.load(self.path("empty"), cache="none").n_relations), (0, 4))
+        self.assertIn("not used: edge_attr of ('place', 'near', 'person')", err)
         plain = self.plain("graph")
         one = Data(edge_index=torch.tensor(EDGES.T), x=torch.tensor(X), y=torch.tensor(Y))
         for key, mask in MASKS.items():
@@ -603,6 +609,8 @@ class Refusals(Forms):
         self.assertIn("without running code", self.refused(self.path("c.pt")))
         torch.save([1, 2], self.path("d.pt"))
         self.refused(self.path("d.pt"))
+        torch.save([{"edge_index": torch.tensor(EDGES.T)}] * 2, self.path("e.pt"))
+        self.assertIn("found several graphs", self.refused(self.path("e.pt")))
 
     @needs("yaml", "pandas")
     def test_broken_folders(self):
@@ -673,6 +681,13 @@ class Refusals(Forms):
         np.savez(self.path("a.npz"), edge_index=EDGES)
         self.assertIn("is there already", self.refused(self.path("a.npz"), "--out", self.here))
         self.assertEqual(run("convert", self.path("a.npz"))[0], 2)
+        for out in ("", self.path("a.npz") + "/x", os.path.join(self.here, "none", "x")):
+            self.assertIn("expected a new name in a folder", self.refused(self.path("a.npz"), "--out", out))
+        self.assertIn("--id: found 'x'", self.refused(self.path("a.npz"), "--id", "x"))
+        np.savez(self.path("b.npz"), edge_index=EDGES, x=X.astype(object))
+        self.assertNotIn("scratch", self.refused(self.path("b.npz")))
+        np.savez(self.path("c.npz"), edge_index=EDGES, x=self.WRONG["x"][2])
+        self.assertIn("features: found nan, expected finite numbers", self.refused(self.path("c.npz")))
 
     def test_missing_libraries(self):
         for name, module, package in (
