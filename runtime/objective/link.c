@@ -19,9 +19,6 @@
 #include "tasks/ranks.h"
 #include "tasks/rows.h"
 
-_Static_assert((int)SL_PAIRS_BINARY == SL_LINK_LOSS_BINARY && (int)SL_PAIRS_SOFTMAX == SL_LINK_LOSS_SOFTMAX,
-               "--link-loss");
-
 /* ---- the data ---- */
 
 /* Take a list of negatives over, or draw one for each link. */
@@ -60,7 +57,7 @@ static enum sl_status open_links(const struct sl_settings *settings, const struc
     out->decoder = settings->decoder;
     out->excludes_reverse = settings->link_exclude == SL_LINK_EXCLUDE_REVERSE;
     out->loss = settings->link_loss;
-    if (out->loss == SL_LINK_LOSS_BINARY) {
+    if (out->loss == SL_PAIRS_BINARY) {
         out->mass_each = n; /* the loss is a mean over pairs */
         out->guess = (log(n) + (n - 1) * log(n / (n - 1))) / n;
     } else {

@@ -23,7 +23,7 @@ struct sl_objective {
     const struct sl_objective_kind *kind;
     uint32_t n_outputs; /* width of the last layer */
     uint32_t best_by;   /* the score that selects the best epoch: an index of the list of scores */
-    int loss;           /* enum sl_loss_name, or enum sl_link_loss */
+    int loss;           /* enum sl_loss_name, or enum sl_pairs_loss */
     double smoothing;
     double guess;     /* loss of the best answer that is the same for all training vertices */
     double mass_each; /* if `mass` is NULL: of every vertex */

@@ -23,31 +23,6 @@
 #include "support/text.h"
 #include "tasks/task.h"
 
-/* The choices below are written in the order of these enums. */
-_Static_assert(SL_NORMALIZE_NONE == 0 && SL_NORMALIZE_ROW == 1 && SL_NORMALIZE_COLUMN == 2, "--normalize-features");
-_Static_assert(SL_MODEL_SAGE == 0 && SL_MODEL_GCN == 1 && SL_MODEL_GAT == 2, "--model");
-_Static_assert(SL_NAMES_DGL == 0 && SL_NAMES_PYG == 1, "--save-names");
-_Static_assert(SL_MODEL_GCNII == 3 && SL_MODEL_RESGCN == 4 && SL_MODEL_GIN == 5, "--model");
-_Static_assert(SL_MODEL_RGCN == 6 && SL_MODEL_RGAT == 7, "--model");
-_Static_assert(SL_NORM_NONE == 0 && SL_NORM_LAYER == 1 && SL_NORM_BATCH == 2, "--norm");
-_Static_assert(SL_SAMPLER_NEIGHBOR == 0 && SL_SAMPLER_LABOR == 1 && SL_SAMPLER_FULL == 2, "--sampler");
-_Static_assert(SL_EDGE_WEIGHTS_NONE == 0 && SL_EDGE_WEIGHTS_PROBABILITY == 1, "--edge-weights");
-_Static_assert(SL_EDGE_WEIGHTS_FACTOR == 2 && SL_EDGE_WEIGHTS_BOTH == 3, "--edge-weights");
-_Static_assert(SL_PARTITION_METIS == 0 && SL_PARTITION_RANDOM == 1 && SL_PARTITION_NONE == 2, "--partition");
-_Static_assert(SL_SYNC_ALLREDUCE == 0 && SL_SYNC_DISSEMINATION == 1 && SL_SYNC_CUBE == 2, "--sync");
-_Static_assert(SL_GOSSIP_GRAD == 0 && SL_GOSSIP_WEIGHT == 1, "--gossip-what");
-_Static_assert(SL_PRECISION_FLOAT == 0 && SL_PRECISION_BF16 == 1 && SL_PRECISION_TF32 == 2, "--precision");
-_Static_assert(SL_LR_NONE == 0 && SL_LR_COSINE == 1 && SL_LR_STEP == 2, "--lr-schedule");
-_Static_assert(SL_PLACEMENT_FREE == 0 && SL_PLACEMENT_HOME == 1 && SL_PLACEMENT_AUTO == 2, "--placement");
-_Static_assert(SL_TRANSPORT_STARPU == 0 && SL_TRANSPORT_NCCL == 1, "--transport");
-_Static_assert(SL_MEANS_KERNEL == 0 && SL_MEANS_FASTEST == 1, "--means");
-_Static_assert(SL_OBJECTIVE_AUTO == 0 && SL_OBJECTIVE_CLASS == 1 && SL_OBJECTIVE_LABELS == 2, "--objective");
-_Static_assert(SL_OBJECTIVE_REGRESSION == 3 && SL_LOSS_SQUARED == 0 && SL_LOSS_ABSOLUTE == 1, "--loss");
-_Static_assert(SL_OBJECTIVE_LINK == 4 && SL_LINK_LOSS_BINARY == 0 && SL_LINK_LOSS_SOFTMAX == 1, "--link-loss");
-_Static_assert(SL_DECODER_DOT == 0 && SL_DECODER_DISTMULT == 1 && SL_DECODER_MLP == 2, "--decoder");
-_Static_assert(SL_LINK_EXCLUDE_REVERSE == 0 && SL_LINK_EXCLUDE_SELF == 1, "--link-exclude");
-_Static_assert(SL_RESUME_NO == 0 && SL_RESUME_YES == 1 && SL_RESUME_AUTO == 2, "--resume");
-
 #define FANOUT_PER_LAYER 10
 #define LAYERS 3            /* without --layers and --fanout */
 #define MAX_WIDTH 65536     /* hidden units: a weight matrix has at most 2^33 entries */

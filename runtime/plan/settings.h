@@ -18,6 +18,7 @@
 #define SL_FEATURE_CACHE_AUTO UINT32_MAX
 #define SL_WATCHDOG_AUTO UINT32_MAX
 
+/* Choices of options. The table names the values in this order. */
 enum sl_model_name {
     SL_MODEL_SAGE,
     SL_MODEL_GCN,
@@ -54,7 +55,6 @@ enum sl_objective_name {
     SL_OBJECTIVE_REGRESSION,
     SL_OBJECTIVE_LINK
 };
-enum sl_link_loss { SL_LINK_LOSS_BINARY, SL_LINK_LOSS_SOFTMAX };
 enum sl_link_exclude { SL_LINK_EXCLUDE_REVERSE, SL_LINK_EXCLUDE_SELF, SL_LINK_EXCLUDE_NONE };
 enum sl_loss_name { SL_LOSS_SQUARED, SL_LOSS_ABSOLUTE };
 #define SL_WEIGHTS_BALANCED "balanced" /* of --class-weights */
@@ -139,7 +139,7 @@ struct sl_settings {
     int objective;          /* enum sl_objective_name */
     int loss;               /* enum sl_loss_name: of regression */
     uint32_t negatives;     /* k of a link, >= 1 */
-    int link_loss;          /* enum sl_link_loss */
+    int link_loss;          /* enum sl_pairs_loss */
     int decoder;            /* enum sl_decoder_name, codelets/pairs.h: of links */
     int link_exclude;       /* enum sl_link_exclude */
     char *class_weights;    /* SL_WEIGHTS_BALANCED, numbers or a file; NULL: all 1 */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/pairs.h"
 #include "data/load.h"
 #include "partition/partition.h"
 #include "runtime/starling.h"
@@ -100,38 +101,64 @@ TEST_WITH(defaults_are_the_documented_ones, set_up, tear_down)
     assert_true(s->fanout[0] == 10 && s->fanout[2] == 10);
 }
 
-/* Each choice's name must mean the enum of the same name. */
+/* Each choice's name must mean the enum of the same name. No option is left out. */
 TEST_WITH(choices_match_their_enums, set_up, tear_down)
 {
     static const struct {
-        const char *option, *choice;
+        const char *option;
         size_t offset;
-        int value;
+        const char *names[9];
+        int values[8];
     } cases[] = {
-#define CASE(option, choice, field, value) {option, choice, offsetof(struct sl_settings, field), value}
-        CASE("norm", "batch", norm, SL_NORM_BATCH),
-        CASE("norm", "layer", norm, SL_NORM_LAYER),
-        CASE("sampler", "labor", sampler, SL_SAMPLER_LABOR),
-        CASE("sampler", "full", sampler, SL_SAMPLER_FULL),
-        CASE("partition", "random", partition, SL_PARTITION_RANDOM),
-        CASE("partition", "none", partition, SL_PARTITION_NONE),
-        CASE("sync", "dissemination", sync, SL_SYNC_DISSEMINATION),
-        CASE("sync", "cube", sync, SL_SYNC_CUBE),
-        CASE("gossip-what", "grad", gossip_what, SL_GOSSIP_GRAD),
-        CASE("lr-schedule", "cosine", lr_schedule, SL_LR_COSINE),
-        CASE("lr-schedule", "step", lr_schedule, SL_LR_STEP),
-        CASE("placement", "home", placement, SL_PLACEMENT_HOME),
-        CASE("placement", "free", placement, SL_PLACEMENT_FREE),
-        CASE("placement", "auto", placement, SL_PLACEMENT_AUTO),
-        CASE("means", "fastest", means, SL_MEANS_FASTEST),
-        CASE("normalize-features", "row", normalize_features, SL_NORMALIZE_ROW),
-        CASE("resume", NULL, resume, SL_RESUME_YES),
-        CASE("resume", "auto", resume, SL_RESUME_AUTO),
+#define CASE(option, field, ...) {option, offsetof(struct sl_settings, field), __VA_ARGS__}
+        CASE("model", model, {"sage", "gcn", "gat", "gcnii", "resgcn", "gin", "rgcn", "rgat"},
+             {SL_MODEL_SAGE, SL_MODEL_GCN, SL_MODEL_GAT, SL_MODEL_GCNII, SL_MODEL_RESGCN, SL_MODEL_GIN, SL_MODEL_RGCN,
+              SL_MODEL_RGAT}),
+        CASE("norm", norm, {"none", "layer", "batch"}, {SL_NORM_NONE, SL_NORM_LAYER, SL_NORM_BATCH}),
+        CASE("sampler", sampler, {"neighbor", "labor", "full"},
+             {SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL}),
+        CASE("edge-weights", edge_weights, {"none", "probability", "factor", "both"},
+             {SL_EDGE_WEIGHTS_NONE, SL_EDGE_WEIGHTS_PROBABILITY, SL_EDGE_WEIGHTS_FACTOR, SL_EDGE_WEIGHTS_BOTH}),
+        CASE("partition", partition, {"metis", "random", "none"},
+             {SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE}),
+        CASE("sync", sync, {"allreduce", "dissemination", "cube"},
+             {SL_SYNC_ALLREDUCE, SL_SYNC_DISSEMINATION, SL_SYNC_CUBE}),
+        CASE("gossip-what", gossip_what, {"grad", "weight"}, {SL_GOSSIP_GRAD, SL_GOSSIP_WEIGHT}),
+        CASE("lr-schedule", lr_schedule, {"none", "cosine", "step"}, {SL_LR_NONE, SL_LR_COSINE, SL_LR_STEP}),
+        CASE("placement", placement, {"free", "home", "auto"},
+             {SL_PLACEMENT_FREE, SL_PLACEMENT_HOME, SL_PLACEMENT_AUTO}),
+        CASE("transport", transport, {"starpu", "nccl"}, {SL_TRANSPORT_STARPU, SL_TRANSPORT_NCCL}),
+        CASE("means", means, {"kernel", "fastest"}, {SL_MEANS_KERNEL, SL_MEANS_FASTEST}),
+        CASE("precision", precision, {"float", "bf16", "tf32"},
+             {SL_PRECISION_FLOAT, SL_PRECISION_BF16, SL_PRECISION_TF32}),
+        CASE("normalize-features", normalize_features, {"none", "row", "column"},
+             {SL_NORMALIZE_NONE, SL_NORMALIZE_ROW, SL_NORMALIZE_COLUMN}),
+        CASE("feature-cache-policy", feature_cache_policy, {"lru", "degree"},
+             {SL_FEATURE_CACHE_LRU, SL_FEATURE_CACHE_DEGREE}),
+        CASE("save-names", save_names, {"dgl", "pyg"}, {SL_NAMES_DGL, SL_NAMES_PYG}),
+        CASE("resume", resume, {"no", "yes", "auto"}, {SL_RESUME_NO, SL_RESUME_YES, SL_RESUME_AUTO}),
+        CASE("objective", objective, {"auto", "class", "labels", "regression", "link"},
+             {SL_OBJECTIVE_AUTO, SL_OBJECTIVE_CLASS, SL_OBJECTIVE_LABELS, SL_OBJECTIVE_REGRESSION, SL_OBJECTIVE_LINK}),
+        CASE("loss", loss, {"squared", "absolute"}, {SL_LOSS_SQUARED, SL_LOSS_ABSOLUTE}),
+        CASE("link-loss", link_loss, {"binary", "softmax"}, {SL_PAIRS_BINARY, SL_PAIRS_SOFTMAX}),
+        CASE("link-exclude", link_exclude, {"reverse", "self", "none"},
+             {SL_LINK_EXCLUDE_REVERSE, SL_LINK_EXCLUDE_SELF, SL_LINK_EXCLUDE_NONE}),
+        CASE("decoder", decoder, {"dot", "distmult", "mlp"}, {SL_DECODER_DOT, SL_DECODER_DISTMULT, SL_DECODER_MLP}),
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        set(*state, cases[i].option, cases[i].choice);
-        assert_int_equal(*(const int *)(const void *)((const char *)*state + cases[i].offset), cases[i].value);
+    const struct sl_option_table *table = sl_settings_table(SL_SCHEDULE_MINIBATCH);
+    uint32_t n_choices = 0;
+    for (size_t i = 0; i < table->n_options; i++) {
+        n_choices += table->options[i].kind == SL_OPTION_CHOICE;
     }
+    assert_int_equal(n_choices, sizeof cases / sizeof *cases);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int k = 0; cases[i].names[k] != NULL; k++) {
+            set(*state, cases[i].option, cases[i].names[k]);
+            assert_int_equal(*(const int *)(const void *)((const char *)*state + cases[i].offset), cases[i].values[k]);
+        }
+    }
+    set(*state, "resume", NULL);
+    assert_int_equal(((const struct sl_settings *)*state)->resume, SL_RESUME_YES);
 }
 
 /* Every option writes its own field: setting one must change the struct, and no two may share bytes. */
