@@ -240,7 +240,7 @@ TEST(many_parts)
     for (uint32_t n = 60; n <= 297; n += 79) {
         struct sl_dataset d;
         generate(n, false, &d);
-        for (uint32_t n_parts = 16; n_parts <= n; n_parts += 16) {
+        for (uint32_t n_parts = 16; n_parts <= n; n_parts += 48) {
             struct sl_partition p;
             assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, n_parts, 1, NULL, &p));
             assert_properties(&d, &p, n_parts);
@@ -405,7 +405,7 @@ TEST(is_made_of_pieces)
         generate(4000, directed, &d);
         assert_ok(sl_partition_make_of_pieces(&d, SL_PARTITION_METIS, 1, 5, NULL, NULL, &one));
         assert_breadth_first(&one);
-        for (uint32_t n_parts = 1; n_parts <= 32; n_parts *= 2) {
+        for (uint32_t n_parts = 1U << directed; n_parts <= 32; n_parts *= 4) {
             struct sl_partition p;
             double chance = 1 - 1.0 / n_parts;
             assert_int_equal(sl_partition_pieces(SL_PARTITION_METIS, 4000, n_parts), 32);
