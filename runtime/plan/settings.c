@@ -15,7 +15,6 @@
 #include "data/load.h"
 #include "data/number.h"
 #include "data/random_split.h"
-#include "partition/partition.h"
 #include "runtime/plan/model_file.h"
 #include "runtime/starling.h"
 #include "support/decimal.h"

@@ -24,12 +24,6 @@
 #include "support/memory.h"
 #include "tasks/ranks.h"
 
-#if defined(STARPU_USE_FXT) && (STARPU_MAJOR_VERSION > 1 || (STARPU_MAJOR_VERSION == 1 && STARPU_MINOR_VERSION >= 4))
-#define CAN_TRACE 1
-#else
-#define CAN_TRACE 0
-#endif
-
 #define RAW_NAME "trace.fxt" /* name of the kept raw trace; the files of several ranks keep StarPU's names */
 
 /* Free bytes on the disk: needed before a run, and after it. */
@@ -46,7 +40,7 @@ static enum sl_status written_path(const char *folder, uint32_t rank, char **out
 
 static bool prepared; /* whether the raw trace of this process may be in its folder */
 
-#if CAN_TRACE
+#ifdef STARPU_USE_FXT
 
 static enum sl_status set_variable(const char *name, const char *value)
 {
@@ -128,7 +122,7 @@ enum sl_status sl_trace_prepare(const struct sl_settings *settings)
     if (settings->trace == NULL) { /* StarPU 1.3 traces into /tmp by default */
         return set_variable("STARPU_FXT_TRACE", "0");
     }
-#if CAN_TRACE
+#ifdef STARPU_USE_FXT
     return prepare(settings->trace);
 #else
     return no_fxt();
@@ -157,7 +151,7 @@ enum sl_status sl_trace_open(const struct sl_settings *settings, uint64_t first_
     return SL_OK;
 }
 
-#if CAN_TRACE
+#ifdef STARPU_USE_FXT
 
 /* Mark the following events as this rank's, if the run has several. */
 static void mark_rank(void)
@@ -173,7 +167,7 @@ static void mark_rank(void)
 
 void sl_trace_before_step(struct sl_trace *trace, uint64_t step)
 {
-#if CAN_TRACE
+#ifdef STARPU_USE_FXT
     if (!trace->wanted) {
         return;
     }
@@ -204,7 +198,7 @@ void sl_trace_after_step(struct sl_trace *trace, uint64_t step)
 
 void sl_trace_stop(struct sl_trace *trace)
 {
-#if CAN_TRACE
+#ifdef STARPU_USE_FXT
     if (trace->on) {
         sl_ranks_drain();
         starpu_fxt_trace_user_event_string("end");
@@ -232,7 +226,7 @@ void sl_trace_discard(const char *folder)
 
 /* ---- the conversion ---- */
 
-#if CAN_TRACE
+#ifdef STARPU_USE_FXT
 
 /* The kept files of the converter; the last only with several ranks. set_paths has the same order. */
 static const char *const kept[] = {"paje.trace", "trace.rec", "data.rec", "tasks.rec", "dag.dot", "comms.rec"};
