@@ -19,7 +19,6 @@ from ._train import train as train_model
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._graph import GraphLike
     from ._options import ModelName, TrainOptions
     from ._train import Run
 
@@ -138,7 +137,12 @@ class NodeClassifier:
         if self.graph is not None:
             used = self._graph_of_ids(X, y, [key for key, value in given.items() if key != "y" and value is not None])
         elif _is_graph(X):
-            used = _graph_alone(X, [key for key, value in given.items() if value is not None])
+            others = [key for key, value in given.items() if value is not None]
+            if others:
+                raise TypeError(f"fit: found a Graph and {', '.join(others)}, expected a Graph alone, or its arrays")
+            used = as_graph(X)
+            if not used.has_classes:
+                raise ValueError("X: found a graph with numbers to predict, expected classes")
             self.classes_ = np.arange(used.n_outputs) if used.classes is None else used.classes
         else:
             used = self._graph_of_rows(X, **given)
@@ -189,16 +193,14 @@ class NodeClassifier:
         self, X: Any, y: Any, edge_index: Any, train: Any, valid: Any, test: Any, **keywords: Any
     ) -> Graph:
         features = _features(X)
-        if y is None:
-            raise ValueError("fit requires y to be passed, but the target y is None; expected a class for each row")
+        self.classes_, labels = _classes(y)
         if edge_index is None:
-            edge_index = _no_edges()
+            edge_index = np.empty((2, 0), np.uint32)
             warnings.warn(
                 "fit: found no edge_index, so no vertex has an edge; give edge_index, a Graph, or the parameter graph",
                 StarlingWarning,
                 stacklevel=3,
             )
-        self.classes_, labels = _classes(y)
         if len(labels) != features.shape[0]:
             raise ValueError(f"y: found {len(labels)} classes, expected {features.shape[0]}, a class for each row of X")
         known = labels >= 0
@@ -223,7 +225,7 @@ class NodeClassifier:
         if edge_index is None:
             if self._has_edges:
                 raise TypeError("X: found features without edge_index, expected both, a Graph, or None: that of fit")
-            edge_index = _no_edges()
+            edge_index = np.empty((2, 0), np.uint32)
         return self._outputs(Graph(edge_index, features, **keywords))
 
     def predict(self, X: Any = None, *, edge_index: Any = None, **keywords: Any) -> Array:
@@ -281,70 +283,48 @@ def _is_graph(value: Any) -> bool:
     return isinstance(value, (Graph, str)) or any(hasattr(value, name) for name in names)
 
 
-def _graph_alone(value: GraphLike, others: list[str]) -> Graph:
-    if others:
-        raise TypeError(f"fit: found a Graph and {', '.join(others)}, expected a Graph alone, or its arrays")
-    graph = as_graph(value)
-    if not graph.has_classes:
-        raise ValueError("X: found a graph with numbers to predict, expected classes")
-    return graph
-
-
-def _no_edges() -> Array:
-    return np.empty((2, 0), np.uint32)
+def _flat(array: Array, name: str, expected: str) -> Array:
+    """An array (n,) of one (n,) or (n, 1)."""
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"{name}: found the shape {array.shape}, expected {expected}")
+    return array
 
 
 def _ids(X: Any) -> Array:
     """Vertex ids (n,) of an array (n,) or (n, 1)."""
-    ids = _arrays.to_numpy(X, "X")
-    if ids.ndim == 2 and ids.shape[1] == 1:
-        ids = ids[:, 0]
-    if ids.ndim != 1:
-        raise ValueError(f"X: found the shape {ids.shape}, expected vertex ids (n,): the parameter graph has features")
-    return ids
+    return _flat(_arrays.to_numpy(X, "X"), "X", "vertex ids (n,): the parameter graph has features")
 
 
 def _features(X: Any) -> Any:
     """Features (N, F) of rows, or a message as scikit-learn has it."""
-    if _arrays.is_sparse(X):
-        made, values = X, X.tocsr().data
-    else:
-        made = _arrays.any_array(X)
-        if made.dtype.kind == "c":
-            raise ValueError(f"Complex data not supported\nX: found {made.dtype}, expected real features")
-        if made.dtype.kind in "OUS":
-            made = _numbers(made)
+    made = X if _arrays.is_sparse(X) else _arrays.any_array(X)
+    values = X.tocsr().data if _arrays.is_sparse(X) else made
+    if values.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported\nX: found {values.dtype}, expected real features")
+    if not _arrays.is_sparse(X):
+        try:
+            made = made.astype(np.float64) if made.dtype.kind in "OUS" else made
+        except TypeError as error:
+            raise TypeError(f"X: {error}; argument must be a string or a number") from None
         values = made = _arrays.to_numpy(made, "X")
     if len(made.shape) != 2:
         raise ValueError(f"Expected 2D array, got {len(made.shape)}D array instead. Reshape your data: features (N, F)")
     for name, count in zip(("sample", "feature"), made.shape):
         if count == 0:
             raise ValueError(f"Found array with 0 {name}(s) (shape={made.shape}) while a minimum of 1 is required.")
-    if values.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported\nX: found {values.dtype}, expected real features")
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         wrong = "NaN" if np.isnan(values).any() else "infinity"
         raise ValueError(f"Input X contains {wrong}, expected finite features")
     return made
 
 
-def _numbers(array: Array) -> Array:
-    try:
-        return array.astype(np.float64)
-    except TypeError as error:
-        raise TypeError(f"X: {error}; argument must be a string or a number") from None
-
-
 def _one_column(y: Any) -> Array:
     """An array (N,) of classes."""
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None; expected a class for each row")
-    array = _arrays.any_array(y)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise ValueError(f"y: found the shape {array.shape}, expected (N,), a class for each vertex")
-    return array
+    return _flat(_arrays.any_array(y), "y", "(N,), a class for each vertex")
 
 
 def _classes(y: Any) -> tuple[Array, Array]:
