@@ -396,8 +396,11 @@ SL_INLINE uint32_t draw_run(const struct sl_sample_part *part, const struct sl_s
     const struct sl_draw own_draw = sl_sample_draw_of(draw, run->relation);
     const struct sl_labor_list own_list = {list->ids + run->begin, run->end - run->begin, list->picked_out};
     const bool replaced = own.method == SL_SAMPLE_REPLACED && own.fanout != UINT32_MAX;
-    const uint32_t n = sl_sample_count(&own, own_list.degree);
-    if (replaced || n < own_list.degree) {
+    uint32_t n = sl_sample_count(&own, own_list.degree);
+    if (own.method == SL_SAMPLE_WEIGHTED) {
+        n = sl_weighted_pick_cpu(&own_draw, part->dataset_ids[destination], part->dataset_ids, own.fanout, &own_list,
+                                 part->weights + (own_list.ids - part->sources), NULL, heap);
+    } else if (replaced || n < own_list.degree) {
         pick_positions(&own, &own_draw, turn, part, part->dataset_ids[destination], &own_list, heap);
     } else {
         for (uint32_t i = 0; i < n; i++) {

@@ -22,10 +22,10 @@
  *             to the weights of the edges (codelets/labor.h). Keys depend on (step, hop, destination, source,
  *             relation)
  *
- * Fanouts by relation (neighbor, slow, replaced, labor). The in-edges of a destination with one relation are a run of
- * its list. Each run has the fanout of its relation, and is drawn as if it was a list of its own. The draws of neighbor
- * and replaced have another seed for each relation. r_t of labor is the same for all relations, so relations share
- * their picks, too. A graph with one relation draws the edges of a plain graph.
+ * Fanouts by relation (all but full). The in-edges of a destination with one relation are a run of its list. Each run
+ * has the fanout of its relation, and is drawn as if it was a list of its own. The draws of neighbor, replaced and
+ * weighted have another seed for each relation. r_t of labor is the same for all relations, so relations share their
+ * picks, too. A graph with one relation draws the edges of a plain graph.
  *
  * Edges may be excluded (struct sl_excluded), after the draw, so the others are drawn as ever. The block of a mean, or
  * of attention, drops them. Sums with vertex factors (codelets/aggregate.h) divide by the number of drawn edges. In

@@ -63,7 +63,11 @@ static inline __device__ uint32_t count_of(const struct sl_sample_part &part, co
     for (struct sl_edge_run run = {}; run.end < from.degree;) {
         run = sl_run_at(relations_of(part, from), run.end, from.degree);
         const struct sl_sample_rule own = sl_sample_rule_of(&rule, part.fanouts[run.relation]);
-        n += sl_sample_count(&own, run.end - run.begin);
+        uint32_t degree = run.end - run.begin;
+        for (uint32_t i = run.begin; rule.method == SL_SAMPLE_WEIGHTED && i < run.end; i++) {
+            degree -= !(weights_of(part, from)[i] > 0);
+        }
+        n += sl_sample_count(&own, degree);
     }
     return n;
 }
@@ -376,23 +380,63 @@ static __global__ void draw_labor_long(struct sl_sample_part part, struct sl_sam
     }
 }
 
-/* By relation: a group of threads draws the runs of a destination. Warps leave long runs to blocks. */
+/* The list of a run, by either kind of keys. */
+struct labor_keys {
+    struct sl_labor_turn turn;
+
+    __device__ struct labor_list list_of(const struct sl_sample_part &part, const struct sl_sample_rule &rule,
+                                         const struct neighbours &run, uint32_t, uint32_t vertex) const
+    {
+        return {run, part.dataset_ids, sl_labor_turn_of(&turn, &rule, vertex)};
+    }
+};
+
+struct weighted_keys {
+    struct sl_draw draw;
+
+    __device__ struct weighted_list list_of(const struct sl_sample_part &part, const struct sl_sample_rule &,
+                                            const struct neighbours &run, uint32_t relation, uint32_t vertex) const
+    {
+        return {run, part.dataset_ids, sl_sample_draw_of(&draw, relation), vertex, weights_of(part, run), nullptr};
+    }
+};
+
+/* Number of in-neighbours that can be drawn. All threads of the group call. */
 template <unsigned GROUP>
+static inline __device__ uint32_t drawable(const struct labor_list &list, struct labor_room<GROUP> *)
+{
+    return list.from.degree;
+}
+
+template <unsigned GROUP>
+static inline __device__ uint32_t drawable(const struct weighted_list &list, struct labor_room<GROUP> *room)
+{
+    uint32_t n = 0;
+    for (uint32_t base = 0; base < list.from.degree; base += GROUP) {
+        const uint32_t i = base + threadIdx.x % GROUP;
+        uint32_t n_here;
+        count_before(i < list.from.degree && list.weights[i] > 0, room, &n_here);
+        n += n_here;
+    }
+    return n;
+}
+
+/* By relation: a group of threads draws the runs of a destination. Warps leave long runs to blocks. */
+template <unsigned GROUP, typename Keys>
 static __device__ void draw_labor_runs(const struct sl_sample_part &part, const struct sl_sample_rule &rule,
-                                       const struct sl_labor_turn &turn, sl_vertex destination,
-                                       struct labor_room<GROUP> *room, uint32_t *row)
+                                       const Keys &keys, sl_vertex destination, struct labor_room<GROUP> *room,
+                                       uint32_t *row)
 {
     const struct neighbours from = neighbours_of(part, destination);
     for (struct sl_edge_run run = {}; run.end < from.degree;) {
         run = sl_run_at(relations_of(part, from), run.end, from.degree);
         const struct sl_sample_rule own = sl_sample_rule_of(&rule, part.fanouts[run.relation]);
-        const struct labor_list list = {{from.ids + run.begin, run.end - run.begin},
-                                        part.dataset_ids,
-                                        sl_labor_turn_of(&turn, &rule, part.dataset_ids[destination])};
-        const uint32_t n = sl_sample_count(&own, list.from.degree);
+        const struct neighbours ids = {from.ids + run.begin, run.end - run.begin};
+        const auto list = keys.list_of(part, rule, ids, run.relation, part.dataset_ids[destination]);
+        const uint32_t n = sl_sample_count(&own, drawable(list, room));
         const bool is_long = n < list.from.degree && list.from.degree >= LONG_LIST;
         if (is_long == (GROUP > SL_WARP)) {
-            if (n < list.from.degree) {
+            if (n > 0 && n < list.from.degree) {
                 draw_labor(list, n, room, row);
             }
             wait_for_group<GROUP>();
@@ -403,24 +447,26 @@ static __device__ void draw_labor_runs(const struct sl_sample_part &part, const 
     }
 }
 
-static __global__ void draw_runs_short(struct sl_sample_part part, struct sl_sample_rule rule,
-                                       struct sl_labor_turn turn, uint32_t n_rows, const sl_vertex *frontier,
-                                       const uint32_t *edge_offsets, uint32_t *edges)
+template <typename Keys>
+static __global__ void draw_runs_short(struct sl_sample_part part, struct sl_sample_rule rule, const Keys keys,
+                                       uint32_t n_rows, const sl_vertex *frontier, const uint32_t *edge_offsets,
+                                       uint32_t *edges)
 {
     __shared__ struct labor_room<SL_WARP> room[SL_THREADS / SL_WARP];
     for (uint64_t d = sl_warp(); d < n_rows; d += sl_n_warps()) {
-        draw_labor_runs(part, rule, turn, frontier[d], &room[threadIdx.x / SL_WARP], edges + edge_offsets[d]);
+        draw_labor_runs(part, rule, keys, frontier[d], &room[threadIdx.x / SL_WARP], edges + edge_offsets[d]);
     }
 }
 
-static __global__ void draw_runs_long(struct sl_sample_part part, struct sl_sample_rule rule, struct sl_labor_turn turn,
+template <typename Keys>
+static __global__ void draw_runs_long(struct sl_sample_part part, struct sl_sample_rule rule, const Keys keys,
                                       uint32_t n_rows, const sl_vertex *frontier, const uint32_t *edge_offsets,
                                       uint32_t *edges)
 {
     __shared__ struct labor_room<SL_THREADS> room;
     for (uint64_t d = blockIdx.x; d < n_rows; d += gridDim.x) {
         if (neighbours_of(part, frontier[d]).degree >= LONG_LIST) {
-            draw_labor_runs(part, rule, turn, frontier[d], &room, edges + edge_offsets[d]);
+            draw_labor_runs(part, rule, keys, frontier[d], &room, edges + edge_offsets[d]);
         }
     }
 }
@@ -637,22 +683,31 @@ static bool are_placed(const struct sample_call *call)
     return call->rule->method == SL_SAMPLE_REPLACED || call->part.fanouts != nullptr;
 }
 
+/* Draw positions in the runs of all lists by keys. */
+template <typename Keys>
+static enum sl_status draw_runs_by(const struct sample_call *call, const Keys &keys, uint32_t *edges)
+{
+    enum sl_status st =
+        sl_start("sl_sample: by relation", call->stream, sl_warp_blocks(call->n_rows), draw_runs_short<Keys>,
+                 call->part, *call->rule, keys, call->n_rows, call->frontier, call->edge_offsets, edges);
+    if (st == SL_OK) {
+        st = sl_start("sl_sample: by relation", call->stream, sl_blocks(call->n_rows), draw_runs_long<Keys>, call->part,
+                      *call->rule, keys, call->n_rows, call->frontier, call->edge_offsets, edges);
+    }
+    return st;
+}
+
 /* Draw positions in the runs of all lists. */
 static enum sl_status draw_all_runs(const struct sample_call *call, const struct sl_draw *draw, uint32_t *edges)
 {
+    if (call->rule->method == SL_SAMPLE_WEIGHTED) {
+        return draw_runs_by(call, weighted_keys{*draw}, edges);
+    }
     if (!sl_sample_by_keys(call->rule)) {
         return sl_start("sl_sample: by relation", call->stream, sl_blocks(call->n_rows), draw_runs, call->part,
                         *call->rule, *draw, call->n_rows, call->frontier, call->edge_offsets, edges);
     }
-    const struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, call->rule);
-    enum sl_status st =
-        sl_start("sl_sample: by relation", call->stream, sl_warp_blocks(call->n_rows), draw_runs_short, call->part,
-                 *call->rule, turn, call->n_rows, call->frontier, call->edge_offsets, edges);
-    if (st == SL_OK) {
-        st = sl_start("sl_sample: by relation", call->stream, sl_blocks(call->n_rows), draw_runs_long, call->part,
-                      *call->rule, turn, call->n_rows, call->frontier, call->edge_offsets, edges);
-    }
-    return st;
+    return draw_runs_by(call, labor_keys{sl_labor_turn(draw->seed, draw->step, draw->hop, call->rule)}, edges);
 }
 
 /* Draw positions for the destinations that do not take their whole list. */
@@ -862,7 +917,7 @@ enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *
         marks->words, marks->ranks};
     sl_scratch scratch(stream);
     enum sl_status st;
-    if (rule->method == SL_SAMPLE_WEIGHTED) {
+    if (rule->method == SL_SAMPLE_WEIGHTED && part->fanouts == nullptr) {
         SL_TRY(st,
                sl_start("sl_sample: degrees", stream, sl_warp_blocks((uint64_t)max_rows + 1), count_positive, *part,
                         *rule, max_rows, n_rows, frontier, block->edge_offsets),

@@ -776,9 +776,6 @@ static enum sl_status check_edge_weights(const struct sl_settings *s)
         return refuse_both(s, "edge-weights", "model",
                            "its sums have no place for weights of a sample; use factor, probability or none");
     }
-    if (drawn && s->relation_fanout != NULL) {
-        return refuse_both(s, "edge-weights", "relation-fanout", "these draws have one fanout for all relations");
-    }
     if (sl_settings_weighs_sums(s) && s->model == SL_MODEL_GAT) {
         return refuse_both(s, "edge-weights", "model", "attention weighs the edges; use probability or none");
     }

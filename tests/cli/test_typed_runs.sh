@@ -93,6 +93,7 @@ for model in rgcn rgat; do
         cmp -s a b && complain "$model $kind: expected other losses with weights"
     done
     for kind in "--edge-weights factor" "--edge-weights probability" "--edge-weights factor --sampler labor" \
+        "--edge-weights probability --relation-fanout writes:2,3/rev_cites:1,-1" \
         "--edge-weights factor --lr 0.0001 ${links[*]}" "--edge-weights probability --lr 0.0001 ${links[*]}"; do
         for pes in 1 3 4; do
             losses ./some "${options[@]}" --cache none --dropout 0 --epochs 3 --pes $pes --batch-size $((24 / pes)) $kind >b
@@ -252,8 +253,6 @@ refused '^coop_sage: --edge-weights: expected a dataset with weights of its edge
     --edge-weights factor
 refused '^coop_sage: --edge-weights both cannot be used with --model rgcn: .*use factor' --dataset ./some --edge-weights both --sampler labor
 refused '^coop_sage: --edge-weights both cannot be used with --model rgat' --dataset ./some --model rgat --edge-weights both --sampler labor
-refused '^coop_sage: --edge-weights probability cannot be used with --relation-fanout each' --dataset ./some --layers 2 --fanout 4,4 \
-    --edge-weights probability --relation-fanout each
 refused '^coop_sage: --edge-weights probability: expected --model rgcn or rgat with the typed dataset' --dataset ./some --model sage \
     --edge-weights probability
 refused '^coop_sage: --edge-weights factor cannot be used with --objective link' --dataset ./some --model sage "${links[@]}" --edge-weights factor

@@ -78,15 +78,16 @@ static MAYBE_UNUSED void free_marks(struct sl_sample_marks *marks, uint32_t n_ve
     free(marks->heap);
 }
 
-/* Edges that fanouts by relation draw for a vertex. relations: of its in-edges. */
+/* Edges that fanouts by relation draw for a vertex. first: of its in-edges, among those of the part. */
 static MAYBE_UNUSED uint32_t count_by_relation(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
-                                               uint64_t degree, const uint16_t *relations)
+                                               uint64_t degree, uint64_t first)
 {
+    const uint16_t *relations = part->relations + first;
     uint32_t n = 0;
     uint32_t n_here = 0;
     for (uint64_t i = 0; i < degree; i++) {
         const uint32_t fanout = part->fanouts[relations[i]];
-        n_here++;
+        n_here += rule->method != SL_SAMPLE_WEIGHTED || part->weights[first + i] > 0;
         if (i + 1 == degree || relations[i + 1] != relations[i]) {
             const bool replaced = rule->method == SL_SAMPLE_REPLACED && fanout != UINT32_MAX;
             n += replaced || n_here > fanout ? fanout : n_here;
@@ -105,7 +106,7 @@ static MAYBE_UNUSED uint32_t count_edges(const struct sl_sample_part *part, cons
         uint32_t local = frontier[d] - part->first[part->part];
         uint64_t degree = part->offsets[local + 1] - part->offsets[local];
         if (part->fanouts != NULL) {
-            n += count_by_relation(part, rule, degree, part->relations + (part->offsets[local] - part->offsets[0]));
+            n += count_by_relation(part, rule, degree, part->offsets[local] - part->offsets[0]);
             continue;
         }
         if (rule->method == SL_SAMPLE_WEIGHTED) {

@@ -733,24 +733,27 @@ TEST(test_many_neighbours)
 #define HUB 8000
 
 static const struct graph_shape typed_shape = {
-    .kind = GRAPH_POWER_LAW, .n_vertices = 16000, .hub_degree = 13000, .n_relations = N_RELATIONS};
+    .kind = GRAPH_POWER_LAW, .n_vertices = 16000, .hub_degree = 13000, .n_relations = N_RELATIONS, .weighted = true};
 
 /* Of a typed graph, the edges of one relation as a graph without relations. */
 static struct sl_partition relation_alone(const struct sl_graph *graph, uint32_t relation)
 {
     struct edge_list edges = {.n_vertices = graph->n_vertices};
+    float *weights = need(graph->n_edges, sizeof *weights);
     struct sl_graph alone;
     for (sl_vertex v = 0; v < graph->n_vertices; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
             if (graph->relations[e] == relation) {
+                weights[edges.n] = sl_graph_weights(graph)[e];
                 add_edge(&edges, graph->sources[e], v);
             }
         }
     }
-    assert_int_equal(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, false, &alone), SL_OK);
+    expect_ok(sl_graph_build_weighted(edges.n_vertices, edges.n, edges.from, edges.to, weights, false, &alone));
     struct sl_partition partition = one_part(&alone);
     sl_graph_free(&alone);
     free_edges(&edges);
+    free(weights);
     return partition;
 }
 
@@ -758,7 +761,8 @@ static const struct sl_sample_rule relation_rules[] = {{.method = SL_SAMPLE_NEIG
                                                        {.method = SL_SAMPLE_REPLACED, .fanout = 3000, .kappa = 1},
                                                        {.method = SL_SAMPLE_LABOR, .fanout = 3000, .kappa = 1},
                                                        {.method = SL_SAMPLE_LABOR, .fanout = 3000, .kappa = 8},
-                                                       {.method = SL_SAMPLE_SLOW, .fanout = 3000, .kappa = 8}};
+                                                       {.method = SL_SAMPLE_SLOW, .fanout = 3000, .kappa = 8},
+                                                       {.method = SL_SAMPLE_WEIGHTED, .fanout = 3000, .kappa = 1}};
 #define N_RELATION_RULES (sizeof relation_rules / sizeof *relation_rules)
 /* Fanouts: few, one, all, many; and many, more than any list. */
 static const uint32_t relation_fanouts[2][N_RELATIONS] = {{4, 1, UINT32_MAX, 3000}, {33, 2, 40, UINT32_MAX}};
@@ -777,7 +781,9 @@ static void check_by_relation(const struct sl_partition *partition, const struct
         const struct sl_sample_part own_part = part_of(&alone[r], 0);
         struct sl_sample_rule own_rule = *rule;
         own_rule.fanout = fanouts[r];
-        if (fanouts[r] == UINT32_MAX) {
+        if (fanouts[r] == UINT32_MAX && rule->method == SL_SAMPLE_WEIGHTED) {
+            own_rule.fanout = typed_shape.n_vertices;
+        } else if (fanouts[r] == UINT32_MAX) {
             own_rule = rule_of(SL_SAMPLE_FULL, 1);
         }
         const bool shared = sl_sample_by_keys(rule);
@@ -865,6 +871,36 @@ TEST(test_relation_means)
             const double wanted = 2. * DRAWS / n_of[t >= 20];
             expect_near_at("draws of a source", t, n_drawn[t], wanted, 5 * sqrt(wanted));
         }
+    }
+    sl_partition_free(&partition);
+    sl_graph_free(&graph);
+}
+
+/* Edges from one source by several relations have draws of their own: each comes in proportion to its weight. */
+TEST(test_weighted_parallel_edges)
+{
+    static const sl_vertex from[] = {0, 0, 0}, to[] = {1, 1, 1};
+    static const uint16_t relations[] = {0, 1, 2};
+    static const float weights[] = {1, 3, 2};
+    const struct sl_edge_list list = {2, 3, from, to, weights, relations, 3, false};
+    const struct sl_sample_rule rule = rule_of(SL_SAMPLE_WEIGHTED, 1);
+    uint32_t n_drawn[3] = {0};
+    struct sl_graph graph;
+    expect_ok(sl_graph_build_list(&list, &graph));
+    struct sl_partition partition = one_part(&graph);
+    for (uint64_t step = 0; step < DRAWS; step++) {
+        const struct sl_sample_part part = part_of(&partition, 0);
+        const sl_vertex v = 1;
+        struct group_block block;
+        sample_block(&part, &rule, SEED, step, 0, 1, &v, &block);
+        assert_int_equal(block.n_edges, 1);
+        assert_true(block.edge_weights[0] == weights[block.edge_relations[0]]);
+        n_drawn[block.edge_relations[0]]++;
+        free_block(&block);
+    }
+    for (size_t r = 0; r < 3; r++) {
+        const double wanted = (double)weights[r] / 6 * DRAWS;
+        expect_near_at("draws of a relation", r, n_drawn[r], wanted, 5 * sqrt(wanted));
     }
     sl_partition_free(&partition);
     sl_graph_free(&graph);
