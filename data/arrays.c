@@ -12,6 +12,7 @@
 #include "data/dataset.h"
 #include "data/features.h"
 #include "data/leaks.h"
+#include "data/names.h"
 #include "data/random_split.h"
 #include "data/text_lines.h"
 #include "support/convert.h"
@@ -249,6 +250,22 @@ static enum sl_status make_graph(const struct sl_arrays *a, struct sl_graph *out
     return sl_graph_build_list(&edges, out);
 }
 
+/* Names are what models are matched by. */
+static enum sl_status refuse_repeated(const char *lines, const char *member)
+{
+    struct sl_names names = {0};
+    enum sl_status st = sl_names_read(lines, &names);
+    for (uint32_t i = 0; st == SL_OK && i < names.n; i++) {
+        const struct sl_text_cell name = names.texts[i];
+        if (sl_names_find(&names, name) != i) {
+            st = sl_fail(SL_EINVAL, "arrays: %s has '%.*s' twice; expected each name once", member,
+                         (int)sl_min_u64(name.n, 100), name.p);
+        }
+    }
+    sl_names_free(&names);
+    return st;
+}
+
 /* Copy the names of the relations: a line with two commas for each. */
 static enum sl_status copy_names(const struct sl_arrays *a, char **out)
 {
@@ -271,6 +288,7 @@ static enum sl_status copy_names(const struct sl_arrays *a, char **out)
     SL_FAIL_IF(a->edge_relations == NULL || n != a->n_relations, SL_EINVAL,
                "arrays: relation_names has %u lines; expected %u, the number of relations", n,
                a->edge_relations == NULL ? 0 : a->n_relations);
+    SL_CHECK(refuse_repeated(a->relation_names, "relation_names"));
     return sl_strdup(a->relation_names, out);
 }
 
@@ -323,6 +341,7 @@ static enum sl_status copy_class_names(const struct sl_arrays *a, struct sl_data
                "arrays: class_names ends in '%.40s'; expected an end of line behind it", last + 1);
     SL_FAIL_IF(n != expected, SL_EINVAL, "arrays: class_names has %llu lines; expected %u, a line for each %s",
                (unsigned long long)n, expected, out->targets.type == SL_TARGET_CLASS ? "class" : "target");
+    SL_CHECK(refuse_repeated(names, "class_names"));
     return sl_strdup(names, &out->class_names);
 }
 

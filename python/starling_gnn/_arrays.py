@@ -202,6 +202,12 @@ def is_missing(entry: Any) -> bool:
     return type(entry).__name__ in ("NoneType", "NAType", "NaTType")
 
 
+def _check_names(names: list[str], name: str) -> None:
+    wrong = next((text for text in names if "\n" in text or "\0" in text), None)
+    if wrong is not None:
+        raise ValueError(f"{name}: found the class {wrong!r}, expected names of one line")
+
+
 def named(value: Any, name: str) -> tuple[list[str], Array] | None:
     """(names, labels) of an array (N,) of texts: the sorted names, and int32 classes, -1 if unknown: None, nan or "".
 
@@ -210,7 +216,9 @@ def named(value: Any, name: str) -> tuple[list[str], Array] | None:
     categories = getattr(getattr(value, "dtype", None), "categories", None)
     if categories is not None:
         codes = value.cat.codes if hasattr(value, "cat") else value.codes
-        return [str(category) for category in categories], np.ascontiguousarray(codes, np.int32)
+        ordered = [str(category) for category in categories]
+        _check_names(ordered, name)
+        return ordered, np.ascontiguousarray(codes, np.int32)
     array = any_array(value)
     if array.dtype.kind not in "OUST" or array.ndim == 0:
         return None
@@ -222,9 +230,7 @@ def named(value: Any, name: str) -> tuple[list[str], Array] | None:
     if array.ndim != 1:
         raise ValueError(f"{name}: found texts of the shape {array.shape}, expected (N,), a class for each vertex")
     texts = [entry.decode() if isinstance(entry, bytes) else str(entry) for entry in array[known]]
-    wrong = next((text for text in texts if "\n" in text or "\0" in text), None)
-    if wrong is not None:
-        raise ValueError(f"{name}: found the class {wrong!r}, expected names of one line")
+    _check_names(texts, name)
     labels = np.full(len(array), -1, np.int32)
     names, labels[known] = np.unique(texts, return_inverse=True)
     return names.tolist(), labels

@@ -135,6 +135,11 @@ class Graph:
     ) -> None:
         if objective not in (None, "regression"):
             raise ValueError(f"objective: found {objective!r}, expected 'regression' or None; others go to train()")
+        if not isinstance(name, str):
+            raise TypeError(f"name: found {shown(name)}, expected a text")
+        for key, value in (("seed", seed), ("n_classes", n_classes)):
+            if not isinstance(value, (int, np.integer)) or value < 0:
+                raise TypeError(f"{key}: found {shown(value)}, expected a whole number of 0 or more")
         self._handle: Any = None
         self._source: dict[str, Any] | None = None
         self._opened: Any = None  # of a graph of files, whose trainings open the files themselves
@@ -573,7 +578,7 @@ def as_graph(value: GraphLike, name: str = "graph", directed: bool = True) -> Gr
 
 def lines_of(text: bytes | None) -> list[str]:
     """The lines of a text of the library; None: there are none."""
-    return [] if text is None else text.decode().split("\n")[:-1]
+    return [] if text is None else text.decode(errors="backslashreplace").split("\n")[:-1]
 
 
 def _open_dataset(source: dict[str, Any], model: Model | None = None) -> Any:

@@ -434,6 +434,8 @@ class Settings:
         self.handle = handle
 
     def set(self, name: str, text: str | None) -> None:
+        if text is not None and "\0" in text:
+            raise ValueError(f"{name}: found {text!r}, expected a text without zero bytes")
         check(lib.sl_settings_set(self.handle, name.encode(), None if text is None else os.fsencode(text)))
 
     def get(self, name: str) -> str:

@@ -253,6 +253,8 @@ class Run:
         """
         if figure is None:
             figure = need("matplotlib.pyplot", "matplotlib", "python3-matplotlib").figure(layout="constrained")
+        if not hasattr(figure, "add_gridspec"):
+            raise TypeError(f"figure: found a {type(figure).__name__}, expected a Figure or SubFigure of matplotlib")
         draw([Curve(self.graph.name, self.config, self.records, not self.interrupted)], figure)
         return figure
 

@@ -74,6 +74,8 @@ class Relations:
 
     def ends(self, types: Mapping[Any, slice] | None) -> Array | None:
         """The ends of each relation by the types of vertices: uint32 (n, 4); None: any vertex."""
+        if types is not None and not isinstance(types, Mapping):
+            raise TypeError(f"types: found a {type(types).__name__}, expected a dictionary of slices")
         if not types or not all(isinstance(name, tuple) for name in self.names):
             return None
         made = []

@@ -213,6 +213,12 @@ class Data(unittest.TestCase):
             model.predict(graph(x=mixed[["c", "b", "a"]]))
         with self.assertWarnsRegex(sl.StarlingWarning, "crowds: the column 'd' is taken for 'c' of the model"):
             np.testing.assert_array_equal(model.predict(graph(x=mixed.rename(columns={"c": "d"}))), scores)
+        for wrong, text in (
+            (["a\nb", "c"], "y: found the class .*, expected names of one line"),
+            ([1, "1"], "'1' twice"),
+        ):
+            with self.assertRaisesRegex(ValueError, text):
+                graph(y=pandas.Series(pandas.Categorical([wrong[i % 2] for i in range(N)])))
         # So it does the labels of a table.
         labels = pandas.DataFrame({"label_red": arrays()[2] == 1, "blue": arrays()[2] == 2}).astype(int)
         run = sl.train(graph(y=labels), **SMALL)
@@ -880,6 +886,15 @@ class Data(unittest.TestCase):
             (dict(edge_index="graph"), TypeError, "edge_index: found"),
             (dict(edge_index=[[0, 1], [1]]), ValueError, "two of one length"),
             (dict(y=np.where(y == 1, 10**9, y)), ValueError, "is 1000000000; .* a class of 0 to 65535"),
+            (dict(edge_type=np.arange(3 * N) % 2, relations=["r", "r"]), ValueError, "relation_names has ',r,' twice"),
+            (
+                dict(edge_type=np.zeros(3 * N, int), relations=[("a", "r", "a")], types=["a"]),
+                TypeError,
+                "types: found a l",
+            ),
+            (dict(name=3), TypeError, "name: found 3, expected a text"),
+            (dict(seed=1.5), TypeError, "seed: found 1.5, expected a whole number of 0 or more"),
+            (dict(n_classes=-1), TypeError, "n_classes: found -1, expected a whole number of 0 or more"),
             (dict(y=["a"] * N, objective="regression"), ValueError, "y: found names of classes, expected numbers"),
             (dict(edge_index=None), TypeError, "edge_index: found None, expected .2, E."),
             (dict(train=[N]), ValueError, "train: found id 240"),
@@ -918,6 +933,13 @@ class Data(unittest.TestCase):
                 sl.train(files, **SMALL)
 
     @unittest.skipUnless(os.path.isdir(os.path.join(DATA, "cora")), "there is no cora in $STARLING_DATA")
+    def test_ids_that_are_not_utf8(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in (("edges.csv", b"src,dst\ncaf\xe9,b\n"), ("nodes.csv", b"id,f\ncaf\xe9,1\nb,2\n")):
+                with open(os.path.join(folder, name), "wb") as file:
+                    file.write(text)
+            self.assertEqual(sl.load(folder, cache="none").ids.tolist(), ["caf\\xe9", "b"])
+
     def test_arrays_are_as_files(self):
         folder = os.path.join(DATA, "cora")
         path = os.path.join(folder, "split", os.listdir(os.path.join(folder, "split"))[0])
@@ -1492,6 +1514,7 @@ class Training(unittest.TestCase):
             (dict(class_weights=np.ones((4, 1))), TypeError, r"class_weights: found the shape \(4, 1\), expected"),
             (dict(lr=object), TypeError, "lr: found <class 'object'>, expected a number"),
             (dict(metrics=dict(zip(range(99), range(99)))), TypeError, "metrics: found a dict, expected a text"),
+            (dict(save="a\0b"), ValueError, "save: found 'a.x00b', expected a text without zero bytes"),
             (dict(on_epoch=3), TypeError, "on_epoch: found 3, expected a function"),
             (dict(on_step="x"), TypeError, "on_step: found 'x', expected a function"),
             ({"batch-size": 3}, TypeError, "'batch-size'; did you mean 'batch_size'.$"),
@@ -1513,6 +1536,8 @@ class Training(unittest.TestCase):
                 sl.evaluate(value, {})
             with self.assertRaisesRegex(TypeError, text):
                 sl.train(graph(), **SMALL).predict(value)
+        with self.assertRaisesRegex(TypeError, "figure: found a int, expected a Figure"):
+            sl.train(graph(), **SMALL).plot(3)
         for call, text in (
             (sl.Graph.from_pyg, "from_pyg: found a {}, expected a Data or HeteroData"),
             (sl.Graph.from_dgl, "from_dgl: found a {}, expected a DGLGraph"),

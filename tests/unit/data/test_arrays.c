@@ -146,6 +146,7 @@ TEST(refuses_values)
             "types have 3 vertices and 3 columns; expected");
     spoiled((w.arrays.class_names = "a\nb\n", w.arrays.n_classes = 3),
             "class_names has 2 lines; expected 3, a line for");
+    spoiled(w.arrays.class_names = "a\nb\na\n", "class_names has 'a' twice; expected each name once");
     spoiled(w.arrays.class_names = "a\nb\nc\nd", "class_names ends in 'd'; expected an end of line");
     spoiled(w.arrays.feature_names = "a\nb\nc\nd\ne\n", "feature_names has 5 lines; expected");
     spoiled(w.arrays.feature_names = "a", "feature_names has");
