@@ -4,6 +4,7 @@
 
 import concurrent.futures
 import doctest
+import functools
 import gc
 import importlib.util
 import inspect
@@ -262,16 +263,11 @@ class Data(unittest.TestCase):
                 losses(sl.train(graph(x=narrow), **SMALL)), losses(sl.train(graph(x=narrow.float()), **SMALL))
             )
 
-        class Data:
-            val_mask, test_mask = None, None
-
-        Data.x, Data.y, Data.train_mask = torch.from_numpy(x), torch.from_numpy(y), mask
-        Data.edge_index = torch.from_numpy(np.concatenate([edges, edges[::-1]], axis=1))
-        made = sl.Graph.from_pyg(Data, valid=sets["valid"], test=sets["test"], name="crowds")
-        self.assertEqual(losses(sl.train(made, **SMALL)), self.expected)
-        Data.edge_index = torch.from_numpy(edges)
-        made = sl.Graph.from_pyg(Data, valid=sets["valid"], test=sets["test"], name="crowds", directed=False)
-        self.assertEqual(losses(sl.train(made, **SMALL)), self.expected)
+        both = torch.from_numpy(np.concatenate([edges, edges[::-1]], axis=1))
+        for edge_index, more in ((both, {}), (torch.from_numpy(edges), dict(directed=False))):
+            data = Bag(edge_index=edge_index, x=torch.from_numpy(x), y=torch.from_numpy(y), train_mask=mask)
+            made = sl.Graph.from_pyg(data, valid=sets["valid"], test=sets["test"], name="crowds", **more)
+            self.assertEqual(losses(sl.train(made, **SMALL)), self.expected)
 
     def test_dlpack(self):
         class Tensor:
@@ -289,56 +285,32 @@ class Data(unittest.TestCase):
 
     def test_dgl(self):
         edges, x, y, sets = arrays()
-
-        class DGLGraph:
-            ndata = {"feat": x, "label": y}
-
-            def edges(self):
-                return edges[0], edges[1]
-
-        one_way = sl.Graph.from_dgl(DGLGraph(), **sets)
-        self.assertEqual(one_way.n_edges, graph(directed=True).n_edges)
-        made = sl.Graph.from_dgl(DGLGraph(), **sets, directed=False)
+        one_way = dgl_graph(edges, {"feat": x, "label": y})
+        self.assertEqual(sl.Graph.from_dgl(one_way, **sets).n_edges, graph(directed=True).n_edges)
+        made = sl.Graph.from_dgl(one_way, **sets, directed=False)
         self.assertEqual(losses(sl.train(made, **SMALL)), self.expected)
-        edges = np.concatenate([edges, edges[::-1]], axis=1)
-        made = sl.Graph.from_dgl(DGLGraph(), **sets)
-        self.assertEqual(losses(sl.train(made, **SMALL)), self.expected)
+        both = dgl_graph(np.concatenate([edges, edges[::-1]], axis=1), one_way.ndata)
+        self.assertEqual(losses(sl.train(sl.Graph.from_dgl(both, **sets), **SMALL)), self.expected)
 
     def test_graphs_of_others(self):
         """Calls take the graphs of PyG and DGL as from_pyg and from_dgl do."""
         edges, x, y, sets = arrays()
         edges = np.concatenate([edges, edges[::-1]], axis=1)
-        masks = [np.isin(np.arange(N), ids) for ids in sets.values()]
-
-        class Data:
-            edge_index, adj_t, edge_weight, edge_attr = edges, None, None, None
-            train_mask, val_mask, test_mask = masks
-
-        class DGLGraph:
-            canonical_etypes = ["_N"]
-            ndata = {"feat": x, "label": y, **dict(zip(("train_mask", "val_mask", "test_mask"), masks))}
-
-            def edges(self):
-                return edges[0], edges[1]
-
-        class Adjacency:
-            def coo(self):
-                return edges[1], edges[0], None
-
-        Data.x, Data.y = x, y
-        for form in (Data, DGLGraph()):
+        masks = masks_of(sets)
+        data = Bag(edge_index=edges, x=x, y=y, **masks)
+        for form in (data, dgl_graph(edges, {"feat": x, "label": y, **masks})):
             run = sl.train(form, **SMALL)
             self.assertEqual(losses(run), self.expected)
             np.testing.assert_allclose(run.predict(form), run.predict(), rtol=1e-5, atol=1e-6)
             self.assertEqual(sl.evaluate(form, run), run.evaluate(form))
-        Data.edge_index, Data.adj_t = None, Adjacency()
-        self.assertEqual(losses(sl.train(Data, **SMALL)), self.expected)
+        data = Bag(edge_index=None, adj_t=Bag(coo=lambda: (edges[1], edges[0], None)), x=x, y=y, **masks)
+        self.assertEqual(losses(sl.train(data, **SMALL)), self.expected)
         if has("torch"):
             import torch
 
             ones = torch.ones(edges.shape[1])
-            Data.adj_t = torch.sparse_coo_tensor(torch.from_numpy(edges[::-1].copy()), ones, (N, N)).to_sparse_csr()
-            self.assertEqual(losses(sl.train(Data, **SMALL)), self.expected)
+            data.adj_t = torch.sparse_coo_tensor(torch.from_numpy(edges[::-1].copy()), ones, (N, N)).to_sparse_csr()
+            self.assertEqual(losses(sl.train(data, **SMALL)), self.expected)
 
     def test_edges_of_pyg(self):
         """The data list both directions of an undirected graph: adding reverse edges would double their weights."""
@@ -346,25 +318,20 @@ class Data(unittest.TestCase):
         edges = np.unique(np.sort(edges, axis=0), axis=1)
         edges = edges[:, edges[0] != edges[1]]
         weights = np.random.default_rng(3).random(edges.shape[1]).astype(np.float32) + 0.1
-
-        class Data:
-            edge_index = np.concatenate([edges, edges[::-1]], axis=1)
-            edge_weight, edge_attr = None, np.concatenate([weights, weights])[:, None]
-
-        Data.x, Data.y = x, y
+        twice = np.concatenate([weights, weights])[:, None]
+        data = Bag(edge_index=np.concatenate([edges, edges[::-1]], axis=1), edge_attr=twice, x=x, y=y)
         options = {**SMALL, "model": "gcn"}
         with self.assertWarnsRegex(sl.StarlingWarning, "edge_attr: is not used; give edge_weight=data.edge_attr"):
-            made = sl.Graph.from_pyg(Data, **sets)
+            made = sl.Graph.from_pyg(data, **sets)
         self.assertEqual(losses(sl.train(made, **options)), losses(sl.train(graph(edge_index=edges), **options)))
         options["edge_weights"] = "factor"
         expected = losses(sl.train(graph(edge_index=edges, edge_weight=weights), **options))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            self.assertEqual(
-                losses(sl.train(sl.Graph.from_pyg(Data, **sets, edge_weight=Data.edge_attr), **options)), expected
-            )
-            Data.edge_weight = Data.edge_attr[:, 0]
-            self.assertEqual(losses(sl.train(sl.Graph.from_pyg(Data, **sets), **options)), expected)
+            made = sl.Graph.from_pyg(data, **sets, edge_weight=twice)
+            self.assertEqual(losses(sl.train(made, **options)), expected)
+            data.edge_weight = twice[:, 0]
+            self.assertEqual(losses(sl.train(sl.Graph.from_pyg(data, **sets), **options)), expected)
 
     def test_whole_floats(self):
         """Floats without fractions are classes, as in files, and that is said; objective="regression" keeps numbers."""
@@ -416,21 +383,8 @@ class Data(unittest.TestCase):
     def test_what_is_left_out(self):
         """Converters say what they do not use."""
         edges, x, y, sets = arrays()
-        masks = {
-            name: np.isin(np.arange(N), ids)
-            for (name, ids) in zip(("train_mask", "val_mask", "test_mask"), sets.values())
-        }
+        masks, Dgl = masks_of(sets), functools.partial(dgl_graph, edges)
         weights = np.random.default_rng(3).random(edges.shape[1]).astype(np.float32)
-
-        class Dgl:
-            ntypes, canonical_etypes = ["_N"], [("_N", "_E", "_N")]
-
-            def __init__(self, ndata, edata):
-                self.ndata, self.edata = ndata, edata
-
-            def edges(self):
-                return edges[0], edges[1]
-
         features = {"feat": x, "label": y, **masks}
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -1044,11 +998,28 @@ def typed(folder):
     return types, edges
 
 
+def metadata(path):
+    """What a model's file says of itself."""
+    with open(path, "rb") as file:
+        return json.loads(file.read(int.from_bytes(file.read(8), "little")))["__metadata__"]
+
+
 class Bag:
     """An object with these attributes."""
 
     def __init__(self, **values):
         self.__dict__.update(values)
+
+
+def dgl_graph(edges, ndata, edata={}):
+    """What from_dgl reads of a graph of one type."""
+    types = dict(ntypes=["_N"], canonical_etypes=[("_N", "_E", "_N")])
+    return Bag(ndata=ndata, edata=edata, edges=lambda: (edges[0], edges[1]), **types)
+
+
+def masks_of(sets):
+    names = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
+    return {names[name]: np.isin(np.arange(N), ids) for name, ids in sets.items()}
 
 
 def hetero(types, edges, weights={}):
@@ -1331,11 +1302,7 @@ class Training(unittest.TestCase):
                 self.assertAlmostEqual(sl.evaluate(graph(), weights).valid_loss, expected.valid_loss, places=5)
             scores = sl.evaluate(graph(), run.state_dict("pyg"), model="gat", heads=2, hidden=8, layers=2)
             self.assertAlmostEqual(scores.valid_loss, expected.valid_loss, places=5)
-            read = []
-            for path in (ours, theirs):
-                with open(path, "rb") as file:
-                    header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-                read.append(header["__metadata__"])
+            read = [metadata(path) for path in (ours, theirs)]
             self.assertEqual(read[0], read[1])
             self.assertEqual(read[0]["objective"], "class")
             again = sl.train(graph(), "gat", **SMALL, heads=2, load=ours)
@@ -1365,10 +1332,7 @@ class Training(unittest.TestCase):
             ]:
                 run = sl.train(made, **options, save=theirs)
                 run.save(ours)
-                read = []
-                for path in (ours, theirs):
-                    with open(path, "rb") as file:
-                        read.append(json.loads(file.read(int.from_bytes(file.read(8), "little")))["__metadata__"])
+                read = [metadata(path) for path in (ours, theirs)]
                 self.assertEqual(read[0], read[1])
                 self.assertEqual(read[0]["objective"], objective)
                 self.assertNotEqual(read[0]["option.layers"], "0")
@@ -1919,19 +1883,9 @@ class Models(unittest.TestCase):
 
         both = np.concatenate([edges, edges[::-1]], axis=1)
         mask = np.isin(np.arange(N), sets["train"])
-
-        class Data:  # masks without labels, as of the vertices that are asked for
-            y, train_mask = None, mask
-
-        class DGLGraph:
-            canonical_etypes, ndata = ["_N"], dict(feat=x, train_mask=mask)
-
-            def edges(self):
-                return both[0], both[1]
-
-        Data.edge_index, Data.x = both, x
+        masked = dgl_graph(both, dict(feat=x, train_mask=mask))  # without labels, as of vertices that are asked for
         for call in (model.predict, run.predict):
-            for form in (Data, DGLGraph()):
+            for form in (Bag(edge_index=both, x=x, train_mask=mask), masked):
                 np.testing.assert_allclose(call(form), scores, rtol=1e-6, atol=1e-6)
 
     def test_every_model(self):
