@@ -22,6 +22,7 @@
 #include "data/text_lines.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "support/text.h"
 
 #define BLOCK_BYTES ((size_t)1 << 20) /* inflated at a time */
@@ -312,6 +313,24 @@ static enum sl_status check_names(const char *path, uint64_t line, const struct 
     return SL_OK;
 }
 
+static enum sl_status check_repeats(const char *path, uint64_t line, const struct header *header)
+{
+    struct sl_names names = {0};
+    enum sl_status st = SL_OK;
+    for (const char *p = header->start; p != NULL && st == SL_OK;) {
+        struct cell name = next_cell(&p, header->stop, header->separator);
+        uint32_t column;
+        if (sl_names_find(&names, text_of(name)) != SL_NONE) {
+            st = sl_fail(SL_EFILE, "%.300s:%llu: column '%.*s' is there twice; expected each name once", path,
+                         (unsigned long long)line, (int)sl_min_u64(name.n, 100), name.p);
+        } else {
+            st = sl_names_add(&names, text_of(name), &column);
+        }
+    }
+    sl_names_free(&names);
+    return st;
+}
+
 /* Read the header. SL_EFILE: it does not fit. */
 static enum sl_status find_header(enum kind kind, struct sl_text *text, struct header *out)
 {
@@ -324,7 +343,8 @@ static enum sl_status find_header(enum kind kind, struct sl_text *text, struct h
     if (out->start == NULL || !fits(out)) {
         return refuse_header(text->path, text->line, out);
     }
-    return check_names(text->path, text->line, out);
+    SL_CHECK(check_names(text->path, text->line, out));
+    return check_repeats(text->path, text->line, out);
 }
 
 /* Read the header of a file; *text (sl_free) holds it. Errors as find_header; SL_EIO, SL_ENOMEM. */

@@ -263,12 +263,15 @@ static uint32_t read_numbers(const char *text, uint32_t n, float *weights)
 
 static enum sl_status check_weights(const float *weights, uint32_t n_found, uint32_t n_outputs)
 {
+    float most = 0;
     SL_FAIL_IF(n_found != n_outputs, SL_EINVAL,
                "--class-weights: found %u numbers, expected %u, one for each class or label", n_found, n_outputs);
     for (uint32_t c = 0; c < n_outputs; c++) {
         SL_FAIL_IF(!(weights[c] >= 0 && isfinite(weights[c])), SL_EINVAL,
                    "--class-weights: found %g, expected numbers of 0 or more", (double)weights[c]);
+        most = fmaxf(most, weights[c]);
     }
+    SL_FAIL_IF(most == 0, SL_EINVAL, "--class-weights: found 0 alone, expected a number above 0");
     return SL_OK;
 }
 

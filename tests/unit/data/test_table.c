@@ -206,6 +206,7 @@ TEST_IN_FOLDER(refuses_bad_tables)
         {EDGES, "Unnamed: 0,id,a,label,split\n0,a,1,0,train\n", "nodes.csv:1: column 1 has no name of its own; name"},
         {EDGES, "id,train_mask,label,split\na,1,0,train\n", "column 2: found 'train_mask', which is no feature"},
         {EDGES, "id,a,Label\na,1,0\n", "nodes.csv:1: column 3: found 'Label', which is no feature; expected small"},
+        {EDGES, "id,a,a,label,split\na,1,2,0,train\n", "nodes.csv:1: column 'a' is there twice"},
         {",src,dst\n0,a,a\n", NODES "a,1,0,train\n", "edges.csv:1: column 1 has no name; name it or leave it out"},
         {EDGES, "name|label\na|1\n",
          "nodes.csv:1: expected a header with one column id, and at most one column split: "
