@@ -10,9 +10,6 @@
 #include <sys/mman.h>
 
 #include "tests/support/hop_fixture.h"
-#ifdef SL_CUDA
-#include "tests/support/cuda_fixture.h"
-#endif
 
 /* ---- weights ---- */
 

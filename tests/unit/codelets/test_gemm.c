@@ -75,9 +75,8 @@ static void check(const uint32_t shape[3], int ops, int beta)
     drop(&p);
 }
 
-static void test_product(void **state)
+TEST(test_product)
 {
-    (void)state;
     for (size_t s = 0; s < N_SHAPES; s++) {
         for (int ops = 0; ops < 4; ops++) {
             check(shapes[s], ops, 0);
@@ -112,10 +111,9 @@ static void *compute_all(void *argument)
 
 /* On the thread that set up and on a new one, which has OpenMP's settings from the environment: see main. Teams of
  * threads stay once they are started. */
-static void test_one_thread(void **state)
+TEST(test_one_thread)
 {
     pthread_t thread;
-    (void)state;
     assert_string_equal(getenv("OMP_NUM_THREADS"), "3");
     int before = n_threads();
     compute_all(NULL);
@@ -126,9 +124,8 @@ static void test_one_thread(void **state)
 }
 
 /* Whatever the memory that the factors and the result are in. */
-static void test_same_bits(void **state)
+TEST(test_same_bits)
 {
-    (void)state;
     for (int ops = 0; ops < 4; ops++) {
         for (uint32_t shift = 1; shift <= 16; shift *= 4) {
             struct product p = make((const uint32_t[]){1111, 96, 100}, ops, 1);
@@ -194,9 +191,8 @@ static void check_rows(const struct sl_rowwise_kernel *kernel, const uint32_t wi
     drop((struct product *)(uintptr_t)&before);
 }
 
-static void test_rows_alone(void **state)
+TEST(test_rows_alone)
 {
-    (void)state;
     for (size_t w = 0; w < N_WIDTHS; w++) {
         for (int i = 0; i < 4; i++) {
             check_rows(NULL, widths[w], i & 1, i >> 1);
@@ -208,11 +204,10 @@ static void test_rows_alone(void **state)
 }
 
 /* Scores of some candidates are those of all: columns of C that come from rows of a transposed B. */
-static void test_columns_alone(void **state)
+TEST(test_columns_alone)
 {
     struct product all = make((const uint32_t[]){5, 1000, 70}, 2, 0);
     sl_real *room = need((size_t)all.m * all.n, sizeof *room);
-    (void)state;
     assert_int_equal(compute(&all), SL_OK);
     for (uint32_t n = 1; n < all.n; n += 1 + n / 10) {
         struct product some = all;
@@ -230,9 +225,8 @@ static void test_columns_alone(void **state)
 }
 
 /* The kernels with fused multiply-adds give the same bits. All kernels agree. */
-static void test_kernels(void **state)
+TEST(test_kernels)
 {
-    (void)state;
     assert_null(sl_rowwise_kernel(3));
     for (size_t w = 0; w < N_WIDTHS; w++) {
         struct product p = make((const uint32_t[]){41, widths[w][0], widths[w][1]}, 0, 0);
@@ -285,9 +279,8 @@ static void check_bf16_rows(const uint32_t width[2], int b_is_transposed, int be
     drop((struct product *)(uintptr_t)&p);
 }
 
-static void test_bf16_rows_alone(void **state)
+TEST(test_bf16_rows_alone)
 {
-    (void)state;
     for (size_t w = 0; w < N_WIDTHS; w++) {
         for (int i = 0; i < 4; i++) {
             check_bf16_rows(widths[w], i & 1, i >> 1);
@@ -310,11 +303,10 @@ static int starve(struct product *p)
     return compute(p) == SL_ENOMEM && strstr(sl_message(), "[4000 x 1000] and [1000 x 1000]") != NULL ? 0 : 1;
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
     struct product p = make((const uint32_t[]){4000, 1000, 1000}, 1, 0); /* as of weights */
     int status;
-    (void)state;
     compute_all(NULL); /* its kernels are there */
     fflush(NULL);
     pid_t child = fork();
@@ -331,17 +323,15 @@ static void test_no_memory(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 #else
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
-    (void)state;
     skip(); /* OpenBLAS has its memory from the start, and sanitizers need some of their own */
 }
 #endif
 
-static void test_describe(void **state)
+TEST(test_describe)
 {
     char text[256];
-    (void)state;
     sl_gemm_describe(text, sizeof text);
     assert_non_null(strstr(text, "rows by "));
     assert_non_null(strstr(text, "OpenBLAS"));
@@ -356,11 +346,6 @@ static void test_describe(void **state)
  * have. */
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_product),         cmocka_unit_test(test_one_thread),    cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_rows_alone),      cmocka_unit_test(test_columns_alone), cmocka_unit_test(test_kernels),
-        cmocka_unit_test(test_bf16_rows_alone), cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_describe),
-    };
     (void)argc;
     if (getenv("SL_TEST_AGAIN") == NULL) {
         setenv("SL_TEST_AGAIN", "1", 1);
@@ -370,5 +355,5 @@ int main(int argc, char **argv)
         return 99;
     }
     sl_gemm_setup();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_listed_tests(NULL, NULL);
 }

@@ -84,9 +84,8 @@ static void check_moves(uint32_t n)
     sl_nccl_close(nccl);
 }
 
-static void test_moves(void **state)
+TEST(test_moves)
 {
-    (void)state;
     for (size_t i = 0; i < N_GPU_COUNTS && (i == 0 || are_there(gpu_counts[i])); i++) {
         check_moves(gpu_counts[i]);
     }
@@ -124,9 +123,8 @@ static void check_sum(uint32_t n, size_t n_entries)
     sl_nccl_close(nccl);
 }
 
-static void test_sums(void **state)
+TEST(test_sums)
 {
-    (void)state;
     for (size_t i = 0; i < N_GPU_COUNTS && (i == 0 || are_there(gpu_counts[i])); i++) {
         check_sum(gpu_counts[i], 1);
         check_sum(gpu_counts[i], 4097);
@@ -142,9 +140,8 @@ static void expect_status(enum sl_status got, enum sl_status wanted, const char 
     }
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     const int twice[] = {0, 1, 0};
     const struct sl_nccl_message far = {.from = 0, .to = 1, .bytes = 1};
     struct sl_nccl *nccl;
@@ -181,9 +178,8 @@ static void check_failure(const struct sl_nccl_fault *fault, const char *words)
 }
 
 /* Once it is open, no operation has to connect GPUs. */
-static void test_connected(void **state)
+TEST(test_connected)
 {
-    (void)state;
     for (uint32_t n = 1; n <= MOST; n++) {
         sl_real x[2] = {1, 2};
         const sl_real *source[] = {x, x, x, x, x};
@@ -204,9 +200,8 @@ static void test_connected(void **state)
 
 /* A GPU that does not answer, or reports an error, is a status within the time, that names it; the others' work is
  * given up. */
-static void test_failures(void **state)
+TEST(test_failures)
 {
-    (void)state;
     struct sl_nccl *nccl;
     check_failure(&(struct sl_nccl_fault){SL_NCCL_STUCK, 1}, "on GPU 1, 2 of 4");
     check_failure(&(struct sl_nccl_fault){SL_NCCL_STUCK, 3}, "on GPU 3 of 4");
@@ -340,9 +335,8 @@ static void check_sum_task(uint32_t n)
     stop(&lane);
 }
 
-static void test_tasks(void **state)
+TEST(test_tasks)
 {
-    (void)state;
     for (size_t i = 0; i < N_GPU_COUNTS && (i == 0 || are_there(gpu_counts[i])); i++) {
         check_round(gpu_counts[i], SL_DTYPE_REAL);
         check_round(gpu_counts[i], SL_DTYPE_BF16);
@@ -352,9 +346,8 @@ static void test_tasks(void **state)
 }
 
 /* Tasks that could run side by side do not: NCCL is called by one thread at a time, in the order of submission. */
-static void test_lane(void **state)
+TEST(test_lane)
 {
-    (void)state;
     enum { MANY = 60 };
     struct sl_nccl_lane lane;
     uint32_t n = are_there(MOST) ? MOST : are_there(2) ? 2 : 1;
@@ -380,9 +373,8 @@ static void test_lane(void **state)
     stop(&lane);
 }
 
-static void test_shapes(void **state)
+TEST(test_shapes)
 {
-    (void)state;
     struct sl_nccl_lane lane;
     start(1, &lane);
     sl_real x[6] = {0};
@@ -406,9 +398,8 @@ static void test_shapes(void **state)
 
 #ifdef SL_EMULATED
 /* A run whose exchange gets stuck ends with the status; what depends on it does nothing. */
-static void test_stuck_run(void **state)
+TEST(test_stuck_run)
 {
-    (void)state;
     struct sl_nccl_lane lane;
     sl_real x[4] = {1, 2, 3, 4};
     fixture_start(2);
@@ -429,23 +420,10 @@ static void test_stuck_run(void **state)
 }
 #endif
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_moves),     cmocka_unit_test(test_sums),     cmocka_unit_test(test_refused),
-#ifdef SL_EMULATED
-        cmocka_unit_test(test_connected), cmocka_unit_test(test_failures), cmocka_unit_test(test_stuck_run),
-#endif
-        cmocka_unit_test(test_tasks),     cmocka_unit_test(test_lane),     cmocka_unit_test(test_shapes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
 #else
 
-static void test_absent(void **state)
+TEST(test_absent)
 {
-    (void)state;
     struct sl_nccl_lane lane;
     int zero = 0;
     assert_int_equal(sl_nccl_lane_open(1, &zero, &zero, 1, &lane), SL_ENOTSUP);
@@ -454,10 +432,6 @@ static void test_absent(void **state)
     sl_nccl_lane_close(&lane);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_absent)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
 #endif
+
+TEST_MAIN(NULL, NULL)

@@ -126,9 +126,8 @@ static void up(void)
 /* ---- tests ---- */
 
 /* Workers that PEs have to themselves, and homes that PEs share. */
-static void test_ranges(void **state)
+TEST(test_ranges)
 {
-    (void)state;
     for (uint32_t n = 1; n <= 9; n++) {
         for (uint32_t n_pes = 1; n_pes <= 9; n_pes++) {
             const struct sl_homes homes = {.n_pes = n_pes, .first_pe = 5, .n = n};
@@ -154,9 +153,8 @@ static void test_ranges(void **state)
 }
 
 /* Its own line first, by priority and in turn; then those of others, the next one's last task first. */
-static void test_order(void **state)
+TEST_WITH(test_order, NULL, down)
 {
-    (void)state;
     up();
     struct sl_homes homes;
     sl_homes_find(N_WORKERS, &homes);
@@ -184,10 +182,9 @@ static void test_order(void **state)
 }
 
 /* The workers of a PE with several take turns. */
-static void test_turns(void **state)
+TEST_WITH(test_turns, NULL, down)
 {
     struct sl_homes homes;
-    (void)state;
     up();
     sl_homes_find(2, &homes); /* of two workers each */
     void *second = sl_near_place(&homes, 1);
@@ -219,11 +216,10 @@ static void expect_second(void *place, const char *wanted)
 }
 
 /* What a PE's worker makes ready stays with it, and so does what is nobody's; what is another's goes there. */
-static void test_made_ready(void **state)
+TEST_WITH(test_made_ready, NULL, down)
 {
     struct sl_homes homes;
     struct sl_homes four;
-    (void)state;
     up();
     sl_homes_find(2, &homes);
     sl_homes_find(N_WORKERS, &four);
@@ -354,11 +350,10 @@ static void stopper_end(void)
 }
 
 /* Homes of several workers, homes of one worker, and homes that PEs share. */
-static void test_many(void **state)
+TEST_WITH(test_many, NULL, down)
 {
     static const unsigned n_workers[] = {4, 8, 16, 64};
     unsigned length = getenv("SL_LONG") != NULL ? MAX_LENGTH : 150;
-    (void)state;
     if (wants_gpu()) {
         skip();
     }
@@ -390,9 +385,8 @@ int sched_yield(void)
     return (int)syscall(SYS_sched_yield);
 }
 
-static void test_yields(void **state)
+TEST_WITH(test_yields, NULL, down)
 {
-    (void)state;
     up();
     starpu_task_wait_for_all();
     atomic_store(&n_yields, 0);
@@ -402,15 +396,4 @@ static void test_yields(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test_teardown(test_order, down),
-        cmocka_unit_test_teardown(test_turns, down),
-        cmocka_unit_test_teardown(test_made_ready, down),
-        cmocka_unit_test_teardown(test_many, down),
-        cmocka_unit_test_teardown(test_yields, down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)
