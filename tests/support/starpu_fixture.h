@@ -267,20 +267,6 @@ static MAYBE_UNUSED void bring_home(unsigned n, const starpu_data_handle_t *hand
     }
 }
 
-/* What a task was to write and, after a failure, did not: on a CPU the test's own memory as it was; a GPU hands
- * back whatever its memory held. Once the handles are gone. */
-static MAYBE_UNUSED void expect_unwritten(const char *label, size_t n, size_t size, const void *got, const void *before)
-{
-    if (!fixture_on_gpu) {
-        expect_same(label, n, size, got, before);
-    }
-}
-
-static MAYBE_UNUSED void expect_still(sl_real got, sl_real before)
-{
-    expect_unwritten("what no task wrote", 1, sizeof got, &got, &before);
-}
-
 #define UNREGISTER(handles) unregister(sizeof(handles) / sizeof((handles)[0]), (handles))
 
 #endif
