@@ -5,6 +5,7 @@
 #include "tasks/operand.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "tasks/rows.h"
 
@@ -155,7 +156,7 @@ static enum sl_status check_shape(const struct sl_buffer_role *role, const struc
 
 /* ---- dtypes ---- */
 
-/* The dtype of the first operand with the dtype of rows. */
+/* The dtype of the first operand with the dtype of rows. Without one, results may be bf16, too. */
 static enum sl_dtype dtype_of_rows(const struct sl_buffer_role *roles, const void *view)
 {
     struct sl_matrix each;
@@ -165,7 +166,7 @@ static enum sl_dtype dtype_of_rows(const struct sl_buffer_role *roles, const voi
             return sl_dtype_size(dtype) == sizeof(sl_bf16) ? dtype : SL_DTYPE_REAL;
         }
     }
-    return SL_DTYPE_REAL;
+    return SL_DTYPE_BF16;
 }
 
 /* A handle knows only the bytes of an entry. */
@@ -237,10 +238,15 @@ static size_t aligned(size_t bytes)
     return (bytes + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *);
 }
 
-/* The lists of n matrices. */
+/* The lists of n matrices: data, numbers and rows. */
 static size_t list_bytes(uint32_t n)
 {
-    return aligned(n * (sizeof(void *) + sizeof(uint32_t)));
+    return n * (sizeof(void *) + 2 * sizeof(uint32_t));
+}
+
+static uint32_t *numbers_in(char *lists, uint32_t n)
+{
+    return (uint32_t *)(void *)(lists + n * sizeof(void *));
 }
 
 size_t sl_operands_lists(const struct sl_buffer_role *roles, size_t view_bytes, const void *view)
@@ -252,6 +258,22 @@ size_t sl_operands_lists(const struct sl_buffer_role *roles, size_t view_bytes, 
         }
     }
     return bytes;
+}
+
+void sl_operands_copy(const struct sl_buffer_role *roles, size_t view_bytes, const void *view, void *copy)
+{
+    char *lists = (char *)copy + aligned(view_bytes);
+    memcpy(copy, view, view_bytes);
+    for (const struct sl_buffer_role *role = roles; role->name != NULL; role++) {
+        const struct sl_matrices *each = operand_of(role, view);
+        if ((role->mode & SL_REPEATED) == 0) {
+            continue;
+        }
+        if (each->numbers != NULL) {
+            memcpy(numbers_in(lists, each->n), each->numbers, each->n * sizeof *each->numbers);
+        }
+        lists += list_bytes(each->n);
+    }
 }
 
 static void bind_matrix(const struct sl_buffer_role *role, const struct sl_runs *runs, uint32_t k, void *buffer,
@@ -268,10 +290,13 @@ static void bind_matrix(const struct sl_buffer_role *role, const struct sl_runs 
     m->data = (char *)sl_buffer_data(buffer) + sl_dtype_bytes(m->dtype, row * m->n_columns);
 }
 
-static void bind_matrices(void *buffers[], void *lists, struct sl_matrices *each)
+static void bind_matrices(void *buffers[], char *lists, struct sl_matrices *each)
 {
-    each->data = lists;
-    each->n_rows = (uint32_t *)(each->data + each->n);
+    each->data = (void **)(void *)lists;
+    if (each->numbers != NULL) {
+        each->numbers = numbers_in(lists, each->n);
+    }
+    each->n_rows = numbers_in(lists, each->n) + each->n;
     for (uint32_t i = 0; i < each->n; i++) {
         each->data[i] = sl_buffer_data(buffers[i]);
         each->n_rows[i] = sl_buffer_rows(buffers[i]);

@@ -30,7 +30,7 @@ struct sl_matrix {
     void *data; /* row 0 of the view, in the memory of the task's device. NULL: the task lacks this optional operand */
     uint32_t n_rows, n_columns;
     enum sl_dtype dtype; /* of an entry, as sl_handle_dtype has it */
-    /* An output that the task reads, too: its mode is STARPU_RW. Set it where beta is 1. */
+    /* A task that reads and writes it, if others only write it (beta 0) or only read it: its mode is STARPU_RW. */
     bool is_kept;
     bool is_outside; /* the handle lacks some of the rows */
     starpu_data_handle_t handle;
@@ -47,7 +47,9 @@ static inline size_t sl_matrix_entries(const struct sl_matrix *m)
 struct sl_matrices {
     uint32_t n;
     const starpu_data_handle_t *handles; /* in the submission */
-    /* In the task, of each matrix: row 0, and the rows. */
+    /* A number of each, if a kernel needs one, otherwise NULL. The task has a copy. */
+    const uint32_t *numbers;
+    /* In the task, of each: row 0, and the rows. */
     void **data;
     uint32_t *n_rows;
 };
@@ -98,19 +100,21 @@ struct sl_buffer_role {
     enum sl_operand_entries entries;
 };
 
-/* The mode of an operand: STARPU_RW for an output that is kept. */
+/* The mode of an operand: STARPU_RW if it is kept. */
 static inline unsigned sl_operand_mode(const struct sl_buffer_role *role, const struct sl_matrix *m)
 {
     const unsigned mode = role->mode & ~(SL_OPTIONAL | SL_REPEATED | SL_OR_RW);
-    return m->is_kept && mode == STARPU_W ? STARPU_RW : mode;
+    return m->is_kept && (mode == STARPU_W || role->mode & SL_OR_RW) ? STARPU_RW : mode;
 }
 
 /* Check all operands of a view against the table of roles. SL_EINTERNAL: a range of rows, a shape, or a dtype does not
  * fit. The message names the operand, and has what was found and what was expected. */
 enum sl_status sl_operands_check(const struct sl_buffer_role *roles, const struct sl_runs *runs, const void *view);
 
-/* Bytes behind a view of view_bytes, for the lists of its struct sl_matrices. */
+/* Bytes behind a view of view_bytes, for the lists of its struct sl_matrices. sl_operands_copy copies the view to memory
+ * that has them, too. */
 size_t sl_operands_lists(const struct sl_buffer_role *roles, size_t view_bytes, const void *view);
+void sl_operands_copy(const struct sl_buffer_role *roles, size_t view_bytes, const void *view, void *copy);
 
 /* Bytes that a task moves: of all operands, twice if it reads and writes them. */
 uint64_t sl_operands_bytes(const struct sl_buffer_role *roles, const void *view);

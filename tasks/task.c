@@ -767,7 +767,7 @@ enum sl_status sl_view_submit(struct sl_operation *operation, void *view, enum s
     if (copy == NULL) {
         return sl_task_submit(&task, view, operation->bytes, priority);
     }
-    memcpy(copy, view, operation->bytes);
+    sl_operands_copy(roles, operation->bytes, view, copy);
     enum sl_status st = sl_task_submit(&task, copy, operation->bytes + lists, priority);
     sl_free(copy);
     return st;

@@ -251,15 +251,19 @@ struct sl_operation {
 #endif
 
 /* Initialisers of one implementation for both devices: a body with a view of this type; a function of buffers. Then
- * the call of KERNEL_cpu, which cannot fail, or of KERNEL_cuda with the same arguments. */
+ * the call of KERNEL_cpu, which returns nothing (SL_RUN) or a status (SL_CALL), or of KERNEL_cuda with the same
+ * arguments. */
 #define SL_BODY(function, type) .body = function, .bytes = sizeof(type), SL_CUDA_FUNC(NULL)
 #define SL_BOTH(function) .both = function, SL_CUDA_FUNC(NULL)
 #ifdef SL_CUDA
 #define SL_RUN(stream, kernel, ...)                                                                                    \
     ((stream) == NULL ? (kernel##_cpu(__VA_ARGS__), SL_OK)                                                             \
                       : kernel##_cuda(*(const cudaStream_t *)(stream), __VA_ARGS__))
+#define SL_CALL(stream, kernel, ...)                                                                                   \
+    ((stream) == NULL ? kernel##_cpu(__VA_ARGS__) : kernel##_cuda(*(const cudaStream_t *)(stream), __VA_ARGS__))
 #else
 #define SL_RUN(stream, kernel, ...) ((void)(stream), kernel##_cpu(__VA_ARGS__), SL_OK)
+#define SL_CALL(stream, kernel, ...) ((void)(stream), kernel##_cpu(__VA_ARGS__))
 #endif
 
 /* What StarPU calls for a task: sl_task_enter, the implementation, sl_task_fail if it failed, sl_task_leave. */

@@ -13,7 +13,7 @@ enum { X_ROWS = 12, ROW0 = 2, N = 9, F = 4, N_RUNS = 3 };
 static const uint32_t first[N_RUNS + 1] = {5, 9, 9, 5 + N};
 static const struct sl_runs runs = {N_RUNS, first};
 
-/* SUMS = the column sums of X + b and, row by row, of the numbers of TERMS; SUMS is kept or overwritten. */
+/* SUMS = the column sums of X times an id + b, and of each term times its number; SUMS is kept or overwritten. */
 struct sums {
     struct sl_task_args head;
     struct sl_matrix x, b, ids, sums;
@@ -39,7 +39,7 @@ static enum sl_status sum(const void *view, const void *stream)
         for (uint32_t t = 0; t < v->terms.n; t++) {
             const sl_real *term = v->terms.data[t];
             for (uint32_t i = 0; i < v->terms.n_rows[t]; i++) {
-                sums[c] += term[i * F + c];
+                sums[c] += term[i * F + c] * (sl_real)v->terms.numbers[t];
             }
         }
     }
@@ -102,6 +102,8 @@ static void close_memory(struct memory *m)
     free(m->terms);
 }
 
+static const uint32_t factors[] = {3, 2};
+
 static struct sums view_of(const struct memory *m, uint32_t n_terms)
 {
     struct sums v = {.head = head,
@@ -109,7 +111,7 @@ static struct sums view_of(const struct memory *m, uint32_t n_terms)
                      .b = sl_matrix_of(m->b_handle),
                      .ids = sl_matrix_rows(m->ids_handle, 1, N),
                      .sums = sl_matrix_of(m->sums_handle),
-                     .terms = {.n = n_terms, .handles = m->term_handles}};
+                     .terms = {.n = n_terms, .handles = m->term_handles, .numbers = factors}};
     v.head.runs = &runs;
     v.head.pe = 3;
     v.head.step = 41;
@@ -128,7 +130,7 @@ static void add_up(struct memory *m, int beta, bool has_b, uint32_t n_terms)
                 *to += m->x[(ROW0 + i) * F + c] * (sl_real)m->ids[1 + i] + (has_b ? m->b[c] : 0);
             }
             for (uint32_t i = 0; i < term_rows[n_terms]; i++) {
-                *to += m->terms[i * F + c];
+                *to += m->terms[i * F + c] * (sl_real)factors[i / 3];
             }
         }
     }
