@@ -7,9 +7,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "support/memory.h"
-#include "tasks/rows.h"
-
 /* ---- kernels, CPU ---- */
 
 SL_CLONES void sl_batchnorm_moments_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *z, double *moments_out)
@@ -92,248 +89,176 @@ void sl_batchnorm_gradient_cpu(uint32_t n, uint32_t n_columns, const double *con
     }
 }
 
-/* ---- arguments ---- */
+/* ---- operations ---- */
 
-struct batchnorm_args {
+/* Statistics, sums and moments are two rows. */
+
+struct moments {
     struct sl_task_args head;
-    uint32_t n;
-    uint32_t counts[]; /* merge: n, the rows of each partial */
+    struct sl_matrix z, moments;
 };
 
-/* ---- implementations ---- */
-
-enum { MOMENTS_Z, MOMENTS_OUT };
-enum { MERGE_STATISTICS, MERGE_UNBIASED, MERGE_MOMENTS };
-enum { RUNNING, RUNNING_UNBIASED };
-enum { FIXED_RUNNING, FIXED_STATISTICS };
-enum { SUM, SUM_PARTS };
-enum { GRADIENT_GW, GRADIENT_GB, GRADIENT_SUMS };
-
-static enum sl_status moments_task(void *buffers[], const void *cl_arg, const void *stream)
+static enum sl_status moments(const void *view, const void *stream)
 {
-    (void)cl_arg;
-    return SL_RUN(stream, sl_batchnorm_moments, sl_buffer_rows(buffers[MOMENTS_Z]),
-                  sl_buffer_columns(buffers[MOMENTS_Z]), sl_buffer_data(buffers[MOMENTS_Z]),
-                  sl_buffer_data(buffers[MOMENTS_OUT]));
+    const struct moments *v = view;
+    return SL_RUN(stream, sl_batchnorm_moments, v->z.n_rows, v->z.n_columns, v->z.data, v->moments.data);
 }
-
-static enum sl_status merge_task(void *buffers[], const void *cl_arg, const void *stream)
-{
-    const struct batchnorm_args *args = cl_arg;
-    void **moments;
-    SL_CHECK(sl_buffers_data(buffers + MERGE_MOMENTS, args->n, &moments));
-    enum sl_status st = SL_RUN(stream, sl_batchnorm_merge, args->n, sl_buffer_columns(buffers[MERGE_STATISTICS]),
-                               (const double *const *)moments, args->counts, sl_buffer_data(buffers[MERGE_STATISTICS]),
-                               sl_buffer_data(buffers[MERGE_UNBIASED]));
-    sl_free(moments);
-    return st;
-}
-
-static enum sl_status running_task(void *buffers[], const void *cl_arg, const void *stream)
-{
-    const struct batchnorm_args *args = cl_arg;
-    void **unbiased;
-    SL_CHECK(sl_buffers_data(buffers + RUNNING_UNBIASED, args->n, &unbiased));
-    enum sl_status st = SL_RUN(stream, sl_batchnorm_running, args->n, sl_buffer_columns(buffers[RUNNING]),
-                               (const double *const *)unbiased, sl_buffer_data(buffers[RUNNING]));
-    sl_free(unbiased);
-    return st;
-}
-
-static enum sl_status fixed_task(void *buffers[], const void *cl_arg, const void *stream)
-{
-    (void)cl_arg;
-    return SL_RUN(stream, sl_batchnorm_fixed, sl_buffer_columns(buffers[FIXED_RUNNING]),
-                  sl_buffer_data(buffers[FIXED_RUNNING]), sl_buffer_data(buffers[FIXED_STATISTICS]));
-}
-
-static enum sl_status sum_task(void *buffers[], const void *cl_arg, const void *stream)
-{
-    const struct batchnorm_args *args = cl_arg;
-    void **sums;
-    SL_CHECK(sl_buffers_data(buffers + SUM_PARTS, args->n, &sums));
-    enum sl_status st = SL_RUN(stream, sl_batchnorm_sum, args->n, sl_buffer_columns(buffers[SUM]),
-                               (const double *const *)sums, sl_buffer_data(buffers[SUM]));
-    sl_free(sums);
-    return st;
-}
-
-static enum sl_status gradient_task(void *buffers[], const void *cl_arg, const void *stream)
-{
-    const struct batchnorm_args *args = cl_arg;
-    void **sums;
-    SL_CHECK(sl_buffers_data(buffers + GRADIENT_SUMS, args->n, &sums));
-    enum sl_status st =
-        SL_RUN(stream, sl_batchnorm_gradient, args->n, sl_buffer_columns(buffers[GRADIENT_GW]),
-               (const double *const *)sums, sl_buffer_data(buffers[GRADIENT_GW]), sl_buffer_data(buffers[GRADIENT_GB]));
-    sl_free(sums);
-    return st;
-}
-
-/* ---- operations ---- */
 
 static struct sl_operation moments_op = {
     SL_OPERATION(moments_op, "sl_batchnorm_moments", SL_STAGE_DENSE),
-    SL_BOTH(moments_task),
-    .role = {{"z", STARPU_R}, {"moments", STARPU_W}},
+    SL_BODY(moments, struct moments),
+    .role = {{"z", STARPU_R, offsetof(struct moments, z), "D x H"},
+             {"moments", STARPU_W, offsetof(struct moments, moments), "2 x H", SL_DOUBLES}},
 };
+
+struct merge {
+    struct sl_task_args head;
+    struct sl_matrix statistics, unbiased;
+    struct sl_matrices moments; /* their numbers: the rows of each chunk */
+};
+
+static enum sl_status merge(const void *view, const void *stream)
+{
+    const struct merge *v = view;
+    return SL_RUN(stream, sl_batchnorm_merge, v->moments.n, v->statistics.n_columns,
+                  (const double *const *)v->moments.data, v->moments.numbers, v->statistics.data, v->unbiased.data);
+}
 
 static struct sl_operation merge_op = {
     SL_OPERATION(merge_op, "sl_batchnorm_merge", SL_STAGE_DENSE),
-    SL_BOTH(merge_task),
-    .role = {{"statistics", STARPU_W}, {"unbiased statistics", STARPU_W}, {"moments", STARPU_R | SL_REPEATED}},
+    SL_BODY(merge, struct merge),
+    .role = {{"statistics", STARPU_W, offsetof(struct merge, statistics), "2 x H"},
+             {"unbiased statistics", STARPU_W, offsetof(struct merge, unbiased), "2 x H", SL_DOUBLES},
+             {"moments", STARPU_R | SL_REPEATED, offsetof(struct merge, moments), "2 x H", SL_DOUBLES}},
 };
+
+struct running {
+    struct sl_task_args head;
+    struct sl_matrix running;
+    struct sl_matrices unbiased;
+};
+
+static enum sl_status running(const void *view, const void *stream)
+{
+    const struct running *v = view;
+    return SL_RUN(stream, sl_batchnorm_running, v->unbiased.n, v->running.n_columns,
+                  (const double *const *)v->unbiased.data, v->running.data);
+}
 
 static struct sl_operation running_op = {
     SL_OPERATION(running_op, "sl_batchnorm_running", SL_STAGE_SYNC),
-    SL_BOTH(running_task),
-    .role = {{"running statistics", STARPU_RW}, {"unbiased statistics", STARPU_R | SL_REPEATED}},
+    SL_BODY(running, struct running),
+    .role = {{"running statistics", STARPU_RW, offsetof(struct running, running), "2 x H"},
+             {"unbiased statistics", STARPU_R | SL_REPEATED, offsetof(struct running, unbiased), "2 x H", SL_DOUBLES}},
 };
+
+struct fixed {
+    struct sl_task_args head;
+    struct sl_matrix running, statistics;
+};
+
+static enum sl_status fixed(const void *view, const void *stream)
+{
+    const struct fixed *v = view;
+    return SL_RUN(stream, sl_batchnorm_fixed, v->running.n_columns, v->running.data, v->statistics.data);
+}
 
 static struct sl_operation fixed_op = {
     SL_OPERATION(fixed_op, "sl_batchnorm_fixed", SL_STAGE_DENSE),
-    SL_BOTH(fixed_task),
-    .role = {{"running statistics", STARPU_R}, {"statistics", STARPU_W}},
+    SL_BODY(fixed, struct fixed),
+    .role = {{"running statistics", STARPU_R, offsetof(struct fixed, running), "2 x H"},
+             {"statistics", STARPU_W, offsetof(struct fixed, statistics), "2 x H"}},
 };
+
+struct sum {
+    struct sl_task_args head;
+    struct sl_matrix sum;
+    struct sl_matrices sums;
+};
+
+static enum sl_status sum(const void *view, const void *stream)
+{
+    const struct sum *v = view;
+    return SL_RUN(stream, sl_batchnorm_sum, v->sums.n, v->sum.n_columns, (const double *const *)v->sums.data,
+                  v->sum.data);
+}
 
 static struct sl_operation sum_op = {
     SL_OPERATION(sum_op, "sl_batchnorm_sum", SL_STAGE_SYNC),
-    SL_BOTH(sum_task),
-    .role = {{"sum", STARPU_W}, {"sums", STARPU_R | SL_REPEATED}},
+    SL_BODY(sum, struct sum),
+    .role = {{"sum", STARPU_W, offsetof(struct sum, sum), "2 x H", SL_DOUBLES},
+             {"sums", STARPU_R | SL_REPEATED, offsetof(struct sum, sums), "2 x H", SL_DOUBLES}},
 };
+
+struct gradient {
+    struct sl_task_args head;
+    struct sl_matrix gw, gb;
+    struct sl_matrices sums;
+};
+
+static enum sl_status gradient(const void *view, const void *stream)
+{
+    const struct gradient *v = view;
+    return SL_RUN(stream, sl_batchnorm_gradient, v->sums.n, v->gw.n_columns, (const double *const *)v->sums.data,
+                  v->gw.data, v->gb.data);
+}
 
 static struct sl_operation gradient_op = {
     SL_OPERATION(gradient_op, "sl_batchnorm_gradient", SL_STAGE_SYNC),
-    SL_BOTH(gradient_task),
-    .role = {{"gw", STARPU_W}, {"gb", STARPU_W}, {"sums", STARPU_R | SL_REPEATED}},
+    SL_BODY(gradient, struct gradient),
+    .role = {{"gw", STARPU_W, offsetof(struct gradient, gw), "1 x H"},
+             {"gb", STARPU_W, offsetof(struct gradient, gb), "1 x H"},
+             {"sums", STARPU_R | SL_REPEATED, offsetof(struct gradient, sums), "2 x H", SL_DOUBLES}},
 };
 
 /* ---- submissions ---- */
 
-/* Whether `handle` holds two rows of n_columns elements of `element` bytes. */
-static void check_pair(starpu_data_handle_t handle, uint32_t n_columns, size_t element)
-{
-    assert(sl_handle_rows(handle) == 2);
-    assert(sl_handle_columns(handle) == n_columns);
-    assert(sl_handle_element(handle) == element);
-}
-
 enum sl_status sl_batchnorm_moments_submit(const struct sl_task_args *head, starpu_data_handle_t z,
                                            starpu_data_handle_t moments)
 {
-    struct batchnorm_args args = {.head = *head};
-    struct sl_task task;
-    check_pair(moments, sl_handle_columns(z), sizeof(double));
-    args.head.work = 2 * (uint64_t)sl_handle_rows(z) * sl_handle_columns(z) * sizeof(sl_real);
-    sl_task_begin(&task, &moments_op);
-    sl_task_add(&task, MOMENTS_Z, z, STARPU_R);
-    sl_task_add(&task, MOMENTS_OUT, moments, STARPU_W);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
-}
-
-static void check_merge(uint32_t n, const starpu_data_handle_t *moments, const uint32_t *counts,
-                        starpu_data_handle_t statistics, starpu_data_handle_t unbiased)
-{
-    uint32_t n_columns = sl_handle_columns(statistics);
-    check_pair(statistics, n_columns, sizeof(sl_real));
-    check_pair(unbiased, n_columns, sizeof(double));
-    assert(n != 0);
-    for (uint32_t i = 0; i < n; i++) {
-        check_pair(moments[i], n_columns, sizeof(double));
-        assert(counts[i] != 0);
-    }
+    struct moments v = {.head = *head, .z = sl_matrix_of(z), .moments = sl_matrix_of(moments)};
+    return sl_view_submit(&moments_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_batchnorm_merge_submit(const struct sl_task_args *head, uint32_t n,
                                          const starpu_data_handle_t *moments, const uint32_t *counts,
                                          starpu_data_handle_t statistics, starpu_data_handle_t unbiased)
 {
-    struct batchnorm_args *args;
-    struct sl_task task;
-    enum sl_status st = SL_OK;
-    size_t bytes = sizeof *args + n * sizeof *counts;
-    check_merge(n, moments, counts, statistics, unbiased);
-    SL_CHECK(sl_alloc(1, bytes, "a task's arguments", &args));
-    args->head = *head;
-    args->n = n;
-    memcpy(args->counts, counts, n * sizeof *counts);
-    args->head.work = 2 * (uint64_t)n * sl_handle_columns(statistics) * sizeof(double);
-    sl_task_begin(&task, &merge_op);
-    sl_task_add(&task, MERGE_STATISTICS, statistics, STARPU_W);
-    sl_task_add(&task, MERGE_UNBIASED, unbiased, STARPU_W);
-    sl_task_add_each(&task, MERGE_MOMENTS, n, moments, STARPU_R);
-    st = sl_task_submit(&task, args, bytes, SL_PRIORITY_COMPUTE);
-    sl_free(args);
-    return st;
+    struct merge v = {.head = *head,
+                      .statistics = sl_matrix_of(statistics),
+                      .unbiased = sl_matrix_of(unbiased),
+                      .moments = {.n = n, .handles = moments, .numbers = counts}};
+    assert(n != 0);
+    return sl_view_submit(&merge_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_batchnorm_running_submit(const struct sl_task_args *head, uint32_t n,
                                            const starpu_data_handle_t *unbiased, starpu_data_handle_t running)
 {
-    uint32_t n_columns = sl_handle_columns(running);
-    struct batchnorm_args args = {.head = *head, .n = n};
-    struct sl_task task;
+    struct running v = {.head = *head, .running = sl_matrix_of(running), .unbiased = {.n = n, .handles = unbiased}};
     assert(n != 0);
-    check_pair(running, n_columns, sizeof(sl_real));
-    for (uint32_t i = 0; i < n; i++) {
-        check_pair(unbiased[i], n_columns, sizeof(double));
-    }
-    args.head.work = 2 * (uint64_t)n * n_columns * sizeof(double);
-    sl_task_begin(&task, &running_op);
-    sl_task_add(&task, RUNNING, running, STARPU_RW);
-    sl_task_add_each(&task, RUNNING_UNBIASED, n, unbiased, STARPU_R);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    return sl_view_submit(&running_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_batchnorm_fixed_submit(const struct sl_task_args *head, starpu_data_handle_t running,
                                          starpu_data_handle_t statistics)
 {
-    uint32_t n_columns = sl_handle_columns(running);
-    struct batchnorm_args args = {.head = *head};
-    struct sl_task task;
-    check_pair(running, n_columns, sizeof(sl_real));
-    check_pair(statistics, n_columns, sizeof(sl_real));
-    args.head.work = 4 * (uint64_t)n_columns * sizeof(sl_real);
-    sl_task_begin(&task, &fixed_op);
-    sl_task_add(&task, FIXED_RUNNING, running, STARPU_R);
-    sl_task_add(&task, FIXED_STATISTICS, statistics, STARPU_W);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    struct fixed v = {.head = *head, .running = sl_matrix_of(running), .statistics = sl_matrix_of(statistics)};
+    return sl_view_submit(&fixed_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_batchnorm_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *sums,
                                        starpu_data_handle_t sum)
 {
-    uint32_t n_columns = sl_handle_columns(sum);
-    struct batchnorm_args args = {.head = *head, .n = n};
-    struct sl_task task;
-    check_pair(sum, n_columns, sizeof(double));
-    for (uint32_t i = 0; i < n; i++) {
-        check_pair(sums[i], n_columns, sizeof(double));
-    }
-    args.head.work = 2 * ((uint64_t)n + 1) * n_columns * sizeof(double);
-    sl_task_begin(&task, &sum_op);
-    sl_task_add(&task, SUM, sum, STARPU_W);
-    sl_task_add_each(&task, SUM_PARTS, n, sums, STARPU_R);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    struct sum v = {.head = *head, .sum = sl_matrix_of(sum), .sums = {.n = n, .handles = sums}};
+    return sl_view_submit(&sum_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_batchnorm_gradient_submit(const struct sl_task_args *head, uint32_t n,
                                             const starpu_data_handle_t *sums, starpu_data_handle_t gw,
                                             starpu_data_handle_t gb)
 {
-    uint32_t n_columns = sl_handle_columns(gw);
-    struct batchnorm_args args = {.head = *head, .n = n};
-    struct sl_task task;
-    assert(sl_handle_rows(gw) == 1);
-    assert(sl_handle_rows(gb) == 1);
-    assert(sl_handle_columns(gb) == n_columns);
-    for (uint32_t i = 0; i < n; i++) {
-        check_pair(sums[i], n_columns, sizeof(double));
-    }
-    args.head.work = 2 * (uint64_t)n_columns * (n * sizeof(double) + sizeof(sl_real));
-    sl_task_begin(&task, &gradient_op);
-    sl_task_add(&task, GRADIENT_GW, gw, STARPU_W);
-    sl_task_add(&task, GRADIENT_GB, gb, STARPU_W);
-    sl_task_add_each(&task, GRADIENT_SUMS, n, sums, STARPU_R);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    struct gradient v = {
+        .head = *head, .gw = sl_matrix_of(gw), .gb = sl_matrix_of(gb), .sums = {.n = n, .handles = sums}};
+    return sl_view_submit(&gradient_op, &v, SL_PRIORITY_COMPUTE);
 }

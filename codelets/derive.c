@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "codelets/blend.h"
-#include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
 
@@ -80,160 +79,120 @@ void sl_derive_attention_backward_cpu(const struct sl_derive_attention *a, const
     }
 }
 
-/* ---- arguments ---- */
-
-struct identity_args {
-    struct sl_task_args head;
-    double a;
-    double b;
-};
-
-struct attention_args {
-    struct sl_task_args head;
-    uint32_t n_heads, n_slabs;
-};
-
-/* ---- implementations ---- */
-
-enum { IDENTITY_W, IDENTITY_OUT };
-enum { ATTENTION_W, ATTENTION_SRC, ATTENTION_DST, ATTENTION_OUT };
-enum { ATTENTION_GOUT = 3, ATTENTION_GW, ATTENTION_GSRC, ATTENTION_GDST };
-
-static enum sl_status identity_task(void *buffers[], const void *cl_arg, const void *stream)
-{
-    const struct identity_args *args = cl_arg;
-    return SL_RUN(stream, sl_derive_identity, sl_buffer_rows(buffers[IDENTITY_W]), args->a, args->b,
-                  sl_buffer_data(buffers[IDENTITY_W]), sl_buffer_data(buffers[IDENTITY_OUT]));
-}
-
-/* The parameters in the first three buffers. */
-static struct sl_derive_attention attention_of(void *buffers[], const struct attention_args *args)
-{
-    return (struct sl_derive_attention){
-        .n_rows = sl_buffer_rows(buffers[ATTENTION_W]),
-        .n_columns = sl_buffer_columns(buffers[ATTENTION_W]) / args->n_slabs,
-        .n_heads = args->n_heads,
-        .n_slabs = args->n_slabs,
-        .w = sl_buffer_data(buffers[ATTENTION_W]),
-        .src = sl_buffer_data(buffers[ATTENTION_SRC]),
-        .dst = sl_buffer_data(buffers[ATTENTION_DST]),
-    };
-}
-
-static enum sl_status attention_task(void *buffers[], const void *cl_arg, const void *stream)
-{
-    const struct attention_args *args = cl_arg;
-    struct sl_derive_attention a = attention_of(buffers, args);
-    return SL_RUN(stream, sl_derive_attention, &a, sl_buffer_data(buffers[ATTENTION_OUT]));
-}
-
-static enum sl_status attention_backward_task(void *buffers[], const void *cl_arg, const void *stream)
-{
-    const struct attention_args *args = cl_arg;
-    struct sl_derive_attention a = attention_of(buffers, args);
-    return SL_RUN(stream, sl_derive_attention_backward, &a, sl_buffer_data(buffers[ATTENTION_GOUT]),
-                  sl_buffer_data(buffers[ATTENTION_GW]), sl_buffer_data(buffers[ATTENTION_GSRC]),
-                  sl_buffer_data(buffers[ATTENTION_GDST]));
-}
-
 /* ---- operations ---- */
+
+struct identity {
+    struct sl_task_args head;
+    struct sl_matrix w, out;
+    double a, b;
+};
+
+static enum sl_status identity(const void *view, const void *stream)
+{
+    const struct identity *v = view;
+    return SL_RUN(stream, sl_derive_identity, v->w.n_rows, v->a, v->b, v->w.data, v->out.data);
+}
 
 static struct sl_operation identity_op = {
     SL_HISTORY_OPERATION(identity_op, "sl_derive_identity", SL_STAGE_DENSE),
-    SL_BOTH(identity_task),
-    .role = {{"w", STARPU_R}, {"out", STARPU_W}},
+    SL_BODY(identity, struct identity),
+    .role = {{"w", STARPU_R, offsetof(struct identity, w), "H x H"},
+             {"out", STARPU_W, offsetof(struct identity, out), "H x H"}},
 };
+
+/* The forward has OUT; the backward has its gradient GOUT, and the other gradients. */
+struct attention {
+    struct sl_task_args head;
+    struct sl_matrix w, src, dst, out;
+    struct sl_matrix gw, gsrc, gdst;
+    uint32_t n_heads, n_slabs;
+};
+
+static struct sl_derive_attention attention_of(const struct attention *v)
+{
+    return (struct sl_derive_attention){.n_rows = v->w.n_rows,
+                                        .n_columns = v->w.n_columns / v->n_slabs,
+                                        .n_heads = v->n_heads,
+                                        .n_slabs = v->n_slabs,
+                                        .w = v->w.data,
+                                        .src = v->src.data,
+                                        .dst = v->dst.data};
+}
+
+static enum sl_status attention(const void *view, const void *stream)
+{
+    const struct attention *v = view;
+    const struct sl_derive_attention a = attention_of(v);
+    return SL_RUN(stream, sl_derive_attention, &a, v->out.data);
+}
+
+static enum sl_status attention_backward(const void *view, const void *stream)
+{
+    const struct attention *v = view;
+    const struct sl_derive_attention a = attention_of(v);
+    return SL_RUN(stream, sl_derive_attention_backward, &a, v->out.data, v->gw.data, v->gsrc.data, v->gdst.data);
+}
 
 static struct sl_operation attention_op = {
     SL_HISTORY_OPERATION(attention_op, "sl_derive_attention", SL_STAGE_DENSE),
-    SL_BOTH(attention_task),
-    .role = {{"w", STARPU_R}, {"src", STARPU_R}, {"dst", STARPU_R}, {"out", STARPU_W}},
+    SL_BODY(attention, struct attention),
+    .role = {{"w", STARPU_R, offsetof(struct attention, w), "F x H"},
+             {"src", STARPU_R, offsetof(struct attention, src), "1 x H"},
+             {"dst", STARPU_R, offsetof(struct attention, dst), "1 x H"},
+             {"out", STARPU_W, offsetof(struct attention, out), "F x ?"}},
 };
 
 static struct sl_operation attention_backward_op = {
     SL_HISTORY_OPERATION(attention_backward_op, "sl_derive_attention_backward", SL_STAGE_SYNC),
-    SL_BOTH(attention_backward_task),
-    .role = {{"w", STARPU_R},
-             {"src", STARPU_R},
-             {"dst", STARPU_R},
-             {"gout", STARPU_R},
-             {"gw", STARPU_W},
-             {"gsrc", STARPU_W},
-             {"gdst", STARPU_W}},
+    SL_BODY(attention_backward, struct attention),
+    .role = {{"w", STARPU_R, offsetof(struct attention, w), "F x H"},
+             {"src", STARPU_R, offsetof(struct attention, src), "1 x H"},
+             {"dst", STARPU_R, offsetof(struct attention, dst), "1 x H"},
+             {"gout", STARPU_R, offsetof(struct attention, out), "F x ?"},
+             {"gw", STARPU_W, offsetof(struct attention, gw), "F x H"},
+             {"gsrc", STARPU_W, offsetof(struct attention, gsrc), "1 x H"},
+             {"gdst", STARPU_W, offsetof(struct attention, gdst), "1 x H"}},
 };
 
 /* ---- submissions ---- */
 
-static void check_square(starpu_data_handle_t w, starpu_data_handle_t out)
-{
-    uint32_t n = sl_handle_rows(w);
-    assert(sl_handle_columns(w) == n);
-    assert(sl_handle_rows(out) == n);
-    assert(sl_handle_columns(out) == n);
-}
-
 enum sl_status sl_derive_identity_submit(const struct sl_task_args *head, double a, double b, starpu_data_handle_t w,
                                          starpu_data_handle_t out)
 {
-    struct identity_args args = {.head = *head, .a = a, .b = b};
-    struct sl_task task;
-    check_square(w, out);
-    args.head.work = (uint64_t)sl_handle_rows(w) * sl_handle_columns(w);
-    sl_task_begin(&task, &identity_op);
-    sl_task_add(&task, IDENTITY_W, w, STARPU_R);
-    sl_task_add(&task, IDENTITY_OUT, out, STARPU_W);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    struct identity v = {.head = *head, .w = sl_matrix_of(w), .out = sl_matrix_of(out), .a = a, .b = b};
+    v.head.work = sl_matrix_entries(&v.w);
+    return sl_view_submit(&identity_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_derive_identity_backward_submit(const struct sl_task_args *head, double b, starpu_data_handle_t gout,
                                                   starpu_data_handle_t gw)
 {
-    check_square(gout, gw);
     return sl_blend_submit(head, SL_STAGE_SYNC, sl_handle_rows(gw), b, (struct sl_blend_rows){gout, 0}, 0,
                            (struct sl_blend_rows){gw, 0});
 }
 
-/* Whether `handle` is [n_rows x n_columns]. */
-static void check_matrix(starpu_data_handle_t handle, uint32_t n_rows, uint32_t n_columns)
-{
-    assert(sl_handle_rows(handle) == n_rows);
-    assert(sl_handle_columns(handle) == n_columns);
-}
-
 /* out: OUT, or its gradient. */
-static void check_attention(const struct sl_derive_attention_layer *layer, starpu_data_handle_t out)
+static struct attention view_of(const struct sl_task_args *head, const struct sl_derive_attention_layer *layer,
+                                starpu_data_handle_t out)
 {
-    const uint32_t n_columns = sl_handle_columns(layer->w);
+    struct attention v = {.head = *head,
+                          .w = sl_matrix_of(layer->w),
+                          .src = sl_matrix_of(layer->src),
+                          .dst = sl_matrix_of(layer->dst),
+                          .out = sl_matrix_of(out),
+                          .n_heads = layer->n_heads,
+                          .n_slabs = layer->n_slabs};
     const uint32_t n_heads = layer->n_slabs * layer->n_heads;
-    assert(n_heads != 0);
-    assert(n_columns % n_heads == 0);
-    check_matrix(layer->src, 1, n_columns);
-    check_matrix(layer->dst, 1, n_columns);
-    check_matrix(out, sl_handle_rows(layer->w), n_columns + 2 * n_heads);
-}
-
-/* Begin a task: add the buffers that both tasks share, and estimate the flops. */
-static void begin_attention(struct sl_task *task, struct sl_operation *operation,
-                            const struct sl_derive_attention_layer *layer, struct attention_args *args)
-{
-    args->n_heads = layer->n_heads;
-    args->n_slabs = layer->n_slabs;
-    args->head.work = 4 * (uint64_t)sl_handle_rows(layer->w) * sl_handle_columns(layer->w);
-    sl_task_begin(task, operation);
-    sl_task_add(task, ATTENTION_W, layer->w, STARPU_R);
-    sl_task_add(task, ATTENTION_SRC, layer->src, STARPU_R);
-    sl_task_add(task, ATTENTION_DST, layer->dst, STARPU_R);
+    assert(n_heads != 0 && v.w.n_columns % n_heads == 0 && v.out.n_columns == v.w.n_columns + 2 * n_heads);
+    v.head.work = 4 * sl_matrix_entries(&v.w); /* flops */
+    return v;
 }
 
 enum sl_status sl_derive_attention_submit(const struct sl_task_args *head,
                                           const struct sl_derive_attention_layer *layer, starpu_data_handle_t out)
 {
-    struct attention_args args = {.head = *head};
-    struct sl_task task;
-    check_attention(layer, out);
-    begin_attention(&task, &attention_op, layer, &args);
-    sl_task_add(&task, ATTENTION_OUT, out, STARPU_W);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    struct attention v = view_of(head, layer, out);
+    return sl_view_submit(&attention_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_derive_attention_backward_submit(const struct sl_task_args *head,
@@ -241,17 +200,9 @@ enum sl_status sl_derive_attention_backward_submit(const struct sl_task_args *he
                                                    starpu_data_handle_t gout, starpu_data_handle_t gw,
                                                    starpu_data_handle_t gsrc, starpu_data_handle_t gdst)
 {
-    struct attention_args args = {.head = *head};
-    uint32_t n_columns = sl_handle_columns(layer->w);
-    struct sl_task task;
-    check_attention(layer, gout);
-    check_matrix(gw, sl_handle_rows(layer->w), n_columns);
-    check_matrix(gsrc, 1, n_columns);
-    check_matrix(gdst, 1, n_columns);
-    begin_attention(&task, &attention_backward_op, layer, &args);
-    sl_task_add(&task, ATTENTION_GOUT, gout, STARPU_R);
-    sl_task_add(&task, ATTENTION_GW, gw, STARPU_W);
-    sl_task_add(&task, ATTENTION_GSRC, gsrc, STARPU_W);
-    sl_task_add(&task, ATTENTION_GDST, gdst, STARPU_W);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    struct attention v = view_of(head, layer, gout);
+    v.gw = sl_matrix_of(gw);
+    v.gsrc = sl_matrix_of(gsrc);
+    v.gdst = sl_matrix_of(gdst);
+    return sl_view_submit(&attention_backward_op, &v, SL_PRIORITY_COMPUTE);
 }

@@ -4,11 +4,7 @@
  * The scaled sum, one block of entries at a time: the sums stay in the cache while the sources stream past. */
 #include "codelets/gossip.h"
 
-#include <assert.h>
-
-#include "support/memory.h"
 #include "support/minmax.h"
-#include "tasks/rows.h"
 
 #define BLOCK 512 /* entries */
 
@@ -35,52 +31,27 @@ void sl_gossip_mix_cpu(uint32_t n, size_t n_entries, const sl_real *const *sourc
     }
 }
 
-/* ---- arguments ---- */
+/* ---- operations ---- */
 
-struct mix_args {
+struct mix {
     struct sl_task_args head;
+    struct sl_matrix out;
+    struct sl_matrices sources;
     double scale;
-    uint32_t n;
 };
 
-/* ---- implementations ---- */
-
-enum { OUT, SOURCES };
-
-static enum sl_status mix_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status mix(const void *view, const void *stream)
 {
-    const struct mix_args *args = cl_arg;
-    size_t n_entries = (size_t)sl_buffer_rows(buffers[OUT]) * sl_buffer_columns(buffers[OUT]);
-    void **sources;
-    SL_CHECK(sl_buffers_data(buffers + SOURCES, args->n, &sources));
-    sl_gossip_mix_cpu(args->n, n_entries, (const sl_real *const *)sources, args->scale, sl_buffer_data(buffers[OUT]));
-    sl_free(sources);
-    return SL_OK;
+    const struct mix *v = view;
+    return SL_RUN(stream, sl_gossip_mix, v->sources.n, sl_matrix_entries(&v->out),
+                  (const sl_real *const *)v->sources.data, v->scale, v->out.data);
 }
-
-#ifdef SL_CUDA
-static enum sl_status mix_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct mix_args *args = cl_arg;
-    size_t n_entries = (size_t)sl_buffer_rows(buffers[OUT]) * sl_buffer_columns(buffers[OUT]);
-    void **sources;
-    enum sl_status st = sl_buffers_data(buffers + SOURCES, args->n, &sources);
-    if (st == SL_OK) {
-        st = sl_gossip_mix_cuda(stream, args->n, n_entries, (const sl_real *const *)sources, args->scale,
-                                sl_buffer_data(buffers[OUT]));
-        sl_free(sources);
-    }
-    return st;
-}
-#endif
-
-/* ---- operations ---- */
 
 static struct sl_operation mix_op = {
     SL_OPERATION(mix_op, "sl_gossip_mix", SL_STAGE_SYNC),
-    .cpu = mix_cpu_task,
-    SL_CUDA_FUNC(mix_cuda_task),
-    .role = {{"out", STARPU_W}, {"sources", STARPU_R | SL_REPEATED}},
+    SL_BODY(mix, struct mix),
+    .role = {{"out", STARPU_W, offsetof(struct mix, out), "D x F"},
+             {"sources", STARPU_R | SL_REPEATED, offsetof(struct mix, sources), "D x F"}},
 };
 
 /* ---- submissions ---- */
@@ -88,18 +59,6 @@ static struct sl_operation mix_op = {
 enum sl_status sl_gossip_mix_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *sources,
                                     double scale, starpu_data_handle_t out)
 {
-    struct mix_args args = {.head = *head, .scale = scale, .n = n};
-    struct sl_task task;
-    uint32_t n_rows = sl_handle_rows(out);
-    uint32_t n_columns = sl_handle_columns(out);
-    assert(n != 0);
-    for (uint32_t i = 0; i < n; i++) {
-        assert(sl_handle_rows(sources[i]) == n_rows);
-        assert(sl_handle_columns(sources[i]) == n_columns);
-    }
-    args.head.work = ((uint64_t)n + 1) * n_rows * n_columns * sizeof(sl_real);
-    sl_task_begin(&task, &mix_op);
-    sl_task_add(&task, OUT, out, STARPU_W);
-    sl_task_add_each(&task, SOURCES, n, sources, STARPU_R);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    struct mix v = {.head = *head, .out = sl_matrix_of(out), .sources = {.n = n, .handles = sources}, .scale = scale};
+    return sl_view_submit(&mix_op, &v, SL_PRIORITY_COMPUTE);
 }

@@ -7,102 +7,75 @@
 #include <assert.h>
 #include <string.h>
 
-#include "codelets/aggregate.h"
-
-struct halo_args {
-    struct sl_task_args head;
-    uint32_t n_chunks, shift;
-    uint32_t n_columns; /* of the rows */
-    uint32_t column;
-    uint32_t i0;
-};
+#include "support/minmax.h"
 
 #define AHEAD 16 /* rows prefetched ahead of the row being copied */
 
-/* Byte sizes of a copy; the elements may have any dtype. */
-struct pieces {
-    /* Bytes: of a whole row, skipped before the copied columns, of the copied columns, and of a packed row. */
-    size_t row, skipped, taken, packed;
-};
+/* ---- kernels, CPU ---- */
 
-static const char *piece(const struct sl_view *rows, const struct pieces *pieces, uint32_t i)
+/* A row from a column on. */
+static const char *piece(const struct sl_halo_rows *rows, uint32_t row, uint32_t column)
 {
-    uint32_t r = rows->index[i];
-    const char *chunk = (const char *)rows->chunk[r >> rows->shift];
-    return chunk + (size_t)(r & ((1u << rows->shift) - 1)) * pieces->row + pieces->skipped;
+    const size_t in_chunk = row & ((1u << rows->shift) - 1);
+    return (const char *)rows->chunk[row >> rows->shift] +
+           sl_dtype_bytes(rows->dtype, in_chunk * rows->n_columns + column);
 }
 
-static void pack(const struct sl_view *rows, const struct pieces *pieces, uint32_t n, char *out)
+void sl_halo_pack_cpu(const struct sl_halo_rows *rows, uint32_t column, uint32_t n, uint32_t width,
+                      const uint32_t *list, void *packed_out)
 {
-    for (uint32_t i = 0; i < n; i++, out += pieces->packed) {
+    const size_t bytes = sl_dtype_bytes(rows->dtype, width);
+    const size_t taken = sl_dtype_bytes(rows->dtype, sl_min_u32(rows->n_columns - column, width));
+    char *out = packed_out;
+    for (uint32_t i = 0; i < n; i++, out += bytes) {
         if (i + AHEAD < n) {
-            sl_row_fetch(piece(rows, pieces, i + AHEAD), pieces->taken);
+            sl_row_fetch(piece(rows, list[i + AHEAD], column), taken);
         }
-        memcpy(out, piece(rows, pieces, i), pieces->taken);
-        memset(out + pieces->taken, 0, pieces->packed - pieces->taken);
+        memcpy(out, piece(rows, list[i], column), taken);
+        memset(out + taken, 0, bytes - taken);
     }
 }
 
-enum { LIST, PACKED, ROWS };
+/* ---- operations ---- */
 
-static enum sl_status pack_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct halo_args *args = cl_arg;
-    const sl_real *chunk[SL_MAX_FULL_CHUNKS];
-    sl_chunks_data(buffers + ROWS, args->n_chunks, chunk);
-    const uint32_t *list = sl_buffer_data(buffers[LIST]);
-    struct sl_view rows = {chunk, args->shift, list + args->i0};
-    const size_t bytes = sl_dtype_bytes(sl_buffer_dtype(buffers[PACKED]), 1);
-    const uint32_t width = sl_buffer_columns(buffers[PACKED]);
-    const uint32_t rest = args->n_columns - args->column;
-    struct pieces pieces = {.row = args->n_columns * bytes,
-                            .skipped = args->column * bytes,
-                            .taken = (rest < width ? rest : width) * bytes,
-                            .packed = width * bytes};
-    pack(&rows, &pieces, sl_buffer_rows(buffers[PACKED]), sl_buffer_data(buffers[PACKED]));
-    return SL_OK;
-}
-
-#ifdef SL_CUDA
-static enum sl_status pack_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct halo_args *args = cl_arg;
-    const sl_real *chunk[SL_MAX_FULL_CHUNKS];
-    sl_chunks_data(buffers + ROWS, args->n_chunks, chunk);
-    const uint32_t *list = sl_buffer_data(buffers[LIST]);
-    const struct sl_halo_rows rows = {args->n_chunks, args->shift, args->n_columns, sl_buffer_dtype(buffers[PACKED]),
-                                      (const void *const *)chunk};
-    return sl_halo_pack_cuda(stream, &rows, args->column, sl_buffer_rows(buffers[PACKED]),
-                             sl_buffer_columns(buffers[PACKED]), list + args->i0, sl_buffer_data(buffers[PACKED]));
-}
-#endif
-
-static struct sl_operation halo_op = {
-    SL_OPERATION(halo_op, "sl_halo_pack", SL_STAGE_EXCHANGE),
-    .cpu = pack_cpu_task,
-    SL_CUDA_FUNC(pack_cuda_task),
-    .role = {{"list", STARPU_R}, {"packed", STARPU_W}, {"rows", STARPU_R | SL_REPEATED}},
+struct pack {
+    struct sl_task_args head;
+    struct sl_matrix list, packed;
+    struct sl_matrices rows;
+    uint32_t shift, n_columns; /* of the rows */
+    uint32_t column;
 };
+
+static enum sl_status pack(const void *view, const void *stream)
+{
+    const struct pack *v = view;
+    const struct sl_halo_rows rows = {v->rows.n, v->shift, v->n_columns, v->packed.dtype,
+                                      (const void *const *)v->rows.data};
+    return SL_RUN(stream, sl_halo_pack, &rows, v->column, v->packed.n_rows, v->packed.n_columns, v->list.data,
+                  v->packed.data);
+}
+
+static struct sl_operation pack_op = {
+    SL_OPERATION(pack_op, "sl_halo_pack", SL_STAGE_EXCHANGE),
+    SL_BODY(pack, struct pack),
+    .role = {{"list", STARPU_R, offsetof(struct pack, list), "D", SL_INTS_32},
+             {"packed", STARPU_W, offsetof(struct pack, packed), "D x ?", SL_ROWS},
+             {"rows", STARPU_R | SL_REPEATED, offsetof(struct pack, rows), "? x F", SL_ROWS}},
+};
+
+/* ---- submissions ---- */
 
 enum sl_status sl_halo_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t column,
                                    starpu_data_handle_t list, uint32_t i0, starpu_data_handle_t packed)
 {
-    struct halo_args args = {.head = *head,
-                             .n_chunks = rows->split.n_chunks,
-                             .shift = rows->split.shift,
-                             .n_columns = rows->n_columns,
-                             .column = column,
-                             .i0 = i0};
-    struct sl_task task;
-    uint32_t n = sl_handle_rows(packed);
-    uint64_t end = (uint64_t)i0 + n;
-    assert(end <= starpu_vector_get_nx(list));
+    struct pack v = {.head = *head,
+                     .packed = sl_matrix_of(packed),
+                     .rows = {.n = rows->split.n_chunks, .handles = rows->chunk},
+                     .shift = rows->split.shift,
+                     .n_columns = rows->n_columns,
+                     .column = column};
+    v.list = sl_matrix_rows(list, i0, v.packed.n_rows);
     assert(column < rows->n_columns);
-    assert(rows->split.n_chunks <= SL_MAX_FULL_CHUNKS);
-    args.head.work = 2 * sl_handle_element(packed) * (uint64_t)n * sl_handle_columns(packed);
-    sl_task_begin(&task, &halo_op);
-    sl_task_add(&task, LIST, list, STARPU_R);
-    sl_task_add(&task, PACKED, packed, STARPU_W);
-    sl_task_add_each(&task, ROWS, args.n_chunks, rows->chunk, STARPU_R);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SEND);
+    v.head.work = 2 * sl_dtype_bytes(v.packed.dtype, sl_matrix_entries(&v.packed));
+    return sl_view_submit(&pack_op, &v, SL_PRIORITY_SEND);
 }

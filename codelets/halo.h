@@ -16,12 +16,7 @@
 #include "tasks/rows.h"
 #include "tasks/task.h"
 
-#ifdef SL_CUDA
-
-/* ---- launcher ---- */
-
-/* A part's rows in device memory: row i is row i modulo 2^shift of chunk i >> shift. The struct itself is in host
- * memory. */
+/* A part's rows: row i is row i modulo 2^shift of chunk i >> shift. The struct itself is in host memory. */
 struct sl_halo_rows {
     uint32_t n_chunks, shift;
     uint32_t n_columns;
@@ -29,9 +24,13 @@ struct sl_halo_rows {
     const void *const *chunk;
 };
 
-/* Launcher: copy columns `column` .. of the n listed rows into packed_out [n x width], which has the dtype of the
- * rows. If fewer than `width` columns are left, the last columns of packed_out become zero. list and packed_out are
- * in device memory. SL_ECUDA. */
+/* Copy columns `column` .. of the n listed rows into packed_out [n x width], which has the dtype of the rows. If fewer
+ * than `width` columns are left, the last columns of packed_out become zero. */
+void sl_halo_pack_cpu(const struct sl_halo_rows *rows, uint32_t column, uint32_t n, uint32_t width,
+                      const uint32_t *list, void *packed_out);
+
+#ifdef SL_CUDA
+/* The same on the stream's device. The chunks, list and packed_out are in device memory. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_halo_pack_cuda(cudaStream_t stream, const struct sl_halo_rows *rows, uint32_t column,
                                              uint32_t n, uint32_t width, const uint32_t *list, void *packed_out);
 #endif

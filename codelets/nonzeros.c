@@ -5,72 +5,46 @@
 #include "codelets/nonzeros.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "codelets/sample.h"
-#include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
 
-uint64_t sl_nonzeros_cpu(uint32_t n_rows, const sl_vertex *ids, uint32_t first, const uint64_t *offsets)
+void sl_nonzeros_cpu(uint32_t max_rows, const uint32_t *n_rows, const sl_vertex *ids, uint32_t first,
+                     const uint64_t *offsets, uint64_t *n_out)
 {
     uint64_t n = 0;
-    for (uint32_t i = 0; i < n_rows; i++) {
+    (void)max_rows;
+    for (uint32_t i = 0; i < *n_rows; i++) {
         const uint64_t *row = offsets + (ids[i] - first);
         n += row[1] - row[0];
     }
-    return n;
+    *n_out = n;
 }
-
-/* ---- arguments ---- */
-
-struct nonzeros_args {
-    struct sl_task_args head;
-    uint32_t n_parts;
-    uint32_t first;
-};
-
-/* ---- implementations ---- */
-
-enum { FRONTIER, OFFSETS, COUNTS };
-
-/* Number of rows of the last frontier, and address of the result, in the counts. */
-static uint32_t *rows_in(const struct nonzeros_args *args, void *counts)
-{
-    return (uint32_t *)sl_buffer_data(counts) + sl_counts_rows(args->head.hop);
-}
-
-static uint32_t *place_in(const struct nonzeros_args *args, void *counts)
-{
-    return (uint32_t *)sl_buffer_data(counts) + sl_counts_nonzeros(args->head.hop, args->n_parts);
-}
-
-static enum sl_status nonzeros_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct nonzeros_args *args = cl_arg;
-    uint64_t n = sl_nonzeros_cpu(*rows_in(args, buffers[COUNTS]), sl_buffer_data(buffers[FRONTIER]), args->first,
-                                 sl_buffer_data(buffers[OFFSETS]));
-    memcpy(place_in(args, buffers[COUNTS]), &n, sizeof n);
-    return SL_OK;
-}
-
-#ifdef SL_CUDA
-static enum sl_status nonzeros_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct nonzeros_args *args = cl_arg;
-    return sl_nonzeros_cuda(stream, sl_buffer_columns(buffers[FRONTIER]), rows_in(args, buffers[COUNTS]),
-                            sl_buffer_data(buffers[FRONTIER]), args->first, sl_buffer_data(buffers[OFFSETS]),
-                            (uint64_t *)(void *)place_in(args, buffers[COUNTS]));
-}
-#endif
 
 /* ---- operations ---- */
 
+struct nonzeros {
+    struct sl_task_args head;
+    struct sl_matrix frontier, offsets, counts;
+    uint32_t n_parts, first;
+};
+
+static enum sl_status nonzeros(const void *view, const void *stream)
+{
+    const struct nonzeros *v = view;
+    uint32_t *counts = v->counts.data;
+    void *place = counts + sl_counts_nonzeros(v->head.hop, v->n_parts);
+    return SL_RUN(stream, sl_nonzeros, v->frontier.n_rows, counts + sl_counts_rows(v->head.hop), v->frontier.data,
+                  v->first, v->offsets.data, place);
+}
+
 static struct sl_operation nonzeros_op = {
     SL_OPERATION(nonzeros_op, "sl_nonzeros", SL_STAGE_SAMPLE),
-    .cpu = nonzeros_cpu_task,
-    SL_CUDA_FUNC(nonzeros_cuda_task),
-    .role = {{"frontier", STARPU_R}, {"offsets", STARPU_R}, {"counts", STARPU_RW}},
+    SL_BODY(nonzeros, struct nonzeros),
+    .role = {{"frontier", STARPU_R, offsetof(struct nonzeros, frontier), "?", SL_INTS_32},
+             {"offsets", STARPU_R, offsetof(struct nonzeros, offsets), "?", SL_INTS_64},
+             {"counts", STARPU_RW, offsetof(struct nonzeros, counts), "?", SL_INTS_32}},
 };
 
 /* ---- submissions ---- */
@@ -78,15 +52,13 @@ static struct sl_operation nonzeros_op = {
 enum sl_status sl_nonzeros_submit(const struct sl_task_args *head, uint32_t n_parts, starpu_data_handle_t frontier,
                                   uint32_t first, starpu_data_handle_t offsets, starpu_data_handle_t counts)
 {
-    struct nonzeros_args args = {.head = *head, .n_parts = n_parts, .first = first};
-    struct sl_task task;
-    uint32_t n_counts = sl_counts_size(head->hop, n_parts);
-    assert(sl_handle_columns(counts) == n_counts);
-    assert(sl_handle_element(offsets) == sizeof(uint64_t));
-    args.head.work = (sizeof(sl_vertex) + 2 * sizeof(uint64_t)) * (uint64_t)sl_handle_columns(frontier);
-    sl_task_begin(&task, &nonzeros_op);
-    sl_task_add(&task, FRONTIER, frontier, STARPU_R);
-    sl_task_add(&task, OFFSETS, offsets, STARPU_R);
-    sl_task_add(&task, COUNTS, counts, STARPU_RW);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
+    struct nonzeros v = {.head = *head,
+                         .frontier = sl_matrix_of(frontier),
+                         .offsets = sl_matrix_of(offsets),
+                         .counts = sl_matrix_of(counts),
+                         .n_parts = n_parts,
+                         .first = first};
+    assert(v.counts.n_rows == sl_counts_size(head->hop, n_parts));
+    v.head.work = (sizeof(sl_vertex) + 2 * sizeof(uint64_t)) * (uint64_t)v.frontier.n_rows;
+    return sl_view_submit(&nonzeros_op, &v, SL_PRIORITY_SAMPLE);
 }

@@ -18,13 +18,13 @@
 #include "support/status.h"
 #include "tasks/task.h"
 
-/* Number of nonzeros in n_rows rows. ids: [n_rows] renumbered ids of the part, whose first id is `first`. offsets:
- * [n_part + 1], of the part's rows. */
-uint64_t sl_nonzeros_cpu(uint32_t n_rows, const sl_vertex *ids, uint32_t first, const uint64_t *offsets);
+/* *n_out = number of nonzeros in *n_rows rows, at most max_rows. ids: [n_rows] renumbered ids of the part, whose first id
+ * is `first`. offsets: [n_part + 1], of the part's rows. */
+void sl_nonzeros_cpu(uint32_t max_rows, const uint32_t *n_rows, const sl_vertex *ids, uint32_t first,
+                     const uint64_t *offsets, uint64_t *n_out);
 
 #ifdef SL_CUDA
-/* The same on the stream's device. All pointers are to device memory, also n_rows; *n_rows is at most max_rows,
- * which sizes the launch. n_out is aligned to eight bytes. SL_ECUDA. */
+/* The same on the stream's device. All pointers are to device memory. max_rows sizes the launch. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_nonzeros_cuda(cudaStream_t stream, uint32_t max_rows, const uint32_t *n_rows,
                                             const sl_vertex *ids, uint32_t first, const uint64_t *offsets,
                                             uint64_t *n_out);

@@ -27,6 +27,10 @@ static inline void add_block(size_t n, const sl_real *restrict from, sl_real *re
 
 SL_CLONES void sl_reduce_cpu(uint32_t n, size_t n_entries, const sl_real *const *partials, sl_real *out)
 {
+    if (n == 0) {
+        memset(out, 0, n_entries * sizeof *out);
+        return;
+    }
     for (size_t begin = 0; begin < n_entries; begin += BLOCK) {
         size_t size = sl_min_u64(n_entries - begin, BLOCK);
         memcpy(out + begin, partials[0] + begin, size * sizeof *out);
@@ -37,256 +41,161 @@ SL_CLONES void sl_reduce_cpu(uint32_t n, size_t n_entries, const sl_real *const 
 }
 
 /* Whether any partial touches one of rows r .. r + ROWS - 1, or out has. */
-SL_INLINE bool any_touched(uint32_t n_partials, const struct sl_touched_rows *partials,
-                           const struct sl_touched_rows *out, uint32_t r)
+SL_INLINE bool any_touched(const struct sl_touched_rows *s, uint32_t r)
 {
     uint64_t any;
-    memcpy(&any, out->touched + r, ROWS);
-    for (uint32_t i = 0; i < n_partials; i++) {
+    memcpy(&any, s->out_touched + r, ROWS);
+    for (uint32_t i = 0; i < s->n; i++) {
         uint64_t notes;
-        memcpy(&notes, partials[i].touched + r, ROWS);
+        memcpy(&notes, s->touched[i] + r, ROWS);
         any |= notes;
     }
     return any != 0;
 }
 
 /* Row r of the sum, with the bits of sl_reduce_cpu: rows that are not touched are zero. */
-static void sum_row(uint32_t n, const struct sl_touched_rows *partials, uint32_t r, const struct sl_touched_rows *out)
+static void sum_row(const struct sl_touched_rows *s, uint32_t r)
 {
-    const size_t first = (size_t)r * out->n_columns;
-    sl_real *to = out->row + first;
-    const bool was = out->touched[r];
-    out->touched[r] = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        if (partials[i].touched[r] != 0) {
-            out->touched[r] = 1;
+    const size_t first = (size_t)r * s->n_columns;
+    sl_real *to = s->out + first;
+    const bool was = s->out_touched[r];
+    s->out_touched[r] = 0;
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (s->touched[i][r] != 0) {
+            s->out_touched[r] = 1;
         }
     }
-    if (n > 0 && out->touched[r] != 0) {
-        memcpy(to, partials[0].row + first, out->n_columns * sizeof *to);
-        for (uint32_t i = 1; i < n; i++) {
-            add_block(out->n_columns, partials[i].row + first, to);
+    if (s->n > 0 && s->out_touched[r] != 0) {
+        memcpy(to, s->partials[0] + first, s->n_columns * sizeof *to);
+        for (uint32_t i = 1; i < s->n; i++) {
+            add_block(s->n_columns, s->partials[i] + first, to);
         }
     } else if (was) {
-        memset(to, 0, out->n_columns * sizeof *to);
+        memset(to, 0, s->n_columns * sizeof *to);
     }
 }
 
 /* Fetch the touched rows of rows r .. r + ROWS - 1. */
-static void fetch_rows(uint32_t n, const struct sl_touched_rows *partials, const struct sl_touched_rows *out,
-                       uint32_t r)
+static void fetch_rows(const struct sl_touched_rows *s, uint32_t r)
 {
-    const size_t bytes = out->n_columns * sizeof *out->row;
-    for (uint32_t i = 0; i < n; i++) {
-        for (uint32_t k = sl_next_touched(partials[i].touched + r, 0, ROWS); k < ROWS;
-             k = sl_next_touched(partials[i].touched + r, k + 1, ROWS)) {
-            sl_row_fetch(partials[i].row + (size_t)(r + k) * out->n_columns, bytes);
-            sl_row_fetch(out->row + (size_t)(r + k) * out->n_columns, bytes);
+    const size_t bytes = s->n_columns * sizeof *s->out;
+    for (uint32_t i = 0; i < s->n; i++) {
+        for (uint32_t k = sl_next_touched(s->touched[i] + r, 0, ROWS); k < ROWS;
+             k = sl_next_touched(s->touched[i] + r, k + 1, ROWS)) {
+            sl_row_fetch(s->partials[i] + (size_t)(r + k) * s->n_columns, bytes);
+            sl_row_fetch(s->out + (size_t)(r + k) * s->n_columns, bytes);
         }
     }
 }
 
-void sl_reduce_touched_cpu(uint32_t n, const struct sl_touched_rows *partials, const struct sl_touched_rows *out)
+void sl_reduce_touched_cpu(const struct sl_touched_rows *s, bool fresh)
 {
     uint32_t r = 0;
-    for (; r + ROWS <= out->n_rows; r += ROWS) {
-        if (r + AHEAD + ROWS <= out->n_rows) {
-            fetch_rows(n, partials, out, r + AHEAD);
+    if (fresh) {
+        memset(s->out, 0, (size_t)s->n_rows * s->n_columns * sizeof *s->out);
+        memset(s->out_touched, 0, s->n_rows);
+    }
+    for (; r + ROWS <= s->n_rows; r += ROWS) {
+        if (r + AHEAD + ROWS <= s->n_rows) {
+            fetch_rows(s, r + AHEAD);
         }
-        if (any_touched(n, partials, out, r)) {
+        if (any_touched(s, r)) {
             for (uint32_t k = 0; k < ROWS; k++) {
-                sum_row(n, partials, r + k, out);
+                sum_row(s, r + k);
             }
         }
     }
-    for (; r < out->n_rows; r++) {
-        sum_row(n, partials, r, out);
+    for (; r < s->n_rows; r++) {
+        sum_row(s, r);
     }
 }
-
-/* ---- arguments ---- */
-
-struct reduce_args {
-    struct sl_task_args head;
-    uint32_t n;
-};
-
-struct touched_args {
-    struct sl_task_args head;
-    uint32_t n;
-    bool fresh;
-};
-
-/* ---- implementations ---- */
-
-enum { OUT, PARTIALS };
-
-/* The addresses of all partial sums, in order. The caller frees *out (sl_free). */
-static enum sl_status find_partials(void *buffers[], uint32_t n_handles, uint32_t *n_out, const sl_real ***out)
-{
-    const uint32_t n_rows = sl_buffer_rows(buffers[OUT]);
-    const size_t n_entries = (size_t)n_rows * sl_buffer_columns(buffers[OUT]);
-    const sl_real **partials;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < n_handles; i++) {
-        n += sl_buffer_rows(buffers[PARTIALS + i]) / n_rows;
-    }
-    SL_CHECK(sl_alloc(n, sizeof *partials, "the partials of a sum", &partials));
-    *out = partials;
-    *n_out = n;
-    for (uint32_t i = 0; i < n_handles; i++) {
-        const sl_real *first = sl_buffer_data(buffers[PARTIALS + i]);
-        for (uint32_t k = 0; k < sl_buffer_rows(buffers[PARTIALS + i]) / n_rows; k++) {
-            *partials++ = first + k * n_entries;
-        }
-    }
-    return SL_OK;
-}
-
-static enum sl_status reduce_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct reduce_args *args = cl_arg;
-    sl_real *out = sl_buffer_data(buffers[OUT]);
-    size_t n_entries = (size_t)sl_buffer_rows(buffers[OUT]) * sl_buffer_columns(buffers[OUT]);
-    const sl_real **partials;
-    uint32_t n;
-    SL_CHECK(find_partials(buffers, args->n, &n, &partials));
-    if (n == 0) {
-        memset(out, 0, n_entries * sizeof *out);
-    } else {
-        sl_reduce_cpu(n, n_entries, partials, out);
-    }
-    sl_free(partials);
-    return SL_OK;
-}
-
-/* Buffers: out, its touched rows, then each partial and its touched rows. */
-enum { OUT_TOUCHED = 1, TOUCHED_PARTIALS };
-
-static struct sl_touched_rows touched_rows(void *matrix, void *touched)
-{
-    return (struct sl_touched_rows){sl_buffer_rows(matrix), sl_buffer_columns(matrix), sl_buffer_data(matrix),
-                                    sl_buffer_data(touched)};
-}
-
-static enum sl_status reduce_touched_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct touched_args *args = cl_arg;
-    const struct sl_touched_rows out = touched_rows(buffers[OUT], buffers[OUT_TOUCHED]);
-    struct sl_touched_rows *partials;
-    SL_CHECK(sl_alloc(args->n, sizeof *partials, "the partials of a sum", &partials));
-    for (uint32_t i = 0; i < args->n; i++) {
-        void *const *pair = buffers + TOUCHED_PARTIALS + 2 * i;
-        partials[i] = touched_rows(pair[0], pair[1]);
-    }
-    if (args->fresh) {
-        memset(out.row, 0, (size_t)out.n_rows * out.n_columns * sizeof *out.row);
-        memset(out.touched, 0, out.n_rows);
-    }
-    sl_reduce_touched_cpu(args->n, partials, &out);
-    sl_free(partials);
-    return SL_OK;
-}
-
-#ifdef SL_CUDA
-/* All rows are summed, and noted. */
-static enum sl_status reduce_touched_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct touched_args *args = cl_arg;
-    const uint32_t n_rows = sl_buffer_rows(buffers[OUT]);
-    const size_t n_entries = (size_t)n_rows * sl_buffer_columns(buffers[OUT]);
-    const sl_real **partials;
-    enum sl_status st = SL_OK;
-    SL_CHECK(sl_alloc(args->n, sizeof *partials, "the partials of a sum", &partials));
-    for (uint32_t i = 0; i < args->n; i++) {
-        partials[i] = sl_buffer_data(buffers[TOUCHED_PARTIALS + 2 * i]);
-    }
-    st = sl_reduce_cuda(stream, args->n, n_entries, partials, sl_buffer_data(buffers[OUT]));
-    sl_free(partials);
-    if (st == SL_OK) {
-        st = sl_note_all_cuda(stream, n_rows, sl_buffer_data(buffers[OUT_TOUCHED]));
-    }
-    return st;
-}
-
-static enum sl_status reduce_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct reduce_args *args = cl_arg;
-    size_t n_entries = (size_t)sl_buffer_rows(buffers[OUT]) * sl_buffer_columns(buffers[OUT]);
-    const sl_real **partials;
-    uint32_t n;
-    enum sl_status st = find_partials(buffers, args->n, &n, &partials);
-    if (st == SL_OK) {
-        st = sl_reduce_cuda(stream, n, n_entries, partials, sl_buffer_data(buffers[OUT]));
-        sl_free(partials);
-    }
-    return st;
-}
-#endif
 
 /* ---- operations ---- */
 
+struct reduce {
+    struct sl_task_args head;
+    struct sl_matrix out;
+    struct sl_matrices partials;
+};
+
+static enum sl_status reduce(const void *view, const void *stream)
+{
+    const struct reduce *v = view;
+    const size_t n_entries = sl_matrix_entries(&v->out);
+    const sl_real **partials;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < v->partials.n; i++) {
+        assert(v->partials.n_rows[i] > 0 && v->partials.n_rows[i] % v->out.n_rows == 0);
+        n += v->partials.n_rows[i] / v->out.n_rows;
+    }
+    SL_CHECK(sl_alloc(n, sizeof *partials, "the partials of a sum", &partials));
+    n = 0;
+    for (uint32_t i = 0; i < v->partials.n; i++) {
+        for (uint32_t k = 0; k < v->partials.n_rows[i] / v->out.n_rows; k++) {
+            partials[n++] = (const sl_real *)v->partials.data[i] + k * n_entries;
+        }
+    }
+    enum sl_status st = SL_RUN(stream, sl_reduce, n, n_entries, partials, v->out.data);
+    sl_free(partials);
+    return st;
+}
+
 static struct sl_operation reduce_op = {
     SL_OPERATION(reduce_op, "sl_reduce", SL_STAGE_SYNC),
-    .cpu = reduce_cpu_task,
-    SL_CUDA_FUNC(reduce_cuda_task),
-    .role = {{"out", STARPU_W}, {"partials", STARPU_R | SL_REPEATED}},
+    SL_BODY(reduce, struct reduce),
+    .role = {{"out", STARPU_W, offsetof(struct reduce, out), "? x F"},
+             {"partials", STARPU_R | SL_REPEATED, offsetof(struct reduce, partials), "? x F"}},
 };
+
+struct reduce_touched {
+    struct sl_task_args head;
+    struct sl_matrix out, out_touched;
+    struct sl_matrices partials, touched;
+    bool fresh;
+};
+
+static enum sl_status reduce_touched(const void *view, const void *stream)
+{
+    const struct reduce_touched *v = view;
+    const struct sl_touched_rows s = {.n_rows = v->out.n_rows,
+                                      .n_columns = v->out.n_columns,
+                                      .n = v->partials.n,
+                                      .partials = (const sl_real *const *)v->partials.data,
+                                      .touched = (const int8_t *const *)v->touched.data,
+                                      .out = v->out.data,
+                                      .out_touched = v->out_touched.data};
+    return SL_RUN(stream, sl_reduce_touched, &s, v->fresh);
+}
 
 static struct sl_operation reduce_touched_op = {
     SL_OPERATION(reduce_touched_op, "sl_reduce_touched", SL_STAGE_SYNC),
-    .cpu = reduce_touched_cpu_task,
-    SL_CUDA_FUNC(reduce_touched_cuda_task),
-    .role = {{"out", STARPU_W | SL_OR_RW}, {"touched rows", STARPU_W | SL_OR_RW}, {"partials", STARPU_R | SL_REPEATED}},
+    SL_BODY(reduce_touched, struct reduce_touched),
+    .role = {{"out", STARPU_W | SL_OR_RW, offsetof(struct reduce_touched, out), "D x F"},
+             {"touched rows", STARPU_W | SL_OR_RW, offsetof(struct reduce_touched, out_touched), "1 x D", SL_INTS_8},
+             {"partials", STARPU_R | SL_REPEATED, offsetof(struct reduce_touched, partials), "D x F"},
+             {"touched rows of partials", STARPU_R | SL_REPEATED, offsetof(struct reduce_touched, touched), "1 x D",
+              SL_INTS_8}},
 };
 
 /* ---- submissions ---- */
 
-static bool fit(starpu_data_handle_t matrix, starpu_data_handle_t touched, starpu_data_handle_t out)
-{
-    return sl_handle_rows(matrix) == sl_handle_rows(out) && sl_handle_columns(matrix) == sl_handle_columns(out) &&
-           sl_handle_columns(touched) == sl_handle_rows(out);
-}
-
 enum sl_status sl_reduce_touched_submit(const struct sl_task_args *head, const struct sl_touched_sum *sum)
 {
-    struct touched_args args = {.head = *head, .n = sum->n, .fresh = sum->fresh};
-    const enum starpu_data_access_mode mode = sum->fresh ? STARPU_W : STARPU_RW;
-    bool fits = fit(sum->out, sum->out_touched, sum->out);
-    struct sl_task task;
-    for (uint32_t i = 0; i < sum->n; i++) {
-        fits = fits && fit(sum->partials[i], sum->touched[i], sum->out);
-    }
-    assert(fits);
-    args.head.work = (uint64_t)sl_handle_rows(sum->out) * (sum->n + 1);
-    sl_task_begin(&task, &reduce_touched_op);
-    sl_task_add(&task, OUT, sum->out, mode);
-    sl_task_add(&task, OUT_TOUCHED, sum->out_touched, mode);
-    for (uint32_t i = 0; i < sum->n; i++) {
-        sl_task_add(&task, TOUCHED_PARTIALS, sum->partials[i], STARPU_R);
-        sl_task_add(&task, TOUCHED_PARTIALS, sum->touched[i], STARPU_R);
-    }
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SEND);
+    struct reduce_touched v = {.head = *head,
+                               .out = sl_matrix_of(sum->out),
+                               .out_touched = sl_matrix_of(sum->out_touched),
+                               .partials = {.n = sum->n, .handles = sum->partials},
+                               .touched = {.n = sum->n, .handles = sum->touched},
+                               .fresh = sum->fresh};
+    v.out.is_kept = !sum->fresh;
+    v.out_touched.is_kept = !sum->fresh;
+    v.head.work = (uint64_t)v.out.n_rows * (sum->n + 1);
+    return sl_view_submit(&reduce_touched_op, &v, SL_PRIORITY_SEND);
 }
 
 enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,
                                 starpu_data_handle_t out)
 {
-    struct reduce_args args = {.head = *head, .n = n};
-    struct sl_task task;
-    uint32_t n_rows = sl_handle_rows(out);
-    uint32_t n_columns = sl_handle_columns(out);
-    uint64_t work = (uint64_t)n_rows * n_columns;
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t n_all = sl_handle_rows(partials[i]);
-        assert(n_all != 0);
-        assert(n_all % n_rows == 0);
-        assert(sl_handle_columns(partials[i]) == n_columns);
-        work += (uint64_t)n_all * n_columns;
-    }
-    args.head.work = work * sizeof(sl_real);
-    sl_task_begin(&task, &reduce_op);
-    sl_task_add(&task, OUT, out, STARPU_W);
-    sl_task_add_each(&task, PARTIALS, n, partials, STARPU_R);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SEND);
+    struct reduce v = {.head = *head, .out = sl_matrix_of(out), .partials = {.n = n, .handles = partials}};
+    return sl_view_submit(&reduce_op, &v, SL_PRIORITY_SEND);
 }

@@ -19,14 +19,7 @@
 #include "support/status.h"
 #include "tasks/task.h"
 
-/* A matrix [n_rows x n_columns], and its touched rows. */
-struct sl_touched_rows {
-    uint32_t n_rows, n_columns;
-    sl_real *row;
-    int8_t *touched;
-};
-
-/* Sum n >= 1 partials of n_entries each into out. */
+/* Sum n partials of n_entries each into out. n = 0: out is cleared. */
 void sl_reduce_cpu(uint32_t n, size_t n_entries, const sl_real *const *partials, sl_real *out);
 
 #ifdef SL_CUDA
@@ -39,15 +32,35 @@ static inline enum sl_status sl_note_all_cuda(cudaStream_t stream, uint32_t n, i
     return SL_OK;
 }
 
-/* The same bits on the stream's device. n may be 0: out is cleared. partials: host array of device addresses, read
+/* The same bits on the stream's device. partials: host array of device addresses, read
  * before the call returns. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_reduce_cuda(cudaStream_t stream, uint32_t n, size_t n_entries,
                                           const sl_real *const *partials, sl_real *out);
 #endif
 
-/* The same sum, of matrices with few rows that are not zero. Each matrix, and out, has an int8 for each row: whether a
- * step touched the row. Other rows are zero. A row of out is cleared if only the last step touched it. */
-void sl_reduce_touched_cpu(uint32_t n, const struct sl_touched_rows *partials, const struct sl_touched_rows *out);
+/* A sum of n matrices [n_rows x n_columns] with few rows that are not zero. Each matrix, and out, has an int8 for each
+ * row: whether a step touched the row. Other rows are zero. The arrays are in host memory. */
+struct sl_touched_rows {
+    uint32_t n_rows, n_columns;
+    uint32_t n;
+    const sl_real *const *partials;
+    const int8_t *const *touched;
+    sl_real *out;
+    int8_t *out_touched;
+};
+
+/* A row of out is cleared if only the last step touched it. fresh: the rows of out have not been written. */
+void sl_reduce_touched_cpu(const struct sl_touched_rows *sum, bool fresh);
+
+#ifdef SL_CUDA
+/* The same bits on the stream's device: all rows are summed, and noted. SL_ECUDA. */
+static inline enum sl_status sl_reduce_touched_cuda(cudaStream_t stream, const struct sl_touched_rows *sum, bool fresh)
+{
+    (void)fresh;
+    SL_CHECK(sl_reduce_cuda(stream, sum->n, (size_t)sum->n_rows * sum->n_columns, sum->partials, sum->out));
+    return sl_note_all_cuda(stream, sum->n_rows, sum->out_touched);
+}
+#endif
 
 /* Submit the sum of all partials of n handles. Each handle has one or more matrices of out's shape. n may be 0: out is
  * cleared. Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */

@@ -8,8 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "tasks/rows.h"
-
 /* ---- kernels, CPU ---- */
 
 /* The first class with the largest logit; SL_NONE if a logit is NaN. */
@@ -48,68 +46,42 @@ void sl_score_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const u
     }
 }
 
-/* ---- arguments ---- */
+/* ---- operations ---- */
 
-struct score_args {
+struct score {
     struct sl_task_args head;
-    uint32_t row0;
-    int has_margins;
+    struct sl_matrix z, sets, labels, counts;
+    struct sl_matrix margins; /* optional */
 };
 
-/* ---- implementations ---- */
-
-enum { Z, SETS, LABELS, COUNTS, MARGINS };
-
-static enum sl_status score_task(void *buffers[], const void *cl_arg, const void *stream)
+static enum sl_status score(const void *view, const void *stream)
 {
-    const struct score_args *args = cl_arg;
-    const uint8_t *sets = sl_buffer_data(buffers[SETS]);
-    const int32_t *labels = sl_buffer_data(buffers[LABELS]);
-    float *margins = args->has_margins ? sl_buffer_data(buffers[MARGINS]) : NULL;
-    return SL_RUN(stream, sl_score, sl_buffer_rows(buffers[Z]), sl_buffer_columns(buffers[Z]),
-                  sl_buffer_data(buffers[Z]), sets + args->row0, labels + args->row0, sl_buffer_data(buffers[COUNTS]),
-                  margins);
+    const struct score *v = view;
+    return SL_RUN(stream, sl_score, v->z.n_rows, v->z.n_columns, v->z.data, v->sets.data, v->labels.data,
+                  v->counts.data, v->margins.data);
 }
-
-/* ---- operations ---- */
 
 static struct sl_operation score_op = {
     SL_OPERATION(score_op, "sl_score", SL_STAGE_EVALUATE),
-    SL_BOTH(score_task),
-    .role = {{"z", STARPU_R},
-             {"sets", STARPU_R},
-             {"labels", STARPU_R},
-             {"counts", STARPU_W},
-             {"margins", STARPU_W | SL_OPTIONAL}},
+    SL_BODY(score, struct score),
+    .role = {{"z", STARPU_R, offsetof(struct score, z), "D x C"},
+             {"sets", STARPU_R, offsetof(struct score, sets), "D", SL_INTS_8},
+             {"labels", STARPU_R, offsetof(struct score, labels), "D", SL_INTS_32},
+             {"counts", STARPU_W, offsetof(struct score, counts), "?", SL_INTS_64},
+             {"margins", STARPU_W | SL_OPTIONAL, offsetof(struct score, margins), "D", SL_FLOATS}},
 };
 
 /* ---- submissions ---- */
-
-static void check_shapes(uint32_t n_rows, uint32_t n_classes, uint32_t row0, starpu_data_handle_t sets,
-                         starpu_data_handle_t labels, starpu_data_handle_t counts)
-{
-    assert((uint64_t)row0 + n_rows <= sl_handle_columns(sets));
-    assert((uint64_t)row0 + n_rows <= sl_handle_columns(labels));
-    assert(sl_handle_columns(counts) == (uint64_t)SL_N_SETS * n_classes * SL_N_COUNTS);
-    assert(sl_handle_element(counts) == sizeof(uint64_t));
-}
 
 enum sl_status sl_score_submit(const struct sl_task_args *head, starpu_data_handle_t z, starpu_data_handle_t sets,
                                starpu_data_handle_t labels, uint32_t row0, starpu_data_handle_t counts,
                                starpu_data_handle_t margins)
 {
-    struct score_args args = {.head = *head, .row0 = row0, .has_margins = margins != NULL};
-    struct sl_task task;
-    uint32_t n_rows = sl_handle_rows(z);
-    uint32_t n_classes = sl_handle_columns(z);
-    check_shapes(n_rows, n_classes, row0, sets, labels, counts);
-    assert(margins == NULL || (n_classes == 2 && sl_handle_columns(margins) >= n_rows));
-    args.head.work = (uint64_t)n_rows * (n_classes * sizeof(sl_real) + sizeof(int32_t) + 1);
-    sl_task_begin(&task, &score_op);
-    sl_task_add(&task, Z, z, STARPU_R);
-    sl_task_add(&task, SETS, sets, STARPU_R);
-    sl_task_add(&task, LABELS, labels, STARPU_R);
-    sl_task_add(&task, COUNTS, counts, STARPU_W);
-    sl_task_add_optional(&task, MARGINS, margins, STARPU_W);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    struct score v = {
+        .head = *head, .z = sl_matrix_of(z), .counts = sl_matrix_of(counts), .margins = sl_matrix_of(margins)};
+    v.sets = sl_matrix_rows(sets, row0, v.z.n_rows);
+    v.labels = sl_matrix_rows(labels, row0, v.z.n_rows);
+    assert(v.counts.n_rows == (uint64_t)SL_N_SETS * v.z.n_columns * SL_N_COUNTS);
+    assert(margins == NULL || v.z.n_columns == 2);
+    return sl_view_submit(&score_op, &v, SL_PRIORITY_COMPUTE);
 }
