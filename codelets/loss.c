@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Softmax cross entropy. Each row is shifted by its largest logit, so that no exponential overflows. */
+ * Softmax cross entropy: each row is shifted by its largest logit, so that no exponential overflows. Losses entry by
+ * entry: exp(-|z|) never overflows. */
 #include "codelets/loss.h"
 
 #include <assert.h>
@@ -9,7 +10,6 @@
 #include <string.h>
 
 #include "support/exp.h"
-#include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
 
@@ -116,174 +116,214 @@ SL_CLONES void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z
     *loss_out = loss;
 }
 
-/* ---- arguments ---- */
+/* ---- losses of entries ---- */
 
-struct loss_args {
-    struct sl_task_args head;
-    double scale;
-    double smoothing;
-    uint32_t row0;
-    uint32_t first;
-    bool weighs;
+/* l and dl/dz of one entry. */
+struct entry {
+    double loss, slope;
 };
 
-struct loss_sum_args {
-    struct sl_task_args head;
-    uint32_t n;
-    bool watched;
-    double *parts; /* NULL: not wanted */
-};
-
-/* ---- implementations ---- */
-
-enum { Z, FRONTIER, LABELS, GZ, LOSS, WEIGHTS };
-enum { TOTAL, LOSSES };
-
-struct sl_loss_run sl_loss_run(const struct sl_task_args *head, void *buffers[], uint32_t row0, uint32_t k)
+static inline struct entry sigmoid_entry(double z, double y, double weight)
 {
-    const sl_vertex *frontier = sl_buffer_data(buffers[FRONTIER]);
-    const uint32_t row = sl_task_run(head, sl_buffer_rows(buffers[Z]), k);
-    const size_t offset = (size_t)row * sl_buffer_columns(buffers[Z]);
-    return (struct sl_loss_run){.n_rows = sl_task_run(head, sl_buffer_rows(buffers[Z]), k + 1) - row,
-                                .z = (const sl_real *)sl_buffer_data(buffers[Z]) + offset,
-                                .ids = frontier + row0 + row,
-                                .gz = (sl_real *)sl_buffer_data(buffers[GZ]) + offset,
-                                .loss = (double *)sl_buffer_data(buffers[LOSS]) + k};
+    double t = exp(-fabs(z));
+    double log_part = log1p(t);
+    double large = 1 / (1 + t); /* the larger of sigmoid(z) and sigmoid(-z) */
+    double small = t * large;
+    double p = z >= 0 ? large : small;
+    double q = z >= 0 ? small : large;
+    double yes = weight * y;
+    double no = 1 - y;
+    return (struct entry){yes * (fmax(-z, 0) + log_part) + no * (fmax(z, 0) + log_part), no * p - yes * q};
 }
 
-static struct sl_labels labels_of(const struct loss_args *args, void *buffers[], const sl_vertex *ids)
+static inline struct entry entry_of(enum sl_entry_loss kind, double z, double y, double weight)
 {
-    return (struct sl_labels){.part_labels = sl_buffer_data(buffers[LABELS]),
-                              .first = args->first,
-                              .ids = ids,
-                              .weights = args->weighs ? sl_buffer_data(buffers[WEIGHTS]) : NULL,
-                              .smoothing = args->smoothing};
-}
-
-static enum sl_status loss_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct loss_args *args = cl_arg;
-    for (uint32_t k = 0; k < sl_task_n_runs(&args->head); k++) {
-        struct sl_loss_run run = sl_loss_run(&args->head, buffers, args->row0, k);
-        struct sl_labels labels = labels_of(args, buffers, run.ids);
-        sl_loss_cpu(run.n_rows, sl_buffer_columns(buffers[Z]), run.z, &labels, args->scale, run.gz, run.loss);
+    double off = z - y;
+    switch (kind) {
+    case SL_ENTRY_SIGMOID: return sigmoid_entry(z, y, weight);
+    case SL_ENTRY_SQUARED: return (struct entry){off * off, 2 * off};
+    case SL_ENTRY_ABSOLUTE: break;
     }
-    return SL_OK;
+    return (struct entry){fabs(off), isnan(off) ? off : (off > 0) - (off < 0)};
 }
 
-#ifdef SL_CUDA
-static enum sl_status loss_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
+double sl_entryloss_of_entry(enum sl_entry_loss kind, sl_real z, float y)
 {
-    const struct loss_args *args = cl_arg;
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        struct sl_loss_run run = sl_loss_run(&args->head, buffers, args->row0, k);
-        struct sl_labels labels = labels_of(args, buffers, run.ids);
-        st = sl_loss_cuda(stream, run.n_rows, sl_buffer_columns(buffers[Z]), run.z, &labels, args->scale, run.gz,
-                          run.loss);
-    }
-    return st;
+    return entry_of(kind, (double)z, (double)y, 1).loss;
 }
-#endif
 
-static enum sl_status loss_sum_cpu_task(void *buffers[], const void *cl_arg)
+static double lose_row(enum sl_entry_loss kind, uint32_t n, const sl_real *z, const float *y, const float *weights,
+                       double scale, sl_real *gz)
 {
-    const struct loss_sum_args *args = cl_arg;
-    double *total = sl_buffer_data(buffers[TOTAL]);
-    *total = 0;
-    for (uint32_t i = 0; i < args->n; i++) {
-        const double *runs = sl_buffer_data(buffers[LOSSES + i]);
-        double part = 0;
-        for (uint32_t k = 0; k < sl_buffer_rows(buffers[LOSSES + i]); k++) {
-            part += runs[k];
-            *total += runs[k];
+    double loss = 0;
+    for (uint32_t c = 0; c < n; c++) {
+        struct entry entry = {0, 0};
+        if (!isnan(y[c])) {
+            entry = entry_of(kind, (double)z[c], (double)y[c], weights != NULL ? (double)weights[c] : 1);
         }
-        if (args->parts != NULL) {
-            args->parts[i] = part;
-        }
+        loss += entry.loss;
+        gz[c] = (sl_real)(scale * entry.slope);
     }
-    SL_FAIL_IF(!args->watched && !isfinite(*total), SL_ENUMERIC, "the loss is %g; try a smaller learning rate", *total);
-    return SL_OK;
+    return loss;
+}
+
+void sl_entryloss_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *z, const struct sl_entries *entries,
+                      double scale, sl_real *gz_out, double *loss_out)
+{
+    double loss = 0;
+    for (uint32_t i = 0; i < n_rows; i++) {
+        const float *y = entries->part_targets + (size_t)(entries->ids[i] - entries->first) * n_columns;
+        size_t row = (size_t)i * n_columns;
+        loss += sl_loss_share(scale *
+                              lose_row(entries->kind, n_columns, z + row, y, entries->weights, scale, gz_out + row));
+    }
+    *loss_out = loss;
 }
 
 /* ---- operations ---- */
 
-static struct sl_operation loss_op = {
-    SL_OPERATION(loss_op, "sl_loss", SL_STAGE_LOSS),
-    .cpu = loss_cpu_task,
-    SL_CUDA_FUNC(loss_cuda_task),
-    .role = {{"z", STARPU_R},
-             {"frontier", STARPU_R},
-             {"labels", STARPU_R},
-             {"gz", STARPU_W},
-             {"loss", STARPU_W},
-             {"weights", STARPU_R | SL_OPTIONAL}},
+/* A loss of a chunk of rows. Its weights are optional. */
+struct loss {
+    struct sl_task_args head;
+    struct sl_matrix z, frontier, targets, gz, loss, weights;
+    double scale, smoothing;
+    uint32_t first;
+    enum sl_entry_loss kind;
 };
 
+static enum sl_status lose_classes(const void *view, const void *stream)
+{
+    const struct loss *v = view;
+    const struct sl_labels labels = {.part_labels = v->targets.data,
+                                     .first = v->first,
+                                     .ids = v->frontier.data,
+                                     .weights = v->weights.data,
+                                     .smoothing = v->smoothing};
+    return SL_RUN(stream, sl_loss, v->z.n_rows, v->z.n_columns, v->z.data, &labels, v->scale, v->gz.data, v->loss.data);
+}
+
+static struct sl_operation loss_op = {
+    SL_OPERATION(loss_op, "sl_loss", SL_STAGE_LOSS),
+    SL_BODY(lose_classes, struct loss),
+    .role = {{"z", STARPU_R, offsetof(struct loss, z), "R x C"},
+             {"frontier", STARPU_R, offsetof(struct loss, frontier), "R", SL_INTS_32},
+             {"labels", STARPU_R, offsetof(struct loss, targets), "?", SL_INTS_32},
+             {"gz", STARPU_W, offsetof(struct loss, gz), "R x C"},
+             {"loss", STARPU_W, offsetof(struct loss, loss), "K x 1", SL_DOUBLES},
+             {"weights", STARPU_R | SL_OPTIONAL, offsetof(struct loss, weights), "C", SL_FLOATS}},
+};
+
+static enum sl_status lose_entries(const void *view, const void *stream)
+{
+    const struct loss *v = view;
+    const struct sl_entries entries = {.kind = v->kind,
+                                       .part_targets = v->targets.data,
+                                       .first = v->first,
+                                       .ids = v->frontier.data,
+                                       .weights = v->weights.data};
+    return SL_RUN(stream, sl_entryloss, v->z.n_rows, v->z.n_columns, v->z.data, &entries, v->scale, v->gz.data,
+                  v->loss.data);
+}
+
+static struct sl_operation entryloss_op = {
+    SL_OPERATION(entryloss_op, "sl_entryloss", SL_STAGE_LOSS),
+    SL_BODY(lose_entries, struct loss),
+    .role = {{"z", STARPU_R, offsetof(struct loss, z), "R x L"},
+             {"frontier", STARPU_R, offsetof(struct loss, frontier), "R", SL_INTS_32},
+             {"targets", STARPU_R, offsetof(struct loss, targets), "?", SL_FLOATS},
+             {"gz", STARPU_W, offsetof(struct loss, gz), "R x L"},
+             {"loss", STARPU_W, offsetof(struct loss, loss), "K x 1", SL_DOUBLES},
+             {"weights", STARPU_R | SL_OPTIONAL, offsetof(struct loss, weights), "L", SL_FLOATS}},
+};
+
+struct loss_sum {
+    struct sl_task_args head;
+    struct sl_matrix total;
+    struct sl_matrices losses;
+    bool watched;
+    double *parts; /* NULL: not wanted */
+};
+
+static enum sl_status sum_losses(const void *view, const void *stream)
+{
+    const struct loss_sum *v = view;
+    double *total = v->total.data;
+    (void)stream;
+    *total = 0;
+    for (uint32_t i = 0; i < v->losses.n; i++) {
+        const double *runs = v->losses.data[i];
+        double part = 0;
+        for (uint32_t k = 0; k < v->losses.n_rows[i]; k++) {
+            part += runs[k];
+            *total += runs[k];
+        }
+        if (v->parts != NULL) {
+            v->parts[i] = part;
+        }
+    }
+    SL_FAIL_IF(!v->watched && !isfinite(*total), SL_ENUMERIC, "the loss is %g; try a smaller learning rate", *total);
+    return SL_OK;
+}
+
+/* On CPUs only. */
 static struct sl_operation loss_sum_op = {
     SL_OPERATION(loss_sum_op, "sl_loss_sum", SL_STAGE_LOSS),
-    .cpu = loss_sum_cpu_task,
-    .role = {{"total", STARPU_W}, {"losses", STARPU_R | SL_REPEATED}},
+    .body = sum_losses,
+    .bytes = sizeof(struct loss_sum),
+    .role = {{"total", STARPU_W, offsetof(struct loss_sum, total), "1 x 1", SL_DOUBLES},
+             {"losses", STARPU_R | SL_REPEATED, offsetof(struct loss_sum, losses), "? x 1", SL_DOUBLES}},
 };
 
 /* ---- submissions ---- */
-
-void sl_loss_check(starpu_data_handle_t z, uint32_t row0, starpu_data_handle_t frontier, starpu_data_handle_t gz)
-{
-    assert(sl_handle_rows(gz) == sl_handle_rows(z));
-    assert(sl_handle_columns(gz) == sl_handle_columns(z));
-    assert((uint64_t)row0 + sl_handle_rows(z) <= sl_handle_columns(frontier));
-}
 
 enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handle_t z,
                               const struct sl_labels_handles *labels, uint32_t row0, double scale,
                               starpu_data_handle_t gz, starpu_data_handle_t loss)
 {
-    struct loss_args args = {.head = *head,
-                             .scale = scale,
-                             .smoothing = labels->smoothing,
-                             .row0 = row0,
-                             .first = labels->first,
-                             .weighs = labels->weights != NULL};
-    struct sl_task task;
-    uint32_t n_rows = sl_handle_rows(z);
-    uint32_t n_classes = sl_handle_columns(z);
-    sl_loss_check(z, row0, labels->frontier, gz);
-    assert(sl_handle_element(loss) == sizeof(double));
-    assert(!args.weighs || sl_handle_columns(labels->weights) == n_classes);
-    sl_task_check_runs(head, n_rows, loss, 1, 1);
-    args.head.work = 2 * (uint64_t)n_rows * n_classes * sizeof(sl_real);
-    sl_task_begin(&task, &loss_op);
-    sl_task_add(&task, Z, z, STARPU_R);
-    sl_task_add(&task, FRONTIER, labels->frontier, STARPU_R);
-    sl_task_add(&task, LABELS, labels->part_labels, STARPU_R);
-    sl_task_add(&task, GZ, gz, STARPU_W);
-    sl_task_add(&task, LOSS, loss, STARPU_W);
-    sl_task_add_optional(&task, WEIGHTS, labels->weights, STARPU_R);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    struct loss v = {.head = *head,
+                     .z = sl_matrix_of(z),
+                     .targets = sl_matrix_of(labels->part_labels),
+                     .gz = sl_matrix_of(gz),
+                     .loss = sl_matrix_of(loss),
+                     .weights = sl_matrix_of(labels->weights),
+                     .scale = scale,
+                     .smoothing = labels->smoothing,
+                     .first = labels->first};
+    v.frontier = sl_matrix_rows(labels->frontier, row0, v.z.n_rows);
+    v.head.work = 2 * sl_matrix_entries(&v.z) * sizeof(sl_real);
+    return sl_view_submit(&loss_op, &v, SL_PRIORITY_COMPUTE);
 }
 
-static enum sl_status submit_sum(struct loss_sum_args *args, const starpu_data_handle_t *losses,
-                                 starpu_data_handle_t total)
+enum sl_status sl_entryloss_submit(const struct sl_task_args *head, starpu_data_handle_t z,
+                                   const struct sl_entries_handles *entries, uint32_t row0, double scale,
+                                   starpu_data_handle_t gz, starpu_data_handle_t loss)
 {
-    struct sl_task task;
-    args->head.work = ((uint64_t)args->n + 1) * sizeof(double);
-    sl_task_begin(&task, &loss_sum_op);
-    sl_task_add(&task, TOTAL, total, STARPU_W);
-    sl_task_add_each(&task, LOSSES, args->n, losses, STARPU_R);
-    return sl_task_submit(&task, args, sizeof *args, SL_PRIORITY_COMPUTE);
+    struct loss v = {.head = *head,
+                     .z = sl_matrix_of(z),
+                     .targets = sl_matrix_of(entries->part_targets),
+                     .gz = sl_matrix_of(gz),
+                     .loss = sl_matrix_of(loss),
+                     .weights = sl_matrix_of(entries->weights),
+                     .scale = scale,
+                     .first = entries->first,
+                     .kind = entries->kind};
+    v.frontier = sl_matrix_rows(entries->frontier, row0, v.z.n_rows);
+    v.head.work = 2 * sl_matrix_entries(&v.z) * sizeof(sl_real);
+    return sl_view_submit(&entryloss_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_loss_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
                                   bool watched, starpu_data_handle_t total)
 {
-    struct loss_sum_args args = {.head = *head, .n = n, .watched = watched};
-    return submit_sum(&args, losses, total);
+    struct loss_sum v = {
+        .head = *head, .total = sl_matrix_of(total), .losses = {.n = n, .handles = losses}, .watched = watched};
+    return sl_view_submit(&loss_sum_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_loss_parts_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
                                     double *parts, starpu_data_handle_t total)
 {
-    struct loss_sum_args args = {.head = *head, .n = n, .parts = parts};
-    return submit_sum(&args, losses, total);
+    struct loss_sum v = {
+        .head = *head, .total = sl_matrix_of(total), .losses = {.n = n, .handles = losses}, .parts = parts};
+    return sl_view_submit(&loss_sum_op, &v, SL_PRIORITY_COMPUTE);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Loss: softmax cross entropy of the seeds' logits, and its gradient.
+ * Loss: softmax cross entropy of the seeds' logits, or a loss of each entry, and its gradient.
  *   before: codelets/dense.h of the last layer      after: backward, codelets/dense.h
  *
  *   loss = scale * sum_i (log sum_c exp(z_ic) - z_i,label(i));  GZ = scale * (softmax(z_i) - onehot(label(i)))
@@ -12,6 +12,17 @@
  * With class weights w and smoothing e (Szegedy et al. 2016; PyTorch's definition), and p_ic = -log softmax(z_i)_c:
  *
  *   loss = scale * sum_i ((1 - e) w_y p_iy + e / C sum_c w_c p_ic),  y = label(i)
+ *
+ * Targets that are numbers have a loss of each known entry (i, c); GZ is 0 at unknown entries:
+ *
+ *   loss = scale * sum of l(z_ic, y_ic) over the known entries;  GZ = scale * dl/dz
+ *
+ *   sigmoid    l = w_c y log(1 + exp(-z)) + (1 - y) log(1 + exp(z)), cross entropy of the probability sigmoid(z)
+ *   squared    l = (z - y)^2
+ *   absolute   l = |z - y|; its derivative at z = y is 0
+ *
+ * An unknown entry is nan. The weight w_c of the entries with y = 1 (PyTorch: pos_weight) is for sigmoid only. Sums
+ * are in double, row by row.
  */
 #ifndef SL_CODELETS_LOSS_H
 #define SL_CODELETS_LOSS_H
@@ -48,12 +59,34 @@ double sl_loss_of_row(uint32_t n_classes, const sl_real *z, uint32_t label);
 void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const struct sl_labels *labels, double scale,
                  sl_real *gz_out, double *loss_out);
 
+enum sl_entry_loss { SL_ENTRY_SIGMOID, SL_ENTRY_SQUARED, SL_ENTRY_ABSOLUTE };
+
+/* Targets of D rows: row i has part_targets[(ids[i] - first) * L ..]. */
+struct sl_entries {
+    enum sl_entry_loss kind;
+    const float *part_targets; /* [n_part x L], of the part whose first id is `first` */
+    uint32_t first;
+    const sl_vertex *ids; /* [D] */
+    const float *weights; /* [L]; NULL: all 1 */
+};
+
+/* Compute loss and gradient of n_rows (D) rows. z [D x L]; gz_out [D x L] and *loss_out are overwritten. */
+void sl_entryloss_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *z, const struct sl_entries *entries,
+                      double scale, sl_real *gz_out, double *loss_out);
+
+/* l(z, y), without a weight. y is known. */
+double sl_entryloss_of_entry(enum sl_entry_loss kind, sl_real z, float y);
+
 #ifdef SL_CUDA
-/* The same on the stream's device. The arrays of `labels` and loss_out are in device memory. The double sums run in
+/* The same on the stream's device. The arrays of `labels` and `entries`, and loss_out, are in device memory. The double sums run in
  * another order than on the CPU, but always in the same one. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_loss_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_classes, const sl_real *z,
                                         const struct sl_labels *labels, double scale, sl_real *gz_out,
                                         double *loss_out);
+
+SL_EXTERN_C enum sl_status sl_entryloss_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns, const sl_real *z,
+                                             const struct sl_entries *entries, double scale, sl_real *gz_out,
+                                             double *loss_out);
 
 /* *loss_out = scale * sum of n_rows losses, on the stream's device, always in the same order. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_loss_add_up_cuda(cudaStream_t stream, uint32_t n_rows, const double *losses, double scale,
@@ -75,17 +108,17 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
                               const struct sl_labels_handles *labels, uint32_t row0, double scale,
                               starpu_data_handle_t gz, starpu_data_handle_t loss);
 
-/* For this loss and those of codelets/entryloss.h. Their tasks begin with the buffers Z, frontier, targets, GZ, loss.
- * sl_loss_run: row segment k (struct sl_runs) of such a task. sl_loss_check asserts that the shapes fit. */
-struct sl_loss_run {
-    uint32_t n_rows;
-    const sl_real *z;
-    const sl_vertex *ids;
-    sl_real *gz;
-    double *loss;
+/* The same for targets that are numbers. */
+struct sl_entries_handles {
+    enum sl_entry_loss kind;
+    starpu_data_handle_t part_targets; /* float [n_part x L] as a vector, of the part whose first id is `first` */
+    uint32_t first;
+    starpu_data_handle_t frontier; /* vector of ids */
+    starpu_data_handle_t weights;  /* float [L]; NULL: all 1 */
 };
-struct sl_loss_run sl_loss_run(const struct sl_task_args *head, void *buffers[], uint32_t row0, uint32_t k);
-void sl_loss_check(starpu_data_handle_t z, uint32_t row0, starpu_data_handle_t frontier, starpu_data_handle_t gz);
+enum sl_status sl_entryloss_submit(const struct sl_task_args *head, starpu_data_handle_t z,
+                                   const struct sl_entries_handles *entries, uint32_t row0, double scale,
+                                   starpu_data_handle_t gz, starpu_data_handle_t loss);
 
 /* total = sum of the n partial losses, in order. If the sum is not finite, the run fails with SL_ENUMERIC, unless
  * `watched`: the caller then checks the sum. Runs on CPU workers only, since the host reads the sum and a partial

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "codelets/entryloss.h"
+#include "codelets/loss.h"
 #include "codelets/score.h"
 #include "support/memory.h"
 

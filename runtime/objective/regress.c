@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "codelets/entryloss.h"
+#include "codelets/loss.h"
 #include "codelets/score.h"
 #include "support/memory.h"
 

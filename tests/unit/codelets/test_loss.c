@@ -2,9 +2,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/loss.h and codelets/entryloss.h: losses and their gradients against the formulas in long double, sums in
+ * codelets/loss.h: losses and their gradients against the formulas in long double, sums in
  * order, and what is unknown, extreme, empty or not a number. */
-#include "codelets/entryloss.h"
 #include "codelets/loss.h"
 
 #include "tests/support/starpu_fixture.h"

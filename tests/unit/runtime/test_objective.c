@@ -9,7 +9,6 @@
 #include "tests/support/sage_fixture.h"
 #include "tests/support/scores.h"
 
-#include "codelets/entryloss.h"
 #include "codelets/loss.h"
 #include "runtime/objective/collect.h"
 #include "runtime/objective/triples.h"
