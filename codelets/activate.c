@@ -318,139 +318,6 @@ SL_CLONES void sl_activate_residual_backward_cpu(uint32_t n_rows, uint32_t n_col
     }
 }
 
-/* ---- arguments ---- */
-
-struct activate_args {
-    struct sl_task_args head;
-    struct sl_draw draw;
-    uint64_t n_group;
-    enum sl_activate_norm norm;
-    uint32_t threshold;
-    uint32_t row0;
-    uint32_t residual_row0;
-    int has_residual;
-};
-
-/* ---- implementations ---- */
-
-enum {
-    FORWARD_Z,
-    FORWARD_GATE,
-    FORWARD_H,
-    FORWARD_WEIGHT,
-    FORWARD_BIAS,
-    FORWARD_STATISTICS,
-    FORWARD_RESIDUAL,
-    FORWARD_FRONTIER,
-    FORWARD_IDS
-};
-enum {
-    BACKWARD_GATE,
-    BACKWARD_GH,
-    BACKWARD_GZ,
-    BACKWARD_Z,
-    BACKWARD_WEIGHT,
-    BACKWARD_GW,
-    BACKWARD_GB,
-    BACKWARD_STATISTICS,
-    BACKWARD_SUMS
-};
-enum { SUMS_Z, SUMS_GATE, SUMS_GH, SUMS_STATISTICS, SUMS_OUT };
-enum { RESIDUAL_GH, RESIDUAL_GR };
-
-/* Two rows of F: mean and 1 / standard deviation. */
-static void set_statistics(struct sl_activate *a, void *buffer)
-{
-    a->mean = sl_buffer_data(buffer);
-    a->rstd = a->mean + a->n_columns;
-}
-
-/* The operands that both directions share. rows: a buffer with the chunk's shape. */
-static struct sl_activate operands(const struct activate_args *args, void *rows)
-{
-    return (struct sl_activate){
-        .n_rows = sl_buffer_rows(rows),
-        .n_columns = sl_buffer_columns(rows),
-        .norm = args->norm,
-        .threshold = args->threshold,
-        .draw = args->draw,
-    };
-}
-
-/* Fills *a for forward. Returns the rows of the residual, or NULL. */
-static const void *forward_operands(const struct activate_args *args, void *buffers[], struct sl_activate *a)
-{
-    const void *residual = NULL;
-    void **next = buffers + FORWARD_WEIGHT;
-    *a = operands(args, buffers[FORWARD_Z]);
-    if (a->norm != SL_ACTIVATE_PLAIN) {
-        a->weight = sl_buffer_data(*next++);
-        a->bias = sl_buffer_data(*next++);
-    }
-    if (a->norm == SL_ACTIVATE_BATCH) {
-        set_statistics(a, *next++);
-    }
-    if (args->has_residual) {
-        residual = sl_buffer_row(*next++, args->residual_row0);
-    }
-    if (a->threshold > 0) {
-        a->ids = (const sl_vertex *)sl_buffer_data(*next++) + args->row0;
-        a->dataset_ids = sl_buffer_data(*next++);
-    }
-    return residual;
-}
-
-/* Fills *a for backward, and *z if there is a norm. Returns the sums of the norm. */
-static struct sl_activate_sums backward_operands(const struct activate_args *args, void *buffers[],
-                                                 struct sl_activate *a, const sl_real **z)
-{
-    struct sl_activate_sums sums = {.n_group = args->n_group};
-    *a = operands(args, buffers[BACKWARD_GATE]);
-    *z = NULL;
-    if (a->norm != SL_ACTIVATE_PLAIN) {
-        *z = sl_buffer_data(buffers[BACKWARD_Z]);
-        a->weight = sl_buffer_data(buffers[BACKWARD_WEIGHT]);
-    }
-    if (a->norm == SL_ACTIVATE_LAYER) {
-        sums.gw = sl_buffer_data(buffers[BACKWARD_GW]);
-        sums.gb = sl_buffer_data(buffers[BACKWARD_GB]);
-    }
-    if (a->norm == SL_ACTIVATE_BATCH) {
-        set_statistics(a, buffers[BACKWARD_WEIGHT + 1]);
-        sums.group = sl_buffer_data(buffers[BACKWARD_WEIGHT + 2]);
-    }
-    return sums;
-}
-
-/* Backward of one row range of a chunk. Pointers are to its first row and to its row of sums. */
-struct backward_run {
-    struct sl_activate a;
-    struct sl_activate_sums sums;
-    const sl_real *z; /* NULL without a norm */
-    const uint8_t *gate;
-    const sl_real *gh;
-    sl_real *gz;
-};
-
-static struct backward_run backward_run(const struct activate_args *args, void *buffers[], uint32_t k)
-{
-    struct backward_run run;
-    run.sums = backward_operands(args, buffers, &run.a, &run.z);
-    const uint32_t row = sl_task_run(&args->head, run.a.n_rows, k);
-    const uint32_t end = sl_task_run(&args->head, run.a.n_rows, k + 1);
-    const size_t base = (size_t)row * run.a.n_columns;
-    run.a.n_rows = end - row;
-    run.z = run.z == NULL ? NULL : run.z + base;
-    run.gate = (const uint8_t *)sl_buffer_data(buffers[BACKWARD_GATE]) + base;
-    run.gh = (const sl_real *)sl_buffer_data(buffers[BACKWARD_GH]) + base;
-    run.gz = (sl_real *)sl_buffer_data(buffers[BACKWARD_GZ]) + base;
-    if (args->norm == SL_ACTIVATE_LAYER) {
-        run.sums.gw += (size_t)k * run.a.n_columns;
-        run.sums.gb += (size_t)k * run.a.n_columns;
-    }
-    return run;
-}
-
 #define ROUNDED_ROWS 64 /* rows computed in float before they are rounded */
 
 /* Input rows, z or the residual. */
@@ -469,8 +336,7 @@ static const sl_real *as_real(struct rows_read from, size_t base, size_t n, sl_r
     return room;
 }
 
-/* Forward into bf16 H. z and the residual may be bf16. Computes ROUNDED_ROWS rows at a time in
- * float, then rounds H. */
+/* Forward into bf16 H. z and the residual may be bf16. Computes ROUNDED_ROWS rows at a time in float, then rounds H. */
 static enum sl_status forward_rounded(struct sl_activate a, struct rows_read z, struct rows_read residual,
                                       uint8_t *gate_out, sl_bf16 *h_out)
 {
@@ -493,299 +359,204 @@ static enum sl_status forward_rounded(struct sl_activate a, struct rows_read z, 
     return SL_OK;
 }
 
-static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
+enum sl_status sl_activate_forward_rows_cpu(const struct sl_activate *a, enum sl_dtype z_dtype, const void *z,
+                                            const void *residual, uint8_t *gate_out, enum sl_dtype h_dtype, void *h_out)
 {
-    const struct activate_args *args = cl_arg;
-    struct sl_activate a;
-    enum sl_status st = SL_OK;
-    const void *residual = forward_operands(args, buffers, &a);
-    void *z = sl_buffer_data(buffers[FORWARD_Z]);
-    const enum sl_dtype dtype = sl_buffer_dtype(buffers[FORWARD_H]);
-    if (dtype != SL_DTYPE_REAL) {
-        st = forward_rounded(a, (struct rows_read){z, sl_buffer_dtype(buffers[FORWARD_Z])},
-                             (struct rows_read){residual, dtype}, sl_buffer_data(buffers[FORWARD_GATE]),
-                             sl_buffer_data(buffers[FORWARD_H]));
-    } else {
-        sl_activate_forward_cpu(&a, z, residual, sl_buffer_data(buffers[FORWARD_GATE]),
-                                sl_buffer_data(buffers[FORWARD_H]));
+    if (h_dtype != SL_DTYPE_REAL) {
+        return forward_rounded(*a, (struct rows_read){z, z_dtype}, (struct rows_read){residual, h_dtype}, gate_out,
+                               h_out);
     }
-    return st;
-}
-
-static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct activate_args *args = cl_arg;
-    for (uint32_t k = 0; k < sl_task_n_runs(&args->head); k++) {
-        struct backward_run run = backward_run(args, buffers, k);
-        sl_activate_backward_cpu(&run.a, run.z, run.gate, run.gh, &run.sums, run.gz);
-    }
+    sl_activate_forward_cpu(a, z, residual, gate_out, h_out);
     return SL_OK;
 }
 
-static enum sl_status batch_sums_task(void *buffers[], const void *cl_arg, const void *stream)
-{
-    const struct activate_args *args = cl_arg;
-    struct sl_activate a = operands(args, buffers[SUMS_Z]);
-    set_statistics(&a, buffers[SUMS_STATISTICS]);
-    return SL_RUN(stream, sl_activate_batch_sums, &a, sl_buffer_data(buffers[SUMS_Z]),
-                  sl_buffer_data(buffers[SUMS_GATE]), sl_buffer_data(buffers[SUMS_GH]),
-                  sl_buffer_data(buffers[SUMS_OUT]));
-}
-
-static enum sl_status residual_backward_task(void *buffers[], const void *cl_arg, const void *stream)
-{
-    const struct activate_args *args = cl_arg;
-    uint32_t n_columns = sl_buffer_columns(buffers[RESIDUAL_GH]);
-    return SL_RUN(stream, sl_activate_residual_backward, sl_buffer_rows(buffers[RESIDUAL_GH]), n_columns,
-                  sl_buffer_data(buffers[RESIDUAL_GH]),
-                  (sl_real *)sl_buffer_data(buffers[RESIDUAL_GR]) + (size_t)args->row0 * n_columns);
-}
-
-#ifdef SL_CUDA
-static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct activate_args *args = cl_arg;
-    struct sl_activate a;
-    const void *residual = forward_operands(args, buffers, &a);
-    return sl_activate_forward_cuda(stream, &a, sl_buffer_dtype(buffers[FORWARD_Z]), sl_buffer_data(buffers[FORWARD_Z]),
-                                    residual, sl_buffer_data(buffers[FORWARD_GATE]),
-                                    sl_buffer_dtype(buffers[FORWARD_H]), sl_buffer_data(buffers[FORWARD_H]));
-}
-
-static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct activate_args *args = cl_arg;
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        struct backward_run run = backward_run(args, buffers, k);
-        st = sl_activate_backward_cuda(stream, &run.a, run.z, run.gate, run.gh, &run.sums, run.gz);
-    }
-    return st;
-}
-#endif
-
 /* ---- operations ---- */
+
+/* One view for all operations: each has some of the operands. */
+struct activate {
+    struct sl_task_args head;
+    struct sl_matrix z, gate, h, gh, gz;
+    struct sl_matrix weight, bias, statistics; /* of a norm */
+    struct sl_matrix gw, gb, sums;             /* sums over rows, or the group's */
+    struct sl_matrix residual, frontier, dataset_ids;
+    enum sl_activate_norm norm;
+    uint32_t threshold;
+    struct sl_draw draw;
+    uint64_t n_group;
+};
+
+/* rows: an operand with the chunk's shape. */
+static struct sl_activate kernel_view(const struct activate *v, const struct sl_matrix *rows)
+{
+    const sl_real *statistics = v->statistics.data; /* two rows: mean and 1 / standard deviation */
+    return (struct sl_activate){.n_rows = rows->n_rows,
+                                .n_columns = rows->n_columns,
+                                .norm = v->norm,
+                                .weight = v->weight.data,
+                                .bias = v->bias.data,
+                                .mean = statistics,
+                                .rstd = statistics == NULL ? NULL : statistics + rows->n_columns,
+                                .threshold = v->threshold,
+                                .draw = v->draw,
+                                .ids = v->frontier.data,
+                                .dataset_ids = v->dataset_ids.data};
+}
+
+static enum sl_status forward(const void *view, const void *stream)
+{
+    const struct activate *v = view;
+    const struct sl_activate a = kernel_view(v, &v->z);
+    return SL_CALL(stream, sl_activate_forward_rows, &a, v->z.dtype, v->z.data, v->residual.data, v->gate.data,
+                   v->h.dtype, v->h.data);
+}
 
 static struct sl_operation forward_op = {
     SL_OPERATION(forward_op, "sl_activate_forward", SL_STAGE_DENSE),
-    .cpu = forward_cpu_task,
-    SL_CUDA_FUNC(forward_cuda_task),
-    .role = {{"z", STARPU_R},
-             {"gate", STARPU_W},
-             {"h", STARPU_W},
-             {"weight", STARPU_R | SL_OPTIONAL},
-             {"bias", STARPU_R | SL_OPTIONAL},
-             {"statistics", STARPU_R | SL_OPTIONAL},
-             {"residual", STARPU_R | SL_OPTIONAL},
-             {"frontier", STARPU_R | SL_OPTIONAL},
-             {"dataset ids", STARPU_R | SL_OPTIONAL}},
+    SL_BODY(forward, struct activate),
+    .role = {{"z", STARPU_R, offsetof(struct activate, z), "D x F", SL_ROWS_OR_REALS},
+             {"gate", STARPU_W, offsetof(struct activate, gate), "D x F", SL_INTS_8},
+             {"h", STARPU_W, offsetof(struct activate, h), "D x F", SL_ROWS},
+             {"weight", STARPU_R | SL_OPTIONAL, offsetof(struct activate, weight), "1 x F"},
+             {"bias", STARPU_R | SL_OPTIONAL, offsetof(struct activate, bias), "1 x F"},
+             {"statistics", STARPU_R | SL_OPTIONAL, offsetof(struct activate, statistics), "2 x F"},
+             {"residual", STARPU_R | SL_OPTIONAL, offsetof(struct activate, residual), "D x F", SL_ROWS},
+             {"frontier", STARPU_R | SL_OPTIONAL, offsetof(struct activate, frontier), "D", SL_INTS_32},
+             {"dataset ids", STARPU_R | SL_OPTIONAL, offsetof(struct activate, dataset_ids), "?", SL_INTS_32}},
 };
+
+static enum sl_status backward(const void *view, const void *stream)
+{
+    const struct activate *v = view;
+    const struct sl_activate a = kernel_view(v, &v->gh);
+    const struct sl_activate_sums sums = {v->gw.data, v->gb.data, v->sums.data, v->n_group};
+    return SL_RUN(stream, sl_activate_backward, &a, v->z.data, v->gate.data, v->gh.data, &sums, v->gz.data);
+}
 
 static struct sl_operation backward_op = {
     SL_OPERATION(backward_op, "sl_activate_backward", SL_STAGE_BACKWARD),
-    .cpu = backward_cpu_task,
-    SL_CUDA_FUNC(backward_cuda_task),
-    .role = {{"gate", STARPU_R},
-             {"gh", STARPU_R},
-             {"gz", STARPU_W},
-             {"z", STARPU_R | SL_OPTIONAL},
-             {"weight", STARPU_R | SL_OPTIONAL},
-             {"gw", STARPU_W | SL_OPTIONAL},
-             {"gb", STARPU_W | SL_OPTIONAL},
-             {"statistics", STARPU_R | SL_OPTIONAL},
-             {"sums", STARPU_R | SL_OPTIONAL}},
+    SL_BODY(backward, struct activate),
+    .role = {{"gate", STARPU_R, offsetof(struct activate, gate), "R x F", SL_INTS_8},
+             {"gh", STARPU_R, offsetof(struct activate, gh), "R x F"},
+             {"gz", STARPU_W, offsetof(struct activate, gz), "R x F"},
+             {"z", STARPU_R | SL_OPTIONAL, offsetof(struct activate, z), "R x F"},
+             {"weight", STARPU_R | SL_OPTIONAL, offsetof(struct activate, weight), "1 x F"},
+             {"gw", STARPU_W | SL_OPTIONAL, offsetof(struct activate, gw), "K x F"},
+             {"gb", STARPU_W | SL_OPTIONAL, offsetof(struct activate, gb), "K x F"},
+             {"statistics", STARPU_R | SL_OPTIONAL, offsetof(struct activate, statistics), "2 x F"},
+             {"sums", STARPU_R | SL_OPTIONAL, offsetof(struct activate, sums), "2 x F", SL_DOUBLES}},
 };
+
+static enum sl_status batch_sums(const void *view, const void *stream)
+{
+    const struct activate *v = view;
+    const struct sl_activate a = kernel_view(v, &v->z);
+    return SL_RUN(stream, sl_activate_batch_sums, &a, v->z.data, v->gate.data, v->gh.data, v->sums.data);
+}
 
 static struct sl_operation batch_sums_op = {
     SL_OPERATION(batch_sums_op, "sl_activate_batch_sums", SL_STAGE_BACKWARD),
-    SL_BOTH(batch_sums_task),
-    .role = {{"z", STARPU_R}, {"gate", STARPU_R}, {"gh", STARPU_R}, {"statistics", STARPU_R}, {"sums", STARPU_W}},
+    SL_BODY(batch_sums, struct activate),
+    .role = {{"z", STARPU_R, offsetof(struct activate, z), "D x F"},
+             {"gate", STARPU_R, offsetof(struct activate, gate), "D x F", SL_INTS_8},
+             {"gh", STARPU_R, offsetof(struct activate, gh), "D x F"},
+             {"statistics", STARPU_R, offsetof(struct activate, statistics), "2 x F"},
+             {"sums", STARPU_W, offsetof(struct activate, sums), "2 x F", SL_DOUBLES}},
 };
+
+/* GR is the residual of the forward. */
+static enum sl_status residual_backward(const void *view, const void *stream)
+{
+    const struct activate *v = view;
+    return SL_RUN(stream, sl_activate_residual_backward, v->gh.n_rows, v->gh.n_columns, v->gh.data, v->residual.data);
+}
 
 static struct sl_operation residual_backward_op = {
     SL_OPERATION(residual_backward_op, "sl_activate_residual_backward", SL_STAGE_BACKWARD),
-    SL_BOTH(residual_backward_task),
-    .role = {{"gh", STARPU_R}, {"gr", STARPU_RW}},
+    SL_BODY(residual_backward, struct activate),
+    .role = {{"gh", STARPU_R, offsetof(struct activate, gh), "D x F"},
+             {"gr", STARPU_RW, offsetof(struct activate, residual), "D x F"}},
 };
 
 /* ---- submissions ---- */
 
-/* Whether `handle` is [n_rows x n_columns]. */
-static void check_matrix(starpu_data_handle_t handle, uint32_t n_rows, uint32_t n_columns)
+static struct activate view_of(const struct sl_task_args *head, const struct sl_activate_layer *layer)
 {
-    assert(handle != NULL);
-    assert(sl_handle_rows(handle) == n_rows);
-    assert(sl_handle_columns(handle) == n_columns);
-}
-
-/* Whether `handle` has rows row0 .. row0 + n_rows - 1 and n_columns columns. */
-static void check_rows(starpu_data_handle_t handle, uint32_t row0, uint32_t n_rows, uint32_t n_columns)
-{
-    assert((uint64_t)row0 + n_rows <= sl_handle_rows(handle));
-    assert(sl_handle_columns(handle) == n_columns);
-}
-
-/* Fill *args, and check the handles that norm and dropout need. */
-static void prepare(const struct sl_task_args *head, const struct sl_activate_layer *layer, starpu_data_handle_t z,
-                    struct activate_args *args)
-{
-    uint32_t n_columns = sl_handle_columns(z);
-    *args = (struct activate_args){.head = *head, .norm = layer->norm};
-    args->draw = (struct sl_draw){.seed = layer->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
-    args->threshold = sl_dropout_threshold(layer->dropout);
+    struct activate v = {.head = *head, .norm = layer->norm};
+    v.draw = (struct sl_draw){.seed = layer->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
+    v.threshold = sl_dropout_threshold(layer->dropout);
     if (layer->norm != SL_ACTIVATE_PLAIN) {
-        check_matrix(layer->weight, 1, n_columns);
-        check_matrix(layer->bias, 1, n_columns);
+        assert(layer->weight != NULL && layer->bias != NULL);
+        v.weight = sl_matrix_of(layer->weight);
     }
     if (layer->norm == SL_ACTIVATE_BATCH) {
-        check_matrix(layer->statistics, 2, n_columns);
+        assert(layer->statistics != NULL);
+        v.statistics = sl_matrix_of(layer->statistics);
     }
-}
-
-/* Batch norm sums of a group or a chunk: two rows of doubles. */
-static void check_sums(starpu_data_handle_t sums, uint32_t n_columns)
-{
-    check_matrix(sums, 2, n_columns);
-    assert(sl_handle_element(sums) == sizeof(double));
-}
-
-/* Bytes moved: for each entry of z, n_reals numbers and one byte of gate. */
-static uint64_t bytes_of(starpu_data_handle_t z, uint32_t n_reals)
-{
-    return (uint64_t)sl_handle_rows(z) * sl_handle_columns(z) * (n_reals * sizeof(sl_real) + 1);
-}
-
-static void check_forward(const struct activate_args *args, const struct sl_activate_layer *layer,
-                          starpu_data_handle_t z, starpu_data_handle_t residual, starpu_data_handle_t gate,
-                          starpu_data_handle_t h)
-{
-    uint32_t n_rows = sl_handle_rows(z);
-    uint32_t n_columns = sl_handle_columns(z);
-    check_matrix(gate, n_rows, n_columns);
-    check_matrix(h, n_rows, n_columns);
-    if (residual != NULL) {
-        check_rows(residual, args->residual_row0, n_rows, n_columns);
-    }
-    assert(residual == NULL || sl_handle_dtype(residual) == sl_handle_dtype(h));
-    assert(sl_handle_dtype(z) == SL_DTYPE_REAL ||
-           (sl_handle_dtype(h) == sl_handle_dtype(z) && layer->norm == SL_ACTIVATE_PLAIN));
-    assert(args->threshold <= 0 || (uint64_t)args->row0 + n_rows <= sl_handle_columns(layer->frontier));
+    return v;
 }
 
 enum sl_status sl_activate_forward_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
                                           uint32_t row0, starpu_data_handle_t z, starpu_data_handle_t residual,
                                           uint32_t residual_row0, starpu_data_handle_t gate, starpu_data_handle_t h)
 {
-    struct activate_args args;
-    struct sl_task task;
-    prepare(head, layer, z, &args);
-    args.row0 = row0;
-    args.residual_row0 = residual_row0;
-    args.has_residual = residual != NULL;
-    check_forward(&args, layer, z, residual, gate, h);
-    args.head.work = bytes_of(z, residual == NULL ? 2 : 3);
-    sl_task_begin(&task, &forward_op);
-    sl_task_add(&task, FORWARD_Z, z, STARPU_R);
-    sl_task_add(&task, FORWARD_GATE, gate, STARPU_W);
-    sl_task_add(&task, FORWARD_H, h, STARPU_W);
+    struct activate v = view_of(head, layer);
+    v.z = sl_matrix_of(z);
+    v.gate = sl_matrix_of(gate);
+    v.h = sl_matrix_of(h);
+    assert(v.z.dtype == SL_DTYPE_REAL || layer->norm == SL_ACTIVATE_PLAIN);
     if (layer->norm != SL_ACTIVATE_PLAIN) {
-        sl_task_add(&task, FORWARD_WEIGHT, layer->weight, STARPU_R);
-        sl_task_add(&task, FORWARD_BIAS, layer->bias, STARPU_R);
+        v.bias = sl_matrix_of(layer->bias);
     }
-    if (layer->norm == SL_ACTIVATE_BATCH) {
-        sl_task_add(&task, FORWARD_STATISTICS, layer->statistics, STARPU_R);
+    if (residual != NULL) {
+        v.residual = sl_matrix_rows(residual, residual_row0, v.z.n_rows);
     }
-    sl_task_add_optional(&task, FORWARD_RESIDUAL, residual, STARPU_R);
-    if (args.threshold > 0) {
-        sl_task_add(&task, FORWARD_FRONTIER, layer->frontier, STARPU_R);
-        sl_task_add(&task, FORWARD_IDS, layer->dataset_ids, STARPU_R);
+    if (v.threshold > 0) {
+        v.frontier = sl_matrix_rows(layer->frontier, row0, v.z.n_rows);
+        v.dataset_ids = sl_matrix_of(layer->dataset_ids);
     }
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
-}
-
-static void check_backward(const struct sl_task_args *head, const struct sl_activate_layer *layer,
-                           starpu_data_handle_t z, starpu_data_handle_t gate, starpu_data_handle_t gh,
-                           const struct sl_activate_sums_handles *sums, starpu_data_handle_t gz)
-{
-    uint32_t n_rows = sl_handle_rows(gh);
-    uint32_t n_columns = sl_handle_columns(gh);
-    check_matrix(gate, n_rows, n_columns);
-    if (layer->norm != SL_ACTIVATE_PLAIN) {
-        check_matrix(z, n_rows, n_columns);
-    }
-    check_matrix(gz, n_rows, n_columns);
-    sl_task_check_runs(head, n_rows, NULL, 0, 0);
-    if (layer->norm == SL_ACTIVATE_LAYER) {
-        check_matrix(sums->gw, sl_task_n_runs(head), n_columns);
-        check_matrix(sums->gb, sl_task_n_runs(head), n_columns);
-    }
-    if (layer->norm == SL_ACTIVATE_BATCH) {
-        check_sums(sums->group, n_columns);
-        assert(sums->n_group >= n_rows);
-    }
+    return sl_view_submit(&forward_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_activate_backward_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
                                            starpu_data_handle_t z, starpu_data_handle_t gate, starpu_data_handle_t gh,
                                            const struct sl_activate_sums_handles *sums, starpu_data_handle_t gz)
 {
-    struct activate_args args;
-    struct sl_task task;
-    prepare(head, layer, gh, &args);
-    check_backward(head, layer, z, gate, gh, sums, gz);
-    args.n_group = sums->n_group;
-    args.head.work = bytes_of(gh, layer->norm == SL_ACTIVATE_PLAIN ? 2 : 3);
-    sl_task_begin(&task, &backward_op);
-    sl_task_add(&task, BACKWARD_GATE, gate, STARPU_R);
-    sl_task_add(&task, BACKWARD_GH, gh, STARPU_R);
-    sl_task_add(&task, BACKWARD_GZ, gz, STARPU_W);
+    struct activate v = view_of(head, layer);
+    v.gate = sl_matrix_of(gate);
+    v.gh = sl_matrix_of(gh);
+    v.gz = sl_matrix_of(gz);
+    v.n_group = sums->n_group;
     if (layer->norm != SL_ACTIVATE_PLAIN) {
-        sl_task_add(&task, BACKWARD_Z, z, STARPU_R);
-        sl_task_add(&task, BACKWARD_WEIGHT, layer->weight, STARPU_R);
+        v.z = sl_matrix_of(z);
     }
     if (layer->norm == SL_ACTIVATE_LAYER) {
-        sl_task_add(&task, BACKWARD_GW, sums->gw, STARPU_W);
-        sl_task_add(&task, BACKWARD_GB, sums->gb, STARPU_W);
+        v.gw = sl_matrix_of(sums->gw);
+        v.gb = sl_matrix_of(sums->gb);
     }
     if (layer->norm == SL_ACTIVATE_BATCH) {
-        sl_task_add(&task, BACKWARD_STATISTICS, layer->statistics, STARPU_R);
-        sl_task_add(&task, BACKWARD_SUMS, sums->group, STARPU_R);
+        v.sums = sl_matrix_of(sums->group);
+        assert(sums->n_group >= v.gh.n_rows);
     }
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    return sl_view_submit(&backward_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_activate_batch_sums_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
                                              starpu_data_handle_t z, starpu_data_handle_t gate, starpu_data_handle_t gh,
                                              starpu_data_handle_t sums)
 {
-    uint32_t n_rows = sl_handle_rows(z);
-    uint32_t n_columns = sl_handle_columns(z);
-    struct activate_args args;
-    struct sl_task task;
-    assert(layer->norm == SL_ACTIVATE_BATCH);
-    prepare(head, layer, z, &args);
-    check_matrix(gate, n_rows, n_columns);
-    check_matrix(gh, n_rows, n_columns);
-    check_sums(sums, n_columns);
-    args.head.work = bytes_of(z, 2);
-    sl_task_begin(&task, &batch_sums_op);
-    sl_task_add(&task, SUMS_Z, z, STARPU_R);
-    sl_task_add(&task, SUMS_GATE, gate, STARPU_R);
-    sl_task_add(&task, SUMS_GH, gh, STARPU_R);
-    sl_task_add(&task, SUMS_STATISTICS, layer->statistics, STARPU_R);
-    sl_task_add(&task, SUMS_OUT, sums, STARPU_W);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    struct activate v = view_of(head, layer);
+    v.z = sl_matrix_of(z);
+    v.gate = sl_matrix_of(gate);
+    v.gh = sl_matrix_of(gh);
+    v.sums = sl_matrix_of(sums);
+    v.weight = sl_matrix_of(NULL);
+    return sl_view_submit(&batch_sums_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_activate_residual_backward_submit(const struct sl_task_args *head, starpu_data_handle_t gh,
                                                     starpu_data_handle_t gr, uint32_t row0)
 {
-    struct activate_args args = {.head = *head, .row0 = row0};
-    struct sl_task task;
-    check_rows(gr, row0, sl_handle_rows(gh), sl_handle_columns(gh));
-    args.head.work = bytes_of(gh, 3);
-    sl_task_begin(&task, &residual_backward_op);
-    sl_task_add(&task, RESIDUAL_GH, gh, STARPU_R);
-    sl_task_add(&task, RESIDUAL_GR, gr, STARPU_RW);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    struct activate v = {.head = *head, .gh = sl_matrix_of(gh)};
+    v.residual = sl_matrix_rows(gr, row0, v.gh.n_rows);
+    return sl_view_submit(&residual_backward_op, &v, SL_PRIORITY_COMPUTE);
 }

@@ -108,6 +108,12 @@ struct sl_activate {
 void sl_activate_forward_cpu(const struct sl_activate *a, const sl_real *z, const sl_real *residual, uint8_t *gate_out,
                              sl_real *h_out);
 
+/* The same for rows of other dtypes. h_dtype: of H and of the residual. z may be bf16 if h is bf16 and there is no norm.
+ * SL_ENOMEM. */
+enum sl_status sl_activate_forward_rows_cpu(const struct sl_activate *a, enum sl_dtype z_dtype, const void *z,
+                                            const void *residual, uint8_t *gate_out, enum sl_dtype h_dtype,
+                                            void *h_out);
+
 /* Column sums of GY * zhat and of GY. LAYER writes the chunk's sums, its partial GW and GB. BATCH reads the group's
  * sums. A pointer is NULL if the norm does not need it. */
 struct sl_activate_sums {
@@ -130,11 +136,10 @@ void sl_activate_residual_backward_cpu(uint32_t n_rows, uint32_t n_columns, cons
 
 #ifdef SL_CUDA
 /* The same kernels on the stream's device. All pointers, also in *a and *sums, are to device memory. Row and column
- * sums have a fixed order, but another order than the CPU's. h_dtype: dtype of H and of the residual. z may be bf16 if
- * h is bf16 and there is no norm. SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_activate_forward_cuda(cudaStream_t stream, const struct sl_activate *a,
-                                                    enum sl_dtype z_dtype, const void *z, const void *residual,
-                                                    uint8_t *gate_out, enum sl_dtype h_dtype, void *h_out);
+ * sums have a fixed order, but another order than the CPU's. SL_ECUDA. */
+SL_EXTERN_C enum sl_status sl_activate_forward_rows_cuda(cudaStream_t stream, const struct sl_activate *a,
+                                                         enum sl_dtype z_dtype, const void *z, const void *residual,
+                                                         uint8_t *gate_out, enum sl_dtype h_dtype, void *h_out);
 SL_EXTERN_C enum sl_status sl_activate_backward_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
                                                      const uint8_t *gate, const sl_real *gh,
                                                      const struct sl_activate_sums *sums, sl_real *gz_out);

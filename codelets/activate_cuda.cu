@@ -507,9 +507,9 @@ static enum sl_status forward_from_reals(cudaStream_t stream, const struct sl_ac
     });
 }
 
-enum sl_status sl_activate_forward_cuda(cudaStream_t stream, const struct sl_activate *a, enum sl_dtype z_dtype,
-                                        const void *z, const void *residual, uint8_t *gate_out, enum sl_dtype h_dtype,
-                                        void *h_out)
+enum sl_status sl_activate_forward_rows_cuda(cudaStream_t stream, const struct sl_activate *a, enum sl_dtype z_dtype,
+                                             const void *z, const void *residual, uint8_t *gate_out,
+                                             enum sl_dtype h_dtype, void *h_out)
 {
     const uintptr_t all = sl_quad_address(z_dtype, z) | sl_quad_address(h_dtype, residual) | gate_address(gate_out) |
                           sl_quad_address(h_dtype, h_out) | address(a->weight) | address(a->bias) | address(a->mean) |

@@ -588,7 +588,7 @@ struct rows {
 static enum sl_status activate(const void *input)
 {
     const struct rows *r = input;
-    return sl_activate_forward_cuda(stream, &r->a, SL_DTYPE_REAL, r->z, NULL, r->gate, SL_DTYPE_REAL, r->h);
+    return sl_activate_forward_rows_cuda(stream, &r->a, SL_DTYPE_REAL, r->z, NULL, r->gate, SL_DTYPE_REAL, r->h);
 }
 
 static enum sl_status activate_back(const void *input)

@@ -734,8 +734,8 @@ static void check_activation(enum sl_activate_norm norm, uint32_t width, enum sl
     there.rstd = parameters_there + 3 * width;
     there.ids = there.dataset_ids = ids_there;
     sl_activate_forward_cpu(&a, z, has_residual ? residual : NULL, gate, h);
-    expect_launched(sl_activate_forward_cuda(NULL, &there, z_dtype, z_there, has_residual ? residual_there : NULL,
-                                             gate_there, SL_DTYPE_BF16, h_there));
+    expect_launched(sl_activate_forward_rows_cuda(NULL, &there, z_dtype, z_there, has_residual ? residual_there : NULL,
+                                                  gate_there, SL_DTYPE_BF16, h_there));
     if (norm == SL_ACTIVATE_PLAIN) {
         sl_bf16_round(n, h, h_rounded);
         expect_on_device("H", h_there, n, sizeof *h_rounded, h_rounded);
