@@ -486,35 +486,16 @@ void sl_dense_touch_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, int8_t 
     }
 }
 
-/* ---- arguments ---- */
+/* ---- operations: products. A segment of rows has a product of its own: the last bits of a row may differ with the
+ * number of rows beside it (codelets/gemm.h). ---- */
 
-struct dense_args {
+/* Each product has some of the operands: bias, or its gradient gb, is optional. */
+struct dense {
     struct sl_task_args head;
-    uint32_t row0;
+    struct sl_matrix x, w, z, bias;
+    struct sl_matrix gx, gw, gz, gb;
     int beta;
-    int has_bias; /* or its gradient */
 };
-
-struct sparse_args {
-    struct sl_task_args head;
-    struct sl_draw draw;
-    double dropout;
-    uint32_t row0;
-    uint32_t first;
-    uint32_t max_row;
-    int beta;
-    int has_bias; /* or its gradient */
-    bool notes;   /* the last buffer has the touched rows */
-    bool fresh;   /* they have not been written */
-};
-
-/* ---- implementations ---- */
-
-enum { FORWARD_X, FORWARD_W, FORWARD_Z, FORWARD_BIAS };
-enum { INPUT_GZ, INPUT_W, INPUT_GX };
-enum { WEIGHT_X, WEIGHT_GZ, WEIGHT_GW, WEIGHT_GB };
-enum { SPARSE_OFFSETS, SPARSE_COLUMNS, SPARSE_VALUES, SPARSE_FRONTIER, SPARSE_W, SPARSE_Z, SPARSE_BIAS, SPARSE_IDS };
-enum { SPARSE_GZ = SPARSE_W, SPARSE_GW, SPARSE_GB, SPARSE_TOUCHED = SPARSE_IDS + 1 };
 
 /* The products of rows of a dtype. */
 struct products {
@@ -531,232 +512,57 @@ static const struct products products[SL_N_DTYPES] = {
     [SL_DTYPE_BF16] = {sl_dense_forward_bf16_cpu, sl_dense_backward_input_bf16_cpu, sl_dense_backward_weight_bf16_cpu},
 };
 
-/* Each row range of a task has a product of its own: the last bits of a row may differ with the number of rows beside
- * it (codelets/gemm.h). */
-struct run {
-    uint32_t row, n_rows;
-};
-
-/* Row range k of a buffer. */
-static struct run run_of(const struct sl_task_args *head, void *buffer, uint32_t k)
-{
-    uint32_t row = sl_task_run(head, sl_buffer_rows(buffer), k);
-    return (struct run){row, sl_task_run(head, sl_buffer_rows(buffer), k + 1) - row};
-}
-
 #define ROUNDED_ROWS 1024 /* rows computed in float before they are rounded */
 
-static const sl_real *bias_of(int has_bias, void *const *buffer)
-{
-    return has_bias ? sl_buffer_data(*buffer) : NULL;
-}
-
 /* bf16 Z from bf16 rows, a slab of rows at a time in float. */
-static enum sl_status forward_rounded(const struct dense_args *args, void *buffers[], struct run run,
-                                      const sl_real *bias)
+static enum sl_status forward_rounded(const struct dense *v)
 {
-    const sl_bf16 *x = sl_buffer_row(buffers[FORWARD_X], args->row0 + run.row);
-    const uint32_t n_in = sl_buffer_columns(buffers[FORWARD_X]);
-    const uint32_t n_out = sl_buffer_columns(buffers[FORWARD_Z]);
-    struct sl_rounded slab = sl_rounded_begin("rows before they are rounded", ROUNDED_ROWS, run.n_rows, n_out,
-                                              sl_buffer_row(buffers[FORWARD_Z], run.row));
+    const sl_bf16 *x = v->x.data;
+    struct sl_rounded slab =
+        sl_rounded_begin("rows before they are rounded", ROUNDED_ROWS, v->z.n_rows, v->z.n_columns, v->z.data);
     enum sl_status st;
     while (sl_rounded_next(&slab, &st)) {
-        st = sl_dense_forward_bf16_cpu(slab.n, n_in, n_out, x + (size_t)slab.first * n_in,
-                                       sl_buffer_data(buffers[FORWARD_W]), bias, 0, slab.room);
+        st = sl_dense_forward_bf16_cpu(slab.n, v->x.n_columns, v->z.n_columns, x + (size_t)slab.first * v->x.n_columns,
+                                       v->w.data, v->bias.data, 0, slab.room);
     }
     return st;
 }
 
 /* Z from features that are read in place in a narrow dtype. The product is the product of their floats. */
-static enum sl_status forward_narrow(const struct dense_args *args, void *buffers[], struct run run,
-                                     const sl_real *bias)
+static enum sl_status forward_narrow(const struct dense *v)
 {
-    const uint32_t n_in = sl_buffer_columns(buffers[FORWARD_X]);
-    const size_t n = (size_t)run.n_rows * n_in;
+    const size_t n = sl_matrix_entries(&v->x);
     sl_real *room;
-    enum sl_status st = sl_alloc(n, sizeof *room, "features", &room);
-    if (st == SL_OK) {
-        sl_convert_to_reals(args->head.run->narrow, 1, n, sl_buffer_row(buffers[FORWARD_X], args->row0 + run.row),
-                            room);
-        st = products[SL_DTYPE_REAL].forward(run.n_rows, n_in, sl_buffer_columns(buffers[FORWARD_Z]), room,
-                                             sl_buffer_data(buffers[FORWARD_W]), bias, args->beta,
-                                             sl_buffer_row(buffers[FORWARD_Z], run.row));
-        sl_free(room);
-    }
+    SL_CHECK(sl_alloc(n, sizeof *room, "features", &room));
+    sl_convert_to_reals(v->head.run->narrow, 1, n, v->x.data, room);
+    enum sl_status st = products[SL_DTYPE_REAL].forward(v->z.n_rows, v->x.n_columns, v->z.n_columns, room, v->w.data,
+                                                        v->bias.data, v->beta, v->z.data);
+    sl_free(room);
     return st;
 }
 
-static enum sl_status forward_cpu(const struct dense_args *args, void *buffers[], struct run run)
+static enum sl_status forward_cpu(const struct dense *v)
 {
-    const sl_real *bias = bias_of(args->has_bias, buffers + FORWARD_BIAS);
-    void *x = buffers[FORWARD_X];
-    if (sl_buffer_dtype(buffers[FORWARD_Z]) != SL_DTYPE_REAL) {
-        return forward_rounded(args, buffers, run, bias);
+    if (v->z.dtype != SL_DTYPE_REAL) {
+        return forward_rounded(v);
     }
-    if (sl_buffer_dtype(x) != SL_DTYPE_REAL && args->head.run->narrow != SL_DTYPE_F32) {
-        return forward_narrow(args, buffers, run, bias);
+    if (v->x.dtype != SL_DTYPE_REAL && v->head.run->narrow != SL_DTYPE_F32) {
+        return forward_narrow(v);
     }
-    return products[sl_buffer_dtype(x)].forward(
-        run.n_rows, sl_buffer_columns(x), sl_buffer_columns(buffers[FORWARD_Z]), sl_buffer_row(x, args->row0 + run.row),
-        sl_buffer_data(buffers[FORWARD_W]), bias, args->beta, sl_buffer_row(buffers[FORWARD_Z], run.row));
+    return products[v->x.dtype].forward(v->z.n_rows, v->x.n_columns, v->z.n_columns, v->x.data, v->w.data, v->bias.data,
+                                        v->beta, v->z.data);
 }
 
-static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status backward_input_cpu(const struct dense *v)
 {
-    const struct dense_args *args = cl_arg;
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        st = forward_cpu(args, buffers, run_of(&args->head, buffers[FORWARD_Z], k));
-    }
-    return st;
+    return products[v->head.run->row_dtype].backward_input(v->gz.n_rows, v->gx.n_columns, v->gz.n_columns, v->gz.data,
+                                                           v->w.data, v->beta, v->gx.data);
 }
 
-static enum sl_status backward_input_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status backward_weight_cpu(const struct dense *v)
 {
-    const struct dense_args *args = cl_arg;
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        struct run run = run_of(&args->head, buffers[INPUT_GZ], k);
-        st = products[args->head.run->row_dtype].backward_input(
-            run.n_rows, sl_buffer_columns(buffers[INPUT_GX]), sl_buffer_columns(buffers[INPUT_GZ]),
-            sl_buffer_row(buffers[INPUT_GZ], run.row), sl_buffer_data(buffers[INPUT_W]), args->beta,
-            sl_buffer_row(buffers[INPUT_GX], args->row0 + run.row));
-    }
-    return st;
-}
-
-/* A row range, and its gradients. */
-struct weight_run {
-    struct run rows;
-    const sl_real *gz;
-    sl_real *gw, *gb; /* gb: NULL if not wanted */
-};
-
-/* Buffers: GZ, GW and, with a bias, GB. */
-static struct weight_run weight_run(const struct sl_task_args *head, void *buffers[], int has_bias, uint32_t k)
-{
-    const uint32_t n_out = sl_buffer_columns(buffers[0]);
-    const struct run rows = run_of(head, buffers[0], k);
-    const size_t each = (size_t)(sl_buffer_rows(buffers[1]) / sl_task_n_runs(head)) * n_out;
-    sl_real *gb = has_bias ? sl_buffer_data(buffers[2]) : NULL;
-    return (struct weight_run){.rows = rows,
-                               .gz = sl_buffer_row(buffers[0], rows.row),
-                               .gw = (sl_real *)sl_buffer_data(buffers[1]) + k * each,
-                               .gb = gb == NULL ? NULL : gb + (size_t)k * n_out};
-}
-
-static enum sl_status backward_weight_cpu(const struct dense_args *args, void *buffers[], uint32_t k)
-{
-    const struct weight_run run = weight_run(&args->head, buffers + WEIGHT_GZ, args->has_bias, k);
-    void *x = buffers[WEIGHT_X];
-    return products[sl_buffer_dtype(x)].backward_weight(
-        run.rows.n_rows, sl_buffer_columns(x), sl_buffer_columns(buffers[WEIGHT_GZ]),
-        sl_buffer_row(x, args->row0 + run.rows.row), run.gz, run.gw, run.gb);
-}
-
-static enum sl_status backward_weight_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct dense_args *args = cl_arg;
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        st = backward_weight_cpu(args, buffers, k);
-    }
-    return st;
-}
-
-/* Buffers 0 .. 3 and, with dropout, the dataset ids: buffer 6, or 7 behind a bias. */
-static struct sl_sparse_rows sparse_rows(void *buffers[], const struct sparse_args *args)
-{
-    const unsigned ids_at = args->has_bias ? 7 : 6;
-    const sl_vertex *frontier = sl_buffer_data(buffers[SPARSE_FRONTIER]);
-    return (struct sl_sparse_rows){
-        .offsets = sl_buffer_data(buffers[SPARSE_OFFSETS]),
-        .columns = sl_buffer_data(buffers[SPARSE_COLUMNS]),
-        .values = sl_buffer_data(buffers[SPARSE_VALUES]),
-        .ids = frontier + args->row0,
-        .dataset_ids = args->dropout > 0 ? sl_buffer_data(buffers[ids_at]) : NULL,
-        .first = args->first,
-        .max_row = args->max_row,
-        .dropout = args->dropout,
-        .draw = args->draw,
-    };
-}
-
-/* bf16 Z, a slab of rows at a time in float. */
-static enum sl_status sparse_forward_rounded(struct sl_sparse_rows x, void *z, const sl_real *w, const sl_real *bias)
-{
-    const uint32_t n_out = sl_buffer_columns(z);
-    struct sl_rounded slab =
-        sl_rounded_begin("rows before they are rounded", ROUNDED_ROWS, sl_buffer_rows(z), n_out, sl_buffer_data(z));
-    enum sl_status st;
-    while (sl_rounded_next(&slab, &st)) {
-        sl_dense_sparse_forward_cpu(&x, slab.n, n_out, w, bias, 0, slab.room);
-        x.ids += slab.n;
-    }
-    return st;
-}
-
-static enum sl_status sparse_forward_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct sparse_args *args = cl_arg;
-    struct sl_sparse_rows x = sparse_rows(buffers, args);
-    const sl_real *bias = bias_of(args->has_bias, buffers + SPARSE_BIAS);
-    enum sl_status st = SL_OK;
-    if (sl_buffer_dtype(buffers[SPARSE_Z]) != SL_DTYPE_REAL) {
-        st = sparse_forward_rounded(x, buffers[SPARSE_Z], sl_buffer_data(buffers[SPARSE_W]), bias);
-    } else {
-        sl_dense_sparse_forward_cpu(&x, sl_buffer_rows(buffers[SPARSE_Z]), sl_buffer_columns(buffers[SPARSE_Z]),
-                                    sl_buffer_data(buffers[SPARSE_W]), bias, args->beta,
-                                    sl_buffer_data(buffers[SPARSE_Z]));
-    }
-    return st;
-}
-
-/* The touched rows: the buffer behind the bias's gradient and the dataset ids, if there are such. */
-static void *touched_of(void *buffers[], const struct sparse_args *args)
-{
-    return buffers[SPARSE_GB + (args->has_bias != 0) + (args->dropout > 0)];
-}
-
-static enum sl_status backward_touched_cpu(const struct sparse_args *args, void *buffers[],
-                                           const struct sl_sparse_rows *x)
-{
-    void *gw = buffers[SPARSE_GW];
-    void *gz = buffers[SPARSE_GZ];
-    const uint32_t n_in = sl_buffer_rows(gw);
-    const uint32_t n_out = sl_buffer_columns(gw);
-    const uint32_t n_rows = sl_buffer_rows(gz);
-    int8_t *touched = sl_buffer_data(touched_of(buffers, args));
-    if (args->fresh) {
-        memset(touched, 0, n_in);
-        sl_bias_forward_cpu(n_in, n_out, NULL, sl_buffer_data(gw));
-    } else if (args->beta == 0) {
-        sl_dense_clear_touched_cpu(n_in, n_out, touched, sl_buffer_data(gw));
-    }
-    sl_dense_touch_cpu(x, n_rows, touched);
-    sl_dense_sparse_backward_weight_cpu(x, n_rows, n_in, n_out, sl_buffer_data(gz), 1, sl_buffer_data(gw), NULL);
-    if (args->has_bias) {
-        sl_bias_backward_cpu(n_rows, n_out, sl_buffer_data(gz), args->beta, sl_buffer_data(buffers[SPARSE_GB]));
-    }
-    return SL_OK;
-}
-
-static enum sl_status sparse_backward_weight_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct sparse_args *args = cl_arg;
-    struct sl_sparse_rows x = sparse_rows(buffers, args);
-    const uint32_t n_runs = sl_task_n_runs(&args->head);
-    if (args->notes) {
-        return backward_touched_cpu(args, buffers, &x);
-    }
-    for (uint32_t k = 0; k < n_runs; k++) {
-        struct weight_run run = weight_run(&args->head, buffers + SPARSE_GZ, args->has_bias, k);
-        sl_dense_sparse_backward_weight_cpu(&x, run.rows.n_rows, sl_buffer_rows(buffers[SPARSE_GW]) / n_runs,
-                                            sl_buffer_columns(buffers[SPARSE_GZ]), run.gz, args->beta, run.gw, run.gb);
-        x.ids += run.rows.n_rows;
-    }
-    return SL_OK;
+    return products[v->x.dtype].backward_weight(v->gz.n_rows, v->x.n_columns, v->gz.n_columns, v->x.data, v->gz.data,
+                                                v->gw.data, v->gb.data);
 }
 
 #ifdef SL_CUDA
@@ -776,298 +582,291 @@ static const struct cuda_products cuda_products[SL_N_DTYPES] = {
 };
 
 /* The stream, with the cuBLAS handle of this worker. */
-static struct sl_dense_cuda on_stream(const struct sl_task_args *head, cudaStream_t stream)
+static struct sl_dense_cuda on_stream(const struct dense *v, cudaStream_t stream)
 {
-    return (struct sl_dense_cuda){stream, starpu_cublas_get_local_handle(), head->run->tf32};
+    return (struct sl_dense_cuda){stream, starpu_cublas_get_local_handle(), v->head.run->tf32};
 }
 
-static enum sl_status forward_cuda(const struct dense_args *args, void *buffers[], cudaStream_t stream, struct run run)
+static enum sl_status forward_cuda(cudaStream_t stream, const struct dense *v)
 {
-    const sl_real *bias = bias_of(args->has_bias, buffers + FORWARD_BIAS);
-    void *x = buffers[FORWARD_X];
-    void *z = buffers[FORWARD_Z];
-    return cuda_products[sl_buffer_dtype(x)].forward(on_stream(&args->head, stream), run.n_rows, sl_buffer_columns(x),
-                                                     sl_buffer_columns(z), sl_buffer_row(x, args->row0 + run.row),
-                                                     sl_buffer_data(buffers[FORWARD_W]), bias, args->beta,
-                                                     sl_buffer_dtype(z), sl_buffer_row(z, run.row));
+    return cuda_products[v->x.dtype].forward(on_stream(v, stream), v->z.n_rows, v->x.n_columns, v->z.n_columns,
+                                             v->x.data, v->w.data, v->bias.data, v->beta, v->z.dtype, v->z.data);
 }
 
-static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
+static enum sl_status backward_input_cuda(cudaStream_t stream, const struct dense *v)
 {
-    const struct dense_args *args = cl_arg;
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        st = forward_cuda(args, buffers, stream, run_of(&args->head, buffers[FORWARD_Z], k));
-    }
-    return st;
+    return cuda_products[v->head.run->row_dtype].backward_input(on_stream(v, stream), v->gz.n_rows, v->gx.n_columns,
+                                                                v->gz.n_columns, v->gz.data, v->w.data, v->beta,
+                                                                v->gx.data);
 }
 
-static enum sl_status backward_input_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
+static enum sl_status backward_weight_cuda(cudaStream_t stream, const struct dense *v)
 {
-    const struct dense_args *args = cl_arg;
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        struct run run = run_of(&args->head, buffers[INPUT_GZ], k);
-        st = cuda_products[args->head.run->row_dtype].backward_input(
-            on_stream(&args->head, stream), run.n_rows, sl_buffer_columns(buffers[INPUT_GX]),
-            sl_buffer_columns(buffers[INPUT_GZ]), sl_buffer_row(buffers[INPUT_GZ], run.row),
-            sl_buffer_data(buffers[INPUT_W]), args->beta, sl_buffer_row(buffers[INPUT_GX], args->row0 + run.row));
-    }
-    return st;
-}
-
-static enum sl_status backward_weight_cuda(const struct dense_args *args, void *buffers[], cudaStream_t stream,
-                                           uint32_t k)
-{
-    const struct weight_run run = weight_run(&args->head, buffers + WEIGHT_GZ, args->has_bias, k);
-    void *x = buffers[WEIGHT_X];
-    return cuda_products[sl_buffer_dtype(x)].backward_weight(
-        on_stream(&args->head, stream), run.rows.n_rows, sl_buffer_columns(x), sl_buffer_columns(buffers[WEIGHT_GZ]),
-        sl_buffer_row(x, args->row0 + run.rows.row), run.gz, run.gw, run.gb);
-}
-
-static enum sl_status backward_weight_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct dense_args *args = cl_arg;
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0; st == SL_OK && k < sl_task_n_runs(&args->head); k++) {
-        st = backward_weight_cuda(args, buffers, stream, k);
-    }
-    return st;
-}
-
-static enum sl_status sparse_forward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct sparse_args *args = cl_arg;
-    struct sl_sparse_rows x = sparse_rows(buffers, args);
-    const sl_real *bias = bias_of(args->has_bias, buffers + SPARSE_BIAS);
-    void *z = buffers[SPARSE_Z];
-    return sl_dense_sparse_forward_cuda(stream, &x, sl_buffer_rows(z), sl_buffer_columns(z),
-                                        sl_buffer_data(buffers[SPARSE_W]), bias, args->beta, sl_buffer_dtype(z),
-                                        sl_buffer_data(z));
-}
-
-static enum sl_status sparse_backward_weight_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct sparse_args *args = cl_arg;
-    struct sl_sparse_rows x = sparse_rows(buffers, args);
-    const uint32_t n_runs = sl_task_n_runs(&args->head);
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0; st == SL_OK && k < n_runs; k++) {
-        struct weight_run run = weight_run(&args->head, buffers + SPARSE_GZ, args->has_bias, k);
-        st = sl_dense_sparse_backward_weight_cuda(
-            stream, &x, run.rows.n_rows, sl_buffer_rows(buffers[SPARSE_GW]) / n_runs,
-            sl_buffer_columns(buffers[SPARSE_GZ]), run.gz, args->beta, run.gw, run.gb);
-        x.ids += run.rows.n_rows;
-    }
-    if (st == SL_OK && args->notes) { /* all rows are written anew */
-        st = sl_note_all_cuda(stream, sl_buffer_rows(buffers[SPARSE_GW]), sl_buffer_data(touched_of(buffers, args)));
-    }
-    return st;
+    return cuda_products[v->x.dtype].backward_weight(on_stream(v, stream), v->gz.n_rows, v->x.n_columns,
+                                                     v->gz.n_columns, v->x.data, v->gz.data, v->gw.data, v->gb.data);
 }
 #endif
 
-/* ---- operations ---- */
+static enum sl_status forward(const void *view, const void *stream)
+{
+    return SL_CALL(stream, forward, view);
+}
 
 static struct sl_operation forward_op = {
     SL_HISTORY_OPERATION(forward_op, "sl_dense_forward", SL_STAGE_DENSE),
-    .cpu = forward_cpu_task,
-    SL_CUDA_FUNC(forward_cuda_task),
-    .role = {{"x", STARPU_R}, {"w", STARPU_R}, {"z", STARPU_W | SL_OR_RW}, {"bias", STARPU_R | SL_OPTIONAL}},
+    SL_BODY(forward, struct dense),
+    .role = {{"x", STARPU_R, offsetof(struct dense, x), "R x F", SL_ROWS},
+             {"w", STARPU_R, offsetof(struct dense, w), "F x H"},
+             {"z", STARPU_W | SL_OR_RW, offsetof(struct dense, z), "R x H", SL_ROWS_OR_REALS},
+             {"bias", STARPU_R | SL_OPTIONAL, offsetof(struct dense, bias), "1 x H"}},
 };
+
+static enum sl_status backward_input(const void *view, const void *stream)
+{
+    return SL_CALL(stream, backward_input, view);
+}
 
 static struct sl_operation backward_input_op = {
     SL_HISTORY_OPERATION(backward_input_op, "sl_dense_backward_input", SL_STAGE_BACKWARD),
-    .cpu = backward_input_cpu_task,
-    SL_CUDA_FUNC(backward_input_cuda_task),
-    .role = {{"gz", STARPU_R}, {"w", STARPU_R}, {"gx", STARPU_W | SL_OR_RW}},
+    SL_BODY(backward_input, struct dense),
+    .role = {{"gz", STARPU_R, offsetof(struct dense, gz), "R x H"},
+             {"w", STARPU_R, offsetof(struct dense, w), "F x H"},
+             {"gx", STARPU_W | SL_OR_RW, offsetof(struct dense, gx), "R x F"}},
 };
+
+static enum sl_status backward_weight(const void *view, const void *stream)
+{
+    return SL_CALL(stream, backward_weight, view);
+}
 
 static struct sl_operation backward_weight_op = {
     SL_HISTORY_OPERATION(backward_weight_op, "sl_dense_backward_weight", SL_STAGE_BACKWARD),
-    .cpu = backward_weight_cpu_task,
-    SL_CUDA_FUNC(backward_weight_cuda_task),
-    .role = {{"x", STARPU_R}, {"gz", STARPU_R}, {"gw", STARPU_W}, {"gb", STARPU_W | SL_OPTIONAL}},
+    SL_BODY(backward_weight, struct dense),
+    .role = {{"x", STARPU_R, offsetof(struct dense, x), "R x F", SL_ROWS},
+             {"gz", STARPU_R, offsetof(struct dense, gz), "R x H"},
+             {"gw", STARPU_W, offsetof(struct dense, gw), "KF x H"},
+             {"gb", STARPU_W | SL_OPTIONAL, offsetof(struct dense, gb), "K x H"}},
 };
+
+/* ---- operations: products of sparse rows ---- */
+
+struct sparse {
+    struct sl_task_args head;
+    struct sl_matrix offsets, columns, values, frontier;
+    struct sl_matrix w, z, bias;
+    struct sl_matrix gz, gw, gb;
+    struct sl_matrix dataset_ids; /* with dropout */
+    struct sl_matrix touched;     /* int8 for each row of gw, if wanted */
+    struct sl_draw draw;
+    double dropout;
+    uint32_t first, max_row;
+    int beta;
+    bool fresh; /* gw and the touched rows have not been written */
+};
+
+static struct sl_sparse_rows sparse_rows(const struct sparse *v)
+{
+    return (struct sl_sparse_rows){.offsets = v->offsets.data,
+                                   .columns = v->columns.data,
+                                   .values = v->values.data,
+                                   .ids = v->frontier.data,
+                                   .dataset_ids = v->dataset_ids.data,
+                                   .first = v->first,
+                                   .max_row = v->max_row,
+                                   .dropout = v->dropout,
+                                   .draw = v->draw};
+}
+
+/* bf16 Z, a slab of rows at a time in float. */
+static enum sl_status sparse_forward_rounded(const struct sparse *v)
+{
+    struct sl_sparse_rows x = sparse_rows(v);
+    struct sl_rounded slab =
+        sl_rounded_begin("rows before they are rounded", ROUNDED_ROWS, v->z.n_rows, v->z.n_columns, v->z.data);
+    enum sl_status st;
+    while (sl_rounded_next(&slab, &st)) {
+        sl_dense_sparse_forward_cpu(&x, slab.n, v->z.n_columns, v->w.data, v->bias.data, 0, slab.room);
+        x.ids += slab.n;
+    }
+    return st;
+}
+
+static enum sl_status sparse_forward_cpu(const struct sparse *v)
+{
+    const struct sl_sparse_rows x = sparse_rows(v);
+    if (v->z.dtype != SL_DTYPE_REAL) {
+        return sparse_forward_rounded(v);
+    }
+    sl_dense_sparse_forward_cpu(&x, v->z.n_rows, v->z.n_columns, v->w.data, v->bias.data, v->beta, v->z.data);
+    return SL_OK;
+}
+
+static void backward_touched(const struct sparse *v, const struct sl_sparse_rows *x)
+{
+    const uint32_t n_rows = v->gz.n_rows;
+    const uint32_t n_in = v->gw.n_rows;
+    const uint32_t n_out = v->gw.n_columns;
+    if (v->fresh) {
+        memset(v->touched.data, 0, n_in);
+        sl_bias_forward_cpu(n_in, n_out, NULL, v->gw.data);
+    } else if (v->beta == 0) {
+        sl_dense_clear_touched_cpu(n_in, n_out, v->touched.data, v->gw.data);
+    }
+    sl_dense_touch_cpu(x, n_rows, v->touched.data);
+    sl_dense_sparse_backward_weight_cpu(x, n_rows, n_in, n_out, v->gz.data, 1, v->gw.data, NULL);
+    if (v->gb.data != NULL) {
+        sl_bias_backward_cpu(n_rows, n_out, v->gz.data, v->beta, v->gb.data);
+    }
+}
+
+static enum sl_status sparse_backward_cpu(const struct sparse *v)
+{
+    const struct sl_sparse_rows x = sparse_rows(v);
+    if (v->touched.data != NULL) {
+        backward_touched(v, &x);
+    } else {
+        sl_dense_sparse_backward_weight_cpu(&x, v->gz.n_rows, v->gw.n_rows, v->gw.n_columns, v->gz.data, v->beta,
+                                            v->gw.data, v->gb.data);
+    }
+    return SL_OK;
+}
+
+#ifdef SL_CUDA
+static enum sl_status sparse_forward_cuda(cudaStream_t stream, const struct sparse *v)
+{
+    const struct sl_sparse_rows x = sparse_rows(v);
+    return sl_dense_sparse_forward_cuda(stream, &x, v->z.n_rows, v->z.n_columns, v->w.data, v->bias.data, v->beta,
+                                        v->z.dtype, v->z.data);
+}
+
+static enum sl_status sparse_backward_cuda(cudaStream_t stream, const struct sparse *v)
+{
+    const struct sl_sparse_rows x = sparse_rows(v);
+    SL_CHECK(sl_dense_sparse_backward_weight_cuda(stream, &x, v->gz.n_rows, v->gw.n_rows, v->gw.n_columns, v->gz.data,
+                                                  v->beta, v->gw.data, v->gb.data));
+    if (v->touched.data != NULL) { /* all rows are written anew */
+        return sl_note_all_cuda(stream, v->gw.n_rows, v->touched.data);
+    }
+    return SL_OK;
+}
+#endif
+
+static enum sl_status sparse_forward(const void *view, const void *stream)
+{
+    return SL_CALL(stream, sparse_forward, view);
+}
 
 static struct sl_operation sparse_forward_op = {
     SL_OPERATION(sparse_forward_op, "sl_dense_sparse_forward", SL_STAGE_DENSE),
-    .cpu = sparse_forward_cpu_task,
-    SL_CUDA_FUNC(sparse_forward_cuda_task),
-    .role = {{"offsets", STARPU_R},
-             {"columns", STARPU_R},
-             {"values", STARPU_R},
-             {"frontier", STARPU_R},
-             {"w", STARPU_R},
-             {"z", STARPU_W | SL_OR_RW},
-             {"bias", STARPU_R | SL_OPTIONAL},
-             {"dataset ids", STARPU_R | SL_OPTIONAL}},
+    SL_BODY(sparse_forward, struct sparse),
+    .role = {{"offsets", STARPU_R, offsetof(struct sparse, offsets), "?", SL_INTS_64},
+             {"columns", STARPU_R, offsetof(struct sparse, columns), "?", SL_INTS_32},
+             {"values", STARPU_R, offsetof(struct sparse, values), "?", SL_FLOATS},
+             {"frontier", STARPU_R, offsetof(struct sparse, frontier), "D", SL_INTS_32},
+             {"w", STARPU_R, offsetof(struct sparse, w), "? x H"},
+             {"z", STARPU_W | SL_OR_RW, offsetof(struct sparse, z), "D x H", SL_ROWS},
+             {"bias", STARPU_R | SL_OPTIONAL, offsetof(struct sparse, bias), "1 x H"},
+             {"dataset ids", STARPU_R | SL_OPTIONAL, offsetof(struct sparse, dataset_ids), "?", SL_INTS_32}},
 };
+
+static enum sl_status sparse_backward(const void *view, const void *stream)
+{
+    return SL_CALL(stream, sparse_backward, view);
+}
 
 static struct sl_operation sparse_backward_weight_op = {
     SL_OPERATION(sparse_backward_weight_op, "sl_dense_sparse_backward_weight", SL_STAGE_BACKWARD),
-    .cpu = sparse_backward_weight_cpu_task,
-    SL_CUDA_FUNC(sparse_backward_weight_cuda_task),
-    .role = {{"offsets", STARPU_R},
-             {"columns", STARPU_R},
-             {"values", STARPU_R},
-             {"frontier", STARPU_R},
-             {"gz", STARPU_R},
-             {"gw", STARPU_W | SL_OR_RW},
-             {"gb", STARPU_W | SL_OR_RW | SL_OPTIONAL},
-             {"dataset ids", STARPU_R | SL_OPTIONAL},
-             {"touched rows", STARPU_W | SL_OR_RW | SL_OPTIONAL}},
+    SL_BODY(sparse_backward, struct sparse),
+    .role = {{"offsets", STARPU_R, offsetof(struct sparse, offsets), "?", SL_INTS_64},
+             {"columns", STARPU_R, offsetof(struct sparse, columns), "?", SL_INTS_32},
+             {"values", STARPU_R, offsetof(struct sparse, values), "?", SL_FLOATS},
+             {"frontier", STARPU_R, offsetof(struct sparse, frontier), "R", SL_INTS_32},
+             {"gz", STARPU_R, offsetof(struct sparse, gz), "R x H"},
+             {"gw", STARPU_W | SL_OR_RW, offsetof(struct sparse, gw), "KF x H"},
+             {"gb", STARPU_W | SL_OR_RW | SL_OPTIONAL, offsetof(struct sparse, gb), "K x H"},
+             {"dataset ids", STARPU_R | SL_OPTIONAL, offsetof(struct sparse, dataset_ids), "?", SL_INTS_32},
+             {"touched rows", STARPU_W | SL_OR_RW | SL_OPTIONAL, offsetof(struct sparse, touched), "1 x F", SL_INTS_8}},
 };
 
 /* ---- submissions ---- */
 
-/* Shapes of one product. */
-struct shape {
-    uint32_t x_rows, x_columns, row0; /* rows row0 .. row0 + z_rows - 1 of X give Z */
-    uint32_t w_rows, w_columns;
-    uint32_t z_rows, z_columns;
-};
-
-static struct shape shape_of(starpu_data_handle_t x, uint32_t row0, starpu_data_handle_t w, starpu_data_handle_t z)
+/* Submit X W of n_rows rows. w: of W, or of its gradient for each segment. SL_ENOTSUP: over 2^31 - 1 rows or columns. */
+static enum sl_status submit(struct sl_operation *operation, struct dense *v, uint32_t n_rows,
+                             const struct sl_matrix *w)
 {
-    return (struct shape){sl_handle_rows(x), sl_handle_columns(x), row0, sl_handle_rows(w), sl_handle_columns(w),
-                          sl_handle_rows(z), sl_handle_columns(z)};
-}
-
-/* SL_ENOTSUP: over 2^31 - 1 rows or columns. */
-static enum sl_status check_shape(const struct shape *s)
-{
-    assert(s->x_columns == s->w_rows && s->w_columns == s->z_columns && (uint64_t)s->row0 + s->z_rows <= s->x_rows);
-    if ((s->x_rows | s->w_rows | s->w_columns) <= INT32_MAX) {
-        return SL_OK;
-    }
-    return sl_fail(SL_ENOTSUP, "a product of [%u x %u] and [%u x %u]: expected at most %d rows and columns", s->x_rows,
-                   s->x_columns, s->w_rows, s->w_columns, INT32_MAX);
-}
-
-/* bias is NULL or [1 x n_out]. */
-static void check_bias(starpu_data_handle_t bias, uint32_t n_out)
-{
-    assert(bias == NULL || (sl_handle_rows(bias) == 1 && sl_handle_columns(bias) == n_out));
-}
-
-/* Check GW, n_in rows for each row range of GZ, and GB. */
-static void check_gradients(const struct sl_task_args *head, starpu_data_handle_t gz, uint32_t n_in,
-                            starpu_data_handle_t gw, starpu_data_handle_t gb)
-{
-    sl_task_check_runs(head, sl_handle_rows(gz), gw, n_in, sl_handle_columns(gz));
-    sl_task_check_runs(head, sl_handle_rows(gz), gb, 1, sl_handle_columns(gz));
-}
-
-static uint64_t flops_of(const struct shape *s)
-{
-    return 2 * (uint64_t)s->z_rows * s->w_rows * s->w_columns;
+    const uint32_t n_in = w->n_rows / (operation == &backward_weight_op ? sl_task_n_runs(&v->head) : 1);
+    SL_FAIL_IF((n_rows | n_in | w->n_columns) > INT32_MAX, SL_ENOTSUP,
+               "a product of [%u x %u] and [%u x %u]: expected at most %d rows and columns", n_rows, n_in, n_in,
+               w->n_columns, INT32_MAX);
+    v->head.work = 2 * (uint64_t)n_rows * n_in * w->n_columns; /* flops */
+    return sl_view_submit(operation, v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_dense_forward_submit(const struct sl_task_args *head, starpu_data_handle_t x, uint32_t row0,
                                        starpu_data_handle_t w, starpu_data_handle_t bias, int beta,
                                        starpu_data_handle_t z)
 {
-    struct dense_args args = {.head = *head, .row0 = row0, .beta = beta, .has_bias = bias != NULL};
-    struct shape shape = shape_of(x, row0, w, z);
-    struct sl_task task;
-    SL_CHECK(check_shape(&shape));
-    sl_task_check_runs(head, shape.z_rows, NULL, 0, 0);
-    check_bias(bias, shape.z_columns);
-    assert(beta == 0 || bias == NULL);
-    assert(sl_handle_dtype(z) == SL_DTYPE_REAL || (beta == 0 && sl_handle_dtype(x) == sl_handle_dtype(z)));
-    args.head.work = flops_of(&shape);
-    sl_task_begin(&task, &forward_op);
-    sl_task_add(&task, FORWARD_X, x, STARPU_R);
-    sl_task_add(&task, FORWARD_W, w, STARPU_R);
-    sl_task_add(&task, FORWARD_Z, z, beta == 0 ? STARPU_W : STARPU_RW);
-    sl_task_add_optional(&task, FORWARD_BIAS, bias, STARPU_R);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    struct dense v = {
+        .head = *head, .w = sl_matrix_of(w), .z = sl_matrix_of(z), .bias = sl_matrix_of(bias), .beta = beta};
+    v.x = sl_matrix_rows(x, row0, v.z.n_rows);
+    v.z.is_kept = beta != 0;
+    assert(beta == 0 || (bias == NULL && v.z.dtype == SL_DTYPE_REAL));
+    return submit(&forward_op, &v, v.z.n_rows, &v.w);
 }
 
 enum sl_status sl_dense_backward_input_submit(const struct sl_task_args *head, starpu_data_handle_t gz,
                                               starpu_data_handle_t w, int beta, starpu_data_handle_t gx, uint32_t row0)
 {
-    struct dense_args args = {.head = *head, .row0 = row0, .beta = beta};
-    struct shape shape = shape_of(gx, row0, w, gz);
-    struct sl_task task;
-    SL_CHECK(check_shape(&shape));
-    sl_task_check_runs(head, shape.z_rows, NULL, 0, 0);
-    assert(beta != 0 || shape.x_rows == shape.z_rows);
-    args.head.work = flops_of(&shape);
-    sl_task_begin(&task, &backward_input_op);
-    sl_task_add(&task, INPUT_GZ, gz, STARPU_R);
-    sl_task_add(&task, INPUT_W, w, STARPU_R);
-    sl_task_add(&task, INPUT_GX, gx, beta == 0 ? STARPU_W : STARPU_RW);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    struct dense v = {.head = *head, .gz = sl_matrix_of(gz), .w = sl_matrix_of(w), .beta = beta};
+    v.gx = sl_matrix_rows(gx, row0, v.gz.n_rows);
+    assert(beta != 0 || !v.gx.is_kept);
+    v.gx.is_kept = beta != 0;
+    return submit(&backward_input_op, &v, v.gz.n_rows, &v.w);
 }
 
 enum sl_status sl_dense_backward_weight_submit(const struct sl_task_args *head, starpu_data_handle_t x, uint32_t row0,
                                                starpu_data_handle_t gz, starpu_data_handle_t gw,
                                                starpu_data_handle_t gb)
 {
-    struct dense_args args = {.head = *head, .row0 = row0, .has_bias = gb != NULL};
-    struct shape shape = shape_of(x, row0, gw, gz);
-    struct sl_task task;
-    shape.w_rows /= sl_task_n_runs(head);
-    SL_CHECK(check_shape(&shape));
-    check_gradients(head, gz, shape.w_rows, gw, gb);
-    args.head.work = flops_of(&shape);
-    sl_task_begin(&task, &backward_weight_op);
-    sl_task_add(&task, WEIGHT_X, x, STARPU_R);
-    sl_task_add(&task, WEIGHT_GZ, gz, STARPU_R);
-    sl_task_add(&task, WEIGHT_GW, gw, STARPU_W);
-    sl_task_add_optional(&task, WEIGHT_GB, gb, STARPU_W);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    struct dense v = {.head = *head, .gz = sl_matrix_of(gz), .gw = sl_matrix_of(gw), .gb = sl_matrix_of(gb)};
+    v.x = sl_matrix_rows(x, row0, v.gz.n_rows);
+    return submit(&backward_weight_op, &v, v.gz.n_rows, &v.gw);
 }
 
-/* Checks and arguments that the two sparse products share. w: W or GW; z: Z or GZ. */
-static void sparse_prepare(const struct sl_sparse *x, uint32_t row0, starpu_data_handle_t w, starpu_data_handle_t bias,
-                           starpu_data_handle_t z, struct sparse_args *args)
+/* z: Z or GZ, whose rows begin at row0 of the frontier. */
+static struct sparse view_of(const struct sl_task_args *head, const struct sl_sparse *x, uint32_t row0,
+                             starpu_data_handle_t z, int beta)
 {
-    uint32_t n_rows = sl_handle_rows(z);
-    uint32_t n_part = sl_handle_columns(x->offsets) - 1;
-    assert(sl_handle_columns(w) == sl_handle_columns(z));
-    assert((uint64_t)row0 + n_rows <= sl_handle_columns(x->frontier));
-    args->draw =
-        (struct sl_draw){.seed = x->seed, .step = args->head.step, .purpose = SL_FOR_DROPOUT, .hop = args->head.hop};
-    args->dropout = sl_dropout_threshold(x->dropout) > 0 ? x->dropout : 0;
-    args->row0 = row0;
-    args->first = x->first;
-    args->max_row = x->max_row;
-    args->has_bias = bias != NULL;
+    struct sparse v = {.head = *head,
+                       .offsets = sl_matrix_of(x->offsets),
+                       .columns = sl_matrix_of(x->columns),
+                       .values = sl_matrix_of(x->values),
+                       .frontier = sl_matrix_rows(x->frontier, row0, sl_handle_rows(z)),
+                       .first = x->first,
+                       .max_row = x->max_row,
+                       .beta = beta};
+    const uint32_t n_part = v.offsets.n_rows - 1;
+    v.draw = (struct sl_draw){.seed = x->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
+    if (sl_dropout_threshold(x->dropout) > 0) {
+        v.dropout = x->dropout;
+        v.dataset_ids = sl_matrix_of(x->dataset_ids);
+    }
     /* Flops of an average row of the part: the host does not know the lengths of these rows. */
-    args->head.work =
-        2 * (uint64_t)sl_handle_columns(x->columns) * n_rows / (n_part > 0 ? n_part : 1) * sl_handle_columns(z);
-}
-
-static void add_sparse(struct sl_task *task, const struct sl_sparse *x)
-{
-    sl_task_add(task, SPARSE_OFFSETS, x->offsets, STARPU_R);
-    sl_task_add(task, SPARSE_COLUMNS, x->columns, STARPU_R);
-    sl_task_add(task, SPARSE_VALUES, x->values, STARPU_R);
-    sl_task_add(task, SPARSE_FRONTIER, x->frontier, STARPU_R);
+    v.head.work = 2 * (uint64_t)v.columns.n_rows * sl_handle_rows(z) / (n_part > 0 ? n_part : 1) * sl_handle_columns(z);
+    return v;
 }
 
 enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, const struct sl_sparse *x, uint32_t row0,
                                               starpu_data_handle_t w, starpu_data_handle_t bias, int beta,
                                               starpu_data_handle_t z)
 {
-    struct sparse_args args = {.head = *head, .beta = beta};
-    struct sl_task task;
-    sparse_prepare(x, row0, w, bias, z, &args);
-    check_bias(bias, sl_handle_columns(z));
-    assert(beta == 0 || bias == NULL);
-    assert(beta == 0 || sl_handle_dtype(z) == SL_DTYPE_REAL);
-    sl_task_begin(&task, &sparse_forward_op);
-    add_sparse(&task, x);
-    sl_task_add(&task, SPARSE_W, w, STARPU_R);
-    sl_task_add(&task, SPARSE_Z, z, beta == 0 ? STARPU_W : STARPU_RW);
-    sl_task_add_optional(&task, SPARSE_BIAS, bias, STARPU_R);
-    if (args.dropout > 0) {
-        sl_task_add(&task, SPARSE_IDS, x->dataset_ids, STARPU_R);
-    }
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    struct sparse v = view_of(head, x, row0, z, beta);
+    v.w = sl_matrix_of(w);
+    v.z = sl_matrix_of(z);
+    v.bias = sl_matrix_of(bias);
+    v.z.is_kept = beta != 0;
+    assert(beta == 0 || (bias == NULL && v.z.dtype == SL_DTYPE_REAL));
+    return sl_view_submit(&sparse_forward_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 /* gradient->touched: NULL, or as for sl_dense_sparse_backward_touched_submit. */
@@ -1075,24 +874,16 @@ static enum sl_status submit_sparse_backward(const struct sl_task_args *head, co
                                              starpu_data_handle_t gz, int beta,
                                              const struct sl_touched_gradient *gradient, starpu_data_handle_t gb)
 {
-    starpu_data_handle_t gw = gradient->gw;
-    struct sparse_args args = {
-        .head = *head, .beta = beta, .notes = gradient->touched != NULL, .fresh = gradient->fresh};
-    enum starpu_data_access_mode mode = beta == 0 ? STARPU_W : STARPU_RW;
-    enum starpu_data_access_mode kept = args.notes && !args.fresh ? STARPU_RW : mode;
-    struct sl_task task;
-    sparse_prepare(x, row0, gw, gb, gz, &args);
-    check_gradients(head, gz, sl_handle_rows(gw) / sl_task_n_runs(head), gw, gb);
-    sl_task_begin(&task, &sparse_backward_weight_op);
-    add_sparse(&task, x);
-    sl_task_add(&task, SPARSE_GZ, gz, STARPU_R);
-    sl_task_add(&task, SPARSE_GW, gw, kept);
-    sl_task_add_optional(&task, SPARSE_GB, gb, mode);
-    if (args.dropout > 0) {
-        sl_task_add(&task, SPARSE_IDS, x->dataset_ids, STARPU_R);
-    }
-    sl_task_add_optional(&task, SPARSE_TOUCHED, gradient->touched, kept);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    struct sparse v = view_of(head, x, row0, gz, beta);
+    v.gz = sl_matrix_of(gz);
+    v.gw = sl_matrix_of(gradient->gw);
+    v.gb = sl_matrix_of(gb);
+    v.touched = sl_matrix_of(gradient->touched);
+    v.fresh = gradient->fresh;
+    v.gb.is_kept = beta != 0;
+    v.gw.is_kept = beta != 0 || (gradient->touched != NULL && !gradient->fresh);
+    v.touched.is_kept = v.gw.is_kept;
+    return sl_view_submit(&sparse_backward_weight_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_dense_sparse_backward_weight_submit(const struct sl_task_args *head, const struct sl_sparse *x,
