@@ -108,8 +108,8 @@ struct sl_activate {
 void sl_activate_forward_cpu(const struct sl_activate *a, const sl_real *z, const sl_real *residual, uint8_t *gate_out,
                              sl_real *h_out);
 
-/* The same for rows of other dtypes. h_dtype: of H and of the residual. z may be bf16 if h is bf16 and there is no norm.
- * SL_ENOMEM. */
+/* The same for rows of other dtypes. h_dtype: of H and of the residual. z may be bf16 if h is bf16 and there is no
+ * norm. SL_ENOMEM. */
 enum sl_status sl_activate_forward_rows_cpu(const struct sl_activate *a, enum sl_dtype z_dtype, const void *z,
                                             const void *residual, uint8_t *gate_out, enum sl_dtype h_dtype,
                                             void *h_out);

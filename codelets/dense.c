@@ -790,7 +790,8 @@ static struct sl_operation sparse_backward_weight_op = {
 
 /* ---- submissions ---- */
 
-/* Submit X W of n_rows rows. w: of W, or of its gradient for each segment. SL_ENOTSUP: over 2^31 - 1 rows or columns. */
+/* Submit X W of n_rows rows. w: of W, or of its gradient for each segment. SL_ENOTSUP: over 2^31 - 1 rows or
+ * columns. */
 static enum sl_status submit(struct sl_operation *operation, struct dense *v, uint32_t n_rows,
                              const struct sl_matrix *w)
 {

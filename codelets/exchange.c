@@ -65,12 +65,10 @@ void sl_pack_cpu(enum sl_dtype dtype, uint32_t n, uint32_t n_columns, const stru
     }
 }
 
-void sl_unpack_cpu(enum sl_dtype dtype, uint32_t n, uint32_t n_columns, const uint32_t *rows, const void *packed,
-                   void *out)
+void sl_unpack_cpu(size_t row_bytes, uint32_t n, const uint32_t *rows, const void *packed, void *out)
 {
-    const size_t bytes = sl_dtype_bytes(dtype, n_columns);
     for (uint32_t i = 0; i < n; i++) {
-        memcpy((char *)out + rows[i] * bytes, (const char *)packed + i * bytes, bytes);
+        memcpy((char *)out + rows[i] * row_bytes, (const char *)packed + i * row_bytes, row_bytes);
     }
 }
 
@@ -103,7 +101,6 @@ struct pack_args {
 /* Each owner has a buffer of each role before MERGE_REQUEST. The owners follow each other, then the requests. */
 enum { MERGE_IDS, MERGE_INDEX, MERGE_COUNTS, MERGE_INVERSE, MERGE_REQUEST };
 enum { PACK_INVERSE, PACK_ROWS, PACK_PACKED };
-enum { UNPACK_PACKED, UNPACK_ROWS, UNPACK_OUT };
 
 #define ONE_ASKS 2 /* positions before the entries, in a list with one requester */
 
@@ -160,18 +157,6 @@ static enum sl_status pack_cpu_task(void *buffers[], const void *cl_arg)
     return SL_OK;
 }
 
-/* buffers: packed, rows, out. */
-static enum sl_status unpack_cpu_task(void *buffers[], const void *cl_arg)
-{
-    (void)cl_arg;
-    const uint32_t n = sl_buffer_rows(buffers[UNPACK_PACKED]);
-    const uint32_t n_columns = sl_buffer_columns(buffers[UNPACK_PACKED]);
-    const uint32_t *rows = (const uint32_t *)sl_buffer_data(buffers[UNPACK_ROWS]) + ONE_ASKS;
-    sl_unpack_cpu(sl_buffer_dtype(buffers[UNPACK_OUT]), n, n_columns, rows, sl_buffer_data(buffers[UNPACK_PACKED]),
-                  sl_buffer_data(buffers[UNPACK_OUT]));
-    return SL_OK;
-}
-
 #ifdef SL_CUDA
 static enum sl_status merge_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
 {
@@ -209,16 +194,6 @@ static enum sl_status pack_cuda_task(void *buffers[], const void *cl_arg, cudaSt
     return sl_pack_cuda(stream, row_bytes, args->n_chunks, args->shift, (const void *const *)chunk, args->n_parts,
                         sl_buffer_data(buffers[PACK_INVERSE]), args->n_requesters, requester, n_rows, packed);
 }
-
-static enum sl_status unpack_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    (void)cl_arg;
-    const uint32_t *list = sl_buffer_data(buffers[UNPACK_ROWS]);
-    return sl_unpack_cuda(
-        stream, sl_dtype_bytes(sl_buffer_dtype(buffers[UNPACK_PACKED]), sl_buffer_columns(buffers[UNPACK_PACKED])),
-        sl_buffer_rows(buffers[UNPACK_PACKED]), list + ONE_ASKS, sl_buffer_data(buffers[UNPACK_PACKED]),
-        sl_buffer_data(buffers[UNPACK_OUT]));
-}
 #endif
 
 /* ---- operations ---- */
@@ -241,11 +216,24 @@ static struct sl_operation pack_op = {
     .role = {{"inverse", STARPU_R}, {"rows", STARPU_R | SL_REPEATED}, {"packed", STARPU_W | SL_OR_RW | SL_REPEATED}},
 };
 
+struct unpack {
+    struct sl_task_args head;
+    struct sl_matrix packed, rows, out;
+};
+
+static enum sl_status unpack(const void *view, const void *stream)
+{
+    const struct unpack *v = view;
+    return SL_RUN(stream, sl_unpack, sl_dtype_bytes(v->out.dtype, v->out.n_columns), v->packed.n_rows, v->rows.data,
+                  v->packed.data, v->out.data);
+}
+
 static struct sl_operation unpack_op = {
     SL_OPERATION(unpack_op, "sl_unpack", SL_STAGE_EXCHANGE),
-    .cpu = unpack_cpu_task,
-    SL_CUDA_FUNC(unpack_cuda_task),
-    .role = {{"packed", STARPU_R}, {"rows", STARPU_R}, {"out", STARPU_RW}},
+    SL_BODY(unpack, struct unpack),
+    .role = {{"packed", STARPU_R, offsetof(struct unpack, packed), "D x F", SL_ROWS},
+             {"rows", STARPU_R, offsetof(struct unpack, rows), "D", SL_INTS_32},
+             {"out", STARPU_RW, offsetof(struct unpack, out), "? x F", SL_ROWS}},
 };
 
 /* ---- submissions ---- */
@@ -327,18 +315,9 @@ enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_r
 enum sl_status sl_unpack_submit(const struct sl_task_args *head, starpu_data_handle_t packed, starpu_data_handle_t rows,
                                 starpu_data_handle_t out)
 {
-    struct sl_task_args args = *head;
-    struct sl_task task;
-    uint32_t n = sl_handle_rows(packed);
-    uint32_t n_columns = sl_handle_columns(packed);
-    assert(n_columns == sl_handle_columns(out));
-    assert(n <= sl_handle_rows(out));
-    assert(starpu_vector_get_nx(rows) == n + ONE_ASKS);
-    assert(sl_handle_element(packed) == sl_handle_element(out));
-    args.work = 2 * sl_handle_element(out) * (uint64_t)n * n_columns;
-    sl_task_begin(&task, &unpack_op);
-    sl_task_add(&task, UNPACK_PACKED, packed, STARPU_R);
-    sl_task_add(&task, UNPACK_ROWS, rows, STARPU_R);
-    sl_task_add(&task, UNPACK_OUT, out, STARPU_RW);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    struct unpack v = {.head = *head, .packed = sl_matrix_of(packed), .out = sl_matrix_of(out)};
+    v.rows = sl_matrix_rows(rows, ONE_ASKS, v.packed.n_rows);
+    assert(v.packed.n_rows <= v.out.n_rows);
+    v.head.work = 2 * sl_dtype_bytes(v.out.dtype, sl_matrix_entries(&v.packed));
+    return sl_view_submit(&unpack_op, &v, SL_PRIORITY_COMPUTE);
 }

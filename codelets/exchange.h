@@ -45,9 +45,8 @@ uint32_t sl_merge_cpu(const struct sl_requests *requests, uint32_t n_rows, const
 /* Pack n items of n_columns. */
 void sl_pack_cpu(enum sl_dtype dtype, uint32_t n, uint32_t n_columns, const struct sl_view *rows, void *packed_out);
 
-/* n rows of n_columns. No two go to the same row. */
-void sl_unpack_cpu(enum sl_dtype dtype, uint32_t n, uint32_t n_columns, const uint32_t *rows, const void *packed,
-                   void *out);
+/* n rows of row_bytes. No two go to the same row. */
+void sl_unpack_cpu(size_t row_bytes, uint32_t n, const uint32_t *rows, const void *packed, void *out);
 
 /* Bytes of a frontier's index for a part of n_part vertices: uint32 row_of[n_part rounded up to even], then uint64
  * words. */

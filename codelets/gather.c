@@ -131,7 +131,7 @@ SL_INLINE void fetch_ahead(const struct sl_feature_rows *rows, uint32_t n_rows, 
     }
 }
 
-void sl_gather_bf16_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_bf16 *x_out)
+static void gather_bf16(const struct sl_feature_rows *rows, uint32_t n_rows, sl_bf16 *x_out)
 {
     const uint32_t n_columns = rows->n_columns;
     uint32_t together = rows_at_once(rows);
@@ -146,7 +146,7 @@ void sl_gather_bf16_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_
     }
 }
 
-SL_CLONES void sl_gather_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_real *x_out)
+SL_CLONES static void gather_reals(const struct sl_feature_rows *rows, uint32_t n_rows, sl_real *x_out)
 {
     const uint32_t n_columns = rows->n_columns;
     uint32_t together = rows_at_once(rows);
@@ -164,94 +164,72 @@ SL_CLONES void sl_gather_cpu(const struct sl_feature_rows *rows, uint32_t n_rows
     }
 }
 
-/* ---- arguments ---- */
+void sl_gather_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, enum sl_dtype x_dtype, void *x_out)
+{
+    if (x_dtype == SL_DTYPE_BF16) {
+        gather_bf16(rows, n_rows, x_out);
+    } else {
+        gather_reals(rows, n_rows, x_out);
+    }
+}
 
-struct gather_args {
+/* ---- operations ---- */
+
+struct gather {
     struct sl_task_args head;
+    struct sl_matrix frontier, table, x;
+    struct sl_matrix dataset_ids;          /* with dropout */
+    struct sl_matrix slot_of, cached_rows; /* with a row cache */
     struct sl_draw draw;
-    uint32_t threshold;
-    uint32_t row0;
-    uint32_t first;
-    bool is_cached;
+    uint32_t threshold, first;
     enum sl_dtype dtype; /* of the table */
     float scale;
 };
 
-/* ---- implementations ---- */
-
-enum { FRONTIER, TABLE, X, DATASET_IDS };
-enum { SLOT_OF = 4, CACHED_ROWS };
-
-/* The input of a task. cache: memory for the struct of the part's cache. */
-static struct sl_feature_rows task_rows(void *buffers[], const struct gather_args *args, struct sl_row_cache *cache)
+static enum sl_status gather(const void *view, const void *stream)
 {
-    void **next = buffers + DATASET_IDS;
-    struct sl_feature_rows rows = {.n_columns = sl_buffer_columns(buffers[X]),
-                                   .dtype = args->dtype,
-                                   .scale = args->scale,
-                                   .table = sl_buffer_data(buffers[TABLE]),
-                                   .first = args->first,
-                                   .ids = (const sl_vertex *)sl_buffer_data(buffers[FRONTIER]) + args->row0,
-                                   .threshold = args->threshold,
-                                   .draw = args->draw};
-    rows.dataset_ids = args->threshold > 0 ? sl_buffer_data(*next++) : NULL;
-    if (args->is_cached) {
-        *cache = (struct sl_row_cache){.n_slots = sl_buffer_rows(next[1]),
-                                       .n_columns = sl_buffer_columns(next[1]),
-                                       .slot_of = sl_buffer_data(next[0]),
-                                       .rows = sl_buffer_data(next[1])};
-        rows.cache = cache;
+    const struct gather *v = view;
+    const struct sl_row_cache cache = {.n_slots = v->cached_rows.n_rows,
+                                       .n_columns = v->cached_rows.n_columns,
+                                       .slot_of = v->slot_of.data,
+                                       .rows = v->cached_rows.data};
+    struct sl_feature_rows rows = {.n_columns = v->x.n_columns,
+                                   .dtype = v->dtype,
+                                   .scale = v->scale,
+                                   .table = v->table.data,
+                                   .first = v->first,
+                                   .ids = v->frontier.data,
+                                   .dataset_ids = v->dataset_ids.data,
+                                   .threshold = v->threshold,
+                                   .draw = v->draw};
+    if (v->slot_of.data != NULL) {
+        rows.cache = &cache;
     }
-    return rows;
+    return SL_RUN(stream, sl_gather, &rows, v->x.n_rows, v->x.dtype, v->x.data);
 }
-
-static enum sl_status gather_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct gather_args *args = cl_arg;
-    struct sl_row_cache cache;
-    struct sl_feature_rows rows = task_rows(buffers, args, &cache);
-    if (sl_buffer_dtype(buffers[X]) == SL_DTYPE_BF16) {
-        sl_gather_bf16_cpu(&rows, sl_buffer_rows(buffers[X]), sl_buffer_data(buffers[X]));
-    } else {
-        sl_gather_cpu(&rows, sl_buffer_rows(buffers[X]), sl_buffer_data(buffers[X]));
-    }
-    return SL_OK;
-}
-
-#ifdef SL_CUDA
-static enum sl_status gather_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct gather_args *args = cl_arg;
-    struct sl_row_cache cache;
-    struct sl_feature_rows rows = task_rows(buffers, args, &cache);
-    return sl_gather_cuda(stream, &rows, sl_buffer_rows(buffers[X]), sl_buffer_dtype(buffers[X]),
-                          sl_buffer_data(buffers[X]));
-}
-#endif
-
-/* ---- operations ---- */
 
 static struct sl_operation gather_op = {
     SL_OPERATION(gather_op, "sl_gather", SL_STAGE_GATHER),
-    .cpu = gather_cpu_task,
-    SL_CUDA_FUNC(gather_cuda_task),
-    .role = {{"frontier", STARPU_R}, {"table", STARPU_R}, {"x", STARPU_W}, {"dataset ids", STARPU_R | SL_OPTIONAL}},
+    SL_BODY(gather, struct gather),
+    .role = {{"frontier", STARPU_R, offsetof(struct gather, frontier), "D", SL_INTS_32},
+             {"table", STARPU_R, offsetof(struct gather, table), "N x F", SL_ANY},
+             {"x", STARPU_W, offsetof(struct gather, x), "D x F", SL_ROWS},
+             {"dataset ids", STARPU_R | SL_OPTIONAL, offsetof(struct gather, dataset_ids), "?", SL_INTS_32}},
 };
 
-/* With a row cache: the same buffers, then R slot_of and rows. The table is read in main memory. */
+/* With a row cache. The table is read in main memory. */
 static struct sl_operation gather_cached_op = {
     SL_OPERATION(gather_cached_op, "sl_gather_cached", SL_STAGE_GATHER),
-    .cpu = gather_cpu_task,
-    SL_CUDA_FUNC(gather_cuda_task),
+    SL_BODY(gather, struct gather),
     .codelet.specific_nodes = 1,
     .codelet.nodes = {STARPU_SPECIFIC_NODE_LOCAL, STARPU_SPECIFIC_NODE_CPU, STARPU_SPECIFIC_NODE_LOCAL,
                       STARPU_SPECIFIC_NODE_LOCAL, STARPU_SPECIFIC_NODE_LOCAL, STARPU_SPECIFIC_NODE_LOCAL},
-    .role = {{"frontier", STARPU_R},
-             {"table", STARPU_R},
-             {"x", STARPU_W},
-             {"dataset ids", STARPU_R | SL_OPTIONAL},
-             {"slot of", STARPU_R},
-             {"rows", STARPU_R}},
+    .role = {{"frontier", STARPU_R, offsetof(struct gather, frontier), "D", SL_INTS_32},
+             {"table", STARPU_R, offsetof(struct gather, table), "N x F", SL_ANY},
+             {"x", STARPU_W, offsetof(struct gather, x), "D x F", SL_ROWS},
+             {"dataset ids", STARPU_R | SL_OPTIONAL, offsetof(struct gather, dataset_ids), "?", SL_INTS_32},
+             {"slot of", STARPU_R, offsetof(struct gather, slot_of), "N", SL_INTS_32},
+             {"rows", STARPU_R, offsetof(struct gather, cached_rows), "? x F", SL_ANY}},
 };
 
 /* ---- submissions ---- */
@@ -260,38 +238,25 @@ enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl
                                 uint32_t row0, starpu_data_handle_t x)
 {
     const struct sl_row_cache_handles *cache = features->cache;
-    starpu_data_handle_t table = features->table;
-    starpu_data_handle_t frontier = features->frontier;
-    struct gather_args args = {.head = *head,
-                               .row0 = row0,
-                               .first = features->first,
-                               .is_cached = cache != NULL,
-                               .dtype = features->dtype,
-                               .scale = features->scale};
-    size_t element = sl_dtype_size(features->dtype);
-    struct sl_task task;
-    uint32_t n_rows = sl_handle_rows(x);
-    uint32_t n_columns = sl_handle_columns(x);
-    assert(sl_handle_columns(table) == n_columns);
-    assert((uint64_t)row0 + n_rows <= sl_handle_columns(frontier));
-    assert(cache == NULL ||
-           (sl_handle_columns(cache->slot_of) == sl_handle_rows(table) && sl_handle_columns(cache->rows) == n_columns));
-    assert(sl_handle_element(table) == element);
-    assert(cache == NULL || sl_handle_element(cache->rows) == element);
-    args.threshold = sl_dropout_threshold(features->dropout);
-    args.draw =
-        (struct sl_draw){.seed = features->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
-    args.head.work = (uint64_t)n_rows * n_columns * (element + sl_handle_element(x));
-    sl_task_begin(&task, cache == NULL ? &gather_op : &gather_cached_op);
-    sl_task_add(&task, FRONTIER, frontier, STARPU_R);
-    sl_task_add(&task, TABLE, table, STARPU_R);
-    sl_task_add(&task, X, x, STARPU_W);
-    if (args.threshold > 0) {
-        sl_task_add(&task, DATASET_IDS, features->dataset_ids, STARPU_R);
+    struct gather v = {.head = *head,
+                       .table = sl_matrix_of(features->table),
+                       .x = sl_matrix_of(x),
+                       .threshold = sl_dropout_threshold(features->dropout),
+                       .first = features->first,
+                       .dtype = features->dtype,
+                       .scale = features->scale};
+    v.frontier = sl_matrix_rows(features->frontier, row0, v.x.n_rows);
+    v.draw = (struct sl_draw){.seed = features->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
+    v.head.work = sl_matrix_entries(&v.x) * (sl_dtype_size(features->dtype) + sl_dtype_size(v.x.dtype));
+    assert(sl_dtype_size(v.table.dtype) == sl_dtype_size(features->dtype));
+    if (v.threshold > 0) {
+        v.dataset_ids = sl_matrix_of(features->dataset_ids);
     }
-    if (cache != NULL) {
-        sl_task_add(&task, SLOT_OF, cache->slot_of, STARPU_R);
-        sl_task_add(&task, CACHED_ROWS, cache->rows, STARPU_R);
+    if (cache == NULL) {
+        return sl_view_submit(&gather_op, &v, SL_PRIORITY_COMPUTE);
     }
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    v.slot_of = sl_matrix_of(cache->slot_of);
+    v.cached_rows = sl_matrix_of(cache->rows);
+    assert(v.cached_rows.dtype == v.table.dtype);
+    return sl_view_submit(&gather_cached_op, &v, SL_PRIORITY_COMPUTE);
 }

@@ -42,10 +42,7 @@ struct sl_feature_rows {
 };
 
 /* x_out [n_rows x n_columns]. A narrow entry is widened on the way. */
-void sl_gather_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_real *x_out);
-
-/* The same if X is bf16. An entry is rounded to bf16; with dropout it is then scaled in float, and rounded again. */
-void sl_gather_bf16_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, sl_bf16 *x_out);
+void sl_gather_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, enum sl_dtype x_dtype, void *x_out);
 
 #ifdef SL_CUDA
 /* The same on the stream's device. Structs are the host's, pointers are to device memory. With a cache, the table is in

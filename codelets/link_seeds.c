@@ -79,213 +79,157 @@ void sl_exclude_cpu(const struct sl_step_links *links, bool reverse, uint32_t n_
     }
 }
 
-/* ---- arguments ---- */
+/* ---- operations ---- */
 
-struct link_seed_args {
-    struct sl_task_args head;
-    struct sl_link_rule rule;
-    uint32_t n_hops;
-    uint32_t n_parts, part;
-    uint32_t n_vertices;
-    uint32_t max_fanout;
-    uint32_t begin, end;
-    bool triples;
-};
-
-struct exclude_args {
-    struct sl_task_args head;
-    uint32_t begin, end;
-    bool reverse;
-};
-
-/* ---- implementations ---- */
-
-enum {
-    SEED_ORDER,
-    SEED_FROM,
-    SEED_TO,
-    SEED_NEW_IDS,
-    SEED_FIRST,
-    SEED_MARKS,
-    SEED_COUNTS,
-    SEED_EDGE_OFFSETS,
-    SEED_EDGE_SOURCES,
-    SEED_BACK_OFFSETS,
-    SEED_BACK_ROWS,
-    SEED_REQUEST,
-    SEED_RELATION,
-    SEED_ENDS,
-    SEED_OWN_RELATIONS
-};
-enum { EXCLUDE_ORDER, EXCLUDE_FROM, EXCLUDE_TO, EXCLUDE_TABLE };
-
-/* What a task of either processor works on. */
 struct link_seed {
+    struct sl_task_args head;
+    struct sl_matrix order, from, to, new_ids, first, marks, counts;
+    struct sl_matrix edge_offsets, edge_sources, back_offsets, back_rows, request; /* the block */
+    struct sl_matrix relations, ends, own_relations;                               /* of triples */
+    struct sl_link_rule rule;
+    uint32_t n_hops, n_parts, part, n_vertices, max_fanout;
+};
+
+/* What the kernels of both devices work on. */
+struct link_seed_arrays {
     struct sl_sample_part part;
     struct sl_step_links links;
     struct sl_sample_marks marks;
     struct sl_sample_block block;
-    uint32_t *counts;
-    uint32_t *relations;
 };
 
-static struct link_seed task_seed(void *buffers[], const struct link_seed_args *args)
+static struct link_seed_arrays arrays_of(const struct link_seed *v)
 {
-    struct link_seed seed = {
-        .part = {.first = sl_buffer_data(buffers[SEED_FIRST]), .n_parts = args->n_parts, .part = args->part},
-        .links = {.n = args->end - args->begin,
-                  .order = (const uint32_t *)sl_buffer_data(buffers[SEED_ORDER]) + args->begin,
-                  .from = sl_buffer_data(buffers[SEED_FROM]),
-                  .to = sl_buffer_data(buffers[SEED_TO]),
-                  .new_ids = sl_buffer_data(buffers[SEED_NEW_IDS])},
-        .marks = sl_marks_in(sl_buffer_data(buffers[SEED_MARKS]), args->n_vertices, args->max_fanout),
-        .block = sl_block_in(buffers + SEED_EDGE_OFFSETS),
-        .counts = sl_buffer_data(buffers[SEED_COUNTS])};
-    if (args->triples) {
-        seed.links.relation = sl_buffer_data(buffers[SEED_RELATION]);
-        seed.links.ends = sl_buffer_data(buffers[SEED_ENDS]);
-        seed.relations = sl_buffer_data(buffers[SEED_OWN_RELATIONS]);
-    }
-    return seed;
+    return (struct link_seed_arrays){.part = {.first = v->first.data, .n_parts = v->n_parts, .part = v->part},
+                                     .links = {.n = v->order.n_rows,
+                                               .order = v->order.data,
+                                               .from = v->from.data,
+                                               .to = v->to.data,
+                                               .new_ids = v->new_ids.data,
+                                               .relation = v->relations.data,
+                                               .ends = v->ends.data},
+                                     .marks = sl_marks_in(v->marks.data, v->n_vertices, v->max_fanout),
+                                     .block = {.edge_offsets = v->edge_offsets.data,
+                                               .edge_sources = v->edge_sources.data,
+                                               .back_offsets = v->back_offsets.data,
+                                               .back_rows = v->back_rows.data,
+                                               .request = v->request.data,
+                                               .max_rows = v->edge_offsets.n_rows - 1}};
 }
 
-static enum sl_status link_seed_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status link_seed_cpu(const struct link_seed *v)
 {
-    const struct link_seed_args *args = cl_arg;
-    struct link_seed seed = task_seed(buffers, args);
-    const uint32_t n_edges =
-        sl_link_seed_cpu(&seed.part, &seed.links, &args->rule, &seed.marks, &seed.block, seed.relations);
-    sl_block_count(&seed.block, n_edges, args->n_hops, args->n_parts, 0, seed.counts);
+    struct link_seed_arrays a = arrays_of(v);
+    const uint32_t n_edges = sl_link_seed_cpu(&a.part, &a.links, &v->rule, &a.marks, &a.block, v->own_relations.data);
+    sl_block_count(&a.block, n_edges, v->n_hops, v->n_parts, 0, v->counts.data);
     return SL_OK;
-}
-
-static struct sl_step_links task_links(void *buffers[], const struct exclude_args *args)
-{
-    return (struct sl_step_links){.n = args->end - args->begin,
-                                  .order = (const uint32_t *)sl_buffer_data(buffers[EXCLUDE_ORDER]) + args->begin,
-                                  .from = sl_buffer_data(buffers[EXCLUDE_FROM]),
-                                  .to = sl_buffer_data(buffers[EXCLUDE_TO])};
-}
-
-static enum sl_status exclude_task(void *buffers[], const void *cl_arg, const void *stream)
-{
-    const struct exclude_args *args = cl_arg;
-    const struct sl_step_links links = task_links(buffers, args);
-    return SL_RUN(stream, sl_exclude, &links, args->reverse, sl_buffer_columns(buffers[EXCLUDE_TABLE]),
-                  sl_buffer_data(buffers[EXCLUDE_TABLE]));
 }
 
 #ifdef SL_CUDA
-static enum sl_status link_seed_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
+static enum sl_status link_seed_cuda(cudaStream_t stream, const struct link_seed *v)
 {
-    const struct link_seed_args *args = cl_arg;
-    struct link_seed seed = task_seed(buffers, args);
-    return sl_link_seed_cuda(stream, &seed.part, &seed.links, &args->rule, &seed.marks, args->n_hops, seed.counts,
-                             &seed.block, seed.relations);
+    struct link_seed_arrays a = arrays_of(v);
+    return sl_link_seed_cuda(stream, &a.part, &a.links, &v->rule, &a.marks, v->n_hops, v->counts.data, &a.block,
+                             v->own_relations.data);
 }
 #endif
 
-/* ---- operations ---- */
+static enum sl_status link_seed(const void *view, const void *stream)
+{
+    return SL_CALL(stream, link_seed, view);
+}
 
 static struct sl_operation link_seed_op = {
     SL_OPERATION(link_seed_op, "sl_link_seed", SL_STAGE_SAMPLE),
-    .cpu = link_seed_cpu_task,
-    SL_CUDA_FUNC(link_seed_cuda_task),
-    .role = {{"order", STARPU_R},
-             {"from", STARPU_R},
-             {"to", STARPU_R},
-             {"new ids", STARPU_R},
-             {"first", STARPU_R},
-             {"marks", STARPU_RW},
-             {"counts", STARPU_RW},
-             {"edge offsets", STARPU_W},
-             {"edge sources", STARPU_W},
-             {"back offsets", STARPU_W},
-             {"back rows", STARPU_W},
-             {"request", STARPU_W},
-             {"relations", STARPU_R | SL_OPTIONAL},
-             {"ends", STARPU_R | SL_OPTIONAL},
-             {"own relations", STARPU_W | SL_OPTIONAL}},
+    SL_BODY(link_seed, struct link_seed),
+    .role = {{"order", STARPU_R, offsetof(struct link_seed, order), "?", SL_INTS_32},
+             {"from", STARPU_R, offsetof(struct link_seed, from), "L", SL_INTS_32},
+             {"to", STARPU_R, offsetof(struct link_seed, to), "L", SL_INTS_32},
+             {"new ids", STARPU_R, offsetof(struct link_seed, new_ids), "?", SL_INTS_32},
+             {"first", STARPU_R, offsetof(struct link_seed, first), "?", SL_INTS_32},
+             {"marks", STARPU_RW, offsetof(struct link_seed, marks), "?", SL_ANY},
+             {"counts", STARPU_RW, offsetof(struct link_seed, counts), "?", SL_INTS_32},
+             {"edge offsets", STARPU_W, offsetof(struct link_seed, edge_offsets), "?", SL_ANY},
+             {"edge sources", STARPU_W, offsetof(struct link_seed, edge_sources), "?", SL_ANY},
+             {"back offsets", STARPU_W, offsetof(struct link_seed, back_offsets), "?", SL_ANY},
+             {"back rows", STARPU_W, offsetof(struct link_seed, back_rows), "?", SL_ANY},
+             {"request", STARPU_W, offsetof(struct link_seed, request), "?", SL_INTS_32},
+             {"relations", STARPU_R | SL_OPTIONAL, offsetof(struct link_seed, relations), "?", SL_INTS_32},
+             {"ends", STARPU_R | SL_OPTIONAL, offsetof(struct link_seed, ends), "?", SL_INTS_32},
+             {"own relations", STARPU_W | SL_OPTIONAL, offsetof(struct link_seed, own_relations), "?", SL_INTS_32}},
 };
+
+struct exclude {
+    struct sl_task_args head;
+    struct sl_matrix order, from, to, table;
+    bool reverse;
+};
+
+static enum sl_status exclude(const void *view, const void *stream)
+{
+    const struct exclude *v = view;
+    const struct sl_step_links links = {
+        .n = v->order.n_rows, .order = v->order.data, .from = v->from.data, .to = v->to.data};
+    return SL_RUN(stream, sl_exclude, &links, v->reverse, v->table.n_rows, v->table.data);
+}
 
 static struct sl_operation exclude_op = {
     SL_OPERATION(exclude_op, "sl_exclude", SL_STAGE_SAMPLE),
-    SL_BOTH(exclude_task),
-    .role = {{"order", STARPU_R}, {"from", STARPU_R}, {"to", STARPU_R}, {"table", STARPU_W}},
+    SL_BODY(exclude, struct exclude),
+    .role = {{"order", STARPU_R, offsetof(struct exclude, order), "?", SL_INTS_32},
+             {"from", STARPU_R, offsetof(struct exclude, from), "L", SL_INTS_32},
+             {"to", STARPU_R, offsetof(struct exclude, to), "L", SL_INTS_32},
+             {"table", STARPU_W, offsetof(struct exclude, table), "?", SL_INTS_64}},
 };
 
 /* ---- submissions ---- */
-
-static enum sl_status check_range(const struct sl_link_range *links)
-{
-    if (links->begin > links->end || links->end > starpu_vector_get_nx(links->order) ||
-        starpu_vector_get_nx(links->from) != starpu_vector_get_nx(links->to)) {
-        return sl_fail(SL_EINVAL, "links: entries %u to %u of an order of %u", links->begin, links->end,
-                       starpu_vector_get_nx(links->order));
-    }
-    return SL_OK;
-}
 
 enum sl_status sl_link_seed_submit(const struct sl_task_args *head, const struct sl_part_handles *part,
                                    const struct sl_link_range *links, starpu_data_handle_t new_ids,
                                    const struct sl_link_rule *rule, const struct sl_marks_handles *marks,
                                    const struct sl_frontier_handles *frontier, const struct sl_block *block)
 {
-    struct link_seed_args args = {.head = *head,
-                                  .rule = *rule,
-                                  .n_hops = frontier->n_hops,
-                                  .n_parts = part->n_parts,
-                                  .part = part->part,
-                                  .n_vertices = marks->n_vertices,
-                                  .max_fanout = marks->max_fanout,
-                                  .begin = links->begin,
-                                  .end = links->end,
-                                  .triples = links->relation != NULL};
-    struct sl_task task;
-    SL_CHECK(check_range(links));
-    if (args.triples && starpu_vector_get_nx(links->own_relations) < links->end - links->begin) {
-        return sl_fail(SL_EINVAL, "sl_link_seed: %u triples, but room for %u relations", links->end - links->begin,
-                       starpu_vector_get_nx(links->own_relations));
+    struct link_seed v = {.head = *head,
+                          .order = sl_matrix_rows(links->order, links->begin, links->end - links->begin),
+                          .from = sl_matrix_of(links->from),
+                          .to = sl_matrix_of(links->to),
+                          .new_ids = sl_matrix_of(new_ids),
+                          .first = sl_matrix_of(part->first),
+                          .marks = sl_matrix_of(marks->bytes),
+                          .counts = sl_matrix_of(frontier->counts),
+                          .edge_offsets = sl_matrix_of(block->edge_offsets),
+                          .edge_sources = sl_matrix_of(block->edge_sources),
+                          .back_offsets = sl_matrix_of(block->back_offsets),
+                          .back_rows = sl_matrix_of(block->back_rows),
+                          .request = sl_matrix_of(block->request),
+                          .rule = *rule,
+                          .n_hops = frontier->n_hops,
+                          .n_parts = part->n_parts,
+                          .part = part->part,
+                          .n_vertices = marks->n_vertices,
+                          .max_fanout = marks->max_fanout};
+    if (links->relation != NULL) {
+        v.relations = sl_matrix_of(links->relation);
+        v.ends = sl_matrix_of(links->ends);
+        v.own_relations = sl_matrix_of(links->own_relations);
+        assert(v.own_relations.n_rows >= v.order.n_rows);
     }
-    if ((uint64_t)(links->end - links->begin) * sl_link_rows(rule) > starpu_vector_get_nx(block->edge_sources)) {
-        return sl_fail(SL_EINVAL, "sl_link_seed: %u links of %u rows, but room for %u", links->end - links->begin,
-                       sl_link_rows(rule), starpu_vector_get_nx(block->edge_sources));
-    }
-    args.head.work = 64 * (uint64_t)starpu_vector_get_nx(block->edge_sources);
-    sl_task_begin(&task, &link_seed_op);
-    sl_task_add(&task, SEED_ORDER, links->order, STARPU_R);
-    sl_task_add(&task, SEED_FROM, links->from, STARPU_R);
-    sl_task_add(&task, SEED_TO, links->to, STARPU_R);
-    sl_task_add(&task, SEED_NEW_IDS, new_ids, STARPU_R);
-    sl_task_add(&task, SEED_FIRST, part->first, STARPU_R);
-    sl_task_add(&task, SEED_MARKS, marks->bytes, STARPU_RW);
-    sl_task_add(&task, SEED_COUNTS, frontier->counts, STARPU_RW);
-    sl_block_add(&task, SEED_EDGE_OFFSETS, block);
-    if (args.triples) {
-        sl_task_add(&task, SEED_RELATION, links->relation, STARPU_R);
-        sl_task_add(&task, SEED_ENDS, links->ends, STARPU_R);
-        sl_task_add(&task, SEED_OWN_RELATIONS, links->own_relations, STARPU_W);
-    }
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
+    assert((uint64_t)v.order.n_rows * sl_link_rows(rule) <= v.edge_sources.n_rows);
+    v.head.work = 64 * (uint64_t)v.edge_sources.n_rows;
+    return sl_view_submit(&link_seed_op, &v, SL_PRIORITY_SAMPLE);
 }
 
 enum sl_status sl_exclude_submit(const struct sl_task_args *head, const struct sl_link_range *links, bool reverse,
                                  starpu_data_handle_t table)
 {
-    struct exclude_args args = {.head = *head, .begin = links->begin, .end = links->end, .reverse = reverse};
-    struct sl_task task;
-    uint32_t n_entries = starpu_vector_get_nx(table);
-    uint64_t n_edges = (uint64_t)(links->end - links->begin) * (reverse ? 2 : 1);
-    SL_CHECK(check_range(links));
-    SL_FAIL_IF((n_entries & (n_entries - 1)) != 0 || n_entries < 2 * n_edges, SL_EINVAL,
-               "sl_exclude: %llu edges and %u entries; expected a power of two, at least twice as "
-               "many",
-               (unsigned long long)n_edges, n_entries);
-    args.head.work = 8 * (uint64_t)n_entries;
-    sl_task_begin(&task, &exclude_op);
-    sl_task_add(&task, EXCLUDE_ORDER, links->order, STARPU_R);
-    sl_task_add(&task, EXCLUDE_FROM, links->from, STARPU_R);
-    sl_task_add(&task, EXCLUDE_TO, links->to, STARPU_R);
-    sl_task_add(&task, EXCLUDE_TABLE, table, STARPU_W);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
+    struct exclude v = {.head = *head,
+                        .order = sl_matrix_rows(links->order, links->begin, links->end - links->begin),
+                        .from = sl_matrix_of(links->from),
+                        .to = sl_matrix_of(links->to),
+                        .table = sl_matrix_of(table),
+                        .reverse = reverse};
+    const uint32_t n_entries = v.table.n_rows;
+    assert((n_entries & (n_entries - 1)) == 0 && n_entries >= 2 * (uint64_t)v.order.n_rows * (reverse ? 2 : 1));
+    v.head.work = 8 * (uint64_t)n_entries;
+    return sl_view_submit(&exclude_op, &v, SL_PRIORITY_SAMPLE);
 }

@@ -116,7 +116,7 @@ SL_EXTERN_C enum sl_status sl_exclude_cuda(cudaStream_t stream, const struct sl_
                                            uint32_t n_entries, uint64_t *table_out);
 #endif
 
-/* ---- submissions: sampling phase; local; one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */
+/* ---- submissions: sampling phase; local; one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* The links of a group in a step: entries begin .. end - 1 of the order. */
 struct sl_link_range {

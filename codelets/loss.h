@@ -78,8 +78,8 @@ void sl_entryloss_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *z, con
 double sl_entryloss_of_entry(enum sl_entry_loss kind, sl_real z, float y);
 
 #ifdef SL_CUDA
-/* The same on the stream's device. The arrays of `labels` and `entries`, and loss_out, are in device memory. The double sums run in
- * another order than on the CPU, but always in the same one. SL_ECUDA. */
+/* The same on the stream's device. The arrays of `labels` and `entries`, and loss_out, are in device memory. The double
+ * sums run in another order than on the CPU, but always in the same one. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_loss_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_classes, const sl_real *z,
                                         const struct sl_labels *labels, double scale, sl_real *gz_out,
                                         double *loss_out);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Softmax cross entropy, and losses entry by entry, with one warp per row. One block then adds the losses of the rows. */
+ * Softmax cross entropy, and losses entry by entry, with one warp per row. One block then adds the losses of the rows.
+ */
 #include "codelets/kernel.cuh"
 
 #include <math.h>
@@ -159,17 +160,14 @@ enum sl_status sl_loss_add_up_cuda(cudaStream_t stream, uint32_t n_rows, const d
     return sl_start("sl_loss", stream, 1, sum_losses, n_rows, losses, scale, loss_out);
 }
 
-template <typename Targets>
-static enum sl_status lose(const char *name, cudaStream_t stream,
-                           void (*lose_rows)(uint32_t, uint32_t, const sl_real *, Targets, double, sl_real *, double *),
-                           uint32_t n_rows, uint32_t n_columns, const sl_real *z, const Targets *targets, double scale,
-                           sl_real *gz_out, double *loss_out)
+/* Start `lose_rows`, which writes a loss of each row, then add up. */
+template <typename Start>
+static enum sl_status lose(cudaStream_t stream, uint32_t n_rows, double scale, double *loss_out, Start lose_rows)
 {
     sl_scratch losses(stream);
     enum sl_status st = losses.take((size_t)n_rows * sizeof(double), "the rows' losses");
     if (st == SL_OK) {
-        st = sl_start(name, stream, sl_warp_blocks(n_rows), lose_rows, n_rows, n_columns, z, *targets, scale, gz_out,
-                      losses.as<double>());
+        st = lose_rows(losses.as<double>());
     }
     if (st == SL_OK) {
         st = sl_loss_add_up_cuda(stream, n_rows, losses.as<double>(), scale, loss_out);
@@ -180,11 +178,17 @@ static enum sl_status lose(const char *name, cudaStream_t stream,
 enum sl_status sl_loss_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_classes, const sl_real *z,
                             const struct sl_labels *labels, double scale, sl_real *gz_out, double *loss_out)
 {
-    return lose("sl_loss", stream, lose_classes, n_rows, n_classes, z, labels, scale, gz_out, loss_out);
+    return lose(stream, n_rows, scale, loss_out, [&](double *losses) {
+        return sl_start("sl_loss", stream, sl_warp_blocks(n_rows), lose_classes, n_rows, n_classes, z, *labels, scale,
+                        gz_out, losses);
+    });
 }
 
 enum sl_status sl_entryloss_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns, const sl_real *z,
                                  const struct sl_entries *entries, double scale, sl_real *gz_out, double *loss_out)
 {
-    return lose("sl_entryloss", stream, lose_entries, n_rows, n_columns, z, entries, scale, gz_out, loss_out);
+    return lose(stream, n_rows, scale, loss_out, [&](double *losses) {
+        return sl_start("sl_entryloss", stream, sl_warp_blocks(n_rows), lose_entries, n_rows, n_columns, z, *entries,
+                        scale, gz_out, losses);
+    });
 }

@@ -390,89 +390,72 @@ done:
     return st;
 }
 
-/* ---- arguments ---- */
+/* ---- operations ---- */
 
-struct pairs_args {
+struct pairs {
     struct sl_task_args head;
+    struct sl_matrix z, gz, loss;
+    struct sl_matrix relations;                    /* optional */
+    struct sl_matrices decoder, decoder_gradients; /* the decoder's arrays */
     double scale;
     struct sl_pairs_rule rule;
-    bool has_relations;
 };
 
-/* ---- implementations ---- */
-
-enum { Z, GZ, LOSS, RELATIONS, VALUES, GRADIENTS };
-
-struct pairs_task {
-    struct sl_pairs pairs;
-    const sl_real *z;
-    struct sl_pairs_out out;
-};
-
-static struct pairs_task task_of(const struct pairs_args *args, void *buffers[])
+/* The kernel's input. Sets *out to its output. */
+static struct sl_pairs kernel_view(const struct pairs *v, struct sl_pairs_out *out)
 {
-    const struct sl_pairs_rule *rule = &args->rule;
-    const uint32_t n_arrays = sl_decoder_arrays(rule->decoder);
-    struct pairs_task task = {
-        .pairs = {.n_links = sl_buffer_rows(buffers[Z]) / (rule->n_negatives + 2),
-                  .n_negatives = rule->n_negatives,
-                  .n_columns = sl_buffer_columns(buffers[Z]),
-                  .loss = rule->loss,
-                  .both_ends = rule->both_ends,
-                  .decoder = {.name = rule->decoder, .n_columns = sl_buffer_columns(buffers[Z]), .n_relations = 1}},
-        .z = sl_buffer_data(buffers[Z]),
-        .out = {.gz = sl_buffer_data(buffers[GZ]), .loss = sl_buffer_data(buffers[LOSS])}};
-    uint32_t next = RELATIONS;
-    if (args->has_relations) {
-        task.pairs.relations = sl_buffer_data(buffers[next++]);
+    struct sl_pairs pairs = {.n_links = v->z.n_rows / (v->rule.n_negatives + 2),
+                             .n_negatives = v->rule.n_negatives,
+                             .n_columns = v->z.n_columns,
+                             .relations = v->relations.data,
+                             .loss = v->rule.loss,
+                             .both_ends = v->rule.both_ends,
+                             .decoder = {.name = v->rule.decoder, .n_columns = v->z.n_columns, .n_relations = 1}};
+    *out = (struct sl_pairs_out){.gz = v->gz.data, .loss = v->loss.data};
+    if (v->rule.decoder == SL_DECODER_DISTMULT) {
+        pairs.decoder.n_relations = v->decoder.n_rows[SL_DISTMULT_R];
     }
-    if (rule->decoder == SL_DECODER_DISTMULT) {
-        task.pairs.decoder.n_relations = sl_buffer_rows(buffers[next]);
+    for (uint32_t k = 0; k < v->decoder.n; k++) {
+        pairs.decoder.array[k] = v->decoder.data[k];
+        out->gradient[k] = v->decoder_gradients.data[k];
     }
-    for (uint32_t k = 0; k < n_arrays; k++, next++) {
-        task.pairs.decoder.array[k] = sl_buffer_data(buffers[next]);
-        task.out.gradient[k] = sl_buffer_data(buffers[next + n_arrays]);
-    }
-    return task;
+    return pairs;
 }
 
-static enum sl_status pairs_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status pairs_cpu(const struct pairs *v)
 {
-    const struct pairs_args *args = cl_arg;
-    const struct pairs_task task = task_of(args, buffers);
-    return sl_pairs_cpu(&task.pairs, task.z, args->scale, &task.out);
+    struct sl_pairs_out out;
+    const struct sl_pairs pairs = kernel_view(v, &out);
+    return sl_pairs_cpu(&pairs, v->z.data, v->scale, &out);
 }
 
 #ifdef SL_CUDA
-static enum sl_status pairs_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
+static enum sl_status pairs_cuda(cudaStream_t stream, const struct pairs *v)
 {
-    const struct pairs_args *args = cl_arg;
-    const struct pairs_task task = task_of(args, buffers);
-    const struct sl_dense_cuda blas = {stream, starpu_cublas_get_local_handle(), args->head.run->tf32};
-    return sl_pairs_cuda(blas, &task.pairs, task.z, args->scale, &task.out);
+    const struct sl_dense_cuda blas = {stream, starpu_cublas_get_local_handle(), v->head.run->tf32};
+    struct sl_pairs_out out;
+    const struct sl_pairs pairs = kernel_view(v, &out);
+    return sl_pairs_cuda(blas, &pairs, v->z.data, v->scale, &out);
 }
 #endif
 
-/* ---- operations ---- */
+static enum sl_status lose_pairs(const void *view, const void *stream)
+{
+    return SL_CALL(stream, pairs, view);
+}
 
 static struct sl_operation pairs_op = {
     SL_OPERATION(pairs_op, "sl_pairs", SL_STAGE_LOSS),
-    .cpu = pairs_cpu_task,
-    SL_CUDA_FUNC(pairs_cuda_task),
-    .role = {{"z", STARPU_R},
-             {"gz", STARPU_W},
-             {"loss", STARPU_W},
-             {"relations", STARPU_R | SL_OPTIONAL},
-             {"decoder", STARPU_R | SL_REPEATED},
-             {"decoder's gradients", STARPU_W | SL_REPEATED}},
+    SL_BODY(lose_pairs, struct pairs),
+    .role = {{"z", STARPU_R, offsetof(struct pairs, z), "D x H"},
+             {"gz", STARPU_W, offsetof(struct pairs, gz), "D x H"},
+             {"loss", STARPU_W, offsetof(struct pairs, loss), "1 x 1", SL_DOUBLES},
+             {"relations", STARPU_R | SL_OPTIONAL, offsetof(struct pairs, relations), "?", SL_ANY},
+             {"decoder", STARPU_R | SL_REPEATED, offsetof(struct pairs, decoder), "? x ?"},
+             {"decoder's gradients", STARPU_W | SL_REPEATED, offsetof(struct pairs, decoder_gradients), "? x ?"}},
 };
 
 /* ---- submissions ---- */
-
-static bool same_shape(starpu_data_handle_t a, starpu_data_handle_t b)
-{
-    return sl_handle_rows(a) == sl_handle_rows(b) && sl_handle_columns(a) == sl_handle_columns(b);
-}
 
 static void check_decoder(const struct sl_pairs_rule *rule, const struct sl_pairs_handles *h)
 {
@@ -480,37 +463,31 @@ static void check_decoder(const struct sl_pairs_rule *rule, const struct sl_pair
     for (uint32_t k = 0; k < sl_decoder_arrays(rule->decoder); k++) {
         const uint32_t wanted = rule->decoder == SL_DECODER_MLP && k == SL_MLP_C ? 1 : n_columns;
         assert(sl_handle_columns(h->value[k]) == wanted);
-        assert(same_shape(h->value[k], h->gradient[k]));
+        assert(sl_handle_columns(h->gradient[k]) == wanted);
+        assert(sl_handle_rows(h->gradient[k]) == sl_handle_rows(h->value[k]));
     }
 }
 
 enum sl_status sl_pairs_submit(const struct sl_task_args *head, const struct sl_pairs_rule *rule, double scale,
                                const struct sl_pairs_handles *h)
 {
-    struct pairs_args args = {.head = *head, .scale = scale, .rule = *rule, .has_relations = h->relations != NULL};
     const uint32_t n_arrays = sl_decoder_arrays(rule->decoder);
-    struct sl_task task;
-    uint32_t n_rows = sl_handle_rows(h->z);
-    uint32_t n_columns = sl_handle_columns(h->z);
+    struct pairs v = {.head = *head,
+                      .z = sl_matrix_of(h->z),
+                      .gz = sl_matrix_of(h->gz),
+                      .loss = sl_matrix_of(h->loss),
+                      .relations = sl_matrix_of(h->relations),
+                      .decoder = {.n = n_arrays, .handles = h->value},
+                      .decoder_gradients = {.n = n_arrays, .handles = h->gradient},
+                      .scale = scale,
+                      .rule = *rule};
     check_decoder(rule, h);
-    assert(rule->n_negatives >= 1);
-    assert(rule->n_negatives <= SL_MAX_NEGATIVES);
-    assert(n_rows % (rule->n_negatives + 2) == 0);
+    assert(rule->n_negatives >= 1 && rule->n_negatives <= SL_MAX_NEGATIVES);
+    assert(v.z.n_rows % (rule->n_negatives + 2) == 0);
     assert(head->runs == NULL);
-    assert(same_shape(h->gz, h->z));
-    assert(sl_handle_element(h->loss) == sizeof(double));
-    args.head.work = 3 * (uint64_t)n_rows * n_columns * sizeof(sl_real);
+    v.head.work = 3 * sl_matrix_entries(&v.z) * sizeof(sl_real);
     if (rule->decoder == SL_DECODER_MLP) {
-        args.head.work *= n_columns;
+        v.head.work *= v.z.n_columns;
     }
-    sl_task_begin(&task, &pairs_op);
-    sl_task_add(&task, Z, h->z, STARPU_R);
-    sl_task_add(&task, GZ, h->gz, STARPU_W);
-    sl_task_add(&task, LOSS, h->loss, STARPU_W);
-    if (h->relations != NULL) {
-        sl_task_add(&task, RELATIONS, h->relations, STARPU_R);
-    }
-    sl_task_add_each(&task, VALUES, n_arrays, h->value, STARPU_R);
-    sl_task_add_each(&task, GRADIENTS, n_arrays, h->gradient, STARPU_W);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    return sl_view_submit(&pairs_op, &v, SL_PRIORITY_COMPUTE);
 }

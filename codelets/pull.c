@@ -331,10 +331,11 @@ SL_CLONES static void pull_bf16(const struct sl_pull_lists *lists, const struct 
     pull_by(SL_DTYPE_BF16, lists, parts, n_columns, sums);
 }
 
-void sl_pull_cpu(enum sl_dtype dtype, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                 uint32_t n_columns, int beta, enum sl_dtype out_dtype, void *out)
+void sl_pull_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_parts,
+                 enum sl_dtype dtype, uint32_t n_columns, int beta, enum sl_dtype out_dtype, void *out)
 {
     const struct sums sums = {out_dtype, beta, out};
+    (void)n_parts;
     if (dtype == SL_DTYPE_BF16) {
         pull_bf16(lists, parts, n_columns, &sums);
     } else {
@@ -342,158 +343,95 @@ void sl_pull_cpu(enum sl_dtype dtype, const struct sl_pull_lists *lists, const s
     }
 }
 
-/* ---- arguments ---- */
+/* ---- operations ---- */
 
-enum { OFFSETS, VERTICES, PART_OF, FIRST, OUT, FACTORS, EDGE_WEIGHTS, ROWS };
-
-struct pull_args {
+struct pull {
     struct sl_task_args head;
+    struct sl_matrix offsets, vertices, part_of, first, out;
+    struct sl_matrix factors, edge_weights; /* optional */
+    struct sl_matrices rows;                /* of the parts in `numbers`, whose factor is not 0 */
+    enum sl_dtype dtype;                    /* of the rows */
     enum sl_pull_weights weights;
     int beta;
-    double scale;
+    sl_real scale;
     sl_vertex first_id;
     uint32_t n_parts;
-    bool has_factors, has_edge_weights;
-    enum sl_dtype dtype; /* of the rows */
     sl_real factor[SL_MAX_GROUP];
 };
 
-/* ---- implementations ---- */
-
-static const float *edge_weights_of(void *buffers[], const struct pull_args *args)
+static enum sl_status pull(const void *view, const void *stream)
 {
-    return args->has_edge_weights ? sl_buffer_data(buffers[FACTORS + args->has_factors]) : NULL;
-}
-
-static struct sl_pull_lists lists_of(void *buffers[], const struct pull_args *args)
-{
-    return (struct sl_pull_lists){.n_rows = sl_buffer_rows(buffers[OUT]),
-                                  .first_id = args->first_id,
-                                  .offsets = sl_buffer_data(buffers[OFFSETS]),
-                                  .vertices = sl_buffer_data(buffers[VERTICES]),
-                                  .part_of = sl_buffer_data(buffers[PART_OF]),
-                                  .first = sl_buffer_data(buffers[FIRST]),
-                                  .factors = args->has_factors ? sl_buffer_data(buffers[FACTORS]) : NULL,
-                                  .edge_weights = edge_weights_of(buffers, args),
-                                  .weights = args->weights,
-                                  .scale = (sl_real)args->scale};
-}
-
-static void find_parts(void *buffers[], const struct pull_args *args, struct sl_pull_parts *out)
-{
-    uint32_t next = FACTORS + args->has_factors + args->has_edge_weights;
-    memset(out, 0, sizeof *out);
-    for (uint32_t q = 0; q < args->n_parts; q++) {
-        out->factor[q] = args->factor[q];
-        if (args->factor[q] != 0) {
-            out->rows[q] = sl_buffer_data(buffers[next++]);
-        }
+    const struct pull *v = view;
+    const struct sl_pull_lists lists = {.n_rows = v->out.n_rows,
+                                        .first_id = v->first_id,
+                                        .offsets = v->offsets.data,
+                                        .vertices = v->vertices.data,
+                                        .part_of = v->part_of.data,
+                                        .first = v->first.data,
+                                        .factors = v->factors.data,
+                                        .edge_weights = v->edge_weights.data,
+                                        .weights = v->weights,
+                                        .scale = v->scale};
+    struct sl_pull_parts parts = {.rows = {NULL}};
+    memcpy(parts.factor, v->factor, sizeof parts.factor);
+    for (uint32_t i = 0; i < v->rows.n; i++) {
+        parts.rows[v->rows.numbers[i]] = v->rows.data[i];
     }
+    return SL_RUN(stream, sl_pull, &lists, &parts, v->n_parts, v->dtype, v->out.n_columns, v->beta, v->out.dtype,
+                  v->out.data);
 }
-
-static enum sl_status pull_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct pull_args *args = cl_arg;
-    struct sl_pull_parts parts;
-    struct sl_pull_lists lists = lists_of(buffers, args);
-    find_parts(buffers, args, &parts);
-    sl_pull_cpu(args->dtype, &lists, &parts, sl_buffer_columns(buffers[OUT]), args->beta, sl_buffer_dtype(buffers[OUT]),
-                sl_buffer_data(buffers[OUT]));
-    return SL_OK;
-}
-
-#ifdef SL_CUDA
-static enum sl_status pull_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct pull_args *args = cl_arg;
-    struct sl_pull_parts parts;
-    struct sl_pull_lists lists = lists_of(buffers, args);
-    find_parts(buffers, args, &parts);
-    return sl_pull_cuda(stream, &lists, &parts, args->n_parts, args->dtype, sl_buffer_columns(buffers[OUT]), args->beta,
-                        sl_buffer_dtype(buffers[OUT]), sl_buffer_data(buffers[OUT]));
-}
-#endif
-
-/* ---- operation ---- */
 
 static struct sl_operation pull_op = {
     SL_OPERATION(pull_op, "sl_pull", SL_N_STAGES),
-    .cpu = pull_cpu_task,
-    SL_CUDA_FUNC(pull_cuda_task),
-    .role = {{"offsets", STARPU_R},
-             {"vertices", STARPU_R},
-             {"part of", STARPU_R},
-             {"first", STARPU_R},
-             {"out", STARPU_W | SL_OR_RW},
-             {"factors", STARPU_R | SL_OPTIONAL},
-             {"edge weights", STARPU_R | SL_OPTIONAL},
-             {"rows", STARPU_R | SL_REPEATED}},
+    SL_BODY(pull, struct pull),
+    .role = {{"offsets", STARPU_R, offsetof(struct pull, offsets), "?", SL_INTS_64},
+             {"vertices", STARPU_R, offsetof(struct pull, vertices), "?", SL_INTS_32},
+             {"part of", STARPU_R, offsetof(struct pull, part_of), "N", SL_ANY},
+             {"first", STARPU_R, offsetof(struct pull, first), "?", SL_INTS_32},
+             {"out", STARPU_W | SL_OR_RW, offsetof(struct pull, out), "D x F", SL_ROWS_OR_REALS},
+             {"factors", STARPU_R | SL_OPTIONAL, offsetof(struct pull, factors), "? x ?"},
+             {"edge weights", STARPU_R | SL_OPTIONAL, offsetof(struct pull, edge_weights), "?", SL_FLOATS},
+             {"rows", STARPU_R | SL_REPEATED, offsetof(struct pull, rows), "? x F", SL_ROWS}},
 };
 
-/* ---- submission ---- */
-
-/* Rounded as in the task: a factor too small for sl_real is 0. */
-static bool reads_part(const struct sl_pull *pull, uint32_t q)
-{
-    return (sl_real)pull->factor[q] != 0;
-}
-
-/* All rows must have one dtype; the sums follow it. */
-static void check_entries(const struct sl_pull *pull, starpu_data_handle_t out, enum sl_dtype *dtype)
-{
-    struct sl_dtype_tally tally = {0};
-    for (uint32_t q = 0; q < pull->n_parts; q++) {
-        if (reads_part(pull, q)) {
-            sl_dtype_count(&tally, pull->rows[q]);
-        }
-    }
-    *dtype = tally.n > 0 ? tally.dtype : sl_handle_dtype(out);
-    assert(tally.n_others == 0);
-    assert(sl_dtype_follows(sl_handle_dtype(out), *dtype));
-}
-
-static void check(const struct sl_pull *pull, starpu_data_handle_t out)
-{
-    const uint32_t n_parts = pull->n_parts <= SL_MAX_GROUP ? pull->n_parts : 0;
-    for (uint32_t q = 0; q < n_parts; q++) {
-        assert(!reads_part(pull, q) || pull->rows[q] != NULL);
-        assert(!reads_part(pull, q) || sl_handle_columns(pull->rows[q]) == sl_handle_columns(out));
-    }
-    assert(pull->n_parts <= SL_MAX_GROUP);
-    assert(sl_handle_columns(pull->offsets) >= sl_handle_rows(out) + 1);
-    assert(pull->weights == SL_PULL_MEAN || pull->factors != NULL);
-}
+/* ---- submissions ---- */
 
 enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_pull *pull, int beta,
                               starpu_data_handle_t out)
 {
-    struct pull_args args = {.head = *head,
-                             .weights = pull->weights,
-                             .beta = beta,
-                             .scale = pull->scale,
-                             .first_id = pull->first_id,
-                             .n_parts = pull->n_parts,
-                             .has_factors = pull->factors != NULL,
-                             .has_edge_weights = pull->edge_weights != NULL};
-    struct sl_task task;
-    check(pull, out);
-    check_entries(pull, out, &args.dtype);
-    sl_task_begin(&task, &pull_op);
-    sl_task_add(&task, OFFSETS, pull->offsets, STARPU_R);
-    sl_task_add(&task, VERTICES, pull->vertices, STARPU_R);
-    sl_task_add(&task, PART_OF, pull->part_of, STARPU_R);
-    sl_task_add(&task, FIRST, pull->first, STARPU_R);
-    sl_task_add(&task, OUT, out, beta ? STARPU_RW : STARPU_W);
-    sl_task_add_optional(&task, FACTORS, pull->factors, STARPU_R);
-    sl_task_add_optional(&task, EDGE_WEIGHTS, pull->edge_weights, STARPU_R);
+    starpu_data_handle_t rows[SL_MAX_GROUP];
+    uint32_t part[SL_MAX_GROUP];
+    struct pull v = {.head = *head,
+                     .offsets = sl_matrix_of(pull->offsets),
+                     .vertices = sl_matrix_of(pull->vertices),
+                     .part_of = sl_matrix_of(pull->part_of),
+                     .first = sl_matrix_of(pull->first),
+                     .out = sl_matrix_of(out),
+                     .factors = sl_matrix_of(pull->factors),
+                     .edge_weights = sl_matrix_of(pull->edge_weights),
+                     .rows = {.handles = rows, .numbers = part},
+                     .weights = pull->weights,
+                     .beta = beta,
+                     .scale = (sl_real)pull->scale,
+                     .first_id = pull->first_id,
+                     .n_parts = pull->n_parts};
+    assert(pull->n_parts <= SL_MAX_GROUP);
+    assert(v.offsets.n_rows > v.out.n_rows);
+    assert(pull->weights == SL_PULL_MEAN || pull->factors != NULL);
+    v.out.is_kept = beta != 0;
     for (uint32_t q = 0; q < pull->n_parts; q++) {
-        args.factor[q] = (sl_real)pull->factor[q];
-        if (reads_part(pull, q)) {
-            sl_task_add(&task, ROWS, pull->rows[q], STARPU_R);
+        v.factor[q] = (sl_real)pull->factor[q]; /* a factor too small for sl_real is 0 */
+        if (v.factor[q] != 0) {
+            part[v.rows.n] = q;
+            rows[v.rows.n++] = pull->rows[q];
         }
     }
-    args.head.stage = sl_task_stage(head, head->stage == SL_STAGE_BACKWARD ? SL_STAGE_BACKWARD : SL_STAGE_AGGREGATE);
-    args.head.work = (pull->n_edges * sl_dtype_bytes(args.dtype, 1) + sl_handle_rows(out) * sl_handle_element(out)) *
-                     sl_handle_columns(out);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
+    v.dtype = v.out.dtype;
+    if (v.rows.n > 0) {
+        v.dtype = sl_handle_dtype(rows[0]);
+    }
+    v.head.stage = sl_task_stage(head, head->stage == SL_STAGE_BACKWARD ? SL_STAGE_BACKWARD : SL_STAGE_AGGREGATE);
+    v.head.work = pull->n_edges * sl_dtype_bytes(v.dtype, v.out.n_columns) +
+                  sl_dtype_bytes(v.out.dtype, sl_matrix_entries(&v.out));
+    return sl_view_submit(&pull_op, &v, SL_PRIORITY_NORMAL);
 }

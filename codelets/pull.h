@@ -55,8 +55,8 @@ struct sl_pull_parts {
 
 /* Compute out [n_rows x n_columns]. beta 0: overwrite out; beta 1: add to out. dtype: of the rows. out has the rows'
  * dtype, or is sl_real. */
-void sl_pull_cpu(enum sl_dtype dtype, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                 uint32_t n_columns, int beta, enum sl_dtype out_dtype, void *out);
+void sl_pull_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_parts,
+                 enum sl_dtype dtype, uint32_t n_columns, int beta, enum sl_dtype out_dtype, void *out);
 
 #ifdef SL_CUDA
 /* The same bits on the stream's device. dtype: of the rows; out_dtype: of out; out may be bf16 only if the rows are.

@@ -105,129 +105,110 @@ void sl_row_cache_want_cpu(const struct sl_row_cache *cache, enum sl_row_cache_p
     }
 }
 
-/* ---- arguments ---- */
+/* ---- operations ---- */
 
-struct row_cache_args {
+struct row_cache {
     struct sl_task_args head;
+    struct sl_matrix slot_of, slots, rows, table;
+    struct sl_matrix vertices;        /* fill: to load; optional */
+    struct sl_matrix tally, frontier; /* want */
     enum sl_row_cache_policy policy;
-    uint32_t n; /* vertices to load, or rows of the frontier */
     uint32_t first;
 };
 
-/* ---- implementations ---- */
-
-enum { SLOT_OF, SLOTS, ROWS, TABLE, FILL_VERTICES };
-enum { WANT_TALLY = 4, WANT_FRONTIER };
-
-static struct sl_row_cache row_cache_of(void *slot_of, void *slots, void *rows)
+static struct sl_row_cache kernel_view(const struct row_cache *v)
 {
-    return (struct sl_row_cache){.n_slots = sl_buffer_rows(rows),
-                                 .n_columns = sl_buffer_columns(rows),
-                                 .slot_of = sl_buffer_data(slot_of),
-                                 .slot = sl_buffer_data(slots),
-                                 .rows = sl_buffer_data(rows),
-                                 .element = (uint32_t)sl_buffer_element(rows)};
+    return (struct sl_row_cache){.n_slots = v->rows.n_rows,
+                                 .n_columns = v->rows.n_columns,
+                                 .slot_of = v->slot_of.data,
+                                 .slot = v->slots.data,
+                                 .rows = v->rows.data,
+                                 .element = (uint32_t)sl_dtype_size(v->rows.dtype)};
 }
 
-static enum sl_status fill_task(void *buffers[], const void *cl_arg, const void *stream)
+static enum sl_status fill(const void *view, const void *stream)
 {
-    const struct row_cache_args *args = cl_arg;
-    struct sl_row_cache cache = row_cache_of(buffers[SLOT_OF], buffers[SLOTS], buffers[ROWS]);
-    return SL_RUN(stream, sl_row_cache_fill, &cache, sl_buffer_columns(buffers[SLOT_OF]), args->n,
-                  args->n > 0 ? sl_buffer_data(buffers[FILL_VERTICES]) : NULL, sl_buffer_data(buffers[TABLE]));
+    const struct row_cache *v = view;
+    struct sl_row_cache cache = kernel_view(v);
+    return SL_RUN(stream, sl_row_cache_fill, &cache, v->slot_of.n_rows, v->vertices.n_rows, v->vertices.data,
+                  v->table.data);
 }
 
-static enum sl_status want_task(void *buffers[], const void *cl_arg, const void *stream)
+static enum sl_status want(const void *view, const void *stream)
 {
-    const struct row_cache_args *args = cl_arg;
-    struct sl_row_cache cache = row_cache_of(buffers[SLOT_OF], buffers[SLOTS], buffers[ROWS]);
-    return SL_RUN(stream, sl_row_cache_want, &cache, args->policy, args->head.step, args->n,
-                  sl_buffer_data(buffers[WANT_FRONTIER]), args->first, sl_buffer_data(buffers[TABLE]),
-                  sl_buffer_data(buffers[WANT_TALLY]));
+    const struct row_cache *v = view;
+    struct sl_row_cache cache = kernel_view(v);
+    return SL_RUN(stream, sl_row_cache_want, &cache, v->policy, v->head.step, v->frontier.n_rows, v->frontier.data,
+                  v->first, v->table.data, v->tally.data);
 }
-
-/* ---- operations ---- */
 
 #define HERE STARPU_SPECIFIC_NODE_LOCAL
 #define MAIN STARPU_SPECIFIC_NODE_CPU
 
 static struct sl_operation fill_op = {
     SL_OPERATION(fill_op, "sl_row_cache_fill", SL_STAGE_GATHER),
-    SL_BOTH(fill_task),
+    SL_BODY(fill, struct row_cache),
     .codelet.specific_nodes = 1,
     .codelet.nodes = {HERE, HERE, HERE, MAIN, HERE},
-    .role = {{"slot of", STARPU_W},
-             {"slots", STARPU_W},
-             {"rows", STARPU_W},
-             {"table", STARPU_R},
-             {"vertices", STARPU_R | SL_OPTIONAL}},
+    .role = {{"slot of", STARPU_W, offsetof(struct row_cache, slot_of), "N", SL_INTS_32},
+             {"slots", STARPU_W, offsetof(struct row_cache, slots), "S", SL_ANY},
+             {"rows", STARPU_W, offsetof(struct row_cache, rows), "S x F", SL_ANY},
+             {"table", STARPU_R, offsetof(struct row_cache, table), "N x F", SL_ANY},
+             {"vertices", STARPU_R | SL_OPTIONAL, offsetof(struct row_cache, vertices), "?", SL_INTS_32}},
 };
 
 static struct sl_operation want_op = {
     SL_OPERATION(want_op, "sl_row_cache_want", SL_STAGE_GATHER),
-    SL_BOTH(want_task),
+    SL_BODY(want, struct row_cache),
     .codelet.specific_nodes = 1,
     .codelet.nodes = {HERE, HERE, HERE, MAIN, HERE, HERE},
-    .role = {{"slot of", STARPU_R | SL_OR_RW},
-             {"slots", STARPU_R | SL_OR_RW},
-             {"rows", STARPU_R | SL_OR_RW},
-             {"table", STARPU_R},
-             {"tally", STARPU_RW},
-             {"frontier", STARPU_R}},
+    .role = {{"slot of", STARPU_R | SL_OR_RW, offsetof(struct row_cache, slot_of), "N", SL_INTS_32},
+             {"slots", STARPU_R | SL_OR_RW, offsetof(struct row_cache, slots), "S", SL_ANY},
+             {"rows", STARPU_R | SL_OR_RW, offsetof(struct row_cache, rows), "S x F", SL_ANY},
+             {"table", STARPU_R, offsetof(struct row_cache, table), "N x F", SL_ANY},
+             {"tally", STARPU_RW, offsetof(struct row_cache, tally), "?", SL_ANY},
+             {"frontier", STARPU_R, offsetof(struct row_cache, frontier), "?", SL_INTS_32}},
 };
 
 /* ---- submissions ---- */
 
-static void check_cache(const struct sl_row_cache_handles *cache, starpu_data_handle_t table)
+static struct row_cache view_of(const struct sl_task_args *head, const struct sl_row_cache_handles *cache,
+                                starpu_data_handle_t table, uint32_t n_rows)
 {
-    assert(sl_handle_columns(cache->slot_of) == sl_handle_rows(table));
-    assert(sl_handle_columns(cache->slots) == sl_handle_rows(cache->rows));
-    assert(sl_handle_columns(cache->rows) == sl_handle_columns(table));
-    assert(sl_handle_element(cache->rows) == sl_handle_element(table));
-}
-
-static uint64_t row_bytes(uint64_t n, starpu_data_handle_t table)
-{
-    return 2 * n * sl_handle_columns(table) * sl_handle_element(table);
+    struct row_cache v = {.head = *head,
+                          .slot_of = sl_matrix_of(cache->slot_of),
+                          .slots = sl_matrix_of(cache->slots),
+                          .rows = sl_matrix_of(cache->rows),
+                          .table = sl_matrix_of(table)};
+    assert(v.rows.dtype == v.table.dtype);
+    v.head.work = 2 * sl_dtype_bytes(v.table.dtype, (size_t)n_rows * v.table.n_columns);
+    return v;
 }
 
 enum sl_status sl_row_cache_fill_submit(const struct sl_task_args *head, const struct sl_row_cache_handles *cache,
                                         uint32_t n_fixed, starpu_data_handle_t vertices, starpu_data_handle_t table)
 {
-    struct row_cache_args args = {.head = *head, .n = n_fixed};
-    struct sl_task task;
-    check_cache(cache, table);
-    assert(n_fixed <= sl_handle_rows(cache->rows));
-    assert(n_fixed <= 0 || sl_handle_columns(vertices) >= n_fixed);
-    args.head.work = row_bytes(n_fixed, table) + 4 * (uint64_t)sl_handle_rows(table);
-    sl_task_begin(&task, &fill_op);
-    sl_task_add(&task, SLOT_OF, cache->slot_of, STARPU_W);
-    sl_task_add(&task, SLOTS, cache->slots, STARPU_W);
-    sl_task_add(&task, ROWS, cache->rows, STARPU_W);
-    sl_task_add(&task, TABLE, table, STARPU_R);
+    struct row_cache v = view_of(head, cache, table, n_fixed);
+    assert(n_fixed <= v.rows.n_rows);
     if (n_fixed > 0) {
-        sl_task_add(&task, FILL_VERTICES, vertices, STARPU_R);
+        v.vertices = sl_matrix_rows(vertices, 0, n_fixed);
     }
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
+    v.head.work += 4 * (uint64_t)v.table.n_rows;
+    return sl_view_submit(&fill_op, &v, SL_PRIORITY_NORMAL);
 }
 
 enum sl_status sl_row_cache_want_submit(const struct sl_task_args *head, const struct sl_row_cache_handles *cache,
                                         enum sl_row_cache_policy policy, uint32_t n_rows, starpu_data_handle_t frontier,
                                         uint32_t first, starpu_data_handle_t table)
 {
-    struct row_cache_args args = {.head = *head, .policy = policy, .n = n_rows, .first = first};
-    enum starpu_data_access_mode mode = policy == SL_ROW_CACHE_LRU ? STARPU_RW : STARPU_R;
-    struct sl_task task;
-    check_cache(cache, table);
-    assert(n_rows <= sl_handle_columns(frontier));
+    struct row_cache v = view_of(head, cache, table, n_rows);
+    v.slot_of.is_kept = policy == SL_ROW_CACHE_LRU;
+    v.slots.is_kept = v.slot_of.is_kept;
+    v.rows.is_kept = v.slot_of.is_kept;
+    v.tally = sl_matrix_of(cache->tally);
+    v.frontier = sl_matrix_rows(frontier, 0, n_rows);
+    v.policy = policy;
+    v.first = first;
     assert(sl_handle_element(cache->tally) == sizeof(struct sl_row_cache_tally));
-    args.head.work = row_bytes(n_rows, table);
-    sl_task_begin(&task, &want_op);
-    sl_task_add(&task, SLOT_OF, cache->slot_of, mode);
-    sl_task_add(&task, SLOTS, cache->slots, mode);
-    sl_task_add(&task, ROWS, cache->rows, mode);
-    sl_task_add(&task, TABLE, table, STARPU_R);
-    sl_task_add(&task, WANT_TALLY, cache->tally, STARPU_RW);
-    sl_task_add(&task, WANT_FRONTIER, frontier, STARPU_R);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_COMPUTE);
+    return sl_view_submit(&want_op, &v, SL_PRIORITY_COMPUTE);
 }

@@ -70,7 +70,6 @@ static const struct {
 };
 #define N_SHAPES (sizeof shapes / sizeof *shapes)
 
-/* Written by hand: two rows of 2^32 - 1 entries and one of two are 2^33. */
 static uint64_t nonzeros_of(uint32_t n_rows, const sl_vertex *ids, const uint64_t *offsets)
 {
     uint64_t n = 77;
@@ -78,6 +77,7 @@ static uint64_t nonzeros_of(uint32_t n_rows, const sl_vertex *ids, const uint64_
     return n;
 }
 
+/* Written by hand: two rows of 2^32 - 1 entries and one of two are 2^33. */
 TEST(carry)
 {
     const uint64_t offsets[] = {5, UINT64_C(0x100000004), UINT64_C(0x100000004), UINT64_C(0x200000003),
@@ -108,7 +108,7 @@ static uint32_t fill_counts(const struct case_ *c, uint32_t n_hops, uint32_t n_p
 /* Twice, as in a slot's next step: the second sum is not added to the first. */
 static void check_submission(const struct case_ *c, uint32_t n_hops, uint32_t n_parts)
 {
-    uint32_t got[MAX_COUNTS];
+    _Alignas(uint64_t) uint32_t got[MAX_COUNTS];
     uint32_t wanted[MAX_COUNTS];
     uint64_t n = by_the_book(c);
     uint32_t n_counts = fill_counts(c, n_hops, n_parts, got);

@@ -240,7 +240,7 @@ static void check_gather(const struct use *use, const struct case_ *c, const str
     now.step = step;
     expect_ok(sl_gather_submit(&now, &features, 0, h[1]));
     UNREGISTER(h);
-    sl_gather_cpu(&rows, n, plain);
+    sl_gather_cpu(&rows, n, SL_DTYPE_REAL, plain);
     expect_same("X", (size_t)n * COLUMNS, sizeof *x, x, plain);
     free(dataset_ids);
     free(x);
