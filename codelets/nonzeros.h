@@ -18,8 +18,8 @@
 #include "support/status.h"
 #include "tasks/task.h"
 
-/* *n_out = number of nonzeros in *n_rows rows, at most max_rows. ids: [n_rows] renumbered ids of the part, whose first id
- * is `first`. offsets: [n_part + 1], of the part's rows. */
+/* *n_out = number of nonzeros in *n_rows rows, at most max_rows. ids: [n_rows] renumbered ids of the part, whose first
+ * id is `first`. offsets: [n_part + 1], of the part's rows. */
 void sl_nonzeros_cpu(uint32_t max_rows, const uint32_t *n_rows, const sl_vertex *ids, uint32_t first,
                      const uint64_t *offsets, uint64_t *n_out);
 

@@ -111,8 +111,8 @@ static inline unsigned sl_operand_mode(const struct sl_buffer_role *role, const 
  * fit. The message names the operand, and has what was found and what was expected. */
 enum sl_status sl_operands_check(const struct sl_buffer_role *roles, const struct sl_runs *runs, const void *view);
 
-/* Bytes behind a view of view_bytes, for the lists of its struct sl_matrices. sl_operands_copy copies the view to memory
- * that has them, too. */
+/* Bytes behind a view of view_bytes, for the lists of its struct sl_matrices. sl_operands_copy copies the view to
+ * memory that has them, too. */
 size_t sl_operands_lists(const struct sl_buffer_role *roles, size_t view_bytes, const void *view);
 void sl_operands_copy(const struct sl_buffer_role *roles, size_t view_bytes, const void *view, void *copy);
 

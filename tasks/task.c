@@ -222,14 +222,6 @@ bool sl_run_at_work(const struct sl_run *run, char *out, size_t bytes)
     return out[0] != '\0';
 }
 
-void sl_task_check_runs(const struct sl_task_args *head, uint32_t n_rows, starpu_data_handle_t sums,
-                        uint32_t n_rows_each, uint32_t n_columns)
-{
-    uint32_t n = sl_task_n_runs(head);
-    assert(sl_task_run(head, n_rows, n) == n_rows);
-    assert(sums == NULL || (sl_handle_rows(sums) == (uint64_t)n * n_rows_each && sl_handle_columns(sums) == n_columns));
-}
-
 int sl_task_enter(const struct sl_task_args *args, double *start_s_out)
 {
     *start_s_out = sl_clock_s();

@@ -185,20 +185,6 @@ static inline uint32_t sl_task_n_runs(const struct sl_task_args *head)
     return head->runs == NULL ? 1 : head->runs->n;
 }
 
-/* First row of segment k; n_rows if k = sl_task_n_runs(head). */
-static inline uint32_t sl_task_run(const struct sl_task_args *head, uint32_t n_rows, uint32_t k)
-{
-    if (head->runs != NULL) {
-        return head->runs->first[k] - head->runs->first[0];
-    }
-    return k == 0 ? 0 : n_rows;
-}
-
-/* Assert that the segments have n_rows rows together. If sums is not NULL, also check that it has n_rows_each rows of
- * n_columns for each segment. */
-void sl_task_check_runs(const struct sl_task_args *head, uint32_t n_rows, starpu_data_handle_t sums,
-                        uint32_t n_rows_each, uint32_t n_columns);
-
 /* ---- operations ---- */
 
 /* One kind of task. An implementation gets the task's buffers and a copy of the arguments. If an implementation fails,
