@@ -231,9 +231,9 @@ static enum sl_status unpack(const void *view, const void *stream)
 static struct sl_operation unpack_op = {
     SL_OPERATION(unpack_op, "sl_unpack", SL_STAGE_EXCHANGE),
     SL_BODY(unpack, struct unpack),
-    .role = {{"packed", STARPU_R, offsetof(struct unpack, packed), "D x F", SL_ROWS},
+    .role = {{"packed", STARPU_R, offsetof(struct unpack, packed), "D x F", SL_ANY},
              {"rows", STARPU_R, offsetof(struct unpack, rows), "D", SL_INTS_32},
-             {"out", STARPU_RW, offsetof(struct unpack, out), "? x F", SL_ROWS}},
+             {"out", STARPU_RW, offsetof(struct unpack, out), "? x F", SL_ANY}},
 };
 
 /* ---- submissions ---- */
@@ -317,7 +317,7 @@ enum sl_status sl_unpack_submit(const struct sl_task_args *head, starpu_data_han
 {
     struct unpack v = {.head = *head, .packed = sl_matrix_of(packed), .out = sl_matrix_of(out)};
     v.rows = sl_matrix_rows(rows, ONE_ASKS, v.packed.n_rows);
-    assert(v.packed.n_rows <= v.out.n_rows);
+    assert(v.packed.n_rows <= v.out.n_rows && v.packed.dtype == v.out.dtype);
     v.head.work = 2 * sl_dtype_bytes(v.out.dtype, sl_matrix_entries(&v.packed));
     return sl_view_submit(&unpack_op, &v, SL_PRIORITY_COMPUTE);
 }

@@ -59,8 +59,8 @@ static struct sl_operation pack_op = {
     SL_OPERATION(pack_op, "sl_halo_pack", SL_STAGE_EXCHANGE),
     SL_BODY(pack, struct pack),
     .role = {{"list", STARPU_R, offsetof(struct pack, list), "D", SL_INTS_32},
-             {"packed", STARPU_W, offsetof(struct pack, packed), "D x ?", SL_ROWS},
-             {"rows", STARPU_R | SL_REPEATED, offsetof(struct pack, rows), "? x F", SL_ROWS}},
+             {"packed", STARPU_W, offsetof(struct pack, packed), "D x ?", SL_ANY},
+             {"rows", STARPU_R | SL_REPEATED, offsetof(struct pack, rows), "? x F", SL_ANY}},
 };
 
 /* ---- submissions ---- */
@@ -76,6 +76,7 @@ enum sl_status sl_halo_pack_submit(const struct sl_task_args *head, const struct
                      .column = column};
     v.list = sl_matrix_rows(list, i0, v.packed.n_rows);
     assert(column < rows->n_columns);
+    assert(v.rows.n == 0 || sl_handle_dtype(rows->chunk[0]) == v.packed.dtype);
     v.head.work = 2 * sl_dtype_bytes(v.packed.dtype, sl_matrix_entries(&v.packed));
     return sl_view_submit(&pack_op, &v, SL_PRIORITY_SEND);
 }

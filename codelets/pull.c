@@ -389,7 +389,7 @@ static struct sl_operation pull_op = {
              {"part of", STARPU_R, offsetof(struct pull, part_of), "N", SL_ANY},
              {"first", STARPU_R, offsetof(struct pull, first), "?", SL_INTS_32},
              {"out", STARPU_W | SL_OR_RW, offsetof(struct pull, out), "D x F", SL_ROWS_OR_REALS},
-             {"factors", STARPU_R | SL_OPTIONAL, offsetof(struct pull, factors), "? x ?"},
+             {"factors", STARPU_R | SL_OPTIONAL, offsetof(struct pull, factors), "? x ?", SL_ANY},
              {"edge weights", STARPU_R | SL_OPTIONAL, offsetof(struct pull, edge_weights), "?", SL_FLOATS},
              {"rows", STARPU_R | SL_REPEATED, offsetof(struct pull, rows), "? x F", SL_ROWS}},
 };
