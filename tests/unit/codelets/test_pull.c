@@ -556,6 +556,7 @@ TEST(test_stages)
         sl_run_log_reset(&run);
         head.stage = stages[i][0];
         check_sum(&(struct sum){IN, SL_PULL_MEAN, all_ones}, &x, SL_DTYPE_REAL, 0);
+        starpu_task_wait_for_all();
         sl_run_stage_seconds(&run, seconds);
         for (int k = 0; k < SL_N_STAGES; k++) {
             all += seconds[k];
