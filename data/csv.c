@@ -267,11 +267,14 @@ struct number_table {
     atomic_bool points, whole; /* some number has a decimal point, or none */
 };
 
-/* Read the number at `p`, up to a comma or the end; nan if the place is empty or says so. NULL: something else. */
+/* Read the number at `p`, up to a comma or the end; nan if the place is empty, quoted or not, or says so. NULL:
+ * something else. */
 static const char *read_number(const char *p, const char *end, float *out)
 {
     double value = NAN;
-    if (p < end && *p != ',') {
+    if (end - p >= 2 && memcmp(p, "\"\"", 2) == 0) {
+        p += 2;
+    } else if (p < end && *p != ',') {
         p = sl_number_real(p, end, &value);
     }
     *out = (float)value;

@@ -190,11 +190,11 @@ static enum sl_status read_labels(const char *path, uint32_t n, int32_t **out)
 TEST_IN_FOLDER(labels)
 {
     int32_t *labels;
-    const char *path = put_gzip("labels", "3\n0.0\nnan\n-1\n\n1e1\nNaN\n");
-    assert_ok(read_labels(path, 7, &labels));
-    assert_memory_equal(labels, ((const int32_t[]){3, 0, -1, -1, -1, 10, -1}), 7 * sizeof *labels);
+    const char *path = put_gzip("labels", "3\n0.0\nnan\n-1\n\n\"\"\n1e1\nNaN\n");
+    assert_ok(read_labels(path, 8, &labels));
+    assert_memory_equal(labels, ((const int32_t[]){3, 0, -1, -1, -1, -1, 10, -1}), 8 * sizeof *labels);
     sl_free(labels);
-    assert_survives_no_memory(read_labels(path, 7, &labels));
+    assert_survives_no_memory(read_labels(path, 8, &labels));
     sl_free(labels);
     assert_refused(read_labels(path, 4000000000u, &labels), SL_EFILE, "too short");
     const char *bad[] = {"-2\n", "1.5\n", "inf\n", "65536\n", "2000000000\n", "a\n", "1,2\n", "1 2\n"};
