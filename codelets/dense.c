@@ -4,12 +4,12 @@
  * Products of rows with weights: a library for dense rows, row updates for sparse rows. */
 #include "codelets/dense.h"
 
-#ifdef SL_CUDA
 #include <assert.h>
+#include <string.h>
+
+#ifdef SL_CUDA
 #include <starpu_cublas_v2.h>
 #endif
-
-#include <string.h>
 
 #include "codelets/bias.h"
 #include "codelets/dropout.h"
@@ -21,8 +21,49 @@
 
 /* ---- kernels, CPU ---- */
 
-enum sl_status sl_dense_forward_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x, const sl_real *w,
-                                    const sl_real *bias, int beta, sl_real *z_out)
+/* A factor of a product: a matrix, or its transpose. */
+struct factor {
+    const void *entries;
+    enum sl_dtype dtype;
+    uint32_t n_rows, n_columns; /* as stored */
+    int is_transposed;
+};
+
+/* A factor of sl_real, rounded. *room: to be freed with sl_free. */
+static enum sl_status round_factor(struct factor *f, sl_bf16 **room)
+{
+    const size_t n = (size_t)f->n_rows * f->n_columns;
+    if (f->dtype == SL_DTYPE_BF16) {
+        return SL_OK;
+    }
+    SL_CHECK(sl_alloc(n, sizeof **room, "a factor in bf16", room));
+    sl_bf16_round(n, f->entries, *room);
+    f->entries = *room;
+    return SL_OK;
+}
+
+/* C [m x n] = op(A) op(B) + beta C, op(A) [m x k]. dtype: of the factors when they are multiplied. */
+static enum sl_status multiply_factors(enum sl_dtype dtype, uint32_t m, uint32_t n, uint32_t k, struct factor a,
+                                       struct factor b, int beta, sl_real *c)
+{
+    sl_bf16 *rounded[2] = {NULL, NULL};
+    enum sl_status st;
+    if (dtype == SL_DTYPE_REAL) {
+        return sl_gemm(m, n, k, (struct sl_factor){a.entries, a.n_columns, a.is_transposed},
+                       (struct sl_factor){b.entries, b.n_columns, b.is_transposed}, beta, c);
+    }
+    SL_TRY(st, round_factor(&a, &rounded[0]), done);
+    SL_TRY(st, round_factor(&b, &rounded[1]), done);
+    st = sl_gemm_bf16(m, n, k, (struct sl_factor_bf16){a.entries, a.n_columns, a.is_transposed},
+                      (struct sl_factor_bf16){b.entries, b.n_columns, b.is_transposed}, beta, c);
+done:
+    sl_free(rounded[0]);
+    sl_free(rounded[1]);
+    return st;
+}
+
+static enum sl_status forward_real(enum sl_dtype dtype, uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
+                                   const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
 {
     if (n_rows == 0 || n_out == 0) {
         return SL_OK;
@@ -34,18 +75,36 @@ enum sl_status sl_dense_forward_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_o
     if (n_in == 0) {
         return SL_OK;
     }
-    return sl_gemm(n_rows, n_out, n_in, (struct sl_factor){x, n_in, 0}, (struct sl_factor){w, n_out, 0}, beta, z_out);
+    return multiply_factors(dtype, n_rows, n_out, n_in, (struct factor){x, dtype, n_rows, n_in, 0},
+                            (struct factor){w, SL_DTYPE_REAL, n_in, n_out, 0}, beta, z_out);
 }
 
-enum sl_status sl_dense_backward_input_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *gz,
-                                           const sl_real *w, int beta, sl_real *gx_out)
+#define ROUNDED_ROWS 1024 /* rows computed in float before they are rounded */
+
+enum sl_status sl_dense_forward_cpu(enum sl_dtype dtype, uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
+                                    const sl_real *w, const sl_real *bias, int beta, enum sl_dtype z_dtype, void *z_out)
+{
+    enum sl_status st;
+    if (z_dtype == SL_DTYPE_REAL) {
+        return forward_real(dtype, n_rows, n_in, n_out, x, w, bias, beta, z_out);
+    }
+    struct sl_rounded slab = sl_rounded_begin("rows before they are rounded", ROUNDED_ROWS, n_rows, n_out, z_out);
+    while (sl_rounded_next(&slab, &st)) {
+        st = forward_real(dtype, slab.n, n_in, n_out, (const sl_bf16 *)x + (size_t)slab.first * n_in, w, bias, 0,
+                          slab.room);
+    }
+    return st;
+}
+
+enum sl_status sl_dense_backward_input_cpu(enum sl_dtype dtype, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
+                                           const sl_real *gz, const sl_real *w, int beta, sl_real *gx_out)
 {
     if (n_rows == 0 || n_in == 0) {
         return SL_OK;
     }
     if (n_out > 0) {
-        return sl_gemm(n_rows, n_in, n_out, (struct sl_factor){gz, n_out, 0}, (struct sl_factor){w, n_out, 1}, beta,
-                       gx_out);
+        return multiply_factors(dtype, n_rows, n_in, n_out, (struct factor){gz, SL_DTYPE_REAL, n_rows, n_out, 0},
+                                (struct factor){w, SL_DTYPE_REAL, n_in, n_out, 1}, beta, gx_out);
     }
     if (beta == 0) {
         sl_bias_forward_cpu(n_rows, n_in, NULL, gx_out);
@@ -53,85 +112,18 @@ enum sl_status sl_dense_backward_input_cpu(uint32_t n_rows, uint32_t n_in, uint3
     return SL_OK;
 }
 
-enum sl_status sl_dense_backward_weight_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
-                                            const sl_real *gz, sl_real *gw_out, sl_real *gb_out)
+enum sl_status sl_dense_backward_weight_cpu(enum sl_dtype dtype, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
+                                            const void *x, const sl_real *gz, sl_real *gw_out, sl_real *gb_out)
 {
     if (gb_out != NULL) {
         sl_bias_backward_cpu(n_rows, n_out, gz, 0, gb_out);
     }
     if (n_rows > 0 && n_in > 0 && n_out > 0) {
-        return sl_gemm(n_in, n_out, n_rows, (struct sl_factor){x, n_in, 1}, (struct sl_factor){gz, n_out, 0}, 0,
-                       gw_out);
+        return multiply_factors(dtype, n_in, n_out, n_rows, (struct factor){x, dtype, n_rows, n_in, 1},
+                                (struct factor){gz, SL_DTYPE_REAL, n_rows, n_out, 0}, 0, gw_out);
     }
     sl_bias_forward_cpu(n_in, n_out, NULL, gw_out);
     return SL_OK;
-}
-
-/* A factor rounded to bf16. Free *out with sl_free. */
-static enum sl_status round_factor(uint32_t n_rows, uint32_t n_columns, const sl_real *from, sl_bf16 **out)
-{
-    size_t n = (size_t)n_rows * n_columns;
-    SL_CHECK(sl_alloc(n, sizeof **out, "a factor in bf16", out));
-    sl_bf16_round(n, from, *out);
-    return SL_OK;
-}
-
-enum sl_status sl_dense_forward_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
-                                         const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
-{
-    sl_bf16 *rounded = NULL;
-    enum sl_status st;
-    if (n_rows == 0 || n_out == 0 || n_in == 0) {
-        return sl_dense_forward_cpu(n_rows, n_in, n_out, NULL, w, bias, beta, z_out);
-    }
-    if (beta == 0 && bias != NULL) {
-        sl_bias_forward_cpu(n_rows, n_out, bias, z_out);
-        beta = 1;
-    }
-    SL_TRY(st, round_factor(n_in, n_out, w, &rounded), done);
-    st = sl_gemm_bf16(n_rows, n_out, n_in, (struct sl_factor_bf16){x, n_in, 0},
-                      (struct sl_factor_bf16){rounded, n_out, 0}, beta, z_out);
-done:
-    sl_free(rounded);
-    return st;
-}
-
-enum sl_status sl_dense_backward_input_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *gz,
-                                                const sl_real *w, int beta, sl_real *gx_out)
-{
-    sl_bf16 *rounded_gz = NULL;
-    sl_bf16 *rounded_w = NULL;
-    enum sl_status st;
-    if (n_rows == 0 || n_out == 0 || n_in == 0) {
-        return sl_dense_backward_input_cpu(n_rows, n_in, n_out, gz, w, beta, gx_out);
-    }
-    SL_TRY(st, round_factor(n_rows, n_out, gz, &rounded_gz), done);
-    SL_TRY(st, round_factor(n_in, n_out, w, &rounded_w), done);
-    st = sl_gemm_bf16(n_rows, n_in, n_out, (struct sl_factor_bf16){rounded_gz, n_out, 0},
-                      (struct sl_factor_bf16){rounded_w, n_out, 1}, beta, gx_out);
-done:
-    sl_free(rounded_gz);
-    sl_free(rounded_w);
-    return st;
-}
-
-enum sl_status sl_dense_backward_weight_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
-                                                 const sl_real *gz, sl_real *gw_out, sl_real *gb_out)
-{
-    sl_bf16 *rounded = NULL;
-    enum sl_status st;
-    if (n_rows == 0 || n_out == 0 || n_in == 0) {
-        return sl_dense_backward_weight_cpu(n_rows, n_in, n_out, NULL, gz, gw_out, gb_out);
-    }
-    if (gb_out != NULL) {
-        sl_bias_backward_cpu(n_rows, n_out, gz, 0, gb_out);
-    }
-    SL_TRY(st, round_factor(n_rows, n_out, gz, &rounded), done);
-    st = sl_gemm_bf16(n_in, n_out, n_rows, (struct sl_factor_bf16){x, n_in, 1},
-                      (struct sl_factor_bf16){rounded, n_out, 0}, 0, gw_out);
-done:
-    sl_free(rounded);
-    return st;
 }
 
 /* y += a x */
@@ -339,8 +331,8 @@ SL_INLINE void multiply(const struct sl_sparse_rows *x, struct row_range range, 
     }
 }
 
-SL_CLONES void sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_out,
-                                           const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
+static SL_CLONES void sparse_forward_real(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_out,
+                                          const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
 {
     struct alike alike = {.n_rows = 0};
     struct entry_mask mask;
@@ -363,6 +355,24 @@ SL_CLONES void sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint3
         }
     }
     multiply_all(&alike, n_out, w, z_out);
+}
+
+enum sl_status sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_out,
+                                           const sl_real *w, const sl_real *bias, int beta, enum sl_dtype z_dtype,
+                                           void *z_out)
+{
+    struct sl_sparse_rows some = *x;
+    enum sl_status st;
+    if (z_dtype == SL_DTYPE_REAL) {
+        sparse_forward_real(x, n_rows, n_out, w, bias, beta, z_out);
+        return SL_OK;
+    }
+    struct sl_rounded slab = sl_rounded_begin("rows before they are rounded", ROUNDED_ROWS, n_rows, n_out, z_out);
+    while (sl_rounded_next(&slab, &st)) {
+        sparse_forward_real(&some, slab.n, n_out, w, bias, 0, slab.room);
+        some.ids += slab.n;
+    }
+    return st;
 }
 
 /* GW += the terms of n rows from the i-th on. A vector of each row of GZ stays in a register, and GW is read and
@@ -486,182 +496,109 @@ void sl_dense_touch_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, int8_t 
     }
 }
 
-/* ---- operations: products. A segment of rows has a product of its own: the last bits of a row may differ with the
- * number of rows beside it (codelets/gemm.h). ---- */
+/* ---- operations ---- */
 
-/* Each product has some of the operands: bias, or its gradient gb, is optional. */
-struct dense {
+#ifdef SL_CUDA
+struct sl_dense_cuda sl_dense_cuda_of(const struct sl_task_args *head, const void *stream)
+{
+    return (struct sl_dense_cuda){*(const cudaStream_t *)stream, starpu_cublas_get_local_handle(), head->run->tf32};
+}
+#endif
+
+/* Each segment of a task's rows has a product of its own: the last bits of a row may differ with the number of rows
+ * beside it (codelets/gemm.h). */
+struct forward {
     struct sl_task_args head;
     struct sl_matrix x, w, z, bias;
-    struct sl_matrix gx, gw, gz, gb;
     int beta;
 };
 
-/* The products of rows of a dtype. */
-struct products {
-    enum sl_status (*forward)(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x, const sl_real *w,
-                              const sl_real *bias, int beta, sl_real *z_out);
-    enum sl_status (*backward_input)(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *gz,
-                                     const sl_real *w, int beta, sl_real *gx_out);
-    enum sl_status (*backward_weight)(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x, const sl_real *gz,
-                                      sl_real *gw_out, sl_real *gb_out);
-};
-
-static const struct products products[SL_N_DTYPES] = {
-    [SL_DTYPE_REAL] = {sl_dense_forward_cpu, sl_dense_backward_input_cpu, sl_dense_backward_weight_cpu},
-    [SL_DTYPE_BF16] = {sl_dense_forward_bf16_cpu, sl_dense_backward_input_bf16_cpu, sl_dense_backward_weight_bf16_cpu},
-};
-
-#define ROUNDED_ROWS 1024 /* rows computed in float before they are rounded */
-
-/* bf16 Z from bf16 rows, a slab of rows at a time in float. */
-static enum sl_status forward_rounded(const struct dense *v)
-{
-    const sl_bf16 *x = v->x.data;
-    struct sl_rounded slab =
-        sl_rounded_begin("rows before they are rounded", ROUNDED_ROWS, v->z.n_rows, v->z.n_columns, v->z.data);
-    enum sl_status st;
-    while (sl_rounded_next(&slab, &st)) {
-        st = sl_dense_forward_bf16_cpu(slab.n, v->x.n_columns, v->z.n_columns, x + (size_t)slab.first * v->x.n_columns,
-                                       v->w.data, v->bias.data, 0, slab.room);
-    }
-    return st;
-}
-
 /* Z from features that are read in place in a narrow dtype. The product is the product of their floats. */
-static enum sl_status forward_narrow(const struct dense *v)
+static enum sl_status forward_narrow(const struct forward *v)
 {
     const size_t n = sl_matrix_entries(&v->x);
     sl_real *room;
     SL_CHECK(sl_alloc(n, sizeof *room, "features", &room));
     sl_convert_to_reals(v->head.run->narrow, 1, n, v->x.data, room);
-    enum sl_status st = products[SL_DTYPE_REAL].forward(v->z.n_rows, v->x.n_columns, v->z.n_columns, room, v->w.data,
-                                                        v->bias.data, v->beta, v->z.data);
+    enum sl_status st = sl_dense_forward_cpu(SL_DTYPE_REAL, v->z.n_rows, v->x.n_columns, v->z.n_columns, room,
+                                             v->w.data, v->bias.data, v->beta, SL_DTYPE_REAL, v->z.data);
     sl_free(room);
     return st;
 }
 
-static enum sl_status forward_cpu(const struct dense *v)
-{
-    if (v->z.dtype != SL_DTYPE_REAL) {
-        return forward_rounded(v);
-    }
-    if (v->x.dtype != SL_DTYPE_REAL && v->head.run->narrow != SL_DTYPE_F32) {
-        return forward_narrow(v);
-    }
-    return products[v->x.dtype].forward(v->z.n_rows, v->x.n_columns, v->z.n_columns, v->x.data, v->w.data, v->bias.data,
-                                        v->beta, v->z.data);
-}
-
-static enum sl_status backward_input_cpu(const struct dense *v)
-{
-    return products[v->head.run->row_dtype].backward_input(v->gz.n_rows, v->gx.n_columns, v->gz.n_columns, v->gz.data,
-                                                           v->w.data, v->beta, v->gx.data);
-}
-
-static enum sl_status backward_weight_cpu(const struct dense *v)
-{
-    return products[v->x.dtype].backward_weight(v->gz.n_rows, v->x.n_columns, v->gz.n_columns, v->x.data, v->gz.data,
-                                                v->gw.data, v->gb.data);
-}
-
-#ifdef SL_CUDA
-struct cuda_products {
-    enum sl_status (*forward)(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
-                              const sl_real *w, const sl_real *bias, int beta, enum sl_dtype z_dtype, void *z_out);
-    enum sl_status (*backward_input)(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
-                                     const sl_real *gz, const sl_real *w, int beta, sl_real *gx_out);
-    enum sl_status (*backward_weight)(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
-                                      const void *x, const sl_real *gz, sl_real *gw_out, sl_real *gb_out);
-};
-
-static const struct cuda_products cuda_products[SL_N_DTYPES] = {
-    [SL_DTYPE_REAL] = {sl_dense_forward_cuda, sl_dense_backward_input_cuda, sl_dense_backward_weight_cuda},
-    [SL_DTYPE_BF16] = {sl_dense_forward_bf16_cuda, sl_dense_backward_input_bf16_cuda,
-                       sl_dense_backward_weight_bf16_cuda},
-};
-
-/* The stream, with the cuBLAS handle of this worker. */
-static struct sl_dense_cuda on_stream(const struct dense *v, cudaStream_t stream)
-{
-    return (struct sl_dense_cuda){stream, starpu_cublas_get_local_handle(), v->head.run->tf32};
-}
-
-static enum sl_status forward_cuda(cudaStream_t stream, const struct dense *v)
-{
-    return cuda_products[v->x.dtype].forward(on_stream(v, stream), v->z.n_rows, v->x.n_columns, v->z.n_columns,
-                                             v->x.data, v->w.data, v->bias.data, v->beta, v->z.dtype, v->z.data);
-}
-
-static enum sl_status backward_input_cuda(cudaStream_t stream, const struct dense *v)
-{
-    return cuda_products[v->head.run->row_dtype].backward_input(on_stream(v, stream), v->gz.n_rows, v->gx.n_columns,
-                                                                v->gz.n_columns, v->gz.data, v->w.data, v->beta,
-                                                                v->gx.data);
-}
-
-static enum sl_status backward_weight_cuda(cudaStream_t stream, const struct dense *v)
-{
-    return cuda_products[v->x.dtype].backward_weight(on_stream(v, stream), v->gz.n_rows, v->x.n_columns,
-                                                     v->gz.n_columns, v->x.data, v->gz.data, v->gw.data, v->gb.data);
-}
-#endif
-
 static enum sl_status forward(const void *view, const void *stream)
 {
-    return SL_CALL(stream, forward, view);
+    const struct forward *v = view;
+    if (stream == NULL && v->x.dtype != SL_DTYPE_REAL && v->z.dtype == SL_DTYPE_REAL &&
+        v->head.run->narrow != SL_DTYPE_F32) {
+        return forward_narrow(v);
+    }
+    return SL_DENSE_CALL(&v->head, stream, sl_dense_forward, v->x.dtype, v->z.n_rows, v->x.n_columns, v->z.n_columns,
+                         v->x.data, v->w.data, v->bias.data, v->beta, v->z.dtype, v->z.data);
 }
 
 static struct sl_operation forward_op = {
     SL_HISTORY_OPERATION(forward_op, "sl_dense_forward", SL_STAGE_DENSE),
-    SL_BODY(forward, struct dense),
-    .role = {{"x", STARPU_R, offsetof(struct dense, x), "R x F", SL_ROWS},
-             {"w", STARPU_R, offsetof(struct dense, w), "F x H"},
-             {"z", STARPU_W | SL_OR_RW, offsetof(struct dense, z), "R x H", SL_ROWS_OR_REALS},
-             {"bias", STARPU_R | SL_OPTIONAL, offsetof(struct dense, bias), "1 x H"}},
+    SL_BODY(forward, struct forward),
+    .role = {{"x", STARPU_R, offsetof(struct forward, x), "R x F", SL_ROWS},
+             {"w", STARPU_R, offsetof(struct forward, w), "F x H"},
+             {"z", STARPU_W | SL_OR_RW, offsetof(struct forward, z), "R x H", SL_ROWS_OR_REALS},
+             {"bias", STARPU_R | SL_OPTIONAL, offsetof(struct forward, bias), "1 x H"}},
+};
+
+struct backward_input {
+    struct sl_task_args head;
+    struct sl_matrix gz, w, gx;
+    int beta;
 };
 
 static enum sl_status backward_input(const void *view, const void *stream)
 {
-    return SL_CALL(stream, backward_input, view);
+    const struct backward_input *v = view;
+    return SL_DENSE_CALL(&v->head, stream, sl_dense_backward_input, v->head.run->row_dtype, v->gz.n_rows,
+                         v->gx.n_columns, v->gz.n_columns, v->gz.data, v->w.data, v->beta, v->gx.data);
 }
 
 static struct sl_operation backward_input_op = {
     SL_HISTORY_OPERATION(backward_input_op, "sl_dense_backward_input", SL_STAGE_BACKWARD),
-    SL_BODY(backward_input, struct dense),
-    .role = {{"gz", STARPU_R, offsetof(struct dense, gz), "R x H"},
-             {"w", STARPU_R, offsetof(struct dense, w), "F x H"},
-             {"gx", STARPU_W | SL_OR_RW, offsetof(struct dense, gx), "R x F"}},
+    SL_BODY(backward_input, struct backward_input),
+    .role = {{"gz", STARPU_R, offsetof(struct backward_input, gz), "R x H"},
+             {"w", STARPU_R, offsetof(struct backward_input, w), "F x H"},
+             {"gx", STARPU_W | SL_OR_RW, offsetof(struct backward_input, gx), "R x F"}},
+};
+
+struct backward_weight {
+    struct sl_task_args head;
+    struct sl_matrix x, gz, gw, gb;
 };
 
 static enum sl_status backward_weight(const void *view, const void *stream)
 {
-    return SL_CALL(stream, backward_weight, view);
+    const struct backward_weight *v = view;
+    return SL_DENSE_CALL(&v->head, stream, sl_dense_backward_weight, v->x.dtype, v->gz.n_rows, v->x.n_columns,
+                         v->gz.n_columns, v->x.data, v->gz.data, v->gw.data, v->gb.data);
 }
 
 static struct sl_operation backward_weight_op = {
     SL_HISTORY_OPERATION(backward_weight_op, "sl_dense_backward_weight", SL_STAGE_BACKWARD),
-    SL_BODY(backward_weight, struct dense),
-    .role = {{"x", STARPU_R, offsetof(struct dense, x), "R x F", SL_ROWS},
-             {"gz", STARPU_R, offsetof(struct dense, gz), "R x H"},
-             {"gw", STARPU_W, offsetof(struct dense, gw), "KF x H"},
-             {"gb", STARPU_W | SL_OPTIONAL, offsetof(struct dense, gb), "K x H"}},
+    SL_BODY(backward_weight, struct backward_weight),
+    .role = {{"x", STARPU_R, offsetof(struct backward_weight, x), "R x F", SL_ROWS},
+             {"gz", STARPU_R, offsetof(struct backward_weight, gz), "R x H"},
+             {"gw", STARPU_W, offsetof(struct backward_weight, gw), "KF x H"},
+             {"gb", STARPU_W | SL_OPTIONAL, offsetof(struct backward_weight, gb), "K x H"}},
 };
 
-/* ---- operations: products of sparse rows ---- */
-
+/* One view for both sparse products: of X with W to Z, and of X with Z's gradient to W's. */
 struct sparse {
     struct sl_task_args head;
-    struct sl_matrix offsets, columns, values, frontier;
+    struct sl_matrix offsets, columns, values, frontier, dataset_ids;
     struct sl_matrix w, z, bias;
-    struct sl_matrix gz, gw, gb;
-    struct sl_matrix dataset_ids; /* with dropout */
-    struct sl_matrix touched;     /* int8 for each row of gw, if wanted */
-    struct sl_draw draw;
-    double dropout;
+    struct sl_matrix touched;
+    bool is_fresh; /* the gradient and `touched` have not been written */
     uint32_t first, max_row;
     int beta;
-    bool fresh; /* gw and the touched rows have not been written */
+    double dropout;
+    struct sl_draw draw;
 };
 
 static struct sl_sparse_rows sparse_rows(const struct sparse *v)
@@ -677,91 +614,20 @@ static struct sl_sparse_rows sparse_rows(const struct sparse *v)
                                    .draw = v->draw};
 }
 
-/* bf16 Z, a slab of rows at a time in float. */
-static enum sl_status sparse_forward_rounded(const struct sparse *v)
-{
-    struct sl_sparse_rows x = sparse_rows(v);
-    struct sl_rounded slab =
-        sl_rounded_begin("rows before they are rounded", ROUNDED_ROWS, v->z.n_rows, v->z.n_columns, v->z.data);
-    enum sl_status st;
-    while (sl_rounded_next(&slab, &st)) {
-        sl_dense_sparse_forward_cpu(&x, slab.n, v->z.n_columns, v->w.data, v->bias.data, 0, slab.room);
-        x.ids += slab.n;
-    }
-    return st;
-}
-
-static enum sl_status sparse_forward_cpu(const struct sparse *v)
-{
-    const struct sl_sparse_rows x = sparse_rows(v);
-    if (v->z.dtype != SL_DTYPE_REAL) {
-        return sparse_forward_rounded(v);
-    }
-    sl_dense_sparse_forward_cpu(&x, v->z.n_rows, v->z.n_columns, v->w.data, v->bias.data, v->beta, v->z.data);
-    return SL_OK;
-}
-
-static void backward_touched(const struct sparse *v, const struct sl_sparse_rows *x)
-{
-    const uint32_t n_rows = v->gz.n_rows;
-    const uint32_t n_in = v->gw.n_rows;
-    const uint32_t n_out = v->gw.n_columns;
-    if (v->fresh) {
-        memset(v->touched.data, 0, n_in);
-        sl_bias_forward_cpu(n_in, n_out, NULL, v->gw.data);
-    } else if (v->beta == 0) {
-        sl_dense_clear_touched_cpu(n_in, n_out, v->touched.data, v->gw.data);
-    }
-    sl_dense_touch_cpu(x, n_rows, v->touched.data);
-    sl_dense_sparse_backward_weight_cpu(x, n_rows, n_in, n_out, v->gz.data, 1, v->gw.data, NULL);
-    if (v->gb.data != NULL) {
-        sl_bias_backward_cpu(n_rows, n_out, v->gz.data, v->beta, v->gb.data);
-    }
-}
-
-static enum sl_status sparse_backward_cpu(const struct sparse *v)
-{
-    const struct sl_sparse_rows x = sparse_rows(v);
-    if (v->touched.data != NULL) {
-        backward_touched(v, &x);
-    } else {
-        sl_dense_sparse_backward_weight_cpu(&x, v->gz.n_rows, v->gw.n_rows, v->gw.n_columns, v->gz.data, v->beta,
-                                            v->gw.data, v->gb.data);
-    }
-    return SL_OK;
-}
-
-#ifdef SL_CUDA
-static enum sl_status sparse_forward_cuda(cudaStream_t stream, const struct sparse *v)
-{
-    const struct sl_sparse_rows x = sparse_rows(v);
-    return sl_dense_sparse_forward_cuda(stream, &x, v->z.n_rows, v->z.n_columns, v->w.data, v->bias.data, v->beta,
-                                        v->z.dtype, v->z.data);
-}
-
-static enum sl_status sparse_backward_cuda(cudaStream_t stream, const struct sparse *v)
-{
-    const struct sl_sparse_rows x = sparse_rows(v);
-    SL_CHECK(sl_dense_sparse_backward_weight_cuda(stream, &x, v->gz.n_rows, v->gw.n_rows, v->gw.n_columns, v->gz.data,
-                                                  v->beta, v->gw.data, v->gb.data));
-    if (v->touched.data != NULL) { /* all rows are written anew */
-        return sl_note_all_cuda(stream, v->gw.n_rows, v->touched.data);
-    }
-    return SL_OK;
-}
-#endif
-
 static enum sl_status sparse_forward(const void *view, const void *stream)
 {
-    return SL_CALL(stream, sparse_forward, view);
+    const struct sparse *v = view;
+    const struct sl_sparse_rows x = sparse_rows(v);
+    return SL_CALL(stream, sl_dense_sparse_forward, &x, v->z.n_rows, v->z.n_columns, v->w.data, v->bias.data, v->beta,
+                   v->z.dtype, v->z.data);
 }
 
 static struct sl_operation sparse_forward_op = {
     SL_OPERATION(sparse_forward_op, "sl_dense_sparse_forward", SL_STAGE_DENSE),
     SL_BODY(sparse_forward, struct sparse),
     .role = {{"offsets", STARPU_R, offsetof(struct sparse, offsets), "?", SL_INTS_64},
-             {"columns", STARPU_R, offsetof(struct sparse, columns), "?", SL_INTS_32},
-             {"values", STARPU_R, offsetof(struct sparse, values), "?", SL_FLOATS},
+             {"columns", STARPU_R, offsetof(struct sparse, columns), "E", SL_INTS_32},
+             {"values", STARPU_R, offsetof(struct sparse, values), "E", SL_FLOATS},
              {"frontier", STARPU_R, offsetof(struct sparse, frontier), "D", SL_INTS_32},
              {"w", STARPU_R, offsetof(struct sparse, w), "? x H"},
              {"z", STARPU_W | SL_OR_RW, offsetof(struct sparse, z), "D x H", SL_ROWS},
@@ -769,91 +635,126 @@ static struct sl_operation sparse_forward_op = {
              {"dataset ids", STARPU_R | SL_OPTIONAL, offsetof(struct sparse, dataset_ids), "?", SL_INTS_32}},
 };
 
-static enum sl_status sparse_backward(const void *view, const void *stream)
+/* Only the rows that were touched before are cleared. */
+static void backward_touched_cpu(const struct sparse *v, const struct sl_sparse_rows *x)
 {
-    return SL_CALL(stream, sparse_backward, view);
+    const uint32_t n_in = v->w.n_rows;
+    const uint32_t n_out = v->w.n_columns;
+    if (v->is_fresh) {
+        memset(v->touched.data, 0, n_in);
+        sl_bias_forward_cpu(n_in, n_out, NULL, v->w.data);
+    } else if (v->beta == 0) {
+        sl_dense_clear_touched_cpu(n_in, n_out, v->touched.data, v->w.data);
+    }
+    sl_dense_touch_cpu(x, v->z.n_rows, v->touched.data);
+    sl_dense_sparse_backward_weight_cpu(x, v->z.n_rows, n_in, n_out, v->z.data, 1, v->w.data, NULL);
+    if (v->bias.data != NULL) {
+        sl_bias_backward_cpu(v->z.n_rows, n_out, v->z.data, v->beta, v->bias.data);
+    }
+}
+
+static enum sl_status sparse_backward_weight(const void *view, const void *stream)
+{
+    const struct sparse *v = view;
+    const struct sl_sparse_rows x = sparse_rows(v);
+    if (v->touched.data != NULL && stream == NULL) {
+        backward_touched_cpu(v, &x);
+        return SL_OK;
+    }
+    enum sl_status st = SL_RUN(stream, sl_dense_sparse_backward_weight, &x, v->z.n_rows, v->w.n_rows, v->w.n_columns,
+                               v->z.data, v->beta, v->w.data, v->bias.data);
+#ifdef SL_CUDA
+    if (st == SL_OK && v->touched.data != NULL) { /* all rows are written anew */
+        st = sl_note_all_cuda(*(const cudaStream_t *)stream, v->w.n_rows, v->touched.data);
+    }
+#endif
+    return st;
 }
 
 static struct sl_operation sparse_backward_weight_op = {
     SL_OPERATION(sparse_backward_weight_op, "sl_dense_sparse_backward_weight", SL_STAGE_BACKWARD),
-    SL_BODY(sparse_backward, struct sparse),
+    SL_BODY(sparse_backward_weight, struct sparse),
     .role = {{"offsets", STARPU_R, offsetof(struct sparse, offsets), "?", SL_INTS_64},
-             {"columns", STARPU_R, offsetof(struct sparse, columns), "?", SL_INTS_32},
-             {"values", STARPU_R, offsetof(struct sparse, values), "?", SL_FLOATS},
+             {"columns", STARPU_R, offsetof(struct sparse, columns), "E", SL_INTS_32},
+             {"values", STARPU_R, offsetof(struct sparse, values), "E", SL_FLOATS},
              {"frontier", STARPU_R, offsetof(struct sparse, frontier), "R", SL_INTS_32},
-             {"gz", STARPU_R, offsetof(struct sparse, gz), "R x H"},
-             {"gw", STARPU_W | SL_OR_RW, offsetof(struct sparse, gw), "KF x H"},
-             {"gb", STARPU_W | SL_OR_RW | SL_OPTIONAL, offsetof(struct sparse, gb), "K x H"},
+             {"gz", STARPU_R, offsetof(struct sparse, z), "R x H"},
+             {"gw", STARPU_W | SL_OR_RW, offsetof(struct sparse, w), "KF x H"},
+             {"gb", STARPU_W | SL_OR_RW | SL_OPTIONAL, offsetof(struct sparse, bias), "K x H"},
              {"dataset ids", STARPU_R | SL_OPTIONAL, offsetof(struct sparse, dataset_ids), "?", SL_INTS_32},
              {"touched rows", STARPU_W | SL_OR_RW | SL_OPTIONAL, offsetof(struct sparse, touched), "1 x F", SL_INTS_8}},
 };
 
 /* ---- submissions ---- */
 
-/* Submit X W of n_rows rows. w: of W, or of its gradient for each segment. SL_ENOTSUP: over 2^31 - 1 rows or
- * columns. */
-static enum sl_status submit(struct sl_operation *operation, struct dense *v, uint32_t n_rows,
-                             const struct sl_matrix *w)
+/* Set the flops of a product of X and Z, or of their gradients. SL_ENOTSUP: over 2^31 - 1 rows or columns. */
+static enum sl_status set_product(struct sl_task_args *head, const struct sl_matrix *x, const struct sl_matrix *z)
 {
-    const uint32_t n_in = w->n_rows / (operation == &backward_weight_op ? sl_task_n_runs(&v->head) : 1);
-    SL_FAIL_IF((n_rows | n_in | w->n_columns) > INT32_MAX, SL_ENOTSUP,
-               "a product of [%u x %u] and [%u x %u]: expected at most %d rows and columns", n_rows, n_in, n_in,
-               w->n_columns, INT32_MAX);
-    v->head.work = 2 * (uint64_t)n_rows * n_in * w->n_columns; /* flops */
-    return sl_view_submit(operation, v, SL_PRIORITY_COMPUTE);
+    const uint32_t x_rows = sl_handle_rows(x->handle);
+    head->work = 2 * (uint64_t)z->n_rows * x->n_columns * z->n_columns;
+    SL_FAIL_IF((x_rows | x->n_columns | z->n_columns) > INT32_MAX, SL_ENOTSUP,
+               "a product of [%u x %u] and [%u x %u]: expected at most %d rows and columns", x_rows, x->n_columns,
+               x->n_columns, z->n_columns, INT32_MAX);
+    return SL_OK;
 }
 
 enum sl_status sl_dense_forward_submit(const struct sl_task_args *head, starpu_data_handle_t x, uint32_t row0,
                                        starpu_data_handle_t w, starpu_data_handle_t bias, int beta,
                                        starpu_data_handle_t z)
 {
-    struct dense v = {
+    struct forward v = {
         .head = *head, .w = sl_matrix_of(w), .z = sl_matrix_of(z), .bias = sl_matrix_of(bias), .beta = beta};
     v.x = sl_matrix_rows(x, row0, v.z.n_rows);
     v.z.is_kept = beta != 0;
     assert(beta == 0 || (bias == NULL && v.z.dtype == SL_DTYPE_REAL));
-    return submit(&forward_op, &v, v.z.n_rows, &v.w);
+    SL_CHECK(set_product(&v.head, &v.x, &v.z));
+    return sl_view_submit(&forward_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_dense_backward_input_submit(const struct sl_task_args *head, starpu_data_handle_t gz,
                                               starpu_data_handle_t w, int beta, starpu_data_handle_t gx, uint32_t row0)
 {
-    struct dense v = {.head = *head, .gz = sl_matrix_of(gz), .w = sl_matrix_of(w), .beta = beta};
+    struct backward_input v = {.head = *head, .gz = sl_matrix_of(gz), .w = sl_matrix_of(w), .beta = beta};
     v.gx = sl_matrix_rows(gx, row0, v.gz.n_rows);
     assert(beta != 0 || !v.gx.is_kept);
     v.gx.is_kept = beta != 0;
-    return submit(&backward_input_op, &v, v.gz.n_rows, &v.w);
+    SL_CHECK(set_product(&v.head, &v.gx, &v.gz));
+    return sl_view_submit(&backward_input_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_dense_backward_weight_submit(const struct sl_task_args *head, starpu_data_handle_t x, uint32_t row0,
                                                starpu_data_handle_t gz, starpu_data_handle_t gw,
                                                starpu_data_handle_t gb)
 {
-    struct dense v = {.head = *head, .gz = sl_matrix_of(gz), .gw = sl_matrix_of(gw), .gb = sl_matrix_of(gb)};
+    struct backward_weight v = {.head = *head, .gz = sl_matrix_of(gz), .gw = sl_matrix_of(gw), .gb = sl_matrix_of(gb)};
     v.x = sl_matrix_rows(x, row0, v.gz.n_rows);
-    return submit(&backward_weight_op, &v, v.gz.n_rows, &v.gw);
+    SL_CHECK(set_product(&v.head, &v.x, &v.gz));
+    return sl_view_submit(&backward_weight_op, &v, SL_PRIORITY_COMPUTE);
 }
 
-/* z: Z or GZ, whose rows begin at row0 of the frontier. */
-static struct sparse view_of(const struct sl_task_args *head, const struct sl_sparse *x, uint32_t row0,
-                             starpu_data_handle_t z, int beta)
+/* What the two sparse products share. w: W or GW; z: Z or GZ. */
+static struct sparse sparse_view(const struct sl_task_args *head, const struct sl_sparse *x, uint32_t row0,
+                                 starpu_data_handle_t w, starpu_data_handle_t bias, starpu_data_handle_t z, int beta)
 {
     struct sparse v = {.head = *head,
                        .offsets = sl_matrix_of(x->offsets),
                        .columns = sl_matrix_of(x->columns),
                        .values = sl_matrix_of(x->values),
-                       .frontier = sl_matrix_rows(x->frontier, row0, sl_handle_rows(z)),
+                       .w = sl_matrix_of(w),
+                       .z = sl_matrix_of(z),
+                       .bias = sl_matrix_of(bias),
                        .first = x->first,
                        .max_row = x->max_row,
+                       .draw = {.seed = x->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop},
                        .beta = beta};
     const uint32_t n_part = v.offsets.n_rows - 1;
-    v.draw = (struct sl_draw){.seed = x->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
+    v.frontier = sl_matrix_rows(x->frontier, row0, v.z.n_rows);
     if (sl_dropout_threshold(x->dropout) > 0) {
         v.dropout = x->dropout;
         v.dataset_ids = sl_matrix_of(x->dataset_ids);
     }
     /* Flops of an average row of the part: the host does not know the lengths of these rows. */
-    v.head.work = 2 * (uint64_t)v.columns.n_rows * sl_handle_rows(z) / (n_part > 0 ? n_part : 1) * sl_handle_columns(z);
+    v.head.work = 2 * (uint64_t)v.columns.n_rows * v.z.n_rows / (n_part > 0 ? n_part : 1) * v.z.n_columns;
     return v;
 }
 
@@ -861,38 +762,19 @@ enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, c
                                               starpu_data_handle_t w, starpu_data_handle_t bias, int beta,
                                               starpu_data_handle_t z)
 {
-    struct sparse v = view_of(head, x, row0, z, beta);
-    v.w = sl_matrix_of(w);
-    v.z = sl_matrix_of(z);
-    v.bias = sl_matrix_of(bias);
-    v.z.is_kept = beta != 0;
+    struct sparse v = sparse_view(head, x, row0, w, bias, z, beta);
     assert(beta == 0 || (bias == NULL && v.z.dtype == SL_DTYPE_REAL));
+    v.z.is_kept = beta != 0;
     return sl_view_submit(&sparse_forward_op, &v, SL_PRIORITY_COMPUTE);
-}
-
-/* gradient->touched: NULL, or as for sl_dense_sparse_backward_touched_submit. */
-static enum sl_status submit_sparse_backward(const struct sl_task_args *head, const struct sl_sparse *x, uint32_t row0,
-                                             starpu_data_handle_t gz, int beta,
-                                             const struct sl_touched_gradient *gradient, starpu_data_handle_t gb)
-{
-    struct sparse v = view_of(head, x, row0, gz, beta);
-    v.gz = sl_matrix_of(gz);
-    v.gw = sl_matrix_of(gradient->gw);
-    v.gb = sl_matrix_of(gb);
-    v.touched = sl_matrix_of(gradient->touched);
-    v.fresh = gradient->fresh;
-    v.gb.is_kept = beta != 0;
-    v.gw.is_kept = beta != 0 || (gradient->touched != NULL && !gradient->fresh);
-    v.touched.is_kept = v.gw.is_kept;
-    return sl_view_submit(&sparse_backward_weight_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_dense_sparse_backward_weight_submit(const struct sl_task_args *head, const struct sl_sparse *x,
                                                       uint32_t row0, starpu_data_handle_t gz, int beta,
                                                       starpu_data_handle_t gw, starpu_data_handle_t gb)
 {
-    const struct sl_touched_gradient gradient = {.gw = gw};
-    return submit_sparse_backward(head, x, row0, gz, beta, &gradient, gb);
+    struct sparse v = sparse_view(head, x, row0, gw, gb, gz, beta);
+    v.w.is_kept = v.bias.is_kept = beta != 0;
+    return sl_view_submit(&sparse_backward_weight_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_dense_sparse_backward_touched_submit(const struct sl_task_args *head, const struct sl_sparse *x,
@@ -900,7 +782,11 @@ enum sl_status sl_dense_sparse_backward_touched_submit(const struct sl_task_args
                                                        const struct sl_touched_gradient *gradient,
                                                        starpu_data_handle_t gb)
 {
+    struct sparse v = sparse_view(head, x, row0, gradient->gw, gb, gz, beta);
     assert(sl_task_n_runs(head) == 1);
-    assert(sl_handle_columns(gradient->touched) == sl_handle_rows(gradient->gw));
-    return submit_sparse_backward(head, x, row0, gz, beta, gradient, gb);
+    v.touched = sl_matrix_of(gradient->touched);
+    v.is_fresh = gradient->fresh;
+    v.bias.is_kept = beta != 0;
+    v.w.is_kept = v.touched.is_kept = !gradient->fresh || beta != 0;
+    return sl_view_submit(&sparse_backward_weight_op, &v, SL_PRIORITY_COMPUTE);
 }

@@ -48,17 +48,20 @@ struct sl_sparse {
 /* ---- kernels, CPU: shapes as above, leading dimension = number of columns, no argument aliases another. Errors as for
  * sl_gemm. ---- */
 
-/* beta 0: Z = X W + bias; bias may be NULL. beta 1: Z += X W; bias must be NULL. n_rows may be 0. */
-enum sl_status sl_dense_forward_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x, const sl_real *w,
-                                    const sl_real *bias, int beta, sl_real *z_out);
+/* beta 0: Z = X W + bias; bias may be NULL. beta 1: Z += X W; bias must be NULL. n_rows may be 0. dtype: of the factors
+ * of a product, SL_DTYPE_REAL or SL_DTYPE_BF16. X is stored in it, other factors are rounded to it; sums are sl_real.
+ * z_dtype: SL_DTYPE_REAL, or SL_DTYPE_BF16 if X is bf16 and Z is overwritten. SL_ENOMEM. */
+enum sl_status sl_dense_forward_cpu(enum sl_dtype dtype, uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
+                                    const sl_real *w, const sl_real *bias, int beta, enum sl_dtype z_dtype,
+                                    void *z_out);
 
 /* GX = beta GX + GZ W^T. */
-enum sl_status sl_dense_backward_input_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *gz,
-                                           const sl_real *w, int beta, sl_real *gx_out);
+enum sl_status sl_dense_backward_input_cpu(enum sl_dtype dtype, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
+                                           const sl_real *gz, const sl_real *w, int beta, sl_real *gx_out);
 
 /* GW = X^T GZ; GB = column sums of GZ, unless gb_out is NULL. Both are overwritten. */
-enum sl_status sl_dense_backward_weight_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
-                                            const sl_real *gz, sl_real *gw_out, sl_real *gb_out);
+enum sl_status sl_dense_backward_weight_cpu(enum sl_dtype dtype, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
+                                            const void *x, const sl_real *gz, sl_real *gw_out, sl_real *gb_out);
 
 /* Input of a sparse kernel: CSR feature rows of the vertices ids[0 .. n_rows). Dropout as in codelets/gather.h. */
 struct sl_sparse_rows {
@@ -74,16 +77,9 @@ struct sl_sparse_rows {
     struct sl_draw draw; /* SL_FOR_DROPOUT, step, hop = L */
 };
 
-/* The same products with bf16 factors, summed in float. X is stored in bf16; the other factor is rounded. SL_ENOMEM. */
-enum sl_status sl_dense_forward_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
-                                         const sl_real *w, const sl_real *bias, int beta, sl_real *z_out);
-enum sl_status sl_dense_backward_input_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *gz,
-                                                const sl_real *w, int beta, sl_real *gx_out);
-enum sl_status sl_dense_backward_weight_bf16_cpu(uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
-                                                 const sl_real *gz, sl_real *gw_out, sl_real *gb_out);
-
-void sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_out, const sl_real *w,
-                                 const sl_real *bias, int beta, sl_real *z_out);
+enum sl_status sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_out,
+                                           const sl_real *w, const sl_real *bias, int beta, enum sl_dtype z_dtype,
+                                           void *z_out);
 
 /* beta 0: GW [n_in x n_out] is overwritten; beta 1: added to. The same for GB, unless gb_out is NULL. */
 void sl_dense_sparse_backward_weight_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
@@ -108,29 +104,18 @@ struct sl_dense_cuda {
     bool tf32;
 };
 
-SL_EXTERN_C enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
-                                                 uint32_t n_out, const void *x, const sl_real *w, const sl_real *bias,
-                                                 int beta, enum sl_dtype z_dtype, void *z_out);
-SL_EXTERN_C enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
-                                                        uint32_t n_out, const sl_real *gz, const sl_real *w, int beta,
-                                                        sl_real *gx_out);
-SL_EXTERN_C enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
-                                                         uint32_t n_out, const void *x, const sl_real *gz,
-                                                         sl_real *gw_out, sl_real *gb_out);
-
-/* bf16 factors, multiplied by tensor cores and summed in float; cuBLAS refuses devices below compute capability 8. X is
- * stored in bf16. The other factors are rounded into scratch memory of the task, 2 bytes per number. Z may be bf16 if
- * it is overwritten: 16384 rows at a time are computed in float, then rounded. */
-SL_EXTERN_C enum sl_status sl_dense_forward_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
-                                                      uint32_t n_out, const void *x, const sl_real *w,
-                                                      const sl_real *bias, int beta, enum sl_dtype z_dtype,
-                                                      void *z_out);
-SL_EXTERN_C enum sl_status sl_dense_backward_input_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
-                                                             uint32_t n_out, const sl_real *gz, const sl_real *w,
-                                                             int beta, sl_real *gx_out);
-SL_EXTERN_C enum sl_status sl_dense_backward_weight_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
-                                                              uint32_t n_out, const void *x, const sl_real *gz,
-                                                              sl_real *gw_out, sl_real *gb_out);
+/* bf16 factors are multiplied by tensor cores; cuBLAS refuses devices below compute capability 8. Rounded factors lie
+ * in scratch memory of the task, 2 bytes per number. Of a bf16 Z, 16384 rows at a time are computed in float, then
+ * rounded. */
+SL_EXTERN_C enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda blas, enum sl_dtype dtype, uint32_t n_rows,
+                                                 uint32_t n_in, uint32_t n_out, const void *x, const sl_real *w,
+                                                 const sl_real *bias, int beta, enum sl_dtype z_dtype, void *z_out);
+SL_EXTERN_C enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda blas, enum sl_dtype dtype, uint32_t n_rows,
+                                                        uint32_t n_in, uint32_t n_out, const sl_real *gz,
+                                                        const sl_real *w, int beta, sl_real *gx_out);
+SL_EXTERN_C enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda blas, enum sl_dtype dtype,
+                                                         uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
+                                                         const sl_real *gz, sl_real *gw_out, sl_real *gb_out);
 
 /* A bf16 Z is overwritten: each number is computed in float and rounded. */
 SL_EXTERN_C enum sl_status sl_dense_sparse_forward_cuda(cudaStream_t stream, const struct sl_sparse_rows *x,
@@ -144,6 +129,15 @@ SL_EXTERN_C enum sl_status sl_dense_sparse_backward_weight_cuda(cudaStream_t str
                                                                 uint32_t n_rows, uint32_t n_in, uint32_t n_out,
                                                                 const sl_real *gz, int beta, sl_real *gw_out,
                                                                 sl_real *gb_out);
+
+/* In a task: the stream, with the cuBLAS handle of this worker. */
+struct sl_dense_cuda sl_dense_cuda_of(const struct sl_task_args *head, const void *stream);
+
+/* As SL_CALL (tasks/task.h), for kernels that take a struct sl_dense_cuda in place of the stream. */
+#define SL_DENSE_CALL(head, stream, kernel, ...)                                                                       \
+    ((stream) == NULL ? kernel##_cpu(__VA_ARGS__) : kernel##_cuda(sl_dense_cuda_of(head, stream), __VA_ARGS__))
+#else
+#define SL_DENSE_CALL(head, stream, kernel, ...) ((void)(stream), kernel##_cpu(__VA_ARGS__))
 #endif
 
 /* ---- submissions: local, one thread submits. Handles live until StarPU has run the task. SL_ENOTSUP: over 2^31 - 1

@@ -95,45 +95,6 @@ static enum sl_status compute(struct sl_dense_cuda blas, const struct forward &f
                 {f.n_rows, f.n_out, f.n_in, {f.x, f.n_in, 0}, {f.w, f.n_out, 0}, beta, f.z, f.dtype});
 }
 
-enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
-                                     const void *x, const sl_real *w, const sl_real *bias, int beta,
-                                     enum sl_dtype z_dtype, void *z_out)
-{
-    (void)z_dtype; /* SL_DTYPE_REAL */
-    return compute(blas, {n_rows, n_in, n_out, SL_DTYPE_REAL, x, w, bias, beta, (sl_real *)z_out});
-}
-
-enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
-                                            const sl_real *gz, const sl_real *w, int beta, sl_real *gx_out)
-{
-    const char *name = "sl_dense_backward_input";
-    if (n_rows == 0 || n_in == 0 || (n_out == 0 && beta != 0)) {
-        return SL_OK;
-    }
-    if (n_out == 0) {
-        return sl_bias_forward_cuda(blas.stream, n_rows, n_in, NULL, gx_out);
-    }
-    return gemm(name, blas, {n_rows, n_in, n_out, {gz, n_out, 0}, {w, n_out, 1}, beta, gx_out, SL_DTYPE_REAL});
-}
-
-enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
-                                             const void *x, const sl_real *gz, sl_real *gw_out, sl_real *gb_out)
-{
-    const char *name = "sl_dense_backward_weight";
-    enum sl_status st;
-    if (n_rows > 0 && n_in > 0 && n_out > 0) {
-        st = gemm(name, blas, {n_in, n_out, n_rows, {x, n_in, 1}, {gz, n_out, 0}, 0, gw_out, SL_DTYPE_REAL});
-    } else {
-        st = sl_bias_forward_cuda(blas.stream, n_in, n_out, NULL, gw_out);
-    }
-    if (st != SL_OK || gb_out == NULL) {
-        return st;
-    }
-    return sl_bias_backward_cuda(blas.stream, n_rows, n_out, gz, 0, gb_out);
-}
-
-/* ---- dense rows, bf16 ---- */
-
 /* Rounds V to T. */
 template <typename T, typename V> static __global__ void round_numbers(uint64_t n_items, const V *from, T *to)
 {
@@ -186,64 +147,66 @@ static enum sl_status compute_rounded(struct sl_dense_cuda blas, const struct fo
     return st;
 }
 
-enum sl_status sl_dense_forward_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
-                                          const void *x, const sl_real *w, const sl_real *bias, int beta,
-                                          enum sl_dtype z_dtype, void *z_out)
+enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda blas, enum sl_dtype dtype, uint32_t n_rows, uint32_t n_in,
+                                     uint32_t n_out, const void *x, const sl_real *w, const sl_real *bias, int beta,
+                                     enum sl_dtype z_dtype, void *z_out)
 {
-    if (n_rows == 0 || n_out == 0) {
-        return SL_OK;
+    struct forward f = {n_rows, n_in, n_out, dtype, x, w, bias, beta, (sl_real *)z_out};
+    if (dtype == SL_DTYPE_REAL || n_rows == 0 || n_out == 0) {
+        return compute(blas, f);
     }
     sl_scratch rounded(blas.stream);
     enum sl_status st = round_factor("sl_dense_forward", blas.stream, n_in, n_out, w, &rounded);
     if (st != SL_OK) {
         return st;
     }
-    const struct forward f = {n_rows, n_in, n_out,           SL_DTYPE_BF16, x, rounded.as<sl_bf16>(),
-                              bias,   beta, (sl_real *)z_out};
+    f.w = rounded.as<sl_bf16>();
     return z_dtype == SL_DTYPE_REAL ? compute(blas, f) : compute_rounded(blas, f, (sl_bf16 *)z_out);
 }
 
-enum sl_status sl_dense_backward_input_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
-                                                 uint32_t n_out, const sl_real *gz, const sl_real *w, int beta,
-                                                 sl_real *gx_out)
+enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda blas, enum sl_dtype dtype, uint32_t n_rows,
+                                            uint32_t n_in, uint32_t n_out, const sl_real *gz, const sl_real *w,
+                                            int beta, sl_real *gx_out)
 {
     const char *name = "sl_dense_backward_input";
+    struct product p = {n_rows, n_in, n_out, {gz, n_out, 0}, {w, n_out, 1}, beta, gx_out, dtype};
     sl_scratch rounded_gz(blas.stream);
     sl_scratch rounded_w(blas.stream);
     enum sl_status st;
-    if (n_rows == 0 || n_out == 0 || n_in == 0) {
-        return sl_dense_backward_input_cuda(blas, n_rows, n_in, n_out, gz, w, beta, gx_out);
+    if (n_rows == 0 || n_in == 0 || (n_out == 0 && beta != 0)) {
+        return SL_OK;
     }
-    SL_TRY(st, round_factor(name, blas.stream, n_rows, n_out, gz, &rounded_gz), done);
-    SL_TRY(st, round_factor(name, blas.stream, n_in, n_out, w, &rounded_w), done);
-    st = gemm(name, blas,
-              {n_rows,
-               n_in,
-               n_out,
-               {rounded_gz.as<sl_bf16>(), n_out, 0},
-               {rounded_w.as<sl_bf16>(), n_out, 1},
-               beta,
-               gx_out,
-               SL_DTYPE_BF16});
+    if (n_out == 0) {
+        return sl_bias_forward_cuda(blas.stream, n_rows, n_in, NULL, gx_out);
+    }
+    if (dtype != SL_DTYPE_REAL) {
+        SL_TRY(st, round_factor(name, blas.stream, n_rows, n_out, gz, &rounded_gz), done);
+        SL_TRY(st, round_factor(name, blas.stream, n_in, n_out, w, &rounded_w), done);
+        p.a.entries = rounded_gz.as<sl_bf16>();
+        p.b.entries = rounded_w.as<sl_bf16>();
+    }
+    st = gemm(name, blas, p);
 done:
     return st;
 }
 
-enum sl_status sl_dense_backward_weight_bf16_cuda(struct sl_dense_cuda blas, uint32_t n_rows, uint32_t n_in,
-                                                  uint32_t n_out, const void *x, const sl_real *gz, sl_real *gw_out,
-                                                  sl_real *gb_out)
+enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda blas, enum sl_dtype dtype, uint32_t n_rows,
+                                             uint32_t n_in, uint32_t n_out, const void *x, const sl_real *gz,
+                                             sl_real *gw_out, sl_real *gb_out)
 {
     const char *name = "sl_dense_backward_weight";
+    struct product p = {n_in, n_out, n_rows, {x, n_in, 1}, {gz, n_out, 0}, 0, gw_out, dtype};
     sl_scratch rounded(blas.stream);
     enum sl_status st;
-    if (n_rows == 0 || n_out == 0 || n_in == 0) {
-        return sl_dense_backward_weight_cuda(blas, n_rows, n_in, n_out, NULL, gz, gw_out, gb_out);
+    if (n_rows == 0 || n_in == 0 || n_out == 0) {
+        SL_TRY(st, sl_bias_forward_cuda(blas.stream, n_in, n_out, NULL, gw_out), done);
+    } else {
+        if (dtype != SL_DTYPE_REAL) {
+            SL_TRY(st, round_factor(name, blas.stream, n_rows, n_out, gz, &rounded), done);
+            p.b.entries = rounded.as<sl_bf16>();
+        }
+        SL_TRY(st, gemm(name, blas, p), done);
     }
-    SL_TRY(st, round_factor(name, blas.stream, n_rows, n_out, gz, &rounded), done);
-    SL_TRY(st,
-           gemm(name, blas,
-                {n_in, n_out, n_rows, {x, n_in, 1}, {rounded.as<sl_bf16>(), n_out, 0}, 0, gw_out, SL_DTYPE_BF16}),
-           done);
     if (gb_out != NULL) {
         st = sl_bias_backward_cuda(blas.stream, n_rows, n_out, gz, 0, gb_out);
     }

@@ -248,7 +248,9 @@ static enum sl_status mlp_forward(const struct sl_dense_cuda &blas, const struct
     const char *name = "sl_pairs";
     enum sl_status st;
     SL_TRY(st, sl_start(name, blas.stream, sl_blocks((uint64_t)n * h), multiply_rows, pairs, z, rows.x), done);
-    SL_TRY(st, sl_dense_forward_cuda(blas, n, h, h, rows.x, array[SL_MLP_W], array[SL_MLP_B], 0, SL_DTYPE_REAL, rows.t),
+    SL_TRY(st,
+           sl_dense_forward_cuda(blas, SL_DTYPE_REAL, n, h, h, rows.x, array[SL_MLP_W], array[SL_MLP_B], 0,
+                                 SL_DTYPE_REAL, rows.t),
            done);
     st = sl_start(name, blas.stream, sl_warp_blocks(n), score_hidden, pairs, n, rows.t, scores);
 done:
@@ -264,12 +266,16 @@ static enum sl_status mlp_back(const struct sl_dense_cuda &blas, const struct sl
     const char *name = "sl_pairs";
     enum sl_status st;
     SL_TRY(st, sl_start(name, blas.stream, sl_blocks(n), round_slopes, n, slopes, rows.gx), done);
-    SL_TRY(st, sl_dense_backward_weight_cuda(blas, n, h, 1, rows.t, rows.gx, gradient[SL_MLP_V], gradient[SL_MLP_C]),
+    SL_TRY(st,
+           sl_dense_backward_weight_cuda(blas, SL_DTYPE_REAL, n, h, 1, rows.t, rows.gx, gradient[SL_MLP_V],
+                                         gradient[SL_MLP_C]),
            done);
     SL_TRY(st, sl_start(name, blas.stream, sl_blocks((uint64_t)n * h), back_hidden, pairs, n, slopes, rows.t), done);
-    SL_TRY(st, sl_dense_backward_weight_cuda(blas, n, h, h, rows.x, rows.t, gradient[SL_MLP_W], gradient[SL_MLP_B]),
+    SL_TRY(st,
+           sl_dense_backward_weight_cuda(blas, SL_DTYPE_REAL, n, h, h, rows.x, rows.t, gradient[SL_MLP_W],
+                                         gradient[SL_MLP_B]),
            done);
-    st = sl_dense_backward_input_cuda(blas, n, h, h, rows.t, pairs.decoder.array[SL_MLP_W], 0, rows.gx);
+    st = sl_dense_backward_input_cuda(blas, SL_DTYPE_REAL, n, h, h, rows.t, pairs.decoder.array[SL_MLP_W], 0, rows.gx);
 done:
     return st;
 }

@@ -188,7 +188,7 @@ struct product {
 static enum sl_status forward_product(const void *input)
 {
     const struct product *p = input;
-    return sl_dense_forward_cuda(by, p->m, p->k, p->n, p->x, p->w, p->bias, 0, SL_DTYPE_REAL, p->z);
+    return sl_dense_forward_cuda(by, SL_DTYPE_REAL, p->m, p->k, p->n, p->x, p->w, p->bias, 0, SL_DTYPE_REAL, p->z);
 }
 
 static void measure_ceilings(void)
@@ -552,13 +552,14 @@ static void measure_relate(const sl_real *table, uint32_t n)
 static enum sl_status input_product(const void *input)
 {
     const struct product *p = input;
-    return sl_dense_backward_input_cuda(by, p->m, p->n, p->k, p->x, p->w, 0, p->z);
+    return sl_dense_backward_input_cuda(by, SL_DTYPE_REAL, p->m, p->n, p->k, p->x, p->w, 0, p->z);
 }
 
 static enum sl_status weight_product(const void *input)
 {
     const struct product *p = input; /* GW [k x n] = X^T GZ, bias its gradient */
-    return sl_dense_backward_weight_cuda(by, p->m, p->k, p->n, p->x, p->w, p->z, (sl_real *)(uintptr_t)p->bias);
+    return sl_dense_backward_weight_cuda(by, SL_DTYPE_REAL, p->m, p->k, p->n, p->x, p->w, p->z,
+                                         (sl_real *)(uintptr_t)p->bias);
 }
 
 static void measure_dense(const sl_real *table, uint32_t m, uint32_t k, uint32_t n)

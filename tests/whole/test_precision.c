@@ -641,21 +641,24 @@ static void check_dense(struct sl_dense_cuda by, const uint32_t size[3])
         const enum sl_dtype z_dtype = mode == 3 ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
         const bool has_bias = mode % 2 == 1;
         void *z_there = before(z_dtype, n_z, z);
-        expect_ok(sl_dense_forward_bf16_cpu(rows, in, out, x, w, has_bias ? bias : NULL, mode == 2, z));
-        expect_launched(sl_dense_forward_bf16_cuda(by, rows, in, out, x_there, w_there, has_bias ? bias_there : NULL,
-                                                   mode == 2, z_dtype, z_there));
+        expect_ok(sl_dense_forward_cpu(SL_DTYPE_BF16, rows, in, out, x, w, has_bias ? bias : NULL, mode == 2,
+                                       SL_DTYPE_REAL, z));
+        expect_launched(sl_dense_forward_cuda(by, SL_DTYPE_BF16, rows, in, out, x_there, w_there,
+                                              has_bias ? bias_there : NULL, mode == 2, z_dtype, z_there));
         (z_dtype == SL_DTYPE_BF16 ? expect_rounded : expect_close_to)("Z", n_z, z_there, z);
     }
     for (int beta = 0; beta < 2; beta++) {
         void *gx_there = before(SL_DTYPE_REAL, n_x, gx);
-        expect_ok(sl_dense_backward_input_bf16_cpu(rows, in, out, gz, w, beta, gx));
-        expect_launched(sl_dense_backward_input_bf16_cuda(by, rows, in, out, gz_there, w_there, beta, gx_there));
+        expect_ok(sl_dense_backward_input_cpu(SL_DTYPE_BF16, rows, in, out, gz, w, beta, gx));
+        expect_launched(
+            sl_dense_backward_input_cuda(by, SL_DTYPE_BF16, rows, in, out, gz_there, w_there, beta, gx_there));
         expect_close_to("GX", n_x, gx_there, gx);
     }
     void *gw_there = device_room(n_w * sizeof *gw);
     void *gb_there = device_room(out * sizeof *gb);
-    expect_ok(sl_dense_backward_weight_bf16_cpu(rows, in, out, x, gz, gw, gb));
-    expect_launched(sl_dense_backward_weight_bf16_cuda(by, rows, in, out, x_there, gz_there, gw_there, gb_there));
+    expect_ok(sl_dense_backward_weight_cpu(SL_DTYPE_BF16, rows, in, out, x, gz, gw, gb));
+    expect_launched(
+        sl_dense_backward_weight_cuda(by, SL_DTYPE_BF16, rows, in, out, x_there, gz_there, gw_there, gb_there));
     expect_close_to("GW", n_w, gw_there, gw);
     expect_close_to("GB", out, gb_there, gb);
     void *there[] = {x_there, w_there, bias_there, gz_there};

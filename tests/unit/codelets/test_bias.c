@@ -94,7 +94,7 @@ TEST(as_dense)
         sl_real *gw = poisoned(columns);
         sl_real *gb = poisoned(columns);
         sl_real *wanted = poisoned(columns);
-        expect_ok(sl_dense_backward_weight_cpu(rows, 1, columns, x, gz, gw, wanted));
+        expect_ok(sl_dense_backward_weight_cpu(SL_DTYPE_REAL, rows, 1, columns, x, gz, gw, wanted));
         sl_bias_backward_cpu(rows, columns, gz, 0, gb);
         expect_same("GB", columns, sizeof *gb, gb, wanted);
         free(x);

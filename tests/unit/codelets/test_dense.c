@@ -191,7 +191,8 @@ TEST(test_cublas_fails)
 {
     const struct sl_dense_cuda nobody = {NULL, NULL, false};
     need_device();
-    assert_int_equal(sl_dense_forward_cuda(nobody, 1, 2, 3, NULL, NULL, NULL, 0, SL_DTYPE_REAL, NULL), SL_ECUDA);
+    assert_int_equal(sl_dense_forward_cuda(nobody, SL_DTYPE_REAL, 1, 2, 3, NULL, NULL, NULL, 0, SL_DTYPE_REAL, NULL),
+                     SL_ECUDA);
     expect_message(sl_message(), "sl_dense_forward: cuBLAS failed", "[1 x 2] [2 x 3]");
 }
 #endif
