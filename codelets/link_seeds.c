@@ -4,9 +4,8 @@
  * Blocks of links, and tables of excluded edges. */
 #include "codelets/link_seeds.h"
 
+#include <assert.h>
 #include <string.h>
-
-#include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
 
@@ -24,9 +23,9 @@ static sl_vertex negative(const struct sl_step_links *links, const struct sl_lin
     return sl_triple_negative(rule, link, j, links->ends + (size_t)links->relation[link] * SL_ENDS);
 }
 
-uint32_t sl_link_seed_cpu(const struct sl_sample_part *part, const struct sl_step_links *links,
-                          const struct sl_link_rule *rule, const struct sl_sample_marks *marks,
-                          const struct sl_sample_block *block, uint32_t *relations_out)
+void sl_link_seed_cpu(const struct sl_sample_part *part, const struct sl_step_links *links,
+                      const struct sl_link_rule *rule, const struct sl_sample_marks *marks, uint32_t n_hops,
+                      uint32_t *counts, const struct sl_sample_block *block, uint32_t *relations_out)
 {
     const sl_vertex first = part->first[part->part];
     const sl_vertex end = part->first[part->part + 1];
@@ -54,7 +53,7 @@ uint32_t sl_link_seed_cpu(const struct sl_sample_part *part, const struct sl_ste
         mark(marks->words, rows[d]);
     }
     sl_block_close_cpu(part, n_rows, n_rows, marks, block);
-    return n_rows;
+    sl_block_count(block, n_rows, n_hops, part->n_parts, 0, counts);
 }
 
 static void insert(sl_vertex source, sl_vertex destination, uint32_t mask, uint64_t *table)
@@ -84,77 +83,51 @@ void sl_exclude_cpu(const struct sl_step_links *links, bool reverse, uint32_t n_
 struct link_seed {
     struct sl_task_args head;
     struct sl_matrix order, from, to, new_ids, first, marks, counts;
-    struct sl_matrix edge_offsets, edge_sources, back_offsets, back_rows, request; /* the block */
-    struct sl_matrix relations, ends, own_relations;                               /* of triples */
+    struct sl_matrix edge_offsets, edge_sources, back_offsets, back_rows, request;
+    struct sl_matrix relation, ends, own_relations; /* of triples */
     struct sl_link_rule rule;
-    uint32_t n_hops, n_parts, part, n_vertices, max_fanout;
+    uint32_t n_hops, n_parts, part;
+    uint32_t n_vertices, max_fanout;
 };
-
-/* What the kernels of both devices work on. */
-struct link_seed_arrays {
-    struct sl_sample_part part;
-    struct sl_step_links links;
-    struct sl_sample_marks marks;
-    struct sl_sample_block block;
-};
-
-static struct link_seed_arrays arrays_of(const struct link_seed *v)
-{
-    return (struct link_seed_arrays){.part = {.first = v->first.data, .n_parts = v->n_parts, .part = v->part},
-                                     .links = {.n = v->order.n_rows,
-                                               .order = v->order.data,
-                                               .from = v->from.data,
-                                               .to = v->to.data,
-                                               .new_ids = v->new_ids.data,
-                                               .relation = v->relations.data,
-                                               .ends = v->ends.data},
-                                     .marks = sl_marks_in(v->marks.data, v->n_vertices, v->max_fanout),
-                                     .block = {.edge_offsets = v->edge_offsets.data,
-                                               .edge_sources = v->edge_sources.data,
-                                               .back_offsets = v->back_offsets.data,
-                                               .back_rows = v->back_rows.data,
-                                               .request = v->request.data,
-                                               .max_rows = v->edge_offsets.n_rows - 1}};
-}
-
-static enum sl_status link_seed_cpu(const struct link_seed *v)
-{
-    struct link_seed_arrays a = arrays_of(v);
-    const uint32_t n_edges = sl_link_seed_cpu(&a.part, &a.links, &v->rule, &a.marks, &a.block, v->own_relations.data);
-    sl_block_count(&a.block, n_edges, v->n_hops, v->n_parts, 0, v->counts.data);
-    return SL_OK;
-}
-
-#ifdef SL_CUDA
-static enum sl_status link_seed_cuda(cudaStream_t stream, const struct link_seed *v)
-{
-    struct link_seed_arrays a = arrays_of(v);
-    return sl_link_seed_cuda(stream, &a.part, &a.links, &v->rule, &a.marks, v->n_hops, v->counts.data, &a.block,
-                             v->own_relations.data);
-}
-#endif
 
 static enum sl_status link_seed(const void *view, const void *stream)
 {
-    return SL_CALL(stream, link_seed, view);
+    const struct link_seed *v = view;
+    const struct sl_sample_part part = {.first = v->first.data, .n_parts = v->n_parts, .part = v->part};
+    const struct sl_step_links links = {.n = v->order.n_rows,
+                                        .order = v->order.data,
+                                        .from = v->from.data,
+                                        .to = v->to.data,
+                                        .new_ids = v->new_ids.data,
+                                        .relation = v->relation.data,
+                                        .ends = v->ends.data};
+    const struct sl_sample_marks marks = sl_marks_in(v->marks.data, v->n_vertices, v->max_fanout);
+    const struct sl_sample_block block = {.edge_offsets = v->edge_offsets.data,
+                                          .edge_sources = v->edge_sources.data,
+                                          .back_offsets = v->back_offsets.data,
+                                          .back_rows = v->back_rows.data,
+                                          .request = v->request.data,
+                                          .max_rows = v->edge_offsets.n_rows - 1};
+    return SL_RUN(stream, sl_link_seed, &part, &links, &v->rule, &marks, v->n_hops, v->counts.data, &block,
+                  v->own_relations.data);
 }
 
 static struct sl_operation link_seed_op = {
     SL_OPERATION(link_seed_op, "sl_link_seed", SL_STAGE_SAMPLE),
     SL_BODY(link_seed, struct link_seed),
-    .role = {{"order", STARPU_R, offsetof(struct link_seed, order), "?", SL_INTS_32},
-             {"from", STARPU_R, offsetof(struct link_seed, from), "L", SL_INTS_32},
-             {"to", STARPU_R, offsetof(struct link_seed, to), "L", SL_INTS_32},
+    .role = {{"order", STARPU_R, offsetof(struct link_seed, order), "L", SL_INTS_32},
+             {"from", STARPU_R, offsetof(struct link_seed, from), "N", SL_INTS_32},
+             {"to", STARPU_R, offsetof(struct link_seed, to), "N", SL_INTS_32},
              {"new ids", STARPU_R, offsetof(struct link_seed, new_ids), "?", SL_INTS_32},
              {"first", STARPU_R, offsetof(struct link_seed, first), "?", SL_INTS_32},
              {"marks", STARPU_RW, offsetof(struct link_seed, marks), "?", SL_ANY},
              {"counts", STARPU_RW, offsetof(struct link_seed, counts), "?", SL_INTS_32},
-             {"edge offsets", STARPU_W, offsetof(struct link_seed, edge_offsets), "?", SL_ANY},
-             {"edge sources", STARPU_W, offsetof(struct link_seed, edge_sources), "?", SL_ANY},
-             {"back offsets", STARPU_W, offsetof(struct link_seed, back_offsets), "?", SL_ANY},
-             {"back rows", STARPU_W, offsetof(struct link_seed, back_rows), "?", SL_ANY},
+             {"edge offsets", STARPU_W, offsetof(struct link_seed, edge_offsets), "?", SL_INTS_32},
+             {"edge sources", STARPU_W, offsetof(struct link_seed, edge_sources), "?", SL_INTS_32},
+             {"back offsets", STARPU_W, offsetof(struct link_seed, back_offsets), "?", SL_INTS_32},
+             {"back rows", STARPU_W, offsetof(struct link_seed, back_rows), "?", SL_INTS_32},
              {"request", STARPU_W, offsetof(struct link_seed, request), "?", SL_INTS_32},
-             {"relations", STARPU_R | SL_OPTIONAL, offsetof(struct link_seed, relations), "?", SL_INTS_32},
+             {"relations", STARPU_R | SL_OPTIONAL, offsetof(struct link_seed, relation), "N", SL_INTS_32},
              {"ends", STARPU_R | SL_OPTIONAL, offsetof(struct link_seed, ends), "?", SL_INTS_32},
              {"own relations", STARPU_W | SL_OPTIONAL, offsetof(struct link_seed, own_relations), "?", SL_INTS_32}},
 };
@@ -176,13 +149,18 @@ static enum sl_status exclude(const void *view, const void *stream)
 static struct sl_operation exclude_op = {
     SL_OPERATION(exclude_op, "sl_exclude", SL_STAGE_SAMPLE),
     SL_BODY(exclude, struct exclude),
-    .role = {{"order", STARPU_R, offsetof(struct exclude, order), "?", SL_INTS_32},
-             {"from", STARPU_R, offsetof(struct exclude, from), "L", SL_INTS_32},
-             {"to", STARPU_R, offsetof(struct exclude, to), "L", SL_INTS_32},
+    .role = {{"order", STARPU_R, offsetof(struct exclude, order), "L", SL_INTS_32},
+             {"from", STARPU_R, offsetof(struct exclude, from), "N", SL_INTS_32},
+             {"to", STARPU_R, offsetof(struct exclude, to), "N", SL_INTS_32},
              {"table", STARPU_W, offsetof(struct exclude, table), "?", SL_INTS_64}},
 };
 
 /* ---- submissions ---- */
+
+static struct sl_matrix order_of(const struct sl_link_range *links)
+{
+    return sl_matrix_rows(links->order, links->begin, links->end - links->begin);
+}
 
 enum sl_status sl_link_seed_submit(const struct sl_task_args *head, const struct sl_part_handles *part,
                                    const struct sl_link_range *links, starpu_data_handle_t new_ids,
@@ -190,7 +168,7 @@ enum sl_status sl_link_seed_submit(const struct sl_task_args *head, const struct
                                    const struct sl_frontier_handles *frontier, const struct sl_block *block)
 {
     struct link_seed v = {.head = *head,
-                          .order = sl_matrix_rows(links->order, links->begin, links->end - links->begin),
+                          .order = order_of(links),
                           .from = sl_matrix_of(links->from),
                           .to = sl_matrix_of(links->to),
                           .new_ids = sl_matrix_of(new_ids),
@@ -209,10 +187,10 @@ enum sl_status sl_link_seed_submit(const struct sl_task_args *head, const struct
                           .n_vertices = marks->n_vertices,
                           .max_fanout = marks->max_fanout};
     if (links->relation != NULL) {
-        v.relations = sl_matrix_of(links->relation);
+        v.relation = sl_matrix_of(links->relation);
         v.ends = sl_matrix_of(links->ends);
         v.own_relations = sl_matrix_of(links->own_relations);
-        assert(v.own_relations.n_rows >= v.order.n_rows);
+        assert(v.order.n_rows <= v.own_relations.n_rows);
     }
     assert((uint64_t)v.order.n_rows * sl_link_rows(rule) <= v.edge_sources.n_rows);
     v.head.work = 64 * (uint64_t)v.edge_sources.n_rows;
@@ -223,13 +201,13 @@ enum sl_status sl_exclude_submit(const struct sl_task_args *head, const struct s
                                  starpu_data_handle_t table)
 {
     struct exclude v = {.head = *head,
-                        .order = sl_matrix_rows(links->order, links->begin, links->end - links->begin),
+                        .order = order_of(links),
                         .from = sl_matrix_of(links->from),
                         .to = sl_matrix_of(links->to),
                         .table = sl_matrix_of(table),
                         .reverse = reverse};
-    const uint32_t n_entries = v.table.n_rows;
-    assert((n_entries & (n_entries - 1)) == 0 && n_entries >= 2 * (uint64_t)v.order.n_rows * (reverse ? 2 : 1));
-    v.head.work = 8 * (uint64_t)n_entries;
+    assert((v.table.n_rows & (v.table.n_rows - 1)) == 0 &&
+           v.table.n_rows >= 2 * (uint64_t)v.order.n_rows * (reverse ? 2 : 1));
+    v.head.work = 8 * (uint64_t)v.table.n_rows;
     return sl_view_submit(&exclude_op, &v, SL_PRIORITY_SAMPLE);
 }

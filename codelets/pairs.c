@@ -6,14 +6,12 @@
 
 #include <assert.h>
 #include <math.h>
-#include <starpu_cublas_v2.h>
 #include <string.h>
 
 #include "codelets/gemm.h"
 #include "codelets/loss.h"
 #include "support/memory.h"
 #include "support/minmax.h"
-#include "tasks/rows.h"
 
 #define TILE_ROWS 1024 /* products that mlp multiplies at a time */
 
@@ -390,81 +388,57 @@ done:
     return st;
 }
 
-/* ---- operations ---- */
+/* ---- operation ---- */
 
 struct pairs {
     struct sl_task_args head;
-    struct sl_matrix z, gz, loss;
-    struct sl_matrix relations;                    /* optional */
-    struct sl_matrices decoder, decoder_gradients; /* the decoder's arrays */
-    double scale;
+    struct sl_matrix z, gz, loss, relations;
+    struct sl_matrices decoder, gradients; /* its arrays */
     struct sl_pairs_rule rule;
+    double scale;
 };
 
-/* The kernel's input. Sets *out to its output. */
-static struct sl_pairs kernel_view(const struct pairs *v, struct sl_pairs_out *out)
+static enum sl_status pairs(const void *view, const void *stream)
 {
+    const struct pairs *v = view;
     struct sl_pairs pairs = {.n_links = v->z.n_rows / (v->rule.n_negatives + 2),
                              .n_negatives = v->rule.n_negatives,
                              .n_columns = v->z.n_columns,
-                             .relations = v->relations.data,
                              .loss = v->rule.loss,
                              .both_ends = v->rule.both_ends,
+                             .relations = v->relations.data,
                              .decoder = {.name = v->rule.decoder, .n_columns = v->z.n_columns, .n_relations = 1}};
-    *out = (struct sl_pairs_out){.gz = v->gz.data, .loss = v->loss.data};
+    struct sl_pairs_out out = {.gz = v->gz.data, .loss = v->loss.data};
     if (v->rule.decoder == SL_DECODER_DISTMULT) {
         pairs.decoder.n_relations = v->decoder.n_rows[SL_DISTMULT_R];
     }
     for (uint32_t k = 0; k < v->decoder.n; k++) {
         pairs.decoder.array[k] = v->decoder.data[k];
-        out->gradient[k] = v->decoder_gradients.data[k];
+        out.gradient[k] = v->gradients.data[k];
     }
-    return pairs;
-}
-
-static enum sl_status pairs_cpu(const struct pairs *v)
-{
-    struct sl_pairs_out out;
-    const struct sl_pairs pairs = kernel_view(v, &out);
-    return sl_pairs_cpu(&pairs, v->z.data, v->scale, &out);
-}
-
-#ifdef SL_CUDA
-static enum sl_status pairs_cuda(cudaStream_t stream, const struct pairs *v)
-{
-    const struct sl_dense_cuda blas = {stream, starpu_cublas_get_local_handle(), v->head.run->tf32};
-    struct sl_pairs_out out;
-    const struct sl_pairs pairs = kernel_view(v, &out);
-    return sl_pairs_cuda(blas, &pairs, v->z.data, v->scale, &out);
-}
-#endif
-
-static enum sl_status lose_pairs(const void *view, const void *stream)
-{
-    return SL_CALL(stream, pairs, view);
+    return SL_DENSE_CALL(&v->head, stream, sl_pairs, &pairs, v->z.data, v->scale, &out);
 }
 
 static struct sl_operation pairs_op = {
     SL_OPERATION(pairs_op, "sl_pairs", SL_STAGE_LOSS),
-    SL_BODY(lose_pairs, struct pairs),
+    SL_BODY(pairs, struct pairs),
     .role = {{"z", STARPU_R, offsetof(struct pairs, z), "D x H"},
              {"gz", STARPU_W, offsetof(struct pairs, gz), "D x H"},
              {"loss", STARPU_W, offsetof(struct pairs, loss), "1 x 1", SL_DOUBLES},
-             {"relations", STARPU_R | SL_OPTIONAL, offsetof(struct pairs, relations), "?", SL_ANY},
+             {"relations", STARPU_R | SL_OPTIONAL, offsetof(struct pairs, relations), "?", SL_INTS_32},
              {"decoder", STARPU_R | SL_REPEATED, offsetof(struct pairs, decoder), "? x ?"},
-             {"decoder's gradients", STARPU_W | SL_REPEATED, offsetof(struct pairs, decoder_gradients), "? x ?"}},
+             {"decoder's gradients", STARPU_W | SL_REPEATED, offsetof(struct pairs, gradients), "? x ?"}},
 };
 
-/* ---- submissions ---- */
+/* ---- submission ---- */
 
 static void check_decoder(const struct sl_pairs_rule *rule, const struct sl_pairs_handles *h)
 {
     const uint32_t n_columns = sl_handle_columns(h->z);
     for (uint32_t k = 0; k < sl_decoder_arrays(rule->decoder); k++) {
         const uint32_t wanted = rule->decoder == SL_DECODER_MLP && k == SL_MLP_C ? 1 : n_columns;
-        assert(sl_handle_columns(h->value[k]) == wanted);
-        assert(sl_handle_columns(h->gradient[k]) == wanted);
-        assert(sl_handle_rows(h->gradient[k]) == sl_handle_rows(h->value[k]));
+        assert(sl_handle_columns(h->value[k]) == wanted && sl_handle_columns(h->gradient[k]) == wanted);
+        assert(sl_handle_rows(h->value[k]) == sl_handle_rows(h->gradient[k]));
     }
 }
 
@@ -478,13 +452,13 @@ enum sl_status sl_pairs_submit(const struct sl_task_args *head, const struct sl_
                       .loss = sl_matrix_of(h->loss),
                       .relations = sl_matrix_of(h->relations),
                       .decoder = {.n = n_arrays, .handles = h->value},
-                      .decoder_gradients = {.n = n_arrays, .handles = h->gradient},
-                      .scale = scale,
-                      .rule = *rule};
+                      .gradients = {.n = n_arrays, .handles = h->gradient},
+                      .rule = *rule,
+                      .scale = scale};
     check_decoder(rule, h);
+    assert(head->runs == NULL);
     assert(rule->n_negatives >= 1 && rule->n_negatives <= SL_MAX_NEGATIVES);
     assert(v.z.n_rows % (rule->n_negatives + 2) == 0);
-    assert(head->runs == NULL);
     v.head.work = 3 * sl_matrix_entries(&v.z) * sizeof(sl_real);
     if (rule->decoder == SL_DECODER_MLP) {
         v.head.work *= v.z.n_columns;

@@ -259,7 +259,10 @@ static void check_blocks(const struct sl_dataset *dataset, const struct sl_parti
         open_block(n * n_each, partition->n_parts, &block);
         struct sl_sample_block arrays = arrays_of(&block, n * n_each);
         uint32_t *relations = need(n, sizeof *relations);
-        uint32_t n_rows = sl_link_seed_cpu(&part, &links, rule, &marks, &arrays, relations);
+        uint32_t *counts = need(sl_counts_size(1, partition->n_parts), sizeof *counts);
+        sl_link_seed_cpu(&part, &links, rule, &marks, 1, counts, &arrays, relations);
+        const uint32_t n_rows = counts[sl_counts_edges(1, 0)];
+        free(counts);
         check_layout(partition, &block, n_rows);
         for (uint32_t i = 0; i < n; i++) {
             rows_by_hand(dataset, rule, order[i], wanted);
