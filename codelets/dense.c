@@ -62,21 +62,22 @@ done:
     return st;
 }
 
-static enum sl_status forward_real(enum sl_dtype dtype, uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
-                                   const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
+/* Z = X W + b + beta Z, in sl_real. */
+static enum sl_status forward_real(struct factor x, uint32_t n_out, const sl_real *w, const sl_real *bias, int beta,
+                                   sl_real *z_out)
 {
-    if (n_rows == 0 || n_out == 0) {
+    const struct factor weight = {w, SL_DTYPE_REAL, x.n_columns, n_out, 0};
+    if (x.n_rows == 0 || n_out == 0) {
         return SL_OK;
     }
-    if (beta == 0 && (bias != NULL || n_in == 0)) {
-        sl_bias_forward_cpu(n_rows, n_out, bias, z_out);
+    if (beta == 0 && (bias != NULL || x.n_columns == 0)) {
+        sl_bias_forward_cpu(x.n_rows, n_out, bias, z_out);
         beta = 1;
     }
-    if (n_in == 0) {
+    if (x.n_columns == 0) {
         return SL_OK;
     }
-    return multiply_factors(dtype, n_rows, n_out, n_in, (struct factor){x, dtype, n_rows, n_in, 0},
-                            (struct factor){w, SL_DTYPE_REAL, n_in, n_out, 0}, beta, z_out);
+    return multiply_factors(x.dtype, x.n_rows, n_out, x.n_columns, x, weight, beta, z_out);
 }
 
 #define ROUNDED_ROWS 1024 /* rows computed in float before they are rounded */
@@ -86,12 +87,12 @@ enum sl_status sl_dense_forward_cpu(enum sl_dtype dtype, uint32_t n_rows, uint32
 {
     enum sl_status st;
     if (z_dtype == SL_DTYPE_REAL) {
-        return forward_real(dtype, n_rows, n_in, n_out, x, w, bias, beta, z_out);
+        return forward_real((struct factor){x, dtype, n_rows, n_in, 0}, n_out, w, bias, beta, z_out);
     }
     struct sl_rounded slab = sl_rounded_begin("rows before they are rounded", ROUNDED_ROWS, n_rows, n_out, z_out);
     while (sl_rounded_next(&slab, &st)) {
-        st = forward_real(dtype, slab.n, n_in, n_out, (const sl_bf16 *)x + (size_t)slab.first * n_in, w, bias, 0,
-                          slab.room);
+        const sl_bf16 *rows = (const sl_bf16 *)x + (size_t)slab.first * n_in;
+        st = forward_real((struct factor){rows, dtype, slab.n, n_in, 0}, n_out, w, bias, 0, slab.room);
     }
     return st;
 }
