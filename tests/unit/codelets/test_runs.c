@@ -106,7 +106,8 @@ static void check_sparse(void)
     uint64_t offsets[D + 1];
     uint32_t columns[D * EACH];
     sl_vertex frontier[START + D];
-    sl_real *values = noisy(D * EACH, 1);
+    float values[D * EACH];
+    sl_real *numbers = noisy(D * EACH, 1);
     sl_real *gz = noisy(D * H, 2);
     sl_real *gw[2] = {poisoned(N_RUNS * F * H), poisoned(N_RUNS * F * H)};
     sl_real *gb[2] = {poisoned(N_RUNS * H), poisoned(N_RUNS * H)};
@@ -116,6 +117,7 @@ static void check_sparse(void)
     }
     for (uint32_t e = 0; e < D * EACH; e++) {
         columns[e] = (e % EACH) * (F / EACH) + e / EACH % 7;
+        values[e] = (float)numbers[e];
     }
     for (uint32_t i = 0; i < START + D; i++) {
         frontier[i] = (3 * i) % D;
@@ -141,7 +143,7 @@ static void check_sparse(void)
     }
     expect_same("sparse GW", N_RUNS * F * H, sizeof(sl_real), gw[0], gw[1]);
     expect_same("sparse GB", N_RUNS * H, sizeof(sl_real), gb[0], gb[1]);
-    free(values);
+    free(numbers);
     free(gz);
     for (int i = 0; i < 2; i++) {
         free(gw[i]);
