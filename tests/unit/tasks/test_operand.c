@@ -234,12 +234,13 @@ static void test_shapes(void **state)
     v = view_of(&m, 0);
     v.x = sl_matrix_of(m.x_handle);
     expect_refused(&v, "'x' has 12 rows; expected the 9 rows of 3 segments");
-    v = view_of(&m, 2);
+    starpu_data_handle_t second = m.term_handles[1];
     m.term_handles[1] = wide;
+    v = view_of(&m, 2);
     expect_refused(&v, "'terms' is [3 x 5]; expected [? x F], F = 4");
+    m.term_handles[1] = second;
     starpu_data_unregister(tall);
-    starpu_data_unregister(v.terms.handles[1]);
-    m.term_handles[1] = rows_of(m.terms, 1, F);
+    starpu_data_unregister(wide);
     close_memory(&m);
 }
 
