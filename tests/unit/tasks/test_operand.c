@@ -137,9 +137,8 @@ static void add_up(struct memory *m, int beta, bool has_b, uint32_t n_terms)
 }
 
 /* Each segment sees its rows and its block, from the first row that the submission named. */
-static void test_views(void **state)
+TEST(test_views)
 {
-    (void)state;
     for (int i = 0; i < 12; i++) {
         const int beta = i % 2;
         const bool has_b = i / 2 % 2 == 1;
@@ -163,9 +162,8 @@ static void test_views(void **state)
 }
 
 /* Without segments: all rows, and one block. */
-static void test_without_runs(void **state)
+TEST(test_without_runs)
 {
-    (void)state;
     struct memory m;
     open_memory(&m);
     struct sums v = view_of(&m, 0);
@@ -186,9 +184,8 @@ static void test_without_runs(void **state)
 }
 
 /* The work is the bytes of all operands; the caller may say another. */
-static void test_work(void **state)
+TEST(test_work)
 {
-    (void)state;
     const uint64_t all = (N * F + F + N_RUNS * F + 5 * F) * sizeof(sl_real) + N * sizeof(uint32_t);
     struct memory m;
     open_memory(&m);
@@ -210,9 +207,8 @@ static void expect_refused(struct sums *v, const char *words)
     expect_message(sl_message(), "sl_test_sums, PE 3, step 41: buffer ", words);
 }
 
-static void test_shapes(void **state)
+TEST(test_shapes)
 {
-    (void)state;
     struct memory m;
     struct sums v;
     open_memory(&m);
@@ -244,9 +240,8 @@ static void test_shapes(void **state)
     close_memory(&m);
 }
 
-static void test_entries(void **state)
+TEST(test_entries)
 {
-    (void)state;
     struct memory m;
     struct sums v;
     open_memory(&m);
@@ -264,9 +259,8 @@ static void test_entries(void **state)
     close_memory(&m);
 }
 
-static void test_modes(void **state)
+TEST(test_modes)
 {
-    (void)state;
     static struct sl_operation overwriting_op;
     struct memory m;
     struct sums v;
@@ -307,7 +301,7 @@ static struct sl_operation copy_op = {
 };
 
 /* bf16 rows give bf16 rows or numbers; other rows give numbers only. */
-static void test_dtypes(void **state)
+TEST(test_dtypes)
 {
     static const struct {
         size_t x, y, out;
@@ -321,7 +315,6 @@ static void test_dtypes(void **state)
         {2, sizeof(sl_real), 2, "'y' has entries of"},
     };
     sl_real memory[3][N * F] = {{0}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         starpu_data_handle_t h[] = {matrix_of(memory[0], N, F, cases[i].x), matrix_of(memory[1], N, F, cases[i].y),
                                     matrix_of(memory[2], N, F, cases[i].out)};
@@ -337,9 +330,8 @@ static void test_dtypes(void **state)
 
 /* ---- memory ---- */
 
-static void test_out_of_memory(void **state)
+TEST(test_out_of_memory)
 {
-    (void)state;
     struct memory m;
     open_memory(&m);
     struct sums v = view_of(&m, 2);
@@ -365,12 +357,4 @@ static int stop(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_views),  cmocka_unit_test(test_without_runs),  cmocka_unit_test(test_work),
-        cmocka_unit_test(test_shapes), cmocka_unit_test(test_entries),       cmocka_unit_test(test_modes),
-        cmocka_unit_test(test_dtypes), cmocka_unit_test(test_out_of_memory),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
-}
+TEST_MAIN(start, stop)
