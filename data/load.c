@@ -639,19 +639,6 @@ done:
 
 /* ---- From raw tables to a dataset -------------------------------------------------------------------------------- */
 
-static enum sl_status build_graph(const struct sl_raw *raw, bool reverse, struct sl_graph *out)
-{
-    const struct sl_edge_list edges = {.n_vertices = raw->n_vertices,
-                                       .n = raw->n_edges,
-                                       .from = raw->from,
-                                       .to = raw->to,
-                                       .weights = raw->weights.data,
-                                       .relations = raw->relations,
-                                       .n_relations = raw->n_relations,
-                                       .reverse = reverse};
-    return sl_graph_build_list(&edges, out);
-}
-
 enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool directed, enum sl_normalize normalize,
                                const struct sl_scaling *scaling, struct sl_dataset *out)
 {
@@ -671,7 +658,7 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
         SL_TRY(st, sl_features_normalize(&raw->features, normalize, &used), done);
     }
     SL_TRY(st, sl_features_measure(&raw->features, &range), done);
-    SL_TRY(st, build_graph(raw, !directed, &out->graph), done);
+    SL_TRY(st, sl_raw_graph(raw, !directed, &out->graph), done);
     sl_free(raw->from);
     sl_free(raw->to);
     sl_free(raw->relations);

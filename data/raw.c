@@ -998,6 +998,19 @@ fail:
     return st;
 }
 
+enum sl_status sl_raw_graph(const struct sl_raw *raw, bool reverse, struct sl_graph *out)
+{
+    const struct sl_edge_list edges = {.n_vertices = raw->n_vertices,
+                                       .n = raw->n_edges,
+                                       .from = raw->from,
+                                       .to = raw->to,
+                                       .weights = raw->weights.data,
+                                       .relations = raw->relations,
+                                       .n_relations = raw->n_relations,
+                                       .reverse = reverse};
+    return sl_graph_build_list(&edges, out);
+}
+
 void sl_raw_free(struct sl_raw *raw)
 {
     sl_free(raw->from);

@@ -188,6 +188,9 @@ enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder);
  * SL_ENOMEM. */
 enum sl_status sl_raw_check(const struct sl_raw *raw, const char *where);
 
+/* Build the graph of the edges. reverse: with a reverse edge for each. Errors of sl_graph_build_list. */
+enum sl_status sl_raw_graph(const struct sl_raw *raw, bool reverse, struct sl_graph *out);
+
 void sl_raw_free(struct sl_raw *raw);
 
 #endif

@@ -412,7 +412,7 @@ static enum sl_status look_at(enum kind kind, const char *path, struct sl_reader
 
 static enum sl_status find(const struct sl_request *request, struct sl_raw_files *out)
 {
-    struct sl_reader_tables tables = {.place = "add columns label and split to nodes.csv, in a folder with edges.csv"};
+    struct sl_reader_tables tables = {.place = "add columns label and split to a nodes.csv beside edges.csv"};
     char *edges = NULL;
     char *nodes = NULL;
     enum sl_status st;

@@ -739,16 +739,9 @@ static void keep_edges(const bool *trained, struct sl_raw *raw)
 /* Find the weights of the training links. */
 static enum sl_status weigh_links(const struct sl_raw *raw, const struct sl_links *train, float **out)
 {
-    const struct sl_edge_list edges = {.n_vertices = raw->n_vertices,
-                                       .n = raw->n_edges,
-                                       .from = raw->from,
-                                       .to = raw->to,
-                                       .weights = raw->weights.data,
-                                       .relations = raw->relations,
-                                       .n_relations = raw->n_relations};
     struct sl_graph graph;
     enum sl_status st;
-    SL_CHECK(sl_graph_build_list(&edges, &graph));
+    SL_CHECK(sl_raw_graph(raw, false, &graph));
     st = sl_alloc(train->n, sizeof **out, "edge weights", out);
     for (uint32_t i = 0; st == SL_OK && i < train->n; i++) {
         const uint64_t e = sl_graph_find_edge(&graph, train->from[i], train->to[i], train->relation[i]);
