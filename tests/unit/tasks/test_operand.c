@@ -278,6 +278,21 @@ TEST(test_modes)
     close_memory(&m);
 }
 
+/* An output keeps the rows that a task does not write. */
+TEST(test_parts_are_kept)
+{
+    const struct sl_buffer_role *out = &sums_op.role[2];
+    struct memory m;
+    open_memory(&m);
+    const struct sl_matrix all = sl_matrix_of(m.sums_handle);
+    const struct sl_matrix same = sl_matrix_rows(m.sums_handle, 0, N_RUNS);
+    const struct sl_matrix some = sl_matrix_rows(m.sums_handle, 1, N_RUNS - 1);
+    assert_int_equal(sl_operand_mode(out, &all), STARPU_W);
+    assert_int_equal(sl_operand_mode(out, &same), STARPU_W);
+    assert_int_equal(sl_operand_mode(out, &some), STARPU_RW);
+    close_memory(&m);
+}
+
 /* ---- dtypes of rows ---- */
 
 struct copies {
