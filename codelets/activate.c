@@ -549,7 +549,6 @@ enum sl_status sl_activate_batch_sums_submit(const struct sl_task_args *head, co
     v.gate = sl_matrix_of(gate);
     v.gh = sl_matrix_of(gh);
     v.sums = sl_matrix_of(sums);
-    v.weight = sl_matrix_of(NULL);
     return sl_view_submit(&batch_sums_op, &v, SL_PRIORITY_COMPUTE);
 }
 

@@ -172,7 +172,7 @@ enum sl_status sl_activate_forward_submit(const struct sl_task_args *head, const
 
 /* struct sl_activate_sums as handles. */
 struct sl_activate_sums_handles {
-    starpu_data_handle_t gw, gb; /* 1 x F for each row range of head->runs, written; layer */
+    starpu_data_handle_t gw, gb; /* 1 x F for each segment of head->runs, written; layer */
     starpu_data_handle_t group;  /* 2 x F doubles; batch */
     uint64_t n_group;            /* rows of the group; batch */
 };

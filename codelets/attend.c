@@ -143,7 +143,7 @@ SL_INLINE void weigh(uint32_t n_heads, const sl_real *restrict el, const sl_real
     }
 }
 
-/* The weight of edge e. NULL: 1. */
+/* Address of the weight of edge e. NULL: all weights are 1. */
 SL_INLINE const float *edge_weight(const float *weights, uint64_t e)
 {
     return weights == NULL ? NULL : weights + e;
@@ -353,7 +353,7 @@ SL_CLONES void sl_attend_forward_cpu(enum sl_dtype dtype, const struct sl_attend
     SL_BY_DTYPE(dtype, attend_block, rows, beta, z_out, lse_out);
 }
 
-/* ---- kernels, CPU: evaluation. Sums are double, so that a list's order changes no score ---- */
+/* ---- kernels, CPU: evaluation. Sums are double: the order of a list hardly ever changes a bit ---- */
 
 #define TILE 64 /* columns of a head summed at a time */
 

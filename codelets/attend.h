@@ -23,9 +23,9 @@
  * No sum uses atomics. An evaluation on a CPU adds in double: exponentials would show the order of their terms most.
  *
  * With R relations, a destination has a list for each relation r: the run of edges with relation r, edges from d to d
- * included. d does not attend to itself. Z[d] is the sum over all relations. A row of U has R slabs [ u_r | el_r | er_r ]
- * side by side, a row of lse R slabs of K, a row of sides R slabs of 4K. Relations without edges at d have zeros there,
- * and add nothing.
+ * included. d does not attend to itself. Z[d] is the sum over all relations. A row of U has R slabs
+ * [ u_r | el_r | er_r ] side by side, a row of lse R slabs of K, a row of sides R slabs of 4K. Relations without edges
+ * at d have zeros there, and add nothing.
  *
  * Edges with relations may have weights w of the dataset (data/graph.h). The softmax does not read them. Z is the sum
  * of w a u_s, as in DGL's GATConv with edge_weight. In backward da = w (gz_d . u_s), and GU[s] gets w a gz_d.

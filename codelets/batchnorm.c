@@ -229,6 +229,9 @@ enum sl_status sl_batchnorm_merge_submit(const struct sl_task_args *head, uint32
                       .unbiased = sl_matrix_of(unbiased),
                       .moments = {.n = n, .handles = moments, .numbers = counts}};
     assert(n != 0);
+    for (uint32_t i = 0; i < n; i++) {
+        assert(counts[i] != 0);
+    }
     return sl_view_submit(&merge_op, &v, SL_PRIORITY_COMPUTE);
 }
 

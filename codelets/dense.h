@@ -154,7 +154,7 @@ enum sl_status sl_dense_forward_submit(const struct sl_task_args *head, starpu_d
 enum sl_status sl_dense_backward_input_submit(const struct sl_task_args *head, starpu_data_handle_t gz,
                                               starpu_data_handle_t w, int beta, starpu_data_handle_t gx, uint32_t row0);
 
-/* Partial gradients of this chunk, overwritten: gw [F x H], gb [1 x H] or NULL, for each row range of head->runs. x may
+/* Partial gradients of this chunk, overwritten: gw [F x H], gb [1 x H] or NULL, for each segment of head->runs. x may
  * be bf16, as above. */
 enum sl_status sl_dense_backward_weight_submit(const struct sl_task_args *head, starpu_data_handle_t x, uint32_t row0,
                                                starpu_data_handle_t gz, starpu_data_handle_t gw,

@@ -48,7 +48,7 @@ SL_EXTERN_C enum sl_status sl_epsilon_gradient_cuda(cudaStream_t stream, uint32_
 enum sl_status sl_epsilon_forward_submit(const struct sl_task_args *head, starpu_data_handle_t e,
                                          starpu_data_handle_t x, uint32_t x_row0, int beta, starpu_data_handle_t out);
 
-/* ge: the partial gradient of this chunk, a number for each row range of head->runs, overwritten. */
+/* ge: the partial gradient of this chunk, a number for each segment of head->runs, overwritten. */
 enum sl_status sl_epsilon_gradient_submit(const struct sl_task_args *head, starpu_data_handle_t g,
                                           starpu_data_handle_t x, uint32_t x_row0, starpu_data_handle_t ge);
 

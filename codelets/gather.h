@@ -41,14 +41,15 @@ struct sl_feature_rows {
     const sl_vertex *dataset_ids;     /* all vertices; read if threshold > 0 */
 };
 
-/* x_out [n_rows x n_columns]. A narrow entry is widened on the way. */
+/* x_out [n_rows x n_columns], of x_dtype: SL_DTYPE_REAL or SL_DTYPE_BF16. A narrow entry is widened on the way. For
+ * bf16 an entry is rounded; with dropout it is then scaled in float, and rounded again. */
 void sl_gather_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, enum sl_dtype x_dtype, void *x_out);
 
 #ifdef SL_CUDA
 /* The same on the stream's device. Structs are the host's, pointers are to device memory. With a cache, the table is in
- * pinned main memory. dtype: of X. SL_ECUDA. */
+ * pinned main memory. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_feature_rows *rows, uint32_t n_rows,
-                                          enum sl_dtype dtype, void *x_out);
+                                          enum sl_dtype x_dtype, void *x_out);
 #endif
 
 /* Features of a frontier as handles. */

@@ -91,9 +91,9 @@ struct sl_step_links {
     const uint32_t *ends;       /* [relations x SL_ENDS] */
 };
 
-/* Write the block of the links whose first end the part owns, in their order; the number of edges, equal to the number
- * of rows, and the positions of the request of hop 0 go to the counts of n_hops levels. Of `part` only first, n_parts
- * and part are read. relations_out: of triples, the relation of each link of the block. */
+/* Write the block of the links whose first end the part owns, in their order. The counts of n_hops levels get the
+ * number of edges, which is the number of rows, and the positions of the request of hop 0. Of `part` only first,
+ * n_parts and part are read. relations_out: of triples, the relation of each link of the block. */
 void sl_link_seed_cpu(const struct sl_sample_part *part, const struct sl_step_links *links,
                       const struct sl_link_rule *rule, const struct sl_sample_marks *marks, uint32_t n_hops,
                       uint32_t *counts, const struct sl_sample_block *block, uint32_t *relations_out);

@@ -88,25 +88,25 @@ static void fetch_rows(const struct sl_touched_rows *s, uint32_t r)
     }
 }
 
-void sl_reduce_touched_cpu(const struct sl_touched_rows *s, bool fresh)
+void sl_reduce_touched_cpu(const struct sl_touched_rows *sum, bool fresh)
 {
     uint32_t r = 0;
     if (fresh) {
-        memset(s->out, 0, (size_t)s->n_rows * s->n_columns * sizeof *s->out);
-        memset(s->out_touched, 0, s->n_rows);
+        memset(sum->out, 0, (size_t)sum->n_rows * sum->n_columns * sizeof *sum->out);
+        memset(sum->out_touched, 0, sum->n_rows);
     }
-    for (; r + ROWS <= s->n_rows; r += ROWS) {
-        if (r + AHEAD + ROWS <= s->n_rows) {
-            fetch_rows(s, r + AHEAD);
+    for (; r + ROWS <= sum->n_rows; r += ROWS) {
+        if (r + AHEAD + ROWS <= sum->n_rows) {
+            fetch_rows(sum, r + AHEAD);
         }
-        if (any_touched(s, r)) {
+        if (any_touched(sum, r)) {
             for (uint32_t k = 0; k < ROWS; k++) {
-                sum_row(s, r + k);
+                sum_row(sum, r + k);
             }
         }
     }
-    for (; r < s->n_rows; r++) {
-        sum_row(s, r);
+    for (; r < sum->n_rows; r++) {
+        sum_row(sum, r);
     }
 }
 
@@ -125,7 +125,6 @@ static enum sl_status reduce(const void *view, const void *stream)
     const sl_real **partials;
     uint32_t n = 0;
     for (uint32_t i = 0; i < v->partials.n; i++) {
-        assert(v->partials.n_rows[i] > 0 && v->partials.n_rows[i] % v->out.n_rows == 0);
         n += v->partials.n_rows[i] / v->out.n_rows;
     }
     SL_CHECK(sl_alloc(n, sizeof *partials, "the partials of a sum", &partials));
@@ -197,5 +196,9 @@ enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, con
                                 starpu_data_handle_t out)
 {
     struct reduce v = {.head = *head, .out = sl_matrix_of(out), .partials = {.n = n, .handles = partials}};
+    for (uint32_t i = 0; i < n; i++) {
+        assert(sl_handle_rows(partials[i]) != 0);
+        assert(sl_handle_rows(partials[i]) % v.out.n_rows == 0);
+    }
     return sl_view_submit(&reduce_op, &v, SL_PRIORITY_SEND);
 }

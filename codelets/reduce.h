@@ -39,7 +39,8 @@ SL_EXTERN_C enum sl_status sl_reduce_cuda(cudaStream_t stream, uint32_t n, size_
 #endif
 
 /* A sum of n matrices [n_rows x n_columns] with few rows that are not zero. Each matrix, and out, has an int8 for each
- * row: whether a step touched the row. Other rows are zero. The arrays are in host memory. */
+ * row: whether a step touched the row. Other rows are zero. `partials` and `touched` are host arrays of
+ * addresses. */
 struct sl_touched_rows {
     uint32_t n_rows, n_columns;
     uint32_t n;

@@ -10,7 +10,22 @@
 
 /* ---- submissions ---- */
 
-static enum sl_status common_dtype(const char *name, const struct sl_dtype_tally *tally, enum sl_dtype *dtype)
+/* The dtype that handles of rows have in common. */
+struct tally {
+    uint32_t n, n_others; /* handles; those of another dtype than the first */
+    enum sl_dtype dtype;  /* of the first handle */
+};
+
+static void count(struct tally *tally, starpu_data_handle_t handle)
+{
+    enum sl_dtype dtype = sl_handle_dtype(handle);
+    if (tally->n++ == 0) {
+        tally->dtype = dtype;
+    }
+    tally->n_others += dtype != tally->dtype;
+}
+
+static enum sl_status common_dtype(const char *name, const struct tally *tally, enum sl_dtype *dtype)
 {
     *dtype = tally->n > 0 ? tally->dtype : SL_DTYPE_REAL;
     if (tally->n_others == 0) {
@@ -21,20 +36,20 @@ static enum sl_status common_dtype(const char *name, const struct sl_dtype_tally
 }
 
 /* All chunks have one dtype. */
-static void count_rows(struct sl_dtype_tally *tally, const struct sl_rows *rows)
+static void count_rows(struct tally *tally, const struct sl_rows *rows)
 {
     if (rows->split.n_chunks > 0) {
-        sl_dtype_count(tally, rows->chunk[0]);
+        count(tally, rows->chunk[0]);
     }
 }
 
 enum sl_status sl_sources_dtype(const char *name, const struct sl_source_handles *x, enum sl_dtype *dtype)
 {
-    struct sl_dtype_tally tally = {0};
+    struct tally tally = {0};
     count_rows(&tally, x->rows);
     for (uint32_t q = 0; q < x->n_owners; q++) {
         if (q != x->own && x->packed[q].handle != NULL && x->packed[q].n_rows > 0) {
-            sl_dtype_count(&tally, x->packed[q].handle);
+            count(&tally, x->packed[q].handle);
         }
     }
     return common_dtype(name, &tally, dtype);
@@ -42,7 +57,7 @@ enum sl_status sl_sources_dtype(const char *name, const struct sl_source_handles
 
 enum sl_status sl_parts_dtype(const char *name, uint32_t n_parts, const struct sl_rows *rows, enum sl_dtype *dtype)
 {
-    struct sl_dtype_tally tally = {0};
+    struct tally tally = {0};
     for (uint32_t q = 0; q < n_parts; q++) {
         count_rows(&tally, &rows[q]);
     }
@@ -57,7 +72,8 @@ enum sl_dtype sl_dtype_read(const struct sl_task_args *head, enum sl_dtype dtype
 enum sl_status sl_sums_dtype(const char *name, const struct sl_task_args *head, starpu_data_handle_t m,
                              enum sl_dtype *dtype)
 {
-    SL_FAIL_IF(!sl_dtype_follows(sl_handle_dtype(m), *dtype), SL_EINVAL, "%s: sums in bf16, expected rows in bf16, too",
+    const enum sl_dtype sums = sl_handle_dtype(m);
+    SL_FAIL_IF(sums != *dtype && sums != SL_DTYPE_REAL, SL_EINVAL, "%s: sums in bf16, expected rows in bf16, too",
                name);
     *dtype = sl_dtype_read(head, *dtype);
     return SL_OK;

@@ -15,7 +15,8 @@ static enum sl_status run_both(const struct sl_operation *operation, void *buffe
     if (operation->both != NULL) {
         return operation->both(buffers, args, stream);
     }
-    for (uint32_t k = 0; st == SL_OK && k < sl_operands_n_runs(operation->role, runs); k++) {
+    const uint32_t n_runs = sl_operands_n_runs(operation->role, runs);
+    for (uint32_t k = 0; st == SL_OK && k < n_runs; k++) {
         sl_operands_bind(operation->role, runs, k, buffers, operation->bytes, args);
         st = operation->body(args, stream);
     }

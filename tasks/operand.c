@@ -11,10 +11,13 @@
 
 /* ---- in a submission ---- */
 
-/* All rows. */
-static struct sl_matrix whole(starpu_data_handle_t handle)
+struct sl_matrix sl_matrix_of(starpu_data_handle_t handle)
 {
-    struct sl_matrix m = {.handle = handle, .n_columns = 1, .dtype = sl_handle_dtype(handle)};
+    struct sl_matrix m = {.handle = handle, .n_columns = 1};
+    if (handle == NULL) {
+        return (struct sl_matrix){0};
+    }
+    m.dtype = sl_handle_dtype(handle);
     if (starpu_data_get_interface_id(handle) == STARPU_MATRIX_INTERFACE_ID) {
         m.n_rows = starpu_matrix_get_ny(handle);
         m.n_columns = starpu_matrix_get_nx(handle);
@@ -25,17 +28,9 @@ static struct sl_matrix whole(starpu_data_handle_t handle)
     return m;
 }
 
-struct sl_matrix sl_matrix_of(starpu_data_handle_t handle)
-{
-    if (handle == NULL) {
-        return (struct sl_matrix){0};
-    }
-    return whole(handle);
-}
-
 struct sl_matrix sl_matrix_rows(starpu_data_handle_t handle, uint32_t row0, uint32_t n_rows)
 {
-    struct sl_matrix m = whole(handle);
+    struct sl_matrix m = sl_matrix_of(handle);
     m.is_kept = n_rows < m.n_rows;
     m.is_outside = (uint64_t)row0 + n_rows > m.n_rows;
     m.row0 = row0;
@@ -62,7 +57,7 @@ static const struct sl_matrix *matrix_of(const struct sl_buffer_role *role, cons
                                          struct sl_matrix *each)
 {
     if (role->mode & SL_REPEATED) {
-        *each = whole(((const struct sl_matrices *)operand_of(role, view))->handles[i]);
+        *each = sl_matrix_of(((const struct sl_matrices *)operand_of(role, view))->handles[i]);
         return each;
     }
     return operand_of(role, view);
@@ -147,7 +142,7 @@ static enum sl_status check_shape(const struct sl_buffer_role *role, const struc
         return fail_shape(role, m, n_runs, sizes);
     }
     SL_FAIL_IF(m->is_outside, SL_EINTERNAL, "buffer '%s': rows %u to %llu; expected at most %u rows", role->name,
-               m->row0, (unsigned long long)m->row0 + m->n_rows, whole(m->handle).n_rows);
+               m->row0, (unsigned long long)m->row0 + m->n_rows, sl_matrix_of(m->handle).n_rows);
     SL_FAIL_IF(shape.rows == 'R' && runs != NULL && runs->first[n_runs] - runs->first[0] != n_rows, SL_EINTERNAL,
                "buffer '%s' has %u rows; expected the %u rows of %u segments", role->name, n_rows,
                runs->first[n_runs] - runs->first[0], n_runs);
@@ -213,7 +208,8 @@ uint64_t sl_operands_bytes(const struct sl_buffer_role *roles, const void *view)
     uint64_t bytes = 0;
     struct sl_matrix each;
     for (const struct sl_buffer_role *role = roles; role->name != NULL; role++) {
-        for (uint32_t i = 0; i < n_matrices(role, view); i++) {
+        const uint32_t n = strcmp(role->shape, "?") == 0 ? 0 : n_matrices(role, view);
+        for (uint32_t i = 0; i < n; i++) {
             const struct sl_matrix *m = matrix_of(role, view, i, &each);
             const unsigned ways = sl_operand_mode(role, m) == STARPU_RW ? 2 : 1;
             bytes += ways * sl_dtype_bytes(m->dtype, sl_matrix_entries(m));
@@ -233,11 +229,6 @@ uint32_t sl_operands_n_runs(const struct sl_buffer_role *roles, const struct sl_
 
 /* ---- inside tasks ---- */
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *);
-}
-
 /* The lists of n matrices: data, numbers and rows. */
 static size_t list_bytes(uint32_t n)
 {
@@ -249,9 +240,14 @@ static uint32_t *numbers_in(char *lists, uint32_t n)
     return (uint32_t *)(void *)(lists + n * sizeof(void *));
 }
 
-size_t sl_operands_lists(const struct sl_buffer_role *roles, size_t view_bytes, const void *view)
+static uint32_t *rows_in(char *lists, uint32_t n)
 {
-    size_t bytes = aligned(view_bytes) - view_bytes;
+    return numbers_in(lists, n) + n;
+}
+
+size_t sl_operands_list_bytes(const struct sl_buffer_role *roles, const void *view)
+{
+    size_t bytes = 0;
     for (const struct sl_buffer_role *role = roles; role->name != NULL; role++) {
         if (role->mode & SL_REPEATED) {
             bytes += list_bytes(n_matrices(role, view));
@@ -262,7 +258,7 @@ size_t sl_operands_lists(const struct sl_buffer_role *roles, size_t view_bytes, 
 
 void sl_operands_copy(const struct sl_buffer_role *roles, size_t view_bytes, const void *view, void *copy)
 {
-    char *lists = (char *)copy + aligned(view_bytes);
+    char *lists = (char *)copy + view_bytes;
     memcpy(copy, view, view_bytes);
     for (const struct sl_buffer_role *role = roles; role->name != NULL; role++) {
         const struct sl_matrices *each = operand_of(role, view);
@@ -271,6 +267,9 @@ void sl_operands_copy(const struct sl_buffer_role *roles, size_t view_bytes, con
         }
         if (each->numbers != NULL) {
             memcpy(numbers_in(lists, each->n), each->numbers, each->n * sizeof *each->numbers);
+        }
+        for (uint32_t i = 0; i < each->n; i++) {
+            rows_in(lists, each->n)[i] = sl_matrix_of(each->handles[i]).n_rows;
         }
         lists += list_bytes(each->n);
     }
@@ -296,17 +295,16 @@ static void bind_matrices(void *buffers[], char *lists, struct sl_matrices *each
     if (each->numbers != NULL) {
         each->numbers = numbers_in(lists, each->n);
     }
-    each->n_rows = numbers_in(lists, each->n) + each->n;
+    each->n_rows = rows_in(lists, each->n);
     for (uint32_t i = 0; i < each->n; i++) {
         each->data[i] = sl_buffer_data(buffers[i]);
-        each->n_rows[i] = sl_buffer_rows(buffers[i]);
     }
 }
 
 void sl_operands_bind(const struct sl_buffer_role *roles, const struct sl_runs *runs, uint32_t k, void *buffers[],
                       size_t view_bytes, void *view)
 {
-    char *lists = (char *)view + aligned(view_bytes);
+    char *lists = (char *)view + view_bytes;
     for (const struct sl_buffer_role *role = roles; role->name != NULL; role++) {
         const uint32_t n = n_matrices(role, view);
         void *operand = (char *)view + role->place;

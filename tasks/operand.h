@@ -30,7 +30,8 @@ struct sl_matrix {
     void *data; /* row 0 of the view, in the memory of the task's device. NULL: the task lacks this optional operand */
     uint32_t n_rows, n_columns;
     enum sl_dtype dtype; /* of an entry, as sl_handle_dtype has it */
-    /* A task that reads and writes it, if others only write it (beta 0) or only read it: its mode is STARPU_RW. */
+    /* This task reads and writes the operand, where other tasks of the operation only write it (beta 0) or only read
+     * it. Its mode is then STARPU_RW. */
     bool is_kept;
     bool is_outside; /* the handle lacks some of the rows */
     starpu_data_handle_t handle;
@@ -49,7 +50,7 @@ struct sl_matrices {
     const starpu_data_handle_t *handles; /* in the submission */
     /* A number of each, if a kernel needs one, otherwise NULL. The task has a copy. */
     const uint32_t *numbers;
-    /* In the task, of each: row 0, and the rows. */
+    /* In the task: address and number of rows of each. Segments do not divide them. */
     void **data;
     uint32_t *n_rows;
 };
@@ -111,12 +112,13 @@ static inline unsigned sl_operand_mode(const struct sl_buffer_role *role, const 
  * fit. The message names the operand, and has what was found and what was expected. */
 enum sl_status sl_operands_check(const struct sl_buffer_role *roles, const struct sl_runs *runs, const void *view);
 
-/* Bytes behind a view of view_bytes, for the lists of its struct sl_matrices. sl_operands_copy copies the view to
+/* Bytes behind a view, for the lists of its struct sl_matrices. sl_operands_copy copies the view, of view_bytes, to
  * memory that has them, too. */
-size_t sl_operands_lists(const struct sl_buffer_role *roles, size_t view_bytes, const void *view);
+size_t sl_operands_list_bytes(const struct sl_buffer_role *roles, const void *view);
 void sl_operands_copy(const struct sl_buffer_role *roles, size_t view_bytes, const void *view, void *copy);
 
-/* Bytes that a task moves: of all operands, twice if it reads and writes them. */
+/* Bytes that a task moves: of all operands, twice if it reads and writes them. A vector of any length ("?") is a table
+ * of which a task reads a few entries, and does not count. */
 uint64_t sl_operands_bytes(const struct sl_buffer_role *roles, const void *view);
 
 /* Segments of a task: runs->n if an operand has R rows and runs is not NULL, otherwise 1. */

@@ -337,16 +337,7 @@ enum sl_dtype sl_handle_dtype(starpu_data_handle_t handle)
     return dtype_of(sl_handle_element(handle));
 }
 
-void sl_dtype_count(struct sl_dtype_tally *tally, starpu_data_handle_t handle)
-{
-    enum sl_dtype dtype = sl_handle_dtype(handle);
-    if (tally->n++ == 0) {
-        tally->dtype = dtype;
-    }
-    tally->n_others += dtype != tally->dtype;
-}
-
-size_t sl_buffer_element(void *buffer)
+static size_t buffer_element(void *buffer)
 {
     switch (buffer_kind(buffer)) {
     case STARPU_MATRIX_INTERFACE_ID: return STARPU_MATRIX_GET_ELEMSIZE(buffer);
@@ -357,7 +348,7 @@ size_t sl_buffer_element(void *buffer)
 
 enum sl_dtype sl_buffer_dtype(void *buffer)
 {
-    return dtype_of(sl_buffer_element(buffer));
+    return dtype_of(buffer_element(buffer));
 }
 
 void sl_entries_widen(enum sl_dtype dtype, size_t n, const void *rows, sl_real *to)
@@ -392,14 +383,14 @@ uint32_t sl_buffer_columns(void *buffer)
     }
 }
 
-void *sl_buffer_row(void *buffer, uint32_t row)
+static void *buffer_row(void *buffer, uint32_t row)
 {
-    return (char *)sl_buffer_data(buffer) + (size_t)row * sl_buffer_columns(buffer) * sl_buffer_element(buffer);
+    return (char *)sl_buffer_data(buffer) + (size_t)row * sl_buffer_columns(buffer) * buffer_element(buffer);
 }
 
 void *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice)
 {
-    return slice->buffer == 0 ? NULL : sl_buffer_row(buffers[slice->buffer], slice->row0);
+    return slice->buffer == 0 ? NULL : buffer_row(buffers[slice->buffer], slice->row0);
 }
 
 void sl_chunks_data(void *const *buffers, uint32_t n, const sl_real **out)

@@ -151,14 +151,10 @@ size_t sl_handle_element(starpu_data_handle_t handle);
 enum sl_dtype sl_handle_dtype(starpu_data_handle_t handle);
 enum sl_dtype sl_buffer_dtype(void *buffer);
 
-/* Bytes of one element, data, rows and columns of a buffer, inside a task. */
-size_t sl_buffer_element(void *buffer);
+/* Data, rows and columns of a buffer, inside a task. */
 void *sl_buffer_data(void *buffer);
 uint32_t sl_buffer_rows(void *buffer);
 uint32_t sl_buffer_columns(void *buffer);
-
-/* Row `row` of a buffer, inside a task. */
-void *sl_buffer_row(void *buffer, uint32_t row);
 
 /* First row of a slice, inside a task; NULL if the slice is empty. */
 void *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice);
@@ -288,18 +284,5 @@ SL_INLINE void sl_entry_set(enum sl_dtype dtype, void *rows, size_t i, sl_real x
 
 /* n entries of rows, as sl_real, into `to`. */
 void sl_entries_widen(enum sl_dtype dtype, size_t n, const void *rows, sl_real *to);
-
-/* The dtype that handles of rows have in common. Start with zeros. */
-struct sl_dtype_tally {
-    uint32_t n, n_others; /* handles; those of another dtype than the first */
-    enum sl_dtype dtype;  /* of the first handle */
-};
-void sl_dtype_count(struct sl_dtype_tally *tally, starpu_data_handle_t handle);
-
-/* Whether a task may compute results of a dtype from rows: results are sl_real, or have the rows' dtype. */
-static inline bool sl_dtype_follows(enum sl_dtype results, enum sl_dtype rows)
-{
-    return results == rows || results == SL_DTYPE_REAL;
-}
 
 #endif

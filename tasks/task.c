@@ -741,7 +741,7 @@ static void add_operands(struct sl_task *task, const void *view)
 enum sl_status sl_view_submit(struct sl_operation *operation, void *view, enum sl_priority priority)
 {
     const struct sl_buffer_role *roles = operation->role;
-    const size_t lists = sl_operands_lists(roles, operation->bytes, view);
+    const size_t lists = sl_operands_list_bytes(roles, view);
     struct sl_task_args *head = view;
     struct sl_task task;
     char *copy = NULL;

@@ -4,10 +4,11 @@
  * Shared by all codelets: the run that a task belongs to, operations, how a task is filled and submitted, and how its
  * time is counted.
  *
- * A codelet file has kernels (plain functions), implementations, operations and submissions, in this order. All
- * tasks run through sl_task_cpu and sl_task_cuda (tasks/entry.c), which call the implementation of the task's
- * operation; a bundle (tasks/bundle.h) calls sl_task_cpu for each of its tasks. A submission fills a struct sl_task and
- * ends with sl_task_submit. Only the empty tasks of runtime/pipe/recompute.c do without.
+ * A codelet file has kernels (plain functions), operations and submissions, in this order. A submission fills a view
+ * (tasks/operand.h) and ends with sl_view_submit. If the buffers do not fit a view, the file has implementations, too,
+ * and a submission fills a struct sl_task and ends with sl_task_submit. All tasks run through sl_task_cpu and
+ * sl_task_cuda (tasks/entry.c), which call the implementation of the task's operation; a bundle (tasks/bundle.h) calls
+ * sl_task_cpu for each of its tasks. Only the empty tasks of runtime/pipe/recompute.c do without.
  */
 #ifndef SL_TASKS_TASK_H
 #define SL_TASKS_TASK_H
@@ -178,11 +179,6 @@ struct sl_task_args {
 static inline enum sl_stage sl_task_stage(const struct sl_task_args *head, enum sl_stage stage)
 {
     return head->stage == SL_STAGE_EVALUATE ? SL_STAGE_EVALUATE : stage;
-}
-
-static inline uint32_t sl_task_n_runs(const struct sl_task_args *head)
-{
-    return head->runs == NULL ? 1 : head->runs->n;
 }
 
 /* ---- operations ---- */

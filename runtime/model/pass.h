@@ -72,7 +72,7 @@ struct sl_pass {
     /* The block source's own state. */
     void *owner;
     struct sl_pass_pe *pe;
-    /* By PE, if a PE's rows are one chunk at every level: the row ranges that are summed separately. NULL: one range
+    /* By PE, if a PE's rows are one chunk at every level: the segments that are summed separately. NULL: one segment
      * per chunk. */
     const struct sl_runs *runs;
     /* By group. NULL if no layer has batch norm. */

@@ -16,7 +16,7 @@ static const struct sl_runs runs = {N_RUNS, first};
 /* SUMS = the column sums of X times an id + b, and of each term times its number; SUMS is kept or overwritten. */
 struct sums {
     struct sl_task_args head;
-    struct sl_matrix x, b, ids, sums;
+    struct sl_matrix x, b, ids, sums, table;
     struct sl_matrices terms;
     int beta;
 };
@@ -53,6 +53,7 @@ static struct sl_operation sums_op = {
              {"ids", STARPU_R, offsetof(struct sums, ids), "R", SL_INTS_32},
              {"sums", STARPU_W | SL_OR_RW, offsetof(struct sums, sums), "K x F"},
              {"b", STARPU_R | SL_OPTIONAL, offsetof(struct sums, b), "1 x F"},
+             {"table", STARPU_R | SL_OPTIONAL, offsetof(struct sums, table), "?", SL_INTS_32},
              {"terms", STARPU_R | SL_REPEATED, offsetof(struct sums, terms), "? x F"}},
 };
 
@@ -187,15 +188,19 @@ TEST(test_without_runs)
 TEST(test_work)
 {
     const uint64_t all = (N * F + F + N_RUNS * F + 5 * F) * sizeof(sl_real) + N * sizeof(uint32_t);
+    uint32_t numbers[1000] = {0};
     struct memory m;
     open_memory(&m);
+    starpu_data_handle_t table = vector_of(numbers, 1000, sizeof *numbers);
     for (int i = 0; i < 3; i++) {
         struct sums v = view_of(&m, 2);
+        v.table = sl_matrix_of(table); /* read in a few places: not counted */
         v.sums.is_kept = i == 1;
         v.head.work = i == 2 ? 77 : 0;
         expect_ok(sl_view_submit(&sums_op, &v, SL_PRIORITY_COMPUTE));
         assert_int_equal(v.head.work, i == 2 ? 77 : all + (i == 1 ? N_RUNS * F * sizeof(sl_real) : 0));
     }
+    starpu_data_unregister(table);
     close_memory(&m);
 }
 
