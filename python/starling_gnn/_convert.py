@@ -107,20 +107,29 @@ def run(arguments: argparse.Namespace) -> int:
         raise Refused(f"--out: found '{out}', expected a new name in a folder that is there")
     if os.path.lexists(out):
         raise Refused(f"{out}: is there already; remove it, or choose another --out")
-    stops = [stop for stop in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(stop) != signal.SIG_IGN]
-    seen: list[int] = []
-    for stop in stops:  # until the draft is sure to be discarded
-        signal.signal(stop, lambda number, _: seen.append(number))
+    stopped: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        stopped.append(number)
+        if draft is not None:  # which is sure to be discarded
+            raise KeyboardInterrupt
+
+    draft: Draft | None = None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, stop)
     draft = Draft(out)
     try:
-        for stop in stops:
-            signal.signal(stop, signal.default_int_handler)
-        if seen:
+        if stopped:
             raise KeyboardInterrupt
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of libraries about what is refused below
             about(path, _read, path, arguments, draft)
             about(path, draft.finish)
+    except Exception:
+        if stopped:  # pandas tells of an interrupted read as of a broken file
+            raise KeyboardInterrupt from None
+        raise
     finally:
         draft.discard()
     print(f"{out}: {draft.n.get('', sum(draft.n.values()))} vertices; train on it: coop_sage --dataset {out}")

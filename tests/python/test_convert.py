@@ -721,7 +721,9 @@ class Refusals(Forms):
                     time.sleep(0.01)
                 child.send_signal(stop)
                 err = child.communicate()[1]
-            self.assertIn(child.returncode, (130, -stop))  # the latter if Python was about to end
+            # By -stop if Python was about to end. By SIGINT, a shell's 130, if the signal came within an exec of a
+            # library's import: CPython remembers that interrupt, though it is caught.
+            self.assertIn(child.returncode, (130, -stop, -signal.SIGINT))
             self.assertEqual(err, b"")
             self.assertEqual(os.listdir(self.here), ["a.csv"])
 
