@@ -174,7 +174,7 @@ static const struct sl_option options[] = {
      .help = "Use of the dataset's edge weights. none: no use. probability: in-neighbours are sampled in proportion to "
              "the weights (coop_sage, --sampler neighbor). factor: sums multiply each in-neighbour's row by its weight "
              "(all models but gat). both: a factor, and --sampler labor draws in proportion to the weights: weighted "
-             "LABOR",
+             "LABOR (all models but gat, rgcn and rgat)",
      .of_model = true},
     {.name = "precision", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(precision),
      .choices = "float,bf16,tf32", .initial = "float",
@@ -774,7 +774,7 @@ static enum sl_status check_edge_weights(const struct sl_settings *s)
     const bool drawn = s->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY;
     if (both && by_relation(s)) {
         return refuse_both(s, "edge-weights", "model",
-                           "its sums have no place for weights of a sample; use factor, probability or none");
+                           "rgcn and rgat do not take both; use factor, probability or none");
     }
     if (sl_settings_weighs_sums(s) && s->model == SL_MODEL_GAT) {
         return refuse_both(s, "edge-weights", "model", "attention weighs the edges; use probability or none");

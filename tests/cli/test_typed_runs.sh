@@ -251,7 +251,7 @@ generate plain --vertices 100 --edges 400 --features 4 --classes 3
 refused "^coop_sage: --model rgcn: expected a typed dataset" --dataset ./plain
 refused '^coop_sage: --edge-weights: expected a dataset with weights of its edges .raw/relations/.*found none in .small' --dataset ./small \
     --edge-weights factor
-refused '^coop_sage: --edge-weights both cannot be used with --model rgcn: .*use factor' --dataset ./some --edge-weights both --sampler labor
+refused '^coop_sage: --edge-weights both cannot be used with --model rgcn: rgcn and rgat do not take both; use factor' --dataset ./some --edge-weights both --sampler labor
 refused '^coop_sage: --edge-weights both cannot be used with --model rgat' --dataset ./some --model rgat --edge-weights both --sampler labor
 refused '^coop_sage: --edge-weights probability: expected --model rgcn or rgat with the typed dataset' --dataset ./some --model sage \
     --edge-weights probability

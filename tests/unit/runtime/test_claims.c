@@ -80,6 +80,21 @@ TEST_IN_FOLDER(test_one_file_twice)
     sl_claims_release(&claims);
 }
 
+/* No output may replace the model that the run loads, under any name. --save may. */
+TEST_IN_FOLDER(test_the_loaded_model_stays)
+{
+    struct sl_claims claims;
+    put_text("m", "a model");
+    assert_int_equal(symlink(in_folder("m"), in_folder("link")), 0);
+    for (size_t i = 0; i < N_OPTIONS; i++) {
+        enum sl_status expected = strcmp(options[i], "save") == 0 ? SL_OK : SL_EINVAL;
+        assert_int_equal(take(options[i], "m", "load", "./m", &claims), expected);
+        sl_claims_release(&claims);
+        assert_int_equal(take(options[i], "link", "load", "m", &claims), expected);
+        sl_claims_release(&claims);
+    }
+}
+
 /* Another process claims the file, says so through the pipe, and lives until it is killed. */
 static pid_t claim_elsewhere(const char *option, const char *name)
 {
