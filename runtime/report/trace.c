@@ -119,13 +119,16 @@ static enum sl_status no_fxt(void)
 
 enum sl_status sl_trace_prepare(const struct sl_settings *settings)
 {
-    if (settings->trace == NULL) { /* StarPU 1.3 traces into /tmp by default */
+#ifdef STARPU_USE_FXT
+    if (settings->trace == NULL) { /* whatever the user's environment says */
         return set_variable("STARPU_FXT_TRACE", "0");
     }
-#ifdef STARPU_USE_FXT
     return prepare(settings->trace);
 #else
-    return no_fxt();
+    if (settings->trace != NULL) {
+        return no_fxt();
+    }
+    return SL_OK;
 #endif
 }
 
