@@ -29,8 +29,8 @@
 
 #define SL_MAX_NEGATIVES 4096
 
-enum sl_pairs_loss { SL_PAIRS_BINARY, SL_PAIRS_SOFTMAX };
-enum sl_decoder_name { SL_DECODER_DOT, SL_DECODER_DISTMULT, SL_DECODER_MLP };
+enum sl_pairs_loss { SL_PAIRS_BINARY, SL_PAIRS_SOFTMAX };                     /* as --link-loss lists */
+enum sl_decoder_name { SL_DECODER_DOT, SL_DECODER_DISTMULT, SL_DECODER_MLP }; /* as --decoder lists */
 
 /* The arrays of a decoder, all row-major. H: columns of the rows. */
 enum { SL_DISTMULT_R /* [relations x H] */, SL_DISTMULT_ARRAYS };

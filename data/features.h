@@ -57,7 +57,7 @@ static inline enum sl_dtype sl_features_dtype(const struct sl_features *features
     return features->dense.data != NULL ? features->dense.dtype : SL_DTYPE_F32;
 }
 
-enum sl_normalize { SL_NORMALIZE_NONE, SL_NORMALIZE_ROW, SL_NORMALIZE_COLUMN };
+enum sl_normalize { SL_NORMALIZE_NONE, SL_NORMALIZE_ROW, SL_NORMALIZE_COLUMN }; /* as --normalize-features lists */
 
 /* Statistics of columns: an entry x of column c becomes (x - mean[c]) * scale[c]. n 0: none. */
 struct sl_scaling {

@@ -14,7 +14,7 @@
 
 #include "data/dataset.h"
 
-enum sl_partition_method { SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE };
+enum sl_partition_method { SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE }; /* as --partition lists */
 
 /* A partition into G parts. Part q has the ids first[q] .. first[q + 1] - 1. A part consists of n_pieces / G
  * consecutive pieces; piece k has piece[k] .. piece[k + 1] - 1. Within a piece vertices keep the order of their

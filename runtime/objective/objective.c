@@ -271,7 +271,7 @@ static enum sl_status check_weights(const float *weights, uint32_t n_found, uint
                    "--class-weights: found %g, expected numbers of 0 or more", (double)weights[c]);
         most = fmaxf(most, weights[c]);
     }
-    SL_FAIL_IF(most == 0, SL_EINVAL, "--class-weights: found 0 alone, expected a number above 0");
+    SL_FAIL_IF(most == 0, SL_EINVAL, "--class-weights: found only zeros, expected a number above 0");
     return SL_OK;
 }
 

@@ -262,7 +262,7 @@ done:
 /* The entries of a list of sources, to be sorted by relation, then by source. */
 struct entry {
     uint32_t relation, source;
-    float weight; /* 0: edges have none */
+    float weight; /* 0 if the graph has no edge weights */
 };
 
 static int compare_entries(const void *a, const void *b)

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "codelets/link_seeds.h"
+#include "codelets/row_cache.h"
 #include "runtime/full/full.h"
 #include "runtime/machine/pool.h"
 #include "runtime/minibatch/steps.h"
@@ -149,8 +150,8 @@ struct pass {
     struct sl_split fewer[SL_MAX_LAYERS + 1]; /* of slightly fewer rows, if its chunks are smaller: steps have both */
     double gathered;                          /* bytes of gathered feature rows, of all PEs */
     double ahead;                             /* steps whose feature rows are there */
-    double kept;                              /* chunks of at most so many bytes keep their handles, for each of .. */
-    double depth;                             /* .. so many steps in flight */
+    double kept;                              /* largest bytes of a chunk that keeps its handle (SL_KEPT_BYTES) */
+    double depth;                             /* steps in flight: each has its own chunks that keep their handles */
     double n_slots;                           /* groups of PEs that pass one after the other; two run backward */
     uint32_t segment;                         /* layers that the backward pass computes again; 0: all rows stay */
     double n_packed;                          /* copies of the travelling rows, for other slots */
@@ -387,7 +388,7 @@ static double partial_bytes(const struct basis *b)
 static double cache_bytes(const struct basis *b)
 {
     const uint32_t cache = b->settings->feature_cache;
-    double row = (double)sl_dtype_bytes(b->dtype, b->dataset->features.n_columns) + 16;
+    double row = (double)sl_dtype_bytes(b->dtype, b->dataset->features.n_columns) + sizeof(struct sl_row_cache_slot);
     double n_rows = fmin(cache, b->dataset->graph.n_vertices);
     return if_so(cache != SL_FEATURE_CACHE_AUTO && !b->sparse, b->n_own * n_rows * row);
 }

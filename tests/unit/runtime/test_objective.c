@@ -679,7 +679,7 @@ TEST(test_weights)
     expect_refused(&dataset, "class-weights", "1,2,3", "found 3 numbers, expected 4");
     expect_refused(&dataset, "class-weights", "1,2,3,4,5", "found 5 numbers, expected 4");
     expect_refused(&dataset, "class-weights", "1,2,-3,4", "found -3, expected numbers of 0 or more");
-    expect_refused(&dataset, "class-weights", "0,0,0,0", "found 0 alone, expected a number above 0");
+    expect_refused(&dataset, "class-weights", "0,0,0,0", "found only zeros, expected a number above 0");
     expect_refused(&dataset, "class-weights", "1,2,nan,4", "found nan, expected numbers of 0 or more");
     expect_refused(&dataset, "class-weights", "1,2,3,", "1,2,3,: ");
     expect_ok(sl_option_set(sl_settings_table_of(&settings), "class-weights", "0.5,2,3e1,0", &settings));
