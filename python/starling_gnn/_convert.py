@@ -94,10 +94,10 @@ def _read(path: str, arguments: Any, draft: Draft) -> None:
             raise Refused(f"found {what}")
     if lower.endswith(ENDINGS):
         return read_tables(path, arguments.nodes, arguments, draft)
-    raise Refused(
-        f"found no known form; expected a folder, or a file {', '.join(e for t in FILES for e in t)}, "
-        f"{', '.join(ENDINGS)}"
-    )
+    *names, last = *(name for known in FILES for name in known), *ENDINGS
+    found = os.path.splitext(path)[1]
+    found = f"the ending '{found}'" if found else "no ending"
+    raise Refused(f"found {found}, expected a folder, or a file that ends in {', '.join(names)} or {last}")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -138,8 +138,10 @@ class Graph:
         if not isinstance(name, str):
             raise TypeError(f"name: found {shown(name)}, expected a text")
         for key, value in (("seed", seed), ("n_classes", n_classes)):
-            if not isinstance(value, (int, np.integer)) or value < 0:
-                raise TypeError(f"{key}: found {shown(value)}, expected a whole number of 0 or more")
+            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+            if not whole or value < 0:
+                expected = "a whole number of 0 or more"
+                raise (ValueError if whole else TypeError)(f"{key}: found {shown(value)}, expected {expected}")
         self._handle: Any = None
         self._source: dict[str, Any] | None = None
         self._opened: Any = None  # of a graph of files, whose trainings open the files themselves
@@ -304,7 +306,8 @@ class Graph:
         edges of `train`. Links are edge_label_index with an edge_label above 0, in HeteroData by relation. Pairs with
         label 0 are the negatives of `valid` and `test`; training draws negatives anew in each epoch.
         """
-        _expect("from_pyg", data, "edge_types" if hasattr(data, "node_types") else "edge_index", "a Data or HeteroData")
+        needed = "edge_types" if hasattr(data, "node_types") else "adj_t" if hasattr(data, "adj_t") else "edge_index"
+        _expect("from_pyg", data, needed, "a Data or HeteroData")
         links = _typed.links_of_pyg(data, valid, test)
         for name, value in (("valid", valid), ("test", test)):
             if value is not None and not _typed.is_pyg(value):  # a mask, or ids
@@ -313,7 +316,9 @@ class Graph:
         if hasattr(data, "edge_types") and hasattr(data, "node_types"):
             vertices = {type_: {"n": data[type_].num_nodes, **_typed.named(data[type_])} for type_ in data.node_types}
             edges = {triple: _typed.edges_of_store(data[triple], str(triple)) for triple in data.edge_types}
-            _leave_out("from_pyg", [f"{name} of {triple}" for triple in edges for name in edges[triple][2]])
+            known = ["edge_attr"] if "edge_weight" in keywords else []
+            lost = [f"{name} of {triple}" for triple in edges for name in edges[triple][2] if name not in known]
+            _leave_out("from_pyg", lost)
             return cls(**_typed.join(vertices, edges, target, given))
         edge_index, weights, lost = _typed.edges_of_store(data)
         found = dict(x=getattr(data, "x", None), y=getattr(data, "y", None), directed=True)

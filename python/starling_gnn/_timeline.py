@@ -87,8 +87,9 @@ def picture(trace: Trace) -> str:
         for worker, bars in inside.groupby(["rank", "worker"]):
             spans = list(zip(bars.start, bars.end - bars.start))
             middle.broken_barh(spans, (workers.index(worker) - 0.45, 0.9), facecolor=colours[name], **edges)
+    lanes = {rank: np.mean([n for n, worker in enumerate(workers) if worker[0] == rank]) for rank, _ in workers}
     messages = trace.messages[(trace.messages.sent >= start) & (trace.messages.received <= end)]
-    lanes = [np.mean([n for n, worker in enumerate(workers) if worker[0] == rank]) for rank in range(trace.n_ranks)]
+    messages = messages[messages.source.isin(lanes) & messages.target.isin(lanes)]
     for message in messages.sort_values("bytes", ascending=False)[:_MOST_ARROWS].itertuples():
         head, tail = (message.received, lanes[message.target]), (message.sent, lanes[message.source])
         middle.annotate("", head, tail, arrowprops={"arrowstyle": "->", "linewidth": 0.7})

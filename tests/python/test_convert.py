@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
-"""`starling convert` (tests/test_python.sh): each form trains to the bits of the same graph in .npy files."""
+"""`starling convert` (tests/cli/test_python.sh): each form trains to the bits of the same graph in .npy files."""
 
 import contextlib
 import gzip
@@ -676,7 +676,9 @@ class Refusals(Forms):
 
     def test_other_files(self):
         for name in ("a.zip", "a.tar.gz", "a.h5", "a.pkl", "a.feather", "a.npy", "a.slc", "odd"):
-            self.refused(self.lines(name, ["x"]))
+            found = self.refused(self.lines(name, ["x"]))
+        self.assertIn("found no ending, expected a folder, or a file that ends in .npz, ", found)
+        self.assertIn("found the ending '.docx', expected", self.refused(self.lines("a.docx", ["x"])))
         self.assertIn("No such file", self.refused(self.path("none.csv")))
         np.savez(self.path("a.npz"), edge_index=EDGES)
         self.assertIn("is there already", self.refused(self.path("a.npz"), "--out", self.here))

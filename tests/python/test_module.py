@@ -423,8 +423,9 @@ class Data(unittest.TestCase):
                 sl.Graph.from_pyg(Hetero(store(edge_index=edges, **{name: weights})))
         for values in (None, weights):
             adjacency = type("Adjacency", (), {"coo": lambda self, of=values: (edges[1], edges[0], of)})()
-            made = sl.Graph.from_pyg(Hetero(store(adj_t=adjacency)))
-            self.assertEqual((made.n_edges, made.has_edge_weights), (expected, values is not None))
+            for data in (Hetero(store(adj_t=adjacency)), Bag(adj_t=adjacency, x=x, y=y)):
+                made = sl.Graph.from_pyg(data)
+                self.assertEqual((made.n_edges, made.has_edge_weights), (expected, values is not None))
         with self.assertRaisesRegex(ValueError, "has none, expected edge_index or adj_t"):
             sl.Graph.from_pyg(Hetero(store()))
         words = np.array(["c", "a", "d", "b"])[y]
@@ -447,6 +448,9 @@ class Data(unittest.TestCase):
             warnings.simplefilter("error")
             self.assertEqual(sl.Graph.from_pyg(data).n_edges, 2)
             sl.Graph((pair[0], pair[1]), x, y, **sets)
+            with_attributes = Hetero(store(edge_index=edges, edge_attr=weights))
+            given = sl.Graph.from_pyg(with_attributes, edge_weight={("u", "r", "u"): weights})
+            self.assertTrue(given.has_edge_weights)
         for form in (pair, pair.tolist()):
             with self.assertWarnsRegex(sl.StarlingWarning, r"found the shape \(2, 2\), taken as a row of sources"):
                 self.assertEqual(sl.Graph(form, x, y, **sets, directed=True).n_edges, 2)
@@ -848,7 +852,9 @@ class Data(unittest.TestCase):
             ),
             (dict(name=3), TypeError, "name: found 3, expected a text"),
             (dict(seed=1.5), TypeError, "seed: found 1.5, expected a whole number of 0 or more"),
-            (dict(n_classes=-1), TypeError, "n_classes: found -1, expected a whole number of 0 or more"),
+            (dict(n_classes=-1), ValueError, "n_classes: found -1, expected a whole number of 0 or more"),
+            (dict(seed=np.int64(-1)), ValueError, "seed: found .*-1.*, expected a whole number of 0 or more"),
+            (dict(seed=True), TypeError, "seed: found True, expected a whole number of 0 or more"),
             (dict(y=["a"] * N, objective="regression"), ValueError, "y: found names of classes, expected numbers"),
             (dict(edge_index=None), TypeError, "edge_index: found None, expected .2, E."),
             (dict(train=[N]), ValueError, "train: found id 240"),

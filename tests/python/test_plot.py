@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
-"""`starling plot` and Run.plot() (tests/test_python.sh): what the pictures show, runs of every kind, broken input."""
+"""`starling plot` and Run.plot() (tests/cli/test_python.sh): what the pictures show, runs of every
+kind, broken input."""
 
 import html
 import json

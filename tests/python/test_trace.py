@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
-"""`starling report` (tests/test_python.sh): made-up traces worked out by hand, each rule of the advice, files that are
-no traces, and traces of real runs. Times of made-up traces are milliseconds."""
+"""`starling report` (tests/cli/test_python.sh): made-up traces worked out by hand, each rule of the advice, files that
+are no traces, and traces of real runs. Times of made-up traces are milliseconds."""
 
 import json
 import math
@@ -10,9 +10,10 @@ import random
 import subprocess
 import tempfile
 import unittest
+import warnings
 from unittest import mock
 
-from starling_gnn import _report, _trace
+from starling_gnn import _report, _timeline, _trace
 from starling_gnn._trace import BUSY, IDLE, STARPU, TRANSFERS
 
 from support import needs, run
@@ -461,6 +462,11 @@ class Page(Made):
                 self.assertIn(words, page)
             for line in _report.advise(self.analyse()):
                 self.assertIn(line[1].split(";")[0].replace("'", "&#x27;"), page)
+        trace = self.read()
+        trace.states = trace.states[trace.states["rank"] == 0]  # rank 1 has messages, and no states
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertIn("<svg", _timeline.picture(trace))
         self.assertNotRegex(page, r'(href|src)="[^#]|<script|<link|@import|url\([^#]')
 
     def test_words(self):
