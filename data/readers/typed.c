@@ -207,7 +207,7 @@ static enum sl_status read_types(const char *path, struct typed *typed)
         st = sl_fail(SL_EFILE, "%s: expected as many numbers as types, found %s", path,
                      names != NULL ? "fewer" : "more");
     } else if (st == SL_OK && typed->n_vertices == 0) {
-        st = sl_fail(SL_EFILE, "%s:2: found no vertices, expected some of one type", path);
+        st = sl_fail(SL_EFILE, "%s:2: found no vertices, expected a type that has some", path);
     }
 done:
     free_table(&table);
@@ -736,7 +736,8 @@ static void keep_edges(const bool *trained, struct sl_raw *raw)
     raw->n_edges = n;
 }
 
-/* Find the weights of the training links. */
+/* Find the weights of the training links. A link that is listed twice has the weight of its edge once: the graph adds
+ * the weights up. */
 static enum sl_status weigh_links(const struct sl_raw *raw, const struct sl_links *train, float **out)
 {
     struct sl_graph graph;
@@ -745,7 +746,12 @@ static enum sl_status weigh_links(const struct sl_raw *raw, const struct sl_link
     st = sl_alloc(train->n, sizeof **out, "edge weights", out);
     for (uint32_t i = 0; st == SL_OK && i < train->n; i++) {
         const uint64_t e = sl_graph_find_edge(&graph, train->from[i], train->to[i], train->relation[i]);
-        (*out)[i] = e == SL_NO_EDGE ? 1 : sl_graph_weights(&graph)[e];
+        (*out)[i] = 1;
+        if (e != SL_NO_EDGE) {
+            float *weights = graph.weights.data;
+            (*out)[i] = weights[e];
+            weights[e] = 0;
+        }
     }
     sl_graph_free(&graph);
     return st;

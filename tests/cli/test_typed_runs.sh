@@ -236,7 +236,7 @@ refused "author___writes___paper/edge.csv:2: expected an id of type 'author', be
 spoil no-venues num-node-dict 'author,paper,venue\n30,60,0\n'
 refused "paper___in___venue/edge.csv:1: expected an id of type 'venue', below 0, found" --dataset ./no-venues
 spoil no-vertices num-node-dict 'author,paper,venue\n0,0,0\n'
-refused 'num-node-dict.csv:2: found no vertices, expected some of one type' --dataset ./no-vertices
+refused 'num-node-dict.csv:2: found no vertices, expected a type that has some' --dataset ./no-vertices
 spoil fewer num-node-dict 'author,paper,venue\n30,60\n'
 refused 'num-node-dict.csv: expected as many numbers as types, found fewer' --dataset ./fewer
 spoil unknown triplet-type-list 'author,writes,paper\npaper,cites,book\n'
