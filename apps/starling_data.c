@@ -739,26 +739,18 @@ done:
     return st;
 }
 
-static bool holds(const struct sl_ids *ids, uint32_t *next, sl_vertex v)
-{
-    bool found = *next < ids->n && ids->ids[*next] == v;
-    *next += found;
-    return found;
-}
-
 /* A line for each vertex: its id in the files, and its list. */
 static enum sl_status write_table(const char *path, const struct sl_dataset *dataset)
 {
     const struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
     const char *names = dataset->vertex_names;
-    uint32_t next[3] = {0};
     struct sl_writer writer;
     SL_CHECK(sl_writer_open(path, &writer));
     fprintf(writer.stream, "id,split\n");
     for (sl_vertex v = 0; v < dataset->graph.n_vertices; v++) {
         const char *set = "";
         for (int list = 0; list < 3; list++) {
-            set = holds(lists[list], &next[list], v) ? list_names[list] : set;
+            set = sl_ids_hold(lists[list], v) ? list_names[list] : set;
         }
         if (names != NULL) {
             const size_t n = strcspn(names, "\n");
@@ -799,14 +791,7 @@ static enum sl_status check_lists(const char *folder)
                    "--out: found '%.200s', expected a folder, or a table FILE.csv", folder);
     }
     for (int i = 0; i < 3 && st == SL_OK; i++) {
-        char *path = NULL;
-        st = sl_raw_find_table(folder, list_names[i], false, &path);
-        if (st == SL_OK && path != NULL && !is_table(path)) {
-            st = sl_fail(SL_EINVAL,
-                         "--out: found %.300s there, expected no list but .csv; remove it, or name another folder",
-                         path);
-        }
-        sl_free(path);
+        st = sl_raw_check_place(folder, list_names[i], ".csv");
     }
     return st;
 }

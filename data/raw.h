@@ -179,6 +179,10 @@ enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
  * are ascending, disjoint, and have known targets. `where` starts the messages. SL_EFILE. */
 enum sl_status sl_raw_settle(const struct sl_raw_files *files, const char *where, struct sl_raw *raw);
 
+/* Refuse to write FOLDER/STEM + ending if the folder has the table with another ending: a reader would find it twice.
+ * SL_EFILE, SL_ENOMEM. */
+enum sl_status sl_raw_check_place(const char *folder, const char *stem, const char *ending);
+
 /* Write the layout above to `folder`, as .npy and the number of vertices as text. Make the folder if it is missing.
  * Reading it back gives equal bits; float16, bfloat16 and int8 become float32, and names are left out. Absent tables
  * are left out: features, labels, and the split if its name is empty. SL_EIO, SL_ENOMEM. */

@@ -14,53 +14,48 @@
 
 /* ---- Files ------------------------------------------------------------------------------------------------------- */
 
-/* Refuse a table that the folder has in another form: a reader would find it twice. */
-static enum sl_status refuse_other_forms(const char *folder, const char *name)
+enum sl_status sl_raw_check_place(const char *folder, const char *stem, const char *ending)
 {
-    static const char *const endings[] = {".csv.gz", ".csv", ".npy"};
-    const char *ending = strrchr(name, '.');
-    enum sl_status st = SL_OK;
-    for (size_t i = 0; i < sizeof endings / sizeof *endings && st == SL_OK; i++) {
-        char *other;
-        SL_CHECK(sl_format(&other, "%s/%.*s%s", folder, (int)(ending - name), name, endings[i]));
-        if (strcmp(endings[i], ending) != 0 && sl_file_exists(other)) {
-            st = sl_fail(SL_EFILE, "%.300s: the table is there already; remove it, or write to another folder", other);
-        }
-        sl_free(other);
+    char *there;
+    enum sl_status st = sl_raw_find_table(folder, stem, false, &there);
+    if (st == SL_OK && there != NULL && strcmp(there + strlen(folder) + 1 + strlen(stem), ending) != 0) {
+        st = sl_fail(SL_EFILE, "%.300s: the table is there already; remove it, or write to another folder", there);
     }
+    sl_free(there);
     return st;
 }
 
-static enum sl_status open_file(const char *folder, const char *name, struct sl_writer *out)
+/* Open FOLDER/STEM + ending. */
+static enum sl_status open_file(const char *folder, const char *stem, const char *ending, struct sl_writer *out)
 {
     char *path;
     enum sl_status st;
-    SL_CHECK(refuse_other_forms(folder, name));
-    SL_TRY(st, sl_path_join(folder, name, &path), done);
-    SL_TRY(st, sl_folder_make_parents(path), free_path);
-    st = sl_writer_open(path, out);
-free_path:
+    SL_CHECK(sl_raw_check_place(folder, stem, ending));
+    SL_CHECK(sl_format(&path, "%s/%s%s", folder, stem, ending));
+    st = sl_folder_make_parents(path);
+    if (st == SL_OK) {
+        st = sl_writer_open(path, out);
+    }
     sl_free(path);
-done:
     return st;
 }
 
-/* Begin an array of rows x columns items. columns 0: of one dimension. */
-static enum sl_status open_array(const char *folder, const char *name, const char *dtype, uint64_t rows,
+/* Begin the array STEM.npy of rows x columns items. columns 0: of one dimension. */
+static enum sl_status open_array(const char *folder, const char *stem, const char *dtype, uint64_t rows,
                                  uint64_t columns, struct sl_writer *out)
 {
     char header[SL_NPY_HEADER_BYTES];
-    SL_CHECK(open_file(folder, name, out));
+    SL_CHECK(open_file(folder, stem, ".npy", out));
     sl_npy_header(dtype, rows, columns, header);
     (void)sl_writer_put(out, header, sizeof header); /* sl_writer_close reports errors */
     return SL_OK;
 }
 
-static enum sl_status write_array(const char *folder, const char *name, const char *dtype, uint64_t rows,
+static enum sl_status write_array(const char *folder, const char *stem, const char *dtype, uint64_t rows,
                                   uint64_t columns, const void *data, size_t bytes)
 {
     struct sl_writer writer;
-    SL_CHECK(open_array(folder, name, dtype, rows, columns, &writer));
+    SL_CHECK(open_array(folder, stem, dtype, rows, columns, &writer));
     (void)sl_writer_put(&writer, data, bytes);
     return sl_writer_close(&writer);
 }
@@ -74,10 +69,10 @@ static void put_ids(struct sl_writer *writer, const sl_vertex *ids, uint64_t n, 
     }
 }
 
-static enum sl_status write_ids(const char *folder, const char *name, const struct sl_ids *ids, sl_vertex first)
+static enum sl_status write_ids(const char *folder, const char *stem, const struct sl_ids *ids, sl_vertex first)
 {
     struct sl_writer writer;
-    SL_CHECK(open_array(folder, name, "<u4", ids->n, 0, &writer));
+    SL_CHECK(open_array(folder, stem, "<u4", ids->n, 0, &writer));
     put_ids(&writer, ids->ids, ids->n, first);
     return sl_writer_close(&writer);
 }
@@ -89,37 +84,37 @@ static enum sl_status write_split(const struct sl_raw *raw, const char *folder, 
     const struct sl_ids *lists[] = {&raw->train, &raw->valid, &raw->test};
     enum sl_status st = SL_OK;
     for (int i = 0; i < 3 && st == SL_OK && raw->split[0] != '\0'; i++) {
-        char name[200];
-        snprintf(name, sizeof name, "split/%s/%s%s.npy", raw->split, place, names[i]);
-        st = write_ids(folder, name, lists[i], first);
+        char stem[200];
+        snprintf(stem, sizeof stem, "split/%s/%s%s", raw->split, place, names[i]);
+        st = write_ids(folder, stem, lists[i], first);
     }
     return st;
 }
 
 /* n edges from edge `first` of the list, as a row of sources and a row of destinations. from, to: the first ids. */
-static enum sl_status write_edges(const struct sl_raw *raw, const char *folder, const char *name,
+static enum sl_status write_edges(const struct sl_raw *raw, const char *folder, const char *stem,
                                   const uint64_t range[2], const sl_vertex ends[2])
 {
     struct sl_writer writer;
     const uint64_t n = range[1] - range[0];
-    SL_CHECK(open_array(folder, name, "<u4", 2, n, &writer));
+    SL_CHECK(open_array(folder, stem, "<u4", 2, n, &writer));
     put_ids(&writer, raw->from + range[0], n, ends[0]);
     put_ids(&writer, raw->to + range[0], n, ends[1]);
     return sl_writer_close(&writer);
 }
 
-static enum sl_status write_targets(const struct sl_raw *raw, const char *folder, const char *name, uint32_t first)
+static enum sl_status write_targets(const struct sl_raw *raw, const char *folder, const char *stem, uint32_t first)
 {
     const struct sl_targets *t = &raw->targets;
     const bool classes = t->type == SL_TARGET_CLASS;
     const uint64_t rows = t->n_rows - first;
-    return write_array(folder, name, classes ? "<i4" : "<f4", rows, t->width > 1 ? t->width : 0,
+    return write_array(folder, stem, classes ? "<i4" : "<f4", rows, t->width > 1 ? t->width : 0,
                        t->numbers + (uint64_t)first * t->width, rows * t->width * SL_TARGET_BYTES);
 }
 
 /* The features of the vertices from `first` on, without the columns before `first`, which stand for other vertices. A
  * sparse table is written with its zeros. */
-static enum sl_status write_features(const struct sl_raw *raw, const char *folder, const char *name, uint32_t first)
+static enum sl_status write_features(const struct sl_raw *raw, const char *folder, const char *stem, uint32_t first)
 {
     const struct sl_features *features = &raw->features;
     const uint32_t width = features->n_columns;
@@ -128,7 +123,7 @@ static enum sl_status write_features(const struct sl_raw *raw, const char *folde
     float *row;
     enum sl_status st;
     SL_TRY(st, sl_alloc(width, sizeof *row, "a row of features", &row), done);
-    SL_TRY(st, open_array(folder, name, "<f4", features->n_rows - first, written, &writer), free_row);
+    SL_TRY(st, open_array(folder, stem, "<f4", features->n_rows - first, written, &writer), free_row);
     for (uint64_t v = first; v < features->n_rows; v++) {
         sl_features_row(features, v, row);
         (void)sl_writer_put(&writer, row + first, written * sizeof *row);
@@ -147,19 +142,19 @@ enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder)
     const uint64_t all[2] = {0, raw->n_edges};
     const sl_vertex ends[2] = {0, 0};
     struct sl_writer writer;
-    SL_CHECK(open_file(folder, "raw/num-node-list.csv", &writer));
+    SL_CHECK(open_file(folder, "raw/num-node-list", ".csv", &writer));
     fprintf(writer.stream, "%u\n", raw->n_vertices);
     SL_CHECK(sl_writer_close(&writer));
-    SL_CHECK(write_edges(raw, folder, "raw/edge.npy", all, ends));
+    SL_CHECK(write_edges(raw, folder, "raw/edge", all, ends));
     if (raw->weights.data != NULL) {
-        SL_CHECK(write_array(folder, "raw/edge-weight.npy", "<f4", raw->n_edges, 0, raw->weights.data,
+        SL_CHECK(write_array(folder, "raw/edge-weight", "<f4", raw->n_edges, 0, raw->weights.data,
                              raw->n_edges * sizeof(float)));
     }
     if (raw->targets.data != NULL) {
-        SL_CHECK(write_targets(raw, folder, "raw/node-label.npy", 0));
+        SL_CHECK(write_targets(raw, folder, "raw/node-label", 0));
     }
     if (raw->features.n_columns > 0) {
-        SL_CHECK(write_features(raw, folder, "raw/node-feat.npy", 0));
+        SL_CHECK(write_features(raw, folder, "raw/node-feat", 0));
     }
     return write_split(raw, folder, "", 0);
 }
@@ -193,7 +188,7 @@ static struct sl_recipe_relation relation_of(const struct sl_recipe *recipe, uin
 static enum sl_status write_types(const struct sl_recipe *recipe, const char *folder)
 {
     struct sl_writer writer;
-    SL_CHECK(open_file(folder, "raw/num-node-dict.csv", &writer));
+    SL_CHECK(open_file(folder, "raw/num-node-dict", ".csv", &writer));
     for (uint32_t i = 0; i <= recipe->n_types; i++) {
         fprintf(writer.stream, "%s%c", type_name(recipe, i), i < recipe->n_types ? ',' : '\n');
     }
@@ -202,7 +197,7 @@ static enum sl_status write_types(const struct sl_recipe *recipe, const char *fo
                 i < recipe->n_types ? ',' : '\n');
     }
     SL_CHECK(sl_writer_close(&writer));
-    SL_CHECK(open_file(folder, "raw/triplet-type-list.csv", &writer));
+    SL_CHECK(open_file(folder, "raw/triplet-type-list", ".csv", &writer));
     for (uint32_t r = 0; r <= recipe->n_relations; r++) {
         const struct sl_recipe_relation relation = relation_of(recipe, r);
         fprintf(writer.stream, "%s,%s,%s\n", type_name(recipe, relation.source), relation.name,
@@ -215,7 +210,7 @@ enum sl_status sl_recipe_write(const struct sl_recipe *recipe, const struct sl_r
 {
     const uint32_t own = type_first(recipe, recipe->n_types);
     uint64_t range[2] = {0, 0};
-    char name[200];
+    char stem[200];
     if (recipe->n_types == 0) {
         return sl_raw_write(raw, folder);
     }
@@ -225,14 +220,14 @@ enum sl_status sl_recipe_write(const struct sl_recipe *recipe, const struct sl_r
         const sl_vertex ends[2] = {type_first(recipe, relation.source), type_first(recipe, relation.destination)};
         range[0] = range[1];
         range[1] += relation.n_edges;
-        snprintf(name, sizeof name, "raw/relations/%s___%s___%s/edge.npy", type_name(recipe, relation.source),
+        snprintf(stem, sizeof stem, "raw/relations/%s___%s___%s/edge", type_name(recipe, relation.source),
                  relation.name, type_name(recipe, relation.destination));
-        SL_CHECK(write_edges(raw, folder, name, range, ends));
+        SL_CHECK(write_edges(raw, folder, stem, range, ends));
     }
-    snprintf(name, sizeof name, "raw/node-label/%s/node-label.npy", recipe->type);
-    SL_CHECK(write_targets(raw, folder, name, own));
-    snprintf(name, sizeof name, "raw/node-feat/%s/node-feat.npy", recipe->type);
-    SL_CHECK(write_features(raw, folder, name, own));
-    snprintf(name, sizeof name, "%s/", recipe->type);
-    return write_split(raw, folder, name, own);
+    snprintf(stem, sizeof stem, "raw/node-label/%s/node-label", recipe->type);
+    SL_CHECK(write_targets(raw, folder, stem, own));
+    snprintf(stem, sizeof stem, "raw/node-feat/%s/node-feat", recipe->type);
+    SL_CHECK(write_features(raw, folder, stem, own));
+    snprintf(stem, sizeof stem, "%s/", recipe->type);
+    return write_split(raw, folder, stem, own);
 }
