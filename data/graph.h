@@ -75,9 +75,10 @@ enum sl_status sl_graph_is_symmetric(const struct sl_graph *graph, bool *out);
 enum sl_status sl_graph_list_edges(const struct sl_graph *graph, bool once, uint64_t *n_out, sl_vertex **from_out,
                                    sl_vertex **to_out);
 
+#define SL_NO_EDGE UINT64_MAX
+
 /* The place in `sources` of the edge from -> to; of a typed graph, of the edge of a relation. SL_NO_EDGE: there is
  * none. */
-#define SL_NO_EDGE UINT64_MAX
 uint64_t sl_graph_find_edge(const struct sl_graph *graph, sl_vertex from, sl_vertex to, uint32_t relation);
 
 /* Copy a graph without the edges e with dropped[e] != 0. SL_ENOMEM. On failure *out is empty. */
@@ -92,8 +93,9 @@ static inline const float *sl_graph_weights(const struct sl_graph *graph)
     return graph->weights.data;
 }
 
-/* True if x can be the weight of an edge: finite and not negative. */
 #define SL_WEIGHT_EXPECTED "the weight of an edge, a finite number of 0 or more"
+
+/* True if x can be the weight of an edge: finite and not negative. */
 static inline bool sl_weight_is_valid(float x)
 {
     return x >= 0 && x <= FLT_MAX;

@@ -560,7 +560,7 @@ static enum sl_status open_drawing(const struct sl_dataset *dataset, struct sl_g
 
 enum sl_status sl_random_split_links(const struct sl_random_split *rule, struct sl_dataset *dataset)
 {
-    struct sl_graph graph = dataset->graph; /* without weights of edges */
+    struct sl_graph graph = dataset->graph; /* a plain graph loses its weights */
     struct drawing d = {.rule = rule, .graph = &graph};
     struct sl_ids no_lists[N_LISTS] = {{0}};
     struct sl_link_split split = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Text that may be missing, and its end.
+ * Text: a default, an ending, a quoted value.
  */
 #ifndef SL_SUPPORT_TEXT_H
 #define SL_SUPPORT_TEXT_H
