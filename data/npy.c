@@ -672,7 +672,6 @@ enum sl_status sl_npy_read_ids(const char *path, const char *name, uint32_t n_ve
     return st;
 }
 
-/* Ids up to the largest there may be, if the number of vertices is not known. */
 static enum sl_status convert_edges(const char *path, const char *name, const struct sl_npy *array, uint32_t n_vertices,
                                     sl_vertex *ends[2])
 {
@@ -709,15 +708,7 @@ enum sl_status sl_npy_read_weights(const char *path, const char *name, uint64_t 
     return st;
 }
 
-static uint32_t largest_id(const sl_vertex *ids, uint64_t n, uint32_t at_least)
-{
-    for (uint64_t i = 0; i < n; i++) {
-        at_least = sl_max_u32(at_least, ids[i]);
-    }
-    return at_least;
-}
-
-enum sl_status sl_npy_read_edges(const char *path, const char *name, uint32_t *n_vertices, uint64_t *n_edges_out,
+enum sl_status sl_npy_read_edges(const char *path, const char *name, uint32_t n_vertices, uint64_t *n_edges_out,
                                  sl_vertex **from_out, sl_vertex **to_out)
 {
     struct sl_npy array;
@@ -730,16 +721,12 @@ enum sl_status sl_npy_read_edges(const char *path, const char *name, uint32_t *n
                     path, name, array.n_dimensions, (unsigned long long)array.n_items);
         goto free_array;
     }
-    SL_TRY(st, convert_edges(path, name, &array, *n_vertices == SL_NONE ? SL_NONE - 1 : *n_vertices, ends), free_ends);
-    uint64_t n = array.n_items / 2;
+    SL_TRY(st, convert_edges(path, name, &array, n_vertices, ends), free_ends);
     if (array.shape[0] == 2 && array.shape[1] == 2) {
         sl_notify(SL_NOTICE_WARNING,
                   "%s: %s: found the shape (2, 2), taken as a row of sources and a row of destinations", path, name);
     }
-    if (*n_vertices == SL_NONE) {
-        *n_vertices = n > 0 ? largest_id(ends[1], n, largest_id(ends[0], n, 0)) + 1 : 0;
-    }
-    *n_edges_out = n;
+    *n_edges_out = array.n_items / 2;
     *from_out = ends[0];
     *to_out = ends[1];
     ends[0] = ends[1] = NULL;

@@ -83,10 +83,9 @@ enum sl_status sl_npy_read_ids(const char *path, const char *name, uint32_t n_ve
  * weights (sl_free). */
 enum sl_status sl_npy_read_weights(const char *path, const char *name, uint64_t n_edges, float **out);
 
-/* Read edges of shape [2, edges] or [edges, 2]; 2 x 2 counts as the former. Ids are below *n_vertices. If
- * *n_vertices is SL_NONE, it gets the largest id + 1. *from_out and *to_out get the sources and destinations
- * (sl_free). */
-enum sl_status sl_npy_read_edges(const char *path, const char *name, uint32_t *n_vertices, uint64_t *n_edges_out,
+/* Read edges of shape [2, edges] or [edges, 2]; 2 x 2 counts as the former. Ids are below n_vertices.
+ * *from_out and *to_out get the sources and destinations (sl_free). */
+enum sl_status sl_npy_read_edges(const char *path, const char *name, uint32_t n_vertices, uint64_t *n_edges_out,
                                  sl_vertex **from_out, sl_vertex **to_out);
 
 #endif

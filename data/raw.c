@@ -119,7 +119,6 @@ enum sl_status sl_raw_take_array(const char *path, enum sl_raw_file table, struc
         st = sl_npy_find(path, array_names[table], N_NAMES, &name);
     }
     if (st == SL_OK && name != NULL) {
-        files->arrays[table] = name;
         st = refuse_second(path, table, name);
     }
     if (st == SL_OK && name != NULL) {
@@ -128,21 +127,19 @@ enum sl_status sl_raw_take_array(const char *path, enum sl_raw_file table, struc
     return st;
 }
 
-/* Whether an array is read from `path`, or tells what others tell, too. A file of arrays has all tables: a split in it
- * that is not read was not asked for. */
-static bool is_read(const char *path, const char *name, const struct sl_raw_files *files)
+/* Whether an array is a table, or tells what tables tell, too. A file of arrays has all tables: a split in it that is
+ * not read was not asked for. */
+static bool is_table(const char *name)
 {
-    static const char *const counts[] = {"num_nodes", "num_nodes_list", "num_edges", "num_edges_list"};
-    bool found = strcmp(name, "x_scale") == 0 || strcmp(name, "class_names") == 0;
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        found |= strcmp(name, counts[i]) == 0;
+    static const char *const others[] = {"num_nodes",      "num_nodes_list", "num_edges",
+                                         "num_edges_list", "x_scale",        "class_names"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        found |= strcmp(name, others[i]) == 0;
     }
-    for (int i = 0; i < SL_RAW_N_FILES; i++) {
-        const bool here = files->paths[i] != NULL && strcmp(files->paths[i], path) == 0;
-        found |= here && files->arrays[i] != NULL && strcmp(files->arrays[i], name) == 0;
-        for (int k = 0; k < N_NAMES && array_names[i][k] != NULL; k++) {
-            found |= strcmp(name, array_names[i][k]) == 0;
-        }
+    for (int i = 0; i < SL_RAW_N_FILES * N_NAMES; i++) {
+        const char *known = array_names[i / N_NAMES][i % N_NAMES];
+        found |= known != NULL && strcmp(name, known) == 0;
     }
     return found;
 }
@@ -153,7 +150,7 @@ enum sl_status sl_raw_note_arrays(const char *path, struct sl_raw_files *files)
     char *rest;
     SL_CHECK(sl_npy_list(path, &names));
     for (char *name = strtok_r(names, "\n", &rest); name != NULL; name = strtok_r(NULL, "\n", &rest)) {
-        if (!is_read(path, name, files)) {
+        if (!is_table(name)) {
             sl_raw_note_unused(files, "%.280s: array '%.60s'", path, name);
         }
     }
@@ -179,18 +176,6 @@ static enum sl_status name_array(const char *path, enum sl_raw_file table, const
         st = refuse_second(path, table, *out);
     }
     *out = sl_text_or(*out, usual[table]);
-    return st;
-}
-
-static enum sl_status name_arrays(struct sl_raw_files *files)
-{
-    enum sl_status st = SL_OK;
-    for (int i = 0; i < SL_RAW_N_FILES && st == SL_OK; i++) {
-        const char *path = files->paths[i];
-        if (path != NULL && is_binary(path) && files->arrays[i] == NULL) {
-            st = name_array(path, (enum sl_raw_file)i, &files->arrays[i]);
-        }
-    }
     return st;
 }
 
@@ -265,7 +250,9 @@ static int list_folders(const char *folder, char names[MAX_SPLITS][64])
     return n;
 }
 
-enum sl_status sl_raw_choose_split(const char *folder, const char *wanted, bool needed, char *out, size_t bytes)
+/* Choose a split of the folder: the split `wanted`, or the only one. `out` stays if there is none and it is not
+ * `needed`. */
+static enum sl_status choose_split(const char *folder, const char *wanted, bool needed, char out[64])
 {
     char names[MAX_SPLITS][64];
     char path[4096];
@@ -280,7 +267,7 @@ enum sl_status sl_raw_choose_split(const char *folder, const char *wanted, bool 
             is_chosen = strcmp(wanted, names[i]) == 0;
         }
         if (is_chosen) {
-            snprintf(out, bytes, "%.63s", names[i]);
+            snprintf(out, 64, "%.63s", names[i]);
             return SL_OK;
         }
     }
@@ -296,37 +283,34 @@ enum sl_status sl_raw_choose_split(const char *folder, const char *wanted, bool 
     return sl_fail(SL_EINVAL, "%s has more than one split; choose with --split one of: %s", folder, list);
 }
 
-/* Whether the folder has a list of training links: pairs, not vertices. */
-static enum sl_status find_training_links(const char *folder, const char *wanted, bool *found)
+enum sl_status sl_raw_find_train(const struct sl_request *request, char **out)
 {
     char split[64] = "";
     char stem[128];
-    char *path = NULL;
-    struct sl_links links;
-    enum sl_status st;
-    *found = false;
-    if (sl_raw_reads_no_split(wanted)) {
-        return SL_OK;
+    *out = NULL;
+    if (!sl_raw_reads_no_split(request->split)) {
+        SL_CHECK(choose_split(request->path, request->split, false, split));
     }
-    SL_TRY(st, sl_raw_choose_split(folder, wanted, false, split, sizeof split), done);
     snprintf(stem, sizeof stem, "split/%s/train", split);
-    if (split[0] != '\0') {
-        SL_TRY(st, sl_raw_find_table(folder, stem, false, &path), done);
-    }
-    if (path != NULL) {
-        st = sl_links_read(path, SL_NONE, &links);
-        *found = st == SL_OK && links.n > 0;
-        if (st == SL_OK) {
-            sl_links_free(&links);
-        }
-        st = st == SL_EFILE ? SL_OK : st; /* a list of vertices */
-    }
-done:
-    sl_free(path);
-    return st;
+    return split[0] != '\0' ? sl_raw_find_table(request->path, stem, false, out) : SL_OK;
 }
 
-enum sl_status sl_raw_tell_torch_split(const char *folder, enum sl_status st, struct sl_raw_files *files)
+/* Whether the folder has a list of training links: pairs, not vertices. */
+static enum sl_status find_training_links(const struct sl_request *request, bool *found)
+{
+    char *path;
+    struct sl_links links = {0};
+    SL_CHECK(sl_raw_find_train(request, &path));
+    enum sl_status st = path != NULL ? sl_links_read(path, SL_NONE, &links) : SL_OK;
+    *found = links.n > 0;
+    sl_links_free(&links);
+    sl_free(path);
+    return st == SL_EFILE ? SL_OK : st; /* a list of vertices */
+}
+
+/* Name a split_dict.pt, which OGB's newer tools write and no reader reads. st is SL_OK, the split was found: note it.
+ * SL_EFILE, lists are missing: fail by it. Else return st. */
+static enum sl_status tell_torch_split(const char *folder, enum sl_status st, struct sl_raw_files *files)
 {
     char inside[128];
     snprintf(inside, sizeof inside, "split/%s/split_dict.pt", files->split);
@@ -351,28 +335,27 @@ enum sl_status sl_raw_tell_torch_split(const char *folder, enum sl_status st, st
     return st;
 }
 
-static enum sl_status find_split(const char *folder, const char *wanted, struct sl_raw_files *files)
+enum sl_status sl_raw_find_split(const struct sl_request *request, const char *type, struct sl_raw_files *files)
 {
-    static const char *const names[] = {"train", "valid", "test"};
-    bool links = files->need == SL_RAW_FOR_LINKS;
-    bool needed = files->need == SL_RAW_FOR_TRAINING || links;
-    if (sl_raw_reads_no_split(wanted)) {
+    const char *folder = request->path;
+    const bool links = files->need == SL_RAW_FOR_LINKS;
+    const bool needed = files->need == SL_RAW_FOR_TRAINING || links;
+    if (sl_raw_reads_no_split(request->split)) {
         return SL_OK;
     }
-    enum sl_status st = sl_raw_choose_split(folder, wanted, needed, files->split, sizeof files->split);
-    for (int i = 0; i < 3 && st == SL_OK && files->split[0] != '\0'; i++) {
-        char stem[128];
-        snprintf(stem, sizeof stem, "split/%s/%s", files->split, names[i]);
-        st = sl_raw_find_table(folder, stem, needed && !(i > 0 && files->may_lack_links),
-                               &files->paths[SL_RAW_TRAIN + i]);
+    enum sl_status st = choose_split(folder, request->split, needed, files->split);
+    if (st == SL_EINVAL && request->split == NULL && request->usual_split != NULL) {
+        st = choose_split(folder, request->usual_split, needed, files->split);
     }
-    for (int i = 0; i < 2 && st == SL_OK && links; i++) {
-        char stem[128];
-        snprintf(stem, sizeof stem, "split/%s/%s", files->split,
-                 sl_links_name((enum sl_link_list)(SL_LINKS_VALID_NEGATIVE + i)));
-        st = sl_raw_find_table(folder, stem, false, &files->paths[SL_RAW_VALID_NEGATIVE + i]);
+    const int n = links ? SL_N_LINK_LISTS : SL_LINKS_TEST + 1;
+    for (int i = 0; i < n && st == SL_OK && files->split[0] != '\0' && (links || type != NULL); i++) {
+        char stem[600];
+        const bool may_lack = i > SL_LINKS_TEST || (i > 0 && files->may_lack_links);
+        snprintf(stem, sizeof stem, "split/%s/%s%s", files->split, links ? "" : type,
+                 sl_links_name((enum sl_link_list)i));
+        st = sl_raw_find_table(folder, stem, needed && !may_lack, &files->paths[SL_RAW_TRAIN + i]);
     }
-    return sl_raw_tell_torch_split(folder, st, files);
+    return tell_torch_split(folder, st, files);
 }
 
 /* A file in derived/ that may hold the features, or "FILE". */
@@ -467,12 +450,6 @@ done:
     return st;
 }
 
-static enum sl_status find_labels(const char *folder, struct sl_raw_files *files)
-{
-    return sl_raw_find_table(folder, "raw/node-label", files->need == SL_RAW_FOR_TRAINING,
-                             &files->paths[SL_RAW_LABELS]);
-}
-
 /* Whether a path is a table that is read, or a folder of one. */
 static bool is_used(const char *path, const struct sl_raw_files *files)
 {
@@ -538,25 +515,25 @@ bool sl_raw_is_folder(const char *folder)
     return (size_t)snprintf(raw, sizeof raw, "%s/raw", folder) < sizeof raw && sl_folder_exists(raw);
 }
 
-enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, enum sl_raw_need need,
-                           struct sl_raw_files *out)
+enum sl_status sl_raw_find(const struct sl_request *request, struct sl_raw_files *out)
 {
-    *out = (struct sl_raw_files){.need = need};
+    const char *folder = request->path;
+    const bool labels = request->need == SL_RAW_FOR_TRAINING;
     enum sl_status st;
-    if (need == SL_RAW_FOR_PAIRS) {
+    *out = (struct sl_raw_files){.need = request->need, .targets = request->targets};
+    if (request->need == SL_RAW_FOR_PAIRS) {
         bool links;
-        SL_TRY(st, find_training_links(folder, split, &links), fail);
-        need = out->need = links ? SL_RAW_FOR_LINKS : SL_RAW_FOR_INFERENCE;
+        SL_TRY(st, find_training_links(request, &links), fail);
+        out->need = links ? SL_RAW_FOR_LINKS : SL_RAW_FOR_INFERENCE;
         out->may_lack_links = true;
     }
     SL_TRY(st, find_graph(folder, out), fail);
-    SL_TRY(st, find_features(folder, features, out), fail);
-    SL_TRY(st, find_labels(folder, out), fail);
-    SL_TRY(st, find_split(folder, split, out), fail);
-    if (need != SL_RAW_FOR_LINKS) {
-        note_unused(folder, features, out);
+    SL_TRY(st, find_features(folder, request->features, out), fail);
+    SL_TRY(st, sl_raw_find_table(folder, "raw/node-label", labels, &out->paths[SL_RAW_LABELS]), fail);
+    SL_TRY(st, sl_raw_find_split(request, "", out), fail);
+    if (out->need != SL_RAW_FOR_LINKS) {
+        note_unused(folder, request->features, out);
     }
-    SL_TRY(st, name_arrays(out), fail);
     return SL_OK;
 fail:
     sl_raw_files_free(out);
@@ -607,51 +584,77 @@ static enum sl_status check_lists(const struct sl_raw *raw, const char *where)
     return st;
 }
 
-enum sl_status sl_raw_check(const struct sl_raw *raw, const char *where)
-{
-    SL_FAIL_IF(raw->features.n_rows != raw->n_vertices, SL_EFILE, "%s: expected features of %u vertices, found %u",
-               where, raw->n_vertices, raw->features.n_rows);
-    return check_lists(raw, where);
-}
-
 /* ---- Tables, text or arrays -------------------------------------------------------------------------------------- */
 
-enum sl_status sl_raw_count(const char *path, enum sl_raw_file table, uint64_t *out)
+static enum sl_status read_count(const char *path, enum sl_raw_file table, uint64_t *out)
 {
     const char *name;
-    struct sl_npy array;
+    if (!is_binary(path)) {
+        return sl_csv_read_count(path, out);
+    }
+    SL_CHECK(name_array(path, table, &name));
+    return sl_npy_read_count(path, name, (uint64_t)1 << 53, out);
+}
+
+/* The rows of a table. SL_NONE: there is no table. */
+static enum sl_status count_rows(const char *path, enum sl_raw_file table, uint64_t *out)
+{
+    const char *name;
+    *out = SL_NONE;
+    if (path == NULL) {
+        return SL_OK;
+    }
     if (!is_binary(path)) {
         return sl_csv_count_lines(path, out);
     }
     SL_CHECK(name_array(path, table, &name));
-    if (table != SL_RAW_EDGES) {
-        return sl_npy_count_rows(path, name, out);
-    }
-    SL_CHECK(sl_npy_read(path, name, &array));
-    *out = array.n_items / 2;
-    sl_npy_free(&array);
-    return SL_OK;
+    return sl_npy_count_rows(path, name, out);
 }
 
-enum sl_status sl_raw_read_edges(const char *path, uint32_t n_vertices, uint64_t n_edges, sl_vertex **from_out,
-                                 sl_vertex **to_out)
+static enum sl_status read_edge_array(const char *path, const char *count, uint32_t limit, uint64_t *n_edges,
+                                      sl_vertex **from_out, sl_vertex **to_out)
 {
     const char *name;
     uint64_t n;
-    enum sl_status st = SL_OK;
-    if (!is_binary(path)) {
-        return sl_csv_read_edges(path, n_vertices, n_edges, from_out, to_out);
-    }
     SL_CHECK(name_array(path, SL_RAW_EDGES, &name));
-    SL_CHECK(sl_npy_read_edges(path, name, &n_vertices, &n, from_out, to_out));
-    if (n != n_edges) { /* another process has written the file just now */
-        st = sl_fail(SL_EFILE, "%s: expected %llu edges, found %llu", path, (unsigned long long)n_edges,
-                     (unsigned long long)n);
-        sl_free(*from_out);
-        sl_free(*to_out);
-        *from_out = *to_out = NULL;
+    SL_CHECK(sl_npy_read_edges(path, name, limit, n_edges, from_out, to_out));
+    if (count != NULL) {
+        SL_CHECK(read_count(count, SL_RAW_EDGE_COUNT, &n));
+        SL_FAIL_IF(n != *n_edges, SL_EFILE, "%.300s: expected %llu, the edges of %.300s, found %llu", count,
+                   (unsigned long long)*n_edges, path, (unsigned long long)n);
     }
-    return st;
+    return SL_OK;
+}
+
+static enum sl_status read_edge_lines(const char *path, const char *count, uint32_t limit, uint64_t *n_edges,
+                                      sl_vertex **from_out, sl_vertex **to_out)
+{
+    if (count != NULL) {
+        SL_CHECK(read_count(count, SL_RAW_EDGE_COUNT, n_edges));
+    } else {
+        SL_CHECK(sl_csv_count_lines(path, n_edges));
+    }
+    SL_FAIL_IF(*n_edges > MAX_EDGES, SL_EFILE, "%s:1: expected at most 2^40 edges, found %llu", sl_text_or(count, path),
+               (unsigned long long)*n_edges);
+    return sl_csv_read_edges(path, limit, *n_edges, from_out, to_out);
+}
+
+enum sl_status sl_raw_read_edges(const char *path, const char *count, uint32_t *n_vertices, uint64_t *n_edges,
+                                 sl_vertex **from_out, sl_vertex **to_out)
+{
+    const uint32_t limit = sl_min_u32(*n_vertices, SL_NONE - 1);
+    if (is_binary(path)) {
+        SL_CHECK(read_edge_array(path, count, limit, n_edges, from_out, to_out));
+    } else {
+        SL_CHECK(read_edge_lines(path, count, limit, n_edges, from_out, to_out));
+    }
+    if (*n_vertices == SL_NONE) {
+        *n_vertices = 0;
+        for (uint64_t e = 0; e < *n_edges; e++) {
+            *n_vertices = sl_max_u32(*n_vertices, sl_max_u32((*from_out)[e], (*to_out)[e]) + 1);
+        }
+    }
+    return SL_OK;
 }
 
 enum sl_status sl_raw_read_features(const char *path, uint32_t n_rows, struct sl_features *out)
@@ -685,13 +688,16 @@ enum sl_status sl_raw_read_weights(const char *path, uint64_t n_edges, float **o
     return sl_npy_read_weights(path, name, n_edges, out);
 }
 
-enum sl_status sl_raw_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out)
+enum sl_status sl_raw_read_ids(const char *path, enum sl_raw_file table, uint32_t n_vertices, struct sl_ids *out)
 {
     const char *name;
+    if (path == NULL) {
+        return sl_alloc(0, sizeof *out->ids, "split", &out->ids);
+    }
     if (!is_binary(path)) {
         return sl_csv_read_ids(path, n_vertices, out);
     }
-    SL_CHECK(name_array(path, SL_RAW_TRAIN, &name));
+    SL_CHECK(name_array(path, table, &name));
     return sl_npy_read_ids(path, name, n_vertices, out);
 }
 
@@ -702,48 +708,17 @@ static enum sl_status count_by_tables(const struct sl_raw_files *files, uint64_t
 {
     const char *labels = files->paths[SL_RAW_LABELS];
     const char *features = files->paths[SL_RAW_FEATURES];
-    *out = SL_NONE;
-    if (labels != NULL && is_binary(labels)) {
-        return sl_npy_count_rows(labels, files->arrays[SL_RAW_LABELS], out);
-    }
-    if (features != NULL && is_binary(features)) {
-        return sl_npy_count_rows(features, files->arrays[SL_RAW_FEATURES], out);
-    }
-    uint64_t n = SL_NONE;
-    enum sl_status st = SL_OK;
-    if (features != NULL) {
-        SL_CHECK(sl_csv_count_lines(features, out));
-    }
-    if (labels != NULL) {
-        SL_CHECK(sl_csv_count_lines(labels, &n));
-    }
-    if (features != NULL && labels != NULL && *out > n) {
-        st = sl_fail(SL_EFILE, "%.200s:1: expected %llu lines, as %.200s has, found %llu; is line 1 a header?",
-                     features, (unsigned long long)n, labels, (unsigned long long)*out);
-    }
-    *out = features != NULL ? *out : n;
-    return st;
-}
-
-static enum sl_status read_count(const struct sl_raw_files *files, enum sl_raw_file table, uint64_t *out)
-{
-    const char *path = files->paths[table];
-    if (is_binary(path)) {
-        return sl_npy_read_count(path, files->arrays[table], (uint64_t)1 << 53, out);
-    }
-    return sl_csv_read_count(path, out);
-}
-
-enum sl_status sl_raw_check_edge_count(const char *count, const char *edges, uint64_t n_edges)
-{
-    struct sl_raw_files files = {.paths = {[SL_RAW_EDGE_COUNT] = (char *)count}};
     uint64_t n;
-    SL_CHECK(name_arrays(&files));
-    SL_CHECK(read_count(&files, SL_RAW_EDGE_COUNT, &n));
-    if (n != n_edges) {
-        return sl_fail(SL_EFILE, "%.300s: expected %llu, the edges of %.300s, found %llu", count,
-                       (unsigned long long)n_edges, edges, (unsigned long long)n);
+    if (features == NULL || (labels != NULL && is_binary(labels))) {
+        return count_rows(labels, SL_RAW_LABELS, out);
     }
+    SL_CHECK(count_rows(features, SL_RAW_FEATURES, out));
+    if (labels == NULL || is_binary(features)) {
+        return SL_OK;
+    }
+    SL_CHECK(count_rows(labels, SL_RAW_LABELS, &n));
+    SL_FAIL_IF(*out > n, SL_EFILE, "%.200s:1: expected %llu lines, as %.200s has, found %llu; is line 1 a header?",
+               features, (unsigned long long)n, labels, (unsigned long long)*out);
     return SL_OK;
 }
 
@@ -754,7 +729,7 @@ static enum sl_status count_vertices(const struct sl_raw_files *files, uint32_t 
     uint64_t n = 0;
     enum sl_status st;
     if (path != NULL) {
-        st = read_count(files, SL_RAW_NODE_COUNT, &n);
+        st = read_count(path, SL_RAW_NODE_COUNT, &n);
         if (st == SL_OK && n >= SL_NONE) {
             st = sl_fail(SL_EFILE, "%s:1: expected at most %u vertices, found %llu", path, SL_NONE - 1,
                          (unsigned long long)n);
@@ -767,34 +742,6 @@ static enum sl_status count_vertices(const struct sl_raw_files *files, uint32_t 
         }
     }
     *out = (uint32_t)n;
-    return st;
-}
-
-static enum sl_status read_text_edges(const struct sl_raw_files *files, struct sl_raw *raw)
-{
-    const char *count = files->paths[SL_RAW_EDGE_COUNT];
-    const char *path = files->paths[SL_RAW_EDGES];
-    enum sl_status st = SL_OK;
-    if (count != NULL) {
-        st = read_count(files, SL_RAW_EDGE_COUNT, &raw->n_edges);
-    } else {
-        st = sl_csv_count_lines(path, &raw->n_edges);
-    }
-    if (st == SL_OK && raw->n_edges > MAX_EDGES) {
-        st = sl_fail(SL_EFILE, "%s:1: expected at most 2^40 edges, found %llu", sl_text_or(count, path),
-                     (unsigned long long)raw->n_edges);
-    }
-    bool known = raw->n_vertices != SL_NONE;
-    uint32_t limit = known ? raw->n_vertices : SL_NONE - 1;
-    SL_CHECK(st);
-    SL_CHECK(sl_csv_read_edges(path, limit, raw->n_edges, &raw->from, &raw->to));
-    if (!known) {
-        raw->n_vertices = 0;
-    }
-    for (uint64_t e = 0; e < raw->n_edges && !known; e++) {
-        sl_vertex larger = sl_max_u32(raw->from[e], raw->to[e]);
-        raw->n_vertices = sl_max_u32(raw->n_vertices, larger + 1);
-    }
     return st;
 }
 
@@ -823,20 +770,13 @@ static enum sl_status take_relations(const struct sl_links *train, struct sl_raw
 /* Read the lists of links. The training links become the edges. */
 static enum sl_status read_links(const struct sl_raw_files *files, struct sl_raw *raw)
 {
-    char *const paths[SL_N_LINK_LISTS] = {
-        [SL_LINKS_TRAIN] = files->paths[SL_RAW_TRAIN],
-        [SL_LINKS_VALID] = files->paths[SL_RAW_VALID],
-        [SL_LINKS_TEST] = files->paths[SL_RAW_TEST],
-        [SL_LINKS_VALID_NEGATIVE] = files->paths[SL_RAW_VALID_NEGATIVE],
-        [SL_LINKS_TEST_NEGATIVE] = files->paths[SL_RAW_TEST_NEGATIVE],
-    };
     const struct sl_links *train = &raw->links.list[SL_LINKS_TRAIN];
     struct sl_links edges = {0};
     SL_FAIL_IF(raw->n_vertices == SL_NONE, SL_EFILE,
                "%s: expected raw/num-node-list.csv.gz or a table of the vertices beside a split of "
                "links, found none",
                files->paths[SL_RAW_TRAIN]);
-    SL_CHECK(sl_links_read_split(paths, raw->n_vertices, &raw->links));
+    SL_CHECK(sl_links_read_split(files->paths + SL_RAW_TRAIN, raw->n_vertices, &raw->links));
     SL_CHECK(sl_links_copy(train, &edges));
     raw->n_edges = edges.n;
     raw->from = edges.from;
@@ -863,26 +803,8 @@ static enum sl_status read_graph(const struct sl_raw_files *files, struct sl_raw
     if (files->need == SL_RAW_FOR_LINKS) {
         return read_links(files, raw);
     }
-    if (!is_binary(edges)) {
-        return read_text_edges(files, raw);
-    }
-    st = sl_npy_read_edges(edges, files->arrays[SL_RAW_EDGES], &raw->n_vertices, &raw->n_edges, &raw->from, &raw->to);
-    if (st == SL_OK && files->paths[SL_RAW_EDGE_COUNT] != NULL) {
-        st = sl_raw_check_edge_count(files->paths[SL_RAW_EDGE_COUNT], edges, raw->n_edges);
-    }
-    return st;
-}
-
-static enum sl_status read_features(const struct sl_raw_files *files, struct sl_raw *raw)
-{
-    const char *path = files->paths[SL_RAW_FEATURES];
-    if (path == NULL || files->no_features) {
-        return SL_OK;
-    }
-    if (is_binary(path)) {
-        return sl_npy_read_features(path, files->arrays[SL_RAW_FEATURES], raw->n_vertices, &raw->features);
-    }
-    return sl_csv_read_features(path, raw->n_vertices, &raw->features);
+    return sl_raw_read_edges(edges, files->paths[SL_RAW_EDGE_COUNT], &raw->n_vertices, &raw->n_edges, &raw->from,
+                             &raw->to);
 }
 
 static enum sl_status read_targets(const struct sl_raw_files *files, struct sl_raw *raw)
@@ -891,10 +813,7 @@ static enum sl_status read_targets(const struct sl_raw_files *files, struct sl_r
     if (path == NULL || files->need == SL_RAW_FOR_LINKS) {
         return sl_targets_make_unknown(raw->n_vertices, &raw->targets);
     }
-    if (is_binary(path)) {
-        return sl_npy_read_targets(path, files->arrays[SL_RAW_LABELS], raw->n_vertices, files->targets, &raw->targets);
-    }
-    return sl_csv_read_targets(path, raw->n_vertices, files->targets, &raw->targets, &raw->class_names);
+    return sl_raw_read_targets(path, raw->n_vertices, files->targets, &raw->targets, &raw->class_names);
 }
 
 /* Read the names of the classes beside numbers of classes in a file of arrays, if it has names. */
@@ -922,34 +841,21 @@ static enum sl_status read_class_names(const struct sl_raw_files *files, struct 
 static enum sl_status read_vertex_names(const struct sl_raw_files *files, struct sl_raw *raw)
 {
     const char *path = files->paths[SL_RAW_NODE_IDS];
+    const char *name;
     size_t bytes;
-    enum sl_status st = SL_OK;
     if (path == NULL) {
         return SL_OK;
     }
     if (is_binary(path)) {
-        st = sl_npy_read_lines(path, files->arrays[SL_RAW_NODE_IDS], &raw->vertex_names);
+        SL_CHECK(name_array(path, SL_RAW_NODE_IDS, &name));
+        SL_CHECK(sl_npy_read_lines(path, name, &raw->vertex_names));
     } else {
-        st = sl_file_read(path, MAX_ID_BYTES, &raw->vertex_names, &bytes);
+        SL_CHECK(sl_file_read(path, MAX_ID_BYTES, &raw->vertex_names, &bytes));
     }
-    if (st == SL_OK && sl_text_count_lines(raw->vertex_names) != raw->n_vertices) {
-        st = sl_fail(SL_EFILE, "%.300s: expected the ids of %u vertices, a line each, found %llu lines", path,
-                     raw->n_vertices, (unsigned long long)sl_text_count_lines(raw->vertex_names));
-    }
-    return st;
-}
-
-static enum sl_status read_ids(const struct sl_raw_files *files, enum sl_raw_file which, uint32_t n_vertices,
-                               struct sl_ids *out)
-{
-    const char *path = files->paths[which];
-    if (path == NULL || files->need == SL_RAW_FOR_LINKS) {
-        return sl_alloc(0, sizeof *out->ids, "split", &out->ids);
-    }
-    if (is_binary(path)) {
-        return sl_npy_read_ids(path, files->arrays[which], n_vertices, out);
-    }
-    return sl_csv_read_ids(path, n_vertices, out);
+    const uint64_t n = sl_text_count_lines(raw->vertex_names);
+    SL_FAIL_IF(n != raw->n_vertices, SL_EFILE, "%.300s: expected the ids of %u vertices, a line each, found %llu lines",
+               path, raw->n_vertices, (unsigned long long)n);
+    return SL_OK;
 }
 
 /* Remove vertices without a known target from a list. Returns their number. */
@@ -988,9 +894,13 @@ enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
     SL_TRY(st, read_class_names(files, out), fail);
     SL_TRY(st, read_vertex_names(files, out), fail);
     for (int i = 0; i < 3; i++) {
-        SL_TRY(st, read_ids(files, (enum sl_raw_file)(SL_RAW_TRAIN + i), out->n_vertices, lists[i]), fail);
+        const enum sl_raw_file table = (enum sl_raw_file)(SL_RAW_TRAIN + i);
+        const char *path = files->need != SL_RAW_FOR_LINKS ? files->paths[table] : NULL;
+        SL_TRY(st, sl_raw_read_ids(path, table, out->n_vertices, lists[i]), fail);
     }
-    SL_TRY(st, read_features(files, out), fail);
+    if (files->paths[SL_RAW_FEATURES] != NULL && !files->no_features) {
+        SL_TRY(st, sl_raw_read_features(files->paths[SL_RAW_FEATURES], out->n_vertices, &out->features), fail);
+    }
     SL_TRY(st, sl_raw_settle(files, sl_text_or(files->paths[SL_RAW_TRAIN], files->split), out), fail);
     return SL_OK;
 fail:

@@ -77,24 +77,33 @@ enum sl_raw_file {
     SL_RAW_TRAIN,
     SL_RAW_VALID,
     SL_RAW_TEST,
-    SL_RAW_WEIGHTS, /* of the edges */
-    SL_RAW_VALID_NEGATIVE,
+    SL_RAW_VALID_NEGATIVE, /* from TRAIN to here: in the order of enum sl_link_list */
     SL_RAW_TEST_NEGATIVE,
+    SL_RAW_WEIGHTS, /* of the edges */
     SL_RAW_NODE_IDS,
     SL_RAW_N_FILES
 };
 
 struct sl_raw_files {
-    enum sl_raw_need need;         /* SL_RAW_FOR_PAIRS has become LINKS, or INFERENCE if there are no training links */
-    bool may_lack_links;           /* the lists of links to find may be missing */
-    enum sl_target_choice targets; /* sl_raw_find chooses ANY; the caller may change it */
-    char split[64];                /* "": none */
-    char *paths[SL_RAW_N_FILES];   /* NULL: not there, and not needed */
-    char **more;                   /* further tables, for the binary copy: they must not have changed */
+    enum sl_raw_need need; /* SL_RAW_FOR_PAIRS has become LINKS, or INFERENCE if there are no training links */
+    bool may_lack_links;   /* the lists of links to find may be missing */
+    enum sl_target_choice targets;
+    char split[64];              /* "": none */
+    char *paths[SL_RAW_N_FILES]; /* NULL: not there, and not needed */
+    char **more;                 /* further tables, for the binary copy: they must not have changed */
     uint32_t n_more;
-    const char *arrays[SL_RAW_N_FILES]; /* the table's name in a file of several arrays */
-    bool no_features;                   /* a feature file, if any, only tells the number of vertices */
+    bool no_features;  /* a feature file, if any, only tells the number of vertices */
     char unused[2000]; /* tables and columns that are not read: a line ".../raw/edge-feat.csv.gz" for each */
+};
+
+/* A dataset as a command asks for it. Strings stay the caller's. */
+struct sl_request {
+    const char *path;     /* it exists */
+    const char *features; /* another feature file, relative to a folder, or a word of data/made_features.h. Or NULL */
+    const char *split;    /* NULL: the only split, else usual_split; "": none is read */
+    const char *usual_split; /* NULL: several splits are an error */
+    enum sl_raw_need need;
+    enum sl_target_choice targets;
 };
 
 /* Whether a request for a split asks for none. */
@@ -112,21 +121,19 @@ enum sl_status sl_raw_find_file(const char *folder, const char *stem, int n_endi
  * none, and it is `needed`; or as sl_raw_find_file. SL_ENOMEM. */
 enum sl_status sl_raw_find_table(const char *folder, const char *stem, bool needed, char **out);
 
-/* The number of rows or edges in a table, text or array. SL_EFILE, SL_EIO, SL_ENOMEM. */
-enum sl_status sl_raw_count(const char *path, enum sl_raw_file table, uint64_t *out);
-
-/* Read a table, text or array (data/csv.h, data/npy.h). */
-enum sl_status sl_raw_read_edges(const char *path, uint32_t n_vertices, uint64_t n_edges, sl_vertex **from_out,
-                                 sl_vertex **to_out);
+/* Read a table, text or array (data/csv.h, data/npy.h).
+ *
+ * Edges. *n_vertices SL_NONE: it becomes the largest id + 1. count: a table with the number of edges, or NULL.
+ * SL_EFILE: the number is another. *from_out and *to_out, NULL before the call, are the caller's (sl_free), also on
+ * failure.
+ * Ids. path NULL: none. */
+enum sl_status sl_raw_read_edges(const char *path, const char *count, uint32_t *n_vertices, uint64_t *n_edges,
+                                 sl_vertex **from_out, sl_vertex **to_out);
 enum sl_status sl_raw_read_features(const char *path, uint32_t n_rows, struct sl_features *out);
 enum sl_status sl_raw_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,
                                    struct sl_targets *out, char **names);
 enum sl_status sl_raw_read_weights(const char *path, uint64_t n_edges, float **out);
-enum sl_status sl_raw_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out);
-
-/* Compare the count of edges in the table `count` with the table `edges`, which has `n_edges`. SL_EFILE: they differ,
- * or `count` is no number. SL_EIO, SL_ENOMEM. */
-enum sl_status sl_raw_check_edge_count(const char *count, const char *edges, uint64_t n_edges);
+enum sl_status sl_raw_read_ids(const char *path, enum sl_raw_file table, uint32_t n_vertices, struct sl_ids *out);
 
 /* Words that tables of the edges begin with, beside the edges themselves. */
 #define SL_RAW_EDGE_TABLES "edge-feat", "edge-attr", "edge-weight", "edge-type", "edge-label"
@@ -138,13 +145,19 @@ void sl_raw_note_others(const char *folder, const char *const *words, struct sl_
 /* Note a table or column that is not read. */
 void sl_raw_note_unused(struct sl_raw_files *files, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Find the files of the dataset in `folder`. `features` names another feature file, relative to the folder, or is a
- * word of data/made_features.h: then no features are read. `split` NULL means the only split; with "" no split is
- * read, also FOR_TRAINING. SL_EFILE: a file
- * is missing (message: the file; for features also a hint at --features). SL_EINVAL: the split is missing, or
- * `split` is NULL and there are several (message: the names). SL_ENOMEM. On failure *out is empty. */
-enum sl_status sl_raw_find(const char *folder, const char *features, const char *split, enum sl_raw_need need,
-                           struct sl_raw_files *out);
+/* Find the files of the dataset in a folder. The features may be another file, or a word of data/made_features.h: then
+ * no features are read. No split is read if the request asks for none, also FOR_TRAINING. SL_EFILE: a file is missing
+ * (message: the file; for features also a hint at --features). SL_EINVAL: the split is missing, or there are several
+ * to choose from (message: the names). SL_ENOMEM. On failure *out is empty. */
+enum sl_status sl_raw_find(const struct sl_request *request, struct sl_raw_files *out);
+
+/* Find the lists of a split in split/NAME: of links, or in split/NAME/TYPE of vertices; type "TYPE/", or "" if the
+ * dataset is not typed. NULL: no vertices. Errors as for sl_raw_find. */
+enum sl_status sl_raw_find_split(const struct sl_request *request, const char *type, struct sl_raw_files *files);
+
+/* The list split/NAME/train of the split that the request is for; sl_free. NULL: there is none. Errors as for
+ * sl_raw_find. */
+enum sl_status sl_raw_find_train(const struct sl_request *request, char **out);
 
 /* Take a table from a safetensors file, if the file has it under one of the table's names.
  * Else, or if the table has a path already, *files stays. SL_ENOMEM. */
@@ -155,14 +168,6 @@ enum sl_status sl_raw_note_arrays(const char *path, struct sl_raw_files *files);
 
 /* True if such a file has edges. True also if there is no memory to know. */
 bool sl_raw_has_edges(const char *path);
-
-/* Choose a split of the folder: the split `wanted`, or the only one. `out` stays empty if there is none and it is not
- * `needed`. Errors as for sl_raw_find. */
-enum sl_status sl_raw_choose_split(const char *folder, const char *wanted, bool needed, char *out, size_t bytes);
-
-/* Name a split_dict.pt, which OGB's newer tools write and no reader reads. st is SL_OK, the split was found: note it.
- * SL_EFILE, lists are missing: fail by it. Else return st. SL_ENOMEM. */
-enum sl_status sl_raw_tell_torch_split(const char *folder, enum sl_status st, struct sl_raw_files *files);
 
 /* True if the folder has a folder `raw`. */
 bool sl_raw_is_folder(const char *folder);
@@ -187,10 +192,6 @@ enum sl_status sl_raw_check_place(const char *folder, const char *stem, const ch
  * Reading it back gives equal bits; float16, bfloat16 and int8 become float32, and names are left out. Absent tables
  * are left out: features, labels, and the split if its name is empty. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder);
-
-/* Check the guarantees of sl_raw_read for a whole dataset from elsewhere. `where` starts the messages. SL_EFILE,
- * SL_ENOMEM. */
-enum sl_status sl_raw_check(const struct sl_raw *raw, const char *where);
 
 /* Build the graph of the edges. reverse: with a reverse edge for each. Errors of sl_graph_build_list. */
 enum sl_status sl_raw_graph(const struct sl_raw *raw, bool reverse, struct sl_graph *out);

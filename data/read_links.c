@@ -21,7 +21,7 @@ enum sl_status sl_links_read(const char *path, uint32_t n_vertices, struct sl_li
     enum sl_status st = SL_OK;
     *out = (struct sl_links){0};
     if (sl_text_ends_in(path, ".npy")) {
-        SL_CHECK(sl_npy_read_edges(path, "links", &n_vertices, &n, &out->from, &out->to));
+        SL_CHECK(sl_npy_read_edges(path, "links", sl_min_u32(n_vertices, SL_NONE - 1), &n, &out->from, &out->to));
     } else {
         SL_CHECK(sl_csv_count_lines(path, &n));
         SL_CHECK(sl_csv_read_links(path, n_vertices, n, &out->from, &out->relation, &out->to));

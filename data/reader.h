@@ -11,16 +11,6 @@
 
 #include "data/raw.h"
 
-/* A dataset as a command asks for it. Strings stay the caller's. */
-struct sl_request {
-    const char *path;     /* it exists */
-    const char *features; /* another feature file, relative to a folder, or a word of data/made_features.h. Or NULL */
-    const char *split;    /* NULL: the only split, else usual_split; "": none is read */
-    const char *usual_split; /* NULL: several splits are an error */
-    enum sl_raw_need need;
-    enum sl_target_choice targets;
-};
-
 struct sl_reader {
     const char *name; /* of the kind of dataset, "a file of arrays" */
     /* True if the dataset is of this kind. */

@@ -6,15 +6,9 @@
 
 static enum sl_status find(const struct sl_request *request, struct sl_raw_files *out)
 {
-    enum sl_status st = SL_OK;
     *out = (struct sl_raw_files){0};
     SL_CHECK(sl_reader_refuse_two(request->path));
-    st = sl_raw_find(request->path, request->features, request->split, request->need, out);
-    if (st == SL_EINVAL && request->split == NULL && request->usual_split != NULL) {
-        st = sl_raw_find(request->path, request->features, request->usual_split, request->need, out);
-    }
-    out->targets = request->targets;
-    return st;
+    return sl_raw_find(request, out);
 }
 
 const struct sl_reader sl_reader_ogb = {

@@ -113,8 +113,8 @@ struct type {
 };
 
 struct relation {
-    uint32_t source, destination; /* types */
-    char *edges, *weights;        /* paths; NULL: the relation has no weights */
+    uint32_t source, destination;  /* types */
+    char *edges, *weights, *count; /* paths; NULL: the relation has no weights, no number of edges */
 };
 
 struct typed {
@@ -133,6 +133,7 @@ static void free_typed(struct typed *typed)
     for (uint32_t r = 0; typed->relations != NULL && r < typed->n_relations; r++) {
         sl_free(typed->relations[r].edges);
         sl_free(typed->relations[r].weights);
+        sl_free(typed->relations[r].count);
     }
     sl_free(typed->types);
     sl_free(typed->relations);
@@ -239,7 +240,9 @@ static enum sl_status read_relation(const char *folder, const struct table *tabl
     snprintf(stem, sizeof stem, "raw/relations/%s___%s___%s/edge", field[0], field[1], field[2]);
     SL_CHECK(sl_raw_find_table(folder, stem, true, &relation->edges));
     snprintf(stem, sizeof stem, "raw/relations/%s___%s___%s/edge-weight", field[0], field[1], field[2]);
-    return sl_raw_find_table(folder, stem, false, &relation->weights);
+    SL_CHECK(sl_raw_find_table(folder, stem, false, &relation->weights));
+    snprintf(stem, sizeof stem, "raw/relations/%s___%s___%s/num-edge-list", field[0], field[1], field[2]);
+    return sl_raw_find_table(folder, stem, false, &relation->count);
 }
 
 /* Refuse relation r if it is listed before. */
@@ -378,13 +381,6 @@ static enum sl_status find_target(const char *path, const struct typed *typed, c
     return SL_OK;
 }
 
-/* The files of the lists of links. */
-static const enum sl_raw_file link_files[SL_N_LINK_LISTS] = {[SL_LINKS_TRAIN] = SL_RAW_TRAIN,
-                                                             [SL_LINKS_VALID] = SL_RAW_VALID,
-                                                             [SL_LINKS_TEST] = SL_RAW_TEST,
-                                                             [SL_LINKS_VALID_NEGATIVE] = SL_RAW_VALID_NEGATIVE,
-                                                             [SL_LINKS_TEST_NEGATIVE] = SL_RAW_TEST_NEGATIVE};
-
 /* ---- Finding ----------------------------------------------------------------------------------------------------- */
 
 static bool recognise(const char *path)
@@ -475,40 +471,6 @@ static enum sl_status note_unused(const char *folder, const struct typed *typed,
     return st;
 }
 
-/* Find the lists of triples. Negatives may be missing. */
-static enum sl_status find_links(const char *folder, struct sl_raw_files *files)
-{
-    enum sl_status st = SL_OK;
-    for (int list = 0; list < SL_N_LINK_LISTS && st == SL_OK; list++) {
-        char stem[128];
-        snprintf(stem, sizeof stem, "split/%s/%s", files->split, sl_links_name((enum sl_link_list)list));
-        char **path = &files->paths[link_files[list]];
-        const bool needed = list == SL_LINKS_TRAIN || (list <= SL_LINKS_TEST && !files->may_lack_links);
-        st = sl_raw_find_table(folder, stem, needed, path);
-    }
-    return st;
-}
-
-/* Whether a split lists training links. */
-static enum sl_status find_training_links(const struct sl_request *request, bool *found)
-{
-    char split[64] = "";
-    char stem[128];
-    char *path = NULL;
-    enum sl_status st = SL_OK;
-    *found = false;
-    if (!sl_raw_reads_no_split(request->split)) {
-        st = sl_raw_choose_split(request->path, request->split, false, split, sizeof split);
-    }
-    if (st == SL_OK && split[0] != '\0') {
-        snprintf(stem, sizeof stem, "split/%s/train", split);
-        st = sl_raw_find_table(request->path, stem, false, &path);
-        *found = path != NULL;
-        sl_free(path);
-    }
-    return st;
-}
-
 /* Note the lists of a split that are not of the type with labels, or have other names. */
 static void note_other_lists(const char *folder, const char *type, struct sl_raw_files *files)
 {
@@ -523,33 +485,20 @@ static void note_other_lists(const char *folder, const char *type, struct sl_raw
     }
 }
 
+/* Find the lists of the type with labels, `target`, or of links. */
 static enum sl_status find_split(const struct sl_request *request, const struct type *target,
                                  struct sl_raw_files *files)
 {
-    static const char *const names[] = {"train", "valid", "test"};
-    const bool links = files->need == SL_RAW_FOR_LINKS;
-    const bool needed = files->need == SL_RAW_FOR_TRAINING || links;
-    const char *wanted = request->split;
-    if (sl_raw_reads_no_split(wanted)) {
-        return SL_OK;
+    char type[MAX_NAME + 1];
+    if (target == NULL) {
+        return sl_raw_find_split(request, NULL, files);
     }
-    enum sl_status st = sl_raw_choose_split(request->path, wanted, needed, files->split, sizeof files->split);
-    if (st == SL_EINVAL && wanted == NULL && request->usual_split != NULL) {
-        st = sl_raw_choose_split(request->path, request->usual_split, needed, files->split, sizeof files->split);
-    }
-    if (st == SL_OK && links) {
-        st = find_links(request->path, files);
-    }
-    for (int i = 0; i < 3 && st == SL_OK && files->split[0] != '\0' && !links && target != NULL; i++) {
-        char stem[3 * MAX_NAME];
-        snprintf(stem, sizeof stem, "split/%s/%s/%s", files->split, target->name, names[i]);
-        char **path = &files->paths[SL_RAW_TRAIN + i];
-        st = sl_raw_find_table(request->path, stem, needed, path);
-    }
-    if (st == SL_OK && files->split[0] != '\0' && !links && target != NULL) {
+    snprintf(type, sizeof type, "%s/", target->name);
+    SL_CHECK(sl_raw_find_split(request, type, files));
+    if (files->split[0] != '\0') {
         note_other_lists(request->path, target->name, files);
     }
-    return sl_raw_tell_torch_split(request->path, st, files);
+    return SL_OK;
 }
 
 static enum sl_status find(const struct sl_request *request, struct sl_raw_files *out)
@@ -573,10 +522,11 @@ static enum sl_status find(const struct sl_request *request, struct sl_raw_files
     SL_TRY(st, need_table(request->path, "raw/num-node-dict", &found.paths[SL_RAW_NODE_COUNT]), fail);
     SL_TRY(st, open_typed(&found, &typed), fail);
     if (request->need == SL_RAW_FOR_PAIRS) {
-        bool links;
-        SL_TRY(st, find_training_links(request, &links), fail);
-        found.need = links ? SL_RAW_FOR_LINKS : SL_RAW_FOR_INFERENCE;
+        char *links;
+        SL_TRY(st, sl_raw_find_train(request, &links), fail);
+        found.need = links != NULL ? SL_RAW_FOR_LINKS : SL_RAW_FOR_INFERENCE;
         found.may_lack_links = true;
+        sl_free(links);
     }
     if (found.need != SL_RAW_FOR_LINKS) {
         SL_TRY(st, find_target(request->path, &typed, &target), fail);
@@ -601,47 +551,29 @@ fail:
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
-/* Count the edges of a relation, and compare them with num-edge-list beside them, if it is there. */
-static enum sl_status count_relation(const char *edges, uint64_t *out)
-{
-    char *folder;
-    char *count = NULL;
-    enum sl_status st = SL_OK;
-    SL_CHECK(sl_format(&folder, "%.*s", (int)(strrchr(edges, '/') - edges), edges));
-    SL_TRY(st, sl_raw_count(edges, SL_RAW_EDGES, out), done);
-    SL_TRY(st, sl_raw_find_table(folder, "num-edge-list", false, &count), done);
-    if (count != NULL) {
-        st = sl_raw_check_edge_count(count, edges, *out);
-    }
-done:
-    sl_free(count);
-    sl_free(folder);
-    return st;
-}
+/* Edges of a relation. */
+struct edges {
+    uint64_t n;
+    sl_vertex *from, *to;
+};
 
-/* Count the edges of all relations. first: [R + 1], the first edge of each. */
-static enum sl_status count_edges(const struct typed *typed, uint64_t *first)
-{
-    enum sl_status st = SL_OK;
-    first[0] = 0;
-    for (uint32_t r = 0; r < typed->n_relations && st == SL_OK; r++) {
-        uint64_t n = 0;
-        st = count_relation(typed->relations[r].edges, &n);
-        first[r + 1] = first[r] + n;
-    }
-    return st;
-}
-
-/* Copy a relation's ends in ids of the whole graph. */
-static enum sl_status place_ends(const char *path, const struct type *type, uint64_t n, const sl_vertex *local,
-                                 sl_vertex *out)
+/* Change ids within a type to ids of the whole graph. */
+static enum sl_status place_ends(const char *path, const struct type *type, uint64_t n, sl_vertex *ids)
 {
     for (uint64_t i = 0; i < n; i++) {
-        SL_FAIL_IF(local[i] >= type->n, SL_EFILE, "%s:%llu: expected an id of type '%s', below %u, found %u", path,
-                   (unsigned long long)i + 1, type->name, type->n, local[i]);
-        out[i] = type->first + local[i];
+        SL_FAIL_IF(ids[i] >= type->n, SL_EFILE, "%s:%llu: expected an id of type '%s', below %u, found %u", path,
+                   (unsigned long long)i + 1, type->name, type->n, ids[i]);
+        ids[i] += type->first;
     }
     return SL_OK;
+}
+
+static enum sl_status read_edges(const struct typed *typed, const struct relation *relation, struct edges *out)
+{
+    uint32_t n_vertices = typed->n_vertices;
+    SL_CHECK(sl_raw_read_edges(relation->edges, relation->count, &n_vertices, &out->n, &out->from, &out->to));
+    SL_CHECK(place_ends(relation->edges, &typed->types[relation->source], out->n, out->from));
+    return place_ends(relation->edges, &typed->types[relation->destination], out->n, out->to);
 }
 
 /* The weights of a relation's edges. path NULL: 1. */
@@ -660,27 +592,11 @@ static enum sl_status read_weights(const char *path, uint64_t n, float *out)
     return SL_OK;
 }
 
-static enum sl_status read_edges(const struct typed *typed, uint32_t r, uint64_t n, uint64_t first, struct sl_raw *raw)
+static void free_edges(struct edges *edges)
 {
-    const struct relation *relation = &typed->relations[r];
-    const struct type *source = &typed->types[relation->source];
-    const struct type *destination = &typed->types[relation->destination];
-    sl_vertex *from = NULL;
-    sl_vertex *to = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_raw_read_edges(relation->edges, typed->n_vertices, n, &from, &to), done);
-    SL_TRY(st, place_ends(relation->edges, source, n, from, raw->from + first), done);
-    SL_TRY(st, place_ends(relation->edges, destination, n, to, raw->to + first), done);
-    for (uint64_t i = 0; i < n; i++) {
-        raw->relations[first + i] = (uint16_t)r;
-    }
-    if (raw->weights.data != NULL) {
-        st = read_weights(relation->weights, n, (float *)raw->weights.data + first);
-    }
-done:
-    sl_free(from);
-    sl_free(to);
-    return st;
+    sl_free(edges->from);
+    sl_free(edges->to);
+    *edges = (struct edges){0};
 }
 
 /* Make room for weights if a relation has some. */
@@ -698,24 +614,47 @@ static enum sl_status make_weights(const struct typed *typed, struct sl_raw *raw
     return SL_OK;
 }
 
+/* Put the edges of all relations one after another, and release them. */
+static enum sl_status join_edges(const struct typed *typed, struct edges *edges, struct sl_raw *raw)
+{
+    uint64_t first = 0;
+    SL_CHECK(sl_alloc(raw->n_edges, sizeof *raw->from, "graph edges", &raw->from));
+    SL_CHECK(sl_alloc(raw->n_edges, sizeof *raw->to, "graph edges", &raw->to));
+    SL_CHECK(sl_alloc(raw->n_edges, sizeof *raw->relations, "relations of edges", &raw->relations));
+    SL_CHECK(make_weights(typed, raw));
+    for (uint32_t r = 0; r < typed->n_relations; r++) {
+        const uint64_t n = edges[r].n;
+        memcpy(raw->from + first, edges[r].from, n * sizeof *raw->from);
+        memcpy(raw->to + first, edges[r].to, n * sizeof *raw->to);
+        free_edges(&edges[r]);
+        if (raw->weights.data != NULL) {
+            SL_CHECK(read_weights(typed->relations[r].weights, n, (float *)raw->weights.data + first));
+        }
+        for (const uint64_t end = first + n; first < end; first++) {
+            raw->relations[first] = (uint16_t)r;
+        }
+    }
+    return SL_OK;
+}
+
 static enum sl_status read_graph(const struct typed *typed, struct sl_raw *raw)
 {
-    uint64_t *first = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc((size_t)typed->n_relations + 1, sizeof *first, "edges of relations", &first), done);
-    SL_TRY(st, count_edges(typed, first), done);
+    struct edges *edges;
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_alloc_zero(typed->n_relations, sizeof *edges, "edges of relations", &edges));
     raw->n_vertices = typed->n_vertices;
     raw->n_relations = typed->n_relations;
-    raw->n_edges = first[typed->n_relations];
-    SL_TRY(st, sl_alloc(raw->n_edges, sizeof *raw->from, "graph edges", &raw->from), done);
-    SL_TRY(st, sl_alloc(raw->n_edges, sizeof *raw->to, "graph edges", &raw->to), done);
-    SL_TRY(st, sl_alloc(raw->n_edges, sizeof *raw->relations, "relations of edges", &raw->relations), done);
-    SL_TRY(st, make_weights(typed, raw), done);
-    for (uint32_t r = 0; r < typed->n_relations; r++) {
-        SL_TRY(st, read_edges(typed, r, first[r + 1] - first[r], first[r], raw), done);
+    for (uint32_t r = 0; r < typed->n_relations && st == SL_OK; r++) {
+        st = read_edges(typed, &typed->relations[r], &edges[r]);
+        raw->n_edges += edges[r].n;
     }
-done:
-    sl_free(first);
+    if (st == SL_OK) {
+        st = join_edges(typed, edges, raw);
+    }
+    for (uint32_t r = 0; r < typed->n_relations; r++) {
+        free_edges(&edges[r]);
+    }
+    sl_free(edges);
     return st;
 }
 
@@ -814,14 +753,10 @@ static enum sl_status list_ends(const struct typed *typed, struct sl_link_ends *
 static enum sl_status read_links(const struct sl_raw_files *files, const struct typed *typed, struct sl_raw *raw)
 {
     struct sl_link_split *split = &raw->links;
-    char *paths[SL_N_LINK_LISTS];
     SL_CHECK(list_ends(typed, &split->ends));
     split->n_relations = typed->n_relations;
     split->own_ids = true;
-    for (int list = 0; list < SL_N_LINK_LISTS; list++) {
-        paths[list] = files->paths[link_files[list]];
-    }
-    SL_CHECK(sl_links_read_split(paths, typed->n_vertices, split));
+    SL_CHECK(sl_links_read_split(files->paths + SL_RAW_TRAIN, typed->n_vertices, split));
     return put_links(typed, &split->list[SL_LINKS_TRAIN], raw);
 }
 
@@ -849,12 +784,9 @@ static enum sl_status read_targets(const struct sl_raw_files *files, const struc
     return st;
 }
 
-static enum sl_status read_ids(const char *path, const struct type *target, struct sl_ids *out)
+static enum sl_status read_ids(const char *path, enum sl_raw_file table, const struct type *target, struct sl_ids *out)
 {
-    if (path == NULL || target == NULL) {
-        return sl_alloc(0, sizeof *out->ids, "split", &out->ids);
-    }
-    SL_CHECK(sl_raw_read_ids(path, target->n, out));
+    SL_CHECK(sl_raw_read_ids(target != NULL ? path : NULL, table, target != NULL ? target->n : 0, out));
     for (uint32_t i = 0; i < out->n; i++) {
         out->ids[i] += target->first;
     }
@@ -1007,7 +939,8 @@ static enum sl_status read_all(const struct sl_raw_files *files, struct sl_raw *
     }
     SL_TRY(st, read_targets(files, &typed, target, out), fail);
     for (int i = 0; i < 3; i++) {
-        SL_TRY(st, read_ids(files->paths[SL_RAW_TRAIN + i], target, lists[i]), fail);
+        const enum sl_raw_file table = (enum sl_raw_file)(SL_RAW_TRAIN + i);
+        SL_TRY(st, read_ids(files->paths[table], table, target, lists[i]), fail);
     }
     if (!files->no_features) {
         SL_TRY(st, read_features(where, &typed, out), fail);

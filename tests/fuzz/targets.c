@@ -282,7 +282,7 @@ static void run_npy(const uint8_t *data, size_t n)
         sl_targets_free(&targets);
         sl_free(names);
     }
-    judge(sl_npy_read_edges(path, "edge_index", &n_vertices, &n_edges, &from, &to));
+    judge(sl_npy_read_edges(path, "edge_index", n_vertices, &n_edges, &from, &to));
     judge(sl_npy_read_ids(path, "ids", N, &ids));
     char *names = NULL;
     judge(sl_npy_read_lines(path, "class_names", &names));
@@ -466,7 +466,9 @@ static void run_reader(const struct sl_reader *reader, const char *path)
                 need(raw.from[e] < raw.n_vertices && raw.to[e] < raw.n_vertices);
             }
             need(raw.targets.n_rows == raw.n_vertices);
-            need(raw.features.n_rows == 0 || sl_raw_check(&raw, "what was read") == SL_OK);
+            const struct sl_raw_files all = {.need = SL_RAW_FOR_TRAINING};
+            need(raw.features.n_rows == 0 || raw.features.n_rows == raw.n_vertices);
+            need(sl_raw_settle(&all, "what was read", &raw) == SL_OK);
             sl_raw_free(&raw);
         }
     }

@@ -732,8 +732,9 @@ TEST_IN_FOLDER(writes_what_it_reads)
                          .test = {1, ids + 2}};
     struct sl_raw_files files;
     struct sl_raw read;
+    const struct sl_request request = {.path = in_folder("written")};
     assert_survives_no_memory(sl_raw_write(&raw, in_folder("written")));
-    assert_survives_no_memory(sl_raw_find(in_folder("written"), NULL, NULL, SL_RAW_FOR_TRAINING, &files));
+    assert_survives_no_memory(sl_raw_find(&request, &files));
     assert_survives_no_memory(sl_raw_read(&files, &read));
     assert_int_equal(read.n_vertices, 4);
     assert_int_equal(read.n_edges, 3);

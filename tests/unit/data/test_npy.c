@@ -8,6 +8,7 @@
 
 #include "data/features.h"
 #include "data/npy.h"
+#include "data/raw.h"
 #include "tests/support/npy_fixture.h"
 
 /* ---- Making files ------------------------------------------------------------------------------------------------ */
@@ -215,26 +216,25 @@ TEST_IN_FOLDER(edges_of_either_shape)
         sl_vertex *from;
         sl_vertex *to;
         const char *path = put_npy_array("edge.npy", "|u1", shapes[i], items[i], sizeof items[i]);
-        assert_survives_no_memory(sl_npy_read_edges(path, "edge", &n_vertices, &n_edges, &from, &to));
+        assert_survives_no_memory(sl_raw_read_edges(path, NULL, &n_vertices, &n_edges, &from, &to));
         assert_true(n_edges == 3 && n_vertices == 4);
         assert_memory_equal(from, ((const sl_vertex[]){0, 1, 2}), 3 * sizeof *from);
         assert_memory_equal(to, ((const sl_vertex[]){3, 3, 1}), 3 * sizeof *to);
         sl_free(from);
         sl_free(to);
-        n_vertices = 3;
-        assert_refused(sl_npy_read_edges(path, "edge", &n_vertices, &n_edges, &from, &to), SL_EFILE,
+        assert_refused(sl_npy_read_edges(path, "edge", 3, &n_edges, &from, &to), SL_EFILE,
                        "expected an id below 3, found 3");
     }
-    uint32_t n_vertices = SL_NONE;
     uint64_t n_edges;
     sl_vertex *from;
     sl_vertex *to;
     const char *path =
         put_npy("three.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (3, 3), }", "aaaaaaaaa", 9);
-    assert_refused(sl_npy_read_edges(path, "edge", &n_vertices, &n_edges, &from, &to), SL_EFILE,
+    assert_refused(sl_npy_read_edges(path, "edge", 3, &n_edges, &from, &to), SL_EFILE,
                    "expected the shape (2, edges) or (edges, 2), found 2 dimensions and 9 items");
     path = put_npy("none.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 0), }", "", 0);
-    assert_ok(sl_npy_read_edges(path, "edge", &n_vertices, &n_edges, &from, &to));
+    uint32_t n_vertices = SL_NONE;
+    assert_ok(sl_raw_read_edges(path, NULL, &n_vertices, &n_edges, &from, &to));
     assert_true(n_vertices == 0 && n_edges == 0);
     sl_free(from);
     sl_free(to);
@@ -331,7 +331,7 @@ TEST_IN_FOLDER(survives_mutations)
             assert_true(array.n_items < sizeof data || sum == 0);
             sl_npy_free(&array);
         }
-        if (sl_npy_read_edges(path, "edge_index", &n_vertices, &n_edges, &from, &to) == SL_OK) {
+        if (sl_npy_read_edges(path, "edge_index", n_vertices, &n_edges, &from, &to) == SL_OK) {
             assert_true(n_edges < sizeof data);
             for (uint64_t e = 0; e < n_edges; e++) {
                 assert_true(from[e] < n_vertices && to[e] < n_vertices);
