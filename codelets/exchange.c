@@ -24,8 +24,8 @@ static uint32_t append_marked(uint32_t n_rows, const struct sl_frontier *frontie
     return n_rows;
 }
 
-uint32_t sl_merge_cpu(const struct sl_requests *requests, uint32_t n_rows, const struct sl_frontier *frontier,
-                      uint32_t *inverse_out)
+void sl_merge_cpu(const struct sl_requests *requests, const uint32_t *n_rows, const struct sl_frontier *frontier,
+                  uint32_t *inverse_out, uint32_t *n_rows_out)
 {
     const uint32_t n_parts = requests->n_parts;
     const uint32_t owner = requests->owner;
@@ -38,7 +38,7 @@ uint32_t sl_merge_cpu(const struct sl_requests *requests, uint32_t n_rows, const
             frontier->words[local / 64] |= (uint64_t)(row_of[local] == SL_NONE) << local % 64;
         }
     }
-    n_rows = append_marked(n_rows, frontier);
+    *n_rows_out = append_marked(*n_rows, frontier);
     uint32_t *rows = sl_list_entries(inverse_out, n_parts);
     uint32_t n = 0;
     inverse_out[0] = 0;
@@ -49,19 +49,27 @@ uint32_t sl_merge_cpu(const struct sl_requests *requests, uint32_t n_rows, const
         }
         inverse_out[p + 1] = n;
     }
-    return n_rows;
 }
 
 #define AHEAD 12 /* rows prefetched ahead of the copy */
 
-void sl_pack_cpu(enum sl_dtype dtype, uint32_t n, uint32_t n_columns, const struct sl_view *rows, void *packed_out)
+SL_INLINE const char *row_of(const struct sl_packing *from, size_t row_bytes, uint32_t row)
 {
-    const size_t bytes = sl_dtype_bytes(dtype, n_columns);
-    for (uint32_t i = 0; i < n; i++) {
-        if (n - i > AHEAD) {
-            sl_row_fetch(sl_view_row_of(dtype, rows, i + AHEAD, n_columns), bytes);
+    return (const char *)from->chunk[row >> from->shift] + (row & ((1u << from->shift) - 1)) * row_bytes;
+}
+
+void sl_pack_cpu(size_t row_bytes, const struct sl_packing *from, const uint32_t *requester, const uint32_t *n_rows,
+                 void *const *packed_out)
+{
+    for (uint32_t r = 0; r < from->n_requesters; r++) {
+        const uint32_t *rows = sl_list_of(from->inverse, from->n_parts, requester[r]);
+        char *to = packed_out[r];
+        for (uint32_t i = 0; i < n_rows[r]; i++, to += row_bytes) {
+            if (n_rows[r] - i > AHEAD) {
+                sl_row_fetch(row_of(from, row_bytes, rows[i + AHEAD]), row_bytes);
+            }
+            memcpy(to, row_of(from, row_bytes, rows[i]), row_bytes);
         }
-        memcpy((char *)packed_out + i * bytes, sl_view_row_of(dtype, rows, i, n_columns), bytes);
     }
 }
 
@@ -72,149 +80,78 @@ void sl_unpack_cpu(size_t row_bytes, uint32_t n, const uint32_t *rows, const voi
     }
 }
 
-/* ---- arguments ---- */
+/* ---- operations ---- */
 
-struct merge_args {
+/* Each owner has a frontier with its index and counts, and an inverse. */
+struct merge {
     struct sl_task_args head;
-    uint32_t n_parts, n_owners;
-    struct merging {
-        uint32_t owner;
-        bool of_part;
-        uint32_t part_first, part_end;
-    } merging[SL_MAX_GROUP]; /* submitted up to merging[n_owners - 1] */
+    struct sl_matrices ids;     /* numbers: the first id of the part */
+    struct sl_matrices index;   /* numbers: vertices of the part */
+    struct sl_matrices counts;  /* numbers: whether inverse entries are rows of the part */
+    struct sl_matrices inverse; /* numbers: the owner */
+    struct sl_matrices requests;
 };
 
-struct pack_args {
-    struct sl_task_args head;
-    uint32_t n_parts;
-    uint32_t n_requesters;
-    uint32_t n_chunks;
-    uint32_t shift;
-    struct packed {
-        uint32_t requester;
-        struct sl_slice_args rows;
-    } packed[SL_MAX_GROUP]; /* submitted up to packed[n_requesters - 1] */
-};
-
-/* ---- implementations ---- */
-
-/* Each owner has a buffer of each role before MERGE_REQUEST. The owners follow each other, then the requests. */
-enum { MERGE_IDS, MERGE_INDEX, MERGE_COUNTS, MERGE_INVERSE, MERGE_REQUEST };
-enum { PACK_INVERSE, PACK_ROWS, PACK_PACKED };
-
-#define ONE_ASKS 2 /* positions before the entries, in a list with one requester */
-
-static void task_requests(void *buffers[], const struct merge_args *args, struct sl_requests *out)
+static enum sl_status merge(const void *view, const void *stream)
 {
-    *out = (struct sl_requests){.n_parts = args->n_parts};
-    for (uint32_t p = 0; p < args->n_parts; p++) {
-        out->list[p] = sl_buffer_data(buffers[MERGE_REQUEST * args->n_owners + p]);
-    }
-}
-
-/* buffers: of one owner. */
-static struct sl_frontier task_frontier(void *buffers[], const struct merging *merging)
-{
-    struct sl_frontier frontier = {.first = merging->part_first,
-                                   .n_part = merging->part_end - merging->part_first,
-                                   .ids = sl_buffer_data(buffers[MERGE_IDS]),
-                                   .row_of = sl_buffer_data(buffers[MERGE_INDEX])};
-    frontier.words = (uint64_t *)(void *)(frontier.row_of + frontier.n_part + (frontier.n_part & 1));
-    return frontier;
-}
-
-static enum sl_status merge_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct merge_args *args = cl_arg;
-    struct sl_requests requests;
-    uint32_t level = args->head.hop;
-    task_requests(buffers, args, &requests);
-    for (uint32_t i = 0; i < args->n_owners; i++) {
-        void **own = buffers + MERGE_REQUEST * i;
-        struct sl_frontier frontier = task_frontier(own, &args->merging[i]);
-        uint32_t *counts = sl_buffer_data(own[MERGE_COUNTS]);
-        requests.owner = args->merging[i].owner;
-        requests.of_part = args->merging[i].of_part;
-        counts[sl_counts_rows(level + 1)] =
-            sl_merge_cpu(&requests, counts[sl_counts_rows(level)], &frontier, sl_buffer_data(own[MERGE_INVERSE]));
-    }
-    return SL_OK;
-}
-
-static enum sl_status pack_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct pack_args *args = cl_arg;
-    const sl_real *chunk[SL_MAX_CHUNKS];
-    const uint32_t *inverse = sl_buffer_data(buffers[PACK_INVERSE]);
-    sl_chunks_data(buffers + PACK_ROWS, args->n_chunks, chunk);
-    for (uint32_t r = 0; r < args->n_requesters; r++) {
-        const struct packed *packed = &args->packed[r];
-        struct sl_view rows = {chunk, args->shift, sl_list_of(inverse, args->n_parts, packed->requester)};
-        void *to = buffers[packed->rows.buffer];
-        sl_pack_cpu(sl_buffer_dtype(to), packed->rows.n_rows, sl_buffer_columns(to), &rows,
-                    sl_slice_data(buffers, &packed->rows));
-    }
-    return SL_OK;
-}
-
-#ifdef SL_CUDA
-static enum sl_status merge_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct merge_args *args = cl_arg;
-    struct sl_requests requests;
+    const struct merge *v = view;
+    struct sl_requests requests = {.n_parts = v->requests.n};
     enum sl_status st = SL_OK;
-    task_requests(buffers, args, &requests);
-    for (uint32_t i = 0; i < args->n_owners && st == SL_OK; i++) {
-        void **own = buffers + MERGE_REQUEST * i;
-        struct sl_frontier frontier = task_frontier(own, &args->merging[i]);
-        requests.owner = args->merging[i].owner;
-        requests.of_part = args->merging[i].of_part;
-        st = sl_merge_cuda(stream, &requests, args->head.hop, sl_buffer_data(own[MERGE_COUNTS]), &frontier,
-                           sl_buffer_data(own[MERGE_INVERSE]));
+    memcpy(requests.list, v->requests.data, v->requests.n * sizeof *requests.list);
+    for (uint32_t i = 0; st == SL_OK && i < v->ids.n; i++) {
+        uint32_t *n_rows = (uint32_t *)v->counts.data[i] + sl_counts_rows(v->head.hop);
+        struct sl_frontier frontier = {.first = v->ids.numbers[i],
+                                       .n_part = v->index.numbers[i],
+                                       .ids = v->ids.data[i],
+                                       .row_of = v->index.data[i]};
+        frontier.words = (uint64_t *)(void *)(frontier.row_of + frontier.n_part + (frontier.n_part & 1));
+        requests.owner = v->inverse.numbers[i];
+        requests.of_part = v->counts.numbers[i] != 0;
+        st = SL_RUN(stream, sl_merge, &requests, n_rows, &frontier, v->inverse.data[i], n_rows + 1);
     }
     return st;
 }
 
-static enum sl_status pack_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct pack_args *args = cl_arg;
-    const sl_real *chunk[SL_MAX_CHUNKS];
-    void *packed[SL_MAX_GROUP];
-    uint32_t requester[SL_MAX_GROUP];
-    uint32_t n_rows[SL_MAX_GROUP];
-    size_t row_bytes = 0;
-    sl_chunks_data(buffers + PACK_ROWS, args->n_chunks, chunk);
-    for (uint32_t r = 0; r < args->n_requesters; r++) {
-        requester[r] = args->packed[r].requester;
-        packed[r] = sl_slice_data(buffers, &args->packed[r].rows);
-        n_rows[r] = args->packed[r].rows.n_rows;
-        void *to = buffers[args->packed[r].rows.buffer];
-        row_bytes = sl_dtype_bytes(sl_buffer_dtype(to), sl_buffer_columns(to));
-    }
-    return sl_pack_cuda(stream, row_bytes, args->n_chunks, args->shift, (const void *const *)chunk, args->n_parts,
-                        sl_buffer_data(buffers[PACK_INVERSE]), args->n_requesters, requester, n_rows, packed);
-}
-#endif
-
-/* ---- operations ---- */
-
 static struct sl_operation merge_op = {
     SL_OPERATION(merge_op, "sl_merge", SL_STAGE_SAMPLE),
-    .cpu = merge_cpu_task,
-    SL_CUDA_FUNC(merge_cuda_task),
-    .role = {{"frontier", STARPU_RW | SL_REPEATED},
-             {"index", STARPU_RW | SL_REPEATED},
-             {"counts", STARPU_RW | SL_REPEATED},
-             {"inverse", STARPU_W | SL_REPEATED},
-             {"request", STARPU_R | SL_REPEATED}},
+    SL_BODY(merge, struct merge),
+    .role = {{"frontier", STARPU_RW | SL_REPEATED, offsetof(struct merge, ids), "?", SL_INTS_32},
+             {"index", STARPU_RW | SL_REPEATED, offsetof(struct merge, index), "?", SL_INTS_8},
+             {"counts", STARPU_RW | SL_REPEATED, offsetof(struct merge, counts), "?", SL_INTS_32},
+             {"inverse", STARPU_W | SL_REPEATED, offsetof(struct merge, inverse), "?", SL_INTS_32},
+             {"request", STARPU_R | SL_REPEATED, offsetof(struct merge, requests), "?", SL_INTS_32}},
 };
+
+struct pack {
+    struct sl_task_args head;
+    struct sl_matrix inverse;
+    struct sl_matrices rows, packed; /* packed: numbers: the requesters */
+    uint32_t n_parts, shift;
+    size_t row_bytes;
+};
+
+static enum sl_status pack(const void *view, const void *stream)
+{
+    const struct pack *v = view;
+    const struct sl_packing from = {.n_chunks = v->rows.n,
+                                    .shift = v->shift,
+                                    .chunk = (const void *const *)v->rows.data,
+                                    .n_parts = v->n_parts,
+                                    .inverse = v->inverse.data,
+                                    .n_requesters = v->packed.n};
+    return SL_RUN(stream, sl_pack, v->row_bytes, &from, v->packed.numbers, v->packed.n_rows, v->packed.data);
+}
 
 static struct sl_operation pack_op = {
     SL_OPERATION(pack_op, "sl_pack", SL_STAGE_EXCHANGE),
-    .cpu = pack_cpu_task,
-    SL_CUDA_FUNC(pack_cuda_task),
-    .role = {{"inverse", STARPU_R}, {"rows", STARPU_R | SL_REPEATED}, {"packed", STARPU_W | SL_OR_RW | SL_REPEATED}},
+    SL_BODY(pack, struct pack),
+    .role = {{"inverse", STARPU_R, offsetof(struct pack, inverse), "?", SL_INTS_32},
+             {"rows", STARPU_R | SL_REPEATED, offsetof(struct pack, rows), "? x F", SL_ROWS},
+             {"packed", STARPU_W | SL_OR_RW | SL_REPEATED | SL_OPTIONAL, offsetof(struct pack, packed), "? x F",
+              SL_ROWS}},
 };
+
+#define ONE_ASKS 2 /* positions before the entries, in a list with one requester */
 
 struct unpack {
     struct sl_task_args head;
@@ -238,78 +175,50 @@ static struct sl_operation unpack_op = {
 
 /* ---- submissions ---- */
 
-static void check_merging(uint32_t n_parts, const struct sl_merging *merging)
-{
-    const struct sl_frontier_handles *frontier = &merging->frontier;
-    size_t room = starpu_vector_get_nx(frontier->index);
-    assert(merging->owner < n_parts);
-    assert(frontier->end >= frontier->first);
-    assert(room >= sl_index_bytes(frontier->end - frontier->first));
-}
-
 enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts, const starpu_data_handle_t *request,
                                uint32_t n_owners, const struct sl_merging *owners)
 {
-    struct merge_args args = {.head = *head, .n_parts = n_parts, .n_owners = n_owners};
-    struct sl_task task;
-    assert(n_parts <= SL_MAX_GROUP);
-    assert(n_owners <= n_parts);
-    args.head.work = 0;
-    sl_task_begin(&task, &merge_op);
+    starpu_data_handle_t handles[4][SL_MAX_GROUP];
+    uint32_t numbers[4][SL_MAX_GROUP];
+    struct merge v = {.head = *head,
+                      .ids = {.n = n_owners, .handles = handles[0], .numbers = numbers[0]},
+                      .index = {.n = n_owners, .handles = handles[1], .numbers = numbers[1]},
+                      .counts = {.n = n_owners, .handles = handles[2], .numbers = numbers[2]},
+                      .inverse = {.n = n_owners, .handles = handles[3], .numbers = numbers[3]},
+                      .requests = {.n = n_parts, .handles = request}};
+    assert(n_parts <= SL_MAX_GROUP && n_owners <= n_parts);
     for (uint32_t i = 0; i < n_owners; i++) {
         const struct sl_frontier_handles *frontier = &owners[i].frontier;
-        check_merging(n_parts, &owners[i]);
-        args.merging[i] = (struct merging){owners[i].owner, owners[i].of_part, frontier->first, frontier->end};
-        args.head.work += 16 * (uint64_t)starpu_vector_get_nx(frontier->ids);
-        sl_task_add(&task, MERGE_IDS, frontier->ids, STARPU_RW);
-        sl_task_add(&task, MERGE_INDEX, frontier->index, STARPU_RW);
-        sl_task_add(&task, MERGE_COUNTS, frontier->counts, STARPU_RW);
-        sl_task_add(&task, MERGE_INVERSE, owners[i].inverse, STARPU_W);
+        const uint32_t n_part = frontier->end - frontier->first;
+        const starpu_data_handle_t own[] = {frontier->ids, frontier->index, frontier->counts, owners[i].inverse};
+        const uint32_t own_numbers[] = {frontier->first, n_part, owners[i].of_part, owners[i].owner};
+        assert(owners[i].owner < n_parts && starpu_vector_get_nx(frontier->index) >= sl_index_bytes(n_part));
+        for (int k = 0; k < 4; k++) {
+            handles[k][i] = own[k];
+            numbers[k][i] = own_numbers[k];
+        }
+        v.head.work += 16 * (uint64_t)starpu_vector_get_nx(frontier->ids);
     }
-    sl_task_add_each(&task, MERGE_REQUEST, n_parts, request, STARPU_R);
-    size_t bytes = offsetof(struct merge_args, merging) + n_owners * sizeof *args.merging;
-    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SAMPLE);
-}
-
-/* The rows of one requester must fit the owner's rows and the inverse. */
-static void check_pack(const struct sl_rows *rows, starpu_data_handle_t inverse, uint32_t n_parts, uint32_t requester,
-                       const struct sl_slice *packed)
-{
-    uint32_t n = packed->n_rows;
-    uint32_t n_columns = sl_handle_columns(packed->handle);
-    uint32_t room = starpu_vector_get_nx(inverse);
-    size_t element = sl_handle_element(packed->handle);
-    assert(rows->split.n_chunks <= 0 || sl_handle_element(rows->chunk[0]) == element);
-    assert(n_columns == rows->n_columns);
-    assert(requester < n_parts);
-    assert(room > n_parts);
-    assert(n < room - n_parts);
+    return sl_view_submit(&merge_op, &v, SL_PRIORITY_SAMPLE);
 }
 
 enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t n_parts,
                               starpu_data_handle_t inverse, uint32_t n_requesters, const uint32_t *requester,
                               const struct sl_slice *packed)
 {
-    struct pack_args args = {.head = *head, .n_parts = n_parts, .n_requesters = n_requesters};
-    struct sl_task task;
-    assert(n_parts <= SL_MAX_GROUP);
-    assert(n_requesters <= n_parts);
-    assert(rows->split.n_chunks <= SL_MAX_CHUNKS);
-    args.n_chunks = rows->split.n_chunks;
-    args.shift = rows->split.shift;
-    args.head.work = 0;
+    struct pack v = {.head = *head,
+                     .inverse = sl_matrix_of(inverse),
+                     .rows = {.n = rows->split.n_chunks, .handles = rows->chunk},
+                     .packed = {.n = n_requesters, .slices = packed, .numbers = requester},
+                     .n_parts = n_parts,
+                     .shift = rows->split.shift};
+    assert(n_requesters <= n_parts && n_parts < v.inverse.n_rows && v.rows.n <= SL_MAX_CHUNKS);
+    v.row_bytes = rows->n_columns * sl_handle_element(packed[0].handle);
     for (uint32_t r = 0; r < n_requesters; r++) {
-        check_pack(rows, inverse, n_parts, requester[r], &packed[r]);
-        args.head.work += 2 * sl_handle_element(packed[r].handle) * (uint64_t)packed[r].n_rows * rows->n_columns;
+        assert(requester[r] < n_parts && packed[r].n_rows < v.inverse.n_rows - n_parts);
+        v.head.work += 2 * packed[r].n_rows * v.row_bytes;
     }
-    sl_task_begin(&task, &pack_op);
-    sl_task_add(&task, PACK_INVERSE, inverse, STARPU_R);
-    sl_task_add_each(&task, PACK_ROWS, args.n_chunks, rows->chunk, STARPU_R);
-    for (uint32_t r = 0; r < n_requesters; r++) {
-        args.packed[r] = (struct packed){requester[r], sl_task_add_slice(&task, PACK_PACKED, &packed[r], STARPU_W)};
-    }
-    size_t bytes = offsetof(struct pack_args, packed) + n_requesters * sizeof *args.packed;
-    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
+    return sl_view_submit(&pack_op, &v, SL_PRIORITY_SEND);
 }
 
 enum sl_status sl_unpack_submit(const struct sl_task_args *head, starpu_data_handle_t packed, starpu_data_handle_t rows,

@@ -37,13 +37,24 @@ struct sl_requests {
     const uint32_t *list[SL_MAX_GROUP];
 };
 
-/* Merge the requested ids, all of the frontier's part, into the frontier, which has n_rows rows so far. inverse_out has
- * room for n_parts + 1 positions and one row per requested id. Returns the number of rows of the new frontier. */
-uint32_t sl_merge_cpu(const struct sl_requests *requests, uint32_t n_rows, const struct sl_frontier *frontier,
-                      uint32_t *inverse_out);
+/* Merge the requested ids, all of the frontier's part, into the frontier, which has *n_rows rows so far and *n_rows_out
+ * then. inverse_out has room for n_parts + 1 positions and one row per requested id. */
+void sl_merge_cpu(const struct sl_requests *requests, const uint32_t *n_rows, const struct sl_frontier *frontier,
+                  uint32_t *inverse_out, uint32_t *n_rows_out);
 
-/* Pack n items of n_columns. */
-void sl_pack_cpu(enum sl_dtype dtype, uint32_t n, uint32_t n_columns, const struct sl_view *rows, void *packed_out);
+/* The rows of an owner, and the lists of its rows that requesters want. */
+struct sl_packing {
+    uint32_t n_chunks, shift; /* row i of the owner is row (i & mask) of chunk i >> shift */
+    const void *const *chunk; /* [n_chunks], addresses: host memory */
+    uint32_t n_parts;
+    const uint32_t *inverse; /* list of n_parts */
+    uint32_t n_requesters;
+};
+
+/* Pack for all requesters, in rows of row_bytes of any dtype. requester, n_rows, packed_out: host arrays of
+ * n_requesters; packed_out[r] is a matrix of n_rows[r] rows. */
+void sl_pack_cpu(size_t row_bytes, const struct sl_packing *from, const uint32_t *requester, const uint32_t *n_rows,
+                 void *const *packed_out);
 
 /* n rows of row_bytes. No two go to the same row. */
 void sl_unpack_cpu(size_t row_bytes, uint32_t n, const uint32_t *rows, const void *packed, void *out);
@@ -58,20 +69,12 @@ static inline size_t sl_index_bytes(uint32_t n_part)
 #ifdef SL_CUDA
 /* ---- launchers: the same on the stream's device; SL_ECUDA ---- */
 
-/* Structs are in host memory, all arrays in device memory. The kernel reads entry `level` of counts and writes entry
- * level + 1: the numbers of rows of the two levels. */
-SL_EXTERN_C enum sl_status sl_merge_cuda(cudaStream_t stream, const struct sl_requests *requests, uint32_t level,
-                                         uint32_t *counts, const struct sl_frontier *frontier, uint32_t *inverse_out);
-
-/* Packs for all requesters at once. A row has row_bytes bytes of any dtype. chunk: host array of n_chunks device
- * addresses, the owner's rows in chunks of 2^shift. inverse: device list of n_parts. requester, n_rows, packed_out:
- * host arrays of n_requesters; packed_out[r] is a device matrix of n_rows[r] rows. */
-SL_EXTERN_C enum sl_status sl_pack_cuda(cudaStream_t stream, size_t row_bytes, uint32_t n_chunks, uint32_t shift,
-                                        const void *const *chunk, uint32_t n_parts, const uint32_t *inverse,
-                                        uint32_t n_requesters, const uint32_t *requester, const uint32_t *n_rows,
-                                        void *const *packed_out);
-
-/* A row has row_bytes bytes of any dtype. All arrays are device memory. */
+/* Structs and the arrays named above are in host memory, all other arrays in device memory. */
+SL_EXTERN_C enum sl_status sl_merge_cuda(cudaStream_t stream, const struct sl_requests *requests,
+                                         const uint32_t *n_rows, const struct sl_frontier *frontier,
+                                         uint32_t *inverse_out, uint32_t *n_rows_out);
+SL_EXTERN_C enum sl_status sl_pack_cuda(cudaStream_t stream, size_t row_bytes, const struct sl_packing *from,
+                                        const uint32_t *requester, const uint32_t *n_rows, void *const *packed_out);
 SL_EXTERN_C enum sl_status sl_unpack_cuda(cudaStream_t stream, size_t row_bytes, uint32_t n, const uint32_t *rows,
                                           const void *packed, void *out);
 #endif

@@ -65,8 +65,8 @@ static __global__ void answer(struct sl_requests request, uint32_t first, const 
     }
 }
 
-enum sl_status sl_merge_cuda(cudaStream_t stream, const struct sl_requests *requests, uint32_t level, uint32_t *counts,
-                             const struct sl_frontier *frontier, uint32_t *inverse_out)
+enum sl_status sl_merge_cuda(cudaStream_t stream, const struct sl_requests *requests, const uint32_t *n_rows,
+                             const struct sl_frontier *frontier, uint32_t *inverse_out, uint32_t *n_rows_out)
 {
     const char *name = "sl_merge";
     const uint32_t first = frontier->first;
@@ -78,9 +78,8 @@ enum sl_status sl_merge_cuda(cudaStream_t stream, const struct sl_requests *requ
     SL_TRY(st, sl_start(name, stream, n_blocks, mark_new, *requests, first, frontier->row_of, frontier->words), done);
     SL_TRY(st, sl_rank_words(name, stream, n_words, frontier->words, before.as<uint32_t>()), done);
     SL_TRY(st,
-           sl_start(name, stream, sl_blocks(n_words), append_marked, first, n_words, before.as<uint32_t>(),
-                    counts + sl_counts_rows(level), frontier->words, frontier->ids, frontier->row_of,
-                    counts + sl_counts_rows(level + 1)),
+           sl_start(name, stream, sl_blocks(n_words), append_marked, first, n_words, before.as<uint32_t>(), n_rows,
+                    frontier->words, frontier->ids, frontier->row_of, n_rows_out),
            done);
     st = sl_start(name, stream, n_blocks, answer, *requests, first, frontier->row_of, inverse_out);
 done:
@@ -95,7 +94,7 @@ done:
 struct packs {
     uint32_t n;
     uint32_t n_parts;
-    uint32_t shift; /* row i of the owner is row (i & mask) of chunk i >> shift */
+    uint32_t shift; /* as in struct sl_packing */
     uint32_t begin[MAX_PACKS + 1];
     uint32_t requester[MAX_PACKS];
     void *packed[MAX_PACKS];
@@ -143,25 +142,24 @@ static enum sl_status pack_some(cudaStream_t stream, const struct packs &packs, 
     }
 }
 
-enum sl_status sl_pack_cuda(cudaStream_t stream, size_t row_bytes, uint32_t n_chunks, uint32_t shift,
-                            const void *const *chunk, uint32_t n_parts, const uint32_t *inverse, uint32_t n_requesters,
+enum sl_status sl_pack_cuda(cudaStream_t stream, size_t row_bytes, const struct sl_packing *from,
                             const uint32_t *requester, const uint32_t *n_rows, void *const *packed_out)
 {
-    struct packs packs = {0, n_parts, shift, {0}, {0}, {nullptr}, {nullptr}};
+    struct packs packs = {0, from->n_parts, from->shift, {0}, {0}, {nullptr}, {nullptr}};
     uintptr_t addresses = 0;
     enum sl_status st = SL_OK;
-    for (uint32_t c = 0; c < n_chunks; c++) {
-        packs.chunk[c] = chunk[c];
-        addresses |= (uintptr_t)chunk[c];
+    for (uint32_t c = 0; c < from->n_chunks; c++) {
+        packs.chunk[c] = from->chunk[c];
+        addresses |= (uintptr_t)from->chunk[c];
     }
-    for (uint32_t r0 = 0; r0 < n_requesters && st == SL_OK; r0 += MAX_PACKS) {
-        packs.n = n_requesters - r0 < MAX_PACKS ? n_requesters - r0 : MAX_PACKS;
+    for (uint32_t r0 = 0; r0 < from->n_requesters && st == SL_OK; r0 += MAX_PACKS) {
+        packs.n = from->n_requesters - r0 < MAX_PACKS ? from->n_requesters - r0 : MAX_PACKS;
         for (uint32_t r = 0; r < packs.n; r++) {
             packs.begin[r + 1] = packs.begin[r] + n_rows[r0 + r];
             packs.requester[r] = requester[r0 + r];
             packs.packed[r] = packed_out[r0 + r];
         }
-        st = pack_some(stream, packs, addresses, row_bytes, inverse);
+        st = pack_some(stream, packs, addresses, row_bytes, from->inverse);
     }
     return st;
 }

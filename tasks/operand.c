@@ -44,23 +44,40 @@ static const void *operand_of(const struct sl_buffer_role *role, const void *vie
     return (const char *)view + role->place;
 }
 
-/* The number of matrices of a role, and matrix i; each: room for it. */
-static uint32_t n_matrices(const struct sl_buffer_role *role, const void *view)
+uint32_t sl_operand_count(const struct sl_buffer_role *role, const void *view)
 {
-    if (role->mode & SL_REPEATED) {
-        return ((const struct sl_matrices *)operand_of(role, view))->n;
-    }
-    return ((const struct sl_matrix *)operand_of(role, view))->handle != NULL;
+    return role->mode & SL_REPEATED ? ((const struct sl_matrices *)operand_of(role, view))->n : 1;
 }
 
-static const struct sl_matrix *matrix_of(const struct sl_buffer_role *role, const void *view, uint32_t i,
-                                         struct sl_matrix *each)
+static bool is_empty(const struct sl_slice *slice)
 {
-    if (role->mode & SL_REPEATED) {
-        *each = sl_matrix_of(((const struct sl_matrices *)operand_of(role, view))->handles[i]);
-        return each;
+    return slice->handle == NULL || slice->n_rows == 0;
+}
+
+static struct sl_matrix slice_at(const struct sl_matrices *each, uint32_t i)
+{
+    const struct sl_slice *slice = &each->slices[i];
+    if (is_empty(slice)) {
+        return (struct sl_matrix){0};
     }
-    return operand_of(role, view);
+    struct sl_matrix m = sl_matrix_rows(slice->handle, slice->row0, slice->n_rows);
+    m.is_kept = slice->row0 > 0;
+    while (i > 0 && is_empty(&each->slices[i - 1])) {
+        i--;
+    }
+    m.is_again = i > 0 && each->slices[i - 1].handle == slice->handle;
+    return m;
+}
+
+const struct sl_matrix *sl_operand_at(const struct sl_buffer_role *role, const void *view, uint32_t i,
+                                      struct sl_matrix *room)
+{
+    const struct sl_matrices *each = operand_of(role, view);
+    if ((role->mode & SL_REPEATED) == 0) {
+        return operand_of(role, view);
+    }
+    *room = each->slices != NULL ? slice_at(each, i) : sl_matrix_of(each->handles[i]);
+    return room;
 }
 
 /* ---- shapes ---- */
@@ -133,6 +150,9 @@ static enum sl_status check_shape(const struct sl_buffer_role *role, const struc
     const uint32_t n_runs = runs == NULL ? 1 : runs->n;
     uint32_t n_rows = m->n_rows;
     bool is_right = true;
+    if (m->handle == NULL) {
+        return SL_OK;
+    }
     if (shape.per_run) {
         is_right = n_runs > 0 && n_rows % n_runs == 0;
         n_rows = m->n_rows / (n_runs > 0 ? n_runs : 1);
@@ -156,9 +176,12 @@ static enum sl_dtype dtype_of_rows(const struct sl_buffer_role *roles, const voi
 {
     struct sl_matrix each;
     for (const struct sl_buffer_role *role = roles; role->name != NULL; role++) {
-        if (role->entries == SL_ROWS && n_matrices(role, view) > 0) {
-            const enum sl_dtype dtype = matrix_of(role, view, 0, &each)->dtype;
-            return sl_dtype_size(dtype) == sizeof(sl_bf16) ? dtype : SL_DTYPE_REAL;
+        const uint32_t n = role->entries == SL_ROWS ? sl_operand_count(role, view) : 0;
+        for (uint32_t i = 0; i < n; i++) {
+            const struct sl_matrix *m = sl_operand_at(role, view, i, &each);
+            if (m->handle != NULL) {
+                return sl_dtype_size(m->dtype) == sizeof(sl_bf16) ? m->dtype : SL_DTYPE_REAL;
+            }
         }
     }
     return SL_DTYPE_BF16;
@@ -172,7 +195,7 @@ static enum sl_status check_dtype(const struct sl_buffer_role *role, enum sl_dty
         [SL_INTS_8] = SL_DTYPE_I8,  [SL_INTS_32] = SL_DTYPE_U32, [SL_INTS_64] = SL_DTYPE_U64,
         [SL_FLOATS] = SL_DTYPE_F32, [SL_DOUBLES] = SL_DTYPE_F64,
     };
-    if (role->entries == SL_ANY) {
+    if (role->entries == SL_ANY || m->handle == NULL) {
         return SL_OK;
     }
     enum sl_dtype dtype = expected[role->entries];
@@ -194,8 +217,9 @@ enum sl_status sl_operands_check(const struct sl_buffer_role *roles, const struc
     struct sl_matrix each;
     sizes.known = 0;
     for (const struct sl_buffer_role *role = roles; role->name != NULL; role++) {
-        for (uint32_t i = 0; i < n_matrices(role, view); i++) {
-            const struct sl_matrix *m = matrix_of(role, view, i, &each);
+        const uint32_t n = sl_operand_count(role, view);
+        for (uint32_t i = 0; i < n; i++) {
+            const struct sl_matrix *m = sl_operand_at(role, view, i, &each);
             SL_CHECK(check_shape(role, runs, &sizes, m));
             SL_CHECK(check_dtype(role, rows, m));
         }
@@ -208,9 +232,9 @@ uint64_t sl_operands_bytes(const struct sl_buffer_role *roles, const void *view)
     uint64_t bytes = 0;
     struct sl_matrix each;
     for (const struct sl_buffer_role *role = roles; role->name != NULL; role++) {
-        const uint32_t n = strcmp(role->shape, "?") == 0 ? 0 : n_matrices(role, view);
+        const uint32_t n = strcmp(role->shape, "?") == 0 ? 0 : sl_operand_count(role, view);
         for (uint32_t i = 0; i < n; i++) {
-            const struct sl_matrix *m = matrix_of(role, view, i, &each);
+            const struct sl_matrix *m = sl_operand_at(role, view, i, &each);
             const unsigned ways = sl_operand_mode(role, m) == STARPU_RW ? 2 : 1;
             bytes += ways * sl_dtype_bytes(m->dtype, sl_matrix_entries(m));
         }
@@ -229,10 +253,15 @@ uint32_t sl_operands_n_runs(const struct sl_buffer_role *roles, const struct sl_
 
 /* ---- inside tasks ---- */
 
-/* The lists of n matrices: data, numbers and rows. */
+/* Where the rows of a matrix of a list are: from a row of a buffer of the list's on. */
+struct place {
+    uint32_t buffer, row0; /* SL_NONE: no buffer */
+};
+
+/* The lists of n matrices: data, numbers, rows and places. */
 static size_t list_bytes(uint32_t n)
 {
-    return n * (sizeof(void *) + 2 * sizeof(uint32_t));
+    return n * (sizeof(void *) + 2 * sizeof(uint32_t) + sizeof(struct place));
 }
 
 static uint32_t *numbers_in(char *lists, uint32_t n)
@@ -245,15 +274,40 @@ static uint32_t *rows_in(char *lists, uint32_t n)
     return numbers_in(lists, n) + n;
 }
 
+static struct place *places_in(char *lists, uint32_t n)
+{
+    return (struct place *)(void *)(rows_in(lists, n) + n);
+}
+
 size_t sl_operands_list_bytes(const struct sl_buffer_role *roles, const void *view)
 {
     size_t bytes = 0;
     for (const struct sl_buffer_role *role = roles; role->name != NULL; role++) {
         if (role->mode & SL_REPEATED) {
-            bytes += list_bytes(n_matrices(role, view));
+            bytes += list_bytes(sl_operand_count(role, view));
         }
     }
     return bytes;
+}
+
+static void copy_list(const struct sl_buffer_role *role, const void *view, char *lists)
+{
+    const struct sl_matrices *each = operand_of(role, view);
+    struct sl_matrix room;
+    uint32_t n_buffers = 0;
+    if (each->numbers != NULL) {
+        memcpy(numbers_in(lists, each->n), each->numbers, each->n * sizeof *each->numbers);
+    }
+    for (uint32_t i = 0; i < each->n; i++) {
+        const struct sl_matrix *m = sl_operand_at(role, view, i, &room);
+        struct place *place = &places_in(lists, each->n)[i];
+        rows_in(lists, each->n)[i] = m->n_rows;
+        *place = (struct place){SL_NONE, m->row0};
+        if (m->handle != NULL) {
+            n_buffers += !m->is_again;
+            place->buffer = n_buffers - 1;
+        }
+    }
 }
 
 void sl_operands_copy(const struct sl_buffer_role *roles, size_t view_bytes, const void *view, void *copy)
@@ -261,17 +315,10 @@ void sl_operands_copy(const struct sl_buffer_role *roles, size_t view_bytes, con
     char *lists = (char *)copy + view_bytes;
     memcpy(copy, view, view_bytes);
     for (const struct sl_buffer_role *role = roles; role->name != NULL; role++) {
-        const struct sl_matrices *each = operand_of(role, view);
-        if ((role->mode & SL_REPEATED) == 0) {
-            continue;
+        if (role->mode & SL_REPEATED) {
+            copy_list(role, view, lists);
+            lists += list_bytes(sl_operand_count(role, view));
         }
-        if (each->numbers != NULL) {
-            memcpy(numbers_in(lists, each->n), each->numbers, each->n * sizeof *each->numbers);
-        }
-        for (uint32_t i = 0; i < each->n; i++) {
-            rows_in(lists, each->n)[i] = sl_matrix_of(each->handles[i]).n_rows;
-        }
-        lists += list_bytes(each->n);
     }
 }
 
@@ -289,16 +336,24 @@ static void bind_matrix(const struct sl_buffer_role *role, const struct sl_runs 
     m->data = (char *)sl_buffer_data(buffer) + sl_dtype_bytes(m->dtype, row * m->n_columns);
 }
 
-static void bind_matrices(void *buffers[], char *lists, struct sl_matrices *each)
+/* Returns the number of buffers. */
+static uint32_t bind_matrices(void *buffers[], char *lists, struct sl_matrices *each)
 {
+    const struct place *places = places_in(lists, each->n);
+    uint32_t n_buffers = 0;
     each->data = (void **)(void *)lists;
     if (each->numbers != NULL) {
         each->numbers = numbers_in(lists, each->n);
     }
     each->n_rows = rows_in(lists, each->n);
     for (uint32_t i = 0; i < each->n; i++) {
-        each->data[i] = sl_buffer_data(buffers[i]);
+        each->data[i] = NULL;
+        if (places[i].buffer != SL_NONE) {
+            each->data[i] = sl_buffer_row(buffers[places[i].buffer], places[i].row0);
+            n_buffers = places[i].buffer + 1;
+        }
     }
+    return n_buffers;
 }
 
 void sl_operands_bind(const struct sl_buffer_role *roles, const struct sl_runs *runs, uint32_t k, void *buffers[],
@@ -306,14 +361,12 @@ void sl_operands_bind(const struct sl_buffer_role *roles, const struct sl_runs *
 {
     char *lists = (char *)view + view_bytes;
     for (const struct sl_buffer_role *role = roles; role->name != NULL; role++) {
-        const uint32_t n = n_matrices(role, view);
         void *operand = (char *)view + role->place;
         if (role->mode & SL_REPEATED) {
-            bind_matrices(buffers, lists, operand);
-            lists += list_bytes(n);
-        } else if (n > 0) {
-            bind_matrix(role, runs, k, *buffers, operand);
+            buffers += bind_matrices(buffers, lists, operand);
+            lists += list_bytes(sl_operand_count(role, view));
+        } else if (((const struct sl_matrix *)operand)->handle != NULL) {
+            bind_matrix(role, runs, k, *buffers++, operand);
         }
-        buffers += n;
     }
 }

@@ -34,6 +34,7 @@ struct sl_matrix {
      * it. Its mode is then STARPU_RW. */
     bool is_kept;
     bool is_outside; /* the handle lacks some of the rows */
+    bool is_again;   /* a slice of the same matrix as the slice before */
     starpu_data_handle_t handle;
     uint32_t row0;  /* of the view, in the handle */
     uint32_t n_all; /* rows of all segments; n_rows are the rows of one */
@@ -44,13 +45,16 @@ static inline size_t sl_matrix_entries(const struct sl_matrix *m)
     return (size_t)m->n_rows * m->n_columns;
 }
 
-/* Any number of matrices, in order: an operand whose role has SL_REPEATED. */
+/* Any number of matrices, in order: an operand whose role has SL_REPEATED. A submission gives `handles`, or `slices`
+ * for some rows of each. Slices of one matrix follow each other, the lowest rows first: the task has this matrix once.
+ * If the role has SL_OPTIONAL, slices may be empty. */
 struct sl_matrices {
     uint32_t n;
-    const starpu_data_handle_t *handles; /* in the submission */
+    const starpu_data_handle_t *handles;
+    const struct sl_slice *slices;
     /* A number of each, if a kernel needs one, otherwise NULL. The task has a copy. */
     const uint32_t *numbers;
-    /* In the task: address and number of rows of each. Segments do not divide them. */
+    /* In the task: address and number of rows of each. Segments do not divide them. data NULL: an empty slice. */
     void **data;
     uint32_t *n_rows;
 };
@@ -100,6 +104,12 @@ struct sl_buffer_role {
     const char *shape;
     enum sl_operand_entries entries;
 };
+
+/* Number of matrices of an operand, and matrix i. Its handle is NULL: the task lacks it. room: for a matrix of a
+ * list. */
+uint32_t sl_operand_count(const struct sl_buffer_role *role, const void *view);
+const struct sl_matrix *sl_operand_at(const struct sl_buffer_role *role, const void *view, uint32_t i,
+                                      struct sl_matrix *room);
 
 /* The mode of an operand: STARPU_RW if it is kept. */
 static inline unsigned sl_operand_mode(const struct sl_buffer_role *role, const struct sl_matrix *m)

@@ -383,14 +383,14 @@ uint32_t sl_buffer_columns(void *buffer)
     }
 }
 
-static void *buffer_row(void *buffer, uint32_t row)
+void *sl_buffer_row(void *buffer, uint32_t row)
 {
     return (char *)sl_buffer_data(buffer) + (size_t)row * sl_buffer_columns(buffer) * buffer_element(buffer);
 }
 
 void *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice)
 {
-    return slice->buffer == 0 ? NULL : buffer_row(buffers[slice->buffer], slice->row0);
+    return slice->buffer == 0 ? NULL : sl_buffer_row(buffers[slice->buffer], slice->row0);
 }
 
 void sl_chunks_data(void *const *buffers, uint32_t n, const sl_real **out)

@@ -151,8 +151,9 @@ size_t sl_handle_element(starpu_data_handle_t handle);
 enum sl_dtype sl_handle_dtype(starpu_data_handle_t handle);
 enum sl_dtype sl_buffer_dtype(void *buffer);
 
-/* Data, rows and columns of a buffer, inside a task. */
+/* Data, a row, and the numbers of rows and columns of a buffer, inside a task. */
 void *sl_buffer_data(void *buffer);
+void *sl_buffer_row(void *buffer, uint32_t row);
 uint32_t sl_buffer_rows(void *buffer);
 uint32_t sl_buffer_columns(void *buffer);
 

@@ -722,18 +722,18 @@ enum sl_status sl_task_submit(struct sl_task *task, void *args, size_t args_byte
     return st;
 }
 
-/* Append the operands of a view. */
+/* Append the operands of a view. Slices of one matrix are one buffer. */
 static void add_operands(struct sl_task *task, const void *view)
 {
     for (unsigned i = 0; task->operation->role[i].name != NULL; i++) {
         const struct sl_buffer_role *role = &task->operation->role[i];
-        const void *operand = (const char *)view + role->place;
-        const struct sl_matrix *m = operand;
-        if (role->mode & SL_REPEATED) {
-            const struct sl_matrices *each = operand;
-            sl_task_add_each(task, i, each->n, each->handles, role->mode & STARPU_RW);
-        } else if (m->handle != NULL || (role->mode & SL_OPTIONAL) == 0) {
-            sl_task_add(task, i, m->handle, sl_operand_mode(role, m));
+        const uint32_t n = sl_operand_count(role, view);
+        struct sl_matrix room;
+        for (uint32_t k = 0; k < n; k++) {
+            const struct sl_matrix *m = sl_operand_at(role, view, k, &room);
+            if (!m->is_again && (m->handle != NULL || (role->mode & SL_OPTIONAL) == 0)) {
+                sl_task_add(task, i, m->handle, sl_operand_mode(role, m));
+            }
         }
     }
 }

@@ -213,7 +213,7 @@ static enum sl_status draw_hop(struct sl_neighbor_sampler *s, uint64_t step, uin
     const struct sl_requests requests = {.n_parts = 1, .list = {s->room.request}};
     const uint32_t n =
         sl_sample_cpu(&s->part, &s->rule[hop], &draw, end - begin, s->frontier.ids + begin, &s->marks, &block);
-    s->n_rows = sl_merge_cpu(&requests, end, &s->frontier, s->room.inverse);
+    sl_merge_cpu(&requests, &end, &s->frontier, s->room.inverse, &s->n_rows);
     const uint32_t *rows = sl_list_entries(s->room.inverse, 1);
     for (uint32_t e = 0; e < n; e++) {
         sources[e] = rows[sources[e]];

@@ -211,7 +211,7 @@ static MAYBE_UNUSED void group_merge(struct group *group, uint32_t hop)
             n_asked += sl_list_count(requests.list[p], q);
         }
         pe->block[hop].inverse = need(group->n_parts + 1 + n_asked, 4);
-        pe->n_rows[hop + 1] = sl_merge_cpu(&requests, pe->n_rows[hop], &frontier, pe->block[hop].inverse);
+        sl_merge_cpu(&requests, &pe->n_rows[hop], &frontier, pe->block[hop].inverse, &pe->n_rows[hop + 1]);
     }
 }
 

@@ -298,6 +298,64 @@ TEST(test_parts_are_kept)
     close_memory(&m);
 }
 
+/* ---- slices ---- */
+
+/* Adds to each slice its number. */
+struct raises {
+    struct sl_task_args head;
+    struct sl_matrices slices;
+};
+
+static enum sl_status raise_slices(const void *view, const void *stream)
+{
+    const struct raises *v = view;
+    (void)stream;
+    for (uint32_t k = 0; k < v->slices.n; k++) {
+        sl_real *rows = v->slices.data[k];
+        assert_int_equal(rows == NULL, v->slices.n_rows[k] == 0);
+        for (uint32_t i = 0; i < v->slices.n_rows[k] * F; i++) {
+            rows[i] += (sl_real)v->slices.numbers[k];
+        }
+    }
+    return SL_OK;
+}
+
+static struct sl_operation raise_op = {
+    SL_PLAIN_OPERATION("sl_test_raise", SL_STAGE_DENSE),
+    SL_BODY(raise_slices, struct raises),
+    .role = {{"slices", STARPU_RW | SL_REPEATED | SL_OPTIONAL, offsetof(struct raises, slices), "? x F"}},
+};
+
+/* Slices of one matrix are one buffer, also across empty slices. */
+TEST(test_slices)
+{
+    const uint32_t numbers[] = {100, 10, 1000, 20, 1000, 30};
+    struct memory m;
+    open_memory(&m);
+    struct sl_slice slices[] = {{m.sums_handle, 0, 1}, {m.x_handle, 1, 2}, {NULL, 0, 0},
+                                {m.x_handle, 3, 1},    {m.x_handle, 4, 0}, {m.x_handle, 11, 1}};
+    struct raises v = {.head = head, .slices = {.n = 6, .slices = slices, .numbers = numbers}};
+    sl_real *x = whole(X_ROWS * F, 1);
+    expect_ok(sl_view_submit(&raise_op, &v, SL_PRIORITY_COMPUTE));
+    bring_home(1, &m.x_handle);
+    bring_home(1, &m.sums_handle);
+    for (uint32_t i = 0; i < X_ROWS * F; i++) {
+        static const sl_real added[X_ROWS] = {0, 10, 10, 20, 0, 0, 0, 0, 0, 0, 0, 30};
+        x[i] += added[i / F];
+    }
+    for (uint32_t i = 0; i < N_RUNS * F; i++) {
+        m.wanted[i] += i < F ? 100 : 0;
+    }
+    expect_same("X", X_ROWS * F, sizeof *x, m.x, x);
+    expect_same("SUMS", N_RUNS * F, sizeof *x, m.sums, m.wanted);
+    slices[5].n_rows = 2;
+    assert_int_equal(sl_view_submit(&raise_op, &v, SL_PRIORITY_COMPUTE), SL_EINTERNAL);
+    expect_message(sl_message(), "sl_test_raise", "'slices': rows 11 to 13; expected at most 12 rows");
+    free(x);
+    close_memory(&m);
+    expect_no_failure();
+}
+
 /* ---- dtypes of rows ---- */
 
 struct copies {
