@@ -17,6 +17,9 @@ coop_sage=$(realpath "${COOP_SAGE_PROGRAM:-$top_builddir/apps/coop_sage}") &&
     pipe_gnn=$(realpath "${PIPE_GNN_PROGRAM:-$top_builddir/apps/pipe_gnn}") &&
     starling_data=$(realpath "${STARLING_DATA_PROGRAM:-$top_builddir/apps/starling_data}") || exit 99
 
+# "${launch[@]}" -np N COMMAND: N processes.
+launch=(mpirun -q --oversubscribe --bind-to none)
+
 data=${STARLING_DATA:-}
 unset STARLING_DATA
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -55,12 +58,13 @@ expect()
     return 0
 }
 
-# refuse PATTERN COMMAND ...: the command prints one line on standard error, which matches, and ends with exit code $code [1 or 2].
+# refuse PATTERN COMMAND ...: the command prints one line on standard error, which matches, and ends with exit code $code [1 or 2]
+# within 50 s: before a watchdog would end it.
 refuse()
 {
     local pattern=$1 status
     shift
-    timeout 60 "$@" >"$folder/stdout" 2>"$folder/stderr" </dev/null
+    timeout 50 "$@" >"$folder/stdout" 2>"$folder/stderr" </dev/null
     status=$?
     [[ " ${code:-1 2} " == *" $status "* && $(wc -l <"$folder/stderr") -eq 1 ]] ||
         complain "$*: expected exit code ${code:-1 or 2} and a line, found $status: $(cat "$folder/stderr")"
@@ -86,8 +90,83 @@ need_mpi()
 {
     has_mpi || skip "this build has no MPI"
     command -v mpirun >/dev/null || skip "there is no mpirun"
-    mpirun -q --oversubscribe --bind-to none -np 2 true </dev/null >stdout 2>&1 ||
-        skip "mpirun does not start: $(head -n 1 stdout)"
+    "${launch[@]}" -np 2 true </dev/null >stdout 2>&1 || skip "mpirun does not start: $(head -n 1 stdout)"
+}
+
+# ranks N ARGUMENT ...: $program in N processes.
+ranks()
+{
+    timeout 300 "${launch[@]}" -np "$1" "$program" "${@:2}" </dev/null
+}
+
+# Options by which a run of many ranks leaves all of its results. Of one process they have the name "one".
+results=(--metrics many --predict many.scores.npy --embed many.rows.npy --save many.model)
+
+# same_results NAME: one process and many have left the same figures, with $n_losses [3] lines of losses at least, scores, rows and
+# model; and something went between ranks.
+same_results()
+{
+    local file
+    figures one >one.figures
+    figures many >many.figures
+    (($(grep -Ec '"(step|train_loss)"' one.figures) >= ${n_losses:-3})) || complain "$1: no losses: $(cat one)"
+    cmp -s one.figures many.figures || complain "$1: ranks give other figures: $(diff one.figures many.figures | head -n 4 | cut -c 1-300)"
+    for file in scores.npy rows.npy model; do
+        cmp -s "one.$file" "many.$file" || complain "$1: ranks give other $file"
+    done
+    grep '"epoch"' many | grep -q '"between_ranks": *[1-9]' || complain "$1: nothing went between ranks: $(tail -n 1 many)"
+}
+
+# as_ranks NAME N ARGUMENT ...: $program leaves the same results in one process and in N.
+as_ranks()
+{
+    local name=$1 n=$2
+    shift 2
+    rm -f one* many*
+    "$program" "${results[@]//many/one}" "$@" >stdout 2>stderr || complain "$name: $(cat stderr)"
+    ranks "$n" "${results[@]}" "$@" >stdout 2>&1 || complain "$name on $n ranks: $(tail -n 1 stdout)"
+    same_results "$name on $n ranks"
+}
+
+# sum_of NAME: of all epochs of `many`.
+sum_of()
+{
+    grep '"epoch"' many | sed -n "s/.*\"$1\": *\([0-9][0-9]*\).*/\1/p" | awk '{ n += $1 } END { print n }'
+}
+
+# ranks_in_background METRICS LINE ARGUMENT ...: $program in two ranks; waits until the file METRICS has the LINE. Sets `launcher`, and
+# `last`, a rank.
+ranks_in_background()
+{
+    local metrics=$1 line=$2 i
+    shift 2
+    "${launch[@]}" -np 2 "$program" --metrics "$metrics" "$@" </dev/null >stdout 2>stderr &
+    launcher=$!
+    for ((i = 0; i < 6000; i++)); do
+        grep -qs "$line" "$metrics" && last=$(pgrep -P "$launcher" | tail -n 1) && return
+        sleep 0.02
+    done
+    complain "a run of two ranks has not written $line in two minutes: $(cat stderr)"
+}
+
+# ended_badly WHAT [PATTERN]: the run in the background ends within 90 s, and not well; a line on standard error matches.
+ended_badly()
+{
+    local start=$SECONDS
+    wait "$launcher" && complain "$1: it ended well"
+    ((SECONDS - start <= 90)) || complain "$1: it ended after $((SECONDS - start)) s"
+    grep -Eq -- "${2:-}" stderr || [[ -z ${2:-} ]] || complain "$1: expected '$2', found: $(cat stderr)"
+}
+
+# asked_to_stop: a rank of the run in the background gets SIGUSR1: all end well, with a checkpoint in `kept`.
+asked_to_stop()
+{
+    local status
+    kill -USR1 "$last"
+    wait "$launcher"
+    status=$?
+    [[ $status -eq 0 ]] || complain "a run of which a rank was asked to stop: expected exit code 0, found $status: $(cat stderr)"
+    ls kept/*.safetensors >/dev/null 2>&1 || complain "it has left no checkpoint"
 }
 
 # python_with MODULES: print the name of the first Python that has these modules, as in "numpy, matplotlib".

@@ -177,18 +177,17 @@ done
 ((failed == 0)) || exit 1
 
 need_mpi
-mpi=(mpirun -q --oversubscribe --bind-to none)
 for use in factor probability both; do
     run=(--dataset ./some --cache none --model gcn --edge-weights $use --sampler "$(sampler_of $use)" --layers 2 --fanout 3,3 --pes 4 --batch-size 30 --hidden 16 --epochs 2
         --quiet --cpus 1)
     "$coop_sage" "${run[@]}" --metrics one.json >stdout 2>stderr || complain "one rank: $(cat stderr)"
     for n in 2 3; do
-        "${mpi[@]}" -np $n "$coop_sage" "${run[@]}" --metrics many.json </dev/null >stdout 2>stderr || complain "$n ranks: $(cat stderr)"
+        "${launch[@]}" -np $n "$coop_sage" "${run[@]}" --metrics many.json </dev/null >stdout 2>stderr || complain "$n ranks: $(cat stderr)"
         diff <(figures one.json) <(figures many.json) >stdout || complain "$n ranks, $use: $(head -n 4 stdout)"
     done
 done
 run=(--dataset ./some --cache none --model gcn --edge-weights factor --layers 2 --chunks 4 --ways 2 --hidden 16 --epochs 3 --quiet --cpus 1)
 "$pipe_gnn" "${run[@]}" --metrics one.json >stdout 2>stderr || complain "pipe_gnn, one rank: $(cat stderr)"
-"${mpi[@]}" -np 2 "$pipe_gnn" "${run[@]}" --metrics two.json </dev/null >stdout 2>stderr || complain "pipe_gnn, two ranks: $(cat stderr)"
+"${launch[@]}" -np 2 "$pipe_gnn" "${run[@]}" --metrics two.json </dev/null >stdout 2>stderr || complain "pipe_gnn, two ranks: $(cat stderr)"
 diff <(figures one.json) <(figures two.json) >stdout || complain "pipe_gnn, two ranks: $(head -n 4 stdout)"
 exit $failed

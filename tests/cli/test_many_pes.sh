@@ -80,19 +80,16 @@ refuse "--chunks: found '257', expected .* from 1 to 256" "$pipe_gnn" --dataset 
 
 need_mpi
 
-# ranks NAME N OPTION ...: as train, in N processes.
-ranks()
+# in_ranks NAME N OPTION ...: as train, in N processes.
+in_ranks()
 {
-    local name=$1 n=$2
-    shift 2
-    timeout 120 mpirun -q --oversubscribe --bind-to none -np "$n" "$coop_sage" "${common[@]}" --metrics "$name" --predict "$name.npy" \
-        "$@" </dev/null >stdout 2>&1 || complain "$name: $(tail -n 1 stdout)"
-    figures "$name" >"$name.figures"
+    program=$coop_sage ranks "$2" "${common[@]}" --metrics "$1" --predict "$1.npy" "${@:3}" >stdout 2>&1 || complain "$1: $(tail -n 1 stdout)"
+    figures "$1" >"$1.figures"
 }
-ranks norms-2 2 --pes 300 --group-size 1 --batch-size 1 --norm batch
+in_ranks norms-2 2 --pes 300 --group-size 1 --batch-size 1 --norm batch
 same norms norms-2
-ranks fours-3 3 --pes 300 --group-size 4 --batch-size 1
+in_ranks fours-3 3 --pes 300 --group-size 4 --batch-size 1
 same fours fours-3
-ranks gossip-2 2 "${gossip[@]}"
+in_ranks gossip-2 2 "${gossip[@]}"
 same gossip gossip-2
 exit $failed

@@ -291,7 +291,7 @@ for model in rgcn rgat; do
     [[ $model != rgat ]] || run+=(--relation-fanout writes:2,3)
     run+=(--edge-weights factor)
     "$coop_sage" "${run[@]}" --metrics one.json >stdout 2>stderr || complain "$model, one rank: $(cat stderr)"
-    mpirun -q --oversubscribe --bind-to none -np 2 "$coop_sage" "${run[@]}" --metrics two.json </dev/null >stdout 2>stderr ||
+    "${launch[@]}" -np 2 "$coop_sage" "${run[@]}" --metrics two.json </dev/null >stdout 2>stderr ||
         complain "$model, two ranks: $(cat stderr)"
     diff <(figures one.json) <(figures two.json) >stdout || complain "$model, two ranks: $(head -n 4 stdout)"
 done

@@ -134,15 +134,15 @@ refuse "--vertex-budget: found '0', expected '2500'" "$coop_sage" --quiet --cach
 
 need_mpi
 for n in 2 3; do
-    mpirun -q --oversubscribe --bind-to none -np $n "$coop_sage" "${common[@]}" "${links[@]}" --metrics many --cpus 1 </dev/null >stdout 2>&1 ||
+    "${launch[@]}" -np $n "$coop_sage" "${common[@]}" "${links[@]}" --metrics many --cpus 1 </dev/null >stdout 2>&1 ||
         complain "links on $n ranks: $(tail -n 1 stdout)"
     cmp -s whole.figures <(figures many) || complain "links on $n ranks: $(diff whole.figures <(figures many) | head -n 4 | cut -c 1-300)"
 done
 run whole "${run[@]}" --group-size 2
 figures whole >whole.figures
-mpirun -q --oversubscribe --bind-to none -np 2 "$coop_sage" "${common[@]}" "${run[@]}" --group-size 2 --epochs 3 --checkpoint shared --metrics many \
+"${launch[@]}" -np 2 "$coop_sage" "${common[@]}" "${run[@]}" --group-size 2 --epochs 3 --checkpoint shared --metrics many \
     --cpus 1 </dev/null >stdout 2>&1 || complain "two ranks: $(tail -n 1 stdout)"
-mpirun -q --oversubscribe --bind-to none -np 3 "$coop_sage" "${common[@]}" "${run[@]}" --group-size 2 --checkpoint shared --resume --metrics many \
+"${launch[@]}" -np 3 "$coop_sage" "${common[@]}" "${run[@]}" --group-size 2 --checkpoint shared --resume --metrics many \
     --cpus 1 </dev/null >stdout 2>&1 || complain "three ranks: $(tail -n 1 stdout)"
 same "two ranks, then three" many
 exit $failed

@@ -8,6 +8,7 @@
 set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
+program=$coop_sage
 need_mpi
 
 # make_links NAME N TRAIN FOUND: a dataset of distinct random pairs of N vertices, FOUND of them in each list of links to find, and
@@ -46,38 +47,9 @@ targets numbers 'NR % 17 / (c + 1)'
 common=(--cache none --epochs 2 --hidden 12 --layers 2 --batch-size 60 --cpus 1 --chunks 2 --metrics-steps --quiet)
 links=(--dataset ./pairs --objective link --features random:8)
 
-# ranks N ARGUMENT ...: coop_sage in N processes.
-ranks()
-{
-    local n=$1
-    shift
-    timeout 120 mpirun -q --oversubscribe --bind-to none -np "$n" "$coop_sage" "$@" </dev/null
-}
-
-# same NAME RANKS ARGUMENT ...: one process, and so many.
-same()
-{
-    local name=$1 n=$2
-    shift 2
-    rm -f one* many*
-    "$coop_sage" "${common[@]}" --metrics one --predict one.scores.npy --embed one.rows.npy --save one.model "$@" >stdout 2>stderr ||
-        complain "$name: $(cat stderr)"
-    ranks "$n" "${common[@]}" --metrics many --predict many.scores.npy --embed many.rows.npy --save many.model "$@" >stdout 2>&1 ||
-        complain "$name on $n ranks: $(tail -n 1 stdout)"
-    figures one >one.figures
-    figures many >many.figures
-    (($(grep -c '"step"' one.figures) > 3)) || complain "$name: no losses: $(cat one)"
-    cmp -s one.figures many.figures ||
-        complain "$name: $n ranks give other figures: $(diff one.figures many.figures | head -n 4 | cut -c 1-300)"
-    for file in scores.npy rows.npy model; do
-        cmp -s "one.$file" "many.$file" || complain "$name: $n ranks give other $file"
-    done
-    grep '"epoch"' many | grep -q '"between_ranks": *[1-9]' || complain "$name: nothing went between ranks: $(tail -n 1 many)"
-}
-
 while read -r name n options; do
     # shellcheck disable=SC2086 # the options are words
-    same "$name" "$n" "${links[@]}" --pairs asked.csv $options
+    as_ranks "$name" "$n" "${common[@]}" "${links[@]}" --pairs asked.csv $options
 done <<'RUNS'
 sage 2 --pes 4 --dropout 0.3 --negatives 3
 softmax 3 --pes 4 --link-loss softmax --negatives 9 --link-exclude self
@@ -109,13 +81,13 @@ awk -v to=triples/split/only/ 'BEGIN {
 awk 'BEGIN { for (i = 0; i < 500; i++) print (i * 7) % 400 "," i % 3 "," (i * i) % 400 }' >asked-triples.csv
 while read -r name n options; do
     # shellcheck disable=SC2086
-    same "$name" "$n" --dataset ./triples --objective link --features random:8 --pairs asked-triples.csv $options
+    as_ranks "$name" "$n" "${common[@]}" --dataset ./triples --objective link --features random:8 --pairs asked-triples.csv $options
 done <<'RUNS'
 triples 2 --pes 4 --decoder distmult --negatives 4
 triples-rgcn 3 --pes 5 --model rgcn --decoder mlp --partition random --negatives 2
 triples-groups 3 --pes 6 --group-size 2 --model rgcn --bases 2 --decoder distmult --best-by mrr
 RUNS
-same "the scores of pairs" 2 "${links[@]}" --pairs asked.csv --pes 4
+as_ranks "the scores of pairs" 2 "${common[@]}" "${links[@]}" --pairs asked.csv --pes 4
 for name in auc ap mrr hits1 hits3 hits10; do
     grep -q "\"test_$name\": *0\.[0-9]" many || complain "links: expected a score $name, found $(tail -n 2 many | cut -c 1-600)"
 done
@@ -123,7 +95,7 @@ done
 
 while read -r name n options; do
     # shellcheck disable=SC2086
-    same "$name" "$n" --batch-size 20 $options
+    as_ranks "$name" "$n" "${common[@]}" --batch-size 20 $options
 done <<'RUNS'
 labels 2 --dataset ./sets --pes 4
 labels-weighed 3 --dataset ./sets --pes 5 --class-weights balanced --best-by f1
@@ -168,13 +140,7 @@ run=("${links[@]}" --pes 4 --negatives 2 --epochs 12)
 "$coop_sage" "${common[@]}" "${run[@]}" --metrics whole --save whole.model >stdout 2>stderr || complain "$(cat stderr)"
 n_killed=0
 for epoch in 2 6; do
-    mpirun -q --oversubscribe --bind-to none -np 2 "$coop_sage" "${common[@]}" "${run[@]}" --checkpoint killed --resume=auto \
-        --metrics killed.metrics </dev/null >stdout 2>stderr &
-    launcher=$!
-    for ((i = 0; i < 600; i++)); do
-        grep -qs "\"event\": *\"epoch\",\"epoch\": *$epoch," killed.metrics && break
-        sleep 0.02
-    done
+    ranks_in_background killed.metrics "\"event\": *\"epoch\",\"epoch\": *$epoch," "${common[@]}" "${run[@]}" --checkpoint killed --resume=auto
     victim=$(pgrep -P "$launcher" | sed -n "$((n_killed + 1))p")
     [[ -n $victim ]] && kill -KILL "$victim" && n_killed=$((n_killed + 1))
     wait "$launcher" && complain "a run of links of which a rank was killed ended well"
@@ -187,26 +153,22 @@ cmp -s whole.model killed.model || complain "a run of links that was killed has 
 
 # ---- ranks that are not alike ----
 
-# refuse PATTERN OPTIONS-OF-RANK-0 OPTIONS-OF-RANK-1: exit code 1 and one line.
-refuse()
+# differ PATTERN OPTIONS-OF-RANK-0 OPTIONS-OF-RANK-1: exit code 1 and one line.
+differ()
 {
-    local status
+    local run=("$program" "${common[@]}" --objective link --features random:8 --pes 2 --metrics refused)
     # shellcheck disable=SC2086
-    timeout 60 mpirun -q --oversubscribe --bind-to none -np 1 "$coop_sage" "${common[@]}" --objective link --features random:8 --pes 2 --metrics refused $2 : \
-        -np 1 "$coop_sage" "${common[@]}" --objective link --features random:8 --pes 2 --metrics refused $3 >stdout 2>stderr </dev/null
-    status=$?
-    [[ $status -eq 1 && $(wc -l <stderr) -eq 1 ]] || complain "$2, $3: expected exit code 1 and a line, found $status: $(cat stderr)"
-    grep -Eq -- "$1" stderr || complain "$2, $3: expected '$1', found: $(cat stderr)"
+    code=1 refuse "$1" "${launch[@]}" -np 1 "${run[@]}" $2 : -np 1 "${run[@]}" $3
 }
 mkdir there && for list in train valid test valid_neg; do
     rm -rf there/pairs && cp -r pairs there/pairs
     sed -i '$d' "there/pairs/split/only/$list.csv"
-    refuse "rank 1: dataset pairs, (graph|split): found '.*', expected '.*' as rank 0 has" "--dataset ./pairs" "--dataset ./there/pairs"
+    differ "rank 1: dataset pairs, (graph|split): found '.*', expected '.*' as rank 0 has" "--dataset ./pairs" "--dataset ./there/pairs"
 done
 tac pairs/split/only/valid_neg.csv >there/pairs/split/only/valid_neg.csv
-refuse "rank 1: dataset pairs, split: found '1500/120/120 links, hash .*', expected '1500/120/120 links, hash" "--dataset ./pairs" "--dataset ./there/pairs"
+differ "rank 1: dataset pairs, split: found '1500/120/120 links, hash .*', expected '1500/120/120 links, hash" "--dataset ./pairs" "--dataset ./there/pairs"
 tac asked.csv >turned.csv
-refuse "rank 1: --pairs: found '500 pairs, hash .*', expected '500 pairs, hash .*' as rank 0 has; give all ranks the same pairs" \
+differ "rank 1: --pairs: found '500 pairs, hash .*', expected '500 pairs, hash .*' as rank 0 has; give all ranks the same pairs" \
     "--dataset ./pairs --predict scores --pairs asked.csv" "--dataset ./pairs --predict scores --pairs turned.csv"
 for option in negatives link-loss link-exclude; do
     case $option in
@@ -214,6 +176,6 @@ for option in negatives link-loss link-exclude; do
     link-loss) value=softmax ;;
     link-exclude) value=none ;;
     esac
-    refuse "rank 1: --$option: found '.*', expected '.*' as rank 0 has" "--dataset ./pairs" "--dataset ./pairs --$option $value"
+    differ "rank 1: --$option: found '.*', expected '.*' as rank 0 has" "--dataset ./pairs" "--dataset ./pairs --$option $value"
 done
 exit $failed

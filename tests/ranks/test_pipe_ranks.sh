@@ -18,32 +18,13 @@ generate few --vertices 40 --edges 25 --features 8 --classes 3
 cp -R dense weighed && gzip -dc dense/raw/edge.csv.gz | awk '{ print (NR % 5 == 0) ? 0 : (NR % 7 + 1) / 4 }' >weighed/raw/edge-weight.csv
 common=(--cache none --epochs 3 --hidden 12 --layers 3 --cpus 1 --stages 1 --quiet)
 
-# ranks N ARGUMENT ...: pipe_gnn in N processes.
-ranks()
-{
-    local n=$1
-    shift
-    timeout 120 mpirun -q --oversubscribe --bind-to none -np "$n" "$program" "$@" </dev/null
-}
-
 # ---- the same bits ----
 
 # Exactly, in as many chunks as ways; in several slots, with a history; in stages of a rank each or of several; and both.
 # (Where GCNII is cut says how many bytes go between stages: not by time then.)
 while read -r name n ways chunks options; do
-    # shellcheck disable=SC2206 # the options are words
-    run=("${common[@]}" --eval-every 1 --ways "$ways" --chunks "$chunks" $options)
-    "$program" "${run[@]}" --metrics one --predict one.scores.npy --embed one.rows.npy --save one.model 2>stderr || complain "$name: $(cat stderr)"
-    ranks "$n" "${run[@]}" --metrics many --predict many.scores.npy --embed many.rows.npy --save many.model >stdout 2>&1 ||
-        complain "$name on $n ranks: $(tail -n 1 stdout)"
-    figures one >one.figures
-    figures many >many.figures
-    (($(grep -c '"train_loss"' one.figures) >= 3)) || complain "$name: no losses: $(cat one)"
-    cmp -s one.figures many.figures || complain "$name: $n ranks give other figures: $(diff one.figures many.figures | head -n 4 | cut -c 1-300)"
-    for file in scores.npy rows.npy model; do
-        cmp -s "one.$file" "many.$file" || complain "$name: $n ranks give other $file"
-    done
-    grep '"epoch"' many | grep -q '"between_ranks": *[1-9]' || complain "$name: nothing went between ranks: $(tail -n 1 many)"
+    # shellcheck disable=SC2086 # the options are words
+    as_ranks "$name" "$n" "${common[@]}" --eval-every 1 --ways "$ways" --chunks "$chunks" $options
     [[ $name != guard ]] || grep -q '"guard": *"fired"' many || complain "$name: it has not fired: $(tail -n 1 many)"
 done <<'RUNS'
 gcn 2 4 4 --dataset dense --model gcn --dropout 0.3
@@ -79,12 +60,6 @@ ranks 2 "${common[@]}" --dataset dense --ways 4 --chunks 4 --metrics other --see
 
 # ---- bytes between ranks ----
 
-# sum_of NAME: of all epochs of `many`.
-sum_of()
-{
-    grep '"epoch"' many | sed -n "s/.*\"$1\": *\([0-9][0-9]*\).*/\1/p" | awk '{ n += $1 } END { print n }'
-}
-
 # Where each rank has one way, what goes between ways does between ranks: rows, their gradients, weights along a chain and back from its
 # end; and losses so. What evaluation sends is not counted.
 for n in 2 3; do
@@ -116,19 +91,9 @@ done
 
 # ---- refused ----
 
-# refuse PATTERN RANKS ARGUMENT ...: exit code 2 and one line on standard error that matches.
-refuse()
-{
-    local pattern=$1 n=$2 status
-    shift 2
-    ranks "$n" --dataset dense "${common[@]}" "$@" >stdout 2>stderr
-    status=$?
-    [[ $status -eq 2 && $(wc -l <stderr) -eq 1 ]] || complain "$*: expected exit code 2 and a line, found $status: $(cat stderr)"
-    grep -Eq -- "$pattern" stderr || complain "$*: expected '$pattern', found: $(cat stderr)"
-}
-
-refuse '--ways: found 4, .* 5 processes' 5 --ways 4 --chunks 4
-refuse '--ways: found 1, expected at least 2 for 3 processes .* --stages 2' 3 --ways 1 --chunks 4 --stages 2
+run=("$program" --dataset dense "${common[@]}")
+code=2 refuse '--ways: found 4, .* 5 processes' "${launch[@]}" -np 5 "${run[@]}" --ways 4 --chunks 4
+code=2 refuse '--ways: found 1, expected at least 2 for 3 processes .* --stages 2' "${launch[@]}" -np 3 "${run[@]}" --ways 1 --chunks 4 --stages 2
 
 # ---- one trace of all ----
 
@@ -149,44 +114,26 @@ fi
 
 # ---- a failure, a rank that hangs, a signal ----
 
-# long_run ARGUMENT ...: two ranks that have far to go, in the background; waits for its first figures. Sets `launcher` and `last`, a rank.
+# long_run ARGUMENT ...: two ranks that have far to go.
 long_run()
 {
     rm -f long
-    mpirun -q --oversubscribe --bind-to none -np 2 "$program" "${common[@]}" --dataset dense --ways 2 --chunks 2 --epochs 100000 --eval-every 0 \
-        --metrics long "$@" </dev/null >stdout 2>stderr &
-    launcher=$!
-    for ((i = 0; i < 1200; i++)); do
-        if grep -qs '"train_loss"' long; then
-            last=$(pgrep -P "$launcher" | tail -n 1)
-            return
-        fi
-        sleep 0.1
-    done
-    complain "a run of two ranks has written nothing in two minutes: $(cat stderr)"
+    ranks_in_background long '"train_loss"' "${common[@]}" --dataset dense --ways 2 --chunks 2 --epochs 100000 --eval-every 0 "$@"
 }
 
 ranks 2 "${common[@]}" --dataset dense --ways 2 --chunks 2 --epochs 20 --lr 1e30 >stdout 2>stderr && complain "a loss that is no number ended well"
 grep -Eq '^pipe_gnn: rank [01]: .*loss' stderr || complain "a loss that is no number: $(cat stderr)"
 
 long_run --stages 2 --ways 1 --chunks 8
-start=$SECONDS
 kill -KILL "$last"
-wait "$launcher" && complain "a run of which a rank was killed ended well"
-((SECONDS - start <= 90)) || complain "a run of which a rank was killed ended after $((SECONDS - start)) s"
+ended_badly "a run of which a rank was killed"
 
 long_run --watchdog 2
-start=$SECONDS
 kill -STOP "$last"
-wait "$launcher" && complain "a run of which a rank has hung ended well"
-((SECONDS - start <= 90)) || complain "a run of which a rank has hung ended after $((SECONDS - start)) s"
-grep -Eq '^pipe_gnn: rank [01]: no task has ended' stderr || complain "a rank that has hung: $(cat stderr)"
+ended_badly "a run of which a rank has hung" '^pipe_gnn: rank [01]: no task has ended'
 
 long_run --checkpoint kept --stages 2 --ways 1 --chunks 8
-kill -USR1 "$last"
-wait "$launcher"; status=$?
-[[ $status -eq 0 ]] || complain "a run of which a rank was asked to stop: expected exit code 0, found $status: $(cat stderr)"
-ls kept/*.safetensors >/dev/null 2>&1 || complain "it has left no checkpoint"
+asked_to_stop
 
 # ---- resumed ----
 

@@ -12,20 +12,8 @@ coop=$coop_sage
 pipe=$pipe_gnn
 rules=$top_srcdir/doc/guide/resume.md
 list=$top_srcdir/tests/rules.list
-launch=(mpirun -q --oversubscribe --bind-to none)
 need_mpi
-
-# refuse PATTERN COMMAND ...: exit code 1, or 2 for wrong usage, and one line that matches, in 50 s: before a watchdog would end it.
-refuse()
-{
-    local pattern=$1 status start=$SECONDS
-    shift
-    timeout 60 "$@" >stdout 2>stderr </dev/null
-    status=$?
-    [[ $status -eq ${code:-1} && $(wc -l <stderr) -eq 1 ]] || complain "$*: expected exit code ${code:-1} and a line, found $status: $(cat stderr)"
-    grep -Eq -- "$pattern" stderr || complain "$*: expected '$pattern', found: $(cat stderr)"
-    ((SECONDS - start <= ${limit:-50})) || complain "$*: ended after $((SECONDS - start)) s"
-}
+code=1 # of what is refused, but for wrong usage
 
 # two PROGRAM-OF-RANK-0 OPTIONS-OF-RANK-0 PROGRAM-OF-RANK-1 OPTIONS-OF-RANK-1: the command, in $command.
 two()

@@ -31,38 +31,17 @@ if ! "$program" "${common[@]}" "${sampled[@]}" --dataset dense --epochs 1 --gpus
     exit 1
 fi
 
-# ranks N PROGRAM ARGUMENT ...: in N processes.
-ranks()
-{
-    local n=$1
-    shift
-    timeout 300 mpirun -q --oversubscribe --bind-to none -np "$n" "$@" </dev/null
-}
-
-# compare NAME: what one process and two have left.
-compare()
-{
-    local name=$1
-    figures one >one.figures
-    figures many >many.figures
-    (($(grep -c '"step"' one.figures) > 1)) || complain "$name: no losses: $(cat one)"
-    cmp -s one.figures many.figures || complain "$name: two ranks give other figures: $(diff one.figures many.figures | head -n 4 | cut -c 1-300)"
-    for file in scores.npy rows.npy model; do
-        cmp -s "one.$file" "many.$file" || complain "$name: two ranks give other $file"
-    done
-    grep '"epoch"' many | grep -q '"between_ranks": *[1-9]' || complain "$name: nothing went between ranks: $(tail -n 1 many)"
-}
-
-results=(--metrics-steps --metrics many --predict many.scores.npy --embed many.rows.npy --save many.model)
+results+=(--metrics-steps)
+n_losses=2
 
 # same NAME PROGRAM ARGUMENT ...: one process with two GPUs, and two with one each.
 same()
 {
-    local name=$1
-    shift
-    "$1" "${common[@]}" --gpus 2 "${results[@]//many/one}" "${@:2}" 2>stderr || complain "$name: $(cat stderr)"
-    ranks 2 "$1" "${common[@]}" --gpus 1 "${results[@]}" "${@:2}" >stdout 2>&1 || complain "$name on two ranks: $(tail -n 1 stdout)"
-    compare "$name"
+    local name=$1 program=$2
+    shift 2
+    "$program" "${common[@]}" --gpus 2 "${results[@]//many/one}" "$@" 2>stderr || complain "$name: $(cat stderr)"
+    ranks 2 "${common[@]}" --gpus 1 "${results[@]}" "$@" >stdout 2>&1 || complain "$name on two ranks: $(tail -n 1 stdout)"
+    same_results "$name"
 }
 
 # same_within NAME ARGUMENT ...: coop_sage in one process with four GPUs, and in two with two each that NCCL connects.
@@ -71,9 +50,9 @@ same_within()
     local name=$1
     shift
     "$program" "${common[@]}" "${sampled[@]}" --gpus 4 "${results[@]//many/one}" "$@" 2>stderr || complain "$name: $(cat stderr)"
-    SL_EMULATED_NCCL_TELLS=1 ranks 2 "$program" "${common[@]}" "${sampled[@]}" --gpus 2 --transport nccl "${results[@]}" "$@" >stdout 2>&1 ||
+    SL_EMULATED_NCCL_TELLS=1 ranks 2 "${common[@]}" "${sampled[@]}" --gpus 2 --transport nccl "${results[@]}" "$@" >stdout 2>&1 ||
         complain "$name on two ranks: $(tail -n 1 stdout)"
-    compare "$name"
+    same_results "$name"
     [[ $program != *.made-up ]] || (($(grep -c '^simulated NCCL: [1-9]' stdout) == 2)) || complain "$name: NCCL had nothing to do: $(cat stdout)"
 }
 
@@ -132,19 +111,18 @@ refuse()
     [[ -s stderr ]] && ! grep -Ev -- "$pattern" stderr || complain "$*: expected '$pattern', found: $(cat stderr)"
 }
 
-start=(mpirun -q --oversubscribe --bind-to none)
 run=("$program" "${common[@]}" "${sampled[@]}" --dataset dense)
 # A process has the GPUs beside the last one's: only rank 1's is short of memory.
-refuse 'rank 1: a GPU: expected room' env STARPU_LIMIT_CUDA_1_MEM=8 "${start[@]}" -np 2 "${run[@]}" --gpus 1
-refuse 'rank 0: a GPU: expected room' env STARPU_LIMIT_CUDA_0_MEM=8 "${start[@]}" -np 2 "${run[@]}" --gpus 1
-refuse 'rank [01]: a GPU: expected room' env STARPU_LIMIT_CUDA_1_MEM=8 STARPU_WORKERS_CUDAID=1 "${start[@]}" -np 2 "${run[@]}" --gpus 1
-refuse 'rank [01]: --gpus: found 1 for 2 processes' env CUDA_VISIBLE_DEVICES="${gpu[1]}" "${start[@]}" -np 2 "${run[@]}"
-refuse 'rank [01]: --gpus: found 2, expected at most 1: processes' "${start[@]}" -np 2 "${run[@]}" --gpus 2
-refuse '--transport nccl cannot be used with --gpus 0' "${start[@]}" -np 2 "${run[@]}" --gpus 0 --transport nccl
+refuse 'rank 1: a GPU: expected room' env STARPU_LIMIT_CUDA_1_MEM=8 "${launch[@]}" -np 2 "${run[@]}" --gpus 1
+refuse 'rank 0: a GPU: expected room' env STARPU_LIMIT_CUDA_0_MEM=8 "${launch[@]}" -np 2 "${run[@]}" --gpus 1
+refuse 'rank [01]: a GPU: expected room' env STARPU_LIMIT_CUDA_1_MEM=8 STARPU_WORKERS_CUDAID=1 "${launch[@]}" -np 2 "${run[@]}" --gpus 1
+refuse 'rank [01]: --gpus: found 1 for 2 processes' env CUDA_VISIBLE_DEVICES="${gpu[1]}" "${launch[@]}" -np 2 "${run[@]}"
+refuse 'rank [01]: --gpus: found 2, expected at most 1: processes' "${launch[@]}" -np 2 "${run[@]}" --gpus 2
+refuse '--transport nccl cannot be used with --gpus 0' "${launch[@]}" -np 2 "${run[@]}" --gpus 0 --transport nccl
 # Each may have one of its own, and some none.
-"${start[@]}" -np 1 env CUDA_VISIBLE_DEVICES="${gpu[1]}" "${run[@]}" --metrics many : -np 1 env CUDA_VISIBLE_DEVICES="${gpu[0]}" "${run[@]}" --metrics many >stdout 2>&1 ||
+"${launch[@]}" -np 1 env CUDA_VISIBLE_DEVICES="${gpu[1]}" "${run[@]}" --metrics many : -np 1 env CUDA_VISIBLE_DEVICES="${gpu[0]}" "${run[@]}" --metrics many >stdout 2>&1 ||
     complain "each process with a GPU of its own: $(tail -n 1 stdout)"
 grep -q '"pes": *2' many || complain "a PE for each GPU of all processes: $(head -n 1 many)"
-"${start[@]}" -np 1 "${run[@]}" --gpus 1 : -np 1 "${run[@]}" --gpus 0 >stdout 2>&1 || complain "a GPU in one of two: $(tail -n 1 stdout)"
+"${launch[@]}" -np 1 "${run[@]}" --gpus 1 : -np 1 "${run[@]}" --gpus 0 >stdout 2>&1 || complain "a GPU in one of two: $(tail -n 1 stdout)"
 
 exit $failed

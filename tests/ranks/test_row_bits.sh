@@ -136,17 +136,17 @@ alike()
         outputs other "$coop_sage" "${base[@]}" --pes "$pes" --batch-size "$batch" $more
         same "$dataset $*, $split"
     done
-    ranks "$dataset" "$@"
+    in_ranks "$dataset" "$@"
 }
 
-# ranks DATASET OPTION...: two or four processes, by turns, have the bits of `first`. SL_LONG=1: two and four.
-ranks()
+# in_ranks DATASET OPTION...: two or four processes, by turns, have the bits of `first`. SL_LONG=1: two and four.
+in_ranks()
 {
     local n numbers=$((2 + 2 * (turn++ % 2)))
     [[ -n $with_ranks ]] || return
     [[ -z ${SL_LONG:-} ]] || numbers='2 4'
     for n in $numbers; do
-        outputs other mpirun -q --oversubscribe --bind-to none -np $n "$coop_sage" "${base[@]}" --pes 4 --batch-size 60 --cpus 1
+        outputs other "${launch[@]}" -np $n "$coop_sage" "${base[@]}" --pes 4 --batch-size 60 --cpus 1
         same "$*, $n ranks"
     done
 }
