@@ -32,6 +32,10 @@
 #include "runtime/train/adapt.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "tests/support/owned.h"
+
+POINTER_OWNER(sl_dataset_delete, struct sl_dataset)
+POINTER_OWNER(sl_settings_delete, struct sl_settings)
 
 #define N 6 /* vertices that the readers are told of */
 #define KEY 7
@@ -148,11 +152,9 @@ static const enum sl_target_choice choices[] = {SL_TARGETS_ANY, SL_TARGETS_CLASS
 static void read_targets(const char *path)
 {
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
-        struct sl_targets targets = {0};
-        char *names = NULL;
+        OWNED(sl_targets_free) struct sl_targets targets = {0};
+        OWNED(sl_free_it) char *names = NULL;
         judge(sl_csv_read_targets(path, N, choices[i], &targets, &names));
-        sl_targets_free(&targets);
-        sl_free(names);
     }
 }
 
@@ -163,7 +165,7 @@ static void read_table(int which, const char *path)
     sl_vertex *from = NULL;
     sl_vertex *to = NULL;
     struct sl_ids ids = {0};
-    struct sl_features features = {0};
+    OWNED(sl_features_free) struct sl_features features = {0};
     switch (which) {
     case 0: judge(sl_csv_read_count(path, &count)); break;
     case 1: judge(sl_csv_read_edges(path, N, n_edges, &from, &to)); break;
@@ -174,7 +176,6 @@ static void read_table(int which, const char *path)
     sl_free(from);
     sl_free(to);
     sl_free(ids.ids);
-    sl_features_free(&features);
 }
 
 /* The first byte says which table. */
@@ -232,7 +233,7 @@ static void seed_lines(const char *folder)
 
 static void run_number(const uint8_t *data, size_t n)
 {
-    char *text = malloc(n + 1); /* a reader that goes on beyond the end is seen */
+    FREED char *text = malloc(n + 1); /* a reader that goes on beyond the end is seen */
     uint64_t whole;
     double real;
     need(text != NULL);
@@ -242,7 +243,6 @@ static void run_number(const uint8_t *data, size_t n)
         sl_number_u64(p, text + n, &whole);
         sl_number_whole(p, text + n, &whole);
     }
-    free(text);
 }
 
 static void seed_number(const char *folder)
@@ -258,13 +258,13 @@ static void run_npy(const uint8_t *data, size_t n)
 {
     const char *path = file_of(0, data, n);
     struct sl_npy array;
-    struct sl_features features = {0};
+    OWNED(sl_features_free) struct sl_features features = {0};
     uint32_t n_vertices = n % 2 == 0 ? N : SL_NONE;
     uint64_t n_edges;
     uint64_t count;
     const char *name;
-    sl_vertex *from = NULL;
-    sl_vertex *to = NULL;
+    OWNED(sl_free_it) sl_vertex *from = NULL;
+    OWNED(sl_free_it) sl_vertex *to = NULL;
     struct sl_ids ids = {0};
     if (sl_npy_read(path, "x", &array) == SL_OK) {
         fuzz_accepted++;
@@ -276,11 +276,9 @@ static void run_npy(const uint8_t *data, size_t n)
     }
     judge(sl_npy_read_features(path, "node_feat", N, &features));
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
-        struct sl_targets targets = {0};
-        char *names = NULL;
+        OWNED(sl_targets_free) struct sl_targets targets = {0};
+        OWNED(sl_free_it) char *names = NULL;
         judge(sl_npy_read_targets(path, "node_label", N, choices[i], &targets));
-        sl_targets_free(&targets);
-        sl_free(names);
     }
     judge(sl_npy_read_edges(path, "edge_index", n_vertices, &n_edges, &from, &to));
     judge(sl_npy_read_ids(path, "ids", N, &ids));
@@ -291,9 +289,6 @@ static void run_npy(const uint8_t *data, size_t n)
     judge(sl_npy_count_rows(path, "node_feat", &count));
     judge(sl_npy_find(path, (const char *const[]){"edge_feat"}, 1, &name));
     sl_free(ids.ids);
-    sl_features_free(&features);
-    sl_free(from);
-    sl_free(to);
 }
 
 /* An .npy file's bytes. Returns their number. */
@@ -380,7 +375,7 @@ static void adapt_tiny(const struct sl_settings *settings)
                                      .labels = labels,
                                      .class_names = "blue\nred\n"};
     struct sl_adapted adapted;
-    struct sl_dataset *dataset;
+    OWNED(sl_dataset_delete_it) struct sl_dataset *dataset;
     need(sl_dataset_new(&arrays, &dataset) == SL_OK);
     need(sl_strdup("a,4,1\nb,2,2\n", &dataset->types) == SL_OK);
     enum sl_status st = sl_adapt(settings, dataset, &adapted);
@@ -392,7 +387,6 @@ static void adapt_tiny(const struct sl_settings *settings)
         }
         sl_adapted_free(&adapted);
     }
-    sl_dataset_delete(dataset);
 }
 
 /* A model's file brings options, statistics and names. */
@@ -400,7 +394,7 @@ static void run_model(const uint8_t *data, size_t n)
 {
     const char *path = file_of(0, data, n);
     for (int pipe = 0; pipe < 2; pipe++) {
-        struct sl_settings *settings;
+        OWNED(sl_settings_delete_it) struct sl_settings *settings;
         enum sl_status st;
         if (pipe) {
             need(sl_settings_new_pipe(&settings) == SL_OK);
@@ -413,7 +407,6 @@ static void run_model(const uint8_t *data, size_t n)
         if (st == SL_OK) {
             adapt_tiny(settings);
         }
-        sl_settings_delete(settings);
     }
 }
 
@@ -680,7 +673,7 @@ static char *text_of(const uint8_t *data, size_t n)
 static void parse(enum sl_status (*defaults)(struct sl_settings **), int argc, char **argv)
 {
     static FILE *nowhere;
-    struct sl_settings *settings = NULL;
+    OWNED(sl_settings_delete_it) struct sl_settings *settings = NULL;
     char value[64];
     bool runs;
     nowhere = nowhere == NULL ? fopen("/dev/null", "we") : nowhere;
@@ -688,12 +681,11 @@ static void parse(enum sl_status (*defaults)(struct sl_settings **), int argc, c
     need(defaults(&settings) == SL_OK);
     judge(sl_settings_parse(settings, argc, argv, nowhere, &runs));
     judge(sl_settings_get(settings, "fanout", value, sizeof value));
-    sl_settings_delete(settings);
 }
 
 static void run_options(const uint8_t *data, size_t n)
 {
-    char *text = text_of(data, n);
+    FREED char *text = text_of(data, n);
     char *words[MOST_WORDS];
     char *again[MOST_WORDS];
     int argc = split_lines(text, words);
@@ -702,7 +694,6 @@ static void run_options(const uint8_t *data, size_t n)
         parse(sl_settings_new, argc, words);
         parse(sl_settings_new_pipe, argc, again);
     }
-    free(text);
 }
 
 static void seed_options(const char *folder)
@@ -720,7 +711,7 @@ static void seed_options(const char *folder)
 /* "NAME=VALUE" lines. */
 static void run_environment(const uint8_t *data, size_t n)
 {
-    char *text = text_of(data, n);
+    FREED char *text = text_of(data, n);
     char *words[MOST_WORDS];
     char *none[] = {(char *)(uintptr_t) "p", NULL};
     int n_words = split_lines(text, words);
@@ -743,7 +734,6 @@ static void run_environment(const uint8_t *data, size_t n)
             unsetenv(words[i]);
         }
     }
-    free(text);
 }
 
 static void seed_environment(const char *folder)

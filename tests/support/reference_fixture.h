@@ -14,6 +14,8 @@
 
 #include "data/load.h"
 
+POINTER_OWNER(json_decref, json_t)
+
 #ifdef SL_REAL_DOUBLE
 #define TOLERANCE 1e-9
 #else

@@ -9,6 +9,11 @@
 
 #include "runtime/starling.h"
 
+POINTER_OWNER(sl_dataset_delete, struct sl_dataset)
+POINTER_OWNER(sl_model_delete, struct sl_trained)
+POINTER_OWNER(sl_session_close, struct sl_session)
+POINTER_OWNER(sl_settings_delete, struct sl_settings)
+
 #define MOST_EPOCHS 40
 
 /* Set options "name=value" or "flag", one a word; "%" in front of a file stands for the test's folder. */

@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "tests/support/owned.h"
+
 static struct {
     struct CMUnitTest tests[64];
     size_t n;

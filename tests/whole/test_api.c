@@ -73,7 +73,7 @@ static void fill_arrays(void)
 /* A file of the dataset: line i is print(i). */
 static void write_lines(const char *name, uint32_t first, uint32_t end, void (*print)(FILE *, uint32_t))
 {
-    char *text;
+    FREED char *text;
     size_t n;
     char path[64];
     FILE *stream = open_memstream(&text, &n);
@@ -83,7 +83,6 @@ static void write_lines(const char *name, uint32_t first, uint32_t end, void (*p
     fclose(stream);
     snprintf(path, sizeof path, "crowds/%s.csv.gz", name);
     put_gzip(path, text);
-    free(text);
 }
 
 static void print_number(FILE *stream, uint32_t i)
@@ -244,15 +243,13 @@ static void train(struct sl_session *session, struct seen *seen)
 /* A whole run; files where there are no arrays. */
 static void run(const char *options, const struct sl_dataset *dataset, struct seen *seen)
 {
-    struct sl_settings *settings = settings_of(options);
+    OWNED(sl_settings_delete_it) struct sl_settings *settings = settings_of(options);
     if (dataset == NULL) {
         assert_ok(sl_settings_set(settings, "data-path", data));
         assert_ok(sl_settings_set(settings, "dataset", "crowds"));
     }
-    struct sl_session *session = open_session(settings, dataset);
+    OWNED(sl_session_close_it) struct sl_session *session = open_session(settings, dataset);
     train(session, seen);
-    sl_session_close(session);
-    sl_settings_delete(settings);
 }
 
 static void expect_same_losses(const struct seen *a, const struct seen *b)
@@ -350,8 +347,8 @@ TEST_WITH(dataset_is_let_go, make_folder, drop_folder)
         of.features = lent;
         of.train = lent_ids;
         struct sl_dataset *other = make_dataset(&of);
-        struct sl_settings *settings = settings_of(kinds[i]);
-        struct sl_session *session = open_session(settings, other);
+        OWNED(sl_settings_delete_it) struct sl_settings *settings = settings_of(kinds[i]);
+        OWNED(sl_session_close_it) struct sl_session *session = open_session(settings, other);
         sl_dataset_delete(other);
         memset(lent, 0xff, sizeof features);
         memset(lent_ids, 0xff, sizeof ids);
@@ -363,8 +360,6 @@ TEST_WITH(dataset_is_let_go, make_folder, drop_folder)
         train(session, &seen[1]);
         assert_ok(sl_session_evaluate(session, NULL, NULL, NULL));
         expect_same_losses(&seen[0], &seen[1]);
-        sl_session_close(session);
-        sl_settings_delete(settings);
     }
 }
 
@@ -408,10 +403,10 @@ TEST_WITH(stops_and_goes_on, make_folder, drop_folder)
  * and the next session trains. */
 TEST_WITH(stops_before_it_starts, make_folder, drop_folder)
 {
-    struct sl_settings *settings = settings_of("");
+    OWNED(sl_settings_delete_it) struct sl_settings *settings = settings_of("");
     for (int by_signal = 0; by_signal < 2; by_signal++) {
         struct seen seen = nothing();
-        struct sl_session *session = open_session(settings, crowd);
+        OWNED(sl_session_close_it) struct sl_session *session = open_session(settings, crowd);
         if (by_signal) {
             assert_ok(sl_signals_install());
             raise(SIGUSR1);
@@ -427,9 +422,7 @@ TEST_WITH(stops_before_it_starts, make_folder, drop_folder)
         session = open_session(settings, crowd);
         train(session, &seen);
         assert_true(seen.n_epochs > 0);
-        sl_session_close(session);
     }
-    sl_settings_delete(settings);
 }
 
 /* A callback that stops in the last epoch's report stops nothing: all is done. */
@@ -440,14 +433,12 @@ static int stop_at_epoch(void *context, const struct sl_epoch_news *news)
 
 TEST_WITH(a_callback_stops, make_folder, drop_folder)
 {
-    struct sl_settings *settings = settings_of("epochs=3");
+    OWNED(sl_settings_delete_it) struct sl_settings *settings = settings_of("epochs=3");
     for (int at = 2; at <= 3; at++) {
-        struct sl_session *session = open_session(settings, crowd);
+        OWNED(sl_session_close_it) struct sl_session *session = open_session(settings, crowd);
         const struct sl_report report = {.size = sizeof report, .context = &at, .epoch = stop_at_epoch};
         assert_int_equal(sl_session_train(session, &report), at < 3 ? SL_EINTERRUPT : SL_OK);
-        sl_session_close(session);
     }
-    sl_settings_delete(settings);
 }
 
 /* ---- at rest ---- */
@@ -480,7 +471,7 @@ static void expect_rest(const char *when)
 /* And OpenBLAS has as many threads as before, when all is over. */
 TEST_WITH(rests, make_folder, drop_folder)
 {
-    struct sl_settings *settings = settings_of("cpus=2");
+    OWNED(sl_settings_delete_it) struct sl_settings *settings = settings_of("cpus=2");
     struct seen seen = nothing();
     struct sl_weight weight;
     struct sl_scores scores;
@@ -498,7 +489,6 @@ TEST_WITH(rests, make_folder, drop_folder)
     sl_session_close(session);
     assert_int_equal(openblas_get_num_threads(), threads);
     openblas_set_num_threads(1);
-    sl_settings_delete(settings);
 }
 
 /* ---- the model ---- */
@@ -507,13 +497,12 @@ TEST_WITH(rests, make_folder, drop_folder)
 static void expect_array(const char *name, const float *values, size_t n)
 {
     size_t bytes;
-    char *file = contents(name, &bytes);
+    OWNED(sl_free_it) char *file = contents(name, &bytes);
     uint16_t header;
     memcpy(&header, file + 8, sizeof header);
     assert_non_null(strstr(file + 10, "'<f4'"));
     assert_int_equal(bytes, 10 + header + n * sizeof *values);
     assert_memory_equal(file + 10 + header, values, n * sizeof *values);
-    sl_free(file);
 }
 
 /* The report of the epoch whose model is kept. */
@@ -552,8 +541,8 @@ static void check_evaluate(const char *options)
         snprintf(text, sizeof text, "epochs=0 %s", options);
         run(text, crowd, &untrained);
         snprintf(text, sizeof text, "lr=0.1 %s %s", options, files ? "predict=%p embed=%e" : "");
-        struct sl_settings *settings = settings_of(text);
-        struct sl_session *session = open_session(settings, crowd);
+        OWNED(sl_settings_delete_it) struct sl_settings *settings = settings_of(text);
+        OWNED(sl_session_close_it) struct sl_session *session = open_session(settings, crowd);
         if (files) {
             assert_ok(sl_session_evaluate(session, &scores, NULL, embeddings));
             expect_scores(&scores, &untrained.epochs[0]);
@@ -566,8 +555,6 @@ static void check_evaluate(const char *options)
             expect_array("p", logits[files], N * C);
             expect_array("e", embeddings, N * 8);
         }
-        sl_session_close(session);
-        sl_settings_delete(settings);
     }
     expect_same_losses(&seen[0], &seen[1]);
     assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
@@ -583,16 +570,14 @@ TEST_WITH(evaluates, make_folder, drop_folder)
 TEST_WITH(keeps_the_best, make_folder, drop_folder)
 {
     struct seen seen = nothing();
-    struct sl_settings *settings = settings_of("lr=1 epochs=6");
-    struct sl_session *session = open_session(settings, crowd);
+    OWNED(sl_settings_delete_it) struct sl_settings *settings = settings_of("lr=1 epochs=6");
+    OWNED(sl_session_close_it) struct sl_session *session = open_session(settings, crowd);
     struct sl_scores scores;
     train(session, &seen);
     assert_true(best_epoch(&seen) != &seen.epochs[5]);
     assert_true(best_epoch(&seen)->scores.valid_loss != seen.epochs[5].scores.valid_loss);
     assert_ok(sl_session_evaluate(session, &scores, NULL, NULL));
     expect_scores(&scores, best_epoch(&seen));
-    sl_session_close(session);
-    sl_settings_delete(settings);
 }
 
 /* A session that has just taken up a checkpoint shows that model, of several replicas the average. */
@@ -600,15 +585,13 @@ TEST_WITH(evaluates_what_it_resumes, make_folder, drop_folder)
 {
     static const char options[] = "pes=4 batch-size=10 sync=cube epochs=2 eval-every=0 checkpoint=%kept";
     struct seen seen = nothing();
-    struct sl_settings *settings = settings_of(options);
+    OWNED(sl_settings_delete_it) struct sl_settings *settings = settings_of(options);
     struct sl_scores scores;
     run(options, crowd, &seen);
     assert_ok(sl_settings_set(settings, "resume", NULL));
-    struct sl_session *session = open_session(settings, crowd);
+    OWNED(sl_session_close_it) struct sl_session *session = open_session(settings, crowd);
     assert_ok(sl_session_evaluate(session, &scores, NULL, NULL));
     expect_scores(&scores, &seen.epochs[1]);
-    sl_session_close(session);
-    sl_settings_delete(settings);
 }
 
 /* A training that fails says so, and so does what is asked of it afterwards. */
@@ -627,8 +610,8 @@ TEST_WITH(failures_stay, make_folder, drop_folder)
 
 TEST_WITH(sizes_are_told, make_folder, drop_folder)
 {
-    struct sl_settings *settings = settings_of("pes=4 batch-size=10 group-size=2");
-    struct sl_session *session = open_session(settings, crowd);
+    OWNED(sl_settings_delete_it) struct sl_settings *settings = settings_of("pes=4 batch-size=10 group-size=2");
+    OWNED(sl_session_close_it) struct sl_session *session = open_session(settings, crowd);
     struct sl_session_sizes sizes = {.size = sizeof sizes};
     assert_ok(sl_session_sizes(session, &sizes));
     assert_int_equal(sizes.n_vertices, N);
@@ -648,8 +631,6 @@ TEST_WITH(sizes_are_told, make_folder, drop_folder)
     assert_ok(sl_session_sizes(session, &sizes));
     assert_int_equal(sizes.n_hidden, 0);
     assert_ok(sl_session_evaluate(session, NULL, NULL, features)); /* there are none to write */
-    sl_session_close(session);
-    sl_settings_delete(settings);
 }
 
 /* A weight is as the file of --save has it; returns its dimensions. */
@@ -721,13 +702,11 @@ TEST_WITH(weights_have_either_names, make_folder, drop_folder)
 {
     static const char *const names[] = {"layers.0.", "convs.0."};
     for (int pyg = 0; pyg < 2; pyg++) {
-        struct sl_settings *settings = settings_of(pyg ? "save-names=pyg" : "");
-        struct sl_session *session = open_session(settings, crowd);
+        OWNED(sl_settings_delete_it) struct sl_settings *settings = settings_of(pyg ? "save-names=pyg" : "");
+        OWNED(sl_session_close_it) struct sl_session *session = open_session(settings, crowd);
         struct sl_weight weight;
         assert_ok(sl_session_weight(session, 0, &weight, NULL));
         assert_memory_equal(weight.name, names[pyg], strlen(names[pyg]));
-        sl_session_close(session);
-        sl_settings_delete(settings);
     }
 }
 
@@ -754,25 +733,23 @@ static int see_line(void *context, const char *json)
 
 TEST_WITH(metrics_come_by_line, make_folder, drop_folder)
 {
-    struct sl_settings *settings = settings_of("");
+    OWNED(sl_settings_delete_it) struct sl_settings *settings = settings_of("");
     for (uint32_t at = 0; at < 3; at += 2) {
         struct lines lines = {.stop_at = at};
-        struct sl_session *session = open_session(settings, crowd);
+        OWNED(sl_session_close_it) struct sl_session *session = open_session(settings, crowd);
         const struct sl_report report = {.size = sizeof report, .context = &lines, .line = see_line};
         assert_int_equal(sl_session_train(session, &report), at == 0 ? SL_OK : SL_EINTERRUPT);
         assert_int_equal(lines.n[0], 1);
         assert_int_equal(lines.n[1], at == 0 ? 4 : at);
         assert_int_equal(lines.n[2], 1);
-        sl_session_close(session);
     }
-    sl_settings_delete(settings);
 }
 
 /* A program of an earlier version has a shorter struct. */
 TEST_WITH(structs_may_be_shorter, make_folder, drop_folder)
 {
-    struct sl_settings *settings = settings_of("");
-    struct sl_session *session = open_session(settings, crowd);
+    OWNED(sl_settings_delete_it) struct sl_settings *settings = settings_of("");
+    OWNED(sl_session_close_it) struct sl_session *session = open_session(settings, crowd);
     struct sl_session_sizes sizes = {.size = offsetof(struct sl_session_sizes, n_outputs), .n_outputs = 77};
     struct sl_session_sizes none = {.size = 0};
     struct lines lines = {.stop_at = 1};
@@ -784,8 +761,6 @@ TEST_WITH(structs_may_be_shorter, make_folder, drop_folder)
     report.size = offsetof(struct sl_report, line);
     assert_ok(sl_session_train(session, &report));
     assert_int_equal(lines.n[0], 0);
-    sl_session_close(session);
-    sl_settings_delete(settings);
 }
 
 #define MOST_WEIGHTS 16
@@ -818,7 +793,7 @@ TEST_WITH(weights_come_from_memory, make_folder, drop_folder)
         const char *options = pyg ? "save-names=pyg model=gat heads=2 epochs=2 save=%w"
                                   : "norm=batch pes=4 "
                                     "batch-size=10 sync=dissemination epochs=2 save=%w";
-        struct sl_settings *settings = settings_of(options);
+        OWNED(sl_settings_delete_it) struct sl_settings *settings = settings_of(options);
         struct sl_session *session = open_session(settings, crowd);
         struct seen seen[2] = {nothing(), nothing()};
         train(session, &seen[0]);
@@ -839,7 +814,6 @@ TEST_WITH(weights_come_from_memory, make_folder, drop_folder)
         }
         assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
         expect_same_losses(&seen[0], &seen[1]);
-        sl_settings_delete(settings);
     }
 }
 
@@ -847,8 +821,8 @@ TEST_WITH(wrong_weights_are_refused, make_folder, drop_folder)
 {
     static struct kept kept;
     static float logits[2][N * C];
-    struct sl_settings *settings = settings_of("");
-    struct sl_session *session = open_session(settings, crowd);
+    OWNED(sl_settings_delete_it) struct sl_settings *settings = settings_of("");
+    OWNED(sl_session_close_it) struct sl_session *session = open_session(settings, crowd);
     keep_weights(session, &kept);
     assert_ok(sl_session_evaluate(session, NULL, logits[0], NULL));
     kept.values[0][0] = 100;
@@ -865,8 +839,6 @@ TEST_WITH(wrong_weights_are_refused, make_folder, drop_folder)
     assert_refused(sl_session_set_weights(session, 0, NULL, NULL), SL_EFILE, "weights");
     assert_ok(sl_session_evaluate(session, NULL, logits[1], NULL));
     assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
-    sl_session_close(session);
-    sl_settings_delete(settings);
 }
 
 TEST_WITH(datasets_come_from_files, make_folder, drop_folder)
@@ -876,7 +848,7 @@ TEST_WITH(datasets_come_from_files, make_folder, drop_folder)
     struct sl_dataset_sizes sizes = {.size = sizeof sizes};
     struct sl_dataset_sizes none = {.size = 0};
     struct sl_settings *settings = settings_of("");
-    struct sl_dataset *dataset;
+    OWNED(sl_dataset_delete_it) struct sl_dataset *dataset;
     assert_ok(sl_settings_set(settings, "data-path", data));
     assert_ok(sl_settings_set(settings, "dataset", "crowd"));
     assert_refused(sl_dataset_open(settings, &dataset), SL_ENOTFOUND, "crowds");
@@ -895,7 +867,6 @@ TEST_WITH(datasets_come_from_files, make_folder, drop_folder)
     run("", NULL, &by_files);
     run("", dataset, &by_dataset);
     expect_same_losses(&by_files, &by_dataset);
-    sl_dataset_delete(dataset);
 }
 
 /* ---- settings ---- */
@@ -909,7 +880,7 @@ static void expect_setting(const struct sl_settings *settings, const char *name,
 
 TEST_WITH(settings_are_by_name, make_folder, drop_folder)
 {
-    struct sl_settings *settings;
+    OWNED(sl_settings_delete_it) struct sl_settings *settings;
     char text[8] = "before";
     assert_ok(sl_settings_new(&settings));
     expect_setting(settings, "batch-size", "1024");
@@ -941,18 +912,17 @@ TEST_WITH(settings_are_by_name, make_folder, drop_folder)
     sl_settings_delete(settings);
     sl_settings_delete(NULL);
     assert_survives_no_memory(sl_settings_new(&settings));
-    sl_settings_delete(settings);
 }
 
 /* What was left open is found in the settings once a session is open. */
 TEST_WITH(open_decides, make_folder, drop_folder)
 {
-    struct sl_settings *settings;
+    OWNED(sl_settings_delete_it) struct sl_settings *settings;
     assert_ok(sl_settings_new(&settings));
     set_options(settings, "layers=2 cpus=2");
     expect_setting(settings, "pes", "0");
     expect_setting(settings, "gpus", "all");
-    struct sl_session *session = open_session(settings, crowd);
+    OWNED(sl_session_close_it) struct sl_session *session = open_session(settings, crowd);
     struct sl_session_sizes sizes = {.size = sizeof sizes};
     char text[8];
     assert_ok(sl_session_sizes(session, &sizes));
@@ -965,8 +935,6 @@ TEST_WITH(open_decides, make_folder, drop_folder)
     expect_setting(settings, "fanout", "10,10");
     expect_setting(settings, "gpus", "0");
     expect_setting(settings, "placement", "free");
-    sl_session_close(session);
-    sl_settings_delete(settings);
 }
 
 /* What a program's command line `words` comes to, and what it prints. */
@@ -989,14 +957,12 @@ static enum sl_status parse(struct sl_settings *settings, const char *words, boo
 
 static void parse_refused(const char *words, const char *message)
 {
-    struct sl_settings *settings;
-    char *printed;
+    OWNED(sl_settings_delete_it) struct sl_settings *settings;
+    FREED char *printed;
     bool runs;
     assert_ok(sl_settings_new(&settings));
     assert_refused(parse(settings, words, &runs, &printed), SL_EINVAL, message);
     assert_string_equal(printed, "");
-    free(printed);
-    sl_settings_delete(settings);
 }
 
 TEST_WITH(command_lines_are_parsed, make_folder, drop_folder)
@@ -1051,7 +1017,7 @@ static char *printed_by(const char *options, bool stream_given)
 
 TEST_WITH(streams_are_as_asked, make_folder, drop_folder)
 {
-    char *text = printed_by("", true);
+    FREED char *text = printed_by("", true);
     assert_memory_equal(text, "dataset   crowds: 240 vertices", 30);
     assert_non_null(strstr(text, "arrays 120/60/60\n"));
     assert_non_null(strstr(text, " 4/4 loss "));
@@ -1075,19 +1041,16 @@ TEST_WITH(streams_are_as_asked, make_folder, drop_folder)
     free(text);
     text = printed_by("json", false);
     assert_string_equal(text, "");
-    free(text);
 }
 
 /* ---- refusals ---- */
 
 static void open_refused(const char *options, const struct sl_dataset *dataset, enum sl_status st, const char *words)
 {
-    struct sl_settings *settings = settings_of(options);
-    struct sl_session *session = (struct sl_session *)(uintptr_t)settings;
+    OWNED(sl_settings_delete_it) struct sl_settings *settings = settings_of(options);
+    OWNED(sl_session_close_it) struct sl_session *session = (struct sl_session *)(uintptr_t)settings;
     assert_refused(sl_session_open(settings, dataset, &session), st, words);
     assert_null(session);
-    sl_session_close(session);
-    sl_settings_delete(settings);
 }
 
 /* What says what to load is refused where it is there already. */
@@ -1124,7 +1087,7 @@ static ino_t cached_parts(uint32_t *n)
 TEST_WITH(parts_of_arrays_are_cached, make_folder, drop_folder)
 {
     struct sl_arrays of = arrays();
-    struct sl_dataset *dataset = crowds();
+    OWNED(sl_dataset_delete_it) struct sl_dataset *dataset = crowds();
     struct seen seen[2] = {nothing(), nothing()};
     uint32_t n;
     run("epochs=1", dataset, &seen[0]);
@@ -1149,13 +1112,12 @@ TEST_WITH(parts_of_arrays_are_cached, make_folder, drop_folder)
     run("cache=%copies epochs=1", dataset, &seen[1]);
     cached_parts(&n);
     assert_int_equal(n, 2);
-    sl_dataset_delete(dataset);
 }
 
 /* A caller of an older version knows fewer members. */
 TEST_WITH(options_are_listed, make_folder, drop_folder)
 {
-    struct sl_settings *settings;
+    OWNED(sl_settings_delete_it) struct sl_settings *settings;
     assert_string_equal(sl_version(), PACKAGE_VERSION);
     for (int program = 0; program < 2; program++) {
         struct sl_option_news news = {.size = sizeof news};
@@ -1181,18 +1143,15 @@ TEST_WITH(options_are_listed, make_folder, drop_folder)
     assert_string_equal(old.group, "untouched");
     old.size = 0;
     assert_int_equal(sl_settings_list(settings, 0, &old), SL_EINVAL);
-    sl_settings_delete(settings);
 }
 
 TEST_WITH(one_session_at_a_time, make_folder, drop_folder)
 {
-    struct sl_settings *settings = settings_of("epochs=1");
-    struct sl_session *session = open_session(settings, crowd);
+    OWNED(sl_settings_delete_it) struct sl_settings *settings = settings_of("epochs=1");
+    OWNED(sl_session_close_it) struct sl_session *session = open_session(settings, crowd);
     struct seen seen = nothing();
     open_refused("", crowd, SL_EINVAL, "StarPU is up already");
     train(session, &seen); /* unharmed */
-    sl_session_close(session);
-    sl_settings_delete(settings);
 }
 
 /* A run resumes over the same contents only, whatever their name is. */
@@ -1216,7 +1175,7 @@ TEST_WITH(other_data_are_refused, make_folder, drop_folder)
                     {SL_EINVAL, ", labels: found "},
                     {SL_EINVAL, ", split: found 120/"},
                     {SL_EINVAL, ", graph: found 240 vertices, "}};
-    struct sl_dataset *dataset = crowds();
+    OWNED(sl_dataset_delete_it) struct sl_dataset *dataset = crowds();
     run("epochs=1 checkpoint=%kept", dataset, &seen);
     memcpy(other_features, features, sizeof features);
     other_features[N * F - 1] += 1;
@@ -1242,10 +1201,9 @@ TEST_WITH(other_data_are_refused, make_folder, drop_folder)
     others[4].n_test = 0;
     others[4].n_valid = 0;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        struct sl_dataset *other;
+        OWNED(sl_dataset_delete_it) struct sl_dataset *other;
         assert_ok(sl_dataset_new(&others[i], &other));
         open_refused(resume, other, expected[i].status, expected[i].words);
-        sl_dataset_delete(other);
     }
     sl_dataset_delete(dataset);
     struct sl_arrays same = arrays();
@@ -1260,7 +1218,6 @@ TEST_WITH(other_data_are_refused, make_folder, drop_folder)
     seen = nothing();
     run("checkpoint=%kept resume epochs=4", dataset, &seen);
     assert_int_equal(seen.n_steps, STEPS);
-    sl_dataset_delete(dataset);
 }
 
 TEST_MAIN(write_data, remove_data)

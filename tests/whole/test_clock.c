@@ -20,6 +20,8 @@
 
 #include "runtime/machine/watchdog.h"
 
+POINTER_OWNER(json_decref, json_t)
+
 #define STEP_S 3600
 
 static atomic_int direction; /* -1: back, 1: ahead, 0: the clock is let be */
@@ -86,11 +88,10 @@ static void expect_metrics(void)
     FILE *stream = fopen(in_folder("m.jsonl"), "r");
     assert_non_null(stream);
     while (fgets(line, sizeof line, stream) != NULL) {
-        json_t *object = json_loads(line, 0, NULL);
+        OWNED(json_decref_it) json_t *object = json_loads(line, 0, NULL);
         assert_non_null(object);
         expect_times("", object);
         n += json_object_get(object, "seconds") != NULL;
-        json_decref(object);
     }
     fclose(stream);
     assert_true(n >= 2);

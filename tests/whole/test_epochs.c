@@ -242,7 +242,7 @@ TEST(test_drift)
     static const char *const norms[] = {"norm=none", "norm=layer", "norm=batch"};
     static const char *const spread[N_RUNS] = {"pes=2 chunks=1 partition=random", "pes=3 chunks=1 partition=random",
                                                "pes=4 chunks=1 partition=random"};
-    struct sl_dataset small;
+    OWNED(sl_dataset_free) struct sl_dataset small;
     make_dataset(&shape, &small);
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) {
         char options[128];
@@ -256,7 +256,6 @@ TEST(test_drift)
         expect_drift(norms[i], &drift, false);
         expect_drift(norms[i], &drift, true);
     }
-    sl_dataset_free(&small);
 }
 
 /* ---- on cora ---- */
@@ -274,7 +273,7 @@ static const struct kind on_cora[] = {
 
 TEST(test_cora)
 {
-    struct sl_dataset cora;
+    OWNED(sl_dataset_free) struct sl_dataset cora;
     struct sl_dataset_options options = {.dataset = "cora", .data_path = getenv("STARLING_DATA"), .cache = "none"};
     long_test_watched();
     if (options.data_path == NULL || sl_dataset_load(&options, &cora) == SL_ENOTFOUND) {
@@ -282,7 +281,6 @@ TEST(test_cora)
     }
     check_kinds(&cora, sizeof on_cora / sizeof on_cora[0], on_cora);
     check(&cora, &on_cora[2], two_pes, sizeof two_groups / sizeof two_groups[0], two_groups);
-    sl_dataset_free(&cora);
 }
 
 static int make_set(void **state)

@@ -380,7 +380,7 @@ static void expect_all_codelets(bool (*failed)(const char *name))
                                         "pairs",     "pull",       "reduce",     "relate",    "sample",   "score"};
     char path[600];
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        char *text;
+        OWNED(sl_free_it) char *text;
         size_t bytes;
         snprintf(path, sizeof path, "%s/codelets/%s.c", getenv("top_srcdir"), files[i]);
         assert_ok(sl_file_read(path, (size_t)1 << 20, &text, &bytes));
@@ -393,7 +393,6 @@ static void expect_all_codelets(bool (*failed)(const char *name))
             }
             at = end + 1;
         }
-        sl_free(text);
     }
 }
 

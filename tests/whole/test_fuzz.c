@@ -36,7 +36,7 @@ static size_t run_files(const struct fuzz_target *target, const char *pattern, i
     glob_t found = {0};
     glob(pattern, 0, NULL, &found);
     for (size_t i = 0; i < found.gl_pathc; i++) {
-        char *data;
+        OWNED(sl_free_it) char *data;
         size_t n;
         assert_ok(sl_file_read(found.gl_pathv[i], ROOM, &data, &n));
         run_copy(target, (const unsigned char *)data, n);
@@ -44,7 +44,6 @@ static size_t run_files(const struct fuzz_target *target, const char *pattern, i
             memcpy(changed, data, n);
             run_copy(target, changed, mutate(changed, n, ROOM));
         }
-        sl_free(data);
     }
     size_t n = found.gl_pathc;
     globfree(&found);

@@ -275,8 +275,8 @@ static const struct sl_dataset *dataset_of(int model, bool sparse)
 
 static void check_variant(int model, const struct variant *v, struct tally *tally)
 {
-    struct sl_settings settings;
-    struct world w;
+    OWNED(sl_settings_free) struct sl_settings settings;
+    OWNED(world_close) struct world w;
     settings_of(model, v, &settings);
     world_open(dataset_of(model, v->sparse), &settings, STEP + 1, &w);
     assert_int_equal(w.shards.is_sparse, v->sparse);
@@ -294,8 +294,6 @@ static void check_variant(int model, const struct variant *v, struct tally *tall
     double after = loss_of(&w); /* of the same sample and masks all the while */
     assert_memory_equal(&before, &after, sizeof before);
     world_healthy(&w);
-    world_close(&w);
-    sl_settings_free(&settings);
 }
 
 static void check_model(int model)

@@ -129,19 +129,17 @@ static void forget_unstopped(void)
 static void expect_unstopped(long n, const char *killed)
 {
     for (size_t i = 0; i < N_KEPT; i++) {
-        char *bytes;
+        OWNED(sl_free_it) char *bytes;
         size_t found;
         assert_ok(sl_file_read(in_folder(kept[i]), SIZE_MAX - 1, &bytes, &found));
         if (found != unstopped.n[i] || memcmp(bytes, unstopped.bytes[i], found) != 0) {
             fail_msg("killed at call %ld, on %s: %s is another", n, killed, kept[i]);
         }
-        sl_free(bytes);
     }
-    char *epochs = epochs_of("x.jsonl");
+    OWNED(sl_free_it) char *epochs = epochs_of("x.jsonl");
     if (strcmp(epochs, unstopped.epochs) != 0) {
         fail_msg("killed at call %ld, on %s: expected the epochs\n%s\nfound\n%s", n, killed, unstopped.epochs, epochs);
     }
-    sl_free(epochs);
 }
 
 static void clear(void)

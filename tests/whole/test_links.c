@@ -54,7 +54,7 @@ static void make_triples(const struct graph_shape *shape, struct sl_dataset *out
     make_links(shape, out);
     const uint32_t n = out->graph.n_vertices;
     struct sl_links *train = &out->links.list[SL_LINKS_TRAIN];
-    uint16_t *relations = need(train->n, sizeof *relations);
+    FREED uint16_t *relations = need(train->n, sizeof *relations);
     for (int list = 0; list <= SL_LINKS_TEST; list++) {
         struct sl_links *links = &out->links.list[list];
         links->relation = need_owned(links->n, sizeof *links->relation);
@@ -71,7 +71,6 @@ static void make_triples(const struct graph_shape *shape, struct sl_dataset *out
     out->links.ends[1] = (struct sl_link_ends){{0, N_HEADS}, {N_HEADS, n - N_HEADS}};
     sl_graph_free(&out->graph);
     expect_ok(build_typed(n, train->n, train->from, train->to, relations, N_TRIPLE_RELATIONS, true, &out->graph));
-    free(relations);
 }
 
 /* The links in new ids; free_links frees the arrays. */
@@ -208,7 +207,7 @@ static void check_seed_launcher(const struct sl_sample_part *part, const struct 
                                     .request = device_room(((size_t)part->n_parts + 1 + max_rows) * 4),
                                     .max_rows = max_rows};
     uint32_t *counts = device_room(n_counts * 4);
-    uint32_t *got = need(n_counts, 4);
+    FREED uint32_t *got = need(n_counts, 4);
     assert_int_equal(cudaMemset(marks.words, 0, n_words * 8), cudaSuccess);
     expect_launched(sl_link_seed_cuda(NULL, &there, &table, rule, &marks, HOPS, counts, &block, relations_there));
     from_device(got, counts, n_counts * 4);
@@ -219,7 +218,7 @@ static void check_seed_launcher(const struct sl_sample_part *part, const struct 
     expect_on_device("back offsets", block.back_offsets, n_sources + 1, 4, wanted->back_offsets);
     expect_on_device("back rows", block.back_rows, n_rows, 4, wanted->back_rows);
     expect_on_device("request", block.request, part->n_parts + 1 + n_sources, 4, wanted->request);
-    uint64_t *zero = need(n_words, 8);
+    FREED uint64_t *zero = need(n_words, 8);
     expect_on_device("marks", marks.words, n_words, 8, zero);
     cudaFree((void *)(uintptr_t)there.first);
     cudaFree((void *)(uintptr_t)table.order);
@@ -234,8 +233,6 @@ static void check_seed_launcher(const struct sl_sample_part *part, const struct 
     cudaFree((void *)(uintptr_t)table.relation);
     cudaFree((void *)(uintptr_t)table.ends);
     cudaFree(marks.ranks);
-    free(zero);
-    free(got);
 }
 #endif
 
@@ -290,16 +287,16 @@ static void check_blocks(const struct sl_dataset *dataset, const struct sl_parti
 static void check_all_blocks(void (*make)(const struct graph_shape *, struct sl_dataset *))
 {
     static const uint32_t part_counts[] = {1, 2, 5, 8};
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     make(&shape_of_links, &dataset);
     uint32_t n = dataset.links.list[SL_LINKS_TRAIN].n;
-    uint32_t *order = need(n, sizeof *order);
+    FREED uint32_t *order = need(n, sizeof *order);
     for (uint32_t i = 0; i < n; i++) {
         order[i] = (i * 7 + 3) % n; /* 7 does not divide n */
     }
     assert_true(n % 7 != 0);
     for (size_t k = 0; k < sizeof part_counts / sizeof *part_counts; k++) {
-        struct sl_partition partition;
+        OWNED(sl_partition_free) struct sl_partition partition;
         make_uneven_partition(&dataset.graph, part_counts[k], 3, 5, &partition); /* part 2 is empty */
         struct sl_link_rule rules[] = {rule_of(1, true, 0), rule_of(9, true, 3), rule_of(4, false, 1)};
         for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
@@ -307,10 +304,7 @@ static void check_all_blocks(void (*make)(const struct graph_shape *, struct sl_
             check_blocks(&dataset, &partition, n, order, &rules[r]);
             check_blocks(&dataset, &partition, 0, order, &rules[r]);
         }
-        sl_partition_free(&partition);
     }
-    free(order);
-    sl_dataset_free(&dataset);
 }
 
 TEST(test_blocks)
@@ -377,7 +371,7 @@ TEST(test_table)
         for (int reverse = 0; reverse < 2; reverse++) {
             struct sl_step_links links = {.n = n, .order = order, .from = from, .to = to};
             uint32_t n_entries = sl_excluded_entries((uint64_t)n * (reverse ? 2 : 1));
-            uint64_t *table = need(n_entries, sizeof *table);
+            FREED uint64_t *table = need(n_entries, sizeof *table);
             sl_exclude_cpu(&links, reverse, n_entries, table);
             check_table(&links, reverse, table, n_entries, VERTICES);
 #ifdef SL_CUDA
@@ -394,7 +388,6 @@ TEST(test_table)
             cudaFree((void *)(uintptr_t)there.from);
             cudaFree((void *)(uintptr_t)there.to);
 #endif
-            free(table);
         }
     }
 }
@@ -404,8 +397,8 @@ static void expect_less(const struct sl_sample_part *part, const struct sl_sampl
                         const struct sl_excluded *excluded, uint32_t n_rows, const sl_vertex *frontier)
 {
     struct sl_sample_part less = *part;
-    struct group_block all;
-    struct group_block some;
+    OWNED(free_block) struct group_block all;
+    OWNED(free_block) struct group_block some;
     uint32_t n = 0;
     less.excluded = *excluded;
     sample_block(part, rule, SEED, 3, 1, n_rows, frontier, &all);
@@ -436,8 +429,6 @@ static void expect_less(const struct sl_sample_part *part, const struct sl_sampl
             assert_true(found);
         }
     }
-    free_block(&all);
-    free_block(&some);
 }
 
 #ifdef SL_CUDA
@@ -450,16 +441,16 @@ static void check_sample_launcher(const struct sl_partition *partition, const st
     const uint32_t n = graph->n_vertices;
     const size_t n_words = ((size_t)n + 63) / 64;
     struct sl_sample_part part = part_of(partition, 0);
-    struct group_block wanted;
+    OWNED(free_block) struct group_block wanted;
     const struct sl_draw draw = {.seed = SEED, .purpose = SL_FOR_SAMPLING, .step = 3, .hop = HOP};
     part.excluded = *excluded;
-    sl_vertex *frontier = need(n, sizeof *frontier);
+    FREED sl_vertex *frontier = need(n, sizeof *frontier);
     for (uint32_t v = 0; v < n; v++) {
         frontier[v] = n - 1 - v;
     }
     sample_block(&part, rule, SEED, 3, HOP, n, frontier, &wanted);
     uint32_t n_counts = sl_counts_size(HOPS, 1);
-    uint32_t *counts = need(n_counts, 4);
+    FREED uint32_t *counts = need(n_counts, 4);
     counts[sl_counts_rows(HOP)] = n;
     const size_t n_edges = graph->n_edges;
     const size_t n_drawn = n_edges + (size_t)n * rule->fanout;
@@ -499,9 +490,6 @@ static void check_sample_launcher(const struct sl_partition *partition, const st
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
         cudaFree((void *)(uintptr_t)rest[i]);
     }
-    free(counts);
-    free(frontier);
-    free_block(&wanted);
 }
 #endif
 
@@ -512,9 +500,9 @@ static void check_exclusion(const struct sl_partition *partition, enum sl_sample
     const struct sl_graph *graph = &partition->graph;
     struct sl_sample_rule rule = {.method = method, .fanout = fanout, .kappa = method == SL_SAMPLE_SLOW ? 4 : 1};
     uint32_t n_links = 0;
-    sl_vertex *from = need(graph->n_edges, sizeof *from);
-    sl_vertex *to = need(graph->n_edges, sizeof *to);
-    uint32_t *order = need(graph->n_edges, sizeof *order);
+    FREED sl_vertex *from = need(graph->n_edges, sizeof *from);
+    FREED sl_vertex *to = need(graph->n_edges, sizeof *to);
+    FREED uint32_t *order = need(graph->n_edges, sizeof *order);
     for (sl_vertex v = 0; v < graph->n_vertices; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
             if (e % 3 == 0 || v % 5 == 1) {
@@ -527,19 +515,18 @@ static void check_exclusion(const struct sl_partition *partition, enum sl_sample
     }
     struct sl_step_links links = {.n = n_links, .order = order, .from = from, .to = to};
     uint32_t n_entries = sl_excluded_entries(n_links);
-    uint64_t *table = need(n_entries, sizeof *table);
+    FREED uint64_t *table = need(n_entries, sizeof *table);
     sl_exclude_cpu(&links, false, n_entries, table);
     const struct sl_excluded excluded = {table, n_entries - 1, loops};
     for (uint32_t q = 0; q < partition->n_parts; q++) {
         struct sl_sample_part part = part_of(partition, q);
         uint32_t n_rows = partition->first[q + 1] - partition->first[q];
-        sl_vertex *frontier = need(n_rows, sizeof *frontier);
+        FREED sl_vertex *frontier = need(n_rows, sizeof *frontier);
         for (uint32_t i = 0; i < n_rows; i++) {
             frontier[i] = partition->first[q + 1] - 1 - i;
         }
         expect_less(&part, &rule, &excluded, n_rows, frontier);
         expect_less(&part, &rule, &excluded, 0, frontier);
-        free(frontier);
     }
 #ifdef SL_CUDA
     if (partition->n_parts == 1) {
@@ -547,10 +534,6 @@ static void check_exclusion(const struct sl_partition *partition, enum sl_sample
         check_sample_launcher(partition, &rule, &excluded);
     }
 #endif
-    free(from);
-    free(to);
-    free(order);
-    free(table);
 }
 
 /* Every sampler; a vertex with 13,000 in-neighbours; parts without a vertex. */
@@ -561,20 +544,18 @@ TEST(test_exclusion)
     struct graph_shape shape = shape_of_links;
     shape.weighted = true;
     for (int large = 0; large < 2; large++) {
-        struct sl_dataset dataset;
+        OWNED(sl_dataset_free) struct sl_dataset dataset;
         shape.n_vertices = large ? 13100 : 301;
         shape.hub_degree = large ? 13000 : 120;
         make_dataset(&shape, &dataset);
         for (uint32_t n_parts = 1; n_parts <= (large ? 1U : 4U); n_parts += 3) {
-            struct sl_partition partition;
+            OWNED(sl_partition_free) struct sl_partition partition;
             make_uneven_partition(&dataset.graph, n_parts, 0, 5, &partition);
             for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
                 check_exclusion(&partition, methods[m], 7, false);
                 check_exclusion(&partition, methods[m], 7, true);
             }
-            sl_partition_free(&partition);
         }
-        sl_dataset_free(&dataset);
     }
 }
 
@@ -674,7 +655,7 @@ static void check_pairs_launcher(const struct sl_pairs *p, const struct plain *a
     need_device();
     sl_real *x_there = on_device(x, all->n * sizeof *x);
     sl_real *g_there = device_room(all->n * sizeof *x);
-    sl_real *got = need(all->n, sizeof *got);
+    FREED sl_real *got = need(all->n, sizeof *got);
     double *loss_device = device_room(sizeof loss);
     struct sl_pairs there = *p;
     struct sl_pairs_out out = {.gz = g_there, .loss = loss_device};
@@ -695,7 +676,6 @@ static void check_pairs_launcher(const struct sl_pairs *p, const struct plain *a
     cublasDestroy(cublas);
     cudaFree(x_there);
     cudaFree((void *)(uintptr_t)there.relations);
-    free(got);
 }
 #endif
 
@@ -759,13 +739,13 @@ TEST(test_pairs)
 TEST(test_decoders)
 {
     enum { N = 1500, H = 5, RELATIONS_OF_TEST = 4 };
-    sl_real *x = noisy((N + 2) * H, 8);
-    sl_real *arrays = noisy(H * H + 2 * H + 1 + RELATIONS_OF_TEST * H, 9);
+    FREED sl_real *x = noisy((N + 2) * H, 8);
+    FREED sl_real *arrays = noisy(H * H + 2 * H + 1 + RELATIONS_OF_TEST * H, 9);
     const sl_real **a = need(N, sizeof *a);
     const sl_real **b = need(N, sizeof *b);
-    uint32_t *relations = need(N, sizeof *relations);
-    double *scores = need(N, sizeof *scores);
-    sl_real *compared = need(2 * N, sizeof *compared);
+    FREED uint32_t *relations = need(N, sizeof *relations);
+    FREED double *scores = need(N, sizeof *scores);
+    FREED sl_real *compared = need(2 * N, sizeof *compared);
     for (int name = SL_DECODER_DOT; name <= SL_DECODER_MLP; name++) {
         struct sl_decoder d = {.name = (enum sl_decoder_name)name, .n_columns = H, .n_relations = RELATIONS_OF_TEST};
         const sl_real *queries[] = {x, x + H};
@@ -803,13 +783,8 @@ TEST(test_decoders)
         }
         free(all.x);
     }
-    free(x);
-    free(arrays);
     free(a);
     free(b);
-    free(relations);
-    free(scores);
-    free(compared);
 }
 
 /* Scores whose exponential overflows, and a row that is no number. */
@@ -928,7 +903,7 @@ static void links_of_case(json_t *root, bool triples, struct sl_dataset *out)
     json_t *list = member(root, triples ? "triples" : "links");
     uint32_t n = (uint32_t)json_integer_value(member(root, "vertices"));
     uint32_t n_links = (uint32_t)json_array_size(list);
-    uint16_t *relations = need(n_links, sizeof *relations);
+    FREED uint16_t *relations = need(n_links, sizeof *relations);
     struct sl_links links = {n_links, need_owned(n_links, 4), need_owned(n_links, 4), NULL};
     if (triples) {
         links.relation = need_owned(n_links, 4);
@@ -951,7 +926,6 @@ static void links_of_case(json_t *root, bool triples, struct sl_dataset *out)
     } else {
         expect_ok(sl_graph_build(n, n_links, links.from, links.to, true, &out->graph));
     }
-    free(relations);
 }
 
 static void dataset_of_case(json_t *root, bool triples, struct sl_dataset *out)
@@ -988,7 +962,7 @@ static void check_case(json_t *root, json_t *wanted, const struct sl_dataset *da
                                    k == 3 ? "1" : "0",
                                    NULL};
     uint32_t n_steps = (uint32_t)json_array_size(member(wanted, "losses"));
-    struct sl_settings settings;
+    OWNED(sl_settings_free) struct sl_settings settings;
     struct sl_objective objective;
     struct outcome outcome;
     struct world w;
@@ -1019,13 +993,12 @@ static void check_case(json_t *root, json_t *wanted, const struct sl_dataset *da
         outcome_free(&outcome);
         close_world(&w, &objective);
     }
-    sl_settings_free(&settings);
 }
 
 static void check_reference(json_t *root, bool triples)
 {
     static const uint32_t pes[] = {1, 2, 3, 8};
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     dataset_of_case(root, triples, &dataset);
     for (size_t k = 0; k < sizeof pes / sizeof *pes; k++) {
         const char *name;
@@ -1038,17 +1011,15 @@ static void check_reference(json_t *root, bool triples)
         }
     }
     forget_partitions();
-    sl_dataset_free(&dataset);
 }
 
 /* In float to 1e-5 of the loss, or of a tensor's largest entry. */
 static void test_reference(void **state)
 {
-    json_t *root = case_of("links");
+    OWNED(json_decref_it) json_t *root = case_of("links");
     (void)state;
     check_reference(root, false);
     check_reference(root, true);
-    json_decref(root);
 }
 
 /* How the work is divided. */
@@ -1085,7 +1056,7 @@ static void check_divisions(const struct sl_dataset *dataset, const char *const 
                                                 {4, 1, 1, 2, SL_PARTITION_NONE},   {8, 8, 2, 1, SL_PARTITION_RANDOM}};
     const double tolerance = sizeof(sl_real) == sizeof(double) ? 1e-9 : 2e-4;
     const size_t n = sizeof divisions / sizeof *divisions;
-    struct outcome first;
+    OWNED(outcome_free) struct outcome first;
     for (size_t k = 0; k < n; k++) {
         if (slow_kernels() && k > 0 && k != 1 + turn % (n - 1)) {
             continue;
@@ -1109,7 +1080,6 @@ static void check_divisions(const struct sl_dataset *dataset, const char *const 
         }
         outcome_free(&outcome);
     }
-    outcome_free(&first);
 }
 
 static void test_divisions(void **state)
@@ -1134,7 +1104,7 @@ static void test_divisions(void **state)
         {"model", "rgat", "fanout", "3,3", "heads", "2", "decoder", "distmult", NULL},
         {"model", "rgcn", "sampler", "full", "layers", "2", NULL},
     };
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     (void)state;
     make_links(&shape_of_links, &dataset);
     for (size_t k = slow_first(2); k < sizeof cases / sizeof *cases; k += slow_stride(2)) {
@@ -1147,7 +1117,6 @@ static void test_divisions(void **state)
         check_divisions(&dataset, triples[k], k);
     }
     forget_partitions();
-    sl_dataset_free(&dataset);
 }
 
 /* No hop of a step has an edge of the step's links, nor a reverse; with --link-exclude none some hop has one. */
@@ -1163,7 +1132,7 @@ static uint32_t count_leaks(struct world *w, const struct sl_dataset *dataset, u
             starpu_data_handle_t handles[] = {block->edge_offsets, block->edge_sources, block->request,
                                               w->steps->order_handle[seeds.epoch % 2]};
             uint32_t n_rows;
-            sl_vertex *rows = frontier_of(w, step, p, hop, &n_rows);
+            FREED sl_vertex *rows = frontier_of(w, step, p, hop, &n_rows);
             bring_home(4, handles);
             const uint32_t *offsets = starpu_data_get_local_ptr(handles[0]);
             const uint32_t *sources = starpu_data_get_local_ptr(handles[1]);
@@ -1178,7 +1147,6 @@ static uint32_t count_leaks(struct world *w, const struct sl_dataset *dataset, u
                     }
                 }
             }
-            free(rows);
         }
     }
     return n_leaks;
@@ -1186,11 +1154,11 @@ static uint32_t count_leaks(struct world *w, const struct sl_dataset *dataset, u
 
 static void check_leaks(void (*make)(const struct graph_shape *, struct sl_dataset *), int model)
 {
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     make(&shape_of_links, &dataset);
     for (int exclude = SL_LINK_EXCLUDE_REVERSE; exclude <= SL_LINK_EXCLUDE_NONE; exclude++) {
         uint32_t n_leaks = 0;
-        struct sl_settings settings;
+        OWNED(sl_settings_free) struct sl_settings settings;
         struct sl_objective objective;
         struct world w;
         options_of(NULL, &settings);
@@ -1211,10 +1179,8 @@ static void check_leaks(void (*make)(const struct graph_shape *, struct sl_datas
         }
         assert_true((n_leaks == 0) == (exclude == SL_LINK_EXCLUDE_REVERSE));
         close_world(&w, &objective);
-        sl_settings_free(&settings);
     }
     forget_partitions();
-    sl_dataset_free(&dataset);
 }
 
 /* ---- sums of a step with excluded links ---- */
@@ -1351,7 +1317,7 @@ static void check_sums(const struct sl_dataset *dataset, const char *model, cons
         const uint32_t p = i / 2 % w[1].plan.n_pes;
         const uint32_t hop = 1 + i / 2 / w[1].plan.n_pes;
         uint32_t n_rows;
-        sl_vertex *rows = frontier_of(&w[1], step, p, hop, &n_rows);
+        FREED sl_vertex *rows = frontier_of(&w[1], step, p, hop, &n_rows);
         for (uint32_t d = 0; d < n_rows; d++) {
             struct drawn all = drawn_of(&w[0], step, p, hop, rows[d]);
             struct drawn left = drawn_of(&w[1], step, p, hop, rows[d]);
@@ -1359,7 +1325,6 @@ static void check_sums(const struct sl_dataset *dataset, const char *model, cons
             free_drawn(&all);
             free_drawn(&left);
         }
-        free(rows);
     }
     assert_true(n_gone > 20);
     for (int k = 0; k < 2; k++) {
@@ -1390,8 +1355,8 @@ static void test_sums(void **state)
         {{"fanout", "2,2", "relation-fanout", "each", "replace", "yes", NULL}, RGCN, END},
         {{"sampler", "labor", "fanout", "3,3", "relation-fanout", "1:1,2", NULL}, RGCN, END},
     };
-    struct sl_dataset plain;
-    struct sl_dataset typed;
+    OWNED(sl_dataset_free) struct sl_dataset plain;
+    OWNED(sl_dataset_free) struct sl_dataset typed;
     uint32_t turn = 0;
     (void)state;
     make_links(&shape_of_links, &plain);
@@ -1405,8 +1370,6 @@ static void test_sums(void **state)
     }
     check_sums(&typed, "gin", samplers[0].options);
     forget_partitions();
-    sl_dataset_free(&plain);
-    sl_dataset_free(&typed);
 }
 
 /* An edge of a triple's ends, or a reverse, is no in-edge of the step, whatever its relation. */

@@ -99,7 +99,7 @@ static void find_model(char *out, size_t bytes)
 /* Comments have commas, numbers do not. */
 static void expect_points(const char *path)
 {
-    char *text;
+    OWNED(sl_free_it) char *text;
     char *rest;
     size_t n;
     bool found = false;
@@ -109,7 +109,6 @@ static void expect_points(const char *path)
         assert_true(line[0] == '#' || strchr(line, ',') == NULL);
     }
     assert_true(found);
-    sl_free(text);
 }
 
 TEST_IN_FOLDER(test_models)

@@ -38,7 +38,7 @@ static void read_logits(struct world *w, uint64_t step, uint32_t p, double *logi
 {
     uint32_t slot = (uint32_t)(step % w->settings->depth);
     uint32_t n;
-    sl_vertex *ids = frontier_of(w, step, p, 0, &n);
+    FREED sl_vertex *ids = frontier_of(w, step, p, 0, &n);
     const struct sl_pass_pe *pe = &w->steps->slot_rows[slot * w->plan.n_pes + p];
     const struct sl_rows *z = &pe->layer[w->model.n_layers - 1][SL_ROWS_Z];
     for (uint32_t row = 0, c = 0; row < n; c++) {
@@ -53,7 +53,6 @@ static void read_logits(struct world *w, uint64_t step, uint32_t p, double *logi
         row += n_rows;
         assert_true(row <= n);
     }
-    free(ids);
 }
 
 /* One step, which leaves the parameters alone: its loss and the logits of its seeds, by dataset id. */
@@ -181,7 +180,7 @@ static bool agrees(const struct sl_dataset *d, int model, const struct variant *
         struct world w;
         char caption[128];
         size_t n = (size_t)n_vertices * d->targets.n_classes;
-        double *got = need(n, sizeof *got);
+        FREED double *got = need(n, sizeof *got);
         snprintf(caption, sizeof caption, "%s, %s, P = %u, G = %u", model_name(model), v->name, spread[0], spread[1]);
         world_open(d, &settings, 1, &w);
         scramble_model(&w.model);
@@ -189,13 +188,11 @@ static bool agrees(const struct sl_dataset *d, int model, const struct variant *
             got[i] = NAN;
         }
         double loss = step_of(&w, 0, got);
-        double *should = exact_logits(&w);
+        FREED double *should = exact_logits(&w);
         expect_logits(caption, n, got, should);
         expect_near(caption, loss, cross_entropy(d, should), 1e-5 * loss);
         world_healthy(&w);
         world_close(&w);
-        free(got);
-        free(should);
     }
     sl_settings_free(&settings);
     return taken;
@@ -243,10 +240,10 @@ static void expect_average(const char *caption, struct world *w)
 {
     uint32_t n_classes = w->shards.n_outputs;
     size_t n = (size_t)N_SMALL * n_classes;
-    double *logits = need(n + n_classes, sizeof *logits);
-    double *sum = need(n + n_classes, sizeof *sum);
-    double *squares = need(n + n_classes, sizeof *squares);
-    double *exact = exact_logits(w);
+    FREED double *logits = need(n + n_classes, sizeof *logits);
+    FREED double *sum = need(n + n_classes, sizeof *sum);
+    FREED double *squares = need(n + n_classes, sizeof *squares);
+    FREED double *exact = exact_logits(w);
     double size = 0;
     size_t n_sampled = 0;
     for (uint64_t step = 0; step < N_SAMPLES; step++) {
@@ -267,10 +264,6 @@ static void expect_average(const char *caption, struct world *w)
         expect_near_at(caption, i, average, 0, 5 * error + (i < n ? 1 : N_SMALL) * 64 * EPSILON * size);
     }
     assert_true(n_sampled > n / 8); /* the others have no more neighbours than the fanout */
-    free(logits);
-    free(sum);
-    free(squares);
-    free(exact);
 }
 
 static bool check_average(int model, int sampler)

@@ -71,8 +71,8 @@ static struct sl_dataset *dataset_of(enum sl_dtype dtype)
 
 static void run(bool pipe, const char *options, enum sl_dtype dtype, struct reports *seen)
 {
-    struct sl_settings *settings;
-    struct sl_session *session;
+    OWNED(sl_settings_delete_it) struct sl_settings *settings;
+    OWNED(sl_session_close_it) struct sl_session *session;
     struct sl_dataset *dataset = dataset_of(dtype);
     char text[256];
     snprintf(text, sizeof text, "layers=2 hidden=8 cpus=2 lr=0.01 epochs=3 cache=none%s %s",
@@ -89,8 +89,6 @@ static void run(bool pipe, const char *options, enum sl_dtype dtype, struct repo
     assert_ok(sl_session_train(
         session, &(struct sl_report){.size = sizeof(struct sl_report), .context = seen, .epoch = take_report}));
     assert_true(isfinite(seen->loss[EPOCHS]) && seen->loss[EPOCHS] > 0);
-    sl_session_close(session);
-    sl_settings_delete(settings);
 }
 
 static void check(bool pipe, const char *options, enum sl_dtype dtype)

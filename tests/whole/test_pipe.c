@@ -277,9 +277,9 @@ static void deal(json_t *root, struct bench *b)
 
 static void check_kept(const char *name, bool recompute)
 {
-    json_t *root = case_of(name);
+    OWNED(json_decref_it) json_t *root = case_of(name);
     uint32_t chunk_of[1024];
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     struct bench b = {.settings = {0}};
     dataset_of(root, &dataset);
     for (uint32_t v = 0; v < dataset.graph.n_vertices; v++) {
@@ -307,8 +307,6 @@ static void check_kept(const char *name, bool recompute)
     }
     bench_close(&b);
     sl_settings_free(&b.settings);
-    sl_dataset_free(&dataset);
-    json_decref(root);
 }
 
 /* Rows kept, and computed again from those on boundaries. */
@@ -451,8 +449,8 @@ TEST(test_deal)
 TEST(test_stages_cut)
 {
     static const uint32_t wanted[] = {0, 0, 1, 1, 1, 2, 2};
-    json_t *root = case_of("pipe_gcnii_w1");
-    struct sl_dataset dataset;
+    OWNED(json_decref_it) json_t *root = case_of("pipe_gcnii_w1");
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     struct bench b = {.settings = {0}};
     static const uint32_t chunk_of[1024] = {0};
     dataset_of(root, &dataset);
@@ -468,8 +466,6 @@ TEST(test_stages_cut)
     assert_memory_equal(b.pipe.stage, wanted, sizeof wanted);
     bench_close(&b);
     sl_settings_free(&b.settings);
-    sl_dataset_free(&dataset);
-    json_decref(root);
 }
 
 /* ---- dropout ---- */
@@ -502,8 +498,8 @@ static void copy_values(const struct sl_layer *from, struct sl_layer *to)
 /* What later layers read of the first one's output has had no dropout: another layer changes nothing then. */
 TEST(test_initial_rows)
 {
-    json_t *root = case_of("pipe_gcnii_w1");
-    struct sl_dataset dataset;
+    OWNED(json_decref_it) json_t *root = case_of("pipe_gcnii_w1");
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     struct bench one = {.settings = {0}};
     struct bench two = {.settings = {0}};
     double exact;
@@ -522,8 +518,6 @@ TEST(test_initial_rows)
     bench_close(&two);
     sl_settings_free(&one.settings);
     sl_settings_free(&two.settings);
-    sl_dataset_free(&dataset);
-    json_decref(root);
 }
 
 TEST_MAIN(group_up, group_down)

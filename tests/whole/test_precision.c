@@ -81,10 +81,10 @@ static void check_product(const uint32_t size[3], int ops, int beta)
     uint32_t m = size[0];
     uint32_t n = size[1];
     uint32_t k = size[2];
-    sl_real *wide_a;
-    sl_real *wide_b;
-    sl_bf16 *a = make_numbers(1, (size_t)m * k, &wide_a);
-    sl_bf16 *b = make_numbers(2, (size_t)k * n, &wide_b);
+    FREED sl_real *wide_a;
+    FREED sl_real *wide_b;
+    FREED sl_bf16 *a = make_numbers(1, (size_t)m * k, &wide_a);
+    FREED sl_bf16 *b = make_numbers(2, (size_t)k * n, &wide_b);
     struct sl_factor_bf16 fa = {a, ops & 1 ? m : k, ops & 1};
     struct sl_factor_bf16 fb = {b, ops & 2 ? k : n, ops >> 1 & 1};
     sl_real *c[2];
@@ -108,10 +108,6 @@ static void check_product(const uint32_t size[3], int ops, int beta)
     expect_same("C", (size_t)m * n, sizeof **c, c[0], c[1]);
     free(c[0]);
     free(c[1]);
-    free(a);
-    free(b);
-    free(wide_a);
-    free(wide_b);
 }
 
 TEST(test_products)
@@ -159,8 +155,8 @@ static void make_block(struct edges *out)
 TEST(test_sums)
 {
     enum { COLUMNS = 37 };
-    sl_real *wide;
-    sl_bf16 *rows = make_numbers(4, (size_t)ROWS * COLUMNS, &wide);
+    FREED sl_real *wide;
+    FREED sl_bf16 *rows = make_numbers(4, (size_t)ROWS * COLUMNS, &wide);
     struct edges block;
     uint32_t first[2] = {0, ROWS};
     sl_real got[SUMS * COLUMNS];
@@ -181,8 +177,6 @@ TEST(test_sums)
         sl_aggregate_forward_cpu(SL_DTYPE_BF16, &edges, COLUMNS, &x, beta, got);
         expect_same("sums", SUMS * COLUMNS, sizeof *got, got, wanted);
     }
-    free(rows);
-    free(wide);
 }
 
 /* ---- attention: so it is ---- */
@@ -286,25 +280,23 @@ TEST(test_attention)
  * next to nothing. */
 static void expect_rounded(const char *label, size_t n, void *data, const sl_real *wanted)
 {
-    sl_bf16 *got = need(n, sizeof *got);
+    FREED sl_bf16 *got = need(n, sizeof *got);
     from_device(got, data, n * sizeof *got);
     for (size_t i = 0; i < n; i++) {
         assert_int_not_equal(got[i], 0xa5a5); /* which is next to nothing, and what device_room left */
         expect_near_at(label, i, (double)sl_bf16_real(got[i]), (double)wanted[i],
                        0x1p-8 * fabs((double)wanted[i]) + 1e-5);
     }
-    free(got);
 }
 
 /* n numbers of the device within 1e-5, of themselves where they are larger than one. */
 static void expect_close_to(const char *label, size_t n, void *data, const sl_real *wanted)
 {
-    sl_real *got = need(n, sizeof *got);
+    FREED sl_real *got = need(n, sizeof *got);
     from_device(got, data, n * sizeof *got);
     for (size_t i = 0; i < n; i++) {
         expect_near_at(label, i, (double)got[i], (double)wanted[i], 1e-5 * fmax(1, fabs((double)wanted[i])));
     }
-    free(got);
 }
 
 /* A list for the only PE that there is: it asks for all rows, in order. */
@@ -473,8 +465,8 @@ static void expect_sums(const struct sums *s, enum sl_dtype m_dtype, void *m, co
 {
     const size_t exact = (size_t)(LISTS - 1) * s->width;
     const size_t all = (size_t)LISTS * s->width;
-    sl_bf16 *rounded = need(all, sizeof *rounded);
-    void *got = need(all, sizeof(sl_real));
+    FREED sl_bf16 *rounded = need(all, sizeof *rounded);
+    FREED void *got = need(all, sizeof(sl_real));
     from_device(got, m, sl_dtype_bytes(m_dtype, all));
     sl_bf16_round(all, wanted, rounded);
     if (m_dtype == SL_DTYPE_BF16) {
@@ -486,8 +478,6 @@ static void expect_sums(const struct sums *s, enum sl_dtype m_dtype, void *m, co
         const double tolerance = 1e-4 + (m_dtype == SL_DTYPE_BF16 ? 0x1p-8 * fabs((double)wanted[i]) : 0);
         expect_near_at("M", i, (double)sl_entry(m_dtype, got, (uint32_t)i), (double)wanted[i], tolerance);
     }
-    free(rounded);
-    free(got);
 }
 
 /* What M has before: noise, and the same in bf16. */
@@ -525,12 +515,11 @@ static void check_sums(const struct sums *s, const struct sums_there *t, bool we
         .first = {0, OWN, SOURCES},
         .dtype = SL_DTYPE_BF16};
     const size_t n = (size_t)LISTS * s->width;
-    sl_real *wanted = need(n, sizeof *wanted);
+    FREED sl_real *wanted = need(n, sizeof *wanted);
     void *m = before(m_dtype, n, wanted);
     sl_aggregate_forward_cpu(SL_DTYPE_BF16, &edges, s->width, &x, beta, wanted);
     expect_launched(sl_aggregate_forward_cuda(NULL, &edges_there, s->width, &x_there, beta, m_dtype, m));
     expect_sums(s, m_dtype, m, wanted);
-    free(wanted);
 }
 
 /* Both parts' rows in order; with weights destinations are the first ids. */
@@ -556,14 +545,13 @@ static void check_full_sums(const struct sums *s, const struct sums_there *t, bo
     struct sl_full_edges full = {
         0, LISTS, offsets_there, t->sources, 2, first_there, weighted ? &weights_there : NULL, NULL, NULL};
     const size_t n = (size_t)LISTS * s->width;
-    sl_real *wanted = need(n, sizeof *wanted);
+    FREED sl_real *wanted = need(n, sizeof *wanted);
     void *m = before(m_dtype, n, wanted);
     sl_aggregate_forward_cpu(SL_DTYPE_BF16, &edges, s->width, &x, beta, wanted);
     expect_launched(sl_aggregate_full_cuda(NULL, &full, s->width, SL_DTYPE_BF16, parts, beta, s->width, m_dtype, m));
     expect_sums(s, m_dtype, m, wanted);
     cudaFree(offsets_there);
     cudaFree(first_there);
-    free(wanted);
 }
 
 /* Gradients that go back in bf16, to two owners, and then what was sent so. */
@@ -587,8 +575,8 @@ static void check_gradients(const struct sums *s, const struct sums_there *t)
     struct sl_asked asked = {t->inverse, 2, 0};
     for (int k = 0; k < 2; k++) {
         const size_t n_entries = (size_t)n[k] * s->width;
-        sl_real *wanted = need(n_entries, sizeof *wanted);
-        sl_bf16 *rounded = need(n_entries, sizeof *rounded);
+        FREED sl_real *wanted = need(n_entries, sizeof *wanted);
+        FREED sl_bf16 *rounded = need(n_entries, sizeof *rounded);
         sl_aggregate_backward_cpu(&block, t0[k], n[k], s->width, &view, wanted);
         sl_bf16_round(n_entries, wanted, rounded);
         if (k == 0) {
@@ -596,8 +584,6 @@ static void check_gradients(const struct sums *s, const struct sums_there *t)
             expect_launched(sl_accumulate_sent_cuda(NULL, n[k], &asked, SL_DTYPE_BF16, packed[k], 1, &g_there));
         }
         expect_on_device("what goes back", packed[k], n_entries, sizeof *rounded, rounded);
-        free(wanted);
-        free(rounded);
     }
     expect_on_device("G", g_there.rows, (size_t)30 * s->width, sizeof *g.rows, g.rows);
     free(g.rows);
@@ -847,10 +833,9 @@ static const struct sl_dataset *set_of(const struct variant *v)
 
 static void run_variant(const struct variant *v, int precision, uint32_t pes, struct outcome *out)
 {
-    struct sl_settings settings;
+    OWNED(sl_settings_free) struct sl_settings settings;
     settings_of(v, precision, pes, &settings);
     run_steps(set_of(v), &settings, N_STEPS, out);
-    sl_settings_free(&settings);
 }
 
 static void expect_losses(const char *name, uint32_t pes, const struct outcome *got, const struct outcome *wanted,
@@ -870,15 +855,13 @@ TEST(test_invisible)
     const size_t n_spreads = slow_kernels() ? 1 : sizeof spreads / sizeof *spreads;
     needs_bf16();
     for (size_t i = 0; i < N_VARIANTS; i += variant_stride()) {
-        struct outcome wanted;
+        OWNED(outcome_free) struct outcome wanted;
         run_variant(&variants[i], SL_PRECISION_BF16, 1, &wanted);
         for (size_t j = 0; j < n_spreads; j++) {
-            struct outcome got;
+            OWNED(outcome_free) struct outcome got;
             run_variant(&variants[i], SL_PRECISION_BF16, spreads[j], &got);
             expect_losses(variants[i].name, spreads[j], &got, &wanted, 1e-2);
-            outcome_free(&got);
         }
-        outcome_free(&wanted);
     }
 }
 
@@ -886,14 +869,12 @@ TEST(test_same_bits)
 {
     needs_bf16();
     for (size_t i = 1 % variant_stride(); i < N_VARIANTS; i += variant_stride()) {
-        struct outcome first;
-        struct outcome second;
+        OWNED(outcome_free) struct outcome first;
+        OWNED(outcome_free) struct outcome second;
         run_variant(&variants[i], SL_PRECISION_BF16, 4, &first);
         run_variant(&variants[i], SL_PRECISION_BF16, 4, &second);
         expect_same("losses", N_STEPS, sizeof *first.loss, first.loss, second.loss);
         expect_same("parameters", first.n_entries, sizeof *first.parameters, first.parameters, second.parameters);
-        outcome_free(&first);
-        outcome_free(&second);
     }
 }
 
@@ -917,51 +898,44 @@ TEST(test_beside_float)
 {
     needs_bf16();
     for (size_t i = 2 % variant_stride(); i < N_VARIANTS; i += variant_stride()) {
-        struct outcome exact;
-        struct outcome rounded;
+        OWNED(outcome_free) struct outcome exact;
+        OWNED(outcome_free) struct outcome rounded;
         run_variant(&variants[i], SL_PRECISION_FLOAT, 2, &exact);
         run_variant(&variants[i], SL_PRECISION_BF16, 2, &rounded);
         expect_losses(variants[i].name, 2, &rounded, &exact, 2e-2);
         assert_true(fabs(rounded.loss[0] - exact.loss[0]) > 1e-6 * exact.loss[0]); /* rounded they are */
         expect_half(&variants[i], &rounded, &exact);
-        outcome_free(&exact);
-        outcome_free(&rounded);
     }
 }
 
 /* A cache of feature rows changes no number. */
 TEST(test_feature_cache)
 {
-    struct outcome plain;
+    OWNED(outcome_free) struct outcome plain;
     needs_bf16();
     run_variant(&variants[1], SL_PRECISION_BF16, 2, &plain);
     for (int policy = SL_FEATURE_CACHE_LRU; policy <= SL_FEATURE_CACHE_DEGREE; policy++) {
-        struct sl_settings settings;
-        struct outcome cached;
+        OWNED(sl_settings_free) struct sl_settings settings;
+        OWNED(outcome_free) struct outcome cached;
         settings_of(&variants[1], SL_PRECISION_BF16, 2, &settings);
         settings.feature_cache = 150;
         settings.feature_cache_policy = policy;
         run_steps(&dense_set, &settings, N_STEPS, &cached);
         expect_same("losses", N_STEPS, sizeof *plain.loss, cached.loss, plain.loss);
-        outcome_free(&cached);
-        sl_settings_free(&settings);
     }
-    outcome_free(&plain);
 }
 
 /* Evaluation of a model, in either precision: scores are near, and so are the last hidden rows. */
 static void evaluate(const struct variant *v, int precision, sl_real *scores, sl_real *hidden)
 {
-    struct sl_settings settings;
+    OWNED(sl_settings_free) struct sl_settings settings;
     struct sl_scores unused;
     struct sl_inference wanted = {.scores = scores, .hidden = hidden};
-    struct world w;
+    OWNED(world_close) struct world w;
     settings_of(v, precision, 3, &settings);
     settings.batch_size = 90;
     world_open(set_of(v), &settings, 1, &w);
     expect_ok(sl_evaluate(&w.run, &w.shards, &w.model, &wanted, &unused));
-    world_close(&w);
-    sl_settings_free(&settings);
 }
 
 static double expect_close(const char *label, size_t n, const sl_real *got, const sl_real *wanted)

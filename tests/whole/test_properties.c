@@ -156,10 +156,9 @@ static const struct sl_dataset *dataset_of(const struct variant *v)
 
 static void run_variant(const struct variant *v, const struct spread *spread, struct outcome *out)
 {
-    struct sl_settings settings;
+    OWNED(sl_settings_free) struct sl_settings settings;
     settings_of(v, spread, &settings);
     run_steps(dataset_of(v), &settings, steps_of_a_run(), out);
-    sl_settings_free(&settings);
 }
 
 /* ---- property 1: the partition is invisible ---- */
@@ -292,10 +291,9 @@ TEST(test_groups)
         }
         run_variant(&variants[i], &two_pes, &alone);
         for (size_t j = 0; j < sizeof two_groups / sizeof two_groups[0]; j++) {
-            struct outcome got;
+            OWNED(outcome_free) struct outcome got;
             run_variant(&variants[i], &two_groups[j], &got);
             expect_losses(&variants[i], &two_groups[j], "two workers, against P = 2, G = 1,", &got, &alone);
-            outcome_free(&got);
         }
         outcome_free(&alone);
     }
@@ -327,12 +325,11 @@ static double distance_apart(const struct variant *v, uint32_t batch, uint32_t l
     struct outcome got[2];
     double most = 0;
     for (int k = 0; k < 2; k++) {
-        struct sl_settings settings;
+        OWNED(sl_settings_free) struct sl_settings settings;
         settings_of(v, k == 0 ? &alone : &apart, &settings);
         settings.batch_size = k == 0 ? 7 * batch : batch;
         settings.seed = seed;
         run_steps(dataset_of(v), &settings, last + 1, &got[k]);
-        sl_settings_free(&settings);
     }
     assert_true(got[1].sizes[last].n_seeds >= 1 && got[1].sizes[last].n_seeds <= 6);
     for (uint32_t s = 0; s <= last; s++) {
@@ -486,15 +483,13 @@ TEST(test_same_bits)
 static void run_in_teams(const struct variant *v, uint32_t team, uint32_t expected, struct outcome *out)
 {
     const struct spread spread = {20, v->norm == SL_NORM_BATCH ? 10 : 20, 2, SL_PARTITION_METIS, 2};
-    struct sl_settings settings;
-    struct world w;
+    OWNED(sl_settings_free) struct sl_settings settings;
+    OWNED(world_close) struct world w;
     settings_of(v, &spread, &settings);
     world_open(dataset_of(v), &settings, steps_of_a_run(), &w);
     assert_int_equal(w.steps->team, expected);
     w.steps->team = team;
     world_run(&w, steps_of_a_run(), out);
-    world_close(&w);
-    sl_settings_free(&settings);
 }
 
 TEST(test_teams)
@@ -523,9 +518,9 @@ TEST(test_teams)
 /* A cached run gives the bits of the one without, and its caches were asked for every input row. */
 static void check_cached(int policy, const struct outcome *plain)
 {
-    struct sl_settings settings;
+    OWNED(sl_settings_free) struct sl_settings settings;
     struct sl_row_cache_tally tally;
-    struct outcome got;
+    OWNED(outcome_free) struct outcome got;
     struct world w;
     uint64_t n_rows = 0;
     settings_of(&variants[2], &exact_spreads[0], &settings);
@@ -543,8 +538,6 @@ static void check_cached(int policy, const struct outcome *plain)
     assert_int_equal(tally.rows, 0); /* counted from the last call on */
     world_close(&w);
     expect_bits("a cached run", &got, plain);
-    outcome_free(&got);
-    sl_settings_free(&settings);
 }
 
 TEST(test_feature_cache)
@@ -617,8 +610,8 @@ static void delay(starpu_data_handle_t handle)
 static void run_late(const struct variant *v, const struct spread *spread, uint64_t late, bool counts,
                      struct outcome *out)
 {
-    struct sl_settings settings;
-    struct world w;
+    OWNED(sl_settings_free) struct sl_settings settings;
+    OWNED(world_close) struct world w;
     settings_of(v, spread, &settings);
     world_open(dataset_of(v), &settings, steps_of_a_run(), &w);
     expect_ok(sl_step_sample(w.steps, 0));
@@ -628,8 +621,6 @@ static void run_late(const struct variant *v, const struct spread *spread, uint6
     delay(pe->block[1].back_rows);
     delay(w.model.layer[0].parameter[SAGE_SELF].value_handle);
     world_run(&w, steps_of_a_run(), out);
-    world_close(&w);
-    sl_settings_free(&settings);
 }
 
 TEST(test_late_batch)
@@ -637,15 +628,13 @@ TEST(test_late_batch)
     long_test_watched();
     machine_up("prio", 3);
     for (size_t i = 1; i < 8; i += 6) {
-        struct outcome on_time;
+        OWNED(outcome_free) struct outcome on_time;
         run_variant(&variants[i], &exact_spreads[1], &on_time);
         for (int k = 0; k < 4; k++) {
-            struct outcome got;
+            OWNED(outcome_free) struct outcome got;
             run_late(&variants[i], &exact_spreads[1], k % 2, k / 2 > 0, &got);
             expect_bits(k % 2 == 0 ? "batch 0 is late" : "batch 1 is late", &got, &on_time);
-            outcome_free(&got);
         }
-        outcome_free(&on_time);
     }
     machine_down();
 }
@@ -696,16 +685,14 @@ TEST(test_coverage)
     long_test_watched();
     machine_up(NULL, 2);
     for (size_t i = 0; i < N_COMMON; i += 4) {
-        uint8_t *should = frontiers(&variants[i], &one_pe);
+        FREED uint8_t *should = frontiers(&variants[i], &one_pe);
         for (size_t j = 1; j < N_SPREADS; j++) {
             struct spread spread = spread_of(i, j);
             if (spread.group_size == spread.pes) {
-                uint8_t *got = frontiers(&variants[i], &spread);
+                FREED uint8_t *got = frontiers(&variants[i], &spread);
                 expect_same("times a vertex is in a frontier", 4 * (size_t)dense_shape.n_vertices, 1, got, should);
-                free(got);
             }
         }
-        free(should);
     }
     machine_down();
 }
@@ -735,7 +722,7 @@ TEST(test_fanout)
         for (uint32_t hop = 0; hop < 3; hop++) {
             uint32_t n;
             uint64_t n_edges = 0;
-            sl_vertex *ids = frontier_of(&w, 0, 0, hop, &n);
+            FREED sl_vertex *ids = frontier_of(&w, 0, 0, hop, &n);
             assert_int_equal(n, sizes.vertices[hop]);
             for (uint32_t d = 0; d < n; d++) {
                 uint64_t degree = graph->offsets[ids[d] + 1] - graph->offsets[ids[d]];
@@ -743,7 +730,6 @@ TEST(test_fanout)
                 n_edges += settings.sampler == SL_SAMPLER_FULL || degree < fanout ? degree : fanout;
             }
             assert_int_equal(sizes.edges[hop], n_edges);
-            free(ids);
         }
         world_close(&w);
         sl_settings_free(&settings);
@@ -761,12 +747,11 @@ static uint64_t count_epoch(struct world *w, uint64_t epoch, uint32_t *times)
         expect_ok(sl_step_sample(w->steps, step));
         for (uint32_t p = 0; p < w->plan.n_pes; p++) {
             uint32_t n;
-            sl_vertex *ids = frontier_of(w, step, p, 0, &n);
+            FREED sl_vertex *ids = frontier_of(w, step, p, 0, &n);
             for (uint32_t k = 0; k < n; k++) {
                 times[ids[k]]++;
                 sum += (uint64_t)ids[k] * (i + 1);
             }
-            free(ids);
         }
     }
     return sum;
@@ -776,13 +761,13 @@ static uint64_t count_epoch(struct world *w, uint64_t epoch, uint32_t *times)
 TEST(test_epochs)
 {
     long_test_watched();
-    uint32_t *times = need(dense_set.graph.n_vertices, sizeof *times);
+    FREED uint32_t *times = need(dense_set.graph.n_vertices, sizeof *times);
     machine_up(NULL, 2);
     for (size_t j = 0; j < N_SPREADS; j++) {
         uint64_t sums[3];
         struct spread spread = spread_of(j, j);
-        struct sl_settings settings;
-        struct world w;
+        OWNED(sl_settings_free) struct sl_settings settings;
+        OWNED(world_close) struct world w;
         settings_of(&variants[0], &spread, &settings);
         world_open(&dense_set, &settings, MAX_STEPS, &w);
         for (uint64_t epoch = 0; epoch < 3; epoch++) {
@@ -796,11 +781,8 @@ TEST(test_epochs)
             }
         }
         assert_true(sums[0] != sums[1] && sums[1] != sums[2] && sums[0] != sums[2]);
-        world_close(&w);
-        sl_settings_free(&settings);
     }
     machine_down();
-    free(times);
 }
 
 /* ---- the variants and the datasets ---- */

@@ -23,6 +23,9 @@
 #include "tests/support/run_fixture.h"
 #include "tests/support/written_fixture.h"
 
+POINTER_OWNER(json_decref, json_t)
+POINTER_OWNER(sl_session_close, struct sl_session)
+
 /* ---- what the runs train on: two datasets in the raw layout, written once ---- */
 
 static const struct graph_shape shape = {
@@ -32,10 +35,9 @@ static char data[64]; /* the folder they are in */
 
 static void put_dataset(const struct sl_dataset *set, const char *name)
 {
-    char *path;
+    OWNED(sl_free_it) char *path;
     assert_ok(sl_path_join(data, name, &path));
     assert_ok(write_dataset(set, false, path));
-    sl_free(path);
 }
 
 static int write_data(void **state)
@@ -337,14 +339,14 @@ static char *described(const struct sl_session *session)
 /* What does not fit a GPU is said in a line each; without GPUs nothing is, and no features are cached unasked. */
 TEST_IN_FOLDER(test_describe_room)
 {
-    struct sl_settings settings;
-    struct sl_session *session;
+    OWNED(sl_settings_free) struct sl_settings settings;
+    OWNED(sl_session_close_it) struct sl_session *session;
     settings_of("pes=2", &settings);
     assert_int_equal(settings.feature_cache, SL_FEATURE_CACHE_AUTO);
     assert_ok(sl_settings_check(&settings));
     assert_ok(sl_session_open(&settings, NULL, &session));
     assert_int_equal(settings.feature_cache, 0); /* as the metrics will tell */
-    char *text = described(session);
+    FREED char *text = described(session);
     assert_null(strstr(text, "features  "));
     assert_null(strstr(text, "evaluation"));
     free(text);
@@ -362,17 +364,14 @@ TEST_IN_FOLDER(test_describe_room)
     assert_non_null(strstr(text, "3.0 GB"));
     assert_non_null(strstr(text, "a cache of 1234 rows a PE (lru)\n"));
     assert_non_null(strstr(text, "\nevaluation by CPUs"));
-    free(text);
-    sl_session_close(session);
-    sl_settings_free(&settings);
 }
 
 /* What --placement comes to, and how many PEs then have a home. */
 static void expect_placement(uint32_t pes, uint32_t gpus, uint32_t cpus, enum sl_placement asked,
                              enum sl_placement wanted)
 {
-    struct sl_settings settings;
-    struct sl_session *session;
+    OWNED(sl_settings_free) struct sl_settings settings;
+    OWNED(sl_session_close_it) struct sl_session *session;
     settings_of("", &settings);
     settings.pes = pes;
     settings.gpus = gpus;
@@ -383,8 +382,6 @@ static void expect_placement(uint32_t pes, uint32_t gpus, uint32_t cpus, enum sl
     assert_int_equal(settings.placement, wanted);
     assert_ptr_equal(session->run.homes, wanted == SL_PLACEMENT_HOME ? &session->plan.homes : NULL);
     assert_ptr_equal(session->run.near, session->run.has_cuda ? NULL : &session->plan.homes);
-    sl_session_close(session);
-    sl_settings_free(&settings);
 }
 
 /* By itself, PEs have homes where there are several GPUs, no more than PEs, whose work no CPU shares. */
@@ -439,8 +436,8 @@ TEST_IN_FOLDER(test_homes_on_gpus)
 {
     int devices[STARPU_NMAXWORKERS];
     int nodes[STARPU_NMAXWORKERS];
-    struct sl_settings settings;
-    struct sl_session *session;
+    OWNED(sl_settings_free) struct sl_settings settings;
+    OWNED(sl_session_close_it) struct sl_session *session;
     if (!wants_gpu() || sl_gpus_count() < 2) {
         skip();
     }
@@ -463,28 +460,23 @@ TEST_IN_FOLDER(test_homes_on_gpus)
             }
         }
     }
-    sl_session_close(session);
-    sl_settings_free(&settings);
 }
 
 TEST_IN_FOLDER(test_describe)
 {
-    struct sl_settings settings;
+    OWNED(sl_settings_free) struct sl_settings settings;
     struct sl_session_sizes sizes = {.size = sizeof sizes};
-    struct sl_session *session;
+    OWNED(sl_session_close_it) struct sl_session *session;
     settings_of("pes=4 group-size=2", &settings);
     assert_ok(sl_settings_check(&settings));
     assert_ok(sl_session_open(&settings, NULL, &session));
-    char *text = described(session);
+    FREED char *text = described(session);
     assert_non_null(strstr(text, "small: 301 vertices"));
     assert_non_null(strstr(text, "4 PEs in groups of 2"));
     assert_non_null(strstr(text, "warning")); /* 120 seeds of some 150 */
     assert_ok(sl_session_sizes(session, &sizes));
     assert_int_equal(sizes.n_per_epoch, (dataset.train.n + 119) / 120);
     assert_true(sizes.memory_bytes > 1 << 20);
-    free(text);
-    sl_session_close(session);
-    sl_settings_free(&settings);
 }
 
 /* ---- the loop ---- */
@@ -493,7 +485,7 @@ TEST_IN_FOLDER(test_describe)
  * epoch's schedule. */
 static void check_loop(const char *schedule, const double *rates)
 {
-    struct sl_settings settings;
+    OWNED(sl_settings_free) struct sl_settings settings;
     struct world w;
     char options[128];
     snprintf(options, sizeof options, "json metrics-steps epochs=3 weight-decay=0.01 lr-schedule=%s", schedule);
@@ -515,7 +507,6 @@ static void check_loop(const char *schedule, const double *rates)
     world_close(&w);
     machine_down();
     forget_partitions();
-    sl_settings_free(&settings);
 }
 
 TEST_IN_FOLDER(test_loop)
@@ -600,7 +591,7 @@ static void check_resume(const char *options, long at, bool inside, const char *
     snprintf(text, sizeof text, "batch-size=10 epochs=4 metrics-steps json save=%%one.safetensors %s", options);
     forget();
     assert_ok(train(text));
-    json_t *lines = seen.lines;
+    OWNED(json_decref_it) json_t *lines = seen.lines;
     seen.lines = NULL;
     forget();
     seen.interrupt_at = at;
@@ -619,7 +610,6 @@ static void check_resume(const char *options, long at, bool inside, const char *
     assert_ok(train(text));
     expect_same_report(lines);
     expect_same_file("one.safetensors", "two.safetensors");
-    json_decref(lines);
 }
 
 /* The interrupt is seen a step or two after the step that it is raised in; in the last of an epoch, when that is
@@ -659,24 +649,22 @@ TEST_IN_FOLDER(test_resume_longer)
 static void see_file(const char *name)
 {
     char *rest;
-    char *bytes;
+    OWNED(sl_free_it) char *bytes;
     size_t n;
     forget();
     assert_ok(sl_file_read(in_folder(name), SIZE_MAX - 1, &bytes, &n));
     for (char *text = strtok_r(bytes, "\n", &rest); text != NULL; text = strtok_r(NULL, "\n", &rest)) {
         json_array_append_new(seen.lines, json_loads(text, 0, NULL));
     }
-    sl_free(bytes);
 }
 
 /* The checkpoint of a moment earlier: a run that was killed before it could replace it leaves that one. */
 static void copy_file(const char *from, const char *to)
 {
-    char *bytes;
+    OWNED(sl_free_it) char *bytes;
     size_t n;
     assert_ok(sl_file_read(in_folder(from), SIZE_MAX - 1, &bytes, &n));
     put_bytes(to, bytes, n);
-    sl_free(bytes);
 }
 
 /* Interrupted in the first epoch, killed in the second and gone on with: the file is that of one run. */
@@ -684,7 +672,7 @@ TEST_IN_FOLDER(test_resume_metrics)
 {
     forget();
     assert_ok(train("epochs=3 batch-size=10 metrics-steps json"));
-    json_t *lines = seen.lines;
+    OWNED(json_decref_it) json_t *lines = seen.lines;
     seen.lines = NULL;
     forget();
     seen.interrupt_at = 2;
@@ -701,7 +689,6 @@ TEST_IN_FOLDER(test_resume_metrics)
     assert_int_equal(count_events("epoch"), 3);
     assert_int_equal(count_events("summary"), 1);
     expect_same_report(lines);
-    json_decref(lines);
 }
 
 /* Save what a checkpoint holds again, but for one tensor; false: there is none of that name. */
@@ -784,15 +771,13 @@ TEST_IN_FOLDER(test_resume_refused_by_order)
     static const char *const others[] = {"transport=nccl", "means=fastest"};
     assert_ok(train("checkpoint=%kept epochs=1"));
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        struct sl_settings settings;
-        struct sl_tensors checkpoint;
+        OWNED(sl_settings_free) struct sl_settings settings;
+        OWNED(sl_tensors_free) struct sl_tensors checkpoint;
         settings_of("checkpoint=%kept epochs=1", &settings);
         assert_ok(sl_checkpoint_load(in_folder("kept"), &checkpoint));
         assert_ok(sl_state_match(&settings, &checkpoint));
         set_option(&settings, others[i]);
         assert_refused(sl_state_match(&settings, &checkpoint), SL_EINVAL, i == 0 ? "--transport" : "--means");
-        sl_tensors_free(&checkpoint);
-        sl_settings_free(&settings);
     }
 }
 
@@ -876,13 +861,11 @@ static struct sl_npy array_of(const char *name, uint64_t n_rows, uint64_t n_colu
 
 static void expect_same_arrays(const char *a, const char *b, uint64_t n_columns)
 {
-    struct sl_npy one = array_of(a, dataset.graph.n_vertices, n_columns);
-    struct sl_npy other = array_of(b, dataset.graph.n_vertices, n_columns);
+    OWNED(sl_npy_free) struct sl_npy one = array_of(a, dataset.graph.n_vertices, n_columns);
+    OWNED(sl_npy_free) struct sl_npy other = array_of(b, dataset.graph.n_vertices, n_columns);
     for (uint64_t i = 0; i < one.n_items; i++) {
         expect_near_at(b, i, sl_npy_real(&other, i), sl_npy_real(&one, i), 1e-4);
     }
-    sl_npy_free(&one);
-    sl_npy_free(&other);
 }
 
 /* Share of the validation set whose largest score is its label's: rows are in the dataset's order. */

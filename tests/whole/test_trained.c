@@ -97,8 +97,8 @@ static struct sl_dataset *dataset_of(struct sl_arrays a)
 static void train_all(const struct sl_dataset *dataset, const char *options, const char *file, float *logits,
                       float *embeddings, const struct sl_array_links *pairs, float *scores)
 {
-    struct sl_settings *settings;
-    struct sl_session *session;
+    OWNED(sl_settings_delete_it) struct sl_settings *settings;
+    OWNED(sl_session_close_it) struct sl_session *session;
     assert_ok(sl_settings_new(&settings));
     set_options(settings, "cache=none hidden=8 batch-size=20 pes=2 epochs=3 lr=0.02 cpus=2 layers=2 fanout=4,4");
     set_options(settings, options);
@@ -109,8 +109,6 @@ static void train_all(const struct sl_dataset *dataset, const char *options, con
     if (pairs != NULL) {
         assert_ok(sl_session_score_links(session, pairs, scores));
     }
-    sl_session_close(session);
-    sl_settings_delete(settings);
 }
 
 /* Train, save in the folder, and give the outputs. */
@@ -401,7 +399,7 @@ TEST(all_models_answer)
         assert_int_equal(fread(&t, sizeof t, 1, file), 1);
         assert_int_equal(fclose(file), 0);
         snprintf(name, sizeof name, "%d.safetensors", i);
-        struct sl_trained *model = load_file(name);
+        OWNED(sl_model_delete_it) struct sl_trained *model = load_file(name);
         for (int which = 0; which < N_QUESTIONS; which++) {
             make_question(which, strstr(t.options, "rg") != NULL, strstr(t.options, "edge-weights") != NULL, &q);
             const double most = ask(model, &q, t.objective, t.rows, t.hidden, t.scores);
@@ -410,7 +408,6 @@ TEST(all_models_answer)
                          which, most);
             }
         }
-        sl_model_delete(model);
     }
 }
 
@@ -425,9 +422,9 @@ TEST(models_describe_themselves)
     struct sl_scores scores;
     char text[32];
     a.class_names = "red\ngreen\nblue\n";
-    struct sl_dataset *dataset = dataset_of(a);
+    OWNED(sl_dataset_delete_it) struct sl_dataset *dataset = dataset_of(a);
     train(dataset, "normalize-features=column", logits);
-    struct sl_trained *model = loaded();
+    OWNED(sl_model_delete_it) struct sl_trained *model = loaded();
     assert_ok(sl_model_describe(model, &facts));
     assert_string_equal(facts.model, "sage");
     assert_string_equal(facts.objective, "class");
@@ -453,15 +450,13 @@ TEST(models_describe_themselves)
     assert_ok(sl_model_load(in_folder("copy.safetensors"), &model));
     assert_ok(sl_model_predict(model, dataset, N, NULL, again));
     assert_memory_equal(again, logits, N * C * sizeof *logits);
-    sl_model_delete(model);
-    sl_dataset_delete(dataset);
 }
 
 /* A dataset's memory may come back as another dataset's; a session of the program's own closes the kept one. */
 TEST(calls_follow_each_other)
 {
     static float logits[N * C], found[N * C], other[N * C];
-    struct sl_dataset *dataset = dataset_of(arrays());
+    OWNED(sl_dataset_delete_it) struct sl_dataset *dataset = dataset_of(arrays());
     train(dataset, "", logits);
     struct sl_trained *model = loaded();
     assert_ok(sl_model_predict(model, dataset, N, NULL, found));
@@ -479,17 +474,16 @@ TEST(calls_follow_each_other)
     sl_model_rest();
     sl_model_delete(model);
     sl_model_delete(NULL);
-    sl_dataset_delete(dataset);
 }
 
 /* A model of a session: during it, and when it has ended. */
 TEST(sessions_give_models)
 {
     static float logits[N * C], found[N * C];
-    struct sl_dataset *dataset = dataset_of(arrays());
+    OWNED(sl_dataset_delete_it) struct sl_dataset *dataset = dataset_of(arrays());
     struct sl_settings *settings;
     struct sl_session *session;
-    struct sl_trained *model;
+    OWNED(sl_model_delete_it) struct sl_trained *model;
     assert_ok(sl_settings_new(&settings));
     set_options(settings, "cache=none hidden=8 batch-size=10 pes=2 epochs=2 cpus=2 layers=2 sync=dissemination");
     assert_ok(sl_session_open(settings, dataset, &session));
@@ -501,26 +495,22 @@ TEST(sessions_give_models)
     sl_settings_delete(settings);
     assert_ok(sl_model_predict(model, dataset, N, NULL, found));
     assert_memory_equal(found, logits, N * C * sizeof *logits);
-    sl_model_delete(model);
-    sl_dataset_delete(dataset);
 }
 
 TEST(other_features_are_refused)
 {
     static float logits[N * C], wide[N * (F + 1)];
-    struct sl_dataset *dataset = dataset_of(arrays());
+    OWNED(sl_dataset_delete_it) struct sl_dataset *dataset = dataset_of(arrays());
     struct sl_arrays a = unlabelled();
     a.features = wide;
     a.n_features = F + 1;
-    struct sl_dataset *other = dataset_of(a);
+    OWNED(sl_dataset_delete_it) struct sl_dataset *other = dataset_of(a);
     train(dataset, "", logits);
     struct sl_trained *model = loaded();
     assert_refused(sl_model_predict(model, other, N, NULL, logits), SL_EINVAL, "features: found 6 columns");
     sl_model_delete(model);
     assert_refused(sl_model_load(in_folder("none"), &model), SL_EIO, "none");
     assert_null(model);
-    sl_dataset_delete(other);
-    sl_dataset_delete(dataset);
 }
 
 /* Files are opened with the direction of the model's edges. */
@@ -528,13 +518,13 @@ TEST(files_are_read_as_the_model_says)
 {
     static float logits[N * C], found[N * C];
     struct sl_arrays a = arrays();
-    struct sl_settings *settings;
+    OWNED(sl_settings_delete_it) struct sl_settings *settings;
     struct sl_dataset *dataset;
     a.directed = true;
     dataset = dataset_of(a);
     train(dataset, "", logits);
     sl_dataset_delete(dataset);
-    struct sl_trained *model = loaded();
+    OWNED(sl_model_delete_it) struct sl_trained *model = loaded();
     FILE *nodes = fopen(in_folder("nodes.csv"), "w");
     FILE *edges = fopen(in_folder("edges.csv"), "w");
     assert_true(nodes != NULL && edges != NULL);
@@ -564,8 +554,6 @@ TEST(files_are_read_as_the_model_says)
     assert_ok(sl_settings_set(settings, "load", "m.safetensors"));
     assert_refused(sl_model_open_dataset(model, settings, &dataset), SL_EINVAL, "cannot be used with a loaded model");
     assert_null(dataset);
-    sl_settings_delete(settings);
-    sl_model_delete(model);
 }
 
 int main(int argc, char **argv)

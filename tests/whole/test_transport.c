@@ -50,7 +50,7 @@ static void settings_of(const struct crossing *c, struct sl_settings *out)
 
 static void run_with(const struct crossing *c, int transport, struct outcome *out)
 {
-    struct sl_settings settings;
+    OWNED(sl_settings_free) struct sl_settings settings;
     settings_of(c, &settings);
     settings.transport = transport;
 #ifdef SL_EMULATED
@@ -60,7 +60,6 @@ static void run_with(const struct crossing *c, int transport, struct outcome *ou
     machine_up_with(NULL, 0, c->gpus);
 #endif
     run_steps(c->sparse ? &sparse_set : &dense_set, &settings, N_STEPS, out);
-    sl_settings_free(&settings);
 }
 
 /* Wherever no sum is NCCL's, or it has one summand, to the bit. */
@@ -81,16 +80,14 @@ static void expect_alike(const struct crossing *c, const struct outcome *got, co
 
 static void check(const struct crossing *c)
 {
-    struct outcome wanted;
-    struct outcome got;
+    OWNED(outcome_free) struct outcome wanted;
+    OWNED(outcome_free) struct outcome got;
     if (c->precision == SL_PRECISION_BF16) {
         needs_bf16();
     }
     run_with(c, SL_TRANSPORT_STARPU, &wanted);
     run_with(c, SL_TRANSPORT_NCCL, &got);
     expect_alike(c, &got, &wanted);
-    outcome_free(&wanted);
-    outcome_free(&got);
 }
 
 static bool are_there(uint32_t n_gpus)
@@ -208,8 +205,8 @@ static void check_route(struct world *w, enum sl_stage stage)
 TEST(test_routes)
 {
     static const struct crossing c = {4, 4, 3, SL_NORM_NONE, SL_SYNC_ALLREDUCE, false, false, SL_PRECISION_FLOAT};
-    struct sl_settings settings;
-    struct world w;
+    OWNED(sl_settings_free) struct sl_settings settings;
+    OWNED(world_close) struct world w;
     settings_of(&c, &settings);
     settings.transport = SL_TRANSPORT_NCCL;
     emulated_gpus = c.gpus;
@@ -220,16 +217,14 @@ TEST(test_routes)
     for (uint32_t p = 0; p < c.pes; p++) {
         assert_int_equal(sl_transport_list_of(&w.transport, p), three_gpus[p]);
     }
-    world_close(&w);
-    sl_settings_free(&settings);
 }
 
 /* A GPU that stays away ends the run with a status; nothing hangs, nothing is left. */
 TEST(test_stuck)
 {
     static const struct crossing c = {2, 2, 2, SL_NORM_NONE, SL_SYNC_ALLREDUCE, false, false, SL_PRECISION_FLOAT};
-    struct sl_settings settings;
-    struct world w;
+    OWNED(sl_settings_free) struct sl_settings settings;
+    OWNED(world_close) struct world w;
     struct sl_step_sizes sizes;
     double loss = NAN;
     starpu_data_handle_t handle;
@@ -246,8 +241,6 @@ TEST(test_stuck)
     sl_nccl_fault = (struct sl_nccl_fault){0};
     assert_int_equal(sl_failure_status(&w.run.failure), SL_ENCCL);
     assert_non_null(strstr(sl_message(), "GPU 1 reports"));
-    world_close(&w);
-    sl_settings_free(&settings);
 }
 #endif
 

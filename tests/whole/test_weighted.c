@@ -66,9 +66,9 @@ static void run_variant(const struct variant *v, uint32_t pes, int precision, st
 {
     const bool typed = (v->model & 0xff) == SL_MODEL_RGCN || v->model == SL_MODEL_RGAT;
     const struct sl_dataset *dataset = datasets[2 * typed + v->sparse];
-    struct sl_settings settings;
+    OWNED(sl_settings_free) struct sl_settings settings;
     struct sl_scores scores;
-    struct world w;
+    OWNED(world_close) struct world w;
     expect_ok(sl_settings_init(&settings));
     settings.model = v->model & 0xff;
     settings.sampler = v->sampler;
@@ -91,8 +91,6 @@ static void run_variant(const struct variant *v, uint32_t pes, int precision, st
     memcpy(out->loss, out->outcome.loss, STEPS * sizeof *out->loss);
     expect_ok(sl_evaluate(&w.run, &w.shards, &w.model, &(struct sl_inference){0}, &scores));
     out->loss[STEPS] = scores.valid_loss;
-    world_close(&w);
-    sl_settings_free(&settings);
 }
 
 static void expect_close(const struct variant *v, uint32_t pes, const struct result *got, const struct result *wanted,

@@ -15,6 +15,8 @@
 #include "runtime/files/checkpoint.h"
 #include "tests/support/disk_fixture.h"
 
+POINTER_OWNER(json_decref, json_t)
+
 #define CHECKPOINT "kept/checkpoint.safetensors"
 #define METRICS "x.jsonl"
 #define MOST_FILES 12
@@ -95,7 +97,7 @@ static bool has_times(const struct file *f)
 
 static void expect_old_or_new(long n)
 {
-    struct sl_tensors checkpoint;
+    OWNED(sl_tensors_free) struct sl_tensors checkpoint;
     for (size_t i = 0; i < n_files; i++) {
         struct content now = content_of(files[i].path);
         if (!has_times(&files[i]) && !same(&now, &files[i].before) && !same(&now, &files[i].after)) {
@@ -104,7 +106,6 @@ static void expect_old_or_new(long n)
         sl_free(now.bytes);
     }
     assert_ok(sl_checkpoint_load(in_folder("kept"), &checkpoint)); /* which has a checksum */
-    sl_tensors_free(&checkpoint);
 }
 
 static void expect_new(long n)
@@ -127,7 +128,7 @@ static void expect_epochs_once(long n)
     json_int_t last = 0;
     assert_ok(sl_file_read(in_folder(METRICS), (size_t)1 << 24, &text, &bytes));
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        json_t *object = json_loads(line, 0, NULL);
+        OWNED(json_decref_it) json_t *object = json_loads(line, 0, NULL);
         if (object == NULL) {
             fail_msg("call %ld: a line of the metrics is '%s'", n, line);
         }
@@ -139,7 +140,6 @@ static void expect_epochs_once(long n)
             }
             last = epoch;
         }
-        json_decref(object);
     }
     sl_free(text);
     assert_int_equal(last, 2);

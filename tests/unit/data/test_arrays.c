@@ -9,6 +9,8 @@
 #include "data/arrays.h"
 #include "data/dataset.h"
 
+POINTER_OWNER(sl_dataset_delete, struct sl_dataset)
+
 #define N 6
 #define E 7
 #define F 2
@@ -182,13 +184,12 @@ TEST(takes_lists_and_rows)
     for (int rows = 0; rows < 2; rows++) {
         struct world w;
         rows ? fresh_rows(&w) : fresh(&w);
-        struct sl_dataset *d = make(&w);
+        OWNED(sl_dataset_delete_it) struct sl_dataset *d = make(&w);
         expect_edges(d, (const uint64_t[]){0, 1, 3, 5, 6, 7, 7}, (const sl_vertex[]){1, 0, 2, 1, 3, 2, 4});
         sl_dataset_delete(d);
         w.arrays.directed = true;
         d = make(&w);
         expect_edges(d, (const uint64_t[]){0, 0, 1, 3, 4, 5, 5}, (const sl_vertex[]){0, 1, 3, 2, 4});
-        sl_dataset_delete(d);
     }
 }
 
@@ -198,21 +199,20 @@ TEST(takes_no_edges)
     struct world w;
     fresh(&w)->arrays.n_edges = 0;
     w.arrays.sources = NULL;
-    struct sl_dataset *d = make(&w);
+    OWNED(sl_dataset_delete_it) struct sl_dataset *d = make(&w);
     expect_edges(d, nowhere, w.sources);
     sl_dataset_delete(d);
     w.arrays.destinations = NULL;
     w.arrays.offsets = nowhere;
     d = make(&w);
     expect_edges(d, nowhere, w.sources);
-    sl_dataset_delete(d);
 }
 
 /* Lists come in ascending order; valid and test may be empty. */
 TEST(takes_splits)
 {
     struct world w;
-    struct sl_dataset *d = make(fresh(&w));
+    OWNED(sl_dataset_delete_it) struct sl_dataset *d = make(fresh(&w));
     assert_int_equal(d->train.n, 2);
     assert_memory_equal(d->train.ids, ((const sl_vertex[]){0, 3}), 2 * sizeof(sl_vertex));
     assert_int_equal(d->valid.n, 1);
@@ -224,13 +224,12 @@ TEST(takes_splits)
     w.arrays.valid = w.arrays.test = NULL;
     d = make(&w);
     assert_int_equal(d->valid.n + d->test.n, 0);
-    sl_dataset_delete(d);
 }
 
 TEST(takes_names_and_classes)
 {
     struct world w;
-    struct sl_dataset *d = make(fresh(&w));
+    OWNED(sl_dataset_delete_it) struct sl_dataset *d = make(fresh(&w));
     assert_string_equal(d->name, "six");
     assert_false(d->synthetic);
     assert_int_equal(d->targets.n_classes, 3);
@@ -252,7 +251,6 @@ TEST(takes_names_and_classes)
     d = make(&w);
     assert_int_equal(d->targets.n_classes, 4);
     assert_string_equal(d->class_names, w.arrays.class_names);
-    sl_dataset_delete(d);
     sl_dataset_delete(NULL);
 }
 
@@ -329,7 +327,7 @@ TEST(takes_narrow_features)
     fresh(&w);
     w.arrays.features = halves;
     w.arrays.feature_dtype = "float16";
-    struct sl_dataset *d = make(&w);
+    OWNED(sl_dataset_delete_it) struct sl_dataset *d = make(&w);
     assert_ptr_equal(d->features.dense.data, halves);
     assert_int_equal(d->features.dense.dtype, SL_DTYPE_F16);
     assert_true(d->range.largest[0] == 65504 && d->range.column == 1);
@@ -343,7 +341,6 @@ TEST(takes_narrow_features)
     x = sl_column_floats(&d->features.dense, 3, 2, block);
     assert_true(x[0] == 63.5f && x[1] == -64);
     assert_true(d->range.largest[0] == 64 && d->range.column == 0);
-    sl_dataset_delete(d);
 }
 
 /* Any other dtype becomes float32, and the caller's array may go. */
@@ -375,10 +372,9 @@ TEST(widens_features)
         fresh(&w);
         w.arrays.features = &given;
         w.arrays.feature_dtype = dtypes[k].name;
-        struct sl_dataset *d = make(&w);
+        OWNED(sl_dataset_delete_it) struct sl_dataset *d = make(&w);
         memset(&given, 0xff, sizeof given);
         assert_memory_equal(sl_features_floats(&d->features), wanted, sizeof wanted);
-        sl_dataset_delete(d);
     }
 }
 
@@ -398,7 +394,7 @@ TEST(takes_sparse_features)
     w.arrays.feature_offsets = rows;
     w.arrays.feature_columns = columns;
     w.arrays.feature_values = values;
-    struct sl_dataset *d = make(&w);
+    OWNED(sl_dataset_delete_it) struct sl_dataset *d = make(&w);
     assert_ptr_equal(d->features.values, values);
     assert_true(d->range.largest[0] == 2 && d->range.column == 19);
     sl_dataset_delete(d);
@@ -409,14 +405,13 @@ TEST(takes_sparse_features)
     d = make(&w);
     assert_null(d->features.offsets);
     assert_true(sl_features_floats(&d->features)[3] == 1 && sl_features_floats(&d->features)[4] == 2);
-    sl_dataset_delete(d);
 }
 
 TEST(survives_no_memory)
 {
     struct world w;
     float sparse[N * 20] = {0};
-    struct sl_dataset *d;
+    OWNED(sl_dataset_delete_it) struct sl_dataset *d;
     fresh_rows(&w);
     assert_survives_no_memory(sl_dataset_new(&w.arrays, &d));
     sl_dataset_delete(d);
@@ -426,7 +421,6 @@ TEST(survives_no_memory)
     sl_dataset_delete(d);
     w.arrays.feature_dtype = "int32"; /* converted, then CSR */
     assert_survives_no_memory(sl_dataset_new(&w.arrays, &d));
-    sl_dataset_delete(d);
 }
 
 /* Weights in both forms of the edges, duplicates added; bad weights are refused with the edge. */
@@ -560,8 +554,8 @@ TEST(takes_links)
     const float weight_of_none[] = {-1};
     struct world w;
     struct sl_arrays *a = fresh_links(&w);
-    struct sl_dataset *d = make(&w);
-    struct sl_dataset *links;
+    OWNED(sl_dataset_delete_it) struct sl_dataset *d = make(&w);
+    OWNED(sl_dataset_delete_it) struct sl_dataset *links;
     const struct sl_links *train = &d->links.list[SL_LINKS_TRAIN];
     assert_true(train->n == E && train->relation == NULL && d->links.ends == NULL && !d->links.directed);
     assert_memory_equal(train->from, w.sources, sizeof w.sources);
@@ -589,8 +583,6 @@ TEST(takes_links)
     links = make(&w);
     assert_true(links->links.list[SL_LINKS_TRAIN].n == E && links->links.list[SL_LINKS_VALID_NEGATIVE].n == 1);
     assert_int_equal(links->links.list[SL_LINKS_TRAIN].to[2], 2);
-    sl_dataset_delete(links);
-    sl_dataset_delete(d);
 }
 
 /* Links of relations: edges may have relations that no link has, and ends have bounds. */
@@ -665,7 +657,7 @@ TEST(refuses_links)
 TEST(draws_splits)
 {
     struct world w;
-    struct sl_dataset *d;
+    OWNED(sl_dataset_delete_it) struct sl_dataset *d;
     struct sl_arrays *a = &fresh(&w)->arrays;
     a->split = "random:60,20,20";
     refused(&w, "found a split 'random:60,20,20', and vertices or links of a split");
@@ -685,7 +677,6 @@ TEST(draws_splits)
         assert_int_equal(d->links.list[list].n, 1); /* 0 - 1, 1 - 2, 2 - 3; 4 - 4 is none */
     }
     assert_true(d->graph.n_edges == 3 && d->train.n == 0);
-    sl_dataset_delete(d);
 }
 
 /* Links to find that are edges, or in two lists. */
@@ -693,7 +684,7 @@ TEST(finds_leaks)
 {
     static const uint32_t from[] = {2, 4, 4}, to[] = {3, 5, 5};
     struct world w;
-    struct sl_dataset *d;
+    OWNED(sl_dataset_delete_it) struct sl_dataset *d;
     struct sl_arrays *a = fresh_links(&w);
     a->train_links = (struct sl_array_links){2, w.sources, w.destinations, NULL};
     a->valid_links = (struct sl_array_links){3, from, to, NULL};
@@ -718,7 +709,6 @@ TEST(finds_leaks)
     a->drop_leaks = true;
     d = make(&w);
     assert_true(d->links.list[SL_LINKS_TRAIN].n == E - 2 && d->graph.n_edges == 5); /* listed twice */
-    sl_dataset_delete(d);
 }
 
 /* A reverse leaks only if the graph has, but for links to find, the reverses of all edges. */
@@ -727,7 +717,7 @@ TEST(finds_leaks_of_one_direction)
     static const uint32_t sources[] = {0, 1, 1, 2, 2, 3}, destinations[] = {1, 0, 2, 1, 3, 4};
     static const uint32_t from[] = {3, 4}, to[] = {2, 3};
     struct world w;
-    struct sl_dataset *d;
+    OWNED(sl_dataset_delete_it) struct sl_dataset *d;
     struct sl_arrays *a = fresh_links(&w);
     a->sources = sources;
     a->destinations = destinations;
@@ -745,7 +735,6 @@ TEST(finds_leaks_of_one_direction)
     a->drop_leaks = true;
     d = make(&w);
     assert_true(d->graph.n_edges == 4 && !d->links.directed);
-    sl_dataset_delete(d);
 }
 
 /* In its relation, in an added reverse, and in a relation that has but reverses. */
@@ -754,7 +743,7 @@ TEST(finds_leaks_of_relations)
     static const uint16_t relations[] = {0, 0, 0, 1, 1, 1, 2}, none[] = {0, 0};
     static const uint32_t sources[] = {0, 1, 2, 3, 4, 5, 4}, destinations[] = {3, 4, 5, 0, 1, 2, 1};
     struct world w;
-    struct sl_dataset *d;
+    OWNED(sl_dataset_delete_it) struct sl_dataset *d;
     struct sl_arrays *a = fresh_links(&w);
     a->sources = sources;
     a->destinations = destinations;
@@ -778,7 +767,6 @@ TEST(finds_leaks_of_relations)
     refused(&w, "1 links to find are edges of the graph");
     a->valid_links.from = (const uint32_t[]){0}; /* 0 -> 5: relation 1 then has more than reverses of relation 0 */
     d = make(&w);
-    sl_dataset_delete(d);
 }
 
 TEST_MAIN(NULL, nothing_left)

@@ -79,8 +79,8 @@ static void assert_same(const struct sl_dataset *a, const struct sl_dataset *b)
 TEST_IN_FOLDER(brings_it_back)
 {
     for (int sparse = 0; sparse < 2; sparse++) {
-        struct sl_dataset made;
-        struct sl_dataset read;
+        OWNED(sl_dataset_free) struct sl_dataset made;
+        OWNED(sl_dataset_free) struct sl_dataset read;
         const char *path = in_folder("deep/down/cache.slc");
         load_small(sparse, &made);
         made.synthetic = sparse;
@@ -102,9 +102,6 @@ TEST_IN_FOLDER(brings_it_back)
         sl_dataset_free(&read);
         assert_false(sl_cache_read_dataset(path, KEY + 1, false, &read)); /* of other files or options */
         assert_null(read.targets.data);
-        sl_dataset_free(&read);
-        sl_dataset_free(&made);
-        sl_dataset_free(&made);
     }
 }
 
@@ -123,8 +120,8 @@ TEST_IN_FOLDER(other_programs_can_read_it)
         {"train", SL_DTYPE_U32, 1, {2, 0}},
         {"starling.facts", SL_DTYPE_U8, 1, {0, 0}},
     };
-    struct sl_dataset made;
-    struct sl_tensors read;
+    OWNED(sl_dataset_free) struct sl_dataset made;
+    OWNED(sl_tensors_free) struct sl_tensors read;
     load_small(false, &made);
     assert_true(sl_cache_write_dataset(in_folder("cache.slc"), KEY, &made));
     assert_ok(sl_safetensors_read(in_folder("cache.slc"), &read));
@@ -139,15 +136,13 @@ TEST_IN_FOLDER(other_programs_can_read_it)
     }
     assert_memory_equal(sl_tensors_find(&read, "x")->data, made.features.dense.data, 6 * 2 * sizeof(float));
     assert_null(sl_tensors_find(&read, "edge_weight"));
-    sl_tensors_free(&read);
-    sl_dataset_free(&made);
 }
 
 /* Sets of the split may be empty. */
 TEST_IN_FOLDER(an_empty_set_comes_back)
 {
-    struct sl_dataset made;
-    struct sl_dataset read;
+    OWNED(sl_dataset_free) struct sl_dataset made;
+    OWNED(sl_dataset_free) struct sl_dataset read;
     struct sl_identity of_files;
     struct sl_identity of_cache;
     const char *path = in_folder("cache.slc");
@@ -161,8 +156,6 @@ TEST_IN_FOLDER(an_empty_set_comes_back)
     for (int i = 0; i < SL_N_DATA_PARTS; i++) {
         assert_string_equal(of_files.text[i], of_cache.text[i]);
     }
-    sl_dataset_free(&read);
-    sl_dataset_free(&made);
 }
 
 /* ---- identities ---- */
@@ -181,8 +174,8 @@ static unsigned differing(const struct sl_identity *a, const struct sl_identity 
 TEST_IN_FOLDER(identity_is_of_contents)
 {
     for (int sparse = 0; sparse < 2; sparse++) {
-        struct sl_dataset made;
-        struct sl_dataset read;
+        OWNED(sl_dataset_free) struct sl_dataset made;
+        OWNED(sl_dataset_free) struct sl_dataset read;
         struct sl_identity of_files;
         struct sl_identity of_cache;
         const char *path = in_folder("kept.slc");
@@ -202,8 +195,6 @@ TEST_IN_FOLDER(identity_is_of_contents)
         assert_true(sl_cache_read_dataset(path, KEY, true, &read));
         sl_dataset_identify(&read, &of_cache);
         assert_int_equal(differing(&of_files, &of_cache), 0);
-        sl_dataset_free(&read);
-        sl_dataset_free(&made);
     }
 }
 
@@ -284,7 +275,7 @@ TEST_IN_FOLDER(identity_is_of_values)
 TEST_IN_FOLDER(identity_tells_parts_apart)
 {
     for (int sparse = 0; sparse < 2; sparse++) {
-        struct sl_dataset made;
+        OWNED(sl_dataset_free) struct sl_dataset made;
         struct sl_identity before;
         struct sl_identity after;
         load_small(sparse, &made);
@@ -318,7 +309,6 @@ TEST_IN_FOLDER(identity_tells_parts_apart)
         made.test.n = 0;
         sl_dataset_identify(&made, &after);
         assert_int_equal(differing(&before, &after), 1 << SL_DATA_SPLIT);
-        sl_dataset_free(&made);
     }
 }
 
@@ -327,9 +317,9 @@ TEST_IN_FOLDER(identity_tells_parts_apart)
 TEST_IN_FOLDER(refuses_any_damage)
 {
     for (int sparse = 0; sparse < 2; sparse++) {
-        struct sl_dataset made;
+        OWNED(sl_dataset_free) struct sl_dataset made;
         struct sl_dataset read;
-        char *data;
+        OWNED(sl_free_it) char *data;
         size_t bytes;
         load_small(sparse, &made);
         assert_true(sl_cache_write_dataset(in_folder("whole"), KEY, &made));
@@ -356,16 +346,14 @@ TEST_IN_FOLDER(refuses_any_damage)
         fputc(0, stream);
         fclose(stream);
         assert_false(sl_cache_read_dataset(path, KEY, false, &read));
-        sl_free(data);
-        sl_dataset_free(&made);
     }
 }
 
 /* A file whose checksums are right but whose contents are not: as somebody else could have made it. */
 TEST_IN_FOLDER(refuses_forgeries)
 {
-    struct sl_dataset made;
-    struct sl_dataset read;
+    OWNED(sl_dataset_free) struct sl_dataset made;
+    OWNED(sl_dataset_free) struct sl_dataset read;
     const char *path = in_folder("forged");
     load_small(true, &made);
 #define ASSERT_NOTICED(field, wrong)                                                                                   \
@@ -391,14 +379,12 @@ TEST_IN_FOLDER(refuses_forgeries)
     ASSERT_NOTICED(made.features.offsets[1], 2000);
     assert_true(sl_cache_write_dataset(path, KEY, &made));
     assert_true(sl_cache_read_dataset(path, KEY, false, &read));
-    sl_dataset_free(&read);
-    sl_dataset_free(&made);
 }
 
 TEST_IN_FOLDER(survives_mutations)
 {
-    struct sl_dataset made;
-    char *data;
+    OWNED(sl_dataset_free) struct sl_dataset made;
+    OWNED(sl_free_it) char *data;
     size_t bytes;
     load_small(true, &made);
     assert_true(sl_cache_write_dataset(in_folder("whole"), KEY, &made));
@@ -413,8 +399,6 @@ TEST_IN_FOLDER(survives_mutations)
             sl_dataset_free(&read);
         }
     }
-    sl_free(data);
-    sl_dataset_free(&made);
 }
 
 TEST_IN_FOLDER(parts)
@@ -437,7 +421,7 @@ TEST_IN_FOLDER(parts)
 /* Whatever decides the parts changes the key. */
 TEST_IN_FOLDER(parts_key)
 {
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     load_small(false, &d);
     uint64_t key = sl_cache_parts_key(&d, 0, 2, 1);
     assert_true(key == sl_cache_parts_key(&d, 0, 2, 1));
@@ -453,7 +437,6 @@ TEST_IN_FOLDER(parts_key)
     d.train.n--;
     assert_true(key != sl_cache_parts_key(&d, 0, 2, 1));
     d.train.n++;
-    sl_dataset_free(&d);
 }
 
 /* Large arrays are summed in pieces by several threads: any number of them, the same key; and each piece has its
@@ -462,7 +445,7 @@ TEST_IN_FOLDER(parts_key_of_many_edges)
 {
     enum { N = 3 << 20, PIECE = N / 3 }; /* three pieces of 4 MiB */
     uint64_t offsets[] = {0, N};
-    sl_vertex *sources;
+    OWNED(sl_free_it) sl_vertex *sources;
     assert_ok(sl_alloc(N, sizeof *sources, "sources", &sources));
     for (uint32_t i = 0; i < N; i++) {
         sources[i] = i;
@@ -477,7 +460,6 @@ TEST_IN_FOLDER(parts_key_of_many_edges)
         sources[PIECE + i] = i;
     }
     assert_true(key != sl_cache_parts_key(&d, 0, 2, 1));
-    sl_free(sources);
 }
 
 /* A file that another user put there, or can write, is not believed. */
@@ -508,7 +490,7 @@ TEST_IN_FOLDER(trusts_nobody)
 
 TEST_IN_FOLDER(does_without_a_place_or_memory)
 {
-    struct sl_dataset made;
+    OWNED(sl_dataset_free) struct sl_dataset made;
     struct sl_dataset read;
     load_small(false, &made);
     put_text("file", "");
@@ -526,7 +508,6 @@ TEST_IN_FOLDER(does_without_a_place_or_memory)
         sl_dataset_free(&read);
         assert_int_equal(sl_memory_live(), live);
     }
-    sl_dataset_free(&made);
 }
 
 TEST_MAIN(NULL, nothing_left)

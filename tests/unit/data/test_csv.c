@@ -116,7 +116,7 @@ TEST_IN_FOLDER(reports_the_first_failure)
 /* A gzip file cut short anywhere, or with a wrong byte, is refused. */
 TEST_IN_FOLDER(refuses_broken_gzip)
 {
-    char *data;
+    OWNED(sl_free_it) char *data;
     size_t bytes;
     assert_ok(sl_file_read(put_gzip("whole.gz", "0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n"), 1 << 20, &data, &bytes));
     for (size_t n = 3; n < bytes; n++) {
@@ -132,7 +132,6 @@ TEST_IN_FOLDER(refuses_broken_gzip)
                    "damaged");
     assert_refused(sl_lines_read(in_folder("none"), 100, tally_lines, &tally, &lines), SL_EIO, "none: cannot open");
     assert_refused(sl_lines_read(folder, 100, tally_lines, &tally, &lines), SL_EIO, "cannot read");
-    sl_free(data);
 }
 
 /* ---- Counts, edges, labels, ids ---------------------------------------------------------------------------------- */
@@ -245,7 +244,7 @@ static float value(const struct sl_features *features, uint32_t row, uint32_t co
 
 TEST_IN_FOLDER(dense_features)
 {
-    struct sl_features features;
+    OWNED(sl_features_free) struct sl_features features;
     const char *path = put_gzip("f", "1,-2.5,0.1\r\n0,0,1e-3\n7.00,3,0");
     assert_ok(sl_csv_read_features(path, 3, &features));
     assert_non_null(features.dense.data);
@@ -259,7 +258,6 @@ TEST_IN_FOLDER(dense_features)
     sl_features_free(&features);
     assert_ok(sl_csv_read_features(put_text("empty", ""), 0, &features));
     assert_int_equal(features.n_rows, 0);
-    sl_features_free(&features);
 }
 
 /* Rows of 20 columns, non-zero at a few; `first` decides what the reader guesses from, `many` what is true. */
@@ -307,14 +305,13 @@ TEST_IN_FOLDER(features_settle)
 TEST_IN_FOLDER(features_in_blocks)
 {
     for (int many = 0; many < 2; many++) {
-        struct sl_features features;
+        OWNED(sl_features_free) struct sl_features features;
         const char *path = put_rows("rows", 12000, 100, many, many);
         assert_ok(sl_csv_read_features(path, 12000, &features));
         for (uint32_t r = 0; r < 12000; r++) {
             assert_true(value(&features, r, r % 100) == (float)(r + r % 100) + 0.5f);
             assert_true(many || features.offsets[r + 1] == r + 1);
         }
-        sl_features_free(&features);
     }
 }
 
@@ -343,7 +340,7 @@ TEST_IN_FOLDER(refuses_bad_features)
 
 TEST_IN_FOLDER(normalizes_rows)
 {
-    struct sl_features features;
+    OWNED(sl_features_free) struct sl_features features;
     assert_ok(sl_csv_read_features(put_text("d", "1,3\n0,0\n2,-2\n-1,-1\n0.25,0.5\n1.01,-1\n3,-1\n"), 7, &features));
     sl_features_normalize(&features, SL_NORMALIZE_ROW, &(struct sl_scaling){0});
     const float expected[] = {0.25f, 0.75f, 0, 0, 2, -2, -1, -1, 0.25f, 0.5f, 1.01f, -1, 1.5f, -0.5f};
@@ -355,7 +352,6 @@ TEST_IN_FOLDER(normalizes_rows)
     assert_non_null(features.offsets);
     sl_features_normalize(&features, SL_NORMALIZE_ROW, &(struct sl_scaling){0});
     assert_true(value(&features, 1, 1) == 0.2f && value(&features, 1, 20) == 0.8f);
-    sl_features_free(&features);
 }
 
 /* ---- What editors and other programs leave in files -------------------------------------------------------------- */
@@ -371,7 +367,7 @@ TEST_IN_FOLDER(reads_what_numpy_reads)
         sl_vertex *from;
         sl_vertex *to;
         uint64_t n = 0;
-        struct sl_features features;
+        OWNED(sl_features_free) struct sl_features features;
         const char *path = i % 2 == 0 ? put_text("form", forms[i]) : put_gzip("form", forms[i]);
         assert_ok(sl_csv_read_edges(path, 4, 2, &from, &to));
         assert_memory_equal(from, ((const sl_vertex[]){0, 2}), 2 * sizeof *from);
@@ -382,7 +378,6 @@ TEST_IN_FOLDER(reads_what_numpy_reads)
         assert_int_equal(n, 2);
         assert_ok(sl_csv_read_features(path, 2, &features));
         assert_true(sl_features_floats(&features)[3] == 3);
-        sl_features_free(&features);
     }
     static const char *const lists[] = {"4\n2\n", MARK "4\r\n2\r\n\r\n", "4\n\n2\n\n\n\n\n\n\n", "4\n2"};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
@@ -443,7 +438,7 @@ TEST_IN_FOLDER(tells_a_header_line)
 TEST_IN_FOLDER(ends_over_several_blocks)
 {
     int32_t *labels;
-    char *text = malloc((size_t)4 << 20);
+    FREED char *text = malloc((size_t)4 << 20);
     assert_non_null(text);
     memset(text, '\n', (size_t)4 << 20);
     text[0] = '7';
@@ -455,12 +450,11 @@ TEST_IN_FOLDER(ends_over_several_blocks)
     text[(size_t)3 << 20] = '1';
     put_text("blank", text);
     assert_refused(read_labels(path, 1, &labels), SL_EFILE, "blank:2: expected 1 lines, found more");
-    free(text);
 }
 
 TEST_IN_FOLDER(measures_columns)
 {
-    struct sl_features features;
+    OWNED(sl_features_free) struct sl_features features;
     struct sl_feature_range range;
     assert_ok(sl_csv_read_features(put_text("m", "1,-3e9\n-2,0\n"), 2, &features));
     assert_survives_no_memory(sl_features_measure(&features, &range));
@@ -472,7 +466,6 @@ TEST_IN_FOLDER(measures_columns)
     assert_non_null(features.offsets);
     assert_ok(sl_features_measure(&features, &range));
     assert_true(range.column == 20 && range.largest[0] == 4 && range.largest[1] == 1);
-    sl_features_free(&features);
 }
 
 /* ---- Mutated files ----------------------------------------------------------------------------------------------- */
@@ -492,7 +485,7 @@ TEST_IN_FOLDER(survives_mutations)
         sl_vertex *to;
         int32_t *labels;
         struct sl_ids ids;
-        struct sl_features features;
+        OWNED(sl_features_free) struct sl_features features;
         enum sl_status st = sl_csv_read_edges(path, 4, 4, &from, &to);
         for (int e = 0; st == SL_OK && e < 4; e++) {
             assert_true(from[e] < 4 && to[e] < 4);
@@ -518,7 +511,6 @@ TEST_IN_FOLDER(survives_mutations)
         for (uint32_t k = 0; st == SL_OK && k < 4 * features.n_columns; k++) {
             assert_true(isfinite(value(&features, k / features.n_columns, k % features.n_columns)));
         }
-        sl_features_free(&features);
     }
 }
 

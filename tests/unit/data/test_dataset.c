@@ -26,7 +26,7 @@ static struct sl_dataset_options small_options(void)
 
 TEST_IN_FOLDER(loads_the_small_one)
 {
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     struct sl_dataset_options options = small_options();
     put_small_dataset("small");
     assert_ok(sl_dataset_load(&options, &d));
@@ -67,7 +67,6 @@ TEST_IN_FOLDER(loads_the_small_one)
                 sl_features_floats(&d.features)[10] == -2);
     /* A row of both signs, whose sum is not above 1, stays as it is. */
     assert_true(sl_features_floats(&d.features)[2] == 0.5f && sl_features_floats(&d.features)[3] == -1);
-    sl_dataset_free(&d);
 }
 
 TEST_IN_FOLDER(survives_no_memory)
@@ -84,20 +83,18 @@ TEST_IN_FOLDER(survives_no_memory)
     assert_ok(sl_dataset_load(&options, &d));
     assert_int_equal(d.graph.n_edges, 7);
     sl_dataset_free(&d);
-    char *file;
+    OWNED(sl_free_it) char *file;
     assert_survives_no_memory(sl_dataset_cache_file(&options, "x", &file));
-    sl_free(file);
 }
 
 /* ---- Where it is ------------------------------------------------------------------------------------------------- */
 
 static void assert_found(const struct sl_dataset_options *options, const char *name)
 {
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     assert_ok(sl_dataset_load(options, &d));
     assert_string_equal(d.name, name);
     assert_false(d.synthetic);
-    sl_dataset_free(&d);
 }
 
 TEST_IN_FOLDER(looks_along_the_path)
@@ -248,7 +245,7 @@ TEST_IN_FOLDER(says_what_a_file_is)
 /* A stray file on the data path: refused, unless a later folder of the path has the dataset. */
 TEST_IN_FOLDER(files_named_as_datasets)
 {
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     char both[2 * 4096];
     struct sl_dataset_options options = small_options();
     put_text("stray/small", "not a dataset\n");
@@ -264,18 +261,16 @@ TEST_IN_FOLDER(files_named_as_datasets)
     options.dataset = "small";
     assert_ok(sl_dataset_load(&options, &d));
     assert_int_equal(d.graph.n_vertices, 6);
-    sl_dataset_free(&d);
 }
 
 static void assert_like_small(const struct sl_dataset_options *options)
 {
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     assert_ok(sl_dataset_load(options, &d));
     assert_int_equal(d.graph.n_vertices, 6);
     assert_int_equal(d.graph.n_edges, 7);
     assert_memory_equal(d.graph.sources, ((const sl_vertex[]){1, 0, 2, 1, 3, 2, 4}), 7 * sizeof(sl_vertex));
     assert_memory_equal(d.targets.classes, ((const int32_t[]){0, 1, 2, 0, -1, 1}), 6 * sizeof(int32_t));
-    sl_dataset_free(&d);
 }
 
 /* Counts that follow from other files; an edge list as an array. */
@@ -400,7 +395,7 @@ TEST_IN_FOLDER(reads_weights)
     static const float weights[4] = {0.5f, 2, 1e-3f, 4};
     char array[128 + sizeof weights];
     struct sl_dataset_options options = small_options();
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     struct sl_identity plain;
     struct sl_identity weighted;
     put_small_dataset("small");
@@ -455,17 +450,15 @@ TEST_IN_FOLDER(reads_weights)
         assert_ok(write_dataset(&d, directed, in_folder("again")));
         options.dataset = "again";
         options.directed = directed;
-        struct sl_dataset again;
+        OWNED(sl_dataset_free) struct sl_dataset again;
         assert_ok(sl_dataset_load(&options, &again));
         assert_weighted(&again, false); /* with --directed the file lists both directions */
-        sl_dataset_free(&again);
     }
     sl_dataset_free(&d);
     options = small_options();
     options.directed = true;
     assert_ok(sl_dataset_load(&options, &d));
     assert_weighted(&d, true);
-    sl_dataset_free(&d);
 }
 
 TEST_IN_FOLDER(refuses_bad_weights)
@@ -662,8 +655,8 @@ TEST_IN_FOLDER(places_the_cache)
     char *file;
     char *old_xdg = getenv("XDG_CACHE_HOME");
     char *old_home = getenv("HOME");
-    char *xdg = old_xdg != NULL ? strdup(old_xdg) : NULL;
-    char *home = old_home != NULL ? strdup(old_home) : NULL;
+    FREED char *xdg = old_xdg != NULL ? strdup(old_xdg) : NULL;
+    FREED char *home = old_home != NULL ? strdup(old_home) : NULL;
     put_small_dataset("small");
     assert_ok(sl_dataset_cache_file(&options, "metis-4", &file));
     assert_null(file);
@@ -705,8 +698,6 @@ TEST_IN_FOLDER(places_the_cache)
     if (xdg != NULL) {
         setenv("XDG_CACHE_HOME", xdg, 1);
     }
-    free(xdg);
-    free(home);
 }
 
 /* ---- Writing ----------------------------------------------------------------------------------------------------- */
@@ -799,8 +790,8 @@ TEST_IN_FOLDER(compares_counts)
 TEST_IN_FOLDER(writes_datasets)
 {
     for (int directed = 0; directed < 2; directed++) {
-        struct sl_dataset a;
-        struct sl_dataset b;
+        OWNED(sl_dataset_free) struct sl_dataset a;
+        OWNED(sl_dataset_free) struct sl_dataset b;
         struct sl_dataset_options options = small_options();
         put_small_dataset("small");
         put_text("small/words.csv", "0,0,0,0,0,0,0,0,0,0,0,1\n0,0,0,0,0,0,0,0,0,0,0,0\n0,0,0,0,0,0,0,0,0,0,0,0\n"
@@ -823,8 +814,6 @@ TEST_IN_FOLDER(writes_datasets)
             assert_memory_equal(a.features.dense.data, b.features.dense.data, 12 * sizeof(float));
         }
         assert_memory_equal(a.targets.classes, b.targets.classes, 6 * sizeof(int32_t));
-        sl_dataset_free(&a);
-        sl_dataset_free(&b);
     }
 }
 

@@ -94,14 +94,13 @@ TEST(borrowed)
     for (int i = 0; i < ROWS * 2; i++) {
         table[i] = before[i] = (float)i;
     }
-    struct sl_features features = {.n_rows = ROWS, .n_columns = 2};
+    OWNED(sl_features_free) struct sl_features features = {.n_rows = ROWS, .n_columns = 2};
     features.dense = sl_column_take(SL_DTYPE_F32, ROWS, 2, table);
     features.dense.hold = SL_HOLD_BORROWED;
     assert_survives_no_memory(sl_features_normalize(&features, SL_NORMALIZE_ROW, &(struct sl_scaling){0}));
     assert_true(sl_features_floats(&features) != table && features.dense.hold == SL_HOLD_OWNED);
     assert_memory_equal(table, before, sizeof table);
     assert_true(fabsf(sl_features_floats(&features)[2] - 0.4f) < 1e-6f);
-    sl_features_free(&features);
 }
 
 /* Mean 0 and deviation 1 in each column but a constant one, dense or CSR, the same bits with any number of threads. */

@@ -268,7 +268,7 @@ TEST_IN_FOLDER(files_are_the_same)
         {"edges.csv with tabs and odd ends", put_odd_table, &sl_reader_table},
     };
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        struct sl_dataset d;
+        OWNED(sl_dataset_free) struct sl_dataset d;
         char path[300];
         snprintf(path, sizeof path, "%s", forms[i].put());
         const struct sl_dataset_options options = {.dataset = path, .cache = in_folder("cache"), .seed = 1};
@@ -282,13 +282,12 @@ TEST_IN_FOLDER(files_are_the_same)
         struct sl_dataset_options none = options;
         none.cache = "none";
         assert_survives_no_memory(sl_dataset_load(&none, &d));
-        sl_dataset_free(&d);
     }
 }
 
 TEST(arrays_are_the_same)
 {
-    struct sl_dataset *dataset;
+    OWNED(sl_dataset_delete_it) struct sl_dataset *dataset;
     const struct sl_arrays arrays = {.size = sizeof arrays,
                                      .n_vertices = N,
                                      .n_edges = n_edges,
@@ -305,7 +304,6 @@ TEST(arrays_are_the_same)
                                      .test = made.test.ids};
     assert_ok(sl_dataset_new(&arrays, &dataset));
     assert_same("arrays in memory", dataset);
-    sl_dataset_delete(dataset);
 }
 
 /* ---- files of arrays ---- */
@@ -367,8 +365,8 @@ TEST_IN_FOLDER(narrow_stays_narrow)
                                             {"node_ids", SL_DTYPE_U8, 6, 0, "x\ny\nz\n"},
                                             {NULL}};
         const struct sl_request request = {.path = put_tensors(texts)};
-        struct sl_raw_files files;
-        struct sl_raw read;
+        OWNED(sl_raw_files_free) struct sl_raw_files files;
+        OWNED(sl_raw_free) struct sl_raw read;
         assert_survives_no_memory(sl_reader_arrays.find(&request, &files));
         assert_survives_no_memory(sl_reader_arrays.read(&files, &read));
         assert_int_equal(read.features.dense.dtype, dtypes[i]);
@@ -376,8 +374,6 @@ TEST_IN_FOLDER(narrow_stays_narrow)
         assert_true(dtypes[i] != SL_DTYPE_I8 || read.features.dense.scale == scale);
         assert_string_equal(read.class_names, "b\na\nc\n");
         assert_string_equal(read.vertex_names, "x\ny\nz\n");
-        sl_raw_free(&read);
-        sl_raw_files_free(&files);
     }
 }
 

@@ -34,7 +34,7 @@ static int compare_pairs(const void *a, const void *b)
 /* All edges lead from a vertex to another one, and no two are the same. */
 static void assert_edges_differ(const struct sl_raw *raw)
 {
-    uint64_t *pairs = malloc((raw->n_edges + 1) * sizeof *pairs);
+    FREED uint64_t *pairs = malloc((raw->n_edges + 1) * sizeof *pairs);
     for (uint64_t e = 0; e < raw->n_edges; e++) {
         assert_true(raw->from[e] < raw->n_vertices && raw->to[e] < raw->n_vertices && raw->from[e] != raw->to[e]);
         pairs[e] = (uint64_t)raw->from[e] << 32 | raw->to[e];
@@ -43,7 +43,6 @@ static void assert_edges_differ(const struct sl_raw *raw)
     for (uint64_t e = 1; e < raw->n_edges; e++) {
         assert_true(pairs[e] != pairs[e - 1]);
     }
-    free(pairs);
 }
 
 static void assert_same(const struct sl_raw *a, const struct sl_raw *b)
@@ -75,8 +74,8 @@ TEST(depends_on_the_seed_alone)
 {
     for (int sparse = 0; sparse < 2; sparse++) {
         struct sl_recipe recipe = tiny;
-        struct sl_raw a;
-        struct sl_raw b;
+        OWNED(sl_raw_free) struct sl_raw a;
+        OWNED(sl_raw_free) struct sl_raw b;
         recipe.sparse = sparse;
         recipe.n_features = sparse ? 600 : 24;
         assert_ok(sl_generate(&recipe, &a));
@@ -93,8 +92,6 @@ TEST(depends_on_the_seed_alone)
         assert_ok(sl_generate(&recipe, &b));
         assert_memory_not_equal(a.to, b.to, a.n_edges * sizeof *a.to);
         assert_memory_not_equal(a.targets.classes, b.targets.classes, a.n_vertices * sizeof *a.targets.classes);
-        sl_raw_free(&a);
-        sl_raw_free(&b);
     }
 }
 
@@ -102,7 +99,7 @@ TEST(keeps_the_recipe)
 {
     for (int i = 0; i < 5; i++) {
         struct sl_raw raw;
-        struct sl_dataset d;
+        OWNED(sl_dataset_free) struct sl_dataset d;
         struct sl_statistics s;
         struct sl_recipe recipe = tiny;
         recipe.homophily = 0.3 + 0.1 * i;
@@ -123,14 +120,13 @@ TEST(keeps_the_recipe)
         assert_int_equal(d.targets.n_classes, recipe.n_classes);
         assert_true(s.smallest_class >= 1 && s.largest_class > 2000 / recipe.n_classes);
         assert_int_equal(s.n_isolated, 0);
-        sl_dataset_free(&d);
     }
 }
 
 /* Rows of different vertices differ by two noises of variance 1, and a little for their centres. */
 TEST(noise_is_each_vertex_s_own)
 {
-    struct sl_raw raw;
+    OWNED(sl_raw_free) struct sl_raw raw;
     double sum = 0;
     assert_ok(sl_generate(&tiny, &raw));
     size_t n = (size_t)(tiny.n_vertices - 1) * tiny.n_features;
@@ -140,7 +136,6 @@ TEST(noise_is_each_vertex_s_own)
         sum += difference * difference;
     }
     assert_true(sum / (double)n > 1.9 && sum / (double)n < 2.6);
-    sl_raw_free(&raw);
 }
 
 /* The smallest and densest that are allowed, and no edges at all. */
@@ -157,12 +152,11 @@ TEST(makes_odd_sizes)
         RECIPE(.n_vertices = 40, .n_edges = 10, .n_features = 300, .n_classes = 20, .homophily = 0.5, .sparse = true),
     };
     for (size_t i = 0; i < sizeof recipes / sizeof recipes[0]; i++) {
-        struct sl_raw raw;
+        OWNED(sl_raw_free) struct sl_raw raw;
         assert_ok(sl_generate(&recipes[i], &raw));
         assert_int_equal(raw.n_edges, recipes[i].n_edges);
         assert_edges_differ(&raw);
         expect_rules(&raw);
-        sl_raw_free(&raw);
     }
 }
 
@@ -216,7 +210,7 @@ static void expect_relations(const struct sl_recipe *recipe, const struct sl_raw
     const uint32_t ends[][2] = {{0, 2}, {0, 3}, {3, 1}, {3, 3}};
     const uint16_t *relations = raw->relations;
     uint64_t n[4] = {0};
-    uint64_t *pairs = malloc((raw->n_edges + 1) * sizeof *pairs);
+    FREED uint64_t *pairs = malloc((raw->n_edges + 1) * sizeof *pairs);
     for (uint64_t e = 0; e < raw->n_edges; e++) {
         const uint32_t r = relations[e];
         assert_true(r < 4);
@@ -233,7 +227,6 @@ static void expect_relations(const struct sl_recipe *recipe, const struct sl_raw
     for (uint64_t e = 1; e < raw->n_edges; e++) {
         assert_true(pairs[e] != pairs[e - 1]); /* no two relations have the same pair of types */
     }
-    free(pairs);
 }
 
 /* Only papers have classes and a split; each other vertex has a column of its own. */
@@ -259,7 +252,7 @@ static void expect_tables(const struct sl_raw *raw)
 TEST(keeps_a_typed_recipe)
 {
     const struct sl_recipe recipe = small_mag();
-    struct sl_raw a;
+    OWNED(sl_raw_free) struct sl_raw a;
     struct sl_raw b;
     assert_ok(sl_generate(&recipe, &a));
     expect_rules(&a);
@@ -274,7 +267,6 @@ TEST(keeps_a_typed_recipe)
         sl_raw_free(&b);
     }
     sl_parallel_limit(0);
-    sl_raw_free(&a);
 }
 
 /* In-degrees are skewed: the largest field has more than five times the mean. Two papers of one author share a class
@@ -282,7 +274,7 @@ TEST(keeps_a_typed_recipe)
 TEST(typed_edges_have_structure)
 {
     const struct sl_recipe recipe = small_mag();
-    struct sl_raw raw;
+    OWNED(sl_raw_free) struct sl_raw raw;
     uint64_t degree[162] = {0}; /* of fields */
     uint64_t largest = 0;
     uint64_t n_same = 0;
@@ -301,7 +293,6 @@ TEST(typed_edges_have_structure)
     }
     assert_true(largest * 162 > 5 * recipe.between[2].n_edges);
     assert_true(n_pairs > 1000 && n_same * 100 > 20 * n_pairs); /* 10 to 13 in 100 by chance */
-    sl_raw_free(&raw);
 }
 
 /* The folder of a typed recipe reads back with the same bits, dense and sparse. */
@@ -311,8 +302,8 @@ TEST_IN_FOLDER(typed_folders_read_back)
     for (int i = 0; i < 2; i++) {
         struct sl_recipe recipe = small_mag();
         struct sl_raw raw;
-        struct sl_dataset d;
-        struct sl_dataset back;
+        OWNED(sl_dataset_free) struct sl_dataset d;
+        OWNED(sl_dataset_free) struct sl_dataset back;
         recipe.n_features = features[i];
         const char *written = in_folder(i == 0 ? "few" : "many");
         const struct sl_dataset_options options = {.dataset = written, .cache = "none"};
@@ -334,8 +325,6 @@ TEST_IN_FOLDER(typed_folders_read_back)
             assert_memory_equal(back.features.dense.data, d.features.dense.data,
                                 (size_t)5266 * d.features.n_columns * sizeof(float));
         }
-        sl_dataset_free(&d);
-        sl_dataset_free(&back);
     }
 }
 
@@ -357,24 +346,22 @@ TEST(typed_contradictions)
 TEST(typed_survives_no_memory)
 {
     struct sl_recipe recipe = small_mag();
-    struct sl_raw raw;
+    OWNED(sl_raw_free) struct sl_raw raw;
     recipe.n_features = 4;
     assert_survives_no_memory(sl_generate(&recipe, &raw));
-    sl_raw_free(&raw);
 }
 
 TEST(survives_no_memory)
 {
     for (int sparse = 0; sparse < 2; sparse++) {
         struct sl_recipe recipe = tiny;
-        struct sl_raw raw;
+        OWNED(sl_raw_free) struct sl_raw raw;
         recipe.n_vertices = 100;
         recipe.n_edges = 300;
         recipe.n_train = recipe.n_valid = recipe.n_test = 10;
         recipe.sparse = sparse;
         recipe.n_features = sparse ? 300 : 4;
         assert_survives_no_memory(sl_generate(&recipe, &raw));
-        sl_raw_free(&raw);
     }
 }
 

@@ -27,7 +27,7 @@ TEST(sorts_and_removes_duplicates)
 {
     const sl_vertex from[] = {3, 0, 3, 2, 1, 3, 1};
     const sl_vertex to[] = {1, 1, 1, 2, 0, 1, 3};
-    struct sl_graph graph;
+    OWNED(sl_graph_free) struct sl_graph graph;
     assert_ok(sl_graph_build(5, 7, from, to, false, &graph));
     assert_int_equal(graph.n_vertices, 5);
     assert_int_equal(graph.n_edges, 5);
@@ -45,25 +45,23 @@ TEST(sorts_and_removes_duplicates)
     assert_list(&graph, 3, LIST(1));
     sl_graph_free(&graph);
     assert_null(graph.offsets);
-    sl_graph_free(&graph);
 }
 
 /* The direction: sources of v are those that point at it. */
 TEST(keeps_direction)
 {
-    struct sl_graph graph;
+    OWNED(sl_graph_free) struct sl_graph graph;
     bool symmetric;
     assert_ok(sl_graph_build(2, 1, (sl_vertex[]){0}, (sl_vertex[]){1}, false, &graph));
     assert_int_equal(graph.offsets[1], 0);
     assert_list(&graph, 1, LIST(0));
     assert_ok(sl_graph_is_symmetric(&graph, &symmetric));
     assert_false(symmetric);
-    sl_graph_free(&graph);
 }
 
 TEST(builds_nothing_from_nothing)
 {
-    struct sl_graph graph;
+    OWNED(sl_graph_free) struct sl_graph graph;
     bool symmetric;
     assert_ok(sl_graph_build(0, 0, NULL, NULL, true, &graph));
     assert_int_equal(graph.n_edges, 0);
@@ -73,7 +71,6 @@ TEST(builds_nothing_from_nothing)
     sl_graph_free(&graph);
     assert_ok(sl_graph_build(3, 0, NULL, NULL, false, &graph));
     assert_int_equal(graph.offsets[3], 0);
-    sl_graph_free(&graph);
 }
 
 TEST(refuses_bad_ids)
@@ -99,7 +96,7 @@ TEST(agrees_with_a_matrix)
         bool matrix[N][N] = {{false}};
         sl_vertex from[M];
         sl_vertex to[M];
-        struct sl_graph graph;
+        OWNED(sl_graph_free) struct sl_graph graph;
         uint64_t n_edges = 0;
         for (int i = 0; i < M; i++) {
             from[i] = next_random() % N;
@@ -127,7 +124,6 @@ TEST(agrees_with_a_matrix)
         }
         assert_ok(sl_graph_is_symmetric(&graph, &symmetric));
         assert_int_equal(symmetric, expected);
-        sl_graph_free(&graph);
     }
 }
 
@@ -137,10 +133,10 @@ TEST(lists_edges)
     const sl_vertex from[] = {3, 0, 2, 1, 1};
     const sl_vertex to[] = {1, 1, 2, 0, 4};
     for (int once = 0; once < 2; once++) {
-        struct sl_graph graph;
-        struct sl_graph again;
-        sl_vertex *listed_from;
-        sl_vertex *listed_to;
+        OWNED(sl_graph_free) struct sl_graph graph;
+        OWNED(sl_graph_free) struct sl_graph again;
+        OWNED(sl_free_it) sl_vertex *listed_from;
+        OWNED(sl_free_it) sl_vertex *listed_to;
         uint64_t n;
         assert_ok(sl_graph_build(5, 5, from, to, once, &graph));
         assert_survives_no_memory(sl_graph_list_edges(&graph, once, &n, &listed_from, &listed_to));
@@ -152,10 +148,6 @@ TEST(lists_edges)
         assert_int_equal(again.n_edges, graph.n_edges);
         assert_memory_equal(again.offsets, graph.offsets, 6 * sizeof *graph.offsets);
         assert_memory_equal(again.sources, graph.sources, graph.n_edges * sizeof *graph.sources);
-        sl_free(listed_from);
-        sl_free(listed_to);
-        sl_graph_free(&graph);
-        sl_graph_free(&again);
     }
 }
 
@@ -221,11 +213,10 @@ TEST(survives_no_memory)
 {
     const sl_vertex from[] = {3, 0, 3};
     const sl_vertex to[] = {1, 1, 1};
-    struct sl_graph graph;
+    OWNED(sl_graph_free) struct sl_graph graph;
     bool symmetric;
     assert_survives_no_memory(sl_graph_build(5, 3, from, to, true, &graph));
     assert_survives_no_memory(sl_graph_is_symmetric(&graph, &symmetric));
-    sl_graph_free(&graph);
 }
 
 TEST_MAIN(NULL, NULL)

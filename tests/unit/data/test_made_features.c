@@ -107,21 +107,19 @@ TEST_IN_FOLDER(caches)
     put_small_dataset("small");
     for (int again = 0; again < 2; again++) {
         for (int i = 0; i < 4; i++) {
-            struct sl_dataset d;
+            OWNED(sl_dataset_free) struct sl_dataset d;
             load(values[i], 1, "cache", &d);
             assert_int_equal(d.mapping != NULL, again);
             read_table(&d, again ? y : x[i]);
             assert_true(!again || memcmp(x[i], y, 6 * d.features.n_columns * sizeof(float)) == 0);
-            sl_dataset_free(&d);
         }
     }
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     load("random:8", 2, "cache", &d);
     assert_null(d.mapping);
     sl_dataset_free(&d);
     load("degree", 2, "cache", &d);
     assert_non_null(d.mapping);
-    sl_dataset_free(&d);
 }
 
 TEST_IN_FOLDER(refusals)

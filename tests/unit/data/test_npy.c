@@ -55,7 +55,7 @@ TEST_IN_FOLDER(reads_every_type)
 
 TEST_IN_FOLDER(reads_odd_types)
 {
-    struct sl_npy array;
+    OWNED(sl_npy_free) struct sl_npy array;
     const uint16_t halves[] = {0x3c00, 0xc100, 0x0001, 0x7bff, 0x7c00, 0x7e00, 0x8000};
     assert_ok(sl_npy_read(
         put_npy("h.npy", "{'descr': '<f2', 'fortran_order': False, 'shape': (7,), }", halves, sizeof halves), "",
@@ -68,8 +68,6 @@ TEST_IN_FOLDER(reads_odd_types)
     assert_ok(sl_npy_read(put_npy("b.npy", "{'descr': '|b1', 'fortran_order': False, 'shape': (2,), }", "\1\0", 2), "",
                           &array));
     assert_true(sl_npy_real(&array, 0) == 1 && sl_npy_real(&array, 1) == 0);
-    sl_npy_free(&array);
-    sl_npy_free(&array);
 }
 
 TEST_IN_FOLDER(reads_every_shape)
@@ -84,14 +82,13 @@ TEST_IN_FOLDER(reads_every_shape)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         for (int version = 1; version <= 3; version++) {
             char dictionary[128];
-            struct sl_npy array;
+            OWNED(sl_npy_free) struct sl_npy array;
             snprintf(dictionary, sizeof dictionary, "{'descr': '|u1', 'fortran_order': False, 'shape': %s, }   ",
                      cases[i].shape);
             size_t n = make_npy(buffer, version, dictionary, zeros, cases[i].n_items);
             assert_ok(sl_npy_read(put_bytes("s.npy", buffer, n), "", &array));
             assert_int_equal(array.n_dimensions, cases[i].n_dimensions);
             assert_int_equal(array.n_items, cases[i].n_items);
-            sl_npy_free(&array);
         }
     }
     struct sl_npy array; /* one dimension has no order */
@@ -226,8 +223,8 @@ TEST_IN_FOLDER(edges_of_either_shape)
                        "expected an id below 3, found 3");
     }
     uint64_t n_edges;
-    sl_vertex *from;
-    sl_vertex *to;
+    OWNED(sl_free_it) sl_vertex *from;
+    OWNED(sl_free_it) sl_vertex *to;
     const char *path =
         put_npy("three.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (3, 3), }", "aaaaaaaaa", 9);
     assert_refused(sl_npy_read_edges(path, "edge", 3, &n_edges, &from, &to), SL_EFILE,
@@ -236,8 +233,6 @@ TEST_IN_FOLDER(edges_of_either_shape)
     uint32_t n_vertices = SL_NONE;
     assert_ok(sl_raw_read_edges(path, NULL, &n_vertices, &n_edges, &from, &to));
     assert_true(n_vertices == 0 && n_edges == 0);
-    sl_free(from);
-    sl_free(to);
 }
 
 TEST_IN_FOLDER(features_need_columns)
@@ -318,7 +313,7 @@ TEST_IN_FOLDER(survives_mutations)
         size_t n = make_npy(data, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", values, 24);
         const char *path = put_bytes("mutant", data, mutate(data, n, sizeof data));
         struct sl_npy array;
-        struct sl_features features;
+        OWNED(sl_features_free) struct sl_features features;
         sl_vertex *from;
         sl_vertex *to;
         uint32_t n_vertices = i % 2 == 0 ? SL_NONE : 4;
@@ -340,7 +335,6 @@ TEST_IN_FOLDER(survives_mutations)
             sl_free(to);
         }
         sl_npy_read_features(path, "edge_index", 2, &features);
-        sl_features_free(&features);
     }
 }
 

@@ -80,7 +80,7 @@ TEST(vertices)
 {
     static const double part[] = {0.6, 0.2, 0.2};
     struct sl_random_split rule = rule_of("random:60,20,20", 5);
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     unsigned char set_of[N], again[N];
     put_classes(N, 11, &d);
     assert_survives_no_memory(sl_random_split_vertices(&rule, &d));
@@ -108,7 +108,6 @@ TEST(vertices)
     assert_ok(sl_random_split_vertices(&rule, &d));
     mark(&d, again);
     assert_memory_not_equal(set_of, again, N);
-    sl_dataset_free(&d);
 }
 
 /* Total sizes are exact for any classes, and also when every class leaves two places open. */
@@ -120,7 +119,7 @@ TEST(totals)
         for (uint32_t m = 1; m < 60; m += 7) {
             for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
                 struct sl_random_split rule = rule_of(texts[i], n);
-                struct sl_dataset d;
+                OWNED(sl_dataset_free) struct sl_dataset d;
                 unsigned char set_of[1030];
                 put_classes(n, m, &d);
                 assert_ok(sl_random_split_vertices(&rule, &d));
@@ -129,7 +128,6 @@ TEST(totals)
                 assert_true(fabs(d.train.n - all * (double)rule.part[0] / 1e8) < 1);
                 assert_true(fabs(d.valid.n - all * (double)rule.part[1] / 1e8) < 1);
                 assert_true(fabs(d.test.n - all * (double)rule.part[2] / 1e8) < 1);
-                sl_dataset_free(&d);
             }
         }
     }
@@ -138,21 +136,20 @@ TEST(totals)
 TEST(refusals)
 {
     struct sl_random_split rule = rule_of("random:98,1,1", 1);
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     put_classes(20, 3, &d);
     assert_refused(sl_random_split_vertices(&rule, &d), SL_EINVAL, "leaves no validation vertices");
     memset(d.targets.classes, 0xff, 20 * sizeof *d.targets.classes);
     assert_refused(sl_random_split_vertices(&rule, &d), SL_EINVAL, "of 0 vertices with a label");
     assert_refused(sl_random_split_links(&rule, &d), SL_EINVAL, "of 0 links");
     assert_true(d.split[0] == '\0' && d.train.n == 0);
-    sl_dataset_free(&d);
 }
 
 /* Label sets and numbers are split as one group; a vertex with some known entry counts. */
 TEST(numbers)
 {
     struct sl_random_split rule = rule_of("random:50,25,25", 1);
-    struct sl_dataset d = {.name = "numbers"};
+    OWNED(sl_dataset_free) struct sl_dataset d = {.name = "numbers"};
     float *numbers;
     assert_ok(sl_alloc(200, sizeof *numbers, "numbers", &numbers));
     for (int i = 0; i < 200; i++) {
@@ -162,7 +159,6 @@ TEST(numbers)
     assert_ok(sl_graph_build(100, 0, NULL, NULL, true, &d.graph));
     assert_ok(sl_random_split_vertices(&rule, &d));
     assert_true(d.train.n == 30 && d.valid.n == 15 && d.test.n == 15);
-    sl_dataset_free(&d);
 }
 
 /* ---- links ---- */
@@ -209,7 +205,7 @@ static void expect_no_leak(const struct sl_dataset *d, uint32_t first, uint32_t 
 TEST(undirected)
 {
     struct sl_random_split rule = rule_of("random:80,10,10", 3);
-    struct sl_dataset d = {.name = "links"};
+    OWNED(sl_dataset_free) struct sl_dataset d = {.name = "links"};
     sl_vertex from[E], to[E];
     uint16_t relations[E];
     put_edges(from, to, relations);
@@ -232,14 +228,13 @@ TEST(undirected)
             assert_true(links[list].from[i] < links[list].to[i]);
         }
     }
-    sl_dataset_free(&d);
 }
 
 /* One direction of most edges: a reverse that is there goes with its edge. Sizes are exact all the same. */
 TEST(directed)
 {
     struct sl_random_split rule = rule_of("random:80,10,10", 3);
-    struct sl_dataset d = {.name = "links", .directed = true};
+    OWNED(sl_dataset_free) struct sl_dataset d = {.name = "links", .directed = true};
     sl_vertex from[E], to[E];
     uint16_t relations[E];
     uint32_t n_reversed = 0;
@@ -258,14 +253,13 @@ TEST(directed)
         }
     }
     assert_true(n_reversed > 0 && n_reversed < links[2].n);
-    sl_dataset_free(&d);
 }
 
 /* Relations 0 and 1, of which 2 has the reverses of 0, and perhaps added reverses. */
 static void typed(bool reverse)
 {
     struct sl_random_split rule = rule_of("random:70,10,20", 3);
-    struct sl_dataset d = {.name = "links", .directed = !reverse};
+    OWNED(sl_dataset_free) struct sl_dataset d = {.name = "links", .directed = !reverse};
     sl_vertex from[2 * E], to[2 * E];
     uint16_t relations[2 * E];
     uint64_t n = E;
@@ -303,7 +297,6 @@ static void typed(bool reverse)
     }
     assert_ok(sl_links_check(&d.links, "drawn"));
     assert_true(d.links.n_relations == 3 && !d.links.directed);
-    sl_dataset_free(&d);
 }
 
 TEST(typed_links)
@@ -354,7 +347,7 @@ TEST_IN_FOLDER(files)
     for (int links = 0; links < 2; links++) {
         options.need = links ? SL_RAW_FOR_LINKS : SL_RAW_FOR_TRAINING;
         for (int k = 0; k < 5; k++) { /* the third reads the cache of the second */
-            struct sl_dataset d;
+            OWNED(sl_dataset_free) struct sl_dataset d;
             options.dataset = k == 4 ? split : plain;
             options.cache = k == 0 || k == 4 ? "none" : cache;
             options.split_seed = k == 3 ? 5 : 4;
@@ -372,21 +365,19 @@ TEST_IN_FOLDER(files)
                 const bool depends = part == SL_DATA_SPLIT || (part == SL_DATA_GRAPH && links);
                 assert_int_equal(same, k != 3 || !depends);
             }
-            sl_dataset_free(&d);
         }
     }
     /* Degrees count the links to train on. */
     options.features = "degree";
     options.dataset = plain;
     for (int k = 0; k < 2; k++) {
-        struct sl_dataset d;
+        OWNED(sl_dataset_free) struct sl_dataset d;
         options.cache = k == 0 ? "none" : cache;
         assert_ok(sl_dataset_load(&options, &d));
         for (uint32_t v = 0; v < M; v++) {
             const double degree = (double)(d.graph.offsets[v + 1] - d.graph.offsets[v]);
             assert_true(fabs((double)((const float *)d.features.dense.data)[v] - log1p(degree)) < 1e-5);
         }
-        sl_dataset_free(&d);
     }
     /* Without one the split is missing, and the message tells how to draw it. */
     struct sl_dataset d;

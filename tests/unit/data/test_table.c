@@ -34,7 +34,7 @@ static enum sl_status read_for(const char *path, enum sl_raw_need need, struct s
 /* Without nodes.csv the first appearance numbers the vertices, line by line. */
 TEST_IN_FOLDER(numbers_by_appearance)
 {
-    struct sl_raw raw;
+    OWNED(sl_raw_free) struct sl_raw raw;
     put_text("a/edges.csv", "weight, src ,dst\n1,dora,-7\n0.5,\"a,\"\"b\",dora\n\n2e0,007,7\r\n3,-7,\"\"\" x\"");
     assert_ptr_equal(sl_reader_of(in_folder("a")), &sl_reader_table);
     assert_ok(read_for(in_folder("a"), SL_RAW_FOR_LOOKS, &raw));
@@ -48,7 +48,6 @@ TEST_IN_FOLDER(numbers_by_appearance)
     assert_string_equal(raw.vertex_names, "dora\n-7\na,\"b\n007\n7\n\" x\n");
     sl_raw_free(&raw);
     assert_survives_no_memory(read_for(in_folder("a"), SL_RAW_FOR_LOOKS, &raw));
-    sl_raw_free(&raw);
 }
 
 static char notice[512];
@@ -95,7 +94,7 @@ TEST_IN_FOLDER(numbers_many)
 {
     enum { MANY = 5000 };
     static char text[MANY * 32];
-    struct sl_raw raw;
+    OWNED(sl_raw_free) struct sl_raw raw;
     size_t n = (size_t)snprintf(text, sizeof text, EDGES);
     for (uint32_t e = 0; e < MANY; e++) {
         n += (size_t)snprintf(text + n, sizeof text - n, "n%u,n%u\n", e * 2654435761U, (e + 1) * 2654435761U);
@@ -106,13 +105,12 @@ TEST_IN_FOLDER(numbers_many)
     for (uint32_t e = 0; e < MANY; e++) {
         assert_true(raw.from[e] == e && raw.to[e] == e + 1);
     }
-    sl_raw_free(&raw);
 }
 
 /* nodes.csv numbers the vertices, whatever the edges say first. Several labels are numbers. */
 TEST_IN_FOLDER(numbers_by_nodes)
 {
-    struct sl_raw raw;
+    OWNED(sl_raw_free) struct sl_raw raw;
     put_text("g/edges.csv", "source\ttarget\nb\ta\n");
     put_text("g/nodes.csv", "y\tnode_id\tsplit\tlabel_2\n1.5\ta\ttrain\t\n\tb\t\t-2\nnan\tc\tvalidation\t3\n");
     assert_ptr_equal(sl_reader_of(in_folder("g")), &sl_reader_table);
@@ -127,13 +125,12 @@ TEST_IN_FOLDER(numbers_by_nodes)
     assert_int_equal(raw.features.n_rows, 0);
     sl_raw_free(&raw);
     assert_survives_no_memory(read_request(&request, &raw));
-    sl_raw_free(&raw);
 }
 
 /* Without labels, a folder serves inference; vertices of the split without a label leave it. */
 TEST_IN_FOLDER(serves_inference)
 {
-    struct sl_raw raw;
+    OWNED(sl_raw_free) struct sl_raw raw;
     put_text("g/edges.csv", EDGES "x,y\n");
     put_text("g/nodes.csv", "id,a,b\ny,1,2\nx,3,4\n");
     assert_refused(read_for(in_folder("g"), SL_RAW_FOR_TRAINING, &raw), SL_EFILE,
@@ -145,7 +142,6 @@ TEST_IN_FOLDER(serves_inference)
     put_text("g/nodes.csv", NODES "y,1,,test\nx,2,0,test\n");
     assert_ok(read_for(in_folder("g"), SL_RAW_FOR_INFERENCE, &raw));
     assert_true(raw.n_dropped == 1 && raw.test.n == 1 && raw.test.ids[0] == 1);
-    sl_raw_free(&raw);
 }
 
 /* Both tables compressed, with a long header; a file that was cut short. */
@@ -255,7 +251,7 @@ TEST_IN_FOLDER(reads_other_headers)
          "\xef\xbb\xbfid\tx\tlabel\tsplit\r\na\t1\t0\ttrain\r\nb\t2\t1\tvalid\r\nc\t3\t0\ttest \r\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct sl_raw raw;
+        OWNED(sl_raw_free) struct sl_raw raw;
         char file[64];
         snprintf(file, sizeof file, "o%zu/%s", i, cases[i].name);
         put_text(file, cases[i].edges);
@@ -270,14 +266,13 @@ TEST_IN_FOLDER(reads_other_headers)
         assert_true(raw.train.ids[0] == 0 && raw.valid.ids[0] == 1 && raw.test.ids[0] == 2);
         assert_string_equal(raw.vertex_names, "a\nb\nc\n");
         assert_null(raw.class_names);
-        sl_raw_free(&raw);
     }
 }
 
 /* Labels that are text: the classes have names. Several columns are named, too. */
 TEST_IN_FOLDER(reads_names_of_classes)
 {
-    struct sl_raw raw;
+    OWNED(sl_raw_free) struct sl_raw raw;
     struct sl_request request = {.path = in_folder("n")};
     put_text("n/edges.csv", EDGES "u,v\n");
     put_text("n/nodes.csv", NODES "u,1,gold,train\nv,2,\"b \"\"x\"\"\",valid\nw,3,,\nx,4,gold,test\n");
@@ -305,7 +300,6 @@ TEST_IN_FOLDER(reads_names_of_classes)
     sl_on_notice(NULL);
     assert_non_null(strstr(notice, "nodes.csv: labels are floats without fractions: taken as 61 classes"));
     assert_int_equal(raw.targets.classes[0], 60);
-    sl_raw_free(&raw);
 }
 
 /* A table that is there twice is refused. */
@@ -335,14 +329,13 @@ TEST_IN_FOLDER(says_what_is_not_read)
     sl_dataset_free(&d);
     put_text("t/edges.csv", "src,dst,label,split,id\na,b,0,train,7\n"); /* roles that only vertices have */
     put_text("t/nodes.csv", NODES "a,1,0,train\nb,1,0,test\n");
-    struct sl_raw_files files;
+    OWNED(sl_raw_files_free) struct sl_raw_files files;
     const struct sl_request request = {.path = in_folder("t")};
     assert_ok(sl_reader_table.find(&request, &files));
     char lines[3 * 512];
     const char *e = in_folder("t/edges.csv");
     snprintf(lines, sizeof lines, "%s: column 'label'\n%s: column 'split'\n%s: column 'id'\n", e, e, e);
     assert_string_equal(files.unused, lines);
-    sl_raw_files_free(&files);
 }
 
 TEST_MAIN(NULL, NULL)

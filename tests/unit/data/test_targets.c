@@ -45,7 +45,7 @@ TEST_IN_FOLDER(test_csv)
 /* The type of a single column. */
 TEST_IN_FOLDER(test_types)
 {
-    struct sl_targets t;
+    OWNED(sl_targets_free) struct sl_targets t;
     assert_ok(sl_csv_read_targets(put_text("c.csv", "3\n-1\nnan\n0.0\n\n"), 5, SL_TARGETS_ANY, &t, NULL));
     assert_true(t.type == SL_TARGET_CLASS && t.n_classes == 4);
     assert_memory_equal(t.classes, ((const int32_t[]){3, -1, -1, 0, -1}), 5 * sizeof(int32_t));
@@ -84,7 +84,6 @@ TEST_IN_FOLDER(test_types)
                    "c.csv:2: expected one finite number, or nan");
     assert_survives_no_memory(sl_targets_make_unknown(3, &t));
     assert_true(t.type == SL_TARGET_CLASS && t.classes[2] == -1 && t.n_classes == 0);
-    sl_targets_free(&t);
 }
 
 /* ---- labels as text ---- */
@@ -110,8 +109,8 @@ TEST_IN_FOLDER(test_names)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int choice = 0; choice < 2; choice++) {
-            struct sl_targets t;
-            char *names = NULL;
+            OWNED(sl_targets_free) struct sl_targets t;
+            OWNED(sl_free_it) char *names = NULL;
             const char *path = put_text("n.csv", cases[i].text);
             notice[0] = '\0';
             sl_on_notice(note);
@@ -122,8 +121,6 @@ TEST_IN_FOLDER(test_names)
             assert_memory_equal(t.classes, cases[i].classes, sizeof cases[i].classes);
             assert_true((strstr(notice, "n.csv: labels are text (first in row 1) and numbers (first in row 4)") !=
                          NULL) == (i == 1));
-            sl_targets_free(&t);
-            sl_free(names);
         }
     }
     struct sl_targets t;
@@ -148,7 +145,7 @@ TEST_IN_FOLDER(test_names)
 
 TEST_IN_FOLDER(test_names_in_arrays)
 {
-    struct sl_targets t;
+    OWNED(sl_targets_free) struct sl_targets t;
     char *names = NULL;
     const char *path = put_npy_array("c.npy", "|u1", "(4,)", "b\na\n", 4);
     assert_survives_no_memory(sl_npy_read_lines(path, "class_names", &names));
@@ -174,7 +171,6 @@ TEST_IN_FOLDER(test_names_in_arrays)
     assert_ok(sl_csv_read_targets(put_text("i.csv", "1\n0\n"), 2, SL_TARGETS_ANY, &t, &names));
     sl_on_notice(NULL);
     assert_string_equal(notice, "");
-    sl_targets_free(&t);
 }
 
 /* ---- datasets of files: 6 vertices, 3 labels ---- */
@@ -382,7 +378,7 @@ TEST_IN_FOLDER(test_resume)
 TEST_IN_FOLDER(test_resume_with_weights)
 {
     struct reports seen;
-    struct sl_dataset *d;
+    OWNED(sl_dataset_delete_it) struct sl_dataset *d;
     fill(true);
     struct sl_arrays a = arrays_of(60, 60);
     assert_ok(sl_dataset_new(&a, &d));
@@ -396,14 +392,13 @@ TEST_IN_FOLDER(test_resume_with_weights)
     put_text("second", "1.0\n2\n3\n");
     assert_ok(run(false, "checkpoint=%state resume=yes epochs=2 class-weights=%second", d, &seen));
     assert_true(seen.loss[2] > 0);
-    sl_dataset_delete(d);
 }
 
 /* A model of label sets is no model of the same 0 and 1 as numbers. */
 TEST_IN_FOLDER(test_load)
 {
     struct reports seen;
-    struct sl_dataset *d;
+    OWNED(sl_dataset_delete_it) struct sl_dataset *d;
     fill(true);
     struct sl_arrays a = arrays_of(60, 60);
     assert_ok(sl_dataset_new(&a, &d));
@@ -411,15 +406,14 @@ TEST_IN_FOLDER(test_load)
     assert_ok(run(false, "epochs=0 load=%model", d, &seen));
     assert_refused(run(false, "epochs=0 objective=regression load=%model", d, &seen), SL_EINVAL,
                    "--objective: found 'regression', expected 'labels'");
-    sl_dataset_delete(d);
 }
 
 /* --predict has the outputs of all columns; those of the loss are the same. */
 TEST_IN_FOLDER(test_predict)
 {
     struct reports seen;
-    struct sl_dataset *d;
-    struct sl_npy array;
+    OWNED(sl_dataset_delete_it) struct sl_dataset *d;
+    OWNED(sl_npy_free) struct sl_npy array;
     double sum = 0;
     double n = 0;
     fill(false);
@@ -436,8 +430,6 @@ TEST_IN_FOLDER(test_predict)
         }
     }
     assert_true(fabs(sum / n - seen.scores.valid_loss) < 1e-6 * (1 + sum / n));
-    sl_npy_free(&array);
-    sl_dataset_delete(d);
 }
 
 TEST_MAIN(NULL, NULL)

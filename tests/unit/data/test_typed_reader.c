@@ -83,7 +83,7 @@ static int remove_all(void **state)
 TEST_WITH(reads, put_all, remove_all)
 {
     struct sl_dataset_options options = options_of("none");
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     assert_ok(sl_dataset_load(&options, &d));
     expect_dataset(&d);
     sl_dataset_free(&d);
@@ -91,7 +91,6 @@ TEST_WITH(reads, put_all, remove_all)
     assert_ok(sl_dataset_load(&options, &d));
     assert_int_equal(d.graph.n_relations, 2);
     assert_int_equal(d.graph.n_edges, 5);
-    sl_dataset_free(&d);
 }
 
 /* The second load maps the copy of the first. */
@@ -99,11 +98,10 @@ TEST_WITH(copies, put_all, remove_all)
 {
     const struct sl_dataset_options options = options_of(in_folder("copies"));
     for (int i = 0; i < 2; i++) {
-        struct sl_dataset d;
+        OWNED(sl_dataset_free) struct sl_dataset d;
         assert_ok(sl_dataset_load(&options, &d));
         assert_true((d.mapping != NULL) == (i == 1));
         expect_dataset(&d);
-        sl_dataset_free(&d);
     }
 }
 
@@ -298,14 +296,13 @@ TEST_WITH(reads_an_empty_relation, put_all, remove_all)
         }
         for (int cached = 0; cached < 2; cached++) {
             const struct sl_dataset_options options = options_of(cache);
-            struct sl_dataset d;
+            OWNED(sl_dataset_free) struct sl_dataset d;
             assert_ok(sl_dataset_load(&options, &d));
             assert_int_equal(d.graph.n_relations, 4);
             assert_int_equal(d.graph.n_edges, 4);
             assert_memory_equal(d.graph.relations, ((const uint16_t[]){1, 1, 3, 3}), 4 * sizeof(uint16_t));
             assert_string_equal(d.class_names, "cake\ntea\n");
             assert_int_equal(d.targets.classes[0], 1);
-            sl_dataset_free(&d);
         }
     }
 }
@@ -314,14 +311,13 @@ TEST_WITH(reads_an_empty_relation, put_all, remove_all)
 TEST_WITH(shares_columns, put_all, remove_all)
 {
     const struct sl_dataset_options options = options_of("none");
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     put_text("small/raw/node-feat/user/node-feat.csv", "1,1\n2,2\n3,4\n");
     put_text("small/raw/node-feat/shop/node-feat.csv", "7,8\n");
     assert_ok(sl_dataset_load(&options, &d));
     const float wanted[] = {0.5f, 0, 2, 3, 1, 1, 2, 2, 3, 4, 7, 8};
     assert_int_equal(d.features.n_columns, 2);
     assert_memory_equal(sl_features_floats(&d.features), wanted, sizeof wanted);
-    sl_dataset_free(&d);
 }
 
 /* The users' purchases are links: 2,0 and 1,1 to train on, 0,0 and 2,1 to find. What the shop sells stays an edge. */
@@ -368,21 +364,19 @@ TEST_WITH(reads_weights_of_links, put_all, remove_all)
 {
     static const float wanted[] = {0.5f, 1, 1, 2, 1, 1, 2, 0.5f, 1, 1};
     const struct sl_dataset_options options = put_links();
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     put_text("small/raw/relations/user___buys___item/edge-weight.csv", "0.5\n0\n2\n");
     put_text("small/split/deals/train.csv", "2,0,0\n1,0,1\n0,0,1\n2,0,0\n");
     assert_survives_no_memory(sl_dataset_load(&options, &d));
     assert_int_equal(d.graph.n_edges, 10);
     assert_memory_equal(sl_graph_weights(&d.graph), wanted, sizeof wanted);
-    sl_dataset_free(&d);
 }
 
 TEST_WITH(links_survive_no_memory, put_all, remove_all)
 {
     const struct sl_dataset_options options = put_links();
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     assert_survives_no_memory(sl_dataset_load(&options, &d));
-    sl_dataset_free(&d);
 }
 
 /* raw/nodetype-has-feat and -label must say what is there. */
@@ -422,10 +416,9 @@ TEST_WITH(compares_marks, put_all, remove_all)
 TEST_WITH(survives_no_memory, put_all, remove_all)
 {
     const struct sl_dataset_options options = options_of("none");
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     put_text("small/raw/nodetype-has-feat.csv", "item,shop\nTrue,True\n");
     assert_survives_no_memory(sl_dataset_load(&options, &d));
-    sl_dataset_free(&d);
 }
 
 TEST_MAIN(NULL, NULL)

@@ -86,27 +86,24 @@ TEST(keeps_its_promises)
 {
     const uint32_t counts[] = {1, 2, 4, 7, 33};
     for (int directed = 0; directed < 2; directed++) {
-        struct sl_dataset d;
+        OWNED(sl_dataset_free) struct sl_dataset d;
         generate(500, directed, &d);
         for (int m = 0; m < N_METHODS; m++) {
             for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-                struct sl_partition p;
+                OWNED(sl_partition_free) struct sl_partition p;
                 assert_ok(sl_partition_make(&d, methods[m], counts[i], 5, NULL, &p));
                 assert_properties(&d, &p, counts[i]);
-                sl_partition_free(&p);
-                sl_partition_free(&p);
             }
         }
-        sl_dataset_free(&d);
     }
 }
 
 TEST(one_part_is_the_identity)
 {
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     generate(100, false, &d);
     for (int m = 0; m < N_METHODS; m++) {
-        struct sl_partition p;
+        OWNED(sl_partition_free) struct sl_partition p;
         assert_ok(sl_partition_make(&d, methods[m], 1, 5, NULL, &p));
         for (uint32_t v = 0; v < 100; v++) {
             assert_int_equal(p.new_ids[v], v);
@@ -116,15 +113,13 @@ TEST(one_part_is_the_identity)
         for (int i = 0; i < 4; i++) {
             assert_true(p.balance[i] == 1);
         }
-        sl_partition_free(&p);
     }
-    sl_dataset_free(&d);
 }
 
 /* METIS cuts far fewer edges than chance, and keeps all four weights near 3 %. */
 TEST(metis_balances_and_cuts)
 {
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     struct sl_partition p;
     generate(4000, false, &d);
     for (uint32_t n_parts = 2; n_parts <= 8; n_parts *= 2) {
@@ -141,29 +136,26 @@ TEST(metis_balances_and_cuts)
         }
         sl_partition_free(&p);
     }
-    sl_dataset_free(&d);
 }
 
 /* Weights that are all zero do not keep METIS from balancing the others. */
 TEST(metis_without_a_split)
 {
-    struct sl_dataset d;
-    struct sl_partition p;
+    OWNED(sl_dataset_free) struct sl_dataset d;
+    OWNED(sl_partition_free) struct sl_partition p;
     generate(2000, false, &d);
     d.train.n = 0;
     d.valid.n = 0;
     assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, 4, 1, NULL, &p));
     assert_true(p.balance[0] < 1.05 && p.balance[1] < 1.05 && p.balance[2] == 1 && p.balance[3] == 1);
     assert_true((double)p.n_cut / (double)d.graph.n_edges < 0.5);
-    sl_partition_free(&p);
-    sl_dataset_free(&d);
 }
 
 /* Random parts hold as many training, validation and all vertices as each other, up to one each. */
 TEST(random_is_stratified)
 {
-    struct sl_dataset d;
-    struct sl_partition p;
+    OWNED(sl_dataset_free) struct sl_dataset d;
+    OWNED(sl_partition_free) struct sl_partition p;
     generate(1009, false, &d);
     assert_ok(sl_partition_make(&d, SL_PARTITION_RANDOM, 7, 1, NULL, &p));
     const struct sl_ids *lists[] = {&d.train, &d.valid, &d.test};
@@ -181,17 +173,15 @@ TEST(random_is_stratified)
     }
     double share = (double)p.n_cut / (double)d.graph.n_edges;
     assert_true(share > 6.0 / 7 - 0.05 && share < 6.0 / 7 + 0.05); /* it does not look at the edges */
-    sl_partition_free(&p);
-    sl_dataset_free(&d);
 }
 
 TEST(same_seed_same_parts)
 {
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     generate(1500, false, &d);
     for (int m = 0; m < N_METHODS; m++) {
-        struct sl_partition a;
-        struct sl_partition b;
+        OWNED(sl_partition_free) struct sl_partition a;
+        OWNED(sl_partition_free) struct sl_partition b;
         assert_ok(sl_partition_make(&d, methods[m], 4, 5, NULL, &a));
         assert_ok(sl_partition_make(&d, methods[m], 4, 5, NULL, &b));
         assert_memory_equal(a.new_ids, b.new_ids, 1500 * sizeof(sl_vertex));
@@ -200,10 +190,7 @@ TEST(same_seed_same_parts)
         if (methods[m] != SL_PARTITION_NONE) {
             assert_memory_not_equal(a.new_ids, b.new_ids, 1500 * sizeof(sl_vertex));
         }
-        sl_partition_free(&a);
-        sl_partition_free(&b);
     }
-    sl_dataset_free(&d);
 }
 
 /* Graphs METIS trips over: nothing at all, no edges, no split, fewer vertices than parts, only self loops, one star. */
@@ -211,7 +198,7 @@ TEST(odd_graphs)
 {
     for (uint32_t n = 0; n <= 12; n += 4) {
         for (int kind = 0; kind < 3; kind++) {
-            struct sl_dataset d = {0};
+            OWNED(sl_dataset_free) struct sl_dataset d = {0};
             sl_vertex from[12];
             sl_vertex to[12];
             for (uint32_t v = 0; v < n; v++) {
@@ -221,15 +208,13 @@ TEST(odd_graphs)
             assert_ok(sl_graph_build(n, kind == 0 ? 0 : n, from, to, true, &d.graph));
             for (uint32_t n_parts = 1; n_parts < 20; n_parts += 3) {
                 for (int m = 0; m < N_METHODS; m++) {
-                    struct sl_partition p;
+                    OWNED(sl_partition_free) struct sl_partition p;
                     assert_ok(sl_partition_make(&d, methods[m], n_parts, 1, NULL, &p));
                     assert_properties(&d, &p, n_parts);
                     assert_true(n_parts < n || methods[m] == SL_PARTITION_RANDOM ||
                                 p.balance[0] <= (double)n_parts / n);
-                    sl_partition_free(&p);
                 }
             }
-            sl_dataset_free(&d);
         }
     }
 }
@@ -238,36 +223,33 @@ TEST(odd_graphs)
 TEST(many_parts)
 {
     for (uint32_t n = 60; n <= 297; n += 79) {
-        struct sl_dataset d;
+        OWNED(sl_dataset_free) struct sl_dataset d;
         generate(n, false, &d);
         for (uint32_t n_parts = 16; n_parts <= n; n_parts += 48) {
-            struct sl_partition p;
+            OWNED(sl_partition_free) struct sl_partition p;
             assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, n_parts, 1, NULL, &p));
             assert_properties(&d, &p, n_parts);
-            sl_partition_free(&p);
         }
-        sl_dataset_free(&d);
     }
 }
 
 TEST(refuses_bad_counts)
 {
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     struct sl_partition p;
     generate(100, false, &d);
     assert_refused(sl_partition_make(&d, SL_PARTITION_NONE, 0, 1, NULL, &p), SL_EINVAL,
                    "expected 1 to 65535 parts, found 0");
     assert_refused(sl_partition_make(&d, SL_PARTITION_NONE, 65536, 1, NULL, &p), SL_EINVAL, "found 65536");
     assert_null(p.first);
-    sl_dataset_free(&d);
 }
 
 /* METIS's chatter goes nowhere, and standard output is as before. */
 TEST_IN_FOLDER(metis_is_quiet)
 {
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     struct sl_partition p;
-    char *text;
+    OWNED(sl_free_it) char *text;
     size_t bytes;
     int kept = dup(1);
     generate(60, false, &d);
@@ -283,17 +265,15 @@ TEST_IN_FOLDER(metis_is_quiet)
     close(kept);
     assert_ok(sl_file_read(in_folder("out"), 1 << 20, &text, &bytes));
     assert_string_equal(text, "after");
-    sl_free(text);
-    sl_dataset_free(&d);
 }
 
 /* Parts come from the file where it is for this graph, method, count and seed; otherwise they are chosen and
  * written. */
 TEST_IN_FOLDER(caches_parts)
 {
-    struct sl_dataset d;
-    struct sl_partition a;
-    struct sl_partition b;
+    OWNED(sl_dataset_free) struct sl_dataset d;
+    OWNED(sl_partition_free) struct sl_partition a;
+    OWNED(sl_partition_free) struct sl_partition b;
     const char *file = in_folder("cache/parts.slc");
     generate(600, false, &d);
     assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, 4, 5, NULL, &a));
@@ -313,16 +293,13 @@ TEST_IN_FOLDER(caches_parts)
     assert_memory_equal(a.new_ids, b.new_ids, 600 * sizeof(sl_vertex));
     sl_partition_free(&b);
     assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, 4, 5, "/proc/no/such", &b)); /* cannot be written: no matter */
-    sl_partition_free(&b);
-    sl_partition_free(&a);
-    sl_dataset_free(&d);
 }
 
 /* That the cache is used at all: parts that no method would choose, under the right key. */
 TEST_IN_FOLDER(believes_its_cache)
 {
-    struct sl_dataset d;
-    struct sl_partition p;
+    OWNED(sl_dataset_free) struct sl_dataset d;
+    OWNED(sl_partition_free) struct sl_partition p;
     uint32_t parts[100];
     const char *file = in_folder("parts.slc");
     generate(100, false, &d);
@@ -333,17 +310,15 @@ TEST_IN_FOLDER(believes_its_cache)
     assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, 2, 5, file, &p));
     assert_int_equal(p.new_ids[3], 99);
     assert_int_equal(p.first[1], 99);
-    sl_partition_free(&p);
-    sl_dataset_free(&d);
 }
 
 /* Of parts that are held all is as ever; of the others it is known how many edges they have, and no more. */
 TEST(holds_some_parts)
 {
     static const bool held[5] = {false, true, true, false, true};
-    struct sl_dataset d;
-    struct sl_partition all;
-    struct sl_partition some;
+    OWNED(sl_dataset_free) struct sl_dataset d;
+    OWNED(sl_partition_free) struct sl_partition all;
+    OWNED(sl_partition_free) struct sl_partition some;
     generate(600, true, &d);
     assert_ok(sl_partition_make(&d, SL_PARTITION_RANDOM, 5, 5, NULL, &all));
     assert_ok(sl_partition_make_held(&d, SL_PARTITION_RANDOM, 5, 5, NULL, held, &some));
@@ -363,16 +338,13 @@ TEST(holds_some_parts)
             assert_memory_equal(all.graph.sources + edge, some.graph.sources + edge, n_edges * sizeof(sl_vertex));
         }
     }
-    sl_partition_free(&some);
-    sl_partition_free(&all);
-    sl_dataset_free(&d);
 }
 
 /* Within a piece a vertex comes after one that has it as an in-neighbour, or is the least of those that are left. */
 static void assert_breadth_first(const struct sl_partition *p)
 {
     uint32_t n = p->graph.n_vertices;
-    uint32_t *found_by = malloc(n * sizeof *found_by); /* the first of its piece that has it */
+    FREED uint32_t *found_by = malloc(n * sizeof *found_by); /* the first of its piece that has it */
     memset(found_by, 0xff, n * sizeof *found_by);
     for (uint32_t k = 0; k < p->n_pieces; k++) {
         for (uint32_t id = p->piece[k]; id < p->piece[k + 1]; id++) {
@@ -393,20 +365,19 @@ static void assert_breadth_first(const struct sl_partition *p)
             }
         }
     }
-    free(found_by);
 }
 
 /* Parts of the whole graph: ids do not depend on how many there are. */
 TEST(is_made_of_pieces)
 {
     for (int directed = 0; directed < 2; directed++) {
-        struct sl_dataset d;
-        struct sl_partition one;
+        OWNED(sl_dataset_free) struct sl_dataset d;
+        OWNED(sl_partition_free) struct sl_partition one;
         generate(4000, directed, &d);
         assert_ok(sl_partition_make_of_pieces(&d, SL_PARTITION_METIS, 1, 5, NULL, NULL, &one));
         assert_breadth_first(&one);
         for (uint32_t n_parts = 1U << directed; n_parts <= 32; n_parts *= 4) {
-            struct sl_partition p;
+            OWNED(sl_partition_free) struct sl_partition p;
             double chance = 1 - 1.0 / n_parts;
             assert_int_equal(sl_partition_pieces(SL_PARTITION_METIS, 4000, n_parts), 32);
             assert_ok(sl_partition_make_of_pieces(&d, SL_PARTITION_METIS, n_parts, 5, NULL, NULL, &p));
@@ -421,10 +392,7 @@ TEST(is_made_of_pieces)
             assert_true(p.balance[0] < 1.17 && p.balance[1] < 1.25); /* pieces of 125 vertices */
             /* Pieces dealt to two parts at random leave 0.6 of what chance does, METIS' halves 0.28. */
             assert_true((double)p.n_cut <= (n_parts <= 4 ? 0.42 : 0.8) * chance * (double)d.graph.n_edges);
-            sl_partition_free(&p);
         }
-        sl_partition_free(&one);
-        sl_dataset_free(&d);
     }
 }
 
@@ -460,22 +428,20 @@ TEST(is_made_of_parts)
 /* Pieces between which there is nothing, and that have no training vertices. */
 TEST(orders_pieces_without_edges)
 {
-    uint64_t *offsets = calloc(2001, sizeof *offsets);
+    FREED uint64_t *offsets = calloc(2001, sizeof *offsets);
     sl_vertex none = 0;
     struct sl_dataset d = {.graph = {.n_vertices = 2000, .offsets = offsets, .sources = &none}};
-    struct sl_partition p;
+    OWNED(sl_partition_free) struct sl_partition p;
     assert_ok(sl_partition_make_of_pieces(&d, SL_PARTITION_METIS, 4, 5, NULL, NULL, &p));
     assert_partition(&d, &p, 4, true);
     assert_true(p.balance[0] < 1.1);
-    sl_partition_free(&p);
-    free(offsets);
 }
 
 TEST(survives_no_memory)
 {
     for (int directed = 0; directed < 2; directed++) {
-        struct sl_dataset d;
-        struct sl_partition p;
+        OWNED(sl_dataset_free) struct sl_dataset d;
+        OWNED(sl_partition_free) struct sl_partition p;
         generate(200, directed, &d);
         for (int m = 0; m < N_METHODS; m++) {
             assert_survives_no_memory(sl_partition_make(&d, methods[m], 3, 5, NULL, &p));
@@ -484,16 +450,14 @@ TEST(survives_no_memory)
         sl_dataset_free(&d);
         generate(1100, directed, &d);
         assert_survives_no_memory(sl_partition_make_of_pieces(&d, SL_PARTITION_METIS, 4, 5, NULL, NULL, &p));
-        sl_partition_free(&p);
-        sl_dataset_free(&d);
     }
 }
 
 /* The figures that were measured for the design: four parts of arxiv. */
 TEST(real_arxiv)
 {
-    struct sl_dataset d;
-    struct sl_partition p;
+    OWNED(sl_dataset_free) struct sl_dataset d;
+    OWNED(sl_partition_free) struct sl_partition p;
     struct sl_dataset_options options = {.dataset = "ogbn-arxiv",
                                          .data_path = getenv("STARLING_DATA"),
                                          .features = "derived/node-feat-prone96.csv.gz",
@@ -507,8 +471,6 @@ TEST(real_arxiv)
     for (int i = 0; i < 4; i++) {
         assert_true(p.balance[i] < 1.05);
     }
-    sl_partition_free(&p);
-    sl_dataset_free(&d);
 }
 
 TEST_MAIN(NULL, nothing_left)

@@ -69,14 +69,13 @@ static float load_first(void)
 
 TEST_WITH(the_latest_is_loaded, set_up, tear_down)
 {
-    struct sl_tensors found;
+    OWNED(sl_tensors_free) struct sl_tensors found;
     assert_int_equal(save(5), SL_OK);
     assert_true(load_first() == 5);
     assert_int_equal(save(6), SL_OK);
     assert_true(load_first() == 6);
     assert_int_equal(sl_checkpoint_load(dir, &found), SL_OK);
     assert_string_equal(sl_tensors_metadata(&found, "step"), "12");
-    sl_tensors_free(&found);
 }
 
 TEST_WITH(none_is_not_found, set_up, tear_down)
@@ -91,7 +90,7 @@ TEST_WITH(none_is_not_found, set_up, tear_down)
 
 TEST_WITH(numbers_are_read_or_refused, set_up, tear_down)
 {
-    struct sl_tensors found;
+    OWNED(sl_tensors_free) struct sl_tensors found;
     uint64_t whole = 0;
     double real = 0;
     assert_int_equal(save(1), SL_OK);
@@ -110,7 +109,6 @@ TEST_WITH(numbers_are_read_or_refused, set_up, tear_down)
     assert_int_equal(sl_checkpoint_real(&found, "bad", &real), SL_EFILE);
     assert_int_equal(sl_checkpoint_real(&found, "missing", &real), SL_EFILE);
     assert_int_equal(whole, 12);
-    sl_tensors_free(&found);
 }
 
 /* Change one byte of the checkpoint, counted from its end. */

@@ -56,13 +56,12 @@ TEST_IN_FOLDER(test_checks_leave_nothing)
     expect_empty_folder();
     put_text("old", "as it was\n");
     for (size_t i = 0; i < N_OPTIONS; i++) {
-        char *text;
+        OWNED(sl_free_it) char *text;
         size_t n;
         assert_ok(take(options[i], "old", NULL, NULL, &claims));
         sl_claims_release(&claims);
         assert_ok(sl_file_read(in_folder("old"), 100, &text, &n));
         assert_string_equal(text, "as it was\n");
-        sl_free(text);
     }
 }
 

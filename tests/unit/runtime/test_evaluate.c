@@ -157,7 +157,7 @@ static void expect_table(const char *label, const struct table *wanted, const sl
 
 static void check_inference(const struct sl_dataset *d, struct sl_settings *settings)
 {
-    struct world w;
+    OWNED(world_close) struct world w;
     struct table hidden;
     struct table logits;
     struct sl_scores scores;
@@ -175,7 +175,6 @@ static void check_inference(const struct sl_dataset *d, struct sl_settings *sett
     free(wanted.hidden);
     free(hidden.x);
     free(logits.x);
-    world_close(&w);
 }
 
 TEST(test_inference)
@@ -185,8 +184,8 @@ TEST(test_inference)
     for (int k = 0; k < 3 * N_GRAPHS * 2; k++) {
         struct graph_shape shape = {
             .kind = (enum graph_kind)(k % N_GRAPHS), .n_vertices = 40, .n_columns = 5, .n_classes = 3, .seed = 3};
-        struct sl_settings settings;
-        struct sl_dataset d;
+        OWNED(sl_settings_free) struct sl_settings settings;
+        OWNED(sl_dataset_free) struct sl_dataset d;
         shape.directed = k % 2 == 1;
         shape.sparse = k >= 2 * N_GRAPHS;
         shape.n_columns = shape.sparse ? 30 : 5;
@@ -201,9 +200,7 @@ TEST(test_inference)
         settings.partition = methods[k % 3];
         settings.batch_size = 8;
         check_inference(&d, &settings);
-        sl_settings_free(&settings);
         forget_partitions();
-        sl_dataset_free(&d);
     }
 }
 
@@ -361,9 +358,9 @@ TEST(test_failures)
 {
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 100, .n_classes = 2, .seed = 5};
     struct sl_scores scores;
-    struct sl_settings settings;
-    struct sl_dataset d;
-    struct world w;
+    OWNED(sl_settings_free) struct sl_settings settings;
+    OWNED(sl_dataset_free) struct sl_dataset d;
+    OWNED(world_close) struct world w;
     enum sl_status st = SL_ENOMEM;
     make_dataset(&shape, &d);
     expect_ok(sl_settings_init(&settings));
@@ -387,10 +384,7 @@ TEST(test_failures)
     sl_failure_set(&w.run.failure, sl_fail(SL_EIO, "the test says so"));
     assert_int_equal(sl_evaluate(&w.run, &w.shards, &w.model, &(struct sl_inference){0}, &scores), SL_EIO);
     expect_message(sl_message(), "the test", "says so");
-    world_close(&w);
-    sl_settings_free(&settings);
     forget_partitions();
-    sl_dataset_free(&d);
 }
 
 TEST_MAIN(group_up, group_down)

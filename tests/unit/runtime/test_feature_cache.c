@@ -99,7 +99,7 @@ static void make_settings(uint32_t pes, uint32_t group_size, struct sl_settings 
 /* More GPUs have less each; what fits no GPU is more than its parts. */
 TEST(test_need)
 {
-    struct sl_settings settings;
+    OWNED(sl_settings_free) struct sl_settings settings;
     make_settings(4, 4, &settings);
     expect_ok(sl_settings_check(&settings));
     struct sl_memory_run of = {.team = 1, .n_workers = 2};
@@ -125,7 +125,6 @@ TEST(test_need)
     settings.feature_cache = SL_FEATURE_CACHE_AUTO;
     assert_true(sl_memory_need_gpu(&settings, &dataset, &of.reach, 4).evaluation >
                 pieces + (100 + 400) * 3000 * sizeof(sl_real));
-    sl_settings_free(&settings);
 }
 
 /* ---- runs ---- */
@@ -141,9 +140,9 @@ static int precision = SL_PRECISION_FLOAT; /* of the next run */
 static void run_on(uint64_t gpu_bytes, uint32_t n_gpus, uint32_t pes, uint32_t feature_cache, struct outcome *out,
                    uint32_t *rows_out)
 {
-    struct sl_settings settings;
+    OWNED(sl_settings_free) struct sl_settings settings;
     struct sl_row_cache_tally tally;
-    struct world w;
+    OWNED(world_close) struct world w;
     make_settings(pes, pes, &settings);
     settings.feature_cache = feature_cache;
     settings.precision = precision;
@@ -159,8 +158,6 @@ static void run_on(uint64_t gpu_bytes, uint32_t n_gpus, uint32_t pes, uint32_t f
     assert_int_equal(w.steps->cache.chosen, *rows_out > 0 && feature_cache == SL_FEATURE_CACHE_AUTO);
     expect_ok(sl_feature_cache_tally(&w.steps->cache, &tally));
     assert_int_equal(tally.rows > 0, *rows_out > 0);
-    world_close(&w);
-    sl_settings_free(&settings);
 }
 
 /* By itself a run keeps its features in main memory where its GPUs are too small, and nowhere else; the losses are
@@ -200,8 +197,8 @@ TEST(test_chosen)
 /* More rows than a GPU can hold at once: StarPU would wait for room without end. */
 TEST(test_too_many_rows)
 {
-    struct sl_settings settings;
-    struct sl_shards shards;
+    OWNED(sl_settings_free) struct sl_settings settings;
+    OWNED(sl_shards_close) struct sl_shards shards;
     struct sl_feature_cache cache;
     struct sl_run small = {.gpu_bytes = 1000 * 100 * sizeof(sl_real)};
     make_settings(2, 2, &settings);
@@ -220,8 +217,6 @@ TEST(test_too_many_rows)
     settings.epochs = 0; /* nothing is gathered */
     settings.feature_cache = 0;
     expect_ok(sl_feature_cache_open(&settings, &plan, &small, &shards, 0, &cache));
-    sl_shards_close(&shards);
-    sl_settings_free(&settings);
 }
 
 /* With more GPUs each has fewer PEs, parts and slots, and so room. */
@@ -276,7 +271,7 @@ TEST(test_rounded)
 /* A table that the system did not lock: refused at the start, in one line that says what to try. */
 TEST(test_unlocked_table)
 {
-    struct sl_settings settings;
+    OWNED(sl_settings_free) struct sl_settings settings;
     struct sl_shards shards;
     struct sl_run run_here;
     struct sl_feature_cache cache;
@@ -304,7 +299,6 @@ TEST(test_unlocked_table)
     assert_int_equal(sl_feature_cache_open(&settings, &plan, &run_here, &shards, others, &cache), SL_ENOTSUP);
     sl_shards_close(&shards);
     sl_run_free(&run_here);
-    sl_settings_free(&settings);
 }
 
 /* How often vertex v is a source of an edge. */
@@ -321,8 +315,8 @@ static uint32_t uses_of(const struct sl_graph *graph, uint32_t v)
 TEST(test_by_degree)
 {
     enum { ROWS = 20 };
-    struct sl_settings settings;
-    struct world w;
+    OWNED(sl_settings_free) struct sl_settings settings;
+    OWNED(world_close) struct world w;
     expect_ok(sl_settings_init(&settings));
     settings.layers = 2;
     settings.hidden = 8;
@@ -348,16 +342,14 @@ TEST(test_by_degree)
         }
         assert_true(n_more < ROWS);
     }
-    world_close(&w);
-    sl_settings_free(&settings);
 }
 
 /* Where CPUs share the work of a GPU, a cache is made and used on the GPU alone: main memory never has room for it. */
 TEST(test_stays_on_its_gpu)
 {
-    struct sl_settings settings;
-    struct outcome got;
-    struct world w;
+    OWNED(sl_settings_free) struct sl_settings settings;
+    OWNED(outcome_free) struct outcome got;
+    OWNED(world_close) struct world w;
     bool gpus_first = machine.gpus_first;
     if (!wants_gpu()) {
         skip();
@@ -379,9 +371,6 @@ TEST(test_stays_on_its_gpu)
             assert_false(allocated || valid);
         }
     }
-    world_close(&w);
-    outcome_free(&got);
-    sl_settings_free(&settings);
 }
 
 static int up(void **state)

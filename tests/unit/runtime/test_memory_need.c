@@ -95,7 +95,7 @@ static bool converts(const struct world *w)
 /* Steps, and in a pool of its own an evaluation. */
 static void compare(const struct sl_dataset *dataset, int model, const struct variant *v)
 {
-    struct sl_settings settings;
+    OWNED(sl_settings_free) struct sl_settings settings;
     struct sl_scores scores;
     const struct sl_inference nothing = {0};
     struct outcome outcome;
@@ -138,7 +138,6 @@ static void compare(const struct sl_dataset *dataset, int model, const struct va
     assert_true(terms.data > data);
     assert_true(sl_memory_need(&settings, dataset, &of).memory >
                 terms.data + terms.model + trained); /* with the process itself */
-    sl_settings_free(&settings);
 }
 
 /* A build with a sanitizer has no pool, which would count what is taken. */
@@ -160,7 +159,7 @@ TEST(test_models)
                                     .sparse = v->sparse,
                                     .seed = 5};
         struct graph_shape typed = shape;
-        struct sl_dataset dataset;
+        OWNED(sl_dataset_free) struct sl_dataset dataset;
         typed.n_relations = 4;
         make_dataset(&shape, &dataset);
         if (v->dtype != SL_DTYPE_F32) {
@@ -174,7 +173,6 @@ TEST(test_models)
         compare(&dataset, SL_MODEL_RGCN, v);
         compare(&dataset, SL_MODEL_RGAT, v);
         forget_partitions();
-        sl_dataset_free(&dataset);
     }
     assert_int_equal(sl_memory_live(), 0);
 }
@@ -203,7 +201,7 @@ TEST(test_edge_weights)
 {
     static const struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 300, .n_columns = 100, .n_classes = 7, .weighted = true, .seed = 5};
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     make_dataset(&shape, &dataset);
     struct sl_memory_terms none = weighted_terms(&dataset, SL_EDGE_WEIGHTS_NONE, false);
     struct sl_memory_terms drawn = weighted_terms(&dataset, SL_EDGE_WEIGHTS_PROBABILITY, false);
@@ -217,7 +215,6 @@ TEST(test_edge_weights)
     assert_int_equal(drawn.samples, none.samples);
     assert_true(factor.samples > drawn.samples);
     assert_true(full.samples - plain.samples + 1 >= weights + weights / 2);
-    sl_dataset_free(&dataset);
 }
 
 /* The model's bytes, of four PEs. */
@@ -243,14 +240,13 @@ TEST(test_replicas)
 {
     static const struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 300, .n_columns = 100, .n_classes = 7, .seed = 5};
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     make_dataset(&shape, &dataset);
     uint64_t one = model_need(&dataset, SL_SYNC_ALLREDUCE, NULL) / 6; /* state, the best, a file's */
     assert_int_equal(one, sizeof(sl_real) * (2 * 100 * 64 + 64 + 2 * 64 * 7 + 7));
     assert_int_equal(model_need(&dataset, SL_SYNC_ALLREDUCE, "folder"), 6 * one);
     assert_int_equal(model_need(&dataset, SL_SYNC_DISSEMINATION, NULL), (6 + 4 * 5) * one);
     assert_int_equal(model_need(&dataset, SL_SYNC_DISSEMINATION, "folder"), (6 + 4 * 8) * one);
-    sl_dataset_free(&dataset);
 }
 
 /* In bf16 what is taken is less, and so is the estimate. */
@@ -264,12 +260,11 @@ TEST(test_bf16)
     make_dataset(&shape, &dataset);
     for (int model = SL_MODEL_SAGE; model <= SL_MODEL_RESGCN; model++) {
         for (precision = SL_PRECISION_FLOAT; precision <= SL_PRECISION_BF16; precision++) {
-            struct sl_settings settings;
+            OWNED(sl_settings_free) struct sl_settings settings;
             make_settings(model, &variants[0], &settings);
             struct sl_memory_run of = {.team = 1, .n_workers = 2};
             of.reach = reach_of(&settings, &dataset);
             terms[precision] = sl_memory_need(&settings, &dataset, &of).terms;
-            sl_settings_free(&settings);
         }
         assert_int_equal(terms[0].data - terms[1].data, (sizeof(sl_real) - sizeof(sl_bf16)) * 100 * 3000);
         assert_true(terms[1].rows < 0.85 * (double)terms[0].rows);
@@ -289,13 +284,13 @@ TEST(test_pipe_bf16)
 {
     static const struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 3000, .n_columns = 100, .n_classes = 7, .seed = 5};
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     make_dataset(&shape, &dataset);
     for (int model = SL_MODEL_SAGE; model <= SL_MODEL_RESGCN; model++) {
         for (int recompute = 0; recompute < 2 && model != SL_MODEL_GAT; recompute++) {
             double rows[2];
             for (precision = SL_PRECISION_FLOAT; precision <= SL_PRECISION_BF16; precision++) {
-                struct sl_settings settings;
+                OWNED(sl_settings_free) struct sl_settings settings;
                 make_settings(model, &variants[0], &settings);
                 settings.schedule = SL_SCHEDULE_PIPE;
                 settings.layers = 12;
@@ -307,13 +302,11 @@ TEST(test_pipe_bf16)
                 settings.recompute = recompute;
                 struct sl_memory_run of = {.team = 1, .n_workers = 2, .boundary = 0.5};
                 rows[precision] = (double)sl_memory_need(&settings, &dataset, &of).terms.rows;
-                sl_settings_free(&settings);
             }
             assert_true(rows[1] < 0.85 * rows[0] && rows[1] > 0.5 * rows[0]);
         }
     }
     precision = SL_PRECISION_FLOAT;
-    sl_dataset_free(&dataset);
 }
 
 #define N_DEEP 12 /* layers */
@@ -344,7 +337,7 @@ TEST(test_deep)
 {
     static const struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 3000, .n_columns = 100, .n_classes = 7, .seed = 5};
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     make_dataset(&shape, &dataset);
     for (precision = SL_PRECISION_FLOAT; precision <= SL_PRECISION_BF16; precision++) {
         const double row = precision == SL_PRECISION_BF16 ? sizeof(sl_bf16) : sizeof(sl_real);
@@ -356,7 +349,6 @@ TEST(test_deep)
         assert_true((double)timed.evaluation < 6 * sizeof(sl_real) * DEEP_WIDTH * 3000);
     }
     precision = SL_PRECISION_FLOAT;
-    sl_dataset_free(&dataset);
 }
 
 /* With a --vertex-budget a step may come to as many links as have as many vertices. If the negatives' candidates are
@@ -368,8 +360,8 @@ TEST(test_link_budget)
         .kind = GRAPH_POWER_LAW, .n_vertices = N, .n_columns = 4, .n_classes = 7, .seed = 5};
     static sl_vertex ends[2][N_LINKS];
     struct sl_link_ends few = {{0, 0}, {10, 10}};
-    struct sl_dataset dataset;
-    struct sl_settings settings;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
+    OWNED(sl_settings_free) struct sl_settings settings;
     make_dataset(&shape, &dataset);
     for (uint32_t i = 0; i < N_LINKS; i++) {
         ends[0][i] = i * 7 % 10;
@@ -395,8 +387,6 @@ TEST(test_link_budget)
     dataset.links.ends = &few;
     assert_true(reach_of(&settings, &dataset).vertices[0] == (2 + NEGATIVES) * (double)N_LINKS);
     dataset.links = (struct sl_link_split){0};
-    sl_dataset_free(&dataset);
-    sl_settings_free(&settings);
 }
 
 /* The second of two ranks has nearly all edges, the first nearly none: known once parts are made. What neither
@@ -406,9 +396,9 @@ TEST(test_ranks)
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 3000, .n_columns = 24, .n_classes = 7};
     struct sl_plan plan = {
         .n_pes = 2, .n_parts = 2, .n_groups = 1, .n_replicas = 1, .n_ranks = 2, .rank = 1, .first_pe = 1, .end_pe = 2};
-    struct sl_dataset dataset;
-    struct sl_partition partition;
-    struct sl_settings settings;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
+    OWNED(sl_partition_free) struct sl_partition partition;
+    OWNED(sl_settings_free) struct sl_settings settings;
     uint32_t parts[3000];
     make_dataset(&shape, &dataset);
     const uint64_t *offsets = dataset.graph.offsets;
@@ -439,9 +429,6 @@ TEST(test_ranks)
     struct sl_memory_need cached = sl_memory_need(&settings, &dataset, &of);
     double caches = 1.0 * 100 * (sizeof(sl_real) * shape.n_columns + 16);
     assert_true(fabs((double)(cached.memory - empty.memory) - caches) <= 2 && cached.untouched == empty.untouched);
-    sl_settings_free(&settings);
-    sl_partition_free(&partition);
-    sl_dataset_free(&dataset);
 }
 
 /* Of two ranks with a stage each the one that has more layers needs more, and that is what both are said to need. */
@@ -450,9 +437,9 @@ TEST(test_crews)
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 3000, .n_columns = 24, .n_classes = 7};
     struct sl_plan plan = {
         .n_pes = 8, .n_parts = 4, .n_groups = 2, .n_replicas = 1, .n_ranks = 2, .n_ways = 1, .n_crews = 2, .end_pe = 4};
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     struct sl_memory_run of = {.team = 1, .n_workers = 2, .converts = true, .boundary = 1, .plan = &plan};
-    struct sl_settings settings;
+    OWNED(sl_settings_free) struct sl_settings settings;
     uint64_t bytes[2];
     make_dataset(&shape, &dataset);
     make_settings(SL_MODEL_RESGCN, &variants[0], &settings);
@@ -470,8 +457,6 @@ TEST(test_crews)
     uint64_t row =
         sizeof(sl_real) * 3000 * settings.hidden; /* seven layers' share of output, sums and history, not four's */
     assert_true(bytes[1] > bytes[0] + 3 * row);
-    sl_settings_free(&settings);
-    sl_dataset_free(&dataset);
 }
 
 int main(void)

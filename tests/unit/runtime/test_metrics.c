@@ -13,6 +13,8 @@
 #include "support/memory.h"
 #include "tests/support/test.h"
 
+POINTER_OWNER(json_decref, json_t)
+
 static char buffer[16384];
 static FILE *stream;        /* to the buffer */
 static struct sl_metrics m; /* to the stream */
@@ -100,7 +102,7 @@ TEST(the_epoch_line_is_as_documented)
     struct sl_metrics_epoch e = an_epoch();
     e.scores.n = 2;
     assert_int_equal(sl_metrics_epoch(&m, &e), SL_OK);
-    json_t *json = line();
+    OWNED(json_decref_it) json_t *json = line();
     assert_members(json,
                    NAMES("event", "epoch", "train_loss", "valid_loss", "valid_acc", "test_acc", "valid_f1", "test_f1",
                          "seconds", "eval_seconds", "overlap", "vertices", "edges", "bytes", "stage_seconds"));
@@ -124,7 +126,6 @@ TEST(the_epoch_line_is_as_documented)
     for (int i = 0; i < 9; i++) {
         assert_true(number(stages, names[i]) == i + 1);
     }
-    json_decref(json);
 }
 
 TEST(two_classes_have_auc)
@@ -132,9 +133,8 @@ TEST(two_classes_have_auc)
     to_buffer();
     struct sl_metrics_epoch e = an_epoch();
     assert_int_equal(sl_metrics_epoch(&m, &e), SL_OK);
-    json_t *json = line();
+    OWNED(json_decref_it) json_t *json = line();
     assert_true(number(json, "valid_auc") == 0.9 && number(json, "test_auc") == 0.8);
-    json_decref(json);
 }
 
 TEST(feature_caches_are_there_where_used)
@@ -144,11 +144,10 @@ TEST(feature_caches_are_there_where_used)
     e.cached = true;
     e.cache = (struct sl_metrics_cache){.rows = 5000000000, .hits = 70};
     assert_int_equal(sl_metrics_epoch(&m, &e), SL_OK);
-    json_t *json = line();
+    OWNED(json_decref_it) json_t *json = line();
     json_t *cache = json_object_get(json, "feature_cache");
     assert_members(cache, NAMES("rows", "hits"));
     assert_true(number(cache, "rows") == 5000000000 && number(cache, "hits") == 70);
-    json_decref(json);
 }
 
 TEST(what_was_not_evaluated_is_null)
@@ -161,14 +160,13 @@ TEST(what_was_not_evaluated_is_null)
     e.train_loss = NAN;
     e.overlap = INFINITY;
     assert_int_equal(sl_metrics_epoch(&m, &e), SL_OK);
-    json_t *json = line();
+    OWNED(json_decref_it) json_t *json = line();
     for (size_t i = 0; i < 7; i++) {
         assert_true(json_is_null(json_object_get(json, scores[i])));
     }
     assert_true(json_is_null(json_object_get(json, "train_loss")));
     assert_true(json_is_null(json_object_get(json, "overlap")));
     assert_true(number(json, "seconds") == 1.5);
-    json_decref(json);
 }
 
 TEST(losses_read_back_exactly)
@@ -177,19 +175,18 @@ TEST(losses_read_back_exactly)
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
         to_buffer();
         assert_int_equal(sl_metrics_step(&m, 2, UINT64_C(1) << 40, losses[i]), SL_OK);
-        json_t *json = line();
+        OWNED(json_decref_it) json_t *json = line();
         assert_members(json, NAMES("event", "epoch", "step", "loss"));
         assert_true(number(json, "loss") == losses[i]);
         assert_int_equal(json_integer_value(json_object_get(json, "step")), INT64_C(1) << 40);
         assert_int_equal(json_integer_value(json_object_get(json, "epoch")), 2);
-        json_decref(json);
     }
 }
 
 TEST(the_config_line_holds_all_options)
 {
     static const char *const devices[] = {"CPU 0", "CPU 1"};
-    struct sl_settings s;
+    OWNED(sl_settings_free) struct sl_settings s;
     assert_int_equal(sl_settings_init(&s), SL_OK);
     assert_int_equal(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), "save", "caf\xe9", &s),
                      SL_OK); /* no UTF-8 */
@@ -213,7 +210,7 @@ TEST(the_config_line_holds_all_options)
                                         .parameters = 6,
                                         .parameter_bytes = 172704};
     assert_int_equal(sl_metrics_config(&m, &c), SL_OK);
-    json_t *json = line();
+    OWNED(json_decref_it) json_t *json = line();
     assert_members(json, NAMES("event", "version", "dataset", "synthetic", "vertices", "edges", "features", "classes",
                                "pes", "group_size", "devices", "options", "edge_cut", "parameters", "parameter_bytes"));
     assert_true(number(json, "parameters") == 6 && number(json, "parameter_bytes") == 172704);
@@ -231,8 +228,6 @@ TEST(the_config_line_holds_all_options)
     assert_string_equal(json_string_value(json_object_get(options, "seed")), "18446744073709551615");
     assert_string_equal(json_string_value(json_object_get(options, "partition")), "metis");
     assert_int_equal(json_array_size(json_object_get(options, "fanout")), 3);
-    json_decref(json);
-    sl_settings_free(&s);
 }
 
 TEST(the_summary_line_is_as_documented)
@@ -248,7 +243,7 @@ TEST(the_summary_line_is_as_documented)
     assert_true(s.peak_rss_bytes > 1000000);
     to_buffer();
     assert_int_equal(sl_metrics_summary(&m, &s), SL_OK);
-    json_t *json = line();
+    OWNED(json_decref_it) json_t *json = line();
     assert_members(json, NAMES("event", "best_valid_acc", "test_f1_at_best", "test_acc_at_best", "best_epoch",
                                "seconds", "peak_rss_bytes"));
     assert_true(number(json, "best_valid_acc") == 0.5 && number(json, "test_acc_at_best") == 0.25);
@@ -268,7 +263,6 @@ TEST(the_summary_line_is_as_documented)
     json = line();
     assert_true(json_is_null(json_object_get(json, "best_valid_acc")) &&
                 json_is_null(json_object_get(json, "best_epoch")));
-    json_decref(json);
 }
 
 /* Reals have as few digits as give the same bits again; texts stay. */
@@ -286,19 +280,17 @@ TEST(reals_are_short)
         to_buffer();
         assert_int_equal(sl_metrics_step(&m, 1, 2, cases[i].value), SL_OK);
         snprintf(wanted, sizeof wanted, "\"loss\":%s", cases[i].text);
-        json_t *json = line();
+        OWNED(json_decref_it) json_t *json = line();
         assert_non_null(strstr(buffer, wanted));
         assert_true(number(json, "loss") == cases[i].value);
-        json_decref(json);
     }
     to_buffer();
     const char *name = "a\\\"0.23999999999999999, 1.50 \"\\";
     const struct sl_settings none = {.schedule = SL_SCHEDULE_MINIBATCH};
     const struct sl_metrics_config c = {.version = "0.1", .dataset = name, .options = &none};
     assert_int_equal(sl_metrics_config(&m, &c), SL_OK);
-    json_t *json = line();
+    OWNED(json_decref_it) json_t *json = line();
     assert_string_equal(json_string_value(json_object_get(json, "dataset")), name);
-    json_decref(json);
 }
 
 /* ---- Files ------------------------------------------------------------------------------------------------------- */
@@ -488,7 +480,7 @@ static void *rationed_malloc(size_t bytes)
 /* jansson's memory is rationed, too, so that each of its failures is met. */
 TEST(memory_may_run_out)
 {
-    struct sl_settings s;
+    OWNED(sl_settings_free) struct sl_settings s;
     const char *const devices[] = {"CPU 0"};
     assert_int_equal(sl_settings_init(&s), SL_OK);
     assert_int_equal(sl_settings_check(&s), SL_OK);
@@ -516,7 +508,6 @@ TEST(memory_may_run_out)
     }
     json_set_alloc_funcs(malloc, free);
     fclose(stream);
-    sl_settings_free(&s);
 }
 
 TEST_MAIN(NULL, NULL)

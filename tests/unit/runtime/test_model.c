@@ -32,7 +32,7 @@ static void expect_order(const struct sl_layer_order *order, bool project_first,
 
 TEST(test_shapes)
 {
-    struct sl_model m;
+    OWNED(sl_model_free) struct sl_model m;
     set(3, 16, SL_NORM_NONE, true);
     make(16, 40, false, &m);
     assert_int_equal(m.n_layers, 3);
@@ -73,7 +73,6 @@ TEST(test_shapes)
     make(16, 7, false, &m);
     expect_order(&m.layer[1].training, false, 16); /* of a sample the destinations are the fewer */
     expect_order(&m.layer[1].evaluation, true, 7);
-    sl_model_free(&m);
 }
 
 /* ---- initial values ---- */
@@ -117,9 +116,9 @@ static size_t n_equal(const struct sl_parameter *a, const struct sl_parameter *b
 
 TEST(test_initial_values)
 {
-    struct sl_model m;
-    struct sl_model same;
-    struct sl_model other;
+    OWNED(sl_model_free) struct sl_model other;
+    OWNED(sl_model_free) struct sl_model m;
+    OWNED(sl_model_free) struct sl_model same;
     set(3, 64, SL_NORM_BATCH, false);
     make(64, 64, false, &m);
     make(64, 64, false, &same);
@@ -140,9 +139,6 @@ TEST(test_initial_values)
     for (uint32_t c = 0; c < 64; c++) {
         assert_true(m.layer[1].running[c] == 0 && m.layer[1].running[64 + c] == 1);
     }
-    sl_model_free(&m);
-    sl_model_free(&same);
-    sl_model_free(&other);
 }
 
 /* ---- files ---- */
@@ -197,7 +193,7 @@ static const struct sl_tensor *tensor_of(const struct sl_tensor *tensors, uint32
 /* Names and shapes of DGL's SAGEConv: [out, in], the transpose of ours. */
 TEST(test_names)
 {
-    struct sl_model m;
+    OWNED(sl_model_free) struct sl_model m;
     struct sl_tensor tensors[SL_MODEL_TENSORS];
     uint32_t n;
     set(2, 3, SL_NORM_BATCH, false);
@@ -227,7 +223,6 @@ TEST(test_names)
     assert_int_equal(n, 3 * 3 + 3 * 2 + 2 + 3 * 3);
     assert_non_null(tensor_of(tensors, n, "layers.1.fc_self.weight.moment2"));
     sl_model_tensors_free(tensors, n);
-    sl_model_free(&m);
 }
 
 /* Names and shapes of both libraries' layers, in the state dict's order; of 2 layers, 5 features, 8 hidden, 2
@@ -314,7 +309,7 @@ static void describe(const struct sl_tensor *tensors, uint32_t n, char *out)
 TEST(test_names_of_libraries)
 {
     for (size_t e = 0; e < N_EXPECTED; e++) {
-        struct sl_model m;
+        OWNED(sl_model_free) struct sl_model m;
         set_model(expected[e].model, expected[e].norm);
         make(5, 3, false, &m);
         for (int names = 0; names < SL_N_NAMES; names++) {
@@ -326,14 +321,13 @@ TEST(test_names_of_libraries)
             assert_string_equal(text, expected[e].names[names]);
             sl_model_tensors_free(tensors, n);
         }
-        sl_model_free(&m);
     }
 }
 
 /* Write a model to a file and read that. */
 static void through_file(const struct sl_model *m, enum sl_tensors_for purpose, struct sl_tensors *out)
 {
-    struct sl_tensor *tensors = need(SL_MODEL_TENSORS, sizeof *tensors);
+    FREED struct sl_tensor *tensors = need(SL_MODEL_TENSORS, sizeof *tensors);
     char path[] = "/tmp/starling-test-XXXXXX";
     uint32_t n;
     int file = mkstemp(path);
@@ -344,16 +338,15 @@ static void through_file(const struct sl_model *m, enum sl_tensors_for purpose, 
     expect_ok(sl_safetensors_read(path, out));
     sl_model_tensors_free(tensors, n);
     unlink(path);
-    free(tensors);
 }
 
 /* Also of the largest model, which has the most tensors. */
 TEST(test_round_trip)
 {
     for (int with_state = 0; with_state < 2; with_state++) {
-        struct sl_model m;
-        struct sl_model back;
-        struct sl_tensors tensors;
+        OWNED(sl_model_free) struct sl_model back;
+        OWNED(sl_model_free) struct sl_model m;
+        OWNED(sl_tensors_free) struct sl_tensors tensors;
         set(with_state ? SL_MAX_LAYERS : 3, 6, SL_NORM_BATCH, false);
         make(9, 4, false, &m);
         make(9, 4, false, &back);
@@ -362,9 +355,6 @@ TEST(test_round_trip)
         through_file(&m, with_state ? SL_TENSORS_FOR_CHECKPOINT : SL_TENSORS_FOR_DGL, &tensors);
         expect_ok(sl_model_set_tensors(&back, with_state, &tensors));
         expect_same_model(&m, &back, with_state);
-        sl_tensors_free(&tensors);
-        sl_model_free(&m);
-        sl_model_free(&back);
     }
 }
 
@@ -372,9 +362,9 @@ TEST(test_round_trip)
 TEST(test_round_trip_of_libraries)
 {
     for (size_t e = 0; e < N_EXPECTED * SL_N_NAMES; e++) {
-        struct sl_model m;
-        struct sl_model back;
-        struct sl_tensors tensors;
+        OWNED(sl_model_free) struct sl_model back;
+        OWNED(sl_model_free) struct sl_model m;
+        OWNED(sl_tensors_free) struct sl_tensors tensors;
         set_model(expected[e / SL_N_NAMES].model, expected[e / SL_N_NAMES].norm);
         make(5, 3, false, &m);
         make(5, 3, false, &back);
@@ -383,9 +373,6 @@ TEST(test_round_trip_of_libraries)
         through_file(&m, (enum sl_tensors_for)(e % SL_N_NAMES), &tensors);
         expect_ok(sl_model_set_tensors(&back, false, &tensors));
         expect_same_model(&m, &back, false);
-        sl_tensors_free(&tensors);
-        sl_model_free(&m);
-        sl_model_free(&back);
     }
 }
 
@@ -393,9 +380,9 @@ TEST(test_round_trip_of_libraries)
  * model. */
 TEST(test_heads_of_old)
 {
-    struct sl_model m;
-    struct sl_model back;
-    struct sl_tensors tensors;
+    OWNED(sl_model_free) struct sl_model back;
+    OWNED(sl_model_free) struct sl_model m;
+    OWNED(sl_tensors_free) struct sl_tensors tensors;
     set_model(SL_MODEL_GAT, SL_NORM_NONE);
     make(5, 3, false, &m);
     make(5, 3, false, &back);
@@ -406,18 +393,15 @@ TEST(test_heads_of_old)
     assert_int_equal(sl_tensors_find(&tensors, "layers.0.attn_l")->shape[0], 2);
     expect_ok(sl_model_set_tensors(&back, false, &tensors));
     expect_same_model(&m, &back, false);
-    sl_tensors_free(&tensors);
-    sl_model_free(&m);
-    sl_model_free(&back);
 }
 
 /* A file of another model is refused, and leaves this one alone. */
 TEST(test_other_shape)
 {
-    struct sl_model m;
-    struct sl_model wide;
-    struct sl_model before;
-    struct sl_tensors tensors;
+    OWNED(sl_model_free) struct sl_model before;
+    OWNED(sl_model_free) struct sl_model m;
+    OWNED(sl_model_free) struct sl_model wide;
+    OWNED(sl_tensors_free) struct sl_tensors tensors;
     set(2, 6, SL_NORM_NONE, false);
     make(9, 4, false, &m);
     make(9, 4, false, &before);
@@ -431,16 +415,12 @@ TEST(test_other_shape)
     assert_int_equal(sl_model_set_tensors(&m, true, &tensors), SL_EFILE);
     expect_message(sl_message(), "moment", "");
     expect_same_model(&m, &before, true);
-    sl_tensors_free(&tensors);
-    sl_model_free(&m);
-    sl_model_free(&wide);
-    sl_model_free(&before);
 }
 
 /* Write a model's tensors and one more to a file and read that. */
 static void through_file_with(const struct sl_model *m, const struct sl_tensor *more, struct sl_tensors *out)
 {
-    struct sl_tensor *tensors = need(SL_MODEL_TENSORS + 1, sizeof *tensors);
+    FREED struct sl_tensor *tensors = need(SL_MODEL_TENSORS + 1, sizeof *tensors);
     char path[] = "/tmp/starling-test-XXXXXX";
     uint32_t n;
     int file = mkstemp(path);
@@ -452,17 +432,16 @@ static void through_file_with(const struct sl_model *m, const struct sl_tensor *
     expect_ok(sl_safetensors_read(path, out));
     sl_model_tensors_free(tensors, n);
     unlink(path);
-    free(tensors);
 }
 
 /* A file that has all tensors of the model and others is of another model, of which batch norm would be lost. What
  * PyTorch's batch norm has beside them is none. */
 TEST(test_surplus)
 {
-    struct sl_model plain;
-    struct sl_model normed;
-    struct sl_model before;
-    struct sl_tensors tensors;
+    OWNED(sl_model_free) struct sl_model before;
+    OWNED(sl_model_free) struct sl_model plain;
+    OWNED(sl_model_free) struct sl_model normed;
+    OWNED(sl_tensors_free) struct sl_tensors tensors;
     int64_t batches = 7;
     struct sl_tensor counted = {.name = "norms.0.num_batches_tracked", .dtype = SL_DTYPE_I64, .data = &batches};
     set(2, 6, SL_NORM_BATCH, false);
@@ -484,20 +463,16 @@ TEST(test_surplus)
     sl_tensors_free(&tensors);
     through_file_with(&normed, &counted, &tensors);
     expect_ok(sl_model_set_tensors(&normed, false, &tensors));
-    sl_tensors_free(&tensors);
-    sl_model_free(&plain);
-    sl_model_free(&normed);
-    sl_model_free(&before);
 }
 
 TEST(test_not_finite)
 {
     static const double bad[] = {NAN, INFINITY, -INFINITY};
     for (size_t b = 0; b < sizeof bad / sizeof *bad; b++) {
-        struct sl_model m;
-        struct sl_model other;
-        struct sl_model before;
-        struct sl_tensors tensors;
+        OWNED(sl_model_free) struct sl_model before;
+        OWNED(sl_model_free) struct sl_model m;
+        OWNED(sl_model_free) struct sl_model other;
+        OWNED(sl_tensors_free) struct sl_tensors tensors;
         set(2, 6, SL_NORM_NONE, false);
         make(9, 4, false, &m);
         make(9, 4, false, &before);
@@ -510,31 +485,24 @@ TEST(test_not_finite)
         assert_int_equal(sl_model_set_tensors(&m, false, &tensors), SL_EFILE);
         expect_message(sl_message(), "layers.1.fc_neigh.weight", "23");
         expect_same_model(&m, &before, true);
-        sl_tensors_free(&tensors);
-        sl_model_free(&m);
-        sl_model_free(&other);
-        sl_model_free(&before);
     }
 }
 
 /* Copies for keeping the best: values and running statistics, not the moments. */
 TEST(test_read_and_write)
 {
-    struct sl_model m;
-    struct sl_model other;
+    OWNED(sl_model_free) struct sl_model other;
+    OWNED(sl_model_free) struct sl_model m;
     set(3, 5, SL_NORM_BATCH, false);
     make(4, 3, false, &m);
     make(4, 3, false, &other);
     scramble(&m, 600);
     size_t n = sl_model_entries(&m);
     assert_int_equal(n, 2 * (4 * 5 + 5 * 5 + 5 * 3) + 5 + 5 + 3 + 2 * (2 * 5 + 2 * 5));
-    sl_real *values = need(n, sizeof *values);
+    FREED sl_real *values = need(n, sizeof *values);
     sl_model_read(&m, values);
     sl_model_write(&other, values);
     expect_same_model(&m, &other, false);
-    free(values);
-    sl_model_free(&m);
-    sl_model_free(&other);
 }
 
 TEST(test_no_memory)
@@ -542,7 +510,7 @@ TEST(test_no_memory)
     long live = sl_memory_live();
     enum sl_status st = SL_ENOMEM;
     const struct sl_model_data data = {4, 3, 0, false, 0};
-    struct sl_model m;
+    OWNED(sl_model_free) struct sl_model m;
     set(3, 5, SL_NORM_BATCH, false);
     for (long allow = 0; st != SL_OK; allow++) {
         sl_memory_ration(allow);
@@ -561,7 +529,6 @@ TEST(test_no_memory)
         assert_true(st == SL_OK || (st == SL_ENOMEM && sl_memory_live() == live));
         sl_model_tensors_free(tensors, n);
     }
-    sl_model_free(&m);
 }
 
 TEST(test_too_large)

@@ -48,7 +48,7 @@ static void expect_loss(json_t *root, const char *name, double loss, const sl_re
 TEST(test_class_losses)
 {
     static const char *const names[] = {"class", "class weights", "class smooth", "class weights smooth"};
-    json_t *root = case_of("objectives");
+    OWNED(json_decref_it) json_t *root = case_of("objectives");
     float outputs[N * C];
     float weights[C];
     int32_t labels[N];
@@ -76,7 +76,6 @@ TEST(test_class_losses)
         sl_loss_cpu(N, C, z, &all, 1 / mass, gz, &loss);
         expect_loss(root, names[k], loss, gz);
     }
-    json_decref(root);
 }
 
 TEST(test_entry_losses)
@@ -89,7 +88,7 @@ TEST(test_entry_losses)
                  {"labels weights", "labels", SL_ENTRY_SIGMOID, true},
                  {"squared", "holes", SL_ENTRY_SQUARED, false},
                  {"absolute", "holes", SL_ENTRY_ABSOLUTE, false}};
-    json_t *root = case_of("objectives");
+    OWNED(json_decref_it) json_t *root = case_of("objectives");
     float weights[C];
     sl_real z[N * C];
     for (uint32_t i = 0; i < N * C; i++) {
@@ -125,7 +124,6 @@ TEST(test_entry_losses)
             expect_near_at(cases[k].name, i, (double)gz[i], number(json_array_get(gradient, i / C), i % C), tolerance);
         }
     }
-    json_decref(root);
 }
 
 /* ---- scores of outputs by hand: one layer, W_self = 1, W_neigh = 0 ---- */
@@ -201,14 +199,14 @@ TEST(test_scores)
     } cases[] = {{"labels", "labels", SL_OBJECTIVE_LABELS, true},
                  {"labels with holes", "labels", SL_OBJECTIVE_AUTO, false},
                  {"numbers", "numbers", SL_OBJECTIVE_AUTO, false}};
-    json_t *root = case_of("objectives");
+    OWNED(json_decref_it) json_t *root = case_of("objectives");
     float outputs[N * C];
     table_of(root, "outputs", outputs);
     for (uint32_t k = 0; k < 3 * 2 * 2; k++) {
         bool test_set = k % 2 == 1;
         uint32_t pes = k / 2 % 2 == 1 ? 7 : 1;
         float targets[N * C];
-        struct sl_dataset d;
+        OWNED(sl_dataset_free) struct sl_dataset d;
         table_of(root, cases[k / 4].targets, targets);
         for (size_t i = 0; i < N * C; i++) {
             targets[i] = cases[k / 4].fill && isnan(targets[i]) ? 0 : targets[i];
@@ -216,9 +214,7 @@ TEST(test_scores)
         hand_dataset(outputs, targets, test_set, &d);
         struct sl_scores scores = scores_by_hand(&d, cases[k / 4].objective, pes);
         expect_scores(member(member(root, "scores"), cases[k / 4].scores), &scores, test_set);
-        sl_dataset_free(&d);
     }
-    json_decref(root);
 }
 
 /* The first half of the vertices is answered with all labels, the other half with none. */
@@ -231,7 +227,7 @@ static void expect_label_scores(const float *targets, const double wanted[4])
     }
     for (uint32_t k = 0; k < 2 * 2; k++) {
         bool test_set = k % 2 == 1;
-        struct sl_dataset d;
+        OWNED(sl_dataset_free) struct sl_dataset d;
         hand_dataset(outputs, targets, test_set, &d);
         struct sl_scores scores = scores_by_hand(&d, SL_OBJECTIVE_LABELS, k < 2 ? 1 : 7);
         for (uint32_t i = 0; i < 4; i++) {
@@ -241,7 +237,6 @@ static void expect_label_scores(const float *targets, const double wanted[4])
             assert_true(isnan(test_set ? score.valid : score.test)); /* an empty set */
         }
         assert_int_equal(isnan(scores.valid_loss), test_set);
-        sl_dataset_free(&d);
     }
 }
 
@@ -271,12 +266,12 @@ TEST(test_degenerate)
 TEST(test_nan_outputs)
 {
     static const char *const names[2][3] = {{"ap", "auc", "ap"}, {"mse", "mae", "r2"}};
-    json_t *root = case_of("objectives");
+    OWNED(json_decref_it) json_t *root = case_of("objectives");
     float outputs[N * C];
     table_of(root, "outputs", outputs);
     for (uint32_t k = 0; k < 2; k++) {
         float targets[N * C];
-        struct sl_dataset d;
+        OWNED(sl_dataset_free) struct sl_dataset d;
         table_of(root, k == 0 ? "labels" : "numbers", targets);
         hand_dataset(outputs, targets, false, &d);
         for (uint32_t c = 0; c < C; c++) {
@@ -286,9 +281,7 @@ TEST(test_nan_outputs)
         for (uint32_t i = 0; i < 3; i++) {
             assert_true(isnan(score_of(&scores, names[k][i]).valid));
         }
-        sl_dataset_free(&d);
     }
-    json_decref(root);
 }
 
 TEST(test_pairs)
@@ -441,11 +434,11 @@ struct variant {
 /* The losses of the first steps, and of an evaluation. */
 static void run_variant(const struct sl_dataset *dataset, const struct variant *v, double losses[STEPS + 1])
 {
-    struct sl_objective objective;
-    struct sl_settings settings;
+    OWNED(sl_settings_free) struct sl_settings settings;
+    OWNED(sl_objective_close) struct sl_objective objective;
     struct sl_scores scores;
     struct outcome outcome;
-    struct world w;
+    OWNED(world_close) struct world w;
     expect_ok(sl_settings_init(&settings));
     settings.layers = 2;
     settings.hidden = 8;
@@ -474,9 +467,6 @@ static void run_variant(const struct sl_dataset *dataset, const struct variant *
     for (uint32_t i = 0; i < scores.n; i++) {
         assert_true(isfinite(scores.score[i].valid) && isfinite(scores.score[i].test));
     }
-    world_close(&w);
-    sl_objective_close(&objective);
-    sl_settings_free(&settings);
     forget_partitions();
 }
 
@@ -504,7 +494,7 @@ static void check_invisible(const struct sl_dataset *dataset, struct variant v, 
 
 TEST(test_invisible)
 {
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     make_dataset(&small, &dataset);
     check_invisible(&dataset, (struct variant){.weights = "balanced", .smoothing = 0.1}, SAME);
     put_targets(&small, true, 6, true, &dataset);
@@ -513,13 +503,12 @@ TEST(test_invisible)
     put_targets(&small, false, 3, true, &dataset);
     check_invisible(&dataset, (struct variant){.loss = SL_LOSS_SQUARED}, SAME);
     check_invisible(&dataset, (struct variant){.loss = SL_LOSS_ABSOLUTE}, SAME);
-    sl_dataset_free(&dataset);
 }
 
 /* Rows of bf16 have 8 bits: the first loss is off by little. */
 TEST(test_bf16)
 {
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     make_dataset(&small, &dataset);
     for (int labels = 0; labels < 2; labels++) {
         struct variant v = {.pes = 3, .group_size = 3, .chunks = 1};
@@ -533,17 +522,16 @@ TEST(test_bf16)
             expect_near_at("loss", i, got[i], wanted[i], 0.02 * (1 + fabs(wanted[i])));
         }
     }
-    sl_dataset_free(&dataset);
 }
 
 /* The loss is the mean over the known entries of the step: with equal outputs (no weight) it can be counted. */
 TEST(test_mean_over_known)
 {
-    struct sl_objective objective;
-    struct sl_settings settings;
-    struct sl_dataset dataset;
-    struct outcome outcome;
-    struct world w;
+    OWNED(sl_settings_free) struct sl_settings settings;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
+    OWNED(sl_objective_close) struct sl_objective objective;
+    OWNED(outcome_free) struct outcome outcome;
+    OWNED(world_close) struct world w;
     make_dataset(&small, &dataset);
     put_targets(&small, true, 6, true, &dataset);
     expect_ok(sl_settings_init(&settings));
@@ -567,12 +555,7 @@ TEST(test_mean_over_known)
     for (uint32_t i = 0; i < STEPS; i++) {
         expect_near_at("loss", i, outcome.loss[i], log(2), 30 * 0x1p-43 + 1e-12);
     }
-    outcome_free(&outcome);
-    world_close(&w);
-    sl_objective_close(&objective);
-    sl_settings_free(&settings);
     forget_partitions();
-    sl_dataset_free(&dataset);
 }
 
 /* ---- the choice ---- */
@@ -584,7 +567,7 @@ TEST(test_no_targets)
         {"objective", "regression"}, {"objective", "labels"}, {"loss", "absolute"}, {"best-by", "mse"}};
     struct sl_objective objective;
     struct sl_settings settings;
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     make_dataset(&small, &dataset);
     memset(dataset.targets.data, 0xff, sl_targets_bytes(&dataset.targets));
     dataset.train.n = dataset.valid.n = dataset.test.n = 0;
@@ -597,20 +580,18 @@ TEST(test_no_targets)
         sl_objective_close(&objective);
         sl_settings_free(&settings);
     }
-    sl_dataset_free(&dataset);
 }
 
 static void expect_refused(const struct sl_dataset *dataset, const char *option, const char *value, const char *part)
 {
     struct sl_objective objective;
-    struct sl_settings settings;
+    OWNED(sl_settings_free) struct sl_settings settings;
     expect_ok(sl_settings_init(&settings));
     expect_ok(sl_option_set(sl_settings_table_of(&settings), option, value, &settings));
     enum sl_status st = sl_objective_open(&settings, dataset, &objective);
     assert_true(st == SL_EINVAL || st == SL_EFILE || st == SL_EIO);
     expect_message(sl_message(), part, part);
     assert_null(objective.kind);
-    sl_settings_free(&settings);
 }
 
 static const struct sl_objective_kind *chosen(const struct sl_dataset *dataset)
@@ -627,7 +608,7 @@ static const struct sl_objective_kind *chosen(const struct sl_dataset *dataset)
 
 TEST(test_choice)
 {
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     make_dataset(&small, &dataset);
     assert_ptr_equal(chosen(&dataset), &sl_classify);
     expect_refused(&dataset, "objective", "labels", "classes");
@@ -644,14 +625,13 @@ TEST(test_choice)
     assert_ptr_equal(chosen(&dataset), &sl_regression);
     expect_refused(&dataset, "objective", "labels", "other numbers");
     expect_refused(&dataset, "class-weights", "balanced", "--class-weights");
-    sl_dataset_free(&dataset);
 }
 
 TEST(test_weights)
 {
     struct sl_objective objective;
-    struct sl_settings settings;
-    struct sl_dataset dataset;
+    OWNED(sl_settings_free) struct sl_settings settings;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     char path[] = "/tmp/starling-weights-XXXXXX";
     int fd = mkstemp(path);
     double sum = 0;
@@ -694,8 +674,6 @@ TEST(test_weights)
     sl_objective_close(&objective);
     close(fd);
     remove(path);
-    sl_settings_free(&settings);
-    sl_dataset_free(&dataset);
 }
 
 /* The loss over the training vertices of an answer q that is the same for all. */
@@ -718,8 +696,8 @@ static double loss_of_constant(const struct sl_dataset *d, const struct sl_objec
 TEST(test_weighted_guess)
 {
     struct sl_objective objective;
-    struct sl_settings settings;
-    struct sl_dataset dataset;
+    OWNED(sl_settings_free) struct sl_settings settings;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     char path[] = "/tmp/starling-weights-XXXXXX";
     int fd = mkstemp(path);
     double least = INFINITY;
@@ -742,15 +720,13 @@ TEST(test_weighted_guess)
     sl_objective_close(&objective);
     close(fd);
     remove(path);
-    sl_settings_free(&settings);
-    sl_dataset_free(&dataset);
 }
 
 TEST(test_guesses)
 {
-    struct sl_objective objective;
-    struct sl_settings settings;
-    struct sl_dataset dataset;
+    OWNED(sl_settings_free) struct sl_settings settings;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
+    OWNED(sl_objective_close) struct sl_objective objective;
     make_dataset(&small, &dataset);
     expect_ok(sl_settings_init(&settings));
     expect_ok(sl_objective_open(&settings, &dataset, &objective));
@@ -767,9 +743,6 @@ TEST(test_guesses)
     settings.loss = SL_LOSS_ABSOLUTE;
     expect_ok(sl_objective_open(&settings, &dataset, &objective));
     expect_near("deviation", objective.guess, 0.25, 0.03);
-    sl_objective_close(&objective);
-    sl_settings_free(&settings);
-    sl_dataset_free(&dataset);
 }
 
 TEST_MAIN(group_up, group_down)

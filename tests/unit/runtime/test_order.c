@@ -49,9 +49,9 @@ TEST(test_what_is_sent_goes_first)
         .kind = GRAPH_POWER_LAW, .n_vertices = 301, .n_columns = 12, .n_classes = 4, .seed = 31};
     static const uint32_t fanout[] = {4, 5, 6};
     for (int model = 0; model < n_models(); model++) {
-        struct sl_settings settings;
-        struct sl_dataset dataset;
-        struct outcome got;
+        OWNED(sl_settings_free) struct sl_settings settings;
+        OWNED(sl_dataset_free) struct sl_dataset dataset;
+        OWNED(outcome_free) struct outcome got;
         expect_ok(sl_settings_init(&settings));
         settings.model = model;
         settings.pes = settings.group_size = 2;
@@ -70,10 +70,7 @@ TEST(test_what_is_sent_goes_first)
             fail_msg("%s: found %u tasks that others wait for, %u without priority; %u of gradients, %u after weights'",
                      model_name(model), seen.n_sent, seen.n_slow, seen.n_back, seen.n_late);
         }
-        outcome_free(&got);
-        sl_settings_free(&settings);
         forget_partitions();
-        sl_dataset_free(&dataset);
     }
 }
 

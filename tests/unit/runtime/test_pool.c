@@ -381,10 +381,10 @@ TEST(test_steady)
 {
     SKIP_WITHOUT_POOL();
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 400, .n_columns = 10, .seed = 7};
-    struct sl_settings settings;
+    OWNED(sl_settings_free) struct sl_settings settings;
     struct sl_step_sizes sizes;
-    struct sl_dataset d;
-    struct world w;
+    OWNED(sl_dataset_free) struct sl_dataset d;
+    OWNED(world_close) struct world w;
     uint64_t n = 0;
     make_dataset(&shape, &d);
     expect_ok(sl_settings_init(&settings));
@@ -410,10 +410,7 @@ TEST(test_steady)
     }
     assert_int_equal(sl_pool_blocks(), n);
     world_healthy(&w);
-    world_close(&w);
-    sl_settings_free(&settings);
     forget_partitions();
-    sl_dataset_free(&d);
 }
 
 static int up(void **state)

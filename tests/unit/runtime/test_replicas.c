@@ -29,8 +29,8 @@ TEST(test_kernel)
         uint32_t n = counts[i % 5];
         size_t size = sizes[i / 5 % 5];
         sl_real *sources[MOST];
-        sl_real *got = poisoned(size);
-        sl_real *wanted = poisoned(size);
+        FREED sl_real *got = poisoned(size);
+        FREED sl_real *wanted = poisoned(size);
         for (uint32_t k = 0; k < n; k++) {
             sources[k] = noisy(size, k + 1);
         }
@@ -46,16 +46,14 @@ TEST(test_kernel)
         for (uint32_t k = 0; k < n; k++) {
             free(sources[k]);
         }
-        free(got);
-        free(wanted);
     }
 }
 
 /* n copies of one array, averaged, are that array; in double 49 additions may round. */
 TEST(test_average_of_equals)
 {
-    sl_real *x = noisy(ENTRIES, 5);
-    sl_real *out = poisoned(ENTRIES);
+    FREED sl_real *x = noisy(ENTRIES, 5);
+    FREED sl_real *out = poisoned(ENTRIES);
     const sl_real *sources[49];
     for (uint32_t n = 1; n <= 49; n++) {
         sources[n - 1] = x;
@@ -65,8 +63,6 @@ TEST(test_average_of_equals)
                            sizeof(sl_real) == sizeof(float) ? 0 : n * DBL_EPSILON);
         }
     }
-    free(x);
-    free(out);
 }
 
 #ifdef SL_CUDA
@@ -76,8 +72,8 @@ static void check_launcher(uint32_t n, size_t n_entries)
     size_t bytes = n_entries * sizeof(sl_real);
     sl_real **sources = need(n, sizeof *sources);
     const sl_real **on_gpu = need(n, sizeof *on_gpu);
-    sl_real *got = poisoned(n_entries);
-    sl_real *wanted = poisoned(n_entries);
+    FREED sl_real *got = poisoned(n_entries);
+    FREED sl_real *wanted = poisoned(n_entries);
     for (uint32_t i = 0; i < n; i++) {
         sources[i] = noisy(n_entries, i + 1);
         on_gpu[i] = on_device(sources[i], bytes);
@@ -93,8 +89,6 @@ static void check_launcher(uint32_t n, size_t n_entries)
     }
     free(sources);
     free(on_gpu);
-    free(got);
-    free(wanted);
 }
 
 TEST(test_launcher)
@@ -128,8 +122,8 @@ static sl_real *through_starpu(sl_real *x, sl_real *y, double scale)
 
 TEST(test_submission)
 {
-    sl_real *x = noisy(ENTRIES, 1);
-    sl_real *y = noisy(ENTRIES, 2);
+    FREED sl_real *x = noisy(ENTRIES, 1);
+    FREED sl_real *y = noisy(ENTRIES, 2);
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
         fixture_start(worker_counts[w]);
         sl_real *there = through_starpu(x, y, 0.5);
@@ -146,8 +140,6 @@ TEST(test_submission)
         free(back);
         fixture_stop();
     }
-    free(x);
-    free(y);
 }
 
 /* ---- rounds on arrays made for it: one linear layer, 1 input, 5 outputs, n replicas of one PE each ---- */
@@ -556,7 +548,7 @@ TEST_WITH(test_groups_are_invisible, make, drop)
     const uint32_t sizes[] = {1, 2, 4};
     for (int sync = SL_SYNC_DISSEMINATION; sync <= SL_SYNC_CUBE; sync++) {
         for (int gossip = SL_GOSSIP_GRAD; gossip <= SL_GOSSIP_WEIGHT; gossip++) {
-            struct outcome first = {0};
+            OWNED(outcome_free) struct outcome first = {0};
             struct outcome got;
             for (int i = 0; i < 4; i++) {
                 struct sl_settings settings;
@@ -578,7 +570,6 @@ TEST_WITH(test_groups_are_invisible, make, drop)
                     outcome_free(&got);
                 }
             }
-            outcome_free(&first);
         }
     }
 }
@@ -591,7 +582,7 @@ TEST_WITH(test_bytes, make, drop)
     machine_up(NULL, 2);
     for (int i = 0; i < 4; i++) {
         struct sl_settings settings;
-        struct outcome got;
+        OWNED(outcome_free) struct outcome got;
         configure(SL_SYNC_DISSEMINATION, SL_GOSSIP_WEIGHT, pes[i], 1, &settings);
         run_configured(&settings, &got);
         for (int k = 0; k < N_STEPS; k++) {
@@ -601,7 +592,6 @@ TEST_WITH(test_bytes, make, drop)
             assert_int_equal(each * pes[i], got.sizes[k].weight_bytes);
         }
         assert_int_equal(one, got.n_entries * sizeof(sl_real)); /* one model */
-        outcome_free(&got);
     }
     machine_down();
 }

@@ -11,6 +11,10 @@
 #include "runtime/starling.h"
 #include "runtime/train/state.h"
 
+POINTER_OWNER(sl_dataset_delete, struct sl_dataset)
+POINTER_OWNER(sl_session_close, struct sl_session)
+POINTER_OWNER(sl_settings_delete, struct sl_settings)
+
 static const char *const change_names[] = {"fixed", "same data", "longer", "free"};
 static const char *const spread_names[] = {"equal", "all or none", "own"};
 
@@ -38,7 +42,7 @@ static char *source_file(const char *name)
 TEST(the_rules_agree_with_each_other)
 {
     for (int program = 0; program < 2; program++) {
-        struct sl_settings *settings = settings_for(program);
+        OWNED(sl_settings_delete_it) struct sl_settings *settings = settings_for(program);
         const struct sl_option_table *table = sl_settings_table_of(settings);
         assert_true(table->n_options > 30);
         for (size_t i = 0; i < table->n_options; i++) {
@@ -53,7 +57,6 @@ TEST(the_rules_agree_with_each_other)
             assert_true(!o->leads || o->change == SL_CHANGE_NEVER);
         }
         assert_ptr_equal(sl_option_in_order(table, table->n_options), NULL);
-        sl_settings_delete(settings);
     }
 }
 
@@ -73,9 +76,9 @@ TEST(leaders_come_first)
 
 TEST(the_guide_has_the_same_rules)
 {
-    char *text = source_file("doc/guide/resume.md");
+    OWNED(sl_free_it) char *text = source_file("doc/guide/resume.md");
     for (int program = 0; program < 2; program++) {
-        struct sl_settings *settings = settings_for(program);
+        OWNED(sl_settings_delete_it) struct sl_settings *settings = settings_for(program);
         const struct sl_option_table *table = sl_settings_table_of(settings);
         for (size_t i = 0; i < table->n_options; i++) {
             const struct sl_option *rule = &table->options[i];
@@ -86,9 +89,7 @@ TEST(the_guide_has_the_same_rules)
                 fail_msg("doc/guide/resume.md: expected the row '%s'", row + 1);
             }
         }
-        sl_settings_delete(settings);
     }
-    sl_free(text);
 }
 
 /* ---- a checkpoint ---- */
@@ -158,21 +159,18 @@ static struct sl_settings *first_settings(int program)
 
 static void keep_checkpoint(int program)
 {
-    struct sl_dataset *dataset = make_arrays();
-    struct sl_settings *settings = first_settings(program);
-    struct sl_session *session;
+    OWNED(sl_dataset_delete_it) struct sl_dataset *dataset = make_arrays();
+    OWNED(sl_settings_delete_it) struct sl_settings *settings = first_settings(program);
+    OWNED(sl_session_close_it) struct sl_session *session;
     assert_ok(sl_session_open(settings, dataset, &session));
     assert_ok(sl_session_train(session, NULL));
-    sl_session_close(session);
-    sl_settings_delete(settings);
-    sl_dataset_delete(dataset);
 }
 
 /* Try another value of an option, as a line of tests/rules.list gives it. */
 static void try_option(int program, const struct sl_tensors *checkpoint, const char *name, const char *value,
                        const char *with)
 {
-    struct sl_settings *settings = first_settings(program);
+    OWNED(sl_settings_delete_it) struct sl_settings *settings = first_settings(program);
     enum sl_option_change change = sl_option_find(sl_settings_table_of(settings), name)->change;
     char expected[80];
     snprintf(expected, sizeof expected, "--%s: found ", name);
@@ -187,16 +185,15 @@ static void try_option(int program, const struct sl_tensors *checkpoint, const c
         fail_msg("--%s %s: expected to resume, found: %s", name, value, sl_message());
     }
     assert_false(change != SL_CHANGE_NEVER && st != SL_OK && strstr(sl_message(), "began with") != NULL);
-    sl_settings_delete(settings);
 }
 
 TEST_IN_FOLDER(checkpoints_are_held_to_the_rules)
 {
     for (int program = 0; program < 2; program++) {
-        struct sl_settings *settings = settings_for(program);
+        OWNED(sl_settings_delete_it) struct sl_settings *settings = settings_for(program);
         const struct sl_option_table *table = sl_settings_table_of(settings);
-        struct sl_tensors checkpoint;
-        char *text = source_file("tests/rules.list");
+        OWNED(sl_tensors_free) struct sl_tensors checkpoint;
+        OWNED(sl_free_it) char *text = source_file("tests/rules.list");
         char *rest = text;
         char *line;
         size_t n = 0;
@@ -212,9 +209,6 @@ TEST_IN_FOLDER(checkpoints_are_held_to_the_rules)
             }
         }
         assert_int_equal(n, table->n_options); /* tests/rules.list has them all */
-        sl_tensors_free(&checkpoint);
-        sl_free(text);
-        sl_settings_delete(settings);
     }
 }
 

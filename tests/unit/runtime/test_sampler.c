@@ -12,6 +12,8 @@
 #include "runtime/minibatch/steps.h"
 #include "runtime/starling.h"
 
+POINTER_OWNER(sl_dataset_delete, struct sl_dataset)
+
 #define N 3000
 #define DEGREE 12 /* in-neighbours of a vertex, but vertex 7 has 1000 and vertex 9 has none */
 #define HUB 7
@@ -295,7 +297,7 @@ TEST(widens_rows)
     static float sparse[30 * 20];
     static int8_t narrow[30 * 3];
     float x[20];
-    struct sl_dataset *d;
+    OWNED(sl_dataset_delete_it) struct sl_dataset *d;
     struct sl_arrays a = {.size = sizeof a,
                           .n_vertices = 30,
                           .n_edges = 1,
@@ -324,7 +326,6 @@ TEST(widens_rows)
     assert_ok(sl_dataset_new(&a, &d));
     assert_ok(sl_dataset_features(d, 1, (const uint32_t[]){2}, x));
     assert_true(x[0] == -13.5f && x[1] == -13.25f && x[2] == -13);
-    sl_dataset_delete(d);
 }
 
 TEST(refuses)

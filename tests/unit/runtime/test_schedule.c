@@ -13,7 +13,7 @@
 /* t counts over the whole run: 1 at the first step, and it goes on in the second epoch. */
 TEST(test_adam_counts_on)
 {
-    struct sl_settings settings;
+    OWNED(sl_settings_free) struct sl_settings settings;
     assert_int_equal(sl_settings_init(&settings), SL_OK);
     settings.lr = 0.25;
     settings.weight_decay = 0.125;
@@ -23,13 +23,12 @@ TEST(test_adam_counts_on)
         assert_true(adam.lr == 0.25 && adam.decay == 0.125);
         assert_true(adam.beta1 == 0.9 && adam.beta2 == 0.999 && adam.eps == 1e-8);
     }
-    sl_settings_free(&settings);
 }
 
 /* cosine: from the full rate towards 0, the same within an epoch; step: a tenth after each third. */
 TEST(test_learning_rates)
 {
-    struct sl_settings settings;
+    OWNED(sl_settings_free) struct sl_settings settings;
     assert_int_equal(sl_settings_init(&settings), SL_OK);
     settings.lr = 1;
     settings.epochs = 6;
@@ -44,7 +43,6 @@ TEST(test_learning_rates)
     for (uint64_t epoch = 0; epoch < 6; epoch++) {
         assert_true(fabs(sl_session_adam(&settings, epoch, 10 * epoch + 3).lr / step[epoch] - 1) < 1e-12);
     }
-    sl_settings_free(&settings);
 }
 
 /* ---- a vertex budget ---- */

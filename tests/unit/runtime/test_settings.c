@@ -14,6 +14,8 @@
 #include "support/memory.h"
 #include "tests/support/test.h"
 
+POINTER_OWNER(sl_settings_delete, struct sl_settings)
+
 static int set_up(void **state)
 {
     static struct sl_settings settings;
@@ -444,7 +446,7 @@ TEST_WITH(memory_may_run_out, set_up, tear_down)
 TEST_WITH(the_precision_is_checked, set_up, tear_down)
 {
     struct sl_settings *s = *state;
-    struct sl_settings *pipe;
+    OWNED(sl_settings_delete_it) struct sl_settings *pipe;
     static const struct step narrow[] = {
         {"precision=bf16", NULL, NULL}, {"gpus=2", NULL, NULL}, {"gpus=0", NULL, NULL}, {0}};
     static const struct step wide[] = {{"precision=tf32", "--precision tf32", "--gpus 0"},
@@ -465,7 +467,6 @@ TEST_WITH(the_precision_is_checked, set_up, tear_down)
     assert_true(sl_settings_row_dtype(s) == SL_DTYPE_REAL);
     assert_int_equal(sl_settings_new_pipe(&pipe), SL_OK);
     take(pipe, of_pipes);
-    sl_settings_delete(pipe);
 }
 
 static char notices[1024];

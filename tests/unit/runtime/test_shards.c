@@ -21,9 +21,9 @@
 static void check_placement(bool dense)
 {
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 180, .sparse = true};
-    struct sl_dataset dataset;
-    struct sl_partition partition;
-    struct sl_shards shards;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
+    OWNED(sl_partition_free) struct sl_partition partition;
+    OWNED(sl_shards_close) struct sl_shards shards;
     uint32_t n_refused = 77;
     uint32_t parts[180];
     make_dataset(&shape, &dataset);
@@ -44,18 +44,15 @@ static void check_placement(bool dense)
     assert_int_equal(n_refused, 2 * n_ranges);
     expect_ok(sl_shards_place(&shards, 4, false, &n_refused)); /* all nodes that there are */
     assert_int_equal(n_refused, 0);
-    sl_shards_close(&shards);
-    sl_partition_free(&partition);
-    sl_dataset_free(&dataset);
 }
 
 /* The most entries of a sparse row, part by part: what a GPU's working memory follows from. */
 TEST(test_fullest_rows)
 {
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 180, .sparse = true};
-    struct sl_dataset dataset;
-    struct sl_partition partition;
-    struct sl_shards shards;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
+    OWNED(sl_partition_free) struct sl_partition partition;
+    OWNED(sl_shards_close) struct sl_shards shards;
     uint32_t parts[180];
     uint32_t most[N_PARTS] = {0};
     make_dataset(&shape, &dataset);
@@ -70,9 +67,6 @@ TEST(test_fullest_rows)
         assert_int_equal(shards.part[q].sparse.max_row, most[q]);
     }
     assert_true(most[0] > 0 && most[1] == 0);
-    sl_shards_close(&shards);
-    sl_partition_free(&partition);
-    sl_dataset_free(&dataset);
 }
 
 #define HUGE_PAGE ((uintptr_t)2 << 20)
@@ -98,11 +92,12 @@ static size_t count_touched(const void *begin, const void *end)
 TEST(test_held)
 {
     static const bool held[] = {true, false};
+    OWNED(sl_dataset_free)
     struct sl_dataset dataset = {.graph.n_vertices = N_LARGE,
                                  .features = {.n_rows = N_LARGE, .n_columns = 3},
                                  .targets = {.n_rows = N_LARGE, .width = 1}};
-    struct sl_partition partition;
-    struct sl_shards shards;
+    OWNED(sl_partition_free) struct sl_partition partition;
+    OWNED(sl_shards_close) struct sl_shards shards;
     expect_ok(sl_alloc_zero(N_LARGE + 1, sizeof(uint64_t), "offsets", &dataset.graph.offsets));
     expect_ok(sl_alloc_zero(1, sizeof(sl_vertex), "sources", &dataset.graph.sources));
     expect_ok(sl_alloc_zero(N_LARGE + 1, sizeof(uint64_t), "offsets", &dataset.features.offsets));
@@ -118,9 +113,6 @@ TEST(test_held)
     assert_true(count_touched(offsets, offsets + N_LARGE / 2) > 0);
     assert_int_equal(count_touched(offsets + N_LARGE / 2 + 2, offsets + N_LARGE + 2), 0);
     assert_int_equal(shards.part[0].sparse.max_row, 1);
-    sl_shards_close(&shards);
-    sl_partition_free(&partition);
-    sl_dataset_free(&dataset);
 }
 
 TEST(test_place)
@@ -157,8 +149,8 @@ static uint32_t count_locked(starpu_data_handle_t handle)
 TEST(test_pin)
 {
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 3000, .n_columns = 100};
-    struct sl_dataset dataset;
-    struct sl_partition partition;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
+    OWNED(sl_partition_free) struct sl_partition partition;
     struct sl_shards shards;
     uint32_t parts[3000];
     make_dataset(&shape, &dataset);
@@ -183,8 +175,6 @@ TEST(test_pin)
         assert_int_equal(n_locked, 0);
         n_wishes = before;
     }
-    sl_partition_free(&partition);
-    sl_dataset_free(&dataset);
 }
 
 TEST_MAIN(lock_up, lock_down)

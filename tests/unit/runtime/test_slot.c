@@ -222,8 +222,8 @@ static void check_sampling(const struct data *data, const struct sl_slot_shape *
                            enum sl_sample_method method, uint64_t step, uint32_t n_seeds)
 {
     struct sl_sample_rule rules[3];
-    struct group group;
-    sl_vertex *order = need(n_seeds, sizeof *order);
+    FREED sl_vertex *order = need(n_seeds, sizeof *order);
+    OWNED(group_free) struct group group;
     struct sl_task_args here = head;
     here.step = step;
     for (uint32_t i = 0; i < n_seeds; i++) {
@@ -256,8 +256,6 @@ static void check_sampling(const struct data *data, const struct sl_slot_shape *
                         group.pe[p].frontier);
         }
     }
-    group_free(&group);
-    free(order);
 }
 
 /* All training vertices at once fill a slot to its limits; then a smaller step runs in the same slot. */
@@ -270,7 +268,7 @@ TEST(test_the_worst_case_fits)
         open_data(graph, 4, &data);
         for (int m = 0; m < 3; m++) {
             uint32_t n_train = data.dataset.train.n;
-            struct sl_slot slot;
+            OWNED(sl_slot_close) struct sl_slot slot;
             const struct sl_plan plan = {.n_pes = 8, .n_parts = 4, .end_pe = 8, .n_layers = 3};
             struct sl_slot_shape shape = {.plan = &plan, .shards = &data.shards, .n_seeds = n_train};
             shape.full = methods[m] == SL_SAMPLE_FULL;
@@ -280,7 +278,6 @@ TEST(test_the_worst_case_fits)
             check_sampling(&data, &shape, &slot, methods[m], 0, n_train);
             check_sampling(&data, &shape, &slot, methods[m], 1, 5);
             check_sampling(&data, &shape, &slot, methods[m], 2, n_train / 2);
-            sl_slot_close(&slot);
         }
         close_data(&data);
         fixture_stop();

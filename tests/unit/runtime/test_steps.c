@@ -251,12 +251,11 @@ static uint64_t feature_bytes(struct world *w, const struct sl_features *f, uint
     uint64_t bytes = 0;
     for (uint32_t p = 0; p < w->plan.n_pes; p++) {
         uint32_t n;
-        sl_vertex *ids = frontier_of(w, step, p, w->plan.n_layers, &n);
+        FREED sl_vertex *ids = frontier_of(w, step, p, w->plan.n_layers, &n);
         for (uint32_t i = 0; i < n; i++) {
             bytes +=
                 f->dense.data != NULL ? 4 * (uint64_t)f->n_columns : 8 * (f->offsets[ids[i] + 1] - f->offsets[ids[i]]);
         }
-        free(ids);
     }
     assert_true(bytes > 0);
     return bytes;

@@ -110,20 +110,18 @@ static char *read_out(const char *name)
 
 static void expect_in(const char *name, const char *words)
 {
-    char *text = read_out(name);
+    OWNED(sl_free_it) char *text = read_out(name);
     if (strstr(text, words) == NULL) {
         fail_msg("%s lacks '%s'", name, words);
     }
-    sl_free(text);
 }
 
 static void expect_not_in(const char *name, const char *words)
 {
-    char *text = read_out(name);
+    OWNED(sl_free_it) char *text = read_out(name);
     if (strstr(text, words) != NULL) {
         fail_msg("%s has '%s'", name, words);
     }
-    sl_free(text);
 }
 
 /* ---- what is in a trace ---- */

@@ -11,12 +11,11 @@
 
 static void assert_contents(const char *path, const char *expected)
 {
-    char *text;
+    OWNED(sl_free_it) char *text;
     size_t bytes;
     assert_ok(sl_file_read(path, 1 << 20, &text, &bytes));
     assert_int_equal(bytes, strlen(expected));
     assert_string_equal(text, expected);
-    sl_free(text);
 }
 
 static int count_files(void)
@@ -41,7 +40,7 @@ static void write_text(const char *path, const char *text)
 
 TEST_IN_FOLDER(reads_and_bounds)
 {
-    char *text;
+    OWNED(sl_free_it) char *text;
     size_t bytes;
     const char *path = put_text("a", "hello");
     assert_contents(path, "hello");
@@ -52,15 +51,14 @@ TEST_IN_FOLDER(reads_and_bounds)
     assert_refused(sl_file_read(in_folder("none"), 9, &text, &bytes), SL_EIO, "none: cannot open");
     assert_int_equal(sl_file_read(folder, 9, &text, &bytes), SL_EIO); /* a folder */
     assert_survives_no_memory(sl_file_read(path, 9, &text, &bytes));
-    sl_free(text);
 }
 
 /* Longer than the first block, and not a multiple of it. */
 TEST_IN_FOLDER(reads_long_files)
 {
     size_t n = 300001;
-    char *text = malloc(n);
-    char *read;
+    FREED char *text = malloc(n);
+    OWNED(sl_free_it) char *read;
     size_t bytes;
     for (size_t i = 0; i < n; i++) {
         text[i] = (char)('a' + i % 23);
@@ -69,8 +67,6 @@ TEST_IN_FOLDER(reads_long_files)
     assert_ok(sl_file_read(path, n, &read, &bytes));
     assert_int_equal(bytes, n);
     assert_memory_equal(read, text, n);
-    sl_free(read);
-    free(text);
 }
 
 TEST_IN_FOLDER(maps_regular_files_only)
@@ -242,10 +238,9 @@ TEST(joins_paths)
     const char *cases[][3] = {
         {"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"", "b", "b"}, {"a", "/b", "/b"}, {"/", "b", "/b"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char *path;
+        OWNED(sl_free_it) char *path;
         assert_ok(sl_path_join(cases[i][0], cases[i][1], &path));
         assert_string_equal(path, cases[i][2]);
-        sl_free(path);
     }
 }
 

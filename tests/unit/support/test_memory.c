@@ -19,8 +19,8 @@ static void expect_aligned(const void *block)
 TEST(test_blocks_are_aligned)
 {
     for (size_t bytes = 0; bytes < 300; bytes++) {
-        char *block;
-        char *zero;
+        OWNED(sl_free_it) char *block;
+        OWNED(sl_free_it) char *zero;
         assert_int_equal(sl_alloc(bytes, 1, "a block", &block), SL_OK);
         assert_int_equal(sl_alloc_zero(1, bytes, "a block", &zero), SL_OK);
         expect_aligned(block);
@@ -29,8 +29,6 @@ TEST(test_blocks_are_aligned)
         for (size_t i = 0; i < bytes; i++) {
             assert_int_equal(zero[i], 0);
         }
-        sl_free(block);
-        sl_free(zero);
     }
     assert_int_equal(sl_memory_live(), 0);
 }

@@ -396,11 +396,10 @@ TEST_WITH(choices_have_synonyms, set_up, tear_down)
     struct fields *f = *state;
     open_programs();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *text;
+        OWNED(sl_free_it) char *text;
         assert_int_equal(sl_option_set(&programs[0], "choice", cases[i][0], f), SL_OK);
         assert_int_equal(sl_option_get(&programs[0], "choice", f, &text), SL_OK);
         assert_string_equal(text, cases[i][1]);
-        sl_free(text);
     }
     assert_int_equal(sl_option_set(&programs[0], "choice", "batchnor", f), SL_EINVAL);
     assert_int_equal(sl_option_set(&programs[0], "choice", "ln=layer", f), SL_EINVAL);
@@ -499,10 +498,9 @@ TEST_WITH(values_read_back_from_their_text, set_up, tear_down)
                            NULL),
                      SL_OK);
     for (size_t i = 0; i < table.n_options; i++) {
-        char *text;
+        OWNED(sl_free_it) char *text;
         assert_int_equal(sl_option_text(&options[i], f, &text), SL_OK);
         assert_int_equal(sl_option_set(&table, options[i].name, text, &second), SL_OK);
-        sl_free(text);
     }
     assert_true(second.flag && !second.on && second.small == 3 && second.large == UINT64_MAX);
     assert_true(second.real == f->real && second.share == f->share && second.choice == 2 && second.again == 2);

@@ -67,7 +67,7 @@ static void write_all(void)
 static void check_written(enum sl_status read(const char *path, struct sl_tensors *out))
 {
     struct sl_tensor tensors[N_TENSORS];
-    struct sl_tensors found;
+    OWNED(sl_tensors_free) struct sl_tensors found;
     make_tensors(tensors);
     write_all();
     assert_int_equal(read(path, &found), SL_OK);
@@ -88,8 +88,6 @@ static void check_written(enum sl_status read(const char *path, struct sl_tensor
     assert_string_equal(sl_tensors_metadata(&found, "options"), metadata[1].value);
     assert_null(sl_tensors_metadata(&found, "forma"));
     assert_null(sl_tensors_find(&found, "wid"));
-    sl_tensors_free(&found);
-    sl_tensors_free(&found);
     sl_tensors_free(NULL);
 }
 
@@ -119,14 +117,13 @@ TEST_WITH(every_dtype_comes_back, set_up, tear_down)
 {
     for (int i = 0; i < SL_N_DTYPES; i++) {
         const struct sl_tensor made = sl_tensor_make("x", (enum sl_dtype)i, 2, 0, doubles);
-        struct sl_tensors found;
+        OWNED(sl_tensors_free) struct sl_tensors found;
         char copy[16];
         assert_int_equal(sl_safetensors_write(path, &made, 1, NULL, 0), SL_OK);
         assert_int_equal(sl_safetensors_read(path, &found), SL_OK);
         assert_int_equal(found.tensors[0].dtype, i);
         assert_int_equal(sl_tensors_get(&found, &made, copy), SL_OK);
         assert_memory_equal(copy, doubles, sl_tensor_bytes(&made));
-        sl_tensors_free(&found);
     }
 }
 
@@ -141,7 +138,7 @@ TEST_WITH(the_layout_is_the_published_one, set_up, tear_down)
     struct sl_tensor tensors[2] = {sl_tensor_make("u", SL_DTYPE_U8, 1, 0, bytes),
                                    sl_tensor_make("w", SL_DTYPE_F32, 2, 1, w)};
     assert_int_equal(sl_safetensors_write(path, tensors, 2, &m, 1), SL_OK);
-    char *text;
+    OWNED(sl_free_it) char *text;
     size_t n;
     assert_int_equal(sl_file_read(path, 1000, &text, &n), SL_OK);
     size_t length = (8 + sizeof header - 1 + 63) / 64 * 64 - 8; /* spaces, so that the data are at a multiple of 64 */
@@ -154,13 +151,12 @@ TEST_WITH(the_layout_is_the_published_one, set_up, tear_down)
     }
     assert_memory_equal(text + 8 + length, "\0\0\x80\x3f\0\0\0\x40\x01",
                         9); /* 1.0f, 2.0f little-endian, then the byte */
-    sl_free(text);
 }
 
 TEST_WITH(the_same_input_gives_the_same_bytes, set_up, tear_down)
 {
-    char *first;
-    char *second;
+    OWNED(sl_free_it) char *first;
+    OWNED(sl_free_it) char *second;
     size_t n;
     size_t m;
     write_all();
@@ -169,13 +165,11 @@ TEST_WITH(the_same_input_gives_the_same_bytes, set_up, tear_down)
     assert_int_equal(sl_file_read(path, 10000, &second, &m), SL_OK);
     assert_int_equal(n, m);
     assert_memory_equal(first, second, n);
-    sl_free(first);
-    sl_free(second);
 }
 
 TEST_WITH(float_and_double_convert, set_up, tear_down)
 {
-    struct sl_tensors found;
+    OWNED(sl_tensors_free) struct sl_tensors found;
     double up[6];
     float down[4];
     write_all();
@@ -192,12 +186,11 @@ TEST_WITH(float_and_double_convert, set_up, tear_down)
     wanted = sl_tensor_make("halves", SL_DTYPE_F32, 3, 1, NULL);
     assert_int_equal(sl_tensors_get(&found, &wanted, down), SL_EFILE);
     assert_non_null(strstr(sl_message(), "found type BF16, expected F32; save it as float32"));
-    sl_tensors_free(&found);
 }
 
 TEST_WITH(another_shape_is_refused, set_up, tear_down)
 {
-    struct sl_tensors found;
+    OWNED(sl_tensors_free) struct sl_tensors found;
     float out[6] = {42};
     write_all();
     assert_int_equal(sl_safetensors_read(path, &found), SL_OK);
@@ -214,13 +207,12 @@ TEST_WITH(another_shape_is_refused, set_up, tear_down)
     assert_int_equal(sl_tensors_get(&found, &wanted, out), SL_EFILE);
     assert_non_null(strstr(sl_message(), "no tensor 'layers.1.fc_self.weight'"));
     assert_true(out[0] == 42);
-    sl_tensors_free(&found);
 }
 
 TEST_WITH(a_failed_write_leaves_the_old_file, set_up, tear_down)
 {
     struct sl_tensor tensors[2];
-    struct sl_tensors found;
+    OWNED(sl_tensors_free) struct sl_tensors found;
     write_all();
     tensors[0] = tensors[1] = sl_tensor_make("twice", SL_DTYPE_F32, 2, 3, matrix);
     assert_int_equal(sl_safetensors_write(path, tensors, 2, NULL, 0), SL_EINVAL);
@@ -233,16 +225,14 @@ TEST_WITH(a_failed_write_leaves_the_old_file, set_up, tear_down)
     assert_int_equal(sl_safetensors_write("/nowhere/x", tensors, 1, NULL, 0), SL_EIO);
     assert_int_equal(sl_safetensors_read(path, &found), SL_OK);
     assert_int_equal(found.n, N_TENSORS);
-    sl_tensors_free(&found);
 }
 
 TEST_WITH(no_tensors_is_a_file_too, set_up, tear_down)
 {
-    struct sl_tensors found;
+    OWNED(sl_tensors_free) struct sl_tensors found;
     assert_int_equal(sl_safetensors_write(path, NULL, 0, NULL, 0), SL_OK);
     assert_int_equal(sl_safetensors_read(path, &found), SL_OK);
     assert_int_equal(found.n, 0);
-    sl_tensors_free(&found);
 }
 
 /* ---- Hostile files ----------------------------------------------------------------------------------------------- */
@@ -334,7 +324,7 @@ TEST_WITH(lies_about_the_length_are_refused, set_up, tear_down)
     static const uint64_t lengths[] = {3, 100, UINT64_MAX, UINT64_MAX - 7, UINT64_C(1) << 63};
     struct sl_tensors found;
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        char *file;
+        OWNED(sl_free_it) char *file;
         assert_int_equal(sl_alloc_zero(10, 1, "test", &file), SL_OK);
         memcpy(file, &lengths[i], 8);
         memcpy(file + 8, "{}", 2);
@@ -346,7 +336,6 @@ TEST_WITH(lies_about_the_length_are_refused, set_up, tear_down)
         file[8] = '7'; /* bytes of anything */
         assert_int_equal(sl_safetensors_parse("test", file, 10, &found), SL_EFILE);
         assert_non_null(strstr(sl_message(), "test: not a safetensors file"));
-        sl_free(file);
     }
     assert_int_equal(sl_safetensors_read("/nowhere", &found), SL_EIO);
     assert_int_equal(sl_safetensors_read("/", &found), SL_EIO);
@@ -356,7 +345,7 @@ TEST_WITH(lies_about_the_length_are_refused, set_up, tear_down)
 TEST_WITH(pytorch_files_are_named, set_up, tear_down)
 {
     static const char *const heads[] = {"PK\3\4\0\0\10\10\0\0", "\x80\2\x8a\x0al\xfc\x9c\x46\xf9\x20"};
-    struct sl_tensors found;
+    OWNED(sl_tensors_free) struct sl_tensors found;
     char *file;
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         assert_int_equal(sl_alloc(10, 1, "test", &file), SL_OK);
@@ -371,7 +360,6 @@ TEST_WITH(pytorch_files_are_named, set_up, tear_down)
     memcpy(file + 8, "{}", 2);
     assert_int_equal(sl_safetensors_parse("test", file, 8 + 128, &found), SL_OK);
     assert_int_equal(found.n, 0);
-    sl_tensors_free(&found);
 }
 
 static uint32_t next_random(uint32_t *state)
