@@ -135,7 +135,12 @@ x = torch.randn(N, WIDTHS[0], generator=torch.Generator().manual_seed(2))
 labels = [r.randrange(WIDTHS[-1]) for _ in range(N)]
 train = sorted(r.sample(range(N), 14))
 ones, some = torch.ones(len(edges)), make_weights(random.Random(5), edges)
-for model, weights in itertools.product(("rgcn", "bases", "rgat"), (ones, some)):
+# A graph with one relation, last: the layers read RELATIONS.
+cases = [(model, edges, weights) for model, weights in itertools.product(("rgcn", "bases", "rgat"), (ones, some))]
+cases.append(("rgat", [(u, v, 0) for u, v, k in edges if k == 0], None))
+for model, edges, weights in cases:
+    if weights is None:
+        RELATIONS, weights = 1, torch.ones(len(edges))
     options = {"widths": WIDTHS, "heads": HEADS} if model == "rgat" else {"widths": WIDTHS}
     if model == "bases":
         options["bases"] = BASES
@@ -145,7 +150,7 @@ for model, weights in itertools.product(("rgcn", "bases", "rgat"), (ones, some))
                **run(model, x, torch.tensor(labels), torch.tensor(train), torch.tensor(edges), weights)}
     if weights is some:
         content["edge_weights"] = weights.tolist()
-    name = ("weighted_" if weights is some else "") + f"typed_{model}.json"
+    name = ("weighted_" if weights is some else "") + f"typed_{model}{'_single' if RELATIONS == 1 else ''}.json"
     name = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
     with open(name, "w", encoding="utf-8") as f:
         json.dump(content, f, indent=0)

@@ -183,7 +183,7 @@ static void open_case(json_t *root, const struct sl_dataset *dataset, struct sl_
 
 static void check_case(json_t *root, const struct sl_dataset *dataset, struct sl_settings *settings)
 {
-    struct world w;
+    OWNED(world_close) struct world w;
     json_t *adam = member(root, "adam");
     open_case(root, dataset, settings, &w);
     put_statistics(root, &w);
@@ -207,15 +207,14 @@ static void check_case(json_t *root, const struct sl_dataset *dataset, struct sl
     if (precision == SL_PRECISION_FLOAT) {
         expect_tensors("value after three steps", member(adam, "after_3_steps"), &w.model, false);
     }
-    world_close(&w);
 }
 
 /* One, two and three PEs that cooperate, and, unless statistics are per group, as many that do not. */
 static void check_file(const char *name)
 {
     static const int methods[] = {SL_PARTITION_NONE, SL_PARTITION_RANDOM, SL_PARTITION_METIS};
-    json_t *root = case_of(name);
-    struct sl_dataset dataset;
+    OWNED(json_decref_it) json_t *root = case_of(name);
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     struct sl_settings settings;
     forget_partitions(); /* of a test that has failed */
     if (precision == SL_PRECISION_BF16) {
@@ -243,8 +242,6 @@ static void check_file(const char *name)
         }
     }
     forget_partitions();
-    sl_dataset_free(&dataset);
-    json_decref(root);
 }
 
 TEST(test_plain)
@@ -315,6 +312,7 @@ TEST(test_typed)
     check_file("typed_rgcn");
     check_file("typed_bases");
     check_file("typed_rgat");
+    check_file("typed_rgat_single");
     check_file("weighted_typed_rgcn");
     check_file("weighted_typed_bases");
     check_file("weighted_typed_rgat");
