@@ -162,8 +162,8 @@ static void read_table(int which, const char *path)
 {
     uint64_t count;
     uint64_t n_edges = 3;
-    sl_vertex *from = NULL;
-    sl_vertex *to = NULL;
+    OWNED(sl_free_it) sl_vertex *from = NULL;
+    OWNED(sl_free_it) sl_vertex *to = NULL;
     struct sl_ids ids = {0};
     OWNED(sl_features_free) struct sl_features features = {0};
     switch (which) {
@@ -173,8 +173,6 @@ static void read_table(int which, const char *path)
     case 3: judge(sl_csv_read_ids(path, N, &ids)); break;
     default: judge(sl_csv_read_features(path, N, &features)); break;
     }
-    sl_free(from);
-    sl_free(to);
     sl_free(ids.ids);
 }
 
@@ -282,9 +280,8 @@ static void run_npy(const uint8_t *data, size_t n)
     }
     judge(sl_npy_read_edges(path, "edge_index", n_vertices, &n_edges, &from, &to));
     judge(sl_npy_read_ids(path, "ids", N, &ids));
-    char *names = NULL;
+    OWNED(sl_free_it) char *names = NULL;
     judge(sl_npy_read_lines(path, "class_names", &names));
-    sl_free(names);
     judge(sl_npy_read_count(path, "num_nodes_list", N, &count));
     judge(sl_npy_count_rows(path, "node_feat", &count));
     judge(sl_npy_find(path, (const char *const[]){"edge_feat"}, 1, &name));

@@ -56,7 +56,7 @@ static void train_from(const struct sl_dataset *dataset, const char *options, co
                        uint32_t flipped, struct losses *out)
 {
     const struct sl_report report = {.size = sizeof report, .context = out, .epoch = take};
-    struct sl_settings *settings;
+    OWNED(sl_settings_delete_it) struct sl_settings *settings;
     struct sl_session *session;
     *out = (struct losses){0};
     expect_ok(sl_settings_new(&settings));
@@ -70,7 +70,6 @@ static void train_from(const struct sl_dataset *dataset, const char *options, co
     }
     expect_ok(sl_session_train(session, &report));
     sl_session_close(session);
-    sl_settings_delete(settings);
     assert_int_equal(out->n, N_EPOCHS);
 }
 

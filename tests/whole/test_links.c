@@ -243,7 +243,7 @@ static void check_blocks(const struct sl_dataset *dataset, const struct sl_parti
     const uint32_t n_each = sl_link_rows(rule);
     const uint32_t n_vertices = dataset->graph.n_vertices;
     struct sl_step_links links = renumbered(dataset, partition);
-    sl_vertex *wanted = need(n_each, sizeof *wanted);
+    FREED sl_vertex *wanted = need(n_each, sizeof *wanted);
     uint32_t n_found = 0;
     links.n = n;
     links.order = order;
@@ -255,11 +255,10 @@ static void check_blocks(const struct sl_dataset *dataset, const struct sl_parti
         uint32_t n_own = 0;
         open_block(n * n_each, partition->n_parts, &block);
         struct sl_sample_block arrays = arrays_of(&block, n * n_each);
-        uint32_t *relations = need(n, sizeof *relations);
-        uint32_t *counts = need(sl_counts_size(1, partition->n_parts), sizeof *counts);
+        FREED uint32_t *relations = need(n, sizeof *relations);
+        FREED uint32_t *counts = need(sl_counts_size(1, partition->n_parts), sizeof *counts);
         sl_link_seed_cpu(&part, &links, rule, &marks, 1, counts, &arrays, relations);
         const uint32_t n_rows = counts[sl_counts_edges(1, 0)];
-        free(counts);
         check_layout(partition, &block, n_rows);
         for (uint32_t i = 0; i < n; i++) {
             rows_by_hand(dataset, rule, order[i], wanted);
@@ -275,12 +274,10 @@ static void check_blocks(const struct sl_dataset *dataset, const struct sl_parti
 #ifdef SL_CUDA
         check_seed_launcher(&part, &links, dataset->links.list[SL_LINKS_TRAIN].n, rule, &block, n_rows, relations);
 #endif
-        free(relations);
         free_block(&block);
         free_marks(&marks, n_vertices);
     }
     assert_int_equal(n_found, n);
-    free(wanted);
     free_links(&links);
 }
 
@@ -687,7 +684,7 @@ static void check_pairs(struct sl_pairs p)
     p.decoder.n_columns = p.n_columns;
     shape_plain(&p, &all);
     sl_real *x = noisy(all.n, 3);
-    sl_real *g = poisoned(all.n);
+    FREED sl_real *g = poisoned(all.n);
     struct sl_pairs_out out = {.gz = g, .loss = &loss};
     for (size_t e = 0; e < all.n; e++) {
         all.x[e] = (long double)x[e];
@@ -704,7 +701,6 @@ static void check_pairs(struct sl_pairs p)
     check_pairs_launcher(&p, &all, x, scale, loss, g);
 #endif
     free(x);
-    free(g);
     free(all.x);
 }
 
@@ -1420,7 +1416,7 @@ TEST(test_lists)
     set_list(&split, SL_LINKS_VALID_NEGATIVE, 3, (const sl_vertex[]){3, 0, 2, 0, 2, 0});
     expect_wrong(&split, false, NULL);
     /* Of four vertices only 0 - 2, 0 - 3 and 2 - 3 are no links. */
-    struct sl_graph graph;
+    OWNED(sl_graph_free) struct sl_graph graph;
     expect_ok(sl_graph_build(4, 0, NULL, NULL, true, &graph));
     expect_ok(sl_links_draw_negatives(&split, SL_LINKS_VALID, &graph, &drawn));
     assert_true(drawn.n == 1 && drawn.from[0] != drawn.to[0] && drawn.from[0] != 1 && drawn.to[0] != 1);
@@ -1434,7 +1430,6 @@ TEST(test_lists)
     sl_graph_free(&graph);
     expect_ok(sl_graph_build(1, 0, NULL, NULL, true, &graph));
     assert_int_equal(sl_links_draw_negatives(&split, SL_LINKS_VALID, &graph, &drawn), SL_EINVAL);
-    sl_graph_free(&graph);
     uint64_t hash = sl_links_hash(&split);
     split.list[SL_LINKS_VALID_NEGATIVE].to[1] = 3;
     assert_true(hash != sl_links_hash(&split));
@@ -1472,10 +1467,9 @@ TEST(test_triple_lists)
     split.ends[0] = (struct sl_link_ends){{0, 2}, {4, 2}};
     split.ends[2] = (struct sl_link_ends){{3, 0}, {1, 4}};
     const struct sl_links *links = &split.list[SL_LINKS_VALID];
-    struct sl_graph graph;
+    OWNED(sl_graph_free) struct sl_graph graph;
     expect_ok(build_typed(4, 0, NULL, NULL, NULL, 3, false, &graph));
     expect_ok(sl_links_draw_negatives(&split, SL_LINKS_VALID, &graph, &drawn));
-    sl_graph_free(&graph);
     for (uint32_t i = 0; i < drawn.n; i++) {
         assert_int_equal(drawn.relation[i], links->relation[i]);
         bool new_head = drawn.from[i] != links->from[i];

@@ -633,14 +633,13 @@ TEST_IN_FOLDER(test_resume_longer)
 {
     forget();
     assert_ok(train("epochs=3 metrics-steps json save=%one.safetensors"));
-    json_t *lines = seen.lines;
+    OWNED(json_decref_it) json_t *lines = seen.lines;
     seen.lines = NULL;
     forget();
     assert_ok(train("epochs=1 metrics-steps json checkpoint=%kept"));
     assert_ok(train("epochs=3 metrics-steps json checkpoint=%kept resume=yes save=%two.safetensors"));
     expect_same_report(lines);
     expect_same_file("one.safetensors", "two.safetensors");
-    json_decref(lines);
     assert_ok(train("epochs=3 checkpoint=%kept resume=yes save=%three.safetensors")); /* nothing is left to do */
     expect_same_file("one.safetensors", "three.safetensors");
 }
@@ -746,12 +745,11 @@ TEST_IN_FOLDER(test_resume_refused)
     assert_refused(train("checkpoint=%kept resume=yes sync=cube"), SL_EINVAL, "--sync");
     assert_refused(train("checkpoint=%kept resume=yes precision=bf16 gpus=0"), SL_EINVAL, "--precision");
     assert_refused(train("checkpoint=%kept resume=yes dataset=blind"), SL_EINVAL, "dataset blind, features: found");
-    char *bytes;
+    OWNED(sl_free_it) char *bytes;
     size_t n;
     assert_ok(sl_file_read(in_folder("kept/checkpoint.safetensors"), SIZE_MAX - 1, &bytes, &n));
     bytes[n - 20] ^= 1;
     put_bytes("kept/checkpoint.safetensors", bytes, n);
-    sl_free(bytes);
     assert_refused(train("checkpoint=%kept resume=auto"), SL_EFILE, "checkpoint.safetensors");
 }
 
@@ -822,7 +820,7 @@ TEST_IN_FOLDER(test_blind)
 
 TEST_IN_FOLDER(test_save_and_load)
 {
-    struct sl_tensors tensors;
+    OWNED(sl_tensors_free) struct sl_tensors tensors;
     forget();
     assert_ok(train("norm=batch epochs=5 save=%a.safetensors"));
     double best = real(nth("summary", 0), "best_valid_acc");
@@ -840,7 +838,6 @@ TEST_IN_FOLDER(test_save_and_load)
     assert_int_equal(weight->shape[1], 12);
     assert_non_null(sl_tensors_find(&tensors, "norms.0.running_var"));
     assert_non_null(sl_tensors_find(&tensors, "layers.1.fc_self.bias"));
-    sl_tensors_free(&tensors);
     assert_refused(train("norm=batch epochs=0 load=%a.safetensors hidden=9"), SL_EINVAL, "9");
     assert_refused(train("norm=layer epochs=0 load=%b.safetensors layers=3 fanout=2,2,2"), SL_EINVAL, "--layers");
     assert_refused(train("epochs=0 load=%none.safetensors"), SL_EIO, "none.safetensors");

@@ -356,11 +356,10 @@ static void train_models(void **state)
             add_types(&a);
         }
         set_objective(t.objective, typed, &a);
-        struct sl_dataset *dataset = dataset_of(a);
+        OWNED(sl_dataset_delete_it) struct sl_dataset *dataset = dataset_of(a);
         snprintf(name, sizeof name, "%d.safetensors", i);
         const bool links = t.objective == LINKS;
         train_all(dataset, t.options, name, links ? NULL : t.rows, t.hidden, links ? &pairs : NULL, t.scores);
-        sl_dataset_delete(dataset);
         snprintf(name, sizeof name, "%d", i);
         FILE *file = fopen(in_folder(name), "wb");
         assert_non_null(file);
@@ -481,7 +480,7 @@ TEST(sessions_give_models)
 {
     static float logits[N * C], found[N * C];
     OWNED(sl_dataset_delete_it) struct sl_dataset *dataset = dataset_of(arrays());
-    struct sl_settings *settings;
+    OWNED(sl_settings_delete_it) struct sl_settings *settings;
     struct sl_session *session;
     OWNED(sl_model_delete_it) struct sl_trained *model;
     assert_ok(sl_settings_new(&settings));
@@ -492,7 +491,6 @@ TEST(sessions_give_models)
     assert_ok(sl_session_model(session, &model));
     assert_refused(sl_model_predict(model, dataset, N, NULL, found), SL_EINVAL, "StarPU is up already");
     sl_session_close(session);
-    sl_settings_delete(settings);
     assert_ok(sl_model_predict(model, dataset, N, NULL, found));
     assert_memory_equal(found, logits, N * C * sizeof *logits);
 }

@@ -122,7 +122,7 @@ static void expect_new(long n)
 /* Each line is an object, and the two epochs are there once each, in order. */
 static void expect_epochs_once(long n)
 {
-    char *text;
+    OWNED(sl_free_it) char *text;
     char *rest;
     size_t bytes;
     json_int_t last = 0;
@@ -141,7 +141,6 @@ static void expect_epochs_once(long n)
             last = epoch;
         }
     }
-    sl_free(text);
     assert_int_equal(last, 2);
 }
 

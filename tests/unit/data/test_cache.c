@@ -465,12 +465,11 @@ TEST_IN_FOLDER(parts_key_of_many_edges)
 /* A file that another user put there, or can write, is not believed. */
 TEST_IN_FOLDER(trusts_nobody)
 {
-    struct sl_dataset made;
+    OWNED(sl_dataset_free) struct sl_dataset made;
     struct sl_dataset read;
     load_small(false, &made);
     const char *path = in_folder("shared/cache.slc");
     assert_true(sl_cache_write_dataset(path, KEY, &made));
-    sl_dataset_free(&made);
     assert_int_equal(chmod(path, 0666), 0);
     assert_false(sl_cache_read_dataset(path, KEY, false, &read));
     assert_int_equal(chmod(path, 0644), 0);

@@ -364,16 +364,14 @@ TEST_IN_FOLDER(reads_what_numpy_reads)
         "0,1\n2,3\n",        MARK "0,1\n2,3\n", "0,1\r\n2,3\r\n",          "0,1\n2,3\n\n",
         "0,1\n2,3\n\n \n\n", "0,1\n2,3",        MARK "0,1\r\n2,3\r\n\r\n", "0,1 \n2,3\t\n\n"};
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
-        sl_vertex *from;
-        sl_vertex *to;
+        OWNED(sl_free_it) sl_vertex *from;
+        OWNED(sl_free_it) sl_vertex *to;
         uint64_t n = 0;
         OWNED(sl_features_free) struct sl_features features;
         const char *path = i % 2 == 0 ? put_text("form", forms[i]) : put_gzip("form", forms[i]);
         assert_ok(sl_csv_read_edges(path, 4, 2, &from, &to));
         assert_memory_equal(from, ((const sl_vertex[]){0, 2}), 2 * sizeof *from);
         assert_memory_equal(to, ((const sl_vertex[]){1, 3}), 2 * sizeof *to);
-        sl_free(from);
-        sl_free(to);
         assert_ok(sl_csv_count_lines(path, &n));
         assert_int_equal(n, 2);
         assert_ok(sl_csv_read_features(path, 2, &features));

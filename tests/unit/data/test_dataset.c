@@ -71,7 +71,7 @@ TEST_IN_FOLDER(loads_the_small_one)
 
 TEST_IN_FOLDER(survives_no_memory)
 {
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     struct sl_dataset_options options = small_options();
     put_small_dataset("small");
     assert_survives_no_memory(sl_dataset_load(&options, &d));
@@ -82,7 +82,6 @@ TEST_IN_FOLDER(survives_no_memory)
     sl_dataset_free(&d);
     assert_ok(sl_dataset_load(&options, &d));
     assert_int_equal(d.graph.n_edges, 7);
-    sl_dataset_free(&d);
     OWNED(sl_free_it) char *file;
     assert_survives_no_memory(sl_dataset_cache_file(&options, "x", &file));
 }
@@ -189,7 +188,7 @@ TEST_IN_FOLDER(makes_nothing_up)
 /* A stand-in is announced, each time, also if the cache has it. What was asked for by name is not. */
 TEST_IN_FOLDER(says_what_is_synthetic)
 {
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     struct sl_dataset_options options = {
         .dataset = "arxiv", .data_path = "/nowhere", .cache = in_folder("cache"), .seed = 1};
     sl_on_notice(note);
@@ -207,7 +206,6 @@ TEST_IN_FOLDER(says_what_is_synthetic)
     options.dataset = "arxiv-synthetic";
     assert_ok(sl_dataset_load(&options, &d));
     assert_true(d.synthetic);
-    sl_dataset_free(&d);
     assert_int_equal(n_warnings, 2);
     sl_on_notice(NULL);
 }
@@ -437,7 +435,7 @@ TEST_IN_FOLDER(reads_weights)
         }
     }
     assert_ok(sl_dataset_load(&options, &d));
-    struct sl_partition partition;
+    OWNED(sl_partition_free) struct sl_partition partition;
     assert_survives_no_memory(sl_partition_make(&d, SL_PARTITION_RANDOM, 3, 1, NULL, &partition));
     for (sl_vertex v = 0; v < 6; v++) {
         uint64_t from = partition.graph.offsets[partition.new_ids[v]];
@@ -445,7 +443,6 @@ TEST_IN_FOLDER(reads_weights)
         assert_memory_equal(sl_graph_weights(&partition.graph) + from, sl_graph_weights(&d.graph) + d.graph.offsets[v],
                             n * sizeof(float));
     }
-    sl_partition_free(&partition);
     for (int directed = 0; directed < 2; directed++) {
         assert_ok(write_dataset(&d, directed, in_folder("again")));
         options.dataset = "again";
@@ -722,7 +719,7 @@ TEST_IN_FOLDER(writes_what_it_reads)
                          .valid = {1, ids + 1},
                          .test = {1, ids + 2}};
     struct sl_raw_files files;
-    struct sl_raw read;
+    OWNED(sl_raw_free) struct sl_raw read;
     const struct sl_request request = {.path = in_folder("written")};
     assert_survives_no_memory(sl_raw_write(&raw, in_folder("written")));
     assert_survives_no_memory(sl_raw_find(&request, &files));
@@ -736,7 +733,6 @@ TEST_IN_FOLDER(writes_what_it_reads)
     assert_string_equal(read.split, "s");
     assert_int_equal(read.test.ids[0], 3);
     assert_null(read.class_names);
-    sl_raw_free(&read);
     sl_raw_files_free(&files);
     put_text("file", "");
     assert_int_equal(sl_raw_write(&raw, in_folder("file")), SL_EIO);

@@ -421,7 +421,7 @@ static double nearest_centre_accuracy(const struct sl_dataset *d, const float *r
  * its neighbours says clearly more than its own. */
 TEST(arxiv_is_honest_work)
 {
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     struct sl_statistics s;
     struct sl_dataset_options options = {.dataset = "arxiv", .data_path = "/nowhere", .cache = "none", .seed = 1};
     assert_ok(sl_dataset_load(&options, &d));
@@ -442,7 +442,7 @@ TEST(arxiv_is_honest_work)
     assert_in_range(s.largest_class, 20000, 30000);
     assert_int_equal(s.n_isolated, 0);
     size_t n = d.features.n_columns;
-    float *means = malloc((size_t)d.graph.n_vertices * n * sizeof *means);
+    FREED float *means = malloc((size_t)d.graph.n_vertices * n * sizeof *means);
     for (size_t v = 0; v < d.graph.n_vertices; v++) {
         uint64_t first = d.graph.offsets[v];
         uint64_t end = d.graph.offsets[v + 1];
@@ -458,8 +458,6 @@ TEST(arxiv_is_honest_work)
     }
     double alone = nearest_centre_accuracy(&d, sl_features_floats(&d.features));
     double together = nearest_centre_accuracy(&d, means);
-    free(means);
-    sl_dataset_free(&d);
     print_message("nearest centre: %.3f by a vertex's own features, %.3f by their mean with its neighbours'\n", alone,
                   together);
     assert_true(alone > 0.2 && alone < 0.6);

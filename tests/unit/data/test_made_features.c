@@ -61,7 +61,7 @@ static void load(const char *features, uint64_t seed, const char *cache, struct 
 
 TEST_IN_FOLDER(tables)
 {
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     float x[6 * 64], y[6 * 64];
     put_small_dataset("small");
     load("degree", 1, NULL, &d);
@@ -90,7 +90,6 @@ TEST_IN_FOLDER(tables)
     load("random:3", 1, NULL, &d); /* the same numbers, whatever the width */
     read_table(&d, y);
     assert_true(y[3] == x[64] && y[17] == x[5 * 64 + 2]);
-    sl_dataset_free(&d);
     double sum = 0, squares = 0;
     for (int i = 0; i < 6 * 64; i++) {
         sum += (double)x[i];

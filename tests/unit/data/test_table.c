@@ -64,7 +64,7 @@ TEST_IN_FOLDER(saves_the_ids)
     struct sl_dataset d[2];
     const char *edges = "src,dst\n\"b,\",c\nc,a\n\""
                         "x\",\"b,\"\nq\"q,a\n";
-    char *text;
+    OWNED(sl_free_it) char *text;
     size_t bytes;
     put_text("e/edges.csv", edges);
     struct sl_dataset_options options = {.dataset = in_folder("e"), .need = SL_RAW_FOR_LOOKS};
@@ -84,7 +84,6 @@ TEST_IN_FOLDER(saves_the_ids)
     assert_ok(sl_dataset_load(&options, &d[1]));
     assert_int_equal(d[0].graph.n_edges, d[1].graph.n_edges);
     assert_memory_equal(d[0].graph.sources, d[1].graph.sources, d[0].graph.n_edges * sizeof(sl_vertex));
-    sl_free(text);
     sl_dataset_free(&d[0]);
     sl_dataset_free(&d[1]);
 }
@@ -319,14 +318,13 @@ TEST_IN_FOLDER(refuses_two_tables)
 /* A column of the edges that is not read gives notice. */
 TEST_IN_FOLDER(says_what_is_not_read)
 {
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     put_text("s/edges.csv", "src,dst,time\na,b,3\n");
     const struct sl_dataset_options options = {.dataset = in_folder("s"), .cache = "none", .need = SL_RAW_FOR_LOOKS};
     sl_on_notice(note);
     assert_ok(sl_dataset_load(&options, &d));
     sl_on_notice(NULL);
     assert_non_null(strstr(notice, "edges.csv: column 'time': is not used"));
-    sl_dataset_free(&d);
     put_text("t/edges.csv", "src,dst,label,split,id\na,b,0,train,7\n"); /* roles that only vertices have */
     put_text("t/nodes.csv", NODES "a,1,0,train\nb,1,0,test\n");
     OWNED(sl_raw_files_free) struct sl_raw_files files;

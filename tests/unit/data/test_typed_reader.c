@@ -170,7 +170,7 @@ TEST_WITH(reads_arrays, put_all, remove_all)
     static const uint8_t labels[] = {1, 0};
     static const uint8_t train[] = {0, 1};
     struct sl_dataset_options options;
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     static const char *const tables[] = {"raw/relations/user___buys___item/edge", "raw/node-feat/item/node-feat",
                                          "raw/node-label/item/node-label", "split/any/item/train"};
     for (int twice = 0; twice < 2; twice++) {
@@ -216,7 +216,6 @@ TEST_WITH(reads_arrays, put_all, remove_all)
     sl_on_notice(note);
     assert_ok(sl_dataset_load(&options, &d));
     sl_on_notice(NULL);
-    sl_dataset_free(&d);
     assert_non_null(strstr(notices, "user___buys___item/edge_feat.csv: is not used"));
     assert_non_null(strstr(notices, "node-feat/items: is not used"));
     assert_non_null(strstr(notices, "node-feat/user/features.csv: is not used"));

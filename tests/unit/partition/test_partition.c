@@ -410,7 +410,7 @@ TEST(is_made_of_parts)
         uint64_t no_edges[21] = {0};
         sl_vertex none = 0;
         struct sl_dataset d = {.graph = {.n_vertices = cases[i].n_vertices, .offsets = no_edges, .sources = &none}};
-        struct sl_partition p;
+        OWNED(sl_partition_free) struct sl_partition p;
         if (cases[i].n_vertices > 20) {
             generate(cases[i].n_vertices, false, &d);
         }
@@ -418,7 +418,6 @@ TEST(is_made_of_parts)
         assert_partition(&d, &p, cases[i].n_parts, true);
         assert_int_equal(p.n_pieces, cases[i].n_parts);
         assert_breadth_first(&p);
-        sl_partition_free(&p);
         if (cases[i].n_vertices > 20) {
             sl_dataset_free(&d);
         }

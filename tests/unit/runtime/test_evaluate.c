@@ -232,7 +232,7 @@ TEST(test_many_chunks)
     struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 6000, .hub_degree = 100, .n_columns = 6, .n_classes = 3, .seed = 4};
     struct sl_settings settings;
-    struct sl_dataset d;
+    OWNED(sl_dataset_free) struct sl_dataset d;
     machine.gpus_first = false;
     make_dataset(&shape, &d);
     for (uint32_t pes = 1; pes <= 2; pes++) {
@@ -247,7 +247,6 @@ TEST(test_many_chunks)
         sl_settings_free(&settings);
     }
     forget_partitions();
-    sl_dataset_free(&d);
     machine.gpus_first = gpus_first;
 }
 

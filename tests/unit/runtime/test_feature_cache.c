@@ -224,14 +224,13 @@ TEST(test_more_gpus)
 {
     struct outcome got;
     uint32_t rows;
-    struct sl_settings settings;
+    OWNED(sl_settings_free) struct sl_settings settings;
     if (sl_gpus_built() && sl_gpus_count() == 0) {
         skip();
     }
     make_settings(4, 4, &settings);
     expect_ok(sl_settings_check(&settings));
     uint64_t others = gpu_bytes_of(&settings, &dataset, 4);
-    sl_settings_free(&settings);
     run_on(100 * GB, 4, 4, SL_FEATURE_CACHE_AUTO, &got, &rows);
     outcome_free(&got);
     assert_true(last_room.n_pes == 1 && last_room.n_parts == 4 && last_room.row_bytes == 100 * sizeof(sl_real));

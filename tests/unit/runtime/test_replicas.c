@@ -126,8 +126,8 @@ TEST(test_submission)
     FREED sl_real *y = noisy(ENTRIES, 2);
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
         fixture_start(worker_counts[w]);
-        sl_real *there = through_starpu(x, y, 0.5);
-        sl_real *back = through_starpu(y, x, 0.5); /* both partners get the same bits */
+        FREED sl_real *there = through_starpu(x, y, 0.5);
+        FREED sl_real *back = through_starpu(y, x, 0.5); /* both partners get the same bits */
         expect_same("mixed", ENTRIES, sizeof *x, there, back);
         expect_near("mixed", (double)there[7], 0.5 * ((double)x[7] + (double)y[7]), EPSILON);
         expect_no_failure();
@@ -136,8 +136,6 @@ TEST(test_submission)
         sl_memory_ration(-1);
         assert_int_equal(st, SL_ENOMEM);
         expect_same("not mixed", ENTRIES, sizeof *x, there, back);
-        free(there);
-        free(back);
         fixture_stop();
     }
 }

@@ -142,7 +142,7 @@ static void *read_pipe(void *argument)
 TEST_IN_FOLDER(writes_pipes_in_place)
 {
     pthread_t reader;
-    void *text;
+    OWNED(sl_free_it) void *text;
     char path[300];
     struct stat info;
     snprintf(path, sizeof path, "%s/pipe", folder);
@@ -152,7 +152,6 @@ TEST_IN_FOLDER(writes_pipes_in_place)
     assert_int_equal(pthread_join(reader, &text), 0);
     assert_non_null(text);
     assert_string_equal(text, "through");
-    sl_free(text);
     assert_int_equal(stat(path, &info), 0);
     assert_true(S_ISFIFO(info.st_mode));
     assert_int_equal(count_files(), 1);
@@ -215,10 +214,9 @@ TEST_IN_FOLDER(makes_folders)
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     snprintf(path, sizeof path, "%s", in_folder("d/new/newer"));
-    char *whole;
+    OWNED(sl_free_it) char *whole;
     assert_ok(sl_format(&whole, "%s/%s", path, name));
     assert_refused(sl_folder_make_new(whole, &n), SL_EIO, "cannot make");
-    sl_free(whole);
     assert_true(n == 0 && sl_folder_exists(in_folder("d")) && !sl_folder_exists(in_folder("d/new")));
 }
 

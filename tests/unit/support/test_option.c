@@ -409,14 +409,13 @@ TEST_WITH(choices_have_synonyms, set_up, tear_down)
 TEST_WITH(lists_have_words, set_up, tear_down)
 {
     struct fields f = {0};
-    char *text;
+    OWNED(sl_free_it) char *text;
     open_programs();
     assert_int_equal(sl_option_set(&programs[0], "list", "5,-1,7", &f), SL_OK);
     assert_true(f.n_list == 3 && f.list[0] == 5 && f.list[1] == UINT32_MAX && f.list[2] == 7);
     assert_int_equal(sl_option_check(&programs[0], &f), SL_OK);
     assert_int_equal(sl_option_get(&programs[0], "list", &f, &text), SL_OK);
     assert_string_equal(text, "5,-1,7");
-    sl_free(text);
     assert_int_equal(sl_option_set(&programs[0], "list", "-2", &f), SL_EINVAL);
     assert_non_null(strstr(sl_message(), "or -1"));
     assert_int_equal(sl_option_set(&programs[0], "list", "-11", &f), SL_EINVAL);
@@ -506,10 +505,9 @@ TEST_WITH(values_read_back_from_their_text, set_up, tear_down)
     assert_true(second.real == f->real && second.share == f->share && second.choice == 2 && second.again == 2);
     assert_true(second.n_list == 2 && second.list[0] == 9 && second.list[1] == 8);
     assert_string_equal(second.text, "x y");
-    char *text;
+    OWNED(sl_free_it) char *text;
     assert_int_equal(sl_option_text(sl_option_find(&table, "real"), f, &text), SL_OK);
     assert_string_equal(text, "0.1"); /* the shortest form */
-    sl_free(text);
     sl_option_free(&table, &second);
 }
 
@@ -537,7 +535,7 @@ TEST_WITH(a_number_may_be_a_word, set_up, tear_down)
                                          .help = ""}};
     const struct sl_option_table t = {.program = "t", .summary = "", .options = counted, .n_options = 1};
     struct fields f;
-    char *text;
+    OWNED(sl_free_it) char *text;
     assert_int_equal(sl_option_defaults(&t, &f), SL_OK);
     assert_true(f.small == UINT32_MAX);
     assert_int_equal(sl_option_text(&counted[0], &f, &text), SL_OK);
@@ -547,7 +545,6 @@ TEST_WITH(a_number_may_be_a_word, set_up, tear_down)
     assert_int_equal(f.small, 8);
     assert_int_equal(sl_option_text(&counted[0], &f, &text), SL_OK);
     assert_string_equal(text, "8");
-    sl_free(text);
     const char *bad[] = {"9", "4294967295", "al", "alll", "ALL", ""};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(sl_option_set(&t, "n", bad[i], &f), SL_EINVAL);

@@ -383,7 +383,7 @@ static void read_all(const struct sl_tensors *found)
 TEST_WITH(mutated_files_are_refused_or_read, set_up, tear_down)
 {
     static const char letters[] = "{}[]\",:0123456789-.eFU \\\x00\xff";
-    char *whole;
+    OWNED(sl_free_it) char *whole;
     size_t n;
     uint32_t seed = 20260101;
     int good = 0;
@@ -407,7 +407,6 @@ TEST_WITH(mutated_files_are_refused_or_read, set_up, tear_down)
             sl_free(file);
         }
     }
-    sl_free(whole);
     assert_true(good > 50 && good < 4900); /* both outcomes were met */
 }
 
