@@ -65,7 +65,6 @@ runs()
     local name dataset options program=$1 event=$2 field=$3
     shift 3
     while read -r name dataset options; do
-        # shellcheck disable=SC2086 # the options are words
         "$program" --dataset "$work/$dataset" --epochs 2 --hidden 32 --cpus 2 --json "$@" $options >"$work/lines" 2>"$work/error" ||
             { echo "$name: $(cat "$work/error")"; continue; }
         echo "$name $(sed -n 's/^{"event": *"'"$event"'".*"'"$field"'": *\([^,}]*\).*/\1/p' "$work/lines" | tr '\n' ' ')"

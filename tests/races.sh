@@ -39,7 +39,6 @@ watch()
 watch generate "$apps/starling_data" generate --vertices 1500 --features 12 --classes 4 --out made
 graph='--dataset ./made --cpus 3 --lr 0.01'
 sampled="$graph --layers 2 --hidden 16 --fanout 5,5 --batch-size 100 --epochs 2"
-# shellcheck disable=SC2086
 {
     watch sage "$apps/coop_sage" $sampled --pes 2 --chunks 2 --norm batch --feature-cache 100
     watch gat "$apps/coop_sage" $sampled --pes 2 --model gat --heads 2

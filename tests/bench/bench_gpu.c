@@ -28,6 +28,7 @@
 #include "codelets/reduce.h"
 #include "codelets/relate.h"
 #include "support/random.h"
+#include "tests/support/owned.h"
 
 enum { EXIT_NO_DEVICE = 77, MAX_REPEATS = 1000, SHORT_CALLS = 20 };
 
@@ -67,11 +68,21 @@ static void need_ok(enum sl_status st)
     }
 }
 
+/* What release() frees: all memory of the device but the first n_kept blocks. */
+static void *held[64];
+static size_t n_held, n_kept;
+
+static void release(void)
+{
+    while (n_held > n_kept) {
+        cudaFree(held[--n_held]);
+    }
+}
+
 static void *room(size_t bytes)
 {
-    void *data;
-    need(cudaMalloc(&data, bytes) == cudaSuccess, "no device memory");
-    return data;
+    need(n_held < sizeof held / sizeof *held && cudaMalloc(&held[n_held], bytes) == cudaSuccess, "no device memory");
+    return held[n_held++];
 }
 
 static void *copy_of(const void *host, size_t bytes)
@@ -112,6 +123,13 @@ static uint32_t *indices(size_t n, uint32_t bound, uint64_t seed)
         data[i] = sl_random_below((uint32_t)sl_random_u64(&draw, (uint32_t)i, 0), bound);
     }
     return data;
+}
+
+/* The same on the device. */
+static uint32_t *indices_there(size_t n, uint32_t bound, uint64_t seed)
+{
+    FREED uint32_t *data = indices(n, bound, seed);
+    return copy_of(data, n * sizeof *data);
 }
 
 /* ---- timing ---- */
@@ -195,7 +213,6 @@ static void measure_ceilings(void)
 {
     struct copy c = {room(copy_bytes), reals(copy_bytes / sizeof(sl_real)), copy_bytes};
     copy_bandwidth = 2 * (double)copy_bytes / median_s(copy, &c);
-    cudaFree(c.to);
     uint32_t n = product_rows;
     struct product p = {
         n, n, n, c.from, (const sl_real *)c.from + (size_t)n * n, NULL, room((size_t)n * n * sizeof(sl_real))};
@@ -203,8 +220,7 @@ static void measure_ceilings(void)
     n_repeats = repeats < 10 ? repeats : 10;
     gemm_rate = 2.0 * n * n * n / median_s(forward_product, &p);
     n_repeats = repeats;
-    cudaFree(p.z);
-    cudaFree((void *)(uintptr_t)c.from);
+    release();
 }
 
 /* ---- gather ---- */
@@ -233,22 +249,16 @@ static void measure_gather(const sl_real *table, uint32_t n_columns)
 {
     char shape[64];
     uint32_t n_table = (uint32_t)((uint64_t)table_rows * 128 / n_columns);
-    uint32_t *ids = indices(n_rows, n_table, 2);
-    uint32_t *dataset_ids = indices(n_table, n_table, 8);
     struct gather g = {.n_columns = n_columns, .table = table};
-    g.ids = copy_of(ids, n_rows * sizeof *ids);
-    g.dataset_ids = copy_of(dataset_ids, n_table * sizeof *dataset_ids);
+    g.ids = indices_there(n_rows, n_table, 2);
+    g.dataset_ids = indices_there(n_table, n_table, 8);
     g.x = room((size_t)n_rows * n_columns * sizeof *g.x);
     double bytes = 2.0 * n_rows * n_columns * sizeof(sl_real);
     snprintf(shape, sizeof shape, "%u x %u", n_rows, n_columns);
     report_bytes("gather", shape, bytes, median_s(gather, &g));
     g.threshold = sl_dropout_threshold(0.5);
     report_bytes("gather, input dropout", shape, bytes, median_s(gather, &g));
-    cudaFree(g.x);
-    cudaFree((void *)(uintptr_t)g.ids);
-    cudaFree((void *)(uintptr_t)g.dataset_ids);
-    free(ids);
-    free(dataset_ids);
+    release();
 }
 
 /* ---- aggregate ---- */
@@ -313,10 +323,11 @@ static void make_block(uint32_t n_columns, uint32_t n_hub, const sl_real *table,
 {
     uint32_t n_edges = n_rows * FANOUT;
     uint32_t n_sources = 4 * n_rows;
-    uint32_t *sources = indices(n_edges, n_sources, 3);
-    uint32_t *offsets = malloc((n_rows + 1) * sizeof *offsets);
-    uint32_t *inverse = indices(2 + n_sources, n_sources, 4); /* a list by owner (codelets/sample.h), of one */
-    uint32_t *back_offsets, *back_rows;
+    FREED uint32_t *sources = indices(n_edges, n_sources, 3);
+    FREED uint32_t *offsets = malloc((n_rows + 1) * sizeof *offsets);
+    FREED uint32_t *inverse = indices(2 + n_sources, n_sources, 4); /* a list by owner (codelets/sample.h), of one */
+    FREED uint32_t *back_offsets = NULL;
+    FREED uint32_t *back_rows = NULL;
     need(offsets != NULL, "no memory");
     for (uint32_t d = 0; d < n_hub; d++) {
         sources[d * FANOUT] = 0;
@@ -341,22 +352,6 @@ static void make_block(uint32_t n_columns, uint32_t n_hub, const sl_real *table,
     out->m = room((size_t)n_rows * n_columns * sizeof *out->m);
     out->gm = (struct sl_device_rows){.n_chunks = 1, .shift = 31, .chunk = {table + (size_t)n_sources * n_columns}};
     out->gx = room((size_t)n_sources * n_columns * sizeof *out->gx);
-    free(sources);
-    free(offsets);
-    free(inverse);
-    free(back_offsets);
-    free(back_rows);
-}
-
-static void free_block(struct block *b)
-{
-    cudaFree(b->offsets);
-    cudaFree(b->sources);
-    cudaFree(b->back_offsets);
-    cudaFree(b->back_rows);
-    cudaFree((void *)(uintptr_t)b->x.inverse);
-    cudaFree(b->m);
-    cudaFree(b->gx);
 }
 
 static void measure_aggregate(const sl_real *table, uint32_t n_columns)
@@ -372,7 +367,7 @@ static void measure_aggregate(const sl_real *table, uint32_t n_columns)
     snprintf(shape, sizeof shape, "%u rows of %.1f edges, width %u", b.n_sources, (double)n_rows * FANOUT / b.n_sources,
              n_columns);
     report_bytes("aggregate backward", shape, width * (n_rows * FANOUT + b.n_sources), median_s(backward, &b));
-    free_block(&b);
+    release();
 }
 
 /* ---- attend ---- */
@@ -428,9 +423,7 @@ static void measure_attend(const sl_real *table, uint32_t width, uint32_t n_hub)
     report_bytes("attend backward", shape,
                  entry * (n_rows * FANOUT * (width + 3.0 * HEADS) + 2.0 * b->n_sources * sl_heads_row(heads)),
                  median_s(attend_backward, &a));
-    cudaFree(a.lse);
-    cudaFree(a.sides);
-    free_block(&a.block);
+    release();
 }
 
 /* ---- relate ---- */
@@ -470,12 +463,13 @@ static uint32_t make_related(uint32_t n, const sl_real *table, struct related *o
 {
     const uint32_t n_hub = n / 2;
     const uint32_t n_edges = n_hub + (n - 1) * DEGREE;
-    uint32_t *offsets = malloc((n + 1) * sizeof *offsets);
-    uint32_t *sources = indices(n_edges, n, 9);
-    uint32_t *inverse = malloc((2 + n) * sizeof *inverse); /* a list by owner (codelets/sample.h), of one */
-    uint16_t *relations = malloc(n_edges * sizeof *relations);
-    uint16_t *back_relations = malloc(n_edges * sizeof *back_relations);
-    uint32_t *back_offsets, *back_rows;
+    FREED uint32_t *offsets = malloc((n + 1) * sizeof *offsets);
+    FREED uint32_t *sources = indices(n_edges, n, 9);
+    FREED uint32_t *inverse = malloc((2 + n) * sizeof *inverse); /* a list by owner (codelets/sample.h), of one */
+    FREED uint16_t *relations = malloc(n_edges * sizeof *relations);
+    FREED uint16_t *back_relations = malloc(n_edges * sizeof *back_relations);
+    FREED uint32_t *back_offsets = NULL;
+    FREED uint32_t *back_rows = NULL;
     need(offsets != NULL && inverse != NULL && relations != NULL && back_relations != NULL, "no memory");
     offsets[0] = inverse[0] = 0;
     inverse[1] = n;
@@ -511,13 +505,6 @@ static uint32_t make_related(uint32_t n, const sl_real *table, struct related *o
     out->m = room((size_t)n * BASES * WIDTH * sizeof *out->m);
     out->gx = room((size_t)n * WIDTH * sizeof *out->gx);
     out->gc = room(RELATIONS * BASES * sizeof *out->gc);
-    free(offsets);
-    free(sources);
-    free(inverse);
-    free(relations);
-    free(back_relations);
-    free(back_offsets);
-    free(back_rows);
     return n_edges;
 }
 
@@ -532,19 +519,7 @@ static void measure_relate(const sl_real *table, uint32_t n)
     report_bytes("relate forward", shape, row * (n_edges + BASES * n), median_s(relate_forward, &r));
     report_bytes("relate backward", shape, row * (BASES * n_edges + n), median_s(relate_backward, &r));
     report_bytes("relate components", shape, row * (n_edges + BASES * n), median_s(relate_components, &r));
-    const void *const all[] = {r.edges.offsets,
-                               r.edges.sources,
-                               r.edges.relations,
-                               r.back.back_offsets,
-                               r.back.back_rows,
-                               r.back.back_relations,
-                               r.x.inverse,
-                               r.m,
-                               r.gx,
-                               r.gc};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        cudaFree((void *)(uintptr_t)all[i]);
-    }
+    release();
 }
 
 /* ---- dense ---- */
@@ -573,8 +548,7 @@ static void measure_dense(const sl_real *table, uint32_t m, uint32_t k, uint32_t
     report_flops("dense backward, input", shape, flops, median_s(input_product, &p));
     p.bias = room(n * sizeof(sl_real));
     report_flops("dense backward, weight and bias", shape, flops, median_s(weight_product, &p));
-    cudaFree((void *)(uintptr_t)p.bias);
-    cudaFree(p.z);
+    release();
 }
 
 /* ---- activation, loss, optimiser ---- */
@@ -602,13 +576,12 @@ static enum sl_status activate_back(const void *input)
 static void measure_activate(const sl_real *table, uint32_t n_columns, enum sl_activate_norm norm, const char *name)
 {
     char shape[64];
-    uint32_t *ids = indices(n_rows, n_rows, 5);
     double entries = (double)n_rows * n_columns;
     struct rows r = {.a = {.n_rows = n_rows, .n_columns = n_columns, .norm = norm}, .z = table};
     r.a.weight = r.a.bias = table;
     r.a.threshold = sl_dropout_threshold(0.5);
     r.a.draw = (struct sl_draw){.seed = 1, .purpose = SL_FOR_DROPOUT};
-    r.a.ids = r.a.dataset_ids = copy_of(ids, n_rows * sizeof *ids);
+    r.a.ids = r.a.dataset_ids = indices_there(n_rows, n_rows, 5);
     r.gh = table + (size_t)n_rows * n_columns;
     r.gate = room((size_t)n_rows * n_columns);
     r.h = room((size_t)n_rows * n_columns * sizeof *r.h);
@@ -618,12 +591,7 @@ static void measure_activate(const sl_real *table, uint32_t n_columns, enum sl_a
     report_bytes("activate forward", shape, entries * 9, median_s(activate, &r));
     report_bytes("activate backward", shape, entries * (norm == SL_ACTIVATE_PLAIN ? 9 : 13),
                  median_s(activate_back, &r));
-    cudaFree((void *)(uintptr_t)r.a.ids);
-    cudaFree(r.gate);
-    cudaFree(r.h);
-    cudaFree(r.gw);
-    cudaFree(r.gb);
-    free(ids);
+    release();
 }
 
 struct small {
@@ -659,12 +627,10 @@ static enum sl_status reduce(const void *input)
 static void measure_small(const sl_real *table)
 {
     char shape[64];
-    uint32_t *ids = indices(n_rows, n_rows, 6);
-    uint32_t *labels = indices(n_rows, CLASSES, 7);
     struct small s = {.z = table, .n_entries = (size_t)n_rows * CLASSES};
     double entries = (double)s.n_entries;
-    s.ids = copy_of(ids, n_rows * sizeof *ids);
-    s.labels = copy_of(labels, n_rows * sizeof *labels);
+    s.ids = indices_there(n_rows, n_rows, 6);
+    s.labels = (const int32_t *)indices_there(n_rows, CLASSES, 7);
     s.gz = room(s.n_entries * sizeof *s.gz);
     s.w = reals(s.n_entries);
     s.m = reals(s.n_entries);
@@ -680,15 +646,7 @@ static void measure_small(const sl_real *table)
     report_bytes("optimise", shape, entries * 28, median_s(optimise, &s));
     snprintf(shape, sizeof shape, "8 x %zu entries", s.n_entries);
     report_bytes("reduce", shape, entries * 36, median_s(reduce, &s));
-    cudaFree((void *)(uintptr_t)s.ids);
-    cudaFree((void *)(uintptr_t)s.labels);
-    cudaFree(s.gz);
-    cudaFree(s.w);
-    cudaFree(s.m);
-    cudaFree(s.v);
-    cudaFree(s.loss);
-    free(ids);
-    free(labels);
+    release();
 }
 
 static void be_quick(void)
@@ -741,6 +699,7 @@ int main(int argc, char **argv)
            device.name, copy_bandwidth / 1e9, product_rows, gemm_rate / 1e12, n_repeats);
     printf("| launcher | shape | us | rate | of the ceiling |\n| --- | --- | --- | --- | --- |\n");
     sl_real *table = reals((size_t)table_rows * 128);
+    n_kept = n_held;
     for (uint32_t n_columns = 128; n_columns <= 256; n_columns *= 2) {
         measure_gather(table, n_columns);
         measure_aggregate(table, n_columns);

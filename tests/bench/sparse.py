@@ -4,36 +4,33 @@
 on coauthor-cs ($STARLING_DATA) and on a generated bag of words of 8,000 columns. Exit status 1 if sparse is not at
 least 5 times as fast.
 
-usage: sparse.py PHASES STARLING_DATA
+usage: sparse.py COOP_SAGE DENSE_SAGE STARLING_DATA
 """
 
 import os
-import re
+import statistics
 import subprocess
 import sys
 import tempfile
 
-from turns import SMOKE, dataset, head, row
+from turns import SMOKE, dataset, head, row, run
 
 
-def measure(phases, name, form, options):
+def measure(program, name, form, options):
     """Train, print a row, and return the seconds of an epoch."""
-    command = [phases, "--epochs", "5", "--eval-every", "0", *options]
-    said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-    cells = next(line for line in said.splitlines() if "train an epoch" in line).split(" | ")
-    seconds, processor, peak = (cell.strip(" |") for cell in cells[1:4])
-    row(name, form, seconds, processor, peak, re.search(r"Loss of the last epoch: (.*)\.", said).group(1))
-    return float(seconds)
+    done = run(program, ["--epochs", "5", "--eval-every", "0", *options])
+    seconds = statistics.median(done.seconds(0))
+    row(name, form, f"{seconds:.3f}", f"{done.peak / 1e6:.0f}", f"{done.epochs[-1]['train_loss']:.4f}")
+    return seconds
 
 
-def compare(phases, name, options):
-    sparse = measure(phases, name, "sparse", options)
-    dense = measure(phases, name, "dense", ["--dense-features", *options])
-    row("", "dense / sparse", f"{dense / sparse:.1f}", "", "", "")
+def compare(programs, name, options):
+    sparse, dense = (measure(program, name, form, options) for program, form in zip(programs, ("sparse", "dense")))
+    row("", "dense / sparse", f"{dense / sparse:.1f}", "", "")
     return dense < 5 * sparse and not SMOKE
 
 
-def main(phases, starling_data):
+def main(program, dense, starling_data):
     with tempfile.TemporaryDirectory() as folder:
         words = os.path.join(folder, "words")
         common = ["--cache", os.path.join(folder, "cache"), "--layers", "2", "--hidden", "256", "--fanout", "10,10",
@@ -41,14 +38,14 @@ def main(phases, starling_data):
         subprocess.run([starling_data, "generate", "--vertices", "50000", "--edges", "250000", "--features", "8000",
                         "--classes",
                         "20", "--sparse", "--out", words], stdout=subprocess.DEVNULL, check=True)
-        head("features", "held", "epoch, s (median of 5)", "processor s", "peak MB", "loss after 5 epochs")
+        head("features", "held", "epoch, s (median of 5)", "peak MB", "loss after 5 epochs")
         failed = False
         if dataset("coauthor-cs"):
             papers = ["--dataset", "coauthor-cs", "--split", "luo2024-60-20-20", "--batch-size", "512"]
-            failed = compare(phases, "coauthor-cs, 6,805 columns", common + papers)
+            failed = compare((program, dense), "coauthor-cs, 6,805 columns", common + papers)
         else:
-            row("coauthor-cs", "skipped: not on STARLING_DATA", "", "", "", "")
-        return compare(phases, "generated words, 8,000 columns", [*common, "--dataset", words]) or failed
+            row("coauthor-cs", "skipped: not on STARLING_DATA", "", "", "")
+        return compare((program, dense), "generated words, 8,000 columns", [*common, "--dataset", words]) or failed
 
 
 sys.exit(main(*sys.argv[1:]))

@@ -104,7 +104,6 @@ run="--dataset ./made --cache cache --layers 2 --hidden 16 --batch-size 128 --cp
 # ---- lines ----------------------------------------------------------------------------------------------------------------------
 
 number='[0-9]+\.[0-9]+'
-# shellcheck disable=SC2086
 expect 0 '^dataset +made: 3000 vertices' $run --epochs 3
 count 3 "^epoch +[123]/3 +loss +$number +valid +$number % +test +$number % +time +$number s +eval +$number s( \\*)?\$"
 count 1 "^epoch 1/3 .* s \\*\$"
@@ -118,39 +117,29 @@ count 1 '^machine +[12] workers'
 [[ $(grep -c $'\r\|\033' stdout) -eq 0 ]] || complain 'a progress bar where there is no terminal'
 
 cores=$("$starling_data" info | sed -n 's/^workers *\([0-9]*\) .*/\1/p')
-# shellcheck disable=SC2086
 expect 0 '^warning +[0-9]+ workers share the [0-9]+ processors' $run --epochs 1 --cpus $((cores + 1))
-# shellcheck disable=SC2086
 expect 0 '^machine' $run --epochs 1 --cpus 1
 [[ $(grep -c 'workers share' stdout) -eq 0 ]] || complain 'a warning of too many workers where there is one'
 
-# shellcheck disable=SC2086
 expect 0 '' $run --epochs 2 --quiet --save q.safetensors
 [[ -s stdout ]] && complain "--quiet: expected no output, found: $(cat stdout)"
 [[ -s q.safetensors ]] || complain '--save wrote nothing'
 
-# shellcheck disable=SC2086
 expect 0 '' $run --epochs 2 --json
 count 1 '^\{"event": ?"config",.*\}$'
 count 2 '^\{"event": ?"epoch",.*\}$'
 count 1 '^\{"event": ?"summary",.*\}$'
 [[ $(wc -l <stdout) -eq 4 ]] || complain "--json: expected 4 lines, found: $(cat stdout)"
 
-# shellcheck disable=SC2086
 expect 0 'valid' --load q.safetensors $run --epochs 0 --predict p.npy --metrics m.json
 [[ $(head -c 6 p.npy) == $'\x93NUMPY' ]] || complain '--predict wrote no .npy file'
 [[ $(grep -c '"epoch"' m.json) -ge 1 ]] || complain '--metrics wrote no epoch'
 
 # A saved model says what it was trained with; one that does not is taken by its tensors (tests/unit/runtime/test_model.c).
-# shellcheck disable=SC2086
 expect 0 '' $run --epochs 1 --norm batch --residual --layers 3 --save normed.safetensors
-# shellcheck disable=SC2086
 expect 0 'valid' $run --epochs 0 --norm batch --residual --layers 3 --load normed.safetensors
-# shellcheck disable=SC2086
 expect 2 "--norm: found 'none', expected 'batch', .*normed.safetensors" $run --epochs 0 --norm none --layers 3 --load normed.safetensors
-# shellcheck disable=SC2086
 expect 2 "--residual: found 'no', expected 'yes', .*normed.safetensors" $run --epochs 0 --no-residual --layers 3 --load normed.safetensors
-# shellcheck disable=SC2086
 expect 2 "--residual: found 'yes', expected 'no'" $run --epochs 0 --residual --load q.safetensors
 
 # ---- notices --------------------------------------------------------------------------------------------------------------------
@@ -164,13 +153,9 @@ said()
     [[ ! -s stdout && $(wc -l <stderr) -eq 1 ]] && grep -Eq -- "$pattern" stderr || complain "$*: expected one line '$pattern', found: $(cat stdout stderr)"
 }
 mkdir tables && cp -r made tables/made && printf '1\n' >tables/made/raw/edge_weight.csv
-# shellcheck disable=SC2086
 said '^coop_sage: warning: tables/made/raw/edge_weight.csv: is not used$' ${run/.\/made/made} --data-path tables --epochs 1
-# shellcheck disable=SC2086
 STARLING_BATCHSIZE=7 said '^coop_sage: warning: STARLING_BATCHSIZE is set, .*STARLING_BATCH_SIZE\?$' $run --epochs 1
-# shellcheck disable=SC2086
 STARLING_STAGES=7 STARLING_PARTS=2 expect 0 '^epoch' $run --epochs 1
-# shellcheck disable=SC2086
 expect 1 "dataset 'ogbn-arxiv' is not in none" ${run/.\/made/ogbn-arxiv} --data-path none --quiet --predict none.npy
 [[ -e none.npy ]] && complain '--predict of a dataset that is not there left a file'
 synthetic=(--data-path none --cache cache --layers 1 --hidden 4 --fanout 1 --batch-size 50000 --epochs 1 --eval-every 0 --cpus 2
@@ -184,41 +169,32 @@ done
 head -n 1 s.json | grep -q '"synthetic": *true' || complain 's.json does not say that its data are synthetic'
 printf 'PK\3\4..archive/data.pkl' >model.pt
 expect 1 'model.pt: training does not read this form; make a dataset of it: starling convert .*model.pt --out NAME' --dataset model.pt
-# shellcheck disable=SC2086
 expect 1 'model.pt: found a PyTorch file, .*safetensors.torch.save_file' $run --load model.pt
 
 # Features of a wide range, and classes without a vertex.
 cp -r made wide && gzip -dc made/raw/node-feat.csv.gz | awk -F, -v OFS=, '{ $3 = 1600000000 + NR; print }' | gzip >wide/raw/node-feat.csv.gz
-# shellcheck disable=SC2086
 expect 0 '^warning +feature column 2 reaches 1.6e\+09' ${run/.\/made/.\/wide} --epochs 1
-# shellcheck disable=SC2086
 expect 0 '^epoch' $run --epochs 1
 count 0 '^warning +feature'
 cp -r made gaps && gzip -dc made/raw/node-label.csv.gz | sed 's/^4/9/' | gzip >gaps/raw/node-label.csv.gz
-# shellcheck disable=SC2086
 expect 0 '^warning +5 of 10 classes have no vertex, [0-9] for one' ${run/.\/made/.\/gaps} --epochs 1
 
 # Self loops that GINConv would count.
 cp -r made loops && gzip -dc made/raw/edge.csv.gz | awk '{ print } END { print "3,3"; print "4,4" }' | gzip >loops/raw/edge.csv.gz
 rm -f loops/raw/num-edge-list*
-# shellcheck disable=SC2086
 expect 0 "^warning +the graph's 2 self loops are left out:" ${run/.\/made/.\/loops} --epochs 1 --model gin
-# shellcheck disable=SC2086
 expect 0 '^epoch' ${run/.\/made/.\/loops} --epochs 1 --model gcn
 count 0 '^warning +the graph'
 
 # A split of PyTorch alone.
 cp -r made torch && rm torch/split/random/* && : >torch/split/random/split_dict.pt
-# shellcheck disable=SC2086
 expect 1 'torch/split/random/split_dict.pt: training does not read this form; .*: starling convert ./torch --out NAME, or draw a split' ${run/.\/made/.\/torch}
-# shellcheck disable=SC2086
 expect 0 '^epoch' ${run/.\/made/.\/torch} --epochs 1 --split random:60,20,20
 
 # ---- inference ------------------------------------------------------------------------------------------------------------------
 
 # A trained model scores a graph without labels, split or counts as it scores the same graph with them, and one of fewer classes.
 score="${run/--cache cache/--cache none} --epochs 0 --load q.safetensors"
-# shellcheck disable=SC2086
 expect 0 '' $score --predict all.npy
 cp -r made unknown && gzip -dc made/raw/node-label.csv.gz | sed 's/.*/nan/' | gzip >unknown/raw/node-label.csv.gz
 for list in train valid test; do gzip </dev/null >unknown/split/random/$list.csv.gz; done
@@ -226,24 +202,19 @@ cp -r made bare && rm -r bare/split bare/raw/node-label.csv.gz bare/raw/num-*
 cp -r made fewer && gzip -dc made/raw/node-label.csv.gz | sed 's/[234]/1/' | gzip >fewer/raw/node-label.csv.gz
 cp -r made partly && rm partly/split/random/train.csv.gz partly/split/random/valid.csv.gz
 for data in unknown bare fewer partly; do
-    # shellcheck disable=SC2086
     expect 0 "^dataset +$data: 3000 vertices, .* 5 classes" ${score/.\/made/.\/$data} --predict $data.npy
     cmp -s all.npy $data.npy || complain "$data: other scores than of the whole dataset"
 done
 # The model brings its options.
 for options in '' '--objective class' '--objective auto' '--best-by mse'; do
-    # shellcheck disable=SC2086
     expect 0 '' --dataset ./bare --cache none --epochs 0 --load q.safetensors $options --predict bare.npy
     cmp -s all.npy bare.npy || complain "$options: other scores than of the whole dataset"
 done
 for options in '--objective regression' '--objective labels' '--hidden 256' '--directed' '--normalize-features row' '--features degree'; do
-    # shellcheck disable=SC2086
     expect 2 "${options%% *}: found .*, expected .*q.safetensors was trained" --dataset ./bare --cache none --epochs 0 --load q.safetensors $options
 done
 for data in unknown bare; do
-    # shellcheck disable=SC2086
     expect 1 'no training vertices|no label|raw/node-label' ${run/.\/made/.\/$data} --epochs 1
-    # shellcheck disable=SC2086
     expect 1 'found no label, expected labels, or with --epochs 0 a trained model in --load' ${run/.\/made/.\/$data} --epochs 0
 done
 
@@ -251,7 +222,6 @@ done
 
 # Where StarPU cannot trace, the run ends before it trains.
 traces=
-# shellcheck disable=SC2086
 if "$program" $run --epochs 2 --trace out --trace-steps 2:4 >stdout 2>stderr; then
     traces=yes
     count 1 '^trace +starling report out'
@@ -259,26 +229,20 @@ if "$program" $run --epochs 2 --trace out --trace-steps 2:4 >stdout 2>stderr; th
     for file in paje.trace tasks.rec trace.rec trace.fxt dag.dot; do
         [[ -s out/$file ]] || complain "--trace wrote no $file"
     done
-    # shellcheck disable=SC2086
     expect 1 '--trace-steps: found 500:501' $run --epochs 2 --trace late --trace-steps 500:501
     [[ ! -e late ]] || complain "--trace: left after a refused run: $(ls late)"
     # Patience ends the run before the steps to trace: no failure, no trace.
-    # shellcheck disable=SC2086
     expect 0 '^trace +none' $run --lr 1e-30 --epochs 400 --patience 1 --trace late --trace-steps 398:399
     [[ ! -e late ]] || complain "--trace: left after a run without a traced step: $(ls late)"
-    # shellcheck disable=SC2086
     expect 1 '--trace' $run --epochs 0 --load q.safetensors --trace late
-    # shellcheck disable=SC2086
     expect 1 'stdout' $run --epochs 1 --trace stdout
 else
-    # shellcheck disable=SC2086
     expect 1 'built without FxT.*bootstrap' $run --epochs 2 --trace out
     count 0 '^epoch'
 fi
 
 # A disk without room for a trace is named before the run. (Only root may mount one.)
 mkdir tiny
-# shellcheck disable=SC2086
 if mount -t tmpfs -o size=1m tmpfs tiny 2>/dev/null; then
     "$program" $run --epochs 2 --trace tiny/out >stdout 2>stderr
     status=$?
@@ -288,7 +252,6 @@ if mount -t tmpfs -o size=1m tmpfs tiny 2>/dev/null; then
 fi
 
 # StarPU's folder on a full disk: one line; with some room, a run as ever. StarPU aborts at files cut short.
-# shellcheck disable=SC2086
 if mount -t tmpfs -o size=64k tmpfs tiny 2>/dev/null; then
     head -c 100000 /dev/zero >tiny/fill 2>/dev/null
     XDG_CACHE_HOME=$folder/tiny expect 1 '\$XDG_CACHE_HOME: found .*/tiny.*: No space left' $run --epochs 1
@@ -313,9 +276,7 @@ unwritable()
     [[ $status -eq $wanted ]] || complain "$* >&-: expected exit code $wanted, found $status: $(cat stderr)"
     [[ $(wc -l <stderr) -eq $wanted ]] || complain "$* >&-: expected $wanted lines of error, found: $(cat stderr)"
 }
-# shellcheck disable=SC2086
 unwritable 1 "$program" $run --epochs 1
-# shellcheck disable=SC2086
 unwritable 1 "$program" $run --epochs 1 --json
 unwritable 1 "$program" --help
 unwritable 1 "$program" --version
@@ -324,19 +285,16 @@ unwritable 1 "$starling_data" info ./made
 unwritable 1 "$starling_data" --help
 unwritable 1 "$starling_data" partition ./made --parts 2
 # What says nothing needs no standard output, and what it writes goes where it should.
-# shellcheck disable=SC2086
 unwritable 0 "$program" $run --epochs 1 --quiet --metrics closed.json
 grep -qv '^{' closed.json && complain "--metrics, no standard output: $(cat closed.json)"
 
 # ---- what a run finds missing ---------------------------------------------------------------------------------------------------
 
 # No standard input, few descriptors for all its files (StarPU's converter of traces has more), no folder for temporary files: it runs.
-# shellcheck disable=SC2086
 expect 0 '^epoch +1/1 ' $run --epochs 1 <&-
 outputs='--metrics few.json --save few.safetensors --predict few.npy --checkpoint few'
 few=16
 [[ $traces ]] && outputs+=' --trace few' few=32
-# shellcheck disable=SC2086
 (ulimit -n 16 && "$program" $run --epochs 1 ${outputs% --trace few}) >stdout 2>stderr && rm -rf few &&
     (ulimit -n $few && "$program" $run --epochs 1 $outputs) >stdout 2>stderr
 status=$?
@@ -350,7 +308,6 @@ mkfifo lines
 for end in default:1:1 ignore:1:1; do # what a writer gets, exit code, lines of error
     rm -f gone
     { : <lines; : >gone; } & # a reader that goes at once, and says that it has
-    # shellcheck disable=SC2086
     (until [[ -e gone ]]; do sleep 0.01; done; exec env --${end%%:*}-signal=PIPE "$program" $run --epochs 1) 2>stderr >lines
     found=${end%%:*}:$?:$(wc -l <stderr)
     wait $!
@@ -360,12 +317,9 @@ done
 # ---- environment variables ------------------------------------------------------------------------------------------------------
 
 export STARLING_EPOCHS=2 STARLING_HIDDEN=8
-# shellcheck disable=SC2086
 expect 0 '^epoch +2/2 ' $run
-# shellcheck disable=SC2086
 expect 0 '^epoch +1/1 ' $run --epochs 1
 export STARLING_EPOCHS=few
-# shellcheck disable=SC2086
 expect 2 'STARLING_EPOCHS' $run
 unset STARLING_EPOCHS STARLING_HIDDEN
 
@@ -373,22 +327,18 @@ unset STARLING_EPOCHS STARLING_HIDDEN
 for setting in STARPU_NCPU=abc STARPU_NCPU=-5 STARPU_LIMIT_CPU_MEM=1 STARPU_LIMIT_CPU_MEM=x STARPU_RESERVE_NCPU=4096 \
     STARPU_CALIBRATE=yes STARPU_WORKERS_CPUID=abc STARPU_HOSTNAME=a/b STARPU_TRACE_BUFFER_SIZE=-5; do
     export "${setting?}"
-    # shellcheck disable=SC2086
     expect 1 "^coop_sage: .${setting%=*}: found " $run --epochs 1
     unset "${setting%=*}"
 done
 
 # Where hwloc counts less memory than there is, as on a machine whose memory was added after its start, StarPU does not wait for it.
-# shellcheck disable=SC2086
 HWLOC_SYNTHETIC='NUMANode:1(memory=1048576) core:2 pu:1' HWLOC_THISSYSTEM=1 STARPU_WORKERS_NOBIND=1 timeout -s KILL 60 "$program" $run --epochs 1 >stdout 2>stderr ||
     complain "a machine of which hwloc counts 1 MiB: exit code $?, $(cat stderr)"
 
 export STARPU_NCPU=1
-# shellcheck disable=SC2086
 expect 0 '^machine +1 worker,' ${run/--cpus 2/} --epochs 1
 unset STARPU_NCPU
 for home in /dev/null /dev/full /proc/none; do
-    # shellcheck disable=SC2086
     XDG_CACHE_HOME=$home expect 1 "XDG_CACHE_HOME: found '$home', expected a folder in which StarPU can write" $run --epochs 1
 done
 
@@ -401,7 +351,6 @@ interrupt()
     rm -rf kept
     : >stdout # the last command's lines would have the signal sent before this one has begun
     # A background job of a script ignores SIGINT, and what is ignored stays so.
-    # shellcheck disable=SC2086
     env --default-signal="$1" "$program" $run --epochs 1000000 --eval-every 1000 --checkpoint kept >stdout 2>stderr &
     child=$!
     for ((i = 0; i < 6000; i++)); do
@@ -415,24 +364,20 @@ interrupt()
     [[ -s stderr ]] && complain "SIG$1: complained: $(cat stderr)"
     count 1 '^interrupted by signal [0-9]+: the step was finished and saved'
     [[ -s kept/checkpoint.safetensors ]] || complain "SIG$1: no checkpoint was saved"
-    # shellcheck disable=SC2086
     expect 0 '^resuming +after step [1-9]' $run --epochs 1 --checkpoint kept --resume
 }
 
 # A folder of checkpoints has one run at a time, and is free again however that ends.
-# shellcheck disable=SC2086
 "$program" $run --epochs 1000000 --eval-every 1000 --checkpoint shared >shared.log 2>&1 &
 child=$!
 for ((i = 0; i < 6000; i++)); do
     [[ -s shared/checkpoint.safetensors ]] && break
     sleep 0.1
 done
-# shellcheck disable=SC2086
 expect 1 "shared: found process $child .*another --checkpoint folder" $run --epochs 1 --checkpoint shared
 kill -KILL "$child"
 wait "$child" 2>/dev/null
 child=
-# shellcheck disable=SC2086
 expect 0 '^epoch +1/1 ' $run --epochs 1 --checkpoint shared
 [[ -e shared/lock ]] && complain '--checkpoint: left its lock in the folder'
 
@@ -517,11 +462,8 @@ expect 0 '^resuming ' "${placed[@]}" --epochs 4 --checkpoint placed.kept --resum
 [[ $(sed -n 's,^epoch.*4/4 *\(loss.*\) time .*,\1,p' stdout) == "$(cat straight)" ]] ||
     complain "resumed over float16: expected $(cat straight), found $(cat stdout)"
 
-# shellcheck disable=SC2086
 expect 1 'expected' $run --checkpoint kept --resume --lr 0.5
-# shellcheck disable=SC2086
 expect 1 'none' $run --checkpoint none --resume
-# shellcheck disable=SC2086
 expect 0 '^epoch +1/1 ' $run --checkpoint none --resume=auto --epochs 1
 
 exit $failed

@@ -50,7 +50,6 @@ close_to()
 }
 
 while read -r options; do
-    # shellcheck disable=SC2086
     {
         losses "$coop_sage" plain --batch-size 60 --epochs 2 $options >a
         losses "$coop_sage" ones --batch-size 60 --epochs 2 $options --edge-weights factor >b
@@ -68,7 +67,6 @@ done <<'END'
 END
 
 while read -r options; do
-    # shellcheck disable=SC2086
     {
         losses "$pipe_gnn" plain --epochs 3 $options >a
         losses "$pipe_gnn" ones --epochs 3 $options --edge-weights factor >b

@@ -80,7 +80,6 @@ TABLE
 # losses OPTION ...: the run's losses.
 losses()
 {
-    # shellcheck disable=SC2086
     "$program" $run "$@" --epochs 2 --json 2>stderr | sed -n 's/.*"train_loss":\([^,]*\).*/\1/p'
 }
 
@@ -118,16 +117,13 @@ for command in info generate partition split; do
     "$starling_data" $command --help >stdout 2>stderr || complain "$command --help: $(cat stderr)"
     narrow "starling_data $command --help"
 done
-# shellcheck disable=SC2086
 "$program" $run --epochs 3 --pes 2 --sync dissemination --hidden 16 --checkpoint a-folder >stdout 2>stderr || complain "$(cat stderr)"
 narrow 'coop_sage, gossip'
-# shellcheck disable=SC2086
 "$program" $run --epochs 3 --pes 1 --batch-size 400 --chunks 1 >stdout 2>stderr || complain "$(cat stderr)"
 narrow 'coop_sage, one of each'
 grep -q ' s \*$' stdout && grep -q '^acc ' stdout && grep -q '^memory ' stdout || complain "no mark of the best epoch, or no table: $(cat stdout)"
 grep -q '^minibatch 1 PE in groups of 1, 400 seeds each, 1 step an epoch' stdout || complain "one PE: $(cat stdout)"
 grep -q '^machine   1 worker, .*, 1 chunk a PE' stdout || complain "one worker: $(cat stdout)"
-# shellcheck disable=SC2086
 "$program" $run --quiet >stdout 2>stderr || complain "$(cat stderr)"
 [[ ! -s stdout && ! -s stderr ]] || complain "--quiet: expected nothing, found: $(cat stdout stderr)"
 "$pipe_gnn" --dataset ./made --cache none --model GCN --hidden 8 --epochs 2 --cpus 1 --layers 3 --stages 2 --stages-cut 1 >stdout 2>stderr || complain "$(cat stderr)"

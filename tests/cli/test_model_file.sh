@@ -78,12 +78,10 @@ try()
 {
     local known=$1 program=$2 data header
     shift 2
-    # shellcheck disable=SC2086
     "$program" --dataset ./$known $small --epochs 2 --lr 0.02 --save m.safetensors --predict known.csv "$@" 2>stderr ||
         { complain "$*: $(cat stderr)"; return; }
     for data in back part labelled $known; do
         [[ $known == known || $data != labelled ]] || continue
-        # shellcheck disable=SC2086
         "$program" --dataset ./$data $score --load m.safetensors --predict $data-2.csv 2>stderr ||
             { complain "$known, $*, $data: $(cat stderr)"; continue; }
         close known.csv $data-2.csv >line || complain "$known, $*, $data: other scores: $(cat line)"
@@ -104,12 +102,10 @@ for options in "" "--normalize-features row" "--normalize-features column" "--di
     "--features degree" "--features random:8 --seed 5" "--model gcn --normalize-features column" \
     "--model gat --heads 2 --norm batch" "--model gcnii --alpha 0.3" "--model resgcn" "--model gin --directed" \
     "--input-layer --residual --norm layer --layers 3"; do
-    # shellcheck disable=SC2086
     try known "$coop_sage" $batch $options
 done
 for options in "--layers 2" "--model gcnii --layers 3 --normalize-features column" \
     "--model gin --layers 2 --directed"; do
-    # shellcheck disable=SC2086
     try known "$pipe_gnn" $options
 done
 
@@ -117,18 +113,15 @@ norms=(none row column none row column row column none row column none) # each m
 n=0
 for known in sets numbers; do
     for model in sage gcn "gat --heads 2" gcnii resgcn gin; do
-        # shellcheck disable=SC2086
         try $known "$coop_sage" $batch --model $model --normalize-features "${norms[n++]}"
     done
     try $known "$pipe_gnn" --layers 2 --normalize-features column
 done
 
 # A graph without one of the classes.
-# shellcheck disable=SC2086
 "$coop_sage" --dataset ./known $small $batch --epochs 4 --save m.safetensors 2>stderr || complain "$(cat stderr)"
 mkdir -p fewer && cp known/edges.csv fewer
 awk -F, -v OFS=, 'NR > 1 && $4 == "ant" { $4 = ""; $5 = "" } 1' known/nodes.csv >fewer/nodes.csv
-# shellcheck disable=SC2086
 "$coop_sage" --dataset ./fewer $score --load m.safetensors --predict fewer.csv 2>stderr ||
     complain "fewer classes: $(cat stderr)"
 [[ $(head -n 1 fewer.csv) == id,class,ant,bee,cow ]] || complain "fewer classes: $(head -n 1 fewer.csv)"
@@ -160,7 +153,6 @@ relabel more known '$1 == "v79" { $4 = "aardvark" }' # moves the numbers of all
 relabel counted known '{ sub("ant", 0, $4); sub("bee", 1, $4); sub("cow", 2, $4) }'
 relabel one-two known '{ sub("ant", 1, $4); sub("bee", 2, $4); sub("cow", "x", $4) }'
 for data in known counted one-two sets; do
-    # shellcheck disable=SC2086
     "$coop_sage" --dataset ./$data $small $batch --epochs 4 --save $data.safetensors 2>stderr || complain "$(cat stderr)"
 done
 alike gap known.safetensors more known.safetensors
@@ -186,14 +178,12 @@ alike turned-sets sets.safetensors sets sets.safetensors
 
 # What contradicts the file is refused by name.
 for options in "--directed" "--hidden 256" "--normalize-features row" "--features degree" "--model gcn"; do
-    # shellcheck disable=SC2086
     "$coop_sage" --dataset ./back $score --load m.safetensors $options --predict p.csv >/dev/null 2>stderr
     [[ $? -eq 2 ]] || complain "$options: expected exit code 2: $(cat stderr)"
     grep -q -- "^coop_sage: ${options%% *}: found .*, expected .* m.safetensors was trained" stderr && ! grep -q "''" stderr ||
         complain "$options: $(cat stderr)"
 done
 for ending in txt csv.gz json; do
-    # shellcheck disable=SC2086
     "$coop_sage" --dataset ./back $score --load m.safetensors --predict p.$ending >/dev/null 2>stderr
     [[ $? -eq 2 ]] && grep -q 'expected a name that ends in .npy or .csv' stderr ||
         complain "--predict p.$ending: $(cat stderr)"
@@ -237,10 +227,8 @@ typed()
 typed first a,b,c 1234
 typed second c,a,b 4213
 for model in "rgcn --bases 2" "rgat --heads 2" "rgcn" "sage"; do
-    # shellcheck disable=SC2086
     "$coop_sage" --dataset ./first $small $batch --model $model --input-layer --epochs 3 --save t.safetensors \
         --predict first.csv 2>stderr || complain "$model: $(cat stderr)"
-    # shellcheck disable=SC2086
     "$coop_sage" --dataset ./second $score --load t.safetensors --predict second.csv 2>stderr ||
         { complain "$model: $(cat stderr)"; continue; }
     # Of type a: the first 40 vertices, then those after the 20 of type c.
@@ -252,13 +240,11 @@ done
 typed unknown a,b,c 1234
 sed -i 's/likes/hates/' unknown/raw/triplet-type-list.csv
 mv unknown/raw/relations/a___likes___b unknown/raw/relations/a___hates___b
-# shellcheck disable=SC2086
 "$coop_sage" --dataset ./unknown $score --load t.safetensors --predict u.csv >/dev/null 2>stderr &&
     complain 'an unknown relation was taken'
 grep -q "relation: found 'a,hates,b', which the model in t.safetensors does not know" stderr ||
     complain "unknown relation: $(cat stderr)"
 typed missing a,b,c 234
-# shellcheck disable=SC2086
 "$coop_sage" --dataset ./missing $score --load t.safetensors --predict u.csv 2>stderr ||
     complain "missing relation: $(cat stderr)"
 grep -q "warning: relation 'a,likes,b' of the model is not in the dataset" stderr ||
@@ -269,38 +255,31 @@ typed lonely a,b,c 1234
 for relation in a___likes___b b___sees___a; do : >lonely/raw/relations/$relation/edge.csv; done
 cp -r lonely none && sed -i '1s/$/,d/; 2s/,30,/,0,/; 2s/$/,0/' none/raw/num-node-dict.csv && rm -r none/raw/node-feat/b
 for folder in lonely none; do
-    # shellcheck disable=SC2086
     "$coop_sage" --dataset ./$folder $score --load t.safetensors --predict $folder.csv 2>stderr ||
         complain "$folder: $(cat stderr)"
     head -n 41 $folder.csv >$folder.a.csv
 done
 [[ $(wc -l <lonely.csv) -eq 91 && $(wc -l <none.csv) -eq 61 ]] && cmp lonely.a.csv none.a.csv || complain 'a type without vertices: other scores'
-# shellcheck disable=SC2086
 "$coop_sage" --dataset ./none $small $batch --model rgat --heads 2 --epochs 1 2>stderr || complain "a type without vertices: $(cat stderr)"
 
 # ---- columns ----
 
-# shellcheck disable=SC2086
 "$coop_sage" --dataset ./known $small --epochs 1 --save m.safetensors 2>stderr || complain "$(cat stderr)"
 mkdir -p turned named
 cp back/edges.csv turned
 cp back/edges.csv named
 awk -F, -v OFS=, '{ print $1, $3, $2 }' back/nodes.csv >turned/nodes.csv
 sed '1s/.*/id,f,h/' back/nodes.csv >named/nodes.csv
-# shellcheck disable=SC2086
 "$coop_sage" --dataset ./turned $score --load m.safetensors --predict c.csv 2>stderr && complain 'other columns were taken'
 grep -q "found the column 'g' in 'turned' where the model in m.safetensors has 'f'" stderr ||
     complain "other columns: $(cat stderr)"
-# shellcheck disable=SC2086
 "$coop_sage" --dataset ./named $score --load m.safetensors --predict c.csv 2>stderr || complain "$(cat stderr)"
 grep -q "warning: named: the column 'h' is taken for 'g' of the model" stderr || complain "another name: $(cat stderr)"
 mkdir -p latin
 cp known/edges.csv latin
 sed '1s/g/gr\xfc/' known/nodes.csv >latin/nodes.csv
-# shellcheck disable=SC2086
 "$coop_sage" --dataset ./latin $small --epochs 1 --save l1.safetensors 2>stderr || complain "a column: $(cat stderr)"
 sed '2s/ant/\xfcnt/' known/nodes.csv >latin/nodes.csv
-# shellcheck disable=SC2086
 "$coop_sage" --dataset ./latin $small --epochs 1 --save l2.safetensors 2>stderr && complain 'no UTF-8 was taken'
 grep -aq "expected names of classes in UTF-8" stderr || complain "no UTF-8: $(cat stderr)"
 
@@ -311,16 +290,13 @@ printf '0,3\n1,5\n7,2\n' >pairs.csv
 printf 'v0,v3\n "v1" ,v5\r\nv7,v2\n' >named.csv
 for options in "--decoder distmult" "--decoder mlp" "--model gcn --normalize-features column" "--model gat --heads 2" \
     "--model gcnii --alpha 0.3 --normalize-features row" "--model resgcn" "--model gin --normalize-features column" ""; do
-    # shellcheck disable=SC2086
     "$coop_sage" --dataset ./known $small $batch $links $options --epochs 2 --save l.safetensors --predict trained.csv \
         --pairs pairs.csv 2>stderr || { complain "links: $options: $(cat stderr)"; continue; }
     # With the split of training the graph lacks the same links.
-    # shellcheck disable=SC2086
     "$coop_sage" --dataset ./known $score $links --load l.safetensors --predict again.csv --pairs pairs.csv 2>stderr ||
         complain "links: $options: $(cat stderr)"
     cmp trained.csv again.csv || complain "links: $options: the same graph has other bits: $(cat again.csv)"
     for data in known back part; do
-        # shellcheck disable=SC2086
         "$coop_sage" --dataset ./$data $score --load l.safetensors --predict $data-n.csv --pairs named.csv 2>stderr ||
             complain "links: $options, $data: $(cat stderr)"
         # Lines differ by the pair.
@@ -330,13 +306,11 @@ for options in "--decoder distmult" "--decoder mlp" "--model gcn --normalize-fea
     [[ $(cut -d, -f 1-2 known-n.csv | tr '\n' ' ') == 'source,target v0,v3 v1,v5 v7,v2 ' ]] ||
         complain "links: $options: $(cat known-n.csv)"
 done
-# shellcheck disable=SC2086
 "$coop_sage" --dataset ./known $score --load l.safetensors --predict known-l.csv --pairs pairs.csv 2>stderr ||
     complain "links by number: $(cat stderr)"
 cmp known-l.csv known-n.csv || complain "links by number: $(cat known-l.csv)"
 for wrong in v0 v0,v999 v0,v1,v2 v999,v0; do
     echo "$wrong" >wrong.csv
-    # shellcheck disable=SC2086
     "$coop_sage" --dataset ./known $score --load l.safetensors --predict w.csv --pairs wrong.csv 2>stderr &&
         complain "links by name: $wrong was taken"
     grep -q "wrong.csv:1: expected 'source,destination', two ids" stderr || complain "$wrong: $(cat stderr)"

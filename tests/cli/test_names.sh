@@ -115,7 +115,6 @@ for library in $libraries; do
     for model in sage gcn gat gcnii resgcn gin; do
         for norm in none layer batch; do
             [[ $model == resgcn && $norm != none ]] && continue
-            # shellcheck disable=SC2086
             "$program" --dataset ./made --cache none --model $model --norm $norm --layers 3 --hidden 16 --lr 0.02 ${only[$model]-} \
                 --epochs 2 --batch-size 64 --pes 2 --cpus 1 --quiet --save model.safetensors \
                 --save-names $names --predict scores.npy || exit 1

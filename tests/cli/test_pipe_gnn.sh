@@ -98,10 +98,8 @@ for model in "${models[@]}"; do # one slot is the whole graph, in however many c
 done
 generate sparse --vertices 2000 --edges 9000 --classes 5 --features 150 --sparse --seed 3
 for options in '--model sage --norm layer --residual' '--model gcn --directed' '--dataset sparse --model sage' '--dataset sparse --model gcnii'; do
-    # shellcheck disable=SC2086 # the options are words
     wanted=$(losses $options --ways 1 --chunks 1)
     [[ $(wc -l <<<"$wanted") -eq 5 ]] || complain "$options: $(cat stderr)"
-    # shellcheck disable=SC2086
     same "$options: the whole graph in 16 chunks" $options --ways 16 --chunks 16
 done
 wanted=$whole
@@ -142,9 +140,7 @@ for model in "${models[@]}"; do
     same "$model in bf16: the whole graph in 4 chunks, again" --model $model --precision bf16 --ways 4 --chunks 4 --stages 2 --recompute
 done
 for options in '--model sage --norm layer --residual' '--model gcn --directed' '--dataset sparse --model sage' '--dataset sparse --model gcnii'; do
-    # shellcheck disable=SC2086 # the options are words
     wanted=$(losses $options --precision bf16 --ways 2 --chunks 12)
-    # shellcheck disable=SC2086
     same "$options in bf16: recomputation in two ways" $options --precision bf16 --ways 2 --chunks 12 --recompute
 done
 

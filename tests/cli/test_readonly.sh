@@ -44,7 +44,6 @@ generate made --vertices 500 --edges 2000 --classes 4 --features 8
 run='--dataset ./made --layers 2 --hidden 8 --epochs 1 --cpus 2'
 
 # StarPU must have a folder; without any, the line says so.
-# shellcheck disable=SC2086
 for program in coop_sage pipe_gnn; do
     HOME='' XDG_CACHE_HOME='' expect 1 "^$program: .XDG_CACHE_HOME: found '', expected a folder" $program $run
 done
@@ -53,7 +52,6 @@ done
 unset HOME XDG_CACHE_HOME
 export STARPU_HOME=$PWD/open/starpu
 mkdir "$STARPU_HOME"
-# shellcheck disable=SC2086
 for program in coop_sage pipe_gnn; do
     expect 0 '^epoch +1/1 ' $program $run
     expect 0 '^epoch +1/1 ' $program $run --save open/$program.safetensors
@@ -63,7 +61,6 @@ for program in coop_sage pipe_gnn; do
     done
 done
 for output in predict embed trace; do
-    # shellcheck disable=SC2086
     expect 1 "$output.*(Read-only|can be written|FxT)|Read-only.*$output" coop_sage $run --$output $output.npy
 done
 expect 0 '500' starling_data info ./made

@@ -146,7 +146,6 @@ for library in $libraries; do
     names=dgl
     [[ $library == torch_geometric ]] && names=pyg
     for model in rgcn bases rgat; do
-        # shellcheck disable=SC2086
         "$coop_sage" --dataset ./made --cache none ${options[$model]} --layers 2 --hidden 16 --lr 0.02 --epochs 3 --batch-size 16 \
             --pes 2 --cpus 1 --quiet --save model.safetensors --save-names $names --predict scores.npy || exit 1
         "$python" -W ignore compare.py "$library" "$model" || complain "$library: scores of $model"

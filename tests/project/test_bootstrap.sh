@@ -38,7 +38,6 @@ debian_mirror()
 
 apt-cache()
 {
-    # shellcheck disable=SC2086
     printf 'Package: starpu\nVersion: %s\n\n' $mirror
 }
 

@@ -48,7 +48,6 @@ common=(--cache none --epochs 2 --hidden 12 --layers 2 --batch-size 60 --cpus 1 
 links=(--dataset ./pairs --objective link --features random:8)
 
 while read -r name n options; do
-    # shellcheck disable=SC2086 # the options are words
     as_ranks "$name" "$n" "${common[@]}" "${links[@]}" --pairs asked.csv $options
 done <<'RUNS'
 sage 2 --pes 4 --dropout 0.3 --negatives 3
@@ -80,7 +79,6 @@ awk -v to=triples/split/only/ 'BEGIN {
 }'
 awk 'BEGIN { for (i = 0; i < 500; i++) print (i * 7) % 400 "," i % 3 "," (i * i) % 400 }' >asked-triples.csv
 while read -r name n options; do
-    # shellcheck disable=SC2086
     as_ranks "$name" "$n" "${common[@]}" --dataset ./triples --objective link --features random:8 --pairs asked-triples.csv $options
 done <<'RUNS'
 triples 2 --pes 4 --decoder distmult --negatives 4
@@ -94,7 +92,6 @@ done
 [[ $(head -c 128 many.scores.npy | tr -d '\0') == *"(500, 1)"* ]] || complain "scores: expected 500 rows of a score"
 
 while read -r name n options; do
-    # shellcheck disable=SC2086
     as_ranks "$name" "$n" "${common[@]}" --batch-size 20 $options
 done <<'RUNS'
 labels 2 --dataset ./sets --pes 4
@@ -112,7 +109,6 @@ RUNS
 for options in "--split random:60,20,20" "--objective link --split random:80,10,10"; do
     rm -rf lists
     for split in "1 1" "1 4" "2 4" "3 6"; do
-        # shellcheck disable=SC2086
         ranks ${split% *} "${common[@]}" --dataset ./plain $options --pes ${split#* } --epochs 1 --metrics drawn --checkpoint drawn-state \
             >stdout 2>&1 || complain "$options, $split: $(tail -n 1 stdout)"
         tr -d '\0' <drawn-state/checkpoint.safetensors | grep -ao '"data\.\(split\|graph\)":"[^"]*"' >>lists
@@ -157,7 +153,6 @@ cmp -s whole.model killed.model || complain "a run of links that was killed has 
 differ()
 {
     local run=("$program" "${common[@]}" --objective link --features random:8 --pes 2 --metrics refused)
-    # shellcheck disable=SC2086
     code=1 refuse "$1" "${launch[@]}" -np 1 "${run[@]}" $2 : -np 1 "${run[@]}" $3
 }
 mkdir there && for list in train valid test valid_neg; do

@@ -23,7 +23,6 @@ common=(--cache none --epochs 3 --hidden 12 --layers 3 --cpus 1 --stages 1 --qui
 # Exactly, in as many chunks as ways; in several slots, with a history; in stages of a rank each or of several; and both.
 # (Where GCNII is cut says how many bytes go between stages: not by time then.)
 while read -r name n ways chunks options; do
-    # shellcheck disable=SC2086 # the options are words
     as_ranks "$name" "$n" "${common[@]}" --eval-every 1 --ways "$ways" --chunks "$chunks" $options
     [[ $name != guard ]] || grep -q '"guard": *"fired"' many || complain "$name: it has not fired: $(tail -n 1 many)"
 done <<'RUNS'
@@ -64,7 +63,6 @@ ranks 2 "${common[@]}" --dataset dense --ways 4 --chunks 4 --metrics other --see
 # end; and losses so. What evaluation sends is not counted.
 for n in 2 3; do
     for edges in '' --directed '--precision bf16'; do
-        # shellcheck disable=SC2086 # or none
         ranks $n "${common[@]}" --dataset dense $edges --ways $n --chunks $n --eval-every 1 --metrics many >stdout 2>&1 ||
             complain "one way a rank: $(tail -n 1 stdout)"
         expected=$(($(sum_of rows) + $(sum_of row_gradients) + $(sum_of weights) + $(grep -c '"epoch"' many) * 2 * (n - 1) * 8))
@@ -82,7 +80,6 @@ found=$(sum_of between_ranks)
 
 # Where each rank is a stage, what goes between stages does, and the last one's loss.
 for model in gcn gcnii 'gcnii --precision bf16' 'resgcn --precision bf16'; do
-    # shellcheck disable=SC2086 # options may follow
     ranks 3 "${common[@]}" --dataset dense --model $model --stages 3 --ways 1 --chunks 6 --metrics many >stdout 2>&1 || complain "stages: $(tail -n 1 stdout)"
     expected=$(($(sum_of stages) + $(grep -c '"epoch"' many) * 2 * 8))
     found=$(sum_of between_ranks)

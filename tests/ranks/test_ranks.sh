@@ -37,7 +37,6 @@ cp -R dense weighed && gzip -dc dense/raw/edge.csv.gz | awk '{ print (NR % 5 == 
 generate broad --vertices 70000 --edges 140000 --features 4 --classes 3 # rows for several messages
 
 while read -r name n options; do
-    # shellcheck disable=SC2086 # the options are words
     as_ranks "$name" "$n" "${common[@]}" --metrics-steps $options
 done <<'RUNS'
 sage 2 --dataset dense --pes 4 --dropout 0.3
@@ -218,7 +217,6 @@ code=1 refuse "rank 1: .STARPU_LIMIT_CPU_MEM: found $enough MiB" "${launch[@]}" 
 # ---- refused ----
 
 for option in '--pes 1' '--no-such-option'; do
-    # shellcheck disable=SC2086
     code=2 refuse "${option%% *}:" "${launch[@]}" -np 2 "$program" --dataset dense $option
 done
 code=1 refuse '--transport( nccl|: found nccl)' "${launch[@]}" -np 2 "$program" --dataset dense --transport nccl

@@ -131,7 +131,6 @@ for with in '--cache none' '--cache kept'; do # the hashes of a cache file, too
     sides="${sampled/--cache none/$with}"
     sides=${sides/--dataset .\/d/--dataset d}
     while read -r part file change; do
-        # shellcheck disable=SC2086
         other "$file" $change
         for turned in no yes; do # rank 0, or rank 1
             two "$coop" "$sides --data-path ." "$coop" "$sides --data-path o"
@@ -161,7 +160,6 @@ for program in "$coop" "$pipe"; do
     sides=$sampled
     [[ $program == "$coop" ]] || sides=$pipelined
     for each in f32:f16 f16:f32; do
-        # shellcheck disable=SC2086
         two "$program" "${sides/.\/d/.\/${each%:*}}" "$program" "${sides/.\/d/.\/${each#*:}}"
         refuse "rank 1: dataset f.., dtype of features: found 'float..', expected 'float..' as rank 0 has" "${command[@]}"
     done

@@ -59,7 +59,6 @@ same_within()
 # ---- the same bits ----
 
 while read -r name options; do
-    # shellcheck disable=SC2086 # the options are words
     same "$name" "$program" "${sampled[@]}" $options
 done <<'RUNS'
 sage --dataset dense --pes 4 --dropout 0.3
@@ -74,7 +73,6 @@ gossip --dataset dense --pes 4 --group-size 1 --sync dissemination
 slices --dataset thick --pes 2 --hidden 128 --layers 3 --epochs 1 --batch-size 300
 RUNS
 while read -r name options; do
-    # shellcheck disable=SC2086 # the options are words
     same "$name" "$pipe" $options
 done <<'RUNS'
 stages --dataset dense --epochs 2 --model resgcn --layers 4 --stages 2 --ways 1 --chunks 4
@@ -86,7 +84,6 @@ RUNS
 # Rows between the GPUs of a rank go by NCCL, those between ranks and all sums as ever: the same bits as without.
 if ((${#gpu[@]} >= 4)) && [[ $(nm -D "$top_builddir/.libs/libstarling.so") == *ncclCommInitRankConfig* ]]; then
     while read -r name options; do
-        # shellcheck disable=SC2086 # the options are words
         CUDA_VISIBLE_DEVICES=$(IFS=,; echo "${gpu[*]}") same_within "$name" $options
     done <<'RUNS'
 nccl --dataset dense --pes 8 --dropout 0.3

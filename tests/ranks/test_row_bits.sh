@@ -132,7 +132,6 @@ alike()
     [[ $(wc -l <first/numbers) -ge 3 ]] || complain "$*: expected losses and scores, found: $(cat first/numbers)"
     for split in "${splits[@]}"; do
         read -r pes batch more <<<"$split"
-        # shellcheck disable=SC2086 # the options are words
         outputs other "$coop_sage" "${base[@]}" --pes "$pes" --batch-size "$batch" $more
         same "$dataset $*, $split"
     done
@@ -188,7 +187,6 @@ for options in '--model sage' '--model gcn' '--model gcnii' '--model resgcn' '--
     base=(--dataset ./dense --cache none --layers 3 --hidden 40 --lr 0 --epochs 1 --quiet --cpus 2 $options)
     outputs first "$pipe_gnn" "${base[@]}" --chunks 1
     for split in '--chunks 4' '--chunks 6 --stages 3' '--chunks 8 --ways 2 --partition random'; do
-        # shellcheck disable=SC2086
         outputs other "$pipe_gnn" "${base[@]}" $split
         grep -v train_loss first/numbers >exact && mv exact first/numbers # outside exact mode rows are of an earlier epoch
         grep -v train_loss other/numbers >exact && mv exact other/numbers
