@@ -9,10 +9,9 @@ OUT is _options.pyi of the package: type checkers and editors read it, Python do
 import importlib.util
 import os
 import sys
-import textwrap
 
 HEAD = '''# Written by python/make_stub.py from the option table of the library.
-"""The keywords of train(), evaluate(), NodeClassifier and load(), with their types."""
+"""The types of the keywords of train(), evaluate(), NodeClassifier, load(). help(starling_gnn.train) tells more."""
 
 from os import PathLike
 from typing import Any, Iterable, Literal, Mapping, SupportsFloat, SupportsIndex, TypedDict, Union
@@ -59,14 +58,12 @@ def annotation(option, choices):
 
 
 def keywords(head, options, module):
-    """A TypedDict of options; the choices of an option are those of both programs. help(train) says more of them."""
+    """A TypedDict of options; the choices of an option are those of both programs."""
     yield f"class {head}, total=False):"
     for option in options:
         found = [table[option.keyword] for table in module.OPTIONS.values() if option.keyword in table]
         choices = list(dict.fromkeys(choice for other in found for choice in other.choices))
         yield f"    {option.keyword}: {annotation(option, choices)}"
-        first_sentence = module.in_keywords(option.help.encode()).partition(". ")[0]
-        yield "\n    ".join(textwrap.wrap(f'    """{first_sentence}."""', 118)).replace("\\", "\\\\")
     yield ""
 
 
