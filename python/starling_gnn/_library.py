@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes as C
 import functools
 import glob
@@ -99,11 +100,7 @@ def _prefixes(folder: str) -> list[str]:
 
 
 def _candidates() -> Iterator[str]:
-    """Paths of the library, the nearest first: inside the package (a wheel), in the build, below the prefix."""
-    named = os.environ.get("STARLING_LIBRARY")
-    if named:
-        yield named
-        return
+    """Where the library may be, the nearest first: inside the package (a wheel), in the build, below the prefix."""
     folder = os.path.dirname(os.path.abspath(__file__))
     yield os.path.join(folder, "lib", SONAME)
     yield os.path.join(os.path.dirname(os.path.dirname(folder)), ".libs", SONAME)
@@ -114,16 +111,12 @@ def _candidates() -> Iterator[str]:
 
 
 def _open() -> C.CDLL:
-    named = "STARLING_LIBRARY" in os.environ
-    for path in _candidates():
-        if named or os.path.exists(path):
-            try:
-                return C.CDLL(path)
-            except OSError as error:
-                raise ImportError(f"{path}: cannot load Starling's library: {error}") from None
+    path = os.environ.get("STARLING_LIBRARY") or next(filter(os.path.exists, _candidates()), SONAME)
     try:
-        return C.CDLL(SONAME)
+        return C.CDLL(path)
     except OSError as error:
+        if path != SONAME:
+            raise ImportError(f"{path}: cannot load Starling's library: {error}") from None
         raise ImportError(
             f"found no {SONAME}: expected it near {os.path.dirname(__file__)}; install Starling (make install), or set "
             f"STARLING_LIBRARY to its path ({error})"
@@ -142,145 +135,102 @@ _KINDS: dict[str, Any] = {
     "double": C.c_double,
     "text": C.c_char_p,
     "address": C.c_void_p,
+    "char16": C.c_char * 16,
+    "char64": C.c_char * 64,
+    "char128": C.c_char * 128,
+    "shape": C.c_uint64 * 3,
 }
 
 
-def _members(text: str) -> list[tuple[str, Any]]:
-    """The members of a struct, in order. A line of the text is a type and the names of its members."""
+def _struct(text: str) -> Any:
+    """A struct. A line of the text is a type and the names of members, in order. A member `size` has the struct's."""
     rows = [line.split() for line in text.strip().splitlines()]
-    return [(name, _KINDS[kind]) for kind, *names in rows for name in names]
+    members = [(name, _KINDS[kind]) for kind, *names in rows for name in names]
+
+    class Struct(C.Structure):
+        _fields_ = members
+
+        def __init__(self, **values: Any) -> None:
+            super().__init__(**({"size": C.sizeof(type(self))} if members[0][0] == "size" else {}), **values)
+
+    return Struct
 
 
-class _Sized(C.Structure):
-    """A struct whose first member is its size."""
-
-    def __init__(self, **values: Any) -> None:
-        super().__init__(size=C.sizeof(type(self)), **values)
-
-
-class ArrayLinks(C.Structure):
-    _fields_ = _members("u32 n\naddress from to relations")
-
-
-_KINDS["links"] = ArrayLinks
-
-
-class Arrays(_Sized):
-    _fields_ = _members("""
-        size size
-        text name
-        u32 n_vertices
-        u64 n_edges
-        address sources destinations offsets
-        bool directed
-        u32 n_features
-        address features
-        text feature_dtype
-        float feature_scale
-        address feature_offsets feature_columns feature_values
-        u32 n_classes
-        address labels
-        u32 n_train n_valid n_test
-        address train valid test
-        u32 n_targets
-        address targets edge_weights edge_relations
-        u32 n_relations
-        text relation_names
-        links train_links valid_links test_links valid_negatives test_negatives
-        address relation_ends
-        text class_names split
-        u64 split_seed
-        bool drop_leaks
-        u32 n_types
-        text type_names
-        address type_vertices type_columns
-        text feature_names
-    """)
-
-
-class DatasetSizes(_Sized):
-    _fields_ = [
-        ("size", C.c_size_t),
-        ("name", C.c_char * 64),
-        ("split", C.c_char * 64),
-        *_members("""
-            u32 n_vertices
-            u64 n_edges
-            u32 n_features n_outputs
-            bool has_classes has_edge_weights synthetic
-            u32 n_train n_valid n_test
-            text class_names vertex_names
-            u32 n_relations
-        """),
-    ]
-
-
-class ModelFacts(_Sized):
-    _fields_ = _members("""
-        size size
-        text model objective dataset
-        u32 version n_features n_outputs n_embeddings
-        text class_names relation_names
-    """)
-
-
-class OptionNews(_Sized):
-    _fields_ = _members("""
-        size size
-        text name group kind choices initial shown word help
-        double min max
-        bool common of_model of_data
-    """)
-
-
-class SessionSizes(_Sized):
-    _fields_ = _members("""
-        size size
-        u32 n_vertices n_features n_outputs
-        u64 n_edges
-        u32 n_pes n_parts n_per_epoch n_hidden n_weights
-        u64 memory_bytes
-    """)
-
-
-class Score(C.Structure):
-    _fields_ = [("name", C.c_char * 16), *_members("double valid test\nbool larger_is_better is_fraction")]
-
-
-class Scores(C.Structure):
-    _fields_ = [*_members("double valid_loss\nu32 n best_by"), ("score", Score * 8)]
-
-
-class StepNews(C.Structure):
-    _fields_ = _members("size size\nu32 epoch\nu64 step\ndouble loss")
-
-
-StepFunction = C.CFUNCTYPE(C.c_int, C.c_void_p, C.POINTER(StepNews))
-LineFunction = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_char_p)
+_KINDS["links"] = ArrayLinks = _struct("u32 n\naddress from to relations")
+Arrays = _struct("""
+    size size
+    text name
+    u32 n_vertices
+    u64 n_edges
+    address sources destinations offsets
+    bool directed
+    u32 n_features
+    address features
+    text feature_dtype
+    float feature_scale
+    address feature_offsets feature_columns feature_values
+    u32 n_classes
+    address labels
+    u32 n_train n_valid n_test
+    address train valid test
+    u32 n_targets
+    address targets edge_weights edge_relations
+    u32 n_relations
+    text relation_names
+    links train_links valid_links test_links valid_negatives test_negatives
+    address relation_ends
+    text class_names split
+    u64 split_seed
+    bool drop_leaks
+    u32 n_types
+    text type_names
+    address type_vertices type_columns
+    text feature_names
+""")
+DatasetSizes = _struct("""
+    size size
+    char64 name split
+    u32 n_vertices
+    u64 n_edges
+    u32 n_features n_outputs
+    bool has_classes has_edge_weights synthetic
+    u32 n_train n_valid n_test
+    text class_names vertex_names
+    u32 n_relations
+""")
+ModelFacts = _struct("""
+    size size
+    text model objective dataset
+    u32 version n_features n_outputs n_embeddings
+    text class_names relation_names
+""")
+OptionNews = _struct("""
+    size size
+    text name group kind choices initial shown word help
+    double min max
+    bool common of_model of_data
+""")
+SessionSizes = _struct("""
+    size size
+    u32 n_vertices n_features n_outputs
+    u64 n_edges
+    u32 n_pes n_parts n_per_epoch n_hidden n_weights
+    u64 memory_bytes
+""")
+_KINDS["scores"] = _struct("char16 name\ndouble valid test\nbool larger_is_better is_fraction") * 8
+Scores = _struct("double valid_loss\nu32 n best_by\nscores score")
+StepNews = _struct("size size\nu32 epoch\nu64 step\ndouble loss")
+StepFunction = _KINDS["step"] = C.CFUNCTYPE(C.c_int, C.c_void_p, C.POINTER(StepNews))
+LineFunction = _KINDS["line"] = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_char_p)
 NoticeFunction = C.CFUNCTYPE(None, C.c_int, C.c_char_p)
-
-
-class Report(_Sized):
-    _fields_ = [
-        *_members("size size\naddress stream context"),
-        ("step", StepFunction),
-        ("epoch", C.c_void_p),
-        ("line", LineFunction),
-    ]
-
-
-class Neighborhood(_Sized):
-    _fields_ = _members("""
-        size size
-        u32 n_vertices n_hops
-        u64 n_edges
-        address vertices sources destinations weights hop_vertices hop_edges relations
-    """)
-
-
-class Weight(C.Structure):
-    _fields_ = [("name", C.c_char * 128), ("n_dims", C.c_uint32), ("shape", C.c_uint64 * 3)]
-
+Report = _struct("size size\naddress stream context\nstep step\naddress epoch\nline line")
+Neighborhood = _struct("""
+    size size
+    u32 n_vertices n_hops
+    u64 n_edges
+    address vertices sources destinations weights hop_vertices hop_edges relations
+""")
+Weight = _struct("char128 name\nu32 n_dims\nshape shape")
 
 # The functions by the types of their arguments. They return a status, or nothing.
 _FUNCTIONS = {
@@ -322,7 +272,7 @@ def _text(value: bytes | None) -> str | None:
 class Option:
     """An option of training: the keyword `keyword` of train()."""
 
-    def __init__(self, news: OptionNews) -> None:
+    def __init__(self, news: Any) -> None:
         self.name: str = news.name.decode()
         self.group: str = news.group.decode()
         self.kind: str = news.kind.decode()
@@ -345,67 +295,63 @@ class Option:
 
     def text(self, value: Any) -> str:
         """The value in the form of the command line."""
-        if isinstance(value, os.PathLike):
-            value = os.fspath(value)
+        value = os.fspath(value) if isinstance(value, os.PathLike) else value
         if isinstance(value, str):
             return value
         if _is_boolean(value):
             if self.kind == "flag" or "yes" in self.choices:
                 return "yes" if value else "no"
-            raise TypeError(f"{self.keyword}: found {shown(value)}, expected {self._expected()}")
+            raise self._wrong(shown(value))
         if self.name == "relation-fanout" and isinstance(value, Mapping):
             return "/".join(self._fanouts(relation, numbers) for relation, numbers in value.items())
         if getattr(value, "ndim", 1) > 1:
-            raise TypeError(f"{self.keyword}: found the shape {tuple(value.shape)}, expected {self._expected()}")
-        if self.name == "class-weights" and hasattr(value, "__iter__") and not isinstance(value, Mapping):
-            return self._list([self._real(entry) for entry in value])
-        if self.kind == "list" and hasattr(value, "__iter__"):
-            return self._list([str(self._whole(entry)) for entry in value])
-        if self.kind in ("whole", "long", "list"):
-            return str(self._whole(value))
-        if self.kind == "real":
-            return self._real(value)
-        raise TypeError(f"{self.keyword}: found {shown(value)}, expected {self._expected()}")
-
-    def _list(self, entries: list[str]) -> str:
-        if not entries:  # the library takes an empty text for an option that is not given
+            raise self._wrong(f"the shape {tuple(value.shape)}")
+        entry = {"whole": self._whole, "long": self._whole, "list": self._whole, "real": self._real}.get(self.kind)
+        several = hasattr(value, "__iter__") and not isinstance(value, Mapping)
+        if several and (self.kind == "list" or self.name == "class-weights"):
+            entries = [(self._whole if self.kind == "list" else self._real)(one) for one in value]
+            if entries:
+                return ",".join(entries)
+            # the library takes an empty text for an option that is not given
             raise ValueError(f"{self.keyword}: found an empty list, expected {self._expected()}; None is the default")
-        return ",".join(entries)
+        if entry is None:
+            raise self._wrong(shown(value))
+        return entry(value)
+
+    def _wrong(self, found: str) -> TypeError:
+        return TypeError(f"{self.keyword}: found {found}, expected {self._expected()}")
 
     def _real(self, value: Any) -> str:
         try:
             return repr(float(value))
         except (TypeError, ValueError):
-            raise TypeError(f"{self.keyword}: found {shown(value)}, expected {self._expected()}") from None
+            raise self._wrong(shown(value)) from None
 
     def _fanouts(self, relation: Any, numbers: Any) -> str:
         """A relation's fanouts. It is a name, a number, or PyG's (source, name, destination)."""
         name = "___".join(map(str, relation)) if isinstance(relation, tuple) else str(relation)
         if isinstance(numbers, str) or not hasattr(numbers, "__iter__"):
             numbers = [numbers]
-        return name + ":" + ",".join(str(self._whole(number)) for number in numbers)
+        return name + ":" + ",".join(self._whole(number) for number in numbers)
 
-    def _whole(self, value: Any) -> int | str:
-        if isinstance(value, str):
-            return value
-        try:
-            if int(value) == value:
-                return int(value)
-        except (TypeError, ValueError, OverflowError):
-            pass
-        raise TypeError(f"{self.keyword}: found {shown(value)}, expected {self._expected()}")
+    def _whole(self, value: Any) -> str:
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            if isinstance(value, str) or int(value) == value:
+                return value if isinstance(value, str) else str(int(value))
+        raise self._wrong(shown(value))
 
     def _expected(self) -> str:
         if self.name == "class-weights":
             return "'balanced', a number for each class, or the path of a file"
         if self.kind == "choice":
             return "one of " + ", ".join(map(repr, self.choices))
+        whole = "a whole number"
         kinds = {
             "flag": "True or False",
-            "whole": "a whole number",
-            "long": "a whole number",
+            "whole": whole,
+            "long": whole,
             "real": "a number",
-            "list": "a list of whole numbers",
+            "list": f"a list of {whole[2:]}s",
         }
         return kinds.get(self.kind, "a text") + (f" or {self.word!r}" if self.word else "")
 
