@@ -101,11 +101,14 @@ def offsets64(value: Any) -> Array:
     return np.ascontiguousarray(array, np.uint64)
 
 
+def column(array: Array) -> Array:
+    """(n,), from (n, 1). Other arrays stay."""
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
 def edge_weights(value: Any, name: str, n: int) -> Array:
     """float32 (n,), from (n,) or (n, 1)."""
-    array = floats(value, name)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
+    array = column(floats(value, name))
     if array.shape != (n,):
         raise ValueError(f"{name}: found the shape {array.shape}, expected {(n,)}, the edges")
     return array
@@ -129,46 +132,36 @@ class Features:
     def __init__(self, x: Any) -> None:
         if x is None:
             raise TypeError("x: found None, expected features (N, F); without any, scipy.sparse.identity(N) may do")
-        self.members: dict[str, Any] = {}
         self.array: Any  # kept alive
         self.shape: tuple[int, ...]
         if is_sparse(x):
-            self._sparse(x)
+            matrix = x.tocsr()
+            if not matrix.has_canonical_format:
+                matrix = matrix.copy()
+                matrix.sum_duplicates()
+            self.shape = matrix.shape
+            self.array = offsets64(matrix.indptr), ids32(matrix.indices, "x"), floats(matrix.data, "x")
+            parts = ("feature_offsets", "feature_columns", "feature_values")
+            self.members: dict[str, Any] = {name: address(array) for name, array in zip(parts, self.array)}
         else:
-            self._dense(x)
+            self.array, dtype = self._dense(x)
+            self.shape = self.array.shape
+            self.members = dict(features=pointer(self.array), feature_dtype=dtype)
         if len(self.shape) != 2:
             raise ValueError(f"x: found the shape {tuple(self.shape)}, expected (N, F)")
         names = list(getattr(x, "columns", []))  # of pandas
         if names and all(isinstance(name, str) and not {"\n", "\0"} & set(name) for name in names):
             self.members["feature_names"] = "".join(name + "\n" for name in names).encode()
 
-    def _dense(self, x: Any) -> None:
-        dtype = b"float32"
+    @staticmethod
+    def _dense(x: Any) -> tuple[Array, bytes]:
         if str(getattr(x, "dtype", "")) == "torch.bfloat16":
             torch = need("torch", "torch")
-            array, dtype = x.detach().cpu().contiguous().view(torch.int16).numpy(), b"bfloat16"
-        else:
-            array = to_numpy(x, "x")
-            if array.dtype == np.float16 or array.dtype == np.int8:
-                array, dtype = np.ascontiguousarray(array), array.dtype.name.encode()
-            else:
-                array = floats(array, "x")
-        self.array = array
-        self.shape = array.shape
-        self.members = dict(features=pointer(array), feature_dtype=dtype)
-
-    def _sparse(self, x: Any) -> None:
-        matrix = x.tocsr()
-        if not matrix.has_canonical_format:
-            matrix = matrix.copy()
-            matrix.sum_duplicates()
-        offsets = offsets64(matrix.indptr)
-        columns = ids32(matrix.indices, "x")
-        values = floats(matrix.data, "x")
-        self.array = (offsets, columns, values)
-        self.shape = matrix.shape
-        names = ("feature_offsets", "feature_columns", "feature_values")
-        self.members = {name: address(array) for name, array in zip(names, self.array)}
+            return x.detach().cpu().contiguous().view(torch.int16).numpy(), b"bfloat16"
+        array = to_numpy(x, "x")
+        if array.dtype in (np.float16, np.int8):
+            return np.ascontiguousarray(array), array.dtype.name.encode()
+        return floats(array, "x"), b"float32"
 
 
 def _is_mask(array: Array, n_vertices: int) -> bool:
@@ -222,8 +215,7 @@ def named(value: Any, name: str) -> tuple[list[str], Array] | None:
     array = any_array(value)
     if array.dtype.kind not in "OUST" or array.ndim == 0:
         return None
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
+    array = column(array)
     known = np.array([not is_missing(entry) and entry not in ("", b"") for entry in array.flat], bool)
     if not known.any() or not all(isinstance(entry, (str, bytes)) for entry in array.flat[known]):
         return None
@@ -256,14 +248,14 @@ MOST_CLASSES = 65536  # of whole floats, as in files
 
 def _classes_of_floats(array: Array, name: str) -> Array:
     """Whole floats (N,) or (N, 1) as classes, with a warning. Other arrays stay."""
-    column = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
-    if array.dtype.kind != "f" or column.ndim != 1:
+    numbers = column(array)
+    if array.dtype.kind != "f" or numbers.ndim != 1:
         return array
-    unknown = np.isnan(column) | (column == -1) | (column == -100)
-    known = column[~unknown]
+    unknown = np.isnan(numbers) | (numbers == -1) | (numbers == -100)
+    known = numbers[~unknown]
     if not known.size or known.min() < 0 or known.max() >= MOST_CLASSES or (known != np.floor(known)).any():
         return array
-    labels = np.full(column.shape, -1, np.int64)
+    labels = np.full(numbers.shape, -1, np.int64)
     labels[~unknown] = known
     warnings.warn(
         f"{name}: found floats without fractions, taken as {int(known.max()) + 1} classes; for numbers say "
@@ -284,9 +276,8 @@ def targets(value: Any, name: str = "y", numbers: bool = False) -> tuple[Array |
         array = array.astype(np.float64) if array.dtype.kind in "iu" else array
     else:
         array = _classes_of_floats(array, name)
-    if array.ndim == 2 and array.shape[1] == 1 and array.dtype.kind != "f":
-        array = array[:, 0]
-    if array.ndim == 1 and array.dtype.kind in "biu":
+    if column(array).ndim == 1 and array.dtype.kind in "biu":
+        array = column(array)
         if array.size and array.max() >= 2**31 - 1:
             raise ValueError(f"{name}: found class {array.max()}, expected classes below {2**31 - 1}")
         if array.size and array.dtype.kind == "i" and array.min() < -1:

@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any, Mapping
 
-from . import _arrays
+from . import _arrays, _sources
 from ._graph import Graph, as_graph
 from ._library import KEPT, OPTIONS, StarlingWarning
 from ._numpy import Array, np
@@ -125,7 +126,7 @@ class NodeClassifier:
     ) -> NodeClassifier:
         """Train on a Graph with classes, on features (N, F) and classes y (N,), or on ids (n,) and their classes.
 
-        X: a Graph, or what train() takes for one, alone. Or features, with y (N,) of any classes and edge_index as for
+        X: a Graph, or what train() takes for one, alone. Or features, with y of any classes and edge_index as for
         Graph; without edge_index no vertex has an edge. Or with the parameter `graph`: vertex ids (n,) or (n, 1).
 
         The class of a vertex is unknown if y is negative, NaN or None. Such vertices leave train, valid and test.
@@ -260,7 +261,9 @@ class NodeClassifier:
 
     def _fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
-            raise _not_fitted()
+            # scikit-learn's error of an estimator before fit, if scikit-learn is in use
+            kind = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", AttributeError)
+            raise kind("this NodeClassifier is not fitted: call fit first")
 
 
 # scikit-learn reads the keywords by name.
@@ -270,23 +273,15 @@ set_keywords(
 )
 
 
-def _not_fitted() -> Exception:
-    """scikit-learn's error of an estimator before fit, if scikit-learn is in use."""
-    kind = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", AttributeError)
-    made: Exception = kind("this NodeClassifier is not fitted: call fit first")
-    return made
-
-
 def _is_graph(value: Any) -> bool:
     """Whether as_graph takes a value."""
-    names = ("edge_index", "adj_t", "node_types", "canonical_etypes")
-    return isinstance(value, (Graph, str)) or any(hasattr(value, name) for name in names)
+    graph = isinstance(value, (Graph, str, os.PathLike))
+    return graph or _sources.is_pyg(value) or hasattr(value, "canonical_etypes")
 
 
 def _flat(array: Array, name: str, expected: str) -> Array:
     """An array (n,) of one (n,) or (n, 1)."""
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
+    array = _arrays.column(array)
     if array.ndim != 1:
         raise ValueError(f"{name}: found the shape {array.shape}, expected {expected}")
     return array

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ._arrays import named
-from ._draft import PLAIN, Draft, Refused, about, note, numbers, show
+from ._draft import Draft, Refused, about, note, numbers, show
 from ._numpy import Array, np
+from ._sources import PLAIN
 from ._tools import need
 
 ROWS = 1 << 19  # of a block

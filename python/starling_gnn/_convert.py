@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import argparse
-import glob
 import os
 import signal
 import warnings
@@ -62,20 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{name}", metavar="NAME", help=help_)
 
 
-def _table(folder: str, name: str) -> str | None:
-    """The table NAME of a folder."""
-    found = sorted(path for ending in ENDINGS for path in glob.glob(glob.escape(os.path.join(folder, name)) + ending))
-    if len(found) > 1:
-        raise Refused(f"{found[0]}: the table is there twice, also as {found[1]}; expected one of them")
-    return found[0] if found else None
-
-
 def _read(path: str, arguments: Any, draft: Draft) -> None:
     lower = path.lower().rstrip("/")
     if os.path.isdir(path):
-        edges = _table(path, "edges")
+        edges = _formats.find(os.path.join(path, "edges"), ENDINGS)
         if edges is not None:
-            return read_tables(edges, arguments.nodes or _table(path, "nodes"), arguments, draft)
+            return read_tables(
+                edges, arguments.nodes or _formats.find(os.path.join(path, "nodes"), ENDINGS), arguments, draft
+            )
         for name, read in FOLDERS.items():
             if os.path.exists(os.path.join(path, name)):
                 return read(path, arguments, draft)

@@ -19,10 +19,10 @@ from typing import Any
 
 from ._arrays import any_array, ids32, members
 from ._numpy import Array, np
+from ._sources import PLAIN
 from ._tools import whole_file
 
 ROWS = 1 << 18  # of a block
-PLAIN = ("", "", "")  # the relation of a graph that is not typed, with vertices of the type ""
 _HEADER_BYTES = 128  # of a .npy file
 _DTYPES = {"b1": "BOOL", "i1": "I8", "u1": "U8", "i8": "I64", "f2": "F16", "f4": "F32"}
 

@@ -14,14 +14,14 @@ from typing import Any
 
 from ._arrays import any_array, ids32, is_sparse
 from ._columns import Ids, open_text, pandas, read_blocks, read_edges, read_vertices, targets_of
-from ._draft import PLAIN, Draft, Refused, about, blocks, note, numbers, show
+from ._draft import Draft, Refused, about, blocks, note, numbers, show
 from ._numpy import Array, np
+from ._sources import PLAIN, WEIGHTS, Stores, is_pyg, of_dgl, of_pyg, split
 from ._tools import need
 
 # The names of the tables among arrays: PyG's, DGL's, OGB's.
 X = ("x", "node_feat", "feat", "feature", "features")
 Y = ("y", "node_label", "label", "labels")
-WEIGHT = ("edge_weight", "weight", "w")
 SETS = {
     "train": ("train_mask", "train", "train_idx"),
     "valid": ("val_mask", "valid_mask", "valid", "val", "valid_idx", "val_idx"),
@@ -38,7 +38,7 @@ def _take(arrays: Mapping[str, Any], names: tuple[str, ...], wanted: str | None 
     return arrays[found[0]] if found else None
 
 
-USED = {*X, *Y, *WEIGHT, *(name for names in SETS.values() for name in names), "class_names", "edge", "edge_index"}
+USED = {*X, *Y, *WEIGHTS, *(name for names in SETS.values() for name in names), "class_names", "edge", "edge_index"}
 USED |= {"num_nodes", "num_nodes_list", "num_edges_list"}
 
 
@@ -68,25 +68,29 @@ def _put_vertices(draft: Draft, arrays: Mapping[str, Any], arguments: Any, key: 
     draft.vertices(key, n, x, y, 1 if scale is None else float(any_array(scale).ravel()[0]))
 
 
-def put_arrays(draft: Draft, arrays: Mapping[str, Any], arguments: Any) -> None:
-    """A graph of named arrays, as PyG's Data or OGB's data.npz."""
-    if arrays.get("edge_index") is None:
-        raise Refused(f"found {', '.join(map(str, arrays)) or 'nothing'}; expected arrays edge_index, x, y, ..")
-    _put_vertices(draft, arrays, arguments)
-    draft.edges(arrays["edge_index"], _take(arrays, WEIGHT, arguments.weight))
-    draft.n[""] = draft.n[""] or draft.most[""]
-    draft.sets({name: _take(arrays, known) for name, known in SETS.items()})
+def put_stores(draft: Draft, stores: Stores, arguments: Any) -> None:
+    """A graph of named arrays by type and by triple: PyG's or DGL's, or of OGB's data.npz."""
+    vertices, edges = split(stores)
+    for key, arrays in vertices.items():
+        _put_vertices(draft, arrays, arguments, key)
+    for triple, arrays in edges.items():
+        index = next((arrays[name] for name in ("edge_index", "edge") if arrays.get(name) is not None), None)
+        if index is None:
+            found = ", ".join(str(name) for name in arrays if arrays[name] is not None) or "nothing"
+            of = "" if triple == PLAIN else f" of {triple}"
+            raise Refused(f"found {found}{of}; expected arrays edge_index, x, y, ..")
+        if arrays is not vertices.get(""):
+            _tell_unused(arrays, arguments, triple)
+        index = np.stack([any_array(end) for end in index]) if isinstance(index, tuple) else index
+        draft.edges(index, _take(arrays, WEIGHTS, arguments.weight), triple)
+    for key, arrays in vertices.items():
+        draft.n[key] = draft.n[key] or draft.most.get(key, 0)
+        draft.sets({name: _take(arrays, known) for name, known in SETS.items()}, key=key)
 
 
-def put_stores(draft: Draft, stores: Mapping[Any, Mapping[str, Any]], arguments: Any) -> None:
-    """A typed graph of arrays by type, and by triple, as PyG's HeteroData."""
-    for key in sorted((key for key in stores if key != "_global_store"), key=lambda key: isinstance(key, tuple)):
-        if isinstance(key, tuple):
-            _tell_unused(stores[key], arguments, key)
-            draft.edges(stores[key]["edge_index"], _take(stores[key], WEIGHT, arguments.weight), key)
-        else:
-            _put_vertices(draft, stores[key], arguments, key)
-            draft.sets({name: _take(stores[key], known) for name, known in SETS.items()}, key=key)
+def put_arrays(draft: Draft, arrays: dict[str, Any], arguments: Any) -> None:
+    """A graph of one type, of named arrays."""
+    put_stores(draft, {"": arrays, PLAIN: arrays}, arguments)
 
 
 # ---- files ----
@@ -211,29 +215,21 @@ def read_torch(path: str, arguments: Any, draft: Draft) -> None:
         if several or any(len(value) > 2 for value in slices.values() if not isinstance(value, dict)):
             raise Refused("found several graphs, expected one")
         found = found[0]
-    arrays = found.to_dict() if hasattr(found, "to_dict") else found
-    if not isinstance(arrays, dict):
+    if is_pyg(found):
+        put_stores(draft, of_pyg(found), arguments)
+    elif not isinstance(found, dict):
         raise Refused(f"found a {type(found).__name__}, expected PyG's data, or a dictionary of tensors")
-    if any(isinstance(key, tuple) for key in arrays):
-        put_stores(draft, arrays, arguments)
+    elif any(isinstance(key, tuple) for key in found):
+        put_stores(draft, {key: arrays for key, arrays in found.items() if key != "_global_store"}, arguments)
     else:
-        put_arrays(draft, arrays, arguments)
+        put_arrays(draft, found, arguments)
 
 
 def read_dgl(path: str, arguments: Any, draft: Draft) -> None:
     graphs, _ = need("dgl", "dgl").load_graphs(path)
     if len(graphs) != 1:
         raise Refused(f"found {len(graphs)} graphs, expected one")
-    graph, stores = graphs[0], dict[Any, dict[str, Any]]()
-    for key in graph.ntypes:
-        stores[key] = {"num_nodes": graph.num_nodes(key), **graph.nodes[key].data}
-    for triple in graph.canonical_etypes:
-        index = np.stack([any_array(end) for end in graph.edges(etype=triple)])
-        stores[triple] = {**graph.edges[triple].data, "edge_index": index}
-    if len(stores) == 2:
-        put_arrays(draft, {name: array for store in stores.values() for name, array in store.items()}, arguments)
-    else:
-        put_stores(draft, stores, arguments)
+    put_stores(draft, of_dgl(graphs[0]), arguments)
 
 
 # ---- folders ----
@@ -257,24 +253,27 @@ def _csv(path: str, draft: Draft, texts: bool) -> Array:
     return load_npy(name + ".npy")
 
 
-def table(folder: str, name: str, draft: Draft, texts: bool = False) -> Any:
-    """The table NAME of a folder: .csv.gz, .csv, .npy, .npz or .pt. None: there is none."""
-    stem = os.path.join(folder, name)
-    found = [stem + ending for ending in (".csv.gz", ".csv", ".npy", ".npz", ".pt") if os.path.exists(stem + ending)]
+def find(stem: str, endings: tuple[str, ...]) -> str | None:
+    """The file of a name with one of the endings; None: there is none."""
+    found = [stem + ending for ending in endings if os.path.exists(stem + ending)]
     if len(found) > 1:
         raise Refused(f"{found[0]}: the table is there twice, also as {found[1]}; expected one of them")
-    if not found:
+    return found[0] if found else None
+
+
+def table(folder: str, name: str, draft: Draft, texts: bool = False) -> Any:
+    """The table NAME of a folder: .csv.gz, .csv, .npy, .npz or .pt. None: there is none."""
+    path = find(os.path.join(folder, name), (".csv.gz", ".csv", ".npy", ".npz", ".pt"))
+    if path is None:
         return None
-    if found[0].endswith(".npz"):
-        arrays = list(about(found[0], npz_arrays, found[0], draft).values())
+    if path.endswith(".npz"):
+        arrays = list(about(path, npz_arrays, path, draft).values())
         if len(arrays) != 1:
-            raise Refused(f"{found[0]}: found {len(arrays)} arrays, expected one")
+            raise Refused(f"{path}: found {len(arrays)} arrays, expected one")
         return arrays[0]
-    if found[0].endswith((".csv.gz", ".csv")):
-        return (
-            about(found[0], _csv, found[0], draft, texts) if os.path.getsize(found[0]) else np.empty((0, 2), np.int64)
-        )
-    return load_npy(found[0]) if found[0].endswith(".npy") else about(found[0], load_torch, found[0])
+    if path.endswith((".csv.gz", ".csv")):
+        return about(path, _csv, path, draft, texts) if os.path.getsize(path) else np.empty((0, 2), np.int64)
+    return load_npy(path) if path.endswith(".npy") else about(path, load_torch, path)
 
 
 def _yaml(path: str) -> Any:
@@ -310,7 +309,8 @@ def read_dgl_csv(folder: str, arguments: Any, draft: Draft) -> None:
 
 def read_graphbolt(folder: str, arguments: Any, draft: Draft) -> None:
     """GraphBolt's OnDiskDataset: metadata.yaml names arrays of edges, features and sets."""
-    meta, stores = _yaml(os.path.join(folder, "metadata.yaml")), dict[str, dict[str, Any]]()
+    meta = _yaml(os.path.join(folder, "metadata.yaml"))
+    stores: Stores = {}
 
     def load(part: Mapping[str, Any]) -> Any:
         return table(folder, part["path"].rsplit(".", 1)[0], draft)
@@ -322,23 +322,19 @@ def read_graphbolt(folder: str, arguments: Any, draft: Draft) -> None:
             stores[part.get("type") or ""]["x"] = load(part)
         else:
             note(f"{folder}: not used: {part['domain']} {part.get('type') or ''} {part['name']}")
-    sets: dict[str, dict[str, Array]] = {key: {} for key in stores}
     for name, list_ in (("train", "train_set"), ("valid", "validation_set"), ("test", "test_set")):
         for part in (meta.get("tasks") or [{}])[0].get(list_) or []:
-            key, arrays = part.get("type") or "", {data["name"]: load(data) for data in part["data"]}
-            seeds = _take(arrays, ("seeds", "seed_nodes", "node_pairs"))
+            store, arrays = stores[part.get("type") or ""], {data["name"]: load(data) for data in part["data"]}
+            seeds = store[name] = _take(arrays, ("seeds", "seed_nodes", "node_pairs"))
             if seeds is None or seeds.ndim > 1:
                 raise Refused(f"{list_}: found no seeds that are vertices, expected seeds and labels")
-            sets[key][name] = seeds
             if "labels" in arrays:
-                n, labels = int(stores[key]["num_nodes"]), arrays["labels"].ravel()
+                n, labels = int(store["num_nodes"]), arrays["labels"].ravel()
                 unknown = np.full(n, np.nan) if labels.dtype.kind == "f" else np.full(n, -1)
-                stores[key].setdefault("y", unknown)[ids32(seeds, list_, n)] = labels
-    for key, store in stores.items():
-        _put_vertices(draft, store, arguments, key)
-        draft.sets(sets[key], key=key)
+                store.setdefault("y", unknown)[ids32(seeds, list_, n)] = labels
     for part in meta["graph"]["edges"]:
-        draft.edges(load(part), None, _triple(part.get("type")))
+        stores[_triple(part.get("type"))] = {"edge_index": load(part)}
+    put_stores(draft, stores, arguments)
 
 
 def read_igb(folder: str, arguments: Any, draft: Draft) -> None:
@@ -367,12 +363,16 @@ def read_ogb(folder: str, arguments: Any, draft: Draft) -> None:
             "found no dataset of a known form, expected a folder raw, a table edges, metadata.yaml or meta.yaml"
         )
     typed = table(folder, "raw/triplet-type-list", draft, True)
+    stores: Stores = {}
     if typed is not None:
         for key, n in np.atleast_2d(table(folder, "raw/num-node-dict", draft, True)).reshape(2, -1).T:
-            _put_ogb_vertices(folder, arguments, draft, key, {"num_nodes": np.array(int(n))})
+            stores[key] = {"num_nodes": np.array(int(n))}
         for triple in typed:
             stem = f"raw/relations/{'___'.join(triple)}/edge"
-            draft.edges(table(folder, stem, draft), table(folder, stem + "-weight", draft), tuple(triple))
+            stores[tuple(triple)] = {
+                "edge": table(folder, stem, draft),
+                "weight": table(folder, stem + "-weight", draft),
+            }
     else:
         path = os.path.join(folder, "raw", "data.npz")
         arrays = npz_arrays(path, draft) if os.path.exists(path) else {}
@@ -380,20 +380,16 @@ def read_ogb(folder: str, arguments: Any, draft: Draft) -> None:
             found = table(folder, f"raw/{stem}", draft)
             if found is not None:
                 arrays[name] = found
-        _put_ogb_vertices(folder, arguments, draft, "", arrays)
-        index = _take(arrays, ("edge", "edge_index"))
-        if index is None:
+        if not {"edge", "edge_index"} & set(arrays):
             raise Refused("no dataset: expected a file raw/edge.csv.gz, raw/edge.npy or raw/data.npz")
-        draft.edges(index, _take(arrays, WEIGHT))
+        stores = {"": arrays, PLAIN: arrays}
+    for key, arrays in split(stores)[0].items():
+        for name, stem in (("x", "node-feat"), ("y", "node-label")):
+            found = table(folder, f"raw/{stem}/{key}/{stem}" if key else f"raw/{stem}", draft, name == "y")
+            if found is not None:
+                arrays[name] = found
+    put_stores(draft, stores, arguments)
     _put_ogb_splits(folder, arguments, draft)
-
-
-def _put_ogb_vertices(folder: str, arguments: Any, draft: Draft, key: str, arrays: dict[str, Any]) -> None:
-    for name, stem in (("x", "node-feat"), ("y", "node-label")):
-        found = table(folder, f"raw/{stem}/{key}/{stem}" if key else f"raw/{stem}", draft, name == "y")
-        if found is not None:
-            arrays[name] = found
-    _put_vertices(draft, arrays, arguments, key)
 
 
 def _put_ogb_splits(folder: str, arguments: Any, draft: Draft) -> None:

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
-from . import _arrays, _typed
+from . import _arrays, _sources, _typed
 from ._library import LOAD, Arrays, DatasetSizes, StarlingWarning, check, lib, make_settings, shown
 from ._numpy import Array, np
 
@@ -204,7 +204,7 @@ class Graph:
             **{name: _arrays.address(array) for name, array in pointers.items()},
             n_relations=typed.n,
             relation_names=typed.text,
-            **(types.members if isinstance(types, _typed.Types) and x is types.x else {}),
+            **(types.members if isinstance(types, _sources.Types) and x is types.x else {}),
             split=None if split is None else str(split).encode(),
             split_seed=seed,
             drop_leaks=bool(drop_leaks),
@@ -306,28 +306,13 @@ class Graph:
         edges of `train`. Links are edge_label_index with an edge_label above 0, in HeteroData by relation. Pairs with
         label 0 are the negatives of `valid` and `test`; training draws negatives anew in each epoch.
         """
-        needed = "edge_types" if hasattr(data, "node_types") else "adj_t" if hasattr(data, "adj_t") else "edge_index"
-        _expect("from_pyg", data, needed, "a Data or HeteroData")
-        links = _typed.links_of_pyg(data, valid, test)
+        if not _sources.is_pyg(data):
+            raise _no_graph("from_pyg", data, "a Data or HeteroData")
+        links = _sources.links_of_pyg(data, valid, test)
         for name, value in (("valid", valid), ("test", test)):
-            if value is not None and not _typed.is_pyg(value):  # a mask, or ids
+            if value is not None and not _sources.is_pyg(value):  # a mask, or ids
                 keywords[name] = value
-        given = {**links, **keywords}
-        if hasattr(data, "edge_types") and hasattr(data, "node_types"):
-            vertices = {type_: {"n": data[type_].num_nodes, **_typed.named(data[type_])} for type_ in data.node_types}
-            edges = {triple: _typed.edges_of_store(data[triple], str(triple)) for triple in data.edge_types}
-            known = ["edge_attr"] if "edge_weight" in keywords else []
-            lost = [f"{name} of {triple}" for triple in edges for name in edges[triple][2] if name not in known]
-            _leave_out("from_pyg", lost)
-            return cls(**_typed.join(vertices, edges, target, given))
-        edge_index, weights, lost = _typed.edges_of_store(data)
-        found = dict(x=getattr(data, "x", None), y=getattr(data, "y", None), directed=True)
-        found.update(edge_index=_pair(edge_index), edge_weight=weights, edge_type=getattr(data, "edge_type", None))
-        left_out = _take_sets("from_pyg", "y", _typed.named(data, _typed.names_in(data)), found, given)
-        left_out += [name for name in lost if name != "edge_attr" or "edge_weight" not in keywords]
-        can_be = left_out == ["edge_attr"]
-        _leave_out("from_pyg", left_out, "; give edge_weight=data.edge_attr if these are weights" if can_be else "")
-        return cls(**_typed.one_split(found, given))
+        return cls(**_sources.keywords("from_pyg", _sources.of_pyg(data), target, {**links, **keywords}))
 
     @classmethod
     def from_dgl(
@@ -340,32 +325,11 @@ class Graph:
         may have no labels. Keywords are those of Graph and replace what the graph has. Several types of vertices or
         edges give a typed graph, as in from_pyg.
         """
-        _expect("from_dgl", graph, "edges" if hasattr(graph, "ntypes") else "ndata", "a DGLGraph")
-        typed = len(getattr(graph, "ntypes", ())) > 1 or len(getattr(graph, "canonical_etypes", ())) > 1
-        data = {type_: graph.nodes[type_].data for type_ in graph.ntypes} if typed else {"": graph.ndata}
-        _check_names(data, {"x": x, "y": y}, typed, keywords)
-        edata = {"": getattr(graph, "edata", {})}
-        if typed:
-            edata = {triple: getattr(graph.edges[triple], "data", {}) for triple in graph.canonical_etypes}
-        weights = {of: _weight_name(table) for of, table in edata.items()}
-        lost = {of: [name for name in _names_of(edata[of]) if name != weights[of]] for of in edata}
-        if typed:
-            names = {"x": x, "y": y, **dict(_typed.MASKS)}
-            vertices = {
-                type_: {"n": graph.num_nodes(type_), **{key: table.get(name) for key, name in names.items()}}
-                for type_, table in data.items()
-            }
-            edges = {of: (graph.edges(etype=of), edata[of].get(weights[of]), lost[of]) for of in edata}
-            _leave_out("from_dgl", [f"{name!r} of {triple}" for triple in lost for name in lost[triple]])
-            return cls(**_typed.join(vertices, edges, target, keywords))
-        found = {"edge_index": tuple(graph.edges()), "directed": True}
-        found.update((key, graph.ndata[name]) for key, name in (("x", x), ("y", y)) if name in graph.ndata)
-        left_out = _take_sets("from_dgl", y, {name: graph.ndata[name] for name in graph.ndata}, found, keywords)
-        if weights[""] is not None:
-            found["edge_weight"] = graph.edata[weights[""]]
-        as_weights = "edge_weight" in keywords and set(lost[""]) <= set(WEIGHTS)
-        _leave_out("from_dgl", left_out + [f"edata {name!r}" for name in lost[""] if not as_weights])
-        return cls(**_typed.one_split({"x": None, **found}, keywords))
+        if not hasattr(graph, "canonical_etypes"):
+            raise _no_graph("from_dgl", graph, "a DGLGraph")
+        stores = _sources.of_dgl(graph)
+        _check_names(_sources.split(stores)[0], {"x": x, "y": y}, keywords)
+        return cls(**_sources.keywords("from_dgl", stores, target, keywords, x, y))
 
     @classmethod
     def from_networkx(
@@ -377,7 +341,8 @@ class Graph:
         of the edges. Keywords are those of Graph; train, valid and test may be masks, vertex ids or lists of nodes;
         links are an array of vertex ids, or two lists of nodes.
         """
-        _expect("from_networkx", graph, "is_directed", "a Graph or DiGraph of networkx")
+        if not hasattr(graph, "is_directed"):
+            raise _no_graph("from_networkx", graph, "a Graph or DiGraph of networkx")
         nodes = list(graph.nodes)
         number = {node: i for i, node in enumerate(nodes)}
         edges = list(graph.edges)
@@ -405,11 +370,11 @@ class Graph:
                 if wrong is not None:
                     raise ValueError(f"{name}: found {wrong!r}, expected nodes of the graph, or vertex ids as an array")
                 keywords[name] = [_numbers_of_nodes(name, row, number) for row in rows]
-        masks = [mask for _, mask in _typed.MASKS if any(mask in graph.nodes[node] for node in nodes)]
-        _leave_out("from_networkx", masks, "; give train, valid and test as lists of nodes, or as masks")
+        masks = [mask for mask in _sources.MASKS.values() if any(mask in graph.nodes[node] for node in nodes)]
+        _sources.warn("from_networkx", masks, "; give train, valid and test as lists of nodes, or as masks")
         names = {name: None for edge in edges for name in graph.edges[edge] if name != weight}
         advice = "; say weight='weight'" if weight is None and "weight" in names else ""
-        _leave_out("from_networkx", [f"edge attribute {name!r}" for name in names], advice)
+        _sources.warn("from_networkx", [f"edge attribute {name!r}" for name in names], advice)
         if weight is not None:
             without = next((edge for edge in edges if graph.edges[edge].get(weight) is None), None)
             if without is not None:
@@ -419,10 +384,8 @@ class Graph:
         return cls(**{**found, **keywords})
 
 
-def _expect(function: str, value: Any, attribute: str, kind: str) -> None:
-    """Refuse what is no graph of a library."""
-    if not hasattr(value, attribute):
-        raise TypeError(f"{function}: found a {type(value).__name__}, expected {kind}")
+def _no_graph(function: str, value: Any, kind: str) -> TypeError:
+    return TypeError(f"{function}: found a {type(value).__name__}, expected {kind}")
 
 
 def _numbers_of_nodes(name: str, nodes: Any, number: dict[Any, int]) -> list[int]:
@@ -438,64 +401,18 @@ def _numbers_of_nodes(name: str, nodes: Any, number: dict[Any, int]) -> list[int
     return made
 
 
-def _take_sets(
-    converter: str, y: str, data: dict[str, Any], found: dict[str, Any], keywords: dict[str, Any]
-) -> list[str]:
-    """Take the masks of the data, unless others are given. Returns the names of what looks like a set and is none.
-
-    Without labels, a split has no use: that is said, unless links are found.
-    """
-    given = [name for name in keywords if name in ("train", "valid", "test", "split") or name.endswith("_links")]
-    masks = [(name, mask) for name, mask in _typed.MASKS if data.get(mask) is not None]
-    if {**found, **keywords}.get("y") is not None:
-        found.update((name, data[mask]) for name, mask in masks)
-    elif not given and "y" not in keywords:
-        _leave_out(converter, [mask for _, mask in masks], f"; there are no labels {y!r}")
-    return [] if given else _typed.other_sets(data)
-
-
-def _check_names(data: dict[str, Any], names: dict[str, str], typed: bool, keywords: dict[str, Any]) -> None:
+def _check_names(stores: _sources.Stores, names: dict[str, str], keywords: dict[str, Any]) -> None:
     """Refuse names of features or labels that no type of a DGLGraph has. Labels may be missing, and types' features."""
     for key, name in names.items():
         if not isinstance(name, str):
             raise TypeError(f"{key}: found a {type(name).__name__}, expected a name in graph.ndata")
-    found = {name: None for of_type in data.values() for name in _names_of(of_type)}
-    others = set(found) - {mask for _, mask in _typed.MASKS} - set(names.values())
+    found = dict.fromkeys(name for tables in stores.values() for name in tables if name != "num_nodes")
+    others = set(found) - {*_sources.MASKS.values(), *names.values()}
     for key, name in names.items():
-        usual = name == ("feat" if key == "x" else "label") and (key == "y" or (typed and not others))
+        usual = name == ("feat" if key == "x" else "label") and (key == "y" or ("" not in stores and not others))
         if name not in found and not usual and key not in keywords:
             shown = ", ".join(map(repr, found)) or "none"
             raise ValueError(f"{key}: found ndata {shown}, expected {name!r}; name another: {key}='..'")
-
-
-def _leave_out(converter: str, names: list[str], advice: str = "") -> None:
-    """Say what a converter does not use."""
-    if names:
-        found = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-        warnings.warn(
-            f"{converter}: {found}: {'is' if len(names) == 1 else 'are'} not used{advice}",
-            StarlingWarning,
-            stacklevel=3,
-        )
-
-
-WEIGHTS = ("edge_weight", "weight", "w")  # in DGL's edata
-
-
-def _weight_name(data: Any) -> str | None:
-    """The name of the weights among DGL's edata. None: there are none."""
-    name = next((name for name in _names_of(data) if name in WEIGHTS), None)
-    return name if name is not None and _typed.are_weights(data[name]) else None
-
-
-def _names_of(data: Any) -> list[str]:
-    """The names of DGL's data but its own: _ID, _TYPE."""
-    return [name for name in data if not name.startswith("_")]
-
-
-def _pair(edge_index: Any) -> Any:
-    """edge_index of PyG, (2, E) always, as its rows. Anything else stays."""
-    return (edge_index[0], edge_index[1]) if np.shape(edge_index)[:1] == (2,) else edge_index
 
 
 def _is_mask(value: Any, n: int) -> bool:
@@ -562,11 +479,9 @@ def as_graph(value: GraphLike, name: str = "graph", directed: bool = True) -> Gr
         return value
     if isinstance(value, (str, os.PathLike)):
         return load(value)
-    if hasattr(value, "edge_types") and hasattr(value, "node_types"):
+    if _sources.is_pyg(value):
         return Graph.from_pyg(value, directed=directed)
-    if hasattr(value, "edge_index") or hasattr(value, "adj_t"):
-        return Graph.from_pyg(value, directed=directed)
-    if hasattr(value, "canonical_etypes") and hasattr(value, "ndata"):
+    if hasattr(value, "canonical_etypes"):
         return Graph.from_dgl(value, directed=directed)
     advice = ""
     if hasattr(value, "get") and hasattr(value, "indices") and hasattr(value, "num_classes"):  # a Dataset of PyG

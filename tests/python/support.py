@@ -40,6 +40,29 @@ def run(*words):
     return status, out.getvalue(), err.getvalue()
 
 
+class Bag:
+    """An object with these attributes."""
+
+    def __init__(self, **values):
+        self.__dict__.update(values)
+
+
+def of_dgl(tables, counts, edges, edata={}):
+    """What a graph of DGL has: tables and the number of vertices by type, edges (2, E) and tables of them by triple."""
+
+    class Edges(dict):
+        def __call__(self, etype):
+            return tuple(edges[etype])
+
+    return Bag(
+        ntypes=list(tables),
+        canonical_etypes=list(edges),
+        num_nodes=counts.__getitem__,
+        nodes={name: Bag(data=table) for name, table in tables.items()},
+        edges=Edges({triple: Bag(data=edata.get(triple, {})) for triple in edges}),
+    )
+
+
 class Folder(unittest.TestCase):
     """A test with a folder of its own, `here`."""
 

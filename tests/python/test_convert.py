@@ -17,7 +17,7 @@ from unittest import mock
 import numpy as np
 import starling_gnn as sl
 
-from support import Folder, has, needs, run
+from support import Folder, has, needs, of_dgl, run
 
 N, F = 61, 5
 rng = np.random.default_rng(7)
@@ -119,14 +119,9 @@ class Forms(Folder):
     def dgl(self, edge_index=EDGES.T, x=X, y=Y, edge_weight=None, **sets):
         """A file of DGL, which `dgl.load_graphs` reads: sys.modules has it."""
         masks = {key.replace("valid", "val") + "_mask": mask for key, mask in {**MASKS, **sets}.items()}
-        graph = types.SimpleNamespace(
-            ntypes=["_N"],
-            canonical_etypes=[("_N", "_E", "_N")],
-            num_nodes=lambda key: N,
-            nodes={"_N": types.SimpleNamespace(data={"feat": x, "label": y, **masks})},
-            edges=type("Edges", (dict,), {"__call__": lambda self, etype: tuple(edge_index)})(),
-        )
-        graph.edges["_N", "_E", "_N"] = types.SimpleNamespace(data={} if edge_weight is None else {"w": edge_weight})
+        triple, edata = ("_N", "_E", "_N"), {} if edge_weight is None else {"w": edge_weight}
+        tables = {"_N": {"feat": x, "label": y, **masks}}
+        graph = of_dgl(tables, {"_N": N}, {triple: edge_index}, {triple: edata})
         self.load_graphs(graph)
         return self.lines("g.bin", [])
 
@@ -424,17 +419,13 @@ class Typed(Forms):
     def test_dgl(self):
         frame = {"feat": X, "label": Y, **{key.replace("valid", "val") + "_mask": mask for key, mask in MASKS.items()}}
         triple = ("person", "visits", "place")
-        graph = types.SimpleNamespace(
-            ntypes=["place", "person"],
-            canonical_etypes=[triple],
-            num_nodes=lambda key: N if key == "person" else 20,
-            nodes={"place": types.SimpleNamespace(data={}), "person": types.SimpleNamespace(data=frame)},
-            edges=type("Edges", (dict,), {"__call__": lambda self, etype: tuple((EDGES % [N, 20]).T)})(),
-        )
-        graph.edges[triple] = types.SimpleNamespace(data={"w": WEIGHT})
+        pairs = {triple: (EDGES % [N, 20]).T}
+        graph = of_dgl({"place": {}, "person": frame}, {"place": 20, "person": N}, pairs, {triple: {"w": WEIGHT}})
         self.lines("g.bin", [])
         self.load_graphs(graph)
         self.assert_same_typed(self.path("g.bin"))
+        plain = self.plain("one", weight=WEIGHT)
+        self.assert_same(self.dgl(edge_weight=WEIGHT), plain, edge_weights="factor", model="gcn")
 
 
 def cases(text):

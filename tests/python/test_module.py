@@ -29,7 +29,7 @@ import numpy as np
 import starling_gnn as sl
 from starling_gnn import _library, _session, _train
 
-from support import has, needs
+from support import Bag, has, needs, of_dgl
 
 N, F, K = 240, 6, 4
 SMALL = dict(layers=2, hidden=8, fanout=[4, 4], batch_size=20, pes=2, epochs=4, lr=0.02, chunks=2, cpus=2)
@@ -190,10 +190,8 @@ class Data(unittest.TestCase):
             gaps[hidden] = None
             made = graph(y=gaps, train=ids[:100])
             self.assertEqual((made.n_outputs, (made.y == -1).sum()), (K, 20))
-        with self.assertRaisesRegex(ValueError, "n_classes: found 7, expected 4"):
-            graph(y=names, n_classes=7)
-        with self.assertRaisesRegex(ValueError, r"y: found the class 'a\\nb'"):
-            graph(y=["a\nb"] * N)
+        self.assertRaisesRegex(ValueError, "n_classes: found 7, expected 4", graph, y=names, n_classes=7)
+        self.assertRaisesRegex(ValueError, r"y: found the class 'a\\nb'", graph, y=["a\nb"] * N)
 
     @needs("pandas")
     def test_tables_of_pandas(self):
@@ -289,7 +287,7 @@ class Data(unittest.TestCase):
         self.assertEqual(sl.Graph.from_dgl(one_way, **sets).n_edges, graph(directed=True).n_edges)
         made = sl.Graph.from_dgl(one_way, **sets, directed=False)
         self.assertEqual(losses(sl.train(made, **SMALL)), self.expected)
-        both = dgl_graph(np.concatenate([edges, edges[::-1]], axis=1), one_way.ndata)
+        both = dgl_graph(np.concatenate([edges, edges[::-1]], axis=1), {"feat": x, "label": y})
         self.assertEqual(losses(sl.train(sl.Graph.from_dgl(both, **sets), **SMALL)), self.expected)
 
     def test_graphs_of_others(self):
@@ -361,8 +359,7 @@ class Data(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "feature 0 of vertex 0 is nan"):
             sl.Graph(edges, np.ma.masked_array(x, np.arange(x.size).reshape(x.shape) == 0), y, **sets)
         weights = np.ma.masked_array(np.ones(edges.shape[1]), np.arange(edges.shape[1]) == 0)
-        with self.assertRaisesRegex(ValueError, "has weight nan"):
-            sl.Graph(edges, x, y, **sets, edge_weight=weights)
+        self.assertRaisesRegex(ValueError, "has weight nan", sl.Graph, edges, x, y, **sets, edge_weight=weights)
         with self.assertRaisesRegex(TypeError, "with fractions or nan, expected whole ids"):
             sl.Graph(edges, x, y, train=np.array([1, np.nan]))
 
@@ -417,19 +414,18 @@ class Data(unittest.TestCase):
             def __getitem__(self, key):
                 return self.stores[key]
 
-        expected = sl.Graph.from_pyg(Hetero(store(edge_index=edges))).n_edges
+        expected = sl.Graph.from_pyg(Hetero(Bag(edge_index=edges))).n_edges
         for name in ("edge_attr", "time", "edge_label"):
             with self.assertWarnsRegex(sl.StarlingWarning, name + r" of \('u', 'r', 'u'\): is not used"):
-                sl.Graph.from_pyg(Hetero(store(edge_index=edges, **{name: weights})))
+                sl.Graph.from_pyg(Hetero(Bag(edge_index=edges, **{name: weights})))
         for values in (None, weights):
             adjacency = type("Adjacency", (), {"coo": lambda self, of=values: (edges[1], edges[0], of)})()
-            for data in (Hetero(store(adj_t=adjacency)), Bag(adj_t=adjacency, x=x, y=y)):
+            for data in (Hetero(Bag(adj_t=adjacency)), Bag(adj_t=adjacency, x=x, y=y)):
                 made = sl.Graph.from_pyg(data)
                 self.assertEqual((made.n_edges, made.has_edge_weights), (expected, values is not None))
-        with self.assertRaisesRegex(ValueError, "has none, expected edge_index or adj_t"):
-            sl.Graph.from_pyg(Hetero(store()))
+        self.assertRaisesRegex(ValueError, "has none, expected edge_index or adj_t", sl.Graph.from_pyg, Hetero(Bag()))
         words = np.array(["c", "a", "d", "b"])[y]
-        made = sl.Graph.from_pyg(Hetero(store(edge_index=edges), words))
+        made = sl.Graph.from_pyg(Hetero(Bag(edge_index=edges), words))
         self.assertEqual(made.classes.tolist(), ["a", "b", "c", "d"])
         np.testing.assert_array_equal(made.classes[made.y], words)
         # PyG's edge_index always has two rows. Elsewhere a 2 x 2 array is ambiguous.
@@ -437,18 +433,17 @@ class Data(unittest.TestCase):
         data = type("Data", (), {"edge_index": pair, "x": x, "y": y, **masks})
         with self.assertWarnsRegex(sl.StarlingWarning, "edge_time: is not used"):
             sl.Graph.from_pyg(type("Data", (), {**vars(data), "edge_time": np.ones(2)}))
-        two = Hetero(store(edge_index=edges))
+        two = Hetero(Bag(edge_index=edges))
         two.node_types, two.stores["v"] = ["u", "v"], store(x=x, **masks)
         with self.assertWarnsRegex(sl.StarlingWarning, "train_mask of 'v', .*: not used, the split is of 'u'"):
             sl.Graph.from_pyg(two)
         two.stores["v"] = store(num_nodes=None)
-        with self.assertRaisesRegex(ValueError, "num_nodes: type 'v' has no x and no num_nodes"):
-            sl.Graph.from_pyg(two)
+        self.assertRaisesRegex(ValueError, "num_nodes: type 'v' has no x and no num_nodes", sl.Graph.from_pyg, two)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             self.assertEqual(sl.Graph.from_pyg(data).n_edges, 2)
             sl.Graph((pair[0], pair[1]), x, y, **sets)
-            with_attributes = Hetero(store(edge_index=edges, edge_attr=weights))
+            with_attributes = Hetero(Bag(edge_index=edges, edge_attr=weights))
             given = sl.Graph.from_pyg(with_attributes, edge_weight={("u", "r", "u"): weights})
             self.assertTrue(given.has_edge_weights)
         for form in (pair, pair.tolist()):
@@ -667,8 +662,7 @@ class Data(unittest.TestCase):
         ):
             with self.subTest(words), self.assertRaisesRegex(ValueError, words):
                 sl.Graph(**{**dict(edge_index=train, x=x), **links, **changes})
-        with self.assertRaisesRegex(ValueError, "train.0. is vertex .*, which has no label"):
-            graph(y=None)
+        self.assertRaisesRegex(ValueError, "train.0. is vertex .*, which has no label", graph, y=None)
         with self.assertRaisesRegex(ValueError, "found no label, expected labels"):
             sl.train(graph(y=None, train=None, valid=None, test=None), **SMALL)
         with self.assertRaisesRegex(ValueError, "objective: .* lists links; use objective link or auto"):
@@ -791,8 +785,7 @@ class Data(unittest.TestCase):
         made.add_edges_from((f"v{a}", f"v{b}") for a, b in edges.T)
         named = {name: [f"v{v}" for v in ids] for name, ids in sets.items()}
         self.assertEqual(losses(sl.train(sl.Graph.from_networkx(made, **named), **SMALL)), self.expected)
-        with self.assertRaisesRegex(ValueError, "no attribute 'z'"):
-            sl.Graph.from_networkx(made, x="z", **named)
+        self.assertRaisesRegex(ValueError, "no attribute 'z'", sl.Graph.from_networkx, made, x="z", **named)
 
     def test_edge_weights(self):
         edges = arrays()[0]
@@ -804,10 +797,8 @@ class Data(unittest.TestCase):
         self.assertNotEqual(expected, losses(sl.train(graph(), **{**SMALL, "model": "gcn"})))
         self.assertEqual(losses(sl.train(graph(edge_weight=weights.astype(float).tolist()), **options)), expected)
         self.assertEqual(losses(sl.train(graph(edge_weight=weights[:, None]), **options)), expected)
-        with self.assertWarnsRegex(sl.StarlingWarning, "edge_weights factor"):
-            sl.train(made, **SMALL)
-        with self.assertRaisesRegex(sl.InvalidArgumentError, "weights of its edges"):
-            sl.train(graph(), **options)
+        self.assertWarnsRegex(sl.StarlingWarning, "edge_weights factor", sl.train, made, **SMALL)
+        self.assertRaisesRegex(sl.InvalidArgumentError, "weights of its edges", sl.train, graph(), **options)
         if has("scipy"):
             import scipy.sparse as sparse
 
@@ -865,8 +856,7 @@ class Data(unittest.TestCase):
             (dict(n_classes=2), sl.InvalidArgumentError, "labels"),
         ]:
             with self.subTest(**{key: str(value)[:20] for key, value in changes.items()}):
-                with self.assertRaisesRegex(error, text):
-                    graph(**changes)
+                self.assertRaisesRegex(error, text, graph, **changes)
 
     def test_arrays_of_another(self):
         """The features of a graph live as long as the graph, and no longer."""
@@ -889,8 +879,7 @@ class Data(unittest.TestCase):
             run = sl.train(graph(), **SMALL)
             found = run.predict(files)
             np.testing.assert_allclose(found, run.predict(), rtol=1e-5, atol=1e-6)
-            with self.assertRaisesRegex(sl.BadFileError, "node-label"):
-                sl.train(files, **SMALL)
+            self.assertRaisesRegex(sl.BadFileError, "node-label", sl.train, files, **SMALL)
 
     def test_ids_that_are_not_utf8(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -1010,17 +999,12 @@ def metadata(path):
         return json.loads(file.read(int.from_bytes(file.read(8), "little")))["__metadata__"]
 
 
-class Bag:
-    """An object with these attributes."""
-
-    def __init__(self, **values):
-        self.__dict__.update(values)
-
-
 def dgl_graph(edges, ndata, edata={}):
     """What from_dgl reads of a graph of one type."""
-    types = dict(ntypes=["_N"], canonical_etypes=[("_N", "_E", "_N")])
-    return Bag(ndata=ndata, edata=edata, edges=lambda: (edges[0], edges[1]), **types)
+    triple = ("_N", "_E", "_N")
+    return of_dgl(
+        {"_N": ndata}, {"_N": len(ndata["feat" if "feat" in ndata else "x"])}, {triple: edges}, {triple: edata}
+    )
 
 
 def masks_of(sets):
@@ -1077,24 +1061,8 @@ def heterograph(types, edges, weights={}):
             if key in table:
                 table[key] = np.isin(np.arange(types[name]["n"]), table[key])
     if not has("dgl"):
-        edges_of = edges
-
-        class HeteroGraph:
-            ntypes, canonical_etypes = list(types), list(edges_of)
-            nodes = {name: Bag(data=table) for name, table in tables.items()}
-
-            def num_nodes(self, name):
-                return types[name]["n"]
-
-            class Edges(dict):
-                def __call__(self, etype):
-                    return tuple(edges_of[etype])
-
-            edges = Edges(
-                {triple: Bag(data={"w": weights[triple]} if triple in weights else {}) for triple in edges_of}
-            )
-
-        return HeteroGraph()
+        edata = {triple: {"w": of} for triple, of in weights.items()}
+        return of_dgl(tables, {name: of["n"] for name, of in types.items()}, edges, edata)
     import dgl
     import torch
 
@@ -1195,9 +1163,7 @@ def crowd_graph(form, order=None, targets=None):
         names = dict(x="feat", y="label")
         graph.ndata.update({names[key]: torch.as_tensor(of) for key, of in found.items()})
     else:
-        graph = Bag(canonical_etypes=["_N"], ndata={"feat": found["x"]}, edges=lambda: (edges[0], edges[1]))
-        if "y" in found:
-            graph.ndata["label"] = found["y"]
+        graph = dgl_graph(edges, {"feat": found["x"], **({"label": found["y"]} if "y" in found else {})})
     return sl.Graph.from_dgl(graph, **sets) if targets else graph
 
 
@@ -1320,10 +1286,8 @@ class Training(unittest.TestCase):
                 sl.evaluate(graph(), run, hidden=16)
             with self.assertRaises(sl.BadFileError):
                 sl.evaluate(graph(), run.state_dict(), model="gat", heads=2, hidden=16, layers=2)
-            with self.assertRaises(OSError):
-                run.save(os.path.join(folder, "none", "x"))
-        with self.assertRaises(TypeError):
-            sl.evaluate(graph(), 3)
+            self.assertRaises(OSError, run.save, os.path.join(folder, "none", "x"))
+        self.assertRaises(TypeError, sl.evaluate, graph(), 3)
 
     def test_saved_model_of_open_options(self):
         """The file has the options that the session filled in, and the objective."""
@@ -1366,10 +1330,8 @@ class Training(unittest.TestCase):
             for weights in values:
                 self.assertEqual(losses(sl.train(graph(), **options, weights=weights)), expected)
         for call in (sl.train, sl.evaluate):
-            with self.assertRaisesRegex(TypeError, "weights: found a int"):
-                call(graph(), weights=3)
-            with self.assertRaisesRegex(TypeError, "weights.'a'.: found"):
-                call(graph(), weights={"a": "text"})
+            self.assertRaisesRegex(TypeError, "weights: found a int", call, graph(), weights=3)
+            self.assertRaisesRegex(TypeError, "weights.'a'.: found", call, graph(), weights={"a": "text"})
 
     def test_names_of_statuses(self):
         with open(os.path.join(HERE, "../../support/status.h")) as file:
@@ -1442,8 +1404,7 @@ class Training(unittest.TestCase):
         self.assertEqual(len(run.records), 3)
         self.assertEqual(run.predict().shape, (N, K))
         self.assertAlmostEqual(sl.evaluate(graph(), run).valid_loss, run.evaluate().valid_loss, places=5)
-        with self.assertRaisesRegex(TypeError, "with pipe=True"):
-            sl.train(graph(), stages=2)
+        self.assertRaisesRegex(TypeError, "with pipe=True", sl.train, graph(), stages=2)
 
     def test_fanouts_by_relation(self):
         option = next(option for option in sl.options() if option.keyword == "relation_fanout")
@@ -1500,14 +1461,10 @@ class Training(unittest.TestCase):
             ([1, 2, 3], r"found a list, .*run.predict\(\)\[ids\]"),
             (arrays()[1], r"found a ndarray, .*make one by Graph\(edge_index, x\)"),
         ):
-            with self.assertRaisesRegex(TypeError, text):
-                sl.train(value)
-            with self.assertRaisesRegex(TypeError, text):
-                sl.evaluate(value, {})
-            with self.assertRaisesRegex(TypeError, text):
-                sl.train(graph(), **SMALL).predict(value)
-        with self.assertRaisesRegex(TypeError, "figure: found a int, expected a Figure"):
-            sl.train(graph(), **SMALL).plot(3)
+            self.assertRaisesRegex(TypeError, text, sl.train, value)
+            self.assertRaisesRegex(TypeError, text, sl.evaluate, value, {})
+            self.assertRaisesRegex(TypeError, text, sl.train(graph(), **SMALL).predict, value)
+        self.assertRaisesRegex(TypeError, "figure: found a int, expected a Figure", sl.train(graph(), **SMALL).plot, 3)
         for call, text in (
             (sl.Graph.from_pyg, "from_pyg: found a {}, expected a Data or HeteroData"),
             (sl.Graph.from_dgl, "from_dgl: found a {}, expected a DGLGraph"),
@@ -1519,12 +1476,9 @@ class Training(unittest.TestCase):
                     with self.assertRaisesRegex(TypeError, text.format(type(value).__name__)) as caught:
                         call(value)
                     self.assertNotIn("\n", str(caught.exception))
-        with self.assertRaisesRegex(sl.NotFoundError, "nosuch"):
-            sl.load("nosuch")
-        with self.assertRaises(FileNotFoundError):
-            sl.train("nosuch")
-        with self.assertRaisesRegex(TypeError, "expected some of"):
-            sl.load("cora", epochs=3)
+        self.assertRaisesRegex(sl.NotFoundError, "nosuch", sl.load, "nosuch")
+        self.assertRaises(FileNotFoundError, sl.train, "nosuch")
+        self.assertRaisesRegex(TypeError, "expected some of", sl.load, "cora", epochs=3)
 
     def test_one_fanout(self):
         """A number is for each layer, also of the layers that the library chooses."""
@@ -1556,8 +1510,7 @@ class Training(unittest.TestCase):
         self.assertEqual(losses(sl.train(graph(y=order), **SMALL, class_weights=[3, 1, 0.5, 1 / 3])), found)
 
     def test_errors_of_the_run(self):
-        with self.assertRaisesRegex(ArithmeticError, "learning rate"):
-            sl.train(graph(), **{**SMALL, "lr": 1e30})
+        self.assertRaisesRegex(ArithmeticError, "learning rate", sl.train, graph(), **{**SMALL, "lr": 1e30})
         with self.assertRaises(MemoryError):
             sl.train(graph(), **{**SMALL, "hidden": 65536, "batch_size": 1 << 20, "layers": 40, "fanout": [100] * 40})
         sl.train(graph(), **SMALL)
@@ -1585,8 +1538,7 @@ class Training(unittest.TestCase):
         for given in (dict(train=sets["train"]), dict(y=y), dict(name="x"), dict(directed=True)):
             with self.assertRaisesRegex(TypeError, f"a Graph and {list(given)[0]}"):
                 sl.NodeClassifier(**SMALL).fit(graph(), **given)
-        with self.assertRaises(TypeError):
-            sl.NodeClassifier(hiden=3)
+        self.assertRaises(TypeError, sl.NodeClassifier, hiden=3)
         if has("sklearn"):
             from sklearn.base import clone
 
@@ -1618,8 +1570,7 @@ class Training(unittest.TestCase):
             (lambda: sl.NodeClassifier().predict(x), AttributeError, "not fitted"),
             (lambda: sl.NodeClassifier(graph=dict(x=x)).fit([0, 1], [0, 1]), TypeError, "graph: found the keys x"),
         ):
-            with self.assertRaisesRegex(error, words):
-                call()
+            self.assertRaisesRegex(error, words, call)
 
     def test_classifier_of_rows(self):
         """Features without edges make a graph without edges, with a warning; new rows then need none."""
@@ -1629,8 +1580,7 @@ class Training(unittest.TestCase):
         self.assertEqual(classifier.predict(x[:7]).shape, (7,))
         np.testing.assert_allclose(classifier.predict_proba(x[:7]), classifier.predict_proba(x)[:7], atol=1e-6)
         classifier = sl.NodeClassifier(**SMALL).fit(x, y, edge_index=edges)
-        with self.assertRaisesRegex(TypeError, "X: found features without edge_index"):
-            classifier.predict(x)
+        self.assertRaisesRegex(TypeError, "X: found features without edge_index", classifier.predict, x)
         np.testing.assert_array_equal(classifier.predict(x, edge_index=edges), classifier.predict())
         with self.assertRaisesRegex(ValueError, "X has 3 features, but NodeClassifier is expecting 6 features as"):
             classifier.predict(x[:, :3], edge_index=edges)
@@ -1645,8 +1595,7 @@ class Training(unittest.TestCase):
             again = pickle.loads(pickle.dumps(classifier))
             asked = [0, 5, 7] if more else sl.Graph(edges, x)
             np.testing.assert_array_equal(again.predict(asked), classifier.predict(asked))
-        with self.assertRaisesRegex(ValueError, "a pickle of a classifier has no graph"):
-            again.predict()
+        self.assertRaisesRegex(ValueError, "a pickle of a classifier has no graph", again.predict)
 
     @needs("sklearn")
     def test_scikit_learn(self):
@@ -2028,8 +1977,7 @@ class Models(unittest.TestCase):
         self.assertEqual(model.n_outputs, run.model.n_outputs)
         np.testing.assert_array_equal(model.predict(graph()), run.predict())
         self.assertEqual(len(model.predict_table(graph())["id"]), N)
-        with self.assertRaisesRegex(ValueError, "pairs: found a model of vertices"):
-            model.predict_links(graph(), [[0], [1]])
+        self.assertRaisesRegex(ValueError, "pairs: found a model of vertices", model.predict_links, graph(), [[0], [1]])
 
     def test_direction(self):
         """Edges of PyG get reverse ones if those of training did."""
@@ -2099,8 +2047,7 @@ class Models(unittest.TestCase):
                 np.testing.assert_allclose(model.predict_links(form, given), scores, rtol=1e-6, atol=1e-6)
             np.testing.assert_allclose(model.embeddings(unasked), outputs, rtol=1e-6, atol=1e-6)
             self.assertEqual(model.predict_links(made, asked[:, :0]).shape, (0,))
-            with self.assertRaisesRegex(ValueError, "found a model of links, expected one of vertices"):
-                model.predict(made)
+            self.assertRaisesRegex(ValueError, "found a model of links, expected one of vertices", model.predict, made)
             with self.assertRaisesRegex(ValueError, "pairs: found id .*, expected ids of 0 .. 239"):
                 run.predict_links(asked + N * (np.arange(len(asked)) != 1)[:, None])
         with self.assertRaisesRegex(ValueError, "pairs: found a model of vertices, expected one of links"):
@@ -2376,11 +2323,9 @@ class Interrupts(unittest.TestCase):
             if record.epoch == 2:
                 raise KeyError("no more")
 
-        with self.assertRaisesRegex(KeyError, "no more"):
-            sl.train(graph(), **SMALL, on_epoch=fail)
+        self.assertRaisesRegex(KeyError, "no more", sl.train, graph(), **SMALL, on_epoch=fail)
         self.assertEqual(seen, [1, 2])
-        with self.assertRaises(ZeroDivisionError):
-            sl.train(graph(), **SMALL, on_step=lambda record: 1 / 0)
+        self.assertRaises(ZeroDivisionError, sl.train, graph(), **SMALL, on_step=lambda record: 1 / 0)
         run = sl.train(graph(), **SMALL, on_epoch=lambda record: record.epoch == 3)
         self.assertTrue(run.interrupted)
         self.assertEqual(len(run.records), 3)
@@ -2433,8 +2378,7 @@ class Interrupts(unittest.TestCase):
 
     def test_no_thread(self):
         with mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("can't start new thread")):
-            with self.assertRaisesRegex(RuntimeError, "new thread"):
-                sl.train(graph(), **SMALL)
+            self.assertRaisesRegex(RuntimeError, "new thread", sl.train, graph(), **SMALL)
         self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
         self.assertEqual(_session._threads, set())
         sl.train(graph(), **SMALL)
@@ -2536,8 +2480,7 @@ class Processes(unittest.TestCase):
     def test_no_pickles(self):
         import pickle
 
-        with self.assertRaisesRegex(TypeError, "cannot be pickled"):
-            pickle.dumps(graph())
+        self.assertRaisesRegex(TypeError, "cannot be pickled", pickle.dumps, graph())
 
     def test_close(self):
         run = sl.train(graph(), **SMALL)

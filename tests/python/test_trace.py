@@ -182,13 +182,11 @@ class Read(Made):
         with open(kept) as file:
             whole = file.read()
         self.write(name, text)
-        with self.assertRaisesRegex(ValueError, words):
-            _trace.read(self.folder)
+        self.assertRaisesRegex(ValueError, words, _trace.read, self.folder)
         self.write(name, whole)
 
     def test_bad_files(self):
-        with self.assertRaises(FileNotFoundError):
-            _trace.read(self.folder)
+        self.assertRaises(FileNotFoundError, _trace.read, self.folder)
         self.small()
         self.read()
         ran = "\nWorkerId: 0\nStartTime: 1\nEndTime: 2\n\n"
@@ -237,8 +235,7 @@ class Read(Made):
         self.tasks = []
         self.marked()
         self.states.pop()
-        with self.assertRaisesRegex(ValueError, "expected the mark 'end' after its steps"):
-            self.read()
+        self.assertRaisesRegex(ValueError, "expected the mark 'end' after its steps", self.read)
 
     def test_damaged_files(self):
         """A status, or numbers that fit together."""
@@ -378,8 +375,7 @@ class Sums(Made):
     def test_a_circle(self):
         for job, dep in ((1, "3"), (2, "1"), (3, "2")):
             self.task(job, "x", dep, 0, job - 1, job)
-        with self.assertRaisesRegex(ValueError, "circle"):
-            self.analyse()
+        self.assertRaisesRegex(ValueError, "circle", self.analyse)
 
 
 class Advice(Made):

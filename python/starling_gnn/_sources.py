@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""Graphs of PyG and DGL as stores: named tables of each type of vertices, and of the edges of each triple.
+
+Graph takes its keywords from stores, and `starling convert` its files. A graph of one type has the stores "" and PLAIN.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any, Dict
+
+from . import _arrays
+from ._library import StarlingWarning
+from ._numpy import Array, np
+from ._tools import need
+
+Stores = Dict[Any, Dict[str, Any]]
+PLAIN = ("", "", "")  # the only relation of a graph that is not typed
+# Names in PyG and DGL of the sets of the split, and of weights. Of PyG's tables edge_weight alone is one of weights.
+MASKS = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
+WEIGHTS = ("edge_weight", "weight", "w")
+_SET_NAMES = {s + e for s in ("train", "val", "valid", "validation", "test") for e in ("_mask", "_idx")}
+_SET_NAMES -= set(MASKS.values())
+_LINKS = ("edge_label_index", "pos_edge_label_index", "neg_edge_label_index")
+_OF_EDGES = ("edge_index", "adj_t", "edge_type", "edge_weight", "edge_attr", "edge_label", *_LINKS)
+
+
+def warn(converter: str, names: list[str], advice: str = "", stacklevel: int = 4) -> None:
+    """Say what a converter does not use."""
+    if names:
+        found = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        text = f"{converter}: {found}: {'is' if len(names) == 1 else 'are'} not used{advice}"
+        warnings.warn(text, StarlingWarning, stacklevel)
+
+
+def is_hetero(value: Any) -> bool:
+    return hasattr(value, "edge_types") and hasattr(value, "node_types")
+
+
+def is_pyg(value: Any) -> bool:
+    """Whether a value is Data or HeteroData of PyG."""
+    return is_hetero(value) or any(hasattr(value, name) for name in ("edge_index", "adj_t", "edge_label_index"))
+
+
+def _tables(store: Any) -> dict[str, Any]:
+    """The tables of PyG's Data, or of a part of HeteroData; None is not there."""
+    keys = getattr(store, "keys", None)
+    names = keys() if callable(keys) else keys if keys is not None else getattr(store, "__dict__", ())
+    found = {name: getattr(store, name, None) for name in names if not name.startswith("_")}
+    return {name: table for name, table in found.items() if table is not None}
+
+
+def of_pyg(data: Any) -> Stores:
+    """The stores of PyG's Data or HeteroData."""
+    if is_hetero(data):
+        stores: Stores = {key: {"num_nodes": data[key].num_nodes, **_tables(data[key])} for key in data.node_types}
+        return {**stores, **{triple: _with_index(_tables(data[triple])) for triple in data.edge_types}}
+    tables = _tables(data)
+    edges = _with_index({name: table for name, table in tables.items() if name in _OF_EDGES})
+    tells = getattr(data, "is_edge_attr", None)
+    for name, table in tables.items():
+        shape = tuple(getattr(table, "shape", ()))
+        alike = "edge" in name and "edge_index" in edges and shape[:1] == np.shape(edges["edge_index"][0])
+        if name not in _OF_EDGES and (tells(name) if callable(tells) else alike):
+            edges[name] = table
+    return {"": {name: table for name, table in tables.items() if name not in edges and name != "adj_t"}, PLAIN: edges}
+
+
+def _with_index(tables: dict[str, Any]) -> dict[str, Any]:
+    """PyG's tables of edges, with those of adj_t as edge_index and edge_weight.
+
+    Entry [i, j] of the SparseTensor, or sparse tensor of torch, is the edge from j to i. No weights if all are 1.
+    """
+    adjacency = tables.get("adj_t")
+    if adjacency is None or "edge_index" in tables:
+        return tables
+    if hasattr(adjacency, "coo"):
+        rows, columns, values = adjacency.coo()
+    else:
+        coo = adjacency.to_sparse_coo().coalesce()
+        (rows, columns), values = coo.indices(), coo.values()
+    weights = None if values is None else _arrays.to_numpy(values, "adj_t")
+    if weights is not None and weights.ndim != 1:
+        raise ValueError(f"adj_t: found values of the shape {weights.shape}, expected a number for each entry")
+    found = {} if weights is None or (weights == 1).all() else {"edge_weight": weights}
+    return {**found, **{name: of for name, of in tables.items() if name != "adj_t"}, "edge_index": (columns, rows)}
+
+
+def of_dgl(graph: Any) -> Stores:
+    """The stores of a DGLGraph. Names with _ are DGL's own."""
+
+    def tables(data: Any) -> dict[str, Any]:
+        return {name: data[name] for name in data if not name.startswith("_")}
+
+    stores: Stores = {key: {"num_nodes": graph.num_nodes(key), **tables(graph.nodes[key].data)} for key in graph.ntypes}
+    for triple in graph.canonical_etypes:
+        stores[triple] = {**tables(graph.edges[triple].data), "edge_index": tuple(graph.edges(etype=triple))}
+    return stores if len(stores) != 2 else dict(zip(("", PLAIN), stores.values()))
+
+
+def split(stores: Stores) -> tuple[Stores, Stores]:
+    """The stores of vertices, and those of edges."""
+    edges = {key: tables for key, tables in stores.items() if isinstance(key, tuple)}
+    return {key: tables for key, tables in stores.items() if key not in edges}, edges
+
+
+def _weights_of(tables: dict[str, Any], pyg: bool, given: bool) -> tuple[Any, list[str]]:
+    """The weights among the tables of edges, perhaps None; and the names of tables that are not used.
+
+    given: the user gives weights, perhaps one of the tables.
+    """
+    name = next((name for name in tables if name in (WEIGHTS[:1] if pyg else WEIGHTS)), "")
+    weights = tables[name] if name and (pyg or _are_weights(tables[name])) else None
+    used = {"edge_index", name if weights is not None else "", "edge_type" if pyg else ""}
+    if given:
+        used |= {"edge_attr", *WEIGHTS}
+    if weights is not None and "edge_attr" in tables:
+        flat, attributes = (np.ravel(_arrays.any_array(of)) for of in (weights, tables["edge_attr"]))
+        used |= {"edge_attr"} if np.array_equal(flat, attributes) else set()
+    links = ("edge_label_index", "edge_label") if "edge_label_index" in tables else "edge_label_index"
+    return weights, [name for name in tables if name not in used and not name.endswith(links)]
+
+
+def keywords(
+    converter: str, stores: Stores, target: str | None, given: Mapping[str, Any], x: str = "x", y: str = "y"
+) -> dict[str, Any]:
+    """The keywords of Graph for stores; those given replace them. x, y: the names of features and targets."""
+    vertices, edges = split(stores)
+    typed, pyg = PLAIN not in edges, converter == "from_pyg"
+    weights, lost = {}, []
+    for triple, tables in edges.items():
+        if typed and tables.get("edge_index") is None:
+            raise ValueError(f"edge_index: {triple} has none, expected edge_index or adj_t")
+        weights[triple], names = _weights_of(tables, pyg, "edge_weight" in given)
+        lost += [(name if pyg else f"edata {name!r}") + f" of {triple}" * typed for name in names]
+    own_split = [name for name in given if name in (*MASKS, "split") or name.endswith("_links")]
+    if typed:
+        found = _join(vertices, edges, target, given, x, y)
+        found["edge_weight"] = {triple: of for triple, of in weights.items() if of is not None} or None
+    else:
+        tables, index = vertices[""], edges[PLAIN].get("edge_index")
+        pair = index if index is None else (index[0], index[1])  # rows, also if the shape is (2, 2)
+        found = dict(x=tables.get(x), y=tables.get(y), directed=True, edge_index=pair, edge_weight=weights[PLAIN])
+        found["edge_type"] = edges[PLAIN].get("edge_type") if pyg else None
+        masks = {name: tables[mask] for name, mask in MASKS.items() if tables.get(mask) is not None}
+        if {**found, **given}.get("y") is not None:
+            found.update(masks)
+        elif not own_split and "y" not in given:
+            warn(converter, [MASKS[name] for name in masks], f"; there are no labels {y!r}")
+        lost = [name for name in tables if name in _SET_NAMES and not own_split] + lost
+    warn(converter, lost, "; give edge_weight=data.edge_attr if these are weights" if lost == ["edge_attr"] else "")
+    if any(given[name] is not None for name in own_split if name not in MASKS):
+        found = {name: value for name, value in found.items() if name not in MASKS}
+    return {**found, **given}
+
+
+def _are_weights(value: Any) -> bool:
+    """Whether an array has one number of 0 or more for each edge."""
+    array = _arrays.column(_arrays.any_array(value))
+    return array.ndim == 1 and array.dtype.kind in "iuf" and bool((np.isfinite(array) & (array >= 0)).all())
+
+
+# ---- typed graphs ----
+
+
+def _join_features(counts: list[int], tables: list[Any]) -> Any:
+    """The features of all types. If all types have tables of one width, types share the columns; else each has its own.
+
+    counts: vertices of each type. tables: (n, F) of each type; None: a column for each vertex.
+    """
+    for n, x in zip(counts, tables):
+        if x is not None and (len(x.shape) != 2 or x.shape[0] != n):
+            raise ValueError(f"x: found the shape {tuple(x.shape)}, expected ({n}, F), a row for each vertex of a type")
+    widths = {None if x is None else x.shape[1] for x in tables}
+    shared = len(widths) == 1 and None not in widths
+    if shared and not any(_arrays.is_sparse(x) for x in tables):
+        return np.concatenate([_arrays.to_numpy(x, "x") for x in tables])
+    sparse = need("scipy.sparse", "scipy", "python3-scipy")
+    given = [np.eye(0) if x is None else x if _arrays.is_sparse(x) else _arrays.floats(x, "x") for x in tables]
+    parts = [sparse.csr_matrix(sparse.identity(n) if x is None else of) for n, x, of in zip(counts, tables, given)]
+    return (sparse.vstack if shared else sparse.block_diag)(parts, "csr", np.float32)
+
+
+class Types(Dict[str, slice]):
+    """The slices of the types in joined features x, and what the library must know of them: `members`."""
+
+    def __init__(self, slices: Mapping[str, slice], tables: Iterable[Any], x: Any) -> None:
+        super().__init__(slices)
+        self.x = x
+        if any("," in str(name) or "\n" in str(name) for name in slices):
+            raise ValueError(f"types: found {', '.join(map(repr, slices))}, expected names without commas")
+        sizes = (
+            [where.stop - where.start for where in slices.values()],
+            [0 if x is None else x.shape[1] for x in tables],
+        )
+        self.arrays = vertices, columns = [np.array(of, np.uint32) for of in sizes]
+        self.members = {
+            "n_types": len(slices),
+            "type_names": "".join(f"{name}\n" for name in slices).encode(),
+            "type_vertices": _arrays.pointer(vertices),
+            "type_columns": _arrays.pointer(columns),
+        }
+
+
+def _spread(y: Any, where: slice, n: int, numbers: bool) -> Array:
+    """Targets of n vertices: y of the vertices `where`, unknown ones elsewhere. numbers: whole ones are no classes."""
+    array = _arrays.any_array(y)
+    if len(array) != where.stop - where.start:
+        raise ValueError(f"y: found {len(array)} rows, expected {where.stop - where.start}, the vertices of a type")
+    made: Array
+    if array.dtype.kind in "OUS":
+        made = np.full((n, *array.shape[1:]), None, object)
+    elif array.dtype.kind in "biu" and not numbers and array.size == len(array):
+        made = np.full((n, *array.shape[1:]), -1, np.int64)
+    else:
+        made = np.full((n, *array.shape[1:]), np.nan, np.float64)
+    made[where] = array
+    return made
+
+
+def _join(
+    vertices: Stores, edges: Stores, target: str | None, given: Mapping[str, Any], x: str, y: str
+) -> dict[str, Any]:
+    """Keywords of Graph for a typed graph but the weights. target: the type with targets; None: the one that has y."""
+    for name, tables in vertices.items():
+        if tables.get("num_nodes") is None:
+            raise ValueError(f"num_nodes: type {name!r} has no x and no num_nodes, expected one of them")
+    if not vertices:
+        raise ValueError("x: found no types of vertices, expected HeteroData with features of one type or more")
+    counts = {name: int(tables["num_nodes"]) for name, tables in vertices.items()}
+    ends = dict(zip(counts, np.cumsum(list(counts.values())).tolist()))
+    types = {name: slice(ends[name] - n, ends[name]) for name, n in counts.items()}
+    labelled = [name for name, tables in vertices.items() if tables.get(y) is not None]
+    if target is None and len(labelled) > 1:
+        raise ValueError(f"y: found targets of the types {', '.join(labelled)}; name one: target={labelled[0]!r}")
+    if target is not None and target not in vertices:
+        raise ValueError(f"target: found {target!r}, expected a type of {', '.join(vertices)}")
+    target = target or next(iter(labelled), None)
+    sets = [(name, key) for name in vertices for key in MASKS if vertices[name].get(MASKS[key]) is not None]
+    lost = [f"{MASKS[key]} of {name!r}" for name, key in sets if target not in (None, name)]
+    if lost:
+        text = f"{', '.join(lost)}: not used, the split is of {target!r}"
+        warnings.warn(text, StarlingWarning, stacklevel=4)
+    features = [tables.get(x) for tables in vertices.values()]
+    joined = _join_features(list(counts.values()), features)
+    made = {"directed": True, "x": joined, "types": Types(types, features, joined)}
+    if target in labelled:
+        first, n = types[target].start, counts[target]
+        numbers = given.get("objective") == "regression"
+        made["y"] = _spread(vertices[target][y], types[target], sum(counts.values()), numbers)
+        for key in [key for name, key in sets if name == target]:
+            made[key] = _arrays.members(vertices[target][MASKS[key]], key, n) + np.uint32(first)
+    pairs = [np.empty((2, 0), np.uint32)]
+    for triple, tables in edges.items():
+        of = f"edge_index of {triple}"
+        two = [
+            (_arrays.ids32(tables["edge_index"][i], of, counts[end]), types[end]) for i, end in enumerate(triple[::2])
+        ]
+        pairs.append(np.stack([ids + np.uint32(type_.start) for ids, type_ in two]))
+    made["edge_index"] = tuple(np.concatenate(pairs, 1))
+    made["edge_type"] = np.repeat(np.arange(len(edges), dtype=np.uint16), [pair.shape[1] for pair in pairs[1:]])
+    made["relations"] = list(edges)
+    return made
+
+
+# ---- links ----
+
+
+def _labelled(tables: dict[str, Any], name: str) -> tuple[Array, Array] | None:
+    """The links and the other pairs, (2, L), that RandomLinkSplit has put into a store."""
+    lists = []
+    for key in _LINKS:
+        array = _arrays.to_numpy(tables[key], f"{key} of {name}") if key in tables else np.empty((2, 0), np.int64)
+        if array.ndim != 2 or array.shape[0] != 2:
+            raise ValueError(f"{key} of {name}: found the shape {array.shape}, expected (2, L)")
+        lists.append(array)
+    if not {*_LINKS[:2]} & set(tables):
+        return None
+    pairs, links, others = lists
+    label = tables.get("edge_label")
+    is_link = np.ones(pairs.shape[1], bool) if label is None else _arrays.to_numpy(label, f"edge_label of {name}") > 0
+    if is_link.shape != (pairs.shape[1],):
+        raise ValueError(f"edge_label of {name}: found the shape {is_link.shape}, expected ({pairs.shape[1]},)")
+    return np.concatenate([pairs[:, is_link], links], 1), np.concatenate([pairs[:, ~is_link], others], 1)
+
+
+def _lists(train: Stores, stores: Stores, name: str, relations: Iterable[Any] = ()) -> tuple[Array, Array] | None:
+    """The links and the other pairs of stores: (2, L); of HeteroData (3, L), with the numbers that join gives to
+    the vertices and relations of `train`. None of a relation: its edges, if it is of `relations`."""
+    vertices, edges = split(train)
+    if PLAIN in edges:
+        return _labelled(stores[PLAIN], name)
+    ends = np.cumsum([tables["num_nodes"] for tables in vertices.values()])
+    starts = {type_: end - tables["num_nodes"] for (type_, tables), end in zip(vertices.items(), ends)}
+    made = ([np.empty((3, 0), np.int64)], [np.empty((3, 0), np.int64)])
+    for number, triple in enumerate(edges):
+        lists = _labelled(stores.get(triple, {}), f"{name}[{triple}]")
+        if lists is None and triple in relations:
+            index = _arrays.to_numpy(stores[triple]["edge_index"], f"edge_index of {triple}")
+            lists = index, np.empty((2, 0), np.int64)
+        for part, pairs in zip(made, lists or ()):
+            heads, tails = pairs[0] + starts[triple[0]], pairs[1] + starts[triple[2]]
+            part.append(np.stack([heads, np.full(len(heads), number, heads.dtype), tails]))
+    return np.concatenate(made[0], 1), np.concatenate(made[1], 1)
+
+
+def links_of_pyg(train: Any, valid: Any, test: Any) -> dict[str, Any]:
+    """Keywords of Graph for the links of PyG's RandomLinkSplit; none without links."""
+    parts = {name: data for name, data in (("valid", valid), ("test", test)) if data is not None and is_pyg(data)}
+    own = of_pyg(train)
+    edges = split(own)[1]
+    if not parts:
+        if any(_labelled(tables, "train") is not None for tables in edges.values()):
+            warnings.warn(
+                "from_pyg: found edge_label_index, which is not used without links to find; "
+                "give the other data of RandomLinkSplit: from_pyg(train, valid=valid, test=test)",
+                StarlingWarning,
+                stacklevel=3,
+            )
+        return {}
+    if "edge_type" in edges.get(PLAIN, {}):
+        raise ValueError("edge_label_index: found links without relations beside edge_type, expected HeteroData")
+    made: dict[str, Any] = {}
+    relations = set()
+    for name, data in parts.items():
+        if is_hetero(data) != is_hetero(train):
+            raise TypeError(f"{name}: found {type(data).__name__}, expected {type(train).__name__}, as the first data")
+        lists = _lists(own, of_pyg(data), name)
+        if (
+            lists is not None
+            and not lists[0].shape[1]
+            and (name == "valid" and "test" in parts or "valid_links" in made)
+        ):
+            continue  # num_val=0, or num_test=0
+        if lists is None or not lists[0].shape[1]:
+            raise ValueError(f"{name}: found no edge_label_index with links, expected data of RandomLinkSplit")
+        made[f"{name}_links"], others = lists
+        made[f"{name}_negatives"] = others if others.shape[1] else None
+        relations |= {list(edges)[number] for number in np.unique(lists[0][1])} if len(lists[0]) == 3 else set()
+    trained = _lists(own, own, "train", relations)
+    made["train_links"] = None if trained is None else trained[0]
+    return made
