@@ -33,8 +33,8 @@ from ._library import (
 from ._library import version as __version__
 from ._loader import NeighborLoader
 from ._model import Model, load_model
-from ._record import Record
 from ._session import close
+from ._tools import Record
 from ._train import Run, evaluate, options, train
 
 __all__ = ["Graph", "Model", "NeighborLoader", "NodeClassifier", "Record", "Run"]

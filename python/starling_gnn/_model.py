@@ -14,7 +14,7 @@ from . import _session, _typed
 from ._graph import Graph, as_graph, lines_of
 from ._library import OPTIONS, ModelFacts, Scores, check, lib, nearest
 from ._numpy import Array, Floats, np
-from ._record import Record
+from ._tools import Record
 
 if TYPE_CHECKING:
     from pandas import DataFrame  # type: ignore[import-untyped,import-not-found,unused-ignore]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import datetime
 import shutil
 import sys
 import time
@@ -39,13 +40,11 @@ class Progress:
         share = min(1.0, done / max(1, self.epochs))
         left = (time.monotonic() - self.started) * (1 - share) / share if share > 0 else 0
         epoch = min(int(done) + 1, self.epochs)
-        end = f"] epoch {epoch}/{self.epochs}  loss {loss:.4f}{self.score}  {_clock(left)} left"
+        clock = datetime.timedelta(seconds=int(left + 0.5))
+        end = f"] epoch {epoch}/{self.epochs}  loss {loss:.4f}{self.score}  {clock} left"
         width = columns - len(end) - 1
-        bar = ""
-        if width >= 5:
-            bar = "[" + ("#" * int(width * share)).ljust(width, ".")
-        else:
-            end = end[2:]
+        bar = "[" + ("#" * int(width * share)).ljust(width, ".") if width >= 5 else ""
+        end = end if bar else end[2:]
         self._write(bar + end)
 
     def _write(self, text: str) -> None:
@@ -76,10 +75,3 @@ class Progress:
             self._write("")
             self.stream.write("\r")
             self.stream.flush()
-
-
-def _clock(seconds: float) -> str:
-    whole = int(seconds + 0.5)
-    if whole >= 3600:
-        return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
-    return f"{whole // 60}:{whole % 60:02d}"

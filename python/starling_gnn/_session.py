@@ -95,18 +95,14 @@ class Session:
         check(lib.sl_session_evaluate(self.handle, C.byref(scores), None, None))
         return read_scores(scores)
 
-    def logits(self) -> Floats:
-        """The outputs of all vertices, float32 (N, K)."""
-        rows = np.empty((self.sizes.n_vertices, self.sizes.n_outputs), np.float32)
-        check(lib.sl_session_evaluate(self.handle, None, rows.ctypes.data, None))
-        return rows
-
-    def embeddings(self) -> Floats:
-        """The last hidden layer of all vertices, float32 (N, hidden)."""
-        if self.sizes.n_hidden == 0:
+    def rows(self, hidden: bool) -> Floats:
+        """The outputs of all vertices, float32 (N, K); hidden: their last hidden layer, float32 (N, hidden)."""
+        width = self.sizes.n_hidden if hidden else self.sizes.n_outputs
+        if width == 0:
             raise ValueError("a model of one layer has no embeddings")
-        rows = np.empty((self.sizes.n_vertices, self.sizes.n_hidden), np.float32)
-        check(lib.sl_session_evaluate(self.handle, None, None, rows.ctypes.data))
+        rows = np.empty((self.sizes.n_vertices, width), np.float32)
+        addresses = (None, rows.ctypes.data) if hidden else (rows.ctypes.data, None)
+        check(lib.sl_session_evaluate(self.handle, None, *addresses))
         return rows
 
 
@@ -171,14 +167,11 @@ class Job:
             try:
                 _sweep()
                 event = ("done", self._call(self), None)
-                if self.abandoned and self.session is not None:
-                    self.session.close()
-                    self.session = None
             except BaseException as error:  # handed to the caller
                 event = ("failed", error, None)
-                if self.session is not None:
-                    self.session.close()
-                    self.session = None
+            if self.session is not None and (self.abandoned or event[0] == "failed"):
+                self.session.close()
+                self.session = None
             if self.session is not None:
                 _current = self.session
             _threads.discard(self)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
-"""What the commands share: libraries that may be missing, and files that are written whole or not at all."""
+"""What modules share: records, libraries that may be missing, and files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ import contextlib
 import importlib
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Dict
+
+
+class Record(Dict[str, Any]):
+    """A line of the metrics, or scores. Keys are attributes as well: record.valid_acc."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"there is no {name}; expected one of {', '.join(self)}") from None
 
 
 def need(module: str, pip: str, debian: str = "") -> Any:

@@ -33,8 +33,7 @@ from ._library import (
 from ._model import Model, load_model, model_of, table
 from ._numpy import Array, Floats
 from ._progress import Progress
-from ._record import Record
-from ._tools import need
+from ._tools import Record, need
 
 if TYPE_CHECKING:
     from pandas import DataFrame  # type: ignore[import-untyped,import-not-found,unused-ignore]
@@ -46,10 +45,6 @@ if TYPE_CHECKING:
     Weights = Union["Run", Model, Path, Mapping[str, Any]]
 
 T = TypeVar("T")
-
-
-class _Closed(Exception):
-    """The session of a run is closed."""
 
 
 def _record(line: bytes) -> Record:
@@ -172,16 +167,15 @@ class Run:
     def _of_own_graph(self, question: Callable[[_session.Session], T], otherwise: Callable[[Graph], T]) -> T:
         """An answer of the training's session, or if that one is closed, otherwise(graph)."""
 
-        def call(job: _session.Job) -> T:
+        def call(job: _session.Job) -> tuple[T] | None:
             if not _session.is_open(self._session):
-                raise _Closed
+                return None
             job.session = self._session
-            return question(self._session)
+            return (question(self._session),)
 
-        try:
-            return _session.run(call)
-        except _Closed:
-            pass
+        answer = _session.run(call)
+        if answer is not None:
+            return answer[0]
         if self.options.get("split") is None:
             return otherwise(self.graph)
         table = OPTIONS[self.pipe]  # train() has drawn the split, which the graph does not have
@@ -198,13 +192,13 @@ class Run:
             return self.embeddings(graph, vertices)
         if graph is not None or vertices is not None:
             return self.model.predict(self.graph if graph is None else graph, vertices)
-        return self._of_own_graph(lambda session: session.logits(), self.model.predict)
+        return self._of_own_graph(lambda session: session.rows(False), self.model.predict)
 
     def embeddings(self, graph: GraphLike | None = None, vertices: Any = None) -> Floats:
         """The last hidden layer for the vertices of a graph, float32 (N, hidden), as Model.embeddings."""
         if graph is not None or vertices is not None:
             return self.model.embeddings(self.graph if graph is None else graph, vertices)
-        return self._of_own_graph(lambda session: session.embeddings(), self.model.embeddings)
+        return self._of_own_graph(lambda session: session.rows(True), self.model.embeddings)
 
     def evaluate(self, graph: GraphLike | None = None) -> Record:
         """Loss and scores of the validation and test vertices of a graph, as Model.evaluate."""
