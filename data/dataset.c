@@ -11,14 +11,13 @@
 #include <sys/mman.h>
 
 #include "data/features.h"
+#include "support/compare.h"
 #include "support/file.h"
 #include "support/memory.h"
 
 static int compare_ids(const void *a, const void *b)
 {
-    sl_vertex x = *(const sl_vertex *)a;
-    sl_vertex y = *(const sl_vertex *)b;
-    return (x > y) - (x < y);
+    return sl_order(*(const sl_vertex *)a, *(const sl_vertex *)b, 0, 0);
 }
 
 enum sl_status sl_ids_sort(const char *path, uint64_t *n, sl_vertex *ids)

@@ -4,58 +4,23 @@
  * Finding the edges that are links to find. */
 #include "data/leaks.h"
 
-#include <stdlib.h>
-
 #include "support/memory.h"
 #include "support/minmax.h"
 
 /* ---- known links ---- */
-
-struct known {
-    uint64_t pair;
-    uint32_t relation;
-};
 
 static uint64_t pair_of(sl_vertex from, sl_vertex to)
 {
     return (uint64_t)from << 32 | to;
 }
 
-static int compare_known(const void *a, const void *b)
+/* All links of lists first .. SL_LINKS_TEST, as they are listed. */
+static enum sl_status sort_links(const struct sl_link_split *split, uint32_t first, struct sl_link_entry **out,
+                                 size_t *n_out)
 {
-    const struct known *x = a;
-    const struct known *y = b;
-    if (x->pair != y->pair) {
-        return x->pair < y->pair ? -1 : 1;
-    }
-    return (x->relation > y->relation) - (x->relation < y->relation);
-}
-
-/* All links of lists first .. SL_LINKS_TEST, sorted. */
-static enum sl_status sort_links(const struct sl_link_split *split, int first, struct known **out, size_t *n_out)
-{
-    size_t n = 0;
-    for (int list = first; list <= SL_LINKS_TEST; list++) {
-        n += split->list[list].n;
-    }
-    SL_CHECK(sl_alloc(n + 1, sizeof **out, "links to compare", out));
-    n = 0;
-    for (int list = first; list <= SL_LINKS_TEST; list++) {
-        const struct sl_links *links = &split->list[list];
-        for (uint32_t i = 0; i < links->n; i++) {
-            const uint32_t relation = links->relation != NULL ? links->relation[i] : 0;
-            (*out)[n++] = (struct known){pair_of(links->from[i], links->to[i]), relation};
-        }
-    }
-    qsort(*out, n, sizeof **out, compare_known);
-    *n_out = n;
-    return SL_OK;
-}
-
-static bool is_known(const struct known *known, size_t n, sl_vertex from, sl_vertex to, uint32_t relation)
-{
-    const struct known wanted = {pair_of(from, to), relation};
-    return bsearch(&wanted, known, n, sizeof wanted, compare_known) != NULL;
+    struct sl_link_split as_listed = *split;
+    as_listed.directed = true;
+    return sl_links_sort(&as_listed, first, SL_LINKS_TEST + 1, out, n_out);
 }
 
 /* ---- graphs whose directions mean nothing ---- */
@@ -64,7 +29,7 @@ static bool is_known(const struct known *known, size_t n, sl_vertex from, sl_ver
 static enum sl_status is_mutual(const struct sl_dataset *dataset, bool *out)
 {
     const struct sl_graph *graph = &dataset->graph;
-    struct known *known;
+    struct sl_link_entry *known;
     size_t n;
     enum sl_status st = SL_OK;
     SL_CHECK(sort_links(&dataset->links, SL_LINKS_VALID, &known, &n));
@@ -72,7 +37,7 @@ static enum sl_status is_mutual(const struct sl_dataset *dataset, bool *out)
     for (uint32_t v = 0; v < graph->n_vertices && *out; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1] && *out; e++) {
             const sl_vertex u = graph->sources[e];
-            *out = sl_graph_find_edge(graph, v, u, 0) != SL_NO_EDGE || is_known(known, n, v, u, 0);
+            *out = sl_graph_find_edge(graph, v, u, 0) != SL_NO_EDGE || sl_links_have(known, n, pair_of(v, u), 0);
         }
     }
     sl_free(known);
@@ -92,7 +57,7 @@ struct candidates {
 };
 
 /* The place of the first link of a pair, or where it would be. */
-static size_t first_known(const struct known *known, size_t n, uint64_t pair)
+static size_t first_known(const struct sl_link_entry *known, size_t n, uint64_t pair)
 {
     size_t low = 0;
     size_t high = n;
@@ -108,7 +73,7 @@ static size_t first_known(const struct known *known, size_t n, uint64_t pair)
 }
 
 /* An edge u -> v keeps the relations that have a link v -> u. The first edge of all finds them. */
-static void narrow(const struct known *known, size_t n_known, sl_vertex u, sl_vertex v, struct candidates *c)
+static void narrow(const struct sl_link_entry *known, size_t n_known, sl_vertex u, sl_vertex v, struct candidates *c)
 {
     const uint64_t pair = pair_of(v, u);
     uint32_t n = 0;
@@ -119,7 +84,7 @@ static void narrow(const struct known *known, size_t n_known, sl_vertex u, sl_ve
         }
     }
     for (uint32_t k = 0; c->begun && k < c->n; k++) {
-        if (is_known(known, n_known, v, u, c->relation[k])) {
+        if (sl_links_have(known, n_known, pair, c->relation[k])) {
             c->relation[n++] = c->relation[k];
         }
     }
@@ -142,7 +107,7 @@ static enum sl_status find_candidates(const struct sl_dataset *dataset, struct c
 {
     const struct sl_link_split *split = &dataset->links;
     const struct sl_graph *graph = &dataset->graph;
-    struct known *known;
+    struct sl_link_entry *known;
     size_t n;
     enum sl_status st = SL_OK;
     SL_CHECK(sort_links(split, SL_LINKS_TRAIN, &known, &n));

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "data/graph.h"
+#include "support/compare.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
@@ -121,41 +122,34 @@ static enum sl_status check_relations(const struct sl_link_split *split, const c
 
 /* ---- comparisons ---- */
 
-/* A pair as a number, its relation, and its list. */
-struct entry {
-    uint64_t pair;
-    uint32_t relation;
-    uint32_t list, place;
-};
-
-static struct entry entry_of(const struct sl_link_split *split, uint32_t list, uint32_t i)
+static struct sl_link_entry entry_of(const struct sl_link_split *split, uint32_t list, uint32_t i)
 {
     uint64_t from = split->list[list].from[i];
     uint64_t to = split->list[list].to[i];
     const uint32_t *relation = split->list[list].relation;
     bool swap = !split->directed && relation == NULL && from > to;
-    return (struct entry){swap ? to << 32 | from : from << 32 | to, relation == NULL ? 0 : relation[i], list, i};
+    return (struct sl_link_entry){swap ? to << 32 | from : from << 32 | to, relation == NULL ? 0 : relation[i], list,
+                                  i};
+}
+
+static int compare_pairs(const void *a, const void *b)
+{
+    const struct sl_link_entry *x = a;
+    const struct sl_link_entry *y = b;
+    return sl_order(x->pair, y->pair, x->relation, y->relation);
 }
 
 static int compare_entries(const void *a, const void *b)
 {
-    const struct entry *x = a;
-    const struct entry *y = b;
-    if (x->pair != y->pair) {
-        return x->pair < y->pair ? -1 : 1;
-    }
-    if (x->relation != y->relation) {
-        return x->relation < y->relation ? -1 : 1;
-    }
-    if (x->list != y->list) {
-        return x->list < y->list ? -1 : 1;
-    }
-    return (x->place > y->place) - (x->place < y->place);
+    const struct sl_link_entry *x = a;
+    const struct sl_link_entry *y = b;
+    const int order = compare_pairs(a, b);
+    return order != 0 ? order : sl_order(x->list, y->list, x->place, y->place);
 }
 
 /* Two entries of the same pair, the first of the earlier list. */
-static enum sl_status refuse(const struct sl_link_split *split, const struct entry *a, const struct entry *b,
-                             const char *where)
+static enum sl_status refuse(const struct sl_link_split *split, const struct sl_link_entry *a,
+                             const struct sl_link_entry *b, const char *where)
 {
     const char *first = sl_links_name((enum sl_link_list)a->list);
     const char *second = sl_links_name((enum sl_link_list)b->list);
@@ -172,43 +166,47 @@ static enum sl_status refuse(const struct sl_link_split *split, const struct ent
         where, second, from, to, b->place + 1, first);
 }
 
-static bool is_wrong(const struct entry *a, const struct entry *b)
+static bool is_wrong(const struct sl_link_entry *a, const struct sl_link_entry *b)
 {
     bool both_train = b->list == SL_LINKS_TRAIN;
     bool both_negative = a->list >= SL_LINKS_VALID_NEGATIVE;
     return a->pair == b->pair && a->relation == b->relation && !both_train && !both_negative;
 }
 
-/* All pairs of the first n_lists lists, sorted. */
-static enum sl_status sort_pairs(const struct sl_link_split *split, uint32_t n_lists, struct entry **out, size_t *n_out)
+enum sl_status sl_links_sort(const struct sl_link_split *split, uint32_t first, uint32_t end,
+                             struct sl_link_entry **out, size_t *n_out)
 {
-    struct entry *entries;
-    size_t n = 0;
-    for (uint32_t list = 0; list < n_lists; list++) {
+    size_t n = 1;
+    for (uint32_t list = first; list < end; list++) {
         n += split->list[list].n;
     }
-    SL_CHECK(sl_alloc(n, sizeof *entries, "links to compare", &entries));
+    SL_CHECK(sl_alloc(n, sizeof **out, "links to compare", out));
     n = 0;
-    for (uint32_t list = 0; list < n_lists; list++) {
+    for (uint32_t list = first; list < end; list++) {
         for (uint32_t i = 0; i < split->list[list].n; i++) {
-            entries[n++] = entry_of(split, list, i);
+            (*out)[n++] = entry_of(split, list, i);
         }
     }
-    qsort(entries, n, sizeof *entries, compare_entries);
-    *out = entries;
+    qsort(*out, n, sizeof **out, compare_entries);
     *n_out = n;
     return SL_OK;
 }
 
+bool sl_links_have(const struct sl_link_entry *entries, size_t n, uint64_t pair, uint32_t relation)
+{
+    const struct sl_link_entry wanted = {.pair = pair, .relation = relation};
+    return bsearch(&wanted, entries, n, sizeof wanted, compare_pairs) != NULL;
+}
+
 enum sl_status sl_links_check(const struct sl_link_split *split, const char *where)
 {
-    struct entry *entries;
+    struct sl_link_entry *entries;
     size_t n;
     enum sl_status st = SL_OK;
     if (split->n_relations > 0) {
         SL_CHECK(check_relations(split, where));
     }
-    SL_CHECK(sort_pairs(split, SL_N_LINK_LISTS, &entries, &n));
+    SL_CHECK(sl_links_sort(split, 0, SL_N_LINK_LISTS, &entries, &n));
     for (size_t i = 1; i < n && st == SL_OK; i++) {
         if (is_wrong(&entries[i - 1], &entries[i])) {
             st = refuse(split, &entries[i - 1], &entries[i], where);
@@ -218,16 +216,6 @@ enum sl_status sl_links_check(const struct sl_link_split *split, const char *whe
     return st;
 }
 
-static int compare_pairs(const void *a, const void *b)
-{
-    const struct entry *x = a;
-    const struct entry *y = b;
-    if (x->pair != y->pair) {
-        return x->pair < y->pair ? -1 : 1;
-    }
-    return (x->relation > y->relation) - (x->relation < y->relation);
-}
-
 /* Entries of equal pairs: the lists that have some, and the directions that a list has had so far. */
 struct repeats {
     bool has[SL_N_LINK_LISTS];
@@ -235,7 +223,7 @@ struct repeats {
 };
 
 /* Whether an entry goes. */
-static bool is_repeat(const struct sl_link_split *split, const struct entry *e, struct repeats *r)
+static bool is_repeat(const struct sl_link_split *split, const struct sl_link_entry *e, struct repeats *r)
 {
     const struct sl_links *links = &split->list[e->list];
     const bool to_find = r->has[SL_LINKS_VALID] || r->has[SL_LINKS_TEST];
@@ -251,14 +239,15 @@ static bool is_repeat(const struct sl_link_split *split, const struct entry *e, 
 }
 
 /* Mark what goes of entries first .. end - 1, whose pairs are equal. */
-static void mark_repeats(const struct sl_link_split *split, const struct entry *first, const struct entry *end,
-                         bool *const dropped[SL_N_LINK_LISTS], struct sl_links_dropped *out)
+static void mark_repeats(const struct sl_link_split *split, const struct sl_link_entry *first,
+                         const struct sl_link_entry *end, bool *const dropped[SL_N_LINK_LISTS],
+                         struct sl_links_dropped *out)
 {
     struct repeats repeats = {.has = {false}};
-    for (const struct entry *e = first; e < end; e++) {
+    for (const struct sl_link_entry *e = first; e < end; e++) {
         repeats.has[e->list] = true;
     }
-    for (const struct entry *e = first; e < end; e++) {
+    for (const struct sl_link_entry *e = first; e < end; e++) {
         if (is_repeat(split, e, &repeats)) {
             dropped[e->list][e->place] = true;
             out->n_trained += e->list == SL_LINKS_TRAIN;
@@ -286,7 +275,7 @@ enum sl_status sl_links_drop_repeats(struct sl_link_split *split, bool both_ways
 {
     struct sl_link_split compared = *split; /* pairs without a direction */
     bool *dropped[SL_N_LINK_LISTS] = {NULL};
-    struct entry *entries = NULL;
+    struct sl_link_entry *entries = NULL;
     size_t n;
     enum sl_status st;
     compared.directed = split->directed && !both_ways;
@@ -294,7 +283,7 @@ enum sl_status sl_links_drop_repeats(struct sl_link_split *split, bool both_ways
     for (int list = 0; list < SL_N_LINK_LISTS; list++) {
         SL_TRY(st, sl_alloc_zero((size_t)split->list[list].n + 1, sizeof(bool), "links", &dropped[list]), done);
     }
-    SL_TRY(st, sort_pairs(&compared, SL_N_LINK_LISTS, &entries, &n), done);
+    SL_TRY(st, sl_links_sort(&compared, 0, SL_N_LINK_LISTS, &entries, &n), done);
     for (size_t i = 0, end; i < n; i = end) {
         for (end = i + 1; end < n && compare_pairs(&entries[i], &entries[end]) == 0; end++) {
         }
@@ -318,8 +307,8 @@ struct drawing {
     struct sl_draw draw;
     const struct sl_graph *graph;
     bool directed;
-    const struct sl_link_ends *ends; /* of triples; else NULL */
-    const struct entry *links;       /* all links, sorted */
+    const struct sl_link_ends *ends;   /* of triples; else NULL */
+    const struct sl_link_entry *links; /* all links, sorted */
     size_t n;
 };
 
@@ -349,9 +338,9 @@ static enum sl_status draw_pair(const struct drawing *d, const struct sl_links *
         bool ordered = d->directed || d->ends != NULL;
         uint64_t low = ordered ? out->from[i] : sl_min_u32(out->from[i], out->to[i]);
         uint64_t high = ordered ? out->to[i] : sl_max_u32(out->from[i], out->to[i]);
-        const struct entry pair = {.pair = low << 32 | high, .relation = d->ends == NULL ? 0 : out->relation[i]};
-        if (out->from[i] != out->to[i] && bsearch(&pair, d->links, d->n, sizeof pair, compare_pairs) == NULL &&
-            sl_graph_find_edge(d->graph, out->from[i], out->to[i], pair.relation) == SL_NO_EDGE) {
+        const uint32_t relation = d->ends == NULL ? 0 : out->relation[i];
+        if (out->from[i] != out->to[i] && !sl_links_have(d->links, d->n, low << 32 | high, relation) &&
+            sl_graph_find_edge(d->graph, out->from[i], out->to[i], relation) == SL_NO_EDGE) {
             return SL_OK;
         }
     }
@@ -368,10 +357,10 @@ enum sl_status sl_links_draw_negatives(const struct sl_link_split *split, enum s
                         .graph = graph,
                         .directed = split->directed,
                         .ends = split->ends};
-    struct entry *links = NULL;
+    struct sl_link_entry *links = NULL;
     enum sl_status st;
     *out = (struct sl_links){0};
-    SL_TRY(st, sort_pairs(split, SL_LINKS_VALID_NEGATIVE, &links, &d.n), done);
+    SL_TRY(st, sl_links_sort(split, 0, SL_LINKS_VALID_NEGATIVE, &links, &d.n), done);
     d.links = links;
     SL_TRY(st, sl_links_copy(&split->list[list], out), done);
     for (uint32_t i = 0; i < out->n && st == SL_OK; i++) {

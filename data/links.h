@@ -18,6 +18,7 @@
 #define SL_DATA_LINKS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "data/graph.h"
@@ -68,6 +69,21 @@ enum sl_status sl_links_set_ends(struct sl_link_split *split, uint32_t n_vertice
 /* Check that a list has relations exactly if the split has, each below n_relations, and ends of the relations' types.
  * With own_ids ends become ids of the whole dataset. `path` starts the messages. SL_EFILE. */
 enum sl_status sl_links_place(const struct sl_link_split *split, const char *path, struct sl_links *links);
+
+/* A link for comparisons: its pair from << 32 | to, its relation (0: none), its list and its place there. */
+struct sl_link_entry {
+    uint64_t pair;
+    uint32_t relation;
+    uint32_t list, place;
+};
+
+/* The links of lists first .. end - 1, sorted in the order of the members (sl_free). If the split is not directed, the
+ * smaller id of a pair without a relation comes first. SL_ENOMEM. */
+enum sl_status sl_links_sort(const struct sl_link_split *split, uint32_t first, uint32_t end,
+                             struct sl_link_entry **out, size_t *n_out);
+
+/* Whether a pair of a relation is among sorted links. */
+bool sl_links_have(const struct sl_link_entry *entries, size_t n, uint64_t pair, uint32_t relation);
 
 /* Check the lists. A validation or test link is in no other list of links. A training link may be listed twice. No
  * negative is a link. Each relation of a list has a training link. `where` starts the messages. SL_EFILE, SL_ENOMEM. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "data/number.h"
+#include "support/compare.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
@@ -107,17 +108,14 @@ static int by_size(const void *a, const void *b)
 {
     const struct group *x = a;
     const struct group *y = b;
-    if (x->n != y->n) {
-        return x->n < y->n ? -1 : 1;
-    }
-    return (x->id > y->id) - (x->id < y->id);
+    return sl_order(x->n, y->n, x->id, y->id);
 }
 
 static int by_id(const void *a, const void *b)
 {
     const struct group *x = a;
     const struct group *y = b;
-    return (x->id > y->id) - (x->id < y->id);
+    return sl_order(x->id, y->id, 0, 0);
 }
 
 /* The sizes of the lists by group. All together they are those of one group of all, and each group's are its share
@@ -168,13 +166,8 @@ static int compare_tickets(const void *a, const void *b)
 {
     const struct ticket *x = a;
     const struct ticket *y = b;
-    if (x->group != y->group) {
-        return x->group < y->group ? -1 : 1;
-    }
-    if (x->key != y->key) {
-        return x->key < y->key ? -1 : 1;
-    }
-    return (x->vertex > y->vertex) - (x->vertex < y->vertex);
+    const int order = sl_order(x->group, y->group, x->key, y->key);
+    return order != 0 ? order : sl_order(x->vertex, y->vertex, 0, 0);
 }
 
 /* A ticket for each vertex with a target, sorted by class and number. Counts the vertices of each group. */
@@ -265,10 +258,7 @@ static int by_forward(const void *a, const void *b)
 {
     const struct prints *x = a;
     const struct prints *y = b;
-    if (x->forward != y->forward) {
-        return x->forward < y->forward ? -1 : 1;
-    }
-    return (x->relation > y->relation) - (x->relation < y->relation);
+    return sl_order(x->forward, y->forward, x->relation, y->relation);
 }
 
 /* The first of the sorted relations with such sums. SL_NONE: there is none. */
@@ -348,16 +338,8 @@ static int compare_units(const void *a, const void *b)
 {
     const struct unit *x = a;
     const struct unit *y = b;
-    if (x->relation != y->relation) {
-        return x->relation < y->relation ? -1 : 1;
-    }
-    if (x->key != y->key) {
-        return x->key < y->key ? -1 : 1;
-    }
-    if (x->from != y->from) {
-        return x->from < y->from ? -1 : 1;
-    }
-    return (x->to > y->to) - (x->to < y->to);
+    const int order = sl_order(x->relation, y->relation, x->key, y->key);
+    return order != 0 ? order : sl_order(x->from, y->from, x->to, y->to);
 }
 
 struct drawing {

@@ -43,13 +43,8 @@ static int compare_tickets(const void *a, const void *b)
 {
     const struct ticket *x = a;
     const struct ticket *y = b;
-    if (x->stratum != y->stratum) {
-        return x->stratum < y->stratum ? -1 : 1;
-    }
-    if (x->hash != y->hash) {
-        return x->hash < y->hash ? -1 : 1;
-    }
-    return (x->vertex > y->vertex) - (x->vertex < y->vertex);
+    const int order = sl_order(x->stratum, y->stratum, x->hash, y->hash);
+    return order != 0 ? order : sl_order(x->vertex, y->vertex, 0, 0);
 }
 
 static void mark(struct ticket *tickets, const struct sl_ids *ids, enum stratum stratum)

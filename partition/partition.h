@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "data/dataset.h"
+#include "support/compare.h"
 
 enum sl_partition_method { SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE }; /* as --partition lists */
 
@@ -77,17 +78,7 @@ enum sl_status sl_partition_make_of_pieces(const struct sl_dataset *dataset, enu
 /* The owner of an id, by binary search in first[n_parts + 1]. */
 static inline uint32_t sl_partition_owner(const uint32_t *first, uint32_t n_parts, sl_vertex id)
 {
-    uint32_t low = 0;
-    uint32_t high = n_parts;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (first[middle] <= id) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    return sl_range_of(first, n_parts, id);
 }
 
 /* Release all arrays and empty the struct. An empty struct is allowed. */

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "support/compare.h"
 #include "support/memory.h"
 #include "support/random.h"
 
@@ -21,10 +22,7 @@ static int compare_tickets(const void *a, const void *b)
 {
     const struct ticket *x = a;
     const struct ticket *y = b;
-    if (x->hash != y->hash) {
-        return x->hash < y->hash ? -1 : 1;
-    }
-    return (x->item > y->item) - (x->item < y->item);
+    return sl_order(x->hash, y->hash, x->item, y->item);
 }
 
 enum sl_status sl_world_shuffle(const struct sl_recipe *recipe, uint32_t choice, uint32_t n, uint32_t **out)
@@ -49,25 +47,9 @@ enum sl_status sl_world_shuffle(const struct sl_recipe *recipe, uint32_t choice,
     return st;
 }
 
-/* The largest i with first[i] <= x, in first[0 .. n]. */
-static uint32_t find_range(const uint32_t *first, uint32_t n, uint32_t x)
-{
-    uint32_t low = 0;
-    uint32_t high = n;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (first[middle] <= x) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
 struct sl_home sl_world_home(const struct sl_world *world, uint32_t place)
 {
-    struct sl_home home = {.class = find_range(world->class_first, world->recipe->n_classes, place)};
+    struct sl_home home = {.class = sl_range_of(world->class_first, world->recipe->n_classes, place)};
     uint32_t begin = world->class_first[home.class];
     uint64_t size = world->class_first[home.class + 1] - begin;
     uint64_t n_topics = world->topic_first[home.class + 1] - world->topic_first[home.class];

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The order of numbers, for sorting and searching.
+ */
+#ifndef SL_SUPPORT_COMPARE_H
+#define SL_SUPPORT_COMPARE_H
+
+#include <stdint.h>
+
+/* Compare a with b; if they are equal, next_a with next_b. For qsort: -1, 0 or 1. */
+static inline int sl_order(uint64_t a, uint64_t b, uint64_t next_a, uint64_t next_b)
+{
+    if (a == b) {
+        a = next_a;
+        b = next_b;
+    }
+    return (a > b) - (a < b);
+}
+
+/* The range of x, by binary search: the largest i < n with first[i] <= x, or 0. first: n + 1 ascending numbers. */
+static inline uint32_t sl_range_of(const uint32_t *first, uint32_t n, uint32_t x)
+{
+    uint32_t low = 0;
+    uint32_t high = n;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (first[middle] <= x) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+#endif
