@@ -2,15 +2,27 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Edge list to CSC. Bucket the edges by source. Then walk the sources upwards and append each to the lists of its
- * destinations. The lists come out sorted. Weights travel with the edges. The sign bit marks the weight of an added
- * reverse of a graph without relations. */
+ * destinations. The lists come out sorted by source; a list of a typed graph is then sorted by relation. Weights and
+ * relations travel with the edges. The sign bit marks the weight of an added reverse of a graph without relations. */
 #include "data/graph.h"
 
 #include <math.h>
-#include <string.h>
+#include <stdlib.h>
 
+#include "support/compare.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+
+static bool is_typed(const struct sl_edge_list *edges)
+{
+    return edges->n_relations > 0;
+}
+
+/* Relations with those of added reverses. */
+static uint64_t count_relations(const struct sl_edge_list *edges)
+{
+    return edges->n_relations * (edges->reverse ? 2ULL : 1ULL);
+}
 
 static enum sl_status check(const struct sl_edge_list *edges)
 {
@@ -28,6 +40,13 @@ static enum sl_status check(const struct sl_edge_list *edges)
                    "graph: edge %llu, %u -> %u, has weight %g; expected a finite number, 0 or more",
                    (unsigned long long)i, edges->from[i], edges->to[i], (double)edges->weights[i]);
     }
+    SL_FAIL_IF(count_relations(edges) > SL_MAX_RELATIONS, SL_EINVAL, "graph: found %u relations%s, expected at most %d",
+               edges->n_relations, edges->reverse ? " and their reverses" : "", SL_MAX_RELATIONS);
+    for (uint64_t i = 0; is_typed(edges) && i < edges->n; i++) {
+        SL_FAIL_IF(edges->relations[i] >= edges->n_relations, SL_EINVAL,
+                   "graph: edge %llu, %u -> %u, has relation %u; expected a relation below %u", (unsigned long long)i,
+                   edges->from[i], edges->to[i], edges->relations[i], edges->n_relations);
+    }
     return SL_OK;
 }
 
@@ -40,10 +59,10 @@ static void sum_up(uint64_t *a, uint32_t n)
     }
 }
 
-/* True if the edge also counts backwards. A self loop is its own reverse. */
+/* True if the edge also counts backwards. A self loop is its own reverse, but in a typed graph of another relation. */
 static inline bool doubled(const struct sl_edge_list *edges, uint64_t i)
 {
-    return edges->reverse && edges->from[i] != edges->to[i];
+    return edges->reverse && (edges->from[i] != edges->to[i] || is_typed(edges));
 }
 
 static void count(const struct sl_edge_list *edges, uint64_t *by_source, uint64_t *by_destination)
@@ -60,74 +79,130 @@ static void count(const struct sl_edge_list *edges, uint64_t *by_source, uint64_
     sum_up(by_destination, edges->n_vertices);
 }
 
+/* One end of each edge, with what belongs to the edge. */
+struct ends {
+    sl_vertex *vertices;
+    float *weights;      /* NULL: none */
+    uint16_t *relations; /* NULL: none */
+};
+
+static enum sl_status alloc_ends(const struct sl_edge_list *edges, uint64_t n, struct ends *out)
+{
+    SL_CHECK(sl_alloc(n, sizeof *out->vertices, "graph edges", &out->vertices));
+    if (edges->weights != NULL) {
+        SL_CHECK(sl_alloc(n, sizeof *out->weights, "edge weights", &out->weights));
+    }
+    return is_typed(edges) ? sl_alloc(n, sizeof *out->relations, "relations of edges", &out->relations) : SL_OK;
+}
+
+static void free_ends(struct ends *ends)
+{
+    sl_free(ends->vertices);
+    sl_free(ends->weights);
+    sl_free(ends->relations);
+    *ends = (struct ends){0};
+}
+
+static inline void put(const struct sl_edge_list *edges, uint64_t i, bool reverse, uint64_t place,
+                       const struct ends *out)
+{
+    out->vertices[place] = reverse ? edges->from[i] : edges->to[i];
+    if (out->weights != NULL) {
+        const float w = fabsf(edges->weights[i]); /* -0 is 0 */
+        out->weights[place] = reverse && out->relations == NULL ? -w : w;
+    }
+    if (out->relations != NULL) {
+        out->relations[place] = (uint16_t)(edges->relations[i] + (reverse ? edges->n_relations : 0));
+    }
+}
+
 /* Write each edge's destination into its source's bucket. `next` starts as the offsets of the buckets and ends as
  * the offsets of the buckets after them. */
-static void bucket(const struct sl_edge_list *edges, uint64_t *next, sl_vertex *destinations)
+static void bucket(const struct sl_edge_list *edges, uint64_t *next, const struct ends *destinations)
 {
     for (uint64_t i = 0; i < edges->n; i++) {
-        destinations[next[edges->from[i]]++] = edges->to[i];
+        put(edges, i, false, next[edges->from[i]]++, destinations);
         if (doubled(edges, i)) {
-            destinations[next[edges->to[i]]++] = edges->from[i];
+            put(edges, i, true, next[edges->to[i]]++, destinations);
         }
     }
 }
 
 /* Append the sources, in ascending order, to the lists of their destinations. `ends[u]` is the end of bucket u.
  * `next` is as in bucket(). */
-static void append(uint32_t n_vertices, const uint64_t *ends, const sl_vertex *destinations, uint64_t *next,
-                   sl_vertex *sources)
+static void append(uint32_t n_vertices, const uint64_t *ends, const struct ends *destinations, uint64_t *next,
+                   const struct ends *sources)
 {
     uint64_t e = 0;
     for (uint32_t u = 0; u < n_vertices; u++) {
         for (; e < ends[u]; e++) {
-            sources[next[destinations[e]]++] = u;
-        }
-    }
-}
-
-/* Remove repeated sources. `ends[v]` is the end of list v; `offsets` gets the final offsets. Returns the number of
- * edges left. */
-static uint64_t squeeze(uint32_t n_vertices, const uint64_t *ends, uint64_t *offsets, sl_vertex *sources)
-{
-    uint64_t e = 0;
-    uint64_t kept = 0;
-    for (uint32_t v = 0; v < n_vertices; v++) {
-        offsets[v] = kept;
-        for (; e < ends[v]; e++) {
-            if (kept == offsets[v] || sources[kept - 1] != sources[e]) {
-                sources[kept++] = sources[e];
+            const uint64_t place = next[destinations->vertices[e]]++;
+            sources->vertices[place] = u;
+            if (sources->weights != NULL) {
+                sources->weights[place] = destinations->weights[e];
+            }
+            if (sources->relations != NULL) {
+                sources->relations[place] = destinations->relations[e];
             }
         }
     }
-    offsets[n_vertices] = kept;
-    return kept;
 }
 
-/* ---- Weights ----------------------------------------------------------------------------------------------------- */
+/* ---- Lists of a typed graph -------------------------------------------------------------------------------------- */
 
-/* bucket() of the weights. */
-static void bucket_weights(const struct sl_edge_list *edges, uint64_t *next, float *bucketed)
+/* An edge of a list, and its place there. */
+struct typed_edge {
+    uint64_t place;
+    uint32_t relation;
+    sl_vertex source;
+    float weight;
+};
+
+static int compare_typed(const void *a, const void *b)
 {
-    for (uint64_t i = 0; i < edges->n; i++) {
-        float w = fabsf(edges->weights[i]); /* -0 is 0 */
-        bucketed[next[edges->from[i]]++] = w;
-        if (doubled(edges, i)) {
-            bucketed[next[edges->to[i]]++] = -w;
+    const struct typed_edge *x = a;
+    const struct typed_edge *y = b;
+    return sl_order(x->relation, y->relation, x->place, y->place);
+}
+
+static void sort_list(const struct ends *lists, uint64_t begin, uint64_t end, struct typed_edge *room)
+{
+    bool ascends = true;
+    for (uint64_t e = begin; e < end; e++) {
+        ascends &= e == begin || lists->relations[e - 1] <= lists->relations[e];
+        room[e - begin] = (struct typed_edge){e, lists->relations[e], lists->vertices[e],
+                                              lists->weights != NULL ? lists->weights[e] : 0};
+    }
+    if (ascends) {
+        return;
+    }
+    qsort(room, end - begin, sizeof *room, compare_typed);
+    for (uint64_t e = begin; e < end; e++, room++) {
+        lists->relations[e] = (uint16_t)room->relation;
+        lists->vertices[e] = room->source;
+        if (lists->weights != NULL) {
+            lists->weights[e] = room->weight;
         }
     }
 }
 
-/* append() of the weights. */
-static void append_weights(uint32_t n_vertices, const uint64_t *ends, const sl_vertex *destinations,
-                           const float *bucketed, uint64_t *next, float *weights)
+/* Sort the lists by relation, then by source. `ends[v]` is the end of list v. */
+static enum sl_status sort_lists(uint32_t n_vertices, const uint64_t *ends, const struct ends *lists)
 {
-    uint64_t e = 0;
-    for (uint32_t u = 0; u < n_vertices; u++) {
-        for (; e < ends[u]; e++) {
-            weights[next[destinations[e]]++] = bucketed[e];
-        }
+    struct typed_edge *room;
+    uint64_t longest = 0;
+    for (uint32_t v = 0; v < n_vertices; v++) {
+        longest = sl_max_u64(longest, ends[v] - (v > 0 ? ends[v - 1] : 0));
     }
+    SL_CHECK(sl_alloc(longest, sizeof *room, "edges of a vertex", &room));
+    for (uint32_t v = 0; v < n_vertices; v++) {
+        sort_list(lists, v > 0 ? ends[v - 1] : 0, ends[v], room);
+    }
+    sl_free(room);
+    return SL_OK;
 }
+
+/* ---- Duplicates -------------------------------------------------------------------------------------------------- */
 
 /* The weight of one edge, from its `n` entries: the sum of the listed weights, or else of the reversed weights. */
 static double sum_duplicates(const float *weights, uint64_t n)
@@ -146,113 +221,104 @@ static double sum_duplicates(const float *weights, uint64_t n)
     return any_listed ? listed : reversed;
 }
 
-static enum sl_status sum_weights(sl_vertex from, sl_vertex to, const float *weights, uint64_t n, float *out)
+/* Make one edge of entries first .. end - 1 of v's list, in place `kept`. */
+static enum sl_status merge(const struct ends *lists, sl_vertex v, uint64_t first, uint64_t end, uint64_t kept)
 {
-    *out = (float)sum_duplicates(weights, n);
-    SL_FAIL_IF(!sl_weight_is_valid(*out), SL_EINVAL,
-               "graph: the weights of %u -> %u, listed %llu times, add up to no float", from, to,
-               (unsigned long long)n);
+    lists->vertices[kept] = lists->vertices[first];
+    if (lists->relations != NULL) {
+        lists->relations[kept] = lists->relations[first];
+    }
+    if (lists->weights != NULL) {
+        const float sum = (float)sum_duplicates(lists->weights + first, end - first);
+        SL_FAIL_IF(!sl_weight_is_valid(sum), SL_EINVAL,
+                   "graph: the weights of %u -> %u, listed %llu times, add up to no float", lists->vertices[kept], v,
+                   (unsigned long long)(end - first));
+        lists->weights[kept] = sum;
+    }
     return SL_OK;
 }
 
-/* squeeze() of the weights, before squeeze() itself. */
-static enum sl_status squeeze_weights(uint32_t n_vertices, const uint64_t *ends, const sl_vertex *sources,
-                                      float *weights)
+/* Merge equal edges. `ends[v]` is the end of list v; `offsets` gets the final offsets. */
+static enum sl_status squeeze(uint32_t n_vertices, const uint64_t *ends, uint64_t *offsets, const struct ends *lists)
 {
+    const uint16_t *relations = lists->relations;
     uint64_t e = 0;
     uint64_t kept = 0;
     for (uint32_t v = 0; v < n_vertices; v++) {
+        offsets[v] = kept;
         while (e < ends[v]) {
-            uint64_t first = e;
-            while (e < ends[v] && sources[e] == sources[first]) {
+            const uint64_t first = e++;
+            while (e < ends[v] && lists->vertices[e] == lists->vertices[first] &&
+                   (relations == NULL || relations[e] == relations[first])) {
                 e++;
             }
-            SL_CHECK(sum_weights(sources[first], v, weights + first, e - first, &weights[kept++]));
+            SL_CHECK(merge(lists, v, first, e, kept++));
         }
     }
+    offsets[n_vertices] = kept;
     return SL_OK;
 }
 
 /* ---- Building ---------------------------------------------------------------------------------------------------- */
 
-/* The lists before duplicates are removed. */
-struct lists {
-    uint64_t *by_source;      /* N + 1: the offsets of the buckets, then their ends */
-    uint64_t *by_destination; /* N + 1: the offsets of the lists, then their ends */
-    sl_vertex *destinations;  /* the buckets */
-    float *bucketed;
-    sl_vertex *sources;
-    float *weights;
-};
-
-static void free_lists(struct lists *lists)
+/* Give back the memory of merged edges. */
+static enum sl_status shrink(uint64_t n, struct ends *ends)
 {
-    sl_free(lists->weights);
-    sl_free(lists->sources);
-    sl_free(lists->bucketed);
-    sl_free(lists->destinations);
-    sl_free(lists->by_destination);
-    sl_free(lists->by_source);
+    SL_CHECK(sl_realloc(&ends->vertices, n, sizeof *ends->vertices, "graph edges"));
+    if (ends->weights != NULL) {
+        SL_CHECK(sl_realloc(&ends->weights, n, sizeof *ends->weights, "edge weights"));
+    }
+    return ends->relations == NULL ? SL_OK
+                                   : sl_realloc(&ends->relations, n, sizeof *ends->relations, "relations of edges");
 }
 
-/* Walk the edges twice for weights: the offsets of the buckets and lists are counted anew. */
-static enum sl_status list_weights(const struct sl_edge_list *edges, struct lists *lists)
+enum sl_status sl_graph_build_list(const struct sl_edge_list *edges, struct sl_graph *out)
 {
-    size_t n_offsets = (size_t)edges->n_vertices + 1;
-    uint64_t total = lists->by_source[edges->n_vertices];
-    SL_CHECK(sl_alloc(total, sizeof *lists->bucketed, "edge weights", &lists->bucketed));
-    SL_CHECK(sl_alloc(total, sizeof *lists->weights, "edge weights", &lists->weights));
-    memset(lists->by_source, 0, n_offsets * sizeof *lists->by_source);
-    memset(lists->by_destination, 0, n_offsets * sizeof *lists->by_destination);
-    count(edges, lists->by_source, lists->by_destination);
-    bucket_weights(edges, lists->by_source, lists->bucketed);
-    append_weights(edges->n_vertices, lists->by_source, lists->destinations, lists->bucketed, lists->by_destination,
-                   lists->weights);
-    return squeeze_weights(edges->n_vertices, lists->by_destination, lists->sources, lists->weights);
-}
-
-static enum sl_status build_plain(const struct sl_edge_list *edges, struct sl_graph *out)
-{
-    const size_t n_offsets = (size_t)edges->n_vertices + 1;
-    const bool weighted = edges->weights != NULL;
-    struct lists lists = {0};
+    const uint32_t n_vertices = edges->n_vertices;
+    const size_t n_offsets = (size_t)n_vertices + 1;
+    uint64_t *by_source = NULL;      /* the offsets of the buckets, then their ends */
+    uint64_t *by_destination = NULL; /* the offsets of the lists, then their ends */
     uint64_t *offsets = NULL;
+    struct ends destinations = {0};
+    struct ends sources = {0};
     enum sl_status st;
-    SL_TRY(st, sl_alloc_zero(n_offsets, sizeof *lists.by_source, "graph offsets", &lists.by_source), fail);
-    SL_TRY(st, sl_alloc_zero(n_offsets, sizeof *lists.by_destination, "graph offsets", &lists.by_destination), fail);
-    SL_TRY(st, sl_alloc(n_offsets, sizeof *offsets, "graph offsets", &offsets), fail);
-    count(edges, lists.by_source, lists.by_destination);
-    const uint64_t total = lists.by_source[edges->n_vertices];
-    SL_TRY(st, sl_alloc(total, sizeof *lists.destinations, "graph edges", &lists.destinations), fail);
-    bucket(edges, lists.by_source, lists.destinations);
-    SL_TRY(st, sl_alloc(total, sizeof *lists.sources, "graph edges", &lists.sources), fail);
-    append(edges->n_vertices, lists.by_source, lists.destinations, lists.by_destination, lists.sources);
-    if (weighted) {
-        SL_TRY(st, list_weights(edges, &lists), fail);
-        sl_free(lists.bucketed);
-        lists.bucketed = NULL;
+    *out = (struct sl_graph){0};
+    SL_TRY(st, check(edges), done);
+    SL_TRY(st, sl_alloc_zero(n_offsets, sizeof *by_source, "graph offsets", &by_source), done);
+    SL_TRY(st, sl_alloc_zero(n_offsets, sizeof *by_destination, "graph offsets", &by_destination), done);
+    SL_TRY(st, sl_alloc(n_offsets, sizeof *offsets, "graph offsets", &offsets), done);
+    count(edges, by_source, by_destination);
+    const uint64_t total = by_source[n_vertices];
+    SL_TRY(st, alloc_ends(edges, total, &destinations), done);
+    bucket(edges, by_source, &destinations);
+    SL_TRY(st, alloc_ends(edges, total, &sources), done);
+    append(n_vertices, by_source, &destinations, by_destination, &sources);
+    free_ends(&destinations);
+    if (is_typed(edges)) {
+        SL_TRY(st, sort_lists(n_vertices, by_destination, &sources), done);
     }
-    sl_free(lists.destinations);
-    lists.destinations = NULL;
-    const uint64_t kept = squeeze(edges->n_vertices, lists.by_destination, offsets, lists.sources);
+    SL_TRY(st, squeeze(n_vertices, by_destination, offsets, &sources), done);
+    const uint64_t kept = offsets[n_vertices];
     if (kept < total) {
-        SL_TRY(st, sl_realloc(&lists.sources, kept, sizeof *lists.sources, "graph edges"), fail);
+        SL_TRY(st, shrink(kept, &sources), done);
     }
-    if (kept < total && weighted) {
-        SL_TRY(st, sl_realloc(&lists.weights, kept, sizeof *lists.weights, "edge weights"), fail);
+    *out = (struct sl_graph){.n_vertices = n_vertices,
+                             .n_edges = kept,
+                             .offsets = offsets,
+                             .sources = sources.vertices,
+                             .relations = sources.relations,
+                             .n_relations = (uint32_t)count_relations(edges)};
+    if (sources.weights != NULL) {
+        out->weights = sl_column_take(SL_DTYPE_F32, kept, 1, sources.weights);
     }
-    *out = (struct sl_graph){
-        .n_vertices = edges->n_vertices, .n_edges = kept, .offsets = offsets, .sources = lists.sources};
-    lists.sources = NULL;
-    if (weighted) {
-        out->weights = sl_column_take(SL_DTYPE_F32, kept, 1, lists.weights);
-        lists.weights = NULL;
-    }
-    free_lists(&lists);
-    return SL_OK;
-fail:
+    offsets = NULL;
+    sources = (struct ends){0};
+done:
+    sl_free(by_source);
+    sl_free(by_destination);
     sl_free(offsets);
-    free_lists(&lists);
+    free_ends(&destinations);
+    free_ends(&sources);
     return st;
 }
 
@@ -268,166 +334,6 @@ enum sl_status sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *
                               struct sl_graph *out)
 {
     return sl_graph_build_weighted(n_vertices, n, from, to, NULL, reverse, out);
-}
-
-/* ---- Typed graphs ------------------------------------------------------------------------------------------------ */
-
-/* An edge of a typed graph. */
-struct typed_edge {
-    sl_vertex from, to;
-    uint32_t relation;
-};
-
-enum typed_key { BY_SOURCE, BY_RELATION, BY_DESTINATION };
-
-static uint32_t key_of(const struct typed_edge *edge, enum typed_key key)
-{
-    if (key == BY_RELATION) {
-        return edge->relation;
-    }
-    return key == BY_SOURCE ? edge->from : edge->to;
-}
-
-/* Edges, and their weights. NULL: none. */
-struct typed_list {
-    struct typed_edge *edges;
-    float *weights;
-};
-
-static enum sl_status alloc_typed(uint64_t n, bool weighted, struct typed_list *out)
-{
-    SL_CHECK(sl_alloc(n, sizeof *out->edges, "graph edges", &out->edges));
-    return weighted ? sl_alloc(n, sizeof *out->weights, "edge weights", &out->weights) : SL_OK;
-}
-
-static void free_typed(struct typed_list *list)
-{
-    sl_free(list->edges);
-    sl_free(list->weights);
-    *list = (struct typed_list){0};
-}
-
-/* A stable counting sort by one key, below n_keys. next: n_keys + 1 entries. */
-static void sort_typed(uint64_t n, const struct typed_list *in, enum typed_key key, uint32_t n_keys, uint64_t *next,
-                       const struct typed_list *out)
-{
-    memset(next, 0, ((size_t)n_keys + 1) * sizeof *next);
-    for (uint64_t i = 0; i < n; i++) {
-        next[key_of(&in->edges[i], key) + 1]++;
-    }
-    sum_up(next, n_keys);
-    for (uint64_t i = 0; i < n; i++) {
-        const uint64_t place = next[key_of(&in->edges[i], key)]++;
-        out->edges[place] = in->edges[i];
-        if (in->weights != NULL) {
-            out->weights[place] = in->weights[i];
-        }
-    }
-}
-
-static bool equal_edges(const struct typed_edge *a, const struct typed_edge *b)
-{
-    return a->from == b->from && a->to == b->to && a->relation == b->relation;
-}
-
-/* The lists from edges in their order. */
-static enum sl_status list_typed(uint64_t n, const struct typed_list *list, struct sl_graph *graph)
-{
-    float *weights = graph->weights.data;
-    memset(graph->offsets, 0, ((size_t)graph->n_vertices + 1) * sizeof *graph->offsets);
-    for (uint64_t i = 0, end; i < n; i = end) {
-        const struct typed_edge *edge = &list->edges[i];
-        end = i + 1;
-        while (end < n && equal_edges(&list->edges[end], edge)) {
-            end++;
-        }
-        if (weights != NULL) {
-            SL_CHECK(sum_weights(edge->from, edge->to, list->weights + i, end - i, &weights[graph->n_edges]));
-        }
-        graph->sources[graph->n_edges] = edge->from;
-        graph->relations[graph->n_edges++] = (uint16_t)edge->relation;
-        graph->offsets[edge->to + 1]++;
-    }
-    sum_up(graph->offsets, graph->n_vertices);
-    graph->weights.n_rows = weights != NULL ? graph->n_edges : 0;
-    return SL_OK;
-}
-
-static enum sl_status check_typed(const struct sl_edge_list *edges)
-{
-    const uint32_t n = edges->n_relations;
-    SL_FAIL_IF(n * (edges->reverse ? 2ULL : 1ULL) > SL_MAX_RELATIONS, SL_EINVAL,
-               "graph: found %u relations%s, expected at most %d", n, edges->reverse ? " and their reverses" : "",
-               SL_MAX_RELATIONS);
-    for (uint64_t i = 0; i < edges->n; i++) {
-        SL_FAIL_IF(edges->relations[i] >= n, SL_EINVAL,
-                   "graph: edge %llu, %u -> %u, has relation %u; expected a relation below %u", (unsigned long long)i,
-                   edges->from[i], edges->to[i], edges->relations[i], n);
-    }
-    return SL_OK;
-}
-
-/* All edges, with their reverses. */
-static void take_typed(const struct sl_edge_list *edges, const struct typed_list *out)
-{
-    const uint64_t step = edges->reverse ? 2 : 1;
-    for (uint64_t i = 0; i < edges->n; i++) {
-        const uint32_t relation = edges->relations[i];
-        struct typed_edge *edge = out->edges + step * i;
-        edge[0] = (struct typed_edge){edges->from[i], edges->to[i], relation};
-        if (edges->reverse) {
-            edge[1] = (struct typed_edge){edges->to[i], edges->from[i], relation + edges->n_relations};
-        }
-        for (uint64_t k = 0; out->weights != NULL && k < step; k++) {
-            out->weights[step * i + k] = fabsf(edges->weights[i]); /* -0 is 0 */
-        }
-    }
-}
-
-static enum sl_status build_typed(const struct sl_edge_list *edges, struct sl_graph *out)
-{
-    const uint32_t n_vertices = edges->n_vertices;
-    const uint64_t total = edges->reverse ? 2 * edges->n : edges->n;
-    const uint32_t n_all = edges->reverse ? 2 * edges->n_relations : edges->n_relations;
-    struct sl_graph graph = {.n_vertices = n_vertices, .n_relations = n_all};
-    const bool weighted = edges->weights != NULL;
-    struct typed_list a = {0};
-    struct typed_list b = {0};
-    uint64_t *next = NULL;
-    enum sl_status st;
-    SL_TRY(st, check_typed(edges), fail);
-    SL_TRY(st, alloc_typed(total, weighted, &a), fail);
-    SL_TRY(st, alloc_typed(total, weighted, &b), fail);
-    SL_TRY(st, sl_alloc((size_t)sl_max_u32(n_vertices, n_all) + 1, sizeof *next, "graph offsets", &next), fail);
-    take_typed(edges, &a);
-    sort_typed(total, &a, BY_SOURCE, n_vertices, next, &b);
-    sort_typed(total, &b, BY_RELATION, n_all, next, &a);
-    sort_typed(total, &a, BY_DESTINATION, n_vertices, next, &b);
-    free_typed(&a);
-    SL_TRY(st, sl_alloc((size_t)n_vertices + 1, sizeof *graph.offsets, "graph offsets", &graph.offsets), fail);
-    SL_TRY(st, sl_alloc(total, sizeof *graph.sources, "graph edges", &graph.sources), fail);
-    SL_TRY(st, sl_alloc(total, sizeof *graph.relations, "relations of edges", &graph.relations), fail);
-    if (weighted) {
-        float *weights;
-        SL_TRY(st, sl_alloc(total, sizeof *weights, "edge weights", &weights), fail);
-        graph.weights = sl_column_take(SL_DTYPE_F32, total, 1, weights);
-    }
-    SL_TRY(st, list_typed(total, &b, &graph), fail);
-    *out = graph;
-    graph = (struct sl_graph){0};
-fail:
-    sl_graph_free(&graph);
-    sl_free(next);
-    free_typed(&a);
-    free_typed(&b);
-    return st;
-}
-
-enum sl_status sl_graph_build_list(const struct sl_edge_list *edges, struct sl_graph *out)
-{
-    *out = (struct sl_graph){0};
-    SL_CHECK(check(edges));
-    return edges->n_relations > 0 ? build_typed(edges, out) : build_plain(edges, out);
 }
 
 /* Walk the destinations upwards. The graph is symmetric if each destination v is the next unseen source in the list
