@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Lines in blocks. One thread inflates the file into a ring of slots, other threads empty the slots. */
+ * Lines in blocks. Two buffers take turns: while several threads parse the blocks of a buffer, one of them inflates the
+ * next part of the file into the other buffer. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memrchr */
 #endif
@@ -14,8 +15,8 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "support/decimal.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "support/parallel.h"
 
 #ifndef SL_LINES_BLOCK_BYTES
@@ -23,14 +24,16 @@
 #endif
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 #define MAX_LINE_BYTES ((size_t)1 << 30)
-#define MAX_WORKERS 16
-#define MAX_SLOTS (2 * MAX_WORKERS)
+#define MAX_BLOCKS 16 /* of a buffer */
 
-/* A buffer and its lines. */
-struct slot {
-    char *buffer;
+/* Text with whole lines, in blocks, and the start of a line behind them. */
+struct buffer {
+    char *text;
     size_t room;
-    struct sl_lines lines;
+    const char *rest;
+    size_t rest_bytes;
+    unsigned n_blocks;
+    struct sl_lines blocks[MAX_BLOCKS];
 };
 
 /* The file being read. */
@@ -38,33 +41,11 @@ struct source {
     gzFile file;
     const char *path;
     uint64_t max_lines;
-    uint64_t n_lines; /* delivered so far */
-    char *carry;      /* start of a line whose end is not read yet */
-    size_t carry_bytes;
-    size_t carry_room;
+    uint64_t n_lines; /* cut into blocks so far */
     bool ended;
     bool begun;
     bool surplus; /* the file has lines after max_lines */
-};
-
-/* Filled slots wait in a ring, in the order of the file. Empty slots are on a stack. `mutex` guards all members
- * below it. */
-struct pump {
-    enum sl_status (*body)(void *context, const struct sl_lines *lines);
-    void *context;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    struct slot slots[MAX_SLOTS];
-    struct slot *ring[MAX_SLOTS];
-    struct slot *empty[MAX_SLOTS];
-    unsigned n_slots;
-    unsigned ring_start;
-    unsigned n_ring;
-    unsigned n_empty;
-    bool ended;
-    enum sl_status status; /* of the failed block that is first in the file */
-    uint64_t failed_line;
-    char message[SL_MESSAGE_BYTES];
+    struct buffer buffers[2];
 };
 
 /* ---- Reading blocks ---------------------------------------------------------------------------------------------- */
@@ -93,13 +74,13 @@ static enum sl_status inflate_some(struct source *source, char *to, size_t bytes
 }
 
 /* Make room for `bytes` bytes of text, a newline and a NUL. */
-static enum sl_status make_room(struct slot *slot, size_t bytes)
+static enum sl_status make_room(struct buffer *buffer, size_t bytes)
 {
-    if (slot->room >= bytes + 2) {
+    if (buffer->room >= bytes + 2) {
         return SL_OK;
     }
-    SL_CHECK(sl_realloc(&slot->buffer, bytes + 2, 1, "a block of text"));
-    slot->room = bytes + 2;
+    SL_CHECK(sl_realloc(&buffer->text, bytes + 2, 1, "a block of text"));
+    buffer->room = bytes + 2;
     return SL_OK;
 }
 
@@ -112,47 +93,30 @@ static uint64_t count_newlines(const char *text, size_t bytes)
     return n;
 }
 
-/* Put the carry into the buffer, then text until the buffer holds a line end or the file ends. */
-static enum sl_status fill_buffer(struct source *source, struct slot *slot, size_t *have_out)
+/* Put the rest of the other buffer into a buffer, then text until the buffer holds a line end or the file ends. */
+static enum sl_status fill_buffer(struct source *source, const struct buffer *other, size_t wish, struct buffer *buffer,
+                                  size_t *have_out)
 {
-    enum sl_status st = SL_OK;
-    size_t have = source->carry_bytes;
-    size_t want = have + SL_LINES_BLOCK_BYTES;
-    SL_CHECK(make_room(slot, want));
+    size_t have = other->rest_bytes;
+    size_t want = have + wish;
+    bool line_ends = false;
+    SL_CHECK(make_room(buffer, want));
     if (have > 0) {
-        memcpy(slot->buffer, source->carry, have);
+        memcpy(buffer->text, other->rest, have);
     }
-    for (;;) {
+    while (!line_ends && !source->ended) {
         size_t got = 0;
-        SL_CHECK(inflate_some(source, slot->buffer + have, want - have, &got));
-        bool line_ends = memchr(slot->buffer + have, '\n', got) != NULL;
+        if (have == want) {
+            SL_FAIL_IF(want > MAX_LINE_BYTES, SL_EFILE, "%s:%llu: a line of over 1 GiB; expected lines of numbers",
+                       source->path, (unsigned long long)source->n_lines + 1);
+            want *= 2;
+            SL_CHECK(make_room(buffer, want));
+        }
+        SL_CHECK(inflate_some(source, buffer->text + have, want - have, &got));
+        line_ends = memchr(buffer->text + have, '\n', got) != NULL;
         have += got;
-        if (line_ends || source->ended) {
-            break;
-        }
-        if (want > MAX_LINE_BYTES) {
-            st = sl_fail(SL_EFILE, "%s:%llu: a line of over 1 GiB; expected lines of numbers", source->path,
-                         (unsigned long long)source->n_lines + 1);
-            return st;
-        }
-        want *= 2;
-        SL_CHECK(make_room(slot, want));
     }
     *have_out = have;
-    return st;
-}
-
-/* Keep the text after the last line end for the next block. */
-static enum sl_status keep_carry(struct source *source, const char *text, size_t bytes)
-{
-    if (bytes > source->carry_room) {
-        SL_CHECK(sl_realloc(&source->carry, bytes, 1, "a line of text"));
-        source->carry_room = bytes;
-    }
-    if (bytes > 0) {
-        memcpy(source->carry, text, bytes);
-    }
-    source->carry_bytes = bytes;
     return SL_OK;
 }
 
@@ -184,28 +148,43 @@ static void cut_surplus(struct source *source, struct sl_lines *lines)
     lines->n_lines = fit;
 }
 
-/* Put the next lines of the file into a slot. At the end of the file the slot gets none. */
-static enum sl_status fill(struct source *source, struct slot *slot)
+/* Cut the whole lines in [text, end) into blocks. */
+static void cut_blocks(struct source *source, char *text, char *end, struct buffer *buffer)
+{
+    const size_t size = sl_max_u64((uint64_t)(end - text) / MAX_BLOCKS + 1, SL_LINES_BLOCK_BYTES);
+    buffer->n_blocks = 0;
+    while (text < end && !source->surplus) {
+        char *stop = size < (size_t)(end - text) ? text + size : end;
+        stop = memchr(stop - 1, '\n', (size_t)(end - stop + 1));
+        stop++;
+        struct sl_lines *lines = &buffer->blocks[buffer->n_blocks++];
+        *lines = (struct sl_lines){.path = source->path,
+                                   .text = text,
+                                   .bytes = (size_t)(stop - text),
+                                   .first_line = source->n_lines,
+                                   .n_lines = count_newlines(text, (size_t)(stop - text))};
+        cut_surplus(source, lines);
+        source->n_lines += lines->n_lines;
+        text = stop;
+    }
+}
+
+/* Put the next lines of the file into a buffer. At the end of the file it gets none. */
+static enum sl_status fill(struct source *source, const struct buffer *other, size_t wish, struct buffer *buffer)
 {
     size_t have = 0;
-    SL_CHECK(fill_buffer(source, slot, &have));
-    if (source->ended && have > 0 && slot->buffer[have - 1] != '\n') {
-        slot->buffer[have++] = '\n';
+    SL_CHECK(fill_buffer(source, other, wish, buffer, &have));
+    char *text = buffer->text;
+    if (source->ended && have > 0 && text[have - 1] != '\n') {
+        text[have++] = '\n';
     }
-    const char *last = have > 0 ? memrchr(slot->buffer, '\n', have) : NULL;
-    size_t bytes = last == NULL ? 0 : (size_t)(last - slot->buffer) + 1;
-    SL_CHECK(keep_carry(source, slot->buffer + bytes, have - bytes));
-    slot->buffer[bytes] = '\0';
-    size_t mark = !source->begun && bytes >= 3 && memcmp(slot->buffer, BYTE_ORDER_MARK, 3) == 0 ? 3 : 0;
+    const char *last = have > 0 ? memrchr(text, '\n', have) : NULL;
+    const size_t bytes = last == NULL ? 0 : (size_t)(last - text) + 1;
+    const size_t mark = !source->begun && bytes >= 3 && memcmp(text, BYTE_ORDER_MARK, 3) == 0 ? 3 : 0;
     source->begun |= bytes > 0;
-    slot->lines = (struct sl_lines){.path = source->path,
-                                    .text = slot->buffer + mark,
-                                    .bytes = bytes - mark,
-                                    .first_line = source->n_lines,
-                                    .n_lines = count_newlines(slot->buffer, bytes)};
-    cut_surplus(source, &slot->lines);
-    slot->buffer[mark + slot->lines.bytes] = '\0';
-    source->n_lines += slot->lines.n_lines;
+    buffer->rest = text + bytes;
+    buffer->rest_bytes = have - bytes;
+    cut_blocks(source, text + mark, text + bytes, buffer);
     return SL_OK;
 }
 
@@ -221,131 +200,77 @@ static enum sl_status check_surplus(const struct source *source)
 
 /* ---- Threads ----------------------------------------------------------------------------------------------------- */
 
-static struct slot *take_filled(struct pump *pump)
+/* The blocks of a buffer for several threads, and the buffer to fill meanwhile. */
+struct turn {
+    enum sl_status (*body)(void *context, const struct sl_lines *lines);
+    void *context;
+    struct source *source;
+    const struct buffer *full;
+    struct buffer *next;
+    unsigned first;        /* block of `full` */
+    pthread_mutex_t mutex; /* guards all below */
+    enum sl_status status; /* of the failed block that is first in the file, else of filling */
+    uint64_t failed_line;
+    char message[SL_MESSAGE_BYTES];
+};
+
+static void note_failure(struct turn *turn, enum sl_status st, uint64_t line)
 {
-    struct slot *slot = NULL;
-    pthread_mutex_lock(&pump->mutex);
-    while (pump->n_ring == 0 && !pump->ended) {
-        pthread_cond_wait(&pump->changed, &pump->mutex);
+    pthread_mutex_lock(&turn->mutex);
+    if (st != SL_OK && (turn->status == SL_OK || line < turn->failed_line)) {
+        turn->status = st;
+        turn->failed_line = line;
+        snprintf(turn->message, sizeof turn->message, "%s", sl_message());
     }
-    if (pump->n_ring > 0) {
-        slot = pump->ring[pump->ring_start];
-        pump->ring_start = (pump->ring_start + 1) % MAX_SLOTS;
-        pump->n_ring--;
-    }
-    pthread_mutex_unlock(&pump->mutex);
-    return slot;
+    pthread_mutex_unlock(&turn->mutex);
 }
 
-static void put_filled(struct pump *pump, struct slot *slot)
+static bool has_failed_before(struct turn *turn, uint64_t line)
 {
-    pthread_mutex_lock(&pump->mutex);
-    pump->ring[(pump->ring_start + pump->n_ring) % MAX_SLOTS] = slot;
-    pump->n_ring++;
-    pthread_cond_broadcast(&pump->changed);
-    pthread_mutex_unlock(&pump->mutex);
+    pthread_mutex_lock(&turn->mutex);
+    const bool failed = turn->status != SL_OK && turn->failed_line < line;
+    pthread_mutex_unlock(&turn->mutex);
+    return failed;
 }
 
-/* An empty slot, or NULL after a block has failed. */
-static struct slot *take_empty(struct pump *pump)
+/* Item 0 fills the other buffer. Threads take blocks in the order of the file. So all blocks before a failed block are
+ * processed, too. */
+static void take_turn(void *context, uint64_t begin, uint64_t end)
 {
-    pthread_mutex_lock(&pump->mutex);
-    while (pump->n_empty == 0 && pump->status == SL_OK) {
-        pthread_cond_wait(&pump->changed, &pump->mutex);
-    }
-    struct slot *slot = pump->status == SL_OK ? pump->empty[--pump->n_empty] : NULL;
-    pthread_mutex_unlock(&pump->mutex);
-    return slot;
-}
-
-/* Record the status of a finished block, and return its slot. */
-static void put_empty(struct pump *pump, struct slot *slot, enum sl_status st)
-{
-    pthread_mutex_lock(&pump->mutex);
-    if (st != SL_OK && (pump->status == SL_OK || slot->lines.first_line < pump->failed_line)) {
-        pump->status = st;
-        pump->failed_line = slot->lines.first_line;
-        snprintf(pump->message, sizeof pump->message, "%s", sl_message());
-    }
-    pump->empty[pump->n_empty++] = slot;
-    pthread_cond_broadcast(&pump->changed);
-    pthread_mutex_unlock(&pump->mutex);
-}
-
-/* Threads take blocks in the order of the file. So all blocks before a failed block are processed, too. */
-static void *work(void *argument)
-{
-    SL_IN_C_LOCALE;
-    struct pump *pump = argument;
-    for (;;) {
-        struct slot *slot = take_filled(pump);
-        if (slot == NULL) {
-            return NULL;
+    struct turn *turn = context;
+    struct source *source = turn->source;
+    for (uint64_t i = begin; i < end; i++) {
+        if (i == 0 && !source->ended && !source->surplus) {
+            note_failure(turn, fill(source, turn->full, MAX_BLOCKS * SL_LINES_BLOCK_BYTES, turn->next), UINT64_MAX);
         }
-        put_empty(pump, slot, pump->body(pump->context, &slot->lines));
-    }
-}
-
-/* Start up to one worker per core; fewer if the system refuses. */
-static unsigned start_workers(struct pump *pump, pthread_t *workers)
-{
-    unsigned wanted = sl_parallel_threads();
-    unsigned n = 0;
-    wanted = wanted > MAX_WORKERS ? MAX_WORKERS : wanted;
-    while (n < wanted && pthread_create(&workers[n], NULL, work, pump) == 0) {
-        n++;
-    }
-    return n;
-}
-
-static enum sl_status read_rest(struct source *source, struct pump *pump)
-{
-    pthread_t workers[MAX_WORKERS];
-    unsigned n_workers = start_workers(pump, workers);
-    pump->n_slots = n_workers + 2 < MAX_SLOTS ? n_workers + 2 : MAX_SLOTS;
-    for (unsigned i = 0; i < pump->n_slots; i++) {
-        pump->empty[pump->n_empty++] = &pump->slots[i];
-    }
-    enum sl_status st = SL_OK;
-    struct slot *slot;
-    while (st == SL_OK && !source->ended && !source->surplus && (slot = take_empty(pump)) != NULL) {
-        st = fill(source, slot);
-        if (st != SL_OK) {
-            break;
-        }
-        if (n_workers > 0) {
-            put_filled(pump, slot);
-        } else {
-            put_empty(pump, slot, pump->body(pump->context, &slot->lines));
+        const struct sl_lines *lines = &turn->full->blocks[turn->first + i - (i > 0)];
+        if (i > 0 && !has_failed_before(turn, lines->first_line)) {
+            note_failure(turn, turn->body(turn->context, lines), lines->first_line);
         }
     }
-    pthread_mutex_lock(&pump->mutex);
-    pump->ended = true;
-    pthread_cond_broadcast(&pump->changed);
-    pthread_mutex_unlock(&pump->mutex);
-    for (unsigned i = 0; i < n_workers; i++) {
-        pthread_join(workers[i], NULL);
-    }
-    /* A failed block lies before the end of the read text, so its message comes first. */
-    SL_FAIL_IF(pump->status != SL_OK, pump->status, "%s", pump->message);
-    return st == SL_OK ? check_surplus(source) : st;
 }
 
-static enum sl_status read_all(struct source *source, struct pump *pump)
+static enum sl_status read_all(struct source *source, struct turn *turn)
 {
-    enum sl_status st = fill(source, &pump->slots[0]);
-    if (st == SL_OK) {
-        st = pump->body(pump->context, &pump->slots[0].lines);
+    struct buffer *full = &source->buffers[0];
+    struct buffer *next = &source->buffers[1];
+    SL_CHECK(fill(source, next, SL_LINES_BLOCK_BYTES, full));
+    if (full->n_blocks == 0) {
+        full->blocks[0] = (struct sl_lines){.path = source->path, .text = full->text};
     }
-    if (st != SL_OK || source->ended || source->surplus) {
-        return st == SL_OK ? check_surplus(source) : st;
+    SL_CHECK(turn->body(turn->context, &full->blocks[0]));
+    turn->first = 1;
+    while (full->n_blocks > 0 && turn->status == SL_OK) {
+        next->n_blocks = 0;
+        turn->full = full;
+        turn->next = next;
+        sl_parallel_for(full->n_blocks - turn->first + 1, 1, take_turn, turn);
+        turn->first = 0;
+        next = full;
+        full = turn->next;
     }
-    pthread_mutex_init(&pump->mutex, NULL);
-    pthread_cond_init(&pump->changed, NULL);
-    st = read_rest(source, pump);
-    pthread_cond_destroy(&pump->changed);
-    pthread_mutex_destroy(&pump->mutex);
-    return st;
+    SL_FAIL_IF(turn->status != SL_OK, turn->status, "%s", turn->message);
+    return check_surplus(source);
 }
 
 enum sl_status sl_lines_read(const char *path, uint64_t max_lines,
@@ -353,18 +278,18 @@ enum sl_status sl_lines_read(const char *path, uint64_t max_lines,
                              uint64_t *n_out)
 {
     struct source source = {.path = path, .max_lines = max_lines};
-    struct pump pump = {.body = body, .context = context};
+    struct turn turn = {.body = body, .context = context, .source = &source};
     errno = 0;
     source.file = gzopen(path, "rbe");
     SL_FAIL_IF(source.file == NULL, SL_EIO, "%s: cannot open for reading: %s", path,
                strerror(errno != 0 ? errno : ENOMEM));
     gzbuffer(source.file, (unsigned)SL_LINES_BLOCK_BYTES);
-    enum sl_status st = read_all(&source, &pump);
+    pthread_mutex_init(&turn.mutex, NULL);
+    enum sl_status st = read_all(&source, &turn);
+    pthread_mutex_destroy(&turn.mutex);
     gzclose(source.file);
-    sl_free(source.carry);
-    for (unsigned i = 0; i < MAX_SLOTS; i++) {
-        sl_free(pump.slots[i].buffer);
-    }
+    sl_free(source.buffers[0].text);
+    sl_free(source.buffers[1].text);
     if (st == SL_OK) {
         *n_out = source.n_lines;
     }

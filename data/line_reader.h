@@ -14,7 +14,7 @@
 
 #include "support/status.h"
 
-/* Whole lines of a file. Every line ends in a newline, the last one too, and text[bytes] is NUL. */
+/* Whole lines of a file. Every line ends in a newline, the last one too. */
 struct sl_lines {
     const char *path;
     const char *text;
