@@ -242,7 +242,7 @@ static bool read_entry(const struct sl_option *option, const char **text, uint32
     return true;
 }
 
-static bool set_list(const struct sl_option *option, const char *text, void *settings)
+static bool set_list(const struct sl_option *option, const char *text, uint32_t *out, uint32_t *n_out)
 {
     uint32_t entries[SL_MAX_OPTION_LIST];
     uint32_t n = 0;
@@ -258,9 +258,24 @@ static bool set_list(const struct sl_option *option, const char *text, void *set
             return false;
         }
     }
-    memcpy(field(option, settings), entries, n * sizeof *entries);
-    *(uint32_t *)((char *)settings + option->offset_n) = n;
+    memcpy(out, entries, n * sizeof *entries);
+    *n_out = n;
     return true;
+}
+
+/* Read any value but a string. n: of a list. */
+static bool read_value(const struct sl_option *option, const char *text, void *out, uint32_t *n)
+{
+    switch (option->kind) {
+    case SL_OPTION_FLAG: return set_flag(text, out);
+    case SL_OPTION_U32:
+    case SL_OPTION_U64: return set_whole(option, text, out);
+    case SL_OPTION_REAL: return set_real(option, text, out);
+    case SL_OPTION_CHOICE: return set_choice(option, text, out);
+    case SL_OPTION_U32_LIST: return set_list(option, text, out, n);
+    case SL_OPTION_STRING: break;
+    }
+    return false;
 }
 
 static enum sl_status set_string(const char *text, char **out)
@@ -278,17 +293,10 @@ static enum sl_status set_string(const char *text, char **out)
 static enum sl_status set(const struct sl_option *option, const char *label, const char *text, void *settings)
 {
     void *out = field(option, settings);
-    bool good = false;
-    switch (option->kind) {
-    case SL_OPTION_FLAG: good = set_flag(text, out); break;
-    case SL_OPTION_U32:
-    case SL_OPTION_U64: good = set_whole(option, text, out); break;
-    case SL_OPTION_REAL: good = set_real(option, text, out); break;
-    case SL_OPTION_STRING: return set_string(text, out);
-    case SL_OPTION_CHOICE: good = set_choice(option, text, out); break;
-    case SL_OPTION_U32_LIST: good = set_list(option, text, settings); break;
+    if (option->kind == SL_OPTION_STRING) {
+        return set_string(text, out);
     }
-    if (!good) {
+    if (!read_value(option, text, out, (uint32_t *)((char *)settings + option->offset_n))) {
         return refuse(option, label, text);
     }
     return SL_OK;
@@ -698,70 +706,35 @@ enum sl_status sl_option_get(const struct sl_option_table *table, const char *na
 
 /* ---- Values set by programs ---- */
 
-static bool is_choice(const struct sl_option *option, int position)
-{
-    char name[LABEL_BYTES];
-    sl_option_choice_name(option, position, name, sizeof name);
-    return name[0] != '\0';
-}
-
 bool sl_option_is_open(const struct sl_option *option, const void *settings)
 {
     return option->kind == SL_OPTION_U32 && option->initial == NULL &&
            *(const uint32_t *)field_const(option, settings) == 0;
 }
 
-static bool whole_allowed(const struct sl_option *option, uint32_t value)
+/* Read the value as the command line would. A choice without a name is shown as its number, a list that is too long as
+ * its length. */
+static enum sl_status check_value(const struct sl_option *option, const void *settings)
 {
-    bool left_open = value == 0 && option->initial == NULL;
-    bool word = value == UINT32_MAX && option->word != NULL;
-    return left_open || word || in_range(option, value);
-}
-
-static bool list_allowed(const struct sl_option *option, const void *settings)
-{
-    const uint32_t *entries = field_const(option, settings);
-    uint32_t n = list_count(option, settings);
-    bool good = n <= option->capacity && (n > 0 || option->initial == NULL);
-    for (uint32_t i = 0; good && i < n; i++) {
-        good = in_range(option, entries[i]) || (option->word != NULL && entries[i] == UINT32_MAX);
-    }
-    return good;
-}
-
-static bool allowed(const struct sl_option *option, const void *settings)
-{
-    const void *value = field_const(option, settings);
-    switch (option->kind) {
-    case SL_OPTION_U32: return whole_allowed(option, *(const uint32_t *)value);
-    case SL_OPTION_U64: return in_range(option, *(const uint64_t *)value);
-    case SL_OPTION_REAL: return real_in_range(option, *(const double *)value);
-    case SL_OPTION_CHOICE: return is_choice(option, *(const int *)value);
-    case SL_OPTION_U32_LIST: return list_allowed(option, settings);
-    case SL_OPTION_FLAG:
-    case SL_OPTION_STRING: break;
-    }
-    return true;
-}
-
-/* The command line's message. A choice without a name is shown as its number, a list that is too long as its
- * length. */
-static enum sl_status refuse_value(const struct sl_option *option, const void *settings)
-{
+    uint64_t room[SL_MAX_OPTION_LIST]; /* for any value */
+    uint32_t n = 0;
     char label[LABEL_BYTES];
     char number[32];
     char *text = NULL;
-    const char *found = number;
+    enum sl_status st = SL_OK;
     snprintf(label, sizeof label, "--%s", option->name);
-    if (option->kind == SL_OPTION_CHOICE) {
-        snprintf(number, sizeof number, "%d", *(const int *)field_const(option, settings));
-    } else if (option->kind == SL_OPTION_U32_LIST && list_count(option, settings) > option->capacity) {
+    if (option->kind == SL_OPTION_U32_LIST && list_count(option, settings) > option->capacity) {
         snprintf(number, sizeof number, "%u numbers", list_count(option, settings));
-    } else {
-        SL_CHECK(sl_option_text(option, settings, &text));
-        found = text;
+        return refuse(option, label, number);
     }
-    enum sl_status st = refuse(option, label, found);
+    SL_CHECK(sl_option_text(option, settings, &text));
+    const bool none = option->kind == SL_OPTION_U32_LIST && option->initial == NULL && text[0] == '\0';
+    if (!none && !sl_option_is_open(option, settings) && !read_value(option, text, room, &n)) {
+        if (option->kind == SL_OPTION_CHOICE) {
+            snprintf(number, sizeof number, "%d", *(const int *)field_const(option, settings));
+        }
+        st = refuse(option, label, option->kind == SL_OPTION_CHOICE ? number : text);
+    }
     sl_free(text);
     return st;
 }
@@ -769,8 +742,8 @@ static enum sl_status refuse_value(const struct sl_option *option, const void *s
 enum sl_status sl_option_check(const struct sl_option_table *table, const void *settings)
 {
     for (size_t i = 0; i < table->n_options; i++) {
-        if (!allowed(&table->options[i], settings)) {
-            return refuse_value(&table->options[i], settings);
+        if (table->options[i].kind != SL_OPTION_FLAG && table->options[i].kind != SL_OPTION_STRING) {
+            SL_CHECK(check_value(&table->options[i], settings));
         }
     }
     return SL_OK;
