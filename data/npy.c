@@ -159,10 +159,15 @@ void sl_npy_header(const char *dtype, uint64_t rows, uint64_t columns, char out[
 
 /* ---- The file ---------------------------------------------------------------------------------------------------- */
 
-static void free_owner(struct owner *owner)
+static void close_owner(struct owner *owner)
 {
     sl_file_unmap(&owner->map);
     sl_tensors_free(&owner->tensors);
+}
+
+static void free_owner(struct owner *owner)
+{
+    close_owner(owner);
     sl_free(owner);
 }
 
@@ -222,53 +227,47 @@ fail:
     return st;
 }
 
+/* Read the header of a safetensors file. Another file, or one that cannot be read, has no tensors. SL_ENOMEM. */
+static enum sl_status open_tensors(const char *path, struct owner *out)
+{
+    *out = (struct owner){0};
+    enum sl_status st = sl_file_map(path, &out->map);
+    if (st == SL_OK && is_safetensors(&out->map)) {
+        st = sl_safetensors_map(path, &out->tensors);
+    }
+    return st == SL_ENOMEM ? st : SL_OK;
+}
+
 enum sl_status sl_npy_find(const char *path, const char *const *names, int n, const char **out)
 {
-    struct owner owner = {0};
+    struct owner owner;
     *out = NULL;
-    enum sl_status st = sl_file_map(path, &owner.map);
-    if (st == SL_OK && is_safetensors(&owner.map)) {
-        st = sl_safetensors_map(path, &owner.tensors);
-    }
-    for (int i = 0; i < n && st == SL_OK && names[i] != NULL && *out == NULL; i++) {
+    enum sl_status st = open_tensors(path, &owner);
+    for (int i = 0; i < n && names[i] != NULL && *out == NULL; i++) {
         if (sl_tensors_find(&owner.tensors, names[i]) != NULL) {
             *out = names[i];
         }
     }
-    sl_file_unmap(&owner.map);
-    sl_tensors_free(&owner.tensors);
-    return st == SL_ENOMEM ? st : SL_OK;
-}
-
-static enum sl_status list_tensors(const struct sl_tensors *tensors, char **out)
-{
-    size_t room = 1;
-    size_t n = 0;
-    for (uint32_t i = 0; i < tensors->n; i++) {
-        room += strlen(tensors->tensors[i].name) + 1;
-    }
-    enum sl_status st = sl_alloc_zero(room, 1, "names of arrays", out);
-    for (uint32_t i = 0; i < tensors->n && st == SL_OK; i++) {
-        n += (size_t)snprintf(*out + n, room - n, "%s\n", tensors->tensors[i].name);
-    }
+    close_owner(&owner);
     return st;
 }
 
 enum sl_status sl_npy_list(const char *path, char **out)
 {
-    struct owner owner = {0};
-    *out = NULL;
-    enum sl_status st = sl_file_map(path, &owner.map);
-    if (st == SL_OK && is_safetensors(&owner.map)) {
-        SL_TRY(st, sl_safetensors_map(path, &owner.tensors), done);
-        st = list_tensors(&owner.tensors, out);
+    struct owner owner;
+    size_t room = 1;
+    size_t n = 0;
+    enum sl_status st = open_tensors(path, &owner);
+    for (uint32_t i = 0; i < owner.tensors.n; i++) {
+        room += strlen(owner.tensors.tensors[i].name) + 1;
     }
-done:
-    sl_file_unmap(&owner.map);
-    sl_tensors_free(&owner.tensors);
-    if (st != SL_ENOMEM && *out == NULL) {
-        st = sl_alloc_zero(1, 1, "names of arrays", out);
+    if (st == SL_OK) {
+        st = sl_alloc_zero(room, 1, "names of arrays", out);
     }
+    for (uint32_t i = 0; i < owner.tensors.n && st == SL_OK; i++) {
+        n += (size_t)snprintf(*out + n, room - n, "%s\n", owner.tensors.tensors[i].name);
+    }
+    close_owner(&owner);
     return st;
 }
 
@@ -349,7 +348,7 @@ struct conversion {
     uint64_t first;           /* index of the item that goes to out[0] */
     uint64_t step;            /* from one converted item to the next */
     uint64_t limit;           /* of ids */
-    bool (*is_good)(float x); /* of numbers */
+    bool (*is_good)(float x); /* of floats */
     _Atomic uint64_t bad;     /* UINT64_MAX: none */
 };
 
@@ -357,19 +356,6 @@ static void note_bad(struct conversion *conversion, uint64_t i)
 {
     uint64_t old = atomic_load(&conversion->bad);
     while (i < old && !atomic_compare_exchange_weak(&conversion->bad, &old, i)) {
-    }
-}
-
-static void to_floats(void *context, uint64_t begin, uint64_t end)
-{
-    struct conversion *conversion = context;
-    float *out = conversion->out;
-    for (uint64_t i = begin; i < end; i++) {
-        out[i] = (float)sl_npy_real(conversion->array, i);
-        if (!isfinite(out[i])) {
-            note_bad(conversion, i);
-            return;
-        }
     }
 }
 
@@ -387,7 +373,7 @@ static void to_ids(void *context, uint64_t begin, uint64_t end)
     }
 }
 
-static void to_numbers(void *context, uint64_t begin, uint64_t end)
+static void to_floats(void *context, uint64_t begin, uint64_t end)
 {
     struct conversion *conversion = context;
     float *out = conversion->out;
@@ -400,42 +386,26 @@ static void to_numbers(void *context, uint64_t begin, uint64_t end)
     }
 }
 
-/* Convert `n` items. SL_EFILE: an item is wrong (message: the first). */
+/* Convert n items into a new block of elements of `bytes` bytes, conversion->out; sl_free. SL_EFILE: an item is wrong
+ * (message: the first). On failure conversion->out is NULL. */
 static enum sl_status convert(const char *path, const char *name, struct conversion *conversion, uint64_t n,
-                              void (*body)(void *context, uint64_t begin, uint64_t end), const char *expected)
+                              size_t bytes, void (*body)(void *context, uint64_t begin, uint64_t end),
+                              const char *expected)
 {
+    char block[NAME_BYTES];
+    snprintf(block, sizeof block, "%.400s: %s", path, name);
+    SL_CHECK(sl_alloc(n, bytes, block, &conversion->out));
     atomic_store(&conversion->bad, UINT64_MAX);
     sl_parallel_for(n, GRAIN, body, conversion);
     uint64_t bad = atomic_load(&conversion->bad);
     if (bad == UINT64_MAX) {
         return SL_OK;
     }
+    sl_free(conversion->out);
+    conversion->out = NULL;
     bad = conversion->first + bad * conversion->step;
     return sl_fail(SL_EFILE, "%s: %s: item %llu: expected %s, found %g", path, name, (unsigned long long)bad, expected,
                    sl_npy_real(conversion->array, bad));
-}
-
-/* Name a memory block in messages: its file and array. */
-static void name_block(const char *path, const char *name, char out[NAME_BYTES])
-{
-    snprintf(out, NAME_BYTES, "%.400s: %s", path, name);
-}
-
-/* Convert n items into a new block of elements of `bytes` bytes, conversion->out; sl_free. On failure it is NULL. */
-static enum sl_status convert_new(const char *path, const char *name, struct conversion *conversion, uint64_t n,
-                                  size_t bytes, void (*body)(void *context, uint64_t begin, uint64_t end),
-                                  const char *expected)
-{
-    char block[NAME_BYTES];
-    name_block(path, name, block);
-    enum sl_status st = SL_OK;
-    SL_CHECK(sl_alloc(n, bytes, block, &conversion->out));
-    st = convert(path, name, conversion, n, body, expected);
-    if (st != SL_OK) {
-        sl_free(conversion->out);
-        conversion->out = NULL;
-    }
-    return st;
 }
 
 /* Copy items as they are, in row-major order. */
@@ -485,21 +455,21 @@ static enum sl_status read_scale(const char *path, const char *name, float *out)
     return st;
 }
 
+static bool is_finite(float x)
+{
+    return isfinite(x);
+}
+
 static enum sl_status convert_features(const char *path, const char *name, const struct sl_npy *array,
                                        struct sl_features *out)
 {
     struct sl_features features = {.n_rows = (uint32_t)array->shape[0], .n_columns = (uint32_t)array->shape[1]};
-    struct conversion conversion = {.array = array, .step = 1};
+    struct conversion conversion = {.array = array, .step = 1, .is_good = is_finite};
     enum sl_dtype dtype = features_dtype(array);
-    char block[NAME_BYTES];
-    name_block(path, name, block);
-    enum sl_status st = SL_OK;
-    SL_CHECK(sl_alloc(array->n_items, sl_dtype_size(dtype), block, &conversion.out));
+    enum sl_status st;
+    SL_CHECK(convert(path, name, &conversion, array->n_items, sl_dtype_size(dtype),
+                     dtype == SL_DTYPE_F32 ? to_floats : to_items, "a finite number"));
     features.dense = sl_column_take(dtype, features.n_rows, features.n_columns, conversion.out);
-    SL_TRY(st,
-           convert(path, name, &conversion, array->n_items, dtype == SL_DTYPE_F32 ? to_floats : to_items,
-                   "a finite number"),
-           fail);
     if (dtype == SL_DTYPE_I8) {
         SL_TRY(st, read_scale(path, name, &features.dense.scale), fail);
     }
@@ -547,8 +517,8 @@ enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t 
                      n_rows, classes ? "1" : "1 to 65536", (unsigned long long)array.n_items);
         goto free_array;
     }
-    st = convert_new(path, name, &conversion, array.n_items, sizeof(float), to_numbers,
-                     classes ? "a class from 0 to 65535, or nan" : "a finite number, or nan");
+    st = convert(path, name, &conversion, array.n_items, sizeof(float), to_floats,
+                 classes ? "a class from 0 to 65535, or nan" : "a finite number, or nan");
     if (st == SL_OK) {
         st = sl_targets_take(path, conversion.out, n_rows, (uint32_t)width, choice, out);
     }
@@ -639,19 +609,16 @@ static enum sl_status list_ids(const char *path, const char *name, const struct 
 {
     struct conversion conversion = {.array = array, .step = 1, .limit = n_vertices};
     uint64_t n = array->n_items;
-    sl_vertex *ids = NULL;
     char expected[48];
-    enum sl_status st;
     snprintf(expected, sizeof expected, "an id below %u", n_vertices);
-    SL_TRY(st, sl_alloc(n, sizeof *ids, "split", &ids), fail);
-    conversion.out = ids;
-    SL_TRY(st, convert(path, name, &conversion, n, to_ids, expected), fail);
-    SL_TRY(st, sl_ids_sort(path, &n, ids), fail);
-    *out = (struct sl_ids){.n = (uint32_t)n, .ids = ids};
+    SL_CHECK(convert(path, name, &conversion, n, sizeof *out->ids, to_ids, expected));
+    enum sl_status st = sl_ids_sort(path, &n, conversion.out);
+    if (st != SL_OK) {
+        sl_free(conversion.out);
+        return st;
+    }
+    *out = (struct sl_ids){.n = (uint32_t)n, .ids = conversion.out};
     return SL_OK;
-fail:
-    sl_free(ids);
-    return st;
 }
 
 enum sl_status sl_npy_read_ids(const char *path, const char *name, uint32_t n_vertices, struct sl_ids *out)
@@ -683,7 +650,7 @@ static enum sl_status convert_edges(const char *path, const char *name, const st
     for (uint64_t i = 0; i < 2 && st == SL_OK; i++) {
         struct conversion conversion = {
             .array = array, .first = two_rows ? i * n : i, .step = two_rows ? 1 : 2, .limit = n_vertices};
-        st = convert_new(path, name, &conversion, n, sizeof *ends[i], to_ids, expected);
+        st = convert(path, name, &conversion, n, sizeof *ends[i], to_ids, expected);
         ends[i] = conversion.out;
     }
     return st;
@@ -699,7 +666,7 @@ enum sl_status sl_npy_read_weights(const char *path, const char *name, uint64_t 
         st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%llu,), one weight per edge, found %llu items", path, name,
                      (unsigned long long)n_edges, (unsigned long long)array.n_items);
     } else {
-        st = convert_new(path, name, &conversion, n_edges, sizeof **out, to_numbers, SL_WEIGHT_EXPECTED);
+        st = convert(path, name, &conversion, n_edges, sizeof **out, to_floats, SL_WEIGHT_EXPECTED);
     }
     if (st == SL_OK) {
         *out = conversion.out;
