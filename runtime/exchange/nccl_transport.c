@@ -2,11 +2,12 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The moves of each group, and the sums of each parameter. */
-#include "runtime/exchange/nccl_transport.h"
+#include "runtime/exchange/transport.h"
 
 #include "codelets/reduce.h"
 #include "runtime/machine/gpus.h"
 #include "support/memory.h"
+#include "tasks/nccl_lane.h"
 #include "tasks/rows.h"
 
 #define TIMEOUT_S 60 /* limit of each exchange, and of NCCL's start */

@@ -6,7 +6,7 @@
 
 #include "codelets/gather.h"
 #include "runtime/full/halo_lists.h"
-#include "runtime/model/layer_run.h"
+#include "runtime/model/activation.h"
 #include "runtime/model/sums.h"
 #include "support/memory.h"
 #include "support/minmax.h"

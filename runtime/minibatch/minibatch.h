@@ -7,7 +7,6 @@
 #ifndef SL_RUNTIME_MINIBATCH_MINIBATCH_H
 #define SL_RUNTIME_MINIBATCH_MINIBATCH_H
 
-#include "runtime/minibatch/budget.h"
 #include "runtime/minibatch/step.h"
 #include "runtime/plan/schedule.h"
 

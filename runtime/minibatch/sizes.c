@@ -4,6 +4,7 @@
  * The counts of the step in hand, and the sizes computed from them. */
 #include "runtime/minibatch/sizes.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "codelets/exchange.h"
@@ -155,4 +156,29 @@ enum sl_status sl_step_sizes(struct sl_steps *s, uint64_t step, struct sl_step_s
     s->run->stop_agreed = stop && !sl_plan_decoupled(s->plan);
     *sizes_out = sizes;
     return SL_OK;
+}
+
+/* ---- the vertex budget: mean and deviation by Welford's recurrence ---- */
+
+#define STANDARD_ERRORS 3
+
+void sl_budget_add(struct sl_budget *b, double n_inputs)
+{
+    double before = n_inputs - b->mean;
+    b->n++;
+    b->mean += before / b->n;
+    b->squares += before * (n_inputs - b->mean);
+}
+
+uint64_t sl_budget_batch(const struct sl_budget *b, uint32_t n_wanted, uint64_t batch, uint32_t n_train)
+{
+    if (n_wanted == 0 || b->n < 2 || !(b->mean > 0)) {
+        return batch;
+    }
+    double error = sqrt(b->squares / (b->n - 1) / b->n);
+    double wanted = floor((double)batch * n_wanted / b->mean);
+    if (fabs(n_wanted - b->mean) <= STANDARD_ERRORS * error) {
+        return batch;
+    }
+    return sl_max_u64(1, (uint64_t)fmin(wanted, n_train));
 }

@@ -29,7 +29,7 @@
 #include "codelets/gather.h"
 #include "codelets/nonzeros.h"
 #include "runtime/minibatch/sample_important.h"
-#include "runtime/model/layer_run.h"
+#include "runtime/model/activation.h"
 #include "runtime/objective/objective.h"
 #include "runtime/sync/update.h"
 #include "tasks/bundle.h"

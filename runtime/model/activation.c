@@ -226,7 +226,7 @@ static enum sl_status activate(const struct sl_layer_pass *lp, const struct acti
     return SL_OK;
 }
 
-enum sl_status sl_activate(const struct sl_layer_pass *lp)
+static enum sl_status end_forward(const struct sl_layer_pass *lp)
 {
     struct activation activation = end_of(lp);
     if (lp->layer->norm == SL_NORM_BATCH) {
@@ -349,7 +349,7 @@ static enum sl_status deactivate(const struct sl_layer_pass *lp, const struct ac
     return SL_OK;
 }
 
-enum sl_status sl_deactivate(const struct sl_layer_pass *lp)
+static enum sl_status end_backward(const struct sl_layer_pass *lp)
 {
     struct activation activation = end_of(lp);
     if (lp->layer->norm == SL_NORM_BATCH) {
@@ -362,4 +362,36 @@ enum sl_status sl_deactivate_input(const struct sl_layer_pass *lp)
 {
     struct activation activation = begin_of(lp);
     return deactivate(lp, &activation);
+}
+
+/* ---- a layer of any kind ---- */
+
+enum sl_status sl_layer_derive(const struct sl_layer_pass *lp)
+{
+    enum sl_status st = SL_OK;
+    if (lp->layer->kind->derive != NULL) {
+        for (uint32_t v = 0; st == SL_OK && v < lp->pass->plan->n_replicas; v++) {
+            if (sl_plan_trains(lp->pass->plan, v)) {
+                st = lp->layer->kind->derive(lp, v);
+            }
+        }
+    }
+    return st;
+}
+
+enum sl_status sl_layer_run(const struct sl_layer_pass *lp)
+{
+    SL_CHECK(lp->layer->kind->forward(lp));
+    if (lp->layer->hidden) {
+        return end_forward(lp);
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_layer_run_back(const struct sl_layer_pass *lp)
+{
+    if (lp->layer->hidden) {
+        SL_CHECK(end_backward(lp));
+    }
+    return lp->layer->kind->backward(lp);
 }

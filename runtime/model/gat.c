@@ -8,11 +8,11 @@
  *   derive    W' = [W | W attn_src | W attn_dst], once a step, so that one product computes u and both scores
  *   forward   U = h W' travels; z = b + attention of U
  *   backward  the gradients of U travel back; gh = gU W'^T */
-#include "runtime/model/gat.h"
-
 #include "codelets/derive.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/layer_rows.h"
+#include "runtime/model/pass.h"
+#include "runtime/model/sage.h"
 #include "runtime/model/sums.h"
 
 enum { WEIGHT, BIAS, SOURCE, TARGET, DERIVED, N_PARAMETERS };
@@ -43,14 +43,14 @@ static struct derivation find_derivation(const struct sl_layer_pass *lp, uint32_
     return d;
 }
 
-enum sl_status sl_attention_derive(const struct sl_layer_pass *lp, uint32_t replica)
+static enum sl_status derive(const struct sl_layer_pass *lp, uint32_t replica)
 {
     struct derivation d = find_derivation(lp, replica);
     struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
     return sl_derive_attention_submit(&head, &d.layer, d.derived->value_handle);
 }
 
-enum sl_status sl_attention_derive_back(const struct sl_layer_pass *lp, uint32_t replica)
+static enum sl_status derive_back(const struct sl_layer_pass *lp, uint32_t replica)
 {
     struct derivation d = find_derivation(lp, replica);
     struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
@@ -90,7 +90,7 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
     return SL_OK;
 }
 
-void sl_attention_rows(const struct sl_layer *layer, struct sl_layer_order *order)
+static void rows(const struct sl_layer *layer, struct sl_layer_order *order)
 {
     const uint32_t level = layer->level;
     const uint32_t n = layer->n_heads;
@@ -99,7 +99,7 @@ void sl_attention_rows(const struct sl_layer *layer, struct sl_layer_order *orde
     order->row[SL_ROWS_SIDES] = (struct sl_layer_row){level, 4 * n, SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
 }
 
-void sl_attention_shape(const struct sl_settings *settings, struct sl_layer *layer)
+static void shape(const struct sl_settings *settings, struct sl_layer *layer)
 {
     const uint32_t n_slabs = sl_layer_slabs(layer);
     layer->n_heads = n_slabs * (layer->last ? 1 : settings->heads);
@@ -123,10 +123,56 @@ const struct sl_layer_kind sl_gat = {
     .derived = DERIVED,
     .sum = &sl_sum_attention,
     .reads_narrow = true,
-    .shape = sl_attention_shape,
-    .rows = sl_attention_rows,
+    .shape = shape,
+    .rows = rows,
     .forward = forward,
     .backward = backward,
-    .derive = sl_attention_derive,
-    .derive_back = sl_attention_derive_back,
+    .derive = derive,
+    .derive_back = derive_back,
+};
+
+/* ---- attention by relation ---- */
+
+/* R-GAT: graph attention for each relation, and a matrix for the vertex itself. z = h_self W_0 + b + sum over
+ * relations r of attention_r(h W_r). A relation's attention is over its in-edges, not over the vertex itself. A
+ * relation without in-edges adds nothing. The passes are GraphSAGE's (sage.h), projecting first:
+ *
+ *   derive    W' has a slab [W_r | W_r attn_src_r | W_r attn_dst_r] for each relation
+ *   forward   U = h W' travels; z = h_self W_0 + b + attention of U (codelets/attend.h)
+ *   backward  the gradients of U travel back; gh = gU W'^T, then += gz W_0^T on the self rows */
+
+enum { R_DERIVED = SL_SAGE_NEIGH, R_WEIGHT = SL_SAGE_PARAMETERS, R_SOURCE, R_TARGET, R_PARAMETERS };
+
+static enum sl_status forward_by_relation(const struct sl_layer_pass *lp)
+{
+    enum sl_status st = sl_layer_pass_shape_all(lp, SL_ROWS_SCALES);
+    return st == SL_OK ? sl_sage_forward(lp) : st;
+}
+
+/* Names as in rgcn.c, attention vectors as above. An array of all relations is a stack of those of GATConv. */
+const struct sl_layer_kind sl_rgat = {
+    .name = "rgat",
+    .parameter =
+        {[SL_SAGE_SELF] = {SL_SHAPE_MATRIX, {{"layers.#.loop_weight", false}, {"convs.#.root", false}}, .key = 0},
+         [R_DERIVED] = {.shape = SL_SHAPE_DERIVED},
+         [SL_SAGE_BIAS] =
+             {SL_SHAPE_VECTOR, {{"layers.#.h_bias", false}, {"convs.#.bias", false}}, .key = 2, .is_output_bias = true},
+         [R_WEIGHT] = {SL_SHAPE_RELATIONS,
+                       {{"layers.#.linear_r.W", false}, {"convs.#.weight", false}},
+                       .key = 1,
+                       .by_derived = true},
+         [R_SOURCE] =
+             {SL_SHAPE_HEADS, {{"layers.#.attn_l", false}, {"convs.#.att_src", false}}, .key = 5, .by_derived = true},
+         [R_TARGET] =
+             {SL_SHAPE_HEADS, {{"layers.#.attn_r", false}, {"convs.#.att_dst", false}}, .key = 6, .by_derived = true}},
+    .n_parameters = R_PARAMETERS,
+    .derived = R_DERIVED,
+    .sum = &sl_sum_attention_by_relation,
+    .reads_narrow = true,
+    .rows = rows,
+    .shape = shape,
+    .forward = forward_by_relation,
+    .backward = sl_sage_backward,
+    .derive = derive,
+    .derive_back = derive_back,
 };

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The passes of a layer z = h_self W_self + sum(h) W + b, for any sum: those of GraphSAGE (sage.c), R-GCN (rgcn.c) and
- * R-GAT (rgat.c).
+ * R-GAT (gat.c).
  */
 #ifndef SL_RUNTIME_MODEL_SAGE_H
 #define SL_RUNTIME_MODEL_SAGE_H

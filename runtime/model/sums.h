@@ -88,13 +88,4 @@ extern const struct sl_sum_kind sl_sum_relation;  /* a mean for each relation, c
 extern const struct sl_sum_kind sl_sum_bases;     /* sums of these means, one for each base */
 extern const struct sl_sum_kind sl_sum_attention_by_relation;
 
-/* For the tables of sums by codelets/aggregate.h. */
-enum sl_status sl_aggregate_block(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk, int beta,
-                                  starpu_data_handle_t out);
-enum sl_status sl_aggregate_back(const struct sl_layer_pass *lp, const struct sl_sum_back *back);
-enum sl_status sl_aggregate_shares(const struct sl_layer_pass *lp, const struct sl_sum_shares *shares, uint32_t c,
-                                   uint32_t row, starpu_data_handle_t out);
-enum sl_status sl_aggregate_part(const struct sl_layer_pass *lp, uint32_t q, uint32_t row,
-                                 const struct sl_full_sources *edges, int beta, starpu_data_handle_t out);
-
 #endif

@@ -5,7 +5,7 @@
 #include "runtime/pipe/epoch.h"
 
 #include "runtime/machine/pool.h"
-#include "runtime/model/layer_run.h"
+#include "runtime/model/activation.h"
 #include "runtime/pipe/exact_loss.h"
 #include "runtime/pipe/recompute.h"
 #include "runtime/pipe/source.h"

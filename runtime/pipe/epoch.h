@@ -2,9 +2,9 @@
  * Copyright (c) 2026 the Starling authors
  *
  * One epoch of GNNPipe (Chen, Chen, Qian 2023) as StarPU tasks. The full graph is cut into K graph chunks. A pipeline
- * slot takes W chunks, one from each way (order.h), through all layers; then comes the next slot. There is no barrier
- * between slots: a chunk's tasks of a layer run as soon as their rows exist. So the layers of different stages work
- * on several slots at a time.
+ * slot takes W chunks, one from each way (chunk_graph.h), through all layers; then comes the next slot. There is no
+ * barrier between slots: a chunk's tasks of a layer run as soon as their rows exist. So the layers of different
+ * stages work on several slots at a time.
  *
  * When chunk q aggregates, it reads the travelling rows of chunk s. They are
  *   fresh       if slot(s) <= slot(q): rows of this epoch;

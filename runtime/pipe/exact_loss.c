@@ -4,10 +4,13 @@
  * A forward pass by itself with all chunks in one slot. Rows are dropped as soon as the next layer has read them. */
 #include "runtime/pipe/exact_loss.h"
 
-#include "runtime/model/layer_run.h"
+#include <math.h>
+
+#include "runtime/model/activation.h"
 #include "runtime/objective/objective.h"
 #include "runtime/pipe/stages.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 /* A view of the pipeline with rows, order and losses of its own. Graph, model and features are borrowed. */
 static enum sl_status open_view(const struct sl_pipe *pipe, uint64_t epoch, double dropout, struct sl_pipe *out)
@@ -133,4 +136,37 @@ enum sl_status sl_pipe_exact_loss(const struct sl_pipe *pipe, uint64_t epoch, do
 done:
     close_view(&view);
     return st;
+}
+
+/* ---- the guard ---- */
+
+#define LAG 0.2        /* fraction of H by which the exact loss may exceed the stale loss */
+#define PROGRESS 0.9   /* fraction of B below which an exact loss is good in any case */
+#define GUESSING 0.95  /* fraction of H above which answers are as good as a constant */
+#define LEAST_EVERY 10 /* epochs between checks, at least */
+#define LATE 50        /* first epoch in which guessing counts, at least */
+
+struct sl_guard sl_guard_of(double guess)
+{
+    return (struct sl_guard){guess, guess};
+}
+
+bool sl_guard_due(uint64_t epoch, uint32_t history_every)
+{
+    return (epoch + 1) % sl_max_u32(history_every, LEAST_EVERY) == 0;
+}
+
+bool sl_guard_good(const struct sl_guard *g, double exact)
+{
+    return exact < PROGRESS * g->guess;
+}
+
+bool sl_guard_check(struct sl_guard *g, uint64_t epoch, uint32_t history_every, double stale, double exact)
+{
+    uint64_t late = 3 * (uint64_t)history_every > LATE ? 3 * (uint64_t)history_every : LATE;
+    bool behind = exact - stale > LAG * g->guess && exact > PROGRESS * g->least;
+    bool guessing = epoch >= late && exact > GUESSING * g->guess;
+    bool fires = !isfinite(stale) || !isfinite(exact) || (g->guess > 0 && (behind || guessing));
+    g->least = exact < g->least ? exact : g->least;
+    return fires;
 }

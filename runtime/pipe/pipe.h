@@ -9,7 +9,6 @@
 #include "runtime/model/pass.h"
 #include "runtime/pipe/boundary.h"
 #include "runtime/pipe/chunk_graph.h"
-#include "runtime/pipe/order.h"
 #include "runtime/plan/schedule.h"
 #include "runtime/sync/replicas.h"
 

@@ -12,7 +12,7 @@
 #include "runtime/objective/objective.h"
 #include "runtime/pipe/deal.h"
 #include "runtime/pipe/epoch.h"
-#include "runtime/pipe/guard.h"
+#include "runtime/pipe/exact_loss.h"
 #include "runtime/pipe/stages.h"
 #include "runtime/pipe/traffic.h"
 #include "runtime/report/metrics.h"

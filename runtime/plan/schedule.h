@@ -117,4 +117,7 @@ struct sl_schedule_kind {
     void (*describe)(const void *own, FILE *stream);
 };
 
+/* The schedule that the settings name (runtime/train/schedules.c). */
+const struct sl_schedule_kind *sl_schedule_of(const struct sl_settings *settings);
+
 #endif

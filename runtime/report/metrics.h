@@ -91,7 +91,7 @@ struct sl_metrics_epoch {
     const struct sl_waits *waits;
     double stage_s[SL_N_STAGES]; /* seconds of task time, summed over the workers */
     bool staged;                 /* write bytes.stages */
-    /* Write "exact_loss": the loss on the full graph with all rows fresh (runtime/pipe/guard.h). */
+    /* Write "exact_loss": the loss on the full graph with all rows fresh (runtime/pipe/exact_loss.h). */
     bool checked;
     double exact_loss;
     /* Write "guard": training goes on from earlier weights, with all rows fresh. */

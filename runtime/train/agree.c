@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "config.h"
-#include "runtime/train/schedules.h"
 #include "support/decimal.h"
 #include "support/file.h"
 #include "support/memory.h"
@@ -33,6 +32,26 @@ enum sl_status sl_process_join(const struct sl_settings *settings)
     SL_IN_C_LOCALE;
     SL_CHECK(sl_ranks_check_settings(settings));
     return sl_ranks_open();
+}
+
+uint32_t sl_process_number(void)
+{
+    return sl_ranks_number();
+}
+
+uint32_t sl_process_count(void)
+{
+    return sl_ranks_started();
+}
+
+void sl_process_on_failure(void (*hook)(void))
+{
+    sl_ranks_on_failure(hook);
+}
+
+void sl_process_abort(int code)
+{
+    sl_ranks_abort(code);
 }
 
 /* ---- options ---- */

@@ -2,7 +2,6 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Steps, epochs, their reports, and evaluation. */
-#include "runtime/train/loop.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,7 +12,6 @@
 #include "runtime/machine/watchdog.h"
 #include "runtime/train/agree.h"
 #include "runtime/train/outputs.h"
-#include "runtime/train/schedules.h"
 #include "runtime/train/session.h"
 #include "runtime/train/state.h"
 #include "support/clock.h"

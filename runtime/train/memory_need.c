@@ -17,7 +17,6 @@
 #include "runtime/objective/collect.h"
 #include "runtime/pipe/epoch.h"
 #include "runtime/store/feature_source.h"
-#include "runtime/train/schedules.h"
 #include "tasks/rows.h"
 
 /* The program and its libraries. CUDA's libraries are the largest, with or without a GPU. */

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Estimates of a run's memory in bytes, made before the run allocates. The rows that layers declare
- * (runtime/model/layer_rows.h) are counted for the expected size of a step (reach.h).
+ * (runtime/model/layer_rows.h) are counted for the expected size of a step (reach.c).
  */
 #ifndef SL_RUNTIME_TRAIN_MEMORY_NEED_H
 #define SL_RUNTIME_TRAIN_MEMORY_NEED_H
@@ -11,7 +11,22 @@
 #include "partition/partition.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/settings.h"
-#include "runtime/train/reach.h"
+
+/* ---- an estimate of the vertices and edges in a step of one group ---- */
+
+/* Vertices by level (0: the seeds) and edges by hop. */
+struct sl_reach {
+    double vertices[SL_MAX_LAYERS + 1];
+    double edges[SL_MAX_LAYERS];
+};
+
+/* Expected sizes: the maximum over a few trial steps, plus a margin because steps differ. The trials sample as the
+ * sampler does, with random numbers of their own. Dependent sampling (--kappa, --layer-dependency) does not reach
+ * more vertices. SL_ENOMEM; SL_EINVAL: a wrong --relation-fanout. */
+enum sl_status sl_reach_expect(const struct sl_settings *settings, const struct sl_dataset *dataset,
+                               struct sl_reach *out);
+
+/* ---- memory ---- */
 
 /* Inputs of an estimate besides settings and dataset. */
 struct sl_memory_run {

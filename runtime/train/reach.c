@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Trial steps are sampled to measure their sizes. */
-#include "runtime/train/reach.h"
+#include "runtime/train/memory_need.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,8 +2,6 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Schedules by name. */
-#include "runtime/train/schedules.h"
-
 #include "runtime/minibatch/minibatch.h"
 #include "runtime/pipe/pipeline.h"
 

@@ -138,4 +138,14 @@ enum sl_status sl_session_current_model(struct sl_session *session);
 bool sl_session_wake(struct sl_session *t);
 void sl_session_rest(struct sl_session *t);
 
+/* Adam's numbers for a step of an epoch, counted from 0. Both `step` and Adam's t count over the whole run, so bias
+ * correction does not restart with an epoch. */
+struct sl_adam sl_session_adam(const struct sl_settings *settings, uint64_t epoch, uint64_t step);
+
+/* The session that answers of a loaded model leave open for the next call, until the next session opens: a process has
+ * one session. NULL: none. sl_kept_close allows none. */
+void sl_kept_keep(struct sl_session *session);
+struct sl_session *sl_kept_session(void);
+void sl_kept_close(void);
+
 #endif

@@ -9,7 +9,6 @@
 #include "runtime/model/kinds.h"
 #include "runtime/model/model.h"
 #include "runtime/plan/adopt.h"
-#include "runtime/train/kept.h"
 #include "runtime/train/outputs.h"
 #include "runtime/train/session.h"
 #include "support/decimal.h"

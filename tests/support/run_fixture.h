@@ -10,7 +10,6 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* nftw */
 #endif
-#include "runtime/exchange/nccl_transport.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/gpus.h"
 #include "runtime/machine/machine.h"

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Sums with one weight per edge: the submissions that their tables share. */
+ * Sums with one weight per edge, or with none. */
+#include <math.h>
+
 #include "runtime/model/pass.h"
 #include "runtime/model/sums.h"
 
-enum sl_status sl_aggregate_block(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk, int beta,
-                                  starpu_data_handle_t out)
+static enum sl_status forward(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk, int beta,
+                              starpu_data_handle_t out)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, chunk->p);
     uint32_t row = sl_layer_pass_chunk_row(lp, chunk->p, lp->level, chunk->c);
@@ -14,7 +16,7 @@ enum sl_status sl_aggregate_block(const struct sl_layer_pass *lp, const struct s
                                        chunk->n_edges, &chunk->sources, beta, out);
 }
 
-enum sl_status sl_aggregate_back(const struct sl_layer_pass *lp, const struct sl_sum_back *back)
+static enum sl_status backward(const struct sl_layer_pass *lp, const struct sl_sum_back *back)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, back->p);
     struct sl_returned edges = {.edge_offsets = back->block->edge_offsets,
@@ -28,8 +30,8 @@ enum sl_status sl_aggregate_back(const struct sl_layer_pass *lp, const struct sl
     return sl_aggregate_backward_submit(&head, &edges, back->n_owners, back->t0, back->sent);
 }
 
-enum sl_status sl_aggregate_shares(const struct sl_layer_pass *lp, const struct sl_sum_shares *shares, uint32_t c,
-                                   uint32_t row, starpu_data_handle_t out)
+static enum sl_status accumulate(const struct sl_layer_pass *lp, const struct sl_sum_shares *shares, uint32_t c,
+                                 uint32_t row, starpu_data_handle_t out)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, shares->p);
     struct sl_accumulate added = {.edge_offsets = shares->block->edge_offsets,
@@ -44,9 +46,56 @@ enum sl_status sl_aggregate_shares(const struct sl_layer_pass *lp, const struct 
     return sl_accumulate_submit(&head, &added, row, out);
 }
 
-enum sl_status sl_aggregate_part(const struct sl_layer_pass *lp, uint32_t q, uint32_t row,
-                                 const struct sl_full_sources *edges, int beta, starpu_data_handle_t out)
+static enum sl_status full(const struct sl_layer_pass *lp, uint32_t q, uint32_t row,
+                           const struct sl_full_sources *edges, int beta, starpu_data_handle_t out)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, q);
     return sl_aggregate_full_submit(&head, edges, row, beta, out);
 }
+
+/* The mean over in-neighbours. */
+const struct sl_sum_kind sl_sum_mean = {
+    .name = "mean",
+    .pull = SL_PULL_MEAN,
+    .pull_back = SL_PULL_MEAN_BACK,
+    .in_place = true,
+    .forward = forward,
+    .backward = backward,
+    .accumulate = accumulate,
+    .full = full,
+};
+
+static double one(double in_degree)
+{
+    (void)in_degree;
+    return 1;
+}
+
+/* The sum over in-neighbours and the vertex itself: all weights are 1. A self loop of the dataset adds nothing. */
+const struct sl_sum_kind sl_sum_plain = {
+    .name = "plain",
+    .factor = one,
+    .pull = SL_PULL_SYMMETRIC,
+    .pull_back = SL_PULL_SYMMETRIC,
+    .forward = forward,
+    .backward = backward,
+    .accumulate = accumulate,
+    .full = full,
+};
+
+static double symmetric(double in_degree)
+{
+    return 1 / sqrt(in_degree + 1);
+}
+
+/* The graph convolution's sum (Kipf, Welling 2017): in-neighbour u of v has the weight f_u f_v, v itself f_v^2. */
+const struct sl_sum_kind sl_sum_symmetric = {
+    .name = "symmetric",
+    .factor = symmetric,
+    .pull = SL_PULL_SYMMETRIC,
+    .pull_back = SL_PULL_SYMMETRIC,
+    .forward = forward,
+    .backward = backward,
+    .accumulate = accumulate,
+    .full = full,
+};

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/pipe/guard.h and order.h: when checks are due, at which losses the guard fires, and what an order of
- * chunks has to be.
+ * runtime/pipe/exact_loss.h and chunk_graph.h: when checks are due, at which losses the guard fires, and what an
+ * order of chunks has to be.
  */
 #include "tests/support/kernel.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "runtime/pipe/guard.h"
-#include "runtime/pipe/order.h"
+#include "runtime/pipe/exact_loss.h"
 
 /* ---- the guard ---- */
 

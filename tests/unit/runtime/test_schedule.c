@@ -6,9 +6,9 @@
 
 #include <math.h>
 
-#include "runtime/minibatch/budget.h"
+#include "runtime/minibatch/sizes.h"
 #include "runtime/plan/plan.h"
-#include "runtime/train/loop.h"
+#include "runtime/train/session.h"
 
 /* t counts over the whole run: 1 at the first step, and it goes on in the second epoch. */
 TEST(test_adam_counts_on)
