@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Mapping
 
 from . import _arrays, _sources
 from ._graph import Graph, as_graph
-from ._library import KEPT, OPTIONS, StarlingWarning
+from ._library import StarlingWarning
 from ._numpy import Array, np
-from ._train import set_keywords, weights_by_class
+from ._train import all_options, set_keywords, weights_by_class
 from ._train import train as train_model
 
 if TYPE_CHECKING:
@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 
 # Keywords of train() beside the options. An option `predict` writes a file, and is a method here.
 _OF_TRAIN = ("pipe", "on_epoch", "on_step", "progress", "weights")
-_KEYWORDS = [
-    keyword
-    for keyword in dict.fromkeys([*OPTIONS[False], *OPTIONS[True], *_OF_TRAIN])
-    if keyword not in ("model", "predict")
-    and (keyword in KEPT or not any(table[keyword].of_data for table in OPTIONS.values() if keyword in table))
-]
+_KEYWORDS = [keyword for keyword in (*all_options(), *_OF_TRAIN) if keyword != "predict"]
 
 
 class NodeClassifier:

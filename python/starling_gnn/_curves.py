@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import glob
 import json
 import math
 import os
-import statistics
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ._library import OPTIONS
@@ -98,8 +98,9 @@ class Curve:
 
     def result(self) -> str:
         """The best epoch, the number of epochs and their median time, as one line."""
-        times = [seconds for seconds in self.values("seconds") if math.isfinite(seconds)]
-        each = f"{statistics.median(times):.3g} s each" if times else "times unknown"
+        times = self.values("seconds")
+        times = times[np.isfinite(times)]
+        each = f"{np.median(times):.3g} s each" if len(times) else "times unknown"
         line = f"{len(self.records)} epoch{'s' * (len(self.records) > 1)}, {each}"
         if not self.ended:
             line += ", not ended"
@@ -124,34 +125,28 @@ def _file_of(path: str) -> str:
     return files[0]
 
 
-def _lines(path: str) -> Iterable[dict[str, Any]]:
-    """The lines of a file of metrics. A killed program may leave an unfinished line; it is left out."""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for text in file:
-            try:
-                line = json.loads(text)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(line, dict):
-                yield line
-
-
 def read(path: str) -> Curve:
     """The last run of a file of metrics, or of a folder that holds one. A resumed run continues the lines before it."""
     file = _file_of(path)
     config: dict[str, Any] | None = None
     records: list[dict[str, Any]] = []
     ended = False
-    for line in _lines(file):
-        epoch = _number(line.get("epoch"))
-        if line.get("event") == "config":
-            config, ended = line, False
-        elif config is not None and line.get("event") == "summary":
-            ended = True
-        elif config is not None and line.get("event") == "epoch" and epoch >= (1 if records else 0):
-            if records and epoch <= records[-1]["epoch"]:
-                records = []  # another run begins
-            records.append({**line, "loss": line.get("train_loss")})
+    with open(file, encoding="utf-8", errors="replace") as texts:
+        for text in texts:
+            line: Any = None
+            with contextlib.suppress(ValueError, RecursionError):  # a killed program may leave an unfinished line
+                line = json.loads(text)
+            if not isinstance(line, dict):
+                continue
+            epoch = _number(line.get("epoch"))
+            if line.get("event") == "config":
+                config, ended = line, False
+            elif config is not None and line.get("event") == "summary":
+                ended = True
+            elif config is not None and line.get("event") == "epoch" and epoch >= (1 if records else 0):
+                if records and epoch <= records[-1]["epoch"]:
+                    records = []  # another run begins
+                records.append({**line, "loss": line.get("train_loss")})
     if config is None:
         raise ValueError(f"{file}: expected a file of coop_sage --metrics or pipe_gnn --metrics, found no run in it")
     return Curve(path, config, records, ended)

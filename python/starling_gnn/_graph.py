@@ -24,22 +24,12 @@ if TYPE_CHECKING:
     Path = Union[str, os.PathLike[str]]
 
     class _Data(Protocol):
-        """PyG's Data."""
+        """PyG's Data and HeteroData, and DGLGraph."""
 
         @property
-        def edge_index(self) -> Any: ...
+        def num_nodes(self) -> Any: ...
 
-    class _HeteroData(Protocol):
-        """PyG's HeteroData."""
-
-        @property
-        def node_types(self) -> Any: ...
-
-    class _DGLGraph(Protocol):
-        @property
-        def canonical_etypes(self) -> Any: ...
-
-    GraphLike = Union["Graph", Path, _Data, _HeteroData, _DGLGraph]
+    GraphLike = Union["Graph", Path, _Data]
 
 
 class Graph:

@@ -437,22 +437,29 @@ def _check_environment() -> None:
 
 
 def make_settings(pipe: bool, options: Mapping[str, Any], caller: str) -> Settings:
-    """Settings of keywords. TypeError: an unknown keyword, or a value of a wrong type."""
+    """Settings of keywords. TypeError as of texts_of()."""
     _check_environment()
     settings = Settings(pipe)
     if options.get("layers") is None and options.get("fanout") is not None and not pipe and not options.get("load"):
         if not isinstance(options["fanout"], str) and not hasattr(options["fanout"], "__iter__"):
             options = {**options, "layers": LAYERS}  # a number is for each layer
-    for keyword, value in options.items():
-        option = OPTIONS[pipe].get(keyword)
-        if option is None:
-            raise TypeError(f"{caller}() got an unexpected keyword argument '{keyword}'{nearest(pipe, keyword)}")
-        if value is not None:
-            settings.set(option.name, option.text(value))
+    for name, text in texts_of(pipe, OPTIONS[pipe], options, caller):
+        settings.set(name, text)
     return settings
 
 
-def nearest(pipe: bool, keyword: str) -> str:
+def texts_of(
+    pipe: bool, table: Mapping[str, Option], options: Mapping[str, Any], caller: str
+) -> Iterator[tuple[str, str]]:
+    """Names and texts of the options that keywords give. TypeError: an unknown keyword, or a value of a wrong type."""
+    for keyword, value in options.items():
+        if keyword not in table:
+            raise TypeError(f"{caller}() got an unexpected keyword argument '{keyword}'{_nearest(pipe, keyword)}")
+        if value is not None:
+            yield table[keyword].name, table[keyword].text(value)
+
+
+def _nearest(pipe: bool, keyword: str) -> str:
     """The library's advice about an unknown keyword."""
     if keyword in OPTIONS[not pipe]:
         return f"; it is an option with pipe={not pipe}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from . import _session, _typed
 from ._graph import Graph, as_graph, lines_of
-from ._library import OPTIONS, ModelFacts, Scores, check, lib, nearest
+from ._library import OPTIONS, ModelFacts, Scores, check, lib, texts_of
 from ._numpy import Array, Floats, np
 from ._tools import Record
 
@@ -243,12 +243,8 @@ def load_model(path: Path, **options: Unpack[TrainOptions]) -> Model:
     handle = C.c_void_p()
     check(lib.sl_model_load(os.fsencode(path), C.byref(handle)))
     try:
-        for keyword, value in options.items():
-            option = OPTIONS[False].get(keyword) or OPTIONS[True].get(keyword)
-            if option is None:
-                raise TypeError(f"load_model() got an unexpected keyword argument '{keyword}'{nearest(False, keyword)}")
-            if value is not None:
-                check(lib.sl_model_set(handle, option.name.encode(), os.fsencode(option.text(value))))
+        for name, text in texts_of(False, {**OPTIONS[True], **OPTIONS[False]}, options, "load_model"):
+            check(lib.sl_model_set(handle, name.encode(), os.fsencode(text)))
         return Model(handle)
     except BaseException:
         lib.sl_model_delete(handle)

@@ -10,6 +10,7 @@ all categories and the tail are workers times makespan.
 from __future__ import annotations
 
 import argparse
+import graphlib
 import html
 import math
 import os
@@ -100,24 +101,17 @@ class Analysis:
     def _follow(self) -> float:
         """Find the longest chain of dependent tasks: visit each after its dependencies. Returns its seconds."""
         tasks = self.trace.tasks
-        left = {job: len(task.deps) for job, task in tasks.items()}
-        after: dict[Pair, list[Pair]] = {job: [] for job in tasks}
-        for job, task in tasks.items():
-            for dep in task.deps:
-                after[dep].append(job)
-        order = [job for job, n in left.items() if n == 0]
         ends: dict[Pair, float] = {}
-        last: dict[Pair, Optional[Pair]] = dict.fromkeys(order)
-        for job in order:
-            ends[job] = ends.get(job, 0.0) + tasks[job].end - tasks[job].start
-            for dependent in after[job]:
-                if dependent not in last or ends[job] > ends[dependent]:
-                    ends[dependent], last[dependent] = ends[job], job
-                left[dependent] -= 1
-                order += [dependent] * (left[dependent] == 0)
-        if len(order) < len(tasks):
-            raise ValueError("the trace's dependencies go round in a circle; expected one process's tasks.rec")
-        end: Optional[Pair] = max(order, key=lambda job: ends[job])
+        last: dict[Pair, Optional[Pair]] = {}
+        try:
+            order = graphlib.TopologicalSorter({job: task.deps for job, task in tasks.items()}).static_order()
+            for job in order:
+                before = last[job] = max(tasks[job].deps, key=lambda dep: ends[dep], default=None)
+                ends[job] = (0.0 if before is None else ends[before]) + tasks[job].end - tasks[job].start
+        except graphlib.CycleError:
+            message = "the trace's dependencies go round in a circle; expected one process's tasks.rec"
+            raise ValueError(message) from None
+        end: Optional[Pair] = max(ends, key=lambda job: ends[job])
         seconds = ends[end] if end else 0.0
         while end is not None:
             self.path += [tasks[end]] if tasks[end].worker else []

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes as C
+import dataclasses
 import inspect
 import json
 import math
@@ -122,12 +123,9 @@ class Run:
         self.best_epoch: int | None = None if best != best else best
         self.seconds: float = summary.get("seconds", math.nan)
         self.peak_rss_bytes: int | None = summary.get("peak_rss_bytes")
-        self.scores: Record = Record()
-        for key, value in summary.items():
-            if key.startswith("best_valid_"):
-                self.scores[key[len("best_") :]] = value
-            elif key.endswith("_at_best"):
-                self.scores[key[: -len("_at_best")]] = value
+        at_best = {key[5:]: value for key, value in summary.items() if key.startswith("best_valid_")}
+        tested = {key[:-8]: value for key, value in summary.items() if key.endswith("_at_best")}
+        self.scores: Record = Record({**at_best, **tested})
 
     if not TYPE_CHECKING:
 
@@ -265,26 +263,21 @@ def _own_data(graph: Graph, options: Mapping[str, Any], caller: str) -> dict[str
     return {**options, **source}
 
 
+@dataclasses.dataclass
 class _Training:
     """One call of train()."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        pipe: bool,
-        options: dict[str, Any],
-        on_epoch: Callable[[Record], Any] | None,
-        on_step: Callable[[Record], Any] | None,
-        progress: bool | None,
-        weights: Mapping[str, Floats] | None,
-    ) -> None:
-        self.graph = graph
-        self.pipe = pipe
-        self.options = options
-        self.on_epoch, self.on_step, self.wanted = on_epoch, on_step, progress
-        self.weights = weights
-        self.settings = make_settings(pipe, _own_data(graph, options, "train"), "train")
-        self.progress = Progress(progress, int(self.settings.get("epochs")))
+    graph: Graph
+    pipe: bool
+    options: dict[str, Any]
+    on_epoch: Callable[[Record], Any] | None
+    on_step: Callable[[Record], Any] | None
+    wanted: bool | None
+    weights: Mapping[str, Floats] | None
+
+    def __post_init__(self) -> None:
+        self.settings = make_settings(self.pipe, _own_data(self.graph, self.options, "train"), "train")
+        self.progress = Progress(self.wanted, int(self.settings.get("epochs")))
         self.n_per_epoch = 1
         self.config, self.summary = Record(), Record()
         self.records: list[Record] = []
@@ -490,7 +483,7 @@ def _parameter(option: Option) -> inspect.Parameter:
     return inspect.Parameter(option.keyword, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
-def _all_options() -> dict[str, tuple[Option, list[bool]]]:
+def all_options() -> dict[str, tuple[Option, list[bool]]]:
     """The options of both programs that train() has as keywords, with the programs that have them."""
     found: dict[str, tuple[Option, list[bool]]] = {}
     for pipe in (False, True):
@@ -510,7 +503,7 @@ def set_keywords(function: Any, keywords: list[inspect.Parameter]) -> None:
 def _describe_train() -> None:
     lines: list[str] = []
     group = None
-    for keyword, (option, programs) in _all_options().items():
+    for keyword, (option, programs) in all_options().items():
         if option.group != group:
             group = option.group
             lines += ["", f"{group}:", ""]
@@ -520,7 +513,7 @@ def _describe_train() -> None:
         lines.append(f"{keyword} : {_TYPES.get(option.kind, str).__name__}, default {default}{choices}{only}")
         lines += textwrap.wrap(option.help + ".", 110, initial_indent="    ", subsequent_indent="    ")
     train.__doc__ = _TRAIN + "\n".join(lines).strip("\n") + "\n"
-    set_keywords(train, [_parameter(option) for option, _ in _all_options().values()])
+    set_keywords(train, [_parameter(option) for option, _ in all_options().values()])
 
 
 _describe_train()
