@@ -64,7 +64,10 @@ def of_dgl(tables, counts, edges, edata={}):
 
 
 class Folder(unittest.TestCase):
-    """A test with a folder of its own, `here`."""
+    """A test with a folder of its own, `here`. refuses(error, pattern, function, ..) and warns(..) call a function."""
+
+    refuses = unittest.TestCase.assertRaisesRegex
+    warns = unittest.TestCase.assertWarnsRegex
 
     def setUp(self):
         here = tempfile.TemporaryDirectory()

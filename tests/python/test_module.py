@@ -29,7 +29,7 @@ import numpy as np
 import starling_gnn as sl
 from starling_gnn import _library, _session, _train
 
-from support import Bag, has, needs, of_dgl
+from support import Bag, Folder, has, needs, of_dgl
 
 N, F, K = 240, 6, 4
 SMALL = dict(layers=2, hidden=8, fanout=[4, 4], batch_size=20, pes=2, epochs=4, lr=0.02, chunks=2, cpus=2)
@@ -54,6 +54,11 @@ def graph(**changes):
     return sl.Graph(**{**dict(edge_index=edges, x=x, y=y, name="crowds"), **sets, **changes})
 
 
+def soon(seconds=0.5):
+    """Ctrl-C after some time."""
+    threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+
+
 def resident():
     """Bytes of this process in memory."""
     with open("/proc/self/statm", encoding="ascii") as file:
@@ -62,6 +67,11 @@ def resident():
 
 def losses(run):
     return [record.loss for record in run.records]
+
+
+def trained(made, *model, **options):
+    """The losses of a small training."""
+    return losses(sl.train(made, *model, **{**SMALL, **options}))
 
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -82,13 +92,13 @@ def in_python(code, *, timeout=60, expect=0, env=None):
     return done.stdout + done.stderr
 
 
-class Data(unittest.TestCase):
+class Data(Folder):
     def same(self, **changes):
-        self.assertEqual(losses(sl.train(graph(**changes), **SMALL)), self.expected)
+        self.assertEqual(trained(graph(**changes)), self.expected)
 
     @classmethod
     def setUpClass(cls):
-        cls.expected = losses(sl.train(graph(), **SMALL))
+        cls.expected = trained(graph())
 
     def test_types_of_edges(self):
         edges = arrays()[0]
@@ -128,13 +138,9 @@ class Data(unittest.TestCase):
         self.same(x=memoryview(x))
         self.same(x=x.astype(np.float64).tolist())
         narrow = x.astype(np.float16)
-        self.assertEqual(
-            losses(sl.train(graph(x=narrow), **SMALL)), losses(sl.train(graph(x=narrow.astype(np.float32)), **SMALL))
-        )
+        self.assertEqual(trained(graph(x=narrow)), trained(graph(x=narrow.astype(np.float32))))
         whole = (x * 50).astype(np.int8)
-        self.assertEqual(
-            losses(sl.train(graph(x=whole), **SMALL)), losses(sl.train(graph(x=whole.astype(np.float32)), **SMALL))
-        )
+        self.assertEqual(trained(graph(x=whole)), trained(graph(x=whole.astype(np.float32))))
         before = x.copy()
         sl.train(graph(x=x), **SMALL)
         np.testing.assert_array_equal(x, before)
@@ -190,8 +196,8 @@ class Data(unittest.TestCase):
             gaps[hidden] = None
             made = graph(y=gaps, train=ids[:100])
             self.assertEqual((made.n_outputs, (made.y == -1).sum()), (K, 20))
-        self.assertRaisesRegex(ValueError, "n_classes: found 7, expected 4", graph, y=names, n_classes=7)
-        self.assertRaisesRegex(ValueError, r"y: found the class 'a\\nb'", graph, y=["a\nb"] * N)
+        self.refuses(ValueError, "n_classes: found 7, expected 4", graph, y=names, n_classes=7)
+        self.refuses(ValueError, r"y: found the class 'a\\nb'", graph, y=["a\nb"] * N)
 
     @needs("pandas")
     def test_tables_of_pandas(self):
@@ -202,22 +208,21 @@ class Data(unittest.TestCase):
         self.same(edge_index=pandas.DataFrame(arrays()[0].T, columns=["from", "to"]).T)
         mixed = pandas.DataFrame({"a": x[:, 0] > 0.5, "b": x[:, 1], "c": pandas.array(np.arange(N), dtype="Int64")})
         self.assertEqual(graph(x=mixed).n_features, 3)
-        with self.assertRaisesRegex(TypeError, "x: found the column town of other things than numbers"):
+        with self.refuses(TypeError, "x: found the column town of other things than numbers"):
             graph(x=mixed.assign(town="Bonn"))
         # A model knows the columns by name; arrays have none.
         model = sl.train(graph(x=mixed), **SMALL).model
         scores = model.predict(graph(x=mixed))
         np.testing.assert_array_equal(model.predict(graph(x=mixed.to_numpy(np.float32))), scores)
-        with self.assertRaisesRegex(ValueError, "features: found the column 'c' in 'crowds' where .* has 'a'"):
+        with self.refuses(ValueError, "features: found the column 'c' in 'crowds' where .* has 'a'"):
             model.predict(graph(x=mixed[["c", "b", "a"]]))
-        with self.assertWarnsRegex(sl.StarlingWarning, "crowds: the column 'd' is taken for 'c' of the model"):
+        with self.warns(sl.StarlingWarning, "crowds: the column 'd' is taken for 'c' of the model"):
             np.testing.assert_array_equal(model.predict(graph(x=mixed.rename(columns={"c": "d"}))), scores)
         for wrong, text in (
             (["a\nb", "c"], "y: found the class .*, expected names of one line"),
             ([1, "1"], "'1' twice"),
         ):
-            with self.assertRaisesRegex(ValueError, text):
-                graph(y=pandas.Series(pandas.Categorical([wrong[i % 2] for i in range(N)])))
+            self.refuses(ValueError, text, graph, y=pandas.Series(pandas.Categorical([wrong[i % 2] for i in range(N)])))
         # So it does the labels of a table.
         labels = pandas.DataFrame({"label_red": arrays()[2] == 1, "blue": arrays()[2] == 2}).astype(int)
         run = sl.train(graph(y=labels), **SMALL)
@@ -236,10 +241,10 @@ class Data(unittest.TestCase):
             self.same(edge_index=form)
         self.same(x=sparse.csr_matrix(x))
         rare = np.where(np.random.default_rng(1).random((N, 50)) < 0.05, 1, 0).astype(np.float32)
-        dense = losses(sl.train(graph(x=rare), **SMALL))
+        dense = trained(graph(x=rare))
         unsorted = sparse.csr_matrix(rare)[:, ::-1][:, ::-1]
         for form in (sparse.csr_matrix(rare), sparse.coo_matrix(rare), sparse.csc_array(rare), unsorted):
-            self.assertEqual(losses(sl.train(graph(x=form), **SMALL)), dense)
+            self.assertEqual(trained(graph(x=form)), dense)
 
     @needs("torch")
     def test_torch(self):
@@ -257,15 +262,13 @@ class Data(unittest.TestCase):
 
         for kind in (torch.bfloat16, torch.float16):
             narrow = torch.from_numpy(x).to(kind)
-            self.assertEqual(
-                losses(sl.train(graph(x=narrow), **SMALL)), losses(sl.train(graph(x=narrow.float()), **SMALL))
-            )
+            self.assertEqual(trained(graph(x=narrow)), trained(graph(x=narrow.float())))
 
         both = torch.from_numpy(np.concatenate([edges, edges[::-1]], axis=1))
         for edge_index, more in ((both, {}), (torch.from_numpy(edges), dict(directed=False))):
             data = Bag(edge_index=edge_index, x=torch.from_numpy(x), y=torch.from_numpy(y), train_mask=mask)
             made = sl.Graph.from_pyg(data, valid=sets["valid"], test=sets["test"], name="crowds", **more)
-            self.assertEqual(losses(sl.train(made, **SMALL)), self.expected)
+            self.assertEqual(trained(made), self.expected)
 
     def test_dlpack(self):
         class Tensor:
@@ -286,9 +289,9 @@ class Data(unittest.TestCase):
         one_way = dgl_graph(edges, {"feat": x, "label": y})
         self.assertEqual(sl.Graph.from_dgl(one_way, **sets).n_edges, graph(directed=True).n_edges)
         made = sl.Graph.from_dgl(one_way, **sets, directed=False)
-        self.assertEqual(losses(sl.train(made, **SMALL)), self.expected)
+        self.assertEqual(trained(made), self.expected)
         both = dgl_graph(np.concatenate([edges, edges[::-1]], axis=1), {"feat": x, "label": y})
-        self.assertEqual(losses(sl.train(sl.Graph.from_dgl(both, **sets), **SMALL)), self.expected)
+        self.assertEqual(trained(sl.Graph.from_dgl(both, **sets)), self.expected)
 
     def test_graphs_of_others(self):
         """Calls take the graphs of PyG and DGL as from_pyg and from_dgl do."""
@@ -302,13 +305,13 @@ class Data(unittest.TestCase):
             np.testing.assert_allclose(run.predict(form), run.predict(), rtol=1e-5, atol=1e-6)
             self.assertEqual(sl.evaluate(form, run), run.evaluate(form))
         data = Bag(edge_index=None, adj_t=Bag(coo=lambda: (edges[1], edges[0], None)), x=x, y=y, **masks)
-        self.assertEqual(losses(sl.train(data, **SMALL)), self.expected)
+        self.assertEqual(trained(data), self.expected)
         if has("torch"):
             import torch
 
             ones = torch.ones(edges.shape[1])
             data.adj_t = torch.sparse_coo_tensor(torch.from_numpy(edges[::-1].copy()), ones, (N, N)).to_sparse_csr()
-            self.assertEqual(losses(sl.train(data, **SMALL)), self.expected)
+            self.assertEqual(trained(data), self.expected)
 
     def test_edges_of_pyg(self):
         """The data list both directions of an undirected graph: adding reverse edges would double their weights."""
@@ -319,7 +322,7 @@ class Data(unittest.TestCase):
         twice = np.concatenate([weights, weights])[:, None]
         data = Bag(edge_index=np.concatenate([edges, edges[::-1]], axis=1), edge_attr=twice, x=x, y=y)
         options = {**SMALL, "model": "gcn"}
-        with self.assertWarnsRegex(sl.StarlingWarning, "edge_attr: is not used; give edge_weight=data.edge_attr"):
+        with self.warns(sl.StarlingWarning, "edge_attr: is not used; give edge_weight=data.edge_attr"):
             made = sl.Graph.from_pyg(data, **sets)
         self.assertEqual(losses(sl.train(made, **options)), losses(sl.train(graph(edge_index=edges), **options)))
         options["edge_weights"] = "factor"
@@ -338,7 +341,7 @@ class Data(unittest.TestCase):
         floats[0], floats[1] = np.nan, -100
         sets = {name: [v for v in ids if v > 1] for name, ids in sets.items()}
         for given in (floats, floats[:, None]):
-            with self.assertWarnsRegex(sl.StarlingWarning, f"taken as {K} classes; for numbers say objective="):
+            with self.warns(sl.StarlingWarning, f"taken as {K} classes; for numbers say objective="):
                 made = sl.Graph(edges, x, given, **sets)
             np.testing.assert_array_equal(made.y, [-1, -1, *y[2:]])
         with warnings.catch_warnings():
@@ -347,7 +350,7 @@ class Data(unittest.TestCase):
                 made = sl.Graph(edges, x, given, **sets, objective="regression")
                 self.assertFalse(made.has_classes)
             self.assertFalse(sl.Graph(edges, x, y + 0.5, **sets).has_classes)
-        with self.assertRaisesRegex(ValueError, "objective: found 'link', expected 'regression'"):
+        with self.refuses(ValueError, "objective: found 'link', expected 'regression'"):
             sl.Graph(edges, x, y, **sets, objective="link")
 
     def test_masked_arrays(self):
@@ -356,11 +359,11 @@ class Data(unittest.TestCase):
         sets = {name: [v for v in ids if v > 0] for name, ids in sets.items()}
         masked = np.ma.masked_array(y, np.arange(N) == 0)
         np.testing.assert_array_equal(sl.Graph(edges, x, masked, **sets).y, [-1, *y[1:]])
-        with self.assertRaisesRegex(ValueError, "feature 0 of vertex 0 is nan"):
+        with self.refuses(ValueError, "feature 0 of vertex 0 is nan"):
             sl.Graph(edges, np.ma.masked_array(x, np.arange(x.size).reshape(x.shape) == 0), y, **sets)
         weights = np.ma.masked_array(np.ones(edges.shape[1]), np.arange(edges.shape[1]) == 0)
-        self.assertRaisesRegex(ValueError, "has weight nan", sl.Graph, edges, x, y, **sets, edge_weight=weights)
-        with self.assertRaisesRegex(TypeError, "with fractions or nan, expected whole ids"):
+        self.refuses(ValueError, "has weight nan", sl.Graph, edges, x, y, **sets, edge_weight=weights)
+        with self.refuses(TypeError, "with fractions or nan, expected whole ids"):
             sl.Graph(edges, x, y, train=np.array([1, np.nan]))
 
     @needs("scipy")
@@ -370,7 +373,7 @@ class Data(unittest.TestCase):
 
         edges, x, y, sets = arrays()
         ones = sparse.csr_matrix(([1.0, 1.0], ([0, 1], [1, 2])), (N, N))
-        with self.assertWarnsRegex(sl.StarlingWarning, "entries of the matrix are not used.*edge_weight=True"):
+        with self.warns(sl.StarlingWarning, "entries of the matrix are not used.*edge_weight=True"):
             sl.Graph(2 * ones, x, y, **sets)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -389,17 +392,17 @@ class Data(unittest.TestCase):
             self.assertFalse(sl.Graph.from_dgl(Dgl(features, {})).has_edge_weights)
             sl.Graph.from_dgl(Dgl({"feat": x}, {}), valid_links=[[0], [N - 1]], test_links=[[1], [N - 1]])
         for edata in ({"weight": -weights}, {"time": weights}, {"weight": np.stack([weights, weights], 1)}):
-            with self.assertWarnsRegex(sl.StarlingWarning, f"edata '{next(iter(edata))}': is not used"):
+            with self.warns(sl.StarlingWarning, f"edata '{next(iter(edata))}': is not used"):
                 self.assertFalse(sl.Graph.from_dgl(Dgl(features, edata)).has_edge_weights)
-        with self.assertRaisesRegex(ValueError, "x: found ndata 'x', 'label', expected 'feat'; name another: x='..'"):
+        with self.refuses(ValueError, "x: found ndata 'x', 'label', expected 'feat'; name another: x='..'"):
             sl.Graph.from_dgl(Dgl({"x": x, "label": y}, {}))
-        with self.assertRaisesRegex(ValueError, "y: found ndata 'feat', expected 'class'; name another"):
+        with self.refuses(ValueError, "y: found ndata 'feat', expected 'class'; name another"):
             sl.Graph.from_dgl(Dgl({"feat": x}, {}), y="class")
-        with self.assertRaisesRegex(TypeError, "x: found a ndarray, expected a name in graph.ndata"):
+        with self.refuses(TypeError, "x: found a ndarray, expected a name in graph.ndata"):
             sl.Graph.from_dgl(Dgl(features, {}), x=x)
-        with self.assertWarnsRegex(sl.StarlingWarning, "train_mask, val_mask, test_mask: are not used; there are no"):
+        with self.warns(sl.StarlingWarning, "train_mask, val_mask, test_mask: are not used; there are no"):
             sl.Graph.from_dgl(Dgl({"feat": x, "labels": y, **masks}, {}))
-        with self.assertWarnsRegex(sl.StarlingWarning, "valid_mask: is not used"):
+        with self.warns(sl.StarlingWarning, "valid_mask: is not used"):
             sl.Graph.from_dgl(Dgl({**features, "valid_mask": masks["val_mask"]}, {}))
 
         def store(**members):
@@ -416,14 +419,14 @@ class Data(unittest.TestCase):
 
         expected = sl.Graph.from_pyg(Hetero(Bag(edge_index=edges))).n_edges
         for name in ("edge_attr", "time", "edge_label"):
-            with self.assertWarnsRegex(sl.StarlingWarning, name + r" of \('u', 'r', 'u'\): is not used"):
+            with self.warns(sl.StarlingWarning, name + r" of \('u', 'r', 'u'\): is not used"):
                 sl.Graph.from_pyg(Hetero(Bag(edge_index=edges, **{name: weights})))
         for values in (None, weights):
             adjacency = type("Adjacency", (), {"coo": lambda self, of=values: (edges[1], edges[0], of)})()
             for data in (Hetero(Bag(adj_t=adjacency)), Bag(adj_t=adjacency, x=x, y=y)):
                 made = sl.Graph.from_pyg(data)
                 self.assertEqual((made.n_edges, made.has_edge_weights), (expected, values is not None))
-        self.assertRaisesRegex(ValueError, "has none, expected edge_index or adj_t", sl.Graph.from_pyg, Hetero(Bag()))
+        self.refuses(ValueError, "has none, expected edge_index or adj_t", sl.Graph.from_pyg, Hetero(Bag()))
         words = np.array(["c", "a", "d", "b"])[y]
         made = sl.Graph.from_pyg(Hetero(Bag(edge_index=edges), words))
         self.assertEqual(made.classes.tolist(), ["a", "b", "c", "d"])
@@ -431,14 +434,13 @@ class Data(unittest.TestCase):
         # PyG's edge_index always has two rows. Elsewhere a 2 x 2 array is ambiguous.
         pair = np.array([[0, 1], [2, 3]])
         data = type("Data", (), {"edge_index": pair, "x": x, "y": y, **masks})
-        with self.assertWarnsRegex(sl.StarlingWarning, "edge_time: is not used"):
+        with self.warns(sl.StarlingWarning, "edge_time: is not used"):
             sl.Graph.from_pyg(type("Data", (), {**vars(data), "edge_time": np.ones(2)}))
         two = Hetero(Bag(edge_index=edges))
         two.node_types, two.stores["v"] = ["u", "v"], store(x=x, **masks)
-        with self.assertWarnsRegex(sl.StarlingWarning, "train_mask of 'v', .*: not used, the split is of 'u'"):
-            sl.Graph.from_pyg(two)
+        self.warns(sl.StarlingWarning, "train_mask of 'v', .*: not used, the split is of 'u'", sl.Graph.from_pyg, two)
         two.stores["v"] = store(num_nodes=None)
-        self.assertRaisesRegex(ValueError, "num_nodes: type 'v' has no x and no num_nodes", sl.Graph.from_pyg, two)
+        self.refuses(ValueError, "num_nodes: type 'v' has no x and no num_nodes", sl.Graph.from_pyg, two)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             self.assertEqual(sl.Graph.from_pyg(data).n_edges, 2)
@@ -447,7 +449,7 @@ class Data(unittest.TestCase):
             given = sl.Graph.from_pyg(with_attributes, edge_weight={("u", "r", "u"): weights})
             self.assertTrue(given.has_edge_weights)
         for form in (pair, pair.tolist()):
-            with self.assertWarnsRegex(sl.StarlingWarning, r"found the shape \(2, 2\), taken as a row of sources"):
+            with self.warns(sl.StarlingWarning, r"found the shape \(2, 2\), taken as a row of sources"):
                 self.assertEqual(sl.Graph(form, x, y, **sets, directed=True).n_edges, 2)
 
     @needs("networkx")
@@ -458,34 +460,31 @@ class Data(unittest.TestCase):
         made = networkx.Graph()
         made.add_nodes_from([3, 2, 1, 0], x=[1.0, 2.0], y=1)
         made.add_edge(0, 3, weight=2.0, time=5)
-        with self.assertWarnsRegex(sl.StarlingWarning, "train is a list, taken as nodes of the graph; give vertex ids"):
+        with self.warns(sl.StarlingWarning, "train is a list, taken as nodes of the graph; give vertex ids"):
             graph = sl.Graph.from_networkx(made, weight="weight", train=[3, 2])
         self.assertEqual(graph.train.tolist(), [0, 1])
-        with self.assertWarnsRegex(
-            sl.StarlingWarning, "'weight', edge attribute 'time': are not used; say weight='weight'"
-        ):
+        with self.warns(sl.StarlingWarning, "'weight', edge attribute 'time': are not used; say weight='weight'"):
             graph = sl.Graph.from_networkx(made, train=np.array([3, 2]), test=[1, 1, 0, 0])
         self.assertEqual((graph.train.tolist(), graph.test.tolist()), ([3, 2], [0, 1]))
-        with self.assertRaisesRegex(ValueError, "valid_links: found 9, expected nodes of the graph"):
+        with self.refuses(ValueError, "valid_links: found 9, expected nodes of the graph"):
             sl.Graph.from_networkx(made, weight="weight", valid_links=[[3], [9]])
-        with self.assertWarnsRegex(sl.StarlingWarning, "test_links is a list, taken as nodes of the graph"):
+        with self.warns(sl.StarlingWarning, "test_links is a list, taken as nodes of the graph"):
             sl.Graph.from_networkx(made, test_links=[[3], [1]])
         made.add_edge(1, 2)
         made.nodes[3]["train_mask"] = True
-        with self.assertWarnsRegex(sl.StarlingWarning, "train_mask: is not used; give train, valid and test as lists"):
-            with self.assertRaisesRegex(ValueError, r"weight: edge \(2, 1\) has no attribute 'weight'"):
+        with self.warns(sl.StarlingWarning, "train_mask: is not used; give train, valid and test as lists"):
+            with self.refuses(ValueError, r"weight: edge \(2, 1\) has no attribute 'weight'"):
                 sl.Graph.from_networkx(made, weight="weight")
 
     def test_relations(self):
         """Arrays with relations, and graphs of PyG and DGL, train as the same folder does."""
-        with tempfile.TemporaryDirectory() as folder:
-            types, edges = typed(folder)
-            files = sl.load(folder, cache="none", split="all")
-            options = {
-                **SMALL,
-                "relation_fanout": {"likes": [3, 2], ("item", "near", "item"): [2, 2], "rev_likes": [1, 1]},
-            }
-            expected = losses(sl.train(files, "rgcn", **options))
+        types, edges = typed(self.here)
+        files = sl.load(self.here, cache="none", split="all")
+        options = {
+            **SMALL,
+            "relation_fanout": {"likes": [3, 2], ("item", "near", "item"): [2, 2], "rev_likes": [1, 1]},
+        }
+        expected = losses(sl.train(files, "rgcn", **options))
         made = {"PyG": sl.Graph.from_pyg(hetero(types, edges), directed=False)}
         joined = made["PyG"]
         self.assertEqual(joined.types, {"item": slice(0, 60), "user": slice(60, 100)})
@@ -514,14 +513,13 @@ class Data(unittest.TestCase):
         likes, near = ("user", "likes", "item"), ("item", "near", "item")
         weights = {likes: np.random.default_rng(6).choice([0, 0.5, 1, 3.25], 150).astype(np.float32)}
         options = {**SMALL, "edge_weights": "factor"}
-        with tempfile.TemporaryDirectory() as folder:
-            types, edges = typed(folder)
-            np.save(os.path.join(folder, "raw", "relations", "___".join(likes), "edge-weight.npy"), weights[likes])
-            files = sl.load(folder, cache="none", split="all")
-            self.assertTrue(files.has_edge_weights)
-            expected = {model: losses(sl.train(files, model, **options)) for model in ("rgcn", "rgat")}
-            with self.assertWarnsRegex(sl.StarlingWarning, "the weights of edges are not used"):
-                self.assertNotEqual(losses(sl.train(files, "rgcn", **SMALL)), expected["rgcn"])
+        types, edges = typed(self.here)
+        np.save(self.path("raw", "relations", "___".join(likes), "edge-weight.npy"), weights[likes])
+        files = sl.load(self.here, cache="none", split="all")
+        self.assertTrue(files.has_edge_weights)
+        expected = {model: losses(sl.train(files, model, **options)) for model in ("rgcn", "rgat")}
+        with self.warns(sl.StarlingWarning, "the weights of edges are not used"):
+            self.assertNotEqual(trained(files, "rgcn"), expected["rgcn"])
         joined = sl.Graph.from_pyg(hetero(types, edges, weights), directed=False)
         pairs = np.concatenate([edges[likes] + [[60], [0]], edges[near]], axis=1)
         of_all = np.concatenate([weights[likes], np.ones(120, np.float32)])
@@ -557,13 +555,13 @@ class Data(unittest.TestCase):
         np.testing.assert_array_equal(made.y[:, 0], [np.nan] * 4 + [0.5, 1, 2])
         self.assertEqual((made.train.tolist(), made.test.tolist(), made.n_edges), ([4, 5], [6], 2))
         types["a"]["y"] = np.array([1, 0, 1, 0])
-        with self.assertRaisesRegex(ValueError, "y: found targets of the types a, b; name one: target='a'"):
+        with self.refuses(ValueError, "y: found targets of the types a, b; name one: target='a'"):
             sl.Graph.from_pyg(hetero(types, {("a", "to", "b"): np.array([[0], [2]])}))
         made = sl.Graph.from_pyg(hetero(types, {("a", "to", "b"): np.array([[0], [2]])}), target="a", train=[0, 1])
         np.testing.assert_array_equal(made.y, [1, 0, 1, 0, -1, -1, -1])
-        with self.assertRaisesRegex(ValueError, "target: found 'c', expected a type of a, b"):
+        with self.refuses(ValueError, "target: found 'c', expected a type of a, b"):
             sl.Graph.from_pyg(hetero(types, {}), target="c")
-        with self.assertRaisesRegex(ValueError, "edge_index of .'a', 'to', 'b'.: found id 3, expected ids of 0 .. 2"):
+        with self.refuses(ValueError, "edge_index of .'a', 'to', 'b'.: found id 3, expected ids of 0 .. 2"):
             sl.Graph.from_pyg(hetero(types, {("a", "to", "b"): np.array([[0], [3]])}), target="a")
 
     def test_types_without_edges(self):
@@ -644,7 +642,7 @@ class Data(unittest.TestCase):
             ("has weight nan; expected a finite", dict(edge_type=kinds, edge_weight=np.nan * kinds)),
             ("found 120 training vertices and links", dict(valid_links=links["valid_links"])),
         ):
-            with self.subTest(words), self.assertRaisesRegex(ValueError, words):
+            with self.subTest(words), self.refuses(ValueError, words):
                 graph(**changes)
         for words, changes in (
             (
@@ -660,22 +658,22 @@ class Data(unittest.TestCase):
             ("test has the link .*, which is in valid, too", dict(test_links=links["valid_links"])),
             ("edge_type: found edges as a sparse matrix", dict(edge_index=Matrix(), edge_type=kinds)),
         ):
-            with self.subTest(words), self.assertRaisesRegex(ValueError, words):
+            with self.subTest(words), self.refuses(ValueError, words):
                 sl.Graph(**{**dict(edge_index=train, x=x), **links, **changes})
-        self.assertRaisesRegex(ValueError, "train.0. is vertex .*, which has no label", graph, y=None)
-        with self.assertRaisesRegex(ValueError, "found no label, expected labels"):
+        self.refuses(ValueError, "train.0. is vertex .*, which has no label", graph, y=None)
+        with self.refuses(ValueError, "found no label, expected labels"):
             sl.train(graph(y=None, train=None, valid=None, test=None), **SMALL)
-        with self.assertRaisesRegex(ValueError, "objective: .* lists links; use objective link or auto"):
+        with self.refuses(ValueError, "objective: .* lists links; use objective link or auto"):
             sl.train(sl.Graph(train, x, **links), **SMALL, objective="class")
-        with self.assertRaisesRegex(ValueError, "objective: found link, expected a split that lists links"):
+        with self.refuses(ValueError, "objective: found link, expected a split that lists links"):
             sl.train(graph(), **SMALL, objective="link")
         run = sl.train(sl.Graph(train, x, **links), **SMALL)
         self.assertEqual(run.predict(graph()).shape, (N, 8))  # a graph without lists of links
         for wrong in (None, slice(None), 3, slice(-2, 4), slice(5, 4)):
             types = {"a": slice(0, N), "b": wrong}
-            with self.assertRaisesRegex(ValueError, "types: found .* of 'b', expected slice"):
+            with self.refuses(ValueError, "types: found .* of 'b', expected slice"):
                 graph(edge_type=kinds, relations=[("a", "to", "b")], types=types)
-        with self.assertRaisesRegex(ValueError, "relation 'c'"):
+        with self.refuses(ValueError, "relation 'c'"):
             sl.train(graph(edge_type=kinds, relations=["a"]), "rgcn", **{**SMALL, "relation_fanout": {"c": [1, 1]}})
 
     def test_drawn_splits(self):
@@ -684,10 +682,10 @@ class Data(unittest.TestCase):
         made = graph(**plain, split="random:50,25,25")
         self.assertEqual(made._n_split, (N // 2, N // 4, N // 4))
         first = sl.train(made, **SMALL)
-        self.assertEqual(losses(sl.train(graph(), **SMALL, split="random:50,25,25", seed=1)), losses(first))
+        self.assertEqual(trained(graph(), split="random:50,25,25", seed=1), losses(first))
         self.assertEqual(first.config.options["split"], None)
         again = graph(**plain, split="random:50,25,25", seed=2)
-        self.assertNotEqual(losses(sl.train(again, **SMALL)), losses(first))
+        self.assertNotEqual(trained(again), losses(first))
         run = sl.train(graph(), **SMALL, split="random:80,10,10", objective="link")
         self.assertEqual(run.config.options["split"], "random:80,10,10")
         scores = run.evaluate()
@@ -695,21 +693,21 @@ class Data(unittest.TestCase):
         self.assertEqual(run.evaluate(), scores)
         links = graph(**plain, y=None, split="random:80,10,10")
         self.assertGreater(links._n_split[0], 7 * links._n_split[2])
-        self.assertEqual(losses(sl.train(links, **SMALL)), losses(run))
+        self.assertEqual(trained(links), losses(run))
         for words, changes in (
             ("split: found 'random:1,2,3', expected random:TRAIN,VALID,TEST", dict(split="random:1,2,3")),
             ("split is 'half'; expected random:TRAIN,VALID,TEST", dict(split="half")),
         ):
-            with self.subTest(words), self.assertRaisesRegex(ValueError, words):
+            with self.subTest(words), self.refuses(ValueError, words):
                 graph(**plain, **changes)
-        with self.assertRaisesRegex(ValueError, "found a split 'random:60,20,20', and vertices or links"):
+        with self.refuses(ValueError, "found a split 'random:60,20,20', and vertices or links"):
             graph(split="random:60,20,20")
         pairs = np.stack([np.arange(N), (np.arange(N) + 1) % N])
         x = np.ones((N, 2), np.float32)
         lists = dict(train_links=pairs[:, :-9], valid_links=pairs[:, -9:-4], test_links=pairs[::-1, -4:])
-        with self.assertRaisesRegex(ValueError, "9 links to find are edges of the graph.*drop_leaks drops"):
+        with self.refuses(ValueError, "9 links to find are edges of the graph.*drop_leaks drops"):
             sl.Graph(pairs, x, **lists)
-        with self.assertWarnsRegex(sl.StarlingWarning, "drop_leaks: 9 links to find were edges"):
+        with self.warns(sl.StarlingWarning, "drop_leaks: 9 links to find were edges"):
             made = sl.Graph(pairs, x, **lists, drop_leaks=True)
         self.assertEqual(made.n_edges, 2 * (N - 9))
 
@@ -746,14 +744,14 @@ class Data(unittest.TestCase):
         for name, value in (("valid", valid), ("test", test)):  # num_test=0, or num_val=0
             sets = {"valid": nothing, "test": nothing, name: value}
             self.assertEqual(repr(sl.Graph.from_pyg(train, **sets)), repr(sl.Graph.from_pyg(train, **{name: value})))
-        with self.assertRaisesRegex(ValueError, "test: found no edge_label_index with links"):
+        with self.refuses(ValueError, "test: found no edge_label_index with links"):
             sl.Graph.from_pyg(train, valid=nothing, test=nothing)
-        with self.assertWarnsRegex(sl.StarlingWarning, "found edge_label_index, .*from_pyg.train, valid=valid"):
+        with self.warns(sl.StarlingWarning, "found edge_label_index, .*from_pyg.train, valid=valid"):
             sl.Graph.from_pyg(train)
-        with self.assertRaisesRegex(ValueError, "test: found no edge_label_index with links"):
+        with self.refuses(ValueError, "test: found no edge_label_index with links"):
             sl.Graph.from_pyg(train, valid=valid, test=Data(both))
         whole = Data(np.concatenate([pairs, pairs[::-1]], 1), edge_label_index=pairs[:, :6])
-        with self.assertRaisesRegex(ValueError, "links to find are edges of the graph"):
+        with self.refuses(ValueError, "links to find are edges of the graph"):
             sl.Graph.from_pyg(whole, valid=valid, test=test)
         types = {name: dict(n=n, x=np.ones((n, 2), np.float32), y=None) for name, n in (("a", 5), ("b", 4))}
         to = np.array([[0, 1, 2, 3], [0, 1, 2, 3]])
@@ -766,9 +764,9 @@ class Data(unittest.TestCase):
         self.assertEqual((made.n_edges, made._n_split), (4, (2, 1, 1)))
         for part in parts:  # the reverses were not split
             part["b", "of", "a"].edge_index = to[::-1].copy()
-        with self.assertRaisesRegex(ValueError, "2 links to find are edges of the graph"):
+        with self.refuses(ValueError, "2 links to find are edges of the graph"):
             sl.Graph.from_pyg(parts[0], valid=parts[1], test=parts[2])
-        with self.assertRaisesRegex(TypeError, "test: found Data, expected HeteroData"):
+        with self.refuses(TypeError, "test: found Data, expected HeteroData"):
             sl.Graph.from_pyg(parts[0], valid=parts[1], test=test)
         for part in parts:
             part["a", "to", "b"].edge_index = to
@@ -784,8 +782,8 @@ class Data(unittest.TestCase):
         made.add_nodes_from((f"v{v}", dict(x=x[v], y=y[v])) for v in range(N))
         made.add_edges_from((f"v{a}", f"v{b}") for a, b in edges.T)
         named = {name: [f"v{v}" for v in ids] for name, ids in sets.items()}
-        self.assertEqual(losses(sl.train(sl.Graph.from_networkx(made, **named), **SMALL)), self.expected)
-        self.assertRaisesRegex(ValueError, "no attribute 'z'", sl.Graph.from_networkx, made, x="z", **named)
+        self.assertEqual(trained(sl.Graph.from_networkx(made, **named)), self.expected)
+        self.refuses(ValueError, "no attribute 'z'", sl.Graph.from_networkx, made, x="z", **named)
 
     def test_edge_weights(self):
         edges = arrays()[0]
@@ -794,11 +792,11 @@ class Data(unittest.TestCase):
         made = graph(edge_weight=weights)
         self.assertTrue(made.has_edge_weights and not graph().has_edge_weights)
         expected = losses(sl.train(made, **options))
-        self.assertNotEqual(expected, losses(sl.train(graph(), **{**SMALL, "model": "gcn"})))
+        self.assertNotEqual(expected, trained(graph(), model="gcn"))
         self.assertEqual(losses(sl.train(graph(edge_weight=weights.astype(float).tolist()), **options)), expected)
         self.assertEqual(losses(sl.train(graph(edge_weight=weights[:, None]), **options)), expected)
-        self.assertWarnsRegex(sl.StarlingWarning, "edge_weights factor", sl.train, made, **SMALL)
-        self.assertRaisesRegex(sl.InvalidArgumentError, "weights of its edges", sl.train, graph(), **options)
+        self.warns(sl.StarlingWarning, "edge_weights factor", sl.train, made, **SMALL)
+        self.refuses(sl.InvalidArgumentError, "weights of its edges", sl.train, graph(), **options)
         if has("scipy"):
             import scipy.sparse as sparse
 
@@ -856,13 +854,13 @@ class Data(unittest.TestCase):
             (dict(n_classes=2), sl.InvalidArgumentError, "labels"),
         ]:
             with self.subTest(**{key: str(value)[:20] for key, value in changes.items()}):
-                self.assertRaisesRegex(error, text, graph, **changes)
+                self.refuses(error, text, graph, **changes)
 
     def test_arrays_of_another(self):
         """The features of a graph live as long as the graph, and no longer."""
         made = graph(x=arrays()[1].copy())
         gc.collect()
-        self.assertEqual(losses(sl.train(made, **SMALL)), self.expected)
+        self.assertEqual(trained(made), self.expected)
 
     def test_no_edges(self):
         self.assertEqual(graph(edge_index=np.empty((2, 0), int)).n_edges, 0)
@@ -870,23 +868,21 @@ class Data(unittest.TestCase):
     def test_files_without_labels(self):
         """A folder without labels and split opens, and a model predicts its vertices."""
         edge_index, x = arrays()[:2]
-        with tempfile.TemporaryDirectory() as folder:
-            os.mkdir(os.path.join(folder, "raw"))
-            np.save(os.path.join(folder, "raw", "edge.npy"), edge_index)
-            np.save(os.path.join(folder, "raw", "node-feat.npy"), x)
-            files = sl.load(folder, cache="none")
-            self.assertEqual((files.n_vertices, files.n_outputs, files._n_split), (len(x), 0, (0, 0, 0)))
-            run = sl.train(graph(), **SMALL)
-            found = run.predict(files)
-            np.testing.assert_allclose(found, run.predict(), rtol=1e-5, atol=1e-6)
-            self.assertRaisesRegex(sl.BadFileError, "node-label", sl.train, files, **SMALL)
+        os.mkdir(self.path("raw"))
+        np.save(self.path("raw", "edge.npy"), edge_index)
+        np.save(self.path("raw", "node-feat.npy"), x)
+        files = sl.load(self.here, cache="none")
+        self.assertEqual((files.n_vertices, files.n_outputs, files._n_split), (len(x), 0, (0, 0, 0)))
+        run = sl.train(graph(), **SMALL)
+        found = run.predict(files)
+        np.testing.assert_allclose(found, run.predict(), rtol=1e-5, atol=1e-6)
+        self.refuses(sl.BadFileError, "node-label", sl.train, files, **SMALL)
 
     def test_ids_that_are_not_utf8(self):
-        with tempfile.TemporaryDirectory() as folder:
-            for name, text in (("edges.csv", b"src,dst\ncaf\xe9,b\n"), ("nodes.csv", b"id,f\ncaf\xe9,1\nb,2\n")):
-                with open(os.path.join(folder, name), "wb") as file:
-                    file.write(text)
-            self.assertEqual(sl.load(folder, cache="none").ids.tolist(), ["caf\\xe9", "b"])
+        for name, text in (("edges.csv", b"src,dst\ncaf\xe9,b\n"), ("nodes.csv", b"id,f\ncaf\xe9,1\nb,2\n")):
+            with open(self.path(name), "wb") as file:
+                file.write(text)
+        self.assertEqual(sl.load(self.here, cache="none").ids.tolist(), ["caf\\xe9", "b"])
 
     @unittest.skipUnless(os.path.isdir(os.path.join(DATA, "cora")), "there is no cora in $STARLING_DATA")
     def test_arrays_are_as_files(self):
@@ -905,15 +901,14 @@ class Data(unittest.TestCase):
         options = dict(layers=2, hidden=16, epochs=3, batch_size=35, cpus=2)
         expected = sl.train(files, **options)
         weights, logits = expected.state_dict(), expected.predict()
-        with tempfile.TemporaryDirectory() as temporary:
-            for form, made in forms(edges, x, y, sets, temporary):
-                with self.subTest(form):
-                    run = sl.train(made, **options)
-                    self.assertEqual(sizes(made), sizes(files))
-                    self.assertEqual(losses(run), losses(expected))
-                    for name, array in run.state_dict().items():
-                        np.testing.assert_array_equal(array, weights[name])
-                    np.testing.assert_array_equal(run.predict(), logits)
+        for form, made in forms(edges, x, y, sets, self.here):
+            with self.subTest(form):
+                run = sl.train(made, **options)
+                self.assertEqual(sizes(made), sizes(files))
+                self.assertEqual(losses(run), losses(expected))
+                for name, array in run.state_dict().items():
+                    np.testing.assert_array_equal(array, weights[name])
+                np.testing.assert_array_equal(run.predict(), logits)
 
 
 def forms(edges, x, y, sets, folder):
@@ -1186,7 +1181,7 @@ def ask_again(path, kind, targets, form):
             assert most <= (0 if same else 1e-6), (path, kind, targets, form, other, len(order), same, most)
 
 
-class Training(unittest.TestCase):
+class Training(Folder):
     def test_doctests(self):
         for name in ("_graph", "_train", "_classifier"):
             failed, tried = doctest.testmod(importlib.import_module("starling_gnn." + name))
@@ -1198,8 +1193,7 @@ class Training(unittest.TestCase):
         """The first example of the guide: cora, mean of three seeds."""
         with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../doc/guide/python.md")) as file:
             code = file.read().split("```python show\n")[1].split("```")[0]
-        with tempfile.TemporaryDirectory() as folder:
-            mean = float(in_python(code, timeout=300, env=dict(STARLING_DATA=DATA, XDG_CACHE_HOME=folder)).split()[-1])
+        mean = float(in_python(code, timeout=300, env=dict(STARLING_DATA=DATA, XDG_CACHE_HOME=self.here)).split()[-1])
         self.assertAlmostEqual(mean, 0.81, delta=0.007)
 
     def test_results(self):
@@ -1222,7 +1216,7 @@ class Training(unittest.TestCase):
         if has("pandas"):
             self.assertEqual(list(run.history.columns[:3]), ["epoch", "loss", "valid_loss"])
         self.assertIn("best", repr(run))
-        with self.assertRaisesRegex(AttributeError, "no test_auc"):
+        with self.refuses(AttributeError, "no test_auc"):
             run.test_auc
 
     def test_numpy_has_our_logits(self):
@@ -1264,74 +1258,69 @@ class Training(unittest.TestCase):
             np.testing.assert_allclose(run.predict(), logits, atol=1e-4, err_msg=model)
 
     def test_saved_model(self):
-        with tempfile.TemporaryDirectory() as folder:
-            ours, theirs = os.path.join(folder, "ours"), os.path.join(folder, "theirs")
-            run = sl.train(graph(), "gat", **SMALL, heads=2, save=theirs)
-            run.save(ours)
-            expected = run.evaluate()
-            for weights in (run, ours, theirs):
-                self.assertEqual(sl.evaluate(graph(), weights), sl.evaluate(graph(), run))
-                self.assertAlmostEqual(sl.evaluate(graph(), weights).valid_loss, expected.valid_loss, places=5)
-            scores = sl.evaluate(graph(), run.state_dict("pyg"), model="gat", heads=2, hidden=8, layers=2)
-            self.assertAlmostEqual(scores.valid_loss, expected.valid_loss, places=5)
-            read = [metadata(path) for path in (ours, theirs)]
-            self.assertEqual(read[0], read[1])
-            self.assertEqual(read[0]["objective"], "class")
-            again = sl.train(graph(), "gat", **SMALL, heads=2, load=ours)
-            both = sl.train(graph(), "gat", **SMALL, heads=2, weights=run.state_dict())
-            self.assertEqual(losses(again), losses(both))
-            with self.assertRaisesRegex(ValueError, "hidden: found '16', expected '8', as the model was trained"):
-                sl.evaluate(graph(), ours, hidden=16)
-            with self.assertRaisesRegex(TypeError, "evaluate: found hidden beside a Run, which has its own options"):
-                sl.evaluate(graph(), run, hidden=16)
-            with self.assertRaises(sl.BadFileError):
-                sl.evaluate(graph(), run.state_dict(), model="gat", heads=2, hidden=16, layers=2)
-            self.assertRaises(OSError, run.save, os.path.join(folder, "none", "x"))
+        ours, theirs = self.path("ours"), self.path("theirs")
+        run = sl.train(graph(), "gat", **SMALL, heads=2, save=theirs)
+        run.save(ours)
+        expected = run.evaluate()
+        for weights in (run, ours, theirs):
+            self.assertEqual(sl.evaluate(graph(), weights), sl.evaluate(graph(), run))
+            self.assertAlmostEqual(sl.evaluate(graph(), weights).valid_loss, expected.valid_loss, places=5)
+        scores = sl.evaluate(graph(), run.state_dict("pyg"), model="gat", heads=2, hidden=8, layers=2)
+        self.assertAlmostEqual(scores.valid_loss, expected.valid_loss, places=5)
+        read = [metadata(path) for path in (ours, theirs)]
+        self.assertEqual(read[0], read[1])
+        self.assertEqual(read[0]["objective"], "class")
+        again = sl.train(graph(), "gat", **SMALL, heads=2, load=ours)
+        both = sl.train(graph(), "gat", **SMALL, heads=2, weights=run.state_dict())
+        self.assertEqual(losses(again), losses(both))
+        with self.refuses(ValueError, "hidden: found '16', expected '8', as the model was trained"):
+            sl.evaluate(graph(), ours, hidden=16)
+        with self.refuses(TypeError, "evaluate: found hidden beside a Run, which has its own options"):
+            sl.evaluate(graph(), run, hidden=16)
+        with self.assertRaises(sl.BadFileError):
+            sl.evaluate(graph(), run.state_dict(), model="gat", heads=2, hidden=16, layers=2)
+        self.assertRaises(OSError, run.save, os.path.join(self.here, "none", "x"))
         self.assertRaises(TypeError, sl.evaluate, graph(), 3)
 
     def test_saved_model_of_open_options(self):
         """The file has the options that the session filled in, and the objective."""
         y = arrays()[2]
         options = {key: value for key, value in SMALL.items() if key not in ("layers", "fanout")}
-        with tempfile.TemporaryDirectory() as folder:
-            ours, theirs = os.path.join(folder, "ours"), os.path.join(folder, "theirs")
-            for made, objective in [
-                (graph(), "class"),
-                (graph(y=np.eye(K, dtype=bool)[y]), "labels"),
-                (graph(y=y + 0.5), "regression"),
-            ]:
-                run = sl.train(made, **options, save=theirs)
-                run.save(ours)
-                read = [metadata(path) for path in (ours, theirs)]
-                self.assertEqual(read[0], read[1])
-                self.assertEqual(read[0]["objective"], objective)
-                self.assertNotEqual(read[0]["option.layers"], "0")
-                self.assertAlmostEqual(sl.evaluate(made, ours).valid_loss, run.evaluate().valid_loss, places=4)
-                sl.train(made, **options, load=ours)
+        ours, theirs = self.path("ours"), self.path("theirs")
+        for made, objective in [
+            (graph(), "class"),
+            (graph(y=np.eye(K, dtype=bool)[y]), "labels"),
+            (graph(y=y + 0.5), "regression"),
+        ]:
+            run = sl.train(made, **options, save=theirs)
+            run.save(ours)
+            read = [metadata(path) for path in (ours, theirs)]
+            self.assertEqual(read[0], read[1])
+            self.assertEqual(read[0]["objective"], objective)
+            self.assertNotEqual(read[0]["option.layers"], "0")
+            self.assertAlmostEqual(sl.evaluate(made, ours).valid_loss, run.evaluate().valid_loss, places=4)
+            sl.train(made, **options, load=ours)
 
     def test_weights(self):
         """train takes the weights that evaluate takes."""
         options = {**SMALL, "epochs": 2}
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "model")
-            run = sl.train(graph(), **options)
-            run.save(path)
-            expected = losses(sl.train(graph(), **options, weights=run.state_dict()))
-            values = [run, path, {name: array.astype(np.float64) for name, array in run.state_dict().items()}]
-            if has("torch"):
-                values.append(
-                    {name: tensor.requires_grad_() for name, tensor in run.state_dict(tensors="torch").items()}
-                )
-                half = {name: tensor.bfloat16() for name, tensor in run.state_dict(tensors="torch").items()}
-                self.assertEqual(
-                    sl.evaluate(graph(), half, layers=2, hidden=8),
-                    sl.evaluate(graph(), {name: t.float() for name, t in half.items()}, layers=2, hidden=8),
-                )
-            for weights in values:
-                self.assertEqual(losses(sl.train(graph(), **options, weights=weights)), expected)
+        path = self.path("model")
+        run = sl.train(graph(), **options)
+        run.save(path)
+        expected = losses(sl.train(graph(), **options, weights=run.state_dict()))
+        values = [run, path, {name: array.astype(np.float64) for name, array in run.state_dict().items()}]
+        if has("torch"):
+            values.append({name: tensor.requires_grad_() for name, tensor in run.state_dict(tensors="torch").items()})
+            half = {name: tensor.bfloat16() for name, tensor in run.state_dict(tensors="torch").items()}
+            self.assertEqual(
+                sl.evaluate(graph(), half, layers=2, hidden=8),
+                sl.evaluate(graph(), {name: t.float() for name, t in half.items()}, layers=2, hidden=8),
+            )
+        for weights in values:
+            self.assertEqual(losses(sl.train(graph(), **options, weights=weights)), expected)
         for call in (sl.train, sl.evaluate):
-            self.assertRaisesRegex(TypeError, "weights: found a int", call, graph(), weights=3)
-            self.assertRaisesRegex(TypeError, "weights.'a'.: found", call, graph(), weights={"a": "text"})
+            self.refuses(TypeError, "weights: found a int", call, graph(), weights=3)
+            self.refuses(TypeError, "weights.'a'.: found", call, graph(), weights={"a": "text"})
 
     def test_names_of_statuses(self):
         with open(os.path.join(HERE, "../../support/status.h")) as file:
@@ -1343,27 +1332,23 @@ class Training(unittest.TestCase):
             self.assertEqual(caught.exception.status, name)
 
     def test_name_that_is_no_text(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.fsdecode(os.path.join(os.fsencode(folder), b"m\xff"))
-            run = sl.train(graph(), **SMALL, save=path)
-            self.assertTrue(os.path.exists(path))
-            self.assertEqual(sl.evaluate(graph(), path), sl.evaluate(graph(), run))
+        path = os.fsdecode(os.path.join(os.fsencode(self.here), b"m\xff"))
+        run = sl.train(graph(), **SMALL, save=path)
+        self.assertTrue(os.path.exists(path))
+        self.assertEqual(sl.evaluate(graph(), path), sl.evaluate(graph(), run))
 
     @unittest.skipUnless(os.path.isdir(os.path.join(DATA, "cora")), "there is no cora in $STARLING_DATA")
     def test_cache(self):
-        with tempfile.TemporaryDirectory() as folder:
-            options = dict(layers=2, hidden=8, fanout=[4, 4], epochs=1, cpus=2)
-            files = sl.load("cora", data_path=DATA, cache=folder)
-            self.assertTrue(os.listdir(folder))
-            edges = np.zeros((2, 0), int)
-            other = sl.Graph(
-                edges, np.ones((20, files.n_features)), np.arange(20) % 7, train=np.arange(20), n_classes=7
-            )
-            run = sl.train(files, **options)
-            self.assertEqual(run.predict(other).shape, (20, 7))
-            given = sl.train(sl.load("cora", data_path=DATA), **options, cache=folder)
-            self.assertEqual(given.predict(other).shape, (20, 7))
-            np.testing.assert_equal(sl.evaluate(other, given), given.evaluate(other))  # all nan
+        options = dict(layers=2, hidden=8, fanout=[4, 4], epochs=1, cpus=2)
+        files = sl.load("cora", data_path=DATA, cache=self.here)
+        self.assertTrue(os.listdir(self.here))
+        edges = np.zeros((2, 0), int)
+        other = sl.Graph(edges, np.ones((20, files.n_features)), np.arange(20) % 7, train=np.arange(20), n_classes=7)
+        run = sl.train(files, **options)
+        self.assertEqual(run.predict(other).shape, (20, 7))
+        given = sl.train(sl.load("cora", data_path=DATA), **options, cache=self.here)
+        self.assertEqual(given.predict(other).shape, (20, 7))
+        np.testing.assert_equal(sl.evaluate(other, given), given.evaluate(other))  # all nan
 
     def test_places_of_the_library(self):
         def places(folder, prefix):
@@ -1404,7 +1389,7 @@ class Training(unittest.TestCase):
         self.assertEqual(len(run.records), 3)
         self.assertEqual(run.predict().shape, (N, K))
         self.assertAlmostEqual(sl.evaluate(graph(), run).valid_loss, run.evaluate().valid_loss, places=5)
-        self.assertRaisesRegex(TypeError, "with pipe=True", sl.train, graph(), stages=2)
+        self.refuses(TypeError, "with pipe=True", sl.train, graph(), stages=2)
 
     def test_fanouts_by_relation(self):
         option = next(option for option in sl.options() if option.keyword == "relation_fanout")
@@ -1451,7 +1436,7 @@ class Training(unittest.TestCase):
             ({"batch-size": 3}, TypeError, "'batch-size'; did you mean 'batch_size'.$"),
             (dict(load="/nowhere/model"), OSError, "/nowhere/model"),
         ]:
-            with self.subTest(**keywords), self.assertRaisesRegex(error, text):
+            with self.subTest(**keywords), self.refuses(error, text):
                 sl.train(graph(), **{**SMALL, **keywords})
         self.assertEqual(
             sl.train(graph(), **{**SMALL, "epochs": np.int64(2), "lr": np.float32(0.5)}).config["options"]["epochs"], 2
@@ -1461,10 +1446,10 @@ class Training(unittest.TestCase):
             ([1, 2, 3], r"found a list, .*run.predict\(\)\[ids\]"),
             (arrays()[1], r"found a ndarray, .*make one by Graph\(edge_index, x\)"),
         ):
-            self.assertRaisesRegex(TypeError, text, sl.train, value)
-            self.assertRaisesRegex(TypeError, text, sl.evaluate, value, {})
-            self.assertRaisesRegex(TypeError, text, sl.train(graph(), **SMALL).predict, value)
-        self.assertRaisesRegex(TypeError, "figure: found a int, expected a Figure", sl.train(graph(), **SMALL).plot, 3)
+            self.refuses(TypeError, text, sl.train, value)
+            self.refuses(TypeError, text, sl.evaluate, value, {})
+            self.refuses(TypeError, text, sl.train(graph(), **SMALL).predict, value)
+        self.refuses(TypeError, "figure: found a int, expected a Figure", sl.train(graph(), **SMALL).plot, 3)
         for call, text in (
             (sl.Graph.from_pyg, "from_pyg: found a {}, expected a Data or HeteroData"),
             (sl.Graph.from_dgl, "from_dgl: found a {}, expected a DGLGraph"),
@@ -1473,17 +1458,17 @@ class Training(unittest.TestCase):
         ):
             for value in (None, 3, [1], arrays()[1], {}):
                 with self.subTest(text, value=value):
-                    with self.assertRaisesRegex(TypeError, text.format(type(value).__name__)) as caught:
+                    with self.refuses(TypeError, text.format(type(value).__name__)) as caught:
                         call(value)
                     self.assertNotIn("\n", str(caught.exception))
-        self.assertRaisesRegex(sl.NotFoundError, "nosuch", sl.load, "nosuch")
+        self.refuses(sl.NotFoundError, "nosuch", sl.load, "nosuch")
         self.assertRaises(FileNotFoundError, sl.train, "nosuch")
-        self.assertRaisesRegex(TypeError, "expected some of", sl.load, "cora", epochs=3)
+        self.refuses(TypeError, "expected some of", sl.load, "cora", epochs=3)
 
     def test_one_fanout(self):
         """A number is for each layer, also of the layers that the library chooses."""
-        expected = losses(sl.train(graph(), **SMALL))
-        self.assertEqual(losses(sl.train(graph(), **{**SMALL, "fanout": 4})), expected)
+        expected = trained(graph())
+        self.assertEqual(trained(graph(), fanout=4), expected)
         usual = sl.train(graph(), **{**SMALL, "layers": None, "fanout": None}).config["options"]["layers"]
         self.assertEqual(
             sl.train(graph(), **{**SMALL, "layers": None, "fanout": np.int32(4)}).config["options"]["fanout"],
@@ -1492,36 +1477,34 @@ class Training(unittest.TestCase):
 
     def test_class_weights(self):
         weights = [0.5, 1, 3, 1 / 3]
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "weights")
-            np.savetxt(path, weights, fmt="%.17g")
-            expected = losses(sl.train(graph(), **SMALL, class_weights=path))
+        path = self.path("weights")
+        np.savetxt(path, weights, fmt="%.17g")
+        expected = trained(graph(), class_weights=path)
         for form in (weights, np.array(weights), {0: 0.5, 2: 3, 3: 1 / 3}):
             run = sl.train(graph(), **SMALL, class_weights=form)
             self.assertEqual(losses(run), expected)
         self.assertEqual(run.predict(graph(name="other")).shape, (N, K))
         names = np.array(["red", "green", "blue", "white"])[arrays()[2]]
         by_name = dict(class_weights={"red": 0.5, "blue": 3, "white": 1 / 3})
-        found = losses(sl.train(graph(y=names), **SMALL, **by_name))
+        found = trained(graph(y=names), **by_name)
         edges, x, y, sets = arrays()
         classifier = sl.NodeClassifier(**SMALL, **by_name).fit(x, names, edge_index=edges, **sets, name="crowds")
         self.assertEqual(losses(classifier.run_), found)
         order = np.unique(names, return_inverse=True)[1]  # blue, green, red, white
-        self.assertEqual(losses(sl.train(graph(y=order), **SMALL, class_weights=[3, 1, 0.5, 1 / 3])), found)
+        self.assertEqual(trained(graph(y=order), class_weights=[3, 1, 0.5, 1 / 3]), found)
 
     def test_errors_of_the_run(self):
-        self.assertRaisesRegex(ArithmeticError, "learning rate", sl.train, graph(), **{**SMALL, "lr": 1e30})
+        self.refuses(ArithmeticError, "learning rate", sl.train, graph(), **{**SMALL, "lr": 1e30})
         with self.assertRaises(MemoryError):
             sl.train(graph(), **{**SMALL, "hidden": 65536, "batch_size": 1 << 20, "layers": 40, "fanout": [100] * 40})
         sl.train(graph(), **SMALL)
 
     def test_files(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "lines")
-            run = sl.train(graph(), **SMALL, metrics=path, predict=os.path.join(folder, "p.npy"))
-            with open(path) as file:
-                self.assertEqual([json.loads(line)["event"] for line in file], ["config"] + 4 * ["epoch"] + ["summary"])
-            np.testing.assert_array_equal(np.load(os.path.join(folder, "p.npy")), run.predict())
+        path = self.path("lines")
+        run = sl.train(graph(), **SMALL, metrics=path, predict=self.path("p.npy"))
+        with open(path) as file:
+            self.assertEqual([json.loads(line)["event"] for line in file], ["config"] + 4 * ["epoch"] + ["summary"])
+        np.testing.assert_array_equal(np.load(self.path("p.npy")), run.predict())
 
     def test_classifier(self):
         edges, x, y, sets = arrays()
@@ -1536,8 +1519,7 @@ class Training(unittest.TestCase):
         self.assertEqual(classifier.set_params(hidden=16).hidden, 16)
         self.assertEqual(sl.NodeClassifier(**SMALL).fit(graph()).predict().shape, (N,))
         for given in (dict(train=sets["train"]), dict(y=y), dict(name="x"), dict(directed=True)):
-            with self.assertRaisesRegex(TypeError, f"a Graph and {list(given)[0]}"):
-                sl.NodeClassifier(**SMALL).fit(graph(), **given)
+            self.refuses(TypeError, f"a Graph and {list(given)[0]}", sl.NodeClassifier(**SMALL).fit, graph(), **given)
         self.assertRaises(TypeError, sl.NodeClassifier, hiden=3)
         if has("sklearn"):
             from sklearn.base import clone
@@ -1570,19 +1552,19 @@ class Training(unittest.TestCase):
             (lambda: sl.NodeClassifier().predict(x), AttributeError, "not fitted"),
             (lambda: sl.NodeClassifier(graph=dict(x=x)).fit([0, 1], [0, 1]), TypeError, "graph: found the keys x"),
         ):
-            self.assertRaisesRegex(error, words, call)
+            self.refuses(error, words, call)
 
     def test_classifier_of_rows(self):
         """Features without edges make a graph without edges, with a warning; new rows then need none."""
         edges, x, y, sets = arrays()
-        with self.assertWarnsRegex(sl.StarlingWarning, "found no edge_index, so no vertex has an edge"):
+        with self.warns(sl.StarlingWarning, "found no edge_index, so no vertex has an edge"):
             classifier = sl.NodeClassifier(**SMALL).fit(x, y)
         self.assertEqual(classifier.predict(x[:7]).shape, (7,))
         np.testing.assert_allclose(classifier.predict_proba(x[:7]), classifier.predict_proba(x)[:7], atol=1e-6)
         classifier = sl.NodeClassifier(**SMALL).fit(x, y, edge_index=edges)
-        self.assertRaisesRegex(TypeError, "X: found features without edge_index", classifier.predict, x)
+        self.refuses(TypeError, "X: found features without edge_index", classifier.predict, x)
         np.testing.assert_array_equal(classifier.predict(x, edge_index=edges), classifier.predict())
-        with self.assertRaisesRegex(ValueError, "X has 3 features, but NodeClassifier is expecting 6 features as"):
+        with self.refuses(ValueError, "X has 3 features, but NodeClassifier is expecting 6 features as"):
             classifier.predict(x[:, :3], edge_index=edges)
 
     def test_pickled_classifier(self):
@@ -1595,7 +1577,7 @@ class Training(unittest.TestCase):
             again = pickle.loads(pickle.dumps(classifier))
             asked = [0, 5, 7] if more else sl.Graph(edges, x)
             np.testing.assert_array_equal(again.predict(asked), classifier.predict(asked))
-        self.assertRaisesRegex(ValueError, "a pickle of a classifier has no graph", again.predict)
+        self.refuses(ValueError, "a pickle of a classifier has no graph", again.predict)
 
     @needs("sklearn")
     def test_scikit_learn(self):
@@ -1624,7 +1606,7 @@ class Training(unittest.TestCase):
         names = np.array(["red", "green", "blue", "white"])[y]
         hidden = np.isin(np.arange(N), np.concatenate([sets["train"][:40], sets["test"][:10], sets["valid"][:5]]))
         masks = {name: np.isin(np.arange(N), ids) & ~hidden for name, ids in sets.items()}
-        expected = losses(sl.train(graph(y=np.where(hidden, -1, y), **masks), **SMALL))
+        expected = trained(graph(y=np.where(hidden, -1, y), **masks))
         forms = [
             (np.where(hidden, -1, y), np.arange(K)),
             (np.where(hidden, np.nan, y), np.arange(K)),
@@ -1652,9 +1634,9 @@ class Training(unittest.TestCase):
             losses(sl.NodeClassifier(**SMALL).fit(graph(y=np.unique(names, return_inverse=True)[1])).run_),
         )
         for wrong in (-np.ones(N), np.where(y == 1, 1, -1)):
-            with self.assertRaisesRegex(ValueError, "found . class(es)?, expected 2 or more"):
+            with self.refuses(ValueError, "found . class(es)?, expected 2 or more"):
                 sl.NodeClassifier(**SMALL).fit(x, wrong, edge_index=edges)
-        with self.assertRaisesRegex(ValueError, "y: found the shape"):
+        with self.refuses(ValueError, "y: found the shape"):
             sl.NodeClassifier(**SMALL).fit(x, np.eye(K)[y], edge_index=edges)
 
     def test_progress(self):
@@ -1697,7 +1679,7 @@ class Training(unittest.TestCase):
         run = sl.train(graph(), **{**SMALL, "epochs": 60}, eval_every=2)
         loss = drawn(run.plot().axes[1])
         self.assertEqual(loss["validation"], (list(range(2, 61, 2)), "None"))
-        with self.assertWarnsRegex(sl.StarlingWarning, "valid acc is not defined"):
+        with self.warns(sl.StarlingWarning, "valid acc is not defined"):
             run = sl.train(graph(valid=None, test=None), **SMALL)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -1720,15 +1702,14 @@ class Training(unittest.TestCase):
 
     def test_numpy_comes_with_the_results(self):
         """Training on files needs no numpy before its end, and without numpy the import says so."""
-        with tempfile.TemporaryDirectory() as folder:
-            edges, x, y, sets = arrays()
-            for name, array in {"raw/edge": edges, "raw/node-feat": x, "raw/node-label": y}.items():
-                os.makedirs(os.path.join(folder, "made", "raw"), exist_ok=True)
-                np.save(os.path.join(folder, "made", name + ".npy"), array)
-            for name, ids in sets.items():
-                os.makedirs(os.path.join(folder, "made", "split", "s"), exist_ok=True)
-                np.save(os.path.join(folder, "made", "split", "s", name + ".npy"), ids)
-            code = """
+        edges, x, y, sets = arrays()
+        for name, array in {"raw/edge": edges, "raw/node-feat": x, "raw/node-label": y}.items():
+            os.makedirs(self.path("made", "raw"), exist_ok=True)
+            np.save(self.path("made", name + ".npy"), array)
+        for name, ids in sets.items():
+            os.makedirs(self.path("made", "split", "s"), exist_ok=True)
+            np.save(self.path("made", "split", "s", name + ".npy"), ids)
+        code = """
                 import sys
                 import starling_gnn as sl
                 def tell(record):
@@ -1737,8 +1718,8 @@ class Training(unittest.TestCase):
                 run = sl.train(sl.load(sys.argv[1], cache="none"), **options, on_epoch=tell)
                 print(run.predict().shape)
                 """
-            command = [sys.executable, "-c", textwrap.dedent(code), os.path.join(folder, "made")]
-            self.assertEqual(subprocess.check_output(command, text=True), f"[] ({N}, {K})\n")
+        command = [sys.executable, "-c", textwrap.dedent(code), self.path("made")]
+        self.assertEqual(subprocess.check_output(command, text=True), f"[] ({N}, {K})\n")
         without = "import sys; sys.modules['numpy'] = None; import starling_gnn"
         done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True)
         self.assertEqual(done.returncode, 1)
@@ -1777,7 +1758,7 @@ def workers():
     return {thread for thread in names if names[thread] != names[str(os.getpid())]}
 
 
-class Models(unittest.TestCase):
+class Models(Folder):
     """Models of files and runs, and their answers for other graphs."""
 
     def same(self, scores, expected):
@@ -1788,10 +1769,10 @@ class Models(unittest.TestCase):
 
     def saved(self, run):
         """The model in a file, loaded, and its file deleted."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "model.safetensors")
-            run.save(path)
-            return sl.load_model(path)
+        run.save(self.path("saved.safetensors"))
+        model = sl.load_model(self.path("saved.safetensors"))
+        os.unlink(self.path("saved.safetensors"))
+        return model
 
     def test_same_scores(self):
         """The same bits for the same graph, of a file with the option save, of Run.save and of a pickle."""
@@ -1846,21 +1827,20 @@ class Models(unittest.TestCase):
     def test_every_model(self):
         """Models of arrays, PyG and DGL answer in another process, by the file's name, for all three."""
         pairs = crowd_pairs()
-        with tempfile.TemporaryDirectory() as folder:
-            made = []
-            for i, kind in enumerate(("sage", "gcn", "gat", "gcnii", "resgcn", "gin")):
-                for j, targets in enumerate(("class", "labels", "regression", "link")):
-                    form = FORMS[(i + j) % 3]
-                    more = dict(normalize_features=("none", "row", "column")[(i + j + j // 3) % 3])
-                    if targets == "regression":
-                        more["objective"] = targets
-                    run = sl.train(crowd_graph(form, targets=targets), kind, **SMALL, **more)
-                    path = os.path.join(folder, f"{len(made)}.safetensors")
-                    run.save(path)
-                    rows = run.predict_links(pairs) if targets == "link" else run.predict()
-                    np.savez(path + ".npz", rows=rows, hidden=run.embeddings())
-                    made.append((path, kind, targets, form))
-            in_python(f"[ask_again(*told) for told in {made!r}]", timeout=400)
+        made = []
+        for i, kind in enumerate(("sage", "gcn", "gat", "gcnii", "resgcn", "gin")):
+            for j, targets in enumerate(("class", "labels", "regression", "link")):
+                form = FORMS[(i + j) % 3]
+                more = dict(normalize_features=("none", "row", "column")[(i + j + j // 3) % 3])
+                if targets == "regression":
+                    more["objective"] = targets
+                run = sl.train(crowd_graph(form, targets=targets), kind, **SMALL, **more)
+                path = self.path(f"{len(made)}.safetensors")
+                run.save(path)
+                rows = run.predict_links(pairs) if targets == "link" else run.predict()
+                np.savez(path + ".npz", rows=rows, hidden=run.embeddings())
+                made.append((path, kind, targets, form))
+        in_python(f"[ask_again(*told) for told in {made!r}]", timeout=400)
 
     def test_names(self):
         y = arrays()[2]
@@ -1885,7 +1865,7 @@ class Models(unittest.TestCase):
 
             turned = pandas.Categorical(names[y], categories=["oak", "elm", "birch", "ash", "beech"])
             self.same(model.evaluate(graph(y=turned)), model.evaluate(graph(y=names[y])))
-        with self.assertWarnsRegex(sl.StarlingWarning, "240 vertices have classes that the model does not know"):
+        with self.warns(sl.StarlingWarning, "240 vertices have classes that the model does not know"):
             self.assertTrue(np.isnan(model.evaluate(graph(y=y)).test_acc))  # numbers are no names
         code = """
         import builtins
@@ -1912,50 +1892,48 @@ class Models(unittest.TestCase):
         split = np.full(N, "", object)
         for name, ids in sets.items():
             split[ids] = name
-        with tempfile.TemporaryDirectory() as folder:
-            with open(os.path.join(folder, "nodes.csv"), "w", encoding="ascii") as file:
-                file.write("id,a,b,c,d,e,f,label,split\n")
-                for v in range(N):
-                    file.write(f"v{v}," + ",".join(f"{number:.9g}" for number in x[v]) + f",{names[y[v]]},{split[v]}\n")
-            with open(os.path.join(folder, "edges.csv"), "w", encoding="ascii") as file:
-                file.write("src,dst\n" + "".join(f"v{a},v{b}\n" for a, b in edges.T))
-            files = sl.load(folder, cache="none")
-            self.assertEqual(files.classes.tolist(), names.tolist())
-            self.assertEqual(files.ids[:3].tolist(), ["v0", "v1", "v2"])
-            run = sl.train(files, **SMALL)
-            scores = run.predict()
-            made = run.predict_table()
-            self.assertEqual(list(made["id"]), [f"v{v}" for v in range(N)])
-            self.assertEqual(list(made["class"]), names[scores.argmax(axis=1)].tolist())
-            model = self.saved(run)
-            np.testing.assert_array_equal(model.predict(files), scores)
-            np.testing.assert_array_equal(model.predict(folder), scores)
-            for options in (dict(directed=True), dict(features="degree"), dict(features="random:5")):
-                run = sl.train(sl.load(folder, cache="none", **options), **SMALL)
-                other = self.saved(run)
-                for asked in (folder, sl.load(folder, cache="none"), sl.load(folder, cache="none", **options)):
-                    np.testing.assert_array_equal(other.predict(asked), run.predict())
-                    np.testing.assert_array_equal(model.predict(files), scores)
-            # Vertices and pairs by id.
-            np.testing.assert_array_equal(model.predict(files, ["v7", "v3"]), scores[[7, 3]])
-            np.testing.assert_array_equal(model.embeddings(folder, np.array(["v5"])), model.embeddings(files, [5]))
-            self.assertEqual(list(model.predict_table(files, ["v9", "v2"])["id"]), ["v9", "v2"])
-            with self.assertRaisesRegex(ValueError, "vertices: found 'w1', expected ids of the graph"):
-                model.predict(files, ["v1", "w1"])
-            linked = sl.train(sl.load(folder, cache="none"), split="random:80,10,10", objective="link", **SMALL).model
-            np.testing.assert_array_equal(
-                linked.predict_links(files, [["v1", "v2"], ["v8", "v9"]]), linked.predict_links(files, [[1, 2], [8, 9]])
-            )
-            with self.assertRaisesRegex(ValueError, "features: found 'random:4', expected 'random:5', with which the"):
-                other.predict(sl.load(folder, cache="none", features="random:4"))
-            onehot = sl.train(sl.load(folder, cache="none", features="onehot"), **SMALL).model
-            self.assertEqual(len(onehot.predict(folder)), N)
-            with open(os.path.join(folder, "nodes.csv"), encoding="ascii") as file:
-                header, *rows = file.readlines()
-            with open(os.path.join(folder, "nodes.csv"), "w", encoding="ascii") as file:
-                file.writelines([header, *reversed(rows)])
-            with self.assertRaisesRegex(ValueError, "features onehot: found other vertices in '.*', or in another ord"):
-                onehot.predict(folder)
+        with open(self.path("nodes.csv"), "w", encoding="ascii") as file:
+            file.write("id,a,b,c,d,e,f,label,split\n")
+            for v in range(N):
+                file.write(f"v{v}," + ",".join(f"{number:.9g}" for number in x[v]) + f",{names[y[v]]},{split[v]}\n")
+        with open(self.path("edges.csv"), "w", encoding="ascii") as file:
+            file.write("src,dst\n" + "".join(f"v{a},v{b}\n" for a, b in edges.T))
+        files = sl.load(self.here, cache="none")
+        self.assertEqual(files.classes.tolist(), names.tolist())
+        self.assertEqual(files.ids[:3].tolist(), ["v0", "v1", "v2"])
+        run = sl.train(files, **SMALL)
+        scores = run.predict()
+        made = run.predict_table()
+        self.assertEqual(list(made["id"]), [f"v{v}" for v in range(N)])
+        self.assertEqual(list(made["class"]), names[scores.argmax(axis=1)].tolist())
+        model = self.saved(run)
+        np.testing.assert_array_equal(model.predict(files), scores)
+        np.testing.assert_array_equal(model.predict(self.here), scores)
+        for options in (dict(directed=True), dict(features="degree"), dict(features="random:5")):
+            run = sl.train(sl.load(self.here, cache="none", **options), **SMALL)
+            other = self.saved(run)
+            for asked in (self.here, sl.load(self.here, cache="none"), sl.load(self.here, cache="none", **options)):
+                np.testing.assert_array_equal(other.predict(asked), run.predict())
+                np.testing.assert_array_equal(model.predict(files), scores)
+        # Vertices and pairs by id.
+        np.testing.assert_array_equal(model.predict(files, ["v7", "v3"]), scores[[7, 3]])
+        np.testing.assert_array_equal(model.embeddings(self.here, np.array(["v5"])), model.embeddings(files, [5]))
+        self.assertEqual(list(model.predict_table(files, ["v9", "v2"])["id"]), ["v9", "v2"])
+        self.refuses(ValueError, "vertices: found 'w1', expected ids of the graph", model.predict, files, ["v1", "w1"])
+        linked = sl.train(sl.load(self.here, cache="none"), split="random:80,10,10", objective="link", **SMALL).model
+        np.testing.assert_array_equal(
+            linked.predict_links(files, [["v1", "v2"], ["v8", "v9"]]), linked.predict_links(files, [[1, 2], [8, 9]])
+        )
+        with self.refuses(ValueError, "features: found 'random:4', expected 'random:5', with which the"):
+            other.predict(sl.load(self.here, cache="none", features="random:4"))
+        onehot = sl.train(sl.load(self.here, cache="none", features="onehot"), **SMALL).model
+        self.assertEqual(len(onehot.predict(self.here)), N)
+        with open(self.path("nodes.csv"), encoding="ascii") as file:
+            header, *rows = file.readlines()
+        with open(self.path("nodes.csv"), "w", encoding="ascii") as file:
+            file.writelines([header, *reversed(rows)])
+        with self.refuses(ValueError, "features onehot: found other vertices in '.*', or in another ord"):
+            onehot.predict(self.here)
         np.testing.assert_array_equal(model.predict(graph()), scores)
 
     def test_files_of_others(self):
@@ -1968,16 +1946,15 @@ class Models(unittest.TestCase):
             header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": offsets}
             data += array.tobytes()
         text = json.dumps(header).encode()
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "bare.safetensors")
-            with open(path, "wb") as file:
-                file.write(len(text).to_bytes(8, "little") + text + data)
-            with self.assertWarnsRegex(sl.StarlingWarning, "an older file, or one of another program"):
-                model = sl.load_model(path, layers=2, hidden=8)
+        path = self.path("bare.safetensors")
+        with open(path, "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text + data)
+        with self.warns(sl.StarlingWarning, "an older file, or one of another program"):
+            model = sl.load_model(path, layers=2, hidden=8)
         self.assertEqual(model.n_outputs, run.model.n_outputs)
         np.testing.assert_array_equal(model.predict(graph()), run.predict())
         self.assertEqual(len(model.predict_table(graph())["id"]), N)
-        self.assertRaisesRegex(ValueError, "pairs: found a model of vertices", model.predict_links, graph(), [[0], [1]])
+        self.refuses(ValueError, "pairs: found a model of vertices", model.predict_links, graph(), [[0], [1]])
 
     def test_direction(self):
         """Edges of PyG get reverse ones if those of training did."""
@@ -1988,12 +1965,11 @@ class Models(unittest.TestCase):
             for model in (run, run.model, self.saved(run)):
                 np.testing.assert_array_equal(model.predict(data), run.predict())
                 self.assertEqual(len(model.predict_table(data)["id"]), N)
-                with self.assertWarnsRegex(sl.StarlingWarning, "the edges have .* unlike those that the model was tr"):
+                with self.warns(sl.StarlingWarning, "the edges have .* unlike those that the model was tr"):
                     model.predict(graph(directed=not directed))
 
     def test_relations(self):
-        with tempfile.TemporaryDirectory() as folder:
-            types, edges = typed(folder)
+        types, edges = typed(self.here)
         for directed, kind in ((True, "rgcn"), (False, "rgat"), (False, "rgcn")):
             run = sl.train(sl.Graph.from_pyg(hetero(types, edges), directed=directed), kind, **SMALL)
             model = self.saved(run)
@@ -2004,7 +1980,7 @@ class Models(unittest.TestCase):
             items = model.predict(of_dgl)[of_dgl.types["item"]]
             np.testing.assert_allclose(items, run.predict()[run.graph.types["item"]], rtol=1e-5, atol=1e-5)
             self.check_order_of_types(run, model, types, edges, directed)
-        with self.assertRaisesRegex(ValueError, "column cannot be used with the typed graph"):
+        with self.refuses(ValueError, "column cannot be used with the typed graph"):
             sl.train(hetero(types, edges), "rgcn", **SMALL, normalize_features="column")
         # Relations alone leave the columns as they are.
         kinds = arrays()[0].sum(axis=0) % 3
@@ -2047,10 +2023,10 @@ class Models(unittest.TestCase):
                 np.testing.assert_allclose(model.predict_links(form, given), scores, rtol=1e-6, atol=1e-6)
             np.testing.assert_allclose(model.embeddings(unasked), outputs, rtol=1e-6, atol=1e-6)
             self.assertEqual(model.predict_links(made, asked[:, :0]).shape, (0,))
-            self.assertRaisesRegex(ValueError, "found a model of links, expected one of vertices", model.predict, made)
-            with self.assertRaisesRegex(ValueError, "pairs: found id .*, expected ids of 0 .. 239"):
+            self.refuses(ValueError, "found a model of links, expected one of vertices", model.predict, made)
+            with self.refuses(ValueError, "pairs: found id .*, expected ids of 0 .. 239"):
                 run.predict_links(asked + N * (np.arange(len(asked)) != 1)[:, None])
-        with self.assertRaisesRegex(ValueError, "pairs: found a model of vertices, expected one of links"):
+        with self.refuses(ValueError, "pairs: found a model of vertices, expected one of links"):
             sl.train(graph(), **SMALL).predict_links([[0], [1]])
 
     def test_nothing_opens_again(self):
@@ -2104,33 +2080,32 @@ class Models(unittest.TestCase):
         edges, x, y, sets = arrays()
         run = sl.train(graph(), **SMALL)
         model = self.saved(run)
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "model")
-            run.save(path)
-            for call, kind, words in (
-                (lambda: model.predict([1, 2, 3]), TypeError, "graph: found a list, expected a Graph"),
-                (lambda: model.predict(sl.Graph(edges, x[:, :3])), ValueError, "features: found 3 columns.*expected 6"),
-                (lambda: model.predict(graph(), [N]), ValueError, "vertices: found id 240, expected ids of 0 .. 239"),
-                (lambda: model.predict(graph(), [[1]]), ValueError, "vertices: found the shape .1, 1."),
-                (lambda: model.predict(graph(), ["a"]), ValueError, "vertices: found 'a', expected numbers: the ver"),
-                (lambda: model.predict(graph(), {1: 2}), ValueError, "vertices: found '{1: 2}', expected numbers"),
-                (lambda: run.state_dict(["dgl"]), ValueError, "names: found .'dgl'., expected 'pyg' or 'dgl'"),
-                (lambda: model.predict("nosuch"), FileNotFoundError, "nosuch"),
-                (lambda: sl.load_model(os.path.join(folder, "none")), OSError, "none"),
-                (lambda: sl.load_model(__file__), ValueError, "test_module.py"),
-                (lambda: sl.load_model(path, hidden=16), ValueError, "hidden: found '16', expected '8'"),
-                (
-                    lambda: sl.load_model(path, metrics="m"),
-                    ValueError,
-                    "metrics: found 'm', expected options of the an",
-                ),
-                (lambda: sl.load_model(path, hiden=1), TypeError, "load_model.* 'hiden'; did you mean 'hidden'"),
-                (lambda: model.save(os.path.join(folder, "none", "x")), OSError, "none"),
-                (lambda: sl.train(graph(), layers=1, epochs=1).embeddings(), ValueError, "one layer"),
-                (lambda: sl.train(graph(), layers=1, epochs=1).model.embeddings(graph()), ValueError, "one layer"),
-            ):
-                with self.subTest(words), self.assertRaisesRegex(kind, words):
-                    call()
+        path = self.path("model")
+        run.save(path)
+        for call, kind, words in (
+            (lambda: model.predict([1, 2, 3]), TypeError, "graph: found a list, expected a Graph"),
+            (lambda: model.predict(sl.Graph(edges, x[:, :3])), ValueError, "features: found 3 columns.*expected 6"),
+            (lambda: model.predict(graph(), [N]), ValueError, "vertices: found id 240, expected ids of 0 .. 239"),
+            (lambda: model.predict(graph(), [[1]]), ValueError, "vertices: found the shape .1, 1."),
+            (lambda: model.predict(graph(), ["a"]), ValueError, "vertices: found 'a', expected numbers: the ver"),
+            (lambda: model.predict(graph(), {1: 2}), ValueError, "vertices: found '{1: 2}', expected numbers"),
+            (lambda: run.state_dict(["dgl"]), ValueError, "names: found .'dgl'., expected 'pyg' or 'dgl'"),
+            (lambda: model.predict("nosuch"), FileNotFoundError, "nosuch"),
+            (lambda: sl.load_model(os.path.join(self.here, "none")), OSError, "none"),
+            (lambda: sl.load_model(__file__), ValueError, "test_module.py"),
+            (lambda: sl.load_model(path, hidden=16), ValueError, "hidden: found '16', expected '8'"),
+            (
+                lambda: sl.load_model(path, metrics="m"),
+                ValueError,
+                "metrics: found 'm', expected options of the an",
+            ),
+            (lambda: sl.load_model(path, hiden=1), TypeError, "load_model.* 'hiden'; did you mean 'hidden'"),
+            (lambda: model.save(os.path.join(self.here, "none", "x")), OSError, "none"),
+            (lambda: sl.train(graph(), layers=1, epochs=1).embeddings(), ValueError, "one layer"),
+            (lambda: sl.train(graph(), layers=1, epochs=1).model.embeddings(graph()), ValueError, "one layer"),
+        ):
+            with self.subTest(words), self.refuses(kind, words):
+                call()
         np.testing.assert_array_equal(model.predict(graph()), run.predict())
         self.assertEqual(model.predict(graph(), []).shape, (0, K))
 
@@ -2173,7 +2148,7 @@ shape: tuple[int, ...] = classifier.fit(graph).predict().shape
 """
 
 
-class Types(unittest.TestCase):
+class Types(Folder):
     @needs("mypy")
     def test_types(self):
         """The package is clean, and mypy finds wrong keywords, values and attributes."""
@@ -2181,21 +2156,20 @@ class Types(unittest.TestCase):
         stub = os.environ.get("STUB", os.path.join(package, "_options.pyi"))
         if not os.path.exists(stub):
             self.skipTest("there is no _options.pyi: make writes it")
-        with tempfile.TemporaryDirectory() as folder:
-            copy = os.path.join(folder, "starling_gnn")
-            shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__", "lib", "*.pyi"))
-            shutil.copy(stub, copy)
-            for name, text in (("wrong.py", WRONG), ("right.py", RIGHT)):
-                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-                    file.write(text)
-            command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.path.join(folder, "cache")]
-            done = subprocess.run(
-                [*command, "starling_gnn", "wrong.py", "right.py"],
-                cwd=folder,
-                text=True,
-                stdout=subprocess.PIPE,
-                env={key: value for key, value in os.environ.items() if key not in ("MYPYPATH", "LD_PRELOAD")},
-            )
+        copy = self.path("starling_gnn")
+        shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__", "lib", "*.pyi"))
+        shutil.copy(stub, copy)
+        for name, text in (("wrong.py", WRONG), ("right.py", RIGHT)):
+            with open(self.path(name), "w", encoding="utf-8") as file:
+                file.write(text)
+        command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", self.path("cache")]
+        done = subprocess.run(
+            [*command, "starling_gnn", "wrong.py", "right.py"],
+            cwd=self.here,
+            text=True,
+            stdout=subprocess.PIPE,
+            env={key: value for key, value in os.environ.items() if key not in ("MYPYPATH", "LD_PRELOAD")},
+        )
         found = re.findall(r"^(.*?):(\d+): error: (.*)", done.stdout, re.MULTILINE)
         lines = list(range(4, len(WRONG.splitlines()) + 1))
         self.assertEqual([(file, int(line)) for file, line, _ in found], [("wrong.py", line) for line in lines], found)
@@ -2211,24 +2185,17 @@ class Types(unittest.TestCase):
             found = [
                 set(re.findall(r"^    (\w+): Union", text, re.MULTILINE)) for text in file.read().split("\nclass ")
             ]
-        self.assertEqual(found[1] | found[2], set(_train._all_options()))
+        self.assertEqual(found[1] | found[2], set(_train.all_options()))
         self.assertEqual(found[1] | found[3], _library.LOAD)
         parameters = set(inspect.signature(sl.train).parameters)
-        self.assertLessEqual(set(_train._all_options()), parameters)
+        self.assertLessEqual(set(_train.all_options()), parameters)
 
 
-class Interrupts(unittest.TestCase):
+class Interrupts(Folder):
     """Each in an interpreter of its own; Ctrl-C is SIGINT."""
 
-    interrupt_soon = """
-        def soon(seconds=0.5):
-            threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    """
-
     def test_in_a_step(self):
-        in_python(
-            self.interrupt_soon
-            + """
+        in_python("""
         def first(record):
             if record.epoch == 1:
                 started.append(time.monotonic())
@@ -2240,13 +2207,10 @@ class Interrupts(unittest.TestCase):
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
         run = sl.train(graph(), **SMALL)
         assert not run.interrupted and len(run.records) == 4
-        """
-        )
+        """)
 
     def test_in_a_callback(self):
-        in_python(
-            self.interrupt_soon
-            + """
+        in_python("""
         def wait(record):
             if record.epoch == 2:
                 soon()
@@ -2255,13 +2219,11 @@ class Interrupts(unittest.TestCase):
         run = sl.train(graph(), **SMALL, on_epoch=wait)
         assert run.interrupted and time.monotonic() - started < 45 and len(run.records) == 2
         assert len(sl.train(graph(), **SMALL).records) == 4
-        """
-        )
+        """)
 
     def test_in_open(self):
         in_python(
-            self.interrupt_soon
-            + """
+            """
         rng = np.random.default_rng(1)
         n = 300000
         edges, x = rng.integers(0, n, (2, 2000000)), np.ones((n, 2), np.float32)
@@ -2278,9 +2240,7 @@ class Interrupts(unittest.TestCase):
         )
 
     def test_twice(self):
-        in_python(
-            self.interrupt_soon
-            + """
+        in_python("""
         def swallow(record):
             if record.epoch == 1:
                 soon()
@@ -2294,13 +2254,10 @@ class Interrupts(unittest.TestCase):
         except KeyboardInterrupt:
             pass
         assert len(sl.train(graph(), **SMALL).records) == 4
-        """
-        )
+        """)
 
     def test_handler_of_the_user(self):
-        in_python(
-            self.interrupt_soon
-            + """
+        in_python("""
         seen = []
         def handler(number, frame):
             seen.append(number)
@@ -2312,8 +2269,7 @@ class Interrupts(unittest.TestCase):
                     time.sleep(0.1)
         run = sl.train(graph(), **SMALL, on_epoch=wait)
         assert seen and not run.interrupted and signal.getsignal(signal.SIGINT) is handler
-        """
-        )
+        """)
 
     def test_exception_in_a_callback(self):
         seen = []
@@ -2323,7 +2279,7 @@ class Interrupts(unittest.TestCase):
             if record.epoch == 2:
                 raise KeyError("no more")
 
-        self.assertRaisesRegex(KeyError, "no more", sl.train, graph(), **SMALL, on_epoch=fail)
+        self.refuses(KeyError, "no more", sl.train, graph(), **SMALL, on_epoch=fail)
         self.assertEqual(seen, [1, 2])
         self.assertRaises(ZeroDivisionError, sl.train, graph(), **SMALL, on_step=lambda record: 1 / 0)
         run = sl.train(graph(), **SMALL, on_epoch=lambda record: record.epoch == 3)
@@ -2332,7 +2288,7 @@ class Interrupts(unittest.TestCase):
 
     def test_a_callback_trains(self):
         """One session at a time: a training in a callback would wait for itself."""
-        with self.assertRaisesRegex(RuntimeError, "callback"):
+        with self.refuses(RuntimeError, "callback"):
             sl.train(graph(), **SMALL, on_epoch=lambda record: sl.train(graph(), **SMALL))
 
     def test_a_callback_closes(self):
@@ -2347,17 +2303,16 @@ class Interrupts(unittest.TestCase):
 
     def test_exception_before_a_failure(self):
         """The training fails after the exception: its last file has no folder."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "models")
-            os.mkdir(path)
+        path = self.path("models")
+        os.mkdir(path)
 
-            def fail(record):
-                os.rmdir(path)
-                raise KeyError("no more")
+        def fail(record):
+            os.rmdir(path)
+            raise KeyError("no more")
 
-            with self.assertRaisesRegex(KeyError, "no more") as caught:
-                sl.train(graph(), **SMALL, on_epoch=fail, save=os.path.join(path, "m"))
-            self.assertIsInstance(caught.exception.__cause__, sl.InputOutputError)
+        with self.refuses(KeyError, "no more") as caught:
+            sl.train(graph(), **SMALL, on_epoch=fail, save=os.path.join(path, "m"))
+        self.assertIsInstance(caught.exception.__cause__, sl.InputOutputError)
 
     def test_at_the_end_of_a_callback(self):
         """Ctrl-C after the last line of a callback, before the module notes that it has ended."""
@@ -2378,15 +2333,15 @@ class Interrupts(unittest.TestCase):
 
     def test_no_thread(self):
         with mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("can't start new thread")):
-            self.assertRaisesRegex(RuntimeError, "new thread", sl.train, graph(), **SMALL)
+            self.refuses(RuntimeError, "new thread", sl.train, graph(), **SMALL)
         self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
         self.assertEqual(_session._threads, set())
         sl.train(graph(), **SMALL)
 
 
-class Processes(unittest.TestCase):
+class Processes(Folder):
     def test_thread(self):
-        expected = losses(sl.train(graph(), **SMALL))
+        expected = trained(graph())
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
             runs = list(pool.map(lambda _: sl.train(graph(), **SMALL), range(3)))
         for run in runs:
@@ -2480,7 +2435,7 @@ class Processes(unittest.TestCase):
     def test_no_pickles(self):
         import pickle
 
-        self.assertRaisesRegex(TypeError, "cannot be pickled", pickle.dumps, graph())
+        self.refuses(TypeError, "cannot be pickled", pickle.dumps, graph())
 
     def test_close(self):
         run = sl.train(graph(), **SMALL)
@@ -2527,37 +2482,36 @@ class Processes(unittest.TestCase):
 
     @needs("nbconvert", "ipykernel")
     def test_notebook(self):
-        with tempfile.TemporaryDirectory() as folder:
-            cells = [
-                PROLOGUE + "run = sl.train(graph(), **SMALL)",
-                "run.predict().shape",
-                "sl.train(graph(), **SMALL).records[-1].epoch",
-            ]
-            book = {
-                "cells": [
-                    {"cell_type": "code", "source": cell, "metadata": {}, "outputs": [], "execution_count": None}
-                    for cell in cells
-                ],
-                "metadata": {"kernelspec": {"name": "python3", "display_name": "x", "language": "python"}},
-                "nbformat": 4,
-                "nbformat_minor": 4,
-            }
-            path = os.path.join(folder, "book.ipynb")
-            with open(path, "w") as file:
-                json.dump(book, file)
-            done = subprocess.run(
-                [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--stdout", path],
-                capture_output=True,
-                text=True,
-                timeout=120,
-            )
-            self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertIn("(240, 4)", done.stdout)
-            self.assertIn("left", done.stdout)  # the bar
+        cells = [
+            PROLOGUE + "run = sl.train(graph(), **SMALL)",
+            "run.predict().shape",
+            "sl.train(graph(), **SMALL).records[-1].epoch",
+        ]
+        book = {
+            "cells": [
+                {"cell_type": "code", "source": cell, "metadata": {}, "outputs": [], "execution_count": None}
+                for cell in cells
+            ],
+            "metadata": {"kernelspec": {"name": "python3", "display_name": "x", "language": "python"}},
+            "nbformat": 4,
+            "nbformat_minor": 4,
+        }
+        path = self.path("book.ipynb")
+        with open(path, "w") as file:
+            json.dump(book, file)
+        done = subprocess.run(
+            [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--stdout", path],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("(240, 4)", done.stdout)
+        self.assertIn("left", done.stdout)  # the bar
 
 
 def _spawned(seed):
-    return losses(sl.train(graph(), **SMALL, seed=seed))
+    return trained(graph(), seed=seed)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,13 @@ import math
 import os
 import subprocess
 import sys
-import tempfile
 import unittest
 import xml.etree.ElementTree as tree
 from unittest import mock
 
 from starling_gnn import _curves
 
-from support import needs, run
+from support import Folder, needs, run
 
 CONFIG = {
     "event": "config",
@@ -35,12 +34,11 @@ def config(**options):
     return {**CONFIG, "options": {**CONFIG["options"], **options}}
 
 
-class Files(unittest.TestCase):
+class Files(Folder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
+        super().setUp()
         self.addCleanup(os.chdir, os.getcwd())
-        os.chdir(folder.name)
+        os.chdir(self.here)
 
     def write(self, path, *lines):
         with open(path, "w") as file:

@@ -16,24 +16,22 @@ from unittest import mock
 from starling_gnn import _report, _timeline, _trace
 from starling_gnn._trace import BUSY, IDLE, STARPU, TRANSFERS
 
-from support import needs, run
+from support import Folder, needs, run
 
 PROGRAMS = os.environ.get("PROGRAMS", "")
 
 
 @needs("pandas")
-class Made(unittest.TestCase):
+class Made(Folder):
     """A folder, and the two files of a made-up trace."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.rank = -1
         self.tasks, self.states = [], ["#\n# E: Event type\n#\n\n"]
 
     def write(self, name, text):
-        with open(os.path.join(self.folder, name), "w", newline="\n") as file:
+        with open(self.path(name), "w", newline="\n") as file:
             file.write(text)
 
     def event(self, kind, name, category, worker, time):
@@ -60,7 +58,7 @@ class Made(unittest.TestCase):
     def read(self):
         self.write("tasks.rec", "".join(self.tasks))
         self.write("trace.rec", "".join(self.states))
-        return _trace.read(self.folder)
+        return _trace.read(self.here)
 
     def analyse(self):
         return _report.Analysis(self.read())
@@ -178,15 +176,15 @@ class Read(Made):
             self.assertIsNone(_trace.Trace().parse("sample.fwd.sample.hop0.pe0.step" + end)[2])
 
     def refused(self, name, text, words):
-        kept = os.path.join(self.folder, name)
+        kept = self.path(name)
         with open(kept) as file:
             whole = file.read()
         self.write(name, text)
-        self.assertRaisesRegex(ValueError, words, _trace.read, self.folder)
+        self.assertRaisesRegex(ValueError, words, _trace.read, self.here)
         self.write(name, whole)
 
     def test_bad_files(self):
-        self.assertRaises(FileNotFoundError, _trace.read, self.folder)
+        self.assertRaises(FileNotFoundError, _trace.read, self.here)
         self.small()
         self.read()
         ran = "\nWorkerId: 0\nStartTime: 1\nEndTime: 2\n\n"
@@ -243,20 +241,20 @@ class Read(Made):
         self.read()
         draw = random.Random(3)
         for name in ("tasks.rec", "trace.rec", "comms.rec"):
-            with open(os.path.join(self.folder, name), "rb") as file:
+            with open(self.path(name), "rb") as file:
                 whole = file.read()
             for n in range(300):
                 text = bytearray(whole)
                 for _ in range(3):
                     text[draw.randrange(len(text))] = draw.randrange(256)
-                with open(os.path.join(self.folder, name), "wb") as file:
+                with open(self.path(name), "wb") as file:
                     file.write(text[: draw.randrange(len(text))] if n % 2 else text)
                 try:
-                    analysis = _report.Analysis(_trace.read(self.folder))
+                    analysis = _report.Analysis(_trace.read(self.here))
                     _report.text(analysis)
                 except (ValueError, OSError):
                     continue
-            with open(os.path.join(self.folder, name), "wb") as file:
+            with open(self.path(name), "wb") as file:
                 file.write(whole)
 
 
@@ -347,14 +345,14 @@ class Sums(Made):
         self.assertTrue(math.isnan(a.overlap))
         self.assertEqual([line[-2:] for line in _report.summary(a)[-3:]], [" -"] * 3)
 
-    def path(self, a):
+    def jobs(self, a):
         return [task.job[1] for task in a.path]
 
     def test_the_path(self):
         self.small()
         a = self.analyse()
         self.near(a.path_s, 8)
-        self.assertEqual(self.path(a), [1, 3, 4, 6])
+        self.assertEqual(self.jobs(a), [1, 3, 4, 6])
         self.near(a.stages.path["exchange"], 3)
         self.near(a.stages.path["gather"], 0)
 
@@ -370,7 +368,7 @@ class Sums(Made):
             self.task(job, "x", deps, worker, start, end)
         a = self.analyse()
         self.near(a.path_s, 11)
-        self.assertEqual(self.path(a), [1, 2, 6])
+        self.assertEqual(self.jobs(a), [1, 2, 6])
 
     def test_a_circle(self):
         for job, dep in ((1, "3"), (2, "1"), (3, "2")):
@@ -449,10 +447,10 @@ class Page(Made):
             self.tasks, self.states = [], []
             make()
             text = _report.text(self.analyse())
-            status, out, err = run("report", self.folder)
+            status, out, err = run("report", self.here)
             self.assertEqual((status, err), (0, ""))
-            self.assertEqual(out, f"{text}\nwith a picture: {self.folder}/report.html\n")
-            with open(os.path.join(self.folder, "report.html")) as file:
+            self.assertEqual(out, f"{text}\nwith a picture: {self.here}/report.html\n")
+            with open(self.path("report.html")) as file:
                 page = file.read()
             for words in ("Where the time went", "<svg", "#56b4e9", "Most worth changing", "By worker"):
                 self.assertIn(words, page)
@@ -478,8 +476,8 @@ class Page(Made):
         self.task(1, '<b>&"x\\$', "", 0, 0, 4)
         self.task(2, '<b>&"x\\$', "1", 0, 4, 10)
         self.read()
-        self.assertEqual(run("report", self.folder)[0], 0)
-        with open(os.path.join(self.folder, "report.html")) as file:
+        self.assertEqual(run("report", self.here)[0], 0)
+        with open(self.path("report.html")) as file:
             page = file.read()
         self.assertIn("&lt;b&gt;&amp;&quot;x", page)
         self.assertNotIn("<b>&", page)
@@ -487,10 +485,10 @@ class Page(Made):
     def test_errors(self):
         self.write("tasks.rec", "JobId: x\n\n")
         self.write("report.html", "old")
-        status, out, err = run("report", self.folder)
+        status, out, err = run("report", self.here)
         self.assertEqual((status, out, err.count("\n")), (1, "", 1))
         self.assertIn("tasks.rec, record up to line 2", err)
-        with open(os.path.join(self.folder, "report.html")) as file:
+        with open(self.path("report.html")) as file:
             self.assertEqual(file.read(), "old")
         self.assertIn(
             "nowhere/tasks.rec: No such file; expected a folder that --trace has filled", run("report", "/nowhere")[2]
@@ -501,7 +499,7 @@ class Page(Made):
         self.small()
         self.read()
         with mock.patch.dict("sys.modules", {"matplotlib": None, "matplotlib.figure": None}):
-            self.assertIn("needs matplotlib", run("report", self.folder)[2])
+            self.assertIn("needs matplotlib", run("report", self.here)[2])
 
 
 @needs("pandas")
