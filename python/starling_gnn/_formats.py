@@ -80,7 +80,7 @@ def put_stores(draft: Draft, stores: Stores, arguments: Any) -> None:
             of = "" if triple == PLAIN else f" of {triple}"
             raise Refused(f"found {found}{of}; expected arrays edge_index, x, y, ..")
         if arrays is not vertices.get(""):
-            _tell_unused(arrays, arguments, triple)
+            _tell_unused(arrays, arguments, "" if triple == PLAIN else triple)
         index = np.stack([any_array(end) for end in index]) if isinstance(index, tuple) else index
         draft.edges(index, _take(arrays, WEIGHTS, arguments.weight), triple)
     for key, arrays in vertices.items():

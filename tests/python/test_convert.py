@@ -415,6 +415,10 @@ class Typed(Forms):
         torch.save((one.to_dict(), None, Data), self.path("b.pt"))
         for name in ("a.pt", "b.pt"):
             self.assert_same(self.path(name), plain)
+        one.edge_attr = torch.tensor(WEIGHT)
+        torch.save(one, self.path("c.pt"))
+        told = run("convert", self.path("c.pt"), "--out", self.path("told"))[2]
+        self.assertEqual(told, "starling convert: not used: edge_attr\n")
 
     def test_dgl(self):
         frame = {"feat": X, "label": Y, **{key.replace("valid", "val") + "_mask": mask for key, mask in MASKS.items()}}

@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples")
-NEEDS = {"cora": ["pandas"], "types": ["torch_geometric"], "links": ["pandas"]}
+NEEDS = {"cora": ["pandas"], "types": ["scipy", "torch_geometric"], "links": ["pandas"]}
 DATA = os.environ.get("DATASETS", "")
 
 

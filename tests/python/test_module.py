@@ -28,6 +28,7 @@ from unittest import mock
 import numpy as np
 import starling_gnn as sl
 from starling_gnn import _library, _session, _train
+from starling_gnn._sources import MASKS
 
 from support import Bag, Folder, has, needs, of_dgl
 
@@ -111,10 +112,7 @@ class Data(Folder):
 
     def test_masks_and_ids(self):
         sets = arrays()[3]
-        masks = {}
-        for name, ids in sets.items():
-            masks[name] = np.zeros(N, bool)
-            masks[name][ids] = True
+        masks = {name: np.isin(np.arange(N), ids) for name, ids in sets.items()}
         self.same(**masks)
         for kind in (np.uint8, np.int64, np.float32):
             self.same(**{name: mask.astype(kind) for name, mask in masks.items()})
@@ -251,8 +249,7 @@ class Data(Folder):
         import torch
 
         edges, x, y, sets = arrays()
-        mask = torch.zeros(N, dtype=torch.bool)
-        mask[torch.from_numpy(sets["train"])] = True
+        mask = torch.from_numpy(masks_of(sets)["train_mask"])
         self.same(
             edge_index=torch.from_numpy(edges),
             x=torch.from_numpy(x).requires_grad_(),
@@ -476,6 +473,7 @@ class Data(Folder):
             with self.refuses(ValueError, r"weight: edge \(2, 1\) has no attribute 'weight'"):
                 sl.Graph.from_networkx(made, weight="weight")
 
+    @needs("scipy")
     def test_relations(self):
         """Arrays with relations, and graphs of PyG and DGL, train as the same folder does."""
         types, edges = typed(self.here)
@@ -492,7 +490,7 @@ class Data(Folder):
         pairs = np.concatenate([edges["user", "likes", "item"] + [[60], [0]], edges["item", "near", "item"]], axis=1)
         made["arrays"] = sl.Graph(
             pairs,
-            joined.x.toarray() if hasattr(joined.x, "toarray") else dense(joined.x),
+            joined.x.toarray(),
             joined.y,
             **{name: getattr(joined, name) for name in ("train", "valid", "test")},
             edge_type=np.repeat([0, 1], [150, 120]),
@@ -508,6 +506,7 @@ class Data(Folder):
         of_pyg = sl.Graph.from_pyg(hetero(types, sorted_edges), directed=False)
         self.assertEqual(losses(sl.train(of_dgl, "rgcn", **options)), losses(sl.train(of_pyg, "rgcn", **options)))
 
+    @needs("scipy")
     def test_weights_of_relations(self):
         """Weights of one relation: the same in a folder, arrays, a dictionary, and graphs of PyG and DGL."""
         likes, near = ("user", "likes", "item"), ("item", "near", "item")
@@ -564,6 +563,7 @@ class Data(Folder):
         with self.refuses(ValueError, "edge_index of .'a', 'to', 'b'.: found id 3, expected ids of 0 .. 2"):
             sl.Graph.from_pyg(hetero(types, {("a", "to", "b"): np.array([[0], [3]])}), target="a")
 
+    @needs("scipy")
     def test_types_without_edges(self):
         types = {"a": dict(n=3, x=None, y=np.array([0, 1, 0]), train=[0, 1])}
         for edges, n in (({}, 0), ({("a", "to", "a"): np.empty((2, 0), int)}, 1)):
@@ -925,10 +925,7 @@ def forms(edges, x, y, sets, folder):
     import torch
 
     edge_index = torch.from_numpy(np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1))
-    names = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
-    masks = {name: torch.zeros(n, dtype=torch.bool) for name in names.values()}
-    for name, ids in sets.items():
-        masks[names[name]][torch.from_numpy(ids)] = True
+    masks = {name: torch.from_numpy(mask) for name, mask in masks_of(sets, n).items()}
     if has("torch_geometric"):
         from torch_geometric.data import Data
 
@@ -996,88 +993,54 @@ def metadata(path):
 
 def dgl_graph(edges, ndata, edata={}):
     """What from_dgl reads of a graph of one type."""
-    triple = ("_N", "_E", "_N")
-    return of_dgl(
-        {"_N": ndata}, {"_N": len(ndata["feat" if "feat" in ndata else "x"])}, {triple: edges}, {triple: edata}
-    )
+    triple, n = ("_N", "_E", "_N"), len(next(iter(ndata.values())))
+    return of_dgl({"_N": ndata}, {"_N": n}, {triple: edges}, {triple: edata})
 
 
-def masks_of(sets):
-    names = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
-    return {names[name]: np.isin(np.arange(N), ids) for name, ids in sets.items()}
+def masks_of(sets, n=N):
+    return {MASKS[name]: np.isin(np.arange(n), ids) for name, ids in sets.items()}
 
 
 def hetero(types, edges, weights={}):
     """The same as HeteroData of PyG, or what from_pyg reads of it."""
-    stores = {
-        name: dict(
-            num_nodes=of["n"],
-            x=of["x"],
-            y=of["y"],
-            train_mask=of.get("train"),
-            val_mask=of.get("valid"),
-            test_mask=of.get("test"),
-        )
-        for name, of in types.items()
-    }
+    names = {"n": "num_nodes", "x": "x", "y": "y", **MASKS}
+    stores = {key: {names[name]: of for name, of in type_.items() if of is not None} for key, type_ in types.items()}
+    stores.update((triple, {"edge_index": pairs}) for triple, pairs in edges.items())
+    for triple, of in weights.items():
+        stores[triple]["edge_weight"] = of
     if not has("torch_geometric"):
 
         class HeteroData(dict):
             node_types, edge_types = list(types), list(edges)
 
-        data = HeteroData(
-            {name: Bag(**{key: value for key, value in of.items() if value is not None}) for name, of in stores.items()}
-        )
-        data.update({triple: Bag(edge_index=pairs) for triple, pairs in edges.items()})
-        for triple, of in weights.items():
-            data[triple].edge_weight = of
-        return data
+        return HeteroData({key: Bag(**store) for key, store in stores.items()})
     import torch
     from torch_geometric.data import HeteroData
 
     data = HeteroData()
-    for name, of in stores.items():
-        for key, value in of.items():
-            if value is not None:
-                data[name][key] = value if key == "num_nodes" else torch.as_tensor(np.asarray(value))
-    for triple, pairs in edges.items():
-        data[triple].edge_index = torch.as_tensor(pairs)
-    for triple, of in weights.items():
-        data[triple].edge_weight = torch.as_tensor(of)
+    for key, store in stores.items():
+        for name, value in store.items():
+            data[key][name] = value if name == "num_nodes" else torch.as_tensor(np.asarray(value))
     return data
 
 
 def heterograph(types, edges, weights={}):
     """The same as a graph of DGL, or what from_dgl reads of it."""
-    names = dict(x="feat", y="label", train="train_mask", valid="val_mask", test="test_mask")
-    tables = {name: {names[key]: of[key] for key in names if of.get(key) is not None} for name, of in types.items()}
-    for name, table in tables.items():
-        for key in ("train_mask", "val_mask", "test_mask"):
-            if key in table:
-                table[key] = np.isin(np.arange(types[name]["n"]), table[key])
+    counts, tables = {name: of["n"] for name, of in types.items()}, {}
+    for name, of in types.items():
+        table = {"feat": of["x"], "label": of["y"], **masks_of({key: of[key] for key in MASKS if key in of}, of["n"])}
+        tables[name] = {key: array for key, array in table.items() if array is not None}
     if not has("dgl"):
-        edata = {triple: {"w": of} for triple, of in weights.items()}
-        return of_dgl(tables, {name: of["n"] for name, of in types.items()}, edges, edata)
+        return of_dgl(tables, counts, edges, {triple: {"w": of} for triple, of in weights.items()})
     import dgl
     import torch
 
-    graph = dgl.heterograph(
-        {triple: tuple(torch.as_tensor(pairs)) for triple, pairs in edges.items()},
-        {name: of["n"] for name, of in types.items()},
-    )
+    graph = dgl.heterograph({triple: tuple(torch.as_tensor(pairs)) for triple, pairs in edges.items()}, counts)
     for name, table in tables.items():
         graph.nodes[name].data.update({key: torch.as_tensor(value) for key, value in table.items()})
     for triple, of in weights.items():
         graph.edges[triple].data["w"] = torch.as_tensor(of)
     return graph
-
-
-def dense(matrix):
-    """A CSR matrix as an array."""
-    made = np.zeros(matrix.shape, np.float32)
-    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    made[rows, matrix.indices] = matrix.data
-    return made
 
 
 def lists_of_links():
@@ -1968,6 +1931,7 @@ class Models(Folder):
                 with self.warns(sl.StarlingWarning, "the edges have .* unlike those that the model was tr"):
                     model.predict(graph(directed=not directed))
 
+    @needs("scipy")
     def test_relations(self):
         types, edges = typed(self.here)
         for directed, kind in ((True, "rgcn"), (False, "rgat"), (False, "rgcn")):
