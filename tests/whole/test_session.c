@@ -964,53 +964,6 @@ TEST_IN_FOLDER(test_gpu_too_small)
     assert_ok(st);
 }
 
-/* The k-th allocation fails, for many k: opening says so and leaves nothing behind. */
-TEST_IN_FOLDER(test_no_memory)
-{
-    struct sl_settings settings;
-    struct sl_session *session = NULL;
-    enum sl_status st = SL_ENOMEM;
-    long live = sl_memory_live();
-    int refused = 0;
-    for (long allow = 0; st != SL_OK; allow += 1 + allow / 12) {
-        settings_of("cpus=1 depth=1 norm=batch partition=random sync=dissemination", &settings);
-        assert_ok(sl_settings_check(&settings));
-        sl_memory_ration(allow);
-        st = sl_session_open(&settings, NULL, &session);
-        sl_memory_ration(-1);
-        assert_true(st == SL_OK || st == SL_ENOMEM);
-        refused += st != SL_OK;
-        sl_session_close(session);
-        sl_settings_free(&settings);
-        assert_int_equal(sl_memory_live(), live);
-        assert_true(allow < 100000);
-    }
-    assert_true(refused > 20);
-}
-
-/* The same while it trains, evaluates and saves. */
-TEST_IN_FOLDER(test_no_memory_later)
-{
-    struct sl_settings settings;
-    struct sl_session *session;
-    enum sl_status st = SL_ENOMEM;
-    long live = sl_memory_live();
-    for (long allow = 0; st != SL_OK; allow += 1 + allow / 5) {
-        settings_of("cpus=1 epochs=1 partition=random pes=4 sync=cube checkpoint=%kept save=%m predict=%p embed=%e",
-                    &settings);
-        assert_ok(sl_settings_check(&settings));
-        assert_ok(sl_session_open(&settings, NULL, &session));
-        sl_memory_ration(allow);
-        st = sl_session_train(session, NULL);
-        sl_memory_ration(-1);
-        assert_true(st == SL_OK || st == SL_ENOMEM);
-        sl_session_close(session);
-        sl_settings_free(&settings);
-        assert_int_equal(sl_memory_live(), live);
-        assert_true(allow < 100000);
-    }
-}
-
 /* Steps differ in size and tasks in their order, yet after the first epoch steps take no buffers from the system. If
  * tasks run in an unusual order, more of the buffers are in use at a time, which calls for a few more once. Buffers
  * that each step took would be hundreds. */
