@@ -316,59 +316,38 @@ static void check_case(const char *name)
     check_kept(name, true);
 }
 
-TEST(test_gcn)
+static const char *const cases[] = {
+    "pipe_gcn_w1",        "pipe_gcn_w2",   "pipe_gcn_live_history",      "pipe_sage_w1",
+    "pipe_gcnii_w1",      "pipe_gcnii_w2", "pipe_gcnii_single_gradient", "pipe_resgcn_w1",
+    "pipe_resgcn_w2",     "pipe_gin_w1",   "pipe_resgcn_fixed_order",    "pipe_gin_w2",
+    "pipe_resgcn_w2_none"};
+
+static void check_cases(size_t n, const char *const *names)
 {
-    check_case("pipe_gcn_w1");
-    check_case("pipe_gcn_w2");
-    check_case("pipe_gcn_live_history");
+    for (size_t i = 0; i < n; i++) {
+        print_message("%s\n", names[i]);
+        check_case(names[i]);
+    }
 }
 
-TEST(test_sage)
+TEST(test_float)
 {
-    check_case("pipe_sage_w1");
-}
-
-TEST(test_gcnii)
-{
-    check_case("pipe_gcnii_w1");
-    check_case("pipe_gcnii_w2");
-    check_case("pipe_gcnii_single_gradient");
-}
-
-TEST(test_resgcn)
-{
-    check_case("pipe_resgcn_w1");
-    check_case("pipe_resgcn_w2");
-    check_case("pipe_resgcn_fixed_order");
-    check_case("pipe_resgcn_w2_none");
-}
-
-TEST(test_gin)
-{
-    check_case("pipe_gin_w1");
-    check_case("pipe_gin_w2");
+    check_cases(sizeof cases / sizeof *cases, cases);
 }
 
 /* --edge-weights factor: tests/reference/weighted.py. */
 TEST(test_edge_weights)
 {
-    check_case("weighted_pipe_sage_w1");
-    check_case("weighted_pipe_gcn_w1");
-    check_case("weighted_pipe_gcn_w2");
-    check_case("weighted_pipe_gcnii_w2");
-    check_case("weighted_pipe_resgcn_w2");
-    check_case("weighted_pipe_gin_w2");
+    static const char *const weighted[] = {"weighted_pipe_sage_w1",  "weighted_pipe_gcn_w1",    "weighted_pipe_gcn_w2",
+                                           "weighted_pipe_gcnii_w2", "weighted_pipe_resgcn_w2", "weighted_pipe_gin_w2"};
+    check_cases(sizeof weighted / sizeof *weighted, weighted);
 }
 
 TEST(test_bf16)
 {
     needs_bf16();
     precision = SL_PRECISION_BF16;
-    test_gcn(state);
-    test_sage(state);
-    test_gcnii(state);
-    test_resgcn(state);
-    test_gin(state);
+    check_cases(sizeof cases / sizeof *cases, cases);
 }
 
 TEST(test_measure)

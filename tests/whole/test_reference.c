@@ -244,78 +244,50 @@ static void check_file(const char *name)
     forget_partitions();
 }
 
-TEST(test_plain)
+static const char *const cases[] = {"sage2",
+                                    "sage2_batchnorm",
+                                    "sage3_layernorm_residual",
+                                    "gcn3",
+                                    "gcnii6",
+                                    "resgcn6",
+                                    "gat2",
+                                    "gat3_layernorm",
+                                    "gin2",
+                                    "gin3_layernorm_residual"};
+
+static void check_files(size_t n, const char *const *names)
 {
-    check_file("sage2");
+    for (size_t i = 0; i < n; i++) {
+        print_message("%s\n", names[i]);
+        check_file(names[i]);
+    }
 }
 
-TEST(test_batch_norm)
+TEST(test_float)
 {
-    check_file("sage2_batchnorm");
-}
-
-TEST(test_layer_norm_residual)
-{
-    check_file("sage3_layernorm_residual");
-}
-
-TEST(test_gcn)
-{
-    check_file("gcn3");
-}
-
-TEST(test_gcnii)
-{
-    check_file("gcnii6");
-}
-
-TEST(test_resgcn)
-{
-    check_file("resgcn6");
-}
-
-TEST(test_gin)
-{
-    check_file("gin2");
-    check_file("gin3_layernorm_residual");
+    check_files(sizeof cases / sizeof *cases, cases);
 }
 
 /* --edge-weights factor: tests/reference/weighted.py. */
 TEST(test_edge_weights)
 {
-    check_file("weighted_sage2");
-    check_file("weighted_sage3_layernorm_residual");
-    check_file("weighted_gcn3");
-    check_file("weighted_gcnii6");
-    check_file("weighted_resgcn6");
-    check_file("weighted_gin2");
-    check_file("weighted_gin3_layernorm_residual");
-}
-
-TEST(test_gat)
-{
-    check_file("gat2");
-}
-
-TEST(test_gat_layer_norm)
-{
-    check_file("gat3_layernorm");
+    static const char *const weighted[] = {
+        "weighted_sage2", "weighted_sage3_layernorm_residual", "weighted_gcn3", "weighted_gcnii6", "weighted_resgcn6",
+        "weighted_gin2",  "weighted_gin3_layernorm_residual"};
+    check_files(sizeof weighted / sizeof *weighted, weighted);
 }
 
 /* tests/reference/typed.py. In float to 1e-5 of a tensor's largest entry. */
 TEST(test_typed)
 {
+    static const char *const typed[] = {"typed_rgcn",         "typed_bases",         "typed_rgat",
+                                        "typed_rgat_single",  "weighted_typed_rgcn", "weighted_typed_bases",
+                                        "weighted_typed_rgat"};
     const double usual = allowed[LOSS];
     for (int k = 0; k < N_FIGURES; k++) {
         allowed[k] = k == VALUES ? usual : fmin(usual, 1e-5);
     }
-    check_file("typed_rgcn");
-    check_file("typed_bases");
-    check_file("typed_rgat");
-    check_file("typed_rgat_single");
-    check_file("weighted_typed_rgcn");
-    check_file("weighted_typed_bases");
-    check_file("weighted_typed_rgat");
+    check_files(sizeof typed / sizeof *typed, typed);
     for (int k = 0; k < N_FIGURES; k++) {
         allowed[k] = usual;
     }
@@ -325,16 +297,7 @@ TEST(test_bf16)
 {
     needs_bf16();
     precision = SL_PRECISION_BF16;
-    check_file("sage2");
-    check_file("sage2_batchnorm");
-    check_file("sage3_layernorm_residual");
-    check_file("gcn3");
-    check_file("gcnii6");
-    check_file("resgcn6");
-    check_file("gat2");
-    check_file("gat3_layernorm");
-    check_file("gin2");
-    check_file("gin3_layernorm_residual");
+    check_files(sizeof cases / sizeof *cases, cases);
 }
 
 TEST(test_measure)
