@@ -249,7 +249,7 @@ static void check_parameter(struct world *w, const char *variant, uint32_t layer
     bool vanishes = w->model.layer[layer].bias_vanishes && k < SL_MAX_OWN_PARAMETERS &&
                     w->model.layer[layer].kind->parameter[k].is_output_bias;
     uint64_t seed = layer * SL_MAX_PARAMETERS + key_of(&w->model.layer[layer], k);
-    struct probe probe;
+    OWNED(probe_close) struct probe probe;
     probe_open(w, variant, layer, k, &probe);
     if (vanishes ? probe.size != 0 : probe.size < MIN_GRADIENT) {
         fail_msg("%s: the largest entry of the gradient is %g", probe.label, probe.size);
@@ -262,7 +262,6 @@ static void check_parameter(struct world *w, const char *variant, uint32_t layer
         point_along(probe.n <= n_entries ? i : (size_t)((1 + noise(seed, probe.n + i)) / 2 * (double)probe.n), &probe);
         expect_derivative(w, &probe, tally);
     }
-    probe_close(&probe);
 }
 
 static const struct sl_dataset *dataset_of(int model, bool sparse)

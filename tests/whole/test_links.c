@@ -242,7 +242,7 @@ static void check_blocks(const struct sl_dataset *dataset, const struct sl_parti
 {
     const uint32_t n_each = sl_link_rows(rule);
     const uint32_t n_vertices = dataset->graph.n_vertices;
-    struct sl_step_links links = renumbered(dataset, partition);
+    OWNED(free_links) struct sl_step_links links = renumbered(dataset, partition);
     FREED sl_vertex *wanted = need(n_each, sizeof *wanted);
     uint32_t n_found = 0;
     links.n = n;
@@ -278,7 +278,6 @@ static void check_blocks(const struct sl_dataset *dataset, const struct sl_parti
         free_marks(&marks, n_vertices);
     }
     assert_int_equal(n_found, n);
-    free_links(&links);
 }
 
 static void check_all_blocks(void (*make)(const struct graph_shape *, struct sl_dataset *))
@@ -1316,10 +1315,9 @@ static void check_sums(const struct sl_dataset *dataset, const char *model, cons
         FREED sl_vertex *rows = frontier_of(&w[1], step, p, hop, &n_rows);
         for (uint32_t d = 0; d < n_rows; d++) {
             struct drawn all = drawn_of(&w[0], step, p, hop, rows[d]);
-            struct drawn left = drawn_of(&w[1], step, p, hop, rows[d]);
+            OWNED(free_drawn) struct drawn left = drawn_of(&w[1], step, p, hop, rows[d]);
             n_gone += expect_sum(&w[1], links, step, rows[d], &all, &left);
             free_drawn(&all);
-            free_drawn(&left);
         }
     }
     assert_true(n_gone > 20);
@@ -1399,7 +1397,7 @@ static void expect_wrong(struct sl_link_split *split, bool directed, const char 
 TEST(test_lists)
 {
     const sl_vertex train[] = {0, 1, 1, 2, 0, 1};
-    struct sl_link_split split = {0};
+    OWNED(sl_link_split_free) struct sl_link_split split = {0};
     struct sl_links drawn;
     set_list(&split, SL_LINKS_TRAIN, 3, train);
     set_list(&split, SL_LINKS_TEST, 1, (const sl_vertex[]){2, 1});
@@ -1433,7 +1431,6 @@ TEST(test_lists)
     uint64_t hash = sl_links_hash(&split);
     split.list[SL_LINKS_VALID_NEGATIVE].to[1] = 3;
     assert_true(hash != sl_links_hash(&split));
-    sl_link_split_free(&split);
 }
 
 static void set_relations(struct sl_link_split *split, enum sl_link_list list, const uint32_t *relations)
@@ -1445,7 +1442,7 @@ static void set_relations(struct sl_link_split *split, enum sl_link_list list, c
 
 TEST(test_triple_lists)
 {
-    struct sl_link_split split = {0};
+    OWNED(sl_link_split_free) struct sl_link_split split = {0};
     struct sl_links drawn;
     set_list(&split, SL_LINKS_TRAIN, 3, (const sl_vertex[]){0, 1, 1, 2, 0, 1});
     set_relations(&split, SL_LINKS_TRAIN, (const uint32_t[]){0, 1, 2});
@@ -1494,7 +1491,6 @@ TEST(test_triple_lists)
     assert_int_equal(sl_links_set_ends(&split, 4, "t"), SL_EFILE);
     expect_message(sl_message(), "t: ", "found relation 65535, expected at most 65535 relations");
     split.ends = NULL;
-    sl_link_split_free(&split);
 }
 
 int main(void)

@@ -177,7 +177,7 @@ static bool agrees(const struct sl_dataset *d, int model, const struct variant *
     struct sl_settings settings;
     bool taken = settings_of(model, v, spread, &settings);
     if (taken) {
-        struct world w;
+        OWNED(world_close) struct world w;
         char caption[128];
         size_t n = (size_t)n_vertices * d->targets.n_classes;
         FREED double *got = need(n, sizeof *got);
@@ -192,7 +192,6 @@ static bool agrees(const struct sl_dataset *d, int model, const struct variant *
         expect_logits(caption, n, got, should);
         expect_near(caption, loss, cross_entropy(d, should), 1e-5 * loss);
         world_healthy(&w);
-        world_close(&w);
     }
     sl_settings_free(&settings);
     return taken;

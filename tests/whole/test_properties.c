@@ -572,14 +572,13 @@ TEST(test_feature_cache)
 TEST(test_seeds_differ)
 {
     struct outcome got[2];
-    struct sl_settings settings;
     long_test_watched();
     machine_up(NULL, 2);
     for (int i = 0; i < 2; i++) {
+        OWNED(sl_settings_free) struct sl_settings settings;
         settings_of(&variants[1], &exact_spreads[0], &settings);
         settings.seed = 1 + (uint64_t)i;
         run_steps(&dense_set, &settings, steps_of_a_run(), &got[i]);
-        sl_settings_free(&settings);
     }
     for (uint32_t i = 0; i < steps_of_a_run(); i++) {
         assert_true(fabs(got[0].loss[i] - got[1].loss[i]) > 1e-4);

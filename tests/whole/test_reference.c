@@ -215,7 +215,6 @@ static void check_file(const char *name)
     static const int methods[] = {SL_PARTITION_NONE, SL_PARTITION_RANDOM, SL_PARTITION_METIS};
     OWNED(json_decref_it) json_t *root = case_of(name);
     OWNED(sl_dataset_free) struct sl_dataset dataset;
-    struct sl_settings settings;
     forget_partitions(); /* of a test that has failed */
     if (precision == SL_PRECISION_BF16) {
         allow_bf16(name);
@@ -223,6 +222,7 @@ static void check_file(const char *name)
     dataset_of(root, &dataset);
     for (uint32_t pes = 1; pes <= 3; pes++) {
         for (uint32_t group_size = 1; group_size <= pes; group_size += pes > 1 ? pes - 1 : 1) {
+            OWNED(sl_settings_free) struct sl_settings settings;
             settings_of(root, &settings);
             settings.pes = pes;
             settings.group_size = group_size;
@@ -238,7 +238,6 @@ static void check_file(const char *name)
                     print_worst(name, spread);
                 }
             }
-            sl_settings_free(&settings);
         }
     }
     forget_partitions();

@@ -253,7 +253,6 @@ TEST(keeps_a_typed_recipe)
 {
     const struct sl_recipe recipe = small_mag();
     OWNED(sl_raw_free) struct sl_raw a;
-    struct sl_raw b;
     assert_ok(sl_generate(&recipe, &a));
     expect_rules(&a);
     assert_int_equal(a.n_vertices, 5266);
@@ -261,10 +260,10 @@ TEST(keeps_a_typed_recipe)
     expect_relations(&recipe, &a);
     expect_tables(&a);
     for (unsigned threads = 1; threads < 4; threads++) {
+        OWNED(sl_raw_free) struct sl_raw b;
         sl_parallel_limit(threads);
         assert_ok(sl_generate(&recipe, &b));
         assert_same(&a, &b);
-        sl_raw_free(&b);
     }
     sl_parallel_limit(0);
 }

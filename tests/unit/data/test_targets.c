@@ -359,9 +359,9 @@ TEST_IN_FOLDER(test_resume)
         {"numbers-gin", false, false, "model=gin learn-epsilon=yes loss=absolute"},
         {"numbers-pipe", false, true, "model=gin learn-epsilon=yes stages=1"},
     };
-    struct sl_dataset *d;
     struct reports seen;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        OWNED(sl_dataset_delete_it) struct sl_dataset *d;
         fill(cases[i].labels);
         struct sl_arrays a = arrays_of(60, 60);
         assert_ok(sl_dataset_new(&a, &d));
@@ -370,7 +370,6 @@ TEST_IN_FOLDER(test_resume)
             assert_refused(run(false, "checkpoint=%labels resume=yes epochs=5 best-by=auc", d, &seen), SL_EINVAL,
                            "--best-by");
         }
-        sl_dataset_delete(d);
     }
 }
 

@@ -120,9 +120,9 @@ TEST(one_part_is_the_identity)
 TEST(metis_balances_and_cuts)
 {
     OWNED(sl_dataset_free) struct sl_dataset d;
-    struct sl_partition p;
     generate(4000, false, &d);
     for (uint32_t n_parts = 2; n_parts <= 8; n_parts *= 2) {
+        OWNED(sl_partition_free) struct sl_partition p;
         assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, n_parts, 1, NULL, &p));
         double share = (double)p.n_cut / (double)d.graph.n_edges;
         double chance = 1 - 1.0 / n_parts;
@@ -134,7 +134,6 @@ TEST(metis_balances_and_cuts)
         if (share > 0.75 * chance) {
             fail_msg("%u parts: cut: expected at most %g, found %g", n_parts, 0.75 * chance, share);
         }
-        sl_partition_free(&p);
     }
 }
 
@@ -248,7 +247,6 @@ TEST(refuses_bad_counts)
 TEST_IN_FOLDER(metis_is_quiet)
 {
     OWNED(sl_dataset_free) struct sl_dataset d;
-    struct sl_partition p;
     OWNED(sl_free_it) char *text;
     size_t bytes;
     int kept = dup(1);
@@ -256,8 +254,8 @@ TEST_IN_FOLDER(metis_is_quiet)
     fflush(stdout);
     assert_non_null(freopen(in_folder("out"), "w", stdout));
     for (uint32_t n_parts = 2; n_parts < 60; n_parts += 11) { /* some of these METIS complains about */
+        OWNED(sl_partition_free) struct sl_partition p;
         assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, n_parts, 1, NULL, &p));
-        sl_partition_free(&p);
     }
     printf("after");
     fflush(stdout);

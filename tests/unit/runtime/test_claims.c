@@ -67,7 +67,7 @@ TEST_IN_FOLDER(test_checks_leave_nothing)
 
 TEST_IN_FOLDER(test_one_file_twice)
 {
-    struct sl_claims claims;
+    OWNED(sl_claims_release) struct sl_claims claims;
     assert_int_equal(take("save", "a", "predict", "./a", &claims), SL_EINVAL);
     assert_non_null(strstr(sl_message(), "which --"));
     assert_int_equal(symlink(in_folder("a"), in_folder("link")), 0);
@@ -76,7 +76,6 @@ TEST_IN_FOLDER(test_one_file_twice)
     put_text("kept/some", "");
     assert_int_equal(take("checkpoint", "kept", "save", "kept/checkpoint.safetensors", &claims), SL_EINVAL);
     assert_ok(take("checkpoint", "kept", "save", "kept/model.safetensors", &claims));
-    sl_claims_release(&claims);
 }
 
 /* No output may replace the model that the run loads, under any name. --save may. */

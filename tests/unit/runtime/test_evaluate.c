@@ -231,11 +231,11 @@ TEST(test_many_chunks)
     bool gpus_first = machine.gpus_first;
     struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 6000, .hub_degree = 100, .n_columns = 6, .n_classes = 3, .seed = 4};
-    struct sl_settings settings;
     OWNED(sl_dataset_free) struct sl_dataset d;
     machine.gpus_first = false;
     make_dataset(&shape, &d);
     for (uint32_t pes = 1; pes <= 2; pes++) {
+        OWNED(sl_settings_free) struct sl_settings settings;
         expect_ok(sl_settings_init(&settings));
         settings.layers = 2;
         settings.hidden = pes == 1 ? 4 : 8; /* projecting first, and not */
@@ -244,7 +244,6 @@ TEST(test_many_chunks)
         settings.partition = SL_PARTITION_RANDOM;
         settings.batch_size = 8;
         check_inference(&d, &settings);
-        sl_settings_free(&settings);
     }
     forget_partitions();
     machine.gpus_first = gpus_first;

@@ -164,14 +164,13 @@ static void run_on(uint64_t gpu_bytes, uint32_t n_gpus, uint32_t pes, uint32_t f
  * the same. */
 TEST(test_chosen)
 {
-    struct outcome want;
-    struct outcome got;
     uint32_t rows;
     if (sl_gpus_built() && sl_gpus_count() == 0) {
         skip(); /* memory that was not locked: CUDA tells */
     }
     const uint64_t table = 3000 * 100 * sizeof(sl_real);
     for (uint32_t pes = 1; pes <= 4; pes *= 2) {
+        OWNED(outcome_free) struct outcome want;
         run_on(0, 0, pes, SL_FEATURE_CACHE_AUTO, &want, &rows);
         assert_int_equal(rows, 0);
         const struct {
@@ -184,13 +183,12 @@ TEST(test_chosen)
                      {1, SL_FEATURE_CACHE_AUTO, 1, 1},
                      {100 * GB, 7, 7, 7}};
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            OWNED(outcome_free) struct outcome got;
             run_on(cases[i].bytes, 1, pes, cases[i].feature_cache, &got, &rows);
             assert_in_range(rows, cases[i].least, cases[i].most);
             assert_memory_equal(got.loss, want.loss, 3 * sizeof *got.loss);
             expect_same("parameter", got.n_entries, sizeof *got.parameters, got.parameters, want.parameters);
-            outcome_free(&got);
         }
-        outcome_free(&want);
     }
 }
 
@@ -271,8 +269,8 @@ TEST(test_rounded)
 TEST(test_unlocked_table)
 {
     OWNED(sl_settings_free) struct sl_settings settings;
-    struct sl_shards shards;
-    struct sl_run run_here;
+    OWNED(sl_run_free) struct sl_run run_here;
+    OWNED(sl_shards_close) struct sl_shards shards;
     struct sl_feature_cache cache;
     make_settings(2, 2, &settings);
     settings.feature_cache = 10;
@@ -296,8 +294,6 @@ TEST(test_unlocked_table)
     assert_int_equal(cache.n_pes, 0);
     run_here.gpu_bytes = 1000;
     assert_int_equal(sl_feature_cache_open(&settings, &plan, &run_here, &shards, others, &cache), SL_ENOTSUP);
-    sl_shards_close(&shards);
-    sl_run_free(&run_here);
 }
 
 /* How often vertex v is a source of an edge. */

@@ -126,12 +126,11 @@ TEST(handles)
 /* An empty source (sparse features) takes every call. */
 TEST(empty)
 {
-    struct sl_feature_source s = {0};
+    OWNED(sl_feature_source_close) struct sl_feature_source s = {0};
     assert_true(sl_feature_source_empty(&s));
     assert_true(sl_feature_source_pin(&s));
     assert_false(s.pinned);
     assert_false(sl_feature_source_reached(&s));
-    sl_feature_source_close(&s);
 }
 
 static bool refuse_all(uint32_t wish)

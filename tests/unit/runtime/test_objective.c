@@ -346,7 +346,7 @@ TEST(test_triples)
     struct sl_links all = {ALL, from, to, relation};
     struct sl_links ranked = {RANKED, from, to, relation};
     struct sl_pair_ranks got, wanted = {0, 0, 0, 0};
-    struct sl_triples triples;
+    OWNED(sl_triples_close) struct sl_triples triples;
     uint32_t bits[4];
     for (uint32_t i = 0; i < ALL; i++) {
         sl_random4(&draw, i, 0, bits);
@@ -380,7 +380,6 @@ TEST(test_triples)
     ranked.n = 0;
     expect_ok(sl_triples_rank(&triples, &by, &ranked, &got));
     assert_true(isnan(got.mrr) && isnan(got.hits10));
-    sl_triples_close(&triples);
 }
 
 /* Any number is better than nan. */
@@ -566,19 +565,18 @@ TEST(test_no_targets)
     static const char *const options[][2] = {
         {"objective", "regression"}, {"objective", "labels"}, {"loss", "absolute"}, {"best-by", "mse"}};
     struct sl_objective objective;
-    struct sl_settings settings;
     OWNED(sl_dataset_free) struct sl_dataset dataset;
     make_dataset(&small, &dataset);
     memset(dataset.targets.data, 0xff, sl_targets_bytes(&dataset.targets));
     dataset.train.n = dataset.valid.n = dataset.test.n = 0;
     for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
+        OWNED(sl_settings_free) struct sl_settings settings;
         expect_ok(sl_settings_init(&settings));
         settings.epochs = 0;
         expect_ok(sl_option_set(sl_settings_table_of(&settings), options[k][0], options[k][1], &settings));
         expect_ok(sl_objective_open(&settings, &dataset, &objective));
         assert_true(objective.unknown && objective.n_outputs == 4 && objective.best_by == 0);
         sl_objective_close(&objective);
-        sl_settings_free(&settings);
     }
 }
 

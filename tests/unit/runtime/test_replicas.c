@@ -231,7 +231,7 @@ static bool allowed(int sync, uint32_t n)
  * the nodes. An idle node keeps its own, unscaled. */
 static void check_numbers(int sync, uint32_t n, uint32_t local)
 {
-    struct bench b;
+    OWNED(bench_close) struct bench b;
     bench_open(sync, SL_GOSSIP_GRAD, n, local, &b);
     for (uint64_t step = 0; step < 3 * sl_gossip_period(n / local); step++) {
         struct sl_partners partners[8];
@@ -252,7 +252,6 @@ static void check_numbers(int sync, uint32_t n, uint32_t local)
             }
         }
     }
-    bench_close(&b);
 }
 
 TEST(test_gradients)
@@ -274,9 +273,9 @@ TEST(test_gradients)
 /* The epoch's last step: replicas with unequal numbers of seeds, one of them with none. */
 TEST(test_unequal_seeds)
 {
-    struct bench b;
     fixture_start(2);
     for (int gossip = SL_GOSSIP_GRAD; gossip <= SL_GOSSIP_WEIGHT; gossip++) {
+        OWNED(bench_close) struct bench b;
         bench_open(SL_SYNC_DISSEMINATION, gossip, 3, 1, &b);
         b.plan = sl_plan_make(&b.settings, 2); /* replica 0 has none, 1 and 2 have one each */
         struct sl_partners partners[3];
@@ -298,7 +297,6 @@ TEST(test_unequal_seeds)
             get(&b, r, false, got);
             expect_near("gradient", got[0], n == 0 ? 0 : sum / n, 8 * EPSILON * 7);
         }
-        bench_close(&b);
     }
     fixture_stop();
 }
