@@ -98,14 +98,12 @@ static bool takes(int model, int norm, bool residual)
 
 static void settings_of(int model, const struct variant *v, struct sl_settings *out)
 {
-    static const uint32_t fanout[] = {3, 4, 5};
-    expect_ok(sl_settings_init(out));
+    settings_with("layers=3 fanout=3,4,5 lr=0", out); /* the step leaves the parameters alone */
     out->model = model;
     out->heads = model == SL_MODEL_GAT || model == SL_MODEL_RGAT ? v->heads : out->heads;
     out->alpha = model == SL_MODEL_GCNII ? 0.3 : out->alpha;
     out->learn_epsilon = model == SL_MODEL_GIN;
     out->lambda = model == SL_MODEL_GCNII ? 1.5 : out->lambda;
-    out->layers = 3;
     out->hidden = v->hidden;
     out->sampler = v->sampler & 0xff;
     bool rounds = model != SL_MODEL_GAT && !is_typed(model);
@@ -120,14 +118,11 @@ static void settings_of(int model, const struct variant *v, struct sl_settings *
     out->bases = model == SL_MODEL_RGCN && v->chunks == 3 ? 2 : 0;
     out->dropout = v->dropout;
     out->input_dropout = v->input_dropout;
-    out->n_fanout = 3;
-    memcpy(out->fanout, fanout, sizeof fanout);
     out->pes = v->pes;
     out->group_size = v->group_size;
     out->batch_size = 168 / v->pes; /* more than two chunks' worth of rows on one PE */
     out->chunks = v->chunks;
     out->partition = v->partition;
-    out->lr = 0; /* the step leaves the parameters alone */
 }
 
 /* ---- the loss as a function ---- */

@@ -154,21 +154,15 @@ static void expect_logits(const char *caption, size_t n, const double *got, cons
 static bool settings_of(int model, const struct variant *v, const uint32_t spread[2], struct sl_settings *out)
 {
     static const int methods[] = {SL_PARTITION_NONE, SL_PARTITION_METIS, SL_PARTITION_RANDOM};
-    expect_ok(sl_settings_init(out));
+    settings_with("sampler=full layers=3 dropout=0 chunks=3 depth=1 lr=0", out);
     out->model = model;
-    out->sampler = SL_SAMPLER_FULL;
-    out->layers = 3;
     out->hidden = v->hidden;
     out->norm = v->norm;
     out->residual = v->residual;
-    out->dropout = 0;
     out->pes = spread[0];
     out->group_size = spread[1];
     out->batch_size = (n_vertices + spread[0] - 1) / spread[0];
-    out->chunks = 3;
     out->partition = methods[spread[0] % 3];
-    out->depth = 1;
-    out->lr = 0;
     return sl_settings_check(out) == SL_OK;
 }
 
@@ -270,17 +264,10 @@ static bool check_average(int model, int sampler)
     struct sl_settings settings;
     struct world w;
     char caption[128];
-    expect_ok(sl_settings_init(&settings));
+    settings_with("layers=1 fanout=3 kappa=1 dropout=0 pes=2 group-size=2 chunks=2", &settings);
     settings.model = model;
     settings.sampler = sampler;
-    settings.layers = 1;
-    settings.n_fanout = 1;
-    settings.fanout[0] = 3;
-    settings.kappa = 1;
-    settings.dropout = 0;
-    settings.pes = settings.group_size = 2;
     settings.batch_size = N_SMALL / 2;
-    settings.chunks = 2;
     settings.depth = 1;
     settings.lr = 0;
     snprintf(caption, sizeof caption, "%s, sampler %d", model_name(model), sampler);

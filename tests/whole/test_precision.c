@@ -803,7 +803,7 @@ static size_t variant_stride(void)
 static void settings_of(const struct variant *v, int precision, uint32_t pes, struct sl_settings *out)
 {
     static const int methods[] = {SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE};
-    expect_ok(sl_settings_init(out));
+    settings_with("layers=3 fanout=4,5,6", out);
     out->precision = precision;
     out->model = v->model;
     out->sampler = v->sampler;
@@ -813,10 +813,6 @@ static void settings_of(const struct variant *v, int precision, uint32_t pes, st
     out->input_dropout = v->input_dropout;
     out->residual = v->residual;
     out->bases = v->bases;
-    out->n_fanout = out->layers = 3;
-    out->fanout[0] = 4;
-    out->fanout[1] = 5;
-    out->fanout[2] = 6;
     out->pes = out->group_size = pes;
     out->batch_size = SEEDS / pes;
     out->chunks = 1 + pes % 3;

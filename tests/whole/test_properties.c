@@ -121,10 +121,8 @@ struct spread {
 
 static void settings_of(const struct variant *v, const struct spread *spread, struct sl_settings *out)
 {
-    static const uint32_t fanout[] = {4, 5, 6};
-    expect_ok(sl_settings_init(out));
+    settings_with("layers=3 fanout=4,5,6", out);
     out->model = v->model;
-    out->layers = 3;
     out->hidden = v->hidden;
     out->sampler = v->sampler & 0xff;
     out->labor_iterations = v->model == SL_MODEL_GAT ? 0 : (uint32_t)v->sampler >> 8 & 0xff;
@@ -136,8 +134,6 @@ static void settings_of(const struct variant *v, const struct spread *spread, st
     out->layer_dependency = v->layer_dependency;
     out->residual = v->residual;
     out->learn_epsilon = v->model == SL_MODEL_GIN; /* otherwise it is 0, and hides the rows that it weighs */
-    out->n_fanout = 3;
-    memcpy(out->fanout, fanout, sizeof fanout);
     out->pes = spread->pes;
     out->group_size = spread->group_size;
     out->batch_size = SEEDS / spread->pes;

@@ -30,17 +30,11 @@ struct crossing {
 /* Three layers: one widens (rows are exchanged), one keeps its width, one narrows; sparse rows are projected first. */
 static void settings_of(const struct crossing *c, struct sl_settings *out)
 {
-    static const uint32_t fanout[] = {3, 3, 4};
-    expect_ok(sl_settings_init(out));
-    out->layers = 3;
-    out->hidden = 24;
-    out->dropout = 0.3;
+    settings_with("layers=3 hidden=24 dropout=0.3 fanout=3,3,4", out);
     out->norm = c->norm;
     out->residual = c->residual;
     out->sync = c->sync;
     out->precision = c->precision;
-    out->n_fanout = 3;
-    memcpy(out->fanout, fanout, sizeof fanout);
     out->pes = c->pes;
     out->group_size = c->group_size;
     out->batch_size = 120 / c->pes;

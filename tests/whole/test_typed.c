@@ -28,14 +28,9 @@ static const struct graph_shape sparse_shape = {.kind = GRAPH_POWER_LAW,
 
 static void settings_of(int model, uint32_t hidden, struct sl_settings *out)
 {
-    static const uint32_t fanout[] = {4, 5};
-    expect_ok(sl_settings_init(out));
+    settings_with("layers=2 fanout=4,5 dropout=0.3 pes=1 group-size=1", out);
     out->model = model;
-    out->layers = out->n_fanout = 2;
-    memcpy(out->fanout, fanout, sizeof fanout);
     out->hidden = hidden;
-    out->dropout = 0.3;
-    out->pes = out->group_size = 1;
     out->batch_size = SEEDS;
 }
 

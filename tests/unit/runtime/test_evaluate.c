@@ -236,13 +236,9 @@ TEST(test_many_chunks)
     make_dataset(&shape, &d);
     for (uint32_t pes = 1; pes <= 2; pes++) {
         OWNED(sl_settings_free) struct sl_settings settings;
-        expect_ok(sl_settings_init(&settings));
-        settings.layers = 2;
+        settings_with("layers=2 norm=layer partition=random batch-size=8", &settings);
         settings.hidden = pes == 1 ? 4 : 8; /* projecting first, and not */
-        settings.norm = SL_NORM_LAYER;
         settings.pes = pes;
-        settings.partition = SL_PARTITION_RANDOM;
-        settings.batch_size = 8;
         check_inference(&d, &settings);
     }
     forget_partitions();
@@ -287,11 +283,8 @@ static struct sl_scores scores_of(const struct hand *h, uint32_t pes)
     fill_ids(h, 'r', &d.train);
     fill_ids(h, 'v', &d.valid);
     fill_ids(h, 't', &d.test);
-    expect_ok(sl_settings_init(&settings));
-    settings.layers = 1;
+    settings_with("layers=1 batch-size=1 partition=random", &settings);
     settings.pes = pes;
-    settings.batch_size = 1;
-    settings.partition = SL_PARTITION_RANDOM;
     world_open(&d, &settings, 1, &w);
     for (uint32_t i = 0; i < h->n_classes * h->n_classes; i++) {
         w.model.layer[0].parameter[SAGE_SELF].value[i] = i % (h->n_classes + 1) == 0;
@@ -361,12 +354,7 @@ TEST(test_failures)
     OWNED(world_close) struct world w;
     enum sl_status st = SL_ENOMEM;
     make_dataset(&shape, &d);
-    expect_ok(sl_settings_init(&settings));
-    settings.layers = 2;
-    settings.norm = SL_NORM_BATCH;
-    settings.hidden = 4;
-    settings.pes = 2;
-    settings.batch_size = 8;
+    settings_with("layers=2 norm=batch hidden=4 pes=2 batch-size=8", &settings);
     world_open(&d, &settings, 1, &w);
     long live = sl_memory_live();
     for (long allow = 0; st != SL_OK; allow++) {

@@ -84,16 +84,9 @@ static struct sl_dataset dataset;
 
 static void make_settings(uint32_t pes, uint32_t group_size, struct sl_settings *out)
 {
-    static const uint32_t fanout[] = {5, 5};
-    expect_ok(sl_settings_init(out));
-    out->layers = 2;
-    out->hidden = 16;
-    out->n_fanout = 2;
-    memcpy(out->fanout, fanout, sizeof fanout);
+    settings_with("layers=2 hidden=16 fanout=5,5 batch-size=32 chunks=2", out);
     out->pes = pes;
     out->group_size = group_size;
-    out->batch_size = 32;
-    out->chunks = 2;
 }
 
 /* More GPUs have less each; what fits no GPU is more than its parts. */
@@ -312,16 +305,9 @@ TEST(test_by_degree)
     enum { ROWS = 20 };
     OWNED(sl_settings_free) struct sl_settings settings;
     OWNED(world_close) struct world w;
-    expect_ok(sl_settings_init(&settings));
-    settings.layers = 2;
-    settings.hidden = 8;
-    settings.n_fanout = 2;
-    settings.fanout[0] = settings.fanout[1] = 3;
-    settings.pes = settings.group_size = 2;
-    settings.batch_size = 8;
-    settings.chunks = 1;
+    settings_with("layers=2 hidden=8 fanout=3,3 pes=2 group-size=2 batch-size=8 chunks=1 feature-cache-policy=degree",
+                  &settings);
     settings.feature_cache = ROWS;
-    settings.feature_cache_policy = SL_FEATURE_CACHE_DEGREE;
     world_open(&dataset, &settings, 1, &w);
     for (uint32_t p = 0; p < 2; p++) {
         const struct sl_shard *part = &w.shards.part[p];

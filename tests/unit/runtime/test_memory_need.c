@@ -41,13 +41,10 @@ static int precision; /* --precision of what is estimated */
 
 static void make_settings(int model, const struct variant *v, struct sl_settings *out)
 {
-    expect_ok(sl_settings_init(out));
+    settings_with("layers=2 fanout=15,15", out); /* nearly all vertices */
     out->model = model;
     out->precision = precision;
-    out->layers = 2;
     out->hidden = v->hidden;
-    out->n_fanout = 2;
-    out->fanout[0] = out->fanout[1] = 15; /* nearly all vertices */
     out->heads = model == SL_MODEL_GAT || model == SL_MODEL_RGAT ? 4 : out->heads;
     out->pes = out->group_size = v->group_size;
     out->batch_size = v->batch_size;

@@ -154,12 +154,9 @@ static struct sl_scores scores_by_hand(const struct sl_dataset *d, int objective
     struct sl_settings settings;
     struct sl_scores scores;
     struct world w;
-    expect_ok(sl_settings_init(&settings));
-    settings.layers = 1;
+    settings_with("layers=1 batch-size=1 partition=random", &settings);
     settings.pes = pes;
-    settings.batch_size = 1;
     settings.objective = objective_name;
-    settings.partition = SL_PARTITION_RANDOM;
     expect_ok(sl_objective_open(&settings, d, &objective));
     world_open(d, &settings, 1, &w);
     expect_ok(sl_objective_place(&objective, w.partition));
@@ -438,10 +435,7 @@ static void run_variant(const struct sl_dataset *dataset, const struct variant *
     struct sl_scores scores;
     struct outcome outcome;
     OWNED(world_close) struct world w;
-    expect_ok(sl_settings_init(&settings));
-    settings.layers = 2;
-    settings.hidden = 8;
-    settings.dropout = 0.5;
+    settings_with("layers=2 hidden=8 dropout=0.5 partition=random", &settings);
     settings.pes = v->pes;
     settings.group_size = v->group_size;
     settings.chunks = v->chunks;
@@ -450,7 +444,6 @@ static void run_variant(const struct sl_dataset *dataset, const struct variant *
     settings.loss = v->loss;
     settings.precision = v->precision;
     settings.label_smoothing = v->smoothing;
-    settings.partition = SL_PARTITION_RANDOM;
     if (v->weights != NULL) {
         expect_ok(sl_option_set(sl_settings_table_of(&settings), "class-weights", v->weights, &settings));
     }
@@ -533,11 +526,7 @@ TEST(test_mean_over_known)
     OWNED(world_close) struct world w;
     make_dataset(&small, &dataset);
     put_targets(&small, true, 6, true, &dataset);
-    expect_ok(sl_settings_init(&settings));
-    settings.layers = 1;
-    settings.pes = 3;
-    settings.chunks = 1;
-    settings.batch_size = 10;
+    settings_with("layers=1 pes=3 chunks=1 batch-size=10", &settings);
     expect_ok(sl_objective_open(&settings, &dataset, &objective));
     assert_non_null(objective.mass);
     world_open(&dataset, &settings, STEPS, &w);

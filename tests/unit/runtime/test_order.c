@@ -47,21 +47,13 @@ TEST(test_what_is_sent_goes_first)
 {
     struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 301, .n_columns = 12, .n_classes = 4, .seed = 31};
-    static const uint32_t fanout[] = {4, 5, 6};
     for (int model = 0; model < n_models(); model++) {
         OWNED(sl_settings_free) struct sl_settings settings;
         OWNED(sl_dataset_free) struct sl_dataset dataset;
         OWNED(outcome_free) struct outcome got;
-        expect_ok(sl_settings_init(&settings));
+        settings_with("pes=2 group-size=2 chunks=2 layers=3 hidden=16 fanout=4,5,6 batch-size=30 partition=random",
+                      &settings);
         settings.model = model;
-        settings.pes = settings.group_size = 2;
-        settings.chunks = 2;
-        settings.layers = 3;
-        settings.hidden = 16;
-        settings.n_fanout = 3;
-        memcpy(settings.fanout, fanout, sizeof fanout);
-        settings.batch_size = 30;
-        settings.partition = SL_PARTITION_RANDOM;
         memset(&seen, 0, sizeof seen);
         shape.n_relations = is_typed(model) ? 3 : 0;
         make_dataset(&shape, &dataset);

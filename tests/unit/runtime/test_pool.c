@@ -387,12 +387,7 @@ TEST(test_steady)
     OWNED(world_close) struct world w;
     uint64_t n = 0;
     make_dataset(&shape, &d);
-    expect_ok(sl_settings_init(&settings));
-    settings.hidden = 16;
-    settings.pes = 2;
-    settings.chunks = 2;
-    settings.batch_size = 60;
-    settings.norm = SL_NORM_BATCH;
+    settings_with("hidden=16 pes=2 chunks=2 batch-size=60 norm=batch", &settings);
     world_open(&d, &settings, 1, &w);
     expect_ok(sl_step_sample(w.steps, 0));
     for (uint32_t i = 0; i < 8; i++) {

@@ -457,18 +457,10 @@ static struct sl_dataset dataset;
 
 static void configure(int sync, int gossip, uint32_t pes, uint32_t group_size, struct sl_settings *out)
 {
-    static const uint32_t fanout[] = {4, 5};
-    expect_ok(sl_settings_init(out));
-    out->layers = 2;
-    out->hidden = 24;
-    out->dropout = 0.5;
-    out->norm = SL_NORM_LAYER;
-    out->n_fanout = 2;
-    memcpy(out->fanout, fanout, sizeof fanout);
+    settings_with("layers=2 hidden=24 dropout=0.5 norm=layer fanout=4,5 chunks=1", out);
     out->pes = pes;
     out->group_size = group_size;
     out->batch_size = 96 / pes;
-    out->chunks = 1;
     out->sync = sync;
     out->gossip_what = gossip;
 }

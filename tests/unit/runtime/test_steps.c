@@ -68,13 +68,7 @@ static void open_world(bool sparse, struct sl_settings *settings, uint64_t n_ste
     struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 500, .n_columns = sparse ? 80 : 10, .sparse = sparse, .seed = 7};
     make_dataset(&shape, d);
-    expect_ok(sl_settings_init(settings));
-    settings->hidden = 16;
-    settings->pes = 4;
-    settings->group_size = 2;
-    settings->chunks = 3;
-    settings->batch_size = 20;
-    settings->norm = SL_NORM_BATCH;
+    settings_with("hidden=16 pes=4 group-size=2 chunks=3 batch-size=20 norm=batch", settings);
     world_open(d, settings, n_steps, w);
 }
 
@@ -208,11 +202,8 @@ static void check_gathered(double input_dropout, uint32_t hidden, uint32_t featu
     struct world w;
     starpu_data_handle_t loss;
     make_dataset(&shape, &d);
-    expect_ok(sl_settings_init(&settings));
+    settings_with("pes=2 chunks=3 batch-size=8", &settings);
     settings.hidden = hidden;
-    settings.pes = 2;
-    settings.chunks = 3;
-    settings.batch_size = 8;
     settings.input_dropout = input_dropout;
     settings.feature_cache = feature_cache;
     world_open(&d, &settings, 1, &w);
