@@ -4,11 +4,12 @@
 #
 # The common part of the shell tests. A test begins with
 #
-#   set -u
 #   source "$top_srcdir/tests/lib.sh"
 #
 # Then $folder is an empty temporary folder and the current folder. It is removed at the end. STARLING_DATA is not set;
 # $data has its value. $failed is 0 until complain is called. A test ends with `exit $failed`.
+
+set -u
 
 top_srcdir=$(realpath "$top_srcdir") && top_builddir=$(realpath "$top_builddir") || exit 99
 

@@ -5,7 +5,6 @@
 # The batch scripts of doc/guide/machines.md, with stand-ins for Slurm's programs: a run that gets the signal is saved and queued again, one
 # that ends is not.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 

@@ -4,7 +4,6 @@
 #
 # apps/coop_sage as a user meets it: help, exit codes, what it prints, environment variables, interrupts.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 program=$coop_sage

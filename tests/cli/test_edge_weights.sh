@@ -5,7 +5,6 @@
 # --edge-weights of both programs: weights of 1 change no bit, partitions change no loss, a resumed run continues to the bit, several
 # ranks have the bits of one, and what cannot be is refused. tests/whole/test_reference.c and tests/whole/test_pipe.c check the numbers.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 

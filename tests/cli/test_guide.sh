@@ -19,7 +19,6 @@
 # The blocks of a page run one after the other in one folder, where ./apps is the folder of the programs, and
 # ./python/starling the command of the Python package.
 
-set -u
 asked=()
 for page in "$@"; do
     asked+=("$(realpath "$page")")

@@ -6,7 +6,6 @@
 # the command, the exit code, and an extended regular expression that the last line of the output matches. After it: how wide lines
 # are, and what the help shows.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 program=$coop_sage

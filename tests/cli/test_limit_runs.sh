@@ -5,7 +5,6 @@
 # The programs under the system's limits: ulimit, control groups, few processors, other runs on the machine. Whatever the limit, a
 # program does its work, or ends with code 1 and one line. It never crashes and never hangs. SL_LONG=1: every step of the sweeps.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 apps=$top_builddir/apps

@@ -6,7 +6,6 @@
 # partitions change no loss, a resumed run continues to the bit, and bad input is refused in one line. tests/whole/test_links.c checks the
 # numbers.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 

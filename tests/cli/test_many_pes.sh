@@ -4,7 +4,6 @@
 #
 # Runs of more than 256 PEs, in groups of at most 256: the losses of one PE with as many seeds, and the bits of one process over several.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 

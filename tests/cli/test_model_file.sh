@@ -6,7 +6,6 @@
 # another order, of a part of it, and of vertices without labels. What contradicts the file is refused.
 # --predict FILE.csv; starling_data info FILE.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 

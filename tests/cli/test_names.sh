@@ -5,7 +5,6 @@
 # What --save writes is what PyTorch Geometric's and DGL's layers load: of each model a small one is trained, load_state_dict takes its
 # file strictly, and the library's scores of all vertices are those of --predict. $PYTHON says which interpreter has them.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 need_layers

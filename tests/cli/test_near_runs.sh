@@ -7,7 +7,6 @@
 # other's load. No run may take more than 20 times the median, or have other losses than the first run. SL_LONG=1: 2,000 runs with
 # two workers, and 200 with each other number of workers.
 
-set -u
 source "$top_srcdir/tests/lib.sh"
 bound=20
 load=()

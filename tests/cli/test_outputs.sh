@@ -5,7 +5,6 @@
 # Outputs are checked before the first step: names, two outputs in one file, two runs with one output. A run that is refused leaves no file
 # and changes none. Pipes, /dev/null and standard output take outputs.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 

@@ -4,7 +4,6 @@
 #
 # apps/pipe_gnn as a user meets it: help, what is refused, and what must not change a figure.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 program=$pipe_gnn

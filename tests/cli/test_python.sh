@@ -5,7 +5,6 @@
 # The Python package in python/, with the library of the build tree: tests/python/*.py. Parts that need scipy,
 # torch, torch_geometric, networkx, pandas, scikit-learn, mypy, matplotlib or nbconvert are skipped without them.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 

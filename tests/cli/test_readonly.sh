@@ -5,7 +5,6 @@
 # Programs where every file system is read-only, /tmp and $HOME too, but for one folder or none: what need not write runs, and what is to
 # be written is refused by one line before the work begins. In mounts of their own, which root may have; skipped for others.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 unset TMPDIR

@@ -4,7 +4,6 @@
 #
 # apps/starling_data: its commands one after the other, what they print, and their exit codes.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 program=$starling_data

@@ -5,7 +5,6 @@
 # Weights of rgcn and rgat in PyTorch Geometric's and DGL's layers (doc/guide/coming-from.md): a small model of each is trained on a
 # typed dataset, and the library's scores of all vertices are those of --predict. $PYTHON says which interpreter has the libraries.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 need_layers

@@ -5,7 +5,6 @@
 # Typed datasets, --model rgcn and rgat: partitions change no loss, binary copies, saved models and resumed runs keep every bit, several
 # ranks have the bits of one, IMDB trains to its score, and what cannot be is refused in one line.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 

@@ -5,7 +5,6 @@
 # --vertex-budget: minibatches come to have the wanted number of input vertices, with every sampler. Any number of PEs has the same batch
 # in each epoch. Depth and workers change no bit, and a run that was stopped, or has several ranks, has the bits of one that was not.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 

@@ -5,7 +5,6 @@
 # configure: a folder that --with-NAME=FOLDER names is the only one that is searched, for every dependency; an old
 # StarPU is called too old; the summary names folders, not variables.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 

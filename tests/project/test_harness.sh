@@ -4,7 +4,6 @@
 #
 # build-aux/cmocka-tap counts each way in which a CMocka program can end; build-aux/test-env gives a test a clean environment.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 

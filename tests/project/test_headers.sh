@@ -4,7 +4,6 @@
 #
 # Each header compiles alone, and twice in a row, as C; starling.h compiles with nothing but what is installed, as C and C++.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 

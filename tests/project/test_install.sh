@@ -6,7 +6,6 @@
 # else's StarPU is not overwritten, and make uninstall leaves no file. As root, another user trains with the installed
 # programs while the builder's home and the build tree are hidden.
 
-set -u
 export TMPDIR=/tmp # another user goes there
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"

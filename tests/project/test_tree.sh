@@ -5,7 +5,6 @@
 # The files of the source tree: README.md is short, lines are at most 120 columns wide, clang-format finds nothing, no two
 # tests share a name, no folder is crowded, and the tarball has every tracked file. Each check finds a planted fault first.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 

@@ -5,7 +5,6 @@
 # Objectives other than classes over several processes: losses, scores and files of links, label sets and numbers are those of one
 # process, to the bit. A run whose rank is killed goes on to the bit. Lists of links that differ on one rank are refused in one line.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 program=$coop_sage

@@ -6,7 +6,6 @@
 # address, which reach each other by TCP over a cable between two virtual cards, and share no memory. The losses, scores and files are
 # those of one process. Skipped where namespaces may not be made.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 program=$coop_sage

@@ -5,7 +5,6 @@
 # pipe_gnn over several processes: the losses, scores and files of one process, to the bit; what goes between them; what is refused; what
 # happens where one of them is killed, hangs or is asked to stop; a run that goes on in other processes.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 program=$pipe_gnn

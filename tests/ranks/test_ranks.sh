@@ -5,7 +5,6 @@
 # coop_sage over several processes: the losses, scores and files of one process, to the bit; what each holds in memory; what is refused;
 # what happens where one of them fails, is killed or is asked to stop. SL_LONG=1: killed at twenty moments instead of two.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 program=$coop_sage

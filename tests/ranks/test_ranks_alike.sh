@@ -5,7 +5,6 @@
 # Two ranks that are not alike: every option (tests/rules.list) and every input differs on one rank in turn. Each difference ends the run
 # with one line and exit code 1, within 50 s. Options of one rank alone (doc/guide/resume.md: own) train.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 coop=$coop_sage

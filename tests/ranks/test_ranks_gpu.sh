@@ -5,7 +5,6 @@
 # GPUs in several processes: the losses, scores and files of one process with as many GPUs, to the bit; which GPUs are whose. For
 # `make check-gpu` on a machine with two GPUs or more, and `make check-gpu-sim`, which names the programs; elsewhere it skips.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 program=$coop_sage

@@ -6,7 +6,6 @@
 # and --embed are equal to the bit for every number of PEs, chunks, groups, batch of the evaluation, and ranks: all models, objectives and
 # decoders, float and bf16, dense and sparse features. Isolated vertices with equal features are ranked as equal.
 
-set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 

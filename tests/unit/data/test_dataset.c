@@ -22,13 +22,31 @@ static struct sl_dataset_options small_options(void)
     return (struct sl_dataset_options){.dataset = "small", .data_path = folder, .cache = "none", .seed = 1};
 }
 
+static struct sl_dataset_options options; /* a test begins with small_options() */
+
+static int make_options(void **state)
+{
+    const int failed = make_folder(state);
+    options = small_options();
+    return failed;
+}
+
+/* With the small dataset in the folder. */
+static int make_small(void **state)
+{
+    const int failed = make_options(state);
+    put_small_dataset("small");
+    return failed;
+}
+
+#define TEST_OF_OPTIONS(name) TEST_WITH(name, make_options, remove_folder)
+#define TEST_OF_SMALL(name) TEST_WITH(name, make_small, remove_folder)
+
 /* ---- What is loaded ---------------------------------------------------------------------------------------------- */
 
-TEST_IN_FOLDER(loads_the_small_one)
+TEST_OF_SMALL(loads_the_small_one)
 {
     OWNED(sl_dataset_free) struct sl_dataset d;
-    struct sl_dataset_options options = small_options();
-    put_small_dataset("small");
     assert_ok(sl_dataset_load(&options, &d));
     assert_string_equal(d.name, "small");
     assert_string_equal(d.split, "one");
@@ -69,11 +87,9 @@ TEST_IN_FOLDER(loads_the_small_one)
     assert_true(sl_features_floats(&d.features)[2] == 0.5f && sl_features_floats(&d.features)[3] == -1);
 }
 
-TEST_IN_FOLDER(survives_no_memory)
+TEST_OF_SMALL(survives_no_memory)
 {
     OWNED(sl_dataset_free) struct sl_dataset d;
-    struct sl_dataset_options options = small_options();
-    put_small_dataset("small");
     assert_survives_no_memory(sl_dataset_load(&options, &d));
     sl_dataset_free(&d);
     /* With a cache, running out of memory must neither leave blocks behind nor a cache that is wrong. */
@@ -88,10 +104,10 @@ TEST_IN_FOLDER(survives_no_memory)
 
 /* ---- Where it is ------------------------------------------------------------------------------------------------- */
 
-static void assert_found(const struct sl_dataset_options *options, const char *name)
+static void assert_found(const struct sl_dataset_options *of, const char *name)
 {
     OWNED(sl_dataset_free) struct sl_dataset d;
-    assert_ok(sl_dataset_load(options, &d));
+    assert_ok(sl_dataset_load(of, &d));
     assert_string_equal(d.name, name);
     assert_false(d.synthetic);
 }
@@ -104,7 +120,7 @@ TEST_IN_FOLDER(looks_along_the_path)
     put_small_dataset("two/plain");
     assert_ok(sl_folder_make(in_folder("one/plain"))); /* no dataset: it lacks raw */
     snprintf(path, sizeof path, "/nowhere:%s/one::%s/two", folder, folder);
-    struct sl_dataset_options options = {.data_path = path, .cache = "none"};
+    options = (struct sl_dataset_options){.data_path = path, .cache = "none"};
     assert_found(&options, "ogbn-arxiv"); /* the default */
     options.dataset = "arxiv";
     assert_found(&options, "ogbn-arxiv");
@@ -128,10 +144,9 @@ TEST_IN_FOLDER(looks_along_the_path)
     assert_int_equal(unsetenv("STARLING_DATA"), 0);
 }
 
-TEST_IN_FOLDER(says_where_it_looked)
+TEST_OF_OPTIONS(says_where_it_looked)
 {
     struct sl_dataset d;
-    struct sl_dataset_options options = small_options();
     assert_refused(sl_dataset_load(&options, &d), SL_ENOTFOUND, "dataset 'small' is not in /tmp/starling-test-");
     options.dataset = "./none";
     assert_refused(sl_dataset_load(&options, &d), SL_ENOTFOUND, "dataset './none': no such folder");
@@ -155,10 +170,9 @@ static void note(enum sl_notice kind, const char *line)
 }
 
 /* A real dataset's name is never generated, and nothing of that name is passed over. */
-TEST_IN_FOLDER(makes_nothing_up)
+TEST_OF_OPTIONS(makes_nothing_up)
 {
     struct sl_dataset d;
-    struct sl_dataset_options options = small_options();
     put_small_dataset("cora");
     put_small_dataset("citeseer");
     static const char *const real[] = {"ogbn-arxiv", "ogbn_arxiv", "ogbn-products", "papers"};
@@ -189,7 +203,7 @@ TEST_IN_FOLDER(makes_nothing_up)
 TEST_IN_FOLDER(says_what_is_synthetic)
 {
     OWNED(sl_dataset_free) struct sl_dataset d;
-    struct sl_dataset_options options = {
+    options = (struct sl_dataset_options){
         .dataset = "arxiv", .data_path = "/nowhere", .cache = in_folder("cache"), .seed = 1};
     sl_on_notice(note);
     n_warnings = n_progress = 0;
@@ -210,7 +224,7 @@ TEST_IN_FOLDER(says_what_is_synthetic)
     sl_on_notice(NULL);
 }
 
-TEST_IN_FOLDER(says_what_a_file_is)
+TEST_OF_OPTIONS(says_what_a_file_is)
 {
     const struct {
         const char *name, *message;
@@ -227,13 +241,12 @@ TEST_IN_FOLDER(says_what_a_file_is)
                  {"odd", "starling convert "}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sl_dataset d;
-        struct sl_dataset_options options = small_options();
         options.dataset = put_text(cases[i].name, "x");
         assert_refused(sl_dataset_load(&options, &d), SL_EFILE, cases[i].message);
         assert_refused(sl_dataset_load(&options, &d), SL_EFILE, cases[i].name);
     }
     struct sl_dataset d;
-    struct sl_dataset_options options = small_options();
+    options = small_options();
     assert_ok(sl_folder_make(in_folder("igb/processed")));
     options.dataset = in_folder("igb");
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "igb: no dataset: expected a file raw/edge.csv.gz");
@@ -241,11 +254,10 @@ TEST_IN_FOLDER(says_what_a_file_is)
 }
 
 /* A stray file on the data path: refused, unless a later folder of the path has the dataset. */
-TEST_IN_FOLDER(files_named_as_datasets)
+TEST_OF_OPTIONS(files_named_as_datasets)
 {
     OWNED(sl_dataset_free) struct sl_dataset d;
     char both[2 * 4096];
-    struct sl_dataset_options options = small_options();
     put_text("stray/small", "not a dataset\n");
     put_text("stray/ogbn-arxiv", "");
     put_small_dataset("data/small");
@@ -261,10 +273,10 @@ TEST_IN_FOLDER(files_named_as_datasets)
     assert_int_equal(d.graph.n_vertices, 6);
 }
 
-static void assert_like_small(const struct sl_dataset_options *options)
+static void assert_like_small(const struct sl_dataset_options *of)
 {
     OWNED(sl_dataset_free) struct sl_dataset d;
-    assert_ok(sl_dataset_load(options, &d));
+    assert_ok(sl_dataset_load(of, &d));
     assert_int_equal(d.graph.n_vertices, 6);
     assert_int_equal(d.graph.n_edges, 7);
     assert_memory_equal(d.graph.sources, ((const sl_vertex[]){1, 0, 2, 1, 3, 2, 4}), 7 * sizeof(sl_vertex));
@@ -272,11 +284,9 @@ static void assert_like_small(const struct sl_dataset_options *options)
 }
 
 /* Counts that follow from other files; an edge list as an array. */
-TEST_IN_FOLDER(counts_by_itself)
+TEST_OF_SMALL(counts_by_itself)
 {
     struct sl_dataset d;
-    struct sl_dataset_options options = small_options();
-    put_small_dataset("small");
     assert_int_equal(remove(in_folder("small/raw/num-edge-list.csv.gz")), 0);
     assert_like_small(&options);
     assert_int_equal(remove(in_folder("small/raw/num-node-list.csv.gz")), 0);
@@ -306,11 +316,9 @@ TEST_IN_FOLDER(counts_by_itself)
 }
 
 /* What inference does without. */
-TEST_IN_FOLDER(serves_inference)
+TEST_OF_SMALL(serves_inference)
 {
     struct sl_dataset d;
-    struct sl_dataset_options options = small_options();
-    put_small_dataset("small");
     options.cache = in_folder("cache");
     options.need = SL_RAW_FOR_INFERENCE;
     put_gzip("small/split/one/test.csv.gz", "2\n4\n"); /* 4 has no label */
@@ -350,11 +358,10 @@ TEST_IN_FOLDER(serves_inference)
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "expected a file raw/node-label.csv.gz");
 }
 
-TEST_IN_FOLDER(says_what_is_unused)
+TEST_OF_OPTIONS(says_what_is_unused)
 {
     static const char *const tables[] = {"edge-feat.csv.gz", "edge-feat.npy", "edge_weight.csv", "edge-attr.npy"};
     struct sl_dataset d;
-    struct sl_dataset_options options = small_options();
     options.cache = in_folder("cache");
     sl_on_notice(note);
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
@@ -387,16 +394,14 @@ static void assert_weighted(const struct sl_dataset *d, bool directed)
 }
 
 /* Weights from each kind of file, from the cache, in a partition, and written again. */
-TEST_IN_FOLDER(reads_weights)
+TEST_OF_SMALL(reads_weights)
 {
     static const char npy[] = "\x93NUMPY\1\0\x76\0{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }";
     static const float weights[4] = {0.5f, 2, 1e-3f, 4};
     char array[128 + sizeof weights];
-    struct sl_dataset_options options = small_options();
     OWNED(sl_dataset_free) struct sl_dataset d;
     struct sl_identity plain;
     struct sl_identity weighted;
-    put_small_dataset("small");
     assert_ok(sl_dataset_load(&options, &d));
     assert_null(sl_graph_weights(&d.graph));
     sl_dataset_identify(&d, &plain);
@@ -458,7 +463,7 @@ TEST_IN_FOLDER(reads_weights)
     assert_weighted(&d, true);
 }
 
-TEST_IN_FOLDER(refuses_bad_weights)
+TEST_OF_SMALL(refuses_bad_weights)
 {
     static const char *const bad[][2] = {
         {"1\n1\n-2\n1\n",
@@ -471,9 +476,7 @@ TEST_IN_FOLDER(refuses_bad_weights)
         {"1\n1,1\n1\n1\n", ":2: expected the weight of an edge"},
         {"1\n\n1\n1\n", ":2: expected the weight of an edge"},
     };
-    struct sl_dataset_options options = small_options();
     struct sl_dataset d;
-    put_small_dataset("small");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         put_text("small/raw/edge-weight.csv", bad[i][0]);
         assert_refused(sl_dataset_load(&options, &d), SL_EFILE, bad[i][1]);
@@ -481,11 +484,9 @@ TEST_IN_FOLDER(refuses_bad_weights)
     assert_int_equal(remove(in_folder("small/raw/edge-weight.csv")), 0);
 }
 
-TEST_IN_FOLDER(refuses_what_no_memory_holds)
+TEST_OF_SMALL(refuses_what_no_memory_holds)
 {
     struct sl_dataset d;
-    struct sl_dataset_options options = small_options();
-    put_small_dataset("small");
     put_gzip("small/raw/num-node-list.csv.gz", "3000000\n");
     sl_memory_limit((uint64_t)36000000 - 1);
     assert_refused(sl_dataset_load(&options, &d), SL_ENOMEM, "3000000 vertices: need 0.04 GB");
@@ -494,11 +495,9 @@ TEST_IN_FOLDER(refuses_what_no_memory_holds)
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "expected 3000000 lines");
 }
 
-TEST_IN_FOLDER(chooses_the_split)
+TEST_OF_SMALL(chooses_the_split)
 {
     struct sl_dataset d;
-    struct sl_dataset_options options = small_options();
-    put_small_dataset("small");
     options.split = "two";
     assert_refused(sl_dataset_load(&options, &d), SL_EINVAL, "no split 'two'; --split can be one of: one");
     put_gzip("small/split/two/train.csv", "5\n");
@@ -515,11 +514,9 @@ TEST_IN_FOLDER(chooses_the_split)
     assert_int_equal(sl_dataset_load(&options, &d), SL_EINVAL);
 }
 
-TEST_IN_FOLDER(chooses_the_features)
+TEST_OF_SMALL(chooses_the_features)
 {
     struct sl_dataset d;
-    struct sl_dataset_options options = small_options();
-    put_small_dataset("small");
     put_text("small/derived/node-feat-x.csv", "1\n2\n3\n4\n5\n6\n");
     options.features = "derived/node-feat-x.csv";
     assert_ok(sl_dataset_load(&options, &d));
@@ -560,7 +557,7 @@ TEST_IN_FOLDER(refuses_bad_files)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char name[100];
         struct sl_dataset d;
-        struct sl_dataset_options options = small_options();
+        options = small_options();
         put_small_dataset("small");
         snprintf(name, sizeof name, "small/%s", cases[i].file);
         assert_int_equal(remove(in_folder(name)), 0);
@@ -574,10 +571,10 @@ TEST_IN_FOLDER(refuses_bad_files)
 
 /* ---- The cache --------------------------------------------------------------------------------------------------- */
 
-static bool from_cache(const struct sl_dataset_options *options)
+static bool from_cache(const struct sl_dataset_options *of)
 {
     struct sl_dataset d;
-    assert_ok(sl_dataset_load(options, &d));
+    assert_ok(sl_dataset_load(of, &d));
     assert_int_equal(d.graph.n_vertices, 6);
     bool mapped = d.mapping != NULL;
     sl_dataset_free(&d);
@@ -585,10 +582,8 @@ static bool from_cache(const struct sl_dataset_options *options)
 }
 
 /* Equal files and options hit; a touched file and other options miss, and then hit. */
-TEST_IN_FOLDER(caches_what_it_read)
+TEST_OF_SMALL(caches_what_it_read)
 {
-    struct sl_dataset_options options = small_options();
-    put_small_dataset("small");
     char place[300];
     snprintf(place, sizeof place, "%s/cache", folder);
     options.cache = place;
@@ -624,12 +619,10 @@ TEST_IN_FOLDER(caches_what_it_read)
     assert_false(from_cache(&options));
 }
 
-TEST_IN_FOLDER(damages_cure)
+TEST_OF_SMALL(damages_cure)
 {
-    struct sl_dataset_options options = small_options();
     char command[400];
     char place[300];
-    put_small_dataset("small");
     snprintf(place, sizeof place, "%s/cache", folder);
     options.cache = place;
     assert_false(from_cache(&options));
@@ -645,16 +638,14 @@ TEST_IN_FOLDER(damages_cure)
 }
 
 /* The folder: what is given; beside the data where that is writable; else the user's; and without any, no cache. */
-TEST_IN_FOLDER(places_the_cache)
+TEST_OF_SMALL(places_the_cache)
 {
-    struct sl_dataset_options options = small_options();
     char expected[300];
     char *file;
     char *old_xdg = getenv("XDG_CACHE_HOME");
     char *old_home = getenv("HOME");
     FREED char *xdg = old_xdg != NULL ? strdup(old_xdg) : NULL;
     FREED char *home = old_home != NULL ? strdup(old_home) : NULL;
-    put_small_dataset("small");
     assert_ok(sl_dataset_cache_file(&options, "metis-4", &file));
     assert_null(file);
     options.cache = "/given";
@@ -741,12 +732,11 @@ TEST_IN_FOLDER(writes_what_it_reads)
 }
 
 /* Each table may be there once, with whatever ending. */
-TEST_IN_FOLDER(refuses_tables_twice)
+TEST_OF_OPTIONS(refuses_tables_twice)
 {
     static const char *const tables[] = {"raw/edge",          "raw/node-feat",   "raw/node-label",  "raw/num-node-list",
                                          "raw/num-edge-list", "split/one/train", "split/one/valid", "split/one/test"};
     struct sl_dataset d;
-    struct sl_dataset_options options = small_options();
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         for (int npy = 0; npy < 2; npy++) {
             char name[64];
@@ -767,12 +757,10 @@ TEST_IN_FOLDER(refuses_tables_twice)
 }
 
 /* num-edge-list counts the edges of an array, too. */
-TEST_IN_FOLDER(compares_counts)
+TEST_OF_SMALL(compares_counts)
 {
     static const int64_t edges[] = {0, 1, 2, 3, 1, 2, 3, 4}; /* (2, 4) */
     struct sl_dataset d;
-    struct sl_dataset_options options = small_options();
-    put_small_dataset("small");
     remove(in_folder("small/raw/edge.csv.gz"));
     put_npy_array("small/raw/edge.npy", "<i8", "(2, 4)", edges, sizeof edges);
     options.dataset = in_folder("small");
@@ -788,7 +776,7 @@ TEST_IN_FOLDER(writes_datasets)
     for (int directed = 0; directed < 2; directed++) {
         OWNED(sl_dataset_free) struct sl_dataset a;
         OWNED(sl_dataset_free) struct sl_dataset b;
-        struct sl_dataset_options options = small_options();
+        options = small_options();
         put_small_dataset("small");
         put_text("small/words.csv", "0,0,0,0,0,0,0,0,0,0,0,1\n0,0,0,0,0,0,0,0,0,0,0,0\n0,0,0,0,0,0,0,0,0,0,0,0\n"
                                     "2.5,0,0,0,0,0,0,0,0,0,0,0\n0,0,0,0,0,0,0,0,0,0,0,0\n0,0,0,0,0,0,0,0,0,0,0,0\n");
@@ -844,7 +832,7 @@ TEST(real_datasets)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct sl_dataset d;
         struct sl_statistics s;
-        struct sl_dataset_options options = {
+        options = (struct sl_dataset_options){
             .dataset = cases[i].name, .split = cases[i].split, .features = cases[i].features, .cache = "none"};
         enum sl_status st = sl_dataset_load(&options, &d);
         if (st == SL_ENOTFOUND) {
