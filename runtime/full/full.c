@@ -239,11 +239,7 @@ void sl_full_close(struct sl_full *full)
     if (full->pass.pe != NULL) {
         for (uint32_t q = 0; q < full->plan.n_parts; q++) {
             sl_rows_drop(&full->pass.pe[q].features);
-            for (uint32_t i = 0; i < full->pass.model->n_layers; i++) {
-                for (int role = 0; role < SL_N_ROLES; role++) {
-                    sl_rows_drop(&full->pass.pe[q].layer[i][role]);
-                }
-            }
+            sl_pass_end_rows(&full->pass.pe[q], full->pass.model->n_layers, sl_rows_drop);
         }
     }
     for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {

@@ -112,11 +112,7 @@ static uint32_t n_gradients(const struct sl_steps *s)
 static void end_rows(struct sl_pass_pe *pe, uint32_t n_layers, void (*end)(struct sl_rows *))
 {
     end(&pe->features);
-    for (uint32_t i = 0; i < n_layers; i++) {
-        for (int role = 0; role < SL_N_ROLES; role++) {
-            end(&pe->layer[i][role]);
-        }
-    }
+    sl_pass_end_rows(pe, n_layers, end);
 }
 
 void sl_step_drop(struct sl_steps *s)

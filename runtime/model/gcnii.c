@@ -123,7 +123,7 @@ static enum sl_status hand_down(const struct sl_layer_pass *lp, uint32_t p)
     if (lp->i == 1) {
         for (uint32_t c = 0; c < g->split.n_chunks; c++) {
             struct sl_blend_rows from = {g->chunk[c], 0};
-            struct sl_blend_rows to = {sl_layer_pass_input_gradient(lp, p)->chunk[c], 0};
+            struct sl_blend_rows to = {sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT)->chunk[c], 0};
             SL_CHECK(sl_blend_submit(&head, SL_STAGE_BACKWARD, sl_split_size(&g->split, c), 1, from, 1, to));
         }
     }
@@ -140,7 +140,7 @@ static enum sl_status backward(const struct sl_layer_pass *lp)
     }
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         struct sl_rows *g = lp->layer->activates_input ? sl_layer_pass_rows(lp, p, SL_ROWS_GBEFORE)
-                                                       : sl_layer_pass_input_gradient(lp, p);
+                                                       : sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT);
         SL_CHECK(lp->pass->source->sum_back(lp, p, g));
     }
     if (lp->layer->activates_input) {

@@ -135,7 +135,8 @@ static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p, cons
 static enum sl_status input_back(const struct sl_layer_pass *lp, uint32_t p)
 {
     bool project_first = sl_layer_pass_order(lp)->project_first;
-    struct sl_rows *to = project_first ? sl_layer_pass_rows(lp, p, SL_ROWS_GY) : sl_layer_pass_input_gradient(lp, p);
+    struct sl_rows *to =
+        project_first ? sl_layer_pass_rows(lp, p, SL_ROWS_GY) : sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT);
     SL_CHECK(lp->pass->source->sum_back(lp, p, to));
     SL_CHECK(self_rows(lp, p, to));
     if (project_first) {

@@ -33,7 +33,7 @@ static enum sl_status backward_chunk(const struct sl_layer_pass *lp, uint32_t p,
     enum sl_status st = sl_multiply_back(lp, p, row, WEIGHT, BIAS, gz);
     if (st == SL_OK && lp->i > 0) {
         st = sl_dense_backward_input_submit(&head, gz, sl_layer_pass_value(lp, p, WEIGHT), 0,
-                                            sl_layer_pass_input_gradient(lp, p)->chunk[c], 0);
+                                            sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT)->chunk[c], 0);
     }
     return st;
 }

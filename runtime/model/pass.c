@@ -60,11 +60,6 @@ struct sl_rows *sl_layer_pass_rows(const struct sl_layer_pass *lp, uint32_t p, e
     return &pe->layer[lp->i][role];
 }
 
-struct sl_rows *sl_layer_pass_input_gradient(const struct sl_layer_pass *lp, uint32_t p)
-{
-    return sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT);
-}
-
 enum sl_role sl_layer_pass_result(const struct sl_layer_pass *lp)
 {
     return lp->layer->hidden || lp->layer->last ? SL_ROWS_Z : SL_ROWS_H;
@@ -130,6 +125,15 @@ void sl_layer_pass_done(const struct sl_layer_pass *lp, uint32_t p, enum sl_role
         sl_rows_keep(rows);
     } else {
         sl_rows_drop(rows);
+    }
+}
+
+void sl_pass_end_rows(struct sl_pass_pe *pe, uint32_t n_layers, void (*end)(struct sl_rows *rows))
+{
+    for (uint32_t i = 0; i < n_layers; i++) {
+        for (int role = 0; role < SL_N_ROLES; role++) {
+            end(&pe->layer[i][role]);
+        }
     }
 }
 
@@ -299,14 +303,15 @@ enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int p
     const struct sl_rows *gy = sl_layer_pass_rows(lp, p, SL_ROWS_GY);
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     if (lp->i > 0) {
-        SL_CHECK(sl_rows_reshape(&gy->split, lp->layer->n_in, SL_DTYPE_REAL, sl_layer_pass_input_gradient(lp, p)));
+        SL_CHECK(
+            sl_rows_reshape(&gy->split, lp->layer->n_in, SL_DTYPE_REAL, sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT)));
     }
     for (uint32_t c = 0; c < gy->split.n_chunks; c++) {
         SL_CHECK(sl_multiply_back(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, SL_NO_PARAMETER,
                                   gy->chunk[c]));
         if (lp->i > 0) {
             SL_CHECK(sl_dense_backward_input_submit(&head, gy->chunk[c], sl_layer_pass_value(lp, p, parameter), 0,
-                                                    sl_layer_pass_input_gradient(lp, p)->chunk[c], 0));
+                                                    sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT)->chunk[c], 0));
         }
     }
     return SL_OK;
@@ -462,7 +467,7 @@ enum sl_status sl_convolve(const struct sl_layer_pass *lp, int parameter, sl_chu
 enum sl_status sl_convolve_back(const struct sl_layer_pass *lp, uint32_t p, int parameter)
 {
     if (!sl_layer_pass_order(lp)->project_first) {
-        return lp->pass->source->sum_back(lp, p, sl_layer_pass_input_gradient(lp, p));
+        return lp->pass->source->sum_back(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT));
     }
     enum sl_status st = lp->pass->source->sum_back(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_GY));
     return st == SL_OK ? sl_project_back(lp, p, parameter) : st;
@@ -499,7 +504,7 @@ enum sl_status sl_residual_back(const struct sl_layer_pass *lp, uint32_t p)
     for (uint32_t c = 0; c < gh->split.n_chunks; c++) {
         struct sl_layer_pass_place place = sl_layer_pass_place(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c));
         SL_CHECK(sl_activate_residual_backward_submit(
-            &head, gh->chunk[c], sl_layer_pass_input_gradient(lp, p)->chunk[place.chunk], place.row));
+            &head, gh->chunk[c], sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT)->chunk[place.chunk], place.row));
     }
     return SL_OK;
 }

@@ -172,7 +172,6 @@ bool sl_layer_pass_ends(const struct sl_layer_pass *lp);
 
 /* Rows of a role. The gradient of the input is GH of the layer below; the first layer has none. */
 struct sl_rows *sl_layer_pass_rows(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role);
-struct sl_rows *sl_layer_pass_input_gradient(const struct sl_layer_pass *lp, uint32_t p);
 
 /* The role that forward writes (Z, or H if no activation follows), and the role of its gradient, which backward
  * reads. */
@@ -198,6 +197,9 @@ enum sl_status sl_layer_pass_shape_all(const struct sl_layer_pass *lp, enum sl_r
 /* Call after the last reader has been submitted: keeps the rows for the next step, or drops the rows if the pass
  * keeps nothing. */
 void sl_layer_pass_done(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role);
+
+/* Call `end` (sl_rows_keep or sl_rows_drop) for all rows of a PE but the features. */
+void sl_pass_end_rows(struct sl_pass_pe *pe, uint32_t n_layers, void (*end)(struct sl_rows *rows));
 
 /* The first row of chunk c of a level. The row has the same number at every higher level. */
 uint32_t sl_layer_pass_chunk_row(const struct sl_layer_pass *lp, uint32_t p, uint32_t level, uint32_t c);

@@ -81,7 +81,7 @@ static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p)
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
         struct sl_layer_pass_place place = sl_layer_pass_place(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c));
-        starpu_data_handle_t gh = sl_layer_pass_input_gradient(lp, p)->chunk[place.chunk];
+        starpu_data_handle_t gh = sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT)->chunk[place.chunk];
         SL_CHECK(
             sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, SELF), 1, gh, place.row));
     }

@@ -98,6 +98,23 @@ enum sl_status sl_chosen_gather(struct sl_chosen *c)
     return SL_OK;
 }
 
+enum sl_status sl_chosen_score(const struct sl_chosen *c, const struct sl_decoder *decoder,
+                               const struct sl_links *links, const sl_vertex *new_ids, uint32_t first, uint32_t *n_out,
+                               double scores[SL_CHOSEN_TILE])
+{
+    const sl_real *from[SL_CHOSEN_TILE];
+    const sl_real *to[SL_CHOSEN_TILE];
+    *n_out = sl_min_u32(SL_CHOSEN_TILE, links->n - first);
+    for (uint32_t k = 0; k < *n_out; k++) {
+        const sl_vertex a = links->from[first + k];
+        const sl_vertex b = links->to[first + k];
+        from[k] = sl_chosen_row(c, new_ids != NULL ? new_ids[a] : a);
+        to[k] = sl_chosen_row(c, new_ids != NULL ? new_ids[b] : b);
+    }
+    return sl_decoder_scores(decoder, *n_out, links->relation == NULL ? NULL : links->relation + first, from, to,
+                             scores);
+}
+
 void sl_chosen_close(struct sl_chosen *c)
 {
     sl_free(c->row_of);

@@ -9,6 +9,8 @@
 
 #include <stddef.h>
 
+#include "codelets/pairs.h"
+#include "data/links.h"
 #include "support/real.h"
 #include "support/status.h"
 
@@ -41,6 +43,15 @@ static inline const sl_real *sl_chosen_row(const struct sl_chosen *chosen, sl_ve
 {
     return chosen->rows + (size_t)chosen->row_of[id] * chosen->n_columns;
 }
+
+#define SL_CHOSEN_TILE 1024 /* links that are scored at a time */
+
+/* At rank 0: score links first, first + 1, .. between chosen vertices: SL_CHOSEN_TILE of them, or the rest. Returns
+ * their number in *n_out. new_ids: the id of each end; NULL: the ends are ids. The decoder's arrays are in main memory.
+ * SL_ENOMEM. */
+enum sl_status sl_chosen_score(const struct sl_chosen *chosen, const struct sl_decoder *decoder,
+                               const struct sl_links *links, const sl_vertex *new_ids, uint32_t first, uint32_t *n_out,
+                               double scores[SL_CHOSEN_TILE]);
 
 void sl_chosen_close(struct sl_chosen *chosen);
 

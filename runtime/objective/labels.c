@@ -159,18 +159,14 @@ static void add_label(void *context, struct sl_pair *pairs, size_t n)
     }
 }
 
-static void put(struct sl_scores *scores, const char *name, bool valid, double value)
+static double ratio(double sum, double n)
 {
-    struct sl_score *score = sl_scores_find(scores, name);
-    *(valid ? &score->valid : &score->test) = value;
+    return n > 0 ? sum / n : NAN;
 }
 
-static void put_set(const struct sums *sums, bool valid, struct sl_scores *out)
+static double micro_f1(const struct sums *sums)
 {
-    put(out, "ap", valid, sums->n_both > 0 ? sums->ap / sums->n_both : NAN);
-    put(out, "auc", valid, sums->n_both > 0 ? sums->auc / sums->n_both : NAN);
-    put(out, "f1_micro", valid, sums->n > 0 ? f1_of(sums->hits, sums->misses, sums->alarms) : NAN);
-    put(out, "f1", valid, sums->n_f1 > 0 ? sums->f1 / sums->n_f1 : NAN);
+    return sums->n > 0 ? f1_of(sums->hits, sums->misses, sums->alarms) : NAN;
 }
 
 static enum sl_status score(const struct sl_objective *o, const struct sl_outputs *outputs, struct sl_scores *out)
@@ -180,9 +176,11 @@ static enum sl_status score(const struct sl_objective *o, const struct sl_output
     (void)o;
     SL_CHECK(sl_outputs_columns(outputs, SL_SET_VALID, add_label, &valid));
     SL_CHECK(sl_outputs_columns(outputs, SL_SET_TEST, add_label, &test));
-    out->valid_loss = valid.n > 0 ? valid.loss / valid.n : NAN;
-    put_set(&valid, true, out);
-    put_set(&test, false, out);
+    out->valid_loss = ratio(valid.loss, valid.n);
+    sl_scores_put(out, "ap", ratio(valid.ap, valid.n_both), ratio(test.ap, test.n_both));
+    sl_scores_put(out, "auc", ratio(valid.auc, valid.n_both), ratio(test.auc, test.n_both));
+    sl_scores_put(out, "f1_micro", micro_f1(&valid), micro_f1(&test));
+    sl_scores_put(out, "f1", ratio(valid.f1, valid.n_f1), ratio(test.f1, test.n_f1));
     return SL_OK;
 }
 

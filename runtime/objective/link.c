@@ -184,23 +184,14 @@ static enum sl_status take_rows(const struct sl_objective *o, const struct sl_ou
     return sl_chosen_gather(&w->ends);
 }
 
-#define TILE 1024 /* pairs that are scored at a time */
-
 /* The score of each pair of a list. Adds the pairs' losses to *loss. */
 static enum sl_status score_list(const struct wanted *w, const struct sl_links *links, bool is_link,
                                  struct sl_pair *out, double *loss)
 {
-    const sl_real *from[TILE];
-    const sl_real *to[TILE];
-    double scores[TILE];
-    for (uint32_t i = 0; i < links->n; i += TILE) {
-        const uint32_t n = sl_min_u32(TILE, links->n - i);
-        for (uint32_t k = 0; k < n; k++) {
-            from[k] = sl_chosen_row(&w->ends, links->from[i + k]);
-            to[k] = sl_chosen_row(&w->ends, links->to[i + k]);
-        }
-        const uint32_t *relations = links->relation == NULL ? NULL : links->relation + i;
-        SL_CHECK(sl_decoder_scores(w->decoder, n, relations, from, to, scores));
+    double scores[SL_CHOSEN_TILE];
+    uint32_t n;
+    for (uint32_t i = 0; i < links->n; i += n) {
+        SL_CHECK(sl_chosen_score(&w->ends, w->decoder, links, NULL, i, &n, scores));
         for (uint32_t k = 0; k < n; k++) {
             *loss += sl_pairs_loss_of(scores[k], is_link);
             out[i + k] = (struct sl_pair){(sl_real)scores[k], is_link};
@@ -237,13 +228,6 @@ static enum sl_status score_set(const struct sl_objective *o, const struct wante
 done:
     sl_free(pairs);
     return st;
-}
-
-static void put_score(struct sl_scores *out, const char *name, double valid, double test)
-{
-    struct sl_score *score = sl_scores_find(out, name);
-    score->valid = valid;
-    score->test = test;
 }
 
 /* The rows of all vertices in the order of dataset ids. */
@@ -297,12 +281,12 @@ static enum sl_status score(const struct sl_objective *o, const struct sl_output
         SL_TRY(st, rank_triples(o, outputs->shards, &w, &valid, &test), done);
     }
     out->valid_loss = valid.loss;
-    put_score(out, "auc", valid.auc, test.auc);
-    put_score(out, "ap", valid.ap, test.ap);
-    put_score(out, "mrr", valid.ranks.mrr, test.ranks.mrr);
-    put_score(out, "hits1", valid.ranks.hits1, test.ranks.hits1);
-    put_score(out, "hits3", valid.ranks.hits3, test.ranks.hits3);
-    put_score(out, "hits10", valid.ranks.hits10, test.ranks.hits10);
+    sl_scores_put(out, "auc", valid.auc, test.auc);
+    sl_scores_put(out, "ap", valid.ap, test.ap);
+    sl_scores_put(out, "mrr", valid.ranks.mrr, test.ranks.mrr);
+    sl_scores_put(out, "hits1", valid.ranks.hits1, test.ranks.hits1);
+    sl_scores_put(out, "hits3", valid.ranks.hits3, test.ranks.hits3);
+    sl_scores_put(out, "hits10", valid.ranks.hits10, test.ranks.hits10);
 done:
     sl_chosen_close(&w.ends);
     return st;

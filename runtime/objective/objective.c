@@ -35,6 +35,13 @@ struct sl_score *sl_scores_find(struct sl_scores *scores, const char *name)
     return NULL;
 }
 
+void sl_scores_put(struct sl_scores *scores, const char *name, double valid, double test)
+{
+    struct sl_score *score = sl_scores_find(scores, name);
+    score->valid = valid;
+    score->test = test;
+}
+
 bool sl_scores_better(const struct sl_scores *a, const struct sl_scores *b)
 {
     double now = a->score[a->best_by].valid;

@@ -162,6 +162,9 @@ void sl_scores_add(struct sl_scores *scores, const char *name, bool larger_is_be
 /* The score of this name. NULL: none. */
 struct sl_score *sl_scores_find(struct sl_scores *scores, const char *name);
 
+/* Set the values of the score of this name, which is in the list. */
+void sl_scores_put(struct sl_scores *scores, const char *name, double valid, double test);
+
 /* Read --class-weights: numbers of 0 or more, one for each output. `text` has the numbers with commas between them, or
  * the path of a file with a number on each line. The caller frees *out (sl_free). SL_EINVAL: the text has a wrong
  * number. SL_EFILE, SL_EIO, SL_ENOMEM. */

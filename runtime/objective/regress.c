@@ -145,16 +145,11 @@ static enum sl_status score(const struct sl_objective *o, const struct sl_output
     struct sums test = {0};
     SL_CHECK(sl_outputs_columns(outputs, SL_SET_VALID, add_column, &valid));
     SL_CHECK(sl_outputs_columns(outputs, SL_SET_TEST, add_column, &test));
-    struct sl_score *mse = sl_scores_find(out, "mse");
-    struct sl_score *mae = sl_scores_find(out, "mae");
-    struct sl_score *r2 = sl_scores_find(out, "r2");
-    mse->valid = valid.squared / valid.n; /* NaN for an empty set */
-    mse->test = test.squared / test.n;
-    mae->valid = valid.absolute / valid.n;
-    mae->test = test.absolute / test.n;
-    r2->valid = valid.r2 / valid.n_columns;
-    r2->test = test.r2 / test.n_columns;
-    out->valid_loss = o->loss == SL_LOSS_SQUARED ? mse->valid : mae->valid;
+    /* NaN for an empty set */
+    sl_scores_put(out, "mse", valid.squared / valid.n, test.squared / test.n);
+    sl_scores_put(out, "mae", valid.absolute / valid.n, test.absolute / test.n);
+    sl_scores_put(out, "r2", valid.r2 / valid.n_columns, test.r2 / test.n_columns);
+    out->valid_loss = (o->loss == SL_LOSS_SQUARED ? valid.squared : valid.absolute) / valid.n;
     return SL_OK;
 }
 

@@ -257,11 +257,7 @@ static void drop_rows(struct sl_pipe *p)
         sl_rows_drop(&p->summed[k]);
     }
     for (uint32_t q = 0; q < p->graph.n_chunks; q++) {
-        for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
-            for (int role = 0; role < SL_N_ROLES; role++) {
-                sl_rows_drop(&p->pass.pe[q].layer[i][role]);
-            }
-        }
+        sl_pass_end_rows(&p->pass.pe[q], p->work.model->n_layers, sl_rows_drop);
     }
 }
 

@@ -51,9 +51,7 @@ static void close_view(struct sl_pipe *view)
 {
     if (view->pass.pe != NULL) {
         for (uint32_t q = 0; q < view->graph.n_chunks; q++) {
-            for (uint32_t i = 0; i < view->work.model->n_layers; i++) {
-                drop_layer(&view->pass.pe[q], i, true);
-            }
+            sl_pass_end_rows(&view->pass.pe[q], view->work.model->n_layers, sl_rows_drop);
         }
     }
     sl_partials_close(&view->losses);

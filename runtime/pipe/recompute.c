@@ -250,7 +250,7 @@ enum sl_status sl_pipe_recomputed(struct sl_pipe *p, uint32_t i, uint32_t slot)
         return SL_OK;
     }
     for (uint32_t way = 0; way < lp.n_pes; way++) {
-        const struct sl_rows *gradient = sl_layer_pass_input_gradient(&lp, lp.pes[way]);
+        const struct sl_rows *gradient = sl_layer_pass_rows(&lp, lp.pes[way], SL_ROWS_GINPUT);
         if (gradient->split.n_chunks > 0) {
             SL_CHECK(pass(gradient->chunk[0], token_of(p, first, slot)));
             if (first != 0) {

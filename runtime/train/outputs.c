@@ -255,79 +255,63 @@ static const sl_real *score_of(void *context, uint64_t pair)
     return (const sl_real *)context + pair;
 }
 
-#define TILE 1024 /* pairs that are scored at a time */
-
-/* Score all pairs from the vectors of their ends, by partitioned id. The model is acquired. */
-static enum sl_status score_pairs(const struct sl_session *t, const struct sl_chosen *ends, sl_real *out)
+enum sl_status sl_outputs_score_pairs(struct sl_session *t, const struct sl_links *pairs, const sl_real *vectors,
+                                      sl_real *out)
 {
     const sl_vertex *new_ids = t->partition.new_ids;
-    const struct sl_decoder decoder = sl_model_decoder(&t->model);
-    const sl_real *from[TILE];
-    const sl_real *to[TILE];
-    double scores[TILE];
-    for (uint32_t i = 0; i < t->pairs.n; i += TILE) {
-        const uint32_t n = sl_min_u32(TILE, t->pairs.n - i);
-        for (uint32_t k = 0; k < n; k++) {
-            from[k] = sl_chosen_row(ends, new_ids[t->pairs.from[i + k]]);
-            to[k] = sl_chosen_row(ends, new_ids[t->pairs.to[i + k]]);
-        }
-        const uint32_t *relations = t->pairs.relation == NULL ? NULL : t->pairs.relation + i;
-        SL_CHECK(sl_decoder_scores(&decoder, n, relations, from, to, scores));
-        for (uint32_t k = 0; k < n; k++) {
+    const struct sl_evaluated here = sl_evaluated_here(&t->shards);
+    const uint32_t n_vertices = t->shards.n_vertices;
+    double scores[SL_CHOSEN_TILE];
+    struct sl_chosen ends;
+    struct sl_decoder decoder;
+    enum sl_status st;
+    SL_TRY(st, sl_chosen_open(n_vertices, t->shards.n_outputs, &ends), done);
+    for (uint32_t i = 0; i < pairs->n; i++) {
+        sl_chosen_add(&ends, new_ids[pairs->from[i]]);
+        sl_chosen_add(&ends, new_ids[pairs->to[i]]);
+    }
+    SL_TRY(st, sl_chosen_number(&ends, n_vertices, here.first, here.first + here.n), done);
+    sl_chosen_take(&ends, here.first, here.n, vectors);
+    sl_watchdog_suspend(false);
+    SL_TRY(st, sl_chosen_gather(&ends), done);
+    sl_watchdog_suspend(true);
+    if (sl_rank() > 0) {
+        goto done;
+    }
+    SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
+    decoder = sl_model_decoder(&t->model);
+    for (uint32_t i = 0, n = 0; st == SL_OK && i < pairs->n; i += n) {
+        st = sl_chosen_score(&ends, &decoder, pairs, new_ids, i, &n, scores);
+        for (uint32_t k = 0; st == SL_OK && k < n; k++) {
             out[i + k] = (sl_real)scores[k];
         }
     }
-    return SL_OK;
-}
-
-/* Write the scores of all pairs, at rank 0. */
-static enum sl_status write_scores(struct sl_session *t, const struct sl_chosen *ends)
-{
-    sl_real *scores;
-    enum sl_status st = SL_OK;
-    SL_CHECK(sl_alloc(t->pairs.n, sizeof *scores, "scores of pairs", &scores));
-    SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
-    st = score_pairs(t, ends, scores);
     sl_model_release(&t->model);
-    if (st == SL_OK && sl_settings_predicts_csv(t->settings)) {
-        const struct sl_csvout form = {.vertex_names = t->vertex_names,
-                                       .from = t->asked.from,
-                                       .to = t->asked.to,
-                                       .relation = t->asked.relation,
-                                       .n_vertices = t->shards.n_vertices};
-        st = sl_csvout_write(t->settings->predict, &form, t->pairs.n, 1, score_of, scores);
-    } else if (st == SL_OK) {
-        st = sl_npy_write(t->settings->predict, t->pairs.n, 1, score_of, scores);
-    }
 done:
-    sl_free(scores);
+    sl_chosen_close(&ends);
     return st;
 }
 
 /* vectors: of the vertices evaluated by this rank. Rank 0 writes the scores. */
 static enum sl_status write_pairs(struct sl_session *t, const sl_real *vectors)
 {
-    const sl_vertex *new_ids = t->partition.new_ids;
-    const struct sl_evaluated here = sl_evaluated_here(&t->shards);
-    const uint32_t n = t->shards.n_vertices;
-    struct sl_chosen ends;
+    const struct sl_csvout form = {.vertex_names = t->vertex_names,
+                                   .from = t->asked.from,
+                                   .to = t->asked.to,
+                                   .relation = t->asked.relation,
+                                   .n_vertices = t->shards.n_vertices};
+    sl_real *scores;
     enum sl_status st;
-    SL_TRY(st, sl_chosen_open(n, t->shards.n_outputs, &ends), done);
-    for (uint32_t i = 0; i < t->pairs.n; i++) {
-        sl_chosen_add(&ends, new_ids[t->pairs.from[i]]);
-        sl_chosen_add(&ends, new_ids[t->pairs.to[i]]);
-    }
-    SL_TRY(st, sl_chosen_number(&ends, n, here.first, here.first + here.n), done);
-    sl_chosen_take(&ends, here.first, here.n, vectors);
-    sl_watchdog_suspend(false);
-    SL_TRY(st, sl_chosen_gather(&ends), done);
-    sl_watchdog_suspend(true);
-    if (sl_rank() == 0) {
-        SL_TRY(st, write_scores(t, &ends), done);
+    SL_TRY(st, sl_alloc(t->pairs.n, sizeof *scores, "scores of pairs", &scores), done);
+    SL_TRY(st, sl_outputs_score_pairs(t, &t->pairs, vectors, scores), done);
+    if (sl_rank() == 0 && sl_settings_predicts_csv(t->settings)) {
+        SL_TRY(st, sl_csvout_write(t->settings->predict, &form, t->pairs.n, 1, score_of, scores), done);
+    } else if (sl_rank() == 0) {
+        SL_TRY(st, sl_npy_write(t->settings->predict, t->pairs.n, 1, score_of, scores), done);
     }
     st = sl_ranks_barrier(); /* the disk may take long */
 done:
-    sl_chosen_close(&ends);
+    sl_free(scores);
     return st;
 }
 

@@ -28,4 +28,9 @@ enum sl_status sl_outputs_put_model(struct sl_session *session, struct sl_writer
 /* Load the arrays of --load, which the settings have read, into the model. SL_EFILE. */
 enum sl_status sl_outputs_load_model(struct sl_session *session);
 
+/* Score pairs of vertices from the vectors of the vertices evaluated by this rank. pairs: dataset ids, and relations of
+ * the model. out: [pairs->n], at rank 0. Collective. SL_ESTARPU, SL_EIO, SL_ENOMEM. */
+enum sl_status sl_outputs_score_pairs(struct sl_session *session, const struct sl_links *pairs, const sl_real *vectors,
+                                      sl_real *out);
+
 #endif

@@ -8,6 +8,7 @@
 #include "runtime/machine/pool.h"
 #include "runtime/model/kinds.h"
 #include "runtime/sync/replicas.h"
+#include "runtime/train/outputs.h"
 #include "runtime/train/session.h"
 #include "runtime/train/state.h"
 #include "support/decimal.h"
@@ -111,8 +112,6 @@ done:
 
 /* ---- scores of pairs ---- */
 
-#define TILE 1024 /* pairs that are scored at a time */
-
 static enum sl_status check_pairs(const struct sl_session *t, const struct sl_array_links *pairs)
 {
     const uint32_t n_vertices = t->shards.n_vertices;
@@ -132,30 +131,16 @@ static enum sl_status check_pairs(const struct sl_session *t, const struct sl_ar
     return SL_OK;
 }
 
-/* vectors: of all vertices, by new id. The model is acquired. */
-static enum sl_status score_pairs(const struct sl_session *t, const struct sl_array_links *pairs,
-                                  const sl_real *vectors, float *out)
+/* The pairs in the terms of the model. The relations are a copy (sl_free), or NULL. */
+static enum sl_status take_pairs(const struct sl_session *t, const struct sl_array_links *pairs, struct sl_links *out)
 {
-    const struct sl_decoder decoder = sl_model_decoder(&t->model);
-    const sl_vertex *new_ids = t->partition.new_ids;
-    const size_t width = t->shards.n_outputs;
-    const sl_real *from[TILE];
-    const sl_real *to[TILE];
-    uint32_t relations[TILE];
-    double scores[TILE];
-    for (uint32_t i = 0; i < pairs->n; i += TILE) {
-        const uint32_t n = sl_min_u32(TILE, pairs->n - i);
-        for (uint32_t k = 0; k < n; k++) {
-            from[k] = vectors + new_ids[pairs->from[i + k]] * width;
-            to[k] = vectors + new_ids[pairs->to[i + k]] * width;
-            relations[k] = pairs->relations != NULL ? pairs->relations[i + k] : 0;
-            if (t->relation_of != NULL) {
-                relations[k] = t->relation_of[relations[k]];
-            }
-        }
-        SL_CHECK(sl_decoder_scores(&decoder, n, relations, from, to, scores));
-        for (uint32_t k = 0; k < n; k++) {
-            out[i + k] = (float)scores[k];
+    *out = (struct sl_links){
+        .from = (sl_vertex *)(uintptr_t)pairs->from, .to = (sl_vertex *)(uintptr_t)pairs->to, .n = pairs->n};
+    if (pairs->relations != NULL) {
+        SL_CHECK(sl_alloc(pairs->n, sizeof *out->relation, "relations of pairs", &out->relation));
+        for (uint32_t i = 0; i < pairs->n; i++) {
+            const uint32_t relation = pairs->relations[i];
+            out->relation[i] = t->relation_of != NULL ? t->relation_of[relation] : relation;
         }
     }
     return SL_OK;
@@ -166,6 +151,8 @@ enum sl_status sl_session_score_links(struct sl_session *t, const struct sl_arra
     SL_IN_C_LOCALE;
     struct sl_inference wanted = {0};
     struct sl_scores found;
+    struct sl_links links = {0};
+    sl_real *values = NULL;
     bool rested = sl_session_wake(t);
     enum sl_status st;
     SL_TRY(st, check_alone(), done);
@@ -182,10 +169,15 @@ enum sl_status sl_session_score_links(struct sl_session *t, const struct sl_arra
     SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &found), done);
     starpu_task_wait_for_all();
     sl_run_log_reset(&t->run);
-    SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
-    st = score_pairs(t, pairs, wanted.scores, scores);
-    sl_model_release(&t->model);
+    SL_TRY(st, take_pairs(t, pairs, &links), done);
+    SL_TRY(st, sl_alloc(pairs->n, sizeof *values, "scores of pairs", &values), done);
+    SL_TRY(st, sl_outputs_score_pairs(t, &links, wanted.scores, values), done);
+    for (uint32_t i = 0; i < pairs->n; i++) {
+        scores[i] = (float)values[i];
+    }
 done:
+    sl_free(links.relation);
+    sl_free(values);
     sl_free(wanted.scores);
     if (rested) {
         sl_session_rest(t);
