@@ -36,6 +36,8 @@
 #ifndef SL_CODELETS_AGGREGATE_H
 #define SL_CODELETS_AGGREGATE_H
 
+#include <string.h>
+
 #include "codelets/sources.h"
 #ifdef SL_CUDA
 #include <cusparse.h>
@@ -109,66 +111,18 @@ struct sl_gradient {
     uint64_t *begun;
 };
 
-/* The gradient in a task's buffer. */
-struct sl_gradient sl_gradient_of(uint32_t row0, void *buffer);
-
-/* ---- kernels, CPU ---- */
-
-/* m_out [n_rows x n_columns]. beta 0: overwrite, beta 1: add. dtype: of the rows of x. */
-void sl_aggregate_forward_cpu(enum sl_dtype dtype, const struct sl_edges *edges, uint32_t n_columns,
-                              const struct sl_sources *x, int beta, sl_real *m_out);
-
-/* Gradients of positions t0 .. t0 + n - 1 of the transposed block. Overwrites out [n x n_columns]. gm: rows of GM, all
- * chunks. */
-void sl_aggregate_backward_cpu(const struct sl_transposed *block, uint32_t t0, uint32_t n, uint32_t n_columns,
-                               const struct sl_view *gm, sl_real *out);
-
-/* Clear the rows that have no sum yet. Call it last: the kernels below initialise only the rows that they add to. */
-void sl_accumulate_end_cpu(const struct sl_gradient *g);
-
-/* Symmetric weights: add the self term to each row of g that is a destination, that is, a row below n_gm. */
-void sl_accumulate_self_cpu(const struct sl_weights *weights, uint32_t n_gm, const struct sl_view *gm,
-                            const struct sl_gradient *g);
-
-/* Add sent[i] to row inverse[i] of the frontier, for i = 0 .. n - 1 in order. Skips rows outside g.
- * dtype: of sent. */
-void sl_accumulate_sent_cpu(enum sl_dtype dtype, uint32_t n, const uint32_t *inverse, const void *sent,
-                            const struct sl_gradient *g);
-
-/* The same for the rows from another PE, inside a task, in the dtype of their buffer. */
-void sl_accumulate_slice_cpu(const struct sl_slice_args *sent, void *buffers[], const uint32_t *inverse,
-                             const struct sl_gradient *g);
-
-/* The same for the PE's own sources, positions t0 .. t0 + n - 1. Reads the transposed block instead of a buffer. */
-void sl_accumulate_own_cpu(const struct sl_transposed *block, uint32_t t0, uint32_t n, const uint32_t *inverse,
-                           const struct sl_view *gm, const struct sl_gradient *g);
-
-#ifdef SL_CUDA
-/* ---- launchers. Arrays are in the memory of the stream's device. Structs, and arrays of structs or pointers, are the
- * host's; the call reads them before it returns. SL_ECUDA.
- *
- * Sums of up to 256 terms run along the list, as on the CPU. A longer list is cut into slices: each slice is summed,
- * then the sums of the slices are added in order. The number of slices depends on the width alone. Rows are sl_real
- * unless an enum sl_dtype says bf16; then a pointer to sl_real points to bf16 rows. ---- */
-
-/* m_dtype is bf16 only if the sources are bf16. */
-SL_EXTERN_C enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges,
-                                                     uint32_t n_columns, const struct sl_device_sources *x, int beta,
-                                                     enum sl_dtype m_dtype, void *m_out);
-
-/* The mean by cuSPARSE's SpMM, from a copy of all source rows (sl_real). Waits once for the stream, to read the number
- * of edges. Needs fewer than 2^31 edges and sources. The same input gives the same bits, but not the bits of
- * sl_aggregate_forward_cuda. */
-SL_EXTERN_C enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cusparseHandle_t handle,
-                                                         const struct sl_edges *edges, uint32_t n_columns,
-                                                         const struct sl_device_sources *x, int beta, sl_real *m_out);
-
-/* For n_owners owners in one launch: gradients of positions t0[k] .. t0[k] + n[k] - 1 into packed_out[k], all of
- * `dtype`. */
-SL_EXTERN_C enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, const struct sl_transposed *block,
-                                                      const struct sl_device_rows *gm, uint32_t n_columns,
-                                                      uint32_t n_owners, const uint32_t *t0, const uint32_t *n,
-                                                      enum sl_dtype dtype, sl_real *const *packed_out);
+/* Row `row` of g, to add to, on a CPU. Clears the row before its first term: it is then in the cache for the addition.
+ */
+SL_INLINE sl_real *sl_gradient_row(const struct sl_gradient *g, uint32_t row)
+{
+    sl_real *out = g->rows + (size_t)row * g->n_columns;
+    const uint64_t bit = (uint64_t)1 << row % 64;
+    if (g->begun != NULL && (g->begun[row / 64] & bit) == 0) {
+        memset(out, 0, g->n_columns * sizeof *out);
+        g->begun[row / 64] |= bit;
+    }
+    return out;
+}
 
 /* The rows of the frontier that the items of a PE go to: the entries of `requester` in the owner's inverse, a list of
  * n_parts PEs. */
@@ -177,46 +131,101 @@ struct sl_asked {
     uint32_t n_parts, requester;
 };
 
-/* Steps of accumulate: clear g; with symmetric weights overwrite the destinations by their self terms; add the terms of
- * each PE in turn. beta 0 overwrites the rows that get a sum, and saves a read if they are known to be zero. */
-SL_EXTERN_C enum sl_status sl_accumulate_clear_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
-                                                    sl_real *g_out);
-SL_EXTERN_C enum sl_status sl_accumulate_self_cuda(cudaStream_t stream, const struct sl_weights *weights, uint32_t n_gm,
-                                                   const struct sl_device_rows *gm, const struct sl_gradient *g);
-SL_EXTERN_C enum sl_status sl_accumulate_sent_cuda(cudaStream_t stream, uint32_t n, const struct sl_asked *asked,
-                                                   enum sl_dtype dtype, const void *sent, int beta,
-                                                   const struct sl_gradient *g);
-/* Add the rows from another PE, inside a task. */
-enum sl_status sl_accumulate_slice_cuda(cudaStream_t stream, const struct sl_slice_args *sent, void *buffers[],
-                                        const struct sl_asked *asked, int beta, const struct sl_gradient *g);
-SL_EXTERN_C enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_transposed *block, uint32_t t0,
-                                                  uint32_t n, const struct sl_asked *asked,
-                                                  const struct sl_device_rows *gm, int beta,
-                                                  const struct sl_gradient *g);
-
 /* Evaluation: destinations row0 .. row0 + n_rows - 1 of a part. */
 struct sl_full_edges {
     uint32_t row0, n_rows;
     /* Offsets of the whole part; `sources` begins at offsets[0]. */
     const uint64_t *offsets;
     const sl_vertex *sources;
-    uint32_t n_parts;
-    const uint32_t *first;            /* n_parts + 1 ids */
     const struct sl_weights *weights; /* NULL: the mean */
     const float *edge_weights;        /* as `sources`; NULL: 1 */
     const uint16_t *relations;        /* the same; of sums by relation */
 };
 
-/* n_columns columns of rows that are m_width wide; m_out is the first of the columns. dtype: the parts' rows; m_dtype:
- * the sums, bf16 only if the rows are. At most SL_MAX_FULL_CHUNKS chunks. */
+/* ---- kernels for both devices. On a CPU: SL_ENOMEM. On a device, arrays are in the memory of the stream's device, and
+ * structs, arrays of structs and arrays of pointers are the host's: the call reads them before it returns. SL_ECUDA.
+ *
+ * On a device, sums of up to 256 terms run along the list, as on the CPU. A longer list is cut into slices: each slice
+ * is summed, then the sums of the slices are added in order. The number of slices depends on the width alone. Rows are
+ * sl_real unless an enum sl_dtype says bf16. ---- */
+
+/* m_out [n_rows x n_columns]. beta 0: overwrite, beta 1: add. m_dtype is bf16 only if the sources are. */
+enum sl_status sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x,
+                                        int beta, enum sl_dtype m_dtype, void *m_out);
+
+/* The same for whole parts, n_columns columns of rows that are m_width wide; m_out is the first of the columns. */
+enum sl_status sl_aggregate_full_cpu(const struct sl_full_edges *edges, uint32_t n_columns,
+                                     const struct sl_parts *parts, int beta, uint32_t m_width, enum sl_dtype m_dtype,
+                                     void *m_out);
+
+/* For n_owners owners: gradients of positions t0[k] .. t0[k] + n[k] - 1 overwrite packed_out[k], all of `dtype`. gm:
+ * rows of GM. */
+enum sl_status sl_aggregate_backward_cpu(const struct sl_transposed *block, const struct sl_chunks *gm,
+                                         uint32_t n_columns, uint32_t n_owners, const uint32_t *t0, const uint32_t *n,
+                                         enum sl_dtype dtype, void *const *packed_out);
+
+/* Steps of accumulate. Begin: on a CPU, allocate g->begun; on a device, clear g. Then, with symmetric weights, add the
+ * self term to each row of g that is a destination, that is, a row below n_gm. Then add the terms of each PE in turn:
+ * of the rows that a PE sent, and of the own sources, positions t0 .. t0 + n - 1. Item i goes to entry i of `asked`. Rows
+ * outside g are skipped. beta, on a device: 0 overwrites the rows that get a sum, and saves a read if they are known to
+ * be zero. */
+enum sl_status sl_accumulate_begin_cpu(struct sl_gradient *g);
+void sl_accumulate_self_cpu(const struct sl_weights *weights, uint32_t n_gm, const struct sl_chunks *gm,
+                            const struct sl_gradient *g);
+void sl_accumulate_sent_cpu(uint32_t n, const struct sl_asked *asked, enum sl_dtype dtype, const void *sent, int beta,
+                            const struct sl_gradient *g);
+void sl_accumulate_own_cpu(const struct sl_transposed *block, uint32_t t0, uint32_t n, const struct sl_asked *asked,
+                           const struct sl_chunks *gm, int beta, const struct sl_gradient *g);
+
+#ifdef SL_CUDA
+SL_EXTERN_C enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges,
+                                                     uint32_t n_columns, const struct sl_sources *x, int beta,
+                                                     enum sl_dtype m_dtype, void *m_out);
+
+/* The mean by cuSPARSE's SpMM, from a copy of all source rows (sl_real). Waits once for the stream, to read the number
+ * of edges. Needs fewer than 2^31 edges and sources. The same input gives the same bits, but not the bits of
+ * sl_aggregate_forward_cuda. */
+SL_EXTERN_C enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cusparseHandle_t handle,
+                                                         const struct sl_edges *edges, uint32_t n_columns,
+                                                         const struct sl_sources *x, int beta, sl_real *m_out);
+
 SL_EXTERN_C enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges,
-                                                  uint32_t n_columns, enum sl_dtype dtype,
-                                                  const struct sl_device_part *parts, int beta, uint32_t m_width,
-                                                  enum sl_dtype m_dtype, void *m_out);
+                                                  uint32_t n_columns, const struct sl_parts *parts, int beta,
+                                                  uint32_t m_width, enum sl_dtype m_dtype, void *m_out);
+SL_EXTERN_C enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, const struct sl_transposed *block,
+                                                      const struct sl_chunks *gm, uint32_t n_columns, uint32_t n_owners,
+                                                      const uint32_t *t0, const uint32_t *n, enum sl_dtype dtype,
+                                                      void *const *packed_out);
+SL_EXTERN_C enum sl_status sl_accumulate_begin_cuda(cudaStream_t stream, struct sl_gradient *g);
+SL_EXTERN_C enum sl_status sl_accumulate_self_cuda(cudaStream_t stream, const struct sl_weights *weights, uint32_t n_gm,
+                                                   const struct sl_chunks *gm, const struct sl_gradient *g);
+SL_EXTERN_C enum sl_status sl_accumulate_sent_cuda(cudaStream_t stream, uint32_t n, const struct sl_asked *asked,
+                                                   enum sl_dtype dtype, const void *sent, int beta,
+                                                   const struct sl_gradient *g);
+SL_EXTERN_C enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_transposed *block, uint32_t t0,
+                                                  uint32_t n, const struct sl_asked *asked, const struct sl_chunks *gm,
+                                                  int beta, const struct sl_gradient *g);
 #endif
 
-/* ---- submissions: local, one thread submits. SL_EINVAL: shapes or dtypes that do not fit, too many owners, parts or
- * chunks. SL_ESTARPU, SL_ENOMEM. ---- */
+#ifndef SL_KERNELS_ONLY
+/* ---- the body of all operations that add up shares ---- */
+
+/* What differs from operation to operation. view: the operation's. */
+struct sl_share_adders {
+    /* Add the terms of destinations themselves. NULL: there are none. */
+    enum sl_status (*self)(const void *view, const void *stream, const struct sl_gradient *g);
+    /* Add the terms of the PE's own block. */
+    enum sl_status (*own)(const void *view, const void *stream, const struct sl_asked *asked, int beta,
+                          const struct sl_gradient *g);
+    bool overwrites; /* on a device, the first share may overwrite the cleared rows */
+};
+
+/* Clear the gradient, then add the self terms, then the shares of all PEs in PE order. */
+enum sl_status sl_accumulate(const void *view, const void *stream, const struct sl_shares *shares,
+                             const struct sl_share_adders *add);
+#endif
+
+/* ---- submissions: local, one thread submits. Errors of sl_view_submit. ---- */
 
 /* The factors of vertices, for symmetric weights, as handles. They live until StarPU has run the task. */
 struct sl_vertex_factors {
@@ -226,38 +235,30 @@ struct sl_vertex_factors {
     starpu_data_handle_t frontier;
     /* Ids of the sources by position, a list by owner (codelets/sample.h). NULL in evaluation. */
     starpu_data_handle_t request;
-    double scale; /* s */
+    uint32_t n_parts; /* PEs with entries in the request */
+    double scale;     /* s */
 };
 
-/* Sums of destinations row0 .. row0 + D - 1 into chunk m [D x F]. n_edges: a rough count, for the performance model.
- * All sources have the same dtype. m is bf16 only if the sources are. */
-enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, starpu_data_handle_t edge_offsets,
-                                           starpu_data_handle_t edge_sources, uint32_t row0, uint64_t n_edges,
-                                           const struct sl_source_handles *sources, int beta, starpu_data_handle_t m);
-
-/* The input of backward: the block by source, and the gradients of its destinations. */
-struct sl_returned {
-    starpu_data_handle_t edge_offsets, back_offsets, back_rows;
-    const struct sl_rows *gm;                /* GM, all chunks */
-    uint64_t n_edges;                        /* to all the owners, a rough count for the performance model */
-    uint32_t n_parts;                        /* G, of the request; only with weights */
-    const struct sl_vertex_factors *weights; /* NULL: the mean */
-    starpu_data_handle_t back_weights;       /* float, as back_rows; NULL: 1 */
-};
+/* Sums of destinations row0 .. row0 + D - 1 into chunk m [D x F]. The block may have edge weights. n_edges: a rough
+ * count, for the performance model. All sources have the same dtype. m is bf16 only if the sources are. */
+enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
+                                           uint64_t n_edges, const struct sl_source_handles *sources, int beta,
+                                           starpu_data_handle_t m);
 
 /* Submit one task for n_owners owners. For owner k, the task writes the gradients of n consecutive positions, from
- * t0[k] on, into the n rows of packed[k]. A row has F columns of sl_real or bf16. */
-enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_returned *returned,
-                                            uint32_t n_owners, const uint32_t *t0, const struct sl_slice *packed);
+ * t0[k] on, into the n rows of packed[k]. A row has F columns of sl_real or bf16. gm: GM, all chunks. weights: NULL:
+ * the mean. n_edges: to all the owners, a rough count. */
+enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
+                                            const struct sl_rows *gm, const struct sl_vertex_factors *weights,
+                                            uint64_t n_edges, uint32_t n_owners, const uint32_t *t0,
+                                            const struct sl_slice *packed);
 
 /* The terms that an owner adds up: from its own block, and from the other PEs of the group. */
 struct sl_accumulate {
-    starpu_data_handle_t edge_offsets, back_offsets, back_rows; /* own block */
+    const struct sl_block *block; /* own; its inverse: the rows that each PE requested */
     struct sl_share_sources from;
     const struct sl_rows *gm;                /* own GM, all chunks; may have no rows */
-    starpu_data_handle_t inverse;            /* own: the rows that each PE requested */
     const struct sl_vertex_factors *weights; /* NULL: the mean */
-    starpu_data_handle_t back_weights;       /* float, as back_rows; NULL: 1 */
 };
 
 /* Clear chunk g, rows row0 .. of the frontier. With weights, add the self terms of the destinations. Then add the

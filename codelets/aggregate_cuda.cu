@@ -341,19 +341,20 @@ static enum sl_status sum_block(cudaStream_t stream, const struct sl_edges *edge
 }
 
 enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges, uint32_t n_columns,
-                                         const struct sl_device_sources *x, int beta, enum sl_dtype m_dtype,
-                                         void *m_out)
+                                         const struct sl_sources *sources, int beta, enum sl_dtype m_dtype, void *m_out)
 {
-    const uintptr_t addresses = sl_address_bits(x) | sl_quad_address(m_dtype, m_out);
-    return sl_by_dtypes(x->dtype, m_dtype, [&](auto s, auto t) {
-        return sum_block<decltype(s), decltype(t)>(stream, edges, n_columns, x, beta, addresses, m_out);
+    struct sl_device_sources x;
+    sl_sources_on_device(sources, &x);
+    const uintptr_t addresses = sl_address_bits(&x) | sl_quad_address(m_dtype, m_out);
+    return sl_by_dtypes(x.dtype, m_dtype, [&](auto s, auto t) {
+        return sum_block<decltype(s), decltype(t)>(stream, edges, n_columns, &x, beta, addresses, m_out);
     });
 }
 
 /* Gradients of stored type T, to at most TARGETS owners. */
 template <typename T, typename Transposed>
 static enum sl_status send_back(cudaStream_t stream, const Transposed &block, uint32_t n_columns, uint32_t n_targets,
-                                const uint32_t *t0, const uint32_t *n, sl_real *const *packed_out)
+                                const uint32_t *t0, const uint32_t *n, void *const *packed_out)
 {
     struct sent_gradients<Transposed, T> list = {
         {}, block, {}, {},
@@ -373,7 +374,7 @@ static enum sl_status send_back(cudaStream_t stream, const Transposed &block, ui
 template <typename T>
 static enum sl_status send_all_back(cudaStream_t stream, const struct sl_transposed *block,
                                     const struct transposed_means &means, uint32_t n_columns, uint32_t n_owners,
-                                    const uint32_t *t0, const uint32_t *n, sl_real *const *packed_out)
+                                    const uint32_t *t0, const uint32_t *n, void *const *packed_out)
 {
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; k < n_owners && st == SL_OK; k += TARGETS) {
@@ -390,30 +391,42 @@ static enum sl_status send_all_back(cudaStream_t stream, const struct sl_transpo
     return st;
 }
 
-enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, const struct sl_transposed *block,
-                                          const struct sl_device_rows *gm, uint32_t n_columns, uint32_t n_owners,
-                                          const uint32_t *t0, const uint32_t *n, enum sl_dtype dtype,
-                                          sl_real *const *packed_out)
+static struct transposed_means means_of(const struct sl_transposed *block, const struct sl_chunks *gm)
 {
-    struct transposed_means means = {block->back_offsets, block->back_rows, block->edge_offsets, *gm};
+    struct transposed_means means = {block->back_offsets, block->back_rows, block->edge_offsets, {}};
+    sl_chunks_on_device(gm, &means.gm);
+    return means;
+}
+
+enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, const struct sl_transposed *block,
+                                          const struct sl_chunks *gm, uint32_t n_columns, uint32_t n_owners,
+                                          const uint32_t *t0, const uint32_t *n, enum sl_dtype dtype,
+                                          void *const *packed_out)
+{
+    const struct transposed_means means = means_of(block, gm);
     return sl_by_dtype(dtype, [&](auto t) {
         return send_all_back<decltype(t)>(stream, block, means, n_columns, n_owners, t0, n, packed_out);
     });
 }
 
-enum sl_status sl_accumulate_clear_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns, sl_real *g_out)
+static enum sl_status clear(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns, sl_real *out)
 {
-    size_t bytes = (size_t)n_rows * n_columns * sizeof *g_out;
-    return sl_cuda_status(cudaMemsetAsync(g_out, 0, bytes, stream), "sl_accumulate");
+    return sl_cuda_status(cudaMemsetAsync(out, 0, (size_t)n_rows * n_columns * sizeof *out, stream), "sl_accumulate");
+}
+
+enum sl_status sl_accumulate_begin_cuda(cudaStream_t stream, struct sl_gradient *g)
+{
+    return clear(stream, g->n_rows, g->n_columns, g->rows);
 }
 
 enum sl_status sl_accumulate_self_cuda(cudaStream_t stream, const struct sl_weights *weights, uint32_t n_gm,
-                                       const struct sl_device_rows *gm, const struct sl_gradient *g)
+                                       const struct sl_chunks *gm, const struct sl_gradient *g)
 {
-    struct self_gradients list = {{}, *weights, *gm, *g};
+    struct self_gradients list = {{}, *weights, {}, *g};
     uint32_t n = n_gm <= g->row0 ? 0 : n_gm - g->row0 < g->n_rows ? n_gm - g->row0 : g->n_rows;
+    sl_chunks_on_device(gm, &list.gm);
     return sl_start_lists("sl_accumulate", stream, list, n, g->n_columns, 0,
-                          sl_address_bits(SL_DTYPE_REAL, gm) | (uintptr_t)g->rows);
+                          sl_address_bits(SL_DTYPE_REAL, &list.gm) | (uintptr_t)g->rows);
 }
 
 template <typename S>
@@ -435,12 +448,12 @@ enum sl_status sl_accumulate_sent_cuda(cudaStream_t stream, uint32_t n, const st
 }
 
 enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_transposed *block, uint32_t t0, uint32_t n,
-                                      const struct sl_asked *asked, const struct sl_device_rows *gm, int beta,
+                                      const struct sl_asked *asked, const struct sl_chunks *gm, int beta,
                                       const struct sl_gradient *g)
 {
     const char *name = "sl_accumulate";
-    uintptr_t addresses = sl_address_bits(SL_DTYPE_REAL, gm) | (uintptr_t)g->rows;
-    struct transposed_means means = {block->back_offsets, block->back_rows, block->edge_offsets, *gm};
+    const struct transposed_means means = means_of(block, gm);
+    const uintptr_t addresses = sl_address_bits(SL_DTYPE_REAL, &means.gm) | (uintptr_t)g->rows;
     auto add = [&](const auto &by_source) {
         struct own_gradients<std::decay_t<decltype(by_source)>> list = {
             {}, by_source, *asked, *g, t0
@@ -456,26 +469,22 @@ enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_trans
 /* S: stored type of the rows. T: of the sums. */
 template <typename S, typename T>
 static enum sl_status sum_parts(cudaStream_t stream, const struct sl_full_edges *edges, uint32_t n_columns,
-                                const struct sl_device_part *parts, int beta, uint32_t m_width, void *m_out)
+                                const struct sl_part_list &parts, int beta, uint32_t m_width, void *m_out)
 {
     const char *name = "sl_aggregate_full";
+    const uintptr_t addresses =
+        sl_quad_address(sl_dtype_of<T>(), m_out) | m_width * sizeof(sl_real) | sl_address_bits(parts);
     struct part_means<S, T> list = {
+        {}, edges->offsets, edges->sources, (T *)m_out, m_width, edges->row0, {},
+        {
+        }
     };
-    const uintptr_t addresses = sl_quad_address(sl_dtype_of<T>(), m_out) | m_width * sizeof(sl_real) |
-                                sl_address_bits(sl_dtype_of<S>(), edges->n_parts, parts);
-    for (uint32_t q = 0; q < edges->n_parts; q++) {
-        list.width[q] = parts[q].width;
-    }
     sl_scratch chunks(stream);
-    enum sl_status st = sl_send_parts(name, stream, edges->n_parts, edges->first, parts, &chunks, &list.parts);
+    enum sl_status st = sl_send_parts(name, stream, parts, &chunks, &list.parts);
     if (st != SL_OK) {
         return st;
     }
-    list.offsets = edges->offsets;
-    list.sources = edges->sources;
-    list.m = (T *)m_out;
-    list.m_width = m_width;
-    list.row0 = edges->row0;
+    memcpy(list.width, parts.width, parts.n_parts * sizeof *list.width);
     auto sum = [&](const auto &of_edges) {
         return sl_start_some(name, stream, of_edges, edges->n_rows, n_columns, m_width, beta, addresses);
     };
@@ -486,11 +495,13 @@ static enum sl_status sum_parts(cudaStream_t stream, const struct sl_full_edges 
 }
 
 enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges, uint32_t n_columns,
-                                      enum sl_dtype dtype, const struct sl_device_part *parts, int beta,
-                                      uint32_t m_width, enum sl_dtype m_dtype, void *m_out)
+                                      const struct sl_parts *parts, int beta, uint32_t m_width, enum sl_dtype m_dtype,
+                                      void *m_out)
 {
-    return sl_by_dtypes(dtype, m_dtype, [&](auto s, auto t) {
-        return sum_parts<decltype(s), decltype(t)>(stream, edges, n_columns, parts, beta, m_width, m_out);
+    struct sl_part_list list;
+    sl_parts_on_device(parts, &list);
+    return sl_by_dtypes(list.dtype, m_dtype, [&](auto s, auto t) {
+        return sum_parts<decltype(s), decltype(t)>(stream, edges, n_columns, list, beta, m_width, m_out);
     });
 }
 
@@ -579,14 +590,16 @@ done:
 }
 
 enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cusparseHandle_t handle, const struct sl_edges *edges,
-                                             uint32_t n_columns, const struct sl_device_sources *x, int beta,
+                                             uint32_t n_columns, const struct sl_sources *sources, int beta,
                                              sl_real *m_out)
 {
+    struct sl_device_sources x;
+    sl_sources_on_device(sources, &x);
     const uint32_t n_rows = edges->n_rows;
     const uint32_t *offsets = edges->offsets + edges->row0;
     const uint32_t *edge_sources = edges->sources;
     const char *name = "sl_aggregate_forward by cuSPARSE";
-    const uint32_t n_sources = x->first[x->n_owners];
+    const uint32_t n_sources = x.n_sources;
     struct product p;
     uint32_t bounds[2];
     sl_scratch rows(stream);
@@ -598,14 +611,14 @@ enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cusparseHandle
         if (beta) {
             return SL_OK;
         }
-        return sl_accumulate_clear_cuda(stream, n_rows, n_columns, m_out);
+        return clear(stream, n_rows, n_columns, m_out);
     }
     SL_TRY(st, rows.take((size_t)n_sources * n_columns * sizeof(sl_real), name), done);
     SL_TRY(st, weights.take((size_t)(bounds[1] - bounds[0]) * sizeof(sl_real), name), done);
     SL_TRY(st, own_offsets.take(((size_t)n_rows + 1) * sizeof(uint32_t), name), done);
     SL_TRY(st,
-           sl_start_lists(name, stream, source_rows{rows.as<sl_real>(), *x}, n_sources, n_columns, 0,
-                          sl_address_bits(x) | (uintptr_t)rows.as<sl_real>()),
+           sl_start_lists(name, stream, source_rows{rows.as<sl_real>(), x}, n_sources, n_columns, 0,
+                          sl_address_bits(&x) | (uintptr_t)rows.as<sl_real>()),
            done);
     SL_TRY(st,
            sl_start(name, stream, sl_warp_blocks((uint64_t)n_rows + 1), weigh_edges, n_rows, offsets,

@@ -6,6 +6,7 @@
  * relations, a destination has a list for each. */
 #include "codelets/attend.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "codelets/rounded.h"
@@ -168,9 +169,21 @@ SL_INLINE const void *slab_of(enum sl_dtype dtype, struct sl_heads heads, const 
     return (const char *)row + sl_dtype_bytes(dtype, (size_t)r * sl_heads_slab(heads));
 }
 
+/* struct sl_attend_edges, with the rows of sources. */
+struct attended {
+    struct sl_heads heads;
+    uint32_t n_rows;
+    const uint32_t *offsets; /* n_rows + 1 */
+    const uint32_t *sources; /* positions of x */
+    const struct sl_source_rows *x;
+    const void *self; /* the destinations' own rows, [n_rows x R(H + 2K)], in the memory that x has for them */
+    const uint16_t *relations;
+    const float *weights;
+};
+
 /* A walk over all lists, one after the other. */
 struct walk {
-    const struct sl_attend_rows *rows;
+    const struct attended *rows;
     uint64_t n, known; /* edges in all, and edges prefetched so far */
 };
 
@@ -183,8 +196,8 @@ struct list {
 
 /* The list of relation r, of a destination whose row is `own`: it begins with edge `begin`. Without relations: all
  * edges. */
-SL_INLINE void take_list(enum sl_dtype dtype, const struct sl_attend_rows *rows, const void *own, uint32_t r,
-                         uint64_t begin, uint64_t end, struct list *list)
+SL_INLINE void take_list(enum sl_dtype dtype, const struct attended *rows, const void *own, uint32_t r, uint64_t begin,
+                         uint64_t end, struct list *list)
 {
     list->self = slab_of(dtype, rows->heads, own, r);
     list->first = begin;
@@ -201,17 +214,10 @@ SL_INLINE bool is_empty(struct sl_heads heads, const struct list *list)
 }
 
 /* The slab of an edge's source. */
-SL_INLINE const void *source_row(enum sl_dtype dtype, const struct sl_attend_rows *rows, uint64_t e)
+SL_INLINE const void *source_row(enum sl_dtype dtype, const struct attended *rows, uint64_t e)
 {
-    uint32_t position = rows->sources[e];
     uint32_t r = rows->heads.n_relations > 0 ? rows->relations[e] : 0;
-    uint32_t q = 0;
-    while (position >= rows->x->first[q + 1]) {
-        q++;
-    }
-    return slab_of(dtype, rows->heads,
-                   sl_view_row_of(dtype, &rows->x->view[q], position - rows->x->first[q], sl_heads_row(rows->heads)),
-                   r);
+    return slab_of(dtype, rows->heads, sl_source_row(dtype, rows->x, rows->sources[e], sl_heads_row(rows->heads)), r);
 }
 
 /* The slab of an edge after `meet`. NULL: the destination's own, which has a term already. */
@@ -336,7 +342,7 @@ SL_INLINE const void *row_of(enum sl_dtype dtype, const void *u, uint32_t i, uin
     return (const char *)u + sl_dtype_bytes(dtype, (size_t)i * n_columns);
 }
 
-SL_INLINE void attend_block(enum sl_dtype dtype, const struct sl_attend_rows *rows, int beta, sl_real *z_out,
+SL_INLINE void attend_block(enum sl_dtype dtype, const struct attended *rows, int beta, sl_real *z_out,
                             sl_real *lse_out)
 {
     const struct sl_heads heads = rows->heads;
@@ -347,10 +353,33 @@ SL_INLINE void attend_block(enum sl_dtype dtype, const struct sl_attend_rows *ro
     }
 }
 
-SL_CLONES void sl_attend_forward_cpu(enum sl_dtype dtype, const struct sl_attend_rows *rows, int beta, sl_real *z_out,
-                                     sl_real *lse_out)
+SL_CLONES static void attend_rows(enum sl_dtype dtype, const struct attended *rows, int beta, sl_real *z_out,
+                                  sl_real *lse_out)
 {
     SL_BY_DTYPE(dtype, attend_block, rows, beta, z_out, lse_out);
+}
+
+/* The rows of a block; x: room for the sources. */
+static struct attended rows_of(const struct sl_attend_edges *edges, const struct sl_sources *sources,
+                               struct sl_source_rows *x)
+{
+    sl_sources_rows(sources, x);
+    return (struct attended){.heads = edges->heads,
+                             .n_rows = edges->n_rows,
+                             .offsets = edges->offsets + edges->row0,
+                             .sources = edges->sources,
+                             .x = x,
+                             .self = sl_view_row_of(sources->dtype, &x->own, edges->row0, sl_heads_row(edges->heads)),
+                             .relations = edges->relations,
+                             .weights = edges->weights};
+}
+
+void sl_attend_forward_cpu(const struct sl_attend_edges *edges, const struct sl_sources *sources, int beta,
+                           sl_real *z_out, sl_real *lse_out)
+{
+    struct sl_source_rows x;
+    const struct attended rows = rows_of(edges, sources, &x);
+    attend_rows(sources->dtype, &rows, beta, z_out, lse_out);
 }
 
 /* ---- kernels, CPU: evaluation. Sums are double: the order of a list hardly ever changes a bit ---- */
@@ -420,7 +449,7 @@ SL_INLINE void evaluate_list(enum sl_dtype dtype, struct walk *walk, struct list
 }
 
 /* Offsets have 64 bits; the sources begin at the first row's offset. */
-SL_INLINE void attend_part(enum sl_dtype dtype, const struct sl_attend_rows *rows, const uint64_t *offsets, int beta,
+SL_INLINE void attend_part(enum sl_dtype dtype, const struct attended *rows, const uint64_t *offsets, int beta,
                            sl_real *z_out)
 {
     const struct sl_heads heads = rows->heads;
@@ -442,10 +471,26 @@ SL_INLINE void attend_part(enum sl_dtype dtype, const struct sl_attend_rows *row
     }
 }
 
-SL_CLONES static void attend_full(enum sl_dtype dtype, const struct sl_attend_rows *rows, const uint64_t *offsets,
-                                  int beta, sl_real *z_out)
+SL_CLONES static void attend_full(enum sl_dtype dtype, const struct attended *rows, const uint64_t *offsets, int beta,
+                                  sl_real *z_out)
 {
     SL_BY_DTYPE(dtype, attend_part, rows, offsets, beta, z_out);
+}
+
+void sl_attend_full_cpu(struct sl_heads heads, const struct sl_full_edges *edges, const struct sl_parts *parts,
+                        uint32_t part, int beta, sl_real *z_out)
+{
+    const uint64_t first = edges->offsets[edges->row0] - edges->offsets[0];
+    struct sl_source_rows x;
+    sl_parts_rows(parts, &x);
+    struct attended rows = {.heads = heads,
+                            .n_rows = edges->n_rows,
+                            .sources = edges->sources + first,
+                            .x = &x,
+                            .self = sl_view_row_of(parts->dtype, &x.view[part], edges->row0, sl_heads_row(heads)),
+                            .relations = edges->relations == NULL ? NULL : edges->relations + first,
+                            .weights = edges->edge_weights == NULL ? NULL : edges->edge_weights + first};
+    attend_full(parts->dtype, &rows, edges->offsets + edges->row0, beta, z_out);
 }
 
 /* Sums over a list: of a da, of slope a, and of slope a da. */
@@ -497,7 +542,7 @@ SL_INLINE void see_side(enum sl_dtype dtype, const struct walk *walk, const stru
     }
 }
 
-SL_INLINE void see_sides(enum sl_dtype dtype, const struct sl_attend_rows *rows, const sl_real *gz, const sl_real *lse,
+SL_INLINE void see_sides(enum sl_dtype dtype, const struct attended *rows, const sl_real *gz, const sl_real *lse,
                          sl_real *sides_out)
 {
     const struct sl_heads heads = rows->heads;
@@ -518,22 +563,46 @@ SL_INLINE void see_sides(enum sl_dtype dtype, const struct sl_attend_rows *rows,
     }
 }
 
-SL_CLONES void sl_attend_sides_cpu(enum sl_dtype dtype, const struct sl_attend_rows *rows, const sl_real *gz,
-                                   const sl_real *lse, sl_real *sides_out)
+SL_CLONES static void sides_of_rows(enum sl_dtype dtype, const struct attended *rows, const sl_real *gz,
+                                    const sl_real *lse, sl_real *sides_out)
 {
     SL_BY_DTYPE(dtype, see_sides, rows, gz, lse, sides_out);
 }
 
+void sl_attend_sides_cpu(const struct sl_attend_edges *edges, const struct sl_sources *sources, const sl_real *gz,
+                         const sl_real *lse, sl_real *sides_out)
+{
+    struct sl_source_rows x;
+    const struct attended rows = rows_of(edges, sources, &x);
+    sides_of_rows(sources->dtype, &rows, gz, lse, sides_out);
+}
+
 /* ---- kernels, CPU: by source ---- */
 
+/* struct sl_attend_back, with the rows of gradients. */
+struct transposed {
+    struct sl_heads heads;
+    const uint32_t *offsets, *rows;
+    struct sl_view gz, sides;
+    const uint16_t *relations;
+    const float *weights;
+};
+
+static struct transposed transposed_of(const struct sl_attend_back *block)
+{
+    return (struct transposed){
+        block->heads,     block->offsets, block->rows, sl_chunks_view(block->gz), sl_chunks_view(block->sides),
+        block->relations, block->weights};
+}
+
 /* Slab r of the sides of a destination. */
-SL_INLINE const sl_real *side_row(const struct sl_attend_back *block, uint32_t d, uint32_t r)
+SL_INLINE const sl_real *side_row(const struct transposed *block, uint32_t d, uint32_t r)
 {
     return sl_view_row(&block->sides, d, 4 * sl_heads_scores(block->heads)) + (size_t)r * 4 * block->heads.n_heads;
 }
 
 /* gu += the gradient that a source gets from destination d by relation r. u, gu: slabs of the source. */
-SL_INLINE void add_back_term(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t d, uint32_t r,
+SL_INLINE void add_back_term(enum sl_dtype dtype, const struct transposed *block, uint32_t d, uint32_t r,
                              const float *w, const void *u, struct batch *batch, sl_real *gu)
 {
     const struct sl_heads heads = block->heads;
@@ -556,14 +625,14 @@ SL_INLINE void add_back_term(enum sl_dtype dtype, const struct sl_attend_back *b
 }
 
 /* The relation of a term. */
-SL_INLINE uint32_t relation_of(const struct sl_attend_back *block, uint32_t e)
+SL_INLINE uint32_t relation_of(const struct transposed *block, uint32_t e)
 {
     return block->heads.n_relations > 0 ? block->relations[e] : 0;
 }
 
 /* gu += terms bounds[0] .. bounds[1] - 1, except the term of destination `self`. n: terms that may be
  * prefetched. */
-SL_INLINE void add_back(enum sl_dtype dtype, const struct sl_attend_back *block, const uint32_t bounds[2], uint32_t n,
+SL_INLINE void add_back(enum sl_dtype dtype, const struct transposed *block, const uint32_t bounds[2], uint32_t n,
                         uint32_t self, const void *u, sl_real *gu)
 {
     const size_t step = sl_heads_slab(block->heads);
@@ -590,8 +659,8 @@ SL_INLINE void add_back(enum sl_dtype dtype, const struct sl_attend_back *block,
     add_batch(SL_DTYPE_REAL, &batch, block->heads, gu + r * step);
 }
 
-SL_INLINE void add_backs(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
-                         const void *u, sl_real *gu_out)
+SL_INLINE void add_backs(enum sl_dtype dtype, const struct transposed *block, uint32_t n, uint32_t t0, const void *u,
+                         sl_real *gu_out)
 {
     const uint32_t *bounds = block->offsets + t0;
     const uint32_t n_columns = sl_heads_row(block->heads);
@@ -602,628 +671,344 @@ SL_INLINE void add_backs(enum sl_dtype dtype, const struct sl_attend_back *block
     }
 }
 
-SL_CLONES void sl_attend_backward_cpu(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
-                                      const void *u, sl_real *gu_out)
+SL_CLONES static void attend_back(enum sl_dtype dtype, const struct transposed *block, uint32_t n, uint32_t t0,
+                                  const void *u, sl_real *gu_out)
 {
     SL_BY_DTYPE(dtype, add_backs, block, n, t0, u, gu_out);
 }
 
-SL_INLINE void add_selves(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t row0, uint32_t n_rows,
-                          const void *u, sl_real *gu)
+#define ROUNDED_ROWS 256 /* rows whose gradients are in float before they are rounded */
+
+enum sl_status sl_attend_backward_cpu(const struct sl_attend_back *back, uint32_t n_owners, const uint32_t *n,
+                                      const uint32_t *t0, enum sl_dtype dtype, void *const *u, void *const *gu_out)
+{
+    const struct transposed block = transposed_of(back);
+    const uint32_t n_columns = sl_heads_row(block.heads);
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0; k < n_owners && st == SL_OK; k++) {
+        struct sl_rounded slab =
+            sl_rounded_begin("gradients before they are rounded", ROUNDED_ROWS, n[k], n_columns, gu_out[k]);
+        if (dtype == SL_DTYPE_REAL) {
+            attend_back(dtype, &block, n[k], t0[k], u[k], gu_out[k]);
+            continue;
+        }
+        while (sl_rounded_next(&slab, &st)) {
+            attend_back(dtype, &block, slab.n, t0[k] + slab.first, row_of(dtype, u[k], slab.first, n_columns),
+                        slab.room);
+        }
+    }
+    return st;
+}
+
+SL_INLINE void add_selves(enum sl_dtype dtype, const struct transposed *block, const void *u,
+                          const struct sl_gradient *g, uint32_t n_rows)
 {
     const struct sl_heads heads = block->heads;
-    const uint32_t n_columns = sl_heads_row(heads);
     struct batch batch;
     batch.n = 0;
     for (uint32_t i = 0; i < n_rows; i++) {
+        sl_real *gu = sl_gradient_row(g, i);
         if (heads.n_relations == 0) {
-            add_back_term(dtype, block, row0 + i, 0, NULL, row_of(dtype, u, i, n_columns), &batch,
-                          gu + (size_t)i * n_columns);
-            add_batch(SL_DTYPE_REAL, &batch, heads, gu + (size_t)i * n_columns);
+            add_back_term(dtype, block, g->row0 + i, 0, NULL, row_of(dtype, u, i, g->n_columns), &batch, gu);
+            add_batch(SL_DTYPE_REAL, &batch, heads, gu);
         }
         for (uint32_t r = 0; r < sl_heads_slabs(heads); r++) {
-            const sl_real *ger = side_row(block, row0 + i, r) + 3 * heads.n_heads;
-            sl_real *slab = gu + (size_t)i * n_columns + (size_t)r * sl_heads_slab(heads);
+            const sl_real *ger = side_row(block, g->row0 + i, r) + 3 * heads.n_heads;
+            sl_real *slab = gu + (size_t)r * sl_heads_slab(heads);
             add_scaled(SL_DTYPE_REAL, heads.n_heads, slab + heads.n_columns + heads.n_heads, ger, 0, 1);
         }
     }
 }
 
-SL_CLONES void sl_attend_self_cpu(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t row0,
-                                  uint32_t n_rows, const void *u, sl_real *gu)
+SL_CLONES void sl_attend_self_cpu(const struct sl_attend_back *back, uint32_t n_rows, enum sl_dtype dtype,
+                                  const void *u, const struct sl_gradient *g)
 {
-    SL_BY_DTYPE(dtype, add_selves, block, row0, n_rows, u, gu);
+    const struct transposed block = transposed_of(back);
+    SL_BY_DTYPE(dtype, add_selves, &block, u, g, n_rows);
 }
 
-SL_INLINE void add_own_cpu(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
-                           const uint32_t *inverse, uint32_t row0, uint32_t n_rows, const void *u, sl_real *gu)
+SL_INLINE void add_owns(enum sl_dtype dtype, const struct transposed *block, uint32_t t0, uint32_t n,
+                        const uint32_t *inverse, const void *u, const struct sl_gradient *g)
 {
     const uint32_t *bounds = block->offsets + t0;
-    const uint32_t n_columns = sl_heads_row(block->heads);
     const bool with_self = block->heads.n_relations > 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t row = inverse[i] - row0; /* a row below row0 wraps, and is too large */
-        if (row < n_rows) {
+        uint32_t row = inverse[i] - g->row0; /* a row below row0 wraps, and is too large */
+        if (row < g->n_rows) {
             add_back(dtype, block, bounds + i, bounds[n], with_self ? SL_NONE : inverse[i],
-                     row_of(dtype, u, row, n_columns), gu + (size_t)row * n_columns);
+                     row_of(dtype, u, row, g->n_columns), sl_gradient_row(g, row));
         }
     }
 }
 
-SL_CLONES void sl_attend_own_cpu(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
-                                 const uint32_t *inverse, uint32_t row0, uint32_t n_rows, const void *u, sl_real *gu)
+SL_CLONES void sl_attend_own_cpu(const struct sl_attend_back *back, uint32_t t0, uint32_t n,
+                                 const struct sl_asked *asked, enum sl_dtype dtype, const void *u,
+                                 const struct sl_gradient *g)
 {
-    SL_BY_DTYPE(dtype, add_own_cpu, block, n, t0, inverse, row0, n_rows, u, gu);
+    const struct transposed block = transposed_of(back);
+    const uint32_t *inverse = sl_list_of(asked->inverse, asked->n_parts, asked->requester);
+    SL_BY_DTYPE(dtype, add_owns, &block, t0, n, inverse, u, g);
 }
-
-/* ---- arguments ---- */
-
-/* H, K and R; if edges have relations, the index of their buffer; the index of the weights, 0: none. */
-struct shape_args {
-    struct sl_heads heads;
-    uint32_t relations, weights;
-};
-
-struct forward_args {
-    struct sl_task_args head;
-    struct shape_args shape;
-    uint32_t row0;
-    int beta; /* of forward */
-    struct sl_source_args sources;
-};
-
-struct backward_args {
-    struct sl_task_args head;
-    struct shape_args shape;
-    uint32_t n_chunks, shift;
-    uint32_t n_owners;
-    struct returned {
-        uint32_t t0;
-        struct sl_slice_args u, gu;
-    } returned[SL_MAX_GROUP]; /* submitted up to returned[n_owners - 1] */
-};
-
-struct accumulate_args {
-    struct sl_task_args head;
-    struct shape_args shape;
-    struct sl_share_args shares;
-};
-
-struct full_args {
-    struct sl_task_args head;
-    struct shape_args shape;
-    uint32_t row0;
-    uint32_t part;
-    int beta;
-    struct sl_part_args parts;
-};
-
-/* Rows of an accumulation's chunk that are destinations: the first ones. */
-static uint32_t destinations(const struct sl_share_args *args, uint32_t n_rows)
-{
-    uint32_t n = args->n_destinations > args->row0 ? args->n_destinations - args->row0 : 0;
-    return sl_min_u32(n, n_rows);
-}
-
-/* ---- implementations ---- */
-
-enum {
-    EDGE_OFFSETS,
-    EDGE_SOURCES,
-    INVERSE,
-    FORWARD_Z,
-    FORWARD_LSE,
-    FORWARD_ROWS,
-    FORWARD_PACKED,
-    FORWARD_RELATIONS,
-    FORWARD_WEIGHTS
-};
-enum { SIDES_GZ = INVERSE + 1, SIDES_LSE, SIDES, SIDES_ROWS, SIDES_PACKED, SIDES_RELATIONS, SIDES_WEIGHTS };
-enum { BACK_OFFSETS, BACK_ROWS, BACK_GZ, BACK_SIDES, BACK_GU, BACK_U, BACK_RELATIONS, BACK_WEIGHTS };
-enum { SUM_INVERSE = BACK_ROWS + 1, SUM_GU, SUM_U, SUM_GZ, SUM_SIDES, SUM_SENT, SUM_RELATIONS, SUM_WEIGHTS };
-enum { FULL_OFFSETS, FULL_SOURCES, FULL_FIRST, FULL_Z, FULL_ROWS, FULL_RELATIONS, FULL_WEIGHTS };
-
-static const uint16_t *relations_of(const struct shape_args *args, void *buffers[])
-{
-    return args->heads.n_relations > 0 ? sl_buffer_data(buffers[args->relations]) : NULL;
-}
-
-static const float *weights_of(const struct shape_args *args, void *buffers[])
-{
-    return args->weights > 0 ? sl_buffer_data(buffers[args->weights]) : NULL;
-}
-
-/* Append the relations and weights of edges. NULL: they have none. role: of the relations; the weights' follows. */
-static void add_values(struct sl_task *task, unsigned role, starpu_data_handle_t relations,
-                       starpu_data_handle_t weights, struct shape_args *args)
-{
-    args->relations = sl_task_add_optional(task, role, relations, STARPU_R);
-    args->weights = sl_task_add_optional(task, role + 1, relations != NULL ? weights : NULL, STARPU_R);
-}
-
-static struct sl_attend_rows rows_of(const struct forward_args *args, void *buffers[],
-                                     const struct sl_source_views *sources)
-{
-    const struct sl_heads heads = args->shape.heads;
-    return (struct sl_attend_rows){
-        .heads = heads,
-        .relations = relations_of(&args->shape, buffers),
-        .weights = weights_of(&args->shape, buffers),
-        .n_rows = sl_buffer_rows(buffers[FORWARD_Z]),
-        .offsets = (const uint32_t *)sl_buffer_data(buffers[EDGE_OFFSETS]) + args->row0,
-        .sources = sl_buffer_data(buffers[EDGE_SOURCES]),
-        .x = &sources->x,
-        .self = sl_view_row_of(args->sources.dtype, &sources->rows, args->row0, sl_heads_row(heads))};
-}
-
-static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct forward_args *args = cl_arg;
-    struct sl_source_views sources;
-    sl_sources_view(&args->sources, buffers, buffers[INVERSE], buffers + FORWARD_ROWS, &sources);
-    struct sl_attend_rows rows = rows_of(args, buffers, &sources);
-    sl_attend_forward_cpu(args->sources.dtype, &rows, args->beta, sl_buffer_data(buffers[FORWARD_Z]),
-                          sl_buffer_data(buffers[FORWARD_LSE]));
-    return SL_OK;
-}
-
-static enum sl_status sides_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct forward_args *args = cl_arg;
-    struct sl_source_views sources;
-    sl_sources_view(&args->sources, buffers, buffers[INVERSE], buffers + SIDES_ROWS, &sources);
-    struct sl_attend_rows rows = rows_of(args, buffers, &sources);
-    sl_attend_sides_cpu(args->sources.dtype, &rows, sl_buffer_data(buffers[SIDES_GZ]),
-                        sl_buffer_data(buffers[SIDES_LSE]), sl_buffer_data(buffers[SIDES]));
-    return SL_OK;
-}
-
-#define ROUNDED_ROWS 256 /* rows whose gradients are in float before they are rounded */
-
-/* The bf16 gradients of one owner's bf16 rows. */
-static enum sl_status backward_rounded(const struct sl_attend_back *block, uint32_t n_rows, uint32_t t0,
-                                       const sl_bf16 *u, sl_bf16 *gu_out)
-{
-    const uint32_t n_columns = sl_heads_row(block->heads);
-    struct sl_rounded slab =
-        sl_rounded_begin("gradients before they are rounded", ROUNDED_ROWS, n_rows, n_columns, gu_out);
-    enum sl_status st;
-    while (sl_rounded_next(&slab, &st)) {
-        sl_attend_backward_cpu(SL_DTYPE_BF16, block, slab.n, t0 + slab.first, u + (size_t)slab.first * n_columns,
-                               slab.room);
-    }
-    return st;
-}
-
-static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct backward_args *args = cl_arg;
-    enum sl_status st = SL_OK;
-    const sl_real *gz[SL_MAX_CHUNKS];
-    const sl_real *sides[SL_MAX_CHUNKS];
-    void **gz_buffers = buffers + BACK_GZ;
-    void **sides_buffers = gz_buffers + args->n_chunks;
-    sl_chunks_data(gz_buffers, args->n_chunks, gz);
-    sl_chunks_data(sides_buffers, args->n_chunks, sides);
-    struct sl_attend_back block = {.heads = args->shape.heads,
-                                   .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
-                                   .rows = sl_buffer_data(buffers[BACK_ROWS]),
-                                   .gz = {gz, args->shift, NULL},
-                                   .sides = {sides, args->shift, NULL},
-                                   .relations = relations_of(&args->shape, buffers),
-                                   .weights = weights_of(&args->shape, buffers)};
-    for (uint32_t q = 0; q < args->n_owners && st == SL_OK; q++) {
-        const struct returned *to = &args->returned[q];
-        void *gu = sl_slice_data(buffers, &to->gu);
-        const void *u = sl_slice_data(buffers, &to->u);
-        if (sl_buffer_dtype(buffers[to->gu.buffer]) == SL_DTYPE_REAL) {
-            sl_attend_backward_cpu(SL_DTYPE_REAL, &block, to->gu.n_rows, to->t0, u, gu);
-        } else {
-            st = backward_rounded(&block, to->gu.n_rows, to->t0, u, gu);
-        }
-    }
-    return st;
-}
-
-/* Add all shares in PE order. */
-static void add_shares(const struct sl_share_args *args, const struct sl_attend_back *block, void *buffers[],
-                       const struct sl_gradient *g)
-{
-    const uint32_t *inverse = sl_buffer_data(buffers[SUM_INVERSE]);
-    const void *u = sl_buffer_data(buffers[SUM_U]);
-    const enum sl_dtype dtype = sl_buffer_dtype(buffers[SUM_U]);
-    uint32_t n_selves = destinations(args, g->n_rows);
-    memset(g->rows, 0, (size_t)g->n_rows * g->n_columns * sizeof *g->rows);
-    sl_attend_self_cpu(dtype, block, args->row0, n_selves, u, g->rows);
-    for (uint32_t p = 0; p < args->n_peers; p++) {
-        const uint32_t *rows = sl_list_of(inverse, args->n_peers, p);
-        if (p == args->own) {
-            sl_attend_own_cpu(dtype, block, args->n_own, args->t0, rows, args->row0, g->n_rows, u, g->rows);
-        } else {
-            sl_accumulate_slice_cpu(&args->sent[p], buffers, rows, g);
-        }
-    }
-}
-
-static enum sl_status accumulate_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct accumulate_args *args = cl_arg;
-    const struct sl_share_args *shares = &args->shares;
-    const sl_real *gz[SL_MAX_CHUNKS];
-    const sl_real *sides[SL_MAX_CHUNKS];
-    void **sides_buffers = buffers + SUM_GZ + shares->n_chunks;
-    struct sl_gradient gradient = sl_gradient_of(shares->row0, buffers[SUM_GU]);
-    sl_chunks_data(buffers + SUM_GZ, shares->n_chunks, gz);
-    sl_chunks_data(sides_buffers, shares->n_chunks, sides);
-    struct sl_attend_back block = {.heads = args->shape.heads,
-                                   .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
-                                   .rows = sl_buffer_data(buffers[BACK_ROWS]),
-                                   .gz = {gz, shares->shift, NULL},
-                                   .sides = {sides, shares->shift, NULL},
-                                   .relations = relations_of(&args->shape, buffers),
-                                   .weights = weights_of(&args->shape, buffers)};
-    add_shares(shares, &block, buffers, &gradient);
-    return SL_OK;
-}
-
-static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct full_args *args = cl_arg;
-    struct sl_part_views parts;
-    sl_parts_view(&args->parts, buffers + FULL_ROWS, &parts);
-    const uint64_t *offsets = sl_buffer_data(buffers[FULL_OFFSETS]);
-    const sl_vertex *sources = sl_buffer_data(buffers[FULL_SOURCES]);
-    struct sl_sources x = {
-        .n_owners = args->parts.n_parts, .first = sl_buffer_data(buffers[FULL_FIRST]), .view = parts.view};
-    const struct sl_heads heads = args->shape.heads;
-    const uint16_t *relations = relations_of(&args->shape, buffers);
-    const float *weights = weights_of(&args->shape, buffers);
-    const uint64_t first = offsets[args->row0] - offsets[0];
-    struct sl_attend_rows rows = {
-        .heads = heads,
-        .relations = relations == NULL ? NULL : relations + first,
-        .weights = weights == NULL ? NULL : weights + first,
-        .n_rows = sl_buffer_rows(buffers[FULL_Z]),
-        .sources = sources + first,
-        .x = &x,
-        .self = sl_view_row_of(args->parts.dtype, &parts.view[args->part], args->row0, sl_heads_row(heads))};
-    attend_full(args->parts.dtype, &rows, offsets + args->row0, args->beta, sl_buffer_data(buffers[FULL_Z]));
-    return SL_OK;
-}
-
-#ifdef SL_CUDA
-static struct sl_attend_device_rows device_destinations(const struct forward_args *args, void *buffers[],
-                                                        const struct sl_device_sources *x)
-{
-    struct sl_view own = {x->rows.chunk, args->sources.shift, NULL};
-    const struct sl_heads heads = args->shape.heads;
-    return (struct sl_attend_device_rows){
-        .heads = heads,
-        .relations = relations_of(&args->shape, buffers),
-        .weights = weights_of(&args->shape, buffers),
-        .n_rows = sl_buffer_rows(buffers[FORWARD_Z]),
-        .offsets = (const uint32_t *)sl_buffer_data(buffers[EDGE_OFFSETS]) + args->row0,
-        .sources = sl_buffer_data(buffers[EDGE_SOURCES]),
-        .x = x,
-        .self = sl_view_row_of(args->sources.dtype, &own, args->row0, sl_heads_row(heads))};
-}
-
-static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct forward_args *args = cl_arg;
-    struct sl_device_sources x =
-        sl_device_sources_of(&args->sources, buffers, buffers[INVERSE], buffers + FORWARD_ROWS);
-    struct sl_attend_device_rows rows = device_destinations(args, buffers, &x);
-    return sl_attend_forward_cuda(stream, &rows, args->beta, sl_buffer_data(buffers[FORWARD_Z]),
-                                  sl_buffer_data(buffers[FORWARD_LSE]));
-}
-
-static enum sl_status sides_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct forward_args *args = cl_arg;
-    struct sl_device_sources x = sl_device_sources_of(&args->sources, buffers, buffers[INVERSE], buffers + SIDES_ROWS);
-    struct sl_attend_device_rows rows = device_destinations(args, buffers, &x);
-    return sl_attend_sides_cuda(stream, &rows, sl_buffer_data(buffers[SIDES_GZ]), sl_buffer_data(buffers[SIDES_LSE]),
-                                sl_buffer_data(buffers[SIDES]));
-}
-
-static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct backward_args *args = cl_arg;
-    void **gz = buffers + BACK_GZ;
-    void **sides = gz + args->n_chunks;
-    struct sl_attend_device_back block = {.heads = args->shape.heads,
-                                          .relations = relations_of(&args->shape, buffers),
-                                          .weights = weights_of(&args->shape, buffers),
-                                          .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
-                                          .rows = sl_buffer_data(buffers[BACK_ROWS]),
-                                          .gz = sl_device_rows_of(gz, args->n_chunks, args->shift),
-                                          .sides = sl_device_rows_of(sides, args->n_chunks, args->shift)};
-    const sl_real *u[SL_MAX_GROUP];
-    sl_real *gu[SL_MAX_GROUP];
-    uint32_t t0[SL_MAX_GROUP];
-    uint32_t n[SL_MAX_GROUP];
-    enum sl_dtype dtype = SL_DTYPE_REAL;
-    for (uint32_t q = 0; q < args->n_owners; q++) {
-        dtype = sl_buffer_dtype(buffers[args->returned[q].gu.buffer]);
-        gu[q] = sl_slice_data(buffers, &args->returned[q].gu);
-        u[q] = sl_slice_data(buffers, &args->returned[q].u);
-        t0[q] = args->returned[q].t0;
-        n[q] = args->returned[q].gu.n_rows;
-    }
-    return sl_attend_backward_cuda(stream, &block, args->n_owners, n, t0, dtype, u, gu);
-}
-
-/* Add all shares in PE order to cleared rows. */
-static enum sl_status accumulate_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct accumulate_args *args = cl_arg;
-    const struct sl_share_args *shares = &args->shares;
-    void **gz = buffers + SUM_GZ;
-    void **sides = gz + shares->n_chunks;
-    const void *u = sl_buffer_data(buffers[SUM_U]);
-    const enum sl_dtype dtype = sl_buffer_dtype(buffers[SUM_U]);
-    struct sl_gradient g = sl_gradient_of(shares->row0, buffers[SUM_GU]);
-    struct sl_attend_device_back block = {.heads = args->shape.heads,
-                                          .relations = relations_of(&args->shape, buffers),
-                                          .weights = weights_of(&args->shape, buffers),
-                                          .offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
-                                          .rows = sl_buffer_data(buffers[BACK_ROWS]),
-                                          .gz = sl_device_rows_of(gz, shares->n_chunks, shares->shift),
-                                          .sides = sl_device_rows_of(sides, shares->n_chunks, shares->shift)};
-    struct sl_attend_device_own own = {shares->n_own, shares->t0, shares->n_peers, shares->own,
-                                       sl_buffer_data(buffers[SUM_INVERSE])};
-    enum sl_status st = sl_accumulate_clear_cuda(stream, g.n_rows, g.n_columns, g.rows);
-    if (st == SL_OK) {
-        st = sl_attend_self_cuda(stream, &block, g.row0, destinations(shares, g.n_rows), dtype, u, g.rows);
-    }
-    for (uint32_t p = 0; p < shares->n_peers && st == SL_OK; p++) {
-        if (p == shares->own) {
-            st = sl_attend_own_cuda(stream, &block, &own, g.row0, g.n_rows, dtype, u, g.rows);
-        } else if (shares->sent[p].n_rows > 0) {
-            struct sl_asked asked = {own.inverse, shares->n_peers, p};
-            st = sl_accumulate_slice_cuda(stream, &shares->sent[p], buffers, &asked, 1, &g);
-        }
-    }
-    return st;
-}
-
-static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct full_args *args = cl_arg;
-    struct sl_part_views views;
-    struct sl_device_part parts[SL_MAX_GROUP];
-    sl_parts_view(&args->parts, buffers + FULL_ROWS, &views);
-    sl_device_parts_of(&args->parts, &views, parts);
-    const struct sl_heads heads = args->shape.heads;
-    struct sl_attend_device_full rows = {
-        .heads = heads,
-        .relations = relations_of(&args->shape, buffers),
-        .weights = weights_of(&args->shape, buffers),
-        .n_rows = sl_buffer_rows(buffers[FULL_Z]),
-        .row0 = args->row0,
-        .offsets = sl_buffer_data(buffers[FULL_OFFSETS]),
-        .sources = sl_buffer_data(buffers[FULL_SOURCES]),
-        .n_parts = args->parts.n_parts,
-        .first = sl_buffer_data(buffers[FULL_FIRST]),
-        .parts = parts,
-        .dtype = args->parts.dtype,
-        .self = sl_view_row_of(args->parts.dtype, &views.view[args->part], args->row0, sl_heads_row(heads))};
-    return sl_attend_full_cuda(stream, &rows, args->beta, sl_buffer_data(buffers[FULL_Z]));
-}
-#endif
 
 /* ---- operations ---- */
 
+/* By destination: forward writes z and lse, sides reads gz in z, and lse. */
+struct sums {
+    struct sl_task_args head;
+    struct sl_matrix offsets, sources, relations, weights;
+    struct sl_matrix z, lse, sides;
+    struct sl_sources x;
+    struct sl_heads heads;
+    uint32_t row0;
+    int beta;
+};
+
+/* Evaluation. */
+struct full {
+    struct sl_task_args head;
+    struct sl_matrix offsets, sources, relations, weights;
+    struct sl_matrix z;
+    struct sl_parts parts;
+    struct sl_heads heads;
+    uint32_t row0, part;
+    int beta;
+};
+
+/* By source: backward writes `packed`, accumulate adds up the shares. */
+struct back {
+    struct sl_task_args head;
+    struct sl_matrix offsets, rows, relations, weights;
+    struct sl_chunks gz, sides;
+    struct sl_heads heads;
+    struct sl_matrices gu, u; /* numbers of gu: the first position of each */
+    enum sl_dtype dtype;      /* of rows of U */
+    struct sl_shares shares;
+    struct sl_matrix own_u;
+};
+
+static struct sl_attend_edges edges_of(const struct sums *v)
+{
+    return (struct sl_attend_edges){.heads = v->heads,
+                                    .row0 = v->row0,
+                                    .n_rows = v->z.n_rows,
+                                    .offsets = v->offsets.data,
+                                    .sources = v->sources.data,
+                                    .relations = v->relations.data,
+                                    .weights = v->weights.data};
+}
+
+static struct sl_attend_back back_of(const struct back *v)
+{
+    return (struct sl_attend_back){.heads = v->heads,
+                                   .offsets = v->offsets.data,
+                                   .rows = v->rows.data,
+                                   .gz = &v->gz,
+                                   .sides = &v->sides,
+                                   .relations = v->relations.data,
+                                   .weights = v->weights.data};
+}
+
+static enum sl_status forward(const void *view, const void *stream)
+{
+    const struct sums *v = view;
+    const struct sl_attend_edges edges = edges_of(v);
+    return SL_RUN(stream, sl_attend_forward, &edges, &v->x, v->beta, v->z.data, v->lse.data);
+}
+
+static enum sl_status sides(const void *view, const void *stream)
+{
+    const struct sums *v = view;
+    const struct sl_attend_edges edges = edges_of(v);
+    return SL_RUN(stream, sl_attend_sides, &edges, &v->x, v->z.data, v->lse.data, v->sides.data);
+}
+
+static enum sl_status backward(const void *view, const void *stream)
+{
+    const struct back *v = view;
+    const struct sl_attend_back block = back_of(v);
+    return SL_CALL(stream, sl_attend_backward, &block, v->gu.n, v->gu.n_rows, v->gu.numbers, v->dtype, v->u.data,
+                   v->gu.data);
+}
+
+static enum sl_status add_self(const void *view, const void *stream, const struct sl_gradient *g)
+{
+    const struct back *v = view;
+    const struct sl_attend_back block = back_of(v);
+    const uint32_t n = v->gz.n_rows > g->row0 ? v->gz.n_rows - g->row0 : 0; /* the destinations are the first rows */
+    return SL_RUN(stream, sl_attend_self, &block, sl_min_u32(n, g->n_rows), v->dtype, v->own_u.data, g);
+}
+
+static enum sl_status add_own(const void *view, const void *stream, const struct sl_asked *asked, int beta,
+                              const struct sl_gradient *g)
+{
+    const struct back *v = view;
+    const struct sl_attend_back block = back_of(v);
+    (void)beta;
+    return SL_RUN(stream, sl_attend_own, &block, v->shares.t0, v->shares.n_own, asked, v->dtype, v->own_u.data, g);
+}
+
+static enum sl_status accumulate(const void *view, const void *stream)
+{
+    static const struct sl_share_adders add = {.self = add_self, .own = add_own};
+    return sl_accumulate(view, stream, &((const struct back *)view)->shares, &add);
+}
+
+static enum sl_status full(const void *view, const void *stream)
+{
+    const struct full *v = view;
+    const struct sl_full_edges edges = {.row0 = v->row0,
+                                        .n_rows = v->z.n_rows,
+                                        .offsets = v->offsets.data,
+                                        .sources = v->sources.data,
+                                        .edge_weights = v->weights.data,
+                                        .relations = v->relations.data};
+    return SL_RUN(stream, sl_attend_full, v->heads, &edges, &v->parts, v->part, v->beta, v->z.data);
+}
+
+/* Roles of the relations and weights of edges. */
+#define VALUE_ROLES(view)                                                                                              \
+    {"relations", STARPU_R | SL_OPTIONAL, offsetof(view, relations), "?", SL_ANY},                                     \
+    {                                                                                                                  \
+        "edge weights", STARPU_R | SL_OPTIONAL, offsetof(view, weights), "?", SL_FLOATS                                \
+    }
+
 static struct sl_operation forward_op = {
     SL_OPERATION(forward_op, "sl_attend_forward", SL_STAGE_AGGREGATE),
-    .cpu = forward_cpu_task,
-    SL_CUDA_FUNC(forward_cuda_task),
-    .role = {{"edge offsets", STARPU_R},
-             {"edge sources", STARPU_R},
-             {"own inverse", STARPU_R},
-             {"z", STARPU_W | SL_OR_RW},
-             {"lse", STARPU_W},
-             {"own rows", STARPU_R | SL_REPEATED},
-             {"packed rows", STARPU_R | SL_REPEATED},
-             {"relations", STARPU_R | SL_OPTIONAL},
-             {"edge weights", STARPU_R | SL_OPTIONAL}},
+    SL_BODY(forward, struct sums),
+    .role = {{"edge offsets", STARPU_R, offsetof(struct sums, offsets), "?", SL_INTS_32},
+             {"edge sources", STARPU_R, offsetof(struct sums, sources), "?", SL_INTS_32},
+             {"z", STARPU_W | SL_OR_RW, offsetof(struct sums, z), "D x H"},
+             {"lse", STARPU_W, offsetof(struct sums, lse), "D x L"},
+             SL_SOURCE_ROLES(struct sums, x),
+             VALUE_ROLES(struct sums)},
 };
 
 static struct sl_operation sides_op = {
     SL_OPERATION(sides_op, "sl_attend_sides", SL_STAGE_BACKWARD),
-    .cpu = sides_cpu_task,
-    SL_CUDA_FUNC(sides_cuda_task),
-    .role = {{"edge offsets", STARPU_R},
-             {"edge sources", STARPU_R},
-             {"own inverse", STARPU_R},
-             {"gz", STARPU_R},
-             {"lse", STARPU_R},
-             {"sides", STARPU_W},
-             {"own rows", STARPU_R | SL_REPEATED},
-             {"packed rows", STARPU_R | SL_REPEATED},
-             {"relations", STARPU_R | SL_OPTIONAL},
-             {"edge weights", STARPU_R | SL_OPTIONAL}},
+    SL_BODY(sides, struct sums),
+    .role = {{"edge offsets", STARPU_R, offsetof(struct sums, offsets), "?", SL_INTS_32},
+             {"edge sources", STARPU_R, offsetof(struct sums, sources), "?", SL_INTS_32},
+             {"gz", STARPU_R, offsetof(struct sums, z), "D x H"},
+             {"lse", STARPU_R, offsetof(struct sums, lse), "D x L"},
+             {"sides", STARPU_W, offsetof(struct sums, sides), "D x S"},
+             SL_SOURCE_ROLES(struct sums, x),
+             VALUE_ROLES(struct sums)},
 };
+
+#define BACK_ROLES                                                                                                     \
+    {"back offsets", STARPU_R, offsetof(struct back, offsets), "?", SL_INTS_32},                                       \
+        {"back rows", STARPU_R, offsetof(struct back, rows), "?", SL_INTS_32},                                         \
+        {"gz", STARPU_R | SL_REPEATED, offsetof(struct back, gz.each), "? x H"},                                       \
+        {"sides", STARPU_R | SL_REPEATED, offsetof(struct back, sides.each), "? x S"}, VALUE_ROLES(struct back)
 
 static struct sl_operation backward_op = {
     SL_OPERATION(backward_op, "sl_attend_backward", SL_STAGE_BACKWARD),
-    .cpu = backward_cpu_task,
-    SL_CUDA_FUNC(backward_cuda_task),
-    .role = {{"back offsets", STARPU_R},
-             {"back rows", STARPU_R},
-             {"gz", STARPU_R | SL_REPEATED},
-             {"sides", STARPU_R | SL_REPEATED},
-             {"gu", STARPU_W | SL_OR_RW | SL_REPEATED},
-             {"u", STARPU_R | SL_REPEATED},
-             {"relations", STARPU_R | SL_OPTIONAL},
-             {"edge weights", STARPU_R | SL_OPTIONAL}},
+    SL_BODY(backward, struct back),
+    .role = {BACK_ROLES,
+             {"gu", STARPU_W | SL_OR_RW | SL_REPEATED, offsetof(struct back, gu), "? x F", SL_ROWS},
+             {"u", STARPU_R | SL_REPEATED, offsetof(struct back, u), "? x F", SL_ROWS}},
 };
 
 static struct sl_operation accumulate_op = {
     SL_OPERATION(accumulate_op, "sl_attend_accumulate", SL_STAGE_BACKWARD),
-    .cpu = accumulate_cpu_task,
-    SL_CUDA_FUNC(accumulate_cuda_task),
-    .role = {{"back offsets", STARPU_R},
-             {"back rows", STARPU_R},
-             {"own inverse", STARPU_R},
-             {"gu", STARPU_W},
-             {"u", STARPU_R},
-             {"gz", STARPU_R | SL_REPEATED},
-             {"sides", STARPU_R | SL_REPEATED},
-             {"packed gradients", STARPU_R | SL_REPEATED},
-             {"relations", STARPU_R | SL_OPTIONAL},
-             {"edge weights", STARPU_R | SL_OPTIONAL}},
+    SL_BODY(accumulate, struct back),
+    .role = {BACK_ROLES,
+             {"u", STARPU_R, offsetof(struct back, own_u), "D x F", SL_ROWS},
+             SL_SHARE_ROLES(struct back, shares)},
 };
 
 static struct sl_operation full_op = {
     SL_OPERATION(full_op, "sl_attend_full", SL_STAGE_AGGREGATE),
-    .cpu = full_cpu_task,
-    SL_CUDA_FUNC(full_cuda_task),
-    .role = {{"offsets", STARPU_R},
-             {"sources", STARPU_R},
-             {"first", STARPU_R},
-             {"z", STARPU_W | SL_OR_RW},
-             {"rows", STARPU_R | SL_REPEATED},
-             {"relations", STARPU_R | SL_OPTIONAL},
-             {"edge weights", STARPU_R | SL_OPTIONAL}},
+    SL_BODY(full, struct full),
+    .role = {{"offsets", STARPU_R, offsetof(struct full, offsets), "?", SL_INTS_64},
+             {"sources", STARPU_R, offsetof(struct full, sources), "?", SL_INTS_32},
+             {"z", STARPU_W | SL_OR_RW, offsetof(struct full, z), "D x H"},
+             SL_PART_ROLES(struct full, parts),
+             VALUE_ROLES(struct full)},
 };
 
 /* ---- submissions ---- */
 
-/* Find out H, K and R. n_columns: of rows of U; width: H; n_scores: RK, of lse. */
-static enum sl_status find_heads(const char *name, uint32_t n_columns, uint32_t width, uint32_t n_scores,
-                                 bool by_relation, struct sl_heads *out)
+/* H, K and R. n_columns: of rows of U; width: H; n_scores: RK, of lse. relations NULL: edges have none. */
+static struct sl_heads heads_of(uint32_t n_columns, uint32_t width, uint32_t n_scores, starpu_data_handle_t relations)
 {
-    uint32_t n_slabs = 1;
-    if (by_relation && width > 0 && n_columns > 2 * n_scores + width) {
-        n_slabs = (n_columns - 2 * n_scores) / width;
-    }
-    const uint32_t n_heads = n_scores / n_slabs;
-    *out = (struct sl_heads){width, n_heads, by_relation ? n_slabs : 0};
-    if (n_heads >= 1 && n_heads <= SL_MAX_HEADS && width >= n_heads && width % n_heads == 0 &&
-        n_scores == sl_heads_scores(*out) && n_columns == sl_heads_row(*out)) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "%s: rows of width %u for width %u and %u heads (at most %d, which divide it)", name,
-                   n_columns, width, n_scores, SL_MAX_HEADS);
+    const bool has_slabs = relations != NULL && width > 0 && n_columns > 2 * n_scores + width;
+    const uint32_t n_slabs = has_slabs ? (n_columns - 2 * n_scores) / width : 1;
+    const struct sl_heads heads = {width, n_scores / n_slabs, relations != NULL ? n_slabs : 0};
+    assert(heads.n_heads >= 1 && heads.n_heads <= SL_MAX_HEADS && width % heads.n_heads == 0);
+    assert(n_scores == sl_heads_scores(heads) && n_columns == sl_heads_row(heads));
+    return heads;
 }
 
-/* Whether rows row0 .. row0 + n_rows - 1 are in one chunk. */
-static enum sl_status check_chunk(const char *name, const struct sl_split *split, uint32_t row0, uint32_t n_rows)
+/* The rows of a chunk of destinations lie within one chunk of U. */
+static void check_chunk(const struct sl_split *split, uint32_t row0, uint32_t n_rows)
 {
-    uint64_t end = (uint64_t)row0 + n_rows;
-    if (end <= split->n_rows && (n_rows == 0 || row0 >> split->shift == (end - 1) >> split->shift)) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "%s: rows %u to %llu of %u, in chunks of %u", name, row0, (unsigned long long)end,
-                   split->n_rows, 1u << split->shift);
+    assert((uint64_t)row0 + n_rows <= split->n_rows);
+    assert(n_rows == 0 || row0 >> split->shift == (row0 + n_rows - 1) >> split->shift);
 }
 
-/* The checks and arguments that forward and sides share. The matrices of the destinations are
- * [n_rows x H] and [n_rows x RK]. */
-static enum sl_status fill_forward(const char *name, const struct sl_block *block, struct forward_args *args,
-                                   const struct sl_source_handles *sources, starpu_data_handle_t z,
-                                   starpu_data_handle_t lse)
+/* Weights of edges count only if edges have relations. */
+static struct sl_matrix weights_of(starpu_data_handle_t relations, starpu_data_handle_t weights)
 {
-    uint32_t n_rows = sl_handle_rows(z);
-    SL_CHECK(sl_source_args_fill(name, sources, &args->sources));
-    SL_CHECK(find_heads(name, sources->rows->n_columns, sl_handle_columns(z), sl_handle_columns(lse),
-                        block->edge_relations != NULL, &args->shape.heads));
-    SL_CHECK(check_chunk(name, &sources->rows->split, args->row0, n_rows));
-    SL_FAIL_IF(sl_handle_rows(lse) != n_rows, SL_EINVAL, "%s: %u destinations, lse of %u", name, n_rows,
-               sl_handle_rows(lse));
-    return SL_OK;
+    return sl_matrix_of(relations != NULL ? weights : NULL);
 }
 
-/* Append the sources' buffers and the edges' values, and submit. role: the role of the own rows; those of packed rows
- * and of values follow. */
-static enum sl_status submit_forward(struct sl_task *task, unsigned role, struct forward_args *args,
-                                     const struct sl_source_handles *sources, const struct sl_block *block)
+static struct sums sums_of(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
+                           uint64_t n_edges, const struct sl_source_handles *sources, starpu_data_handle_t z,
+                           starpu_data_handle_t lse)
 {
-    sl_source_args_add(task, role, sources, &args->sources);
-    add_values(task, role + 2, block->edge_relations, block->edge_weights, &args->shape);
-    size_t bytes = offsetof(struct forward_args, sources.packed) + sources->n_owners * sizeof *args->sources.packed;
-    return sl_task_submit(task, args, bytes, SL_PRIORITY_COMPUTE);
+    struct sums v = {.head = *head,
+                     .offsets = sl_matrix_of(block->edge_offsets),
+                     .sources = sl_matrix_of(block->edge_sources),
+                     .relations = sl_matrix_of(block->edge_relations),
+                     .weights = weights_of(block->edge_relations, block->edge_weights),
+                     .z = sl_matrix_of(z),
+                     .lse = sl_matrix_of(lse),
+                     .x = sl_sources_of(head, sources),
+                     .row0 = row0};
+    v.heads = heads_of(v.x.rows.n_columns, v.z.n_columns, v.lse.n_columns, block->edge_relations);
+    v.head.work = sl_sum_bytes(n_edges, v.z.n_rows, v.x.rows.n_columns);
+    check_chunk(&sources->rows->split, row0, v.z.n_rows);
+    return v;
 }
 
 enum sl_status sl_attend_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
                                         uint64_t n_edges, const struct sl_source_handles *sources, int beta,
                                         starpu_data_handle_t z, starpu_data_handle_t lse)
 {
-    struct forward_args args = {.head = *head, .row0 = row0, .beta = beta};
-    struct sl_task task;
-    SL_CHECK(fill_forward("sl_attend_forward", block, &args, sources, z, lse));
-    args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(z), sources->rows->n_columns);
-    sl_task_begin(&task, &forward_op);
-    sl_task_add(&task, EDGE_OFFSETS, block->edge_offsets, STARPU_R);
-    sl_task_add(&task, EDGE_SOURCES, block->edge_sources, STARPU_R);
-    sl_task_add(&task, INVERSE, sources->inverse, STARPU_R);
-    sl_task_add(&task, FORWARD_Z, z, beta ? STARPU_RW : STARPU_W);
-    sl_task_add(&task, FORWARD_LSE, lse, STARPU_W);
-    return submit_forward(&task, FORWARD_ROWS, &args, sources, block);
+    struct sums v = sums_of(head, block, row0, n_edges, sources, z, lse);
+    v.beta = beta;
+    v.z.is_kept = beta != 0;
+    return sl_view_submit(&forward_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
                                       uint64_t n_edges, const struct sl_source_handles *sources,
                                       starpu_data_handle_t gz, starpu_data_handle_t lse, starpu_data_handle_t sides)
 {
-    struct forward_args args = {.head = *head, .row0 = row0};
-    struct sl_task task;
-    SL_CHECK(fill_forward("sl_attend_sides", block, &args, sources, gz, lse));
-    if (sl_handle_rows(sides) != sl_handle_rows(gz) || sl_handle_columns(sides) != 4 * sl_handle_columns(lse)) {
-        return sl_fail(SL_EINVAL, "sl_attend_sides: %u destinations of %u heads, sides [%u x %u]", sl_handle_rows(gz),
-                       sl_handle_columns(lse), sl_handle_rows(sides), sl_handle_columns(sides));
-    }
-    args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(gz), sources->rows->n_columns);
-    sl_task_begin(&task, &sides_op);
-    sl_task_add(&task, EDGE_OFFSETS, block->edge_offsets, STARPU_R);
-    sl_task_add(&task, EDGE_SOURCES, block->edge_sources, STARPU_R);
-    sl_task_add(&task, INVERSE, sources->inverse, STARPU_R);
-    sl_task_add(&task, SIDES_GZ, gz, STARPU_R);
-    sl_task_add(&task, SIDES_LSE, lse, STARPU_R);
-    sl_task_add(&task, SIDES, sides, STARPU_W);
-    return submit_forward(&task, SIDES_ROWS, &args, sources, block);
+    struct sums v = sums_of(head, block, row0, n_edges, sources, gz, lse);
+    v.sides = sl_matrix_of(sides);
+    assert(v.sides.n_columns == 4 * v.lse.n_columns);
+    return sl_view_submit(&sides_op, &v, SL_PRIORITY_COMPUTE);
 }
 
-/* Whether gz and sides have the same rows and fit rows of U of this width; and H, K and R. */
-static enum sl_status check_gradients(const char *name, const struct sl_block *block,
-                                      const struct sl_attend_gradients *gradients, uint32_t n_columns,
-                                      struct sl_heads *heads_out)
+static struct back back_view(const struct sl_task_args *head, const struct sl_block *block,
+                             const struct sl_attend_gradients *gradients, starpu_data_handle_t u)
 {
     const struct sl_split *gz = &gradients->gz->split;
     const struct sl_split *sides = &gradients->sides->split;
-    if (gz->n_rows != sides->n_rows || gz->n_chunks != sides->n_chunks || gz->shift != sides->shift ||
-        gz->n_chunks > SL_MAX_CHUNKS || gradients->sides->n_columns % 4 != 0) {
-        return sl_fail(
-            SL_EINVAL, "%s: gradients of %u rows in %u chunks (at most %d), sides of %u rows in %u chunks of width %u",
-            name, gz->n_rows, gz->n_chunks, SL_MAX_CHUNKS, sides->n_rows, sides->n_chunks, gradients->sides->n_columns);
-    }
-    return find_heads(name, n_columns, gradients->gz->n_columns, gradients->sides->n_columns / 4,
-                      block->back_relations != NULL, heads_out);
-}
-
-/* Whether all u and gu have one shape that fits the gradients. n_rows_out: rows of all owners together. */
-static enum sl_status check_owners(const struct sl_block *block, const struct sl_attend_gradients *gradients,
-                                   uint32_t n_owners, const struct sl_slice *u, const struct sl_slice *gu,
-                                   struct sl_heads *heads_out, uint32_t *n_rows_out)
-{
-    const char *name = "sl_attend_backward";
-    uint32_t n_rows = 0;
-    SL_FAIL_IF(n_owners > SL_MAX_GROUP, SL_EINVAL, "%s: %u owners (at most %d)", name, n_owners, SL_MAX_GROUP);
-    for (uint32_t q = 0; q < n_owners; q++) {
-        SL_CHECK(check_gradients(name, block, gradients, sl_handle_columns(gu[q].handle), heads_out));
-        uint32_t n_columns = sl_handle_columns(u[q].handle);
-        SL_FAIL_IF(n_columns != sl_handle_columns(gu[q].handle) || u[q].n_rows != gu[q].n_rows, SL_EINVAL,
-                   "%s: gradients [%u x %u] of rows [%u x %u]", name, gu[q].n_rows, sl_handle_columns(gu[q].handle),
-                   u[q].n_rows, n_columns);
-        SL_FAIL_IF(sl_handle_dtype(u[q].handle) != sl_handle_dtype(gu[q].handle), SL_EINVAL,
-                   "%s: gradients of numbers of %zu bytes, rows of %zu; expected one precision", name,
-                   sl_handle_element(gu[q].handle), sl_handle_element(u[q].handle));
-        n_rows += gu[q].n_rows;
-    }
-    *n_rows_out = n_rows;
-    return SL_OK;
+    assert(gz->n_rows == sides->n_rows && gz->n_chunks == sides->n_chunks && gz->shift == sides->shift);
+    assert(gradients->sides->n_columns % 4 == 0);
+    return (struct back){.head = *head,
+                         .offsets = sl_matrix_of(block->back_offsets),
+                         .rows = sl_matrix_of(block->back_rows),
+                         .relations = sl_matrix_of(block->back_relations),
+                         .weights = weights_of(block->back_relations, block->back_weights),
+                         .gz = sl_chunks_of(gradients->gz),
+                         .sides = sl_chunks_of(gradients->sides),
+                         .heads = heads_of(sl_handle_columns(u), gradients->gz->n_columns,
+                                           gradients->sides->n_columns / 4, block->back_relations),
+                         .dtype = sl_handle_dtype(u)};
 }
 
 enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
@@ -1231,84 +1016,42 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
                                          uint32_t n_owners, const uint32_t *t0, const struct sl_slice *u,
                                          const struct sl_slice *gu)
 {
-    struct backward_args args = {.head = *head, .n_owners = n_owners};
-    struct sl_task task;
-    uint32_t n_rows = 0;
-    SL_CHECK(check_owners(block, gradients, n_owners, u, gu, &args.shape.heads, &n_rows));
-    args.n_chunks = gradients->gz->split.n_chunks;
-    args.shift = gradients->gz->split.shift;
-    args.head.work = sl_sum_bytes(n_edges, n_rows, gradients->gz->n_columns + gradients->sides->n_columns);
-    sl_task_begin(&task, &backward_op);
-    sl_task_add(&task, BACK_OFFSETS, block->back_offsets, STARPU_R);
-    sl_task_add(&task, BACK_ROWS, block->back_rows, STARPU_R);
-    sl_task_add_each(&task, BACK_GZ, gradients->gz->split.n_chunks, gradients->gz->chunk, STARPU_R);
-    sl_task_add_each(&task, BACK_SIDES, gradients->sides->split.n_chunks, gradients->sides->chunk, STARPU_R);
-    for (uint32_t q = 0; q < n_owners; q++) {
-        args.returned[q].t0 = t0[q];
-        args.returned[q].gu = sl_task_add_slice(&task, BACK_GU, &gu[q], STARPU_W);
-    }
-    for (uint32_t q = 0; q < n_owners; q++) {
-        args.returned[q].u = sl_task_add_slice(&task, BACK_U, &u[q], STARPU_R);
-    }
-    add_values(&task, BACK_RELATIONS, block->back_relations, block->back_weights, &args.shape);
-    size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
-    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
+    struct back v = back_view(head, block, gradients, u[0].handle);
+    v.gu = (struct sl_matrices){.n = n_owners, .slices = gu, .numbers = t0};
+    v.u = (struct sl_matrices){.n = n_owners, .slices = u};
+    v.head.work = sl_sum_bytes(n_edges, sl_slices_rows(&v.gu), v.gz.n_columns + v.sides.n_columns);
+    return sl_view_submit(&backward_op, &v, SL_PRIORITY_SEND);
 }
 
 enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, const struct sl_attend_shares *shares,
                                            uint32_t row0, starpu_data_handle_t u, starpu_data_handle_t gu)
 {
-    const struct sl_block *block = shares->block;
-    const struct sl_rows *gz = shares->gradients.gz;
-    struct accumulate_args args = {.head = *head};
-    struct sl_task task;
-    uint32_t n_columns = sl_handle_columns(gu);
-    enum sl_status st =
-        check_gradients("sl_attend_accumulate", block, &shares->gradients, n_columns, &args.shape.heads);
-    if (st != SL_OK) {
-        return st;
-    }
-    if (sl_handle_rows(u) != sl_handle_rows(gu) || sl_handle_columns(u) != n_columns ||
-        shares->from.n_peers > SL_MAX_GROUP) {
-        return sl_fail(SL_EINVAL, "sl_attend_accumulate: gradients [%u x %u] of rows [%u x %u], %u peers",
-                       sl_handle_rows(gu), n_columns, sl_handle_rows(u), sl_handle_columns(u), shares->from.n_peers);
-    }
-    sl_share_args_fill(row0, &gz->split, &shares->from, &args.shares);
-    sl_task_begin(&task, &accumulate_op);
-    sl_task_add(&task, BACK_OFFSETS, block->back_offsets, STARPU_R);
-    sl_task_add(&task, BACK_ROWS, block->back_rows, STARPU_R);
-    sl_task_add(&task, SUM_INVERSE, block->inverse, STARPU_R);
-    sl_task_add(&task, SUM_GU, gu, STARPU_W);
-    sl_task_add(&task, SUM_U, u, STARPU_R);
-    sl_task_add_each(&task, SUM_GZ, gz->split.n_chunks, gz->chunk, STARPU_R);
-    sl_task_add_each(&task, SUM_SIDES, shares->gradients.sides->split.n_chunks, shares->gradients.sides->chunk,
-                     STARPU_R);
-    uint64_t n_terms = sl_share_args_add(&task, SUM_SENT, &shares->from, &args.shares);
-    add_values(&task, SUM_RELATIONS, block->back_relations, block->back_weights, &args.shape);
-    args.head.work = sl_sum_bytes(n_terms, sl_handle_rows(gu), n_columns);
-    size_t bytes = offsetof(struct accumulate_args, shares.sent) + shares->from.n_peers * sizeof *args.shares.sent;
-    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
+    struct back v = back_view(head, shares->block, &shares->gradients, u);
+    v.shares = sl_shares_of(&shares->from, shares->block->inverse, row0, gu);
+    v.own_u = sl_matrix_of(u);
+    v.head.work = sl_sum_bytes(v.shares.n_own + sl_slices_rows(&v.shares.sent), v.own_u.n_rows, v.own_u.n_columns);
+    return sl_view_submit(&accumulate_op, &v, SL_PRIORITY_COMPUTE);
 }
 
-enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const struct sl_attend_part *part, uint32_t row0,
-                                     uint64_t n_edges, uint32_t n_scores, const struct sl_rows *rows, int beta,
-                                     starpu_data_handle_t z)
+enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
+                                     uint32_t part, uint32_t row0, uint32_t n_scores, int beta, starpu_data_handle_t z)
 {
-    const char *name = "sl_attend_full";
-    struct full_args args = {.head = *head, .row0 = row0, .part = part->part, .beta = beta};
-    struct sl_task task;
-    SL_FAIL_IF(part->part >= part->n_parts, SL_EINVAL, "%s: part %u of %u", name, part->part, part->n_parts);
-    SL_CHECK(sl_part_args_fill(name, part->n_parts, rows, NULL, &args.parts));
-    SL_CHECK(find_heads(name, rows[part->part].n_columns, sl_handle_columns(z), n_scores, part->relations != NULL,
-                        &args.shape.heads));
-    SL_CHECK(check_chunk(name, &rows[part->part].split, row0, sl_handle_rows(z)));
-    sl_task_begin(&task, &full_op);
-    sl_task_add(&task, FULL_OFFSETS, part->offsets, STARPU_R);
-    sl_task_add(&task, FULL_SOURCES, part->sources, STARPU_R);
-    sl_task_add(&task, FULL_FIRST, part->first, STARPU_R);
-    sl_task_add(&task, FULL_Z, z, beta ? STARPU_RW : STARPU_W);
-    sl_part_args_add(&task, FULL_ROWS, part->n_parts, rows);
-    add_values(&task, FULL_RELATIONS, part->relations, part->weights, &args.shape);
-    args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(z), rows[part->part].n_columns);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
+    starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS];
+    struct full v = {.head = *head,
+                     .offsets = sl_matrix_of(sources->offsets),
+                     .sources = sl_matrix_of(sources->sources),
+                     .relations = sl_matrix_of(sources->edge_relations),
+                     .weights = weights_of(sources->edge_relations, sources->edge_weights),
+                     .z = sl_matrix_of(z),
+                     .parts = sl_parts_of(head, sources->first, sources->n_parts, sources->rows, NULL, chunks),
+                     .row0 = row0,
+                     .part = part,
+                     .beta = beta};
+    const struct sl_rows *rows = &sources->rows[part];
+    assert(part < sources->n_parts);
+    v.heads = heads_of(rows->n_columns, v.z.n_columns, n_scores, sources->edge_relations);
+    check_chunk(&rows->split, row0, v.z.n_rows);
+    v.z.is_kept = beta != 0;
+    v.head.work = sl_sum_bytes(sources->n_edges, v.z.n_rows, rows->n_columns);
+    return sl_view_submit(&full_op, &v, SL_PRIORITY_NORMAL);
 }

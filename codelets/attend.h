@@ -94,135 +94,84 @@ static inline SL_HOST_DEVICE sl_real sl_attend_weight(sl_real x, sl_real lse)
     return a > 1 ? 1 : a;
 }
 
-/* ---- kernels, CPU ---- */
+/* ---- kernels for both devices. On a CPU: SL_ENOMEM. On a device, pointers are to device memory; structs and arrays of
+ * pointers are the host's and are read before the call returns. SL_ECUDA. There, the order of a sum depends on the
+ * lists, H and K alone. A sum of rows runs along its list, as on the CPU, up to 128 terms; a longer list is summed
+ * slice by slice. Sums of exponentials and of products go lane by lane. One launch serves all relations. ---- */
 
-/* Destinations 0 .. n_rows - 1. The edges of destination d are sources[offsets[d]] .. sources[offsets[d + 1] - 1]. */
-struct sl_attend_rows {
+/* Destinations row0 .. row0 + n_rows - 1 of a block. The edges of destination d are sources[offsets[d]] ..
+ * sources[offsets[d + 1] - 1]. */
+struct sl_attend_edges {
     struct sl_heads heads;
-    uint32_t n_rows;
-    const uint32_t *offsets;    /* n_rows + 1 */
-    const uint32_t *sources;    /* positions of x */
-    const struct sl_sources *x; /* rows of U */
-    /* The destinations' own rows of U, [n_rows x R(H + 2K)], in the memory that x has for them. */
-    const void *self;
+    uint32_t row0, n_rows;
+    const uint32_t *offsets;   /* of the whole block */
+    const uint32_t *sources;   /* positions */
     const uint16_t *relations; /* as `sources`; only with relations */
     const float *weights;      /* as `sources`; only with relations. NULL: 1 */
 };
 
-/* z_out [n_rows x H], beta 0: overwrite, 1: add. lse_out [n_rows x RK], overwritten. dtype: of the rows of U, here and
- * below. */
-void sl_attend_forward_cpu(enum sl_dtype dtype, const struct sl_attend_rows *rows, int beta, sl_real *z_out,
+/* z_out [n_rows x H], beta 0: overwrite, 1: add. lse_out [n_rows x RK], overwritten. x: rows of U; the own rows of the
+ * destinations are in one chunk. */
+void sl_attend_forward_cpu(const struct sl_attend_edges *edges, const struct sl_sources *x, int beta, sl_real *z_out,
                            sl_real *lse_out);
 
 /* gz [n_rows x H]; lse: the result of forward. Overwrites sides_out [n_rows x 4RK]. */
-void sl_attend_sides_cpu(enum sl_dtype dtype, const struct sl_attend_rows *rows, const sl_real *gz, const sl_real *lse,
-                         sl_real *sides_out);
+void sl_attend_sides_cpu(const struct sl_attend_edges *edges, const struct sl_sources *x, const sl_real *gz,
+                         const sl_real *lse, sl_real *sides_out);
+
+/* The same as forward for destinations of part `part`, in evaluation. */
+void sl_attend_full_cpu(struct sl_heads heads, const struct sl_full_edges *edges, const struct sl_parts *parts,
+                        uint32_t part, int beta, sl_real *z_out);
 
 /* The transposed block, and the gradients of its destinations. */
 struct sl_attend_back {
     struct sl_heads heads;
-    const uint32_t *offsets;   /* by source */
-    const uint32_t *rows;      /* the destinations */
-    struct sl_view gz;         /* rows of width H */
-    struct sl_view sides;      /* rows of width 4RK */
-    const uint16_t *relations; /* as `rows`; only with relations */
-    const float *weights;      /* as `rows`; only with relations. NULL: 1 */
+    const uint32_t *offsets;       /* by source */
+    const uint32_t *rows;          /* the destinations */
+    const struct sl_chunks *gz;    /* rows of width H */
+    const struct sl_chunks *sides; /* rows of width 4RK */
+    const uint16_t *relations;     /* as `rows`; only with relations */
+    const float *weights;          /* as `rows`; only with relations. NULL: 1 */
 };
 
-/* Gradients of positions t0 .. t0 + n - 1; none of them is a destination of the block. u [n x R(H + 2K)]: their rows.
- * Overwrites gu_out [n x R(H + 2K)]. */
-void sl_attend_backward_cpu(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
-                            const void *u, sl_real *gu_out);
+/* For n_owners owners: gradients of positions t0[k] .. t0[k] + n[k] - 1 overwrite gu_out[k]. None of them is a
+ * destination of the block. u[k]: their rows. u and gu_out [n[k] x R(H + 2K)] have this dtype. */
+enum sl_status sl_attend_backward_cpu(const struct sl_attend_back *block, uint32_t n_owners, const uint32_t *n,
+                                      const uint32_t *t0, enum sl_dtype dtype, void *const *u, void *const *gu_out);
 
-/* Add the own terms and the gradient of er for destinations row0 .. row0 + n_rows - 1. u and gu begin at row row0. */
-void sl_attend_self_cpu(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t row0, uint32_t n_rows,
-                        const void *u, sl_real *gu);
+/* Add the own terms and the gradient of er for the first n_rows rows of g, which are destinations. u: the rows of U of
+ * g's rows, of this dtype. On a device, the rows are overwritten; the caller has cleared them. */
+void sl_attend_self_cpu(const struct sl_attend_back *block, uint32_t n_rows, enum sl_dtype dtype, const void *u,
+                        const struct sl_gradient *g);
 
-/* Add the gradients of the PE's own sources, positions t0 .. t0 + n - 1, from its own block. The gradient of item i
- * goes to row inverse[i] of the frontier; rows outside row0 .. row0 + n_rows - 1 are skipped. u and gu begin at row
- * row0. */
-void sl_attend_own_cpu(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
-                       const uint32_t *inverse, uint32_t row0, uint32_t n_rows, const void *u, sl_real *gu);
+/* Add the gradients of the PE's own sources, positions t0 .. t0 + n - 1, from its own block. Rows outside g are
+ * skipped. */
+void sl_attend_own_cpu(const struct sl_attend_back *block, uint32_t t0, uint32_t n, const struct sl_asked *asked,
+                       enum sl_dtype dtype, const void *u, const struct sl_gradient *g);
 
 #ifdef SL_CUDA
-/* ---- launchers. Pointers are to device memory; structs and arrays of pointers are the host's and are read before the
- * call returns. SL_ECUDA.
- *
- * The order of a sum depends on the lists, H and K alone. A sum of rows runs along its list, as on the CPU, up to 128
- * terms; a longer list is summed slice by slice. Sums of exponentials and of products go lane by lane. One launch
- * serves all relations. An enum sl_dtype says if rows of U, and the gradients that go back, are bf16
- * (codelets/aggregate.h). ---- */
-
-struct sl_attend_device_rows {
-    struct sl_heads heads;
-    uint32_t n_rows;
-    const uint32_t *offsets, *sources;
-    const struct sl_device_sources *x; /* of the host */
-    const void *self;                  /* dtype: x->dtype */
-    const uint16_t *relations;
-    const float *weights;
-};
-
-SL_EXTERN_C enum sl_status sl_attend_forward_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows,
-                                                  int beta, sl_real *z_out, sl_real *lse_out);
-
-SL_EXTERN_C enum sl_status sl_attend_sides_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows,
-                                                const sl_real *gz, const sl_real *lse, sl_real *sides_out);
-
-struct sl_attend_device_back {
-    struct sl_heads heads;
-    const uint32_t *offsets, *rows;
-    struct sl_device_rows gz, sides;
-    const uint16_t *relations;
-    const float *weights;
-};
-
-/* For n_owners owners in one launch. The launch writes the gradients of positions t0[k] .. t0[k] + n[k] - 1 to
- * gu_out[k]. u[k] has the rows of these positions. u and gu_out have the dtype `dtype`. */
-SL_EXTERN_C enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
+SL_EXTERN_C enum sl_status sl_attend_forward_cuda(cudaStream_t stream, const struct sl_attend_edges *edges,
+                                                  const struct sl_sources *x, int beta, sl_real *z_out,
+                                                  sl_real *lse_out);
+SL_EXTERN_C enum sl_status sl_attend_sides_cuda(cudaStream_t stream, const struct sl_attend_edges *edges,
+                                                const struct sl_sources *x, const sl_real *gz, const sl_real *lse,
+                                                sl_real *sides_out);
+SL_EXTERN_C enum sl_status sl_attend_full_cuda(cudaStream_t stream, struct sl_heads heads,
+                                               const struct sl_full_edges *edges, const struct sl_parts *parts,
+                                               uint32_t part, int beta, sl_real *z_out);
+SL_EXTERN_C enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_attend_back *block,
                                                    uint32_t n_owners, const uint32_t *n, const uint32_t *t0,
-                                                   enum sl_dtype dtype, const sl_real *const *u,
-                                                   sl_real *const *gu_out);
-
-/* Overwrites n_rows rows of gu, which the caller has cleared. dtype: of u. */
-SL_EXTERN_C enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
-                                               uint32_t row0, uint32_t n_rows, enum sl_dtype dtype, const void *u,
-                                               sl_real *gu);
-
-/* A PE's own sources. Entry i of `requester`, in the inverse of n_parts PEs, is the row of position t0 + i. */
-struct sl_attend_device_own {
-    uint32_t n, t0;
-    uint32_t n_parts, requester;
-    const uint32_t *inverse;
-};
-
-SL_EXTERN_C enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
-                                              const struct sl_attend_device_own *own, uint32_t row0, uint32_t n_rows,
-                                              enum sl_dtype dtype, const void *u, sl_real *gu);
-
-/* Evaluation: destinations row0 .. row0 + n_rows - 1 of a part. Other members as for sl_aggregate_full_cuda. */
-struct sl_attend_device_full {
-    struct sl_heads heads;
-    uint32_t n_rows, row0;
-    const uint64_t *offsets;
-    const sl_vertex *sources;
-    uint32_t n_parts;
-    const uint32_t *first;
-    const struct sl_device_part *parts;
-    enum sl_dtype dtype; /* of all rows of U */
-    const void *self;
-    const uint16_t *relations;
-    const float *weights;
-};
-
-SL_EXTERN_C enum sl_status sl_attend_full_cuda(cudaStream_t stream, const struct sl_attend_device_full *rows, int beta,
-                                               sl_real *z_out);
+                                                   enum sl_dtype dtype, void *const *u, void *const *gu_out);
+SL_EXTERN_C enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_back *block, uint32_t n_rows,
+                                               enum sl_dtype dtype, const void *u, const struct sl_gradient *g);
+SL_EXTERN_C enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_back *block, uint32_t t0,
+                                              uint32_t n, const struct sl_asked *asked, enum sl_dtype dtype,
+                                              const void *u, const struct sl_gradient *g);
 #endif
 
 /* ---- submissions: local, one thread submits. Edges have relations if the block has; R then follows from the
- * widths. Edges with relations have weights if the block has. SL_EINVAL: widths do not fit, H is no multiple of K, K is
- * above SL_MAX_HEADS, too many chunks or owners, or the destinations span several chunks of U. SL_ESTARPU, SL_ENOMEM.
- * ---- */
+ * widths. Edges with relations have weights if the block has. The destinations are within one chunk of U. Errors of
+ * sl_view_submit. ---- */
 
 /* Destinations row0 .. row0 + D - 1 into chunks z [D x H] and lse [D x RK]. sources->rows: rows of U; the packed rows
  * have the same dtype. n_edges: a rough count, for the performance model. */
@@ -261,20 +210,9 @@ struct sl_attend_shares {
 enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, const struct sl_attend_shares *shares,
                                            uint32_t row0, starpu_data_handle_t u, starpu_data_handle_t gu);
 
-/* A part of the graph: its vertices are destinations, with all their edges. */
-struct sl_attend_part {
-    starpu_data_handle_t offsets; /* uint64 */
-    starpu_data_handle_t sources; /* ids */
-    starpu_data_handle_t first;   /* n_parts + 1 ids */
-    uint32_t n_parts, part;
-    starpu_data_handle_t relations; /* uint16, as `sources`; NULL: none */
-    starpu_data_handle_t weights;   /* float, as `sources`; only with relations. NULL: 1 */
-};
-
-/* Evaluation over whole parts: destinations row0 .. row0 + D - 1 of the part into chunk z [D x H]. n_scores: RK.
- * rows[q]: all chunks of part q's rows of U. */
-enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const struct sl_attend_part *part, uint32_t row0,
-                                     uint64_t n_edges, uint32_t n_scores, const struct sl_rows *rows, int beta,
-                                     starpu_data_handle_t z);
+/* Evaluation over whole parts: destinations row0 .. row0 + D - 1 of part `part` into chunk z [D x H]. n_scores: RK. The
+ * sources' rows are rows of U. */
+enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
+                                     uint32_t part, uint32_t row0, uint32_t n_scores, int beta, starpu_data_handle_t z);
 
 #endif

@@ -256,6 +256,15 @@ template <typename U> struct side_dots {
     }
 };
 
+/* struct sl_attend_back as a kernel parameter. */
+struct transposed_block {
+    struct sl_heads heads;
+    const uint32_t *offsets, *rows;
+    struct sl_device_rows gz, sides;
+    const uint16_t *relations;
+    const float *weights;
+};
+
 /* A transposed block: the terms of a source are destinations, by one relation. The gradient of u is a sum of rows; that
  * of el is the sum of a (da - c) slope, with da = u . gz. T: stored type of the gradients. */
 template <typename U, typename T> struct transposed {
@@ -264,7 +273,7 @@ template <typename U, typename T> struct transposed {
     typedef T target;
     static const bool sums_rows = true;
     static const bool dots = true;
-    struct sl_attend_device_back block;
+    struct transposed_block block;
 
     /* Item i is a head of a relation of a row. */
     __device__ uint32_t row_of(uint32_t i) const
@@ -382,24 +391,24 @@ template <typename U> struct self_gradients : transposed<U, sl_real> {
     }
 };
 
-/* A PE's own sources. Sources outside rows row0 .. row0 + n_rows - 1 are skipped. item.row is the row of the
+/* A PE's own sources, from position t0 on. Sources outside the rows of g are skipped. item.row is the row of the
  * frontier. */
 template <typename U> struct own_gradients : transposed<U, sl_real> {
     static const bool is_short = false;
-    struct sl_attend_device_own own;
+    struct sl_asked asked;
     const U *u;
-    sl_real *gu;
-    uint32_t row0, n_rows;
+    struct sl_gradient g;
+    uint32_t t0;
 
     __device__ struct item item_of(uint32_t i) const
     {
         const uint32_t t = this->row_of(i);
-        const uint32_t row = __ldg(sl_list_of(own.inverse, own.n_parts, own.requester) + t);
-        if (row - row0 >= n_rows) { /* a row below row0 wraps, and is too large */
+        const uint32_t row = __ldg(sl_list_of(asked.inverse, asked.n_parts, asked.requester) + t);
+        if (row - g.row0 >= g.n_rows) { /* a row below row0 wraps, and is too large */
             return {0, 0, nullptr, nullptr, 0, 0, 0};
         }
-        struct item it = this->item_at(i, row - row0, row, u, gu);
-        this->take_list(own.t0 + t, &it);
+        struct item it = this->item_at(i, row - g.row0, row, u, g.rows);
+        this->take_list(t0 + t, &it);
         return it;
     }
     __device__ struct term term_of(const struct item &it, uint64_t j) const
@@ -949,51 +958,70 @@ failed:
 /* ---- launchers ---- */
 
 template <typename U>
-static struct attention<struct block_edges<U>> attention_of(const struct sl_attend_device_rows *rows,
-                                                            const sl_real *lse) {
-    const struct sl_heads heads = rows->heads;
-    return {{rows->offsets, rows->sources, *rows->x}, (const U *)rows->self, lse, rows->relations, rows->weights, heads,
+static const U *row_at(const sl_real *const *chunk, uint32_t shift, uint32_t r, uint32_t n_columns)
+{
+    return (const U *)chunk[r >> shift] + (size_t)(r & ((1u << shift) - 1)) * n_columns;
+}
+
+template <typename U>
+static struct attention<struct block_edges<U>> attention_of(const struct sl_attend_edges *edges,
+                                                            const struct sl_device_sources &x, const sl_real *lse) {
+    const struct sl_heads heads = edges->heads;
+    return {{edges->offsets + edges->row0, edges->sources, x},
+            row_at<U>(x.rows.chunk, x.rows.shift, edges->row0, sl_heads_row(heads)),
+            lse,
+            edges->relations,
+            edges->weights,
+            heads,
             heads.n_columns / heads.n_heads};
 }
 
 enum sl_status
-sl_attend_forward_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows, int beta, sl_real *z_out,
-                       sl_real *lse_out)
+sl_attend_forward_cuda(cudaStream_t stream, const struct sl_attend_edges *edges, const struct sl_sources *sources,
+                       int beta, sl_real *z_out, sl_real *lse_out)
 {
-    return sl_by_dtype(rows->x->dtype, [&](auto u) {
-        return start_forward(stream, attention_of<decltype(u)>(rows, lse_out), rows->n_rows, beta,
-                             sl_address_bits(rows->x) | sl_quad_address(rows->x->dtype, rows->self), z_out, lse_out);
+    struct sl_device_sources x;
+    sl_sources_on_device(sources, &x);
+    return sl_by_dtype(x.dtype, [&](auto u) {
+        const auto to = attention_of<decltype(u)>(edges, x, lse_out);
+        return start_forward(stream, to, edges->n_rows, beta, sl_address_bits(&x) | sl_quad_address(x.dtype, to.self),
+                             z_out, lse_out);
     });
 }
 
-template <typename U>
-static enum sl_status start_sides(cudaStream_t stream, const struct sl_attend_device_rows *rows, const sl_real *gz,
-                                  const sl_real *lse, sl_real *sides)
+enum sl_status sl_attend_sides_cuda(cudaStream_t stream, const struct sl_attend_edges *edges,
+                                    const struct sl_sources *sources, const sl_real *gz, const sl_real *lse,
+                                    sl_real *sides_out)
 {
-    const struct side_dots<U> list = {
-        attention_of<U>(rows, lse), gz, sides
-    };
-    return start_sums("sl_attend_sides", stream, list, rows->n_rows * sl_heads_scores(rows->heads), rows->heads, 0,
-                      sl_address_bits(rows->x) | sl_quad_address(rows->x->dtype, rows->self) | (uintptr_t)gz);
+    struct sl_device_sources x;
+    sl_sources_on_device(sources, &x);
+    return sl_by_dtype(x.dtype, [&](auto u) {
+        const struct side_dots<decltype(u)> list = {
+            attention_of<decltype(u)>(edges, x, lse), gz, sides_out
+        };
+        return start_sums("sl_attend_sides", stream, list, edges->n_rows * sl_heads_scores(edges->heads), edges->heads,
+                          0, sl_address_bits(&x) | sl_quad_address(x.dtype, list.to.self) | (uintptr_t)gz);
+    });
 }
 
-enum sl_status sl_attend_sides_cuda(cudaStream_t stream, const struct sl_attend_device_rows *rows, const sl_real *gz,
-                                    const sl_real *lse, sl_real *sides_out)
+static struct transposed_block on_device(const struct sl_attend_back *block)
 {
-    return sl_by_dtype(rows->x->dtype,
-                       [&](auto u) { return start_sides<decltype(u)>(stream, rows, gz, lse, sides_out); });
+    struct transposed_block to = {block->heads, block->offsets, block->rows, {}, {}, block->relations, block->weights};
+    sl_chunks_on_device(block->gz, &to.gz);
+    sl_chunks_on_device(block->sides, &to.sides);
+    return to;
 }
 
 template <typename U>
-static enum sl_status send_back(cudaStream_t stream, const struct sl_attend_device_back *block, uint32_t n_owners,
-                                const uint32_t *n, const uint32_t *t0, const sl_real *const *u, sl_real *const *gu)
+static enum sl_status send_back(cudaStream_t stream, const struct sl_attend_back *block, uint32_t n_owners,
+                                const uint32_t *n, const uint32_t *t0, void *const *u, void *const *gu)
 {
     enum sl_status st = SL_OK;
     for (uint32_t done = 0; done < n_owners && st == SL_OK; done += TARGETS) {
         struct sent_gradients<U> list = {
         };
         uintptr_t addresses = 0;
-        list.block = *block;
+        list.block = on_device(block);
         list.n_targets = n_owners - done < TARGETS ? n_owners - done : TARGETS;
         for (uint32_t k = 0; k < list.n_targets; k++) {
             list.t0[k] = t0[done + k];
@@ -1008,84 +1036,71 @@ static enum sl_status send_back(cudaStream_t stream, const struct sl_attend_devi
     return st;
 }
 
-enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
-                                       uint32_t n_owners, const uint32_t *n, const uint32_t *t0, enum sl_dtype dtype,
-                                       const sl_real *const *u, sl_real *const *gu_out)
+enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_attend_back *block, uint32_t n_owners,
+                                       const uint32_t *n, const uint32_t *t0, enum sl_dtype dtype, void *const *u,
+                                       void *const *gu_out)
 {
     return sl_by_dtype(
         dtype, [&](auto entry) { return send_back<decltype(entry)>(stream, block, n_owners, n, t0, u, gu_out); });
 }
 
-enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_device_back *block, uint32_t row0,
-                                   uint32_t n_rows, enum sl_dtype dtype, const void *u, sl_real *gu)
+enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_back *block, uint32_t n_rows,
+                                   enum sl_dtype dtype, const void *u, const struct sl_gradient *g)
 {
     const int beta = block->relations != nullptr; /* without own terms, the cleared columns stay as they are */
     return sl_by_dtype(dtype, [&](auto entry) {
         typedef decltype(entry) U;
         const struct self_gradients<U> list = {
-            {*block}, (const U *)u, gu, row0
+            {on_device(block)}, (const U *)u, g->rows, g->row0
         };
         return start_back("sl_attend_accumulate: own terms", stream, list, n_rows, beta,
-                          sl_quad_address(dtype, u) | (uintptr_t)gu);
+                          sl_quad_address(dtype, u) | (uintptr_t)g->rows);
+    });
+}
+
+enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_back *block, uint32_t t0, uint32_t n,
+                                  const struct sl_asked *asked, enum sl_dtype dtype, const void *u,
+                                  const struct sl_gradient *g)
+{
+    return sl_by_dtype(dtype, [&](auto entry) {
+        typedef decltype(entry) U;
+        const struct own_gradients<U> list = {
+            {on_device(block)}, *asked, (const U *)u, *g, t0
+        };
+        return start_back("sl_attend_accumulate: own sources", stream, list, n, 1,
+                          sl_quad_address(dtype, u) | (uintptr_t)g->rows);
     });
 }
 
 template <typename U>
-static enum sl_status add_own(cudaStream_t stream, const struct sl_attend_device_back *block,
-                              const struct sl_attend_device_own *own, uint32_t row0, uint32_t n_rows, const void *u,
-                              sl_real *gu)
+static enum sl_status attend_parts(cudaStream_t stream, struct sl_heads heads, const struct sl_full_edges *edges,
+                                   const struct sl_part_list &parts, uint32_t part, int beta, sl_real *z_out)
 {
-    const struct own_gradients<U> list = {
-        {*block}, *own, (const U *)u, gu, row0, n_rows
-    };
-    return start_back("sl_attend_accumulate: own sources", stream, list, own->n, 1,
-                      sl_quad_address(sl_dtype_of<U>(), u) | (uintptr_t)gu);
-}
-
-enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_device_back *block,
-                                  const struct sl_attend_device_own *own, uint32_t row0, uint32_t n_rows,
-                                  enum sl_dtype dtype, const void *u, sl_real *gu)
-{
-    return sl_by_dtype(dtype,
-                       [&](auto entry) { return add_own<decltype(entry)>(stream, block, own, row0, n_rows, u, gu); });
-}
-
-template <typename U>
-static enum sl_status attend_parts(cudaStream_t stream, const struct sl_attend_device_full *rows, int beta,
-                                   sl_real *z_out)
-{
+    const U *self = row_at<U>(parts.chunk + parts.base[part], parts.shift[part], edges->row0, sl_heads_row(heads));
     struct attention<struct part_edges<U>> to = {
+        {edges->offsets, edges->sources, edges->row0, {}}, self, nullptr, edges->relations, edges->edge_weights, heads,
+            heads.n_columns / heads.n_heads
     };
-    uintptr_t addresses = sl_quad_address(sl_dtype_of<U>(), rows->self);
+    uintptr_t addresses = sl_quad_address(parts.dtype, self);
     sl_scratch chunks(stream);
     sl_scratch lse(stream);
     enum sl_status st;
-    SL_TRY(st,
-           sl_send_parts("sl_attend_full", stream, rows->n_parts, rows->first, rows->parts, &chunks, &to.edges.parts),
-           done);
-    SL_TRY(st, lse.take((size_t)rows->n_rows * sl_heads_scores(rows->heads) * sizeof(sl_real), "sl_attend_full: lse"),
-           done);
-    for (uint32_t q = 0; q < rows->n_parts; q++) {
-        for (uint32_t c = 0; c < rows->parts[q].n_chunks; c++) {
-            addresses |= sl_quad_address(sl_dtype_of<U>(), rows->parts[q].chunk[c]);
-        }
+    SL_TRY(st, sl_send_parts("sl_attend_full", stream, parts, &chunks, &to.edges.parts), done);
+    SL_TRY(st, lse.take((size_t)edges->n_rows * sl_heads_scores(heads) * sizeof(sl_real), "sl_attend_full: lse"), done);
+    for (uint32_t c = 0; c < parts.n_chunks; c++) {
+        addresses |= sl_quad_address(parts.dtype, parts.chunk[c]);
     }
-    to.edges.offsets = rows->offsets;
-    to.edges.sources = rows->sources;
-    to.edges.row0 = rows->row0;
-    to.heads = rows->heads;
-    to.width = rows->heads.n_columns / rows->heads.n_heads;
-    to.self = (const U *)rows->self;
     to.lse = lse.as<sl_real>();
-    to.relations = rows->relations;
-    to.weights = rows->weights;
-    st = start_forward(stream, to, rows->n_rows, beta, addresses, z_out, lse.as<sl_real>());
+    st = start_forward(stream, to, edges->n_rows, beta, addresses, z_out, lse.as<sl_real>());
 done:
     return st;
 }
 
-enum sl_status sl_attend_full_cuda(cudaStream_t stream, const struct sl_attend_device_full *rows, int beta,
-                                   sl_real *z_out)
+enum sl_status sl_attend_full_cuda(cudaStream_t stream, struct sl_heads heads, const struct sl_full_edges *edges,
+                                   const struct sl_parts *parts, uint32_t part, int beta, sl_real *z_out)
 {
-    return sl_by_dtype(rows->dtype, [&](auto u) { return attend_parts<decltype(u)>(stream, rows, beta, z_out); });
+    struct sl_part_list list;
+    sl_parts_on_device(parts, &list);
+    return sl_by_dtype(
+        list.dtype, [&](auto u) { return attend_parts<decltype(u)>(stream, heads, edges, list, part, beta, z_out); });
 }

@@ -5,6 +5,7 @@
  * to come are prefetched. */
 #include "codelets/relate.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "codelets/rounded.h"
@@ -31,8 +32,7 @@ struct columns {
 
 /* The edges of a block or of a part. */
 struct edge_list {
-    const struct sl_sources *x;
-    const uint32_t *widths;
+    const struct sl_source_rows *x;
     const uint32_t *positions;
     const uint16_t *relations;
     const float *weights; /* NULL: 1 */
@@ -53,13 +53,13 @@ SL_INLINE uint64_t bound_of(const struct destinations *to, uint32_t i)
     return to->block != NULL ? to->block[to->first + i] : to->part[to->first + i] - to->part[0];
 }
 
-static struct destinations of_block(const struct sl_related *edges, const struct sl_sources *x)
+static struct destinations of_block(const struct sl_related *edges, const struct sl_source_rows *x)
 {
     const uint64_t n = edges->offsets[edges->row0 + edges->n_rows];
     return (struct destinations){.first = edges->row0,
                                  .n_rows = edges->n_rows,
                                  .block = edges->offsets,
-                                 .list = {x, NULL, edges->sources, edges->relations, edges->weights, n}};
+                                 .list = {x, edges->sources, edges->relations, edges->weights, n}};
 }
 
 /* The end of the run that begins with entry e; `end`: of the destination's entries. */
@@ -91,12 +91,10 @@ SL_INLINE void add_edges(enum sl_dtype dtype, const struct edge_list *list, cons
         for (; e < stop; e++) {
             if (e + AHEAD < list->n) {
                 const size_t next = sl_dtype_bytes(dtype, (size_t)list->relations[e + AHEAD] * slabs->x_step);
-                sl_row_fetch(sl_source_row(dtype, list->x, list->widths, list->positions[e + AHEAD], slabs->x_width) +
-                                 next,
+                sl_row_fetch(sl_source_row(dtype, list->x, list->positions[e + AHEAD], slabs->x_width) + next,
                              sl_dtype_bytes(dtype, slabs->n));
             }
-            add_scaled(dtype, slabs->n, to,
-                       sl_source_row(dtype, list->x, list->widths, list->positions[e], slabs->x_width) + slab,
+            add_scaled(dtype, slabs->n, to, sl_source_row(dtype, list->x, list->positions[e], slabs->x_width) + slab,
                        weight * weight_at(list->weights, e));
         }
     }
@@ -110,11 +108,10 @@ SL_INLINE void sum_run(enum sl_dtype dtype, const struct edge_list *list, const 
     memset(out, 0, columns.n * sizeof *out);
     for (; e < stop; e++) {
         if (e + AHEAD < list->n) {
-            sl_row_fetch(sl_source_row(dtype, list->x, list->widths, list->positions[e + AHEAD], slabs->x_width) + skip,
+            sl_row_fetch(sl_source_row(dtype, list->x, list->positions[e + AHEAD], slabs->x_width) + skip,
                          sl_dtype_bytes(dtype, columns.n));
         }
-        add_scaled(dtype, columns.n, out,
-                   sl_source_row(dtype, list->x, list->widths, list->positions[e], slabs->x_width) + skip,
+        add_scaled(dtype, columns.n, out, sl_source_row(dtype, list->x, list->positions[e], slabs->x_width) + skip,
                    weight_at(list->weights, e));
     }
 }
@@ -189,11 +186,51 @@ SL_CLONES static void relate(enum sl_dtype dtype, const struct destinations *to,
     SL_BY_DTYPE_READ(dtype, sum_edges, to, slabs, beta, m_out);
 }
 
-void sl_relate_forward_cpu(enum sl_dtype dtype, const struct sl_related *edges, const struct sl_slabs *slabs,
-                           const struct sl_sources *x, int beta, sl_real *m_out)
+#define ROUNDED_ROWS 64 /* rows summed in float before they are rounded */
+
+/* Sums of bf16 rows may be bf16, too. */
+static enum sl_status relate_to(enum sl_dtype dtype, const struct destinations *to, const struct sl_slabs *slabs,
+                                int beta, enum sl_dtype m_dtype, void *m_out)
 {
-    const struct destinations to = of_block(edges, x);
-    relate(dtype, &to, slabs, beta, m_out);
+    struct sl_rounded slab =
+        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, to->n_rows, slabs->m_width, m_out);
+    struct destinations some = *to;
+    enum sl_status st;
+    if (m_dtype == SL_DTYPE_REAL) {
+        relate(dtype, to, slabs, beta, m_out);
+        return SL_OK;
+    }
+    slab.beta = beta;
+    while (sl_rounded_next(&slab, &st)) {
+        some.first = to->first + slab.first;
+        some.n_rows = slab.n;
+        relate(SL_DTYPE_BF16, &some, slabs, beta, slab.room);
+    }
+    return st;
+}
+
+enum sl_status sl_relate_forward_cpu(const struct sl_related *edges, const struct sl_slabs *slabs,
+                                     const struct sl_sources *x, int beta, enum sl_dtype m_dtype, void *m_out)
+{
+    struct sl_source_rows rows;
+    sl_sources_rows(x, &rows);
+    const struct destinations to = of_block(edges, &rows);
+    return relate_to(x->dtype, &to, slabs, beta, m_dtype, m_out);
+}
+
+enum sl_status sl_relate_full_cpu(const struct sl_full_edges *edges, const struct sl_slabs *slabs,
+                                  const struct sl_parts *parts, int beta, enum sl_dtype m_dtype, void *m_out)
+{
+    struct sl_source_rows rows;
+    sl_parts_rows(parts, &rows);
+    struct destinations to = {
+        .first = edges->row0,
+        .n_rows = edges->n_rows,
+        .part = edges->offsets,
+        .list = {
+            .x = &rows, .positions = edges->sources, .relations = edges->relations, .weights = edges->edge_weights}};
+    to.list.n = bound_of(&to, to.n_rows);
+    return relate_to(parts->dtype, &to, slabs, beta, m_dtype, m_out);
 }
 
 /* out += the terms of position t. Entries before `last` are fetched ahead. */
@@ -225,8 +262,8 @@ SL_INLINE void add_back(const struct sl_related_back *block, uint32_t t, uint32_
     }
 }
 
-SL_CLONES void sl_relate_backward_cpu(const struct sl_related_back *block, uint32_t t0, uint32_t n,
-                                      const struct sl_slabs *slabs, const struct sl_view *gm, sl_real *out)
+SL_CLONES static void relate_back(const struct sl_related_back *block, const struct sl_view *gm,
+                                  const struct sl_slabs *slabs, uint32_t t0, uint32_t n, sl_real *out)
 {
     if (n == 0) {
         return;
@@ -238,17 +275,34 @@ SL_CLONES void sl_relate_backward_cpu(const struct sl_related_back *block, uint3
     }
 }
 
-SL_CLONES void sl_relate_own_cpu(const struct sl_related_back *block, uint32_t t0, uint32_t n, const uint32_t *inverse,
-                                 const struct sl_slabs *slabs, const struct sl_view *gm, const struct sl_gradient *g)
+enum sl_status sl_relate_backward_cpu(const struct sl_related_back *block, const struct sl_chunks *gm,
+                                      const struct sl_slabs *slabs, uint32_t t0, uint32_t n, enum sl_dtype dtype,
+                                      void *out)
 {
-    if (n == 0) {
-        return;
+    const struct sl_view rows = sl_chunks_view(gm);
+    struct sl_rounded slab = sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, n, slabs->x_width, out);
+    enum sl_status st;
+    if (dtype == SL_DTYPE_REAL) {
+        relate_back(block, &rows, slabs, t0, n, out);
+        return SL_OK;
     }
-    const uint32_t last = block->back_offsets[t0 + n];
+    while (sl_rounded_next(&slab, &st)) {
+        relate_back(block, &rows, slabs, t0 + slab.first, slab.n, slab.room);
+    }
+    return st;
+}
+
+SL_CLONES void sl_relate_own_cpu(const struct sl_related_back *block, const struct sl_chunks *gm,
+                                 const struct sl_slabs *slabs, uint32_t t0, uint32_t n, const struct sl_asked *asked,
+                                 const struct sl_gradient *g)
+{
+    const uint32_t *inverse = sl_list_of(asked->inverse, asked->n_parts, asked->requester);
+    const struct sl_view rows = sl_chunks_view(gm);
     for (uint32_t i = 0; i < n; i++) {
+        const uint32_t last = block->back_offsets[t0 + n];
         uint32_t row = inverse[i] - g->row0; /* a row below row0 wraps, and is too large */
         if (row < g->n_rows) {
-            add_back(block, t0 + i, last, slabs, gm, g->rows + (size_t)row * g->n_columns);
+            add_back(block, t0 + i, last, slabs, &rows, sl_gradient_row(g, row));
         }
     }
 }
@@ -284,551 +338,313 @@ SL_INLINE void sum_components(enum sl_dtype dtype, const struct destinations *to
     }
 }
 
-SL_CLONES void sl_relate_components_cpu(enum sl_dtype dtype, const struct sl_related *edges,
-                                        const struct sl_slabs *slabs, const struct sl_sources *x, const sl_real *gm,
-                                        double *gc)
+SL_CLONES static void relate_components(enum sl_dtype dtype, const struct destinations *to,
+                                        const struct sl_slabs *slabs, const sl_real *gm, double *gc)
 {
-    const struct destinations to = of_block(edges, x);
-    SL_BY_DTYPE_READ(dtype, sum_components, &to, slabs, gm, gc);
+    SL_BY_DTYPE_READ(dtype, sum_components, to, slabs, gm, gc);
 }
 
-/* ---- arguments. components, weights: the index of their buffer; 0 if there are none. ---- */
-
-struct forward_args {
-    struct sl_task_args head;
-    uint32_t row0;
-    int beta;
-    uint32_t x_width, components, weights;
-    struct sl_source_args sources;
-};
-
-struct backward_args {
-    struct sl_task_args head;
-    uint32_t components, weights;
-    uint32_t n_chunks, shift;
-    uint32_t n_owners;
-    struct returned {
-        uint32_t t0;
-        struct sl_slice_args rows;
-    } returned[SL_MAX_GROUP]; /* submitted up to returned[n_owners - 1] */
-};
-
-struct accumulate_args {
-    struct sl_task_args head;
-    uint32_t m_width, components, weights;
-    struct sl_share_args shares;
-};
-
-struct full_args {
-    struct sl_task_args head;
-    uint32_t row0;
-    int beta;
-    uint32_t x_width, components, weights;
-    struct sl_part_args parts;
-};
-
-/* ---- implementations ---- */
-
-enum {
-    FORWARD_OFFSETS,
-    FORWARD_SOURCES,
-    FORWARD_RELATIONS,
-    FORWARD_INVERSE,
-    FORWARD_M,
-    FORWARD_ROWS,
-    FORWARD_COMPONENTS = FORWARD_ROWS + 2,
-    FORWARD_WEIGHTS
-};
-enum {
-    BACK_EDGE_OFFSETS,
-    BACK_RELATIONS,
-    BACK_OFFSETS,
-    BACK_ROWS,
-    BACK_BACK_RELATIONS,
-    BACK_GM,
-    BACK_PACKED,
-    BACK_COMPONENTS,
-    BACK_WEIGHTS
-};
-enum { SUM_G = BACK_BACK_RELATIONS + 1, SUM_INVERSE, SUM_GM, SUM_SENT, SUM_COMPONENTS, SUM_WEIGHTS };
-enum { MIXED_GM = FORWARD_INVERSE + 1, MIXED_GC, MIXED_ROWS, MIXED_WEIGHTS = MIXED_ROWS + 2 };
-enum { FULL_OFFSETS, FULL_SOURCES, FULL_RELATIONS, FULL_FIRST, FULL_M, FULL_ROWS, FULL_COMPONENTS, FULL_WEIGHTS };
-
-static const float *weights_in(void *buffers[], uint32_t weights)
+enum sl_status sl_relate_components_cpu(const struct sl_related *edges, const struct sl_slabs *slabs,
+                                        const struct sl_sources *x, const sl_real *gm, uint32_t n_relations,
+                                        sl_real *gc_out)
 {
-    return weights > 0 ? sl_buffer_data(buffers[weights]) : NULL;
-}
-
-static struct sl_slabs slabs_in(void *buffers[], uint32_t components, uint32_t x_width, uint32_t m_width)
-{
-    struct sl_slabs slabs = sl_slabs_of(x_width, m_width);
-    if (components > 0) {
-        slabs.n_bases = sl_buffer_columns(buffers[components]);
-        slabs.c = sl_buffer_data(buffers[components]);
-    }
-    return slabs;
-}
-
-/* m: the buffer of sums, or of their gradients. */
-static struct sl_related edges_of(const struct forward_args *args, void *buffers[], void *m)
-{
-    return (struct sl_related){.row0 = args->row0,
-                               .n_rows = sl_buffer_rows(m),
-                               .offsets = sl_buffer_data(buffers[FORWARD_OFFSETS]),
-                               .sources = sl_buffer_data(buffers[FORWARD_SOURCES]),
-                               .relations = sl_buffer_data(buffers[FORWARD_RELATIONS]),
-                               .weights = weights_in(buffers, args->weights)};
-}
-
-/* The block by source of a backward or accumulate task: its first buffers, and its weights. */
-static struct sl_related_back back_of(void *buffers[], uint32_t weights)
-{
-    return (struct sl_related_back){.edge_offsets = sl_buffer_data(buffers[BACK_EDGE_OFFSETS]),
-                                    .relations = sl_buffer_data(buffers[BACK_RELATIONS]),
-                                    .back_offsets = sl_buffer_data(buffers[BACK_OFFSETS]),
-                                    .back_rows = sl_buffer_data(buffers[BACK_ROWS]),
-                                    .back_relations = sl_buffer_data(buffers[BACK_BACK_RELATIONS]),
-                                    .back_weights = weights_in(buffers, weights)};
-}
-
-#define ROUNDED_ROWS 64 /* rows summed in float before they are rounded */
-
-/* Sums into the rows of buffer m. Sums of bf16 rows may be bf16, too. */
-static enum sl_status relate_to(void *m, enum sl_dtype dtype, const struct destinations *to,
-                                const struct sl_slabs *slabs, int beta)
-{
-    struct sl_rounded slab =
-        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, to->n_rows, slabs->m_width, sl_buffer_data(m));
-    struct destinations some = *to;
-    enum sl_status st;
-    if (sl_buffer_dtype(m) == SL_DTYPE_REAL) {
-        relate(dtype, to, slabs, beta, sl_buffer_data(m));
-        return SL_OK;
-    }
-    slab.beta = beta;
-    while (sl_rounded_next(&slab, &st)) {
-        some.first = to->first + slab.first;
-        some.n_rows = slab.n;
-        relate(SL_DTYPE_BF16, &some, slabs, beta, slab.room);
-    }
-    return st;
-}
-
-/* Gradients summed in float, rounded to bf16. */
-static enum sl_status backward_rounded(const struct sl_related_back *block, const struct returned *to,
-                                       const struct sl_slabs *slabs, const struct sl_view *gm, sl_bf16 *out)
-{
-    struct sl_rounded slab =
-        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, to->rows.n_rows, slabs->x_width, out);
-    enum sl_status st;
-    while (sl_rounded_next(&slab, &st)) {
-        sl_relate_backward_cpu(block, to->t0 + slab.first, slab.n, slabs, gm, slab.room);
-    }
-    return st;
-}
-
-static enum sl_status forward_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct forward_args *args = cl_arg;
-    void *m = buffers[FORWARD_M];
-    const struct sl_slabs slabs = slabs_in(buffers, args->components, args->x_width, sl_buffer_columns(m));
-    const struct sl_related edges = edges_of(args, buffers, m);
-    struct sl_source_views sources;
-    sl_sources_view(&args->sources, buffers, buffers[FORWARD_INVERSE], buffers + FORWARD_ROWS, &sources);
-    const struct destinations to = of_block(&edges, &sources.x);
-    return relate_to(m, args->sources.dtype, &to, &slabs, args->beta);
-}
-
-static enum sl_status backward_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct backward_args *args = cl_arg;
-    const sl_real *chunks[SL_MAX_CHUNKS];
-    sl_chunks_data(buffers + BACK_GM, args->n_chunks, chunks);
-    const struct sl_view gm = {chunks, args->shift, NULL};
-    const struct sl_related_back block = back_of(buffers, args->weights);
-    enum sl_status st = SL_OK;
-    for (uint32_t q = 0; q < args->n_owners && st == SL_OK; q++) {
-        const struct returned *to = &args->returned[q];
-        void *matrix = buffers[to->rows.buffer];
-        const struct sl_slabs slabs =
-            slabs_in(buffers, args->components, sl_buffer_columns(matrix), sl_buffer_columns(buffers[BACK_GM]));
-        if (sl_buffer_dtype(matrix) != SL_DTYPE_REAL) {
-            st = backward_rounded(&block, to, &slabs, &gm, sl_slice_data(buffers, &to->rows));
-        } else {
-            sl_relate_backward_cpu(&block, to->t0, to->rows.n_rows, &slabs, &gm, sl_slice_data(buffers, &to->rows));
-        }
-    }
-    return st;
-}
-
-/* Clear the rows, then add all shares in PE order. */
-static enum sl_status accumulate_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct accumulate_args *args = cl_arg;
-    const struct sl_share_args *shares = &args->shares;
-    const sl_real *chunks[SL_MAX_CHUNKS];
-    const struct sl_related_back block = back_of(buffers, args->weights);
-    const struct sl_gradient g = sl_gradient_of(shares->row0, buffers[SUM_G]);
-    const struct sl_slabs slabs = slabs_in(buffers, args->components, g.n_columns, args->m_width);
-    const struct sl_view gm = {chunks, shares->shift, NULL};
-    sl_chunks_data(buffers + SUM_GM, shares->n_chunks, chunks);
-    memset(g.rows, 0, (size_t)g.n_rows * g.n_columns * sizeof *g.rows);
-    for (uint32_t p = 0; p < shares->n_peers; p++) {
-        const uint32_t *rows = sl_list_of(sl_buffer_data(buffers[SUM_INVERSE]), shares->n_peers, p);
-        if (p == shares->own) {
-            sl_relate_own_cpu(&block, shares->t0, shares->n_own, rows, &slabs, &gm, &g);
-        } else {
-            sl_accumulate_slice_cpu(&shares->sent[p], buffers, rows, &g);
-        }
-    }
-    return SL_OK;
-}
-
-static enum sl_status components_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct forward_args *args = cl_arg;
-    void *gm = buffers[MIXED_GM];
-    sl_real *out = sl_buffer_data(buffers[MIXED_GC]);
-    const struct sl_slabs slabs = slabs_in(buffers, MIXED_GC, args->x_width, sl_buffer_columns(gm));
-    const struct sl_related edges = edges_of(args, buffers, gm);
-    const size_t n = (size_t)sl_buffer_rows(buffers[MIXED_GC]) * slabs.n_bases;
-    struct sl_source_views sources;
+    const size_t n = (size_t)n_relations * slabs->n_bases;
+    struct sl_source_rows rows;
     double *gc;
     SL_CHECK(sl_alloc_zero(n, sizeof *gc, "sums of products", &gc));
-    sl_sources_view(&args->sources, buffers, buffers[FORWARD_INVERSE], buffers + MIXED_ROWS, &sources);
-    sl_relate_components_cpu(args->sources.dtype, &edges, &slabs, &sources.x, sl_buffer_data(gm), gc);
+    sl_sources_rows(x, &rows);
+    const struct destinations to = of_block(edges, &rows);
+    relate_components(x->dtype, &to, slabs, gm, gc);
     for (size_t i = 0; i < n; i++) {
-        out[i] = (sl_real)gc[i];
+        gc_out[i] = (sl_real)gc[i];
     }
     sl_free(gc);
     return SL_OK;
 }
 
-static enum sl_status full_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct full_args *args = cl_arg;
-    void *m = buffers[FULL_M];
-    struct sl_part_views parts;
-    sl_parts_view(&args->parts, buffers + FULL_ROWS, &parts);
-    const struct sl_slabs slabs = slabs_in(buffers, args->components, args->x_width, sl_buffer_columns(m));
-    const struct sl_sources x = {args->parts.n_parts, sl_buffer_data(buffers[FULL_FIRST]), parts.view, NULL};
-    struct destinations to = {.first = args->row0,
-                              .n_rows = sl_buffer_rows(m),
-                              .part = sl_buffer_data(buffers[FULL_OFFSETS]),
-                              .list = {.x = &x,
-                                       .widths = args->parts.width,
-                                       .positions = sl_buffer_data(buffers[FULL_SOURCES]),
-                                       .relations = sl_buffer_data(buffers[FULL_RELATIONS]),
-                                       .weights = weights_in(buffers, args->weights)}};
-    to.list.n = bound_of(&to, to.n_rows);
-    return relate_to(m, args->parts.dtype, &to, &slabs, args->beta);
-}
-
-#ifdef SL_CUDA
-static enum sl_status forward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct forward_args *args = cl_arg;
-    void *m = buffers[FORWARD_M];
-    const struct sl_slabs slabs = slabs_in(buffers, args->components, args->x_width, sl_buffer_columns(m));
-    const struct sl_related edges = edges_of(args, buffers, m);
-    const struct sl_device_sources x =
-        sl_device_sources_of(&args->sources, buffers, buffers[FORWARD_INVERSE], buffers + FORWARD_ROWS);
-    return sl_relate_forward_cuda(stream, &edges, &slabs, &x, args->beta, sl_buffer_dtype(m), sl_buffer_data(m));
-}
-
-static enum sl_status backward_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct backward_args *args = cl_arg;
-    const struct sl_device_rows gm = sl_device_rows_of(buffers + BACK_GM, args->n_chunks, args->shift);
-    const struct sl_related_back block = back_of(buffers, args->weights);
-    enum sl_status st = SL_OK;
-    for (uint32_t q = 0; q < args->n_owners && st == SL_OK; q++) {
-        const struct returned *to = &args->returned[q];
-        void *matrix = buffers[to->rows.buffer];
-        const struct sl_slabs slabs =
-            slabs_in(buffers, args->components, sl_buffer_columns(matrix), sl_buffer_columns(buffers[BACK_GM]));
-        st = sl_relate_backward_cuda(stream, &block, &gm, &slabs, to->t0, to->rows.n_rows, sl_buffer_dtype(matrix),
-                                     sl_slice_data(buffers, &to->rows));
-    }
-    return st;
-}
-
-static enum sl_status accumulate_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct accumulate_args *args = cl_arg;
-    const struct sl_share_args *shares = &args->shares;
-    const struct sl_related_back block = back_of(buffers, args->weights);
-    const struct sl_device_rows gm = sl_device_rows_of(buffers + SUM_GM, shares->n_chunks, shares->shift);
-    const struct sl_gradient g = sl_gradient_of(shares->row0, buffers[SUM_G]);
-    const struct sl_slabs slabs = slabs_in(buffers, args->components, g.n_columns, args->m_width);
-    enum sl_status st = sl_accumulate_clear_cuda(stream, g.n_rows, g.n_columns, g.rows);
-    for (uint32_t p = 0; p < shares->n_peers && st == SL_OK; p++) {
-        const struct sl_asked asked = {sl_buffer_data(buffers[SUM_INVERSE]), shares->n_peers, p};
-        if (p == shares->own) {
-            st = sl_relate_own_cuda(stream, &block, &gm, &slabs, shares->t0, shares->n_own, &asked, &g);
-        } else if (shares->sent[p].n_rows > 0) {
-            st = sl_accumulate_slice_cuda(stream, &shares->sent[p], buffers, &asked, 1, &g);
-        }
-    }
-    return st;
-}
-
-static enum sl_status components_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct forward_args *args = cl_arg;
-    void *gm = buffers[MIXED_GM];
-    const struct sl_slabs slabs = slabs_in(buffers, MIXED_GC, args->x_width, sl_buffer_columns(gm));
-    const struct sl_related edges = edges_of(args, buffers, gm);
-    const struct sl_device_sources x =
-        sl_device_sources_of(&args->sources, buffers, buffers[FORWARD_INVERSE], buffers + MIXED_ROWS);
-    return sl_relate_components_cuda(stream, &edges, &slabs, &x, sl_buffer_data(gm), sl_buffer_rows(buffers[MIXED_GC]),
-                                     sl_buffer_data(buffers[MIXED_GC]));
-}
-
-static enum sl_status full_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct full_args *args = cl_arg;
-    void *m = buffers[FULL_M];
-    struct sl_part_views views;
-    struct sl_device_part parts[SL_MAX_GROUP];
-    sl_parts_view(&args->parts, buffers + FULL_ROWS, &views);
-    sl_device_parts_of(&args->parts, &views, parts);
-    const struct sl_slabs slabs = slabs_in(buffers, args->components, args->x_width, sl_buffer_columns(m));
-    const struct sl_full_edges edges = {.row0 = args->row0,
-                                        .n_rows = sl_buffer_rows(m),
-                                        .offsets = sl_buffer_data(buffers[FULL_OFFSETS]),
-                                        .sources = sl_buffer_data(buffers[FULL_SOURCES]),
-                                        .n_parts = args->parts.n_parts,
-                                        .first = sl_buffer_data(buffers[FULL_FIRST]),
-                                        .relations = sl_buffer_data(buffers[FULL_RELATIONS]),
-                                        .edge_weights = weights_in(buffers, args->weights)};
-    return sl_relate_full_cuda(stream, &edges, &slabs, args->parts.dtype, parts, args->beta, sl_buffer_dtype(m),
-                               sl_buffer_data(m));
-}
-#endif
-
 /* ---- operations ---- */
+
+/* By destination: forward and, with m for the sums' gradient and c for that of the components, components. */
+struct sums {
+    struct sl_task_args head;
+    struct sl_matrix offsets, sources, relations, weights;
+    struct sl_matrix m, c;
+    struct sl_sources x;
+    uint32_t row0;
+    int beta;
+};
+
+/* The same in evaluation. */
+struct full {
+    struct sl_task_args head;
+    struct sl_matrix offsets, sources, relations, weights;
+    struct sl_matrix m, c;
+    struct sl_parts parts;
+    uint32_t row0, x_width;
+    int beta;
+};
+
+/* By source: backward writes `packed`, accumulate adds up the shares. */
+struct back {
+    struct sl_task_args head;
+    struct sl_matrix edge_offsets, relations, back_offsets, back_rows, back_relations, weights;
+    struct sl_matrix c;
+    struct sl_chunks gm;
+    struct sl_matrices packed; /* numbers: the first position of each */
+    struct sl_shares shares;
+    uint32_t x_width;
+    enum sl_dtype dtype; /* of packed */
+};
+
+static struct sl_slabs slabs_of(uint32_t x_width, uint32_t m_width, const struct sl_matrix *c)
+{
+    struct sl_slabs slabs = sl_slabs_of(x_width, m_width);
+    slabs.n_bases = c->n_columns;
+    slabs.c = c->data;
+    return slabs;
+}
+
+static struct sl_related edges_of(const struct sums *v)
+{
+    return (struct sl_related){.row0 = v->row0,
+                               .n_rows = v->m.n_rows,
+                               .offsets = v->offsets.data,
+                               .sources = v->sources.data,
+                               .relations = v->relations.data,
+                               .weights = v->weights.data};
+}
+
+static struct sl_related_back back_of(const struct back *v)
+{
+    return (struct sl_related_back){.edge_offsets = v->edge_offsets.data,
+                                    .relations = v->relations.data,
+                                    .back_offsets = v->back_offsets.data,
+                                    .back_rows = v->back_rows.data,
+                                    .back_relations = v->back_relations.data,
+                                    .back_weights = v->weights.data};
+}
+
+static enum sl_status forward(const void *view, const void *stream)
+{
+    const struct sums *v = view;
+    const struct sl_slabs slabs = slabs_of(v->x.rows.n_columns, v->m.n_columns, &v->c);
+    const struct sl_related edges = edges_of(v);
+    return SL_CALL(stream, sl_relate_forward, &edges, &slabs, &v->x, v->beta, v->m.dtype, v->m.data);
+}
+
+static enum sl_status components(const void *view, const void *stream)
+{
+    const struct sums *v = view;
+    const struct sl_slabs slabs = slabs_of(v->x.rows.n_columns, v->m.n_columns, &v->c);
+    const struct sl_related edges = edges_of(v);
+    return SL_CALL(stream, sl_relate_components, &edges, &slabs, &v->x, v->m.data, v->c.n_rows, v->c.data);
+}
+
+static enum sl_status backward(const void *view, const void *stream)
+{
+    const struct back *v = view;
+    const struct sl_slabs slabs = slabs_of(v->x_width, v->gm.n_columns, &v->c);
+    const struct sl_related_back block = back_of(v);
+    enum sl_status st = SL_OK;
+    for (uint32_t q = 0; q < v->packed.n && st == SL_OK; q++) {
+        st = SL_CALL(stream, sl_relate_backward, &block, &v->gm, &slabs, v->packed.numbers[q], v->packed.n_rows[q],
+                     v->dtype, v->packed.data[q]);
+    }
+    return st;
+}
+
+static enum sl_status add_own(const void *view, const void *stream, const struct sl_asked *asked, int beta,
+                              const struct sl_gradient *g)
+{
+    const struct back *v = view;
+    const struct sl_slabs slabs = slabs_of(v->x_width, v->gm.n_columns, &v->c);
+    const struct sl_related_back block = back_of(v);
+    (void)beta;
+    return SL_RUN(stream, sl_relate_own, &block, &v->gm, &slabs, v->shares.t0, v->shares.n_own, asked, g);
+}
+
+static enum sl_status accumulate(const void *view, const void *stream)
+{
+    const struct back *v = view;
+    const struct sl_share_adders adders = {.own = add_own};
+    return sl_accumulate(view, stream, &v->shares, &adders);
+}
+
+static enum sl_status full(const void *view, const void *stream)
+{
+    const struct full *v = view;
+    const struct sl_slabs slabs = slabs_of(v->x_width, v->m.n_columns, &v->c);
+    const struct sl_full_edges edges = {.row0 = v->row0,
+                                        .n_rows = v->m.n_rows,
+                                        .offsets = v->offsets.data,
+                                        .sources = v->sources.data,
+                                        .relations = v->relations.data,
+                                        .edge_weights = v->weights.data};
+    return SL_CALL(stream, sl_relate_full, &edges, &slabs, &v->parts, v->beta, v->m.dtype, v->m.data);
+}
 
 static struct sl_operation forward_op = {
     SL_OPERATION(forward_op, "sl_relate_forward", SL_STAGE_AGGREGATE),
-    .cpu = forward_cpu_task,
-    SL_CUDA_FUNC(forward_cuda_task),
-    .role = {{"edge offsets", STARPU_R},
-             {"edge sources", STARPU_R},
-             {"relations", STARPU_R},
-             {"own inverse", STARPU_R},
-             {"means", STARPU_W | SL_OR_RW},
-             {"own rows", STARPU_R | SL_REPEATED},
-             {"packed rows", STARPU_R | SL_REPEATED},
-             {"components", STARPU_R | SL_OPTIONAL},
-             {"edge weights", STARPU_R | SL_OPTIONAL}},
-};
-
-static struct sl_operation backward_op = {
-    SL_OPERATION(backward_op, "sl_relate_backward", SL_STAGE_BACKWARD),
-    .cpu = backward_cpu_task,
-    SL_CUDA_FUNC(backward_cuda_task),
-    .role = {{"edge offsets", STARPU_R},
-             {"relations", STARPU_R},
-             {"back offsets", STARPU_R},
-             {"back rows", STARPU_R},
-             {"back relations", STARPU_R},
-             {"the means' gradient", STARPU_R | SL_REPEATED},
-             {"packed", STARPU_W | SL_OR_RW | SL_REPEATED},
-             {"components", STARPU_R | SL_OPTIONAL},
-             {"edge weights", STARPU_R | SL_OPTIONAL}},
-};
-
-static struct sl_operation accumulate_op = {
-    SL_OPERATION(accumulate_op, "sl_relate_accumulate", SL_STAGE_BACKWARD),
-    .cpu = accumulate_cpu_task,
-    SL_CUDA_FUNC(accumulate_cuda_task),
-    .role = {{"edge offsets", STARPU_R},
-             {"relations", STARPU_R},
-             {"back offsets", STARPU_R},
-             {"back rows", STARPU_R},
-             {"back relations", STARPU_R},
-             {"gradient", STARPU_W},
-             {"own inverse", STARPU_R},
-             {"the means' gradient", STARPU_R | SL_REPEATED},
-             {"packed gradients", STARPU_R | SL_REPEATED},
-             {"components", STARPU_R | SL_OPTIONAL},
-             {"edge weights", STARPU_R | SL_OPTIONAL}},
+    SL_BODY(forward, struct sums),
+    .role = {{"edge offsets", STARPU_R, offsetof(struct sums, offsets), "?", SL_INTS_32},
+             {"edge sources", STARPU_R, offsetof(struct sums, sources), "?", SL_INTS_32},
+             {"relations", STARPU_R, offsetof(struct sums, relations), "?", SL_ANY},
+             {"means", STARPU_W | SL_OR_RW, offsetof(struct sums, m), "D x M", SL_ROWS_OR_REALS},
+             SL_SOURCE_ROLES(struct sums, x),
+             {"components", STARPU_R | SL_OPTIONAL, offsetof(struct sums, c), "R x B"},
+             {"edge weights", STARPU_R | SL_OPTIONAL, offsetof(struct sums, weights), "?", SL_FLOATS}},
 };
 
 static struct sl_operation components_op = {
     SL_OPERATION(components_op, "sl_relate_components", SL_STAGE_BACKWARD),
-    .cpu = components_cpu_task,
-    SL_CUDA_FUNC(components_cuda_task),
-    .role = {{"edge offsets", STARPU_R},
-             {"edge sources", STARPU_R},
-             {"relations", STARPU_R},
-             {"own inverse", STARPU_R},
-             {"the sums' gradient", STARPU_R},
-             {"gradient of components", STARPU_W},
-             {"own rows", STARPU_R | SL_REPEATED},
-             {"packed rows", STARPU_R | SL_REPEATED},
-             {"edge weights", STARPU_R | SL_OPTIONAL}},
+    SL_BODY(components, struct sums),
+    .role = {{"edge offsets", STARPU_R, offsetof(struct sums, offsets), "?", SL_INTS_32},
+             {"edge sources", STARPU_R, offsetof(struct sums, sources), "?", SL_INTS_32},
+             {"relations", STARPU_R, offsetof(struct sums, relations), "?", SL_ANY},
+             {"the sums' gradient", STARPU_R, offsetof(struct sums, m), "D x M"},
+             {"gradient of components", STARPU_W, offsetof(struct sums, c), "? x B"},
+             SL_SOURCE_ROLES(struct sums, x),
+             {"edge weights", STARPU_R | SL_OPTIONAL, offsetof(struct sums, weights), "?", SL_FLOATS}},
+};
+
+#define BACK_ROLES                                                                                                     \
+    {"edge offsets", STARPU_R, offsetof(struct back, edge_offsets), "?", SL_INTS_32},                                  \
+        {"relations", STARPU_R, offsetof(struct back, relations), "?", SL_ANY},                                        \
+        {"back offsets", STARPU_R, offsetof(struct back, back_offsets), "?", SL_INTS_32},                              \
+        {"back rows", STARPU_R, offsetof(struct back, back_rows), "?", SL_INTS_32},                                    \
+        {"back relations", STARPU_R, offsetof(struct back, back_relations), "?", SL_ANY},                              \
+        {"the means' gradient", STARPU_R | SL_REPEATED, offsetof(struct back, gm.each), "? x M"},                      \
+        {"components", STARPU_R | SL_OPTIONAL, offsetof(struct back, c), "? x B"},                                     \
+    {                                                                                                                  \
+        "edge weights", STARPU_R | SL_OPTIONAL, offsetof(struct back, weights), "?", SL_FLOATS                         \
+    }
+
+static struct sl_operation backward_op = {
+    SL_OPERATION(backward_op, "sl_relate_backward", SL_STAGE_BACKWARD),
+    SL_BODY(backward, struct back),
+    .role = {BACK_ROLES,
+             {"packed", STARPU_W | SL_OR_RW | SL_REPEATED, offsetof(struct back, packed), "? x F", SL_ROWS}},
+};
+
+static struct sl_operation accumulate_op = {
+    SL_OPERATION(accumulate_op, "sl_relate_accumulate", SL_STAGE_BACKWARD),
+    SL_BODY(accumulate, struct back),
+    .role = {BACK_ROLES, SL_SHARE_ROLES(struct back, shares)},
 };
 
 static struct sl_operation full_op = {
     SL_OPERATION(full_op, "sl_relate_full", SL_STAGE_AGGREGATE),
-    .cpu = full_cpu_task,
-    SL_CUDA_FUNC(full_cuda_task),
-    .role = {{"offsets", STARPU_R},
-             {"sources", STARPU_R},
-             {"relations", STARPU_R},
-             {"first", STARPU_R},
-             {"means", STARPU_W | SL_OR_RW},
-             {"rows", STARPU_R | SL_REPEATED},
-             {"components", STARPU_R | SL_OPTIONAL},
-             {"edge weights", STARPU_R | SL_OPTIONAL}},
+    SL_BODY(full, struct full),
+    .role = {{"offsets", STARPU_R, offsetof(struct full, offsets), "?", SL_INTS_64},
+             {"sources", STARPU_R, offsetof(struct full, sources), "?", SL_INTS_32},
+             {"relations", STARPU_R, offsetof(struct full, relations), "?", SL_ANY},
+             {"means", STARPU_W | SL_OR_RW, offsetof(struct full, m), "D x M", SL_ROWS_OR_REALS},
+             SL_PART_ROLES(struct full, parts),
+             {"components", STARPU_R | SL_OPTIONAL, offsetof(struct full, c), "? x B"},
+             {"edge weights", STARPU_R | SL_OPTIONAL, offsetof(struct full, weights), "?", SL_FLOATS}},
 };
 
 /* ---- submissions ---- */
 
 /* One width is a multiple of the other; with components B times the other. */
-static enum sl_status check(const char *name, uint32_t x_width, uint32_t m_width, starpu_data_handle_t c)
+static void check(uint32_t x_width, uint32_t m_width, const struct sl_matrix *c)
 {
     const struct sl_slabs slabs = sl_slabs_of(x_width, m_width);
     const uint32_t width = sl_max_u32(x_width, m_width);
-    SL_FAIL_IF(c != NULL && width != (uint64_t)slabs.n * sl_handle_columns(c), SL_EINVAL,
-               "%s: widths %u and %u, expected %u of the former in the latter, one for each base", name, slabs.n, width,
-               sl_handle_columns(c));
-    if (slabs.n > 0 && width % slabs.n == 0) {
-        return SL_OK;
-    }
-    return sl_fail(SL_EINVAL, "%s: sums of width %u of rows of width %u, expected a multiple or a divisor", name,
-                   m_width, x_width);
+    assert(slabs.n > 0 && width % slabs.n == 0);
+    assert(c->handle == NULL || width == (uint64_t)slabs.n * c->n_columns);
+}
+
+static struct sums sums_of(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
+                           const struct sl_source_handles *sources, starpu_data_handle_t c, starpu_data_handle_t m)
+{
+    const struct sums v = {.head = *head,
+                           .offsets = sl_matrix_of(block->edge_offsets),
+                           .sources = sl_matrix_of(block->edge_sources),
+                           .relations = sl_matrix_of(block->edge_relations),
+                           .weights = sl_matrix_of(block->edge_weights),
+                           .m = sl_matrix_of(m),
+                           .c = sl_matrix_of(c),
+                           .x = sl_sources_of(head, sources),
+                           .row0 = row0};
+    check(v.x.rows.n_columns, v.m.n_columns, &v.c);
+    return v;
 }
 
 enum sl_status sl_relate_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
                                         uint64_t n_edges, const struct sl_source_handles *sources,
                                         starpu_data_handle_t c, int beta, starpu_data_handle_t m)
 {
-    const char *name = "sl_relate_forward";
-    struct forward_args args = {.head = *head, .row0 = row0, .beta = beta, .x_width = sources->rows->n_columns};
-    struct sl_task task;
-    size_t bytes = offsetof(struct forward_args, sources.packed) + sources->n_owners * sizeof *args.sources.packed;
-    SL_CHECK(check(name, args.x_width, sl_handle_columns(m), c));
-    SL_CHECK(sl_source_args_fill(name, sources, &args.sources));
-    SL_CHECK(sl_sums_dtype(name, head, m, &args.sources.dtype));
-    args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(m), sl_min_u32(args.x_width, sl_handle_columns(m)));
-    sl_task_begin(&task, &forward_op);
-    sl_task_add(&task, FORWARD_OFFSETS, block->edge_offsets, STARPU_R);
-    sl_task_add(&task, FORWARD_SOURCES, block->edge_sources, STARPU_R);
-    sl_task_add(&task, FORWARD_RELATIONS, block->edge_relations, STARPU_R);
-    sl_task_add(&task, FORWARD_INVERSE, sources->inverse, STARPU_R);
-    sl_task_add(&task, FORWARD_M, m, beta ? STARPU_RW : STARPU_W);
-    sl_source_args_add(&task, FORWARD_ROWS, sources, &args.sources);
-    args.components = sl_task_add_optional(&task, FORWARD_COMPONENTS, c, STARPU_R);
-    args.weights = sl_task_add_optional(&task, FORWARD_WEIGHTS, block->edge_weights, STARPU_R);
-    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
-}
-
-static void add_block(struct sl_task *task, const struct sl_block *block)
-{
-    sl_task_add(task, BACK_EDGE_OFFSETS, block->edge_offsets, STARPU_R);
-    sl_task_add(task, BACK_RELATIONS, block->edge_relations, STARPU_R);
-    sl_task_add(task, BACK_OFFSETS, block->back_offsets, STARPU_R);
-    sl_task_add(task, BACK_ROWS, block->back_rows, STARPU_R);
-    sl_task_add(task, BACK_BACK_RELATIONS, block->back_relations, STARPU_R);
-}
-
-enum sl_status sl_relate_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
-                                         const struct sl_rows *gm, starpu_data_handle_t c, uint64_t n_edges,
-                                         uint32_t n_owners, const uint32_t *t0, const struct sl_slice *packed)
-{
-    const char *name = "sl_relate_backward";
-    struct backward_args args = {
-        .head = *head, .n_chunks = gm->split.n_chunks, .shift = gm->split.shift, .n_owners = n_owners};
-    struct sl_task task;
-    uint32_t n_rows = 0;
-    SL_FAIL_IF(args.n_chunks > SL_MAX_CHUNKS || n_owners > SL_MAX_GROUP, SL_EINVAL,
-               "%s: %u chunks, %u owners (at most %d)", name, args.n_chunks, n_owners, SL_MAX_GROUP);
-    for (uint32_t q = 0; q < n_owners; q++) {
-        SL_CHECK(check(name, sl_handle_columns(packed[q].handle), gm->n_columns, c));
-        n_rows += packed[q].n_rows;
-    }
-    args.head.work = sl_sum_bytes(n_edges, n_rows, gm->n_columns);
-    sl_task_begin(&task, &backward_op);
-    add_block(&task, block);
-    sl_task_add_each(&task, BACK_GM, gm->split.n_chunks, gm->chunk, STARPU_R);
-    for (uint32_t q = 0; q < n_owners; q++) {
-        args.returned[q] = (struct returned){t0[q], sl_task_add_slice(&task, BACK_PACKED, &packed[q], STARPU_W)};
-    }
-    args.components = sl_task_add_optional(&task, BACK_COMPONENTS, c, STARPU_R);
-    args.weights = sl_task_add_optional(&task, BACK_WEIGHTS, block->back_weights, STARPU_R);
-    size_t bytes = offsetof(struct backward_args, returned) + n_owners * sizeof *args.returned;
-    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_SEND);
-}
-
-enum sl_status sl_relate_accumulate_submit(const struct sl_task_args *head, const struct sl_relate_shares *shares,
-                                           uint32_t row0, starpu_data_handle_t g)
-{
-    const char *name = "sl_relate_accumulate";
-    const struct sl_split *split = &shares->gm->split;
-    struct accumulate_args args = {.head = *head, .m_width = shares->gm->n_columns};
-    struct sl_task task;
-    SL_FAIL_IF(shares->from.n_peers > SL_MAX_GROUP || split->n_chunks > SL_MAX_CHUNKS, SL_EINVAL,
-               "%s: %u peers, %u chunks", name, shares->from.n_peers, split->n_chunks);
-    SL_CHECK(check(name, sl_handle_columns(g), args.m_width, shares->c));
-    sl_share_args_fill(row0, split, &shares->from, &args.shares);
-    sl_task_begin(&task, &accumulate_op);
-    add_block(&task, shares->block);
-    sl_task_add(&task, SUM_G, g, STARPU_W);
-    sl_task_add(&task, SUM_INVERSE, shares->block->inverse, STARPU_R);
-    sl_task_add_each(&task, SUM_GM, split->n_chunks, shares->gm->chunk, STARPU_R);
-    uint64_t n_terms = sl_share_args_add(&task, SUM_SENT, &shares->from, &args.shares);
-    args.components = sl_task_add_optional(&task, SUM_COMPONENTS, shares->c, STARPU_R);
-    args.weights = sl_task_add_optional(&task, SUM_WEIGHTS, shares->block->back_weights, STARPU_R);
-    args.head.work = sl_sum_bytes(n_terms, sl_handle_rows(g), sl_handle_columns(g));
-    size_t bytes = offsetof(struct accumulate_args, shares.sent) + shares->from.n_peers * sizeof *args.shares.sent;
-    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
+    struct sums v = sums_of(head, block, row0, sources, c, m);
+    v.beta = beta;
+    v.m.is_kept = beta != 0;
+    v.head.work = sl_sum_bytes(n_edges, v.m.n_rows, sl_min_u32(v.x.rows.n_columns, v.m.n_columns));
+    return sl_view_submit(&forward_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_relate_components_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
                                            uint64_t n_edges, const struct sl_source_handles *sources,
                                            starpu_data_handle_t gm, starpu_data_handle_t gc)
 {
-    const char *name = "sl_relate_components";
-    struct forward_args args = {.head = *head, .row0 = row0, .x_width = sources->rows->n_columns};
-    struct sl_task task;
-    size_t bytes = offsetof(struct forward_args, sources.packed) + sources->n_owners * sizeof *args.sources.packed;
-    SL_CHECK(check(name, args.x_width, sl_handle_columns(gm), gc));
-    SL_CHECK(sl_source_args_fill(name, sources, &args.sources));
-    args.sources.dtype = sl_dtype_read(head, args.sources.dtype);
-    args.head.work = sl_sum_bytes(n_edges, sl_handle_rows(gm), sl_handle_columns(gm));
-    sl_task_begin(&task, &components_op);
-    sl_task_add(&task, FORWARD_OFFSETS, block->edge_offsets, STARPU_R);
-    sl_task_add(&task, FORWARD_SOURCES, block->edge_sources, STARPU_R);
-    sl_task_add(&task, FORWARD_RELATIONS, block->edge_relations, STARPU_R);
-    sl_task_add(&task, FORWARD_INVERSE, sources->inverse, STARPU_R);
-    sl_task_add(&task, MIXED_GM, gm, STARPU_R);
-    sl_task_add(&task, MIXED_GC, gc, STARPU_W);
-    sl_source_args_add(&task, MIXED_ROWS, sources, &args.sources);
-    args.weights = sl_task_add_optional(&task, MIXED_WEIGHTS, block->edge_weights, STARPU_R);
-    return sl_task_submit(&task, &args, bytes, SL_PRIORITY_COMPUTE);
+    struct sums v = sums_of(head, block, row0, sources, gc, gm);
+    v.head.work = sl_sum_bytes(n_edges, v.m.n_rows, v.m.n_columns);
+    return sl_view_submit(&components_op, &v, SL_PRIORITY_COMPUTE);
+}
+
+static struct back back_view(const struct sl_task_args *head, const struct sl_block *block, const struct sl_rows *gm,
+                             starpu_data_handle_t c, uint32_t x_width)
+{
+    const struct back v = {.head = *head,
+                           .edge_offsets = sl_matrix_of(block->edge_offsets),
+                           .relations = sl_matrix_of(block->edge_relations),
+                           .back_offsets = sl_matrix_of(block->back_offsets),
+                           .back_rows = sl_matrix_of(block->back_rows),
+                           .back_relations = sl_matrix_of(block->back_relations),
+                           .weights = sl_matrix_of(block->back_weights),
+                           .c = sl_matrix_of(c),
+                           .gm = sl_chunks_of(gm),
+                           .x_width = x_width};
+    check(x_width, gm->n_columns, &v.c);
+    return v;
+}
+
+enum sl_status sl_relate_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
+                                         const struct sl_rows *gm, starpu_data_handle_t c, uint64_t n_edges,
+                                         uint32_t n_owners, const uint32_t *t0, const struct sl_slice *packed)
+{
+    struct back v = back_view(head, block, gm, c, sl_handle_columns(packed[0].handle));
+    v.packed = (struct sl_matrices){.n = n_owners, .slices = packed, .numbers = t0};
+    v.dtype = sl_handle_dtype(packed[0].handle);
+    v.head.work = sl_sum_bytes(n_edges, sl_slices_rows(&v.packed), gm->n_columns);
+    return sl_view_submit(&backward_op, &v, SL_PRIORITY_SEND);
+}
+
+enum sl_status sl_relate_accumulate_submit(const struct sl_task_args *head, const struct sl_relate_shares *shares,
+                                           uint32_t row0, starpu_data_handle_t g)
+{
+    struct back v = back_view(head, shares->block, shares->gm, shares->c, sl_handle_columns(g));
+    v.shares = sl_shares_of(&shares->from, shares->block->inverse, row0, g);
+    v.head.work = sl_sum_bytes(v.shares.n_own + sl_slices_rows(&v.shares.sent), v.shares.g.n_rows, v.x_width);
+    return sl_view_submit(&accumulate_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_relate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
                                      uint32_t row0, starpu_data_handle_t c, int beta, starpu_data_handle_t m)
 {
-    const char *name = "sl_relate_full";
-    struct full_args args = {.head = *head, .row0 = row0, .beta = beta, .x_width = sources->columns.n};
-    struct sl_task task;
-    SL_CHECK(check(name, args.x_width, sl_handle_columns(m), c));
-    SL_CHECK(sl_part_args_fill(name, sources->n_parts, sources->rows, NULL, &args.parts));
-    SL_CHECK(sl_sums_dtype(name, head, m, &args.parts.dtype));
-    sl_task_begin(&task, &full_op);
-    sl_task_add(&task, FULL_OFFSETS, sources->offsets, STARPU_R);
-    sl_task_add(&task, FULL_SOURCES, sources->sources, STARPU_R);
-    sl_task_add(&task, FULL_RELATIONS, sources->edge_relations, STARPU_R);
-    sl_task_add(&task, FULL_FIRST, sources->first, STARPU_R);
-    sl_task_add(&task, FULL_M, m, beta ? STARPU_RW : STARPU_W);
-    sl_part_args_add(&task, FULL_ROWS, sources->n_parts, sources->rows);
-    args.components = sl_task_add_optional(&task, FULL_COMPONENTS, c, STARPU_R);
-    args.weights = sl_task_add_optional(&task, FULL_WEIGHTS, sources->edge_weights, STARPU_R);
-    args.head.work = sl_sum_bytes(sources->n_edges, sl_handle_rows(m), sl_min_u32(args.x_width, sl_handle_columns(m)));
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_NORMAL);
+    starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS];
+    struct full v = {.head = *head,
+                     .offsets = sl_matrix_of(sources->offsets),
+                     .sources = sl_matrix_of(sources->sources),
+                     .relations = sl_matrix_of(sources->edge_relations),
+                     .weights = sl_matrix_of(sources->edge_weights),
+                     .m = sl_matrix_of(m),
+                     .c = sl_matrix_of(c),
+                     .parts = sl_parts_of(head, sources->first, sources->n_parts, sources->rows, NULL, chunks),
+                     .row0 = row0,
+                     .x_width = sources->columns.n,
+                     .beta = beta};
+    check(v.x_width, v.m.n_columns, &v.c);
+    v.m.is_kept = beta != 0;
+    v.head.work = sl_sum_bytes(sources->n_edges, v.m.n_rows, sl_min_u32(v.x_width, v.m.n_columns));
+    return sl_view_submit(&full_op, &v, SL_PRIORITY_NORMAL);
 }

@@ -93,57 +93,53 @@ struct sl_related_back {
     const float *back_weights; /* as `back_rows`; NULL: 1 */
 };
 
-/* m_out [n_rows x m_width]. beta 0: overwrite, beta 1: add. dtype: of the rows of x. */
-void sl_relate_forward_cpu(enum sl_dtype dtype, const struct sl_related *edges, const struct sl_slabs *slabs,
-                           const struct sl_sources *x, int beta, sl_real *m_out);
+/* For both devices. On a CPU: SL_ENOMEM. On a device, the call starts kernels on the stream; SL_ECUDA. There, terms are
+ * added in the order of the list (codelets/lists.cuh), each with its component's weight. Rows and results are sl_real,
+ * unless an enum sl_dtype says bf16. */
+
+/* Sums m_out [n_rows x m_width]. beta 0: overwrite, beta 1: add. */
+enum sl_status sl_relate_forward_cpu(const struct sl_related *edges, const struct sl_slabs *slabs,
+                                     const struct sl_sources *x, int beta, enum sl_dtype m_dtype, void *m_out);
+
+/* The same in evaluation: destinations of a part. */
+enum sl_status sl_relate_full_cpu(const struct sl_full_edges *edges, const struct sl_slabs *slabs,
+                                  const struct sl_parts *parts, int beta, enum sl_dtype m_dtype, void *m_out);
 
 /* Gradients of positions t0 .. t0 + n - 1. Overwrites out [n x x_width]. gm: rows of GM, all chunks. */
-void sl_relate_backward_cpu(const struct sl_related_back *block, uint32_t t0, uint32_t n, const struct sl_slabs *slabs,
-                            const struct sl_view *gm, sl_real *out);
+enum sl_status sl_relate_backward_cpu(const struct sl_related_back *block, const struct sl_chunks *gm,
+                                      const struct sl_slabs *slabs, uint32_t t0, uint32_t n, enum sl_dtype dtype,
+                                      void *out);
 
-/* Add the gradients of the PE's own sources, positions t0 .. t0 + n - 1, to rows inverse[i] of the frontier. Rows
- * outside g are skipped. g->begun is NULL: every row is a sum. */
-void sl_relate_own_cpu(const struct sl_related_back *block, uint32_t t0, uint32_t n, const uint32_t *inverse,
-                       const struct sl_slabs *slabs, const struct sl_view *gm, const struct sl_gradient *g);
+/* Add the gradients of the PE's own sources, positions t0 .. t0 + n - 1, to the rows of g. Rows outside g are
+ * skipped. */
+void sl_relate_own_cpu(const struct sl_related_back *block, const struct sl_chunks *gm, const struct sl_slabs *slabs,
+                       uint32_t t0, uint32_t n, const struct sl_asked *asked, const struct sl_gradient *g);
 
-/* GC of these destinations is added to gc [R x B]. gm: their rows of GM. */
-void sl_relate_components_cpu(enum sl_dtype dtype, const struct sl_related *edges, const struct sl_slabs *slabs,
-                              const struct sl_sources *x, const sl_real *gm, double *gc);
+/* GC of these destinations overwrites gc_out [n_relations x B]. gm: their rows of GM. On a device, the sums have
+ * another order, a fixed order. */
+enum sl_status sl_relate_components_cpu(const struct sl_related *edges, const struct sl_slabs *slabs,
+                                        const struct sl_sources *x, const sl_real *gm, uint32_t n_relations,
+                                        sl_real *gc_out);
 
 #ifdef SL_CUDA
-/* ---- launchers. Structs and arrays of pointers are the host's; the call reads them before it returns. SL_ECUDA.
- * Terms are added in the order of the list (codelets/lists.cuh), each with its component's weight. ---- */
-
 SL_EXTERN_C enum sl_status sl_relate_forward_cuda(cudaStream_t stream, const struct sl_related *edges,
-                                                  const struct sl_slabs *slabs, const struct sl_device_sources *x,
-                                                  int beta, enum sl_dtype m_dtype, void *m_out);
-
-/* Positions t0 .. t0 + n - 1 of the block into out [n x x_width] of `dtype`. */
-SL_EXTERN_C enum sl_status sl_relate_backward_cuda(cudaStream_t stream, const struct sl_related_back *block,
-                                                   const struct sl_device_rows *gm, const struct sl_slabs *slabs,
-                                                   uint32_t t0, uint32_t n, enum sl_dtype dtype, void *out);
-
-/* Add to the rows of g, which have been cleared. */
-SL_EXTERN_C enum sl_status sl_relate_own_cuda(cudaStream_t stream, const struct sl_related_back *block,
-                                              const struct sl_device_rows *gm, const struct sl_slabs *slabs,
-                                              uint32_t t0, uint32_t n, const struct sl_asked *asked,
-                                              const struct sl_gradient *g);
-
-/* GC of these destinations overwrites gc_out [n_relations x B]. The sums have another order than on the CPU, a fixed
- * order. */
-SL_EXTERN_C enum sl_status sl_relate_components_cuda(cudaStream_t stream, const struct sl_related *edges,
-                                                     const struct sl_slabs *slabs, const struct sl_device_sources *x,
-                                                     const sl_real *gm, uint32_t n_relations, sl_real *gc_out);
-
-/* Evaluation: destinations of a part. */
+                                                  const struct sl_slabs *slabs, const struct sl_sources *x, int beta,
+                                                  enum sl_dtype m_dtype, void *m_out);
 SL_EXTERN_C enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges,
-                                               const struct sl_slabs *slabs, enum sl_dtype dtype,
-                                               const struct sl_device_part *parts, int beta, enum sl_dtype m_dtype,
-                                               void *m_out);
+                                               const struct sl_slabs *slabs, const struct sl_parts *parts, int beta,
+                                               enum sl_dtype m_dtype, void *m_out);
+SL_EXTERN_C enum sl_status sl_relate_backward_cuda(cudaStream_t stream, const struct sl_related_back *block,
+                                                   const struct sl_chunks *gm, const struct sl_slabs *slabs,
+                                                   uint32_t t0, uint32_t n, enum sl_dtype dtype, void *out);
+SL_EXTERN_C enum sl_status sl_relate_own_cuda(cudaStream_t stream, const struct sl_related_back *block,
+                                              const struct sl_chunks *gm, const struct sl_slabs *slabs, uint32_t t0,
+                                              uint32_t n, const struct sl_asked *asked, const struct sl_gradient *g);
+SL_EXTERN_C enum sl_status sl_relate_components_cuda(cudaStream_t stream, const struct sl_related *edges,
+                                                     const struct sl_slabs *slabs, const struct sl_sources *x,
+                                                     const sl_real *gm, uint32_t n_relations, sl_real *gc_out);
 #endif
 
-/* ---- submissions: local, one thread submits. c: the components, or NULL. SL_EINVAL: shapes or dtypes that do not fit,
- * too many owners, parts or chunks. SL_ESTARPU, SL_ENOMEM. ---- */
+/* ---- submissions: local, one thread submits. c: the components, or NULL. Errors of sl_view_submit. ---- */
 
 /* Sums of destinations row0 .. row0 + D - 1 into chunk m [D x m_width]. The block has the relations. It may have
  * weights, which all submissions then read. */

@@ -280,15 +280,17 @@ static __global__ void add_stretches(const struct stretches from, sl_real *gc)
 /* ---- launchers ---- */
 
 enum sl_status sl_relate_forward_cuda(cudaStream_t stream, const struct sl_related *edges, const struct sl_slabs *slabs,
-                                      const struct sl_device_sources *x, int beta, enum sl_dtype m_dtype, void *m_out)
+                                      const struct sl_sources *sources, int beta, enum sl_dtype m_dtype, void *m_out)
 {
-    const uintptr_t addresses = sl_address_bits(x) | sl_quad_address(m_dtype, m_out);
+    struct sl_device_sources x;
+    sl_sources_on_device(sources, &x);
+    const uintptr_t addresses = sl_address_bits(&x) | sl_quad_address(m_dtype, m_out);
     const uint32_t n_items = edges->n_rows * (slabs->m_width / slabs->n);
-    return sl_by_dtypes(x->dtype, m_dtype, [&](auto s, auto t) {
+    return sl_by_dtypes(x.dtype, m_dtype, [&](auto s, auto t) {
         typedef block_rows<decltype(s)> Rows;
         const slab_sums<Rows, decltype(t)> list = {
             {},
-            {edges->offsets + edges->row0, edges->sources, edges->relations, edges->weights, *x},
+            {edges->offsets + edges->row0, edges->sources, edges->relations, edges->weights, x},
             *slabs,
             (decltype(t) *)m_out};
         return sl_start_lists("sl_relate_forward", stream, list, n_items, slabs->n, beta, addresses);
@@ -296,23 +298,27 @@ enum sl_status sl_relate_forward_cuda(cudaStream_t stream, const struct sl_relat
 }
 
 enum sl_status sl_relate_backward_cuda(cudaStream_t stream, const struct sl_related_back *block,
-                                       const struct sl_device_rows *gm, const struct sl_slabs *slabs, uint32_t t0,
+                                       const struct sl_chunks *gm, const struct sl_slabs *slabs, uint32_t t0,
                                        uint32_t n, enum sl_dtype dtype, void *out)
 {
-    const uintptr_t addresses = sl_address_bits(SL_DTYPE_REAL, gm) | sl_quad_address(dtype, out);
+    struct sl_device_rows rows;
+    sl_chunks_on_device(gm, &rows);
+    const uintptr_t addresses = sl_address_bits(SL_DTYPE_REAL, &rows) | sl_quad_address(dtype, out);
     const uint32_t n_items = n * (slabs->x_width / slabs->n);
     return sl_by_dtype(dtype, [&](auto t) {
-        const slab_gradients<decltype(t)> list = {{}, *block, *gm, *slabs, (decltype(t) *)out, t0};
+        const slab_gradients<decltype(t)> list = {{}, *block, rows, *slabs, (decltype(t) *)out, t0};
         return sl_start_lists("sl_relate_backward", stream, list, n_items, slabs->n, 0, addresses);
     });
 }
 
-enum sl_status sl_relate_own_cuda(cudaStream_t stream, const struct sl_related_back *block,
-                                  const struct sl_device_rows *gm, const struct sl_slabs *slabs, uint32_t t0,
-                                  uint32_t n, const struct sl_asked *asked, const struct sl_gradient *g)
+enum sl_status sl_relate_own_cuda(cudaStream_t stream, const struct sl_related_back *block, const struct sl_chunks *gm,
+                                  const struct sl_slabs *slabs, uint32_t t0, uint32_t n, const struct sl_asked *asked,
+                                  const struct sl_gradient *g)
 {
-    const uintptr_t addresses = sl_address_bits(SL_DTYPE_REAL, gm) | (uintptr_t)g->rows;
-    const struct own_slabs list = {{{}, *block, *gm, *slabs, g->rows, t0}, *asked, *g};
+    struct sl_device_rows rows;
+    sl_chunks_on_device(gm, &rows);
+    const uintptr_t addresses = sl_address_bits(SL_DTYPE_REAL, &rows) | (uintptr_t)g->rows;
+    const struct own_slabs list = {{{}, *block, rows, *slabs, g->rows, t0}, *asked, *g};
     return sl_start_lists("sl_relate_accumulate: own sources", stream, list, n * (slabs->x_width / slabs->n), slabs->n,
                           1, addresses);
 }
@@ -321,9 +327,11 @@ enum sl_status sl_relate_own_cuda(cudaStream_t stream, const struct sl_related_b
 #define PARTIAL_SUMS 0x200000u /* about so many at most: 16 MiB */
 
 enum sl_status sl_relate_components_cuda(cudaStream_t stream, const struct sl_related *edges,
-                                         const struct sl_slabs *slabs, const struct sl_device_sources *x,
+                                         const struct sl_slabs *slabs, const struct sl_sources *sources,
                                          const sl_real *gm, uint32_t n_relations, sl_real *gc_out)
 {
+    struct sl_device_sources x;
+    sl_sources_on_device(sources, &x);
     const char *name = "sl_relate_components";
     const uint32_t n_components = n_relations * slabs->n_bases;
     const uint32_t n_most = sl_min_u32(STRETCHES, PARTIAL_SUMS / n_components + 1);
@@ -335,9 +343,9 @@ enum sl_status sl_relate_components_cuda(cudaStream_t stream, const struct sl_re
     SL_TRY(st, partial.take(bytes, "the partial sums of products"), done);
     SL_TRY(st, sl_cuda_status(cudaMemsetAsync(partial.as<double>(), 0, bytes, stream), name), done);
     stretches = {edges->n_rows, n_stretches, n_components, slabs->n_bases, partial.as<double>()};
-    st = sl_by_dtype(x->dtype, [&](auto s) {
+    st = sl_by_dtype(x.dtype, [&](auto s) {
         const block_rows<decltype(s)> rows = {edges->offsets + edges->row0, edges->sources, edges->relations,
-                                              edges->weights, *x};
+                                              edges->weights, x};
         return sl_start(name, stream, sl_warp_blocks((uint64_t)n_stretches * slabs->n_bases),
                         sum_components<block_rows<decltype(s)>>, rows, *slabs, stretches, gm);
     });
@@ -349,19 +357,20 @@ done:
 }
 
 enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges, const struct sl_slabs *slabs,
-                                   enum sl_dtype dtype, const struct sl_device_part *parts, int beta,
-                                   enum sl_dtype m_dtype, void *m_out)
+                                   const struct sl_parts *parts, int beta, enum sl_dtype m_dtype, void *m_out)
 {
     const char *name = "sl_relate_full";
-    const uintptr_t addresses = sl_address_bits(dtype, edges->n_parts, parts) | sl_quad_address(m_dtype, m_out);
+    struct sl_part_list list_of_parts;
+    sl_parts_on_device(parts, &list_of_parts);
+    const uintptr_t addresses = sl_address_bits(list_of_parts) | sl_quad_address(m_dtype, m_out);
     const uint32_t n_items = edges->n_rows * (slabs->m_width / slabs->n);
     struct sl_device_parts all = {};
     sl_scratch chunks(stream);
-    enum sl_status st = sl_send_parts(name, stream, edges->n_parts, edges->first, parts, &chunks, &all);
+    enum sl_status st = sl_send_parts(name, stream, list_of_parts, &chunks, &all);
     if (st != SL_OK) {
         return st;
     }
-    return sl_by_dtypes(dtype, m_dtype, [&](auto s, auto t) {
+    return sl_by_dtypes(list_of_parts.dtype, m_dtype, [&](auto s, auto t) {
         typedef part_rows<decltype(s)> Rows;
         const slab_sums<Rows, decltype(t)> list = {
             {},

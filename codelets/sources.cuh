@@ -7,6 +7,8 @@
 #ifndef SL_CODELETS_SOURCES_CUH
 #define SL_CODELETS_SOURCES_CUH
 
+#include <string.h>
+
 #include "codelets/bf16.cuh"
 #include "codelets/sample.h"
 #include "codelets/sources.h"
@@ -83,33 +85,23 @@ static __global__ void sl_store_pointers(const struct sl_pointers from, uint32_t
 }
 
 /* Send the addresses of all parts' chunks to device memory as kernel parameters: the host memory of an asynchronous
- * copy would have to outlive the call. first: on the device. room: gets the addresses; take nothing from it before. */
-static inline enum sl_status sl_send_parts(const char *name, cudaStream_t stream, uint32_t n_parts,
-                                           const uint32_t *first, const struct sl_device_part *parts, sl_scratch *room,
-                                           struct sl_device_parts *out)
+ * copy would have to outlive the call. room: gets the addresses; take nothing from it before. */
+static inline enum sl_status sl_send_parts(const char *name, cudaStream_t stream, const struct sl_part_list &parts,
+                                           sl_scratch *room, struct sl_device_parts *out)
 {
-    const sl_real *chunks[SL_MAX_FULL_CHUNKS];
-    uint32_t n = 0;
-    *out = {};
-    for (uint32_t q = 0; q < n_parts; q++) {
-        out->base[q] = (uint16_t)n;
-        out->shift[q] = (uint8_t)parts[q].shift;
-        for (uint32_t c = 0; c < parts[q].n_chunks; c++) {
-            chunks[n++] = parts[q].chunk[c];
-        }
-    }
-    enum sl_status st = room->take(n * sizeof *chunks, name);
-    for (uint32_t done = 0; done < n && st == SL_OK; done += SL_POINTERS) {
+    enum sl_status st = room->take(parts.n_chunks * sizeof *parts.chunk, name);
+    for (uint32_t done = 0; done < parts.n_chunks && st == SL_OK; done += SL_POINTERS) {
         struct sl_pointers some = {};
-        uint32_t n_some = n - done < SL_POINTERS ? n - done : SL_POINTERS;
-        for (uint32_t i = 0; i < n_some; i++) {
-            some.pointer[i] = chunks[done + i];
-        }
+        const uint32_t n_some = parts.n_chunks - done < SL_POINTERS ? parts.n_chunks - done : SL_POINTERS;
+        memcpy(some.pointer, parts.chunk + done, n_some * sizeof *parts.chunk);
         st = sl_start(name, stream, 1, sl_store_pointers, some, n_some, room->as<const sl_real *>() + done);
     }
-    out->n_parts = n_parts;
-    out->first = first;
+    *out = {};
+    out->n_parts = parts.n_parts;
+    out->first = parts.first;
     out->chunk = room->as<const sl_real *>();
+    memcpy(out->base, parts.base, sizeof out->base);
+    memcpy(out->shift, parts.shift, sizeof out->shift);
     return st;
 }
 
@@ -135,14 +127,14 @@ static inline uintptr_t sl_address_bits(const struct sl_device_sources *x)
 }
 
 /* The rows of all parts. Their widths count, too. */
-static inline uintptr_t sl_address_bits(enum sl_dtype dtype, uint32_t n_parts, const struct sl_device_part *parts)
+static inline uintptr_t sl_address_bits(const struct sl_part_list &parts)
 {
     uintptr_t bits = 0;
-    for (uint32_t q = 0; q < n_parts; q++) {
-        bits |= parts[q].width * sizeof(sl_real);
-        for (uint32_t c = 0; c < parts[q].n_chunks; c++) {
-            bits |= sl_quad_address(dtype, parts[q].chunk[c]);
-        }
+    for (uint32_t q = 0; q < parts.n_parts; q++) {
+        bits |= parts.width[q] * sizeof(sl_real);
+    }
+    for (uint32_t c = 0; c < parts.n_chunks; c++) {
+        bits |= sl_quad_address(parts.dtype, parts.chunk[c]);
     }
     return bits;
 }

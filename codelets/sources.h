@@ -19,29 +19,86 @@
 /* Most chunks of all parts together, in evaluation. */
 #define SL_MAX_FULL_CHUNKS 1024
 
-/* ---- for kernels and launchers ---- */
+struct sl_chunks;
+struct sl_sources;
+struct sl_parts;
 
-/* Sources of a block by position. Positions first[q] .. first[q + 1] - 1 are the items of view[q], in order. */
-struct sl_sources {
-    uint32_t n_owners;
-    const uint32_t *first; /* n_owners + 1 */
-    const struct sl_view *view;
-    /* Own rows, by row, for the self terms of symmetric sums. NULL: the self term of a destination is the source with
-     * the same id. */
-    const struct sl_view *own;
+#ifndef SL_KERNELS_ONLY
+/* ---- in a view; the task layer sets the addresses (tasks/operand.h) ---- */
+
+/* Rows of a level or of a part, all chunks: row r is row (r & mask) of chunk r >> shift. */
+struct sl_chunks {
+    struct sl_matrices each;
+    uint32_t shift, n_rows, n_columns;
 };
 
-/* The row of the source at a position. widths: row width of each owner; NULL: all are n_columns wide. */
-SL_INLINE const char *sl_source_row(enum sl_dtype dtype, const struct sl_sources *x, const uint32_t *widths,
-                                    uint32_t position, uint32_t n_columns)
+/* Sources of a block by position. Positions numbers[q] .. numbers[q + 1] - 1 are the rows of packed slice q, in order.
+ * For q = own, position numbers[own] + i is a row of `rows`: entry i of requester own in the inverse. */
+struct sl_sources {
+    struct sl_matrix inverse;  /* own: a list by PE (codelets/sample.h) */
+    struct sl_chunks rows;     /* own */
+    struct sl_matrices packed; /* a slice of each owner, empty for own */
+    uint32_t own, n_sources;
+    enum sl_dtype dtype; /* of all rows */
+};
+
+/* The gradients that an owner adds up, and the matrix that gets the sums. */
+struct sl_shares {
+    struct sl_matrix g, inverse;
+    struct sl_matrices sent; /* a slice of each PE, empty for own */
+    uint32_t row0;           /* of g, in the frontier */
+    uint32_t t0, n_own, own;
+    enum sl_dtype sent_dtype;
+};
+
+/* The rows of all parts, in evaluation. */
+struct sl_parts {
+    struct sl_matrix first;    /* n_parts + 1 ids */
+    struct sl_matrices chunks; /* of part 0, then of part 1, .. */
+    enum sl_dtype dtype;
+    uint32_t n_parts;
+    uint32_t n_chunks[SL_MAX_GROUP];
+    uint32_t shift[SL_MAX_GROUP];
+    uint32_t width[SL_MAX_GROUP];
+    uint32_t column[SL_MAX_GROUP]; /* the first column to read */
+};
+
+#endif
+
+/* ---- for kernels on a CPU ---- */
+
+/* Rows by position or by id. Those from first[q] to first[q + 1] - 1 are the items of view[q], in order. widths: of
+ * rows. NULL: all rows have the width that the kernel reads. */
+struct sl_source_rows {
+    uint32_t n_owners;
+    const uint32_t *first;
+    const uint32_t *widths;
+    struct sl_view view[SL_MAX_GROUP];
+    /* Own rows, by row, for the self terms of symmetric sums. chunk NULL: the self term of a destination is the source
+     * with the same id. */
+    struct sl_view own;
+    const sl_real *chunk[SL_MAX_FULL_CHUNKS]; /* of parts */
+};
+
+/* The row at a position. */
+SL_INLINE const char *sl_source_row(enum sl_dtype dtype, const struct sl_source_rows *x, uint32_t position,
+                                    uint32_t n_columns)
 {
     uint32_t q = 0;
     for (uint32_t n = x->n_owners; n > 1; n -= n / 2) {
         q += position >= x->first[q + n / 2] ? n / 2 : 0;
     }
-    const uint32_t width = widths == NULL ? n_columns : widths[q];
+    const uint32_t width = x->widths == NULL ? n_columns : x->widths[q];
     return (const char *)sl_view_row_of(dtype, &x->view[q], position - x->first[q], width);
 }
+
+struct sl_view sl_chunks_view(const struct sl_chunks *rows);
+void sl_sources_rows(const struct sl_sources *sources, struct sl_source_rows *out);
+/* Of part q the rows begin with column column[q]. */
+void sl_parts_rows(const struct sl_parts *parts, struct sl_source_rows *out);
+
+#ifdef SL_CUDA
+/* ---- for kernels on a device ---- */
 
 /* Rows in chunks, as a kernel parameter. */
 struct sl_device_rows {
@@ -50,27 +107,35 @@ struct sl_device_rows {
     const sl_real *chunk[SL_MAX_CHUNKS];
 };
 
-/* Sources of a block by position. Positions first[q] .. first[q + 1] - 1 are the rows of packed[q], in order. For q =
- * own, position first[own] + i is a row of `rows`: entry i of requester own in the own inverse. */
+/* struct sl_sources as a kernel parameter. */
 struct sl_device_sources {
-    uint32_t n_owners, own;
+    uint32_t n_owners, own, n_sources;
     const uint32_t *inverse; /* a list by PE (codelets/sample.h) */
     struct sl_device_rows rows;
     const sl_real *packed[SL_MAX_GROUP]; /* NULL for own and for empty ranges */
-    uint32_t first[SL_MAX_GROUP + 1];
+    uint32_t first[SL_MAX_GROUP];
     enum sl_dtype dtype; /* of all rows */
 };
 
-/* The rows of one part of the graph. */
-struct sl_device_part {
-    uint32_t n_chunks, shift;
-    uint32_t width; /* columns of a row */
-    /* A host array: device addresses of the current columns of each chunk. */
-    const sl_real *const *chunk;
+/* struct sl_parts, for launchers: the chunks of part q begin with chunk[base[q]], from the first column to read on. */
+struct sl_part_list {
+    uint32_t n_parts, n_chunks;
+    const uint32_t *first;
+    enum sl_dtype dtype;
+    uint16_t base[SL_MAX_GROUP];
+    uint8_t shift[SL_MAX_GROUP];
+    uint32_t width[SL_MAX_GROUP];
+    const sl_real *chunk[SL_MAX_FULL_CHUNKS];
 };
+
+SL_EXTERN_C void sl_chunks_on_device(const struct sl_chunks *rows, struct sl_device_rows *out);
+SL_EXTERN_C void sl_sources_on_device(const struct sl_sources *sources, struct sl_device_sources *out);
+SL_EXTERN_C void sl_parts_on_device(const struct sl_parts *parts, struct sl_part_list *out);
+#endif
 
 /* ---- for submissions ---- */
 
+struct sl_block;          /* codelets/sample.h */
 struct sl_vertex_factors; /* codelets/aggregate.h */
 
 /* Sources of one PE's block as handles. */
@@ -85,8 +150,6 @@ struct sl_source_handles {
     /* G slices; empty for own, and for an owner without sources. */
     const struct sl_slice *packed;
     const struct sl_vertex_factors *weights; /* NULL: the mean */
-    /* float, by edge of the block (codelets/aggregate.h). NULL: 1. */
-    starpu_data_handle_t edge_weights;
 };
 
 /* The terms that an owner adds to the gradients of its sources: from its own block, and from the other PEs of the
@@ -98,106 +161,48 @@ struct sl_share_sources {
     const struct sl_slice *sent; /* G slices of gradients; empty for own, and for a PE that requested nothing */
 };
 
-/* The dtype of all rows that a sum over sources, or over whole parts, reads. SL_DTYPE_REAL if there are no rows.
- * SL_EINVAL: the rows have several dtypes. */
-enum sl_status sl_sources_dtype(const char *name, const struct sl_source_handles *x, enum sl_dtype *dtype);
-enum sl_status sl_parts_dtype(const char *name, uint32_t n_parts, const struct sl_rows *rows, enum sl_dtype *dtype);
+#ifndef SL_KERNELS_ONLY
+/* Views. `numbers` and slices are read until the submission returns. */
+struct sl_chunks sl_chunks_of(const struct sl_rows *rows);
+struct sl_sources sl_sources_of(const struct sl_task_args *head, const struct sl_source_handles *sources);
+struct sl_shares sl_shares_of(const struct sl_share_sources *from, starpu_data_handle_t inverse, uint32_t row0,
+                              starpu_data_handle_t g);
+/* column: NULL: all 0. chunks: room for the handles. */
+struct sl_parts sl_parts_of(const struct sl_task_args *head, starpu_data_handle_t first, uint32_t n_parts,
+                            const struct sl_rows *rows, const uint32_t *column,
+                            starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS]);
+
+/* Rows of all slices. */
+uint64_t sl_slices_rows(const struct sl_matrices *slices);
+
+/* Rows of tables of roles, for members of a view. F columns; sent gradients may be bf16. */
+#define SL_SOURCE_ROLES(view, x)                                                                                       \
+    {"own inverse", STARPU_R, offsetof(view, x.inverse), "?", SL_INTS_32},                                             \
+        {"own rows", STARPU_R | SL_REPEATED, offsetof(view, x.rows.each), "? x F", SL_ROWS},                           \
+    {                                                                                                                  \
+        "packed rows", STARPU_R | SL_REPEATED | SL_OPTIONAL, offsetof(view, x.packed), "? x F", SL_ROWS                \
+    }
+#define SL_SHARE_ROLES(view, shares)                                                                                   \
+    {"gradient", STARPU_W, offsetof(view, shares.g), "D x F"},                                                         \
+        {"own inverse", STARPU_R, offsetof(view, shares.inverse), "?", SL_INTS_32},                                    \
+    {                                                                                                                  \
+        "packed gradients", STARPU_R | SL_REPEATED | SL_OPTIONAL, offsetof(view, shares.sent), "? x F", SL_ROWS        \
+    }
+#define SL_PART_ROLES(view, parts)                                                                                     \
+    {"first", STARPU_R, offsetof(view, parts.first), "?", SL_INTS_32},                                                 \
+    {                                                                                                                  \
+        "rows", STARPU_R | SL_REPEATED, offsetof(view, parts.chunks), "? x ?", SL_ROWS                                 \
+    }
+#endif
 
 /* The dtype in which a task reads rows of this dtype. StarPU knows only the bytes of an entry: two bytes in a run
  * without bf16 rows are features read in place. */
 enum sl_dtype sl_dtype_read(const struct sl_task_args *head, enum sl_dtype dtype);
-
-/* The same in place, for sums m of the rows. SL_EINVAL: the sums are bf16, the rows are not. */
-enum sl_status sl_sums_dtype(const char *name, const struct sl_task_args *head, starpu_data_handle_t m,
-                             enum sl_dtype *dtype);
 
 /* Bytes moved by a sum of n_terms rows into n_rows rows. */
 static inline uint64_t sl_sum_bytes(uint64_t n_terms, uint32_t n_rows, uint32_t n_columns)
 {
     return (n_terms + n_rows) * n_columns * sizeof(sl_real);
 }
-
-/* ---- arguments of tasks. Sources and shares end in an array: they are the last member of a task's arguments, which
- * are submitted up to their last entry. ---- */
-
-/* The sources of a block. Buffers: the chunks of the own rows, then the packed rows. */
-struct sl_source_args {
-    uint32_t n_owners;
-    uint32_t own;
-    uint32_t n_chunks, shift; /* of the own rows */
-    enum sl_dtype dtype;
-    uint32_t first[SL_MAX_GROUP + 1];
-    struct sl_slice_args packed[SL_MAX_GROUP]; /* n_owners */
-};
-
-/* Fill all members but `packed`. SL_EINVAL: too many owners or chunks, or several dtypes. */
-enum sl_status sl_source_args_fill(const char *name, const struct sl_source_handles *sources,
-                                   struct sl_source_args *out);
-
-/* Append the buffers. role: of the own rows; the next role is that of the packed rows. */
-void sl_source_args_add(struct sl_task *task, unsigned role, const struct sl_source_handles *sources,
-                        struct sl_source_args *args);
-
-/* Inside a task: the sources, with the arrays that they point to. chunks: the buffers of the own rows. */
-struct sl_source_views {
-    const sl_real *own[SL_MAX_CHUNKS];
-    const sl_real *packed[SL_MAX_GROUP];
-    struct sl_view view[SL_MAX_GROUP];
-    struct sl_view rows;
-    struct sl_sources x;
-};
-void sl_sources_view(const struct sl_source_args *args, void *buffers[], void *inverse, void *chunks[],
-                     struct sl_source_views *out);
-
-/* struct sl_share_sources. Buffers: the gradients that other PEs have sent. */
-struct sl_share_args {
-    uint32_t row0;
-    uint32_t n_destinations; /* of the PE */
-    uint32_t t0, n_own;
-    uint32_t n_chunks, shift; /* of the gradients of the destinations */
-    uint32_t n_peers, own;
-    struct sl_slice_args sent[SL_MAX_GROUP]; /* n_peers */
-};
-
-/* Fill all members but `sent`. gradients: of the destinations. */
-void sl_share_args_fill(uint32_t row0, const struct sl_split *gradients, const struct sl_share_sources *from,
-                        struct sl_share_args *out);
-
-/* Append the buffers. Returns the number of terms. */
-uint64_t sl_share_args_add(struct sl_task *task, unsigned role, const struct sl_share_sources *from,
-                           struct sl_share_args *args);
-
-/* The rows of all parts, in evaluation. Buffers: the chunks of all parts. */
-struct sl_part_args {
-    uint32_t n_parts;
-    enum sl_dtype dtype;
-    uint32_t chunks[SL_MAX_GROUP]; /* of each part */
-    uint32_t shift[SL_MAX_GROUP];
-    uint32_t width[SL_MAX_GROUP];
-    uint32_t column[SL_MAX_GROUP]; /* the first column to read */
-};
-
-/* Fill all members. column: NULL: all 0. SL_EINVAL: too many parts or chunks, or several dtypes. */
-enum sl_status sl_part_args_fill(const char *name, uint32_t n_parts, const struct sl_rows *rows, const uint32_t *column,
-                                 struct sl_part_args *out);
-
-/* Append the buffers. */
-void sl_part_args_add(struct sl_task *task, unsigned role, uint32_t n_parts, const struct sl_rows *rows);
-
-/* Inside a task: the parts' rows from their first column on, with the addresses that they point to. */
-struct sl_part_views {
-    const sl_real *chunk[SL_MAX_FULL_CHUNKS];
-    struct sl_view view[SL_MAX_GROUP];
-};
-void sl_parts_view(const struct sl_part_args *args, void *chunks[], struct sl_part_views *out);
-
-#ifdef SL_CUDA
-/* The same for launchers. */
-struct sl_device_rows sl_device_rows_of(void *chunks[], uint32_t n_chunks, uint32_t shift);
-struct sl_device_sources sl_device_sources_of(const struct sl_source_args *args, void *buffers[], void *inverse,
-                                              void *chunks[]);
-void sl_device_parts_of(const struct sl_part_args *args, const struct sl_part_views *views,
-                        struct sl_device_part parts_out[SL_MAX_GROUP]);
-#endif
 
 #endif

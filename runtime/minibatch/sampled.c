@@ -106,6 +106,7 @@ static const struct sl_vertex_factors *weights_of(const struct sl_layer_pass *lp
     *out = (struct sl_vertex_factors){.factors = lp->pass->shards->factors,
                                       .frontier = slot_of(lp, p)->frontier,
                                       .request = block_of(lp, p)->request,
+                                      .n_parts = steps_of(lp)->plan->n_parts,
                                       .scale = lp->layer->scale};
     return lp->layer->kind->sum->factor != NULL ? out : NULL;
 }
@@ -296,8 +297,7 @@ static struct sl_source_handles sources_of(const struct sl_layer_pass *lp, uint3
                                       .rows = own_rows(lp, p),
                                       .inverse = block_of(lp, p)->inverse,
                                       .packed = packed,
-                                      .weights = weights,
-                                      .edge_weights = block_of(lp, p)->edge_weights};
+                                      .weights = weights};
 }
 
 /* Estimated number of sampled edges into chunk c: its share of the block's edges. */
@@ -343,7 +343,6 @@ static enum sl_status pack_gradients(const struct sl_layer_pass *lp, uint32_t p)
     struct sl_sum_back back = {.p = p,
                                .block = block_of(lp, p),
                                .n_edges = n_edges_of(lp, p) * n_rows / first[n_parts],
-                               .n_parts = n_parts,
                                .weights = weights_of(lp, p, &weights),
                                .n_owners = n,
                                .t0 = t0,

@@ -28,7 +28,6 @@ struct sl_sum_back {
     const struct sl_block *block;
     /* Estimated number of edges to the owners. */
     uint64_t n_edges;
-    uint32_t n_parts;
     const struct sl_vertex_factors *weights; /* NULL: the sum reads no vertex factors */
     /* By owner: the first position, the rows that the owner packed, and the gradients that go back. */
     uint32_t n_owners;

@@ -263,11 +263,31 @@ static void measure_gather(const sl_real *table, uint32_t n_columns)
 
 /* ---- aggregate ---- */
 
+/* The sources of one PE, whose rows are one matrix, and the gradients behind it. */
+struct matrices {
+    void *table, *gradients, *none;
+    struct sl_sources x;
+    struct sl_chunks gm;
+};
+
+static void open_matrices(uint32_t n, uint32_t n_columns, const uint32_t *inverse, const sl_real *table,
+                          struct matrices *m)
+{
+    static const uint32_t zero;
+    m->table = (void *)(uintptr_t)table;
+    m->gradients = (void *)(uintptr_t)(table + (size_t)n * n_columns);
+    m->x = (struct sl_sources){.inverse = {.data = copy_of(inverse, (2 + n) * sizeof *inverse)},
+                               .rows = {.each = {.n = 1, .data = &m->table}, .shift = 31},
+                               .packed = {.n = 1, .numbers = &zero, .data = &m->none},
+                               .n_sources = n,
+                               .dtype = SL_DTYPE_REAL};
+    m->gm = (struct sl_chunks){.each = {.n = 1, .data = &m->gradients}, .shift = 31};
+}
+
 struct block {
     uint32_t n_rows, n_columns, n_sources;
     uint32_t *offsets, *sources, *back_offsets, *back_rows;
-    struct sl_device_sources x;
-    struct sl_device_rows gm;
+    struct matrices rows;
     sl_real *m, *gx;
 };
 
@@ -275,14 +295,14 @@ static enum sl_status forward(const void *input)
 {
     const struct block *b = input;
     struct sl_edges edges = {.n_rows = b->n_rows, .offsets = b->offsets, .sources = b->sources};
-    return sl_aggregate_forward_cuda(stream, &edges, b->n_columns, &b->x, 0, SL_DTYPE_REAL, b->m);
+    return sl_aggregate_forward_cuda(stream, &edges, b->n_columns, &b->rows.x, 0, SL_DTYPE_REAL, b->m);
 }
 
 static enum sl_status forward_cusparse(const void *input)
 {
     const struct block *b = input;
     struct sl_edges edges = {.n_rows = b->n_rows, .offsets = b->offsets, .sources = b->sources};
-    return sl_aggregate_forward_cusparse(stream, cusparse, &edges, b->n_columns, &b->x, 0, b->m);
+    return sl_aggregate_forward_cusparse(stream, cusparse, &edges, b->n_columns, &b->rows.x, 0, b->m);
 }
 
 static enum sl_status backward(const void *input)
@@ -291,8 +311,9 @@ static enum sl_status backward(const void *input)
     uint32_t zero = 0;
     struct sl_transposed block = {
         .back_offsets = b->back_offsets, .back_rows = b->back_rows, .edge_offsets = b->offsets};
-    return sl_aggregate_backward_cuda(stream, &block, &b->gm, b->n_columns, 1, &zero, &b->n_sources, SL_DTYPE_REAL,
-                                      &b->gx);
+    void *gx = b->gx;
+    return sl_aggregate_backward_cuda(stream, &block, &b->rows.gm, b->n_columns, 1, &zero, &b->n_sources, SL_DTYPE_REAL,
+                                      &gx);
 }
 
 /* The edges in the order of their sources, with offsets by source; free() both. */
@@ -346,11 +367,8 @@ static void make_block(uint32_t n_columns, uint32_t n_hub, const sl_real *table,
     out->sources = copy_of(sources, n_edges * sizeof *sources);
     out->back_offsets = copy_of(back_offsets, (n_sources + 1) * sizeof *back_offsets);
     out->back_rows = copy_of(back_rows, n_edges * sizeof *back_rows);
-    out->x = (struct sl_device_sources){.n_owners = 1, .inverse = copy_of(inverse, (2 + n_sources) * sizeof *inverse)};
-    out->x.rows = (struct sl_device_rows){.n_chunks = 1, .shift = 31, .chunk = {table}};
-    out->x.first[1] = n_sources;
+    open_matrices(n_sources, n_columns, inverse, table, &out->rows);
     out->m = room((size_t)n_rows * n_columns * sizeof *out->m);
-    out->gm = (struct sl_device_rows){.n_chunks = 1, .shift = 31, .chunk = {table + (size_t)n_sources * n_columns}};
     out->gx = room((size_t)n_sources * n_columns * sizeof *out->gx);
 }
 
@@ -374,29 +392,31 @@ static void measure_aggregate(const sl_real *table, uint32_t n_columns)
 
 struct attention {
     struct block block;
-    struct sl_attend_device_rows rows;
-    struct sl_attend_device_back back;
+    struct sl_attend_edges edges;
+    struct sl_attend_back back;
+    struct sl_chunks sides_rows;
     sl_real *lse, *sides;
 };
 
 static enum sl_status attend(const void *input)
 {
     const struct attention *a = input;
-    return sl_attend_forward_cuda(stream, &a->rows, 0, a->block.m, a->lse);
+    return sl_attend_forward_cuda(stream, &a->edges, &a->block.rows.x, 0, a->block.m, a->lse);
 }
 
 static enum sl_status attend_sides(const void *input)
 {
     const struct attention *a = input;
-    return sl_attend_sides_cuda(stream, &a->rows, a->back.gz.chunk[0], a->lse, a->sides);
+    return sl_attend_sides_cuda(stream, &a->edges, &a->block.rows.x, a->block.rows.gradients, a->lse, a->sides);
 }
 
 static enum sl_status attend_backward(const void *input)
 {
     const struct attention *a = input;
-    const sl_real *u = a->block.x.rows.chunk[0];
+    void *const gx = a->block.gx;
     uint32_t zero = 0;
-    return sl_attend_backward_cuda(stream, &a->back, 1, &a->block.n_sources, &zero, SL_DTYPE_REAL, &u, &a->block.gx);
+    return sl_attend_backward_cuda(stream, &a->back, 1, &a->block.n_sources, &zero, SL_DTYPE_REAL, &a->block.rows.table,
+                                   &gx);
 }
 
 /* n_hub: the length of the longest list of the transposed block. */
@@ -410,10 +430,11 @@ static void measure_attend(const sl_real *table, uint32_t width, uint32_t n_hub)
     char shape[80];
     make_block(sl_heads_row(heads), n_hub, table, &a.block);
     struct block *b = &a.block;
-    a.rows = (struct sl_attend_device_rows){heads, n_rows, b->offsets, b->sources, &b->x, table, NULL, NULL};
-    a.back =
-        (struct sl_attend_device_back){.heads = heads, .offsets = b->back_offsets, .rows = b->back_rows, .gz = b->gm};
-    a.back.sides = (struct sl_device_rows){.n_chunks = 1, .shift = 31, .chunk = {a.sides}};
+    void *sides = a.sides;
+    a.edges = (struct sl_attend_edges){heads, 0, n_rows, b->offsets, b->sources, NULL, NULL};
+    a.sides_rows = (struct sl_chunks){.each = {.n = 1, .data = &sides}, .shift = 31};
+    a.back = (struct sl_attend_back){
+        .heads = heads, .offsets = b->back_offsets, .rows = b->back_rows, .gz = &b->rows.gm, .sides = &a.sides_rows};
     snprintf(shape, sizeof shape, "%u rows of %u edges, %u heads, width %u", n_rows, FANOUT, HEADS, width);
     report_bytes("attend forward", shape, entry * ((n_terms + n_rows) * (width + HEADS)), median_s(attend, &a));
     report_bytes("attend sides", shape, entry * (n_terms * (width + HEADS) + n_rows * (width + 4.0 * HEADS)),
@@ -434,27 +455,26 @@ struct related {
     struct sl_related edges;
     struct sl_related_back back;
     struct sl_slabs slabs;
-    struct sl_device_sources x;
-    struct sl_device_rows gm;
+    struct matrices rows;
     sl_real *m, *gx, *gc;
 };
 
 static enum sl_status relate_forward(const void *input)
 {
     const struct related *r = input;
-    return sl_relate_forward_cuda(stream, &r->edges, &r->slabs, &r->x, 0, SL_DTYPE_REAL, r->m);
+    return sl_relate_forward_cuda(stream, &r->edges, &r->slabs, &r->rows.x, 0, SL_DTYPE_REAL, r->m);
 }
 
 static enum sl_status relate_backward(const void *input)
 {
     const struct related *r = input;
-    return sl_relate_backward_cuda(stream, &r->back, &r->gm, &r->slabs, 0, r->edges.n_rows, SL_DTYPE_REAL, r->gx);
+    return sl_relate_backward_cuda(stream, &r->back, &r->rows.gm, &r->slabs, 0, r->edges.n_rows, SL_DTYPE_REAL, r->gx);
 }
 
 static enum sl_status relate_components(const void *input)
 {
     const struct related *r = input;
-    return sl_relate_components_cuda(stream, &r->edges, &r->slabs, &r->x, r->gm.chunk[0], RELATIONS, r->gc);
+    return sl_relate_components_cuda(stream, &r->edges, &r->slabs, &r->rows.x, r->rows.gradients, RELATIONS, r->gc);
 }
 
 /* The edges of n rows, to one another, by destination and by source: DEGREE of each, but n / 2 of row 0, both ways.
@@ -498,10 +518,7 @@ static uint32_t make_related(uint32_t n, const sl_real *table, struct related *o
     out->back.back_offsets = copy_of(back_offsets, (n + 1) * sizeof *back_offsets);
     out->back.back_rows = copy_of(back_rows, n_edges * sizeof *back_rows);
     out->back.back_relations = copy_of(back_relations, n_edges * sizeof *back_relations);
-    out->x = (struct sl_device_sources){.n_owners = 1, .inverse = copy_of(inverse, (2 + n) * sizeof *inverse)};
-    out->x.rows = (struct sl_device_rows){.n_chunks = 1, .shift = 31, .chunk = {table}};
-    out->x.first[1] = n;
-    out->gm = (struct sl_device_rows){.n_chunks = 1, .shift = 31, .chunk = {table + (size_t)n * WIDTH}};
+    open_matrices(n, WIDTH, inverse, table, &out->rows);
     out->m = room((size_t)n * BASES * WIDTH * sizeof *out->m);
     out->gx = room((size_t)n * WIDTH * sizeof *out->gx);
     out->gc = room(RELATIONS * BASES * sizeof *out->gc);

@@ -152,29 +152,52 @@ static void make_block(struct edges *out)
     }
 }
 
+/* A list for the only PE: it asks for all rows, in order. */
+static void list_rows(uint32_t list[2 + ROWS])
+{
+    list[0] = 0;
+    list[1] = ROWS;
+    for (uint32_t r = 0; r < ROWS; r++) {
+        list[2 + r] = r;
+    }
+}
+
+/* The rows of one matrix, and as sources of the only PE. inverse: list_rows, where the rows are. */
+static struct sl_chunks matrix_alone(void **rows)
+{
+    return (struct sl_chunks){.each = {.n = 1, .data = rows}, .shift = 31};
+}
+
+static struct sl_sources rows_alone(enum sl_dtype dtype, uint32_t *inverse, void **rows)
+{
+    static const uint32_t zero;
+    static void *none;
+    return (struct sl_sources){.inverse = {.data = inverse},
+                               .rows = matrix_alone(rows),
+                               .packed = {.n = 1, .numbers = &zero, .data = &none},
+                               .dtype = dtype};
+}
+
 TEST(test_sums)
 {
     enum { COLUMNS = 37 };
     FREED sl_real *wide;
     FREED sl_bf16 *rows = make_numbers(4, (size_t)ROWS * COLUMNS, &wide);
     struct edges block;
-    uint32_t first[2] = {0, ROWS};
+    uint32_t inverse[2 + ROWS];
     sl_real got[SUMS * COLUMNS];
     sl_real wanted[SUMS * COLUMNS];
     make_block(&block);
     struct sl_edges edges = {.n_rows = SUMS, .offsets = block.offsets, .sources = block.sources};
-    const sl_real *wide_chunk = wide;
-    const sl_real *chunk = (const sl_real *)(const void *)rows;
-    struct sl_view wide_view = {&wide_chunk, 31, NULL};
-    struct sl_view view = {&chunk, 31, NULL};
-    struct sl_sources wide_x = {1, first, &wide_view, NULL};
-    struct sl_sources x = {1, first, &view, NULL};
+    list_rows(inverse);
+    const struct sl_sources wide_x = rows_alone(SL_DTYPE_REAL, inverse, (void *[]){wide});
+    const struct sl_sources x = rows_alone(SL_DTYPE_BF16, inverse, (void *[]){rows});
     for (size_t i = 0; i < SUMS * COLUMNS; i++) {
         got[i] = wanted[i] = (sl_real)noise(5, i);
     }
     for (int beta = 1; beta >= 0; beta--) {
-        sl_aggregate_forward_cpu(SL_DTYPE_REAL, &edges, COLUMNS, &wide_x, beta, wanted);
-        sl_aggregate_forward_cpu(SL_DTYPE_BF16, &edges, COLUMNS, &x, beta, got);
+        expect_ok(sl_aggregate_forward_cpu(&edges, COLUMNS, &wide_x, beta, SL_DTYPE_REAL, wanted));
+        expect_ok(sl_aggregate_forward_cpu(&edges, COLUMNS, &x, beta, SL_DTYPE_REAL, got));
         expect_same("sums", SUMS * COLUMNS, sizeof *got, got, wanted);
     }
 }
@@ -185,28 +208,36 @@ enum { HEADS = 2, WIDTH = 19 * HEADS, U_COLUMNS = WIDTH + 2 * HEADS };
 
 struct attended {
     sl_real z[SUMS * WIDTH], lse[SUMS * HEADS], sides[SUMS * 4 * HEADS];
-    sl_real back[ROWS * U_COLUMNS], gu[ROWS * U_COLUMNS];
+    sl_real back[ROWS * U_COLUMNS], gu[ROWS * U_COLUMNS]; /* back: in sl_real only */
+    sl_bf16 rounded[ROWS * U_COLUMNS];                    /* back, rounded */
 };
 
-/* All kernels one after the other, with rows of U in sl_real. */
-static void attend(const struct sl_attend_rows *at, const struct sl_attend_back *back, const uint32_t *inverse,
-                   const sl_real *u, const sl_real *gz, struct attended *out)
+/* All kernels one after the other. */
+static void attend(const struct edges *block, enum sl_dtype dtype, void *u, sl_real *gz, struct attended *out)
 {
-    sl_attend_forward_cpu(SL_DTYPE_REAL, at, 0, out->z, out->lse);
-    sl_attend_sides_cpu(SL_DTYPE_REAL, at, gz, out->lse, out->sides);
-    sl_attend_backward_cpu(SL_DTYPE_REAL, back, ROWS, 0, u, out->back);
-    sl_attend_self_cpu(SL_DTYPE_REAL, back, 0, SUMS, u, out->gu);
-    sl_attend_own_cpu(SL_DTYPE_REAL, back, ROWS, 0, inverse, 0, ROWS, u, out->gu);
-}
-
-static void attend_bf16(const struct sl_attend_rows *at, const struct sl_attend_back *back, const uint32_t *inverse,
-                        const sl_bf16 *u, const sl_real *gz, struct attended *out)
-{
-    sl_attend_forward_cpu(SL_DTYPE_BF16, at, 0, out->z, out->lse);
-    sl_attend_sides_cpu(SL_DTYPE_BF16, at, gz, out->lse, out->sides);
-    sl_attend_backward_cpu(SL_DTYPE_BF16, back, ROWS, 0, u, out->back);
-    sl_attend_self_cpu(SL_DTYPE_BF16, back, 0, SUMS, u, out->gu);
-    sl_attend_own_cpu(SL_DTYPE_BF16, back, ROWS, 0, inverse, 0, ROWS, u, out->gu);
+    const struct sl_heads heads = {WIDTH, HEADS, 0};
+    const uint32_t zero = 0;
+    const uint32_t n = ROWS;
+    uint32_t inverse[2 + ROWS];
+    list_rows(inverse);
+    const struct sl_sources x = rows_alone(dtype, inverse, &u);
+    const struct sl_chunks gz_rows = matrix_alone((void *[]){gz});
+    const struct sl_chunks sides = matrix_alone((void *[]){out->sides});
+    const struct sl_attend_edges edges = {heads, 0, SUMS, block->offsets, block->sources, NULL, NULL};
+    const struct sl_attend_back by_source = {heads, block->back_offsets, block->back_rows, &gz_rows, &sides, NULL,
+                                             NULL};
+    const struct sl_gradient g = {0, ROWS, U_COLUMNS, out->gu, NULL};
+    const struct sl_asked asked = {inverse, 1, 0};
+    sl_attend_forward_cpu(&edges, &x, 0, out->z, out->lse);
+    sl_attend_sides_cpu(&edges, &x, gz, out->lse, out->sides);
+    if (dtype == SL_DTYPE_REAL) {
+        expect_ok(sl_attend_backward_cpu(&by_source, 1, &n, &zero, dtype, &u, (void *[]){out->back}));
+        sl_bf16_round(ROWS * U_COLUMNS, out->back, out->rounded);
+    } else {
+        expect_ok(sl_attend_backward_cpu(&by_source, 1, &n, &zero, dtype, &u, (void *[]){out->rounded}));
+    }
+    sl_attend_self_cpu(&by_source, SUMS, dtype, u, &g);
+    sl_attend_own_cpu(&by_source, 0, ROWS, &asked, dtype, u, &g);
 }
 
 /* A block, and what comes of rows of U of bf16 and of the same in sl_real. */
@@ -221,37 +252,13 @@ static struct attention *make_attention(void)
 {
     struct attention *a = need(1, sizeof *a);
     sl_real *wide;
-    uint32_t inverse[ROWS];
-    uint32_t first[2] = {0, ROWS};
     a->rows = make_numbers(6, ROWS * U_COLUMNS, &wide);
     make_block(&a->edges);
-    for (uint32_t r = 0; r < ROWS; r++) {
-        inverse[r] = r;
-    }
     for (size_t i = 0; i < SUMS * WIDTH; i++) {
         a->gz[i] = (sl_real)noise(7, i);
     }
-    for (int k = 0; k < 2; k++) {
-        struct attended *out = k == 0 ? &a->wide : &a->rounded;
-        const sl_real *chunk = k == 0 ? wide : (const sl_real *)(const void *)a->rows;
-        const sl_real *gz_chunk = a->gz;
-        const sl_real *sides_chunk = out->sides;
-        struct sl_view view = {&chunk, 31, NULL};
-        struct sl_sources x = {1, first, &view, NULL};
-        struct sl_attend_rows at = {{WIDTH, HEADS, 0}, SUMS, a->edges.offsets, a->edges.sources, &x, chunk, NULL, NULL};
-        struct sl_attend_back back = {{WIDTH, HEADS, 0},
-                                      a->edges.back_offsets,
-                                      a->edges.back_rows,
-                                      {&gz_chunk, 31, NULL},
-                                      {&sides_chunk, 31, NULL},
-                                      NULL,
-                                      NULL};
-        if (k == 0) {
-            attend(&at, &back, inverse, wide, a->gz, out);
-        } else {
-            attend_bf16(&at, &back, inverse, a->rows, a->gz, out);
-        }
-    }
+    attend(&a->edges, SL_DTYPE_REAL, wide, a->gz, &a->wide);
+    attend(&a->edges, SL_DTYPE_BF16, a->rows, a->gz, &a->rounded);
     free(wide);
     return a;
 }
@@ -268,7 +275,7 @@ TEST(test_attention)
     expect_same("Z", SUMS * WIDTH, sizeof(sl_real), a->rounded.z, a->wide.z);
     expect_same("lse", SUMS * HEADS, sizeof(sl_real), a->rounded.lse, a->wide.lse);
     expect_same("sides", SUMS * 4 * HEADS, sizeof(sl_real), a->rounded.sides, a->wide.sides);
-    expect_same("what goes back", ROWS * U_COLUMNS, sizeof(sl_real), a->rounded.back, a->wide.back);
+    expect_same("what goes back", ROWS * U_COLUMNS, sizeof(sl_bf16), a->rounded.rounded, a->wide.rounded);
     expect_same("GU", ROWS * U_COLUMNS, sizeof(sl_real), a->rounded.gu, a->wide.gu);
     free_attention(a);
 }
@@ -299,19 +306,6 @@ static void expect_close_to(const char *label, size_t n, void *data, const sl_re
     }
 }
 
-/* A list for the only PE that there is: it asks for all rows, in order. */
-static uint32_t *all_rows(uint32_t n)
-{
-    uint32_t *list = need(2 + n, sizeof *list);
-    list[1] = n;
-    for (uint32_t i = 0; i < n; i++) {
-        list[2 + i] = i;
-    }
-    uint32_t *there = on_device(list, (2 + n) * sizeof *list);
-    free(list);
-    return there;
-}
-
 TEST(test_attention_on_device)
 {
     need_device();
@@ -321,7 +315,9 @@ TEST(test_attention_on_device)
     const uint32_t n = ROWS;
     const uint32_t zero = 0;
     struct edges *there = on_device(&a->edges, sizeof a->edges);
-    uint32_t *inverse = all_rows(ROWS);
+    uint32_t list[2 + ROWS];
+    list_rows(list);
+    uint32_t *inverse = on_device(list, sizeof list);
     sl_real *u_there = on_device(a->rows, ROWS * U_COLUMNS * sizeof *a->rows);
     sl_real *gz_there = on_device(a->gz, sizeof a->gz);
     sl_real *z = device_room(SUMS * WIDTH * sizeof *z);
@@ -329,31 +325,25 @@ TEST(test_attention_on_device)
     sl_real *sides = device_room(SUMS * 4 * HEADS * sizeof *sides);
     sl_real *back = device_room(ROWS * U_COLUMNS * sizeof(sl_bf16));
     sl_real *gu = device_room(ROWS * U_COLUMNS * sizeof *gu);
-    struct sl_device_sources x = {.n_owners = 1,
-                                  .inverse = inverse,
-                                  .rows = {.n_chunks = 1, .shift = 31, .chunk = {u_there}},
-                                  .first = {0, ROWS},
-                                  .dtype = SL_DTYPE_BF16};
-    struct sl_attend_device_rows rows = {heads, SUMS, there->offsets, there->sources, &x, u_there, NULL, NULL};
-    struct sl_attend_device_back block = {heads,
-                                          there->back_offsets,
-                                          there->back_rows,
-                                          {.n_chunks = 1, .shift = 31, .chunk = {gz_there}},
-                                          {.n_chunks = 1, .shift = 31, .chunk = {sides}},
-                                          NULL,
-                                          NULL};
-    struct sl_attend_device_own own = {ROWS, 0, 1, 0, inverse};
-    expect_launched(sl_attend_forward_cuda(NULL, &rows, 0, z, lse));
-    expect_launched(sl_attend_sides_cuda(NULL, &rows, gz_there, lse, sides));
-    expect_launched(sl_attend_backward_cuda(NULL, &block, 1, &n, &zero, SL_DTYPE_BF16, (const sl_real *[]){u_there},
-                                            (sl_real *[]){back}));
-    expect_launched(sl_accumulate_clear_cuda(NULL, ROWS, U_COLUMNS, gu));
-    expect_launched(sl_attend_self_cuda(NULL, &block, 0, SUMS, SL_DTYPE_BF16, u_there, gu));
-    expect_launched(sl_attend_own_cuda(NULL, &block, &own, 0, ROWS, SL_DTYPE_BF16, u_there, gu));
+    const struct sl_sources x = rows_alone(SL_DTYPE_BF16, inverse, (void *[]){u_there});
+    const struct sl_chunks gz_rows = matrix_alone((void *[]){gz_there});
+    const struct sl_chunks sides_rows = matrix_alone((void *[]){sides});
+    const struct sl_attend_edges edges = {heads, 0, SUMS, there->offsets, there->sources, NULL, NULL};
+    const struct sl_attend_back block = {heads, there->back_offsets, there->back_rows, &gz_rows, &sides_rows, NULL,
+                                         NULL};
+    struct sl_gradient g = {0, ROWS, U_COLUMNS, gu, NULL};
+    const struct sl_asked asked = {inverse, 1, 0};
+    expect_launched(sl_attend_forward_cuda(NULL, &edges, &x, 0, z, lse));
+    expect_launched(sl_attend_sides_cuda(NULL, &edges, &x, gz_there, lse, sides));
+    expect_launched(
+        sl_attend_backward_cuda(NULL, &block, 1, &n, &zero, SL_DTYPE_BF16, (void *[]){u_there}, (void *[]){back}));
+    expect_launched(sl_accumulate_begin_cuda(NULL, &g));
+    expect_launched(sl_attend_self_cuda(NULL, &block, SUMS, SL_DTYPE_BF16, u_there, &g));
+    expect_launched(sl_attend_own_cuda(NULL, &block, 0, ROWS, &asked, SL_DTYPE_BF16, u_there, &g));
     expect_close_to("Z", SUMS * WIDTH, z, wanted->z);
     expect_close_to("lse", SUMS * HEADS, lse, wanted->lse);
     expect_close_to("sides", SUMS * 4 * HEADS, sides, wanted->sides);
-    expect_rounded("what goes back", ROWS * U_COLUMNS, back, wanted->back);
+    expect_rounded("what goes back", ROWS * U_COLUMNS, back, a->wide.back);
     expect_close_to("GU", ROWS * U_COLUMNS, gu, wanted->gu);
     cudaFree(there);
     cudaFree(inverse);
@@ -494,30 +484,33 @@ static void *before(enum sl_dtype dtype, size_t n, sl_real *wanted)
     return there;
 }
 
+/* The sums' rows as sources of two owners. All addresses are of one memory. */
+static struct sl_sources two_owners(uint32_t *inverse, void *own[2], void *packed[2])
+{
+    static const uint32_t first[] = {0, OWN};
+    return (struct sl_sources){.inverse = {.data = inverse},
+                               .rows = {.each = {.n = 2, .data = own}, .shift = OWN_SHIFT},
+                               .packed = {.n = 2, .numbers = first, .data = packed},
+                               .n_sources = SOURCES,
+                               .dtype = SL_DTYPE_BF16};
+}
+
 /* Sums of a block, and the same as of two parts. */
 static void check_sums(const struct sums *s, const struct sums_there *t, bool weighted, int beta, enum sl_dtype m_dtype)
 {
-    const uint32_t first[] = {0, OWN, SOURCES};
-    const sl_real *chunk[] = {(const sl_real *)(const void *)s->rows,
-                              (const sl_real *)(const void *)(s->rows + (size_t)(1 << OWN_SHIFT) * s->width),
-                              (const sl_real *)(const void *)(s->rows + (size_t)OWN * s->width)};
-    struct sl_view view[] = {{chunk, OWN_SHIFT, s->inverse + 3}, {chunk + 2, 31, NULL}, {chunk, OWN_SHIFT, NULL}};
-    struct sl_sources x = {2, first, view, &view[2]};
+    const struct sl_sources x = two_owners((uint32_t *)(uintptr_t)s->inverse,
+                                           (void *[]){s->rows, s->rows + (size_t)(1 << OWN_SHIFT) * s->width},
+                                           (void *[]){NULL, s->rows + (size_t)OWN * s->width});
+    const struct sl_sources x_there = two_owners(t->inverse, (void *[]){t->rows, row_there(s, t, 1 << OWN_SHIFT)},
+                                                 (void *[]){NULL, row_there(s, t, OWN)});
     struct sl_weights weights = {s->factors, s->destinations, s->ids, 0, (sl_real)0.8};
     struct sl_weights weights_there = {t->factors, t->destinations, t->ids, 0, (sl_real)0.8};
     struct sl_edges edges = {0, LISTS, s->offsets, s->sources, weighted ? &weights : NULL, NULL};
     struct sl_edges edges_there = {0, LISTS, t->offsets, t->sources, weighted ? &weights_there : NULL, NULL};
-    struct sl_device_sources x_there = {
-        .n_owners = 2,
-        .inverse = t->inverse,
-        .rows = {.n_chunks = 2, .shift = OWN_SHIFT, .chunk = {t->rows, row_there(s, t, 1 << OWN_SHIFT)}},
-        .packed = {NULL, row_there(s, t, OWN)},
-        .first = {0, OWN, SOURCES},
-        .dtype = SL_DTYPE_BF16};
     const size_t n = (size_t)LISTS * s->width;
     FREED sl_real *wanted = need(n, sizeof *wanted);
     void *m = before(m_dtype, n, wanted);
-    sl_aggregate_forward_cpu(SL_DTYPE_BF16, &edges, s->width, &x, beta, wanted);
+    expect_ok(sl_aggregate_forward_cpu(&edges, s->width, &x, beta, SL_DTYPE_REAL, wanted));
     expect_launched(sl_aggregate_forward_cuda(NULL, &edges_there, s->width, &x_there, beta, m_dtype, m));
     expect_sums(s, m_dtype, m, wanted);
 }
@@ -527,28 +520,34 @@ static void check_full_sums(const struct sums *s, const struct sums_there *t, bo
                             enum sl_dtype m_dtype)
 {
     const uint32_t first[] = {0, OWN, SOURCES};
-    const sl_real *chunk[] = {(const sl_real *)(const void *)s->rows,
-                              (const sl_real *)(const void *)(s->rows + (size_t)OWN * s->width)};
-    struct sl_view view[] = {{chunk, 31, NULL}, {chunk + 1, 31, NULL}};
-    struct sl_sources x = {2, first, view, NULL};
     struct sl_weights weights = {s->factors, NULL, NULL, 0, (sl_real)0.8};
     struct sl_weights weights_there = {t->factors, NULL, NULL, 0, (sl_real)0.8};
-    struct sl_edges edges = {0, LISTS, s->offsets, s->sources, weighted ? &weights : NULL, NULL};
-    const sl_real *chunk_there[] = {t->rows, row_there(s, t, 1 << OWN_SHIFT), row_there(s, t, OWN)};
-    struct sl_device_part parts[] = {{2, OWN_SHIFT, s->width, chunk_there}, {1, 31, s->width, chunk_there + 2}};
     uint64_t offsets[LISTS + 1];
     for (uint32_t d = 0; d <= LISTS; d++) {
         offsets[d] = s->offsets[d];
     }
     uint64_t *offsets_there = on_device(offsets, sizeof offsets);
     uint32_t *first_there = on_device(first, sizeof first);
-    struct sl_full_edges full = {
-        0, LISTS, offsets_there, t->sources, 2, first_there, weighted ? &weights_there : NULL, NULL, NULL};
+    const struct sl_full_edges full = {0, LISTS, offsets, s->sources, weighted ? &weights : NULL, NULL, NULL};
+    const struct sl_full_edges full_there = {0,    LISTS, offsets_there, t->sources, weighted ? &weights_there : NULL,
+                                             NULL, NULL};
+    void *chunk[] = {s->rows, s->rows + (size_t)(1 << OWN_SHIFT) * s->width, s->rows + (size_t)OWN * s->width};
+    void *chunk_there[] = {t->rows, row_there(s, t, 1 << OWN_SHIFT), row_there(s, t, OWN)};
+    struct sl_parts parts = {.first = {.data = (void *)(uintptr_t)first},
+                             .chunks = {.n = 3, .data = chunk},
+                             .dtype = SL_DTYPE_BF16,
+                             .n_parts = 2,
+                             .n_chunks = {2, 1},
+                             .shift = {OWN_SHIFT, 31},
+                             .width = {s->width, s->width}};
+    struct sl_parts parts_there = parts;
+    parts_there.first.data = first_there;
+    parts_there.chunks.data = chunk_there;
     const size_t n = (size_t)LISTS * s->width;
     FREED sl_real *wanted = need(n, sizeof *wanted);
     void *m = before(m_dtype, n, wanted);
-    sl_aggregate_forward_cpu(SL_DTYPE_BF16, &edges, s->width, &x, beta, wanted);
-    expect_launched(sl_aggregate_full_cuda(NULL, &full, s->width, SL_DTYPE_BF16, parts, beta, s->width, m_dtype, m));
+    expect_ok(sl_aggregate_full_cpu(&full, s->width, &parts, beta, s->width, SL_DTYPE_REAL, wanted));
+    expect_launched(sl_aggregate_full_cuda(NULL, &full_there, s->width, &parts_there, beta, s->width, m_dtype, m));
     expect_sums(s, m_dtype, m, wanted);
     cudaFree(offsets_there);
     cudaFree(first_there);
@@ -559,12 +558,11 @@ static void check_gradients(const struct sums *s, const struct sums_there *t)
 {
     const uint32_t t0[] = {3, OWN};
     const uint32_t n[] = {OWN - 3, PACKED};
-    const sl_real *gm = s->wide;
-    struct sl_view view = {&gm, 31, NULL};
+    const struct sl_chunks gm = matrix_alone((void *[]){s->wide});
+    const struct sl_chunks gm_there = matrix_alone((void *[]){t->gm});
     struct sl_transposed block = {s->back_offsets, s->back_rows, s->offsets, NULL, NULL};
     struct sl_transposed block_there = {t->back_offsets, t->back_rows, t->offsets, NULL, NULL};
-    struct sl_device_rows gm_there = {.n_chunks = 1, .shift = 31, .chunk = {t->gm}};
-    sl_real *packed[2];
+    void *packed[2];
     for (int k = 0; k < 2; k++) {
         packed[k] = device_room((size_t)n[k] * s->width * sizeof(sl_bf16));
     }
@@ -572,16 +570,18 @@ static void check_gradients(const struct sums *s, const struct sums_there *t)
         sl_aggregate_backward_cuda(NULL, &block_there, &gm_there, s->width, 2, t0, n, SL_DTYPE_BF16, packed));
     struct sl_gradient g = {10, 30, s->width, noisy((size_t)30 * s->width, 11), NULL};
     struct sl_gradient g_there = {10, 30, s->width, on_device(g.rows, (size_t)30 * s->width * sizeof *g.rows), NULL};
-    struct sl_asked asked = {t->inverse, 2, 0};
+    const struct sl_asked asked = {s->inverse, 2, 0};
+    const struct sl_asked asked_there = {t->inverse, 2, 0};
     for (int k = 0; k < 2; k++) {
         const size_t n_entries = (size_t)n[k] * s->width;
         FREED sl_real *wanted = need(n_entries, sizeof *wanted);
         FREED sl_bf16 *rounded = need(n_entries, sizeof *rounded);
-        sl_aggregate_backward_cpu(&block, t0[k], n[k], s->width, &view, wanted);
+        void *to = wanted;
+        expect_ok(sl_aggregate_backward_cpu(&block, &gm, s->width, 1, &t0[k], &n[k], SL_DTYPE_REAL, &to));
         sl_bf16_round(n_entries, wanted, rounded);
         if (k == 0) {
-            sl_accumulate_sent_cpu(SL_DTYPE_BF16, n[k], s->inverse + 3, rounded, &g);
-            expect_launched(sl_accumulate_sent_cuda(NULL, n[k], &asked, SL_DTYPE_BF16, packed[k], 1, &g_there));
+            sl_accumulate_sent_cpu(n[k], &asked, SL_DTYPE_BF16, rounded, 1, &g);
+            expect_launched(sl_accumulate_sent_cuda(NULL, n[k], &asked_there, SL_DTYPE_BF16, packed[k], 1, &g_there));
         }
         expect_on_device("what goes back", packed[k], n_entries, sizeof *rounded, rounded);
     }
@@ -972,30 +972,6 @@ TEST(test_evaluation)
             free(scores[precision]);
             free(hidden[precision]);
         }
-    }
-}
-
-/* Rows that one sum adds, one matrix of bf16 among them or all. */
-TEST(test_mixtures)
-{
-    const struct sl_split split = {.n_rows = 3, .n_chunks = 1, .shift = 31};
-    const uint32_t first[] = {0, 3, 6};
-    struct sl_rows rows[2];
-    struct sl_slice packed[2] = {0};
-    struct sl_source_handles sources = {.n_owners = 2, .first = first, .rows = &rows[0], .packed = packed};
-    for (int k = 0; k < 4; k++) {
-        enum sl_dtype dtype;
-        enum sl_status wanted = k == 0 || k == 3 ? SL_OK : SL_EINVAL;
-        for (int q = 0; q < 2; q++) {
-            expect_ok(sl_rows_register(&split, 2, k >> q & 1 ? SL_DTYPE_BF16 : SL_DTYPE_REAL, &rows[q]));
-        }
-        packed[1] = (struct sl_slice){rows[1].chunk[0], 0, 3};
-        assert_int_equal(sl_parts_dtype("a sum", 2, rows, &dtype), wanted);
-        assert_true(wanted == SL_OK ? dtype == (k == 0 ? SL_DTYPE_REAL : SL_DTYPE_BF16)
-                                    : strstr(sl_message(), "1 of 2") != NULL);
-        assert_int_equal(sl_sources_dtype("a sum", &sources, &dtype), wanted);
-        sl_rows_drop(&rows[0]);
-        sl_rows_drop(&rows[1]);
     }
 }
 

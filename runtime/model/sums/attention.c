@@ -50,10 +50,8 @@ static enum sl_status accumulate(const struct sl_layer_pass *lp, const struct sl
 static enum sl_status full(const struct sl_layer_pass *lp, uint32_t q, uint32_t row,
                            const struct sl_full_sources *edges, int beta, starpu_data_handle_t out)
 {
-    struct sl_attend_part part = {edges->offsets,        edges->sources,     edges->first, edges->n_parts, q,
-                                  edges->edge_relations, edges->edge_weights};
     struct sl_task_args head = sl_layer_pass_head(lp, q);
-    return sl_attend_full_submit(&head, &part, row, edges->n_edges, lp->layer->n_heads, edges->rows, beta, out);
+    return sl_attend_full_submit(&head, edges, q, row, lp->layer->n_heads, beta, out);
 }
 
 const struct sl_sum_kind sl_sum_attention = {

@@ -12,36 +12,24 @@ static enum sl_status forward(const struct sl_layer_pass *lp, const struct sl_su
 {
     struct sl_task_args head = sl_layer_pass_head(lp, chunk->p);
     uint32_t row = sl_layer_pass_chunk_row(lp, chunk->p, lp->level, chunk->c);
-    return sl_aggregate_forward_submit(&head, chunk->block->edge_offsets, chunk->block->edge_sources, row,
-                                       chunk->n_edges, &chunk->sources, beta, out);
+    return sl_aggregate_forward_submit(&head, chunk->block, row, chunk->n_edges, &chunk->sources, beta, out);
 }
 
 static enum sl_status backward(const struct sl_layer_pass *lp, const struct sl_sum_back *back)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, back->p);
-    struct sl_returned edges = {.edge_offsets = back->block->edge_offsets,
-                                .back_offsets = back->block->back_offsets,
-                                .back_rows = back->block->back_rows,
-                                .gm = sl_layer_pass_returns(lp, back->p),
-                                .n_edges = back->n_edges,
-                                .n_parts = back->n_parts,
-                                .weights = back->weights,
-                                .back_weights = back->block->back_weights};
-    return sl_aggregate_backward_submit(&head, &edges, back->n_owners, back->t0, back->sent);
+    return sl_aggregate_backward_submit(&head, back->block, sl_layer_pass_returns(lp, back->p), back->weights,
+                                        back->n_edges, back->n_owners, back->t0, back->sent);
 }
 
 static enum sl_status accumulate(const struct sl_layer_pass *lp, const struct sl_sum_shares *shares, uint32_t c,
                                  uint32_t row, starpu_data_handle_t out)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, shares->p);
-    struct sl_accumulate added = {.edge_offsets = shares->block->edge_offsets,
-                                  .back_offsets = shares->block->back_offsets,
-                                  .back_rows = shares->block->back_rows,
+    struct sl_accumulate added = {.block = shares->block,
                                   .from = shares->from,
                                   .gm = sl_layer_pass_returns(lp, shares->p),
-                                  .inverse = shares->block->inverse,
-                                  .weights = shares->weights,
-                                  .back_weights = shares->block->back_weights};
+                                  .weights = shares->weights};
     (void)c;
     return sl_accumulate_submit(&head, &added, row, out);
 }

