@@ -40,14 +40,8 @@ enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 /* The options of all commands. Each command's table lists its options. */
 struct settings {
-    char *dataset; /* the positional argument */
-    /* data */
-    char *data_path;
-    char *split;
-    char *features;
-    char *cache;
-    bool directed;
-    int normalize_features; /* enum sl_normalize */
+    struct sl_settings run; /* the options that coop_sage has, too */
+    char *dataset;          /* the positional argument */
     bool links;             /* split: of links */
     /* output */
     char *out;
@@ -67,164 +61,85 @@ struct settings {
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
 #define MOST_NAMES 20 /* of classes that info prints */
+#define MOST_OPTIONS 16
 #define FIELD(name) offsetof(struct settings, name)
+#define N_OPTIONS(table) (sizeof(table) / sizeof *(table))
 
-#define PATH_OPTION                                                                                                    \
-    {                                                                                                                  \
-        .name = "data-path", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(data_path),                    \
-        .shown = "$STARLING_DATA, ./data, ~/.local/share/starling", .argument = "DIR[:DIR]",                           \
-        .help = "Folders that are searched for datasets"                                                               \
-    }
-
-#define DIRECTED_OPTION                                                                                                \
-    {                                                                                                                  \
-        .name = "directed", .group = "data", .kind = SL_OPTION_FLAG, .offset = FIELD(directed),                        \
-        .help = "Do not add reverse edges"                                                                             \
-    }
-
-#define CACHE_OPTION                                                                                                   \
-    {                                                                                                                  \
-        .name = "cache", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(cache),                            \
-        .shown = "beside the data, else the user's cache folder", .argument = "DIR|none",                              \
-        .help = "Folder for the binary copies of datasets. none: keep no copies"                                       \
-    }
+/* clang-format off */
+#define SEED_OPTION(name_of_group, text)                                                                               \
+    {.name = "seed", .group = name_of_group, .kind = SL_OPTION_U64, .offset = FIELD(seed), .initial = "1",             \
+     .argument = "N", .help = text}
 
 #define DATA_OPTIONS                                                                                                   \
-    PATH_OPTION,                                                                                                       \
-        {.name = "split",                                                                                              \
-         .group = "data",                                                                                              \
-         .kind = SL_OPTION_STRING,                                                                                     \
-         .offset = FIELD(split),                                                                                       \
-         .shown = "the only split of the dataset",                                                                     \
-         .argument = "NAME|random:N,N,N",                                                                              \
-         .help = "Split into training, validation and test vertices. random:60,20,20 draws one, as for --seed 1"},     \
-        {.name = "features",                                                                                           \
-         .group = "data",                                                                                              \
-         .kind = SL_OPTION_STRING,                                                                                     \
-         .offset = FIELD(features),                                                                                    \
-         .shown = "the dataset's own",                                                                                 \
-         .argument = "FILE|none|degree|onehot|random:N",                                                               \
-         .help = "Feature file, relative to the dataset's folder, or made features. degree: ln(1 + in-degree). "       \
-                 "onehot: the vertex. random:N: N normal numbers"},                                                    \
-        DIRECTED_OPTION, CACHE_OPTION
+    {.name = "split", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(run.split),                           \
+     .shown = "the only split of the dataset", .argument = "NAME|random:N,N,N",                                        \
+     .help = "Split into training, validation and test vertices. random:60,20,20 draws one, as for --seed 1"},         \
+    {.name = "features", .group = "data", .kind = SL_OPTION_STRING, .offset = FIELD(run.features),                     \
+     .shown = "the dataset's own", .argument = "FILE|none|degree|onehot|random:N",                                     \
+     .help = "Feature file, relative to the dataset's folder, or made features. degree: ln(1 + in-degree). "           \
+             "onehot: the vertex. random:N: N normal numbers"}
 
-#define NORMALIZE_OPTION                                                                                               \
-    {                                                                                                                  \
-        .name = "normalize-features", .group = "data", .kind = SL_OPTION_CHOICE, .offset = FIELD(normalize_features),  \
-        .choices = "none,row", .initial = "none",                                                                      \
-        .help = "Scale features; row: divide each vertex's by their sum, if above 1"                                   \
-    }
-
-#define SEED_OPTION(name_of_group, text)                                                                               \
-    {                                                                                                                  \
-        .name = "seed", .group = name_of_group, .kind = SL_OPTION_U64, .offset = FIELD(seed), .initial = "1",          \
-        .argument = "N", .help = text                                                                                  \
-    }
-
-static const struct sl_option info_options[] = {DATA_OPTIONS, NORMALIZE_OPTION};
+static const struct sl_option info_options[] = {DATA_OPTIONS};
 
 static const struct sl_option generate_options[] = {
-    {.name = "vertices",
-     .group = "graph",
-     .kind = SL_OPTION_U32,
-     .offset = FIELD(vertices),
-     .shown = "NAME's, else 10000",
-     .min = 1,
-     .argument = "N",
+    {.name = "vertices", .group = "graph", .kind = SL_OPTION_U32, .offset = FIELD(vertices),
+     .shown = "NAME's, else 10000", .min = 1, .argument = "N",
      .help = "Vertices; of a typed dataset, papers, and the rest in proportion"},
-    {.name = "edges",
-     .group = "graph",
-     .kind = SL_OPTION_U64,
-     .offset = FIELD(edges),
-     .shown = "as many per vertex as NAME has, else 7",
-     .argument = "N",
+    {.name = "edges", .group = "graph", .kind = SL_OPTION_U64, .offset = FIELD(edges),
+     .shown = "as many per vertex as NAME has, else 7", .argument = "N",
      .help = "Directed edges, before their reverses are added"},
-    {.name = "features",
-     .group = "graph",
-     .kind = SL_OPTION_U32,
-     .offset = FIELD(n_features),
-     .shown = "NAME's, else 64",
-     .min = 1,
-     .argument = "N",
-     .help = "Features per vertex"},
-    {.name = "classes",
-     .group = "graph",
-     .kind = SL_OPTION_U32,
-     .offset = FIELD(classes),
-     .shown = "NAME's, else 8",
-     .min = 1,
-     .argument = "N",
-     .help = "Classes, of unequal sizes"},
-    {.name = "homophily",
-     .group = "graph",
-     .kind = SL_OPTION_REAL,
-     .offset = FIELD(homophily),
-     .shown = "NAME's, else 0.65",
-     .max = 1,
-     .argument = "X",
+    {.name = "features", .group = "graph", .kind = SL_OPTION_U32, .offset = FIELD(n_features),
+     .shown = "NAME's, else 64", .min = 1, .argument = "N", .help = "Features per vertex"},
+    {.name = "classes", .group = "graph", .kind = SL_OPTION_U32, .offset = FIELD(classes),
+     .shown = "NAME's, else 8", .min = 1, .argument = "N", .help = "Classes, of unequal sizes"},
+    {.name = "homophily", .group = "graph", .kind = SL_OPTION_REAL, .offset = FIELD(homophily),
+     .shown = "NAME's, else 0.65", .max = 1, .argument = "X",
      .help = "Approximate fraction of the edges within a class"},
-    {.name = "sparse",
-     .group = "graph",
-     .kind = SL_OPTION_FLAG,
-     .offset = FIELD(sparse),
+    {.name = "sparse", .group = "graph", .kind = SL_OPTION_FLAG, .offset = FIELD(sparse),
      .help = "Features are bags of words, nearly all of them zero"},
     SEED_OPTION("graph", "Equal seeds give equal graphs"),
-    {.name = "out",
-     .group = "output",
-     .kind = SL_OPTION_STRING,
-     .offset = FIELD(out),
-     .argument = "DIR",
+    {.name = "out", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(out), .argument = "DIR",
      .help = "Folder to write, in OGB's raw layout; required. Its name is the dataset's name"},
 };
 
 static const struct sl_option partition_options[] = {
     DATA_OPTIONS,
-    {.name = "parts",
-     .group = "partition",
-     .kind = SL_OPTION_U32,
-     .offset = FIELD(parts),
-     .initial = "4",
-     .min = 1,
-     .max = 65535,
-     .argument = "N",
-     .help = "Parts"},
-    {.name = "method",
-     .group = "partition",
-     .kind = SL_OPTION_CHOICE,
-     .offset = FIELD(method),
-     .choices = "metis,random,none",
-     .initial = "metis",
+    {.name = "parts", .group = "partition", .kind = SL_OPTION_U32, .offset = FIELD(parts), .initial = "4", .min = 1,
+     .max = 65535, .argument = "N", .help = "Parts"},
+    {.name = "method", .group = "partition", .kind = SL_OPTION_CHOICE, .offset = FIELD(method),
+     .choices = "metis,random,none", .initial = "metis",
      .help = "How the graph is cut into parts. none: equal ranges of the dataset's order"},
     SEED_OPTION("partition", "Equal seeds give equal parts"),
-    {.name = "out",
-     .group = "output",
-     .kind = SL_OPTION_STRING,
-     .offset = FIELD(out),
-     .argument = "FILE",
+    {.name = "out", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(out), .argument = "FILE",
      .help = "Write the part of each vertex, one a line, as METIS does"},
 };
 
 static const struct sl_option split_options[] = {
-    PATH_OPTION,
-    DIRECTED_OPTION,
-    CACHE_OPTION,
-    {.name = "links",
-     .group = "split",
-     .kind = SL_OPTION_FLAG,
-     .offset = FIELD(links),
+    {.name = "links", .group = "split", .kind = SL_OPTION_FLAG, .offset = FIELD(links),
      .help = "Split the edges, as links, instead of the vertices"},
     SEED_OPTION("split", "Equal seeds give equal splits: those of coop_sage --seed N"),
-    {.name = "out",
-     .group = "output",
-     .kind = SL_OPTION_STRING,
-     .offset = FIELD(out),
-     .argument = "DIR|FILE.csv",
+    {.name = "out", .group = "output", .kind = SL_OPTION_STRING, .offset = FIELD(out), .argument = "DIR|FILE.csv",
      .help = "Folder for train.csv, valid.csv and test.csv, or a table of vertices: id,split; required"},
 };
+/* clang-format on */
 
-#define N_OPTIONS(table) (sizeof(table) / sizeof *(table))
+enum { COMMAND_INFO, COMMAND_GENERATE, COMMAND_PARTITION, COMMAND_SPLIT, N_COMMANDS };
 
-static const struct sl_option_table commands[] = {
+/* The options that a command shares with coop_sage, and its own. */
+static const struct {
+    const char *shared[MOST_OPTIONS];
+    const struct sl_option *own;
+    size_t n_own;
+} tables[N_COMMANDS] = {
+    [COMMAND_INFO] = {{"data-path", "directed", "normalize-features", "cache"}, info_options, N_OPTIONS(info_options)},
+    [COMMAND_GENERATE] = {{NULL}, generate_options, N_OPTIONS(generate_options)},
+    [COMMAND_PARTITION] = {{"data-path", "directed", "cache"}, partition_options, N_OPTIONS(partition_options)},
+    [COMMAND_SPLIT] = {{"data-path", "directed", "cache"}, split_options, N_OPTIONS(split_options)},
+};
+
+static struct sl_option rows[N_COMMANDS][MOST_OPTIONS];
+
+static struct sl_option_table commands[N_COMMANDS] = {
     {.program = "starling_data",
      .command = "info",
      .summary = "Describe a dataset or a model; without either, this build and this machine",
@@ -232,9 +147,7 @@ static const struct sl_option_table commands[] = {
                     "GPUs that the rank may use.",
      .arguments = "[DATASET|MODEL]",
      .max_arguments = 1,
-     .env_prefix = "STARLING_",
-     .options = info_options,
-     .n_options = N_OPTIONS(info_options)},
+     .env_prefix = SL_ENVIRONMENT_PREFIX},
     {.program = "starling_data",
      .command = "generate",
      .summary = "Make a synthetic dataset",
@@ -243,9 +156,7 @@ static const struct sl_option_table commands[] = {
          "the graph; of mag-synthetic, which has several types of vertices, the properties of its papers. Without "
          "NAME, the command makes a small graph.",
      .arguments = "[NAME]",
-     .max_arguments = 1,
-     .options = generate_options,
-     .n_options = N_OPTIONS(generate_options)},
+     .max_arguments = 1},
     {.program = "starling_data",
      .command = "partition",
      .summary = "Cut a graph into parts, and print the cut and the balance",
@@ -253,9 +164,7 @@ static const struct sl_option_table commands[] = {
      .arguments = "DATASET",
      .min_arguments = 1,
      .max_arguments = 1,
-     .env_prefix = "STARLING_",
-     .options = partition_options,
-     .n_options = N_OPTIONS(partition_options)},
+     .env_prefix = SL_ENVIRONMENT_PREFIX},
     {.program = "starling_data",
      .command = "split",
      .summary = "Draw a split of the vertices or of the links, and write it",
@@ -266,12 +175,24 @@ static const struct sl_option_table commands[] = {
      .arguments = "DATASET random:N,N,N",
      .min_arguments = 2,
      .max_arguments = 2,
-     .env_prefix = "STARLING_",
-     .options = split_options,
-     .n_options = N_OPTIONS(split_options)},
+     .env_prefix = SL_ENVIRONMENT_PREFIX},
 };
 
-enum { COMMAND_INFO, COMMAND_GENERATE, COMMAND_PARTITION, COMMAND_SPLIT, N_COMMANDS };
+static void fill_tables(void)
+{
+    const struct sl_option_table *coop_sage = sl_settings_table(SL_SCHEDULE_MINIBATCH);
+    for (int c = 0; c < N_COMMANDS; c++) {
+        size_t n = 0;
+        for (; tables[c].shared[n] != NULL; n++) {
+            rows[c][n] = *sl_option_find(coop_sage, tables[c].shared[n]);
+        }
+        for (size_t i = 0; i < tables[c].n_own; i++) {
+            rows[c][n++] = tables[c].own[i];
+        }
+        commands[c].options = rows[c];
+        commands[c].n_options = n;
+    }
+}
 
 static const struct sl_option_note files[] = {
     {"DIR/raw, DIR/split",
@@ -311,15 +232,15 @@ static const struct sl_option_table overview = {
 static struct sl_dataset_options options_of(const struct settings *settings)
 {
     return (struct sl_dataset_options){.dataset = settings->dataset,
-                                       .data_path = settings->data_path,
-                                       .split = settings->split,
-                                       .features = settings->features,
+                                       .data_path = settings->run.data_path,
+                                       .split = settings->run.split,
+                                       .features = settings->run.features,
                                        .feature_seed = 1,
                                        .split_seed = 1,
-                                       .cache = settings->cache,
+                                       .cache = settings->run.cache,
                                        .need = SL_RAW_FOR_LOOKS,
-                                       .directed = settings->directed,
-                                       .normalize = (enum sl_normalize)settings->normalize_features,
+                                       .directed = settings->run.directed,
+                                       .normalize = (enum sl_normalize)settings->run.normalize_features,
                                        .seed = 1,
                                        .outputs = {settings->out}};
 }
@@ -942,6 +863,7 @@ static const char *const moved[] = {"convert", "plot", "report"};
 static int body(int argc, char **argv)
 {
     sl_on_notice(show_notice);
+    fill_tables();
     if (argc < 2 || argv[1][0] == '-') {
         return run_bare(argc, argv);
     }
