@@ -12,6 +12,7 @@
 #include "support/minmax.h"
 #include "support/parallel.h"
 
+#define MAX_COLUMNS (1 << 30)
 #define GRAIN 4096      /* rows that one thread normalizes at a time */
 #define COLUMN_GRAIN 16 /* columns: the floats of a cache line */
 
@@ -148,6 +149,90 @@ enum sl_status sl_features_settle(struct sl_features *features)
     }
     return SL_OK;
 }
+
+/* ---- Types ------------------------------------------------------------------------------------------------------- */
+
+/* Whether all tables have one width. */
+static bool share_columns(uint32_t n, const struct sl_features *tables)
+{
+    bool shares = tables[0].n_columns > 0;
+    for (uint32_t t = 1; t < n; t++) {
+        shares &= tables[t].n_columns == tables[0].n_columns;
+    }
+    return shares;
+}
+
+/* Columns of a type's own. */
+static uint32_t own_columns(const struct sl_features *table)
+{
+    return table->n_columns > 0 ? table->n_columns : table->n_rows;
+}
+
+/* Append row i of a type's table, from column `first` on. */
+static void append_row(const struct sl_features *table, uint32_t i, uint32_t first, float *room,
+                       struct sl_features *out)
+{
+    uint64_t n = out->offsets[out->n_rows];
+    if (table->n_columns == 0) {
+        out->columns[n] = first + i;
+        out->values[n++] = 1;
+    } else if (table->dense.data != NULL) {
+        sl_features_row(table, i, room);
+        for (uint32_t c = 0; c < table->n_columns; c++) {
+            if (room[c] != 0) {
+                out->columns[n] = first + c;
+                out->values[n++] = room[c];
+            }
+        }
+    } else {
+        for (uint64_t k = table->offsets[i]; k < table->offsets[i + 1]; k++) {
+            out->columns[n] = first + table->columns[k];
+            out->values[n++] = table->values[k];
+        }
+    }
+    out->offsets[++out->n_rows] = n;
+}
+
+enum sl_status sl_features_join(const char *where, uint32_t n, const struct sl_features *tables,
+                                struct sl_features *out)
+{
+    const bool shares = share_columns(n, tables);
+    struct sl_features all = {0};
+    uint32_t n_rows = 0;
+    uint32_t widest = 0;
+    uint64_t n_columns = 0;
+    uint64_t n_nonzeros = 0;
+    float *room = NULL;
+    enum sl_status st;
+    for (uint32_t t = 0; t < n; t++) {
+        n_rows += tables[t].n_rows;
+        widest = sl_max_u32(widest, tables[t].n_columns);
+        n_columns = shares ? tables[t].n_columns : n_columns + own_columns(&tables[t]);
+        n_nonzeros += tables[t].n_columns > 0 ? sl_features_nonzeros(&tables[t]) : tables[t].n_rows;
+    }
+    SL_FAIL_IF(n_columns > MAX_COLUMNS, SL_EFILE,
+               "%s: expected at most %d columns of features and vertices without features", where, MAX_COLUMNS);
+    SL_CHECK(sl_features_start_csr(n_rows, (uint32_t)n_columns, n_nonzeros, &all));
+    SL_TRY(st, sl_alloc(widest, sizeof *room, "a row of features", &room), fail);
+    all.n_rows = 0;
+    all.offsets[0] = 0;
+    for (uint32_t t = 0, first = 0; t < n; t++) {
+        for (uint32_t i = 0; i < tables[t].n_rows; i++) {
+            append_row(&tables[t], i, first, room, &all);
+        }
+        first += shares ? 0 : own_columns(&tables[t]);
+    }
+    SL_TRY(st, sl_features_settle(&all), fail);
+    sl_free(room);
+    *out = all;
+    return SL_OK;
+fail:
+    sl_free(room);
+    sl_features_free(&all);
+    return st;
+}
+
+/* ---- Normalizing ------------------------------------------------------------------------------------------------- */
 
 /* Replace a borrowed or narrow table, so that its floats may be changed. */
 static enum sl_status make_own(struct sl_features *features)

@@ -46,6 +46,18 @@ enum sl_status sl_targets_make_unknown(uint32_t n_rows, struct sl_targets *out)
     return SL_OK;
 }
 
+enum sl_status sl_targets_place(uint32_t first, uint32_t n_rows, struct sl_targets *targets)
+{
+    struct sl_targets all = *targets;
+    all.n_rows = n_rows;
+    SL_CHECK(sl_alloc((size_t)n_rows * all.width, SL_TARGET_BYTES, "targets", &all.data));
+    memset(all.data, 0xff, sl_targets_bytes(&all));
+    memcpy((char *)all.data + (size_t)first * all.width * SL_TARGET_BYTES, targets->data, sl_targets_bytes(targets));
+    sl_free(targets->data);
+    *targets = all;
+    return SL_OK;
+}
+
 bool sl_target_is_class(float x)
 {
     return isnan(x) || x == SL_IGNORED_CLASS || (x >= -1 && x < SL_MAX_CLASSES && x == floorf(x));

@@ -79,6 +79,9 @@ enum sl_status sl_targets_take(const char *where, float *numbers, uint32_t n_row
 /* Give notice that the labels of `where`, written as floats, became classes. Numbers: no notice. */
 void sl_targets_tell_whole(const char *where, const struct sl_targets *targets);
 
+/* Make the rows `first` and on of a table of n_rows; all others are unknown. SL_ENOMEM: the table is unchanged. */
+enum sl_status sl_targets_place(uint32_t first, uint32_t n_rows, struct sl_targets *targets);
+
 /* Widen the range of classes to n at least. Targets that are numbers stay. */
 void sl_targets_widen(struct sl_targets *targets, uint32_t n);
 

@@ -7,7 +7,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "support/memory.h"
 #include "support/parallel.h"
@@ -256,48 +255,18 @@ static enum sl_status add_edges(const struct sides *sides, uint64_t n_edges, str
 
 /* ---- Tables ------------------------------------------------------------------------------------------------------ */
 
-/* A column for each vertex of another type, then the own columns. As in files, zeros are not stored. */
-static void fill_features(const struct sl_features *own, uint32_t first, struct sl_features *all)
+/* As in a typed folder, each vertex of another type has a column of its own. */
+static enum sl_status join_features(const struct sl_recipe *recipe, struct sl_features *features)
 {
-    const float *x = sl_features_floats(own);
-    uint64_t n = first;
-    for (uint32_t v = 0; v < first; v++) {
-        all->offsets[v] = v;
-        all->columns[v] = v;
-        all->values[v] = 1;
+    struct sl_features tables[SL_RECIPE_TYPES + 1] = {0};
+    for (uint32_t t = 0; t < recipe->n_types; t++) {
+        tables[t].n_rows = recipe->other[t].n;
     }
-    for (uint32_t v = 0; v < own->n_rows; v++) {
-        all->offsets[first + v] = n;
-        for (uint32_t c = 0; c < own->n_columns; c++, x++) {
-            all->columns[n] = first + c;
-            all->values[n] = *x;
-            n += *x != 0;
-        }
-    }
-    all->offsets[all->n_rows] = n;
-}
-
-static enum sl_status join_features(uint32_t first, struct sl_features *features)
-{
+    tables[recipe->n_types] = *features;
     struct sl_features all;
-    const uint64_t n = first + sl_features_nonzeros(features) + 1; /* a zero at the end has room, too */
-    SL_CHECK(sl_features_start_csr(first + features->n_rows, first + features->n_columns, n, &all));
-    fill_features(features, first, &all);
+    SL_CHECK(sl_features_join("generator", recipe->n_types + 1, tables, &all));
     sl_features_free(features);
     *features = all;
-    return sl_features_settle(features);
-}
-
-/* Vertices of other types have no class. */
-static enum sl_status join_targets(uint32_t first, struct sl_targets *targets)
-{
-    const uint32_t n_classes = targets->n_classes;
-    struct sl_targets all;
-    SL_CHECK(sl_targets_make_unknown(first + targets->n_rows, &all));
-    memcpy(all.classes + first, targets->classes, targets->n_rows * sizeof *all.classes);
-    sl_free(targets->data);
-    *targets = all;
-    targets->n_classes = n_classes;
     return SL_OK;
 }
 
@@ -318,8 +287,8 @@ enum sl_status sl_world_add_types(const struct sl_world *world, struct sl_raw *r
     SL_TRY(st, make_sides(world, &sides), done);
     const uint32_t first = sides.side[world->recipe->n_types].first;
     SL_TRY(st, add_edges(&sides, n_edges, raw), done);
-    SL_TRY(st, join_targets(first, &raw->targets), done);
-    SL_TRY(st, join_features(first, &raw->features), done);
+    SL_TRY(st, sl_targets_place(first, (uint32_t)n_vertices, &raw->targets), done);
+    SL_TRY(st, join_features(world->recipe, &raw->features), done);
     raw->n_vertices = (uint32_t)n_vertices;
     move_ids(first, &raw->train);
     move_ids(first, &raw->valid);

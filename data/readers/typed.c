@@ -40,7 +40,6 @@
 
 #define MAX_TYPES 4096
 #define MAX_NAME 200
-#define MAX_COLUMNS (1 << 30)
 
 /* ---- Lines of small tables --------------------------------------------------------------------------------------- */
 
@@ -760,28 +759,15 @@ static enum sl_status read_links(const struct sl_raw_files *files, const struct 
     return put_links(typed, &split->list[SL_LINKS_TRAIN], raw);
 }
 
-/* Targets of one type become targets of all vertices; the others are unknown: all bits set. */
+/* Targets of one type become targets of all vertices. */
 static enum sl_status read_targets(const struct sl_raw_files *files, const struct typed *typed,
                                    const struct type *target, struct sl_raw *raw)
 {
-    struct sl_targets own;
-    void *data;
-    enum sl_status st = SL_OK;
     if (target == NULL) {
         return sl_targets_make_unknown(typed->n_vertices, &raw->targets);
     }
-    SL_CHECK(sl_raw_read_targets(target->labels, target->n, files->targets, &own, &raw->class_names));
-    const size_t row = (size_t)own.width * SL_TARGET_BYTES;
-    st = sl_alloc((size_t)typed->n_vertices * own.width, SL_TARGET_BYTES, "targets", &data);
-    if (st == SL_OK) {
-        memset(data, 0xff, typed->n_vertices * row);
-        memcpy((char *)data + target->first * row, own.data, target->n * row);
-        raw->targets = own;
-        raw->targets.n_rows = typed->n_vertices;
-        raw->targets.data = data;
-    }
-    sl_free(own.data);
-    return st;
+    SL_CHECK(sl_raw_read_targets(target->labels, target->n, files->targets, &raw->targets, &raw->class_names));
+    return sl_targets_place(target->first, typed->n_vertices, &raw->targets);
 }
 
 static enum sl_status read_ids(const char *path, enum sl_raw_file table, const struct type *target, struct sl_ids *out)
@@ -795,128 +781,38 @@ static enum sl_status read_ids(const char *path, enum sl_raw_file table, const s
 
 /* ---- Features ---------------------------------------------------------------------------------------------------- */
 
-/* The features of each type. */
-struct parts {
-    struct sl_features *table; /* by type; empty: none */
-    uint32_t *column;          /* by type: the first column */
-    uint32_t n_columns;
-    uint64_t n_nonzeros;
-};
-
-static bool has_features(const struct sl_features *table)
-{
-    return table->n_columns > 0;
-}
-
-/* Whether all types have features of one width. */
-static bool shares_columns(const struct typed *typed, const struct parts *parts)
-{
-    bool shares = has_features(&parts->table[0]);
-    for (uint32_t t = 1; t < typed->n_types; t++) {
-        shares &= parts->table[t].n_columns == parts->table[0].n_columns;
-    }
-    return shares;
-}
-
-static enum sl_status place_columns(const char *where, const struct typed *typed, struct parts *parts)
-{
-    const bool shares = shares_columns(typed, parts);
-    uint64_t n = 0;
-    for (uint32_t t = 0; t < typed->n_types; t++) {
-        const struct sl_features *table = &parts->table[t];
-        const uint32_t n_rows = typed->types[t].n;
-        parts->column[t] = shares ? 0 : (uint32_t)n;
-        n = (shares ? 0 : n) + (has_features(table) ? table->n_columns : n_rows);
-        parts->n_nonzeros += has_features(table) ? sl_features_nonzeros(table) : n_rows;
-        SL_FAIL_IF(n > MAX_COLUMNS, SL_EFILE,
-                   "%s: expected at most %d columns of features and vertices without features", where, MAX_COLUMNS);
-    }
-    parts->n_columns = (uint32_t)n;
-    return SL_OK;
-}
-
-/* Append row i of a type's table to the CSR table. Returns the new number of values. */
-static uint64_t append_row(const struct sl_features *table, uint32_t i, uint32_t column, uint64_t n,
-                           struct sl_features *out)
-{
-    const float *dense = sl_features_floats(table);
-    if (!has_features(table)) {
-        out->columns[n] = column + i;
-        out->values[n++] = 1;
-    } else if (dense != NULL) {
-        for (uint32_t c = 0; c < table->n_columns; c++) {
-            const float x = dense[(size_t)i * table->n_columns + c];
-            if (x != 0) {
-                out->columns[n] = column + c;
-                out->values[n++] = x;
-            }
-        }
-    } else {
-        for (uint64_t k = table->offsets[i]; k < table->offsets[i + 1]; k++) {
-            out->columns[n] = column + table->columns[k];
-            out->values[n++] = table->values[k];
-        }
-    }
-    return n;
-}
-
-static enum sl_status join(const struct typed *typed, const struct parts *parts, struct sl_features *out)
-{
-    struct sl_features all;
-    uint64_t n = 0;
-    uint32_t row = 0;
-    enum sl_status st = SL_OK;
-    SL_CHECK(sl_features_start_csr(typed->n_vertices, parts->n_columns, parts->n_nonzeros, &all));
-    all.offsets[0] = 0;
-    for (uint32_t t = 0; t < typed->n_types; t++) {
-        for (uint32_t i = 0; i < typed->types[t].n; i++) {
-            n = append_row(&parts->table[t], i, parts->column[t], n, &all);
-            all.offsets[++row] = n;
-        }
-    }
-    st = sl_features_settle(&all);
-    if (st == SL_OK) {
-        *out = all;
-    } else {
-        sl_features_free(&all);
-    }
-    return st;
-}
-
 /* Describe the types and their columns (data/dataset.h). */
-static enum sl_status describe_types(const struct typed *typed, const struct parts *parts, char **out)
+static enum sl_status describe_types(const struct typed *typed, const struct sl_features *tables, char **out)
 {
     const size_t bytes = (size_t)typed->n_types * (MAX_NAME + 32) + 1;
     size_t used = 0;
     enum sl_status st = sl_alloc_zero(bytes, 1, "names of types", out);
     for (uint32_t t = 0; t < typed->n_types && st == SL_OK; t++) {
         used += (size_t)snprintf(*out + used, bytes - used, "%s,%u,%u\n", typed->types[t].name, typed->types[t].n,
-                                 parts->table[t].n_columns);
+                                 tables[t].n_columns);
     }
     return st;
 }
 
 static enum sl_status read_features(const char *where, const struct typed *typed, struct sl_raw *raw)
 {
-    struct parts parts = {0};
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero(typed->n_types, sizeof *parts.table, "features of types", &parts.table), done);
-    SL_TRY(st, sl_alloc_zero(typed->n_types, sizeof *parts.column, "columns of types", &parts.column), done);
+    struct sl_features *tables; /* by type; empty: none */
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_alloc_zero(typed->n_types, sizeof *tables, "features of types", &tables));
     for (uint32_t t = 0; t < typed->n_types; t++) {
         const struct type *type = &typed->types[t];
+        tables[t].n_rows = type->n;
         if (type->features != NULL) {
-            SL_TRY(st, sl_raw_read_features(type->features, type->n, &parts.table[t]), done);
+            SL_TRY(st, sl_raw_read_features(type->features, type->n, &tables[t]), done);
         }
     }
-    SL_TRY(st, place_columns(where, typed, &parts), done);
-    SL_TRY(st, describe_types(typed, &parts, &raw->types), done);
-    st = join(typed, &parts, &raw->features);
+    SL_TRY(st, describe_types(typed, tables, &raw->types), done);
+    st = sl_features_join(where, typed->n_types, tables, &raw->features);
 done:
-    for (uint32_t t = 0; parts.table != NULL && t < typed->n_types; t++) {
-        sl_features_free(&parts.table[t]);
+    for (uint32_t t = 0; t < typed->n_types; t++) {
+        sl_features_free(&tables[t]);
     }
-    sl_free(parts.table);
-    sl_free(parts.column);
+    sl_free(tables);
     return st;
 }
 

@@ -162,6 +162,18 @@ TEST_WITH(compares_counts, put_all, remove_all)
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "num-edge-list.npy: expected 3, the edges of");
 }
 
+/* Narrow features of types become float32. */
+TEST_WITH(widens_features, put_all, remove_all)
+{
+    static const uint16_t halves[] = {0x3800, 0, 0x4000, 0x4200}; /* 0.5, 0, 2, 3 */
+    const struct sl_dataset_options options = options_of("none");
+    OWNED(sl_dataset_free) struct sl_dataset d;
+    remove(in_folder("small/raw/node-feat/item/node-feat.csv"));
+    put_npy_array("small/raw/node-feat/item/node-feat.npy", "<f2", "(2, 2)", halves, sizeof halves);
+    assert_ok(sl_dataset_load(&options, &d));
+    expect_dataset(&d);
+}
+
 /* All tables but the small ones may be arrays. A table that is there twice is refused, and others are named. */
 TEST_WITH(reads_arrays, put_all, remove_all)
 {
