@@ -106,6 +106,7 @@ _Static_assert(sizeof(struct facts) == 8 + 8 * N_SECTIONS + 32 + 64 + 128 + 8, "
 
 struct summing {
     const unsigned char *data;
+    const struct sl_column *column; /* whose floats count instead; or NULL */
     size_t bytes;
     bool low_memory; /* the data are in a map: give the pages back after reading */
     _Atomic uint64_t sum;
@@ -115,12 +116,20 @@ struct summing {
 static void sum_blocks(void *context, uint64_t begin, uint64_t end)
 {
     struct summing *summing = context;
+    float floats[BLOCK_FLOATS];
     size_t start = begin * BLOCK_BYTES;
     size_t stop = sl_min_u64(end * BLOCK_BYTES, summing->bytes);
     uint64_t sum = 0;
     for (uint64_t i = begin; i < end; i++) {
-        size_t at = i * BLOCK_BYTES;
-        sum += sl_checksum(i + 1, summing->data + at, sl_min_u64(stop - at, BLOCK_BYTES));
+        const size_t at = i * BLOCK_BYTES;
+        const size_t n = sl_min_u64(stop - at, BLOCK_BYTES);
+        const void *block;
+        if (summing->column != NULL) {
+            block = sl_column_floats(summing->column, at / sizeof *floats, (uint32_t)(n / sizeof *floats), floats);
+        } else {
+            block = summing->data + at;
+        }
+        sum += sl_checksum(i + 1, block, n);
     }
     atomic_fetch_add(&summing->sum, sum);
     if (summing->low_memory) {
@@ -128,50 +137,25 @@ static void sum_blocks(void *context, uint64_t begin, uint64_t end)
     }
 }
 
-/* A checksum of all blocks, continuing from `start`. */
-static uint64_t whole_checksum(uint64_t start, uint64_t bytes, uint64_t sum)
+/* The checksum of all blocks, continuing from `start`. Several threads compute it. */
+static uint64_t sum_all(uint64_t start, struct summing *summing)
 {
-    const uint64_t result[] = {bytes, sum};
+    sl_parallel_for((summing->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES, SUM_GRAIN, sum_blocks, summing);
+    const uint64_t result[] = {summing->bytes, atomic_load(&summing->sum)};
     return sl_checksum(start, result, sizeof result);
 }
 
-/* The checksum of an array, continuing from `start`. Several threads compute it. */
 static uint64_t array_checksum(uint64_t start, const void *data, uint64_t bytes, bool low_memory)
 {
     struct summing summing = {.data = data, .bytes = bytes, .low_memory = low_memory};
-    sl_parallel_for((bytes + BLOCK_BYTES - 1) / BLOCK_BYTES, SUM_GRAIN, sum_blocks, &summing);
-    return whole_checksum(start, bytes, atomic_load(&summing.sum));
-}
-
-struct valuing {
-    const struct sl_column *column;
-    uint64_t n; /* entries */
-    _Atomic uint64_t sum;
-};
-
-/* sum_blocks of the column's floats. */
-static void sum_values(void *context, uint64_t begin, uint64_t end)
-{
-    struct valuing *valuing = context;
-    const struct sl_column *column = valuing->column;
-    float floats[BLOCK_FLOATS];
-    uint64_t sum = 0;
-    for (uint64_t i = begin; i < end; i++) {
-        uint64_t first = i * BLOCK_FLOATS;
-        size_t n = sl_min_u64(valuing->n - first, BLOCK_FLOATS);
-        const char *from = (const char *)column->data + sl_dtype_bytes(column->dtype, first);
-        sl_convert_to_floats(column->dtype, column->scale, n, from, floats);
-        sum += sl_checksum(i + 1, floats, n * sizeof *floats);
-    }
-    atomic_fetch_add(&valuing->sum, sum);
+    return sum_all(start, &summing);
 }
 
 /* The checksum that the column's floats have as an array. */
 static uint64_t value_checksum(const struct sl_column *column)
 {
-    struct valuing valuing = {.column = column, .n = column->n_rows * column->width};
-    sl_parallel_for((valuing.n + BLOCK_FLOATS - 1) / BLOCK_FLOATS, SUM_GRAIN, sum_values, &valuing);
-    return whole_checksum(0, valuing.n * sizeof(float), atomic_load(&valuing.sum));
+    struct summing summing = {.column = column, .bytes = column->n_rows * column->width * sizeof(float)};
+    return sum_all(0, &summing);
 }
 
 static uint64_t facts_checksum(const struct facts *facts)

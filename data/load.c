@@ -46,58 +46,34 @@ static enum sl_status data_path(const struct sl_dataset_options *options, char *
 struct finding {
     char *dataset; /* a file or folder that a reader recognises */
     const struct sl_reader *reader;
-    char *half;    /* another folder */
-    char *file;    /* another file */
-    char *archive; /* a download that was not unpacked */
+    char *other; /* the first other folder or file of the name, or a download that was not unpacked */
 };
 
 static void free_finding(struct finding *finding)
 {
     sl_free(finding->dataset);
-    sl_free(finding->half);
-    sl_free(finding->file);
-    sl_free(finding->archive);
+    sl_free(finding->other);
     *finding = (struct finding){0};
 }
 
-static enum sl_status look_for_archive(const char *folder, struct finding *out)
+/* Note what is at a path, or its archive. */
+static enum sl_status look_at(const char *stem, struct finding *out)
 {
-    static const char *const endings[] = {".zip", ".tar.gz", ".tgz"};
-    enum sl_status st = SL_OK;
-    for (int i = 0; i < 3 && st == SL_OK && out->archive == NULL; i++) {
+    static const char *const endings[] = {"", ".zip", ".tar.gz", ".tgz"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings && out->dataset == NULL; i++) {
         char *path;
-        st = sl_format(&path, "%s%s", folder, endings[i]);
-        if (st == SL_OK && sl_file_exists(path)) {
-            out->archive = path;
-        } else if (st == SL_OK) {
+        SL_CHECK(sl_format(&path, "%s%s", stem, endings[i]));
+        const bool exists = sl_folder_exists(path) || sl_file_exists(path);
+        out->reader = exists ? sl_reader_of(path) : NULL;
+        if (out->reader != NULL) {
+            out->dataset = path;
+        } else if (exists && out->other == NULL) {
+            out->other = path;
+        } else {
             sl_free(path);
         }
     }
-    return st;
-}
-
-/* Note what is at `path`. Takes the string over. */
-static enum sl_status look_at(char *path, struct finding *out)
-{
-    bool is_folder = sl_folder_exists(path);
-    bool is_file = !is_folder && sl_file_exists(path);
-    const struct sl_reader *reader = is_folder || is_file ? sl_reader_of(path) : NULL;
-    char **place = NULL;
-    if (out->dataset == NULL && reader != NULL) {
-        place = &out->dataset;
-        out->reader = reader;
-    } else if (out->half == NULL && is_folder) {
-        place = &out->half;
-    } else if (out->file == NULL && is_file) {
-        place = &out->file;
-    }
-    if (place != NULL) {
-        *place = path;
-        return SL_OK;
-    }
-    enum sl_status st = look_for_archive(path, out);
-    sl_free(path);
-    return st;
+    return SL_OK;
 }
 
 /* Look for the dataset under `root`. Possible names: NAME, ogbn-NAME, ogbn_NAME, and NAME without such a prefix. */
@@ -108,10 +84,9 @@ static enum sl_status find_under(const char *root, const char *name, struct find
     enum sl_status st = SL_OK;
     for (int i = -1; i < 3 && st == SL_OK && out->dataset == NULL; i++) {
         char *path;
-        st = sl_format(&path, "%s/%s%s", root, i < 0 ? "" : prefixes[i], i < 0 ? name : stem);
-        if (st == SL_OK) {
-            st = look_at(path, out);
-        }
+        SL_CHECK(sl_format(&path, "%s/%s%s", root, i < 0 ? "" : prefixes[i], i < 0 ? name : stem));
+        st = look_at(path, out);
+        sl_free(path);
     }
     return st;
 }
@@ -156,15 +131,10 @@ static enum sl_status look_in_root(void *context, const char *root)
 static enum sl_status find_dataset(const char *name, const char *searched, struct finding *out)
 {
     struct lookup lookup = {.name = name, .out = out};
-    char *path;
     if (strchr(name, '/') == NULL) {
         SL_CHECK(for_each_root(searched, look_in_root, &lookup));
     }
-    if (out->dataset == NULL) {
-        SL_CHECK(sl_strdup(name, &path));
-        return look_at(path, out);
-    }
-    return SL_OK;
+    return out->dataset == NULL ? look_at(name, out) : SL_OK;
 }
 
 /* The last component of a path. */
@@ -483,14 +453,11 @@ static enum sl_status choose_origin(const struct sl_dataset_options *options, co
         finding->dataset = NULL;
         return use_dataset(options, path, finding->reader, out);
     }
-    if (finding->file != NULL) {
-        return sl_reader_refuse(finding->file);
+    if (finding->other != NULL && sl_folder_exists(finding->other)) {
+        return refuse_half(options, finding->other, searched);
     }
-    if (finding->half != NULL) {
-        return refuse_half(options, finding->half, searched);
-    }
-    if (finding->archive != NULL) {
-        return sl_reader_refuse(finding->archive);
+    if (finding->other != NULL) {
+        return sl_reader_refuse(finding->other);
     }
     return use_recipe(options, searched, out);
 }
