@@ -3,7 +3,6 @@
  *
  * coop_sage: train graph neural networks by cooperative minibatches. */
 #include "apps/program.h"
-#include "apps/start.h"
 
 static int body(int argc, char **argv)
 {

@@ -3,7 +3,6 @@
  *
  * pipe_gnn: train deep graph neural networks on the full graph, its chunks in flight between layers. */
 #include "apps/program.h"
-#include "apps/start.h"
 
 static int body(int argc, char **argv)
 {

@@ -9,8 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_BY_SIGINT = 128 + SIGINT };
-
+#define EXIT_BY_SIGINT (128 + SIGINT)
 #define USAGE_S 2           /* other ranks report an error of their own command line after this time */
 #define MOMENT_NS 200000000 /* rank 0 reports at once, other ranks after this time */
 
@@ -121,16 +120,6 @@ static int run_to_code(const char *program, struct sl_settings *settings)
     return st == SL_OK ? EXIT_GOOD : complain(program, EXIT_FAILED);
 }
 
-/* Flush standard output. Returns `code`, or EXIT_FAILED if the output cannot be written. */
-static int flush(const char *program, int code)
-{
-    if (code != EXIT_FAILED && code != EXIT_USAGE && (fflush(stdout) != 0 || ferror(stdout))) {
-        fprintf(stderr, "%s: cannot write to standard output; is the disk full, or its reader gone?\n", program);
-        return EXIT_FAILED;
-    }
-    return code;
-}
-
 int run_program(const char *program, enum sl_status (*defaults)(struct sl_settings **), int argc, char **argv)
 {
     struct sl_settings *settings;
@@ -152,5 +141,5 @@ int run_program(const char *program, enum sl_status (*defaults)(struct sl_settin
         code = run_to_code(program, settings);
     }
     sl_settings_delete(settings);
-    return flush(program, code);
+    return flush_output(program, code);
 }

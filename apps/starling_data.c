@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "apps/start.h"
+#include "apps/program.h"
 #include "config.h"
 #include "data/generate/generate.h"
 #include "data/load.h"
@@ -35,8 +35,6 @@
 #include "support/safetensors.h"
 #include "support/text.h"
 #include "tasks/ranks.h"
-
-enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 /* The options of all commands. Each command's table lists its options. */
 struct settings {
@@ -833,11 +831,7 @@ static int run_command(int command, int argc, char **argv)
     }
     sl_free(parse.sources);
     sl_option_free(table, &settings);
-    if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_GOOD) {
-        fprintf(stderr, "starling_data: cannot write to standard output; is the disk full?\n");
-        code = EXIT_FAILED;
-    }
-    return code;
+    return flush_output("starling_data", code);
 }
 
 /* Without a command: --help, --version and the like. */

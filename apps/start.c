@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Limits, OpenBLAS's threads, and hwloc's plugins. */
-#include "apps/start.h"
+ * Limits, OpenBLAS's threads, hwloc's plugins, and the last output. */
+#include "apps/program.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-
-#include "runtime/starling.h"
 
 #define STACK_BYTES ((rlim_t)2 << 20)
 
@@ -22,6 +20,15 @@ int openblas_num_threads_env(void)
     return 1;
 }
 
+int flush_output(const char *program, int code)
+{
+    if (code != EXIT_FAILED && code != EXIT_USAGE && (fflush(stdout) != 0 || ferror(stdout))) {
+        fprintf(stderr, "%s: cannot write to standard output; is the disk full, or its reader gone?\n", program);
+        return EXIT_FAILED;
+    }
+    return code;
+}
+
 int start_program(const char *program, int (*body)(int argc, char **argv), int argc, char **argv)
 {
     struct rlimit stack;
@@ -32,7 +39,7 @@ int start_program(const char *program, int (*body)(int argc, char **argv), int a
     if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < STACK_BYTES) {
         fprintf(stderr, "%s: found a stack of %llu kB, expected at least %llu kB; raise 'ulimit -s'\n", program,
                 (unsigned long long)stack.rlim_cur >> 10, (unsigned long long)STACK_BYTES >> 10);
-        return 1;
+        return EXIT_FAILED;
     }
     return body(argc, argv);
 }

@@ -42,9 +42,9 @@ enum sl_status sl_features_settle(struct sl_features *features);
 /* Allocate a CSR table for n_values values; its offsets, columns and values are not set. SL_ENOMEM. */
 enum sl_status sl_features_start_csr(uint32_t n_rows, uint32_t n_columns, uint64_t n_values, struct sl_features *out);
 
-/* Join the tables of n types of vertices. If all have one width, types share the columns. Otherwise each type has columns
- * of its own, in order; a table of n_rows without columns gives one column, which is 1, to each row. Zeros are not
- * stored. `where` starts the message. SL_EFILE: too many columns. SL_ENOMEM. */
+/* Join the tables of n types of vertices. If all have one width, types share the columns. Otherwise each type has
+ * columns of its own, in order; a table of n_rows without columns gives one column, which is 1, to each row. Zeros are
+ * not stored. `where` starts the message. SL_EFILE: too many columns. SL_ENOMEM. */
 enum sl_status sl_features_join(const char *where, uint32_t n, const struct sl_features *tables,
                                 struct sl_features *out);
 

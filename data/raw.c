@@ -13,10 +13,10 @@
 
 #include "data/csv.h"
 #include "data/features.h"
+#include "data/links.h"
 #include "data/made_features.h"
 #include "data/npy.h"
 #include "data/random_split.h"
-#include "data/read_links.h"
 #include "data/text_lines.h"
 #include "support/file.h"
 #include "support/memory.h"

@@ -164,15 +164,6 @@ static const char *type_name(const struct sl_recipe *recipe, uint32_t t)
     return t < recipe->n_types ? recipe->other[t].name : recipe->type;
 }
 
-static uint32_t type_first(const struct sl_recipe *recipe, uint32_t type)
-{
-    uint32_t first = 0;
-    for (uint32_t t = 0; t < type; t++) {
-        first += recipe->other[t].n;
-    }
-    return first;
-}
-
 /* Relation r of the recipe; the last is the own edges. */
 static struct sl_recipe_relation relation_of(const struct sl_recipe *recipe, uint32_t r)
 {
@@ -208,21 +199,22 @@ static enum sl_status write_types(const struct sl_recipe *recipe, const char *fo
 
 enum sl_status sl_recipe_write(const struct sl_recipe *recipe, const struct sl_raw *raw, const char *folder)
 {
-    const uint32_t own = type_first(recipe, recipe->n_types);
+    struct sl_link_ends ends[SL_RECIPE_TYPES + 1];
     uint64_t range[2] = {0, 0};
     char stem[200];
     if (recipe->n_types == 0) {
         return sl_raw_write(raw, folder);
     }
     SL_CHECK(write_types(recipe, folder));
+    sl_recipe_ends(recipe, ends);
+    const sl_vertex own = ends[recipe->n_relations].first[0];
     for (uint32_t r = 0; r <= recipe->n_relations; r++) {
         const struct sl_recipe_relation relation = relation_of(recipe, r);
-        const sl_vertex ends[2] = {type_first(recipe, relation.source), type_first(recipe, relation.destination)};
         range[0] = range[1];
         range[1] += relation.n_edges;
         snprintf(stem, sizeof stem, "raw/relations/%s___%s___%s/edge", type_name(recipe, relation.source),
                  relation.name, type_name(recipe, relation.destination));
-        SL_CHECK(write_edges(raw, folder, stem, range, ends));
+        SL_CHECK(write_edges(raw, folder, stem, range, ends[r].first));
     }
     snprintf(stem, sizeof stem, "raw/node-label/%s/node-label", recipe->type);
     SL_CHECK(write_targets(raw, folder, stem, own));

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Reading lists of links. */
-#include "data/read_links.h"
+#include "data/links.h"
 
 #include <string.h>
 

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "data/features.h"
-#include "data/generate/generate_types.h"
 #include "data/generate/world.h"
 #include "support/memory.h"
 #include "support/parallel.h"

@@ -3,7 +3,7 @@
  *
  * The generator's typed graphs. The vertices of a type are shuffled into places of their own, in the order of the own
  * type's topics: place p of n_t lives where place p N / n_t of the N own vertices lives. */
-#include "data/generate/generate_types.h"
+#include "data/generate/world.h"
 
 #include <stdio.h>
 #include <stdlib.h>

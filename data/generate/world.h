@@ -80,6 +80,9 @@ double sl_world_activity(double u);
 /* The numbers 0 .. n - 1 in random order (sl_free). SL_ENOMEM. */
 enum sl_status sl_world_shuffle(const struct sl_recipe *recipe, uint32_t choice, uint32_t n, uint32_t **out);
 
+/* Add the recipe's other types and relations to its own vertices in *raw. SL_ENOMEM. */
+enum sl_status sl_world_add_types(const struct sl_world *world, struct sl_raw *raw);
+
 static inline struct sl_draw sl_world_draw(const struct sl_recipe *recipe, uint32_t choice)
 {
     return (struct sl_draw){.seed = recipe->seed, .step = choice, .purpose = SL_FOR_GENERATOR};

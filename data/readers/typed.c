@@ -31,9 +31,9 @@
 #include <string.h>
 
 #include "data/line_reader.h"
+#include "data/links.h"
 #include "data/made_features.h"
 #include "data/number.h"
-#include "data/read_links.h"
 #include "data/reader.h"
 #include "support/file.h"
 #include "support/memory.h"

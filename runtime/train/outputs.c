@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "codelets/pairs.h"
-#include "data/read_links.h"
+#include "data/links.h"
 #include "runtime/files/csvout.h"
 #include "runtime/files/npyout.h"
 #include "runtime/full/evaluate.h"
