@@ -166,9 +166,9 @@ enum sl_status sl_aggregate_backward_cpu(const struct sl_transposed *block, cons
 
 /* Steps of accumulate. Begin: on a CPU, allocate g->begun; on a device, clear g. Then, with symmetric weights, add the
  * self term to each row of g that is a destination, that is, a row below n_gm. Then add the terms of each PE in turn:
- * of the rows that a PE sent, and of the own sources, positions t0 .. t0 + n - 1. Item i goes to entry i of `asked`. Rows
- * outside g are skipped. beta, on a device: 0 overwrites the rows that get a sum, and saves a read if they are known to
- * be zero. */
+ * of the rows that a PE sent, and of the own sources, positions t0 .. t0 + n - 1. Item i goes to entry i of `asked`.
+ * Rows outside g are skipped. beta, on a device: 0 overwrites the rows that get a sum, and saves a read if they are
+ * known to be zero. */
 enum sl_status sl_accumulate_begin_cpu(struct sl_gradient *g);
 void sl_accumulate_self_cpu(const struct sl_weights *weights, uint32_t n_gm, const struct sl_chunks *gm,
                             const struct sl_gradient *g);
