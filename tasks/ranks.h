@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Ranks: the MPI processes of one run, started by mpirun or srun, and the messages between them. Only
- * tasks/ranks.c calls MPI and StarPU-MPI. There is one rank in a build without MPI, in a
+ * tasks/mpi_*.c call MPI and StarPU-MPI. There is one rank in a build without MPI, in a
  * process without a launcher, and in a process that its launcher started alone. A process belongs to one run, from
  * sl_ranks_open to its exit.
  *
@@ -20,32 +20,13 @@
 
 #include "support/status.h"
 #include "tasks/handle.h"
+#include "tasks/joined.h"
 #include "tasks/waits.h"
-
-/* Number of processes that the launcher started together with this one, and this process's number among them, both
- * from the environment. 1 and 0 if the environment names no launcher. May be called before sl_ranks_open. */
-uint32_t sl_ranks_started(void);
-uint32_t sl_ranks_number(void);
 
 /* Join the other ranks: starts MPI. Further calls do nothing. Collective. SL_ENOTSUP: there are other processes, but
  * this build has no MPI. SL_EINVAL: MPI and the environment disagree on the number of ranks. SL_EIO, SL_ENOMEM. At
  * exit the process leaves MPI, which waits until all ranks leave. */
 enum sl_status sl_ranks_open(void);
-
-/* Number of ranks R, 1 before sl_ranks_open; and the number of this rank. */
-uint32_t sl_n_ranks(void);
-uint32_t sl_rank(void);
-
-/* Number of ranks on this machine whose processor sets overlap this rank's, this rank included. Valid after
- * sl_ranks_open. */
-uint32_t sl_ranks_sharing(void);
-
-/* The ranks of this machine that have a resource in common with this rank: their number, this rank included, and
- * this rank's index among them. */
-#define SL_RANKS_MOST_SHARED 64
-struct sl_ranks_share {
-    uint32_t index, n;
-};
 
 /* Find the ranks that share resources. names: identifiers of this rank's n resources, n <= SL_RANKS_MOST_SHARED,
  * equal on all ranks of the machine. A rank without resources is alone. Collective; after sl_ranks_open. SL_ENOMEM. */
@@ -109,12 +90,6 @@ enum sl_status sl_ranks_barrier(void);
 
 /* ---- messages; local, one thread submits ---- */
 
-/* Bytes sent by this rank so far. */
-uint64_t sl_ranks_sent_bytes(void);
-
-/* A counter that changes whenever a message has left or arrived, collective operations included. Any thread. */
-uint64_t sl_ranks_moves(void);
-
 /* First tag of passes over all edges (runtime/full/halo_lists.h) and of pipeline stages (runtime/pipe/stages.h). The
  * transport uses lower tags. */
 #define SL_RANKS_TAGS_OF_HALOS (INT64_C(1) << 62)
@@ -126,10 +101,5 @@ uint64_t sl_ranks_moves(void);
 enum sl_status sl_ranks_send(starpu_data_handle_t handle, uint32_t to, int64_t tag);
 enum sl_status sl_ranks_offer(starpu_data_handle_t handle, uint32_t to, int64_t tag);
 enum sl_status sl_ranks_receive(starpu_data_handle_t handle, uint32_t from, int64_t tag);
-
-/* Register a vector of `room` uint32 at `memory`, which is a list by PE of n_parts PEs (codelets/sample.h). A
- * message carries only the used part of the list. Tasks see a vector. The caller unregisters the handle; `memory`
- * must outlive it. */
-void sl_list_register(void *memory, uint32_t room, uint32_t n_parts, starpu_data_handle_t *out);
 
 #endif

@@ -9,6 +9,7 @@
 #include "codelets/exchange.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "tasks/list.h"
 #include "tasks/ranks.h"
 #include "tasks/rows.h"
 

@@ -5,7 +5,7 @@
 # Which file may include what, and that each folder's local.am names all its files.
 #
 #   apps -> runtime -> codelets -> tasks -> partition -> data -> support, never upwards; in runtime the folders below, each those before it; no file
-#   in a circle; no two files of one name; METIS, hwloc, NCCL, OpenBLAS, oneDNN and xxHash in one file each; StarPU in runtime, codelets and tasks only; no StarPU in CUDA sources.
+#   in a circle; no two files of one name; METIS, hwloc, NCCL, OpenBLAS, oneDNN and xxHash in one file each; MPI in tasks/mpi_*.c; StarPU in runtime, codelets and tasks only; no StarPU in CUDA sources.
 
 set -u
 layers=(support data partition tasks codelets runtime apps tests)
@@ -129,9 +129,12 @@ users()
 foreign()
 {
     local library file found
-    for library in metis hwloc nccl cblas dnnl mpi starpu_mpi xxhash; do
+    for library in metis hwloc nccl cblas dnnl xxhash; do
         found=$(users "$1" "$library(/.*)?\.h" support data partition tasks codelets runtime apps)
         (($(wc -w <<<"$found") <= 1)) || echo "$library.h is included in several files, expected one:" $found
+    done
+    for file in $(users "$1" '(starpu_)?mpi\.h' support data partition tasks codelets runtime apps | grep -v '^tasks/mpi_'); do
+        echo "$file includes MPI: only tasks/mpi_*.c may"
     done
     for file in $(users "$1" 'starpu.*' support data partition apps); do
         echo "$file includes StarPU: only runtime, codelets and tasks may"
