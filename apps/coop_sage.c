@@ -4,12 +4,8 @@
  * coop_sage: train graph neural networks by cooperative minibatches. */
 #include "apps/program.h"
 
-static int body(int argc, char **argv)
-{
-    return run_program("coop_sage", sl_settings_new, argc, argv);
-}
-
 int main(int argc, char **argv)
 {
-    return start_program("coop_sage", body, argc, argv);
+    int code = start_program("coop_sage");
+    return code != EXIT_GOOD ? code : run_program("coop_sage", sl_settings_new, argc, argv);
 }

@@ -4,12 +4,8 @@
  * pipe_gnn: train deep graph neural networks on the full graph, its chunks in flight between layers. */
 #include "apps/program.h"
 
-static int body(int argc, char **argv)
-{
-    return run_program("pipe_gnn", sl_settings_new_pipe, argc, argv);
-}
-
 int main(int argc, char **argv)
 {
-    return start_program("pipe_gnn", body, argc, argv);
+    int code = start_program("pipe_gnn");
+    return code != EXIT_GOOD ? code : run_program("pipe_gnn", sl_settings_new_pipe, argc, argv);
 }

@@ -10,10 +10,9 @@
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-/* What every program does first: call body(argc, argv) and return its code. Missing standard streams are opened
- * (sl_streams_open). A write beyond `ulimit -f` fails, as on a full disk; it does not end the process. If `ulimit -s`
- * is below 2 MiB, the program ends with code 1 and one line. */
-int start_program(const char *program, int (*body)(int argc, char **argv), int argc, char **argv);
+/* What every program does first. Missing standard streams are opened (sl_streams_open). A write beyond `ulimit -f`
+ * fails, as on a full disk; it does not end the process. Returns 0; 1, with a line, if `ulimit -s` is below 2 MiB. */
+int start_program(const char *program);
 
 /* Flush standard output. Returns `code`, or EXIT_FAILED, with a line, if the output cannot be written. */
 int flush_output(const char *program, int code);

@@ -304,22 +304,30 @@ static enum sl_status print_targets(const struct sl_dataset *dataset, const stru
     return SL_OK;
 }
 
-/* The names of the first classes, or of the columns of label sets. */
-static void print_names(const struct sl_dataset *dataset)
+/* Names, a line each, on one line. numbered: with their numbers. */
+static void print_list(const char *label, const char *names, bool numbered)
 {
-    const char *name = dataset->class_names;
-    const uint32_t n = name != NULL ? sl_targets_outputs(&dataset->targets) : 0;
-    for (uint32_t c = 0; c < n && c < MOST_NAMES; c++) {
-        const int length = (int)strcspn(name, "\n");
-        printf("%s%u %.*s", c == 0 ? "names       " : ", ", c, length, name);
-        name += length + 1;
+    uint32_t n = 0;
+    if (names == NULL) {
+        return;
+    }
+    printf("%-11s ", label);
+    for (const char *name = names; *name != '\0'; n++) {
+        const size_t length = strcspn(name, "\n");
+        if (n < MOST_NAMES) {
+            printf("%s", n > 0 ? ", " : "");
+            if (numbered) {
+                printf("%u ", n);
+            }
+            printf("%.*s", (int)length, name);
+        }
+        name += length;
+        name += *name != '\0';
     }
     if (n > MOST_NAMES) {
         printf(", and %u more", n - MOST_NAMES);
     }
-    if (n > 0) {
-        printf("\n");
-    }
+    printf("\n");
 }
 
 static void print_weights(const struct sl_graph *graph)
@@ -363,33 +371,11 @@ static enum sl_status print_dataset(const struct sl_dataset *dataset, const stru
         printf("features    none\n");
     }
     const enum sl_status st = print_targets(dataset, statistics);
-    print_names(dataset);
+    print_list("names", dataset->class_names, true);
     printf("split       %s: train %u, valid %u, test %u\n", dataset->split[0] != '\0' ? dataset->split : "none",
            dataset->train.n, dataset->valid.n, dataset->test.n);
     printf("homophily   %.4f\n", statistics->homophily);
     return st;
-}
-
-/* A list of names on a line. */
-static void print_list(const char *label, const char *names)
-{
-    uint32_t n = 0;
-    if (names == NULL) {
-        return;
-    }
-    printf("%-11s ", label);
-    for (const char *name = names; *name != '\0'; n++) {
-        const size_t length = strcspn(name, "\n");
-        if (n < MOST_NAMES) {
-            printf("%s%.*s", n > 0 ? ", " : "", (int)length, name);
-        }
-        name += length;
-        name += *name != '\0';
-    }
-    if (n > MOST_NAMES) {
-        printf(", and %u more", n - MOST_NAMES);
-    }
-    printf("\n");
 }
 
 static void print_fact(const struct sl_model_file *file, const char *label, const char *key)
@@ -448,9 +434,9 @@ static enum sl_status print_model(const char *path)
     if (file.scaling.n > 0) {
         printf("normalized  with the means and deviations of %u columns\n", file.scaling.n);
     }
-    print_list("classes", sl_model_file_text(&file, SL_KEY_CLASSES));
-    print_list("relations", sl_model_file_text(&file, SL_KEY_RELATIONS));
-    print_list("types", sl_model_file_text(&file, SL_KEY_TYPES));
+    print_list("classes", sl_model_file_text(&file, SL_KEY_CLASSES), false);
+    print_list("relations", sl_model_file_text(&file, SL_KEY_RELATIONS), false);
+    print_list("types", sl_model_file_text(&file, SL_KEY_TYPES), false);
     st = print_options(&file);
     sl_model_file_free(&file);
     return st;
@@ -854,8 +840,11 @@ static int run_bare(int argc, char **argv)
 /* Commands that the Python package has. */
 static const char *const moved[] = {"convert", "plot", "report"};
 
-static int body(int argc, char **argv)
+int main(int argc, char **argv)
 {
+    if (start_program("starling_data") != EXIT_GOOD) {
+        return EXIT_FAILED;
+    }
     sl_on_notice(show_notice);
     fill_tables();
     if (argc < 2 || argv[1][0] == '-') {
@@ -877,9 +866,4 @@ static int body(int argc, char **argv)
             "tells more",
             argv[1]);
     return complain(EXIT_USAGE);
-}
-
-int main(int argc, char **argv)
-{
-    return start_program("starling_data", body, argc, argv);
 }

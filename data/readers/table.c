@@ -90,18 +90,7 @@ static enum sl_status read_text(const char *path, struct inflated *out)
 
 /* ---- Lines and cells --------------------------------------------------------------------------------------------- */
 
-struct cell {
-    const char *p;
-    size_t n;
-    bool quoted;
-};
-
-static struct sl_text_cell text_of(struct cell cell)
-{
-    return (struct sl_text_cell){cell.p, cell.n};
-}
-
-static bool cell_is(struct cell cell, const char *word)
+static bool cell_is(struct sl_text_cell cell, const char *word)
 {
     return cell.n == strlen(word) && memcmp(cell.p, word, cell.n) == 0;
 }
@@ -119,7 +108,7 @@ static const char *closing_quote(const char *p, const char *stop, char separator
 }
 
 /* The next cell of a line, without quotes and blanks around it. *p becomes NULL after the last cell. */
-static struct cell next_cell(const char **p, const char *stop, char separator)
+static struct sl_text_cell read_cell(const char **p, const char *stop, char separator, bool *quoted)
 {
     const char *start = *p;
     const char *quote = start < stop && *start == '"' ? closing_quote(start, stop, separator) : NULL;
@@ -128,8 +117,9 @@ static struct cell next_cell(const char **p, const char *stop, char separator)
         end++;
     }
     *p = end < stop ? end + 1 : NULL;
+    *quoted = quote != NULL;
     if (quote != NULL) {
-        return (struct cell){start + 1, (size_t)(quote - start - 1), true};
+        return (struct sl_text_cell){start + 1, (size_t)(quote - start - 1)};
     }
     while (start < end && *start == ' ') {
         start++;
@@ -137,7 +127,14 @@ static struct cell next_cell(const char **p, const char *stop, char separator)
     while (end > start && end[-1] == ' ') {
         end--;
     }
-    return (struct cell){start, (size_t)(end - start), false};
+    return (struct sl_text_cell){start, (size_t)(end - start)};
+}
+
+/* The same of a header. */
+static struct sl_text_cell next_cell(const char **p, const char *stop, char separator)
+{
+    bool quoted;
+    return read_cell(p, stop, separator, &quoted);
 }
 
 /* The next line that is not blank, without its line end and blanks at its start. A byte order mark before the first
@@ -193,7 +190,7 @@ static const struct {
     {NODES, "split", ROLE_SPLIT},
 };
 
-static enum role role_of(enum kind kind, struct cell name)
+static enum role role_of(enum kind kind, struct sl_text_cell name)
 {
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
         if (columns[i].kind == kind && cell_is(name, columns[i].name)) {
@@ -250,7 +247,7 @@ static bool fits(const struct header *header)
            count_role(header, ROLE_WEIGHT) <= 1;
 }
 
-static bool read_real(struct cell cell, double *out)
+static bool read_real(struct sl_text_cell cell, double *out)
 {
     const char *end = cell.p + cell.n;
     return cell.n > 0 && sl_number_real(cell.p, end, out) == end;
@@ -267,7 +264,7 @@ static enum sl_status refuse_header(const char *path, uint64_t line, const struc
                    n < 80 ? n : 80, sl_text_or(header->start, ""));
 }
 
-static bool is_mask(struct cell name)
+static bool is_mask(struct sl_text_cell name)
 {
     static const char *const masks[] = {"train_mask", "val_mask", "valid_mask", "test_mask"};
     bool found = false;
@@ -278,7 +275,7 @@ static bool is_mask(struct cell name)
 }
 
 /* Whether a name would be that of a label or split in small letters. Y may be a coordinate. */
-static bool is_misspelt(struct cell name)
+static bool is_misspelt(struct sl_text_cell name)
 {
     return role_of(NODES, name) == ROLE_FEATURE && name.n == 5 &&
            (strncasecmp(name.p, "label", 5) == 0 || strncasecmp(name.p, "split", 5) == 0);
@@ -291,7 +288,7 @@ static enum sl_status check_names(const char *path, uint64_t line, const struct 
     uint64_t column = 0;
     bool label = false;
     for (const char *p = header->start; p != NULL; column++) {
-        struct cell name = next_cell(&p, header->stop, header->separator);
+        struct sl_text_cell name = next_cell(&p, header->stop, header->separator);
         bool again = header->kind == NODES && (cell_is(name, "label") || cell_is(name, "y"));
         if (name.n == 0 || (name.n >= sizeof index - 1 && memcmp(name.p, index, sizeof index - 1) == 0)) {
             return sl_fail(SL_EFILE,
@@ -318,13 +315,13 @@ static enum sl_status check_repeats(const char *path, uint64_t line, const struc
     struct sl_names names = {0};
     enum sl_status st = SL_OK;
     for (const char *p = header->start; p != NULL && st == SL_OK;) {
-        struct cell name = next_cell(&p, header->stop, header->separator);
+        struct sl_text_cell name = next_cell(&p, header->stop, header->separator);
         uint32_t column;
-        if (sl_names_find(&names, text_of(name)) != SL_NONE) {
+        if (sl_names_find(&names, name) != SL_NONE) {
             st = sl_fail(SL_EFILE, "%.300s:%llu: column '%.*s' is there twice; expected each name once", path,
                          (unsigned long long)line, (int)sl_min_u64(name.n, 100), name.p);
         } else {
-            st = sl_names_add(&names, text_of(name), &column);
+            st = sl_names_add(&names, name, &column);
         }
     }
     sl_names_free(&names);
@@ -383,7 +380,7 @@ static bool recognise(const char *path)
 static void note_unused(const char *path, const struct header *header, struct sl_raw_files *files)
 {
     for (const char *p = header->start; p != NULL;) {
-        struct cell name = next_cell(&p, header->stop, header->separator);
+        struct sl_text_cell name = next_cell(&p, header->stop, header->separator);
         if (role_of(header->kind, name) == ROLE_UNUSED) {
             sl_raw_note_unused(files, "%.200s: column '%.*s'", path, (int)(name.n < 40 ? name.n : 40), name.p);
         }
@@ -466,7 +463,7 @@ static enum sl_status refuse(const struct table *table, uint32_t column, struct 
                              const char *expected)
 {
     const char *p = table->header.start;
-    struct cell name = {.p = "", .n = 0};
+    struct sl_text_cell name = {.p = "", .n = 0};
     for (uint32_t c = 0; c <= column && p != NULL; c++) {
         name = next_cell(&p, table->header.stop, table->header.separator);
     }
@@ -513,7 +510,7 @@ static enum sl_status open_table(enum kind kind, struct table *table)
 /* Call `body` for each cell of each line. */
 static enum sl_status read_lines(struct table *table, void *context,
                                  enum sl_status (*body)(void *context, uint64_t line, uint32_t column,
-                                                        struct cell cell))
+                                                        struct sl_text_cell cell))
 {
     const char *p;
     const char *stop;
@@ -521,8 +518,9 @@ static enum sl_status read_lines(struct table *table, void *context,
     for (uint64_t line = 0; st == SL_OK && next_line(&table->text, &p, &stop); line++) {
         uint32_t c = 0;
         for (; st == SL_OK && p != NULL && c < table->n_columns; c++) {
-            struct cell cell = next_cell(&p, stop, table->header.separator);
-            if (cell.quoted) {
+            bool quoted;
+            struct sl_text_cell cell = read_cell(&p, stop, table->header.separator, &quoted);
+            if (quoted) {
                 cell.n = sl_text_undouble_quotes(cell.p, cell.n); /* the text is the reader's own */
             }
             st = body(context, line, c, cell);
@@ -550,7 +548,7 @@ struct nodes {
     unsigned char *set_of; /* 0, or the number of a set of the split. NULL: the split is not read */
 };
 
-static enum sl_status read_set(const struct nodes *nodes, uint32_t column, struct cell cell, unsigned char *out)
+static enum sl_status read_set(const struct nodes *nodes, uint32_t column, struct sl_text_cell cell, unsigned char *out)
 {
     static const struct {
         const char *word;
@@ -562,21 +560,20 @@ static enum sl_status read_set(const struct nodes *nodes, uint32_t column, struc
             return SL_OK;
         }
     }
-    return refuse(&nodes->table, column, text_of(cell), "train, valid, test or nothing");
+    return refuse(&nodes->table, column, cell, "train, valid, test or nothing");
 }
 
-static enum sl_status read_label(struct nodes *nodes, uint32_t column, struct cell cell)
+static enum sl_status read_label(struct nodes *nodes, uint32_t column, struct sl_text_cell cell)
 {
     double value = NAN;
     bool text = cell.n > 0 && !read_real(cell, &value);
     if ((text && nodes->texts == NULL) || isinf((float)value)) {
-        return refuse(&nodes->table, column, text_of(cell),
-                      "a class from 0 to 65535, another finite number, or nothing");
+        return refuse(&nodes->table, column, cell, "a class from 0 to 65535, another finite number, or nothing");
     }
     if (nodes->texts != NULL) {
         nodes->text_line = text && nodes->kinds.n_texts == 0 ? nodes->table.text.line : nodes->text_line;
-        nodes->texts[nodes->next_label] = text_of(cell);
-        sl_label_kinds_count(&nodes->kinds, text_of(cell), nodes->next_label);
+        nodes->texts[nodes->next_label] = cell;
+        sl_label_kinds_count(&nodes->kinds, cell, nodes->next_label);
     }
     nodes->points |= memchr(cell.p, '.', cell.n) != NULL;
     nodes->whole |= !isnan(value) && memchr(cell.p, '.', cell.n) == NULL;
@@ -584,26 +581,26 @@ static enum sl_status read_label(struct nodes *nodes, uint32_t column, struct ce
     return SL_OK;
 }
 
-static enum sl_status read_feature(struct nodes *nodes, uint32_t column, struct cell cell)
+static enum sl_status read_feature(struct nodes *nodes, uint32_t column, struct sl_text_cell cell)
 {
     double value = NAN;
     if (!read_real(cell, &value) || !isfinite((float)value)) {
-        return refuse(&nodes->table, column, text_of(cell), "a finite number, a feature; leave other columns out");
+        return refuse(&nodes->table, column, cell, "a finite number, a feature; leave other columns out");
     }
     nodes->features[nodes->next_feature++] = (float)value;
     return SL_OK;
 }
 
-static enum sl_status read_id(struct nodes *nodes, uint32_t column, struct cell cell)
+static enum sl_status read_id(struct nodes *nodes, uint32_t column, struct sl_text_cell cell)
 {
     sl_vertex vertex;
-    if (cell.n == 0 || sl_names_find(nodes->names, text_of(cell)) != SL_NONE) {
-        return refuse(&nodes->table, column, text_of(cell), "an id that no other line has");
+    if (cell.n == 0 || sl_names_find(nodes->names, cell) != SL_NONE) {
+        return refuse(&nodes->table, column, cell, "an id that no other line has");
     }
-    return sl_names_add(nodes->names, text_of(cell), &vertex);
+    return sl_names_add(nodes->names, cell, &vertex);
 }
 
-static enum sl_status node_cell(void *context, uint64_t line, uint32_t column, struct cell cell)
+static enum sl_status node_cell(void *context, uint64_t line, uint32_t column, struct sl_text_cell cell)
 {
     struct nodes *nodes = context;
     switch ((enum role)nodes->table.roles[column]) {
@@ -682,7 +679,7 @@ static enum sl_status name_columns(const struct nodes *nodes, enum role role, ch
     SL_CHECK(sl_alloc(room, 1, "names of columns", out));
     char *end = *out;
     for (const char *p = header->start; p != NULL;) {
-        struct cell name = next_cell(&p, header->stop, header->separator);
+        struct sl_text_cell name = next_cell(&p, header->stop, header->separator);
         if (role_of(NODES, name) == role) {
             size_t skip = role == ROLE_LABEL && name.n > 6 && memcmp(name.p, "label_", 6) == 0 ? 6 : 0;
             end = (char *)memcpy(end, name.p + skip, name.n - skip) + name.n - skip;
@@ -757,19 +754,19 @@ struct edges {
     float *weights;
 };
 
-static enum sl_status read_end(struct edges *edges, uint32_t column, struct cell cell, sl_vertex *out)
+static enum sl_status read_end(struct edges *edges, uint32_t column, struct sl_text_cell cell, sl_vertex *out)
 {
-    *out = sl_names_find(edges->names, text_of(cell));
+    *out = sl_names_find(edges->names, cell);
     if (*out != SL_NONE) {
         return SL_OK;
     }
     if (edges->closed || cell.n == 0) {
-        return refuse(&edges->table, column, text_of(cell), edges->closed ? "an id of nodes.csv" : "an id");
+        return refuse(&edges->table, column, cell, edges->closed ? "an id of nodes.csv" : "an id");
     }
-    return sl_names_add(edges->names, text_of(cell), out);
+    return sl_names_add(edges->names, cell, out);
 }
 
-static enum sl_status edge_cell(void *context, uint64_t line, uint32_t column, struct cell cell)
+static enum sl_status edge_cell(void *context, uint64_t line, uint32_t column, struct sl_text_cell cell)
 {
     struct edges *edges = context;
     double value = -1;
@@ -778,7 +775,7 @@ static enum sl_status edge_cell(void *context, uint64_t line, uint32_t column, s
     case ROLE_DESTINATION: return read_end(edges, column, cell, &edges->ends[1][line]);
     case ROLE_WEIGHT:
         if (!read_real(cell, &value) || !sl_weight_is_valid((float)value)) {
-            return refuse(&edges->table, column, text_of(cell), SL_WEIGHT_EXPECTED);
+            return refuse(&edges->table, column, cell, SL_WEIGHT_EXPECTED);
         }
         edges->weights[line] = (float)value;
         return SL_OK;
