@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 import ctypes as C
-import warnings
 from typing import Any
 
-from ._library import StarlingWarning
+from ._library import warn
 from ._numpy import Array, np
 from ._tools import need
 
@@ -257,11 +256,9 @@ def _classes_of_floats(array: Array, name: str) -> Array:
         return array
     labels = np.full(numbers.shape, -1, np.int64)
     labels[~unknown] = known
-    warnings.warn(
+    warn(
         f"{name}: found floats without fractions, taken as {int(known.max()) + 1} classes; for numbers say "
         'objective="regression"',
-        StarlingWarning,
-        stacklevel=4,
     )
     return labels
 

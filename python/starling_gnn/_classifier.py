@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Mapping
 
 from . import _arrays, _sources
 from ._graph import Graph, as_graph
-from ._library import StarlingWarning
+from ._library import StarlingWarning, warn
 from ._numpy import Array, np
 from ._train import all_options, set_keywords, weights_by_class
 from ._train import train as train_model
@@ -192,10 +192,8 @@ class NodeClassifier:
         self.classes_, labels = _classes(y)
         if edge_index is None:
             edge_index = np.empty((2, 0), np.uint32)
-            warnings.warn(
+            warn(
                 "fit: found no edge_index, so no vertex has an edge; give edge_index, a Graph, or the parameter graph",
-                StarlingWarning,
-                stacklevel=3,
             )
         if len(labels) != features.shape[0]:
             raise ValueError(f"y: found {len(labels)} classes, expected {features.shape[0]}, a class for each row of X")

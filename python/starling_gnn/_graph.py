@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import ctypes as C
 import os
-import warnings
 import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from . import _arrays, _sources, _typed
-from ._library import LOAD, Arrays, DatasetSizes, StarlingWarning, check, lib, make_settings, shown
+from ._library import LOAD, Arrays, DatasetSizes, lib, made, make_settings, shown, warn
 from ._numpy import Array, np
 
 if TYPE_CHECKING:
@@ -201,14 +200,11 @@ class Graph:
             class_names=None if names is None else "".join(name + "\n" for name in names).encode(),
             **{name: of.members for name, of in links.items()},
         )
-        handle = C.c_void_p()
-        check(lib.sl_dataset_new(C.byref(arrays), C.byref(handle)))
-        self._handle = handle
-        self._describe(handle)
+        self._handle = made(C.c_void_p, lib.sl_dataset_new, C.byref(arrays))
+        self._describe(self._handle)
 
     def _describe(self, handle: Any) -> None:
-        sizes = DatasetSizes()
-        check(lib.sl_dataset_describe(handle, C.byref(sizes)))
+        sizes = made(DatasetSizes, lib.sl_dataset_describe, handle)
         self.name: str = sizes.name.decode()
         self.n_vertices: int = sizes.n_vertices
         self.n_edges: int = sizes.n_edges
@@ -361,10 +357,10 @@ class Graph:
                     raise ValueError(f"{name}: found {wrong!r}, expected nodes of the graph, or vertex ids as an array")
                 keywords[name] = [_numbers_of_nodes(name, row, number) for row in rows]
         masks = [mask for mask in _sources.MASKS.values() if any(mask in graph.nodes[node] for node in nodes)]
-        _sources.warn("from_networkx", masks, "; give train, valid and test as lists of nodes, or as masks")
+        _sources.leave_out("from_networkx", masks, "; give train, valid and test as lists of nodes, or as masks")
         names = {name: None for edge in edges for name in graph.edges[edge] if name != weight}
         advice = "; say weight='weight'" if weight is None and "weight" in names else ""
-        _sources.warn("from_networkx", [f"edge attribute {name!r}" for name in names], advice)
+        _sources.leave_out("from_networkx", [f"edge attribute {name!r}" for name in names], advice)
         if weight is not None:
             without = next((edge for edge in edges if graph.edges[edge].get(weight) is None), None)
             if without is not None:
@@ -382,11 +378,9 @@ def _numbers_of_nodes(name: str, nodes: Any, number: dict[Any, int]) -> list[int
     """Vertex ids of nodes of networkx. If the nodes could be vertex ids themselves, that is said."""
     made = [number[node] for node in nodes]
     if made != list(nodes) and all(node in range(len(number)) for node in nodes):
-        warnings.warn(
+        warn(
             f"from_networkx: {name} is a list, taken as nodes of the graph; give vertex ids, places in graph.nodes, as "
             "an array",
-            StarlingWarning,
-            stacklevel=4,
         )
     return made
 
@@ -421,10 +415,8 @@ def _edges(edge_index: Any, edge_weight: Any, n: int) -> tuple[Array, Array | No
         if edge_weight is not None and edge_weight is not True:
             raise ValueError("edge_weight: found weights beside a sparse matrix, expected True (its entries) or None")
         if edge_weight is None and edge_index.nnz and (edge_index.tocsr().data != 1).any():
-            warnings.warn(
+            warn(
                 "edge_index: the entries of the matrix are not used as weights; edge_weight=True uses them",
-                StarlingWarning,
-                stacklevel=3,
             )
         if edge_index.format in ("csc", "csr"):
             matrix = edge_index.tocsc()
@@ -449,11 +441,9 @@ def _edges(edge_index: Any, edge_weight: Any, n: int) -> tuple[Array, Array | No
             "two of one length"
         )
     if not isinstance(edge_index, tuple) and sources.shape == (2,):
-        warnings.warn(
+        warn(
             "edge_index: found the shape (2, 2), taken as a row of sources and a row of destinations; transpose it if "
             "its rows are edges",
-            StarlingWarning,
-            stacklevel=3,
         )
     if weights is not None:
         weights = _arrays.edge_weights(weights, "edge_weight", len(sources))
@@ -494,12 +484,9 @@ def lines_of(text: bytes | None) -> list[str]:
 def _open_dataset(source: dict[str, Any], model: Model | None = None) -> Any:
     """A dataset of files. Labels and split may be missing. model: its options are those of the dataset, too."""
     settings = make_settings(False, {**source, "epochs": 0}, "load")
-    handle = C.c_void_p()
     if model is None:
-        check(lib.sl_dataset_open(settings.handle, C.byref(handle)))
-    else:
-        check(lib.sl_model_open_dataset(model._handle, settings.handle, C.byref(handle)))
-    return handle
+        return made(C.c_void_p, lib.sl_dataset_open, settings.handle)
+    return made(C.c_void_p, lib.sl_model_open_dataset, model._handle, settings.handle)
 
 
 def load(dataset: Path, **options: Unpack[LoadOptions]) -> Graph:

@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -58,6 +59,14 @@ class NotFoundError(StarlingError, FileNotFoundError):
 
 class StarlingWarning(UserWarning):
     """A run is not what the user may expect."""
+
+
+def warn(text: str) -> None:
+    """A StarlingWarning of the line that called the package."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) == os.path.dirname(__file__):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, StarlingWarning, level)
 
 
 OK, EINTERRUPT = 0, -9
@@ -375,9 +384,7 @@ class Settings:
     """A struct sl_settings."""
 
     def __init__(self, pipe: bool) -> None:
-        handle = C.c_void_p()
-        check(lib.sl_settings_new_pipe(C.byref(handle)) if pipe else lib.sl_settings_new(C.byref(handle)))
-        self.handle = handle
+        self.handle = made(C.c_void_p, lib.sl_settings_new_pipe if pipe else lib.sl_settings_new)
 
     def set(self, name: str, text: str | None) -> None:
         if text is not None and "\0" in text:
@@ -418,6 +425,13 @@ def check(status: int) -> None:
         error = kind(message())
         error.status = name
         raise error
+
+
+def made(kind: Any, function: Any, *arguments: Any) -> Any:
+    """What a function of the library puts into its last argument, of a type of ctypes. Raises as check()."""
+    found = kind()
+    check(function(*arguments, C.byref(found)))
+    return found
 
 
 OPTIONS = {False: _list_options(False), True: _list_options(True)}

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import _arrays
 from ._graph import Graph, as_graph
-from ._library import Neighborhood, check, lib, make_settings
+from ._library import Neighborhood, check, lib, made, make_settings
 from ._numpy import np
 from ._tools import need
 
@@ -157,9 +157,7 @@ class _Sampler:
         self._graph = graph
         self._dataset = graph._dataset()
         self._lock = threading.Lock()
-        handle = C.c_void_p()
-        check(lib.sl_sampler_open(settings.handle, self._dataset, C.byref(handle)))
-        self._handle = handle
+        self._handle = made(C.c_void_p, lib.sl_sampler_open, settings.handle, self._dataset)
 
     def __del__(self, close: Any = lib.sl_sampler_close) -> None:
         if self._handle:
@@ -173,9 +171,8 @@ class _Sampler:
 
     def draw(self, step: int, seeds: Any) -> dict[str, Any]:
         """The arrays of a minibatch. seeds: uint32, contiguous."""
-        drawn = Neighborhood()
         with self._lock:
-            check(lib.sl_sampler_draw(self._handle, step, len(seeds), seeds.ctypes.data, C.byref(drawn)))
+            drawn = made(Neighborhood, lib.sl_sampler_draw, self._handle, step, len(seeds), seeds.ctypes.data)
             vertices = _copy(drawn.vertices, np.uint32, drawn.n_vertices)
             edges = np.empty((2, drawn.n_edges), np.int64)
             edges[0] = _copy(drawn.sources, np.uint32, drawn.n_edges)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from . import _session, _typed
 from ._graph import Graph, as_graph, lines_of
-from ._library import OPTIONS, ModelFacts, Scores, check, lib, texts_of
+from ._library import OPTIONS, ModelFacts, Scores, check, lib, made, texts_of
 from ._numpy import Array, Floats, np
 from ._tools import Record
 
@@ -55,8 +55,7 @@ class Model:
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
-        facts = ModelFacts()
-        check(lib.sl_model_describe(handle, C.byref(facts)))
+        facts = made(ModelFacts, lib.sl_model_describe, handle)
         self.kind: str = (facts.model or b"").decode()
         self.objective: str = (facts.objective or b"").decode()
         self.dataset: str = (facts.dataset or b"").decode()
@@ -162,9 +161,7 @@ class Model:
         """
 
         def question(used: Graph, dataset: Any) -> Record:
-            scores = Scores()
-            check(lib.sl_model_evaluate(self._handle, dataset, C.byref(scores)))
-            return Record(_session.read_scores(scores))
+            return Record(_session.read_scores(made(Scores, lib.sl_model_evaluate, self._handle, dataset)))
 
         return self._ask(graph, question)
 
@@ -220,9 +217,7 @@ def table(graph: Graph, model: Model, scores: Floats, vertices: Any) -> Any:
 def model_of(session: _session.Session, names: str) -> Model:
     """The model of a session, with the names of "dgl" or "pyg"."""
     session.settings.set("save-names", names)
-    handle = C.c_void_p()
-    check(lib.sl_session_model(session.handle, C.byref(handle)))
-    return Model(handle)
+    return Model(made(C.c_void_p, lib.sl_session_model, session.handle))
 
 
 def _of_bytes(data: bytes) -> Model:
@@ -240,8 +235,7 @@ def load_model(path: Path, **options: Unpack[TrainOptions]) -> Model:
     Raises BadFileError: not such a file. InputOutputError: it cannot be read. InvalidArgumentError: an option
     contradicts the file. A file of an older version, or of another program, gives a StarlingWarning of what it lacks.
     """
-    handle = C.c_void_p()
-    check(lib.sl_model_load(os.fsencode(path), C.byref(handle)))
+    handle = made(C.c_void_p, lib.sl_model_load, os.fsencode(path))
     try:
         for name, text in texts_of(False, {**OPTIONS[True], **OPTIONS[False]}, options, "load_model"):
             check(lib.sl_model_set(handle, name.encode(), os.fsencode(text)))

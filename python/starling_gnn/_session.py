@@ -17,7 +17,6 @@ import os
 import queue
 import signal
 import threading
-import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,11 +27,12 @@ from ._library import (
     SessionSizes,
     Settings,
     StarlingError,
-    StarlingWarning,
     Weight,
     check,
     in_keywords,
     lib,
+    made,
+    warn,
 )
 from ._numpy import Floats, np
 
@@ -54,14 +54,10 @@ class Session:
     """An open session. Opened, used and closed under the lock."""
 
     def __init__(self, settings: Settings, graph: Graph) -> None:
-        handle = C.c_void_p()
         self.settings = settings
         self.guard = threading.Lock()  # between stop, of any thread, and close
-        self.handle: Any = None
-        check(lib.sl_session_open(settings.handle, graph._handle, C.byref(handle)))
-        self.handle = handle
-        self.sizes = SessionSizes()
-        check(lib.sl_session_sizes(handle, C.byref(self.sizes)))
+        self.handle: Any = made(C.c_void_p, lib.sl_session_open, settings.handle, graph._handle)
+        self.sizes = made(SessionSizes, lib.sl_session_sizes, self.handle)
 
     def close(self) -> None:
         global _current
@@ -203,7 +199,7 @@ class Job:
                 if kind == "failed":
                     raise value
                 if kind == "notice":
-                    warnings.warn(value, StarlingWarning, stacklevel=4)
+                    warn(value)
                     continue
                 stop = answer(kind, value)
                 if kind == "interrupt" and stop:
@@ -356,7 +352,7 @@ def _notice(kind: int, line: bytes) -> None:
     for job in list(_threads):
         job.tell("notice", text)
         return
-    warnings.warn(text, StarlingWarning)
+    warn(text)
 
 
 _notice_function = NoticeFunction(_notice)

@@ -7,12 +7,11 @@ Graph takes its keywords from stores, and `starling convert` its files. A graph 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, Dict
 
 from . import _arrays
-from ._library import StarlingWarning
+from ._library import warn
 from ._numpy import Array, np
 from ._tools import need
 
@@ -27,12 +26,11 @@ _LINKS = ("edge_label_index", "pos_edge_label_index", "neg_edge_label_index")
 _OF_EDGES = ("edge_index", "adj_t", "edge_type", "edge_weight", "edge_attr", "edge_label", *_LINKS)
 
 
-def warn(converter: str, names: list[str], advice: str = "", stacklevel: int = 4) -> None:
+def leave_out(converter: str, names: list[str], advice: str = "") -> None:
     """Say what a converter does not use."""
     if names:
         found = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-        text = f"{converter}: {found}: {'is' if len(names) == 1 else 'are'} not used{advice}"
-        warnings.warn(text, StarlingWarning, stacklevel)
+        warn(f"{converter}: {found}: {'is' if len(names) == 1 else 'are'} not used{advice}")
 
 
 def is_hetero(value: Any) -> bool:
@@ -148,9 +146,11 @@ def keywords(
         if {**found, **given}.get("y") is not None:
             found.update(masks)
         elif not own_split and "y" not in given:
-            warn(converter, [MASKS[name] for name in masks], f"; there are no labels {y!r}")
+            leave_out(converter, [MASKS[name] for name in masks], f"; there are no labels {y!r}")
         lost = [name for name in tables if name in _SET_NAMES and not own_split] + lost
-    warn(converter, lost, "; give edge_weight=data.edge_attr if these are weights" if lost == ["edge_attr"] else "")
+    leave_out(
+        converter, lost, "; give edge_weight=data.edge_attr if these are weights" if lost == ["edge_attr"] else ""
+    )
     if any(given[name] is not None for name in own_split if name not in MASKS):
         found = {name: value for name, value in found.items() if name not in MASKS}
     return {**found, **given}
@@ -241,8 +241,7 @@ def _join(
     sets = [(name, key) for name in vertices for key in MASKS if vertices[name].get(MASKS[key]) is not None]
     lost = [f"{MASKS[key]} of {name!r}" for name, key in sets if target not in (None, name)]
     if lost:
-        text = f"{', '.join(lost)}: not used, the split is of {target!r}"
-        warnings.warn(text, StarlingWarning, stacklevel=4)
+        warn(f"{', '.join(lost)}: not used, the split is of {target!r}")
     features = [tables.get(x) for tables in vertices.values()]
     joined = _join_features(list(counts.values()), features)
     made = {"directed": True, "x": joined, "types": Types(types, features, joined)}
@@ -313,11 +312,9 @@ def links_of_pyg(train: Any, valid: Any, test: Any) -> dict[str, Any]:
     edges = split(own)[1]
     if not parts:
         if any(_labelled(tables, "train") is not None for tables in edges.values()):
-            warnings.warn(
+            warn(
                 "from_pyg: found edge_label_index, which is not used without links to find; "
                 "give the other data of RandomLinkSplit: from_pyg(train, valid=valid, test=test)",
-                StarlingWarning,
-                stacklevel=3,
             )
         return {}
     if "edge_type" in edges.get(PLAIN, {}):

@@ -350,6 +350,17 @@ class Data(Folder):
         with self.refuses(ValueError, "objective: found 'link', expected 'regression'"):
             sl.Graph(edges, x, y, **sets, objective="link")
 
+    def test_warnings_name_the_caller(self):
+        data = Bag(edge_index=arrays()[0], x=arrays()[1], edge_attr=np.ones(3 * N))
+        for call in (
+            lambda: graph(y=arrays()[2].astype(float)),
+            lambda: sl.Graph.from_pyg(data),
+            lambda: sl.train(graph(valid=None, test=None), **SMALL),
+        ):
+            with self.assertWarns(sl.StarlingWarning) as caught:
+                call()
+            self.assertEqual(caught.filename, __file__)
+
     def test_masked_arrays(self):
         """Masked entries are unknown labels; of features and weights they are refused."""
         edges, x, y, sets = arrays()
