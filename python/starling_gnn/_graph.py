@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
-from . import _arrays, _sources, _typed
+from . import _arrays, _sources
 from ._library import LOAD, Arrays, DatasetSizes, lib, made, make_settings, shown, warn
 from ._numpy import Array, np
 
@@ -162,12 +162,12 @@ class Graph:
         self.valid: Array | None = sets["valid"]
         self.test: Array | None = sets["test"]
         if edge_index is None and train_links is not None:
-            edge_index, edge_type = _typed.edges_of_links(train_links)
+            edge_index, edge_type = _arrays.edges_of_links(train_links)
         if edge_type is not None and _arrays.is_sparse(edge_index):
             raise ValueError("edge_type: found edges as a sparse matrix, expected edge_index (2, E)")
         by_relation = edge_weight if isinstance(edge_weight, Mapping) else None
         sources, destinations, offsets, weights = _edges(edge_index, edge_weight if by_relation is None else None, n)
-        typed = _typed.Relations(edge_type, relations, len(sources))
+        typed = _arrays.Relations(edge_type, relations, len(sources))
         if by_relation is not None:
             weights = typed.weights(by_relation)
         self.relations = typed.names
@@ -175,7 +175,7 @@ class Graph:
         ends = typed.ends(types)
         given = dict(train_links=train_links, valid_links=valid_links, test_links=test_links)
         given.update(valid_negatives=valid_negatives, test_negatives=test_negatives)
-        links = {name: _typed.Links(value, name, n, typed.n) for name, value in given.items()}
+        links = {name: _arrays.Links(value, name, n, typed.n) for name, value in given.items()}
         pointers = dict(sources=sources, destinations=destinations, offsets=offsets)
         pointers.update(labels=labels, targets=targets, relation_ends=ends)
         pointers.update(edge_weights=weights, edge_relations=typed.of_edges)

@@ -10,7 +10,7 @@ import os
 import tempfile
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
-from . import _session, _typed
+from . import _arrays, _session
 from ._graph import Graph, as_graph, lines_of
 from ._library import OPTIONS, ModelFacts, Scores, check, lib, made, texts_of
 from ._numpy import Array, Floats, np
@@ -178,7 +178,7 @@ class Model:
 
         def question(used: Graph, dataset: Any) -> Floats:
             numbers = used._numbers(pairs, "pairs") if used.n_relations == 0 else pairs
-            links = _typed.Links(numbers, "pairs", used.n_vertices, used.n_relations)
+            links = _arrays.Links(numbers, "pairs", used.n_vertices, used.n_relations)
             scores = np.empty(links.members.n, np.float32)
             if len(scores):
                 check(lib.sl_model_score_links(self._handle, dataset, C.byref(links.members), scores.ctypes.data))

@@ -265,16 +265,9 @@ class Sums(Made):
     def test_times_worked_out_by_hand(self):
         self.small()
         a = self.analyse()
-        for stage, kind, time in (
-            ("sample", BUSY, 4.5),
-            ("gather", IDLE, 1),
-            ("sample", STARPU, 0.5),
-            ("sample", TRANSFERS, 0.25),
-            ("sample", IDLE, 0.25),
-            ("loss", IDLE, 1),
-            ("optimise", IDLE, 3.49),
-        ):
-            self.near(a.stages.loc[stage, kind], time)
+        times = {("sample", BUSY): 4.5, ("gather", IDLE): 1, ("sample", STARPU): 0.5, ("sample", TRANSFERS): 0.25}
+        for place, time in {**times, ("sample", IDLE): 0.25, ("loss", IDLE): 1, ("optimise", IDLE): 3.49}.items():
+            self.near(a.stages.loc[place], time)
         self.near(a.tail[IDLE], 0.75)
         self.near(a.tail[STARPU], 0.25)
         self.near(a.workers.loc[(0, 0), BUSY], 8)
@@ -290,16 +283,10 @@ class Sums(Made):
         self.marked()
         a = self.analyse()
         self.near(a.workers.loc[(0, 0)].sum(), 10)
-        for stage, kind, time in (
-            ("sample", BUSY, 2.25),
-            ("sample", IDLE, 1),
-            ("sample", STARPU, 0.5),
-            ("dense", BUSY, 3.75),
-            ("dense", STARPU, 0.5),
-            ("optimise", BUSY, 0.01),
-            ("optimise", STARPU, 0.39),
-        ):
-            self.near(a.stages.loc[stage, kind], time)
+        times = {("sample", BUSY): 2.25, ("sample", IDLE): 1, ("sample", STARPU): 0.5, ("dense", BUSY): 3.75}
+        times |= {("dense", STARPU): 0.5, ("optimise", BUSY): 0.01, ("optimise", STARPU): 0.39}
+        for place, time in times.items():
+            self.near(a.stages.loc[place], time)
         self.near(a.tail[STARPU], 0.1)
         self.near(a.path_s, 2.25 + 3.75 + 0.01)
         self.assertEqual((a.n, a.n_tiny), (3, 1))
@@ -357,15 +344,10 @@ class Sums(Made):
         self.near(a.stages.path["gather"], 0)
 
     def test_the_path_is_longest_in_time(self):
-        for job, deps, worker, start, end in (
-            (9, "", 0, 0, 1),
-            (8, "9", 0, 1, 2),
-            (7, "8", 0, 2, 3),
-            (6, "7 2", 0, 11, 12),
-            (1, "", 1, 0, 5),
-            (2, "1", 1, 5, 10),
-        ):
-            self.task(job, "x", deps, worker, start, end)
+        for job, deps, start, end in ((9, "", 0, 1), (8, "9", 1, 2), (7, "8", 2, 3), (6, "7 2", 11, 12)):
+            self.task(job, "x", deps, 0, start, end)
+        for job, deps, start, end in ((1, "", 0, 5), (2, "1", 5, 10)):
+            self.task(job, "x", deps, 1, start, end)
         a = self.analyse()
         self.near(a.path_s, 11)
         self.assertEqual(self.jobs(a), [1, 2, 6])
@@ -390,27 +372,28 @@ class Advice(Made):
         self.assertIn(advice[0][1], _report.text(a))
         return advice
 
-    def rows(self, *tasks):
-        for job, (stage, deps, worker, start, end) in enumerate(tasks, 1):
-            self.task(job, f"{stage}.fwd.x.hop0.pe0.step0", deps, worker, start, end)
+    def test_rules(self):
+        ends = [(stage, "", n, 9.9, 10) for n, stage in enumerate(("loss", "sync", "optimise"), 1)]
+        gather = [("sample", "", 0, 0, 1), ("dense", "", 0, 1, 2), ("gather", "", 0, 8, 10), ("dense", "", 1, 0, 10)]
+        for rule, milliseconds, words, rows in (
+            ("waiting", 3, "'gather' was ready; raise --depth", gather),
+            ("tail", 3.5, "35.0 %", [("dense", "", 0, 0, 10), ("dense", "", 1, 0, 3)]),
+            ("sampling", 6, "raise --depth", self.pair("sample", "dense", "sample")),
+            ("exchange", 6, "raise --chunks", self.pair("exchange", "dense", "dense")),
+            ("path", 7.425, "is 'backward'", [("dense", "", 0, 0, 4), ("backward", "1", 0, 4, 10), *ends]),
+            ("kernel", 0.6, "'dense' is the largest time", [("dense", "", 0, 0, 6), ("aggregate", "", 0, 6, 10)]),
+        ):
+            with self.subTest(rule):
+                self.tasks, self.states = [], self.states[:1]
+                for job, (stage, deps, worker, start, end) in enumerate(rows, 1):
+                    self.task(job, f"{stage}.fwd.x.hop0.pe0.step0", deps, worker, start, end)
+                advice = self.first(rule, milliseconds, words)
+        self.assertEqual(len(advice), 1)  # of a kernel alone
 
-    def test_waiting(self):
-        self.rows(("sample", "", 0, 0, 1), ("dense", "", 0, 1, 2), ("gather", "", 0, 8, 10), ("dense", "", 1, 0, 10))
-        self.first("waiting", 3, "'gather' was ready; raise --depth")
-
-    def test_tail(self):
-        self.rows(("dense", "", 0, 0, 10), ("dense", "", 1, 0, 3))
-        self.first("tail", 3.5, "35.0 %")
-
-    def test_sampling(self):
-        self.rows(("sample", "", 0, 0, 6), ("sample", "", 1, 0, 6), ("dense", "", 0, 6, 10), ("sample", "", 1, 6, 10))
-        self.first("sampling", 6, "raise --depth")
-
-    def test_exchange(self):
-        self.rows(
-            ("exchange", "", 0, 0, 6), ("exchange", "", 1, 0, 6), ("dense", "", 0, 6, 10), ("dense", "", 1, 6, 10)
-        )
-        self.first("exchange", 6, "raise --chunks")
+    @staticmethod
+    def pair(first, *then):
+        """Two workers in a category, and then in two others."""
+        return [(first, "", 0, 0, 6), (first, "", 1, 0, 6), (then[0], "", 0, 6, 10), (then[1], "", 1, 6, 10)]
 
     def test_tiny(self):
         for n in range(1000):
@@ -429,15 +412,6 @@ class Advice(Made):
         self.event("SetState", "FetchingInput", "Runtime", 0, 1)
         self.task(2, "aggregate.fwd.aggregate.hop0.pe0.step0", "1", 0, 6, 10)
         self.first("transfers", 5, "before 'aggregate'")
-
-    def test_path(self):
-        ends = [(stage, "", n, 9.9, 10) for n, stage in enumerate(("loss", "sync", "optimise"), 1)]
-        self.rows(("dense", "", 0, 0, 4), ("backward", "1", 0, 4, 10), *ends)
-        self.first("path", 10 - 10.3 / 4, "most of the path is 'backward'")
-
-    def test_kernel(self):
-        self.rows(("dense", "", 0, 0, 6), ("aggregate", "", 0, 6, 10))
-        self.assertEqual(len(self.first("kernel", 0.6, "'dense' is the largest time category")), 1)
 
 
 class Page(Made):
