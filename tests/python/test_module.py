@@ -879,9 +879,8 @@ class Data(Folder):
     def test_files_without_labels(self):
         """A folder without labels and split opens, and a model predicts its vertices."""
         edge_index, x = arrays()[:2]
-        os.mkdir(self.path("raw"))
-        np.save(self.path("raw", "edge.npy"), edge_index)
-        np.save(self.path("raw", "node-feat.npy"), x)
+        self.npy("raw/edge.npy", edge_index)
+        self.npy("raw/node-feat.npy", x)
         files = sl.load(self.here, cache="none")
         self.assertEqual((files.n_vertices, files.n_outputs, files._n_split), (len(x), 0, (0, 0, 0)))
         run = sl.train(graph(), **SMALL)
@@ -1677,12 +1676,10 @@ class Training(Folder):
     def test_numpy_comes_with_the_results(self):
         """Training on files needs no numpy before its end, and without numpy the import says so."""
         edges, x, y, sets = arrays()
-        for name, array in {"raw/edge": edges, "raw/node-feat": x, "raw/node-label": y}.items():
-            os.makedirs(self.path("made", "raw"), exist_ok=True)
-            np.save(self.path("made", name + ".npy"), array)
+        for name, array in {"edge": edges, "node-feat": x, "node-label": y}.items():
+            self.npy(f"made/raw/{name}.npy", array)
         for name, ids in sets.items():
-            os.makedirs(self.path("made", "split", "s"), exist_ok=True)
-            np.save(self.path("made", "split", "s", name + ".npy"), ids)
+            self.npy(f"made/split/s/{name}.npy", ids)
         code = """
                 import sys
                 import starling_gnn as sl
@@ -1866,12 +1863,10 @@ class Models(Folder):
         split = np.full(N, "", object)
         for name, ids in sets.items():
             split[ids] = name
-        with open(self.path("nodes.csv"), "w", encoding="ascii") as file:
-            file.write("id,a,b,c,d,e,f,label,split\n")
-            for v in range(N):
-                file.write(f"v{v}," + ",".join(f"{number:.9g}" for number in x[v]) + f",{names[y[v]]},{split[v]}\n")
-        with open(self.path("edges.csv"), "w", encoding="ascii") as file:
-            file.write("src,dst\n" + "".join(f"v{a},v{b}\n" for a, b in edges.T))
+        numbers = [",".join(f"{number:.9g}" for number in row) for row in x]
+        header, rows = "id,a,b,c,d,e,f,label,split", [f"v{v},{numbers[v]},{names[y[v]]},{split[v]}" for v in range(N)]
+        self.lines("nodes.csv", [header, *rows])
+        self.lines("edges.csv", ["src,dst", *(f"v{a},v{b}" for a, b in edges.T)])
         files = sl.load(self.here, cache="none")
         self.assertEqual(files.classes.tolist(), names.tolist())
         self.assertEqual(files.ids[:3].tolist(), ["v0", "v1", "v2"])
@@ -1902,10 +1897,7 @@ class Models(Folder):
             other.predict(sl.load(self.here, cache="none", features="random:4"))
         onehot = sl.train(sl.load(self.here, cache="none", features="onehot"), **SMALL).model
         self.assertEqual(len(onehot.predict(self.here)), N)
-        with open(self.path("nodes.csv"), encoding="ascii") as file:
-            header, *rows = file.readlines()
-        with open(self.path("nodes.csv"), "w", encoding="ascii") as file:
-            file.writelines([header, *reversed(rows)])
+        self.lines("nodes.csv", [header, *reversed(rows)])
         with self.refuses(ValueError, "features onehot: found other vertices in '.*', or in another ord"):
             onehot.predict(self.here)
         np.testing.assert_array_equal(model.predict(graph()), scores)
@@ -2458,19 +2450,14 @@ class Processes(Folder):
     @needs("nbconvert", "ipykernel")
     def test_notebook(self):
         cells = [
-            PROLOGUE + "run = sl.train(graph(), **SMALL)",
+            "run = sl.train(graph(), **SMALL)",
             "run.predict().shape",
             "sl.train(graph(), **SMALL).records[-1].epoch",
         ]
-        book = {
-            "cells": [
-                {"cell_type": "code", "source": cell, "metadata": {}, "outputs": [], "execution_count": None}
-                for cell in cells
-            ],
-            "metadata": {"kernelspec": {"name": "python3", "display_name": "x", "language": "python"}},
-            "nbformat": 4,
-            "nbformat_minor": 4,
-        }
+        cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+        kernel = {"name": "python3", "display_name": "x", "language": "python"}
+        book = {"metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 4}
+        book["cells"] = [{**cell, "source": source} for source in (PROLOGUE, *cells)]
         path = self.path("book.ipynb")
         with open(path, "w") as file:
             json.dump(book, file)
