@@ -229,7 +229,10 @@ def read_dgl(path: str, arguments: Any, draft: Draft) -> None:
     graphs, _ = need("dgl", "dgl").load_graphs(path)
     if len(graphs) != 1:
         raise Refused(f"found {len(graphs)} graphs, expected one")
-    put_stores(draft, of_dgl(graphs[0]), arguments)
+    stores = of_dgl(graphs[0])
+    if "" in stores:
+        stores[""]["num_nodes"] = graphs[0].num_nodes()
+    put_stores(draft, stores, arguments)
 
 
 # ---- folders ----

@@ -311,7 +311,7 @@ class Graph:
         may have no labels. Keywords are those of Graph and replace what the graph has. Several types of vertices or
         edges give a typed graph, as in from_pyg.
         """
-        if not hasattr(graph, "canonical_etypes"):
+        if not hasattr(graph, "edges" if hasattr(graph, "ntypes") else "ndata"):
             raise _no_graph("from_dgl", graph, "a DGLGraph")
         stores = _sources.of_dgl(graph)
         _check_names(_sources.split(stores)[0], {"x": x, "y": y}, keywords)

@@ -46,7 +46,8 @@ def _tables(store: Any) -> dict[str, Any]:
     """The tables of PyG's Data, or of a part of HeteroData; None is not there."""
     keys = getattr(store, "keys", None)
     names = keys() if callable(keys) else keys if keys is not None else getattr(store, "__dict__", ())
-    found = {name: getattr(store, name, None) for name in names if not name.startswith("_")}
+    known = dict.fromkeys([*names, "x", "y", *MASKS.values(), *_OF_EDGES])
+    found = {name: getattr(store, name, None) for name in known if not name.startswith("_")}
     return {name: table for name, table in found.items() if table is not None}
 
 
@@ -92,10 +93,18 @@ def of_dgl(graph: Any) -> Stores:
     def tables(data: Any) -> dict[str, Any]:
         return {name: data[name] for name in data if not name.startswith("_")}
 
+    if len(getattr(graph, "ntypes", ())) <= 1 and len(getattr(graph, "canonical_etypes", ())) <= 1:
+        return {
+            "": tables(graph.ndata),
+            PLAIN: {**tables(getattr(graph, "edata", {})), "edge_index": tuple(graph.edges())},
+        }
     stores: Stores = {key: {"num_nodes": graph.num_nodes(key), **tables(graph.nodes[key].data)} for key in graph.ntypes}
     for triple in graph.canonical_etypes:
-        stores[triple] = {**tables(graph.edges[triple].data), "edge_index": tuple(graph.edges(etype=triple))}
-    return stores if len(stores) != 2 else dict(zip(("", PLAIN), stores.values()))
+        stores[triple] = {
+            **tables(getattr(graph.edges[triple], "data", {})),
+            "edge_index": tuple(graph.edges(etype=triple)),
+        }
+    return stores
 
 
 def split(stores: Stores) -> tuple[Stores, Stores]:

@@ -51,15 +51,17 @@ def of_dgl(tables, counts, edges, edata={}):
     """What a graph of DGL has: tables and the number of vertices by type, edges (2, E) and tables of them by triple."""
 
     class Edges(dict):
-        def __call__(self, etype):
-            return tuple(edges[etype])
+        def __call__(self, etype=None):
+            return tuple(edges[etype or next(iter(edges))])
 
     return Bag(
         ntypes=list(tables),
         canonical_etypes=list(edges),
-        num_nodes=counts.__getitem__,
+        num_nodes=lambda key=None: counts[key or next(iter(counts))],
         nodes={name: Bag(data=table) for name, table in tables.items()},
         edges=Edges({triple: Bag(data=edata.get(triple, {})) for triple in edges}),
+        ndata=next(iter(tables.values())),
+        edata=next(iter(edata.values()), {}),
     )
 
 

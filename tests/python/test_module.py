@@ -452,6 +452,7 @@ class Data(Folder):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             self.assertEqual(sl.Graph.from_pyg(data).n_edges, 2)
+            self.assertEqual(repr(sl.Graph.from_pyg(data())), repr(sl.Graph.from_pyg(data)))  # attributes of the class
             sl.Graph((pair[0], pair[1]), x, y, **sets)
             with_attributes = Hetero(Bag(edge_index=edges, edge_attr=weights))
             given = sl.Graph.from_pyg(with_attributes, edge_weight={("u", "r", "u"): weights})
