@@ -23,6 +23,7 @@ WEIGHTS = ("edge_weight", "weight", "w")
 _SET_NAMES = {s + e for s in ("train", "val", "valid", "validation", "test") for e in ("_mask", "_idx")}
 _SET_NAMES -= set(MASKS.values())
 _LINKS = ("edge_label_index", "pos_edge_label_index", "neg_edge_label_index")
+_OF_VERTICES = ("x", "y", *MASKS.values())
 _OF_EDGES = ("edge_index", "adj_t", "edge_type", "edge_weight", "edge_attr", "edge_label", *_LINKS)
 
 
@@ -46,7 +47,7 @@ def _tables(store: Any) -> dict[str, Any]:
     """The tables of PyG's Data, or of a part of HeteroData; None is not there."""
     keys = getattr(store, "keys", None)
     names = keys() if callable(keys) else keys if keys is not None else getattr(store, "__dict__", ())
-    known = dict.fromkeys([*names, "x", "y", *MASKS.values(), *_OF_EDGES])
+    known = dict.fromkeys([*names, *_OF_VERTICES, *_OF_EDGES])
     found = {name: getattr(store, name, None) for name in known if not name.startswith("_")}
     return {name: table for name, table in found.items() if table is not None}
 
@@ -62,7 +63,7 @@ def of_pyg(data: Any) -> Stores:
     for name, table in tables.items():
         shape = tuple(getattr(table, "shape", ()))
         alike = "edge" in name and "edge_index" in edges and shape[:1] == np.shape(edges["edge_index"][0])
-        if name not in _OF_EDGES and (tells(name) if callable(tells) else alike):
+        if name not in (*_OF_VERTICES, *_OF_EDGES) and (tells(name) if callable(tells) else alike):
             edges[name] = table
     return {"": {name: table for name, table in tables.items() if name not in edges and name != "adj_t"}, PLAIN: edges}
 
