@@ -1,28 +1,45 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A repeated row, and column sums. Sums take a tile of columns at a time, and in the tile a slab of rows at a time. */
+ * A repeated row, one warp per row. Column sums on a CPU: a tile of columns at a time, and in the tile a slab of rows
+ * at a time. */
 #include "codelets/bias.h"
 
-#include <string.h>
+/* ---- kernels ---- */
 
+SL_KERNEL repeat_row(uint32_t n_rows, uint32_t n_columns, const sl_real *restrict row, sl_real *restrict z)
+{
+    for (uint64_t i = sl_warp(); i < n_rows; i += sl_n_warps()) {
+        for (uint32_t c = sl_lane(); c < n_columns; c += SL_WARP) {
+            z[i * n_columns + c] = row[c];
+        }
+    }
+}
+
+SL_LAUNCHER(sl_bias_forward, uint32_t n_rows, uint32_t n_columns, const sl_real *b, sl_real *z_out)
+{
+    if (b == NULL) {
+        return SL_CLEAR("sl_bias_forward", z_out, (size_t)n_rows * n_columns * sizeof *z_out);
+    }
+    return SL_LAUNCH("sl_bias_forward", sl_warp_blocks(n_rows), repeat_row, n_rows, n_columns, b, z_out);
+}
+
+SL_LAUNCHER(sl_bias_backward, uint32_t n_rows, uint32_t n_columns, const sl_real *gz, int beta, sl_real *gb_out)
+{
+    struct sl_column_sums s;
+    s.n_rows = n_rows;
+    s.n_columns = n_columns;
+    s.g = gz;
+    s.stride = n_columns;
+    s.weight = NULL;
+    return SL_LAUNCH_ALSO(sl_column_sums, &s, beta, gb_out);
+}
+
+#ifndef SL_KERNELS_ONLY
 #include "support/minmax.h"
 
 #define SUM_COLUMNS 256 /* columns of one tile */
 #define SUM_ROWS 64     /* rows summed in sl_real before the sum goes to the double */
-
-/* ---- kernels, CPU ---- */
-
-void sl_bias_forward_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *b, sl_real *z_out)
-{
-    if (b == NULL) {
-        memset(z_out, 0, (size_t)n_rows * n_columns * sizeof *z_out);
-        return;
-    }
-    for (uint32_t i = 0; i < n_rows; i++) {
-        memcpy(z_out + (size_t)i * n_columns, b, n_columns * sizeof *z_out);
-    }
-}
 
 /* Sums over rows r0 .. end - 1 of columns c0 .. c0 + n - 1, which share a weight. */
 SL_INLINE void sum_block(const struct sl_column_sums *s, uint32_t c0, uint32_t n, uint32_t r0, uint32_t end,
@@ -77,7 +94,7 @@ static inline uint32_t tile_columns(const struct sl_column_sums *s, uint32_t c0)
     return sl_min_u32(n, SUM_COLUMNS);
 }
 
-SL_CLONES void sl_column_sums_cpu(const struct sl_column_sums *s, int beta, sl_real *sums_out)
+SL_CLONES enum sl_status sl_column_sums_cpu(const struct sl_column_sums *s, int beta, sl_real *sums_out)
 {
     double total[SUM_COLUMNS];
     for (uint32_t c0 = 0, n; c0 < s->n_columns; c0 += n) {
@@ -87,12 +104,7 @@ SL_CLONES void sl_column_sums_cpu(const struct sl_column_sums *s, int beta, sl_r
             sums_out[c0 + c] = (sl_real)(total[c] + (beta == 0 ? 0 : (double)sums_out[c0 + c]));
         }
     }
-}
-
-void sl_bias_backward_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *gz, int beta, sl_real *gb_out)
-{
-    struct sl_column_sums s = {.n_rows = n_rows, .n_columns = n_columns, .g = gz, .stride = n_columns};
-    sl_column_sums_cpu(&s, beta, gb_out);
+    return SL_OK;
 }
 
 /* ---- operations ---- */
@@ -147,3 +159,5 @@ enum sl_status sl_bias_backward_submit(const struct sl_task_args *head, starpu_d
     struct backward v = {.head = *head, .gz = sl_matrix_of(gz), .gb = sl_matrix_of(gb)};
     return sl_view_submit(&backward_op, &v, SL_PRIORITY_COMPUTE);
 }
+
+#endif

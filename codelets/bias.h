@@ -13,25 +13,27 @@
 #ifndef SL_CODELETS_BIAS_H
 #define SL_CODELETS_BIAS_H
 
-#include "support/real.h"
-#include "support/status.h"
+#include "codelets/grid.h"
 #include "tasks/task.h"
 
-/* ---- kernels, CPU: no argument aliases another ---- */
+/* ---- kernels: no argument aliases another. With many rows, a GPU adds the double sums in another order, a fixed
+ * one. ---- */
 
 /* Z = b in every row. b NULL: zeros. */
-void sl_bias_forward_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *b, sl_real *z_out);
+SL_DECLARE_LAUNCHER(enum sl_status, sl_bias_forward, uint32_t n_rows, uint32_t n_columns, const sl_real *b,
+                    sl_real *z_out);
 
 /* GB = beta GB + column sums of GZ. beta 0: GB is not read. n_rows may be 0. */
-void sl_bias_backward_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *gz, int beta, sl_real *gb_out);
+SL_DECLARE_LAUNCHER(enum sl_status, sl_bias_backward, uint32_t n_rows, uint32_t n_columns, const sl_real *gz, int beta,
+                    sl_real *gb_out);
 
 /* Column sums of a matrix with any row stride and, if wanted, one weight for each `width` columns of a row:
  *   sum[c] = sum_i weight[i weight_stride + c / width] g[i stride + c]
  * Slabs of 64 rows are added in sl_real, in row order; the sums of the slabs are added in double. */
 struct sl_column_sums {
     uint32_t n_rows, n_columns;
-    const sl_real *g;
-    size_t stride; /* from one row of g to the next; n_columns or more */
+    const sl_real *g; /* in the device's memory, as weight */
+    size_t stride;    /* from one row of g to the next; n_columns or more */
     /* NULL: all weights are 1, and weight_stride and width are not read. */
     const sl_real *weight;
     size_t weight_stride;
@@ -39,19 +41,7 @@ struct sl_column_sums {
 };
 
 /* sums_out [n_columns] = beta sums_out + the sums. beta 0: sums_out is not read. */
-void sl_column_sums_cpu(const struct sl_column_sums *s, int beta, sl_real *sums_out);
-
-#ifdef SL_CUDA
-/* ---- the same on the stream's device. All pointers, also in *s, are to device memory; *s is the host's. With many
- * rows, the order of the double sums is fixed, but differs from the CPU's order. SL_ECUDA. ---- */
-
-SL_EXTERN_C enum sl_status sl_bias_forward_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
-                                                const sl_real *b, sl_real *z_out);
-SL_EXTERN_C enum sl_status sl_bias_backward_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
-                                                 const sl_real *gz, int beta, sl_real *gb_out);
-SL_EXTERN_C enum sl_status sl_column_sums_cuda(cudaStream_t stream, const struct sl_column_sums *s, int beta,
-                                               sl_real *sums_out);
-#endif
+SL_DECLARE_LAUNCHER(enum sl_status, sl_column_sums, const struct sl_column_sums *s, int beta, sl_real *sums_out);
 
 /* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 

@@ -1,38 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A repeated row, one warp per row. Column sums: slabs of rows first, each in float as on the CPU, then the slabs in
- * double. */
+ * Column sums: slabs of rows first, each in float as on the CPU, then the slabs in double. */
 #include "codelets/kernel.cuh"
 
 #include "codelets/bias.h"
 
 #define WARPS (SL_THREADS / SL_WARP) /* per block */
 #define SLAB 64                      /* rows */
-
-template <typename T> static __global__ void repeat_row(uint32_t n_rows, uint32_t n_items, const T *row, T *z)
-{
-    for (uint64_t i = sl_warp(); i < n_rows; i += sl_n_warps()) {
-        for (uint32_t c = sl_lane(); c < n_items; c += SL_WARP) {
-            z[i * n_items + c] = row[c];
-        }
-    }
-}
-
-enum sl_status sl_bias_forward_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns, const sl_real *b,
-                                    sl_real *z_out)
-{
-    const char *name = "sl_bias_forward";
-    unsigned n_blocks = sl_warp_blocks(n_rows);
-    if (b == NULL) {
-        return sl_cuda_status(cudaMemsetAsync(z_out, 0, (size_t)n_rows * n_columns * sizeof *z_out, stream), name);
-    }
-    if (sl_in_quads(n_columns, b, z_out, NULL)) {
-        return sl_start(name, stream, n_blocks, repeat_row<float4>, n_rows, n_columns / 4, (const float4 *)b,
-                        (float4 *)z_out);
-    }
-    return sl_start(name, stream, n_blocks, repeat_row<float>, n_rows, n_columns, b, z_out);
-}
 
 template <bool weighted> static __global__ void sum_slabs(struct sl_column_sums s, uint32_t n_slabs, sl_real *partial)
 {
@@ -95,15 +70,4 @@ enum sl_status sl_column_sums_cuda(cudaStream_t stream, const struct sl_column_s
                       scratch.as<sl_real>(), beta, sums_out);
     }
     return st;
-}
-
-enum sl_status sl_bias_backward_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns, const sl_real *gz,
-                                     int beta, sl_real *gb_out)
-{
-    struct sl_column_sums s = {};
-    s.n_rows = n_rows;
-    s.n_columns = n_columns;
-    s.g = gz;
-    s.stride = n_columns;
-    return sl_column_sums_cuda(stream, &s, beta, gb_out);
 }

@@ -1,84 +1,128 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Matrices computed from parameters, and the adjoints. */
+ * Matrices computed from parameters, and the adjoints: one warp per row, or per head of a row. */
 #include "codelets/derive.h"
 
+#ifndef SL_KERNELS_ONLY
 #include <assert.h>
-#include <string.h>
 
 #include "codelets/blend.h"
+#endif
 
-/* ---- kernels, CPU ---- */
+/* ---- kernels ---- */
 
-SL_CLONES void sl_derive_identity_cpu(uint32_t n, double a, double b, const sl_real *w, sl_real *out)
+SL_KERNEL add_identity(uint32_t n, sl_real a, sl_real b, const sl_real *restrict w, sl_real *restrict out)
 {
-    const sl_real scale = (sl_real)b;
-    for (uint32_t i = 0; i < n; i++) {
-        const sl_real *restrict from = w + (size_t)i * n;
-        sl_real *restrict to = out + (size_t)i * n;
-        for (uint32_t c = 0; c < n; c++) {
-            to[c] = scale * from[c];
+    for (uint64_t i = sl_warp(); i < n; i += sl_n_warps()) {
+        for (uint32_t c = sl_lane(); c < n; c += SL_WARP) {
+            const sl_real entry = b * w[i * n + c];
+            out[i * n + c] = c == i ? entry + a : entry;
         }
-        to[i] += (sl_real)a;
     }
 }
 
-SL_CLONES void sl_derive_attention_cpu(const struct sl_derive_attention *a, sl_real *out)
+SL_LAUNCHER(sl_derive_identity, uint32_t n, double a, double b, const sl_real *w, sl_real *out)
 {
-    const uint32_t width = a->n_columns / a->n_heads;
-    for (size_t i = 0; i < (size_t)a->n_rows * a->n_slabs; i++) {
-        const sl_real *row = a->w + i * a->n_columns;
-        const sl_real *src = a->src + i % a->n_slabs * a->n_columns;
-        const sl_real *dst = a->dst + i % a->n_slabs * a->n_columns;
-        sl_real *to = out + i * (a->n_columns + 2 * a->n_heads);
-        sl_real *score = to + a->n_columns;
-        memcpy(to, row, a->n_columns * sizeof *to);
-        for (uint32_t k = 0; k < a->n_heads; k++) {
-            score[k] = sl_row_dot(width, row + k * width, src + k * width);
-            score[a->n_heads + k] = sl_row_dot(width, row + k * width, dst + k * width);
+    return SL_LAUNCH("sl_derive_identity", sl_warp_blocks(n), add_identity, n, (sl_real)a, (sl_real)b, w, out);
+}
+
+SL_DEVICE sl_real dot(uint32_t n, const sl_real *a, const sl_real *b)
+{
+#ifdef SL_KERNELS_ONLY
+    sl_real sum = 0;
+    for (uint32_t c = sl_lane(); c < n; c += SL_WARP) {
+        sum += a[c] * b[c];
+    }
+    return sl_warp_sum(sum);
+#else
+    return sl_row_dot(n, a, b);
+#endif
+}
+
+/* Head i % n_heads of row i / n_heads: copies its columns, and computes their scores. */
+SL_KERNEL append_scores(struct sl_derive_attention a, sl_real *out)
+{
+    const uint32_t width = a.n_columns / a.n_heads;
+    for (uint64_t i = sl_warp(); i < (uint64_t)a.n_rows * a.n_slabs * a.n_heads; i += sl_n_warps()) {
+        const uint32_t k = (uint32_t)(i % a.n_heads);
+        const uint64_t j = i / a.n_heads;
+        const uint64_t in_slab = j % a.n_slabs * a.n_columns + k * width;
+        const sl_real *restrict row = a.w + j * a.n_columns + k * width;
+        sl_real *restrict to = out + j * (a.n_columns + 2 * a.n_heads);
+        for (uint32_t c = sl_lane(); c < width; c += SL_WARP) {
+            to[k * width + c] = row[c];
+        }
+        const sl_real from_src = dot(width, row, a.src + in_slab);
+        const sl_real from_dst = dot(width, row, a.dst + in_slab);
+        if (sl_lane() == 0) {
+            to[a.n_columns + k] = from_src;
+            to[a.n_columns + a.n_heads + k] = from_dst;
         }
     }
+}
+
+SL_LAUNCHER(sl_derive_attention, const struct sl_derive_attention *a, sl_real *out)
+{
+    return SL_LAUNCH("sl_derive_attention", sl_warp_blocks((uint64_t)a->n_rows * a->n_slabs * a->n_heads),
+                     append_scores, *a, out);
 }
 
 /* Columns of one head in a row of GW. */
-SL_INLINE void backward_head(uint32_t n, const sl_real *restrict g, sl_real g_src, const sl_real *restrict src,
+SL_DEVICE void backward_head(uint32_t n, const sl_real *restrict g, sl_real g_src, const sl_real *restrict src,
                              sl_real g_dst, const sl_real *restrict dst, sl_real *restrict gw)
 {
-    for (uint32_t c = 0; c < n; c++) {
+    for (uint32_t c = sl_lane(); c < n; c += SL_WARP) {
         gw[c] = g[c] + g_src * src[c] + g_dst * dst[c];
     }
 }
 
-SL_CLONES static void backward_w(const struct sl_derive_attention *a, const sl_real *gout, sl_real *gw)
+SL_KERNEL backward_w(struct sl_derive_attention a, const sl_real *gout, sl_real *gw)
 {
-    const uint32_t width = a->n_columns / a->n_heads;
-    for (size_t i = 0; i < (size_t)a->n_rows * a->n_slabs; i++) {
-        const sl_real *g = gout + i * (a->n_columns + 2 * a->n_heads);
-        const sl_real *src = a->src + i % a->n_slabs * a->n_columns;
-        const sl_real *dst = a->dst + i % a->n_slabs * a->n_columns;
-        const sl_real *score = g + a->n_columns;
-        sl_real *to = gw + i * a->n_columns;
-        for (uint32_t k = 0; k < a->n_heads; k++) {
-            uint32_t c0 = k * width;
-            backward_head(width, g + c0, score[k], src + c0, score[a->n_heads + k], dst + c0, to + c0);
+    const uint32_t width = a.n_columns / a.n_heads;
+    for (uint64_t i = sl_warp(); i < (uint64_t)a.n_rows * a.n_slabs; i += sl_n_warps()) {
+        const sl_real *g = gout + i * (a.n_columns + 2 * a.n_heads);
+        const sl_real *src = a.src + i % a.n_slabs * a.n_columns;
+        const sl_real *dst = a.dst + i % a.n_slabs * a.n_columns;
+        const sl_real *score = g + a.n_columns;
+        for (uint32_t k = 0; k < a.n_heads; k++) {
+            const uint32_t c0 = k * width;
+            backward_head(width, g + c0, score[k], src + c0, score[a.n_heads + k], dst + c0, gw + i * a.n_columns + c0);
         }
     }
 }
 
-void sl_derive_attention_backward_cpu(const struct sl_derive_attention *a, const sl_real *gout, sl_real *gw_out,
-                                      sl_real *gsrc_out, sl_real *gdst_out)
+/* The sums of slab r that make gsrc. Those of gdst have their weights K entries further. */
+static inline struct sl_column_sums sums_of(const struct sl_derive_attention *a, const sl_real *gout, uint32_t r)
 {
-    backward_w(a, gout, gw_out);
-    for (uint32_t r = 0; r < a->n_slabs; r++) {
-        const size_t c0 = (size_t)r * a->n_columns;
-        struct sl_column_sums sums = sl_derive_attention_sums(a, gout, r);
-        sl_column_sums_cpu(&sums, 0, gsrc_out + c0);
-        sums.weight += a->n_heads;
-        sl_column_sums_cpu(&sums, 0, gdst_out + c0);
-    }
+    const size_t n_out = (size_t)a->n_columns + 2 * a->n_heads;
+    struct sl_column_sums sums;
+    sums.n_rows = a->n_rows;
+    sums.n_columns = a->n_columns;
+    sums.g = a->w + (size_t)r * a->n_columns;
+    sums.stride = (size_t)a->n_slabs * a->n_columns;
+    sums.weight = gout + r * n_out + a->n_columns;
+    sums.weight_stride = a->n_slabs * n_out;
+    sums.width = a->n_columns / a->n_heads;
+    return sums;
 }
 
+SL_LAUNCHER(sl_derive_attention_backward, const struct sl_derive_attention *a, const sl_real *gout, sl_real *gw_out,
+            sl_real *gsrc_out, sl_real *gdst_out)
+{
+    SL_CHECK(SL_LAUNCH("sl_derive_attention_backward", sl_warp_blocks((uint64_t)a->n_rows * a->n_slabs), backward_w, *a,
+                       gout, gw_out));
+    for (uint32_t r = 0; r < a->n_slabs; r++) {
+        const size_t c0 = (size_t)r * a->n_columns;
+        struct sl_column_sums sums = sums_of(a, gout, r);
+        SL_CHECK(SL_LAUNCH_ALSO(sl_column_sums, &sums, 0, gsrc_out + c0));
+        sums.weight += a->n_heads;
+        SL_CHECK(SL_LAUNCH_ALSO(sl_column_sums, &sums, 0, gdst_out + c0));
+    }
+    return SL_OK;
+}
+
+#ifndef SL_KERNELS_ONLY
 /* ---- operations ---- */
 
 struct identity {
@@ -206,3 +250,5 @@ enum sl_status sl_derive_attention_backward_submit(const struct sl_task_args *he
     v.gdst = sl_matrix_of(gdst);
     return sl_view_submit(&attention_backward_op, &v, SL_PRIORITY_COMPUTE);
 }
+
+#endif

@@ -29,12 +29,13 @@
 #include "support/status.h"
 #include "tasks/task.h"
 
-/* ---- kernels, CPU: no argument aliases another ---- */
+/* ---- kernels: no argument aliases another. OUT of identity, and GW, have the same bits on both devices. Other sums
+ * have another order on a GPU, a fixed one. ---- */
 
-/* n: H. The adjoint is sl_blend_cpu on H * H entries (codelets/blend.h). */
-void sl_derive_identity_cpu(uint32_t n, double a, double b, const sl_real *w, sl_real *out);
+/* n: H. The adjoint is sl_blend on H * H entries (codelets/blend.h). */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_derive_identity, uint32_t n, double a, double b, const sl_real *w, sl_real *out);
 
-/* Parameters of one layer. */
+/* Parameters of one layer, in the device's memory. */
 struct sl_derive_attention {
     uint32_t n_rows;          /* F */
     uint32_t n_columns;       /* H */
@@ -44,40 +45,12 @@ struct sl_derive_attention {
     const sl_real *src, *dst; /* RH each */
 };
 
-/* The sums of slab r that make gsrc, host and device. Those of gdst have their weights K entries further. */
-static inline struct sl_column_sums sl_derive_attention_sums(const struct sl_derive_attention *a, const sl_real *gout,
-                                                             uint32_t r)
-{
-    const size_t n_out = (size_t)a->n_columns + 2 * a->n_heads;
-    struct sl_column_sums sums;
-    sums.n_rows = a->n_rows;
-    sums.n_columns = a->n_columns;
-    sums.g = a->w + (size_t)r * a->n_columns;
-    sums.stride = (size_t)a->n_slabs * a->n_columns;
-    sums.weight = gout + r * n_out + a->n_columns;
-    sums.weight_stride = a->n_slabs * n_out;
-    sums.width = a->n_columns / a->n_heads;
-    return sums;
-}
-
 /* out [F x R(H + 2 K)]. */
-void sl_derive_attention_cpu(const struct sl_derive_attention *a, sl_real *out);
+SL_DECLARE_LAUNCHER(enum sl_status, sl_derive_attention, const struct sl_derive_attention *a, sl_real *out);
 
 /* gout [F x R(H + 2 K)]. Overwrites gw [F x RH], gsrc and gdst [RH]. Sums over F as in codelets/bias.h. */
-void sl_derive_attention_backward_cpu(const struct sl_derive_attention *a, const sl_real *gout, sl_real *gw_out,
-                                      sl_real *gsrc_out, sl_real *gdst_out);
-
-#ifdef SL_CUDA
-/* The same on the stream's device. All pointers, also in *a, are to device memory. OUT of identity, and GW, have the
- * bits of the CPU. Other sums have another order, a fixed one. SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_derive_identity_cuda(cudaStream_t stream, uint32_t n, double a, double b,
-                                                   const sl_real *w, sl_real *out);
-SL_EXTERN_C enum sl_status sl_derive_attention_cuda(cudaStream_t stream, const struct sl_derive_attention *a,
-                                                    sl_real *out);
-SL_EXTERN_C enum sl_status sl_derive_attention_backward_cuda(cudaStream_t stream, const struct sl_derive_attention *a,
-                                                             const sl_real *gout, sl_real *gw_out, sl_real *gsrc_out,
-                                                             sl_real *gdst_out);
-#endif
+SL_DECLARE_LAUNCHER(enum sl_status, sl_derive_attention_backward, const struct sl_derive_attention *a,
+                    const sl_real *gout, sl_real *gw_out, sl_real *gsrc_out, sl_real *gdst_out);
 
 /* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 

@@ -92,11 +92,17 @@ static inline bool sl_in_quads(uint64_t n_columns, const void *a, const void *b,
     return n_columns % 4 == 0 && ((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) % sizeof(float4) == 0;
 }
 
+/* The value of the lane at this distance (xor), in a full warp. */
+template <typename T> static inline __device__ T sl_from_lane(T x, int distance)
+{
+    return __shfl_xor_sync(SL_ALL_LANES, x, distance);
+}
+
 /* Sum over the lanes of a full warp, in a fixed order. All lanes get it. */
 template <typename T> static inline __device__ T sl_warp_sum(T x)
 {
     for (int distance = SL_WARP / 2; distance > 0; distance /= 2) {
-        x += __shfl_xor_sync(0xffffffffu, x, distance);
+        x += sl_from_lane(x, distance);
     }
     return x;
 }
@@ -104,10 +110,16 @@ template <typename T> static inline __device__ T sl_warp_sum(T x)
 template <typename T> static inline __device__ T sl_warp_max(T x)
 {
     for (int distance = SL_WARP / 2; distance > 0; distance /= 2) {
-        T y = __shfl_xor_sync(0xffffffffu, x, distance);
+        T y = sl_from_lane(x, distance);
         x = y > x ? y : x;
     }
     return x;
+}
+
+/* Add to a number that other threads add to, too. Integers only: their sum has the same bits in any order. */
+static inline __device__ void sl_add_shared(uint64_t *to, uint64_t n)
+{
+    atomicAdd((unsigned long long *)to, (unsigned long long)n);
 }
 
 /* Translate CUDA's error to a status. name: the kernel or call. */

@@ -2,59 +2,103 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Softmax cross entropy: each row is shifted by its largest logit, so that no exponential overflows. Losses entry by
- * entry: exp(-|z|) never overflows. */
+ * entry: exp(-|z|) never overflows. One warp per row. On a GPU, one block then adds the losses of the rows. */
 #include "codelets/loss.h"
 
 #include <assert.h>
 #include <math.h>
-#include <string.h>
 
 #include "support/exp.h"
 
-/* ---- kernels, CPU ---- */
-
-SL_INLINE sl_real largest(uint32_t n, const sl_real *z)
+/* A row's loss. A GPU keeps all of them; a CPU adds their shares in *losses. */
+SL_DEVICE void keep_loss(double *losses, uint64_t row, double scale, double loss)
 {
-    sl_real top = z[0];
-    for (uint32_t c = 1; c < n; c++) {
+#ifdef SL_KERNELS_ONLY
+    (void)scale;
+    if (sl_lane() == 0) {
+        losses[row] = loss;
+    }
+#else
+    (void)row;
+    *losses += sl_loss_share(scale * loss);
+#endif
+}
+
+/* ---- losses of classes ---- */
+
+/* The row's largest logit; all lanes get it. */
+SL_DEVICE sl_real largest(uint32_t n, const sl_real *z)
+{
+    sl_real top = -INFINITY;
+    for (uint32_t c = sl_lane(); c < n; c += SL_WARP) {
         top = z[c] > top ? z[c] : top;
     }
-    return top;
+    return sl_warp_max(top);
 }
 
 /* e = exp(z - top). Returns the sum of e. */
-SL_INLINE double exponentials(uint32_t n, const sl_real *restrict z, sl_real top, sl_real *restrict e)
+SL_DEVICE double exponentials(uint32_t n, const sl_real *restrict z, sl_real top, sl_real *restrict e)
 {
     double sum = 0;
-    for (uint32_t c = 0; c < n; c++) {
+    for (uint32_t c = sl_lane(); c < n; c += SL_WARP) {
         e[c] = sl_exp_nonpositive(z[c] - top);
     }
-    for (uint32_t c = 0; c < n; c++) {
+    for (uint32_t c = sl_lane(); c < n; c += SL_WARP) {
         sum += (double)e[c];
     }
-    return sum;
+    return sl_warp_sum(sum);
 }
 
-/* Write gz of one row. Returns the row's unscaled loss. */
-SL_INLINE double loss_row(uint32_t n_classes, const sl_real *restrict z, uint32_t label, double scale,
-                          sl_real *restrict gz)
+/* Write gz of one row. All lanes get the row's unscaled loss. A lane reads and writes only its own columns of gz. */
+SL_DEVICE double plain_row(uint32_t n_classes, const sl_real *restrict z, uint32_t label, double scale,
+                           sl_real *restrict gz)
 {
-    sl_real top = largest(n_classes, z);
-    double sum = exponentials(n_classes, z, top, gz);
-    double own = (double)gz[label];
-    for (uint32_t c = 0; c < n_classes; c++) {
+    const sl_real top = largest(n_classes, z);
+    const double sum = exponentials(n_classes, z, top, gz);
+    const bool is_mine = label % SL_WARP == sl_lane();
+    const double own = is_mine ? (double)gz[label] : 0;
+    for (uint32_t c = sl_lane(); c < n_classes; c += SL_WARP) {
         gz[c] *= (sl_real)(scale / sum);
     }
-    gz[label] = (sl_real)(scale * (own / sum - 1));
+    if (is_mine) {
+        gz[label] = (sl_real)(scale * (own / sum - 1));
+    }
     return log(sum) + (double)top - (double)z[label];
 }
 
-SL_INLINE double weight_of(const struct sl_labels *labels, uint32_t c)
+SL_DEVICE double weight_of(const struct sl_labels *labels, uint32_t c)
 {
     return labels->weights != NULL ? (double)labels->weights[c] : 1;
 }
 
-/* The same with class weights and smoothing. */
+/* The same with class weights and smoothing. A GPU adds the terms in another order. */
+#ifdef SL_KERNELS_ONLY
+static __device__ double weighed_row(uint32_t n_classes, const sl_real *restrict z, uint32_t label,
+                                     const struct sl_labels *labels, double scale, sl_real *restrict gz)
+{
+    sl_real top = largest(n_classes, z);
+    double own = (1 - labels->smoothing) * weight_of(labels, label);
+    double each = labels->smoothing / n_classes;
+    double sum = 0;
+    double all = 0;
+    double rest = 0; /* sum over c of weight times (top - z) */
+    for (uint32_t c = sl_lane(); c < n_classes; c += SL_WARP) {
+        double weight = each * weight_of(labels, c);
+        gz[c] = sl_exp_nonpositive(z[c] - top);
+        sum += (double)gz[c];
+        all += weight;
+        rest += weight * ((double)top - (double)z[c]);
+    }
+    sum = sl_warp_sum(sum);
+    all = sl_warp_sum(all);
+    rest = sl_warp_sum(rest);
+    for (uint32_t c = sl_lane(); c < n_classes; c += SL_WARP) {
+        double target = each * weight_of(labels, c) + (c == label ? own : 0);
+        gz[c] = (sl_real)(scale * ((all + own) * ((double)gz[c] / sum) - target));
+    }
+    return (all + own) * log(sum) + rest + own * ((double)top - (double)z[label]);
+}
+#else
 SL_INLINE double weighed_row(uint32_t n_classes, const sl_real *restrict z, uint32_t label,
                              const struct sl_labels *labels, double scale, sl_real *restrict gz)
 {
@@ -76,44 +120,32 @@ SL_INLINE double weighed_row(uint32_t n_classes, const sl_real *restrict z, uint
     }
     return loss;
 }
+#endif
 
-double sl_loss_of_row(uint32_t n_classes, const sl_real *z, uint32_t label)
+#define AHEAD 16 /* labels fetched ahead of the row in work */
+
+SL_KERNEL lose_class_rows(uint32_t n_rows, uint32_t n_classes, const sl_real *z_all, struct sl_labels labels,
+                          double scale, sl_real *gz_all, double *losses)
 {
-    sl_real top = largest(n_classes, z);
-    double sum = 0;
-    for (uint32_t c = 0; c < n_classes; c++) {
-        sum += exp((double)z[c] - (double)top);
-    }
-    return log(sum) + (double)top - (double)z[label];
-}
-
-#define AHEAD 16 /* labels prefetched ahead of the row in work */
-
-SL_CLONES void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const struct sl_labels *labels,
-                           double scale, sl_real *gz_out, double *loss_out)
-{
-    const int32_t *label_of = labels->part_labels;
-    const sl_vertex *ids = labels->ids;
-    const uint32_t first = labels->first;
-    const bool plain = labels->weights == NULL && labels->smoothing == 0;
-    double loss = 0;
-    for (uint32_t i = 0; i < n_rows; i++) {
-        size_t row = (size_t)i * n_classes;
-        __builtin_prefetch(label_of + (ids[i + AHEAD < n_rows ? i + AHEAD : i] - first));
-        int32_t label = label_of[ids[i] - first];
-        assert(label < (int32_t)n_classes);
+    const bool is_plain = labels.weights == NULL && labels.smoothing == 0;
+    for (uint64_t i = sl_warp(); i < n_rows; i += sl_n_warps()) {
+        const sl_real *z = z_all + i * n_classes;
+        sl_real *gz = gz_all + i * n_classes;
+        sl_fetch(labels.part_labels + (labels.ids[i + AHEAD < n_rows ? i + AHEAD : i] - labels.first));
+        const int32_t label = labels.part_labels[labels.ids[i] - labels.first];
+        double loss = 0;
+        sl_assert(label < (int32_t)n_classes);
         if (label < 0) {
-            memset(gz_out + row, 0, n_classes * sizeof *gz_out);
-            continue;
-        }
-        if (plain) {
-            loss += sl_loss_share(scale * loss_row(n_classes, z + row, (uint32_t)label, scale, gz_out + row));
+            for (uint32_t c = sl_lane(); c < n_classes; c += SL_WARP) {
+                gz[c] = 0;
+            }
+        } else if (is_plain) {
+            loss = plain_row(n_classes, z, (uint32_t)label, scale, gz);
         } else {
-            loss +=
-                sl_loss_share(scale * weighed_row(n_classes, z + row, (uint32_t)label, labels, scale, gz_out + row));
+            loss = weighed_row(n_classes, z, (uint32_t)label, &labels, scale, gz);
         }
+        keep_loss(losses, i, scale, loss);
     }
-    *loss_out = loss;
 }
 
 /* ---- losses of entries ---- */
@@ -123,28 +155,117 @@ struct entry {
     double loss, slope;
 };
 
-static inline struct entry sigmoid_entry(double z, double y, double weight)
+SL_DEVICE struct entry sigmoid_entry(double z, double y, double weight)
 {
-    double t = exp(-fabs(z));
-    double log_part = log1p(t);
-    double large = 1 / (1 + t); /* the larger of sigmoid(z) and sigmoid(-z) */
-    double small = t * large;
-    double p = z >= 0 ? large : small;
-    double q = z >= 0 ? small : large;
-    double yes = weight * y;
-    double no = 1 - y;
-    return (struct entry){yes * (fmax(-z, 0) + log_part) + no * (fmax(z, 0) + log_part), no * p - yes * q};
+    const double t = exp(-fabs(z));
+    const double log_part = log1p(t);
+    const double large = 1 / (1 + t); /* the larger of sigmoid(z) and sigmoid(-z) */
+    const double small = t * large;
+    const double yes = weight * y;
+    const double no = 1 - y;
+    struct entry entry;
+    entry.loss = yes * (fmax(-z, 0.0) + log_part) + no * (fmax(z, 0.0) + log_part);
+    entry.slope = z >= 0 ? no * large - yes * small : no * small - yes * large;
+    return entry;
 }
 
-static inline struct entry entry_of(enum sl_entry_loss kind, double z, double y, double weight)
+SL_DEVICE struct entry entry_of(enum sl_entry_loss kind, double z, double y, double weight)
 {
-    double off = z - y;
-    switch (kind) {
-    case SL_ENTRY_SIGMOID: return sigmoid_entry(z, y, weight);
-    case SL_ENTRY_SQUARED: return (struct entry){off * off, 2 * off};
-    case SL_ENTRY_ABSOLUTE: break;
+    const double off = z - y;
+    struct entry entry = {off * off, 2 * off};
+    if (kind == SL_ENTRY_SIGMOID) {
+        return sigmoid_entry(z, y, weight);
     }
-    return (struct entry){fabs(off), isnan(off) ? off : (off > 0) - (off < 0)};
+    if (kind == SL_ENTRY_ABSOLUTE) {
+        entry.loss = fabs(off);
+        entry.slope = off != off ? off : (off > 0) - (off < 0);
+    }
+    return entry;
+}
+
+SL_KERNEL lose_entry_rows(uint32_t n_rows, uint32_t n_columns, const sl_real *z, struct sl_entries entries,
+                          double scale, sl_real *gz, double *losses)
+{
+    for (uint64_t i = sl_warp(); i < n_rows; i += sl_n_warps()) {
+        const float *y = entries.part_targets + (uint64_t)(entries.ids[i] - entries.first) * n_columns;
+        double loss = 0;
+        for (uint32_t c = sl_lane(); c < n_columns; c += SL_WARP) {
+            struct entry entry = {0, 0};
+            if (y[c] == y[c]) {
+                const double weight = entries.weights != NULL ? (double)entries.weights[c] : 1;
+                entry = entry_of(entries.kind, (double)z[i * n_columns + c], (double)y[c], weight);
+            }
+            loss += entry.loss;
+            gz[i * n_columns + c] = (sl_real)(scale * entry.slope);
+        }
+        keep_loss(losses, i, scale, sl_warp_sum(loss));
+    }
+}
+
+/* ---- sums of rows ---- */
+
+#ifdef SL_KERNELS_ONLY
+
+/* Launched with one block. Each thread adds some rows, then the threads add pairwise; exactly (codelets/loss.h). */
+static __global__ void sum_losses(uint32_t n_rows, const double *losses, double scale, double *sum_out)
+{
+    __shared__ double sums[SL_THREADS];
+    double sum = 0;
+    for (uint32_t i = threadIdx.x; i < n_rows; i += SL_THREADS) {
+        sum += sl_loss_share(scale * losses[i]);
+    }
+    sums[threadIdx.x] = sum;
+    for (uint32_t half = SL_THREADS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half) {
+            sums[threadIdx.x] += sums[threadIdx.x + half];
+        }
+    }
+    if (threadIdx.x == 0) {
+        *sum_out = sums[0];
+    }
+}
+
+enum sl_status sl_loss_add_up_cuda(cudaStream_t stream, uint32_t n_rows, const double *losses, double scale,
+                                   double *loss_out)
+{
+    return sl_start("sl_loss", stream, 1, sum_losses, n_rows, losses, scale, loss_out);
+}
+
+SL_LAUNCHER(sl_loss, uint32_t n_rows, uint32_t n_classes, const sl_real *z, const struct sl_labels *labels,
+            double scale, sl_real *gz_out, double *loss_out)
+{
+    sl_scratch losses(stream);
+    SL_CHECK(losses.take((size_t)n_rows * sizeof(double), "the rows' losses"));
+    SL_CHECK(SL_LAUNCH("sl_loss", sl_warp_blocks(n_rows), lose_class_rows, n_rows, n_classes, z, *labels, scale, gz_out,
+                       losses.as<double>()));
+    return sl_loss_add_up_cuda(stream, n_rows, losses.as<double>(), scale, loss_out);
+}
+
+SL_LAUNCHER(sl_entryloss, uint32_t n_rows, uint32_t n_columns, const sl_real *z, const struct sl_entries *entries,
+            double scale, sl_real *gz_out, double *loss_out)
+{
+    sl_scratch losses(stream);
+    SL_CHECK(losses.take((size_t)n_rows * sizeof(double), "the rows' losses"));
+    SL_CHECK(SL_LAUNCH("sl_entryloss", sl_warp_blocks(n_rows), lose_entry_rows, n_rows, n_columns, z, *entries, scale,
+                       gz_out, losses.as<double>()));
+    return sl_loss_add_up_cuda(stream, n_rows, losses.as<double>(), scale, loss_out);
+}
+
+#else
+
+void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const struct sl_labels *labels, double scale,
+                 sl_real *gz_out, double *loss_out)
+{
+    *loss_out = 0;
+    lose_class_rows(n_rows, n_classes, z, *labels, scale, gz_out, loss_out);
+}
+
+void sl_entryloss_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *z, const struct sl_entries *entries,
+                      double scale, sl_real *gz_out, double *loss_out)
+{
+    *loss_out = 0;
+    lose_entry_rows(n_rows, n_columns, z, *entries, scale, gz_out, loss_out);
 }
 
 double sl_entryloss_of_entry(enum sl_entry_loss kind, sl_real z, float y)
@@ -152,32 +273,14 @@ double sl_entryloss_of_entry(enum sl_entry_loss kind, sl_real z, float y)
     return entry_of(kind, (double)z, (double)y, 1).loss;
 }
 
-static double lose_row(enum sl_entry_loss kind, uint32_t n, const sl_real *z, const float *y, const float *weights,
-                       double scale, sl_real *gz)
+double sl_loss_of_row(uint32_t n_classes, const sl_real *z, uint32_t label)
 {
-    double loss = 0;
-    for (uint32_t c = 0; c < n; c++) {
-        struct entry entry = {0, 0};
-        if (!isnan(y[c])) {
-            entry = entry_of(kind, (double)z[c], (double)y[c], weights != NULL ? (double)weights[c] : 1);
-        }
-        loss += entry.loss;
-        gz[c] = (sl_real)(scale * entry.slope);
+    sl_real top = largest(n_classes, z);
+    double sum = 0;
+    for (uint32_t c = 0; c < n_classes; c++) {
+        sum += exp((double)z[c] - (double)top);
     }
-    return loss;
-}
-
-void sl_entryloss_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *z, const struct sl_entries *entries,
-                      double scale, sl_real *gz_out, double *loss_out)
-{
-    double loss = 0;
-    for (uint32_t i = 0; i < n_rows; i++) {
-        const float *y = entries->part_targets + (size_t)(entries->ids[i] - entries->first) * n_columns;
-        size_t row = (size_t)i * n_columns;
-        loss += sl_loss_share(scale *
-                              lose_row(entries->kind, n_columns, z + row, y, entries->weights, scale, gz_out + row));
-    }
-    *loss_out = loss;
+    return log(sum) + (double)top - (double)z[label];
 }
 
 /* ---- operations ---- */
@@ -327,3 +430,5 @@ enum sl_status sl_loss_parts_submit(const struct sl_task_args *head, uint32_t n,
         .head = *head, .total = sl_matrix_of(total), .losses = {.n = n, .handles = losses}, .parts = parts};
     return sl_view_submit(&loss_sum_op, &v, SL_PRIORITY_COMPUTE);
 }
+
+#endif

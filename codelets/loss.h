@@ -27,9 +27,8 @@
 #ifndef SL_CODELETS_LOSS_H
 #define SL_CODELETS_LOSS_H
 
+#include "codelets/grid.h"
 #include "support/exact.h"
-#include "support/real.h"
-#include "support/status.h"
 #include "tasks/task.h"
 
 /* Labels of D rows: row i has label part_labels[ids[i] - first], 0 .. C - 1. Label -1: the row adds no loss, and its
@@ -55,9 +54,10 @@ static inline SL_HOST_DEVICE double sl_loss_share(double scaled)
 /* The cross entropy of a row, -log softmax(z)_label, computed in double: for scores. */
 double sl_loss_of_row(uint32_t n_classes, const sl_real *z, uint32_t label);
 
-/* Compute loss and gradient of n_rows (D) rows. z [D x C]; gz_out [D x C] and *loss_out are overwritten. */
-void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const struct sl_labels *labels, double scale,
-                 sl_real *gz_out, double *loss_out);
+/* Compute loss and gradient of n_rows (D) rows. z [D x C]; gz_out [D x C] and *loss_out are overwritten. A GPU's double
+ * sums have another order than a CPU's, but always the same. */
+SL_DECLARE_LAUNCHER(void, sl_loss, uint32_t n_rows, uint32_t n_classes, const sl_real *z,
+                    const struct sl_labels *labels, double scale, sl_real *gz_out, double *loss_out);
 
 enum sl_entry_loss { SL_ENTRY_SIGMOID, SL_ENTRY_SQUARED, SL_ENTRY_ABSOLUTE };
 
@@ -71,23 +71,13 @@ struct sl_entries {
 };
 
 /* Compute loss and gradient of n_rows (D) rows. z [D x L]; gz_out [D x L] and *loss_out are overwritten. */
-void sl_entryloss_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *z, const struct sl_entries *entries,
-                      double scale, sl_real *gz_out, double *loss_out);
+SL_DECLARE_LAUNCHER(void, sl_entryloss, uint32_t n_rows, uint32_t n_columns, const sl_real *z,
+                    const struct sl_entries *entries, double scale, sl_real *gz_out, double *loss_out);
 
 /* l(z, y), without a weight. y is known. */
 double sl_entryloss_of_entry(enum sl_entry_loss kind, sl_real z, float y);
 
 #ifdef SL_CUDA
-/* The same on the stream's device. The arrays of `labels` and `entries`, and loss_out, are in device memory. The double
- * sums run in another order than on the CPU, but always in the same one. SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_loss_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_classes, const sl_real *z,
-                                        const struct sl_labels *labels, double scale, sl_real *gz_out,
-                                        double *loss_out);
-
-SL_EXTERN_C enum sl_status sl_entryloss_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns, const sl_real *z,
-                                             const struct sl_entries *entries, double scale, sl_real *gz_out,
-                                             double *loss_out);
-
 /* *loss_out = scale * sum of n_rows losses, on the stream's device, always in the same order. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_loss_add_up_cuda(cudaStream_t stream, uint32_t n_rows, const double *losses, double scale,
                                                double *loss_out);

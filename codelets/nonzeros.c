@@ -1,26 +1,37 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Nonzeros of the sparse feature rows that a PE reads. */
+ * Nonzeros of the sparse feature rows that a PE reads: one thread per row, one atomic per warp. */
 #include "codelets/nonzeros.h"
 
-#include <assert.h>
+/* ---- kernels ---- */
 
-#include "codelets/sample.h"
-
-/* ---- kernels, CPU ---- */
-
-void sl_nonzeros_cpu(uint32_t max_rows, const uint32_t *n_rows, const sl_vertex *ids, uint32_t first,
-                     const uint64_t *offsets, uint64_t *n_out)
+/* *n_out is zero before. */
+SL_KERNEL count_nonzeros(const uint32_t *n_rows, const sl_vertex *ids, uint32_t first, const uint64_t *offsets,
+                         uint64_t *n_out)
 {
     uint64_t n = 0;
-    (void)max_rows;
-    for (uint32_t i = 0; i < *n_rows; i++) {
+    for (uint64_t i = sl_thread(); i < *n_rows; i += sl_n_threads()) {
         const uint64_t *row = offsets + (ids[i] - first);
         n += row[1] - row[0];
     }
-    *n_out = n;
+    n = sl_warp_sum(n);
+    if (sl_lane() == 0) {
+        sl_add_shared(n_out, n);
+    }
 }
+
+SL_LAUNCHER(sl_nonzeros, uint32_t max_rows, const uint32_t *n_rows, const sl_vertex *ids, uint32_t first,
+            const uint64_t *offsets, uint64_t *n_out)
+{
+    SL_CHECK(SL_CLEAR("sl_nonzeros", n_out, sizeof *n_out));
+    return SL_LAUNCH("sl_nonzeros", sl_few_blocks(max_rows), count_nonzeros, n_rows, ids, first, offsets, n_out);
+}
+
+#ifndef SL_KERNELS_ONLY
+#include <assert.h>
+
+#include "codelets/sample.h"
 
 /* ---- operations ---- */
 
@@ -62,3 +73,5 @@ enum sl_status sl_nonzeros_submit(const struct sl_task_args *head, uint32_t n_pa
     v.head.work = (sizeof(sl_vertex) + 2 * sizeof(uint64_t)) * (uint64_t)v.frontier.n_rows;
     return sl_view_submit(&nonzeros_op, &v, SL_PRIORITY_SAMPLE);
 }
+
+#endif

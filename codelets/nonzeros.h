@@ -14,21 +14,13 @@
 #ifndef SL_CODELETS_NONZEROS_H
 #define SL_CODELETS_NONZEROS_H
 
-#include "support/real.h"
-#include "support/status.h"
+#include "codelets/grid.h"
 #include "tasks/task.h"
 
 /* *n_out = number of nonzeros in *n_rows rows, at most max_rows. ids: [n_rows] renumbered ids of the part, whose first
- * id is `first`. offsets: [n_part + 1], of the part's rows. */
-void sl_nonzeros_cpu(uint32_t max_rows, const uint32_t *n_rows, const sl_vertex *ids, uint32_t first,
-                     const uint64_t *offsets, uint64_t *n_out);
-
-#ifdef SL_CUDA
-/* The same on the stream's device. All pointers are to device memory. max_rows sizes the launch. SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_nonzeros_cuda(cudaStream_t stream, uint32_t max_rows, const uint32_t *n_rows,
-                                            const sl_vertex *ids, uint32_t first, const uint64_t *offsets,
-                                            uint64_t *n_out);
-#endif
+ * id is `first`. offsets: [n_part + 1], of the part's rows. On a GPU max_rows sizes the launch. */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_nonzeros, uint32_t max_rows, const uint32_t *n_rows, const sl_vertex *ids,
+                    uint32_t first, const uint64_t *offsets, uint64_t *n_out);
 
 /* Submit: write the number of nonzeros into the counts (codelets/sample.h) of a sample of n_hops hops in a group of
  * n_parts parts. head->hop is L = n_hops. frontier: ids of the part, as many as the counts have for level L. offsets:

@@ -1,50 +1,70 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Adam. */
+ * Adam: one thread per entry, or one warp per row. Both are bound by their seven streams of memory. */
 #include "codelets/optimize.h"
+
+/* ---- kernels ---- */
+
+SL_KERNEL update(struct sl_adam_step step, size_t n_entries, const sl_real *restrict gradient, sl_real *restrict w,
+                 sl_real *restrict m, sl_real *restrict v)
+{
+    for (size_t i = sl_thread(); i < n_entries; i += sl_n_threads()) {
+        sl_adam_entry(&step, gradient[i], &w[i], &m[i], &v[i]);
+    }
+}
+
+SL_LAUNCHER(sl_optimize, const struct sl_adam *adam, size_t n_entries, const sl_real *gradient, sl_real *w, sl_real *m,
+            sl_real *v)
+{
+    return SL_LAUNCH("sl_optimize", sl_blocks(n_entries), update, sl_adam_step(adam), n_entries, gradient, w, m, v);
+}
+
+/* Update a row, unless its gradient is zero. */
+SL_DEVICE void update_row(const struct sl_adam_step *step, uint32_t n, const sl_real *restrict gradient,
+                          sl_real *restrict w, sl_real *restrict m, sl_real *restrict v)
+{
+    int found = 0; /* a bool would keep the loop from being vectorised */
+    for (uint32_t c = sl_lane(); c < n; c += SL_WARP) {
+        found |= gradient[c] != 0;
+    }
+    if (sl_warp_max(found) != 0) {
+        for (uint32_t c = sl_lane(); c < n; c += SL_WARP) {
+            sl_adam_entry(step, gradient[c], &w[c], &m[c], &v[c]);
+        }
+    }
+}
+
+#ifdef SL_KERNELS_ONLY
+
+static __global__ void update_rows(struct sl_adam_step step, uint32_t n_rows, uint32_t n_columns,
+                                   const sl_real *restrict gradient, const int8_t *restrict touched,
+                                   sl_real *restrict w, sl_real *restrict m, sl_real *restrict v)
+{
+    for (uint64_t r = sl_warp(); r < n_rows; r += sl_n_warps()) {
+        const size_t first = r * n_columns;
+        if (touched == NULL || touched[r] != 0) {
+            update_row(&step, n_columns, gradient + first, w + first, m + first, v + first);
+        }
+    }
+}
+
+#else
 
 #include <assert.h>
 
 #include "tasks/rows.h"
 
-/* ---- kernels, CPU ---- */
-
 #define AHEAD 8 /* touched rows that are fetched ahead */
-
-SL_INLINE void update(const struct sl_adam_step *step, size_t n, const sl_real *restrict gradient, sl_real *restrict w,
-                      sl_real *restrict m, sl_real *restrict v)
-{
-    for (size_t i = 0; i < n; i++) {
-        sl_adam_entry(step, gradient[i], &w[i], &m[i], &v[i]);
-    }
-}
-
-SL_CLONES void sl_optimize_cpu(const struct sl_adam *adam, size_t n_entries, const sl_real *gradient, sl_real *w,
-                               sl_real *m, sl_real *v)
-{
-    const struct sl_adam_step step = sl_adam_step(adam);
-    update(&step, n_entries, gradient, w, m, v);
-}
-
-SL_INLINE bool is_zero(uint32_t n, const sl_real *row)
-{
-    int found = 0; /* a bool would keep the loop from being vectorised */
-    for (uint32_t j = 0; j < n; j++) {
-        found |= row[j] != 0;
-    }
-    return found == 0;
-}
 
 SL_INLINE uint32_t next_row(const int8_t *touched, uint32_t r, uint32_t n_rows)
 {
     return touched == NULL ? r : sl_next_touched(touched, r, n_rows);
 }
 
-SL_CLONES void sl_optimize_rows_cpu(const struct sl_adam *adam, uint32_t n_rows, uint32_t n_columns,
-                                    const sl_real *gradient, const int8_t *touched, sl_real *w, sl_real *m, sl_real *v)
+SL_CLONES static void update_rows(struct sl_adam_step step, uint32_t n_rows, uint32_t n_columns,
+                                  const sl_real *gradient, const int8_t *touched, sl_real *w, sl_real *m, sl_real *v)
 {
-    const struct sl_adam_step step = sl_adam_step(adam);
     const size_t bytes = n_columns * sizeof *w;
     uint32_t ahead = next_row(touched, 0, n_rows), n_ahead = 0;
     for (uint32_t r = ahead; r < n_rows; r = next_row(touched, r + 1, n_rows)) {
@@ -58,12 +78,20 @@ SL_CLONES void sl_optimize_rows_cpu(const struct sl_adam *adam, uint32_t n_rows,
         }
         n_ahead--;
         const size_t first = (size_t)r * n_columns;
-        if (!is_zero(n_columns, gradient + first)) {
-            update(&step, n_columns, gradient + first, w + first, m + first, v + first);
-        }
+        update_row(&step, n_columns, gradient + first, w + first, m + first, v + first);
     }
 }
 
+#endif
+
+SL_LAUNCHER(sl_optimize_rows, const struct sl_adam *adam, uint32_t n_rows, uint32_t n_columns, const sl_real *gradient,
+            const int8_t *touched, sl_real *w, sl_real *m, sl_real *v)
+{
+    return SL_LAUNCH("sl_optimize: rows", sl_warp_blocks(n_rows), update_rows, sl_adam_step(adam), n_rows, n_columns,
+                     gradient, touched, w, m, v);
+}
+
+#ifndef SL_KERNELS_ONLY
 /* ---- operations ---- */
 
 struct optimize {
@@ -127,3 +155,5 @@ enum sl_status sl_optimize_rows_submit(const struct sl_task_args *head, const st
     view.by_rows = true;
     return sl_view_submit(&optimize_op, &view, SL_PRIORITY_COMPUTE);
 }
+
+#endif

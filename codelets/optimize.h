@@ -15,9 +15,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "support/random.h" /* SL_HOST_DEVICE */
-#include "support/real.h"
-#include "support/status.h"
+#include "codelets/grid.h"
 #include "tasks/task.h"
 
 struct sl_adam {
@@ -69,22 +67,14 @@ static inline SL_HOST_DEVICE void sl_adam_entry(const struct sl_adam_step *s, sl
 #endif
 }
 
-void sl_optimize_cpu(const struct sl_adam *adam, size_t n_entries, const sl_real *gradient, sl_real *w, sl_real *m,
-                     sl_real *v);
+/* adam is in host memory, on both devices. */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_optimize, const struct sl_adam *adam, size_t n_entries, const sl_real *gradient,
+                    sl_real *w, sl_real *m, sl_real *v);
 
 /* By rows: all matrices are [n_rows x n_columns]. touched: for each row, whether the gradient may be other than zero;
  * NULL: not known. */
-void sl_optimize_rows_cpu(const struct sl_adam *adam, uint32_t n_rows, uint32_t n_columns, const sl_real *gradient,
-                          const int8_t *touched, sl_real *w, sl_real *m, sl_real *v);
-
-#ifdef SL_CUDA
-/* The same bits on the stream's device. adam is in host memory. SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_optimize_cuda(cudaStream_t stream, const struct sl_adam *adam, size_t n_entries,
-                                            const sl_real *gradient, sl_real *w, sl_real *m, sl_real *v);
-SL_EXTERN_C enum sl_status sl_optimize_rows_cuda(cudaStream_t stream, const struct sl_adam *adam, uint32_t n_rows,
-                                                 uint32_t n_columns, const sl_real *gradient, const int8_t *touched,
-                                                 sl_real *w, sl_real *m, sl_real *v);
-#endif
+SL_DECLARE_LAUNCHER(enum sl_status, sl_optimize_rows, const struct sl_adam *adam, uint32_t n_rows, uint32_t n_columns,
+                    const sl_real *gradient, const int8_t *touched, sl_real *w, sl_real *m, sl_real *v);
 
 /* Submit one Adam step. All four handles are matrices of one shape; w, m and v are updated. Local; one thread submits.
  * SL_ESTARPU, SL_ENOMEM. */

@@ -11,8 +11,7 @@
 #ifndef SL_CODELETS_SCORE_H
 #define SL_CODELETS_SCORE_H
 
-#include "support/real.h"
-#include "support/status.h"
+#include "codelets/grid.h"
 #include "tasks/task.h"
 
 enum { SL_SET_NONE = 0, SL_SET_TRAIN = 1, SL_SET_VALID = 2, SL_SET_TEST = 3, SL_N_SETS = 4 };
@@ -22,15 +21,8 @@ enum { SL_COUNT_RIGHT, SL_COUNT_OF_CLASS, SL_COUNT_ANSWERS, SL_N_COUNTS };
 
 /* Count n_rows rows. z [n_rows x C]; sets, labels: of these rows; counts_out [SL_N_SETS x C x SL_N_COUNTS],
  * overwritten. margins_out [n_rows] or NULL: z[1] - z[0]. */
-void sl_score_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const uint8_t *sets, const int32_t *labels,
-                  uint64_t *counts_out, float *margins_out);
-
-#ifdef SL_CUDA
-/* The same counts on the stream's device. All arrays are in device memory. SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_score_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_classes, const sl_real *z,
-                                         const uint8_t *sets, const int32_t *labels, uint64_t *counts_out,
-                                         float *margins_out);
-#endif
+SL_DECLARE_LAUNCHER(enum sl_status, sl_score, uint32_t n_rows, uint32_t n_classes, const sl_real *z,
+                    const uint8_t *sets, const int32_t *labels, uint64_t *counts_out, float *margins_out);
 
 /* Submit the counts of a chunk z [D x C], rows row0 .. of the part. sets: uint8 vector, labels: int32 vector, both of
  * the part. counts: uint64 vector, overwritten. margins: float vector of at least D, or NULL; needs C = 2. Local; one
