@@ -5,7 +5,6 @@
 #include "codelets/blend.h"
 
 #include <assert.h>
-#include <string.h>
 
 /* ---- kernels, CPU ---- */
 
@@ -29,24 +28,17 @@ SL_INLINE void blend_by_beta(enum sl_dtype out_dtype, enum sl_dtype x_dtype, siz
     }
 }
 
-SL_INLINE void blend_alike(enum sl_dtype dtype, size_t n, sl_real a, const void *x, int beta, void *out)
+SL_INLINE void blend_by_out(enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n, sl_real a, const void *x,
+                            int beta, void *out)
 {
-    blend_by_beta(dtype, dtype, n, a, x, beta, out);
+    SL_BY_DTYPE(out_dtype, blend_by_beta, x_dtype, n, a, x, beta, out);
 }
 
-SL_CLONES void sl_blend_cpu(enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n, double a, const void *x, int beta,
-                            void *out)
+SL_CLONES void sl_blend_cpu(enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n, double a, const sl_real *factor,
+                            const void *x, int beta, void *out)
 {
-    if (x_dtype == out_dtype) {
-        SL_BY_DTYPE(x_dtype, blend_alike, n, (sl_real)a, x, beta, out);
-    } else {
-        SL_BY_DTYPE(out_dtype, blend_by_beta, SL_DTYPE_REAL, n, (sl_real)a, x, beta, out);
-    }
-}
-
-void sl_blend_clear_cpu(size_t n, sl_real *out)
-{
-    memset(out, 0, n * sizeof *out);
+    const sl_real scale = factor == NULL ? (sl_real)a : *factor;
+    SL_BY_DTYPE(x_dtype, blend_by_out, out_dtype, n, scale, x, beta, out);
 }
 
 /* ---- operations ---- */
@@ -61,7 +53,7 @@ struct blend {
 static enum sl_status blend_rows(const void *view, const void *stream)
 {
     const struct blend *v = view;
-    return SL_RUN(stream, sl_blend, v->x.dtype, v->out.dtype, sl_matrix_entries(&v->x), v->a, v->x.data, v->beta,
+    return SL_RUN(stream, sl_blend, v->x.dtype, v->out.dtype, sl_matrix_entries(&v->x), v->a, NULL, v->x.data, v->beta,
                   v->out.data);
 }
 
@@ -80,7 +72,7 @@ struct clear {
 static enum sl_status clear(const void *view, const void *stream)
 {
     const struct clear *v = view;
-    return SL_RUN(stream, sl_blend_clear, sl_matrix_entries(&v->out), v->out.data);
+    return sl_clear(stream, v->out.data, sl_dtype_bytes(v->out.dtype, sl_matrix_entries(&v->out)));
 }
 
 static struct sl_operation clear_op = {

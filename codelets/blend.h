@@ -15,26 +15,16 @@
 
 #include <stddef.h>
 
+#include "codelets/grid.h"
 #include "support/bf16.h"
-#include "support/real.h"
-#include "support/status.h"
 #include "tasks/rows.h"
 #include "tasks/task.h"
 
 /* out[i] = beta out[i] + a x[i] for n entries, consecutive rows. beta 0: out is not read. x and out do not overlap. a
- * is rounded to sl_real first. x has the dtype of out, or is sl_real. Computed in sl_real, rounded once. */
-void sl_blend_cpu(enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n, double a, const void *x, int beta,
-                  void *out);
-
-/* OUT = 0, n entries. */
-void sl_blend_clear_cpu(size_t n, sl_real *out);
-
-#ifdef SL_CUDA
-/* The same bits on the stream's device, for the dtypes above. SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_blend_cuda(cudaStream_t stream, enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n,
-                                         double a, const void *x, int beta, void *out);
-SL_EXTERN_C enum sl_status sl_blend_clear_cuda(cudaStream_t stream, size_t n, sl_real *out);
-#endif
+ * is rounded to sl_real first; factor: the place of another factor, in the device's memory; NULL: a. x and out may have
+ * different dtypes. Computed in sl_real, rounded once. The same bits on both devices. */
+SL_DECLARE_LAUNCHER(void, sl_blend, enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n, double a,
+                    const sl_real *factor, const void *x, int beta, void *out);
 
 #ifndef SL_KERNELS_ONLY
 /* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */

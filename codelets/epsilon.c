@@ -1,33 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Rows times a learned number. */
+ * Rows times a learned number: a blend. */
 #include "codelets/epsilon.h"
 
+#include "codelets/blend.h"
+
 /* ---- kernels, CPU ---- */
-
-SL_INLINE void multiply(enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n, sl_real e, const void *restrict x,
-                        int beta, void *restrict out)
-{
-    for (size_t i = 0; i < n; i++) {
-        sl_entry_set(out_dtype, out, i, (beta ? sl_entry(out_dtype, out, i) : 0) + e * sl_entry(x_dtype, x, i));
-    }
-}
-
-SL_INLINE void multiply_alike(enum sl_dtype dtype, size_t n, sl_real e, const void *x, int beta, void *out)
-{
-    multiply(dtype, dtype, n, e, x, beta, out);
-}
-
-SL_CLONES void sl_epsilon_forward_cpu(size_t n, const sl_real *e, enum sl_dtype x_dtype, const void *x, int beta,
-                                      enum sl_dtype out_dtype, void *out)
-{
-    if (out_dtype == x_dtype) {
-        SL_BY_DTYPE(x_dtype, multiply_alike, n, *e, x, beta, out);
-    } else {
-        SL_BY_DTYPE(x_dtype, multiply, SL_DTYPE_REAL, n, *e, x, beta, out);
-    }
-}
 
 SL_INLINE void add_products(enum sl_dtype x_dtype, uint32_t n_rows, uint32_t n_columns, const sl_real *restrict g,
                             const void *restrict x, double *total)
@@ -62,8 +41,8 @@ struct product {
 static enum sl_status product(const void *view, const void *stream)
 {
     const struct product *v = view;
-    return SL_RUN(stream, sl_epsilon_forward, sl_matrix_entries(&v->out), v->e.data, v->x.dtype, v->x.data, v->beta,
-                  v->out.dtype, v->out.data);
+    return SL_RUN(stream, sl_blend, v->x.dtype, v->out.dtype, sl_matrix_entries(&v->out), 0, v->e.data, v->x.data,
+                  v->beta, v->out.data);
 }
 
 static struct sl_operation forward_op = {

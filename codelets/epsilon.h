@@ -13,34 +13,16 @@
 #ifndef SL_CODELETS_EPSILON_H
 #define SL_CODELETS_EPSILON_H
 
+#include "codelets/grid.h"
 #include "support/bf16.h"
-#include "support/real.h"
-#include "support/status.h"
 #include "tasks/handle.h"
 #include "tasks/rows.h"
 #include "tasks/task.h"
 
-/* ---- kernels, CPU: no argument aliases another ---- */
-
-/* OUT = e X (beta 0), OUT += e X (beta 1): n numbers. bf16 X: any OUT; sl_real X: sl_real OUT. */
-void sl_epsilon_forward_cpu(size_t n, const sl_real *e, enum sl_dtype x_dtype, const void *x, int beta,
-                            enum sl_dtype out_dtype, void *out);
-
-/* GE = the sum of all products of G and X, [n_rows x n_columns]. */
-void sl_epsilon_gradient_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *g, enum sl_dtype x_dtype,
-                             const void *x, sl_real *ge_out);
-
-#ifdef SL_CUDA
-/* ---- the same on the stream's device. All pointers are to device memory. The gradient's sum has another order than
- * the CPU's, a fixed order. SL_ECUDA. ---- */
-
-SL_EXTERN_C enum sl_status sl_epsilon_forward_cuda(cudaStream_t stream, size_t n, const sl_real *e,
-                                                   enum sl_dtype x_dtype, const void *x, int beta,
-                                                   enum sl_dtype out_dtype, void *out);
-SL_EXTERN_C enum sl_status sl_epsilon_gradient_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
-                                                    const sl_real *g, enum sl_dtype x_dtype, const void *x,
-                                                    sl_real *ge_out);
-#endif
+/* GE = the sum of all products of G and X, [n_rows x n_columns]. On a GPU the sum has another order, a fixed one. The
+ * other kernel is sl_blend. */
+SL_DECLARE_LAUNCHER(void, sl_epsilon_gradient, uint32_t n_rows, uint32_t n_columns, const sl_real *g,
+                    enum sl_dtype x_dtype, const void *x, sl_real *ge_out);
 
 /* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 

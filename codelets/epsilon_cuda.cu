@@ -1,38 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Rows times a learned number: one thread per number. The gradient: blocks sum stretches in double, then one block adds
- * the blocks' sums in order. */
+ * The gradient of a learned number: blocks sum stretches in double, then one block adds the blocks' sums in order. */
 #include "codelets/bf16.cuh"
 
 #include "codelets/epsilon.h"
 
 #define STRETCH 8192 /* numbers that a block sums at a time */
-
-template <typename X, typename Out>
-static __global__ void multiply(size_t n, const sl_real *e, const X *__restrict__ x, int beta, Out *__restrict__ out)
-{
-    const sl_real factor = *e;
-    for (size_t i = sl_thread(); i < n; i += sl_n_threads()) {
-        sl_real product = factor * sl_wide(x[i]);
-        sl_store(beta == 0 ? product : sl_plus(sl_wide(out[i]), product), out + i);
-    }
-}
-
-template <typename X, typename Out>
-static enum sl_status start_multiply(cudaStream_t stream, size_t n, const sl_real *e, const void *x, int beta,
-                                     void *out)
-{
-    return sl_start("sl_epsilon_forward", stream, sl_blocks(n), multiply<X, Out>, n, e, (const X *)x, beta, (Out *)out);
-}
-
-enum sl_status sl_epsilon_forward_cuda(cudaStream_t stream, size_t n, const sl_real *e, enum sl_dtype x_dtype,
-                                       const void *x, int beta, enum sl_dtype out_dtype, void *out)
-{
-    return sl_by_dtypes(x_dtype, out_dtype, [&](auto x_entry, auto out_entry) {
-        return start_multiply<decltype(x_entry), decltype(out_entry)>(stream, n, e, x, beta, out);
-    });
-}
 
 /* The sum over the block's threads. Threads wait for each other, before and after. */
 static __device__ double block_sum(double sum)
