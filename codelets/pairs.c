@@ -23,22 +23,6 @@ uint32_t sl_decoder_arrays(enum sl_decoder_name name)
     return n_arrays[name];
 }
 
-/* The score of two rows by dot (weights NULL) or distmult. */
-static double weighted_score(uint32_t n_columns, const sl_real *weights, const sl_real *a, const sl_real *b)
-{
-    double sum = 0;
-    if (weights == NULL) {
-        for (uint32_t c = 0; c < n_columns; c++) {
-            sum += (double)a[c] * (double)b[c];
-        }
-    } else {
-        for (uint32_t c = 0; c < n_columns; c++) {
-            sum += (double)weights[c] * ((double)a[c] * (double)b[c]);
-        }
-    }
-    return sum;
-}
-
 static void multiply(uint32_t n, const sl_real *restrict a, const sl_real *restrict b, sl_real *restrict out)
 {
     for (uint32_t c = 0; c < n; c++) {
@@ -93,7 +77,7 @@ enum sl_status sl_decoder_scores(const struct sl_decoder *d, uint32_t n, const u
     }
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t relation = relations == NULL ? 0 : relations[i];
-        scores_out[i] = weighted_score(d->n_columns, sl_decoder_row(d, relation), a[i], b[i]);
+        scores_out[i] = sl_link_score(d->n_columns, sl_decoder_row(d, relation), a[i], b[i]);
     }
     return SL_OK;
 }
@@ -156,40 +140,6 @@ double sl_pairs_loss_of(double score, bool is_link)
     return fmax(wrong, 0) + log1p(exp(-fabs(score)));
 }
 
-/* The binary loss of n scores, the first of a link. Scores become slopes. */
-static double lose_binary(uint32_t n, double *scores)
-{
-    double loss = 0;
-    for (uint32_t j = 0; j < n; j++) {
-        double s = scores[j];
-        double t = exp(-fabs(s));
-        double large = 1 / (1 + t); /* the larger of sigmoid(s) and sigmoid(-s) */
-        double p = s >= 0 ? large : t * large;
-        double q = s >= 0 ? t * large : large;
-        loss += sl_pairs_loss_of(s, j == 0);
-        scores[j] = j == 0 ? -q : p;
-    }
-    return loss;
-}
-
-static double lose_softmax(uint32_t n, double *scores)
-{
-    const double link = scores[0];
-    double top = scores[0];
-    double sum = 0;
-    for (uint32_t j = 1; j < n; j++) {
-        top = scores[j] > top ? scores[j] : top;
-    }
-    for (uint32_t j = 0; j < n; j++) {
-        scores[j] = exp(scores[j] - top);
-        sum += scores[j];
-    }
-    for (uint32_t j = 0; j < n; j++) {
-        scores[j] = scores[j] / sum - (j == 0);
-    }
-    return log(sum) + top - link;
-}
-
 /* ---- the kernel, CPU ---- */
 
 /* A pass over all links. Sums over links are in double. */
@@ -231,11 +181,6 @@ static void free_tile(struct tile *tile)
     sl_free(tile->sums[1]);
 }
 
-static const sl_real *link_weights(const struct sl_pairs *pairs, uint32_t i)
-{
-    return sl_decoder_row(&pairs->decoder, pairs->relations == NULL ? 0 : pairs->relations[i]);
-}
-
 /* The scores of links i .. i + n - 1. z: the rows of link i. */
 static enum sl_status score_links(const struct sl_pairs *pairs, uint32_t i, uint32_t n, const sl_real *z,
                                   struct tile *tile)
@@ -250,7 +195,7 @@ static enum sl_status score_links(const struct sl_pairs *pairs, uint32_t i, uint
             if (tile->x != NULL) {
                 multiply(h, a, b, tile->x + at * h);
             } else {
-                tile->scores[at] = weighted_score(h, link_weights(pairs, i + l), a, b);
+                tile->scores[at] = sl_link_score(h, sl_link_weights(pairs, i + l), a, b);
             }
         }
     }
@@ -277,38 +222,6 @@ static enum sl_status mlp_back(const struct sl_pairs *pairs, uint32_t n, bool fi
     return sl_gemm(n, h, h, gt, (struct sl_factor){pairs->decoder.array[SL_MLP_W], h, 1}, 0, tile->gx);
 }
 
-/* The gradients of a link's rows. slopes: already scaled. weights: as sl_decoder_row; gx: mlp's gradients of the
- * products, else NULL. sums: the gradient of the weights, or NULL. */
-static void spread(const struct sl_pairs *pairs, const double *slopes, const sl_real *weights, const sl_real *gx,
-                   const sl_real *z, double *sums, sl_real *gz)
-{
-    const uint32_t h = pairs->n_columns;
-    for (uint32_t c = 0; c < h; c++) {
-        double ends[2] = {0, 0};
-        for (uint32_t j = 0; j <= pairs->n_negatives; j++) {
-            const uint32_t m = sl_pairs_beside(pairs, j);
-            const size_t at = (size_t)(j + 1) * h + c;
-            const double a = (double)z[(size_t)m * h + c];
-            const double b = (double)z[at];
-            double slope = slopes[j];
-            if (sums != NULL) {
-                sums[c] += slope * (a * b);
-                slope *= (double)weights[c];
-            } else if (gx != NULL) {
-                slope = (double)gx[(size_t)j * h + c];
-            }
-            ends[m] += slope * b;
-            if (j == 0) {
-                ends[1] += slope * a;
-            } else {
-                gz[at] = (sl_real)(slope * a);
-            }
-        }
-        gz[c] = (sl_real)ends[0];
-        gz[h + c] = (sl_real)ends[1];
-    }
-}
-
 static void spread_links(const struct sl_pairs *pairs, uint32_t i, uint32_t n, const sl_real *z, struct tile *tile,
                          sl_real *gz)
 {
@@ -317,10 +230,10 @@ static void spread_links(const struct sl_pairs *pairs, uint32_t i, uint32_t n, c
     const bool distmult = pairs->decoder.name == SL_DECODER_DISTMULT;
     for (uint32_t l = 0; l < n; l++) {
         const size_t row = (size_t)l * (n_each + 1) * h;
-        const uint32_t relation = pairs->relations == NULL ? 0 : pairs->relations[i + l];
-        spread(pairs, tile->scores + (size_t)l * n_each, link_weights(pairs, i + l),
-               tile->gx == NULL ? NULL : tile->gx + (size_t)l * n_each * h, z + row,
-               distmult ? tile->sums[0] + (size_t)relation * h : NULL, gz + row);
+        const sl_real *weights = sl_link_weights(pairs, i + l);
+        const sl_real *gx = tile->gx == NULL ? NULL : tile->gx + (size_t)l * n_each * h;
+        double *sums = distmult ? tile->sums[0] + (weights - pairs->decoder.array[SL_DISTMULT_R]) : NULL;
+        sl_link_spread(pairs, z + row, tile->scores + (size_t)l * n_each, weights, gx, gz + row, sums, true);
     }
 }
 
@@ -329,7 +242,8 @@ static double lose_tile(const struct sl_pairs *pairs, uint32_t n, double scale, 
     const uint32_t n_each = pairs->n_negatives + 1;
     double loss = 0;
     for (uint32_t l = 0; l < n; l++, scores += n_each) {
-        const double own = pairs->loss == SL_PAIRS_BINARY ? lose_binary(n_each, scores) : lose_softmax(n_each, scores);
+        const double own =
+            pairs->loss == SL_PAIRS_BINARY ? sl_link_binary(n_each, scores) : sl_link_softmax(n_each, scores);
         loss += sl_loss_share(scale * own);
         for (uint32_t j = 0; j < n_each; j++) {
             scores[j] *= scale;

@@ -22,9 +22,10 @@
 #ifndef SL_CODELETS_PAIRS_H
 #define SL_CODELETS_PAIRS_H
 
+#include <math.h>
+
 #include "codelets/dense.h"
-#include "support/real.h"
-#include "support/status.h"
+#include "codelets/grid.h"
 #include "tasks/task.h"
 
 #define SL_MAX_NEGATIVES 4096
@@ -90,6 +91,99 @@ static inline SL_HOST_DEVICE uint32_t sl_pairs_beside(const struct sl_pairs *pai
 {
     return pairs->both_ends && j > pairs->n_negatives - pairs->n_negatives / 2;
 }
+
+/* ---- what both devices compute for one link; on a GPU, a warp does ---- */
+
+/* The weights of link i, or NULL. */
+static inline SL_HOST_DEVICE const sl_real *sl_link_weights(const struct sl_pairs *pairs, uint64_t i)
+{
+    return sl_decoder_row(&pairs->decoder, pairs->relations == NULL ? 0 : pairs->relations[i]);
+}
+
+/* The score of two rows by dot (weights NULL) or distmult. All lanes get it. */
+SL_DEVICE double sl_link_score(uint32_t n_columns, const sl_real *weights, const sl_real *a, const sl_real *b)
+{
+    double sum = 0;
+    for (uint32_t c = sl_lane(); c < n_columns; c += SL_WARP) {
+        const double product = (double)a[c] * (double)b[c];
+        sum += weights == NULL ? product : (double)weights[c] * product;
+    }
+    return sl_warp_sum(sum);
+}
+
+/* The binary loss of n scores, the first of a link. Scores become slopes. All lanes get the loss. */
+SL_DEVICE double sl_link_binary(uint32_t n, double *scores)
+{
+    double loss = 0;
+    for (uint32_t j = sl_lane(); j < n; j += SL_WARP) {
+        const double s = scores[j];
+        const double t = exp(-fabs(s));
+        const double large = 1 / (1 + t); /* the larger of sigmoid(s) and sigmoid(-s) */
+        const double p = s >= 0 ? large : t * large;
+        const double q = s >= 0 ? t * large : large;
+        loss += fmax(j == 0 ? -s : s, 0.0) + log1p(t);
+        scores[j] = j == 0 ? -q : p;
+    }
+    return sl_warp_sum(loss);
+}
+
+SL_DEVICE double sl_link_softmax(uint32_t n, double *scores)
+{
+    const double link = scores[0];
+    double top = link;
+    double sum = 0;
+    for (uint32_t j = sl_lane(); j < n; j += SL_WARP) {
+        top = scores[j] > top ? scores[j] : top;
+    }
+    top = sl_warp_max(top);
+    for (uint32_t j = sl_lane(); j < n; j += SL_WARP) {
+        scores[j] = exp(scores[j] - top);
+        sum += scores[j];
+    }
+    sum = sl_warp_sum(sum);
+    for (uint32_t j = sl_lane(); j < n; j += SL_WARP) {
+        scores[j] = scores[j] / sum - (j == 0 ? 1.0 : 0.0);
+    }
+    return log(sum) + top - link;
+}
+
+/* The gradients of a link's rows z. slopes: already scaled. weights: as sl_link_weights; gx: mlp's gradients of the
+ * products, else NULL. sums: the gradient of the weights, or NULL; adds: add to it, otherwise overwrite it. */
+SL_DEVICE void sl_link_spread(const struct sl_pairs *pairs, const sl_real *z, const double *slopes,
+                              const sl_real *weights, const sl_real *gx, sl_real *gz, double *sums, bool adds)
+{
+    const uint32_t n_columns = pairs->n_columns;
+    for (uint32_t c = sl_lane(); c < n_columns; c += SL_WARP) {
+        double ends[2] = {0, 0};
+        double sum = adds && sums != NULL ? sums[c] : 0;
+        for (uint32_t j = 0; j <= pairs->n_negatives; j++) {
+            const uint32_t m = sl_pairs_beside(pairs, j);
+            const size_t at = (size_t)(j + 1) * n_columns + c;
+            const double a = (double)sl_load(z + (size_t)m * n_columns + c);
+            const double b = (double)sl_load(z + at);
+            double slope = sl_load(slopes + j);
+            sum += slope * (a * b);
+            if (gx != NULL) {
+                slope = (double)gx[(size_t)j * n_columns + c];
+            } else if (weights != NULL) {
+                slope *= (double)weights[c];
+            }
+            ends[m] += slope * b;
+            if (j == 0) {
+                ends[1] += slope * a;
+            } else {
+                gz[at] = (sl_real)(slope * a);
+            }
+        }
+        gz[c] = (sl_real)ends[0];
+        gz[n_columns + c] = (sl_real)ends[1];
+        if (sums != NULL) {
+            sums[c] = sum;
+        }
+    }
+}
+
+/* ---- all links ---- */
 
 /* Results, all overwritten. gz: [n_links (k + 2) x n_columns]. gradient: as the decoder's arrays. */
 struct sl_pairs_out {

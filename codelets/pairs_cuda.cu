@@ -5,27 +5,8 @@
  * all links at once. distmult adds the links' gradients of a relation with one block per relation. */
 #include "codelets/kernel.cuh"
 
-#include <math.h>
-
 #include "codelets/loss.h"
 #include "codelets/pairs.h"
-
-/* The weights of link i, or NULL. */
-static inline __device__ const sl_real *link_weights(const struct sl_pairs &pairs, uint64_t i)
-{
-    return sl_decoder_row(&pairs.decoder, pairs.relations == NULL ? 0 : pairs.relations[i]);
-}
-
-/* The score of two rows. All lanes get it. */
-static __device__ double score_of(uint32_t n_columns, const sl_real *weights, const sl_real *a, const sl_real *b)
-{
-    double sum = 0;
-    for (uint32_t c = sl_lane(); c < n_columns; c += SL_WARP) {
-        const double product = (double)a[c] * (double)b[c];
-        sum += weights == NULL ? product : (double)weights[c] * product;
-    }
-    return sl_warp_sum(sum);
-}
 
 /* scores: [n_links x (k + 1)]. */
 static __global__ void score_links(struct sl_pairs pairs, const sl_real *z_all, double *scores)
@@ -36,7 +17,7 @@ static __global__ void score_links(struct sl_pairs pairs, const sl_real *z_all, 
         const sl_real *z = z_all + i * (n + 1) * n_columns;
         for (uint32_t j = 0; j < n; j++) {
             const sl_real *beside = z + (uint64_t)sl_pairs_beside(&pairs, j) * n_columns;
-            double s = score_of(n_columns, link_weights(pairs, i), beside, z + (uint64_t)(j + 1) * n_columns);
+            double s = sl_link_score(n_columns, sl_link_weights(&pairs, i), beside, z + (uint64_t)(j + 1) * n_columns);
             if (sl_lane() == 0) {
                 scores[i * n + j] = s;
             }
@@ -97,48 +78,13 @@ static __global__ void back_hidden(struct sl_pairs pairs, uint64_t n_rows, const
 
 /* ---- losses ---- */
 
-/* The binary loss of n scores, the first of a link. Scores become slopes. All lanes get the loss. */
-static __device__ double lose_binary(uint32_t n, double *scores)
-{
-    double loss = 0;
-    for (uint32_t j = sl_lane(); j < n; j += SL_WARP) {
-        double s = scores[j];
-        double t = exp(-fabs(s));
-        double large = 1 / (1 + t); /* the larger of sigmoid(s) and sigmoid(-s) */
-        double p = s >= 0 ? large : t * large;
-        double q = s >= 0 ? t * large : large;
-        loss += fmax(j == 0 ? -s : s, 0.0) + log1p(t);
-        scores[j] = j == 0 ? -q : p;
-    }
-    return sl_warp_sum(loss);
-}
-
-static __device__ double lose_softmax(uint32_t n, double *scores)
-{
-    const double link = scores[0];
-    double top = link;
-    double sum = 0;
-    for (uint32_t j = sl_lane(); j < n; j += SL_WARP) {
-        top = scores[j] > top ? scores[j] : top;
-    }
-    top = sl_warp_max(top);
-    for (uint32_t j = sl_lane(); j < n; j += SL_WARP) {
-        sum += exp(scores[j] - top);
-    }
-    sum = sl_warp_sum(sum);
-    for (uint32_t j = sl_lane(); j < n; j += SL_WARP) {
-        scores[j] = exp(scores[j] - top) / sum - (j == 0 ? 1.0 : 0.0);
-    }
-    return log(sum) + top - link;
-}
-
 /* Scores become scaled slopes. */
 static __global__ void lose_links(struct sl_pairs pairs, double scale, double *scores_all, double *losses)
 {
     const uint32_t n = pairs.n_negatives + 1;
     for (uint64_t i = sl_warp(); i < pairs.n_links; i += sl_n_warps()) {
         double *scores = scores_all + i * n;
-        double loss = pairs.loss == SL_PAIRS_BINARY ? lose_binary(n, scores) : lose_softmax(n, scores);
+        double loss = pairs.loss == SL_PAIRS_BINARY ? sl_link_binary(n, scores) : sl_link_softmax(n, scores);
         __syncwarp();
         for (uint32_t j = sl_lane(); j < n; j += SL_WARP) {
             scores[j] *= scale;
@@ -151,43 +97,16 @@ static __global__ void lose_links(struct sl_pairs pairs, double scale, double *s
 
 /* The gradients of the rows. gx: mlp's gradients of the products, else NULL. gr [n_links x n_columns]: each link's term
  * of the gradient of R, or NULL. */
-static __global__ void spread_links(struct sl_pairs pairs, const sl_real *z_all, const double *slopes_all,
-                                    const sl_real *gx, sl_real *gz_all, double *gr)
+static __global__ void spread_links(struct sl_pairs pairs, const sl_real *z, const double *slopes, const sl_real *gx,
+                                    sl_real *gz, double *gr)
 {
     const uint32_t n = pairs.n_negatives + 1;
-    const uint32_t n_columns = pairs.n_columns;
+    const size_t n_columns = pairs.n_columns;
     for (uint64_t i = sl_warp(); i < pairs.n_links; i += sl_n_warps()) {
-        const sl_real *z = z_all + i * (n + 1) * n_columns;
-        const sl_real *weights = gx == NULL ? link_weights(pairs, i) : NULL;
-        sl_real *gz = gz_all + i * (n + 1) * n_columns;
-        for (uint32_t c = sl_lane(); c < n_columns; c += SL_WARP) {
-            double ends[2] = {0, 0};
-            double sum = 0;
-            for (uint32_t j = 0; j < n; j++) {
-                const uint32_t m = sl_pairs_beside(&pairs, j);
-                const uint64_t at = (uint64_t)(j + 1) * n_columns + c;
-                const double a = (double)__ldg(z + (uint64_t)m * n_columns + c);
-                const double b = (double)__ldg(z + at);
-                double slope = __ldg(slopes_all + i * n + j);
-                sum += slope * (a * b);
-                if (gx != NULL) {
-                    slope = (double)gx[(i * n + j) * n_columns + c];
-                } else if (weights != NULL) {
-                    slope *= (double)weights[c];
-                }
-                ends[m] += slope * b;
-                if (j == 0) {
-                    ends[1] += slope * a;
-                } else {
-                    gz[at] = (sl_real)(slope * a);
-                }
-            }
-            gz[c] = (sl_real)ends[0];
-            gz[n_columns + c] = (sl_real)ends[1];
-            if (gr != NULL) {
-                gr[i * n_columns + c] = sum;
-            }
-        }
+        const size_t row = i * (n + 1) * n_columns;
+        sl_link_spread(&pairs, z + row, slopes + i * n, gx == NULL ? sl_link_weights(&pairs, i) : NULL,
+                       gx == NULL ? NULL : gx + i * n * n_columns, gz + row, gr == NULL ? NULL : gr + i * n_columns,
+                       false);
     }
 }
 
