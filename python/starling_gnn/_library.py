@@ -152,7 +152,7 @@ _KINDS: dict[str, Any] = {
 
 
 def _struct(text: str) -> Any:
-    """A struct. A line of the text is a type and the names of members, in order. A member `size` has the struct's."""
+    """A struct. A line of the text is a type and the names of members, in order. A member `size` is set."""
     rows = [line.split() for line in text.strip().splitlines()]
     members = [(name, _KINDS[kind]) for kind, *names in rows for name in names]
 

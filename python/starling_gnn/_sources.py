@@ -17,7 +17,7 @@ from ._tools import need
 
 Stores = Dict[Any, Dict[str, Any]]
 PLAIN = ("", "", "")  # the only relation of a graph that is not typed
-# Names in PyG and DGL of the sets of the split, and of weights. Of PyG's tables edge_weight alone is one of weights.
+# Names in PyG and DGL: the sets of the split, and weights. PyG's weights are edge_weight alone.
 MASKS = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
 WEIGHTS = ("edge_weight", "weight", "w")
 _SET_NAMES = {s + e for s in ("train", "val", "valid", "validation", "test") for e in ("_mask", "_idx")}
@@ -149,8 +149,9 @@ def keywords(
         found["edge_weight"] = {triple: of for triple, of in weights.items() if of is not None} or None
     else:
         tables, index = vertices[""], edges[PLAIN].get("edge_index")
-        pair = index if index is None else (index[0], index[1])  # rows, also if the shape is (2, 2)
-        found = dict(x=tables.get(x), y=tables.get(y), directed=True, edge_index=pair, edge_weight=weights[PLAIN])
+        if index is not None and len(index) == 2:
+            index = index[0], index[1]  # rows, also if the shape is (2, 2)
+        found = dict(x=tables.get(x), y=tables.get(y), directed=True, edge_index=index, edge_weight=weights[PLAIN])
         found["edge_type"] = edges[PLAIN].get("edge_type") if pyg else None
         masks = {name: tables[mask] for name, mask in MASKS.items() if tables.get(mask) is not None}
         if {**found, **given}.get("y") is not None:
@@ -217,10 +218,11 @@ class Types(Dict[str, slice]):
 def _spread(y: Any, where: slice, n: int, numbers: bool) -> Array:
     """Targets of n vertices: y of the vertices `where`, unknown ones elsewhere. numbers: whole ones are no classes."""
     array = _arrays.any_array(y)
+    array = array if array.dtype.kind in "OUST" else _arrays.to_numpy(y, "y")
     if len(array) != where.stop - where.start:
         raise ValueError(f"y: found {len(array)} rows, expected {where.stop - where.start}, the vertices of a type")
     made: Array
-    if array.dtype.kind in "OUS":
+    if array.dtype.kind in "OUST":
         made = np.full((n, *array.shape[1:]), None, object)
     elif array.dtype.kind in "biu" and not numbers and array.size == len(array):
         made = np.full((n, *array.shape[1:]), -1, np.int64)
@@ -263,10 +265,10 @@ def _join(
             made[key] = _arrays.members(vertices[target][MASKS[key]], key, n) + np.uint32(first)
     pairs = [np.empty((2, 0), np.uint32)]
     for triple, tables in edges.items():
-        of = f"edge_index of {triple}"
-        two = [
-            (_arrays.ids32(tables["edge_index"][i], of, counts[end]), types[end]) for i, end in enumerate(triple[::2])
-        ]
+        of, index = f"edge_index of {triple}", tables["edge_index"]
+        if len(index) != 2:
+            raise ValueError(f"{of}: found the shape {tuple(np.shape(index))}, expected (2, E)")
+        two = [(_arrays.ids32(index[i], of, counts[end]), types[end]) for i, end in enumerate(triple[::2])]
         pairs.append(np.stack([ids + np.uint32(type_.start) for ids, type_ in two]))
     made["edge_index"] = tuple(np.concatenate(pairs, 1))
     made["edge_type"] = np.repeat(np.arange(len(edges), dtype=np.uint16), [pair.shape[1] for pair in pairs[1:]])
@@ -296,8 +298,8 @@ def _labelled(tables: dict[str, Any], name: str) -> tuple[Array, Array] | None:
 
 
 def _lists(train: Stores, stores: Stores, name: str, relations: Iterable[Any] = ()) -> tuple[Array, Array] | None:
-    """The links and the other pairs of stores: (2, L); of HeteroData (3, L), with the numbers that join gives to
-    the vertices and relations of `train`. None of a relation: its edges, if it is of `relations`."""
+    """The links and the other pairs of stores: (2, L); of HeteroData (3, L), with the numbers that _join gives to
+    vertices and relations of `train`. A relation without lists has its edges as links if `relations` has it."""
     vertices, edges = split(train)
     if PLAIN in edges:
         return _labelled(stores[PLAIN], name)

@@ -436,6 +436,9 @@ class Data(Folder):
                 self.assertEqual((made.n_edges, made.has_edge_weights), (expected, values is not None))
         self.refuses(ValueError, "has none, expected edge_index or adj_t", sl.Graph.from_pyg, Hetero(Bag()))
         words = np.array(["c", "a", "d", "b"])[y]
+        turned = Hetero(Bag(edge_index=edges.T))
+        self.refuses(ValueError, r"edge_index of .*: found the shape .720, 2., expected", sl.Graph.from_pyg, turned)
+        self.refuses(ValueError, "transpose it", sl.Graph.from_pyg, Bag(edge_index=edges.T, x=x, y=y))
         made = sl.Graph.from_pyg(Hetero(Bag(edge_index=edges), words))
         self.assertEqual(made.classes.tolist(), ["a", "b", "c", "d"])
         np.testing.assert_array_equal(made.classes[made.y], words)
