@@ -3,8 +3,8 @@
  *
  * Lines of a text file, plain or gzip, delivered in blocks to several threads.
  *
- * Inflating is serial, parsing is parallel. The calling thread inflates and cuts the text at line ends, while other
- * threads parse the blocks (csv.c).
+ * Inflating is serial, parsing is parallel: one thread inflates the text and cuts it at line ends, while others parse
+ * the blocks before it (csv.c).
  */
 #ifndef SL_DATA_LINE_READER_H
 #define SL_DATA_LINE_READER_H

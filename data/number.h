@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Numbers in text, fast: shared by the readers of CSV and METIS files.
+ * Numbers in text, fast: for all readers of text.
  *
  * Each function reads one number from `p` on, before `end`. The result is the end of the number, or NULL if no such
  * number is there. `end` must point at a byte that is part of no number: a line's newline, or a final NUL. The

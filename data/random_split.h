@@ -37,10 +37,10 @@ enum sl_status sl_random_split_vertices(const struct sl_random_split *rule, stru
 
 /* Split the edges into links, and take the links to find out of the graph, in both directions. An edge and its reverse
  * go together; of a graph with both directions of all edges, the link from the lower id is listed. Self loops stay
- * edges. Weights of edges are dropped. Of a typed graph, each relation is split by itself. If a relation has the
- * reverses of another's edges and no other edges, the second of them only loses edges. SL_EINVAL: a list would be
- * empty, a relation would have links to find but none to train on, or the features count the edges. SL_ENOMEM. On
- * failure the dataset is unchanged. */
+ * edges. A graph that is not typed loses the weights of its edges. Of a typed graph, each relation is split by itself.
+ * If a relation has the reverses of another's edges and no other edges, the second of them only loses edges.
+ * SL_EINVAL: a list would be empty, a relation would have links to find but none to train on, or the features count
+ * the edges. SL_ENOMEM. On failure the dataset is unchanged. */
 enum sl_status sl_random_split_links(const struct sl_random_split *rule, struct sl_dataset *dataset);
 
 #endif

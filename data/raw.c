@@ -250,9 +250,8 @@ static int list_folders(const char *folder, char names[MAX_SPLITS][64])
     return n;
 }
 
-/* Choose a split of the folder: the split `wanted`, or the only one. `out` stays if there is none and it is not
- * `needed`. */
-static enum sl_status choose_split(const char *folder, const char *wanted, bool needed, char out[64])
+/* Choose the split `wanted`, or the only one. */
+static enum sl_status choose_named(const char *folder, const char *wanted, bool needed, char out[64])
 {
     char names[MAX_SPLITS][64];
     char path[4096];
@@ -283,14 +282,26 @@ static enum sl_status choose_split(const char *folder, const char *wanted, bool 
     return sl_fail(SL_EINVAL, "%s has more than one split; choose with --split one of: %s", folder, list);
 }
 
+/* Choose a split of the folder: the split asked for, the only one, or the usual one. `out` stays if none is asked for,
+ * or there is none and it is not `needed`. */
+static enum sl_status choose_split(const struct sl_request *request, bool needed, char out[64])
+{
+    if (sl_raw_reads_no_split(request->split)) {
+        return SL_OK;
+    }
+    enum sl_status st = choose_named(request->path, request->split, needed, out);
+    if (st == SL_EINVAL && request->split == NULL && request->usual_split != NULL) {
+        st = choose_named(request->path, request->usual_split, needed, out);
+    }
+    return st;
+}
+
 enum sl_status sl_raw_find_train(const struct sl_request *request, char **out)
 {
     char split[64] = "";
     char stem[128];
     *out = NULL;
-    if (!sl_raw_reads_no_split(request->split)) {
-        SL_CHECK(choose_split(request->path, request->split, false, split));
-    }
+    SL_CHECK(choose_split(request, false, split));
     snprintf(stem, sizeof stem, "split/%s/train", split);
     return split[0] != '\0' ? sl_raw_find_table(request->path, stem, false, out) : SL_OK;
 }
@@ -343,10 +354,7 @@ enum sl_status sl_raw_find_split(const struct sl_request *request, const char *t
     if (sl_raw_reads_no_split(request->split)) {
         return SL_OK;
     }
-    enum sl_status st = choose_split(folder, request->split, needed, files->split);
-    if (st == SL_EINVAL && request->split == NULL && request->usual_split != NULL) {
-        st = choose_split(folder, request->usual_split, needed, files->split);
-    }
+    enum sl_status st = choose_split(request, needed, files->split);
     const int n = links ? SL_N_LINK_LISTS : SL_LINKS_TEST + 1;
     for (int i = 0; i < n && st == SL_OK && files->split[0] != '\0' && (links || type != NULL); i++) {
         char stem[600];

@@ -103,11 +103,7 @@ enum sl_status sl_links_read_named(const char *path, const char *names, uint32_t
     if (names == NULL || sl_text_ends_in(path, ".npy")) {
         return sl_links_read(path, n_vertices, out);
     }
-    for (uint32_t v = 0; *names != '\0'; names += *names == '\n') {
-        const struct sl_text_cell name = {names, strcspn(names, "\n")};
-        SL_TRY(st, sl_names_add(&named.names, name, &v), done);
-        names += name.n;
-    }
+    SL_TRY(st, sl_names_read(names, &named.names), done);
     SL_TRY(st, sl_csv_count_lines(path, &n), done);
     if (n > 0 && n < SL_NONE) {
         SL_TRY(st, sl_lines_read(path, UINT64_MAX, look, &named, &n), done);

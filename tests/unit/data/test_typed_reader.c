@@ -370,6 +370,24 @@ TEST_WITH(reads_links, put_all, remove_all)
     assert_refused(sl_dataset_load(&again, &d), SL_EFILE, "deals/valid.csv: the table is there twice, also as ");
 }
 
+/* A model's split of links is found among others. */
+TEST_WITH(finds_the_usual_links, put_all, remove_all)
+{
+    struct sl_dataset_options options = put_links();
+    OWNED(sl_dataset_free) struct sl_dataset d;
+    options.split = NULL;
+    options.usual_split = "deals";
+    options.need = SL_RAW_FOR_PAIRS;
+    assert_ok(sl_dataset_load(&options, &d));
+    assert_int_equal(d.links.list[SL_LINKS_TRAIN].n, 2);
+    sl_dataset_free(&d);
+    remove(in_folder("small/raw/triplet-type-list.csv")); /* now a plain dataset */
+    put_text("small/raw/num-node-list.csv", "6\n");
+    put_text("small/raw/node-feat.csv", "1\n2\n3\n4\n5\n6\n");
+    assert_ok(sl_dataset_load(&options, &d));
+    assert_int_equal(d.links.list[SL_LINKS_TRAIN].n, 2);
+}
+
 /* A training link has the weight of its edge, also if it is listed twice; one that is no edge has 1. */
 TEST_WITH(reads_weights_of_links, put_all, remove_all)
 {
