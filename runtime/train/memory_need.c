@@ -9,7 +9,7 @@
 
 #include "codelets/link_seeds.h"
 #include "codelets/row_cache.h"
-#include "runtime/full/full.h"
+#include "runtime/full/evaluate.h"
 #include "runtime/machine/pool.h"
 #include "runtime/minibatch/steps.h"
 #include "runtime/model/kinds.h"
@@ -29,11 +29,11 @@
 #define RECORD_BYTES 5000  /* StarPU's records of a handle, or of a task with its arguments */
 #define CLASS_SHARE 1.125  /* sizes are rounded up by at most an eighth */
 #define PART_SHARE 1.25    /* size of the largest part relative to the average */
-#define BALANCE 1.05       /* a PE's rows relative to the average of its group, and of steps */
-/* Memory of rows relative to the bytes in them. Blocks have sizes of classes, free blocks serve smaller sizes, and
- * tasks of several layers are in progress at a time. Each step in flight after the second adds SPARE_STEP. */
+/* Memory of rows relative to the bytes in them. Blocks have sizes of classes, free blocks serve smaller sizes, steps
+ * differ, and tasks of several layers are in progress at a time. Each step in flight after the second adds
+ * SPARE_STEP. */
 #define SPARE 1.2
-#define SPARE_STEP 0.15
+#define SPARE_STEP 0.25
 
 /* `number` if the condition is true, else 0. */
 static double if_so(bool condition, double number)
@@ -144,32 +144,30 @@ static void take_rank(const struct sl_plan *plan, const struct sl_partition *par
 /* How a pass runs. */
 struct pass {
     bool training;
-    double n_pes;                             /* PEs with rows */
-    struct sl_split split[SL_MAX_LAYERS + 1]; /* of a PE's rows, by level */
-    struct sl_split fewer[SL_MAX_LAYERS + 1]; /* of slightly fewer rows, if its chunks are smaller: steps have both */
-    double gathered;                          /* bytes of gathered feature rows, of all PEs */
-    double ahead;                             /* steps whose feature rows are there */
-    double kept;                              /* largest bytes of a chunk that keeps its handle (SL_KEPT_BYTES) */
-    double depth;                             /* steps in flight: each has its own chunks that keep their handles */
-    double n_slots;                           /* groups of PEs that pass one after the other; two run backward */
-    uint32_t segment;                         /* layers that the backward pass computes again; 0: all rows stay */
-    double n_packed;                          /* copies of the travelling rows, for other slots */
-    bool rounds;                              /* returning gradients are rounded first (SL_ROWS_GBACK) */
-    double in_hand;                           /* evaluation: rows in progress at a time, of all PEs */
+    double n_pes;                   /* PEs with rows */
+    double rows[SL_MAX_LAYERS + 1]; /* of a PE, by level .. */
+    uint32_t max_chunks, min_shift; /* .. and how they are split (sl_split_rows) */
+    double gathered;                /* bytes of gathered feature rows, of all PEs */
+    double ahead;                   /* steps whose feature rows are there */
+    double kept;                    /* largest bytes of a chunk that keeps its handle (SL_KEPT_BYTES) */
+    double depth;                   /* steps in flight: each has its own chunks that keep their handles */
+    double n_slots;                 /* groups of PEs that pass one after the other; two run backward */
+    uint32_t segment;               /* layers that the backward pass computes again; 0: all rows stay */
+    double n_packed;                /* copies of the travelling rows, for other slots */
+    bool rounds;                    /* returning gradients are rounded first (SL_ROWS_GBACK) */
+    double in_hand;                 /* evaluation: rows in progress at a time, of all PEs */
 };
 
-/* Bytes of all PEs' rows of a split. The last chunk is as large as the others, unless a step has a chunk less. */
-static double split_bytes(const struct pass *pass, const struct sl_split *split, double row, double alive)
-{
-    double room = split->n_chunks > 1 ? exp2(split->shift) : split->n_rows;
-    double n_chunks = (split->n_chunks + split->n_rows / fmax(1, room)) / 2;
-    double n = room * row <= pass->kept ? pass->depth : alive;
-    return if_so(row > 0, n * pass->n_pes * n_chunks * (room * row + RECORD_BYTES));
-}
-
+/* Bytes of all PEs' rows of a level. */
 static double level_bytes(const struct pass *pass, uint32_t level, double row, double alive)
 {
-    return split_bytes(pass, &pass->split[level], row, alive) + split_bytes(pass, &pass->fewer[level], row, alive);
+    const double n_rows = pass->rows[level];
+    const struct sl_split split =
+        sl_split_rows((uint32_t)fmin(ceil(n_rows), UINT32_MAX), pass->max_chunks, pass->min_shift);
+    const double room = split.n_chunks > 1 ? exp2(split.shift) : n_rows;
+    const double n_chunks = (split.n_chunks + n_rows / fmax(1, room)) / 2; /* the last may be smaller */
+    const double n = room * row <= pass->kept ? pass->depth : alive;
+    return if_so(row > 0, n * pass->n_pes * n_chunks * (room * row + RECORD_BYTES));
 }
 
 /* The fraction of a layer's rows that is alive while layer j runs backward. The gradient of an output is made while the
@@ -251,11 +249,6 @@ static bool steps_in_place(const struct basis *b)
     return b->model->layer[0].training.in_place && b->in_place && !cached;
 }
 
-static struct sl_split split_rows(double n, uint32_t n_chunks, uint32_t min_shift)
-{
-    return sl_split_rows((uint32_t)fmin(ceil(n), UINT32_MAX), n_chunks, min_shift);
-}
-
 static struct pass pass_of_steps(const struct basis *b)
 {
     const struct sl_settings *s = b->settings;
@@ -263,18 +256,14 @@ static struct pass pass_of_steps(const struct basis *b)
     double n_per_epoch = ceil(sl_dataset_n_train(b->dataset) / ((double)s->batch_size * s->pes));
     struct pass pass = {.training = true,
                         .n_pes = b->n_pes,
+                        .max_chunks = s->chunks,
+                        .min_shift = SL_MIN_CHUNK_SHIFT,
                         .ahead = fmin(s->depth + 0.5, n_per_epoch), /* the next step gathers beside the rows of one */
                         .kept = SL_KEPT_BYTES,
                         .depth = s->depth,
                         .n_slots = 1};
     for (uint32_t level = 0; level <= first->from; level++) {
-        uint32_t n_chunks = level == 0 && sl_settings_trains_links(s) ? 1 : s->chunks;
-        double rows = b->run->reach.vertices[level] / s->group_size;
-        struct sl_split fewer = split_rows(rows / BALANCE, n_chunks, SL_MIN_CHUNK_SHIFT);
-        pass.split[level] = split_rows(rows * BALANCE, n_chunks, SL_MIN_CHUNK_SHIFT);
-        if (fewer.shift < pass.split[level].shift && level > 0) {
-            pass.fewer[level] = fewer;
-        }
+        pass.rows[level] = b->run->reach.vertices[level] / s->group_size;
     }
     pass.gathered = level_bytes(&pass, steps_in_place(b) ? first->level : first->from, b->row, pass.ahead);
     return pass;
@@ -291,6 +280,7 @@ static struct pass pass_of_pipe(const struct basis *b)
     bool packs = s->recompute && n_slots > 1;
     struct pass pass = {.training = true,
                         .n_pes = b->n_pes,
+                        .max_chunks = 1,
                         .kept = if_so(sl_pipe_keeps(s, n_layers, b->dataset->graph.n_vertices), SL_KEPT_BYTES),
                         .depth = 1,
                         .n_slots = n_slots,
@@ -298,7 +288,7 @@ static struct pass pass_of_pipe(const struct basis *b)
                         .n_packed = if_so(packs, b->run->boundary * (s->epochs >= s->history_every ? 2 : 1)),
                         .rounds = sl_settings_row_dtype(s) == SL_DTYPE_BF16};
     for (uint32_t level = 0; level <= SL_MAX_LAYERS; level++) {
-        pass.split[level] = split_rows((double)b->dataset->graph.n_vertices / s->pes, 1, 0);
+        pass.rows[level] = (double)b->dataset->graph.n_vertices / s->pes;
     }
     return pass;
 }
@@ -307,10 +297,13 @@ static struct pass pass_of_pipe(const struct basis *b)
 static struct pass pass_of_evaluation(const struct basis *b, uint32_t shift, double in_hand)
 {
     const uint32_t n_parts = b->settings->group_size;
-    struct pass pass = {.n_pes = b->n_parts, .in_hand = in_hand * exp2(shift), .n_slots = 1};
+    struct pass pass = {.n_pes = b->n_parts,
+                        .max_chunks = SL_MAX_FULL_CHUNKS / n_parts,
+                        .min_shift = shift,
+                        .in_hand = in_hand * exp2(shift),
+                        .n_slots = 1};
     for (uint32_t level = 0; level <= SL_MAX_LAYERS; level++) {
-        pass.split[level] =
-            split_rows((double)b->dataset->graph.n_vertices / n_parts, SL_MAX_FULL_CHUNKS / n_parts, shift);
+        pass.rows[level] = (double)b->dataset->graph.n_vertices / n_parts;
     }
     pass.gathered = level_bytes(&pass, 0, if_so(!b->in_place, b->row), 1);
     return pass;
@@ -463,30 +456,24 @@ static double factor_bytes(const struct basis *b)
                  b->run->n_workers * exp2(SL_EVALUATE_SHIFT) * n_columns * sizeof(float));
 }
 
-/* Bytes for links. Training links are copied in new ids, with numbers, two orders and the keys of an order. Scored
- * links have a copy, negatives and scores. If no negatives are listed, as many as links are drawn. Each vertex has a
- * number, and each distinct end has outputs. Triples need the outputs of all vertices in two orders, and all known
- * triples. listed: bytes of the dataset's lists. */
+#define LINK_COPIES 5    /* training links: a copy in new ids with numbers, two orders, keys of an order */
+#define TRIPLE_COPIES 11 /* the same, and all known triples by either end */
+
+/* Bytes for links. Scored links have a copy and scores, and negatives if none are listed. Each vertex has a number, and
+ * outputs; those of triples are in two orders. listed: bytes of the dataset's lists. */
 static double link_bytes(const struct basis *b, double *listed)
 {
     const struct sl_link_split *links = &b->dataset->links;
     const double n = b->dataset->graph.n_vertices;
     const bool triples = links->n_relations > 0;
-    const double link = 2 * sizeof(sl_vertex) + if_so(triples, sizeof(uint32_t));
-    double n_train = links->list[SL_LINKS_TRAIN].n;
-    double n_scored = 0;
-    *listed = n_train * link;
-    for (int list = SL_LINKS_VALID; list <= SL_LINKS_TEST; list++) {
-        double n_negatives = links->list[list - SL_LINKS_VALID + SL_LINKS_VALID_NEGATIVE].n;
-        *listed += (links->list[list].n + n_negatives) * link;
-        n_scored += links->list[list].n + (n_negatives > 0 ? n_negatives : links->list[list].n);
+    double n_links = 0;
+    for (int list = 0; list < SL_N_LINK_LISTS; list++) {
+        n_links += links->list[list].n;
     }
-    double trained = n_train * (link + 3 * sizeof(uint32_t) + sizeof(struct sl_permute_key));
-    double scored = n_scored * (link + sizeof(struct sl_pair));
-    double known = if_so(triples, (n_train + n_scored / 2) * 64); /* by either end, to sort, and freed after it */
-    double outputs =
-        n * sizeof(uint32_t) + (triples ? 2 * n : fmin(n, 2 * n_scored)) * b->settings->hidden * sizeof(sl_real);
-    return if_so(sl_settings_trains_links(b->settings), trained + scored + known + outputs);
+    *listed = n_links * (2 * sizeof(sl_vertex) + if_so(triples, sizeof(uint32_t)));
+    return if_so(sl_settings_trains_links(b->settings),
+                 (triples ? TRIPLE_COPIES : LINK_COPIES) * *listed + n * sizeof(uint32_t) +
+                     (triples ? 2 : 1) * fmin(n, 2 * n_links) * b->settings->hidden * sizeof(sl_real));
 }
 
 /* Bytes per vertex of all rows that travel in training. */
