@@ -1,19 +1,288 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Runs a pass over all in-edges. The objective scores the outputs. */
+ * The block source (runtime/model/pass.h) of evaluation: all in-edges of all parts, without sampling. A part is a PE,
+ * cut into chunks. The objective scores the outputs. */
 #include "runtime/full/evaluate.h"
 
 #include <string.h>
 
-#include "runtime/full/full.h"
+#include "codelets/gather.h"
 #include "runtime/full/halo_lists.h"
 #include "runtime/machine/pool.h"
+#include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/model.h"
+#include "runtime/model/pass.h"
+#include "runtime/model/sums.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "tasks/ranks.h"
 #include "tasks/rows.h"
+
+struct sl_split sl_evaluate_split(const struct sl_run *run, uint32_t n_parts, uint32_t n_rows)
+{
+    bool by_gpus = run->gpus_first && !run->evaluate_on_cpus;
+    return sl_split_rows(n_rows, SL_MAX_FULL_CHUNKS / n_parts, by_gpus ? SL_EVALUATE_GPU_SHIFT : SL_EVALUATE_SHIFT);
+}
+
+uint32_t sl_full_slices(const struct sl_layer *layer)
+{
+    uint32_t n = (layer->evaluation.travels + SL_FULL_COLUMNS - 1) / SL_FULL_COLUMNS;
+    bool whole = layer->kind->sum != NULL && layer->kind->sum->whole_rows;
+    return whole ? 1 : sl_min_u32(n, SL_HALO_SLICES);
+}
+
+/* ---- the block source ---- */
+
+/* A forward pass. */
+struct full {
+    /* A PE per part. This rank evaluates PEs first_pe .. end_pe - 1, remote ranks the rest (shards->halo). */
+    struct sl_plan plan;
+    /* By part, for remote parts: the received rows of the layer in hand, in the columns in hand. */
+    struct sl_rows *received;
+    struct sl_pass pass;
+    struct sl_pass_group group;
+};
+
+static struct sl_ids_of ids(const struct sl_pass *pass, uint32_t q)
+{
+    return (struct sl_ids_of){pass->shards->ids, pass->shards->part[q].first};
+}
+
+static struct full *full_of(const struct sl_layer_pass *lp)
+{
+    return lp->pass->owner;
+}
+
+static uint32_t n_slices(const struct sl_layer_pass *lp)
+{
+    return lp->pass->shards->halo == NULL ? 1 : sl_full_slices(lp->layer);
+}
+
+static uint32_t columns(const struct sl_layer_pass *lp)
+{
+    uint32_t n = n_slices(lp);
+    return (sl_layer_pass_order(lp)->travels + n - 1) / n;
+}
+
+/* Own rows are read in place. Remote rows arrive as messages. */
+static enum sl_status send(const struct sl_layer_pass *lp)
+{
+    const struct sl_halo *halo = lp->pass->shards->halo;
+    const struct sl_halo_layer layer = {
+        .number = lp->i, .width = columns(lp), .n_slices = n_slices(lp), .dtype = lp->pass->shards->row_dtype};
+    uint32_t slice = lp->columns.first / layer.width;
+    if (halo != NULL) {
+        for (uint32_t q = 0; q < halo->n_parts; q++) {
+            struct sl_task_args head = sl_layer_pass_head(lp, q);
+            if (!sl_plan_here(lp->pass->plan, q)) {
+                SL_CHECK(sl_halo_receive(halo, &layer, q, slice, &full_of(lp)->received[q]));
+            } else if (slice == 0) {
+                SL_CHECK(sl_halo_send(halo, &head, &layer, q, sl_layer_pass_travels(lp, q)));
+            }
+        }
+    }
+    return SL_OK;
+}
+
+static void arrived(const struct sl_layer_pass *lp)
+{
+    sl_project_done(lp);
+}
+
+/* The in-edges of a part. With several ranks, sources are the halo's numbers. */
+static struct sl_full_sources sources_of(const struct sl_layer_pass *lp, uint32_t q)
+{
+    const struct sl_shards *shards = lp->pass->shards;
+    const struct sl_shard *part = &shards->part[q];
+    const struct sl_halo *halo = shards->halo;
+    struct sl_full_sources edges = {.offsets = part->graph.offsets,
+                                    .sources = part->graph.sources,
+                                    .first = shards->first,
+                                    .n_parts = shards->n_parts,
+                                    .first_id = part->first,
+                                    .edge_weights = shards->weighs_edges ? part->graph.weights : NULL,
+                                    .edge_relations = part->graph.relations};
+    if (halo != NULL) {
+        edges.first = halo->first_handle;
+        edges.first_id = halo->first[q];
+    }
+    return edges;
+}
+
+static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c, int beta, starpu_data_handle_t out)
+{
+    const struct sl_shards *shards = lp->pass->shards;
+    const struct sl_shard *part = &shards->part[q];
+    const uint64_t *offsets = shards->partition->graph.offsets + part->first;
+    const struct sl_split *split = &lp->pass->pe[q].split[lp->level];
+    uint32_t row = sl_layer_pass_chunk_row(lp, q, lp->level, c);
+    struct sl_rows rows[SL_MAX_GROUP];
+    uint32_t first[SL_MAX_GROUP];
+    struct sl_vertex_factors weights = {.factors = shards->halo != NULL ? shards->halo->factors : shards->factors,
+                                        .scale = lp->layer->scale};
+    struct sl_full_sources edges = sources_of(lp, q);
+    edges.rows = rows;
+    edges.columns = (struct sl_full_columns){lp->columns.first, lp->columns.n, first};
+    edges.n_edges = offsets[row + sl_split_size(split, c)] - offsets[row];
+    edges.weights = lp->layer->kind->sum->factor != NULL ? &weights : NULL;
+    for (uint32_t p = 0; p < shards->n_parts; p++) {
+        if (sl_plan_here(lp->pass->plan, p)) {
+            rows[p] = *sl_layer_pass_travels(lp, p);
+            rows[p].n_columns = sl_layer_pass_order(lp)->travels;
+            first[p] = lp->columns.first;
+        } else {
+            rows[p] = full_of(lp)->received[p];
+            rows[p].n_columns = columns(lp);
+            first[p] = 0;
+        }
+    }
+    return lp->layer->kind->sum->full(lp, q, row, &edges, beta, out);
+}
+
+static const struct sl_block_source all_edges = {
+    .ids = ids, .columns = columns, .send = send, .arrived = arrived, .sum = sum};
+
+/* ---- the pass ---- */
+
+/* Copy narrow features into rows. */
+static enum sl_status widen(const struct sl_pass *pass, uint32_t q, struct sl_rows *out)
+{
+    const struct sl_shards *shards = pass->shards;
+    const struct sl_split *split = &pass->pe[q].split[0];
+    const struct sl_shard *part = &shards->part[q];
+    struct sl_task_args head = {.run = pass->run, .stage = pass->stage, .pe = q};
+    struct sl_feature_handles features = {.table = part->features,
+                                          .dtype = shards->features.dtype,
+                                          .scale = shards->features.scale,
+                                          .first = part->first,
+                                          .frontier = shards->ids};
+    enum sl_status st = sl_rows_register(split, shards->n_features, shards->row_dtype, out);
+    for (uint32_t c = 0; st == SL_OK && c < split->n_chunks; c++) {
+        st = sl_gather_submit(&head, &features, part->first + (c << split->shift), out->chunk[c]);
+    }
+    return st;
+}
+
+/* The first layer reads the dense feature table in place, unless the table is narrow. */
+static enum sl_status open_part(struct sl_pass *pass, uint32_t q)
+{
+    const struct sl_shards *shards = pass->shards;
+    const struct sl_shard *part = &shards->part[q];
+    struct sl_pass_pe *pe = &pass->pe[q];
+    for (uint32_t level = 0; level <= pass->model->layer[0].from; level++) {
+        pe->split[level] = sl_evaluate_split(pass->run, shards->n_parts, part->end - part->first);
+    }
+    if (shards->is_sparse) {
+        return SL_OK;
+    }
+    if (!sl_feature_source_in_place(&shards->features)) {
+        return widen(pass, q, &pe->features);
+    }
+    return sl_feature_rows_register(&shards->features, q, &pe->split[0], &pe->features);
+}
+
+/* Prepare a pass of the model, which reads the features in place. Run, shards and model are borrowed. SL_EINVAL,
+ * SL_ENOMEM. On failure, too, call close_pass. */
+static enum sl_status open_pass(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
+                                struct full *out)
+{
+    *out = (struct full){.plan = sl_plan_of_parts(shards->n_parts),
+                         .pass = {.plan = &out->plan,
+                                  .run = run,
+                                  .shards = shards,
+                                  .model = (struct sl_model *)(uintptr_t)model,
+                                  .stage = SL_STAGE_EVALUATE,
+                                  .source = &all_edges,
+                                  .owner = out,
+                                  .group = &out->group}};
+    if (shards->halo != NULL) {
+        out->plan.first_pe = sl_halo_begin(shards->halo);
+        out->plan.end_pe = sl_halo_end(shards->halo);
+    }
+    SL_CHECK(sl_alloc_zero(shards->n_parts, sizeof *out->pass.pe, "rows of the parts", &out->pass.pe));
+    SL_CHECK(sl_alloc_zero(shards->n_parts, sizeof *out->received, "rows of other ranks", &out->received));
+    for (uint32_t q = out->plan.first_pe; q < out->plan.end_pe; q++) {
+        SL_CHECK(open_part(&out->pass, q));
+    }
+    return SL_OK;
+}
+
+/* The role of a layer's output. */
+static enum sl_role result_of(const struct sl_layer *layer)
+{
+    return layer->last ? SL_ROWS_Z : SL_ROWS_H;
+}
+
+/* Drop the received rows after their readers, the sums. The layer's later tasks need not be done. */
+static void close_received(struct full *full)
+{
+    if (full->received != NULL) {
+        for (uint32_t q = 0; q < full->plan.n_parts; q++) {
+            struct sl_rows *rows = &full->received[q];
+            for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
+                sl_handle_close(rows->chunk[c]);
+                rows->chunk[c] = NULL;
+            }
+            sl_rows_drop(rows);
+        }
+    }
+}
+
+/* Submit all chunks of layer i, and free rows after their last readers. Waits until all tasks that read rows
+ * of remote ranks have ended, because messages of the next layer need the memory. Call for each layer in order.
+ * SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+static enum sl_status run_layer(struct full *full, uint32_t i)
+{
+    struct sl_layer_pass lp = sl_pass_layer(&full->pass, i);
+    SL_CHECK(sl_layer_derive(&lp));
+    SL_CHECK(sl_layer_run(&lp));
+    for (uint32_t q = full->plan.first_pe; q < full->plan.end_pe; q++) {
+        if (i != 1 || !lp.layer->kind->reads_first) {
+            sl_layer_pass_done(&lp, q, SL_ROWS_INPUT);
+        }
+        for (int role = 0; role < SL_N_ROLES; role++) {
+            if ((enum sl_role)role != result_of(lp.layer)) {
+                sl_layer_pass_done(&lp, q, (enum sl_role)role);
+            }
+        }
+    }
+    sl_handle_drop(&full->group.statistics[i]);
+    close_received(full);
+    return SL_OK;
+}
+
+/* The output of layer i, the last submitted layer, for part q: H, or the logits. */
+static const struct sl_rows *rows_of(const struct full *full, uint32_t i, uint32_t q)
+{
+    return &full->pass.pe[q].layer[i][result_of(&full->pass.model->layer[i])];
+}
+
+/* Free without waiting. An empty struct is allowed. */
+static void close_pass(struct full *full)
+{
+    if (full->pass.pe != NULL) {
+        for (uint32_t q = 0; q < full->plan.n_parts; q++) {
+            sl_rows_drop(&full->pass.pe[q].features);
+            sl_pass_end_rows(&full->pass.pe[q], full->pass.model->n_layers, sl_rows_drop);
+        }
+    }
+    for (uint32_t i = 0; i < SL_MAX_MODEL_LAYERS; i++) {
+        sl_handle_drop(&full->group.statistics[i]);
+    }
+    if (full->received != NULL) {
+        for (uint32_t q = 0; q < full->plan.n_parts; q++) {
+            sl_rows_drop(&full->received[q]);
+        }
+    }
+    sl_free(full->received);
+    sl_free(full->pass.pe);
+    full->received = NULL;
+    full->pass = (struct sl_pass){0};
+}
+
+/* ---- the outputs ---- */
 
 struct sl_evaluated sl_evaluated_here(const struct sl_shards *shards)
 {
@@ -28,11 +297,11 @@ struct sl_evaluated sl_evaluated_here(const struct sl_shards *shards)
 }
 
 /* Copy layer i's output of this rank's parts to `out`, row-major, in ascending order of renumbered ids. */
-static enum sl_status copy_rows(const struct sl_full *a, uint32_t i, sl_real *out)
+static enum sl_status copy_rows(const struct full *a, uint32_t i, sl_real *out)
 {
     sl_vertex start = sl_evaluated_here(a->pass.shards).first;
     for (uint32_t q = a->plan.first_pe; q < a->plan.end_pe; q++) {
-        const struct sl_rows *rows = sl_full_rows(a, i, q);
+        const struct sl_rows *rows = rows_of(a, i, q);
         for (uint32_t c = 0; c < rows->split.n_chunks; c++) {
             size_t first = a->pass.shards->part[q].first - start + ((size_t)c << rows->split.shift);
             size_t n = (size_t)sl_split_size(&rows->split, c) * rows->n_columns;
@@ -45,15 +314,13 @@ static enum sl_status copy_rows(const struct sl_full *a, uint32_t i, sl_real *ou
     return SL_OK;
 }
 
-/* ---- the outputs ---- */
-
-static const struct sl_rows *outputs_of(const struct sl_full *a, uint32_t q)
+static const struct sl_rows *outputs_of(const struct full *a, uint32_t q)
 {
-    return sl_full_rows(a, a->pass.model->n_vertex_layers - 1, q);
+    return rows_of(a, a->pass.model->n_vertex_layers - 1, q);
 }
 
 /* Number of chunks in the parts before `end`, on all ranks. */
-static uint32_t chunks_before(const struct sl_full *a, uint32_t end)
+static uint32_t chunks_before(const struct full *a, uint32_t end)
 {
     const struct sl_shards *shards = a->pass.shards;
     uint32_t n = 0;
@@ -64,7 +331,7 @@ static uint32_t chunks_before(const struct sl_full *a, uint32_t end)
 }
 
 /* List the chunks of this rank. */
-static enum sl_status list_chunks(const struct sl_full *a, struct sl_output_chunk **out, uint32_t *n_out)
+static enum sl_status list_chunks(const struct full *a, struct sl_output_chunk **out, uint32_t *n_out)
 {
     struct sl_output_chunk *chunk;
     *n_out = 0;
@@ -83,7 +350,7 @@ static enum sl_status list_chunks(const struct sl_full *a, struct sl_output_chun
     return SL_OK;
 }
 
-static enum sl_status score(const struct sl_full *a, struct sl_scores *out)
+static enum sl_status score(const struct full *a, struct sl_scores *out)
 {
     const struct sl_objective *objective = sl_objective_of(a->pass.shards);
     struct sl_output_chunk *chunk = NULL;
@@ -114,7 +381,7 @@ done:
     return st;
 }
 
-/* ---- the pass ---- */
+/* ---- the halo ---- */
 
 /* The host has overwritten the edges' sources in main memory. An acquisition for writing invalidates the GPUs'
  * copies. */
@@ -155,13 +422,13 @@ static enum sl_status leave(const struct sl_shards *shards)
 enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
                            const struct sl_inference *wanted, struct sl_scores *scores_out)
 {
-    struct sl_full a = {0};
+    struct full a = {0};
     uint32_t last = model->n_vertex_layers - 1;
     enum sl_status st;
     SL_TRY(st, enter(shards), done);
-    SL_TRY(st, sl_full_open(run, shards, model, &a), done);
+    SL_TRY(st, open_pass(run, shards, model, &a), done);
     for (uint32_t i = 0; i <= last; i++) {
-        SL_TRY(st, sl_full_layer(&a, i), done);
+        SL_TRY(st, run_layer(&a, i), done);
         if (i + 2 == model->n_layers && wanted->hidden != NULL) {
             SL_TRY(st, copy_rows(&a, i, wanted->hidden), done);
         }
@@ -171,7 +438,7 @@ enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, c
     }
     st = score(&a, scores_out);
 done:
-    sl_full_close(&a);
+    close_pass(&a);
     enum sl_status left = leave(shards);
     return st == SL_OK ? left : st;
 }

@@ -37,4 +37,18 @@ struct sl_inference {
 enum sl_status sl_evaluate(struct sl_run *run, const struct sl_shards *shards, const struct sl_model *model,
                            const struct sl_inference *wanted, struct sl_scores *scores_out);
 
+/* Cut one of n_parts parts into chunks. Each operation has a task per chunk. A chunk has 2^SL_EVALUATE_SHIFT rows, so
+ * that all CPU workers get tasks. If only GPUs evaluate, it has 2^SL_EVALUATE_GPU_SHIFT rows: a kernel over 2048 rows
+ * takes less time than StarPU needs for the task, and the scheduler (dmdas) searches all waiting tasks. Chunks are
+ * larger if a part would have too many of them. */
+#define SL_EVALUATE_SHIFT 11
+#define SL_EVALUATE_GPU_SHIFT 15
+struct sl_split sl_evaluate_split(const struct sl_run *run, uint32_t n_parts, uint32_t n_rows);
+
+/* Number of column slices in which a layer receives remote rows. Slices bound the memory for remote rows. A slice has
+ * about SL_FULL_COLUMNS columns, as narrower slices would spend more time on finding rows than on adding them; it is
+ * wider if the layer would need more than SL_HALO_SLICES slices. Attention needs all columns at once: 1. */
+#define SL_FULL_COLUMNS 64
+uint32_t sl_full_slices(const struct sl_layer *layer);
+
 #endif

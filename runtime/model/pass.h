@@ -3,7 +3,7 @@
  *
  * A pass of a model, forward and perhaps backward: the rows of each PE by layer, and the block source that delivers
  * edges and remote rows. A kind of layer (kinds.h) is written once and works in every pass: over a sampled minibatch
- * (runtime/minibatch/sampled.c), over all in-edges of all parts in evaluation (runtime/full/full.c), and over the
+ * (runtime/minibatch/sampled.c), over all in-edges of all parts in evaluation (runtime/full/evaluate.c), and over the
  * full graph in training (runtime/pipe/source.c).
  *
  * Level l of a PE is its frontier S_p^l (tasks/rows.h): level 0 has the seeds, level L the input rows. A layer

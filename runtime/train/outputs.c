@@ -8,8 +8,7 @@
 
 #include "codelets/pairs.h"
 #include "data/links.h"
-#include "runtime/files/csvout.h"
-#include "runtime/files/npyout.h"
+#include "runtime/files/rowsout.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/watchdog.h"
 #include "runtime/model/kinds.h"

@@ -12,7 +12,7 @@
 #include "data/load.h"
 
 #include "codelets/aggregate.h"
-#include "runtime/full/full.h"
+#include "runtime/full/evaluate.h"
 
 /* ---- the plain loop ---- */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/files/npyout.h: the bytes of the format, and what numpy makes of them. */
-#include "runtime/files/npyout.h"
+ * runtime/files/rowsout.h: the bytes of the format, and what numpy makes of them. */
+#include "runtime/files/rowsout.h"
 
 #include <stdio.h>
 #include <stdlib.h>
