@@ -927,9 +927,7 @@ static enum sl_status check_outputs(const struct sl_settings *s)
     if (st == SL_OK) {
         st = check_embed(s);
     }
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(st);
     if (s->resume == SL_RESUME_YES && s->load != NULL) {
         return refuse_both(s, "resume", "load", "a checkpoint brings its own weights");
     }

@@ -103,9 +103,7 @@ static enum sl_status print_ranks(const struct sl_topology *topology, FILE *stre
     if (st == SL_OK) {
         st = sl_alloc(sl_n_ranks(), sizeof *ranks, "ranks' words", &ranks);
     }
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(st);
     SL_TRY(st, sl_ranks_gather(&mine, sizeof mine, ranks), done);
     if (sl_rank() > 0) {
         goto done;

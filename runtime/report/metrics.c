@@ -550,9 +550,7 @@ enum sl_status sl_metrics_open(const char *path, FILE *stream, bool append, stru
     append = append && (path == NULL || sl_file_stream(path) < 0);
     if (path != NULL) {
         enum sl_status st = open_file(path, append, &file);
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(st);
         if (append) {
             st = drop_unfinished_line(path, file);
         }

@@ -29,9 +29,7 @@ static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t elemen
     } else {
         st = sl_alloc(room, element, name, &memory->data);
     }
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(st);
     slot->n_memory++;
     memory->bytes = n * element;
     memory->locked = lock && starpu_memory_pin(memory->data, memory->bytes) == 0;

@@ -164,9 +164,7 @@ static enum sl_status list_outputs(const struct sl_settings *settings, struct ou
         SL_CHECK(name_file(option, path, &file));
         st = find_key(file, &output->key);
         sl_free(file);
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(st);
     }
     return SL_OK;
 }

@@ -152,9 +152,7 @@ static enum sl_status fill_epoch(struct sl_session *t, struct sl_metrics_epoch *
     enum sl_status st = sl_run_overlap(&t->run, &out->overlap);
     double sent;
     sl_run_stage_seconds(&t->run, out->stage_s);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(st);
     SL_CHECK(add_ranks(t, out->stage_s, &sent));
     SL_CHECK(gather_waits(t));
     if (t->schedule.kind->gather != NULL) {

@@ -119,9 +119,7 @@ static enum sl_status add_options(struct sl_labels *labels, const struct sl_sess
         snprintf(key, sizeof key, SL_KEY_OPTION "%s", option->name);
         st = sl_labels_add(labels, key, value);
         sl_free(value);
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(st);
     }
     return SL_OK;
 }

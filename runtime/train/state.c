@@ -141,9 +141,7 @@ static enum sl_status list_replicas(struct sl_session *t, struct sl_tensor *tens
         SL_CHECK(sl_model_acquire(&t->replica[r], STARPU_R));
         st = sl_model_tensors(&t->replica[r], SL_TENSORS_FOR_CHECKPOINT, tensors + *n, &n_model);
         sl_model_release(&t->replica[r]);
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(st);
         *n += n_model;
     }
     return SL_OK;
@@ -359,9 +357,7 @@ enum sl_status sl_state_load(struct sl_session *t, const struct sl_tensors *chec
         SL_CHECK(sl_model_acquire(&t->replica[r], STARPU_RW));
         st = sl_model_set_tensors(&t->replica[r], true, checkpoint);
         sl_model_release(&t->replica[r]);
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(st);
     }
     /* The average of replicas, t->model, leaves out numbers that are not trained: a fixed epsilon of gin. */
     if (t->n_replicas > 1) {
