@@ -4,9 +4,9 @@
  * Candidates of a hop, their costs and bounds, and Poisson sampling. */
 #include "codelets/importance.h"
 
+#include <assert.h>
 #include <string.h>
 
-#include "support/memory.h"
 #include "support/minmax.h"
 #include "tasks/rows.h"
 
@@ -16,55 +16,22 @@
 
 /* ---- candidates ---- */
 
-struct neighbours {
-    const sl_vertex *ids;
-    uint32_t degree;
-    uint64_t first; /* of the part's edges */
-};
-
-SL_INLINE struct neighbours neighbours_of(const struct sl_destinations *to, uint32_t d)
-{
-    const struct sl_sample_part *part = &to->part;
-    const uint64_t *bounds = part->offsets + (to->frontier[d] - part->first[part->part]);
-    const uint64_t first = bounds[0] - part->offsets[0];
-    return (struct neighbours){part->sources + first, (uint32_t)(bounds[1] - bounds[0]), first};
-}
-
-SL_INLINE void mark(uint64_t *words, sl_vertex id)
-{
-    words[id / 64] |= UINT64_C(1) << id % 64;
-}
-
 /* Number of candidates with a smaller id. */
 SL_INLINE uint32_t position_of(const struct sl_candidates *c, sl_vertex id)
 {
-    const uint64_t below = c->words[id / 64] & ((UINT64_C(1) << id % 64) - 1);
-    return c->ranks[id / 64] + (uint32_t)__builtin_popcountll(below);
+    return sl_rank_cpu(c->words, c->ranks, id);
 }
 
 SL_CLONES void sl_candidates_cpu(const struct sl_destinations *to, const struct sl_candidates *c)
 {
-    const uint32_t n_words = (uint32_t)(((uint64_t)c->n_vertices + 63) / 64);
-    const uint32_t n_parts = to->part.n_parts;
-    uint32_t *ids = sl_list_entries(c->list, n_parts);
-    uint32_t n = 0;
-    memset(c->words, 0, n_words * sizeof *c->words);
+    memset(c->words, 0, ((size_t)c->n_vertices + 63) / 64 * sizeof *c->words);
     for (uint32_t d = 0; d < *to->n_rows; d++) {
-        const struct neighbours from = neighbours_of(to, d);
+        const struct sl_neighbours from = sl_neighbours_of(&to->part, to->frontier[d]);
         for (uint32_t i = 0; i < from.degree; i++) {
-            mark(c->words, from.ids[i]);
+            sl_mark_cpu(c->words, from.ids[i]);
         }
     }
-    for (uint32_t w = 0; w < n_words; w++) {
-        c->ranks[w] = n;
-        for (uint64_t bits = c->words[w]; bits != 0; bits &= bits - 1) {
-            ids[n++] = 64 * w + (uint32_t)__builtin_ctzll(bits);
-        }
-    }
-    for (uint32_t q = 0; q <= n_parts; q++) {
-        const uint32_t first = to->part.first[q];
-        c->list[q] = first / 64 < n_words ? position_of(c, first) : n;
-    }
+    sl_list_marked_cpu(&to->part, c->words, c->ranks, c->list);
 }
 
 /* ---- solve ---- */
@@ -87,7 +54,7 @@ struct some {
     float costs[FEW];
 };
 
-SL_INLINE uint32_t find_some(const struct sl_candidates *c, const struct neighbours *from, uint32_t first,
+SL_INLINE uint32_t find_some(const struct sl_candidates *c, const struct sl_neighbours *from, uint32_t first,
                              struct some *out)
 {
     const uint32_t n = sl_min_u32(from->degree - first, FEW);
@@ -98,20 +65,23 @@ SL_INLINE uint32_t find_some(const struct sl_candidates *c, const struct neighbo
     return n;
 }
 
-/* The sum of the costs above the bound, and the number of the others. In-neighbour i is added in lane i mod LANES. */
-struct above {
-    double sum[LANES];
+/* The terms of a step (sl_importance_step). In-neighbour i is added in lane i mod LANES. */
+struct terms {
+    double sum[LANES], whole[LANES];
     uint32_t n_whole;
 };
 
-SL_INLINE void add_above(uint32_t n, const float *costs, double bound, struct above *above)
+/* weights NULL: all are 1. */
+SL_INLINE void add_terms(uint32_t n, const float *costs, const float *weights, double bound, struct terms *terms)
 {
     for (uint32_t first = 0; first < n; first += LANES) {
         const uint32_t end = sl_min_u32(n - first, LANES);
         for (uint32_t l = 0; l < end; l++) {
+            const double w = weights != NULL ? weights[first + l] : 1;
             const double cost = costs[first + l];
-            above->sum[l] += cost > bound ? cost : 0;
-            above->n_whole += cost <= bound;
+            terms->sum[l] += w > 0 && cost > bound ? w * w * cost : 0;
+            terms->whole[l] += cost <= bound ? w * w : 0;
+            terms->n_whole += w > 0 && cost <= bound;
         }
     }
 }
@@ -127,98 +97,50 @@ SL_INLINE double sum_lanes(double *sum)
     return sum[0];
 }
 
-/* The bound of a destination with more than k in-neighbours. some: of a list of up to FEW. */
-SL_INLINE float solve_one(const struct sl_candidates *c, const struct neighbours *from, uint32_t k, float bound,
-                          struct some *some)
+/* The sums of a list's weights and of their squares, in the lanes of a warp. */
+struct weight_sums {
+    double sum, squares;
+};
+
+SL_INLINE struct weight_sums sum_weights(uint32_t degree, const float *weights)
+{
+    double sum[LANES] = {0};
+    double squares[LANES] = {0};
+    for (uint32_t first = 0; first < degree; first += LANES) {
+        const uint32_t end = sl_min_u32(degree - first, LANES);
+        for (uint32_t l = 0; l < end; l++) {
+            const double w = weights[first + l];
+            sum[l] += w;
+            squares[l] += w * w;
+        }
+    }
+    return (struct weight_sums){sum_lanes(sum), sum_lanes(squares)};
+}
+
+/* The bound of a destination with more than k in-neighbours. weights: NULL, or one is positive. some: keeps the costs
+ * of a list of up to FEW. */
+SL_INLINE float solve_one(const struct sl_candidates *c, const struct sl_neighbours *from, const float *weights,
+                          double target, float bound, struct some *some)
 {
     double x = bound;
     uint32_t n_last = UINT32_MAX;
     for (int step = 0; step < MOST_STEPS; step++) {
-        struct above above = {{0}, 0};
+        struct terms terms = {{0}, {0}, 0};
         for (uint32_t first = 0; first < from->degree; first += FEW) {
             const bool known = from->degree <= FEW && step > 0;
             const uint32_t n = known ? from->degree : find_some(c, from, first, some);
-            add_above(n, some->costs, x, &above);
+            add_terms(n, some->costs, weights != NULL ? weights + first : NULL, x, &terms);
         }
-        x = sl_importance_step(from->degree, k, above.n_whole, sum_lanes(above.sum));
-        if (above.n_whole == n_last) {
+        x = sl_importance_step(target, sum_lanes(terms.whole), sum_lanes(terms.sum));
+        if (terms.n_whole == n_last) {
             break;
         }
-        n_last = above.n_whole;
+        n_last = terms.n_whole;
     }
     return (float)x;
 }
 
-/* The same with weights. */
-struct weighed {
-    double sum[LANES];   /* of squares times costs above the bound */
-    double whole[LANES]; /* of the other squares */
-    uint32_t n_whole;
-};
-
-SL_INLINE void add_weighed(uint32_t n, const float *costs, const float *weights, double bound, struct weighed *to)
-{
-    for (uint32_t first = 0; first < n; first += LANES) {
-        const uint32_t end = sl_min_u32(n - first, LANES);
-        for (uint32_t l = 0; l < end; l++) {
-            const double w = weights[first + l];
-            const double cost = costs[first + l];
-            to->sum[l] += w > 0 && cost > bound ? w * w * cost : 0;
-            to->whole[l] += cost <= bound ? w * w : 0;
-            to->n_whole += w > 0 && cost <= bound;
-        }
-    }
-}
-
-/* The sum of the weights of a list, in the lanes of a warp. */
-SL_INLINE double sum_weights(uint32_t degree, const float *weights)
-{
-    double sum[LANES] = {0};
-    for (uint32_t first = 0; first < degree; first += LANES) {
-        const uint32_t end = sl_min_u32(degree - first, LANES);
-        for (uint32_t l = 0; l < end; l++) {
-            sum[l] += (double)weights[first + l];
-        }
-    }
-    return sum_lanes(sum);
-}
-
-/* The sum of the squares of a list's weights, in the lanes of a warp. */
-SL_INLINE double sum_squares(uint32_t degree, const float *weights)
-{
-    double sum[LANES] = {0};
-    for (uint32_t first = 0; first < degree; first += LANES) {
-        const uint32_t end = sl_min_u32(degree - first, LANES);
-        for (uint32_t l = 0; l < end; l++) {
-            sum[l] += (double)weights[first + l] * (double)weights[first + l];
-        }
-    }
-    return sum_lanes(sum);
-}
-
-/* The bound of a destination with more than k in-neighbours, of which one has a weight. */
-SL_INLINE float solve_weighed(const struct sl_candidates *c, const struct neighbours *from, const float *weights,
-                              uint32_t k, float bound, struct some *some)
-{
-    const double target =
-        sl_importance_target(from->degree, k, sum_weights(from->degree, weights), sum_squares(from->degree, weights));
-    double x = bound;
-    uint32_t n_last = UINT32_MAX;
-    for (int step = 0; step < MOST_STEPS; step++) {
-        struct weighed all = {{0}, {0}, 0};
-        for (uint32_t first = 0; first < from->degree; first += FEW) {
-            const uint32_t n = find_some(c, from, first, some);
-            add_weighed(n, some->costs, weights + first, x, &all);
-        }
-        x = sl_importance_weighted_step(target, sum_lanes(all.whole), sum_lanes(all.sum));
-        if (all.n_whole == n_last) {
-            break;
-        }
-        n_last = all.n_whole;
-    }
-    return (float)x;
-}
-
+/* Bits of positive floats have their order. */
 SL_INLINE void raise_to(uint32_t *entry, float value)
 {
     uint32_t bits;
@@ -226,70 +148,57 @@ SL_INLINE void raise_to(uint32_t *entry, float value)
     *entry = sl_max_u32(*entry, bits);
 }
 
-/* Weighted LABOR-1 and further. */
-SL_CLONES static void solve_all_weighed(const struct sl_destinations *to, const struct sl_solve_rule *rule,
-                                        const struct sl_candidates *c, uint32_t *most)
+/* The largest bounds of the list's candidates. some: NULL, or the positions. */
+SL_INLINE void raise_most(const struct sl_candidates *c, const struct sl_neighbours *from, const float *weights,
+                          const struct sl_solve_rule *rule, float bound, const struct some *some, uint32_t *most)
 {
+    for (uint32_t i = 0; i < from->degree; i++) {
+        float value = bound;
+        if (weights != NULL) {
+            const float asked = sl_importance_asked(from->degree, rule->fanout, bound, weights[i]);
+            value = rule->begins || asked == 0 ? asked : bound;
+        }
+        if (value > 0) {
+            raise_to(most + (some != NULL ? some->positions[i] : position_of(c, from->ids[i])), value);
+        }
+    }
+}
+
+/* The bounds of all destinations. most NULL: not wanted. */
+SL_INLINE void solve_rows(const struct sl_destinations *to, const struct sl_solve_rule *rule,
+                          const struct sl_candidates *c, bool weighted, uint32_t *most)
+{
+    const uint32_t k = rule->fanout;
     struct some some;
     for (uint32_t d = 0; d < *to->n_rows; d++) {
-        const struct neighbours from = neighbours_of(to, d);
-        const float *weights = to->part.weights + from.first;
-        const double sum = sum_weights(from.degree, weights);
+        const struct sl_neighbours from = sl_neighbours_of(&to->part, to->frontier[d]);
+        const float *weights = weighted ? to->part.weights + from.first : NULL;
+        const struct weight_sums sums = weighted ? sum_weights(from.degree, weights) : (struct weight_sums){1, 1};
+        const bool solves = !rule->begins && from.degree > k && sums.sum > 0;
         float bound = 1;
-        if (rule->begins) {
-            bound = sl_importance_bound(from.degree, rule->fanout, sum);
-        } else if (from.degree > rule->fanout && sum > 0) {
-            bound = solve_weighed(c, &from, weights, rule->fanout, to->bounds[d], &some);
+        if (solves) {
+            const double target = weighted ? sl_importance_weighted_target(from.degree, k, sums.sum, sums.squares)
+                                           : sl_importance_target(from.degree, k);
+            bound = solve_one(c, &from, weights, target, to->bounds[d], &some);
+        } else if (rule->begins && weighted) {
+            bound = sl_importance_bound(from.degree, k, sums.sum);
+        } else if (rule->begins && from.degree > k) {
+            bound = (float)((double)k / from.degree);
         }
         to->bounds[d] = bound;
-        for (uint32_t i = 0; most != NULL && i < from.degree; i++) {
-            const float asked = sl_importance_asked(from.degree, rule->fanout, bound, weights[i]);
-            if (asked > 0) {
-                raise_to(&most[position_of(c, from.ids[i])], rule->begins ? asked : bound);
-            }
+        if (most != NULL) {
+            raise_most(c, &from, weights, rule, bound, solves && from.degree <= FEW ? &some : NULL, most);
         }
     }
-}
-
-/* Bits of positive floats have their order. */
-SL_INLINE void raise_most(const struct sl_candidates *c, const struct neighbours *from, float bound,
-                          const struct some *some, uint32_t *most)
-{
-    uint32_t bits;
-    memcpy(&bits, &bound, sizeof bits);
-    for (uint32_t i = 0; i < from->degree; i++) {
-        uint32_t *entry = most + (some != NULL ? some->positions[i] : position_of(c, from->ids[i]));
-        *entry = sl_max_u32(*entry, bits);
-    }
-}
-
-SL_CLONES static void weigh_all(const struct sl_destinations *to, uint32_t k)
-{
-    for (uint32_t d = 0; d < *to->n_rows; d++) {
-        const struct neighbours from = neighbours_of(to, d);
-        const double sum = sum_weights(from.degree, to->part.weights + from.first);
-        to->bounds[d] = sl_importance_bound(from.degree, k, sum);
-    }
-    *to->state = SL_SOLVE_ENDED;
 }
 
 SL_CLONES static void solve_all(const struct sl_destinations *to, const struct sl_solve_rule *rule,
                                 const struct sl_candidates *c, uint32_t *most)
 {
-    struct some some;
-    for (uint32_t d = 0; d < *to->n_rows; d++) {
-        const struct neighbours from = neighbours_of(to, d);
-        const bool solves = from.degree > rule->fanout && !rule->begins;
-        float bound = 1;
-        if (solves) {
-            bound = solve_one(c, &from, rule->fanout, to->bounds[d], &some);
-        } else if (from.degree > rule->fanout) {
-            bound = (float)((double)rule->fanout / from.degree);
-        }
-        to->bounds[d] = bound;
-        if (most != NULL) {
-            raise_most(c, &from, bound, solves && from.degree <= FEW ? &some : NULL, most);
-        }
+    if (rule->weighted) {
+        solve_rows(to, rule, c, true, most);
+    } else {
+        solve_rows(to, rule, c, false, most);
     }
 }
 
@@ -300,7 +209,8 @@ void sl_solve_cpu(const struct sl_destinations *to, const struct sl_solve_rule *
     uint64_t before = 0;
     uint64_t now = 0;
     if (rule->weighted && rule->begins && most_out == NULL) {
-        weigh_all(to, rule->fanout);
+        *to->state = SL_SOLVE_ENDED;
+        solve_all(to, rule, c, NULL);
         return;
     }
     for (uint32_t q = 0; q < n_parts && !rule->begins; q++) {
@@ -318,10 +228,6 @@ void sl_solve_cpu(const struct sl_destinations *to, const struct sl_solve_rule *
     }
     if (*to->state != SL_SOLVE_ENDED) {
         take_costs(to, rule->begins, costs, c);
-    }
-    if (*to->state != SL_SOLVE_ENDED && rule->weighted) {
-        solve_all_weighed(to, rule, c, goes_on && most_out != NULL ? sl_list_entries(most_out, n_parts) : NULL);
-    } else if (*to->state != SL_SOLVE_ENDED) {
         solve_all(to, rule, c, goes_on && most_out != NULL ? sl_list_entries(most_out, n_parts) : NULL);
     }
 }
@@ -382,8 +288,8 @@ SL_INLINE uint32_t draw_one(const struct sl_destinations *to, const struct sl_po
                             const struct sl_labor_turn *turn, const struct sl_candidates *c, uint32_t d,
                             sl_vertex *edges_out, float *weights_out, double *sum_out)
 {
-    const struct neighbours list = neighbours_of(to, d);
-    const struct neighbours *from = &list;
+    const struct sl_neighbours list = sl_neighbours_of(&to->part, to->frontier[d]);
+    const struct sl_neighbours *from = &list;
     const float *weights = to->part.weights != NULL ? to->part.weights + from->first : NULL;
     const struct sl_sample_part *part = &to->part;
     const float bound = to->bounds[d];
@@ -412,7 +318,7 @@ SL_CLONES static uint32_t draw_all(const struct sl_destinations *to, const struc
     uint32_t n_edges = 0;
     block->edge_offsets[0] = 0;
     for (uint32_t d = 0; d < *to->n_rows; d++) {
-        const struct neighbours from = neighbours_of(to, d);
+        const struct sl_neighbours from = sl_neighbours_of(&to->part, to->frontier[d]);
         sl_vertex *edges = block->edge_sources + n_edges;
         float *weights = block->edge_weights + n_edges;
         double sum;
@@ -420,7 +326,7 @@ SL_CLONES static uint32_t draw_all(const struct sl_destinations *to, const struc
         const double scale = n / (rule->normalised ? sum : from.degree);
         for (uint32_t i = 0; i < n; i++) {
             weights[i] = (float)(weights[i] * scale);
-            mark(words, edges[i]);
+            sl_mark_cpu(words, edges[i]);
         }
         n_edges += n;
         block->edge_offsets[d + 1] = n_edges;
@@ -428,375 +334,200 @@ SL_CLONES static uint32_t draw_all(const struct sl_destinations *to, const struc
     return n_edges;
 }
 
-uint32_t sl_poisson_cpu(const struct sl_destinations *to, const struct sl_poisson_rule *rule,
-                        const struct sl_draw *draw, const struct sl_candidates *candidates,
-                        const struct sl_sample_marks *marks, const struct sl_sample_block *block)
+void sl_poisson_cpu(const struct sl_destinations *to, const struct sl_poisson_rule *rule, const struct sl_draw *draw,
+                    const struct sl_candidates *candidates, const struct sl_sample_marks *marks,
+                    const struct sl_sample_sizes *sizes, const struct sl_sample_block *block)
 {
     const struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, &rule->sample);
     const uint32_t n_edges = draw_all(to, rule, &turn, rule->by_edge ? NULL : candidates, marks->words, block);
-    sl_block_close_cpu(&to->part, *to->n_rows, n_edges, marks, block);
-    return n_edges;
+    sl_block_close_cpu(&to->part, *to->n_rows, n_edges, marks, sizes, block);
 }
 
-/* ---- arguments ---- */
+/* ---- operations ---- */
 
-struct importance_args {
-    struct sl_task_args head;
+/* Candidates, solve and poisson. */
+struct importance {
+    struct sl_hop hop;
+    struct sl_matrix candidates, list, bounds, most;
+    struct sl_matrices costs;
     struct sl_solve_rule solve;
     struct sl_poisson_rule poisson;
-    struct sl_draw draw;
-    uint32_t n_hops;
-    uint32_t n_parts, part;
-    uint32_t n_vertices;
-    uint32_t max_fanout;
-    bool last;
-    bool has_weights;
-    uint32_t excluded; /* index of its buffer; 0: none */
-    uint32_t weights;  /* of weighted LABOR, for solve: index of their buffer; 0: none */
 };
 
-struct raise_args {
-    struct sl_task_args head;
-    uint32_t n_lists;
-    uint32_t n_parts, owner;
-    uint32_t first, n_part;
-    bool begins;
-};
-
-/* ---- implementations ---- */
-
-/* The first buffers of candidates, solve and poisson. */
-enum { OFFSETS, SOURCES, FIRST, FRONTIER, COUNTS, CANDIDATES, N_SHARED };
-enum { LIST = N_SHARED, BOUNDS, MOST, COSTS, SOLVE_WEIGHTS };
-enum {
-    DRAW_BOUNDS = N_SHARED,
-    DATASET_IDS,
-    MARKS,
-    EDGE_OFFSETS,
-    EDGE_SOURCES,
-    BACK_OFFSETS,
-    BACK_ROWS,
-    REQUEST,
-    EDGE_WEIGHTS,
-    BACK_WEIGHTS,
-    WEIGHTS,
-    EXCLUDED
-};
-enum { RAISE_COSTS, RAISE_ROOM, RAISE_LIST, RAISE_MOST };
-
-/* bounds: the buffer, or NULL. */
-static struct sl_destinations task_destinations(void *buffers[], const struct importance_args *args, void *bounds)
+static struct sl_destinations destinations_of(const struct importance *v)
 {
-    struct sl_destinations to = {.part = {.offsets = sl_buffer_data(buffers[OFFSETS]),
-                                          .sources = sl_buffer_data(buffers[SOURCES]),
-                                          .first = sl_buffer_data(buffers[FIRST]),
-                                          .n_parts = args->n_parts,
-                                          .part = args->part},
-                                 .max_rows = sl_buffer_columns(buffers[FRONTIER]),
-                                 .n_rows =
-                                     (const uint32_t *)sl_buffer_data(buffers[COUNTS]) + sl_counts_rows(args->head.hop),
-                                 .frontier = sl_buffer_data(buffers[FRONTIER])};
-    if (bounds != NULL) {
-        to.state = sl_buffer_data(bounds);
+    struct sl_destinations to = {.part = sl_hop_part(&v->hop),
+                                 .max_rows = v->hop.frontier.n_rows,
+                                 .n_rows = sl_hop_sizes(&v->hop).n_rows,
+                                 .frontier = v->hop.frontier.data,
+                                 .state = v->bounds.data};
+    if (to.state != NULL) {
         to.bounds = (float *)(void *)(to.state + 1);
-    }
-    if (args->weights > 0) {
-        to.part.weights = sl_buffer_data(buffers[args->weights]);
     }
     return to;
 }
 
-/* list: the buffer, or NULL. */
-static struct sl_candidates task_candidates(void *buffers[], const struct importance_args *args, void *list)
+static struct sl_candidates candidates_of(const struct importance *v)
 {
-    const uint64_t n_words = ((uint64_t)args->n_vertices + 63) / 64;
-    struct sl_candidates c = {.n_vertices = args->n_vertices, .words = sl_buffer_data(buffers[CANDIDATES])};
+    const uint64_t n_words = ((uint64_t)v->hop.n_vertices + 63) / 64;
+    struct sl_candidates c = {.n_vertices = v->hop.n_vertices, .words = v->candidates.data, .list = v->list.data};
     c.ranks = (uint32_t *)(void *)(c.words + n_words);
     c.costs = (float *)(void *)(c.ranks + n_words);
-    if (list != NULL) {
-        c.list = sl_buffer_data(list);
-    }
     return c;
 }
 
-/* The costs of all owners, and the list to write: NULL after the last solve. */
-static uint32_t *task_owners(void *buffers[], const struct importance_args *args, const struct sl_costs *costs_out[])
+static enum sl_status find_candidates(const void *view, const void *stream)
 {
-    const uint32_t first = args->last ? MOST : COSTS;
-    for (uint32_t q = 0; q < args->n_parts && !args->solve.begins; q++) {
-        costs_out[q] = sl_buffer_data(buffers[first + q]);
-    }
-    return args->last ? NULL : sl_buffer_data(buffers[MOST]);
-}
-
-/* The caller frees *lists. */
-static enum sl_status task_raising(void *buffers[], const struct raise_args *args, struct sl_raising *out,
-                                   void ***lists)
-{
-    SL_CHECK(sl_buffers_data(buffers + RAISE_LIST, 2 * args->n_lists, lists));
-    *out = (struct sl_raising){.n_lists = args->n_lists,
-                               .n_parts = args->n_parts,
-                               .owner = args->owner,
-                               .first = args->first,
-                               .n_part = args->n_part,
-                               .begins = args->begins,
-                               .list = (const uint32_t *const *)*lists,
-                               .most = (const uint32_t *const *)*lists + args->n_lists};
-    return SL_OK;
-}
-
-/* What a draw of either processor works on. */
-struct drawing {
-    struct sl_destinations to;
-    struct sl_candidates candidates;
-    struct sl_sample_marks marks;
-    struct sl_sample_block block;
-    uint32_t *counts;
-};
-
-static struct drawing task_drawing(void *buffers[], const struct importance_args *args)
-{
-    struct drawing drawing = {.to = task_destinations(buffers, args, buffers[DRAW_BOUNDS]),
-                              .candidates = task_candidates(buffers, args, NULL),
-                              .marks = sl_marks_in(sl_buffer_data(buffers[MARKS]), args->n_vertices, args->max_fanout),
-                              .block = sl_block_in(buffers + EDGE_OFFSETS),
-                              .counts = sl_buffer_data(buffers[COUNTS])};
-    drawing.block.edge_weights = sl_buffer_data(buffers[EDGE_WEIGHTS]);
-    drawing.block.back_weights = sl_buffer_data(buffers[BACK_WEIGHTS]);
-    drawing.to.max_rows = drawing.block.max_rows;
-    drawing.to.part.dataset_ids = sl_buffer_data(buffers[DATASET_IDS]);
-    drawing.to.part.excluded = sl_excluded_in(buffers, args->excluded);
-    if (args->has_weights) {
-        drawing.to.part.weights = sl_buffer_data(buffers[WEIGHTS]);
-    }
-    return drawing;
-}
-
-static enum sl_status candidates_task(void *buffers[], const void *cl_arg, const void *stream)
-{
-    const struct importance_args *args = cl_arg;
-    const struct sl_destinations to = task_destinations(buffers, args, NULL);
-    const struct sl_candidates candidates = task_candidates(buffers, args, buffers[LIST]);
+    const struct sl_destinations to = destinations_of(view);
+    const struct sl_candidates candidates = candidates_of(view);
     return SL_RUN(stream, sl_candidates, &to, &candidates);
 }
 
-static enum sl_status solve_task(void *buffers[], const void *cl_arg, const void *stream)
+static enum sl_status solve(const void *view, const void *stream)
 {
-    const struct importance_args *args = cl_arg;
-    const struct sl_destinations to = task_destinations(buffers, args, buffers[BOUNDS]);
-    const struct sl_candidates candidates = task_candidates(buffers, args, buffers[LIST]);
-    const struct sl_costs *costs[SL_MAX_GROUP];
-    uint32_t *most = task_owners(buffers, args, costs);
-    return SL_RUN(stream, sl_solve, &to, &args->solve, costs, &candidates, most);
+    const struct importance *v = view;
+    const struct sl_destinations to = destinations_of(v);
+    const struct sl_candidates candidates = candidates_of(v);
+    return SL_RUN(stream, sl_solve, &to, &v->solve, (const struct sl_costs *const *)v->costs.data, &candidates,
+                  v->most.data);
 }
 
-static enum sl_status raise_cpu_task(void *buffers[], const void *cl_arg)
+static enum sl_status poisson(const void *view, const void *stream)
 {
-    struct sl_raising raising;
-    void **lists;
-    SL_CHECK(task_raising(buffers, cl_arg, &raising, &lists));
-    sl_raise_cpu(&raising, sl_buffer_data(buffers[RAISE_ROOM]), sl_buffer_data(buffers[RAISE_COSTS]));
-    sl_free(lists);
-    return SL_OK;
+    const struct importance *v = view;
+    const struct sl_candidates candidates = candidates_of(v);
+    const struct sl_sample_marks marks = sl_marks_in(v->hop.marks.data, v->hop.n_vertices, v->hop.max_fanout);
+    const struct sl_sample_block block = sl_hop_block(&v->hop);
+    const struct sl_sample_sizes sizes = sl_hop_sizes(&v->hop);
+    struct sl_destinations to = destinations_of(v);
+    to.max_rows = block.max_rows;
+    return SL_RUN(stream, sl_poisson, &to, &v->poisson, &v->hop.draw, &candidates, &marks, &sizes, &block);
 }
 
-static enum sl_status poisson_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct importance_args *args = cl_arg;
-    struct drawing drawing = task_drawing(buffers, args);
-    const uint32_t n_edges =
-        sl_poisson_cpu(&drawing.to, &args->poisson, &args->draw, &drawing.candidates, &drawing.marks, &drawing.block);
-    sl_block_count(&drawing.block, n_edges, args->n_hops, args->n_parts, args->head.hop, drawing.counts);
-    return SL_OK;
-}
-
-#ifdef SL_CUDA
-static enum sl_status raise_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    struct sl_raising raising;
-    void **lists;
-    enum sl_status st = task_raising(buffers, cl_arg, &raising, &lists);
-    if (st == SL_OK) {
-        st = sl_raise_cuda(stream, &raising, sl_buffer_data(buffers[RAISE_ROOM]), sl_buffer_data(buffers[RAISE_COSTS]));
-        sl_free(lists);
+/* The first roles of the three. */
+#define SHARED_ROLES(counts_mode, candidates_mode)                                                                     \
+    {"offsets", STARPU_R, offsetof(struct importance, hop.offsets), "?", SL_INTS_64},                                  \
+        {"sources", STARPU_R, offsetof(struct importance, hop.sources), "?", SL_INTS_32},                              \
+        {"first", STARPU_R, offsetof(struct importance, hop.first), "?", SL_INTS_32},                                  \
+        {"frontier", STARPU_R, offsetof(struct importance, hop.frontier), "?", SL_INTS_32},                            \
+        {"counts", counts_mode, offsetof(struct importance, hop.counts), "?", SL_INTS_32},                             \
+    {                                                                                                                  \
+        "candidates", candidates_mode, offsetof(struct importance, candidates), "?", SL_INTS_8                         \
     }
-    return st;
-}
-
-static enum sl_status poisson_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct importance_args *args = cl_arg;
-    const struct drawing drawing = task_drawing(buffers, args);
-    return sl_poisson_cuda(stream, &drawing.to, &args->poisson, &args->draw, &drawing.candidates, &drawing.marks,
-                           args->n_hops, drawing.counts, &drawing.block);
-}
-#endif
-
-/* ---- operations ---- */
 
 static struct sl_operation candidates_op = {
     SL_OPERATION(candidates_op, "sl_candidates", SL_STAGE_SAMPLE),
-    SL_BOTH(candidates_task),
-    .role = {{"offsets", STARPU_R},
-             {"sources", STARPU_R},
-             {"first", STARPU_R},
-             {"frontier", STARPU_R},
-             {"counts", STARPU_R},
-             {"candidates", STARPU_W},
-             {"list", STARPU_W}},
+    SL_BODY(find_candidates, struct importance),
+    .role = {SHARED_ROLES(STARPU_R, STARPU_W), {"list", STARPU_W, offsetof(struct importance, list), "?", SL_INTS_32}},
 };
 
 static struct sl_operation solve_op = {
     SL_OPERATION(solve_op, "sl_solve", SL_STAGE_SAMPLE),
-    SL_BOTH(solve_task),
-    .role = {{"offsets", STARPU_R},
-             {"sources", STARPU_R},
-             {"first", STARPU_R},
-             {"frontier", STARPU_R},
-             {"counts", STARPU_R},
-             {"candidates", STARPU_RW},
-             {"list", STARPU_R},
-             {"bounds", STARPU_RW},
-             {"most", STARPU_W | SL_OPTIONAL},
-             {"costs", STARPU_R | SL_REPEATED},
-             {"weights", STARPU_R | SL_OPTIONAL}},
-};
-
-static struct sl_operation raise_op = {
-    SL_OPERATION(raise_op, "sl_raise", SL_STAGE_SAMPLE),
-    .cpu = raise_cpu_task,
-    SL_CUDA_FUNC(raise_cuda_task),
-    .role = {{"costs", STARPU_RW},
-             {"room", STARPU_RW},
-             {"list", STARPU_R | SL_REPEATED},
-             {"most", STARPU_R | SL_REPEATED}},
+    SL_BODY(solve, struct importance),
+    .role = {SHARED_ROLES(STARPU_R, STARPU_RW),
+             {"list", STARPU_R, offsetof(struct importance, list), "?", SL_INTS_32},
+             {"bounds", STARPU_RW, offsetof(struct importance, bounds), "?", SL_INTS_32},
+             {"most", STARPU_W | SL_OPTIONAL, offsetof(struct importance, most), "?", SL_INTS_32},
+             {"costs", STARPU_R | SL_REPEATED, offsetof(struct importance, costs), "?", SL_INTS_8},
+             {"weights", STARPU_R | SL_OPTIONAL, offsetof(struct importance, hop.weights), "?", SL_FLOATS}},
 };
 
 static struct sl_operation poisson_op = {
     SL_OPERATION(poisson_op, "sl_poisson", SL_STAGE_SAMPLE),
-    .cpu = poisson_cpu_task,
-    SL_CUDA_FUNC(poisson_cuda_task),
-    .role = {{"offsets", STARPU_R},
-             {"sources", STARPU_R},
-             {"first", STARPU_R},
-             {"frontier", STARPU_R},
-             {"counts", STARPU_RW},
-             {"candidates", STARPU_R},
-             {"bounds", STARPU_R},
-             {"dataset ids", STARPU_R},
-             {"marks", STARPU_RW},
-             {"edge offsets", STARPU_W},
-             {"edge sources", STARPU_W},
-             {"back offsets", STARPU_W},
-             {"back rows", STARPU_W},
-             {"request", STARPU_W},
-             {"edge weights", STARPU_W},
-             {"back weights", STARPU_W},
-             {"weights", STARPU_R | SL_OPTIONAL},
-             {"excluded", STARPU_R | SL_OPTIONAL}},
+    SL_BODY(poisson, struct importance),
+    .role = {SHARED_ROLES(STARPU_RW, STARPU_R),
+             {"bounds", STARPU_R, offsetof(struct importance, bounds), "?", SL_INTS_32},
+             {"dataset ids", STARPU_R, offsetof(struct importance, hop.dataset_ids), "?", SL_INTS_32},
+             {"marks", STARPU_RW, offsetof(struct importance, hop.marks), "?", SL_INTS_8},
+             SL_BLOCK_ROLES(struct importance),
+             {"edge weights", STARPU_W, offsetof(struct importance, hop.edge_weights), "?", SL_FLOATS},
+             {"back weights", STARPU_W, offsetof(struct importance, hop.back_weights), "?", SL_FLOATS},
+             {"weights", STARPU_R | SL_OPTIONAL, offsetof(struct importance, hop.weights), "?", SL_FLOATS},
+             {"excluded", STARPU_R | SL_OPTIONAL, offsetof(struct importance, hop.excluded), "?", SL_INTS_64}},
+};
+
+struct raise {
+    struct sl_task_args head;
+    struct sl_matrix costs, room;
+    struct sl_matrices list, most;
+    struct sl_raising raising;
+};
+
+static enum sl_status raise_costs(const void *view, const void *stream)
+{
+    const struct raise *v = view;
+    struct sl_raising raising = v->raising;
+    raising.list = (const uint32_t *const *)v->list.data;
+    raising.most = (const uint32_t *const *)v->most.data;
+    return SL_RUN(stream, sl_raise, &raising, v->room.data, v->costs.data);
+}
+
+static struct sl_operation raise_op = {
+    SL_OPERATION(raise_op, "sl_raise", SL_STAGE_SAMPLE),
+    SL_BODY(raise_costs, struct raise),
+    .role = {{"costs", STARPU_RW, offsetof(struct raise, costs), "?", SL_INTS_8},
+             {"room", STARPU_RW, offsetof(struct raise, room), "?", SL_INTS_32},
+             {"list", STARPU_R | SL_REPEATED, offsetof(struct raise, list), "?", SL_INTS_32},
+             {"most", STARPU_R | SL_REPEATED, offsetof(struct raise, most), "?", SL_INTS_32}},
 };
 
 /* ---- submissions ---- */
 
-/* Check the sizes, and fill what all tasks but raise have. */
-static enum sl_status fill(const char *name, const struct sl_task_args *head, const struct sl_part_handles *part,
-                           const struct sl_frontier_handles *frontier, const struct sl_importance_handles *own,
-                           struct importance_args *args)
+static struct importance view_of(const struct sl_task_args *head, uint64_t seed, const struct sl_part_handles *part,
+                                 const struct sl_frontier_handles *frontier, const struct sl_marks_handles *marks,
+                                 const struct sl_importance_handles *own, const struct sl_block *block)
 {
-    const uint64_t room = starpu_vector_get_nx(own->list);
-    if (part->n_parts > SL_MAX_GROUP || room <= part->n_parts || starpu_vector_get_nx(own->most) < room ||
-        starpu_vector_get_nx(own->candidates) <
-            sl_candidates_bytes(own->n_vertices, (uint32_t)room - part->n_parts - 1) ||
-        starpu_vector_get_nx(own->bounds) <= frontier->end - frontier->first) {
-        return sl_fail(SL_EINVAL,
-                       "%s: %u parts (at most %d), a list of %llu entries, candidates of %u bytes, %u bounds", name,
-                       part->n_parts, SL_MAX_GROUP, (unsigned long long)room, starpu_vector_get_nx(own->candidates),
-                       starpu_vector_get_nx(own->bounds));
-    }
-    *args = (struct importance_args){.head = *head,
-                                     .n_hops = frontier->n_hops,
-                                     .n_parts = part->n_parts,
-                                     .part = part->part,
-                                     .n_vertices = own->n_vertices};
-    args->head.work = 32 * room;
-    return SL_OK;
-}
-
-static void begin(struct sl_task *task, struct sl_operation *operation, const struct sl_part_handles *part,
-                  const struct sl_frontier_handles *frontier, enum starpu_data_access_mode counts)
-{
-    sl_task_begin(task, operation);
-    sl_task_add(task, OFFSETS, part->offsets, STARPU_R);
-    sl_task_add(task, SOURCES, part->sources, STARPU_R);
-    sl_task_add(task, FIRST, part->first, STARPU_R);
-    sl_task_add(task, FRONTIER, frontier->ids, STARPU_R);
-    sl_task_add(task, COUNTS, frontier->counts, counts);
+    struct importance v = {.hop = sl_hop_of(head, seed, part, frontier, marks, block),
+                           .candidates = sl_matrix_of(own->candidates),
+                           .list = sl_matrix_of(own->list),
+                           .bounds = sl_matrix_of(own->bounds)};
+    assert(v.list.n_rows > part->n_parts && v.bounds.n_rows > frontier->end - frontier->first);
+    assert(v.candidates.n_rows >= sl_candidates_bytes(own->n_vertices, v.list.n_rows - part->n_parts - 1));
+    v.hop.n_vertices = own->n_vertices;
+    v.hop.head.work = 32 * (uint64_t)v.list.n_rows;
+    return v;
 }
 
 enum sl_status sl_candidates_submit(const struct sl_task_args *head, const struct sl_part_handles *part,
                                     const struct sl_frontier_handles *frontier, const struct sl_importance_handles *own)
 {
-    struct importance_args args;
-    struct sl_task task;
-    SL_CHECK(fill("sl_candidates", head, part, frontier, own, &args));
-    begin(&task, &candidates_op, part, frontier, STARPU_R);
-    sl_task_add(&task, CANDIDATES, own->candidates, STARPU_W);
-    sl_task_add(&task, LIST, own->list, STARPU_W);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
+    struct importance v = view_of(head, 0, part, frontier, NULL, own, NULL);
+    return sl_view_submit(&candidates_op, &v, SL_PRIORITY_SAMPLE);
 }
 
 enum sl_status sl_solve_submit(const struct sl_task_args *head, const struct sl_part_handles *part,
                                const struct sl_frontier_handles *frontier, const struct sl_solve_rule *rule, bool last,
                                const starpu_data_handle_t *costs, const struct sl_importance_handles *own)
 {
-    struct importance_args args;
-    struct sl_task task;
-    SL_CHECK(fill("sl_solve", head, part, frontier, own, &args));
-    SL_FAIL_IF(rule->weighted && part->weights == NULL, SL_EINVAL,
-               "sl_solve: found no weights of the part's edges, expected some");
-    args.solve = *rule;
-    args.last = last;
-    begin(&task, &solve_op, part, frontier, STARPU_R);
-    sl_task_add(&task, CANDIDATES, own->candidates, STARPU_RW);
-    sl_task_add(&task, LIST, own->list, STARPU_R);
-    sl_task_add(&task, BOUNDS, own->bounds, STARPU_RW);
+    struct importance v = view_of(head, 0, part, frontier, NULL, own, NULL);
+    v.solve = *rule;
     if (!last) {
-        sl_task_add(&task, MOST, own->most, STARPU_W);
+        v.most = sl_matrix_of(own->most);
     }
     if (!rule->begins) {
-        sl_task_add_each(&task, COSTS, part->n_parts, costs, STARPU_R);
+        v.costs = (struct sl_matrices){.n = part->n_parts, .handles = costs};
     }
-    if (rule->weighted) {
-        args.weights = task.n_buffers;
-        sl_task_add(&task, SOLVE_WEIGHTS, part->weights, STARPU_R);
+    if (!rule->weighted) {
+        v.hop.weights = sl_matrix_of(NULL);
     }
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
+    assert((last || v.most.n_rows >= v.list.n_rows) && (!rule->weighted || part->weights != NULL));
+    return sl_view_submit(&solve_op, &v, SL_PRIORITY_SAMPLE);
 }
 
 enum sl_status sl_raise_submit(const struct sl_task_args *head, const struct sl_raising *raising,
                                const starpu_data_handle_t *list, const starpu_data_handle_t *most,
                                const struct sl_importance_handles *own)
 {
-    struct raise_args args = {.head = *head,
-                              .n_lists = raising->n_lists,
-                              .n_parts = raising->n_parts,
-                              .owner = raising->owner,
-                              .first = raising->first,
-                              .n_part = raising->n_part,
-                              .begins = raising->begins};
-    struct sl_task task;
-    if (args.owner >= args.n_parts || starpu_vector_get_nx(own->costs) < sl_costs_bytes(args.n_part) ||
-        starpu_vector_get_nx(own->room) < args.n_part) {
-        return sl_fail(SL_EINVAL, "sl_raise: PE %u of %u, %u vertices, costs of %u bytes, room for %u", args.owner,
-                       args.n_parts, args.n_part, starpu_vector_get_nx(own->costs), starpu_vector_get_nx(own->room));
-    }
-    args.head.work = 16 * (uint64_t)args.n_part;
-    sl_task_begin(&task, &raise_op);
-    sl_task_add(&task, RAISE_COSTS, own->costs, STARPU_RW);
-    sl_task_add(&task, RAISE_ROOM, own->room, STARPU_RW);
-    sl_task_add_each(&task, RAISE_LIST, args.n_lists, list, STARPU_R);
-    sl_task_add_each(&task, RAISE_MOST, args.n_lists, most, STARPU_R);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
+    struct raise v = {.head = *head,
+                      .costs = sl_matrix_of(own->costs),
+                      .room = sl_matrix_of(own->room),
+                      .list = {.n = raising->n_lists, .handles = list},
+                      .most = {.n = raising->n_lists, .handles = most},
+                      .raising = *raising};
+    assert(raising->owner < raising->n_parts && v.room.n_rows >= raising->n_part);
+    assert(v.costs.n_rows >= sl_costs_bytes(raising->n_part));
+    v.head.work = 16 * (uint64_t)raising->n_part;
+    return sl_view_submit(&raise_op, &v, SL_PRIORITY_SAMPLE);
 }
 
 enum sl_status sl_poisson_submit(const struct sl_task_args *head, const struct sl_part_handles *part,
@@ -804,29 +535,9 @@ enum sl_status sl_poisson_submit(const struct sl_task_args *head, const struct s
                                  const struct sl_frontier_handles *frontier, const struct sl_marks_handles *marks,
                                  const struct sl_importance_handles *own, const struct sl_block *block)
 {
-    struct importance_args args;
-    struct sl_task task;
-    SL_CHECK(fill("sl_poisson", head, part, frontier, own, &args));
-    if (block->edge_weights == NULL || marks->n_vertices != own->n_vertices ||
-        starpu_vector_get_nx(marks->bytes) < sl_marks_bytes(marks->n_vertices, marks->max_fanout)) {
-        return sl_fail(SL_EINVAL, "sl_poisson: expected a block with edge weights, and marks of %u vertices, found %u",
-                       own->n_vertices, marks->n_vertices);
-    }
-    SL_FAIL_IF(rule->weighted && part->weights == NULL, SL_EINVAL,
-               "sl_poisson: found no weights of the part's edges, expected some");
-    args.poisson = *rule;
-    args.draw = (struct sl_draw){.seed = seed, .step = head->step, .purpose = SL_FOR_SAMPLING, .hop = head->hop};
-    args.max_fanout = marks->max_fanout;
-    args.has_weights = part->weights != NULL;
-    begin(&task, &poisson_op, part, frontier, STARPU_RW);
-    sl_task_add(&task, CANDIDATES, own->candidates, STARPU_R);
-    sl_task_add(&task, DRAW_BOUNDS, own->bounds, STARPU_R);
-    sl_task_add(&task, DATASET_IDS, part->dataset_ids, STARPU_R);
-    sl_task_add(&task, MARKS, marks->bytes, STARPU_RW);
-    sl_block_add(&task, EDGE_OFFSETS, block);
-    sl_task_add(&task, EDGE_WEIGHTS, block->edge_weights, STARPU_W);
-    sl_task_add(&task, BACK_WEIGHTS, block->back_weights, STARPU_W);
-    sl_task_add_optional(&task, WEIGHTS, part->weights, STARPU_R);
-    args.excluded = sl_task_add_optional(&task, EXCLUDED, part->excluded, STARPU_R);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
+    struct importance v = view_of(head, seed, part, frontier, marks, own, block);
+    v.poisson = *rule;
+    assert(marks->n_vertices == own->n_vertices && (!rule->weighted || part->weights != NULL));
+    assert(v.hop.marks.n_rows >= sl_marks_bytes(marks->n_vertices, marks->max_fanout));
+    return sl_view_submit(&poisson_op, &v, SL_PRIORITY_SAMPLE);
 }

@@ -111,21 +111,20 @@ static inline SL_HOST_DEVICE uint64_t sl_importance_share(float cost)
     return cost <= 1 ? UINT64_C(1) << 31 : (uint64_t)(0x1p31 / (double)cost);
 }
 
-/* One step of Newton's method for c: n_whole in-neighbours have costs up to c, the others have costs with this sum.
- * sum of max(c, cost) - c d^2 / k is convex in c, and linear between costs. So the method ends, with the exact root, in
- * the first step that does not change n_whole. */
-static inline SL_HOST_DEVICE double sl_importance_step(double degree, double k, double n_whole, double sum)
+/* Newton's method for c. A step takes the in-neighbours with costs up to c, the whole ones, and the sum over the others
+ * of their costs. sum of max(c, cost) - c d^2 / k is convex in c, and linear between costs. So the method ends, with
+ * the exact root, in the first step that does not change the number of whole ones.
+ * With weights, costs are times the squares of weights. target: the right side of the equation; whole: the sum of the
+ * squares of the weights whose costs are at most c. Without weights, all squares are 1. */
+static inline SL_HOST_DEVICE double sl_importance_target(double degree, double k)
 {
-    return sum / (degree * degree / k - n_whole);
+    return degree * degree / k;
 }
-
-/* The same with weights. target: the right side of the equation; whole: the sum of the squares of the weights whose
- * costs are at most c; sum: of squares times costs, of the others. */
-static inline SL_HOST_DEVICE double sl_importance_target(double degree, double k, double sum, double squares)
+static inline SL_HOST_DEVICE double sl_importance_weighted_target(double degree, double k, double sum, double squares)
 {
     return sum * sum * (1 / k - 1 / degree) + squares;
 }
-static inline SL_HOST_DEVICE double sl_importance_weighted_step(double target, double whole, double sum)
+static inline SL_HOST_DEVICE double sl_importance_step(double target, double whole, double sum)
 {
     return sum / (target - whole);
 }
@@ -227,10 +226,10 @@ struct sl_poisson_rule {
 };
 
 /* Draw the edges of all destinations and close the block, with its weights. The part's weights are factors of these.
- * marks: heap is not used. Returns the number of edges. */
-uint32_t sl_poisson_cpu(const struct sl_destinations *to, const struct sl_poisson_rule *rule,
-                        const struct sl_draw *draw, const struct sl_candidates *candidates,
-                        const struct sl_sample_marks *marks, const struct sl_sample_block *block);
+ * marks: heap is not used. */
+void sl_poisson_cpu(const struct sl_destinations *to, const struct sl_poisson_rule *rule, const struct sl_draw *draw,
+                    const struct sl_candidates *candidates, const struct sl_sample_marks *marks,
+                    const struct sl_sample_sizes *sizes, const struct sl_sample_block *block);
 
 #ifdef SL_CUDA
 
@@ -244,14 +243,14 @@ SL_EXTERN_C enum sl_status sl_solve_cuda(cudaStream_t stream, const struct sl_de
                                          const struct sl_candidates *candidates, uint32_t *most_out);
 SL_EXTERN_C enum sl_status sl_raise_cuda(cudaStream_t stream, const struct sl_raising *raising, uint32_t *room,
                                          struct sl_costs *costs);
-/* Writes the sizes into counts, of n_hops levels. Waits once for the stream, as sl_sample_cuda. */
+/* Waits once for the stream, as sl_sample_cuda. */
 SL_EXTERN_C enum sl_status sl_poisson_cuda(cudaStream_t stream, const struct sl_destinations *to,
                                            const struct sl_poisson_rule *rule, const struct sl_draw *draw,
                                            const struct sl_candidates *candidates, const struct sl_sample_marks *marks,
-                                           uint32_t n_hops, uint32_t *counts, const struct sl_sample_block *block);
+                                           const struct sl_sample_sizes *sizes, const struct sl_sample_block *block);
 #endif
 
-/* ---- submissions: sampling phase; local; one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */
+/* ---- submissions: sampling phase; local; one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* The buffers of one PE in a ring slot. All hops use them in turn. */
 struct sl_importance_handles {
@@ -269,7 +268,7 @@ enum sl_status sl_candidates_submit(const struct sl_task_args *head, const struc
                                     const struct sl_importance_handles *own);
 
 /* costs: of the n_parts PEs of the group. The last solve of a hop does not write `most`. If the rule is weighted, the
- * part has weights. SL_EINVAL: it has none. */
+ * part has weights. */
 enum sl_status sl_solve_submit(const struct sl_task_args *head, const struct sl_part_handles *part,
                                const struct sl_frontier_handles *frontier, const struct sl_solve_rule *rule, bool last,
                                const starpu_data_handle_t *costs, const struct sl_importance_handles *own);

@@ -9,15 +9,9 @@
 
 #define MOST_STEPS 64
 
-struct neighbours {
-    const sl_vertex *ids;
-    uint32_t degree;
-};
-
-static inline __device__ struct neighbours neighbours_of(const struct sl_destinations &to, uint64_t d)
+static inline __device__ struct sl_neighbours neighbours_of(const struct sl_destinations &to, uint64_t d)
 {
-    const uint64_t *bounds = to.part.offsets + (to.frontier[d] - to.part.first[to.part.part]);
-    return {to.part.sources + (bounds[0] - to.part.offsets[0]), (uint32_t)(bounds[1] - bounds[0])};
+    return sl_neighbours_of(&to.part, to.frontier[d]);
 }
 
 static inline __device__ uint32_t position_of(const struct sl_candidates &c, sl_vertex id)
@@ -30,24 +24,10 @@ static inline __device__ uint32_t position_of(const struct sl_candidates &c, sl_
 static __global__ void mark_candidates(struct sl_destinations to, struct sl_candidates c)
 {
     for (uint64_t d = sl_warp(); d < *to.n_rows; d += sl_n_warps()) {
-        const struct neighbours from = neighbours_of(to, d);
+        const struct sl_neighbours from = neighbours_of(to, d);
         for (uint32_t i = sl_lane(); i < from.degree; i += SL_WARP) {
             sl_mark(c.words, from.ids[i]);
         }
-    }
-}
-
-static __global__ void list_candidates(struct sl_destinations to, struct sl_candidates c, uint32_t n_words)
-{
-    uint32_t *ids = sl_list_entries(c.list, to.part.n_parts);
-    for (uint64_t w = sl_thread(); w < n_words; w += sl_n_threads()) {
-        uint32_t n = c.ranks[w];
-        for (uint64_t bits = c.words[w]; bits != 0; bits &= bits - 1) {
-            ids[n++] = 64 * (uint32_t)w + sl_first_mark(bits);
-        }
-    }
-    for (uint64_t q = sl_thread(); q <= to.part.n_parts; q += sl_n_threads()) {
-        c.list[q] = sl_rank_of(n_words, c.words, c.ranks, to.part.first[q]);
     }
 }
 
@@ -59,7 +39,8 @@ enum sl_status sl_candidates_cuda(cudaStream_t stream, const struct sl_destinati
     SL_TRY(st, sl_cuda_status(cudaMemsetAsync(c->words, 0, n_words * sizeof *c->words, stream), name), done);
     SL_TRY(st, sl_start(name, stream, sl_few_blocks((uint64_t)to->max_rows * SL_WARP), mark_candidates, *to, *c), done);
     SL_TRY(st, sl_rank_words(name, stream, n_words, c->words, c->ranks), done);
-    st = sl_start(name, stream, sl_blocks((uint64_t)n_words + to->part.n_parts), list_candidates, *to, *c, n_words);
+    st = sl_start(name, stream, sl_blocks((uint64_t)n_words + to->part.n_parts), sl_list_marked, n_words, c->words,
+                  c->ranks, to->part.n_parts, to->part.first, c->list, nullptr, 0, nullptr);
 done:
     return st;
 }
@@ -105,33 +86,9 @@ static __global__ void clear_most(struct sl_destinations to, uint32_t *most)
     }
 }
 
-/* The bound of a destination with more than k in-neighbours, in all lanes. */
-static inline __device__ float solve_one(const struct sl_candidates &c, const struct neighbours &from, uint32_t k,
-                                         float bound)
-{
-    double x = bound;
-    uint32_t n_last = UINT32_MAX;
-    for (int step = 0; step < MOST_STEPS; step++) {
-        double sum = 0;
-        uint32_t n_whole = 0;
-        for (uint32_t i = sl_lane(); i < from.degree; i += SL_WARP) {
-            const double cost = c.costs[position_of(c, from.ids[i])];
-            sum += cost > x ? cost : 0;
-            n_whole += cost <= x;
-        }
-        n_whole = sl_warp_sum(n_whole);
-        x = sl_importance_step(from.degree, k, n_whole, sl_warp_sum(sum));
-        if (n_whole == n_last) {
-            break;
-        }
-        n_last = n_whole;
-    }
-    return (float)x;
-}
-
-/* The same with weights. */
-static inline __device__ float solve_weighed(const struct sl_candidates &c, const struct neighbours &from,
-                                             const float *weights, double target, float bound)
+/* The bound of a destination with more than k in-neighbours, in all lanes. weights: NULL: all are 1. */
+static inline __device__ float solve_one(const struct sl_candidates &c, const struct sl_neighbours &from,
+                                         const float *weights, double target, float bound)
 {
     double x = bound;
     uint32_t n_last = UINT32_MAX;
@@ -140,14 +97,14 @@ static inline __device__ float solve_weighed(const struct sl_candidates &c, cons
         double whole = 0;
         uint32_t n_whole = 0;
         for (uint32_t i = sl_lane(); i < from.degree; i += SL_WARP) {
-            const double w = weights[i];
+            const double w = weights != nullptr ? weights[i] : 1;
             const double cost = c.costs[position_of(c, from.ids[i])];
             sum += w > 0 && cost > x ? w * w * cost : 0;
             whole += cost <= x ? w * w : 0;
             n_whole += w > 0 && cost <= x;
         }
         n_whole = sl_warp_sum(n_whole);
-        x = sl_importance_weighted_step(target, sl_warp_sum(whole), sl_warp_sum(sum));
+        x = sl_importance_step(target, sl_warp_sum(whole), sl_warp_sum(sum));
         if (n_whole == n_last) {
             break;
         }
@@ -156,92 +113,69 @@ static inline __device__ float solve_weighed(const struct sl_candidates &c, cons
     return (float)x;
 }
 
-/* Weighted LABOR-1 and further. */
-static __global__ void solve_all_weighed(struct sl_destinations to, struct sl_candidates c, struct sl_solve_rule rule,
-                                         uint32_t *most)
+/* The bound of destination d, in all lanes. */
+static inline __device__ float bound_of(const struct sl_destinations &to, const struct sl_candidates &c,
+                                        const struct sl_solve_rule &rule, const struct sl_neighbours &from,
+                                        const float *weights, uint64_t d)
 {
-    if (*to.state == SL_SOLVE_ENDED) {
+    const uint32_t k = rule.fanout;
+    double sum = 0;
+    double squares = 0;
+    if (weights == nullptr) {
+        if (from.degree <= k) {
+            return 1;
+        }
+        return rule.begins ? (float)((double)k / from.degree)
+                           : solve_one(c, from, nullptr, sl_importance_target(from.degree, k), to.bounds[d]);
+    }
+    for (uint32_t i = sl_lane(); i < from.degree; i += SL_WARP) {
+        const double w = weights[i];
+        sum += w;
+        squares += w * w;
+    }
+    sum = sl_warp_sum(sum);
+    squares = sl_warp_sum(squares);
+    if (rule.begins) {
+        return sl_importance_bound(from.degree, k, sum);
+    }
+    if (from.degree <= k || !(sum > 0)) {
+        return 1;
+    }
+    return solve_one(c, from, weights, sl_importance_weighted_target(from.degree, k, sum, squares), to.bounds[d]);
+}
+
+/* alone: the first bounds are the last, and there are no candidates. */
+static __global__ void solve(struct sl_destinations to, struct sl_candidates c, struct sl_solve_rule rule, bool alone,
+                             uint32_t *most)
+{
+    if (!alone && *to.state == SL_SOLVE_ENDED) {
         return;
     }
     uint32_t *entries =
         most != nullptr && *to.state == SL_SOLVE_GOES_ON ? sl_list_entries(most, to.part.n_parts) : nullptr;
     for (uint64_t d = sl_warp(); d < *to.n_rows; d += sl_n_warps()) {
-        const struct neighbours from = neighbours_of(to, d);
-        const float *weights = to.part.weights + (from.ids - to.part.sources);
-        double sum = 0;
-        double squares = 0;
-        for (uint32_t i = sl_lane(); i < from.degree; i += SL_WARP) {
-            sum += (double)weights[i];
-            squares += (double)weights[i] * (double)weights[i];
-        }
-        sum = sl_warp_sum(sum);
-        squares = sl_warp_sum(squares);
-        float bound = 1;
-        if (rule.begins) {
-            bound = sl_importance_bound(from.degree, rule.fanout, sum);
-        } else if (from.degree > rule.fanout && sum > 0) {
-            bound = solve_weighed(c, from, weights, sl_importance_target(from.degree, rule.fanout, sum, squares),
-                                  to.bounds[d]);
-        }
+        const struct sl_neighbours from = neighbours_of(to, d);
+        const float *weights = rule.weighted ? to.part.weights + from.first : nullptr;
+        const float bound = bound_of(to, c, rule, from, weights, d);
         __syncwarp();
         if (sl_lane() == 0) {
             to.bounds[d] = bound;
         }
         for (uint32_t i = sl_lane(); entries != nullptr && i < from.degree; i += SL_WARP) {
-            const float asked = sl_importance_asked(from.degree, rule.fanout, bound, weights[i]);
-            const float value = rule.begins ? asked : bound;
+            float value = bound;
+            if (weights != nullptr) {
+                const float asked = sl_importance_asked(from.degree, rule.fanout, bound, weights[i]);
+                value = rule.begins || asked == 0 ? asked : bound;
+            }
             uint32_t bits;
             memcpy(&bits, &value, sizeof bits);
-            if (asked > 0) {
+            if (value > 0) {
                 atomicMax(entries + position_of(c, from.ids[i]), bits);
             }
         }
     }
-}
-
-static __global__ void solve(struct sl_destinations to, struct sl_candidates c, struct sl_solve_rule rule,
-                             uint32_t *most)
-{
-    if (*to.state == SL_SOLVE_ENDED) {
-        return;
-    }
-    uint32_t *entries =
-        most != nullptr && *to.state == SL_SOLVE_GOES_ON ? sl_list_entries(most, to.part.n_parts) : nullptr;
-    for (uint64_t d = sl_warp(); d < *to.n_rows; d += sl_n_warps()) {
-        const struct neighbours from = neighbours_of(to, d);
-        float bound = 1;
-        if (from.degree > rule.fanout) {
-            bound = rule.begins ? (float)((double)rule.fanout / from.degree)
-                                : solve_one(c, from, rule.fanout, to.bounds[d]);
-        }
-        __syncwarp();
-        if (sl_lane() == 0) {
-            to.bounds[d] = bound;
-        }
-        for (uint32_t i = sl_lane(); entries != nullptr && i < from.degree; i += SL_WARP) {
-            uint32_t bits;
-            memcpy(&bits, &bound, sizeof bits);
-            atomicMax(entries + position_of(c, from.ids[i]), bits);
-        }
-    }
-}
-
-static __global__ void weigh(struct sl_destinations to, uint32_t k)
-{
-    if (sl_thread() == 0) {
+    if (alone && sl_thread() == 0) {
         *to.state = SL_SOLVE_ENDED;
-    }
-    for (uint64_t d = sl_warp(); d < *to.n_rows; d += sl_n_warps()) {
-        const struct neighbours from = neighbours_of(to, d);
-        const float *weights = to.part.weights + (from.ids - to.part.sources);
-        double sum = 0;
-        for (uint32_t i = sl_lane(); i < from.degree; i += SL_WARP) {
-            sum += (double)weights[i];
-        }
-        sum = sl_warp_sum(sum);
-        if (sl_lane() == 0) {
-            to.bounds[d] = sl_importance_bound(from.degree, k, sum);
-        }
     }
 }
 
@@ -250,10 +184,11 @@ enum sl_status sl_solve_cuda(cudaStream_t stream, const struct sl_destinations *
 {
     const char *name = "sl_solve";
     const unsigned n_blocks = sl_few_blocks(c->n_vertices);
+    const unsigned row_blocks = sl_few_blocks((uint64_t)to->max_rows * SL_WARP);
     sl_scratch totals(stream);
     enum sl_status st;
     if (rule->weighted && rule->begins && most_out == nullptr) {
-        return sl_start(name, stream, sl_few_blocks((uint64_t)to->max_rows * SL_WARP), weigh, *to, rule->fanout);
+        return sl_start(name, stream, row_blocks, solve, *to, *c, *rule, true, most_out);
     }
     SL_TRY(st, totals.take(2 * sizeof(uint64_t), name), done);
     SL_TRY(st, sl_cuda_status(cudaMemsetAsync(totals.as<uint64_t>(), 0, 2 * sizeof(uint64_t), stream), name), done);
@@ -267,12 +202,7 @@ enum sl_status sl_solve_cuda(cudaStream_t stream, const struct sl_destinations *
     if (most_out != nullptr) {
         SL_TRY(st, sl_start(name, stream, n_blocks, clear_most, *to, most_out), done);
     }
-    if (rule->weighted) {
-        st = sl_start(name, stream, sl_few_blocks((uint64_t)to->max_rows * SL_WARP), solve_all_weighed, *to, *c, *rule,
-                      most_out);
-    } else {
-        st = sl_start(name, stream, sl_few_blocks((uint64_t)to->max_rows * SL_WARP), solve, *to, *c, *rule, most_out);
-    }
+    st = sl_start(name, stream, row_blocks, solve, *to, *c, *rule, false, most_out);
 done:
     return st;
 }
@@ -355,10 +285,10 @@ struct costs_of {
 
 /* The cost of in-neighbour i. */
 static inline __device__ float cost_of(const struct sl_destinations &to, const struct costs_of &costs,
-                                       const struct neighbours &from, uint32_t i)
+                                       const struct sl_neighbours &from, uint32_t i)
 {
     const struct sl_candidates &c = costs.c;
-    const float weight = costs.weighted ? to.part.weights[from.ids - to.part.sources + i] : 1;
+    const float weight = costs.weighted ? to.part.weights[from.first + i] : 1;
     if (c.words == nullptr || !(weight > 0)) {
         return sl_importance_cost(weight);
     }
@@ -367,7 +297,8 @@ static inline __device__ float cost_of(const struct sl_destinations &to, const s
 
 /* Whether in-neighbour i of destination d is sampled. */
 static inline __device__ bool is_drawn(const struct sl_destinations &to, const struct sl_labor_turn &turn,
-                                       const struct costs_of &c, uint64_t d, const struct neighbours &from, uint32_t i)
+                                       const struct costs_of &c, uint64_t d, const struct sl_neighbours &from,
+                                       uint32_t i)
 {
     const sl_vertex id = from.ids[i];
     return sl_importance_drawn(&turn, to.part.dataset_ids[id], to.bounds[d], cost_of(to, c, from, i)) &&
@@ -381,7 +312,7 @@ static __global__ void count_drawn(struct sl_destinations to, struct sl_labor_tu
     for (uint64_t d = sl_warp(); d <= to.max_rows; d += sl_n_warps()) {
         uint32_t n = 0;
         if (d < *to.n_rows) {
-            const struct neighbours from = neighbours_of(to, d);
+            const struct sl_neighbours from = neighbours_of(to, d);
             for (uint32_t i = sl_lane(); i < from.degree; i += SL_WARP) {
                 n += is_drawn(to, turn, c, d, from, i);
             }
@@ -398,8 +329,8 @@ static __global__ void write_drawn(struct sl_destinations to, struct sl_labor_tu
                                    const uint32_t *edge_offsets, sl_vertex *edges_out, float *weights_out)
 {
     for (uint64_t d = sl_warp(); d < *to.n_rows; d += sl_n_warps()) {
-        const struct neighbours from = neighbours_of(to, d);
-        const float *weights = to.part.weights == nullptr ? nullptr : to.part.weights + (from.ids - to.part.sources);
+        const struct sl_neighbours from = neighbours_of(to, d);
+        const float *weights = to.part.weights == nullptr ? nullptr : to.part.weights + from.first;
         uint32_t n = edge_offsets[d];
         for (uint32_t base = 0; base < from.degree; base += SL_WARP) {
             const uint32_t i = base + sl_lane();
@@ -437,42 +368,30 @@ static __global__ void scale_drawn(struct sl_destinations to, struct sl_candidat
     }
 }
 
-static enum sl_status read_sizes(cudaStream_t stream, const uint32_t *n_rows, const uint32_t *n_edges,
-                                 uint32_t sizes_out[2])
-{
-    cudaError_t error = cudaMemcpyAsync(sizes_out, n_rows, sizeof *n_rows, cudaMemcpyDeviceToHost, stream);
-    if (error == cudaSuccess) {
-        error = cudaMemcpyAsync(sizes_out + 1, n_edges, sizeof *n_edges, cudaMemcpyDeviceToHost, stream);
-    }
-    if (error == cudaSuccess) {
-        error = cudaStreamSynchronize(stream);
-    }
-    return sl_cuda_status(error, "sl_poisson: its sizes");
-}
-
 enum sl_status sl_poisson_cuda(cudaStream_t stream, const struct sl_destinations *to,
                                const struct sl_poisson_rule *rule, const struct sl_draw *draw,
                                const struct sl_candidates *candidates, const struct sl_sample_marks *marks,
-                               uint32_t n_hops, uint32_t *counts, const struct sl_sample_block *block)
+                               const struct sl_sample_sizes *sizes, const struct sl_sample_block *block)
 {
     const char *name = "sl_poisson";
     const struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, &rule->sample);
     const unsigned n_blocks = sl_few_blocks(((uint64_t)to->max_rows + 1) * SL_WARP);
     const struct costs_of c = {rule->by_edge ? sl_candidates{} : *candidates, rule->weighted};
-    uint32_t sizes[2];
+    uint32_t n_rows;
+    uint32_t n_edges;
     enum sl_status st;
     SL_TRY(st, sl_start(name, stream, n_blocks, count_drawn, *to, turn, c, block->edge_offsets), done);
     SL_TRY(st, sl_exclusive_sum(stream, to->max_rows + 1, block->edge_offsets), done);
-    SL_TRY(st, read_sizes(stream, to->n_rows, block->edge_offsets + to->max_rows, sizes), done);
+    SL_TRY(st, sl_read_sizes(name, stream, to->n_rows, &n_rows, block->edge_offsets + to->max_rows, &n_edges), done);
     SL_TRY(st,
            sl_start(name, stream, n_blocks, write_drawn, *to, turn, c, block->edge_offsets, block->edge_sources,
                     block->edge_weights),
            done);
     SL_TRY(st,
-           sl_start(name, stream, sl_blocks(sizes[0]), scale_drawn, *to, c.c, rule->normalised, block->edge_offsets,
+           sl_start(name, stream, sl_blocks(n_rows), scale_drawn, *to, c.c, rule->normalised, block->edge_offsets,
                     block->edge_sources, block->edge_weights),
            done);
-    st = sl_block_close_cuda(stream, &to->part, sizes[0], sizes[1], marks, n_hops, draw->hop, counts, block);
+    st = sl_block_close_cuda(stream, &to->part, n_rows, n_edges, marks, sizes, block);
 done:
     return st;
 }

@@ -9,11 +9,6 @@
 
 /* ---- kernels, CPU ---- */
 
-static void mark(uint64_t *words, sl_vertex id)
-{
-    words[id / 64] |= UINT64_C(1) << id % 64;
-}
-
 static sl_vertex negative(const struct sl_step_links *links, const struct sl_link_rule *rule, uint32_t link, uint32_t j,
                           uint32_t n_vertices)
 {
@@ -24,8 +19,8 @@ static sl_vertex negative(const struct sl_step_links *links, const struct sl_lin
 }
 
 void sl_link_seed_cpu(const struct sl_sample_part *part, const struct sl_step_links *links,
-                      const struct sl_link_rule *rule, const struct sl_sample_marks *marks, uint32_t n_hops,
-                      uint32_t *counts, const struct sl_sample_block *block, uint32_t *relations_out)
+                      const struct sl_link_rule *rule, const struct sl_sample_marks *marks,
+                      const struct sl_sample_sizes *sizes, const struct sl_sample_block *block, uint32_t *relations_out)
 {
     const sl_vertex first = part->first[part->part];
     const sl_vertex end = part->first[part->part + 1];
@@ -50,10 +45,9 @@ void sl_link_seed_cpu(const struct sl_sample_part *part, const struct sl_step_li
     block->edge_offsets[0] = 0;
     for (uint32_t d = 0; d < n_rows; d++) {
         block->edge_offsets[d + 1] = d + 1;
-        mark(marks->words, rows[d]);
+        sl_mark_cpu(marks->words, rows[d]);
     }
-    sl_block_close_cpu(part, n_rows, n_rows, marks, block);
-    sl_block_count(block, n_rows, n_hops, part->n_parts, 0, counts);
+    sl_block_close_cpu(part, n_rows, n_rows, marks, sizes, block);
 }
 
 static void insert(sl_vertex source, sl_vertex destination, uint32_t mask, uint64_t *table)
@@ -81,19 +75,16 @@ void sl_exclude_cpu(const struct sl_step_links *links, bool reverse, uint32_t n_
 /* ---- operations ---- */
 
 struct link_seed {
-    struct sl_task_args head;
-    struct sl_matrix order, from, to, new_ids, first, marks, counts;
-    struct sl_matrix edge_offsets, edge_sources, back_offsets, back_rows, request;
+    struct sl_hop hop;
+    struct sl_matrix order, from, to, new_ids;
     struct sl_matrix relation, ends, own_relations; /* of triples */
     struct sl_link_rule rule;
-    uint32_t n_hops, n_parts, part;
-    uint32_t n_vertices, max_fanout;
 };
 
 static enum sl_status link_seed(const void *view, const void *stream)
 {
     const struct link_seed *v = view;
-    const struct sl_sample_part part = {.first = v->first.data, .n_parts = v->n_parts, .part = v->part};
+    const struct sl_sample_part part = sl_hop_part(&v->hop);
     const struct sl_step_links links = {.n = v->order.n_rows,
                                         .order = v->order.data,
                                         .from = v->from.data,
@@ -101,32 +92,23 @@ static enum sl_status link_seed(const void *view, const void *stream)
                                         .new_ids = v->new_ids.data,
                                         .relation = v->relation.data,
                                         .ends = v->ends.data};
-    const struct sl_sample_marks marks = sl_marks_in(v->marks.data, v->n_vertices, v->max_fanout);
-    const struct sl_sample_block block = {.edge_offsets = v->edge_offsets.data,
-                                          .edge_sources = v->edge_sources.data,
-                                          .back_offsets = v->back_offsets.data,
-                                          .back_rows = v->back_rows.data,
-                                          .request = v->request.data,
-                                          .max_rows = v->edge_offsets.n_rows - 1};
-    return SL_RUN(stream, sl_link_seed, &part, &links, &v->rule, &marks, v->n_hops, v->counts.data, &block,
-                  v->own_relations.data);
+    const struct sl_sample_marks marks = sl_marks_in(v->hop.marks.data, v->hop.n_vertices, v->hop.max_fanout);
+    const struct sl_sample_sizes sizes = sl_hop_sizes(&v->hop);
+    const struct sl_sample_block block = sl_hop_block(&v->hop);
+    return SL_RUN(stream, sl_link_seed, &part, &links, &v->rule, &marks, &sizes, &block, v->own_relations.data);
 }
 
 static struct sl_operation link_seed_op = {
     SL_OPERATION(link_seed_op, "sl_link_seed", SL_STAGE_SAMPLE),
     SL_BODY(link_seed, struct link_seed),
-    .role = {{"order", STARPU_R, offsetof(struct link_seed, order), "L", SL_INTS_32},
+    .role = {{"order", STARPU_R, offsetof(struct link_seed, order), "?", SL_INTS_32},
              {"from", STARPU_R, offsetof(struct link_seed, from), "N", SL_INTS_32},
              {"to", STARPU_R, offsetof(struct link_seed, to), "N", SL_INTS_32},
              {"new ids", STARPU_R, offsetof(struct link_seed, new_ids), "?", SL_INTS_32},
-             {"first", STARPU_R, offsetof(struct link_seed, first), "?", SL_INTS_32},
-             {"marks", STARPU_RW, offsetof(struct link_seed, marks), "?", SL_ANY},
-             {"counts", STARPU_RW, offsetof(struct link_seed, counts), "?", SL_INTS_32},
-             {"edge offsets", STARPU_W, offsetof(struct link_seed, edge_offsets), "?", SL_INTS_32},
-             {"edge sources", STARPU_W, offsetof(struct link_seed, edge_sources), "?", SL_INTS_32},
-             {"back offsets", STARPU_W, offsetof(struct link_seed, back_offsets), "?", SL_INTS_32},
-             {"back rows", STARPU_W, offsetof(struct link_seed, back_rows), "?", SL_INTS_32},
-             {"request", STARPU_W, offsetof(struct link_seed, request), "?", SL_INTS_32},
+             {"first", STARPU_R, offsetof(struct link_seed, hop.first), "?", SL_INTS_32},
+             {"marks", STARPU_RW, offsetof(struct link_seed, hop.marks), "?", SL_INTS_8},
+             {"counts", STARPU_RW, offsetof(struct link_seed, hop.counts), "?", SL_INTS_32},
+             SL_BLOCK_ROLES(struct link_seed),
              {"relations", STARPU_R | SL_OPTIONAL, offsetof(struct link_seed, relation), "N", SL_INTS_32},
              {"ends", STARPU_R | SL_OPTIONAL, offsetof(struct link_seed, ends), "?", SL_INTS_32},
              {"own relations", STARPU_W | SL_OPTIONAL, offsetof(struct link_seed, own_relations), "?", SL_INTS_32}},
@@ -167,33 +149,20 @@ enum sl_status sl_link_seed_submit(const struct sl_task_args *head, const struct
                                    const struct sl_link_rule *rule, const struct sl_marks_handles *marks,
                                    const struct sl_frontier_handles *frontier, const struct sl_block *block)
 {
-    struct link_seed v = {.head = *head,
+    struct link_seed v = {.hop = sl_hop_of(head, 0, part, frontier, marks, block),
                           .order = order_of(links),
                           .from = sl_matrix_of(links->from),
                           .to = sl_matrix_of(links->to),
                           .new_ids = sl_matrix_of(new_ids),
-                          .first = sl_matrix_of(part->first),
-                          .marks = sl_matrix_of(marks->bytes),
-                          .counts = sl_matrix_of(frontier->counts),
-                          .edge_offsets = sl_matrix_of(block->edge_offsets),
-                          .edge_sources = sl_matrix_of(block->edge_sources),
-                          .back_offsets = sl_matrix_of(block->back_offsets),
-                          .back_rows = sl_matrix_of(block->back_rows),
-                          .request = sl_matrix_of(block->request),
-                          .rule = *rule,
-                          .n_hops = frontier->n_hops,
-                          .n_parts = part->n_parts,
-                          .part = part->part,
-                          .n_vertices = marks->n_vertices,
-                          .max_fanout = marks->max_fanout};
+                          .rule = *rule};
     if (links->relation != NULL) {
         v.relation = sl_matrix_of(links->relation);
         v.ends = sl_matrix_of(links->ends);
         v.own_relations = sl_matrix_of(links->own_relations);
         assert(v.order.n_rows <= v.own_relations.n_rows);
     }
-    assert((uint64_t)v.order.n_rows * sl_link_rows(rule) <= v.edge_sources.n_rows);
-    v.head.work = 64 * (uint64_t)v.edge_sources.n_rows;
+    assert((uint64_t)v.order.n_rows * sl_link_rows(rule) <= v.hop.edge_sources.n_rows);
+    v.hop.head.work = 64 * (uint64_t)v.hop.edge_sources.n_rows;
     return sl_view_submit(&link_seed_op, &v, SL_PRIORITY_SAMPLE);
 }
 

@@ -91,12 +91,13 @@ struct sl_step_links {
     const uint32_t *ends;       /* [relations x SL_ENDS] */
 };
 
-/* Write the block of the links whose first end the part owns, in their order. The counts of n_hops levels get the
- * number of edges, which is the number of rows, and the positions of the request of hop 0. Of `part` only first,
- * n_parts and part are read. relations_out: of triples, the relation of each link of the block. */
+/* Write the block of the links whose first end the part owns, in their order, and its sizes. It has as many edges as
+ * rows. Of `part` only first, n_parts and part are read. relations_out: of triples, the relation of each link of the
+ * block. */
 void sl_link_seed_cpu(const struct sl_sample_part *part, const struct sl_step_links *links,
-                      const struct sl_link_rule *rule, const struct sl_sample_marks *marks, uint32_t n_hops,
-                      uint32_t *counts, const struct sl_sample_block *block, uint32_t *relations_out);
+                      const struct sl_link_rule *rule, const struct sl_sample_marks *marks,
+                      const struct sl_sample_sizes *sizes, const struct sl_sample_block *block,
+                      uint32_t *relations_out);
 
 /* Fill a table of n_entries with the edges of the links, and with their reverses if `reverse`. */
 void sl_exclude_cpu(const struct sl_step_links *links, bool reverse, uint32_t n_entries, uint64_t *table_out);
@@ -107,7 +108,7 @@ void sl_exclude_cpu(const struct sl_step_links *links, bool reverse, uint32_t n_
 /* Waits once for the stream. */
 SL_EXTERN_C enum sl_status sl_link_seed_cuda(cudaStream_t stream, const struct sl_sample_part *part,
                                              const struct sl_step_links *links, const struct sl_link_rule *rule,
-                                             const struct sl_sample_marks *marks, uint32_t n_hops, uint32_t *counts,
+                                             const struct sl_sample_marks *marks, const struct sl_sample_sizes *sizes,
                                              const struct sl_sample_block *block, uint32_t *relations_out);
 
 /* Entries may lie in another order than on the CPU. The same edges are found. */

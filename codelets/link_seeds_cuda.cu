@@ -81,7 +81,7 @@ static enum sl_status read_count(cudaStream_t stream, const uint32_t *count, uin
 
 enum sl_status sl_link_seed_cuda(cudaStream_t stream, const struct sl_sample_part *part,
                                  const struct sl_step_links *links, const struct sl_link_rule *rule,
-                                 const struct sl_sample_marks *marks, uint32_t n_hops, uint32_t *counts,
+                                 const struct sl_sample_marks *marks, const struct sl_sample_sizes *sizes,
                                  const struct sl_sample_block *block, uint32_t *relations_out)
 {
     const char *name = "sl_link_seed";
@@ -105,7 +105,7 @@ enum sl_status sl_link_seed_cuda(cudaStream_t stream, const struct sl_sample_par
            sl_start(name, stream, sl_blocks((uint64_t)block->max_rows + 1), place_offsets, block->max_rows, n_rows,
                     block->edge_offsets),
            done);
-    st = sl_block_close_cuda(stream, part, n_rows, n_rows, marks, n_hops, 0, counts, block);
+    st = sl_block_close_cuda(stream, part, n_rows, n_rows, marks, sizes, block);
 done:
     return st;
 }

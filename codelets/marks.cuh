@@ -57,4 +57,40 @@ static inline enum sl_status sl_rank_words(const char *name, cudaStream_t stream
     return st;
 }
 
+/* List the marked ids by owner, n_parts of them; first: [n_parts + 1] ids. positions_out: NULL, or a copy of the list's
+ * positions, and n is stored in *n_out. */
+static __global__ void sl_list_marked(uint32_t n_words, const uint64_t *words, const uint32_t *ranks, uint32_t n_parts,
+                                      const uint32_t *first, uint32_t *list_out, uint32_t *positions_out, uint32_t n,
+                                      uint32_t *n_out)
+{
+    uint32_t *ids = list_out + n_parts + 1;
+    for (uint64_t w = sl_thread(); w < n_words; w += sl_n_threads()) {
+        uint32_t i = ranks[w];
+        for (uint64_t bits = words[w]; bits != 0; bits &= bits - 1) {
+            ids[i++] = 64 * (uint32_t)w + sl_first_mark(bits);
+        }
+    }
+    for (uint64_t q = sl_thread(); q <= n_parts; q += sl_n_threads()) {
+        list_out[q] = sl_rank_of(n_words, words, ranks, first[q]);
+        if (positions_out != nullptr) {
+            positions_out[q] = list_out[q];
+            *n_out = n;
+        }
+    }
+}
+
+/* Read two numbers of the device, and wait for the stream. SL_ECUDA. */
+static inline enum sl_status sl_read_sizes(const char *name, cudaStream_t stream, const uint32_t *n_rows,
+                                           uint32_t *n_rows_out, const uint32_t *n_edges, uint32_t *n_edges_out)
+{
+    cudaError_t error = cudaMemcpyAsync(n_rows_out, n_rows, sizeof *n_rows, cudaMemcpyDeviceToHost, stream);
+    if (error == cudaSuccess) {
+        error = cudaMemcpyAsync(n_edges_out, n_edges, sizeof *n_edges, cudaMemcpyDeviceToHost, stream);
+    }
+    if (error == cudaSuccess) {
+        error = cudaStreamSynchronize(stream);
+    }
+    return sl_cuda_status(error, name);
+}
+
 #endif

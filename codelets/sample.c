@@ -5,6 +5,7 @@
  * also sorts the sources. */
 #include "codelets/sample.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,14 +64,12 @@ SL_INLINE void fetch_bounds(const struct sl_sample_part *part, uint32_t begin, u
 SL_INLINE uint32_t list_batch(const struct sl_sample_part *part, uint32_t fanout, uint32_t n, const sl_vertex *frontier,
                               uint32_t n_edges, uint32_t *offsets_out, struct batch *batch)
 {
-    const uint32_t first = part->first[part->part];
     uint32_t n_some = 0;
     uint32_t n_whole = 0;
     for (uint32_t d = 0; d < n; d++) {
-        const uint64_t *bounds = part->offsets + (frontier[d] - first);
-        const uint32_t degree = (uint32_t)(bounds[1] - bounds[0]);
-        const struct drawn drawn = {part->sources + (bounds[0] - part->offsets[0]), sl_min_u32(degree, fanout),
-                                    n_edges};
+        const struct sl_neighbours from = sl_neighbours_of(part, frontier[d]);
+        const uint32_t degree = from.degree;
+        const struct drawn drawn = {from.ids, sl_min_u32(degree, fanout), n_edges};
         batch->some[n_some] = drawn;
         batch->vertices[n_some] = part->dataset_ids[frontier[d]];
         batch->degrees[n_some] = degree;
@@ -210,11 +209,6 @@ SL_INLINE void fetch_lists(uint32_t n, const struct drawn *lists)
     }
 }
 
-SL_INLINE void mark(uint64_t *words, sl_vertex id)
-{
-    words[id / 64] |= UINT64_C(1) << id % 64;
-}
-
 /* Replace positions by ids, and mark the ids. */
 SL_INLINE void read_batch(uint32_t k, const struct batch *batch, uint64_t *words, sl_vertex *edges_out)
 {
@@ -222,14 +216,14 @@ SL_INLINE void read_batch(uint32_t k, const struct batch *batch, uint64_t *words
         uint32_t *edge = edges_out + batch->some[l].first_edge;
         for (uint32_t i = 0; i < k; i++) {
             edge[i] = batch->some[l].ids[edge[i]];
-            mark(words, edge[i]);
+            sl_mark_cpu(words, edge[i]);
         }
     }
     for (uint32_t l = 0; l < batch->n_whole; l++) {
         uint32_t *edge = edges_out + batch->whole[l].first_edge;
         for (uint32_t i = 0; i < batch->whole[l].n; i++) {
             edge[i] = batch->whole[l].ids[i];
-            mark(words, edge[i]);
+            sl_mark_cpu(words, edge[i]);
         }
     }
 }
@@ -316,62 +310,6 @@ SL_INLINE uint32_t draw_edges(const struct sl_sample_part *part, const struct sl
     return n_edges;
 }
 
-/* The same by weights. */
-SL_INLINE uint32_t draw_weighted(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
-                                 const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,
-                                 const struct sl_sample_marks *marks, const struct sl_sample_block *out)
-{
-    uint32_t *const offsets_out = out->edge_offsets;
-    sl_vertex *const edges_out = out->edge_sources;
-    uint32_t n_edges = 0;
-    offsets_out[0] = 0;
-    for (uint32_t d = 0; d < n_rows; d++) {
-        const uint64_t *bounds = part->offsets + (frontier[d] - part->first[part->part]);
-        const uint64_t begin = bounds[0] - part->offsets[0];
-        const float *weights = part->weights + begin;
-        const uint16_t *relations = part->relations != NULL ? part->relations + begin : NULL;
-        sl_vertex *edge = edges_out + n_edges;
-        struct sl_labor_list list = {part->sources + begin, (uint32_t)(bounds[1] - bounds[0]), edge};
-        fetch_bounds(part, d + AHEAD < n_rows ? d + AHEAD : n_rows, d + AHEAD < n_rows ? d + AHEAD + 1 : n_rows,
-                     frontier);
-        const uint32_t n = sl_weighted_pick_cpu(draw, part->dataset_ids[frontier[d]], part->dataset_ids, rule->fanout,
-                                                &list, weights, relations, marks->heap);
-        for (uint32_t i = 0; i < n; i++) {
-            take_values(part, begin + edge[i], out, n_edges + i);
-            edge[i] = list.ids[edge[i]];
-            mark(marks->words, edge[i]);
-        }
-        n_edges += n;
-        offsets_out[d + 1] = n_edges;
-    }
-    return n_edges;
-}
-
-/* The same with replacement. */
-SL_INLINE uint32_t draw_replaced(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
-                                 const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,
-                                 const struct sl_sample_marks *marks, const struct sl_sample_block *out)
-{
-    uint32_t n_edges = 0;
-    out->edge_offsets[0] = 0;
-    for (uint32_t d = 0; d < n_rows; d++) {
-        const uint64_t *bounds = part->offsets + (frontier[d] - part->first[part->part]);
-        const uint64_t begin = bounds[0] - part->offsets[0];
-        const uint32_t degree = (uint32_t)(bounds[1] - bounds[0]);
-        const uint32_t n = sl_sample_count(rule, degree);
-        sl_vertex *edge = out->edge_sources + n_edges;
-        sl_pick_replaced(draw, part->dataset_ids[frontier[d]], degree, n, edge);
-        for (uint32_t i = 0; i < n; i++) {
-            take_values(part, begin + edge[i], out, n_edges + i);
-            edge[i] = part->sources[begin + edge[i]];
-            mark(marks->words, edge[i]);
-        }
-        n_edges += n;
-        out->edge_offsets[d + 1] = n_edges;
-    }
-    return n_edges;
-}
-
 /* Pick positions in a list by the rule, which is not `weighted`. k < the list's length, or the rule is `replaced`. */
 SL_INLINE void pick_positions(const struct sl_sample_rule *rule, const struct sl_draw *draw,
                               const struct sl_labor_turn *turn, const struct sl_sample_part *part, uint32_t vertex,
@@ -387,76 +325,85 @@ SL_INLINE void pick_positions(const struct sl_sample_rule *rule, const struct sl
     }
 }
 
-/* Draw positions in one run of a destination's list. Returns their number. */
-SL_INLINE uint32_t draw_run(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
-                            const struct sl_draw *draw, const struct sl_labor_turn *turn, sl_vertex destination,
-                            const struct sl_labor_list *list, const struct sl_edge_run *run, struct sl_labor_pick *heap)
+/* Draw positions in a list. relations: as in sl_weighted_pick_cpu. Returns their number. */
+SL_INLINE uint32_t draw_list(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                             const struct sl_draw *draw, const struct sl_labor_turn *turn, uint32_t vertex,
+                             const struct sl_labor_list *list, const uint16_t *relations, struct sl_labor_pick *heap)
 {
-    const struct sl_sample_rule own = sl_sample_rule_of(rule, part->fanouts[run->relation]);
-    const struct sl_draw own_draw = sl_sample_draw_of(draw, run->relation);
-    const struct sl_labor_list own_list = {list->ids + run->begin, run->end - run->begin, list->picked_out};
-    const bool replaced = own.method == SL_SAMPLE_REPLACED && own.fanout != UINT32_MAX;
-    uint32_t n = sl_sample_count(&own, own_list.degree);
-    if (own.method == SL_SAMPLE_WEIGHTED) {
-        n = sl_weighted_pick_cpu(&own_draw, part->dataset_ids[destination], part->dataset_ids, own.fanout, &own_list,
-                                 part->weights + (own_list.ids - part->sources), NULL, heap);
-    } else if (replaced || n < own_list.degree) {
-        pick_positions(&own, &own_draw, turn, part, part->dataset_ids[destination], &own_list, heap);
-    } else {
-        for (uint32_t i = 0; i < n; i++) {
-            own_list.picked_out[i] = i;
-        }
+    const bool replaced = rule->method == SL_SAMPLE_REPLACED && rule->fanout != UINT32_MAX;
+    const uint32_t n = sl_sample_count(rule, list->degree);
+    if (rule->method == SL_SAMPLE_WEIGHTED) {
+        const float *weights = part->weights + (list->ids - part->sources);
+        return sl_weighted_pick_cpu(draw, vertex, part->dataset_ids, rule->fanout, list, weights, relations, heap);
+    }
+    if (n > 0 && (replaced || n < list->degree)) {
+        pick_positions(rule, draw, turn, part, vertex, list, heap);
+        return n;
     }
     for (uint32_t i = 0; i < n; i++) {
-        own_list.picked_out[i] += run->begin;
+        list->picked_out[i] = i;
     }
     return n;
 }
 
-/* The same with fanouts by relation. */
-SL_INLINE uint32_t draw_by_relation(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
-                                    const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,
-                                    const struct sl_sample_marks *marks, const struct sl_sample_block *out)
+/* Draw positions in each run of a destination's list. Returns their number. */
+SL_INLINE uint32_t draw_runs(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                             const struct sl_draw *draw, const struct sl_labor_turn *turn, uint32_t vertex,
+                             const struct sl_neighbours *from, uint32_t *picked_out, struct sl_labor_pick *heap)
+{
+    struct sl_edge_run run = {0};
+    uint32_t n = 0;
+    while (run.end < from->degree) {
+        run = sl_run_at(part->relations + from->first, run.end, from->degree);
+        const struct sl_sample_rule own = sl_sample_rule_of(rule, part->fanouts[run.relation]);
+        const struct sl_draw own_draw = sl_sample_draw_of(draw, run.relation);
+        const struct sl_labor_list list = {from->ids + run.begin, run.end - run.begin, picked_out + n};
+        const uint32_t n_here = draw_list(part, &own, &own_draw, turn, vertex, &list, NULL, heap);
+        for (uint32_t i = 0; i < n_here; i++) {
+            list.picked_out[i] += run.begin;
+        }
+        n += n_here;
+    }
+    return n;
+}
+
+/* The same by weights, with replacement, or with fanouts by relation: one destination after the other. */
+SL_INLINE uint32_t draw_one_by_one(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                                   const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,
+                                   const struct sl_sample_marks *marks, const struct sl_sample_block *out)
 {
     const struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, rule);
     uint32_t n_edges = 0;
     out->edge_offsets[0] = 0;
     for (uint32_t d = 0; d < n_rows; d++) {
-        const uint64_t *bounds = part->offsets + (frontier[d] - part->first[part->part]);
-        const uint64_t begin = bounds[0] - part->offsets[0];
-        const uint32_t degree = (uint32_t)(bounds[1] - bounds[0]);
+        const struct sl_neighbours from = sl_neighbours_of(part, frontier[d]);
+        const uint32_t vertex = part->dataset_ids[frontier[d]];
         const uint32_t first = n_edges;
-        struct sl_edge_run run = {0};
         fetch_bounds(part, sl_min_u32(d + AHEAD, n_rows), sl_min_u32(d + AHEAD + 1, n_rows), frontier);
-        while (run.end < degree) {
-            const struct sl_labor_list list = {part->sources + begin, degree, out->edge_sources + n_edges};
-            run = sl_run_at(part->relations + begin, run.end, degree);
-            n_edges += draw_run(part, rule, draw, &turn, frontier[d], &list, &run, marks->heap);
+        if (part->fanouts != NULL) {
+            n_edges += draw_runs(part, rule, draw, &turn, vertex, &from, out->edge_sources + n_edges, marks->heap);
+        } else {
+            const struct sl_labor_list list = {from.ids, from.degree, out->edge_sources + n_edges};
+            const uint16_t *relations = part->relations != NULL ? part->relations + from.first : NULL;
+            n_edges += draw_list(part, rule, draw, &turn, vertex, &list, relations, marks->heap);
         }
         for (uint32_t e = first; e < n_edges; e++) {
-            const uint64_t entry = begin + out->edge_sources[e];
+            const uint64_t entry = from.first + out->edge_sources[e];
             take_values(part, entry, out, e);
             out->edge_sources[e] = part->sources[entry];
-            mark(marks->words, out->edge_sources[e]);
+            sl_mark_cpu(marks->words, out->edge_sources[e]);
         }
         out->edge_offsets[d + 1] = n_edges;
     }
     return n_edges;
 }
 
-/* Number of marked ids that are smaller. */
-SL_INLINE uint32_t rank_of(const struct sl_sample_marks *marks, sl_vertex id)
-{
-    uint64_t below = marks->words[id / 64] & ((UINT64_C(1) << id % 64) - 1);
-    return marks->ranks[id / 64] + (uint32_t)__builtin_popcountll(below);
-}
-
-SL_INLINE uint32_t rank_words(uint32_t n_words, const struct sl_sample_marks *marks)
+SL_INLINE uint32_t rank_words(uint32_t n_words, const uint64_t *words, uint32_t *ranks)
 {
     uint32_t n = 0;
     for (uint32_t w = 0; w < n_words; w++) {
-        marks->ranks[w] = n;
-        n += (uint32_t)__builtin_popcountll(marks->words[w]);
+        ranks[w] = n;
+        n += (uint32_t)__builtin_popcountll(words[w]);
     }
     return n;
 }
@@ -473,25 +420,25 @@ SL_INLINE void list_word(uint64_t bits, uint32_t base, uint32_t n, uint32_t *ids
     }
 }
 
-/* List the marked ids by owner, and store for each word the number of marked ids before it. Returns the number of
- * marked ids. */
-SL_INLINE uint32_t list_marked(const uint32_t *first, uint32_t n_parts, const struct sl_sample_marks *marks,
-                               uint32_t *request_out)
+SL_CLONES uint32_t sl_list_marked_cpu(const struct sl_sample_part *part, const uint64_t *words, uint32_t *ranks,
+                                      uint32_t *list_out)
 {
-    const uint32_t n_words = (uint32_t)(((uint64_t)first[n_parts] + 63) / 64);
-    uint32_t *ids = sl_list_entries(request_out, n_parts);
-    const uint32_t n = rank_words(n_words, marks);
+    const uint32_t n_parts = part->n_parts;
+    const uint32_t n_words = (uint32_t)(((uint64_t)part->first[n_parts] + 63) / 64);
+    uint32_t *ids = sl_list_entries(list_out, n_parts);
+    const uint32_t n = rank_words(n_words, words, ranks);
     for (uint32_t q = 0; q <= n_parts; q++) {
-        request_out[q] = first[q] < 64 * (uint64_t)n_words ? rank_of(marks, first[q]) : n;
+        const uint32_t first = part->first[q];
+        list_out[q] = first < 64 * (uint64_t)n_words ? sl_rank_cpu(words, ranks, first) : n;
     }
     for (uint32_t w = 0; w < n_words; w++) {
-        const uint32_t rank = marks->ranks[w];
-        const uint32_t n_here = (w + 1 < n_words ? marks->ranks[w + 1] : n) - rank;
+        const uint32_t rank = ranks[w];
+        const uint32_t n_here = (w + 1 < n_words ? ranks[w + 1] : n) - rank;
         if (n - rank >= (n_here + 7) / 8 * 8) {
-            list_word(marks->words[w], 64 * w, n_here, ids + rank);
+            list_word(words[w], 64 * w, n_here, ids + rank);
             continue;
         }
-        uint64_t bits = marks->words[w];
+        uint64_t bits = words[w];
         for (uint32_t i = 0; i < n_here; i++, bits &= bits - 1) {
             ids[rank + i] = 64 * w + (uint32_t)__builtin_ctzll(bits);
         }
@@ -508,14 +455,14 @@ SL_INLINE uint32_t list_few(const uint32_t *first, uint32_t n_parts, uint32_t n_
     uint32_t n = 0;
     uint32_t q = 0;
     for (uint32_t e = 0; e < n_edges; e++) {
-        mark(marks->touched, edges[e] / 64);
+        sl_mark_cpu(marks->touched, edges[e] / 64);
     }
     for (uint32_t g = 0; g < n_groups; g++) {
         for (uint64_t group = marks->touched[g]; group != 0; group &= group - 1) {
             const uint32_t w = 64 * g + (uint32_t)__builtin_ctzll(group);
             marks->ranks[w] = n;
             for (; q < n_parts && first[q] / 64 <= w; q++) {
-                request_out[q] = first[q] / 64 < w ? n : rank_of(marks, first[q]);
+                request_out[q] = first[q] / 64 < w ? n : sl_rank_cpu(marks->words, marks->ranks, first[q]);
             }
             for (uint64_t bits = marks->words[w]; bits != 0; bits &= bits - 1) {
                 ids[n++] = 64 * w + (uint32_t)__builtin_ctzll(bits);
@@ -533,7 +480,7 @@ SL_INLINE uint32_t list_few(const uint32_t *first, uint32_t n_parts, uint32_t n_
 SL_INLINE void renumber(uint32_t n_edges, const struct sl_sample_marks *marks, uint32_t *edges, uint32_t *back_offsets)
 {
     for (uint32_t e = 0; e < n_edges; e++) {
-        edges[e] = rank_of(marks, edges[e]);
+        edges[e] = sl_rank_cpu(marks->words, marks->ranks, edges[e]);
         if (back_offsets != NULL) {
             back_offsets[edges[e] + 1]++;
         }
@@ -604,7 +551,7 @@ SL_INLINE uint32_t drop_excluded(const struct sl_sample_part *part, uint32_t n_r
                 block->edge_relations[n] = block->edge_relations[e];
             }
             edges[n] = gone ? frontier[d] : edges[e];
-            mark(words, edges[n++]);
+            sl_mark_cpu(words, edges[n++]);
         }
         begin = end;
         block->edge_offsets[d + 1] = n;
@@ -616,7 +563,8 @@ SL_INLINE uint32_t drop_excluded(const struct sl_sample_part *part, uint32_t n_r
 #define WORDS_OF_FEW 4
 
 SL_INLINE void close_block(const struct sl_sample_part *part, uint32_t n_rows, uint32_t n_edges,
-                           const struct sl_sample_marks *marks, const struct sl_sample_block *block)
+                           const struct sl_sample_marks *marks, const struct sl_sample_sizes *sizes,
+                           const struct sl_sample_block *block)
 {
     const uint32_t n_words = (uint32_t)(((uint64_t)part->first[part->n_parts] + 63) / 64);
     const bool few = n_edges < n_words / WORDS_OF_FEW;
@@ -624,7 +572,11 @@ SL_INLINE void close_block(const struct sl_sample_part *part, uint32_t n_rows, u
     if (few) {
         n_sources = list_few(part->first, part->n_parts, n_edges, block->edge_sources, marks, block->request);
     } else {
-        n_sources = list_marked(part->first, part->n_parts, marks, block->request);
+        n_sources = sl_list_marked_cpu(part, marks->words, marks->ranks, block->request);
+    }
+    *sizes->n_edges = n_edges;
+    if (sizes->positions != NULL) {
+        memcpy(sizes->positions, block->request, ((size_t)part->n_parts + 1) * sizeof *block->request);
     }
     if (block->back_offsets != NULL) {
         memset(block->back_offsets, 0, ((size_t)n_sources + 1) * sizeof *block->back_offsets);
@@ -642,30 +594,29 @@ SL_INLINE void close_block(const struct sl_sample_part *part, uint32_t n_rows, u
 }
 
 SL_CLONES void sl_block_close_cpu(const struct sl_sample_part *part, uint32_t n_rows, uint32_t n_edges,
-                                  const struct sl_sample_marks *marks, const struct sl_sample_block *block)
+                                  const struct sl_sample_marks *marks, const struct sl_sample_sizes *sizes,
+                                  const struct sl_sample_block *block)
 {
-    close_block(part, n_rows, n_edges, marks, block);
+    close_block(part, n_rows, n_edges, marks, sizes, block);
 }
 
-SL_CLONES uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
-                                 const struct sl_draw *draw, uint32_t n_rows, const sl_vertex *frontier,
-                                 const struct sl_sample_marks *marks, const struct sl_sample_block *block)
+SL_CLONES void sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                             const struct sl_draw *draw, const sl_vertex *frontier, const struct sl_sample_marks *marks,
+                             const struct sl_sample_sizes *sizes, const struct sl_sample_block *block)
 {
+    const uint32_t n_rows = *sizes->n_rows;
+    const bool one_by_one =
+        part->fanouts != NULL || rule->method == SL_SAMPLE_WEIGHTED || rule->method == SL_SAMPLE_REPLACED;
     uint32_t n_edges;
-    if (part->fanouts != NULL) {
-        n_edges = draw_by_relation(part, rule, draw, n_rows, frontier, marks, block);
-    } else if (rule->method == SL_SAMPLE_WEIGHTED) {
-        n_edges = draw_weighted(part, rule, draw, n_rows, frontier, marks, block);
-    } else if (rule->method == SL_SAMPLE_REPLACED) {
-        n_edges = draw_replaced(part, rule, draw, n_rows, frontier, marks, block);
+    if (one_by_one) {
+        n_edges = draw_one_by_one(part, rule, draw, n_rows, frontier, marks, block);
     } else {
         n_edges = draw_edges(part, rule, draw, n_rows, frontier, marks, block);
     }
     if (part->excluded.table != NULL) {
         n_edges = drop_excluded(part, n_rows, frontier, marks->words, block);
     }
-    close_block(part, n_rows, n_edges, marks, block);
-    return n_edges;
+    close_block(part, n_rows, n_edges, marks, sizes, block);
 }
 
 static int compare_keys(const void *a, const void *b)
@@ -748,10 +699,11 @@ void sl_permute_cpu(uint64_t seed, uint64_t epoch, uint32_t n, const sl_vertex *
     }
 }
 
-uint32_t sl_seed_cpu(uint32_t n, const sl_vertex *order, uint32_t n_old, const struct sl_frontier *frontier)
+void sl_seed_cpu(uint32_t n, const sl_vertex *order, uint32_t n_hops, bool stop, uint32_t *counts,
+                 const struct sl_frontier *frontier)
 {
     const uint32_t first = frontier->first;
-    for (uint32_t r = 0; r < n_old; r++) {
+    for (uint32_t r = 0; r < counts[sl_counts_rows(n_hops)]; r++) {
         frontier->row_of[frontier->ids[r] - first] = SL_NONE;
     }
     uint32_t n_rows = 0;
@@ -761,283 +713,201 @@ uint32_t sl_seed_cpu(uint32_t n, const sl_vertex *order, uint32_t n_old, const s
             frontier->ids[n_rows++] = order[i];
         }
     }
-    return n_rows;
+    counts[sl_counts_rows(0)] = n_rows;
+    counts[sl_counts_stop(n_hops)] = stop;
 }
 
-/* ---- arguments ---- */
+/* ---- shared operands ---- */
 
-struct permute_args {
-    struct sl_task_args head;
-    uint64_t seed;
-    uint64_t epoch;
-    uint32_t n;
-};
-
-struct seed_args {
-    struct sl_task_args head;
-    uint32_t n_hops;
-    uint32_t begin, end;
-    uint32_t part_first, part_end;
-    bool stop;
-};
-
-struct sample_args {
-    struct sl_task_args head;
-    struct sl_draw draw;
-    struct sl_sample_rule rule;
-    uint32_t n_hops;
-    uint32_t n_parts, part;
-    uint32_t n_vertices;
-    uint32_t max_fanout;
-    /* Indices of buffers; 0: none. Of the block: edge_.., then back_.. */
-    uint32_t weights, relations;
-    uint32_t block_weights, block_relations;
-    uint32_t fanouts, excluded;
-    bool loops;
-};
-
-/* ---- implementations ---- */
-
-enum { TRAIN_IDS, NEW_IDS, KEYS, ORDER };
-enum { SEED_ORDER, SEED_FRONTIER, SEED_INDEX, SEED_COUNTS };
-enum {
-    OFFSETS,
-    SOURCES,
-    DATASET_IDS,
-    FIRST,
-    FRONTIER,
-    MARKS,
-    COUNTS,
-    EDGE_OFFSETS,
-    EDGE_SOURCES,
-    BACK_OFFSETS,
-    BACK_ROWS,
-    REQUEST,
-    WEIGHTS,
-    EDGE_WEIGHTS,
-    BACK_WEIGHTS,
-    RELATIONS,
-    EDGE_RELATIONS,
-    BACK_RELATIONS,
-    FANOUTS,
-    EXCLUDED
-};
-
-static enum sl_status permute_task(void *buffers[], const void *cl_arg, const void *stream)
+struct sl_hop sl_hop_of(const struct sl_task_args *head, uint64_t seed, const struct sl_part_handles *part,
+                        const struct sl_frontier_handles *frontier, const struct sl_marks_handles *marks,
+                        const struct sl_block *block)
 {
-    const struct permute_args *args = cl_arg;
-    return SL_RUN(stream, sl_permute, args->seed, args->epoch, args->n, sl_buffer_data(buffers[TRAIN_IDS]),
-                  sl_buffer_data(buffers[NEW_IDS]), sl_buffer_data(buffers[KEYS]), sl_buffer_data(buffers[ORDER]));
+    static const struct sl_marks_handles no_marks;
+    static const struct sl_block no_block;
+    marks = marks != NULL ? marks : &no_marks;
+    block = block != NULL ? block : &no_block;
+    assert(part->n_parts <= SL_MAX_GROUP);
+    return (struct sl_hop){.head = *head,
+                           .offsets = sl_matrix_of(part->offsets),
+                           .sources = sl_matrix_of(part->sources),
+                           .dataset_ids = sl_matrix_of(part->dataset_ids),
+                           .first = sl_matrix_of(part->first),
+                           .weights = sl_matrix_of(part->weights),
+                           .relations = sl_matrix_of(part->relations),
+                           .fanouts = sl_matrix_of(part->fanouts),
+                           .excluded = sl_matrix_of(part->excluded),
+                           .frontier = sl_matrix_of(frontier->ids),
+                           .counts = sl_matrix_of(frontier->counts),
+                           .marks = sl_matrix_of(marks->bytes),
+                           .edge_offsets = sl_matrix_of(block->edge_offsets),
+                           .edge_sources = sl_matrix_of(block->edge_sources),
+                           .back_offsets = sl_matrix_of(block->back_offsets),
+                           .back_rows = sl_matrix_of(block->back_rows),
+                           .request = sl_matrix_of(block->request),
+                           .edge_weights = sl_matrix_of(block->edge_weights),
+                           .back_weights = sl_matrix_of(block->back_weights),
+                           .edge_relations = sl_matrix_of(block->edge_relations),
+                           .back_relations = sl_matrix_of(block->back_relations),
+                           .draw = {.seed = seed, .step = head->step, .purpose = SL_FOR_SAMPLING, .hop = head->hop},
+                           .n_hops = frontier->n_hops,
+                           .n_parts = part->n_parts,
+                           .part = part->part,
+                           .n_vertices = marks->n_vertices,
+                           .max_fanout = marks->max_fanout,
+                           .loops = part->loops};
 }
 
-static struct sl_frontier task_frontier(void *buffers[], const struct seed_args *args)
+struct sl_sample_part sl_hop_part(const struct sl_hop *hop)
 {
-    return (struct sl_frontier){.first = args->part_first,
-                                .n_part = args->part_end - args->part_first,
-                                .ids = sl_buffer_data(buffers[SEED_FRONTIER]),
-                                .row_of = sl_buffer_data(buffers[SEED_INDEX])};
+    return (struct sl_sample_part){.offsets = hop->offsets.data,
+                                   .sources = hop->sources.data,
+                                   .dataset_ids = hop->dataset_ids.data,
+                                   .first = hop->first.data,
+                                   .n_parts = hop->n_parts,
+                                   .part = hop->part,
+                                   .weights = hop->weights.data,
+                                   .relations = hop->relations.data,
+                                   .fanouts = hop->fanouts.data,
+                                   .excluded = {hop->excluded.data, hop->excluded.n_rows - 1, hop->loops}};
 }
 
-static enum sl_status seed_cpu_task(void *buffers[], const void *cl_arg)
+struct sl_sample_block sl_hop_block(const struct sl_hop *hop)
 {
-    const struct seed_args *args = cl_arg;
-    struct sl_frontier frontier = task_frontier(buffers, args);
-    uint32_t *counts = sl_buffer_data(buffers[SEED_COUNTS]);
-    const sl_vertex *order = sl_buffer_data(buffers[SEED_ORDER]);
-    counts[0] =
-        sl_seed_cpu(args->end - args->begin, order + args->begin, counts[sl_counts_rows(args->n_hops)], &frontier);
-    counts[sl_counts_stop(args->n_hops)] = args->stop;
-    return SL_OK;
+    return (struct sl_sample_block){.edge_offsets = hop->edge_offsets.data,
+                                    .edge_sources = hop->edge_sources.data,
+                                    .back_offsets = hop->back_offsets.data,
+                                    .back_rows = hop->back_rows.data,
+                                    .request = hop->request.data,
+                                    .max_rows = hop->edge_offsets.n_rows - 1,
+                                    .edge_weights = hop->edge_weights.data,
+                                    .back_weights = hop->back_weights.data,
+                                    .edge_relations = hop->edge_relations.data,
+                                    .back_relations = hop->back_relations.data};
 }
 
-/* The array in a buffer. index: 0: none. */
-static void *array_in(void *buffers[], uint32_t index)
+struct sl_sample_sizes sl_hop_sizes(const struct sl_hop *hop)
 {
-    return index == 0 ? NULL : sl_buffer_data(buffers[index]);
+    return sl_sizes_in(hop->counts.data, hop->n_hops, hop->n_parts, hop->head.hop);
 }
-
-static struct sl_sample_part task_part(void *buffers[], const struct sample_args *args)
-{
-    struct sl_sample_part part = {.offsets = sl_buffer_data(buffers[OFFSETS]),
-                                  .sources = sl_buffer_data(buffers[SOURCES]),
-                                  .dataset_ids = sl_buffer_data(buffers[DATASET_IDS]),
-                                  .first = sl_buffer_data(buffers[FIRST]),
-                                  .n_parts = args->n_parts,
-                                  .part = args->part,
-                                  .weights = array_in(buffers, args->weights),
-                                  .relations = array_in(buffers, args->relations),
-                                  .fanouts = array_in(buffers, args->fanouts)};
-    part.excluded = sl_excluded_in(buffers, args->excluded);
-    part.excluded.loops = args->loops;
-    return part;
-}
-
-struct sl_excluded sl_excluded_in(void *buffers[], uint32_t index)
-{
-    if (index == 0) {
-        return (struct sl_excluded){0};
-    }
-    return (struct sl_excluded){.table = sl_buffer_data(buffers[index]), .mask = sl_buffer_columns(buffers[index]) - 1};
-}
-
-struct sl_sample_block sl_block_in(void *buffers[])
-{
-    return (struct sl_sample_block){.edge_offsets = sl_buffer_data(buffers[0]),
-                                    .edge_sources = sl_buffer_data(buffers[1]),
-                                    .back_offsets = sl_buffer_data(buffers[2]),
-                                    .back_rows = sl_buffer_data(buffers[3]),
-                                    .request = sl_buffer_data(buffers[4]),
-                                    .max_rows = sl_buffer_columns(buffers[0]) - 1};
-}
-
-void sl_block_count(const struct sl_sample_block *block, uint32_t n_edges, uint32_t n_hops, uint32_t n_parts,
-                    uint32_t hop, uint32_t *counts)
-{
-    counts[sl_counts_edges(n_hops, hop)] = n_edges;
-    memcpy(counts + sl_counts_request(n_hops, n_parts, hop), block->request,
-           ((size_t)n_parts + 1) * sizeof *block->request);
-}
-
-static struct sl_sample_block task_block(void *buffers[], const struct sample_args *args)
-{
-    struct sl_sample_block block = sl_block_in(buffers + EDGE_OFFSETS);
-    if (args->block_weights > 0) {
-        block.edge_weights = sl_buffer_data(buffers[args->block_weights]);
-        block.back_weights = sl_buffer_data(buffers[args->block_weights + 1]);
-    }
-    if (args->block_relations > 0) {
-        block.edge_relations = sl_buffer_data(buffers[args->block_relations]);
-        block.back_relations = sl_buffer_data(buffers[args->block_relations + 1]);
-    }
-    return block;
-}
-
-static enum sl_status sample_cpu_task(void *buffers[], const void *cl_arg)
-{
-    const struct sample_args *args = cl_arg;
-    struct sl_sample_part part = task_part(buffers, args);
-    struct sl_sample_marks marks = sl_marks_in(sl_buffer_data(buffers[MARKS]), args->n_vertices, args->max_fanout);
-    struct sl_sample_block block = task_block(buffers, args);
-    uint32_t *counts = sl_buffer_data(buffers[COUNTS]);
-    uint32_t n_edges = sl_sample_cpu(&part, &args->rule, &args->draw, counts[sl_counts_rows(args->head.hop)],
-                                     sl_buffer_data(buffers[FRONTIER]), &marks, &block);
-    sl_block_count(&block, n_edges, args->n_hops, args->n_parts, args->head.hop, counts);
-    return SL_OK;
-}
-
-#ifdef SL_CUDA
-static enum sl_status seed_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct seed_args *args = cl_arg;
-    struct sl_frontier frontier = task_frontier(buffers, args);
-    const sl_vertex *order = sl_buffer_data(buffers[SEED_ORDER]);
-    uint32_t *counts = sl_buffer_data(buffers[SEED_COUNTS]);
-    enum sl_status st =
-        sl_seed_cuda(stream, args->end - args->begin, order + args->begin, args->n_hops, counts, &frontier);
-    if (st == SL_OK &&
-        cudaMemsetAsync(counts + sl_counts_stop(args->n_hops), args->stop, sizeof *counts, stream) != cudaSuccess) {
-        st = sl_fail(SL_ECUDA, "sl_seed: CUDA does not set a word");
-    }
-    return st;
-}
-
-static enum sl_status sample_cuda_task(void *buffers[], const void *cl_arg, cudaStream_t stream)
-{
-    const struct sample_args *args = cl_arg;
-    struct sl_sample_part part = task_part(buffers, args);
-    struct sl_sample_marks marks = sl_marks_in(sl_buffer_data(buffers[MARKS]), args->n_vertices, args->max_fanout);
-    struct sl_sample_block block = task_block(buffers, args);
-    return sl_sample_cuda(stream, &part, &args->rule, &args->draw, sl_buffer_data(buffers[FRONTIER]), &marks,
-                          args->n_hops, sl_buffer_data(buffers[COUNTS]), &block);
-}
-#endif
 
 /* ---- operations ---- */
 
+struct permute {
+    struct sl_task_args head;
+    struct sl_matrix train_ids, new_ids, keys, order;
+    uint64_t seed, epoch;
+};
+
+static enum sl_status permute(const void *view, const void *stream)
+{
+    const struct permute *v = view;
+    return SL_RUN(stream, sl_permute, v->seed, v->epoch, v->order.n_rows, v->train_ids.data, v->new_ids.data,
+                  v->keys.data, v->order.data);
+}
+
 static struct sl_operation permute_op = {
     SL_OPERATION(permute_op, "sl_permute", SL_STAGE_SAMPLE),
-    SL_BOTH(permute_task),
-    .role = {{"train dataset ids", STARPU_R}, {"new ids", STARPU_R}, {"keys", STARPU_W}, {"order", STARPU_W}},
+    SL_BODY(permute, struct permute),
+    .role = {{"train dataset ids", STARPU_R, offsetof(struct permute, train_ids), "?", SL_INTS_32},
+             {"new ids", STARPU_R, offsetof(struct permute, new_ids), "?", SL_INTS_32},
+             {"keys", STARPU_W, offsetof(struct permute, keys), "?", SL_ANY},
+             {"order", STARPU_W, offsetof(struct permute, order), "?", SL_INTS_32}},
 };
+
+struct seed {
+    struct sl_task_args head;
+    struct sl_matrix order, frontier, index, counts;
+    uint32_t n_hops, first, end;
+    bool stop;
+};
+
+static enum sl_status seed(const void *view, const void *stream)
+{
+    const struct seed *v = view;
+    const struct sl_frontier frontier = {
+        .first = v->first, .n_part = v->end - v->first, .ids = v->frontier.data, .row_of = v->index.data};
+    return SL_RUN(stream, sl_seed, v->order.n_rows, v->order.data, v->n_hops, v->stop, v->counts.data, &frontier);
+}
 
 static struct sl_operation seed_op = {
     SL_OPERATION(seed_op, "sl_seed", SL_STAGE_SAMPLE),
-    .cpu = seed_cpu_task,
-    SL_CUDA_FUNC(seed_cuda_task),
-    .role = {{"order", STARPU_R}, {"frontier", STARPU_RW}, {"index", STARPU_RW}, {"counts", STARPU_RW}},
+    SL_BODY(seed, struct seed),
+    .role = {{"order", STARPU_R, offsetof(struct seed, order), "?", SL_INTS_32},
+             {"frontier", STARPU_RW, offsetof(struct seed, frontier), "?", SL_INTS_32},
+             {"index", STARPU_RW, offsetof(struct seed, index), "?", SL_INTS_8},
+             {"counts", STARPU_RW, offsetof(struct seed, counts), "?", SL_INTS_32}},
 };
+
+struct sample {
+    struct sl_hop hop;
+    struct sl_sample_rule rule;
+};
+
+static enum sl_status sample(const void *view, const void *stream)
+{
+    const struct sample *v = view;
+    const struct sl_sample_part part = sl_hop_part(&v->hop);
+    const struct sl_sample_marks marks = sl_marks_in(v->hop.marks.data, v->hop.n_vertices, v->hop.max_fanout);
+    const struct sl_sample_sizes sizes = sl_hop_sizes(&v->hop);
+    const struct sl_sample_block block = sl_hop_block(&v->hop);
+    return SL_RUN(stream, sl_sample, &part, &v->rule, &v->hop.draw, v->hop.frontier.data, &marks, &sizes, &block);
+}
 
 static struct sl_operation sample_op = {
     SL_OPERATION(sample_op, "sl_sample", SL_STAGE_SAMPLE),
-    .cpu = sample_cpu_task,
-    SL_CUDA_FUNC(sample_cuda_task),
-    .role = {{"offsets", STARPU_R},
-             {"sources", STARPU_R},
-             {"dataset ids", STARPU_R},
-             {"first", STARPU_R},
-             {"frontier", STARPU_R},
-             {"marks", STARPU_RW},
-             {"counts", STARPU_RW},
-             {"edge offsets", STARPU_W},
-             {"edge sources", STARPU_W},
-             {"back offsets", STARPU_W},
-             {"back rows", STARPU_W},
-             {"request", STARPU_W},
-             {"weights", STARPU_R | SL_OPTIONAL},
-             {"edge weights", STARPU_W | SL_OPTIONAL},
-             {"back weights", STARPU_W | SL_OPTIONAL},
-             {"relations", STARPU_R | SL_OPTIONAL},
-             {"edge relations", STARPU_W | SL_OPTIONAL},
-             {"back relations", STARPU_W | SL_OPTIONAL},
-             {"fanouts", STARPU_R | SL_OPTIONAL},
-             {"excluded", STARPU_R | SL_OPTIONAL}},
+    SL_BODY(sample, struct sample),
+    .role = {{"offsets", STARPU_R, offsetof(struct sample, hop.offsets), "?", SL_INTS_64},
+             {"sources", STARPU_R, offsetof(struct sample, hop.sources), "?", SL_INTS_32},
+             {"dataset ids", STARPU_R, offsetof(struct sample, hop.dataset_ids), "?", SL_INTS_32},
+             {"first", STARPU_R, offsetof(struct sample, hop.first), "?", SL_INTS_32},
+             {"frontier", STARPU_R, offsetof(struct sample, hop.frontier), "?", SL_INTS_32},
+             {"marks", STARPU_RW, offsetof(struct sample, hop.marks), "?", SL_INTS_8},
+             {"counts", STARPU_RW, offsetof(struct sample, hop.counts), "?", SL_INTS_32},
+             SL_BLOCK_ROLES(struct sample),
+             {"weights", STARPU_R | SL_OPTIONAL, offsetof(struct sample, hop.weights), "?", SL_FLOATS},
+             {"edge weights", STARPU_W | SL_OPTIONAL, offsetof(struct sample, hop.edge_weights), "?", SL_FLOATS},
+             {"back weights", STARPU_W | SL_OPTIONAL, offsetof(struct sample, hop.back_weights), "?", SL_FLOATS},
+             {"relations", STARPU_R | SL_OPTIONAL, offsetof(struct sample, hop.relations), "?", SL_INTS_16},
+             {"edge relations", STARPU_W | SL_OPTIONAL, offsetof(struct sample, hop.edge_relations), "?", SL_INTS_16},
+             {"back relations", STARPU_W | SL_OPTIONAL, offsetof(struct sample, hop.back_relations), "?", SL_INTS_16},
+             {"fanouts", STARPU_R | SL_OPTIONAL, offsetof(struct sample, hop.fanouts), "?", SL_INTS_32},
+             {"excluded", STARPU_R | SL_OPTIONAL, offsetof(struct sample, hop.excluded), "?", SL_INTS_64}},
 };
 
 /* ---- submissions ---- */
-
-void sl_block_add(struct sl_task *task, unsigned role, const struct sl_block *block)
-{
-    const starpu_data_handle_t handles[] = {block->edge_offsets, block->edge_sources, block->back_offsets,
-                                            block->back_rows, block->request};
-    for (unsigned i = 0; i < sizeof handles / sizeof *handles; i++) {
-        sl_task_add(task, role + i, handles[i], STARPU_W);
-    }
-}
 
 enum sl_status sl_permute_submit(const struct sl_task_args *head, uint64_t seed, uint64_t epoch, uint32_t n,
                                  starpu_data_handle_t train_dataset_ids, starpu_data_handle_t new_ids,
                                  starpu_data_handle_t keys, starpu_data_handle_t order)
 {
-    struct permute_args args = {.head = *head, .seed = seed, .epoch = epoch, .n = n};
-    struct sl_task task;
-    SL_FAIL_IF(starpu_vector_get_nx(order) < n || starpu_vector_get_nx(keys) < n, SL_EINVAL,
-               "sl_permute: %u training ids, but room for %u", n, starpu_vector_get_nx(order));
-    args.head.work = (uint64_t)n * sizeof(struct sl_permute_key);
-    sl_task_begin(&task, &permute_op);
-    sl_task_add(&task, TRAIN_IDS, train_dataset_ids, STARPU_R);
-    sl_task_add(&task, NEW_IDS, new_ids, STARPU_R);
-    sl_task_add(&task, KEYS, keys, STARPU_W);
-    sl_task_add(&task, ORDER, order, STARPU_W);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
+    struct permute v = {.head = *head,
+                        .train_ids = sl_matrix_of(train_dataset_ids),
+                        .new_ids = sl_matrix_of(new_ids),
+                        .keys = sl_matrix_of(keys),
+                        .order = sl_matrix_of(order),
+                        .seed = seed,
+                        .epoch = epoch};
+    assert(v.order.n_rows >= n && v.keys.n_rows >= n);
+    v.order.n_rows = n;
+    v.head.work = (uint64_t)n * sizeof(struct sl_permute_key);
+    return sl_view_submit(&permute_op, &v, SL_PRIORITY_SAMPLE);
 }
 
 enum sl_status sl_seed_submit(const struct sl_task_args *head, starpu_data_handle_t order, uint32_t begin, uint32_t end,
                               const struct sl_frontier_handles *frontier)
 {
-    struct seed_args args = {.head = *head, .n_hops = frontier->n_hops, .begin = begin, .end = end};
-    struct sl_task task;
-    SL_FAIL_IF(begin > end || end > starpu_vector_get_nx(order), SL_EINVAL,
-               "sl_seed: entries %u to %u of an order of %u", begin, end, starpu_vector_get_nx(order));
-    args.part_first = frontier->first;
-    args.part_end = frontier->end;
-    args.stop = head->run->stop_wanted;
-    args.head.work = 4 * (uint64_t)(end - begin);
-    sl_task_begin(&task, &seed_op);
-    sl_task_add(&task, SEED_ORDER, order, STARPU_R);
-    sl_task_add(&task, SEED_FRONTIER, frontier->ids, STARPU_RW);
-    sl_task_add(&task, SEED_INDEX, frontier->index, STARPU_RW);
-    sl_task_add(&task, SEED_COUNTS, frontier->counts, STARPU_RW);
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
+    struct seed v = {.head = *head,
+                     .order = sl_matrix_rows(order, begin, end - begin),
+                     .frontier = sl_matrix_of(frontier->ids),
+                     .index = sl_matrix_of(frontier->index),
+                     .counts = sl_matrix_of(frontier->counts),
+                     .n_hops = frontier->n_hops,
+                     .first = frontier->first,
+                     .end = frontier->end,
+                     .stop = head->run->stop_wanted};
+    v.head.work = 4 * (uint64_t)(end - begin);
+    return sl_view_submit(&seed_op, &v, SL_PRIORITY_SAMPLE);
 }
 
 enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl_part_handles *part,
@@ -1045,44 +915,12 @@ enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl
                                 const struct sl_frontier_handles *frontier, const struct sl_marks_handles *marks,
                                 const struct sl_block *block)
 {
-    struct sample_args args = {.head = *head, .rule = *rule, .n_hops = frontier->n_hops};
-    struct sl_task task;
-    if (part->n_parts > SL_MAX_GROUP ||
-        starpu_vector_get_nx(marks->bytes) < sl_marks_bytes(marks->n_vertices, marks->max_fanout) ||
-        ((sl_sample_by_keys(rule) || (rule->method == SL_SAMPLE_WEIGHTED && rule->fanout != UINT32_MAX)) &&
-         rule->fanout > marks->max_fanout)) {
-        return sl_fail(SL_EINVAL, "sl_sample: %u parts (at most %d), fanout %u (at most %u)", part->n_parts,
-                       SL_MAX_GROUP, rule->fanout, marks->max_fanout);
-    }
-    if ((block->edge_weights != NULL || rule->method == SL_SAMPLE_WEIGHTED) && part->weights == NULL) {
-        return sl_fail(SL_EINVAL, "sl_sample: found no weights of the part's edges, expected some");
-    }
-    if ((block->edge_relations != NULL || part->fanouts != NULL) && part->relations == NULL) {
-        return sl_fail(SL_EINVAL, "sl_sample: found no relations of the part's edges, expected some");
-    }
-    args.draw = (struct sl_draw){.seed = seed, .step = head->step, .purpose = SL_FOR_SAMPLING, .hop = head->hop};
-    args.n_parts = part->n_parts;
-    args.part = part->part;
-    args.n_vertices = marks->n_vertices;
-    args.max_fanout = marks->max_fanout;
-    args.head.work = 64 * (uint64_t)starpu_vector_get_nx(block->edge_sources);
-    sl_task_begin(&task, &sample_op);
-    sl_task_add(&task, OFFSETS, part->offsets, STARPU_R);
-    sl_task_add(&task, SOURCES, part->sources, STARPU_R);
-    sl_task_add(&task, DATASET_IDS, part->dataset_ids, STARPU_R);
-    sl_task_add(&task, FIRST, part->first, STARPU_R);
-    sl_task_add(&task, FRONTIER, frontier->ids, STARPU_R);
-    sl_task_add(&task, MARKS, marks->bytes, STARPU_RW);
-    sl_task_add(&task, COUNTS, frontier->counts, STARPU_RW);
-    sl_block_add(&task, EDGE_OFFSETS, block);
-    args.weights = sl_task_add_optional(&task, WEIGHTS, part->weights, STARPU_R);
-    args.block_weights = sl_task_add_optional(&task, EDGE_WEIGHTS, block->edge_weights, STARPU_W);
-    sl_task_add_optional(&task, BACK_WEIGHTS, block->back_weights, STARPU_W);
-    args.relations = sl_task_add_optional(&task, RELATIONS, part->relations, STARPU_R);
-    args.block_relations = sl_task_add_optional(&task, EDGE_RELATIONS, block->edge_relations, STARPU_W);
-    sl_task_add_optional(&task, BACK_RELATIONS, block->back_relations, STARPU_W);
-    args.fanouts = sl_task_add_optional(&task, FANOUTS, part->fanouts, STARPU_R);
-    args.excluded = sl_task_add_optional(&task, EXCLUDED, part->excluded, STARPU_R);
-    args.loops = part->loops;
-    return sl_task_submit(&task, &args, sizeof args, SL_PRIORITY_SAMPLE);
+    struct sample v = {.hop = sl_hop_of(head, seed, part, frontier, marks, block), .rule = *rule};
+    assert(v.hop.marks.n_rows >= sl_marks_bytes(marks->n_vertices, marks->max_fanout));
+    assert(rule->fanout <= marks->max_fanout || rule->fanout == UINT32_MAX ||
+           !(sl_sample_by_keys(rule) || rule->method == SL_SAMPLE_WEIGHTED));
+    assert((block->edge_weights == NULL && rule->method != SL_SAMPLE_WEIGHTED) || part->weights != NULL);
+    assert((block->edge_relations == NULL && part->fanouts == NULL) || part->relations != NULL);
+    v.hop.head.work = 64 * (uint64_t)v.hop.edge_sources.n_rows;
+    return sl_view_submit(&sample_op, &v, SL_PRIORITY_SAMPLE);
 }

@@ -148,6 +148,20 @@ static inline SL_HOST_DEVICE uint32_t sl_list_count(const uint32_t *list, uint32
     return list[q + 1] - list[q];
 }
 
+/* The sizes of one hop: its destinations; for writing, its edges and the G + 1 positions of its request. */
+struct sl_sample_sizes {
+    const uint32_t *n_rows;
+    uint32_t *n_edges, *positions; /* positions NULL, on CPUs only: not wanted */
+};
+
+/* The same among a PE's counts. */
+static inline struct sl_sample_sizes sl_sizes_in(uint32_t *counts, uint32_t n_hops, uint32_t n_parts, uint32_t hop)
+{
+    return (struct sl_sample_sizes){.n_rows = counts + sl_counts_rows(hop),
+                                    .n_edges = counts + sl_counts_edges(n_hops, hop),
+                                    .positions = counts + sl_counts_request(n_hops, n_parts, hop)};
+}
+
 /* ---- arithmetic of one item, host and device ---- */
 
 /* Number of edges that the rule draws for a vertex of this degree. If degree <= fanout: all edges. `weighted` counts
@@ -277,6 +291,21 @@ struct sl_sample_part {
     struct sl_excluded excluded;  /* after the draw */
 };
 
+/* The list of in-neighbours of one vertex. */
+struct sl_neighbours {
+    const sl_vertex *ids;
+    uint32_t degree;
+    uint64_t first; /* of the part's edges */
+};
+
+static inline SL_HOST_DEVICE struct sl_neighbours sl_neighbours_of(const struct sl_sample_part *part, sl_vertex vertex)
+{
+    const uint64_t *bounds = part->offsets + (vertex - part->first[part->part]);
+    const uint64_t first = bounds[0] - part->offsets[0];
+    const struct sl_neighbours list = {part->sources + first, (uint32_t)(bounds[1] - bounds[0]), first};
+    return list;
+}
+
 /* Working memory of one PE and ring slot. W = ceil(N / 64). words and touched are zero before and after each call.
  *   words    [W]
  *   touched  [ceil(W / 64)], used by sl_sample_cpu only
@@ -331,16 +360,33 @@ struct sl_frontier {
     uint64_t *words;  /* [ceil(n_part / 64)], used by merge only (codelets/exchange.h) */
 };
 
-/* Sample the n_rows destinations `frontier`: write edges, transposed block and request. draw: purpose
- * SL_FOR_SAMPLING, step, hop. Returns the number of edges E. */
-uint32_t sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rule *rule, const struct sl_draw *draw,
-                       uint32_t n_rows, const sl_vertex *frontier, const struct sl_sample_marks *marks,
-                       const struct sl_sample_block *block);
+/* Sample the destinations `frontier`: write edges, transposed block, request and sizes. draw: purpose SL_FOR_SAMPLING,
+ * step, hop. */
+void sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rule *rule, const struct sl_draw *draw,
+                   const sl_vertex *frontier, const struct sl_sample_marks *marks, const struct sl_sample_sizes *sizes,
+                   const struct sl_sample_block *block);
 
-/* Complete a block whose n_edges edges have ids as sources, all marked in marks->words: the request, the positions and
- * the transposed block. Clears the words. Of `part` only first and n_parts are read. */
+/* Complete a block whose n_edges edges have ids as sources, all marked in marks->words: the request, the positions, the
+ * transposed block and its sizes. Clears the words. Of `part` only first and n_parts are read. */
 void sl_block_close_cpu(const struct sl_sample_part *part, uint32_t n_rows, uint32_t n_edges,
-                        const struct sl_sample_marks *marks, const struct sl_sample_block *block);
+                        const struct sl_sample_marks *marks, const struct sl_sample_sizes *sizes,
+                        const struct sl_sample_block *block);
+
+/* Mark an id. Number of marked ids that are smaller than an id; ranks: of the words. */
+SL_INLINE void sl_mark_cpu(uint64_t *words, sl_vertex id)
+{
+    words[id / 64] |= UINT64_C(1) << id % 64;
+}
+SL_INLINE uint32_t sl_rank_cpu(const uint64_t *words, const uint32_t *ranks, sl_vertex id)
+{
+    const uint64_t below = words[id / 64] & ((UINT64_C(1) << id % 64) - 1);
+    return ranks[id / 64] + (uint32_t)__builtin_popcountll(below);
+}
+
+/* List the marked ids by owner, and write the ranks. Of `part` only first and n_parts are read. Returns their number.
+ */
+uint32_t sl_list_marked_cpu(const struct sl_sample_part *part, const uint64_t *words, uint32_t *ranks,
+                            uint32_t *list_out);
 
 /* The order of the training vertices in an epoch: renumbered ids sorted by (hash(seed, epoch, dataset id), dataset
  * id). train_dataset_ids, order_out: [n]; new_ids: [N], renumbered id of each dataset id; keys: [n], working memory. */
@@ -352,39 +398,38 @@ struct sl_permute_key {
 void sl_permute_cpu(uint64_t seed, uint64_t epoch, uint32_t n, const sl_vertex *train_dataset_ids,
                     const sl_vertex *new_ids, struct sl_permute_key *keys, sl_vertex *order_out);
 
-/* Remove the n_old rows of the old frontier. The new frontier gets the ids of order[0 .. n) that the part owns, in
- * this order. Returns its number of rows. */
-uint32_t sl_seed_cpu(uint32_t n, const sl_vertex *order, uint32_t n_old, const struct sl_frontier *frontier);
+/* Remove the rows of the old frontier, of the last level of n_hops. The new frontier gets the ids of order[0 .. n)
+ * that the part owns, in this order. Writes the number of rows of level 0, and the flag `stop`, into the counts. */
+void sl_seed_cpu(uint32_t n, const sl_vertex *order, uint32_t n_hops, bool stop, uint32_t *counts,
+                 const struct sl_frontier *frontier);
 
 #ifdef SL_CUDA
 
 /* ---- launchers: the same on the stream's device. Arrays: device memory; structs: host memory. SL_ECUDA. ---- */
 
-/* counts: of L = n_hops levels. The launch reads the number of rows of the draw's hop. It writes the number of edges
- * and the positions of the request. marks: heap is not used. Waits once for the stream, because the host must
- * know the number of edges to launch kernels. Draws the same edges as sl_sample_cpu. */
+/* marks: heap is not used. Waits once for the stream, because the host must know the number of edges to launch kernels.
+ * Draws the same edges as sl_sample_cpu. */
 SL_EXTERN_C enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *part,
                                           const struct sl_sample_rule *rule, const struct sl_draw *draw,
                                           const sl_vertex *frontier, const struct sl_sample_marks *marks,
-                                          uint32_t n_hops, uint32_t *counts, const struct sl_sample_block *block);
+                                          const struct sl_sample_sizes *sizes, const struct sl_sample_block *block);
 
-/* As sl_block_close_cpu, but the sources need not be marked. Writes the number of edges and the positions of the
- * request of `hop` into the counts of n_hops levels. */
+/* The sources need not be marked. */
 SL_EXTERN_C enum sl_status sl_block_close_cuda(cudaStream_t stream, const struct sl_sample_part *part, uint32_t n_rows,
-                                               uint32_t n_edges, const struct sl_sample_marks *marks, uint32_t n_hops,
-                                               uint32_t hop, uint32_t *counts, const struct sl_sample_block *block);
+                                               uint32_t n_edges, const struct sl_sample_marks *marks,
+                                               const struct sl_sample_sizes *sizes,
+                                               const struct sl_sample_block *block);
 
 /* train_dataset_ids must ascend. */
 SL_EXTERN_C enum sl_status sl_permute_cuda(cudaStream_t stream, uint64_t seed, uint64_t epoch, uint32_t n,
                                            const sl_vertex *train_dataset_ids, const sl_vertex *new_ids,
                                            struct sl_permute_key *keys, sl_vertex *order_out);
 
-/* counts: of L = n_hops levels. The rows of level L are read and removed; the number of rows of level 0 is written. */
 SL_EXTERN_C enum sl_status sl_seed_cuda(cudaStream_t stream, uint32_t n, const sl_vertex *order, uint32_t n_hops,
-                                        uint32_t *counts, const struct sl_frontier *frontier);
+                                        bool stop, uint32_t *counts, const struct sl_frontier *frontier);
 #endif
 
-/* ---- submissions: sampling phase; local; one thread submits. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. ---- */
+/* ---- handles ---- */
 
 /* Handles of one part of the graph. They are read only, and StarPU's sequential consistency is off for them. */
 struct sl_part_handles {
@@ -425,18 +470,46 @@ struct sl_block {
     starpu_data_handle_t edge_relations, back_relations; /* uint16 at capacity. NULL: sums are not by relation */
 };
 
-/* Append the block's edge offsets, edge sources, back offsets, back rows and request, to be written. role: of the
- * first; the roles of the others follow. */
-void sl_block_add(struct sl_task *task, unsigned role, const struct sl_block *block);
+#ifndef SL_KERNELS_ONLY
 
-/* Inside a task: the arrays of these five buffers, without weights and relations; and, on a CPU, the numbers of its
- * edges and of its sources by owner as counts. */
-struct sl_sample_block sl_block_in(void *buffers[]);
-void sl_block_count(const struct sl_sample_block *block, uint32_t n_edges, uint32_t n_hops, uint32_t n_parts,
-                    uint32_t hop, uint32_t *counts);
+/* ---- the operands that sampling tasks share (tasks/operand.h) ---- */
 
-/* Inside a task: the excluded edges in a buffer. index: 0: none. */
-struct sl_excluded sl_excluded_in(void *buffers[], uint32_t index);
+/* A view begins with it, as its member `hop`. */
+struct sl_hop {
+    struct sl_task_args head;
+    struct sl_matrix offsets, sources, dataset_ids, first, weights, relations, fanouts, excluded; /* of the part */
+    struct sl_matrix frontier, counts, marks;
+    struct sl_matrix edge_offsets, edge_sources, back_offsets, back_rows, request; /* of the block */
+    struct sl_matrix edge_weights, back_weights, edge_relations, back_relations;
+    struct sl_draw draw;
+    uint32_t n_hops, n_parts, part;
+    uint32_t n_vertices, max_fanout;
+    uint32_t loops;
+};
+
+/* The roles of a block. */
+#define SL_BLOCK_ROLES(view)                                                                                           \
+    {"edge offsets", STARPU_W, offsetof(view, hop.edge_offsets), "?", SL_INTS_32},                                     \
+        {"edge sources", STARPU_W, offsetof(view, hop.edge_sources), "?", SL_INTS_32},                                 \
+        {"back offsets", STARPU_W, offsetof(view, hop.back_offsets), "?", SL_INTS_32},                                 \
+        {"back rows", STARPU_W, offsetof(view, hop.back_rows), "?", SL_INTS_32},                                       \
+    {                                                                                                                  \
+        "request", STARPU_W, offsetof(view, hop.request), "?", SL_INTS_32                                              \
+    }
+
+/* In a submission. marks, block: NULL: none. */
+struct sl_hop sl_hop_of(const struct sl_task_args *head, uint64_t seed, const struct sl_part_handles *part,
+                        const struct sl_frontier_handles *frontier, const struct sl_marks_handles *marks,
+                        const struct sl_block *block);
+
+/* Inside a task. */
+struct sl_sample_part sl_hop_part(const struct sl_hop *hop);
+struct sl_sample_block sl_hop_block(const struct sl_hop *hop);
+struct sl_sample_sizes sl_hop_sizes(const struct sl_hop *hop);
+
+#endif /* SL_KERNELS_ONLY */
+
+/* ---- submissions: sampling phase; local; one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* Submit the order of an epoch. train_dataset_ids, new_ids: vectors of uint32. keys: n struct sl_permute_key,
  * written; not a StarPU scratch buffer, because each worker in turn would allocate it. order: n ids, written. */

@@ -8,38 +8,15 @@
 
 #define ALL_LANES 0xffffffffu
 
-/* ---- the part ---- */
-
-struct neighbours {
-    const sl_vertex *ids;
-    uint32_t degree;
-};
-
-static inline __device__ struct neighbours neighbours_of(const struct sl_sample_part &part, sl_vertex vertex)
-{
-    const uint64_t *bounds = part.offsets + (vertex - part.first[part.part]);
-    return {part.sources + (bounds[0] - part.offsets[0]), (uint32_t)(bounds[1] - bounds[0])};
-}
-
-static inline __device__ const float *weights_of(const struct sl_sample_part &part, const struct neighbours &from)
-{
-    return part.weights + (from.ids - part.sources);
-}
-
-static inline __device__ const uint16_t *relations_of(const struct sl_sample_part &part, const struct neighbours &from)
-{
-    return part.relations + (from.ids - part.sources);
-}
-
-/* The same by weights: one warp counts the positive weights of a destination. */
+/* One warp counts the positive weights of a destination. */
 static __global__ void count_positive(struct sl_sample_part part, struct sl_sample_rule rule, uint32_t max_rows,
                                       const uint32_t *n_rows, const sl_vertex *frontier, uint32_t *n_edges_out)
 {
     for (uint64_t d = sl_warp(); d <= max_rows; d += sl_n_warps()) {
         uint32_t n = 0;
         if (d < *n_rows) {
-            const struct neighbours from = neighbours_of(part, frontier[d]);
-            const float *weights = weights_of(part, from);
+            const struct sl_neighbours from = sl_neighbours_of(&part, frontier[d]);
+            const float *weights = part.weights + from.first;
             for (uint32_t base = 0; base < from.degree; base += SL_WARP) {
                 const uint32_t i = base + sl_lane();
                 n += (uint32_t)__popc(__ballot_sync(ALL_LANES, i < from.degree && weights[i] > 0));
@@ -55,17 +32,17 @@ static __global__ void count_positive(struct sl_sample_part part, struct sl_samp
 static inline __device__ uint32_t count_of(const struct sl_sample_part &part, const struct sl_sample_rule &rule,
                                            sl_vertex vertex)
 {
-    const struct neighbours from = neighbours_of(part, vertex);
+    const struct sl_neighbours from = sl_neighbours_of(&part, vertex);
     if (part.fanouts == nullptr) {
         return sl_sample_count(&rule, from.degree);
     }
     uint32_t n = 0;
     for (struct sl_edge_run run = {}; run.end < from.degree;) {
-        run = sl_run_at(relations_of(part, from), run.end, from.degree);
+        run = sl_run_at(part.relations + from.first, run.end, from.degree);
         const struct sl_sample_rule own = sl_sample_rule_of(&rule, part.fanouts[run.relation]);
         uint32_t degree = run.end - run.begin;
         for (uint32_t i = run.begin; rule.method == SL_SAMPLE_WEIGHTED && i < run.end; i++) {
-            degree -= !(weights_of(part, from)[i] > 0);
+            degree -= !(part.weights[from.first + i] > 0);
         }
         n += sl_sample_count(&own, degree);
     }
@@ -90,7 +67,7 @@ static __global__ void draw_neighbor(struct sl_sample_part part, struct sl_draw 
 {
     __shared__ uint32_t shared[SHARED_PICKS * SL_THREADS];
     for (uint64_t d = sl_thread(); d < n_rows; d += sl_n_threads()) {
-        uint32_t degree = neighbours_of(part, frontier[d]).degree;
+        uint32_t degree = sl_neighbours_of(&part, frontier[d]).degree;
         uint32_t vertex = part.dataset_ids[frontier[d]];
         uint32_t *row = edges + edge_offsets[d];
         if (degree > k && k > SHARED_PICKS) {
@@ -108,7 +85,7 @@ static __global__ void draw_replaced(struct sl_sample_part part, struct sl_draw 
                                      const sl_vertex *frontier, const uint32_t *edge_offsets, uint32_t *edges)
 {
     for (uint64_t d = sl_thread(); d < n_rows; d += sl_n_threads()) {
-        sl_pick_replaced(&draw, part.dataset_ids[frontier[d]], neighbours_of(part, frontier[d]).degree,
+        sl_pick_replaced(&draw, part.dataset_ids[frontier[d]], sl_neighbours_of(&part, frontier[d]).degree,
                          edge_offsets[d + 1] - edge_offsets[d], edges + edge_offsets[d]);
     }
 }
@@ -129,11 +106,11 @@ static __global__ void draw_runs(struct sl_sample_part part, struct sl_sample_ru
                                  uint32_t *edges)
 {
     for (uint64_t d = sl_thread(); d < n_rows; d += sl_n_threads()) {
-        const struct neighbours from = neighbours_of(part, frontier[d]);
+        const struct sl_neighbours from = sl_neighbours_of(&part, frontier[d]);
         const uint32_t vertex = part.dataset_ids[frontier[d]];
         uint32_t *row = edges + edge_offsets[d];
         for (struct sl_edge_run run = {}; run.end < from.degree;) {
-            run = sl_run_at(relations_of(part, from), run.end, from.degree);
+            run = sl_run_at(part.relations + from.first, run.end, from.degree);
             const struct sl_sample_rule own = sl_sample_rule_of(&rule, part.fanouts[run.relation]);
             const struct sl_draw own_draw = sl_sample_draw_of(&draw, run.relation);
             const uint32_t degree = run.end - run.begin;
@@ -168,14 +145,14 @@ template <unsigned GROUP> struct labor_room {
 };
 
 struct labor_list {
-    struct neighbours from;
+    struct sl_neighbours from;
     const sl_vertex *dataset_ids;
     struct sl_labor_turn turn;
 };
 
 /* The same with the keys of weights (codelets/labor.h). */
 struct weighted_list {
-    struct neighbours from;
+    struct sl_neighbours from;
     const sl_vertex *dataset_ids;
     struct sl_draw draw;
     uint32_t vertex; /* dataset id */
@@ -331,33 +308,50 @@ static __device__ void draw_labor(const List &list, uint32_t k, struct labor_roo
     }
 }
 
-static inline __device__ struct labor_list labor_list_of(const struct sl_sample_part &part,
-                                                         const struct sl_sample_rule &rule,
-                                                         const struct sl_labor_turn &turn, sl_vertex id)
-{
-    return {neighbours_of(part, id), part.dataset_ids, sl_labor_turn_of(&turn, &rule, part.dataset_ids[id])};
-}
+/* The list of in-neighbours, or of a run of them, by either kind of keys. vertex: dataset id. */
+struct labor_keys {
+    struct sl_labor_turn turn;
 
-static __global__ void draw_labor_short(struct sl_sample_part part, struct sl_sample_rule rule,
-                                        struct sl_labor_turn turn, uint32_t n_rows, const sl_vertex *frontier,
-                                        const uint32_t *edge_offsets, uint32_t *edges)
+    __device__ struct labor_list list_of(const struct sl_sample_part &part, const struct sl_sample_rule &rule,
+                                         const struct sl_neighbours &from, uint32_t vertex) const
+    {
+        return {from, part.dataset_ids, sl_labor_turn_of(&turn, &rule, vertex)};
+    }
+};
+
+struct weighted_keys {
+    struct sl_draw draw;
+
+    __device__ struct weighted_list list_of(const struct sl_sample_part &part, const struct sl_sample_rule &,
+                                            const struct sl_neighbours &from, uint32_t vertex) const
+    {
+        const uint16_t *relations = part.relations == nullptr ? nullptr : part.relations + from.first;
+        return {from, part.dataset_ids, draw, vertex, part.weights + from.first, relations};
+    }
+};
+
+template <typename Keys>
+static __global__ void draw_short(struct sl_sample_part part, struct sl_sample_rule rule, const Keys keys,
+                                  uint32_t n_rows, const sl_vertex *frontier, const uint32_t *edge_offsets,
+                                  uint32_t *edges)
 {
-    const uint32_t k = rule.fanout;
     __shared__ struct labor_room<SL_WARP> room[SL_THREADS / SL_WARP];
     for (uint64_t d = sl_warp(); d < n_rows; d += sl_n_warps()) {
-        struct labor_list list = labor_list_of(part, rule, turn, frontier[d]);
-        if (list.from.degree > k && list.from.degree < LONG_LIST) {
-            draw_labor(list, k, &room[threadIdx.x / SL_WARP], edges + edge_offsets[d]);
+        const struct sl_neighbours from = sl_neighbours_of(&part, frontier[d]);
+        const uint32_t n = edge_offsets[d + 1] - edge_offsets[d];
+        if (n > 0 && n < from.degree && from.degree < LONG_LIST) {
+            const auto list = keys.list_of(part, rule, from, part.dataset_ids[frontier[d]]);
+            draw_labor(list, n, &room[threadIdx.x / SL_WARP], edges + edge_offsets[d]);
         }
     }
 }
 
 /* A block checks as many destinations as it has threads, then draws for the destinations with long lists. */
-static __global__ void draw_labor_long(struct sl_sample_part part, struct sl_sample_rule rule,
-                                       struct sl_labor_turn turn, uint32_t n_rows, const sl_vertex *frontier,
-                                       const uint32_t *edge_offsets, uint32_t *edges)
+template <typename Keys>
+static __global__ void draw_long(struct sl_sample_part part, struct sl_sample_rule rule, const Keys keys,
+                                 uint32_t n_rows, const sl_vertex *frontier, const uint32_t *edge_offsets,
+                                 uint32_t *edges)
 {
-    const uint32_t k = rule.fanout;
     __shared__ struct labor_room<SL_THREADS> room;
     __shared__ uint32_t n_long;
     __shared__ uint32_t long_row[SL_THREADS];
@@ -367,39 +361,21 @@ static __global__ void draw_labor_long(struct sl_sample_part part, struct sl_sam
             n_long = 0;
         }
         __syncthreads();
-        uint32_t degree = d < n_rows ? neighbours_of(part, frontier[d]).degree : 0;
-        if (degree > k && degree >= LONG_LIST) {
+        const uint32_t degree = d < n_rows ? sl_neighbours_of(&part, frontier[d]).degree : 0;
+        const uint32_t n = d < n_rows ? edge_offsets[d + 1] - edge_offsets[d] : 0;
+        if (n > 0 && n < degree && degree >= LONG_LIST) {
             long_row[atomicAdd(&n_long, 1u)] = (uint32_t)d; /* in any order, since each has its own edges */
         }
         __syncthreads();
         for (uint32_t i = 0; i < n_long; i++) {
-            struct labor_list list = labor_list_of(part, rule, turn, frontier[long_row[i]]);
-            draw_labor(list, k, &room, edges + edge_offsets[long_row[i]]);
+            const sl_vertex id = frontier[long_row[i]];
+            const auto list = keys.list_of(part, rule, sl_neighbours_of(&part, id), part.dataset_ids[id]);
+            const uint32_t *offsets = edge_offsets + long_row[i];
+            draw_labor(list, offsets[1] - offsets[0], &room, edges + offsets[0]);
         }
         __syncthreads();
     }
 }
-
-/* The list of a run, by either kind of keys. */
-struct labor_keys {
-    struct sl_labor_turn turn;
-
-    __device__ struct labor_list list_of(const struct sl_sample_part &part, const struct sl_sample_rule &rule,
-                                         const struct neighbours &run, uint32_t, uint32_t vertex) const
-    {
-        return {run, part.dataset_ids, sl_labor_turn_of(&turn, &rule, vertex)};
-    }
-};
-
-struct weighted_keys {
-    struct sl_draw draw;
-
-    __device__ struct weighted_list list_of(const struct sl_sample_part &part, const struct sl_sample_rule &,
-                                            const struct neighbours &run, uint32_t relation, uint32_t vertex) const
-    {
-        return {run, part.dataset_ids, sl_sample_draw_of(&draw, relation), vertex, weights_of(part, run), nullptr};
-    }
-};
 
 /* Number of in-neighbours that can be drawn. All threads of the group call. */
 template <unsigned GROUP>
@@ -427,12 +403,12 @@ static __device__ void draw_labor_runs(const struct sl_sample_part &part, const 
                                        const Keys &keys, sl_vertex destination, struct labor_room<GROUP> *room,
                                        uint32_t *row)
 {
-    const struct neighbours from = neighbours_of(part, destination);
+    const struct sl_neighbours from = sl_neighbours_of(&part, destination);
     for (struct sl_edge_run run = {}; run.end < from.degree;) {
-        run = sl_run_at(relations_of(part, from), run.end, from.degree);
+        run = sl_run_at(part.relations + from.first, run.end, from.degree);
         const struct sl_sample_rule own = sl_sample_rule_of(&rule, part.fanouts[run.relation]);
-        const struct neighbours ids = {from.ids + run.begin, run.end - run.begin};
-        const auto list = keys.list_of(part, rule, ids, run.relation, part.dataset_ids[destination]);
+        const struct sl_neighbours ids = {from.ids + run.begin, run.end - run.begin, from.first + run.begin};
+        const auto list = keys.list_of(part, rule, ids, part.dataset_ids[destination]);
         const uint32_t n = sl_sample_count(&own, drawable(list, room));
         const bool is_long = n < list.from.degree && list.from.degree >= LONG_LIST;
         if (is_long == (GROUP > SL_WARP)) {
@@ -465,48 +441,8 @@ static __global__ void draw_runs_long(struct sl_sample_part part, struct sl_samp
 {
     __shared__ struct labor_room<SL_THREADS> room;
     for (uint64_t d = blockIdx.x; d < n_rows; d += gridDim.x) {
-        if (neighbours_of(part, frontier[d]).degree >= LONG_LIST) {
+        if (sl_neighbours_of(&part, frontier[d]).degree >= LONG_LIST) {
             draw_labor_runs(part, rule, keys, frontier[d], &room, edges + edge_offsets[d]);
-        }
-    }
-}
-
-/* By weights: a warp, or a block if the list is long, draws for each destination. */
-static inline __device__ struct weighted_list weighted_list_of(const struct sl_sample_part &part,
-                                                               const struct sl_draw &draw, sl_vertex id)
-{
-    const struct neighbours from = neighbours_of(part, id);
-    return {from,
-            part.dataset_ids,
-            draw,
-            part.dataset_ids[id],
-            weights_of(part, from),
-            part.relations == nullptr ? nullptr : relations_of(part, from)};
-}
-
-static __global__ void draw_weighted_short(struct sl_sample_part part, struct sl_draw draw, uint32_t n_rows,
-                                           const sl_vertex *frontier, const uint32_t *edge_offsets, uint32_t *edges)
-{
-    __shared__ struct labor_room<SL_WARP> room[SL_THREADS / SL_WARP];
-    for (uint64_t d = sl_warp(); d < n_rows; d += sl_n_warps()) {
-        struct weighted_list list = weighted_list_of(part, draw, frontier[d]);
-        const uint32_t n = edge_offsets[d + 1] - edge_offsets[d];
-        if (n > 0 && n < list.from.degree && list.from.degree < LONG_LIST) {
-            draw_labor(list, n, &room[threadIdx.x / SL_WARP], edges + edge_offsets[d]);
-        }
-    }
-}
-
-static __global__ void draw_weighted_long(struct sl_sample_part part, struct sl_draw draw, uint32_t n_rows,
-                                          const sl_vertex *frontier, const uint32_t *edge_offsets, uint32_t *edges)
-{
-    __shared__ struct labor_room<SL_THREADS> room;
-    for (uint64_t d = blockIdx.x; d < n_rows; d += gridDim.x) {
-        struct weighted_list list = weighted_list_of(part, draw, frontier[d]);
-        const uint32_t n = edge_offsets[d + 1] - edge_offsets[d];
-        if (n > 0 && n < list.from.degree && list.from.degree >= LONG_LIST) {
-            draw_labor(list, n, &room, edges + edge_offsets[d]);
-            __syncthreads();
         }
     }
 }
@@ -537,7 +473,7 @@ static __global__ void take_edges(struct sl_sample_part part, bool placed, uint3
 {
     for (uint64_t e = sl_thread(); e < n_edges; e += sl_n_threads()) {
         uint32_t d = row_of_edge(n_rows, edge_offsets, (uint32_t)e);
-        struct neighbours from = neighbours_of(part, frontier[d]);
+        struct sl_neighbours from = sl_neighbours_of(&part, frontier[d]);
         bool all = !placed && from.degree == edge_offsets[d + 1] - edge_offsets[d];
         sl_vertex id = from.ids[all ? (uint32_t)e - edge_offsets[d] : edges[e]];
         edges[e] = id;
@@ -566,7 +502,7 @@ static __global__ void flag_kept(struct sl_sample_part part, bool placed, uint32
         flags_out[e] = 0;
         if (e < n_edges) {
             uint32_t d = row_of_edge(n_rows, edge_offsets, (uint32_t)e);
-            struct neighbours from = neighbours_of(part, frontier[d]);
+            struct sl_neighbours from = sl_neighbours_of(&part, frontier[d]);
             bool all = !placed && from.degree == edge_offsets[d + 1] - edge_offsets[d];
             edges[e] = from.ids[all ? (uint32_t)e - edge_offsets[d] : edges[e]];
             const bool gone = sl_is_excluded(&part.excluded, edges[e], frontier[d]);
@@ -602,29 +538,9 @@ static __global__ void take_values(struct sl_sample_part part, const T *values, 
 {
     for (uint64_t e = sl_thread(); e < n_edges; e += sl_n_threads()) {
         uint32_t d = row_of_edge(n_rows, edge_offsets, (uint32_t)e);
-        struct neighbours from = neighbours_of(part, frontier[d]);
+        struct sl_neighbours from = sl_neighbours_of(&part, frontier[d]);
         bool all = !placed && from.degree == edge_offsets[d + 1] - edge_offsets[d];
-        values_out[e] = values[from.ids - part.sources + (all ? (uint32_t)e - edge_offsets[d] : edges[e])];
-    }
-}
-
-/* Write the request (positions and ids), and the sizes for the host. */
-static __global__ void list_marked(struct sl_sample_part part, uint32_t n_words, const uint64_t *words,
-                                   const uint32_t *ranks, uint32_t n_edges, uint32_t *request_out,
-                                   uint32_t *n_edges_out, uint32_t *positions_out)
-{
-    uint32_t *ids = sl_list_entries(request_out, part.n_parts);
-    for (uint64_t w = sl_thread(); w < n_words; w += sl_n_threads()) {
-        uint32_t n = ranks[w];
-        for (uint64_t bits = words[w]; bits != 0; bits &= bits - 1) {
-            ids[n++] = 64 * (uint32_t)w + sl_first_mark(bits);
-        }
-    }
-    for (uint64_t q = sl_thread(); q <= part.n_parts; q += sl_n_threads()) {
-        request_out[q] = positions_out[q] = sl_rank_of(n_words, words, ranks, part.first[q]);
-        if (q == 0) {
-            *n_edges_out = n_edges;
-        }
+        values_out[e] = values[from.first + (all ? (uint32_t)e - edge_offsets[d] : edges[e])];
     }
 }
 
@@ -663,90 +579,52 @@ struct sample_call {
     uint32_t *ranks;
 };
 
-/* Read the number of rows and edges back to the host. */
-static enum sl_status read_sizes(struct sample_call *call, const uint32_t *n_rows, const uint32_t *n_edges)
-{
-    const char *name = "sl_sample: its sizes";
-    cudaError_t error = cudaMemcpyAsync(&call->n_rows, n_rows, sizeof *n_rows, cudaMemcpyDeviceToHost, call->stream);
-    if (error == cudaSuccess) {
-        error = cudaMemcpyAsync(&call->n_edges, n_edges, sizeof *n_edges, cudaMemcpyDeviceToHost, call->stream);
-    }
-    if (error == cudaSuccess) {
-        error = cudaStreamSynchronize(call->stream);
-    }
-    return sl_cuda_status(error, name);
-}
-
 /* Whether all edges hold positions, also those of lists that are taken whole. */
 static bool are_placed(const struct sample_call *call)
 {
     return call->rule->method == SL_SAMPLE_REPLACED || call->part.fanouts != nullptr;
 }
 
-/* Draw positions in the runs of all lists by keys. */
+/* Draw positions by keys: a warp for a list, or a block for a long one. */
 template <typename Keys>
-static enum sl_status draw_runs_by(const struct sample_call *call, const Keys &keys, uint32_t *edges)
+static enum sl_status draw_by(const struct sample_call *call, const Keys &keys, uint32_t *edges)
 {
+    const bool by_relation = call->part.fanouts != nullptr;
+    const auto draw_in_warps = by_relation ? draw_runs_short<Keys> : draw_short<Keys>;
+    const auto draw_in_blocks = by_relation ? draw_runs_long<Keys> : draw_long<Keys>;
     enum sl_status st =
-        sl_start("sl_sample: by relation", call->stream, sl_warp_blocks(call->n_rows), draw_runs_short<Keys>,
-                 call->part, *call->rule, keys, call->n_rows, call->frontier, call->edge_offsets, edges);
+        sl_start("sl_sample: by keys", call->stream, sl_warp_blocks(call->n_rows), draw_in_warps, call->part,
+                 *call->rule, keys, call->n_rows, call->frontier, call->edge_offsets, edges);
     if (st == SL_OK) {
-        st = sl_start("sl_sample: by relation", call->stream, sl_blocks(call->n_rows), draw_runs_long<Keys>, call->part,
+        st = sl_start("sl_sample: by keys", call->stream, sl_blocks(call->n_rows), draw_in_blocks, call->part,
                       *call->rule, keys, call->n_rows, call->frontier, call->edge_offsets, edges);
     }
     return st;
 }
 
-/* Draw positions in the runs of all lists. */
-static enum sl_status draw_all_runs(const struct sample_call *call, const struct sl_draw *draw, uint32_t *edges)
-{
-    if (call->rule->method == SL_SAMPLE_WEIGHTED) {
-        return draw_runs_by(call, weighted_keys{*draw}, edges);
-    }
-    if (!sl_sample_by_keys(call->rule)) {
-        return sl_start("sl_sample: by relation", call->stream, sl_blocks(call->n_rows), draw_runs, call->part,
-                        *call->rule, *draw, call->n_rows, call->frontier, call->edge_offsets, edges);
-    }
-    return draw_runs_by(call, labor_keys{sl_labor_turn(draw->seed, draw->step, draw->hop, call->rule)}, edges);
-}
-
 /* Draw positions for the destinations that do not take their whole list. */
 static enum sl_status draw_edges(const struct sample_call *call, const struct sl_draw *draw, uint32_t *edges)
 {
-    uint32_t k = call->rule->fanout;
+    const unsigned n_blocks = sl_blocks(call->n_rows);
+    if (call->rule->method == SL_SAMPLE_WEIGHTED) {
+        return draw_by(call, weighted_keys{*draw}, edges);
+    }
+    if (sl_sample_by_keys(call->rule)) {
+        return draw_by(call, labor_keys{sl_labor_turn(draw->seed, draw->step, draw->hop, call->rule)}, edges);
+    }
     if (call->part.fanouts != nullptr) {
-        return draw_all_runs(call, draw, edges);
-    }
-    if (call->rule->method == SL_SAMPLE_FULL) {
-        return SL_OK;
-    }
-    if (call->rule->method == SL_SAMPLE_NEIGHBOR) {
-        return sl_start("sl_sample: neighbor", call->stream, sl_blocks(call->n_rows), draw_neighbor, call->part, *draw,
-                        k, call->n_rows, call->frontier, call->edge_offsets, edges);
-    }
-    if (call->rule->method == SL_SAMPLE_REPLACED) {
-        return sl_start("sl_sample: replaced", call->stream, sl_blocks(call->n_rows), draw_replaced, call->part, *draw,
+        return sl_start("sl_sample: by relation", call->stream, n_blocks, draw_runs, call->part, *call->rule, *draw,
                         call->n_rows, call->frontier, call->edge_offsets, edges);
     }
-    if (call->rule->method == SL_SAMPLE_WEIGHTED) {
-        enum sl_status drawn =
-            sl_start("sl_sample: weighted", call->stream, sl_warp_blocks(call->n_rows), draw_weighted_short, call->part,
-                     *draw, call->n_rows, call->frontier, call->edge_offsets, edges);
-        if (drawn == SL_OK) {
-            drawn = sl_start("sl_sample: weighted", call->stream, sl_blocks(call->n_rows), draw_weighted_long,
-                             call->part, *draw, call->n_rows, call->frontier, call->edge_offsets, edges);
-        }
-        return drawn;
+    if (call->rule->method == SL_SAMPLE_NEIGHBOR) {
+        return sl_start("sl_sample: neighbor", call->stream, n_blocks, draw_neighbor, call->part, *draw,
+                        call->rule->fanout, call->n_rows, call->frontier, call->edge_offsets, edges);
     }
-    struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, call->rule);
-    enum sl_status st =
-        sl_start("sl_sample: labor", call->stream, sl_warp_blocks(call->n_rows), draw_labor_short, call->part,
-                 *call->rule, turn, call->n_rows, call->frontier, call->edge_offsets, edges);
-    if (st == SL_OK) {
-        st = sl_start("sl_sample: labor", call->stream, sl_blocks(call->n_rows), draw_labor_long, call->part,
-                      *call->rule, turn, call->n_rows, call->frontier, call->edge_offsets, edges);
+    if (call->rule->method == SL_SAMPLE_REPLACED) {
+        return sl_start("sl_sample: replaced", call->stream, n_blocks, draw_replaced, call->part, *draw, call->n_rows,
+                        call->frontier, call->edge_offsets, edges);
     }
-    return st;
+    return SL_OK;
 }
 
 /* The values of all edges, if they are wanted. */
@@ -802,14 +680,15 @@ static enum sl_status drop_excluded(struct sample_call *call, const uint32_t *n_
            sl_start("sl_sample: excluded", call->stream, sl_blocks((uint64_t)block->max_rows + 1), move_offsets,
                     block->max_rows, scratch.as<uint32_t>(), block->edge_offsets),
            done);
-    st = read_sizes(call, n_rows, block->edge_offsets + block->max_rows);
+    st = sl_read_sizes("sl_sample: its sizes", call->stream, n_rows, &call->n_rows,
+                       block->edge_offsets + block->max_rows, &call->n_edges);
 done:
     return st;
 }
 
 /* Rank and list all marked sources. Edges become positions among the sources. */
-static enum sl_status list_sources(const struct sample_call *call, uint32_t *edges, uint32_t *request_out,
-                                   uint32_t *n_edges_out, uint32_t *positions_out)
+static enum sl_status list_sources(const struct sample_call *call, const struct sl_sample_sizes *sizes, uint32_t *edges,
+                                   uint32_t *request_out)
 {
     cudaStream_t stream = call->stream;
     const unsigned edge_blocks = sl_blocks(call->n_edges);
@@ -817,8 +696,8 @@ static enum sl_status list_sources(const struct sample_call *call, uint32_t *edg
     enum sl_status st;
     SL_TRY(st, sl_rank_words("sl_sample: marks", stream, call->n_words, call->words, call->ranks), done);
     SL_TRY(st,
-           sl_start("sl_sample: request", stream, word_blocks, list_marked, call->part, call->n_words, call->words,
-                    call->ranks, call->n_edges, request_out, n_edges_out, positions_out),
+           sl_start("sl_sample: request", stream, word_blocks, sl_list_marked, call->n_words, call->words, call->ranks,
+                    call->part.n_parts, call->part.first, request_out, sizes->positions, call->n_edges, sizes->n_edges),
            done);
     SL_TRY(st,
            sl_start("sl_sample: sources", stream, edge_blocks, rank_edges, call->n_edges, call->n_words, call->words,
@@ -871,26 +750,22 @@ static enum sl_status transpose(const struct sample_call *call, uint32_t n_verti
 
 /* Mark and list the sources of edges that are ids, and transpose the block. room: 2 n_edges words. */
 static enum sl_status mark_and_close(const struct sample_call *call, uint32_t n_vertices, uint32_t *room,
-                                     uint32_t n_hops, uint32_t hop, uint32_t *counts,
-                                     const struct sl_sample_block *block)
+                                     const struct sl_sample_sizes *sizes, const struct sl_sample_block *block)
 {
     enum sl_status st;
     SL_TRY(st,
            sl_start("sl_sample: edges", call->stream, sl_blocks(call->n_edges), mark_edges, call->n_rows, call->n_edges,
                     call->edge_offsets, block->edge_sources, call->words, room),
            done);
-    SL_TRY(st,
-           list_sources(call, block->edge_sources, block->request, counts + sl_counts_edges(n_hops, hop),
-                        counts + sl_counts_request(n_hops, call->part.n_parts, hop)),
-           done);
+    SL_TRY(st, list_sources(call, sizes, block->edge_sources, block->request), done);
     st = transpose(call, n_vertices, room, room + call->n_edges, block);
 done:
     return st;
 }
 
 enum sl_status sl_block_close_cuda(cudaStream_t stream, const struct sl_sample_part *part, uint32_t n_rows,
-                                   uint32_t n_edges, const struct sl_sample_marks *marks, uint32_t n_hops, uint32_t hop,
-                                   uint32_t *counts, const struct sl_sample_block *block)
+                                   uint32_t n_edges, const struct sl_sample_marks *marks,
+                                   const struct sl_sample_sizes *sizes, const struct sl_sample_block *block)
 {
     struct sample_call call = {stream,       *part,
                                nullptr,      n_rows,
@@ -900,18 +775,18 @@ enum sl_status sl_block_close_cuda(cudaStream_t stream, const struct sl_sample_p
     sl_scratch scratch(stream);
     enum sl_status st = scratch.take(2 * sizeof(uint32_t) * (size_t)n_edges, "a block's edges");
     if (st == SL_OK) {
-        st = mark_and_close(&call, marks->n_vertices, scratch.as<uint32_t>(), n_hops, hop, counts, block);
+        st = mark_and_close(&call, marks->n_vertices, scratch.as<uint32_t>(), sizes, block);
     }
     return st;
 }
 
 enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *part, const struct sl_sample_rule *rule,
                               const struct sl_draw *draw, const sl_vertex *frontier,
-                              const struct sl_sample_marks *marks, uint32_t n_hops, uint32_t *counts,
+                              const struct sl_sample_marks *marks, const struct sl_sample_sizes *sizes,
                               const struct sl_sample_block *block)
 {
     const uint32_t max_rows = block->max_rows;
-    const uint32_t *n_rows = counts + sl_counts_rows(draw->hop);
+    const uint32_t *n_rows = sizes->n_rows;
     struct sample_call call = {
         stream,       *part,       rule, 0, 0, sl_n_words(marks->n_vertices), frontier, block->edge_offsets,
         marks->words, marks->ranks};
@@ -929,14 +804,17 @@ enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *
                done);
     }
     SL_TRY(st, sl_exclusive_sum(stream, max_rows + 1, block->edge_offsets), done);
-    SL_TRY(st, read_sizes(&call, n_rows, block->edge_offsets + max_rows), done);
+    SL_TRY(st,
+           sl_read_sizes("sl_sample: its sizes", stream, n_rows, &call.n_rows, block->edge_offsets + max_rows,
+                         &call.n_edges),
+           done);
     SL_TRY(st, scratch.take(2 * sizeof(uint32_t) * (size_t)call.n_edges, "sl_sample: edges"), done);
     SL_TRY(st, draw_edges(&call, draw, block->edge_sources), done);
     SL_TRY(st, take_all(&call, part->weights, block, block->edge_weights), done);
     SL_TRY(st, take_all(&call, part->relations, block, block->edge_relations), done);
     if (part->excluded.table != nullptr) {
         SL_TRY(st, drop_excluded(&call, n_rows, block), done);
-        st = mark_and_close(&call, marks->n_vertices, scratch.as<uint32_t>(), n_hops, draw->hop, counts, block);
+        st = mark_and_close(&call, marks->n_vertices, scratch.as<uint32_t>(), sizes, block);
         goto done;
     }
     SL_TRY(st,
@@ -944,10 +822,7 @@ enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *
                     call.n_rows, call.n_edges, frontier, call.edge_offsets, call.words, block->edge_sources,
                     scratch.as<uint32_t>()),
            done);
-    SL_TRY(st,
-           list_sources(&call, block->edge_sources, block->request, counts + sl_counts_edges(n_hops, draw->hop),
-                        counts + sl_counts_request(n_hops, part->n_parts, draw->hop)),
-           done);
+    SL_TRY(st, list_sources(&call, sizes, block->edge_sources, block->request), done);
     st = transpose(&call, marks->n_vertices, scratch.as<uint32_t>(), scratch.as<uint32_t>() + call.n_edges, block);
 done:
     return st;
@@ -1007,11 +882,12 @@ static __global__ void flag_seeds(uint32_t n, const sl_vertex *order, uint32_t f
 
 static __global__ void place_seeds(uint32_t n, const sl_vertex *order, uint32_t first, uint32_t end,
                                    const uint32_t *rows, sl_vertex *frontier_out, uint32_t *row_of_out,
-                                   uint32_t *n_rows_out)
+                                   uint32_t *n_rows_out, bool stop, uint32_t *stop_out)
 {
     for (uint64_t i = sl_thread(); i <= n; i += sl_n_threads()) {
         if (i == n) {
             *n_rows_out = rows[n];
+            *stop_out = stop;
         } else if (is_between(order[i], first, end)) {
             frontier_out[rows[i]] = order[i];
             row_of_out[order[i] - first] = rows[i];
@@ -1019,8 +895,8 @@ static __global__ void place_seeds(uint32_t n, const sl_vertex *order, uint32_t 
     }
 }
 
-enum sl_status sl_seed_cuda(cudaStream_t stream, uint32_t n, const sl_vertex *order, uint32_t n_hops, uint32_t *counts,
-                            const struct sl_frontier *frontier)
+enum sl_status sl_seed_cuda(cudaStream_t stream, uint32_t n, const sl_vertex *order, uint32_t n_hops, bool stop,
+                            uint32_t *counts, const struct sl_frontier *frontier)
 {
     const char *name = "sl_seed";
     const uint32_t first = frontier->first;
@@ -1036,7 +912,7 @@ enum sl_status sl_seed_cuda(cudaStream_t stream, uint32_t n, const sl_vertex *or
     SL_TRY(st, sl_start(name, stream, n_blocks, flag_seeds, n, order, first, end, rows.as<uint32_t>()), done);
     SL_TRY(st, sl_exclusive_sum(stream, n + 1, rows.as<uint32_t>()), done);
     st = sl_start(name, stream, n_blocks, place_seeds, n, order, first, end, rows.as<uint32_t>(), frontier->ids,
-                  frontier->row_of, counts + sl_counts_rows(0));
+                  frontier->row_of, counts + sl_counts_rows(0), stop, counts + sl_counts_stop(n_hops));
 done:
     return st;
 }

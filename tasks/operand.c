@@ -191,9 +191,9 @@ static enum sl_dtype dtype_of_rows(const struct sl_buffer_role *roles, const voi
 static enum sl_status check_dtype(const struct sl_buffer_role *role, enum sl_dtype rows, const struct sl_matrix *m)
 {
     static const enum sl_dtype expected[] = {
-        [SL_REALS] = SL_DTYPE_REAL, [SL_ROWS] = SL_DTYPE_REAL,   [SL_ROWS_OR_REALS] = SL_DTYPE_REAL,
-        [SL_INTS_8] = SL_DTYPE_I8,  [SL_INTS_32] = SL_DTYPE_U32, [SL_INTS_64] = SL_DTYPE_U64,
-        [SL_FLOATS] = SL_DTYPE_F32, [SL_DOUBLES] = SL_DTYPE_F64,
+        [SL_REALS] = SL_DTYPE_REAL,  [SL_ROWS] = SL_DTYPE_REAL,   [SL_ROWS_OR_REALS] = SL_DTYPE_REAL,
+        [SL_INTS_8] = SL_DTYPE_I8,   [SL_INTS_16] = SL_DTYPE_U16, [SL_INTS_32] = SL_DTYPE_U32,
+        [SL_INTS_64] = SL_DTYPE_U64, [SL_FLOATS] = SL_DTYPE_F32,  [SL_DOUBLES] = SL_DTYPE_F64,
     };
     if (role->entries == SL_ANY || m->handle == NULL) {
         return SL_OK;

@@ -83,6 +83,7 @@ enum sl_operand_entries {
     SL_ROWS,          /* the dtype of a run's rows: sl_real or bf16. All such operands of a task have the same */
     SL_ROWS_OR_REALS, /* sl_real, or the dtype of the operands with SL_ROWS */
     SL_INTS_8,
+    SL_INTS_16,
     SL_INTS_32,
     SL_INTS_64,
     SL_FLOATS,

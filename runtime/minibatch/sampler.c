@@ -211,8 +211,10 @@ static enum sl_status draw_hop(struct sl_neighbor_sampler *s, uint64_t step, uin
                                           .edge_weights = s->weights == NULL ? NULL : s->weights + *n_edges,
                                           .edge_relations = s->relations == NULL ? NULL : s->relations + *n_edges};
     const struct sl_requests requests = {.n_parts = 1, .list = {s->room.request}};
-    const uint32_t n =
-        sl_sample_cpu(&s->part, &s->rule[hop], &draw, end - begin, s->frontier.ids + begin, &s->marks, &block);
+    const uint32_t n_rows = end - begin;
+    uint32_t n;
+    const struct sl_sample_sizes sizes = {.n_rows = &n_rows, .n_edges = &n};
+    sl_sample_cpu(&s->part, &s->rule[hop], &draw, s->frontier.ids + begin, &s->marks, &sizes, &block);
     sl_merge_cpu(&requests, &end, &s->frontier, s->room.inverse, &s->n_rows);
     const uint32_t *rows = sl_list_entries(s->room.inverse, 1);
     for (uint32_t e = 0; e < n; e++) {

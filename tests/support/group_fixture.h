@@ -161,7 +161,8 @@ static MAYBE_UNUSED void sample_block(const struct sl_sample_part *part, const s
                                     .back_offsets = out->back_offsets,
                                     .back_rows = out->back_rows,
                                     .request = out->request};
-    out->n_edges = sl_sample_cpu(part, rule, &draw, n_rows, frontier, &marks, &block);
+    const struct sl_sample_sizes sizes = {.n_rows = &n_rows, .n_edges = &out->n_edges};
+    sl_sample_cpu(part, rule, &draw, frontier, &marks, &sizes, &block);
     bool less = part->excluded.table != NULL && out->n_edges <= n_edges;
     assert_true(out->n_edges == n_edges || less);
     out->n_sources = out->request[part->n_parts];
@@ -196,6 +197,16 @@ static MAYBE_UNUSED struct sl_frontier group_frontier(const struct group *group,
                                 .ids = pe->frontier,
                                 .row_of = pe->row_of,
                                 .words = pe->words};
+}
+
+/* Seeds of a frontier of n_old rows. Returns its number of rows. */
+static MAYBE_UNUSED uint32_t seed_frontier(uint32_t n, const sl_vertex *order, uint32_t n_old,
+                                           const struct sl_frontier *frontier)
+{
+    uint32_t counts[4] = {SL_NONE, n_old, 0, SL_NONE};
+    sl_seed_cpu(n, order, 1, false, counts, frontier);
+    assert_int_equal(counts[sl_counts_stop(1)], 0);
+    return counts[0];
 }
 
 /* Merge the hop's requests at every PE. */
@@ -235,7 +246,7 @@ static MAYBE_UNUSED void group_sample(const struct sl_partition *partition, uint
         pe->words = need(((size_t)pe->n_part + 63) / 64, sizeof *pe->words);
         memset(pe->row_of, 0xff, pe->n_part * sizeof *pe->row_of);
         struct sl_frontier frontier = group_frontier(out, p);
-        pe->n_rows[0] = sl_seed_cpu(n_seeds, order, 0, &frontier);
+        pe->n_rows[0] = seed_frontier(n_seeds, order, 0, &frontier);
     }
     for (uint32_t hop = 0; hop < n_hops; hop++) {
         for (uint32_t p = 0; p < n_parts; p++) {

@@ -215,7 +215,8 @@ static MAYBE_UNUSED void hop_draw(struct hop *hop, uint64_t step)
         struct sl_sample_marks marks = make_marks(n_vertices, 0);
         struct sl_destinations to = destinations_of(hop, p);
         struct sl_sample_block block = block_of(&pe->block, pe->n_rows);
-        pe->n_edges = sl_poisson_cpu(&to, &rule, &draw, &pe->candidates, &marks, &block);
+        const struct sl_sample_sizes sizes = {.n_edges = &pe->n_edges};
+        sl_poisson_cpu(&to, &rule, &draw, &pe->candidates, &marks, &sizes, &block);
         assert_true(pe->n_edges <= pe->n_room);
         assert_int_equal(pe->block.edge_offsets[pe->n_rows], pe->n_edges);
         pe->block.n_edges = pe->n_edges;

@@ -209,7 +209,8 @@ static void check_seed_launcher(const struct sl_sample_part *part, const struct 
     uint32_t *counts = device_room(n_counts * 4);
     FREED uint32_t *got = need(n_counts, 4);
     assert_int_equal(cudaMemset(marks.words, 0, n_words * 8), cudaSuccess);
-    expect_launched(sl_link_seed_cuda(NULL, &there, &table, rule, &marks, HOPS, counts, &block, relations_there));
+    const struct sl_sample_sizes sizes = sl_sizes_in(counts, HOPS, part->n_parts, 0);
+    expect_launched(sl_link_seed_cuda(NULL, &there, &table, rule, &marks, &sizes, &block, relations_there));
     from_device(got, counts, n_counts * 4);
     assert_int_equal(got[sl_counts_edges(HOPS, 0)], n_rows);
     expect_same("positions", part->n_parts + 1, 4, got + sl_counts_request(HOPS, part->n_parts, 0), wanted->request);
@@ -257,7 +258,8 @@ static void check_blocks(const struct sl_dataset *dataset, const struct sl_parti
         struct sl_sample_block arrays = arrays_of(&block, n * n_each);
         FREED uint32_t *relations = need(n, sizeof *relations);
         FREED uint32_t *counts = need(sl_counts_size(1, partition->n_parts), sizeof *counts);
-        sl_link_seed_cpu(&part, &links, rule, &marks, 1, counts, &arrays, relations);
+        const struct sl_sample_sizes sizes = sl_sizes_in(counts, 1, part.n_parts, 0);
+        sl_link_seed_cpu(&part, &links, rule, &marks, &sizes, &arrays, relations);
         const uint32_t n_rows = counts[sl_counts_edges(1, 0)];
         check_layout(partition, &block, n_rows);
         for (uint32_t i = 0; i < n; i++) {
@@ -471,7 +473,8 @@ static void check_sample_launcher(const struct sl_partition *partition, const st
     uint32_t *counts_there = on_device(counts, n_counts * 4);
     sl_vertex *frontier_there = on_device(frontier, n * 4);
     assert_int_equal(cudaMemset(marks.words, 0, n_words * 8), cudaSuccess);
-    expect_launched(sl_sample_cuda(NULL, &there, rule, &draw, frontier_there, &marks, HOPS, counts_there, &block));
+    const struct sl_sample_sizes sizes = sl_sizes_in(counts_there, HOPS, 1, HOP);
+    expect_launched(sl_sample_cuda(NULL, &there, rule, &draw, frontier_there, &marks, &sizes, &block));
     from_device(counts, counts_there, n_counts * 4);
     assert_int_equal(counts[sl_counts_edges(HOPS, HOP)], wanted.n_edges);
     expect_on_device("offsets", block.edge_offsets, n + 1, 4, wanted.edge_offsets);

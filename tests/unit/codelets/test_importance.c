@@ -1175,48 +1175,4 @@ TEST(test_tasks_many_neighbours)
     fixture_stop();
 }
 
-/* Buffers that are too small are refused. */
-TEST(test_refusals)
-{
-    struct sl_dataset dataset;
-    struct sl_partition partition;
-    struct hop hop;
-    struct phase phase;
-    sl_vertex seeds[900];
-    struct hop_shape shape = shape_of(4, 1);
-    struct sl_task_args args = args_of(0, 0);
-    fixture_start(1);
-    args.run = &run;
-    make_dataset(&power_law, &dataset);
-    make_one_part(&dataset.graph, &partition);
-    hop_open(&partition, &shape, list_seeds(900, 3, seeds), seeds, &hop);
-    open_phase(&hop, 0, &phase);
-    const struct sl_importance_handles good = phase.own;
-    const struct sl_poisson_rule rule = poisson_rule_of(&shape);
-    struct sl_raising raising = raising_of(&hop, 0, true);
-    phase.own.bounds = phase.frontier.counts;
-    assert_int_equal(sl_candidates_submit(&args, &phase.part, &phase.frontier, &phase.own), SL_EINVAL);
-    expect_message(sl_message(), "sl_candidates", "bounds");
-    phase.own = good;
-    phase.own.n_vertices *= 100;
-    assert_int_equal(sl_candidates_submit(&args, &phase.part, &phase.frontier, &phase.own), SL_EINVAL);
-    phase.own = good;
-    phase.own.room = phase.frontier.counts;
-    assert_int_equal(sl_raise_submit(&args, &raising, &good.list, &good.most, &phase.own), SL_EINVAL);
-    expect_message(sl_message(), "sl_raise", "900 vertices");
-    struct sl_solve_rule solve = {.fanout = 4, .begins = true, .weighted = true};
-    assert_int_equal(sl_solve_submit(&args, &phase.part, &phase.frontier, &solve, true, NULL, &good), SL_EINVAL);
-    expect_message(sl_message(), "sl_solve", "weights");
-    phase.block.edge_weights = NULL;
-    assert_int_equal(
-        sl_poisson_submit(&args, &phase.part, &rule, SEED, &phase.frontier, &phase.marks, &good, &phase.block),
-        SL_EINVAL);
-    expect_message(sl_message(), "sl_poisson", "edge weights");
-    close_phase(&phase);
-    hop_free(&hop);
-    sl_partition_free(&partition);
-    sl_dataset_free(&dataset);
-    fixture_stop();
-}
-
 TEST_MAIN(NULL, NULL)

@@ -1241,7 +1241,7 @@ TEST(test_seeds)
     uint32_t row_of[10];
     const struct sl_frontier all = {.first = 10, .n_part = 10, .ids = frontier, .row_of = row_of};
     memset(row_of, 0xff, sizeof row_of);
-    assert_int_equal(sl_seed_cpu(8, order, 0, &all), 4);
+    assert_int_equal(seed_frontier(8, order, 0, &all), 4);
     const sl_vertex wanted[] = {12, 10, 19, 11};
     assert_memory_equal(frontier, wanted, sizeof wanted);
     for (uint32_t r = 0; r < 4; r++) {
@@ -1249,12 +1249,12 @@ TEST(test_seeds)
     }
     frontier[4] = 15; /* a hop has added a row */
     row_of[5] = 4;
-    assert_int_equal(sl_seed_cpu(2, order + 5, 5, &all), 2);
+    assert_int_equal(seed_frontier(2, order + 5, 5, &all), 2);
     for (uint32_t v = 0; v < 10; v++) {
         assert_int_equal(row_of[v], v == 9 ? 0 : v == 1 ? 1 : SL_NONE);
     }
-    assert_int_equal(sl_seed_cpu(1, order, 2, &all), 1);
-    assert_int_equal(sl_seed_cpu(0, NULL, 1, &all), 0);
+    assert_int_equal(seed_frontier(1, order, 2, &all), 1);
+    assert_int_equal(seed_frontier(0, NULL, 1, &all), 0);
     for (uint32_t v = 0; v < 10; v++) {
         assert_int_equal(row_of[v], SL_NONE);
     }
@@ -1605,31 +1605,9 @@ TEST(test_refusals)
     fixture_start(1);
     const struct sl_sample_part part = part_of(&fan, 0);
     open_phase(&part, 1, order, 70, 71, 7, &phase);
-    struct sl_sample_rule rule = rule_of(SL_SAMPLE_LABOR, 8);
-    assert_int_equal(sl_sample_submit(&head, &phase.part, &rule, SEED, &phase.frontier, &phase.marks, &phase.block),
-                     SL_EINVAL);
-    expect_message(sl_message(), "fanout 8", "at most 7");
-    rule.fanout = 7;
-    phase.marks.n_vertices += 64;
-    assert_int_equal(sl_sample_submit(&head, &phase.part, &rule, SEED, &phase.frontier, &phase.marks, &phase.block),
-                     SL_EINVAL);
-    phase.marks.n_vertices -= 64;
-    starpu_data_handle_t weights = phase.part.weights;
-    rule.method = SL_SAMPLE_WEIGHTED;
-    phase.part.weights = NULL;
-    assert_int_equal(sl_sample_submit(&head, &phase.part, &rule, SEED, &phase.frontier, &phase.marks, &phase.block),
-                     SL_EINVAL);
-    expect_message(sl_message(), "found no weights of the part's edges", "expected some");
-    rule.method = SL_SAMPLE_LABOR;
-    phase.part.weights = weights;
-    phase.block.edge_relations = weights; /* any handle */
-    assert_int_equal(sl_sample_submit(&head, &phase.part, &rule, SEED, &phase.frontier, &phase.marks, &phase.block),
-                     SL_EINVAL);
-    expect_message(sl_message(), "found no relations of the part's edges", "expected some");
-    phase.block.edge_relations = NULL;
-    assert_int_equal(sl_seed_submit(&head, phase.order, 0, 2, &phase.frontier), SL_EINVAL);
-    expect_message(sl_message(), "0 to 2", "order of 1");
-    assert_int_equal(sl_seed_submit(&head, phase.order, 1, 0, &phase.frontier), SL_EINVAL);
+    assert_int_equal(sl_seed_submit(&head, phase.order, 0, 2, &phase.frontier), SL_EINTERNAL);
+    expect_message(sl_message(), "sl_seed", "'order': rows 0 to 2; expected at most 1");
+    assert_int_equal(sl_seed_submit(&head, phase.order, 1, 0, &phase.frontier), SL_EINTERNAL);
     close_phase(&phase);
     sl_partition_free(&fan);
     fixture_stop();
