@@ -66,7 +66,6 @@ static inline size_t sl_index_bytes(uint32_t n_part)
     return 4 * ((size_t)n_part + (n_part & 1)) + 8 * (((size_t)n_part + 63) / 64);
 }
 
-#ifdef SL_CUDA
 /* ---- launchers: the same on the stream's device; SL_ECUDA ---- */
 
 /* Structs and the arrays named above are in host memory, all other arrays in device memory. */
@@ -77,7 +76,6 @@ SL_EXTERN_C enum sl_status sl_pack_cuda(cudaStream_t stream, size_t row_bytes, c
                                         const uint32_t *requester, const uint32_t *n_rows, void *const *packed_out);
 SL_EXTERN_C enum sl_status sl_unpack_cuda(cudaStream_t stream, size_t row_bytes, uint32_t n, const uint32_t *rows,
                                           const void *packed, void *out);
-#endif
 
 /* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 

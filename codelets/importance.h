@@ -231,8 +231,6 @@ void sl_poisson_cpu(const struct sl_destinations *to, const struct sl_poisson_ru
                     const struct sl_candidates *candidates, const struct sl_sample_marks *marks,
                     const struct sl_sample_sizes *sizes, const struct sl_sample_block *block);
 
-#ifdef SL_CUDA
-
 /* ---- launchers: the same on the stream's device. Arrays: device memory; structs, and arrays of addresses: host
  * memory. SL_ECUDA. ---- */
 
@@ -248,7 +246,6 @@ SL_EXTERN_C enum sl_status sl_poisson_cuda(cudaStream_t stream, const struct sl_
                                            const struct sl_poisson_rule *rule, const struct sl_draw *draw,
                                            const struct sl_candidates *candidates, const struct sl_sample_marks *marks,
                                            const struct sl_sample_sizes *sizes, const struct sl_sample_block *block);
-#endif
 
 /* ---- submissions: sampling phase; local; one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 

@@ -102,7 +102,6 @@ void sl_link_seed_cpu(const struct sl_sample_part *part, const struct sl_step_li
 /* Fill a table of n_entries with the edges of the links, and with their reverses if `reverse`. */
 void sl_exclude_cpu(const struct sl_step_links *links, bool reverse, uint32_t n_entries, uint64_t *table_out);
 
-#ifdef SL_CUDA
 /* ---- launchers: the same on the stream's device. Arrays: device memory; structs: host memory. SL_ECUDA. ---- */
 
 /* Waits once for the stream. */
@@ -114,7 +113,6 @@ SL_EXTERN_C enum sl_status sl_link_seed_cuda(cudaStream_t stream, const struct s
 /* Entries may lie in another order than on the CPU. The same edges are found. */
 SL_EXTERN_C enum sl_status sl_exclude_cuda(cudaStream_t stream, const struct sl_step_links *links, bool reverse,
                                            uint32_t n_entries, uint64_t *table_out);
-#endif
 
 /* ---- submissions: sampling phase; local; one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 

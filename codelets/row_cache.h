@@ -64,7 +64,6 @@ void sl_row_cache_want_cpu(const struct sl_row_cache *cache, enum sl_row_cache_p
                            const sl_vertex *ids, uint32_t first, const sl_real *table,
                            struct sl_row_cache_tally *tally);
 
-#ifdef SL_CUDA
 /* The same on the stream's device. The table is pinned main memory; all other arrays are in device memory. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_row_cache_fill_cuda(cudaStream_t stream, const struct sl_row_cache *cache,
                                                   uint32_t n_part, uint32_t n_fixed, const uint32_t *vertices,
@@ -73,7 +72,6 @@ SL_EXTERN_C enum sl_status sl_row_cache_want_cuda(cudaStream_t stream, const str
                                                   enum sl_row_cache_policy policy, uint64_t step, uint32_t n,
                                                   const sl_vertex *ids, uint32_t first, const sl_real *table,
                                                   struct sl_row_cache_tally *tally);
-#endif
 
 /* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 

@@ -403,8 +403,6 @@ void sl_permute_cpu(uint64_t seed, uint64_t epoch, uint32_t n, const sl_vertex *
 void sl_seed_cpu(uint32_t n, const sl_vertex *order, uint32_t n_hops, bool stop, uint32_t *counts,
                  const struct sl_frontier *frontier);
 
-#ifdef SL_CUDA
-
 /* ---- launchers: the same on the stream's device. Arrays: device memory; structs: host memory. SL_ECUDA. ---- */
 
 /* marks: heap is not used. Waits once for the stream, because the host must know the number of edges to launch kernels.
@@ -427,7 +425,6 @@ SL_EXTERN_C enum sl_status sl_permute_cuda(cudaStream_t stream, uint64_t seed, u
 
 SL_EXTERN_C enum sl_status sl_seed_cuda(cudaStream_t stream, uint32_t n, const sl_vertex *order, uint32_t n_hops,
                                         bool stop, uint32_t *counts, const struct sl_frontier *frontier);
-#endif
 
 /* ---- handles ---- */
 

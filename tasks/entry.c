@@ -7,15 +7,12 @@
 
 #include "support/decimal.h"
 
-/* Call the implementation for both devices; with a view, for each segment of the rows. stream NULL: on a CPU. */
-static enum sl_status run_both(const struct sl_operation *operation, void *buffers[], void *args, const void *stream)
+/* Call the body for each segment of the rows. stream NULL: on a CPU. */
+static enum sl_status run_body(const struct sl_operation *operation, void *buffers[], void *args, const void *stream)
 {
     const struct sl_runs *runs = ((const struct sl_task_args *)args)->runs;
-    enum sl_status st = SL_OK;
-    if (operation->both != NULL) {
-        return operation->both(buffers, args, stream);
-    }
     const uint32_t n_runs = sl_operands_n_runs(operation->role, runs);
+    enum sl_status st = SL_OK;
     for (uint32_t k = 0; st == SL_OK && k < n_runs; k++) {
         sl_operands_bind(operation->role, runs, k, buffers, operation->bytes, args);
         st = operation->body(args, stream);
@@ -36,7 +33,7 @@ void sl_task_cpu(void *buffers[], void *args)
     if (operation->cpu != NULL) {
         st = operation->cpu(buffers, args);
     } else {
-        st = run_both(operation, buffers, args, NULL);
+        st = run_body(operation, buffers, args, NULL);
     }
     if (st != SL_OK) {
         sl_task_fail(head, st);
@@ -51,6 +48,7 @@ void sl_task_cuda(void *buffers[], void *args)
     struct sl_task_args *head = args;
     enum sl_status st = SL_OK;
     unsigned number = 0;
+    cudaGetLastError(); /* StarPU's own errors, which StarPU has handled, are not this task's */
     if (sl_task_enter_cuda(head)) {
         return;
     }
@@ -62,7 +60,7 @@ void sl_task_cuda(void *buffers[], void *args)
     if (operation->cuda[0] != NULL) {
         st = operation->cuda[number](buffers, args, stream);
     } else {
-        st = run_both(operation, buffers, args, &stream);
+        st = run_body(operation, buffers, args, &stream);
     }
     if (st != SL_OK) {
         sl_task_fail(head, st);

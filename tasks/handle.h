@@ -15,8 +15,11 @@ typedef struct sl_no_handle *starpu_data_handle_t;
 #include <starpu.h>
 #endif
 
+/* Launchers are declared in all builds, and defined with CUDA. */
 #ifdef SL_CUDA
-#include <cuda_runtime_api.h> /* cudaStream_t */
+#include <cuda_runtime_api.h>
+#else
+typedef struct CUstream_st *cudaStream_t;
 #endif
 
 /* The user data of a handle while some tasks that use the handle are held back from StarPU (tasks/bundle.h). */

@@ -286,9 +286,6 @@ static void count_on_device(const struct sl_run *run, int by, double now_s)
 int sl_task_enter_cuda(struct sl_task_args *args)
 {
     args->device_start_s = sl_clock_s();
-#ifdef SL_CUDA
-    cudaGetLastError(); /* StarPU's own errors, which StarPU has handled, are not this task's */
-#endif
     begin_work(args);
     count_on_device(args->run, 1, args->device_start_s);
     return sl_failure_seen(&args->run->failure);

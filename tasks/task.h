@@ -193,15 +193,12 @@ struct sl_operation {
      * layer has filled the view. stream: a cudaStream_t; NULL: on a CPU. */
     enum sl_status (*body)(const void *view, const void *stream);
     size_t bytes;
-    /* Without a view, for both devices: SL_BOTH and SL_RUN. */
-    enum sl_status (*both)(void *buffers[], const void *args, const void *stream);
+    /* Without a view: */
     enum sl_status (*cpu)(void *buffers[], const void *args);
-#ifdef SL_CUDA
     /* Start kernels on the stream and return. StarPU regards the task as ended when the stream has reached this point.
      * With two implementations, a scheduler without performance models takes the first that can run the task; a
      * scheduler with performance models takes the faster. */
     enum sl_status (*cuda[2])(void *buffers[], const void *args, cudaStream_t stream);
-#endif
     /* The buffers. Before the first optional or repeated buffer, roles are also indices in buffers[]. */
     struct sl_buffer_role role[SL_MAX_ROLES];
 };
@@ -232,11 +229,9 @@ struct sl_operation {
 #endif
 #endif
 
-/* Initialisers of one implementation for both devices: a body with a view of this type; a function of buffers. Then
- * the call of KERNEL_cpu, which returns nothing (SL_RUN) or a status (SL_CALL), or of KERNEL_cuda with the same
- * arguments. */
+/* Initialisers of one implementation for both devices, with a view of this type. Its body calls KERNEL_cpu, which
+ * returns nothing (SL_RUN) or a status (SL_CALL), or KERNEL_cuda with the same arguments. */
 #define SL_BODY(function, type) .body = function, .bytes = sizeof(type), SL_CUDA_FUNC(NULL)
-#define SL_BOTH(function) .both = function, SL_CUDA_FUNC(NULL)
 #ifdef SL_CUDA
 #define SL_RUN(stream, kernel, ...)                                                                                    \
     ((stream) == NULL ? (kernel##_cpu(__VA_ARGS__), SL_OK)                                                             \
