@@ -39,6 +39,15 @@ struct group {
     struct group_pe *pe;
 };
 
+/* The whole graph as one part, not renumbered. */
+static MAYBE_UNUSED struct sl_partition one_part(const struct sl_graph *graph)
+{
+    struct sl_partition partition;
+    FREED uint32_t *parts = need(graph->n_vertices, sizeof *parts);
+    make_partition(graph, 1, parts, &partition);
+    return partition;
+}
+
 /* The part of a partition, as the sampling kernel takes it. */
 static MAYBE_UNUSED struct sl_sample_part part_of(const struct sl_partition *partition, uint32_t q)
 {
@@ -76,6 +85,61 @@ static MAYBE_UNUSED void free_marks(struct sl_sample_marks *marks, uint32_t n_ve
     free(marks->touched);
     free(marks->ranks);
     free(marks->heap);
+}
+
+/* Room for a block, as much as the kernels' contracts ask. */
+static MAYBE_UNUSED struct group_block make_block(uint32_t n_rows, uint32_t n_edges, uint32_t n_sources,
+                                                  uint32_t n_parts, bool weighted, bool typed)
+{
+    struct group_block block = {.edge_offsets = need((size_t)n_rows + 1, 4),
+                                .edge_sources = need(n_edges, 4),
+                                .back_offsets = need((size_t)n_sources + 1, 4),
+                                .back_rows = need(n_edges, 4),
+                                .n_parts = n_parts,
+                                .request = need((size_t)n_parts + 1 + n_sources, 4)};
+    if (weighted) {
+        block.edge_weights = need(n_edges, sizeof *block.edge_weights);
+        block.back_weights = need(n_edges, sizeof *block.back_weights);
+    }
+    if (typed) {
+        block.edge_relations = need(n_edges, sizeof *block.edge_relations);
+        block.back_relations = need(n_edges, sizeof *block.back_relations);
+    }
+    return block;
+}
+
+static MAYBE_UNUSED struct sl_sample_block arrays_of(const struct group_block *b, uint32_t max_rows)
+{
+    return (struct sl_sample_block){.edge_offsets = b->edge_offsets,
+                                    .edge_sources = b->edge_sources,
+                                    .back_offsets = b->back_offsets,
+                                    .back_rows = b->back_rows,
+                                    .request = b->request,
+                                    .max_rows = max_rows,
+                                    .edge_weights = b->edge_weights,
+                                    .back_weights = b->back_weights,
+                                    .edge_relations = b->edge_relations,
+                                    .back_relations = b->back_relations};
+}
+
+/* The arrays of `got` hold the wanted block of n_rows. */
+static MAYBE_UNUSED void expect_same_block(const struct group_block *got, const struct group_block *wanted,
+                                           uint32_t n_rows)
+{
+    const uint32_t n = wanted->n_edges;
+    expect_same("edge offsets", (size_t)n_rows + 1, 4, got->edge_offsets, wanted->edge_offsets);
+    expect_same("edge sources", n, 4, got->edge_sources, wanted->edge_sources);
+    expect_same("back offsets", (size_t)wanted->n_sources + 1, 4, got->back_offsets, wanted->back_offsets);
+    expect_same("back rows", n, 4, got->back_rows, wanted->back_rows);
+    expect_same("request", wanted->n_parts + 1 + (size_t)wanted->n_sources, 4, got->request, wanted->request);
+    if (wanted->edge_weights != NULL) {
+        expect_same("edge weights", n, 4, got->edge_weights, wanted->edge_weights);
+        expect_same("back weights", n, 4, got->back_weights, wanted->back_weights);
+    }
+    if (wanted->edge_relations != NULL) {
+        expect_same("edge relations", n, 2, got->edge_relations, wanted->edge_relations);
+        expect_same("back relations", n, 2, got->back_relations, wanted->back_relations);
+    }
 }
 
 /* Edges that fanouts by relation draw for a vertex. first: of its in-edges, among those of the part. */
@@ -137,30 +201,9 @@ static MAYBE_UNUSED void sample_block(const struct sl_sample_part *part, const s
     uint32_t n_sources = n_edges < n_vertices ? n_edges : n_vertices;
     struct sl_sample_marks marks =
         make_marks(n_vertices, sl_sample_by_keys(rule) || rule->method == SL_SAMPLE_WEIGHTED ? rule->fanout : 0);
-    *out = (struct group_block){.edge_offsets = need((size_t)n_rows + 1, 4),
-                                .edge_sources = need(n_edges, 4),
-                                .back_offsets = need((size_t)n_sources + 1, 4),
-                                .back_rows = need(n_edges, 4),
-                                .n_parts = part->n_parts,
-                                .request = need((size_t)part->n_parts + 1 + n_sources, 4)};
-    if (part->weights != NULL) {
-        out->edge_weights = need(n_edges, sizeof *out->edge_weights);
-        out->back_weights = need(n_edges, sizeof *out->back_weights);
-    }
-    if (part->relations != NULL) {
-        out->edge_relations = need(n_edges, sizeof *out->edge_relations);
-        out->back_relations = need(n_edges, sizeof *out->back_relations);
-    }
+    *out = make_block(n_rows, n_edges, n_sources, part->n_parts, part->weights != NULL, part->relations != NULL);
     struct sl_draw draw = {.seed = seed, .step = step, .purpose = SL_FOR_SAMPLING, .hop = hop};
-    struct sl_sample_block block = {.edge_weights = out->edge_weights,
-                                    .back_weights = out->back_weights,
-                                    .edge_relations = out->edge_relations,
-                                    .back_relations = out->back_relations,
-                                    .edge_offsets = out->edge_offsets,
-                                    .edge_sources = out->edge_sources,
-                                    .back_offsets = out->back_offsets,
-                                    .back_rows = out->back_rows,
-                                    .request = out->request};
+    const struct sl_sample_block block = arrays_of(out, n_rows);
     const struct sl_sample_sizes sizes = {.n_rows = &n_rows, .n_edges = &out->n_edges};
     sl_sample_cpu(part, rule, &draw, frontier, &marks, &sizes, &block);
     bool less = part->excluded.table != NULL && out->n_edges <= n_edges;
@@ -232,7 +275,7 @@ static MAYBE_UNUSED void group_sample(const struct sl_partition *partition, uint
                                       uint32_t n_seeds, const sl_vertex *seeds, struct group *out)
 {
     uint32_t n_parts = partition->n_parts;
-    sl_vertex *order = need(n_seeds, sizeof *order);
+    FREED sl_vertex *order = need(n_seeds, sizeof *order);
     *out = (struct group){.partition = partition, .n_parts = n_parts, .n_hops = n_hops};
     out->pe = need(n_parts, sizeof *out->pe);
     for (uint32_t i = 0; i < n_seeds; i++) {
@@ -256,7 +299,6 @@ static MAYBE_UNUSED void group_sample(const struct sl_partition *partition, uint
         }
         group_merge(out, hop);
     }
-    free(order);
 }
 
 static MAYBE_UNUSED void group_free(struct group *group)

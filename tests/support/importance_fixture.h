@@ -92,18 +92,6 @@ static MAYBE_UNUSED struct sl_draw draw_of(const struct hop_shape *shape)
     return (struct sl_draw){.seed = shape->seed, .step = shape->step, .purpose = SL_FOR_SAMPLING, .hop = shape->hop};
 }
 
-static MAYBE_UNUSED struct sl_sample_block block_of(struct group_block *b, uint32_t max_rows)
-{
-    return (struct sl_sample_block){.edge_offsets = b->edge_offsets,
-                                    .edge_sources = b->edge_sources,
-                                    .back_offsets = b->back_offsets,
-                                    .back_rows = b->back_rows,
-                                    .request = b->request,
-                                    .max_rows = max_rows,
-                                    .edge_weights = b->edge_weights,
-                                    .back_weights = b->back_weights};
-}
-
 /* Buffers as large as the contracts ask, and the PE's destinations: the seeds (dataset ids) that it owns. */
 static MAYBE_UNUSED void open_hop_pe(struct hop *hop, uint32_t p, uint32_t n_seeds, const sl_vertex *seeds)
 {
@@ -135,14 +123,7 @@ static MAYBE_UNUSED void open_hop_pe(struct hop *hop, uint32_t p, uint32_t n_see
     pe->state = need((size_t)pe->n_part + 1, 4);
     pe->bounds = (float *)(void *)(pe->state + 1);
     pe->costs = need(1, sl_costs_bytes(pe->n_part));
-    pe->block = (struct group_block){.edge_offsets = need((size_t)pe->n_rows + 1, 4),
-                                     .edge_sources = need(pe->n_room, 4),
-                                     .back_offsets = need((size_t)n_sources + 1, 4),
-                                     .back_rows = need(pe->n_room, 4),
-                                     .n_parts = hop->n_parts,
-                                     .request = need((size_t)hop->n_parts + 1 + n_sources, 4),
-                                     .edge_weights = need(pe->n_room, sizeof(float)),
-                                     .back_weights = need(pe->n_room, sizeof(float))};
+    pe->block = make_block(pe->n_rows, pe->n_room, n_sources, hop->n_parts, true, false);
 }
 
 static MAYBE_UNUSED void hop_free(struct hop *hop)
@@ -214,7 +195,7 @@ static MAYBE_UNUSED void hop_draw(struct hop *hop, uint64_t step)
         struct hop_pe *pe = &hop->pe[p];
         struct sl_sample_marks marks = make_marks(n_vertices, 0);
         struct sl_destinations to = destinations_of(hop, p);
-        struct sl_sample_block block = block_of(&pe->block, pe->n_rows);
+        struct sl_sample_block block = arrays_of(&pe->block, pe->n_rows);
         const struct sl_sample_sizes sizes = {.n_edges = &pe->n_edges};
         sl_poisson_cpu(&to, &rule, &draw, &pe->candidates, &marks, &sizes, &block);
         assert_true(pe->n_edges <= pe->n_room);

@@ -158,6 +158,15 @@ static MAYBE_UNUSED void fixture_stop(void)
     assert_int_equal(sl_memory_live(), 0);
 }
 
+static MAYBE_UNUSED void fixture_end(const int *is_open)
+{
+    (void)is_open;
+    fixture_stop();
+}
+
+/* StarPU up to the end of the block. Variables declared after it are released before StarPU stops. */
+#define FIXTURE(n_workers) OWNED(fixture_end) MAYBE_UNUSED const int fixture_is_open = (fixture_start(n_workers), 1)
+
 /* From now on no task of the run may do its work. */
 static MAYBE_UNUSED void fixture_fail(void)
 {

@@ -133,26 +133,6 @@ static void rows_by_hand(const struct sl_dataset *dataset, const struct sl_link_
     }
 }
 
-static void open_block(uint32_t n_rows, uint32_t n_parts, struct group_block *out)
-{
-    *out = (struct group_block){.edge_offsets = need((size_t)n_rows + 1, 4),
-                                .edge_sources = need(n_rows, 4),
-                                .back_offsets = need((size_t)n_rows + 1, 4),
-                                .back_rows = need(n_rows, 4),
-                                .n_parts = n_parts,
-                                .request = need((size_t)n_parts + 1 + n_rows, 4)};
-}
-
-static struct sl_sample_block arrays_of(const struct group_block *b, uint32_t max_rows)
-{
-    return (struct sl_sample_block){.edge_offsets = b->edge_offsets,
-                                    .edge_sources = b->edge_sources,
-                                    .back_offsets = b->back_offsets,
-                                    .back_rows = b->back_rows,
-                                    .request = b->request,
-                                    .max_rows = max_rows};
-}
-
 /* Sources ascend, each once, and have the owners of the list; the transposed block has each edge once. */
 static void check_layout(const struct sl_partition *partition, const struct group_block *b, uint32_t n_rows)
 {
@@ -254,7 +234,7 @@ static void check_blocks(const struct sl_dataset *dataset, const struct sl_parti
         struct group_block block;
         uint32_t row = 0;
         uint32_t n_own = 0;
-        open_block(n * n_each, partition->n_parts, &block);
+        block = make_block(n * n_each, n * n_each, n * n_each, partition->n_parts, false, false);
         struct sl_sample_block arrays = arrays_of(&block, n * n_each);
         FREED uint32_t *relations = need(n, sizeof *relations);
         FREED uint32_t *counts = need(sl_counts_size(1, partition->n_parts), sizeof *counts);

@@ -7,8 +7,7 @@
 #include "codelets/exchange.h"
 #include "data/load.h"
 
-#include "tests/support/group_fixture.h"
-#include "tests/support/starpu_fixture.h"
+#include "tests/support/phase_fixture.h"
 
 #define SEED 77
 
@@ -140,12 +139,12 @@ static void submit_merge(struct ask *ask, char *index, uint32_t *counts)
 
 static void check_merge(uint32_t first, uint32_t n_part, uint32_t n_parts, double density)
 {
-    struct ask ask = make_ask(first, n_part, n_parts, density);
-    sl_vertex *frontier = need(n_part, 4);
-    uint32_t *row_of = need(n_part, 4);
+    OWNED(free_ask) struct ask ask = make_ask(first, n_part, n_parts, density);
+    FREED sl_vertex *frontier = need(n_part, 4);
+    FREED uint32_t *row_of = need(n_part, 4);
     const size_t filled = 4 * (size_t)(n_part + (n_part & 1));
-    char *index = need(sl_index_bytes(n_part) + 1, 1);
-    uint32_t *counts = need(sl_counts_size(2, n_parts), sizeof *counts);
+    FREED char *index = need(sl_index_bytes(n_part) + 1, 1);
+    FREED uint32_t *counts = need(sl_counts_size(2, n_parts), sizeof *counts);
     const uint32_t n_rows = expected_rows(&ask, frontier, row_of);
     memset(index, 0xff, filled);
     memcpy(index, ask.row_of, 4 * (size_t)n_part);
@@ -167,18 +166,13 @@ static void check_merge(uint32_t first, uint32_t n_part, uint32_t n_parts, doubl
             assert_int_equal(ask.of_part ? first + row : frontier[row], ids[i]);
         }
     }
-    free(frontier);
-    free(row_of);
-    free(index);
-    free(counts);
-    free_ask(&ask);
 }
 
 TEST(test_merge)
 {
+    FIXTURE(1);
     const uint32_t sizes[] = {0, 1, 2, 63, 64, 65, 127, 128, 129, 300, 2000};
     const double densities[] = {0, 0.1, 0.6, 1};
-    fixture_start(1);
     fixture_watch();
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         for (int d = 0; d < 4; d++) {
@@ -188,7 +182,6 @@ TEST(test_merge)
         }
     }
     check_merge(50, 100, SL_MAX_GROUP, 0.3);
-    fixture_stop();
 }
 
 /* ---- coverage ---- */
@@ -210,16 +203,14 @@ static void expect_coverage(const struct group *one, const struct group *group)
 {
     uint32_t n = one->partition->graph.n_vertices;
     for (uint32_t level = 0; level <= one->n_hops; level++) {
-        uint8_t *wanted_rows = need(n, 1);
-        uint8_t *seen = need(n, 1);
+        FREED uint8_t *wanted_rows = need(n, 1);
+        FREED uint8_t *seen = need(n, 1);
         mark_rows(one, level, wanted_rows);
         mark_rows(group, level, seen);
         assert_memory_equal(seen, wanted_rows, n);
         for (uint32_t p = 0; level > 0 && p < group->n_parts; p++) {
             assert_true(group->pe[p].n_rows[level] >= group->pe[p].n_rows[level - 1]);
         }
-        free(wanted_rows);
-        free(seen);
     }
 }
 
@@ -228,7 +219,7 @@ static void expect_answers(const struct group *group)
 {
     for (uint32_t q = 0; q < group->n_parts; q++) {
         const struct group_pe *pe = &group->pe[q];
-        uint8_t *asked = need(pe->n_rows[group->n_hops], 1);
+        FREED uint8_t *asked = need(pe->n_rows[group->n_hops], 1);
         for (uint32_t hop = 0; hop < group->n_hops; hop++) {
             for (uint32_t p = 0; p < group->n_parts; p++) {
                 const uint32_t *request = group->pe[p].block[hop].request;
@@ -246,15 +237,14 @@ static void expect_answers(const struct group *group)
                 assert_true(row == pe->n_rows[hop] || pe->frontier[row - 1] < pe->frontier[row]);
             }
         }
-        free(asked);
     }
 }
 
 static void check_coverage(const struct sl_dataset *dataset, enum sl_sample_method method)
 {
     struct sl_sample_rule rules[3];
-    struct sl_partition whole;
-    struct group one;
+    OWNED(sl_partition_free) struct sl_partition whole;
+    OWNED(group_free) struct group one;
     uint32_t n_seeds = dataset->train.n < 20 ? dataset->train.n : 20;
     for (uint32_t hop = 0; hop < 3; hop++) {
         rules[hop] = (struct sl_sample_rule){.method = method, .fanout = 2 + hop, .kappa = 1};
@@ -264,30 +254,25 @@ static void check_coverage(const struct sl_dataset *dataset, enum sl_sample_meth
     for (int split = 0; split < N_SPLITS; split++) {
         const uint32_t part_counts[] = {1, 2, 4, 7};
         for (int i = 0; i < 4; i++) {
-            struct sl_partition partition;
-            struct group group;
+            OWNED(sl_partition_free) struct sl_partition partition;
+            OWNED(group_free) struct group group;
             make_split_of(dataset, split, part_counts[i], &partition);
             group_sample(&partition, 3, rules, SEED, 5, n_seeds, dataset->train.ids, &group);
             expect_coverage(&one, &group);
             expect_answers(&group);
-            group_free(&group);
-            sl_partition_free(&partition);
         }
     }
-    group_free(&one);
-    sl_partition_free(&whole);
 }
 
 TEST(test_coverage)
 {
     for (int graph = 0; graph < N_GRAPHS; graph++) {
         struct graph_shape shape = {.kind = graph, .n_vertices = 200};
-        struct sl_dataset dataset;
+        OWNED(sl_dataset_free) struct sl_dataset dataset;
         make_dataset(&shape, &dataset);
         check_coverage(&dataset, SL_SAMPLE_NEIGHBOR);
         check_coverage(&dataset, SL_SAMPLE_LABOR);
         check_coverage(&dataset, SL_SAMPLE_FULL);
-        sl_dataset_free(&dataset);
     }
 }
 
@@ -315,7 +300,7 @@ static void check_pack(enum sl_dtype dtype, uint32_t n_parts, uint32_t n_rows, u
     enum { BEFORE = 2, BEHIND = 3 };
     const size_t row_bytes = sl_dtype_bytes(dtype, n_columns), skipped = sl_dtype_bytes(dtype, skew);
     const struct sl_split split = sl_split_rows(n_rows, MAX_CHUNKS, shift);
-    uint32_t *inverse = need((size_t)n_parts + 1 + (size_t)n_parts * n_parts, sizeof *inverse);
+    FREED uint32_t *inverse = need((size_t)n_parts + 1 + (size_t)n_parts * n_parts, sizeof *inverse);
     uint32_t *entries = sl_list_entries(inverse, n_parts);
     uint32_t requester[SL_MAX_GROUP / 2];
     struct sl_slice slices[SL_MAX_GROUP / 2];
@@ -334,7 +319,7 @@ static void check_pack(enum sl_dtype dtype, uint32_t n_parts, uint32_t n_rows, u
         n_packed += slices[r].n_rows;
     }
     char *packed = make_bytes((n_packed + BEHIND) * row_bytes, skipped, 99);
-    char *wanted = make_bytes((n_packed + BEHIND) * row_bytes, 0, 99);
+    FREED char *wanted = make_bytes((n_packed + BEHIND) * row_bytes, 0, 99);
     starpu_data_handle_t h[] = {vector_of(inverse, n_parts + 1 + inverse[n_parts], 4),
                                 matrix_of(packed, n_packed + BEHIND, n_columns, sl_dtype_size(dtype))};
     for (uint32_t r = 0; r < n_parts / 2; r++) {
@@ -362,15 +347,13 @@ static void check_pack(enum sl_dtype dtype, uint32_t n_parts, uint32_t n_rows, u
         free(rows[c] - skipped);
     }
     free(packed - skipped);
-    free(wanted);
-    free(inverse);
 }
 
 TEST(test_pack)
 {
     const uint32_t widths[] = {1, 7, 8, 33, 128, 256, 516};
     for (size_t n = 0; n < N_WORKER_COUNTS; n++) {
-        fixture_start(worker_counts[n]);
+        FIXTURE(worker_counts[n]);
         for (int w = 0; w < 7; w++) {
             for (int k = 0; k < 2; k++) {
                 check_pack(row_dtypes[k], 20, 33, widths[w], 31, 0);
@@ -380,7 +363,6 @@ TEST(test_pack)
             }
         }
         check_pack(SL_DTYPE_REAL, SL_MAX_GROUP, 33, 8, 3, 0); /* in two launches */
-        fixture_stop();
     }
 }
 
@@ -395,7 +377,7 @@ static void check_unpack(enum sl_dtype dtype, uint32_t n_rows, uint32_t n_column
     const uint32_t n = list[1];
     char *packed = make_bytes(n * row_bytes, skipped, 6);
     char *out = make_bytes(n_rows * row_bytes, skipped, 7);
-    char *wanted = make_bytes(n_rows * row_bytes, 0, 7);
+    FREED char *wanted = make_bytes(n_rows * row_bytes, 0, 7);
     starpu_data_handle_t h[] = {matrix_of(packed, n, n_columns, sl_dtype_size(dtype)), vector_of(list, n + 2, 4),
                                 matrix_of(out, n_rows, n_columns, sl_dtype_size(dtype))};
     expect_ok(sl_unpack_submit(&head, h[0], h[1], h[2]));
@@ -408,13 +390,12 @@ static void check_unpack(enum sl_dtype dtype, uint32_t n_rows, uint32_t n_column
     free(list);
     free(packed - skipped);
     free(out - skipped);
-    free(wanted);
 }
 
 TEST(test_unpack)
 {
+    FIXTURE(1);
     const uint32_t widths[] = {1, 7, 8, 33, 128, 516};
-    fixture_start(1);
     fixture_watch();
     for (int w = 0; w < 6; w++) {
         for (int k = 0; k < 2; k++) {
@@ -424,7 +405,6 @@ TEST(test_unpack)
             check_unpack(row_dtypes[k], 77, widths[w], 2);
         }
     }
-    fixture_stop();
 }
 
 /* ---- a slot ---- */
@@ -432,117 +412,49 @@ TEST(test_unpack)
 /* The hops of a group through StarPU, as one graph of tasks: sample on all PEs, merge on all, sample again, without
  * a wait. */
 struct piped {
-    struct sl_part_handles part;
-    starpu_data_handle_t frontier, index, marks, counts;
-    starpu_data_handle_t order;
+    struct phase phase;
+    struct group_block arrays[2];
     struct sl_block block[2];
-    uint32_t *counts_data;
-    sl_vertex *frontier_data;
 };
 
 #define PARTS 4
 #define ROOM 2000
 
-/* Handles and memory of a test, given back all at once. */
-static struct {
-    starpu_data_handle_t handle[256];
-    void *memory[256];
-    unsigned n_handles, n_memory;
-} pool;
-
-static starpu_data_handle_t pool_handle(const void *data, uint32_t n, size_t element)
+static void open_piped(const struct sl_partition *partition, uint32_t p, struct piped *pe)
 {
-    assert_true(pool.n_handles < 256);
-    return pool.handle[pool.n_handles++] = vector_of(data, n > 0 ? n : 1, element);
-}
-
-static starpu_data_handle_t pool_vector(uint32_t n, size_t element, void *data_out)
-{
-    void *data = need(n, element);
-    assert_true(pool.n_memory < 256);
-    pool.memory[pool.n_memory++] = data;
-    if (data_out != NULL) {
-        *(void **)data_out = data;
-    }
-    return pool_handle(data, n, element);
-}
-
-static void pool_free(void)
-{
-    unregister(pool.n_handles, pool.handle);
-    while (pool.n_memory > 0) {
-        free(pool.memory[--pool.n_memory]);
-    }
-    pool.n_handles = 0;
-}
-
-static void open_piped(const struct sl_partition *partition, uint32_t p, starpu_data_handle_t order, struct piped *pe)
-{
-    struct sl_sample_part part = part_of(partition, p);
-    uint32_t n = partition->graph.n_vertices;
-    uint32_t n_part = partition->first[p + 1] - part.first[p];
-    uint32_t n_edges = (uint32_t)(part.offsets[n_part] - part.offsets[0]);
-    void *index;
-    pe->part = (struct sl_part_handles){.offsets = pool_handle(part.offsets, n_part + 1, 8),
-                                        .sources = pool_handle(part.sources, n_edges, 4),
-                                        .dataset_ids = pool_handle(part.dataset_ids, n, 4),
-                                        .first = pool_handle(part.first, PARTS + 1, 4),
-                                        .n_parts = PARTS,
-                                        .part = p};
-    pe->order = order;
-    pe->frontier = pool_vector(n_part + 1, 4, &pe->frontier_data);
-    pe->index = pool_vector((uint32_t)sl_index_bytes(n_part) + 1, 1, &index);
-    memset(index, 0xff, 4 * (size_t)n_part);
-    pe->marks = pool_vector((uint32_t)sl_marks_bytes(n, 8), 1, NULL);
-    pe->counts = pool_vector(sl_counts_size(2, PARTS), 4, &pe->counts_data);
+    const struct sl_sample_part part = part_of(partition, p);
+    const uint32_t n = partition->graph.n_vertices;
+    const uint32_t n_part = partition->first[p + 1] - part.first[p];
+    const size_t n_inverse = PARTS + 1 + PARTS * (size_t)n_part;
+    open_phase(&part, 2, 8, 0, &pe->phase);
     for (int hop = 0; hop < 2; hop++) {
-        struct sl_block *block = &pe->block[hop];
-        *block = (struct sl_block){0};
-        block->edge_offsets = pool_vector(n_part + 1, 4, NULL);
-        block->edge_sources = pool_vector(ROOM, 4, NULL);
-        block->back_offsets = pool_vector(n + 1, 4, NULL);
-        block->back_rows = pool_vector(ROOM, 4, NULL);
-        block->request = pool_vector(PARTS + 1 + n, 4, NULL);
-        block->inverse = pool_vector(PARTS + 1 + PARTS * n_part, 4, NULL);
+        pe->arrays[hop] = make_block(n_part, ROOM, n, PARTS, false, false);
+        pe->arrays[hop].inverse = need(n_inverse, 4);
+        pe->block[hop] = phase_block(&pe->phase, &pe->arrays[hop], n_part, ROOM, n);
+        pe->block[hop].inverse = phase_vector(&pe->phase, pe->arrays[hop].inverse, n_inverse, 4);
     }
 }
 
-static struct sl_frontier_handles frontier_of(const struct sl_partition *partition, uint32_t p, const struct piped *pe)
-{
-    return (struct sl_frontier_handles){.ids = pe->frontier,
-                                        .index = pe->index,
-                                        .counts = pe->counts,
-                                        .n_hops = 2,
-                                        .first = partition->first[p],
-                                        .end = partition->first[p + 1]};
-}
-
-static struct sl_marks_handles marks_of(const struct sl_partition *partition, const struct piped *pe)
-{
-    return (struct sl_marks_handles){.bytes = pe->marks, .n_vertices = partition->graph.n_vertices, .max_fanout = 8};
-}
-
-static void submit_piped(const struct sl_partition *partition, const struct sl_sample_rule *rules, uint64_t step,
+static void submit_piped(const struct sl_sample_rule *rules, uint64_t step, starpu_data_handle_t order,
                          uint32_t n_seeds, struct piped *pes)
 {
     struct sl_task_args here = head;
     here.step = step;
     for (uint32_t p = 0; p < PARTS; p++) {
-        struct sl_frontier_handles frontier = frontier_of(partition, p, &pes[p]);
-        expect_ok(sl_seed_submit(&here, pes[p].order, 0, n_seeds, &frontier));
+        expect_ok(sl_seed_submit(&here, order, 0, n_seeds, &pes[p].phase.frontier));
     }
     for (uint32_t hop = 0; hop < 2; hop++) {
         here.hop = hop;
         for (uint32_t p = 0; p < PARTS; p++) {
-            struct sl_frontier_handles frontier = frontier_of(partition, p, &pes[p]);
-            struct sl_marks_handles marks = marks_of(partition, &pes[p]);
-            expect_ok(sl_sample_submit(&here, &pes[p].part, &rules[hop], SEED, &frontier, &marks, &pes[p].block[hop]));
+            const struct phase *phase = &pes[p].phase;
+            expect_ok(sl_sample_submit(&here, &phase->part, &rules[hop], SEED, &phase->frontier, &phase->marks,
+                                       &pes[p].block[hop]));
         }
         starpu_data_handle_t request[PARTS];
         struct sl_merging owners[PARTS];
         for (uint32_t p = 0; p < PARTS; p++) {
             request[p] = pes[p].block[hop].request;
-            owners[p] = (struct sl_merging){p, frontier_of(partition, p, &pes[p]), pes[p].block[hop].inverse, false};
+            owners[p] = (struct sl_merging){p, pes[p].phase.frontier, pes[p].block[hop].inverse, false};
         }
         for (uint32_t q = 0, n = 1; q < PARTS; q += n) {
             n = hop == 0 ? 1 : PARTS - q < 3 ? PARTS - q : 3; /* alone, or three in one task */
@@ -556,14 +468,14 @@ static void expect_piped(const struct group *group, const struct piped *pes)
     for (uint32_t p = 0; p < PARTS; p++) {
         const struct group_pe *pe = &group->pe[p];
         for (uint32_t level = 0; level <= 2; level++) {
-            assert_int_equal(pes[p].counts_data[sl_counts_rows(level)], pe->n_rows[level]);
+            assert_int_equal(pes[p].phase.counts[sl_counts_rows(level)], pe->n_rows[level]);
         }
         for (uint32_t hop = 0; hop < 2; hop++) {
-            assert_int_equal(pes[p].counts_data[sl_counts_edges(2, hop)], pe->block[hop].n_edges);
-            expect_same("request", PARTS + 1, 4, pes[p].counts_data + sl_counts_request(2, PARTS, hop),
+            assert_int_equal(pes[p].phase.counts[sl_counts_edges(2, hop)], pe->block[hop].n_edges);
+            expect_same("request", PARTS + 1, 4, pes[p].phase.counts + sl_counts_request(2, PARTS, hop),
                         pe->block[hop].request);
         }
-        expect_same("frontier", pe->n_rows[2], 4, pes[p].frontier_data, pe->frontier);
+        expect_same("frontier", pe->n_rows[2], 4, pes[p].phase.ids, pe->frontier);
     }
 }
 
@@ -572,14 +484,14 @@ static void check_piped(const struct sl_dataset *dataset, const struct sl_partit
 {
     const struct sl_sample_rule rules[2] = {{SL_SAMPLE_LABOR, 4, false, 1}, {SL_SAMPLE_NEIGHBOR, 3, false, 1}};
     struct piped pes[PARTS];
-    sl_vertex *ids;
-    uint32_t n_seeds = 20;
-    starpu_data_handle_t order = pool_vector(n_seeds, 4, &ids);
+    sl_vertex ids[20];
+    const uint32_t n_seeds = 20;
+    const starpu_data_handle_t order = vector_of(ids, n_seeds, 4);
     for (uint32_t p = 0; p < PARTS; p++) {
-        open_piped(partition, p, order, &pes[p]);
+        open_piped(partition, p, &pes[p]);
     }
     for (uint64_t step = 0; step < 3; step++) {
-        struct group group;
+        OWNED(group_free) struct group group;
         const sl_vertex *seeds = dataset->train.ids + step * n_seeds;
         assert_int_equal(starpu_data_acquire(order, STARPU_W), 0);
         for (uint32_t i = 0; i < n_seeds; i++) {
@@ -587,32 +499,35 @@ static void check_piped(const struct sl_dataset *dataset, const struct sl_partit
         }
         starpu_data_release(order);
         group_sample(partition, 2, rules, SEED, step, n_seeds, seeds, &group);
-        submit_piped(partition, rules, step, n_seeds, pes);
+        submit_piped(rules, step, order, n_seeds, pes);
         starpu_task_wait_for_all();
         expect_no_failure();
-        bring_home(pool.n_handles, pool.handle);
+        for (uint32_t p = 0; p < PARTS; p++) {
+            bring_home(pes[p].phase.n, pes[p].phase.all);
+        }
         expect_piped(&group, pes);
-        group_free(&group);
     }
-    pool_free();
+    starpu_data_unregister(order);
+    for (uint32_t p = 0; p < PARTS; p++) {
+        close_phase(&pes[p].phase);
+        free_block(&pes[p].arrays[0]);
+        free_block(&pes[p].arrays[1]);
+    }
 }
 
 TEST(test_slot_is_used_again)
 {
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 250};
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
-        struct sl_dataset dataset;
-        struct sl_partition partition;
+        FIXTURE(worker_counts[w]);
+        OWNED(sl_dataset_free) struct sl_dataset dataset;
+        OWNED(sl_partition_free) struct sl_partition partition;
         make_dataset(&shape, &dataset);
         make_uneven_partition(&dataset.graph, PARTS, 4, 3, &partition); /* the last part is empty */
-        fixture_start(worker_counts[w]);
         if (w == 0) {
             fixture_watch();
         }
         check_piped(&dataset, &partition);
-        sl_partition_free(&partition);
-        sl_dataset_free(&dataset);
-        fixture_stop();
     }
 }
 

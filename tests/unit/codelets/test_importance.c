@@ -7,7 +7,7 @@
 #include "tests/support/importance_fixture.h"
 
 #include "codelets/aggregate.h"
-#include "tests/support/starpu_fixture.h"
+#include "tests/support/phase_fixture.h"
 
 #define SEED 4242
 
@@ -35,14 +35,6 @@ static struct hop_shape converging(uint32_t fanout)
     return shape;
 }
 
-/* The whole graph as one part, not renumbered. */
-static void make_one_part(const struct sl_graph *graph, struct sl_partition *out)
-{
-    uint32_t *parts = need(graph->n_vertices, sizeof *parts);
-    make_partition(graph, 1, parts, out);
-    free(parts);
-}
-
 /* Every `step`-th vertex. Returns how many. */
 static uint32_t list_seeds(uint32_t n_vertices, uint32_t step, sl_vertex *seeds_out)
 {
@@ -58,32 +50,54 @@ static uint32_t list_seeds(uint32_t n_vertices, uint32_t step, sl_vertex *seeds_
 /* A plain reference: importances and bounds of destinations `seeds` in double, each bound by bisection. */
 struct plain {
     const struct sl_graph *graph;
+    bool weighted; /* weighted LABOR; otherwise each weight is 1 */
     uint32_t n_seeds, k;
     const sl_vertex *seeds;
     double *importance; /* by vertex */
     double *bound;      /* by seed */
 };
 
+static double weight_of(const struct plain *plain, uint64_t e)
+{
+    return plain->weighted ? (double)sl_graph_weights(plain->graph)[e] : 1;
+}
+
+/* Sum, and sum of squares, of the weights of v's in-edges. */
+static void sum_plain(const struct plain *plain, sl_vertex v, double *sum_out, double *squares_out)
+{
+    *sum_out = *squares_out = 0;
+    for (uint64_t e = plain->graph->offsets[v]; e < plain->graph->offsets[v + 1]; e++) {
+        *sum_out += weight_of(plain, e);
+        *squares_out += weight_of(plain, e) * weight_of(plain, e);
+    }
+}
+
 static double sum_of_inverses(const struct plain *plain, sl_vertex v, double bound)
 {
     double sum = 0;
     for (uint64_t e = plain->graph->offsets[v]; e < plain->graph->offsets[v + 1]; e++) {
-        sum += 1 / fmin(1, bound * plain->importance[plain->graph->sources[e]]);
+        const double w = weight_of(plain, e);
+        sum += w > 0 ? w * w / fmin(1, bound * plain->importance[plain->graph->sources[e]]) : 0;
     }
     return sum;
 }
 
+static double target_of(const struct plain *plain, sl_vertex v)
+{
+    const double degree = (double)(plain->graph->offsets[v + 1] - plain->graph->offsets[v]);
+    double sum, squares;
+    sum_plain(plain, v, &sum, &squares);
+    return degree <= plain->k ? squares : sum * sum * (1.0 / plain->k - 1 / degree) + squares;
+}
+
 static double bisect(const struct plain *plain, sl_vertex v)
 {
-    double degree = (double)(plain->graph->offsets[v + 1] - plain->graph->offsets[v]);
+    const double target = target_of(plain, v);
     double low = 1e-12;
     double high = 1e12;
-    if (degree <= plain->k) {
-        return 1;
-    }
     for (int i = 0; i < 200; i++) {
-        double middle = sqrt(low * high);
-        if (sum_of_inverses(plain, v, middle) > degree * degree / plain->k) {
+        const double middle = sqrt(low * high);
+        if (sum_of_inverses(plain, v, middle) > target) {
             low = middle;
         } else {
             high = middle;
@@ -92,33 +106,27 @@ static double bisect(const struct plain *plain, sl_vertex v)
     return low;
 }
 
-/* One round after the bounds are known. Returns the expected number of distinct sources with the old importances. */
-static double raise_plain(const struct plain *plain)
+/* One round after the bounds are known: each source takes the largest bound of its destinations, in the first round
+ * times the edge's weight. Returns the expected number of distinct sources with the old importances. */
+static double raise_plain(const struct plain *plain, bool begins)
 {
-    uint32_t n = plain->graph->n_vertices;
-    double *most = need(n, sizeof *most);
+    const struct sl_graph *graph = plain->graph;
+    FREED double *most = need(graph->n_vertices, sizeof *most);
     double expected = 0;
     for (uint32_t i = 0; i < plain->n_seeds; i++) {
-        sl_vertex v = plain->seeds[i];
-        for (uint64_t e = plain->graph->offsets[v]; e < plain->graph->offsets[v + 1]; e++) {
-            most[plain->graph->sources[e]] = fmax(most[plain->graph->sources[e]], plain->bound[i]);
+        const sl_vertex v = plain->seeds[i];
+        const bool whole = graph->offsets[v + 1] - graph->offsets[v] <= plain->k;
+        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
+            const double w = weight_of(plain, e);
+            const double asked = whole ? 1 : plain->bound[i] * (begins ? w : 1);
+            most[graph->sources[e]] = fmax(most[graph->sources[e]], w > 0 ? asked : 0);
         }
     }
-    for (sl_vertex t = 0; t < n; t++) {
-        if (most[t] > 0) {
-            plain->importance[t] *= most[t];
-            expected += fmin(1, plain->importance[t]);
-        }
+    for (sl_vertex t = 0; t < graph->n_vertices; t++) {
+        plain->importance[t] = begins ? most[t] : plain->importance[t] * most[t];
+        expected += fmin(1, plain->importance[t]);
     }
-    free(most);
     return expected;
-}
-
-static void solve_plain(const struct plain *plain)
-{
-    for (uint32_t i = 0; i < plain->n_seeds; i++) {
-        plain->bound[i] = bisect(plain, plain->seeds[i]);
-    }
 }
 
 /* The rounds that the reference takes until it converges. */
@@ -128,10 +136,16 @@ static uint32_t run_plain(const struct plain *plain, uint32_t n_rounds, bool con
     for (sl_vertex t = 0; t < plain->graph->n_vertices; t++) {
         plain->importance[t] = 1;
     }
-    solve_plain(plain);
+    for (uint32_t i = 0; i < plain->n_seeds; i++) {
+        double sum, squares;
+        sum_plain(plain, plain->seeds[i], &sum, &squares);
+        plain->bound[i] = sum > 0 ? plain->k / sum : 0;
+    }
     for (uint32_t round = 0; round < n_rounds; round++) {
-        double now = raise_plain(plain);
-        solve_plain(plain);
+        const double now = raise_plain(plain, round == 0);
+        for (uint32_t i = 0; i < plain->n_seeds; i++) {
+            plain->bound[i] = bisect(plain, plain->seeds[i]);
+        }
         if (converges && round > 0 && now >= (1 - SL_IMPORTANCE_TOLERANCE) * before) {
             return round + 1;
         }
@@ -140,190 +154,63 @@ static uint32_t run_plain(const struct plain *plain, uint32_t n_rounds, bool con
     return n_rounds;
 }
 
+/* Probabilities are those of the reference, and each destination's solve its equation: the variance of k draws without
+ * replacement. */
 static void expect_bounds(const struct sl_graph *graph, const struct hop_shape *shape)
 {
-    struct sl_partition partition;
-    sl_vertex *seeds = need(graph->n_vertices, sizeof *seeds);
-    struct plain plain = {.graph = graph,
-                          .n_seeds = list_seeds(graph->n_vertices, 2, seeds),
-                          .k = shape->fanout,
-                          .seeds = seeds,
-                          .importance = need(graph->n_vertices, sizeof(double)),
-                          .bound = need(graph->n_vertices, sizeof(double))};
-    struct hop hop;
-    make_one_part(graph, &partition);
-    uint32_t n_rounds = run_plain(&plain, shape->n_rounds, shape->converges);
+    const double tolerance = shape->by_weight ? 5e-5 : 2e-5;
+    OWNED(sl_partition_free) struct sl_partition partition = one_part(graph);
+    FREED sl_vertex *seeds = need(graph->n_vertices, sizeof *seeds);
+    FREED double *importance = need(graph->n_vertices, sizeof *importance);
+    FREED double *bound = need(graph->n_vertices, sizeof *bound);
+    const struct plain plain = {.graph = graph,
+                                .weighted = shape->by_weight,
+                                .n_seeds = list_seeds(graph->n_vertices, 2, seeds),
+                                .k = shape->fanout,
+                                .seeds = seeds,
+                                .importance = importance,
+                                .bound = bound};
+    OWNED(hop_free) struct hop hop;
+    const uint32_t n_rounds = run_plain(&plain, shape->n_rounds, shape->converges);
     hop_open(&partition, shape, plain.n_seeds, seeds, &hop);
+    hop.weighted = shape->by_weight;
     hop_bounds(&hop);
     if (shape->converges) {
         assert_true(n_rounds > 2 && n_rounds < SL_IMPORTANCE_ROUNDS);
         assert_int_equal(*hop.pe[0].state, SL_SOLVE_ENDED);
     }
     for (uint32_t i = 0; i < plain.n_seeds; i++) {
-        sl_vertex v = seeds[i];
-        double degree = (double)(graph->offsets[v + 1] - graph->offsets[v]);
+        const sl_vertex v = seeds[i];
+        const double wanted = target_of(&plain, v);
         double sum = 0;
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-            float cost = cost_of(&hop, 0, graph->sources[e]);
-            double p = fmin(1, plain.bound[i] * plain.importance[graph->sources[e]]);
-            double inverse = sl_importance_inverse(hop.pe[0].bounds[i], cost);
-            expect_near_at("1 / p of an edge", e, inverse, 1 / p, 2e-5 / p);
-            sum += inverse;
+            const double w = weight_of(&plain, e);
+            if (w > 0) {
+                const double p = fmin(1, bound[i] * importance[graph->sources[e]]);
+                const double inverse = sl_importance_inverse(hop.pe[0].bounds[i], cost_of(&hop, 0, graph->sources[e]));
+                expect_near_at("1 / p of an edge", e, inverse, 1 / p, tolerance / p);
+                sum += w * w * inverse;
+            }
         }
-        if (degree > 0) { /* the variance of k draws without replacement */
-            double wanted = degree * degree / fmin(degree, shape->fanout);
-            expect_near_at("sum of 1 / p", v, sum, wanted, 1e-6 * wanted);
-        }
+        expect_near_at("sum of A^2 / p", v, sum, wanted, (shape->by_weight ? 2e-6 : 1e-6) * wanted);
     }
-    hop_free(&hop);
-    sl_partition_free(&partition);
-    free(plain.importance);
-    free(plain.bound);
-    free(seeds);
 }
 
 TEST(test_bounds)
 {
-    struct sl_dataset dataset;
-    make_dataset(&power_law, &dataset);
+    struct graph_shape of = power_law;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
+    of.weighted = true;
+    make_dataset(&of, &dataset);
     for (uint32_t n_rounds = 0; n_rounds <= 5; n_rounds++) {
-        struct hop_shape few = shape_of(3, n_rounds);
-        struct hop_shape many = shape_of(40, n_rounds);
-        expect_bounds(&dataset.graph, &few);
-        expect_bounds(&dataset.graph, &many);
+        const struct hop_shape shapes[] = {shape_of(3, n_rounds), shape_of(40, n_rounds), by_weight(3, n_rounds),
+                                           by_weight(40, n_rounds)};
+        for (int i = 0; i < (n_rounds == 0 || n_rounds == 5 ? 2 : 4); i++) {
+            expect_bounds(&dataset.graph, &shapes[i]);
+        }
     }
     struct hop_shape all = converging(3);
     expect_bounds(&dataset.graph, &all);
-    sl_dataset_free(&dataset);
-}
-
-/* The same with weights. */
-
-/* Sum, and sum of squares, of the weights of v's in-edges. */
-static void sum_plain(const struct sl_graph *graph, sl_vertex v, double *sum_out, double *squares_out)
-{
-    *sum_out = *squares_out = 0;
-    for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-        const double w = sl_graph_weights(graph)[e];
-        *sum_out += w;
-        *squares_out += w * w;
-    }
-}
-
-static double weighed_inverses(const struct plain *plain, sl_vertex v, double bound)
-{
-    double sum = 0;
-    for (uint64_t e = plain->graph->offsets[v]; e < plain->graph->offsets[v + 1]; e++) {
-        const double w = sl_graph_weights(plain->graph)[e];
-        sum += w > 0 ? w * w / fmin(1, bound * plain->importance[plain->graph->sources[e]]) : 0;
-    }
-    return sum;
-}
-
-static double weighed_target(const struct plain *plain, sl_vertex v)
-{
-    const double degree = (double)(plain->graph->offsets[v + 1] - plain->graph->offsets[v]);
-    double sum, squares;
-    sum_plain(plain->graph, v, &sum, &squares);
-    return degree <= plain->k ? squares : sum * sum * (1.0 / plain->k - 1 / degree) + squares;
-}
-
-static double bisect_weighed(const struct plain *plain, sl_vertex v)
-{
-    double low = 1e-12;
-    double high = 1e12;
-    for (int i = 0; i < 200; i++) {
-        const double middle = sqrt(low * high);
-        if (weighed_inverses(plain, v, middle) > weighed_target(plain, v)) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
-/* The largest bound times weight, or bound, of each source's destinations. */
-static void raise_weighed(const struct plain *plain, bool begins)
-{
-    const struct sl_graph *graph = plain->graph;
-    double *most = need(graph->n_vertices, sizeof *most);
-    for (uint32_t i = 0; i < plain->n_seeds; i++) {
-        const sl_vertex v = plain->seeds[i];
-        const bool whole = graph->offsets[v + 1] - graph->offsets[v] <= plain->k;
-        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-            const double w = sl_graph_weights(graph)[e];
-            const double asked = whole ? 1 : plain->bound[i] * (begins ? w : 1);
-            most[graph->sources[e]] = fmax(most[graph->sources[e]], w > 0 ? asked : 0);
-        }
-    }
-    for (sl_vertex t = 0; t < graph->n_vertices; t++) {
-        plain->importance[t] = begins ? most[t] : plain->importance[t] * most[t];
-    }
-    free(most);
-}
-
-/* Probabilities are those of the reference, and each destination's solve its equation. */
-static void expect_weighed_bounds(const struct sl_graph *graph, uint32_t fanout, uint32_t n_rounds)
-{
-    const struct hop_shape shape = by_weight(fanout, n_rounds);
-    struct sl_partition partition;
-    sl_vertex *seeds = need(graph->n_vertices, sizeof *seeds);
-    struct plain plain = {.graph = graph,
-                          .n_seeds = list_seeds(graph->n_vertices, 2, seeds),
-                          .k = fanout,
-                          .seeds = seeds,
-                          .importance = need(graph->n_vertices, sizeof(double)),
-                          .bound = need(graph->n_vertices, sizeof(double))};
-    struct hop hop;
-    make_one_part(graph, &partition);
-    hop_open(&partition, &shape, plain.n_seeds, seeds, &hop);
-    hop.weighted = true;
-    hop_bounds(&hop);
-    for (uint32_t i = 0; i < plain.n_seeds; i++) {
-        double sum, squares;
-        sum_plain(graph, seeds[i], &sum, &squares);
-        plain.bound[i] = sum > 0 ? fanout / sum : 0;
-    }
-    for (uint32_t round = 0; round < n_rounds; round++) {
-        raise_weighed(&plain, round == 0);
-        for (uint32_t i = 0; i < plain.n_seeds; i++) {
-            plain.bound[i] = bisect_weighed(&plain, seeds[i]);
-        }
-    }
-    for (uint32_t i = 0; i < plain.n_seeds; i++) {
-        const sl_vertex v = seeds[i];
-        const double wanted = weighed_target(&plain, v);
-        double sum = 0;
-        for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
-            const double w = sl_graph_weights(graph)[e];
-            if (w > 0) {
-                const double p = fmin(1, plain.bound[i] * plain.importance[graph->sources[e]]);
-                const double inverse = sl_importance_inverse(hop.pe[0].bounds[i], cost_of(&hop, 0, graph->sources[e]));
-                expect_near_at("1 / p of an edge", e, inverse, 1 / p, 5e-5 / p);
-                sum += w * w * inverse;
-            }
-        }
-        expect_near_at("sum of A^2 / p", v, sum, wanted, 2e-6 * wanted);
-    }
-    hop_free(&hop);
-    sl_partition_free(&partition);
-    free(plain.importance);
-    free(plain.bound);
-    free(seeds);
-}
-
-TEST(test_weighed_bounds)
-{
-    struct graph_shape of = power_law;
-    struct sl_dataset dataset;
-    of.weighted = true;
-    make_dataset(&of, &dataset);
-    for (uint32_t n_rounds = 1; n_rounds <= 4; n_rounds++) {
-        expect_weighed_bounds(&dataset.graph, 3, n_rounds);
-        expect_weighed_bounds(&dataset.graph, 40, n_rounds);
-    }
-    sl_dataset_free(&dataset);
 }
 
 /* ---- frequencies and sums ---- */
@@ -358,12 +245,12 @@ static double estimate_of(const struct hop *hop, uint32_t d, double factor, doub
 static void expect_unbiased(const struct sl_dataset *dataset, const struct hop_shape *shape, uint32_t *n_checked)
 {
     const struct sl_graph *graph = &dataset->graph;
-    struct sl_partition partition;
-    sl_vertex *seeds = need(graph->n_vertices, sizeof *seeds);
+    OWNED(sl_partition_free) struct sl_partition partition;
+    FREED sl_vertex *seeds = need(graph->n_vertices, sizeof *seeds);
     uint32_t n_seeds = list_seeds(graph->n_vertices, 9, seeds);
-    struct moments *moments = need(n_seeds, sizeof *moments);
-    struct hop hop;
-    make_one_part(graph, &partition);
+    FREED struct moments *moments = need(n_seeds, sizeof *moments);
+    OWNED(hop_free) struct hop hop;
+    partition = one_part(graph);
     hop_open(&partition, shape, n_seeds, seeds, &hop);
     hop_bounds(&hop);
     for (uint64_t step = 0; step < DRAWS; step++) {
@@ -397,15 +284,11 @@ static void expect_unbiased(const struct sl_dataset *dataset, const struct hop_s
                        5 * sqrt(fmax(variance, 0) / DRAWS) + bias + 1e-6);
         *n_checked += variance > 1e-6;
     }
-    hop_free(&hop);
-    sl_partition_free(&partition);
-    free(moments);
-    free(seeds);
 }
 
 TEST(test_sums_are_unbiased)
 {
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     uint32_t n_checked = 0;
     make_dataset(&power_law, &dataset);
     for (uint32_t n_rounds = 0; n_rounds <= 2; n_rounds++) {
@@ -421,7 +304,6 @@ TEST(test_sums_are_unbiased)
     all.normalised = false;
     expect_unbiased(&dataset, &all, &n_checked);
     assert_true(n_checked > 100);
-    sl_dataset_free(&dataset);
 }
 
 /* Draws of a hop, with weights as factors: the mean of each destination's estimates, their variance, and the mean
@@ -435,9 +317,9 @@ static struct tried *try_weighted(const struct sl_dataset *dataset, struct hop_s
                                   const sl_vertex *seeds)
 {
     struct tried *tried = need(n_seeds, sizeof *tried);
-    struct sl_partition partition;
-    struct hop hop;
-    make_one_part(&dataset->graph, &partition);
+    OWNED(sl_partition_free) struct sl_partition partition;
+    OWNED(hop_free) struct hop hop;
+    partition = one_part(&dataset->graph);
     hop_open(&partition, &shape, n_seeds, seeds, &hop);
     hop.weighted = true;
     hop_bounds(&hop);
@@ -454,8 +336,6 @@ static struct tried *try_weighted(const struct sl_dataset *dataset, struct hop_s
     for (uint32_t d = 0; d < n_seeds; d++) {
         tried[d].variance = fmax(0, tried[d].variance - tried[d].mean * tried[d].mean);
     }
-    hop_free(&hop);
-    sl_partition_free(&partition);
     return tried;
 }
 
@@ -466,7 +346,7 @@ static void expect_weighted(uint32_t k, uint32_t kappa, double *variance_out)
     struct graph_shape of = power_law;
     struct hop_shape weighted = by_weight(k, 0);
     struct hop_shape plain = shape_of(k, 0);
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     sl_vertex seeds[900];
     uint32_t n_varying = 0;
     of.weighted = true;
@@ -475,8 +355,8 @@ static void expect_weighted(uint32_t k, uint32_t kappa, double *variance_out)
     make_dataset(&of, &dataset);
     const struct sl_graph *graph = &dataset.graph;
     const uint32_t n_seeds = list_seeds(900, 9, seeds);
-    struct tried *tried = try_weighted(&dataset, weighted, n_seeds, seeds);
-    struct tried *beside = try_weighted(&dataset, plain, n_seeds, seeds);
+    FREED struct tried *tried = try_weighted(&dataset, weighted, n_seeds, seeds);
+    FREED struct tried *beside = try_weighted(&dataset, plain, n_seeds, seeds);
     for (uint32_t d = 0; d < n_seeds; d++) {
         const uint64_t begin = graph->offsets[seeds[d]];
         const uint64_t end = graph->offsets[seeds[d] + 1];
@@ -497,9 +377,6 @@ static void expect_weighted(uint32_t k, uint32_t kappa, double *variance_out)
         variance_out[1] += beside[d].variance;
     }
     assert_true(n_varying > 5);
-    free(tried);
-    free(beside);
-    sl_dataset_free(&dataset);
 }
 
 TEST(test_weighted)
@@ -516,7 +393,7 @@ TEST(test_weighted)
 TEST(test_weighted_rounds)
 {
     struct graph_shape of = power_law;
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     sl_vertex seeds[900];
     double n_sources = INFINITY;
     uint32_t n_varying = 0;
@@ -527,7 +404,7 @@ TEST(test_weighted_rounds)
     for (uint32_t n_rounds = 0; n_rounds <= 3; n_rounds++) {
         struct hop_shape shape = by_weight(4, n_rounds);
         shape.kappa = n_rounds;
-        struct tried *tried = try_weighted(&dataset, shape, n_seeds, seeds);
+        FREED struct tried *tried = try_weighted(&dataset, shape, n_seeds, seeds);
         for (uint32_t d = 0; d < n_seeds; d++) {
             const uint64_t begin = graph->offsets[seeds[d]];
             const uint64_t end = graph->offsets[seeds[d] + 1];
@@ -545,35 +422,29 @@ TEST(test_weighted_rounds)
         print_message("%u rounds: %g sources\n", n_rounds, tried->n_sources);
         assert_true(tried->n_sources < n_sources);
         n_sources = tried->n_sources;
-        free(tried);
     }
     assert_true(n_varying > 20);
-    sl_dataset_free(&dataset);
 }
 
 /* Destinations that have the same in-neighbours draw the same sources: the hub and its twin. */
 TEST(test_equal_lists_share)
 {
-    struct edge_list edges = {.n_vertices = 52};
-    struct sl_graph graph;
-    struct sl_partition partition;
+    OWNED(free_edges) struct edge_list edges = {.n_vertices = 52};
+    OWNED(sl_graph_free) struct sl_graph graph;
+    OWNED(sl_partition_free) struct sl_partition partition;
     struct hop_shape shape = shape_of(5, 2);
     const sl_vertex seeds[2] = {50, 51};
-    struct hop hop;
+    OWNED(hop_free) struct hop hop;
     for (sl_vertex t = 0; t < 50; t++) {
         add_edge(&edges, t, 50);
         add_edge(&edges, t, 51);
     }
     expect_ok(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, false, &graph));
-    make_one_part(&graph, &partition);
+    partition = one_part(&graph);
     hop_sample(&partition, &shape, 2, seeds, &hop);
     const struct group_block *b = &hop.pe[0].block;
     assert_true(b->n_edges > 0);
     assert_int_equal(b->n_edges, 2 * b->n_sources);
-    hop_free(&hop);
-    sl_partition_free(&partition);
-    sl_graph_free(&graph);
-    free_edges(&edges);
 }
 
 /* ---- fewer vertices ---- */
@@ -599,11 +470,10 @@ static struct sizes count_sizes(const struct sl_partition *partition, const stru
         } else {
             struct sl_sample_part part = part_of(partition, 0);
             struct sl_sample_rule rule = {.method = method, .fanout = shape->fanout, .kappa = 1};
-            struct group_block block;
+            OWNED(free_block) struct group_block block;
             sample_block(&part, &rule, SEED, step, 0, n_seeds, hop.pe[0].frontier, &block);
             sizes.vertices += block.n_sources;
             sizes.edges += block.n_edges;
-            free_block(&block);
         }
     }
     hop_free(&hop);
@@ -613,20 +483,18 @@ static struct sizes count_sizes(const struct sl_partition *partition, const stru
 /* Neighbor, LABOR-0, LABOR-1, LABOR-2 and LABOR-* of one graph. */
 static void list_sizes(const struct sl_graph *graph, uint32_t k, uint32_t seed_step, struct sizes out[5])
 {
-    struct sl_partition partition;
-    sl_vertex *seeds = need(graph->n_vertices, sizeof *seeds);
+    OWNED(sl_partition_free) struct sl_partition partition;
+    FREED sl_vertex *seeds = need(graph->n_vertices, sizeof *seeds);
     uint32_t n_seeds = list_seeds(graph->n_vertices, seed_step, seeds);
     const struct hop_shape one = shape_of(k, 1);
     const struct hop_shape two = shape_of(k, 2);
     const struct hop_shape all = converging(k);
-    make_one_part(graph, &partition);
+    partition = one_part(graph);
     out[0] = count_sizes(&partition, &one, SL_SAMPLE_NEIGHBOR, n_seeds, seeds);
     out[1] = count_sizes(&partition, &one, SL_SAMPLE_LABOR, n_seeds, seeds);
     out[2] = count_sizes(&partition, &one, SL_SAMPLE_FULL, n_seeds, seeds);
     out[3] = count_sizes(&partition, &two, SL_SAMPLE_FULL, n_seeds, seeds);
     out[4] = count_sizes(&partition, &all, SL_SAMPLE_FULL, n_seeds, seeds);
-    sl_partition_free(&partition);
-    free(seeds);
 }
 
 TEST(test_more_rounds_fewer_vertices)
@@ -636,7 +504,7 @@ TEST(test_more_rounds_fewer_vertices)
         {.kind = GRAPH_TWO_CLIQUES, .n_vertices = 200, .seed = 6},
         {.kind = GRAPH_POWER_LAW, .n_vertices = 600, .self_loops = true, .hub_degree = 400, .seed = 7}};
     for (size_t g = 0; g < sizeof shapes / sizeof *shapes; g++) {
-        struct sl_dataset dataset;
+        OWNED(sl_dataset_free) struct sl_dataset dataset;
         struct sizes sizes[5];
         make_dataset(&shapes[g], &dataset);
         list_sizes(&dataset.graph, 3, 5, sizes);
@@ -647,7 +515,6 @@ TEST(test_more_rounds_fewer_vertices)
             }
         }
         assert_true(sizes[0].vertices > 1.05 * sizes[4].vertices);
-        sl_dataset_free(&dataset);
     }
 }
 
@@ -659,8 +526,8 @@ TEST(test_toy_figures)
     static const double vertices[5] = {2040, 1156, 914, 882, 821};
     static const double n_edges[5] = {3924, 3806, 5837, 6892, 8642};
     const struct graph_shape shape = {.seed = 3};
-    struct edge_list edges = {.n_vertices = N};
-    struct sl_graph graph;
+    OWNED(free_edges) struct edge_list edges = {.n_vertices = N};
+    OWNED(sl_graph_free) struct sl_graph graph;
     struct sizes sizes[5];
     for (uint32_t i = 0; i < EDGES; i++) { /* an end is vertex v with a probability of about (v + 1)^-0.8 */
         sl_vertex ends[2];
@@ -678,8 +545,6 @@ TEST(test_toy_figures)
         assert_true(i == 0 || sizes[i].vertices < sizes[i - 1].vertices);
         assert_true(i < 2 || sizes[i].edges > sizes[i - 1].edges);
     }
-    sl_graph_free(&graph);
-    free_edges(&edges);
 }
 
 /* ---- the partition is invisible ---- */
@@ -739,14 +604,14 @@ static struct known_edge *list_edges(const struct hop *hop, uint32_t *n_out)
 
 static void expect_same_edges(const struct sl_dataset *dataset, const struct hop_shape *shape)
 {
-    sl_vertex *seeds = need(dataset->graph.n_vertices, sizeof *seeds);
+    FREED sl_vertex *seeds = need(dataset->graph.n_vertices, sizeof *seeds);
     uint32_t n_seeds = list_seeds(dataset->graph.n_vertices, 3, seeds);
-    struct known_edge *wanted = NULL;
+    FREED struct known_edge *wanted = NULL;
     uint32_t n_wanted = 0;
     for (size_t i = 0; i < N_PART_COUNTS; i++) {
         for (int split = SPLIT_METIS; split < N_SPLITS; split++) {
-            struct sl_partition partition;
-            struct hop hop;
+            OWNED(sl_partition_free) struct sl_partition partition;
+            OWNED(hop_free) struct hop hop;
             uint32_t n;
             make_split_of(dataset, split, part_counts[i], &partition);
             hop_open(&partition, shape, n_seeds, seeds, &hop);
@@ -762,19 +627,15 @@ static void expect_same_edges(const struct sl_dataset *dataset, const struct hop
                 expect_same("edges", n, sizeof *edges, edges, wanted);
                 free(edges);
             }
-            hop_free(&hop);
-            sl_partition_free(&partition);
         }
     }
-    free(wanted);
-    free(seeds);
 }
 
 TEST(test_partition_is_invisible)
 {
     for (int graph = 0; graph < N_GRAPHS; graph++) {
         struct graph_shape of = {.kind = graph, .n_vertices = 130 + graph, .hub_degree = 90, .weighted = true};
-        struct sl_dataset dataset;
+        OWNED(sl_dataset_free) struct sl_dataset dataset;
         of.hub_degree = graph == GRAPH_POWER_LAW ? 90 : 0;
         make_dataset(&of, &dataset);
         for (uint32_t n_rounds = 0; n_rounds <= 3; n_rounds++) {
@@ -788,7 +649,6 @@ TEST(test_partition_is_invisible)
             struct hop_shape weighted = by_weight(2, n_rounds);
             expect_same_edges(&dataset, &weighted);
         }
-        sl_dataset_free(&dataset);
     }
 }
 
@@ -797,17 +657,17 @@ TEST(test_partition_is_invisible)
 /* Edges u -> v of the table, as renumbered ids, are never drawn; the others are drawn as ever. */
 TEST(test_excluded)
 {
-    struct sl_dataset dataset;
-    struct sl_partition partition;
-    struct hop hop;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
+    OWNED(sl_partition_free) struct sl_partition partition;
+    OWNED(hop_free) struct hop hop;
     sl_vertex seeds[900];
     uint64_t table[64];
     struct hop_shape shape = shape_of(4, 2);
     uint32_t n_all, n_left;
     make_dataset(&power_law, &dataset);
-    make_one_part(&dataset.graph, &partition);
+    partition = one_part(&dataset.graph);
     hop_sample(&partition, &shape, list_seeds(900, 3, seeds), seeds, &hop);
-    struct known_edge *all = list_edges(&hop, &n_all);
+    FREED struct known_edge *all = list_edges(&hop, &n_all);
     memset(table, 0xff, sizeof table);
     for (uint32_t i = 0; i < n_all && i < 10; i++) {
         uint64_t key = sl_edge_key(all[i].from, all[i].to);
@@ -819,41 +679,36 @@ TEST(test_excluded)
     }
     hop.excluded = (struct sl_excluded){.table = table, .mask = 63};
     hop_draw(&hop, shape.step);
-    struct known_edge *left = list_edges(&hop, &n_left);
+    FREED struct known_edge *left = list_edges(&hop, &n_left);
     assert_int_equal(n_left, n_all - 10);
     for (uint32_t i = 0; i < n_left; i++) {
         assert_int_equal(left[i].from, all[i + 10].from);
         assert_int_equal(left[i].to, all[i + 10].to);
     }
-    free(all);
-    free(left);
-    hop_free(&hop);
-    sl_partition_free(&partition);
-    sl_dataset_free(&dataset);
 }
 
 /* <A x, y> = <x, A^T y> for the mean over the block with its weights. */
 TEST(test_adjoint)
 {
     enum { COLUMNS = 3 };
-    struct sl_dataset dataset;
-    struct sl_partition partition;
-    struct hop hop;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
+    OWNED(sl_partition_free) struct sl_partition partition;
+    OWNED(hop_free) struct hop hop;
     sl_vertex seeds[900];
     struct hop_shape shape = shape_of(4, 2);
     make_dataset(&power_law, &dataset);
-    make_one_part(&dataset.graph, &partition);
+    partition = one_part(&dataset.graph);
     hop_sample(&partition, &shape, list_seeds(900, 3, seeds), seeds, &hop);
     const struct group_block *b = &hop.pe[0].block;
     const uint32_t n_rows = hop.pe[0].n_rows;
-    uint32_t *inverse = need(2 + b->n_sources, sizeof *inverse); /* position p is row p */
+    FREED uint32_t *inverse = need(2 + b->n_sources, sizeof *inverse); /* position p is row p */
     for (uint32_t i = 0; i < b->n_sources; i++) {
         inverse[2 + i] = i;
     }
-    sl_real *x = noisy((size_t)b->n_sources * COLUMNS, 1);
-    sl_real *y = noisy((size_t)n_rows * COLUMNS, 2);
-    sl_real *forward = poisoned((size_t)n_rows * COLUMNS);
-    sl_real *back = poisoned((size_t)b->n_sources * COLUMNS);
+    FREED sl_real *x = noisy((size_t)b->n_sources * COLUMNS, 1);
+    FREED sl_real *y = noisy((size_t)n_rows * COLUMNS, 2);
+    FREED sl_real *forward = poisoned((size_t)n_rows * COLUMNS);
+    FREED sl_real *back = poisoned((size_t)b->n_sources * COLUMNS);
     const uint32_t zero = 0;
     void *no_rows = NULL;
     void *returned = back;
@@ -873,23 +728,15 @@ TEST(test_adjoint)
     double there = inner((size_t)n_rows * COLUMNS, forward, y);
     double here = inner((size_t)b->n_sources * COLUMNS, x, back);
     expect_near("adjoint", there, here, rounding(b->n_edges, 30));
-    free(inverse);
-    free(x);
-    free(y);
-    free(forward);
-    free(back);
-    hop_free(&hop);
-    sl_partition_free(&partition);
-    sl_dataset_free(&dataset);
 }
 
 /* A destination of 13,000 in-neighbours among others, and one without any. Edges have weights of 0 to 9. */
 static void make_hub(struct sl_partition *out)
 {
     enum { HUB = 13000 };
-    struct edge_list edges = {.n_vertices = HUB + 40};
-    struct sl_graph graph;
-    uint32_t *parts = need(edges.n_vertices, sizeof *parts);
+    OWNED(free_edges) struct edge_list edges = {.n_vertices = HUB + 40};
+    OWNED(sl_graph_free) struct sl_graph graph;
+    FREED uint32_t *parts = need(edges.n_vertices, sizeof *parts);
     for (sl_vertex t = 0; t < HUB; t++) {
         add_edge(&edges, t, HUB);
         add_edge(&edges, t, HUB + 1 + t % 37);
@@ -904,16 +751,13 @@ static void make_hub(struct sl_partition *out)
         parts[v] = v % 3 == 0 ? 0 : 2; /* PE 1 has nothing */
     }
     make_partition(&graph, 3, parts, out);
-    free(parts);
-    sl_graph_free(&graph);
-    free_edges(&edges);
 }
 
 TEST(test_many_neighbours)
 {
-    struct sl_partition partition;
+    OWNED(sl_partition_free) struct sl_partition partition;
     sl_vertex seeds[40];
-    struct hop hop;
+    OWNED(hop_free) struct hop hop;
     make_hub(&partition);
     for (uint32_t i = 0; i < 40; i++) {
         seeds[i] = 13000 + i;
@@ -942,17 +786,15 @@ TEST(test_many_neighbours)
     }
     expect_near("edges", n_edges / 20, 38 * 50,
                 5 * sqrt(38 * 50 / 20.0) * 6); /* the draws of destinations go together */
-    hop_free(&hop);
-    sl_partition_free(&partition);
 }
 
 /* Without destinations there is nothing; the costs of the hop before stay. */
 TEST(test_empty)
 {
-    struct sl_dataset dataset;
-    struct sl_partition partition;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
+    OWNED(sl_partition_free) struct sl_partition partition;
     struct hop_shape shape = converging(3);
-    struct hop hop;
+    OWNED(hop_free) struct hop hop;
     make_dataset(&power_law, &dataset);
     make_split_of(&dataset, SPLIT_RANDOM, 3, &partition);
     hop_sample(&partition, &shape, 0, NULL, &hop);
@@ -960,81 +802,37 @@ TEST(test_empty)
         assert_int_equal(hop.pe[p].n_edges, 0);
         assert_int_equal(hop.pe[p].block.n_sources, 0);
     }
-    hop_free(&hop);
-    sl_partition_free(&partition);
-    sl_dataset_free(&dataset);
 }
 
 /* ---- tasks ---- */
 
 /* Handles over a hop's own arrays. */
-struct phase {
-    struct sl_part_handles part;
-    struct sl_frontier_handles frontier;
-    struct sl_marks_handles marks;
+struct hop_phase {
+    struct phase phase;
     struct sl_importance_handles own;
     struct sl_block block;
-    uint32_t *counts;
-    void *marks_data;
-    starpu_data_handle_t all[32];
-    unsigned n;
 };
 
-static starpu_data_handle_t handle_of(struct phase *phase, const void *data, size_t n, size_t size)
-{
-    assert_true(phase->n < 32);
-    return phase->all[phase->n++] = vector_of(data, (uint32_t)n, size);
-}
-
-static void open_phase(struct hop *hop, uint32_t p, struct phase *phase)
+static void open_hop_phase(struct hop *hop, uint32_t p, struct hop_phase *out)
 {
     struct hop_pe *pe = &hop->pe[p];
-    struct group_block *b = &pe->block;
+    struct phase *phase = &out->phase;
     const uint32_t n_vertices = hop->partition->first[hop->n_parts];
-    const struct sl_sample_part part = part_of(hop->partition, p);
     const size_t n_list = (size_t)hop->n_parts + 1 + pe->n_sources;
-    const size_t n_edges = part.offsets[pe->n_part] - part.offsets[0];
-    memset(phase, 0, sizeof *phase);
-    phase->counts = need(sl_counts_size(1, hop->n_parts), 4);
+    struct sl_sample_part part = part_of(hop->partition, p);
+    part.weights = hop->weighted ? part.weights : NULL;
+    open_phase(&part, 1, 0, 0, phase);
+    memcpy(phase->ids, pe->frontier, pe->n_rows * sizeof *pe->frontier);
     phase->counts[sl_counts_rows(0)] = pe->n_rows;
-    phase->marks_data = need(1, sl_marks_bytes(n_vertices, 0));
-    phase->part = (struct sl_part_handles){.offsets = handle_of(phase, part.offsets, (size_t)pe->n_part + 1, 8),
-                                           .sources = handle_of(phase, part.sources, n_edges, 4),
-                                           .dataset_ids = handle_of(phase, part.dataset_ids, n_vertices, 4),
-                                           .first = handle_of(phase, part.first, (size_t)hop->n_parts + 1, 4),
-                                           .weights = hop->weighted ? handle_of(phase, part.weights, n_edges, 4) : NULL,
-                                           .n_parts = hop->n_parts,
-                                           .part = p};
-    phase->frontier =
-        (struct sl_frontier_handles){.ids = handle_of(phase, pe->frontier, pe->n_part, 4),
-                                     .counts = handle_of(phase, phase->counts, sl_counts_size(1, hop->n_parts), 4),
-                                     .n_hops = 1,
-                                     .first = hop->partition->first[p],
-                                     .end = hop->partition->first[p + 1]};
-    phase->marks = (struct sl_marks_handles){
-        .bytes = handle_of(phase, phase->marks_data, sl_marks_bytes(n_vertices, 0), 1), .n_vertices = n_vertices};
-    phase->own = (struct sl_importance_handles){
-        .list = handle_of(phase, pe->candidates.list, n_list, 4),
-        .most = handle_of(phase, pe->most, n_list, 4),
-        .candidates = handle_of(phase, pe->candidates.words, sl_candidates_bytes(n_vertices, pe->n_sources), 1),
-        .bounds = handle_of(phase, pe->state, (size_t)pe->n_part + 1, 4),
-        .costs = handle_of(phase, pe->costs, sl_costs_bytes(pe->n_part), 1),
-        .room = handle_of(phase, pe->room, pe->n_part, 4),
+    out->own = (struct sl_importance_handles){
+        .list = phase_vector(phase, pe->candidates.list, n_list, 4),
+        .most = phase_vector(phase, pe->most, n_list, 4),
+        .candidates = phase_vector(phase, pe->candidates.words, sl_candidates_bytes(n_vertices, pe->n_sources), 1),
+        .bounds = phase_vector(phase, pe->state, (size_t)pe->n_part + 1, 4),
+        .costs = phase_vector(phase, pe->costs, sl_costs_bytes(pe->n_part), 1),
+        .room = phase_vector(phase, pe->room, pe->n_part, 4),
         .n_vertices = n_vertices};
-    phase->block = (struct sl_block){.edge_offsets = handle_of(phase, b->edge_offsets, (size_t)pe->n_rows + 1, 4),
-                                     .edge_sources = handle_of(phase, b->edge_sources, pe->n_room, 4),
-                                     .back_offsets = handle_of(phase, b->back_offsets, (size_t)pe->n_sources + 1, 4),
-                                     .back_rows = handle_of(phase, b->back_rows, pe->n_room, 4),
-                                     .request = handle_of(phase, b->request, n_list, 4),
-                                     .edge_weights = handle_of(phase, b->edge_weights, pe->n_room, 4),
-                                     .back_weights = handle_of(phase, b->back_weights, pe->n_room, 4)};
-}
-
-static void close_phase(struct phase *phase)
-{
-    unregister(phase->n, phase->all);
-    free(phase->counts);
-    free(phase->marks_data);
+    out->block = phase_block(phase, &pe->block, pe->n_rows, pe->n_room, pe->n_sources);
 }
 
 static struct sl_task_args args_of(uint64_t step, uint32_t p)
@@ -1042,43 +840,46 @@ static struct sl_task_args args_of(uint64_t step, uint32_t p)
     return (struct sl_task_args){.run = &run, .step = step, .pe = p};
 }
 
-static void submit_solve(const struct hop *hop, uint32_t round, bool last, const struct phase *phase)
+static void submit_solve(const struct hop *hop, uint32_t round, bool last, const struct hop_phase *phases)
 {
     const struct sl_solve_rule rule = solve_rule_of(hop, round);
     starpu_data_handle_t costs[MOST_PARTS];
     for (uint32_t q = 0; q < hop->n_parts; q++) {
-        costs[q] = phase[q].own.costs;
+        costs[q] = phases[q].own.costs;
     }
     for (uint32_t p = 0; p < hop->n_parts; p++) {
         struct sl_task_args args = args_of(hop->shape.step, p);
-        expect_ok(sl_solve_submit(&args, &phase[p].part, &phase[p].frontier, &rule, last, costs, &phase[p].own));
+        const struct phase *phase = &phases[p].phase;
+        expect_ok(sl_solve_submit(&args, &phase->part, &phase->frontier, &rule, last, costs, &phases[p].own));
     }
 }
 
-static void submit_hop(const struct hop *hop, const struct phase *phase)
+static void submit_hop(const struct hop *hop, const struct hop_phase *phases)
 {
     const struct sl_poisson_rule rule = poisson_rule_of(&hop->shape);
     starpu_data_handle_t list[MOST_PARTS];
     starpu_data_handle_t most[MOST_PARTS];
     for (uint32_t p = 0; p < hop->n_parts; p++) {
         struct sl_task_args args = args_of(hop->shape.step, p);
-        expect_ok(sl_candidates_submit(&args, &phase[p].part, &phase[p].frontier, &phase[p].own));
-        list[p] = phase[p].own.list;
-        most[p] = phase[p].own.most;
+        const struct phase *phase = &phases[p].phase;
+        expect_ok(sl_candidates_submit(&args, &phase->part, &phase->frontier, &phases[p].own));
+        list[p] = phases[p].own.list;
+        most[p] = phases[p].own.most;
     }
     for (uint32_t round = 0; round < hop->shape.n_rounds; round++) {
-        submit_solve(hop, round, false, phase);
+        submit_solve(hop, round, false, phases);
         for (uint32_t q = 0; q < hop->n_parts; q++) {
             struct sl_task_args args = args_of(hop->shape.step, q);
             struct sl_raising raising = raising_of(hop, q, round == 0);
-            expect_ok(sl_raise_submit(&args, &raising, list, most, &phase[q].own));
+            expect_ok(sl_raise_submit(&args, &raising, list, most, &phases[q].own));
         }
     }
-    submit_solve(hop, hop->shape.n_rounds, true, phase);
+    submit_solve(hop, hop->shape.n_rounds, true, phases);
     for (uint32_t p = 0; p < hop->n_parts; p++) {
         struct sl_task_args args = args_of(hop->shape.step, p);
-        expect_ok(sl_poisson_submit(&args, &phase[p].part, &rule, hop->shape.seed, &phase[p].frontier, &phase[p].marks,
-                                    &phase[p].own, &phase[p].block));
+        const struct phase *phase = &phases[p].phase;
+        expect_ok(sl_poisson_submit(&args, &phase->part, &rule, hop->shape.seed, &phase->frontier, &phase->marks,
+                                    &phases[p].own, &phases[p].block));
     }
 }
 
@@ -1086,42 +887,35 @@ static void submit_hop(const struct hop *hop, const struct phase *phase)
 static void check_tasks(const struct sl_partition *partition, const struct hop_shape *shape, bool weighted,
                         uint32_t n_seeds, const sl_vertex *seeds)
 {
-    struct hop by_kernels, by_tasks;
-    struct phase phase[MOST_PARTS];
+    OWNED(hop_free) struct hop by_kernels, by_tasks;
+    struct hop_phase phases[MOST_PARTS];
     hop_open(partition, shape, n_seeds, seeds, &by_kernels);
     hop_open(partition, shape, n_seeds, seeds, &by_tasks);
     by_kernels.weighted = by_tasks.weighted = weighted;
     hop_bounds(&by_kernels);
     hop_draw(&by_kernels, shape->step);
     for (uint32_t p = 0; p < by_tasks.n_parts; p++) {
-        open_phase(&by_tasks, p, &phase[p]);
+        open_hop_phase(&by_tasks, p, &phases[p]);
     }
-    submit_hop(&by_tasks, phase);
+    submit_hop(&by_tasks, phases);
     starpu_task_wait_for_all();
     expect_no_failure();
     for (uint32_t p = 0; p < by_tasks.n_parts; p++) {
         const struct hop_pe *pe = &by_tasks.pe[p], *wanted = &by_kernels.pe[p];
-        const struct group_block *b = &pe->block, *w = &wanted->block;
         const uint32_t n_head = by_tasks.n_parts + 1;
-        bring_home(phase[p].n, phase[p].all);
-        assert_int_equal(phase[p].counts[sl_counts_edges(1, 0)], w->n_edges);
-        expect_same("positions", n_head, 4, phase[p].counts + sl_counts_request(1, by_tasks.n_parts, 0), w->request);
+        struct phase *phase = &phases[p].phase;
+        bring_home(phase->n, phase->all);
+        assert_int_equal(phase->counts[sl_counts_edges(1, 0)], wanted->n_edges);
+        expect_same("positions", n_head, 4, phase->counts + sl_counts_request(1, by_tasks.n_parts, 0),
+                    wanted->block.request);
         expect_same("candidates", n_head + wanted->candidates.list[n_head - 1], 4, pe->candidates.list,
                     wanted->candidates.list);
         expect_same("room", pe->n_part, 4, pe->room, wanted->room);
         expect_same("state", 1, 4, pe->state, wanted->state);
         expect_same("bounds", pe->n_rows, 4, pe->bounds, wanted->bounds);
-        expect_same("request", n_head + w->n_sources, 4, b->request, w->request);
-        expect_same("edge offsets", (size_t)pe->n_rows + 1, 4, b->edge_offsets, w->edge_offsets);
-        expect_same("edge sources", w->n_edges, 4, b->edge_sources, w->edge_sources);
-        expect_same("back offsets", (size_t)w->n_sources + 1, 4, b->back_offsets, w->back_offsets);
-        expect_same("back rows", w->n_edges, 4, b->back_rows, w->back_rows);
-        expect_same("edge weights", w->n_edges, 4, b->edge_weights, w->edge_weights);
-        expect_same("back weights", w->n_edges, 4, b->back_weights, w->back_weights);
-        close_phase(&phase[p]);
+        expect_same_block(&pe->block, &wanted->block, pe->n_rows);
+        close_phase(phase);
     }
-    hop_free(&by_kernels);
-    hop_free(&by_tasks);
 }
 
 TEST(test_tasks)
@@ -1132,9 +926,9 @@ TEST(test_tasks)
     of.hub_degree = 300;
     of.weighted = true;
     for (int split = SPLIT_RANDOM; split < N_SPLITS; split++) {
-        struct sl_dataset dataset;
-        struct sl_partition partition;
-        fixture_start(worker_counts[split % N_WORKER_COUNTS]);
+        FIXTURE(worker_counts[split % N_WORKER_COUNTS]);
+        OWNED(sl_dataset_free) struct sl_dataset dataset;
+        OWNED(sl_partition_free) struct sl_partition partition;
         make_dataset(&of, &dataset);
         make_split_of(&dataset, split, 1 + 2 * (uint32_t)split, &partition);
         const uint32_t n_seeds = list_seeds(of.n_vertices, 3, seeds);
@@ -1150,17 +944,14 @@ TEST(test_tasks)
             shape.step = 5;
             check_tasks(&partition, &shape, true, n_seeds, seeds);
         }
-        sl_partition_free(&partition);
-        sl_dataset_free(&dataset);
-        fixture_stop();
     }
 }
 
 TEST(test_tasks_many_neighbours)
 {
-    struct sl_partition partition;
+    FIXTURE(1);
+    OWNED(sl_partition_free) struct sl_partition partition;
     sl_vertex seeds[40];
-    fixture_start(1);
     make_hub(&partition);
     for (uint32_t i = 0; i < 40; i++) {
         seeds[i] = 13000 + i;
@@ -1171,8 +962,6 @@ TEST(test_tasks_many_neighbours)
         shape = by_weight(50, n_rounds);
         check_tasks(&partition, &shape, true, 40, seeds);
     }
-    sl_partition_free(&partition);
-    fixture_stop();
 }
 
 TEST_MAIN(NULL, NULL)

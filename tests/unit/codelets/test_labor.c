@@ -17,7 +17,7 @@ static const uint32_t degrees[N_LISTS] = {34, 35, 64, 40, 97, 500, 129, 1024, 10
 static void expect_smallest(const struct sl_labor_turn *turn, const sl_vertex *dataset_ids, uint32_t k,
                             const struct sl_labor_list *list)
 {
-    struct keyed *all = need(list->degree, sizeof *all);
+    FREED struct keyed *all = need(list->degree, sizeof *all);
     for (uint32_t i = 0; i < list->degree; i++) {
         all[i] = (struct keyed){sl_labor_key(turn, dataset_ids[list->ids[i]]), i};
     }
@@ -28,16 +28,15 @@ static void expect_smallest(const struct sl_labor_turn *turn, const sl_vertex *d
                      (unsigned long long)turn->first.step, list->degree, i, k, list->picked_out[i], all[i].position);
         }
     }
-    free(all);
 }
 
 /* Lists over ids that come again now and then, so that keys are equal; steps enough for too low a guess of the k-th
  * key, which one list in a hundred meets. */
 static void expect_picks(uint32_t k, uint32_t kappa, uint32_t n_steps)
 {
-    sl_vertex *dataset_ids = need(N_VERTICES, sizeof *dataset_ids);
-    sl_vertex *ids = need(N_VERTICES, sizeof *ids);
-    struct sl_labor_pick *heap = need(k, sizeof *heap);
+    FREED sl_vertex *dataset_ids = need(N_VERTICES, sizeof *dataset_ids);
+    FREED sl_vertex *ids = need(N_VERTICES, sizeof *ids);
+    FREED struct sl_labor_pick *heap = need(k, sizeof *heap);
     struct sl_labor_list lists[N_LISTS];
     for (uint32_t v = 0; v < N_VERTICES; v++) {
         dataset_ids[v] = N_VERTICES - 1 - v;
@@ -57,9 +56,6 @@ static void expect_picks(uint32_t k, uint32_t kappa, uint32_t n_steps)
     for (int l = 0; l < N_LISTS; l++) {
         free(lists[l].picked_out);
     }
-    free(heap);
-    free(ids);
-    free(dataset_ids);
 }
 
 TEST(test_few)

@@ -45,7 +45,7 @@ static void free_case(struct case_ *c)
 /* A frontier of distinct vertices that depends on the step, drawn more often from the first ones. Returns its size. */
 static uint32_t draw_frontier(struct case_ *c, uint64_t step, uint32_t n_most)
 {
-    uint8_t *taken = need(c->n_part, 1);
+    FREED uint8_t *taken = need(c->n_part, 1);
     uint32_t n = 0;
     for (uint32_t i = 0; i < n_most; i++) {
         double u = (noise(70 + step, i) + 1) / 2;
@@ -55,7 +55,6 @@ static uint32_t draw_frontier(struct case_ *c, uint64_t step, uint32_t n_most)
             c->ids[n++] = FIRST + vertex;
         }
     }
-    free(taken);
     return n;
 }
 
@@ -210,9 +209,9 @@ struct use {
 static void check_gather(const struct use *use, const struct case_ *c, const struct sl_row_cache_handles *cache,
                          starpu_data_handle_t table, starpu_data_handle_t frontier, uint32_t n, uint64_t step)
 {
-    sl_vertex *dataset_ids = need(FIRST + use->n_part, sizeof *dataset_ids);
-    sl_real *x = poisoned((size_t)n * COLUMNS);
-    sl_real *plain = poisoned((size_t)n * COLUMNS);
+    FREED sl_vertex *dataset_ids = need(FIRST + use->n_part, sizeof *dataset_ids);
+    FREED sl_real *x = poisoned((size_t)n * COLUMNS);
+    FREED sl_real *plain = poisoned((size_t)n * COLUMNS);
     struct sl_task_args now = head;
     for (uint32_t v = 0; v < FIRST + use->n_part; v++) {
         dataset_ids[v] = v * 3 + 1;
@@ -242,9 +241,6 @@ static void check_gather(const struct use *use, const struct case_ *c, const str
     UNREGISTER(h);
     sl_gather_cpu(&rows, n, SL_DTYPE_REAL, plain);
     expect_same("X", (size_t)n * COLUMNS, sizeof *x, x, plain);
-    free(dataset_ids);
-    free(x);
-    free(plain);
 }
 
 /* Step by step the kernels' cache, slot for slot. */

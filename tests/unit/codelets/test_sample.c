@@ -7,9 +7,8 @@
 #include "codelets/sample.h"
 #include "data/load.h"
 
-#include "tests/support/group_fixture.h"
 #include "tests/support/keyed.h"
-#include "tests/support/starpu_fixture.h"
+#include "tests/support/phase_fixture.h"
 
 #define SEED 4242
 
@@ -21,16 +20,6 @@ static struct sl_sample_rule rule_of(enum sl_sample_method method, uint32_t fano
     return (struct sl_sample_rule){.method = method, .fanout = fanout, .kappa = 1};
 }
 
-/* The whole graph as one part. */
-static struct sl_partition one_part(const struct sl_graph *graph)
-{
-    struct sl_partition partition;
-    uint32_t *parts = need(graph->n_vertices, sizeof *parts);
-    make_partition(graph, 1, parts, &partition);
-    free(parts);
-    return partition;
-}
-
 /* 0, 1/2, 1 or 3/2. */
 static float fan_weight(sl_vertex source)
 {
@@ -40,8 +29,8 @@ static float fan_weight(sl_vertex source)
 /* Sources 0 .. degree - 1 -> vertex degree, and n_twins more vertices with the same in-neighbours. */
 static struct sl_partition make_fan(uint32_t degree, uint32_t n_twins)
 {
-    struct edge_list edges = {.n_vertices = degree + 1 + n_twins};
-    struct sl_graph graph;
+    OWNED(free_edges) struct edge_list edges = {.n_vertices = degree + 1 + n_twins};
+    OWNED(sl_graph_free) struct sl_graph graph;
     for (sl_vertex to = degree; to < edges.n_vertices; to++) {
         for (sl_vertex from = 0; from < degree; from++) {
             add_edge(&edges, from, to);
@@ -54,8 +43,6 @@ static struct sl_partition make_fan(uint32_t degree, uint32_t n_twins)
     }
     graph.weights = sl_column_take(SL_DTYPE_F32, graph.n_edges, 1, weights);
     struct sl_partition partition = one_part(&graph);
-    sl_graph_free(&graph);
-    free_edges(&edges);
     return partition;
 }
 
@@ -64,13 +51,12 @@ static uint32_t draw_one(const struct sl_partition *partition, const struct sl_s
                          uint32_t hop, sl_vertex v, sl_vertex *picks)
 {
     struct sl_sample_part part = part_of(partition, 0);
-    struct group_block block;
+    OWNED(free_block) struct group_block block;
     sample_block(&part, rule, SEED, step, hop, 1, &v, &block);
     uint32_t n = block.n_edges;
     for (uint32_t e = 0; e < n; e++) {
         picks[e] = source_id(&block, block.edge_sources[e]);
     }
-    free_block(&block);
     return n;
 }
 
@@ -83,7 +69,7 @@ static uint32_t draw_one(const struct sl_partition *partition, const struct sl_s
 /* Count over many steps how often each source, and each pair of sources, is drawn. */
 static void count_picks(const struct sl_sample_rule *rule, uint32_t single[FAN], uint32_t pair[FAN][FAN])
 {
-    struct sl_partition fan = make_fan(FAN, 0);
+    OWNED(sl_partition_free) struct sl_partition fan = make_fan(FAN, 0);
     for (uint64_t step = 0; step < DRAWS; step++) {
         sl_vertex picks[PICKS];
         assert_int_equal(draw_one(&fan, rule, step, 0, FAN, picks), PICKS);
@@ -95,7 +81,6 @@ static void count_picks(const struct sl_sample_rule *rule, uint32_t single[FAN],
             }
         }
     }
-    sl_partition_free(&fan);
 }
 
 /* Every source with probability k / d, every pair with k (k - 1) / (d (d - 1)). */
@@ -127,7 +112,7 @@ TEST(test_neighbor_is_uniform)
 /* Each draw is uniform, and independent of the others: both figures of PICKS draws of FAN sources. */
 TEST(test_replaced_is_uniform)
 {
-    struct sl_partition fan = make_fan(FAN, 0);
+    OWNED(sl_partition_free) struct sl_partition fan = make_fan(FAN, 0);
     struct sl_sample_rule rule = rule_of(SL_SAMPLE_REPLACED, PICKS);
     double n_drawn[FAN] = {0};
     double n_equal = 0;
@@ -148,7 +133,6 @@ TEST(test_replaced_is_uniform)
         expect_near_at("draws of a source", t, n_drawn[t], n / FAN, 5 * sqrt(n / FAN));
     }
     expect_near("equal pairs", n_equal, pairs / FAN, 5 * sqrt(pairs / FAN));
-    sl_partition_free(&fan);
 }
 
 TEST(test_labor_is_uniform)
@@ -180,7 +164,7 @@ TEST(test_weighted_probabilities)
     const double weights[FEW] = {fan_weight(0) + 0.0, fan_weight(1), fan_weight(2),
                                  fan_weight(3),       fan_weight(4), fan_weight(5)};
     double all = 0;
-    struct sl_partition fan = make_fan(FEW, 0);
+    OWNED(sl_partition_free) struct sl_partition fan = make_fan(FEW, 0);
     for (int i = 0; i < FEW; i++) {
         all += weights[i];
     }
@@ -215,7 +199,6 @@ TEST(test_weighted_probabilities)
     sl_vertex picks[FEW];
     assert_int_equal(draw_one(&fan, &rule, 0, 0, FEW, picks), 4);
     assert_true(picks[0] == 1 && picks[1] == 2 && picks[2] == 3 && picks[3] == 5);
-    sl_partition_free(&fan);
 }
 
 /* How many of n sets of picks are equal to the first. */
@@ -232,7 +215,7 @@ static uint32_t count_equal(uint32_t n, uint32_t k, const sl_vertex *picks)
  * LABOR's twins pick identical sets, and so do its hops under layer dependency. */
 static void expect_fresh(enum sl_sample_method method, bool dependency)
 {
-    struct sl_partition fan = make_fan(200, 60);
+    OWNED(sl_partition_free) struct sl_partition fan = make_fan(200, 60);
     struct sl_sample_rule rule = rule_of(method, 5);
     sl_vertex picks[60 * 5];
     rule.layer_dependency = dependency;
@@ -248,7 +231,6 @@ static void expect_fresh(enum sl_sample_method method, bool dependency)
         draw_one(&fan, &rule, 3, 1, 200 + i, picks + i * 5);
     }
     assert_int_equal(count_equal(60, 5, picks), method == SL_SAMPLE_LABOR ? 59 : 0);
-    sl_partition_free(&fan);
 }
 
 TEST(test_draws_are_fresh)
@@ -262,7 +244,7 @@ TEST(test_draws_are_fresh)
 /* A draw changes with the seed, and a step beyond 2^32 is not the step below it. */
 TEST(test_seed_and_large_steps)
 {
-    struct sl_partition fan = make_fan(1000, 0);
+    OWNED(sl_partition_free) struct sl_partition fan = make_fan(1000, 0);
     struct sl_sample_part part = part_of(&fan, 0);
     const sl_vertex v = 1000;
     const enum sl_sample_method methods[] = {SL_SAMPLE_NEIGHBOR, SL_SAMPLE_LABOR};
@@ -278,7 +260,6 @@ TEST(test_seed_and_large_steps)
             free_block(&block[i]);
         }
     }
-    sl_partition_free(&fan);
 }
 
 /* ---- LABOR ---- */
@@ -313,9 +294,9 @@ TEST(test_labor_picks_the_smallest)
 {
     const uint32_t degrees[] = {2, 5, 63, 64, 65, 300, 13000};
     for (size_t i = 0; i < sizeof degrees / sizeof degrees[0]; i++) {
-        struct sl_partition fan = make_fan(degrees[i], 0);
-        struct keyed *all = need(degrees[i], sizeof *all);
-        sl_vertex *picks = need(degrees[i], sizeof *picks);
+        OWNED(sl_partition_free) struct sl_partition fan = make_fan(degrees[i], 0);
+        FREED struct keyed *all = need(degrees[i], sizeof *all);
+        FREED sl_vertex *picks = need(degrees[i], sizeof *picks);
         const uint32_t fanouts[] = {1, 2, 3, 7, 10, 62, 299, 12999};
         for (uint32_t j = 0; j < 8 && fanouts[j] < degrees[i]; j++) {
             for (uint32_t i_rule = 0; i_rule < 8; i_rule++) {
@@ -329,9 +310,6 @@ TEST(test_labor_picks_the_smallest)
                 }
             }
         }
-        free(all);
-        free(picks);
-        sl_partition_free(&fan);
     }
 }
 
@@ -340,22 +318,20 @@ static uint32_t distinct_rows(const struct sl_partition *partition, struct sl_sa
                               uint32_t n_hops, const sl_vertex *seeds)
 {
     const struct sl_sample_rule rules[] = {rule, rule, rule};
-    struct group group;
+    OWNED(group_free) struct group group;
     group_sample(partition, n_hops, rules, SEED, step, 400, seeds, &group);
     uint32_t n = group.pe[0].n_rows[n_hops];
-    group_free(&group);
     return n;
 }
 
 /* Their mean over 20 steps. */
 static double mean_rows(const struct sl_dataset *dataset, struct sl_sample_rule rule, uint32_t n_hops)
 {
-    struct sl_partition partition = one_part(&dataset->graph);
+    OWNED(sl_partition_free) struct sl_partition partition = one_part(&dataset->graph);
     double sum = 0;
     for (uint64_t step = 0; step < 20; step++) {
         sum += distinct_rows(&partition, rule, step, n_hops, dataset->train.ids) / 20.;
     }
-    sl_partition_free(&partition);
     return sum;
 }
 
@@ -365,7 +341,7 @@ TEST(test_labor_reaches_fewer_vertices)
 {
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 4000, .hub_degree = 1500};
     struct sl_sample_rule dependent = rule_of(SL_SAMPLE_LABOR, 3);
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     dependent.layer_dependency = true;
     make_dataset(&shape, &dataset);
     for (uint32_t n_hops = 1; n_hops <= 3; n_hops += 2) {
@@ -374,7 +350,6 @@ TEST(test_labor_reaches_fewer_vertices)
         assert_true(labor < 0.93 * neighbor);
         assert_true(n_hops == 1 || mean_rows(&dataset, dependent, n_hops) < 0.93 * labor);
     }
-    sl_dataset_free(&dataset);
 }
 
 /* ---- kappa ---- */
@@ -425,8 +400,8 @@ static void expect_normal(const double *n)
 TEST(test_kappa_correlation)
 {
     const uint32_t kappas[] = {1, 2, 3, 8, 100};
-    double *last = need(VARIATES, sizeof *last);
-    double *n = need(VARIATES, sizeof *n);
+    FREED double *last = need(VARIATES, sizeof *last);
+    FREED double *n = need(VARIATES, sizeof *n);
     for (size_t i = 0; i < sizeof kappas / sizeof kappas[0]; i++) {
         uint64_t begin = 2 * kappas[i] - 2;
         turned_variates(kappas[i], begin, 0, false, last);
@@ -439,8 +414,6 @@ TEST(test_kappa_correlation)
             n = swapped;
         }
     }
-    free(last);
-    free(n);
 }
 
 /* What half of this group of steps turns to is where the next one starts; kappa steps later nothing is left. */
@@ -453,8 +426,8 @@ TEST(test_kappa_is_continuous)
     for (uint32_t t = 0; t < 1000; t++) {
         assert_true(sl_random_u64(&before.second, t, 0) == sl_random_u64(&after.first, t, 0));
     }
-    double *n = need(VARIATES, sizeof *n);
-    double *later = need(VARIATES, sizeof *later);
+    FREED double *n = need(VARIATES, sizeof *n);
+    FREED double *later = need(VARIATES, sizeof *later);
     turned_variates(8, 3, 0, false, n);
     turned_variates(8, 3 + 16, 0, false, later);
     expect_near("two groups on", correlation(n, later), 0, 5 / sqrt(VARIATES));
@@ -463,8 +436,6 @@ TEST(test_kappa_is_continuous)
     turned_variates(8, 3, 1, true, n);
     turned_variates(8, 3, 0, true, later);
     assert_memory_equal(n, later, VARIATES * sizeof *n);
-    free(n);
-    free(later);
 }
 
 /* kappa 0: the same for ever. kappa 1 is nothing but a fresh uniform number per step. */
@@ -487,8 +458,8 @@ TEST(test_kappa_zero_and_one)
 /* 201 vertices, each with vertices 1 .. 200 as in-neighbours. */
 static struct sl_partition make_dense_star(void)
 {
-    struct edge_list edges = {.n_vertices = 201};
-    struct sl_graph graph;
+    OWNED(free_edges) struct edge_list edges = {.n_vertices = 201};
+    OWNED(sl_graph_free) struct sl_graph graph;
     for (sl_vertex to = 0; to <= 200; to++) {
         for (sl_vertex from = 1; from <= 200; from++) {
             add_edge(&edges, from, to);
@@ -496,8 +467,6 @@ static struct sl_partition make_dense_star(void)
     }
     assert_int_equal(sl_graph_build(201, edges.n, edges.from, edges.to, false, &graph), SL_OK);
     struct sl_partition partition = one_part(&graph);
-    sl_graph_free(&graph);
-    free_edges(&edges);
     return partition;
 }
 
@@ -523,7 +492,7 @@ static void check_dependent_batches(const struct sl_partition *star, enum sl_sam
     uint32_t replaced = 0;
     uint32_t more = 0;
     for (uint64_t step = 0; step <= 100; step++) {
-        struct group group;
+        OWNED(group_free) struct group group;
         group_sample(star, 2, rules, SEED, step, 1, &seed_vertex, &group);
         const struct group_pe *pe = &group.pe[0];
         assert_int_equal(pe->n_rows[1], 6);
@@ -535,7 +504,6 @@ static void check_dependent_batches(const struct sl_partition *star, enum sl_sam
         replaced += step > 0 ? 6 - shared : 0;
         more += pe->n_rows[2] > pe->n_rows[1];
         memcpy(last, pe->frontier, sizeof last);
-        group_free(&group);
     }
     assert_true(replaced >= 5);
     assert_int_equal(more, dependency ? 0 : 101);
@@ -543,11 +511,10 @@ static void check_dependent_batches(const struct sl_partition *star, enum sl_sam
 
 TEST(test_dependent_batches)
 {
-    struct sl_partition star = make_dense_star();
+    OWNED(sl_partition_free) struct sl_partition star = make_dense_star();
     check_dependent_batches(&star, SL_SAMPLE_LABOR, false);
     check_dependent_batches(&star, SL_SAMPLE_LABOR, true);
     check_dependent_batches(&star, SL_SAMPLE_SLOW, false);
-    sl_partition_free(&star);
 }
 
 /* ---- the layout of a block ---- */
@@ -602,7 +569,7 @@ static void check_requests(const struct sl_partition *partition, const struct gr
 /* The transposed block lists each source's destinations, ascending. */
 static void check_transposed(const struct group_block *block, uint32_t n_rows)
 {
-    uint32_t *seen = need(block->n_sources, sizeof *seen);
+    FREED uint32_t *seen = need(block->n_sources, sizeof *seen);
     assert_int_equal(block->back_offsets[0], 0);
     assert_int_equal(block->back_offsets[block->n_sources], block->n_edges);
     for (uint32_t d = 0; d < n_rows; d++) {
@@ -619,7 +586,6 @@ static void check_transposed(const struct group_block *block, uint32_t n_rows)
             }
         }
     }
-    free(seen);
 }
 
 static void check_group(const struct group *group, const struct sl_sample_rule *rules)
@@ -656,17 +622,15 @@ static void make_rules(int kind, struct sl_sample_rule rules[3])
 }
 static void check_blocks(const struct sl_dataset *dataset, int split, uint32_t n_parts)
 {
-    struct sl_partition partition;
+    OWNED(sl_partition_free) struct sl_partition partition;
     make_split_of(dataset, split, n_parts, &partition);
     for (int kind = 0; kind < N_RULES; kind++) {
         struct sl_sample_rule rules[3];
-        struct group group;
+        OWNED(group_free) struct group group;
         make_rules(kind, rules);
         group_sample(&partition, 3, rules, SEED, 11, dataset->train.n, dataset->train.ids, &group);
         check_group(&group, rules);
-        group_free(&group);
     }
-    sl_partition_free(&partition);
 }
 
 TEST(test_blocks)
@@ -674,14 +638,13 @@ TEST(test_blocks)
     for (int graph = 0; graph < N_GRAPHS; graph++) {
         struct graph_shape shape = {
             .kind = graph, .n_vertices = 150, .directed = graph == GRAPH_POWER_LAW, .weighted = true};
-        struct sl_dataset dataset;
+        OWNED(sl_dataset_free) struct sl_dataset dataset;
         make_dataset(&shape, &dataset);
         for (int split = 0; split < N_SPLITS; split++) {
             for (size_t i = 0; i < N_PART_COUNTS; i++) {
                 check_blocks(&dataset, split, part_counts[i]);
             }
         }
-        sl_dataset_free(&dataset);
     }
 }
 
@@ -693,38 +656,34 @@ TEST(test_few_sources)
     for (int graph = 0; graph < 2; graph++) {
         struct graph_shape shape = {
             .kind = graphs[graph], .n_vertices = 30000, .directed = graph == 1, .weighted = true};
-        struct sl_dataset dataset;
+        OWNED(sl_dataset_free) struct sl_dataset dataset;
         make_dataset(&shape, &dataset);
         dataset.train.n = sizeof seeds / sizeof *seeds;
         memcpy(dataset.train.ids, seeds, sizeof seeds);
         for (int split = 0; split < N_SPLITS; split++) {
             check_blocks(&dataset, split, split == SPLIT_RANDOM ? 61 : 7);
         }
-        sl_dataset_free(&dataset);
     }
 }
 
 TEST(test_many_neighbours)
 {
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 16000, .hub_degree = 13000, .weighted = true};
-    struct sl_dataset dataset;
-    struct sl_partition partition;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
+    OWNED(sl_partition_free) struct sl_partition partition;
     make_dataset(&shape, &dataset);
     make_split_of(&dataset, SPLIT_RANDOM, 4, &partition);
     const sl_vertex seeds[] = {8000, 15999, 15998}; /* the hub, one without edges, one with a self loop */
     for (int kind = 0; kind < N_RULES; kind++) {
         struct sl_sample_rule rules[3];
-        struct group group;
+        OWNED(group_free) struct group group;
         make_rules(kind, rules);
         rules[0].fanout = 12999;
         group_sample(&partition, 1, rules, SEED, 11, 3, seeds, &group);
         check_group(&group, rules);
         uint32_t owner = sl_partition_owner(partition.first, 4, partition.new_ids[8000]);
         assert_true(group.pe[owner].block[0].n_edges >= (kind == 5 ? 9000 : kind == 2 ? 13000 : 12999));
-        group_free(&group);
     }
-    sl_partition_free(&partition);
-    sl_dataset_free(&dataset);
 }
 
 /* ---- fanouts by relation ---- */
@@ -738,9 +697,9 @@ static const struct graph_shape typed_shape = {
 /* Of a typed graph, the edges of one relation as a graph without relations. */
 static struct sl_partition relation_alone(const struct sl_graph *graph, uint32_t relation)
 {
-    struct edge_list edges = {.n_vertices = graph->n_vertices};
-    float *weights = need(graph->n_edges, sizeof *weights);
-    struct sl_graph alone;
+    OWNED(free_edges) struct edge_list edges = {.n_vertices = graph->n_vertices};
+    FREED float *weights = need(graph->n_edges, sizeof *weights);
+    OWNED(sl_graph_free) struct sl_graph alone;
     for (sl_vertex v = 0; v < graph->n_vertices; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
             if (graph->relations[e] == relation) {
@@ -751,9 +710,6 @@ static struct sl_partition relation_alone(const struct sl_graph *graph, uint32_t
     }
     expect_ok(sl_graph_build_weighted(edges.n_vertices, edges.n, edges.from, edges.to, weights, false, &alone));
     struct sl_partition partition = one_part(&alone);
-    sl_graph_free(&alone);
-    free_edges(&edges);
-    free(weights);
     return partition;
 }
 
@@ -773,7 +729,7 @@ static void check_by_relation(const struct sl_partition *partition, const struct
                               const sl_vertex *frontier)
 {
     struct sl_sample_part part = part_of(partition, 0);
-    struct group_block block;
+    OWNED(free_block) struct group_block block;
     struct group_block own[N_RELATIONS];
     part.fanouts = fanouts;
     sample_block(&part, rule, SEED, 21, 1, n_rows, frontier, &block);
@@ -806,16 +762,15 @@ static void check_by_relation(const struct sl_partition *partition, const struct
     for (uint32_t r = 0; r < N_RELATIONS; r++) {
         free_block(&own[r]);
     }
-    free_block(&block);
 }
 
 TEST(test_by_relation)
 {
     static sl_vertex frontier[600];
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     struct sl_partition alone[N_RELATIONS];
     make_dataset(&typed_shape, &dataset);
-    struct sl_partition partition = one_part(&dataset.graph);
+    OWNED(sl_partition_free) struct sl_partition partition = one_part(&dataset.graph);
     for (uint32_t r = 0; r < N_RELATIONS; r++) {
         alone[r] = relation_alone(&dataset.graph, r);
     }
@@ -830,8 +785,6 @@ TEST(test_by_relation)
     for (uint32_t r = 0; r < N_RELATIONS; r++) {
         sl_partition_free(&alone[r]);
     }
-    sl_partition_free(&partition);
-    sl_dataset_free(&dataset);
 }
 
 /* The mean of a relation over the sample has the mean over all of its in-neighbours as expectation, also of a relation
@@ -844,20 +797,20 @@ TEST(test_relation_means)
     sl_vertex from[23];
     sl_vertex to[23];
     uint16_t relations[23];
-    struct sl_graph graph;
+    OWNED(sl_graph_free) struct sl_graph graph;
     for (uint32_t i = 0; i < 23; i++) {
         from[i] = i;
         to[i] = 23;
         relations[i] = i < 20 ? 0 : 1;
     }
     expect_ok(build_typed(24, 23, from, to, relations, 2, false, &graph));
-    struct sl_partition partition = one_part(&graph);
+    OWNED(sl_partition_free) struct sl_partition partition = one_part(&graph);
     for (int m = 0; m < 3; m++) {
         const struct sl_sample_rule rule = rule_of(methods[m], 2);
         uint32_t n_drawn[23] = {0};
         for (uint64_t step = 0; step < DRAWS; step++) {
             struct sl_sample_part part = part_of(&partition, 0);
-            struct group_block block;
+            OWNED(free_block) struct group_block block;
             const sl_vertex v = 23;
             part.fanouts = fanouts;
             sample_block(&part, &rule, SEED, step, 0, 1, &v, &block);
@@ -865,15 +818,12 @@ TEST(test_relation_means)
             for (uint32_t e = 0; e < 4; e++) {
                 n_drawn[source_id(&block, block.edge_sources[e])]++;
             }
-            free_block(&block);
         }
         for (size_t t = 0; t < 23; t++) {
             const double wanted = 2. * DRAWS / n_of[t >= 20];
             expect_near_at("draws of a source", t, n_drawn[t], wanted, 5 * sqrt(wanted));
         }
     }
-    sl_partition_free(&partition);
-    sl_graph_free(&graph);
 }
 
 /* Edges from one source by several relations have draws of their own: each comes in proportion to its weight. */
@@ -885,25 +835,22 @@ TEST(test_weighted_parallel_edges)
     const struct sl_edge_list list = {2, 3, from, to, weights, relations, 3, false};
     const struct sl_sample_rule rule = rule_of(SL_SAMPLE_WEIGHTED, 1);
     uint32_t n_drawn[3] = {0};
-    struct sl_graph graph;
+    OWNED(sl_graph_free) struct sl_graph graph;
     expect_ok(sl_graph_build_list(&list, &graph));
-    struct sl_partition partition = one_part(&graph);
+    OWNED(sl_partition_free) struct sl_partition partition = one_part(&graph);
     for (uint64_t step = 0; step < DRAWS; step++) {
         const struct sl_sample_part part = part_of(&partition, 0);
         const sl_vertex v = 1;
-        struct group_block block;
+        OWNED(free_block) struct group_block block;
         sample_block(&part, &rule, SEED, step, 0, 1, &v, &block);
         assert_int_equal(block.n_edges, 1);
         assert_true(block.edge_weights[0] == weights[block.edge_relations[0]]);
         n_drawn[block.edge_relations[0]]++;
-        free_block(&block);
     }
     for (size_t r = 0; r < 3; r++) {
         const double wanted = (double)weights[r] / 6 * DRAWS;
         expect_near_at("draws of a relation", r, n_drawn[r], wanted, 5 * sqrt(wanted));
     }
-    sl_partition_free(&partition);
-    sl_graph_free(&graph);
 }
 
 /* Every destination's edges, drawn among others, are those that it draws alone. */
@@ -912,8 +859,8 @@ static void check_picks(const struct sl_sample_part *part, uint32_t fanout, uint
     const struct sl_sample_rule rule = rule_of(SL_SAMPLE_NEIGHBOR, fanout);
     const struct sl_draw draw = {.seed = SEED, .step = 5, .purpose = SL_FOR_SAMPLING, .hop = 3};
     const uint32_t first = part->first[part->part];
-    struct group_block block;
-    uint32_t *picked = need(fanout, sizeof *picked);
+    OWNED(free_block) struct group_block block;
+    FREED uint32_t *picked = need(fanout, sizeof *picked);
     sample_block(part, &rule, SEED, 5, 3, n_rows, frontier, &block);
     for (uint32_t d = 0; d < n_rows; d++) {
         const uint64_t *bounds = part->offsets + (frontier[d] - first);
@@ -930,8 +877,6 @@ static void check_picks(const struct sl_sample_part *part, uint32_t fanout, uint
         }
     }
     check_transposed(&block, n_rows);
-    free(picked);
-    free_block(&block);
 }
 
 /* Frontiers that end within, at and behind the destinations that are drawn together, and fanouts on both sides of
@@ -941,8 +886,8 @@ TEST(test_picks_are_each_vertex_s_own)
     const uint32_t fanouts[] = {1, 4, 5, 63, 64, 65, 200};
     const uint32_t sizes[] = {1, 31, 32, 33, 63, 64, 65, 96, 300, 1500};
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 3000, .hub_degree = 2500};
-    struct sl_dataset dataset;
-    struct sl_partition partition;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
+    OWNED(sl_partition_free) struct sl_partition partition;
     make_dataset(&shape, &dataset);
     make_split_of(&dataset, SPLIT_RANDOM, 2, &partition);
     for (uint32_t p = 0; p < 2; p++) {
@@ -957,24 +902,22 @@ TEST(test_picks_are_each_vertex_s_own)
             }
         }
     }
-    sl_partition_free(&partition);
-    sl_dataset_free(&dataset);
 }
 
 /* Ids on both sides of the words of the bitmap, the last id, and parts that begin there. */
 static void check_word_border(uint32_t n, uint32_t border)
 {
     struct graph_shape shape = {.kind = GRAPH_TWO_CLIQUES, .n_vertices = n};
-    struct sl_dataset dataset;
-    struct sl_partition partition;
-    uint32_t *parts = need(n, sizeof *parts);
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
+    OWNED(sl_partition_free) struct sl_partition partition;
+    FREED uint32_t *parts = need(n, sizeof *parts);
     make_dataset(&shape, &dataset);
     for (sl_vertex v = 0; v < n; v++) {
         parts[v] = v < border ? 0 : v + 1 < n ? 1 : 3; /* the last id alone in the last part; part 2 empty */
     }
     make_partition(&dataset.graph, 4, parts, &partition);
     struct sl_sample_rule rules[3];
-    struct group group;
+    OWNED(group_free) struct group group;
     make_rules(2, rules);
     group_sample(&partition, 1, rules, SEED, 0, dataset.train.n, dataset.train.ids, &group);
     check_group(&group, rules);
@@ -985,10 +928,6 @@ static void check_word_border(uint32_t n, uint32_t border)
     assert_int_equal(n_rows, n); /* all vertices are someone's in-neighbour */
     assert_int_equal(group.pe[3].n_rows[1], 1);
     assert_int_equal(group.pe[3].frontier[0], n - 1);
-    group_free(&group);
-    sl_partition_free(&partition);
-    sl_dataset_free(&dataset);
-    free(parts);
 }
 
 TEST(test_word_borders)
@@ -1004,11 +943,11 @@ TEST(test_word_borders)
 
 TEST(test_empty_frontier)
 {
-    struct sl_partition fan = make_fan(70, 0);
+    OWNED(sl_partition_free) struct sl_partition fan = make_fan(70, 0);
     struct sl_sample_part part = part_of(&fan, 0);
     for (int kind = 0; kind < N_RULES; kind++) {
         struct sl_sample_rule rules[3];
-        struct group_block block;
+        OWNED(free_block) struct group_block block;
         const sl_vertex leaf = 3; /* no in-neighbours */
         make_rules(kind, rules);
         sample_block(&part, &rules[0], SEED, 0, 0, 0, NULL, &block);
@@ -1017,9 +956,7 @@ TEST(test_empty_frontier)
         sample_block(&part, &rules[0], SEED, 0, 0, 1, &leaf, &block);
         assert_true(block.n_edges == 0 && block.n_sources == 0 && block.edge_offsets[1] == 0);
         assert_int_equal(block.back_offsets[0], 0);
-        free_block(&block);
     }
-    sl_partition_free(&fan);
 }
 
 /* ---- the partition, the batch and the order of rows are invisible ---- */
@@ -1081,52 +1018,47 @@ static void expect_same_draws(const struct group *one, const struct group *other
 static void check_invisible(const struct sl_dataset *dataset, const struct sl_partition *whole, int kind)
 {
     struct sl_sample_rule rules[3];
-    struct group reference;
+    OWNED(group_free) struct group reference;
     make_rules(kind, rules);
     group_sample(whole, 3, rules, SEED, 29, 60, dataset->train.ids, &reference);
     for (int split = 0; split < N_SPLITS; split++) {
         for (size_t i = 0; i < N_PART_COUNTS; i++) {
-            struct sl_partition partition;
-            struct group group;
+            OWNED(sl_partition_free) struct sl_partition partition;
+            OWNED(group_free) struct group group;
             make_split_of(dataset, split, part_counts[i], &partition);
             group_sample(&partition, 3, rules, SEED, 29, 60, dataset->train.ids, &group);
             expect_same_draws(&reference, &group, true);
-            group_free(&group);
-            sl_partition_free(&partition);
         }
     }
-    group_free(&reference);
 }
 
 TEST(test_partition_is_invisible)
 {
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 400, .weighted = true};
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     make_dataset(&shape, &dataset);
-    struct sl_partition whole = one_part(&dataset.graph);
+    OWNED(sl_partition_free) struct sl_partition whole = one_part(&dataset.graph);
     for (int kind = 0; kind < N_RULES; kind++) {
         check_invisible(&dataset, &whole, kind);
     }
-    sl_partition_free(&whole);
-    sl_dataset_free(&dataset);
 }
 
 /* The same seeds backwards, and half of them, draw the same edges. */
 TEST(test_batch_is_invisible)
 {
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 400, .weighted = true};
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     make_dataset(&shape, &dataset);
-    struct sl_partition whole = one_part(&dataset.graph);
-    sl_vertex *backwards = need(60, sizeof *backwards);
+    OWNED(sl_partition_free) struct sl_partition whole = one_part(&dataset.graph);
+    FREED sl_vertex *backwards = need(60, sizeof *backwards);
     for (uint32_t i = 0; i < 60; i++) {
         backwards[i] = dataset.train.ids[59 - i];
     }
     for (int kind = 0; kind < N_RULES; kind++) {
         struct sl_sample_rule rules[3];
-        struct group all;
-        struct group turned;
-        struct group half;
+        OWNED(group_free) struct group all;
+        OWNED(group_free) struct group turned;
+        OWNED(group_free) struct group half;
         make_rules(kind, rules);
         group_sample(&whole, 3, rules, SEED, 29, 60, dataset.train.ids, &all);
         group_sample(&whole, 3, rules, SEED, 29, 60, backwards, &turned);
@@ -1134,13 +1066,7 @@ TEST(test_batch_is_invisible)
         assert_memory_not_equal(all.pe[0].frontier, turned.pe[0].frontier, 60 * sizeof(sl_vertex));
         expect_same_draws(&all, &turned, true);
         expect_same_draws(&all, &half, false);
-        group_free(&all);
-        group_free(&turned);
-        group_free(&half);
     }
-    free(backwards);
-    sl_partition_free(&whole);
-    sl_dataset_free(&dataset);
 }
 
 /* ---- the epoch's order and its seeds ---- */
@@ -1173,10 +1099,10 @@ static void permute(const struct sl_dataset *dataset, const struct sl_partition 
 /* In order of their hashes, each once. */
 static void check_permutation(uint32_t n)
 {
-    sl_vertex *ids = need(n, sizeof *ids);
-    sl_vertex *new_ids = need(3 * (size_t)n, sizeof *new_ids);
-    sl_vertex *order = need(n, sizeof *order);
-    uint8_t *seen = need(3 * (size_t)n, 1);
+    FREED sl_vertex *ids = need(n, sizeof *ids);
+    FREED sl_vertex *new_ids = need(3 * (size_t)n, sizeof *new_ids);
+    FREED sl_vertex *order = need(n, sizeof *order);
+    FREED uint8_t *seen = need(3 * (size_t)n, 1);
     for (uint32_t i = 0; i < 3 * n; i++) {
         ids[i / 3] = i;
         new_ids[i] = 3 * n - 1 - i;
@@ -1186,28 +1112,23 @@ static void check_permutation(uint32_t n)
         assert_true(order[i] < 3 * n && order[i] % 3 == 0 && !seen[order[i]]++);
         assert_true(i == 0 || order_hash(3, new_ids[order[i - 1]]) < order_hash(3, new_ids[order[i]]));
     }
-    free(ids);
-    free(new_ids);
-    free(order);
-    free(seen);
 }
 
 /* In the largest a range of hashes has a hundred keys. */
 TEST(test_permutation_of_many)
 {
+    FIXTURE(1);
     const uint32_t sizes[] = {1, 2, 255, 256, 3000, 1600001};
-    fixture_start(1);
     for (size_t i = 0; i < (slow_kernels() ? 5 : 6); i++) {
         check_permutation(sizes[i]);
     }
-    fixture_stop();
 }
 
 TEST(test_permutation)
 {
-    fixture_start(1);
+    FIXTURE(1);
     struct graph_shape shape = {.kind = GRAPH_PATH, .n_vertices = 500};
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     struct sl_partition partition[2];
     make_dataset(&shape, &dataset);
     make_split_of(&dataset, SPLIT_RANDOM, 4, &partition[0]);
@@ -1230,8 +1151,6 @@ TEST(test_permutation)
     free(seen);
     sl_partition_free(&partition[0]);
     sl_partition_free(&partition[1]);
-    sl_dataset_free(&dataset);
-    fixture_stop();
 }
 
 TEST(test_seeds)
@@ -1271,7 +1190,7 @@ TEST(test_counts_layout)
         uint32_t n_hops = shapes[s][0];
         uint32_t n_parts = shapes[s][1];
         uint32_t n = sl_counts_size(n_hops, n_parts);
-        uint8_t *taken = need(n, 1);
+        FREED uint8_t *taken = need(n, 1);
         uint32_t n_before = 2 * n_hops + 2 + n_hops * (n_parts + 1);
         assert_int_equal(n, n_before + n_before % 2 + 2);
         assert_int_equal(sl_counts_nonzeros(n_hops, n_parts) % 2, 0);
@@ -1290,7 +1209,6 @@ TEST(test_counts_layout)
         for (uint32_t i = 0; i < n; i++) {
             assert_int_equal(taken[i], 1);
         }
-        free(taken);
     }
 }
 
@@ -1299,133 +1217,39 @@ TEST(test_counts_layout)
 #define HOPS 3
 #define SPARE 3 /* rows that a block has room for beyond the frontier's */
 
-/* The sampling phase of one part. */
-struct phase {
-    struct sl_part_handles part;
-    struct sl_block block;
-    starpu_data_handle_t order;
-    struct sl_frontier_handles frontier;
-    struct sl_marks_handles marks;
-    starpu_data_handle_t all[32];
-    unsigned n;
-    uint32_t *counts_data;
-    sl_vertex *frontier_data;
-    uint32_t *block_data[7];
-    uint16_t *relations[2]; /* of the edges, back */
-    void *owned[20];
-    unsigned n_owned;
-};
-
-static starpu_data_handle_t phase_vector(struct phase *phase, const void *data, uint32_t n, size_t element)
-{
-    if (data == NULL) {
-        return NULL;
-    }
-    phase->all[phase->n] = vector_of(data, n > 0 ? n : 1, element);
-    return phase->all[phase->n++];
-}
-
-static void *phase_memory(struct phase *phase, size_t n, size_t element)
-{
-    phase->owned[phase->n_owned] = need(n, element);
-    return phase->owned[phase->n_owned++];
-}
-
-/* room: of edges; max_rows: of destinations. */
-static void open_phase(const struct sl_sample_part *part, uint32_t n_seeds, const sl_vertex *order, uint32_t room,
-                       uint32_t max_rows, uint32_t max_fanout, struct phase *phase)
-{
-    const uint32_t n = part->first[part->n_parts], first = part->first[part->part], end = part->first[part->part + 1];
-    const uint32_t n_part = end - first;
-    const uint32_t n_edges = (uint32_t)(part->offsets[n_part] - part->offsets[0]);
-    *phase = (struct phase){0};
-    phase->part = (struct sl_part_handles){.offsets = phase_vector(phase, part->offsets, n_part + 1, 8),
-                                           .sources = phase_vector(phase, part->sources, n_edges, 4),
-                                           .dataset_ids = phase_vector(phase, part->dataset_ids, n, 4),
-                                           .first = phase_vector(phase, part->first, part->n_parts + 1, 4),
-                                           .weights = phase_vector(phase, part->weights, n_edges, 4),
-                                           .relations = phase_vector(phase, part->relations, n_edges, 2),
-                                           .fanouts = phase_vector(phase, part->fanouts, N_RELATIONS, 4),
-                                           .n_parts = part->n_parts,
-                                           .part = part->part};
-    phase->order = phase_vector(phase, order, n_seeds, 4);
-    phase->frontier_data = phase_memory(phase, n_part, 4);
-    phase->frontier = (struct sl_frontier_handles){.n_hops = HOPS, .first = first, .end = end};
-    phase->frontier.ids = phase_vector(phase, phase->frontier_data, n_part, 4);
-    char *index = phase_memory(phase, sl_index_bytes(n_part), 1);
-    memset(index, 0xff, 4 * (size_t)n_part);
-    phase->frontier.index = phase_vector(phase, index, (uint32_t)sl_index_bytes(n_part), 1);
-    const uint32_t marks = (uint32_t)sl_marks_bytes(n, max_fanout);
-    phase->marks = (struct sl_marks_handles){.n_vertices = n, .max_fanout = max_fanout};
-    phase->marks.bytes = phase_vector(phase, phase_memory(phase, marks, 1), marks, 1);
-    const uint32_t n_counts = sl_counts_size(HOPS, part->n_parts);
-    phase->counts_data = phase_memory(phase, n_counts, 4);
-    phase->frontier.counts = phase_vector(phase, phase->counts_data, n_counts, 4);
-    const uint32_t rooms[] = {max_rows + 1, room, n + 1, room, part->n_parts + 1 + n, room, room};
-    starpu_data_handle_t *handles[] = {
-        &phase->block.edge_offsets, &phase->block.edge_sources, &phase->block.back_offsets, &phase->block.back_rows,
-        &phase->block.request,      &phase->block.edge_weights, &phase->block.back_weights};
-    for (int i = 0; i < (part->weights == NULL ? 5 : 7); i++) {
-        phase->block_data[i] = phase_memory(phase, rooms[i], 4);
-        *handles[i] = phase_vector(phase, phase->block_data[i], rooms[i], 4);
-    }
-    if (part->relations != NULL) {
-        phase->relations[0] = phase_memory(phase, room, 2);
-        phase->relations[1] = phase_memory(phase, room, 2);
-        phase->block.edge_relations = phase_vector(phase, phase->relations[0], room, 2);
-        phase->block.back_relations = phase_vector(phase, phase->relations[1], room, 2);
-    }
-}
-
-static void close_phase(struct phase *phase)
-{
-    unregister(phase->n, phase->all);
-    for (unsigned i = 0; i < phase->n_owned; i++) {
-        free(phase->owned[i]);
-    }
-}
-
 /* A task's block is the kernel's, and nothing else is counted. */
 static void check_sample(const struct sl_sample_part *part, const struct sl_sample_rule *rule, uint32_t hop,
                          uint32_t n_rows, const sl_vertex *frontier)
 {
     const uint32_t n_counts = sl_counts_size(HOPS, part->n_parts), n_head = part->n_parts + 1;
-    uint32_t *counts = need(n_counts, sizeof *counts);
+    const uint32_t n_vertices = part->first[part->n_parts];
+    FREED uint32_t *counts = need(n_counts, sizeof *counts);
     struct sl_task_args here = head;
-    struct group_block block;
+    OWNED(free_block) struct group_block wanted;
     struct phase phase;
     here.hop = hop;
-    sample_block(part, rule, SEED, here.step, hop, n_rows, frontier, &block);
-    open_phase(part, 0, NULL, block.n_edges + 1, n_rows + SPARE, rule->fanout, &phase);
-    memcpy(phase.frontier_data, frontier, n_rows * sizeof *frontier);
+    sample_block(part, rule, SEED, here.step, hop, n_rows, frontier, &wanted);
+    const uint32_t room = wanted.n_edges + 1;
+    OWNED(free_block)
+    struct group_block got =
+        make_block(n_rows + SPARE, room, n_vertices, part->n_parts, part->weights != NULL, part->relations != NULL);
+    open_phase(part, HOPS, rule->fanout, N_RELATIONS, &phase);
+    const struct sl_block block = phase_block(&phase, &got, n_rows + SPARE, room, n_vertices);
+    memcpy(phase.ids, frontier, n_rows * sizeof *frontier);
     for (uint32_t i = 0; i < n_counts; i++) {
         counts[i] = 1000 + i;
     }
     counts[sl_counts_rows(hop)] = n_rows;
-    memcpy(phase.counts_data, counts, n_counts * sizeof *counts);
-    expect_ok(sl_sample_submit(&here, &phase.part, rule, SEED, &phase.frontier, &phase.marks, &phase.block));
+    memcpy(phase.counts, counts, n_counts * sizeof *counts);
+    expect_ok(sl_sample_submit(&here, &phase.part, rule, SEED, &phase.frontier, &phase.marks, &block));
     starpu_task_wait_for_all();
     expect_no_failure();
     bring_home(phase.n, phase.all);
-    counts[sl_counts_edges(HOPS, hop)] = block.n_edges;
-    memcpy(counts + sl_counts_request(HOPS, part->n_parts, hop), block.request, n_head * sizeof *counts);
-    expect_same("counts", n_counts, 4, phase.counts_data, counts);
-    expect_same("edge offsets", n_rows + 1, 4, phase.block_data[0], block.edge_offsets);
-    expect_same("edge sources", block.n_edges, 4, phase.block_data[1], block.edge_sources);
-    expect_same("back offsets", block.n_sources + 1, 4, phase.block_data[2], block.back_offsets);
-    expect_same("back rows", block.n_edges, 4, phase.block_data[3], block.back_rows);
-    expect_same("request", n_head + block.n_sources, 4, phase.block_data[4], block.request);
-    if (part->weights != NULL) {
-        expect_same("edge weights", block.n_edges, 4, phase.block_data[5], block.edge_weights);
-        expect_same("back weights", block.n_edges, 4, phase.block_data[6], block.back_weights);
-    }
-    if (part->relations != NULL) {
-        expect_same("edge relations", block.n_edges, 2, phase.relations[0], block.edge_relations);
-        expect_same("back relations", block.n_edges, 2, phase.relations[1], block.back_relations);
-    }
+    counts[sl_counts_edges(HOPS, hop)] = wanted.n_edges;
+    memcpy(counts + sl_counts_request(HOPS, part->n_parts, hop), wanted.request, n_head * sizeof *counts);
+    expect_same("counts", n_counts, 4, phase.counts, counts);
+    expect_same_block(&got, &wanted, n_rows);
     close_phase(&phase);
-    free_block(&block);
-    free(counts);
 }
 
 /* All rules for each part, whose every other vertex is in the frontier, the last id first; of part 1 none is. */
@@ -1434,7 +1258,7 @@ static void check_parts(const struct sl_partition *partition)
     for (uint32_t p = 0; p < partition->n_parts; p++) {
         struct sl_sample_part part = part_of(partition, p);
         uint32_t n_rows = (part.first[p + 1] - part.first[p]) / 2;
-        sl_vertex *frontier = need(n_rows, sizeof *frontier);
+        FREED sl_vertex *frontier = need(n_rows, sizeof *frontier);
         for (uint32_t d = 0; d < n_rows; d++) {
             frontier[d] = part.first[p + 1] - 1 - 2 * d;
         }
@@ -1444,43 +1268,39 @@ static void check_parts(const struct sl_partition *partition)
             make_rules(kind, rules);
             check_sample(&part, &rules[hop], hop, p == 1 ? 0 : n_rows, frontier);
         }
-        free(frontier);
     }
 }
 
 TEST(test_tasks)
 {
     for (int graph = 0; graph < N_GRAPHS; graph++) {
+        FIXTURE(worker_counts[graph % N_WORKER_COUNTS]);
         struct graph_shape shape = {.kind = graph,
                                     .n_vertices = 128 + (uint32_t)graph,
                                     .directed = graph == GRAPH_POWER_LAW,
                                     .weighted = true,
                                     .n_relations = graph == GRAPH_TWO_CLIQUES ? 3 : 0};
-        struct sl_dataset dataset;
-        fixture_start(worker_counts[graph % N_WORKER_COUNTS]);
+        OWNED(sl_dataset_free) struct sl_dataset dataset;
         if (graph % N_WORKER_COUNTS == 0) {
             fixture_watch();
         }
         make_dataset(&shape, &dataset);
         for (int split = SPLIT_RANDOM; split < N_SPLITS; split++) {
-            struct sl_partition partition;
+            OWNED(sl_partition_free) struct sl_partition partition;
             make_split_of(&dataset, split, 1 + 2 * (uint32_t)split, &partition); /* the last kind has empty parts */
             check_parts(&partition);
-            sl_partition_free(&partition);
         }
-        sl_dataset_free(&dataset);
-        fixture_stop();
     }
 }
 
 /* Runs of a hub that blocks draw, runs that warps draw, and runs that are taken whole; no destinations. */
 TEST(test_tasks_by_relation)
 {
+    FIXTURE(1);
     sl_vertex frontier[100];
-    struct sl_dataset dataset;
-    fixture_start(1);
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     make_dataset(&typed_shape, &dataset);
-    struct sl_partition partition = one_part(&dataset.graph);
+    OWNED(sl_partition_free) struct sl_partition partition = one_part(&dataset.graph);
     struct sl_sample_part part = part_of(&partition, 0);
     for (uint32_t d = 0; d < 100; d++) {
         frontier[d] = HUB + d * 79 % 8000;
@@ -1490,9 +1310,6 @@ TEST(test_tasks_by_relation)
         check_sample(&part, &relation_rules[i / 2], 1, 100, frontier);
         check_sample(&part, &relation_rules[i / 2], 1, 0, frontier);
     }
-    sl_partition_free(&partition);
-    sl_dataset_free(&dataset);
-    fixture_stop();
 }
 
 /* Fanouts and lists on both sides of what the kernels keep where it is fast; three destinations with the same list,
@@ -1514,57 +1331,52 @@ static void check_fan(const struct sl_partition *fan, uint32_t degree, uint32_t 
 
 TEST(test_tasks_many_neighbours)
 {
+    FIXTURE(1);
     const uint32_t degrees[] = {33, 127, 128, 129, 511, 512, 1024, 1025, 13000};
-    fixture_start(1);
     for (size_t i = 0; i < sizeof degrees / sizeof degrees[0]; i++) {
         const uint32_t fanouts[] = {degrees[i] - 1, degrees[i], 10, 32, 33, degrees[i] + 1};
         const size_t n_fanouts = degrees[i] == 13000 ? 1 : sizeof fanouts / sizeof fanouts[0];
-        struct sl_partition fan = make_fan(degrees[i], 2);
+        OWNED(sl_partition_free) struct sl_partition fan = make_fan(degrees[i], 2);
         for (size_t j = 0; j < n_fanouts; j++) {
             check_fan(&fan, degrees[i], fanouts[j], fan.dataset_ids);
         }
-        sl_partition_free(&fan);
     }
-    fixture_stop();
 }
 
 /* Vertices of one dataset id, which no graph has, have equal keys: the first in the list are picked. */
 TEST(test_tasks_equal_keys)
 {
+    FIXTURE(1);
     const uint32_t degrees[] = {40, 700};
-    fixture_start(1);
     for (int i = 0; i < 2; i++) {
         for (uint32_t n_ids = 1; n_ids < 20; n_ids += 9) {
-            struct sl_partition fan = make_fan(degrees[i], 2);
-            sl_vertex *dataset_ids = need(degrees[i] + 3, sizeof *dataset_ids);
+            OWNED(sl_partition_free) struct sl_partition fan = make_fan(degrees[i], 2);
+            FREED sl_vertex *dataset_ids = need(degrees[i] + 3, sizeof *dataset_ids);
             for (uint32_t v = 0; v < degrees[i] + 3; v++) {
                 dataset_ids[v] = v * 7 % n_ids;
             }
             for (uint32_t fanout = 1; fanout < degrees[i]; fanout += degrees[i] / 3) {
                 check_fan(&fan, degrees[i], fanout, dataset_ids);
             }
-            free(dataset_ids);
-            sl_partition_free(&fan);
         }
     }
-    fixture_stop();
 }
 
 /* Batches of an order one after the other, each of which must find the index as the last one left it. */
 TEST(test_seed_tasks)
 {
+    FIXTURE(1);
     enum { FIRST = 300, END = 900 };
     const uint32_t batches[] = {700, 0, 1, 256, 43};
     sl_vertex order[1000], frontier[END - FIRST];
     uint32_t counts[16] = {0}, begin = 0;
-    char *index = need(sl_index_bytes(END - FIRST), 1);
-    uint32_t *row_of = need(END - FIRST, sizeof *row_of);
+    FREED char *index = need(sl_index_bytes(END - FIRST), 1);
+    FREED uint32_t *row_of = need(END - FIRST, sizeof *row_of);
     struct sl_task_args here = head;
     for (uint32_t i = 0; i < 1000; i++) {
         order[i] = (i * 337 + 5) % 1000;
     }
     memset(index, 0xff, sizeof *row_of * (END - FIRST));
-    fixture_start(1);
     here = head;
     here.hop = 0;
     for (int b = 0; b < 5; b++) {
@@ -1574,6 +1386,9 @@ TEST(test_seed_tasks)
         const struct sl_frontier_handles all = {
             .ids = h[1], .index = h[2], .counts = h[3], .n_hops = 1, .first = FIRST, .end = END};
         run.stop_wanted = b % 2 == 1;
+        assert_int_equal(sl_seed_submit(&here, h[0], 1, 1001, &all), SL_EINTERNAL);
+        expect_message(sl_message(), "sl_seed", "'order': rows 1 to 1001; expected at most 1000");
+        assert_int_equal(sl_seed_submit(&here, h[0], 1, 0, &all), SL_EINTERNAL);
         expect_ok(sl_seed_submit(&here, h[0], begin, begin + batches[b], &all));
         UNREGISTER(h);
         expect_no_failure();
@@ -1591,26 +1406,6 @@ TEST(test_seed_tasks)
         counts[sl_counts_rows(1)] = n; /* no hop adds a row */
         begin += batches[b];
     }
-    fixture_stop();
-    free(index);
-    free(row_of);
-}
-
-/* Shapes that do not fit are refused with a message. */
-TEST(test_refusals)
-{
-    struct sl_partition fan = make_fan(70, 0);
-    const sl_vertex order[] = {70};
-    struct phase phase;
-    fixture_start(1);
-    const struct sl_sample_part part = part_of(&fan, 0);
-    open_phase(&part, 1, order, 70, 71, 7, &phase);
-    assert_int_equal(sl_seed_submit(&head, phase.order, 0, 2, &phase.frontier), SL_EINTERNAL);
-    expect_message(sl_message(), "sl_seed", "'order': rows 0 to 2; expected at most 1");
-    assert_int_equal(sl_seed_submit(&head, phase.order, 1, 0, &phase.frontier), SL_EINTERNAL);
-    close_phase(&phase);
-    sl_partition_free(&fan);
-    fixture_stop();
 }
 
 TEST_MAIN(NULL, NULL)
