@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "runtime/machine/machine.h"
-#include "runtime/minibatch/sampled.h"
+#include "runtime/minibatch/steps.h"
 #include "runtime/report/metrics.h"
 #include "support/lines.h"
 #include "support/memory.h"

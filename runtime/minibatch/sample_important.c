@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The tasks of a hop that is sampled by importance, in the order of codelets/importance.h. */
-#include "runtime/minibatch/sample_important.h"
+#include "runtime/minibatch/steps.h"
 
 #include "codelets/importance.h"
 #include "support/minmax.h"

@@ -28,7 +28,7 @@
 #include "codelets/exchange.h"
 #include "codelets/gather.h"
 #include "codelets/nonzeros.h"
-#include "runtime/minibatch/sample_important.h"
+#include "runtime/minibatch/steps.h"
 #include "runtime/model/activation.h"
 #include "runtime/objective/objective.h"
 #include "runtime/sync/update.h"

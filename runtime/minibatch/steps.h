@@ -167,4 +167,13 @@ static inline struct sl_partials *sl_step_partials(const struct sl_steps *steps,
     return &steps->gradients[(size_t)k * steps->transport->n_sums];
 }
 
+/* The block source (runtime/model/pass.h) of a sampled minibatch. Owners pack the requested rows for the PEs of their
+ * group. The transport (runtime/exchange/transport.h) carries the rows. The requesting PEs aggregate them over the
+ * sampled edges. The pass' owner is a struct sl_steps. */
+extern const struct sl_block_source sl_sampled;
+
+/* LABOR-1 and further: sampling by importance (codelets/importance.h), in place of `sample` in step.c. Submit the
+ * sampling of a hop. The blocks of all PEs of this rank are then closed. SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_step_sample_important(struct sl_steps *steps, uint64_t step, uint32_t hop, struct sl_slot *slot);
+
 #endif

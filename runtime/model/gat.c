@@ -10,7 +10,6 @@
  *   backward  the gradients of U travel back; gh = gU W'^T */
 #include "codelets/derive.h"
 #include "runtime/model/kinds.h"
-#include "runtime/model/layer_rows.h"
 #include "runtime/model/pass.h"
 #include "runtime/model/sage.h"
 #include "runtime/model/sums.h"

@@ -10,7 +10,6 @@
  *                      backward: gz travels back; gy = P^T gz; gh = gy W^T */
 #include "codelets/dense.h"
 #include "runtime/model/kinds.h"
-#include "runtime/model/layer_rows.h"
 #include "runtime/model/pass.h"
 #include "runtime/model/sums.h"
 

@@ -15,7 +15,6 @@
 #include "codelets/dense.h"
 #include "codelets/epsilon.h"
 #include "runtime/model/kinds.h"
-#include "runtime/model/layer_rows.h"
 #include "runtime/model/pass.h"
 #include "runtime/model/sums.h"
 

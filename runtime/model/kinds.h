@@ -8,6 +8,7 @@
 
 #include "codelets/pairs.h"
 #include "runtime/model/layer.h"
+#include "runtime/model/sums.h"
 
 /* Number of layers of the model that the settings describe, with the layer `ends` if it is trained on links. */
 uint32_t sl_model_layers(const struct sl_settings *settings);
@@ -56,5 +57,33 @@ const struct sl_layer_kind *sl_ends(int decoder);
 
 /* The decoder of a model that is trained on links. Its arrays are in main memory, as sl_model_acquire gives them. */
 struct sl_decoder sl_model_decoder(const struct sl_model *model);
+
+/* ---- declarations of rows: they tell a pass when to shape and release rows (pass.h); the memory estimate counts them
+ * (runtime/train/memory_need.h) ---- */
+
+/* Fill order->row, product, travelling and returning. All other members of the layer and of the order are set. */
+void sl_layer_declare_rows(const struct sl_layer *layer, struct sl_layer_order *order);
+
+/* For sl_layer_kind.rows, which may set order->product before. Rows of a layer that sums its input rows, then
+ * multiplies: the sum and its gradient. */
+void sl_declare_sum(const struct sl_layer *layer, struct sl_layer_order *order);
+
+/* Rows of a layer that multiplies first: y, which dies at `end`, and its gradient. */
+void sl_declare_projected(const struct sl_layer *layer, enum sl_row_end end, struct sl_layer_order *order);
+
+/* sl_declare_sum or, if the order says so, sl_declare_projected. */
+void sl_declare_convolution(const struct sl_layer *layer, struct sl_layer_order *order);
+
+/* Whether the layer sums over in-neighbours. */
+static inline bool sl_layer_aggregates(const struct sl_layer *layer)
+{
+    return layer->kind->sum != NULL;
+}
+
+/* The number of matrices that the layer has side by side or one above the other: one, or one for each relation. */
+static inline uint32_t sl_layer_slabs(const struct sl_layer *layer)
+{
+    return sl_layer_aggregates(layer) && layer->kind->sum->by_relation ? layer->n_relations : 1;
+}
 
 #endif

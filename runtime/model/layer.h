@@ -185,7 +185,7 @@ struct sl_layer_kind {
     bool norms_input;
 
     /* Declare the rows of this kind for an order of product and sum. The rows that other kinds have too, and the roles
-     * that travel and return, are there already (runtime/model/layer_rows.h). May be NULL. */
+     * that travel and return, are there already (runtime/model/kinds.h). May be NULL. */
     void (*rows)(const struct sl_layer *layer, struct sl_layer_order *order);
 
     /* Set what else the settings imply for a layer with a known place: heads, scale, travelling width. May be NULL. */

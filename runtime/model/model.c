@@ -13,7 +13,6 @@
 #include "data/dataset.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/model/kinds.h"
-#include "runtime/model/layer_rows.h"
 #include "runtime/model/sums.h"
 #include "support/memory.h"
 #include "support/minmax.h"

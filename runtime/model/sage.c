@@ -12,7 +12,6 @@
 
 #include "codelets/dense.h"
 #include "runtime/model/kinds.h"
-#include "runtime/model/layer_rows.h"
 #include "runtime/model/sums.h"
 
 enum { SELF = SL_SAGE_SELF, NEIGH = SL_SAGE_NEIGH, BIAS = SL_SAGE_BIAS };

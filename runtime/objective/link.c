@@ -11,7 +11,6 @@
 #include "codelets/pairs.h"
 #include "data/random_split.h"
 #include "runtime/machine/watchdog.h"
-#include "runtime/objective/chosen.h"
 #include "runtime/objective/collect.h"
 #include "runtime/objective/triples.h"
 #include "support/memory.h"

@@ -2,7 +2,6 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Distributes layers over stages by dynamic programming, from measured seconds of the layers. */
-#include "runtime/pipe/deal.h"
 
 #include <math.h>
 #include <string.h>

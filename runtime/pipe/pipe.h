@@ -50,7 +50,7 @@ struct sl_pipe {
     struct sl_partials losses;
     /* [slot]: partials of this rank's chunks up to and including each slot of the epoch, forward and backward. */
     uint32_t *turn_end, *turn_end_back;
-    /* The stage of each layer (deal.h). */
+    /* The stage of each layer (deal.c). */
     uint32_t stage[SL_MAX_MODEL_LAYERS];
     /* R: epochs between snapshots of the history. */
     uint32_t history_every;
@@ -80,5 +80,14 @@ static inline bool sl_pipe_keeps_sums(const struct sl_pipe *pipe)
 {
     return sl_pipe_packs(pipe) && sl_pipe_is_snapshot(pipe);
 }
+
+/* The block source (runtime/model/pass.h) of full-graph training: chunks that read fresh and historical rows, and the
+ * adjoint. The pass' owner is a struct sl_pipe. */
+extern const struct sl_block_source sl_pipe_source;
+
+/* The rows of chunk q that other chunks read, forward and backward: packed boundary rows, or the layer's own rows.
+ * Only for a layer that aggregates. */
+struct sl_rows *sl_pipe_sent(const struct sl_layer_pass *lp, uint32_t q);
+struct sl_rows *sl_pipe_returned(const struct sl_layer_pass *lp, uint32_t q);
 
 #endif

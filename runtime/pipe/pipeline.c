@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Epochs as steps of a schedule, the guard, and history in checkpoints. */
-#include "runtime/pipe/pipeline.h"
+#include "runtime/plan/schedule.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,6 @@
 
 #include "runtime/machine/machine.h"
 #include "runtime/objective/objective.h"
-#include "runtime/pipe/deal.h"
 #include "runtime/pipe/epoch.h"
 #include "runtime/pipe/exact_loss.h"
 #include "runtime/pipe/stages.h"

@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "runtime/model/activation.h"
-#include "runtime/model/layer_rows.h"
+#include "runtime/model/kinds.h"
 #include "tasks/handle.h"
 
 struct sl_layer_pass sl_pipe_layer(struct sl_pipe *p, uint32_t i, uint32_t slot)

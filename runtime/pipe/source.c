@@ -3,7 +3,6 @@
  *
  * Finds the rows that a chunk's sums read in each chunk, and their factors. A chunk's rows are one matrix. For a
  * remote chunk this matrix has only the rows that this rank needs. */
-#include "runtime/pipe/source.h"
 
 #include "codelets/blend.h"
 #include "codelets/exchange.h"

@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Options from a model's file. */
-#include "runtime/plan/adopt.h"
+#include "runtime/plan/model_file.h"
+#include "runtime/plan/settings.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -28,6 +28,8 @@
 #include "data/features.h"
 #include "support/safetensors.h"
 
+struct sl_settings;
+
 #define SL_MODEL_VERSION 1
 #define SL_KEY_VERSION "starling_model"
 #define SL_KEY_OPTION "option." /* and a name */
@@ -79,5 +81,14 @@ bool sl_model_file_has_data(const struct sl_model_file *file);
 
 /* Release all. An empty struct is allowed. */
 void sl_model_file_free(struct sl_model_file *file);
+
+/* Read the file of `load`, unless it was read already, and take its options. Call it before sl_settings_check. Without
+ * `load`: nothing. An option that the user has given, or the program has set, must equal the file's. Other options take
+ * the file's value. Files that do not say all of it give a warning. SL_EINVAL: an option contradicts the file (the
+ * message names both values). SL_EFILE, SL_EIO, SL_ENOMEM. */
+enum sl_status sl_settings_adopt(struct sl_settings *settings);
+
+/* The same, from a file that was read before. The settings take the file over, also on failure. */
+enum sl_status sl_settings_adopt_file(struct sl_settings *settings, struct sl_model_file *file);
 
 #endif

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "config.h"
-#include "runtime/plan/adopt.h"
+#include "runtime/plan/model_file.h"
+#include "runtime/plan/settings.h"
 #include "runtime/starling.h"
 #include "support/decimal.h"
 #include "support/memory.h"

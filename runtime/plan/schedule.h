@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * How an epoch runs: a table of operations over the session's data (runtime/train/session.h). Schedules: sampled
- * minibatches (runtime/minibatch/minibatch.h) and full-graph training (runtime/pipe/pipeline.h).
+ * minibatches (runtime/minibatch/minibatch.h) and full-graph training (runtime/pipe/pipeline.c).
  */
 #ifndef SL_RUNTIME_PLAN_SCHEDULE_H
 #define SL_RUNTIME_PLAN_SCHEDULE_H
@@ -119,5 +119,7 @@ struct sl_schedule_kind {
 
 /* The schedule that the settings name (runtime/train/schedules.c). */
 const struct sl_schedule_kind *sl_schedule_of(const struct sl_settings *settings);
+
+extern const struct sl_schedule_kind sl_pipeline; /* runtime/pipe/pipeline.c: a step is an epoch */
 
 #endif

@@ -71,7 +71,7 @@ struct sl_model_file; /* runtime/plan/model_file.h */
 struct sl_settings {
     /* enum sl_schedule_name: which program's options these are. Not an option itself. */
     int schedule;
-    /* By position in the option table: set by the user; taken from the model's file (runtime/plan/adopt.h). */
+    /* By position in the option table: set by the user; taken from the model's file (runtime/plan/adopt.c). */
     bool given[SL_MAX_OPTIONS], adopted[SL_MAX_OPTIONS];
     /* The file of `load`, owned; NULL: not read yet. */
     struct sl_model_file *model_file;

@@ -25,6 +25,7 @@
 
 #include "runtime/plan/settings.h"
 #include "runtime/starling.h"
+#include "tasks/task.h"
 
 /* The window of a run. */
 struct sl_trace {
@@ -54,5 +55,24 @@ void sl_trace_after_step(struct sl_trace *trace, uint64_t step);
 
 /* Close a window that is still open at the end of a run. */
 void sl_trace_stop(struct sl_trace *trace);
+
+/* ---- names of tasks in a trace, read back ---- */
+
+/* The parts of a task's name. */
+struct sl_trace_name {
+    enum sl_stage stage;
+    uint32_t hop;
+    uint32_t pe;
+    uint64_t step;
+};
+
+/* Parse one of our task names. False: a foreign name. `text` need not be NUL-terminated. */
+bool sl_trace_name_parse(const char *text, size_t n, struct sl_trace_name *out);
+
+/* Skip `word` at *p, before `end`. False: another text, and *p stays. */
+bool sl_trace_skip(const char **p, const char *end, const char *word);
+
+/* Skip "WORD<number>" before a dot or the end. False: another text, and *p stays. */
+bool sl_trace_skip_number(const char **p, const char *end, const char *word, uint64_t *out);
 
 #endif

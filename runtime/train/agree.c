@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Broadcasts from rank 0, and comparisons. */
-#include "runtime/train/agree.h"
+#include "runtime/train/session.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -13,7 +13,6 @@
 #include "runtime/machine/pool.h"
 #include "runtime/minibatch/steps.h"
 #include "runtime/model/kinds.h"
-#include "runtime/model/layer_rows.h"
 #include "runtime/objective/collect.h"
 #include "runtime/pipe/epoch.h"
 #include "runtime/store/feature_source.h"

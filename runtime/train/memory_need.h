@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Estimates of a run's memory in bytes, made before the run allocates. The rows that layers declare
- * (runtime/model/layer_rows.h) are counted for the expected size of a step (reach.c).
+ * (runtime/model/kinds.h) are counted for the expected size of a step (reach.c).
  */
 #ifndef SL_RUNTIME_TRAIN_MEMORY_NEED_H
 #define SL_RUNTIME_TRAIN_MEMORY_NEED_H

@@ -2,7 +2,6 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Files of the model, predictions and embeddings. */
-#include "runtime/train/outputs.h"
 
 #include <string.h>
 
@@ -12,11 +11,11 @@
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/watchdog.h"
 #include "runtime/model/kinds.h"
-#include "runtime/objective/chosen.h"
+#include "runtime/objective/collect.h"
 #include "runtime/plan/model_file.h"
 #include "runtime/train/claims.h"
 #include "runtime/train/metadata.h"
-#include "runtime/train/state.h"
+#include "runtime/train/session.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"

@@ -3,7 +3,7 @@
  *
  * Schedules by name. */
 #include "runtime/minibatch/minibatch.h"
-#include "runtime/pipe/pipeline.h"
+#include "runtime/plan/schedule.h"
 
 const struct sl_schedule_kind *sl_schedule_of(const struct sl_settings *settings)
 {

@@ -148,4 +148,92 @@ void sl_kept_keep(struct sl_session *session);
 struct sl_session *sl_kept_session(void);
 void sl_kept_close(void);
 
+/* ---- outputs.c: --save, --predict, --embed, and the initial weights of --load ---- */
+
+/* Read --pairs into the session, if given. The dataset is there. SL_EFILE, SL_EIO, SL_ENOMEM. */
+enum sl_status sl_outputs_read_pairs(struct sl_session *session);
+
+/* At the end of training: set the model to the model of the best evaluation. Without an evaluation the model does
+ * not change; several replicas are averaged. SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_outputs_settle(struct sl_session *session);
+
+/* Before training: check that the disks have room for --save, --predict and --embed. Only rank 0. SL_EIO. */
+enum sl_status sl_outputs_check_room(const struct sl_session *session);
+
+/* Write --save, --predict and --embed, after sl_outputs_settle. Collective: rank 0 writes, and receives rows from
+ * all ranks a window at a time. SL_EIO, SL_ENOMEM, a failure of the inference. */
+enum sl_status sl_outputs_write(struct sl_session *session);
+
+/* Write the model with its description to an open file, after sl_outputs_settle. SL_EIO, SL_ENOMEM. */
+enum sl_status sl_outputs_put_model(struct sl_session *session, struct sl_writer *writer);
+
+/* Load the arrays of --load, which the settings have read, into the model. SL_EFILE. */
+enum sl_status sl_outputs_load_model(struct sl_session *session);
+
+/* Score pairs of vertices from the vectors of the vertices evaluated by this rank. pairs: dataset ids, and relations of
+ * the model. out: [pairs->n], at rank 0. Collective. SL_ESTARPU, SL_EIO, SL_ENOMEM. */
+enum sl_status sl_outputs_score_pairs(struct sl_session *session, const struct sl_links *pairs, const sl_real *vectors,
+                                      sl_real *out);
+
+/* ---- state.c: saving and loading the state of a run in checkpoints ---- */
+
+/* Set the model to the average of the replicas; the replicas do not change. With a single replica: bring the
+ * current model to all ranks. Collective. SL_ESTARPU, SL_ENOMEM, or a status of the schedule's share. */
+enum sl_status sl_state_average(struct sl_session *session);
+
+/* Save the state to --checkpoint; rank 0 writes. Collective. No task is running. SL_EIO, SL_ENOMEM. */
+enum sl_status sl_state_save(struct sl_session *session);
+
+/* Check the settings against the checkpoint: the run must continue exactly (support/option.h). Open values of
+ * pes, group-size and chunks come from the checkpoint. Call this before the session decides open options.
+ * SL_EINVAL: an option differs (the message has both values). SL_EFILE. */
+enum sl_status sl_state_match(struct sl_settings *settings, const struct sl_tensors *checkpoint);
+
+/* Check the session's identity and its class weights against the checkpoint. SL_EINVAL: other data (the message names
+ * the part and its two identities). SL_EFILE. */
+enum sl_status sl_state_match_data(const struct sl_session *session, const struct sl_tensors *checkpoint);
+
+/* The name of the split that the run in the checkpoint began with; NULL: unknown. */
+const char *sl_state_split(const struct sl_tensors *checkpoint);
+
+/* Load model, best weights and progress from a checkpoint. SL_EFILE. After a failure the session must not be
+ * trained. */
+enum sl_status sl_state_load(struct sl_session *session, const struct sl_tensors *checkpoint);
+
+/* Load the losses and the schedule's counts of the current epoch, after the schedule is open. SL_EFILE, as above. */
+enum sl_status sl_state_load_epoch(struct sl_session *session, const struct sl_tensors *checkpoint);
+
+/* ---- agree.c: with several ranks (tasks/ranks.h) all must do the same; with one these functions do nothing. Rank 0
+ * decides open options and writes the files ---- */
+
+/* Refuse settings not supported with several ranks. SL_EINVAL. */
+enum sl_status sl_ranks_check_settings(const struct sl_settings *settings);
+
+/* Compare programs, versions, options (support/option.h) and the contents of --load. given: the program has
+ * passed a dataset of its own. Collective. SL_EINVAL: the message names the first difference. */
+enum sl_status sl_ranks_match_settings(const struct sl_settings *settings, bool given);
+
+/* Compare the checkpoints that the ranks resume from; an empty struct: none. Collective. SL_EINVAL: other steps or
+ * weights. */
+enum sl_status sl_ranks_match_checkpoint(const struct sl_tensors *checkpoint);
+
+/* Take over rank 0's decisions on PEs, group size, chunks and placement. Collective. SL_EINVAL: fewer PEs than
+ * ranks. */
+enum sl_status sl_ranks_take_decisions(struct sl_settings *settings);
+
+/* Compare the identities of the datasets (graph, features, labels and split) and the contents of --class-weights and
+ * --pairs. Collective. SL_EINVAL: the message names the part. */
+enum sl_status sl_ranks_match_data(const struct sl_session *session);
+
+/* Compare the partitions. Collective. SL_EINVAL. */
+enum sl_status sl_ranks_match_parts(const struct sl_session *session);
+
+/* The maximum of a number over the ranks, at rank 0; undefined elsewhere. Collective. SL_EIO. */
+enum sl_status sl_ranks_max(uint64_t mine, uint64_t *most_out);
+
+/* Called before and after work whose output file later ranks reuse (a cache): rank 0 works first, then the rest.
+ * Collective. */
+enum sl_status sl_ranks_rank0_first(void);
+enum sl_status sl_ranks_rank0_done(void);
+
 #endif

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The contents of checkpoints. */
-#include "runtime/train/state.h"
+#include "runtime/train/session.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -8,8 +8,7 @@
 
 #include "runtime/model/kinds.h"
 #include "runtime/model/model.h"
-#include "runtime/plan/adopt.h"
-#include "runtime/train/outputs.h"
+#include "runtime/plan/model_file.h"
 #include "runtime/train/session.h"
 #include "support/decimal.h"
 #include "support/memory.h"

@@ -26,7 +26,7 @@
 #include "data/reader.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/machine/environment.h"
-#include "runtime/plan/adopt.h"
+#include "runtime/plan/model_file.h"
 #include "runtime/report/metrics.h"
 #include "runtime/starling.h"
 #include "runtime/train/adapt.h"

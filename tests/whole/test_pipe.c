@@ -9,8 +9,8 @@
  */
 #include "tests/support/reference_fixture.h"
 
-#include "runtime/pipe/deal.h"
 #include "runtime/pipe/epoch.h"
+#include "runtime/pipe/stages.h"
 #include "runtime/pipe/traffic.h"
 #include "tests/support/graph_fixture.h"
 

@@ -18,7 +18,6 @@
 #include "runtime/machine/pool.h"
 #include "runtime/minibatch/minibatch.h"
 #include "runtime/train/session.h"
-#include "runtime/train/state.h"
 #include "support/safetensors.h"
 #include "tests/support/run_fixture.h"
 #include "tests/support/written_fixture.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "runtime/plan/plan.h"
-#include "runtime/train/agree.h"
+#include "runtime/train/session.h"
 
 #define CHUNKS 3 /* of a way */
 

@@ -9,7 +9,7 @@
 #include "runtime/files/checkpoint.h"
 #include "runtime/plan/settings.h"
 #include "runtime/starling.h"
-#include "runtime/train/state.h"
+#include "runtime/train/session.h"
 
 POINTER_OWNER(sl_dataset_delete, struct sl_dataset)
 POINTER_OWNER(sl_session_close, struct sl_session)

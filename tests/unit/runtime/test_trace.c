@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * runtime/report/trace.h and trace_name.h: names of tasks, and the files of traced runs, where StarPU has FxT.
+ * runtime/report/trace.h: names of tasks, and the files of traced runs, where StarPU has FxT.
  * tests/python/test_trace.py reads them.
  */
 #include "tests/support/data_fixture.h"
@@ -12,7 +12,6 @@
 
 #include "data/raw.h"
 #include "runtime/report/trace.h"
-#include "runtime/report/trace_name.h"
 #include "runtime/train/session.h"
 #include "tests/support/run_fixture.h"
 #include "tests/support/written_fixture.h"
