@@ -12,14 +12,14 @@
 #include <assert.h>
 #include <string.h>
 
+#include "codelets/add_rows.h"
 #include "codelets/rounded.h"
 #include "codelets/sample.h"
 #include "support/memory.h"
 
 /* ---- kernels, CPU ---- */
 
-#define RING 64  /* terms looked up ahead; a power of two */
-#define AHEAD 24 /* terms prefetched ahead */
+#define RING 64 /* terms looked up ahead; a power of two */
 
 /* One term of a sum. With symmetric weights, `weight` is the factor of the source until weigh_terms completes it. */
 struct term {
@@ -28,40 +28,18 @@ struct term {
     sl_vertex id; /* of the source; only with symmetric weights */
 };
 
-SL_INLINE void add_scaled(enum sl_dtype dtype, uint32_t n_columns, sl_real *restrict out, const void *restrict row,
-                          sl_real weight)
-{
-    for (uint32_t j = 0; j < n_columns; j++) {
-        out[j] += weight * sl_entry(dtype, row, j);
-    }
-}
-
-/* out += four terms, in order. */
-SL_INLINE void add_four(enum sl_dtype dtype, struct term a, struct term b, struct term c, struct term d,
-                        uint32_t n_columns, sl_real *restrict out)
-{
-    const void *restrict ra = a.row;
-    const void *restrict rb = b.row;
-    const void *restrict rc = c.row;
-    const void *restrict rd = d.row;
-    for (uint32_t j = 0; j < n_columns; j++) {
-        out[j] = (((out[j] + a.weight * sl_entry(dtype, ra, j)) + b.weight * sl_entry(dtype, rb, j)) +
-                  c.weight * sl_entry(dtype, rc, j)) +
-                 d.weight * sl_entry(dtype, rd, j);
-    }
-}
-
 /* out += terms first .. end - 1 of the ring, in order; at most RING terms. */
 SL_INLINE void add_terms(enum sl_dtype dtype, const struct term *ring, uint64_t first, uint64_t end, uint32_t n_columns,
                          sl_real *out)
 {
     uint64_t i = first;
     for (; i + 4 <= end; i += 4) {
-        add_four(dtype, ring[i % RING], ring[(i + 1) % RING], ring[(i + 2) % RING], ring[(i + 3) % RING], n_columns,
-                 out);
+        const struct term *t[] = {&ring[i % RING], &ring[(i + 1) % RING], &ring[(i + 2) % RING], &ring[(i + 3) % RING]};
+        sl_add_four(dtype, n_columns, out, (const void *[]){t[0]->row, t[1]->row, t[2]->row, t[3]->row}, 0,
+                    (sl_real[]){t[0]->weight, t[1]->weight, t[2]->weight, t[3]->weight});
     }
     for (; i < end; i++) {
-        add_scaled(dtype, n_columns, out, ring[i % RING].row, ring[i % RING].weight);
+        sl_add_row(dtype, n_columns, out, ring[i % RING].row, 0, ring[i % RING].weight);
     }
 }
 
@@ -119,9 +97,9 @@ SL_INLINE void know_sources(enum sl_dtype dtype, struct edge_walk *walk, const s
 SL_INLINE void add_sources(enum sl_dtype dtype, struct edge_walk *walk, const struct sl_weights *weights,
                            const float *edge_weights, struct sum sum, uint32_t n_columns, sl_real *out)
 {
-    for (uint64_t done = sum.first; done < sum.end; done += RING - AHEAD) {
-        uint64_t stop = sum.end - done < RING - AHEAD ? sum.end : done + RING - AHEAD;
-        uint64_t ahead = walk->n - stop < AHEAD ? walk->n : stop + AHEAD;
+    for (uint64_t done = sum.first; done < sum.end; done += RING - SL_ROWS_AHEAD) {
+        uint64_t stop = sum.end - done < RING - SL_ROWS_AHEAD ? sum.end : done + RING - SL_ROWS_AHEAD;
+        uint64_t ahead = walk->n - stop < SL_ROWS_AHEAD ? walk->n : stop + SL_ROWS_AHEAD;
         know_sources(dtype, walk, weights, ahead, n_columns);
         if (weights != NULL) {
             weigh_terms(walk->ring, done, stop, sum.factor, sum.id);
@@ -151,7 +129,7 @@ SL_INLINE void sum_of_sources(enum sl_dtype dtype, struct edge_walk *walk, const
 {
     if (weights != NULL) {
         sum.id = sl_weights_destination(weights, sum.d);
-        add_scaled(dtype, n_columns, out, own_row(dtype, walk->x, sum.d, sum.id, n_columns),
+        sl_add_row(dtype, n_columns, out, own_row(dtype, walk->x, sum.d, sum.id, n_columns), 0,
                    sl_weights_self(weights, sum.id));
     }
     if (sum.first < sum.end) {
@@ -266,9 +244,9 @@ SL_INLINE void add_back(struct back_walk *walk, const struct sl_weights *weights
         sum.id = sl_weights_source(weights, t);
         sum.factor = sl_weights_factor(weights, sum.id);
     }
-    for (uint64_t done = sum.first; done < sum.end; done += RING - AHEAD) {
-        uint64_t stop = sum.end - done < RING - AHEAD ? sum.end : done + RING - AHEAD;
-        uint64_t ahead = walk->n - stop < AHEAD ? walk->n : stop + AHEAD;
+    for (uint64_t done = sum.first; done < sum.end; done += RING - SL_ROWS_AHEAD) {
+        uint64_t stop = sum.end - done < RING - SL_ROWS_AHEAD ? sum.end : done + RING - SL_ROWS_AHEAD;
+        uint64_t ahead = walk->n - stop < SL_ROWS_AHEAD ? walk->n : stop + SL_ROWS_AHEAD;
         know_destinations(walk, weights, ahead, n_columns);
         if (weights != NULL) {
             weigh_terms(walk->ring, done, stop, sum.factor, sum.id);
@@ -328,7 +306,7 @@ SL_CLONES void sl_accumulate_self_cpu(const struct sl_weights *weights, uint32_t
     const struct sl_view rows = sl_chunks_view(gm);
     for (uint32_t i = 0; i < g->n_rows && g->row0 + i < n_gm; i++) {
         sl_real weight = sl_weights_self(weights, sl_weights_destination(weights, g->row0 + i));
-        add_scaled(SL_DTYPE_REAL, g->n_columns, sl_gradient_row(g, i), sl_view_row(&rows, g->row0 + i, g->n_columns),
+        sl_add_row(SL_DTYPE_REAL, g->n_columns, sl_gradient_row(g, i), sl_view_row(&rows, g->row0 + i, g->n_columns), 0,
                    weight);
     }
 }
@@ -340,7 +318,7 @@ SL_INLINE void add_sent(enum sl_dtype dtype, uint32_t n, const uint32_t *inverse
         uint32_t row = inverse[i] - g->row0; /* a row below row0 wraps, and is too large */
         if (row < g->n_rows) {
             const char *from = (const char *)sent + sl_dtype_bytes(dtype, (size_t)i * g->n_columns);
-            add_scaled(dtype, g->n_columns, sl_gradient_row(g, row), from, 1);
+            sl_add_row(dtype, g->n_columns, sl_gradient_row(g, row), from, 0, 1);
         }
     }
 }

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "codelets/add_rows.h"
 #include "codelets/rounded.h"
 #include "support/ln.h"
 #include "support/minmax.h"
@@ -57,45 +58,18 @@ struct batch {
     sl_real weight[BATCH][SL_MAX_HEADS];
 };
 
-/* out += weight times columns c0 .. c0 + n_columns - 1 of a row. */
-SL_INLINE void add_scaled(enum sl_dtype dtype, uint32_t n_columns, sl_real *restrict out, const void *restrict row,
-                          uint32_t c0, sl_real weight)
-{
-    for (uint32_t j = 0; j < n_columns; j++) {
-        out[j] += weight * sl_entry(dtype, row, c0 + j);
-    }
-}
-
-/* out += head k of a full batch, in order. */
-SL_INLINE void add_four(enum sl_dtype dtype, const struct batch *batch, uint32_t k, uint32_t width,
-                        sl_real *restrict out)
-{
-    const void *restrict ra = batch->row[0];
-    const void *restrict rb = batch->row[1];
-    const void *restrict rc = batch->row[2];
-    const void *restrict rd = batch->row[3];
-    const uint32_t c0 = k * width;
-    sl_real a = batch->weight[0][k];
-    sl_real b = batch->weight[1][k];
-    sl_real c = batch->weight[2][k];
-    sl_real d = batch->weight[3][k];
-    for (uint32_t j = 0; j < width; j++) {
-        out[j] = (((out[j] + a * sl_entry(dtype, ra, c0 + j)) + b * sl_entry(dtype, rb, c0 + j)) +
-                  c * sl_entry(dtype, rc, c0 + j)) +
-                 d * sl_entry(dtype, rd, c0 + j);
-    }
-}
-
 /* out += the batch, and empty it. */
 SL_INLINE void add_batch(enum sl_dtype dtype, struct batch *batch, struct sl_heads heads, sl_real *out)
 {
     uint32_t width = heads.n_columns / heads.n_heads;
     for (uint32_t k = 0; k < heads.n_heads; k++) {
         if (batch->n == BATCH) {
-            add_four(dtype, batch, k, width, out + k * width);
+            sl_add_four(
+                dtype, width, out + k * width, batch->row, k * width,
+                (sl_real[]){batch->weight[0][k], batch->weight[1][k], batch->weight[2][k], batch->weight[3][k]});
         } else {
             for (uint32_t i = 0; i < batch->n; i++) {
-                add_scaled(dtype, width, out + k * width, batch->row[i], k * width, batch->weight[i][k]);
+                sl_add_row(dtype, width, out + k * width, batch->row[i], k * width, batch->weight[i][k]);
             }
         }
     }
@@ -160,8 +134,7 @@ SL_INLINE void weigh_edge(uint32_t n_heads, const float *w, sl_real *weight)
 
 /* ---- kernels, CPU: by destination ---- */
 
-#define KEPT 64  /* edges of a list whose rows are looked up once */
-#define AHEAD 24 /* edges prefetched ahead */
+#define KEPT 64 /* edges of a list whose rows are looked up once */
 
 /* Slab r of a row of U. */
 SL_INLINE const void *slab_of(enum sl_dtype dtype, struct sl_heads heads, const void *row, uint32_t r)
@@ -235,7 +208,7 @@ SL_INLINE void meet(enum sl_dtype dtype, struct walk *walk, struct list *list, s
     sl_real room[SL_MAX_HEADS];
     memcpy(top, el_of(dtype, heads, first, room), heads.n_heads * sizeof *top);
     for (uint64_t e = list->first; e < list->end; e++) {
-        uint64_t ahead = walk->n - e < AHEAD ? walk->n : e + AHEAD;
+        uint64_t ahead = walk->n - e < SL_ROWS_AHEAD ? walk->n : e + SL_ROWS_AHEAD;
         for (; walk->known < ahead; walk->known++) {
             sl_row_fetch(source_row(dtype, walk->rows, walk->known), sl_dtype_bytes(dtype, sl_heads_slab(heads)));
         }
@@ -640,11 +613,11 @@ SL_INLINE void add_back(enum sl_dtype dtype, const struct transposed *block, con
     uint32_t r = 0; /* of the batch */
     batch.n = 0;
     for (uint32_t e = bounds[0]; e < bounds[1]; e++) {
-        if (n - e > AHEAD) {
-            uint32_t next = block->rows[e + AHEAD];
+        if (n - e > SL_ROWS_AHEAD) {
+            uint32_t next = block->rows[e + SL_ROWS_AHEAD];
             sl_row_fetch(sl_view_row(&block->gz, next, block->heads.n_columns),
                          block->heads.n_columns * sizeof(sl_real));
-            sl_row_fetch(side_row(block, next, relation_of(block, e + AHEAD)),
+            sl_row_fetch(side_row(block, next, relation_of(block, e + SL_ROWS_AHEAD)),
                          4 * block->heads.n_heads * sizeof(sl_real));
         }
         if (relation_of(block, e) != r) {
@@ -715,7 +688,7 @@ SL_INLINE void add_selves(enum sl_dtype dtype, const struct transposed *block, c
         for (uint32_t r = 0; r < sl_heads_slabs(heads); r++) {
             const sl_real *ger = side_row(block, g->row0 + i, r) + 3 * heads.n_heads;
             sl_real *slab = gu + (size_t)r * sl_heads_slab(heads);
-            add_scaled(SL_DTYPE_REAL, heads.n_heads, slab + heads.n_columns + heads.n_heads, ger, 0, 1);
+            sl_add_row(SL_DTYPE_REAL, heads.n_heads, slab + heads.n_columns + heads.n_heads, ger, 0, 1);
         }
     }
 }

@@ -8,22 +8,14 @@
 #include <assert.h>
 #include <string.h>
 
+#include "codelets/add_rows.h"
 #include "codelets/rounded.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 
-#define AHEAD 12    /* terms prefetched ahead */
 #define COLUMNS 512 /* columns of a run that are summed at a time, before components mix them */
 
 /* ---- kernels, CPU ---- */
-
-SL_INLINE void add_scaled(enum sl_dtype dtype, uint32_t n, sl_real *restrict out, const void *restrict row,
-                          sl_real weight)
-{
-    for (uint32_t j = 0; j < n; j++) {
-        out[j] += weight * sl_entry(dtype, row, j);
-    }
-}
 
 /* `n` columns from `first` on, or bases. */
 struct columns {
@@ -89,12 +81,12 @@ SL_INLINE void add_edges(enum sl_dtype dtype, const struct edge_list *list, cons
         const size_t slab = sl_dtype_bytes(dtype, (size_t)relation * slabs->x_step);
         sl_real *to = out + (size_t)relation * slabs->m_step;
         for (; e < stop; e++) {
-            if (e + AHEAD < list->n) {
-                const size_t next = sl_dtype_bytes(dtype, (size_t)list->relations[e + AHEAD] * slabs->x_step);
-                sl_row_fetch(sl_source_row(dtype, list->x, list->positions[e + AHEAD], slabs->x_width) + next,
+            if (e + SL_ROWS_AHEAD < list->n) {
+                const size_t next = sl_dtype_bytes(dtype, (size_t)list->relations[e + SL_ROWS_AHEAD] * slabs->x_step);
+                sl_row_fetch(sl_source_row(dtype, list->x, list->positions[e + SL_ROWS_AHEAD], slabs->x_width) + next,
                              sl_dtype_bytes(dtype, slabs->n));
             }
-            add_scaled(dtype, slabs->n, to, sl_source_row(dtype, list->x, list->positions[e], slabs->x_width) + slab,
+            sl_add_row(dtype, slabs->n, to, sl_source_row(dtype, list->x, list->positions[e], slabs->x_width) + slab, 0,
                        weight * weight_at(list->weights, e));
         }
     }
@@ -107,11 +99,11 @@ SL_INLINE void sum_run(enum sl_dtype dtype, const struct edge_list *list, const 
     const size_t skip = sl_dtype_bytes(dtype, columns.first);
     memset(out, 0, columns.n * sizeof *out);
     for (; e < stop; e++) {
-        if (e + AHEAD < list->n) {
-            sl_row_fetch(sl_source_row(dtype, list->x, list->positions[e + AHEAD], slabs->x_width) + skip,
+        if (e + SL_ROWS_AHEAD < list->n) {
+            sl_row_fetch(sl_source_row(dtype, list->x, list->positions[e + SL_ROWS_AHEAD], slabs->x_width) + skip,
                          sl_dtype_bytes(dtype, columns.n));
         }
-        add_scaled(dtype, columns.n, out, sl_source_row(dtype, list->x, list->positions[e], slabs->x_width) + skip,
+        sl_add_row(dtype, columns.n, out, sl_source_row(dtype, list->x, list->positions[e], slabs->x_width) + skip, 0,
                    weight_at(list->weights, e));
     }
 }
@@ -151,7 +143,7 @@ SL_INLINE void add_mixed(enum sl_dtype dtype, const struct edge_list *list, cons
             const struct columns bases = bases_of(slabs, columns);
             sum_run(dtype, list, slabs, e, stop, columns, sum);
             for (uint32_t b = bases.first; b < bases.first + bases.n; b++) {
-                add_scaled(SL_DTYPE_REAL, columns.n, out + (size_t)b * slabs->m_step + columns.first % slabs->n, sum,
+                sl_add_row(SL_DTYPE_REAL, columns.n, out + (size_t)b * slabs->m_step + columns.first % slabs->n, sum, 0,
                            weight * c[b]);
             }
         }
@@ -239,9 +231,9 @@ SL_INLINE void add_back(const struct sl_related_back *block, uint32_t t, uint32_
 {
     for (uint32_t e = block->back_offsets[t]; e < block->back_offsets[t + 1]; e++) {
         const uint32_t d = block->back_rows[e];
-        if (e + AHEAD < last) {
-            const sl_real *next = sl_view_row(gm, block->back_rows[e + AHEAD], slabs->m_width);
-            const uint32_t slab = slabs->c == NULL ? block->back_relations[e + AHEAD] * slabs->m_step : 0;
+        if (e + SL_ROWS_AHEAD < last) {
+            const sl_real *next = sl_view_row(gm, block->back_rows[e + SL_ROWS_AHEAD], slabs->m_width);
+            const uint32_t slab = slabs->c == NULL ? block->back_relations[e + SL_ROWS_AHEAD] * slabs->m_step : 0;
             sl_row_fetch(next + slab, slabs->n * sizeof *next);
         }
         const uint32_t relation = block->back_relations[e];
@@ -250,13 +242,13 @@ SL_INLINE void add_back(const struct sl_related_back *block, uint32_t t, uint32_
         const sl_real weight = 1 / (sl_real)n * weight_at(block->back_weights, e);
         const sl_real *row = sl_view_row(gm, d, slabs->m_width);
         if (slabs->c == NULL) {
-            add_scaled(SL_DTYPE_REAL, slabs->n, out + (size_t)relation * slabs->x_step,
-                       row + (size_t)relation * slabs->m_step, weight);
+            sl_add_row(SL_DTYPE_REAL, slabs->n, out + (size_t)relation * slabs->x_step,
+                       row + (size_t)relation * slabs->m_step, 0, weight);
             continue;
         }
         const sl_real *c = slabs->c + (size_t)relation * slabs->n_bases;
         for (uint32_t b = 0; b < slabs->n_bases; b++) {
-            add_scaled(SL_DTYPE_REAL, slabs->n, out + (size_t)b * slabs->x_step, row + (size_t)b * slabs->m_step,
+            sl_add_row(SL_DTYPE_REAL, slabs->n, out + (size_t)b * slabs->x_step, row + (size_t)b * slabs->m_step, 0,
                        weight * c[b]);
         }
     }
