@@ -1,13 +1,142 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Moments of chunks, their merger, and the running statistics. */
+ * Moments of chunks on a CPU; their merger and the running statistics: one thread per column. Kernels take AT_ONCE
+ * chunks or groups, and go on from the results so far. */
 #include "codelets/batchnorm.h"
 
-#include <assert.h>
-#include <string.h>
+/* ---- kernels ---- */
 
-/* ---- kernels, CPU ---- */
+#define AT_ONCE 256
+
+/* Chunks: moments and row counts, or sums. Groups: statistics or sums. */
+struct parts {
+    const double *pair[AT_ONCE];
+    uint32_t counts[AT_ONCE];
+};
+
+/* The next chunks or groups, from `first` on. Returns their number. */
+static inline uint32_t next_parts(uint32_t n, uint32_t first, const double *const *pairs, struct parts *out)
+{
+    const uint32_t now = n - first < AT_ONCE ? n - first : AT_ONCE;
+    for (uint32_t i = 0; i < now; i++) {
+        out->pair[i] = pairs[first + i];
+    }
+    return now;
+}
+
+/* Join n more chunks to the moments in `unbiased`, of `before` rows. last: write the statistics. */
+SL_KERNEL merge_chunks(uint32_t n, uint32_t n_columns, struct parts parts, double before, bool last,
+                       sl_real *restrict statistics_out, double *restrict unbiased)
+{
+    for (uint64_t c = sl_thread(); c < n_columns; c += sl_n_threads()) {
+        struct sl_moments all = {before, 0, 0};
+        if (before > 0) {
+            all.mean = unbiased[c];
+            all.m2 = unbiased[n_columns + c];
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            const struct sl_moments next = {(double)parts.counts[i], parts.pair[i][c], parts.pair[i][n_columns + c]};
+            all = sl_moments_join(all, next);
+        }
+        if (last) {
+            statistics_out[c] = (sl_real)all.mean;
+            statistics_out[n_columns + c] = sl_batchnorm_rstd(all.m2 / all.count);
+        }
+        unbiased[c] = all.mean;
+        unbiased[n_columns + c] = last ? sl_moments_unbiased(all) : all.m2;
+    }
+}
+
+SL_LAUNCHER(sl_batchnorm_merge, uint32_t n, uint32_t n_columns, const double *const *moments, const uint32_t *counts,
+            sl_real *statistics_out, double *unbiased_out)
+{
+    double before = 0;
+    for (uint32_t first = 0, now = 0; first < n; first += now) {
+        struct parts parts;
+        double rows = 0;
+        now = next_parts(n, first, moments, &parts);
+        for (uint32_t i = 0; i < now; i++) {
+            parts.counts[i] = counts[first + i];
+            rows += counts[first + i];
+        }
+        SL_CHECK(SL_LAUNCH("sl_batchnorm_merge", sl_blocks(n_columns), merge_chunks, now, n_columns, parts, before,
+                           first + now == n, statistics_out, unbiased_out));
+        before += rows;
+    }
+    return SL_OK;
+}
+
+/* Add the sums of n more chunks or groups to sum_out (more), or store them (first launch). */
+SL_KERNEL add_sums(uint32_t n, uint32_t n_columns, struct parts parts, bool more, double *restrict sum_out)
+{
+    for (uint64_t c = sl_thread(); c < 2 * (uint64_t)n_columns; c += sl_n_threads()) {
+        double sum = more ? sum_out[c] : 0;
+        for (uint32_t i = 0; i < n; i++) {
+            sum += parts.pair[i][c];
+        }
+        sum_out[c] = sum;
+    }
+}
+
+SL_LAUNCHER(sl_batchnorm_sum, uint32_t n, uint32_t n_columns, const double *const *sums, double *sum_out)
+{
+    uint32_t first = 0;
+    do {
+        struct parts parts;
+        const uint32_t now = next_parts(n, first, sums, &parts);
+        SL_CHECK(SL_LAUNCH("sl_batchnorm_sum", sl_blocks(2 * (uint64_t)n_columns), add_sums, now, n_columns, parts,
+                           first > 0, sum_out));
+        first += now;
+    } while (first < n);
+    return SL_OK;
+}
+
+/* more: as add_sums. */
+SL_KERNEL add_gradients(uint32_t n, uint32_t n_columns, struct parts sums, bool more, sl_real *restrict gw,
+                        sl_real *restrict gb)
+{
+    for (uint64_t c = sl_thread(); c < n_columns; c += sl_n_threads()) {
+        sl_real slope = more ? gw[c] : 0;
+        sl_real offset = more ? gb[c] : 0;
+        for (uint32_t i = 0; i < n; i++) {
+            slope += (sl_real)sums.pair[i][c];
+            offset += (sl_real)sums.pair[i][n_columns + c];
+        }
+        gw[c] = slope;
+        gb[c] = offset;
+    }
+}
+
+SL_LAUNCHER(sl_batchnorm_gradient, uint32_t n, uint32_t n_columns, const double *const *sums, sl_real *gw_out,
+            sl_real *gb_out)
+{
+    uint32_t first = 0;
+    do {
+        struct parts parts;
+        const uint32_t now = next_parts(n, first, sums, &parts);
+        SL_CHECK(SL_LAUNCH("sl_batchnorm_gradient", sl_blocks(n_columns), add_gradients, now, n_columns, parts,
+                           first > 0, gw_out, gb_out));
+        first += now;
+    } while (first < n);
+    return SL_OK;
+}
+
+SL_KERNEL fix_statistics(uint32_t n_columns, const sl_real *restrict running, sl_real *restrict statistics)
+{
+    for (uint64_t c = sl_thread(); c < n_columns; c += sl_n_threads()) {
+        statistics[c] = running[c];
+        statistics[n_columns + c] = sl_batchnorm_rstd((double)running[n_columns + c]);
+    }
+}
+
+SL_LAUNCHER(sl_batchnorm_fixed, uint32_t n_columns, const sl_real *running, sl_real *statistics_out)
+{
+    return SL_LAUNCH("sl_batchnorm_fixed", sl_blocks(n_columns), fix_statistics, n_columns, running, statistics_out);
+}
+
+#ifndef SL_KERNELS_ONLY
+#include <assert.h>
 
 SL_CLONES void sl_batchnorm_moments_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *z, double *moments_out)
 {
@@ -32,21 +161,6 @@ SL_CLONES void sl_batchnorm_moments_cpu(uint32_t n_rows, uint32_t n_columns, con
     }
 }
 
-void sl_batchnorm_merge_cpu(uint32_t n, uint32_t n_columns, const double *const *moments, const uint32_t *counts,
-                            sl_real *statistics_out, double *unbiased_out)
-{
-    for (uint32_t c = 0; c < n_columns; c++) {
-        struct sl_moments all = {0, 0, 0};
-        for (uint32_t i = 0; i < n; i++) {
-            all = sl_moments_join(all, (struct sl_moments){counts[i], moments[i][c], moments[i][n_columns + c]});
-        }
-        statistics_out[c] = (sl_real)all.mean;
-        statistics_out[n_columns + c] = sl_batchnorm_rstd(all.m2 / all.count);
-        unbiased_out[c] = all.mean;
-        unbiased_out[n_columns + c] = sl_moments_unbiased(all);
-    }
-}
-
 void sl_batchnorm_running_cpu(uint32_t n, uint32_t n_columns, const double *const *unbiased, sl_real *running)
 {
     for (uint32_t c = 0; c < 2 * n_columns; c++) {
@@ -55,37 +169,6 @@ void sl_batchnorm_running_cpu(uint32_t n, uint32_t n_columns, const double *cons
             sum += unbiased[i][c];
         }
         running[c] = sl_batchnorm_move(running[c], sum, n);
-    }
-}
-
-void sl_batchnorm_fixed_cpu(uint32_t n_columns, const sl_real *running, sl_real *statistics_out)
-{
-    for (uint32_t c = 0; c < n_columns; c++) {
-        statistics_out[c] = running[c];
-        statistics_out[n_columns + c] = sl_batchnorm_rstd((double)running[n_columns + c]);
-    }
-}
-
-void sl_batchnorm_sum_cpu(uint32_t n, uint32_t n_columns, const double *const *sums, double *sum_out)
-{
-    memset(sum_out, 0, 2 * (size_t)n_columns * sizeof *sum_out);
-    for (uint32_t i = 0; i < n; i++) {
-        for (uint32_t c = 0; c < 2 * n_columns; c++) {
-            sum_out[c] += sums[i][c];
-        }
-    }
-}
-
-void sl_batchnorm_gradient_cpu(uint32_t n, uint32_t n_columns, const double *const *sums, sl_real *gw_out,
-                               sl_real *gb_out)
-{
-    for (uint32_t c = 0; c < n_columns; c++) {
-        gw_out[c] = 0;
-        gb_out[c] = 0;
-        for (uint32_t i = 0; i < n; i++) {
-            gw_out[c] += (sl_real)sums[i][c];
-            gb_out[c] += (sl_real)sums[i][n_columns + c];
-        }
     }
 }
 
@@ -265,3 +348,5 @@ enum sl_status sl_batchnorm_gradient_submit(const struct sl_task_args *head, uin
         .head = *head, .gw = sl_matrix_of(gw), .gb = sl_matrix_of(gb), .sums = {.n = n, .handles = sums}};
     return sl_view_submit(&gradient_op, &v, SL_PRIORITY_COMPUTE);
 }
+
+#endif

@@ -19,6 +19,7 @@
 #define SL_CODELETS_BATCHNORM_H
 
 #include "codelets/activate.h"
+#include "codelets/grid.h"
 #include "tasks/task.h"
 
 #define SL_BATCHNORM_MOMENTUM 0.1
@@ -59,37 +60,21 @@ static inline SL_HOST_DEVICE sl_real sl_batchnorm_move(sl_real running, double s
     return (sl_real)((1 - SL_BATCHNORM_MOMENTUM) * (double)running + SL_BATCHNORM_MOMENTUM * sum / n);
 }
 
-/* ---- kernels ---- */
+/* ---- kernels. Lists of pointers and counts are in host memory; the caller may free them when the launcher returns. A
+ * GPU computes moments by slabs of rows and joins them in a fixed order. ---- */
 
 /* moments_out: 2 F doubles, means then M2. n_rows >= 1. */
-void sl_batchnorm_moments_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *z, double *moments_out);
+SL_DECLARE_LAUNCHER(void, sl_batchnorm_moments, uint32_t n_rows, uint32_t n_columns, const sl_real *z,
+                    double *moments_out);
 
 /* Merge n partials in order; partial i has counts[i] >= 1 rows. statistics_out: 2 F, the mean row then the 1 / sqrt(var
  * + eps) row. unbiased_out: 2 F doubles, mean and unbiased variance, for the running statistics. */
-void sl_batchnorm_merge_cpu(uint32_t n, uint32_t n_columns, const double *const *moments, const uint32_t *counts,
-                            sl_real *statistics_out, double *unbiased_out);
+SL_DECLARE_LAUNCHER(enum sl_status, sl_batchnorm_merge, uint32_t n, uint32_t n_columns, const double *const *moments,
+                    const uint32_t *counts, sl_real *statistics_out, double *unbiased_out);
 
 /* Move running [2 F], mean and variance, towards the mean of n groups' unbiased statistics. */
-void sl_batchnorm_running_cpu(uint32_t n, uint32_t n_columns, const double *const *unbiased, sl_real *running);
-
-#ifdef SL_CUDA
-/* The same on the stream's device. Numbers are in device memory. Lists of pointers and counts are the host's; the
- * caller may free them when the launcher returns. Moments are computed by slabs of rows and joined in a fixed order.
- * SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_batchnorm_moments_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
-                                                     const sl_real *z, double *moments_out);
-SL_EXTERN_C enum sl_status sl_batchnorm_merge_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
-                                                   const double *const *moments, const uint32_t *counts,
-                                                   sl_real *statistics_out, double *unbiased_out);
-SL_EXTERN_C enum sl_status sl_batchnorm_running_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
-                                                     const double *const *unbiased, sl_real *running);
-SL_EXTERN_C enum sl_status sl_batchnorm_sum_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
-                                                 const double *const *sums, double *sum_out);
-SL_EXTERN_C enum sl_status sl_batchnorm_gradient_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
-                                                      const double *const *sums, sl_real *gw_out, sl_real *gb_out);
-SL_EXTERN_C enum sl_status sl_batchnorm_fixed_cuda(cudaStream_t stream, uint32_t n_columns, const sl_real *running,
-                                                   sl_real *statistics_out);
-#endif
+SL_DECLARE_LAUNCHER(void, sl_batchnorm_running, uint32_t n, uint32_t n_columns, const double *const *unbiased,
+                    sl_real *running);
 
 /* Submissions, here and below: local, one thread submits. SL_ESTARPU, SL_ENOMEM. z: chunk [D x F]. moments, unbiased:
  * [2 x F] of doubles. statistics, running: [2 x F] of sl_real. */
@@ -103,20 +88,22 @@ enum sl_status sl_batchnorm_running_submit(const struct sl_task_args *head, uint
 
 /* Sum of the [sum GY * zhat | sum GY] of a group's n chunks, in order; n = 0 clears it. sums, sum_out: 2 F each.
  * Submission: sums and sum are [2 x F] of doubles; sum is overwritten. */
-void sl_batchnorm_sum_cpu(uint32_t n, uint32_t n_columns, const double *const *sums, double *sum_out);
+SL_DECLARE_LAUNCHER(enum sl_status, sl_batchnorm_sum, uint32_t n, uint32_t n_columns, const double *const *sums,
+                    double *sum_out);
 enum sl_status sl_batchnorm_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *sums,
                                        starpu_data_handle_t sum);
 
 /* Gradients of the norm's weight and bias: the sums of n groups, each rounded to sl_real, added in order; n = 0 clears
  * both. sums: 2 F each; gw_out, gb_out: F. Submission: sums [2 x F] of doubles; gw and gb [1 x F], overwritten. */
-void sl_batchnorm_gradient_cpu(uint32_t n, uint32_t n_columns, const double *const *sums, sl_real *gw_out,
-                               sl_real *gb_out);
+SL_DECLARE_LAUNCHER(enum sl_status, sl_batchnorm_gradient, uint32_t n, uint32_t n_columns, const double *const *sums,
+                    sl_real *gw_out, sl_real *gb_out);
 enum sl_status sl_batchnorm_gradient_submit(const struct sl_task_args *head, uint32_t n,
                                             const starpu_data_handle_t *sums, starpu_data_handle_t gw,
                                             starpu_data_handle_t gb);
 
 /* Evaluation: statistics, mean and 1 / sqrt(var + eps), from the running mean and variance. */
-void sl_batchnorm_fixed_cpu(uint32_t n_columns, const sl_real *running, sl_real *statistics_out);
+SL_DECLARE_LAUNCHER(enum sl_status, sl_batchnorm_fixed, uint32_t n_columns, const sl_real *running,
+                    sl_real *statistics_out);
 enum sl_status sl_batchnorm_fixed_submit(const struct sl_task_args *head, starpu_data_handle_t running,
                                          starpu_data_handle_t statistics);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Moments of slabs of rows, one slab per warp and one column per lane, joined in a fixed order. All other kernels have
- * one thread per column. */
+ * Moments of slabs of rows, one slab per warp and one column per lane, joined in a fixed order; and the running
+ * statistics. */
 #include "codelets/kernel.cuh"
 
 #include "codelets/batchnorm.h"
@@ -10,7 +10,6 @@
 #define SLAB_ROWS 32                   /* rows per warp, in registers */
 #define N_WARPS (SL_THREADS / SL_WARP) /* per block */
 #define BLOCK_ROWS (N_WARPS * SLAB_ROWS)
-#define AT_ONCE 256 /* chunks or groups per launch */
 
 static uint32_t n_blocks_of(uint32_t n_rows)
 {
@@ -108,81 +107,12 @@ static __global__ void join_kernel(uint32_t n_rows, uint32_t n_columns, uint32_t
     }
 }
 
-/* ---- a thread a column ---- */
-
-/* Chunks: moments and row counts, or sums. Groups: statistics or sums. */
-struct parts {
-    const double *pair[AT_ONCE];
-    uint32_t counts[AT_ONCE];
-};
-
-/* Join n more chunks to the moments in `unbiased`, of `before` rows. last: write the statistics. */
-static __global__ void merge_kernel(uint32_t n, uint32_t n_columns, struct parts parts, double before, bool last,
-                                    sl_real *__restrict__ statistics_out, double *__restrict__ unbiased)
-{
-    for (uint64_t c = sl_thread(); c < n_columns; c += sl_n_threads()) {
-        struct sl_moments all = {before, 0, 0};
-        if (before > 0) {
-            all.mean = unbiased[c];
-            all.m2 = unbiased[n_columns + c];
-        }
-        for (uint32_t i = 0; i < n; i++) {
-            struct sl_moments next = {(double)parts.counts[i], parts.pair[i][c], parts.pair[i][n_columns + c]};
-            all = sl_moments_join(all, next);
-        }
-        if (last) {
-            statistics_out[c] = (sl_real)all.mean;
-            statistics_out[n_columns + c] = sl_batchnorm_rstd(all.m2 / all.count);
-        }
-        unbiased[c] = all.mean;
-        unbiased[n_columns + c] = last ? sl_moments_unbiased(all) : all.m2;
-    }
-}
-
 /* sum: over n groups. */
 static __global__ void running_kernel(uint32_t n, uint32_t n_columns, const double *__restrict__ sum,
                                       sl_real *__restrict__ running)
 {
     for (uint64_t c = sl_thread(); c < 2 * (uint64_t)n_columns; c += sl_n_threads()) {
         running[c] = sl_batchnorm_move(running[c], sum[c], n);
-    }
-}
-
-/* Add the sums of n more chunks or groups to sum_out (more), or store them (first launch). */
-static __global__ void sum_kernel(uint32_t n, uint32_t n_columns, struct parts parts, bool more,
-                                  double *__restrict__ sum_out)
-{
-    for (uint64_t c = sl_thread(); c < 2 * (uint64_t)n_columns; c += sl_n_threads()) {
-        double sum = more ? sum_out[c] : 0;
-        for (uint32_t i = 0; i < n; i++) {
-            sum += parts.pair[i][c];
-        }
-        sum_out[c] = sum;
-    }
-}
-
-/* more: as sum_kernel. */
-static __global__ void gradient_kernel(uint32_t n, uint32_t n_columns, struct parts sums, bool more,
-                                       sl_real *__restrict__ gw, sl_real *__restrict__ gb)
-{
-    for (uint64_t c = sl_thread(); c < n_columns; c += sl_n_threads()) {
-        sl_real slope = more ? gw[c] : 0;
-        sl_real offset = more ? gb[c] : 0;
-        for (uint32_t i = 0; i < n; i++) {
-            slope += (sl_real)sums.pair[i][c];
-            offset += (sl_real)sums.pair[i][n_columns + c];
-        }
-        gw[c] = slope;
-        gb[c] = offset;
-    }
-}
-
-static __global__ void fixed_kernel(uint32_t n_columns, const sl_real *__restrict__ running,
-                                    sl_real *__restrict__ statistics)
-{
-    for (uint64_t c = sl_thread(); c < n_columns; c += sl_n_threads()) {
-        statistics[c] = running[c];
-        statistics[n_columns + c] = sl_batchnorm_rstd((double)running[n_columns + c]);
     }
 }
 
@@ -207,53 +137,6 @@ failed:
     return st;
 }
 
-/* The next chunks or groups, from `first` on; their number in *n_out. */
-static struct parts next_parts(uint32_t n, uint32_t first, const double *const *pairs, uint32_t *n_out)
-{
-    struct parts parts = {};
-    *n_out = n - first < AT_ONCE ? n - first : AT_ONCE;
-    for (uint32_t i = 0; i < *n_out; i++) {
-        parts.pair[i] = pairs[first + i];
-    }
-    return parts;
-}
-
-enum sl_status sl_batchnorm_merge_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
-                                       const double *const *moments, const uint32_t *counts, sl_real *statistics_out,
-                                       double *unbiased_out)
-{
-    const char *name = "sl_batchnorm_merge";
-    double before = 0;
-    enum sl_status st = SL_OK;
-    for (uint32_t first = 0, now = 0; st == SL_OK && first < n; first += now) {
-        struct parts parts = next_parts(n, first, moments, &now);
-        double rows = 0;
-        for (uint32_t i = 0; i < now; i++) {
-            parts.counts[i] = counts[first + i];
-            rows += counts[first + i];
-        }
-        st = sl_start(name, stream, sl_blocks(n_columns), merge_kernel, now, n_columns, parts, before, first + now == n,
-                      statistics_out, unbiased_out);
-        before += rows;
-    }
-    return st;
-}
-
-enum sl_status sl_batchnorm_sum_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns, const double *const *sums,
-                                     double *sum_out)
-{
-    enum sl_status st = SL_OK;
-    uint32_t first = 0;
-    do {
-        uint32_t now;
-        struct parts parts = next_parts(n, first, sums, &now);
-        st = sl_start("sl_batchnorm_sum", stream, sl_blocks(2 * (uint64_t)n_columns), sum_kernel, now, n_columns, parts,
-                      first > 0, sum_out);
-        first += now;
-    } while (st == SL_OK && first < n);
-    return st;
-}
-
 enum sl_status sl_batchnorm_running_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
                                          const double *const *unbiased, sl_real *running)
 {
@@ -266,26 +149,4 @@ enum sl_status sl_batchnorm_running_cuda(cudaStream_t stream, uint32_t n, uint32
                   running);
 failed:
     return st;
-}
-
-enum sl_status sl_batchnorm_gradient_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
-                                          const double *const *sums, sl_real *gw_out, sl_real *gb_out)
-{
-    enum sl_status st = SL_OK;
-    uint32_t first = 0;
-    do {
-        uint32_t now;
-        struct parts parts = next_parts(n, first, sums, &now);
-        st = sl_start("sl_batchnorm_gradient", stream, sl_blocks(n_columns), gradient_kernel, now, n_columns, parts,
-                      first > 0, gw_out, gb_out);
-        first += now;
-    } while (st == SL_OK && first < n);
-    return st;
-}
-
-enum sl_status sl_batchnorm_fixed_cuda(cudaStream_t stream, uint32_t n_columns, const sl_real *running,
-                                       sl_real *statistics_out)
-{
-    return sl_start("sl_batchnorm_fixed", stream, sl_blocks(n_columns), fixed_kernel, n_columns, running,
-                    statistics_out);
 }
