@@ -134,7 +134,6 @@ void sl_activate_batch_sums_cpu(const struct sl_activate *a, const sl_real *z, c
 /* GR[i] += GH[i], n_rows rows; gr is the first of the rows. */
 void sl_activate_residual_backward_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *gh, sl_real *gr);
 
-#ifdef SL_CUDA
 /* The same kernels on the stream's device. All pointers, also in *a and *sums, are to device memory. Row and column
  * sums have a fixed order, but another order than the CPU's. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_activate_forward_rows_cuda(cudaStream_t stream, const struct sl_activate *a,
@@ -148,7 +147,6 @@ SL_EXTERN_C enum sl_status sl_activate_batch_sums_cuda(cudaStream_t stream, cons
                                                        double *sums_out);
 SL_EXTERN_C enum sl_status sl_activate_residual_backward_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
                                                               const sl_real *gh, sl_real *gr);
-#endif
 
 /* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 

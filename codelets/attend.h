@@ -149,7 +149,6 @@ void sl_attend_self_cpu(const struct sl_attend_back *block, uint32_t n_rows, enu
 void sl_attend_own_cpu(const struct sl_attend_back *block, uint32_t t0, uint32_t n, const struct sl_asked *asked,
                        enum sl_dtype dtype, const void *u, const struct sl_gradient *g);
 
-#ifdef SL_CUDA
 SL_EXTERN_C enum sl_status sl_attend_forward_cuda(cudaStream_t stream, const struct sl_attend_edges *edges,
                                                   const struct sl_sources *x, int beta, sl_real *z_out,
                                                   sl_real *lse_out);
@@ -167,7 +166,6 @@ SL_EXTERN_C enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct
 SL_EXTERN_C enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_back *block, uint32_t t0,
                                               uint32_t n, const struct sl_asked *asked, enum sl_dtype dtype,
                                               const void *u, const struct sl_gradient *g);
-#endif
 
 /* ---- submissions: local, one thread submits. Edges have relations if the block has; R then follows from the
  * widths. Edges with relations have weights if the block has. The destinations are within one chunk of U. Errors of

@@ -45,12 +45,10 @@ struct sl_feature_rows {
  * bf16 an entry is rounded; with dropout it is then scaled in float, and rounded again. */
 void sl_gather_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, enum sl_dtype x_dtype, void *x_out);
 
-#ifdef SL_CUDA
 /* The same on the stream's device. Structs are the host's, pointers are to device memory. With a cache, the table is in
  * pinned main memory. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_feature_rows *rows, uint32_t n_rows,
                                           enum sl_dtype x_dtype, void *x_out);
-#endif
 
 /* Features of a frontier as handles. */
 struct sl_feature_handles {

@@ -23,12 +23,10 @@
 /* n >= 1 sources of n_entries each. out is not a source. */
 void sl_gossip_mix_cpu(uint32_t n, size_t n_entries, const sl_real *const *sources, double scale, sl_real *out);
 
-#ifdef SL_CUDA
 /* The same bits on the stream's device. sources: a host array of device addresses, read before the call returns.
  * SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_gossip_mix_cuda(cudaStream_t stream, uint32_t n, size_t n_entries,
                                               const sl_real *const *sources, double scale, sl_real *out);
-#endif
 
 /* All handles are matrices of one shape; n >= 1. Local, one thread submits. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_gossip_mix_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *sources,

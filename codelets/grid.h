@@ -32,13 +32,9 @@
 
 /* Declare NAME_cpu, which returns `result`, and NAME_cuda, which starts the same on a stream's device and returns SL_OK
  * or SL_ECUDA. In NAME_cuda, pointers to arrays are to device memory; pointers to structs are to host memory. */
-#ifdef SL_CUDA
 #define SL_DECLARE_LAUNCHER(result, name, ...)                                                                         \
     result name##_cpu(__VA_ARGS__);                                                                                    \
     SL_EXTERN_C enum sl_status name##_cuda(cudaStream_t stream, __VA_ARGS__)
-#else
-#define SL_DECLARE_LAUNCHER(result, name, ...) result name##_cpu(__VA_ARGS__)
-#endif
 
 #ifndef SL_KERNELS_ONLY
 /* Zero bytes. stream: as the body of an operation has it. SL_ECUDA. */

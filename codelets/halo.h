@@ -29,11 +29,9 @@ struct sl_halo_rows {
 void sl_halo_pack_cpu(const struct sl_halo_rows *rows, uint32_t column, uint32_t n, uint32_t width,
                       const uint32_t *list, void *packed_out);
 
-#ifdef SL_CUDA
 /* The same on the stream's device. The chunks, list and packed_out are in device memory. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_halo_pack_cuda(cudaStream_t stream, const struct sl_halo_rows *rows, uint32_t column,
                                              uint32_t n, uint32_t width, const uint32_t *list, void *packed_out);
-#endif
 
 /* Submit the packing of columns `column` .. of the rows that list[i0 ..] names. list: vector of uint32; packed: matrix
  * of as many rows as are to be packed. If packed has more columns than are left, the extra columns become zero. Local;

@@ -77,11 +77,9 @@ SL_DECLARE_LAUNCHER(void, sl_entryloss, uint32_t n_rows, uint32_t n_columns, con
 /* l(z, y), without a weight. y is known. */
 double sl_entryloss_of_entry(enum sl_entry_loss kind, sl_real z, float y);
 
-#ifdef SL_CUDA
 /* *loss_out = scale * sum of n_rows losses, on the stream's device, always in the same order. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_loss_add_up_cuda(cudaStream_t stream, uint32_t n_rows, const double *losses, double scale,
                                                double *loss_out);
-#endif
 
 /* Labels of a frontier. */
 struct sl_labels_handles {

@@ -58,14 +58,12 @@ struct sl_pull_parts {
 void sl_pull_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_parts,
                  enum sl_dtype dtype, uint32_t n_columns, int beta, enum sl_dtype out_dtype, void *out);
 
-#ifdef SL_CUDA
 /* The same bits on the stream's device. dtype: of the rows; out_dtype: of out; out may be bf16 only if the rows are.
  * n_parts: number of parts in use. The structs are in host memory and are read before the call returns; the arrays
  * are in device memory. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_pull_cuda(cudaStream_t stream, const struct sl_pull_lists *lists,
                                         const struct sl_pull_parts *parts, uint32_t n_parts, enum sl_dtype dtype,
                                         uint32_t n_columns, int beta, enum sl_dtype out_dtype, void *out);
-#endif
 
 /* ---- submission ---- */
 

@@ -121,7 +121,6 @@ enum sl_status sl_relate_components_cpu(const struct sl_related *edges, const st
                                         const struct sl_sources *x, const sl_real *gm, uint32_t n_relations,
                                         sl_real *gc_out);
 
-#ifdef SL_CUDA
 SL_EXTERN_C enum sl_status sl_relate_forward_cuda(cudaStream_t stream, const struct sl_related *edges,
                                                   const struct sl_slabs *slabs, const struct sl_sources *x, int beta,
                                                   enum sl_dtype m_dtype, void *m_out);
@@ -137,7 +136,6 @@ SL_EXTERN_C enum sl_status sl_relate_own_cuda(cudaStream_t stream, const struct 
 SL_EXTERN_C enum sl_status sl_relate_components_cuda(cudaStream_t stream, const struct sl_related *edges,
                                                      const struct sl_slabs *slabs, const struct sl_sources *x,
                                                      const sl_real *gm, uint32_t n_relations, sl_real *gc_out);
-#endif
 
 /* ---- submissions: local, one thread submits. c: the components, or NULL. Errors of sl_view_submit. ---- */
 

@@ -97,7 +97,6 @@ void sl_sources_rows(const struct sl_sources *sources, struct sl_source_rows *ou
 /* Of part q the rows begin with column column[q]. */
 void sl_parts_rows(const struct sl_parts *parts, struct sl_source_rows *out);
 
-#ifdef SL_CUDA
 /* ---- for kernels on a device ---- */
 
 /* Rows in chunks, as a kernel parameter. */
@@ -131,7 +130,6 @@ struct sl_part_list {
 SL_EXTERN_C void sl_chunks_on_device(const struct sl_chunks *rows, struct sl_device_rows *out);
 SL_EXTERN_C void sl_sources_on_device(const struct sl_sources *sources, struct sl_device_sources *out);
 SL_EXTERN_C void sl_parts_on_device(const struct sl_parts *parts, struct sl_part_list *out);
-#endif
 
 /* ---- for submissions ---- */
 
