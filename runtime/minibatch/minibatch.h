@@ -2,12 +2,12 @@
  * Copyright (c) 2026 the Starling authors
  *
  * The sampled minibatch as a schedule (runtime/plan/schedule.h). A step is P x B seeds and the neighbours sampled
- * around them (runtime/minibatch/step.h). The ring slots keep --depth steps in flight.
+ * around them (runtime/minibatch/step.c). The ring slots keep --depth steps in flight.
  */
 #ifndef SL_RUNTIME_MINIBATCH_MINIBATCH_H
 #define SL_RUNTIME_MINIBATCH_MINIBATCH_H
 
-#include "runtime/minibatch/step.h"
+#include "runtime/minibatch/sizes.h"
 #include "runtime/plan/schedule.h"
 
 /* The schedule's own state. */

@@ -21,7 +21,7 @@
  * Read from sl_step_submit at the end of the file. Operations 6 to 8 and 10 are in the files of layers (runtime/model),
  * the ring slots are in runtime/minibatch/steps.c. Every function submits tasks for the PEs of this rank, or messages
  * between PEs. */
-#include "runtime/minibatch/step.h"
+#include "runtime/minibatch/sizes.h"
 
 #include <string.h>
 
@@ -31,7 +31,7 @@
 #include "runtime/minibatch/steps.h"
 #include "runtime/model/activation.h"
 #include "runtime/objective/objective.h"
-#include "runtime/sync/update.h"
+#include "runtime/sync/replicas.h"
 #include "tasks/bundle.h"
 
 /* ---- sampling phase ---- */

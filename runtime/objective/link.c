@@ -12,7 +12,6 @@
 #include "data/random_split.h"
 #include "runtime/machine/watchdog.h"
 #include "runtime/objective/collect.h"
-#include "runtime/objective/triples.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "tasks/ranks.h"

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Filtered ranks of triples. */
-#include "runtime/objective/triples.h"
+#include "runtime/objective/collect.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include "runtime/pipe/pipe.h"
 #include "runtime/pipe/recompute.h"
 #include "runtime/pipe/stages.h"
-#include "runtime/sync/update.h"
+#include "runtime/sync/replicas.h"
 #include "support/clock.h"
 #include "support/memory.h"
 

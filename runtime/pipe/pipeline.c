@@ -13,7 +13,6 @@
 #include "runtime/pipe/epoch.h"
 #include "runtime/pipe/exact_loss.h"
 #include "runtime/pipe/stages.h"
-#include "runtime/pipe/traffic.h"
 #include "runtime/report/metrics.h"
 #include "support/lines.h"
 #include "support/memory.h"

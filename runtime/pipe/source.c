@@ -9,7 +9,7 @@
 #include "runtime/model/sums.h"
 #include "runtime/pipe/pipe.h"
 #include "runtime/pipe/recompute.h"
-#include "runtime/pipe/traffic.h"
+#include "runtime/pipe/stages.h"
 
 static const struct sl_pipe *pipe_of(const struct sl_layer_pass *lp)
 {

@@ -2,7 +2,6 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Counts over the graph's edges and the layers. */
-#include "runtime/pipe/traffic.h"
 
 #include "runtime/pipe/stages.h"
 #include "support/memory.h"

@@ -57,7 +57,7 @@ struct sl_metrics_bytes {
     uint64_t row_gradients;
     uint64_t weights;
     uint64_t features;
-    /* Rows and gradients between stages of a pipeline (runtime/pipe/traffic.h). */
+    /* Rows and gradients between stages of a pipeline (runtime/pipe/traffic.c). */
     uint64_t stages;
     uint64_t between_ranks; /* all messages between ranks */
 };

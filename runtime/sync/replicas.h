@@ -27,8 +27,10 @@
 #ifndef SL_RUNTIME_SYNC_REPLICAS_H
 #define SL_RUNTIME_SYNC_REPLICAS_H
 
+#include "codelets/optimize.h"
 #include "runtime/exchange/transport.h"
 #include "runtime/model/model.h"
+#include "runtime/model/pass.h"
 #include "runtime/plan/partners.h"
 #include "runtime/plan/plan.h"
 #include "tasks/task.h"
@@ -105,5 +107,21 @@ enum sl_status sl_replicas_mix_weights(struct sl_replicas *replicas, uint64_t st
 /* Number of models that travel between PEs in the planned step, over all PEs. A sum over n PEs or replicas whose
  * result all get counts 2 (n - 1), as in a ring all-reduce. An exchange counts one for each receiver. */
 uint64_t sl_replicas_traffic(const struct sl_replicas *replicas);
+
+/* ---- update.c ---- */
+
+/* The update of one layer: add the partial gradients, mix them if there are several replicas, and apply Adam. */
+
+/* The path of gradients. All pointers are borrowed. */
+struct sl_update {
+    struct sl_transport *transport;
+    struct sl_replicas *replicas;           /* rounds of this step are planned */
+    const struct sl_transport_turns *turns; /* turns in which ranks add; NULL: one */
+};
+
+/* Submit the update of a layer, after all its partial gradients have been submitted. All ranks call; one thread, in
+ * order. SL_EINVAL, SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_update_layer(const struct sl_update *update, const struct sl_layer_pass *lp,
+                               const struct sl_adam *adam);
 
 #endif

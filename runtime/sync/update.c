@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Reduce, mix, optimise, mix: one parameter after the other. */
-#include "runtime/sync/update.h"
+#include "runtime/sync/replicas.h"
 
 /* Head of the tasks for replica r, which its first PE runs. */
 static struct sl_task_args head_of(const struct sl_layer_pass *lp, uint32_t r)

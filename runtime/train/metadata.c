@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Metadata of models. */
-#include "runtime/train/metadata.h"
+#include "runtime/train/session.h"
 
 #include <inttypes.h>
 #include <stdio.h>

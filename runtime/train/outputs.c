@@ -14,7 +14,6 @@
 #include "runtime/objective/collect.h"
 #include "runtime/plan/model_file.h"
 #include "runtime/train/claims.h"
-#include "runtime/train/metadata.h"
 #include "runtime/train/session.h"
 #include "support/file.h"
 #include "support/memory.h"

@@ -9,7 +9,6 @@
 
 #include "runtime/files/checkpoint.h"
 #include "runtime/sync/replicas.h"
-#include "runtime/train/metadata.h"
 #include "support/memory.h"
 #include "support/text.h"
 #include "tasks/ranks.h"

@@ -11,7 +11,6 @@
 
 #include "runtime/pipe/epoch.h"
 #include "runtime/pipe/stages.h"
-#include "runtime/pipe/traffic.h"
 #include "tests/support/graph_fixture.h"
 
 #define MAX_CHUNKS 64

@@ -480,7 +480,7 @@ TEST_IN_FOLDER(test_describe)
 
 /* ---- the loop ---- */
 
-/* The trainer's steps are runtime/minibatch/step.h's, with t = 1, 2, .. over the whole run and the rate of the
+/* The trainer's steps are runtime/minibatch/step.c's, with t = 1, 2, .. over the whole run and the rate of the
  * epoch's schedule. */
 static void check_loop(const char *schedule, const double *rates)
 {

@@ -11,7 +11,6 @@
 
 #include "codelets/loss.h"
 #include "runtime/objective/collect.h"
-#include "runtime/objective/triples.h"
 
 #ifdef SL_REAL_DOUBLE
 #define SAME 1e-12
