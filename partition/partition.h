@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Partition: cut the vertices into parts, and renumber them so that a part is a range of ids.
- *   before: data/dataset.h     after: codelets/sample.h reads a part's in-edges
+ *   before: data/dataset.h     after: codelets/sampling/sample.h reads a part's in-edges
  *
  * From here on `id` means the new id, unless a name says dataset_id.
  */

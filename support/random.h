@@ -28,7 +28,7 @@ enum sl_purpose {
     SL_FOR_GOSSIP = 7,         /* gossip positions: step = number of the shuffle, vertex = position */
     SL_FOR_CHUNKS = 8,         /* order of a way's chunks: step = epoch, vertex = way, draw = position */
     SL_FOR_FEATURES = 9,       /* --features random: draw = column */
-    SL_FOR_NEGATIVES = 10,     /* of links: step = epoch, vertex = link; codelets/link_seeds.h */
+    SL_FOR_NEGATIVES = 10,     /* of links: step = epoch, vertex = link; codelets/sampling/link_seeds.h */
     SL_FOR_SCORES = 11,        /* negatives for scores: vertex = link */
     SL_FOR_SPLIT = 12          /* random splits: vertices, step = 0; links, step = 1 + relation, the two ends */
 };

@@ -10,7 +10,7 @@
 
 #include "tasks/handle.h"
 
-/* Register a vector of `room` uint32 at `memory`, which is a list by PE of n_parts PEs (codelets/sample.h). A
+/* Register a vector of `room` uint32 at `memory`, which is a list by PE of n_parts PEs (codelets/sampling/sample.h). A
  * message carries only the used part of the list. Tasks see a vector. The caller unregisters the handle; `memory`
  * must outlive it. */
 void sl_list_register(void *memory, uint32_t room, uint32_t n_parts, starpu_data_handle_t *out);

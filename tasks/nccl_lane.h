@@ -7,10 +7,10 @@
  *   --transport nccl    the two tasks below. Each PE lives on a GPU (tasks/home.h). StarPU first brings the data
  *                       that a PE sends to its GPU's memory. Data arrive in the receiving PE's GPU memory
  *
- *   move  before: pack (codelets/exchange.h) or packing of row gradients (codelets/aggregate.h)
+ *   move  before: pack (codelets/sampling/exchange.h) or packing of row gradients (codelets/sums/aggregate.h)
  *         after:  aggregate, accumulate
- *   sum   before: codelets/reduce.h has added the partial sums of each GPU's PEs
- *         after:  codelets/optimize.h
+ *   sum   before: codelets/ends/reduce.h has added the partial sums of each GPU's PEs
+ *         after:  codelets/ends/optimize.h
  *
  * Both tasks run on a CPU worker, which calls NCCL for all GPUs at once (tasks/nccl.h) and waits. StarPU starts
  * the task when all its buffers are in the right memory, so no GPU waits for data that another GPU has yet to

@@ -594,8 +594,8 @@ static void set_options(struct starpu_task *out, const struct sl_task_args *args
         out->priority = run->max_priority;
     }
     bool for_gpus = out->cl->cuda_funcs[0] != NULL;
-    /* A GPU codelet with specific memory nodes uses a cache of feature rows (codelets/row_cache.h). If a CPU worker
-     * took such a task, the cache would move to main memory and back. */
+    /* A GPU codelet with specific memory nodes uses a cache of feature rows (codelets/rows/row_cache.h). If a CPU
+     * worker took such a task, the cache would move to main memory and back. */
     bool for_gpus_only = for_gpus && (run->gpus_first || (run->has_cuda && out->cl->specific_nodes));
     bool anywhere = run->evaluate_anywhere && args->stage == SL_STAGE_EVALUATE;
     if (run->evaluate_on_cpus && args->stage == SL_STAGE_EVALUATE) {

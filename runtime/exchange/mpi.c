@@ -11,8 +11,8 @@
  * decoupled ranks (sl_plan_decoupled) are added by rank 0 at the end of the epoch, in the same order. */
 #include <string.h>
 
-#include "codelets/loss.h"
-#include "codelets/reduce.h"
+#include "codelets/ends/loss.h"
+#include "codelets/ends/reduce.h"
 #include "runtime/exchange/transport.h"
 #include "support/memory.h"
 #include "tasks/ranks.h"

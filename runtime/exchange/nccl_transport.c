@@ -4,7 +4,7 @@
  * The moves of each group, and the sums of each parameter. */
 #include "runtime/exchange/transport.h"
 
-#include "codelets/reduce.h"
+#include "codelets/ends/reduce.h"
 #include "runtime/machine/gpus.h"
 #include "support/memory.h"
 #include "tasks/nccl_lane.h"

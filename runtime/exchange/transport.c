@@ -4,8 +4,8 @@
  * Selection of the transport's kind, and the plainest kind. */
 #include "runtime/exchange/transport.h"
 
-#include "codelets/loss.h"
-#include "codelets/reduce.h"
+#include "codelets/ends/loss.h"
+#include "codelets/ends/reduce.h"
 
 static const struct sl_transport_kind *const kinds[] = {
     [SL_TRANSPORT_STARPU] = &sl_transport_starpu, [SL_TRANSPORT_NCCL] = &sl_transport_nccl};

@@ -101,7 +101,7 @@ struct sl_transport_losses {
     struct sl_rank_range ranks;             /* ranks that add */
     const struct sl_transport_turns *turns; /* NULL: one turn */
     const struct sl_partials *partials;
-    /* A sum that is not finite does not end the run (codelets/loss.h). */
+    /* A sum that is not finite does not end the run (codelets/ends/loss.h). */
     bool watched;
     starpu_data_handle_t total;
 };

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "codelets/gather.h"
+#include "codelets/rows/gather.h"
 #include "runtime/full/halo_lists.h"
 #include "runtime/machine/pool.h"
 #include "runtime/model/activation.h"

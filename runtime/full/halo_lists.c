@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "codelets/aggregate.h"
-#include "codelets/halo.h"
+#include "codelets/sampling/halo.h"
+#include "codelets/sums/aggregate.h"
 #include "support/memory.h"
 #include "tasks/ranks.h"
 

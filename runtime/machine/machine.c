@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/gemm.h"
+#include "codelets/rows/gemm.h"
 #include "runtime/machine/gpus.h"
 #include "runtime/machine/limits.h"
 #include "runtime/machine/pool.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The tasks of a hop that is sampled by importance, in the order of codelets/importance.h. */
+ * The tasks of a hop that is sampled by importance, in the order of codelets/sampling/importance.h. */
 #include "runtime/minibatch/steps.h"
 
-#include "codelets/importance.h"
+#include "codelets/sampling/importance.h"
 #include "support/minmax.h"
 
 /* Send each PE's list, its candidates or their largest bounds, to the ranks that train its replica. All hops use the

@@ -4,7 +4,7 @@
  * Rows are packed, sent and aggregated over the blocks of a slot; gradients return the same way. A matrix gets its
  * shape just before its writer is submitted, and is kept for a later step just after its last reader is. */
 
-#include "codelets/exchange.h"
+#include "codelets/sampling/exchange.h"
 #include "runtime/minibatch/steps.h"
 #include "runtime/model/sums.h"
 

@@ -4,7 +4,7 @@
  * Neighbourhoods for the training loop of another framework: the kernels of a step, called one after the other. */
 #include <string.h>
 
-#include "codelets/exchange.h"
+#include "codelets/sampling/exchange.h"
 #include "data/dataset.h"
 #include "data/features.h"
 #include "runtime/minibatch/steps.h"

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "codelets/exchange.h"
+#include "codelets/sampling/exchange.h"
 #include "support/minmax.h"
 
 /* Number of rows of a level of PE p. The frontier of a step on links is empty at level 0, where each edge has a row of

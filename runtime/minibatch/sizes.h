@@ -6,7 +6,7 @@
 #ifndef SL_RUNTIME_MINIBATCH_SIZES_H
 #define SL_RUNTIME_MINIBATCH_SIZES_H
 
-#include "codelets/optimize.h"
+#include "codelets/ends/optimize.h"
 #include "runtime/minibatch/steps.h"
 
 /* Sizes of a step's sample, summed over the PEs of this rank. Rank 0 also counts bytes of the step that belong to no

@@ -8,7 +8,7 @@
  *      3  permute   the training ids, once an epoch
  *         seed      each PE picks the seeds that it owns: frontier S^0. If seeds are links: the block of hop 0
  *      3  sample    for each hop l: draw the in-edges of S^l
- *                   LABOR-1 and further: rounds of solve and raise between the PEs come first (codelets/importance.h)
+ *                   LABOR-1 and further: rounds of solve and raise between the PEs come first (importance.h)
  *      4  exchange  for each hop l: send the sources' ids to their owners, which merge the ids into S^(l+1)
  *         counts    send the sizes to other ranks
  *   compute phase
@@ -25,9 +25,9 @@
 
 #include <string.h>
 
-#include "codelets/exchange.h"
-#include "codelets/gather.h"
-#include "codelets/nonzeros.h"
+#include "codelets/rows/gather.h"
+#include "codelets/sampling/exchange.h"
+#include "codelets/sampling/nonzeros.h"
 #include "runtime/minibatch/steps.h"
 #include "runtime/model/activation.h"
 #include "runtime/objective/objective.h"

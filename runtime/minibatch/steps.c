@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "codelets/link_seeds.h"
+#include "codelets/sampling/link_seeds.h"
 #include "runtime/model/sums.h"
 #include "support/memory.h"
 #include "support/minmax.h"

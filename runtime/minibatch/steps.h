@@ -6,13 +6,13 @@
  * Level l of a PE is its frontier S_p^l. Level 0 has the seeds, level L the input rows. Aggregating layer i turns
  * level L - i into level L - i - 1. The edges of hop l lead from level l + 1 to level l.
  *
- * If links are trained, level 0 has the rows of the links' ends (codelets/link_seeds.h), which are no frontier. Level 1
- * has the distinct ends. Hop 0 and the layer `ends` lead from one to the other.
+ * If links are trained, level 0 has the rows of the links' ends (codelets/sampling/link_seeds.h), which are no
+ * frontier. Level 1 has the distinct ends. Hop 0 and the layer `ends` lead from one to the other.
  */
 #ifndef SL_RUNTIME_MINIBATCH_STEPS_H
 #define SL_RUNTIME_MINIBATCH_STEPS_H
 
-#include "codelets/sample.h"
+#include "codelets/sampling/sample.h"
 #include "runtime/exchange/transport.h"
 #include "runtime/model/pass.h"
 #include "runtime/plan/plan.h"
@@ -26,7 +26,7 @@
 
 /* The exchange of one PE in a step. (Its rows belong to the pass.) */
 struct sl_step_pe {
-    /* The host's copy (codelets/sample.h). Zero if this rank does not train the PE's replica. */
+    /* The host's copy (codelets/sampling/sample.h). Zero if this rank does not train the PE's replica. */
     uint32_t *counts;
     /* [hop][G], used in the first PE of a team: rows that the team gets from each team of owners, and row gradients
      * that it returns to each. NULL if nothing is exchanged. The slot owns the handles. */
@@ -59,7 +59,7 @@ struct sl_steps {
     /* The feature table of each PE's part as rows of one chunk. The shards own the handles. */
     struct sl_rows *tables;
     struct sl_step_hop hop[SL_MAX_LAYERS];
-    /* Largest fanout of any hop that picks by keys (codelets/labor.h); otherwise 0. */
+    /* Largest fanout of any hop that picks by keys (codelets/sampling/labor.h); otherwise 0. */
     uint32_t max_fanout;
     /* Number of steps with a submitted sampling phase. */
     uint64_t n_sampled;
@@ -135,14 +135,14 @@ enum sl_dtype sl_step_travelling_dtype(const struct sl_steps *steps, uint32_t i,
 /* The sampling rule of the options, with this fanout. */
 struct sl_sample_rule sl_sample_rule_by(const struct sl_settings *settings, uint32_t fanout);
 
-/* Whether a hop is sampled by importance (codelets/importance.h): LABOR-1 and further, and weighted LABOR. All
+/* Whether a hop is sampled by importance (codelets/sampling/importance.h): LABOR-1 and further, and weighted LABOR. All
  * in-neighbours of a layer (--fanout -1) are then taken by it too, since all blocks have weights. */
 static inline bool sl_step_important(const struct sl_steps *steps)
 {
     return sl_settings_by_importance(steps->settings);
 }
 
-/* Whether the sum over a hop is a mean, whose weights are normalised (codelets/importance.h). */
+/* Whether the sum over a hop is a mean, whose weights are normalised (codelets/sampling/importance.h). */
 bool sl_step_normalises(const struct sl_steps *steps, uint32_t hop);
 
 /* The handles of PE p's frontier and of its marks, for tasks that sample. */
@@ -172,8 +172,8 @@ static inline struct sl_partials *sl_step_partials(const struct sl_steps *steps,
  * sampled edges. The pass' owner is a struct sl_steps. */
 extern const struct sl_block_source sl_sampled;
 
-/* LABOR-1 and further: sampling by importance (codelets/importance.h), in place of `sample` in step.c. Submit the
- * sampling of a hop. The blocks of all PEs of this rank are then closed. SL_ESTARPU, SL_ENOMEM. */
+/* LABOR-1 and further: sampling by importance (codelets/sampling/importance.h), in place of `sample` in step.c. Submit
+ * the sampling of a hop. The blocks of all PEs of this rank are then closed. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_step_sample_important(struct sl_steps *steps, uint64_t step, uint32_t hop, struct sl_slot *slot);
 
 #endif

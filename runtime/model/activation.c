@@ -4,8 +4,8 @@
  * Activation: submissions over groups, PEs and chunks. */
 #include "runtime/model/activation.h"
 
-#include "codelets/activate.h"
-#include "codelets/batchnorm.h"
+#include "codelets/rows/activate.h"
+#include "codelets/rows/batchnorm.h"
 
 /* ---- batch norm's sums ---- */
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The last layer of a model that is trained on links: the rows of the links' ends (codelets/link_seeds.h). Each row of
- * the output has one edge, so that the mean over its edges is the row of its vertex. The layer runs in training only.
- * Its parameters are those of the decoder: the objective reads them, and makes their gradients (codelets/pairs.h).
+ * The last layer of a model that is trained on links: the rows of the links' ends (codelets/sampling/link_seeds.h).
+ * Each row of the output has one edge, so that the mean over its edges is the row of its vertex. The layer runs in
+ * training only. Its parameters are those of the decoder: the objective reads them, and makes their gradients
+ * (codelets/ends/pairs.h).
  *
  *   forward   H of the ends travels; z = the row of each end
  *   backward  gz travels back; gh = the sum of gz over all rows of a vertex */

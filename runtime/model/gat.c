@@ -3,12 +3,12 @@
  *
  * Graph attention (Velickovic et al. 2018). u = h W, cut into heads. Per head, z = sum of a u over the in-neighbours
  * and the vertex itself; then heads stand side by side and b is added. a is the softmax of LeakyReLU(attn_dst . u_dst
- * + attn_src . u_src) (codelets/attend.h).
+ * + attn_src . u_src) (codelets/sums/attend.h).
  *
  *   derive    W' = [W | W attn_src | W attn_dst], once a step, so that one product computes u and both scores
  *   forward   U = h W' travels; z = b + attention of U
  *   backward  the gradients of U travel back; gh = gU W'^T */
-#include "codelets/derive.h"
+#include "codelets/rows/derive.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
 #include "runtime/model/sage.h"
@@ -137,7 +137,7 @@ const struct sl_layer_kind sl_gat = {
  * relation without in-edges adds nothing. The passes are GraphSAGE's (sage.h), projecting first:
  *
  *   derive    W' has a slab [W_r | W_r attn_src_r | W_r attn_dst_r] for each relation
- *   forward   U = h W' travels; z = h_self W_0 + b + attention of U (codelets/attend.h)
+ *   forward   U = h W' travels; z = h_self W_0 + b + attention of U (codelets/sums/attend.h)
  *   backward  the gradients of U travel back; gh = gU W'^T, then += gz W_0^T on the self rows */
 
 enum { R_DERIVED = SL_SAGE_NEIGH, R_WEIGHT = SL_SAGE_PARAMETERS, R_SOURCE, R_TARGET, R_PARAMETERS };

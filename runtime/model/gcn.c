@@ -2,13 +2,13 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Graph convolution (Kipf, Welling 2017): z = P h W + b with P = D^-1/2 (A + I) D^-1/2. A sample gives an unbiased
- * estimate of P (codelets/aggregate.h).
+ * estimate of P (codelets/sums/aggregate.h).
  *
  *   summing first      forward: h travels; s = P h; z = s W + b
  *                      backward: ga = gz W^T travels back; gh = P^T ga
  *   projecting first   forward: y = h W travels; z = b + P y
  *                      backward: gz travels back; gy = P^T gz; gh = gy W^T */
-#include "codelets/dense.h"
+#include "codelets/rows/dense.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
 #include "runtime/model/sums.h"

@@ -10,9 +10,9 @@
  *   backward  gs = gz W'^T travels back; gh = (1 - alpha) P^T gs; gh0 += alpha gs on the self rows */
 #include <math.h>
 
-#include "codelets/blend.h"
-#include "codelets/dense.h"
-#include "codelets/derive.h"
+#include "codelets/rows/blend.h"
+#include "codelets/rows/dense.h"
+#include "codelets/rows/derive.h"
 #include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"

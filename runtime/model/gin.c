@@ -3,7 +3,7 @@
  *
  * Graph isomorphism network (Xu et al. 2019): s = (1 + e) h + sum of h over in-neighbours, t = s W1 + b1,
  * z = ReLU(t) W2 + b2. e is a number of the layer, learned or fixed. A sample gives an unbiased estimate of s
- * (codelets/aggregate.h).
+ * (codelets/sums/aggregate.h).
  *
  *   summing first      forward: h travels; s = e h_self, += sum of h with h_self; t = s W1 + b1
  *                      backward: gs = gt W1^T travels back; gh = adjoint of the sum, += e gs on the self rows
@@ -11,9 +11,9 @@
  *                      backward: gt travels back; gy = adjoint of the sum, += e gt on the self rows; gh = gy W1^T
  *
  *   ge = sum of gs h_self, or of gt y_self. gt = gz W2^T where t > 0, else 0. */
-#include "codelets/activate.h"
-#include "codelets/dense.h"
-#include "codelets/epsilon.h"
+#include "codelets/rows/activate.h"
+#include "codelets/rows/dense.h"
+#include "codelets/rows/epsilon.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
 #include "runtime/model/sums.h"

@@ -6,7 +6,7 @@
 #ifndef SL_RUNTIME_MODEL_KINDS_H
 #define SL_RUNTIME_MODEL_KINDS_H
 
-#include "codelets/pairs.h"
+#include "codelets/ends/pairs.h"
 #include "runtime/model/layer.h"
 #include "runtime/model/sums.h"
 

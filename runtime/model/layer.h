@@ -49,7 +49,7 @@ enum sl_role {
     SL_ROWS_H,
     /* The output before the activation; the logits in the last layer. */
     SL_ROWS_Z,
-    /* A byte per number: codelets/activate.h. */
+    /* A byte per number: codelets/rows/activate.h. */
     SL_ROWS_GATE,
     /* Mean or weighted sum over in-neighbours, unless the layer projects first. */
     SL_ROWS_SUM,
@@ -161,7 +161,7 @@ struct sl_parameter_kind {
     bool by_derived;
     /* Added to every row of the output, before the norm. */
     bool is_output_bias;
-    /* If features are sparse, Adam leaves rows without a gradient as they are (codelets/optimize.h). */
+    /* If features are sparse, Adam leaves rows without a gradient as they are (codelets/ends/optimize.h). */
     bool by_rows;
 };
 

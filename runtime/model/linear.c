@@ -3,7 +3,7 @@
  *
  * First and last layers of a model, which do not aggregate: z = h W + b for every row. The layer is linear, or ends
  * in an activation, or applies layer norm, ReLU and dropout to its input first. */
-#include "codelets/dense.h"
+#include "codelets/rows/dense.h"
 #include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"

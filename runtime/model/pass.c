@@ -5,9 +5,9 @@
  * residual. */
 #include "runtime/model/pass.h"
 
-#include "codelets/activate.h"
-#include "codelets/bias.h"
-#include "codelets/dense.h"
+#include "codelets/rows/activate.h"
+#include "codelets/rows/bias.h"
+#include "codelets/rows/dense.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 

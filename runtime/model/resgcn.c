@@ -6,8 +6,8 @@
  *
  *   forward   x travels; s = P x; h' = s W + b + h on the self rows
  *   backward  gs = gh' W^T travels back; gx = P^T gs; gh from gx, then += gh' on the self rows */
-#include "codelets/blend.h"
-#include "codelets/dense.h"
+#include "codelets/rows/blend.h"
+#include "codelets/rows/dense.h"
 #include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"

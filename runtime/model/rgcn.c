@@ -10,7 +10,8 @@
  * With one relation this is sage, to the bit.
  *
  * With --bases, W_r = sum over bases b of C[r, b] V_b. Sums mix the means of all relations by the components C before
- * they meet a matrix (codelets/relate.h). So they have B slabs instead of R, and the V_b take the place of the W_r. */
+ * they meet a matrix (codelets/sums/relate.h). So they have B slabs instead of R, and the V_b take the place of the
+ * W_r. */
 #include "runtime/model/kinds.h"
 #include "runtime/model/sage.h"
 #include "runtime/model/sums.h"

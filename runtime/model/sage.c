@@ -10,7 +10,7 @@
  *                      backward: gz travels back; gy = adjoint of the mean; gh = gy W_neigh^T, then += gz W_self^T */
 #include "runtime/model/sage.h"
 
-#include "codelets/dense.h"
+#include "codelets/rows/dense.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/sums.h"
 

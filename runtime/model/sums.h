@@ -7,9 +7,9 @@
 #ifndef SL_RUNTIME_MODEL_SUMS_H
 #define SL_RUNTIME_MODEL_SUMS_H
 
-#include "codelets/aggregate.h"
-#include "codelets/pull.h"
-#include "codelets/sample.h"
+#include "codelets/sampling/sample.h"
+#include "codelets/sums/aggregate.h"
+#include "codelets/sums/pull.h"
 
 struct sl_layer_pass; /* runtime/model/pass.h */
 
@@ -46,7 +46,7 @@ struct sl_sum_shares {
 /* Submissions are local, from one thread, in order. They return SL_EINVAL, SL_ESTARPU or SL_ENOMEM on failure. */
 struct sl_sum_kind {
     const char *name;
-    /* f of a vertex (codelets/aggregate.h). in_degree: in-neighbours without the vertex itself, or the sum of the
+    /* f of a vertex (codelets/sums/aggregate.h). in_degree: in-neighbours without the vertex itself, or the sum of the
      * weights of their edges. NULL: the sum over a minibatch or over whole parts reads no vertex factors. */
     double (*factor)(double in_degree);
     /* The weights along in-edges and out-edges of graph chunks (runtime/pipe). */
@@ -82,8 +82,8 @@ struct sl_sum_kind {
 extern const struct sl_sum_kind sl_sum_mean;      /* the mean */
 extern const struct sl_sum_kind sl_sum_symmetric; /* the graph convolution's weights, with the vertex itself */
 extern const struct sl_sum_kind sl_sum_plain;     /* the sum, with the vertex itself */
-extern const struct sl_sum_kind sl_sum_attention; /* codelets/attend.h */
-extern const struct sl_sum_kind sl_sum_relation;  /* a mean for each relation, codelets/relate.h */
+extern const struct sl_sum_kind sl_sum_attention; /* codelets/sums/attend.h */
+extern const struct sl_sum_kind sl_sum_relation;  /* a mean for each relation, codelets/sums/relate.h */
 extern const struct sl_sum_kind sl_sum_bases;     /* sums of these means, one for each base */
 extern const struct sl_sum_kind sl_sum_attention_by_relation;
 

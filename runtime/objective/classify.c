@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "codelets/loss.h"
-#include "codelets/score.h"
+#include "codelets/ends/loss.h"
+#include "codelets/ends/score.h"
 #include "support/exact.h"
 #include "support/memory.h"
 #include "tasks/ranks.h"

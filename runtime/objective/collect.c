@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/score.h"
+#include "codelets/ends/score.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "tasks/ranks.h"

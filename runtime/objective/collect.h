@@ -6,7 +6,7 @@
 #ifndef SL_RUNTIME_OBJECTIVE_COLLECT_H
 #define SL_RUNTIME_OBJECTIVE_COLLECT_H
 
-#include "codelets/pairs.h"
+#include "codelets/ends/pairs.h"
 #include "data/links.h"
 #include "runtime/objective/objective.h"
 

@@ -11,8 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "codelets/loss.h"
-#include "codelets/score.h"
+#include "codelets/ends/loss.h"
+#include "codelets/ends/score.h"
 #include "support/memory.h"
 
 /* ---- the data ---- */

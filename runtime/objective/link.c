@@ -2,13 +2,13 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Links: is there an edge between two vertices? A decoder makes the score of a pair from the vertices' outputs.
- * Training compares each link with its negatives (codelets/pairs.h). The scores compare each link to find with all
+ * Training compares each link with its negatives (codelets/ends/pairs.h). The scores compare each link to find with all
  * negatives of its list, those of the dataset or as many drawn ones. */
 #include <math.h>
 #include <string.h>
 
-#include "codelets/link_seeds.h"
-#include "codelets/pairs.h"
+#include "codelets/ends/pairs.h"
+#include "codelets/sampling/link_seeds.h"
 #include "data/random_split.h"
 #include "runtime/machine/watchdog.h"
 #include "runtime/objective/collect.h"

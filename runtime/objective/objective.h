@@ -11,8 +11,8 @@
 #ifndef SL_RUNTIME_OBJECTIVE_OBJECTIVE_H
 #define SL_RUNTIME_OBJECTIVE_OBJECTIVE_H
 
-#include "codelets/pairs.h"
-#include "codelets/sample.h"
+#include "codelets/ends/pairs.h"
+#include "codelets/sampling/sample.h"
 #include "runtime/plan/settings.h"
 #include "runtime/starling.h"
 #include "runtime/store/shards.h"

@@ -10,8 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "codelets/loss.h"
-#include "codelets/score.h"
+#include "codelets/ends/loss.h"
+#include "codelets/ends/score.h"
 #include "support/memory.h"
 
 /* ---- the data ---- */

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "codelets/sample.h"
+#include "codelets/sampling/sample.h"
 #include "support/memory.h"
 #include "tasks/rows.h"
 

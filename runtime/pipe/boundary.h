@@ -4,11 +4,12 @@
  * Boundary vertices: vertices with an in-neighbour or out-neighbour in another chunk. Chunks read only boundary rows
  * of each other.
  *
- * With several pipeline slots and --recompute, a layer's boundary rows are packed (codelets/exchange.h) as soon as
- * they exist. Only packed rows are kept. Later slots and later epochs (history) read packed rows, and earlier slots
- * read packed gradients. A chunk computes its remaining rows again. In an epoch that makes a new history, the sums of
- * boundary vertices are kept, too. Then only the sums of inner vertices are computed again. All neighbours of an inner
- * vertex are in its own chunk. In ogbn-arxiv, cut into 32 chunks by METIS, 56 % of the vertices are on a boundary.
+ * With several pipeline slots and --recompute, a layer's boundary rows are packed (codelets/sampling/exchange.h) as
+ * soon as they exist. Only packed rows are kept. Later slots and later epochs (history) read packed rows, and earlier
+ * slots read packed gradients. A chunk computes its remaining rows again. In an epoch that makes a new history, the
+ * sums of boundary vertices are kept, too. Then only the sums of inner vertices are computed again. All neighbours of
+ * an inner vertex are in its own chunk. In ogbn-arxiv, cut into 32 chunks by METIS, 56 % of the vertices are on a
+ * boundary.
  *
  * In the lists of this file a chunk's neighbours are numbered by the rows it reads. A vertex of the chunk itself has
  * its id. A vertex of another chunk has N + i, where i is its index among all boundary vertices. Lists keep their
@@ -26,7 +27,7 @@ struct sl_pipe_boundary_chunk {
     struct sl_pipe_lists inner;
     /* uint32 [K]: for each chunk, the number of its first row that this chunk may read. */
     starpu_data_handle_t first;
-    /* Rows of the chunk's boundary vertices, as a list with a single requester (codelets/sample.h). */
+    /* Rows of the chunk's boundary vertices, as a list with a single requester (codelets/sampling/sample.h). */
     starpu_data_handle_t rows;
 };
 

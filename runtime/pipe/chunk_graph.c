@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "codelets/score.h"
+#include "codelets/ends/score.h"
 #include "support/memory.h"
 #include "support/random.h"
 #include "tasks/ranks.h"

@@ -29,7 +29,7 @@ struct sl_pipe_side {
     const uint32_t *first_of;
     /* Handle of first_of. */
     starpu_data_handle_t first;
-    /* By number: codelets/aggregate.h. */
+    /* By number: codelets/sums/aggregate.h. */
     starpu_data_handle_t factors;
     /* By number: the chunk. NULL for out-edges with the same numbers as in-edges. */
     uint16_t *part_of;

@@ -32,7 +32,7 @@
 #ifndef SL_RUNTIME_PIPE_EPOCH_H
 #define SL_RUNTIME_PIPE_EPOCH_H
 
-#include "codelets/optimize.h"
+#include "codelets/ends/optimize.h"
 #include "runtime/pipe/pipe.h"
 
 /* Prepare full-graph training. The plan's parts are the chunks. Collective with several ranks. SL_EINVAL, SL_ENOMEM,

@@ -4,8 +4,8 @@
  * Finds the rows that a chunk's sums read in each chunk, and their factors. A chunk's rows are one matrix. For a
  * remote chunk this matrix has only the rows that this rank needs. */
 
-#include "codelets/blend.h"
-#include "codelets/exchange.h"
+#include "codelets/rows/blend.h"
+#include "codelets/sampling/exchange.h"
 #include "runtime/model/sums.h"
 #include "runtime/pipe/pipe.h"
 #include "runtime/pipe/recompute.h"

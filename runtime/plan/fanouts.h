@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Fanouts by relation (--relation-fanout). A run of in-edges of one relation then has a fanout of its own
- * (codelets/sample.h), as in DGL's and PyG's samplers of typed graphs.
+ * (codelets/sampling/sample.h), as in DGL's and PyG's samplers of typed graphs.
  *
  *   each                            the numbers of --fanout hold for each relation
  *   RELATION:N,N,../RELATION:N,N,..   the same, but these relations have these numbers

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "codelets/optimize.h"
+#include "codelets/ends/optimize.h"
 #include "runtime/plan/plan.h"
 
 /* Types of higher folders, by name only. */

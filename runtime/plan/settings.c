@@ -8,9 +8,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "codelets/attend.h"
-#include "codelets/importance.h"
-#include "codelets/pairs.h"
+#include "codelets/ends/pairs.h"
+#include "codelets/sampling/importance.h"
+#include "codelets/sums/attend.h"
 #include "config.h"
 #include "data/load.h"
 #include "data/number.h"

@@ -91,7 +91,7 @@ struct sl_settings {
     int model;            /* enum sl_model_name */
     uint32_t layers;      /* 1 .. SL_MAX_LAYERS; 0 until sl_settings_check: n_fanout, or 3 */
     uint32_t hidden;
-    double dropout;       /* [0, 0.9999]: codelets/dropout.h */
+    double dropout;       /* [0, 0.9999]: codelets/rows/dropout.h */
     double input_dropout; /* the same */
     int norm;             /* enum sl_norm */
     bool residual;
@@ -112,7 +112,7 @@ struct sl_settings {
     bool layer_dependency;
     uint32_t kappa;            /* 0: the variates never change */
     bool replace;              /* with --sampler neighbor */
-    uint32_t labor_iterations; /* rounds of codelets/importance.h; SL_LABOR_CONVERGE: until they end */
+    uint32_t labor_iterations; /* rounds of codelets/sampling/importance.h; SL_LABOR_CONVERGE: until they end */
     uint32_t depth;            /* ring slots: minibatches in flight, >= 1 */
     uint32_t chunks;           /* of a PE's frontier; 0 until sl_session_open decides */
     int partition;             /* enum sl_partition_method */
@@ -140,7 +140,7 @@ struct sl_settings {
     int loss;               /* enum sl_loss_name: of regression */
     uint32_t negatives;     /* k of a link, >= 1 */
     int link_loss;          /* enum sl_pairs_loss */
-    int decoder;            /* enum sl_decoder_name, codelets/pairs.h: of links */
+    int decoder;            /* enum sl_decoder_name, codelets/ends/pairs.h: of links */
     int link_exclude;       /* enum sl_link_exclude */
     char *class_weights;    /* SL_WEIGHTS_BALANCED, numbers or a file; NULL: all 1 */
     double label_smoothing; /* [0, 0.9999] */
@@ -207,8 +207,8 @@ static inline enum sl_dtype sl_settings_row_dtype(const struct sl_settings *sett
     return settings->precision == SL_PRECISION_BF16 ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
 }
 
-/* Whether edges are drawn by weighted LABOR; by any rule of codelets/importance.h; whether sums read weights of
- * edges. */
+/* Whether edges are drawn by weighted LABOR; by any rule of codelets/sampling/importance.h; whether sums read weights
+ * of edges. */
 static inline bool sl_settings_weighted_labor(const struct sl_settings *settings)
 {
     return settings->edge_weights == SL_EDGE_WEIGHTS_BOTH;

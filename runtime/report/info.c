@@ -9,7 +9,7 @@
 #include <starpu.h>
 #include <unistd.h>
 
-#include "codelets/gemm.h"
+#include "codelets/rows/gemm.h"
 #include "config.h"
 #include "runtime/machine/gpus.h"
 #include "runtime/machine/topology.h"

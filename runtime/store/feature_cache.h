@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * --feature-cache: each PE has a cache of feature rows (codelets/row_cache.h) with StarPU handles. The user asks
+ * --feature-cache: each PE has a cache of feature rows (codelets/rows/row_cache.h) with StarPU handles. The user asks
  * for caches, or Starling chooses caches because the features do not fit the GPUs. Caches start cold, also after
  * --resume. The owner of the rows reads its cache when it gathers rows, before rows are sent. A rank has the caches
  * of its own PEs.
@@ -9,7 +9,7 @@
 #ifndef SL_RUNTIME_STORE_FEATURE_CACHE_H
 #define SL_RUNTIME_STORE_FEATURE_CACHE_H
 
-#include "codelets/row_cache.h"
+#include "codelets/rows/row_cache.h"
 #include "runtime/plan/plan.h"
 #include "runtime/store/shards.h"
 

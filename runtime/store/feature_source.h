@@ -34,7 +34,7 @@ enum sl_dtype sl_feature_source_dtype(const struct sl_features *from, enum sl_dt
 
 /* Copy the dataset's features in part order. row_dtype: of the rows that layers read. The entries are stored in
  * this dtype, to which they are rounded. narrow: if the dataset's dtype takes fewer bytes, store its entries as
- * they are; a gather converts them (codelets/gather.h). held: NULL, or only the parts q with held[q] are copied;
+ * they are; a gather converts them (codelets/rows/gather.h). held: NULL, or only the parts q with held[q] are copied;
  * the memory of all other parts is never touched. The partition must outlive the source; the dataset need not.
  * SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_feature_source_open(const struct sl_dataset *dataset, const struct sl_partition *partition,

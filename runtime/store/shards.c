@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "codelets/link_seeds.h"
-#include "codelets/score.h"
+#include "codelets/ends/score.h"
+#include "codelets/sampling/link_seeds.h"
 #include "runtime/machine/topology.h"
 #include "support/memory.h"
 #include "support/minmax.h"

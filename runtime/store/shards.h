@@ -7,8 +7,8 @@
 #ifndef SL_RUNTIME_STORE_SHARDS_H
 #define SL_RUNTIME_STORE_SHARDS_H
 
-#include "codelets/dense.h"
-#include "codelets/sample.h"
+#include "codelets/rows/dense.h"
+#include "codelets/sampling/sample.h"
 #include "partition/partition.h"
 #include "runtime/store/feature_source.h"
 
@@ -54,13 +54,13 @@ struct sl_shards {
     /* uint32 [n_train]: new ids of the ends of the training links. NULL: vertices are trained. Then train_ids are the
      * numbers of the links. */
     starpu_data_handle_t link_from, link_to;
-    /* Triples: uint32 [n_train], the relation of each link; uint32 [relations x SL_ENDS] (codelets/link_seeds.h). Else
-     * NULL. */
+    /* Triples: uint32 [n_train], the relation of each link; uint32 [relations x SL_ENDS]
+     * (codelets/sampling/link_seeds.h). Else NULL. */
     starpu_data_handle_t link_relation, link_ends;
     /* uint32 [n_relations], one for each layer: fanouts by relation (runtime/plan/fanouts.h). NULL: over all relations.
      * sl_shards_take_fanouts. */
     starpu_data_handle_t *fanouts;
-    /* sl_real [N x 2]: codelets/aggregate.h. NULL before sl_shards_weigh. */
+    /* sl_real [N x 2]: codelets/sums/aggregate.h. NULL before sl_shards_weigh. */
     starpu_data_handle_t factors;
     /* Sums multiply by the weights of edges (--edge-weights factor). Set it after sl_shards_open, if the partition's
      * graph has weights. */
@@ -112,7 +112,7 @@ enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partit
                               enum sl_feature_form form, enum sl_dtype row_dtype, const bool *held,
                               struct sl_shards *out);
 
-/* Compute `factors` (codelets/aggregate.h). For every vertex of the graph: factor(d), d being the number of
+/* Compute `factors` (codelets/sums/aggregate.h). For every vertex of the graph: factor(d), d being the number of
  * in-neighbours without the vertex itself, and the length of its neighbour list. With weighs_edges, d is the sum of the
  * weights. factor NULL: 1. Also counts the self loops. SL_ENOMEM. */
 enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor)(double d), struct sl_shards *shards);

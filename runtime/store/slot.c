@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "codelets/exchange.h"
+#include "codelets/sampling/exchange.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "tasks/list.h"

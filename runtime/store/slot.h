@@ -11,7 +11,7 @@
 #ifndef SL_RUNTIME_STORE_SLOT_H
 #define SL_RUNTIME_STORE_SLOT_H
 
-#include "codelets/importance.h"
+#include "codelets/sampling/importance.h"
 #include "runtime/plan/plan.h"
 #include "runtime/store/shards.h"
 
@@ -21,15 +21,15 @@
 struct sl_slot_pe {
     /* uint32: ids of S_p^0, then the ids that hop 0 adds, then hop 1, .. */
     starpu_data_handle_t frontier;
-    /* Bytes: codelets/exchange.h. */
+    /* Bytes: codelets/sampling/exchange.h. */
     starpu_data_handle_t index;
-    /* Bytes: codelets/sample.h. */
+    /* Bytes: codelets/sampling/sample.h. */
     starpu_data_handle_t marks;
-    /* uint32: codelets/sample.h. */
+    /* uint32: codelets/sampling/sample.h. */
     starpu_data_handle_t counts;
     /* uint32: the relation of each triple of hop 0's block. NULL: seeds are no triples. */
     starpu_data_handle_t link_relations;
-    /* LABOR-1 and further (codelets/importance.h). All handles are NULL if the shape has no importance. */
+    /* LABOR-1 and further (codelets/sampling/importance.h). All handles are NULL if the shape has no importance. */
     struct sl_importance_handles importance;
     /* One per hop. */
     struct sl_block *block;
@@ -67,7 +67,7 @@ struct sl_slot {
     struct sl_slot_pe *pe;
     /* [n_pes] of importance.list, then of importance.most. NULL if the shape has no importance. */
     starpu_data_handle_t *lists;
-    /* uint64: the table of the edges that the step does not sample (codelets/sample.h). NULL: it samples all. */
+    /* uint64: the table of the edges that the step does not sample (codelets/sampling/sample.h). NULL: none. */
     starpu_data_handle_t excluded;
     struct sl_slot_memory *memory;
     uint32_t n_memory;
@@ -83,7 +83,8 @@ struct sl_slot_shape {
     const struct sl_shards *shards;
     /* Most seeds of a group in one step. */
     uint32_t n_seeds;
-    /* Rows of a seed at level 0, each with one edge in hop 0, if seeds are links (codelets/link_seeds.h), else 0. */
+    /* Rows of a seed at level 0, each with one edge in hop 0, if seeds are links (codelets/sampling/link_seeds.h),
+     * else 0. */
     uint32_t link_rows;
     /* Entries of the table of excluded edges; 0: no table. */
     uint32_t n_excluded;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "codelets/gossip.h"
+#include "codelets/ends/gossip.h"
 #include "runtime/plan/plan.h"
 #include "support/memory.h"
 #include "support/minmax.h"

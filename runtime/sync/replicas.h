@@ -6,7 +6,7 @@
  * With all-reduce there is one replica. With gossip each group of PEs has its own replica: parameters, Adam's
  * moments and batch norm's running statistics. Gradients are summed exactly inside a group. Groups exchange one
  * layer at a time, as soon as the layer's backward pass has been submitted. runtime/plan/partners.h selects the
- * partners, codelets/gossip.h computes:
+ * partners, codelets/ends/gossip.h computes:
  *
  *   --gossip-what grad      a replica's gradient becomes the mean over its own seeds and its partner's seeds. With
  *                           equal numbers of seeds this is 0.5 (own + received), otherwise a weighted mean. An idle
@@ -27,7 +27,7 @@
 #ifndef SL_RUNTIME_SYNC_REPLICAS_H
 #define SL_RUNTIME_SYNC_REPLICAS_H
 
-#include "codelets/optimize.h"
+#include "codelets/ends/optimize.h"
 #include "runtime/exchange/transport.h"
 #include "runtime/model/model.h"
 #include "runtime/model/pass.h"

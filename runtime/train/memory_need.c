@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-#include "codelets/link_seeds.h"
-#include "codelets/row_cache.h"
+#include "codelets/rows/row_cache.h"
+#include "codelets/sampling/link_seeds.h"
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/pool.h"
 #include "runtime/minibatch/steps.h"

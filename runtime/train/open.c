@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "codelets/gemm.h"
+#include "codelets/rows/gemm.h"
 #include "data/cache.h"
 #include "data/random_split.h"
 #include "runtime/files/checkpoint.h"

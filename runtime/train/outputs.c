@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "codelets/pairs.h"
+#include "codelets/ends/pairs.h"
 #include "data/links.h"
 #include "runtime/files/rowsout.h"
 #include "runtime/full/evaluate.h"

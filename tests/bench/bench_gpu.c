@@ -17,16 +17,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/activate.h"
-#include "codelets/aggregate.h"
-#include "codelets/attend.h"
-#include "codelets/dense.h"
-#include "codelets/dropout.h"
-#include "codelets/gather.h"
-#include "codelets/loss.h"
-#include "codelets/optimize.h"
-#include "codelets/reduce.h"
-#include "codelets/relate.h"
+#include "codelets/ends/loss.h"
+#include "codelets/ends/optimize.h"
+#include "codelets/ends/reduce.h"
+#include "codelets/rows/activate.h"
+#include "codelets/rows/dense.h"
+#include "codelets/rows/dropout.h"
+#include "codelets/rows/gather.h"
+#include "codelets/sums/aggregate.h"
+#include "codelets/sums/attend.h"
+#include "codelets/sums/relate.h"
 #include "support/random.h"
 #include "tests/support/owned.h"
 
@@ -346,7 +346,8 @@ static void make_block(uint32_t n_columns, uint32_t n_hub, const sl_real *table,
     uint32_t n_sources = 4 * n_rows;
     FREED uint32_t *sources = indices(n_edges, n_sources, 3);
     FREED uint32_t *offsets = malloc((n_rows + 1) * sizeof *offsets);
-    FREED uint32_t *inverse = indices(2 + n_sources, n_sources, 4); /* a list by owner (codelets/sample.h), of one */
+    FREED uint32_t *inverse =
+        indices(2 + n_sources, n_sources, 4); /* a list by owner (codelets/sampling/sample.h), of one */
     FREED uint32_t *back_offsets = NULL;
     FREED uint32_t *back_rows = NULL;
     need(offsets != NULL, "no memory");
@@ -485,7 +486,8 @@ static uint32_t make_related(uint32_t n, const sl_real *table, struct related *o
     const uint32_t n_edges = n_hub + (n - 1) * DEGREE;
     FREED uint32_t *offsets = malloc((n + 1) * sizeof *offsets);
     FREED uint32_t *sources = indices(n_edges, n, 9);
-    FREED uint32_t *inverse = malloc((2 + n) * sizeof *inverse); /* a list by owner (codelets/sample.h), of one */
+    FREED uint32_t *inverse =
+        malloc((2 + n) * sizeof *inverse); /* a list by owner (codelets/sampling/sample.h), of one */
     FREED uint16_t *relations = malloc(n_edges * sizeof *relations);
     FREED uint16_t *back_relations = malloc(n_edges * sizeof *back_relations);
     FREED uint32_t *back_offsets = NULL;

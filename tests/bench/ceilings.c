@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "codelets/gemm.h"
+#include "codelets/rows/gemm.h"
 #include "support/memory.h"
 #include "support/philox.h"
 #include "tests/bench/clock.h"

@@ -14,7 +14,7 @@
 /* The best rate of several tries at each kind of work, in its own units a second, on the calling thread and in its
  * processor time; works of one shape are measured once. Takes about a tenth of a second for each shape.
  *   rates_out     floor->n of them; of products what the core can do, whatever their shape (tests/bench/fused.h)
- *   library_out   the same, but of products what codelets/gemm.h does at the shape, on factors that stay where they are
+ *   library_out   the same, but of products what gemm.h does at the shape, on factors that stay where they are
  * SL_ENOMEM. */
 enum sl_status bench_ceilings_measure(const struct bench_floor *floor, double *rates_out, double *library_out);
 

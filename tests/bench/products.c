@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * make bench-products: the three products of a dense layer alone, on one thread, with rows that are in no cache, by
- * OpenBLAS and by codelets/gemm.h, beside what the core can do; as Markdown. The weights are read by every call and
- * stay.
+ * OpenBLAS and by codelets/rows/gemm.h, beside what the core can do; as Markdown. The weights are read by every call
+ * and stay.
  *
  *   forward   Z = X W        X [D x F], W [F x H]
  *   input     GX = GZ W^T
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "codelets/gemm.h"
+#include "codelets/rows/gemm.h"
 #include "support/memory.h"
 #include "tests/bench/clock.h"
 #include "tests/bench/fused.h"

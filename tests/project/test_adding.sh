@@ -9,16 +9,16 @@ set -u
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 
-mkdir codelets
+mkdir -p codelets/rows
 awk '/^```/ { file = ""; first = /^```c$/; next }
-     first && match($0, /codelets\/[a-z_]+\.[ch]/) { file = substr($0, RSTART, RLENGTH) }
+     first && match($0, /codelets\/rows\/[a-z_]+\.[ch]/) { file = substr($0, RSTART, RLENGTH) }
      { first = 0 }
      file != "" { print > file }' "$top_srcdir/doc/guide/adding.md"
-lines=$(cat codelets/scaled_sum.[ch] | wc -l)
+lines=$(cat codelets/rows/scaled_sum.[ch] | wc -l)
 ((lines > 20 && lines <= 60)) || complain "adding.md: the codelet has $lines lines, expected at most 60"
 
 cat >task.c <<'PROGRAM'
-#include "codelets/scaled_sum.h"
+#include "codelets/rows/scaled_sum.h"
 
 #include "tests/support/starpu_fixture.h"
 
@@ -75,10 +75,10 @@ build()
 # No GPU runs the task. A library with CUDA refers to the kernel all the same.
 echo 'int sl_scaled_sum_cuda(void); int sl_scaled_sum_cuda(void) { return 1; }' >no_gpu.c
 
-build task task.c codelets/scaled_sum.c no_gpu.c
+build task task.c codelets/rows/scaled_sum.c no_gpu.c
 ./task >output 2>&1 || complain "the codelet as a task: $(cat output)"
 [[ $CXX != : ]] || { echo "there is no C++ compiler: the kernel is not run"; exit $failed; }
-for file in codelets/scaled_sum.c "$top_srcdir/tests/simgpu/emulate.cc"; do
+for file in codelets/rows/scaled_sum.c "$top_srcdir/tests/simgpu/emulate.cc"; do
     ${CXX} -std=c++17 -O1 -ffp-contract=off -Wall -Wextra -Wno-unknown-pragmas -I. -I"$top_srcdir/tests/simgpu" -DSL_KERNELS_ONLY \
         -DSL_CUDA ${SL_CPPFLAGS} -x c++ -c -o "$(basename "$file").o" "$file" >output 2>&1 || complain "$file: $(cat output)"
 done

@@ -92,11 +92,11 @@ same_name()
 }
 [[ $(same_name <<<'tests/a/test_a tests/b/test_b.sh tests/b/test_a.sh') == test_a ]] || complain 'same_name is blind'
 
-# crowded: complain about folders that hold more than $most_files of the files on standard input. codelets/ waits for its families.
+# crowded: complain about folders that hold more than $most_files of the files on standard input.
 crowded()
 {
     sed -n 's,/[^/]*$,,p' | sort | uniq -c | awk -v most=$most_files '
-        $1 > most && $2 != "codelets" { print $2 "/ has " $1 " files, expected at most " most }'
+        $1 > most { print $2 "/ has " $1 " files, expected at most " most }'
 }
 [[ $(printf 'x/%d\n' {1..61} | crowded) == 'x/ has 61 files, expected at most 60' ]] || complain 'crowded is blind'
 tests=$(env -u MAKEFLAGS -u MFLAGS make -s -C "$top_builddir" print-tests)

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "codelets/sample.h"
+#include "codelets/sampling/sample.h"
 #include "runtime/plan/partners.h"
 #include "runtime/plan/settings.h"
 #include "runtime/starling.h"

@@ -103,7 +103,7 @@ ranks $n_ranks --dataset ./crossed "${common[@]/--quiet/--no-quiet}" --pes $n_ra
 n_steps=$(grep -c '"step"' many)
 weights=$((4 * (2 * 20 * 12 + 12 + 2 * 12 * 5 + 5)))
 list_head=$((4 * (n_ranks + 1))) # positions, before the ids
-counts=$((4 * 14)) # codelets/sample.h: rows, edges, whether to stop, positions of two hops, nonzeros
+counts=$((4 * 14)) # codelets/sampling/sample.h: rows, edges, whether to stop, positions of two hops, nonzeros
 asked=$(($(sum_of ids) + n_steps * n_ranks * n_hops * list_head))
 told=$((n_steps * n_ranks * counts))
 summed=$((n_steps * 2 * (n_ranks - 1) * (weights + 8))) # and losses: along the chain, and back from its end

@@ -7,8 +7,8 @@
 #ifndef SL_TESTS_GROUP_FIXTURE_H
 #define SL_TESTS_GROUP_FIXTURE_H
 
-#include "codelets/exchange.h"
-#include "codelets/sample.h"
+#include "codelets/sampling/exchange.h"
+#include "codelets/sampling/sample.h"
 #include "tests/support/graph_fixture.h"
 
 #define GROUP_MAX_HOPS 4

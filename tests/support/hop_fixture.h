@@ -7,7 +7,7 @@
 #ifndef SL_TESTS_HOP_FIXTURE_H
 #define SL_TESTS_HOP_FIXTURE_H
 
-#include "codelets/sources.h"
+#include "codelets/sums/sources.h"
 #include "tests/support/level_fixture.h"
 #include "tests/support/starpu_fixture.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * One hop of a group, sampled by importance by direct calls of the kernels (codelets/importance.h). */
+ * One hop of a group, sampled by importance by direct calls of the kernels (codelets/sampling/importance.h). */
 #ifndef SL_TESTS_IMPORTANCE_FIXTURE_H
 #define SL_TESTS_IMPORTANCE_FIXTURE_H
 
-#include "codelets/importance.h"
+#include "codelets/sampling/importance.h"
 #include "tests/support/group_fixture.h"
 
 #define MOST_PARTS 8

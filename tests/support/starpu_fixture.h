@@ -14,7 +14,7 @@
 #include <starpu.h>
 #include <stdio.h>
 
-#include "codelets/gemm.h"
+#include "codelets/rows/gemm.h"
 #include "runtime/machine/gpus.h"
 #include "support/memory.h"
 #include "tasks/rows.h"

@@ -6,8 +6,8 @@
  * steps against PyTorch (tests/reference/links.py) and for every number of PEs, and lists of links that are refused. */
 #include "tests/support/reference_fixture.h"
 
-#include "codelets/link_seeds.h"
-#include "codelets/pairs.h"
+#include "codelets/ends/pairs.h"
+#include "codelets/sampling/link_seeds.h"
 #include "tests/support/group_fixture.h"
 #ifdef SL_CUDA
 #include "tests/support/cuda_fixture.h"

@@ -8,11 +8,11 @@
  */
 #include "tests/support/run_fixture.h"
 
-#include "codelets/activate.h"
-#include "codelets/aggregate.h"
-#include "codelets/attend.h"
-#include "codelets/dense.h"
-#include "codelets/gemm.h"
+#include "codelets/rows/activate.h"
+#include "codelets/rows/dense.h"
+#include "codelets/rows/gemm.h"
+#include "codelets/sums/aggregate.h"
+#include "codelets/sums/attend.h"
 #include "data/load.h"
 #include "support/bf16.h"
 #ifdef SL_CUDA

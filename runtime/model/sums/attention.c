@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Attention over in-neighbours and the vertex itself, and attention over the in-neighbours of each relation
- * (codelets/attend.h). */
-#include "codelets/attend.h"
+ * (codelets/sums/attend.h). */
+#include "codelets/sums/attend.h"
 #include "runtime/model/pass.h"
 #include "runtime/model/sums.h"
 

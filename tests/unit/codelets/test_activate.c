@@ -2,12 +2,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/activate.h: forward and backward against explicit Jacobians and, in double, central differences;
+ * codelets/rows/activate.h: forward and backward against explicit Jacobians and, in double, central differences;
  * tasks against the kernels. */
-#include "codelets/activate.h"
+#include "codelets/rows/activate.h"
 
-#include "codelets/batchnorm.h"
-#include "codelets/dropout.h"
+#include "codelets/rows/batchnorm.h"
+#include "codelets/rows/dropout.h"
 #include "tests/support/starpu_fixture.h"
 
 #define SEED 31

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/aggregate.h over whole groups: means and sums by symmetric weights, their adjoints and the sums at owners,
- * with the exchange between them, have the bits of plain loops along the lists. */
-#include "codelets/aggregate.h"
+ * codelets/sums/aggregate.h over whole groups: means and sums by symmetric weights, their adjoints and the sums at
+ * owners, with the exchange between them, have the bits of plain loops along the lists. */
+#include "codelets/sums/aggregate.h"
 #include "data/load.h"
 
 #include <sys/mman.h>

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/attend.h over whole groups: attention and its adjoint, with the exchange between them, against plain
+ * codelets/sums/attend.h over whole groups: attention and its adjoint, with the exchange between them, against plain
  * loops in double, whose gradients are those of central differences. */
-#include "codelets/attend.h"
+#include "codelets/sums/attend.h"
 #include "data/load.h"
 
 #include "tests/support/hop_fixture.h"

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/batchnorm.h: moments, their merger whatever the chunks, running statistics; tasks against the kernels. */
-#include "codelets/batchnorm.h"
+ * codelets/rows/batchnorm.h: moments, their merger whatever the chunks, running statistics; tasks against kernels. */
+#include "codelets/rows/batchnorm.h"
 
-#include "codelets/activate.h"
+#include "codelets/rows/activate.h"
 #include "tests/support/starpu_fixture.h"
 
 /* Numbers far from zero, so that a sum of squares without its mean would lose all digits. */

@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/bias.h: rows repeated, to the bit; sums of columns, plain and weighted, against sums in double, and the
- * very bits of codelets/dense.h. */
-#include "codelets/bias.h"
+ * codelets/rows/bias.h: rows repeated, to the bit; sums of columns, plain and weighted, against sums in double, and the
+ * very bits of codelets/rows/dense.h. */
+#include "codelets/rows/bias.h"
 
-#include "codelets/dense.h"
+#include "codelets/rows/dense.h"
 #include "tests/support/starpu_fixture.h"
 #ifdef SL_CUDA
 #include "tests/support/cuda_fixture.h"
@@ -84,7 +84,7 @@ TEST(sums)
     }
 }
 
-/* The gradient of a bias is what codelets/dense.h computes beside that of its weights. */
+/* The gradient of a bias is what codelets/rows/dense.h computes beside that of its weights. */
 TEST(as_dense)
 {
     for (size_t s = 0; s < N_SHAPES; s++) {

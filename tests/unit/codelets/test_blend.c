@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/blend.h: entries to the bit; which rows are written, which are left, and which need not have been there. */
-#include "codelets/blend.h"
+ * codelets/rows/blend.h: entries to the bit; which rows are written, which are left, and which need not have been
+ * there. */
+#include "codelets/rows/blend.h"
 
 #include "tests/support/starpu_fixture.h"
 

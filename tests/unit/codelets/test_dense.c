@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/dense.h: products and adjoints against three loops, sparse products against plain sums along the rows. */
-#include "codelets/dense.h"
+ * codelets/rows/dense.h: products and adjoints against three loops, sparse products against plain sums. */
+#include "codelets/rows/dense.h"
 
-#include "codelets/dropout.h"
+#include "codelets/rows/dropout.h"
 #include "tests/support/starpu_fixture.h"
 #ifdef SL_CUDA
 #include "tests/support/cuda_fixture.h"

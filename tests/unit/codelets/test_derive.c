@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/derive.h: derived matrices against the formulas in double, their adjoints against inner products,
+ * codelets/rows/derive.h: derived matrices against the formulas in double, their adjoints against inner products,
  * central differences and the formulas. */
-#include "codelets/derive.h"
+#include "codelets/rows/derive.h"
 
 #include "tests/support/starpu_fixture.h"
 

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/dropout.h: the mask of many columns is that of one group at a time, and keeps as many entries as it
+ * codelets/rows/dropout.h: the mask of many columns is that of one group at a time, and keeps as many entries as it
  * should. */
 /* The source, not the header: this processor takes but one of its ways to draw, and all are tested. */
-#include "codelets/dropout.c"
+#include "codelets/rows/dropout.c"
 #include "tests/support/kernel.h"
 
 /* Any first column and number of columns, seeds and steps beyond 32 bits. */

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/epsilon.h: products to the bit, the gradient against a sum in long double. */
-#include "codelets/epsilon.h"
+ * codelets/rows/epsilon.h: products to the bit, the gradient against a sum in long double. */
+#include "codelets/rows/epsilon.h"
 
 #include "tests/support/starpu_fixture.h"
 

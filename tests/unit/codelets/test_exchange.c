@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/exchange.h: requests merged into frontiers, coverage of the vertices by a group, rows packed for those
- * who asked and put back. */
-#include "codelets/exchange.h"
+ * codelets/sampling/exchange.h: requests merged into frontiers, coverage of the vertices by a group, rows packed for
+ * those who asked and put back. */
+#include "codelets/sampling/exchange.h"
 #include "data/load.h"
 
 #include "tests/support/phase_fixture.h"

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/gather.h: rows by id, from tables of each dtype, and input dropout. */
-#include "codelets/gather.h"
+ * codelets/rows/gather.h: rows by id, from tables of each dtype, and input dropout. */
+#include "codelets/rows/gather.h"
 
-#include "codelets/dropout.h"
+#include "codelets/rows/dropout.h"
 #include "support/convert.h"
 #include "tests/support/starpu_fixture.h"
 

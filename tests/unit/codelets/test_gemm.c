@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/gemm.h: against three loops on both sides of the size at which another library multiplies; in one
+ * codelets/rows/gemm.h: against three loops on both sides of the size at which another library multiplies; in one
  * thread, whatever the environment allows; the same bits twice; a row's bits with any rows beside it; no memory. */
-#include "codelets/gemm.h"
+#include "codelets/rows/gemm.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "codelets/rowwise.h"
+#include "codelets/rows/rowwise.h"
 #include "tests/support/kernel.h"
 
 /* m, n, k: small ones, odd ones, and ones just below and above a million multiplications. */

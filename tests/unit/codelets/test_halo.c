@@ -2,13 +2,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/halo.h: the rows that a list names, or columns of them, from few chunks and from more than a launch
+ * codelets/sampling/halo.h: the rows that a list names, or columns of them, from few chunks and from more than a launch
  * takes. */
-#include "codelets/halo.h"
+#include "codelets/sampling/halo.h"
 
 #include <string.h>
 
-#include "codelets/aggregate.h"
+#include "codelets/sums/aggregate.h"
 
 #include "tests/support/starpu_fixture.h"
 

@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/importance.h: bounds and costs against the definitions, which edges are drawn and how often, unbiased sums,
- * fewer vertices with more rounds, every partition, and the submissions. */
+ * codelets/sampling/importance.h: bounds and costs against the definitions, which edges are drawn and how often,
+ * unbiased sums, fewer vertices with more rounds, every partition, and the submissions. */
 #include "tests/support/importance_fixture.h"
 
-#include "codelets/aggregate.h"
+#include "codelets/sums/aggregate.h"
 #include "tests/support/phase_fixture.h"
 
 #define SEED 4242
@@ -453,7 +453,7 @@ struct sizes {
     double vertices, edges;
 };
 
-/* Distinct sources and edges of one hop, averaged over steps. n_rounds < 0: codelets/sample.h's method. */
+/* Distinct sources and edges of one hop, averaged over steps. n_rounds < 0: codelets/sampling/sample.h's method. */
 static struct sizes count_sizes(const struct sl_partition *partition, const struct hop_shape *shape,
                                 enum sl_sample_method method, uint32_t n_seeds, const sl_vertex *seeds)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/labor.h: the picks of many lists at once are those that sorting each list by its keys gives. */
-#include "codelets/labor.h"
-#include "codelets/sample.h"
+ * codelets/sampling/labor.h: the picks of many lists at once are those that sorting each list by its keys gives. */
+#include "codelets/sampling/labor.h"
+#include "codelets/sampling/sample.h"
 
 #include "tests/support/kernel.h"
 #include "tests/support/keyed.h"

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/loss.h: losses and their gradients against the formulas in long double, sums in
+ * codelets/ends/loss.h: losses and their gradients against the formulas in long double, sums in
  * order, and what is unknown, extreme, empty or not a number. */
-#include "codelets/loss.h"
+#include "codelets/ends/loss.h"
 
 #include "tests/support/starpu_fixture.h"
 

@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/nonzeros.h: sums of row lengths, beyond 2^32 too, of frontiers and parts that may be empty; the
+ * codelets/sampling/nonzeros.h: sums of row lengths, beyond 2^32 too, of frontiers and parts that may be empty; the
  * submission. */
-#include "codelets/nonzeros.h"
+#include "codelets/sampling/nonzeros.h"
 
-#include "codelets/sample.h"
+#include "codelets/sampling/sample.h"
 #include "tests/support/starpu_fixture.h"
 
 #define FIRST 700 /* the part's first id */

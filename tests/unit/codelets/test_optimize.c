@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/optimize.h: some steps of Adam against the formula in double, and rows without a gradient. */
-#include "codelets/optimize.h"
+ * codelets/ends/optimize.h: some steps of Adam against the formula in double, and rows without a gradient. */
+#include "codelets/ends/optimize.h"
 
 #include "tests/support/starpu_fixture.h"
 

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/pull.h over whole partitions: sums have the bits of the plain sum along the list, whatever the dtypes of
- * rows and sums; as a pipeline uses them, they are each other's adjoints. */
-#include "codelets/pull.h"
+ * codelets/sums/pull.h over whole partitions: sums have the bits of the plain sum along the list, whatever the dtypes
+ * of rows and sums; as a pipeline uses them, they are each other's adjoints. */
+#include "codelets/sums/pull.h"
 #include "data/load.h"
 
 #include "tests/support/group_fixture.h"
@@ -301,7 +301,7 @@ static void pull(const struct sum *sum, const struct table *x, int beta, const s
     expect_no_failure();
 }
 
-/* out += the sum of vertex d along its list in sl_real, as codelets/pull.h says it. */
+/* out += the sum of vertex d along its list in sl_real, as codelets/sums/pull.h says it. */
 static void plain_sum(const struct sum *sum, const struct table *x, sl_vertex d, sl_real *out)
 {
     const struct world *w = x->w;

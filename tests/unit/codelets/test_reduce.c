@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/reduce.h: sums in order, to the bit, of none, one and many partials. */
-#include "codelets/reduce.h"
+ * codelets/ends/reduce.h: sums in order, to the bit, of none, one and many partials. */
+#include "codelets/ends/reduce.h"
 
 #include "tests/support/starpu_fixture.h"
 

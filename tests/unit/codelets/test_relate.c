@@ -2,17 +2,17 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/relate.h over whole groups: means by relation, their adjoint and the sums at owners, with the exchange
+ * codelets/sums/relate.h over whole groups: means by relation, their adjoint and the sums at owners, with the exchange
  * between them, with and without components and weights of edges, against plain loops in double; with one relation
- * against codelets/aggregate.h, bit for bit. */
-#include "codelets/relate.h"
+ * against codelets/sums/aggregate.h, bit for bit. */
+#include "codelets/sums/relate.h"
 #include "data/load.h"
 
 #include "tests/support/hop_fixture.h"
 
 /* ---- one hop of a group ---- */
 
-/* The relations, or the mean of codelets/aggregate.h. COMPONENTS: forward adds GC to mix.gc. */
+/* The relations, or the mean of codelets/sums/aggregate.h. COMPONENTS: forward adds GC to mix.gc. */
 enum sums { RELATE, AGGREGATE, COMPONENTS };
 
 /* The components of the sums in hand, and their gradient. c is NULL: slabs are those of relations. */

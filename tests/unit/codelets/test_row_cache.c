@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/row_cache.h: what is kept and what gives way, against a list in order of use; and gather through it. */
-#include "codelets/row_cache.h"
+ * codelets/rows/row_cache.h: what is kept and what gives way, against a list in order of use; and gather through it. */
+#include "codelets/rows/row_cache.h"
 
-#include "codelets/dropout.h"
-#include "codelets/gather.h"
+#include "codelets/rows/dropout.h"
+#include "codelets/rows/gather.h"
 #include "tests/support/starpu_fixture.h"
 
 #define FIRST 500

@@ -4,11 +4,11 @@
  *
  * Rows in runs (struct sl_runs): one task over all of them leaves the bits that a task for each run would, in rows
  * and in what is summed over rows, an empty run among them; sums of sums; refusals. */
-#include "codelets/activate.h"
-#include "codelets/bias.h"
-#include "codelets/dense.h"
-#include "codelets/loss.h"
-#include "codelets/reduce.h"
+#include "codelets/ends/loss.h"
+#include "codelets/ends/reduce.h"
+#include "codelets/rows/activate.h"
+#include "codelets/rows/bias.h"
+#include "codelets/rows/dense.h"
 #include "tests/support/starpu_fixture.h"
 
 enum { D = 700, F = 68, H = 60, N_RUNS = 5 };

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/sample.h: which edges are drawn and how often, that nothing but the vertex, hop and step decides it, the
- * layout of the blocks, the epoch's order and its seeds, and the submissions. */
-#include "codelets/sample.h"
+ * codelets/sampling/sample.h: which edges are drawn and how often, that nothing but the vertex, hop and step decides
+ * it, the layout of the blocks, the epoch's order and its seeds, and the submissions. */
+#include "codelets/sampling/sample.h"
 #include "data/load.h"
 
 #include "tests/support/keyed.h"

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/score.h: counts per set and class, ties, what is not a number, margins. */
-#include "codelets/score.h"
+ * codelets/ends/score.h: counts per set and class, ties, what is not a number, margins. */
+#include "codelets/ends/score.h"
 
 #include "tests/support/starpu_fixture.h"
 

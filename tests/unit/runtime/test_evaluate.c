@@ -11,7 +11,7 @@
 
 #include "data/load.h"
 
-#include "codelets/aggregate.h"
+#include "codelets/sums/aggregate.h"
 #include "runtime/full/evaluate.h"
 
 /* ---- the plain loop ---- */

@@ -3,7 +3,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * runtime/store/feature_cache: where the features are kept, decided by made-up sizes of GPUs, and runs whose GPUs
- * are too small for them. (What a cache holds is tested with codelets/row_cache.h.)
+ * are too small for them. (What a cache holds is tested with codelets/rows/row_cache.h.)
  */
 #include "tests/support/run_fixture.h"
 

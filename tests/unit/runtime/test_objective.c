@@ -9,7 +9,7 @@
 #include "tests/support/sage_fixture.h"
 #include "tests/support/scores.h"
 
-#include "codelets/loss.h"
+#include "codelets/ends/loss.h"
 #include "runtime/objective/collect.h"
 
 #ifdef SL_REAL_DOUBLE

@@ -2,15 +2,15 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/gossip.h and runtime/sync/replicas.h: what replicas exchange, on arrays made for it and in whole steps.
+ * codelets/ends/gossip.h and runtime/sync/replicas.h: what replicas exchange, on arrays made for it and in whole steps.
  * To be read with runtime/plan/partners.h, whose schedule tests/unit/runtime/test_gossip.c checks. */
 #include "tests/support/run_fixture.h"
 #include "tests/support/sage_fixture.h"
 
 #include "data/load.h"
 
-#include "codelets/gossip.h"
-#include "codelets/reduce.h"
+#include "codelets/ends/gossip.h"
+#include "codelets/ends/reduce.h"
 #ifdef SL_CUDA
 #include "tests/support/cuda_fixture.h"
 #endif

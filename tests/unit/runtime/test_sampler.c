@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "codelets/labor.h"
+#include "codelets/sampling/labor.h"
 #include "data/arrays.h"
 #include "data/dataset.h"
 #include "runtime/minibatch/steps.h"

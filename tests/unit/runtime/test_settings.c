@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/pairs.h"
+#include "codelets/ends/pairs.h"
 #include "data/load.h"
 #include "partition/partition.h"
 #include "runtime/starling.h"

@@ -7,7 +7,7 @@
 #include "data/load.h"
 #include "runtime/store/slot.h"
 
-#include "codelets/exchange.h"
+#include "codelets/sampling/exchange.h"
 #include "tests/support/group_fixture.h"
 #include "tests/support/lock_fixture.h"
 #include "tests/support/starpu_fixture.h"

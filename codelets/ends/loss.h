@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Loss: softmax cross entropy of the seeds' logits, or a loss of each entry, and its gradient.
+ *   before: codelets/rows/dense.h of the last layer      after: backward, codelets/rows/dense.h
+ *
+ *   loss = scale * sum_i (log sum_c exp(z_ic) - z_i,label(i));  GZ = scale * (softmax(z_i) - onehot(label(i)))
+ *
+ * with scale = 1 / m, m the number of seeds of all PEs in this step. A row's share of the loss is in double, and a
+ * multiple of 2^-42. So sums below 2^11 are exact: the loss does not depend on how rows are split.
+ *
+ * With class weights w and smoothing e (Szegedy et al. 2016; PyTorch's definition), and p_ic = -log softmax(z_i)_c:
+ *
+ *   loss = scale * sum_i ((1 - e) w_y p_iy + e / C sum_c w_c p_ic),  y = label(i)
+ *
+ * Targets that are numbers have a loss of each known entry (i, c); GZ is 0 at unknown entries:
+ *
+ *   loss = scale * sum of l(z_ic, y_ic) over the known entries;  GZ = scale * dl/dz
+ *
+ *   sigmoid    l = w_c y log(1 + exp(-z)) + (1 - y) log(1 + exp(z)), cross entropy of the probability sigmoid(z)
+ *   squared    l = (z - y)^2
+ *   absolute   l = |z - y|; its derivative at z = y is 0
+ *
+ * An unknown entry is nan. The weight w_c of the entries with y = 1 (PyTorch: pos_weight) is for sigmoid only. Sums
+ * are in double, row by row.
+ */
+#ifndef SL_CODELETS_LOSS_H
+#define SL_CODELETS_LOSS_H
+
+#include "codelets/grid.h"
+#include "support/exact.h"
+#include "tasks/task.h"
+
+/* Labels of D rows: row i has label part_labels[ids[i] - first], 0 .. C - 1. Label -1: the row adds no loss, and its
+ * gradient is 0. */
+struct sl_labels {
+    const int32_t *part_labels; /* [n_part], of the part whose first id is `first` */
+    uint32_t first;
+    const sl_vertex *ids; /* [D] */
+    const float *weights; /* [C]; NULL: all 1 */
+    double smoothing;     /* e, below 1 */
+};
+
+/* The scaled loss of a row as a term of exact sums. The double build keeps all digits, for central differences. */
+static inline SL_HOST_DEVICE double sl_loss_share(double scaled)
+{
+#ifdef SL_REAL_DOUBLE
+    return scaled;
+#else
+    return sl_round_to(scaled, 0x1p-42);
+#endif
+}
+
+/* The cross entropy of a row, -log softmax(z)_label, computed in double: for scores. */
+double sl_loss_of_row(uint32_t n_classes, const sl_real *z, uint32_t label);
+
+/* Compute loss and gradient of n_rows (D) rows. z [D x C]; gz_out [D x C] and *loss_out are overwritten. A GPU's double
+ * sums have another order than a CPU's, but always the same. */
+SL_DECLARE_LAUNCHER(void, sl_loss, uint32_t n_rows, uint32_t n_classes, const sl_real *z,
+                    const struct sl_labels *labels, double scale, sl_real *gz_out, double *loss_out);
+
+enum sl_entry_loss { SL_ENTRY_SIGMOID, SL_ENTRY_SQUARED, SL_ENTRY_ABSOLUTE };
+
+/* Targets of D rows: row i has part_targets[(ids[i] - first) * L ..]. */
+struct sl_entries {
+    enum sl_entry_loss kind;
+    const float *part_targets; /* [n_part x L], of the part whose first id is `first` */
+    uint32_t first;
+    const sl_vertex *ids; /* [D] */
+    const float *weights; /* [L]; NULL: all 1 */
+};
+
+/* Compute loss and gradient of n_rows (D) rows. z [D x L]; gz_out [D x L] and *loss_out are overwritten. */
+SL_DECLARE_LAUNCHER(void, sl_entryloss, uint32_t n_rows, uint32_t n_columns, const sl_real *z,
+                    const struct sl_entries *entries, double scale, sl_real *gz_out, double *loss_out);
+
+/* l(z, y), without a weight. y is known. */
+double sl_entryloss_of_entry(enum sl_entry_loss kind, sl_real z, float y);
+
+/* *loss_out = scale * sum of n_rows losses, on the stream's device, always in the same order. SL_ECUDA. */
+SL_EXTERN_C enum sl_status sl_loss_add_up_cuda(cudaStream_t stream, uint32_t n_rows, const double *losses, double scale,
+                                               double *loss_out);
+
+/* Labels of a frontier. */
+struct sl_labels_handles {
+    starpu_data_handle_t part_labels; /* int32 [n_part], of the part whose first id is `first` */
+    uint32_t first;
+    starpu_data_handle_t frontier; /* vector of ids */
+    starpu_data_handle_t weights;  /* float [C]; NULL: all 1 */
+    double smoothing;
+};
+
+/* z, gz: a chunk [D x C], rows row0 .. of the frontier; gz is overwritten. loss: one double, overwritten; if the task
+ * has row segments (struct sl_runs), one double for each segment. Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handle_t z,
+                              const struct sl_labels_handles *labels, uint32_t row0, double scale,
+                              starpu_data_handle_t gz, starpu_data_handle_t loss);
+
+/* The same for targets that are numbers. */
+struct sl_entries_handles {
+    enum sl_entry_loss kind;
+    starpu_data_handle_t part_targets; /* float [n_part x L] as a vector, of the part whose first id is `first` */
+    uint32_t first;
+    starpu_data_handle_t frontier; /* vector of ids */
+    starpu_data_handle_t weights;  /* float [L]; NULL: all 1 */
+};
+enum sl_status sl_entryloss_submit(const struct sl_task_args *head, starpu_data_handle_t z,
+                                   const struct sl_entries_handles *entries, uint32_t row0, double scale,
+                                   starpu_data_handle_t gz, starpu_data_handle_t loss);
+
+/* total = sum of the n partial losses, in order. If the sum is not finite, the run fails with SL_ENUMERIC, unless
+ * `watched`: the caller then checks the sum. Runs on CPU workers only, since the host reads the sum and a partial
+ * loss has only eight bytes. */
+enum sl_status sl_loss_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
+                                  bool watched, starpu_data_handle_t total);
+
+/* The same, unwatched. In addition the task writes the value of losses[i] to parts[i] in host memory. */
+enum sl_status sl_loss_parts_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
+                                    double *parts, starpu_data_handle_t total);
+
+#endif

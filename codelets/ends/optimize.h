@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Optimise: one Adam step of one parameter (Kingma, Ba 2015). Weight decay is an L2 term of the gradient.
+ *   before: codelets/ends/reduce.h        after: the next step's dense
+ *
+ *   g = grad + decay * w;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
+ *   w -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps),  t = 1, 2, ..
+ *
+ * By rows (torch.optim.SparseAdam): a row whose gradient is zero stays as it is, with its moments. t counts all steps.
+ */
+#ifndef SL_CODELETS_OPTIMIZE_H
+#define SL_CODELETS_OPTIMIZE_H
+
+#include <math.h>
+#include <stddef.h>
+
+#include "codelets/grid.h"
+#include "tasks/task.h"
+
+struct sl_adam {
+    double lr;    /* learning rate of this step */
+    double beta1; /* usually 0.9 */
+    double beta2; /* usually 0.999 */
+    double eps;   /* usually 1e-8 */
+    double decay; /* weight decay; 0: none */
+    uint64_t t;   /* number of this step, from 1 */
+};
+
+/* The scalars of one step, with the bias corrections folded in: w -= step * m / (root * sqrt(v) + eps), step = lr /
+ * (1 - b1^t), root = 1 / sqrt(1 - b2^t). */
+struct sl_adam_step {
+    sl_real beta1, rest1; /* b1, 1 - b1 */
+    sl_real beta2, rest2;
+    sl_real step;
+    sl_real root;
+    sl_real eps;
+    sl_real decay;
+};
+
+/* Computed on the host, in double, then rounded. */
+static inline struct sl_adam_step sl_adam_step(const struct sl_adam *adam)
+{
+    struct sl_adam_step s;
+    s.beta1 = (sl_real)adam->beta1;
+    s.rest1 = (sl_real)(1 - adam->beta1);
+    s.beta2 = (sl_real)adam->beta2;
+    s.rest2 = (sl_real)(1 - adam->beta2);
+    s.step = (sl_real)(adam->lr / (1 - pow(adam->beta1, (double)adam->t)));
+    s.root = (sl_real)(1 / sqrt(1 - pow(adam->beta2, (double)adam->t)));
+    s.eps = (sl_real)adam->eps;
+    s.decay = (sl_real)adam->decay;
+    return s;
+}
+
+/* Update one entry. The same code runs on host and device. */
+static inline SL_HOST_DEVICE void sl_adam_entry(const struct sl_adam_step *s, sl_real gradient, sl_real *w, sl_real *m,
+                                                sl_real *v)
+{
+    sl_real g = gradient + s->decay * *w;
+    *m = s->beta1 * *m + s->rest1 * g;
+    *v = s->beta2 * *v + s->rest2 * (g * g);
+#ifdef SL_REAL_DOUBLE
+    *w -= s->step * *m / (s->root * sqrt(*v) + s->eps);
+#else
+    *w -= s->step * *m / (s->root * sqrtf(*v) + s->eps);
+#endif
+}
+
+/* adam is in host memory, on both devices. */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_optimize, const struct sl_adam *adam, size_t n_entries, const sl_real *gradient,
+                    sl_real *w, sl_real *m, sl_real *v);
+
+/* By rows: all matrices are [n_rows x n_columns]. touched: for each row, whether the gradient may be other than zero;
+ * NULL: not known. */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_optimize_rows, const struct sl_adam *adam, uint32_t n_rows, uint32_t n_columns,
+                    const sl_real *gradient, const int8_t *touched, sl_real *w, sl_real *m, sl_real *v);
+
+/* Submit one Adam step. All four handles are matrices of one shape; w, m and v are updated. Local; one thread submits.
+ * SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct sl_adam *adam,
+                                  starpu_data_handle_t gradient, starpu_data_handle_t w, starpu_data_handle_t m,
+                                  starpu_data_handle_t v);
+
+/* The same by rows. touched: int8 [1 x rows] as above, or NULL. */
+enum sl_status sl_optimize_rows_submit(const struct sl_task_args *head, const struct sl_adam *adam,
+                                       starpu_data_handle_t gradient, starpu_data_handle_t touched,
+                                       starpu_data_handle_t w, starpu_data_handle_t m, starpu_data_handle_t v);
+
+#endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The ordered sum, a block of entries at a time, so that the block stays in the cache while the partial sums stream
+ * past. */
+#include "codelets/ends/reduce.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "support/memory.h"
+#include "support/minmax.h"
+#include "tasks/rows.h"
+
+#define BLOCK 1024 /* entries */
+#define ROWS 8     /* rows whose notes are read together: the bytes of a word */
+#define AHEAD 256  /* rows that are fetched ahead, if they are touched */
+
+/* ---- kernels, CPU ---- */
+
+static inline void add_block(size_t n, const sl_real *restrict from, sl_real *restrict to)
+{
+    for (size_t i = 0; i < n; i++) {
+        to[i] += from[i];
+    }
+}
+
+SL_CLONES void sl_reduce_cpu(uint32_t n, size_t n_entries, const sl_real *const *partials, sl_real *out)
+{
+    if (n == 0) {
+        memset(out, 0, n_entries * sizeof *out);
+        return;
+    }
+    for (size_t begin = 0; begin < n_entries; begin += BLOCK) {
+        size_t size = sl_min_u64(n_entries - begin, BLOCK);
+        memcpy(out + begin, partials[0] + begin, size * sizeof *out);
+        for (uint32_t i = 1; i < n; i++) {
+            add_block(size, partials[i] + begin, out + begin);
+        }
+    }
+}
+
+/* Whether any partial touches one of rows r .. r + ROWS - 1, or out has. */
+SL_INLINE bool any_touched(const struct sl_touched_rows *s, uint32_t r)
+{
+    uint64_t any;
+    memcpy(&any, s->out_touched + r, ROWS);
+    for (uint32_t i = 0; i < s->n; i++) {
+        uint64_t notes;
+        memcpy(&notes, s->touched[i] + r, ROWS);
+        any |= notes;
+    }
+    return any != 0;
+}
+
+/* Row r of the sum, with the bits of sl_reduce_cpu: rows that are not touched are zero. */
+static void sum_row(const struct sl_touched_rows *s, uint32_t r)
+{
+    const size_t first = (size_t)r * s->n_columns;
+    sl_real *to = s->out + first;
+    const bool was = s->out_touched[r];
+    s->out_touched[r] = 0;
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (s->touched[i][r] != 0) {
+            s->out_touched[r] = 1;
+        }
+    }
+    if (s->n > 0 && s->out_touched[r] != 0) {
+        memcpy(to, s->partials[0] + first, s->n_columns * sizeof *to);
+        for (uint32_t i = 1; i < s->n; i++) {
+            add_block(s->n_columns, s->partials[i] + first, to);
+        }
+    } else if (was) {
+        memset(to, 0, s->n_columns * sizeof *to);
+    }
+}
+
+/* Fetch the touched rows of rows r .. r + ROWS - 1. */
+static void fetch_rows(const struct sl_touched_rows *s, uint32_t r)
+{
+    const size_t bytes = s->n_columns * sizeof *s->out;
+    for (uint32_t i = 0; i < s->n; i++) {
+        for (uint32_t k = sl_next_touched(s->touched[i] + r, 0, ROWS); k < ROWS;
+             k = sl_next_touched(s->touched[i] + r, k + 1, ROWS)) {
+            sl_row_fetch(s->partials[i] + (size_t)(r + k) * s->n_columns, bytes);
+            sl_row_fetch(s->out + (size_t)(r + k) * s->n_columns, bytes);
+        }
+    }
+}
+
+void sl_reduce_touched_cpu(const struct sl_touched_rows *sum, bool fresh)
+{
+    uint32_t r = 0;
+    if (fresh) {
+        memset(sum->out, 0, (size_t)sum->n_rows * sum->n_columns * sizeof *sum->out);
+        memset(sum->out_touched, 0, sum->n_rows);
+    }
+    for (; r + ROWS <= sum->n_rows; r += ROWS) {
+        if (r + AHEAD + ROWS <= sum->n_rows) {
+            fetch_rows(sum, r + AHEAD);
+        }
+        if (any_touched(sum, r)) {
+            for (uint32_t k = 0; k < ROWS; k++) {
+                sum_row(sum, r + k);
+            }
+        }
+    }
+    for (; r < sum->n_rows; r++) {
+        sum_row(sum, r);
+    }
+}
+
+/* ---- operations ---- */
+
+struct reduce {
+    struct sl_task_args head;
+    struct sl_matrix out;
+    struct sl_matrices partials;
+};
+
+static enum sl_status reduce(const void *view, const void *stream)
+{
+    const struct reduce *v = view;
+    const size_t n_entries = sl_matrix_entries(&v->out);
+    const sl_real **partials;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < v->partials.n; i++) {
+        n += v->partials.n_rows[i] / v->out.n_rows;
+    }
+    SL_CHECK(sl_alloc(n, sizeof *partials, "the partials of a sum", &partials));
+    n = 0;
+    for (uint32_t i = 0; i < v->partials.n; i++) {
+        for (uint32_t k = 0; k < v->partials.n_rows[i] / v->out.n_rows; k++) {
+            partials[n++] = (const sl_real *)v->partials.data[i] + k * n_entries;
+        }
+    }
+    enum sl_status st = SL_RUN(stream, sl_reduce, n, n_entries, partials, v->out.data);
+    sl_free(partials);
+    return st;
+}
+
+static struct sl_operation reduce_op = {
+    SL_OPERATION(reduce_op, "sl_reduce", SL_STAGE_SYNC),
+    SL_BODY(reduce, struct reduce),
+    .role = {{"out", STARPU_W, offsetof(struct reduce, out), "? x F"},
+             {"partials", STARPU_R | SL_REPEATED, offsetof(struct reduce, partials), "? x F"}},
+};
+
+struct reduce_touched {
+    struct sl_task_args head;
+    struct sl_matrix out, out_touched;
+    struct sl_matrices partials, touched;
+    bool fresh;
+};
+
+static enum sl_status reduce_touched(const void *view, const void *stream)
+{
+    const struct reduce_touched *v = view;
+    const struct sl_touched_rows s = {.n_rows = v->out.n_rows,
+                                      .n_columns = v->out.n_columns,
+                                      .n = v->partials.n,
+                                      .partials = (const sl_real *const *)v->partials.data,
+                                      .touched = (const int8_t *const *)v->touched.data,
+                                      .out = v->out.data,
+                                      .out_touched = v->out_touched.data};
+    return SL_RUN(stream, sl_reduce_touched, &s, v->fresh);
+}
+
+static struct sl_operation reduce_touched_op = {
+    SL_OPERATION(reduce_touched_op, "sl_reduce_touched", SL_STAGE_SYNC),
+    SL_BODY(reduce_touched, struct reduce_touched),
+    .role = {{"out", STARPU_W | SL_OR_RW, offsetof(struct reduce_touched, out), "D x F"},
+             {"touched rows", STARPU_W | SL_OR_RW, offsetof(struct reduce_touched, out_touched), "1 x D", SL_INTS_8},
+             {"partials", STARPU_R | SL_REPEATED, offsetof(struct reduce_touched, partials), "D x F"},
+             {"touched rows of partials", STARPU_R | SL_REPEATED, offsetof(struct reduce_touched, touched), "1 x D",
+              SL_INTS_8}},
+};
+
+/* ---- submissions ---- */
+
+enum sl_status sl_reduce_touched_submit(const struct sl_task_args *head, const struct sl_touched_sum *sum)
+{
+    struct reduce_touched v = {.head = *head,
+                               .out = sl_matrix_of(sum->out),
+                               .out_touched = sl_matrix_of(sum->out_touched),
+                               .partials = {.n = sum->n, .handles = sum->partials},
+                               .touched = {.n = sum->n, .handles = sum->touched},
+                               .fresh = sum->fresh};
+    v.out.is_kept = !sum->fresh;
+    v.out_touched.is_kept = !sum->fresh;
+    v.head.work = (uint64_t)v.out.n_rows * (sum->n + 1);
+    return sl_view_submit(&reduce_touched_op, &v, SL_PRIORITY_SEND);
+}
+
+enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,
+                                starpu_data_handle_t out)
+{
+    struct reduce v = {.head = *head, .out = sl_matrix_of(out), .partials = {.n = n, .handles = partials}};
+    for (uint32_t i = 0; i < n; i++) {
+        assert(sl_handle_rows(partials[i]) != 0);
+        assert(sl_handle_rows(partials[i]) % v.out.n_rows == 0);
+    }
+    return sl_view_submit(&reduce_op, &v, SL_PRIORITY_SEND);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * All-reduce of a gradient, as the ordered sum of the partial gradients of PEs and chunks.
+ *   before: backward, codelets/rows/dense.h and codelets/rows/activate.h      after: codelets/ends/optimize.h
+ *
+ *   out = partial_0 + partial_1 + .. + partial_(n-1), entry by entry, always in this order
+ *
+ * If rows are in segments (struct sl_runs), one handle has several partials, one below the other.
+ */
+#ifndef SL_CODELETS_REDUCE_H
+#define SL_CODELETS_REDUCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "support/real.h"
+#include "support/status.h"
+#include "tasks/task.h"
+
+/* Sum n partials of n_entries each into out. n = 0: out is cleared. */
+void sl_reduce_cpu(uint32_t n, size_t n_entries, const sl_real *const *partials, sl_real *out);
+
+#ifdef SL_CUDA
+/* Note n rows as touched: after an operation that writes all of them. SL_ECUDA. */
+static inline enum sl_status sl_note_all_cuda(cudaStream_t stream, uint32_t n, int8_t *touched)
+{
+    if (cudaMemsetAsync(touched, 1, n, stream) != cudaSuccess) {
+        return sl_fail(SL_ECUDA, "the notes of touched rows: %s", cudaGetErrorString(cudaGetLastError()));
+    }
+    return SL_OK;
+}
+
+/* The same bits on the stream's device. partials: host array of device addresses, read
+ * before the call returns. SL_ECUDA. */
+SL_EXTERN_C enum sl_status sl_reduce_cuda(cudaStream_t stream, uint32_t n, size_t n_entries,
+                                          const sl_real *const *partials, sl_real *out);
+#endif
+
+/* A sum of n matrices [n_rows x n_columns] with few rows that are not zero. Each matrix, and out, has an int8 for each
+ * row: whether a step touched the row. Other rows are zero. `partials` and `touched` are host arrays of
+ * addresses. */
+struct sl_touched_rows {
+    uint32_t n_rows, n_columns;
+    uint32_t n;
+    const sl_real *const *partials;
+    const int8_t *const *touched;
+    sl_real *out;
+    int8_t *out_touched;
+};
+
+/* A row of out is cleared if only the last step touched it. fresh: the rows of out have not been written. */
+void sl_reduce_touched_cpu(const struct sl_touched_rows *sum, bool fresh);
+
+#ifdef SL_CUDA
+/* The same bits on the stream's device: all rows are summed, and noted. SL_ECUDA. */
+static inline enum sl_status sl_reduce_touched_cuda(cudaStream_t stream, const struct sl_touched_rows *sum, bool fresh)
+{
+    (void)fresh;
+    SL_CHECK(sl_reduce_cuda(stream, sum->n, (size_t)sum->n_rows * sum->n_columns, sum->partials, sum->out));
+    return sl_note_all_cuda(stream, sum->n_rows, sum->out_touched);
+}
+#endif
+
+/* Submit the sum of all partials of n handles. Each handle has one or more matrices of out's shape. n may be 0: out is
+ * cleared. Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,
+                                starpu_data_handle_t out);
+
+/* The sum of partials that note their touched rows: int8 [1 x rows], one for each partial and one for the sum.
+ * fresh: the sum's rows have not been written. Errors as above. */
+struct sl_touched_sum {
+    uint32_t n;
+    const starpu_data_handle_t *partials, *touched;
+    starpu_data_handle_t out, out_touched;
+    bool fresh;
+};
+enum sl_status sl_reduce_touched_submit(const struct sl_task_args *head, const struct sl_touched_sum *sum);
+
+#endif

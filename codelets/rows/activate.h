@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Activate: H = dropout(ReLU(norm(Z))) (+ residual), chunk by chunk, and its adjoint.
+ *   before: dense.h gives Z        after: the layer above (pack, aggregate, dense), or loss.h
+ *
+ *   none    y = z
+ *   layer   y = w * (z - mean) / sqrt(var + eps) + b; mean and biased variance of the row; eps 1e-5 (Ba et al. 2016)
+ *   batch   the same formula; mean and variance of the column, from codelets/rows/batchnorm.h (Ioffe, Szegedy 2015)
+ *   h = gate * scale * y. gate is 1 if y > 0 and dropout keeps the entry, else 0. codelets/rows/dropout.h gives scale.
+ *   residual: h += r. r is the input row of the layer for the same vertex.
+ *
+ *   backward: GY = GH * gate * scale; GZ by the adjoint of the norm; GW, GB of the norm: column sums of GY * zhat, of
+ *   GY
+ *   residual: GR += GH (sl_activate_residual_backward_submit)
+ *
+ * Batch norm sums in double from the first addition on. In sl_real the digits of the sums would depend on the cut into
+ * chunks. This matters for a row that dropout cleared, because its gradient comes from these sums alone.
+ *
+ * Rows are [D x F], row-major. The gate has one byte per entry: forward writes it, backward reads it.
+ */
+#ifndef SL_CODELETS_ACTIVATE_H
+#define SL_CODELETS_ACTIVATE_H
+
+#include <math.h>
+
+#include "support/random.h"
+#include "support/real.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
+
+#define SL_NORM_EPSILON 1e-5
+
+enum sl_activate_norm { SL_ACTIVATE_PLAIN, SL_ACTIVATE_LAYER, SL_ACTIVATE_BATCH };
+
+/* ---- arithmetic of one entry, host and device ---- */
+
+/* Mean and 1 / standard deviation of a row (layer norm). */
+struct sl_activate_row {
+    sl_real mean, rstd;
+};
+
+static inline SL_HOST_DEVICE struct sl_activate_row sl_activate_row(sl_real mean, sl_real variance)
+{
+    struct sl_activate_row row = {mean, 1 / (sl_real)sqrt((double)variance + SL_NORM_EPSILON)};
+    return row;
+}
+
+static inline SL_HOST_DEVICE sl_real sl_activate_zhat(sl_real z, sl_real mean, sl_real rstd)
+{
+    return (z - mean) * rstd;
+}
+
+/* y of layer and batch norm. */
+static inline SL_HOST_DEVICE sl_real sl_activate_normalise(sl_real z, sl_real mean, sl_real rstd, sl_real weight,
+                                                           sl_real bias)
+{
+    return weight * sl_activate_zhat(z, mean, rstd) + bias;
+}
+
+/* keep: 1 or 0. */
+static inline SL_HOST_DEVICE uint8_t sl_activate_gate(uint8_t keep, sl_real y)
+{
+    return keep & (y > 0);
+}
+
+/* gate * scale * x; x is an entry of Y or of GH. A product, not a choice: if x is NaN the loss shows it. */
+static inline SL_HOST_DEVICE sl_real sl_activate_pass(uint8_t gate, sl_real scale, sl_real x)
+{
+    return (sl_real)gate * scale * x;
+}
+
+/* GZ of layer norm. a = w GY; mean is the row mean of a, slope the row mean of a * zhat. */
+static inline SL_HOST_DEVICE sl_real sl_activate_layer_gz(struct sl_activate_row row, sl_real z, sl_real a,
+                                                          sl_real mean, sl_real slope)
+{
+    return row.rstd * (a - mean - sl_activate_zhat(z, row.mean, row.rstd) * slope);
+}
+
+/* GZ of batch norm. slope and offset are the group's means of GY * zhat and of GY. */
+static inline SL_HOST_DEVICE sl_real sl_activate_batch_gz(sl_real weight, sl_real rstd, sl_real gy, sl_real zhat,
+                                                          sl_real slope, sl_real offset)
+{
+    return weight * rstd * (gy - offset - zhat * slope);
+}
+
+/* The mean of n rows, from their sum. */
+static inline SL_HOST_DEVICE sl_real sl_activate_batch_mean(double sum, uint64_t n)
+{
+    return (sl_real)(sum / (double)n);
+}
+
+/* ---- kernels ---- */
+
+/* Operands of one chunk [D x F]. A pointer is NULL if the norm does not need it. */
+struct sl_activate {
+    uint32_t n_rows, n_columns;
+    enum sl_activate_norm norm;
+    const sl_real *weight, *bias; /* F each; layer and batch */
+    const sl_real *mean, *rstd;   /* F each; batch */
+    uint32_t threshold;           /* dropout; 0: none */
+    struct sl_draw draw;          /* SL_FOR_DROPOUT, step, hop = level of the rows */
+    const sl_vertex *ids;         /* D renumbered ids; read if threshold > 0 */
+    const sl_vertex *dataset_ids; /* by renumbered id, all vertices; read if threshold > 0 */
+};
+
+/* Writes gate and h. residual: [D x F], or NULL. */
+void sl_activate_forward_cpu(const struct sl_activate *a, const sl_real *z, const sl_real *residual, uint8_t *gate_out,
+                             sl_real *h_out);
+
+/* The same for rows of other dtypes. h_dtype: of H and of the residual. z may be bf16 if h is bf16 and there is no
+ * norm. SL_ENOMEM. */
+enum sl_status sl_activate_forward_rows_cpu(const struct sl_activate *a, enum sl_dtype z_dtype, const void *z,
+                                            const void *residual, uint8_t *gate_out, enum sl_dtype h_dtype,
+                                            void *h_out);
+
+/* Column sums of GY * zhat and of GY. LAYER writes the chunk's sums, its partial GW and GB. BATCH reads the group's
+ * sums. A pointer is NULL if the norm does not need it. */
+struct sl_activate_sums {
+    sl_real *gw, *gb;    /* F each; layer */
+    const double *group; /* 2 F, [sum GY * zhat | sum GY]; batch */
+    uint64_t n_group;    /* rows of the group; batch */
+};
+
+/* GZ from GH. PLAIN reads no z. BATCH, with n = n_group: GZ = w * rstd * (GY - sum(GY) / n - zhat * sum(GY * zhat) /
+ * n). */
+void sl_activate_backward_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate, const sl_real *gh,
+                              const struct sl_activate_sums *sums, sl_real *gz_out);
+
+/* BATCH: overwrites sums_out, 2 F, with the chunk's part of [sum GY * zhat | sum GY]. */
+void sl_activate_batch_sums_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate, const sl_real *gh,
+                                double *sums_out);
+
+/* GR[i] += GH[i], n_rows rows; gr is the first of the rows. */
+void sl_activate_residual_backward_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *gh, sl_real *gr);
+
+/* The same kernels on the stream's device. All pointers, also in *a and *sums, are to device memory. Row and column
+ * sums have a fixed order, but another order than the CPU's. SL_ECUDA. */
+SL_EXTERN_C enum sl_status sl_activate_forward_rows_cuda(cudaStream_t stream, const struct sl_activate *a,
+                                                         enum sl_dtype z_dtype, const void *z, const void *residual,
+                                                         uint8_t *gate_out, enum sl_dtype h_dtype, void *h_out);
+SL_EXTERN_C enum sl_status sl_activate_backward_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
+                                                     const uint8_t *gate, const sl_real *gh,
+                                                     const struct sl_activate_sums *sums, sl_real *gz_out);
+SL_EXTERN_C enum sl_status sl_activate_batch_sums_cuda(cudaStream_t stream, const struct sl_activate *a,
+                                                       const sl_real *z, const uint8_t *gate, const sl_real *gh,
+                                                       double *sums_out);
+SL_EXTERN_C enum sl_status sl_activate_residual_backward_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
+                                                              const sl_real *gh, sl_real *gr);
+
+/* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
+
+/* Constants and read-only handles of a layer. A handle is NULL if the layer does not need it. */
+struct sl_activate_layer {
+    enum sl_activate_norm norm;
+    double dropout;
+    uint64_t seed;
+    starpu_data_handle_t weight, bias; /* 1 x F */
+    starpu_data_handle_t statistics;   /* 2 x F: mean row, rstd row; batch */
+    starpu_data_handle_t frontier;     /* ids of the PE; dropout */
+    starpu_data_handle_t dataset_ids;  /* dropout */
+};
+
+/* Local. z and h are chunks [D x F], gate a chunk [D x F] of bytes. The chunk begins at row row0 of the frontier;
+ * head->hop is its level. residual: NULL, or a chunk of the level above, whose row residual_row0 + i is the vertex of
+ * row i. h and the residual are both sl_real or both bf16. If they are bf16 and there is no norm, z may be bf16 too. */
+enum sl_status sl_activate_forward_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
+                                          uint32_t row0, starpu_data_handle_t z, starpu_data_handle_t residual,
+                                          uint32_t residual_row0, starpu_data_handle_t gate, starpu_data_handle_t h);
+
+/* struct sl_activate_sums as handles. */
+struct sl_activate_sums_handles {
+    starpu_data_handle_t gw, gb; /* 1 x F for each segment of head->runs, written; layer */
+    starpu_data_handle_t group;  /* 2 x F doubles; batch */
+    uint64_t n_group;            /* rows of the group; batch */
+};
+
+/* z may be NULL if there is no norm. */
+enum sl_status sl_activate_backward_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
+                                           starpu_data_handle_t z, starpu_data_handle_t gate, starpu_data_handle_t gh,
+                                           const struct sl_activate_sums_handles *sums, starpu_data_handle_t gz);
+
+enum sl_status sl_activate_batch_sums_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
+                                             starpu_data_handle_t z, starpu_data_handle_t gate, starpu_data_handle_t gh,
+                                             starpu_data_handle_t sums);
+
+enum sl_status sl_activate_residual_backward_submit(const struct sl_task_args *head, starpu_data_handle_t gh,
+                                                    starpu_data_handle_t gr, uint32_t row0);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Scale rows, and store or add them. */
+#include "codelets/rows/blend.h"
+
+#include <assert.h>
+
+/* ---- kernels, CPU ---- */
+
+SL_INLINE void blend(enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n, sl_real a, const void *restrict x,
+                     int beta, void *restrict out)
+{
+    for (size_t i = 0; i < n; i++) {
+        sl_real term = a * sl_entry(x_dtype, x, i);
+        sl_entry_set(out_dtype, out, i, beta ? sl_entry(out_dtype, out, i) + term : term);
+    }
+}
+
+/* beta as a constant. */
+SL_INLINE void blend_by_beta(enum sl_dtype out_dtype, enum sl_dtype x_dtype, size_t n, sl_real a, const void *x,
+                             int beta, void *out)
+{
+    if (beta == 0) {
+        blend(x_dtype, out_dtype, n, a, x, 0, out);
+    } else {
+        blend(x_dtype, out_dtype, n, a, x, 1, out);
+    }
+}
+
+SL_INLINE void blend_by_out(enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n, sl_real a, const void *x,
+                            int beta, void *out)
+{
+    SL_BY_DTYPE(out_dtype, blend_by_beta, x_dtype, n, a, x, beta, out);
+}
+
+SL_CLONES void sl_blend_cpu(enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n, double a, const sl_real *factor,
+                            const void *x, int beta, void *out)
+{
+    const sl_real scale = factor == NULL ? (sl_real)a : *factor;
+    SL_BY_DTYPE(x_dtype, blend_by_out, out_dtype, n, scale, x, beta, out);
+}
+
+/* ---- operations ---- */
+
+struct blend {
+    struct sl_task_args head;
+    struct sl_matrix x, out;
+    double a;
+    int beta;
+};
+
+static enum sl_status blend_rows(const void *view, const void *stream)
+{
+    const struct blend *v = view;
+    return SL_RUN(stream, sl_blend, v->x.dtype, v->out.dtype, sl_matrix_entries(&v->x), v->a, NULL, v->x.data, v->beta,
+                  v->out.data);
+}
+
+static struct sl_operation blend_op = {
+    SL_OPERATION(blend_op, "sl_blend", SL_N_STAGES),
+    SL_BODY(blend_rows, struct blend),
+    .role = {{"x", STARPU_R, offsetof(struct blend, x), "D x F", SL_ROWS_OR_REALS},
+             {"out", STARPU_W | SL_OR_RW, offsetof(struct blend, out), "D x F", SL_ROWS}},
+};
+
+struct clear {
+    struct sl_task_args head;
+    struct sl_matrix out;
+};
+
+static enum sl_status clear(const void *view, const void *stream)
+{
+    const struct clear *v = view;
+    return sl_clear(stream, v->out.data, sl_dtype_bytes(v->out.dtype, sl_matrix_entries(&v->out)));
+}
+
+static struct sl_operation clear_op = {
+    SL_OPERATION(clear_op, "sl_blend_clear", SL_N_STAGES),
+    SL_BODY(clear, struct clear),
+    .role = {{"out", STARPU_W, offsetof(struct clear, out), "D x F"}},
+};
+
+/* ---- submissions ---- */
+
+enum sl_status sl_blend_submit(const struct sl_task_args *head, enum sl_stage stage, uint32_t n_rows, double a,
+                               struct sl_blend_rows x, int beta, struct sl_blend_rows out)
+{
+    struct blend v = {.head = *head,
+                      .x = sl_matrix_rows(x.handle, x.row0, n_rows),
+                      .out = sl_matrix_rows(out.handle, out.row0, n_rows),
+                      .a = a,
+                      .beta = beta};
+    assert(x.handle != out.handle);
+    v.head.stage = sl_task_stage(head, stage);
+    v.out.is_kept = v.out.is_kept || beta != 0;
+    return sl_view_submit(&blend_op, &v, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_blend_clear_submit(const struct sl_task_args *head, enum sl_stage stage, starpu_data_handle_t out)
+{
+    struct clear v = {.head = *head, .out = sl_matrix_of(out)};
+    v.head.stage = sl_task_stage(head, stage);
+    return sl_view_submit(&clear_op, &v, SL_PRIORITY_COMPUTE);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Derive: compute a matrix from trained parameters, once a step. The products with rows (codelets/rows/dense.h) then
+ * use the matrix and need not know its parts. The adjoint brings the gradient of the matrix back to the parameters.
+ *   before: codelets/ends/optimize.h      after: codelets/rows/dense.h
+ *   backward, before: reduce.h, which adds the partial gradients of OUT      after: optimize.h
+ *
+ *   identity (GCNII, Chen et al. 2020): OUT = a I + b W, all [H x H]
+ *     backward                          GW = b GOUT
+ *
+ *   attention (GAT, Velickovic et al. 2018): OUT = [ W | W A_src | W A_dst ], W [F x H], OUT [F x (H + 2 K)], K heads
+ *   of D = H / K columns. A product with OUT gives a vertex' row and, for each head, its scores as source and as
+ *   destination.
+ *     (W A_src)[f, k] = sum_j W[f, k D + j] src[k D + j], src [1 x H]; W A_dst is the same with dst
+ *     backward, k = c / D               GW[f, c] = GOUT[f, c] + GOUT[f, H + k] src[c] + GOUT[f, H + K + k] dst[c]
+ *                                       GSRC[c]  = sum_f GOUT[f, H + k] W[f, c]
+ *                                       GDST[c]  = sum_f GOUT[f, H + K + k] W[f, c]
+ *     With R relations this holds for each. W [F x RH], src and dst [1 x RH], and OUT [F x R(H + 2 K)] have R slabs
+ *     side by side.
+ *
+ * All matrices are row-major. Gradients are overwritten.
+ */
+#ifndef SL_CODELETS_DERIVE_H
+#define SL_CODELETS_DERIVE_H
+
+#include "codelets/rows/bias.h"
+#include "support/real.h"
+#include "support/status.h"
+#include "tasks/task.h"
+
+/* ---- kernels: no argument aliases another. OUT of identity, and GW, have the same bits on both devices. Other sums
+ * have another order on a GPU, a fixed one. ---- */
+
+/* n: H. The adjoint is sl_blend on H * H entries (codelets/rows/blend.h). */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_derive_identity, uint32_t n, double a, double b, const sl_real *w, sl_real *out);
+
+/* Parameters of one layer, in the device's memory. */
+struct sl_derive_attention {
+    uint32_t n_rows;          /* F */
+    uint32_t n_columns;       /* H */
+    uint32_t n_heads;         /* K >= 1, divides H */
+    uint32_t n_slabs;         /* R >= 1 */
+    const sl_real *w;         /* F x RH */
+    const sl_real *src, *dst; /* RH each */
+};
+
+/* out [F x R(H + 2 K)]. */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_derive_attention, const struct sl_derive_attention *a, sl_real *out);
+
+/* gout [F x R(H + 2 K)]. Overwrites gw [F x RH], gsrc and gdst [RH]. Sums over F as in codelets/rows/bias.h. */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_derive_attention_backward, const struct sl_derive_attention *a,
+                    const sl_real *gout, sl_real *gw_out, sl_real *gsrc_out, sl_real *gdst_out);
+
+/* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
+
+/* w, out: [H x H]. */
+enum sl_status sl_derive_identity_submit(const struct sl_task_args *head, double a, double b, starpu_data_handle_t w,
+                                         starpu_data_handle_t out);
+
+/* gout and gw: different matrices [H x H]. */
+enum sl_status sl_derive_identity_backward_submit(const struct sl_task_args *head, double b, starpu_data_handle_t gout,
+                                                  starpu_data_handle_t gw);
+
+/* Parameters of one layer, read only. */
+struct sl_derive_attention_layer {
+    uint32_t n_heads;              /* K */
+    uint32_t n_slabs;              /* R */
+    starpu_data_handle_t w;        /* F x RH */
+    starpu_data_handle_t src, dst; /* 1 x RH */
+};
+
+/* out: [F x R(H + 2 K)]. */
+enum sl_status sl_derive_attention_submit(const struct sl_task_args *head,
+                                          const struct sl_derive_attention_layer *layer, starpu_data_handle_t out);
+
+/* gout [F x R(H + 2 K)]; gw [F x RH], gsrc and gdst [1 x RH]. The parameters must have the values of the forward task:
+ * submit before the update. */
+enum sl_status sl_derive_attention_backward_submit(const struct sl_task_args *head,
+                                                   const struct sl_derive_attention_layer *layer,
+                                                   starpu_data_handle_t gout, starpu_data_handle_t gw,
+                                                   starpu_data_handle_t gsrc, starpu_data_handle_t gdst);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * A cache of feature rows on the PE's device, before gather, if the feature table stays in main memory.
+ *   before: codelets/sampling/exchange.h (merge) produces the frontier
+ *   after:  codelets/rows/gather.h reads cached rows from the cache, all other rows from the table
+ *
+ * A PE's cache has S entries of one row each. slot_of[local id] is the entry of a vertex (SL_NONE: not cached). slot[s]
+ * has the vertex of entry s and the time of its last use. There are two policies:
+ *
+ *   lru     a missing row of the frontier replaces the least recently used row. Rows of the current frontier are never
+ *           replaced, so some missing rows may stay uncached. Time of use: the step, then the row of the frontier
+ *   degree  the S vertices that are the source of the most edges, cached once (the static cache of PaGraph, Lin et
+ *           al., SoCC 2020)
+ *
+ * The cache changes data movement and no computed value. It works best with --kappa, because samples then change
+ * slowly (Balin et al. 2023).
+ */
+#ifndef SL_CODELETS_ROW_CACHE_H
+#define SL_CODELETS_ROW_CACHE_H
+
+#include "support/real.h"
+#include "tasks/task.h"
+
+enum sl_row_cache_policy { SL_ROW_CACHE_LRU, SL_ROW_CACHE_DEGREE };
+
+/* An entry. `wanted` is the time of last use, (step + 1) << 32 | row of the frontier. In an unused entry, `wanted` is
+ * the index of the entry. */
+struct sl_row_cache_slot {
+    uint64_t wanted;
+    uint32_t vertex; /* local id; SL_NONE: empty */
+    uint32_t unused;
+};
+
+/* One PE's cache as a kernel sees it. */
+struct sl_row_cache {
+    uint32_t n_slots; /* S, at least 1 */
+    uint32_t n_columns;
+    uint32_t *slot_of; /* [n_part], by local id */
+    struct sl_row_cache_slot *slot;
+    sl_real *rows; /* S x F of the table's dtype */
+    /* Bytes of an entry of cache and table: rows are only copied here. uint32_t and `unused` avoid padding, because
+     * tools check kernel arguments word by word. */
+    uint32_t element;
+    uint32_t unused;
+};
+
+/* Use of a cache so far. */
+struct sl_row_cache_tally {
+    uint64_t rows; /* rows asked for */
+    uint64_t hits; /* rows found in the cache */
+};
+
+/* ---- kernels, CPU ---- */
+
+/* Empty the cache of a part of n_part vertices, then load vertices[i] into entry i for i < n_fixed <= S. vertices:
+ * local ids. table: the part's rows, [n_part x F]. */
+void sl_row_cache_fill_cpu(const struct sl_row_cache *cache, uint32_t n_part, uint32_t n_fixed,
+                           const uint32_t *vertices, const sl_real *table);
+
+/* Look up the n rows of a frontier and add to the tally. ids: distinct renumbered ids of the part, whose first id is
+ * `first`. With SL_ROW_CACHE_LRU, update the times of use and load missing rows. */
+void sl_row_cache_want_cpu(const struct sl_row_cache *cache, enum sl_row_cache_policy policy, uint64_t step, uint32_t n,
+                           const sl_vertex *ids, uint32_t first, const sl_real *table,
+                           struct sl_row_cache_tally *tally);
+
+/* The same on the stream's device. The table is pinned main memory; all other arrays are in device memory. SL_ECUDA. */
+SL_EXTERN_C enum sl_status sl_row_cache_fill_cuda(cudaStream_t stream, const struct sl_row_cache *cache,
+                                                  uint32_t n_part, uint32_t n_fixed, const uint32_t *vertices,
+                                                  const sl_real *table);
+SL_EXTERN_C enum sl_status sl_row_cache_want_cuda(cudaStream_t stream, const struct sl_row_cache *cache,
+                                                  enum sl_row_cache_policy policy, uint64_t step, uint32_t n,
+                                                  const sl_vertex *ids, uint32_t first, const sl_real *table,
+                                                  struct sl_row_cache_tally *tally);
+
+/* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
+
+/* One PE's cache as StarPU handles. */
+struct sl_row_cache_handles {
+    starpu_data_handle_t slot_of; /* uint32 [n_part] */
+    starpu_data_handle_t slots;   /* struct sl_row_cache_slot [S] */
+    starpu_data_handle_t rows;    /* matrix [S x F], dtype of the table */
+    starpu_data_handle_t tally;   /* one struct sl_row_cache_tally */
+};
+
+/* vertices: vector of n_fixed uint32 local ids, or NULL if n_fixed is 0. table: matrix [n_part x F], read in main
+ * memory. */
+enum sl_status sl_row_cache_fill_submit(const struct sl_task_args *head, const struct sl_row_cache_handles *cache,
+                                        uint32_t n_fixed, starpu_data_handle_t vertices, starpu_data_handle_t table);
+
+/* frontier: vector of at least n_rows ids. table: matrix [n_part x F], read in main memory. */
+enum sl_status sl_row_cache_want_submit(const struct sl_task_args *head, const struct sl_row_cache_handles *cache,
+                                        enum sl_row_cache_policy policy, uint32_t n_rows, starpu_data_handle_t frontier,
+                                        uint32_t first, starpu_data_handle_t table);
+
+#endif

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * The row cache on a device. As on the CPU, the replaced slots are the slots whose last use is not after the
+ * k-th smallest time of use, in the order of their indices. k is the number of missing rows to load; only the device
+ * knows k. */
+#include "codelets/bf16.cuh"
+#include "codelets/rows/row_cache.h"
+#include "codelets/sampling/cub.cuh"
+
+/* ---- filling ---- */
+
+static __global__ void clear_slots(struct sl_row_cache cache)
+{
+    for (uint64_t s = sl_thread(); s < cache.n_slots; s += sl_n_threads()) {
+        cache.slot[s] = {s, SL_NONE, 0};
+    }
+}
+
+/* The cache as kernels see it. If alignment allows, a narrow row is copied as fewer floats. */
+static struct sl_row_cache in_units(const struct sl_row_cache *cache, const void *table)
+{
+    const size_t row_bytes = (size_t)cache->n_columns * cache->element;
+    struct sl_row_cache units = *cache;
+    if (sl_copy_unit(row_bytes | (uintptr_t)table | (uintptr_t)cache->rows) >= sizeof(float)) {
+        units.n_columns = (uint32_t)(row_bytes / sizeof(float));
+        units.element = sizeof(float);
+    }
+    return units;
+}
+
+template <typename T> static __device__ void copy_row(uint32_t n, const T *from, T *to)
+{
+    for (uint32_t c = sl_lane(); c < n; c += SL_WARP) {
+        to[c] = from[c];
+    }
+}
+
+/* One warp copies a row of the table into a slot. */
+static __device__ void load_row(const struct sl_row_cache &cache, uint32_t s, uint32_t vertex, const sl_real *table)
+{
+    const size_t from = (size_t)vertex * cache.n_columns;
+    const size_t to = (size_t)s * cache.n_columns;
+    switch (cache.element) {
+    case 1: copy_row(cache.n_columns, (const uint8_t *)table + from, (uint8_t *)cache.rows + to); break;
+    case 2: copy_row(cache.n_columns, (const sl_bf16 *)table + from, (sl_bf16 *)cache.rows + to); break;
+    default: copy_row(cache.n_columns, table + from, cache.rows + to);
+    }
+}
+
+static __global__ void put_vertices(struct sl_row_cache cache, uint32_t n, const uint32_t *vertices,
+                                    const sl_real *table)
+{
+    for (uint64_t s = sl_warp(); s < n; s += sl_n_warps()) {
+        if (sl_lane() == 0) {
+            cache.slot[s].vertex = vertices[s];
+            cache.slot_of[vertices[s]] = (uint32_t)s;
+        }
+        load_row(cache, (uint32_t)s, vertices[s], table);
+    }
+}
+
+enum sl_status sl_row_cache_fill_cuda(cudaStream_t stream, const struct sl_row_cache *cache, uint32_t n_part,
+                                      uint32_t n_fixed, const uint32_t *vertices, const sl_real *table)
+{
+    const char *name = "sl_row_cache_fill";
+    const sl_real *mapped;
+    enum sl_status st = sl_mapped(table, name, &mapped);
+    if (st == SL_OK) {
+        st = sl_cuda_status(cudaMemsetAsync(cache->slot_of, 0xff, (size_t)n_part * sizeof *cache->slot_of, stream),
+                            name);
+    }
+    if (st == SL_OK) {
+        st = sl_start(name, stream, sl_blocks(cache->n_slots), clear_slots, *cache);
+    }
+    if (st == SL_OK && n_fixed > 0) {
+        st = sl_start(name, stream, sl_warp_blocks(n_fixed), put_vertices, in_units(cache, mapped), n_fixed, vertices,
+                      mapped);
+    }
+    return st;
+}
+
+/* ---- looking rows up ---- */
+
+/* missing [n + 1]: 1 if the row is not cached, else 0; the last entry is 0. */
+static __global__ void mark_missing(struct sl_row_cache cache, bool touch, uint64_t now, uint32_t n,
+                                    const sl_vertex *ids, uint32_t first, uint32_t *missing)
+{
+    for (uint64_t i = sl_thread(); i <= n; i += sl_n_threads()) {
+        uint32_t s = i < n ? cache.slot_of[ids[i] - first] : 0;
+        missing[i] = s == SL_NONE;
+        if (touch && i < n && s != SL_NONE) {
+            cache.slot[s].wanted = now | i;
+        }
+    }
+}
+
+static __global__ void count_rows(uint32_t n, const uint32_t *n_missing, struct sl_row_cache_tally *tally)
+{
+    if (sl_thread() == 0) {
+        tally->rows += n;
+        tally->hits += n - *n_missing;
+    }
+}
+
+#define DIGIT_BITS 11 /* digit width of the radix selection */
+#define N_DIGITS (1u << DIGIT_BITS)
+
+/* Search for the k-th smallest time of use, one digit after the other from the most significant. */
+struct selection {
+    uint64_t prefix; /* digits found so far; at the end the time itself */
+    uint64_t mask;   /* bits of the digits found so far */
+    uint32_t k;      /* rank among the slots that agree with prefix; 0: no search */
+    uint32_t count[N_DIGITS];
+};
+
+/* What is known after the missing rows are numbered. missing: exclusive prefix sums. */
+struct admission {
+    uint32_t n; /* rows of the frontier */
+    const uint32_t *missing;
+
+    /* Number of missing rows to load: at most the number of slots that the frontier does not use. */
+    __device__ uint32_t n_admitted(uint32_t n_slots) const
+    {
+        uint32_t n_free = n_slots - (n - missing[n]);
+        return missing[n] < n_free ? missing[n] : n_free;
+    }
+};
+
+/* Launched with one block. */
+static __global__ void begin_selection(struct sl_row_cache cache, struct admission in, struct selection *found)
+{
+    for (uint32_t d = threadIdx.x; d < N_DIGITS; d += SL_THREADS) {
+        found->count[d] = 0;
+    }
+    if (threadIdx.x == 0) {
+        found->prefix = 0;
+        found->mask = 0;
+        found->k = in.n_admitted(cache.n_slots);
+    }
+}
+
+/* Histogram of the digits at `shift`, over the times that agree with the prefix. */
+static __global__ void count_digits(struct sl_row_cache cache, int shift, struct selection *found)
+{
+    __shared__ uint32_t count[N_DIGITS];
+    const uint64_t prefix = found->prefix;
+    const uint64_t mask = found->mask;
+    for (uint32_t d = threadIdx.x; d < N_DIGITS; d += SL_THREADS) {
+        count[d] = 0;
+    }
+    __syncthreads();
+    for (uint64_t s = sl_thread(); s < cache.n_slots; s += sl_n_threads()) {
+        uint64_t wanted = cache.slot[s].wanted;
+        if ((wanted & mask) == prefix) {
+            atomicAdd(&count[wanted >> shift & (N_DIGITS - 1)], 1u);
+        }
+    }
+    __syncthreads();
+    for (uint32_t d = threadIdx.x; d < N_DIGITS; d += SL_THREADS) {
+        if (count[d] > 0) {
+            atomicAdd(&found->count[d], count[d]);
+        }
+    }
+}
+
+/* Launched with one block; each thread scans a range of digits. Find the digit of the k-th smallest time, then clear
+ * the counts for the next digit. */
+static __global__ void pick_digit(int shift, struct selection *found)
+{
+    const uint32_t length = N_DIGITS / SL_THREADS;
+    __shared__ uint32_t totals[SL_THREADS];
+    const uint32_t k = found->k;
+    uint32_t *count = found->count + threadIdx.x * length;
+    uint32_t before = 0;
+    uint32_t sum = 0;
+    for (uint32_t d = 0; d < length; d++) {
+        sum += count[d];
+    }
+    totals[threadIdx.x] = sum;
+    __syncthreads(); /* also: all threads have read k */
+    for (uint32_t t = 0; t < threadIdx.x; t++) {
+        before += totals[t];
+    }
+    if (before < k && k <= before + sum) { /* true in one thread if k > 0 */
+        uint32_t d = 0;
+        for (; before + count[d] < k; d++) {
+            before += count[d];
+        }
+        found->k = k - before;
+        found->prefix |= (uint64_t)(threadIdx.x * length + d) << shift;
+        found->mask |= (uint64_t)(N_DIGITS - 1) << shift;
+    }
+    for (uint32_t d = 0; d < length; d++) {
+        count[d] = 0;
+    }
+}
+
+static __device__ bool gives_way(const struct selection *found, uint64_t wanted)
+{
+    return found->k > 0 && wanted <= found->prefix;
+}
+
+static __global__ void mark_free(struct sl_row_cache cache, const struct selection *found, uint32_t *position)
+{
+    for (uint64_t s = sl_thread(); s < cache.n_slots; s += sl_n_threads()) {
+        position[s] = gives_way(found, cache.slot[s].wanted);
+    }
+}
+
+static __global__ void list_free(struct sl_row_cache cache, const struct selection *found, const uint32_t *position,
+                                 uint32_t *freed)
+{
+    for (uint64_t s = sl_thread(); s < cache.n_slots; s += sl_n_threads()) {
+        if (gives_way(found, cache.slot[s].wanted)) {
+            freed[position[s]] = (uint32_t)s;
+        }
+    }
+}
+
+/* No two rows get the same slot, and no replaced vertex is in this frontier. Warps therefore never write the same
+ * entries. */
+static __global__ void take_in(struct sl_row_cache cache, struct admission in, uint64_t now, const sl_vertex *ids,
+                               uint32_t first, const uint32_t *freed, const sl_real *table)
+{
+    const uint32_t n_admitted = in.n_admitted(cache.n_slots);
+    for (uint64_t i = sl_warp(); i < in.n; i += sl_n_warps()) {
+        uint32_t j = in.missing[i];
+        if (in.missing[i + 1] == j || j >= n_admitted) {
+            continue;
+        }
+        uint32_t s = freed[j];
+        uint32_t vertex = ids[i] - first;
+        if (sl_lane() == 0) {
+            uint32_t old = cache.slot[s].vertex;
+            if (old != SL_NONE) {
+                cache.slot_of[old] = SL_NONE;
+            }
+            cache.slot[s].wanted = now | i;
+            cache.slot[s].vertex = vertex;
+            cache.slot_of[vertex] = s;
+        }
+        load_row(cache, s, vertex, table);
+    }
+}
+
+/* Find the latest time of use of the slots to replace. Skips leading digits that are zero in all times up to the
+ * present step. */
+static enum sl_status select_latest(const char *name, cudaStream_t stream, const struct sl_row_cache *cache,
+                                    uint64_t now, const struct admission &in, struct selection *found)
+{
+    int shift = 0;
+    enum sl_status st = sl_start(name, stream, 1, begin_selection, *cache, in, found);
+    while (shift + DIGIT_BITS < 64 && (now | UINT32_MAX) >> (shift + DIGIT_BITS) > 0) {
+        shift += DIGIT_BITS;
+    }
+    for (; st == SL_OK && shift >= 0; shift -= DIGIT_BITS) {
+        st = sl_start(name, stream, sl_few_blocks(cache->n_slots), count_digits, *cache, shift, found);
+        if (st == SL_OK) {
+            st = sl_start(name, stream, 1, pick_digit, shift, found);
+        }
+    }
+    return st;
+}
+
+/* Find the slots to replace, and fill them. Working memory: 4 bytes per slot, and 4 bytes per replaced slot. */
+static enum sl_status admit(cudaStream_t stream, const struct sl_row_cache *cache, uint64_t now, uint32_t n,
+                            const sl_vertex *ids, uint32_t first, const uint32_t *missing, const sl_real *table)
+{
+    const char *name = "sl_row_cache_want";
+    const size_t n_slots = cache->n_slots;
+    sl_scratch room(stream);
+    unsigned n_blocks = sl_blocks(n_slots);
+    enum sl_status st =
+        room.take(sizeof(struct selection) + (n_slots + (n < n_slots ? n : n_slots)) * sizeof(uint32_t), name);
+    struct selection *found = room.as<struct selection>();
+    uint32_t *position = (uint32_t *)(found + 1);
+    uint32_t *freed = position + n_slots;
+    struct admission in = {n, missing};
+    if (st == SL_OK) {
+        st = select_latest(name, stream, cache, now, in, found);
+    }
+    if (st == SL_OK) {
+        st = sl_start(name, stream, n_blocks, mark_free, *cache, found, position);
+    }
+    if (st == SL_OK) {
+        st = sl_exclusive_sum(stream, cache->n_slots, position);
+    }
+    if (st == SL_OK) {
+        st = sl_start(name, stream, n_blocks, list_free, *cache, found, position, freed);
+    }
+    if (st == SL_OK) {
+        st = sl_start(name, stream, sl_warp_blocks(n), take_in, in_units(cache, table), in, now, ids, first, freed,
+                      table);
+    }
+    return st;
+}
+
+enum sl_status sl_row_cache_want_cuda(cudaStream_t stream, const struct sl_row_cache *cache,
+                                      enum sl_row_cache_policy policy, uint64_t step, uint32_t n, const sl_vertex *ids,
+                                      uint32_t first, const sl_real *table, struct sl_row_cache_tally *tally)
+{
+    const char *name = "sl_row_cache_want";
+    const bool lru = policy == SL_ROW_CACHE_LRU;
+    const uint64_t now = (step + 1) << 32;
+    const sl_real *mapped;
+    sl_scratch room(stream);
+    enum sl_status st = sl_mapped(table, name, &mapped);
+    if (st == SL_OK) {
+        st = room.take(((size_t)n + 1) * sizeof(uint32_t), name);
+    }
+    uint32_t *missing = room.as<uint32_t>();
+    if (st == SL_OK) {
+        st = sl_start(name, stream, sl_blocks((uint64_t)n + 1), mark_missing, *cache, lru, now, n, ids, first, missing);
+    }
+    if (st == SL_OK) {
+        st = sl_exclusive_sum(stream, n + 1, missing);
+    }
+    if (st == SL_OK) {
+        st = sl_start(name, stream, 1, count_rows, n, missing + n, tally);
+    }
+    if (st == SL_OK && lru && n > 0) {
+        st = admit(stream, cache, now, n, ids, first, missing, mapped);
+    }
+    return st;
+}

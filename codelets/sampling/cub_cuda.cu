@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Each CUB function is called twice: for the size of its scratch memory, then to do the work. */
+#define NVTX_DISABLE /* otherwise our objects define some NVTX symbols */
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_scan.cuh>
+
+#include "codelets/sampling/cub.cuh"
+
+/* call(room, bytes): a CUB function, first with room NULL, then with scratch memory. */
+template <typename Call> static enum sl_status in_scratch(cudaStream_t stream, const char *name, Call call)
+{
+    sl_scratch room(stream);
+    size_t bytes = 0;
+    enum sl_status st = sl_cuda_status(call(nullptr, bytes), name);
+    if (st == SL_OK) {
+        st = room.take(bytes, name);
+    }
+    if (st == SL_OK) {
+        st = sl_cuda_status(call(room.as<void>(), bytes), name);
+    }
+    return st;
+}
+
+enum sl_status sl_exclusive_sum(cudaStream_t stream, uint32_t n, uint32_t *x)
+{
+    if (n == 0) {
+        return SL_OK;
+    }
+    return in_scratch(stream, "cub::DeviceScan::ExclusiveSum", [=](void *room, size_t &bytes) {
+        return cub::DeviceScan::ExclusiveSum(room, bytes, x, x, n, stream);
+    });
+}
+
+template <typename Key, typename Value>
+static enum sl_status sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const Key *keys, const Value *values,
+                                 Key *keys_out, Value *values_out)
+{
+    if (n == 0) {
+        return SL_OK;
+    }
+    return in_scratch(stream, "cub::DeviceRadixSort::SortPairs", [=](void *room, size_t &bytes) {
+        return cub::DeviceRadixSort::SortPairs(room, bytes, keys, keys_out, values, values_out, n, 0, n_bits, stream);
+    });
+}
+
+enum sl_status sl_sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const uint32_t *keys, const uint32_t *values,
+                             uint32_t *keys_out, uint32_t *values_out)
+{
+    return sort_pairs(stream, n, n_bits, keys, values, keys_out, values_out);
+}
+
+enum sl_status sl_sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const uint64_t *keys, const uint32_t *values,
+                             uint64_t *keys_out, uint32_t *values_out)
+{
+    return sort_pairs(stream, n, n_bits, keys, values, keys_out, values_out);
+}
+
+enum sl_status sl_sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const uint32_t *keys, const uint16_t *values,
+                             uint32_t *keys_out, uint16_t *values_out)
+{
+    return sort_pairs(stream, n, n_bits, keys, values, keys_out, values_out);
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Requests are merged with the bitmap of the CPU version; its words are counted and prefix-summed. Rows are packed by
+ * one warp per row. */
+#include "codelets/bf16.cuh"
+#include "codelets/sampling/exchange.h"
+#include "codelets/sampling/marks.cuh"
+#include "codelets/sampling/sample.h"
+
+/* ---- merge ---- */
+
+/* Mark the requested local ids without a row. */
+static __global__ void mark_new(struct sl_requests request, uint32_t first, const uint32_t *row_of, uint64_t *words)
+{
+    for (uint32_t p = 0; p < request.n_parts; p++) {
+        const uint32_t *ids = sl_list_of(request.list[p], request.n_parts, request.owner);
+        const uint32_t n = sl_list_count(request.list[p], request.owner);
+        for (uint64_t i = sl_thread(); i < n; i += sl_n_threads()) {
+            uint32_t local = ids[i] - first;
+            if (row_of[local] == SL_NONE) {
+                sl_mark(words, local);
+            }
+        }
+    }
+}
+
+/* Append the marked local ids to the frontier in ascending order, and clear the marks. before: marks in all earlier
+ * words. */
+static __global__ void append_marked(uint32_t first, uint32_t n_words, const uint32_t *before, const uint32_t *n_rows,
+                                     uint64_t *words, sl_vertex *frontier, uint32_t *row_of, uint32_t *n_rows_out)
+{
+    if (n_words == 0 && sl_thread() == 0) {
+        *n_rows_out = *n_rows;
+    }
+    for (uint64_t w = sl_thread(); w < n_words; w += sl_n_threads()) {
+        uint32_t row = *n_rows + before[w];
+        for (uint64_t bits = words[w]; bits != 0; bits &= bits - 1) {
+            uint32_t local = 64 * (uint32_t)w + sl_first_mark(bits);
+            row_of[local] = row;
+            frontier[row++] = first + local;
+        }
+        words[w] = 0;
+        if (w + 1 == n_words) {
+            *n_rows_out = row;
+        }
+    }
+}
+
+static __global__ void answer(struct sl_requests request, uint32_t first, const uint32_t *row_of, uint32_t *inverse_out)
+{
+    uint32_t *rows = sl_list_entries(inverse_out, request.n_parts);
+    uint32_t begin = 0;
+    for (uint32_t p = 0; p < request.n_parts; p++) {
+        const uint32_t *ids = sl_list_of(request.list[p], request.n_parts, request.owner);
+        const uint32_t n = sl_list_count(request.list[p], request.owner);
+        for (uint64_t i = sl_thread(); i < n; i += sl_n_threads()) {
+            rows[begin + i] = request.of_part ? ids[i] - first : row_of[ids[i] - first];
+        }
+        if (sl_thread() == 0) {
+            inverse_out[p] = begin;
+            inverse_out[p + 1] = begin + n;
+        }
+        begin += n;
+    }
+}
+
+enum sl_status sl_merge_cuda(cudaStream_t stream, const struct sl_requests *requests, const uint32_t *n_rows,
+                             const struct sl_frontier *frontier, uint32_t *inverse_out, uint32_t *n_rows_out)
+{
+    const char *name = "sl_merge";
+    const uint32_t first = frontier->first;
+    const uint32_t n_words = sl_n_words(frontier->n_part);
+    const unsigned n_blocks = sl_few_blocks(frontier->n_part);
+    sl_scratch before(stream);
+    enum sl_status st;
+    SL_TRY(st, before.take(n_words * sizeof(uint32_t), name), done);
+    SL_TRY(st, sl_start(name, stream, n_blocks, mark_new, *requests, first, frontier->row_of, frontier->words), done);
+    SL_TRY(st, sl_rank_words(name, stream, n_words, frontier->words, before.as<uint32_t>()), done);
+    SL_TRY(st,
+           sl_start(name, stream, sl_blocks(n_words), append_marked, first, n_words, before.as<uint32_t>(), n_rows,
+                    frontier->words, frontier->ids, frontier->row_of, n_rows_out),
+           done);
+    st = sl_start(name, stream, n_blocks, answer, *requests, first, frontier->row_of, inverse_out);
+done:
+    return st;
+}
+
+/* ---- pack ---- */
+
+#define MAX_PACKS 64 /* requesters per launch; kernel parameters have no room for more */
+
+/* Rows of several requesters, one after the other. Requester r has rows begin[r] .. begin[r + 1] - 1. */
+struct packs {
+    uint32_t n;
+    uint32_t n_parts;
+    uint32_t shift; /* as in struct sl_packing */
+    uint32_t begin[MAX_PACKS + 1];
+    uint32_t requester[MAX_PACKS];
+    void *packed[MAX_PACKS];
+    const void *chunk[SL_MAX_CHUNKS];
+};
+
+/* Copy rows of n_columns units T. */
+template <typename T> static __global__ void pack_rows(struct packs packs, uint32_t n_columns, const uint32_t *inverse)
+{
+    const uint32_t mask = (1u << packs.shift) - 1;
+    uint32_t r = 0; /* the rows of a warp ascend */
+    for (uint64_t row = sl_warp(); row < packs.begin[packs.n]; row += sl_n_warps()) {
+        while (row >= packs.begin[r + 1]) {
+            r++;
+        }
+        uint32_t i = (uint32_t)row - packs.begin[r];
+        uint32_t own = sl_list_of(inverse, packs.n_parts, packs.requester[r])[i];
+        const T *from = (const T *)packs.chunk[own >> packs.shift] + (size_t)(own & mask) * n_columns;
+        T *to = (T *)packs.packed[r] + (size_t)i * n_columns;
+        for (uint32_t c = sl_lane(); c < n_columns; c += SL_WARP) {
+            to[c] = from[c];
+        }
+    }
+}
+
+template <typename T>
+static enum sl_status start_pack(cudaStream_t stream, const struct packs &packs, size_t row_bytes,
+                                 const uint32_t *inverse)
+{
+    return sl_start("sl_pack", stream, sl_warp_blocks(packs.begin[packs.n]), pack_rows<T>, packs,
+                    (uint32_t)(row_bytes / sizeof(T)), inverse);
+}
+
+/* addresses: of all chunks, or'ed. */
+static enum sl_status pack_some(cudaStream_t stream, const struct packs &packs, uintptr_t addresses, size_t row_bytes,
+                                const uint32_t *inverse)
+{
+    for (uint32_t r = 0; r < packs.n; r++) {
+        addresses |= (uintptr_t)packs.packed[r];
+    }
+    switch (sl_copy_unit(row_bytes | addresses)) {
+    case sizeof(float4): return start_pack<float4>(stream, packs, row_bytes, inverse);
+    case sizeof(float): return start_pack<float>(stream, packs, row_bytes, inverse);
+    default: return start_pack<sl_bf16>(stream, packs, row_bytes, inverse);
+    }
+}
+
+enum sl_status sl_pack_cuda(cudaStream_t stream, size_t row_bytes, const struct sl_packing *from,
+                            const uint32_t *requester, const uint32_t *n_rows, void *const *packed_out)
+{
+    struct packs packs = {0, from->n_parts, from->shift, {0}, {0}, {nullptr}, {nullptr}};
+    uintptr_t addresses = 0;
+    enum sl_status st = SL_OK;
+    for (uint32_t c = 0; c < from->n_chunks; c++) {
+        packs.chunk[c] = from->chunk[c];
+        addresses |= (uintptr_t)from->chunk[c];
+    }
+    for (uint32_t r0 = 0; r0 < from->n_requesters && st == SL_OK; r0 += MAX_PACKS) {
+        packs.n = from->n_requesters - r0 < MAX_PACKS ? from->n_requesters - r0 : MAX_PACKS;
+        for (uint32_t r = 0; r < packs.n; r++) {
+            packs.begin[r + 1] = packs.begin[r] + n_rows[r0 + r];
+            packs.requester[r] = requester[r0 + r];
+            packs.packed[r] = packed_out[r0 + r];
+        }
+        st = pack_some(stream, packs, addresses, row_bytes, from->inverse);
+    }
+    return st;
+}
+
+/* ---- unpack ---- */
+
+/* One warp per row of n_columns units T. */
+template <typename T>
+static __global__ void unpack_rows(uint32_t n, uint32_t n_columns, const uint32_t *rows, const T *packed, T *out)
+{
+    for (uint64_t i = sl_warp(); i < n; i += sl_n_warps()) {
+        const T *from = packed + i * n_columns;
+        T *to = out + (size_t)rows[i] * n_columns;
+        for (uint32_t c = sl_lane(); c < n_columns; c += SL_WARP) {
+            to[c] = from[c];
+        }
+    }
+}
+
+template <typename T>
+static enum sl_status start_unpack(cudaStream_t stream, size_t row_bytes, uint32_t n, const uint32_t *rows,
+                                   const void *packed, void *out)
+{
+    return sl_start("sl_unpack", stream, sl_warp_blocks(n), unpack_rows<T>, n, (uint32_t)(row_bytes / sizeof(T)), rows,
+                    (const T *)packed, (T *)out);
+}
+
+enum sl_status sl_unpack_cuda(cudaStream_t stream, size_t row_bytes, uint32_t n, const uint32_t *rows,
+                              const void *packed, void *out)
+{
+    switch (sl_copy_unit(row_bytes | (uintptr_t)packed | (uintptr_t)out)) {
+    case sizeof(float4): return start_unpack<float4>(stream, row_bytes, n, rows, packed, out);
+    case sizeof(float): return start_unpack<float>(stream, row_bytes, n, rows, packed, out);
+    default: return start_unpack<sl_bf16>(stream, row_bytes, n, rows, packed, out);
+    }
+}

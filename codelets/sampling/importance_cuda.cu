@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Candidates, bounds and Poisson sampling: one warp per destination. Maxima and counts are atomics on integers, so
+ * their order is free. */
+#include "codelets/sampling/marks.cuh"
+
+#include "codelets/sampling/importance.h"
+
+#define MOST_STEPS 64
+
+static inline __device__ struct sl_neighbours neighbours_of(const struct sl_destinations &to, uint64_t d)
+{
+    return sl_neighbours_of(&to.part, to.frontier[d]);
+}
+
+static inline __device__ uint32_t position_of(const struct sl_candidates &c, sl_vertex id)
+{
+    return c.ranks[id / 64] + (uint32_t)__popcll(c.words[id / 64] & ((UINT64_C(1) << id % 64) - 1));
+}
+
+/* ---- candidates ---- */
+
+static __global__ void mark_candidates(struct sl_destinations to, struct sl_candidates c)
+{
+    for (uint64_t d = sl_warp(); d < *to.n_rows; d += sl_n_warps()) {
+        const struct sl_neighbours from = neighbours_of(to, d);
+        for (uint32_t i = sl_lane(); i < from.degree; i += SL_WARP) {
+            sl_mark(c.words, from.ids[i]);
+        }
+    }
+}
+
+enum sl_status sl_candidates_cuda(cudaStream_t stream, const struct sl_destinations *to, const struct sl_candidates *c)
+{
+    const char *name = "sl_candidates";
+    const uint32_t n_words = sl_n_words(c->n_vertices);
+    enum sl_status st;
+    SL_TRY(st, sl_cuda_status(cudaMemsetAsync(c->words, 0, n_words * sizeof *c->words, stream), name), done);
+    SL_TRY(st, sl_start(name, stream, sl_few_blocks((uint64_t)to->max_rows * SL_WARP), mark_candidates, *to, *c), done);
+    SL_TRY(st, sl_rank_words(name, stream, n_words, c->words, c->ranks), done);
+    st = sl_start(name, stream, sl_blocks((uint64_t)n_words + to->part.n_parts), sl_list_marked, n_words, c->words,
+                  c->ranks, to->part.n_parts, to->part.first, c->list, nullptr, 0, nullptr);
+done:
+    return st;
+}
+
+/* ---- solve ---- */
+
+/* The costs of owner q's candidates, unless the bounds are final. One thread adds the owner's shares to the totals. */
+static __global__ void take_costs(struct sl_destinations to, struct sl_candidates c, uint32_t q, bool begins,
+                                  const struct sl_costs *costs, uint64_t *totals)
+{
+    const uint32_t *ids = sl_list_entries(c.list, to.part.n_parts);
+    if (!begins && sl_thread() == 0) {
+        totals[0] += costs->before;
+        totals[1] += costs->now;
+    }
+    if (!begins && *to.state != SL_SOLVE_GOES_ON) {
+        return;
+    }
+    for (uint64_t i = c.list[q] + sl_thread(); i < c.list[q + 1]; i += sl_n_threads()) {
+        c.costs[i] = begins ? 1 : costs->cost[ids[i] - to.part.first[q]];
+    }
+}
+
+/* Write the state, and the positions of the list of largest bounds. most: NULL: not wanted. */
+static __global__ void find_state(struct sl_destinations to, struct sl_candidates c, struct sl_solve_rule rule,
+                                  const uint64_t *totals, uint32_t *most)
+{
+    const uint32_t state = sl_solve_next(*to.state, &rule, totals[0], totals[1]);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        *to.state = state;
+    }
+    for (uint32_t q = threadIdx.x; most != nullptr && q <= to.part.n_parts; q += blockDim.x) {
+        most[q] = state == SL_SOLVE_GOES_ON ? c.list[q] : 0;
+    }
+}
+
+static __global__ void clear_most(struct sl_destinations to, uint32_t *most)
+{
+    uint32_t *entries = sl_list_entries(most, to.part.n_parts);
+    for (uint64_t i = sl_thread(); i < most[to.part.n_parts]; i += sl_n_threads()) {
+        entries[i] = 0;
+    }
+}
+
+/* The bound of a destination with more than k in-neighbours, in all lanes. weights: NULL: all are 1. */
+static inline __device__ float solve_one(const struct sl_candidates &c, const struct sl_neighbours &from,
+                                         const float *weights, double target, float bound)
+{
+    double x = bound;
+    uint32_t n_last = UINT32_MAX;
+    for (int step = 0; step < MOST_STEPS; step++) {
+        double sum = 0;
+        double whole = 0;
+        uint32_t n_whole = 0;
+        for (uint32_t i = sl_lane(); i < from.degree; i += SL_WARP) {
+            const double w = weights != nullptr ? weights[i] : 1;
+            const double cost = c.costs[position_of(c, from.ids[i])];
+            sum += w > 0 && cost > x ? w * w * cost : 0;
+            whole += cost <= x ? w * w : 0;
+            n_whole += w > 0 && cost <= x;
+        }
+        n_whole = sl_warp_sum(n_whole);
+        x = sl_importance_step(target, sl_warp_sum(whole), sl_warp_sum(sum));
+        if (n_whole == n_last) {
+            break;
+        }
+        n_last = n_whole;
+    }
+    return (float)x;
+}
+
+/* The bound of destination d, in all lanes. */
+static inline __device__ float bound_of(const struct sl_destinations &to, const struct sl_candidates &c,
+                                        const struct sl_solve_rule &rule, const struct sl_neighbours &from,
+                                        const float *weights, uint64_t d)
+{
+    const uint32_t k = rule.fanout;
+    double sum = 0;
+    double squares = 0;
+    if (weights == nullptr) {
+        if (from.degree <= k) {
+            return 1;
+        }
+        return rule.begins ? (float)((double)k / from.degree)
+                           : solve_one(c, from, nullptr, sl_importance_target(from.degree, k), to.bounds[d]);
+    }
+    for (uint32_t i = sl_lane(); i < from.degree; i += SL_WARP) {
+        const double w = weights[i];
+        sum += w;
+        squares += w * w;
+    }
+    sum = sl_warp_sum(sum);
+    squares = sl_warp_sum(squares);
+    if (rule.begins) {
+        return sl_importance_bound(from.degree, k, sum);
+    }
+    if (from.degree <= k || !(sum > 0)) {
+        return 1;
+    }
+    return solve_one(c, from, weights, sl_importance_weighted_target(from.degree, k, sum, squares), to.bounds[d]);
+}
+
+/* alone: the first bounds are the last, and there are no candidates. */
+static __global__ void solve(struct sl_destinations to, struct sl_candidates c, struct sl_solve_rule rule, bool alone,
+                             uint32_t *most)
+{
+    if (!alone && *to.state == SL_SOLVE_ENDED) {
+        return;
+    }
+    uint32_t *entries =
+        most != nullptr && *to.state == SL_SOLVE_GOES_ON ? sl_list_entries(most, to.part.n_parts) : nullptr;
+    for (uint64_t d = sl_warp(); d < *to.n_rows; d += sl_n_warps()) {
+        const struct sl_neighbours from = neighbours_of(to, d);
+        const float *weights = rule.weighted ? to.part.weights + from.first : nullptr;
+        const float bound = bound_of(to, c, rule, from, weights, d);
+        __syncwarp();
+        if (sl_lane() == 0) {
+            to.bounds[d] = bound;
+        }
+        for (uint32_t i = sl_lane(); entries != nullptr && i < from.degree; i += SL_WARP) {
+            float value = bound;
+            if (weights != nullptr) {
+                const float asked = sl_importance_asked(from.degree, rule.fanout, bound, weights[i]);
+                value = rule.begins || asked == 0 ? asked : bound;
+            }
+            uint32_t bits;
+            memcpy(&bits, &value, sizeof bits);
+            if (value > 0) {
+                atomicMax(entries + position_of(c, from.ids[i]), bits);
+            }
+        }
+    }
+    if (alone && sl_thread() == 0) {
+        *to.state = SL_SOLVE_ENDED;
+    }
+}
+
+enum sl_status sl_solve_cuda(cudaStream_t stream, const struct sl_destinations *to, const struct sl_solve_rule *rule,
+                             const struct sl_costs *const *costs, const struct sl_candidates *c, uint32_t *most_out)
+{
+    const char *name = "sl_solve";
+    const unsigned n_blocks = sl_few_blocks(c->n_vertices);
+    const unsigned row_blocks = sl_few_blocks((uint64_t)to->max_rows * SL_WARP);
+    sl_scratch totals(stream);
+    enum sl_status st;
+    if (rule->weighted && rule->begins && most_out == nullptr) {
+        return sl_start(name, stream, row_blocks, solve, *to, *c, *rule, true, most_out);
+    }
+    SL_TRY(st, totals.take(2 * sizeof(uint64_t), name), done);
+    SL_TRY(st, sl_cuda_status(cudaMemsetAsync(totals.as<uint64_t>(), 0, 2 * sizeof(uint64_t), stream), name), done);
+    for (uint32_t q = 0; q < to->part.n_parts; q++) {
+        SL_TRY(st,
+               sl_start(name, stream, n_blocks, take_costs, *to, *c, q, rule->begins, rule->begins ? nullptr : costs[q],
+                        totals.as<uint64_t>()),
+               done);
+    }
+    SL_TRY(st, sl_start(name, stream, 1, find_state, *to, *c, *rule, totals.as<uint64_t>(), most_out), done);
+    if (most_out != nullptr) {
+        SL_TRY(st, sl_start(name, stream, n_blocks, clear_most, *to, most_out), done);
+    }
+    st = sl_start(name, stream, row_blocks, solve, *to, *c, *rule, false, most_out);
+done:
+    return st;
+}
+
+/* ---- raise ---- */
+
+static __global__ void take_most(uint32_t n_parts, uint32_t owner, uint32_t first, const uint32_t *list,
+                                 const uint32_t *most, uint32_t *room)
+{
+    const uint32_t *ids = sl_list_of(list, n_parts, owner);
+    const uint32_t *bits = sl_list_of(most, n_parts, owner);
+    for (uint64_t i = sl_thread(); i < sl_list_count(most, owner); i += sl_n_threads()) {
+        atomicMax(room + (ids[i] - first), bits[i]);
+    }
+}
+
+/* Move the sum of the last round back, before a round with entries of this PE adds to an empty one. moved: whether that
+ * is done. */
+static __global__ void begin_round(uint32_t owner, const uint32_t *most, bool begins, uint32_t *moved,
+                                   struct sl_costs *costs)
+{
+    if (sl_thread() == 0 && *moved == 0 && (begins || sl_list_count(most, owner) > 0)) {
+        costs->before = begins ? 0 : costs->now;
+        costs->now = 0;
+        *moved = 1;
+    }
+}
+
+/* One of the threads with the same vertex finds its largest bound. */
+static __global__ void raise_costs(uint32_t n_parts, uint32_t owner, uint32_t first, const uint32_t *list,
+                                   const uint32_t *most, bool begins, uint32_t *room, struct sl_costs *costs)
+{
+    const uint32_t *ids = sl_list_of(list, n_parts, owner);
+    for (uint64_t i = sl_thread(); i < sl_list_count(most, owner); i += sl_n_threads()) {
+        const uint32_t local = ids[i] - first;
+        const uint32_t bits = atomicExch(room + local, 0u);
+        if (bits != 0) {
+            float largest;
+            memcpy(&largest, &bits, sizeof largest);
+            costs->cost[local] = begins ? 1 / largest : costs->cost[local] / largest;
+            atomicAdd((unsigned long long *)(void *)&costs->now,
+                      (unsigned long long)sl_importance_share(costs->cost[local]));
+        }
+    }
+}
+
+enum sl_status sl_raise_cuda(cudaStream_t stream, const struct sl_raising *r, uint32_t *room, struct sl_costs *costs)
+{
+    const char *name = "sl_raise";
+    const unsigned n_blocks = sl_few_blocks(r->n_part);
+    sl_scratch moved(stream);
+    enum sl_status st;
+    SL_TRY(st, moved.take(sizeof(uint32_t), name), done);
+    SL_TRY(st, sl_cuda_status(cudaMemsetAsync(moved.as<uint32_t>(), 0, sizeof(uint32_t), stream), name), done);
+    for (uint32_t p = 0; p < r->n_lists; p++) {
+        SL_TRY(
+            st,
+            sl_start(name, stream, n_blocks, take_most, r->n_parts, r->owner, r->first, r->list[p], r->most[p], room),
+            done);
+        SL_TRY(st, sl_start(name, stream, 1, begin_round, r->owner, r->most[p], r->begins, moved.as<uint32_t>(), costs),
+               done);
+    }
+    for (uint32_t p = 0; p < r->n_lists; p++) {
+        SL_TRY(st,
+               sl_start(name, stream, n_blocks, raise_costs, r->n_parts, r->owner, r->first, r->list[p], r->most[p],
+                        r->begins, room, costs),
+               done);
+    }
+done:
+    return st;
+}
+
+/* ---- draw ---- */
+
+/* The candidates, if costs are theirs; whether costs are of weighted LABOR. */
+struct costs_of {
+    struct sl_candidates c;
+    uint64_t weighted; /* true or false; a whole word, because tools check kernel arguments word by word */
+};
+
+/* The cost of in-neighbour i. */
+static inline __device__ float cost_of(const struct sl_destinations &to, const struct costs_of &costs,
+                                       const struct sl_neighbours &from, uint32_t i)
+{
+    const struct sl_candidates &c = costs.c;
+    const float weight = costs.weighted ? to.part.weights[from.first + i] : 1;
+    if (c.words == nullptr || !(weight > 0)) {
+        return sl_importance_cost(weight);
+    }
+    return c.costs[position_of(c, from.ids[i])];
+}
+
+/* Whether in-neighbour i of destination d is sampled. */
+static inline __device__ bool is_drawn(const struct sl_destinations &to, const struct sl_labor_turn &turn,
+                                       const struct costs_of &c, uint64_t d, const struct sl_neighbours &from,
+                                       uint32_t i)
+{
+    const sl_vertex id = from.ids[i];
+    return sl_importance_drawn(&turn, to.part.dataset_ids[id], to.bounds[d], cost_of(to, c, from, i)) &&
+           (to.part.excluded.table == nullptr || !sl_is_excluded(&to.part.excluded, id, to.frontier[d]));
+}
+
+/* Number of edges of each destination; 0 for entries past the last destination. */
+static __global__ void count_drawn(struct sl_destinations to, struct sl_labor_turn turn, struct costs_of c,
+                                   uint32_t *n_edges_out)
+{
+    for (uint64_t d = sl_warp(); d <= to.max_rows; d += sl_n_warps()) {
+        uint32_t n = 0;
+        if (d < *to.n_rows) {
+            const struct sl_neighbours from = neighbours_of(to, d);
+            for (uint32_t i = sl_lane(); i < from.degree; i += SL_WARP) {
+                n += is_drawn(to, turn, c, d, from, i);
+            }
+        }
+        n = sl_warp_sum(n);
+        if (sl_lane() == 0) {
+            n_edges_out[d] = n;
+        }
+    }
+}
+
+/* The ids of the edges, and their weights before they are scaled. */
+static __global__ void write_drawn(struct sl_destinations to, struct sl_labor_turn turn, struct costs_of c,
+                                   const uint32_t *edge_offsets, sl_vertex *edges_out, float *weights_out)
+{
+    for (uint64_t d = sl_warp(); d < *to.n_rows; d += sl_n_warps()) {
+        const struct sl_neighbours from = neighbours_of(to, d);
+        const float *weights = to.part.weights == nullptr ? nullptr : to.part.weights + from.first;
+        uint32_t n = edge_offsets[d];
+        for (uint32_t base = 0; base < from.degree; base += SL_WARP) {
+            const uint32_t i = base + sl_lane();
+            const bool drawn = i < from.degree && is_drawn(to, turn, c, d, from, i);
+            const unsigned flags = __ballot_sync(SL_ALL_LANES, drawn);
+            if (drawn) {
+                const uint32_t e = n + (uint32_t)__popc(flags & ((1u << sl_lane()) - 1));
+                const double inverse = sl_importance_inverse(to.bounds[d], cost_of(to, c, from, i));
+                edges_out[e] = from.ids[i];
+                weights_out[e] = (float)((weights != nullptr ? weights[i] : 1) * inverse);
+            }
+            n += (uint32_t)__popc(flags);
+        }
+    }
+}
+
+/* One thread per destination, so that the sum has the order of the edges. */
+static __global__ void scale_drawn(struct sl_destinations to, struct sl_candidates c, bool normalised,
+                                   const uint32_t *edge_offsets, const sl_vertex *edges, float *weights)
+{
+    for (uint64_t d = sl_thread(); d < *to.n_rows; d += sl_n_threads()) {
+        const uint32_t begin = edge_offsets[d];
+        const uint32_t end = edge_offsets[d + 1];
+        double sum = neighbours_of(to, d).degree;
+        if (normalised) {
+            sum = 0;
+            for (uint32_t e = begin; e < end; e++) {
+                sum += sl_importance_inverse(to.bounds[d], c.costs[position_of(c, edges[e])]);
+            }
+        }
+        const double scale = (end - begin) / sum;
+        for (uint32_t e = begin; e < end; e++) {
+            weights[e] = (float)(weights[e] * scale);
+        }
+    }
+}
+
+enum sl_status sl_poisson_cuda(cudaStream_t stream, const struct sl_destinations *to,
+                               const struct sl_poisson_rule *rule, const struct sl_draw *draw,
+                               const struct sl_candidates *candidates, const struct sl_sample_marks *marks,
+                               const struct sl_sample_sizes *sizes, const struct sl_sample_block *block)
+{
+    const char *name = "sl_poisson";
+    const struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, &rule->sample);
+    const unsigned n_blocks = sl_few_blocks(((uint64_t)to->max_rows + 1) * SL_WARP);
+    const struct costs_of c = {rule->by_edge ? sl_candidates{} : *candidates, rule->weighted};
+    uint32_t n_rows;
+    uint32_t n_edges;
+    enum sl_status st;
+    SL_TRY(st, sl_start(name, stream, n_blocks, count_drawn, *to, turn, c, block->edge_offsets), done);
+    SL_TRY(st, sl_exclusive_sum(stream, to->max_rows + 1, block->edge_offsets), done);
+    SL_TRY(st, sl_read_sizes(name, stream, to->n_rows, &n_rows, block->edge_offsets + to->max_rows, &n_edges), done);
+    SL_TRY(st,
+           sl_start(name, stream, n_blocks, write_drawn, *to, turn, c, block->edge_offsets, block->edge_sources,
+                    block->edge_weights),
+           done);
+    SL_TRY(st,
+           sl_start(name, stream, sl_blocks(n_rows), scale_drawn, *to, c.c, rule->normalised, block->edge_offsets,
+                    block->edge_sources, block->edge_weights),
+           done);
+    st = sl_block_close_cuda(stream, &to->part, n_rows, n_edges, marks, sizes, block);
+done:
+    return st;
+}

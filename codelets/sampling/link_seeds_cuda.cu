@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Blocks of links, and tables of excluded edges: one thread per link. */
+#include "codelets/sampling/marks.cuh"
+
+#include "codelets/sampling/link_seeds.h"
+
+/* ---- the block ---- */
+
+static inline __device__ bool turns_link(const struct sl_step_links &links, const struct sl_link_rule &rule,
+                                         uint32_t link)
+{
+    return links.relation == NULL && sl_link_turns(&rule, link);
+}
+
+static inline __device__ sl_vertex negative(const struct sl_step_links &links, const struct sl_link_rule &rule,
+                                            uint32_t link, uint32_t j, uint32_t n_vertices)
+{
+    if (links.relation == NULL) {
+        return sl_link_negative(&rule, link, j, n_vertices);
+    }
+    return sl_triple_negative(&rule, link, j, links.ends + (uint64_t)links.relation[link] * SL_ENDS);
+}
+
+static inline __device__ sl_vertex first_end(const struct sl_step_links &links, bool turns, uint32_t link)
+{
+    return turns ? links.to[link] : links.from[link];
+}
+
+/* 1 for links whose first end the part owns, else 0; one more entry, for the total. */
+static __global__ void flag_links(struct sl_sample_part part, struct sl_step_links links, struct sl_link_rule rule,
+                                  uint32_t *flags_out)
+{
+    for (uint64_t i = sl_thread(); i <= links.n; i += sl_n_threads()) {
+        flags_out[i] = 0;
+        if (i < links.n) {
+            const uint32_t link = links.order[i];
+            const sl_vertex from = first_end(links, turns_link(links, rule, link), link);
+            flags_out[i] = from >= part.first[part.part] && from < part.first[part.part + 1];
+        }
+    }
+}
+
+static __global__ void place_links(struct sl_step_links links, struct sl_link_rule rule, uint32_t n_vertices,
+                                   const uint32_t *places, sl_vertex *rows_out, uint32_t *relations_out)
+{
+    for (uint64_t i = sl_thread(); i < links.n; i += sl_n_threads()) {
+        if (places[i + 1] > places[i]) {
+            const uint32_t link = links.order[i];
+            const bool turns = turns_link(links, rule, link);
+            sl_vertex *row = rows_out + (uint64_t)places[i] * sl_link_rows(&rule);
+            row[0] = first_end(links, turns, link);
+            row[1] = first_end(links, !turns, link);
+            for (uint32_t j = 0; j < rule.n_negatives; j++) {
+                row[2 + j] = links.new_ids[negative(links, rule, link, j, n_vertices)];
+            }
+            if (links.relation != NULL) {
+                relations_out[places[i]] = links.relation[link];
+            }
+        }
+    }
+}
+
+/* One edge for each row. */
+static __global__ void place_offsets(uint32_t max_rows, uint32_t n_rows, uint32_t *offsets_out)
+{
+    for (uint64_t d = sl_thread(); d <= max_rows; d += sl_n_threads()) {
+        offsets_out[d] = d < n_rows ? (uint32_t)d : n_rows;
+    }
+}
+
+static enum sl_status read_count(cudaStream_t stream, const uint32_t *count, uint32_t *out)
+{
+    cudaError_t error = cudaMemcpyAsync(out, count, sizeof *count, cudaMemcpyDeviceToHost, stream);
+    if (error == cudaSuccess) {
+        error = cudaStreamSynchronize(stream);
+    }
+    return sl_cuda_status(error, "sl_link_seed: the number of links");
+}
+
+enum sl_status sl_link_seed_cuda(cudaStream_t stream, const struct sl_sample_part *part,
+                                 const struct sl_step_links *links, const struct sl_link_rule *rule,
+                                 const struct sl_sample_marks *marks, const struct sl_sample_sizes *sizes,
+                                 const struct sl_sample_block *block, uint32_t *relations_out)
+{
+    const char *name = "sl_link_seed";
+    const uint32_t n = links->n;
+    sl_scratch places(stream);
+    uint32_t n_own = 0;
+    uint32_t n_rows;
+    enum sl_status st;
+    SL_TRY(st, places.take(((size_t)n + 1) * sizeof(uint32_t), name), done);
+    SL_TRY(st,
+           sl_start(name, stream, sl_blocks((uint64_t)n + 1), flag_links, *part, *links, *rule, places.as<uint32_t>()),
+           done);
+    SL_TRY(st, sl_exclusive_sum(stream, n + 1, places.as<uint32_t>()), done);
+    SL_TRY(st, read_count(stream, places.as<uint32_t>() + n, &n_own), done);
+    n_rows = n_own * sl_link_rows(rule);
+    SL_TRY(st,
+           sl_start(name, stream, sl_blocks(n), place_links, *links, *rule, marks->n_vertices, places.as<uint32_t>(),
+                    block->edge_sources, relations_out),
+           done);
+    SL_TRY(st,
+           sl_start(name, stream, sl_blocks((uint64_t)block->max_rows + 1), place_offsets, block->max_rows, n_rows,
+                    block->edge_offsets),
+           done);
+    st = sl_block_close_cuda(stream, part, n_rows, n_rows, marks, sizes, block);
+done:
+    return st;
+}
+
+/* ---- the table ---- */
+
+static inline __device__ void insert(sl_vertex source, sl_vertex destination, uint32_t mask, uint64_t *table)
+{
+    const unsigned long long key = sl_edge_key(source, destination);
+    uint32_t i = sl_edge_entry(key, mask);
+    for (;;) {
+        unsigned long long old = atomicCAS((unsigned long long *)table + i, (unsigned long long)SL_NO_EDGE, key);
+        if (old == SL_NO_EDGE || old == key) {
+            return;
+        }
+        i = (i + 1) & mask;
+    }
+}
+
+static __global__ void insert_links(struct sl_step_links links, bool reverse, uint32_t mask, uint64_t *table)
+{
+    for (uint64_t i = sl_thread(); i < links.n; i += sl_n_threads()) {
+        const uint32_t link = links.order[i];
+        insert(links.from[link], links.to[link], mask, table);
+        if (reverse) {
+            insert(links.to[link], links.from[link], mask, table);
+        }
+    }
+}
+
+enum sl_status sl_exclude_cuda(cudaStream_t stream, const struct sl_step_links *links, bool reverse, uint32_t n_entries,
+                               uint64_t *table_out)
+{
+    const char *name = "sl_exclude";
+    enum sl_status st = sl_cuda_status(cudaMemsetAsync(table_out, 0xff, n_entries * sizeof *table_out, stream), name);
+    if (st == SL_OK) {
+        st = sl_start(name, stream, sl_blocks(links->n), insert_links, *links, reverse, n_entries - 1, table_out);
+    }
+    return st;
+}

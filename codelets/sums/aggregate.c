@@ -1,0 +1,768 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Weighted sums over sampled in-neighbours, and the transposed sums. Rows are scattered in memory, so a row is
+ * prefetched well before it is added. A ring holds the terms to come. Terms are added in order, four at a time: the
+ * output row is read and written once for four terms. */
+#include "codelets/sums/aggregate.h"
+
+#ifdef SL_CUDA
+#include <starpu_cusparse.h>
+#endif
+#include <assert.h>
+#include <string.h>
+
+#include "codelets/rows/rounded.h"
+#include "codelets/sampling/sample.h"
+#include "codelets/sums/add_rows.h"
+#include "support/memory.h"
+
+/* ---- kernels, CPU ---- */
+
+#define RING 64 /* terms looked up ahead; a power of two */
+
+/* One term of a sum. With symmetric weights, `weight` is the factor of the source until weigh_terms completes it. */
+struct term {
+    const void *row;
+    sl_real weight;
+    sl_vertex id; /* of the source; only with symmetric weights */
+};
+
+/* out += terms first .. end - 1 of the ring, in order; at most RING terms. */
+SL_INLINE void add_terms(enum sl_dtype dtype, const struct term *ring, uint64_t first, uint64_t end, uint32_t n_columns,
+                         sl_real *out)
+{
+    uint64_t i = first;
+    for (; i + 4 <= end; i += 4) {
+        const struct term *t[] = {&ring[i % RING], &ring[(i + 1) % RING], &ring[(i + 2) % RING], &ring[(i + 3) % RING]};
+        sl_add_four(dtype, n_columns, out, (const void *[]){t[0]->row, t[1]->row, t[2]->row, t[3]->row}, 0,
+                    (sl_real[]){t[0]->weight, t[1]->weight, t[2]->weight, t[3]->weight});
+    }
+    for (; i < end; i++) {
+        sl_add_row(dtype, n_columns, out, ring[i % RING].row, 0, ring[i % RING].weight);
+    }
+}
+
+/* Complete the weights of terms first .. end - 1 of the ring. id: the vertex of the sum; factor: its share. */
+SL_INLINE void weigh_terms(struct term *ring, uint64_t first, uint64_t end, sl_real factor, sl_vertex id)
+{
+    for (uint64_t i = first; i < end; i++) {
+        struct term *term = &ring[i % RING];
+        term->weight = term->id == id ? 0 : factor * term->weight;
+    }
+}
+
+/* Multiply terms first .. end - 1 of the ring by the weights of their edges, if edges have weights. */
+SL_INLINE void weigh_edges(struct term *ring, uint64_t first, uint64_t end, const float *edge_weights)
+{
+    for (uint64_t i = first; edge_weights != NULL && i < end; i++) {
+        ring[i % RING].weight *= (sl_real)edge_weights[i];
+    }
+}
+
+/* A walk over a list of edges, from the first to the last. The rows of the next edges are prefetched while one is
+ * added. */
+struct edge_walk {
+    const struct sl_source_rows *x;
+    const uint32_t *positions; /* [n] */
+    uint64_t n, known;
+    struct term ring[RING];
+};
+
+/* One sum: entries first .. end - 1 of a list, and the factor that the vertex of the sum gives to their weights. */
+struct sum {
+    uint32_t d; /* the destination */
+    uint64_t first, end;
+    sl_real factor;
+    sl_vertex id; /* of the vertex; only with symmetric weights */
+};
+
+/* Look up and prefetch the rows of the edges before `end`. */
+SL_INLINE void know_sources(enum sl_dtype dtype, struct edge_walk *walk, const struct sl_weights *weights, uint64_t end,
+                            uint32_t n_columns)
+{
+    for (; walk->known < end; walk->known++) {
+        uint32_t position = walk->positions[walk->known];
+        struct term *term = &walk->ring[walk->known % RING];
+        term->row = sl_source_row(dtype, walk->x, position, n_columns);
+        sl_row_fetch(term->row, sl_dtype_bytes(dtype, n_columns));
+        if (weights != NULL) {
+            term->id = sl_weights_source(weights, position);
+            term->weight = sl_weights_factor(weights, term->id);
+        }
+    }
+}
+
+/* out += the rows of a sum's edges, in order, each times its weight. */
+SL_INLINE void add_sources(enum sl_dtype dtype, struct edge_walk *walk, const struct sl_weights *weights,
+                           const float *edge_weights, struct sum sum, uint32_t n_columns, sl_real *out)
+{
+    for (uint64_t done = sum.first; done < sum.end; done += RING - SL_ROWS_AHEAD) {
+        uint64_t stop = sum.end - done < RING - SL_ROWS_AHEAD ? sum.end : done + RING - SL_ROWS_AHEAD;
+        uint64_t ahead = walk->n - stop < SL_ROWS_AHEAD ? walk->n : stop + SL_ROWS_AHEAD;
+        know_sources(dtype, walk, weights, ahead, n_columns);
+        if (weights != NULL) {
+            weigh_terms(walk->ring, done, stop, sum.factor, sum.id);
+        } else {
+            for (uint64_t e = done; e < stop; e++) {
+                walk->ring[e % RING].weight = sum.factor;
+            }
+        }
+        weigh_edges(walk->ring, done, stop, edge_weights);
+        add_terms(dtype, walk->ring, done, stop, n_columns, out);
+    }
+}
+
+/* The own row of destination d of the frontier. */
+SL_INLINE const void *own_row(enum sl_dtype dtype, const struct sl_source_rows *x, uint32_t d, sl_vertex id,
+                              uint32_t n_columns)
+{
+    if (x->own.chunk != NULL) {
+        return sl_view_row_of(dtype, &x->own, d, n_columns);
+    }
+    return sl_source_row(dtype, x, id, n_columns);
+}
+
+/* The sum of destination sum.d over the edges sum.first .. sum.end - 1: the mean, or by weights. */
+SL_INLINE void sum_of_sources(enum sl_dtype dtype, struct edge_walk *walk, const struct sl_weights *weights,
+                              const float *edge_weights, struct sum sum, uint32_t n_columns, sl_real *out)
+{
+    if (weights != NULL) {
+        sum.id = sl_weights_destination(weights, sum.d);
+        sl_add_row(dtype, n_columns, out, own_row(dtype, walk->x, sum.d, sum.id, n_columns), 0,
+                   sl_weights_self(weights, sum.id));
+    }
+    if (sum.first < sum.end) {
+        uint64_t n = sum.end - sum.first;
+        sum.factor = weights == NULL ? 1 / (sl_real)n : sl_weights_share(weights, sum.id, n);
+        add_sources(dtype, walk, weights, edge_weights, sum, n_columns, out);
+    }
+}
+
+/* Call an SL_INLINE kernel(weights, edge_weights, ..). Weights that are NULL are constants of the kernel, so that
+ * the mean compiles without them. */
+#define BY_WEIGHTS(vertex, edge, kernel, ...)                                                                          \
+    do {                                                                                                               \
+        if ((vertex) == NULL && (edge) == NULL) {                                                                      \
+            kernel(NULL, NULL, __VA_ARGS__);                                                                           \
+        } else if ((edge) == NULL) {                                                                                   \
+            kernel(vertex, NULL, __VA_ARGS__);                                                                         \
+        } else if ((vertex) == NULL) {                                                                                 \
+            kernel(NULL, edge, __VA_ARGS__);                                                                           \
+        } else {                                                                                                       \
+            kernel(vertex, edge, __VA_ARGS__);                                                                         \
+        }                                                                                                              \
+    } while (0)
+
+/* The sums of a block. */
+SL_INLINE void sum_edges(const struct sl_weights *weights, const float *edge_weights, enum sl_dtype dtype,
+                         const struct sl_edges *edges, uint32_t n_columns, const struct sl_source_rows *x, int beta,
+                         sl_real *m_out)
+{
+    const uint32_t *offsets = edges->offsets + edges->row0;
+    struct edge_walk walk = {.x = x, .positions = edges->sources, .n = offsets[edges->n_rows], .known = offsets[0]};
+    for (uint32_t i = 0; i < edges->n_rows; i++) {
+        sl_real *out = m_out + (size_t)i * n_columns;
+        if (!beta) {
+            memset(out, 0, n_columns * sizeof *out);
+        }
+        struct sum sum = {.d = edges->row0 + i, .first = offsets[i], .end = offsets[i + 1]};
+        sum_of_sources(dtype, &walk, weights, edge_weights, sum, n_columns, out);
+    }
+}
+
+SL_INLINE void choose_sum(enum sl_dtype dtype, const struct sl_edges *edges, uint32_t n_columns,
+                          const struct sl_source_rows *x, int beta, sl_real *m_out)
+{
+    BY_WEIGHTS(edges->weights, edges->edge_weights, sum_edges, dtype, edges, n_columns, x, beta, m_out);
+}
+
+SL_CLONES static void sum_block(enum sl_dtype dtype, const struct sl_edges *edges, uint32_t n_columns,
+                                const struct sl_source_rows *x, int beta, sl_real *m_out)
+{
+    SL_BY_DTYPE_READ(dtype, choose_sum, edges, n_columns, x, beta, m_out);
+}
+
+#define ROUNDED_ROWS 256 /* rows summed in float before they are rounded */
+
+enum sl_status sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x,
+                                        int beta, enum sl_dtype m_dtype, void *m_out)
+{
+    struct sl_rounded slab =
+        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, edges->n_rows, n_columns, m_out);
+    struct sl_edges some = *edges;
+    struct sl_source_rows rows;
+    enum sl_status st;
+    sl_sources_rows(x, &rows);
+    if (m_dtype == SL_DTYPE_REAL) {
+        sum_block(x->dtype, edges, n_columns, &rows, beta, m_out);
+        return SL_OK;
+    }
+    slab.beta = beta;
+    while (sl_rounded_next(&slab, &st)) {
+        some.row0 = edges->row0 + slab.first;
+        some.n_rows = slab.n;
+        sum_block(SL_DTYPE_BF16, &some, n_columns, &rows, beta, slab.room);
+    }
+    return st;
+}
+
+/* The same walk over a block by source: the terms are gradients of destinations. */
+struct back_walk {
+    const struct sl_transposed *block;
+    const struct sl_view *gm;
+    uint64_t n, known;
+    struct term ring[RING];
+};
+
+/* Look up and prefetch the gradients of the entries before `end`. */
+SL_INLINE void know_destinations(struct back_walk *walk, const struct sl_weights *weights, uint64_t end,
+                                 uint32_t n_columns)
+{
+    const uint32_t *edge_offsets = walk->block->edge_offsets;
+    for (; walk->known < end; walk->known++) {
+        uint32_t d = walk->block->back_rows[walk->known];
+        uint32_t degree = edge_offsets[d + 1] - edge_offsets[d];
+        struct term *term = &walk->ring[walk->known % RING];
+        term->row = sl_view_row(walk->gm, d, n_columns);
+        sl_row_fetch(term->row, n_columns * sizeof(sl_real));
+        if (weights == NULL) {
+            term->weight = 1 / (sl_real)degree;
+        } else {
+            term->id = sl_weights_destination(weights, d);
+            term->weight = sl_weights_share(weights, term->id, degree);
+        }
+    }
+}
+
+/* out += the terms of position t. */
+SL_INLINE void add_back(struct back_walk *walk, const struct sl_weights *weights, const float *back_weights, uint32_t t,
+                        uint32_t n_columns, sl_real *out)
+{
+    struct sum sum = {.first = walk->block->back_offsets[t], .end = walk->block->back_offsets[t + 1]};
+    if (weights != NULL) {
+        sum.id = sl_weights_source(weights, t);
+        sum.factor = sl_weights_factor(weights, sum.id);
+    }
+    for (uint64_t done = sum.first; done < sum.end; done += RING - SL_ROWS_AHEAD) {
+        uint64_t stop = sum.end - done < RING - SL_ROWS_AHEAD ? sum.end : done + RING - SL_ROWS_AHEAD;
+        uint64_t ahead = walk->n - stop < SL_ROWS_AHEAD ? walk->n : stop + SL_ROWS_AHEAD;
+        know_destinations(walk, weights, ahead, n_columns);
+        if (weights != NULL) {
+            weigh_terms(walk->ring, done, stop, sum.factor, sum.id);
+        }
+        weigh_edges(walk->ring, done, stop, back_weights);
+        add_terms(SL_DTYPE_REAL, walk->ring, done, stop, n_columns, out);
+    }
+}
+
+/* A walk over positions t0 .. t0 + n - 1. */
+SL_INLINE struct back_walk walk_back(const struct sl_transposed *block, uint32_t t0, uint32_t n,
+                                     const struct sl_view *gm)
+{
+    return (struct back_walk){
+        .block = block, .gm = gm, .n = block->back_offsets[t0 + n], .known = block->back_offsets[t0]};
+}
+
+SL_INLINE void sum_back(const struct sl_weights *weights, const float *back_weights, const struct sl_transposed *block,
+                        uint32_t t0, uint32_t n, uint32_t n_columns, const struct sl_view *gm, sl_real *out)
+{
+    struct back_walk walk = walk_back(block, t0, n, gm);
+    memset(out, 0, (size_t)n * n_columns * sizeof *out);
+    for (uint32_t i = 0; i < n; i++) {
+        add_back(&walk, weights, back_weights, t0 + i, n_columns, out + (size_t)i * n_columns);
+    }
+}
+
+SL_CLONES static void sum_of_owner(const struct sl_transposed *block, uint32_t t0, uint32_t n, uint32_t n_columns,
+                                   const struct sl_view *gm, sl_real *out)
+{
+    BY_WEIGHTS(block->weights, block->back_weights, sum_back, block, t0, n, n_columns, gm, out);
+}
+
+enum sl_status sl_aggregate_backward_cpu(const struct sl_transposed *block, const struct sl_chunks *gm,
+                                         uint32_t n_columns, uint32_t n_owners, const uint32_t *t0, const uint32_t *n,
+                                         enum sl_dtype dtype, void *const *packed_out)
+{
+    const struct sl_view rows = sl_chunks_view(gm);
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0; k < n_owners && st == SL_OK; k++) {
+        struct sl_rounded slab =
+            sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, n[k], n_columns, packed_out[k]);
+        if (dtype == SL_DTYPE_REAL) {
+            sum_of_owner(block, t0[k], n[k], n_columns, &rows, packed_out[k]);
+            continue;
+        }
+        while (sl_rounded_next(&slab, &st)) {
+            sum_of_owner(block, t0[k] + slab.first, slab.n, n_columns, &rows, slab.room);
+        }
+    }
+    return st;
+}
+
+SL_CLONES void sl_accumulate_self_cpu(const struct sl_weights *weights, uint32_t n_gm, const struct sl_chunks *gm,
+                                      const struct sl_gradient *g)
+{
+    const struct sl_view rows = sl_chunks_view(gm);
+    for (uint32_t i = 0; i < g->n_rows && g->row0 + i < n_gm; i++) {
+        sl_real weight = sl_weights_self(weights, sl_weights_destination(weights, g->row0 + i));
+        sl_add_row(SL_DTYPE_REAL, g->n_columns, sl_gradient_row(g, i), sl_view_row(&rows, g->row0 + i, g->n_columns), 0,
+                   weight);
+    }
+}
+
+SL_INLINE void add_sent(enum sl_dtype dtype, uint32_t n, const uint32_t *inverse, const void *sent,
+                        const struct sl_gradient *g)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t row = inverse[i] - g->row0; /* a row below row0 wraps, and is too large */
+        if (row < g->n_rows) {
+            const char *from = (const char *)sent + sl_dtype_bytes(dtype, (size_t)i * g->n_columns);
+            sl_add_row(dtype, g->n_columns, sl_gradient_row(g, row), from, 0, 1);
+        }
+    }
+}
+
+static const uint32_t *rows_asked(const struct sl_asked *asked)
+{
+    return sl_list_of(asked->inverse, asked->n_parts, asked->requester);
+}
+
+SL_CLONES void sl_accumulate_sent_cpu(uint32_t n, const struct sl_asked *asked, enum sl_dtype dtype, const void *sent,
+                                      int beta, const struct sl_gradient *g)
+{
+    (void)beta;
+    SL_BY_DTYPE(dtype, add_sent, n, rows_asked(asked), sent, g);
+}
+
+/* Adds only to rows of g. After skipped positions the walk restarts. */
+SL_INLINE void sum_own(const struct sl_weights *weights, const float *back_weights, const struct sl_transposed *block,
+                       uint32_t t0, uint32_t n, const uint32_t *inverse, const struct sl_view *gm,
+                       const struct sl_gradient *g)
+{
+    struct back_walk walk = walk_back(block, t0, n, gm);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t begin = block->back_offsets[t0 + i];
+        uint32_t row = inverse[i] - g->row0;
+        if (row < g->n_rows) {
+            walk.known = walk.known < begin ? begin : walk.known;
+            add_back(&walk, weights, back_weights, t0 + i, g->n_columns, sl_gradient_row(g, row));
+        }
+    }
+}
+
+SL_CLONES void sl_accumulate_own_cpu(const struct sl_transposed *block, uint32_t t0, uint32_t n,
+                                     const struct sl_asked *asked, const struct sl_chunks *gm, int beta,
+                                     const struct sl_gradient *g)
+{
+    const struct sl_view rows = sl_chunks_view(gm);
+    (void)beta;
+    BY_WEIGHTS(block->weights, block->back_weights, sum_own, block, t0, n, rows_asked(asked), &rows, g);
+}
+
+/* Columns that are summed, and columns of a row of sums. */
+struct columns {
+    uint32_t n, m_width;
+};
+
+SL_INLINE void sum_full(const struct sl_weights *weights, const float *edge_weights, enum sl_dtype dtype,
+                        const struct sl_full_edges *edges, struct columns columns, const struct sl_source_rows *x,
+                        int beta, sl_real *m_out)
+{
+    const uint64_t *offsets = edges->offsets + edges->row0;
+    struct edge_walk walk = {.x = x,
+                             .positions = edges->sources + (offsets[0] - edges->offsets[0]),
+                             .n = offsets[edges->n_rows] - offsets[0]};
+    if (edge_weights != NULL) {
+        edge_weights += offsets[0] - edges->offsets[0];
+    }
+    for (uint32_t i = 0; i < edges->n_rows; i++) {
+        sl_real *out = m_out + (size_t)i * columns.m_width;
+        if (!beta) {
+            memset(out, 0, columns.n * sizeof *out);
+        }
+        struct sum sum = {.d = edges->row0 + i, .first = offsets[i] - offsets[0], .end = offsets[i + 1] - offsets[0]};
+        sum_of_sources(dtype, &walk, weights, edge_weights, sum, columns.n, out);
+    }
+}
+
+SL_INLINE void choose_full(enum sl_dtype dtype, const struct sl_full_edges *edges, struct columns columns,
+                           const struct sl_source_rows *x, int beta, sl_real *m_out)
+{
+    BY_WEIGHTS(edges->weights, edges->edge_weights, sum_full, dtype, edges, columns, x, beta, m_out);
+}
+
+SL_CLONES static void sum_part(enum sl_dtype dtype, const struct sl_full_edges *edges, struct columns columns,
+                               const struct sl_source_rows *x, int beta, sl_real *m_out)
+{
+    SL_BY_DTYPE_READ(dtype, choose_full, edges, columns, x, beta, m_out);
+}
+
+enum sl_status sl_aggregate_full_cpu(const struct sl_full_edges *edges, uint32_t n_columns,
+                                     const struct sl_parts *parts, int beta, uint32_t m_width, enum sl_dtype m_dtype,
+                                     void *m_out)
+{
+    struct sl_rounded slab =
+        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, edges->n_rows, n_columns, m_out);
+    struct sl_full_edges some = *edges;
+    struct sl_source_rows rows;
+    enum sl_status st;
+    sl_parts_rows(parts, &rows);
+    if (m_dtype == SL_DTYPE_REAL) {
+        sum_part(parts->dtype, edges, (struct columns){n_columns, m_width}, &rows, beta, m_out);
+        return SL_OK;
+    }
+    slab.beta = beta;
+    slab.out_width = m_width;
+    while (sl_rounded_next(&slab, &st)) {
+        some.row0 = edges->row0 + slab.first;
+        some.n_rows = slab.n;
+        sum_part(SL_DTYPE_BF16, &some, (struct columns){n_columns, n_columns}, &rows, beta, slab.room);
+    }
+    return st;
+}
+
+/* ---- operations ---- */
+
+/* Symmetric weights of a block, or of a part. factors without a handle: the mean. */
+struct weights {
+    struct sl_matrix factors, frontier, request;
+    sl_real scale;
+    uint32_t n_parts; /* PEs with entries in the request */
+    sl_vertex first;  /* evaluation: the part's first id */
+};
+
+struct forward {
+    struct sl_task_args head;
+    struct sl_matrix offsets, sources, m, edge_weights;
+    struct weights weights;
+    struct sl_sources x;
+    uint32_t row0;
+    int beta;
+};
+
+struct full {
+    struct sl_task_args head;
+    struct sl_matrix offsets, sources, m, edge_weights;
+    struct weights weights;
+    struct sl_parts parts;
+    uint32_t row0;
+    int beta;
+    uint32_t first_column, n_columns; /* of the sums */
+};
+
+/* By source: backward writes `packed`, accumulate adds up the shares. */
+struct back {
+    struct sl_task_args head;
+    struct sl_matrix edge_offsets, back_offsets, back_rows, edge_weights;
+    struct weights weights;
+    struct sl_chunks gm;
+    struct sl_matrices packed; /* numbers: the first position of each */
+    struct sl_shares shares;
+    enum sl_dtype dtype; /* of packed */
+};
+
+/* In *room. NULL: the mean. */
+static const struct sl_weights *weights_in(const struct weights *w, struct sl_weights *room)
+{
+    const sl_vertex *request = w->request.data;
+    *room = (struct sl_weights){
+        .factors = w->factors.data, .destinations = w->frontier.data, .first = w->first, .scale = w->scale};
+    if (request != NULL) {
+        room->sources = request + w->n_parts + 1;
+    }
+    return w->factors.data != NULL ? room : NULL;
+}
+
+static struct sl_edges edges_of(const struct forward *v, struct sl_weights *room)
+{
+    return (struct sl_edges){.row0 = v->row0,
+                             .n_rows = v->m.n_rows,
+                             .offsets = v->offsets.data,
+                             .sources = v->sources.data,
+                             .weights = weights_in(&v->weights, room),
+                             .edge_weights = v->edge_weights.data};
+}
+
+static struct sl_transposed transposed_of(const struct back *v, struct sl_weights *room)
+{
+    return (struct sl_transposed){.edge_offsets = v->edge_offsets.data,
+                                  .back_offsets = v->back_offsets.data,
+                                  .back_rows = v->back_rows.data,
+                                  .weights = weights_in(&v->weights, room),
+                                  .back_weights = v->edge_weights.data};
+}
+
+static enum sl_status forward(const void *view, const void *stream)
+{
+    const struct forward *v = view;
+    struct sl_weights weights;
+    const struct sl_edges edges = edges_of(v, &weights);
+#ifdef SL_CUDA
+    if (stream != NULL && starpu_task_get_implementation(starpu_task_get_current()) == 1) {
+        return sl_aggregate_forward_cusparse(*(const cudaStream_t *)stream, starpu_cusparse_get_local_handle(), &edges,
+                                             v->m.n_columns, &v->x, v->beta, v->m.data);
+    }
+#endif
+    return SL_CALL(stream, sl_aggregate_forward, &edges, v->m.n_columns, &v->x, v->beta, v->m.dtype, v->m.data);
+}
+
+static enum sl_status backward(const void *view, const void *stream)
+{
+    const struct back *v = view;
+    struct sl_weights weights;
+    const struct sl_transposed block = transposed_of(v, &weights);
+    return SL_CALL(stream, sl_aggregate_backward, &block, &v->gm, v->gm.n_columns, v->packed.n, v->packed.numbers,
+                   v->packed.n_rows, v->dtype, v->packed.data);
+}
+
+static enum sl_status full(const void *view, const void *stream)
+{
+    const struct full *v = view;
+    struct sl_weights weights;
+    const struct sl_full_edges edges = {.row0 = v->row0,
+                                        .n_rows = v->m.n_rows,
+                                        .offsets = v->offsets.data,
+                                        .sources = v->sources.data,
+                                        .weights = weights_in(&v->weights, &weights),
+                                        .edge_weights = v->edge_weights.data};
+    char *m = (char *)v->m.data + sl_dtype_bytes(v->m.dtype, v->first_column);
+    return SL_CALL(stream, sl_aggregate_full, &edges, v->n_columns, &v->parts, v->beta, v->m.n_columns, v->m.dtype, m);
+}
+
+/* ---- operations: shares ---- */
+
+enum sl_status sl_accumulate_begin_cpu(struct sl_gradient *g)
+{
+    return sl_alloc_zero(((size_t)g->n_rows + 63) / 64, sizeof *g->begun, "marks of rows", &g->begun);
+}
+
+/* Clear the rows that have no sum yet. */
+static void end_gradient(struct sl_gradient *g)
+{
+    for (uint32_t i = 0; i < g->n_rows; i++) {
+        sl_gradient_row(g, i);
+    }
+    sl_free(g->begun);
+}
+
+enum sl_status sl_accumulate(const void *view, const void *stream, const struct sl_shares *shares,
+                             const struct sl_share_adders *add)
+{
+    struct sl_gradient g = {
+        .row0 = shares->row0, .n_rows = shares->g.n_rows, .n_columns = shares->g.n_columns, .rows = shares->g.data};
+    struct sl_asked asked = {shares->inverse.data, shares->sent.n, 0};
+    int beta = !add->overwrites;
+    SL_CHECK(SL_CALL(stream, sl_accumulate_begin, &g));
+    enum sl_status st = add->self == NULL ? SL_OK : add->self(view, stream, &g);
+    for (uint32_t p = 0; p < shares->sent.n && st == SL_OK; p++) {
+        asked.requester = p;
+        if (p == shares->own) {
+            st = add->own(view, stream, &asked, beta, &g);
+            beta = 1;
+        } else if (shares->sent.data[p] != NULL) {
+            st = SL_RUN(stream, sl_accumulate_sent, shares->sent.n_rows[p], &asked, shares->sent_dtype,
+                        shares->sent.data[p], beta, &g);
+            beta = 1;
+        }
+    }
+    if (g.begun != NULL) {
+        end_gradient(&g);
+    }
+    return st;
+}
+
+static enum sl_status add_self(const void *view, const void *stream, const struct sl_gradient *g)
+{
+    const struct back *v = view;
+    struct sl_weights weights;
+    weights_in(&v->weights, &weights);
+    return SL_RUN(stream, sl_accumulate_self, &weights, v->gm.n_rows, &v->gm, g);
+}
+
+static enum sl_status add_own(const void *view, const void *stream, const struct sl_asked *asked, int beta,
+                              const struct sl_gradient *g)
+{
+    const struct back *v = view;
+    struct sl_weights weights;
+    const struct sl_transposed block = transposed_of(v, &weights);
+    return SL_RUN(stream, sl_accumulate_own, &block, v->shares.t0, v->shares.n_own, asked, &v->gm, beta, g);
+}
+
+static enum sl_status accumulate(const void *view, const void *stream)
+{
+    static const struct sl_share_adders mean = {.own = add_own, .overwrites = true};
+    static const struct sl_share_adders symmetric = {.self = add_self, .own = add_own};
+    const struct back *v = view;
+    return sl_accumulate(view, stream, &v->shares, v->weights.factors.data != NULL ? &symmetric : &mean);
+}
+
+/* ---- operations: tables ---- */
+
+#ifdef SL_CUDA
+/* A copy takes at most 1 / COPY_SHARE of the GPU memory for data. Launchers have a fifteenth
+ * (runtime/machine/gpus.c). */
+#define COPY_SHARE 64
+
+/* Conditions of cuSPARSE: the user allowed it; a mean of sl_real rows; edges and sources in 31 bits; and GPU memory for
+ * a copy of the source rows, which StarPU does not manage. */
+static int forward_can_execute(unsigned worker, struct starpu_task *task, unsigned implementation)
+{
+    const struct forward *v = task->cl_arg;
+    const struct sl_run *run = v->head.run;
+    (void)worker;
+    if (implementation == 0 || !run->fastest_means || v->weights.factors.handle != NULL ||
+        v->edge_weights.handle != NULL || v->x.dtype != SL_DTYPE_REAL) {
+        return implementation == 0;
+    }
+    const uint64_t copy_bytes = (uint64_t)v->x.n_sources * v->m.n_columns * sizeof(sl_real);
+    return v->sources.n_rows <= INT32_MAX && v->x.n_sources <= INT32_MAX &&
+           (run->gpu_bytes == 0 || copy_bytes <= run->gpu_bytes / COPY_SHARE);
+}
+#endif
+
+/* Roles of symmetric weights and of edge weights. */
+#define WEIGHT_ROLES(view)                                                                                             \
+    {"factors", STARPU_R | SL_OPTIONAL, offsetof(view, weights.factors), "N x 2"},                                     \
+        {"frontier", STARPU_R | SL_OPTIONAL, offsetof(view, weights.frontier), "?", SL_INTS_32},                       \
+        {"request", STARPU_R | SL_OPTIONAL, offsetof(view, weights.request), "?", SL_INTS_32},                         \
+    {                                                                                                                  \
+        "edge weights", STARPU_R | SL_OPTIONAL, offsetof(view, edge_weights), "?", SL_FLOATS                           \
+    }
+
+static struct sl_operation forward_op = {
+    SL_OPERATION(forward_op, "sl_aggregate_forward", SL_STAGE_AGGREGATE),
+    .body = forward,
+    .bytes = sizeof(struct forward),
+    SL_CUDA_FUNCS(NULL, NULL), /* the second: cuSPARSE */
+#ifdef SL_CUDA
+    .codelet.can_execute = forward_can_execute,
+#endif
+    .role = {{"edge offsets", STARPU_R, offsetof(struct forward, offsets), "?", SL_INTS_32},
+             {"edge sources", STARPU_R, offsetof(struct forward, sources), "?", SL_INTS_32},
+             {"mean", STARPU_W | SL_OR_RW, offsetof(struct forward, m), "D x F", SL_ROWS_OR_REALS},
+             SL_SOURCE_ROLES(struct forward, x),
+             WEIGHT_ROLES(struct forward)},
+};
+
+#define BACK_ROLES                                                                                                     \
+    {"edge offsets", STARPU_R, offsetof(struct back, edge_offsets), "?", SL_INTS_32},                                  \
+        {"back offsets", STARPU_R, offsetof(struct back, back_offsets), "?", SL_INTS_32},                              \
+        {"back rows", STARPU_R, offsetof(struct back, back_rows), "?", SL_INTS_32},                                    \
+        {"the mean's gradient", STARPU_R | SL_REPEATED, offsetof(struct back, gm.each), "? x F"},                      \
+        WEIGHT_ROLES(struct back)
+
+static struct sl_operation backward_op = {
+    SL_OPERATION(backward_op, "sl_aggregate_backward", SL_STAGE_BACKWARD),
+    SL_BODY(backward, struct back),
+    .role = {BACK_ROLES,
+             {"packed", STARPU_W | SL_OR_RW | SL_REPEATED, offsetof(struct back, packed), "? x F", SL_ROWS}},
+};
+
+static struct sl_operation accumulate_op = {
+    SL_OPERATION(accumulate_op, "sl_accumulate", SL_STAGE_BACKWARD),
+    SL_BODY(accumulate, struct back),
+    .role = {BACK_ROLES, SL_SHARE_ROLES(struct back, shares)},
+};
+
+static struct sl_operation full_op = {
+    SL_OPERATION(full_op, "sl_aggregate_full", SL_STAGE_AGGREGATE),
+    SL_BODY(full, struct full),
+    .role = {{"offsets", STARPU_R, offsetof(struct full, offsets), "?", SL_INTS_64},
+             {"sources", STARPU_R, offsetof(struct full, sources), "?", SL_INTS_32},
+             {"mean", STARPU_W | SL_OR_RW, offsetof(struct full, m), "D x M", SL_ROWS_OR_REALS},
+             SL_PART_ROLES(struct full, parts),
+             WEIGHT_ROLES(struct full)},
+};
+
+/* ---- submissions ---- */
+
+static struct weights weights_of(const struct sl_vertex_factors *weights)
+{
+    if (weights == NULL) {
+        return (struct weights){0};
+    }
+    return (struct weights){.factors = sl_matrix_of(weights->factors),
+                            .frontier = sl_matrix_of(weights->frontier),
+                            .request = sl_matrix_of(weights->request),
+                            .scale = (sl_real)weights->scale,
+                            .n_parts = weights->n_parts};
+}
+
+enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
+                                           uint64_t n_edges, const struct sl_source_handles *sources, int beta,
+                                           starpu_data_handle_t m)
+{
+    struct forward v = {.head = *head,
+                        .offsets = sl_matrix_of(block->edge_offsets),
+                        .sources = sl_matrix_of(block->edge_sources),
+                        .m = sl_matrix_of(m),
+                        .edge_weights = sl_matrix_of(block->edge_weights),
+                        .weights = weights_of(sources->weights),
+                        .x = sl_sources_of(head, sources),
+                        .row0 = row0,
+                        .beta = beta};
+    v.m.is_kept = beta != 0;
+    v.head.work = sl_sum_bytes(n_edges, v.m.n_rows, v.m.n_columns);
+    return sl_view_submit(&forward_op, &v, SL_PRIORITY_COMPUTE);
+}
+
+static struct back back_view(const struct sl_task_args *head, const struct sl_block *block, const struct sl_rows *gm,
+                             const struct sl_vertex_factors *weights)
+{
+    return (struct back){.head = *head,
+                         .edge_offsets = sl_matrix_of(block->edge_offsets),
+                         .back_offsets = sl_matrix_of(block->back_offsets),
+                         .back_rows = sl_matrix_of(block->back_rows),
+                         .edge_weights = sl_matrix_of(block->back_weights),
+                         .weights = weights_of(weights),
+                         .gm = sl_chunks_of(gm)};
+}
+
+enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
+                                            const struct sl_rows *gm, const struct sl_vertex_factors *weights,
+                                            uint64_t n_edges, uint32_t n_owners, const uint32_t *t0,
+                                            const struct sl_slice *packed)
+{
+    struct back v = back_view(head, block, gm, weights);
+    v.packed = (struct sl_matrices){.n = n_owners, .slices = packed, .numbers = t0};
+    v.dtype = sl_handle_dtype(packed[0].handle);
+    v.head.work = sl_sum_bytes(n_edges, sl_slices_rows(&v.packed), gm->n_columns);
+    return sl_view_submit(&backward_op, &v, SL_PRIORITY_SEND);
+}
+
+enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struct sl_accumulate *shares, uint32_t row0,
+                                    starpu_data_handle_t g)
+{
+    struct back v = back_view(head, shares->block, shares->gm, shares->weights);
+    v.shares = sl_shares_of(&shares->from, shares->block->inverse, row0, g);
+    v.head.work = sl_sum_bytes(v.shares.n_own + sl_slices_rows(&v.shares.sent), v.shares.g.n_rows, v.gm.n_columns);
+    return sl_view_submit(&accumulate_op, &v, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
+                                        uint32_t row0, int beta, starpu_data_handle_t m)
+{
+    const struct sl_full_columns *columns = &sources->columns;
+    starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS];
+    struct full v = {.head = *head,
+                     .offsets = sl_matrix_of(sources->offsets),
+                     .sources = sl_matrix_of(sources->sources),
+                     .m = sl_matrix_of(m),
+                     .edge_weights = sl_matrix_of(sources->edge_weights),
+                     .weights = weights_of(sources->weights),
+                     .parts =
+                         sl_parts_of(head, sources->first, sources->n_parts, sources->rows, columns->start, chunks),
+                     .row0 = row0,
+                     .beta = beta,
+                     .first_column = columns->first,
+                     .n_columns = columns->n};
+    assert((uint64_t)columns->first + columns->n <= v.m.n_columns);
+    for (uint32_t q = 0; q < sources->n_parts; q++) {
+        assert((uint64_t)columns->start[q] + columns->n <= sources->rows[q].n_columns);
+    }
+    v.weights.first = sources->first_id;
+    v.m.is_kept = beta != 0 || columns->first > 0;
+    v.head.work = sl_sum_bytes(sources->n_edges, v.m.n_rows, columns->n);
+    return sl_view_submit(&full_op, &v, SL_PRIORITY_NORMAL);
+}

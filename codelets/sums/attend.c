@@ -1,0 +1,1030 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Graph attention over blocks, and its adjoint. A destination's list is walked three times: for the largest score, for
+ * the sum of exponentials, and for the rows. Rows are prefetched well before the first walk reaches them. With
+ * relations, a destination has a list for each. */
+#include "codelets/sums/attend.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "codelets/rows/rounded.h"
+#include "codelets/sums/add_rows.h"
+#include "support/ln.h"
+#include "support/minmax.h"
+
+/* ---- kernels, CPU: products and sums of rows ---- */
+
+#define BATCH 4 /* rows added at a time: the output row is read and written once for all of them */
+#define LANES 8
+#define VECTOR __attribute__((vector_size(LANES * sizeof(sl_real))))
+
+/* Entries c .. c + LANES - 1 of a row. */
+SL_INLINE void take_lanes(enum sl_dtype dtype, const void *row, uint32_t c, sl_real VECTOR *lane)
+{
+    if (dtype == SL_DTYPE_REAL) {
+        memcpy(lane, (const sl_real *)row + c, sizeof *lane);
+        return;
+    }
+    for (uint32_t l = 0; l < LANES; l++) {
+        (*lane)[l] = sl_entry(dtype, row, c + l);
+    }
+}
+
+/* The sum of x[c] * y[y0 + c]: lane by lane, then the lanes in pairs, then the remaining columns. */
+SL_INLINE sl_real dot(enum sl_dtype dtype, uint32_t n, const sl_real *x, const void *y, uint32_t y0)
+{
+    sl_real VECTOR lane = {0};
+    sl_real VECTOR a;
+    sl_real VECTOR b;
+    uint32_t c = 0;
+    for (; c + LANES <= n; c += LANES) {
+        take_lanes(SL_DTYPE_REAL, x, c, &a);
+        take_lanes(dtype, y, y0 + c, &b);
+        lane += a * b;
+    }
+    sl_real sum = ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    for (; c < n; c++) {
+        sum += x[c] * sl_entry(dtype, y, y0 + c);
+    }
+    return sum;
+}
+
+/* Rows to add, and their weights by head. */
+struct batch {
+    uint32_t n;
+    const void *row[BATCH];
+    sl_real weight[BATCH][SL_MAX_HEADS];
+};
+
+/* out += the batch, and empty it. */
+SL_INLINE void add_batch(enum sl_dtype dtype, struct batch *batch, struct sl_heads heads, sl_real *out)
+{
+    uint32_t width = heads.n_columns / heads.n_heads;
+    for (uint32_t k = 0; k < heads.n_heads; k++) {
+        if (batch->n == BATCH) {
+            sl_add_four(
+                dtype, width, out + k * width, batch->row, k * width,
+                (sl_real[]){batch->weight[0][k], batch->weight[1][k], batch->weight[2][k], batch->weight[3][k]});
+        } else {
+            for (uint32_t i = 0; i < batch->n; i++) {
+                sl_add_row(dtype, width, out + k * width, batch->row[i], k * width, batch->weight[i][k]);
+            }
+        }
+    }
+    batch->n = 0;
+}
+
+/* Append a row to the batch; a full batch is added to out. */
+SL_INLINE void add_to_batch(enum sl_dtype dtype, struct batch *batch, struct sl_heads heads, const void *row,
+                            const sl_real *weight, sl_real *out)
+{
+    memcpy(batch->weight[batch->n], weight, heads.n_heads * sizeof *weight);
+    batch->row[batch->n++] = row;
+    if (batch->n == BATCH) {
+        add_batch(dtype, batch, heads, out);
+    }
+}
+
+/* n numbers of a row from column c0 on. bf16 numbers are widened into `room`. */
+SL_INLINE const sl_real *numbers_of(enum sl_dtype dtype, const void *row, uint32_t c0, uint32_t n, sl_real *room)
+{
+    if (dtype == SL_DTYPE_REAL) {
+        return (const sl_real *)row + c0;
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        room[k] = sl_entry(dtype, row, c0 + k);
+    }
+    return room;
+}
+
+/* el and er of a row of U. */
+SL_INLINE const sl_real *el_of(enum sl_dtype dtype, struct sl_heads heads, const void *row, sl_real room[SL_MAX_HEADS])
+{
+    return numbers_of(dtype, row, heads.n_columns, heads.n_heads, room);
+}
+
+SL_INLINE const sl_real *er_of(enum sl_dtype dtype, struct sl_heads heads, const void *row, sl_real room[SL_MAX_HEADS])
+{
+    return numbers_of(dtype, row, heads.n_columns + heads.n_heads, heads.n_heads, room);
+}
+
+SL_INLINE void weigh(uint32_t n_heads, const sl_real *restrict el, const sl_real *restrict er,
+                     const sl_real *restrict lse, sl_real *restrict weight)
+{
+    for (uint32_t k = 0; k < n_heads; k++) {
+        weight[k] = sl_attend_weight(er[k] + el[k], lse[k]);
+    }
+}
+
+/* Address of the weight of edge e. NULL: all weights are 1. */
+SL_INLINE const float *edge_weight(const float *weights, uint64_t e)
+{
+    return weights == NULL ? NULL : weights + e;
+}
+
+/* The weights of all heads times an edge's weight w. */
+SL_INLINE void weigh_edge(uint32_t n_heads, const float *w, sl_real *weight)
+{
+    for (uint32_t k = 0; w != NULL && k < n_heads; k++) {
+        weight[k] *= (sl_real)*w;
+    }
+}
+
+/* ---- kernels, CPU: by destination ---- */
+
+#define KEPT 64 /* edges of a list whose rows are looked up once */
+
+/* Slab r of a row of U. */
+SL_INLINE const void *slab_of(enum sl_dtype dtype, struct sl_heads heads, const void *row, uint32_t r)
+{
+    return (const char *)row + sl_dtype_bytes(dtype, (size_t)r * sl_heads_slab(heads));
+}
+
+/* struct sl_attend_edges, with the rows of sources. */
+struct attended {
+    struct sl_heads heads;
+    uint32_t n_rows;
+    const uint32_t *offsets; /* n_rows + 1 */
+    const uint32_t *sources; /* positions of x */
+    const struct sl_source_rows *x;
+    const void *self; /* the destinations' own rows, [n_rows x R(H + 2K)], in the memory that x has for them */
+    const uint16_t *relations;
+    const float *weights;
+};
+
+/* A walk over all lists, one after the other. */
+struct walk {
+    const struct attended *rows;
+    uint64_t n, known; /* edges in all, and edges prefetched so far */
+};
+
+/* The edges of one destination, or its edges of one relation. */
+struct list {
+    uint64_t first, end;
+    const void *self; /* the destination's slab */
+    const void *kept[KEPT];
+};
+
+/* The list of relation r, of a destination whose row is `own`: it begins with edge `begin`. Without relations: all
+ * edges. */
+SL_INLINE void take_list(enum sl_dtype dtype, const struct attended *rows, const void *own, uint32_t r, uint64_t begin,
+                         uint64_t end, struct list *list)
+{
+    list->self = slab_of(dtype, rows->heads, own, r);
+    list->first = begin;
+    list->end = rows->heads.n_relations > 0 ? begin : end;
+    while (list->end < end && rows->relations[list->end] == r) {
+        list->end++;
+    }
+}
+
+/* Whether there is nothing to attend to. */
+SL_INLINE bool is_empty(struct sl_heads heads, const struct list *list)
+{
+    return heads.n_relations > 0 && list->first == list->end;
+}
+
+/* The slab of an edge's source. */
+SL_INLINE const void *source_row(enum sl_dtype dtype, const struct attended *rows, uint64_t e)
+{
+    uint32_t r = rows->heads.n_relations > 0 ? rows->relations[e] : 0;
+    return slab_of(dtype, rows->heads, sl_source_row(dtype, rows->x, rows->sources[e], sl_heads_row(rows->heads)), r);
+}
+
+/* The slab of an edge after `meet`. NULL: the destination's own, which has a term already. */
+SL_INLINE const void *edge_row(enum sl_dtype dtype, const struct walk *walk, const struct list *list, uint64_t e)
+{
+    const void *row = e - list->first < KEPT ? list->kept[e - list->first] : source_row(dtype, walk->rows, e);
+    return row == list->self && walk->rows->heads.n_relations == 0 ? NULL : row;
+}
+
+/* First walk over a list that is not empty. top: the largest el of each head. */
+SL_INLINE void meet(enum sl_dtype dtype, struct walk *walk, struct list *list, sl_real *restrict top)
+{
+    const struct sl_heads heads = walk->rows->heads;
+    const void *first = heads.n_relations > 0 ? source_row(dtype, walk->rows, list->first) : list->self;
+    sl_real room[SL_MAX_HEADS];
+    memcpy(top, el_of(dtype, heads, first, room), heads.n_heads * sizeof *top);
+    for (uint64_t e = list->first; e < list->end; e++) {
+        uint64_t ahead = walk->n - e < SL_ROWS_AHEAD ? walk->n : e + SL_ROWS_AHEAD;
+        for (; walk->known < ahead; walk->known++) {
+            sl_row_fetch(source_row(dtype, walk->rows, walk->known), sl_dtype_bytes(dtype, sl_heads_slab(heads)));
+        }
+        const void *row = source_row(dtype, walk->rows, e);
+        const sl_real *restrict el = el_of(dtype, heads, row, room);
+        if (e - list->first < KEPT) {
+            list->kept[e - list->first] = row;
+        }
+        for (uint32_t k = 0; k < heads.n_heads; k++) {
+            top[k] = el[k] > top[k] ? el[k] : top[k];
+        }
+    }
+}
+
+SL_INLINE void add_exponentials(uint32_t n_heads, const sl_real *restrict el, const sl_real *restrict er,
+                                const sl_real *restrict top, sl_real *restrict sum)
+{
+    for (uint32_t k = 0; k < n_heads; k++) {
+        sum[k] += sl_exp_nonpositive(sl_attend_score(er[k] + el[k]) - top[k]);
+    }
+}
+
+/* lse of a list that is not empty, with the first walk over it. */
+SL_INLINE void sum_scores(enum sl_dtype dtype, struct walk *walk, struct list *list, sl_real *restrict lse)
+{
+    const struct sl_heads heads = walk->rows->heads;
+    sl_real room[2][SL_MAX_HEADS];
+    const sl_real *er = er_of(dtype, heads, list->self, room[1]);
+    sl_real top[SL_MAX_HEADS];
+    sl_real sum[SL_MAX_HEADS] = {0};
+    meet(dtype, walk, list, top);
+    for (uint32_t k = 0; k < heads.n_heads; k++) {
+        top[k] = sl_attend_score(er[k] + top[k]);
+    }
+    if (heads.n_relations == 0) {
+        add_exponentials(heads.n_heads, el_of(dtype, heads, list->self, room[0]), er, top, sum);
+    }
+    for (uint64_t e = list->first; e < list->end; e++) {
+        const void *row = edge_row(dtype, walk, list, e);
+        if (row != NULL) {
+            add_exponentials(heads.n_heads, el_of(dtype, heads, row, room[0]), er, top, sum);
+        }
+    }
+    for (uint32_t k = 0; k < heads.n_heads; k++) {
+        lse[k] = (sl_real)((double)top[k] + sl_ln((double)sum[k]));
+    }
+}
+
+/* z += a row, weighted. w: the weight of the row's edge, here and below. NULL: 1. */
+SL_INLINE void add_row(enum sl_dtype dtype, struct sl_heads heads, const void *row, const sl_real *er,
+                       const sl_real *lse, const float *w, struct batch *batch, sl_real *z)
+{
+    sl_real room[SL_MAX_HEADS];
+    sl_real weight[SL_MAX_HEADS];
+    weigh(heads.n_heads, el_of(dtype, heads, row, room), er, lse, weight);
+    weigh_edge(heads.n_heads, w, weight);
+    add_to_batch(dtype, batch, heads, row, weight, z);
+}
+
+/* lse of a list, and z += its rows. */
+SL_INLINE void attend_list(enum sl_dtype dtype, struct walk *walk, struct list *list, sl_real *z, sl_real *lse)
+{
+    const struct sl_heads heads = walk->rows->heads;
+    sl_real room[SL_MAX_HEADS];
+    const sl_real *er = er_of(dtype, heads, list->self, room);
+    struct batch batch;
+    batch.n = 0;
+    if (is_empty(heads, list)) {
+        memset(lse, 0, heads.n_heads * sizeof *lse);
+        return;
+    }
+    sum_scores(dtype, walk, list, lse);
+    if (heads.n_relations == 0) {
+        add_row(dtype, heads, list->self, er, lse, NULL, &batch, z);
+    }
+    for (uint64_t e = list->first; e < list->end; e++) {
+        const void *row = edge_row(dtype, walk, list, e);
+        if (row != NULL) {
+            add_row(dtype, heads, row, er, lse, edge_weight(walk->rows->weights, e), &batch, z);
+        }
+    }
+    add_batch(dtype, &batch, heads, z);
+}
+
+/* z and lse of the destination whose row is `own`, with edges e .. end - 1. */
+SL_INLINE void attend(enum sl_dtype dtype, struct walk *walk, const void *own, uint64_t e, uint64_t end, int beta,
+                      sl_real *z, sl_real *lse)
+{
+    const struct sl_heads heads = walk->rows->heads;
+    struct list list;
+    if (!beta) {
+        memset(z, 0, heads.n_columns * sizeof *z);
+    }
+    for (uint32_t r = 0; r < sl_heads_slabs(heads); r++) {
+        take_list(dtype, walk->rows, own, r, e, end, &list);
+        attend_list(dtype, walk, &list, z, lse + (size_t)r * heads.n_heads);
+        e = list.end;
+    }
+}
+
+/* Row i of consecutive rows of U. */
+SL_INLINE const void *row_of(enum sl_dtype dtype, const void *u, uint32_t i, uint32_t n_columns)
+{
+    return (const char *)u + sl_dtype_bytes(dtype, (size_t)i * n_columns);
+}
+
+SL_INLINE void attend_block(enum sl_dtype dtype, const struct attended *rows, int beta, sl_real *z_out,
+                            sl_real *lse_out)
+{
+    const struct sl_heads heads = rows->heads;
+    struct walk walk = {.rows = rows, .n = rows->offsets[rows->n_rows], .known = rows->offsets[0]};
+    for (uint32_t d = 0; d < rows->n_rows; d++) {
+        attend(dtype, &walk, row_of(dtype, rows->self, d, sl_heads_row(heads)), rows->offsets[d], rows->offsets[d + 1],
+               beta, z_out + (size_t)d * heads.n_columns, lse_out + (size_t)d * sl_heads_scores(heads));
+    }
+}
+
+SL_CLONES static void attend_rows(enum sl_dtype dtype, const struct attended *rows, int beta, sl_real *z_out,
+                                  sl_real *lse_out)
+{
+    SL_BY_DTYPE(dtype, attend_block, rows, beta, z_out, lse_out);
+}
+
+/* The rows of a block; x: room for the sources. */
+static struct attended rows_of(const struct sl_attend_edges *edges, const struct sl_sources *sources,
+                               struct sl_source_rows *x)
+{
+    sl_sources_rows(sources, x);
+    return (struct attended){.heads = edges->heads,
+                             .n_rows = edges->n_rows,
+                             .offsets = edges->offsets + edges->row0,
+                             .sources = edges->sources,
+                             .x = x,
+                             .self = sl_view_row_of(sources->dtype, &x->own, edges->row0, sl_heads_row(edges->heads)),
+                             .relations = edges->relations,
+                             .weights = edges->weights};
+}
+
+void sl_attend_forward_cpu(const struct sl_attend_edges *edges, const struct sl_sources *sources, int beta,
+                           sl_real *z_out, sl_real *lse_out)
+{
+    struct sl_source_rows x;
+    const struct attended rows = rows_of(edges, sources, &x);
+    attend_rows(sources->dtype, &rows, beta, z_out, lse_out);
+}
+
+/* ---- kernels, CPU: evaluation. Sums are double: the order of a list hardly ever changes a bit ---- */
+
+#define TILE 64 /* columns of a head summed at a time */
+
+/* Columns of one head: the sum of the exponentials, and the rows weighted by them and by the edges. */
+struct tile {
+    uint32_t head, first, n_columns;
+    sl_real er, top;
+    double sum;
+    double row[TILE];
+};
+
+SL_INLINE void add_to_tile(enum sl_dtype dtype, struct sl_heads heads, const void *row, const float *w,
+                           struct tile *tile)
+{
+    sl_real room[SL_MAX_HEADS];
+    const sl_real el = el_of(dtype, heads, row, room)[tile->head];
+    const double weight = (double)sl_exp_nonpositive(sl_attend_score(tile->er + el) - tile->top);
+    const double factor = w == NULL ? weight : weight * (double)*w;
+    tile->sum += weight;
+    for (uint32_t c = 0; c < tile->n_columns; c++) {
+        tile->row[c] += factor * (double)sl_entry(dtype, row, tile->first + c);
+    }
+}
+
+/* z += a tile of the list. */
+SL_INLINE void attend_tile(enum sl_dtype dtype, const struct walk *walk, const struct list *list, struct tile *tile,
+                           sl_real *z)
+{
+    const struct sl_heads heads = walk->rows->heads;
+    tile->sum = 0;
+    memset(tile->row, 0, sizeof tile->row);
+    if (heads.n_relations == 0) {
+        add_to_tile(dtype, heads, list->self, NULL, tile);
+    }
+    for (uint64_t e = list->first; e < list->end; e++) {
+        const void *row = edge_row(dtype, walk, list, e);
+        if (row != NULL) {
+            add_to_tile(dtype, heads, row, edge_weight(walk->rows->weights, e), tile);
+        }
+    }
+    for (uint32_t c = 0; c < tile->n_columns; c++) {
+        z[tile->first + c] += (sl_real)(tile->row[c] / tile->sum);
+    }
+}
+
+SL_INLINE void evaluate_list(enum sl_dtype dtype, struct walk *walk, struct list *list, sl_real *z)
+{
+    const struct sl_heads heads = walk->rows->heads;
+    const uint32_t width = heads.n_columns / heads.n_heads;
+    sl_real room[SL_MAX_HEADS];
+    const sl_real *er = er_of(dtype, heads, list->self, room);
+    sl_real top[SL_MAX_HEADS];
+    struct tile tile;
+    meet(dtype, walk, list, top);
+    for (tile.head = 0; tile.head < heads.n_heads; tile.head++) {
+        tile.er = er[tile.head];
+        tile.top = sl_attend_score(tile.er + top[tile.head]);
+        for (uint32_t c = 0; c < width; c += TILE) {
+            tile.first = tile.head * width + c;
+            tile.n_columns = sl_min_u32(width - c, TILE);
+            attend_tile(dtype, walk, list, &tile, z);
+        }
+    }
+}
+
+/* Offsets have 64 bits; the sources begin at the first row's offset. */
+SL_INLINE void attend_part(enum sl_dtype dtype, const struct attended *rows, const uint64_t *offsets, int beta,
+                           sl_real *z_out)
+{
+    const struct sl_heads heads = rows->heads;
+    struct walk walk = {.rows = rows, .n = offsets[rows->n_rows] - offsets[0]};
+    struct list list;
+    if (beta == 0) {
+        memset(z_out, 0, (size_t)rows->n_rows * heads.n_columns * sizeof *z_out);
+    }
+    for (uint32_t d = 0; d < rows->n_rows; d++) {
+        const void *own = row_of(dtype, rows->self, d, sl_heads_row(heads));
+        uint64_t e = offsets[d] - offsets[0];
+        for (uint32_t r = 0; r < sl_heads_slabs(heads); r++) {
+            take_list(dtype, rows, own, r, e, offsets[d + 1] - offsets[0], &list);
+            if (!is_empty(heads, &list)) {
+                evaluate_list(dtype, &walk, &list, z_out + (size_t)d * heads.n_columns);
+            }
+            e = list.end;
+        }
+    }
+}
+
+SL_CLONES static void attend_full(enum sl_dtype dtype, const struct attended *rows, const uint64_t *offsets, int beta,
+                                  sl_real *z_out)
+{
+    SL_BY_DTYPE(dtype, attend_part, rows, offsets, beta, z_out);
+}
+
+void sl_attend_full_cpu(struct sl_heads heads, const struct sl_full_edges *edges, const struct sl_parts *parts,
+                        uint32_t part, int beta, sl_real *z_out)
+{
+    const uint64_t first = edges->offsets[edges->row0] - edges->offsets[0];
+    struct sl_source_rows x;
+    sl_parts_rows(parts, &x);
+    struct attended rows = {.heads = heads,
+                            .n_rows = edges->n_rows,
+                            .sources = edges->sources + first,
+                            .x = &x,
+                            .self = sl_view_row_of(parts->dtype, &x.view[part], edges->row0, sl_heads_row(heads)),
+                            .relations = edges->relations == NULL ? NULL : edges->relations + first,
+                            .weights = edges->edge_weights == NULL ? NULL : edges->edge_weights + first};
+    attend_full(parts->dtype, &rows, edges->offsets + edges->row0, beta, z_out);
+}
+
+/* Sums over a list: of a da, of slope a, and of slope a da. */
+struct side {
+    sl_real c[SL_MAX_HEADS];
+    sl_real slope[SL_MAX_HEADS];
+    sl_real both[SL_MAX_HEADS];
+};
+
+SL_INLINE void add_side(enum sl_dtype dtype, struct sl_heads heads, const void *row, const sl_real *er,
+                        const sl_real *lse, const float *w, const sl_real *gz, struct side *sum)
+{
+    const uint32_t width = heads.n_columns / heads.n_heads;
+    sl_real room[SL_MAX_HEADS];
+    const sl_real *el = el_of(dtype, heads, row, room);
+    sl_real weight[SL_MAX_HEADS];
+    weigh(heads.n_heads, el, er, lse, weight);
+    for (uint32_t k = 0; k < heads.n_heads; k++) {
+        sl_real da = (w == NULL ? 1 : (sl_real)*w) * dot(dtype, width, gz + k * width, row, k * width);
+        sl_real steep = weight[k] * sl_attend_slope(er[k] + el[k]);
+        sum->c[k] += weight[k] * da;
+        sum->slope[k] += steep;
+        sum->both[k] += steep * da;
+    }
+}
+
+/* The sides of one list: er, lse, c, and ger = sum a (da - c) slope. */
+SL_INLINE void see_side(enum sl_dtype dtype, const struct walk *walk, const struct list *list, const sl_real *gz,
+                        const sl_real *lse, sl_real *out)
+{
+    const struct sl_heads heads = walk->rows->heads;
+    sl_real room[SL_MAX_HEADS];
+    const sl_real *er = er_of(dtype, heads, list->self, room);
+    struct side sum = {0};
+    if (heads.n_relations == 0) {
+        add_side(dtype, heads, list->self, er, lse, NULL, gz, &sum);
+    }
+    for (uint64_t e = list->first; e < list->end; e++) {
+        const void *row = edge_row(dtype, walk, list, e);
+        if (row != NULL) {
+            add_side(dtype, heads, row, er, lse, edge_weight(walk->rows->weights, e), gz, &sum);
+        }
+    }
+    for (uint32_t k = 0; k < heads.n_heads; k++) {
+        out[k] = er[k];
+        out[heads.n_heads + k] = lse[k];
+        out[2 * heads.n_heads + k] = sum.c[k];
+        out[3 * heads.n_heads + k] = sum.both[k] - sum.c[k] * sum.slope[k];
+    }
+}
+
+SL_INLINE void see_sides(enum sl_dtype dtype, const struct attended *rows, const sl_real *gz, const sl_real *lse,
+                         sl_real *sides_out)
+{
+    const struct sl_heads heads = rows->heads;
+    struct walk walk = {.rows = rows, .n = rows->offsets[rows->n_rows], .known = rows->offsets[0]};
+    struct list list;
+    sl_real top[SL_MAX_HEADS];
+    uint64_t e = rows->offsets[0];
+    for (uint32_t i = 0; i < rows->n_rows * sl_heads_slabs(heads); i++) {
+        const uint32_t d = i / sl_heads_slabs(heads);
+        take_list(dtype, rows, row_of(dtype, rows->self, d, sl_heads_row(heads)), i % sl_heads_slabs(heads), e,
+                  rows->offsets[d + 1], &list);
+        e = list.end;
+        if (!is_empty(heads, &list)) {
+            meet(dtype, &walk, &list, top);
+        }
+        see_side(dtype, &walk, &list, gz + (size_t)d * heads.n_columns, lse + (size_t)i * heads.n_heads,
+                 sides_out + (size_t)i * 4 * heads.n_heads);
+    }
+}
+
+SL_CLONES static void sides_of_rows(enum sl_dtype dtype, const struct attended *rows, const sl_real *gz,
+                                    const sl_real *lse, sl_real *sides_out)
+{
+    SL_BY_DTYPE(dtype, see_sides, rows, gz, lse, sides_out);
+}
+
+void sl_attend_sides_cpu(const struct sl_attend_edges *edges, const struct sl_sources *sources, const sl_real *gz,
+                         const sl_real *lse, sl_real *sides_out)
+{
+    struct sl_source_rows x;
+    const struct attended rows = rows_of(edges, sources, &x);
+    sides_of_rows(sources->dtype, &rows, gz, lse, sides_out);
+}
+
+/* ---- kernels, CPU: by source ---- */
+
+/* struct sl_attend_back, with the rows of gradients. */
+struct transposed {
+    struct sl_heads heads;
+    const uint32_t *offsets, *rows;
+    struct sl_view gz, sides;
+    const uint16_t *relations;
+    const float *weights;
+};
+
+static struct transposed transposed_of(const struct sl_attend_back *block)
+{
+    return (struct transposed){
+        block->heads,     block->offsets, block->rows, sl_chunks_view(block->gz), sl_chunks_view(block->sides),
+        block->relations, block->weights};
+}
+
+/* Slab r of the sides of a destination. */
+SL_INLINE const sl_real *side_row(const struct transposed *block, uint32_t d, uint32_t r)
+{
+    return sl_view_row(&block->sides, d, 4 * sl_heads_scores(block->heads)) + (size_t)r * 4 * block->heads.n_heads;
+}
+
+/* gu += the gradient that a source gets from destination d by relation r. u, gu: slabs of the source. */
+SL_INLINE void add_back_term(enum sl_dtype dtype, const struct transposed *block, uint32_t d, uint32_t r,
+                             const float *w, const void *u, struct batch *batch, sl_real *gu)
+{
+    const struct sl_heads heads = block->heads;
+    const uint32_t width = heads.n_columns / heads.n_heads;
+    const sl_real *gz = sl_view_row(&block->gz, d, heads.n_columns);
+    const sl_real *er = side_row(block, d, r);
+    const sl_real *lse = er + heads.n_heads;
+    const sl_real *c = lse + heads.n_heads;
+    sl_real room[SL_MAX_HEADS];
+    const sl_real *el = el_of(dtype, heads, u, room);
+    sl_real *gel = gu + heads.n_columns;
+    sl_real weight[SL_MAX_HEADS];
+    weigh(heads.n_heads, el, er, lse, weight);
+    for (uint32_t k = 0; k < heads.n_heads; k++) {
+        sl_real da = (w == NULL ? 1 : (sl_real)*w) * dot(dtype, width, gz + k * width, u, k * width);
+        gel[k] += weight[k] * (da - c[k]) * sl_attend_slope(er[k] + el[k]);
+    }
+    weigh_edge(heads.n_heads, w, weight);
+    add_to_batch(SL_DTYPE_REAL, batch, heads, gz, weight, gu);
+}
+
+/* The relation of a term. */
+SL_INLINE uint32_t relation_of(const struct transposed *block, uint32_t e)
+{
+    return block->heads.n_relations > 0 ? block->relations[e] : 0;
+}
+
+/* gu += terms bounds[0] .. bounds[1] - 1, except the term of destination `self`. n: terms that may be
+ * prefetched. */
+SL_INLINE void add_back(enum sl_dtype dtype, const struct transposed *block, const uint32_t bounds[2], uint32_t n,
+                        uint32_t self, const void *u, sl_real *gu)
+{
+    const size_t step = sl_heads_slab(block->heads);
+    struct batch batch;
+    uint32_t r = 0; /* of the batch */
+    batch.n = 0;
+    for (uint32_t e = bounds[0]; e < bounds[1]; e++) {
+        if (n - e > SL_ROWS_AHEAD) {
+            uint32_t next = block->rows[e + SL_ROWS_AHEAD];
+            sl_row_fetch(sl_view_row(&block->gz, next, block->heads.n_columns),
+                         block->heads.n_columns * sizeof(sl_real));
+            sl_row_fetch(side_row(block, next, relation_of(block, e + SL_ROWS_AHEAD)),
+                         4 * block->heads.n_heads * sizeof(sl_real));
+        }
+        if (relation_of(block, e) != r) {
+            add_batch(SL_DTYPE_REAL, &batch, block->heads, gu + r * step);
+            r = relation_of(block, e);
+        }
+        if (block->rows[e] != self) {
+            add_back_term(dtype, block, block->rows[e], r, edge_weight(block->weights, e),
+                          slab_of(dtype, block->heads, u, r), &batch, gu + r * step);
+        }
+    }
+    add_batch(SL_DTYPE_REAL, &batch, block->heads, gu + r * step);
+}
+
+SL_INLINE void add_backs(enum sl_dtype dtype, const struct transposed *block, uint32_t n, uint32_t t0, const void *u,
+                         sl_real *gu_out)
+{
+    const uint32_t *bounds = block->offsets + t0;
+    const uint32_t n_columns = sl_heads_row(block->heads);
+    memset(gu_out, 0, (size_t)n * n_columns * sizeof *gu_out);
+    for (uint32_t i = 0; i < n; i++) {
+        add_back(dtype, block, bounds + i, bounds[n], SL_NONE, row_of(dtype, u, i, n_columns),
+                 gu_out + (size_t)i * n_columns);
+    }
+}
+
+SL_CLONES static void attend_back(enum sl_dtype dtype, const struct transposed *block, uint32_t n, uint32_t t0,
+                                  const void *u, sl_real *gu_out)
+{
+    SL_BY_DTYPE(dtype, add_backs, block, n, t0, u, gu_out);
+}
+
+#define ROUNDED_ROWS 256 /* rows whose gradients are in float before they are rounded */
+
+enum sl_status sl_attend_backward_cpu(const struct sl_attend_back *back, uint32_t n_owners, const uint32_t *n,
+                                      const uint32_t *t0, enum sl_dtype dtype, void *const *u, void *const *gu_out)
+{
+    const struct transposed block = transposed_of(back);
+    const uint32_t n_columns = sl_heads_row(block.heads);
+    enum sl_status st = SL_OK;
+    for (uint32_t k = 0; k < n_owners && st == SL_OK; k++) {
+        struct sl_rounded slab =
+            sl_rounded_begin("gradients before they are rounded", ROUNDED_ROWS, n[k], n_columns, gu_out[k]);
+        if (dtype == SL_DTYPE_REAL) {
+            attend_back(dtype, &block, n[k], t0[k], u[k], gu_out[k]);
+            continue;
+        }
+        while (sl_rounded_next(&slab, &st)) {
+            attend_back(dtype, &block, slab.n, t0[k] + slab.first, row_of(dtype, u[k], slab.first, n_columns),
+                        slab.room);
+        }
+    }
+    return st;
+}
+
+SL_INLINE void add_selves(enum sl_dtype dtype, const struct transposed *block, const void *u,
+                          const struct sl_gradient *g, uint32_t n_rows)
+{
+    const struct sl_heads heads = block->heads;
+    struct batch batch;
+    batch.n = 0;
+    for (uint32_t i = 0; i < n_rows; i++) {
+        sl_real *gu = sl_gradient_row(g, i);
+        if (heads.n_relations == 0) {
+            add_back_term(dtype, block, g->row0 + i, 0, NULL, row_of(dtype, u, i, g->n_columns), &batch, gu);
+            add_batch(SL_DTYPE_REAL, &batch, heads, gu);
+        }
+        for (uint32_t r = 0; r < sl_heads_slabs(heads); r++) {
+            const sl_real *ger = side_row(block, g->row0 + i, r) + 3 * heads.n_heads;
+            sl_real *slab = gu + (size_t)r * sl_heads_slab(heads);
+            sl_add_row(SL_DTYPE_REAL, heads.n_heads, slab + heads.n_columns + heads.n_heads, ger, 0, 1);
+        }
+    }
+}
+
+SL_CLONES void sl_attend_self_cpu(const struct sl_attend_back *back, uint32_t n_rows, enum sl_dtype dtype,
+                                  const void *u, const struct sl_gradient *g)
+{
+    const struct transposed block = transposed_of(back);
+    SL_BY_DTYPE(dtype, add_selves, &block, u, g, n_rows);
+}
+
+SL_INLINE void add_owns(enum sl_dtype dtype, const struct transposed *block, uint32_t t0, uint32_t n,
+                        const uint32_t *inverse, const void *u, const struct sl_gradient *g)
+{
+    const uint32_t *bounds = block->offsets + t0;
+    const bool with_self = block->heads.n_relations > 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t row = inverse[i] - g->row0; /* a row below row0 wraps, and is too large */
+        if (row < g->n_rows) {
+            add_back(dtype, block, bounds + i, bounds[n], with_self ? SL_NONE : inverse[i],
+                     row_of(dtype, u, row, g->n_columns), sl_gradient_row(g, row));
+        }
+    }
+}
+
+SL_CLONES void sl_attend_own_cpu(const struct sl_attend_back *back, uint32_t t0, uint32_t n,
+                                 const struct sl_asked *asked, enum sl_dtype dtype, const void *u,
+                                 const struct sl_gradient *g)
+{
+    const struct transposed block = transposed_of(back);
+    const uint32_t *inverse = sl_list_of(asked->inverse, asked->n_parts, asked->requester);
+    SL_BY_DTYPE(dtype, add_owns, &block, t0, n, inverse, u, g);
+}
+
+/* ---- operations ---- */
+
+/* By destination: forward writes z and lse, sides reads gz in z, and lse. */
+struct sums {
+    struct sl_task_args head;
+    struct sl_matrix offsets, sources, relations, weights;
+    struct sl_matrix z, lse, sides;
+    struct sl_sources x;
+    struct sl_heads heads;
+    uint32_t row0;
+    int beta;
+};
+
+/* Evaluation. */
+struct full {
+    struct sl_task_args head;
+    struct sl_matrix offsets, sources, relations, weights;
+    struct sl_matrix z;
+    struct sl_parts parts;
+    struct sl_heads heads;
+    uint32_t row0, part;
+    int beta;
+};
+
+/* By source: backward writes `packed`, accumulate adds up the shares. */
+struct back {
+    struct sl_task_args head;
+    struct sl_matrix offsets, rows, relations, weights;
+    struct sl_chunks gz, sides;
+    struct sl_heads heads;
+    struct sl_matrices gu, u; /* numbers of gu: the first position of each */
+    enum sl_dtype dtype;      /* of rows of U */
+    struct sl_shares shares;
+    struct sl_matrix own_u;
+};
+
+static struct sl_attend_edges edges_of(const struct sums *v)
+{
+    return (struct sl_attend_edges){.heads = v->heads,
+                                    .row0 = v->row0,
+                                    .n_rows = v->z.n_rows,
+                                    .offsets = v->offsets.data,
+                                    .sources = v->sources.data,
+                                    .relations = v->relations.data,
+                                    .weights = v->weights.data};
+}
+
+static struct sl_attend_back back_of(const struct back *v)
+{
+    return (struct sl_attend_back){.heads = v->heads,
+                                   .offsets = v->offsets.data,
+                                   .rows = v->rows.data,
+                                   .gz = &v->gz,
+                                   .sides = &v->sides,
+                                   .relations = v->relations.data,
+                                   .weights = v->weights.data};
+}
+
+static enum sl_status forward(const void *view, const void *stream)
+{
+    const struct sums *v = view;
+    const struct sl_attend_edges edges = edges_of(v);
+    return SL_RUN(stream, sl_attend_forward, &edges, &v->x, v->beta, v->z.data, v->lse.data);
+}
+
+static enum sl_status sides(const void *view, const void *stream)
+{
+    const struct sums *v = view;
+    const struct sl_attend_edges edges = edges_of(v);
+    return SL_RUN(stream, sl_attend_sides, &edges, &v->x, v->z.data, v->lse.data, v->sides.data);
+}
+
+static enum sl_status backward(const void *view, const void *stream)
+{
+    const struct back *v = view;
+    const struct sl_attend_back block = back_of(v);
+    return SL_CALL(stream, sl_attend_backward, &block, v->gu.n, v->gu.n_rows, v->gu.numbers, v->dtype, v->u.data,
+                   v->gu.data);
+}
+
+static enum sl_status add_self(const void *view, const void *stream, const struct sl_gradient *g)
+{
+    const struct back *v = view;
+    const struct sl_attend_back block = back_of(v);
+    const uint32_t n = v->gz.n_rows > g->row0 ? v->gz.n_rows - g->row0 : 0; /* the destinations are the first rows */
+    return SL_RUN(stream, sl_attend_self, &block, sl_min_u32(n, g->n_rows), v->dtype, v->own_u.data, g);
+}
+
+static enum sl_status add_own(const void *view, const void *stream, const struct sl_asked *asked, int beta,
+                              const struct sl_gradient *g)
+{
+    const struct back *v = view;
+    const struct sl_attend_back block = back_of(v);
+    (void)beta;
+    return SL_RUN(stream, sl_attend_own, &block, v->shares.t0, v->shares.n_own, asked, v->dtype, v->own_u.data, g);
+}
+
+static enum sl_status accumulate(const void *view, const void *stream)
+{
+    static const struct sl_share_adders add = {.self = add_self, .own = add_own};
+    return sl_accumulate(view, stream, &((const struct back *)view)->shares, &add);
+}
+
+static enum sl_status full(const void *view, const void *stream)
+{
+    const struct full *v = view;
+    const struct sl_full_edges edges = {.row0 = v->row0,
+                                        .n_rows = v->z.n_rows,
+                                        .offsets = v->offsets.data,
+                                        .sources = v->sources.data,
+                                        .edge_weights = v->weights.data,
+                                        .relations = v->relations.data};
+    return SL_RUN(stream, sl_attend_full, v->heads, &edges, &v->parts, v->part, v->beta, v->z.data);
+}
+
+/* Roles of the relations and weights of edges. */
+#define VALUE_ROLES(view)                                                                                              \
+    {"relations", STARPU_R | SL_OPTIONAL, offsetof(view, relations), "?", SL_ANY},                                     \
+    {                                                                                                                  \
+        "edge weights", STARPU_R | SL_OPTIONAL, offsetof(view, weights), "?", SL_FLOATS                                \
+    }
+
+static struct sl_operation forward_op = {
+    SL_OPERATION(forward_op, "sl_attend_forward", SL_STAGE_AGGREGATE),
+    SL_BODY(forward, struct sums),
+    .role = {{"edge offsets", STARPU_R, offsetof(struct sums, offsets), "?", SL_INTS_32},
+             {"edge sources", STARPU_R, offsetof(struct sums, sources), "?", SL_INTS_32},
+             {"z", STARPU_W | SL_OR_RW, offsetof(struct sums, z), "D x H"},
+             {"lse", STARPU_W, offsetof(struct sums, lse), "D x L"},
+             SL_SOURCE_ROLES(struct sums, x),
+             VALUE_ROLES(struct sums)},
+};
+
+static struct sl_operation sides_op = {
+    SL_OPERATION(sides_op, "sl_attend_sides", SL_STAGE_BACKWARD),
+    SL_BODY(sides, struct sums),
+    .role = {{"edge offsets", STARPU_R, offsetof(struct sums, offsets), "?", SL_INTS_32},
+             {"edge sources", STARPU_R, offsetof(struct sums, sources), "?", SL_INTS_32},
+             {"gz", STARPU_R, offsetof(struct sums, z), "D x H"},
+             {"lse", STARPU_R, offsetof(struct sums, lse), "D x L"},
+             {"sides", STARPU_W, offsetof(struct sums, sides), "D x S"},
+             SL_SOURCE_ROLES(struct sums, x),
+             VALUE_ROLES(struct sums)},
+};
+
+#define BACK_ROLES                                                                                                     \
+    {"back offsets", STARPU_R, offsetof(struct back, offsets), "?", SL_INTS_32},                                       \
+        {"back rows", STARPU_R, offsetof(struct back, rows), "?", SL_INTS_32},                                         \
+        {"gz", STARPU_R | SL_REPEATED, offsetof(struct back, gz.each), "? x H"},                                       \
+        {"sides", STARPU_R | SL_REPEATED, offsetof(struct back, sides.each), "? x S"}, VALUE_ROLES(struct back)
+
+static struct sl_operation backward_op = {
+    SL_OPERATION(backward_op, "sl_attend_backward", SL_STAGE_BACKWARD),
+    SL_BODY(backward, struct back),
+    .role = {BACK_ROLES,
+             {"gu", STARPU_W | SL_OR_RW | SL_REPEATED, offsetof(struct back, gu), "? x F", SL_ROWS},
+             {"u", STARPU_R | SL_REPEATED, offsetof(struct back, u), "? x F", SL_ROWS}},
+};
+
+static struct sl_operation accumulate_op = {
+    SL_OPERATION(accumulate_op, "sl_attend_accumulate", SL_STAGE_BACKWARD),
+    SL_BODY(accumulate, struct back),
+    .role = {BACK_ROLES,
+             {"u", STARPU_R, offsetof(struct back, own_u), "D x F", SL_ROWS},
+             SL_SHARE_ROLES(struct back, shares)},
+};
+
+static struct sl_operation full_op = {
+    SL_OPERATION(full_op, "sl_attend_full", SL_STAGE_AGGREGATE),
+    SL_BODY(full, struct full),
+    .role = {{"offsets", STARPU_R, offsetof(struct full, offsets), "?", SL_INTS_64},
+             {"sources", STARPU_R, offsetof(struct full, sources), "?", SL_INTS_32},
+             {"z", STARPU_W | SL_OR_RW, offsetof(struct full, z), "D x H"},
+             SL_PART_ROLES(struct full, parts),
+             VALUE_ROLES(struct full)},
+};
+
+/* ---- submissions ---- */
+
+/* H, K and R. n_columns: of rows of U; width: H; n_scores: RK, of lse. relations NULL: edges have none. */
+static struct sl_heads heads_of(uint32_t n_columns, uint32_t width, uint32_t n_scores, starpu_data_handle_t relations)
+{
+    const bool has_slabs = relations != NULL && width > 0 && n_columns > 2 * n_scores + width;
+    const uint32_t n_slabs = has_slabs ? (n_columns - 2 * n_scores) / width : 1;
+    const struct sl_heads heads = {width, n_scores / n_slabs, relations != NULL ? n_slabs : 0};
+    assert(heads.n_heads >= 1 && heads.n_heads <= SL_MAX_HEADS && width % heads.n_heads == 0);
+    assert(n_scores == sl_heads_scores(heads) && n_columns == sl_heads_row(heads));
+    return heads;
+}
+
+/* The rows of a chunk of destinations lie within one chunk of U. */
+static void check_chunk(const struct sl_split *split, uint32_t row0, uint32_t n_rows)
+{
+    assert((uint64_t)row0 + n_rows <= split->n_rows);
+    assert(n_rows == 0 || row0 >> split->shift == (row0 + n_rows - 1) >> split->shift);
+}
+
+/* Weights of edges count only if edges have relations. */
+static struct sl_matrix weights_of(starpu_data_handle_t relations, starpu_data_handle_t weights)
+{
+    return sl_matrix_of(relations != NULL ? weights : NULL);
+}
+
+static struct sums sums_of(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
+                           uint64_t n_edges, const struct sl_source_handles *sources, starpu_data_handle_t z,
+                           starpu_data_handle_t lse)
+{
+    struct sums v = {.head = *head,
+                     .offsets = sl_matrix_of(block->edge_offsets),
+                     .sources = sl_matrix_of(block->edge_sources),
+                     .relations = sl_matrix_of(block->edge_relations),
+                     .weights = weights_of(block->edge_relations, block->edge_weights),
+                     .z = sl_matrix_of(z),
+                     .lse = sl_matrix_of(lse),
+                     .x = sl_sources_of(head, sources),
+                     .row0 = row0};
+    v.heads = heads_of(v.x.rows.n_columns, v.z.n_columns, v.lse.n_columns, block->edge_relations);
+    v.head.work = sl_sum_bytes(n_edges, v.z.n_rows, v.x.rows.n_columns);
+    check_chunk(&sources->rows->split, row0, v.z.n_rows);
+    return v;
+}
+
+enum sl_status sl_attend_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
+                                        uint64_t n_edges, const struct sl_source_handles *sources, int beta,
+                                        starpu_data_handle_t z, starpu_data_handle_t lse)
+{
+    struct sums v = sums_of(head, block, row0, n_edges, sources, z, lse);
+    v.beta = beta;
+    v.z.is_kept = beta != 0;
+    return sl_view_submit(&forward_op, &v, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
+                                      uint64_t n_edges, const struct sl_source_handles *sources,
+                                      starpu_data_handle_t gz, starpu_data_handle_t lse, starpu_data_handle_t sides)
+{
+    struct sums v = sums_of(head, block, row0, n_edges, sources, gz, lse);
+    v.sides = sl_matrix_of(sides);
+    assert(v.sides.n_columns == 4 * v.lse.n_columns);
+    return sl_view_submit(&sides_op, &v, SL_PRIORITY_COMPUTE);
+}
+
+static struct back back_view(const struct sl_task_args *head, const struct sl_block *block,
+                             const struct sl_attend_gradients *gradients, starpu_data_handle_t u)
+{
+    const struct sl_split *gz = &gradients->gz->split;
+    const struct sl_split *sides = &gradients->sides->split;
+    assert(gz->n_rows == sides->n_rows && gz->n_chunks == sides->n_chunks && gz->shift == sides->shift);
+    assert(gradients->sides->n_columns % 4 == 0);
+    return (struct back){.head = *head,
+                         .offsets = sl_matrix_of(block->back_offsets),
+                         .rows = sl_matrix_of(block->back_rows),
+                         .relations = sl_matrix_of(block->back_relations),
+                         .weights = weights_of(block->back_relations, block->back_weights),
+                         .gz = sl_chunks_of(gradients->gz),
+                         .sides = sl_chunks_of(gradients->sides),
+                         .heads = heads_of(sl_handle_columns(u), gradients->gz->n_columns,
+                                           gradients->sides->n_columns / 4, block->back_relations),
+                         .dtype = sl_handle_dtype(u)};
+}
+
+enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
+                                         const struct sl_attend_gradients *gradients, uint64_t n_edges,
+                                         uint32_t n_owners, const uint32_t *t0, const struct sl_slice *u,
+                                         const struct sl_slice *gu)
+{
+    struct back v = back_view(head, block, gradients, u[0].handle);
+    v.gu = (struct sl_matrices){.n = n_owners, .slices = gu, .numbers = t0};
+    v.u = (struct sl_matrices){.n = n_owners, .slices = u};
+    v.head.work = sl_sum_bytes(n_edges, sl_slices_rows(&v.gu), v.gz.n_columns + v.sides.n_columns);
+    return sl_view_submit(&backward_op, &v, SL_PRIORITY_SEND);
+}
+
+enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, const struct sl_attend_shares *shares,
+                                           uint32_t row0, starpu_data_handle_t u, starpu_data_handle_t gu)
+{
+    struct back v = back_view(head, shares->block, &shares->gradients, u);
+    v.shares = sl_shares_of(&shares->from, shares->block->inverse, row0, gu);
+    v.own_u = sl_matrix_of(u);
+    v.head.work = sl_sum_bytes(v.shares.n_own + sl_slices_rows(&v.shares.sent), v.own_u.n_rows, v.own_u.n_columns);
+    return sl_view_submit(&accumulate_op, &v, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
+                                     uint32_t part, uint32_t row0, uint32_t n_scores, int beta, starpu_data_handle_t z)
+{
+    starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS];
+    struct full v = {.head = *head,
+                     .offsets = sl_matrix_of(sources->offsets),
+                     .sources = sl_matrix_of(sources->sources),
+                     .relations = sl_matrix_of(sources->edge_relations),
+                     .weights = weights_of(sources->edge_relations, sources->edge_weights),
+                     .z = sl_matrix_of(z),
+                     .parts = sl_parts_of(head, sources->first, sources->n_parts, sources->rows, NULL, chunks),
+                     .row0 = row0,
+                     .part = part,
+                     .beta = beta};
+    const struct sl_rows *rows = &sources->rows[part];
+    assert(part < sources->n_parts);
+    v.heads = heads_of(rows->n_columns, v.z.n_columns, n_scores, sources->edge_relations);
+    check_chunk(&rows->split, row0, v.z.n_rows);
+    v.z.is_kept = beta != 0;
+    v.head.work = sl_sum_bytes(sources->n_edges, v.z.n_rows, rows->n_columns);
+    return sl_view_submit(&full_op, &v, SL_PRIORITY_NORMAL);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Attend: graph attention over a block, and its adjoint (Velickovic et al. 2018, "Graph Attention Networks",
+ * section 2.1).
+ *   before: codelets/sampling/exchange.h packs rows of other PEs      after: codelets/rows/activate.h
+ *
+ * A row of U [H + 2K] is [ u | el | er ]: K heads of H / K columns each, side by side, then el = a_src . u of each
+ * head, then er = a_dst . u of each head. A dense product computes all three. For each head, destination d attends to
+ * the sources s of its edges and once to itself. An edge from d to d is skipped.
+ *
+ *   forward     x = er_d + el_s,  e = x if x > 0, else 0.2 x,  lse_d = ln sum exp(e),  a = exp(e - lse_d)
+ *               Z[d] (+)= sum a u_s                        (a destination without edges: its own u)
+ *   backward    da = gz_d . u_s,  c_d = sum a da,  gx = a (da - c_d) (1 if x > 0, else 0.2)
+ *               GU[s] = sum over destinations of [ a gz_d | gx | 0 ], and GU[d] gets [ 0 | 0 | sum gx ]
+ *
+ * gz is the gradient of Z. Nothing is stored by edge: backward computes a again, from lse. Backward has three
+ * submissions:
+ *   sides       collects for each destination the 4K numbers that its sources need, [ er | lse | c | ger = sum gx ]
+ *   backward    fills the buffers that go back to other owners, source by source
+ *   accumulate  at the owner, adds the own terms of its destinations, then the buffers of all PEs of the group in PE
+ *               order
+ * No sum uses atomics. An evaluation on a CPU adds in double: exponentials would show the order of their terms most.
+ *
+ * With R relations, a destination has a list for each relation r: the run of edges with relation r, edges from d to d
+ * included. d does not attend to itself. Z[d] is the sum over all relations. A row of U has R slabs
+ * [ u_r | el_r | er_r ] side by side, a row of lse R slabs of K, a row of sides R slabs of 4K. Relations without edges
+ * at d have zeros there, and add nothing.
+ *
+ * Edges with relations may have weights w of the dataset (data/graph.h). The softmax does not read them. Z is the sum
+ * of w a u_s, as in DGL's GATConv with edge_weight. In backward da = w (gz_d . u_s), and GU[s] gets w a gz_d.
+ *
+ * Sources have positions as in codelets/sums/aggregate.h. Frontiers nest: destination i of a PE is row i of its own
+ * rows of U. An edge from that row is an edge from d to d. The rows of a chunk of destinations lie within one chunk of
+ * U.
+ *
+ * Sums run along the edges in order, the destination's own term first, in sl_real, also if rows and scores of U or the
+ * gradients that go back are bf16. Such a gradient is rounded once, after its last term.
+ */
+#ifndef SL_CODELETS_ATTEND_H
+#define SL_CODELETS_ATTEND_H
+
+#include "codelets/sampling/sample.h"
+#include "codelets/sums/aggregate.h"
+#include "support/exp.h"
+
+/* Most heads (K). */
+#define SL_MAX_HEADS 64
+
+/* K = n_heads heads of the same width, H = n_columns in all. R = n_relations, or 0: edges have no relations. */
+struct sl_heads {
+    uint32_t n_columns, n_heads;
+    uint32_t n_relations;
+};
+
+/* ---- arithmetic of one row and of one edge and head, host and device; x = er + el ---- */
+
+/* Number of slabs. */
+static inline SL_HOST_DEVICE uint32_t sl_heads_slabs(struct sl_heads heads)
+{
+    return heads.n_relations > 0 ? heads.n_relations : 1;
+}
+
+/* Columns of a slab of U, of a row of U, and of a row of lse. */
+static inline SL_HOST_DEVICE uint32_t sl_heads_slab(struct sl_heads heads)
+{
+    return heads.n_columns + 2 * heads.n_heads;
+}
+static inline SL_HOST_DEVICE uint32_t sl_heads_row(struct sl_heads heads)
+{
+    return sl_heads_slabs(heads) * sl_heads_slab(heads);
+}
+static inline SL_HOST_DEVICE uint32_t sl_heads_scores(struct sl_heads heads)
+{
+    return sl_heads_slabs(heads) * heads.n_heads;
+}
+
+/* e: x if x is positive, else a fifth of x. Both values are computed so that compilers vectorise. */
+static inline SL_HOST_DEVICE sl_real sl_attend_score(sl_real x)
+{
+    sl_real fifth = (sl_real)0.2 * x;
+    return x > fifth ? x : fifth;
+}
+
+/* de / dx. */
+static inline SL_HOST_DEVICE sl_real sl_attend_slope(sl_real x)
+{
+    return x > 0 ? 1 : (sl_real)0.2;
+}
+
+/* a. Rounding can leave lse too small and the exponent above 0; a is therefore cut at 1. */
+static inline SL_HOST_DEVICE sl_real sl_attend_weight(sl_real x, sl_real lse)
+{
+    sl_real a = sl_exp_nonpositive(sl_attend_score(x) - lse);
+    return a > 1 ? 1 : a;
+}
+
+/* ---- kernels for both devices. On a CPU: SL_ENOMEM. On a device, pointers are to device memory; structs and arrays of
+ * pointers are the host's and are read before the call returns. SL_ECUDA. There, the order of a sum depends on the
+ * lists, H and K alone. A sum of rows runs along its list, as on the CPU, up to 128 terms; a longer list is summed
+ * slice by slice. Sums of exponentials and of products go lane by lane. One launch serves all relations. ---- */
+
+/* Destinations row0 .. row0 + n_rows - 1 of a block. The edges of destination d are sources[offsets[d]] ..
+ * sources[offsets[d + 1] - 1]. */
+struct sl_attend_edges {
+    struct sl_heads heads;
+    uint32_t row0, n_rows;
+    const uint32_t *offsets;   /* of the whole block */
+    const uint32_t *sources;   /* positions */
+    const uint16_t *relations; /* as `sources`; only with relations */
+    const float *weights;      /* as `sources`; only with relations. NULL: 1 */
+};
+
+/* z_out [n_rows x H], beta 0: overwrite, 1: add. lse_out [n_rows x RK], overwritten. x: rows of U; the own rows of the
+ * destinations are in one chunk. */
+void sl_attend_forward_cpu(const struct sl_attend_edges *edges, const struct sl_sources *x, int beta, sl_real *z_out,
+                           sl_real *lse_out);
+
+/* gz [n_rows x H]; lse: the result of forward. Overwrites sides_out [n_rows x 4RK]. */
+void sl_attend_sides_cpu(const struct sl_attend_edges *edges, const struct sl_sources *x, const sl_real *gz,
+                         const sl_real *lse, sl_real *sides_out);
+
+/* The same as forward for destinations of part `part`, in evaluation. */
+void sl_attend_full_cpu(struct sl_heads heads, const struct sl_full_edges *edges, const struct sl_parts *parts,
+                        uint32_t part, int beta, sl_real *z_out);
+
+/* The transposed block, and the gradients of its destinations. */
+struct sl_attend_back {
+    struct sl_heads heads;
+    const uint32_t *offsets;       /* by source */
+    const uint32_t *rows;          /* the destinations */
+    const struct sl_chunks *gz;    /* rows of width H */
+    const struct sl_chunks *sides; /* rows of width 4RK */
+    const uint16_t *relations;     /* as `rows`; only with relations */
+    const float *weights;          /* as `rows`; only with relations. NULL: 1 */
+};
+
+/* For n_owners owners: gradients of positions t0[k] .. t0[k] + n[k] - 1 overwrite gu_out[k]. None of them is a
+ * destination of the block. u[k]: their rows. u and gu_out [n[k] x R(H + 2K)] have this dtype. */
+enum sl_status sl_attend_backward_cpu(const struct sl_attend_back *block, uint32_t n_owners, const uint32_t *n,
+                                      const uint32_t *t0, enum sl_dtype dtype, void *const *u, void *const *gu_out);
+
+/* Add the own terms and the gradient of er for the first n_rows rows of g, which are destinations. u: the rows of U of
+ * g's rows, of this dtype. On a device, the rows are overwritten; the caller has cleared them. */
+void sl_attend_self_cpu(const struct sl_attend_back *block, uint32_t n_rows, enum sl_dtype dtype, const void *u,
+                        const struct sl_gradient *g);
+
+/* Add the gradients of the PE's own sources, positions t0 .. t0 + n - 1, from its own block. Rows outside g are
+ * skipped. */
+void sl_attend_own_cpu(const struct sl_attend_back *block, uint32_t t0, uint32_t n, const struct sl_asked *asked,
+                       enum sl_dtype dtype, const void *u, const struct sl_gradient *g);
+
+SL_EXTERN_C enum sl_status sl_attend_forward_cuda(cudaStream_t stream, const struct sl_attend_edges *edges,
+                                                  const struct sl_sources *x, int beta, sl_real *z_out,
+                                                  sl_real *lse_out);
+SL_EXTERN_C enum sl_status sl_attend_sides_cuda(cudaStream_t stream, const struct sl_attend_edges *edges,
+                                                const struct sl_sources *x, const sl_real *gz, const sl_real *lse,
+                                                sl_real *sides_out);
+SL_EXTERN_C enum sl_status sl_attend_full_cuda(cudaStream_t stream, struct sl_heads heads,
+                                               const struct sl_full_edges *edges, const struct sl_parts *parts,
+                                               uint32_t part, int beta, sl_real *z_out);
+SL_EXTERN_C enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_attend_back *block,
+                                                   uint32_t n_owners, const uint32_t *n, const uint32_t *t0,
+                                                   enum sl_dtype dtype, void *const *u, void *const *gu_out);
+SL_EXTERN_C enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_back *block, uint32_t n_rows,
+                                               enum sl_dtype dtype, const void *u, const struct sl_gradient *g);
+SL_EXTERN_C enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_back *block, uint32_t t0,
+                                              uint32_t n, const struct sl_asked *asked, enum sl_dtype dtype,
+                                              const void *u, const struct sl_gradient *g);
+
+/* ---- submissions: local, one thread submits. Edges have relations if the block has; R then follows from the
+ * widths. Edges with relations have weights if the block has. The destinations are within one chunk of U. Errors of
+ * sl_view_submit. ---- */
+
+/* Destinations row0 .. row0 + D - 1 into chunks z [D x H] and lse [D x RK]. sources->rows: rows of U; the packed rows
+ * have the same dtype. n_edges: a rough count, for the performance model. */
+enum sl_status sl_attend_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
+                                        uint64_t n_edges, const struct sl_source_handles *sources, int beta,
+                                        starpu_data_handle_t z, starpu_data_handle_t lse);
+
+/* The sides [D x 4RK] of the same destinations, from their chunks of GZ [D x H] and lse. */
+enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
+                                      uint64_t n_edges, const struct sl_source_handles *sources,
+                                      starpu_data_handle_t gz, starpu_data_handle_t lse, starpu_data_handle_t sides);
+
+/* Inputs of `backward` at the destinations: all chunks of GZ and sides. Both have the same number of rows, maybe 0. */
+struct sl_attend_gradients {
+    const struct sl_rows *gz;    /* [D x H] */
+    const struct sl_rows *sides; /* [D x 4RK] */
+};
+
+/* Submit one task for n_owners owners. For owner k, the task writes the gradients of n consecutive positions, from
+ * t0[k] on, into the n rows of gu[k], of the width of U. u[k]: the rows that the owner packed, of the same dtype.
+ * n_edges: edges to all the owners, a rough count for the performance model. */
+enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
+                                         const struct sl_attend_gradients *gradients, uint64_t n_edges,
+                                         uint32_t n_owners, const uint32_t *t0, const struct sl_slice *u,
+                                         const struct sl_slice *gu);
+
+/* The terms that an owner adds up: from its own block, and from the other PEs of the group. */
+struct sl_attend_shares {
+    const struct sl_block *block; /* own; its inverse: the rows that each PE requested */
+    struct sl_attend_gradients gradients;
+    struct sl_share_sources from;
+};
+
+/* Clear chunk gu, rows row0 .. of the frontier. If a row is a destination, add its own term. Then add the terms of all
+ * PEs in PE order. u: the chunk of U with the same rows. */
+enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, const struct sl_attend_shares *shares,
+                                           uint32_t row0, starpu_data_handle_t u, starpu_data_handle_t gu);
+
+/* Evaluation over whole parts: destinations row0 .. row0 + D - 1 of part `part` into chunk z [D x H]. n_scores: RK. The
+ * sources' rows are rows of U. */
+enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
+                                     uint32_t part, uint32_t row0, uint32_t n_scores, int beta, starpu_data_handle_t z);
+
+#endif

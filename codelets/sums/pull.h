@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Sums over lists of vertices of the whole graph, with one factor for each part: the aggregation of a layer over
+ * graph chunks, and its adjoint. Rows of some chunks are of this epoch, rows of others of an earlier epoch, and some
+ * are missing; the factors tell.
+ *   before: the rows that chunks exchange (runtime/model/pass.h)     after: dense, or an activation
+ *
+ * Row d of the output is vertex `id` of a part. Its list has its in-neighbours u, or its out-neighbours in the
+ * adjoint. k(u) is the factor of u's part:
+ *   SL_PULL_MEAN       out[d] = sum over u of k(u) x[u] / length of d's list
+ *   SL_PULL_MEAN_BACK  out[d] = sum over u of k(u) x[u] / list(u)
+ *   SL_PULL_SYMMETRIC  out[d] = s f(d) (k(d) f(d) x[d] + sum over u other than d of k(u) f(u) x[u]), its own adjoint
+ *
+ * With edge weights each term of an edge is multiplied by its weight. The term of d itself has weight 1.
+ *
+ * f, list and s are as in codelets/sums/aggregate.h. A sum runs along its list in order, in sl_real, so lists and
+ * factors alone determine its bits. If x is bf16, the sum is still in sl_real. If out is bf16, the sum is rounded once,
+ * at its end.
+ */
+#ifndef SL_CODELETS_PULL_H
+#define SL_CODELETS_PULL_H
+
+#include "support/bf16.h"
+#include "support/real.h"
+#include "support/status.h"
+#include "tasks/handle.h"
+#include "tasks/rows.h"
+#include "tasks/task.h"
+
+enum sl_pull_weights { SL_PULL_MEAN, SL_PULL_MEAN_BACK, SL_PULL_SYMMETRIC };
+
+/* ---- kernels, CPU and CUDA ---- */
+
+/* The lists of the vertices first_id .. first_id + n_rows - 1 of a part. The arrays are in the memory of the
+ * processor that runs the kernel. */
+struct sl_pull_lists {
+    uint32_t n_rows;
+    sl_vertex first_id;
+    const uint64_t *offsets;   /* [n_rows + 1]; offsets[0] belongs to vertices[0] */
+    const sl_vertex *vertices; /* renumbered ids */
+    const uint16_t *part_of;   /* [N], part of each vertex */
+    const sl_vertex *first;    /* first id of each part */
+    const sl_real *factors;    /* [N x 2] by id: f, list; unused with SL_PULL_MEAN */
+    const float *edge_weights; /* as `vertices`; NULL: 1 */
+    enum sl_pull_weights weights;
+    sl_real scale; /* s */
+};
+
+/* The rows of each part, sl_real or, if the kernel says so, bf16. A part with factor 0 has no rows. */
+struct sl_pull_parts {
+    const sl_real *rows[SL_MAX_GROUP];
+    sl_real factor[SL_MAX_GROUP];
+};
+
+/* Compute out [n_rows x n_columns]. beta 0: overwrite out; beta 1: add to out. dtype: of the rows. out has the rows'
+ * dtype, or is sl_real. */
+void sl_pull_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_parts,
+                 enum sl_dtype dtype, uint32_t n_columns, int beta, enum sl_dtype out_dtype, void *out);
+
+/* The same bits on the stream's device. dtype: of the rows; out_dtype: of out; out may be bf16 only if the rows are.
+ * n_parts: number of parts in use. The structs are in host memory and are read before the call returns; the arrays
+ * are in device memory. SL_ECUDA. */
+SL_EXTERN_C enum sl_status sl_pull_cuda(cudaStream_t stream, const struct sl_pull_lists *lists,
+                                        const struct sl_pull_parts *parts, uint32_t n_parts, enum sl_dtype dtype,
+                                        uint32_t n_columns, int beta, enum sl_dtype out_dtype, void *out);
+
+/* ---- submission ---- */
+
+struct sl_pull {
+    starpu_data_handle_t offsets, vertices; /* [n_part + 1] and [E_part], of the part */
+    starpu_data_handle_t part_of, first;    /* of the graph, as in struct sl_pull_lists */
+    starpu_data_handle_t factors;           /* [N x 2]; NULL with SL_PULL_MEAN */
+    starpu_data_handle_t edge_weights;      /* float [E_part], of the part; NULL: 1 */
+    enum sl_pull_weights weights;
+    double scale;
+    sl_vertex first_id;
+    uint64_t n_edges;                 /* estimated number of added rows, for the performance model */
+    uint32_t n_parts;                 /* at most SL_MAX_GROUP */
+    const starpu_data_handle_t *rows; /* [n_parts] matrices; NULL if the factor is 0 */
+    const double *factor;             /* [n_parts]; a factor too small for sl_real counts as 0 */
+};
+
+/* Submit the sums of all rows of the part into `out`. Rows and out are all sl_real, or the rows are all bf16 and out is
+ * either dtype. Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_pull *pull, int beta,
+                              starpu_data_handle_t out);
+
+#endif

@@ -1,0 +1,642 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Means by relation, mixed by components or not, and the transposed sums. Terms are added in order. The rows of edges
+ * to come are prefetched. */
+#include "codelets/sums/relate.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "codelets/rows/rounded.h"
+#include "codelets/sums/add_rows.h"
+#include "support/memory.h"
+#include "support/minmax.h"
+
+#define COLUMNS 512 /* columns of a run that are summed at a time, before components mix them */
+
+/* ---- kernels, CPU ---- */
+
+/* `n` columns from `first` on, or bases. */
+struct columns {
+    uint32_t first, n;
+};
+
+/* The edges of a block or of a part. */
+struct edge_list {
+    const struct sl_source_rows *x;
+    const uint32_t *positions;
+    const uint16_t *relations;
+    const float *weights; /* NULL: 1 */
+    uint64_t n;           /* entries */
+};
+
+/* Destinations first .. first + n_rows - 1. Offsets have 32 bits in a block, 64 in a part. */
+struct destinations {
+    uint32_t first, n_rows;
+    const uint32_t *block; /* NULL: the offsets are those of a part */
+    const uint64_t *part;
+    struct edge_list list;
+};
+
+/* The first entry of destination first + i. */
+SL_INLINE uint64_t bound_of(const struct destinations *to, uint32_t i)
+{
+    return to->block != NULL ? to->block[to->first + i] : to->part[to->first + i] - to->part[0];
+}
+
+static struct destinations of_block(const struct sl_related *edges, const struct sl_source_rows *x)
+{
+    const uint64_t n = edges->offsets[edges->row0 + edges->n_rows];
+    return (struct destinations){.first = edges->row0,
+                                 .n_rows = edges->n_rows,
+                                 .block = edges->offsets,
+                                 .list = {x, edges->sources, edges->relations, edges->weights, n}};
+}
+
+/* The end of the run that begins with entry e; `end`: of the destination's entries. */
+SL_INLINE uint64_t run_end(const uint16_t *relations, uint64_t e, uint64_t end)
+{
+    uint64_t stop = e + 1;
+    while (stop < end && relations[stop] == relations[e]) {
+        stop++;
+    }
+    return stop;
+}
+
+SL_INLINE sl_real weight_at(const float *weights, uint64_t e)
+{
+    return weights == NULL ? 1 : (sl_real)weights[e];
+}
+
+/* out += the sums of entries begin .. end - 1, one destination's. */
+SL_INLINE void add_edges(enum sl_dtype dtype, const struct edge_list *list, const struct sl_slabs *slabs,
+                         uint64_t begin, uint64_t end, sl_real *out)
+{
+    uint64_t e = begin;
+    while (e < end) {
+        const uint32_t relation = list->relations[e];
+        const uint64_t stop = run_end(list->relations, e, end);
+        const sl_real weight = 1 / (sl_real)(stop - e);
+        const size_t slab = sl_dtype_bytes(dtype, (size_t)relation * slabs->x_step);
+        sl_real *to = out + (size_t)relation * slabs->m_step;
+        for (; e < stop; e++) {
+            if (e + SL_ROWS_AHEAD < list->n) {
+                const size_t next = sl_dtype_bytes(dtype, (size_t)list->relations[e + SL_ROWS_AHEAD] * slabs->x_step);
+                sl_row_fetch(sl_source_row(dtype, list->x, list->positions[e + SL_ROWS_AHEAD], slabs->x_width) + next,
+                             sl_dtype_bytes(dtype, slabs->n));
+            }
+            sl_add_row(dtype, slabs->n, to, sl_source_row(dtype, list->x, list->positions[e], slabs->x_width) + slab, 0,
+                       weight * weight_at(list->weights, e));
+        }
+    }
+}
+
+/* out = the weighted sum of columns `first` .. first + n - 1 of the rows of entries e .. stop - 1. */
+SL_INLINE void sum_run(enum sl_dtype dtype, const struct edge_list *list, const struct sl_slabs *slabs, uint64_t e,
+                       uint64_t stop, struct columns columns, sl_real *out)
+{
+    const size_t skip = sl_dtype_bytes(dtype, columns.first);
+    memset(out, 0, columns.n * sizeof *out);
+    for (; e < stop; e++) {
+        if (e + SL_ROWS_AHEAD < list->n) {
+            sl_row_fetch(sl_source_row(dtype, list->x, list->positions[e + SL_ROWS_AHEAD], slabs->x_width) + skip,
+                         sl_dtype_bytes(dtype, columns.n));
+        }
+        sl_add_row(dtype, columns.n, out, sl_source_row(dtype, list->x, list->positions[e], slabs->x_width) + skip, 0,
+                   weight_at(list->weights, e));
+    }
+}
+
+/* The next columns of a row that are summed and mixed at a time. False: all columns have been in hand. Begin with
+ * n = 0. */
+SL_INLINE bool next_columns(const struct sl_slabs *slabs, struct columns *columns)
+{
+    columns->first += columns->n;
+    const uint32_t all = slabs->x_step > 0 ? slabs->x_width : slabs->n;
+    const uint32_t rest = all - columns->first;
+    const uint32_t to_slab = slabs->n - columns->first % slabs->n;
+    columns->n = sl_min_u32(rest, sl_min_u32(to_slab, COLUMNS));
+    return columns->n > 0;
+}
+
+/* The bases that columns in hand belong to: one if rows have slabs, otherwise all. */
+SL_INLINE struct columns bases_of(const struct sl_slabs *slabs, struct columns columns)
+{
+    if (slabs->x_step > 0) {
+        return (struct columns){columns.first / slabs->n, 1};
+    }
+    return (struct columns){0, slabs->n_bases};
+}
+
+/* add_edges with components. */
+SL_INLINE void add_mixed(enum sl_dtype dtype, const struct edge_list *list, const struct sl_slabs *slabs,
+                         uint64_t begin, uint64_t end, sl_real *out)
+{
+    sl_real sum[COLUMNS];
+    for (uint64_t e = begin; e < end;) {
+        const uint64_t stop = run_end(list->relations, e, end);
+        const sl_real weight = 1 / (sl_real)(stop - e);
+        const sl_real *c = slabs->c + (size_t)list->relations[e] * slabs->n_bases;
+        struct columns columns = {0, 0};
+        while (next_columns(slabs, &columns)) {
+            const struct columns bases = bases_of(slabs, columns);
+            sum_run(dtype, list, slabs, e, stop, columns, sum);
+            for (uint32_t b = bases.first; b < bases.first + bases.n; b++) {
+                sl_add_row(SL_DTYPE_REAL, columns.n, out + (size_t)b * slabs->m_step + columns.first % slabs->n, sum, 0,
+                           weight * c[b]);
+            }
+        }
+        e = stop;
+    }
+}
+
+SL_INLINE void add_sums(enum sl_dtype dtype, const struct edge_list *list, const struct sl_slabs *slabs, uint64_t begin,
+                        uint64_t end, sl_real *out)
+{
+    if (slabs->c == NULL) {
+        add_edges(dtype, list, slabs, begin, end, out);
+    } else {
+        add_mixed(dtype, list, slabs, begin, end, out);
+    }
+}
+
+SL_INLINE void sum_edges(enum sl_dtype dtype, const struct destinations *to, const struct sl_slabs *slabs, int beta,
+                         sl_real *m_out)
+{
+    if (!beta) {
+        memset(m_out, 0, (size_t)to->n_rows * slabs->m_width * sizeof *m_out);
+    }
+    for (uint32_t i = 0; i < to->n_rows; i++) {
+        add_sums(dtype, &to->list, slabs, bound_of(to, i), bound_of(to, i + 1), m_out + (size_t)i * slabs->m_width);
+    }
+}
+
+SL_CLONES static void relate(enum sl_dtype dtype, const struct destinations *to, const struct sl_slabs *slabs, int beta,
+                             sl_real *m_out)
+{
+    SL_BY_DTYPE_READ(dtype, sum_edges, to, slabs, beta, m_out);
+}
+
+#define ROUNDED_ROWS 64 /* rows summed in float before they are rounded */
+
+/* Sums of bf16 rows may be bf16, too. */
+static enum sl_status relate_to(enum sl_dtype dtype, const struct destinations *to, const struct sl_slabs *slabs,
+                                int beta, enum sl_dtype m_dtype, void *m_out)
+{
+    struct sl_rounded slab =
+        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, to->n_rows, slabs->m_width, m_out);
+    struct destinations some = *to;
+    enum sl_status st;
+    if (m_dtype == SL_DTYPE_REAL) {
+        relate(dtype, to, slabs, beta, m_out);
+        return SL_OK;
+    }
+    slab.beta = beta;
+    while (sl_rounded_next(&slab, &st)) {
+        some.first = to->first + slab.first;
+        some.n_rows = slab.n;
+        relate(SL_DTYPE_BF16, &some, slabs, beta, slab.room);
+    }
+    return st;
+}
+
+enum sl_status sl_relate_forward_cpu(const struct sl_related *edges, const struct sl_slabs *slabs,
+                                     const struct sl_sources *x, int beta, enum sl_dtype m_dtype, void *m_out)
+{
+    struct sl_source_rows rows;
+    sl_sources_rows(x, &rows);
+    const struct destinations to = of_block(edges, &rows);
+    return relate_to(x->dtype, &to, slabs, beta, m_dtype, m_out);
+}
+
+enum sl_status sl_relate_full_cpu(const struct sl_full_edges *edges, const struct sl_slabs *slabs,
+                                  const struct sl_parts *parts, int beta, enum sl_dtype m_dtype, void *m_out)
+{
+    struct sl_source_rows rows;
+    sl_parts_rows(parts, &rows);
+    struct destinations to = {
+        .first = edges->row0,
+        .n_rows = edges->n_rows,
+        .part = edges->offsets,
+        .list = {
+            .x = &rows, .positions = edges->sources, .relations = edges->relations, .weights = edges->edge_weights}};
+    to.list.n = bound_of(&to, to.n_rows);
+    return relate_to(parts->dtype, &to, slabs, beta, m_dtype, m_out);
+}
+
+/* out += the terms of position t. Entries before `last` are fetched ahead. */
+SL_INLINE void add_back(const struct sl_related_back *block, uint32_t t, uint32_t last, const struct sl_slabs *slabs,
+                        const struct sl_view *gm, sl_real *out)
+{
+    for (uint32_t e = block->back_offsets[t]; e < block->back_offsets[t + 1]; e++) {
+        const uint32_t d = block->back_rows[e];
+        if (e + SL_ROWS_AHEAD < last) {
+            const sl_real *next = sl_view_row(gm, block->back_rows[e + SL_ROWS_AHEAD], slabs->m_width);
+            const uint32_t slab = slabs->c == NULL ? block->back_relations[e + SL_ROWS_AHEAD] * slabs->m_step : 0;
+            sl_row_fetch(next + slab, slabs->n * sizeof *next);
+        }
+        const uint32_t relation = block->back_relations[e];
+        const uint64_t n =
+            sl_relation_count(block->relations, block->edge_offsets[d], block->edge_offsets[d + 1], relation);
+        const sl_real weight = 1 / (sl_real)n * weight_at(block->back_weights, e);
+        const sl_real *row = sl_view_row(gm, d, slabs->m_width);
+        if (slabs->c == NULL) {
+            sl_add_row(SL_DTYPE_REAL, slabs->n, out + (size_t)relation * slabs->x_step,
+                       row + (size_t)relation * slabs->m_step, 0, weight);
+            continue;
+        }
+        const sl_real *c = slabs->c + (size_t)relation * slabs->n_bases;
+        for (uint32_t b = 0; b < slabs->n_bases; b++) {
+            sl_add_row(SL_DTYPE_REAL, slabs->n, out + (size_t)b * slabs->x_step, row + (size_t)b * slabs->m_step, 0,
+                       weight * c[b]);
+        }
+    }
+}
+
+SL_CLONES static void relate_back(const struct sl_related_back *block, const struct sl_view *gm,
+                                  const struct sl_slabs *slabs, uint32_t t0, uint32_t n, sl_real *out)
+{
+    if (n == 0) {
+        return;
+    }
+    const uint32_t last = block->back_offsets[t0 + n];
+    memset(out, 0, (size_t)n * slabs->x_width * sizeof *out);
+    for (uint32_t i = 0; i < n; i++) {
+        add_back(block, t0 + i, last, slabs, gm, out + (size_t)i * slabs->x_width);
+    }
+}
+
+enum sl_status sl_relate_backward_cpu(const struct sl_related_back *block, const struct sl_chunks *gm,
+                                      const struct sl_slabs *slabs, uint32_t t0, uint32_t n, enum sl_dtype dtype,
+                                      void *out)
+{
+    const struct sl_view rows = sl_chunks_view(gm);
+    struct sl_rounded slab = sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, n, slabs->x_width, out);
+    enum sl_status st;
+    if (dtype == SL_DTYPE_REAL) {
+        relate_back(block, &rows, slabs, t0, n, out);
+        return SL_OK;
+    }
+    while (sl_rounded_next(&slab, &st)) {
+        relate_back(block, &rows, slabs, t0 + slab.first, slab.n, slab.room);
+    }
+    return st;
+}
+
+SL_CLONES void sl_relate_own_cpu(const struct sl_related_back *block, const struct sl_chunks *gm,
+                                 const struct sl_slabs *slabs, uint32_t t0, uint32_t n, const struct sl_asked *asked,
+                                 const struct sl_gradient *g)
+{
+    const uint32_t *inverse = sl_list_of(asked->inverse, asked->n_parts, asked->requester);
+    const struct sl_view rows = sl_chunks_view(gm);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t last = block->back_offsets[t0 + n];
+        uint32_t row = inverse[i] - g->row0; /* a row below row0 wraps, and is too large */
+        if (row < g->n_rows) {
+            add_back(block, t0 + i, last, slabs, &rows, sl_gradient_row(g, row));
+        }
+    }
+}
+
+/* gc += the products of one destination's runs with its row g of GM. */
+SL_INLINE void add_components(enum sl_dtype dtype, const struct edge_list *list, const struct sl_slabs *slabs,
+                              uint64_t begin, uint64_t end, const sl_real *g, double *gc)
+{
+    sl_real sum[COLUMNS];
+    for (uint64_t e = begin; e < end;) {
+        const uint64_t stop = run_end(list->relations, e, end);
+        const sl_real weight = 1 / (sl_real)(stop - e);
+        double *to = gc + (size_t)list->relations[e] * slabs->n_bases;
+        struct columns columns = {0, 0};
+        while (next_columns(slabs, &columns)) {
+            const struct columns bases = bases_of(slabs, columns);
+            sum_run(dtype, list, slabs, e, stop, columns, sum);
+            for (uint32_t b = bases.first; b < bases.first + bases.n; b++) {
+                const sl_real *from = g + (size_t)b * slabs->m_step + columns.first % slabs->n;
+                to[b] += (double)(weight * sl_row_dot(columns.n, sum, from));
+            }
+        }
+        e = stop;
+    }
+}
+
+SL_INLINE void sum_components(enum sl_dtype dtype, const struct destinations *to, const struct sl_slabs *slabs,
+                              const sl_real *gm, double *gc)
+{
+    for (uint32_t i = 0; i < to->n_rows; i++) {
+        add_components(dtype, &to->list, slabs, bound_of(to, i), bound_of(to, i + 1), gm + (size_t)i * slabs->m_width,
+                       gc);
+    }
+}
+
+SL_CLONES static void relate_components(enum sl_dtype dtype, const struct destinations *to,
+                                        const struct sl_slabs *slabs, const sl_real *gm, double *gc)
+{
+    SL_BY_DTYPE_READ(dtype, sum_components, to, slabs, gm, gc);
+}
+
+enum sl_status sl_relate_components_cpu(const struct sl_related *edges, const struct sl_slabs *slabs,
+                                        const struct sl_sources *x, const sl_real *gm, uint32_t n_relations,
+                                        sl_real *gc_out)
+{
+    const size_t n = (size_t)n_relations * slabs->n_bases;
+    struct sl_source_rows rows;
+    double *gc;
+    SL_CHECK(sl_alloc_zero(n, sizeof *gc, "sums of products", &gc));
+    sl_sources_rows(x, &rows);
+    const struct destinations to = of_block(edges, &rows);
+    relate_components(x->dtype, &to, slabs, gm, gc);
+    for (size_t i = 0; i < n; i++) {
+        gc_out[i] = (sl_real)gc[i];
+    }
+    sl_free(gc);
+    return SL_OK;
+}
+
+/* ---- operations ---- */
+
+/* By destination: forward and, with m for the sums' gradient and c for that of the components, components. */
+struct sums {
+    struct sl_task_args head;
+    struct sl_matrix offsets, sources, relations, weights;
+    struct sl_matrix m, c;
+    struct sl_sources x;
+    uint32_t row0;
+    int beta;
+};
+
+/* The same in evaluation. */
+struct full {
+    struct sl_task_args head;
+    struct sl_matrix offsets, sources, relations, weights;
+    struct sl_matrix m, c;
+    struct sl_parts parts;
+    uint32_t row0, x_width;
+    int beta;
+};
+
+/* By source: backward writes `packed`, accumulate adds up the shares. */
+struct back {
+    struct sl_task_args head;
+    struct sl_matrix edge_offsets, relations, back_offsets, back_rows, back_relations, weights;
+    struct sl_matrix c;
+    struct sl_chunks gm;
+    struct sl_matrices packed; /* numbers: the first position of each */
+    struct sl_shares shares;
+    uint32_t x_width;
+    enum sl_dtype dtype; /* of packed */
+};
+
+static struct sl_slabs slabs_of(uint32_t x_width, uint32_t m_width, const struct sl_matrix *c)
+{
+    struct sl_slabs slabs = sl_slabs_of(x_width, m_width);
+    slabs.n_bases = c->n_columns;
+    slabs.c = c->data;
+    return slabs;
+}
+
+static struct sl_related edges_of(const struct sums *v)
+{
+    return (struct sl_related){.row0 = v->row0,
+                               .n_rows = v->m.n_rows,
+                               .offsets = v->offsets.data,
+                               .sources = v->sources.data,
+                               .relations = v->relations.data,
+                               .weights = v->weights.data};
+}
+
+static struct sl_related_back back_of(const struct back *v)
+{
+    return (struct sl_related_back){.edge_offsets = v->edge_offsets.data,
+                                    .relations = v->relations.data,
+                                    .back_offsets = v->back_offsets.data,
+                                    .back_rows = v->back_rows.data,
+                                    .back_relations = v->back_relations.data,
+                                    .back_weights = v->weights.data};
+}
+
+static enum sl_status forward(const void *view, const void *stream)
+{
+    const struct sums *v = view;
+    const struct sl_slabs slabs = slabs_of(v->x.rows.n_columns, v->m.n_columns, &v->c);
+    const struct sl_related edges = edges_of(v);
+    return SL_CALL(stream, sl_relate_forward, &edges, &slabs, &v->x, v->beta, v->m.dtype, v->m.data);
+}
+
+static enum sl_status components(const void *view, const void *stream)
+{
+    const struct sums *v = view;
+    const struct sl_slabs slabs = slabs_of(v->x.rows.n_columns, v->m.n_columns, &v->c);
+    const struct sl_related edges = edges_of(v);
+    return SL_CALL(stream, sl_relate_components, &edges, &slabs, &v->x, v->m.data, v->c.n_rows, v->c.data);
+}
+
+static enum sl_status backward(const void *view, const void *stream)
+{
+    const struct back *v = view;
+    const struct sl_slabs slabs = slabs_of(v->x_width, v->gm.n_columns, &v->c);
+    const struct sl_related_back block = back_of(v);
+    enum sl_status st = SL_OK;
+    for (uint32_t q = 0; q < v->packed.n && st == SL_OK; q++) {
+        st = SL_CALL(stream, sl_relate_backward, &block, &v->gm, &slabs, v->packed.numbers[q], v->packed.n_rows[q],
+                     v->dtype, v->packed.data[q]);
+    }
+    return st;
+}
+
+static enum sl_status add_own(const void *view, const void *stream, const struct sl_asked *asked, int beta,
+                              const struct sl_gradient *g)
+{
+    const struct back *v = view;
+    const struct sl_slabs slabs = slabs_of(v->x_width, v->gm.n_columns, &v->c);
+    const struct sl_related_back block = back_of(v);
+    (void)beta;
+    return SL_RUN(stream, sl_relate_own, &block, &v->gm, &slabs, v->shares.t0, v->shares.n_own, asked, g);
+}
+
+static enum sl_status accumulate(const void *view, const void *stream)
+{
+    const struct back *v = view;
+    const struct sl_share_adders adders = {.own = add_own};
+    return sl_accumulate(view, stream, &v->shares, &adders);
+}
+
+static enum sl_status full(const void *view, const void *stream)
+{
+    const struct full *v = view;
+    const struct sl_slabs slabs = slabs_of(v->x_width, v->m.n_columns, &v->c);
+    const struct sl_full_edges edges = {.row0 = v->row0,
+                                        .n_rows = v->m.n_rows,
+                                        .offsets = v->offsets.data,
+                                        .sources = v->sources.data,
+                                        .relations = v->relations.data,
+                                        .edge_weights = v->weights.data};
+    return SL_CALL(stream, sl_relate_full, &edges, &slabs, &v->parts, v->beta, v->m.dtype, v->m.data);
+}
+
+static struct sl_operation forward_op = {
+    SL_OPERATION(forward_op, "sl_relate_forward", SL_STAGE_AGGREGATE),
+    SL_BODY(forward, struct sums),
+    .role = {{"edge offsets", STARPU_R, offsetof(struct sums, offsets), "?", SL_INTS_32},
+             {"edge sources", STARPU_R, offsetof(struct sums, sources), "?", SL_INTS_32},
+             {"relations", STARPU_R, offsetof(struct sums, relations), "?", SL_ANY},
+             {"means", STARPU_W | SL_OR_RW, offsetof(struct sums, m), "D x M", SL_ROWS_OR_REALS},
+             SL_SOURCE_ROLES(struct sums, x),
+             {"components", STARPU_R | SL_OPTIONAL, offsetof(struct sums, c), "R x B"},
+             {"edge weights", STARPU_R | SL_OPTIONAL, offsetof(struct sums, weights), "?", SL_FLOATS}},
+};
+
+static struct sl_operation components_op = {
+    SL_OPERATION(components_op, "sl_relate_components", SL_STAGE_BACKWARD),
+    SL_BODY(components, struct sums),
+    .role = {{"edge offsets", STARPU_R, offsetof(struct sums, offsets), "?", SL_INTS_32},
+             {"edge sources", STARPU_R, offsetof(struct sums, sources), "?", SL_INTS_32},
+             {"relations", STARPU_R, offsetof(struct sums, relations), "?", SL_ANY},
+             {"the sums' gradient", STARPU_R, offsetof(struct sums, m), "D x M"},
+             {"gradient of components", STARPU_W, offsetof(struct sums, c), "? x B"},
+             SL_SOURCE_ROLES(struct sums, x),
+             {"edge weights", STARPU_R | SL_OPTIONAL, offsetof(struct sums, weights), "?", SL_FLOATS}},
+};
+
+#define BACK_ROLES                                                                                                     \
+    {"edge offsets", STARPU_R, offsetof(struct back, edge_offsets), "?", SL_INTS_32},                                  \
+        {"relations", STARPU_R, offsetof(struct back, relations), "?", SL_ANY},                                        \
+        {"back offsets", STARPU_R, offsetof(struct back, back_offsets), "?", SL_INTS_32},                              \
+        {"back rows", STARPU_R, offsetof(struct back, back_rows), "?", SL_INTS_32},                                    \
+        {"back relations", STARPU_R, offsetof(struct back, back_relations), "?", SL_ANY},                              \
+        {"the means' gradient", STARPU_R | SL_REPEATED, offsetof(struct back, gm.each), "? x M"},                      \
+        {"components", STARPU_R | SL_OPTIONAL, offsetof(struct back, c), "? x B"},                                     \
+    {                                                                                                                  \
+        "edge weights", STARPU_R | SL_OPTIONAL, offsetof(struct back, weights), "?", SL_FLOATS                         \
+    }
+
+static struct sl_operation backward_op = {
+    SL_OPERATION(backward_op, "sl_relate_backward", SL_STAGE_BACKWARD),
+    SL_BODY(backward, struct back),
+    .role = {BACK_ROLES,
+             {"packed", STARPU_W | SL_OR_RW | SL_REPEATED, offsetof(struct back, packed), "? x F", SL_ROWS}},
+};
+
+static struct sl_operation accumulate_op = {
+    SL_OPERATION(accumulate_op, "sl_relate_accumulate", SL_STAGE_BACKWARD),
+    SL_BODY(accumulate, struct back),
+    .role = {BACK_ROLES, SL_SHARE_ROLES(struct back, shares)},
+};
+
+static struct sl_operation full_op = {
+    SL_OPERATION(full_op, "sl_relate_full", SL_STAGE_AGGREGATE),
+    SL_BODY(full, struct full),
+    .role = {{"offsets", STARPU_R, offsetof(struct full, offsets), "?", SL_INTS_64},
+             {"sources", STARPU_R, offsetof(struct full, sources), "?", SL_INTS_32},
+             {"relations", STARPU_R, offsetof(struct full, relations), "?", SL_ANY},
+             {"means", STARPU_W | SL_OR_RW, offsetof(struct full, m), "D x M", SL_ROWS_OR_REALS},
+             SL_PART_ROLES(struct full, parts),
+             {"components", STARPU_R | SL_OPTIONAL, offsetof(struct full, c), "? x B"},
+             {"edge weights", STARPU_R | SL_OPTIONAL, offsetof(struct full, weights), "?", SL_FLOATS}},
+};
+
+/* ---- submissions ---- */
+
+/* One width is a multiple of the other; with components B times the other. */
+static void check(uint32_t x_width, uint32_t m_width, const struct sl_matrix *c)
+{
+    const struct sl_slabs slabs = sl_slabs_of(x_width, m_width);
+    const uint32_t width = sl_max_u32(x_width, m_width);
+    assert(slabs.n > 0 && width % slabs.n == 0);
+    assert(c->handle == NULL || width == (uint64_t)slabs.n * c->n_columns);
+}
+
+static struct sums sums_of(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
+                           const struct sl_source_handles *sources, starpu_data_handle_t c, starpu_data_handle_t m)
+{
+    const struct sums v = {.head = *head,
+                           .offsets = sl_matrix_of(block->edge_offsets),
+                           .sources = sl_matrix_of(block->edge_sources),
+                           .relations = sl_matrix_of(block->edge_relations),
+                           .weights = sl_matrix_of(block->edge_weights),
+                           .m = sl_matrix_of(m),
+                           .c = sl_matrix_of(c),
+                           .x = sl_sources_of(head, sources),
+                           .row0 = row0};
+    check(v.x.rows.n_columns, v.m.n_columns, &v.c);
+    return v;
+}
+
+enum sl_status sl_relate_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
+                                        uint64_t n_edges, const struct sl_source_handles *sources,
+                                        starpu_data_handle_t c, int beta, starpu_data_handle_t m)
+{
+    struct sums v = sums_of(head, block, row0, sources, c, m);
+    v.beta = beta;
+    v.m.is_kept = beta != 0;
+    v.head.work = sl_sum_bytes(n_edges, v.m.n_rows, sl_min_u32(v.x.rows.n_columns, v.m.n_columns));
+    return sl_view_submit(&forward_op, &v, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_relate_components_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
+                                           uint64_t n_edges, const struct sl_source_handles *sources,
+                                           starpu_data_handle_t gm, starpu_data_handle_t gc)
+{
+    struct sums v = sums_of(head, block, row0, sources, gc, gm);
+    v.head.work = sl_sum_bytes(n_edges, v.m.n_rows, v.m.n_columns);
+    return sl_view_submit(&components_op, &v, SL_PRIORITY_COMPUTE);
+}
+
+static struct back back_view(const struct sl_task_args *head, const struct sl_block *block, const struct sl_rows *gm,
+                             starpu_data_handle_t c, uint32_t x_width)
+{
+    const struct back v = {.head = *head,
+                           .edge_offsets = sl_matrix_of(block->edge_offsets),
+                           .relations = sl_matrix_of(block->edge_relations),
+                           .back_offsets = sl_matrix_of(block->back_offsets),
+                           .back_rows = sl_matrix_of(block->back_rows),
+                           .back_relations = sl_matrix_of(block->back_relations),
+                           .weights = sl_matrix_of(block->back_weights),
+                           .c = sl_matrix_of(c),
+                           .gm = sl_chunks_of(gm),
+                           .x_width = x_width};
+    check(x_width, gm->n_columns, &v.c);
+    return v;
+}
+
+enum sl_status sl_relate_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
+                                         const struct sl_rows *gm, starpu_data_handle_t c, uint64_t n_edges,
+                                         uint32_t n_owners, const uint32_t *t0, const struct sl_slice *packed)
+{
+    struct back v = back_view(head, block, gm, c, sl_handle_columns(packed[0].handle));
+    v.packed = (struct sl_matrices){.n = n_owners, .slices = packed, .numbers = t0};
+    v.dtype = sl_handle_dtype(packed[0].handle);
+    v.head.work = sl_sum_bytes(n_edges, sl_slices_rows(&v.packed), gm->n_columns);
+    return sl_view_submit(&backward_op, &v, SL_PRIORITY_SEND);
+}
+
+enum sl_status sl_relate_accumulate_submit(const struct sl_task_args *head, const struct sl_relate_shares *shares,
+                                           uint32_t row0, starpu_data_handle_t g)
+{
+    struct back v = back_view(head, shares->block, shares->gm, shares->c, sl_handle_columns(g));
+    v.shares = sl_shares_of(&shares->from, shares->block->inverse, row0, g);
+    v.head.work = sl_sum_bytes(v.shares.n_own + sl_slices_rows(&v.shares.sent), v.shares.g.n_rows, v.x_width);
+    return sl_view_submit(&accumulate_op, &v, SL_PRIORITY_COMPUTE);
+}
+
+enum sl_status sl_relate_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
+                                     uint32_t row0, starpu_data_handle_t c, int beta, starpu_data_handle_t m)
+{
+    starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS];
+    struct full v = {.head = *head,
+                     .offsets = sl_matrix_of(sources->offsets),
+                     .sources = sl_matrix_of(sources->sources),
+                     .relations = sl_matrix_of(sources->edge_relations),
+                     .weights = sl_matrix_of(sources->edge_weights),
+                     .m = sl_matrix_of(m),
+                     .c = sl_matrix_of(c),
+                     .parts = sl_parts_of(head, sources->first, sources->n_parts, sources->rows, NULL, chunks),
+                     .row0 = row0,
+                     .x_width = sources->columns.n,
+                     .beta = beta};
+    check(v.x_width, v.m.n_columns, &v.c);
+    v.m.is_kept = beta != 0;
+    v.head.work = sl_sum_bytes(sources->n_edges, v.m.n_rows, sl_min_u32(v.x_width, v.m.n_columns));
+    return sl_view_submit(&full_op, &v, SL_PRIORITY_NORMAL);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Sources: views of submissions, and rows inside tasks. */
+#include "codelets/sums/sources.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "codelets/sampling/sample.h"
+
+/* ---- submissions ---- */
+
+enum sl_dtype sl_dtype_read(const struct sl_task_args *head, enum sl_dtype dtype)
+{
+    return dtype == SL_DTYPE_BF16 && head->run->narrow != SL_DTYPE_F32 ? head->run->narrow : dtype;
+}
+
+struct sl_chunks sl_chunks_of(const struct sl_rows *rows)
+{
+    assert(rows->split.n_chunks <= SL_MAX_CHUNKS);
+    return (struct sl_chunks){.each = {.n = rows->split.n_chunks, .handles = rows->chunk},
+                              .shift = rows->split.shift,
+                              .n_rows = rows->split.n_rows,
+                              .n_columns = rows->n_columns};
+}
+
+/* All have one dtype. SL_DTYPE_REAL: all are empty. */
+static enum sl_dtype dtype_of_slices(uint32_t n, const struct sl_slice *slices)
+{
+    for (uint32_t q = 0; q < n; q++) {
+        if (slices[q].n_rows > 0) {
+            return sl_handle_dtype(slices[q].handle);
+        }
+    }
+    return SL_DTYPE_REAL;
+}
+
+struct sl_sources sl_sources_of(const struct sl_task_args *head, const struct sl_source_handles *sources)
+{
+    struct sl_sources x = {.inverse = sl_matrix_of(sources->inverse),
+                           .rows = sl_chunks_of(sources->rows),
+                           .packed = {.n = sources->n_owners, .slices = sources->packed, .numbers = sources->first},
+                           .own = sources->own,
+                           .n_sources = sources->first[sources->n_owners],
+                           .dtype = dtype_of_slices(sources->n_owners, sources->packed)};
+    assert(sources->n_owners <= SL_MAX_GROUP && sources->packed[sources->own].n_rows == 0);
+    if (x.rows.each.n > 0) {
+        x.dtype = sl_handle_dtype(sources->rows->chunk[0]);
+    }
+    x.dtype = sl_dtype_read(head, x.dtype);
+    return x;
+}
+
+struct sl_shares sl_shares_of(const struct sl_share_sources *from, starpu_data_handle_t inverse, uint32_t row0,
+                              starpu_data_handle_t g)
+{
+    assert(from->n_peers <= SL_MAX_GROUP && from->sent[from->own].n_rows == 0);
+    return (struct sl_shares){.g = sl_matrix_of(g),
+                              .inverse = sl_matrix_of(inverse),
+                              .sent = {.n = from->n_peers, .slices = from->sent},
+                              .row0 = row0,
+                              .t0 = from->t0,
+                              .n_own = from->n_own,
+                              .own = from->own,
+                              .sent_dtype = dtype_of_slices(from->n_peers, from->sent)};
+}
+
+uint64_t sl_slices_rows(const struct sl_matrices *slices)
+{
+    uint64_t n = 0;
+    for (uint32_t q = 0; q < slices->n; q++) {
+        n += slices->slices[q].n_rows;
+    }
+    return n;
+}
+
+struct sl_parts sl_parts_of(const struct sl_task_args *head, starpu_data_handle_t first, uint32_t n_parts,
+                            const struct sl_rows *rows, const uint32_t *column,
+                            starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS])
+{
+    struct sl_parts parts = {.first = sl_matrix_of(first), .dtype = SL_DTYPE_REAL, .n_parts = n_parts};
+    uint32_t n = 0;
+    assert(n_parts <= SL_MAX_GROUP);
+    for (uint32_t q = 0; q < n_parts; q++) {
+        parts.n_chunks[q] = rows[q].split.n_chunks;
+        parts.shift[q] = rows[q].split.shift;
+        parts.width[q] = rows[q].n_columns;
+        parts.column[q] = column == NULL ? 0 : column[q];
+        assert(n + rows[q].split.n_chunks <= SL_MAX_FULL_CHUNKS);
+        for (uint32_t c = 0; c < rows[q].split.n_chunks; c++) {
+            chunks[n++] = rows[q].chunk[c];
+        }
+    }
+    parts.chunks = (struct sl_matrices){.n = n, .handles = chunks};
+    if (n > 0) {
+        parts.dtype = sl_dtype_read(head, sl_handle_dtype(chunks[0]));
+    }
+    return parts;
+}
+
+/* ---- inside tasks ---- */
+
+struct sl_view sl_chunks_view(const struct sl_chunks *rows)
+{
+    return (struct sl_view){(const sl_real *const *)rows->each.data, rows->shift, NULL};
+}
+
+void sl_sources_rows(const struct sl_sources *sources, struct sl_source_rows *out)
+{
+    const struct sl_matrices *packed = &sources->packed;
+    out->n_owners = packed->n;
+    out->first = packed->numbers;
+    out->widths = NULL;
+    out->own = sl_chunks_view(&sources->rows);
+    for (uint32_t q = 0; q < packed->n; q++) {
+        out->view[q] = (struct sl_view){(const sl_real *const *)packed->data + q, 31, NULL};
+    }
+    out->view[sources->own] = out->own;
+    out->view[sources->own].index = sl_list_of(sources->inverse.data, packed->n, sources->own);
+}
+
+void sl_parts_rows(const struct sl_parts *parts, struct sl_source_rows *out)
+{
+    out->n_owners = parts->n_parts;
+    out->first = parts->first.data;
+    out->widths = parts->width;
+    out->own = (struct sl_view){NULL, 0, NULL};
+    for (uint32_t q = 0, next = 0; q < parts->n_parts; q++) {
+        const size_t skipped = sl_dtype_bytes(parts->dtype, parts->column[q]);
+        out->view[q] = (struct sl_view){out->chunk + next, parts->shift[q], NULL};
+        for (uint32_t c = 0; c < parts->n_chunks[q]; c++, next++) {
+            out->chunk[next] = (const sl_real *)(const void *)((const char *)parts->chunks.data[next] + skipped);
+        }
+    }
+}
+
+#ifdef SL_CUDA
+void sl_chunks_on_device(const struct sl_chunks *rows, struct sl_device_rows *out)
+{
+    *out = (struct sl_device_rows){.n_chunks = rows->each.n, .shift = rows->shift};
+    memcpy(out->chunk, rows->each.data, rows->each.n * sizeof *out->chunk);
+}
+
+void sl_sources_on_device(const struct sl_sources *sources, struct sl_device_sources *out)
+{
+    const struct sl_matrices *packed = &sources->packed;
+    *out = (struct sl_device_sources){.n_owners = packed->n,
+                                      .own = sources->own,
+                                      .n_sources = sources->n_sources,
+                                      .inverse = sources->inverse.data,
+                                      .dtype = sources->dtype};
+    sl_chunks_on_device(&sources->rows, &out->rows);
+    memcpy(out->packed, packed->data, packed->n * sizeof *out->packed);
+    memcpy(out->first, packed->numbers, packed->n * sizeof *out->first);
+}
+
+void sl_parts_on_device(const struct sl_parts *parts, struct sl_part_list *out)
+{
+    struct sl_source_rows rows;
+    sl_parts_rows(parts, &rows);
+    out->n_parts = parts->n_parts;
+    out->n_chunks = parts->chunks.n;
+    out->first = parts->first.data;
+    out->dtype = parts->dtype;
+    for (uint32_t q = 0; q < parts->n_parts; q++) {
+        out->base[q] = (uint16_t)(rows.view[q].chunk - rows.chunk);
+        out->shift[q] = (uint8_t)parts->shift[q];
+        out->width[q] = parts->width[q];
+    }
+    memcpy(out->chunk, rows.chunk, parts->chunks.n * sizeof *out->chunk);
+}
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Rows of in-neighbours on a device, for sums over blocks and over whole parts (codelets/sums/sources.h). In templates,
+ * S is the stored type of the rows.
+ */
+#ifndef SL_CODELETS_SOURCES_CUH
+#define SL_CODELETS_SOURCES_CUH
+
+#include <string.h>
+
+#include "codelets/bf16.cuh"
+#include "codelets/sampling/sample.h"
+#include "codelets/sums/sources.h"
+
+template <typename S>
+static inline __device__ const S *sl_chunk_row(const struct sl_device_rows &rows, uint32_t r, uint32_t n_columns)
+{
+    return (const S *)rows.chunk[r >> rows.shift] + (size_t)(r & ((1u << rows.shift) - 1)) * n_columns;
+}
+
+/* The source at a position. All lanes read the same bounds at the same time. */
+template <typename S>
+static inline __device__ const S *sl_source_row(const struct sl_device_sources &x, uint32_t position,
+                                                uint32_t n_columns)
+{
+    uint32_t q = 0;
+    for (uint32_t k = 1; k < x.n_owners; k++) {
+        q += position >= x.first[k];
+    }
+    uint32_t i = position - x.first[q];
+    if (q != x.own) {
+        return (const S *)x.packed[q] + (size_t)i * n_columns;
+    }
+    return sl_chunk_row<S>(x.rows, __ldg(sl_list_of(x.inverse, x.n_owners, q) + i), n_columns);
+}
+
+/* The rows of all parts. The chunks of part q are chunk[base[q]] and on. */
+struct sl_device_parts {
+    uint32_t n_parts;
+    const uint32_t *first;
+    const sl_real *const *chunk;
+    uint16_t base[SL_MAX_GROUP];
+    uint8_t shift[SL_MAX_GROUP];
+
+    __device__ uint32_t part_of(sl_vertex id) const
+    {
+        uint32_t q = 0;
+        for (uint32_t k = 1; k < n_parts; k++) {
+            q += id >= __ldg(first + k);
+        }
+        return q;
+    }
+    /* The row of a vertex of part q. */
+    template <typename S> __device__ const S *row(uint32_t q, sl_vertex id, uint32_t width) const
+    {
+        const uint32_t r = id - __ldg(first + q);
+        return (const S *)chunk[base[q] + (r >> shift[q])] + (size_t)(r & ((1u << shift[q]) - 1)) * width;
+    }
+};
+
+/* The largest n of the groups of LANES in a warp. All groups run that many steps. */
+template <uint32_t LANES> static inline __device__ uint32_t sl_group_max(uint32_t n)
+{
+    for (uint32_t distance = LANES; distance < SL_WARP; distance *= 2) {
+        uint32_t other = __shfl_xor_sync(SL_ALL_LANES, n, distance);
+        n = other > n ? other : n;
+    }
+    return n;
+}
+
+/* ---- evaluation: more chunks than parameters hold ---- */
+
+#define SL_POINTERS 256 /* per launch */
+
+struct sl_pointers {
+    const sl_real *pointer[SL_POINTERS];
+};
+
+static __global__ void sl_store_pointers(const struct sl_pointers from, uint32_t n, const sl_real **to)
+{
+    for (uint64_t i = sl_thread(); i < n; i += sl_n_threads()) {
+        to[i] = from.pointer[i];
+    }
+}
+
+/* Send the addresses of all parts' chunks to device memory as kernel parameters: the host memory of an asynchronous
+ * copy would have to outlive the call. room: gets the addresses; take nothing from it before. */
+static inline enum sl_status sl_send_parts(const char *name, cudaStream_t stream, const struct sl_part_list &parts,
+                                           sl_scratch *room, struct sl_device_parts *out)
+{
+    enum sl_status st = room->take(parts.n_chunks * sizeof *parts.chunk, name);
+    for (uint32_t done = 0; done < parts.n_chunks && st == SL_OK; done += SL_POINTERS) {
+        struct sl_pointers some = {};
+        const uint32_t n_some = parts.n_chunks - done < SL_POINTERS ? parts.n_chunks - done : SL_POINTERS;
+        memcpy(some.pointer, parts.chunk + done, n_some * sizeof *parts.chunk);
+        st = sl_start(name, stream, 1, sl_store_pointers, some, n_some, room->as<const sl_real *>() + done);
+    }
+    *out = {};
+    out->n_parts = parts.n_parts;
+    out->first = parts.first;
+    out->chunk = room->as<const sl_real *>();
+    memcpy(out->base, parts.base, sizeof out->base);
+    memcpy(out->shift, parts.shift, sizeof out->shift);
+    return st;
+}
+
+/* ---- addresses ---- */
+
+/* All row addresses, or'ed. Four numbers can be read at a time if the lowest four bits are zero. */
+static inline uintptr_t sl_address_bits(enum sl_dtype dtype, const struct sl_device_rows *rows)
+{
+    uintptr_t bits = 0;
+    for (uint32_t c = 0; c < rows->n_chunks; c++) {
+        bits |= sl_quad_address(dtype, rows->chunk[c]);
+    }
+    return bits;
+}
+
+static inline uintptr_t sl_address_bits(const struct sl_device_sources *x)
+{
+    uintptr_t bits = sl_address_bits(x->dtype, &x->rows);
+    for (uint32_t q = 0; q < x->n_owners; q++) {
+        bits |= sl_quad_address(x->dtype, x->packed[q]);
+    }
+    return bits;
+}
+
+/* The rows of all parts. Their widths count, too. */
+static inline uintptr_t sl_address_bits(const struct sl_part_list &parts)
+{
+    uintptr_t bits = 0;
+    for (uint32_t q = 0; q < parts.n_parts; q++) {
+        bits |= parts.width[q] * sizeof(sl_real);
+    }
+    for (uint32_t c = 0; c < parts.n_chunks; c++) {
+        bits |= sl_quad_address(parts.dtype, parts.chunk[c]);
+    }
+    return bits;
+}
+
+#endif

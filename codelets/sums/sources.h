@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Sources: the rows of in-neighbours that the destinations of a block, or of a whole part, read; for
+ * codelets/sums/aggregate.h and codelets/sums/attend.h.
+ *
+ * A position is an index into the block's T distinct sources, ordered by owner (codelets/sampling/sample.h). The PE's
+ * own sources are rows of its next frontier or of its part's table; the inverse that merge wrote maps a position to the
+ * row. Sources of another owner are the rows of the buffer that this owner packed.
+ */
+#ifndef SL_CODELETS_SOURCES_H
+#define SL_CODELETS_SOURCES_H
+
+#include "codelets/sums/runs.h"
+#include "support/random.h" /* SL_HOST_DEVICE */
+#include "tasks/rows.h"
+#include "tasks/task.h"
+
+/* Most chunks of all parts together, in evaluation. */
+#define SL_MAX_FULL_CHUNKS 1024
+
+struct sl_chunks;
+struct sl_sources;
+struct sl_parts;
+
+#ifndef SL_KERNELS_ONLY
+/* ---- in a view; the task layer sets the addresses (tasks/operand.h) ---- */
+
+/* Rows of a level or of a part, all chunks: row r is row (r & mask) of chunk r >> shift. */
+struct sl_chunks {
+    struct sl_matrices each;
+    uint32_t shift, n_rows, n_columns;
+};
+
+/* Sources of a block by position. Positions numbers[q] .. numbers[q + 1] - 1 are the rows of packed slice q, in order.
+ * For q = own, position numbers[own] + i is a row of `rows`: entry i of requester own in the inverse. */
+struct sl_sources {
+    struct sl_matrix inverse;  /* own: a list by PE (codelets/sampling/sample.h) */
+    struct sl_chunks rows;     /* own */
+    struct sl_matrices packed; /* a slice of each owner, empty for own */
+    uint32_t own, n_sources;
+    enum sl_dtype dtype; /* of all rows */
+};
+
+/* The gradients that an owner adds up, and the matrix that gets the sums. */
+struct sl_shares {
+    struct sl_matrix g, inverse;
+    struct sl_matrices sent; /* a slice of each PE, empty for own */
+    uint32_t row0;           /* of g, in the frontier */
+    uint32_t t0, n_own, own;
+    enum sl_dtype sent_dtype;
+};
+
+/* The rows of all parts, in evaluation. */
+struct sl_parts {
+    struct sl_matrix first;    /* n_parts + 1 ids */
+    struct sl_matrices chunks; /* of part 0, then of part 1, .. */
+    enum sl_dtype dtype;
+    uint32_t n_parts;
+    uint32_t n_chunks[SL_MAX_GROUP];
+    uint32_t shift[SL_MAX_GROUP];
+    uint32_t width[SL_MAX_GROUP];
+    uint32_t column[SL_MAX_GROUP]; /* the first column to read */
+};
+
+#endif
+
+/* ---- for kernels on a CPU ---- */
+
+/* Rows by position or by id. Those from first[q] to first[q + 1] - 1 are the items of view[q], in order. widths: of
+ * rows. NULL: all rows have the width that the kernel reads. */
+struct sl_source_rows {
+    uint32_t n_owners;
+    const uint32_t *first;
+    const uint32_t *widths;
+    struct sl_view view[SL_MAX_GROUP];
+    /* Own rows, by row, for the self terms of symmetric sums. chunk NULL: the self term of a destination is the source
+     * with the same id. */
+    struct sl_view own;
+    const sl_real *chunk[SL_MAX_FULL_CHUNKS]; /* of parts */
+};
+
+/* The row at a position. */
+SL_INLINE const char *sl_source_row(enum sl_dtype dtype, const struct sl_source_rows *x, uint32_t position,
+                                    uint32_t n_columns)
+{
+    uint32_t q = 0;
+    for (uint32_t n = x->n_owners; n > 1; n -= n / 2) {
+        q += position >= x->first[q + n / 2] ? n / 2 : 0;
+    }
+    const uint32_t width = x->widths == NULL ? n_columns : x->widths[q];
+    return (const char *)sl_view_row_of(dtype, &x->view[q], position - x->first[q], width);
+}
+
+struct sl_view sl_chunks_view(const struct sl_chunks *rows);
+void sl_sources_rows(const struct sl_sources *sources, struct sl_source_rows *out);
+/* Of part q the rows begin with column column[q]. */
+void sl_parts_rows(const struct sl_parts *parts, struct sl_source_rows *out);
+
+/* ---- for kernels on a device ---- */
+
+/* Rows in chunks, as a kernel parameter. */
+struct sl_device_rows {
+    uint32_t n_chunks;
+    uint32_t shift; /* row r is row (r & mask) of chunk r >> shift */
+    const sl_real *chunk[SL_MAX_CHUNKS];
+};
+
+/* struct sl_sources as a kernel parameter. */
+struct sl_device_sources {
+    uint32_t n_owners, own, n_sources;
+    const uint32_t *inverse; /* a list by PE (codelets/sampling/sample.h) */
+    struct sl_device_rows rows;
+    const sl_real *packed[SL_MAX_GROUP]; /* NULL for own and for empty ranges */
+    uint32_t first[SL_MAX_GROUP];
+    enum sl_dtype dtype; /* of all rows */
+};
+
+/* struct sl_parts, for launchers: the chunks of part q begin with chunk[base[q]], from the first column to read on. */
+struct sl_part_list {
+    uint32_t n_parts, n_chunks;
+    const uint32_t *first;
+    enum sl_dtype dtype;
+    uint16_t base[SL_MAX_GROUP];
+    uint8_t shift[SL_MAX_GROUP];
+    uint32_t width[SL_MAX_GROUP];
+    const sl_real *chunk[SL_MAX_FULL_CHUNKS];
+};
+
+SL_EXTERN_C void sl_chunks_on_device(const struct sl_chunks *rows, struct sl_device_rows *out);
+SL_EXTERN_C void sl_sources_on_device(const struct sl_sources *sources, struct sl_device_sources *out);
+SL_EXTERN_C void sl_parts_on_device(const struct sl_parts *parts, struct sl_part_list *out);
+
+/* ---- for submissions ---- */
+
+struct sl_block;          /* codelets/sampling/sample.h */
+struct sl_vertex_factors; /* codelets/sums/aggregate.h */
+
+/* Sources of one PE's block as handles. */
+struct sl_source_handles {
+    uint32_t n_owners;     /* G */
+    uint32_t own;          /* index of this PE among the owners */
+    const uint32_t *first; /* G + 1 positions */
+    /* Own rows, all chunks: the next level, or the part. */
+    const struct sl_rows *rows;
+    /* Own inverse: the row of position p is entry p - first[own] of requester own. */
+    starpu_data_handle_t inverse;
+    /* G slices; empty for own, and for an owner without sources. */
+    const struct sl_slice *packed;
+    const struct sl_vertex_factors *weights; /* NULL: the mean */
+};
+
+/* The terms that an owner adds to the gradients of its sources: from its own block, and from the other PEs of the
+ * group. */
+struct sl_share_sources {
+    uint32_t t0, n_own;          /* own sources: positions t0 .. t0 + n_own - 1 */
+    uint32_t n_peers;            /* G */
+    uint32_t own;                /* index of this PE among the peers */
+    const struct sl_slice *sent; /* G slices of gradients; empty for own, and for a PE that requested nothing */
+};
+
+#ifndef SL_KERNELS_ONLY
+/* Views. `numbers` and slices are read until the submission returns. */
+struct sl_chunks sl_chunks_of(const struct sl_rows *rows);
+struct sl_sources sl_sources_of(const struct sl_task_args *head, const struct sl_source_handles *sources);
+struct sl_shares sl_shares_of(const struct sl_share_sources *from, starpu_data_handle_t inverse, uint32_t row0,
+                              starpu_data_handle_t g);
+/* column: NULL: all 0. chunks: room for the handles. */
+struct sl_parts sl_parts_of(const struct sl_task_args *head, starpu_data_handle_t first, uint32_t n_parts,
+                            const struct sl_rows *rows, const uint32_t *column,
+                            starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS]);
+
+/* Rows of all slices. */
+uint64_t sl_slices_rows(const struct sl_matrices *slices);
+
+/* Rows of tables of roles, for members of a view. F columns; sent gradients may be bf16. */
+#define SL_SOURCE_ROLES(view, x)                                                                                       \
+    {"own inverse", STARPU_R, offsetof(view, x.inverse), "?", SL_INTS_32},                                             \
+        {"own rows", STARPU_R | SL_REPEATED, offsetof(view, x.rows.each), "? x F", SL_ROWS},                           \
+    {                                                                                                                  \
+        "packed rows", STARPU_R | SL_REPEATED | SL_OPTIONAL, offsetof(view, x.packed), "? x F", SL_ROWS                \
+    }
+#define SL_SHARE_ROLES(view, shares)                                                                                   \
+    {"gradient", STARPU_W, offsetof(view, shares.g), "D x F"},                                                         \
+        {"own inverse", STARPU_R, offsetof(view, shares.inverse), "?", SL_INTS_32},                                    \
+    {                                                                                                                  \
+        "packed gradients", STARPU_R | SL_REPEATED | SL_OPTIONAL, offsetof(view, shares.sent), "? x F", SL_ROWS        \
+    }
+#define SL_PART_ROLES(view, parts)                                                                                     \
+    {"first", STARPU_R, offsetof(view, parts.first), "?", SL_INTS_32},                                                 \
+    {                                                                                                                  \
+        "rows", STARPU_R | SL_REPEATED, offsetof(view, parts.chunks), "? x ?", SL_ROWS                                 \
+    }
+#endif
+
+/* The dtype in which a task reads rows of this dtype. StarPU knows only the bytes of an entry: two bytes in a run
+ * without bf16 rows are features read in place. */
+enum sl_dtype sl_dtype_read(const struct sl_task_args *head, enum sl_dtype dtype);
+
+/* Bytes moved by a sum of n_terms rows into n_rows rows. */
+static inline uint64_t sl_sum_bytes(uint64_t n_terms, uint32_t n_rows, uint32_t n_columns)
+{
+    return (n_terms + n_rows) * n_columns * sizeof(sl_real);
+}
+
+#endif
