@@ -45,10 +45,6 @@ struct alignas(16) float4 {
 struct alignas(8) ushort4 {
     unsigned short x, y, z, w;
 };
-static inline float2 make_float2(float x, float y)
-{
-    return {x, y};
-}
 static inline float4 make_float4(float x, float y, float z, float w)
 {
     return {x, y, z, w};
@@ -82,11 +78,6 @@ template <typename T> static inline T __shfl_sync(unsigned mask, T x, int from)
 template <typename T> static inline T __shfl_xor_sync(unsigned mask, T x, int distance)
 {
     return __shfl_sync(mask, x, (int)(threadIdx.x % 32) ^ distance);
-}
-template <typename T> static inline T __shfl_down_sync(unsigned mask, T x, unsigned distance)
-{
-    unsigned lane = threadIdx.x % 32;
-    return __shfl_sync(mask, x, (int)(lane + distance < 32 ? lane + distance : lane));
 }
 
 template <typename T> static inline T atomicAdd(T *at, T x)
@@ -131,10 +122,6 @@ static inline int __popc(unsigned x)
 static inline int __popcll(unsigned long long x)
 {
     return __builtin_popcountll(x);
-}
-static inline int __clz(int x)
-{
-    return x == 0 ? 32 : __builtin_clz((unsigned)x);
 }
 
 /* A kernel and its arguments, as they were when it was launched. */
