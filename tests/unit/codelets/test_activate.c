@@ -28,15 +28,13 @@ struct case_ {
 static void take_statistics(struct case_ *c)
 {
     uint32_t n = c->a.n_columns;
-    double *moments = need(2 * n, sizeof *moments);
-    double *unbiased = need(2 * n, sizeof *unbiased);
+    FREED double *moments = need(2 * n, sizeof *moments);
+    FREED double *unbiased = need(2 * n, sizeof *unbiased);
     const double *all[] = {moments};
     if (c->a.n_rows > 0) {
         sl_batchnorm_moments_cpu(c->a.n_rows, n, c->z, moments);
         sl_batchnorm_merge_cpu(1, n, all, &c->a.n_rows, c->statistics, unbiased);
     }
-    free(moments);
-    free(unbiased);
 }
 
 static struct case_ *make_case(uint32_t rows, uint32_t columns, enum sl_activate_norm norm, double dropout)
@@ -303,7 +301,7 @@ TEST(batch_in_chunks)
     struct case_ *c = make_case(ROWS, F, SL_ACTIVATE_BATCH, 0.3);
     struct sl_activate part[] = {c->a, c->a};
     double parts[2][2 * F];
-    sl_real *whole = poisoned(ROWS * F);
+    FREED sl_real *whole = poisoned(ROWS * F);
     run_backward(c);
     memcpy(whole, c->gz, ROWS * F * sizeof *whole);
     part[0].n_rows = FIRST;
@@ -324,7 +322,6 @@ TEST(batch_in_chunks)
     for (size_t i = 0; i < ROWS * F; i++) {
         expect_near_at("GZ in chunks", i, (double)c->gz[i], (double)whole[i], 4 * tolerance_of(c, ROWS));
     }
-    free(whole);
     free_case(c);
 }
 
@@ -487,7 +484,7 @@ static void check_tasks(uint32_t rows, uint32_t f, enum sl_activate_norm norm, d
     struct case_ *again = make_case(rows, f, norm, dropout);
     struct case_ *k = make_case(rows, f, norm, dropout);
     sl_real *level = noisy(n_level, 50), *level_again = noisy(n_level, 50), *level_wanted = noisy(n_level, 50);
-    sl_vertex *frontier = need(ROW0 + rows + MORE, sizeof *frontier);
+    FREED sl_vertex *frontier = need(ROW0 + rows + MORE, sizeof *frontier);
     for (uint32_t i = 0; i < ROW0 + rows + MORE; i++) {
         frontier[i] = (7 * i + 2) % N_VERTICES;
     }
@@ -514,7 +511,6 @@ static void check_tasks(uint32_t rows, uint32_t f, enum sl_activate_norm norm, d
     free(level);
     free(level_again);
     free(level_wanted);
-    free(frontier);
     free_case(c);
     free_case(again);
     free_case(k);

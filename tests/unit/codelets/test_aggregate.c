@@ -114,7 +114,7 @@ static void add_back(const struct group *group, uint32_t hop, uint32_t p, uint32
 static void plain_backward(const struct group *group, uint32_t hop, const struct level *gm, struct level *g)
 {
     const uint32_t n_columns = gm->pe[0].n_columns;
-    sl_real *sent = need(n_columns, sizeof *sent);
+    FREED sl_real *sent = need(n_columns, sizeof *sent);
     for (uint32_t q = 0; q < group->n_parts; q++) {
         const uint32_t *inverse = group->pe[q].block[hop].inverse;
         for (uint32_t r = 0; r < g->pe[q].split.n_rows; r++) {
@@ -134,7 +134,6 @@ static void plain_backward(const struct group *group, uint32_t hop, const struct
             }
         }
     }
-    free(sent);
 }
 
 /* ---- tasks ---- */
@@ -375,7 +374,7 @@ static void check_hub(uint32_t hub_degree, uint32_t parts, uint32_t n_columns, u
                                 .self_loops = true,
                                 .weighted = true};
     sl_vertex seeds[SEEDS] = {shape.n_vertices - 1, shape.n_vertices - 2};
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
     make_dataset(&shape, &dataset);
@@ -386,7 +385,6 @@ static void check_hub(uint32_t hub_degree, uint32_t parts, uint32_t n_columns, u
     group_sample(&partition, 1, &full, SEED, 0, SEEDS, seeds, &group);
     check_hop(&group, 0, n_columns, shift_in, 8, hub_degree);
     drop_group(&partition, &group);
-    sl_dataset_free(&dataset);
 }
 
 TEST(test_many_neighbours)
@@ -426,14 +424,14 @@ TEST(test_unbiased)
     struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = N, .hub_degree = 40, .self_loops = true};
     double sum[N * WIDTH] = {0};
     double squares[N * WIDTH] = {0};
-    double *exact = NULL;
-    struct sl_dataset dataset;
-    struct sl_partition partition;
+    FREED double *exact = NULL;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
+    OWNED(sl_partition_free) struct sl_partition partition;
     make_dataset(&shape, &dataset);
     make_split_of(&dataset, SPLIT_RANDOM, 3, &partition);
     weigh(&partition.graph, SYMMETRIC);
     for (uint64_t step = 0; step <= STEPS; step++) {
-        struct group group;
+        OWNED(group_free) struct group group;
         group_sample(&partition, 1, &rules[step > 0], SEED, step, SEEDS, dataset.train.ids, &group);
         struct level x = make_level(&group, 1, WIDTH, 31);
         struct level m = make_level(&group, 0, WIDTH, 31);
@@ -451,15 +449,11 @@ TEST(test_unbiased)
         }
         free_level(&group, &x);
         free_level(&group, &m);
-        group_free(&group);
     }
     for (size_t i = 0; i < N * WIDTH; i++) {
         expect_near_at("average", i, sum[i] / STEPS, 0, 4 * sqrt(squares[i]) / STEPS + 8 * EPSILON);
     }
-    free(exact);
     weigh(&partition.graph, MEAN);
-    sl_partition_free(&partition);
-    sl_dataset_free(&dataset);
 }
 
 #ifdef SL_TESTS_CUSPARSE_H
@@ -596,7 +590,7 @@ static void compare_full(const struct sl_dataset *dataset, const struct sl_parti
                          uint32_t shift_out, int beta)
 {
     struct handles *h = need(1, sizeof *h);
-    struct lists *lists = need(1, sizeof *lists);
+    FREED struct lists *lists = need(1, sizeof *lists);
     struct level x = make_level(group, 0, width, shift_in);
     struct level m[2] = {make_level(group, 0, width, shift_out), make_level(group, 0, width, shift_out)};
     struct level some[MAX_SLOTS];
@@ -639,7 +633,6 @@ static void compare_full(const struct sl_dataset *dataset, const struct sl_parti
     for (uint32_t p = 0; p < group->n_parts; p++) {
         free(lists->offsets[p]);
     }
-    free(lists);
 }
 
 /* By each weighing; where kernels are slow, by one of the two kinds. */

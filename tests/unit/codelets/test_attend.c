@@ -396,11 +396,11 @@ static void check_hop(const struct group *group, uint32_t hop, struct sl_heads h
     struct state *s = make_state(&at, shift_in, shift_out, score_size);
     struct plain g = make_plain(&at);
     size_t n = group->partition->graph.n_vertices;
-    double *u = table_of(at.group, &s->u);
-    double *gz = table_of(at.group, &s->gz);
-    double *z = need(n * heads.n_columns, sizeof *z);
-    double *lse = need(n * sl_heads_scores(at.heads), sizeof *lse);
-    double *gu = reference_backward(&at, &g, u, gz);
+    FREED double *u = table_of(at.group, &s->u);
+    FREED double *gz = table_of(at.group, &s->gz);
+    FREED double *z = need(n * heads.n_columns, sizeof *z);
+    FREED double *lse = need(n * sl_heads_scores(at.heads), sizeof *lse);
+    FREED double *gu = reference_backward(&at, &g, u, gz);
     double close = tolerance_of(group, length, score_size) * sl_heads_slabs(at.heads);
     double width = heads.n_columns / heads.n_heads;
     reference_forward(&g, u, z, lse);
@@ -413,11 +413,6 @@ static void check_hop(const struct group *group, uint32_t hop, struct sl_heads h
     set_level(&at, &s->z, 3);
     forward(&at, 1, s);
     expect_table("3 + z", at.group, &s->z, z, 3, close + 4 * EPSILON * sqrt((double)length));
-    free(u);
-    free(gz);
-    free(z);
-    free(lse);
-    free(gu);
     free_plain(&g);
     free_state(&at, s);
 }
@@ -435,7 +430,7 @@ TEST(test_graphs)
                                     .self_loops = graph % 4 > 0,
                                     .n_relations = relation_counts[graph % 4],
                                     .weighted = relation_counts[graph % 4] == WEIGHTED};
-        struct sl_dataset dataset;
+        OWNED(sl_dataset_free) struct sl_dataset dataset;
         make_dataset(&shape, &dataset);
         struct sl_partition partition;
         struct group group;
@@ -443,7 +438,6 @@ TEST(test_graphs)
         check_hop(&group, 0, (struct sl_heads){6, 3, 0}, 31, 31, 90, 1);
         check_hop(&group, 1, (struct sl_heads){6, 2, 0}, 3, 2, 90, 1);
         drop_group(&partition, &group);
-        sl_dataset_free(&dataset);
     }
     fixture_stop();
 }
@@ -461,7 +455,7 @@ static void check_heads(uint32_t n_relations)
                                 .hub_degree = 140 / stride,
                                 .n_relations = n_relations,
                                 .weighted = n_relations == WEIGHTED};
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
     make_dataset(&shape, &dataset);
@@ -473,7 +467,6 @@ static void check_heads(uint32_t n_relations)
     make_group(&dataset, SPLIT_RANDOM, 40, 10, &partition, &group);
     check_hop(&group, 1, (struct sl_heads){4, 2, 0}, 31, 31, 140, 1);
     drop_group(&partition, &group);
-    sl_dataset_free(&dataset);
 }
 
 TEST(test_heads_and_chunks)
@@ -492,7 +485,7 @@ static void check_large_scores(uint32_t n_relations)
                                 .hub_degree = 140,
                                 .n_relations = n_relations,
                                 .weighted = n_relations == WEIGHTED};
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
     make_dataset(&shape, &dataset);
@@ -500,7 +493,6 @@ static void check_large_scores(uint32_t n_relations)
     check_hop(&group, 1, (struct sl_heads){12, 4, 0}, 31, 31, 140, 80);
     check_hop(&group, 0, (struct sl_heads){12, 1, 0}, 4, 3, 140, 80);
     drop_group(&partition, &group);
-    sl_dataset_free(&dataset);
 }
 
 /* Scores up to 160 either way, whose exponentials are no floats: one source has nearly all the weight. */
@@ -521,7 +513,7 @@ static void check_central_differences(uint32_t n_relations)
                                 .directed = true,
                                 .n_relations = n_relations,
                                 .weighted = n_relations == WEIGHTED};
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
     make_dataset(&shape, &dataset);
@@ -529,9 +521,9 @@ static void check_central_differences(uint32_t n_relations)
     struct at at = at_hop(&group, 1, (struct sl_heads){6, 2, 0});
     struct state *s = make_state(&at, 31, 31, 1);
     struct plain g = make_plain(&at);
-    double *u = table_of(at.group, &s->u);
-    double *gz = table_of(at.group, &s->gz);
-    double *gu = reference_backward(&at, &g, u, gz);
+    FREED double *u = table_of(at.group, &s->u);
+    FREED double *gz = table_of(at.group, &s->gz);
+    FREED double *gu = reference_backward(&at, &g, u, gz);
     for (size_t i = 0; i < (size_t)40 * sl_heads_row(at.heads); i++) {
         double at_u = u[i];
         u[i] = at_u + step;
@@ -541,13 +533,9 @@ static void check_central_differences(uint32_t n_relations)
         u[i] = at_u;
         expect_near_at("difference", i, (above - below) / (2 * step), gu[i], 1e-8);
     }
-    free(u);
-    free(gz);
-    free(gu);
     free_plain(&g);
     free_state(&at, s);
     drop_group(&partition, &group);
-    sl_dataset_free(&dataset);
 }
 
 /* The loops' gradients are the slopes of their loss. Differences of a step of 1e-5 are off by 1e-10 of third
@@ -565,7 +553,7 @@ static void check_chunks(uint32_t n_relations)
                                 .hub_degree = 140,
                                 .n_relations = n_relations,
                                 .weighted = n_relations == WEIGHTED};
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
     make_dataset(&shape, &dataset);
@@ -584,7 +572,6 @@ static void check_chunks(uint32_t n_relations)
     free_state(&at, s[0]);
     free_state(&at, s[1]);
     drop_group(&partition, &group);
-    sl_dataset_free(&dataset);
 }
 
 /* The chunks are invisible, to the bit: one and many give the same sums. */
@@ -618,7 +605,7 @@ static void check_many_neighbours(uint32_t n_relations)
                                 .directed = true,
                                 .n_relations = n_relations,
                                 .weighted = n_relations == WEIGHTED};
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     const struct sl_sample_rule full = {.method = SL_SAMPLE_FULL};
     const sl_vertex seeds[] = {7000, 13999, 13998, 0};
     double hub[2];
@@ -637,14 +624,12 @@ static void check_many_neighbours(uint32_t n_relations)
             check_alone(&at, s, 13999); /* no neighbours */
             check_alone(&at, s, 13998); /* itself */
         }
-        double *z = table_of(at.group, &s->z);
+        FREED double *z = table_of(at.group, &s->z);
         hub[i] = z[7000 * 4];
-        free(z);
         free_state(&at, s);
         drop_group(&partition, &group);
     }
     assert_true(hub[0] == hub[1]);
-    sl_dataset_free(&dataset);
 }
 
 /* 13,000 in-neighbours, in one part and in four. Sums run along the list's order, so that the parts do not change a
@@ -671,7 +656,7 @@ static void check_hub(uint32_t hub_degree, uint32_t parts, uint32_t n_relations,
                                 .weighted = n_relations == WEIGHTED};
     const uint32_t n_seeds = SEEDS / slow_stride(2); /* more of them than a slice has terms are the hub's */
     sl_vertex seeds[SEEDS];
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     struct sl_partition partition;
     struct group group;
     make_dataset(&shape, &dataset);
@@ -682,7 +667,6 @@ static void check_hub(uint32_t hub_degree, uint32_t parts, uint32_t n_relations,
     group_sample(&partition, 1, &full, SEED, 0, n_seeds, seeds, &group);
     check_hop(&group, 0, heads, 31, 8, hub_degree, 1);
     drop_group(&partition, &group);
-    sl_dataset_free(&dataset);
 }
 
 TEST(test_hubs)

@@ -43,8 +43,8 @@ static void check_merge(uint32_t n, const uint32_t *counts)
     for (uint32_t i = 0; i < n; i++) {
         n_rows += counts[i];
     }
-    sl_real *z = offset_noise((size_t)n_rows * F, 2);
-    double *moments = need(2 * (size_t)n * F, sizeof *moments);
+    FREED sl_real *z = offset_noise((size_t)n_rows * F, 2);
+    FREED double *moments = need(2 * (size_t)n * F, sizeof *moments);
     const double **parts = need(n, sizeof *parts);
     sl_real statistics[2 * F];
     double unbiased[2 * F];
@@ -64,8 +64,6 @@ static void check_merge(uint32_t n, const uint32_t *counts)
         expect_near_at("unbiased mean", c, unbiased[c], mean, 1e-9);
         expect_near_at("unbiased variance", c, unbiased[F + c], m2 / (n_rows > 1 ? n_rows - 1 : 1), 1e-9);
     }
-    free(z);
-    free(moments);
     free(parts);
 }
 
@@ -177,8 +175,8 @@ static void with_kernels(struct data *d)
 static void with_tasks(struct data *d)
 {
     const uint32_t n = d->n, f = d->f;
-    starpu_data_handle_t *moments = need(n, sizeof *moments);
-    starpu_data_handle_t *z = need(n, sizeof *z);
+    FREED starpu_data_handle_t *moments = need(n, sizeof *moments);
+    FREED starpu_data_handle_t *z = need(n, sizeof *z);
     starpu_data_handle_t h[] = {rows_of(d->statistics, 2, f), rows_of(d->running, 2, f),
                                 rows_of(d->fixed, 2, f),      matrix_of(d->unbiased, 2, f, 8),
                                 matrix_of(d->sum, 2, f, 8),   rows_of(d->gw, 1, f),
@@ -197,15 +195,13 @@ static void with_tasks(struct data *d)
     unregister(n, moments);
     UNREGISTER(h);
     expect_no_failure();
-    free(moments);
-    free(z);
 }
 
 /* Moments against sums in long double; what is made of them has the bits of the kernels. */
 static void check_tasks(uint32_t n, uint32_t rows, uint32_t f)
 {
     struct data got = make_data(n, rows, f);
-    struct data wanted = make_data(n, rows, f);
+    OWNED(free_data) struct data wanted = make_data(n, rows, f);
     with_tasks(&got);
     for (size_t k = 0; k < (size_t)n * f; k++) {
         const size_t i = k / f, c = k % f;
@@ -224,7 +220,6 @@ static void check_tasks(uint32_t n, uint32_t rows, uint32_t f)
     expect_same("GW", f, sizeof(sl_real), got.gw, wanted.gw);
     expect_same("GB", f, sizeof(sl_real), got.gb, wanted.gb);
     free_data(&got);
-    free_data(&wanted);
 }
 
 TEST(tasks)

@@ -59,16 +59,14 @@ static double tolerance_of(uint32_t rows)
 static void check_sums(uint32_t rows, uint32_t columns, uint32_t width, int beta)
 {
     struct sl_column_sums s = weighted(rows, columns, width);
-    sl_real *sums = noisy(columns, 6);
-    double *wanted = sum_plainly(&s, beta, sums);
+    FREED sl_real *sums = noisy(columns, 6);
+    FREED double *wanted = sum_plainly(&s, beta, sums);
     for (uint32_t c = 0; beta == 0 && c < columns; c++) {
         sums[c] = (sl_real)NAN;
     }
     sl_column_sums_cpu(&s, beta, sums);
     expect_rows("sum", columns, sums, wanted, tolerance_of(rows));
     free_sums(&s);
-    free(sums);
-    free(wanted);
 }
 
 static const uint32_t widths[] = {0, 1, 3, 300, 1000}; /* 0: no weights */
@@ -89,19 +87,14 @@ TEST(as_dense)
 {
     for (size_t s = 0; s < N_SHAPES; s++) {
         uint32_t rows = shapes[s][0], columns = shapes[s][1];
-        sl_real *x = noisy(rows, 1);
-        sl_real *gz = noisy((size_t)rows * columns, 2);
-        sl_real *gw = poisoned(columns);
-        sl_real *gb = poisoned(columns);
-        sl_real *wanted = poisoned(columns);
+        FREED sl_real *x = noisy(rows, 1);
+        FREED sl_real *gz = noisy((size_t)rows * columns, 2);
+        FREED sl_real *gw = poisoned(columns);
+        FREED sl_real *gb = poisoned(columns);
+        FREED sl_real *wanted = poisoned(columns);
         expect_ok(sl_dense_backward_weight_cpu(SL_DTYPE_REAL, rows, 1, columns, x, gz, gw, wanted));
         sl_bias_backward_cpu(rows, columns, gz, 0, gb);
         expect_same("GB", columns, sizeof *gb, gb, wanted);
-        free(x);
-        free(gz);
-        free(gw);
-        free(gb);
-        free(wanted);
     }
 }
 
@@ -119,8 +112,8 @@ static void check_sums_launcher(uint32_t rows, uint32_t columns, uint32_t width,
 {
     struct sl_column_sums s = weighted(rows, columns, width);
     struct sl_column_sums on_gpu = s;
-    sl_real *wanted = noisy(columns, 6);
-    sl_real *got = noisy(columns, 6);
+    FREED sl_real *wanted = noisy(columns, 6);
+    FREED sl_real *got = noisy(columns, 6);
     sl_real *sums = on_device(got, columns * sizeof *got);
     on_gpu.g = on_device(s.g, rows * s.stride * sizeof *s.g);
     on_gpu.weight = width == 0 ? NULL : on_device(s.weight, rows * s.weight_stride * sizeof *s.weight);
@@ -131,8 +124,6 @@ static void check_sums_launcher(uint32_t rows, uint32_t columns, uint32_t width,
     cudaFree((void *)(uintptr_t)on_gpu.g);
     cudaFree((void *)(uintptr_t)on_gpu.weight);
     free_sums(&s);
-    free(wanted);
-    free(got);
 }
 
 TEST(launchers)
@@ -151,12 +142,12 @@ TEST(launchers)
 static void check_tasks(uint32_t rows, uint32_t columns, size_t shift)
 {
     const size_t n = (size_t)rows * columns;
-    sl_real *b = noisy(columns + shift, 1);
-    sl_real *z = poisoned(n + shift);
-    sl_real *gz = noisy(n, 2);
-    sl_real *gb = poisoned(columns);
+    FREED sl_real *b = noisy(columns + shift, 1);
+    FREED sl_real *z = poisoned(n + shift);
+    FREED sl_real *gz = noisy(n, 2);
+    FREED sl_real *gb = poisoned(columns);
     const struct sl_column_sums plain = {.n_rows = rows, .n_columns = columns, .g = gz, .stride = columns};
-    double *wanted = sum_plainly(&plain, 0, NULL);
+    FREED double *wanted = sum_plainly(&plain, 0, NULL);
     starpu_data_handle_t h[] = {rows_of(b + shift, 1, columns), rows_of(z + shift, rows, columns),
                                 rows_of(gz, rows, columns), rows_of(gb, 1, columns)};
     expect_ok(sl_bias_forward_submit(&head, h[0], h[1]));
@@ -168,11 +159,6 @@ static void check_tasks(uint32_t rows, uint32_t columns, size_t shift)
     }
     assert_true(shift == 0 || z[0] == (sl_real)-12345.5);
     expect_rows("GB", columns, gb, wanted, tolerance_of(rows));
-    free(b);
-    free(z);
-    free(gz);
-    free(gb);
-    free(wanted);
 }
 
 TEST(tasks)

@@ -44,7 +44,7 @@ static void check(const struct blend *b, double a, int beta)
     const size_t first = (size_t)b->out_row0 * b->n_columns, end = first + (size_t)b->n_rows * b->n_columns;
     char *x = numbers(b->x_dtype, n_x, b->shift, 1);
     char *out = numbers(b->out_dtype, n_out, b->shift, 2);
-    char *before = numbers(b->out_dtype, n_out, 0, 2);
+    FREED char *before = numbers(b->out_dtype, n_out, 0, 2);
     starpu_data_handle_t h[] = {matrix_of(x, b->x_rows, b->n_columns, sl_dtype_size(b->x_dtype)),
                                 matrix_of(out, b->out_rows, b->n_columns, sl_dtype_size(b->out_dtype))};
     expect_ok(sl_blend_submit(&head, SL_STAGE_AGGREGATE, b->n_rows, a, (struct sl_blend_rows){h[0], b->x_row0}, beta,
@@ -61,7 +61,6 @@ static void check(const struct blend *b, double a, int beta)
     }
     free(x - sl_dtype_bytes(b->x_dtype, b->shift));
     free(out - sl_dtype_bytes(b->out_dtype, b->shift));
-    free(before);
 }
 
 /* Both dtypes of X and OUT that may meet. */
@@ -95,9 +94,9 @@ enum { X_ROWS = 12, OUT_ROWS = 9, F = 7 };
 /* OUT has no memory yet: StarPU refuses whoever would read it. */
 static void check_unwritten(void)
 {
-    sl_real *x = noisy(OUT_ROWS * F, 1);
-    sl_real *got = poisoned(OUT_ROWS * F);
-    sl_real *wanted = noisy(OUT_ROWS * F, 1);
+    FREED sl_real *x = noisy(OUT_ROWS * F, 1);
+    FREED sl_real *got = poisoned(OUT_ROWS * F);
+    FREED sl_real *wanted = noisy(OUT_ROWS * F, 1);
     starpu_data_handle_t handles[] = {rows_of(x, OUT_ROWS, F), rows_of(got, OUT_ROWS, F)};
     starpu_data_handle_t fresh;
     expect_ok(sl_matrix_register(OUT_ROWS, F, SL_DTYPE_REAL, &fresh));
@@ -114,16 +113,13 @@ static void check_unwritten(void)
     sl_handle_drop(&fresh);
     UNREGISTER(handles);
     expect_same("OUT", OUT_ROWS * F, sizeof *got, got, wanted);
-    free(x);
-    free(got);
-    free(wanted);
 }
 
 /* The time goes to the stage that the caller names; evaluation's stays evaluation's. */
 static void check_stage(void)
 {
-    sl_real *x = noisy(X_ROWS * F, 1);
-    sl_real *out = noisy(X_ROWS * F, 2);
+    FREED sl_real *x = noisy(X_ROWS * F, 1);
+    FREED sl_real *out = noisy(X_ROWS * F, 2);
     double seconds[SL_N_STAGES];
     struct sl_task_args evaluation = head;
     evaluation.stage = SL_STAGE_EVALUATE;
@@ -140,8 +136,6 @@ static void check_stage(void)
     sl_run_stage_seconds(&run, seconds);
     assert_true(seconds[SL_STAGE_BACKWARD] > 0 && seconds[SL_STAGE_SYNC] > 0 && seconds[SL_STAGE_EVALUATE] > 0);
     assert_true(seconds[SL_STAGE_DENSE] == 0);
-    free(x);
-    free(out);
 }
 
 TEST(rows)

@@ -53,11 +53,11 @@ static double *in_double(size_t n, const sl_real *x)
 static void check_forward(uint32_t rows, uint32_t in, uint32_t out, int beta, bool with_bias)
 {
     const size_t n = (size_t)rows * out;
-    sl_real *x = noisy((size_t)(ROW0 + rows) * in, 1);
-    sl_real *w = noisy((size_t)in * out, 2);
-    sl_real *bias = noisy(out, 3);
-    sl_real *z = noisy(n, 4);
-    double *wanted = in_double(n, z);
+    FREED sl_real *x = noisy((size_t)(ROW0 + rows) * in, 1);
+    FREED sl_real *w = noisy((size_t)in * out, 2);
+    FREED sl_real *bias = noisy(out, 3);
+    FREED sl_real *z = noisy(n, 4);
+    FREED double *wanted = in_double(n, z);
     for (size_t i = 0; beta == 0 && i < n; i++) {
         wanted[i] = with_bias ? (double)bias[i % out] : 0;
     }
@@ -67,11 +67,6 @@ static void check_forward(uint32_t rows, uint32_t in, uint32_t out, int beta, bo
     UNREGISTER(h);
     multiply(rows, out, in, x + (size_t)ROW0 * in, in, 1, w, out, 1, wanted);
     expect_rows("Z", n, z, wanted, rounding(in + 1, 1));
-    free(x);
-    free(w);
-    free(bias);
-    free(z);
-    free(wanted);
 }
 
 /* Onto rows ROW0 .. of a longer GX, or into all rows of it. */
@@ -79,31 +74,27 @@ static void check_backward_input(uint32_t rows, uint32_t in, uint32_t out, int b
 {
     const uint32_t row0 = beta ? ROW0 : 0;
     const size_t n = (size_t)(row0 + rows) * in;
-    sl_real *gz = noisy((size_t)rows * out, 1);
-    sl_real *w = noisy((size_t)in * out, 2);
-    sl_real *gx = noisy(n, 3);
-    double *wanted = in_double(n, gx);
+    FREED sl_real *gz = noisy((size_t)rows * out, 1);
+    FREED sl_real *w = noisy((size_t)in * out, 2);
+    FREED sl_real *gx = noisy(n, 3);
+    FREED double *wanted = in_double(n, gx);
     memset(wanted, 0, beta ? 0 : n * sizeof *wanted);
     starpu_data_handle_t h[] = {rows_of(gz, rows, out), rows_of(w, in, out), rows_of(gx, row0 + rows, in)};
     expect_ok(sl_dense_backward_input_submit(&head, h[0], h[1], beta, h[2], row0));
     UNREGISTER(h);
     multiply(rows, in, out, gz, out, 1, w, 1, out, wanted + (size_t)row0 * in);
     expect_rows("GX", n, gx, wanted, rounding(out + 1, 1));
-    free(gz);
-    free(w);
-    free(gx);
-    free(wanted);
 }
 
 static void check_backward_weight(uint32_t rows, uint32_t in, uint32_t out, bool with_bias)
 {
-    sl_real *x = noisy((size_t)(ROW0 + rows) * in, 1);
-    sl_real *gz = noisy((size_t)rows * out, 2);
-    sl_real *gw = poisoned((size_t)in * out);
-    sl_real *gb = poisoned(out);
+    FREED sl_real *x = noisy((size_t)(ROW0 + rows) * in, 1);
+    FREED sl_real *gz = noisy((size_t)rows * out, 2);
+    FREED sl_real *gw = poisoned((size_t)in * out);
+    FREED sl_real *gb = poisoned(out);
     const sl_real one = 1;
-    double *wanted = need((size_t)in * out, sizeof *wanted);
-    double *wanted_bias = need(out, sizeof *wanted_bias);
+    FREED double *wanted = need((size_t)in * out, sizeof *wanted);
+    FREED double *wanted_bias = need(out, sizeof *wanted_bias);
     starpu_data_handle_t h[] = {rows_of(x, ROW0 + rows, in), rows_of(gz, rows, out), rows_of(gw, in, out),
                                 rows_of(gb, 1, out)};
     expect_ok(sl_dense_backward_weight_submit(&head, h[0], ROW0, h[1], h[2], with_bias ? h[3] : NULL));
@@ -116,12 +107,6 @@ static void check_backward_weight(uint32_t rows, uint32_t in, uint32_t out, bool
     } else {
         assert_true(gb[0] == (sl_real)-12345.5);
     }
-    free(x);
-    free(gz);
-    free(gw);
-    free(gb);
-    free(wanted);
-    free(wanted_bias);
 }
 
 TEST(test_products)
@@ -332,7 +317,7 @@ static void check_sparse(uint32_t rows, uint32_t in, uint32_t out, double dropou
     sl_real *w = noisy(n_w, 2), *bias = noisy(out, 3), *gz = noisy(n_z, 5);
     sl_real *z = noisy(n_z, 4), *gw = noisy(n_w, 6), *gb = noisy(out, 7);
     sl_real *z_wanted = noisy(n_z, 4), *gw_wanted = noisy(n_w, 6);
-    double *gb_wanted = in_double(out, gb);
+    FREED double *gb_wanted = in_double(out, gb);
     starpu_data_handle_t shared[5];
     c->max_row = max_row;
     for (size_t i = 0; beta == 0 && i < n_z; i++) {
@@ -370,7 +355,6 @@ static void check_sparse(uint32_t rows, uint32_t in, uint32_t out, double dropou
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         free(all[i]);
     }
-    free(gb_wanted);
     free_sparse(c);
 }
 
@@ -446,13 +430,13 @@ static void check_touched(double dropout, bool with_bias)
     enum { ROWS = 10, IN = 90, OUT = 70 };
     fixture_start(2);
     struct sparse_case *c = make_sparse(40, IN, dropout);
-    sl_real *gz = noisy(ROWS * OUT, 5);
+    FREED sl_real *gz = noisy(ROWS * OUT, 5);
     sl_real *gw = poisoned(IN * OUT), *gb = poisoned(OUT);
     int8_t touched[IN];
     memset(touched, 77, sizeof touched);
     for (uint32_t step = 0; step < 3; step++) {
-        sl_real *wanted = need(IN * OUT, sizeof *wanted);
-        double *gb_wanted = need(OUT, sizeof *gb_wanted);
+        FREED sl_real *wanted = need(IN * OUT, sizeof *wanted);
+        FREED double *gb_wanted = need(OUT, sizeof *gb_wanted);
         bool noted[IN] = {false};
         starpu_data_handle_t shared[5];
         const struct sl_sparse x = sparse_handles(c, shared);
@@ -480,11 +464,8 @@ static void check_touched(double dropout, bool with_bias)
             assert_int_equal(touched[r], noted[r]);
 #endif
         }
-        free(wanted);
-        free(gb_wanted);
     }
     expect_no_failure();
-    free(gz);
     free(gw);
     free(gb);
     free_sparse(c);

@@ -12,9 +12,9 @@
 
 static void check_identity(uint32_t n, double a, double b)
 {
-    sl_real *w = noisy((size_t)n * n, 1);
-    sl_real *out = poisoned((size_t)n * n);
-    sl_real *gw = poisoned((size_t)n * n);
+    FREED sl_real *w = noisy((size_t)n * n, 1);
+    FREED sl_real *out = poisoned((size_t)n * n);
+    FREED sl_real *gw = poisoned((size_t)n * n);
     starpu_data_handle_t h[] = {rows_of(w, n, n), rows_of(out, n, n), rows_of(gw, n, n)};
     expect_ok(sl_derive_identity_submit(&head, a, b, h[0], h[1]));
     expect_ok(sl_derive_identity_backward_submit(&head, b, h[0], h[2]));
@@ -24,9 +24,6 @@ static void check_identity(uint32_t n, double a, double b)
         expect_near_at("OUT", i, (double)out[i], wanted, 4 * EPSILON * (fabs(a) + fabs(b)));
         expect_near_at("GW", i, (double)gw[i], (double)((sl_real)b * w[i]), 0);
     }
-    free(w);
-    free(out);
-    free(gw);
 }
 
 TEST(identity)
@@ -121,8 +118,8 @@ static void check_forward(const struct case_ *c)
 static void check_backward(const struct case_ *c)
 {
     uint32_t h = c->a.n_columns, heads = c->a.n_heads, width = h / heads;
-    double *gsrc = need(c->n_vector, sizeof *gsrc);
-    double *gdst = need(c->n_vector, sizeof *gdst);
+    FREED double *gsrc = need(c->n_vector, sizeof *gsrc);
+    FREED double *gdst = need(c->n_vector, sizeof *gdst);
     for (uint32_t row = 0; row < c->a.n_rows * c->a.n_slabs; row++) {
         const sl_real *g = c->gout + (size_t)row * (h + 2 * heads);
         for (uint32_t i = 0; i < h; i++) {
@@ -138,8 +135,6 @@ static void check_backward(const struct case_ *c)
     }
     expect_rows("GSRC", c->n_vector, c->gsrc, gsrc, rounding(c->a.n_rows, 1));
     expect_rows("GDST", c->n_vector, c->gdst, gdst, rounding(c->a.n_rows, 1));
-    free(gsrc);
-    free(gdst);
 }
 
 TEST(attention)

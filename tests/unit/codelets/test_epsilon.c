@@ -87,8 +87,8 @@ static void check_gradient(uint32_t rows, uint32_t columns, enum sl_dtype x_dtyp
     const uint32_t ends[] = {0, rows / 2, rows};
     const struct sl_runs runs = {2, ends};
     struct sl_task_args in_runs = head;
-    void *x = numbers(x_dtype, first + n, 4);
-    sl_real *g = noisy(n, 3);
+    FREED void *x = numbers(x_dtype, first + n, 4);
+    FREED sl_real *g = noisy(n, 3);
     sl_real ge[2];
     starpu_data_handle_t h[] = {rows_of(g, rows, columns), rows_in(x_dtype, x, ROW0 + rows, columns),
                                 rows_of(ge, 2, 1)};
@@ -106,8 +106,6 @@ static void check_gradient(uint32_t rows, uint32_t columns, enum sl_dtype x_dtyp
         }
         expect_near_at("GE", (size_t)k, (double)ge[k], (double)sum, rounding(columns, size));
     }
-    free(g);
-    free(x);
 }
 
 TEST(gradient)

@@ -370,7 +370,7 @@ TEST(test_pack)
 static void check_unpack(enum sl_dtype dtype, uint32_t n_rows, uint32_t n_columns, uint32_t skew)
 {
     const size_t row_bytes = sl_dtype_bytes(dtype, n_columns), skipped = sl_dtype_bytes(dtype, skew);
-    uint32_t *list = need((size_t)n_rows + 2, sizeof *list);
+    FREED uint32_t *list = need((size_t)n_rows + 2, sizeof *list);
     for (uint32_t row = n_rows; row >= 1; row = row > 2 ? row - 2 : 0) {
         list[2 + list[1]++] = row - 1;
     }
@@ -387,7 +387,6 @@ static void check_unpack(enum sl_dtype dtype, uint32_t n_rows, uint32_t n_column
         memcpy(wanted + list[2 + i] * row_bytes, packed + i * row_bytes, row_bytes);
     }
     expect_same("unpacked", n_rows, row_bytes, out, wanted);
-    free(list);
     free(packed - skipped);
     free(out - skipped);
 }

@@ -53,7 +53,7 @@ static const float int8_scale = 0.03f;
 static void narrow_table(struct case_ *c, enum sl_dtype dtype)
 {
     size_t n = (size_t)PART * c->n_columns;
-    void *narrow = need(n, sizeof(sl_real));
+    FREED void *narrow = need(n, sizeof(sl_real));
     for (size_t i = 0; i < n; i++) {
         if (dtype == SL_DTYPE_I8) {
             ((int8_t *)narrow)[i] = (int8_t)(i * 37 % 256);
@@ -66,7 +66,6 @@ static void narrow_table(struct case_ *c, enum sl_dtype dtype)
         }
     }
     memcpy(c->table, narrow, n * sl_dtype_size(dtype));
-    free(narrow);
 }
 
 /* The table's numbers in the dtype of X. */
@@ -99,8 +98,8 @@ static sl_real kept(const struct case_ *c, uint32_t row, uint32_t column, double
 static void check(enum sl_dtype dtype, enum sl_dtype x_dtype, uint32_t n_rows, uint32_t n_columns, double dropout)
 {
     enum { ROW0 = 5 };
-    struct case_ c = make_case(ROW0 + n_rows, n_columns);
-    void *x = poisoned((size_t)n_rows * n_columns);
+    OWNED(free_case) struct case_ c = make_case(ROW0 + n_rows, n_columns);
+    FREED void *x = poisoned((size_t)n_rows * n_columns);
     narrow_table(&c, dtype);
     starpu_data_handle_t h[] = {vector_of(c.ids, c.n_rows, sizeof *c.ids),
                                 matrix_of(c.table, PART, n_columns, sl_dtype_size(dtype)),
@@ -117,7 +116,7 @@ static void check(enum sl_dtype dtype, enum sl_dtype x_dtype, uint32_t n_rows, u
     expect_ok(sl_gather_submit(&head, &features, ROW0, h[3]));
     UNREGISTER(h);
     expect_no_failure();
-    sl_real *wide = widen_table(&c, dtype, x_dtype);
+    FREED sl_real *wide = widen_table(&c, dtype, x_dtype);
     for (uint32_t i = 0; i < n_rows; i++) {
         for (uint32_t k = 0; k < n_columns; k++) {
             const size_t at = (size_t)i * n_columns + k;
@@ -130,9 +129,6 @@ static void check(enum sl_dtype dtype, enum sl_dtype x_dtype, uint32_t n_rows, u
             }
         }
     }
-    free(wide);
-    free(x);
-    free_case(&c);
 }
 
 TEST(rows_by_id)

@@ -60,7 +60,7 @@ static void check(const uint32_t shape[3], int ops, int beta)
 {
     struct product p = make(shape, ops, beta);
     size_t n = (size_t)p.m * p.n;
-    double *wanted = need(n, sizeof *wanted);
+    FREED double *wanted = need(n, sizeof *wanted);
     for (size_t i = 0; i < n; i++) {
         wanted[i] = beta * (double)p.c[i];
         p.c[i] = beta == 0 ? (sl_real)NAN : p.c[i];
@@ -71,7 +71,6 @@ static void check(const uint32_t shape[3], int ops, int beta)
     assert_int_equal(compute(&p), SL_OK);
     /* Each of k additions may lose half an epsilon of a sum that is about sqrt(k) / 3. */
     expect_rows("C", n, p.c, wanted, EPSILON * (p.k + 8.0));
-    free(wanted);
     drop(&p);
 }
 
@@ -131,8 +130,8 @@ TEST(test_same_bits)
             struct product p = make((const uint32_t[]){1111, 96, 100}, ops, 1);
             size_t n_a = (size_t)p.m * p.k;
             size_t n_c = (size_t)p.m * p.n;
-            sl_real *a = need(n_a + shift, sizeof *a);
-            sl_real *c = need(n_c + shift, sizeof *c);
+            FREED sl_real *a = need(n_a + shift, sizeof *a);
+            FREED sl_real *c = need(n_c + shift, sizeof *c);
             struct product moved = p;
             memcpy(a + shift, p.a.entries, n_a * sizeof *a);
             memcpy(c + shift, p.c, n_c * sizeof *c);
@@ -141,8 +140,6 @@ TEST(test_same_bits)
             assert_int_equal(compute(&p), SL_OK);
             assert_int_equal(compute(&moved), SL_OK);
             expect_same("C", n_c, sizeof *c, moved.c, p.c);
-            free(a);
-            free(c);
             drop(&p);
         }
     }
@@ -178,7 +175,7 @@ static void check_rows(const struct sl_rowwise_kernel *kernel, const uint32_t wi
 {
     struct product all = make((const uint32_t[]){MOST_ROWS, width[0], width[1]}, 2 * b_is_transposed, beta);
     const struct product before = make((const uint32_t[]){MOST_ROWS, width[0], width[1]}, 2 * b_is_transposed, beta);
-    sl_real *room = need((size_t)MOST_ROWS * all.n, sizeof *room);
+    FREED sl_real *room = need((size_t)MOST_ROWS * all.n, sizeof *room);
     assert_int_equal(by_kernel(kernel, &all), SL_OK);
     for (uint32_t m = 1; m < MOST_ROWS; m += 1 + m / 20) {
         const uint32_t from = 37 * m % (MOST_ROWS - m);
@@ -186,7 +183,6 @@ static void check_rows(const struct sl_rowwise_kernel *kernel, const uint32_t wi
         assert_int_equal(by_kernel(kernel, &some), SL_OK);
         expect_same("C", (size_t)m * all.n, sizeof *room, some.c, all.c + (size_t)from * all.n);
     }
-    free(room);
     drop(&all);
     drop((struct product *)(uintptr_t)&before);
 }
@@ -207,7 +203,7 @@ TEST(test_rows_alone)
 TEST(test_columns_alone)
 {
     struct product all = make((const uint32_t[]){5, 1000, 70}, 2, 0);
-    sl_real *room = need((size_t)all.m * all.n, sizeof *room);
+    FREED sl_real *room = need((size_t)all.m * all.n, sizeof *room);
     assert_int_equal(compute(&all), SL_OK);
     for (uint32_t n = 1; n < all.n; n += 1 + n / 10) {
         struct product some = all;
@@ -220,7 +216,6 @@ TEST(test_columns_alone)
             expect_same("C", n, sizeof *room, some.c + (size_t)i * n, all.c + (size_t)i * all.n + from);
         }
     }
-    free(room);
     drop(&all);
 }
 
@@ -231,7 +226,7 @@ TEST(test_kernels)
     for (size_t w = 0; w < N_WIDTHS; w++) {
         struct product p = make((const uint32_t[]){41, widths[w][0], widths[w][1]}, 0, 0);
         const size_t n = (size_t)p.m * p.n;
-        sl_real *first = need(n, sizeof *first);
+        FREED sl_real *first = need(n, sizeof *first);
         assert_int_equal(by_kernel(sl_rowwise_kernel(0), &p), SL_OK);
         memcpy(first, p.c, n * sizeof *first);
         for (uint32_t k = 1; sl_rowwise_kernel(k) != NULL; k++) {
@@ -243,7 +238,6 @@ TEST(test_kernels)
                 expect_near_at("C", i, (double)p.c[i], (double)first[i], 1e-5);
             }
         }
-        free(first);
         drop(&p);
     }
 }
@@ -259,10 +253,10 @@ static void check_bf16_rows(const uint32_t width[2], int b_is_transposed, int be
 {
     const struct product p = make((const uint32_t[]){MOST_ROWS, width[0], width[1]}, 2 * b_is_transposed, beta);
     const size_t n = (size_t)p.m * p.n;
-    sl_bf16 *a = rounded((size_t)p.m * p.k, p.a.entries);
-    sl_bf16 *b = rounded((size_t)p.k * p.n, p.b.entries);
-    sl_real *all = memcpy(need(n, sizeof *all), p.c, n * sizeof *all);
-    sl_real *room = need(n, sizeof *room);
+    FREED sl_bf16 *a = rounded((size_t)p.m * p.k, p.a.entries);
+    FREED sl_bf16 *b = rounded((size_t)p.k * p.n, p.b.entries);
+    FREED sl_real *all = memcpy(need(n, sizeof *all), p.c, n * sizeof *all);
+    FREED sl_real *room = need(n, sizeof *room);
     const struct sl_factor_bf16 weights = {b, p.b.n_columns, b_is_transposed};
     assert_int_equal(sl_gemm_bf16(p.m, p.n, p.k, (struct sl_factor_bf16){a, p.k, 0}, weights, beta, all), SL_OK);
     for (uint32_t m = 1; m < MOST_ROWS; m += 1 + m / 20) {
@@ -272,10 +266,6 @@ static void check_bf16_rows(const uint32_t width[2], int b_is_transposed, int be
         assert_int_equal(sl_gemm_bf16(m, p.n, p.k, rows, weights, beta, room), SL_OK);
         expect_same("C", (size_t)m * p.n, sizeof *room, room, all + (size_t)from * p.n);
     }
-    free(a);
-    free(b);
-    free(all);
-    free(room);
     drop((struct product *)(uintptr_t)&p);
 }
 

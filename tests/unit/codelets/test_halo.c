@@ -21,9 +21,9 @@ static void check_pack(enum sl_dtype dtype, uint32_t shift, uint32_t n_columns, 
     const size_t element = sl_dtype_size(dtype);
     uint32_t list[LISTED];
     uint32_t n_taken = n_columns - column < width ? n_columns - column : width;
-    char *x = (char *)noisy((size_t)ROWS * n_columns, 1); /* any bytes */
-    sl_real *got = poisoned((size_t)(LISTED - FIRST) * width);
-    char *wanted = need((size_t)(LISTED - FIRST) * width, element);
+    FREED char *x = (char *)noisy((size_t)ROWS * n_columns, 1); /* any bytes */
+    FREED sl_real *got = poisoned((size_t)(LISTED - FIRST) * width);
+    FREED char *wanted = need((size_t)(LISTED - FIRST) * width, element);
     struct sl_split split = sl_split_rows(ROWS, SL_MAX_FULL_CHUNKS, shift);
     struct sl_rows rows;
     for (uint32_t i = 0; i < LISTED; i++) {
@@ -42,9 +42,6 @@ static void check_pack(enum sl_dtype dtype, uint32_t shift, uint32_t n_columns, 
     starpu_task_wait_for_all();
     expect_no_failure();
     expect_same("packed", (size_t)(LISTED - FIRST) * width, element, got, wanted);
-    free(x);
-    free(got);
-    free(wanted);
 }
 
 TEST(test_pack)

@@ -111,7 +111,7 @@ TEST(test_formulas)
         const struct problem p = {kind, 6, C, kind != SL_ENTRY_SQUARED && kind != SL_ENTRY_ABSOLUTE, 0.2};
         make_targets(&p);
         for (uint32_t row = 0; row < p.n_rows; row++) {
-            sl_real *z = noisy(C, row);
+            FREED sl_real *z = noisy(C, row);
             exact_row(&p, z, row, slopes);
             for (uint32_t c = 0; c < C; c++) {
                 const sl_real middle = z[c];
@@ -125,7 +125,6 @@ TEST(test_formulas)
                 z[c] = middle;
                 expect_near_at("dL/dz", c, (double)slopes[c], (double)slope, 1e-5);
             }
-            free(z);
         }
     }
 }
@@ -192,7 +191,7 @@ static void check(const struct problem *p, uint32_t chunk, double size)
 {
     const size_t n = (size_t)p->n_rows * p->n_columns;
     struct result got[2] = {{.gz = poisoned(n)}, {.gz = poisoned(n)}};
-    sl_real *z = noisy(n, 1);
+    FREED sl_real *z = noisy(n, 1);
     double total = 0;
     make_targets(p);
     for (size_t i = 0; i < n; i++) {
@@ -220,7 +219,6 @@ static void check(const struct problem *p, uint32_t chunk, double size)
     expect_same("losses again", got[0].n_chunks, sizeof total, got[1].losses, got[0].losses);
     free(got[0].gz);
     free(got[1].gz);
-    free(z);
 }
 
 TEST(test_cross_entropy)
@@ -304,7 +302,7 @@ TEST(test_not_finite)
 {
     for (int kind = 0; kind < 2 * N_KINDS; kind++) {
         const struct problem p = {kind / 2, 33, 6, false, 0};
-        sl_real *z = noisy(33 * 6, 3);
+        FREED sl_real *z = noisy(33 * 6, 3);
         struct result got = {.gz = poisoned(33 * 6)};
         make_targets(&p);
         labels[5] = 0;
@@ -317,7 +315,6 @@ TEST(test_not_finite)
         assert_int_equal(sl_failure_status(&run.failure), SL_ENUMERIC);
         expect_message(sl_message(), "step 123", kind % 2 && p.kind != CROSS_ENTROPY ? "inf" : "nan");
         fixture_stop();
-        free(z);
         free(got.gz);
     }
 }

@@ -135,12 +135,11 @@ TEST(sums)
             fixture_watch();
         }
         for (size_t i = 0; i < N_SHAPES; i++) {
-            struct case_ c = make_case(shapes[i].n_part, shapes[i].n_rows, shapes[i].longest, i);
+            OWNED(free_case) struct case_ c = make_case(shapes[i].n_part, shapes[i].n_rows, shapes[i].longest, i);
             assert_true(i + 2 < N_SHAPES || by_the_book(&c) > UINT32_MAX);
             check_submission(&c, 1, 1); /* the place is next to what else is counted */
             check_submission(&c, 1, 2); /* with a gap */
             check_submission(&c, 3, 4);
-            free_case(&c);
         }
         expect_no_failure();
         fixture_stop();

@@ -47,10 +47,10 @@ static void step(const struct sl_adam *adam, uint32_t rows, uint32_t columns, sl
 static void check_steps(double decay)
 {
     struct sl_adam adam = adam0;
-    sl_real *w = noisy(N, 1);
-    sl_real *m = need(N, sizeof *m);
-    sl_real *v = need(N, sizeof *v);
-    sl_real *gradient = need(N, sizeof *gradient);
+    FREED sl_real *w = noisy(N, 1);
+    FREED sl_real *m = need(N, sizeof *m);
+    FREED sl_real *v = need(N, sizeof *v);
+    FREED sl_real *gradient = need(N, sizeof *gradient);
     double w_wanted[N], m_wanted[N] = {0}, v_wanted[N] = {0};
     for (size_t i = 0; i < N; i++) {
         w_wanted[i] = (double)w[i];
@@ -67,10 +67,6 @@ static void check_steps(double decay)
     expect_rows("W", N, w, w_wanted, 16 * STEPS * EPSILON);
     expect_rows("M", N, m, m_wanted, 16 * STEPS * EPSILON);
     expect_rows("V", N, v, v_wanted, 16 * STEPS * EPSILON);
-    free(w);
-    free(m);
-    free(v);
-    free(gradient);
 }
 
 TEST(steps)
@@ -130,7 +126,7 @@ TEST(bits)
 static void check_rows(bool noted)
 {
     struct sl_adam adam = adam0;
-    sl_real *g = noisy(N, 1);
+    FREED sl_real *g = noisy(N, 1);
     sl_real *got[] = {noisy(N, 2), noisy(N, 3), noisy(N, 4)};
     sl_real *wanted[] = {noisy(N, 2), noisy(N, 3), noisy(N, 4)};
     int8_t touched[ROWS];
@@ -159,7 +155,6 @@ static void check_rows(bool noted)
         free(got[i]);
         free(wanted[i]);
     }
-    free(g);
 }
 
 TEST(rows)

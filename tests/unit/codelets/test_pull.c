@@ -42,7 +42,7 @@ static void transpose(struct world *w)
 {
     const uint64_t *offsets = w->offsets[IN];
     uint64_t n_edges = offsets[w->n];
-    uint64_t *next = need((size_t)w->n + 1, sizeof *next);
+    FREED uint64_t *next = need((size_t)w->n + 1, sizeof *next);
     w->offsets[OUT] = need((size_t)w->n + 1, sizeof *next);
     w->vertices[OUT] = need(n_edges, sizeof **w->vertices);
     for (uint64_t e = 0; e < n_edges; e++) {
@@ -57,7 +57,6 @@ static void transpose(struct world *w)
             w->vertices[OUT][next[w->vertices[IN][e]]++] = d;
         }
     }
-    free(next);
 }
 
 static void weigh_edges(struct world *w)
@@ -270,7 +269,7 @@ static struct sl_pull lists_of(struct handles *h, const struct world *w, const s
 static void pull(const struct sum *sum, const struct table *x, int beta, const struct table *out)
 {
     const struct world *w = x->w;
-    struct handles *h = need(1, sizeof *h);
+    FREED struct handles *h = need(1, sizeof *h);
     starpu_data_handle_t part_of = wrap(h, vector_of(w->part_of, w->n, sizeof *w->part_of));
     starpu_data_handle_t first = wrap(h, vector_of(w->partition.first, w->n_parts + 1, sizeof(sl_vertex)));
     starpu_data_handle_t factors = wrap(h, rows_of(w->factors, w->n, 2));
@@ -297,7 +296,6 @@ static void pull(const struct sum *sum, const struct table *x, int beta, const s
     for (uint32_t p = 0; p < w->n_parts; p++) {
         free(h->offsets[p]);
     }
-    free(h);
     expect_no_failure();
 }
 
@@ -332,8 +330,8 @@ static void plain_sum(const struct sum *sum, const struct table *x, sl_vertex d,
 static void check_sum(const struct sum *sum, const struct table *x, enum sl_dtype out_dtype, int beta)
 {
     struct table got = make_table(x->w, out_dtype, x->n_columns);
-    struct table before = make_table(x->w, SL_DTYPE_REAL, x->n_columns);
-    sl_real *row = need(x->n_columns, sizeof *row);
+    OWNED(free_table) struct table before = make_table(x->w, SL_DTYPE_REAL, x->n_columns);
+    FREED sl_real *row = need(x->n_columns, sizeof *row);
     fill_table(&before, SEED + 2);
     if (beta) {
         fill_table(&got, SEED + 2);
@@ -349,9 +347,7 @@ static void check_sum(const struct sum *sum, const struct table *x, enum sl_dtyp
             expect_near_at("sum", (size_t)d * x->n_columns + j, (double)value_at(&got, d, j), (double)wanted, 0);
         }
     }
-    free(row);
     free_table(&got);
-    free_table(&before);
 }
 
 /* Means over in-neighbours, their adjoint over out-neighbours, symmetric weights both ways; in dtypes that may meet.
@@ -479,20 +475,19 @@ static void check_adjoint(const struct sum *forward, const struct sum *backward,
                           const struct table *y)
 {
     struct table m = make_table(x->w, SL_DTYPE_REAL, x->n_columns);
-    struct table g = make_table(x->w, SL_DTYPE_REAL, x->n_columns);
+    OWNED(free_table) struct table g = make_table(x->w, SL_DTYPE_REAL, x->n_columns);
     pull(forward, x, 0, &m);
     pull(backward, y, 0, &g);
     double scale = sqrt(inner_tables(y, y) * inner_tables(&m, &m)) + 1;
     expect_near("<y, P x> = <P' y, x>", inner_tables(y, &m), inner_tables(&g, x), 8 * EPSILON * scale);
     assert_true(inner_tables(&m, &m) > 0);
     free_table(&m);
-    free_table(&g);
 }
 
 /* Fresh rows and stale ones are all rows. */
 static void check_parts_of_a_sum(const struct table *x)
 {
-    struct table m = make_table(x->w, SL_DTYPE_REAL, x->n_columns);
+    OWNED(free_table) struct table m = make_table(x->w, SL_DTYPE_REAL, x->n_columns);
     pull(&(struct sum){IN, SL_PULL_MEAN, fresh}, x, 0, &m);
     pull(&(struct sum){IN, SL_PULL_MEAN, stale}, x, 1, &m);
     for (sl_vertex d = 0; d < x->w->n; d++) {
@@ -502,7 +497,6 @@ static void check_parts_of_a_sum(const struct table *x)
             expect_near_at("fresh + stale", d, (double)value_at(&m, d, j), (double)row[j], rounding(140, 4));
         }
     }
-    free_table(&m);
 }
 
 TEST(test_adjoint)

@@ -49,8 +49,8 @@ static void check(uint32_t n, uint32_t n_rows, uint32_t n_columns, uint32_t shif
     const size_t n_entries = (size_t)n_rows * n_columns;
     static sl_real *partials[MOST], *shifted[MOST];
     static starpu_data_handle_t h[MOST];
-    sl_real *got = poisoned(n_entries + shift);
-    sl_real *wanted = poisoned(n_entries);
+    FREED sl_real *got = poisoned(n_entries + shift);
+    FREED sl_real *wanted = poisoned(n_entries);
     starpu_data_handle_t sum = rows_of(got + shift, n_rows, n_columns);
     make_partials(n, n_entries + shift, partials);
     for (uint32_t i = 0; i < n; i++) {
@@ -65,8 +65,6 @@ static void check(uint32_t n, uint32_t n_rows, uint32_t n_columns, uint32_t shif
     expect_same("sum", n_entries, sizeof *got, got + shift, wanted);
     assert_true(shift == 0 || got[0] == (sl_real)-12345.5);
     free_partials(n, partials);
-    free(got);
-    free(wanted);
 }
 
 TEST(sums)
@@ -136,8 +134,8 @@ TEST(touched_rows)
 {
     sl_real *partials[3];
     int8_t *touched[3];
-    sl_real *got = poisoned(701 * COLUMNS);
-    sl_real *wanted = poisoned(701 * COLUMNS);
+    FREED sl_real *got = poisoned(701 * COLUMNS);
+    FREED sl_real *wanted = poisoned(701 * COLUMNS);
     int8_t noted[701];
     memset(noted, 55, sizeof noted);
     for (uint32_t i = 0; i < 3; i++) {
@@ -165,8 +163,6 @@ TEST(touched_rows)
         free(partials[i]);
         free(touched[i]);
     }
-    free(got);
-    free(wanted);
 }
 
 TEST(a_task_without_memory)

@@ -46,14 +46,13 @@ static starpu_data_handle_t wrap_components(struct handles *h)
 static void add_components(struct handles *h, uint32_t p, uint32_t row0, const struct sl_source_handles *sources,
                            starpu_data_handle_t gm)
 {
-    sl_real *gc = poisoned((size_t)mix.n_relations * mix.n_bases);
+    FREED sl_real *gc = poisoned((size_t)mix.n_relations * mix.n_bases);
     starpu_data_handle_t handle = rows_of(gc, mix.n_relations, mix.n_bases);
     expect_ok(sl_relate_components_submit(&head, &h->block[p], row0, 100, sources, gm, handle));
     unregister(1, &handle);
     for (uint32_t k = 0; k < mix.n_relations * mix.n_bases; k++) {
         mix.gc[k] += (double)gc[k];
     }
-    free(gc);
 }
 
 /* m (+)= A x. */
@@ -223,9 +222,9 @@ static void check_components(const struct group *group, uint32_t n, uint32_t x_s
                              const struct level *x, struct level *y, const struct level *m)
 {
     const size_t n_components = (size_t)mix.n_relations * mix.n_bases;
-    double *x_table = table_of(group, x);
-    double *y_table = table_of(group, y);
-    double *wanted = reference_components(group, x_table, y_table, n, x_slabs, m_slabs);
+    FREED double *x_table = table_of(group, x);
+    FREED double *y_table = table_of(group, y);
+    FREED double *wanted = reference_components(group, x_table, y_table, n, x_slabs, m_slabs);
     double product = 0;
     double scale = 1;
     memset(mix.gc, 0, n_components * sizeof *mix.gc);
@@ -237,9 +236,6 @@ static void check_components(const struct group *group, uint32_t n, uint32_t x_s
     }
     scale += sqrt(inner_levels(group, m, m) * inner_levels(group, y, y));
     expect_near("<C, GC> = <sums, y>", product, inner_levels(group, m, y), 16 * EPSILON * scale);
-    free(x_table);
-    free(y_table);
-    free(wanted);
 }
 
 /* Means, their sum onto 3, the adjoint against the loops, and <A x, y> = <x, A^T y>. */
@@ -254,10 +250,10 @@ static void check_sums(const struct group *group, uint32_t n, uint32_t x_slabs, 
     struct level m = make_level(group, 0, n * m_slabs, shift);
     fill_level(group, SEED, &x);
     fill_level(group, SEED + 1, &y);
-    double *x_table = table_of(group, &x);
-    double *y_table = table_of(group, &y);
-    double *mean = reference(group, x_table, n, x_slabs, m_slabs, false);
-    double *adjoint = reference(group, y_table, n, x_slabs, m_slabs, true);
+    FREED double *x_table = table_of(group, &x);
+    FREED double *y_table = table_of(group, &y);
+    FREED double *mean = reference(group, x_table, n, x_slabs, m_slabs, false);
+    FREED double *adjoint = reference(group, y_table, n, x_slabs, m_slabs, true);
     forward(RELATE, group, &x, 0, &m);
     expect_table("means", group, &m, mean, 0, tolerance);
     backward(RELATE, group, &y, &g);
@@ -279,10 +275,6 @@ static void check_sums(const struct group *group, uint32_t n, uint32_t x_slabs, 
     }
     forward(RELATE, group, &x, 1, &m);
     expect_table("3 + means", group, &m, mean, 3, 4 * tolerance);
-    free(x_table);
-    free(y_table);
-    free(mean);
-    free(adjoint);
     free_level(group, &x);
     free_level(group, &x_again);
     free_level(group, &g);
@@ -322,7 +314,7 @@ TEST(graphs)
                                               .self_loops = true,
                                               .n_relations = kind == 0 ? 1 : 4,
                                               .weighted = kind == 2};
-            struct sl_dataset dataset;
+            OWNED(sl_dataset_free) struct sl_dataset dataset;
             make_dataset(&shape, &dataset);
             struct sl_partition partition;
             struct group group;
@@ -331,7 +323,6 @@ TEST(graphs)
             check_both_sides(&group, 7, 31);
             check_both_sides(&group, 3, 2);
             drop_group(&partition, &group);
-            sl_dataset_free(&dataset);
         }
     }
     fixture_stop();
@@ -371,34 +362,28 @@ static void check_hub(uint32_t m_slabs, bool weighted)
     const sl_vertex seeds[] = {7000, 13999, 13998, 0};
     double hub[2][6];
     const uint32_t n = 2 * m_slabs;
-    struct sl_dataset dataset;
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
     make_dataset(&shape, &dataset);
     for (int i = 0; i < 2; i++) {
-        struct sl_partition partition;
-        struct group group;
+        OWNED(sl_partition_free) struct sl_partition partition;
+        OWNED(group_free) struct group group;
         make_split_of(&dataset, SPLIT_RANDOM, i == 0 ? 1 : 4, &partition);
         group_sample(&partition, 1, &full, SEED, 0, 4, seeds, &group);
         struct level x = make_level(&group, 1, 2, 31);
         struct level m = make_level(&group, 0, n, 31);
         fill_level(&group, SEED, &x);
         forward(RELATE, &group, &x, 0, &m);
-        double *x_table = table_of(&group, &x);
-        double *wanted = reference(&group, x_table, 2, 1, m_slabs, false);
-        double *got = table_of(&group, &m);
+        FREED double *x_table = table_of(&group, &x);
+        FREED double *wanted = reference(&group, x_table, 2, 1, m_slabs, false);
+        FREED double *got = table_of(&group, &m);
         for (uint32_t j = 0; j < n; j++) {
             expect_near_at("means of the hub", j, got[7000 * n + j], wanted[7000 * n + j], 13000 * EPSILON / 2);
             hub[i][j] = got[7000 * n + j];
         }
-        free(x_table);
-        free(wanted);
-        free(got);
         free_level(&group, &x);
         free_level(&group, &m);
-        group_free(&group);
-        sl_partition_free(&partition);
     }
     assert_memory_equal(hub[0], hub[1], n * sizeof *hub[0]);
-    sl_dataset_free(&dataset);
 }
 
 TEST(many_neighbours)
@@ -428,9 +413,9 @@ TEST(one_relation)
         const struct graph_shape shape = {
             .kind = GRAPH_POWER_LAW, .n_vertices = 300, .hub_degree = 140, .n_relations = 1, .weighted = i % 2 == 1};
         const uint32_t n_parts = i < 2 ? 1 : 4;
-        struct sl_dataset dataset;
-        struct sl_partition partition;
-        struct group group;
+        OWNED(sl_dataset_free) struct sl_dataset dataset;
+        OWNED(sl_partition_free) struct sl_partition partition;
+        OWNED(group_free) struct group group;
         struct level m[2], g[2];
         make_dataset(&shape, &dataset);
         sample_group(&dataset, SPLIT_RANDOM, n_parts, SL_SAMPLE_FULL, &partition, &group);
@@ -449,9 +434,6 @@ TEST(one_relation)
             free_level(&group, &g[k]);
         }
         free_level(&group, &x);
-        group_free(&group);
-        sl_partition_free(&partition);
-        sl_dataset_free(&dataset);
     }
     fixture_stop();
 }
@@ -472,7 +454,7 @@ TEST(hub)
                                           .hub_degree = 500,
                                           .n_relations = n_relations,
                                           .weighted = i % 2 == 1};
-        struct sl_dataset dataset;
+        OWNED(sl_dataset_free) struct sl_dataset dataset;
         struct sl_partition partition;
         struct group group;
         make_dataset(&shape, &dataset);
@@ -487,7 +469,6 @@ TEST(hub)
             end_mix();
         }
         drop_group(&partition, &group);
-        sl_dataset_free(&dataset);
     }
     fixture_stop();
 }

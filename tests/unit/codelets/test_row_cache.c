@@ -140,7 +140,7 @@ static void expect_list(const struct case_ *c, const struct list *list)
 
 static void check_lru(uint32_t n_part, uint32_t n_slots, uint32_t n_most)
 {
-    struct case_ c = make_case(n_part, n_slots);
+    OWNED(free_case) struct case_ c = make_case(n_part, n_slots);
     struct list list = {.n_slots = n_slots, .vertex = need(n_slots + 1, sizeof *list.vertex)};
     uint64_t n_rows = 0;
     uint64_t n_hits = 0;
@@ -156,7 +156,6 @@ static void check_lru(uint32_t n_part, uint32_t n_slots, uint32_t n_most)
     assert_int_equal(c.tally.hits, n_hits);
     assert_true(n_most == 0 || n_hits > 0);
     free(list.vertex);
-    free_case(&c);
 }
 
 TEST(lru)
@@ -172,7 +171,7 @@ TEST(lru)
 /* Most used vertices stay, whatever is wanted. */
 TEST(degree)
 {
-    struct case_ c = make_case(90, 20);
+    OWNED(free_case) struct case_ c = make_case(90, 20);
     uint32_t vertices[20];
     struct list list = {.n = 20, .n_slots = 20, .vertex = vertices};
     uint32_t n_hits = 0;
@@ -192,7 +191,6 @@ TEST(degree)
     }
     assert_int_equal(c.tally.rows, n_rows);
     assert_int_equal(c.tally.hits, n_hits);
-    free_case(&c);
 }
 
 /* ---- tasks ---- */
@@ -251,7 +249,7 @@ static void check_tasks(const struct use *use)
     const size_t element = use->bf16_columns > 0 ? sizeof(sl_bf16) : sizeof(sl_real);
     const size_t table_bytes = use->n_part * n_columns * element, row_bytes = n_columns * element;
     const uint32_t n_fixed = use->policy == SL_ROW_CACHE_DEGREE ? use->n_slots / 2 : 0;
-    uint32_t *vertices = need(use->n_slots, sizeof *vertices);
+    FREED uint32_t *vertices = need(use->n_slots, sizeof *vertices);
     const bool pinned = starpu_memory_pin(c.table, table_bytes) == 0;
     assert_true(pinned || !fixture_on_gpu); /* a GPU reads it there; without one CUDA refuses */
     for (uint32_t i = 0; i < use->n_slots; i++) {
@@ -296,7 +294,6 @@ static void check_tasks(const struct use *use)
     if (pinned) {
         starpu_memory_unpin(c.table, table_bytes);
     }
-    free(vertices);
     free_case(&c);
     free_case(&wanted);
 }

@@ -77,7 +77,7 @@ static void submit_products(const struct sl_task_args *of, starpu_data_handle_t 
 static void check_products(int beta)
 {
     struct products a = make_products();
-    struct products b = make_products();
+    OWNED(free_products) struct products b = make_products();
     struct sl_task_args all = with_runs();
     starpu_data_handle_t whole[] = {rows_of(a.x, D, F),           rows_of(a.w, F, H),      rows_of(a.b, 1, H),
                                     rows_of(a.gz, D, H),          rows_of(a.z, D, H),      rows_of(a.gx, D, F),
@@ -96,7 +96,6 @@ static void check_products(int beta)
     expect_same("GW", N_RUNS * F * H, sizeof *a.gw, a.gw, b.gw);
     expect_same("GB", N_RUNS * H, sizeof *a.gb, a.gb, b.gb);
     free_products(&a);
-    free_products(&b);
 }
 
 /* Sparse rows, of which row i is entry START + i of the frontier, vertex 3 i modulo D. */
@@ -107,8 +106,8 @@ static void check_sparse(void)
     uint32_t columns[D * EACH];
     sl_vertex frontier[START + D];
     float values[D * EACH];
-    sl_real *numbers = noisy(D * EACH, 1);
-    sl_real *gz = noisy(D * H, 2);
+    FREED sl_real *numbers = noisy(D * EACH, 1);
+    FREED sl_real *gz = noisy(D * H, 2);
     sl_real *gw[2] = {poisoned(N_RUNS * F * H), poisoned(N_RUNS * F * H)};
     sl_real *gb[2] = {poisoned(N_RUNS * H), poisoned(N_RUNS * H)};
     struct sl_task_args all = with_runs();
@@ -143,8 +142,6 @@ static void check_sparse(void)
     }
     expect_same("sparse GW", N_RUNS * F * H, sizeof(sl_real), gw[0], gw[1]);
     expect_same("sparse GB", N_RUNS * H, sizeof(sl_real), gb[0], gb[1]);
-    free(numbers);
-    free(gz);
     for (int i = 0; i < 2; i++) {
         free(gw[i]);
         free(gb[i]);
@@ -167,7 +164,7 @@ TEST(test_products)
 
 TEST(test_bias)
 {
-    sl_real *gz = noisy(D * H, 1);
+    FREED sl_real *gz = noisy(D * H, 1);
     sl_real *gb[2] = {poisoned(N_RUNS * H), poisoned(N_RUNS * H)};
     fixture_start(1);
     struct sl_task_args all = with_runs();
@@ -182,7 +179,6 @@ TEST(test_bias)
     expect_no_failure();
     fixture_stop();
     expect_same("GB", N_RUNS * H, sizeof(sl_real), gb[0], gb[1]);
-    free(gz);
     free(gb[0]);
     free(gb[1]);
 }
@@ -190,12 +186,12 @@ TEST(test_bias)
 /* One direction of one norm: out[0] GZ, out[1] GW, out[2] GB. */
 static void check_activate(enum sl_activate_norm norm)
 {
-    sl_real *z = noisy(D * F, 1);
-    sl_real *gh = noisy(D * F, 2);
-    sl_real *weight = noisy(F, 3);
-    sl_real *bias = noisy(F, 4);
+    FREED sl_real *z = noisy(D * F, 1);
+    FREED sl_real *gh = noisy(D * F, 2);
+    FREED sl_real *weight = noisy(F, 3);
+    FREED sl_real *bias = noisy(F, 4);
     sl_real *out[2][3];
-    uint8_t *gate = malloc(D * F);
+    FREED uint8_t *gate = malloc(D * F);
     struct sl_task_args all = with_runs();
     bool sums = norm == SL_ACTIVATE_LAYER;
     for (uint32_t i = 0; i < D * F; i++) {
@@ -232,11 +228,6 @@ static void check_activate(enum sl_activate_norm norm)
         free(out[0][i]);
         free(out[1][i]);
     }
-    free(z);
-    free(gh);
-    free(weight);
-    free(bias);
-    free(gate);
 }
 
 TEST(test_activate)
@@ -253,7 +244,7 @@ TEST(test_loss)
     enum { C = 6 };
     sl_vertex ids[D];
     int32_t labels[D];
-    sl_real *z = noisy(D * C, 1);
+    FREED sl_real *z = noisy(D * C, 1);
     sl_real *gz[2] = {poisoned(D * C), poisoned(D * C)};
     double losses[2][N_RUNS];
     double total = -1;
@@ -284,7 +275,6 @@ TEST(test_loss)
     expect_same("losses", N_RUNS, sizeof(double), losses[0], losses[1]);
     expect_same("GZ", D * C, sizeof(sl_real), gz[0], gz[1]);
     assert_true(total == wanted && total > 0);
-    free(z);
     free(gz[0]);
     free(gz[1]);
 }
@@ -296,14 +286,14 @@ TEST(test_reduce)
 {
     enum { N = 6, ROWS = 3, COLUMNS = 11, EACH = ROWS * COLUMNS };
     const uint32_t cuts[][4] = {{0, 1, 2, 6}, {0, 3, 5, 6}, {0, 4, 5, 6}};
-    sl_real *partials = noisy(N * EACH, 1);
+    FREED sl_real *partials = noisy(N * EACH, 1);
     sl_real wanted[EACH];
     memcpy(wanted, partials, sizeof wanted);
     for (uint32_t i = EACH; i < N * EACH; i++) {
         wanted[i % EACH] += partials[i];
     }
     for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) {
-        sl_real *sum = poisoned(EACH);
+        FREED sl_real *sum = poisoned(EACH);
         fixture_start(1);
         starpu_data_handle_t h[4] = {rows_of(sum, ROWS, COLUMNS)};
         for (uint32_t i = 0; i < 3; i++) {
@@ -314,9 +304,7 @@ TEST(test_reduce)
         expect_no_failure();
         fixture_stop();
         expect_same("the sum", EACH, sizeof *sum, sum, wanted);
-        free(sum);
     }
-    free(partials);
 }
 
 /* ---- refusals ---- */

@@ -1134,9 +1134,9 @@ TEST(test_permutation)
     make_split_of(&dataset, SPLIT_RANDOM, 4, &partition[0]);
     make_split_of(&dataset, SPLIT_NONE, 3, &partition[1]);
     uint32_t n = dataset.train.n;
-    sl_vertex *order = need(n, sizeof *order);
-    sl_vertex *other = need(n, sizeof *other);
-    uint8_t *seen = need(500, 1);
+    FREED sl_vertex *order = need(n, sizeof *order);
+    FREED sl_vertex *other = need(n, sizeof *other);
+    FREED uint8_t *seen = need(500, 1);
     permute(&dataset, &partition[0], 3, order);
     for (uint32_t i = 0; i < n; i++) {
         assert_true(i == 0 || order_hash(3, order[i - 1]) < order_hash(3, order[i]));
@@ -1146,9 +1146,6 @@ TEST(test_permutation)
     assert_memory_equal(order, other, n * sizeof *order);
     permute(&dataset, &partition[0], 4, other);
     assert_memory_not_equal(order, other, n * sizeof *order);
-    free(order);
-    free(other);
-    free(seen);
     sl_partition_free(&partition[0]);
     sl_partition_free(&partition[1]);
 }
@@ -1226,7 +1223,7 @@ static void check_sample(const struct sl_sample_part *part, const struct sl_samp
     FREED uint32_t *counts = need(n_counts, sizeof *counts);
     struct sl_task_args here = head;
     OWNED(free_block) struct group_block wanted;
-    struct phase phase;
+    OWNED(close_phase) struct phase phase;
     here.hop = hop;
     sample_block(part, rule, SEED, here.step, hop, n_rows, frontier, &wanted);
     const uint32_t room = wanted.n_edges + 1;
@@ -1249,7 +1246,6 @@ static void check_sample(const struct sl_sample_part *part, const struct sl_samp
     memcpy(counts + sl_counts_request(HOPS, part->n_parts, hop), wanted.request, n_head * sizeof *counts);
     expect_same("counts", n_counts, 4, phase.counts, counts);
     expect_same_block(&got, &wanted, n_rows);
-    close_phase(&phase);
 }
 
 /* All rules for each part, whose every other vertex is in the frontier, the last id first; of part 1 none is. */

@@ -18,8 +18,8 @@ static void score(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const u
 {
     enum { ROW0 = 17 };
     const uint32_t n_counts = SL_N_SETS * n_classes * SL_N_COUNTS;
-    uint8_t *part_sets = need(ROW0 + n_rows, 1);
-    int32_t *part_labels = need(ROW0 + n_rows, sizeof *part_labels);
+    FREED uint8_t *part_sets = need(ROW0 + n_rows, 1);
+    FREED int32_t *part_labels = need(ROW0 + n_rows, sizeof *part_labels);
     memcpy(part_sets + ROW0, sets, n_rows);
     memcpy(part_labels + ROW0, labels, n_rows * sizeof *labels);
     float unwanted = 0;
@@ -30,8 +30,6 @@ static void score(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const u
     expect_ok(sl_score_submit(&head, h[0], h[1], h[2], ROW0, h[3], margins != NULL ? h[4] : NULL));
     UNREGISTER(h);
     expect_no_failure();
-    free(part_sets);
-    free(part_labels);
 }
 
 /* Rows written by hand. */
@@ -95,12 +93,12 @@ static void count_row(uint32_t n_classes, const sl_real *z, uint8_t set, int32_t
 static void check(uint32_t n_rows, uint32_t n_classes)
 {
     const size_t n_counts = (size_t)SL_N_SETS * n_classes * SL_N_COUNTS;
-    sl_real *z = noisy((size_t)n_rows * n_classes, 8);
-    uint8_t *sets = need(n_rows, 1);
-    int32_t *labels = need(n_rows, sizeof *labels);
-    uint64_t *got = need(n_counts, sizeof *got);
-    uint64_t *wanted = need(n_counts, sizeof *wanted);
-    float *margins = n_classes == 2 ? need(n_rows, sizeof *margins) : NULL;
+    FREED sl_real *z = noisy((size_t)n_rows * n_classes, 8);
+    FREED uint8_t *sets = need(n_rows, 1);
+    FREED int32_t *labels = need(n_rows, sizeof *labels);
+    FREED uint64_t *got = need(n_counts, sizeof *got);
+    FREED uint64_t *wanted = need(n_counts, sizeof *wanted);
+    FREED float *margins = n_classes == 2 ? need(n_rows, sizeof *margins) : NULL;
     for (uint32_t i = 0; i < n_rows; i++) {
         sets[i] = (uint8_t)(i * 7 % 5); /* 4 is no set */
         labels[i] = (int32_t)(i * 5 % (n_classes + 1)) - 1;
@@ -116,12 +114,6 @@ static void check(uint32_t n_rows, uint32_t n_classes)
         const float margin = (float)(z[2 * i + 1] - z[2 * i]);
         assert_true(margins[i] == margin || (isnan(margins[i]) && isnan(margin)));
     }
-    free(z);
-    free(sets);
-    free(labels);
-    free(got);
-    free(wanted);
-    free(margins);
 }
 
 TEST(counts_of_many_rows)

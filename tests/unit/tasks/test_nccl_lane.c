@@ -96,18 +96,17 @@ static void check_sum(uint32_t n, size_t n_entries)
 {
     struct sl_nccl *nccl = opened(n, TIMEOUT_S);
     const sl_real *source[MOST];
-    sl_real *wanted = need(n_entries, sizeof *wanted);
-    sl_real *got = need(n_entries, sizeof *got);
+    FREED sl_real *wanted = need(n_entries, sizeof *wanted);
+    FREED sl_real *got = need(n_entries, sizeof *got);
     sl_real *target = device_room(n_entries * sizeof(sl_real));
     memset(wanted, 0, n_entries * sizeof *wanted);
     for (uint32_t i = 0; i < n; i++) {
-        sl_real *x = noisy(n_entries, i + 1);
+        FREED sl_real *x = noisy(n_entries, i + 1);
         for (size_t e = 0; e < n_entries; e++) {
             wanted[e] += x[e];
         }
         cudaSetDevice((int)i);
         source[i] = on_device(x, n_entries * sizeof *x);
-        free(x);
     }
     cudaSetDevice(0);
     expect_ok(sl_nccl_sum(nccl, n_entries, source, target));
@@ -118,8 +117,6 @@ static void check_sum(uint32_t n, size_t n_entries)
     for (uint32_t i = 0; i < n; i++) {
         cudaFree((void *)(uintptr_t)source[i]);
     }
-    free(got);
-    free(wanted);
     sl_nccl_close(nccl);
 }
 
@@ -249,8 +246,8 @@ static void check_round(uint32_t n, enum sl_dtype dtype)
 {
     const size_t element = sl_dtype_size(dtype);
     struct sl_nccl_lane lane;
-    sl_real *first = noisy((size_t)ROWS * COLUMNS, 7);
-    sl_real *last = poisoned((size_t)ROWS * COLUMNS);
+    FREED sl_real *first = noisy((size_t)ROWS * COLUMNS, 7);
+    FREED sl_real *last = poisoned((size_t)ROWS * COLUMNS);
     starpu_data_handle_t handle[2 * MOST + 1];
     start(n, &lane);
     handle[0] = matrix_of(first, ROWS, COLUMNS, element);
@@ -273,8 +270,6 @@ static void check_round(uint32_t n, enum sl_dtype dtype)
     sl_run_stage_seconds(&run, seconds);
     assert_true(seconds[SL_STAGE_EXCHANGE] > 0 && seconds[SL_STAGE_BACKWARD] == 0);
     stop(&lane);
-    free(first);
-    free(last);
 }
 
 /* All to all in one task. */
@@ -309,7 +304,7 @@ static void check_sum_task(uint32_t n)
 {
     struct sl_nccl_lane lane;
     sl_real *x[MOST];
-    sl_real *out = poisoned((size_t)ROWS * COLUMNS);
+    FREED sl_real *out = poisoned((size_t)ROWS * COLUMNS);
     starpu_data_handle_t share[MOST];
     start(n, &lane);
     starpu_data_handle_t sum = rows_of(out, ROWS, COLUMNS);
@@ -331,7 +326,6 @@ static void check_sum_task(uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         free(x[i]);
     }
-    free(out);
     stop(&lane);
 }
 
@@ -351,7 +345,7 @@ TEST(test_lane)
     enum { MANY = 60 };
     struct sl_nccl_lane lane;
     uint32_t n = are_there(MOST) ? MOST : are_there(2) ? 2 : 1;
-    sl_real *first = noisy(COLUMNS, 7);
+    FREED sl_real *first = noisy(COLUMNS, 7);
     sl_real *got[MANY];
     starpu_data_handle_t target[MANY];
     start(n, &lane);
@@ -369,7 +363,6 @@ TEST(test_lane)
         expect_same("rows", COLUMNS, sizeof *first, got[k], first);
         free(got[k]);
     }
-    free(first);
     stop(&lane);
 }
 
@@ -424,12 +417,11 @@ TEST(test_stuck_run)
 
 TEST(test_absent)
 {
-    struct sl_nccl_lane lane;
+    OWNED(sl_nccl_lane_close) struct sl_nccl_lane lane;
     int zero = 0;
     assert_int_equal(sl_nccl_lane_open(1, &zero, &zero, 1, &lane), SL_ENOTSUP);
     assert_non_null(strstr(sl_message(), "--with-nccl"));
     assert_null(lane.nccl);
-    sl_nccl_lane_close(&lane);
 }
 
 #endif

@@ -144,7 +144,7 @@ TEST(test_views)
         const int beta = i % 2;
         const bool has_b = i / 2 % 2 == 1;
         const uint32_t n_terms = (uint32_t)i / 4;
-        struct memory m;
+        OWNED(close_memory) struct memory m;
         open_memory(&m);
         struct sums v = view_of(&m, n_terms);
         v.beta = beta;
@@ -157,7 +157,6 @@ TEST(test_views)
         bring_home(1, &m.sums_handle);
         add_up(&m, beta, has_b, n_terms);
         expect_same("SUMS", N_RUNS * F, sizeof *m.sums, m.sums, m.wanted);
-        close_memory(&m);
     }
     expect_no_failure();
 }
@@ -189,7 +188,7 @@ TEST(test_work)
 {
     const uint64_t all = (N * F + F + N_RUNS * F + 5 * F) * sizeof(sl_real) + N * sizeof(uint32_t);
     uint32_t numbers[1000] = {0};
-    struct memory m;
+    OWNED(close_memory) struct memory m;
     open_memory(&m);
     starpu_data_handle_t table = vector_of(numbers, 1000, sizeof *numbers);
     for (int i = 0; i < 3; i++) {
@@ -201,7 +200,6 @@ TEST(test_work)
         assert_int_equal(v.head.work, i == 2 ? 77 : all + (i == 1 ? N_RUNS * F * sizeof(sl_real) : 0));
     }
     starpu_data_unregister(table);
-    close_memory(&m);
 }
 
 /* ---- what does not fit ---- */
@@ -214,7 +212,7 @@ static void expect_refused(struct sums *v, const char *words)
 
 TEST(test_shapes)
 {
-    struct memory m;
+    OWNED(close_memory) struct memory m;
     struct sums v;
     open_memory(&m);
     starpu_data_handle_t wide = rows_of(m.x, N_RUNS, F + 1);
@@ -242,12 +240,11 @@ TEST(test_shapes)
     m.term_handles[1] = second;
     starpu_data_unregister(tall);
     starpu_data_unregister(wide);
-    close_memory(&m);
 }
 
 TEST(test_entries)
 {
-    struct memory m;
+    OWNED(close_memory) struct memory m;
     struct sums v;
     open_memory(&m);
     uint64_t numbers[N * F] = {0};
@@ -261,13 +258,12 @@ TEST(test_entries)
     expect_refused(&v, "'ids' has entries of 8 bytes; expected uint32");
     starpu_data_unregister(halves);
     starpu_data_unregister(longs);
-    close_memory(&m);
 }
 
 TEST(test_modes)
 {
     static struct sl_operation overwriting_op;
-    struct memory m;
+    OWNED(close_memory) struct memory m;
     struct sums v;
     open_memory(&m);
     v = view_of(&m, 0);
@@ -280,14 +276,13 @@ TEST(test_modes)
     v.sums.is_kept = true;
     assert_int_equal(sl_view_submit(&overwriting_op, &v, SL_PRIORITY_COMPUTE), SL_EINTERNAL);
     expect_message(sl_message(), "sl_test_sums, PE 3, step 41: ", "'sums' was added with mode RW; expected W");
-    close_memory(&m);
 }
 
 /* An output keeps the rows that a task does not write. */
 TEST(test_parts_are_kept)
 {
     const struct sl_buffer_role *out = &sums_op.role[2];
-    struct memory m;
+    OWNED(close_memory) struct memory m;
     open_memory(&m);
     const struct sl_matrix all = sl_matrix_of(m.sums_handle);
     const struct sl_matrix same = sl_matrix_rows(m.sums_handle, 0, N_RUNS);
@@ -295,7 +290,6 @@ TEST(test_parts_are_kept)
     assert_int_equal(sl_operand_mode(out, &all), STARPU_W);
     assert_int_equal(sl_operand_mode(out, &same), STARPU_W);
     assert_int_equal(sl_operand_mode(out, &some), STARPU_RW);
-    close_memory(&m);
 }
 
 /* ---- slices ---- */
@@ -335,7 +329,7 @@ TEST(test_slices)
     struct sl_slice slices[] = {{m.sums_handle, 0, 1}, {m.x_handle, 1, 2}, {NULL, 0, 0},
                                 {m.x_handle, 3, 1},    {m.x_handle, 4, 0}, {m.x_handle, 11, 1}};
     struct raises v = {.head = head, .slices = {.n = 6, .slices = slices, .numbers = numbers}};
-    sl_real *x = whole(X_ROWS * F, 1);
+    FREED sl_real *x = whole(X_ROWS * F, 1);
     expect_ok(sl_view_submit(&raise_op, &v, SL_PRIORITY_COMPUTE));
     bring_home(1, &m.x_handle);
     bring_home(1, &m.sums_handle);
@@ -351,7 +345,6 @@ TEST(test_slices)
     slices[5].n_rows = 2;
     assert_int_equal(sl_view_submit(&raise_op, &v, SL_PRIORITY_COMPUTE), SL_EINTERNAL);
     expect_message(sl_message(), "sl_test_raise", "'slices': rows 11 to 13; expected at most 12 rows");
-    free(x);
     close_memory(&m);
     expect_no_failure();
 }
@@ -410,7 +403,7 @@ TEST(test_dtypes)
 
 TEST(test_out_of_memory)
 {
-    struct memory m;
+    OWNED(close_memory) struct memory m;
     open_memory(&m);
     struct sums v = view_of(&m, 2);
     long live = sl_memory_live();
@@ -418,7 +411,6 @@ TEST(test_out_of_memory)
     assert_int_equal(sl_view_submit(&sums_op, &v, SL_PRIORITY_COMPUTE), SL_ENOMEM);
     sl_memory_ration(-1);
     assert_int_equal(sl_memory_live(), live);
-    close_memory(&m);
 }
 
 static int start(void **state)

@@ -66,7 +66,7 @@ TEST(test_levels_nest)
 TEST(test_size_classes)
 {
     for (uint32_t n = 1; n < 3000; n += 1 + n / 7) {
-        starpu_data_handle_t handle;
+        OWNED(sl_handle_drop) starpu_data_handle_t handle;
         expect_ok(sl_matrix_register(n, 13, SL_DTYPE_REAL, &handle));
         size_t exact = (size_t)n * 13 * sizeof(sl_real);
         size_t taken = starpu_matrix_get_allocsize(handle);
@@ -81,13 +81,12 @@ TEST(test_size_classes)
         assert_int_equal(sl_handle_element(handle), sizeof(sl_real));
         sl_handle_drop(&handle);
         assert_null(handle);
-        sl_handle_drop(&handle);
     }
 }
 
 TEST(test_sizes_that_do_not_fit)
 {
-    starpu_data_handle_t handle = NULL;
+    OWNED(sl_handle_drop) starpu_data_handle_t handle = NULL;
     assert_int_equal(sl_matrix_register(65536, 65537, SL_DTYPE_F32, &handle), SL_EINVAL);
     expect_message(sl_message(), "65536", "65537");
     assert_int_equal(sl_matrix_register(65536, 65536, SL_DTYPE_F32, &handle), SL_EINVAL);
@@ -97,7 +96,6 @@ TEST(test_sizes_that_do_not_fit)
     assert_null(handle);
     expect_ok(sl_matrix_register(65535, 65537, SL_DTYPE_U8,
                                  &handle)); /* 2^32 - 1; nothing is allocated before a task writes */
-    sl_handle_drop(&handle);
 }
 
 TEST(test_rows_without_memory)
@@ -148,7 +146,7 @@ TEST(test_rows_over_memory)
 TEST(test_reshape)
 {
     enum { F = 7 };
-    starpu_data_handle_t handle = NULL;
+    OWNED(sl_handle_drop) starpu_data_handle_t handle = NULL;
     expect_ok(sl_matrix_reshape(80, F, SL_DTYPE_REAL, &handle));
     starpu_data_handle_t first = handle;
     size_t room = starpu_matrix_get_allocsize(handle);
@@ -173,12 +171,11 @@ TEST(test_reshape)
     assert_null(handle);
     expect_ok(sl_matrix_reshape(UINT32_MAX, 1, SL_DTYPE_U8, &handle));
     assert_true(starpu_matrix_get_allocsize(handle) > UINT32_MAX);
-    sl_handle_drop(&handle);
 }
 
 TEST(test_keep)
 {
-    starpu_data_handle_t small = NULL;
+    OWNED(sl_handle_drop) starpu_data_handle_t small = NULL;
     starpu_data_handle_t large = NULL;
     sl_matrix_keep(&small);
     assert_null(small);
@@ -188,7 +185,6 @@ TEST(test_keep)
     sl_matrix_keep(&large);
     assert_non_null(small);
     assert_null(large);
-    sl_handle_drop(&small);
 }
 
 /* The chunks of rows that came again, of which none may be in use twice. */
@@ -241,7 +237,7 @@ TEST(test_rows_again)
 /* A single chunk has some to spare; one that is too large to keep has not, and goes. */
 TEST(test_rows_to_spare)
 {
-    struct sl_rows rows = {0};
+    OWNED(sl_rows_drop) struct sl_rows rows = {0};
     uint32_t many = SL_KEPT_BYTES / sizeof(sl_real) + 1;
     for (uint32_t n = 80; n <= 90; n++) {
         struct sl_split split = sl_split_rows(n, 1, 3);
@@ -257,7 +253,6 @@ TEST(test_rows_to_spare)
     assert_in_range(starpu_matrix_get_allocsize(rows.chunk[0]), many * sizeof(sl_real), SL_KEPT_BYTES * 9 / 8);
     sl_rows_keep(&rows);
     assert_null(rows.chunk[0]);
-    sl_rows_drop(&rows);
 }
 
 /* What cannot be had leaves rows of which none is in use, and which may be asked for again. */
@@ -284,12 +279,11 @@ TEST(test_rows_again_refused)
 TEST(test_no_rows)
 {
     struct sl_split split = sl_split_rows(0, 4, 3);
-    struct sl_rows rows;
+    OWNED(sl_rows_drop) struct sl_rows rows;
     assert_int_equal(split.n_chunks, 0);
     expect_ok(sl_rows_register(&split, 3, SL_DTYPE_REAL, &rows));
     sl_rows_drop(&rows);
     assert_null(rows.chunk);
-    sl_rows_drop(&rows);
 }
 
 /* ---- buffers inside tasks ---- */

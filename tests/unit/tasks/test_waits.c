@@ -21,10 +21,9 @@ static void expect_waits(double now_s, double ahead_s, const struct sl_waits *ex
 {
     struct sl_waits found;
     uint32_t n;
-    uint32_t *list;
+    OWNED(sl_free_it) uint32_t *list;
     assert_int_equal(sl_waits_list(ahead_s, 1, &n, &list), SL_OK);
     assert_int_equal(sl_waits_take(now_s, &(struct sl_waits_lists){1, &n, list, 0}, &found), SL_OK);
-    sl_free(list);
     expect_seconds("on their way", found.message_s, expected->message_s);
     expect_seconds("hidden", found.hidden_s, expected->hidden_s);
     expect_seconds("waited", found.waited_s, expected->waited_s);
