@@ -60,6 +60,7 @@
 #include "codelets/sampling/labor.h"
 #include "codelets/sums/runs.h"
 #include "support/random.h"
+#include "support/status.h"
 #include "tasks/task.h"
 
 enum sl_sample_method {
