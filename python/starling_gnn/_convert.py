@@ -125,5 +125,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise
     finally:
         draft.discard()
-    print(f"{out}: {draft.n.get('', sum(draft.n.values()))} vertices; train on it: coop_sage --dataset {out}")
+    n, directed = draft.n.get("", sum(draft.n.values())), " --directed" if draft.directed else ""
+    print(f"{out}: {n} vertices; train on it: coop_sage --dataset {out}{directed}")
     return 0

@@ -113,6 +113,7 @@ class Draft:
         self.relations: list[tuple[str, str, str]] = []
         self.names: dict[str, list[str]] = {}  # of the classes, by type
         self.ids: list[str] | None = None
+        self.directed = False  # the edges are to be taken as they are: an undirected graph lists both directions
         self.scale: float | None = None  # of int8 features
         self.tables: list[Npy] = []
 

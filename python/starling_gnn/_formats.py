@@ -215,6 +215,7 @@ def read_torch(path: str, arguments: Any, draft: Draft) -> None:
         if several or any(len(value) > 2 for value in slices.values() if not isinstance(value, dict)):
             raise Refused("found several graphs, expected one")
         found = found[0]
+    draft.directed = True
     if is_pyg(found):
         put_stores(draft, of_pyg(found), arguments)
     elif not isinstance(found, dict):
@@ -229,6 +230,7 @@ def read_dgl(path: str, arguments: Any, draft: Draft) -> None:
     graphs, _ = need("dgl", "dgl").load_graphs(path)
     if len(graphs) != 1:
         raise Refused(f"found {len(graphs)} graphs, expected one")
+    draft.directed = True
     stores = of_dgl(graphs[0])
     if "" in stores:
         stores[""]["num_nodes"] = graphs[0].num_nodes()
@@ -297,6 +299,7 @@ def _triple(name: Any) -> tuple[str, str, str]:
 
 def read_dgl_csv(folder: str, arguments: Any, draft: Draft) -> None:
     """DGL's CSVDataset: meta.yaml names tables of vertices and of edges."""
+    draft.directed = True
     meta, tables = _yaml(os.path.join(folder, "meta.yaml")), dict[str, Ids]()
     for part in meta.get("node_data", []):
         path, key = os.path.join(folder, part["file_name"]), part.get("ntype") or ""
@@ -312,6 +315,7 @@ def read_dgl_csv(folder: str, arguments: Any, draft: Draft) -> None:
 
 def read_graphbolt(folder: str, arguments: Any, draft: Draft) -> None:
     """GraphBolt's OnDiskDataset: metadata.yaml names arrays of edges, features and sets."""
+    draft.directed = True
     meta = _yaml(os.path.join(folder, "metadata.yaml"))
     stores: Stores = {}
 
@@ -342,6 +346,7 @@ def read_graphbolt(folder: str, arguments: Any, draft: Draft) -> None:
 
 def read_igb(folder: str, arguments: Any, draft: Draft) -> None:
     """IGB: processed/TYPE/node_feat.npy, processed/A__r__B/edge_index.npy. The split is that of its loader."""
+    draft.directed = True
     root = os.path.join(folder, "processed")
     places = sorted(name for name in os.listdir(root) if os.path.isdir(os.path.join(root, name)))
     plain = [name for name in places if "__" in name] == ["paper__cites__paper"]

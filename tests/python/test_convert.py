@@ -58,7 +58,10 @@ class Forms(Folder):
         out = os.path.join(self.here, out)
         status, told, err = run("convert", source, "--out", out, *words)
         self.assertEqual((status, err.count("Traceback")), (0, 0), err)
-        self.assertIn("vertices", told)
+        listed_twice = source.endswith((".pt", ".bin")) or any(
+            os.path.exists(os.path.join(source, name)) for name in ("meta.yaml", "metadata.yaml", "processed")
+        )
+        self.assertIn(" vertices; train on it: coop_sage --dataset " + out + " --directed" * listed_twice + "\n", told)
         return out
 
     def graphbolt(self, edge_index=EDGES.T, x=X, y=Y, **sets):
