@@ -26,12 +26,7 @@ SL_LAUNCHER(sl_bias_forward, uint32_t n_rows, uint32_t n_columns, const sl_real 
 
 SL_LAUNCHER(sl_bias_backward, uint32_t n_rows, uint32_t n_columns, const sl_real *gz, int beta, sl_real *gb_out)
 {
-    struct sl_column_sums s;
-    s.n_rows = n_rows;
-    s.n_columns = n_columns;
-    s.g = gz;
-    s.stride = n_columns;
-    s.weight = NULL;
+    const struct sl_column_sums s = {n_rows, n_columns, gz, n_columns, NULL, 0, 1};
     return SL_LAUNCH_ALSO(sl_column_sums, &s, beta, gb_out);
 }
 

@@ -59,9 +59,9 @@ static inline enum sl_status sl_rank_words(const char *name, cudaStream_t stream
 
 /* List the marked ids by owner, n_parts of them; first: [n_parts + 1] ids. positions_out: NULL, or a copy of the list's
  * positions, and n is stored in *n_out. */
-static __global__ void sl_list_marked(uint32_t n_words, const uint64_t *words, const uint32_t *ranks, uint32_t n_parts,
-                                      const uint32_t *first, uint32_t *list_out, uint32_t *positions_out, uint32_t n,
-                                      uint32_t *n_out)
+[[maybe_unused]] static __global__ void sl_list_marked(uint32_t n_words, const uint64_t *words, const uint32_t *ranks,
+                                                       uint32_t n_parts, const uint32_t *first, uint32_t *list_out,
+                                                       uint32_t *positions_out, uint32_t n, uint32_t *n_out)
 {
     uint32_t *ids = list_out + n_parts + 1;
     for (uint64_t w = sl_thread(); w < n_words; w += sl_n_threads()) {
