@@ -200,7 +200,7 @@ struct sl_operation {
      * scheduler with performance models takes the faster. */
     enum sl_status (*cuda[2])(void *buffers[], const void *args, cudaStream_t stream);
     /* The buffers. Before the first optional or repeated buffer, roles are also indices in buffers[]. */
-    struct sl_buffer_role role[SL_MAX_ROLES];
+    struct sl_buffer_role role[SL_MAX_ROLES + 1]; /* the one after the last has no name */
 };
 
 /* First initialisers of an operation. The first form has no performance model. The model of the second form is a

@@ -53,7 +53,7 @@ SL_LAUNCHER(sl_batchnorm_merge, uint32_t n, uint32_t n_columns, const double *co
 {
     double before = 0;
     for (uint32_t first = 0, now = 0; first < n; first += now) {
-        struct parts parts;
+        struct parts parts = {{0}, {0}};
         double rows = 0;
         now = next_parts(n, first, moments, &parts);
         for (uint32_t i = 0; i < now; i++) {
@@ -83,7 +83,7 @@ SL_LAUNCHER(sl_batchnorm_sum, uint32_t n, uint32_t n_columns, const double *cons
 {
     uint32_t first = 0;
     do {
-        struct parts parts;
+        struct parts parts = {{0}, {0}};
         const uint32_t now = next_parts(n, first, sums, &parts);
         SL_CHECK(SL_LAUNCH("sl_batchnorm_sum", sl_blocks(2 * (uint64_t)n_columns), add_sums, now, n_columns, parts,
                            first > 0, sum_out));
@@ -113,7 +113,7 @@ SL_LAUNCHER(sl_batchnorm_gradient, uint32_t n, uint32_t n_columns, const double 
 {
     uint32_t first = 0;
     do {
-        struct parts parts;
+        struct parts parts = {{0}, {0}};
         const uint32_t now = next_parts(n, first, sums, &parts);
         SL_CHECK(SL_LAUNCH("sl_batchnorm_gradient", sl_blocks(n_columns), add_gradients, now, n_columns, parts,
                            first > 0, gw_out, gb_out));
