@@ -18,6 +18,7 @@
 #include "runtime/model/sums.h"
 #include "runtime/plan/plan.h"
 #include "runtime/train/memory_need.h"
+#include "tasks/nccl.h"
 #include "tasks/near.h"
 #include "tests/support/graph_fixture.h"
 #include "tests/support/starpu_fixture.h"
