@@ -8,6 +8,7 @@
 #include "tests/support/run_fixture.h"
 
 #include "data/load.h"
+#include "tasks/nccl_lane.h"
 
 #ifdef SL_EMULATED
 #include <nccl.h>
