@@ -57,9 +57,13 @@ grep -q '^checking for StarPU\.\.\. too old: 1\.3\.10; \./bootstrap builds 1\.4$
 # ---- as this build was configured ----
 
 eval "arguments=($("$top_builddir/config.status" --config))"
-if configured "${arguments[@]}" --srcdir=. --prefix="$folder/prefix"; then
+mkdir lacks && printf '#!/bin/sh\ncase $* in *numpy*) exit 1 ;; esac\nexec /usr/bin/python3 "$@"\n' >lacks/python3 &&
+    chmod +x lacks/python3 && ln -s python3 lacks/python # first in PATH, without numpy
+if PATH=$folder/lacks:$PATH configured "${arguments[@]}" --srcdir=. --prefix="$folder/prefix"; then
     grep -q ' StarPU  *1\.4' said || complain "the summary names no StarPU: $(cat said)"
     ! grep -A 40 '^Starling ' said | grep -F '$' || complain "the summary has variables: $(cat said)"
+    ! /usr/bin/python3 -c 'import numpy' 2>/dev/null || [[ " ${arguments[*]}" == *\ --with*-python* ]] ||
+        grep -q 'checking whether /usr/bin/python3 version' said || complain "configure took a Python without numpy: $(cat said)"
     ! grep -q ' Python  *3' said || grep -q " starling_gnn goes into $folder/prefix/" said || complain "the summary's folder of the Python package: $(cat said)"
 else
     complain "configure failed: $(cat said)"
