@@ -168,9 +168,9 @@ static enum sl_status unpack(const void *view, const void *stream)
 static struct sl_operation unpack_op = {
     SL_OPERATION(unpack_op, "sl_unpack", SL_STAGE_EXCHANGE),
     SL_BODY(unpack, struct unpack),
-    .role = {{"packed", STARPU_R, offsetof(struct unpack, packed), "D x F", SL_ANY},
+    .role = {{"packed", STARPU_R, offsetof(struct unpack, packed), "D x F", SL_ROWS},
              {"rows", STARPU_R, offsetof(struct unpack, rows), "D", SL_INTS_32},
-             {"out", STARPU_RW, offsetof(struct unpack, out), "? x F", SL_ANY}},
+             {"out", STARPU_RW, offsetof(struct unpack, out), "? x F", SL_ROWS}},
 };
 
 /* ---- submissions ---- */
@@ -213,7 +213,7 @@ enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_r
                      .n_parts = n_parts,
                      .shift = rows->split.shift};
     assert(n_requesters <= n_parts && n_parts < v.inverse.n_rows && v.rows.n <= SL_MAX_CHUNKS);
-    v.row_bytes = rows->n_columns * sl_handle_element(packed[0].handle);
+    v.row_bytes = rows->n_columns * sl_handle_element(rows->chunk[0]);
     for (uint32_t r = 0; r < n_requesters; r++) {
         assert(requester[r] < n_parts && packed[r].n_rows < v.inverse.n_rows - n_parts);
         v.head.work += 2 * packed[r].n_rows * v.row_bytes;
@@ -226,7 +226,7 @@ enum sl_status sl_unpack_submit(const struct sl_task_args *head, starpu_data_han
 {
     struct unpack v = {.head = *head, .packed = sl_matrix_of(packed), .out = sl_matrix_of(out)};
     v.rows = sl_matrix_rows(rows, ONE_ASKS, v.packed.n_rows);
-    assert(v.packed.n_rows <= v.out.n_rows && v.packed.dtype == v.out.dtype);
+    assert(v.packed.n_rows <= v.out.n_rows);
     v.head.work = 2 * sl_dtype_bytes(v.out.dtype, sl_matrix_entries(&v.packed));
     return sl_view_submit(&unpack_op, &v, SL_PRIORITY_COMPUTE);
 }

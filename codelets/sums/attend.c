@@ -840,7 +840,7 @@ static enum sl_status full(const void *view, const void *stream)
 
 /* Roles of the relations and weights of edges. */
 #define VALUE_ROLES(view)                                                                                              \
-    {"relations", STARPU_R | SL_OPTIONAL, offsetof(view, relations), "?", SL_ANY},                                     \
+    {"relations", STARPU_R | SL_OPTIONAL, offsetof(view, relations), "?", SL_INTS_16},                                 \
     {                                                                                                                  \
         "edge weights", STARPU_R | SL_OPTIONAL, offsetof(view, weights), "?", SL_FLOATS                                \
     }

@@ -480,7 +480,7 @@ static struct sl_operation forward_op = {
     SL_BODY(forward, struct sums),
     .role = {{"edge offsets", STARPU_R, offsetof(struct sums, offsets), "?", SL_INTS_32},
              {"edge sources", STARPU_R, offsetof(struct sums, sources), "?", SL_INTS_32},
-             {"relations", STARPU_R, offsetof(struct sums, relations), "?", SL_ANY},
+             {"relations", STARPU_R, offsetof(struct sums, relations), "?", SL_INTS_16},
              {"means", STARPU_W | SL_OR_RW, offsetof(struct sums, m), "D x M", SL_ROWS_OR_REALS},
              SL_SOURCE_ROLES(struct sums, x),
              {"components", STARPU_R | SL_OPTIONAL, offsetof(struct sums, c), "R x B"},
@@ -492,7 +492,7 @@ static struct sl_operation components_op = {
     SL_BODY(components, struct sums),
     .role = {{"edge offsets", STARPU_R, offsetof(struct sums, offsets), "?", SL_INTS_32},
              {"edge sources", STARPU_R, offsetof(struct sums, sources), "?", SL_INTS_32},
-             {"relations", STARPU_R, offsetof(struct sums, relations), "?", SL_ANY},
+             {"relations", STARPU_R, offsetof(struct sums, relations), "?", SL_INTS_16},
              {"the sums' gradient", STARPU_R, offsetof(struct sums, m), "D x M"},
              {"gradient of components", STARPU_W, offsetof(struct sums, c), "? x B"},
              SL_SOURCE_ROLES(struct sums, x),
@@ -501,10 +501,10 @@ static struct sl_operation components_op = {
 
 #define BACK_ROLES                                                                                                     \
     {"edge offsets", STARPU_R, offsetof(struct back, edge_offsets), "?", SL_INTS_32},                                  \
-        {"relations", STARPU_R, offsetof(struct back, relations), "?", SL_ANY},                                        \
+        {"relations", STARPU_R, offsetof(struct back, relations), "?", SL_INTS_16},                                    \
         {"back offsets", STARPU_R, offsetof(struct back, back_offsets), "?", SL_INTS_32},                              \
         {"back rows", STARPU_R, offsetof(struct back, back_rows), "?", SL_INTS_32},                                    \
-        {"back relations", STARPU_R, offsetof(struct back, back_relations), "?", SL_ANY},                              \
+        {"back relations", STARPU_R, offsetof(struct back, back_relations), "?", SL_INTS_16},                          \
         {"the means' gradient", STARPU_R | SL_REPEATED, offsetof(struct back, gm.each), "? x M"},                      \
         {"components", STARPU_R | SL_OPTIONAL, offsetof(struct back, c), "? x B"},                                     \
     {                                                                                                                  \
@@ -529,7 +529,7 @@ static struct sl_operation full_op = {
     SL_BODY(full, struct full),
     .role = {{"offsets", STARPU_R, offsetof(struct full, offsets), "?", SL_INTS_64},
              {"sources", STARPU_R, offsetof(struct full, sources), "?", SL_INTS_32},
-             {"relations", STARPU_R, offsetof(struct full, relations), "?", SL_ANY},
+             {"relations", STARPU_R, offsetof(struct full, relations), "?", SL_INTS_16},
              {"means", STARPU_W | SL_OR_RW, offsetof(struct full, m), "D x M", SL_ROWS_OR_REALS},
              SL_PART_ROLES(struct full, parts),
              {"components", STARPU_R | SL_OPTIONAL, offsetof(struct full, c), "? x B"},

@@ -100,8 +100,8 @@ static inline enum sl_status sl_send_parts(const char *name, cudaStream_t stream
     out->n_parts = parts.n_parts;
     out->first = parts.first;
     out->chunk = room->as<const sl_real *>();
-    memcpy(out->base, parts.base, sizeof out->base);
-    memcpy(out->shift, parts.shift, sizeof out->shift);
+    memcpy(out->base, parts.base, parts.n_parts * sizeof *out->base);
+    memcpy(out->shift, parts.shift, parts.n_parts * sizeof *out->shift);
     return st;
 }
 
