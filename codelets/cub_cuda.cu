@@ -6,7 +6,7 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 
-#include "codelets/sampling/cub.cuh"
+#include "codelets/cub.cuh"
 
 /* call(room, bytes): a CUB function, first with room NULL, then with scratch memory. */
 template <typename Call> static enum sl_status in_scratch(cudaStream_t stream, const char *name, Call call)

@@ -36,22 +36,6 @@
     result name##_cpu(__VA_ARGS__);                                                                                    \
     SL_EXTERN_C enum sl_status name##_cuda(cudaStream_t stream, __VA_ARGS__)
 
-#ifndef SL_KERNELS_ONLY
-/* Zero bytes. stream: as the body of an operation has it. SL_ECUDA. */
-static inline enum sl_status sl_clear(const void *stream, void *data, size_t bytes)
-{
-    if (stream == NULL) {
-        memset(data, 0, bytes);
-        return SL_OK;
-    }
-#ifdef SL_CUDA
-    SL_FAIL_IF(cudaMemsetAsync(data, 0, bytes, *(const cudaStream_t *)stream) != cudaSuccess, SL_ECUDA,
-               "zeros of %zu bytes: %s", bytes, cudaGetErrorString(cudaGetLastError()));
-#endif
-    return SL_OK;
-}
-#endif
-
 /* A function that kernels call; a kernel; a launcher; the start of a kernel with the arguments that follow; a call of
  * another launcher; and zero bytes. All but the first two return a status. */
 #ifdef SL_KERNELS_ONLY

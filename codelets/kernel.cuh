@@ -144,16 +144,7 @@ static inline enum sl_status sl_mapped(const sl_real *table, const char *name, c
     return SL_OK;
 }
 
-/* Start kernel<<<n_blocks, SL_THREADS, 0, stream>>>(arguments). */
-template <typename... Parameters>
-static inline enum sl_status sl_launch(const char *name, cudaStream_t stream, unsigned n_blocks,
-                                       void (*kernel)(Parameters...), Parameters... arguments)
-{
-    void *list[] = {(void *)&arguments...};
-    return sl_cuda_status(cudaLaunchKernel(kernel, dim3(n_blocks), dim3(SL_THREADS), list, 0, stream), name);
-}
-
-/* sl_launch, with the arguments converted to the kernel's parameter types. */
+/* Start kernel<<<n_blocks, SL_THREADS, 0, stream>>>(arguments), which are converted to the kernel's parameter types. */
 template <typename T> struct sl_same {
     typedef T type;
 };
@@ -161,7 +152,8 @@ template <typename... Parameters>
 static inline enum sl_status sl_start(const char *name, cudaStream_t stream, unsigned n_blocks,
                                       void (*kernel)(Parameters...), typename sl_same<Parameters>::type... arguments)
 {
-    return sl_launch<Parameters...>(name, stream, n_blocks, kernel, arguments...);
+    void *list[] = {(void *)&arguments...};
+    return sl_cuda_status(cudaLaunchKernel(kernel, dim3(n_blocks), dim3(SL_THREADS), list, 0, stream), name);
 }
 
 /* Working memory of one launcher, freed in stream order when it goes out of scope. Allocation and release do not

@@ -46,22 +46,14 @@ void sl_task_cuda(void *buffers[], void *args)
 {
     SL_IN_C_LOCALE;
     struct sl_task_args *head = args;
-    enum sl_status st = SL_OK;
-    unsigned number = 0;
+    enum sl_status st;
     cudaGetLastError(); /* StarPU's own errors, which StarPU has handled, are not this task's */
     if (sl_task_enter_cuda(head)) {
         return;
     }
     const struct sl_operation *operation = head->operation;
     const cudaStream_t stream = starpu_cuda_get_local_stream();
-    if (operation->cuda[1] != NULL) {
-        number = starpu_task_get_implementation(starpu_task_get_current());
-    }
-    if (operation->cuda[0] != NULL) {
-        st = operation->cuda[number](buffers, args, stream);
-    } else {
-        st = run_body(operation, buffers, args, &stream);
-    }
+    st = run_body(operation, buffers, args, &stream);
     if (st != SL_OK) {
         sl_task_fail(head, st);
     }

@@ -36,10 +36,4 @@ struct sl_slice {
     uint32_t row0, n_rows;
 };
 
-/* A slice in a task's arguments: `buffer` is the index of the matrix among the task's buffers, at least 1. 0: no
- * rows. */
-struct sl_slice_args {
-    uint32_t buffer, row0, n_rows;
-};
-
 #endif

@@ -387,26 +387,3 @@ void *sl_buffer_row(void *buffer, uint32_t row)
 {
     return (char *)sl_buffer_data(buffer) + (size_t)row * sl_buffer_columns(buffer) * buffer_element(buffer);
 }
-
-void *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice)
-{
-    return slice->buffer == 0 ? NULL : sl_buffer_row(buffers[slice->buffer], slice->row0);
-}
-
-void sl_chunks_data(void *const *buffers, uint32_t n, const sl_real **out)
-{
-    for (uint32_t c = 0; c < n; c++) {
-        out[c] = sl_buffer_data(buffers[c]);
-    }
-}
-
-enum sl_status sl_buffers_data(void *const *buffers, uint32_t n, void ***out)
-{
-    void **data;
-    SL_CHECK(sl_alloc(n, sizeof *data, "the pointers of a task's buffers", &data));
-    for (uint32_t i = 0; i < n; i++) {
-        data[i] = sl_buffer_data(buffers[i]);
-    }
-    *out = data;
-    return SL_OK;
-}

@@ -157,16 +157,6 @@ void *sl_buffer_row(void *buffer, uint32_t row);
 uint32_t sl_buffer_rows(void *buffer);
 uint32_t sl_buffer_columns(void *buffer);
 
-/* First row of a slice, inside a task; NULL if the slice is empty. */
-void *sl_slice_data(void *const *buffers, const struct sl_slice_args *slice);
-
-/* The data pointers of n buffers of chunks. */
-void sl_chunks_data(void *const *buffers, uint32_t n, const sl_real **out);
-
-/* The data pointers of n buffers, for kernels that take an array of pointers. The caller frees *out (sl_free).
- * Thread safe. SL_ENOMEM. */
-enum sl_status sl_buffers_data(void *const *buffers, uint32_t n, void ***out);
-
 /* ---- rows inside a task ---- */
 
 /* The rows of one buffer, or of several chunks, inside a task. */

@@ -499,45 +499,12 @@ void sl_task_add(struct sl_task *task, unsigned role, starpu_data_handle_t handl
     task->n_buffers++;
 }
 
-uint32_t sl_task_add_optional(struct sl_task *task, unsigned role, starpu_data_handle_t handle,
-                              enum starpu_data_access_mode mode)
-{
-    const uint32_t index = task->n_buffers;
-    if (handle == NULL) {
-        return 0;
-    }
-    sl_task_add(task, role, handle, mode);
-    return index;
-}
-
 void sl_task_add_each(struct sl_task *task, unsigned role, uint32_t n, const starpu_data_handle_t *handles,
                       enum starpu_data_access_mode mode)
 {
     for (uint32_t i = 0; i < n; i++) {
         sl_task_add(task, role, handles[i], mode);
     }
-}
-
-/* StarPU's y counts the rows of a matrix. */
-static bool has_rows(const struct sl_slice *slice)
-{
-    return (uint64_t)slice->row0 + slice->n_rows <= starpu_matrix_get_ny(slice->handle);
-}
-
-struct sl_slice_args sl_task_add_slice(struct sl_task *task, unsigned role, const struct sl_slice *slice,
-                                       enum starpu_data_access_mode mode)
-{
-    if (slice->handle == NULL || slice->n_rows == 0) {
-        return (struct sl_slice_args){0};
-    }
-    if (task->status == SL_OK && !has_rows(slice)) {
-        task->status = sl_fail(SL_EINVAL, "rows %u to %llu of a matrix of %u", slice->row0,
-                               (unsigned long long)slice->row0 + slice->n_rows, starpu_matrix_get_ny(slice->handle));
-    }
-    if (task->n_buffers == 0 || task->handles[task->n_buffers - 1] != slice->handle) {
-        sl_task_add(task, role, slice->handle, mode == STARPU_W && slice->row0 > 0 ? STARPU_RW : mode);
-    }
-    return (struct sl_slice_args){task->n_buffers - 1, slice->row0, slice->n_rows};
 }
 
 /* ---- submitting it ---- */

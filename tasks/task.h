@@ -5,10 +5,10 @@
  * time is counted.
  *
  * A codelet file has kernels (plain functions), operations and submissions, in this order. A submission fills a view
- * (tasks/operand.h) and ends with sl_view_submit. If the buffers do not fit a view, the file has implementations, too,
- * and a submission fills a struct sl_task and ends with sl_task_submit. All tasks run through sl_task_cpu and
- * sl_task_cuda (tasks/entry.c), which call the implementation of the task's operation; a bundle (tasks/bundle.h) calls
- * sl_task_cpu for each of its tasks. Only the empty tasks of runtime/pipe/recompute.c do without.
+ * (tasks/operand.h) and ends with sl_view_submit. Without a view (tasks/nccl_lane.c, tasks/bundle.c), it fills a struct
+ * sl_task and ends with sl_task_submit. All tasks run through sl_task_cpu and sl_task_cuda (tasks/entry.c), which call
+ * the operation's body. A bundle (tasks/bundle.h) calls sl_task_cpu for each of its tasks. Only the empty tasks of
+ * runtime/pipe/recompute.c do without.
  */
 #ifndef SL_TASKS_TASK_H
 #define SL_TASKS_TASK_H
@@ -190,15 +190,12 @@ struct sl_operation {
     struct starpu_codelet codelet;
     struct starpu_perfmodel model;
     /* For both devices, with the operation's view (tasks/operand.h) of `bytes` bytes: SL_BODY and SL_RUN. The task
-     * layer has filled the view. stream: a cudaStream_t; NULL: on a CPU. */
+     * layer has filled the view. stream: a cudaStream_t; NULL: on a CPU. On a stream it starts kernels and returns:
+     * StarPU regards the task as ended when the stream has reached this point. */
     enum sl_status (*body)(const void *view, const void *stream);
     size_t bytes;
-    /* Without a view: */
+    /* Without a view, on CPUs alone: */
     enum sl_status (*cpu)(void *buffers[], const void *args);
-    /* Start kernels on the stream and return. StarPU regards the task as ended when the stream has reached this point.
-     * With two implementations, a scheduler without performance models takes the first that can run the task; a
-     * scheduler with performance models takes the faster. */
-    enum sl_status (*cuda[2])(void *buffers[], const void *args, cudaStream_t stream);
     /* The buffers. Before the first optional or repeated buffer, roles are also indices in buffers[]. */
     struct sl_buffer_role role[SL_MAX_ROLES + 1]; /* the one after the last has no name */
 };
@@ -215,23 +212,23 @@ struct sl_operation {
     SL_PLAIN_OPERATION(text, category), .codelet.model = &(object).model, .model.symbol = text,                        \
                                         .model.type = STARPU_HISTORY_BASED, .model.footprint = sl_task_footprint
 
-/* Initialisers for one or two CUDA implementations. SL_CUDA: this build has them. */
-#ifndef SL_CUDA_FUNC
+/* Initialisers of a codelet that GPUs run, too, if this build has CUDA: by one implementation, or by one of two. The body
+ * of two asks StarPU for the number. A scheduler without performance models takes the first that can run the task; one
+ * with performance models takes the faster. */
+#ifndef SL_ON_GPUS
 #ifdef SL_CUDA
-#define SL_CUDA_FUNC(function)                                                                                         \
-    .cuda = {function}, .codelet.cuda_funcs = {sl_task_cuda}, .codelet.cuda_flags = {STARPU_CUDA_ASYNC}
-#define SL_CUDA_FUNCS(first, second)                                                                                   \
-    .cuda = {first, second}, .codelet.cuda_funcs = {sl_task_cuda, sl_task_cuda},                                       \
-    .codelet.cuda_flags = {STARPU_CUDA_ASYNC, STARPU_CUDA_ASYNC}
+#define SL_ON_GPUS .codelet.cuda_funcs = {sl_task_cuda}, .codelet.cuda_flags = {STARPU_CUDA_ASYNC}
+#define SL_ON_GPUS_TWICE                                                                                               \
+    .codelet.cuda_funcs = {sl_task_cuda, sl_task_cuda}, .codelet.cuda_flags = {STARPU_CUDA_ASYNC, STARPU_CUDA_ASYNC}
 #else
-#define SL_CUDA_FUNC(function) .codelet.cuda_funcs = {NULL}
-#define SL_CUDA_FUNCS(first, second) .codelet.cuda_funcs = {NULL}
+#define SL_ON_GPUS .codelet.cuda_funcs = {NULL}
+#define SL_ON_GPUS_TWICE SL_ON_GPUS
 #endif
 #endif
 
 /* Initialisers of one implementation for both devices, with a view of this type. Its body calls KERNEL_cpu, which
  * returns nothing (SL_RUN) or a status (SL_CALL), or KERNEL_cuda with the same arguments. */
-#define SL_BODY(function, type) .body = function, .bytes = sizeof(type), SL_CUDA_FUNC(NULL)
+#define SL_BODY(function, type) .body = function, .bytes = sizeof(type), SL_ON_GPUS
 #ifdef SL_CUDA
 #define SL_RUN(stream, kernel, ...)                                                                                    \
     ((stream) == NULL ? (kernel##_cpu(__VA_ARGS__), SL_OK)                                                             \
@@ -292,20 +289,9 @@ void sl_task_begin(struct sl_task *task, struct sl_operation *operation);
  * a second buffer of a role that is not repeated, or a wrong index. */
 void sl_task_add(struct sl_task *task, unsigned role, starpu_data_handle_t handle, enum starpu_data_access_mode mode);
 
-/* Append a buffer if there is one, that is, if handle is not NULL. Returns its index; 0: none. */
-uint32_t sl_task_add_optional(struct sl_task *task, unsigned role, starpu_data_handle_t handle,
-                              enum starpu_data_access_mode mode);
-
 /* Append n buffers of a repeated role. */
 void sl_task_add_each(struct sl_task *task, unsigned role, uint32_t n, const starpu_data_handle_t *handles,
                       enum starpu_data_access_mode mode);
-
-/* Append the matrix of a slice, unless it is the last buffer already. mode: STARPU_R or STARPU_W. A write to a slice
- * that does not begin with row 0 keeps the other rows (STARPU_RW). Add all slices of one matrix in succession. For
- * writing, begin with the slice of the lowest rows. SL_EINVAL, returned by sl_task_submit: the matrix has no such
- * rows. */
-struct sl_slice_args sl_task_add_slice(struct sl_task *task, unsigned role, const struct sl_slice *slice,
-                                       enum starpu_data_access_mode mode);
 
 /* Name of a traced task: "CATEGORY.DIRECTION.OPERATION.hopH.peP.stepS". It has no blanks, because Paje files do not
  * allow them. DIRECTION: fwd, bwd (row and weight gradients) or upd (sum of gradients, and weights). OPERATION: the

@@ -6,6 +6,8 @@
 
 #include <assert.h>
 
+#include "tasks/rows.h"
+
 /* ---- kernels, CPU ---- */
 
 SL_INLINE void blend(enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n, sl_real a, const void *restrict x,
@@ -72,7 +74,16 @@ struct clear {
 static enum sl_status clear(const void *view, const void *stream)
 {
     const struct clear *v = view;
-    return sl_clear(stream, v->out.data, sl_dtype_bytes(v->out.dtype, sl_matrix_entries(&v->out)));
+    const size_t bytes = sl_dtype_bytes(v->out.dtype, sl_matrix_entries(&v->out));
+    if (stream == NULL) {
+        memset(v->out.data, 0, bytes);
+        return SL_OK;
+    }
+#ifdef SL_CUDA
+    SL_FAIL_IF(cudaMemsetAsync(v->out.data, 0, bytes, *(const cudaStream_t *)stream) != cudaSuccess, SL_ECUDA,
+               "zeros of %zu bytes: %s", bytes, cudaGetErrorString(cudaGetLastError()));
+#endif
+    return SL_OK;
 }
 
 static struct sl_operation clear_op = {

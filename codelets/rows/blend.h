@@ -16,8 +16,7 @@
 #include <stddef.h>
 
 #include "codelets/grid.h"
-#include "support/bf16.h"
-#include "tasks/rows.h"
+#include "support/dtype.h"
 #include "tasks/task.h"
 
 /* out[i] = beta out[i] + a x[i] for n entries, consecutive rows. beta 0: out is not read. x and out do not overlap. a

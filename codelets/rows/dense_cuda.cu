@@ -6,10 +6,10 @@
 
 #include <cublas_v2.h>
 
+#include "codelets/cub.cuh"
 #include "codelets/rows/bias.h"
 #include "codelets/rows/dense.h"
 #include "codelets/rows/dropout.h"
-#include "codelets/sampling/cub.cuh"
 
 #define WARPS (SL_THREADS / SL_WARP) /* per block */
 

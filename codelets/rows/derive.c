@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "codelets/rows/blend.h"
+#include "tasks/rows.h"
 #endif
 
 /* ---- kernels ---- */

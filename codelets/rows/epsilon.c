@@ -5,6 +5,7 @@
 #include "codelets/rows/epsilon.h"
 
 #include "codelets/rows/blend.h"
+#include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
 

@@ -14,9 +14,7 @@
 #define SL_CODELETS_EPSILON_H
 
 #include "codelets/grid.h"
-#include "support/bf16.h"
-#include "tasks/handle.h"
-#include "tasks/rows.h"
+#include "support/dtype.h"
 #include "tasks/task.h"
 
 /* GE = the sum of all products of G and X, [n_rows x n_columns]. On a GPU the sum has another order, a fixed one. The

@@ -5,8 +5,8 @@
  * k-th smallest time of use, in the order of their indices. k is the number of missing rows to load; only the device
  * knows k. */
 #include "codelets/bf16.cuh"
+#include "codelets/cub.cuh"
 #include "codelets/rows/row_cache.h"
-#include "codelets/sampling/cub.cuh"
 
 /* ---- filling ---- */
 

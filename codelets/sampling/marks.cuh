@@ -6,7 +6,7 @@
 #ifndef SL_CODELETS_MARKS_CUH
 #define SL_CODELETS_MARKS_CUH
 
-#include "codelets/sampling/cub.cuh"
+#include "codelets/cub.cuh"
 
 static inline __host__ __device__ uint32_t sl_n_words(uint32_t n_ids)
 {

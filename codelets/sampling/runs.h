@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "support/random.h" /* SL_HOST_DEVICE */
+#include "support/real.h" /* SL_HOST_DEVICE */
 
 /* The first of the entries begin .. end - 1 that is `relation` or more; `end` if there is none. The entries ascend. */
 static inline SL_HOST_DEVICE uint64_t sl_relation_from(const uint16_t *relations, uint64_t begin, uint64_t end,

@@ -58,7 +58,7 @@
 #define SL_CODELETS_SAMPLE_H
 
 #include "codelets/sampling/labor.h"
-#include "codelets/sums/runs.h"
+#include "codelets/sampling/runs.h"
 #include "support/random.h"
 #include "support/status.h"
 #include "tasks/task.h"

@@ -6,8 +6,6 @@
 #include "codelets/sampling/marks.cuh"
 #include "codelets/sampling/sample.h"
 
-#define ALL_LANES 0xffffffffu
-
 /* One warp counts the positive weights of a destination. */
 static __global__ void count_positive(struct sl_sample_part part, struct sl_sample_rule rule, uint32_t max_rows,
                                       const uint32_t *n_rows, const sl_vertex *frontier, uint32_t *n_edges_out)
@@ -19,7 +17,7 @@ static __global__ void count_positive(struct sl_sample_part part, struct sl_samp
             const float *weights = part.weights + from.first;
             for (uint32_t base = 0; base < from.degree; base += SL_WARP) {
                 const uint32_t i = base + sl_lane();
-                n += (uint32_t)__popc(__ballot_sync(ALL_LANES, i < from.degree && weights[i] > 0));
+                n += (uint32_t)__popc(__ballot_sync(SL_ALL_LANES, i < from.degree && weights[i] > 0));
             }
         }
         if (sl_lane() == 0) {
@@ -216,7 +214,7 @@ template <unsigned GROUP> static inline __device__ void find_digit(struct labor_
     }
     uint32_t below = n;
     for (uint32_t distance = 1; distance < SL_WARP; distance *= 2) {
-        uint32_t x = __shfl_sync(ALL_LANES, below, (int)((lane - distance) % SL_WARP));
+        uint32_t x = __shfl_sync(SL_ALL_LANES, below, (int)((lane - distance) % SL_WARP));
         below += lane >= distance ? x : 0;
     }
     below -= n;
@@ -235,7 +233,7 @@ template <unsigned GROUP>
 static inline __device__ uint32_t count_before(bool flag, struct labor_room<GROUP> *room, uint32_t *n_out)
 {
     const uint32_t warp = threadIdx.x % GROUP / SL_WARP;
-    const unsigned flags = __ballot_sync(ALL_LANES, flag);
+    const unsigned flags = __ballot_sync(SL_ALL_LANES, flag);
     uint32_t before = (uint32_t)__popc(flags & ((1u << sl_lane()) - 1));
     uint32_t n = (uint32_t)__popc(flags);
     if (GROUP > SL_WARP) {

@@ -634,7 +634,7 @@ static struct sl_operation forward_op = {
     SL_OPERATION(forward_op, "sl_aggregate_forward", SL_STAGE_AGGREGATE),
     .body = forward,
     .bytes = sizeof(struct forward),
-    SL_CUDA_FUNCS(NULL, NULL), /* the second: cuSPARSE */
+    SL_ON_GPUS_TWICE, /* the second: cuSPARSE */
 #ifdef SL_CUDA
     .codelet.can_execute = forward_can_execute,
 #endif

@@ -21,6 +21,7 @@
  *
  * In templates, U is the stored type of rows of U. */
 #include "codelets/bf16.cuh"
+#include "codelets/sampling/runs.h"
 #include "codelets/sums/sources.cuh"
 
 #include "codelets/sums/attend.h"

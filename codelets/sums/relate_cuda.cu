@@ -6,6 +6,7 @@
  * of the entry's relation, or with components all slabs. A term's weight is 1 / n(d, r), times the component and the
  * edge's weight. For the gradient of the components the edges are cut into stretches of the same length, whatever the
  * rows, with a warp for each. */
+#include "codelets/sampling/runs.h"
 #include "codelets/sums/relate.h"
 
 #include "codelets/sums/lists.cuh"

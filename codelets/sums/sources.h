@@ -11,8 +11,7 @@
 #ifndef SL_CODELETS_SOURCES_H
 #define SL_CODELETS_SOURCES_H
 
-#include "codelets/sums/runs.h"
-#include "support/random.h" /* SL_HOST_DEVICE */
+#include "support/real.h" /* SL_HOST_DEVICE */
 #include "tasks/rows.h"
 #include "tasks/task.h"
 

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "codelets/sums/runs.h"
+#include "codelets/sampling/runs.h"
 #include "support/memory.h"
 #include "support/random.h"
 

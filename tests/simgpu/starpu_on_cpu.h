@@ -11,8 +11,8 @@
 
 #include "tests/simgpu/cublas_v2.h"
 
-#define SL_CUDA_FUNC(function) .cuda = {function}, .codelet.cpu_funcs = {sl_task_cuda}
-#define SL_CUDA_FUNCS(first, second) .cuda = {first, second}, .codelet.cpu_funcs = {sl_task_cuda, sl_task_cuda}
+#define SL_ON_GPUS .codelet.cpu_funcs = {sl_task_cuda}
+#define SL_ON_GPUS_TWICE .codelet.cpu_funcs = {sl_task_cuda, sl_task_cuda}
 #define starpu_cuda_get_local_stream() NULL
 #define starpu_cublas_get_local_handle() SL_CUBLAS_ON_CPU
 #define starpu_cusparse_get_local_handle() NULL

@@ -320,20 +320,22 @@ static enum sl_status read_cpu_task(void *buffers[], const void *cl_arg)
     const struct read_args *args = cl_arg;
     uint32_t n = args->split.n_chunks;
     const uint32_t *index = sl_buffer_data(buffers[n]);
-    void **chunk;
-    if (sl_buffer_columns(buffers[n]) != args->split.n_rows || sl_buffers_data(buffers, n, &chunk) != SL_OK) {
+    const sl_real *chunk[SL_MAX_CHUNKS];
+    if (sl_buffer_columns(buffers[n]) != args->split.n_rows || n > SL_MAX_CHUNKS) {
         n_wrong++; /* CMocka's assertions belong to the main thread */
         return SL_OK;
     }
-    struct sl_view plain = {(const sl_real *const *)chunk, args->split.shift, NULL};
-    struct sl_view indexed = {(const sl_real *const *)chunk, args->split.shift, index};
+    for (uint32_t c = 0; c < n; c++) {
+        chunk[c] = sl_buffer_data(buffers[c]);
+    }
+    struct sl_view plain = {chunk, args->split.shift, NULL};
+    struct sl_view indexed = {chunk, args->split.shift, index};
     for (uint32_t r = 0; r < args->split.n_rows; r++) {
         for (uint32_t c = 0; c < args->n_columns; c++) {
             n_wrong += sl_view_row(&plain, r, args->n_columns)[c] != (sl_real)(100 * r + c);
             n_wrong += sl_view_row(&indexed, r, args->n_columns)[c] != (sl_real)(100 * index[r] + c);
         }
     }
-    sl_free(chunk);
     return SL_OK;
 }
 
