@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Shared by CUDA sources (codelets/..._cuda.cu): launches, indices of threads and warps, errors.
+ * Shared by CUDA sources: launches, indices of threads and warps, errors. CUDA sources are
+ * codelets/FAMILY/NAME_cuda.cu, and the sources of both devices (codelets/grid.h).
  *
- * A CUDA source has kernels and launchers. A launcher is a C function, declared with SL_EXTERN_C in the header of
- * the same name. Its first parameter is the stream. It takes device pointers, and sizes by value if the host knows
- * them. It starts kernels on the stream and does not wait, unless its header says so. If CUDA reports an error, it
- * returns SL_ECUDA, with a message that names the kernel and CUDA's error.
+ * A CUDA source has kernels and launchers. A launcher is a C function. The header of the same name declares it with
+ * SL_EXTERN_C or SL_DECLARE_LAUNCHER. Its first parameter is the stream. It takes device pointers, and sizes by value
+ * if the host knows them. It starts kernels on the stream and does not wait, unless its header says so. If CUDA reports
+ * an error, it returns SL_ECUDA, with a message that names the kernel and CUDA's error.
  *
  * Kernels loop over their items with the grid's stride, so any grid size is correct. The order of additions does not
  * depend on the grid: the same input gives the same bits. Floating-point atomics are not allowed.

@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Number of processes that the launcher started together with this one, and this process's number among them, both
- * from the environment. 1 and 0 if the environment names no launcher. May be called before sl_ranks_open. */
+/* Number of processes that the launcher started together, and this process's number among them. Both are from the
+ * environment. If the environment names no launcher, 1 and 0. May be called before sl_ranks_open. */
 uint32_t sl_ranks_started(void);
 uint32_t sl_ranks_number(void);
 
@@ -38,7 +38,7 @@ uint32_t sl_rank(void);
  * sl_ranks_open. */
 uint32_t sl_ranks_sharing(void);
 
-/* The ranks of this machine that have a resource in common with this rank: their number, this rank included, and
+/* The ranks of this machine that have a resource in common with this rank. n: their number, this rank included. index:
  * this rank's index among them. */
 #define SL_RANKS_MOST_SHARED 64
 struct sl_ranks_share {

@@ -133,8 +133,8 @@ void sl_mpi_drain(void)
 #define N_LOOKS 8
 #define TAG_OF_CLOCKS 4711 /* a tag that StarPU-MPI does not use */
 
-/* Ranks on one machine share a clock. A rank on another
- * machine asks several times, and uses the answer with the shortest round trip. */
+/* Ranks on one machine share a clock. A rank on another machine asks several times, and uses the answer with the
+ * shortest round trip. */
 double sl_mpi_clock_ahead(void)
 {
     double ahead_s = 0;

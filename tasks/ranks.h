@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Ranks: the MPI processes of one run, started by mpirun or srun, and the messages between them. Only
- * tasks/mpi_*.c call MPI and StarPU-MPI. There is one rank in a build without MPI, in a
- * process without a launcher, and in a process that its launcher started alone. A process belongs to one run, from
- * sl_ranks_open to its exit.
+ * Ranks: the MPI processes of one run, started by mpirun or srun, and the messages between them. Only tasks/mpi_*.c
+ * call MPI and StarPU-MPI. There is one rank in a build without MPI, in a process without a launcher, and in a process
+ * that its launcher started alone. A process belongs to one run, from sl_ranks_open to its exit.
  *
  * Messages are StarPU-MPI messages of data handles. A handle is sent when the tasks that write it have finished.
  * Tasks that read a received handle wait for it. The submitting thread never waits. Both sides name a message by a

@@ -296,7 +296,7 @@ static int buffer_kind(const void *buffer)
 }
 
 /* Uses the handle's id, which never changes. A worker that allocates the handle rewrites its whole interface
- * meanwhile. A handle that is neither matrix nor variable is a vector. Lists (tasks/ranks.h) are vectors with
+ * meanwhile. A handle that is neither matrix nor variable is a vector. Lists (tasks/list.h) are vectors with
  * another id. */
 uint32_t sl_handle_rows(starpu_data_handle_t handle)
 {

@@ -167,10 +167,10 @@ struct sl_task_args {
     /* Flops, or bytes for sparse kernels: size base of the performance model. */
     uint64_t work;
     enum sl_stage stage;
-    /* Segments of the task's rows, or NULL: one segment. A product over the rows is computed segment by segment, and
-     * a sum over rows (a weight gradient, a loss) gives one result for each segment, stacked one below the other.
-     * So the same segments give the same results, however tasks divide the segments. The segments cover all rows of the
-     * task and outlive it. */
+    /* Segments of the task's rows, or NULL: one segment. A product over the rows is computed segment by segment. A
+     * sum over rows (a weight gradient, a loss) gives one result for each segment, stacked one below the other. So the
+     * same segments give the same results, however tasks divide the segments. The segments cover all rows of the task
+     * and outlive it. */
     const struct sl_runs *runs;
     double device_start_s; /* time of the call of the CUDA implementation; 0: not called */
 };
@@ -212,9 +212,9 @@ struct sl_operation {
     SL_PLAIN_OPERATION(text, category), .codelet.model = &(object).model, .model.symbol = text,                        \
                                         .model.type = STARPU_HISTORY_BASED, .model.footprint = sl_task_footprint
 
-/* Initialisers of a codelet that GPUs run, too, if this build has CUDA: by one implementation, or by one of two. The body
- * of two asks StarPU for the number. A scheduler without performance models takes the first that can run the task; one
- * with performance models takes the faster. */
+/* Initialisers of a codelet that GPUs run, too, if this build has CUDA: by one implementation, or by one of two. The
+ * body of two asks StarPU for the number. A scheduler with performance models takes the faster. A scheduler without
+ * them takes the first that can run the task. */
 #ifndef SL_ON_GPUS
 #ifdef SL_CUDA
 #define SL_ON_GPUS .codelet.cuda_funcs = {sl_task_cuda}, .codelet.cuda_flags = {STARPU_CUDA_ASYNC}

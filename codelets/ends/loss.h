@@ -90,8 +90,8 @@ struct sl_labels_handles {
     double smoothing;
 };
 
-/* z, gz: a chunk [D x C], rows row0 .. of the frontier; gz is overwritten. loss: one double, overwritten; if the task
- * has row segments (struct sl_runs), one double for each segment. Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */
+/* z, gz: a chunk [D x C], rows row0 .. of the frontier. loss: one double, or one for each segment if the task has row
+ * segments (struct sl_runs). gz and loss are overwritten. Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handle_t z,
                               const struct sl_labels_handles *labels, uint32_t row0, double scale,
                               starpu_data_handle_t gz, starpu_data_handle_t loss);

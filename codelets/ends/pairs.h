@@ -5,19 +5,19 @@
  *   before: the rows of the links' ends are there, k + 2 rows for each link (codelets/sampling/link_seeds.h)
  *   after:  the gradients of the ends go back to their owners, as those of any sum over a block
  *
- * A link has the rows e_0, e_1, .. e_(k + 1): its first end, its second end, and k negatives. Score 0 is of both ends,
- * score j > 0 of a negative and the end beside it: s_j = f(e_m o e_(j + 1)), where m is 1 if the negative replaces the
+ * A link has the rows e_0, e_1, .. e_(k + 1): its first end, its second end, and k negatives. Score 0 is of both ends.
+ * Score j > 0 is of a negative and the end beside it. s_j = f(e_m o e_(j + 1)). m is 1 if the negative replaces the
  * first end, else 0. With `both_ends` the last k / 2 negatives of a link replace the first end.
  *
- *   binary    loss = scale * sum over links of (log(1 + exp(-s_0)) + sum over j > 0 of log(1 + exp(s_j)))
- *   softmax   loss = scale * sum over links of (log sum over j of exp(s_j) - s_0)
+ *   binary    loss = scale * sum over links of (log(1 + exp(-s_0)) + sum over j > 0 of log(1 + exp(s_j))).
+ *   softmax   loss = scale * sum over links of (log sum over j of exp(s_j) - s_0).
  *
- * with slopes d_j = d loss / d s_j. Scores and slopes are in double. A decoder makes a score of the product p of two
- * rows, entry by entry:
+ * The slopes are d_j = d loss / d s_j. Scores and slopes are in double. A decoder makes a score of the product p of two
+ * rows, entry by entry.
  *
- *   dot       f(p) = sum of p
- *   distmult  f(p) = sum of R[r] o p, r the link's relation (Yang et al. 2015)
- *   mlp       f(p) = relu(p W + b) . v + c: the predictor of OGB's examples (LinkPredictor), with two layers
+ *   dot       f(p) = sum of p.
+ *   distmult  f(p) = sum of R[r] o p. r is the link's relation (Yang et al. 2015).
+ *   mlp       f(p) = relu(p W + b) . v + c. The predictor of OGB's examples (LinkPredictor), with two layers.
  */
 #ifndef SL_CODELETS_PAIRS_H
 #define SL_CODELETS_PAIRS_H
@@ -147,8 +147,8 @@ SL_DEVICE double sl_link_softmax(uint32_t n, double *scores)
     return log(sum) + top - link;
 }
 
-/* The gradients of a link's rows z. slopes: already scaled. weights: as sl_link_weights; gx: mlp's gradients of the
- * products, else NULL. sums: the gradient of the weights, or NULL; adds: add to it, otherwise overwrite it. */
+/* The gradients of a link's rows z. slopes: already scaled. weights: as sl_link_weights. gx: mlp's gradients of the
+ * products, else NULL. sums: the gradient of the weights, or NULL. adds: add to sums, otherwise overwrite it. */
 SL_DEVICE void sl_link_spread(const struct sl_pairs *pairs, const sl_real *z, const double *slopes,
                               const sl_real *weights, const sl_real *gx, sl_real *gz, double *sums, bool adds)
 {
@@ -210,9 +210,8 @@ struct sl_pairs_rule {
     enum sl_decoder_name decoder;
 };
 
-/* z, gz: matrices of sl_real with k + 2 rows for each link; gz is overwritten. loss: one double, overwritten.
- * relations: uint32, one for each link; NULL: all 0. value, gradient: the decoder's arrays; gradients are
- * overwritten. */
+/* z, gz: matrices of sl_real with k + 2 rows for each link. relations: uint32, one for each link. NULL: all 0. value,
+ * gradient: the decoder's arrays. loss: one double. gz, loss and gradients are overwritten. */
 struct sl_pairs_handles {
     starpu_data_handle_t z, gz, loss, relations;
     starpu_data_handle_t value[SL_DECODER_ARRAYS], gradient[SL_DECODER_ARRAYS];

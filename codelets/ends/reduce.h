@@ -68,8 +68,8 @@ static inline enum sl_status sl_reduce_touched_cuda(cudaStream_t stream, const s
 enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,
                                 starpu_data_handle_t out);
 
-/* The sum of partials that note their touched rows: int8 [1 x rows], one for each partial and one for the sum.
- * fresh: the sum's rows have not been written. Errors as above. */
+/* The sum of partials that note their touched rows. touched, out_touched: int8 [1 x rows], one for each partial and one
+ * for the sum. fresh: the sum's rows have not been written. Errors as above. */
 struct sl_touched_sum {
     uint32_t n;
     const starpu_data_handle_t *partials, *touched;

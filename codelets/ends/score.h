@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Evaluation: count correct predictions for each set and class, for accuracy and macro F1; keep margins for the AUC
+ * Evaluation: count correct predictions for each set and class, for accuracy and macro F1. Keep margins for the AUC
  * of two classes.
  *   before: codelets/rows/dense.h of the last layer, over all vertices      after: runtime/full/evaluate.h adds up
  *
@@ -24,9 +24,9 @@ enum { SL_COUNT_RIGHT, SL_COUNT_OF_CLASS, SL_COUNT_ANSWERS, SL_N_COUNTS };
 SL_DECLARE_LAUNCHER(enum sl_status, sl_score, uint32_t n_rows, uint32_t n_classes, const sl_real *z,
                     const uint8_t *sets, const int32_t *labels, uint64_t *counts_out, float *margins_out);
 
-/* Submit the counts of a chunk z [D x C], rows row0 .. of the part. sets: uint8 vector, labels: int32 vector, both of
- * the part. counts: uint64 vector, overwritten. margins: float vector of at least D, or NULL; needs C = 2. Local; one
- * thread submits. SL_ESTARPU, SL_ENOMEM. */
+/* Submit the counts of a chunk z [D x C], rows row0 .. of the part. sets: uint8 vector of the part. labels: int32
+ * vector of the part. counts: uint64 vector, overwritten. margins: float vector of at least D, or NULL. It needs C = 2.
+ * Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_score_submit(const struct sl_task_args *head, starpu_data_handle_t z, starpu_data_handle_t sets,
                                starpu_data_handle_t labels, uint32_t row0, starpu_data_handle_t counts,
                                starpu_data_handle_t margins);

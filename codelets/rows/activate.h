@@ -2,17 +2,17 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Activate: H = dropout(ReLU(norm(Z))) (+ residual), chunk by chunk, and its adjoint.
- *   before: dense.h gives Z        after: the layer above (pack, aggregate, dense), or loss.h
+ *   before: dense.h gives Z        after: the layer above (pack, aggregate, dense), or codelets/ends/loss.h
  *
- *   none    y = z
- *   layer   y = w * (z - mean) / sqrt(var + eps) + b; mean and biased variance of the row; eps 1e-5 (Ba et al. 2016)
- *   batch   the same formula; mean and variance of the column, from codelets/rows/batchnorm.h (Ioffe, Szegedy 2015)
- *   h = gate * scale * y. gate is 1 if y > 0 and dropout keeps the entry, else 0. codelets/rows/dropout.h gives scale.
- *   residual: h += r. r is the input row of the layer for the same vertex.
+ *   none      y = z.
+ *   layer     y = w * (z - mean) / sqrt(var + eps) + b. Mean and biased variance of the row. eps 1e-5 (Ba et al. 2016).
+ *   batch     the same formula. Mean and variance of the column, from batchnorm.h (Ioffe, Szegedy 2015).
+ *   all       h = gate * scale * y. gate is 1 if y > 0 and dropout keeps the entry, else 0. dropout.h gives scale.
+ *   residual  h += r. r is the input row of the layer for the same vertex.
  *
- *   backward: GY = GH * gate * scale; GZ by the adjoint of the norm; GW, GB of the norm: column sums of GY * zhat, of
- *   GY
- *   residual: GR += GH (sl_activate_residual_backward_submit)
+ *   backward  GY = GH * gate * scale. GZ is the adjoint of the norm. The norm's GW is the column sums of GY * zhat, and
+ *             its GB those of GY.
+ *   residual  GR += GH (sl_activate_residual_backward_submit).
  *
  * Batch norm sums in double from the first addition on. In sl_real the digits of the sums would depend on the cut into
  * chunks. This matters for a row that dropout cleared, because its gradient comes from these sums alone.

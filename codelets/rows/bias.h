@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Bias: write one row into every row; the adjoint sums columns. For a layer whose aggregation follows its product: no
- * product can add the bias there. codelets/rows/dense.h adds its own bias, with the kernels declared here.
+ * Bias: write one row into every row; the adjoint sums columns. A layer whose aggregation follows its product uses it,
+ * because no product can add the bias there. dense.h adds its own bias, with the kernels declared here.
  *   before: the parameters, codelets/ends/optimize.h      after: the operation that adds to Z
  *
- *   forward   Z[i] = b for all rows i
- *   backward  GB = sum of the rows of GZ
+ *   forward   Z[i] = b for all rows i.
+ *   backward  GB = sum of the rows of GZ.
  *
  * Z, GZ [D x H], row-major; b, GB [1 x H].
  */
@@ -27,9 +27,11 @@ SL_DECLARE_LAUNCHER(enum sl_status, sl_bias_forward, uint32_t n_rows, uint32_t n
 SL_DECLARE_LAUNCHER(enum sl_status, sl_bias_backward, uint32_t n_rows, uint32_t n_columns, const sl_real *gz, int beta,
                     sl_real *gb_out);
 
-/* Column sums of a matrix with any row stride and, if wanted, one weight for each `width` columns of a row:
- *   sum[c] = sum_i weight[i weight_stride + c / width] g[i stride + c]
- * Slabs of 64 rows are added in sl_real, in row order; the sums of the slabs are added in double. */
+/* Column sums of a matrix with any row stride and, if wanted, one weight for each `width` columns of a row.
+ *
+ *   sum[c] = sum_i weight[i weight_stride + c / width] g[i stride + c].
+ *
+ * Slabs of 64 rows are added in sl_real, in row order. The sums of the slabs are added in double. */
 struct sl_column_sums {
     uint32_t n_rows, n_columns;
     const sl_real *g; /* in the device's memory, as weight */

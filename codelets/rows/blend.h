@@ -20,7 +20,7 @@
 #include "tasks/task.h"
 
 /* out[i] = beta out[i] + a x[i] for n entries, consecutive rows. beta 0: out is not read. x and out do not overlap. a
- * is rounded to sl_real first; factor: the place of another factor, in the device's memory; NULL: a. x and out may have
+ * is rounded to sl_real first. factor: the place of another factor, in the device's memory. NULL: a. x and out may have
  * different dtypes. Computed in sl_real, rounded once. The same bits on both devices. */
 SL_DECLARE_LAUNCHER(void, sl_blend, enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n, double a,
                     const sl_real *factor, const void *x, int beta, void *out);

@@ -2,11 +2,11 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Dense: a product of rows with a weight matrix, and its two adjoints.
- *   before: aggregate.h, or the rows themselves if a layer projects first     after: activate.h
+ *   before: codelets/sums/aggregate.h, or the rows themselves if a layer projects first     after: activate.h
  *
- *   forward          Z  = X W (+ bias)        or  Z  += X W
- *   backward, input  GX = GZ W^T              or  GX += GZ W^T
- *   backward, weight GW = X^T GZ (GB = sum of the rows of GZ)
+ *   forward          Z  = X W (+ bias)        or  Z  += X W.
+ *   backward, input  GX = GZ W^T              or  GX += GZ W^T.
+ *   backward, weight GW = X^T GZ (GB = sum of the rows of GZ).
  *
  * X [D x F] rows, W [F x H], Z [D x H], all row-major. Weights are stored input by output, the transpose of DGL's
  * layout, so that a column of sparse features selects one row of W. A GraphSAGE layer has two such products, of the
@@ -96,7 +96,7 @@ void sl_dense_touch_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, int8_t 
  * SL_ECUDA: CUDA or cuBLAS failed. ---- */
 
 /* Stream and cuBLAS handle of a product. The handle belongs to the stream's device, and no other stream uses it. tf32:
- * factors are rounded to 10 bits after the point, sums are float; devices below compute capability 8 multiply in
+ * factors are rounded to 10 bits after the point, sums are float. Devices below compute capability 8 multiply in
  * float. */
 struct sl_dense_cuda {
     cudaStream_t stream;

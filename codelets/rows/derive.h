@@ -3,8 +3,8 @@
  *
  * Derive: compute a matrix from trained parameters, once a step. The products with rows (codelets/rows/dense.h) then
  * use the matrix and need not know its parts. The adjoint brings the gradient of the matrix back to the parameters.
- *   before: codelets/ends/optimize.h      after: codelets/rows/dense.h
- *   backward, before: reduce.h, which adds the partial gradients of OUT      after: optimize.h
+ *   before: codelets/ends/optimize.h      after: dense.h
+ *   backward, before: codelets/ends/reduce.h adds the partial gradients of OUT      after: codelets/ends/optimize.h
  *
  *   identity (GCNII, Chen et al. 2020): OUT = a I + b W, all [H x H]
  *     backward                          GW = b GOUT

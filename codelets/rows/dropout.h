@@ -68,8 +68,8 @@ static inline uint32_t sl_dropout_rows(uint32_t n)
 }
 
 /* Host: masks of columns first .. first + n - 1 of n_rows vertices. keep_out[r * sl_dropout_stride(n) + c] is 1 if
- * entry c of row r is kept, else 0, as by sl_dropout_bits. first is a multiple of 8, n at most SL_DROPOUT_BLOCK, n_rows
- * at most sl_dropout_rows(n). The padding entries become undefined. */
+ * entry c of row r is kept, else 0, as by sl_dropout_bits. first is a multiple of 8. n is at most SL_DROPOUT_BLOCK,
+ * n_rows at most sl_dropout_rows(n). The padding entries become undefined. */
 void sl_dropout_keep(const struct sl_draw *draw, uint32_t n_rows, const uint32_t *vertices, uint32_t threshold,
                      uint32_t first, uint32_t n, uint8_t keep_out[SL_DROPOUT_BLOCK]);
 

@@ -2,10 +2,11 @@
  * Copyright (c) 2026 the Starling authors
  *
  * A vertex' own row times a learned number e (GIN; Xu et al. 2019), and its adjoint.
- *   before: exchange.h, or dense if the layer projects first      after: aggregate.h adds to OUT
+ *   before: codelets/sampling/exchange.h, or dense.h if the layer projects first
+ *   after:  codelets/sums/aggregate.h adds to OUT
  *
- *   forward   OUT[i] (+)= e X[i]
- *   backward  GE = sum over i and j of G[i][j] X[i][j],  GX[i] += e G[i]
+ *   forward   OUT[i] (+)= e X[i].
+ *   backward  GE = sum over i and j of G[i][j] X[i][j].  GX[i] += e G[i].
  *
  * X, OUT, G, GX: rows of F columns, row-major; X and GX may begin at any row. e, GE [1 x 1]. Products are in sl_real,
  * also if X or OUT is bf16. GE: a row's products are added in sl_real, the rows in double.

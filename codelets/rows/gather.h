@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Gather: the feature rows of a PE's last frontier. Only the owner of a part reads its table. If the means of the
- * first layer read their sources in the table, gather copies only the rows of the destinations, the first rows of
- * the frontier (runtime/minibatch/steps.h).
- *   before: exchange.h (merge) gives the frontier      after: pack, aggregate, dense of the first layer
+ * Gather: the feature rows of a PE's last frontier. Only the owner of a part reads its table. The means of the first
+ * layer may read their sources in the table (runtime/minibatch/steps.h). Gather then copies only the rows of the
+ * destinations, the first rows of the frontier.
+ *   before: codelets/sampling/exchange.h (merge) gives the frontier
+ *   after:  pack, aggregate, dense of the first layer
  *
- *   X[i] = number(table[frontier[row0 + i] - first]) * mask; with input dropout, mask depends on
- * (step, hop = L, vertex, column)
+ *   X[i] = number(table[frontier[row0 + i] - first]) * mask.
  *
- * The table may be narrower than X: float16, bfloat16, or int8 with a scale. number(entry) is then the entry in X's
- * dtype. X has the bits that a table of the same numbers in X's dtype gives.
+ * With input dropout, mask depends on (step, hop = L, vertex, column). The table may be narrower than X: float16,
+ * bfloat16, or int8 with a scale. number(entry) is then the entry in X's dtype. X has the bits that a table of the same
+ * numbers in X's dtype gives.
  *
  * With a row cache (codelets/rows/row_cache.h) the table stays in main memory. Rows in the cache are read from the
  * cache.

@@ -9,8 +9,8 @@
  *
  * If A is transposed, C is a sum over rows: the gradient of weights. Float products of more than a million
  * multiplications then go to oneDNN, if configured (--with-dnnl). All others go to OpenBLAS. The choice, and the order
- * in which either library adds, depend on the shape alone, so that the same product gives the same bits.
- * doc/journal.md has the rates.
+ * in which either library adds, depend on the shape alone. So the same product gives the same bits. doc/journal.md has
+ * the rates.
  *
  * bf16 products are summed in float. oneDNN 2 computes them if the processor has the instructions (AVX512_BF16, AMX).
  * Otherwise the factors are widened for a float product. oneDNN gives a row the same bits for each number of rows from

@@ -2,8 +2,9 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Exchange: ids travel to their owners, and the owners' rows travel to the requesters.
- *   merge  before: sample.h of the same hop on all PEs of the group  after: sample of the next hop, or gather
- *   pack   before: gather or activate fills the owner's rows, or the table    after: aggregate at the requester
+ *
+ *   merge  before: sample.h of the same hop on all PEs of the group         after: sample of the next hop, or gather.
+ *   pack   before: gather or activate fills the owner's rows, or the table  after: aggregate at the requester.
  *
  * Requests and inverses are lists by PE (codelets/sampling/sample.h), one per PE and hop.
  *
@@ -37,8 +38,8 @@ struct sl_requests {
     const uint32_t *list[SL_MAX_GROUP];
 };
 
-/* Merge the requested ids, all of the frontier's part, into the frontier, which has *n_rows rows so far and *n_rows_out
- * then. inverse_out has room for n_parts + 1 positions and one row per requested id. */
+/* Merge the requested ids, all of the frontier's part, into the frontier. The frontier has *n_rows rows so far and
+ * *n_rows_out then. inverse_out has room for n_parts + 1 positions and one row per requested id. */
 void sl_merge_cpu(const struct sl_requests *requests, const uint32_t *n_rows, const struct sl_frontier *frontier,
                   uint32_t *inverse_out, uint32_t *n_rows_out);
 
@@ -87,14 +88,14 @@ struct sl_merging {
     bool of_part; /* inverse entries are rows of the part */
 };
 
-/* Sampling phase: one task merges for n_owners PEs of a group of n_parts; head->pe is one of them. request: one handle
- * per PE of the group, in order. head->hop: the hop whose sources are merged. */
+/* Sampling phase. One task merges for n_owners PEs of a group of n_parts. head->pe is one of the owners. request: one
+ * handle per PE of the group, in order. head->hop: the hop whose sources are merged. */
 enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts, const starpu_data_handle_t *request,
                                uint32_t n_owners, const struct sl_merging *owners);
 
-/* Compute phase: one task packs for n_requesters PEs. rows: all chunks of the owner's rows. inverse: the owner's, of a
- * group of n_parts PEs. requester: numbers in the group, ascending. packed: one slice (tasks/task.h) per requester,
- * n_columns wide, with as many rows as the PE requested. Rows and slices are all sl_real or all bf16. */
+/* Compute phase. One task packs for n_requesters PEs of a group of n_parts. rows: all chunks of the owner's rows.
+ * inverse: the owner's. requester: numbers in the group, ascending. packed: one slice (tasks/task.h) per requester,
+ * n_columns wide. A slice has as many rows as the PE requested. Rows and slices are all sl_real or all bf16. */
 enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t n_parts,
                               starpu_data_handle_t inverse, uint32_t n_requesters, const uint32_t *requester,
                               const struct sl_slice *packed);

@@ -7,23 +7,25 @@
  *
  * Each source t has an importance pi_t, and each destination s of degree d has a bound c_s. The edge t -> s has the
  * probability p = min(1, c_s pi_t), and is sampled if r_t <= p. r_t is LABOR's number of the source
- * (codelets/sampling/labor.h), so destinations share their sources. With fanout k, c_s solves
+ * (codelets/sampling/labor.h), so destinations share their sources. With fanout k, c_s is the solution of
  *
- *   sum over in-neighbours t of s of 1 / min(1, c_s pi_t) = d^2 / k        (c_s = 1 if d <= k: all edges are sampled)
+ *   sum over in-neighbours t of s of 1 / min(1, c_s pi_t) = d^2 / k.
  *
- * which gives the sum over s's sample the variance of k in-neighbours drawn without replacement. First pi_t = 1, so
- * c_s = k / d. A round multiplies pi_t by the largest c_s of all destinations of t, and solves for all c_s anew. Each
- * round lowers the expected number of distinct sources, sum over t of min(1, pi_t max c_s). LABOR-i has i rounds.
- * LABOR-* ends when a round lowers this number by less than SL_IMPORTANCE_TOLERANCE, or after SL_IMPORTANCE_ROUNDS.
+ * The sum over s's sample then has the variance of k in-neighbours drawn without replacement. If d <= k, c_s = 1: all
+ * edges are sampled. First pi_t = 1, so c_s = k / d. A round multiplies pi_t by the largest c_s of all destinations of
+ * t, and solves for all c_s anew. Each round lowers the expected number of distinct sources, the sum over t of
+ * min(1, pi_t max c_s). LABOR-i has i rounds. LABOR-* ends when a round lowers this number by less than
+ * SL_IMPORTANCE_TOLERANCE, or after SL_IMPORTANCE_ROUNDS.
  *
- * The destinations of a source belong to several PEs. A hop is:
- *   candidates  each PE lists the distinct in-neighbours of its destinations, by owner
- *   solve       each PE takes the costs of its candidates from their owners, solves for the c_s of its destinations,
- *               and writes the largest c_s of each candidate
- *   raise       each owner takes the largest c_s of its vertices over all PEs, also of other groups, and updates their
- *               costs
- *   ..          solve, and raise again: once for each round; at the end a last solve
- *   poisson     each PE draws its edges, and closes the block (codelets/sampling/sample.h)
+ * The destinations of a source belong to several PEs. A hop has these steps.
+ *
+ *   candidates  each PE lists the distinct in-neighbours of its destinations, by owner.
+ *   solve       each PE takes the costs of its candidates from their owners, and solves for the c_s of its
+ *               destinations. It writes the largest c_s of each candidate.
+ *   raise       each owner takes the largest c_s of its vertices over all PEs, also of other groups. It updates the
+ *               costs of its vertices.
+ *   ..          solve and raise again, once for each round. At the end a last solve.
+ *   poisson     each PE draws its edges, and closes the block (codelets/sampling/sample.h).
  *
  * Everything that PEs exchange is a maximum, or a sum of integers. The sum over a list of in-neighbours has a fixed
  * order. So all partitions, groups and processors sample the same edges. Each group has costs of its own, which are
@@ -31,24 +33,28 @@
  *
  * A cost is 1 / pi_t, so that sums need no divisions: 1 / p = max(1, cost / c).
  *
- * Weighted LABOR-0 has an importance of its own for each edge, the edge's weight A_ts, and c_s = k / A_s, where A_s is
- * the sum over the in-neighbours of s: p = min(1, k A_ts / A_s). If d <= k, all edges with a positive weight are
- * sampled. Without rounds there are neither candidates nor costs: a hop is solve, and poisson.
+ * Weighted LABOR-0 has an importance for each edge: its weight A_ts. A_s is the sum of the weights of s's in-edges.
+ * c_s = k / A_s, so p = min(1, k A_ts / A_s). If d <= k, all edges with a positive weight are sampled. Without rounds
+ * there are neither candidates nor costs: a hop is solve, and poisson.
  *
- * Weighted LABOR-1 and further: the first round takes pi_t = the largest c_s A_ts of all destinations of t, or 1 if d
- * <= k for one of them. From then on pi_t belongs to the source, and c_s solves
+ * Weighted LABOR-1 and further: the first round sets pi_t to the largest c_s A_ts of all destinations of t. If d <= k
+ * for one of the destinations, c_s A_ts counts as 1 there. From then on pi_t belongs to the source. c_s is the
+ * solution of
  *
- *   sum over in-neighbours t of s of A_ts^2 / min(1, c_s pi_t) = A_s^2 (1 / k - 1 / d) + sum of A_ts^2
+ *   sum over in-neighbours t of s of A_ts^2 / min(1, c_s pi_t) = A_s^2 (1 / k - 1 / d) + sum of A_ts^2.
  *
- * which again gives the weighted sum the variance of k in-neighbours drawn without replacement. If all weights are 1
- * these are the equations above. Edges of weight 0 are never sampled.
+ * The weighted sum again has the variance of k in-neighbours drawn without replacement. If all weights are 1, these
+ * are the equations above. Edges of weight 0 are never sampled.
  *
  * The weight of an edge in the block (struct sl_block, edge_weights) makes sums unbiased. n is the number of sampled
- * edges of s:
- *   normalised  n / p over the sum of 1 / p of the sampled edges: the mean over the block estimates the mean of all
- *               in-neighbours (Hajek; the estimator of the paper and of DGL). A constant is estimated without error.
- *   otherwise   n / (p d): the estimate of a sum has no bias at all (Horvitz, Thompson). codelets/sums/aggregate.h
+ * edges of s.
+ *
+ *   normalised  n / p, divided by the sum of 1 / p over the sampled edges. The mean over the block estimates the mean
+ *               of all in-neighbours (Hajek). The paper and DGL use this estimator. It has no error if all rows are
+ *               equal.
+ *   otherwise   n / (p d). The estimate of a sum has no bias at all (Horvitz, Thompson). codelets/sums/aggregate.h
  *               multiplies it by d / n.
+ *
  * The weight of the dataset's edge, if sums use it, is a factor of both.
  */
 #ifndef SL_CODELETS_IMPORTANCE_H
@@ -111,11 +117,11 @@ static inline SL_HOST_DEVICE uint64_t sl_importance_share(float cost)
     return cost <= 1 ? UINT64_C(1) << 31 : (uint64_t)(0x1p31 / (double)cost);
 }
 
-/* Newton's method for c. A step takes the in-neighbours with costs up to c, the whole ones, and the sum over the others
- * of their costs. sum of max(c, cost) - c d^2 / k is convex in c, and linear between costs. So the method ends, with
- * the exact root, in the first step that does not change the number of whole ones.
- * With weights, costs are times the squares of weights. target: the right side of the equation; whole: the sum of the
- * squares of the weights whose costs are at most c. Without weights, all squares are 1. */
+/* Newton's method for c. In-neighbours with costs up to c are whole. A step takes their number, and the sum of the
+ * other costs. The function, the sum of max(c, cost) minus c d^2 / k, is convex, and linear between costs. If a step
+ * leaves the number of whole ones as it was, c is exact.
+ * With weights, each cost is multiplied by the square of its weight. target: the right side of the equation. whole: the
+ * sum of the squares of the weights with costs up to c. Without weights, all squares are 1. */
 static inline SL_HOST_DEVICE double sl_importance_target(double degree, double k)
 {
     return degree * degree / k;
@@ -196,9 +202,9 @@ struct sl_destinations {
 void sl_candidates_cpu(const struct sl_destinations *to, const struct sl_candidates *candidates);
 
 /* Take the candidates' costs and solve for the bounds of the destinations. costs: of all owners; not read if the
- * rule begins, as all costs are 1. If the rule is weighted, the part's weights are read; and no candidates if it begins
- * and most_out is NULL.
- * most_out: a list by owner, the largest bound of each candidate as the bits of a float, or no entries once rounds
+ * rule begins, as all costs are 1. A weighted rule reads the part's weights. If it begins and most_out is NULL, it
+ * reads no candidates.
+ * most_out: a list by owner, the largest bound of each candidate as the bits of a float. It has no entries once rounds
  * end. NULL: not wanted. */
 void sl_solve_cpu(const struct sl_destinations *to, const struct sl_solve_rule *rule,
                   const struct sl_costs *const *costs, const struct sl_candidates *candidates, uint32_t *most_out);

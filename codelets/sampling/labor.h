@@ -5,15 +5,15 @@
  * in-neighbours with the smallest keys.
  *
  * The CPU code computes many keys at once. If lists are short, the keys belong to several destinations. The code picks
- * up to SL_LABOR_FEW in-neighbours without a heap. The k-th smallest of d uniform numbers is about k
- * / d, so few keys lie below a bound slightly above k / d. The code ranks these candidates by counting, for each
- * candidate, the smaller keys. If too few keys lie below the bound (one destination in a hundred), all in-neighbours
- * become candidates. The result does not depend on the bound.
+ * up to SL_LABOR_FEW in-neighbours without a heap. The k-th smallest of d uniform numbers is about k / d, so few keys
+ * lie below a bound slightly above k / d. The code ranks these candidates by counting, for each candidate, the smaller
+ * keys. If too few keys lie below the bound (one destination in a hundred), all in-neighbours become candidates. The
+ * result does not depend on the bound.
  *
  * The same file has the selection in proportion to edge weights. Its key of an edge u -> v is -ln(x) / w, where x is
  * uniform in (0, 1) and w the weight: an exponential variate with rate w. The k edges with the smallest keys are a
- * sample without replacement in which each next edge is drawn in proportion to the weights that are left (Efraimidis,
- * Spirakis 2006, "Weighted random sampling with a reservoir"). Edges of weight 0 are never picked.
+ * sample without replacement. Each next edge is drawn in proportion to the weights that are left (Efraimidis, Spirakis
+ * 2006, "Weighted random sampling with a reservoir"). Edges of weight 0 are never picked.
  */
 #ifndef SL_CODELETS_LABOR_H
 #define SL_CODELETS_LABOR_H
@@ -21,9 +21,9 @@
 #include "support/random.h"
 #include "support/real.h"
 
-/* The slowly changing random variate of a step (dependent minibatches, Balin et al. 2023): n_t = c N(z1, t) + s
- * N(z2, t), where c = cos(pi/2 (step mod kappa) / kappa), s is the sine of the same angle, and z_j = hash(seed,
- * floor(step / kappa) + j). Its variance is 1 in every step. */
+/* The slowly changing random variate of a step (dependent minibatches, Balin et al. 2023) is n_t = c N(z1, t) +
+ * s N(z2, t). c = cos(pi/2 (step mod kappa) / kappa), and s is the sine of the same angle. z_j = hash(seed,
+ * floor(step / kappa) + j). The variance of n_t is 1 in every step. */
 struct sl_labor_turn {
     double cosine, sine;
     struct sl_draw first, second;

@@ -13,7 +13,7 @@
  * row. Each vertex of the group's links is thus a source once, and its owner gets one request for it.
  *
  * A negative is drawn uniformly from all vertices. It depends on (seed, epoch, link, index) alone. If edges go both
- * ways, so does a link: a draw of (seed, epoch, link) says which end comes first, so that negatives replace either end.
+ * ways, so does a link. A draw of (seed, epoch, link) then says which end comes first, so negatives replace either end.
  *
  * A triple (head, relation, tail) never changes its ends' places: its last k / 2 negatives replace the head, the others
  * the tail. They are drawn from the ids that the relation's heads or tails may have.

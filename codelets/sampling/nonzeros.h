@@ -17,8 +17,8 @@
 #include "codelets/grid.h"
 #include "tasks/task.h"
 
-/* *n_out = number of nonzeros in *n_rows rows, at most max_rows. ids: [n_rows] renumbered ids of the part, whose first
- * id is `first`. offsets: [n_part + 1], of the part's rows. On a GPU max_rows sizes the launch. */
+/* *n_out = number of nonzeros in *n_rows rows, at most max_rows. ids: [n_rows] renumbered ids of the part. first: the
+ * part's first id. offsets: [n_part + 1], of the part's rows. On a GPU max_rows sizes the launch. */
 SL_DECLARE_LAUNCHER(enum sl_status, sl_nonzeros, uint32_t max_rows, const uint32_t *n_rows, const sl_vertex *ids,
                     uint32_t first, const uint64_t *offsets, uint64_t *n_out);
 

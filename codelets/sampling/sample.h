@@ -6,21 +6,19 @@
  *   after:  codelets/sampling/exchange.h merges the requests between the PEs of a group
  *
  *   neighbor  min(k, degree) in-neighbours without replacement (Hamilton et al. 2017), by Floyd's selection with key
- *             (step, hop, destination, draw)
- *   slow      the same, but with kappa: the min(k, degree) in-neighbours with the smallest keys, and an edge's key
- *             changes
- *             slowly over kappa steps, as r_t of labor. Each destination has keys of its own, so none share their picks
+ *             (step, hop, destination, draw).
+ *   slow      the min(k, degree) in-neighbours with the smallest keys. An edge's key changes slowly over kappa steps,
+ *             as r_t of labor. Each destination has its own keys, so none share their picks.
  *   replaced  k in-neighbours with replacement, uniformly, with key (step, hop, destination, draw). A block has an edge
- *             for each draw, so the edges of a destination may have the same source. No in-neighbours: no edges
+ *             for each draw, so the edges of a destination may have the same source. No in-neighbours: no edges.
  *   labor     LABOR-0, sequential Poisson (Balin, Catalyurek, NeurIPS 2023): the min(k, degree) in-neighbours t with
- *             the smallest r_t, ties by id. r_t depends on (step, hop, t) only, so destinations share their picks, also
+ *             the smallest r_t, ties by id. r_t depends on (step, hop, t) only. So destinations share their picks, also
  *             across PEs. layer_dependency: r_t is the same for all hops. kappa: r_t changes slowly over kappa steps
- *             (sl_labor_turn)
- *             LABOR-1 and further: codelets/sampling/importance.h
- *   full      all in-neighbours
+ *             (sl_labor_turn). LABOR-1 and further: codelets/sampling/importance.h.
+ *   full      all in-neighbours.
  *   weighted  min(k, number of in-neighbours with a positive weight) in-neighbours without replacement, in proportion
  *             to the weights of the edges (codelets/sampling/labor.h). Keys depend on (step, hop, destination, source,
- *             relation)
+ *             relation).
  *
  * Fanouts by relation (all but full). The in-edges of a destination with one relation are a run of its list. Each run
  * has the fanout of its relation, and is drawn as if it was a list of its own. The draws of neighbor, replaced and
@@ -34,24 +32,26 @@
  * The owner of a vertex samples it. A draw depends on the vertex's dataset id and not on the batch. The sampled
  * edges are therefore the same for every partition, group size and order.
  *
- * The block of hop l has D destinations S_p^l, E edges and T distinct sources:
- *   edge_offsets  D + 1    edges of destination d: edge_offsets[d] .. edge_offsets[d + 1] - 1, ordered by the
- *                          source's dataset id
- *   edge_sources  E        position of the source among the T sources, which are sorted by renumbered id
- *   back_offsets  T + 1    the same block transposed: edges of source t
- *   back_rows     E        destination of each edge, ascending
- *   request       the ids of the T sources, ascending, as a list by owner
- *   edge_weights  E        of --edge-weights factor: the weight of each edge, in the order of edge_sources
- *   back_weights  E        the same, in the order of back_rows
- *   edge_relations, back_relations  E    of sums by relation: the same, relations. The edges of a destination are
- *                          ordered by relation, then by the source's dataset id
+ * The block of hop l has D destinations S_p^l, E edges and T distinct sources, sorted by renumbered id.
+ *
+ *   edge_offsets    D + 1  edges of destination d: edge_offsets[d] .. edge_offsets[d + 1] - 1, ordered by the
+ *                          source's dataset id.
+ *   edge_sources    E      position of each edge's source among the T sources.
+ *   back_offsets    T + 1  the same block transposed: edges of source t.
+ *   back_rows       E      destination of each edge, ascending.
+ *   request                the ids of the T sources, ascending, as a list by owner.
+ *   edge_weights    E      if sums use weights: the weight of each edge, in the order of edge_sources.
+ *   back_weights    E      the same, in the order of back_rows.
+ *   edge_relations  E      if sums are by relation: the relation of each edge, in the order of edge_sources. The edges
+ *                          of a destination are then ordered by relation, then by the source's dataset id.
+ *   back_relations  E      the same, in the order of back_rows.
  *
  * A part is a range of ids. The sources of one owner are therefore a range of positions, and owners follow each
  * other.
  *
  * A list by PE is one vector of uint32: G + 1 positions, then the entries. PE q has entries position[q] ..
- * position[q + 1] - 1. A device can thus find the entries of each PE without the host, and there is one handle per
- * PE instead of one per pair of PEs. Each PE of the group receives the whole request: four bytes a source, while a
+ * position[q + 1] - 1. A device can thus find the entries of each PE without the host. There is one handle per PE
+ * instead of one per pair of PEs. Each PE of the group receives the whole request: four bytes a source, while a
  * requested row has hundreds.
  */
 #ifndef SL_CODELETS_SAMPLE_H
@@ -367,8 +367,8 @@ void sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rul
                    const sl_vertex *frontier, const struct sl_sample_marks *marks, const struct sl_sample_sizes *sizes,
                    const struct sl_sample_block *block);
 
-/* Complete a block whose n_edges edges have ids as sources, all marked in marks->words: the request, the positions, the
- * transposed block and its sizes. Clears the words. Of `part` only first and n_parts are read. */
+/* Complete a block whose n_edges edges have ids as sources, all marked in marks->words. Writes the request, the
+ * positions, the transposed block and its sizes. Clears the words. Of `part` only first and n_parts are read. */
 void sl_block_close_cpu(const struct sl_sample_part *part, uint32_t n_rows, uint32_t n_edges,
                         const struct sl_sample_marks *marks, const struct sl_sample_sizes *sizes,
                         const struct sl_sample_block *block);
@@ -390,7 +390,7 @@ uint32_t sl_list_marked_cpu(const struct sl_sample_part *part, const uint64_t *w
                             uint32_t *list_out);
 
 /* The order of the training vertices in an epoch: renumbered ids sorted by (hash(seed, epoch, dataset id), dataset
- * id). train_dataset_ids, order_out: [n]; new_ids: [N], renumbered id of each dataset id; keys: [n], working memory. */
+ * id). train_dataset_ids, order_out: [n]. new_ids: [N], renumbered id of each dataset id. keys: [n], working memory. */
 struct sl_permute_key {
     uint64_t hash;
     sl_vertex dataset_id;
@@ -510,8 +510,8 @@ struct sl_sample_sizes sl_hop_sizes(const struct sl_hop *hop);
 
 /* ---- submissions: sampling phase; local; one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 
-/* Submit the order of an epoch. train_dataset_ids, new_ids: vectors of uint32. keys: n struct sl_permute_key,
- * written; not a StarPU scratch buffer, because each worker in turn would allocate it. order: n ids, written. */
+/* Submit the order of an epoch. train_dataset_ids, new_ids: vectors of uint32. order: n ids, written. keys: n struct
+ * sl_permute_key, written. It is not a StarPU scratch buffer, because each worker in turn would allocate it. */
 enum sl_status sl_permute_submit(const struct sl_task_args *head, uint64_t seed, uint64_t epoch, uint32_t n,
                                  starpu_data_handle_t train_dataset_ids, starpu_data_handle_t new_ids,
                                  starpu_data_handle_t keys, starpu_data_handle_t order);

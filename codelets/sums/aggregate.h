@@ -2,27 +2,33 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Aggregate: a weighted sum over the sampled in-neighbours of each destination, and its adjoint.
- *   before: exchange.h packs rows of other PEs      after: dense.h, or activate if it projects first
+ *   before: codelets/sampling/exchange.h packs rows of other PEs
+ *   after:  codelets/rows/dense.h, or codelets/rows/activate.h if the layer projects first
  *
- * Mean (GraphSAGE):
- *   forward     M[d] (+)= 1/deg(d) * sum over edges e of d of X[source(e)]      (a destination without edges: zero)
- *   backward    GX[t]   = sum over edges e with source(e) = t of GM[dest(e)] / deg(dest(e))
+ * Mean (GraphSAGE).
  *
- * Symmetric weights (GCN; Kipf, Welling 2017; each vertex has one self loop). s is a scale. Two numbers of each vertex
- * v depend on the graph alone, not on the sample: f_v = 1 / sqrt(in-degree without a self loop + 1), and list_v, the
- * length of its list of in-neighbours.
- *   forward     M[d] (+)= s f_d^2 X_own[d] + sum over edges e of d of w(e) X[source(e)]
- *   backward    GX[t]   = s f_t^2 GM[t] (t a destination) + sum over edges e with source(e) = t of w(e) GM[dest(e)]
- *   w(e)        = s f_d list_d / deg(d) f_u for an edge e from u to d, and 0 if u is d
+ *   forward     M[d] (+)= 1/deg(d) * sum over edges e of d of X[source(e)].     A destination without edges: zero.
+ *   backward    GX[t]   = sum over edges e with source(e) = t of GM[dest(e)] / deg(dest(e)).
+ *
+ * Symmetric weights (GCN; Kipf, Welling 2017; each vertex has one self loop). s is a scale. Two numbers of a vertex v
+ * depend on the graph alone. f_v = 1 / sqrt(in-degree without a self loop + 1). list_v is the length of v's list of
+ * in-neighbours.
+ *
+ *   forward     M[d] (+)= s f_d^2 X_own[d] + sum over edges e of d of w(e) X[source(e)].
+ *   backward    GX[t]   = s f_t^2 GM[t] (t a destination) + sum over edges e with source(e) = t of w(e) GM[dest(e)].
+ *   w(e)        = s f_d list_d / deg(d) f_u for an edge e from u to d, and 0 if u is d.
+ *
  * deg(d) counts the edges of d in the block, so that the sum over a uniform sample is unbiased. X_own[d] is the row of
  * d itself. Frontiers nest (tasks/rows.h): row r of the block's destinations is row r of the level below.
  *
  * Edge weights. Edges may have weights w_e of the dataset (data/graph.h). Every term of an edge is then multiplied
- * by w_e. The terms of vertices themselves have weight 1. The divisors stay as they are:
- *   mean        sum of w_e X[source(e)] over deg(d), the number of edges, as DGL's SAGEConv with edge_weight computes
- *               it (u_mul_e, then fn.mean). It is not divided by the sum of weights.
+ * by w_e. The terms of vertices themselves have weight 1. The divisors stay as they are.
+ *
+ *   mean        sum of w_e X[source(e)], divided by deg(d), the number of edges. DGL's SAGEConv with edge_weight
+ *               computes the same (u_mul_e, then fn.mean). It is not divided by the sum of weights.
  *   symmetric   f_v = 1 / sqrt(sum of the weights of v's in-edges without a self loop + 1), as PyG's gcn_norm with
- *               edge_weight. A self loop of the dataset counts nothing, weighted or not; PyG keeps its weight.
+ *               edge_weight. A self loop of the dataset counts nothing, weighted or not. PyG keeps its weight.
+ *
  * A sample is uniform, so s list_d / deg(d) keeps the sum unbiased.
  *
  * codelets/sums/sources.h says what a position is, and where its row is.
@@ -142,8 +148,8 @@ struct sl_full_edges {
     const uint16_t *relations;        /* the same; of sums by relation */
 };
 
-/* ---- kernels for both devices. On a CPU: SL_ENOMEM. On a device, arrays are in the memory of the stream's device, and
- * structs, arrays of structs and arrays of pointers are the host's: the call reads them before it returns. SL_ECUDA.
+/* ---- kernels for both devices. On a CPU: SL_ENOMEM. On a device, arrays of numbers are in its memory. Structs,
+ * and arrays of structs or pointers, are in host memory; the call reads them before it returns. SL_ECUDA.
  *
  * On a device, sums of up to 256 terms run along the list, as on the CPU. A longer list is cut into slices: each slice
  * is summed, then the sums of the slices are added in order. The number of slices depends on the width alone. Rows are
@@ -164,10 +170,10 @@ enum sl_status sl_aggregate_backward_cpu(const struct sl_transposed *block, cons
                                          uint32_t n_columns, uint32_t n_owners, const uint32_t *t0, const uint32_t *n,
                                          enum sl_dtype dtype, void *const *packed_out);
 
-/* Steps of accumulate. Begin: on a CPU, allocate g->begun; on a device, clear g. Then, with symmetric weights, add the
- * self term to each row of g that is a destination, that is, a row below n_gm. Then add the terms of each PE in turn:
- * of the rows that a PE sent, and of the own sources, positions t0 .. t0 + n - 1. Item i goes to entry i of `asked`.
- * Rows outside g are skipped. beta, on a device: 0 overwrites the rows that get a sum, and saves a read if they are
+/* Steps of accumulate. Begin: on a CPU, allocate g->begun; on a device, clear g. With symmetric weights, then add the
+ * self term to each row of g that is a destination: a row below n_gm. Then add the terms of each PE in turn: of the
+ * rows that a PE sent, and of the own sources, positions t0 .. t0 + n - 1. Item i goes to entry i of `asked`. Rows
+ * outside g are skipped. beta, on a device: 0 overwrites the rows that get a sum. This saves a read if the rows are
  * known to be zero. */
 enum sl_status sl_accumulate_begin_cpu(struct sl_gradient *g);
 void sl_accumulate_self_cpu(const struct sl_weights *weights, uint32_t n_gm, const struct sl_chunks *gm,

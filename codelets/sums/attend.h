@@ -9,23 +9,25 @@
  * head, then er = a_dst . u of each head. A dense product computes all three. For each head, destination d attends to
  * the sources s of its edges and once to itself. An edge from d to d is skipped.
  *
- *   forward     x = er_d + el_s,  e = x if x > 0, else 0.2 x,  lse_d = ln sum exp(e),  a = exp(e - lse_d)
- *               Z[d] (+)= sum a u_s                        (a destination without edges: its own u)
- *   backward    da = gz_d . u_s,  c_d = sum a da,  gx = a (da - c_d) (1 if x > 0, else 0.2)
- *               GU[s] = sum over destinations of [ a gz_d | gx | 0 ], and GU[d] gets [ 0 | 0 | sum gx ]
+ *   forward     x = er_d + el_s,  e = x if x > 0, else 0.2 x,  lse_d = ln sum exp(e),  a = exp(e - lse_d).
+ *               Z[d] (+)= sum a u_s.                       A destination without edges: its own u.
+ *   backward    da = gz_d . u_s,  c_d = sum a da,  gx = a (da - c_d) (1 if x > 0, else 0.2).
+ *               GU[s] = sum over destinations of [ a gz_d | gx | 0 ].  GU[d] gets [ 0 | 0 | sum gx ] as well.
  *
  * gz is the gradient of Z. Nothing is stored by edge: backward computes a again, from lse. Backward has three
- * submissions:
- *   sides       collects for each destination the 4K numbers that its sources need, [ er | lse | c | ger = sum gx ]
- *   backward    fills the buffers that go back to other owners, source by source
- *   accumulate  at the owner, adds the own terms of its destinations, then the buffers of all PEs of the group in PE
- *               order
+ * submissions.
+ *
+ *   sides       collects for each destination the 4K numbers that its sources need, [ er | lse | c | ger = sum gx ].
+ *   backward    fills the buffers that go back to other owners, source by source.
+ *   accumulate  at the owner: adds the own terms of its destinations. Then it adds the buffers of all PEs of the group
+ *               in PE order.
+ *
  * No sum uses atomics. An evaluation on a CPU adds in double: exponentials would show the order of their terms most.
  *
- * With R relations, a destination has a list for each relation r: the run of edges with relation r, edges from d to d
- * included. d does not attend to itself. Z[d] is the sum over all relations. A row of U has R slabs
- * [ u_r | el_r | er_r ] side by side, a row of lse R slabs of K, a row of sides R slabs of 4K. Relations without edges
- * at d have zeros there, and add nothing.
+ * With R relations, destination d has one list for each: its edges of this relation, also those from d to d. It does
+ * not attend to itself. Z[d] is the sum over all relations. A row of U has R slabs [ u_r | el_r | er_r ] side by side.
+ * A row of lse has R slabs of K. A row of sides has R slabs of 4K. A relation without edges at d has zeros there, and
+ * adds nothing.
  *
  * Edges with relations may have weights w of the dataset (data/graph.h). The softmax does not read them. Z is the sum
  * of w a u_s, as in DGL's GATConv with edge_weight. In backward da = w (gz_d . u_s), and GU[s] gets w a gz_d.
@@ -34,8 +36,8 @@
  * rows of U. An edge from that row is an edge from d to d. The rows of a chunk of destinations lie within one chunk of
  * U.
  *
- * Sums run along the edges in order, the destination's own term first, in sl_real, also if rows and scores of U or the
- * gradients that go back are bf16. Such a gradient is rounded once, after its last term.
+ * Sums run along the edges in order, the destination's own term first. They are in sl_real, also if rows and scores of
+ * U, or the gradients that go back, are bf16. A bf16 gradient is rounded once, after its last term.
  */
 #ifndef SL_CODELETS_ATTEND_H
 #define SL_CODELETS_ATTEND_H
@@ -95,9 +97,9 @@ static inline SL_HOST_DEVICE sl_real sl_attend_weight(sl_real x, sl_real lse)
     return a > 1 ? 1 : a;
 }
 
-/* ---- kernels for both devices. On a CPU: SL_ENOMEM. On a device, pointers are to device memory; structs and arrays of
- * pointers are the host's and are read before the call returns. SL_ECUDA. There, the order of a sum depends on the
- * lists, H and K alone. A sum of rows runs along its list, as on the CPU, up to 128 terms; a longer list is summed
+/* ---- kernels for both devices. On a CPU: SL_ENOMEM. On a device, pointers are to device memory. Structs and arrays of
+ * pointers are in host memory; the call reads them before it returns. SL_ECUDA. There, the order of a sum depends on
+ * the lists, H and K alone. A sum of rows runs along its list, as on the CPU, up to 128 terms. A longer list is summed
  * slice by slice. Sums of exponentials and of products go lane by lane. One launch serves all relations. ---- */
 
 /* Destinations row0 .. row0 + n_rows - 1 of a block. The edges of destination d are sources[offsets[d]] ..
@@ -190,8 +192,8 @@ struct sl_attend_gradients {
 };
 
 /* Submit one task for n_owners owners. For owner k, the task writes the gradients of n consecutive positions, from
- * t0[k] on, into the n rows of gu[k], of the width of U. u[k]: the rows that the owner packed, of the same dtype.
- * n_edges: edges to all the owners, a rough count for the performance model. */
+ * t0[k] on, into the n rows of gu[k]. gu[k] has the width of U. u[k]: the rows that the owner packed, of the same
+ * dtype. n_edges: edges to all the owners. A rough count, for the performance model. */
 enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
                                          const struct sl_attend_gradients *gradients, uint64_t n_edges,
                                          uint32_t n_owners, const uint32_t *t0, const struct sl_slice *u,

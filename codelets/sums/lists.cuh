@@ -30,8 +30,8 @@ struct sl_item {
     const void *self;
 };
 
-/* Properties of a list: the stored types of its rows and of its sums; whether it sums rows or moves them; whether terms
- * have weights of their own; whether an item has a row before its terms. */
+/* Properties of a list. source, target: the stored types of its rows and of its sums. sums: it sums rows, else it moves
+ * them. weighs_terms: terms have their own weights. adds_self: an item has a row before its terms. */
 template <typename S, typename T> struct sl_plain_list {
     typedef S source;
     typedef T target;

@@ -2,15 +2,15 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Sums over lists of vertices of the whole graph, with one factor for each part: the aggregation of a layer over
- * graph chunks, and its adjoint. Rows of some chunks are of this epoch, rows of others of an earlier epoch, and some
- * are missing; the factors tell.
+ * graph chunks, and its adjoint. Rows of a chunk are of this epoch, of an earlier epoch, or missing. The factors tell.
  *   before: the rows that chunks exchange (runtime/model/pass.h)     after: dense, or an activation
  *
  * Row d of the output is vertex `id` of a part. Its list has its in-neighbours u, or its out-neighbours in the
- * adjoint. k(u) is the factor of u's part:
- *   SL_PULL_MEAN       out[d] = sum over u of k(u) x[u] / length of d's list
- *   SL_PULL_MEAN_BACK  out[d] = sum over u of k(u) x[u] / list(u)
- *   SL_PULL_SYMMETRIC  out[d] = s f(d) (k(d) f(d) x[d] + sum over u other than d of k(u) f(u) x[u]), its own adjoint
+ * adjoint. k(u) is the factor of u's part.
+ *
+ *   SL_PULL_MEAN       out[d] = sum over u of k(u) x[u] / length of d's list.
+ *   SL_PULL_MEAN_BACK  out[d] = sum over u of k(u) x[u] / list(u).
+ *   SL_PULL_SYMMETRIC  out[d] = s f(d) (k(d) f(d) x[d] + sum over u other than d of k(u) f(u) x[u]), its own adjoint.
  *
  * With edge weights each term of an edge is multiplied by its weight. The term of d itself has weight 1.
  *

@@ -1,32 +1,36 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Relate: means over in-neighbours, one for each relation, and their adjoint (Schlichtkrull et al. 2018, "Modeling
- * Relational Data with Graph Convolutional Networks", equation 2 with c = the number of in-neighbours).
- *   before: exchange.h packs rows of other PEs      after: dense.h, or activate if it projects first
+ * Relate: means over in-neighbours, one for each relation, and their adjoint. Schlichtkrull et al. 2018, "Modeling
+ * Relational Data with Graph Convolutional Networks", equation 2. Its c is the number of in-neighbours.
+ *   before: codelets/sampling/exchange.h packs rows of other PEs
+ *   after:  codelets/rows/dense.h, or codelets/rows/activate.h if the layer projects first
  *
- * Each edge has a relation, a number from 0. The edges of a destination are ordered by relation, so those of one
- * relation are a run. n(d, r) is the length of d's run of relation r.
+ * Each edge has a relation, a number from 0. The edges of a destination are ordered by relation, so a relation's edges
+ * are a run. n(d, r) is the length of d's run of relation r.
  *
  * Either the rows or the sums are R slabs of F columns side by side, one slab for each of R relations. The other side
  * is F wide. With R = 1 both are F wide, and the kernels are those of the mean, to the bit (codelets/sums/aggregate.h).
- *   sums of slabs   M[d, r]   (+)= 1/n(d, r) * sum over edges e of d with relation r of X[source(e)]
- *   rows of slabs   M[d]      (+)= sum over edges e of d of X[source(e), r(e)] / n(d, r(e))
- *   backward        the transpose: GX[t] or GX[t, r] = sum over edges e with source t of GM[dest(e), r(e)] or
- *                   GM[dest(e)], divided by n(dest(e), r(e))
+ *
+ *   sums of slabs   M[d, r]  (+)= 1/n(d, r) * sum over edges e of d with relation r of X[source(e)].
+ *     backward      GX[t]      = sum over edges e with source t of GM[dest(e), r(e)] / n(dest(e), r(e)).
+ *   rows of slabs   M[d]     (+)= sum over edges e of d of X[source(e), r(e)] / n(d, r(e)).
+ *     backward      GX[t, r]   = sum over edges e with source t and relation r of GM[dest(e)] / n(dest(e), r).
+ *
  * A relation without edges at d gives a slab of zeros.
  *
  * Edges may have weights w_e of the dataset (data/graph.h). Every term of an edge is then multiplied by w_e. The
  * divisor stays n(d, r), as in the weighted mean of codelets/sums/aggregate.h.
  *
  * With components C [R x B] the slabs are those of B bases instead (the same paper, equation 3), and F is the width of
- * a base. The number of relations then costs no columns:
- *   sums of slabs   M[d, b]   (+)= sum over relations r of C[r, b] * mean of X[source(e)] over d's edges of r
- *   rows of slabs   M[d]      (+)= sum over r and b of C[r, b] * mean of X[source(e), b] over d's edges of r
- *   backward        the transpose, and GC[r, b] = sum over d of <the mean over d's edges of r, GM[d, b] or GM[d]>
+ * a base. The number of relations then costs no columns.
+ *
+ *   sums of slabs   M[d, b]  (+)= sum over relations r of C[r, b] * mean of X[source(e)] over d's edges of r.
+ *   rows of slabs   M[d]     (+)= sum over r and b of C[r, b] * mean of X[source(e), b] over d's edges of r.
+ *   backward        the transpose, and GC[r, b] = sum over d of <the mean over d's edges of r, GM[d, b] or GM[d]>.
  *
  * codelets/sums/sources.h says what a position is, and where its row is. Backward has two submissions, as in
- * codelets/sums/aggregate.h: `backward` fills the buffers that go back to the owners, `accumulate` adds the buffers at
+ * codelets/sums/aggregate.h. `backward` fills the buffers that go back to the owners. `accumulate` adds the buffers at
  * the owner in PE order. No sum uses atomics. Sums run along the edges in order, in sl_real, also if X or the result is
  * bf16. A bf16 result is rounded once. GC: products of a run in sl_real, their sums in double, in order.
  */

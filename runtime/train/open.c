@@ -594,7 +594,7 @@ static enum sl_status open_model(struct sl_session *t, const struct sl_tensors *
 }
 
 /* Idle workers spin. Pause the workers, because METIS and the copying of tables need the cores. A worker with message
- * handling sleeps for short intervals (tasks/ranks.c). */
+ * handling sleeps for short intervals (tasks/mpi_starpu.c). */
 static enum sl_status open_data(struct sl_session *t, const struct sl_tensors *checkpoint)
 {
     enum sl_status st;
