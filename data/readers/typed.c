@@ -674,23 +674,28 @@ static void keep_edges(const bool *trained, struct sl_raw *raw)
     raw->n_edges = n;
 }
 
-/* Find the weights of the training links. A link that is listed twice has the weight of its edge once: the graph adds
- * the weights up. */
-static enum sl_status weigh_links(const struct sl_raw *raw, const struct sl_links *train, float **out)
+/* Find the weights of the training links: of the edge, or 1. A link that is listed again has the weight 0 there: the
+ * graph adds the weights up. */
+static enum sl_status weigh_links(const struct sl_raw *raw, float **out)
 {
+    const struct sl_links *train = &raw->links.list[SL_LINKS_TRAIN];
     struct sl_graph graph;
+    struct sl_link_entry *sorted = NULL;
+    size_t n = 0;
     enum sl_status st;
     SL_CHECK(sl_raw_graph(raw, false, &graph));
-    st = sl_alloc(train->n, sizeof **out, "edge weights", out);
-    for (uint32_t i = 0; st == SL_OK && i < train->n; i++) {
+    SL_TRY(st, sl_links_sort(&raw->links, SL_LINKS_TRAIN, SL_LINKS_TRAIN + 1, &sorted, &n), done);
+    SL_TRY(st, sl_alloc(n, sizeof **out, "edge weights", out), done);
+    for (size_t k = 0; k < n; k++) {
+        const uint32_t i = sorted[k].place;
+        const bool again =
+            k > 0 && sorted[k].pair == sorted[k - 1].pair && sorted[k].relation == sorted[k - 1].relation;
         const uint64_t e = sl_graph_find_edge(&graph, train->from[i], train->to[i], train->relation[i]);
-        (*out)[i] = 1;
-        if (e != SL_NO_EDGE) {
-            float *weights = graph.weights.data;
-            (*out)[i] = weights[e];
-            weights[e] = 0;
-        }
+        const float weight = e != SL_NO_EDGE ? ((const float *)graph.weights.data)[e] : 1;
+        (*out)[i] = again ? 0 : weight;
     }
+done:
+    sl_free(sorted);
     sl_graph_free(&graph);
     return st;
 }
@@ -712,7 +717,7 @@ static enum sl_status put_links(const struct typed *typed, const struct sl_links
     float *of_links = NULL;
     enum sl_status st;
     if (raw->weights.data != NULL) {
-        SL_TRY(st, weigh_links(raw, train, &of_links), done);
+        SL_TRY(st, weigh_links(raw, &of_links), done);
     }
     SL_TRY(st, sl_alloc_zero(typed->n_relations, sizeof *trained, "relations", &trained), done);
     for (uint32_t i = 0; i < train->n; i++) {

@@ -388,14 +388,14 @@ TEST_WITH(finds_the_usual_links, put_all, remove_all)
     assert_int_equal(d.links.list[SL_LINKS_TRAIN].n, 2);
 }
 
-/* A training link has the weight of its edge, also if it is listed twice; one that is no edge has 1. */
+/* A training link has the weight of its edge, and one that is no edge has 1: also if they are listed twice. */
 TEST_WITH(reads_weights_of_links, put_all, remove_all)
 {
     static const float wanted[] = {0.5f, 1, 1, 2, 1, 1, 2, 0.5f, 1, 1};
     const struct sl_dataset_options options = put_links();
     OWNED(sl_dataset_free) struct sl_dataset d;
     put_text("small/raw/relations/user___buys___item/edge-weight.csv", "0.5\n0\n2\n");
-    put_text("small/split/deals/train.csv", "2,0,0\n1,0,1\n0,0,1\n2,0,0\n");
+    put_text("small/split/deals/train.csv", "2,0,0\n1,0,1\n0,0,1\n2,0,0\n0,0,1\n");
     assert_survives_no_memory(sl_dataset_load(&options, &d));
     assert_int_equal(d.graph.n_edges, 10);
     assert_memory_equal(sl_graph_weights(&d.graph), wanted, sizeof wanted);
