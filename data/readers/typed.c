@@ -60,15 +60,18 @@ static void free_table(struct table *table)
     *table = (struct table){0};
 }
 
-/* Copy the lines of a block, without their ends. Blocks have lines of their own, so they need no lock. */
+/* Copy the lines of a block, without their ends. Blocks have lines of their own, so they need no lock. SL_EFILE: a line
+ * has a byte 0, as UTF-16 has. */
 static enum sl_status take_lines(void *context, const struct sl_lines *lines)
 {
     struct table *table = context;
     const char *p = lines->text;
     enum sl_status st = SL_OK;
     for (uint64_t i = 0; i < lines->n_lines && lines->first_line + i <= table->most && st == SL_OK; i++) {
-        const char *end = strchr(p, '\n');
+        const char *end = memchr(p, '\n', (size_t)(lines->text + lines->bytes - p));
         size_t n = (size_t)(end - p);
+        SL_FAIL_IF(memchr(p, '\0', n) != NULL, SL_EFILE, "%s:%llu: expected text in UTF-8, found a byte 0", table->path,
+                   (unsigned long long)(lines->first_line + i + 1));
         n -= n > 0 && p[n - 1] == '\r';
         st = sl_format(&table->line[lines->first_line + i], "%.*s", (int)n, p);
         p = end + 1;

@@ -442,6 +442,37 @@ TEST_WITH(compares_marks, put_all, remove_all)
     }
 }
 
+/* A byte 0 is refused, in UTF-16, too. */
+TEST_WITH(refuses_bytes_zero, put_all, remove_all)
+{
+    static const char *const names[] = {"num-node-dict", "triplet-type-list", "nodetype-has-feat",
+                                        "nodetype-has-label"};
+    static const char *const texts[] = {"\xff\xfei!t!e!m!\n!2!\n!", "it!em,user,shop\n2,3,1\n",
+                                        "item,user,shop\n2,3,1!"};
+    for (size_t i = 0; i < 4 * sizeof texts / sizeof *texts; i++) {
+        const struct sl_dataset_options options = options_of("none");
+        const char *text = texts[i / 4];
+        struct sl_dataset d;
+        char name[160];
+        char words[160];
+        snprintf(name, sizeof name, "small/raw/%s.csv", names[i % 4]);
+        FILE *file = fopen(in_folder(name), "wb");
+        assert_non_null(file);
+        for (const char *p = text; *p != '\0'; p++) {
+            fputc(*p == '!' ? '\0' : *p, file);
+        }
+        assert_int_equal(fclose(file), 0);
+        snprintf(words, sizeof words, "%s.csv:%d: expected text in UTF-8, found a byte 0", names[i % 4],
+                 text == texts[2] ? 2 : 1);
+        assert_refused(sl_dataset_load(&options, &d), SL_EFILE, words);
+        if (i % 4 < 2) {
+            put_text(name, files[i % 4][1]);
+        } else {
+            remove(in_folder(name));
+        }
+    }
+}
+
 TEST_WITH(survives_no_memory, put_all, remove_all)
 {
     const struct sl_dataset_options options = options_of("none");
