@@ -407,11 +407,12 @@ static enum sl_status note_table(const char *path, struct sl_raw_files *files)
 /* Note all tables, so that the binary copy is made anew if one of them changes. */
 static enum sl_status note_tables(const struct typed *typed, struct sl_raw_files *files)
 {
-    SL_CHECK(sl_alloc_zero(2 * ((size_t)typed->n_relations + typed->n_types), sizeof *files->more, "names of tables",
-                           &files->more));
+    const size_t most = 3 * (size_t)typed->n_relations + 2 * (size_t)typed->n_types;
+    SL_CHECK(sl_alloc_zero(most, sizeof *files->more, "names of tables", &files->more));
     for (uint32_t r = 0; r < typed->n_relations; r++) {
         SL_CHECK(note_table(typed->relations[r].edges, files));
         SL_CHECK(note_table(typed->relations[r].weights, files));
+        SL_CHECK(note_table(typed->relations[r].count, files));
     }
     for (uint32_t t = 0; t < typed->n_types; t++) {
         SL_CHECK(note_table(typed->types[t].features, files));

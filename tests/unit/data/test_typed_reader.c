@@ -162,6 +162,24 @@ TEST_WITH(compares_counts, put_all, remove_all)
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "num-edge-list.npy: expected 3, the edges of");
 }
 
+/* A relation's num-edge-list is an input: no output may replace it, and a copy is made anew when it changes. */
+TEST_WITH(notes_counts, put_all, remove_all)
+{
+    struct sl_dataset_options options = options_of("none");
+    struct sl_dataset d;
+    char cache[4096];
+    const char *count = put_text("small/raw/relations/user___buys___item/num-edge-list.csv", "3\n");
+    options.outputs[0] = count;
+    assert_refused(sl_dataset_load(&options, &d), SL_EINVAL, "num-edge-list.csv: found a file of the dataset");
+    snprintf(cache, sizeof cache, "%s", in_folder("copies"));
+    options = options_of(cache);
+    assert_ok(sl_dataset_load(&options, &d));
+    sl_dataset_free(&d);
+    put_text("small/raw/relations/user___buys___item/num-edge-list.csv", "33\n");
+    options = options_of(cache);
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "edge.csv:4: expected 33 lines, found 3");
+}
+
 /* Narrow features of types become float32. */
 TEST_WITH(widens_features, put_all, remove_all)
 {
