@@ -42,11 +42,15 @@ static enum sl_status data_path(const struct sl_dataset_options *options, char *
                      sl_text_or(home, ""), home != NULL ? "/.local/share/starling" : "");
 }
 
+/* What else may be there: a download that was not unpacked, another folder, or another file. The last says most. */
+enum found { FOUND_NOTHING, FOUND_ARCHIVE, FOUND_FOLDER, FOUND_FILE };
+
 /* What there is of a dataset: strings of sl_alloc, or NULL. */
 struct finding {
     char *dataset; /* a file or folder that a reader recognises */
     const struct sl_reader *reader;
-    char *other; /* the first other folder or file of the name, or a download that was not unpacked */
+    char *other; /* the first of what says most */
+    enum found said;
 };
 
 static void free_finding(struct finding *finding)
@@ -56,6 +60,15 @@ static void free_finding(struct finding *finding)
     *finding = (struct finding){0};
 }
 
+static enum found what_is_at(const char *path, bool archive)
+{
+    if (sl_folder_exists(path)) {
+        return archive ? FOUND_NOTHING : FOUND_FOLDER;
+    }
+    const enum found found = archive ? FOUND_ARCHIVE : FOUND_FILE;
+    return sl_file_exists(path) ? found : FOUND_NOTHING;
+}
+
 /* Note what is at a path, or its archive. */
 static enum sl_status look_at(const char *stem, struct finding *out)
 {
@@ -63,12 +76,14 @@ static enum sl_status look_at(const char *stem, struct finding *out)
     for (size_t i = 0; i < sizeof endings / sizeof *endings && out->dataset == NULL; i++) {
         char *path;
         SL_CHECK(sl_format(&path, "%s%s", stem, endings[i]));
-        const bool exists = sl_folder_exists(path) || sl_file_exists(path);
-        out->reader = exists ? sl_reader_of(path) : NULL;
+        const enum found found = what_is_at(path, i > 0);
+        out->reader = found != FOUND_NOTHING ? sl_reader_of(path) : NULL;
         if (out->reader != NULL) {
             out->dataset = path;
-        } else if (exists && out->other == NULL) {
+        } else if (found > out->said) {
+            sl_free(out->other);
             out->other = path;
+            out->said = found;
         } else {
             sl_free(path);
         }
@@ -453,7 +468,7 @@ static enum sl_status choose_origin(const struct sl_dataset_options *options, co
         finding->dataset = NULL;
         return use_dataset(options, path, finding->reader, out);
     }
-    if (finding->other != NULL && sl_folder_exists(finding->other)) {
+    if (finding->said == FOUND_FOLDER) {
         return refuse_half(options, finding->other, searched);
     }
     if (finding->other != NULL) {

@@ -199,6 +199,30 @@ TEST_OF_OPTIONS(makes_nothing_up)
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "products.zip: found an archive");
 }
 
+/* What is no dataset says why by what it is, whatever comes first on the data path: a file, a folder, an archive. */
+TEST_OF_OPTIONS(says_what_was_found)
+{
+    static const char *const found[] = {"c/what: training does not read",
+                                        "b/what: no dataset: ", "a/what.zip: found an archive"};
+    struct sl_dataset d;
+    char searched[3 * 4096];
+    char root[3][4096];
+    for (int i = 0; i < 3; i++) {
+        snprintf(root[i], sizeof root[i], "%s", in_folder((const char *[]){"a", "b", "c"}[i]));
+    }
+    put_text("a/what.zip", "PK\3\4");
+    assert_ok(sl_folder_make(in_folder("b/what")));
+    put_text("c/what", "x");
+    snprintf(searched, sizeof searched, "%s:%s:%s", root[0], root[1], root[2]);
+    options.dataset = "what";
+    options.data_path = searched;
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, found[0]);
+    assert_int_equal(remove(in_folder("c/what")), 0);
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, found[1]);
+    assert_int_equal(remove(in_folder("b/what")), 0);
+    assert_refused(sl_dataset_load(&options, &d), SL_EFILE, found[2]);
+}
+
 /* A stand-in is announced, each time, also if the cache has it. What was asked for by name is not. */
 TEST_IN_FOLDER(says_what_is_synthetic)
 {
