@@ -698,6 +698,11 @@ static enum sl_status check_lists(const char *folder)
     for (int i = 0; i < 3 && st == SL_OK; i++) {
         st = sl_raw_check_place(folder, list_names[i], ".csv");
     }
+    if (st == SL_EFILE) {
+        char why[SL_MESSAGE_BYTES];
+        snprintf(why, sizeof why, "%s", sl_message());
+        st = sl_fail(st, "--out: %.600s", why);
+    }
     return st;
 }
 

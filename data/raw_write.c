@@ -16,8 +16,9 @@
 
 enum sl_status sl_raw_check_place(const char *folder, const char *stem, const char *ending)
 {
+    static const char *const endings[] = {".csv.gz", ".csv", ".npy", ".npz"};
     char *there;
-    enum sl_status st = sl_raw_find_table(folder, stem, false, &there);
+    enum sl_status st = sl_raw_find_file(folder, stem, 4, endings, &there);
     if (st == SL_OK && there != NULL && strcmp(there + strlen(folder) + 1 + strlen(stem), ending) != 0) {
         st = sl_fail(SL_EFILE, "%.300s: the table is there already; remove it, or write to another folder", there);
     }

@@ -96,7 +96,9 @@ expect 0 '' split ./quoted random:40,30,30 --out quoted.csv --cache none
 expect 1 'expected percentages to draw' split ./made time --out x
 expect 1 "found 's.csv.gz', expected a folder, or a table FILE.csv" split ./made random:60,20,20 --out s.csv.gz --cache none
 : >copy/split/drawn/train.npy && rm copy/split/drawn/train.csv
-expect 1 'copy/split/drawn/train.npy: the table is there already' split ./made random:60,20,20 --out copy/split/drawn --cache none
+expect 1 ' --out: copy/split/drawn/train.npy: the table is there already' split ./made random:60,20,20 --out copy/split/drawn --cache none
+mv copy/split/drawn/train.npy copy/split/drawn/train.npz
+expect 1 'train.npz: the table is there already' split ./made random:60,20,20 --out copy/split/drawn --cache none
 [[ ! -e copy/split/drawn/train.csv && ! -e s.csv.gz ]] || complain 'split: a split that was refused was written'
 expect 1 'sum to 100' split ./made random:60,20,10 --out x
 cp -r made bare && rm -r bare/raw/node-label* bare/split
