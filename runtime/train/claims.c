@@ -200,7 +200,8 @@ static enum sl_status claim(int file, const struct output *output)
                    output->option->name, output->path, known ? (long)lock.l_pid : 0L);
 }
 
-/* Two outputs of this run that are one file, or an output that is an input. --save may replace --load. */
+/* Two outputs of this run that are one file, or an output that is an input. --save, and the
+ * file of --checkpoint, may replace --load. */
 static enum sl_status check_distinct(const struct sl_settings *settings, const struct outputs *outputs)
 {
     for (uint32_t i = 0; i < outputs->n; i++) {

@@ -78,7 +78,7 @@ TEST_IN_FOLDER(test_one_file_twice)
     assert_ok(take("checkpoint", "kept", "save", "kept/model.safetensors", &claims));
 }
 
-/* No output may replace the model that the run loads, under any name. --save may. */
+/* No output may replace the model that the run loads, under any name. --save, and the file of --checkpoint, may. */
 TEST_IN_FOLDER(test_the_loaded_model_stays)
 {
     struct sl_claims claims;
@@ -91,6 +91,9 @@ TEST_IN_FOLDER(test_the_loaded_model_stays)
         assert_int_equal(take(options[i], "link", "load", "m", &claims), expected);
         sl_claims_release(&claims);
     }
+    put_text("kept/checkpoint.safetensors", "a model");
+    assert_ok(take("checkpoint", "kept", "load", "kept/checkpoint.safetensors", &claims));
+    sl_claims_release(&claims);
 }
 
 /* Another process claims the file, says so through the pipe, and lives until it is killed. */
