@@ -32,6 +32,7 @@ at_exit()
     :
 }
 folder=$(mktemp -d) || exit 99
+readonly folder # removed by this name
 trap 'at_exit; rm -rf "$folder"' EXIT
 cd "$folder" || exit 99
 

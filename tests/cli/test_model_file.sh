@@ -253,10 +253,10 @@ grep -q "warning: relation 'a,likes,b' of the model is not in the dataset" stder
 typed lonely a,b,c 1234
 for relation in a___likes___b b___sees___a; do : >lonely/raw/relations/$relation/edge.csv; done
 cp -r lonely none && sed -i '1s/$/,d/; 2s/,30,/,0,/; 2s/$/,0/' none/raw/num-node-dict.csv && rm -r none/raw/node-feat/b
-for folder in lonely none; do
-    "$coop_sage" --dataset ./$folder $score --load t.safetensors --predict $folder.csv 2>stderr ||
-        complain "$folder: $(cat stderr)"
-    head -n 41 $folder.csv >$folder.a.csv
+for data in lonely none; do
+    "$coop_sage" --dataset ./$data $score --load t.safetensors --predict $data.csv 2>stderr ||
+        complain "$data: $(cat stderr)"
+    head -n 41 $data.csv >$data.a.csv
 done
 [[ $(wc -l <lonely.csv) -eq 91 && $(wc -l <none.csv) -eq 61 ]] && cmp lonely.a.csv none.a.csv || complain 'a type without vertices: other scores'
 "$coop_sage" --dataset ./none $small $batch --model rgat --heads 2 --epochs 1 2>stderr || complain "a type without vertices: $(cat stderr)"

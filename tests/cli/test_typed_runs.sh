@@ -68,10 +68,10 @@ done
 # weigh NAME EXPRESSION: `small` with a weight for each edge, in awk.
 weigh()
 {
-    local folder
+    local relation
     cp -r small "$1" || exit 99
-    for folder in "$1"/raw/relations/*; do
-        awk "{ print $2 }" "$folder/edge.csv" >"$folder/edge-weight.csv" || exit 99
+    for relation in "$1"/raw/relations/*; do
+        awk "{ print $2 }" "$relation/edge.csv" >"$relation/edge-weight.csv" || exit 99
     done
 }
 weigh ones 1

@@ -23,9 +23,9 @@ done
 # floor FILE: set `floor` to the place of its folder in runtime; 0 for a file in none; empty for an unknown folder.
 floor()
 {
-    local folder=${1#runtime/}
+    local inside=${1#runtime/}
     floor=0
-    [[ $folder != */* ]] || floor=${place_of[runtime/${folder%%/*}]:-}
+    [[ $inside != */* ]] || floor=${place_of[runtime/${inside%%/*}]:-}
 }
 
 # includes ROOT FOLDER: print FILE HEADER for each include of the folder's sources, "header" in quotes as written.
@@ -158,22 +158,22 @@ lists()
 # unlisted ROOT: complain about sources that no local.am names: the tarball would lack them.
 unlisted()
 {
-    local file folder
-    for folder in "${layers[@]}"; do
+    local file layer
+    for layer in "${layers[@]}"; do
         while read -r file; do
-            lists "$1" "$folder" "$file" || echo "$file is not named in $folder/local.am"
-        done < <(cd "$1" && find "$folder" -type f '(' -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' -o -name '*.sh' ')')
+            lists "$1" "$layer" "$file" || echo "$file is not named in $layer/local.am"
+        done < <(cd "$1" && find "$layer" -type f '(' -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cc' -o -name '*.sh' ')')
     done
 }
 
 # must_complain CHECK FILE TEXT WORDS: see that the check finds a fault planted into a tree of its own.
 must_complain()
 {
-    local tree
+    local tree layer
     tree=$(mktemp -d) || exit 99
     mkdir -p "${layers[@]/#/$tree/}" "${floors[@]/#/$tree/runtime/}"
-    for folder in "${layers[@]}"; do
-        : >"$tree/$folder/local.am"
+    for layer in "${layers[@]}"; do
+        : >"$tree/$layer/local.am"
     done
     mkdir -p "$tree/${2%/*}"
     printf '%b' "$3" >"$tree/$2"
