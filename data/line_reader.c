@@ -240,11 +240,14 @@ static void take_turn(void *context, uint64_t begin, uint64_t end)
     struct turn *turn = context;
     struct source *source = turn->source;
     for (uint64_t i = begin; i < end; i++) {
-        if (i == 0 && !source->ended && !source->surplus) {
-            note_failure(turn, fill(source, turn->full, MAX_BLOCKS * SL_LINES_BLOCK_BYTES, turn->next), UINT64_MAX);
+        if (i == 0) {
+            if (!source->ended && !source->surplus) {
+                note_failure(turn, fill(source, turn->full, MAX_BLOCKS * SL_LINES_BLOCK_BYTES, turn->next), UINT64_MAX);
+            }
+            continue;
         }
-        const struct sl_lines *lines = &turn->full->blocks[turn->first + i - (i > 0)];
-        if (i > 0 && !has_failed_before(turn, lines->first_line)) {
+        const struct sl_lines *lines = &turn->full->blocks[turn->first + i - 1];
+        if (!has_failed_before(turn, lines->first_line)) {
             note_failure(turn, turn->body(turn->context, lines), lines->first_line);
         }
     }
