@@ -32,7 +32,8 @@
 
 /* ---- names of tasks ---- */
 
-bool sl_trace_skip(const char **p, const char *end, const char *word)
+/* Skip `word` at *p, before `end`. False: another text, and *p stays. */
+static bool skip_word(const char **p, const char *end, const char *word)
 {
     size_t n = strlen(word);
     if ((size_t)(end - *p) < n || memcmp(*p, word, n) != 0) {
@@ -42,10 +43,11 @@ bool sl_trace_skip(const char **p, const char *end, const char *word)
     return true;
 }
 
-bool sl_trace_skip_number(const char **p, const char *end, const char *word, uint64_t *out)
+/* Skip "WORD<number>" before a dot or the end. False: another text, and *p stays. */
+static bool skip_number(const char **p, const char *end, const char *word, uint64_t *out)
 {
     const char *next = NULL;
-    if (sl_trace_skip(p, end, word)) {
+    if (skip_word(p, end, word)) {
         next = sl_number_u64(*p, end, out);
     }
     if (next == NULL || (next != end && *next != '.')) {
@@ -60,7 +62,7 @@ static bool skip_stage(const char **p, const char *end, enum sl_stage *out)
 {
     for (int s = 0; s < SL_N_STAGES; s++) {
         const char *q = *p;
-        if (sl_trace_skip(&q, end, sl_stage_name((enum sl_stage)s)) && sl_trace_skip(&q, end, ".")) {
+        if (skip_word(&q, end, sl_stage_name((enum sl_stage)s)) && skip_word(&q, end, ".")) {
             *p = q;
             *out = (enum sl_stage)s;
             return true;
@@ -82,13 +84,13 @@ bool sl_trace_name_parse(const char *text, size_t n, struct sl_trace_name *out)
     const char *end = copy + n;
     const char *p = copy;
     if (!skip_stage(&p, end, &out->stage) ||
-        (!sl_trace_skip(&p, end, "fwd.") && !sl_trace_skip(&p, end, "bwd.") && !sl_trace_skip(&p, end, "upd."))) {
+        (!skip_word(&p, end, "fwd.") && !skip_word(&p, end, "bwd.") && !skip_word(&p, end, "upd."))) {
         return false;
     }
     const char *dot = memchr(p, '.', (size_t)(end - p)); /* after the operation */
     p = dot;
-    if (dot == NULL || !sl_trace_skip_number(&p, end, ".hop", &hop) || !sl_trace_skip_number(&p, end, ".pe", &pe) ||
-        !sl_trace_skip_number(&p, end, ".step", &out->step) || p != end || hop > UINT32_MAX || pe > UINT32_MAX) {
+    if (dot == NULL || !skip_number(&p, end, ".hop", &hop) || !skip_number(&p, end, ".pe", &pe) ||
+        !skip_number(&p, end, ".step", &out->step) || p != end || hop > UINT32_MAX || pe > UINT32_MAX) {
         return false;
     }
     out->hop = (uint32_t)hop;

@@ -69,10 +69,4 @@ struct sl_trace_name {
 /* Parse one of our task names. False: a foreign name. `text` need not be NUL-terminated. */
 bool sl_trace_name_parse(const char *text, size_t n, struct sl_trace_name *out);
 
-/* Skip `word` at *p, before `end`. False: another text, and *p stays. */
-bool sl_trace_skip(const char **p, const char *end, const char *word);
-
-/* Skip "WORD<number>" before a dot or the end. False: another text, and *p stays. */
-bool sl_trace_skip_number(const char **p, const char *end, const char *word, uint64_t *out);
-
 #endif
