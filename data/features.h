@@ -48,12 +48,6 @@ enum sl_status sl_features_start_csr(uint32_t n_rows, uint32_t n_columns, uint64
 enum sl_status sl_features_join(const char *where, uint32_t n, const struct sl_features *tables,
                                 struct sl_features *out);
 
-/* The dense table if it is float32. NULL: CSR, or another dtype. */
-static inline float *sl_features_floats(const struct sl_features *features)
-{
-    return features->dense.dtype == SL_DTYPE_F32 ? features->dense.data : NULL;
-}
-
 /* Copy row r, as floats with its zeros, to `out`, which has room for n_columns. */
 void sl_features_row(const struct sl_features *features, uint64_t r, float *out);
 

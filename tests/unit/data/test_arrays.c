@@ -8,6 +8,7 @@
 
 #include "data/arrays.h"
 #include "data/dataset.h"
+#include "tests/support/floats.h"
 
 POINTER_OWNER(sl_dataset_delete, struct sl_dataset)
 
@@ -374,7 +375,7 @@ TEST(widens_features)
         w.arrays.feature_dtype = dtypes[k].name;
         OWNED(sl_dataset_delete_it) struct sl_dataset *d = make(&w);
         memset(&given, 0xff, sizeof given);
-        assert_memory_equal(sl_features_floats(&d->features), wanted, sizeof wanted);
+        assert_memory_equal(floats_of(&d->features), wanted, sizeof wanted);
     }
 }
 
@@ -404,7 +405,7 @@ TEST(takes_sparse_features)
     w.arrays.feature_values = three;
     d = make(&w);
     assert_null(d->features.offsets);
-    assert_true(sl_features_floats(&d->features)[3] == 1 && sl_features_floats(&d->features)[4] == 2);
+    assert_true(floats_of(&d->features)[3] == 1 && floats_of(&d->features)[4] == 2);
 }
 
 TEST(survives_no_memory)

@@ -15,6 +15,7 @@
 #include "support/memory.h"
 #include "support/parallel.h"
 #include "support/safetensors.h"
+#include "tests/support/floats.h"
 
 #define KEY 0x1234567890abcdefu
 
@@ -281,8 +282,7 @@ TEST_IN_FOLDER(identity_tells_parts_apart)
         load_small(sparse, &made);
         sl_dataset_identify(&made, &before);
         const struct sl_features *f = &made.features;
-        float *value =
-            sparse ? &f->values[f->offsets[f->n_rows] - 1] : &sl_features_floats(f)[f->n_rows * f->n_columns - 1];
+        float *value = sparse ? &f->values[f->offsets[f->n_rows] - 1] : &floats_of(f)[f->n_rows * f->n_columns - 1];
         *value += 1;
         sl_dataset_identify(&made, &after);
         assert_int_equal(differing(&before, &after), 1 << SL_DATA_FEATURES);

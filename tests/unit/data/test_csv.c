@@ -12,6 +12,7 @@
 #include "data/features.h"
 #include "data/line_reader.h"
 #include "support/parallel.h"
+#include "tests/support/floats.h"
 
 /* ---- Lines ------------------------------------------------------------------------------------------------------- */
 
@@ -232,7 +233,7 @@ TEST_IN_FOLDER(ids)
 static float value(const struct sl_features *features, uint32_t row, uint32_t column)
 {
     if (features->dense.data != NULL) {
-        return sl_features_floats(features)[(size_t)row * features->n_columns + column];
+        return floats_of(features)[(size_t)row * features->n_columns + column];
     }
     for (uint64_t k = features->offsets[row]; k < features->offsets[row + 1]; k++) {
         if (features->columns[k] == column) {
@@ -375,7 +376,7 @@ TEST_IN_FOLDER(reads_what_numpy_reads)
         assert_ok(sl_csv_count_lines(path, &n));
         assert_int_equal(n, 2);
         assert_ok(sl_csv_read_features(path, 2, &features));
-        assert_true(sl_features_floats(&features)[3] == 3);
+        assert_true(floats_of(&features)[3] == 3);
     }
     static const char *const lists[] = {"4\n2\n", MARK "4\r\n2\r\n\r\n", "4\n\n2\n\n\n\n\n\n\n", "4\n2"};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {

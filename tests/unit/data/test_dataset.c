@@ -14,6 +14,7 @@
 #include "data/statistics.h"
 #include "partition/partition.h"
 #include "support/memory.h"
+#include "tests/support/floats.h"
 #include "tests/support/npy_fixture.h"
 #include "tests/support/written_fixture.h"
 
@@ -61,7 +62,7 @@ TEST_OF_SMALL(loads_the_small_one)
     assert_memory_equal(d.train.ids, ((const sl_vertex[]){0, 3}), 2 * sizeof(sl_vertex));
     assert_int_equal(d.valid.ids[0], 1);
     assert_int_equal(d.test.ids[1], 5);
-    assert_true(sl_features_floats(&d.features)[2] == 0.5f && sl_features_floats(&d.features)[11] == 2);
+    assert_true(floats_of(&d.features)[2] == 0.5f && floats_of(&d.features)[11] == 2);
     struct sl_statistics statistics;
     assert_survives_no_memory(sl_statistics_count(&d, &statistics));
     assert_int_equal(statistics.max_in_degree, 2);
@@ -81,10 +82,10 @@ TEST_OF_SMALL(loads_the_small_one)
     assert_ok(sl_dataset_load(&options, &d));
     assert_int_equal(d.graph.n_edges, 4);
     assert_memory_equal(d.graph.sources, ((const sl_vertex[]){0, 1, 3, 4}), 4 * sizeof(sl_vertex));
-    assert_true(sl_features_floats(&d.features)[0] == (float)(1.0 / 3) && sl_features_floats(&d.features)[8] == 0 &&
-                sl_features_floats(&d.features)[10] == -2);
+    assert_true(floats_of(&d.features)[0] == (float)(1.0 / 3) && floats_of(&d.features)[8] == 0 &&
+                floats_of(&d.features)[10] == -2);
     /* A row of both signs, whose sum is not above 1, stays as it is. */
-    assert_true(sl_features_floats(&d.features)[2] == 0.5f && sl_features_floats(&d.features)[3] == -1);
+    assert_true(floats_of(&d.features)[2] == 0.5f && floats_of(&d.features)[3] == -1);
 }
 
 TEST_OF_SMALL(survives_no_memory)
@@ -545,7 +546,7 @@ TEST_OF_SMALL(chooses_the_features)
     options.features = "derived/node-feat-x.csv";
     assert_ok(sl_dataset_load(&options, &d));
     assert_int_equal(d.features.n_columns, 1);
-    assert_true(sl_features_floats(&d.features)[5] == 6);
+    assert_true(floats_of(&d.features)[5] == 6);
     sl_dataset_free(&d);
     options.features = "derived/y.csv";
     assert_refused(sl_dataset_load(&options, &d), SL_EFILE, "--features is relative to the dataset's folder");

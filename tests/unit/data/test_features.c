@@ -10,6 +10,7 @@
 #include "data/features.h"
 #include "support/convert.h"
 #include "support/parallel.h"
+#include "tests/support/floats.h"
 
 enum { ROWS = 7, COLUMNS = 300 };
 
@@ -61,7 +62,7 @@ TEST(agrees)
             struct sl_feature_range a, b;
             make(dtypes[d], every, &narrow, &wide);
             assert_int_equal(sl_features_dtype(&narrow), dtypes[d]);
-            assert_null(sl_features_floats(&narrow));
+            assert_null(floats_of(&narrow));
             assert_int_equal(sl_features_nonzeros(&narrow), sl_features_nonzeros(&wide));
             assert_ok(sl_features_measure(&narrow, &a));
             assert_ok(sl_features_measure(&wide, &b));
@@ -79,7 +80,7 @@ TEST(agrees)
             if (every == 20) {
                 assert_same_csr(&narrow, &wide);
             } else {
-                assert_memory_equal(sl_features_floats(&narrow), wide.dense.data, sl_column_bytes(&wide.dense));
+                assert_memory_equal(floats_of(&narrow), wide.dense.data, sl_column_bytes(&wide.dense));
             }
             sl_features_free(&narrow);
             sl_features_free(&wide);
@@ -98,9 +99,9 @@ TEST(borrowed)
     features.dense = sl_column_take(SL_DTYPE_F32, ROWS, 2, table);
     features.dense.hold = SL_HOLD_BORROWED;
     assert_survives_no_memory(sl_features_normalize(&features, SL_NORMALIZE_ROW, &(struct sl_scaling){0}));
-    assert_true(sl_features_floats(&features) != table && features.dense.hold == SL_HOLD_OWNED);
+    assert_true(floats_of(&features) != table && features.dense.hold == SL_HOLD_OWNED);
     assert_memory_equal(table, before, sizeof table);
-    assert_true(fabsf(sl_features_floats(&features)[2] - 0.4f) < 1e-6f);
+    assert_true(fabsf(floats_of(&features)[2] - 0.4f) < 1e-6f);
 }
 
 /* Mean 0 and deviation 1 in each column but a constant one, dense or CSR, the same bits with any number of threads. */

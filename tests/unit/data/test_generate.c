@@ -11,6 +11,7 @@
 #include "data/load.h"
 #include "data/statistics.h"
 #include "support/parallel.h"
+#include "tests/support/floats.h"
 
 static const struct sl_recipe tiny = {.name = "tiny",
                                       .split = "random",
@@ -131,8 +132,7 @@ TEST(noise_is_each_vertex_s_own)
     assert_ok(sl_generate(&tiny, &raw));
     size_t n = (size_t)(tiny.n_vertices - 1) * tiny.n_features;
     for (size_t i = 0; i < n; i++) {
-        double difference =
-            sl_features_floats(&raw.features)[i + tiny.n_features] - sl_features_floats(&raw.features)[i];
+        double difference = floats_of(&raw.features)[i + tiny.n_features] - floats_of(&raw.features)[i];
         sum += difference * difference;
     }
     assert_true(sum / (double)n > 1.9 && sum / (double)n < 2.6);
@@ -445,17 +445,17 @@ TEST(arxiv_is_honest_work)
     for (size_t v = 0; v < d.graph.n_vertices; v++) {
         uint64_t first = d.graph.offsets[v];
         uint64_t end = d.graph.offsets[v + 1];
-        memcpy(means + v * n, sl_features_floats(&d.features) + v * n, n * sizeof *means);
+        memcpy(means + v * n, floats_of(&d.features) + v * n, n * sizeof *means);
         for (uint64_t e = first; e < end; e++) {
             for (size_t c = 0; c < n; c++) {
-                means[v * n + c] += sl_features_floats(&d.features)[d.graph.sources[e] * n + c];
+                means[v * n + c] += floats_of(&d.features)[d.graph.sources[e] * n + c];
             }
         }
         for (size_t c = 0; c < n; c++) {
             means[v * n + c] /= (float)(end - first + 1);
         }
     }
-    double alone = nearest_centre_accuracy(&d, sl_features_floats(&d.features));
+    double alone = nearest_centre_accuracy(&d, floats_of(&d.features));
     double together = nearest_centre_accuracy(&d, means);
     print_message("nearest centre: %.3f by a vertex's own features, %.3f by their mean with its neighbours'\n", alone,
                   together);

@@ -9,6 +9,7 @@
 #include "data/features.h"
 #include "data/npy.h"
 #include "data/raw.h"
+#include "tests/support/floats.h"
 #include "tests/support/npy_fixture.h"
 
 /* ---- Making files ------------------------------------------------------------------------------------------------ */
@@ -263,7 +264,7 @@ TEST_IN_FOLDER(features_keep_their_dtype)
     sl_features_free(&features);
     path = put_npy("u.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }", whole, sizeof whole);
     assert_ok(sl_npy_read_features(path, "node_feat", 2, &features));
-    assert_true(sl_features_floats(&features)[1] == 254);
+    assert_true(floats_of(&features)[1] == 254);
     sl_features_free(&features);
     path = put_npy("n.npy", "{'descr': '<f2', 'fortran_order': False, 'shape': (2, 2), }", "\0\0\0\0\0\x7c\0\0", 8);
     assert_refused(sl_npy_read_features(path, "node_feat", 2, &features), SL_EFILE,

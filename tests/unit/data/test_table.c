@@ -9,6 +9,7 @@
 
 #include "data/load.h"
 #include "data/reader.h"
+#include "tests/support/floats.h"
 
 #define EDGES "src,dst\n"
 #define NODES "id,a,label,split\n"
@@ -261,7 +262,7 @@ TEST_IN_FOLDER(reads_other_headers)
         assert_true(raw.n_vertices == 3 && raw.n_edges == 2 && raw.from[1] == 2 && raw.to[0] == 1);
         assert_memory_equal(raw.weights.data, ((const float[]){2, 3}), 2 * sizeof(float));
         assert_memory_equal(raw.targets.classes, ((const int32_t[]){0, 1, 0}), 3 * sizeof(int32_t));
-        assert_true(raw.features.n_columns == 1 && sl_features_floats(&raw.features)[2] == 3);
+        assert_true(raw.features.n_columns == 1 && floats_of(&raw.features)[2] == 3);
         assert_true(raw.train.ids[0] == 0 && raw.valid.ids[0] == 1 && raw.test.ids[0] == 2);
         assert_string_equal(raw.vertex_names, "a\nb\nc\n");
         assert_null(raw.class_names);

@@ -6,6 +6,7 @@
 #include "tests/support/npy_fixture.h"
 
 #include "data/load.h"
+#include "tests/support/floats.h"
 
 /* Two items with features of width 2, three users without, one shop with a feature; relations user-buys-item and
  * shop-sells-item. Items have classes. */
@@ -59,8 +60,8 @@ static void expect_features(const struct sl_features *features)
                                 {0, 0, 0, 1, 0, 0},    {0, 0, 0, 0, 1, 0}, {0, 0, 0, 0, 0, 7}};
     assert_int_equal(features->n_rows, 6);
     assert_int_equal(features->n_columns, 6);
-    assert_non_null(sl_features_floats(features));
-    assert_memory_equal(sl_features_floats(features), wanted, sizeof wanted);
+    assert_non_null(floats_of(features));
+    assert_memory_equal(floats_of(features), wanted, sizeof wanted);
 }
 
 static void expect_dataset(const struct sl_dataset *d)
@@ -346,7 +347,7 @@ TEST_WITH(shares_columns, put_all, remove_all)
     assert_ok(sl_dataset_load(&options, &d));
     const float wanted[] = {0.5f, 0, 2, 3, 1, 1, 2, 2, 3, 4, 7, 8};
     assert_int_equal(d.features.n_columns, 2);
-    assert_memory_equal(sl_features_floats(&d.features), wanted, sizeof wanted);
+    assert_memory_equal(floats_of(&d.features), wanted, sizeof wanted);
 }
 
 /* The users' purchases are links: 2,0 and 1,1 to train on, 0,0 and 2,1 to find. What the shop sells stays an edge. */

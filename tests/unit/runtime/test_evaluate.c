@@ -5,6 +5,7 @@
  * runtime/full/evaluate: inference over all in-neighbours against a plain loop in double, and scores against
  * figures made by hand.
  */
+#include "tests/support/floats.h"
 #include "tests/support/run_fixture.h"
 #include "tests/support/sage_fixture.h"
 #include "tests/support/scores.h"
@@ -32,7 +33,7 @@ static struct table features_of(const struct sl_dataset *d)
     const struct sl_features *f = &d->features;
     struct table t = make_table(f->n_rows, f->n_columns);
     for (size_t i = 0; f->dense.data != NULL && i < (size_t)t.n * t.width; i++) {
-        t.x[i] = (double)sl_features_floats(f)[i];
+        t.x[i] = (double)floats_of(f)[i];
     }
     for (uint32_t v = 0; f->dense.data == NULL && v < t.n; v++) {
         for (uint64_t e = f->offsets[v]; e < f->offsets[v + 1]; e++) {

@@ -5,6 +5,7 @@
  * runtime/objective: losses and gradients against PyTorch, scores against scikit-learn (tests/reference/objectives.py);
  * what must not matter (PEs, groups, chunks); class weights, smoothing, unknown and degenerate targets; the choice.
  */
+#include "tests/support/floats.h"
 #include "tests/support/reference_fixture.h"
 #include "tests/support/sage_fixture.h"
 #include "tests/support/scores.h"
@@ -271,7 +272,7 @@ TEST(test_nan_outputs)
         table_of(root, k == 0 ? "labels" : "numbers", targets);
         hand_dataset(outputs, targets, false, &d);
         for (uint32_t c = 0; c < C; c++) {
-            sl_features_floats(&d.features)[3 * C + c] = NAN;
+            floats_of(&d.features)[3 * C + c] = NAN;
         }
         struct sl_scores scores = scores_by_hand(&d, SL_OBJECTIVE_AUTO, 1);
         for (uint32_t i = 0; i < 3; i++) {
