@@ -299,7 +299,7 @@ static enum sl_status write_pairs(struct sl_session *t, const sl_real *vectors)
                                    .n_vertices = t->shards.n_vertices};
     sl_real *scores;
     enum sl_status st;
-    SL_TRY(st, sl_alloc(t->pairs.n, sizeof *scores, "scores of pairs", &scores), done);
+    SL_TRY(st, sl_alloc(sl_rank() == 0 ? t->pairs.n : 0, sizeof *scores, "scores of pairs", &scores), done);
     SL_TRY(st, sl_outputs_score_pairs(t, &t->pairs, vectors, scores), done);
     if (sl_rank() == 0 && sl_settings_predicts_csv(t->settings)) {
         SL_TRY(st, sl_csvout_write(t->settings->predict, &form, t->pairs.n, 1, score_of, scores), done);
