@@ -55,6 +55,7 @@ struct settings {
     uint32_t parts;
     int method; /* enum sl_partition_method */
 };
+_Static_assert(offsetof(struct settings, run) == 0, "run is first");
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
