@@ -127,7 +127,7 @@ struct sl_transport_kind {
                             starpu_data_handle_t handle);
 };
 
-/* starpu: StarPU copies data to the device of the task that reads them, so only sums are left to do (starpu.c).
+/* starpu: StarPU copies data to the device of the task that reads them, so only sums are left to do (transport.c).
  * nccl: between GPUs (nccl_transport.c). mpi: between ranks; starpu or nccl carries rows inside a rank (mpi.c). */
 extern const struct sl_transport_kind sl_transport_starpu, sl_transport_nccl, sl_transport_mpi;
 

@@ -46,7 +46,7 @@ struct sl_pipe_chunk {
 struct sl_pipe_graph {
     /* K: the shards' parts. */
     uint32_t n_chunks;
-    /* Empty if the graph is symmetric: then the graph equals its transpose (transpose.h). */
+    /* Empty if the graph is symmetric: then the graph equals its transpose (chunk_graph.c). */
     struct sl_graph transposed;
     /* Halo of `transposed`, if the crew has several ranks. */
     struct sl_halo halo;

@@ -13,8 +13,8 @@
 
 /* ---- where the features are kept ---- */
 
-#define WORK_BYTES                                                                                                     \
-    8 /* scratch per slot while an LRU cache searches its oldest slots (codelets/rows/row_cache_cuda.cu) */
+/* Scratch per slot while an LRU cache searches its oldest slots (codelets/rows/row_cache_cuda.cu). */
+#define WORK_BYTES 8
 
 uint64_t sl_feature_room_wanted(const struct sl_feature_room *room)
 {

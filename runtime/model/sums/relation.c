@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The mean over in-neighbours of each relation,
- * as it is or mixed by the components of bases (codelets/sums/relate.h). */
+ * The mean over in-neighbours of each relation, as it is or mixed by the components of bases
+ * (codelets/sums/relate.h). */
 #include "codelets/sums/relate.h"
 
 #include "runtime/model/sage.h"
