@@ -4,7 +4,6 @@
  * Loading a dataset: find its files or recipe, try the cache, else build it from raw tables. */
 #include "data/load.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -301,18 +300,14 @@ static int compare_names(const void *a, const void *b)
 static enum sl_status list_root(void *context, const char *root)
 {
     struct catalogue *catalogue = context;
-    DIR *dir = opendir(root);
-    struct dirent *entry;
-    while (dir != NULL && catalogue->n < MAX_NAMES && (entry = readdir(dir)) != NULL) {
+    DIR *dir = NULL;
+    for (const char *name; (name = sl_folder_next(root, &dir)) != NULL;) {
         char folder[4096];
-        bool fits = strlen(entry->d_name) < sizeof catalogue->names[0] &&
-                    (size_t)snprintf(folder, sizeof folder, "%s/%s", root, entry->d_name) < sizeof folder;
-        if (fits && entry->d_name[0] != '.' && sl_reader_of(folder) != NULL) {
-            memcpy(catalogue->names[catalogue->n++], entry->d_name, strlen(entry->d_name) + 1);
+        bool fits = catalogue->n < MAX_NAMES && strlen(name) < sizeof catalogue->names[0] &&
+                    (size_t)snprintf(folder, sizeof folder, "%s/%s", root, name) < sizeof folder;
+        if (fits && sl_reader_of(folder) != NULL) {
+            memcpy(catalogue->names[catalogue->n++], name, strlen(name) + 1);
         }
-    }
-    if (dir != NULL) {
-        closedir(dir);
     }
     return SL_OK;
 }

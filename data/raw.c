@@ -4,7 +4,6 @@
  * The raw layout of the Open Graph Benchmark: finding, reading and checking the files. raw_write.c writes them. */
 #include "data/raw.h"
 
-#include <dirent.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -233,18 +232,13 @@ static int compare_names(const void *a, const void *b)
 static int list_folders(const char *folder, char names[MAX_SPLITS][64])
 {
     int n = 0;
-    DIR *dir = opendir(folder);
-    struct dirent *entry;
-    while (dir != NULL && n < MAX_SPLITS && (entry = readdir(dir)) != NULL) {
+    DIR *dir = NULL;
+    for (const char *name; (name = sl_folder_next(folder, &dir)) != NULL;) {
         char path[4096];
-        int length = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (entry->d_name[0] != '.' && length < (int)sizeof path && strlen(entry->d_name) < sizeof names[n] &&
-            sl_folder_exists(path)) {
-            memcpy(names[n++], entry->d_name, strlen(entry->d_name) + 1);
+        int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+        if (n < MAX_SPLITS && length < (int)sizeof path && strlen(name) < sizeof names[0] && sl_folder_exists(path)) {
+            memcpy(names[n++], name, strlen(name) + 1);
         }
-    }
-    if (dir != NULL) {
-        closedir(dir);
     }
     qsort(names, (size_t)n, sizeof names[0], compare_names);
     return n;
@@ -374,15 +368,11 @@ static void suggest_features(const char *folder, char *out, size_t bytes)
     if ((size_t)snprintf(path, sizeof path, "%s/derived", folder) >= sizeof path) {
         return;
     }
-    DIR *dir = opendir(path);
-    struct dirent *entry;
-    while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        if (strncmp(entry->d_name, "node-feat", 9) == 0) {
-            snprintf(out, bytes, "derived/%s", entry->d_name);
+    DIR *dir = NULL;
+    for (const char *name; (name = sl_folder_next(path, &dir)) != NULL;) {
+        if (strncmp(name, "node-feat", 9) == 0) {
+            snprintf(out, bytes, "derived/%s", name);
         }
-    }
-    if (dir != NULL) {
-        closedir(dir);
     }
 }
 
@@ -418,16 +408,12 @@ static enum sl_status find_features(const char *folder, const char *wanted, stru
 /* List the entries of a folder for a message: "raw, split". */
 static void list_entries(const char *folder, char *out, size_t bytes)
 {
-    DIR *dir = opendir(folder);
-    struct dirent *entry;
+    DIR *dir = NULL;
     out[0] = '\0';
-    while (dir != NULL && (entry = readdir(dir)) != NULL && strlen(out) + 80 < bytes) {
-        if (entry->d_name[0] != '.') {
-            append_name(out, bytes, entry->d_name);
+    for (const char *name; (name = sl_folder_next(folder, &dir)) != NULL;) {
+        if (strlen(out) + 80 < bytes) {
+            append_name(out, bytes, name);
         }
-    }
-    if (dir != NULL) {
-        closedir(dir);
     }
 }
 
@@ -480,24 +466,24 @@ static bool begins(const char *name, const char *word)
     return *word == '\0';
 }
 
-void sl_raw_note_others(const char *folder, const char *const *words, struct sl_raw_files *files)
+void sl_raw_note_others(struct sl_raw_files *files, const char *const *words, const char *folder, ...)
 {
-    DIR *dir = opendir(folder);
-    struct dirent *entry;
-    while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        char path[4096];
-        const size_t n = (size_t)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        for (int i = 0; words[i] != NULL && n < sizeof path && entry->d_name[0] != '.'; i++) {
-            if (begins(entry->d_name, words[i])) {
-                if (!is_used(path, files)) {
-                    sl_raw_note_unused(files, "%.380s", path);
-                }
-                break;
-            }
+    DIR *dir = NULL;
+    char path[4096];
+    va_list arguments;
+    va_start(arguments, folder);
+    const size_t n = (size_t)vsnprintf(path, sizeof path, folder, arguments);
+    va_end(arguments);
+    for (const char *name; n < sizeof path && (name = sl_folder_next(path, &dir)) != NULL; path[n] = '\0') {
+        bool noted = false;
+        for (int i = 0; words[i] != NULL; i++) {
+            noted |= begins(name, words[i]);
         }
-    }
-    if (dir != NULL) {
-        closedir(dir);
+        noted &= n + 1 + strlen(name) < sizeof path;
+        snprintf(path + n, sizeof path - n, "/%s", name);
+        if (noted && !is_used(path, files)) {
+            sl_raw_note_unused(files, "%.380s", path);
+        }
     }
 }
 
@@ -507,13 +493,9 @@ static void note_unused(const char *folder, const char *features, struct sl_raw_
     static const char *const lists[] = {"train", "val", "test", NULL};
     static const char *const tables[] = {SL_RAW_EDGE_TABLES, "edge-reltype", "node-label", "node-feat", NULL};
     static const char *const without_features[] = {SL_RAW_EDGE_TABLES, "edge-reltype", "node-label", NULL};
-    char path[4096];
-    if ((size_t)snprintf(path, sizeof path, "%s/raw", folder) < sizeof path) {
-        sl_raw_note_others(path, features != NULL ? without_features : tables, files);
-    }
-    if (files->split[0] != '\0' &&
-        (size_t)snprintf(path, sizeof path, "%s/split/%s", folder, files->split) < sizeof path) {
-        sl_raw_note_others(path, lists, files);
+    sl_raw_note_others(files, features != NULL ? without_features : tables, "%s/raw", folder);
+    if (files->split[0] != '\0') {
+        sl_raw_note_others(files, lists, "%s/split/%s", folder, files->split);
     }
 }
 

@@ -139,9 +139,10 @@ enum sl_status sl_raw_read_ids(const char *path, enum sl_raw_file table, uint32_
 /* Words that tables of the edges begin with, beside the edges themselves. */
 #define SL_RAW_EDGE_TABLES "edge-feat", "edge-attr", "edge-weight", "edge-type", "edge-label"
 
-/* Note the entries of a folder that begin with one of the words (the last is NULL; '-' also means '_') and are no
- * table of *files, nor a folder of one. */
-void sl_raw_note_others(const char *folder, const char *const *words, struct sl_raw_files *files);
+/* Note the entries of a folder (printf rules) that begin with one of the words (the last is NULL; '-' also means '_')
+ * and are no table of *files, nor a folder of one. */
+void sl_raw_note_others(struct sl_raw_files *files, const char *const *words, const char *folder, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Note a table or column that is not read. */
 void sl_raw_note_unused(struct sl_raw_files *files, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -365,6 +365,21 @@ bool sl_file_exists(const char *path)
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
+const char *sl_folder_next(const char *path, DIR **folder)
+{
+    const struct dirent *entry = NULL;
+    if (*folder == NULL) {
+        *folder = opendir(path);
+    }
+    while (*folder != NULL && (entry = readdir(*folder)) != NULL && entry->d_name[0] == '.') {
+    }
+    if (*folder != NULL && entry == NULL) {
+        closedir(*folder);
+        *folder = NULL;
+    }
+    return entry != NULL ? entry->d_name : NULL;
+}
+
 bool sl_file_same(const char *a, const char *b)
 {
     struct stat of_a;

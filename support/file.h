@@ -8,6 +8,7 @@
 #ifndef SL_SUPPORT_FILE_H
 #define SL_SUPPORT_FILE_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -85,6 +86,10 @@ bool sl_folder_writable(const char *path);
 /* Whether `path` is a folder; whether it is a regular file. */
 bool sl_folder_exists(const char *path);
 bool sl_file_exists(const char *path);
+
+/* The next entry of a folder, without those that begin with a dot, in no order; valid until the next call. *folder is
+ * NULL before the first call. NULL after the last entry, or if there is no such folder; *folder is NULL then. */
+const char *sl_folder_next(const char *path, DIR **folder);
 
 /* Whether two paths lead to one file that is there. NULL is no path. */
 bool sl_file_same(const char *a, const char *b);

@@ -25,7 +25,6 @@
  * Features. If all types have features of one width, types share the columns. Else each type with features has columns
  * of its own, and each vertex of a type without features has one column, which is 1. A first layer's matrix then has,
  * in the rows of these columns, a projection for each type and a trained vector for each vertex without features. */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -427,51 +426,33 @@ static void note_other_types(const char *folder, const char *table, const struct
 {
     char path[4096];
     uint32_t type;
-    struct dirent *entry;
-    DIR *dir = (size_t)snprintf(path, sizeof path, "%s/raw/%s", folder, table) < sizeof path ? opendir(path) : NULL;
-    while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        if (entry->d_name[0] != '.' && !type_of(typed, entry->d_name, &type)) {
-            sl_raw_note_unused(files, "%.280s/%.100s", path, entry->d_name);
+    DIR *dir = NULL;
+    snprintf(path, sizeof path, "%s/raw/%s", folder, table);
+    for (const char *name; (name = sl_folder_next(path, &dir)) != NULL;) {
+        if (!type_of(typed, name, &type)) {
+            sl_raw_note_unused(files, "%.280s/%.100s", path, name);
         }
-    }
-    if (dir != NULL) {
-        closedir(dir);
     }
 }
 
 /* Note tables of the relations and types that are not read. */
-static enum sl_status note_unused(const char *folder, const struct typed *typed, struct sl_raw_files *files)
+static void note_unused(const char *folder, const struct typed *typed, struct sl_raw_files *files)
 {
     static const char *const edge_tables[] = {SL_RAW_EDGE_TABLES, "num-node", NULL};
     static const char *const plain[] = {"edge", "node-feat", "node-label", "num-edge", "num-node-list", NULL};
     static const char *const all[] = {"", NULL};
-    char path[4096];
-    enum sl_status st = SL_OK;
-    for (uint32_t t = 0; t < 2 * typed->n_types; t++) {
-        const char *table = t % 2 == 0 ? "feat" : "label";
-        if ((size_t)snprintf(path, sizeof path, "%s/raw/node-%s/%s", folder, table, typed->types[t / 2].name) <
-            sizeof path) {
-            sl_raw_note_others(path, all, files);
-        }
+    for (uint32_t t = 0; t < typed->n_types; t++) {
+        sl_raw_note_others(files, all, "%s/raw/node-feat/%s", folder, typed->types[t].name);
+        sl_raw_note_others(files, all, "%s/raw/node-label/%s", folder, typed->types[t].name);
     }
-    if ((size_t)snprintf(path, sizeof path, "%s/raw", folder) < sizeof path) {
-        sl_raw_note_others(path, plain, files);
-    }
-    if ((size_t)snprintf(path, sizeof path, "%s/raw/relations", folder) < sizeof path) {
-        sl_raw_note_others(path, all, files);
-    }
+    sl_raw_note_others(files, plain, "%s/raw", folder);
+    sl_raw_note_others(files, all, "%s/raw/relations", folder);
     note_other_types(folder, "node-feat", typed, files);
     note_other_types(folder, "node-label", typed, files);
-    for (uint32_t r = 0; r < typed->n_relations && st == SL_OK; r++) {
+    for (uint32_t r = 0; r < typed->n_relations; r++) {
         const char *edges = typed->relations[r].edges;
-        char *own;
-        st = sl_format(&own, "%.*s", (int)(strrchr(edges, '/') - edges), edges);
-        if (st == SL_OK) {
-            sl_raw_note_others(own, edge_tables, files);
-            sl_free(own);
-        }
+        sl_raw_note_others(files, edge_tables, "%.*s", (int)(strrchr(edges, '/') - edges), edges);
     }
-    return st;
 }
 
 /* Note the lists of a split that are not of the type with labels, or have other names. */
@@ -479,13 +460,8 @@ static void note_other_lists(const char *folder, const char *type, struct sl_raw
 {
     static const char *const words[] = {"train", "val", "test", NULL};
     static const char *const all[] = {"", NULL};
-    char path[4096];
-    if ((size_t)snprintf(path, sizeof path, "%s/split/%s", folder, files->split) < sizeof path) {
-        sl_raw_note_others(path, all, files);
-    }
-    if ((size_t)snprintf(path, sizeof path, "%s/split/%s/%s", folder, files->split, type) < sizeof path) {
-        sl_raw_note_others(path, words, files);
-    }
+    sl_raw_note_others(files, all, "%s/split/%s", folder, files->split);
+    sl_raw_note_others(files, words, "%s/split/%s/%s", folder, files->split, type);
 }
 
 /* Find the lists of the type with labels, `target`, or of links. */
@@ -541,7 +517,7 @@ static enum sl_status find(const struct sl_request *request, struct sl_raw_files
         goto fail;
     }
     SL_TRY(st, note_tables(&typed, &found), fail);
-    SL_TRY(st, note_unused(request->path, &typed, &found), fail);
+    note_unused(request->path, &typed, &found);
     SL_TRY(st, find_split(request, target, &found), fail);
     free_typed(&typed);
     *out = found;
