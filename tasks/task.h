@@ -227,7 +227,7 @@ struct sl_operation {
 #endif
 
 /* Initialisers of one implementation for both devices, with a view of this type. Its body calls KERNEL_cpu, which
- * returns nothing (SL_RUN) or a status (SL_CALL), or KERNEL_cuda with the same arguments. */
+ * cannot fail (SL_RUN drops its value) or returns a status (SL_CALL), or KERNEL_cuda with the same arguments. */
 #define SL_BODY(function, type) .body = function, .bytes = sizeof(type), SL_ON_GPUS
 #ifdef SL_CUDA
 #define SL_RUN(stream, kernel, ...)                                                                                    \

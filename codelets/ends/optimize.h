@@ -7,7 +7,8 @@
  *   g = grad + decay * w;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
  *   w -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps),  t = 1, 2, ..
  *
- * By rows (torch.optim.SparseAdam): a row whose gradient is zero stays as it is, with its moments. t counts all steps.
+ * By rows (as torch.optim.SparseAdam treats rows that a gradient lacks): a row whose gradient is zero stays as it is,
+ * with its moments, and is not decayed. t counts all steps.
  */
 #ifndef SL_CODELETS_OPTIMIZE_H
 #define SL_CODELETS_OPTIMIZE_H
@@ -76,8 +77,8 @@ SL_DECLARE_LAUNCHER(enum sl_status, sl_optimize, const struct sl_adam *adam, siz
 SL_DECLARE_LAUNCHER(enum sl_status, sl_optimize_rows, const struct sl_adam *adam, uint32_t n_rows, uint32_t n_columns,
                     const sl_real *gradient, const int8_t *touched, sl_real *w, sl_real *m, sl_real *v);
 
-/* Submit one Adam step. All four handles are matrices of one shape; w, m and v are updated. Local; one thread submits.
- * SL_ESTARPU, SL_ENOMEM. */
+/* Submit one Adam step. All four handles are matrices of sl_real, of one shape; w, m and v are updated. Local; one
+ * thread submits. The errors of sl_view_submit. */
 enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct sl_adam *adam,
                                   starpu_data_handle_t gradient, starpu_data_handle_t w, starpu_data_handle_t m,
                                   starpu_data_handle_t v);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Scale rows, and store or add them. */
+ * Scale rows, and store or add them. For each pair of dtypes a loop of its own; so for CUDA in blend_cuda.cu. */
 #include "codelets/rows/blend.h"
 
 #include <assert.h>

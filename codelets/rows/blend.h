@@ -26,7 +26,7 @@ SL_DECLARE_LAUNCHER(void, sl_blend, enum sl_dtype x_dtype, enum sl_dtype out_dty
                     const sl_real *factor, const void *x, int beta, void *out);
 
 #ifndef SL_KERNELS_ONLY
-/* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
+/* ---- submissions: local, one thread submits; the errors of sl_view_submit. ---- */
 
 /* Rows of a matrix from row0 on. */
 struct sl_blend_rows {
