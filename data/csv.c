@@ -27,18 +27,6 @@
 
 /* ---- One line ---------------------------------------------------------------------------------------------------- */
 
-/* Return the end of the line at `p`, without its line end and the blanks before it. *next gets the start of the
- * next line. */
-static const char *line_end(const struct sl_lines *lines, const char *p, const char **next)
-{
-    const char *end = memchr(p, '\n', (size_t)(lines->text + lines->bytes - p));
-    *next = end + 1;
-    while (end > p && (end[-1] == '\r' || end[-1] == ' ' || end[-1] == '\t')) {
-        end--;
-    }
-    return end;
-}
-
 /* Whether a line begins with a number; nan and inf are numbers, info is not. */
 static bool begins_with_number(const char *start, const char *end)
 {
@@ -122,7 +110,7 @@ static enum sl_status count_lines(void *context, const struct sl_lines *lines)
     if (lines->n_lines == 0) {
         return SL_OK;
     }
-    const char *end = line_end(lines, lines->text, &next);
+    const char *end = sl_lines_end(lines, lines->text, &next);
     if (sl_number_whole(lines->text, end, context) != end) {
         return bad_line(lines, 0, lines->text, end, "a count");
     }
@@ -144,7 +132,7 @@ static enum sl_status count_full_lines(void *context, const struct sl_lines *lin
     const char *next;
     uint64_t n = 0;
     for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
-        n += line_end(lines, p, &next) > p;
+        n += sl_lines_end(lines, p, &next) > p;
     }
     atomic_fetch_add(count, n);
     return SL_OK;
@@ -182,7 +170,7 @@ static enum sl_status edge_lines(void *context, const struct sl_lines *lines)
     const char *p = lines->text;
     const char *next;
     for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
-        const char *end = line_end(lines, p, &next);
+        const char *end = sl_lines_end(lines, p, &next);
         if (!read_edge(table, p, end, lines->first_line + i)) {
             char expected[80];
             snprintf(expected, sizeof expected,
@@ -235,7 +223,7 @@ static enum sl_status find_triples(void *context, const struct sl_lines *lines)
     bool *triples = context;
     const char *next;
     if (lines->n_lines > 0 && lines->first_line == 0) {
-        const char *end = line_end(lines, lines->text, &next);
+        const char *end = sl_lines_end(lines, lines->text, &next);
         const char *comma = memchr(lines->text, ',', (size_t)(end - lines->text));
         *triples = comma != NULL && memchr(comma + 1, ',', (size_t)(end - comma - 1)) != NULL;
     }
@@ -311,10 +299,10 @@ static enum sl_status number_lines(void *context, const struct sl_lines *lines)
     const char *next;
     enum sl_status st = SL_OK;
     if (lines->n_lines > 0 && table->numbers == NULL) {
-        st = start_numbers(table, p, line_end(lines, p, &next));
+        st = start_numbers(table, p, sl_lines_end(lines, p, &next));
     }
     for (uint64_t i = 0; st == SL_OK && i < lines->n_lines; i++, p = next) {
-        const char *end = line_end(lines, p, &next);
+        const char *end = sl_lines_end(lines, p, &next);
         const char *start = p;
         float *row = table->numbers + (lines->first_line + i) * table->width;
         for (uint32_t c = 0; c < table->width && p != NULL; c++) {
@@ -373,19 +361,6 @@ struct label_table {
     int32_t *classes; /* NULL: only look */
 };
 
-/* The label of a line, without blanks and quotes around it. *wide: the line has several cells. */
-static struct sl_text_cell label_of(const char *p, const char *end, bool *wide)
-{
-    while (p < end && (*p == ' ' || *p == '\t')) {
-        p++;
-    }
-    if (end - p >= 2 && *p == '"' && end[-1] == '"') {
-        return (struct sl_text_cell){p + 1, sl_text_undouble_quotes(p + 1, (size_t)(end - p - 2))};
-    }
-    *wide = memchr(p, ',', (size_t)(end - p)) != NULL;
-    return (struct sl_text_cell){p, (size_t)(end - p)};
-}
-
 static enum sl_status text_lines(void *context, const struct sl_lines *lines)
 {
     struct label_table *table = context;
@@ -395,9 +370,11 @@ static enum sl_status text_lines(void *context, const struct sl_lines *lines)
     pthread_mutex_lock(&table->mutex);
     for (uint64_t i = 0; st == SL_OK && i < lines->n_lines; i++, p = next) {
         const uint64_t line = lines->first_line + i;
-        bool wide = false;
-        struct sl_text_cell label = label_of(p, line_end(lines, p, &next), &wide);
-        table->wide |= wide;
+        bool quoted;
+        const char *end = sl_lines_end(lines, p, &next);
+        struct sl_text_cell label = sl_names_take(&p, end, ',', &quoted);
+        label.n = quoted ? sl_text_undouble_quotes(label.p, label.n) : label.n;
+        table->wide |= p != NULL;
         if (table->classes == NULL) {
             sl_label_kinds_count(&table->kinds, label, line);
         } else {
@@ -487,7 +464,7 @@ static enum sl_status id_lines(void *context, const struct sl_lines *lines)
     const char *p = lines->text;
     const char *next;
     for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
-        const char *end = line_end(lines, p, &next);
+        const char *end = sl_lines_end(lines, p, &next);
         sl_vertex *id = &table->ids[lines->first_line + i];
         if (p == end) {
             *id = SL_NONE; /* sorted to the end, and dropped there */
@@ -599,7 +576,7 @@ static enum sl_status dense_lines(struct feature_table *table, const struct sl_l
     const char *next;
     for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
         float *row = sl_column_row(&table->features.dense, lines->first_line + i);
-        const char *end = line_end(lines, p, &next);
+        const char *end = sl_lines_end(lines, p, &next);
         for (uint32_t c = 0; c < n; c++) {
             const char *start = p;
             p = read_value(p, end, c, n, &row[c]);
@@ -661,7 +638,7 @@ static enum sl_status csr_lines(struct feature_table *table, const struct sl_lin
     const char *p = lines->text;
     const char *next;
     for (uint64_t i = 0; i < lines->n_lines && st == SL_OK; i++, p = next) {
-        const char *end = line_end(lines, p, &next);
+        const char *end = sl_lines_end(lines, p, &next);
         uint64_t before = piece->n;
         st = csr_line(table, lines, i, p, end, piece);
         table->features.offsets[lines->first_line + i + 1] = piece->n - before;
@@ -685,7 +662,7 @@ static enum sl_status start_features(struct feature_table *table, const struct s
 {
     struct sl_features *features = &table->features;
     const char *next;
-    const char *end = line_end(lines, lines->text, &next);
+    const char *end = sl_lines_end(lines, lines->text, &next);
     uint64_t n_values;
     uint64_t n_zeros;
     look_at_line(lines->text, end, &n_values, &n_zeros);

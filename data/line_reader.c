@@ -50,25 +50,33 @@ struct source {
 
 /* ---- Reading blocks ---------------------------------------------------------------------------------------------- */
 
-/* zlib's reason without the path in front of it. */
-static const char *reason_of(const struct source *source, int *code)
+static enum sl_status open_file(const char *path, gzFile *out)
 {
-    const char *why = gzerror(source->file, code);
-    size_t n = strlen(source->path);
-    return strncmp(why, source->path, n) == 0 && strncmp(why + n, ": ", 2) == 0 ? why + n + 2 : why;
+    errno = 0;
+    *out = gzopen(path, "rbe");
+    SL_FAIL_IF(*out == NULL, SL_EIO, "%s: cannot open for reading: %s", path, strerror(errno != 0 ? errno : ENOMEM));
+    gzbuffer(*out, (unsigned)SL_LINES_BLOCK_BYTES);
+    return SL_OK;
 }
 
-/* Read up to `bytes` bytes; fewer only at the end of the file. */
-static enum sl_status inflate_some(struct source *source, char *to, size_t bytes, size_t *got)
+/* zlib's reason without the path in front of it. */
+static const char *reason_of(gzFile file, const char *path, int *code)
 {
-    int n = gzread(source->file, to, (unsigned)bytes);
+    const char *why = gzerror(file, code);
+    size_t n = strlen(path);
+    return strncmp(why, path, n) == 0 && strncmp(why + n, ": ", 2) == 0 ? why + n + 2 : why;
+}
+
+/* Read up to `bytes` bytes; fewer only at the end of the file. n_lines: read before. */
+static enum sl_status inflate_some(gzFile file, const char *path, uint64_t n_lines, char *to, size_t bytes, size_t *got)
+{
+    int n = gzread(file, to, (unsigned)bytes);
     int code = Z_OK;
-    const char *why = n < (int)bytes ? reason_of(source, &code) : "";
-    SL_FAIL_IF(n < 0 && code == Z_ERRNO, SL_EIO, "%s: cannot read: %s", source->path, strerror(errno));
+    const char *why = n < (int)bytes ? reason_of(file, path, &code) : "";
+    SL_FAIL_IF(n < 0 && code == Z_ERRNO, SL_EIO, "%s: cannot read: %s", path, strerror(errno));
     SL_FAIL_IF(n < 0 || (code != Z_OK && code != Z_STREAM_END), SL_EFILE,
-               "%s: damaged or cut short near line %llu: %s; fetch it again", source->path,
-               (unsigned long long)source->n_lines + 1, why);
-    source->ended = n < (int)bytes;
+               "%s: damaged or cut short near line %llu: %s; fetch it again", path, (unsigned long long)n_lines + 1,
+               why);
     *got = (size_t)n;
     return SL_OK;
 }
@@ -112,7 +120,8 @@ static enum sl_status fill_buffer(struct source *source, const struct buffer *ot
             want *= 2;
             SL_CHECK(make_room(buffer, want));
         }
-        SL_CHECK(inflate_some(source, buffer->text + have, want - have, &got));
+        SL_CHECK(inflate_some(source->file, source->path, source->n_lines, buffer->text + have, want - have, &got));
+        source->ended = got < want - have;
         line_ends = memchr(buffer->text + have, '\n', got) != NULL;
         have += got;
     }
@@ -282,11 +291,7 @@ enum sl_status sl_lines_read(const char *path, uint64_t max_lines,
 {
     struct source source = {.path = path, .max_lines = max_lines};
     struct turn turn = {.body = body, .context = context, .source = &source};
-    errno = 0;
-    source.file = gzopen(path, "rbe");
-    SL_FAIL_IF(source.file == NULL, SL_EIO, "%s: cannot open for reading: %s", path,
-               strerror(errno != 0 ? errno : ENOMEM));
-    gzbuffer(source.file, (unsigned)SL_LINES_BLOCK_BYTES);
+    SL_CHECK(open_file(path, &source.file));
     pthread_mutex_init(&turn.mutex, NULL);
     enum sl_status st = read_all(&source, &turn);
     pthread_mutex_destroy(&turn.mutex);
@@ -295,6 +300,37 @@ enum sl_status sl_lines_read(const char *path, uint64_t max_lines,
     sl_free(source.buffers[1].text);
     if (st == SL_OK) {
         *n_out = source.n_lines;
+    }
+    return st;
+}
+
+/* ---- Whole texts ------------------------------------------------------------------------------------------------- */
+
+enum sl_status sl_lines_read_text(const char *path, bool first_line, struct sl_text *out)
+{
+    gzFile file;
+    size_t room = 0, bytes = 0, got = 0;
+    uint64_t n_lines = 0;
+    enum sl_status st = SL_OK;
+    *out = (struct sl_text){.path = path};
+    SL_CHECK(open_file(path, &file));
+    do {
+        if (room - bytes <= SL_LINES_BLOCK_BYTES) {
+            room = 2 * room + SL_LINES_BLOCK_BYTES + 1;
+            SL_TRY(st, sl_realloc(&out->data, room, 1, path), done);
+        }
+        SL_TRY(st, inflate_some(file, path, n_lines, out->data + bytes, SL_LINES_BLOCK_BYTES, &got), done);
+        n_lines += count_newlines(out->data + bytes, got);
+        bytes += got;
+        out->data[bytes] = '\0';
+    } while (got == SL_LINES_BLOCK_BYTES && !(first_line && n_lines > 0));
+    out->p = out->data + (strncmp(out->data, BYTE_ORDER_MARK, 3) == 0 ? 3 : 0);
+    out->end = out->data + bytes;
+done:
+    gzclose(file);
+    if (st != SL_OK) {
+        sl_free(out->data);
+        out->data = NULL;
     }
     return st;
 }

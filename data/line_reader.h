@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "data/text_lines.h"
 #include "support/status.h"
 
 /* Whole lines of a file. Every line ends in a newline, the last one too. */
@@ -24,6 +25,17 @@ struct sl_lines {
     uint64_t n_lines;
 };
 
+/* The end of the line at `p`, without its line end and the blanks before it. *next gets the start of the next line. */
+static inline const char *sl_lines_end(const struct sl_lines *lines, const char *p, const char **next)
+{
+    const char *end = memchr(p, '\n', (size_t)(lines->text + lines->bytes - p));
+    *next = end + 1;
+    while (end > p && sl_text_is_blank(end[-1])) {
+        end--;
+    }
+    return end;
+}
+
 /* Read `path` and call `body` for each block of lines. The caller's thread processes the first block before any
  * other block starts. The other blocks run in any order, several at a time. After a failure no new block starts. If
  * several blocks fail, the status and message of the first in the file count. *n_out gets the number of lines. The
@@ -33,5 +45,9 @@ struct sl_lines {
 enum sl_status sl_lines_read(const char *path, uint64_t max_lines,
                              enum sl_status (*body)(void *context, const struct sl_lines *lines), void *context,
                              uint64_t *n_out);
+
+/* Read a whole file, plain or gzip, or with first_line at least its first line. The text begins behind a byte order
+ * mark, and has a NUL at its end. The caller frees out->data (sl_free). SL_EIO, SL_EFILE, SL_ENOMEM as above. */
+enum sl_status sl_lines_read_text(const char *path, bool first_line, struct sl_text *out);
 
 #endif

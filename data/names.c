@@ -175,6 +175,49 @@ enum sl_status sl_names_list(const struct sl_names *names, char **out)
     return SL_OK;
 }
 
+static bool is_gap(char c, char separator)
+{
+    return c != separator && sl_text_is_blank(c);
+}
+
+/* The closing quote of a quoted cell. NULL: the cell is not quoted as a whole. A quote inside is written twice. */
+static const char *closing_quote(const char *p, const char *stop, char separator)
+{
+    for (p++; p < stop; p++) {
+        const char *next = p + 1;
+        while (next < stop && is_gap(*next, separator)) {
+            next++;
+        }
+        if (*p == '"' && (next == stop || *next == separator)) {
+            return p;
+        }
+        p += *p == '"' && p[1] == '"';
+    }
+    return NULL;
+}
+
+struct sl_text_cell sl_names_take(const char **p, const char *stop, char separator, bool *quoted)
+{
+    const char *start = *p;
+    while (start < stop && is_gap(*start, separator)) {
+        start++;
+    }
+    const char *quote = start < stop && *start == '"' ? closing_quote(start, stop, separator) : NULL;
+    const char *end = quote != NULL ? quote + 1 : start;
+    while (end < stop && *end != separator) {
+        end++;
+    }
+    *p = end < stop ? end + 1 : NULL;
+    *quoted = quote != NULL;
+    if (quote != NULL) {
+        return (struct sl_text_cell){start + 1, (size_t)(quote - start - 1)};
+    }
+    while (end > start && sl_text_is_blank(end[-1])) {
+        end--;
+    }
+    return (struct sl_text_cell){start, (size_t)(end - start)};
+}
+
 /* Whether one of the characters is in a text. */
 static bool has_any(struct sl_text_cell text, const char *characters)
 {

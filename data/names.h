@@ -50,6 +50,10 @@ enum sl_status sl_names_list(const struct sl_names *names, char **out);
 
 struct sl_writer;
 
+/* Take the next cell of a line of CSV that ends at `stop`, without quotes and blanks around it. *p becomes NULL after
+ * the last. *quoted: the cell may have doubled quotes (sl_text_undouble_quotes). */
+struct sl_text_cell sl_names_take(const char **p, const char *stop, char separator, bool *quoted);
+
 /* Write a text as a cell of CSV, in quotes if it could be read as something else. SL_EIO. */
 enum sl_status sl_names_put(struct sl_writer *writer, struct sl_text_cell text);
 

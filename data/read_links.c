@@ -43,31 +43,22 @@ struct named {
     struct sl_links *links;
 };
 
-/* The cell up to a comma or the end of the line, without blanks and quotes around it. *p: behind the comma, or NULL. */
+/* The next cell of a line. */
 static struct sl_text_cell take_cell(const char **p, const char *end)
 {
-    const char *start = sl_text_skip_blanks(*p, end);
-    const char *stop = start;
-    bool inside = false;
-    for (; stop < end && (inside || *stop != ','); stop++) {
-        inside ^= *stop == '"';
-    }
-    *p = stop < end ? stop + 1 : NULL;
-    while (stop > start && (stop[-1] == ' ' || stop[-1] == '\t' || stop[-1] == '\r')) {
-        stop--;
-    }
-    if (stop - start >= 2 && *start == '"' && stop[-1] == '"') {
-        return (struct sl_text_cell){start + 1, sl_text_undouble_quotes(start + 1, (size_t)(stop - start - 2))};
-    }
-    return (struct sl_text_cell){start, (size_t)(stop - start)};
+    bool quoted;
+    struct sl_text_cell cell = sl_names_take(p, end, ',', &quoted);
+    cell.n = quoted ? sl_text_undouble_quotes(cell.p, cell.n) : cell.n;
+    return cell;
 }
 
 static enum sl_status look(void *context, const struct sl_lines *lines)
 {
     struct named *named = context;
     const char *p = lines->text;
+    const char *next;
     if (lines->first_line == 0) {
-        const char *end = memchr(p, '\n', lines->bytes);
+        const char *end = sl_lines_end(lines, p, &next);
         named->named = sl_names_find(&named->names, take_cell(&p, end)) != SL_NONE;
     }
     return SL_OK;
@@ -77,9 +68,10 @@ static enum sl_status take_named(void *context, const struct sl_lines *lines)
 {
     const struct named *named = context;
     const char *p = lines->text;
-    for (uint64_t i = 0; i < lines->n_lines; i++) {
+    const char *next;
+    for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
         const uint64_t line = lines->first_line + i;
-        const char *end = memchr(p, '\n', (size_t)(lines->text + lines->bytes - p));
+        const char *end = sl_lines_end(lines, p, &next);
         sl_vertex *ends[] = {&named->links->from[line], &named->links->to[line]};
         for (int k = 0; k < 2; k++) {
             const struct sl_text_cell cell = p != NULL ? take_cell(&p, end) : (struct sl_text_cell){"", 0};
@@ -89,7 +81,6 @@ static enum sl_status take_named(void *context, const struct sl_lines *lines)
                        "'%.*s'",
                        lines->path, (unsigned long long)line + 1, (int)sl_min_u64(cell.n, 100), cell.p);
         }
-        p = end + 1;
     }
     return SL_OK;
 }

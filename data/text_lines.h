@@ -17,6 +17,7 @@ struct sl_text {
     const char *p;    /* start of the next line */
     const char *end;
     uint64_t line; /* number of the current line, from 1 */
+    char *data;    /* of sl_lines_read_text, else NULL */
 };
 
 static inline bool sl_text_is_blank(char c)

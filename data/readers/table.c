@@ -7,86 +7,23 @@
  *
  * An id is a text. Vertices are numbered in the order of nodes.csv, or else as they first appear in edges.csv, line by
  * line, from left to right. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <zlib.h>
 
 #include "data/features.h"
+#include "data/line_reader.h"
 #include "data/names.h"
 #include "data/number.h"
 #include "data/reader.h"
-#include "data/text_lines.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "support/text.h"
 
-#define BLOCK_BYTES ((size_t)1 << 20) /* inflated at a time */
 #define MAX_COLUMNS (1 << 24)
-
-/* ---- Text -------------------------------------------------------------------------------------------------------- */
-
-/* Text of a file, plain or gzip, as it grows. */
-struct inflated {
-    const char *path;
-    gzFile file;
-    char *data; /* sl_free */
-    size_t bytes, room;
-    bool ended;
-};
-
-/* Read a block more. */
-static enum sl_status inflate_more(struct inflated *text)
-{
-    int code = Z_OK;
-    if (text->room - text->bytes < BLOCK_BYTES) {
-        size_t room = 2 * text->room + BLOCK_BYTES;
-        SL_CHECK(sl_realloc(&text->data, room, 1, text->path));
-        text->room = room;
-    }
-    int n = gzread(text->file, text->data + text->bytes, (unsigned)BLOCK_BYTES);
-    const char *why = n < (int)BLOCK_BYTES ? gzerror(text->file, &code) : "";
-    SL_FAIL_IF(n < 0 && code == Z_ERRNO, SL_EIO, "%s: cannot read: %s", text->path, strerror(errno));
-    SL_FAIL_IF(n < 0 || (code != Z_OK && code != Z_STREAM_END), SL_EFILE,
-               "%s: damaged or cut short: %s; fetch it again", text->path, why);
-    text->ended = n < (int)BLOCK_BYTES;
-    text->bytes += (size_t)n;
-    return SL_OK;
-}
-
-/* Begin to read a file, plain or gzip. */
-static enum sl_status open_text(const char *path, struct inflated *out)
-{
-    *out = (struct inflated){.path = path, .file = gzopen(path, "rbe")};
-    SL_FAIL_IF(out->file == NULL, SL_EIO, "%s: cannot open: %s", path, strerror(errno));
-    return SL_OK;
-}
-
-/* Close the file. The text stays, unless st is an error. */
-static void close_text(struct inflated *text, enum sl_status st)
-{
-    if (text->file != NULL) {
-        gzclose(text->file);
-    }
-    if (st != SL_OK) {
-        sl_free(text->data);
-        text->data = NULL;
-    }
-}
-
-static enum sl_status read_text(const char *path, struct inflated *out)
-{
-    enum sl_status st = open_text(path, out);
-    while (st == SL_OK && !out->ended) {
-        st = inflate_more(out);
-    }
-    close_text(out, st);
-    return st;
-}
 
 /* ---- Lines and cells --------------------------------------------------------------------------------------------- */
 
@@ -95,56 +32,17 @@ static bool cell_is(struct sl_text_cell cell, const char *word)
     return cell.n == strlen(word) && memcmp(cell.p, word, cell.n) == 0;
 }
 
-/* The closing quote of a quoted cell. NULL: the cell is not quoted as a whole. A quote inside is written twice. */
-static const char *closing_quote(const char *p, const char *stop, char separator)
-{
-    for (p++; p < stop; p++) {
-        if (*p == '"' && (p + 1 == stop || p[1] == separator)) {
-            return p;
-        }
-        p += *p == '"' && p[1] == '"';
-    }
-    return NULL;
-}
-
-/* The next cell of a line, without quotes and blanks around it. *p becomes NULL after the last cell. */
-static struct sl_text_cell read_cell(const char **p, const char *stop, char separator, bool *quoted)
-{
-    const char *start = *p;
-    const char *quote = start < stop && *start == '"' ? closing_quote(start, stop, separator) : NULL;
-    const char *end = quote != NULL ? quote + 1 : start;
-    while (end < stop && *end != separator) {
-        end++;
-    }
-    *p = end < stop ? end + 1 : NULL;
-    *quoted = quote != NULL;
-    if (quote != NULL) {
-        return (struct sl_text_cell){start + 1, (size_t)(quote - start - 1)};
-    }
-    while (start < end && *start == ' ') {
-        start++;
-    }
-    while (end > start && end[-1] == ' ') {
-        end--;
-    }
-    return (struct sl_text_cell){start, (size_t)(end - start)};
-}
-
-/* The same of a header. */
+/* The next cell of a header. */
 static struct sl_text_cell next_cell(const char **p, const char *stop, char separator)
 {
     bool quoted;
-    return read_cell(p, stop, separator, &quoted);
+    return sl_names_take(p, stop, separator, &quoted);
 }
 
-/* The next line that is not blank, without its line end and blanks at its start. A byte order mark before the first
- * line is left out. */
+/* The next line that is not blank, without its line end and blanks at its start. */
 static bool next_line(struct sl_text *text, const char **start, const char **stop)
 {
     while (sl_text_next(text, start, stop)) {
-        if (text->line == 1 && *stop - *start >= 3 && memcmp(*start, "\xef\xbb\xbf", 3) == 0) {
-            *start += 3;
-        }
         if (*stop > *start && (*stop)[-1] == '\r') {
             --*stop;
         }
@@ -344,21 +242,6 @@ static enum sl_status find_header(enum kind kind, struct sl_text *text, struct h
     return check_repeats(text->path, text->line, out);
 }
 
-/* Read the header of a file; *text (sl_free) holds it. Errors as find_header; SL_EIO, SL_ENOMEM. */
-static enum sl_status read_header(enum kind kind, const char *path, struct inflated *text, struct header *out)
-{
-    enum sl_status st = open_text(path, text);
-    while (st == SL_OK && !text->ended && (text->bytes == 0 || memchr(text->data, '\n', text->bytes) == NULL)) {
-        st = inflate_more(text);
-    }
-    if (st == SL_OK) {
-        struct sl_text lines = {.path = path, .p = text->data, .end = text->data + text->bytes};
-        st = find_header(kind, &lines, out);
-    }
-    close_text(text, st);
-    return st;
-}
-
 /* ---- Finding the files ------------------------------------------------------------------------------------------- */
 
 static const char *const endings[] = {".csv", ".csv.gz"};
@@ -392,19 +275,22 @@ static enum sl_status look_at(enum kind kind, const char *path, struct sl_reader
                               struct sl_raw_files *files)
 {
     struct header header;
-    struct inflated text;
-    enum sl_status st = path != NULL ? read_header(kind, path, &text, &header) : SL_OK;
-    if (path == NULL || st != SL_OK) {
-        return st;
+    struct sl_text text;
+    enum sl_status st;
+    if (path == NULL) {
+        return SL_OK;
     }
+    SL_CHECK(sl_lines_read_text(path, true, &text));
+    SL_TRY(st, find_header(kind, &text, &header), done);
     if (kind == NODES) {
         tables->labels = count_role(&header, ROLE_LABEL) > 0;
         tables->split = count_role(&header, ROLE_SPLIT) > 0;
         tables->features = count_role(&header, ROLE_FEATURE) > 0;
     }
     note_unused(path, &header, files);
+done:
     sl_free(text.data);
-    return SL_OK;
+    return st;
 }
 
 static enum sl_status find(const struct sl_request *request, struct sl_raw_files *out)
@@ -519,7 +405,7 @@ static enum sl_status read_lines(struct table *table, void *context,
         uint32_t c = 0;
         for (; st == SL_OK && p != NULL && c < table->n_columns; c++) {
             bool quoted;
-            struct sl_text_cell cell = read_cell(&p, stop, table->header.separator, &quoted);
+            struct sl_text_cell cell = sl_names_take(&p, stop, table->header.separator, &quoted);
             if (quoted) {
                 cell.n = sl_text_undouble_quotes(cell.p, cell.n); /* the text is the reader's own */
             }
@@ -831,23 +717,18 @@ done:
     return st;
 }
 
-static struct sl_text text_in(const struct inflated *file)
-{
-    return (struct sl_text){.path = file->path, .p = file->data, .end = file->data + file->bytes};
-}
-
 static enum sl_status read_dataset(const struct sl_raw_files *files, struct sl_raw *out)
 {
     const char *node_path = files->paths[SL_RAW_FEATURES];
-    struct inflated edges;
-    struct inflated nodes = {0};
+    struct sl_text edges;
+    struct sl_text nodes = {0};
     enum sl_status st;
     *out = (struct sl_raw){0};
-    SL_TRY(st, read_text(files->paths[SL_RAW_EDGES], &edges), done);
+    SL_TRY(st, sl_lines_read_text(files->paths[SL_RAW_EDGES], false, &edges), done);
     if (node_path != NULL) {
-        SL_TRY(st, read_text(node_path, &nodes), free_edges);
+        SL_TRY(st, sl_lines_read_text(node_path, false, &nodes), free_edges);
     }
-    st = read_all(files, text_in(&edges), text_in(&nodes), out);
+    st = read_all(files, edges, nodes, out);
     sl_free(nodes.data);
 free_edges:
     sl_free(edges.data);

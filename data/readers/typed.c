@@ -42,50 +42,45 @@
 
 /* ---- Lines of small tables --------------------------------------------------------------------------------------- */
 
-/* The lines of a table, each a string of sl_alloc. */
+/* The lines of a table, as strings. */
 struct table {
-    const char *path;
-    uint64_t n;
-    uint64_t most;
-    char **line; /* [most + 1] */
+    struct sl_text text;
+    uint64_t n;  /* without blank lines at the end */
+    char **line; /* most + 1; NULL behind the last */
 };
 
 static void free_table(struct table *table)
 {
-    for (uint64_t i = 0; table->line != NULL && i <= table->most; i++) {
-        sl_free(table->line[i]);
-    }
+    sl_free(table->text.data);
     sl_free(table->line);
     *table = (struct table){0};
 }
 
-/* Copy the lines of a block, without their ends. Blocks have lines of their own, so they need no lock. SL_EFILE: a line
- * has a byte 0, as UTF-16 has. */
-static enum sl_status take_lines(void *context, const struct sl_lines *lines)
-{
-    struct table *table = context;
-    const char *p = lines->text;
-    enum sl_status st = SL_OK;
-    for (uint64_t i = 0; i < lines->n_lines && lines->first_line + i <= table->most && st == SL_OK; i++) {
-        const char *end = memchr(p, '\n', (size_t)(lines->text + lines->bytes - p));
-        size_t n = (size_t)(end - p);
-        SL_FAIL_IF(memchr(p, '\0', n) != NULL, SL_EFILE, "%s:%llu: expected text in UTF-8, found a byte 0", table->path,
-                   (unsigned long long)(lines->first_line + i + 1));
-        n -= n > 0 && p[n - 1] == '\r';
-        st = sl_format(&table->line[lines->first_line + i], "%.*s", (int)n, p);
-        p = end + 1;
-    }
-    return st;
-}
-
+/* Read a table of `most` lines or fewer. SL_EFILE: a line has a byte 0, as UTF-16 has. */
 static enum sl_status read_table(const char *path, uint64_t most, struct table *out)
 {
+    const char *start;
+    const char *stop;
     enum sl_status st;
-    *out = (struct table){.path = path, .most = most};
+    *out = (struct table){0};
+    SL_TRY(st, sl_lines_read_text(path, false, &out->text), fail);
     SL_TRY(st, sl_alloc_zero(most + 1, sizeof *out->line, "lines of a table", &out->line), fail);
-    SL_TRY(st, sl_lines_read(path, most, take_lines, out, &out->n), fail);
-    while (out->n > 0 && out->line[out->n - 1][strspn(out->line[out->n - 1], " \t")] == '\0') {
-        out->n--; /* a blank line at the end */
+    for (uint64_t i = 0; sl_text_next(&out->text, &start, &stop); i++) {
+        if (memchr(start, '\0', (size_t)(stop - start)) != NULL) {
+            SL_TRY(st, sl_text_refuse(&out->text, "text in UTF-8, found a byte 0"), fail);
+        }
+        if (sl_text_skip_blanks(start, stop) < stop) {
+            out->n = i + 1;
+        }
+        if (out->n > most) {
+            st = sl_fail(SL_EFILE, "%s:%llu: expected %llu lines, found more", path, (unsigned long long)out->n,
+                         (unsigned long long)most);
+            goto fail;
+        }
+        if (i < most) {
+            out->line[i] = (char *)(uintptr_t)start;
+            out->line[i][stop - start] = '\0';
+        }
     }
     return SL_OK;
 fail:
@@ -98,7 +93,7 @@ static char *next_cell(char **rest)
 {
     char *cell = strsep(rest, ",");
     cell += strspn(cell, " \t");
-    for (size_t n = strlen(cell); n > 0 && (cell[n - 1] == ' ' || cell[n - 1] == '\t'); n--) {
+    for (size_t n = strlen(cell); n > 0 && sl_text_is_blank(cell[n - 1]); n--) {
         cell[n - 1] = '\0';
     }
     return cell;
@@ -114,6 +109,7 @@ struct type {
 };
 
 struct relation {
+    char *name;                    /* "SOURCE,NAME,DESTINATION" and an end of line */
     uint32_t source, destination;  /* types */
     char *edges, *weights, *count; /* paths; NULL: the relation has no weights, no number of edges */
 };
@@ -132,6 +128,7 @@ static void free_typed(struct typed *typed)
         sl_free(typed->types[t].labels);
     }
     for (uint32_t r = 0; typed->relations != NULL && r < typed->n_relations; r++) {
+        sl_free(typed->relations[r].name);
         sl_free(typed->relations[r].edges);
         sl_free(typed->relations[r].weights);
         sl_free(typed->relations[r].count);
@@ -230,14 +227,17 @@ static enum sl_status read_relation(const char *folder, const struct table *tabl
         }
     }
     SL_FAIL_IF(rest != NULL || field[2][0] == '\0', SL_EFILE,
-               "%s:%u: expected a source type, a name and a destination type, separated by commas", table->path, r + 1);
+               "%s:%u: expected a source type, a name and a destination type, separated by commas", table->text.path,
+               r + 1);
     for (int i = 0; i < 3; i += 2) {
         uint32_t *type = i == 0 ? &relation->source : &relation->destination;
         SL_FAIL_IF(!type_of(typed, field[i], type), SL_EFILE,
-                   "%s:%u: found type '%.60s', expected a type of raw/num-node-dict", table->path, r + 1, field[i]);
+                   "%s:%u: found type '%.60s', expected a type of raw/num-node-dict", table->text.path, r + 1,
+                   field[i]);
     }
     SL_FAIL_IF(strchr(field[1], '/') != NULL || strlen(field[1]) >= MAX_NAME, SL_EFILE,
-               "%s:%u: found '%.60s', expected the name of a relation, without '/'", table->path, r + 1, field[1]);
+               "%s:%u: found '%.60s', expected the name of a relation, without '/'", table->text.path, r + 1, field[1]);
+    SL_CHECK(sl_format(&relation->name, "%s,%s,%s\n", field[0], field[1], field[2]));
     snprintf(stem, sizeof stem, "raw/relations/%s___%s___%s/edge", field[0], field[1], field[2]);
     SL_CHECK(sl_raw_find_table(folder, stem, true, &relation->edges));
     snprintf(stem, sizeof stem, "raw/relations/%s___%s___%s/edge-weight", field[0], field[1], field[2]);
@@ -249,13 +249,9 @@ static enum sl_status read_relation(const char *folder, const struct table *tabl
 /* Refuse relation r if it is listed before. */
 static enum sl_status refuse_twice(const char *path, uint32_t r, const struct relation *relations)
 {
-    const struct relation *own = &relations[r];
     for (uint32_t i = 0; i < r; i++) {
-        if (relations[i].source == own->source && relations[i].destination == own->destination &&
-            strcmp(relations[i].edges, own->edges) == 0) {
-            return sl_fail(SL_EFILE, "%.300s:%u: the relation is there twice, also in line %u; expected one of them",
-                           path, r + 1, i + 1);
-        }
+        SL_FAIL_IF(strcmp(relations[i].name, relations[r].name) == 0, SL_EFILE,
+                   "%.300s:%u: the relation is there twice, also in line %u; expected one of them", path, r + 1, i + 1);
     }
     return SL_OK;
 }
@@ -835,34 +831,28 @@ fail:
     return st;
 }
 
-static enum sl_status name_relations(const struct sl_raw_files *files, char **out)
+static enum sl_status name_relations(const struct typed *typed, char **out)
 {
-    struct table table;
     size_t n_bytes = 1;
-    enum sl_status st = SL_OK;
-    SL_CHECK(read_table(files->paths[SL_RAW_EDGES], SL_MAX_RELATIONS, &table));
-    for (uint64_t r = 0; r < table.n; r++) {
-        n_bytes += strlen(table.line[r]) + 1;
+    for (uint32_t r = 0; r < typed->n_relations; r++) {
+        n_bytes += strlen(typed->relations[r].name);
     }
-    st = sl_alloc_zero(n_bytes, 1, "names of relations", out);
-    for (uint64_t r = 0, at = 0; st == SL_OK && r < table.n; r++) {
-        char *rest = table.line[r];
-        while (rest != NULL) {
-            const char *cell = next_cell(&rest);
-            at += (uint64_t)snprintf(*out + at, n_bytes - at, "%s%c", cell, rest != NULL ? ',' : '\n');
-        }
+    SL_CHECK(sl_alloc_zero(n_bytes, 1, "names of relations", out));
+    char *end = *out;
+    for (uint32_t r = 0; r < typed->n_relations; r++) {
+        end = stpcpy(end, typed->relations[r].name);
     }
-    free_table(&table);
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status describe_relations(const struct sl_raw_files *files, char **names, struct sl_link_ends **ends)
 {
     struct typed typed;
-    enum sl_status st = SL_OK;
-    SL_CHECK(name_relations(files, names));
     SL_CHECK(open_typed(files, &typed));
-    st = list_ends(&typed, ends);
+    enum sl_status st = name_relations(&typed, names);
+    if (st == SL_OK) {
+        st = list_ends(&typed, ends);
+    }
     free_typed(&typed);
     return st;
 }

@@ -36,7 +36,7 @@ static enum sl_status read_for(const char *path, enum sl_raw_need need, struct s
 TEST_IN_FOLDER(numbers_by_appearance)
 {
     OWNED(sl_raw_free) struct sl_raw raw;
-    put_text("a/edges.csv", "weight, src ,dst\n1,dora,-7\n0.5,\"a,\"\"b\",dora\n\n2e0,007,7\r\n3,-7,\"\"\" x\"");
+    put_text("a/edges.csv", "weight, src ,dst\n1,dora,-7\n0.5, \"a,\"\"b\" ,dora\n\n2e0,007,7\r\n3,-7,\"\"\" x\"");
     assert_ptr_equal(sl_reader_of(in_folder("a")), &sl_reader_table);
     assert_ok(read_for(in_folder("a"), SL_RAW_FOR_LOOKS, &raw));
     assert_int_equal(raw.n_vertices, 6); /* dora, -7, a,"b, 007, 7, " x */

@@ -443,6 +443,7 @@ TEST_WITH(compares_marks, put_all, remove_all)
         {"feat", "item,shop\nTrue\n", "found fewer"},
         {"feat", "item\n", "found fewer"},
         {"feat", "item\nTrue,False\n", "found more"},
+        {"feat", "item\nTrue\nTrue\n", "nodetype-has-feat.csv:3: expected 2 lines, found more"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct sl_dataset_options options = options_of("none");
