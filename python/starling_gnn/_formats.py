@@ -38,20 +38,19 @@ def _take(arrays: Mapping[str, Any], names: tuple[str, ...], wanted: str | None 
     return arrays[found[0]] if found else None
 
 
-USED = {*X, *Y, *WEIGHTS, *(name for names in SETS.values() for name in names), "class_names", "edge", "edge_index"}
-USED |= {"num_nodes", "num_nodes_list", "num_edges_list"}
+OF_VERTICES = {*X, *Y, *(name for names in SETS.values() for name in names), *(f"{name}_scale" for name in X)}
+OF_VERTICES |= {"class_names", "num_nodes", "num_nodes_list"}
+OF_EDGES = {"edge", "edge_index", "num_edges_list", *WEIGHTS}
 
 
-def _tell_unused(arrays: Mapping[str, Any], arguments: Any, key: Any = "") -> None:
+def _tell_unused(arrays: Mapping[str, Any], used: set[str], key: Any = "") -> None:
     """Say which arrays are not used, such as features of edges."""
-    used = USED | {arguments.label, arguments.weight} | {f"{name}_scale" for name in X}
     unused = [name for name, array in arrays.items() if name not in used and name[0] != "_" and array is not None]
     if unused:
         note(f"not used: {', '.join(unused)}" + (f" of {key}" if key else ""))
 
 
 def _put_vertices(draft: Draft, arrays: Mapping[str, Any], arguments: Any, key: str = "") -> None:
-    _tell_unused(arrays, arguments, key)
     count = _take(arrays, ("num_nodes", "num_nodes_list"))
     scale = next((arrays[f"{name}_scale"] for name in X if name in arrays and f"{name}_scale" in arrays), None)
     x, y, names = _take(arrays, X), _take(arrays, Y, arguments.label), arrays.get("class_names")
@@ -72,15 +71,17 @@ def put_stores(draft: Draft, stores: Stores, arguments: Any) -> None:
     """A graph of named arrays by type and by triple: PyG's or DGL's, or of OGB's data.npz."""
     vertices, edges = split(stores)
     for key, arrays in vertices.items():
+        of_edges = OF_EDGES | {arguments.weight} if arrays is edges.get(PLAIN) else set[str]()
+        _tell_unused(arrays, OF_VERTICES | {arguments.label} | of_edges, key)
         _put_vertices(draft, arrays, arguments, key)
     for triple, arrays in edges.items():
-        index = next((arrays[name] for name in ("edge_index", "edge") if arrays.get(name) is not None), None)
+        index = _take(arrays, ("edge_index", "edge"))
         if index is None:
             found = ", ".join(str(name) for name in arrays if arrays[name] is not None) or "nothing"
             of = "" if triple == PLAIN else f" of {triple}"
             raise Refused(f"found {found}{of}; expected arrays edge_index, x, y, ..")
         if arrays is not vertices.get(""):
-            _tell_unused(arrays, arguments, "" if triple == PLAIN else triple)
+            _tell_unused(arrays, OF_EDGES | {arguments.weight}, "" if triple == PLAIN else triple)
         index = np.stack([any_array(end) for end in index]) if isinstance(index, tuple) else index
         draft.edges(index, _take(arrays, WEIGHTS, arguments.weight), triple)
     for key, arrays in vertices.items():

@@ -5,6 +5,7 @@
 import contextlib
 import gzip
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from unittest import mock
 
 import numpy as np
 import starling_gnn as sl
+from starling_gnn._sources import PLAIN
 
 from support import Folder, has, needs, of_dgl, run
 
@@ -58,10 +60,7 @@ class Forms(Folder):
         out = os.path.join(self.here, out)
         status, told, err = run("convert", source, "--out", out, *words)
         self.assertEqual((status, err.count("Traceback")), (0, 0), err)
-        listed_twice = source.endswith((".pt", ".bin")) or any(
-            os.path.exists(os.path.join(source, name)) for name in ("meta.yaml", "metadata.yaml", "processed")
-        )
-        self.assertIn(" vertices; train on it: coop_sage --dataset " + out + " --directed" * listed_twice + "\n", told)
+        self.assertRegex(told, f" vertices; train on it: coop_sage --dataset {re.escape(out)}( --directed)?\n$")
         return out
 
     def graphbolt(self, edge_index=EDGES.T, x=X, y=Y, **sets):
@@ -422,6 +421,15 @@ class Typed(Forms):
         torch.save(one, self.path("c.pt"))
         told = run("convert", self.path("c.pt"), "--out", self.path("told"))[2]
         self.assertEqual(told, "starling convert: not used: edge_attr\n")
+        # Weights, also if there are as many vertices as edges; features of edges with a name that vertices have.
+        ring = Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]), x=torch.eye(3), weight=torch.tensor([1.0, 2, 3]))
+        torch.save({"": {"x": ring.x}, PLAIN: {"edge": ring.edge_index, "feat": ring.x}}, self.path("e.pt"))
+        self.assertEqual(
+            run("convert", self.path("e.pt"), "--out", self.path("f"))[2], told.replace("edge_attr", "feat")
+        )
+        torch.save(ring, self.path("r.pt"))
+        found = np.load(self.convert(self.path("r.pt"), "r") + "/raw/edge-weight.npy")
+        self.assertEqual(found.tolist(), [1, 2, 3])
 
     def test_dgl(self):
         frame = {"feat": X, "label": Y, **{key.replace("valid", "val") + "_mask": mask for key, mask in MASKS.items()}}
@@ -643,9 +651,15 @@ class Refusals(Forms):
         "train": ([N], [-1], [0, 0], SETS["test"], MASKS["train"][1:], [0.5]),
     }
 
-    def broken(self, make, wrong):
-        """A form with each array of the table wrong, then with each of its files damaged. Returns what is refused."""
+    def broken(self, make, listed_twice, wrong):
+        """A form as it is, with each array of the table wrong, then with each of its files damaged.
+
+        listed_twice: such files list both directions of an undirected graph, which is said.
+        """
         n_refused = 0
+        told = run("convert", make(), "--out", self.path("whole"))[1]
+        self.assertEqual(told.endswith("whole --directed\n"), listed_twice, told)
+        shutil.rmtree(self.path("whole"))
         for name, array in ((name, array) for name, arrays in wrong.items() for array in arrays):
             self.refused(make(**{name: array}))
             n_refused += 1
@@ -659,18 +673,18 @@ class Refusals(Forms):
     def test_broken_forms(self):
         every, plain = self.WRONG, {name: self.WRONG[name] for name in ("edge_index", "x")}
         lists = {name: every[name] for name in ("edge_index", "x", "y")}
-        for make, wrong, modules in (
-            (self.npz, {**every, "node_feat": (X,)}, ()),
-            (self.pt, every, ("torch",)),
-            (self.dgl, every, ()),
-            (self.ogb, {**lists, "train": every["train"]}, ()),
-            (self.igb, lists, ()),
-            (self.graphbolt, plain, ("yaml",)),
-            (self.tables, {}, ("yaml", "pandas")),
+        for make, listed_twice, wrong, modules in (
+            (self.npz, False, {**every, "node_feat": (X,), "edge": (EDGES,)}, ()),
+            (self.pt, True, every, ("torch",)),
+            (self.dgl, True, every, ()),
+            (self.ogb, False, {**lists, "train": every["train"]}, ()),
+            (self.igb, True, lists, ()),
+            (self.graphbolt, True, plain, ("yaml",)),
+            (self.tables, True, {}, ("yaml", "pandas")),
         ):
             if has(*modules):
                 with self.subTest(make.__name__):
-                    self.broken(make, wrong)
+                    self.broken(make, listed_twice, wrong)
 
     def test_other_files(self):
         for name in ("a.zip", "a.tar.gz", "a.h5", "a.pkl", "a.feather", "a.npy", "a.slc", "odd"):
