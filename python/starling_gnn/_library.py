@@ -64,7 +64,7 @@ class StarlingWarning(UserWarning):
 def warn(text: str) -> None:
     """A StarlingWarning of the line that called the package."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) == os.path.dirname(__file__):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
         level, frame = level + 1, frame.f_back
     warnings.warn(text, StarlingWarning, level)
 

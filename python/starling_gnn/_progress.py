@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import datetime
 import shutil
 import sys
 import time
@@ -40,7 +39,8 @@ class Progress:
         share = min(1.0, done / max(1, self.epochs))
         left = (time.monotonic() - self.started) * (1 - share) / share if share > 0 else 0
         epoch = min(int(done) + 1, self.epochs)
-        clock = datetime.timedelta(seconds=int(left + 0.5))
+        minutes, seconds = divmod(int(left + 0.5), 60)
+        clock = f"{minutes // 60}:{minutes % 60:02}:{seconds:02}" if minutes >= 60 else f"{minutes}:{seconds:02}"
         end = f"] epoch {epoch}/{self.epochs}  loss {loss:.4f}{self.score}  {clock} left"
         width = columns - len(end) - 1
         bar = "[" + ("#" * int(width * share)).ljust(width, ".") if width >= 5 else ""
