@@ -90,7 +90,22 @@ def ids32(value: Any, name: str, bound: int = 2**32, kind: str = "id") -> Array:
         raise ValueError(f"{name}: found {kind} {wrong}, expected {kind}s of 0 .. {bound - 1}")
     if array.dtype == np.int32:
         array = array.view(np.uint32)
-    return np.ascontiguousarray(array, np.uint32)
+    return np.asarray(array, np.uint32, order="C")
+
+
+def ends(edge_index: Any, name: str, n_sources: int, n_destinations: int) -> tuple[Array, Array]:
+    """uint32 sources and destinations (E,) of edges (2, E), or of two arrays (E,)."""
+    pair = edge_index
+    if not isinstance(edge_index, (tuple, list)) or len(edge_index) != 2:
+        pair = to_numpy(edge_index, name)
+        if pair.ndim != 2 or pair.shape[0] != 2:
+            turned = "; transpose it" if pair.ndim == 2 and pair.shape[1] == 2 else ""
+            raise ValueError(f"{name}: found the shape {pair.shape}, expected (2, E){turned}")
+    sources, destinations = ids32(pair[0], f"{name}[0]", n_sources), ids32(pair[1], f"{name}[1]", n_destinations)
+    if sources.shape != destinations.shape or sources.ndim != 1:
+        found = f"arrays of the shapes {sources.shape} and {destinations.shape}"
+        raise ValueError(f"{name}: found {found}, expected two of one length")
+    return sources, destinations
 
 
 def offsets64(value: Any) -> Array:
@@ -119,11 +134,11 @@ def floats(value: Any, name: str) -> Array:
     array = to_numpy(value, name)
     if array.dtype.kind == "f" and array.dtype.itemsize > 4:
         with np.errstate(over="ignore"):
-            made = np.ascontiguousarray(array, np.float32)
+            made = np.asarray(array, np.float32, order="C")
         if made.size and np.isfinite(array).all() and not np.isfinite(made).all():
             raise ValueError(f"{name}: found a number of {np.abs(array).max():.3g}, expected numbers of float32")
         return made
-    return np.ascontiguousarray(array, np.float32)
+    return np.asarray(array, np.float32, order="C")
 
 
 class Features:
@@ -311,7 +326,7 @@ def relations16(value: Any, name: str, n: int, shape: tuple[int, ...]) -> Array:
     array = ids32(value, name, n, "relation")
     if array.shape != shape:
         raise ValueError(f"{name}: found the shape {array.shape}, expected {shape}, a relation for each pair")
-    return np.ascontiguousarray(array, np.uint16)
+    return np.asarray(array, np.uint16, order="C")
 
 
 class Relations:

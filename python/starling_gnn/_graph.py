@@ -427,19 +427,7 @@ def _edges(edge_index: Any, edge_weight: Any, n: int) -> tuple[Array, Array | No
         weights = matrix.data if edge_weight else None
     elif isinstance(edge_weight, bool):
         raise ValueError("edge_weight: found a boolean, expected an array (E,); True goes with a sparse matrix")
-    pair: Any = edge_index
-    if not isinstance(edge_index, (tuple, list)) or len(edge_index) != 2:
-        pair = _arrays.to_numpy(edge_index, "edge_index")
-        if pair.ndim != 2 or pair.shape[0] != 2:
-            turned = "; transpose it" if pair.ndim == 2 and pair.shape[1] == 2 else ""
-            raise ValueError(f"edge_index: found the shape {pair.shape}, expected (2, E){turned}")
-    sources = _arrays.ids32(pair[0], "edge_index[0]", n)
-    destinations = _arrays.ids32(pair[1], "edge_index[1]", n)
-    if sources.shape != destinations.shape or sources.ndim != 1:
-        raise ValueError(
-            f"edge_index: found arrays of the shapes {sources.shape} and {destinations.shape}, expected "
-            "two of one length"
-        )
+    sources, destinations = _arrays.ends(edge_index, "edge_index", n, n)
     if not isinstance(edge_index, tuple) and sources.shape == (2,):
         warn(
             "edge_index: found the shape (2, 2), taken as a row of sources and a row of destinations; transpose it if "

@@ -7,6 +7,7 @@ Graph takes its keywords from stores, and `starling convert` its files. A graph 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Dict
 
@@ -55,16 +56,25 @@ def _tables(store: Any) -> dict[str, Any]:
 def of_pyg(data: Any) -> Stores:
     """The stores of PyG's Data or HeteroData."""
     if is_hetero(data):
-        stores: Stores = {key: {"num_nodes": data[key].num_nodes, **_tables(data[key])} for key in data.node_types}
+        stores: Stores = {}
+        for key in data.node_types:
+            tables = _tables(data[key])
+            if np.shape(tables.get("x", ((),))) == ():  # PyG would count its rows
+                raise ValueError(f"x of {key!r}: found the shape (), expected (N, F)")
+            stores[key] = {"num_nodes": data[key].num_nodes, **tables}
         return {**stores, **{triple: _with_index(_tables(data[triple])) for triple in data.edge_types}}
     tables = _tables(data)
     edges = _with_index({name: table for name, table in tables.items() if name in _OF_EDGES})
-    tells = getattr(data, "is_edge_attr", None)
-    for name, table in tables.items():
-        shape = tuple(getattr(table, "shape", ()))
-        alike = "edge" in name and "edge_index" in edges and shape[:1] == np.shape(edges["edge_index"][0])
-        if name not in (*_OF_VERTICES, *_OF_EDGES) and (tells(name) if callable(tells) else alike):
-            edges[name] = table
+    tells = getattr(data, "is_edge_attr", lambda name: "edge" in name)
+    index = edges.get("edge_index", ())
+    n_edges = np.shape(index[0] if isinstance(index, (tuple, list)) and index else index)[-1:]
+    for name in [name for name in tables if name not in (*_OF_VERTICES, *_OF_EDGES)]:
+        if name in WEIGHTS:  # PyG takes them for the vertices' if there are as many vertices as edges
+            of_edges = len(n_edges) == 1 and np.shape(tables[name])[:1] == n_edges
+        else:
+            of_edges = tells(name)
+        if of_edges:
+            edges[name] = tables[name]
     return {"": {name: table for name, table in tables.items() if name not in edges and name != "adj_t"}, PLAIN: edges}
 
 
@@ -74,10 +84,14 @@ def _with_index(tables: dict[str, Any]) -> dict[str, Any]:
     Entry [i, j] of the SparseTensor, or sparse tensor of torch, is the edge from j to i. No weights if all are 1.
     """
     adjacency = tables.get("adj_t")
+    if _arrays.is_sparse(tables.get("edge_index")):
+        raise TypeError(f"edge_index: found a {type(tables['edge_index']).__name__}, expected (2, E)")
     if adjacency is None or "edge_index" in tables:
         return tables
     if hasattr(adjacency, "coo"):
         rows, columns, values = adjacency.coo()
+    elif not hasattr(adjacency, "to_sparse_coo"):
+        raise TypeError(f"adj_t: found a {type(adjacency).__name__}, expected a SparseTensor or a tensor of PyTorch")
     else:
         coo = adjacency.to_sparse_coo().coalesce()
         (rows, columns), values = coo.indices(), coo.values()
@@ -125,8 +139,9 @@ def _weights_of(tables: dict[str, Any], pyg: bool, given: bool) -> tuple[Any, li
     if given:
         used |= {"edge_attr", *WEIGHTS}
     if weights is not None and "edge_attr" in tables:
-        flat, attributes = (np.ravel(_arrays.any_array(of)) for of in (weights, tables["edge_attr"]))
-        used |= {"edge_attr"} if np.array_equal(flat, attributes) else set()
+        with contextlib.suppress(TypeError, ValueError):  # attributes that are no numbers
+            flat, attributes = (np.ravel(_arrays.to_numpy(of, "")) for of in (weights, tables["edge_attr"]))
+            used |= {"edge_attr"} if np.array_equal(flat, attributes) else set()
     links = ("edge_label_index", "edge_label") if "edge_label_index" in tables else "edge_label_index"
     return weights, [name for name in tables if name not in used and not name.endswith(links)]
 
@@ -149,7 +164,9 @@ def keywords(
         found["edge_weight"] = {triple: of for triple, of in weights.items() if of is not None} or None
     else:
         tables, index = vertices[""], edges[PLAIN].get("edge_index")
-        if index is not None and len(index) == 2:
+        if isinstance(index, list):
+            index = tuple(index)
+        elif index is not None and not isinstance(index, tuple) and np.shape(index)[:1] == (2,):
             index = index[0], index[1]  # rows, also if the shape is (2, 2)
         found = dict(x=tables.get(x), y=tables.get(y), directed=True, edge_index=index, edge_weight=weights[PLAIN])
         found["edge_type"] = edges[PLAIN].get("edge_type") if pyg else None
@@ -182,8 +199,8 @@ def _join_features(counts: list[int], tables: list[Any]) -> Any:
     counts: vertices of each type. tables: (n, F) of each type; None: a column for each vertex.
     """
     for n, x in zip(counts, tables):
-        if x is not None and (len(x.shape) != 2 or x.shape[0] != n):
-            raise ValueError(f"x: found the shape {tuple(x.shape)}, expected ({n}, F), a row for each vertex of a type")
+        if x is not None and (len(np.shape(x)) != 2 or x.shape[0] != n):
+            raise ValueError(f"x: found the shape {np.shape(x)}, expected ({n}, F), a row for each vertex of a type")
     widths = {None if x is None else x.shape[1] for x in tables}
     shared = len(widths) == 1 and None not in widths
     if shared and not any(_arrays.is_sparse(x) for x in tables):
@@ -219,8 +236,9 @@ def _spread(y: Any, where: slice, n: int, numbers: bool) -> Array:
     """Targets of n vertices: y of the vertices `where`, unknown ones elsewhere. numbers: whole ones are no classes."""
     array = _arrays.any_array(y)
     array = array if array.dtype.kind in "OUST" else _arrays.to_numpy(y, "y")
-    if len(array) != where.stop - where.start:
-        raise ValueError(f"y: found {len(array)} rows, expected {where.stop - where.start}, the vertices of a type")
+    n_rows = where.stop - where.start
+    if array.shape[:1] != (n_rows,):
+        raise ValueError(f"y: found the shape {array.shape}, expected {n_rows} rows, the vertices of a type")
     made: Array
     if array.dtype.kind in "OUST":
         made = np.full((n, *array.shape[1:]), None, object)
@@ -241,9 +259,10 @@ def _join(
             raise ValueError(f"num_nodes: type {name!r} has no x and no num_nodes, expected one of them")
     if not vertices:
         raise ValueError("x: found no types of vertices, expected HeteroData with features of one type or more")
-    counts = {name: int(tables["num_nodes"]) for name, tables in vertices.items()}
-    ends = dict(zip(counts, np.cumsum(list(counts.values())).tolist()))
-    types = {name: slice(ends[name] - n, ends[name]) for name, n in counts.items()}
+    sizes = {name: tables["num_nodes"] for name, tables in vertices.items()}
+    counts = {name: int(_arrays.ids32(n, f"num_nodes of {name!r}", kind="number")) for name, n in sizes.items()}
+    stops = dict(zip(counts, np.cumsum(list(counts.values())).tolist()))
+    types = {name: slice(stops[name] - n, stops[name]) for name, n in counts.items()}
     labelled = [name for name, tables in vertices.items() if tables.get(y) is not None]
     if target is None and len(labelled) > 1:
         raise ValueError(f"y: found targets of the types {', '.join(labelled)}; name one: target={labelled[0]!r}")
@@ -265,11 +284,12 @@ def _join(
             made[key] = _arrays.members(vertices[target][MASKS[key]], key, n) + np.uint32(first)
     pairs = [np.empty((2, 0), np.uint32)]
     for triple, tables in edges.items():
-        of, index = f"edge_index of {triple}", tables["edge_index"]
-        if len(index) != 2:
-            raise ValueError(f"{of}: found the shape {tuple(np.shape(index))}, expected (2, E)")
-        two = [(_arrays.ids32(index[i], of, counts[end]), types[end]) for i, end in enumerate(triple[::2])]
-        pairs.append(np.stack([ids + np.uint32(type_.start) for ids, type_ in two]))
+        head, tail = triple[::2]
+        unknown = [key for key in (head, tail) if key not in counts]
+        if unknown:
+            raise ValueError(f"edge_index of {triple}: found the type {unknown[0]!r}, expected {', '.join(counts)}")
+        ends = _arrays.ends(tables["edge_index"], f"edge_index of {triple}", counts[head], counts[tail])
+        pairs.append(np.stack([ids + np.uint32(types[key].start) for ids, key in zip(ends, (head, tail))]))
     made["edge_index"] = tuple(np.concatenate(pairs, 1))
     made["edge_type"] = np.repeat(np.arange(len(edges), dtype=np.uint16), [pair.shape[1] for pair in pairs[1:]])
     made["relations"] = list(edges)

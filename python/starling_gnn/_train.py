@@ -468,7 +468,8 @@ def _initial_weights(weights: Weights, options: dict[str, Any]) -> Mapping[str, 
     if not hasattr(weights, "items"):
         kind = type(weights).__name__
         raise TypeError(f"weights: found a {kind}, expected a Run, a Model, a path, or arrays by name")
-    return {str(name): _arrays.floats(value, f"weights[{name!r}]") for name, value in weights.items()}
+    made = {str(name): _arrays.floats(value, f"weights[{name!r}]") for name, value in weights.items()}
+    return {name: array.reshape(array.shape or 1) for name, array in made.items()}
 
 
 _TYPES = {"flag": bool, "whole": int, "long": int, "real": float, "list": list}

@@ -8,6 +8,7 @@ import functools
 import gc
 import importlib.util
 import inspect
+import io
 import json
 import multiprocessing
 import os
@@ -27,7 +28,7 @@ from unittest import mock
 
 import numpy as np
 import starling_gnn as sl
-from starling_gnn import _library, _session, _train
+from starling_gnn import _library, _progress, _session, _train
 from starling_gnn._sources import MASKS
 
 from support import Bag, Folder, has, needs, of_dgl
@@ -356,8 +357,10 @@ class Data(Folder):
             lambda: graph(y=arrays()[2].astype(float)),
             lambda: sl.Graph.from_pyg(data),
             lambda: sl.train(graph(valid=None, test=None), **SMALL),
+            lambda: sl.train(graph(), **SMALL),  # of a variable that is not read
         ):
-            with self.assertWarns(sl.StarlingWarning) as caught:
+            _library._check_environment.cache_clear()
+            with mock.patch.dict(os.environ, STARLING_EPOCHS="9"), self.assertWarns(sl.StarlingWarning) as caught:
                 call()
             self.assertEqual(caught.filename, __file__)
 
@@ -463,6 +466,31 @@ class Data(Folder):
         for form in (pair, pair.tolist()):
             with self.warns(sl.StarlingWarning, r"found the shape \(2, 2\), taken as a row of sources"):
                 self.assertEqual(sl.Graph(form, x, y, **sets, directed=True).n_edges, 2)
+
+    def test_wrong_data_of_pyg(self):
+        """Each is refused in one line that names the table."""
+        edges, x, y, _ = arrays()
+        types = {"a": dict(n=N, x=x, y=y), "b": dict(n=N, x=x, y=None)}
+        matrix = type("csr_matrix", (), {"tocsr": None, "nnz": 0, "shape": (N, N)})()
+        wrong = {
+            "edge_index: found a csr_matrix, expected .2, E.": dict(edge_index=matrix),
+            r"edge_index.*: found the shape \(\), expected .2, E.": dict(edge_index=3),
+            "edge_index.*: found arrays of the shapes .2,. and .1,.": dict(edge_index=[[0, 1], [2]]),
+            "adj_t: found a csr_matrix, expected a SparseTensor": dict(adj_t=matrix, edge_index=None),
+            r"x.*: found the shape \(\), expected": dict(x=1.0),
+            r"y: found the shape \(\), expected": dict(y=1),
+            r"edge_weight.*: found the shape \(\), expected": dict(edge_weight=0.5),
+        }
+        for message, table in wrong.items():
+            plain = Bag(**{**dict(edge_index=edges, x=x, y=y), **table})
+            self.refuses((TypeError, ValueError), f"^{message}", sl.Graph.from_pyg, plain)
+            store = hetero(types, {("a", "to", "b"): edges})
+            for name, value in table.items():
+                setattr(store["a" if name in ("x", "y") else ("a", "to", "b")], name, value)
+            self.refuses((TypeError, ValueError), f"^{message}", sl.Graph.from_pyg, store)
+        store = hetero({"a": types["a"]}, {("a", "to", "c"): edges})
+        self.refuses(ValueError, "edge_index of .*: found the type 'c', expected a", sl.Graph.from_pyg, store)
+        self.refuses(ValueError, r"edge_weight: found the shape \(\)", sl.Graph, [[0], [1]], x, edge_weight=0.5)
 
     @needs("networkx")
     def test_lists_of_networkx(self):
@@ -575,7 +603,7 @@ class Data(Folder):
         np.testing.assert_array_equal(made.y, [1, 0, 1, 0, -1, -1, -1])
         with self.refuses(ValueError, "target: found 'c', expected a type of a, b"):
             sl.Graph.from_pyg(hetero(types, {}), target="c")
-        with self.refuses(ValueError, "edge_index of .'a', 'to', 'b'.: found id 3, expected ids of 0 .. 2"):
+        with self.refuses(ValueError, "edge_index of .'a', 'to', 'b'..1.: found id 3, expected ids of 0 .. 2"):
             sl.Graph.from_pyg(hetero(types, {("a", "to", "b"): np.array([[0], [3]])}), target="a")
 
     @needs("scipy")
@@ -1617,6 +1645,11 @@ class Training(Folder):
             sl.NodeClassifier(**SMALL).fit(x, np.eye(K)[y], edge_index=edges)
 
     def test_progress(self):
+        bar = _progress.Progress(False, 2)
+        for seconds, clock in ((5, "0:05"), (65, "1:05"), (90000, "25:00:00")):
+            bar.stream, bar.started = io.StringIO(), time.monotonic() - seconds
+            bar._draw(1, 0.5)
+            self.assertIn(f"  {clock} left", bar.stream.getvalue())
         code = "sl.train(graph(), **SMALL{})"
         self.assertEqual(in_python(code.format("")), "")
         self.assertEqual(in_python(code.format(", progress=True")).count("epoch "), 4)
