@@ -63,13 +63,13 @@ int main(void)
 }
 PROGRAM
 
-# build PROGRAM FILE ...: with the library.
+# build PROGRAM FILE ...: with the library, and without a warning.
 build()
 {
     local program=$1
     shift
-    bash "$top_builddir/libtool" --silent --tag=CC --mode=link ${CC} ${SL_LINK} ${SL_CPPFLAGS} -I. -o "$program" "$@" \
-        "$top_builddir/libstarling_core.la" ${SL_LIBS} -lstdc++ >output 2>&1 || complain "$program is not built: $(cat output)"
+    bash "$top_builddir/libtool" --silent --tag=CC --mode=link ${CC} ${SL_LINK} -Werror ${SL_CPPFLAGS} -I. -o "$program" "$@" \
+        "$top_builddir/libstarling_core.la" ${SL_LIBS} >output 2>&1 || complain "$program is not built: $(cat output)"
 }
 
 # No GPU runs the task. A library with CUDA refers to the kernel all the same.
@@ -79,9 +79,9 @@ build task task.c codelets/rows/scaled_sum.c no_gpu.c
 ./task >output 2>&1 || complain "the codelet as a task: $(cat output)"
 [[ $CXX != : ]] || { echo "there is no C++ compiler: the kernel is not run"; exit $failed; }
 for file in codelets/rows/scaled_sum.c "$top_srcdir/tests/simgpu/emulate.cc"; do
-    ${CXX} -std=c++17 -O1 -ffp-contract=off -Wall -Wextra -Wno-unknown-pragmas -I. -I"$top_srcdir/tests/simgpu" -DSL_KERNELS_ONLY \
+    ${CXX} -std=c++17 -O1 -ffp-contract=off -Wall -Wextra -Werror -Wno-unknown-pragmas -I. -I"$top_srcdir/tests/simgpu" -DSL_KERNELS_ONLY \
         -DSL_CUDA ${SL_CPPFLAGS} -x c++ -c -o "$(basename "$file").o" "$file" >output 2>&1 || complain "$file: $(cat output)"
 done
-build kernel kernel.c scaled_sum.c.o emulate.cc.o
+build kernel kernel.c scaled_sum.c.o emulate.cc.o -lstdc++
 ./kernel || complain "the codelet as a CUDA kernel: status $?"
 exit $failed
