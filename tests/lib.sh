@@ -104,14 +104,23 @@ ranks()
 # Options by which a run of many ranks leaves all of its results. Of one process they have the name "one".
 results=(--metrics many --predict many.scores.npy --embed many.rows.npy --save many.model)
 
-# same_results NAME: one process and many have left the same figures, with $n_losses [3] lines of losses at least, scores, rows and
-# model; and something went between ranks.
+# all_losses FILE: metrics have a line of each of --epochs and, with --metrics-steps, before it its steps, as many in each epoch.
+all_losses()
+{
+    awk '/"event": ?"config"/ { epochs = $0; sub(/.*"epochs": ?/, "", epochs); with_steps = /"metrics_steps": ?true/ }
+         /"event": ?"step"/ { step = $0; sub(/.*"step": ?/, "", step); bad += step + 0 != n_steps++ }
+         /"event": ?"epoch"/ { if (++n_epochs == 1) each = n_steps; bad += n_steps != n_epochs * each || !/"train_loss": ?[0-9]/ }
+         END { exit bad > 0 || n_epochs == 0 || n_epochs != epochs + 0 || (with_steps && n_steps == 0) }' "$1"
+}
+
+# same_results NAME: one process and many have left the same figures, with all losses, scores, rows and model; and something went
+# between ranks.
 same_results()
 {
     local file
     figures one >one.figures
     figures many >many.figures
-    (($(grep -Ec '"(step|train_loss)"' one.figures) >= ${n_losses:-3})) || complain "$1: no losses: $(cat one)"
+    all_losses one || complain "$1: losses are missing: $(cat one)"
     cmp -s one.figures many.figures || complain "$1: ranks give other figures: $(diff one.figures many.figures | head -n 4 | cut -c 1-300)"
     for file in scores.npy rows.npy model; do
         cmp -s "one.$file" "many.$file" || complain "$1: ranks give other $file"
@@ -137,7 +146,7 @@ sum_of()
 }
 
 # ranks_in_background METRICS LINE ARGUMENT ...: $program in two ranks; waits until the file METRICS has the LINE. Sets `launcher`, and
-# `last`, a rank.
+# `last`, a rank. If the run does not come to this, the test ends.
 ranks_in_background()
 {
     local metrics=$1 line=$2 i
@@ -145,10 +154,13 @@ ranks_in_background()
     "${launch[@]}" -np 2 "$program" --metrics "$metrics" "$@" </dev/null >stdout 2>stderr &
     launcher=$!
     for ((i = 0; i < 6000; i++)); do
-        grep -qs "$line" "$metrics" && last=$(pgrep -P "$launcher" | tail -n 1) && return
+        grep -qs "$line" "$metrics" && last=$(pgrep -P "$launcher" | sed -n 2p) && [[ -n $last ]] && return
+        kill -0 "$launcher" 2>/dev/null || break
         sleep 0.02
     done
-    complain "a run of two ranks has not written $line in two minutes: $(cat stderr)"
+    kill "$launcher" 2>/dev/null && wait "$launcher"
+    complain "a run of two ranks has ended, or not written $line in two minutes: $(cat stderr)"
+    exit 1
 }
 
 # ended_badly WHAT [PATTERN]: the run in the background ends within 90 s, and not well; a line on standard error matches.

@@ -31,7 +31,6 @@ if ! "$program" "${common[@]}" "${sampled[@]}" --dataset dense --epochs 1 --gpus
 fi
 
 results+=(--metrics-steps)
-n_losses=2
 
 # same NAME PROGRAM ARGUMENT ...: one process with two GPUs, and two with one each.
 same()
