@@ -29,22 +29,18 @@ _KEYWORDS = [keyword for keyword in (*all_options(), *_OF_TRAIN) if keyword != "
 
 
 class NodeClassifier:
-    """Classify the vertices of a graph, with the interface of scikit-learn.
+    """Classify the vertices of a graph, with the interface of scikit-learn. GridSearchCV and cross_val_score work.
 
     model : str
         "sage", "gcn", "gat", "gcnii", "resgcn" or "gin".
     graph : dictionary of the keywords edge_index, x, directed, .. of Graph, or None
-        With a graph, X is vertex ids of it, and y their classes. So scikit-learn's tools can split the vertices: each
-        training sees the whole graph, and the classes of its own vertices alone. Without, X is a Graph or features.
+        With a graph, X is vertex ids of it, and y their classes: each training sees the whole graph, and the classes of
+        its own vertices alone. Without, X is a Graph or features; features without edge_index have no edges.
     options :
-        The keywords of train(), but predict. None leaves an option open.
+        The keywords of train(), but predict. None leaves an option open. seed takes the place of random_state,
+        class_weights that of sample_weight.
 
     After fit: classes_ (K,) sorted, n_features_in_, model_ (the Model), run_ (the Run; a pickle has none).
-
-    GridSearchCV and cross_val_score work: with `graph` and vertex ids, or with features alone. Unlike estimators of
-    scikit-learn: a negative class is unknown; y of shape (N, 1) gives no warning; fit has no sample_weight, but the
-    keyword class_weights; seed takes the place of random_state. Features without edge_index make a graph without edges,
-    with a warning.
 
     >>> import numpy as np, starling_gnn as sl
     >>> y = np.where(np.arange(200) % 2 == 0, "even", "odd")
@@ -122,10 +118,10 @@ class NodeClassifier:
         """Train on a Graph with classes, on features (N, F) and classes y (N,), or on ids (n,) and their classes.
 
         X: a Graph, or what train() takes for one, alone. Or features, with y of any classes and edge_index as for
-        Graph; without edge_index no vertex has an edge. Or with the parameter `graph`: vertex ids (n,) or (n, 1).
+        Graph. Or with the parameter `graph`: vertex ids (n,) or (n, 1). keywords are those of Graph.
 
         The class of a vertex is unknown if y is negative, NaN or None. Such vertices leave train, valid and test.
-        Without train, all other vertices train that are neither in valid nor in test. keywords are those of Graph.
+        Without train, all other vertices train that are neither in valid nor in test.
 
         Returns the classifier. ValueError or TypeError: X, y or a keyword is wrong.
         """

@@ -32,39 +32,33 @@ if TYPE_CHECKING:
 
 
 class Graph:
-    """A graph with features, labels and a split, from arrays in memory.
+    """A graph with features, labels and a split, from arrays of numpy, scipy.sparse, PyTorch, pandas or DLPack.
 
-    N vertices, E edges, F features, K outputs.
+    N vertices, E edges, F features, K outputs. ValueError, TypeError or StarlingError: an array is wrong.
 
     Parameters
     ----------
     edge_index : array (2, E), pair of arrays (E,), or scipy.sparse matrix (N, N)
         Edges from edge_index[0] to edge_index[1]; entry [i, j] of a matrix is the edge from i to j. None: train_links.
     x : array (N, F)
-        Features: float32, float16, bfloat16 (PyTorch) and int8 in C order are not copied, even if read-only. Nor is a
-        scipy.sparse CSR matrix of float32. Other types are converted to float32.
+        Features. The graph refers to them: do not change them while it is in use. Other types than float32, float16,
+        bfloat16, int8 and CSR matrices of float32 are copied as float32.
     y : integers (N,) or (N, 1); texts (N,); or numbers (N,) or (N, K)
-        Classes from 0, negative if unknown. Texts name classes, which have the order of the sorted names; a categorical
-        of pandas keeps its own order. None, NaN and the empty text are unknown. `classes` has the names. Floating
-        point: numbers to predict, NaN if unknown; a single column without fractions has classes, with a warning.
-        Several columns of numbers 0 and 1 alone are label sets, also of integers or booleans.
+        Classes from 0, negative if unknown; texts name classes (`classes`). Floating point: numbers to predict, NaN if
+        unknown; a single column without fractions has classes, with a warning. Several columns of 0 and 1: label sets.
     train, valid, test : mask (N,) of booleans or of numbers 0 and 1, or vertex ids
         The split. A vertex is in one set at the most.
-    edge_type : integers (E,)
+    edge_type, relations : integers (E,); names, or triples (source type, name, destination type)
         A typed graph: the relation of each edge, from 0. Unless directed, the reverse of an edge of relation r has
         relation R + r, of 2 R relations.
-    relations : list of names, or of triples (source type, name, destination type)
-        One for each relation, for train(relation_fanout=...). None: relations have numbers alone.
     train_links, valid_links, test_links, valid_negatives, test_negatives : array (2, L)
-        Links to train on and to find, for train(objective="link"), instead of y and the split. train_links None: all
-        edges are. The negatives are pairs without a link; None: as many are drawn. Edges must not have the links to
-        find. In a typed graph: array (3, L) of heads, relations and tails.
+        Links to train on (None: all edges) and to find, and pairs without a link (None: drawn). In a typed graph:
+        array (3, L) of heads, relations and tails.
     types : dictionary of a slice of the vertices for each type
         Negatives of a relation are drawn from its types.
     edge_weight : array (E,), or True, or a dictionary
-        Weights of the edges, 0 or more, for train(edge_weights="factor") or "probability". None: all are 1. A
-        dictionary has the weights of each relation, by its name or number; other relations have 1. True: the
-        entries of the scipy.sparse matrix. Weights of duplicate edges add up.
+        0 or more; None: all are 1. A dictionary has the weights of some relations, by name or number; True: the
+        entries of the matrix. Weights of duplicate edges add up.
     directed : bool
         False: the reverse of every edge is added.
     n_classes : int
@@ -72,22 +66,13 @@ class Graph:
     objective : str
         "regression": whole numbers in y are numbers to predict, not classes.
     split : str
-        "random:60,20,20" draws the split by `seed`: percentages of training, validation and test. With y it is of the
-        vertices with a label, class by class; without y of the edges, as links. train(split=..) draws one, too.
+        "random:60,20,20" draws the split by `seed`: of vertices with y, else of the edges, as links.
     drop_leaks : bool
         Drop edges and training links that are to be found, with a warning, instead of refusing them.
-    name : str
-        In metrics and files.
 
-    Attributes
-    ----------
-    name, n_vertices, n_edges, n_features, n_outputs, has_classes, has_edge_weights, synthetic
-        Sizes and properties; n_edges counts directed edges, with reverse edges and without duplicates.
-    x, y, train, valid, test : the arrays; None for a graph of files
-    types, relations : slices of the types' vertices, and names of the relations
-
-    Arrays may be of numpy, scipy.sparse, PyTorch, pandas or DLPack. The graph keeps a reference to `x`. Do not change
-    `x` while the graph is in use.
+    Attributes: name, n_vertices, n_edges (directed, with reverse edges, without duplicates), n_features, n_outputs,
+    has_classes, has_edge_weights, synthetic; x, y, train, valid, test: the arrays, None for a graph of files; types,
+    relations.
 
     >>> import numpy as np, starling_gnn as sl
     >>> edge_index = np.array([[0, 1, 2, 3], [1, 2, 3, 0]])
@@ -278,19 +263,15 @@ class Graph:
     ) -> Graph:
         """A graph of a torch_geometric.data.Data: edge_index or adj_t, x, y, train_mask, val_mask and test_mask.
 
-        The edges are taken as they are (directed=True): the data of an undirected graph have both directions. Weights
-        are edge_weight; edge_attr is ignored, with a warning. edge_type makes the graph typed. Keywords are those of
-        Graph and replace what the data have.
+        The edges are taken as they are (directed=True), with edge_weight as weights. edge_type makes the graph typed.
+        Keywords are those of Graph and replace what the data have.
 
-        HeteroData give a typed graph. Vertices of a type have consecutive ids: graph.types[type] is their slice. If all
-        types have x of one width, they share its columns. Otherwise each type has columns of its own, and each vertex
-        of a type without x has a column. target: the type whose y and masks are taken; None: the one that has y. If the
-        data have no reverse edges, directed=False adds a reverse relation for each. If a relation has edge_weight, the
-        edges of relations without have weight 1.
+        HeteroData give a typed graph: graph.types[type] is the slice of a type's vertices. If all types have x of one
+        width, they share its columns. Otherwise each type has columns of its own, and each vertex of a type without x
+        has a column. target: the type whose y and masks are taken; None: the one that has y.
 
-        Links: from_pyg(train, valid=valid, test=test) reads the three data of RandomLinkSplit. Messages go along the
-        edges of `train`. Links are edge_label_index with an edge_label above 0, in HeteroData by relation. Pairs with
-        label 0 are the negatives of `valid` and `test`; training draws negatives anew in each epoch.
+        from_pyg(train, valid=valid, test=test) reads the three data of RandomLinkSplit: links are edge_label_index with
+        an edge_label above 0, the others negatives of `valid` and `test`. Messages go along the edges of `train`.
         """
         if not _sources.is_pyg(data):
             raise _no_graph("from_pyg", data, "a Data or HeteroData")
@@ -306,10 +287,9 @@ class Graph:
     ) -> Graph:
         """A graph of a dgl.DGLGraph. x and y: names in graph.ndata, as are train_mask, val_mask and test_mask.
 
-        The edges are taken as they are (directed=True): an undirected graph has both directions. Weights are the edata
-        edge_weight, weight or w, if they are one number for each edge; other edata are ignored, with a warning. A graph
-        may have no labels. Keywords are those of Graph and replace what the graph has. Several types of vertices or
-        edges give a typed graph, as in from_pyg.
+        The edges are taken as they are (directed=True). Weights are the edata edge_weight, weight or w, if they are one
+        number for each edge. A graph may have no labels. Several types give a typed graph, as in from_pyg, as do the
+        keywords.
         """
         if not hasattr(graph, "edges" if hasattr(graph, "ntypes") else "ndata"):
             raise _no_graph("from_dgl", graph, "a DGLGraph")
@@ -324,8 +304,7 @@ class Graph:
         """A graph of a networkx.Graph or DiGraph. Vertex i is the i-th node of graph.nodes.
 
         x, y: names of the nodes' attributes, or arrays in the order of graph.nodes. weight: the name of an attribute
-        of the edges. Keywords are those of Graph; train, valid and test may be masks, vertex ids or lists of nodes;
-        links are an array of vertex ids, or two lists of nodes.
+        of the edges. Keywords are those of Graph; train, valid, test and links may also be lists of nodes.
         """
         if not hasattr(graph, "is_directed"):
             raise _no_graph("from_networkx", graph, "a Graph or DiGraph of networkx")
@@ -480,9 +459,9 @@ def _open_dataset(source: dict[str, Any], model: Model | None = None) -> Any:
 def load(dataset: Path, **options: Unpack[LoadOptions]) -> Graph:
     """A graph from files: a name on the data path ($STARLING_DATA), or the path of a folder or file.
 
-    options: the options of data, as keywords: data_path, split, features, directed, normalize_features, cache,
-    objective. load reads the files once, writes the cache and keeps the sizes. Each training reads the cache, or the
-    files with cache="none". Labels and split may be missing: such a graph is for Run.predict and embeddings.
+    options: data_path, split, features, directed, normalize_features, cache, objective. load reads the files once,
+    writes the cache and keeps the sizes. Each training reads the cache, or the files with cache="none". Labels and
+    split may be missing. Errors as of the library: NotFoundError, BadFileError, ..
     """
     for keyword in options:
         if keyword not in LOAD:

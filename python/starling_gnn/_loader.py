@@ -28,44 +28,34 @@ class NeighborLoader:
     Parameters
     ----------
     graph : Graph, or torch_geometric.data.Data
-        Data are read by Graph.from_pyg.
-    fanout : list of int
-        In-neighbours of a vertex for each hop, input side first as in train(); -1 is all.
-    num_neighbors : list of int
-        The same, seeds first, as PyTorch Geometric has it. Give one of the two.
+    fanout, num_neighbors : list of int
+        In-neighbours of a vertex for each hop, -1 for all: fanout begins with the input side as in train(),
+        num_neighbors with the seeds as in PyTorch Geometric. Give one of the two.
     input_nodes : array of ids or mask (N,)
         The seeds. None: the training vertices, or all vertices if there are none.
     batch_size : int
-        Seeds of a minibatch.
-    shuffle : bool
-        A new order of the seeds in each epoch.
-    drop_last : bool
-        Leave out a last minibatch of fewer seeds.
+        Seeds of a minibatch. drop_last leaves out a last one of fewer seeds, shuffle orders them anew in each epoch.
     seed : int
         Loaders of equal arguments yield equal minibatches. Each iteration is an epoch, counted from 0.
     options
-        sampler, replace, kappa, layer_dependency, edge_weights: as in train(). sampler="labor" takes fewer vertices
-        for the same fanout. num_workers, persistent_workers, pin_memory and prefetch_factor of PyTorch are not used.
+        sampler, replace, kappa, layer_dependency, edge_weights: as in train(). num_workers, persistent_workers,
+        pin_memory and prefetch_factor of PyTorch are not used: a thread makes two minibatches ahead.
 
-    A minibatch is a Data of V vertices and E edges. Its seeds come first:
+    A minibatch is a Data of V vertices and E edges; its seeds come first, and a vertex once:
 
     ==============  ==================================================================================
     x               float32 (V, F)
-    y               of all V vertices, as the graph has it: int64 classes (V,), or float32 (V, K)
+    y               as the graph has it: int64 classes (V,), or float32 (V, K)
     edge_index      int64 (2, E), numbers below V, ordered by destination
     edge_weight     float32 (E,), if the graph has weights
     edge_type       int64 (E,), if the graph is typed
     n_id            int64 (V,), vertices of the graph
     input_id        int64, the seeds' positions in input_nodes
     batch_size      the number of seeds
-    num_sampled_nodes, num_sampled_edges
-                    vertices and edges of each hop, for torch_geometric.utils.trim_to_layer
+    num_sampled_nodes, num_sampled_edges: vertices and edges of each hop, for trim_to_layer
     ==============  ==================================================================================
 
-    A vertex is drawn once, in the hop after the one that reached it. Two minibatches are made ahead, in a thread.
-
-    >>> loader = sl.NeighborLoader(graph, fanout=[10, 10], batch_size=1024, shuffle=True, sampler="labor")
-    >>> for batch in loader:
+    >>> for batch in sl.NeighborLoader(graph, fanout=[10, 10], batch_size=1024, shuffle=True, sampler="labor"):
     ...     loss = F.cross_entropy(model(batch.x, batch.edge_index)[: batch.batch_size], batch.y[: batch.batch_size])
     """
 

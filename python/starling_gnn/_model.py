@@ -32,25 +32,14 @@ _WORDS = {"class": "class", "labels": "label", "regression": "number", "link": "
 class Model:
     """A trained model, which answers for any graph. Made by load_model() and Run.model.
 
-    A model knows its options, the normalisation of its features, and its names of classes and relations. A graph needs
-    no labels and no split; its relations are matched by name. The first call with a Graph prepares it; later calls with
-    the same Graph open nothing again, until another graph, model or training takes the process's session.
+    A graph needs no labels and no split; its relations are matched by name. Later calls with the same Graph open
+    nothing again, until another graph, model or training takes the process's session.
 
     All calls raise StarlingError: the graph does not fit, for example in its number of features. TypeError: graph is
     nothing that train() takes.
 
-    Attributes
-    ----------
-    kind : str
-        "sage", "gcn", ..: the option model of train().
-    objective : str
-        "class", "labels", "regression" or "link".
-    dataset : str
-        The name of the training data.
-    n_features, n_outputs, n_embeddings : int
-        Columns of the features, scores and embeddings.
-    classes : array (K,) of names or numbers in the order of the scores; None: the outputs are no classes
-    relations : tuple of triples (source type, name, destination type)
+    Attributes: kind, the option model ("sage", ..); objective ("class", "labels", "regression" or "link"); dataset, the
+    name of the training data; n_features, n_outputs, n_embeddings; relations, triples (source, name, destination).
     """
 
     def __init__(self, handle: Any) -> None:
@@ -149,16 +138,12 @@ class Model:
     def embeddings(self, graph: GraphLike, vertices: Any = None) -> Floats:
         """The last hidden layer for the vertices of a graph, float32 (N, n_embeddings).
 
-        A model of links gives its outputs, from which the decoder makes scores. vertices: as for
-        predict. InvalidArgumentError: the model has one layer.
+        A model of links gives its outputs. vertices: as for predict. InvalidArgumentError: the model has one layer.
         """
         return self._rows(lib.sl_model_embed, self.n_embeddings, graph, vertices)
 
     def evaluate(self, graph: GraphLike) -> Record:
-        """Loss and scores of the validation and test vertices or links of a graph: valid_NAME, test_NAME.
-
-        Without labels, or without these sets, they are nan.
-        """
+        """Loss and scores of a graph's validation and test vertices or links: valid_NAME, test_NAME; nan without."""
 
         def question(used: Graph, dataset: Any) -> Record:
             return Record(_session.read_scores(made(Scores, lib.sl_model_evaluate, self._handle, dataset)))
@@ -169,10 +154,8 @@ class Model:
         """Scores of pairs of vertices, float32 (L,), by a model of links. A larger score is a likelier link.
 
         pairs: array (2, L) of sources and destinations, numbers or ids of graph.ids as texts; in a typed graph
-        (3, L) of numbers: heads, relations and tails.
-        InvalidArgumentError: the model is not of links.
+        (3, L) of numbers: heads, relations and tails. InvalidArgumentError: the model is not of links.
         """
-
         if pairs is None:
             raise TypeError("pairs: found None, expected an array (2, L)")
 
@@ -189,9 +172,8 @@ class Model:
     def predict_table(self, graph: GraphLike, vertices: Any = None) -> DataFrame:
         """Predictions with names: a pandas.DataFrame, or a dictionary of columns without pandas.
 
-        The columns are those of the programs' --predict FILE.csv: id, the vertex in the graph's own naming; class, the
-        class with the largest score, if the model is of classes; and the scores of predict(), a column for each output
-        with the name of its class or label. Without names: class0, class1, ..; label0, ..; number0, ..
+        Columns: id, the vertex in the graph's own naming; class, the class with the largest score, if the model is of
+        classes; and the scores of predict(), by the name of the class or label, or class0, class1, .., label0, number0.
         """
         used = self._graph(graph)
         return table(used, self, self.predict(used, vertices), vertices)
@@ -232,8 +214,8 @@ def load_model(path: Path, **options: Unpack[TrainOptions]) -> Model:
     """A model from a file of Run.save, train(save=...) or the programs' --save, or from a checkpoint.
 
     options: keywords of train() that change no score, for example cpus, gpus or pes. All others come from the file.
-    Raises BadFileError: not such a file. InputOutputError: it cannot be read. InvalidArgumentError: an option
-    contradicts the file. A file of an older version, or of another program, gives a StarlingWarning of what it lacks.
+    BadFileError: not such a file. InputOutputError: it cannot be read. InvalidArgumentError: an option contradicts the
+    file. StarlingWarning: what a file of an older version, or of another program, lacks.
     """
     handle = made(C.c_void_p, lib.sl_model_load, os.fsencode(path))
     try:

@@ -20,20 +20,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ._library import (
-    NoticeFunction,
-    NotSupportedError,
-    Scores,
-    SessionSizes,
-    Settings,
-    StarlingError,
-    Weight,
-    check,
-    in_keywords,
-    lib,
-    made,
-    warn,
-)
+from . import _library
+from ._library import Settings, check, lib, made, warn
 from ._numpy import Floats, np
 
 if TYPE_CHECKING:
@@ -57,7 +45,7 @@ class Session:
         self.settings = settings
         self.guard = threading.Lock()  # between stop, of any thread, and close
         self.handle: Any = made(C.c_void_p, lib.sl_session_open, settings.handle, graph._handle)
-        self.sizes = made(SessionSizes, lib.sl_session_sizes, self.handle)
+        self.sizes = made(_library.SessionSizes, lib.sl_session_sizes, self.handle)
 
     def close(self) -> None:
         global _current
@@ -76,18 +64,18 @@ class Session:
     def set_weights(self, weights: Mapping[str, Floats]) -> None:
         """weights: float32 arrays in C order, by name."""
         n = len(weights)
-        described = (Weight * max(1, n))()
+        described = (_library.Weight * max(1, n))()
         values = (C.c_void_p * max(1, n))()
         for i, (name, array) in enumerate(weights.items()):
             if array.ndim > 3:
                 raise ValueError(f"weights: {name} has {array.ndim} dimensions, expected 1 to 3")
-            described[i] = Weight(name=name.encode()[:127], n_dims=array.ndim, shape=array.shape)
+            described[i] = _library.Weight(name=name.encode()[:127], n_dims=array.ndim, shape=array.shape)
             values[i] = array.ctypes.data
         check(lib.sl_session_set_weights(self.handle, n, described, values))
 
     def evaluate(self) -> dict[str, float]:
         """Loss and scores, as read_scores() has them."""
-        scores = Scores()
+        scores = _library.Scores()
         check(lib.sl_session_evaluate(self.handle, C.byref(scores), None, None))
         return read_scores(scores)
 
@@ -102,7 +90,7 @@ class Session:
         return rows
 
 
-def read_scores(scores: Scores) -> dict[str, float]:
+def read_scores(scores: _library.Scores) -> dict[str, float]:
     """The loss, and the scores as valid_NAME and test_NAME."""
     found = {"valid_loss": scores.valid_loss}
     for score in scores.score[: scores.n]:
@@ -302,13 +290,13 @@ def is_open(session: Session | None) -> bool:
 
 def _check_process() -> None:
     if _lost:
-        raise StarlingError(
+        raise _library.StarlingError(
             "this process was forked while a session trained, and cannot use it: expected a fork before "
             "or after training; or start the process by spawn (multiprocessing.get_context('spawn'))"
         )
     n = lib.sl_process_count()
     if n > 1:
-        raise NotSupportedError(
+        raise _library.NotSupportedError(
             f"found {n} processes of mpirun or srun, expected one process in Python; start Python without mpirun or "
             "srun, or train with coop_sage"
         )
@@ -348,14 +336,14 @@ os.register_at_fork(before=_before_fork, after_in_child=_in_child)
 def _notice(kind: int, line: bytes) -> None:
     if kind != 0:
         return
-    text = in_keywords(line)
+    text = _library.in_keywords(line)
     for job in list(_threads):
         job.tell("notice", text)
         return
     warn(text)
 
 
-_notice_function = NoticeFunction(_notice)
+_notice_function = _library.NoticeFunction(_notice)
 lib.sl_on_notice(_notice_function)
 
 

@@ -14,23 +14,10 @@ import os
 import textwrap
 from typing import TYPE_CHECKING, Any, Callable, Mapping, TypeVar, Union
 
-from . import _arrays, _session
+from . import _arrays, _library, _session
 from ._curves import Curve, draw
 from ._graph import Graph, as_graph
-from ._library import (
-    EINTERRUPT,
-    KEPT,
-    OK,
-    OPTIONS,
-    LineFunction,
-    Option,
-    Report,
-    StepFunction,
-    check,
-    lib,
-    make_settings,
-    shown,
-)
+from ._library import OPTIONS, Option, check, lib, make_settings, shown
 from ._model import Model, load_model, model_of, table
 from ._numpy import Array, Floats
 from ._progress import Progress
@@ -64,21 +51,9 @@ _OF_SCORES = ("split", "seed", "loss", "link_loss", "negatives", "class_weights"
 class Run:
     """A finished training: its history, its scores and its model. Made by train().
 
-    Attributes
-    ----------
-    graph : Graph
-    options : dict
-        The keywords of train().
-    history : pandas.DataFrame, or a list of dictionaries without pandas
-        One row for each epoch: epoch, loss, valid_loss, the scores as valid_NAME and test_NAME, seconds, and the other
-        keys of the metrics.
-    config : dict
-        The machine, the dataset and all options, as in the metrics.
-    scores : dict
-        Of the best epoch, the model's: valid_NAME of the score that selects, and test_NAME of all scores.
-    best_epoch : int or None
-    interrupted : bool
-        Training was stopped before its last epoch.
+    Attributes: graph; options, the keywords of train(); config, the machine, the dataset and all options, as in the
+    metrics; scores of the best epoch, the model's: valid_NAME of the score that selects, and test_NAME of all scores;
+    best_epoch, or None; interrupted: training was stopped before its last epoch.
     """
 
     # The scores at the best epoch. A run has those of its objective, and valid_NAME of the score that selects.
@@ -254,7 +229,7 @@ class Run:
 def _own_data(graph: Graph, options: Mapping[str, Any], caller: str) -> dict[str, Any]:
     """The options with those of the graph's data. A graph's data are chosen by Graph() or load()."""
     for option in OPTIONS[False].values():
-        if option.of_data and option.keyword in options and option.keyword not in KEPT:
+        if option.of_data and option.keyword in options and option.keyword not in _library.KEPT:
             raise TypeError(f"{caller}() got an unexpected keyword argument '{option.keyword}'; give it to load()")
     source = graph._source or {}
     for keyword, value in source.items():
@@ -291,14 +266,14 @@ class _Training:
         session = job.open(self.settings, self.graph, self.weights)
         self.n_per_epoch = session.sizes.n_per_epoch
         job.tell("training", None)
-        report = Report(line=LineFunction(self._line))
+        report = _library.Report(line=_library.LineFunction(self._line))
         if self.on_step is not None or self.progress.bar:
-            report.step = StepFunction(self._step)
+            report.step = _library.StepFunction(self._step)
         status = lib.sl_session_train(session.handle, C.byref(report))
-        if status not in (OK, EINTERRUPT):
+        if status not in (_library.OK, _library.EINTERRUPT):
             check(status)
         models = {names: model_of(session, names) for names in ("pyg", "dgl")}
-        return session, status == EINTERRUPT, models
+        return session, status == _library.EINTERRUPT, models
 
     def _line(self, context: Any, line: bytes) -> bool:
         try:
@@ -401,25 +376,21 @@ _TRAIN = """Train a model on a graph, and return a Run.
 
 Every option of the programs is a keyword, with _ for -, and lambda_ for lambda. None leaves an option open.
 
-Ctrl-C stops after the current step. The Run then has what there is, and run.interrupted is True. A second Ctrl-C gives
-up at once. An exception in a callback stops the run and is raised.
+Ctrl-C stops after the current step: run.interrupted. A second Ctrl-C gives up at once. An exception in a callback stops
+the run and is raised. Errors of the library are StarlingError.
 
 Parameters
 ----------
-graph : Graph, str or path
-    A name or path is loaded first (load).
+graph : Graph, PyG's Data or HeteroData, DGLGraph; or name or path of a dataset
 pipe : bool
     Train on the full graph, in chunks and stages (the program pipe_gnn), for deep models.
-on_epoch : function of a dictionary with attributes
-    Called after each epoch, with its row of Run.history: on_epoch(e) sees e.epoch, e.loss, e.valid_acc, e.seconds.
-    It stops training if it returns True.
-on_step : function of a dictionary with attributes
-    Called for each step: epoch, step, loss.
+on_epoch, on_step : function of a dictionary with attributes
+    Called after each epoch with its row of Run.history (e.epoch, e.loss, e.valid_acc, e.seconds), and after each step
+    (epoch, step, loss). Training stops if it returns True.
 progress : bool or None
     None: a bar in a terminal or notebook. True: also lines elsewhere. False: nothing.
-weights : Run, path or dict of arrays
-    Initial weights: of a Run, of a .safetensors file, or by the names of Run.state_dict. The options of the model must
-    be the same.
+weights : Run, Model, path or dict of arrays
+    Initial weights, by the names of Run.state_dict. The options of the model must be the same.
 
 >>> import numpy as np, starling_gnn as sl
 >>> rng = np.random.default_rng(1)
@@ -439,9 +410,8 @@ Options
 def evaluate(graph: GraphLike, weights: Weights, *, pipe: bool = False, **options: Unpack[TrainOptions]) -> Record:
     """Loss and scores of a model on a graph, by exact inference.
 
-    weights: a Run, or a Model; the path of a .safetensors file of Run.save or --save; or arrays by name
-    (Run.state_dict), with the model's options as keywords. Returns a dictionary with attributes: valid_loss, and the
-    scores as valid_NAME and test_NAME.
+    weights: a Run, a Model, the path of a file of Run.save or --save; or arrays by name (Run.state_dict), with the
+    model's options as keywords. Returns a dictionary with attributes: valid_loss, valid_NAME and test_NAME.
     """
     if isinstance(weights, (str, os.PathLike)):
         return load_model(weights, **options).evaluate(graph)
@@ -489,7 +459,7 @@ def all_options() -> dict[str, tuple[Option, list[bool]]]:
     found: dict[str, tuple[Option, list[bool]]] = {}
     for pipe in (False, True):
         for keyword, option in OPTIONS[pipe].items():
-            if keyword != "model" and (not option.of_data or keyword in KEPT):
+            if keyword != "model" and (not option.of_data or keyword in _library.KEPT):
                 found.setdefault(keyword, (option, []))[1].append(pipe)
     return found
 
