@@ -1223,13 +1223,13 @@ static void check_sample(const struct sl_sample_part *part, const struct sl_samp
     FREED uint32_t *counts = need(n_counts, sizeof *counts);
     struct sl_task_args here = head;
     OWNED(free_block) struct group_block wanted;
-    OWNED(close_phase) struct phase phase;
     here.hop = hop;
     sample_block(part, rule, SEED, here.step, hop, n_rows, frontier, &wanted);
     const uint32_t room = wanted.n_edges + 1;
     OWNED(free_block)
     struct group_block got =
         make_block(n_rows + SPARE, room, n_vertices, part->n_parts, part->weights != NULL, part->relations != NULL);
+    OWNED(close_phase) struct phase phase; /* before the memory of `got` goes */
     open_phase(part, HOPS, rule->fanout, N_RELATIONS, &phase);
     const struct sl_block block = phase_block(&phase, &got, n_rows + SPARE, room, n_vertices);
     memcpy(phase.ids, frontier, n_rows * sizeof *frontier);
