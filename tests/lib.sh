@@ -32,8 +32,8 @@ at_exit()
     :
 }
 folder=$(mktemp -d) || exit 99
-readonly folder # removed by this name
-trap 'at_exit; rm -rf "$folder"' EXIT
+readonly to_remove=$folder # a function of the test, or of bootstrap, may have a variable `folder` of its own
+trap 'at_exit; rm -rf "$to_remove"' EXIT
 cd "$folder" || exit 99
 
 # complain TEXT: report a failure and go on.
