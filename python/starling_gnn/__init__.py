@@ -2,18 +2,15 @@
 # Copyright (c) 2026 the Starling authors
 """Starling trains graph neural networks on one large graph, on CPUs and GPUs.
 
-    import starling_gnn as sl
+import starling_gnn as sl
 
-    graph = sl.Graph(edge_index, x, y, train=train_mask, valid=valid_mask, test=test_mask)
-    run = sl.train(graph, model="sage", layers=2, hidden=64, epochs=50, lr=0.01)
-    print(run.test_acc)
-    logits = run.predict()
-    torch_model.load_state_dict(run.state_dict("pyg", tensors="torch"))
-    run.save("model.safetensors")
-    sl.load_model("model.safetensors").predict(sl.Graph(other_edge_index, other_x))
-
-Graph and load make graphs, train makes a Run, load_model a Model of a file. NodeClassifier has the interface of
-scikit-learn. The package needs numpy, and the C library libstarling.
+graph = sl.Graph(edge_index, x, y, train=train_mask, valid=valid_mask, test=test_mask)
+run = sl.train(graph, model="sage", layers=2, hidden=64, epochs=50, lr=0.01)
+print(run.test_acc)
+logits = run.predict()
+torch_model.load_state_dict(run.state_dict("pyg", tensors="torch"))
+run.save("model.safetensors")
+sl.load_model("model.safetensors").predict(sl.Graph(other_edge_index, other_x))
 """
 
 from ._classifier import NodeClassifier

@@ -24,7 +24,9 @@ def to_numpy(value: Any, name: str) -> Array:
     if array.dtype.kind == "O" and hasattr(value, "dtypes"):
         array = _of_pandas(value, name)
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"{name}: found {_kind(value, array)}, expected an array of numbers")
+        of_python = isinstance(value, (np.ndarray, list, tuple))
+        found = f"entries of type {array.dtype}" if of_python else f"a {type(value).__name__}"
+        raise TypeError(f"{name}: found {found}, expected an array of numbers")
     return array
 
 
@@ -66,12 +68,6 @@ def any_array(value: Any) -> Array:
         if array.dtype.kind in "US":
             array = np.array(value, object)  # the nan of a list of texts stays nan
     return array
-
-
-def _kind(value: Any, array: Array) -> str:
-    if isinstance(value, (np.ndarray, list, tuple)):
-        return f"entries of type {array.dtype}"
-    return f"a {type(value).__name__}"
 
 
 def ids32(value: Any, name: str, bound: int = 2**32, kind: str = "id") -> Array:
@@ -159,29 +155,21 @@ class Features:
             parts = ("feature_offsets", "feature_columns", "feature_values")
             self.members: dict[str, Any] = {name: address(array) for name, array in zip(parts, self.array)}
         else:
-            self.array, dtype = self._dense(x)
+            if str(getattr(x, "dtype", "")) == "torch.bfloat16":
+                torch = need("torch", "torch")
+                self.array, dtype = x.detach().cpu().contiguous().view(torch.int16).numpy(), "bfloat16"
+            else:
+                array = to_numpy(x, "x")
+                as_is = array.dtype in (np.float16, np.int8)
+                self.array = np.asarray(array, order="C") if as_is else floats(array, "x")
+                dtype = self.array.dtype.name
             self.shape = self.array.shape
-            self.members = dict(features=pointer(self.array), feature_dtype=dtype)
+            self.members = dict(features=pointer(self.array), feature_dtype=dtype.encode())
         if len(self.shape) != 2:
             raise ValueError(f"x: found the shape {tuple(self.shape)}, expected (N, F)")
         names = list(getattr(x, "columns", []))  # of pandas
         if names and all(isinstance(name, str) and not {"\n", "\0"} & set(name) for name in names):
             self.members["feature_names"] = "".join(name + "\n" for name in names).encode()
-
-    @staticmethod
-    def _dense(x: Any) -> tuple[Array, bytes]:
-        if str(getattr(x, "dtype", "")) == "torch.bfloat16":
-            torch = need("torch", "torch")
-            return x.detach().cpu().contiguous().view(torch.int16).numpy(), b"bfloat16"
-        array = to_numpy(x, "x")
-        if array.dtype in (np.float16, np.int8):
-            return np.ascontiguousarray(array), array.dtype.name.encode()
-        return floats(array, "x"), b"float32"
-
-
-def _is_mask(array: Array, n_vertices: int) -> bool:
-    """Whether numbers are a mask: 0 or 1 for each vertex. With two vertices, 0 and 1 are their ids."""
-    return len(array) == n_vertices > 2 and bool(((array == 0) | (array == 1)).all())
 
 
 def members(value: Any, name: str, n_vertices: int) -> Array:
@@ -194,7 +182,7 @@ def members(value: Any, name: str, n_vertices: int) -> Array:
         raise ValueError(
             f"{name}: found the shape {array.shape}, expected one dimension: a mask, or vertex ids{column}"
         )
-    if _is_mask(array, n_vertices):
+    if len(array) == n_vertices > 2 and ((array == 0) | (array == 1)).all():  # 0 and 1 are the ids of two vertices
         array = array.astype(bool)
     if array.dtype.kind != "b":
         return ids32(array, name, n_vertices)
@@ -210,12 +198,6 @@ def is_missing(entry: Any) -> bool:
     return type(entry).__name__ in ("NoneType", "NAType", "NaTType")
 
 
-def _check_names(names: list[str], name: str) -> None:
-    wrong = next((text for text in names if "\n" in text or "\0" in text), None)
-    if wrong is not None:
-        raise ValueError(f"{name}: found the class {wrong!r}, expected names of one line")
-
-
 def named(value: Any, name: str) -> tuple[list[str], Array] | None:
     """(names, labels) of an array (N,) of texts: the sorted names, and int32 classes, -1 if unknown: None, nan or "".
 
@@ -223,24 +205,26 @@ def named(value: Any, name: str) -> tuple[list[str], Array] | None:
     """
     categories = getattr(getattr(value, "dtype", None), "categories", None)
     if categories is not None:
-        codes = value.cat.codes if hasattr(value, "cat") else value.codes
-        ordered = [str(category) for category in categories]
-        _check_names(ordered, name)
-        return ordered, np.ascontiguousarray(codes, np.int32)
-    array = any_array(value)
-    if array.dtype.kind not in "OUST" or array.ndim == 0:
-        return None
-    array = column(array)
-    known = np.array([not is_missing(entry) and entry not in ("", b"") for entry in array.flat], bool)
-    if not known.any() or not all(isinstance(entry, (str, bytes)) for entry in array.flat[known]):
-        return None
-    if array.ndim != 1:
-        raise ValueError(f"{name}: found texts of the shape {array.shape}, expected (N,), a class for each vertex")
-    texts = [entry.decode() if isinstance(entry, bytes) else str(entry) for entry in array[known]]
-    _check_names(texts, name)
-    labels = np.full(len(array), -1, np.int32)
-    names, labels[known] = np.unique(texts, return_inverse=True)
-    return names.tolist(), labels
+        names = [str(category) for category in categories]
+        labels = np.asarray(value.cat.codes if hasattr(value, "cat") else value.codes, np.int32, order="C")
+    else:
+        array = any_array(value)
+        if array.dtype.kind not in "OUST" or array.ndim == 0:
+            return None
+        array = column(array)
+        known = np.array([not is_missing(entry) and entry not in ("", b"") for entry in array.flat], bool)
+        if not known.any() or not all(isinstance(entry, (str, bytes)) for entry in array.flat[known]):
+            return None
+        if array.ndim != 1:
+            raise ValueError(f"{name}: found texts of the shape {array.shape}, expected (N,), a class for each vertex")
+        texts = [entry.decode() if isinstance(entry, bytes) else str(entry) for entry in array[known]]
+        labels = np.full(len(array), -1, np.int32)
+        found, labels[known] = np.unique(texts, return_inverse=True)
+        names = found.tolist()
+    wrong = next((text for text in names if "\n" in text or "\0" in text), None)
+    if wrong is not None:
+        raise ValueError(f"{name}: found the class {wrong!r}, expected names of one line")
+    return names, labels
 
 
 def _numbers(value: Any, name: str) -> Array:
@@ -385,11 +369,8 @@ class Relations:
         for name in self.names:
             for end in (name[0], name[2]):
                 found = types.get(end)
-                if (
-                    not isinstance(found, slice)
-                    or None in (found.start, found.stop)
-                    or not 0 <= found.start <= found.stop
-                ):
+                first, stop = (found.start, found.stop) if isinstance(found, slice) else (None, None)
+                if first is None or stop is None or not 0 <= first <= stop:
                     raise ValueError(f"types: found {found!r} of {end!r}, expected slice(first, end) of its vertices")
             head, tail = types[name[0]], types[name[2]]
             made.append((head.start, tail.start, head.stop - head.start, tail.stop - tail.start))
@@ -416,12 +397,8 @@ class Links:
         ends = [ids32(row, name, n_vertices) for row in (rows[0], rows[-1])]
         relations = relations16(rows[1], name, n_relations, ends[0].shape) if n_relations else None
         self.arrays = (*ends, relations)
-        self.members = ArrayLinks(
-            n=len(ends[0]),
-            **{"from": pointer(ends[0])},
-            to=pointer(ends[1]),
-            relations=pointer(relations),
-        )
+        pointers = {"from": pointer(ends[0]), "to": pointer(ends[1]), "relations": pointer(relations)}
+        self.members = ArrayLinks(n=len(ends[0]), **pointers)
 
 
 def edges_of_links(train_links: Any) -> tuple[tuple[Any, Any], Any]:

@@ -269,15 +269,6 @@ lib.sl_process_count.restype = C.c_uint32
 version: str = lib.sl_version().decode()
 
 
-def _is_boolean(value: Any) -> bool:
-    """Whether a value is a boolean of Python or numpy. numpy is not imported for it."""
-    return isinstance(value, (bool, getattr(sys.modules.get("numpy"), "bool_", bool)))
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode()
-
-
 class Option:
     """An option of training: the keyword `keyword` of train()."""
 
@@ -286,9 +277,9 @@ class Option:
         self.group: str = news.group.decode()
         self.kind: str = news.kind.decode()
         self.choices: list[str] = news.choices.decode().split(",") if news.choices else []
-        self.default: str | None = _text(news.initial)
-        self.shown: str | None = _text(news.shown)
-        self.word: str | None = _text(news.word)
+        self.default, self.shown, self.word = (
+            None if text is None else str(text.decode()) for text in (news.initial, news.shown, news.word)
+        )
         self.help: str = news.help.decode()
         self.min: float = news.min
         self.max: float = news.max
@@ -307,15 +298,13 @@ class Option:
         value = os.fspath(value) if isinstance(value, os.PathLike) else value
         if isinstance(value, str):
             return value
-        if _is_boolean(value):
-            if self.kind == "flag" or "yes" in self.choices:
-                return "yes" if value else "no"
-            raise self._wrong(shown(value))
+        flag = isinstance(value, (bool, getattr(sys.modules.get("numpy"), "bool_", bool)))  # without importing numpy
+        if flag and (self.kind == "flag" or "yes" in self.choices):
+            return "yes" if value else "no"
         if self.name == "relation-fanout" and isinstance(value, Mapping):
             return "/".join(self._fanouts(relation, numbers) for relation, numbers in value.items())
         if getattr(value, "ndim", 1) > 1:
             raise self._wrong(f"the shape {tuple(value.shape)}")
-        entry = {"whole": self._whole, "long": self._whole, "list": self._whole, "real": self._real}.get(self.kind)
         several = hasattr(value, "__iter__") and not isinstance(value, Mapping)
         if several and (self.kind == "list" or self.name == "class-weights"):
             entries = [(self._whole if self.kind == "list" else self._real)(one) for one in value]
@@ -323,9 +312,9 @@ class Option:
                 return ",".join(entries)
             # the library takes an empty text for an option that is not given
             raise ValueError(f"{self.keyword}: found an empty list, expected {self._expected()}; None is the default")
-        if entry is None:
+        if self.kind not in ("whole", "long", "list", "real") or flag:
             raise self._wrong(shown(value))
-        return entry(value)
+        return self._real(value) if self.kind == "real" else self._whole(value)
 
     def _wrong(self, found: str) -> TypeError:
         return TypeError(f"{self.keyword}: found {found}, expected {self._expected()}")
@@ -354,14 +343,8 @@ class Option:
             return "'balanced', a number for each class, or the path of a file"
         if self.kind == "choice":
             return "one of " + ", ".join(map(repr, self.choices))
-        whole = "a whole number"
-        kinds = {
-            "flag": "True or False",
-            "whole": whole,
-            "long": whole,
-            "real": "a number",
-            "list": f"a list of {whole[2:]}s",
-        }
+        kinds = {"flag": "True or False", "real": "a number", "list": "a list of whole numbers"}
+        kinds |= {"whole": "a whole number", "long": "a whole number"}
         return kinds.get(self.kind, "a text") + (f" or {self.word!r}" if self.word else "")
 
 
@@ -401,21 +384,18 @@ class Settings:
             delete(self.handle)
 
 
+_all_keywords: dict[str, str] = {}
+
+
 def in_keywords(text: bytes) -> str:
     """A line of the library, with options written as keywords."""
-    return re.sub(r"--([a-z][a-z-]*)", _keyword_of, text.decode(errors="replace"))
+    words = text.decode(errors="replace")
+    return re.sub(r"--([a-z][a-z-]*)", lambda match: _all_keywords.get(match[1], match[0]), words)
 
 
 def message() -> str:
     """The thread's last message, with options written as keywords."""
     return in_keywords(lib.sl_message())
-
-
-_all_keywords: dict[str, str] = {}
-
-
-def _keyword_of(match: re.Match[str]) -> str:
-    return _all_keywords.get(str(match[1]), str(match[0]))
 
 
 def check(status: int) -> None:

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from . import _arrays
-from ._graph import Graph, as_graph
+from ._graph import as_graph
 from ._library import Neighborhood, check, lib, made, make_settings
 from ._numpy import np
 from ._tools import need
@@ -91,12 +91,21 @@ class NeighborLoader:
         self.epoch = 0
         hops = list(fanout) if fanout is not None else list(num_neighbors or ())[::-1]
         given = {"layers": len(hops), "fanout": hops, "seed": self.seed, **options}
-        self._sampler = _Sampler(self.graph, make_settings(False, given, "NeighborLoader"))
+        settings = make_settings(False, given, "NeighborLoader")
+        self._dataset = self.graph._dataset()
+        self._lock = threading.Lock()
+        self._handle = made(C.c_void_p, lib.sl_sampler_open, settings.handle, self._dataset)
         if input_nodes is None:
-            input_nodes = self._sampler.training()
+            ids, n = C.c_void_p(), C.c_uint32()
+            check(lib.sl_dataset_split(self._dataset, 0, C.byref(ids), C.byref(n)))
+            input_nodes = _copy(ids.value, np.uint32, n.value)
             if len(input_nodes) == 0:
                 input_nodes = np.arange(self.graph.n_vertices, dtype=np.uint32)
         self.input_nodes = _arrays.members(input_nodes, "input_nodes", self.graph.n_vertices)
+
+    def __del__(self, close: Any = lib.sl_sampler_close) -> None:
+        if getattr(self, "_handle", None):
+            close(self._handle)
 
     def __len__(self) -> int:
         """The number of minibatches of an epoch."""
@@ -108,19 +117,19 @@ class NeighborLoader:
 
     def __iter__(self) -> Iterator[Any]:
         epoch, self.epoch = self.epoch, self.epoch + 1
+        return self._batches(epoch)
+
+    def _batches(self, epoch: int) -> Iterator[Any]:
         order = np.arange(len(self.input_nodes))
         if self.shuffle:
             np.random.Generator(np.random.Philox(key=[self.seed % 2**64, epoch])).shuffle(order)
-        return self._batches(order, epoch * len(self))
-
-    def _batches(self, order: Any, first_step: int) -> Iterator[Any]:
         waiting: list[Future[Any]] = []
         with ThreadPoolExecutor(1, "starling-loader") as thread:
             try:
                 for i in range(len(self) + _AHEAD):
                     if i < len(self):
                         chosen = order[i * self.batch_size : (i + 1) * self.batch_size]
-                        waiting.append(thread.submit(self._batch, chosen, first_step + i))
+                        waiting.append(thread.submit(self._batch, chosen, epoch * len(self) + i))
                     if i >= _AHEAD or i >= len(self):
                         if waiting:
                             yield waiting.pop(0).result()
@@ -130,7 +139,7 @@ class NeighborLoader:
 
     def _batch(self, chosen: Any, step: int) -> Any:
         torch, data_of = need("torch", "torch"), need("torch_geometric.data", "torch_geometric").Data
-        arrays = self._sampler.draw(step, self.input_nodes[chosen])
+        arrays = self._draw(step, self.input_nodes[chosen])
         data = data_of(**{name: torch.from_numpy(array) for name, array in arrays.items()})
         data.input_id = torch.from_numpy(chosen)
         data.batch_size = len(chosen)
@@ -138,28 +147,7 @@ class NeighborLoader:
             data[name] = data[name].tolist()
         return data
 
-
-class _Sampler:
-    """A sampler of the library, and the arrays of its dataset."""
-
-    def __init__(self, graph: Graph, settings: Any) -> None:
-        self._handle = None
-        self._graph = graph
-        self._dataset = graph._dataset()
-        self._lock = threading.Lock()
-        self._handle = made(C.c_void_p, lib.sl_sampler_open, settings.handle, self._dataset)
-
-    def __del__(self, close: Any = lib.sl_sampler_close) -> None:
-        if self._handle:
-            close(self._handle)
-
-    def training(self) -> Any:
-        """The training vertices, uint32."""
-        ids, n = C.c_void_p(), C.c_uint32()
-        check(lib.sl_dataset_split(self._dataset, 0, C.byref(ids), C.byref(n)))
-        return _copy(ids.value, np.uint32, n.value)
-
-    def draw(self, step: int, seeds: Any) -> dict[str, Any]:
+    def _draw(self, step: int, seeds: Any) -> dict[str, Any]:
         """The arrays of a minibatch. seeds: uint32, contiguous."""
         with self._lock:
             drawn = made(Neighborhood, lib.sl_sampler_draw, self._handle, step, len(seeds), seeds.ctypes.data)
@@ -173,15 +161,15 @@ class _Sampler:
                 "num_sampled_nodes": _copy(drawn.hop_vertices, np.uint32, drawn.n_hops + 1),
                 "num_sampled_edges": _copy(drawn.hop_edges, np.uint64, drawn.n_hops),
             }
-        n, address, of_graph = len(vertices), vertices.ctypes.data, self._graph
+        n, address, of_graph = len(vertices), vertices.ctypes.data, self.graph
         x = np.empty((n, of_graph.n_features), np.float32)
         check(lib.sl_dataset_features(self._dataset, n, address, x.ctypes.data))
         arrays = {"x": x, "edge_index": edges, "n_id": vertices.astype(np.int64), **sizes}
         if of_graph.n_outputs > 0:
             classes = of_graph.has_classes
-            y: Any = np.empty(n, np.int32) if classes else np.empty((n, of_graph.n_outputs), np.float32)
+            y: Any = np.empty((n, 1 if classes else of_graph.n_outputs), np.int32 if classes else np.float32)
             check(lib.sl_dataset_targets(self._dataset, n, address, y.ctypes.data))
-            arrays["y"] = y.astype(np.int64) if classes else y
+            arrays["y"] = y[:, 0].astype(np.int64) if classes else y
         if weights is not None:
             arrays["edge_weight"] = weights
         if relations is not None:
