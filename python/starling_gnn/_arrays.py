@@ -256,10 +256,8 @@ def _classes_of_floats(array: Array, name: str) -> Array:
         return array
     labels = np.full(numbers.shape, -1, np.int64)
     labels[~unknown] = known
-    warn(
-        f"{name}: found floats without fractions, taken as {int(known.max()) + 1} classes; for numbers say "
-        'objective="regression"',
-    )
+    advice = 'for numbers say objective="regression"'
+    warn(f"{name}: found floats without fractions, taken as {int(known.max()) + 1} classes; {advice}")
     return labels
 
 

@@ -308,33 +308,24 @@ class Graph:
         """
         if not hasattr(graph, "is_directed"):
             raise _no_graph("from_networkx", graph, "a Graph or DiGraph of networkx")
-        nodes = list(graph.nodes)
+        nodes, edges = list(graph.nodes), list(graph.edges)
         number = {node: i for i, node in enumerate(nodes)}
-        edges = list(graph.edges)
         pairs = np.array([(number[edge[0]], number[edge[1]]) for edge in edges], np.uint32).reshape(-1, 2)
-        found = {"edge_index": (pairs[:, 0], pairs[:, 1]), "directed": graph.is_directed()}
+        found = {"x": x, "y": y, "edge_index": (pairs[:, 0], pairs[:, 1]), "directed": graph.is_directed()}
         for name, value in (("x", x), ("y", y)):
-            found[name] = value
             if isinstance(value, str):
                 missing = [node for node in nodes if value not in graph.nodes[node]]
                 if missing:
-                    raise ValueError(
-                        f"{name}: node {missing[0]!r} has no attribute {value!r}; name another, or give an array"
-                    )
+                    advice = "name another, or give an array"
+                    raise ValueError(f"{name}: node {missing[0]!r} has no attribute {value!r}; {advice}")
                 found[name] = np.array([graph.nodes[node][value] for node in nodes])
-        for name in ("train", "valid", "test"):
-            value = keywords.get(name)
-            if not isinstance(value, (list, tuple, set)) or not value or _is_mask(value, len(nodes)):
-                continue
-            if all(node in number for node in value):
-                keywords[name] = _numbers_of_nodes(name, value, number)
-        for name in ("train_links", "valid_links", "test_links", "valid_negatives", "test_negatives"):
-            rows = keywords.get(name)
-            if isinstance(rows, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in rows):
-                wrong = next((node for row in rows for node in row if node not in number), None)
-                if wrong is not None:
-                    raise ValueError(f"{name}: found {wrong!r}, expected nodes of the graph, or vertex ids as an array")
-                keywords[name] = [_numbers_of_nodes(name, row, number) for row in rows]
+        for name, value in keywords.items():
+            if name in _sources.MASKS and isinstance(value, (list, tuple, set)) and not _is_mask(value, len(nodes)):
+                if value and all(node in number for node in value):
+                    keywords[name] = _numbers_of_nodes(name, value, number)
+            elif name.endswith(("_links", "_negatives")) and isinstance(value, (list, tuple)):
+                if all(isinstance(row, (list, tuple)) for row in value):
+                    keywords[name] = [_numbers_of_nodes(name, row, number) for row in value]
         masks = [mask for mask in _sources.MASKS.values() if any(mask in graph.nodes[node] for node in nodes)]
         _sources.leave_out("from_networkx", masks, "; give train, valid and test as lists of nodes, or as masks")
         names = {name: None for edge in edges for name in graph.edges[edge] if name != weight}
@@ -355,12 +346,13 @@ def _no_graph(function: str, value: Any, kind: str) -> TypeError:
 
 def _numbers_of_nodes(name: str, nodes: Any, number: dict[Any, int]) -> list[int]:
     """Vertex ids of nodes of networkx. If the nodes could be vertex ids themselves, that is said."""
+    wrong = next((node for node in nodes if node not in number), None)
+    if wrong is not None:
+        raise ValueError(f"{name}: found {wrong!r}, expected nodes of the graph, or vertex ids as an array")
     made = [number[node] for node in nodes]
     if made != list(nodes) and all(node in range(len(number)) for node in nodes):
-        warn(
-            f"from_networkx: {name} is a list, taken as nodes of the graph; give vertex ids, places in graph.nodes, as "
-            "an array",
-        )
+        advice = "give vertex ids, places in graph.nodes, as an array"
+        warn(f"from_networkx: {name} is a list, taken as nodes of the graph; {advice}")
     return made
 
 
@@ -394,9 +386,7 @@ def _edges(edge_index: Any, edge_weight: Any, n: int) -> tuple[Array, Array | No
         if edge_weight is not None and edge_weight is not True:
             raise ValueError("edge_weight: found weights beside a sparse matrix, expected True (its entries) or None")
         if edge_weight is None and edge_index.nnz and (edge_index.tocsr().data != 1).any():
-            warn(
-                "edge_index: the entries of the matrix are not used as weights; edge_weight=True uses them",
-            )
+            warn("edge_index: the entries of the matrix are not used as weights; edge_weight=True uses them")
         if edge_index.format in ("csc", "csr"):
             matrix = edge_index.tocsc()
             weights = _arrays.floats(matrix.data, "edge_weight") if edge_weight else None
@@ -408,10 +398,8 @@ def _edges(edge_index: Any, edge_weight: Any, n: int) -> tuple[Array, Array | No
         raise ValueError("edge_weight: found a boolean, expected an array (E,); True goes with a sparse matrix")
     sources, destinations = _arrays.ends(edge_index, "edge_index", n, n)
     if not isinstance(edge_index, tuple) and sources.shape == (2,):
-        warn(
-            "edge_index: found the shape (2, 2), taken as a row of sources and a row of destinations; transpose it if "
-            "its rows are edges",
-        )
+        taken = "taken as a row of sources and a row of destinations"
+        warn(f"edge_index: found the shape (2, 2), {taken}; transpose it if its rows are edges")
     if weights is not None:
         weights = _arrays.edge_weights(weights, "edge_weight", len(sources))
     return sources, destinations, None, weights

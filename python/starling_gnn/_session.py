@@ -284,10 +284,6 @@ def close() -> None:
         _close_all()
 
 
-def is_open(session: Session | None) -> bool:
-    return session is not None and session is _current and session.handle is not None
-
-
 def _check_process() -> None:
     if _lost:
         raise _library.StarlingError(

@@ -344,10 +344,8 @@ def links_of_pyg(train: Any, valid: Any, test: Any) -> dict[str, Any]:
     edges = split(own)[1]
     if not parts:
         if any(_labelled(tables, "train") is not None for tables in edges.values()):
-            warn(
-                "from_pyg: found edge_label_index, which is not used without links to find; "
-                "give the other data of RandomLinkSplit: from_pyg(train, valid=valid, test=test)",
-            )
+            advice = "give the other data of RandomLinkSplit: from_pyg(train, valid=valid, test=test)"
+            warn(f"from_pyg: found edge_label_index, which is not used without links to find; {advice}")
         return {}
     if "edge_type" in edges.get(PLAIN, {}):
         raise ValueError("edge_label_index: found links without relations beside edge_type, expected HeteroData")
@@ -357,13 +355,9 @@ def links_of_pyg(train: Any, valid: Any, test: Any) -> dict[str, Any]:
         if is_hetero(data) != is_hetero(train):
             raise TypeError(f"{name}: found {type(data).__name__}, expected {type(train).__name__}, as the first data")
         lists = _lists(own, of_pyg(data), name)
-        if (
-            lists is not None
-            and not lists[0].shape[1]
-            and (name == "valid" and "test" in parts or "valid_links" in made)
-        ):
-            continue  # num_val=0, or num_test=0
         if lists is None or not lists[0].shape[1]:
+            if lists is not None and (name == "valid" and "test" in parts or "valid_links" in made):
+                continue  # num_val=0, or num_test=0
             raise ValueError(f"{name}: found no edge_label_index with links, expected data of RandomLinkSplit")
         made[f"{name}_links"], others = lists
         made[f"{name}_negatives"] = others if others.shape[1] else None

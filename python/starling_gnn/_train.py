@@ -96,8 +96,6 @@ class Run:
         summary = training.summary
         best = summary.get("best_epoch", math.nan)
         self.best_epoch: int | None = None if best != best else best
-        self.seconds: float = summary.get("seconds", math.nan)
-        self.peak_rss_bytes: int | None = summary.get("peak_rss_bytes")
         at_best = {key[5:]: value for key, value in summary.items() if key.startswith("best_valid_")}
         tested = {key[:-8]: value for key, value in summary.items() if key.endswith("_at_best")}
         self.scores: Record = Record({**at_best, **tested})
@@ -141,7 +139,7 @@ class Run:
         """An answer of the training's session, or if that one is closed, otherwise(graph)."""
 
         def call(job: _session.Job) -> tuple[T] | None:
-            if not _session.is_open(self._session):
+            if self._session is None or self._session is not _session._current:
                 return None
             job.session = self._session
             return (question(self._session),)
@@ -445,20 +443,11 @@ def _initial_weights(weights: Weights, options: dict[str, Any]) -> Mapping[str, 
 _TYPES = {"flag": bool, "whole": int, "long": int, "real": float, "list": list}
 
 
-def _parameter(option: Option) -> inspect.Parameter:
-    kind: Any = _TYPES.get(option.kind, str)
-    default: Any = False if kind is bool else None if option.kind == "text" and option.shown else option.default
-    if kind in (int, float):
-        with contextlib.suppress(ValueError, TypeError):
-            default = kind(default)
-    return inspect.Parameter(option.keyword, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-
-
 def all_options() -> dict[str, tuple[Option, list[bool]]]:
     """The options of both programs that train() has as keywords, with the programs that have them."""
     found: dict[str, tuple[Option, list[bool]]] = {}
-    for pipe in (False, True):
-        for keyword, option in OPTIONS[pipe].items():
+    for pipe, known in OPTIONS.items():
+        for keyword, option in known.items():
             if keyword != "model" and (not option.of_data or keyword in _library.KEPT):
                 found.setdefault(keyword, (option, []))[1].append(pipe)
     return found
@@ -473,18 +462,26 @@ def set_keywords(function: Any, keywords: list[inspect.Parameter]) -> None:
 
 def _describe_train() -> None:
     lines: list[str] = []
+    parameters = []
     group = None
     for keyword, (option, programs) in all_options().items():
+        kind: Any = _TYPES.get(option.kind, str)
+        initial: Any = False if kind is bool else None if option.kind == "text" and option.shown else option.default
+        if kind in (int, float):
+            with contextlib.suppress(ValueError, TypeError):
+                initial = kind(initial)
+        keyword_only = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter(keyword, keyword_only, default=initial, annotation=kind))
         if option.group != group:
             group = option.group
             lines += ["", f"{group}:", ""]
         only = {"[False]": "; not with pipe", "[True]": "; with pipe=True"}.get(str(programs), "")
         default = option.shown or option.default or {"flag": "False"}.get(option.kind, "none")
         choices = f"; one of {', '.join(option.choices)}" if option.choices else ""
-        lines.append(f"{keyword} : {_TYPES.get(option.kind, str).__name__}, default {default}{choices}{only}")
+        lines.append(f"{keyword} : {kind.__name__}, default {default}{choices}{only}")
         lines += textwrap.wrap(option.help + ".", 110, initial_indent="    ", subsequent_indent="    ")
     train.__doc__ = _TRAIN + "\n".join(lines).strip("\n") + "\n"
-    set_keywords(train, [_parameter(option) for option, _ in all_options().values()])
+    set_keywords(train, parameters)
 
 
 _describe_train()
