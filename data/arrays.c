@@ -143,38 +143,36 @@ static enum sl_status check_sparse(const struct sl_arrays *a)
     return st;
 }
 
-#define FEATURE_DTYPES "float32, float16, bfloat16, int8, float64, uint8, uint16, int32, uint32, int64, uint64 or bool"
+#define FEATURE_DTYPES                                                                                                 \
+    "float32, float16, bfloat16, int8, float64, uint8, int16, uint16, int32, uint32, int64, uint64 or bool"
 
-static float number_at(const void *data, enum sl_dtype dtype, size_t i)
+static enum sl_status find_dtype(const struct sl_arrays *a, enum sl_dtype *out)
 {
-    switch (dtype) {
-    case SL_DTYPE_F64: return (float)((const double *)data)[i];
-    case SL_DTYPE_U16: return ((const uint16_t *)data)[i];
-    case SL_DTYPE_I32: return (float)((const int32_t *)data)[i];
-    case SL_DTYPE_U32: return (float)((const uint32_t *)data)[i];
-    case SL_DTYPE_I64: return (float)((const int64_t *)data)[i];
-    case SL_DTYPE_U64: return (float)((const uint64_t *)data)[i];
-    default: return ((const uint8_t *)data)[i]; /* uint8 and bool */
+    const char *name = sl_text_or(a->feature_dtype, "float32");
+    for (int i = 0; i < SL_N_DTYPES; i++) {
+        if (strcmp(name, sl_dtype_name((enum sl_dtype)i)) == 0) {
+            *out = (enum sl_dtype)i;
+            return SL_OK;
+        }
     }
+    return sl_fail(SL_EINVAL, "arrays: feature_dtype is '%.40s'; expected " FEATURE_DTYPES, name);
 }
 
 /* Convert features of a dtype that no kernel reads to float32. *out (sl_free) has them, and `a` refers to them; NULL:
  * they stay as they are. */
 static enum sl_status widen_features(struct sl_arrays *a, float **out)
 {
-    const char *name = sl_text_or(a->feature_dtype, "float32");
     size_t n = (size_t)a->n_vertices * a->n_features;
-    int dtype = 0;
-    *out = NULL;
-    while (dtype < SL_N_DTYPES && strcmp(name, sl_dtype_name((enum sl_dtype)dtype)) != 0) {
-        dtype++;
+    enum sl_dtype dtype = SL_DTYPE_F32;
+    if (a->features != NULL) {
+        SL_CHECK(find_dtype(a, &dtype));
     }
-    if (a->features == NULL || dtype == SL_N_DTYPES || sl_dtype_is_convertible((enum sl_dtype)dtype)) {
+    if (sl_dtype_is_convertible(dtype)) {
         return SL_OK;
     }
     SL_CHECK(sl_alloc(n, sizeof **out, "features", out));
     for (size_t i = 0; i < n; i++) {
-        (*out)[i] = number_at(a->features, (enum sl_dtype)dtype, i);
+        (*out)[i] = (float)sl_dtype_number(dtype, a->features, i);
     }
     a->features = *out;
     a->feature_dtype = NULL;
@@ -184,19 +182,14 @@ static enum sl_status widen_features(struct sl_arrays *a, float **out)
 /* The caller's dense table. */
 static enum sl_status find_dense(const struct sl_arrays *a, struct sl_column *out)
 {
-    const char *name = sl_text_or(a->feature_dtype, "float32");
-    for (int i = 0; i < SL_N_DTYPES; i++) {
-        enum sl_dtype dtype = (enum sl_dtype)i;
-        if (sl_dtype_is_convertible(dtype) && strcmp(name, sl_dtype_name(dtype)) == 0) {
-            *out = sl_column_take(dtype, a->n_vertices, a->n_features, (void *)(uintptr_t)a->features);
-            out->hold = SL_HOLD_BORROWED;
-            out->scale = a->feature_scale != 0 ? a->feature_scale : 1;
-            SL_FAIL_IF(!isfinite(out->scale), SL_EINVAL, "arrays: feature_scale is %g; expected a finite number",
-                       (double)out->scale);
-            return SL_OK;
-        }
-    }
-    return sl_fail(SL_EINVAL, "arrays: feature_dtype is '%.40s'; expected " FEATURE_DTYPES, name);
+    enum sl_dtype dtype = SL_DTYPE_F32;
+    SL_CHECK(find_dtype(a, &dtype));
+    *out = sl_column_take(dtype, a->n_vertices, a->n_features, (void *)(uintptr_t)a->features);
+    out->hold = SL_HOLD_BORROWED;
+    out->scale = a->feature_scale != 0 ? a->feature_scale : 1;
+    SL_FAIL_IF(!isfinite(out->scale), SL_EINVAL, "arrays: feature_scale is %g; expected a finite number",
+               (double)out->scale);
+    return SL_OK;
 }
 
 static enum sl_status check_dense(const struct sl_arrays *a)

@@ -41,8 +41,8 @@ struct sl_arrays {
     uint32_t n_features;
     /* n_vertices x n_features numbers of feature_dtype, row-major, finite. NULL: features are CSR. */
     const void *features;
-    /* "float32" (NULL), "float16", "bfloat16" or "int8"; or "float64", "uint8", "int32", "uint32", "int64", "uint64"
-     * or "bool", which are converted to float32 */
+    /* "float32" (NULL), "float16", "bfloat16" or "int8"; or "float64", "bool", "uint8", or another integer of 16 to 64
+     * bits ("int16"), which are converted to float32 */
     const char *feature_dtype;
     float feature_scale; /* int8: a feature is scale * entry. 0: 1 */
     /* CSR features: row v has the entries feature_offsets[v] .. feature_offsets[v + 1] - 1. Columns ascend in a row.

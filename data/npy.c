@@ -27,6 +27,13 @@
 #define NAME_BYTES 512
 #define GRAIN 65536 /* items that one thread converts at a time */
 
+/* NumPy's names, without the byte order. */
+static const char *const type_names[SL_N_DTYPES] = {
+    [SL_DTYPE_F32] = "f4", [SL_DTYPE_F64] = "f8", [SL_DTYPE_F16] = "f2",  [SL_DTYPE_I8] = "i1",
+    [SL_DTYPE_U8] = "u1",  [SL_DTYPE_U16] = "u2", [SL_DTYPE_I32] = "i4",  [SL_DTYPE_U32] = "u4",
+    [SL_DTYPE_I64] = "i8", [SL_DTYPE_U64] = "u8", [SL_DTYPE_BOOL] = "b1", [SL_DTYPE_I16] = "i2",
+};
+
 /* The memory of an array's bytes. */
 struct owner {
     struct sl_map map;
@@ -54,13 +61,16 @@ static const char *find_value(const char *header, const char *key)
 /* "'<f4'": byte order, kind, item size. */
 static bool read_type(const char *p, struct sl_npy *out)
 {
-    if (p == NULL || p[0] != '\'' || strchr("<>|=", p[1]) == NULL || p[1] == '\0' || strchr("iufb", p[2]) == NULL ||
-        p[2] == '\0' || strchr("1248", p[3]) == NULL || p[3] == '\0' || p[4] != '\'') {
+    if (p == NULL || p[0] != '\'' || p[1] == '\0' || strchr("<|=", p[1]) == NULL) {
         return false;
     }
-    out->kind = p[2];
-    out->item_bytes = (uint32_t)(p[3] - '0');
-    return p[1] != '>' && !(out->kind == 'f' && out->item_bytes == 1) && !(out->kind == 'b' && out->item_bytes != 1);
+    for (int i = 0; i < SL_N_DTYPES; i++) {
+        if (type_names[i] != NULL && strncmp(p + 2, type_names[i], 2) == 0 && p[4] == '\'') {
+            out->dtype = (enum sl_dtype)i;
+            return true;
+        }
+    }
+    return false;
 }
 
 /* "(3, 4)", "(3,)" or "()". */
@@ -132,15 +142,15 @@ static enum sl_status parse(const char *where, const unsigned char *data, size_t
     text[strcspn(text, "\n")] = '\0';
     SL_CHECK(read_header(where, text, strlen(text), out));
     uint64_t needed;
-    if (__builtin_mul_overflow(out->n_items, out->item_bytes, &needed) || needed != bytes - start - length) {
-        return sl_fail(SL_EFILE, "%s: expected %llu items of %u bytes behind the header, found %zu bytes", where,
-                       (unsigned long long)out->n_items, out->item_bytes, bytes - start - length);
+    if (__builtin_mul_overflow(out->n_items, sl_dtype_size(out->dtype), &needed) || needed != bytes - start - length) {
+        return sl_fail(SL_EFILE, "%s: expected %llu items of %zu bytes behind the header, found %zu bytes", where,
+                       (unsigned long long)out->n_items, sl_dtype_size(out->dtype), bytes - start - length);
     }
     out->data = data + start + length;
     return SL_OK;
 }
 
-void sl_npy_header(const char *dtype, uint64_t rows, uint64_t columns, char out[SL_NPY_HEADER_BYTES])
+void sl_npy_header(enum sl_dtype dtype, uint64_t rows, uint64_t columns, char out[SL_NPY_HEADER_BYTES])
 {
     const int prefix = MAGIC_BYTES + 2;
     char shape[24] = "";
@@ -151,7 +161,7 @@ void sl_npy_header(const char *dtype, uint64_t rows, uint64_t columns, char out[
     out[MAGIC_BYTES] = (char)(SL_NPY_HEADER_BYTES - prefix);
     out[MAGIC_BYTES + 1] = 0;
     const int n = snprintf(out + prefix, (size_t)(SL_NPY_HEADER_BYTES - prefix),
-                           "{'descr': '%s', 'fortran_order': False, 'shape': (%llu,%s), }", dtype,
+                           "{'descr': '<%s', 'fortran_order': False, 'shape': (%llu,%s), }", type_names[dtype],
                            (unsigned long long)rows, shape);
     memset(out + prefix + n, ' ', (size_t)(SL_NPY_HEADER_BYTES - prefix - n));
     out[SL_NPY_HEADER_BYTES - 1] = '\n';
@@ -181,13 +191,7 @@ static bool is_safetensors(const struct sl_map *map)
 /* Describe a tensor as an array. */
 static void describe(const struct sl_tensor *tensor, struct sl_npy *out)
 {
-    static const char kinds[SL_N_DTYPES] = {
-        [SL_DTYPE_F32] = 'f', [SL_DTYPE_F64] = 'f', [SL_DTYPE_F16] = 'f', [SL_DTYPE_BF16] = 'B',
-        [SL_DTYPE_I8] = 'i',  [SL_DTYPE_I32] = 'i', [SL_DTYPE_I64] = 'i', [SL_DTYPE_U8] = 'u',
-        [SL_DTYPE_U16] = 'u', [SL_DTYPE_U32] = 'u', [SL_DTYPE_U64] = 'u', [SL_DTYPE_BOOL] = 'b',
-    };
-    *out = (struct sl_npy){.kind = kinds[tensor->dtype],
-                           .item_bytes = (uint32_t)sl_dtype_size(tensor->dtype),
+    *out = (struct sl_npy){.dtype = tensor->dtype,
                            .n_dimensions = tensor->n_dims,
                            .n_items = sl_tensor_bytes(tensor) / sl_dtype_size(tensor->dtype),
                            .data = tensor->data};
@@ -283,60 +287,19 @@ void sl_npy_free(struct sl_npy *array)
 
 static bool is_real(const struct sl_npy *array)
 {
-    return array->kind == 'f' || array->kind == 'B';
-}
-
-static double real_item(const struct sl_npy *array, const unsigned char *p)
-{
-    uint16_t h;
-    float f;
-    double d;
-    switch (array->item_bytes) {
-    case 2:
-        memcpy(&h, p, sizeof h);
-        if (array->kind == 'B') {
-            return (double)sl_bf16_real(h);
-        }
-        return (double)sl_f16_float(h);
-    case 4: memcpy(&f, p, sizeof f); return f;
-    default: memcpy(&d, p, sizeof d); return d;
-    }
-}
-
-/* The item's bits, sign-extended if signed. */
-static int64_t integer_item(const unsigned char *p, uint32_t bytes, bool with_sign)
-{
-    uint64_t bits = 0;
-    memcpy(&bits, p, bytes);
-    unsigned unused = 64 - 8 * bytes;
-    return with_sign ? (int64_t)(bits << unused) >> unused : (int64_t)bits;
-}
-
-static inline const unsigned char *item_at(const struct sl_npy *array, uint64_t i)
-{
-    return array->data + i * array->item_bytes;
+    return array->dtype == SL_DTYPE_F32 || array->dtype == SL_DTYPE_F64 || array->dtype == SL_DTYPE_F16 ||
+           array->dtype == SL_DTYPE_BF16;
 }
 
 double sl_npy_real(const struct sl_npy *array, uint64_t i)
 {
-    const unsigned char *p = item_at(array, i);
-    if (is_real(array)) {
-        return real_item(array, p);
-    }
-    int64_t value = integer_item(p, array->item_bytes, array->kind == 'i');
-    return array->kind == 'i' ? (double)value : (double)(uint64_t)value;
+    return sl_dtype_number(array->dtype, array->data, i);
 }
 
 uint64_t sl_npy_whole(const struct sl_npy *array, uint64_t i, uint64_t limit)
 {
-    const unsigned char *p = item_at(array, i);
-    if (is_real(array)) {
-        double value = real_item(array, p);
-        return value >= 0 && value < (double)limit && value == floor(value) ? (uint64_t)value : limit;
-    }
-    /* Without its sign, a negative number is above every limit. */
-    uint64_t value = (uint64_t)integer_item(p, array->item_bytes, array->kind == 'i');
-    return sl_min_u64(value, limit);
+    const double value = sl_npy_real(array, i);
+    return value >= 0 && value < (double)limit && value == floor(value) ? (uint64_t)value : limit;
 }
 
 /* ---- Tables ------------------------------------------------------------------------------------------------------ */
@@ -413,23 +376,14 @@ static void to_items(void *context, uint64_t begin, uint64_t end)
 {
     struct conversion *conversion = context;
     const struct sl_npy *array = conversion->array;
-    unsigned char *out = (unsigned char *)conversion->out + begin * array->item_bytes;
-    for (uint64_t i = begin; i < end; i++, out += array->item_bytes) {
+    const size_t size = sl_dtype_size(array->dtype);
+    for (uint64_t i = begin; i < end; i++) {
         if (is_real(array) && !isfinite(sl_npy_real(array, i))) {
             note_bad(conversion, i);
             return;
         }
-        memcpy(out, item_at(array, i), array->item_bytes);
     }
-}
-
-/* float16, bfloat16 and int8 are kept. All other types become float32. */
-static enum sl_dtype features_dtype(const struct sl_npy *array)
-{
-    if (is_real(array) && array->item_bytes == 2) {
-        return array->kind == 'B' ? SL_DTYPE_BF16 : SL_DTYPE_F16;
-    }
-    return array->kind == 'i' && array->item_bytes == 1 ? SL_DTYPE_I8 : SL_DTYPE_F32;
+    memcpy((char *)conversion->out + begin * size, array->data + begin * size, (end - begin) * size);
 }
 
 /* The scale of int8, from the array NAME_scale; 1 if there is none. */
@@ -465,10 +419,10 @@ static enum sl_status convert_features(const char *path, const char *name, const
 {
     struct sl_features features = {.n_rows = (uint32_t)array->shape[0], .n_columns = (uint32_t)array->shape[1]};
     struct conversion conversion = {.array = array, .step = 1, .is_good = is_finite};
-    enum sl_dtype dtype = features_dtype(array);
+    enum sl_dtype dtype = sl_dtype_is_convertible(array->dtype) ? array->dtype : SL_DTYPE_F32;
     enum sl_status st;
     SL_CHECK(convert(path, name, &conversion, array->n_items, sl_dtype_size(dtype),
-                     dtype == SL_DTYPE_F32 ? to_floats : to_items, "a finite number"));
+                     dtype == array->dtype ? to_items : to_floats, "a finite number"));
     features.dense = sl_column_take(dtype, features.n_rows, features.n_columns, conversion.out);
     if (dtype == SL_DTYPE_I8) {
         SL_TRY(st, read_scale(path, name, &features.dense.scale), fail);
@@ -537,7 +491,7 @@ enum sl_status sl_npy_read_lines(const char *path, const char *name, char **out)
     SL_CHECK(sl_npy_read(path, name, &array));
     const char *bytes = (const char *)array.data;
     const uint64_t n = array.n_items;
-    if (array.kind == 'u' && array.item_bytes == 1 && n > 0 && bytes[n - 1] == '\n' && memchr(bytes, '\0', n) == NULL) {
+    if (array.dtype == SL_DTYPE_U8 && n > 0 && bytes[n - 1] == '\n' && memchr(bytes, '\0', n) == NULL) {
         st = sl_alloc(n + 1, 1, "lines", out);
         if (st == SL_OK) {
             memcpy(*out, bytes, n);
@@ -627,9 +581,9 @@ enum sl_status sl_npy_read_ids(const char *path, const char *name, uint32_t n_ve
     enum sl_status st = SL_OK;
     SL_CHECK(sl_npy_read(path, name, &array));
     bool flat = array.n_dimensions > 0 && array.n_items == array.shape[0];
-    if (flat && array.n_items == n_vertices && (array.kind == 'b' || is_mask(&array))) {
+    if (flat && array.n_items == n_vertices && (array.dtype == SL_DTYPE_BOOL || is_mask(&array))) {
         st = list_mask(&array, out);
-    } else if (flat && array.kind != 'b' && array.n_items <= n_vertices && !is_mask(&array)) {
+    } else if (flat && array.dtype != SL_DTYPE_BOOL && array.n_items <= n_vertices && !is_mask(&array)) {
         st = list_ids(path, name, &array, n_vertices, out);
     } else {
         st = sl_fail(SL_EFILE, "%s: %s: expected at most %u ids, or a mask of %u booleans, found %llu items", path,

@@ -21,19 +21,18 @@
 
 /* An array of a file. */
 struct sl_npy {
-    char kind;           /* 'i', 'u', 'f', 'b' as in NumPy's type strings; 'B': bfloat16 */
-    uint32_t item_bytes; /* 1, 2, 4 or 8 */
+    enum sl_dtype dtype;
     uint32_t n_dimensions;
     uint64_t shape[SL_NPY_MAX_DIMENSIONS];
     uint64_t n_items;          /* the product of the shape */
-    const unsigned char *data; /* n_items * item_bytes bytes, not aligned */
+    const unsigned char *data; /* maybe not aligned */
     void *owner;               /* private: the memory of `data` */
 };
 
 #define SL_NPY_HEADER_BYTES 128
 
-/* Make the header of a .npy file of rows x columns items; columns 0: of one dimension. dtype: as in NumPy, "<f4". */
-void sl_npy_header(const char *dtype, uint64_t rows, uint64_t columns, char out[SL_NPY_HEADER_BYTES]);
+/* Make the header of a .npy file of rows x columns items; columns 0: of one dimension. The dtype is not bfloat16. */
+void sl_npy_header(enum sl_dtype dtype, uint64_t rows, uint64_t columns, char out[SL_NPY_HEADER_BYTES]);
 
 /* Find the first of the `n` names that an array has in a safetensors file. The list may end early with NULL. *out is
  * NULL if the file has none, or is no such file, or cannot be read. SL_ENOMEM. */

@@ -42,7 +42,7 @@ static enum sl_status open_file(const char *folder, const char *stem, const char
 }
 
 /* Begin the array STEM.npy of rows x columns items. columns 0: of one dimension. */
-static enum sl_status open_array(const char *folder, const char *stem, const char *dtype, uint64_t rows,
+static enum sl_status open_array(const char *folder, const char *stem, enum sl_dtype dtype, uint64_t rows,
                                  uint64_t columns, struct sl_writer *out)
 {
     char header[SL_NPY_HEADER_BYTES];
@@ -52,7 +52,7 @@ static enum sl_status open_array(const char *folder, const char *stem, const cha
     return SL_OK;
 }
 
-static enum sl_status write_array(const char *folder, const char *stem, const char *dtype, uint64_t rows,
+static enum sl_status write_array(const char *folder, const char *stem, enum sl_dtype dtype, uint64_t rows,
                                   uint64_t columns, const void *data, size_t bytes)
 {
     struct sl_writer writer;
@@ -73,7 +73,7 @@ static void put_ids(struct sl_writer *writer, const sl_vertex *ids, uint64_t n, 
 static enum sl_status write_ids(const char *folder, const char *stem, const struct sl_ids *ids, sl_vertex first)
 {
     struct sl_writer writer;
-    SL_CHECK(open_array(folder, stem, "<u4", ids->n, 0, &writer));
+    SL_CHECK(open_array(folder, stem, SL_DTYPE_U32, ids->n, 0, &writer));
     put_ids(&writer, ids->ids, ids->n, first);
     return sl_writer_close(&writer);
 }
@@ -98,7 +98,7 @@ static enum sl_status write_edges(const struct sl_raw *raw, const char *folder, 
 {
     struct sl_writer writer;
     const uint64_t n = range[1] - range[0];
-    SL_CHECK(open_array(folder, stem, "<u4", 2, n, &writer));
+    SL_CHECK(open_array(folder, stem, SL_DTYPE_U32, 2, n, &writer));
     put_ids(&writer, raw->from + range[0], n, ends[0]);
     put_ids(&writer, raw->to + range[0], n, ends[1]);
     return sl_writer_close(&writer);
@@ -109,7 +109,7 @@ static enum sl_status write_targets(const struct sl_raw *raw, const char *folder
     const struct sl_targets *t = &raw->targets;
     const bool classes = t->type == SL_TARGET_CLASS;
     const uint64_t rows = t->n_rows - first;
-    return write_array(folder, stem, classes ? "<i4" : "<f4", rows, t->width > 1 ? t->width : 0,
+    return write_array(folder, stem, classes ? SL_DTYPE_I32 : SL_DTYPE_F32, rows, t->width > 1 ? t->width : 0,
                        t->numbers + (uint64_t)first * t->width, rows * t->width * SL_TARGET_BYTES);
 }
 
@@ -124,7 +124,7 @@ static enum sl_status write_features(const struct sl_raw *raw, const char *folde
     float *row;
     enum sl_status st;
     SL_TRY(st, sl_alloc(width, sizeof *row, "a row of features", &row), done);
-    SL_TRY(st, open_array(folder, stem, "<f4", features->n_rows - first, written, &writer), free_row);
+    SL_TRY(st, open_array(folder, stem, SL_DTYPE_F32, features->n_rows - first, written, &writer), free_row);
     for (uint64_t v = first; v < features->n_rows; v++) {
         sl_features_row(features, v, row);
         (void)sl_writer_put(&writer, row + first, written * sizeof *row);
@@ -148,7 +148,7 @@ enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder)
     SL_CHECK(sl_writer_close(&writer));
     SL_CHECK(write_edges(raw, folder, "raw/edge", all, ends));
     if (raw->weights.data != NULL) {
-        SL_CHECK(write_array(folder, "raw/edge-weight", "<f4", raw->n_edges, 0, raw->weights.data,
+        SL_CHECK(write_array(folder, "raw/edge-weight", SL_DTYPE_F32, raw->n_edges, 0, raw->weights.data,
                              raw->n_edges * sizeof(float)));
     }
     if (raw->targets.data != NULL) {

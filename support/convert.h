@@ -38,6 +38,38 @@ SL_INLINE SL_HOST_DEVICE float sl_i8_float(int8_t x, float scale)
     return (float)x * scale;
 }
 
+/* Entry i of an array of any dtype, maybe not aligned. Integers beyond 2^53 are rounded. */
+SL_INLINE double sl_dtype_number(enum sl_dtype dtype, const void *data, size_t i)
+{
+    union {
+        float f32;
+        double f64;
+        int8_t i8;
+        uint8_t u8;
+        int16_t i16;
+        uint16_t u16;
+        int32_t i32;
+        uint32_t u32;
+        int64_t i64;
+        uint64_t u64;
+    } entry;
+    memcpy(&entry, (const char *)data + sl_dtype_bytes(dtype, i), sl_dtype_size(dtype));
+    switch (dtype) {
+    case SL_DTYPE_F32: return (double)entry.f32;
+    case SL_DTYPE_F64: return entry.f64;
+    case SL_DTYPE_F16: return (double)sl_f16_float(entry.u16);
+    case SL_DTYPE_BF16: return (double)sl_bf16_real(entry.u16);
+    case SL_DTYPE_I8: return entry.i8;
+    case SL_DTYPE_I16: return entry.i16;
+    case SL_DTYPE_U16: return entry.u16;
+    case SL_DTYPE_I32: return entry.i32;
+    case SL_DTYPE_U32: return entry.u32;
+    case SL_DTYPE_I64: return (double)entry.i64;
+    case SL_DTYPE_U64: return (double)entry.u64;
+    default: return entry.u8; /* uint8 and bool */
+    }
+}
+
 /* Whether a table of this dtype may hold features. */
 SL_INLINE bool sl_dtype_is_convertible(enum sl_dtype dtype)
 {

@@ -25,6 +25,7 @@ enum sl_dtype {
     SL_DTYPE_I64,
     SL_DTYPE_U64,
     SL_DTYPE_BOOL, /* a byte, 0 or 1: masks in files */
+    SL_DTYPE_I16,
     SL_N_DTYPES
 };
 
@@ -44,6 +45,7 @@ SL_INLINE size_t sl_dtype_size(enum sl_dtype dtype)
     case SL_DTYPE_BOOL: return 1;
     case SL_DTYPE_F16:
     case SL_DTYPE_BF16:
+    case SL_DTYPE_I16:
     case SL_DTYPE_U16: return 2;
     case SL_DTYPE_F64:
     case SL_DTYPE_I64:

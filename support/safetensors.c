@@ -24,6 +24,7 @@ static const char *const type_names[SL_N_DTYPES] = {
     [SL_DTYPE_F32] = "F32", [SL_DTYPE_F64] = "F64", [SL_DTYPE_F16] = "F16", [SL_DTYPE_BF16] = "BF16",
     [SL_DTYPE_I8] = "I8",   [SL_DTYPE_U8] = "U8",   [SL_DTYPE_U16] = "U16", [SL_DTYPE_I32] = "I32",
     [SL_DTYPE_U32] = "U32", [SL_DTYPE_I64] = "I64", [SL_DTYPE_U64] = "U64", [SL_DTYPE_BOOL] = "BOOL",
+    [SL_DTYPE_I16] = "I16",
 };
 
 /* ---- Shapes ------------------------------------------------------------------------------------------------------ */
@@ -285,8 +286,8 @@ static enum sl_status read_dtype(const struct reader *r, const char *name, const
     }
     return sl_fail(
         SL_EFILE,
-        "%s: tensor '%.127s': found type '%.20s', expected F64, F32, F16, BF16, BOOL, or a whole number of 8, "
-        "32 or 64 bits; save it as float32",
+        "%s: tensor '%.127s': found type '%.20s', expected F64, F32, F16, BF16, BOOL, or a whole number of 8 to 64 "
+        "bits; save it as float32",
         r->path, name, sl_text_or(type, "none"));
 }
 

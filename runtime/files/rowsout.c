@@ -22,7 +22,7 @@ enum sl_status sl_npy_write(const char *path, uint64_t n_rows, uint32_t n_column
     float *line = NULL;
     char header[SL_NPY_HEADER_BYTES];
     enum sl_status st;
-    sl_npy_header("<f4", n_rows, n_columns, header);
+    sl_npy_header(SL_DTYPE_F32, n_rows, n_columns, header);
     SL_TRY(st, sl_alloc(n_columns, sizeof *line, "a row of the .npy file", &line), done);
     SL_TRY(st, sl_writer_open(path, &writer), free_line);
     SL_TRY(st, sl_writer_put(&writer, header, sizeof header), abort_writer);

@@ -847,8 +847,7 @@ static struct sl_npy array_of(const char *name, uint64_t n_rows, uint64_t n_colu
 {
     struct sl_npy array;
     assert_ok(sl_npy_read(in_folder(name), NULL, &array));
-    assert_int_equal(array.kind, 'f');
-    assert_int_equal(array.item_bytes, 4);
+    assert_int_equal(array.dtype, SL_DTYPE_F32);
     assert_int_equal(array.n_dimensions, 2);
     assert_int_equal(array.shape[0], n_rows);
     assert_int_equal(array.shape[1], n_columns);

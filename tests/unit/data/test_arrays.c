@@ -351,11 +351,13 @@ TEST(widens_features)
     static const struct {
         const char *name;
         size_t size;
-    } dtypes[] = {{"float64", 8}, {"uint8", 1}, {"bool", 1}, {"int32", 4}, {"uint32", 4}, {"int64", 8}, {"uint64", 8}};
+    } dtypes[] = {{"float64", 8}, {"uint8", 1},  {"bool", 1},  {"int16", 2}, {"uint16", 2},
+                  {"int32", 4},   {"uint32", 4}, {"int64", 8}, {"uint64", 8}};
     for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++) {
         union {
             double f64[N * F];
             uint8_t u8[N * F];
+            uint16_t u16[N * F];
             uint32_t u32[N * F];
             uint64_t u64[N * F];
         } given;
@@ -363,6 +365,7 @@ TEST(widens_features)
         for (int i = 0; i < N * F; i++) {
             switch (dtypes[k].size) {
             case 1: given.u8[i] = (uint8_t)wanted[i]; break;
+            case 2: given.u16[i] = (uint16_t)wanted[i]; break;
             case 4: given.u32[i] = (uint32_t)wanted[i]; break;
             default: given.u64[i] = (uint64_t)wanted[i]; break;
             }

@@ -275,7 +275,7 @@ TEST_WITH(lies_in_the_header_are_refused, set_up, tear_down)
     parse("[]", 0, "JSON");
     parse("{\"x\":3}", 0, "an object");
     parse("{\"x\":{}}", 0, "type 'none'");
-    parse(ONE("I16", "[2]", "[0,4]"), 4, "type 'I16'");
+    parse(ONE("F8_E5M2", "[4]", "[0,4]"), 4, "type 'F8_E5M2'");
     parse(ONE("F8_E4M3", "[4]", "[0,4]"), 4, "float32");
     parse("{\"x\":{\"dtype\":7,\"shape\":[],\"data_offsets\":[0,4]}}", 4, "type 'none'");
     parse(ONE("F32", "[1,2,1]", "[0,8]"), 8, NULL);
