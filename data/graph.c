@@ -322,18 +322,12 @@ done:
     return st;
 }
 
-enum sl_status sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
-                                       const float *weights, bool reverse, struct sl_graph *out)
+enum sl_status sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
+                              const float *weights, bool reverse, struct sl_graph *out)
 {
     const struct sl_edge_list edges = {
         .n_vertices = n_vertices, .n = n, .from = from, .to = to, .weights = weights, .reverse = reverse};
     return sl_graph_build_list(&edges, out);
-}
-
-enum sl_status sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to, bool reverse,
-                              struct sl_graph *out)
-{
-    return sl_graph_build_weighted(n_vertices, n, from, to, NULL, reverse, out);
 }
 
 /* Walk the destinations upwards. The graph is symmetric if each destination v is the next unseen source in the list

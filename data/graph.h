@@ -41,21 +41,18 @@ struct sl_edge_list {
 };
 
 /* Build a graph from `n` edges from[i] -> to[i], in two counting passes. `reverse` adds the reverse of each edge.
- * Duplicates are removed, and a self loop stays once. `from` and `to` stay the caller's. SL_EINVAL: an id is not
- * below n_vertices (message: the edge). SL_ENOMEM. On failure *out is empty. */
-enum sl_status sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to, bool reverse,
-                              struct sl_graph *out);
-
-/* The same with the weight of each edge: weights[i] belongs to from[i] -> to[i]. NULL: no weights.
+ * Duplicates are removed, and a self loop stays once. The arrays stay the caller's. weights[i] belongs to edge i; NULL:
+ * no weights.
  *
  * Duplicates. The weight of an edge u -> v is the sum of the weights of all listed u -> v, in the order of the list, in
  * double, rounded to float at the end. PyG's coalesce and SciPy's sum_duplicates add, too.
  * Reverses. If the list has only u -> v, then `reverse` gives v -> u the same weight. If the list has both directions,
  * each direction keeps the sum of its own entries: a list with every edge from both ends does not double.
  *
- * SL_EINVAL also: a weight is negative, infinite or nan, or a sum is no float (message: the edge). */
-enum sl_status sl_graph_build_weighted(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
-                                       const float *weights, bool reverse, struct sl_graph *out);
+ * SL_EINVAL: an id is not below n_vertices; a weight is negative, infinite or nan, or a sum is no float (message: the
+ * edge). SL_ENOMEM. On failure *out is empty. */
+enum sl_status sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
+                              const float *weights, bool reverse, struct sl_graph *out);
 
 /* Most relations of a typed graph, reverse relations among them. */
 #define SL_MAX_RELATIONS 65535

@@ -49,7 +49,7 @@ static enum sl_status make_undirected(const struct sl_graph *graph, struct sl_gr
             to[i] = v;
         }
     }
-    st = sl_graph_build(graph->n_vertices, graph->n_edges, graph->sources, to, true, out);
+    st = sl_graph_build(graph->n_vertices, graph->n_edges, graph->sources, to, NULL, true, out);
     sl_free(to);
     return st;
 }

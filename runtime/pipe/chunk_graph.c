@@ -27,7 +27,7 @@ static enum sl_status transpose_all(const struct sl_graph *graph, struct sl_grap
     }
     SL_TRY(st, sl_graph_list_edges(graph, false, &n, &from, &to), done);
     /* Without `once` the list has the order of the graph. */
-    st = sl_graph_build_weighted(graph->n_vertices, n, to, from, sl_graph_weights(graph), false, out);
+    st = sl_graph_build(graph->n_vertices, n, to, from, sl_graph_weights(graph), false, out);
 done:
     sl_free(from);
     sl_free(to);

@@ -279,8 +279,8 @@ static MAYBE_UNUSED void make_dataset(const struct graph_shape *shape, struct sl
 {
     struct edge_list edges = make_edges(shape);
     *out = (struct sl_dataset){.targets = {.width = 1, .n_classes = shape->n_classes > 0 ? shape->n_classes : 3}};
-    assert_int_equal(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, !shape->directed, &out->graph),
-                     SL_OK);
+    assert_int_equal(
+        sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, NULL, !shape->directed, &out->graph), SL_OK);
     free_edges(&edges);
     if (shape->n_relations > 0) {
         make_typed(shape, &out->graph);

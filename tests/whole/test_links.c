@@ -902,7 +902,7 @@ static void links_of_case(json_t *root, bool triples, struct sl_dataset *out)
         assert_int_equal(out->links.n_relations, n_relations);
         expect_ok(build_typed(n, n_links, links.from, links.to, relations, n_relations, true, &out->graph));
     } else {
-        expect_ok(sl_graph_build(n, n_links, links.from, links.to, true, &out->graph));
+        expect_ok(sl_graph_build(n, n_links, links.from, links.to, NULL, true, &out->graph));
     }
 }
 
@@ -1398,18 +1398,18 @@ TEST(test_lists)
     expect_wrong(&split, false, NULL);
     /* Of four vertices only 0 - 2, 0 - 3 and 2 - 3 are no links. */
     OWNED(sl_graph_free) struct sl_graph graph;
-    expect_ok(sl_graph_build(4, 0, NULL, NULL, true, &graph));
+    expect_ok(sl_graph_build(4, 0, NULL, NULL, NULL, true, &graph));
     expect_ok(sl_links_draw_negatives(&split, SL_LINKS_VALID, &graph, &drawn));
     assert_true(drawn.n == 1 && drawn.from[0] != drawn.to[0] && drawn.from[0] != 1 && drawn.to[0] != 1);
     sl_links_free(&drawn);
     sl_graph_free(&graph);
     /* Nor is an edge without a list: only 2 - 3 is left. */
-    expect_ok(sl_graph_build(4, 2, (const sl_vertex[]){0, 0}, (const sl_vertex[]){2, 3}, true, &graph));
+    expect_ok(sl_graph_build(4, 2, (const sl_vertex[]){0, 0}, (const sl_vertex[]){2, 3}, NULL, true, &graph));
     expect_ok(sl_links_draw_negatives(&split, SL_LINKS_VALID, &graph, &drawn));
     assert_int_equal(drawn.from[0] + drawn.to[0], 5);
     sl_links_free(&drawn);
     sl_graph_free(&graph);
-    expect_ok(sl_graph_build(1, 0, NULL, NULL, true, &graph));
+    expect_ok(sl_graph_build(1, 0, NULL, NULL, NULL, true, &graph));
     assert_int_equal(sl_links_draw_negatives(&split, SL_LINKS_VALID, &graph, &drawn), SL_EINVAL);
     uint64_t hash = sl_links_hash(&split);
     split.list[SL_LINKS_VALID_NEGATIVE].to[1] = 3;

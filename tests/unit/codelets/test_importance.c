@@ -439,7 +439,7 @@ TEST(test_equal_lists_share)
         add_edge(&edges, t, 50);
         add_edge(&edges, t, 51);
     }
-    expect_ok(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, false, &graph));
+    expect_ok(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, NULL, false, &graph));
     partition = one_part(&graph);
     hop_sample(&partition, &shape, 2, seeds, &hop);
     const struct group_block *b = &hop.pe[0].block;
@@ -537,7 +537,7 @@ TEST(test_toy_figures)
         }
         add_edge(&edges, ends[0], ends[1]);
     }
-    expect_ok(sl_graph_build(N, edges.n, edges.from, edges.to, true, &graph));
+    expect_ok(sl_graph_build(N, edges.n, edges.from, edges.to, NULL, true, &graph));
     list_sizes(&graph, 10, 10, sizes);
     for (int i = 0; i < 5; i++) {
         expect_near_at("distinct vertices", (size_t)i, sizes[i].vertices, vertices[i], 0.25 * vertices[i]);
@@ -741,7 +741,7 @@ static void make_hub(struct sl_partition *out)
         add_edge(&edges, t, HUB);
         add_edge(&edges, t, HUB + 1 + t % 37);
     }
-    expect_ok(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, false, &graph));
+    expect_ok(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, NULL, false, &graph));
     float *weights = need_owned(graph.n_edges, sizeof *weights);
     for (uint64_t e = 0; e < graph.n_edges; e++) {
         weights[e] = (float)(e * 7 % 10);

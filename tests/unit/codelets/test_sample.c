@@ -36,7 +36,7 @@ static struct sl_partition make_fan(uint32_t degree, uint32_t n_twins)
             add_edge(&edges, from, to);
         }
     }
-    assert_int_equal(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, false, &graph), SL_OK);
+    assert_int_equal(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, NULL, false, &graph), SL_OK);
     float *weights = need_owned(graph.n_edges, sizeof *weights);
     for (uint64_t e = 0; e < graph.n_edges; e++) {
         weights[e] = fan_weight(graph.sources[e]);
@@ -465,7 +465,7 @@ static struct sl_partition make_dense_star(void)
             add_edge(&edges, from, to);
         }
     }
-    assert_int_equal(sl_graph_build(201, edges.n, edges.from, edges.to, false, &graph), SL_OK);
+    assert_int_equal(sl_graph_build(201, edges.n, edges.from, edges.to, NULL, false, &graph), SL_OK);
     struct sl_partition partition = one_part(&graph);
     return partition;
 }
@@ -708,7 +708,7 @@ static struct sl_partition relation_alone(const struct sl_graph *graph, uint32_t
             }
         }
     }
-    expect_ok(sl_graph_build_weighted(edges.n_vertices, edges.n, edges.from, edges.to, weights, false, &alone));
+    expect_ok(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, weights, false, &alone));
     struct sl_partition partition = one_part(&alone);
     return partition;
 }

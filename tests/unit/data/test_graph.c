@@ -28,7 +28,7 @@ TEST(sorts_and_removes_duplicates)
     const sl_vertex from[] = {3, 0, 3, 2, 1, 3, 1};
     const sl_vertex to[] = {1, 1, 1, 2, 0, 1, 3};
     OWNED(sl_graph_free) struct sl_graph graph;
-    assert_ok(sl_graph_build(5, 7, from, to, false, &graph));
+    assert_ok(sl_graph_build(5, 7, from, to, NULL, false, &graph));
     assert_int_equal(graph.n_vertices, 5);
     assert_int_equal(graph.n_edges, 5);
     assert_list(&graph, 0, LIST(1));
@@ -37,7 +37,7 @@ TEST(sorts_and_removes_duplicates)
     assert_list(&graph, 3, LIST(1));
     assert_int_equal(graph.offsets[4], graph.offsets[5]); /* vertex 4 is isolated */
     sl_graph_free(&graph);
-    assert_ok(sl_graph_build(5, 7, from, to, true, &graph));
+    assert_ok(sl_graph_build(5, 7, from, to, NULL, true, &graph));
     assert_int_equal(graph.n_edges, 5); /* 0-1 and 1-3 both ways, 2-2 once */
     assert_list(&graph, 0, LIST(1));
     assert_list(&graph, 1, LIST(0, 3));
@@ -52,7 +52,7 @@ TEST(keeps_direction)
 {
     OWNED(sl_graph_free) struct sl_graph graph;
     bool symmetric;
-    assert_ok(sl_graph_build(2, 1, (sl_vertex[]){0}, (sl_vertex[]){1}, false, &graph));
+    assert_ok(sl_graph_build(2, 1, (sl_vertex[]){0}, (sl_vertex[]){1}, NULL, false, &graph));
     assert_int_equal(graph.offsets[1], 0);
     assert_list(&graph, 1, LIST(0));
     assert_ok(sl_graph_is_symmetric(&graph, &symmetric));
@@ -63,13 +63,13 @@ TEST(builds_nothing_from_nothing)
 {
     OWNED(sl_graph_free) struct sl_graph graph;
     bool symmetric;
-    assert_ok(sl_graph_build(0, 0, NULL, NULL, true, &graph));
+    assert_ok(sl_graph_build(0, 0, NULL, NULL, NULL, true, &graph));
     assert_int_equal(graph.n_edges, 0);
     assert_int_equal(graph.offsets[0], 0);
     assert_ok(sl_graph_is_symmetric(&graph, &symmetric));
     assert_true(symmetric);
     sl_graph_free(&graph);
-    assert_ok(sl_graph_build(3, 0, NULL, NULL, false, &graph));
+    assert_ok(sl_graph_build(3, 0, NULL, NULL, NULL, false, &graph));
     assert_int_equal(graph.offsets[3], 0);
 }
 
@@ -78,11 +78,12 @@ TEST(refuses_bad_ids)
     struct sl_graph graph;
     const sl_vertex good[] = {0, 1, 2};
     const sl_vertex bad[] = {0, 3, 2};
-    assert_refused(sl_graph_build(3, 3, good, bad, true, &graph), SL_EINVAL, "edge 1 is 1 -> 3, expected ids below 3");
-    assert_refused(sl_graph_build(3, 3, bad, good, false, &graph), SL_EINVAL, "edge 1 is 3 -> 1");
+    assert_refused(sl_graph_build(3, 3, good, bad, NULL, true, &graph), SL_EINVAL,
+                   "edge 1 is 1 -> 3, expected ids below 3");
+    assert_refused(sl_graph_build(3, 3, bad, good, NULL, false, &graph), SL_EINVAL, "edge 1 is 3 -> 1");
     assert_null(graph.sources);
-    assert_int_equal(sl_graph_build(SL_NONE, 0, NULL, NULL, false, &graph), SL_EINVAL);
-    assert_int_equal(sl_graph_build(3, UINT64_MAX, good, good, false, &graph), SL_ENOMEM);
+    assert_int_equal(sl_graph_build(SL_NONE, 0, NULL, NULL, NULL, false, &graph), SL_EINVAL);
+    assert_int_equal(sl_graph_build(3, UINT64_MAX, good, good, NULL, false, &graph), SL_ENOMEM);
 }
 
 #define N 60
@@ -104,7 +105,7 @@ TEST(agrees_with_a_matrix)
             matrix[to[i]][from[i]] = true;
             matrix[from[i]][to[i]] |= reverse;
         }
-        assert_ok(sl_graph_build(N, M, from, to, reverse, &graph));
+        assert_ok(sl_graph_build(N, M, from, to, NULL, reverse, &graph));
         for (sl_vertex v = 0; v < N; v++) {
             uint64_t e = graph.offsets[v];
             for (sl_vertex u = 0; u < N; u++) {
@@ -138,13 +139,13 @@ TEST(lists_edges)
         OWNED(sl_free_it) sl_vertex *listed_from;
         OWNED(sl_free_it) sl_vertex *listed_to;
         uint64_t n;
-        assert_ok(sl_graph_build(5, 5, from, to, once, &graph));
+        assert_ok(sl_graph_build(5, 5, from, to, NULL, once, &graph));
         assert_survives_no_memory(sl_graph_list_edges(&graph, once, &n, &listed_from, &listed_to));
         assert_int_equal(n, once ? 4 : 5);
         for (uint64_t i = 0; i < n && once; i++) {
             assert_true(listed_from[i] <= listed_to[i]);
         }
-        assert_ok(sl_graph_build(5, n, listed_from, listed_to, once, &again));
+        assert_ok(sl_graph_build(5, n, listed_from, listed_to, NULL, once, &again));
         assert_int_equal(again.n_edges, graph.n_edges);
         assert_memory_equal(again.offsets, graph.offsets, 6 * sizeof *graph.offsets);
         assert_memory_equal(again.sources, graph.sources, graph.n_edges * sizeof *graph.sources);
@@ -169,13 +170,13 @@ TEST(adds_weights)
     const sl_vertex to[] = {1, 1, 1, 4, 2, 1, 2, 0};
     const float weights[] = {1, 0.5f, 2, 8, 16, 4, 3, -0.0f};
     struct sl_graph graph;
-    assert_ok(sl_graph_build_weighted(5, 8, from, to, weights, false, &graph));
+    assert_ok(sl_graph_build(5, 8, from, to, weights, false, &graph));
     assert_int_equal(graph.weights.n_rows, 6);
     assert_int_equal(graph.n_edges, 6);
     assert_true(weight_of(&graph, 3, 1) == 7 && weight_of(&graph, 0, 1) == 0.5f && weight_of(&graph, 2, 4) == 8);
     assert_true(weight_of(&graph, 4, 2) == 16 && weight_of(&graph, 2, 2) == 3 && weight_of(&graph, 4, 0) == 0);
     sl_graph_free(&graph);
-    assert_ok(sl_graph_build_weighted(5, 8, from, to, weights, true, &graph));
+    assert_ok(sl_graph_build(5, 8, from, to, weights, true, &graph));
     assert_int_equal(graph.n_edges, 9);
     assert_true(weight_of(&graph, 3, 1) == 7 && weight_of(&graph, 1, 3) == 7 && weight_of(&graph, 1, 0) == 0.5f);
     assert_true(weight_of(&graph, 2, 4) == 8 && weight_of(&graph, 4, 2) == 16 && weight_of(&graph, 2, 2) == 3);
@@ -198,15 +199,14 @@ TEST(refuses_bad_weights)
     struct sl_graph graph;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const float weights[] = {1, bad[i]};
-        assert_refused(sl_graph_build_weighted(3, 2, from, to, weights, true, &graph), SL_EINVAL,
-                       "edge 1, 1 -> 2, has weight");
+        assert_refused(sl_graph_build(3, 2, from, to, weights, true, &graph), SL_EINVAL, "edge 1, 1 -> 2, has weight");
         assert_null(graph.sources);
     }
     const float large[] = {3e38f, 3e38f};
-    assert_refused(sl_graph_build_weighted(3, 2, (sl_vertex[]){1, 1}, (sl_vertex[]){2, 3}, large, false, &graph),
-                   SL_EINVAL, "edge 1 is 1 -> 3, expected ids below 3");
-    assert_refused(sl_graph_build_weighted(3, 2, (sl_vertex[]){1, 1}, (sl_vertex[]){2, 2}, large, false, &graph),
-                   SL_EINVAL, "the weights of 1 -> 2, listed 2 times, add up to no float");
+    assert_refused(sl_graph_build(3, 2, (sl_vertex[]){1, 1}, (sl_vertex[]){2, 3}, large, false, &graph), SL_EINVAL,
+                   "edge 1 is 1 -> 3, expected ids below 3");
+    assert_refused(sl_graph_build(3, 2, (sl_vertex[]){1, 1}, (sl_vertex[]){2, 2}, large, false, &graph), SL_EINVAL,
+                   "the weights of 1 -> 2, listed 2 times, add up to no float");
 }
 
 TEST(survives_no_memory)
@@ -215,7 +215,7 @@ TEST(survives_no_memory)
     const sl_vertex to[] = {1, 1, 1};
     OWNED(sl_graph_free) struct sl_graph graph;
     bool symmetric;
-    assert_survives_no_memory(sl_graph_build(5, 3, from, to, true, &graph));
+    assert_survives_no_memory(sl_graph_build(5, 3, from, to, NULL, true, &graph));
     assert_survives_no_memory(sl_graph_is_symmetric(&graph, &symmetric));
 }
 

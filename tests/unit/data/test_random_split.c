@@ -56,7 +56,7 @@ static void put_classes(uint32_t n, uint32_t m, struct sl_dataset *out)
     }
     classes[0] = (int32_t)m;
     out->targets = sl_targets_take_classes(classes, n);
-    assert_ok(sl_graph_build(n, 0, NULL, NULL, true, &out->graph));
+    assert_ok(sl_graph_build(n, 0, NULL, NULL, NULL, true, &out->graph));
 }
 
 /* The list of each vertex: 1, 2, 3, or 0. */
@@ -156,7 +156,7 @@ TEST(numbers)
         numbers[i] = i % 10 < 4 ? NAN : (float)(i % 2);
     }
     assert_ok(sl_targets_take("numbers", numbers, 100, 2, SL_TARGETS_ANY, &d.targets));
-    assert_ok(sl_graph_build(100, 0, NULL, NULL, true, &d.graph));
+    assert_ok(sl_graph_build(100, 0, NULL, NULL, NULL, true, &d.graph));
     assert_ok(sl_random_split_vertices(&rule, &d));
     assert_true(d.train.n == 30 && d.valid.n == 15 && d.test.n == 15);
 }
@@ -209,7 +209,7 @@ TEST(undirected)
     sl_vertex from[E], to[E];
     uint16_t relations[E];
     put_edges(from, to, relations);
-    assert_ok(sl_graph_build(M, E, from, to, true, &d.graph));
+    assert_ok(sl_graph_build(M, E, from, to, NULL, true, &d.graph));
     uint64_t n_loops = 0;
     for (sl_vertex v = 0; v < M; v++) {
         n_loops += sl_graph_find_edge(&d.graph, v, v, 0) != SL_NO_EDGE;
@@ -239,7 +239,7 @@ TEST(directed)
     uint16_t relations[E];
     uint32_t n_reversed = 0;
     put_edges(from, to, relations);
-    assert_ok(sl_graph_build(M, E, from, to, false, &d.graph));
+    assert_ok(sl_graph_build(M, E, from, to, NULL, false, &d.graph));
     assert_ok(sl_random_split_links(&rule, &d));
     const struct sl_links *links = d.links.list;
     const double n = links[0].n + links[1].n + links[2].n;

@@ -273,7 +273,7 @@ static struct sl_scores scores_of(const struct hand *h, uint32_t pes)
     struct sl_scores scores;
     struct sl_settings settings;
     struct world w;
-    expect_ok(sl_graph_build(h->n, 1, ends, ends + 1, true, &d.graph));
+    expect_ok(sl_graph_build(h->n, 1, ends, ends + 1, NULL, true, &d.graph));
     d.features = (struct sl_features){.n_rows = h->n, .n_columns = h->n_classes};
     float *logits = need_owned((size_t)h->n * h->n_classes, sizeof *logits);
     d.features.dense = sl_column_take(SL_DTYPE_F32, h->n, h->n_classes, logits);

@@ -134,7 +134,7 @@ static void hand_dataset(const float *outputs, const float *targets, bool test_s
     sl_vertex ends[2] = {0, 1};
     struct sl_ids *ids = test_set ? &out->test : &out->valid;
     *out = (struct sl_dataset){.name = "hand", .split = "hand"};
-    expect_ok(sl_graph_build(N, 1, ends, ends + 1, true, &out->graph));
+    expect_ok(sl_graph_build(N, 1, ends, ends + 1, NULL, true, &out->graph));
     out->features = (struct sl_features){.n_rows = N, .n_columns = C};
     out->features.dense = sl_column_take(SL_DTYPE_F32, N, C, need_owned(N * C, sizeof(float)));
     memcpy(out->features.dense.data, outputs, N * C * sizeof(float));
