@@ -86,14 +86,8 @@ static uint64_t key_of(const char *name, size_t n)
 {
     uint64_t number = 0;
     const bool short_number = n > 0 && n <= 10 && (name[0] != '0' || n == 1);
-    for (size_t i = 0; i < n && short_number; i++) {
-        if (name[i] < '0' || name[i] > '9') {
-            break;
-        }
-        number = 10 * number + (uint64_t)(name[i] - '0');
-        if (i + 1 == n && number <= UINT32_MAX) {
-            return number;
-        }
+    if (short_number && sl_number_u64(name, name + n, &number) == name + n && number <= UINT32_MAX) {
+        return number;
     }
     return sl_checksum(0, name, n) | TEXT_KEY;
 }

@@ -156,45 +156,31 @@ static enum sl_status find_sizes(const struct sl_random_split *rule, const char 
 
 /* ---- vertices ---- */
 
-struct ticket {
-    uint64_t key;
-    sl_vertex vertex;
-    uint32_t group;
-};
-
-static int compare_tickets(const void *a, const void *b)
-{
-    const struct ticket *x = a;
-    const struct ticket *y = b;
-    const int order = sl_order(x->group, y->group, x->key, y->key);
-    return order != 0 ? order : sl_order(x->vertex, y->vertex, 0, 0);
-}
-
 /* A ticket for each vertex with a target, sorted by class and number. Counts the vertices of each group. */
 static uint32_t make_tickets(const struct sl_random_split *rule, const struct sl_targets *targets,
-                             struct ticket *tickets, struct group *groups)
+                             struct sl_ticket *tickets, struct group *groups)
 {
     const struct sl_draw draw = {.seed = rule->seed, .purpose = SL_FOR_SPLIT};
     uint32_t n = 0;
     for (uint32_t v = 0; v < targets->n_rows; v++) {
         if (sl_targets_known(targets, v)) {
             const uint32_t group = targets->type == SL_TARGET_CLASS ? (uint32_t)targets->classes[v] : 0;
-            tickets[n++] = (struct ticket){sl_random_u64(&draw, v, 0), v, group};
+            tickets[n++] = (struct sl_ticket){sl_random_u64(&draw, v, 0), group, v};
             groups[group].n++;
         }
     }
-    qsort(tickets, n, sizeof *tickets, compare_tickets);
+    qsort(tickets, n, sizeof *tickets, sl_order_tickets);
     return n;
 }
 
 /* set_of: by vertex, 1 + the list. */
-static void deal_vertices(const struct ticket *tickets, uint32_t n_groups, const struct group *groups,
+static void deal_vertices(const struct sl_ticket *tickets, uint32_t n_groups, const struct group *groups,
                           unsigned char *set_of)
 {
     for (uint32_t g = 0; g < n_groups; g++) {
         for (int list = 0; list < N_LISTS; list++) {
             for (uint64_t k = 0; k < groups[g].size[list]; k++) {
-                set_of[(tickets++)->vertex] = (unsigned char)(list + 1);
+                set_of[(tickets++)->item] = (unsigned char)(list + 1);
             }
         }
     }
@@ -217,7 +203,7 @@ enum sl_status sl_random_split_vertices(const struct sl_random_split *rule, stru
     struct sl_link_split no_links = {0};
     struct sl_graph same = {0};
     struct group *groups = NULL;
-    struct ticket *tickets = NULL;
+    struct sl_ticket *tickets = NULL;
     unsigned char *set_of = NULL;
     enum sl_status st;
     SL_TRY(st, make_groups(n_groups, &groups), done);
@@ -254,33 +240,29 @@ static uint64_t print_of(sl_vertex from, sl_vertex to)
     return sl_checksum(0, ends, sizeof ends);
 }
 
-static int by_forward(const void *a, const void *b)
+static int same_prints(const void *a, const void *b)
 {
     const struct prints *x = a;
     const struct prints *y = b;
-    return sl_order(x->forward, y->forward, x->relation, y->relation);
+    const int order = sl_order(x->forward, y->forward, x->backward, y->backward);
+    return order != 0 ? order : sl_order(x->n, y->n, 0, 0);
+}
+
+static int by_prints(const void *a, const void *b)
+{
+    const int order = same_prints(a, b);
+    return order != 0 ? order
+                      : sl_order(((const struct prints *)a)->relation, ((const struct prints *)b)->relation, 0, 0);
 }
 
 /* The first of the sorted relations with such sums. SL_NONE: there is none. */
-static uint32_t find_prints(const struct prints *sorted, uint32_t n_relations, uint64_t forward, uint64_t backward,
-                            uint64_t n)
+static uint32_t find_prints(const struct prints *sorted, uint32_t n_relations, const struct prints *wanted)
 {
-    uint32_t low = 0;
-    uint32_t high = n_relations;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (sorted[middle].forward < forward) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+    const struct prints *found = bsearch(wanted, sorted, n_relations, sizeof *sorted, same_prints);
+    while (found != NULL && found > sorted && same_prints(found - 1, wanted) == 0) {
+        found--;
     }
-    for (; low < n_relations && sorted[low].forward == forward; low++) {
-        if (sorted[low].backward == backward && sorted[low].n == n) {
-            return sorted[low].relation;
-        }
-    }
-    return SL_NONE;
+    return found != NULL ? found->relation : SL_NONE;
 }
 
 static void sum_prints(const struct sl_graph *graph, uint32_t n_relations, struct prints *prints)
@@ -311,12 +293,17 @@ static enum sl_status find_reverses(const struct sl_graph *graph, uint32_t n_rel
         prints[r].relation = r;
         sorted[r] = prints[r];
     }
-    qsort(sorted, n_relations, sizeof *sorted, by_forward);
+    qsort(sorted, n_relations, sizeof *sorted, by_prints);
     for (uint32_t r = 0; r < n_relations; r++) {
         const struct prints *own = &prints[r];
-        const uint32_t reverse = find_prints(sorted, n_relations, own->backward, own->forward, own->n);
-        const uint32_t same = find_prints(sorted, n_relations, own->forward, own->backward, own->n);
-        first[r] = reverse == SL_NONE || own->n == 0 ? r : sl_min_u32(reverse, same);
+        first[r] = r;
+        if (own->n == 0) {
+            continue;
+        }
+        const struct prints turned = {.forward = own->backward, .backward = own->forward, .n = own->n};
+        const uint32_t reverse = find_prints(sorted, n_relations, &turned);
+        const uint32_t same = find_prints(sorted, n_relations, own);
+        first[r] = reverse == SL_NONE ? r : sl_min_u32(reverse, same);
     }
 done:
     sl_free(prints);

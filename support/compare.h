@@ -18,6 +18,21 @@ static inline int sl_order(uint64_t a, uint64_t b, uint64_t next_a, uint64_t nex
     return (a > b) - (a < b);
 }
 
+/* An item with a random number, for shuffling within groups: sorted by group, then by the number. */
+struct sl_ticket {
+    uint64_t key;
+    uint32_t group, item;
+};
+
+/* The order of tickets, for qsort. */
+static inline int sl_order_tickets(const void *a, const void *b)
+{
+    const struct sl_ticket *x = (const struct sl_ticket *)a;
+    const struct sl_ticket *y = (const struct sl_ticket *)b;
+    const int order = sl_order(x->group, y->group, x->key, y->key);
+    return order != 0 ? order : sl_order(x->item, y->item, 0, 0);
+}
+
 /* The range of x, by binary search: the largest i < n with first[i] <= x, or 0. first: n + 1 ascending numbers. */
 static inline uint32_t sl_range_of(const uint32_t *first, uint32_t n, uint32_t x)
 {

@@ -13,29 +13,17 @@
 #define MAX_POPULARITY 6000
 #define ACTIVITY_SIGMA 0.9 /* of the log-normal law */
 
-struct ticket {
-    uint64_t hash;
-    uint32_t item;
-};
-
-static int compare_tickets(const void *a, const void *b)
-{
-    const struct ticket *x = a;
-    const struct ticket *y = b;
-    return sl_order(x->hash, y->hash, x->item, y->item);
-}
-
 enum sl_status sl_world_shuffle(const struct sl_recipe *recipe, uint32_t choice, uint32_t n, uint32_t **out)
 {
     struct sl_draw draw = sl_world_draw(recipe, choice);
-    struct ticket *tickets;
+    struct sl_ticket *tickets;
     uint32_t *order = NULL;
     enum sl_status st = SL_OK;
     SL_CHECK(sl_alloc(n, sizeof *tickets, "the generator's order", &tickets));
     for (uint32_t i = 0; i < n; i++) {
-        tickets[i] = (struct ticket){.hash = sl_random_u64(&draw, i, 0), .item = i};
+        tickets[i] = (struct sl_ticket){.key = sl_random_u64(&draw, i, 0), .item = i};
     }
-    qsort(tickets, n, sizeof *tickets, compare_tickets);
+    qsort(tickets, n, sizeof *tickets, sl_order_tickets);
     st = sl_alloc(n, sizeof *order, "the generator's order", &order);
     if (st == SL_OK) {
         for (uint32_t i = 0; i < n; i++) {
