@@ -571,7 +571,10 @@ static enum sl_status run_partition(const struct settings *settings)
     enum sl_status st = SL_OK;
     SL_CHECK(load(settings, &dataset));
     double start = sl_clock_s();
-    st = sl_partition_make(&dataset, (enum sl_partition_method)settings->method, settings->parts, settings->seed, NULL,
+    st = sl_partition_make(&dataset,
+                           &(struct sl_partition_rule){.method = (enum sl_partition_method)settings->method,
+                                                       .n_parts = settings->parts,
+                                                       .seed = settings->seed},
                            &partition);
     if (st == SL_OK) {
         print_partition(settings, &dataset, &partition, sl_clock_s() - start);

@@ -32,25 +32,10 @@ static void choose_ranges(uint32_t n_vertices, uint32_t n_parts, uint32_t *parts
     }
 }
 
-/* A vertex and its sort keys. */
-struct ticket {
-    uint32_t stratum;
-    sl_vertex vertex;
-    uint64_t hash;
-};
-
-static int compare_tickets(const void *a, const void *b)
-{
-    const struct ticket *x = a;
-    const struct ticket *y = b;
-    const int order = sl_order(x->stratum, y->stratum, x->hash, y->hash);
-    return order != 0 ? order : sl_order(x->vertex, y->vertex, 0, 0);
-}
-
-static void mark(struct ticket *tickets, const struct sl_ids *ids, enum stratum stratum)
+static void mark(struct sl_ticket *tickets, const struct sl_ids *ids, enum stratum stratum)
 {
     for (uint32_t i = 0; i < ids->n; i++) {
-        tickets[ids->ids[i]].stratum = stratum;
+        tickets[ids->ids[i]].group = stratum;
     }
 }
 
@@ -62,17 +47,17 @@ static enum sl_status choose_at_random(const struct sl_dataset *dataset, uint32_
     uint32_t n = dataset->graph.n_vertices;
     /* hop 255 keeps these numbers apart from the generator's. */
     struct sl_draw draw = {.seed = seed, .purpose = SL_FOR_GENERATOR, .hop = 255};
-    struct ticket *tickets;
+    struct sl_ticket *tickets;
     SL_CHECK(sl_alloc(n, sizeof *tickets, "a random partition", &tickets));
     for (uint32_t v = 0; v < n; v++) {
-        tickets[v] = (struct ticket){.stratum = STRATUM_REST, .vertex = v, .hash = sl_random_u64(&draw, v, 0)};
+        tickets[v] = (struct sl_ticket){.group = STRATUM_REST, .item = v, .key = sl_random_u64(&draw, v, 0)};
     }
     mark(tickets, &dataset->train, STRATUM_TRAIN);
     mark(tickets, &dataset->valid, STRATUM_VALID);
     mark(tickets, &dataset->test, STRATUM_TEST);
-    qsort(tickets, n, sizeof *tickets, compare_tickets);
+    qsort(tickets, n, sizeof *tickets, sl_order_tickets);
     for (uint32_t i = 0; i < n; i++) {
-        parts[tickets[i].vertex] = i % n_parts;
+        parts[tickets[i].item] = i % n_parts;
     }
     sl_free(tickets);
     return SL_OK;
@@ -89,20 +74,23 @@ static enum sl_status choose(const struct sl_dataset *dataset, enum sl_partition
     return sl_fail(SL_EINVAL, "partition: there is no method %d", (int)method);
 }
 
-/* Choose the parts, or read them from the cache file. A failed write of the cache file is no failure. */
-static enum sl_status choose_or_read(const struct sl_dataset *dataset, enum sl_partition_method method,
-                                     uint32_t n_parts, uint64_t seed, const char *cache_file, uint32_t *parts)
+/* Choose the pieces, or read them from the cache file. A failed write of the cache file is no failure. */
+static enum sl_status choose_or_read(const struct sl_dataset *dataset, const struct sl_partition_rule *rule,
+                                     uint32_t n_pieces, uint32_t *pieces)
 {
     uint32_t n_vertices = dataset->graph.n_vertices;
-    if (cache_file == NULL) {
-        return choose(dataset, method, n_parts, seed, parts);
+    const char *file = rule->cache_file;
+    uint64_t key = 0;
+    if (file != NULL) {
+        key = sl_cache_parts_key(dataset, (int)rule->method, n_pieces, rule->seed);
+        if (sl_cache_read_parts(file, key, n_vertices, n_pieces, pieces)) {
+            return SL_OK;
+        }
     }
-    uint64_t key = sl_cache_parts_key(dataset, (int)method, n_parts, seed);
-    if (sl_cache_read_parts(cache_file, key, n_vertices, n_parts, parts)) {
-        return SL_OK;
+    SL_CHECK(choose(dataset, rule->method, n_pieces, rule->seed, pieces));
+    if (file != NULL) {
+        sl_cache_write_parts(file, key, n_vertices, n_pieces, pieces);
     }
-    SL_CHECK(choose(dataset, method, n_parts, seed, parts));
-    sl_cache_write_parts(cache_file, key, n_vertices, n_parts, parts);
     return SL_OK;
 }
 
@@ -320,70 +308,24 @@ static enum sl_status allocate(const struct sl_graph *graph, uint32_t n_parts, u
     return SL_OK;
 }
 
-/* How the vertices are divided into parts and pieces. */
-struct layout {
-    uint32_t n_parts, n_pieces;
-    bool breadth_first;
-    const bool *held;
-};
-
 /* `parts` holds the piece of each vertex on entry, and its part on return. */
-static enum sl_status make_from_pieces(const struct sl_dataset *dataset, const struct layout *layout, uint32_t *parts,
-                                       struct sl_partition *out)
+static enum sl_status make_from_pieces(const struct sl_dataset *dataset, const struct sl_partition_rule *rule,
+                                       uint32_t n_pieces, uint32_t *parts, struct sl_partition *out)
 {
     const struct sl_graph *graph = &dataset->graph;
     enum sl_status st;
-    *out = (struct sl_partition){0};
-    SL_TRY(st, allocate(graph, layout->n_parts, layout->n_pieces, out), undo);
-    number(graph, parts, layout->breadth_first, out);
+    SL_TRY(st, allocate(graph, rule->n_parts, n_pieces, out), undo);
+    number(graph, parts, rule->of_pieces, out);
     sl_dataset_drop_pages(dataset);
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
-        parts[v] /= layout->n_pieces / layout->n_parts;
+        parts[v] /= n_pieces / rule->n_parts;
     }
-    renumber(dataset, parts, layout->held, out);
+    renumber(dataset, parts, rule->held, out);
     SL_TRY(st, set_balance(dataset, parts, out), undo);
     return SL_OK;
 undo:
     sl_partition_free(out);
     return st;
-}
-
-static enum sl_status choose_and_make(const struct sl_dataset *dataset, enum sl_partition_method method,
-                                      const struct layout *layout, uint64_t seed, const char *cache_file,
-                                      struct sl_partition *out)
-{
-    *out = (struct sl_partition){0};
-    uint32_t *parts;
-    enum sl_status st;
-    SL_FAIL_IF(layout->n_parts == 0 || layout->n_parts > MAX_PARTS, SL_EINVAL,
-               "partition: expected 1 to %d parts, found %u", MAX_PARTS, layout->n_parts);
-    if (layout->n_parts > dataset->graph.n_vertices) {
-        sl_notify(SL_NOTICE_WARNING, "%.200s: found %u vertices for %u parts: %u parts are empty", dataset->name,
-                  dataset->graph.n_vertices, layout->n_parts, layout->n_parts - dataset->graph.n_vertices);
-    }
-    SL_TRY(st, sl_alloc_zero(dataset->graph.n_vertices, sizeof *parts, "parts", &parts), fail);
-    if (layout->n_pieces > 1) {
-        SL_TRY(st, choose_or_read(dataset, method, layout->n_pieces, seed, cache_file, parts), free_parts);
-    }
-    st = make_from_pieces(dataset, layout, parts, out);
-free_parts:
-    sl_free(parts);
-fail:
-    return st;
-}
-
-enum sl_status sl_partition_make(const struct sl_dataset *dataset, enum sl_partition_method method, uint32_t n_parts,
-                                 uint64_t seed, const char *cache_file, struct sl_partition *out)
-{
-    return sl_partition_make_held(dataset, method, n_parts, seed, cache_file, NULL, out);
-}
-
-enum sl_status sl_partition_make_held(const struct sl_dataset *dataset, enum sl_partition_method method,
-                                      uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
-                                      struct sl_partition *out)
-{
-    const struct layout layout = {.n_parts = n_parts, .n_pieces = n_parts, .held = held};
-    return choose_and_make(dataset, method, &layout, seed, cache_file, out);
 }
 
 uint32_t sl_partition_pieces(enum sl_partition_method method, uint32_t n_vertices, uint32_t n_parts)
@@ -393,15 +335,32 @@ uint32_t sl_partition_pieces(enum sl_partition_method method, uint32_t n_vertice
     return runs ? SL_PARTITION_PIECES : n_parts;
 }
 
-enum sl_status sl_partition_make_of_pieces(const struct sl_dataset *dataset, enum sl_partition_method method,
-                                           uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
-                                           struct sl_partition *out)
+enum sl_status sl_partition_make(const struct sl_dataset *dataset, const struct sl_partition_rule *rule,
+                                 struct sl_partition *out)
 {
-    const struct layout layout = {.n_parts = n_parts,
-                                  .n_pieces = sl_partition_pieces(method, dataset->graph.n_vertices, n_parts),
-                                  .breadth_first = true,
-                                  .held = held};
-    return choose_and_make(dataset, method, &layout, seed, cache_file, out);
+    const uint32_t n = dataset->graph.n_vertices;
+    uint32_t n_pieces = rule->n_parts;
+    uint32_t *parts;
+    enum sl_status st;
+    *out = (struct sl_partition){0};
+    SL_FAIL_IF(rule->n_parts == 0 || rule->n_parts > MAX_PARTS, SL_EINVAL,
+               "partition: expected 1 to %d parts, found %u", MAX_PARTS, rule->n_parts);
+    if (rule->n_parts > n) {
+        sl_notify(SL_NOTICE_WARNING, "%.200s: found %u vertices for %u parts: %u parts are empty", dataset->name, n,
+                  rule->n_parts, rule->n_parts - n);
+    }
+    if (rule->of_pieces) {
+        n_pieces = sl_partition_pieces(rule->method, n, rule->n_parts);
+    }
+    SL_TRY(st, sl_alloc_zero(n, sizeof *parts, "parts", &parts), fail);
+    if (n_pieces > 1) {
+        SL_TRY(st, choose_or_read(dataset, rule, n_pieces, parts), free_parts);
+    }
+    st = make_from_pieces(dataset, rule, n_pieces, parts, out);
+free_parts:
+    sl_free(parts);
+fail:
+    return st;
 }
 
 void sl_partition_free(struct sl_partition *partition)

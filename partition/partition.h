@@ -19,12 +19,12 @@ enum sl_partition_method { SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION
 
 /* A partition into G parts. Part q has the ids first[q] .. first[q + 1] - 1. A part consists of n_pieces / G
  * consecutive pieces; piece k has piece[k] .. piece[k + 1] - 1. Within a piece vertices keep the order of their
- * dataset ids; sl_partition_make_of_pieces orders them breadth first.
+ * dataset ids, or are breadth first (of_pieces).
  *
  * `graph` is the whole graph in new ids. An in-neighbour list keeps the order of the dataset's ids, because random
  * draws address list positions and sums run along a list.
  *
- * If a process has only some parts (sl_partition_make_held), the lists of all further parts are absent, with
+ * If a process has only some parts (`held`), the lists of all further parts are absent, with
  * offsets only at the start of each part. The arrays have full size, but untouched pages take no memory. */
 struct sl_partition {
     uint32_t n_parts;
@@ -39,41 +39,39 @@ struct sl_partition {
     double balance[4];
 };
 
-/* Partition the dataset's vertices into n_parts (>= 1) parts.
+#define SL_PARTITION_PIECES 32
+
+/* How to cut a dataset. */
+struct sl_partition_rule {
+    enum sl_partition_method method;
+    uint32_t n_parts; /* 1 .. 65535 */
+    uint64_t seed;    /* equal seeds give equal parts */
+    /* If this file is valid, the parts are read from it. Else they are computed and written to it. NULL: no file */
+    const char *cache_file;
+    const bool *held; /* the in-neighbour lists of part q are there only if held[q]. NULL: all parts */
+    bool of_pieces;   /* for training on the whole graph: in pieces, and breadth first */
+};
+
+/* The number of pieces of a partition of_pieces. */
+uint32_t sl_partition_pieces(enum sl_partition_method method, uint32_t n_vertices, uint32_t n_parts);
+
+/* Partition the dataset's vertices.
  *    SL_PARTITION_METIS    METIS k-way (Karypis, Kumar 1998) on the undirected graph without self loops.
  *                          Constraints: 1, in-degree, is-train, is-valid; imbalance 3 %; objective: cut.
  *    SL_PARTITION_RANDOM   a permutation by hash, stratified over train, valid, test and rest
  *    SL_PARTITION_NONE     equal ranges of the dataset's order
- * One part is always the identity. If `cache_file` is valid, the parts are read from it. Otherwise the
- * parts are computed and written to `cache_file` (NULL: no file). Equal seeds give equal parts. Parts may be empty if
- * n_parts > N. METIS's own output is captured. SL_EINVAL: n_parts is 0 or over 65535. SL_EMETIS. SL_ENOMEM. On failure
- * *out is empty. */
-enum sl_status sl_partition_make(const struct sl_dataset *dataset, enum sl_partition_method method, uint32_t n_parts,
-                                 uint64_t seed, const char *cache_file, struct sl_partition *out);
-
-/* The same, but with the in-neighbour lists of part q only if held[q]. held NULL: all parts. */
-enum sl_status sl_partition_make_held(const struct sl_dataset *dataset, enum sl_partition_method method,
-                                      uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
-                                      struct sl_partition *out);
-
-#define SL_PARTITION_PIECES 32
-
-/* The number of pieces of sl_partition_make_of_pieces. */
-uint32_t sl_partition_pieces(enum sl_partition_method method, uint32_t n_vertices, uint32_t n_parts);
-
-/* The same for training on the whole graph, with two differences.
+ * One part is always the identity. Parts may be empty if n_parts > N. METIS's own output is captured.
  *
- * Pieces. If METIS is the method, n_parts divides SL_PARTITION_PIECES and the graph has at least
+ * of_pieces. If METIS is the method, n_parts divides SL_PARTITION_PIECES and the graph has at least
  * SL_PARTITION_PIECES^2 vertices, then METIS makes SL_PARTITION_PIECES pieces, and each part is a sequence of pieces.
  * Ids, and sums made piece by piece, are then equal for all such n_parts, 1 included. (METIS's k-way method starts
- * from a recursive bisection, so neighbouring pieces share edges.) Otherwise each part is one piece. `cache_file`
- * stores the pieces.
+ * from a recursive bisection, so neighbouring pieces share edges.) Otherwise each part is one piece. The file stores
+ * the pieces. Vertices of a piece are in breadth-first order along in-edges inside the piece, from the smallest dataset
+ * id. Rows of one sum then lie close together.
  *
- * Order. Vertices of a piece are in breadth-first order along in-edges inside the piece, from the smallest dataset
- * id. Rows of one sum then lie close together. */
-enum sl_status sl_partition_make_of_pieces(const struct sl_dataset *dataset, enum sl_partition_method method,
-                                           uint32_t n_parts, uint64_t seed, const char *cache_file, const bool *held,
-                                           struct sl_partition *out);
+ * SL_EINVAL: n_parts is 0 or over 65535. SL_EMETIS. SL_ENOMEM. On failure *out is empty. */
+enum sl_status sl_partition_make(const struct sl_dataset *dataset, const struct sl_partition_rule *rule,
+                                 struct sl_partition *out);
 
 /* The owner of an id, by binary search in first[n_parts + 1]. */
 static inline uint32_t sl_partition_owner(const uint32_t *first, uint32_t n_parts, sl_vertex id)

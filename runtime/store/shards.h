@@ -106,7 +106,7 @@ enum sl_feature_form {
 /* Copy the dataset in part order and register it. row_dtype: of the rows that layers read,
  * SL_DTYPE_REAL or SL_DTYPE_BF16. held: NULL, or only the parts q with held[q] get tables. The memory of a part without
  * tables is never touched, and tasks must not read it. The partition has the edges of the same parts
- * (sl_partition_make_held). The partition must outlive the shards; the dataset need not. On failure *out is empty.
+ * (held of its rule). The partition must outlive the shards; the dataset need not. On failure *out is empty.
  * SL_EINVAL: a part has 2^32 or more edges or feature entries (the message says to use more PEs). SL_ENOMEM. */
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
                               enum sl_feature_form form, enum sl_dtype row_dtype, const bool *held,

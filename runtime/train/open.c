@@ -289,11 +289,8 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
         uint64_t key = sl_cache_parts_key(dataset, (int)method, n, s->seed);
         SL_TRY(st, sl_dataset_cache_file_of_arrays(s->cache, key, dataset->graph.n_vertices, stem, &file), done);
     }
-    if (whole) {
-        st = sl_partition_make_of_pieces(dataset, method, s->group_size, s->seed, file, held, &t->partition);
-    } else {
-        st = sl_partition_make_held(dataset, method, s->group_size, s->seed, file, held, &t->partition);
-    }
+    const struct sl_partition_rule rule = {method, s->group_size, s->seed, file, held, whole};
+    st = sl_partition_make(dataset, &rule, &t->partition);
 done:
     sl_free(file);
     return st;

@@ -327,7 +327,10 @@ static MAYBE_UNUSED void make_split_of(const struct sl_dataset *dataset, int kin
         make_uneven_partition(&dataset->graph, n_parts, 2, 5, out);
     } else {
         static const enum sl_partition_method methods[] = {SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE};
-        assert_int_equal(sl_partition_make(dataset, methods[kind], n_parts, 5, NULL, out), SL_OK);
+        assert_int_equal(
+            sl_partition_make(dataset,
+                              &(struct sl_partition_rule){.method = methods[kind], .n_parts = n_parts, .seed = 5}, out),
+            SL_OK);
     }
 }
 

@@ -157,8 +157,11 @@ static struct sl_partition *partition_of(const struct sl_dataset *dataset, const
     partitions[n_partitions].dataset = dataset;
     partitions[n_partitions].method = settings->partition;
     partitions[n_partitions].seed = settings->seed;
-    expect_ok(sl_partition_make(dataset, (enum sl_partition_method)settings->partition, settings->group_size,
-                                settings->seed, NULL, &partitions[n_partitions].partition));
+    expect_ok(sl_partition_make(dataset,
+                                &(struct sl_partition_rule){.method = (enum sl_partition_method)settings->partition,
+                                                            .n_parts = settings->group_size,
+                                                            .seed = settings->seed},
+                                &partitions[n_partitions].partition));
     return &partitions[n_partitions++].partition;
 }
 

@@ -466,7 +466,8 @@ TEST_OF_SMALL(reads_weights)
     }
     assert_ok(sl_dataset_load(&options, &d));
     OWNED(sl_partition_free) struct sl_partition partition;
-    assert_survives_no_memory(sl_partition_make(&d, SL_PARTITION_RANDOM, 3, 1, NULL, &partition));
+    assert_survives_no_memory(sl_partition_make(
+        &d, &(struct sl_partition_rule){.method = SL_PARTITION_RANDOM, .n_parts = 3, .seed = 1}, &partition));
     for (sl_vertex v = 0; v < 6; v++) {
         uint64_t from = partition.graph.offsets[partition.new_ids[v]];
         uint64_t n = d.graph.offsets[v + 1] - d.graph.offsets[v];

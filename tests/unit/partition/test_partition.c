@@ -91,7 +91,8 @@ TEST(keeps_its_promises)
         for (int m = 0; m < N_METHODS; m++) {
             for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
                 OWNED(sl_partition_free) struct sl_partition p;
-                assert_ok(sl_partition_make(&d, methods[m], counts[i], 5, NULL, &p));
+                assert_ok(sl_partition_make(
+                    &d, &(struct sl_partition_rule){.method = methods[m], .n_parts = counts[i], .seed = 5}, &p));
                 assert_properties(&d, &p, counts[i]);
             }
         }
@@ -104,7 +105,8 @@ TEST(one_part_is_the_identity)
     generate(100, false, &d);
     for (int m = 0; m < N_METHODS; m++) {
         OWNED(sl_partition_free) struct sl_partition p;
-        assert_ok(sl_partition_make(&d, methods[m], 1, 5, NULL, &p));
+        assert_ok(
+            sl_partition_make(&d, &(struct sl_partition_rule){.method = methods[m], .n_parts = 1, .seed = 5}, &p));
         for (uint32_t v = 0; v < 100; v++) {
             assert_int_equal(p.new_ids[v], v);
         }
@@ -123,7 +125,8 @@ TEST(metis_balances_and_cuts)
     generate(4000, false, &d);
     for (uint32_t n_parts = 2; n_parts <= 8; n_parts *= 2) {
         OWNED(sl_partition_free) struct sl_partition p;
-        assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, n_parts, 1, NULL, &p));
+        assert_ok(sl_partition_make(
+            &d, &(struct sl_partition_rule){.method = SL_PARTITION_METIS, .n_parts = n_parts, .seed = 1}, &p));
         double share = (double)p.n_cut / (double)d.graph.n_edges;
         double chance = 1 - 1.0 / n_parts;
         for (int i = 0; i < 4; i++) {
@@ -145,7 +148,8 @@ TEST(metis_without_a_split)
     generate(2000, false, &d);
     d.train.n = 0;
     d.valid.n = 0;
-    assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, 4, 1, NULL, &p));
+    assert_ok(
+        sl_partition_make(&d, &(struct sl_partition_rule){.method = SL_PARTITION_METIS, .n_parts = 4, .seed = 1}, &p));
     assert_true(p.balance[0] < 1.05 && p.balance[1] < 1.05 && p.balance[2] == 1 && p.balance[3] == 1);
     assert_true((double)p.n_cut / (double)d.graph.n_edges < 0.5);
 }
@@ -156,7 +160,8 @@ TEST(random_is_stratified)
     OWNED(sl_dataset_free) struct sl_dataset d;
     OWNED(sl_partition_free) struct sl_partition p;
     generate(1009, false, &d);
-    assert_ok(sl_partition_make(&d, SL_PARTITION_RANDOM, 7, 1, NULL, &p));
+    assert_ok(
+        sl_partition_make(&d, &(struct sl_partition_rule){.method = SL_PARTITION_RANDOM, .n_parts = 7, .seed = 1}, &p));
     const struct sl_ids *lists[] = {&d.train, &d.valid, &d.test};
     for (int i = 0; i < 3; i++) {
         uint32_t loads[7] = {0};
@@ -181,11 +186,14 @@ TEST(same_seed_same_parts)
     for (int m = 0; m < N_METHODS; m++) {
         OWNED(sl_partition_free) struct sl_partition a;
         OWNED(sl_partition_free) struct sl_partition b;
-        assert_ok(sl_partition_make(&d, methods[m], 4, 5, NULL, &a));
-        assert_ok(sl_partition_make(&d, methods[m], 4, 5, NULL, &b));
+        assert_ok(
+            sl_partition_make(&d, &(struct sl_partition_rule){.method = methods[m], .n_parts = 4, .seed = 5}, &a));
+        assert_ok(
+            sl_partition_make(&d, &(struct sl_partition_rule){.method = methods[m], .n_parts = 4, .seed = 5}, &b));
         assert_memory_equal(a.new_ids, b.new_ids, 1500 * sizeof(sl_vertex));
         sl_partition_free(&b);
-        assert_ok(sl_partition_make(&d, methods[m], 4, 6, NULL, &b));
+        assert_ok(
+            sl_partition_make(&d, &(struct sl_partition_rule){.method = methods[m], .n_parts = 4, .seed = 6}, &b));
         if (methods[m] != SL_PARTITION_NONE) {
             assert_memory_not_equal(a.new_ids, b.new_ids, 1500 * sizeof(sl_vertex));
         }
@@ -204,11 +212,12 @@ TEST(odd_graphs)
                 from[v] = kind == 1 ? v : 0;
                 to[v] = v;
             }
-            assert_ok(sl_graph_build(n, kind == 0 ? 0 : n, from, to, true, &d.graph));
+            assert_ok(sl_graph_build(n, kind == 0 ? 0 : n, from, to, NULL, true, &d.graph));
             for (uint32_t n_parts = 1; n_parts < 20; n_parts += 3) {
                 for (int m = 0; m < N_METHODS; m++) {
                     OWNED(sl_partition_free) struct sl_partition p;
-                    assert_ok(sl_partition_make(&d, methods[m], n_parts, 1, NULL, &p));
+                    assert_ok(sl_partition_make(
+                        &d, &(struct sl_partition_rule){.method = methods[m], .n_parts = n_parts, .seed = 1}, &p));
                     assert_properties(&d, &p, n_parts);
                     assert_true(n_parts < n || methods[m] == SL_PARTITION_RANDOM ||
                                 p.balance[0] <= (double)n_parts / n);
@@ -226,7 +235,8 @@ TEST(many_parts)
         generate(n, false, &d);
         for (uint32_t n_parts = 16; n_parts <= n; n_parts += 48) {
             OWNED(sl_partition_free) struct sl_partition p;
-            assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, n_parts, 1, NULL, &p));
+            assert_ok(sl_partition_make(
+                &d, &(struct sl_partition_rule){.method = SL_PARTITION_METIS, .n_parts = n_parts, .seed = 1}, &p));
             assert_properties(&d, &p, n_parts);
         }
     }
@@ -237,9 +247,12 @@ TEST(refuses_bad_counts)
     OWNED(sl_dataset_free) struct sl_dataset d;
     struct sl_partition p;
     generate(100, false, &d);
-    assert_refused(sl_partition_make(&d, SL_PARTITION_NONE, 0, 1, NULL, &p), SL_EINVAL,
-                   "expected 1 to 65535 parts, found 0");
-    assert_refused(sl_partition_make(&d, SL_PARTITION_NONE, 65536, 1, NULL, &p), SL_EINVAL, "found 65536");
+    assert_refused(
+        sl_partition_make(&d, &(struct sl_partition_rule){.method = SL_PARTITION_NONE, .n_parts = 0, .seed = 1}, &p),
+        SL_EINVAL, "expected 1 to 65535 parts, found 0");
+    assert_refused(sl_partition_make(
+                       &d, &(struct sl_partition_rule){.method = SL_PARTITION_NONE, .n_parts = 65536, .seed = 1}, &p),
+                   SL_EINVAL, "found 65536");
     assert_null(p.first);
 }
 
@@ -255,7 +268,8 @@ TEST_IN_FOLDER(metis_is_quiet)
     assert_non_null(freopen(in_folder("out"), "w", stdout));
     for (uint32_t n_parts = 2; n_parts < 60; n_parts += 11) { /* some of these METIS complains about */
         OWNED(sl_partition_free) struct sl_partition p;
-        assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, n_parts, 1, NULL, &p));
+        assert_ok(sl_partition_make(
+            &d, &(struct sl_partition_rule){.method = SL_PARTITION_METIS, .n_parts = n_parts, .seed = 1}, &p));
     }
     printf("after");
     fflush(stdout);
@@ -274,23 +288,34 @@ TEST_IN_FOLDER(caches_parts)
     OWNED(sl_partition_free) struct sl_partition b;
     const char *file = in_folder("cache/parts.slc");
     generate(600, false, &d);
-    assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, 4, 5, NULL, &a));
+    assert_ok(
+        sl_partition_make(&d, &(struct sl_partition_rule){.method = SL_PARTITION_METIS, .n_parts = 4, .seed = 5}, &a));
     for (int i = 0; i < 2; i++) {
-        assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, 4, 5, file, &b));
+        assert_ok(sl_partition_make(
+            &d, &(struct sl_partition_rule){.method = SL_PARTITION_METIS, .n_parts = 4, .seed = 5, .cache_file = file},
+            &b));
         assert_true(sl_file_exists(file));
         assert_memory_equal(a.new_ids, b.new_ids, 600 * sizeof(sl_vertex));
         assert_properties(&d, &b, 4);
         sl_partition_free(&b);
     }
-    assert_ok(sl_partition_make(&d, SL_PARTITION_RANDOM, 4, 5, file, &b)); /* not METIS's */
+    assert_ok(sl_partition_make(
+        &d, &(struct sl_partition_rule){.method = SL_PARTITION_RANDOM, .n_parts = 4, .seed = 5, .cache_file = file},
+        &b)); /* not METIS's */
     assert_memory_not_equal(a.new_ids, b.new_ids, 600 * sizeof(sl_vertex));
     assert_properties(&d, &b, 4);
     sl_partition_free(&b);
     put_text("cache/parts.slc", "rubbish");
-    assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, 4, 5, file, &b));
+    assert_ok(sl_partition_make(
+        &d, &(struct sl_partition_rule){.method = SL_PARTITION_METIS, .n_parts = 4, .seed = 5, .cache_file = file},
+        &b));
     assert_memory_equal(a.new_ids, b.new_ids, 600 * sizeof(sl_vertex));
     sl_partition_free(&b);
-    assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, 4, 5, "/proc/no/such", &b)); /* cannot be written: no matter */
+    assert_ok(
+        sl_partition_make(&d,
+                          &(struct sl_partition_rule){
+                              .method = SL_PARTITION_METIS, .n_parts = 4, .seed = 5, .cache_file = "/proc/no/such"},
+                          &b)); /* cannot be written: no matter */
 }
 
 /* That the cache is used at all: parts that no method would choose, under the right key. */
@@ -305,7 +330,9 @@ TEST_IN_FOLDER(believes_its_cache)
         parts[v] = v == 3 ? 1 : 0;
     }
     assert_true(sl_cache_write_parts(file, sl_cache_parts_key(&d, SL_PARTITION_METIS, 2, 5), 100, 2, parts));
-    assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, 2, 5, file, &p));
+    assert_ok(sl_partition_make(
+        &d, &(struct sl_partition_rule){.method = SL_PARTITION_METIS, .n_parts = 2, .seed = 5, .cache_file = file},
+        &p));
     assert_int_equal(p.new_ids[3], 99);
     assert_int_equal(p.first[1], 99);
 }
@@ -318,8 +345,10 @@ TEST(holds_some_parts)
     OWNED(sl_partition_free) struct sl_partition all;
     OWNED(sl_partition_free) struct sl_partition some;
     generate(600, true, &d);
-    assert_ok(sl_partition_make(&d, SL_PARTITION_RANDOM, 5, 5, NULL, &all));
-    assert_ok(sl_partition_make_held(&d, SL_PARTITION_RANDOM, 5, 5, NULL, held, &some));
+    assert_ok(sl_partition_make(&d, &(struct sl_partition_rule){.method = SL_PARTITION_RANDOM, .n_parts = 5, .seed = 5},
+                                &all));
+    assert_ok(sl_partition_make(
+        &d, &(struct sl_partition_rule){.method = SL_PARTITION_RANDOM, .n_parts = 5, .seed = 5, .held = held}, &some));
     assert_int_equal(all.n_cut, some.n_cut);
     assert_memory_equal(all.balance, some.balance, sizeof all.balance);
     assert_memory_equal(all.new_ids, some.new_ids, 600 * sizeof(sl_vertex));
@@ -372,13 +401,19 @@ TEST(is_made_of_pieces)
         OWNED(sl_dataset_free) struct sl_dataset d;
         OWNED(sl_partition_free) struct sl_partition one;
         generate(4000, directed, &d);
-        assert_ok(sl_partition_make_of_pieces(&d, SL_PARTITION_METIS, 1, 5, NULL, NULL, &one));
+        assert_ok(sl_partition_make(
+            &d, &(struct sl_partition_rule){.method = SL_PARTITION_METIS, .n_parts = 1, .seed = 5, .of_pieces = true},
+            &one));
         assert_breadth_first(&one);
         for (uint32_t n_parts = 1U << directed; n_parts <= 32; n_parts *= 4) {
             OWNED(sl_partition_free) struct sl_partition p;
             double chance = 1 - 1.0 / n_parts;
             assert_int_equal(sl_partition_pieces(SL_PARTITION_METIS, 4000, n_parts), 32);
-            assert_ok(sl_partition_make_of_pieces(&d, SL_PARTITION_METIS, n_parts, 5, NULL, NULL, &p));
+            assert_ok(
+                sl_partition_make(&d,
+                                  &(struct sl_partition_rule){
+                                      .method = SL_PARTITION_METIS, .n_parts = n_parts, .seed = 5, .of_pieces = true},
+                                  &p));
             assert_partition(&d, &p, n_parts, true);
             assert_int_equal(p.n_pieces, 32);
             assert_memory_equal(p.piece, one.piece, 33 * sizeof *p.piece);
@@ -412,7 +447,11 @@ TEST(is_made_of_parts)
         if (cases[i].n_vertices > 20) {
             generate(cases[i].n_vertices, false, &d);
         }
-        assert_ok(sl_partition_make_of_pieces(&d, cases[i].method, cases[i].n_parts, 5, NULL, NULL, &p));
+        assert_ok(
+            sl_partition_make(&d,
+                              &(struct sl_partition_rule){
+                                  .method = cases[i].method, .n_parts = cases[i].n_parts, .seed = 5, .of_pieces = true},
+                              &p));
         assert_partition(&d, &p, cases[i].n_parts, true);
         assert_int_equal(p.n_pieces, cases[i].n_parts);
         assert_breadth_first(&p);
@@ -429,7 +468,8 @@ TEST(orders_pieces_without_edges)
     sl_vertex none = 0;
     struct sl_dataset d = {.graph = {.n_vertices = 2000, .offsets = offsets, .sources = &none}};
     OWNED(sl_partition_free) struct sl_partition p;
-    assert_ok(sl_partition_make_of_pieces(&d, SL_PARTITION_METIS, 4, 5, NULL, NULL, &p));
+    assert_ok(sl_partition_make(
+        &d, &(struct sl_partition_rule){.method = SL_PARTITION_METIS, .n_parts = 4, .seed = 5, .of_pieces = true}, &p));
     assert_partition(&d, &p, 4, true);
     assert_true(p.balance[0] < 1.1);
 }
@@ -441,12 +481,15 @@ TEST(survives_no_memory)
         OWNED(sl_partition_free) struct sl_partition p;
         generate(200, directed, &d);
         for (int m = 0; m < N_METHODS; m++) {
-            assert_survives_no_memory(sl_partition_make(&d, methods[m], 3, 5, NULL, &p));
+            assert_survives_no_memory(
+                sl_partition_make(&d, &(struct sl_partition_rule){.method = methods[m], .n_parts = 3, .seed = 5}, &p));
             sl_partition_free(&p);
         }
         sl_dataset_free(&d);
         generate(1100, directed, &d);
-        assert_survives_no_memory(sl_partition_make_of_pieces(&d, SL_PARTITION_METIS, 4, 5, NULL, NULL, &p));
+        assert_survives_no_memory(sl_partition_make(
+            &d, &(struct sl_partition_rule){.method = SL_PARTITION_METIS, .n_parts = 4, .seed = 5, .of_pieces = true},
+            &p));
     }
 }
 
@@ -462,7 +505,8 @@ TEST(real_arxiv)
     if (options.data_path == NULL || sl_dataset_load(&options, &d) == SL_ENOTFOUND) {
         skip();
     }
-    assert_ok(sl_partition_make(&d, SL_PARTITION_METIS, 4, 1, NULL, &p));
+    assert_ok(
+        sl_partition_make(&d, &(struct sl_partition_rule){.method = SL_PARTITION_METIS, .n_parts = 4, .seed = 1}, &p));
     assert_properties(&d, &p, 4);
     assert_true((double)p.n_cut / (double)d.graph.n_edges < 0.2);
     for (int i = 0; i < 4; i++) {

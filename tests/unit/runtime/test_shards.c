@@ -107,7 +107,8 @@ TEST(test_held)
     for (uint32_t v = 0; v < N_LARGE; v++) {
         dataset.features.offsets[v + 1] = v + 1;
     }
-    expect_ok(sl_partition_make(&dataset, SL_PARTITION_NONE, 2, 1, NULL, &partition));
+    expect_ok(sl_partition_make(
+        &dataset, &(struct sl_partition_rule){.method = SL_PARTITION_NONE, .n_parts = 2, .seed = 1}, &partition));
     expect_ok(sl_shards_open(&dataset, &partition, SL_FEATURES_AS_THEY_ARE, SL_DTYPE_REAL, held, &shards));
     const uint64_t *offsets = shards.sparse_offsets;
     assert_true(count_touched(offsets, offsets + N_LARGE / 2) > 0);
