@@ -320,36 +320,27 @@ static enum sl_status describe_types(const struct sl_arrays *a, char **out)
     return SL_OK;
 }
 
-/* Copy the names of the classes: a line for each class, or for each column. `out` has its targets. */
-static enum sl_status copy_class_names(const struct sl_arrays *a, struct sl_dataset *out)
+/* Copy `expected` lines, one for each `what`. lines NULL: none. */
+static enum sl_status copy_lines(const char *member, const char *lines, uint32_t expected, const char *what, char **out)
 {
-    const char *names = a->class_names;
-    if (names == NULL) {
+    if (lines == NULL) {
         return SL_OK;
     }
-    const uint64_t n = sl_text_count_lines(names);
-    const uint32_t expected = sl_targets_outputs(&out->targets);
-    const char *last = strrchr(names, '\n');
+    const uint64_t n = sl_text_count_lines(lines);
+    const char *last = strrchr(lines, '\n');
     SL_FAIL_IF(last != NULL && last[1] != '\0', SL_EINVAL,
-               "arrays: class_names ends in '%.40s'; expected an end of line behind it", last + 1);
-    SL_FAIL_IF(n != expected, SL_EINVAL, "arrays: class_names has %llu lines; expected %u, a line for each %s",
-               (unsigned long long)n, expected, out->targets.type == SL_TARGET_CLASS ? "class" : "target");
-    SL_CHECK(refuse_repeated(names, "class_names"));
-    return sl_strdup(names, &out->class_names);
+               "arrays: %s ends in '%.40s'; expected an end of line behind it", member, last + 1);
+    SL_FAIL_IF(n != expected, SL_EINVAL, "arrays: %s has %llu lines; expected %u, a line for each %s", member,
+               (unsigned long long)n, expected, what);
+    return sl_strdup(lines, out);
 }
 
-static enum sl_status copy_feature_names(const struct sl_arrays *a, struct sl_dataset *out)
+/* `out` has its targets. */
+static enum sl_status copy_class_names(const struct sl_arrays *a, struct sl_dataset *out)
 {
-    const char *names = a->feature_names;
-    if (names == NULL) {
-        return SL_OK;
-    }
-    const size_t length = strlen(names);
-    if (sl_text_count_lines(names) != a->n_features || (length > 0 && names[length - 1] != '\n')) {
-        return sl_fail(SL_EINVAL, "arrays: feature_names has %llu lines; expected %u, a line for each column",
-                       (unsigned long long)sl_text_count_lines(names), a->n_features);
-    }
-    return sl_strdup(names, &out->feature_names);
+    const char *what = out->targets.type == SL_TARGET_CLASS ? "class" : "target";
+    SL_CHECK(copy_lines("class_names", a->class_names, sl_targets_outputs(&out->targets), what, &out->class_names));
+    return refuse_repeated(sl_text_or(a->class_names, ""), "class_names");
 }
 
 /* ---- links ---- */
@@ -645,7 +636,7 @@ static enum sl_status fill(struct sl_arrays *a, uint32_t **destinations, struct 
     SL_CHECK(settle_leaks(a, out));
     SL_CHECK(copy_targets(a, &out->targets));
     SL_CHECK(copy_class_names(a, out));
-    SL_CHECK(copy_feature_names(a, out));
+    SL_CHECK(copy_lines("feature_names", a->feature_names, a->n_features, "column", &out->feature_names));
     SL_CHECK(make_split(a, out));
     SL_CHECK(make_features(a, out));
     return draw_split(a, out);

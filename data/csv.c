@@ -17,9 +17,9 @@
 #include "data/features.h"
 #include "data/line_reader.h"
 #include "data/names.h"
-#include "data/number.h"
 #include "data/text_lines.h"
 #include "support/memory.h"
+#include "support/number.h"
 
 #define MAX_COLUMNS (1 << 24)
 #define NAME_BYTES 512

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/number.h"
 #include "support/file.h"
 #include "support/ln.h"
 #include "support/memory.h"
+#include "support/number.h"
 #include "support/parallel.h"
 #include "support/random.h"
 

@@ -9,12 +9,12 @@
 #include <string.h>
 
 #include "data/graph.h"
-#include "data/number.h"
 #include "data/targets.h"
 #include "data/text_lines.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "support/number.h"
 
 #define LEAST_SLOTS 1024
 #define MOST_SHOWN 40 /* bytes of a text in a message */

@@ -13,11 +13,11 @@
 
 #include "data/features.h"
 #include "data/made_features.h"
-#include "data/number.h"
 #include "support/convert.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "support/number.h"
 #include "support/parallel.h"
 #include "support/safetensors.h"
 

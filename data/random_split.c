@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/number.h"
 #include "support/compare.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "support/number.h"
 #include "support/random.h"
 
 #define PREFIX "random:"

@@ -11,6 +11,7 @@
 
 #include "support/decimal.h"
 #include "support/memory.h"
+#include "support/number.h"
 #include "support/text.h"
 
 #define LABEL_BYTES 96     /* "--name" or an environment variable */
@@ -109,22 +110,6 @@ static enum sl_status refuse(const struct sl_option *option, const char *label, 
 
 /* ---- Reading one value ---- */
 
-/* Read decimal digits at *text and advance *text. False: no digits, or too many. */
-static bool read_whole(const char **text, uint64_t *out)
-{
-    const char *p = *text;
-    uint64_t value = 0;
-    for (; isdigit((unsigned char)*p); p++) {
-        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value)) {
-            return false;
-        }
-    }
-    bool any = p != *text;
-    *text = p;
-    *out = value;
-    return any;
-}
-
 static bool in_range(const struct sl_option *option, uint64_t value)
 {
     return value >= (uint64_t)option->min && value <= largest(option);
@@ -150,12 +135,13 @@ static bool set_flag(const char *text, bool *out)
 
 static bool set_whole(const struct sl_option *option, const char *text, void *out)
 {
+    const char *end = text + strlen(text);
     uint64_t value;
     if (option->word != NULL && strcmp(text, option->word) == 0) {
         *(uint32_t *)out = UINT32_MAX;
         return true;
     }
-    if (!read_whole(&text, &value) || *text != '\0' || !in_range(option, value)) {
+    if (sl_number_u64(text, end, &value) != end || !in_range(option, value)) {
         return false;
     }
     if (option->kind == SL_OPTION_U64) {
@@ -225,17 +211,12 @@ static bool set_choice(const struct sl_option *option, const char *text, int *ou
     return position >= 0;
 }
 
-/* Read a number or the word at *text, and advance *text. */
-static bool read_entry(const struct sl_option *option, const char **text, uint32_t *out)
+/* Read a number or the word, of n letters. */
+static bool read_entry(const struct sl_option *option, const char *text, size_t n, uint32_t *out)
 {
-    size_t n = strcspn(*text, ",");
-    uint64_t value;
-    if (option->word != NULL && n == strlen(option->word) && strncmp(*text, option->word, n) == 0) {
-        *text += n;
-        *out = UINT32_MAX;
-        return true;
-    }
-    if (!read_whole(text, &value) || !in_range(option, value)) {
+    uint64_t value = UINT32_MAX;
+    const bool word = option->word != NULL && n == strlen(option->word) && strncmp(text, option->word, n) == 0;
+    if (!word && (sl_number_u64(text, text + n, &value) != text + n || !in_range(option, value))) {
         return false;
     }
     *out = (uint32_t)value;
@@ -246,17 +227,13 @@ static bool set_list(const struct sl_option *option, const char *text, uint32_t 
 {
     uint32_t entries[SL_MAX_OPTION_LIST];
     uint32_t n = 0;
-    for (;; text++) {
-        if (n == option->capacity || !read_entry(option, &text, &entries[n])) {
+    for (bool last = false; !last; n++) {
+        size_t length = strcspn(text, ",");
+        if (n == option->capacity || !read_entry(option, text, length, &entries[n])) {
             return false;
         }
-        n++;
-        if (*text == '\0') {
-            break;
-        }
-        if (*text != ',') {
-            return false;
-        }
+        last = text[length] == '\0';
+        text += length + 1;
     }
     memcpy(out, entries, n * sizeof *entries);
     *n_out = n;
@@ -751,31 +728,21 @@ enum sl_status sl_option_check(const struct sl_option_table *table, const void *
 
 /* ---- Options that need others ---- */
 
-/* The text of the default; a choice's is its first name. */
-static void default_text(const struct sl_option *option, char *out, size_t bytes)
-{
-    const char *text = "";
-    switch (option->kind) {
-    case SL_OPTION_FLAG: text = "no"; break;
-    case SL_OPTION_U32:
-    case SL_OPTION_U64:
-    case SL_OPTION_REAL: text = "0"; break;
-    case SL_OPTION_CHOICE: sl_option_choice_name(option, 0, out, bytes); return;
-    case SL_OPTION_STRING:
-    case SL_OPTION_U32_LIST: break;
-    }
-    snprintf(out, bytes, "%s", text);
-}
-
 enum sl_status sl_option_is_default(const struct sl_option *option, const void *settings, bool *out)
 {
-    char none[LABEL_BYTES];
-    char *now;
-    SL_CHECK(sl_option_text(option, settings, &now));
-    default_text(option, none, sizeof none);
-    *out = strcmp(now, option->initial != NULL ? option->initial : none) == 0;
+    static const uint64_t zeros[2]; /* a field that is cleared */
+    struct sl_option none = *option;
+    char *usual = NULL;
+    char *now = NULL;
+    enum sl_status st;
+    none.offset = none.offset_n = 0;
+    SL_TRY(st, sl_option_text(option, settings, &now), done);
+    SL_TRY(st, sl_option_text(&none, zeros, &usual), done);
+    *out = strcmp(now, sl_text_or(option->initial, usual)) == 0;
+done:
     sl_free(now);
-    return SL_OK;
+    sl_free(usual);
+    return st;
 }
 
 /* "--checkpoint DIR", "--sync dissemination or cube" */

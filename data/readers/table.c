@@ -16,11 +16,11 @@
 #include "data/features.h"
 #include "data/line_reader.h"
 #include "data/names.h"
-#include "data/number.h"
 #include "data/reader.h"
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "support/number.h"
 #include "support/text.h"
 
 #define MAX_COLUMNS (1 << 24)

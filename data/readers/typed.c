@@ -32,10 +32,10 @@
 #include "data/line_reader.h"
 #include "data/links.h"
 #include "data/made_features.h"
-#include "data/number.h"
 #include "data/reader.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/number.h"
 
 #define MAX_TYPES 4096
 #define MAX_NAME 200

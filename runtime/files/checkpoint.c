@@ -16,6 +16,7 @@
 #include "support/decimal.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/number.h"
 #include "support/text.h"
 
 #define NAME "checkpoint.safetensors"
@@ -179,13 +180,9 @@ static enum sl_status bad_number(const struct sl_tensors *checkpoint, const char
 enum sl_status sl_checkpoint_whole(const struct sl_tensors *checkpoint, const char *key, uint64_t *out)
 {
     const char *text = sl_tensors_metadata(checkpoint, key);
-    char *end;
-    if (text == NULL || !isdigit((unsigned char)text[0])) {
-        return bad_number(checkpoint, key, text);
-    }
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    if (*end != '\0' || errno != 0) {
+    const char *end = text != NULL ? text + strlen(text) : NULL;
+    uint64_t value;
+    if (text == NULL || sl_number_u64(text, end, &value) != end) {
         return bad_number(checkpoint, key, text);
     }
     *out = value;

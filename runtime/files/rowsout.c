@@ -12,40 +12,32 @@
 #include "support/decimal.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/minmax.h"
+
+#define BLOCK_FLOATS 256 /* of a row, to convert at a time */
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "rows are written as they lie in memory");
 
-enum sl_status sl_npy_write(const char *path, uint64_t n_rows, uint32_t n_columns,
-                            const sl_real *(*fetch)(void *context, uint64_t row), void *context)
-{
-    struct sl_writer writer = {0};
-    float *line = NULL;
-    char header[SL_NPY_HEADER_BYTES];
-    enum sl_status st;
-    sl_npy_header(SL_DTYPE_F32, n_rows, n_columns, header);
-    SL_TRY(st, sl_alloc(n_columns, sizeof *line, "a row of the .npy file", &line), done);
-    SL_TRY(st, sl_writer_open(path, &writer), free_line);
-    SL_TRY(st, sl_writer_put(&writer, header, sizeof header), abort_writer);
-    for (uint64_t i = 0; i < n_rows; i++) {
-        const sl_real *row = fetch(context, i);
-        if (row == NULL) {
-            st = SL_EIO;
-            goto abort_writer;
-        }
-        for (uint32_t j = 0; j < n_columns; j++) {
-            line[j] = (float)row[j];
-        }
-        SL_TRY(st, sl_writer_put(&writer, line, n_columns * sizeof *line), abort_writer);
-    }
-    st = sl_writer_close(&writer);
-    goto free_line;
+/* ---- .npy ---- */
 
-abort_writer:
-    sl_writer_abort(&writer);
-free_line:
-    sl_free(line);
-done:
-    return st;
+static enum sl_status put_npy_header(struct sl_writer *writer, uint64_t n_rows, uint32_t n_columns)
+{
+    char header[SL_NPY_HEADER_BYTES];
+    sl_npy_header(SL_DTYPE_F32, n_rows, n_columns, header);
+    return sl_writer_put(writer, header, sizeof header);
+}
+
+static enum sl_status put_npy_row(struct sl_writer *writer, const sl_real *row, uint32_t n_columns)
+{
+    float block[BLOCK_FLOATS];
+    for (uint32_t j = 0, n; j < n_columns; j += n) {
+        n = sl_min_u32(n_columns - j, BLOCK_FLOATS);
+        for (uint32_t k = 0; k < n; k++) {
+            block[k] = (float)row[j + k];
+        }
+        SL_CHECK(sl_writer_put(writer, block, n * sizeof *block));
+    }
+    return SL_OK;
 }
 
 /* ---- CSV ---- */
@@ -147,24 +139,37 @@ static enum sl_status put_row(struct sl_writer *writer, const struct sl_csvout *
     return put_text(writer, "\n");
 }
 
-enum sl_status sl_csvout_write(const char *path, const struct sl_csvout *form, uint64_t n_rows, uint32_t n_columns,
-                               const sl_real *(*fetch)(void *context, uint64_t row), void *context)
+/* ---- files ---- */
+
+enum sl_status sl_rows_write(const char *path, const struct sl_csvout *form, uint64_t n_rows, uint32_t n_columns,
+                             const sl_real *(*fetch)(void *context, uint64_t row), void *context)
 {
     struct sl_writer writer = {0};
     struct lines ids = {0}, columns = {0};
     enum sl_status st;
-    SL_TRY(st, find_lines(form->vertex_names, form->n_vertices, &ids), done);
-    SL_TRY(st, find_lines(form->names, n_columns, &columns), done);
+    if (form != NULL) {
+        SL_TRY(st, find_lines(form->vertex_names, form->n_vertices, &ids), done);
+        SL_TRY(st, find_lines(form->names, n_columns, &columns), done);
+    }
     SL_TRY(st, sl_writer_open(path, &writer), done);
-    SL_TRY(st, put_header(&writer, form, &columns, n_columns), abort_writer);
+    if (form != NULL) {
+        SL_TRY(st, put_header(&writer, form, &columns, n_columns), abort_writer);
+    } else {
+        SL_TRY(st, put_npy_header(&writer, n_rows, n_columns), abort_writer);
+    }
     for (uint64_t i = 0; i < n_rows; i++) {
         const sl_real *row = fetch(context, i);
         if (row == NULL) {
             st = SL_EIO;
+        } else if (form == NULL) {
+            st = put_npy_row(&writer, row, n_columns);
+        } else {
+            SL_TRY(st, put_front(&writer, form, &ids, i), abort_writer);
+            st = put_row(&writer, form, &columns, row, n_columns);
+        }
+        if (st != SL_OK) {
             goto abort_writer;
         }
-        SL_TRY(st, put_front(&writer, form, &ids, i), abort_writer);
-        SL_TRY(st, put_row(&writer, form, &columns, row, n_columns), abort_writer);
     }
     st = sl_writer_close(&writer);
     goto done;

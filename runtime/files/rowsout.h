@@ -12,13 +12,6 @@
 #include "support/real.h"
 #include "support/status.h"
 
-/* Write an array of n_rows x n_columns to `path`, atomically, as .npy (format version 1.0, little-endian float32,
- * row-major), for numpy.load. fetch(context, i) returns row i: n_columns numbers on the host, valid until the next
- * call. Rows are fetched once each, in ascending order. If fetch fails, it sets the message (sl_fail) and returns NULL,
- * and the status is SL_EIO. SL_EIO, SL_ENOMEM; `path` is then unchanged. */
-enum sl_status sl_npy_write(const char *path, uint64_t n_rows, uint32_t n_columns,
-                            const sl_real *(*fetch)(void *context, uint64_t row), void *context);
-
 /* The columns in front of the numbers. Names are a line each. */
 struct sl_csvout {
     const char *vertex_names; /* ids of the vertices; NULL: their numbers */
@@ -31,10 +24,13 @@ struct sl_csvout {
     uint32_t n_vertices;
 };
 
-/* Write n_rows x n_columns to `path`, atomically; fetch as in sl_npy_write. Vertices: `id`, `class` if wanted, and the
- * columns. Pairs: `source`, `target`, `relation` if there are some, `score`. Numbers have 9 digits: reading them as
- * float gives the same bits. SL_EIO, SL_ENOMEM; `path` is then unchanged. */
-enum sl_status sl_csvout_write(const char *path, const struct sl_csvout *form, uint64_t n_rows, uint32_t n_columns,
-                               const sl_real *(*fetch)(void *context, uint64_t row), void *context);
+/* Write n_rows x n_columns to `path`, atomically, as CSV, or without a form as .npy (format version 1.0, little-endian
+ * float32, row-major), for numpy.load. CSV of vertices: `id`, `class` if wanted, and the columns. Of pairs: `source`,
+ * `target`, `relation` if there are some, `score`. Numbers have 9 digits: reading them as float gives the same bits.
+ * fetch(context, i) returns row i: n_columns numbers on the host, valid until the next call. Rows are fetched once
+ * each, in ascending order. If fetch fails, it sets the message (sl_fail) and returns NULL, and the status is SL_EIO.
+ * SL_EIO, SL_ENOMEM; `path` is then unchanged. */
+enum sl_status sl_rows_write(const char *path, const struct sl_csvout *form, uint64_t n_rows, uint32_t n_columns,
+                             const sl_real *(*fetch)(void *context, uint64_t row), void *context);
 
 #endif

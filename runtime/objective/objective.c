@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "data/csv.h"
-#include "data/number.h"
 #include "support/file.h"
 #include "support/lines.h"
 #include "support/memory.h"
+#include "support/number.h"
 #include "tasks/rows.h"
 
 /* ---- scores ---- */

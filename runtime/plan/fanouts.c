@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "data/dataset.h"
-#include "data/number.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "support/number.h"
 
 #define EACH "each"
 #define MAX_KEY 700 /* three names and what joins them */

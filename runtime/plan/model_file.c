@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "data/graph.h"
-#include "data/number.h"
 #include "support/memory.h"
+#include "support/number.h"
 
 const char *sl_model_file_text(const struct sl_model_file *file, const char *key)
 {

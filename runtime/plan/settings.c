@@ -13,12 +13,12 @@
 #include "codelets/sums/attend.h"
 #include "config.h"
 #include "data/load.h"
-#include "data/number.h"
 #include "data/random_split.h"
 #include "runtime/plan/model_file.h"
 #include "runtime/starling.h"
 #include "support/decimal.h"
 #include "support/memory.h"
+#include "support/number.h"
 #include "support/text.h"
 #include "tasks/task.h"
 

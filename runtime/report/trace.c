@@ -18,10 +18,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "data/number.h"
 #include "support/decimal.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/number.h"
 #include "tasks/ranks.h"
 
 #define RAW_NAME "trace.fxt" /* name of the kept raw trace; the files of several ranks keep StarPU's names */

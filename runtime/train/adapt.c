@@ -10,11 +10,11 @@
 #include <string.h>
 
 #include "data/names.h"
-#include "data/number.h"
 #include "data/text_lines.h"
 #include "runtime/plan/model_file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "support/number.h"
 #include "support/text.h"
 
 static const char *name_normalization(enum sl_normalize normalize)

@@ -189,10 +189,8 @@ static enum sl_status write_rows(const struct sl_session *t, const char *path, c
     SL_TRY(st, sl_alloc(sl_n_ranks(), sizeof *w.next, "rows for a file", &w.next), done);
     SL_TRY(st, sl_alloc((size_t)w.n_rows * n_columns, sizeof *w.mine, "rows for a file", &w.mine), done);
     SL_TRY(st, sl_alloc((size_t)w.n_rows * n_columns, sizeof *w.all, "rows for a file", &w.all), done);
-    if (sl_rank() == 0 && csv != NULL) {
-        st = sl_csvout_write(path, csv, t->shards.n_vertices, n_columns, row_of, &w);
-    } else if (sl_rank() == 0) {
-        st = sl_npy_write(path, t->shards.n_vertices, n_columns, row_of, &w);
+    if (sl_rank() == 0) {
+        st = sl_rows_write(path, csv, t->shards.n_vertices, n_columns, row_of, &w);
     }
     while (sl_rank() != 0 && st == SL_OK && w.end < t->shards.n_vertices) {
         st = turn_window(&w);
@@ -301,10 +299,9 @@ static enum sl_status write_pairs(struct sl_session *t, const sl_real *vectors)
     enum sl_status st;
     SL_TRY(st, sl_alloc(sl_rank() == 0 ? t->pairs.n : 0, sizeof *scores, "scores of pairs", &scores), done);
     SL_TRY(st, sl_outputs_score_pairs(t, &t->pairs, vectors, scores), done);
-    if (sl_rank() == 0 && sl_settings_predicts_csv(t->settings)) {
-        SL_TRY(st, sl_csvout_write(t->settings->predict, &form, t->pairs.n, 1, score_of, scores), done);
-    } else if (sl_rank() == 0) {
-        SL_TRY(st, sl_npy_write(t->settings->predict, t->pairs.n, 1, score_of, scores), done);
+    if (sl_rank() == 0) {
+        const struct sl_csvout *csv = sl_settings_predicts_csv(t->settings) ? &form : NULL;
+        SL_TRY(st, sl_rows_write(t->settings->predict, csv, t->pairs.n, 1, score_of, scores), done);
     }
     st = sl_ranks_barrier(); /* the disk may take long */
 done:

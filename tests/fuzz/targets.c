@@ -22,7 +22,6 @@
 #include "data/line_reader.h"
 #include "data/load.h"
 #include "data/npy.h"
-#include "data/number.h"
 #include "data/reader.h"
 #include "runtime/files/checkpoint.h"
 #include "runtime/machine/environment.h"
@@ -32,6 +31,7 @@
 #include "runtime/train/adapt.h"
 #include "support/file.h"
 #include "support/memory.h"
+#include "support/number.h"
 #include "tests/support/owned.h"
 
 POINTER_OWNER(sl_dataset_delete, struct sl_dataset)

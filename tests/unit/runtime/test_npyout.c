@@ -30,7 +30,7 @@ static enum sl_status write_block(const char *path, uint64_t n_rows, uint32_t n_
                                   size_t ld, const sl_vertex *order)
 {
     struct rows context = {.rows = block, .ld = ld, .order = order};
-    return sl_npy_write(path, n_rows, n_columns, row_of, &context);
+    return sl_rows_write(path, NULL, n_rows, n_columns, row_of, &context);
 }
 
 static char path[64];
@@ -103,7 +103,7 @@ TEST_WITH(rows_are_fetched_in_order, set_up, tear_down)
 {
     static const float expected[3][2] = {{0, -0.0f}, {1, -1}, {2, -2}};
     uint64_t next = 0;
-    assert_int_equal(sl_npy_write(path, 3, 2, fetch, &next), SL_OK);
+    assert_int_equal(sl_rows_write(path, NULL, 3, 2, fetch, &next), SL_OK);
     assert_int_equal(next, 3);
     read_back();
     assert_memory_equal(file + file_bytes - sizeof expected, expected, sizeof expected);

@@ -7,8 +7,8 @@
  * number is there. `end` must point at a byte that is part of no number: a line's newline, or a final NUL. The
  * functions do not depend on the locale.
  */
-#ifndef SL_DATA_NUMBER_H
-#define SL_DATA_NUMBER_H
+#ifndef SL_SUPPORT_NUMBER_H
+#define SL_SUPPORT_NUMBER_H
 
 #include <stdint.h>
 

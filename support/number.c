@@ -4,7 +4,7 @@
  * Numbers in text. If digits and exponent are few, one multiplication or division of two exact doubles gives the
  * nearest double (Clinger 1990, "How to read floating point numbers accurately"). The C library reads all other
  * numbers. */
-#include "data/number.h"
+#include "support/number.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * data/number.h against the C library, and where numbers end. */
-#include "data/number.h"
+ * support/number.h against the C library, and where numbers end. */
+#include "support/number.h"
 
 #include <inttypes.h>
 #include <locale.h>
