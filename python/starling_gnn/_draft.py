@@ -256,7 +256,7 @@ class Draft:
             if lines is not None:
                 text = np.frombuffer("".join(line + "\n" for line in lines).encode(), np.uint8)
                 yield name, "|u1", text.shape, [text]
-        lists = glob.glob(glob.escape(self.folder) + "/split/*/*.npy")
+        lists = sorted(glob.glob(glob.escape(self.folder) + "/split/*/*.npy"))
         if len({os.path.dirname(path) for path in lists}) > 1:
             raise Refused("found several splits, expected one for a .safetensors file; choose it by --split")
         for path in lists:

@@ -107,7 +107,7 @@ def npz_arrays(path: str, draft: Draft) -> dict[str, Array]:
     folder = os.path.join(draft.scratch, str(len(os.listdir(draft.scratch))))
     with zipfile.ZipFile(path) as archive:
         archive.extractall(folder, [name for name in archive.namelist() if name.endswith(".npy")])
-    names = [os.path.relpath(name, folder)[:-4] for name in glob.glob(folder + "/**/*.npy", recursive=True)]
+    names = [os.path.relpath(name, folder)[:-4] for name in sorted(glob.glob(folder + "/**/*.npy", recursive=True))]
     return {name: load_npy(os.path.join(folder, name + ".npy"), f"array {name}") for name in names}
 
 
