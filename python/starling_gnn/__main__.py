@@ -39,7 +39,6 @@ def _overview() -> str:
 
 
 def _line(error: BaseException) -> str:
-    """An exception as one line."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     if isinstance(error, MemoryError) and not str(error):

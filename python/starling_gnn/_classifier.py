@@ -66,9 +66,8 @@ class NodeClassifier:
     ) -> None:
         unknown = [keyword for keyword in options if keyword not in _KEYWORDS]
         if unknown:
-            raise TypeError(
-                f"NodeClassifier() got an unexpected keyword argument '{unknown[0]}'; expected keywords of train()"
-            )
+            text = f"NodeClassifier() got an unexpected keyword argument '{unknown[0]}'"
+            raise TypeError(f"{text}; expected keywords of train()")
         self.model = model
         self.graph = graph
         for keyword in _KEYWORDS:
@@ -104,32 +103,23 @@ class NodeClassifier:
             setattr(self, keyword, value)
         return self
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        edge_index: Any = None,
-        train: Any = None,
-        valid: Any = None,
-        test: Any = None,
-        **keywords: Any,
-    ) -> NodeClassifier:
+    def fit(self, X: Any, y: Any = None, **keywords: Any) -> NodeClassifier:
         """Train on a Graph with classes, on features (N, F) and classes y (N,), or on ids (n,) and their classes.
 
         X: a Graph, or what train() takes for one, alone. Or features, with y of any classes and edge_index as for
-        Graph. Or with the parameter `graph`: vertex ids (n,) or (n, 1). keywords are those of Graph.
+        Graph. Or with the parameter `graph`: vertex ids (n,) or (n, 1). keywords (edge_index, train, valid, test, ..)
+        are those of Graph.
 
         The class of a vertex is unknown if y is negative, NaN or None. Such vertices leave train, valid and test.
         Without train, all other vertices train that are neither in valid nor in test.
 
         Returns the classifier. ValueError or TypeError: X, y or a keyword is wrong.
         """
-        given = dict(y=y, edge_index=edge_index, train=train, valid=valid, test=test, **keywords)
+        others = [key for key, value in keywords.items() if value is not None]
         if self.graph is not None:
-            used = self._graph_of_ids(X, y, [key for key, value in given.items() if key != "y" and value is not None])
+            used = self._graph_of_ids(X, y, others)
         elif _is_graph(X):
-            others = [key for key, value in given.items() if value is not None]
+            others += ["y"] * (y is not None)
             if others:
                 raise TypeError(f"fit: found a Graph and {', '.join(others)}, expected a Graph alone, or its arrays")
             used = as_graph(X)
@@ -137,7 +127,7 @@ class NodeClassifier:
                 raise ValueError("X: found a graph with numbers to predict, expected classes")
             self.classes_ = np.arange(used.n_outputs) if used.classes is None else used.classes
         else:
-            used = self._graph_of_rows(X, **given)
+            used = self._graph_of_rows(X, y, **keywords)
         options = {keyword: getattr(self, keyword) for keyword in _KEYWORDS if getattr(self, keyword) is not None}
         if isinstance(options.get("class_weights"), Mapping):
             options["class_weights"] = weights_by_class(options["class_weights"], self.classes_)
@@ -182,21 +172,26 @@ class NodeClassifier:
         return Graph(**{**made, "y": full, "train": np.flatnonzero(full >= 0), "n_classes": len(self.classes_)})
 
     def _graph_of_rows(
-        self, X: Any, y: Any, edge_index: Any, train: Any, valid: Any, test: Any, **keywords: Any
+        self,
+        X: Any,
+        y: Any,
+        edge_index: Any = None,
+        train: Any = None,
+        valid: Any = None,
+        test: Any = None,
+        **more: Any,
     ) -> Graph:
         features = _features(X)
         self.classes_, labels = _classes(y)
         if edge_index is None:
             edge_index = np.empty((2, 0), np.uint32)
-            warn(
-                "fit: found no edge_index, so no vertex has an edge; give edge_index, a Graph, or the parameter graph",
-            )
+            warn("fit: found no edge_index, so no vertex has an edge; give edge_index, a Graph, or the parameter graph")
         if len(labels) != features.shape[0]:
             raise ValueError(f"y: found {len(labels)} classes, expected {features.shape[0]}, a class for each row of X")
         known = labels >= 0
         valid, test = (_mask(part, name, known) for part, name in ((valid, "valid"), (test, "test")))
         train = known & ~valid & ~test if train is None else _mask(train, "train", known)
-        return Graph(edge_index, features, labels, train, valid, test, n_classes=len(self.classes_), **keywords)
+        return Graph(edge_index, features, labels, train, valid, test, n_classes=len(self.classes_), **more)
 
     def _logits(self, X: Any, edge_index: Any, keywords: dict[str, Any]) -> Array:
         """The outputs (n, K) of the vertices that X names."""
@@ -208,10 +203,8 @@ class NodeClassifier:
             return self._outputs(None if X is None else as_graph(X))
         features = _features(X)
         if features.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {features.shape[1]} features, but NodeClassifier is expecting {self.n_features_in_} features "
-                "as input"
-            )
+            expected = f"NodeClassifier is expecting {self.n_features_in_} features as input"
+            raise ValueError(f"X has {features.shape[1]} features, but {expected}")
         if edge_index is None:
             if self._has_edges:
                 raise TypeError("X: found features without edge_index, expected both, a Graph, or None: that of fit")
@@ -283,16 +276,18 @@ def _ids(X: Any) -> Array:
 
 def _features(X: Any) -> Any:
     """Features (N, F) of rows, or a message as scikit-learn has it."""
-    made = X if _arrays.is_sparse(X) else _arrays.any_array(X)
-    values = X.tocsr().data if _arrays.is_sparse(X) else made
+    if _arrays.is_sparse(X):
+        made, values = X, X.tocsr().data
+    else:
+        made = values = _arrays.any_array(X)
     if values.dtype.kind == "c":
         raise ValueError(f"Complex data not supported\nX: found {values.dtype}, expected real features")
-    if not _arrays.is_sparse(X):
+    if made is values:
         try:
             made = made.astype(np.float64) if made.dtype.kind in "OUS" else made
         except TypeError as error:
             raise TypeError(f"X: {error}; argument must be a string or a number") from None
-        values = made = _arrays.to_numpy(made, "X")
+        made = values = _arrays.to_numpy(made, "X")
     if len(made.shape) != 2:
         raise ValueError(f"Expected 2D array, got {len(made.shape)}D array instead. Reshape your data: features (N, F)")
     for name, count in zip(("sample", "feature"), made.shape):
@@ -305,7 +300,6 @@ def _features(X: Any) -> Any:
 
 
 def _one_column(y: Any) -> Array:
-    """An array (N,) of classes."""
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None; expected a class for each row")
     return _flat(_arrays.any_array(y), "y", "(N,), a class for each vertex")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import re
@@ -31,7 +32,6 @@ def pandas() -> Any:
 
 
 def open_text(path: str) -> Any:
-    """A text file, plain or gzip."""
     return (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8-sig", newline="")
 
 
@@ -49,10 +49,9 @@ def read_blocks(path: str, **options: Any) -> Iterator[Any]:
 
 
 def is_number(text: str) -> bool:
-    try:
+    with contextlib.suppress(ValueError):
         return float(text) == 0 or True
-    except ValueError:
-        return False
+    return False
 
 
 def _cells(line: str) -> tuple[str, list[str]]:
@@ -75,10 +74,8 @@ class Table:
             self._look()
         for i, name in enumerate(self.names, 1):
             if not name or name.startswith(("Unnamed: ", "__index_level_")) or name in self.names[: i - 1]:
-                raise Refused(
-                    f"column {i}: found '{name}', expected a name of its own; leave out the row number of "
-                    "pandas: to_csv(.., index=False)"
-                )
+                advice = "leave out the row number of pandas: to_csv(.., index=False)"
+                raise Refused(f"column {i}: found '{name}', expected a name of its own; {advice}")
 
     def _look(self) -> None:
         """Find the header: the first line, or the last of the lines before it that begin with '#'."""
@@ -134,9 +131,8 @@ class Ids:
             raise Refused("found an empty cell, expected an id in each row")
         wrong = next((text for text in texts if "\n" in text or (self.closed and text not in self.known)), None)
         if wrong is not None:
-            raise Refused(
-                f"found id {wrong[:40]!r}, expected " + ("an id of the vertices" if self.closed else "one line")
-            )
+            expected = "an id of the vertices" if self.closed else "one line"
+            raise Refused(f"found id {wrong[:40]!r}, expected {expected}")
         known = self.known
         new = np.fromiter((known.setdefault(text, len(known)) for text in texts), np.uint32, len(texts))
         made: Array = new[codes]
@@ -212,9 +208,8 @@ def read_vertices(path: str, arguments: Any, draft: Draft, ids: Ids, key: str = 
         parts = {name: _features(frame[name]) for name in rest}
         unused = [name for name, part in parts.items() if part is None]
         if left not in (None, unused):
-            raise Refused(
-                f"column '{(set(left or []) ^ set(unused)).pop()}': found text beside numbers, expected numbers"
-            )
+            mixed = (set(left or []) ^ set(unused)).pop()
+            raise Refused(f"column '{mixed}': found text beside numbers, expected numbers")
         left = unused
         found = [numbers(f"column '{name}'", part, "<f4") for name, part in parts.items() if part is not None]
         if found:
@@ -263,7 +258,6 @@ def targets_of(cells: Array) -> tuple[Array, list[str] | None]:
 
 
 def read_tables(edges: str, nodes: str | None, arguments: Any, draft: Draft) -> None:
-    """A table of edges, and perhaps one of vertices."""
     ids = Ids()
     if nodes is not None:
         about(nodes, read_vertices, nodes, arguments, draft, ids)

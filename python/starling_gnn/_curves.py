@@ -263,14 +263,12 @@ def _picture(path: str) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line of `starling plot`."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help="file of --metrics, or a folder that holds one")
     where = "picture to write, .png, .svg or .pdf; default: RUN.png beside the file, plot.png for several"
     parser.add_argument("--out", type=_picture, metavar="FILE", help=where)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """`starling plot`: draw runs and print the name of the picture."""
     figure = need("matplotlib.figure", "matplotlib", "python3-matplotlib").Figure(layout="constrained")
     curves = read_all(arguments.runs)
     first = _file_of(arguments.runs[0])

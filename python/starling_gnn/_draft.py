@@ -207,9 +207,8 @@ class Draft:
         for key, most in self.most.items():
             self.n[key] = self.n.get(key) or most
             if most > self.n[key]:
-                raise Refused(
-                    f"edges: found id {most - 1}, expected ids of 0 .. {self.n[key] - 1}{key and ' of ' + key}"
-                )
+                expected = f"ids of 0 .. {self.n[key] - 1}{key and ' of ' + key}"
+                raise Refused(f"edges: found id {most - 1}, expected {expected}")
         if self.out.endswith(".safetensors"):
             if typed:
                 raise Refused("found a typed dataset, expected one type for a .safetensors file; write a folder")

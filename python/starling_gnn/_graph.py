@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     Path = Union[str, os.PathLike[str]]
 
     class _Data(Protocol):
-        """PyG's Data and HeteroData, and DGLGraph."""
-
         @property
         def num_nodes(self) -> Any: ...
 

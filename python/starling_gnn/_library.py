@@ -349,7 +349,6 @@ class Option:
 
 
 def shown(value: Any) -> str:
-    """A value in a message of one line."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 80 else f"a {type(value).__name__}"
 
@@ -394,7 +393,6 @@ def in_keywords(text: bytes) -> str:
 
 
 def message() -> str:
-    """The thread's last message, with options written as keywords."""
     return in_keywords(lib.sl_message())
 
 

@@ -108,7 +108,6 @@ class NeighborLoader:
             close(self._handle)
 
     def __len__(self) -> int:
-        """The number of minibatches of an epoch."""
         n = len(self.input_nodes)
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
 
@@ -178,7 +177,6 @@ class NeighborLoader:
 
 
 def _copy(address: int | None, dtype: Any, n: int) -> Any:
-    """A copy of n entries of the library's memory."""
     array = np.empty(n, dtype)
     if n > 0:
         C.memmove(array.ctypes.data, address or 0, array.nbytes)

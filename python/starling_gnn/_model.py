@@ -180,7 +180,6 @@ class Model:
 
 
 def table(graph: Graph, model: Model, scores: Floats, vertices: Any) -> Any:
-    """The columns of Model.predict_table."""
     ids = graph.ids
     columns: dict[str, Any] = {"id": ids if vertices is None else ids[graph._members(vertices)]}
     classes = model.classes

@@ -13,12 +13,6 @@ from typing import Any
 _REDRAW_S = 0.1
 
 
-def _in_notebook() -> bool:
-    shell = sys.modules.get("IPython")
-    shell = shell and shell.get_ipython()
-    return shell is not None and hasattr(shell, "kernel")
-
-
 class Progress:
     """wanted: None: a bar in a terminal or notebook, else nothing. True: lines elsewhere. False: nothing."""
 
@@ -28,7 +22,8 @@ class Progress:
         self.drawn = 0.0
         self.shown = ""
         self.score = ""
-        self.notebook = _in_notebook()
+        shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+        self.notebook = hasattr(shell, "kernel")
         self.stream = sys.stdout if self.notebook else sys.stderr
         tty = self.stream is not None and hasattr(self.stream, "isatty") and self.stream.isatty()
         self.bar = wanted is not False and (tty or self.notebook)
@@ -43,9 +38,7 @@ class Progress:
         clock = f"{minutes // 60}:{minutes % 60:02}:{seconds:02}" if minutes >= 60 else f"{minutes}:{seconds:02}"
         end = f"] epoch {epoch}/{self.epochs}  loss {loss:.4f}{self.score}  {clock} left"
         width = columns - len(end) - 1
-        bar = "[" + ("#" * int(width * share)).ljust(width, ".") if width >= 5 else ""
-        end = end if bar else end[2:]
-        self._write(bar + end)
+        self._write("[" + ("#" * int(width * share)).ljust(width, ".") + end if width >= 5 else end[2:])
 
     def _write(self, text: str) -> None:
         self.stream.write("\r" + text.ljust(len(self.shown)))

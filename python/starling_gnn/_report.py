@@ -203,7 +203,6 @@ def advise(a: Analysis) -> list[tuple[float, str]]:
 
 
 def summary(a: Analysis) -> list[str]:
-    """The lines at the top of the report."""
     names = ("busy", "in StarPU", "in transfers", "idle")
     shares = ", ".join(f"{percent(seconds, a.whole):.1f} % {name}" for seconds, name in zip(a.total, names))
     path = f"critical path {a.path_s:.4f} s, {percent(a.path_s, a.trace.makespan):.1f} % of the makespan"
@@ -212,9 +211,8 @@ def summary(a: Analysis) -> list[str]:
         f"{path}, {len(a.path)} tasks",
         f"tasks under 20 us: {a.n_tiny} of {a.n}",
     ]
-    hidden = [
-        1 - alone / busy if busy else math.nan for busy, alone in (a.alone("sample", "gather"), a.alone("exchange"))
-    ]
+    parts = a.alone("sample", "gather"), a.alone("exchange")
+    hidden = [1 - alone / busy if busy else math.nan for busy, alone in parts]
     for label, share in (
         ("overlap of sampling and gathering with earlier steps", a.overlap),
         ("hidden: sampling and gathering with compute beside them", hidden[0]),
@@ -225,15 +223,13 @@ def summary(a: Analysis) -> list[str]:
 
 
 def tables(a: Analysis) -> Iterator[tuple[str, Any]]:
-    """Titles and tables."""
     trace, kinds = a.trace, list(KINDS)
     used = a.stages[a.stages.n > 0]
     shown = used[["n", *kinds, "n_tiny", "path"]].copy()
     shown.loc["(after the last task)"] = {**a.tail, "n": 0, "n_tiny": 0, "path": 0}
     shown.loc["all"] = {**a.total, "n": a.n, "n_tiny": a.n_tiny, "path": a.path_s}
-    shown = shown.astype({"n": int, "n_tiny": int}).rename(
-        columns={"n": "tasks", "n_tiny": "under 20 us", "path": "on path"}
-    )
+    columns = {"n": "tasks", "n_tiny": "under 20 us", "path": "on path"}
+    shown = shown.astype({"n": int, "n_tiny": int}).rename(columns=columns)
     shown.insert(5, "sum", shown[kinds].sum(axis=1))
     yield "By time category, seconds of all workers (StarPU, transfers, idle: before its tasks)", shown
     sums = a.workers.assign(sum=a.workers.sum(axis=1))
@@ -255,7 +251,6 @@ _FORM: dict[str, Any] = {"float_format": "{:.6f}".format, "index_names": False}
 
 
 def text(a: Analysis) -> str:
-    """The report as text."""
     lines = [*summary(a), "", "Most worth changing (at most this much of the makespan)"]
     lines += [f"  {gain:.3f} s ({percent(gain, a.trace.makespan):.1f} %)  {cause}" for gain, cause in advise(a)]
     for title, table in tables(a):
@@ -286,12 +281,10 @@ tbody th{text-align:left;font-weight:normal}</style></head><body>
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line of `starling report`."""
     parser.add_argument("folder", metavar="DIR", help="folder of coop_sage --trace, or of starpu_fxt_tool -d")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """`starling report`: print the report and write DIR/report.html."""
     analysis = Analysis(read(arguments.folder))
     path = os.path.join(arguments.folder, "report.html")
     with whole_file(path) as draft, open(draft, "w", encoding="utf-8", errors="replace") as file:

@@ -74,7 +74,6 @@ class Session:
         check(lib.sl_session_set_weights(self.handle, n, described, values))
 
     def evaluate(self) -> dict[str, float]:
-        """Loss and scores, as read_scores() has them."""
         scores = _library.Scores()
         check(lib.sl_session_evaluate(self.handle, C.byref(scores), None, None))
         return read_scores(scores)
@@ -164,7 +163,6 @@ class Job:
     # ---- in the caller ----
 
     def stop(self) -> None:
-        """Stop training after its current step."""
         session = self.session
         if session is not None:
             session.stop()

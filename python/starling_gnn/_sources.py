@@ -29,7 +29,6 @@ _OF_EDGES = ("edge_index", "adj_t", "edge_type", "edge_weight", "edge_attr", "ed
 
 
 def leave_out(converter: str, names: list[str], advice: str = "") -> None:
-    """Say what a converter does not use."""
     if names:
         found = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         warn(f"{converter}: {found}: {'is' if len(names) == 1 else 'are'} not used{advice}")
@@ -109,21 +108,16 @@ def of_dgl(graph: Any) -> Stores:
         return {name: data[name] for name in data if not name.startswith("_")}
 
     if len(getattr(graph, "ntypes", ())) <= 1 and len(getattr(graph, "canonical_etypes", ())) <= 1:
-        return {
-            "": tables(graph.ndata),
-            PLAIN: {**tables(getattr(graph, "edata", {})), "edge_index": tuple(graph.edges())},
-        }
+        edata = tables(getattr(graph, "edata", {}))
+        return {"": tables(graph.ndata), PLAIN: {**edata, "edge_index": tuple(graph.edges())}}
     stores: Stores = {key: {"num_nodes": graph.num_nodes(key), **tables(graph.nodes[key].data)} for key in graph.ntypes}
     for triple in graph.canonical_etypes:
-        stores[triple] = {
-            **tables(getattr(graph.edges[triple], "data", {})),
-            "edge_index": tuple(graph.edges(etype=triple)),
-        }
+        edata = tables(getattr(graph.edges[triple], "data", {}))
+        stores[triple] = {**edata, "edge_index": tuple(graph.edges(etype=triple))}
     return stores
 
 
 def split(stores: Stores) -> tuple[Stores, Stores]:
-    """The stores of vertices, and those of edges."""
     edges = {key: tables for key, tables in stores.items() if isinstance(key, tuple)}
     return {key: tables for key, tables in stores.items() if key not in edges}, edges
 
@@ -176,9 +170,8 @@ def keywords(
         elif not own_split and "y" not in given:
             leave_out(converter, [MASKS[name] for name in masks], f"; there are no labels {y!r}")
         lost = [name for name in tables if name in _SET_NAMES and not own_split] + lost
-    leave_out(
-        converter, lost, "; give edge_weight=data.edge_attr if these are weights" if lost == ["edge_attr"] else ""
-    )
+    advice = "; give edge_weight=data.edge_attr if these are weights" if lost == ["edge_attr"] else ""
+    leave_out(converter, lost, advice)
     if any(given[name] is not None for name in own_split if name not in MASKS):
         found = {name: value for name, value in found.items() if name not in MASKS}
     return {**found, **given}
@@ -219,11 +212,9 @@ class Types(Dict[str, slice]):
         self.x = x
         if any("," in str(name) or "\n" in str(name) for name in slices):
             raise ValueError(f"types: found {', '.join(map(repr, slices))}, expected names without commas")
-        sizes = (
-            [where.stop - where.start for where in slices.values()],
-            [0 if x is None else x.shape[1] for x in tables],
-        )
-        self.arrays = vertices, columns = [np.array(of, np.uint32) for of in sizes]
+        vertices = np.array([where.stop - where.start for where in slices.values()], np.uint32)
+        columns = np.array([0 if x is None else x.shape[1] for x in tables], np.uint32)
+        self.arrays = vertices, columns
         self.members = {
             "n_types": len(slices),
             "type_names": "".join(f"{name}\n" for name in slices).encode(),

@@ -163,7 +163,6 @@ class _Worker:
             self.trace.states.append((*self.worker, start, end, kind, stage, step, self.resumed))
 
     def change(self, event: _Record, now: float) -> None:
-        """Enter the state of an event."""
         self.close(now)
         name, stage, step, kind = event.get("N", ""), "", None, IDLE
         self.resumed = event["E"] == "PopState"
