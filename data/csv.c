@@ -218,29 +218,21 @@ enum sl_status sl_csv_read_edges(const char *path, uint32_t n_vertices, uint64_t
     return read_edges(path, "edges", n_vertices, n_edges, sizeof "0,1\n" - 1, from_out, NULL, to_out);
 }
 
-static enum sl_status find_triples(void *context, const struct sl_lines *lines)
-{
-    bool *triples = context;
-    const char *next;
-    if (lines->n_lines > 0 && lines->first_line == 0) {
-        const char *end = sl_lines_end(lines, lines->text, &next);
-        const char *comma = memchr(lines->text, ',', (size_t)(end - lines->text));
-        *triples = comma != NULL && memchr(comma + 1, ',', (size_t)(end - comma - 1)) != NULL;
-    }
-    return SL_OK;
-}
-
 enum sl_status sl_csv_read_links(const char *path, uint32_t n_vertices, uint64_t n, sl_vertex **from_out,
                                  uint32_t **relations_out, sl_vertex **to_out)
 {
-    bool triples = false;
-    uint64_t n_lines;
+    struct sl_text text;
+    uint32_t n_commas = 0;
     *relations_out = NULL;
-    enum sl_status st = sl_lines_read(path, UINT64_MAX, find_triples, &triples, &n_lines);
-    if (st == SL_OK && triples) {
-        return read_edges(path, "links", n_vertices, n, sizeof "0,0,1\n" - 1, from_out, relations_out, to_out);
+    SL_CHECK(sl_lines_read_text(path, true, &text));
+    for (const char *p = text.p; p < text.end && *p != '\n'; p++) {
+        n_commas += *p == ',';
     }
-    return st == SL_OK ? sl_csv_read_edges(path, n_vertices, n, from_out, to_out) : st;
+    sl_free(text.data);
+    if (n_commas < 2) {
+        return sl_csv_read_edges(path, n_vertices, n, from_out, to_out);
+    }
+    return read_edges(path, "links", n_vertices, n, sizeof "0,0,1\n" - 1, from_out, relations_out, to_out);
 }
 
 /* A table of numbers. The first block of lines sets the width. */
@@ -477,22 +469,6 @@ static enum sl_status id_lines(void *context, const struct sl_lines *lines)
     return SL_OK;
 }
 
-/* Make ids of a mask: a 0 or 1 for each of three vertices or more. It is no list of ids, because an id comes once. */
-static void unmask(uint32_t n_vertices, uint64_t *n, sl_vertex *ids)
-{
-    uint64_t n_ids = 0;
-    bool is_mask = *n == n_vertices && n_vertices > 2;
-    for (uint64_t i = 0; is_mask && i < *n; i++) {
-        is_mask = ids[i] <= 1;
-    }
-    for (uint64_t v = 0; is_mask && v < *n; v++) {
-        if (ids[v] == 1) {
-            ids[n_ids++] = (sl_vertex)v;
-        }
-    }
-    *n = is_mask ? n_ids : *n;
-}
-
 enum sl_status sl_csv_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out)
 {
     struct id_table table = {.n_vertices = n_vertices};
@@ -501,11 +477,7 @@ enum sl_status sl_csv_read_ids(const char *path, uint32_t n_vertices, struct sl_
     /* No id may come twice, so there are at most n_vertices. */
     SL_TRY(st, sl_alloc(n_vertices, sizeof *table.ids, "split", &table.ids), fail);
     SL_TRY(st, sl_lines_read(path, n_vertices, id_lines, &table, &n), fail);
-    unmask(n_vertices, &n, table.ids);
-    SL_TRY(st, sl_ids_sort(path, &n, table.ids), fail);
-    SL_TRY(st, sl_realloc(&table.ids, n, sizeof *table.ids, "split"), fail);
-    *out = (struct sl_ids){.n = (uint32_t)n, .ids = table.ids};
-    return SL_OK;
+    return sl_ids_take(path, n_vertices, false, n, table.ids, out);
 fail:
     sl_free(table.ids);
     return st;

@@ -20,17 +20,51 @@ static int compare_ids(const void *a, const void *b)
     return sl_order(*(const sl_vertex *)a, *(const sl_vertex *)b, 0, 0);
 }
 
-enum sl_status sl_ids_sort(const char *path, uint64_t *n, sl_vertex *ids)
+static bool is_mask(uint32_t n_vertices, uint64_t n, const sl_vertex *entries)
+{
+    bool mask = n == n_vertices && n > 2;
+    for (uint64_t i = 0; mask && i < n; i++) {
+        mask = entries[i] <= 1;
+    }
+    return mask;
+}
+
+/* Sort ids. *n: those that are left. */
+static enum sl_status sort_ids(const char *path, uint32_t n_vertices, uint64_t *n, sl_vertex *ids)
 {
     qsort(ids, *n, sizeof *ids, compare_ids);
     while (*n > 0 && ids[*n - 1] == SL_NONE) {
         --*n;
     }
     for (uint64_t i = 1; i < *n; i++) {
-        SL_FAIL_IF(ids[i] == ids[i - 1], SL_EFILE, "%s: vertex %u is listed twice, expected each id once", path,
-                   ids[i]);
+        SL_FAIL_IF(ids[i] == ids[i - 1], SL_EFILE,
+                   "%s: vertex %u is listed twice, expected each id once, or a mask of %u vertices", path, ids[i],
+                   n_vertices);
     }
     return SL_OK;
+}
+
+enum sl_status sl_ids_take(const char *path, uint32_t n_vertices, bool mask, uint64_t n, sl_vertex *entries,
+                           struct sl_ids *out)
+{
+    enum sl_status st = SL_OK;
+    if (mask || is_mask(n_vertices, n, entries)) {
+        const uint64_t n_entries = n;
+        n = 0;
+        for (uint64_t v = 0; v < n_entries; v++) {
+            if (entries[v] != 0) {
+                entries[n++] = (sl_vertex)v;
+            }
+        }
+    } else {
+        SL_TRY(st, sort_ids(path, n_vertices, &n, entries), fail);
+    }
+    SL_TRY(st, sl_realloc(&entries, n, sizeof *entries, "split"), fail);
+    *out = (struct sl_ids){.n = (uint32_t)n, .ids = entries};
+    return SL_OK;
+fail:
+    sl_free(entries);
+    return st;
 }
 
 bool sl_ids_hold(const struct sl_ids *ids, sl_vertex v)

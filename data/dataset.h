@@ -23,8 +23,11 @@ struct sl_ids {
     sl_vertex *ids;
 };
 
-/* Sort n ids from a file, and drop SL_NONE: *n is the number of ids left. SL_EFILE: an id comes twice. */
-enum sl_status sl_ids_sort(const char *path, uint64_t *n, sl_vertex *ids);
+/* Make a list of n entries of a file, below n_vertices or SL_NONE, which is dropped. They are ids or, if `mask` says so
+ * or if three vertices or more have a 0 or 1 each, a mask: no list of ids, because an id comes once. The entries are
+ * taken over, also on failure. SL_EFILE: an id comes twice. SL_ENOMEM. */
+enum sl_status sl_ids_take(const char *path, uint32_t n_vertices, bool mask, uint64_t n, sl_vertex *entries,
+                           struct sl_ids *out);
 
 /* Whether a sorted list has vertex v. */
 bool sl_ids_hold(const struct sl_ids *ids, sl_vertex v);

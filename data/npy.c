@@ -530,64 +530,24 @@ enum sl_status sl_npy_read_count(const char *path, const char *name, uint64_t li
     return st;
 }
 
-/* Whether all items are 0 or 1, and no list of ids: an id comes once. */
-static bool is_mask(const struct sl_npy *array)
-{
-    for (uint64_t i = 0; i < array->n_items; i++) {
-        if (sl_npy_whole(array, i, 2) == 2) {
-            return false;
-        }
-    }
-    return array->n_items > 2;
-}
-
-/* The vertices whose entry is true. */
-static enum sl_status list_mask(const struct sl_npy *array, struct sl_ids *out)
-{
-    sl_vertex *ids;
-    uint32_t n = 0;
-    enum sl_status st = sl_alloc(array->n_items, sizeof *ids, "split", &ids);
-    for (uint64_t i = 0; st == SL_OK && i < array->n_items; i++) {
-        if (sl_npy_real(array, i) != 0) {
-            ids[n++] = (sl_vertex)i;
-        }
-    }
-    if (st == SL_OK) {
-        *out = (struct sl_ids){.n = n, .ids = ids};
-    }
-    return st;
-}
-
-static enum sl_status list_ids(const char *path, const char *name, const struct sl_npy *array, uint32_t n_vertices,
-                               struct sl_ids *out)
-{
-    struct conversion conversion = {.array = array, .step = 1, .limit = n_vertices};
-    uint64_t n = array->n_items;
-    char expected[48];
-    snprintf(expected, sizeof expected, "an id below %u", n_vertices);
-    SL_CHECK(convert(path, name, &conversion, n, sizeof *out->ids, to_ids, expected));
-    enum sl_status st = sl_ids_sort(path, &n, conversion.out);
-    if (st != SL_OK) {
-        sl_free(conversion.out);
-        return st;
-    }
-    *out = (struct sl_ids){.n = (uint32_t)n, .ids = conversion.out};
-    return SL_OK;
-}
-
 enum sl_status sl_npy_read_ids(const char *path, const char *name, uint32_t n_vertices, struct sl_ids *out)
 {
     struct sl_npy array;
     enum sl_status st = SL_OK;
     SL_CHECK(sl_npy_read(path, name, &array));
-    bool flat = array.n_dimensions > 0 && array.n_items == array.shape[0];
-    if (flat && array.n_items == n_vertices && (array.dtype == SL_DTYPE_BOOL || is_mask(&array))) {
-        st = list_mask(&array, out);
-    } else if (flat && array.dtype != SL_DTYPE_BOOL && array.n_items <= n_vertices && !is_mask(&array)) {
-        st = list_ids(path, name, &array, n_vertices, out);
-    } else {
+    const bool mask = array.dtype == SL_DTYPE_BOOL;
+    const uint64_t n = array.n_items;
+    struct conversion conversion = {.array = &array, .step = 1, .limit = mask ? 256 : n_vertices};
+    char expected[48];
+    snprintf(expected, sizeof expected, "an id below %u", n_vertices);
+    if (array.n_dimensions == 0 || n != array.shape[0] || n > n_vertices || (mask && n != n_vertices)) {
         st = sl_fail(SL_EFILE, "%s: %s: expected at most %u ids, or a mask of %u booleans, found %llu items", path,
-                     name, n_vertices, n_vertices, (unsigned long long)array.n_items);
+                     name, n_vertices, n_vertices, (unsigned long long)n);
+    } else {
+        st = convert(path, name, &conversion, n, sizeof *out->ids, to_ids, expected);
+    }
+    if (st == SL_OK) {
+        st = sl_ids_take(path, n_vertices, mask, n, conversion.out, out);
     }
     sl_npy_free(&array);
     return st;

@@ -297,7 +297,8 @@ TEST_IN_FOLDER(lists_of_a_split)
         assert_int_equal(ids.n, 2);
         assert_memory_equal(ids.ids, ((const sl_vertex[]){0, 2}), 2 * sizeof *ids.ids);
         sl_free(ids.ids);
-        assert_refused(sl_npy_read_ids(path, "ids", 4, &ids), SL_EFILE, "or a mask of 4 booleans, found 3 items");
+        assert_refused(sl_npy_read_ids(path, "ids", 4, &ids), SL_EFILE,
+                       "expected each id once, or a mask of 4 vertices");
     }
     path = put_npy("two.npy", "{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }", "\1\0", 2);
     assert_ok(sl_npy_read_ids(path, "ids", 2, &ids)); /* both ids of a graph of two vertices */
