@@ -37,12 +37,6 @@ enum sl_status sl_links_read(const char *path, uint32_t n_vertices, struct sl_li
 
 /* ---- by name ---- */
 
-struct named {
-    struct sl_names names;
-    bool named; /* the first line begins with a name */
-    struct sl_links *links;
-};
-
 /* The next cell of a line. */
 static struct sl_text_cell take_cell(const char **p, const char *end)
 {
@@ -52,67 +46,64 @@ static struct sl_text_cell take_cell(const char **p, const char *end)
     return cell;
 }
 
-static enum sl_status look(void *context, const struct sl_lines *lines)
+/* Read the next line, of two names, into row out->n. */
+static enum sl_status take_named(const struct sl_text *text, const char *p, const char *stop,
+                                 const struct sl_names *names, struct sl_links *out)
 {
-    struct named *named = context;
-    const char *p = lines->text;
-    const char *next;
-    if (lines->first_line == 0) {
-        const char *end = sl_lines_end(lines, p, &next);
-        named->named = sl_names_find(&named->names, take_cell(&p, end)) != SL_NONE;
+    sl_vertex *ends[] = {&out->from[out->n], &out->to[out->n]};
+    for (int k = 0; k < 2; k++) {
+        const struct sl_text_cell cell = p != NULL ? take_cell(&p, stop) : (struct sl_text_cell){"", 0};
+        *ends[k] = sl_names_find(names, cell);
+        SL_FAIL_IF(*ends[k] == SL_NONE || (k == 1 && p != NULL), SL_EFILE,
+                   "%.300s:%llu: expected 'source,destination', two ids of the vertices, found '%.*s'", text->path,
+                   (unsigned long long)text->line, (int)sl_min_u64(cell.n, 100), cell.p);
     }
-    return SL_OK;
-}
-
-static enum sl_status take_named(void *context, const struct sl_lines *lines)
-{
-    const struct named *named = context;
-    const char *p = lines->text;
-    const char *next;
-    for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
-        const uint64_t line = lines->first_line + i;
-        const char *end = sl_lines_end(lines, p, &next);
-        sl_vertex *ends[] = {&named->links->from[line], &named->links->to[line]};
-        for (int k = 0; k < 2; k++) {
-            const struct sl_text_cell cell = p != NULL ? take_cell(&p, end) : (struct sl_text_cell){"", 0};
-            *ends[k] = sl_names_find(&named->names, cell);
-            SL_FAIL_IF(*ends[k] == SL_NONE || (k == 1 && p != NULL), SL_EFILE,
-                       "%.300s:%llu: expected 'source,destination', two ids of the vertices, found "
-                       "'%.*s'",
-                       lines->path, (unsigned long long)line + 1, (int)sl_min_u64(cell.n, 100), cell.p);
-        }
-    }
+    out->n++;
     return SL_OK;
 }
 
 enum sl_status sl_links_read_named(const char *path, const char *names, uint32_t n_vertices, struct sl_links *out)
 {
-    struct named named = {.links = out};
-    uint64_t n = 0;
-    enum sl_status st = SL_OK;
+    struct sl_names known = {0};
+    struct sl_text text = {0};
+    const char *p;
+    const char *stop;
+    enum sl_status st;
     *out = (struct sl_links){0};
     if (names == NULL || sl_text_ends_in(path, ".npy")) {
         return sl_links_read(path, n_vertices, out);
     }
-    SL_TRY(st, sl_names_read(names, &named.names), done);
-    SL_TRY(st, sl_csv_count_lines(path, &n), done);
-    if (n > 0 && n < SL_NONE) {
-        SL_TRY(st, sl_lines_read(path, UINT64_MAX, look, &named, &n), done);
-    }
-    if (!named.named) {
+    SL_TRY(st, sl_names_read(names, &known), done);
+    SL_TRY(st, sl_lines_read_text(path, true, &text), done);
+    const bool named = sl_text_next(&text, &p, &stop) && sl_names_find(&known, take_cell(&p, stop)) != SL_NONE;
+    sl_free(text.data);
+    text.data = NULL;
+    if (!named) {
         st = sl_links_read(path, n_vertices, out);
         goto done;
     }
-    SL_TRY(st, sl_csv_count_lines(path, &n), done);
-    SL_TRY(st, sl_alloc(n + 1, sizeof *out->from, "links", &out->from), done);
-    SL_TRY(st, sl_alloc(n + 1, sizeof *out->to, "links", &out->to), done);
-    SL_TRY(st, sl_lines_read(path, n, take_named, &named, &n), done);
-    out->n = (uint32_t)n;
+    SL_TRY(st, sl_lines_read_text(path, false, &text), done);
+    struct sl_text ahead = text;
+    while (sl_text_next(&ahead, &p, &stop)) {
+    }
+    const uint64_t n = ahead.line;
+    if (n >= SL_NONE) {
+        st = sl_fail(SL_EFILE, "%s: expected fewer than 2^32 links, found %llu", path, (unsigned long long)n);
+        goto done;
+    }
+    SL_TRY(st, sl_alloc(n, sizeof *out->from, "links", &out->from), done);
+    SL_TRY(st, sl_alloc(n, sizeof *out->to, "links", &out->to), done);
+    while (st == SL_OK && sl_text_next(&text, &p, &stop)) {
+        if (sl_text_skip_blanks(p, stop) < stop) {
+            st = take_named(&text, p, stop, &known, out);
+        }
+    }
 done:
     if (st != SL_OK) {
         sl_links_free(out);
     }
-    sl_names_free(&named.names);
+    sl_free(text.data);
+    sl_names_free(&known);
     return st;
 }
 
