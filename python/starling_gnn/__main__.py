@@ -32,12 +32,6 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {' '.join(message.split())}; see {self.prog} --help\n")
 
 
-def _overview() -> str:
-    width = max(map(len, COMMANDS), default=0)
-    rows = "".join(f"  {name:{width}}  {does}\n" for name, (_, does) in COMMANDS.items())
-    return f"usage: starling COMMAND [ARGUMENT]..\n\ncommands:\n{rows}\n`starling COMMAND --help` tells more.\n"
-
-
 def _line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
@@ -75,7 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words and words[0] in COMMANDS:
         return _run(words[0], words[1:])
     if words and words[0] in ("-h", "--help", "help"):
-        print(_overview(), end="")
+        rows = "".join(f"  {name:{max(map(len, COMMANDS))}}  {does}\n" for name, (_, does) in COMMANDS.items())
+        print(f"usage: starling COMMAND [ARGUMENT]..\n\ncommands:\n{rows}\n`starling COMMAND --help` tells more.")
         return 0
     if words and words[0] == "--version":
         from ._library import version

@@ -35,10 +35,8 @@ def _of_pandas(value: Any, name: str) -> Array:
     columns = [(value.name, value.dtypes)] if value.ndim == 1 else list(value.dtypes.items())
     wrong = [str(column) for column, dtype in columns if getattr(dtype, "kind", "O") not in "biuf"]
     if wrong:
-        raise TypeError(
-            f"{name}: found the column {', '.join(wrong[:5])} of other things than numbers, expected numbers; "
-            "pandas.get_dummies makes columns of them"
-        )
+        found = f"the column {', '.join(wrong[:5])} of other things than numbers"
+        raise TypeError(f"{name}: found {found}, expected numbers; pandas.get_dummies makes columns of them")
     return np.asarray(value.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
@@ -338,9 +336,8 @@ class Relations:
     def _triple(name: Any) -> Iterable[str]:
         triple = name if isinstance(name, tuple) else ("", name, "")
         if len(triple) != 3 or any("," in str(part) or "\n" in str(part) for part in triple):
-            raise ValueError(
-                f"relations: found {name!r}, expected a name, or (source, name, destination), without commas"
-            )
+            expected = "a name, or (source, name, destination), without commas"
+            raise ValueError(f"relations: found {name!r}, expected {expected}")
         return map(str, triple)
 
     def weights(self, given: Mapping[Any, Any]) -> Array:

@@ -132,9 +132,8 @@ def read_mtx(path: str, arguments: Any, draft: Draft) -> None:
     """Entry (i, j) is an edge from i to j, in a symmetric matrix also from j to i, and its value the weight."""
     n, n_columns, n_entries, *kind = need("scipy.io", "scipy", "python3-scipy").mminfo(path)
     if kind[0] != "coordinate" or kind[1] == "complex" or kind[2] not in ("general", "symmetric"):
-        raise Refused(
-            f"found a matrix {' '.join(kind)}, expected coordinate; pattern, real or integer; general or symmetric"
-        )
+        expected = "coordinate; pattern, real or integer; general or symmetric"
+        raise Refused(f"found a matrix {' '.join(kind)}, expected {expected}")
     if n != n_columns:
         raise Refused(f"found the shape {(n, n_columns)}, expected a square matrix")
     draft.vertices(n=n)
@@ -172,20 +171,16 @@ def read_metis(path: str, arguments: Any, draft: Draft) -> None:
             words = np.array(line.split(), np.int64)[skip:]
             near = words[::step]
             if v >= n and line.strip() or len(words) % step or near.min(initial=1) < 1 or near.max(initial=0) > n:
-                raise Refused(
-                    f"vertex {v + 1}: found '{line.strip()[:40]}', expected neighbours of 1 to {n}"
-                    f"{', each with a weight' * (step - 1)}, for {n} vertices"
-                )
+                expected = f"neighbours of 1 to {n}{', each with a weight' * (step - 1)}, for {n} vertices"
+                raise Refused(f"vertex {v + 1}: found '{line.strip()[:40]}', expected {expected}")
             pairs.add(draft.pairs(PLAIN, np.stack([near - 1, np.full(len(near), v)], 1)))
             weights.add(numbers("edge weights", words[1::2] if step == 2 else words[:0], "<f4", 0))
             v += 1
             if v % 65536 == 0:
                 show(f"{v} of {n} vertices")
     if pairs.n != 2 * int(head[1]) or v < n - 1:
-        raise Refused(
-            f"found {v} vertices and {pairs.n} neighbours, expected {n}, and {2 * int(head[1])}: each edge from "
-            "both ends"
-        )
+        expected = f"{n}, and {2 * int(head[1])}: each edge from both ends"
+        raise Refused(f"found {v} vertices and {pairs.n} neighbours, expected {expected}")
     draft.vertices(n=n)
     if step == 1:
         os.unlink(weights.file.name)
@@ -367,10 +362,6 @@ def read_igb(folder: str, arguments: Any, draft: Draft) -> None:
 
 def read_ogb(folder: str, arguments: Any, draft: Draft) -> None:
     """OGB's raw layout, plain or typed, with data.npz and split_dict.pt."""
-    if not os.path.isdir(os.path.join(folder, "raw")):
-        raise Refused(
-            "found no dataset of a known form, expected a folder raw, a table edges, metadata.yaml or meta.yaml"
-        )
     typed = table(folder, "raw/triplet-type-list", draft, True)
     stores: Stores = {}
     if typed is not None:

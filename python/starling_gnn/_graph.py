@@ -79,6 +79,18 @@ class Graph:
     Graph('square': 4 vertices, 8 edges, 4 features, 2 outputs; train 2, valid 0, test 2)
     """
 
+    x: Any = None
+    y: Array | None = None
+    train: Array | None = None
+    valid: Array | None = None
+    test: Array | None = None
+    relations: tuple[Any, ...] = ()
+    types: dict[str, slice] | None = None
+    _handle: Any = None
+    _source: dict[str, Any] | None = None  # the options of a graph of files, whose trainings open the files themselves
+    _opened: Any = None  # its dataset
+    _asked: Any = None  # the model that _opened is for
+
     def __init__(
         self,
         edge_index: Any,
@@ -114,10 +126,6 @@ class Graph:
             if not whole or value < 0:
                 expected = "a whole number of 0 or more"
                 raise (ValueError if whole else TypeError)(f"{key}: found {shown(value)}, expected {expected}")
-        self._handle: Any = None
-        self._source: dict[str, Any] | None = None
-        self._opened: Any = None  # of a graph of files, whose trainings open the files themselves
-        self._asked: Any = None  # the model that _opened is for
         self.x = x
         self._features = _arrays.Features(x)  # the library reads its arrays as long as the dataset lives
         n, n_features = self._features.shape
@@ -136,14 +144,12 @@ class Graph:
         columns = [str(name) for name in getattr(y, "columns", ())]  # of pandas
         if targets is not None and targets.shape[1] == len(columns) > 1 and not any("\n" in name for name in columns):
             names = [name[6:] if name.startswith("label_") else name for name in columns]  # as files name them
-        self.y: Array | None = targets if labels is None else labels
+        self.y = targets if labels is None else labels
         if self.y is not None and len(self.y) != n:
             raise ValueError(f"y: found {len(self.y)} rows, expected {n}, as many as x has")
         asked = dict(train=train, valid=valid, test=test)
         sets = {name: _arrays.members(value, name, n) for name, value in asked.items()}
-        self.train: Array | None = sets["train"]
-        self.valid: Array | None = sets["valid"]
-        self.test: Array | None = sets["test"]
+        self.train, self.valid, self.test = sets.values()
         if edge_index is None and train_links is not None:
             edge_index, edge_type = _arrays.edges_of_links(train_links)
         if edge_type is not None and _arrays.is_sparse(edge_index):
@@ -154,7 +160,7 @@ class Graph:
         if by_relation is not None:
             weights = typed.weights(by_relation)
         self.relations = typed.names
-        self.types: dict[str, slice] | None = types
+        self.types = types
         ends = typed.ends(types)
         given = dict(train_links=train_links, valid_links=valid_links, test_links=test_links)
         given.update(valid_negatives=valid_negatives, test_negatives=test_negatives)
@@ -423,10 +429,8 @@ def as_graph(value: GraphLike, name: str = "graph", directed: bool = True) -> Gr
         advice = "; make one by Graph.from_networkx"
     elif _arrays.is_sparse(value) or hasattr(value, "shape") or isinstance(value, (list, tuple)):
         advice = "; make one by Graph(edge_index, x). Rows of some vertices are run.predict()[ids]"
-    raise TypeError(
-        f"{name}: found a {type(value).__name__}, expected a Graph, the name or path of a dataset, a Data or "
-        f"HeteroData of PyG, or a DGLGraph{advice}"
-    )
+    expected = "a Graph, the name or path of a dataset, a Data or HeteroData of PyG, or a DGLGraph"
+    raise TypeError(f"{name}: found a {type(value).__name__}, expected {expected}{advice}")
 
 
 def lines_of(text: bytes | None) -> list[str]:
@@ -451,18 +455,14 @@ def load(dataset: Path, **options: Unpack[LoadOptions]) -> Graph:
     """
     for keyword in options:
         if keyword not in LOAD:
-            raise TypeError(
-                f"load() got an unexpected keyword argument '{keyword}'; expected some of {', '.join(sorted(LOAD))}"
-            )
+            expected = f"some of {', '.join(sorted(LOAD))}"
+            raise TypeError(f"load() got an unexpected keyword argument '{keyword}'; expected {expected}")
     if dataset is None:
         raise TypeError("dataset: found None, expected a name or a path")
     source = {"dataset": dataset, **options}
     handle = _open_dataset(source)
     graph = Graph.__new__(Graph)
-    graph._handle = graph._opened = graph._asked = None
     graph._source = source
-    graph.x = graph.y = graph.train = graph.valid = graph.test = graph.types = None
-    graph.relations = ()
     try:
         graph._describe(handle)
     finally:

@@ -9,7 +9,6 @@ import ctypes as C
 import functools
 import glob
 import os
-import pathlib
 import re
 import sys
 import warnings
@@ -92,30 +91,17 @@ for _status, _error in reversed(_ERRORS):  # a class has the first of its status
         _error.status = _status
 
 
-def _prefixes(folder: str) -> list[str]:
-    """The folders around the installed package whose lib folders may have the library, the nearest first.
-
-    They end at sys.prefix. Python may also find the package elsewhere, by PYTHONPATH or as a user's package: then
-    the prefix is three folders above site-packages, as in PREFIX/lib/python3.11/site-packages.
-    """
-    around = [str(parent) for parent in pathlib.Path(folder).parents][:-1]
-    for n, parent in enumerate(around):
-        if os.path.realpath(parent) == os.path.realpath(sys.prefix):
-            return around[: n + 1]
-    if os.path.basename(around[0]) not in ("site-packages", "dist-packages"):
-        return []
-    # PREFIX/local/lib/python3.11/dist-packages, of Debian's Python
-    return around[: 5 if os.path.basename(around[3]) == "local" else 4]
-
-
 def _candidates() -> Iterator[str]:
-    """Where the library may be, the nearest first: inside the package (a wheel), in the build, below the prefix."""
+    """Where the library may be, the nearest first: inside the package (a wheel), in the build, below the prefix.
+
+    PREFIX/lib/python3.11/site-packages has the package, or PREFIX/local/lib/.. of Debian's Python.
+    """
     folder = os.path.dirname(os.path.abspath(__file__))
     yield os.path.join(folder, "lib", SONAME)
     yield os.path.join(os.path.dirname(os.path.dirname(folder)), ".libs", SONAME)
-    for prefix in _prefixes(folder):
-        for below in ("lib", "lib64"):
-            yield os.path.join(prefix, below, SONAME)
+    found = re.fullmatch(r"(.+?)(/local)?/lib(64)?/[^/]+/(site|dist)-packages", os.path.dirname(folder))
+    for prefix in dict.fromkeys((found[1] + (found[2] or ""), found[1])) if found else ():
+        yield from (os.path.join(prefix, below, SONAME) for below in ("lib", "lib64"))
         yield from sorted(glob.glob(os.path.join(glob.escape(prefix), "lib", "*-linux-gnu", SONAME)))
 
 
@@ -126,10 +112,8 @@ def _open() -> C.CDLL:
     except OSError as error:
         if path != SONAME:
             raise ImportError(f"{path}: cannot load Starling's library: {error}") from None
-        raise ImportError(
-            f"found no {SONAME}: expected it near {os.path.dirname(__file__)}; install Starling (make install), or set "
-            f"STARLING_LIBRARY to its path ({error})"
-        ) from None
+        advice = f"install Starling (make install), or set STARLING_LIBRARY to its path ({error})"
+        raise ImportError(f"found no {SONAME}: expected it near {os.path.dirname(__file__)}; {advice}") from None
 
 
 lib = _open()

@@ -77,10 +77,8 @@ class NeighborLoader:
         options = {name: value for name, value in options.items() if name not in _OF_TORCH}
         unknown = sorted(set(options) - set(_OPTIONS))
         if unknown:
-            raise TypeError(
-                f"NeighborLoader() got an unexpected keyword argument '{unknown[0]}'; expected some of "
-                f"{', '.join(_OPTIONS)}"
-            )
+            text = f"NeighborLoader() got an unexpected keyword argument '{unknown[0]}'"
+            raise TypeError(f"{text}; expected some of {', '.join(_OPTIONS)}")
         if int(batch_size) != batch_size or batch_size < 1:
             raise ValueError(f"batch_size: found {batch_size!r}, expected a whole number of 1 or more")
         self.graph = as_graph(graph)
