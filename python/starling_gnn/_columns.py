@@ -196,7 +196,7 @@ def read_vertices(path: str, arguments: Any, draft: Draft, ids: Ids, key: str = 
     split = table.find(None, ("split",), "")
     texts = [name for name in (own, *labels, split) if name is not None]
     rest = [name for name in table.names if name not in (*texts, *masks)]
-    x = draft.table("scratch", "<f4")
+    x = draft.table(draft.place("node-feat", key), "<f4")
     targets: list[Array] = []
     sets: list[dict[str, Array]] = []
     left: list[str] | None = None
@@ -228,9 +228,9 @@ def read_vertices(path: str, arguments: Any, draft: Draft, ids: Ids, key: str = 
         note(f"{path}: not used, as it has other things than numbers: column {', '.join(left)}")
     x.close()
     y, names = targets_of(np.concatenate(targets)) if labels and targets else (None, None)
-    features = np.load(x.file.name, mmap_mode="r") if x.n else None
-    draft.vertices(key, len(ids.known), features, y)
-    os.unlink(x.file.name)
+    if not x.n:
+        os.unlink(x.file.name)
+    draft.vertices(key, len(ids.known), y=y)
     names = [re.sub("^label_", "", name) for name in labels] if len(labels) > 1 else names
     if names is not None:
         draft.names[key] = names

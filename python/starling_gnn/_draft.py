@@ -176,14 +176,14 @@ class Draft:
             elif scale != 1:  # a folder has no place for it
                 dtype, factor = "<f4", np.float32(scale)
             parts = (numbers("features", block, dtype) * factor for block in blocks(x, "features"))
-            self.put(self._name("node-feat", key), dtype, parts)
+            self.put(self.place("node-feat", key), dtype, parts)
         if y is not None:
             dtype = "<f4" if any_array(y[:1]).dtype.kind == "f" else "<i8"
             rows = (numbers("targets", block, dtype, nan=True) for block in blocks(y, "targets"))
-            self.put(self._name("node-label", key), dtype, rows)
+            self.put(self.place("node-label", key), dtype, rows)
 
     @staticmethod
-    def _name(table: str, key: str) -> str:
+    def place(table: str, key: str) -> str:
         return f"raw/{table}/{key}/{table}" if key else f"raw/{table}"
 
     def sets(self, sets: Mapping[str, Any], split: str = "file", key: str = "") -> None:
@@ -216,7 +216,7 @@ class Draft:
                 self._write_file(path)
             return
         for key, names in self.names.items():
-            self._write_names(self._name("node-label", key), names)
+            self._write_names(self.place("node-label", key), names)
         if typed:
             self.lines("raw/num-node-dict.csv", [",".join(self.n), ",".join(map(str, self.n.values()))])
             self.lines("raw/triplet-type-list.csv", map(",".join, self.relations))

@@ -265,14 +265,9 @@ class Option:
             None if text is None else str(text.decode()) for text in (news.initial, news.shown, news.word)
         )
         self.help: str = news.help.decode()
-        self.min: float = news.min
-        self.max: float = news.max
-        self.common: bool = news.common
         self.of_model: bool = news.of_model
         self.of_data: bool = news.of_data
-        self.keyword = self.name.replace("-", "_")
-        if self.keyword == "lambda":
-            self.keyword = "lambda_"
+        self.keyword = "lambda_" if self.name == "lambda" else self.name.replace("-", "_")
 
     def __repr__(self) -> str:
         return f"Option({self.keyword!r}, kind={self.kind!r}, default={self.default!r})"
