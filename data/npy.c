@@ -19,7 +19,6 @@
 #include "support/minmax.h"
 #include "support/number.h"
 #include "support/parallel.h"
-#include "support/safetensors.h"
 
 #define MAGIC_BYTES 8 /* magic and version */
 #define MAX_HEADER_BYTES 65536
@@ -32,12 +31,6 @@ static const char *const type_names[SL_N_DTYPES] = {
     [SL_DTYPE_F32] = "f4", [SL_DTYPE_F64] = "f8", [SL_DTYPE_F16] = "f2",  [SL_DTYPE_I8] = "i1",
     [SL_DTYPE_U8] = "u1",  [SL_DTYPE_U16] = "u2", [SL_DTYPE_I32] = "i4",  [SL_DTYPE_U32] = "u4",
     [SL_DTYPE_I64] = "i8", [SL_DTYPE_U64] = "u8", [SL_DTYPE_BOOL] = "b1", [SL_DTYPE_I16] = "i2",
-};
-
-/* The memory of an array's bytes. */
-struct owner {
-    struct sl_map map;
-    struct sl_tensors tensors; /* of a safetensors file, with a map of its own */
 };
 
 /* ---- The header -------------------------------------------------------------------------------------------------- */
@@ -169,18 +162,6 @@ void sl_npy_header(enum sl_dtype dtype, uint64_t rows, uint64_t columns, char ou
 
 /* ---- The file ---------------------------------------------------------------------------------------------------- */
 
-static void close_owner(struct owner *owner)
-{
-    sl_file_unmap(&owner->map);
-    sl_tensors_free(&owner->tensors);
-}
-
-static void free_owner(struct owner *owner)
-{
-    close_owner(owner);
-    sl_free(owner);
-}
-
 /* A safetensors file: the length of its header in 8 bytes, and a JSON object. */
 static bool is_safetensors(const struct sl_map *map)
 {
@@ -188,98 +169,53 @@ static bool is_safetensors(const struct sl_map *map)
     return map->bytes > 8 && data[8] == '{' && memcmp(data, "\x93NUMPY", 6) != 0;
 }
 
-/* Describe a tensor as an array. */
-static void describe(const struct sl_tensor *tensor, struct sl_npy *out)
+static enum sl_status find_tensor(const char *path, const char *name, struct sl_npy *out)
 {
-    *out = (struct sl_npy){.dtype = tensor->dtype,
-                           .n_dimensions = tensor->n_dims,
-                           .n_items = sl_tensor_bytes(tensor) / sl_dtype_size(tensor->dtype),
-                           .data = tensor->data};
+    SL_CHECK(sl_safetensors_map(path, &out->tensors));
+    const struct sl_tensor *tensor = sl_tensors_find(&out->tensors, name);
+    SL_FAIL_IF(tensor == NULL, SL_EFILE, "%s: no tensor '%s' among its %u", path, name, out->tensors.n);
+    out->dtype = tensor->dtype;
+    out->n_dimensions = tensor->n_dims;
+    out->n_items = sl_tensor_bytes(tensor) / sl_dtype_size(tensor->dtype);
+    out->data = tensor->data;
     memcpy(out->shape, tensor->shape, tensor->n_dims * sizeof *out->shape);
-}
-
-static enum sl_status find_tensor(const char *path, const char *name, struct owner *owner, struct sl_npy *out)
-{
-    SL_CHECK(sl_safetensors_map(path, &owner->tensors));
-    const struct sl_tensor *tensor = sl_tensors_find(&owner->tensors, name);
-    SL_FAIL_IF(tensor == NULL, SL_EFILE, "%s: no tensor '%s' among its %u", path, name, owner->tensors.n);
-    describe(tensor, out);
     return SL_OK;
 }
 
 enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *out)
 {
-    struct owner *owner;
-    struct sl_npy array = {0};
     enum sl_status st;
-    *out = array;
-    SL_TRY(st, sl_alloc_zero(1, sizeof *owner, "an array", &owner), fail);
-    SL_TRY(st, sl_file_map(path, &owner->map), free_owner);
-    if (is_safetensors(&owner->map)) {
-        st = find_tensor(path, name, owner, &array);
+    *out = (struct sl_npy){0};
+    SL_CHECK(sl_file_map(path, &out->map));
+    if (is_safetensors(&out->map)) {
+        st = find_tensor(path, name, out);
     } else {
-        st = parse(path, owner->map.data, owner->map.bytes, &array);
+        st = parse(path, out->map.data, out->map.bytes, out);
     }
-    if (st == SL_OK) {
-        array.owner = owner;
-        *out = array;
-        return SL_OK;
+    if (st != SL_OK) {
+        sl_npy_free(out);
     }
-free_owner:
-    free_owner(owner);
-fail:
     return st;
-}
-
-/* Read the header of a safetensors file. Another file, or one that cannot be read, has no tensors. SL_ENOMEM. */
-static enum sl_status open_tensors(const char *path, struct owner *out)
-{
-    *out = (struct owner){0};
-    enum sl_status st = sl_file_map(path, &out->map);
-    if (st == SL_OK && is_safetensors(&out->map)) {
-        st = sl_safetensors_map(path, &out->tensors);
-    }
-    return st == SL_ENOMEM ? st : SL_OK;
 }
 
 enum sl_status sl_npy_find(const char *path, const char *const *names, int n, const char **out)
 {
-    struct owner owner;
+    struct sl_tensors tensors; /* empty if the file is another one */
     *out = NULL;
-    enum sl_status st = open_tensors(path, &owner);
+    enum sl_status st = sl_safetensors_map(path, &tensors);
     for (int i = 0; i < n && names[i] != NULL && *out == NULL; i++) {
-        if (sl_tensors_find(&owner.tensors, names[i]) != NULL) {
+        if (sl_tensors_find(&tensors, names[i]) != NULL) {
             *out = names[i];
         }
     }
-    close_owner(&owner);
-    return st;
-}
-
-enum sl_status sl_npy_list(const char *path, char **out)
-{
-    struct owner owner;
-    size_t room = 1;
-    size_t n = 0;
-    enum sl_status st = open_tensors(path, &owner);
-    for (uint32_t i = 0; i < owner.tensors.n; i++) {
-        room += strlen(owner.tensors.tensors[i].name) + 1;
-    }
-    if (st == SL_OK) {
-        st = sl_alloc_zero(room, 1, "names of arrays", out);
-    }
-    for (uint32_t i = 0; i < owner.tensors.n && st == SL_OK; i++) {
-        n += (size_t)snprintf(*out + n, room - n, "%s\n", owner.tensors.tensors[i].name);
-    }
-    close_owner(&owner);
-    return st;
+    sl_tensors_free(&tensors);
+    return st == SL_ENOMEM ? st : SL_OK;
 }
 
 void sl_npy_free(struct sl_npy *array)
 {
-    if (array->owner != NULL) {
-        free_owner(array->owner);
-    }
+    sl_file_unmap(&array->map);
+    sl_tensors_free(&array->tensors);
     *array = (struct sl_npy){0};
 }
 

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "data/dataset.h"
+#include "support/safetensors.h"
 
 #define SL_NPY_MAX_DIMENSIONS 8
 
@@ -26,7 +27,8 @@ struct sl_npy {
     uint64_t shape[SL_NPY_MAX_DIMENSIONS];
     uint64_t n_items;          /* the product of the shape */
     const unsigned char *data; /* maybe not aligned */
-    void *owner;               /* private: the memory of `data` */
+    struct sl_map map;         /* private: the file */
+    struct sl_tensors tensors; /* private: of a safetensors file, with a map of its own */
 };
 
 #define SL_NPY_HEADER_BYTES 128
@@ -37,9 +39,6 @@ void sl_npy_header(enum sl_dtype dtype, uint64_t rows, uint64_t columns, char ou
 /* Find the first of the `n` names that an array has in a safetensors file. The list may end early with NULL. *out is
  * NULL if the file has none, or is no such file, or cannot be read. SL_ENOMEM. */
 enum sl_status sl_npy_find(const char *path, const char *const *names, int n, const char **out);
-
-/* The names of the arrays of such a file, a line each (sl_free). A file that cannot be read has none. SL_ENOMEM. */
-enum sl_status sl_npy_list(const char *path, char **out);
 
 /* Read one array of numbers: the array of a .npy file, or the array `name` ("x") of a safetensors file.
  * The content decides between them, not the file's name. The caller frees *out (sl_npy_free). */

@@ -93,19 +93,22 @@ bool sl_raw_has_edges(const char *path)
     return sl_npy_find(path, array_names[SL_RAW_EDGES], N_NAMES, &name) != SL_OK || name != NULL;
 }
 
-/* Refuse a table that has another array, too, of its names behind `name`. */
-static enum sl_status refuse_second(const char *path, enum sl_raw_file table, const char *name)
+/* The name of a table's array. NULL: there is none. SL_EFILE: there are two. */
+static enum sl_status find_array(const char *path, enum sl_raw_file table, const char **out)
 {
     const char *const *names = array_names[table];
     const char *other = NULL;
     int i = 0;
-    while (names[i] != name) {
+    enum sl_status st = sl_npy_find(path, names, N_NAMES, out);
+    while (*out != NULL && names[i] != *out) {
         i++;
     }
-    enum sl_status st = sl_npy_find(path, names + i + 1, N_NAMES - i - 1, &other);
+    if (st == SL_OK && *out != NULL) {
+        st = sl_npy_find(path, names + i + 1, N_NAMES - i - 1, &other);
+    }
     if (st == SL_OK && other != NULL) {
         st = sl_fail(SL_EFILE, "%.300s: the table is there twice, as arrays %s and %s; expected one of them", path,
-                     name, other);
+                     *out, other);
     }
     return st;
 }
@@ -115,10 +118,7 @@ enum sl_status sl_raw_take_array(const char *path, enum sl_raw_file table, struc
     const char *name = NULL;
     enum sl_status st = SL_OK;
     if (files->paths[table] == NULL) {
-        st = sl_npy_find(path, array_names[table], N_NAMES, &name);
-    }
-    if (st == SL_OK && name != NULL) {
-        st = refuse_second(path, table, name);
+        st = find_array(path, table, &name);
     }
     if (st == SL_OK && name != NULL) {
         st = sl_strdup(path, &files->paths[table]);
@@ -145,15 +145,14 @@ static bool is_table(const char *name)
 
 enum sl_status sl_raw_note_arrays(const char *path, struct sl_raw_files *files)
 {
-    char *names;
-    char *rest;
-    SL_CHECK(sl_npy_list(path, &names));
-    for (char *name = strtok_r(names, "\n", &rest); name != NULL; name = strtok_r(NULL, "\n", &rest)) {
-        if (!is_table(name)) {
-            sl_raw_note_unused(files, "%.280s: array '%.60s'", path, name);
+    struct sl_tensors tensors;
+    SL_CHECK(sl_safetensors_map(path, &tensors));
+    for (uint32_t i = 0; i < tensors.n; i++) {
+        if (!is_table(tensors.tensors[i].name)) {
+            sl_raw_note_unused(files, "%.280s: array '%.60s'", path, tensors.tensors[i].name);
         }
     }
-    sl_free(names);
+    sl_tensors_free(&tensors);
     return SL_OK;
 }
 
@@ -170,10 +169,7 @@ static enum sl_status name_array(const char *path, enum sl_raw_file table, const
         [SL_RAW_FEATURES] = "node_feat", [SL_RAW_LABELS] = "node_label", [SL_RAW_TRAIN] = "ids",
         [SL_RAW_VALID] = "ids",          [SL_RAW_TEST] = "ids",          [SL_RAW_WEIGHTS] = "edge_weight",
     };
-    enum sl_status st = sl_npy_find(path, array_names[table], N_NAMES, out);
-    if (st == SL_OK && *out != NULL) {
-        st = refuse_second(path, table, *out);
-    }
+    enum sl_status st = find_array(path, table, out);
     *out = sl_text_or(*out, usual[table]);
     return st;
 }
