@@ -27,14 +27,10 @@ struct sl_column {
     void *data;  /* NULL: there is no such column */
 };
 
-/* Bytes of n rows, and of the table. */
+/* Bytes of n rows. */
 static inline uint64_t sl_column_bytes_of(const struct sl_column *column, uint64_t n)
 {
     return sl_dtype_bytes(column->dtype, (size_t)n * column->width);
-}
-static inline uint64_t sl_column_bytes(const struct sl_column *column)
-{
-    return sl_column_bytes_of(column, column->n_rows);
 }
 
 /* Take over an array of sl_alloc. */

@@ -216,7 +216,8 @@ TEST_IN_FOLDER(keeps_narrow_features)
         assert_true(sl_cache_read_dataset(path, KEY, false, &read));
         assert_int_equal(read.features.dense.dtype, dtypes[i]);
         assert_true(dtypes[i] != SL_DTYPE_I8 || read.features.dense.scale == 0.25f);
-        assert_memory_equal(read.features.dense.data, entries, sl_column_bytes(&read.features.dense));
+        assert_memory_equal(read.features.dense.data, entries,
+                            sl_column_bytes_of(&read.features.dense, read.features.dense.n_rows));
         sl_dataset_free(&read);
     }
     sl_dataset_free(&made);

@@ -80,7 +80,8 @@ TEST(agrees)
             if (every == 20) {
                 assert_same_csr(&narrow, &wide);
             } else {
-                assert_memory_equal(floats_of(&narrow), wide.dense.data, sl_column_bytes(&wide.dense));
+                assert_memory_equal(floats_of(&narrow), wide.dense.data,
+                                    sl_column_bytes_of(&wide.dense, wide.dense.n_rows));
             }
             sl_features_free(&narrow);
             sl_features_free(&wide);
@@ -115,7 +116,7 @@ TEST(columns)
         ((float *)dense.dense.data)[r * COLUMNS + 1] = 1;
     }
     csr = dense;
-    csr.dense.data = copy_of(dense.dense.data, sl_column_bytes(&dense.dense));
+    csr.dense.data = copy_of(dense.dense.data, sl_column_bytes_of(&dense.dense, dense.dense.n_rows));
     assert_ok(sl_features_settle(&csr));
     assert_non_null(csr.offsets);
     sl_parallel_limit(1);
@@ -123,15 +124,15 @@ TEST(columns)
     sl_parallel_limit(0);
     again = (struct sl_features){.n_rows = ROWS / 2, .n_columns = COLUMNS}; /* a part of the rows */
     again.dense = sl_column_take(SL_DTYPE_F32, ROWS / 2, COLUMNS, dense.dense.data);
-    again.dense.data = copy_of(dense.dense.data, sl_column_bytes(&again.dense));
+    again.dense.data = copy_of(dense.dense.data, sl_column_bytes_of(&again.dense, again.dense.n_rows));
     assert_ok(sl_features_normalize(&dense, SL_NORMALIZE_COLUMN, &by_dense));
     assert_true(by_dense.n == COLUMNS && sl_scaling_equal(&by_csr, &by_dense));
     assert_ok(sl_features_normalize(&again, SL_NORMALIZE_COLUMN, &by_dense)); /* with the statistics of all rows */
-    assert_memory_equal(again.dense.data, dense.dense.data, sl_column_bytes(&again.dense));
+    assert_memory_equal(again.dense.data, dense.dense.data, sl_column_bytes_of(&again.dense, again.dense.n_rows));
     again.n_columns--;
     assert_int_equal(sl_features_normalize(&again, SL_NORMALIZE_COLUMN, &by_dense), SL_EINVAL);
     sl_features_free(&again);
-    assert_memory_equal(csr.dense.data, dense.dense.data, sl_column_bytes(&dense.dense));
+    assert_memory_equal(csr.dense.data, dense.dense.data, sl_column_bytes_of(&dense.dense, dense.dense.n_rows));
     const float *x = dense.dense.data;
     int n_constant = 0;
     for (uint32_t c = 0; c < COLUMNS; c++) {
