@@ -25,15 +25,6 @@ static int complain(const char *program, int code)
 }
 
 static const char *program_name;
-static bool quiet;
-
-/* Rank 0 speaks for all ranks. */
-static void show_notice(enum sl_notice kind, const char *line)
-{
-    if (sl_process_number() == 0 && (kind == SL_NOTICE_WARNING || !quiet)) {
-        fprintf(stderr, "%s: %s%s\n", program_name, kind == SL_NOTICE_WARNING ? "warning: " : "", line);
-    }
-}
 
 /* End all processes: the others would wait for this failed process. If all have failed, rank 0 reports first,
  * without a pause. Within a process the first thread reports, a worker or the training thread. */
@@ -127,12 +118,12 @@ int run_program(const char *program, enum sl_status (*defaults)(struct sl_settin
     int code = EXIT_GOOD;
     program_name = program;
     sl_process_on_failure(give_up);
-    sl_on_notice(show_notice);
+    show_notices(program, false);
     if (defaults(&settings) != SL_OK) {
         return complain(program, EXIT_FAILED);
     }
     enum sl_status st = sl_settings_parse(settings, argc, argv, stdout, &runs);
-    quiet = is_set(settings, "quiet");
+    show_notices(program, is_set(settings, "quiet"));
     if (st != SL_OK) {
         code = complain(program, st == SL_EIO || st == SL_EFILE ? EXIT_FAILED : EXIT_USAGE);
     } else if (runs && sl_process_join(settings) != SL_OK) {

@@ -14,6 +14,9 @@ enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
  * fails, as on a full disk; it does not end the process. Returns 0; 1, with a line, if `ulimit -s` is below 2 MiB. */
 int start_program(const char *program);
 
+/* Show the library's notices on standard error, behind the program's name. */
+void show_notices(const char *program, bool only_warnings);
+
 /* Flush standard output. Returns `code`, or EXIT_FAILED, with a line, if the output cannot be written. */
 int flush_output(const char *program, int code);
 

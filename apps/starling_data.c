@@ -741,13 +741,6 @@ static enum sl_status run_split(const struct settings *settings, const char *spl
     return st;
 }
 
-static void show_notice(enum sl_notice kind, const char *line)
-{
-    if (sl_process_number() == 0) {
-        fprintf(stderr, "starling_data: %s%s\n", kind == SL_NOTICE_WARNING ? "warning: " : "", line);
-    }
-}
-
 /* ---- main -------------------------------------------------------------------------------------------------------- */
 
 static int complain(int code)
@@ -854,7 +847,7 @@ int main(int argc, char **argv)
     if (start_program("starling_data") != EXIT_GOOD) {
         return EXIT_FAILED;
     }
-    sl_on_notice(show_notice);
+    show_notices("starling_data", false);
     fill_tables();
     if (argc < 2 || argv[1][0] == '-') {
         return run_bare(argc, argv);

@@ -20,6 +20,24 @@ int openblas_num_threads_env(void)
     return 1;
 }
 
+static const char *notice_program;
+static bool quiet;
+
+/* Rank 0 speaks for all ranks. */
+static void show_notice(enum sl_notice kind, const char *line)
+{
+    if (sl_process_number() == 0 && (kind == SL_NOTICE_WARNING || !quiet)) {
+        fprintf(stderr, "%s: %s%s\n", notice_program, kind == SL_NOTICE_WARNING ? "warning: " : "", line);
+    }
+}
+
+void show_notices(const char *program, bool only_warnings)
+{
+    notice_program = program;
+    quiet = only_warnings;
+    sl_on_notice(show_notice);
+}
+
 int flush_output(const char *program, int code)
 {
     if (code != EXIT_FAILED && code != EXIT_USAGE && (fflush(stdout) != 0 || ferror(stdout))) {
