@@ -41,15 +41,12 @@ static void free_problem(struct problem *problem)
 /* The union of the graph and its reverse. */
 static enum sl_status make_undirected(const struct sl_graph *graph, struct sl_graph *out)
 {
+    sl_vertex *from;
     sl_vertex *to;
-    enum sl_status st = SL_OK;
-    SL_CHECK(sl_alloc(graph->n_edges, sizeof *to, "graph edges", &to));
-    for (uint32_t v = 0; v < graph->n_vertices; v++) {
-        for (uint64_t i = graph->offsets[v]; i < graph->offsets[v + 1]; i++) {
-            to[i] = v;
-        }
-    }
-    st = sl_graph_build(graph->n_vertices, graph->n_edges, graph->sources, to, NULL, true, out);
+    uint64_t n;
+    SL_CHECK(sl_graph_list_edges(graph, false, &n, &from, &to));
+    enum sl_status st = sl_graph_build(graph->n_vertices, n, from, to, NULL, true, out);
+    sl_free(from);
     sl_free(to);
     return st;
 }
