@@ -27,19 +27,10 @@ static const void *field_const(const struct sl_option *option, const void *setti
     return (const char *)settings + option->offset;
 }
 
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
-/* Whether `typed`, in any case, is the word of n letters. The locale does not matter. */
+/* Whether `typed`, in any case, is the word of n letters. */
 static bool is_word(const char *typed, const char *word, size_t n)
 {
-    size_t i = 0;
-    while (i < n && lower(typed[i]) == lower(word[i])) {
-        i++;
-    }
-    return i == n && typed[n] == '\0';
+    return strncasecmp(typed, word, n) == 0 && typed[n] == '\0';
 }
 
 static uint32_t list_count(const struct sl_option *option, const void *settings)
