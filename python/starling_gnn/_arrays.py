@@ -102,14 +102,6 @@ def ends(edge_index: Any, name: str, n_sources: int, n_destinations: int) -> tup
     return sources, destinations
 
 
-def offsets64(value: Any) -> Array:
-    """uint64 offsets, contiguous. int64 and uint64 are not copied."""
-    array = np.asarray(value)
-    if array.dtype == np.int64:
-        array = array.view(np.uint64)
-    return np.ascontiguousarray(array, np.uint64)
-
-
 def column(array: Array) -> Array:
     """(n,), from (n, 1). Other arrays stay."""
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
@@ -149,7 +141,7 @@ class Features:
                 matrix = matrix.copy()
                 matrix.sum_duplicates()
             self.shape = matrix.shape
-            self.array = offsets64(matrix.indptr), ids32(matrix.indices, "x"), floats(matrix.data, "x")
+            self.array = matrix.indptr.astype(np.uint64), ids32(matrix.indices, "x"), floats(matrix.data, "x")
             parts = ("feature_offsets", "feature_columns", "feature_values")
             self.members: dict[str, Any] = {name: address(array) for name, array in zip(parts, self.array)}
         else:
@@ -162,7 +154,7 @@ class Features:
                 self.array = np.asarray(array, order="C") if as_is else floats(array, "x")
                 dtype = self.array.dtype.name
             self.shape = self.array.shape
-            self.members = dict(features=pointer(self.array), feature_dtype=dtype.encode())
+            self.members = dict(features=address(self.array), feature_dtype=dtype.encode())
         if len(self.shape) != 2:
             raise ValueError(f"x: found the shape {tuple(self.shape)}, expected (N, F)")
         names = list(getattr(x, "columns", []))  # of pandas
@@ -283,17 +275,12 @@ def targets(value: Any, name: str = "y", numbers: bool = False) -> tuple[Array |
     return None, floats(array, name)
 
 
-def pointer(array: Array | None) -> int | None:
-    """The address of an array's first entry; None: no entries."""
-    return None if array is None or array.size == 0 else array.ctypes.data
-
-
 _nothing = C.c_uint64()
 
 
 def address(array: Array | None) -> int | None:
-    """The same, but an address of an array without entries, too."""
-    return pointer(array) or (None if array is None else C.addressof(_nothing))
+    """The address of an array's first entry, also of an array without entries."""
+    return None if array is None else array.ctypes.data if array.size else C.addressof(_nothing)
 
 
 # ---- relations and links ----
@@ -358,7 +345,7 @@ class Relations:
         """The ends of each relation by the types of vertices: uint32 (n, 4); None: any vertex."""
         if types is not None and not isinstance(types, Mapping):
             raise TypeError(f"types: found a {type(types).__name__}, expected a dictionary of slices")
-        if not types or not all(isinstance(name, tuple) for name in self.names):
+        if not types or not self.names or not all(isinstance(name, tuple) for name in self.names):
             return None
         made = []
         for name in self.names:
@@ -392,7 +379,7 @@ class Links:
         ends = [ids32(row, name, n_vertices) for row in (rows[0], rows[-1])]
         relations = relations16(rows[1], name, n_relations, ends[0].shape) if n_relations else None
         self.arrays = (*ends, relations)
-        pointers = {"from": pointer(ends[0]), "to": pointer(ends[1]), "relations": pointer(relations)}
+        pointers = {"from": address(ends[0]), "to": address(ends[1]), "relations": address(relations)}
         self.members = ArrayLinks(n=len(ends[0]), **pointers)
 
 

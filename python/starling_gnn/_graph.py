@@ -155,7 +155,7 @@ class Graph:
         if edge_type is not None and _arrays.is_sparse(edge_index):
             raise ValueError("edge_type: found edges as a sparse matrix, expected edge_index (2, E)")
         by_relation = edge_weight if isinstance(edge_weight, Mapping) else None
-        sources, destinations, offsets, weights = _edges(edge_index, edge_weight if by_relation is None else None, n)
+        sources, destinations, weights = _edges(edge_index, edge_weight if by_relation is None else None, n)
         typed = _arrays.Relations(edge_type, relations, len(sources))
         if by_relation is not None:
             weights = typed.weights(by_relation)
@@ -165,9 +165,8 @@ class Graph:
         given = dict(train_links=train_links, valid_links=valid_links, test_links=test_links)
         given.update(valid_negatives=valid_negatives, test_negatives=test_negatives)
         links = {name: _arrays.Links(value, name, n, typed.n) for name, value in given.items()}
-        pointers = dict(sources=sources, destinations=destinations, offsets=offsets)
-        pointers.update(labels=labels, targets=targets, relation_ends=ends)
-        pointers.update(edge_weights=weights, edge_relations=typed.of_edges)
+        pointers = dict(sources=sources, destinations=destinations, edge_weights=weights, relation_ends=ends)
+        pointers.update(labels=labels, targets=targets, edge_relations=typed.of_edges, **sets)
         arrays = Arrays(
             name=name.encode(),
             n_vertices=n,
@@ -177,7 +176,6 @@ class Graph:
             **self._features.members,
             n_classes=n_classes,
             **{"n_" + name: len(ids) for name, ids in sets.items()},
-            **{name: _arrays.pointer(ids) for name, ids in sets.items()},
             n_targets=0 if targets is None else targets.shape[1],
             **{name: _arrays.address(array) for name, array in pointers.items()},
             n_relations=typed.n,
@@ -379,8 +377,8 @@ def _is_mask(value: Any, n: int) -> bool:
     return any(isinstance(entry, bool) for entry in value) or (len(value) == n > 2 and set(value) <= {0, 1})
 
 
-def _edges(edge_index: Any, edge_weight: Any, n: int) -> tuple[Array, Array | None, Array | None, Array | None]:
-    """(sources, destinations, offsets, weights): destinations or offsets are None, and weights may be."""
+def _edges(edge_index: Any, edge_weight: Any, n: int) -> tuple[Array, Array, Array | None]:
+    """(sources, destinations, weights) of edges (2, E) or of a matrix; weights may be None."""
     if edge_index is None:
         raise TypeError("edge_index: found None, expected (2, E), or train_links; no edges: numpy.empty((2, 0), int)")
     weights = edge_weight
@@ -391,10 +389,6 @@ def _edges(edge_index: Any, edge_weight: Any, n: int) -> tuple[Array, Array | No
             raise ValueError("edge_weight: found weights beside a sparse matrix, expected True (its entries) or None")
         if edge_weight is None and edge_index.nnz and (edge_index.tocsr().data != 1).any():
             warn("edge_index: the entries of the matrix are not used as weights; edge_weight=True uses them")
-        if edge_index.format in ("csc", "csr"):
-            matrix = edge_index.tocsc()
-            weights = _arrays.floats(matrix.data, "edge_weight") if edge_weight else None
-            return _arrays.ids32(matrix.indices, "edge_index"), None, _arrays.offsets64(matrix.indptr), weights
         matrix = edge_index.tocoo()
         edge_index = (matrix.row, matrix.col)
         weights = matrix.data if edge_weight else None
@@ -406,7 +400,7 @@ def _edges(edge_index: Any, edge_weight: Any, n: int) -> tuple[Array, Array | No
         warn(f"edge_index: found the shape (2, 2), {taken}; transpose it if its rows are edges")
     if weights is not None:
         weights = _arrays.edge_weights(weights, "edge_weight", len(sources))
-    return sources, destinations, None, weights
+    return sources, destinations, weights
 
 
 def as_graph(value: GraphLike, name: str = "graph", directed: bool = True) -> Graph:

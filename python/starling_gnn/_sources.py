@@ -218,8 +218,8 @@ class Types(Dict[str, slice]):
         self.members = {
             "n_types": len(slices),
             "type_names": "".join(f"{name}\n" for name in slices).encode(),
-            "type_vertices": _arrays.pointer(vertices),
-            "type_columns": _arrays.pointer(columns),
+            "type_vertices": _arrays.address(vertices),
+            "type_columns": _arrays.address(columns),
         }
 
 
