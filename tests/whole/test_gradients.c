@@ -6,6 +6,7 @@
  * function of its parameters, with the sample and the dropout masks of that step.
  */
 #include "tests/support/run_fixture.h"
+#include "tests/support/sets_fixture.h"
 
 #include "data/load.h"
 
@@ -18,8 +19,6 @@ static const struct graph_shape sparse_shape = {.kind = GRAPH_POWER_LAW,
                                                 .weighted = true,
                                                 .sparse = true,
                                                 .seed = 22};
-static struct sl_dataset dense_set, sparse_set;
-static struct sl_dataset typed_dense_set, typed_sparse_set; /* the same, with relations: for rgcn and rgat */
 
 #define STEP 1
 #define MIN_GRADIENT 1e-3 /* which the tolerances are small beside */
@@ -259,20 +258,12 @@ static void check_parameter(struct world *w, const char *variant, uint32_t layer
     }
 }
 
-static const struct sl_dataset *dataset_of(int model, bool sparse)
-{
-    if (is_typed(model)) {
-        return sparse ? &typed_sparse_set : &typed_dense_set;
-    }
-    return sparse ? &sparse_set : &dense_set;
-}
-
 static void check_variant(int model, const struct variant *v, struct tally *tally)
 {
     OWNED(sl_settings_free) struct sl_settings settings;
     OWNED(world_close) struct world w;
     settings_of(model, v, &settings);
-    world_open(dataset_of(model, v->sparse), &settings, STEP + 1, &w);
+    world_open(set_of(model, v->sparse), &settings, STEP + 1, &w);
     assert_int_equal(w.shards.is_sparse, v->sparse);
     scramble_model(&w.model);
     expect_ok(sl_step_sample(w.steps, 0));
@@ -319,32 +310,13 @@ static void expect_sampled(const struct sl_graph *graph)
     assert_true(n_over > graph->n_vertices / 3);
 }
 
-static int make_sets(void **state)
+static int up(void **state)
 {
     (void)state;
-    make_dataset(&dense_shape, &dense_set);
-    make_dataset(&sparse_shape, &sparse_set);
-    struct graph_shape typed = dense_shape;
-    typed.n_relations = 3;
-    make_dataset(&typed, &typed_dense_set);
-    typed = sparse_shape;
-    typed.n_relations = 2;
-    make_dataset(&typed, &typed_sparse_set);
+    make_sets(dense_shape, sparse_shape);
     expect_sampled(&dense_set.graph);
     expect_sampled(&sparse_set.graph);
     return 0;
 }
 
-static int free_sets(void **state)
-{
-    (void)state;
-    forget_partitions();
-    sl_dataset_free(&dense_set);
-    sl_dataset_free(&sparse_set);
-    sl_dataset_free(&typed_dense_set);
-    sl_dataset_free(&typed_sparse_set);
-    assert_int_equal(sl_memory_live(), 0);
-    return 0;
-}
-
-TEST_MAIN(make_sets, free_sets)
+TEST_MAIN(up, sets_down)

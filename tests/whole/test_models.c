@@ -7,10 +7,11 @@
  * so are a sample's logits on average.
  */
 #include "tests/support/run_fixture.h"
+#include "tests/support/sets_fixture.h"
 
 #include "data/load.h"
 
-static struct sl_dataset dense_set, sparse_set, small_set, typed_dense_set, typed_sparse_set;
+static struct sl_dataset small_set;
 
 /* A graph all of whose vertices are seeds. n_relations: 0 or, of a typed graph, more. */
 static void make_set(uint32_t n_vertices, uint32_t n_columns, bool sparse, uint32_t n_relations, struct sl_dataset *out)
@@ -191,14 +192,6 @@ static bool agrees(const struct sl_dataset *d, int model, const struct variant *
     return taken;
 }
 
-static const struct sl_dataset *dataset_of(int model, const struct variant *v)
-{
-    if (is_typed(model)) {
-        return v->sparse ? &typed_sparse_set : &typed_dense_set;
-    }
-    return v->sparse ? &sparse_set : &dense_set;
-}
-
 TEST(test_agreement)
 {
     for (int model = 0; model < n_models(); model++) {
@@ -207,7 +200,7 @@ TEST(test_agreement)
             if (slow_kernels() && i % N_SPREADS != (i / N_SPREADS + (size_t)model) % N_SPREADS) {
                 continue; /* each of its variants is spread in one way, which turns */
             }
-            bool taken = agrees(dataset_of(model, v), model, v, spreads[i % N_SPREADS]);
+            bool taken = agrees(set_of(model, v->sparse), model, v, spreads[i % N_SPREADS]);
             assert_true(taken || i >= 2 * N_SPREADS);
         }
     }
@@ -298,7 +291,7 @@ TEST(test_average)
     assert_true(n_checked >= 2);
 }
 
-static int make_sets(void **state)
+static int up(void **state)
 {
     int failed = group_up(state);
     n_vertices = slow_kernels() ? 200 : 500; /* long lists have tests of their own */
@@ -310,15 +303,11 @@ static int make_sets(void **state)
     return failed;
 }
 
-static int free_sets(void **state)
+static int down(void **state)
 {
-    forget_partitions();
-    sl_dataset_free(&dense_set);
-    sl_dataset_free(&sparse_set);
+    free_sets();
     sl_dataset_free(&small_set);
-    sl_dataset_free(&typed_dense_set);
-    sl_dataset_free(&typed_sparse_set);
     return group_down(state);
 }
 
-TEST_MAIN(make_sets, free_sets)
+TEST_MAIN(up, down)

@@ -7,6 +7,7 @@
  * learns. And what CUDA kernels make of such rows, beside the CPU's; of pure copies codelets' own tests see that.
  */
 #include "tests/support/run_fixture.h"
+#include "tests/support/sets_fixture.h"
 
 #include "codelets/rows/activate.h"
 #include "codelets/rows/dense.h"
@@ -21,8 +22,6 @@
 
 #define N_STEPS 5
 #define SEEDS 280 /* a step's, P * B: divisible by 1, 2, 4 and 7 */
-
-static struct sl_dataset dense_set, sparse_set, typed_set;
 
 /* ---- numbers ---- */
 
@@ -819,19 +818,11 @@ static void settings_of(const struct variant *v, int precision, uint32_t pes, st
     out->partition = methods[pes % 3];
 }
 
-static const struct sl_dataset *set_of(const struct variant *v)
-{
-    if (is_typed(v->model)) {
-        return &typed_set;
-    }
-    return v->sparse ? &sparse_set : &dense_set;
-}
-
 static void run_variant(const struct variant *v, int precision, uint32_t pes, struct outcome *out)
 {
     OWNED(sl_settings_free) struct sl_settings settings;
     settings_of(v, precision, pes, &settings);
-    run_steps(set_of(v), &settings, N_STEPS, out);
+    run_steps(set_of(v->model, v->sparse), &settings, N_STEPS, out);
 }
 
 static void expect_losses(const char *name, uint32_t pes, const struct outcome *got, const struct outcome *wanted,
@@ -930,7 +921,7 @@ static void evaluate(const struct variant *v, int precision, sl_real *scores, sl
     OWNED(world_close) struct world w;
     settings_of(v, precision, 3, &settings);
     settings.batch_size = 90;
-    world_open(set_of(v), &settings, 1, &w);
+    world_open(set_of(v->model, v->sparse), &settings, 1, &w);
     expect_ok(sl_evaluate(&w.run, &w.shards, &w.model, &wanted, &unused));
 }
 
@@ -952,7 +943,7 @@ TEST(test_evaluation)
 {
     needs_bf16();
     for (size_t i = 3 % variant_stride(); i < N_VARIANTS; i += variant_stride()) {
-        const struct sl_dataset *set = set_of(&variants[i]);
+        const struct sl_dataset *set = set_of(variants[i].model, variants[i].sparse);
         size_t n_scores = (size_t)set->graph.n_vertices * set->targets.n_classes;
         size_t n_hidden = (size_t)set->graph.n_vertices * variants[i].hidden;
         sl_real *scores[2];
@@ -981,20 +972,13 @@ static int up(void **state)
         .kind = GRAPH_POWER_LAW, .n_vertices = 1201, .n_columns = 20, .n_classes = 5, .seed = 11};
     static const struct graph_shape sparse_shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 1201, .n_columns = 80, .n_classes = 5, .sparse = true, .seed = 12};
-    make_dataset(&dense_shape, &dense_set);
-    make_dataset(&sparse_shape, &sparse_set);
-    struct graph_shape typed = dense_shape;
-    typed.n_relations = 3;
-    make_dataset(&typed, &typed_set);
+    make_sets(dense_shape, sparse_shape);
     return group_up(state);
 }
 
 static int down(void **state)
 {
-    forget_partitions();
-    sl_dataset_free(&dense_set);
-    sl_dataset_free(&sparse_set);
-    sl_dataset_free(&typed_set);
+    free_sets();
     return group_down(state);
 }
 

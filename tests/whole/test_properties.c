@@ -7,6 +7,7 @@
  */
 #include "tests/support/run_fixture.h"
 #include "tests/support/sage_fixture.h"
+#include "tests/support/sets_fixture.h"
 
 #include "data/load.h"
 
@@ -21,8 +22,6 @@ static const struct graph_shape dense_shape = {
     .kind = GRAPH_POWER_LAW, .n_vertices = 1201, .n_columns = 20, .n_classes = 5, .seed = 11};
 static const struct graph_shape sparse_shape = {
     .kind = GRAPH_POWER_LAW, .n_vertices = 1201, .n_columns = 80, .n_classes = 5, .sparse = true, .seed = 12};
-static struct sl_dataset dense_set, sparse_set;
-static struct sl_dataset typed_dense_set, typed_sparse_set; /* the same, with relations: for rgcn and rgat */
 
 /* ---- what is run ---- */
 
@@ -142,19 +141,11 @@ static void settings_of(const struct variant *v, const struct spread *spread, st
     out->depth = spread->depth;
 }
 
-static const struct sl_dataset *dataset_of(const struct variant *v)
-{
-    if (is_typed(v->model)) {
-        return v->sparse ? &typed_sparse_set : &typed_dense_set;
-    }
-    return v->sparse ? &sparse_set : &dense_set;
-}
-
 static void run_variant(const struct variant *v, const struct spread *spread, struct outcome *out)
 {
     OWNED(sl_settings_free) struct sl_settings settings;
     settings_of(v, spread, &settings);
-    run_steps(dataset_of(v), &settings, steps_of_a_run(), out);
+    run_steps(set_of(v->model, v->sparse), &settings, steps_of_a_run(), out);
 }
 
 /* ---- property 1: the partition is invisible ---- */
@@ -325,7 +316,7 @@ static double distance_apart(const struct variant *v, uint32_t batch, uint32_t l
         settings_of(v, k == 0 ? &alone : &apart, &settings);
         settings.batch_size = k == 0 ? 7 * batch : batch;
         settings.seed = seed;
-        run_steps(dataset_of(v), &settings, last + 1, &got[k]);
+        run_steps(set_of(v->model, v->sparse), &settings, last + 1, &got[k]);
     }
     assert_true(got[1].sizes[last].n_seeds >= 1 && got[1].sizes[last].n_seeds <= 6);
     for (uint32_t s = 0; s <= last; s++) {
@@ -482,7 +473,7 @@ static void run_in_teams(const struct variant *v, uint32_t team, uint32_t expect
     OWNED(sl_settings_free) struct sl_settings settings;
     OWNED(world_close) struct world w;
     settings_of(v, &spread, &settings);
-    world_open(dataset_of(v), &settings, steps_of_a_run(), &w);
+    world_open(set_of(v->model, v->sparse), &settings, steps_of_a_run(), &w);
     assert_int_equal(w.steps->team, expected);
     w.steps->team = team;
     world_run(&w, steps_of_a_run(), out);
@@ -608,7 +599,7 @@ static void run_late(const struct variant *v, const struct spread *spread, uint6
     OWNED(sl_settings_free) struct sl_settings settings;
     OWNED(world_close) struct world w;
     settings_of(v, spread, &settings);
-    world_open(dataset_of(v), &settings, steps_of_a_run(), &w);
+    world_open(set_of(v->model, v->sparse), &settings, steps_of_a_run(), &w);
     expect_ok(sl_step_sample(w.steps, 0));
     expect_ok(sl_step_sample(w.steps, 1));
     struct sl_slot_pe *pe = sl_step_slot(w.steps, late, 1);
@@ -662,10 +653,10 @@ static uint8_t *frontiers(const struct variant *v, const struct spread *spread)
 {
     struct sl_settings settings;
     struct world w;
-    uint32_t n = dataset_of(v)->graph.n_vertices;
+    uint32_t n = set_of(v->model, v->sparse)->graph.n_vertices;
     uint8_t *times = need(4 * (size_t)n, 1);
     settings_of(v, spread, &settings);
-    world_open(dataset_of(v), &settings, 1, &w);
+    world_open(set_of(v->model, v->sparse), &settings, 1, &w);
     expect_ok(sl_step_sample(w.steps, 0));
     for (uint32_t level = 0; level <= 3; level++) {
         count_frontier(&w, 0, level, times + level * (size_t)n);
@@ -701,7 +692,7 @@ TEST(test_fanout)
     long_test_watched();
     machine_up(NULL, 2);
     for (size_t i = 0; i < N_COMMON; i++) {
-        const struct sl_graph *graph = &dataset_of(&variants[i])->graph;
+        const struct sl_graph *graph = &set_of(variants[i].model, variants[i].sparse)->graph;
         struct sl_settings settings;
         struct sl_step_sizes sizes;
         struct world w;
@@ -710,7 +701,7 @@ TEST(test_fanout)
             sl_settings_free(&settings);
             continue;
         }
-        world_open(dataset_of(&variants[i]), &settings, 1, &w);
+        world_open(set_of(variants[i].model, variants[i].sparse), &settings, 1, &w);
         expect_ok(sl_step_sample(w.steps, 0));
         sl_step_begin(w.steps, 0);
         expect_ok(sl_step_sizes(w.steps, 0, &sizes));
@@ -811,36 +802,22 @@ static void make_variants(void)
     }
 }
 
-static int make_sets(void **state)
+static int up(void **state)
 {
     (void)state;
     make_variants();
-    make_dataset(&dense_shape, &dense_set);
-    make_dataset(&sparse_shape, &sparse_set);
-    struct graph_shape typed = dense_shape;
-    typed.n_relations = 3;
-    make_dataset(&typed, &typed_dense_set);
-    typed = sparse_shape;
-    typed.n_relations = 2;
-    make_dataset(&typed, &typed_sparse_set);
+    make_sets(dense_shape, sparse_shape);
     assert_true(dense_set.train.n > 2 * SEEDS && dense_set.train.n < 3 * SEEDS);
     assert_true(sparse_set.train.n > 2 * SEEDS && sparse_set.train.n < 3 * SEEDS);
     return 0;
 }
 
-static int free_sets(void **state)
+static int down(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < n_variants; i++) {
         outcome_free(&wanted[i]);
     }
-    forget_partitions();
-    sl_dataset_free(&dense_set);
-    sl_dataset_free(&sparse_set);
-    sl_dataset_free(&typed_dense_set);
-    sl_dataset_free(&typed_sparse_set);
-    assert_int_equal(sl_memory_live(), 0);
-    return 0;
+    return sets_down(state);
 }
 
-TEST_MAIN(make_sets, free_sets)
+TEST_MAIN(up, down)

@@ -4,7 +4,7 @@
  *
  * --edge-weights and GIN, whole runs: the partition is invisible, in double nearly to the bit; rows of bf16 are close
  * to float; the same run twice is the same to the bit; all weights may be zero. / */
-#include "tests/support/run_fixture.h"
+#include "tests/support/sets_fixture.h"
 
 #ifdef SL_REAL_DOUBLE
 #define SAME 1e-12
@@ -53,9 +53,6 @@ static const struct variant variants[] = {
 };
 #define N_VARIANTS (sizeof variants / sizeof *variants)
 
-static struct sl_dataset dense, sparse, typed_dense, typed_sparse;
-static struct sl_dataset *const datasets[] = {&dense, &sparse, &typed_dense, &typed_sparse};
-
 /* The losses of the first steps and of an evaluation, and the parameters. */
 struct result {
     double loss[STEPS + 1];
@@ -64,8 +61,7 @@ struct result {
 
 static void run_variant(const struct variant *v, uint32_t pes, int precision, struct result *out)
 {
-    const bool typed = (v->model & 0xff) == SL_MODEL_RGCN || v->model == SL_MODEL_RGAT;
-    const struct sl_dataset *dataset = datasets[2 * typed + v->sparse];
+    const struct sl_dataset *dataset = set_of(v->model & 0xff, v->sparse);
     OWNED(sl_settings_free) struct sl_settings settings;
     struct sl_scores scores;
     OWNED(world_close) struct world w;
@@ -171,8 +167,9 @@ TEST(test_same_bits)
 /* Sums of edges without weight are zero: losses stay finite, and the partition invisible. */
 TEST(test_all_zero)
 {
+    struct sl_dataset *const sets[] = {&dense_set, &sparse_set, &typed_dense_set, &typed_sparse_set};
     for (int k = 0; k < 4; k++) {
-        struct sl_graph *graph = &datasets[k]->graph;
+        struct sl_graph *graph = &sets[k]->graph;
         memset((float *)graph->weights.data, 0, graph->n_edges * sizeof(float));
     }
     forget_partitions();
@@ -190,27 +187,22 @@ TEST(test_all_zero)
 
 static int up(void **state)
 {
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
+    struct graph_shape dense = {.kind = GRAPH_POWER_LAW,
                                 .n_vertices = 301,
                                 .n_columns = 12,
                                 .n_classes = 4,
                                 .weighted = true,
                                 .self_loops = true,
                                 .seed = 21};
-    for (int k = 0; k < 4; k++) {
-        shape.sparse = k % 2 == 1;
-        shape.n_relations = k < 2 ? 0 : 3;
-        make_dataset(&shape, datasets[k]);
-    }
+    struct graph_shape sparse = dense;
+    sparse.sparse = true;
+    make_sets(dense, sparse);
     return group_up(state);
 }
 
 static int down(void **state)
 {
-    forget_partitions();
-    for (int k = 0; k < 4; k++) {
-        sl_dataset_free(datasets[k]);
-    }
+    free_sets();
     return group_down(state);
 }
 
