@@ -10,6 +10,7 @@
 #include "runtime/starling.h"
 
 #define N_RELATIONS 3
+#define N_STEPS 3 /* of runs that are equal to the bit */
 #define SEEDS 240 /* of a step; divisible by 1, 2, 3, 4 and 8 */
 
 static const struct graph_shape dense_shape = {.kind = GRAPH_POWER_LAW,
@@ -36,71 +37,58 @@ static void settings_of(int model, uint32_t hidden, struct sl_settings *out)
 
 /* ---- one relation ---- */
 
-static void expect_equal_outcomes(const struct outcome *a, const struct outcome *b, uint32_t n_steps)
+/* Case i: two runs of a graph with one relation have the same bits. choose() sets the options of run k. */
+static void expect_equal_runs(struct graph_shape shape, int i, void (*choose)(int i, int k, struct sl_settings *))
 {
-    assert_memory_equal(a->loss, b->loss, n_steps * sizeof *a->loss);
-    assert_int_equal(a->n_entries, b->n_entries);
-    expect_same("parameters of rgcn and sage", a->n_entries, sizeof *a->parameters, a->parameters, b->parameters);
+    OWNED(sl_dataset_free) struct sl_dataset dataset;
+    struct outcome got[2];
+    shape.n_relations = 1;
+    make_dataset(&shape, &dataset);
+    for (int k = 0; k < 2; k++) {
+        OWNED(sl_settings_free) struct sl_settings settings;
+        machine_up(NULL, 2);
+        choose(i, k, &settings);
+        settings.group_size = settings.pes;
+        settings.batch_size = SEEDS / settings.pes;
+        settings.chunks = 2;
+        run_steps(&dataset, &settings, N_STEPS, &got[k]);
+        machine_down();
+    }
+    assert_memory_equal(got[0].loss, got[1].loss, N_STEPS * sizeof *got[0].loss);
+    assert_int_equal(got[0].n_entries, got[1].n_entries);
+    expect_same("parameters", got[0].n_entries, sizeof *got[0].parameters, got[0].parameters, got[1].parameters);
+    outcome_free(&got[0]);
+    outcome_free(&got[1]);
+    forget_partitions();
+}
+
+static void sage_or_rgcn(int i, int k, struct sl_settings *out)
+{
+    settings_of(k == 0 ? SL_MODEL_SAGE : SL_MODEL_RGCN, i < 4 ? 8 : 24, out);
+    out->pes = i % 4 < 2 ? 1 : 4;
+    out->precision = i >= 6 ? SL_PRECISION_BF16 : SL_PRECISION_FLOAT;
+    out->norm = i % 3;
+}
+
+/* Fanouts over all, and by relation. */
+static void by_relation(int i, int k, struct sl_settings *out)
+{
+    settings_of(SL_MODEL_RGCN, 16, out);
+    out->sampler = i % 2 == 0 ? SL_SAMPLER_NEIGHBOR : SL_SAMPLER_LABOR;
+    out->replace = i == 2;
+    out->pes = 2;
+    if (k == 1) {
+        expect_ok(sl_settings_set(out, "relation-fanout", i == 3 ? "0:4,5" : "each"));
+    }
 }
 
 TEST(test_one_relation)
 {
     for (int i = 0; i < 8; i++) {
-        struct graph_shape shape = i % 2 == 0 ? dense_shape : sparse_shape;
-        OWNED(sl_dataset_free) struct sl_dataset dataset;
-        struct outcome got[2];
-        const int models[] = {SL_MODEL_SAGE, SL_MODEL_RGCN};
-        shape.n_relations = 1;
-        make_dataset(&shape, &dataset);
-        for (int k = 0; k < 2; k++) {
-            struct sl_settings settings;
-            machine_up(NULL, 2);
-            settings_of(models[k], i < 4 ? 8 : 24, &settings);
-            settings.pes = settings.group_size = i % 4 < 2 ? 1 : 4;
-            settings.batch_size = SEEDS / settings.pes;
-            settings.chunks = 2;
-            settings.precision = i >= 6 ? SL_PRECISION_BF16 : SL_PRECISION_FLOAT;
-            settings.norm = i % 3;
-            run_steps(&dataset, &settings, 3, &got[k]);
-            sl_settings_free(&settings);
-            machine_down();
-        }
-        expect_equal_outcomes(&got[0], &got[1], 3);
-        outcome_free(&got[0]);
-        outcome_free(&got[1]);
-        forget_partitions();
+        expect_equal_runs(i % 2 == 0 ? dense_shape : sparse_shape, i, sage_or_rgcn);
     }
-}
-
-/* Fanouts by relation of a graph with one relation: the bits of fanouts over all. */
-TEST(test_one_relation_by_relation)
-{
     for (int i = 0; i < 4; i++) {
-        struct graph_shape shape = dense_shape;
-        OWNED(sl_dataset_free) struct sl_dataset dataset;
-        struct outcome got[2];
-        shape.n_relations = 1;
-        make_dataset(&shape, &dataset);
-        for (int k = 0; k < 2; k++) {
-            struct sl_settings settings;
-            machine_up(NULL, 2);
-            settings_of(SL_MODEL_RGCN, 16, &settings);
-            settings.sampler = i % 2 == 0 ? SL_SAMPLER_NEIGHBOR : SL_SAMPLER_LABOR;
-            settings.replace = i == 2;
-            settings.pes = settings.group_size = 2;
-            settings.batch_size = SEEDS / 2;
-            settings.chunks = 2;
-            if (k == 1) {
-                expect_ok(sl_settings_set(&settings, "relation-fanout", i == 3 ? "0:4,5" : "each"));
-            }
-            run_steps(&dataset, &settings, 3, &got[k]);
-            sl_settings_free(&settings);
-            machine_down();
-        }
-        expect_equal_outcomes(&got[0], &got[1], 3);
-        outcome_free(&got[0]);
-        outcome_free(&got[1]);
-        forget_partitions();
+        expect_equal_runs(dense_shape, i, by_relation);
     }
 }
 
