@@ -220,6 +220,27 @@ generate()
     "$starling_data" generate --out "$@" >/dev/null && "$top_srcdir/tests/as_text" "$1" || exit 99
 }
 
+# make_links NAME N TRAIN VALID TEST VALID_NEG [TEST_NEG [RELATIONS]]: a dataset of distinct random pairs of N vertices, in lists of so
+# many, or triples of RELATIONS relations.
+make_links()
+{
+    mkdir -p "$1/raw" "$1/split/only" || exit 99
+    echo "$2" >"$1/raw/num-node-list.csv"
+    awk -v n="$2" -v sizes="${*:3:5}" -v relations="${8:-0}" -v to="$1/split/only/" 'BEGIN {
+        srand(11)
+        split(sizes, n_of, " ")
+        n_lists = split("train valid test valid_neg test_neg", lists, " ")
+        for (l = 1; l <= n_lists; l++) {
+            for (i = 0; i < n_of[l];) {
+                u = int(n * rand()); v = int(n * rand())
+                if (u >= v || (u, v) in seen) continue
+                seen[u, v] = 1; i++
+                print u "," (relations ? int(relations * rand()) "," : "") v >(to lists[l] ".csv")
+            }
+        }
+    }'
+}
+
 # figures FILE: the lines of a metrics file, without times and other figures that depend on the machine.
 figures()
 {

@@ -9,24 +9,6 @@
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 
-# make_links NAME N TRAIN VALID TEST: a dataset of distinct random pairs of N vertices, with half as many negatives as links to find.
-make_links()
-{
-    mkdir -p "$1/raw" "$1/split/only" || exit 99
-    echo "$2" >"$1/raw/num-node-list.csv"
-    awk -v n="$2" -v train="$3" -v valid="$4" -v test="$5" -v to="$1/split/only/" 'BEGIN {
-        srand(11)
-        n_of["train"] = train; n_of["valid"] = valid; n_of["test"] = test; n_of["valid_neg"] = int(valid / 2)
-        split("train valid test valid_neg", lists, " ")
-        for (l = 1; l <= 4; l++) {
-            for (i = 0; i < n_of[lists[l]];) {
-                u = int(n * rand()); v = int(n * rand())
-                if (u < v && !((u, v) in seen)) { seen[u, v] = 1; i++; print u "," v >(to lists[l] ".csv") }
-            }
-        }
-    }'
-}
-
 # link DATASET OPTION...: a run whose losses and scores go to `numbers`, with all their digits.
 link()
 {
@@ -51,7 +33,7 @@ holds()
 
 # ---- random links ----
 
-make_links random 1500 5000 400 3000
+make_links random 1500 5000 400 3000 200
 link random --features random:16 --fanout 10,10 --pes 2 --batch-size 250 --epochs 6 --lr 0.01 --dropout 0
 holds "$(last test_auc) > 0.48 && $(last test_auc) < 0.52"
 holds "$(last test_ap) > 0.47 && $(last test_ap) < 0.53"
@@ -74,7 +56,7 @@ near()
         complain "$1: expected $(tr '\n' ' ' <wanted), found $(tr '\n' ' ' <numbers)"
 }
 
-make_links small 200 600 50 50
+make_links small 200 600 50 50 25
 few=(--features random:8 --fanout 4,4 --epochs 3 --negatives 2 --chunks 2)
 link small "${few[@]}" --pes 2 --batch-size 60
 cp numbers wanted

@@ -10,25 +10,8 @@ source "$top_srcdir/tests/lib.sh"
 program=$coop_sage
 need_mpi
 
-# make_links NAME N TRAIN FOUND: a dataset of distinct random pairs of N vertices, FOUND of them in each list of links to find, and
-# half as many negatives in valid_neg alone: those of test are drawn.
-make_links()
-{
-    mkdir -p "$1/raw" "$1/split/only" || exit 99
-    echo "$2" >"$1/raw/num-node-list.csv"
-    awk -v n="$2" -v train="$3" -v found="$4" -v to="$1/split/only/" 'BEGIN {
-        srand(11)
-        n_of["train"] = train; n_of["valid"] = n_of["test"] = found; n_of["valid_neg"] = int(found / 2)
-        split("train valid test valid_neg", lists, " ")
-        for (l = 1; l <= 4; l++) {
-            for (i = 0; i < n_of[lists[l]];) {
-                u = int(n * rand()); v = int(n * rand())
-                if (u < v && !((u, v) in seen)) { seen[u, v] = 1; i++; print u "," v >(to lists[l] ".csv") }
-            }
-        }
-    }'
-}
-make_links pairs 400 1500 120
+# Negatives in valid_neg alone: those of test are drawn.
+make_links pairs 400 1500 120 120 60
 awk 'BEGIN { for (i = 0; i < 500; i++) print (i * 7) % 400 "," (i * i) % 400 }' >asked.csv
 
 # Label sets and numbers: three columns a vertex, some of them unknown.
@@ -63,19 +46,7 @@ mlp-groups 2 --pes 4 --group-size 2 --decoder mlp --link-loss softmax --negative
 RUNS
 
 # Triples, whose ranks are filtered and need the outputs of all vertices.
-mkdir -p triples/raw triples/split/only
-echo 400 >triples/raw/num-node-list.csv
-awk -v to=triples/split/only/ 'BEGIN {
-    srand(5)
-    n_of["train"] = 1500; n_of["valid"] = n_of["test"] = 60
-    split("train valid test", lists, " ")
-    for (l = 1; l <= 3; l++) {
-        for (i = 0; i < n_of[lists[l]];) {
-            u = int(400 * rand()); v = int(400 * rand()); r = int(3 * rand())
-            if (u != v && !((u, v, r) in seen)) { seen[u, v, r] = 1; i++; print u "," r "," v >(to lists[l] ".csv") }
-        }
-    }
-}'
+make_links triples 400 1500 60 60 0 0 3
 awk 'BEGIN { for (i = 0; i < 500; i++) print (i * 7) % 400 "," i % 3 "," (i * i) % 400 }' >asked-triples.csv
 while read -r name n options; do
     as_ranks "$name" "$n" "${common[@]}" --dataset ./triples --objective link --features random:8 --pairs asked-triples.csv $options
@@ -122,7 +93,7 @@ ranks 2 "${common[@]}" "${links[@]}" --pes 4 --seed 8 --metrics many >stdout 2>&
 cmp -s <(figures many) <(figures other) && complain "another seed gives the same figures"
 
 # Rows of many ends take several messages of some MB.
-make_links broad 9000 9000 2500
+make_links broad 9000 9000 2500 2500 1250
 ranks 3 "${common[@]}" --dataset ./broad --objective link --features random:4 --pes 3 --partition none --hidden 600 --batch-size 3000 \
     --fanout 1,1 --epochs 1 --metrics many >stdout 2>&1 || complain "many ends on three ranks: $(tail -n 1 stdout)"
 "$coop_sage" "${common[@]}" --dataset ./broad --objective link --features random:4 --pes 3 --partition none --hidden 600 --batch-size 3000 \

@@ -49,25 +49,6 @@ make_typed()
     seq 0 299 >$split/train.csv && seq 300 399 >$split/valid.csv && seq 400 499 >$split/test.csv || exit 99
 }
 
-# make_links NAME TRIPLES: links, or triples of 3 relations, of 400 vertices.
-make_links()
-{
-    mkdir -p "$1/raw" "$1/split/only" || exit 99
-    echo 400 >"$1/raw/num-node-list.csv"
-    awk -v triples="$2" -v to="$1/split/only/" 'BEGIN {
-        srand(5)
-        n_of["train"] = 1200; n_of["valid"] = 150; n_of["test"] = 150; n_of["valid_neg"] = triples ? 0 : 200; n_of["test_neg"] = n_of["valid_neg"]
-        split("train valid test valid_neg test_neg", lists, " ")
-        for (l = 1; l <= 5; l++) {
-            for (i = 0; i < n_of[lists[l]];) {
-                u = int(400 * rand()); v = int(400 * rand()); r = int(3 * rand())
-                if (u < v && !((u, v) in seen)) { seen[u, v] = 1; i++; print u (triples ? "," r : "") "," v >(to lists[l] ".csv") }
-            }
-        }
-    }'
-    awk -v triples="$2" 'BEGIN { for (i = 0; i < 301; i++) print (i * 7) % 400 (triples ? "," i % 3 : "") "," (i * i) % 400 }' >"$1.pairs"
-}
-
 # make_ties: links, and 300 isolated vertices with equal features.
 make_ties()
 {
@@ -91,8 +72,10 @@ generate sparse --vertices 701 --edges 5000 --features 300 --classes 7 --sparse
 make_numbers numbers 3 numbers
 make_numbers labels 6 labels
 make_typed
-make_links links ''
-make_links triples 1
+make_links links 400 1200 150 150 200 200
+awk 'BEGIN { for (i = 0; i < 301; i++) print (i * 7) % 400 "," (i * i) % 400 }' >links.pairs
+make_links triples 400 1200 150 150 0 0 3
+awk 'BEGIN { for (i = 0; i < 301; i++) print (i * 7) % 400 "," i % 3 "," (i * i) % 400 }' >triples.pairs
 make_ties
 
 # outputs WHERE COMMAND ...: run; the folder WHERE gets the losses and scores with all their digits, and the rows.
