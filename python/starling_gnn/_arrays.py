@@ -8,7 +8,7 @@ import ctypes as C
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ._library import ArrayLinks, warn
+from ._library import ArrayLinks, shown, warn
 from ._numpy import Array, np
 from ._tools import need
 
@@ -62,7 +62,10 @@ def any_array(value: Any) -> Array:
     elif hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
         array = np.from_dlpack(value)
     else:
-        array = np.asarray(value)
+        try:
+            array = np.asarray(value)
+        except ValueError:  # rows of several lengths
+            array = np.array(value, object)
         if array.dtype.kind in "US":
             array = np.array(value, object)  # the nan of a list of texts stays nan
     return array
@@ -300,9 +303,12 @@ class Relations:
     """The relations of edges: `of_edges` (E,), `n`, `names` as triples or texts, and `text` for the library."""
 
     def __init__(self, edge_type: Any, names: Any, n_edges: int) -> None:
+        try:
+            self.names = () if names is None else tuple(names)
+        except TypeError:
+            names = str(names)
         if isinstance(names, str):
-            raise ValueError(f"relations: found {names!r}, expected a list of names")
-        self.names = tuple(names or ())
+            raise ValueError(f"relations: found {shown(names)}, expected a list of names")
         self.n = len(self.names)
         self.of_edges: Array | None = None
         self.text: bytes | None = None
@@ -324,7 +330,7 @@ class Relations:
         triple = name if isinstance(name, tuple) else ("", name, "")
         if len(triple) != 3 or any("," in str(part) or "\n" in str(part) for part in triple):
             expected = "a name, or (source, name, destination), without commas"
-            raise ValueError(f"relations: found {name!r}, expected {expected}")
+            raise ValueError(f"relations: found {shown(name)}, expected {expected}")
         return map(str, triple)
 
     def weights(self, given: Mapping[Any, Any]) -> Array:
@@ -361,7 +367,12 @@ class Relations:
 
 def rows_of(value: Any, name: str) -> Any:
     """The rows of a list of links: those of an array, or arrays."""
-    return value if isinstance(value, (tuple, list)) else to_numpy(value, name)
+    if isinstance(value, (tuple, list)):
+        return [any_array(row) for row in value]
+    rows = to_numpy(value, name)
+    if rows.ndim == 0:
+        raise ValueError(f"{name}: found the shape (), expected rows (2, L) or (3, L)")
+    return rows
 
 
 class Links:

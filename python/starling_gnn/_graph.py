@@ -7,7 +7,7 @@ from __future__ import annotations
 import ctypes as C
 import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from . import _arrays, _sources
@@ -117,8 +117,12 @@ class Graph:
         drop_leaks: bool = False,
         name: str = "arrays",
     ) -> None:
-        if objective not in (None, "regression"):
-            raise ValueError(f"objective: found {objective!r}, expected 'regression' or None; others go to train()")
+        if objective is not None and (not isinstance(objective, str) or objective != "regression"):
+            expected = "'regression' or None; others go to train()"
+            raise ValueError(f"objective: found {shown(objective)}, expected {expected}")
+        for key, flag in (("directed", directed), ("drop_leaks", drop_leaks)):
+            if not isinstance(flag, (bool, np.bool_)) and (not isinstance(flag, int) or flag not in (0, 1)):
+                raise TypeError(f"{key}: found {shown(flag)}, expected True or False")
         if not isinstance(name, str):
             raise TypeError(f"name: found {shown(name)}, expected a text")
         for key, value in (("seed", seed), ("n_classes", n_classes)):
@@ -223,10 +227,10 @@ class Graph:
         if array is None or array.dtype.kind not in "OUST" or not array.size:
             return value
         place = {text: v for v, text in enumerate(lines_of(self._vertex_names))}
-        wrong = next((entry for entry in array.flat if not isinstance(entry, str) or entry not in place), None)
-        if wrong is not None:
+        wrong = [entry for entry in array.flat if not isinstance(entry, str) or entry not in place]
+        if wrong:
             expected = "ids of the graph, as graph.ids has them" if place else "numbers: the vertices have no ids"
-            raise ValueError(f"{name}: found {shown(str(wrong))}, expected {expected}")
+            raise ValueError(f"{name}: found {shown(str(wrong[0]))}, expected {expected}")
         return np.array([place[entry] for entry in array.flat], np.uint32).reshape(array.shape)
 
     def _members(self, vertices: Any) -> Array:
@@ -310,6 +314,8 @@ class Graph:
         """
         if not hasattr(graph, "is_directed"):
             raise _no_graph("from_networkx", graph, "a Graph or DiGraph of networkx")
+        if weight is not None and not isinstance(weight, str):
+            raise TypeError(f"weight: found {shown(weight)}, expected the name of an attribute")
         nodes, edges = list(graph.nodes), list(graph.edges)
         number = {node: i for i, node in enumerate(nodes)}
         pairs = np.array([(number[edge[0]], number[edge[1]]) for edge in edges], np.uint32).reshape(-1, 2)
@@ -323,7 +329,7 @@ class Graph:
                 found[name] = np.array([graph.nodes[node][value] for node in nodes])
         for name, value in keywords.items():
             if name in _sources.MASKS and isinstance(value, (list, tuple, set)) and not _is_mask(value, len(nodes)):
-                if value and all(node in number for node in value):
+                if value and all(isinstance(node, Hashable) and node in number for node in value):
                     keywords[name] = _numbers_of_nodes(name, value, number)
             elif name.endswith(("_links", "_negatives")) and isinstance(value, (list, tuple)):
                 if all(isinstance(row, (list, tuple)) for row in value):
@@ -348,9 +354,9 @@ def _no_graph(function: str, value: Any, kind: str) -> TypeError:
 
 def _numbers_of_nodes(name: str, nodes: Any, number: dict[Any, int]) -> list[int]:
     """Vertex ids of nodes of networkx. If the nodes could be vertex ids themselves, that is said."""
-    wrong = next((node for node in nodes if node not in number), None)
-    if wrong is not None:
-        raise ValueError(f"{name}: found {wrong!r}, expected nodes of the graph, or vertex ids as an array")
+    wrong = [node for node in nodes if not isinstance(node, Hashable) or node not in number]
+    if wrong:
+        raise ValueError(f"{name}: found {shown(wrong[0])}, expected nodes of the graph, or vertex ids as an array")
     made = [number[node] for node in nodes]
     if made != list(nodes) and all(node in range(len(number)) for node in nodes):
         advice = "give vertex ids, places in graph.nodes, as an array"

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import _arrays
 from ._graph import as_graph
-from ._library import Neighborhood, check, lib, made, make_settings
+from ._library import Neighborhood, check, lib, made, make_settings, shown
 from ._numpy import np
 from ._tools import need
 
@@ -79,17 +79,18 @@ class NeighborLoader:
         if unknown:
             text = f"NeighborLoader() got an unexpected keyword argument '{unknown[0]}'"
             raise TypeError(f"{text}; expected some of {', '.join(_OPTIONS)}")
-        if int(batch_size) != batch_size or batch_size < 1:
-            raise ValueError(f"batch_size: found {batch_size!r}, expected a whole number of 1 or more")
         self.graph = as_graph(graph)
-        self.batch_size = int(batch_size)
         self.shuffle = bool(shuffle)
         self.drop_last = bool(drop_last)
-        self.seed = int(seed)
         self.epoch = 0
-        hops = list(fanout) if fanout is not None else list(num_neighbors or ())[::-1]
-        given = {"layers": len(hops), "fanout": hops, "seed": self.seed, **options}
+        try:
+            hops = list(num_neighbors or ())[::-1] if fanout is None else list(fanout)
+        except TypeError:
+            found = num_neighbors if fanout is None else fanout
+            raise TypeError(f"fanout: found {shown(found)}, expected a list of numbers, one for each hop") from None
+        given = {"layers": len(hops), "fanout": hops, "seed": seed, "batch_size": batch_size, **options}
         settings = make_settings(False, given, "NeighborLoader")
+        self.batch_size, self.seed = int(settings.get("batch-size")), int(settings.get("seed"))
         self._dataset = self.graph._dataset()
         self._lock = threading.Lock()
         self._handle = made(C.c_void_p, lib.sl_sampler_open, settings.handle, self._dataset)

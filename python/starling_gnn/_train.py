@@ -193,8 +193,8 @@ class Run:
         "torch"; the latter fits model.load_state_dict.
         """
         self._check_names(names)
-        if tensors not in ("numpy", "torch"):
-            raise ValueError(f"tensors: found {tensors!r}, expected 'numpy' or 'torch'")
+        if not isinstance(tensors, str) or tensors not in ("numpy", "torch"):
+            raise ValueError(f"tensors: found {shown(tensors)}, expected 'numpy' or 'torch'")
         arrays = self._models[names].arrays()
         if tensors == "numpy":
             return arrays

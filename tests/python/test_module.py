@@ -506,6 +506,9 @@ class Data(Folder):
         with self.warns(sl.StarlingWarning, "'weight', edge attribute 'time': are not used; say weight='weight'"):
             graph = sl.Graph.from_networkx(made, train=np.array([3, 2]), test=[1, 1, 0, 0])
         self.assertEqual((graph.train.tolist(), graph.test.tolist()), ([3, 2], [0, 1]))
+        for words, wrong in (("weight: found \\[\\]", dict(weight=[])), ("train: found", dict(train=[[]]))):
+            with self.refuses((TypeError, ValueError), words):
+                sl.Graph.from_networkx(made, **wrong)
         with self.refuses(ValueError, "valid_links: found 9, expected nodes of the graph"):
             sl.Graph.from_networkx(made, weight="weight", valid_links=[[3], [9]])
         with self.warns(sl.StarlingWarning, "test_links is a list, taken as nodes of the graph"):
@@ -893,6 +896,16 @@ class Data(Folder):
             (dict(train=np.ones(3, bool)), ValueError, "train: found a mask of 3 entries, expected 240"),
             (dict(train=sets["valid"]), sl.InvalidArgumentError, "the split has already"),
             (dict(train=np.ones((N, 2), bool)), ValueError, "expected one dimension"),
+            *((dict([(key, [[1], [2, 3]])]), (TypeError, ValueError), f"^{key}: found") for key in ("x", "y", "train")),
+            (dict(edge_type=np.zeros(3 * N, int), relations=3), ValueError, "relations: found '3', expected a list of"),
+            (
+                dict(edge_type=np.zeros(3 * N, int), relations=np.zeros((2, 2))),
+                ValueError,
+                "relation_names has .* twice",
+            ),
+            (dict(y=None, valid_links=3), ValueError, r"valid_links: found the shape \(\)"),
+            (dict(objective=np.zeros(2)), ValueError, "objective: found array"),
+            (dict(directed="no"), TypeError, "directed: found 'no', expected True or False"),
             (dict(name="x" * 99), sl.InvalidArgumentError, "at most 63"),
             (dict(n_classes=2), sl.InvalidArgumentError, "labels"),
         ]:
@@ -2092,7 +2105,9 @@ class Models(Folder):
             (lambda: model.predict(graph(), [N]), ValueError, "vertices: found id 240, expected ids of 0 .. 239"),
             (lambda: model.predict(graph(), [[1]]), ValueError, "vertices: found the shape .1, 1."),
             (lambda: model.predict(graph(), ["a"]), ValueError, "vertices: found 'a', expected numbers: the ver"),
+            (lambda: model.predict(graph(), [None]), ValueError, "vertices: found 'None', expected numbers: the ver"),
             (lambda: model.predict(graph(), {1: 2}), ValueError, "vertices: found '{1: 2}', expected numbers"),
+            (lambda: run.state_dict(tensors=np.zeros(2)), ValueError, "tensors: found array"),
             (lambda: run.state_dict(["dgl"]), ValueError, "names: found .'dgl'., expected 'pyg' or 'dgl'"),
             (lambda: model.predict("nosuch"), FileNotFoundError, "nosuch"),
             (lambda: sl.load_model(os.path.join(self.here, "none")), OSError, "none"),
