@@ -345,48 +345,20 @@ static enum sl_status read_tensor(const struct reader *r, const char *name, cons
     return read_place(r, name, json_object_get(value, "data_offsets"), t);
 }
 
-/* Bytes of the metadata's strings, with their NULs. */
-static enum sl_status metadata_bytes(const struct reader *r, json_t *metadata, size_t *out)
+static enum sl_status read_metadata(struct reader *r, json_t *metadata)
 {
     const char *key;
     json_t *value;
-    *out = 0;
-    json_object_foreach(metadata, key, value)
-    {
-        SL_FAIL_IF(!json_is_string(value), SL_EFILE, "%s: metadata '%.100s': expected a string", r->path, key);
-        *out += strlen(key) + strlen(json_string_value(value)) + 2;
-    }
-    return SL_OK;
-}
-
-/* Copy a string to *to, and advance *to. Returns the copy. */
-static const char *keep(const char *text, char **to)
-{
-    size_t n = strlen(text) + 1;
-    char *copy = *to;
-    memcpy(copy, text, n);
-    *to += n;
-    return copy;
-}
-
-static enum sl_status read_metadata(struct reader *r, json_t *metadata)
-{
-    size_t bytes;
     if (metadata == NULL) {
         return SL_OK;
     }
     SL_FAIL_IF(!json_is_object(metadata), SL_EFILE, "%s: expected " METADATA_NAME " to be an object of strings",
                r->path);
-    SL_CHECK(metadata_bytes(r, metadata, &bytes));
-    SL_CHECK(sl_alloc(bytes, 1, "metadata", &r->out->metadata_text));
     SL_CHECK(sl_alloc(json_object_size(metadata), sizeof *r->out->metadata, "metadata", &r->out->metadata));
-    char *to = r->out->metadata_text;
-    const char *key;
-    json_t *value;
     json_object_foreach(metadata, key, value)
     {
-        const char *kept = keep(key, &to);
-        r->out->metadata[r->out->n_metadata++] = (struct sl_metadata){kept, keep(json_string_value(value), &to)};
+        SL_FAIL_IF(!json_is_string(value), SL_EFILE, "%s: metadata '%.100s': expected a string", r->path, key);
+        r->out->metadata[r->out->n_metadata++] = (struct sl_metadata){key, json_string_value(value)};
     }
     return SL_OK;
 }
@@ -491,16 +463,15 @@ static enum sl_status parse(const char *path, const char *bytes, size_t n, struc
     *out = (struct sl_tensors){0};
     SL_TRY(st, header_length(path, bytes, n, &length), done);
     SL_TRY(st, load_header(path, bytes + LENGTH_BYTES, length, &header), done);
+    out->header = header;
     struct reader reader = {
         .path = path,
         .data = bytes + LENGTH_BYTES + length,
         .data_bytes = n - LENGTH_BYTES - length,
         .out = out,
     };
-    SL_TRY(st, sl_strdup(path, &out->path), free_header);
+    SL_TRY(st, sl_strdup(path, &out->path), done);
     st = read_header(&reader, header);
-free_header:
-    json_decref(header);
 done:
     if (st != SL_OK) {
         sl_tensors_free(out);
@@ -562,7 +533,7 @@ void sl_tensors_free(struct sl_tensors *tensors)
         sl_file_unmap(&tensors->map);
         sl_free(tensors->tensors);
         sl_free(tensors->metadata);
-        sl_free(tensors->metadata_text);
+        json_decref(tensors->header);
         *tensors = (struct sl_tensors){0};
     }
 }

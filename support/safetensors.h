@@ -50,7 +50,7 @@ struct sl_tensors {
     struct sl_tensor *tensors; /* in the order of the header */
     uint32_t n_metadata;
     struct sl_metadata *metadata;
-    char *metadata_text; /* the strings of `metadata` */
+    void *header; /* private: the parsed header, which has the strings of `metadata` */
 };
 
 /* Make a tensor of two dimensions (columns > 0), one (columns 0) or none (rows and columns 0). Too long a name is
