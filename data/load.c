@@ -736,15 +736,11 @@ static enum sl_status load_uncached(const struct sl_dataset_options *options, co
                                     bool *whole_out, struct sl_dataset *out)
 {
     struct sl_raw raw;
-    enum sl_status st = read_or_generate(origin, &raw);
-    if (st == SL_OK && raw.numbered && raw.vertex_names != NULL) {
-        st = save_names(options, origin, &raw);
-        if (st != SL_OK) {
-            sl_raw_free(&raw);
-        }
-    }
-    if (st != SL_OK) {
-        return st;
+    const bool made = origin->made.kind != SL_MADE_NOT;
+    enum sl_status st;
+    SL_TRY(st, read_or_generate(origin, &raw), done);
+    if (raw.numbered && raw.vertex_names != NULL) {
+        SL_TRY(st, save_names(options, origin, &raw), done);
     }
     if (raw.n_dropped > 0) {
         sl_notify(SL_NOTICE_WARNING, "%s: %u vertices of the split '%s' have no label: they have no share in scores",
@@ -752,23 +748,22 @@ static enum sl_status load_uncached(const struct sl_dataset_options *options, co
     }
     bool all_known = raw.n_dropped == 0;
     raw.links.directed = options->directed;
-    const bool made = origin->made.kind != SL_MADE_NOT;
-    st = sl_dataset_make(origin->name, &raw, options->directed, made ? SL_NORMALIZE_NONE : options->normalize,
-                         options->scaling, out);
-    sl_raw_free(&raw);
-    if (st == SL_OK) {
-        st = sl_leaks_settle(out, options->drop_leaks, origin->name);
-    }
-    if (st == SL_OK && made) {
-        st = make_features(options, &origin->made, out);
-    }
-    if (st != SL_OK) {
-        sl_dataset_free(out);
-        return st;
+    SL_TRY(st,
+           sl_dataset_make(origin->name, &raw, options->directed, made ? SL_NORMALIZE_NONE : options->normalize,
+                           options->scaling, out),
+           done);
+    SL_TRY(st, sl_leaks_settle(out, options->drop_leaks, origin->name), done);
+    if (made) {
+        SL_TRY(st, make_features(options, &origin->made, out), done);
     }
     *whole_out = all_known && out->features.n_rows == out->graph.n_vertices;
     out->synthetic = origin->reader == NULL;
-    return SL_OK;
+done:
+    sl_raw_free(&raw);
+    if (st != SL_OK) {
+        sl_dataset_free(out);
+    }
+    return st;
 }
 
 /* Note what the cache file does not say. On failure *out is emptied. */
