@@ -70,7 +70,7 @@ run_block()
     if [[ $3 == python ]]; then
         (cd "$work" && timeout 300 python3 "$folder/block") >"$folder/output" 2>&1 3>"$folder/where"
     else
-        (cd "$work" && timeout 300 bash -c "$prelude; source $folder/block") >"$folder/output" 2>&1 3>"$folder/where"
+        (cd "$work" && timeout 300 bash -c "$prelude; source \"\$0\"" "$folder/block") >"$folder/output" 2>&1 3>"$folder/where"
     fi
     status=$?
     ((n_run++))
