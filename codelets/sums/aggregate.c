@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Weighted sums over sampled in-neighbours, and the transposed sums. Rows are scattered in memory, so a row is
- * prefetched well before it is added. A ring holds the terms to come. Terms are added in order, four at a time: the
- * output row is read and written once for four terms. */
+ * Weighted sums over sampled in-neighbours, and the transposed sums. */
 #include "codelets/sums/aggregate.h"
 
 #ifdef SL_CUDA
@@ -14,102 +12,90 @@
 
 #include "codelets/rows/rounded.h"
 #include "codelets/sampling/sample.h"
-#include "codelets/sums/add_rows.h"
+#include "codelets/sums/walk.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 /* ---- kernels, CPU ---- */
 
-#define RING 64 /* terms looked up ahead; a power of two */
-
-/* One term of a sum. With symmetric weights, `weight` is the factor of the source until weigh_terms completes it. */
-struct term {
-    const void *row;
-    sl_real weight;
-    sl_vertex id; /* of the source; only with symmetric weights */
+/* Lists by destination, whose rows are sources, or by source, whose rows are gradients of destinations. Offsets have 32
+ * bits in a block, 64 in a part. */
+struct lists {
+    const uint32_t *block; /* NULL: the offsets are those of a part */
+    const uint64_t *part;  /* entries begin at part[0] */
+    const uint32_t *positions;
+    const uint32_t *degrees;          /* by source: offsets of the destinations' edges. NULL: by destination */
+    const struct sl_source_rows *x;   /* by destination */
+    const struct sl_view *gm;         /* by source */
+    const struct sl_weights *weights; /* NULL: the mean */
+    const float *edge_weights;        /* NULL: 1 */
+    uint32_t n_columns;
 };
 
-/* out += terms first .. end - 1 of the ring, in order; at most RING terms. */
-SL_INLINE void add_terms(enum sl_dtype dtype, const struct term *ring, uint64_t first, uint64_t end, uint32_t n_columns,
-                         sl_real *out)
+/* The first entry of list i. */
+SL_INLINE uint64_t bound_of(const struct lists *lists, uint32_t i)
 {
-    uint64_t i = first;
-    for (; i + 4 <= end; i += 4) {
-        const struct term *t[] = {&ring[i % RING], &ring[(i + 1) % RING], &ring[(i + 2) % RING], &ring[(i + 3) % RING]};
-        sl_add_four(dtype, n_columns, out, (const void *[]){t[0]->row, t[1]->row, t[2]->row, t[3]->row}, 0,
-                    (sl_real[]){t[0]->weight, t[1]->weight, t[2]->weight, t[3]->weight});
-    }
-    for (; i < end; i++) {
-        sl_add_row(dtype, n_columns, out, ring[i % RING].row, 0, ring[i % RING].weight);
-    }
+    return lists->block != NULL ? lists->block[i] : lists->part[i] - lists->part[0];
 }
 
-/* Complete the weights of terms first .. end - 1 of the ring. id: the vertex of the sum; factor: its share. */
-SL_INLINE void weigh_terms(struct term *ring, uint64_t first, uint64_t end, sl_real factor, sl_vertex id)
+/* A walk over lists first .. first + n - 1. */
+SL_INLINE struct sl_walk walk_of(const struct lists *lists, uint32_t first, uint32_t n)
 {
-    for (uint64_t i = first; i < end; i++) {
-        struct term *term = &ring[i % RING];
-        term->weight = term->id == id ? 0 : factor * term->weight;
-    }
+    return (struct sl_walk){.n = bound_of(lists, first + n), .known = bound_of(lists, first)};
 }
 
-/* Multiply terms first .. end - 1 of the ring by the weights of their edges, if edges have weights. */
-SL_INLINE void weigh_edges(struct term *ring, uint64_t first, uint64_t end, const float *edge_weights)
+/* The term of entry e. Its weight lacks the share of the list. */
+SL_INLINE void look_up(enum sl_dtype dtype, const struct lists *lists, uint64_t e, struct sl_term *term)
 {
-    for (uint64_t i = first; edge_weights != NULL && i < end; i++) {
-        ring[i % RING].weight *= (sl_real)edge_weights[i];
-    }
-}
-
-/* A walk over a list of edges, from the first to the last. The rows of the next edges are prefetched while one is
- * added. */
-struct edge_walk {
-    const struct sl_source_rows *x;
-    const uint32_t *positions; /* [n] */
-    uint64_t n, known;
-    struct term ring[RING];
-};
-
-/* One sum: entries first .. end - 1 of a list, and the factor that the vertex of the sum gives to their weights. */
-struct sum {
-    uint32_t d; /* the destination */
-    uint64_t first, end;
-    sl_real factor;
-    sl_vertex id; /* of the vertex; only with symmetric weights */
-};
-
-/* Look up and prefetch the rows of the edges before `end`. */
-SL_INLINE void know_sources(enum sl_dtype dtype, struct edge_walk *walk, const struct sl_weights *weights, uint64_t end,
-                            uint32_t n_columns)
-{
-    for (; walk->known < end; walk->known++) {
-        uint32_t position = walk->positions[walk->known];
-        struct term *term = &walk->ring[walk->known % RING];
-        term->row = sl_source_row(dtype, walk->x, position, n_columns);
-        sl_row_fetch(term->row, sl_dtype_bytes(dtype, n_columns));
+    const uint32_t i = lists->positions[e];
+    const struct sl_weights *weights = lists->weights;
+    if (lists->degrees == NULL) {
+        term->row = sl_source_row(dtype, lists->x, i, lists->n_columns);
         if (weights != NULL) {
-            term->id = sl_weights_source(weights, position);
+            term->id = sl_weights_source(weights, i);
             term->weight = sl_weights_factor(weights, term->id);
         }
+    } else {
+        const uint32_t degree = lists->degrees[i + 1] - lists->degrees[i];
+        term->row = sl_view_row(lists->gm, i, lists->n_columns);
+        if (weights == NULL) {
+            term->weight = 1 / (sl_real)degree;
+        } else {
+            term->id = sl_weights_destination(weights, i);
+            term->weight = sl_weights_share(weights, term->id, degree);
+        }
     }
+    sl_row_fetch(term->row, sl_dtype_bytes(dtype, lists->n_columns));
 }
 
-/* out += the rows of a sum's edges, in order, each times its weight. */
-SL_INLINE void add_sources(enum sl_dtype dtype, struct edge_walk *walk, const struct sl_weights *weights,
-                           const float *edge_weights, struct sum sum, uint32_t n_columns, sl_real *out)
+/* The whole weight of a term, without the weight of its edge. */
+SL_INLINE sl_real weight_of(const struct lists *lists, const struct sl_term *term, sl_real share, sl_vertex id)
 {
-    for (uint64_t done = sum.first; done < sum.end; done += RING - SL_ROWS_AHEAD) {
-        uint64_t stop = sum.end - done < RING - SL_ROWS_AHEAD ? sum.end : done + RING - SL_ROWS_AHEAD;
-        uint64_t ahead = walk->n - stop < SL_ROWS_AHEAD ? walk->n : stop + SL_ROWS_AHEAD;
-        know_sources(dtype, walk, weights, ahead, n_columns);
-        if (weights != NULL) {
-            weigh_terms(walk->ring, done, stop, sum.factor, sum.id);
-        } else {
-            for (uint64_t e = done; e < stop; e++) {
-                walk->ring[e % RING].weight = sum.factor;
+    if (lists->weights == NULL) {
+        return lists->degrees == NULL ? share : term->weight;
+    }
+    return term->id == id ? 0 : share * term->weight;
+}
+
+/* out += the rows of list i, in order. share: the factor of all its weights; id: its vertex, with symmetric weights. */
+SL_INLINE void add_list(enum sl_dtype dtype, struct sl_walk *walk, const struct lists *lists, uint32_t i, sl_real share,
+                        sl_vertex id, sl_real *out)
+{
+    const uint64_t end = bound_of(lists, i + 1);
+    uint64_t stop;
+    for (uint64_t e = bound_of(lists, i); e < end; e = stop) {
+        stop = sl_walk_stop(e, end);
+        for (const uint64_t ahead = sl_walk_ahead(walk, stop); walk->known < ahead; walk->known++) {
+            look_up(dtype, lists, walk->known, sl_walk_term(walk, walk->known));
+        }
+        for (uint64_t k = e; k < stop; k++) {
+            struct sl_term *term = sl_walk_term(walk, k);
+            term->weight = weight_of(lists, term, share, id);
+            if (lists->edge_weights != NULL) {
+                term->weight *= (sl_real)lists->edge_weights[k];
             }
         }
-        weigh_edges(walk->ring, done, stop, edge_weights);
-        add_terms(dtype, walk->ring, done, stop, n_columns, out);
+        sl_walk_add(dtype, walk, e, stop, lists->n_columns, out);
     }
 }
 
@@ -123,161 +109,148 @@ SL_INLINE const void *own_row(enum sl_dtype dtype, const struct sl_source_rows *
     return sl_source_row(dtype, x, id, n_columns);
 }
 
-/* The sum of destination sum.d over the edges sum.first .. sum.end - 1: the mean, or by weights. */
-SL_INLINE void sum_of_sources(enum sl_dtype dtype, struct edge_walk *walk, const struct sl_weights *weights,
-                              const float *edge_weights, struct sum sum, uint32_t n_columns, sl_real *out)
+/* Lists row0 .. row0 + n_rows - 1 into rows of sums that are m_width apart. */
+struct sums {
+    uint32_t row0, n_rows, m_width;
+    int beta;
+    sl_real *m;
+};
+
+SL_INLINE void sum_lists(const struct lists *lists, enum sl_dtype dtype, const struct sums *sums)
 {
-    if (weights != NULL) {
-        sum.id = sl_weights_destination(weights, sum.d);
-        sl_add_row(dtype, n_columns, out, own_row(dtype, walk->x, sum.d, sum.id, n_columns), 0,
-                   sl_weights_self(weights, sum.id));
-    }
-    if (sum.first < sum.end) {
-        uint64_t n = sum.end - sum.first;
-        sum.factor = weights == NULL ? 1 / (sl_real)n : sl_weights_share(weights, sum.id, n);
-        add_sources(dtype, walk, weights, edge_weights, sum, n_columns, out);
+    const struct sl_weights *weights = lists->weights;
+    struct sl_walk walk = walk_of(lists, sums->row0, sums->n_rows);
+    for (uint32_t i = 0; i < sums->n_rows; i++) {
+        const uint32_t d = sums->row0 + i;
+        const uint64_t n = bound_of(lists, d + 1) - bound_of(lists, d);
+        sl_real *out = sums->m + (size_t)i * sums->m_width;
+        if (!sums->beta) {
+            memset(out, 0, lists->n_columns * sizeof *out);
+        }
+        if (weights == NULL) {
+            add_list(dtype, &walk, lists, d, 1 / (sl_real)n, 0, out);
+            continue;
+        }
+        const sl_vertex id = sl_weights_destination(weights, d);
+        sl_add_row(dtype, lists->n_columns, out, own_row(dtype, lists->x, d, id, lists->n_columns), 0,
+                   sl_weights_self(weights, id));
+        add_list(dtype, &walk, lists, d, n == 0 ? 0 : sl_weights_share(weights, id, n), id, out);
     }
 }
 
-/* Call an SL_INLINE kernel(weights, edge_weights, ..). Weights that are NULL are constants of the kernel, so that
- * the mean compiles without them. */
-#define BY_WEIGHTS(vertex, edge, kernel, ...)                                                                          \
+/* Call an SL_INLINE kernel(lists, ..). `degrees`, and weights that are NULL, are constants of the kernel: the mean
+ * compiles without weights. */
+#define BY_WEIGHTS(all, offsets, kernel, ...)                                                                          \
     do {                                                                                                               \
-        if ((vertex) == NULL && (edge) == NULL) {                                                                      \
-            kernel(NULL, NULL, __VA_ARGS__);                                                                           \
-        } else if ((edge) == NULL) {                                                                                   \
-            kernel(vertex, NULL, __VA_ARGS__);                                                                         \
-        } else if ((vertex) == NULL) {                                                                                 \
-            kernel(NULL, edge, __VA_ARGS__);                                                                           \
+        struct lists some = *(all);                                                                                    \
+        some.degrees = (offsets);                                                                                      \
+        if (some.weights != NULL) {                                                                                    \
+            kernel(&some, __VA_ARGS__);                                                                                \
+        } else if (some.edge_weights != NULL) {                                                                        \
+            some.weights = NULL;                                                                                       \
+            kernel(&some, __VA_ARGS__);                                                                                \
         } else {                                                                                                       \
-            kernel(vertex, edge, __VA_ARGS__);                                                                         \
+            some.weights = NULL;                                                                                       \
+            some.edge_weights = NULL;                                                                                  \
+            kernel(&some, __VA_ARGS__);                                                                                \
         }                                                                                                              \
     } while (0)
 
-/* The sums of a block. */
-SL_INLINE void sum_edges(const struct sl_weights *weights, const float *edge_weights, enum sl_dtype dtype,
-                         const struct sl_edges *edges, uint32_t n_columns, const struct sl_source_rows *x, int beta,
-                         sl_real *m_out)
+SL_INLINE void choose_sum(enum sl_dtype dtype, const struct lists *lists, const struct sums *sums)
 {
-    const uint32_t *offsets = edges->offsets + edges->row0;
-    struct edge_walk walk = {.x = x, .positions = edges->sources, .n = offsets[edges->n_rows], .known = offsets[0]};
-    for (uint32_t i = 0; i < edges->n_rows; i++) {
-        sl_real *out = m_out + (size_t)i * n_columns;
-        if (!beta) {
-            memset(out, 0, n_columns * sizeof *out);
-        }
-        struct sum sum = {.d = edges->row0 + i, .first = offsets[i], .end = offsets[i + 1]};
-        sum_of_sources(dtype, &walk, weights, edge_weights, sum, n_columns, out);
-    }
+    BY_WEIGHTS(lists, NULL, sum_lists, dtype, sums);
 }
 
-SL_INLINE void choose_sum(enum sl_dtype dtype, const struct sl_edges *edges, uint32_t n_columns,
-                          const struct sl_source_rows *x, int beta, sl_real *m_out)
+SL_CLONES static void sum_rows(enum sl_dtype dtype, const struct lists *lists, const struct sums *sums)
 {
-    BY_WEIGHTS(edges->weights, edges->edge_weights, sum_edges, dtype, edges, n_columns, x, beta, m_out);
-}
-
-SL_CLONES static void sum_block(enum sl_dtype dtype, const struct sl_edges *edges, uint32_t n_columns,
-                                const struct sl_source_rows *x, int beta, sl_real *m_out)
-{
-    SL_BY_DTYPE_READ(dtype, choose_sum, edges, n_columns, x, beta, m_out);
+    SL_BY_DTYPE_READ(dtype, choose_sum, lists, sums);
 }
 
 #define ROUNDED_ROWS 256 /* rows summed in float before they are rounded */
 
-enum sl_status sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x,
-                                        int beta, enum sl_dtype m_dtype, void *m_out)
+/* bf16 sums are of bf16 rows. */
+static enum sl_status sum_to(enum sl_dtype dtype, const struct lists *lists, struct sums sums, enum sl_dtype m_dtype,
+                             void *m_out)
 {
     struct sl_rounded slab =
-        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, edges->n_rows, n_columns, m_out);
-    struct sl_edges some = *edges;
-    struct sl_source_rows rows;
+        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, sums.n_rows, lists->n_columns, m_out);
+    const uint32_t row0 = sums.row0;
     enum sl_status st;
-    sl_sources_rows(x, &rows);
     if (m_dtype == SL_DTYPE_REAL) {
-        sum_block(x->dtype, edges, n_columns, &rows, beta, m_out);
+        sums.m = m_out;
+        sum_rows(dtype, lists, &sums);
         return SL_OK;
     }
-    slab.beta = beta;
+    slab.beta = sums.beta;
+    slab.out_width = sums.m_width;
     while (sl_rounded_next(&slab, &st)) {
-        some.row0 = edges->row0 + slab.first;
-        some.n_rows = slab.n;
-        sum_block(SL_DTYPE_BF16, &some, n_columns, &rows, beta, slab.room);
+        sums = (struct sums){row0 + slab.first, slab.n, lists->n_columns, sums.beta, slab.room};
+        sum_rows(SL_DTYPE_BF16, lists, &sums);
     }
     return st;
 }
 
-/* The same walk over a block by source: the terms are gradients of destinations. */
-struct back_walk {
-    const struct sl_transposed *block;
-    const struct sl_view *gm;
-    uint64_t n, known;
-    struct term ring[RING];
-};
-
-/* Look up and prefetch the gradients of the entries before `end`. */
-SL_INLINE void know_destinations(struct back_walk *walk, const struct sl_weights *weights, uint64_t end,
-                                 uint32_t n_columns)
+enum sl_status sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x,
+                                        int beta, enum sl_dtype m_dtype, void *m_out)
 {
-    const uint32_t *edge_offsets = walk->block->edge_offsets;
-    for (; walk->known < end; walk->known++) {
-        uint32_t d = walk->block->back_rows[walk->known];
-        uint32_t degree = edge_offsets[d + 1] - edge_offsets[d];
-        struct term *term = &walk->ring[walk->known % RING];
-        term->row = sl_view_row(walk->gm, d, n_columns);
-        sl_row_fetch(term->row, n_columns * sizeof(sl_real));
-        if (weights == NULL) {
-            term->weight = 1 / (sl_real)degree;
-        } else {
-            term->id = sl_weights_destination(weights, d);
-            term->weight = sl_weights_share(weights, term->id, degree);
-        }
-    }
+    struct sl_source_rows rows;
+    sl_sources_rows(x, &rows);
+    const struct lists lists = {.block = edges->offsets,
+                                .positions = edges->sources,
+                                .x = &rows,
+                                .weights = edges->weights,
+                                .edge_weights = edges->edge_weights,
+                                .n_columns = n_columns};
+    return sum_to(x->dtype, &lists, (struct sums){edges->row0, edges->n_rows, n_columns, beta, NULL}, m_dtype, m_out);
+}
+
+enum sl_status sl_aggregate_full_cpu(const struct sl_full_edges *edges, uint32_t n_columns,
+                                     const struct sl_parts *parts, int beta, uint32_t m_width, enum sl_dtype m_dtype,
+                                     void *m_out)
+{
+    struct sl_source_rows rows;
+    sl_parts_rows(parts, &rows);
+    const struct lists lists = {.part = edges->offsets,
+                                .positions = edges->sources,
+                                .x = &rows,
+                                .weights = edges->weights,
+                                .edge_weights = edges->edge_weights,
+                                .n_columns = n_columns};
+    return sum_to(parts->dtype, &lists, (struct sums){edges->row0, edges->n_rows, m_width, beta, NULL}, m_dtype, m_out);
+}
+
+/* Lists of a block by source. */
+static struct lists lists_back(const struct sl_transposed *block, const struct sl_view *gm, uint32_t n_columns)
+{
+    return (struct lists){.block = block->back_offsets,
+                          .positions = block->back_rows,
+                          .degrees = block->edge_offsets,
+                          .gm = gm,
+                          .weights = block->weights,
+                          .edge_weights = block->back_weights,
+                          .n_columns = n_columns};
 }
 
 /* out += the terms of position t. */
-SL_INLINE void add_back(struct back_walk *walk, const struct sl_weights *weights, const float *back_weights, uint32_t t,
-                        uint32_t n_columns, sl_real *out)
+SL_INLINE void add_back(struct sl_walk *walk, const struct lists *lists, uint32_t t, sl_real *out)
 {
-    struct sum sum = {.first = walk->block->back_offsets[t], .end = walk->block->back_offsets[t + 1]};
-    if (weights != NULL) {
-        sum.id = sl_weights_source(weights, t);
-        sum.factor = sl_weights_factor(weights, sum.id);
-    }
-    for (uint64_t done = sum.first; done < sum.end; done += RING - SL_ROWS_AHEAD) {
-        uint64_t stop = sum.end - done < RING - SL_ROWS_AHEAD ? sum.end : done + RING - SL_ROWS_AHEAD;
-        uint64_t ahead = walk->n - stop < SL_ROWS_AHEAD ? walk->n : stop + SL_ROWS_AHEAD;
-        know_destinations(walk, weights, ahead, n_columns);
-        if (weights != NULL) {
-            weigh_terms(walk->ring, done, stop, sum.factor, sum.id);
-        }
-        weigh_edges(walk->ring, done, stop, back_weights);
-        add_terms(SL_DTYPE_REAL, walk->ring, done, stop, n_columns, out);
-    }
+    const sl_vertex id = lists->weights == NULL ? 0 : sl_weights_source(lists->weights, t);
+    const sl_real share = lists->weights == NULL ? 1 : sl_weights_factor(lists->weights, id);
+    add_list(SL_DTYPE_REAL, walk, lists, t, share, id, out);
 }
 
-/* A walk over positions t0 .. t0 + n - 1. */
-SL_INLINE struct back_walk walk_back(const struct sl_transposed *block, uint32_t t0, uint32_t n,
-                                     const struct sl_view *gm)
+SL_INLINE void sum_back(const struct lists *lists, uint32_t t0, uint32_t n, sl_real *out)
 {
-    return (struct back_walk){
-        .block = block, .gm = gm, .n = block->back_offsets[t0 + n], .known = block->back_offsets[t0]};
-}
-
-SL_INLINE void sum_back(const struct sl_weights *weights, const float *back_weights, const struct sl_transposed *block,
-                        uint32_t t0, uint32_t n, uint32_t n_columns, const struct sl_view *gm, sl_real *out)
-{
-    struct back_walk walk = walk_back(block, t0, n, gm);
-    memset(out, 0, (size_t)n * n_columns * sizeof *out);
+    struct sl_walk walk = walk_of(lists, t0, n);
+    memset(out, 0, (size_t)n * lists->n_columns * sizeof *out);
     for (uint32_t i = 0; i < n; i++) {
-        add_back(&walk, weights, back_weights, t0 + i, n_columns, out + (size_t)i * n_columns);
+        add_back(&walk, lists, t0 + i, out + (size_t)i * lists->n_columns);
     }
 }
 
-SL_CLONES static void sum_of_owner(const struct sl_transposed *block, uint32_t t0, uint32_t n, uint32_t n_columns,
-                                   const struct sl_view *gm, sl_real *out)
+SL_CLONES static void sum_of_owner(const struct lists *lists, uint32_t t0, uint32_t n, sl_real *out)
 {
-    BY_WEIGHTS(block->weights, block->back_weights, sum_back, block, t0, n, n_columns, gm, out);
+    BY_WEIGHTS(lists, lists->degrees, sum_back, t0, n, out);
 }
 
 enum sl_status sl_aggregate_backward_cpu(const struct sl_transposed *block, const struct sl_chunks *gm,
@@ -285,16 +258,17 @@ enum sl_status sl_aggregate_backward_cpu(const struct sl_transposed *block, cons
                                          enum sl_dtype dtype, void *const *packed_out)
 {
     const struct sl_view rows = sl_chunks_view(gm);
+    const struct lists lists = lists_back(block, &rows, n_columns);
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; k < n_owners && st == SL_OK; k++) {
         struct sl_rounded slab =
             sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, n[k], n_columns, packed_out[k]);
         if (dtype == SL_DTYPE_REAL) {
-            sum_of_owner(block, t0[k], n[k], n_columns, &rows, packed_out[k]);
+            sum_of_owner(&lists, t0[k], n[k], packed_out[k]);
             continue;
         }
         while (sl_rounded_next(&slab, &st)) {
-            sum_of_owner(block, t0[k] + slab.first, slab.n, n_columns, &rows, slab.room);
+            sum_of_owner(&lists, t0[k] + slab.first, slab.n, slab.room);
         }
     }
     return st;
@@ -336,17 +310,15 @@ SL_CLONES void sl_accumulate_sent_cpu(uint32_t n, const struct sl_asked *asked, 
 }
 
 /* Adds only to rows of g. After skipped positions the walk restarts. */
-SL_INLINE void sum_own(const struct sl_weights *weights, const float *back_weights, const struct sl_transposed *block,
-                       uint32_t t0, uint32_t n, const uint32_t *inverse, const struct sl_view *gm,
+SL_INLINE void sum_own(const struct lists *lists, uint32_t t0, uint32_t n, const uint32_t *inverse,
                        const struct sl_gradient *g)
 {
-    struct back_walk walk = walk_back(block, t0, n, gm);
+    struct sl_walk walk = walk_of(lists, t0, n);
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t begin = block->back_offsets[t0 + i];
-        uint32_t row = inverse[i] - g->row0;
+        const uint32_t row = inverse[i] - g->row0;
         if (row < g->n_rows) {
-            walk.known = walk.known < begin ? begin : walk.known;
-            add_back(&walk, weights, back_weights, t0 + i, g->n_columns, sl_gradient_row(g, row));
+            walk.known = sl_max_u64(walk.known, bound_of(lists, t0 + i));
+            add_back(&walk, lists, t0 + i, sl_gradient_row(g, row));
         }
     }
 }
@@ -356,70 +328,9 @@ SL_CLONES void sl_accumulate_own_cpu(const struct sl_transposed *block, uint32_t
                                      const struct sl_gradient *g)
 {
     const struct sl_view rows = sl_chunks_view(gm);
+    const struct lists lists = lists_back(block, &rows, g->n_columns);
     (void)beta;
-    BY_WEIGHTS(block->weights, block->back_weights, sum_own, block, t0, n, rows_asked(asked), &rows, g);
-}
-
-/* Columns that are summed, and columns of a row of sums. */
-struct columns {
-    uint32_t n, m_width;
-};
-
-SL_INLINE void sum_full(const struct sl_weights *weights, const float *edge_weights, enum sl_dtype dtype,
-                        const struct sl_full_edges *edges, struct columns columns, const struct sl_source_rows *x,
-                        int beta, sl_real *m_out)
-{
-    const uint64_t *offsets = edges->offsets + edges->row0;
-    struct edge_walk walk = {.x = x,
-                             .positions = edges->sources + (offsets[0] - edges->offsets[0]),
-                             .n = offsets[edges->n_rows] - offsets[0]};
-    if (edge_weights != NULL) {
-        edge_weights += offsets[0] - edges->offsets[0];
-    }
-    for (uint32_t i = 0; i < edges->n_rows; i++) {
-        sl_real *out = m_out + (size_t)i * columns.m_width;
-        if (!beta) {
-            memset(out, 0, columns.n * sizeof *out);
-        }
-        struct sum sum = {.d = edges->row0 + i, .first = offsets[i] - offsets[0], .end = offsets[i + 1] - offsets[0]};
-        sum_of_sources(dtype, &walk, weights, edge_weights, sum, columns.n, out);
-    }
-}
-
-SL_INLINE void choose_full(enum sl_dtype dtype, const struct sl_full_edges *edges, struct columns columns,
-                           const struct sl_source_rows *x, int beta, sl_real *m_out)
-{
-    BY_WEIGHTS(edges->weights, edges->edge_weights, sum_full, dtype, edges, columns, x, beta, m_out);
-}
-
-SL_CLONES static void sum_part(enum sl_dtype dtype, const struct sl_full_edges *edges, struct columns columns,
-                               const struct sl_source_rows *x, int beta, sl_real *m_out)
-{
-    SL_BY_DTYPE_READ(dtype, choose_full, edges, columns, x, beta, m_out);
-}
-
-enum sl_status sl_aggregate_full_cpu(const struct sl_full_edges *edges, uint32_t n_columns,
-                                     const struct sl_parts *parts, int beta, uint32_t m_width, enum sl_dtype m_dtype,
-                                     void *m_out)
-{
-    struct sl_rounded slab =
-        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, edges->n_rows, n_columns, m_out);
-    struct sl_full_edges some = *edges;
-    struct sl_source_rows rows;
-    enum sl_status st;
-    sl_parts_rows(parts, &rows);
-    if (m_dtype == SL_DTYPE_REAL) {
-        sum_part(parts->dtype, edges, (struct columns){n_columns, m_width}, &rows, beta, m_out);
-        return SL_OK;
-    }
-    slab.beta = beta;
-    slab.out_width = m_width;
-    while (sl_rounded_next(&slab, &st)) {
-        some.row0 = edges->row0 + slab.first;
-        some.n_rows = slab.n;
-        sum_part(SL_DTYPE_BF16, &some, (struct columns){n_columns, n_columns}, &rows, beta, slab.room);
-    }
-    return st;
+    BY_WEIGHTS(&lists, lists.degrees, sum_own, t0, n, rows_asked(asked), g);
 }
 
 /* ---- operations ---- */

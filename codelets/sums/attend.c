@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "codelets/rows/rounded.h"
-#include "codelets/sums/add_rows.h"
+#include "codelets/sums/walk.h"
 #include "support/ln.h"
 #include "support/minmax.h"
 

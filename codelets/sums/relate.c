@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "codelets/rows/rounded.h"
-#include "codelets/sums/add_rows.h"
+#include "codelets/sums/walk.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 
