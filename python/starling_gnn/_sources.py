@@ -64,7 +64,7 @@ def of_pyg(data: Any) -> Stores:
         return {**stores, **{triple: _with_index(_tables(data[triple])) for triple in data.edge_types}}
     tables = _tables(data)
     edges = _with_index({name: table for name, table in tables.items() if name in _OF_EDGES})
-    tells = getattr(data, "is_edge_attr", lambda name: "edge" in name)
+    tells = getattr(data, "is_edge_attr", lambda name: "edge" in name and len(getattr(tables[name], "shape", ())) > 0)
     index = edges.get("edge_index", ())
     n_edges = np.shape(index[0] if isinstance(index, (tuple, list)) and index else index)[-1:]
     for name in [name for name in tables if name not in (*_OF_VERTICES, *_OF_EDGES)]:

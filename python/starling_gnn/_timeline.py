@@ -19,12 +19,6 @@ _MOST_ARROWS = 500
 _N_COLUMNS = 400
 
 
-def _colours(trace: Trace) -> dict[str, str]:
-    hues = ["#" + hue for hue in _HUES.split()]
-    found = {name: hues[n] if n < len(hues) else hues[10 + n % 6] for n, name in enumerate(trace.stages)}
-    return {**found, "in StarPU": "#9a9a9a", "transfers": "#ff00c8"}
-
-
 def elapsed(intervals: Any, times: Any) -> Array:
     """Seconds of the intervals before each time, (times,). intervals: a table with start and end."""
     times = np.asarray(times)
@@ -70,7 +64,9 @@ def picture(trace: Trace) -> str:
     figure = need("matplotlib.figure", "matplotlib", "python3-matplotlib").Figure(layout="constrained")
     states = trace.states[trace.states.kind != IDLE]
     workers = sorted(set(zip(trace.states["rank"], trace.states.worker)))
-    colours, steps = _colours(trace), _steps(states)
+    hues, steps = ["#" + hue for hue in _HUES.split()], _steps(states)
+    colours = {name: hues[n] if n < len(hues) else hues[10 + n % 6] for n, name in enumerate(trace.stages)}
+    colours |= {"in StarPU": "#9a9a9a", "transfers": "#ff00c8"}
     layer = states.stage.where(states.kind == BUSY, states.kind.replace(STARPU, "in StarPU"))
     found = dict(list(states.groupby(layer)))
     layers = {name: found[name] for name in colours if name in found}

@@ -449,12 +449,13 @@ class Data(Folder):
         pair = np.array([[0, 1], [2, 3]])
         data = type("Data", (), {"edge_index": pair, "x": x, "y": y, **masks})
         with self.warns(sl.StarlingWarning, "edge_time: is not used"):
-            sl.Graph.from_pyg(type("Data", (), {**vars(data), "edge_time": np.ones(2)}))
+            sl.Graph.from_pyg(type("Data", (), {**vars(data), "edge_time": np.ones(2), "n_edges": 2}))
         two = Hetero(Bag(edge_index=edges))
         two.node_types, two.stores["v"] = ["u", "v"], store(x=x, **masks)
         self.warns(sl.StarlingWarning, "train_mask of 'v', .*: not used, the split is of 'u'", sl.Graph.from_pyg, two)
         two.stores["v"] = store(num_nodes=None)
         self.refuses(ValueError, "num_nodes: type 'v' has no x and no num_nodes", sl.Graph.from_pyg, two)
+        data.n_edges = 2  # no table
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             self.assertEqual(sl.Graph.from_pyg(data).n_edges, 2)
