@@ -614,13 +614,24 @@ TEST(test_choice)
     expect_refused(&dataset, "class-weights", "balanced", "--class-weights");
 }
 
+/* A file without a name, which goes when it is closed; `path` leads to it. */
+static int open_nameless(char path[32])
+{
+    char name[] = "/tmp/starling-weights-XXXXXX";
+    int fd = mkstemp(name);
+    assert_true(fd >= 0);
+    unlink(name);
+    snprintf(path, 32, "/proc/self/fd/%d", fd);
+    return fd;
+}
+
 TEST(test_weights)
 {
     struct sl_objective objective;
     OWNED(sl_settings_free) struct sl_settings settings;
     OWNED(sl_dataset_free) struct sl_dataset dataset;
-    char path[] = "/tmp/starling-weights-XXXXXX";
-    int fd = mkstemp(path);
+    char path[32];
+    int fd = open_nameless(path);
     double sum = 0;
     double n[4] = {0};
     make_dataset(&small, &dataset);
@@ -660,7 +671,6 @@ TEST(test_weights)
     assert_true(objective.mass_all == 0 && sl_objective_scale(&objective, 1, dataset.train.ids) == 0);
     sl_objective_close(&objective);
     close(fd);
-    remove(path);
 }
 
 /* The loss over the training vertices of an answer q that is the same for all. */
@@ -685,8 +695,8 @@ TEST(test_weighted_guess)
     struct sl_objective objective;
     OWNED(sl_settings_free) struct sl_settings settings;
     OWNED(sl_dataset_free) struct sl_dataset dataset;
-    char path[] = "/tmp/starling-weights-XXXXXX";
-    int fd = mkstemp(path);
+    char path[32];
+    int fd = open_nameless(path);
     double least = INFINITY;
     make_dataset(&small, &dataset);
     expect_ok(sl_settings_init(&settings));
@@ -706,7 +716,6 @@ TEST(test_weighted_guess)
     expect_near("guess", objective.guess, least, 2e-3);
     sl_objective_close(&objective);
     close(fd);
-    remove(path);
 }
 
 TEST(test_guesses)
