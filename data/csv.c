@@ -344,63 +344,40 @@ enum sl_status sl_csv_read_weights(const char *path, uint64_t n_edges, float **o
 
 /* ---- Labels as text ---------------------------------------------------------------------------------------------- */
 
-/* A table of one label a line. */
-struct label_table {
-    pthread_mutex_t mutex; /* guards all below */
-    bool wide;             /* some line has several cells */
-    struct sl_label_kinds kinds;
-    struct sl_names names;
-    int32_t *classes; /* NULL: only look */
-};
-
-static enum sl_status text_lines(void *context, const struct sl_lines *lines)
+/* Read labels, one a line, as names of classes, if they are names (*are_names). If they are not, the message stays. */
+static enum sl_status read_names(const char *path, uint32_t n_rows, bool *are_names, struct sl_targets *out,
+                                 char **names)
 {
-    struct label_table *table = context;
-    const char *p = lines->text;
-    const char *next;
-    enum sl_status st = SL_OK;
-    pthread_mutex_lock(&table->mutex);
-    for (uint64_t i = 0; st == SL_OK && i < lines->n_lines; i++, p = next) {
-        const uint64_t line = lines->first_line + i;
+    struct sl_label_kinds kinds = {0};
+    struct sl_text_cell *labels = NULL;
+    struct sl_text text;
+    const char *p;
+    const char *stop;
+    atomic_ullong n_full = 0;
+    bool wide = false; /* some line has several cells */
+    enum sl_status st;
+    SL_CHECK(sl_lines_read_text(path, false, &text));
+    SL_TRY(st, check_length(path, n_rows, 1), done);
+    SL_TRY(st, sl_alloc(n_rows, sizeof *labels, "labels", &labels), done);
+    for (uint64_t n = 0; sl_text_next(&text, &p, &stop); n++) {
         bool quoted;
-        const char *end = sl_lines_end(lines, p, &next);
-        struct sl_text_cell label = sl_names_take(&p, end, ',', &quoted);
+        struct sl_text_cell label = sl_names_take(&p, stop, ',', &quoted);
         label.n = quoted ? sl_text_undouble_quotes(label.p, label.n) : label.n;
-        table->wide |= p != NULL;
-        if (table->classes == NULL) {
-            sl_label_kinds_count(&table->kinds, label, line);
-        } else {
-            st = sl_names_class(lines->path, &table->names, label, &table->classes[line]);
+        wide |= p != NULL;
+        sl_label_kinds_count(&kinds, label, n);
+        if (n < n_rows) {
+            labels[n] = label;
         }
     }
-    pthread_mutex_unlock(&table->mutex);
-    return st;
-}
-
-/* Read labels as names of classes, if they are names (*are_names). If they are not, the message stays. */
-static enum sl_status read_names(const char *path, uint32_t n_rows, struct label_table *table, bool *are_names,
-                                 struct sl_targets *out, char **names)
-{
-    uint64_t n_lines;
-    enum sl_status st;
-    SL_TRY(st, sl_lines_read(path, UINT64_MAX, text_lines, table, &n_lines), done);
-    const struct sl_label_kinds *kinds = &table->kinds;
-    const bool header = kinds->n_texts == 1 && kinds->n_numbers > 0 && kinds->text == 0;
-    *are_names = !table->wide && !header && sl_label_kinds_are_names(kinds);
-    if (!*are_names) {
-        goto done;
+    const bool header = kinds.n_texts == 1 && kinds.n_numbers > 0 && kinds.text == 0;
+    *are_names = !wide && !header && sl_label_kinds_are_names(&kinds);
+    if (*are_names) {
+        SL_TRY(st, read_exactly(path, n_rows, count_full_lines, &n_full), done);
+        st = sl_label_classes(path, &kinds, labels, n_rows, out, names);
     }
-    SL_TRY(st, check_length(path, n_rows, 1), done);
-    SL_TRY(st, sl_alloc(n_rows, sizeof *table->classes, "labels", &table->classes), done);
-    SL_TRY(st, read_exactly(path, n_rows, text_lines, table), done);
-    SL_TRY(st, sl_names_sort(&table->names, table->classes, n_rows), done);
-    SL_TRY(st, sl_names_list(&table->names, names), done);
-    sl_label_kinds_tell(path, kinds);
-    *out = sl_targets_take_classes(table->classes, n_rows);
-    table->classes = NULL;
 done:
-    sl_free(table->classes);
-    sl_names_free(&table->names);
+    sl_free(labels);
+    sl_free(text.data);
     return st;
 }
 
@@ -433,15 +410,12 @@ static enum sl_status read_numbers(const char *path, uint32_t n_rows, enum sl_ta
 enum sl_status sl_csv_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,
                                    struct sl_targets *out, char **names)
 {
-    struct label_table table = {.wide = false};
     bool are_names = false;
     enum sl_status st = read_numbers(path, n_rows, choice, out);
     if (st != SL_EFILE || names == NULL || choice == SL_TARGETS_NUMBERS) {
         return st;
     }
-    pthread_mutex_init(&table.mutex, NULL);
-    enum sl_status as_names = read_names(path, n_rows, &table, &are_names, out, names);
-    pthread_mutex_destroy(&table.mutex);
+    enum sl_status as_names = read_names(path, n_rows, &are_names, out, names);
     return are_names || as_names != SL_OK ? as_names : st;
 }
 

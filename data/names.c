@@ -73,7 +73,8 @@ static bool is_unknown(struct sl_text_cell text)
     return text.n == 0 || (sl_number_real(text.p, text.p + text.n, &value) == text.p + text.n && isnan(value));
 }
 
-enum sl_status sl_names_class(const char *where, struct sl_names *names, struct sl_text_cell text, int32_t *out)
+/* The class of a label: of a name that is there, or of a copy of the text, added. -1: the text is empty or nan. */
+static enum sl_status class_of(const char *where, struct sl_names *names, struct sl_text_cell text, int32_t *out)
 {
     char *copy;
     enum sl_status st;
@@ -120,7 +121,8 @@ static int compare(const void *a, const void *b)
     return order != 0 ? order : (x->text.n > y->text.n) - (x->text.n < y->text.n);
 }
 
-enum sl_status sl_names_sort(struct sl_names *names, int32_t *classes, uint32_t n_rows)
+/* Number the names of classes anew, in the order of their bytes, and change the classes of n_rows rows. */
+static enum sl_status sort_classes(struct sl_names *names, int32_t *classes, uint32_t n_rows)
 {
     struct numbered *sorted = NULL;
     int32_t *rank = NULL;
@@ -278,11 +280,32 @@ bool sl_label_kinds_are_names(const struct sl_label_kinds *kinds)
     return kinds->n_texts > 0 && !kinds->fractions;
 }
 
-void sl_label_kinds_tell(const char *where, const struct sl_label_kinds *kinds)
+static void tell_kinds(const char *where, const struct sl_label_kinds *kinds)
 {
     if (kinds->n_numbers > 0) {
         sl_notify(SL_NOTICE_WARNING,
                   "%s: labels are text (first in row %llu) and numbers (first in row %llu): all are names of classes",
                   where, (unsigned long long)kinds->text + 1, (unsigned long long)kinds->number + 1);
     }
+}
+
+enum sl_status sl_label_classes(const char *where, const struct sl_label_kinds *kinds,
+                                const struct sl_text_cell *labels, uint32_t n, struct sl_targets *out, char **names)
+{
+    struct sl_names known = {0};
+    int32_t *classes = NULL;
+    enum sl_status st;
+    SL_TRY(st, sl_alloc(n, sizeof *classes, "targets", &classes), done);
+    for (uint32_t v = 0; v < n; v++) {
+        SL_TRY(st, class_of(where, &known, labels[v], &classes[v]), done);
+    }
+    SL_TRY(st, sort_classes(&known, classes, n), done);
+    SL_TRY(st, sl_names_list(&known, names), done);
+    tell_kinds(where, kinds);
+    *out = sl_targets_take_classes(classes, n);
+    classes = NULL;
+done:
+    sl_free(classes);
+    sl_names_free(&known);
+    return st;
 }

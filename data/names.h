@@ -33,14 +33,6 @@ uint32_t sl_names_find(const struct sl_names *names, struct sl_text_cell text);
 /* Add a text that is not there yet. The text stays the caller's. SL_EFILE: 2^32 - 2 texts are there. SL_ENOMEM. */
 enum sl_status sl_names_add(struct sl_names *names, struct sl_text_cell text, uint32_t *out);
 
-/* The class of a label: of a name that is there, or of a copy of the text, added. -1: the text is empty or nan. `where`
- * (a file) begins the message.
- * SL_EFILE: more than SL_MAX_CLASSES names, or a name with an end of line or a NUL, or not in UTF-8. SL_ENOMEM. */
-enum sl_status sl_names_class(const char *where, struct sl_names *names, struct sl_text_cell text, int32_t *out);
-
-/* Number the names of classes anew, in the order of their bytes, and change the classes of n_rows rows. SL_ENOMEM. */
-enum sl_status sl_names_sort(struct sl_names *names, int32_t *classes, uint32_t n_rows);
-
 /* Add the lines of a list, which stays the caller's. On failure some are there. Equal lines: the last is found.
  * SL_ENOMEM. */
 enum sl_status sl_names_read(const char *lines, struct sl_names *names);
@@ -75,7 +67,13 @@ void sl_label_kinds_count(struct sl_label_kinds *kinds, struct sl_text_cell labe
 /* Whether the labels are names. */
 bool sl_label_kinds_are_names(const struct sl_label_kinds *kinds);
 
-/* Give notice if some names are numbers. `where`: the file, and perhaps the column. */
-void sl_label_kinds_tell(const char *where, const struct sl_label_kinds *kinds);
+struct sl_targets;
+
+/* Make classes of the labels of n rows, which are names: classes in the order of the names' bytes, -1 for a label that
+ * is empty or nan. *names: a line for each class (sl_free). Gives notice if some names are numbers. `where` (a file)
+ * begins the messages. SL_EFILE: more than SL_MAX_CLASSES names, or a name with an end of line or a NUL, or not in
+ * UTF-8. SL_ENOMEM. */
+enum sl_status sl_label_classes(const char *where, const struct sl_label_kinds *kinds,
+                                const struct sl_text_cell *labels, uint32_t n, struct sl_targets *out, char **names);
 
 #endif

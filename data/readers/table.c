@@ -430,7 +430,6 @@ struct nodes {
     uint64_t text_line;         /* of the first label that is no number */
     bool points, whole;         /* some label has a decimal point, or none */
     struct sl_label_kinds kinds;
-    struct sl_names classes;
     unsigned char *set_of; /* 0, or the number of a set of the split. NULL: the split is not read */
 };
 
@@ -536,27 +535,6 @@ static enum sl_status give_targets(struct nodes *nodes, const struct sl_raw_file
     return SL_OK;
 }
 
-/* Make classes of the names in the column of labels. */
-static enum sl_status give_names(struct nodes *nodes, struct sl_raw *out)
-{
-    const char *path = nodes->table.text.path;
-    const uint32_t n = nodes->names->n;
-    int32_t *classes = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(n, sizeof *classes, "targets", &classes), done);
-    for (uint32_t v = 0; v < n; v++) {
-        SL_TRY(st, sl_names_class(path, &nodes->classes, nodes->texts[v], &classes[v]), done);
-    }
-    SL_TRY(st, sl_names_sort(&nodes->classes, classes, n), done);
-    SL_TRY(st, sl_names_list(&nodes->classes, &out->class_names), done);
-    sl_label_kinds_tell(path, &nodes->kinds);
-    out->targets = sl_targets_take_classes(classes, n);
-    classes = NULL;
-done:
-    sl_free(classes);
-    return st;
-}
-
 /* The names of the columns of a role, a line each: of labels without "label_". */
 static enum sl_status name_columns(const struct nodes *nodes, enum role role, char **out)
 {
@@ -591,7 +569,8 @@ static enum sl_status give_nodes(struct nodes *nodes, const struct sl_raw_files 
             return refuse(&nodes->table, column_of(&nodes->table, ROLE_LABEL), nodes->texts[nodes->kinds.text],
                           "a number, as other labels are fractions");
         }
-        SL_CHECK(give_names(nodes, out));
+        SL_CHECK(sl_label_classes(nodes->table.text.path, &nodes->kinds, nodes->texts, out->n_vertices, &out->targets,
+                                  &out->class_names));
     } else {
         SL_CHECK(give_targets(nodes, files, out));
         if (nodes->n_labels > 1) {
@@ -621,7 +600,6 @@ static enum sl_status read_nodes(const struct sl_raw_files *files, struct sl_tex
     SL_TRY(st, read_lines(&nodes.table, &nodes, node_cell), done);
     st = give_nodes(&nodes, files, out);
 done:
-    sl_names_free(&nodes.classes);
     sl_free(nodes.texts);
     sl_free(nodes.table.roles);
     sl_free(nodes.labels);
