@@ -158,11 +158,11 @@ static enum sl_status widen(const struct sl_pass *pass, uint32_t q, struct sl_ro
                                           .scale = shards->features.scale,
                                           .first = part->first,
                                           .frontier = shards->ids};
-    enum sl_status st = sl_rows_register(split, shards->n_features, shards->row_dtype, out);
-    for (uint32_t c = 0; st == SL_OK && c < split->n_chunks; c++) {
-        st = sl_gather_submit(&head, &features, part->first + (c << split->shift), out->chunk[c]);
+    SL_CHECK(sl_rows_register(split, shards->n_features, shards->row_dtype, out));
+    for (uint32_t c = 0; c < split->n_chunks; c++) {
+        SL_CHECK(sl_gather_submit(&head, &features, part->first + (c << split->shift), out->chunk[c]));
     }
-    return st;
+    return SL_OK;
 }
 
 /* The first layer reads the dense feature table in place, unless the table is narrow. */

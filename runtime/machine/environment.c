@@ -87,14 +87,11 @@ static enum sl_status check_words(void)
 enum sl_status sl_environment_check(bool traced)
 {
     static const struct number buffer = {"STARPU_TRACE_BUFFER_SIZE", 1, 1 << 20}; /* MiB */
-    enum sl_status st = check_words();
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && st == SL_OK; i++) {
-        st = check_number(&numbers[i]);
+    SL_CHECK(check_words());
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        SL_CHECK(check_number(&numbers[i]));
     }
-    if (st == SL_OK && (traced || getenv(buffer.name) != NULL)) {
-        st = check_number(&buffer);
-    }
-    return st;
+    return traced || getenv(buffer.name) != NULL ? check_number(&buffer) : SL_OK;
 }
 
 /* -1: not set, empty, or -1. */

@@ -110,20 +110,19 @@ static enum sl_status load(void *own, const struct sl_tensors *checkpoint)
 {
     struct sl_minibatch *m = own;
     struct sum sums[N_SUMS];
-    enum sl_status st = SL_OK;
     if (m->steps.plan->adapts) {
         struct sl_tensor wanted = sl_tensor_make(BUDGET_KEY, SL_DTYPE_F64, N_BUDGET, 0, NULL);
-        st = sl_tensors_get(checkpoint, &wanted, &m->budget);
+        SL_CHECK(sl_tensors_get(checkpoint, &wanted, &m->budget));
     }
     if (sl_rank() > 0) {
-        return st;
+        return SL_OK;
     }
     list_sums(own, sums);
-    for (int i = 0; st == SL_OK && i < N_SUMS; i++) {
+    for (int i = 0; i < N_SUMS; i++) {
         struct sl_tensor wanted = sl_tensor_make(sums[i].name, SL_DTYPE_U64, sums[i].n, 0, NULL);
-        st = sl_tensors_get(checkpoint, &wanted, sums[i].data);
+        SL_CHECK(sl_tensors_get(checkpoint, &wanted, sums[i].data));
     }
-    return st;
+    return SL_OK;
 }
 
 static void add_sizes(struct sl_step_sizes *sums, const struct sl_step_sizes *sizes)

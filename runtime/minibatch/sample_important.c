@@ -13,14 +13,13 @@ static enum sl_status send_lists(struct sl_steps *s, uint64_t step, enum sl_topi
 {
     struct sl_shared list = {.topic = topic, .of_slot = true};
     struct sl_task_args head = sl_step_head(s, step, s->plan->first_pe, 0);
-    enum sl_status st = SL_OK;
-    for (list.from = 0; st == SL_OK && list.from < s->plan->n_pes; list.from++) {
+    for (list.from = 0; list.from < s->plan->n_pes; list.from++) {
         const struct sl_importance_handles *own = &slot->pe[list.from].importance;
         list.handle = topic == SL_TOPIC_CANDIDATES ? own->list : own->most;
         list.to = sl_plan_trainers(s->plan, sl_plan_replica(s->plan, list.from));
-        st = sl_transport_share(s->transport, &head, &list);
+        SL_CHECK(sl_transport_share(s->transport, &head, &list));
     }
-    return st;
+    return SL_OK;
 }
 
 /* Each PE solves for the bounds of its destinations. */
@@ -31,18 +30,17 @@ static enum sl_status solve(struct sl_steps *s, uint64_t step, uint32_t hop, uin
                                        .begins = round == 0,
                                        .checks = round > 1 && s->settings->labor_iterations == SL_LABOR_CONVERGE,
                                        .weighted = sl_settings_weighted_labor(s->settings)};
-    enum sl_status st = SL_OK;
-    for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
+    for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
         struct sl_frontier_handles frontier = sl_step_frontier(s, slot, p);
         struct sl_task_args head = sl_step_head(s, step, p, hop);
         starpu_data_handle_t costs[SL_MAX_GROUP];
         for (uint32_t peer = 0; peer < s->plan->n_parts; peer++) {
             costs[peer] = slot->pe[sl_plan_peer(s->plan, p, peer)].importance.costs;
         }
-        st =
-            sl_solve_submit(&head, &sl_step_shard(s, p)->graph, &frontier, &rule, last, costs, &slot->pe[p].importance);
+        SL_CHECK(sl_solve_submit(&head, &sl_step_shard(s, p)->graph, &frontier, &rule, last, costs,
+                                 &slot->pe[p].importance));
     }
-    return st;
+    return SL_OK;
 }
 
 /* The costs of all owners in the groups of this rank, from the lists of all PEs that train the same replica. So groups
@@ -50,8 +48,7 @@ static enum sl_status solve(struct sl_steps *s, uint64_t step, uint32_t hop, uin
 static enum sl_status raise(struct sl_steps *s, uint64_t step, uint32_t hop, uint32_t round, struct sl_slot *slot)
 {
     const uint32_t n_parts = s->plan->n_parts;
-    enum sl_status st = SL_OK;
-    for (uint32_t p = 0; st == SL_OK && p < s->plan->n_pes; p++) {
+    for (uint32_t p = 0; p < s->plan->n_pes; p++) {
         const uint32_t first = sl_plan_peer(s->plan, p, 0);
         const uint32_t begin = sl_plan_first_of(s->plan, sl_plan_replica(s->plan, p));
         if (first >= s->plan->end_pe || first + n_parts <= s->plan->first_pe) {
@@ -67,9 +64,9 @@ static enum sl_status raise(struct sl_steps *s, uint64_t step, uint32_t hop, uin
         const bool here = sl_plan_here(s->plan, p);
         struct sl_task_args head = sl_step_head(s, step, here ? p : s->plan->first_pe, hop);
         const starpu_data_handle_t *list = slot->lists + begin;
-        st = sl_raise_submit(&head, &raising, list, list + s->plan->n_pes, &slot->pe[p].importance);
+        SL_CHECK(sl_raise_submit(&head, &raising, list, list + s->plan->n_pes, &slot->pe[p].importance));
     }
-    return st;
+    return SL_OK;
 }
 
 /* Draw the edges and close the blocks. */
@@ -80,8 +77,7 @@ static enum sl_status draw(struct sl_steps *s, uint64_t step, uint32_t hop, uint
                                          .normalised = sl_step_normalises(s, hop) && !weighted,
                                          .weighted = weighted,
                                          .by_edge = weighted && n_rounds == 0};
-    enum sl_status st = SL_OK;
-    for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
+    for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
         struct sl_frontier_handles frontier = sl_step_frontier(s, slot, p);
         struct sl_marks_handles marks = sl_step_marks(s, slot, p);
         struct sl_part_handles part = sl_step_shard(s, p)->graph;
@@ -90,10 +86,10 @@ static enum sl_status draw(struct sl_steps *s, uint64_t step, uint32_t hop, uint
         if (!s->shards->weighs_edges) {
             part.weights = NULL;
         }
-        st = sl_poisson_submit(&head, &part, &rule, s->settings->seed, &frontier, &marks, &slot->pe[p].importance,
-                               &slot->pe[p].block[hop]);
+        SL_CHECK(sl_poisson_submit(&head, &part, &rule, s->settings->seed, &frontier, &marks, &slot->pe[p].importance,
+                                   &slot->pe[p].block[hop]));
     }
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_step_sample_important(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)

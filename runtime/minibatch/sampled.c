@@ -149,18 +149,17 @@ static enum sl_status shape_pairs(const struct sl_layer_pass *lp, bool back, uin
 {
     const struct sl_steps *s = steps_of(lp);
     const struct sl_plan *plan = s->plan;
-    enum sl_status st = SL_OK;
     for (uint32_t p = 0; p < plan->n_pes; p++) {
         bool stands = team_of(lp, p, sl_plan_part(plan, p)) == p;
         if (stands) {
-            for (uint32_t q = 0; st == SL_OK && q < plan->n_parts; q += s->team) {
+            for (uint32_t q = 0; q < plan->n_parts; q += s->team) {
                 if (sl_plan_here(plan, back ? p : sl_plan_peer(plan, p, q))) {
-                    st = shape_pair(lp, back, p, q, n_columns);
+                    SL_CHECK(shape_pair(lp, back, p, q, n_columns));
                 }
             }
         }
     }
-    return st;
+    return SL_OK;
 }
 
 /* PE p's rows of the input level. `inverse` indexes these rows: the part's table if features are read in place. */
@@ -228,8 +227,7 @@ static enum sl_status travel(const struct sl_layer_pass *lp, bool back)
 {
     struct sl_steps *s = steps_of(lp);
     uint32_t n_parts = s->plan->n_parts;
-    enum sl_status st = SL_OK;
-    for (uint32_t first = 0; st == SL_OK && first < s->plan->n_pes; first += n_parts) {
+    for (uint32_t first = 0; first < s->plan->n_pes; first += n_parts) {
         struct sl_task_args head = sl_layer_pass_head(lp, first);
         uint32_t n = 0;
         for (uint32_t p = first; p < first + n_parts; p += s->team) {
@@ -237,21 +235,18 @@ static enum sl_status travel(const struct sl_layer_pass *lp, bool back)
                 add_parcel(lp, back, p, q, &n);
             }
         }
-        st = sl_transport_rows(s->transport, &head, back ? SL_STAGE_BACKWARD : SL_STAGE_EXCHANGE, n, s->parcels);
+        SL_CHECK(sl_transport_rows(s->transport, &head, back ? SL_STAGE_BACKWARD : SL_STAGE_EXCHANGE, n, s->parcels));
     }
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status send(const struct sl_layer_pass *lp)
 {
-    enum sl_status st = shape_pairs(lp, false, sl_layer_pass_order(lp)->travels);
-    for (uint32_t p = lp->pass->plan->first_pe; st == SL_OK && p < lp->pass->plan->end_pe; p++) {
-        st = pack(lp, p);
+    SL_CHECK(shape_pairs(lp, false, sl_layer_pass_order(lp)->travels));
+    for (uint32_t p = lp->pass->plan->first_pe; p < lp->pass->plan->end_pe; p++) {
+        SL_CHECK(pack(lp, p));
     }
-    if (st == SL_OK) {
-        st = travel(lp, false);
-    }
-    return st;
+    return travel(lp, false);
 }
 
 /* The last readers of this hop's exchanged matrices are submitted, forward or backward. Keep the handles for the
@@ -357,12 +352,11 @@ static enum sl_status chunks_back(const struct sl_layer_pass *lp, uint32_t p, ch
 {
     struct sl_slice packed[SL_MAX_GROUP];
     struct sl_sum_chunk chunk = {.p = p, .block = block_of(lp, p), .sources = sources_of(lp, p, NULL, packed)};
-    enum sl_status st = SL_OK;
-    for (; st == SL_OK && chunk.c < lp->pass->pe[p].split[lp->level].n_chunks; chunk.c++) {
+    for (; chunk.c < lp->pass->pe[p].split[lp->level].n_chunks; chunk.c++) {
         chunk.n_edges = chunk_edges(lp, p, chunk.c);
-        st = submit(lp, &chunk);
+        SL_CHECK(submit(lp, &chunk));
     }
-    return st;
+    return SL_OK;
 }
 
 /* Compute the numbers of each destination of PE p that its sources' gradients need. */
@@ -374,31 +368,24 @@ static enum sl_status sides(const struct sl_layer_pass *lp, uint32_t p)
 
 static enum sl_status sum_gradient(const struct sl_layer_pass *lp)
 {
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; st == SL_OK && sl_layer_pass_pe(lp, k, &p); k++) {
-        st = chunks_back(lp, p, lp->layer->kind->sum->gradient);
+    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+        SL_CHECK(chunks_back(lp, p, lp->layer->kind->sum->gradient));
     }
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status send_back(const struct sl_layer_pass *lp)
 {
-    enum sl_status st = SL_OK;
     if (lp->layer->kind->sum->sides != NULL) {
-        for (uint32_t p = lp->pass->plan->first_pe; st == SL_OK && p < lp->pass->plan->end_pe; p++) {
-            st = sides(lp, p);
+        for (uint32_t p = lp->pass->plan->first_pe; p < lp->pass->plan->end_pe; p++) {
+            SL_CHECK(sides(lp, p));
         }
     }
-    if (st == SL_OK) {
-        st = shape_pairs(lp, true, sl_layer_pass_order(lp)->travels);
+    SL_CHECK(shape_pairs(lp, true, sl_layer_pass_order(lp)->travels));
+    for (uint32_t p = lp->pass->plan->first_pe; p < lp->pass->plan->end_pe; p++) {
+        SL_CHECK(pack_gradients(lp, p));
     }
-    for (uint32_t p = lp->pass->plan->first_pe; st == SL_OK && p < lp->pass->plan->end_pe; p++) {
-        st = pack_gradients(lp, p);
-    }
-    if (st == SL_OK) {
-        st = travel(lp, true);
-    }
-    return st;
+    return travel(lp, true);
 }
 
 static enum sl_status sum_back(const struct sl_layer_pass *lp, uint32_t p, struct sl_rows *out)

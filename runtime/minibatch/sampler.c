@@ -278,11 +278,11 @@ enum sl_status sl_dataset_features(const struct sl_dataset *dataset, uint32_t n,
 {
     SL_IN_C_LOCALE;
     const struct sl_features *features = &dataset->features;
-    enum sl_status st = check_vertices(dataset, n, vertices);
-    for (uint32_t i = 0; i < n && st == SL_OK; i++) {
+    SL_CHECK(check_vertices(dataset, n, vertices));
+    for (uint32_t i = 0; i < n; i++) {
         sl_features_row(features, vertices[i], out + (size_t)i * features->n_columns);
     }
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_dataset_targets(const struct sl_dataset *dataset, uint32_t n, const uint32_t *vertices, void *out)
@@ -290,11 +290,11 @@ enum sl_status sl_dataset_targets(const struct sl_dataset *dataset, uint32_t n, 
     SL_IN_C_LOCALE;
     const struct sl_targets *targets = &dataset->targets;
     const size_t bytes = (size_t)targets->width * SL_TARGET_BYTES;
-    enum sl_status st = check_vertices(dataset, n, vertices);
-    for (uint32_t i = 0; i < n && st == SL_OK; i++) {
+    SL_CHECK(check_vertices(dataset, n, vertices));
+    for (uint32_t i = 0; i < n; i++) {
         memcpy((char *)out + i * bytes, (const char *)targets->data + vertices[i] * bytes, bytes);
     }
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_dataset_split(const struct sl_dataset *dataset, enum sl_split_list list, const uint32_t **out,

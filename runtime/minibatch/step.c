@@ -78,8 +78,7 @@ static struct sl_objective_seeds seeds_of(const struct sl_steps *s, uint64_t ste
 static enum sl_status seed(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
 {
     const struct sl_objective *objective = sl_objective_of(s->shards);
-    enum sl_status st = SL_OK;
-    for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
+    for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
         struct sl_seeds share = sl_plan_share(s->plan, step, sl_plan_group(s->plan, p));
         struct sl_objective_seeds seeds = seeds_of(s, step, &share);
         struct sl_task_args head = sl_step_head(s, step, p, 0);
@@ -88,11 +87,11 @@ static enum sl_status seed(struct sl_steps *s, uint64_t step, struct sl_slot *sl
         seeds.part = &sl_step_shard(s, p)->graph;
         seeds.block = &slot->pe[p].block[0];
         seeds.relations = slot->pe[p].link_relations;
-        st = objective->kind->seed != NULL
-                 ? objective->kind->seed(objective, &head, &seeds)
-                 : sl_seed_submit(&head, seeds.order, seeds.begin, seeds.end, &seeds.frontier);
+        SL_CHECK(objective->kind->seed != NULL
+                     ? objective->kind->seed(objective, &head, &seeds)
+                     : sl_seed_submit(&head, seeds.order, seeds.begin, seeds.end, &seeds.frontier));
     }
-    return st;
+    return SL_OK;
 }
 
 /* List the edges that the step must not sample. */
@@ -109,8 +108,7 @@ static enum sl_status exclude(struct sl_steps *s, uint64_t step, struct sl_slot 
  * by owner: the PE's request. */
 static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
 {
-    enum sl_status st = SL_OK;
-    for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
+    for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
         struct sl_frontier_handles frontier = sl_step_frontier(s, slot, p);
         struct sl_marks_handles marks = sl_step_marks(s, slot, p);
         struct sl_part_handles part = sl_step_shard(s, p)->graph;
@@ -118,27 +116,26 @@ static enum sl_status sample(struct sl_steps *s, uint64_t step, uint32_t hop, st
         part.fanouts = s->hop[hop].fanouts;
         part.excluded = slot->excluded;
         part.loops = !sl_step_normalises(s, hop);
-        st = sl_sample_submit(&head, &part, &s->hop[hop].rule, s->settings->seed, &frontier, &marks,
-                              &slot->pe[p].block[hop]);
+        SL_CHECK(sl_sample_submit(&head, &part, &s->hop[hop].rule, s->settings->seed, &frontier, &marks,
+                                  &slot->pe[p].block[hop]));
     }
-    return st;
+    return SL_OK;
 }
 
 /* Send each PE's request to all ranks of its group. The PEs of the group are the owners of the sources. */
 static enum sl_status send_requests(struct sl_steps *s, uint64_t step, uint32_t hop, const struct sl_slot *slot)
 {
     uint32_t n_parts = s->plan->n_parts;
-    enum sl_status st = SL_OK;
-    for (uint32_t p = 0; st == SL_OK && p < s->plan->n_pes; p++) {
+    for (uint32_t p = 0; p < s->plan->n_pes; p++) {
         struct sl_task_args head = sl_step_head(s, step, p, hop);
         struct sl_shared request = {.topic = SL_TOPIC_REQUEST,
                                     .of_slot = true,
                                     .from = p,
                                     .to = sl_plan_ranks(s->plan, sl_plan_peer(s->plan, p, 0), n_parts),
                                     .handle = slot->pe[p].block[hop].request};
-        st = sl_transport_share(s->transport, &head, &request);
+        SL_CHECK(sl_transport_share(s->transport, &head, &request));
     }
-    return st;
+    return SL_OK;
 }
 
 /* Each owner adds the requested ids to its frontier, S_p^(hop+1), and notes which row answers each request
@@ -147,8 +144,7 @@ static enum sl_status send_requests(struct sl_steps *s, uint64_t step, uint32_t 
 static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, struct sl_slot *slot)
 {
     uint32_t n_parts = s->plan->n_parts;
-    enum sl_status st = SL_OK;
-    for (uint32_t p = s->plan->first_pe, n = 0; st == SL_OK && p < s->plan->end_pe; p += n) {
+    for (uint32_t p = s->plan->first_pe, n = 0; p < s->plan->end_pe; p += n) {
         starpu_data_handle_t request[SL_MAX_GROUP];
         struct sl_merging owners[SL_MAX_GROUP];
         struct sl_task_args head = sl_step_head(s, step, p, hop);
@@ -161,22 +157,21 @@ static enum sl_status merge(struct sl_steps *s, uint64_t step, uint32_t hop, str
                                             .frontier = sl_step_frontier(s, slot, p + n),
                                             .inverse = slot->pe[p + n].block[hop].inverse};
         }
-        st = sl_merge_submit(&head, n_parts, request, n, owners);
+        SL_CHECK(sl_merge_submit(&head, n_parts, request, n, owners));
     }
-    return st;
+    return SL_OK;
 }
 
 /* Count the nonzeros that each owner will read from its sparse features. */
 static enum sl_status count_nonzeros(struct sl_steps *s, uint64_t step, struct sl_slot *slot)
 {
-    enum sl_status st = SL_OK;
-    for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
+    for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
         const struct sl_shard *part = sl_step_shard(s, p);
         struct sl_task_args head = sl_step_head(s, step, p, s->plan->n_layers);
-        st = sl_nonzeros_submit(&head, s->plan->n_parts, slot->pe[p].frontier, part->first, part->sparse.offsets,
-                                slot->pe[p].counts);
+        SL_CHECK(sl_nonzeros_submit(&head, s->plan->n_parts, slot->pe[p].frontier, part->first, part->sparse.offsets,
+                                    slot->pe[p].counts));
     }
-    return st;
+    return SL_OK;
 }
 
 /* Send the sizes of each PE's sample to the ranks that train its replica. The counts also say whether the PE's rank

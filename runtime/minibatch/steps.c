@@ -234,15 +234,15 @@ static void close_pes(struct sl_steps *s)
 
 static enum sl_status open_tables(struct sl_steps *s)
 {
-    enum sl_status st = sl_alloc_zero(s->plan->n_pes, sizeof *s->tables, "tables of features", &s->tables);
-    for (uint32_t p = s->plan->first_pe; st == SL_OK && p < s->plan->end_pe; p++) {
+    SL_CHECK(sl_alloc_zero(s->plan->n_pes, sizeof *s->tables, "tables of features", &s->tables));
+    for (uint32_t p = s->plan->first_pe; p < s->plan->end_pe; p++) {
         struct sl_shard *part = sl_step_shard(s, p);
         s->tables[p] = (struct sl_rows){.split = {.n_rows = part->end - part->first, .shift = 31, .n_chunks = 1},
                                         .n_columns = s->shards->n_features,
                                         .room = 1,
                                         .chunk = &part->features};
     }
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status open_slots(struct sl_steps *s)

@@ -368,15 +368,14 @@ enum sl_status sl_deactivate_input(const struct sl_layer_pass *lp)
 
 enum sl_status sl_layer_derive(const struct sl_layer_pass *lp)
 {
-    enum sl_status st = SL_OK;
     if (lp->layer->kind->derive != NULL) {
-        for (uint32_t v = 0; st == SL_OK && v < lp->pass->plan->n_replicas; v++) {
+        for (uint32_t v = 0; v < lp->pass->plan->n_replicas; v++) {
             if (sl_plan_trains(lp->pass->plan, v)) {
-                st = lp->layer->kind->derive(lp, v);
+                SL_CHECK(lp->layer->kind->derive(lp, v));
             }
         }
     }
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_layer_run(const struct sl_layer_pass *lp)

@@ -28,12 +28,11 @@ static enum sl_status forward(const struct sl_layer_pass *lp)
 
 static enum sl_status backward(const struct sl_layer_pass *lp)
 {
-    enum sl_status st = SL_OK;
     SL_CHECK(lp->pass->source->send_back(lp));
-    for (uint32_t k = 0, p = 0; st == SL_OK && sl_layer_pass_pe(lp, k, &p); k++) {
-        st = lp->pass->source->sum_back(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT));
+    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+        SL_CHECK(lp->pass->source->sum_back(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT)));
     }
-    return st;
+    return SL_OK;
 }
 
 static void rows(const struct sl_layer *layer, struct sl_layer_order *order)

@@ -144,8 +144,8 @@ enum { R_DERIVED = SL_SAGE_NEIGH, R_WEIGHT = SL_SAGE_PARAMETERS, R_SOURCE, R_TAR
 
 static enum sl_status forward_by_relation(const struct sl_layer_pass *lp)
 {
-    enum sl_status st = sl_layer_pass_shape_all(lp, SL_ROWS_SCALES);
-    return st == SL_OK ? sl_sage_forward(lp) : st;
+    SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_SCALES));
+    return sl_sage_forward(lp);
 }
 
 /* Names as in rgcn.c, attention vectors as above. An array of all relations is a stack of those of GATConv. */

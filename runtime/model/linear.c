@@ -21,8 +21,8 @@ static enum sl_status forward_chunk(const struct sl_layer_pass *lp, uint32_t p, 
 
 static enum sl_status forward(const struct sl_layer_pass *lp)
 {
-    enum sl_status st = sl_layer_pass_shape_all(lp, sl_layer_pass_result(lp));
-    return st == SL_OK ? sl_each_chunk(lp, forward_chunk) : st;
+    SL_CHECK(sl_layer_pass_shape_all(lp, sl_layer_pass_result(lp)));
+    return sl_each_chunk(lp, forward_chunk);
 }
 
 static enum sl_status backward_chunk(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
@@ -30,12 +30,12 @@ static enum sl_status backward_chunk(const struct sl_layer_pass *lp, uint32_t p,
     starpu_data_handle_t gz = sl_layer_pass_rows(lp, p, sl_layer_pass_result_gradient(lp))->chunk[c];
     uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
     struct sl_task_args head = sl_layer_pass_head(lp, p);
-    enum sl_status st = sl_multiply_back(lp, p, row, WEIGHT, BIAS, gz);
-    if (st == SL_OK && lp->i > 0) {
-        st = sl_dense_backward_input_submit(&head, gz, sl_layer_pass_value(lp, p, WEIGHT), 0,
-                                            sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT)->chunk[c], 0);
+    SL_CHECK(sl_multiply_back(lp, p, row, WEIGHT, BIAS, gz));
+    if (lp->i > 0) {
+        SL_CHECK(sl_dense_backward_input_submit(&head, gz, sl_layer_pass_value(lp, p, WEIGHT), 0,
+                                                sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT)->chunk[c], 0));
     }
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status backward(const struct sl_layer_pass *lp)

@@ -111,11 +111,10 @@ enum sl_status sl_layer_pass_shape(const struct sl_layer_pass *lp, uint32_t p, e
 
 enum sl_status sl_layer_pass_shape_all(const struct sl_layer_pass *lp, enum sl_role role)
 {
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; st == SL_OK && sl_layer_pass_pe(lp, k, &p); k++) {
-        st = sl_layer_pass_shape(lp, p, role);
+    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+        SL_CHECK(sl_layer_pass_shape(lp, p, role));
     }
-    return st;
+    return SL_OK;
 }
 
 void sl_layer_pass_done(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role)
@@ -291,11 +290,10 @@ static enum sl_status project(const struct sl_layer_pass *lp, uint32_t p, int pa
 
 enum sl_status sl_project(const struct sl_layer_pass *lp, int parameter)
 {
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; st == SL_OK && sl_layer_pass_pe(lp, k, &p); k++) {
-        st = project(lp, p, parameter, NULL);
+    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+        SL_CHECK(project(lp, p, parameter, NULL));
     }
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int parameter)
@@ -366,13 +364,12 @@ enum sl_status sl_sum_gradient(const struct sl_layer_pass *lp, int parameter, in
 
 enum sl_status sl_each_chunk(const struct sl_layer_pass *lp, sl_chunk_work *work)
 {
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0, p = 0; st == SL_OK && sl_layer_pass_pe(lp, k, &p); k++) {
-        for (uint32_t c = 0; st == SL_OK && c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
-            st = work(lp, p, c);
+    for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
+        for (uint32_t c = 0; c < lp->pass->pe[p].split[lp->level].n_chunks; c++) {
+            SL_CHECK(work(lp, p, c));
         }
     }
-    return st;
+    return SL_OK;
 }
 
 /* Take the next slice of the travelling columns in hand. The caller starts with an empty slice. False: no further
@@ -469,8 +466,8 @@ enum sl_status sl_convolve_back(const struct sl_layer_pass *lp, uint32_t p, int 
     if (!sl_layer_pass_order(lp)->project_first) {
         return lp->pass->source->sum_back(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT));
     }
-    enum sl_status st = lp->pass->source->sum_back(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_GY));
-    return st == SL_OK ? sl_project_back(lp, p, parameter) : st;
+    SL_CHECK(lp->pass->source->sum_back(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_GY)));
+    return sl_project_back(lp, p, parameter);
 }
 
 /* ---- bias and residual ---- */

@@ -27,14 +27,14 @@ static void count_classes(const struct sl_dataset *dataset, double *counts)
 static enum sl_status balance(const double *counts, uint32_t n_classes, uint32_t n_train, float **out)
 {
     uint32_t n_seen = 0;
-    enum sl_status st = sl_alloc_zero(n_classes, sizeof **out, "class weights", out);
+    SL_CHECK(sl_alloc_zero(n_classes, sizeof **out, "class weights", out));
     for (uint32_t c = 0; c < n_classes; c++) {
         n_seen += counts[c] > 0;
     }
-    for (uint32_t c = 0; st == SL_OK && c < n_classes; c++) {
+    for (uint32_t c = 0; c < n_classes; c++) {
         (*out)[c] = counts[c] > 0 ? (float)(n_train / (n_seen * counts[c])) : 0;
     }
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status weigh(const struct sl_settings *s, const struct sl_dataset *dataset, const double *counts,

@@ -34,11 +34,11 @@ static void count_entries(const struct sl_dataset *dataset, double (*counts)[2])
 /* The weight of a label's positive entries makes up for their rarity. */
 static enum sl_status balance(double (*counts)[2], uint32_t n, float **out)
 {
-    enum sl_status st = sl_alloc(n, sizeof **out, "label weights", out);
-    for (uint32_t c = 0; st == SL_OK && c < n; c++) {
+    SL_CHECK(sl_alloc(n, sizeof **out, "label weights", out));
+    for (uint32_t c = 0; c < n; c++) {
         (*out)[c] = counts[c][1] > 0 ? (float)(counts[c][0] / counts[c][1]) : 1;
     }
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status weigh(const struct sl_settings *s, double (*counts)[2], struct sl_objective *out)

@@ -232,11 +232,11 @@ done:
 static enum sl_status sort_rows(const struct wanted *w, const struct sl_shards *shards, sl_real **out)
 {
     const size_t n = w->ends.n_columns;
-    enum sl_status st = sl_alloc(shards->n_vertices * n, sizeof **out, "outputs by dataset id", out);
-    for (uint32_t v = 0; st == SL_OK && v < shards->n_vertices; v++) {
+    SL_CHECK(sl_alloc(shards->n_vertices * n, sizeof **out, "outputs by dataset id", out));
+    for (uint32_t v = 0; v < shards->n_vertices; v++) {
         memcpy(*out + shards->partition->dataset_ids[v] * n, sl_chosen_row(&w->ends, v), n * sizeof **out);
     }
-    return st;
+    return SL_OK;
 }
 
 /* Replace the ranks among the negatives of the lists by filtered ranks. */

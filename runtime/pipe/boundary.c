@@ -90,14 +90,14 @@ static enum sl_status fill_tables(const struct sl_shards *shards, const uint16_t
 static enum sl_status number_neighbours(const struct sl_graph *graph, const uint16_t *part_of, const uint32_t *place,
                                         sl_vertex **out)
 {
-    enum sl_status st = sl_alloc((size_t)graph->n_edges + 1, sizeof **out, "neighbours of the chunks", out);
-    for (uint32_t v = 0; st == SL_OK && v < graph->n_vertices; v++) {
+    SL_CHECK(sl_alloc((size_t)graph->n_edges + 1, sizeof **out, "neighbours of the chunks", out));
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
             sl_vertex u = graph->sources[e];
             (*out)[e] = part_of[u] == part_of[v] ? u : graph->n_vertices + place[u];
         }
     }
-    return st;
+    return SL_OK;
 }
 
 /* In-neighbours of the inner vertices. Boundary vertices get empty lists. */

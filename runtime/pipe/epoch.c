@@ -154,12 +154,11 @@ static enum sl_status backward(struct sl_pipe *p, uint32_t slot, const struct sl
 
 static enum sl_status derive(struct sl_pipe *p)
 {
-    enum sl_status st = SL_OK;
-    for (uint32_t i = p->first_layer; st == SL_OK && i < p->end_layer; i++) {
+    for (uint32_t i = p->first_layer; i < p->end_layer; i++) {
         struct sl_layer_pass lp = sl_pass_layer(&p->pass, i);
-        st = sl_layer_derive(&lp);
+        SL_CHECK(sl_layer_derive(&lp));
     }
-    return st;
+    return SL_OK;
 }
 
 /* Number of partials that a slot adds on this rank. A chunk without vertices adds none. */

@@ -102,11 +102,10 @@ static enum sl_status submit_chunk_loss(struct sl_pipe *p, const struct sl_layer
 
 enum sl_status sl_pipe_loss(struct sl_pipe *p, const struct sl_layer_pass *lp)
 {
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0, q = 0; st == SL_OK && sl_layer_pass_pe(lp, k, &q); k++) {
-        st = submit_chunk_loss(p, lp, q);
+    for (uint32_t k = 0, q = 0; sl_layer_pass_pe(lp, k, &q); k++) {
+        SL_CHECK(submit_chunk_loss(p, lp, q));
     }
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status submit_loss(struct sl_pipe *view, starpu_data_handle_t loss)

@@ -209,14 +209,13 @@ static enum sl_status wait_for_segment(struct sl_pipe *p, uint32_t i, uint32_t s
 {
     struct sl_layer_pass lp = sl_pipe_layer(p, i, slot);
     starpu_data_handle_t token = token_of(p, first_of_segment(p, i), slot);
-    enum sl_status st = SL_OK;
-    for (uint32_t way = 0; st == SL_OK && way < lp.n_pes; way++) {
+    for (uint32_t way = 0; way < lp.n_pes; way++) {
         const struct sl_rows *input = sl_layer_pass_rows(&lp, lp.pes[way], SL_ROWS_INPUT);
         if (input->split.n_chunks > 0) {
-            st = pass(token, input->chunk[0]);
+            SL_CHECK(pass(token, input->chunk[0]));
         }
     }
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_pipe_recompute(struct sl_pipe *p, uint32_t i, uint32_t slot)

@@ -69,15 +69,14 @@ static enum sl_status pack(const struct sl_layer_pass *lp, uint32_t q, const str
 
 static enum sl_status pack_all(const struct sl_layer_pass *lp, bool back)
 {
-    enum sl_status st = SL_OK;
-    for (uint32_t k = 0, q = 0; st == SL_OK && sl_layer_pass_pe(lp, k, &q); k++) {
+    for (uint32_t k = 0, q = 0; sl_layer_pass_pe(lp, k, &q); k++) {
         if (back) {
-            st = pack(lp, q, sl_layer_pass_rows(lp, q, sl_pipe_returning(lp)), sl_pipe_returned(lp, q));
+            SL_CHECK(pack(lp, q, sl_layer_pass_rows(lp, q, sl_pipe_returning(lp)), sl_pipe_returned(lp, q)));
         } else {
-            st = pack(lp, q, sl_layer_pass_travels(lp, q), sl_pipe_sent(lp, q));
+            SL_CHECK(pack(lp, q, sl_layer_pass_travels(lp, q), sl_pipe_sent(lp, q)));
         }
     }
-    return st;
+    return SL_OK;
 }
 
 /* ---- between ranks ---- */

@@ -98,17 +98,17 @@ static enum sl_status copy_links(const struct sl_dataset *dataset, const struct 
                                  struct sl_shards *out)
 {
     const struct sl_links *links = &dataset->links.list[SL_LINKS_TRAIN];
-    enum sl_status st = sl_links_copy(links, &out->links);
+    SL_CHECK(sl_links_copy(links, &out->links));
     out->directed_links = dataset->links.directed;
-    for (uint32_t i = 0; st == SL_OK && i < links->n; i++) {
+    for (uint32_t i = 0; i < links->n; i++) {
         out->links.from[i] = partition->new_ids[links->from[i]];
         out->links.to[i] = partition->new_ids[links->to[i]];
         out->train[i] = i;
     }
-    if (st == SL_OK && dataset->links.n_relations > 0) {
-        st = copy_ends(&dataset->links, out);
+    if (dataset->links.n_relations > 0) {
+        SL_CHECK(copy_ends(&dataset->links, out));
     }
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status copy_tables(const struct sl_dataset *dataset, const struct sl_partition *partition,
@@ -305,8 +305,8 @@ enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor
 {
     const struct sl_graph *graph = &dataset->graph;
     const float *weights = s->weighs_edges ? sl_graph_weights(graph) : NULL;
-    enum sl_status st = sl_alloc((size_t)s->n_vertices + 1, 2 * sizeof *s->factor_of, "vertex weights", &s->factor_of);
-    for (uint32_t v = 0; st == SL_OK && v < s->n_vertices; v++) {
+    SL_CHECK(sl_alloc((size_t)s->n_vertices + 1, 2 * sizeof *s->factor_of, "vertex weights", &s->factor_of));
+    for (uint32_t v = 0; v < s->n_vertices; v++) {
         sl_real *numbers = s->factor_of + 2 * (size_t)s->partition->new_ids[v];
         numbers[0] = factor != NULL ? (sl_real)factor(other_neighbours(graph, weights, v)) : 1;
         numbers[1] = (sl_real)(graph->offsets[v + 1] - graph->offsets[v]);
@@ -315,12 +315,10 @@ enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor
             sl_dataset_drop_pages(dataset);
         }
     }
-    if (st == SL_OK) {
-        starpu_matrix_data_register(&s->factors, STARPU_MAIN_RAM, (uintptr_t)s->factor_of, 2, 2,
-                                    s->n_vertices == 0 ? 1 : s->n_vertices, sizeof *s->factor_of);
-        starpu_data_set_sequential_consistency_flag(s->factors, 0);
-    }
-    return st;
+    starpu_matrix_data_register(&s->factors, STARPU_MAIN_RAM, (uintptr_t)s->factor_of, 2, 2,
+                                s->n_vertices == 0 ? 1 : s->n_vertices, sizeof *s->factor_of);
+    starpu_data_set_sequential_consistency_flag(s->factors, 0);
+    return SL_OK;
 }
 
 /* ---- NUMA ---- */

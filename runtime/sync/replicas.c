@@ -72,8 +72,8 @@ static size_t n_mirrors(const struct sl_replicas *s)
 
 static enum sl_status open_round(uint32_t n, struct sl_round *round)
 {
-    enum sl_status st = sl_alloc(n, sizeof *round->from, "gossip", &round->from);
-    return st == SL_OK ? sl_alloc(n, sizeof *round->scale, "gossip", &round->scale) : st;
+    SL_CHECK(sl_alloc(n, sizeof *round->from, "gossip", &round->from));
+    return sl_alloc(n, sizeof *round->scale, "gossip", &round->scale);
 }
 
 enum sl_status sl_replicas_open(struct sl_replicas *s)

@@ -326,14 +326,14 @@ done:
 static enum sl_status make_ends(const struct sl_link_ends *from, uint32_t n_from, uint32_t n_vertices,
                                 const uint32_t *place, uint32_t n, struct sl_link_ends **out)
 {
-    enum sl_status st = sl_alloc((size_t)n + 1, sizeof **out, "ends of relations", out);
-    for (uint32_t r = 0; st == SL_OK && r < n; r++) {
+    SL_CHECK(sl_alloc((size_t)n + 1, sizeof **out, "ends of relations", out));
+    for (uint32_t r = 0; r < n; r++) {
         (*out)[r] = (struct sl_link_ends){{0, 0}, {n_vertices, n_vertices}};
     }
-    for (uint32_t r = 0; st == SL_OK && from != NULL && r < n_from; r++) {
+    for (uint32_t r = 0; from != NULL && r < n_from; r++) {
         (*out)[place != NULL ? place[r] : r] = from[r];
     }
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status renumber_links(const struct sl_dataset *dataset, const uint32_t *place, uint32_t n,

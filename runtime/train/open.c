@@ -81,8 +81,7 @@ static bool draws_split(const struct sl_settings *settings, const char *usual_sp
 static enum sl_status check_given(const struct sl_settings *settings, const struct sl_dataset *given)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
-    enum sl_status st = SL_OK;
-    for (size_t i = 0; given != NULL && i < table->n_options && st == SL_OK; i++) {
+    for (size_t i = 0; given != NULL && i < table->n_options; i++) {
         const struct sl_option *option = &table->options[i];
         char now[256];
         bool unset;
@@ -97,7 +96,7 @@ static enum sl_status check_given(const struct sl_settings *settings, const stru
     }
     SL_FAIL_IF(given != NULL && sl_dataset_has_links(given) && !sl_settings_trains_links(settings), SL_EINVAL,
                "--objective: '%s' lists links; use --objective link or auto", given->name);
-    return st;
+    return SL_OK;
 }
 
 /* Without the limit the reader would fill the memory until the system kills the process. */

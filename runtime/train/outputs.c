@@ -212,7 +212,6 @@ done:
 static enum sl_status place_pairs(struct sl_session *t)
 {
     struct sl_link_split split = t->dataset->links;
-    enum sl_status st;
     if (t->relation_of == NULL) {
         return sl_links_place(&split, t->settings->pairs, &t->pairs);
     }
@@ -222,8 +221,7 @@ static enum sl_status place_pairs(struct sl_session *t)
                    t->settings->pairs, i + 1, t->n_relations, *relation);
         *relation = t->relation_of[*relation];
     }
-    st = sl_links_place(&split, t->settings->pairs, &t->pairs);
-    return st;
+    return sl_links_place(&split, t->settings->pairs, &t->pairs);
 }
 
 enum sl_status sl_outputs_read_pairs(struct sl_session *t)
