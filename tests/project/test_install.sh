@@ -7,6 +7,7 @@
 # programs while the builder's home and the build tree are hidden.
 
 export TMPDIR=/tmp # another user goes there
+umask 022 # and reads what is installed
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"
 chmod 755 "$folder"
