@@ -53,21 +53,11 @@ static uint32_t team_of(const struct sl_layer_pass *lp, uint32_t p, uint32_t pee
     return sl_plan_peer(lp->pass->plan, p, peer - peer % steps_of(lp)->team);
 }
 
-/* The packed rows that PE p's team gets from owner q's team; the packed gradients to return. */
-static starpu_data_handle_t *packed_of(const struct sl_layer_pass *lp, uint32_t p, uint32_t q)
-{
-    uint32_t team = team_of(lp, p, sl_plan_part(lp->pass->plan, p));
-    return &steps_of(lp)->pe[team].packed[pair_of(lp, q / steps_of(lp)->team)];
-}
-static starpu_data_handle_t *sent_of(const struct sl_layer_pass *lp, uint32_t p, uint32_t q)
-{
-    uint32_t team = team_of(lp, p, sl_plan_part(lp->pass->plan, p));
-    return &steps_of(lp)->pe[team].sent[pair_of(lp, q / steps_of(lp)->team)];
-}
-
+/* The packed rows that PE p's team gets from owner q's team; back: the packed gradients to return. */
 static starpu_data_handle_t *pair_handle(const struct sl_layer_pass *lp, bool back, uint32_t p, uint32_t q)
 {
-    return back ? sent_of(lp, p, q) : packed_of(lp, p, q);
+    const struct sl_step_pe *team = &steps_of(lp)->pe[team_of(lp, p, sl_plan_part(lp->pass->plan, p))];
+    return &(back ? team->sent : team->packed)[pair_of(lp, q / steps_of(lp)->team)];
 }
 
 /* PE p's part of these matrices: its rows from, or to, owner q. */
