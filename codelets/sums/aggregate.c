@@ -18,37 +18,28 @@
 
 /* ---- kernels, CPU ---- */
 
-/* Lists by destination, whose rows are sources, or by source, whose rows are gradients of destinations. Offsets have 32
- * bits in a block, 64 in a part. */
+/* Lists by destination, whose rows are sources, or by source, whose rows are gradients of destinations. Entries,
+ * weights and relations are those of `edges`. */
 struct lists {
-    const uint32_t *block; /* NULL: the offsets are those of a part */
-    const uint64_t *part;  /* entries begin at part[0] */
-    const uint32_t *positions;
-    const uint32_t *degrees;          /* by source: offsets of the destinations' edges. NULL: by destination */
-    const struct sl_source_rows *x;   /* by destination */
-    const struct sl_view *gm;         /* by source */
-    const struct sl_weights *weights; /* NULL: the mean */
-    const float *edge_weights;        /* NULL: 1 */
+    struct sl_edges edges;
+    const uint32_t *degrees; /* by source: offsets of the destinations' edges. NULL: by destination */
+    const struct sl_source_rows *x;
+    const struct sl_view *gm; /* by source */
     uint32_t n_columns;
 };
-
-/* The first entry of list i. */
-SL_INLINE uint64_t bound_of(const struct lists *lists, uint32_t i)
-{
-    return lists->block != NULL ? lists->block[i] : lists->part[i] - lists->part[0];
-}
 
 /* A walk over lists first .. first + n - 1. */
 SL_INLINE struct sl_walk walk_of(const struct lists *lists, uint32_t first, uint32_t n)
 {
-    return (struct sl_walk){.n = bound_of(lists, first + n), .known = bound_of(lists, first)};
+    return (struct sl_walk){.n = sl_edges_first(&lists->edges, first + n),
+                            .known = sl_edges_first(&lists->edges, first)};
 }
 
 /* The term of entry e. Its weight lacks the share of the list. */
 SL_INLINE void look_up(enum sl_dtype dtype, const struct lists *lists, uint64_t e, struct sl_term *term)
 {
-    const uint32_t i = lists->positions[e];
-    const struct sl_weights *weights = lists->weights;
+    const uint32_t i = lists->edges.sources[e];
+    const struct sl_weights *weights = lists->edges.weights;
     if (lists->degrees == NULL) {
         term->row = sl_source_row(dtype, lists->x, i, lists->n_columns);
         if (weights != NULL) {
@@ -71,7 +62,7 @@ SL_INLINE void look_up(enum sl_dtype dtype, const struct lists *lists, uint64_t 
 /* The whole weight of a term, without the weight of its edge. */
 SL_INLINE sl_real weight_of(const struct lists *lists, const struct sl_term *term, sl_real share, sl_vertex id)
 {
-    if (lists->weights == NULL) {
+    if (lists->edges.weights == NULL) {
         return lists->degrees == NULL ? share : term->weight;
     }
     return term->id == id ? 0 : share * term->weight;
@@ -81,9 +72,9 @@ SL_INLINE sl_real weight_of(const struct lists *lists, const struct sl_term *ter
 SL_INLINE void add_list(enum sl_dtype dtype, struct sl_walk *walk, const struct lists *lists, uint32_t i, sl_real share,
                         sl_vertex id, sl_real *out)
 {
-    const uint64_t end = bound_of(lists, i + 1);
+    const uint64_t end = sl_edges_first(&lists->edges, i + 1);
     uint64_t stop;
-    for (uint64_t e = bound_of(lists, i); e < end; e = stop) {
+    for (uint64_t e = sl_edges_first(&lists->edges, i); e < end; e = stop) {
         stop = sl_walk_stop(e, end);
         for (const uint64_t ahead = sl_walk_ahead(walk, stop); walk->known < ahead; walk->known++) {
             look_up(dtype, lists, walk->known, sl_walk_term(walk, walk->known));
@@ -91,8 +82,8 @@ SL_INLINE void add_list(enum sl_dtype dtype, struct sl_walk *walk, const struct 
         for (uint64_t k = e; k < stop; k++) {
             struct sl_term *term = sl_walk_term(walk, k);
             term->weight = weight_of(lists, term, share, id);
-            if (lists->edge_weights != NULL) {
-                term->weight *= (sl_real)lists->edge_weights[k];
+            if (lists->edges.edge_weights != NULL) {
+                term->weight *= (sl_real)lists->edges.edge_weights[k];
             }
         }
         sl_walk_add(dtype, walk, e, stop, lists->n_columns, out);
@@ -118,11 +109,11 @@ struct sums {
 
 SL_INLINE void sum_lists(const struct lists *lists, enum sl_dtype dtype, const struct sums *sums)
 {
-    const struct sl_weights *weights = lists->weights;
+    const struct sl_weights *weights = lists->edges.weights;
     struct sl_walk walk = walk_of(lists, sums->row0, sums->n_rows);
     for (uint32_t i = 0; i < sums->n_rows; i++) {
         const uint32_t d = sums->row0 + i;
-        const uint64_t n = bound_of(lists, d + 1) - bound_of(lists, d);
+        const uint64_t n = sl_edges_first(&lists->edges, d + 1) - sl_edges_first(&lists->edges, d);
         sl_real *out = sums->m + (size_t)i * sums->m_width;
         if (!sums->beta) {
             memset(out, 0, lists->n_columns * sizeof *out);
@@ -144,14 +135,14 @@ SL_INLINE void sum_lists(const struct lists *lists, enum sl_dtype dtype, const s
     do {                                                                                                               \
         struct lists some = *(all);                                                                                    \
         some.degrees = (offsets);                                                                                      \
-        if (some.weights != NULL) {                                                                                    \
+        if (some.edges.weights != NULL) {                                                                              \
             kernel(&some, __VA_ARGS__);                                                                                \
-        } else if (some.edge_weights != NULL) {                                                                        \
-            some.weights = NULL;                                                                                       \
+        } else if (some.edges.edge_weights != NULL) {                                                                  \
+            some.edges.weights = NULL;                                                                                 \
             kernel(&some, __VA_ARGS__);                                                                                \
         } else {                                                                                                       \
-            some.weights = NULL;                                                                                       \
-            some.edge_weights = NULL;                                                                                  \
+            some.edges.weights = NULL;                                                                                 \
+            some.edges.edge_weights = NULL;                                                                            \
             kernel(&some, __VA_ARGS__);                                                                                \
         }                                                                                                              \
     } while (0)
@@ -195,47 +186,36 @@ enum sl_status sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n
 {
     struct sl_source_rows rows;
     sl_sources_rows(x, &rows);
-    const struct lists lists = {.block = edges->offsets,
-                                .positions = edges->sources,
-                                .x = &rows,
-                                .weights = edges->weights,
-                                .edge_weights = edges->edge_weights,
-                                .n_columns = n_columns};
+    const struct lists lists = {.edges = *edges, .x = &rows, .n_columns = n_columns};
     return sum_to(x->dtype, &lists, (struct sums){edges->row0, edges->n_rows, n_columns, beta, NULL}, m_dtype, m_out);
 }
 
-enum sl_status sl_aggregate_full_cpu(const struct sl_full_edges *edges, uint32_t n_columns,
-                                     const struct sl_parts *parts, int beta, uint32_t m_width, enum sl_dtype m_dtype,
-                                     void *m_out)
+enum sl_status sl_aggregate_full_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_parts *parts,
+                                     int beta, uint32_t m_width, enum sl_dtype m_dtype, void *m_out)
 {
     struct sl_source_rows rows;
     sl_parts_rows(parts, &rows);
-    const struct lists lists = {.part = edges->offsets,
-                                .positions = edges->sources,
-                                .x = &rows,
-                                .weights = edges->weights,
-                                .edge_weights = edges->edge_weights,
-                                .n_columns = n_columns};
+    const struct lists lists = {.edges = *edges, .x = &rows, .n_columns = n_columns};
     return sum_to(parts->dtype, &lists, (struct sums){edges->row0, edges->n_rows, m_width, beta, NULL}, m_dtype, m_out);
 }
 
 /* Lists of a block by source. */
 static struct lists lists_back(const struct sl_transposed *block, const struct sl_view *gm, uint32_t n_columns)
 {
-    return (struct lists){.block = block->back_offsets,
-                          .positions = block->back_rows,
+    return (struct lists){.edges = {.offsets = block->back_offsets,
+                                    .sources = block->back_rows,
+                                    .weights = block->weights,
+                                    .edge_weights = block->back_weights},
                           .degrees = block->edge_offsets,
                           .gm = gm,
-                          .weights = block->weights,
-                          .edge_weights = block->back_weights,
                           .n_columns = n_columns};
 }
 
 /* out += the terms of position t. */
 SL_INLINE void add_back(struct sl_walk *walk, const struct lists *lists, uint32_t t, sl_real *out)
 {
-    const sl_vertex id = lists->weights == NULL ? 0 : sl_weights_source(lists->weights, t);
-    const sl_real share = lists->weights == NULL ? 1 : sl_weights_factor(lists->weights, id);
+    const sl_vertex id = lists->edges.weights == NULL ? 0 : sl_weights_source(lists->edges.weights, t);
+    const sl_real share = lists->edges.weights == NULL ? 1 : sl_weights_factor(lists->edges.weights, id);
     add_list(SL_DTYPE_REAL, walk, lists, t, share, id, out);
 }
 
@@ -317,7 +297,7 @@ SL_INLINE void sum_own(const struct lists *lists, uint32_t t0, uint32_t n, const
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t row = inverse[i] - g->row0;
         if (row < g->n_rows) {
-            walk.known = sl_max_u64(walk.known, bound_of(lists, t0 + i));
+            walk.known = sl_max_u64(walk.known, sl_edges_first(&lists->edges, t0 + i));
             add_back(&walk, lists, t0 + i, sl_gradient_row(g, row));
         }
     }
@@ -345,33 +325,89 @@ struct weights {
 
 struct forward {
     struct sl_task_args head;
-    struct sl_matrix offsets, sources, m, edge_weights;
+    struct sl_edge_operands edges;
+    struct sl_matrix m;
     struct weights weights;
     struct sl_sources x;
-    uint32_t row0;
     int beta;
 };
 
 struct full {
     struct sl_task_args head;
-    struct sl_matrix offsets, sources, m, edge_weights;
+    struct sl_edge_operands edges;
+    struct sl_matrix m;
     struct weights weights;
     struct sl_parts parts;
-    uint32_t row0;
     int beta;
     uint32_t first_column, n_columns; /* of the sums */
 };
 
-/* By source: backward writes `packed`, accumulate adds up the shares. */
+/* By source. */
 struct back {
     struct sl_task_args head;
-    struct sl_matrix edge_offsets, back_offsets, back_rows, edge_weights;
+    struct sl_back_operands block;
     struct weights weights;
-    struct sl_chunks gm;
-    struct sl_matrices packed; /* numbers: the first position of each */
-    struct sl_shares shares;
     enum sl_dtype dtype; /* of packed */
 };
+
+/* ---- operations: edges ---- */
+
+struct sl_edge_operands sl_edges_of_block(const struct sl_block *block, uint32_t row0)
+{
+    return (struct sl_edge_operands){.offsets = sl_matrix_of(block->edge_offsets),
+                                     .sources = sl_matrix_of(block->edge_sources),
+                                     .relations = sl_matrix_of(block->edge_relations),
+                                     .weights = sl_matrix_of(block->edge_weights),
+                                     .row0 = row0};
+}
+
+struct sl_edge_operands sl_edges_of_part(const struct sl_full_sources *sources, uint32_t row0)
+{
+    return (struct sl_edge_operands){.offsets = sl_matrix_of(sources->offsets),
+                                     .sources = sl_matrix_of(sources->sources),
+                                     .relations = sl_matrix_of(sources->edge_relations),
+                                     .weights = sl_matrix_of(sources->edge_weights),
+                                     .row0 = row0,
+                                     .are_of_part = true};
+}
+
+struct sl_edges sl_edges_in(const struct sl_edge_operands *operands, uint32_t n_rows)
+{
+    struct sl_edges edges = {.row0 = operands->row0,
+                             .n_rows = n_rows,
+                             .sources = operands->sources.data,
+                             .edge_weights = operands->weights.data,
+                             .relations = operands->relations.data};
+    if (operands->are_of_part) {
+        edges.part_offsets = operands->offsets.data;
+    } else {
+        edges.offsets = operands->offsets.data;
+    }
+    return edges;
+}
+
+struct sl_back_operands sl_back_of(const struct sl_block *block, const struct sl_rows *gm)
+{
+    return (struct sl_back_operands){.edge_offsets = sl_matrix_of(block->edge_offsets),
+                                     .relations = sl_matrix_of(block->edge_relations),
+                                     .offsets = sl_matrix_of(block->back_offsets),
+                                     .rows = sl_matrix_of(block->back_rows),
+                                     .back_relations = sl_matrix_of(block->back_relations),
+                                     .weights = sl_matrix_of(block->back_weights),
+                                     .gm = sl_chunks_of(gm)};
+}
+
+struct sl_transposed sl_transposed_in(const struct sl_back_operands *operands)
+{
+    return (struct sl_transposed){.back_offsets = operands->offsets.data,
+                                  .back_rows = operands->rows.data,
+                                  .edge_offsets = operands->edge_offsets.data,
+                                  .back_weights = operands->weights.data,
+                                  .back_relations = operands->back_relations.data,
+                                  .relations = operands->relations.data};
+}
+
+/* ---- operations: sums ---- */
 
 /* In *room. NULL: the mean. */
 static const struct sl_weights *weights_in(const struct weights *w, struct sl_weights *room)
@@ -385,30 +421,19 @@ static const struct sl_weights *weights_in(const struct weights *w, struct sl_we
     return w->factors.data != NULL ? room : NULL;
 }
 
-static struct sl_edges edges_of(const struct forward *v, struct sl_weights *room)
-{
-    return (struct sl_edges){.row0 = v->row0,
-                             .n_rows = v->m.n_rows,
-                             .offsets = v->offsets.data,
-                             .sources = v->sources.data,
-                             .weights = weights_in(&v->weights, room),
-                             .edge_weights = v->edge_weights.data};
-}
-
 static struct sl_transposed transposed_of(const struct back *v, struct sl_weights *room)
 {
-    return (struct sl_transposed){.edge_offsets = v->edge_offsets.data,
-                                  .back_offsets = v->back_offsets.data,
-                                  .back_rows = v->back_rows.data,
-                                  .weights = weights_in(&v->weights, room),
-                                  .back_weights = v->edge_weights.data};
+    struct sl_transposed block = sl_transposed_in(&v->block);
+    block.weights = weights_in(&v->weights, room);
+    return block;
 }
 
 static enum sl_status forward(const void *view, const void *stream)
 {
     const struct forward *v = view;
     struct sl_weights weights;
-    const struct sl_edges edges = edges_of(v, &weights);
+    struct sl_edges edges = sl_edges_in(&v->edges, v->m.n_rows);
+    edges.weights = weights_in(&v->weights, &weights);
 #ifdef SL_CUDA
     if (stream != NULL && starpu_task_get_implementation(starpu_task_get_current()) == 1) {
         return sl_aggregate_forward_cusparse(*(const cudaStream_t *)stream, starpu_cusparse_get_local_handle(), &edges,
@@ -423,20 +448,16 @@ static enum sl_status backward(const void *view, const void *stream)
     const struct back *v = view;
     struct sl_weights weights;
     const struct sl_transposed block = transposed_of(v, &weights);
-    return SL_CALL(stream, sl_aggregate_backward, &block, &v->gm, v->gm.n_columns, v->packed.n, v->packed.numbers,
-                   v->packed.n_rows, v->dtype, v->packed.data);
+    return SL_CALL(stream, sl_aggregate_backward, &block, &v->block.gm, v->block.gm.n_columns, v->block.packed.n,
+                   v->block.packed.numbers, v->block.packed.n_rows, v->dtype, v->block.packed.data);
 }
 
 static enum sl_status full(const void *view, const void *stream)
 {
     const struct full *v = view;
     struct sl_weights weights;
-    const struct sl_full_edges edges = {.row0 = v->row0,
-                                        .n_rows = v->m.n_rows,
-                                        .offsets = v->offsets.data,
-                                        .sources = v->sources.data,
-                                        .weights = weights_in(&v->weights, &weights),
-                                        .edge_weights = v->edge_weights.data};
+    struct sl_edges edges = sl_edges_in(&v->edges, v->m.n_rows);
+    edges.weights = weights_in(&v->weights, &weights);
     char *m = (char *)v->m.data + sl_dtype_bytes(v->m.dtype, v->first_column);
     return SL_CALL(stream, sl_aggregate_full, &edges, v->n_columns, &v->parts, v->beta, v->m.n_columns, v->m.dtype, m);
 }
@@ -488,7 +509,7 @@ static enum sl_status add_self(const void *view, const void *stream, const struc
     const struct back *v = view;
     struct sl_weights weights;
     weights_in(&v->weights, &weights);
-    return SL_RUN(stream, sl_accumulate_self, &weights, v->gm.n_rows, &v->gm, g);
+    return SL_RUN(stream, sl_accumulate_self, &weights, v->block.gm.n_rows, &v->block.gm, g);
 }
 
 static enum sl_status add_own(const void *view, const void *stream, const struct sl_asked *asked, int beta,
@@ -497,7 +518,8 @@ static enum sl_status add_own(const void *view, const void *stream, const struct
     const struct back *v = view;
     struct sl_weights weights;
     const struct sl_transposed block = transposed_of(v, &weights);
-    return SL_RUN(stream, sl_accumulate_own, &block, v->shares.t0, v->shares.n_own, asked, &v->gm, beta, g);
+    return SL_RUN(stream, sl_accumulate_own, &block, v->block.shares.t0, v->block.shares.n_own, asked, &v->block.gm,
+                  beta, g);
 }
 
 static enum sl_status accumulate(const void *view, const void *stream)
@@ -505,7 +527,7 @@ static enum sl_status accumulate(const void *view, const void *stream)
     static const struct sl_share_adders mean = {.own = add_own, .overwrites = true};
     static const struct sl_share_adders symmetric = {.self = add_self, .own = add_own};
     const struct back *v = view;
-    return sl_accumulate(view, stream, &v->shares, v->weights.factors.data != NULL ? &symmetric : &mean);
+    return sl_accumulate(view, stream, &v->block.shares, v->weights.factors.data != NULL ? &symmetric : &mean);
 }
 
 /* ---- operations: tables ---- */
@@ -523,22 +545,21 @@ static int forward_can_execute(unsigned worker, struct starpu_task *task, unsign
     const struct sl_run *run = v->head.run;
     (void)worker;
     if (implementation == 0 || !run->fastest_means || v->weights.factors.handle != NULL ||
-        v->edge_weights.handle != NULL || v->x.dtype != SL_DTYPE_REAL) {
+        v->edges.weights.handle != NULL || v->x.dtype != SL_DTYPE_REAL) {
         return implementation == 0;
     }
     const uint64_t copy_bytes = (uint64_t)v->x.n_sources * v->m.n_columns * sizeof(sl_real);
-    return v->sources.n_rows <= INT32_MAX && v->x.n_sources <= INT32_MAX &&
+    return v->edges.sources.n_rows <= INT32_MAX && v->x.n_sources <= INT32_MAX &&
            (run->gpu_bytes == 0 || copy_bytes <= run->gpu_bytes / COPY_SHARE);
 }
 #endif
 
-/* Roles of symmetric weights and of edge weights. */
+/* Roles of symmetric weights. */
 #define WEIGHT_ROLES(view)                                                                                             \
     {"factors", STARPU_R | SL_OPTIONAL, offsetof(view, weights.factors), "N x 2"},                                     \
         {"frontier", STARPU_R | SL_OPTIONAL, offsetof(view, weights.frontier), "?", SL_INTS_32},                       \
-        {"request", STARPU_R | SL_OPTIONAL, offsetof(view, weights.request), "?", SL_INTS_32},                         \
     {                                                                                                                  \
-        "edge weights", STARPU_R | SL_OPTIONAL, offsetof(view, edge_weights), "?", SL_FLOATS                           \
+        "request", STARPU_R | SL_OPTIONAL, offsetof(view, weights.request), "?", SL_INTS_32                            \
     }
 
 static struct sl_operation forward_op = {
@@ -549,38 +570,29 @@ static struct sl_operation forward_op = {
 #ifdef SL_CUDA
     .codelet.can_execute = forward_can_execute,
 #endif
-    .role = {{"edge offsets", STARPU_R, offsetof(struct forward, offsets), "?", SL_INTS_32},
-             {"edge sources", STARPU_R, offsetof(struct forward, sources), "?", SL_INTS_32},
+    .role = {SL_EDGE_ROLES(struct forward, edges, SL_INTS_32),
              {"mean", STARPU_W | SL_OR_RW, offsetof(struct forward, m), "D x F", SL_ROWS_OR_REALS},
              SL_SOURCE_ROLES(struct forward, x),
              WEIGHT_ROLES(struct forward)},
 };
 
-#define BACK_ROLES                                                                                                     \
-    {"edge offsets", STARPU_R, offsetof(struct back, edge_offsets), "?", SL_INTS_32},                                  \
-        {"back offsets", STARPU_R, offsetof(struct back, back_offsets), "?", SL_INTS_32},                              \
-        {"back rows", STARPU_R, offsetof(struct back, back_rows), "?", SL_INTS_32},                                    \
-        {"the mean's gradient", STARPU_R | SL_REPEATED, offsetof(struct back, gm.each), "? x F"},                      \
-        WEIGHT_ROLES(struct back)
-
 static struct sl_operation backward_op = {
     SL_OPERATION(backward_op, "sl_aggregate_backward", SL_STAGE_BACKWARD),
     SL_BODY(backward, struct back),
-    .role = {BACK_ROLES,
-             {"packed", STARPU_W | SL_OR_RW | SL_REPEATED, offsetof(struct back, packed), "? x F", SL_ROWS}},
+    .role = {SL_BACK_ROLES(struct back, block, "? x F"), WEIGHT_ROLES(struct back), SL_PACKED_ROLE(struct back, block)},
 };
 
 static struct sl_operation accumulate_op = {
     SL_OPERATION(accumulate_op, "sl_accumulate", SL_STAGE_BACKWARD),
     SL_BODY(accumulate, struct back),
-    .role = {BACK_ROLES, SL_SHARE_ROLES(struct back, shares)},
+    .role = {SL_BACK_ROLES(struct back, block, "? x F"), WEIGHT_ROLES(struct back),
+             SL_SHARE_ROLES(struct back, block.shares)},
 };
 
 static struct sl_operation full_op = {
     SL_OPERATION(full_op, "sl_aggregate_full", SL_STAGE_AGGREGATE),
     SL_BODY(full, struct full),
-    .role = {{"offsets", STARPU_R, offsetof(struct full, offsets), "?", SL_INTS_64},
-             {"sources", STARPU_R, offsetof(struct full, sources), "?", SL_INTS_32},
+    .role = {SL_EDGE_ROLES(struct full, edges, SL_INTS_64),
              {"mean", STARPU_W | SL_OR_RW, offsetof(struct full, m), "D x M", SL_ROWS_OR_REALS},
              SL_PART_ROLES(struct full, parts),
              WEIGHT_ROLES(struct full)},
@@ -605,14 +617,12 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, cons
                                            starpu_data_handle_t m)
 {
     struct forward v = {.head = *head,
-                        .offsets = sl_matrix_of(block->edge_offsets),
-                        .sources = sl_matrix_of(block->edge_sources),
+                        .edges = sl_edges_of_block(block, row0),
                         .m = sl_matrix_of(m),
-                        .edge_weights = sl_matrix_of(block->edge_weights),
                         .weights = weights_of(sources->weights),
                         .x = sl_sources_of(head, sources),
-                        .row0 = row0,
                         .beta = beta};
+    v.edges.relations = sl_matrix_of(NULL);
     v.m.is_kept = beta != 0;
     v.head.work = sl_sum_bytes(n_edges, v.m.n_rows, v.m.n_columns);
     return sl_view_submit(&forward_op, &v, SL_PRIORITY_COMPUTE);
@@ -621,13 +631,9 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, cons
 static struct back back_view(const struct sl_task_args *head, const struct sl_block *block, const struct sl_rows *gm,
                              const struct sl_vertex_factors *weights)
 {
-    return (struct back){.head = *head,
-                         .edge_offsets = sl_matrix_of(block->edge_offsets),
-                         .back_offsets = sl_matrix_of(block->back_offsets),
-                         .back_rows = sl_matrix_of(block->back_rows),
-                         .edge_weights = sl_matrix_of(block->back_weights),
-                         .weights = weights_of(weights),
-                         .gm = sl_chunks_of(gm)};
+    struct back v = {.head = *head, .block = sl_back_of(block, gm), .weights = weights_of(weights)};
+    v.block.relations = v.block.back_relations = sl_matrix_of(NULL);
+    return v;
 }
 
 enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
@@ -636,9 +642,9 @@ enum sl_status sl_aggregate_backward_submit(const struct sl_task_args *head, con
                                             const struct sl_slice *packed)
 {
     struct back v = back_view(head, block, gm, weights);
-    v.packed = (struct sl_matrices){.n = n_owners, .slices = packed, .numbers = t0};
+    v.block.packed = (struct sl_matrices){.n = n_owners, .slices = packed, .numbers = t0};
     v.dtype = sl_handle_dtype(packed[0].handle);
-    v.head.work = sl_sum_bytes(n_edges, sl_slices_rows(&v.packed), gm->n_columns);
+    v.head.work = sl_sum_bytes(n_edges, sl_slices_rows(&v.block.packed), gm->n_columns);
     return sl_view_submit(&backward_op, &v, SL_PRIORITY_SEND);
 }
 
@@ -646,8 +652,9 @@ enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struc
                                     starpu_data_handle_t g)
 {
     struct back v = back_view(head, shares->block, shares->gm, shares->weights);
-    v.shares = sl_shares_of(&shares->from, shares->block->inverse, row0, g);
-    v.head.work = sl_sum_bytes(v.shares.n_own + sl_slices_rows(&v.shares.sent), v.shares.g.n_rows, v.gm.n_columns);
+    struct sl_shares *to = &v.block.shares;
+    *to = sl_shares_of(&shares->from, shares->block->inverse, row0, g);
+    v.head.work = sl_sum_bytes(to->n_own + sl_slices_rows(&to->sent), to->g.n_rows, to->g.n_columns);
     return sl_view_submit(&accumulate_op, &v, SL_PRIORITY_COMPUTE);
 }
 
@@ -657,14 +664,11 @@ enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const s
     const struct sl_full_columns *columns = &sources->columns;
     starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS];
     struct full v = {.head = *head,
-                     .offsets = sl_matrix_of(sources->offsets),
-                     .sources = sl_matrix_of(sources->sources),
+                     .edges = sl_edges_of_part(sources, row0),
                      .m = sl_matrix_of(m),
-                     .edge_weights = sl_matrix_of(sources->edge_weights),
                      .weights = weights_of(sources->weights),
                      .parts =
                          sl_parts_of(head, sources->first, sources->n_parts, sources->rows, columns->start, chunks),
-                     .row0 = row0,
                      .beta = beta,
                      .first_column = columns->first,
                      .n_columns = columns->n};
@@ -672,6 +676,7 @@ enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const s
     for (uint32_t q = 0; q < sources->n_parts; q++) {
         assert((uint64_t)columns->start[q] + columns->n <= sources->rows[q].n_columns);
     }
+    v.edges.relations = sl_matrix_of(NULL);
     v.weights.first = sources->first_id;
     v.m.is_kept = beta != 0 || columns->first > 0;
     v.head.work = sl_sum_bytes(sources->n_edges, v.m.n_rows, columns->n);

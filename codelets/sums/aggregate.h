@@ -88,15 +88,23 @@ static inline SL_HOST_DEVICE sl_real sl_weights_self(const struct sl_weights *we
     return weights->scale * f * f;
 }
 
-/* Destinations row0 .. row0 + n_rows - 1 of a block. The edges of destination d are sources[offsets[d]] ..
- * sources[offsets[d + 1] - 1]. */
+/* Destinations row0 .. row0 + n_rows - 1 of a block or, in evaluation, of a part. The edges of destination d are
+ * sources[offsets[d]] .. sources[offsets[d + 1] - 1]. In a part, `sources` begins at offset part_offsets[0]. */
 struct sl_edges {
     uint32_t row0, n_rows;
-    const uint32_t *offsets;          /* of the whole block */
-    const uint32_t *sources;          /* positions */
+    const uint32_t *offsets;          /* of the whole block. NULL: of a part */
+    const uint32_t *sources;          /* positions; in a part ids */
     const struct sl_weights *weights; /* NULL: the mean */
-    const float *edge_weights;        /* of the whole block, as `sources`; NULL: 1 */
+    const float *edge_weights;        /* as `sources`; NULL: 1 */
+    const uint16_t *relations;        /* the same; of sums by relation */
+    const uint64_t *part_offsets;     /* of the whole part */
 };
+
+/* The first entry of destination d. */
+SL_INLINE uint64_t sl_edges_first(const struct sl_edges *edges, uint32_t d)
+{
+    return edges->offsets != NULL ? edges->offsets[d] : edges->part_offsets[d] - edges->part_offsets[0];
+}
 
 /* A block by source. The destinations of position t are back_rows[back_offsets[t]] .. back_rows[back_offsets[t + 1] -
  * 1]. */
@@ -105,6 +113,8 @@ struct sl_transposed {
     const uint32_t *edge_offsets;
     const struct sl_weights *weights; /* NULL: the mean */
     const float *back_weights;        /* edge weights, as `back_rows`; NULL: 1 */
+    const uint16_t *back_relations;   /* the same; of sums by relation */
+    const uint16_t *relations;        /* of the edges of each destination */
 };
 
 /* Rows row0 .. row0 + n_rows - 1 of the owner's frontier, to which gradients are added. */
@@ -137,17 +147,6 @@ struct sl_asked {
     uint32_t n_parts, requester;
 };
 
-/* Evaluation: destinations row0 .. row0 + n_rows - 1 of a part. */
-struct sl_full_edges {
-    uint32_t row0, n_rows;
-    /* Offsets of the whole part; `sources` begins at offsets[0]. */
-    const uint64_t *offsets;
-    const sl_vertex *sources;
-    const struct sl_weights *weights; /* NULL: the mean */
-    const float *edge_weights;        /* as `sources`; NULL: 1 */
-    const uint16_t *relations;        /* the same; of sums by relation */
-};
-
 /* ---- kernels for both devices. On a CPU: SL_ENOMEM. On a device, arrays of numbers are in its memory. Structs,
  * and arrays of structs or pointers, are in host memory; the call reads them before it returns. SL_ECUDA.
  *
@@ -160,9 +159,8 @@ enum sl_status sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n
                                         int beta, enum sl_dtype m_dtype, void *m_out);
 
 /* The same for whole parts, n_columns columns of rows that are m_width wide; m_out is the first of the columns. */
-enum sl_status sl_aggregate_full_cpu(const struct sl_full_edges *edges, uint32_t n_columns,
-                                     const struct sl_parts *parts, int beta, uint32_t m_width, enum sl_dtype m_dtype,
-                                     void *m_out);
+enum sl_status sl_aggregate_full_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_parts *parts,
+                                     int beta, uint32_t m_width, enum sl_dtype m_dtype, void *m_out);
 
 /* For n_owners owners: gradients of positions t0[k] .. t0[k] + n[k] - 1 overwrite packed_out[k], all of `dtype`. gm:
  * rows of GM. */
@@ -195,9 +193,9 @@ SL_EXTERN_C enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cu
                                                          const struct sl_edges *edges, uint32_t n_columns,
                                                          const struct sl_sources *x, int beta, sl_real *m_out);
 
-SL_EXTERN_C enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges,
-                                                  uint32_t n_columns, const struct sl_parts *parts, int beta,
-                                                  uint32_t m_width, enum sl_dtype m_dtype, void *m_out);
+SL_EXTERN_C enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_edges *edges, uint32_t n_columns,
+                                                  const struct sl_parts *parts, int beta, uint32_t m_width,
+                                                  enum sl_dtype m_dtype, void *m_out);
 SL_EXTERN_C enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, const struct sl_transposed *block,
                                                       const struct sl_chunks *gm, uint32_t n_columns, uint32_t n_owners,
                                                       const uint32_t *t0, const uint32_t *n, enum sl_dtype dtype,
@@ -214,6 +212,53 @@ SL_EXTERN_C enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const str
 #endif
 
 #ifndef SL_KERNELS_ONLY
+/* ---- edges as operands, of all sums ---- */
+
+struct sl_full_sources;
+
+/* By destination, of a block or of a part. */
+struct sl_edge_operands {
+    struct sl_matrix offsets, sources, relations, weights;
+    uint32_t row0;
+    bool are_of_part;
+};
+struct sl_edge_operands sl_edges_of_block(const struct sl_block *block, uint32_t row0);
+struct sl_edge_operands sl_edges_of_part(const struct sl_full_sources *sources, uint32_t row0);
+struct sl_edges sl_edges_in(const struct sl_edge_operands *operands, uint32_t n_rows);
+
+/* By source, with the gradients at the destinations. backward writes `packed`, accumulate adds up the shares. */
+struct sl_back_operands {
+    struct sl_matrix edge_offsets, relations, offsets, rows, back_relations, weights;
+    struct sl_chunks gm;
+    struct sl_matrices packed; /* numbers: the first position of each */
+    struct sl_shares shares;
+};
+struct sl_back_operands sl_back_of(const struct sl_block *block, const struct sl_rows *gm);
+struct sl_transposed sl_transposed_in(const struct sl_back_operands *operands);
+
+/* Rows of tables of roles, for members of a view. An operation that needs no relations or weights leaves them out. */
+#define SL_EDGE_ROLES(view, edges, offset_entries)                                                                     \
+    {"edge offsets", STARPU_R, offsetof(view, edges.offsets), "?", offset_entries},                                    \
+        {"edge sources", STARPU_R, offsetof(view, edges.sources), "?", SL_INTS_32},                                    \
+        {"relations", STARPU_R | SL_OPTIONAL, offsetof(view, edges.relations), "?", SL_INTS_16},                       \
+    {                                                                                                                  \
+        "edge weights", STARPU_R | SL_OPTIONAL, offsetof(view, edges.weights), "?", SL_FLOATS                          \
+    }
+#define SL_BACK_ROLES(view, back, gm_shape)                                                                            \
+    {"edge offsets", STARPU_R | SL_OPTIONAL, offsetof(view, back.edge_offsets), "?", SL_INTS_32},                      \
+        {"relations", STARPU_R | SL_OPTIONAL, offsetof(view, back.relations), "?", SL_INTS_16},                        \
+        {"back offsets", STARPU_R, offsetof(view, back.offsets), "?", SL_INTS_32},                                     \
+        {"back rows", STARPU_R, offsetof(view, back.rows), "?", SL_INTS_32},                                           \
+        {"back relations", STARPU_R | SL_OPTIONAL, offsetof(view, back.back_relations), "?", SL_INTS_16},              \
+        {"edge weights", STARPU_R | SL_OPTIONAL, offsetof(view, back.weights), "?", SL_FLOATS},                        \
+    {                                                                                                                  \
+        "the sums' gradient", STARPU_R | SL_REPEATED, offsetof(view, back.gm.each), gm_shape                           \
+    }
+#define SL_PACKED_ROLE(view, back)                                                                                     \
+    {                                                                                                                  \
+        "packed", STARPU_W | SL_OR_RW | SL_REPEATED, offsetof(view, back.packed), "? x F", SL_ROWS                     \
+    }
+
 /* ---- the body of all operations that add up shares ---- */
 
 /* What differs from operation to operation. view: the operation's. */

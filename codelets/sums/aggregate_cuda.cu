@@ -468,14 +468,14 @@ enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_trans
 
 /* S: stored type of the rows. T: of the sums. */
 template <typename S, typename T>
-static enum sl_status sum_parts(cudaStream_t stream, const struct sl_full_edges *edges, uint32_t n_columns,
+static enum sl_status sum_parts(cudaStream_t stream, const struct sl_edges *edges, uint32_t n_columns,
                                 const struct sl_part_list &parts, int beta, uint32_t m_width, void *m_out)
 {
     const char *name = "sl_aggregate_full";
     const uintptr_t addresses =
         sl_quad_address(sl_dtype_of<T>(), m_out) | m_width * sizeof(sl_real) | sl_address_bits(parts);
     struct part_means<S, T> list = {
-        {}, edges->offsets, edges->sources, (T *)m_out, m_width, edges->row0, {},
+        {}, edges->part_offsets, edges->sources, (T *)m_out, m_width, edges->row0, {},
         {
         }
     };
@@ -494,7 +494,7 @@ static enum sl_status sum_parts(cudaStream_t stream, const struct sl_full_edges 
     return start_edges(edges->edge_weights, sum, part_sums<S, T>{{}, list, *edges->weights});
 }
 
-enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges, uint32_t n_columns,
+enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_edges *edges, uint32_t n_columns,
                                       const struct sl_parts *parts, int beta, uint32_t m_width, enum sl_dtype m_dtype,
                                       void *m_out)
 {

@@ -142,23 +142,37 @@ SL_INLINE const void *slab_of(enum sl_dtype dtype, struct sl_heads heads, const 
     return (const char *)row + sl_dtype_bytes(dtype, (size_t)r * sl_heads_slab(heads));
 }
 
-/* struct sl_attend_edges, with the rows of sources. */
+/* Edges, with the rows of sources. */
 struct attended {
     struct sl_heads heads;
-    uint32_t n_rows;
-    const uint32_t *offsets; /* n_rows + 1 */
-    const uint32_t *sources; /* positions of x */
+    struct sl_edges edges;
     const struct sl_source_rows *x;
     const void *self; /* the destinations' own rows, [n_rows x R(H + 2K)], in the memory that x has for them */
-    const uint16_t *relations;
-    const float *weights;
 };
+
+/* own: the view of x that has the destinations. */
+static struct attended attended_of(struct sl_heads heads, const struct sl_edges *edges, const struct sl_source_rows *x,
+                                   enum sl_dtype dtype, const struct sl_view *own)
+{
+    return (struct attended){heads, *edges, x, sl_view_row_of(dtype, own, edges->row0, sl_heads_row(heads))};
+}
+
+/* The first edge of destination i of `rows`. */
+SL_INLINE uint64_t bound_of(const struct attended *rows, uint32_t i)
+{
+    return sl_edges_first(&rows->edges, rows->edges.row0 + i);
+}
 
 /* A walk over all lists, one after the other. */
 struct walk {
     const struct attended *rows;
     uint64_t n, known; /* edges in all, and edges prefetched so far */
 };
+
+SL_INLINE struct walk walk_of(const struct attended *rows)
+{
+    return (struct walk){rows, bound_of(rows, rows->edges.n_rows), bound_of(rows, 0)};
+}
 
 /* The edges of one destination, or its edges of one relation. */
 struct list {
@@ -175,7 +189,7 @@ SL_INLINE void take_list(enum sl_dtype dtype, const struct attended *rows, const
     list->self = slab_of(dtype, rows->heads, own, r);
     list->first = begin;
     list->end = rows->heads.n_relations > 0 ? begin : end;
-    while (list->end < end && rows->relations[list->end] == r) {
+    while (list->end < end && rows->edges.relations[list->end] == r) {
         list->end++;
     }
 }
@@ -189,8 +203,9 @@ SL_INLINE bool is_empty(struct sl_heads heads, const struct list *list)
 /* The slab of an edge's source. */
 SL_INLINE const void *source_row(enum sl_dtype dtype, const struct attended *rows, uint64_t e)
 {
-    uint32_t r = rows->heads.n_relations > 0 ? rows->relations[e] : 0;
-    return slab_of(dtype, rows->heads, sl_source_row(dtype, rows->x, rows->sources[e], sl_heads_row(rows->heads)), r);
+    uint32_t r = rows->heads.n_relations > 0 ? rows->edges.relations[e] : 0;
+    return slab_of(dtype, rows->heads, sl_source_row(dtype, rows->x, rows->edges.sources[e], sl_heads_row(rows->heads)),
+                   r);
 }
 
 /* The slab of an edge after `meet`. NULL: the destination's own, which has a term already. */
@@ -287,7 +302,7 @@ SL_INLINE void attend_list(enum sl_dtype dtype, struct walk *walk, struct list *
     for (uint64_t e = list->first; e < list->end; e++) {
         const void *row = edge_row(dtype, walk, list, e);
         if (row != NULL) {
-            add_row(dtype, heads, row, er, lse, edge_weight(walk->rows->weights, e), &batch, z);
+            add_row(dtype, heads, row, er, lse, edge_weight(walk->rows->edges.edge_weights, e), &batch, z);
         }
     }
     add_batch(dtype, &batch, heads, z);
@@ -319,10 +334,11 @@ SL_INLINE void attend_block(enum sl_dtype dtype, const struct attended *rows, in
                             sl_real *lse_out)
 {
     const struct sl_heads heads = rows->heads;
-    struct walk walk = {.rows = rows, .n = rows->offsets[rows->n_rows], .known = rows->offsets[0]};
-    for (uint32_t d = 0; d < rows->n_rows; d++) {
-        attend(dtype, &walk, row_of(dtype, rows->self, d, sl_heads_row(heads)), rows->offsets[d], rows->offsets[d + 1],
-               beta, z_out + (size_t)d * heads.n_columns, lse_out + (size_t)d * sl_heads_scores(heads));
+    struct walk walk = walk_of(rows);
+    for (uint32_t d = 0; d < rows->edges.n_rows; d++) {
+        attend(dtype, &walk, row_of(dtype, rows->self, d, sl_heads_row(heads)), bound_of(rows, d),
+               bound_of(rows, d + 1), beta, z_out + (size_t)d * heads.n_columns,
+               lse_out + (size_t)d * sl_heads_scores(heads));
     }
 }
 
@@ -332,26 +348,12 @@ SL_CLONES static void attend_rows(enum sl_dtype dtype, const struct attended *ro
     SL_BY_DTYPE(dtype, attend_block, rows, beta, z_out, lse_out);
 }
 
-/* The rows of a block; x: room for the sources. */
-static struct attended rows_of(const struct sl_attend_edges *edges, const struct sl_sources *sources,
-                               struct sl_source_rows *x)
-{
-    sl_sources_rows(sources, x);
-    return (struct attended){.heads = edges->heads,
-                             .n_rows = edges->n_rows,
-                             .offsets = edges->offsets + edges->row0,
-                             .sources = edges->sources,
-                             .x = x,
-                             .self = sl_view_row_of(sources->dtype, &x->own, edges->row0, sl_heads_row(edges->heads)),
-                             .relations = edges->relations,
-                             .weights = edges->weights};
-}
-
-void sl_attend_forward_cpu(const struct sl_attend_edges *edges, const struct sl_sources *sources, int beta,
-                           sl_real *z_out, sl_real *lse_out)
+void sl_attend_forward_cpu(struct sl_heads heads, const struct sl_edges *edges, const struct sl_sources *sources,
+                           int beta, sl_real *z_out, sl_real *lse_out)
 {
     struct sl_source_rows x;
-    const struct attended rows = rows_of(edges, sources, &x);
+    sl_sources_rows(sources, &x);
+    const struct attended rows = attended_of(heads, edges, &x, sources->dtype, &x.own);
     attend_rows(sources->dtype, &rows, beta, z_out, lse_out);
 }
 
@@ -393,7 +395,7 @@ SL_INLINE void attend_tile(enum sl_dtype dtype, const struct walk *walk, const s
     for (uint64_t e = list->first; e < list->end; e++) {
         const void *row = edge_row(dtype, walk, list, e);
         if (row != NULL) {
-            add_to_tile(dtype, heads, row, edge_weight(walk->rows->weights, e), tile);
+            add_to_tile(dtype, heads, row, edge_weight(walk->rows->edges.edge_weights, e), tile);
         }
     }
     for (uint32_t c = 0; c < tile->n_columns; c++) {
@@ -421,21 +423,19 @@ SL_INLINE void evaluate_list(enum sl_dtype dtype, struct walk *walk, struct list
     }
 }
 
-/* Offsets have 64 bits; the sources begin at the first row's offset. */
-SL_INLINE void attend_part(enum sl_dtype dtype, const struct attended *rows, const uint64_t *offsets, int beta,
-                           sl_real *z_out)
+SL_INLINE void attend_part(enum sl_dtype dtype, const struct attended *rows, int beta, sl_real *z_out)
 {
     const struct sl_heads heads = rows->heads;
-    struct walk walk = {.rows = rows, .n = offsets[rows->n_rows] - offsets[0]};
+    struct walk walk = walk_of(rows);
     struct list list;
     if (beta == 0) {
-        memset(z_out, 0, (size_t)rows->n_rows * heads.n_columns * sizeof *z_out);
+        memset(z_out, 0, (size_t)rows->edges.n_rows * heads.n_columns * sizeof *z_out);
     }
-    for (uint32_t d = 0; d < rows->n_rows; d++) {
+    for (uint32_t d = 0; d < rows->edges.n_rows; d++) {
         const void *own = row_of(dtype, rows->self, d, sl_heads_row(heads));
-        uint64_t e = offsets[d] - offsets[0];
+        uint64_t e = bound_of(rows, d);
         for (uint32_t r = 0; r < sl_heads_slabs(heads); r++) {
-            take_list(dtype, rows, own, r, e, offsets[d + 1] - offsets[0], &list);
+            take_list(dtype, rows, own, r, e, bound_of(rows, d + 1), &list);
             if (!is_empty(heads, &list)) {
                 evaluate_list(dtype, &walk, &list, z_out + (size_t)d * heads.n_columns);
             }
@@ -444,26 +444,18 @@ SL_INLINE void attend_part(enum sl_dtype dtype, const struct attended *rows, con
     }
 }
 
-SL_CLONES static void attend_full(enum sl_dtype dtype, const struct attended *rows, const uint64_t *offsets, int beta,
-                                  sl_real *z_out)
+SL_CLONES static void attend_full(enum sl_dtype dtype, const struct attended *rows, int beta, sl_real *z_out)
 {
-    SL_BY_DTYPE(dtype, attend_part, rows, offsets, beta, z_out);
+    SL_BY_DTYPE(dtype, attend_part, rows, beta, z_out);
 }
 
-void sl_attend_full_cpu(struct sl_heads heads, const struct sl_full_edges *edges, const struct sl_parts *parts,
+void sl_attend_full_cpu(struct sl_heads heads, const struct sl_edges *edges, const struct sl_parts *parts,
                         uint32_t part, int beta, sl_real *z_out)
 {
-    const uint64_t first = edges->offsets[edges->row0] - edges->offsets[0];
     struct sl_source_rows x;
     sl_parts_rows(parts, &x);
-    struct attended rows = {.heads = heads,
-                            .n_rows = edges->n_rows,
-                            .sources = edges->sources + first,
-                            .x = &x,
-                            .self = sl_view_row_of(parts->dtype, &x.view[part], edges->row0, sl_heads_row(heads)),
-                            .relations = edges->relations == NULL ? NULL : edges->relations + first,
-                            .weights = edges->edge_weights == NULL ? NULL : edges->edge_weights + first};
-    attend_full(parts->dtype, &rows, edges->offsets + edges->row0, beta, z_out);
+    const struct attended rows = attended_of(heads, edges, &x, parts->dtype, &x.view[part]);
+    attend_full(parts->dtype, &rows, beta, z_out);
 }
 
 /* Sums over a list: of a da, of slope a, and of slope a da. */
@@ -504,7 +496,7 @@ SL_INLINE void see_side(enum sl_dtype dtype, const struct walk *walk, const stru
     for (uint64_t e = list->first; e < list->end; e++) {
         const void *row = edge_row(dtype, walk, list, e);
         if (row != NULL) {
-            add_side(dtype, heads, row, er, lse, edge_weight(walk->rows->weights, e), gz, &sum);
+            add_side(dtype, heads, row, er, lse, edge_weight(walk->rows->edges.edge_weights, e), gz, &sum);
         }
     }
     for (uint32_t k = 0; k < heads.n_heads; k++) {
@@ -519,14 +511,14 @@ SL_INLINE void see_sides(enum sl_dtype dtype, const struct attended *rows, const
                          sl_real *sides_out)
 {
     const struct sl_heads heads = rows->heads;
-    struct walk walk = {.rows = rows, .n = rows->offsets[rows->n_rows], .known = rows->offsets[0]};
+    struct walk walk = walk_of(rows);
     struct list list;
     sl_real top[SL_MAX_HEADS];
-    uint64_t e = rows->offsets[0];
-    for (uint32_t i = 0; i < rows->n_rows * sl_heads_slabs(heads); i++) {
+    uint64_t e = walk.known;
+    for (uint32_t i = 0; i < rows->edges.n_rows * sl_heads_slabs(heads); i++) {
         const uint32_t d = i / sl_heads_slabs(heads);
         take_list(dtype, rows, row_of(dtype, rows->self, d, sl_heads_row(heads)), i % sl_heads_slabs(heads), e,
-                  rows->offsets[d + 1], &list);
+                  bound_of(rows, d + 1), &list);
         e = list.end;
         if (!is_empty(heads, &list)) {
             meet(dtype, &walk, &list, top);
@@ -542,11 +534,12 @@ SL_CLONES static void sides_of_rows(enum sl_dtype dtype, const struct attended *
     SL_BY_DTYPE(dtype, see_sides, rows, gz, lse, sides_out);
 }
 
-void sl_attend_sides_cpu(const struct sl_attend_edges *edges, const struct sl_sources *sources, const sl_real *gz,
-                         const sl_real *lse, sl_real *sides_out)
+void sl_attend_sides_cpu(struct sl_heads heads, const struct sl_edges *edges, const struct sl_sources *sources,
+                         const sl_real *gz, const sl_real *lse, sl_real *sides_out)
 {
     struct sl_source_rows x;
-    const struct attended rows = rows_of(edges, sources, &x);
+    sl_sources_rows(sources, &x);
+    const struct attended rows = attended_of(heads, edges, &x, sources->dtype, &x.own);
     sides_of_rows(sources->dtype, &rows, gz, lse, sides_out);
 }
 
@@ -728,86 +721,74 @@ SL_CLONES void sl_attend_own_cpu(const struct sl_attend_back *back, uint32_t t0,
 /* By destination: forward writes z and lse, sides reads gz in z, and lse. */
 struct sums {
     struct sl_task_args head;
-    struct sl_matrix offsets, sources, relations, weights;
+    struct sl_edge_operands edges;
     struct sl_matrix z, lse, sides;
     struct sl_sources x;
     struct sl_heads heads;
-    uint32_t row0;
     int beta;
 };
 
 /* Evaluation. */
 struct full {
     struct sl_task_args head;
-    struct sl_matrix offsets, sources, relations, weights;
+    struct sl_edge_operands edges;
     struct sl_matrix z;
     struct sl_parts parts;
     struct sl_heads heads;
-    uint32_t row0, part;
+    uint32_t part;
     int beta;
 };
 
-/* By source: backward writes `packed`, accumulate adds up the shares. */
+/* By source. */
 struct back {
     struct sl_task_args head;
-    struct sl_matrix offsets, rows, relations, weights;
-    struct sl_chunks gz, sides;
+    struct sl_back_operands block; /* gm: GZ */
+    struct sl_chunks sides;
     struct sl_heads heads;
-    struct sl_matrices gu, u; /* numbers of gu: the first position of each */
-    enum sl_dtype dtype;      /* of rows of U */
-    struct sl_shares shares;
+    struct sl_matrices u; /* of the rows in `packed` */
     struct sl_matrix own_u;
+    enum sl_dtype dtype; /* of rows of U */
 };
-
-static struct sl_attend_edges edges_of(const struct sums *v)
-{
-    return (struct sl_attend_edges){.heads = v->heads,
-                                    .row0 = v->row0,
-                                    .n_rows = v->z.n_rows,
-                                    .offsets = v->offsets.data,
-                                    .sources = v->sources.data,
-                                    .relations = v->relations.data,
-                                    .weights = v->weights.data};
-}
 
 static struct sl_attend_back back_of(const struct back *v)
 {
     return (struct sl_attend_back){.heads = v->heads,
-                                   .offsets = v->offsets.data,
-                                   .rows = v->rows.data,
-                                   .gz = &v->gz,
+                                   .offsets = v->block.offsets.data,
+                                   .rows = v->block.rows.data,
+                                   .gz = &v->block.gm,
                                    .sides = &v->sides,
-                                   .relations = v->relations.data,
-                                   .weights = v->weights.data};
+                                   .relations = v->block.back_relations.data,
+                                   .weights = v->block.weights.data};
 }
 
 static enum sl_status forward(const void *view, const void *stream)
 {
     const struct sums *v = view;
-    const struct sl_attend_edges edges = edges_of(v);
-    return SL_RUN(stream, sl_attend_forward, &edges, &v->x, v->beta, v->z.data, v->lse.data);
+    const struct sl_edges edges = sl_edges_in(&v->edges, v->z.n_rows);
+    return SL_RUN(stream, sl_attend_forward, v->heads, &edges, &v->x, v->beta, v->z.data, v->lse.data);
 }
 
 static enum sl_status sides(const void *view, const void *stream)
 {
     const struct sums *v = view;
-    const struct sl_attend_edges edges = edges_of(v);
-    return SL_RUN(stream, sl_attend_sides, &edges, &v->x, v->z.data, v->lse.data, v->sides.data);
+    const struct sl_edges edges = sl_edges_in(&v->edges, v->z.n_rows);
+    return SL_RUN(stream, sl_attend_sides, v->heads, &edges, &v->x, v->z.data, v->lse.data, v->sides.data);
 }
 
 static enum sl_status backward(const void *view, const void *stream)
 {
     const struct back *v = view;
     const struct sl_attend_back block = back_of(v);
-    return SL_CALL(stream, sl_attend_backward, &block, v->gu.n, v->gu.n_rows, v->gu.numbers, v->dtype, v->u.data,
-                   v->gu.data);
+    return SL_CALL(stream, sl_attend_backward, &block, v->block.packed.n, v->block.packed.n_rows,
+                   v->block.packed.numbers, v->dtype, v->u.data, v->block.packed.data);
 }
 
 static enum sl_status add_self(const void *view, const void *stream, const struct sl_gradient *g)
 {
     const struct back *v = view;
     const struct sl_attend_back block = back_of(v);
-    const uint32_t n = v->gz.n_rows > g->row0 ? v->gz.n_rows - g->row0 : 0; /* the destinations are the first rows */
+    const uint32_t n =
+        v->block.gm.n_rows > g->row0 ? v->block.gm.n_rows - g->row0 : 0; /* the destinations are the first rows */
     return SL_RUN(stream, sl_attend_self, &block, sl_min_u32(n, g->n_rows), v->dtype, v->own_u.data, g);
 }
 
@@ -817,87 +798,71 @@ static enum sl_status add_own(const void *view, const void *stream, const struct
     const struct back *v = view;
     const struct sl_attend_back block = back_of(v);
     (void)beta;
-    return SL_RUN(stream, sl_attend_own, &block, v->shares.t0, v->shares.n_own, asked, v->dtype, v->own_u.data, g);
+    return SL_RUN(stream, sl_attend_own, &block, v->block.shares.t0, v->block.shares.n_own, asked, v->dtype,
+                  v->own_u.data, g);
 }
 
 static enum sl_status accumulate(const void *view, const void *stream)
 {
     static const struct sl_share_adders add = {.self = add_self, .own = add_own};
-    return sl_accumulate(view, stream, &((const struct back *)view)->shares, &add);
+    return sl_accumulate(view, stream, &((const struct back *)view)->block.shares, &add);
 }
 
 static enum sl_status full(const void *view, const void *stream)
 {
     const struct full *v = view;
-    const struct sl_full_edges edges = {.row0 = v->row0,
-                                        .n_rows = v->z.n_rows,
-                                        .offsets = v->offsets.data,
-                                        .sources = v->sources.data,
-                                        .edge_weights = v->weights.data,
-                                        .relations = v->relations.data};
+    const struct sl_edges edges = sl_edges_in(&v->edges, v->z.n_rows);
     return SL_RUN(stream, sl_attend_full, v->heads, &edges, &v->parts, v->part, v->beta, v->z.data);
 }
-
-/* Roles of the relations and weights of edges. */
-#define VALUE_ROLES(view)                                                                                              \
-    {"relations", STARPU_R | SL_OPTIONAL, offsetof(view, relations), "?", SL_INTS_16},                                 \
-    {                                                                                                                  \
-        "edge weights", STARPU_R | SL_OPTIONAL, offsetof(view, weights), "?", SL_FLOATS                                \
-    }
 
 static struct sl_operation forward_op = {
     SL_OPERATION(forward_op, "sl_attend_forward", SL_STAGE_AGGREGATE),
     SL_BODY(forward, struct sums),
-    .role = {{"edge offsets", STARPU_R, offsetof(struct sums, offsets), "?", SL_INTS_32},
-             {"edge sources", STARPU_R, offsetof(struct sums, sources), "?", SL_INTS_32},
+    .role = {SL_EDGE_ROLES(struct sums, edges, SL_INTS_32),
              {"z", STARPU_W | SL_OR_RW, offsetof(struct sums, z), "D x H"},
              {"lse", STARPU_W, offsetof(struct sums, lse), "D x L"},
-             SL_SOURCE_ROLES(struct sums, x),
-             VALUE_ROLES(struct sums)},
+             SL_SOURCE_ROLES(struct sums, x)},
 };
 
 static struct sl_operation sides_op = {
     SL_OPERATION(sides_op, "sl_attend_sides", SL_STAGE_BACKWARD),
     SL_BODY(sides, struct sums),
-    .role = {{"edge offsets", STARPU_R, offsetof(struct sums, offsets), "?", SL_INTS_32},
-             {"edge sources", STARPU_R, offsetof(struct sums, sources), "?", SL_INTS_32},
+    .role = {SL_EDGE_ROLES(struct sums, edges, SL_INTS_32),
              {"gz", STARPU_R, offsetof(struct sums, z), "D x H"},
              {"lse", STARPU_R, offsetof(struct sums, lse), "D x L"},
              {"sides", STARPU_W, offsetof(struct sums, sides), "D x S"},
-             SL_SOURCE_ROLES(struct sums, x),
-             VALUE_ROLES(struct sums)},
+             SL_SOURCE_ROLES(struct sums, x)},
 };
 
-#define BACK_ROLES                                                                                                     \
-    {"back offsets", STARPU_R, offsetof(struct back, offsets), "?", SL_INTS_32},                                       \
-        {"back rows", STARPU_R, offsetof(struct back, rows), "?", SL_INTS_32},                                         \
-        {"gz", STARPU_R | SL_REPEATED, offsetof(struct back, gz.each), "? x H"},                                       \
-        {"sides", STARPU_R | SL_REPEATED, offsetof(struct back, sides.each), "? x S"}, VALUE_ROLES(struct back)
+#define SIDES_ROLE                                                                                                     \
+    {                                                                                                                  \
+        "sides", STARPU_R | SL_REPEATED, offsetof(struct back, sides.each), "? x S"                                    \
+    }
 
 static struct sl_operation backward_op = {
     SL_OPERATION(backward_op, "sl_attend_backward", SL_STAGE_BACKWARD),
     SL_BODY(backward, struct back),
-    .role = {BACK_ROLES,
-             {"gu", STARPU_W | SL_OR_RW | SL_REPEATED, offsetof(struct back, gu), "? x F", SL_ROWS},
+    .role = {SL_BACK_ROLES(struct back, block, "? x H"),
+             SIDES_ROLE,
+             SL_PACKED_ROLE(struct back, block),
              {"u", STARPU_R | SL_REPEATED, offsetof(struct back, u), "? x F", SL_ROWS}},
 };
 
 static struct sl_operation accumulate_op = {
     SL_OPERATION(accumulate_op, "sl_attend_accumulate", SL_STAGE_BACKWARD),
     SL_BODY(accumulate, struct back),
-    .role = {BACK_ROLES,
+    .role = {SL_BACK_ROLES(struct back, block, "? x H"),
+             SIDES_ROLE,
              {"u", STARPU_R, offsetof(struct back, own_u), "D x F", SL_ROWS},
-             SL_SHARE_ROLES(struct back, shares)},
+             SL_SHARE_ROLES(struct back, block.shares)},
 };
 
 static struct sl_operation full_op = {
     SL_OPERATION(full_op, "sl_attend_full", SL_STAGE_AGGREGATE),
     SL_BODY(full, struct full),
-    .role = {{"offsets", STARPU_R, offsetof(struct full, offsets), "?", SL_INTS_64},
-             {"sources", STARPU_R, offsetof(struct full, sources), "?", SL_INTS_32},
+    .role = {SL_EDGE_ROLES(struct full, edges, SL_INTS_64),
              {"z", STARPU_W | SL_OR_RW, offsetof(struct full, z), "D x H"},
-             SL_PART_ROLES(struct full, parts),
-             VALUE_ROLES(struct full)},
+             SL_PART_ROLES(struct full, parts)},
 };
 
 /* ---- submissions ---- */
@@ -921,9 +886,12 @@ static void check_chunk(const struct sl_split *split, uint32_t row0, uint32_t n_
 }
 
 /* Weights of edges count only if edges have relations. */
-static struct sl_matrix weights_of(starpu_data_handle_t relations, starpu_data_handle_t weights)
+static struct sl_edge_operands edges_for(struct sl_edge_operands edges)
 {
-    return sl_matrix_of(relations != NULL ? weights : NULL);
+    if (edges.relations.handle == NULL) {
+        edges.weights = sl_matrix_of(NULL);
+    }
+    return edges;
 }
 
 static struct sums sums_of(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
@@ -931,14 +899,10 @@ static struct sums sums_of(const struct sl_task_args *head, const struct sl_bloc
                            starpu_data_handle_t lse)
 {
     struct sums v = {.head = *head,
-                     .offsets = sl_matrix_of(block->edge_offsets),
-                     .sources = sl_matrix_of(block->edge_sources),
-                     .relations = sl_matrix_of(block->edge_relations),
-                     .weights = weights_of(block->edge_relations, block->edge_weights),
+                     .edges = edges_for(sl_edges_of_block(block, row0)),
                      .z = sl_matrix_of(z),
                      .lse = sl_matrix_of(lse),
-                     .x = sl_sources_of(head, sources),
-                     .row0 = row0};
+                     .x = sl_sources_of(head, sources)};
     v.heads = heads_of(v.x.rows.n_columns, v.z.n_columns, v.lse.n_columns, block->edge_relations);
     v.head.work = sl_sum_bytes(n_edges, v.z.n_rows, v.x.rows.n_columns);
     check_chunk(&sources->rows->split, row0, v.z.n_rows);
@@ -972,16 +936,17 @@ static struct back back_view(const struct sl_task_args *head, const struct sl_bl
     const struct sl_split *sides = &gradients->sides->split;
     assert(gz->n_rows == sides->n_rows && gz->n_chunks == sides->n_chunks && gz->shift == sides->shift);
     assert(gradients->sides->n_columns % 4 == 0);
-    return (struct back){.head = *head,
-                         .offsets = sl_matrix_of(block->back_offsets),
-                         .rows = sl_matrix_of(block->back_rows),
-                         .relations = sl_matrix_of(block->back_relations),
-                         .weights = weights_of(block->back_relations, block->back_weights),
-                         .gz = sl_chunks_of(gradients->gz),
-                         .sides = sl_chunks_of(gradients->sides),
-                         .heads = heads_of(sl_handle_columns(u), gradients->gz->n_columns,
-                                           gradients->sides->n_columns / 4, block->back_relations),
-                         .dtype = sl_handle_dtype(u)};
+    struct back v = {.head = *head,
+                     .block = sl_back_of(block, gradients->gz),
+                     .sides = sl_chunks_of(gradients->sides),
+                     .heads = heads_of(sl_handle_columns(u), gradients->gz->n_columns, gradients->sides->n_columns / 4,
+                                       block->back_relations),
+                     .dtype = sl_handle_dtype(u)};
+    v.block.edge_offsets = v.block.relations = sl_matrix_of(NULL);
+    if (block->back_relations == NULL) {
+        v.block.weights = sl_matrix_of(NULL);
+    }
+    return v;
 }
 
 enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
@@ -990,9 +955,9 @@ enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const 
                                          const struct sl_slice *gu)
 {
     struct back v = back_view(head, block, gradients, u[0].handle);
-    v.gu = (struct sl_matrices){.n = n_owners, .slices = gu, .numbers = t0};
+    v.block.packed = (struct sl_matrices){.n = n_owners, .slices = gu, .numbers = t0};
     v.u = (struct sl_matrices){.n = n_owners, .slices = u};
-    v.head.work = sl_sum_bytes(n_edges, sl_slices_rows(&v.gu), v.gz.n_columns + v.sides.n_columns);
+    v.head.work = sl_sum_bytes(n_edges, sl_slices_rows(&v.block.packed), v.block.gm.n_columns + v.sides.n_columns);
     return sl_view_submit(&backward_op, &v, SL_PRIORITY_SEND);
 }
 
@@ -1000,9 +965,10 @@ enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, cons
                                            uint32_t row0, starpu_data_handle_t u, starpu_data_handle_t gu)
 {
     struct back v = back_view(head, shares->block, &shares->gradients, u);
-    v.shares = sl_shares_of(&shares->from, shares->block->inverse, row0, gu);
+    struct sl_shares *to = &v.block.shares;
+    *to = sl_shares_of(&shares->from, shares->block->inverse, row0, gu);
     v.own_u = sl_matrix_of(u);
-    v.head.work = sl_sum_bytes(v.shares.n_own + sl_slices_rows(&v.shares.sent), v.own_u.n_rows, v.own_u.n_columns);
+    v.head.work = sl_sum_bytes(to->n_own + sl_slices_rows(&to->sent), v.own_u.n_rows, v.own_u.n_columns);
     return sl_view_submit(&accumulate_op, &v, SL_PRIORITY_COMPUTE);
 }
 
@@ -1011,13 +977,9 @@ enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const stru
 {
     starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS];
     struct full v = {.head = *head,
-                     .offsets = sl_matrix_of(sources->offsets),
-                     .sources = sl_matrix_of(sources->sources),
-                     .relations = sl_matrix_of(sources->edge_relations),
-                     .weights = weights_of(sources->edge_relations, sources->edge_weights),
+                     .edges = edges_for(sl_edges_of_part(sources, row0)),
                      .z = sl_matrix_of(z),
                      .parts = sl_parts_of(head, sources->first, sources->n_parts, sources->rows, NULL, chunks),
-                     .row0 = row0,
                      .part = part,
                      .beta = beta};
     const struct sl_rows *rows = &sources->rows[part];

@@ -102,28 +102,17 @@ static inline SL_HOST_DEVICE sl_real sl_attend_weight(sl_real x, sl_real lse)
  * the lists, H and K alone. A sum of rows runs along its list, as on the CPU, up to 128 terms. A longer list is summed
  * slice by slice. Sums of exponentials and of products go lane by lane. One launch serves all relations. ---- */
 
-/* Destinations row0 .. row0 + n_rows - 1 of a block. The edges of destination d are sources[offsets[d]] ..
- * sources[offsets[d + 1] - 1]. */
-struct sl_attend_edges {
-    struct sl_heads heads;
-    uint32_t row0, n_rows;
-    const uint32_t *offsets;   /* of the whole block */
-    const uint32_t *sources;   /* positions */
-    const uint16_t *relations; /* as `sources`; only with relations */
-    const float *weights;      /* as `sources`; only with relations. NULL: 1 */
-};
-
 /* z_out [n_rows x H], beta 0: overwrite, 1: add. lse_out [n_rows x RK], overwritten. x: rows of U; the own rows of the
- * destinations are in one chunk. */
-void sl_attend_forward_cpu(const struct sl_attend_edges *edges, const struct sl_sources *x, int beta, sl_real *z_out,
-                           sl_real *lse_out);
+ * destinations are in one chunk. Only edges with relations have weights. */
+void sl_attend_forward_cpu(struct sl_heads heads, const struct sl_edges *edges, const struct sl_sources *x, int beta,
+                           sl_real *z_out, sl_real *lse_out);
 
 /* gz [n_rows x H]; lse: the result of forward. Overwrites sides_out [n_rows x 4RK]. */
-void sl_attend_sides_cpu(const struct sl_attend_edges *edges, const struct sl_sources *x, const sl_real *gz,
-                         const sl_real *lse, sl_real *sides_out);
+void sl_attend_sides_cpu(struct sl_heads heads, const struct sl_edges *edges, const struct sl_sources *x,
+                         const sl_real *gz, const sl_real *lse, sl_real *sides_out);
 
 /* The same as forward for destinations of part `part`, in evaluation. */
-void sl_attend_full_cpu(struct sl_heads heads, const struct sl_full_edges *edges, const struct sl_parts *parts,
+void sl_attend_full_cpu(struct sl_heads heads, const struct sl_edges *edges, const struct sl_parts *parts,
                         uint32_t part, int beta, sl_real *z_out);
 
 /* The transposed block, and the gradients of its destinations. */
@@ -152,15 +141,14 @@ void sl_attend_self_cpu(const struct sl_attend_back *block, uint32_t n_rows, enu
 void sl_attend_own_cpu(const struct sl_attend_back *block, uint32_t t0, uint32_t n, const struct sl_asked *asked,
                        enum sl_dtype dtype, const void *u, const struct sl_gradient *g);
 
-SL_EXTERN_C enum sl_status sl_attend_forward_cuda(cudaStream_t stream, const struct sl_attend_edges *edges,
-                                                  const struct sl_sources *x, int beta, sl_real *z_out,
-                                                  sl_real *lse_out);
-SL_EXTERN_C enum sl_status sl_attend_sides_cuda(cudaStream_t stream, const struct sl_attend_edges *edges,
-                                                const struct sl_sources *x, const sl_real *gz, const sl_real *lse,
-                                                sl_real *sides_out);
-SL_EXTERN_C enum sl_status sl_attend_full_cuda(cudaStream_t stream, struct sl_heads heads,
-                                               const struct sl_full_edges *edges, const struct sl_parts *parts,
-                                               uint32_t part, int beta, sl_real *z_out);
+SL_EXTERN_C enum sl_status sl_attend_forward_cuda(cudaStream_t stream, struct sl_heads heads,
+                                                  const struct sl_edges *edges, const struct sl_sources *x, int beta,
+                                                  sl_real *z_out, sl_real *lse_out);
+SL_EXTERN_C enum sl_status sl_attend_sides_cuda(cudaStream_t stream, struct sl_heads heads,
+                                                const struct sl_edges *edges, const struct sl_sources *x,
+                                                const sl_real *gz, const sl_real *lse, sl_real *sides_out);
+SL_EXTERN_C enum sl_status sl_attend_full_cuda(cudaStream_t stream, struct sl_heads heads, const struct sl_edges *edges,
+                                               const struct sl_parts *parts, uint32_t part, int beta, sl_real *z_out);
 SL_EXTERN_C enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_attend_back *block,
                                                    uint32_t n_owners, const uint32_t *n, const uint32_t *t0,
                                                    enum sl_dtype dtype, void *const *u, void *const *gu_out);

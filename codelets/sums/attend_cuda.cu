@@ -965,32 +965,31 @@ static const U *row_at(const sl_real *const *chunk, uint32_t shift, uint32_t r, 
 }
 
 template <typename U>
-static struct attention<struct block_edges<U>> attention_of(const struct sl_attend_edges *edges,
+static struct attention<struct block_edges<U>> attention_of(struct sl_heads heads, const struct sl_edges *edges,
                                                             const struct sl_device_sources &x, const sl_real *lse) {
-    const struct sl_heads heads = edges->heads;
     return {{edges->offsets + edges->row0, edges->sources, x},
             row_at<U>(x.rows.chunk, x.rows.shift, edges->row0, sl_heads_row(heads)),
             lse,
             edges->relations,
-            edges->weights,
+            edges->edge_weights,
             heads,
             heads.n_columns / heads.n_heads};
 }
 
 enum sl_status
-sl_attend_forward_cuda(cudaStream_t stream, const struct sl_attend_edges *edges, const struct sl_sources *sources,
-                       int beta, sl_real *z_out, sl_real *lse_out)
+sl_attend_forward_cuda(cudaStream_t stream, struct sl_heads heads, const struct sl_edges *edges,
+                       const struct sl_sources *sources, int beta, sl_real *z_out, sl_real *lse_out)
 {
     struct sl_device_sources x;
     sl_sources_on_device(sources, &x);
     return sl_by_dtype(x.dtype, [&](auto u) {
-        const auto to = attention_of<decltype(u)>(edges, x, lse_out);
+        const auto to = attention_of<decltype(u)>(heads, edges, x, lse_out);
         return start_forward(stream, to, edges->n_rows, beta, sl_address_bits(&x) | sl_quad_address(x.dtype, to.self),
                              z_out, lse_out);
     });
 }
 
-enum sl_status sl_attend_sides_cuda(cudaStream_t stream, const struct sl_attend_edges *edges,
+enum sl_status sl_attend_sides_cuda(cudaStream_t stream, struct sl_heads heads, const struct sl_edges *edges,
                                     const struct sl_sources *sources, const sl_real *gz, const sl_real *lse,
                                     sl_real *sides_out)
 {
@@ -998,10 +997,10 @@ enum sl_status sl_attend_sides_cuda(cudaStream_t stream, const struct sl_attend_
     sl_sources_on_device(sources, &x);
     return sl_by_dtype(x.dtype, [&](auto u) {
         const struct side_dots<decltype(u)> list = {
-            attention_of<decltype(u)>(edges, x, lse), gz, sides_out
+            attention_of<decltype(u)>(heads, edges, x, lse), gz, sides_out
         };
-        return start_sums("sl_attend_sides", stream, list, edges->n_rows * sl_heads_scores(edges->heads), edges->heads,
-                          0, sl_address_bits(&x) | sl_quad_address(x.dtype, list.to.self) | (uintptr_t)gz);
+        return start_sums("sl_attend_sides", stream, list, edges->n_rows * sl_heads_scores(heads), heads, 0,
+                          sl_address_bits(&x) | sl_quad_address(x.dtype, list.to.self) | (uintptr_t)gz);
     });
 }
 
@@ -1074,13 +1073,13 @@ enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_ba
 }
 
 template <typename U>
-static enum sl_status attend_parts(cudaStream_t stream, struct sl_heads heads, const struct sl_full_edges *edges,
+static enum sl_status attend_parts(cudaStream_t stream, struct sl_heads heads, const struct sl_edges *edges,
                                    const struct sl_part_list &parts, uint32_t part, int beta, sl_real *z_out)
 {
     const U *self = row_at<U>(parts.chunk + parts.base[part], parts.shift[part], edges->row0, sl_heads_row(heads));
     struct attention<struct part_edges<U>> to = {
-        {edges->offsets, edges->sources, edges->row0, {}}, self, nullptr, edges->relations, edges->edge_weights, heads,
-            heads.n_columns / heads.n_heads
+        {edges->part_offsets, edges->sources, edges->row0, {}}, self, nullptr, edges->relations, edges->edge_weights,
+            heads, heads.n_columns / heads.n_heads
     };
     uintptr_t addresses = sl_quad_address(parts.dtype, self);
     sl_scratch chunks(stream);
@@ -1097,7 +1096,7 @@ done:
     return st;
 }
 
-enum sl_status sl_attend_full_cuda(cudaStream_t stream, struct sl_heads heads, const struct sl_full_edges *edges,
+enum sl_status sl_attend_full_cuda(cudaStream_t stream, struct sl_heads heads, const struct sl_edges *edges,
                                    const struct sl_parts *parts, uint32_t part, int beta, sl_real *z_out)
 {
     struct sl_part_list list;

@@ -31,27 +31,18 @@ struct edge_list {
     uint64_t n;           /* entries */
 };
 
-/* Destinations first .. first + n_rows - 1. Offsets have 32 bits in a block, 64 in a part. */
+/* Destinations first .. first + n_rows - 1. */
 struct destinations {
     uint32_t first, n_rows;
-    const uint32_t *block; /* NULL: the offsets are those of a part */
-    const uint64_t *part;
+    const struct sl_edges *edges;
     struct edge_list list;
 };
 
-/* The first entry of destination first + i. */
-SL_INLINE uint64_t bound_of(const struct destinations *to, uint32_t i)
+static struct destinations destinations_of(const struct sl_edges *edges, const struct sl_source_rows *x)
 {
-    return to->block != NULL ? to->block[to->first + i] : to->part[to->first + i] - to->part[0];
-}
-
-static struct destinations of_block(const struct sl_related *edges, const struct sl_source_rows *x)
-{
-    const uint64_t n = edges->offsets[edges->row0 + edges->n_rows];
-    return (struct destinations){.first = edges->row0,
-                                 .n_rows = edges->n_rows,
-                                 .block = edges->offsets,
-                                 .list = {x, edges->sources, edges->relations, edges->weights, n}};
+    const uint64_t n = sl_edges_first(edges, edges->row0 + edges->n_rows);
+    return (struct destinations){
+        edges->row0, edges->n_rows, edges, {x, edges->sources, edges->relations, edges->edge_weights, n}};
 }
 
 /* The end of the run that begins with entry e; `end`: of the destination's entries. */
@@ -168,7 +159,8 @@ SL_INLINE void sum_edges(enum sl_dtype dtype, const struct destinations *to, con
         memset(m_out, 0, (size_t)to->n_rows * slabs->m_width * sizeof *m_out);
     }
     for (uint32_t i = 0; i < to->n_rows; i++) {
-        add_sums(dtype, &to->list, slabs, bound_of(to, i), bound_of(to, i + 1), m_out + (size_t)i * slabs->m_width);
+        add_sums(dtype, &to->list, slabs, sl_edges_first(to->edges, to->first + i),
+                 sl_edges_first(to->edges, to->first + i + 1), m_out + (size_t)i * slabs->m_width);
     }
 }
 
@@ -201,32 +193,26 @@ static enum sl_status relate_to(enum sl_dtype dtype, const struct destinations *
     return st;
 }
 
-enum sl_status sl_relate_forward_cpu(const struct sl_related *edges, const struct sl_slabs *slabs,
+enum sl_status sl_relate_forward_cpu(const struct sl_edges *edges, const struct sl_slabs *slabs,
                                      const struct sl_sources *x, int beta, enum sl_dtype m_dtype, void *m_out)
 {
     struct sl_source_rows rows;
     sl_sources_rows(x, &rows);
-    const struct destinations to = of_block(edges, &rows);
+    const struct destinations to = destinations_of(edges, &rows);
     return relate_to(x->dtype, &to, slabs, beta, m_dtype, m_out);
 }
 
-enum sl_status sl_relate_full_cpu(const struct sl_full_edges *edges, const struct sl_slabs *slabs,
+enum sl_status sl_relate_full_cpu(const struct sl_edges *edges, const struct sl_slabs *slabs,
                                   const struct sl_parts *parts, int beta, enum sl_dtype m_dtype, void *m_out)
 {
     struct sl_source_rows rows;
     sl_parts_rows(parts, &rows);
-    struct destinations to = {
-        .first = edges->row0,
-        .n_rows = edges->n_rows,
-        .part = edges->offsets,
-        .list = {
-            .x = &rows, .positions = edges->sources, .relations = edges->relations, .weights = edges->edge_weights}};
-    to.list.n = bound_of(&to, to.n_rows);
+    const struct destinations to = destinations_of(edges, &rows);
     return relate_to(parts->dtype, &to, slabs, beta, m_dtype, m_out);
 }
 
 /* out += the terms of position t. Entries before `last` are fetched ahead. */
-SL_INLINE void add_back(const struct sl_related_back *block, uint32_t t, uint32_t last, const struct sl_slabs *slabs,
+SL_INLINE void add_back(const struct sl_transposed *block, uint32_t t, uint32_t last, const struct sl_slabs *slabs,
                         const struct sl_view *gm, sl_real *out)
 {
     for (uint32_t e = block->back_offsets[t]; e < block->back_offsets[t + 1]; e++) {
@@ -254,7 +240,7 @@ SL_INLINE void add_back(const struct sl_related_back *block, uint32_t t, uint32_
     }
 }
 
-SL_CLONES static void relate_back(const struct sl_related_back *block, const struct sl_view *gm,
+SL_CLONES static void relate_back(const struct sl_transposed *block, const struct sl_view *gm,
                                   const struct sl_slabs *slabs, uint32_t t0, uint32_t n, sl_real *out)
 {
     if (n == 0) {
@@ -267,7 +253,7 @@ SL_CLONES static void relate_back(const struct sl_related_back *block, const str
     }
 }
 
-enum sl_status sl_relate_backward_cpu(const struct sl_related_back *block, const struct sl_chunks *gm,
+enum sl_status sl_relate_backward_cpu(const struct sl_transposed *block, const struct sl_chunks *gm,
                                       const struct sl_slabs *slabs, uint32_t t0, uint32_t n, enum sl_dtype dtype,
                                       void *out)
 {
@@ -284,7 +270,7 @@ enum sl_status sl_relate_backward_cpu(const struct sl_related_back *block, const
     return st;
 }
 
-SL_CLONES void sl_relate_own_cpu(const struct sl_related_back *block, const struct sl_chunks *gm,
+SL_CLONES void sl_relate_own_cpu(const struct sl_transposed *block, const struct sl_chunks *gm,
                                  const struct sl_slabs *slabs, uint32_t t0, uint32_t n, const struct sl_asked *asked,
                                  const struct sl_gradient *g)
 {
@@ -325,8 +311,8 @@ SL_INLINE void sum_components(enum sl_dtype dtype, const struct destinations *to
                               const sl_real *gm, double *gc)
 {
     for (uint32_t i = 0; i < to->n_rows; i++) {
-        add_components(dtype, &to->list, slabs, bound_of(to, i), bound_of(to, i + 1), gm + (size_t)i * slabs->m_width,
-                       gc);
+        add_components(dtype, &to->list, slabs, sl_edges_first(to->edges, to->first + i),
+                       sl_edges_first(to->edges, to->first + i + 1), gm + (size_t)i * slabs->m_width, gc);
     }
 }
 
@@ -336,7 +322,7 @@ SL_CLONES static void relate_components(enum sl_dtype dtype, const struct destin
     SL_BY_DTYPE_READ(dtype, sum_components, to, slabs, gm, gc);
 }
 
-enum sl_status sl_relate_components_cpu(const struct sl_related *edges, const struct sl_slabs *slabs,
+enum sl_status sl_relate_components_cpu(const struct sl_edges *edges, const struct sl_slabs *slabs,
                                         const struct sl_sources *x, const sl_real *gm, uint32_t n_relations,
                                         sl_real *gc_out)
 {
@@ -345,7 +331,7 @@ enum sl_status sl_relate_components_cpu(const struct sl_related *edges, const st
     double *gc;
     SL_CHECK(sl_alloc_zero(n, sizeof *gc, "sums of products", &gc));
     sl_sources_rows(x, &rows);
-    const struct destinations to = of_block(edges, &rows);
+    const struct destinations to = destinations_of(edges, &rows);
     relate_components(x->dtype, &to, slabs, gm, gc);
     for (size_t i = 0; i < n; i++) {
         gc_out[i] = (sl_real)gc[i];
@@ -359,31 +345,27 @@ enum sl_status sl_relate_components_cpu(const struct sl_related *edges, const st
 /* By destination: forward and, with m for the sums' gradient and c for that of the components, components. */
 struct sums {
     struct sl_task_args head;
-    struct sl_matrix offsets, sources, relations, weights;
+    struct sl_edge_operands edges;
     struct sl_matrix m, c;
     struct sl_sources x;
-    uint32_t row0;
     int beta;
 };
 
 /* The same in evaluation. */
 struct full {
     struct sl_task_args head;
-    struct sl_matrix offsets, sources, relations, weights;
+    struct sl_edge_operands edges;
     struct sl_matrix m, c;
     struct sl_parts parts;
-    uint32_t row0, x_width;
+    uint32_t x_width;
     int beta;
 };
 
-/* By source: backward writes `packed`, accumulate adds up the shares. */
+/* By source. */
 struct back {
     struct sl_task_args head;
-    struct sl_matrix edge_offsets, relations, back_offsets, back_rows, back_relations, weights;
+    struct sl_back_operands block;
     struct sl_matrix c;
-    struct sl_chunks gm;
-    struct sl_matrices packed; /* numbers: the first position of each */
-    struct sl_shares shares;
     uint32_t x_width;
     enum sl_dtype dtype; /* of packed */
 };
@@ -396,31 +378,11 @@ static struct sl_slabs slabs_of(uint32_t x_width, uint32_t m_width, const struct
     return slabs;
 }
 
-static struct sl_related edges_of(const struct sums *v)
-{
-    return (struct sl_related){.row0 = v->row0,
-                               .n_rows = v->m.n_rows,
-                               .offsets = v->offsets.data,
-                               .sources = v->sources.data,
-                               .relations = v->relations.data,
-                               .weights = v->weights.data};
-}
-
-static struct sl_related_back back_of(const struct back *v)
-{
-    return (struct sl_related_back){.edge_offsets = v->edge_offsets.data,
-                                    .relations = v->relations.data,
-                                    .back_offsets = v->back_offsets.data,
-                                    .back_rows = v->back_rows.data,
-                                    .back_relations = v->back_relations.data,
-                                    .back_weights = v->weights.data};
-}
-
 static enum sl_status forward(const void *view, const void *stream)
 {
     const struct sums *v = view;
     const struct sl_slabs slabs = slabs_of(v->x.rows.n_columns, v->m.n_columns, &v->c);
-    const struct sl_related edges = edges_of(v);
+    const struct sl_edges edges = sl_edges_in(&v->edges, v->m.n_rows);
     return SL_CALL(stream, sl_relate_forward, &edges, &slabs, &v->x, v->beta, v->m.dtype, v->m.data);
 }
 
@@ -428,19 +390,19 @@ static enum sl_status components(const void *view, const void *stream)
 {
     const struct sums *v = view;
     const struct sl_slabs slabs = slabs_of(v->x.rows.n_columns, v->m.n_columns, &v->c);
-    const struct sl_related edges = edges_of(v);
+    const struct sl_edges edges = sl_edges_in(&v->edges, v->m.n_rows);
     return SL_CALL(stream, sl_relate_components, &edges, &slabs, &v->x, v->m.data, v->c.n_rows, v->c.data);
 }
 
 static enum sl_status backward(const void *view, const void *stream)
 {
     const struct back *v = view;
-    const struct sl_slabs slabs = slabs_of(v->x_width, v->gm.n_columns, &v->c);
-    const struct sl_related_back block = back_of(v);
+    const struct sl_slabs slabs = slabs_of(v->x_width, v->block.gm.n_columns, &v->c);
+    const struct sl_transposed block = sl_transposed_in(&v->block);
     enum sl_status st = SL_OK;
-    for (uint32_t q = 0; q < v->packed.n && st == SL_OK; q++) {
-        st = SL_CALL(stream, sl_relate_backward, &block, &v->gm, &slabs, v->packed.numbers[q], v->packed.n_rows[q],
-                     v->dtype, v->packed.data[q]);
+    for (uint32_t q = 0; q < v->block.packed.n && st == SL_OK; q++) {
+        st = SL_CALL(stream, sl_relate_backward, &block, &v->block.gm, &slabs, v->block.packed.numbers[q],
+                     v->block.packed.n_rows[q], v->dtype, v->block.packed.data[q]);
     }
     return st;
 }
@@ -449,91 +411,69 @@ static enum sl_status add_own(const void *view, const void *stream, const struct
                               const struct sl_gradient *g)
 {
     const struct back *v = view;
-    const struct sl_slabs slabs = slabs_of(v->x_width, v->gm.n_columns, &v->c);
-    const struct sl_related_back block = back_of(v);
+    const struct sl_slabs slabs = slabs_of(v->x_width, v->block.gm.n_columns, &v->c);
+    const struct sl_transposed block = sl_transposed_in(&v->block);
     (void)beta;
-    return SL_RUN(stream, sl_relate_own, &block, &v->gm, &slabs, v->shares.t0, v->shares.n_own, asked, g);
+    return SL_RUN(stream, sl_relate_own, &block, &v->block.gm, &slabs, v->block.shares.t0, v->block.shares.n_own, asked,
+                  g);
 }
 
 static enum sl_status accumulate(const void *view, const void *stream)
 {
     const struct back *v = view;
     const struct sl_share_adders adders = {.own = add_own};
-    return sl_accumulate(view, stream, &v->shares, &adders);
+    return sl_accumulate(view, stream, &v->block.shares, &adders);
 }
 
 static enum sl_status full(const void *view, const void *stream)
 {
     const struct full *v = view;
     const struct sl_slabs slabs = slabs_of(v->x_width, v->m.n_columns, &v->c);
-    const struct sl_full_edges edges = {.row0 = v->row0,
-                                        .n_rows = v->m.n_rows,
-                                        .offsets = v->offsets.data,
-                                        .sources = v->sources.data,
-                                        .relations = v->relations.data,
-                                        .edge_weights = v->weights.data};
+    const struct sl_edges edges = sl_edges_in(&v->edges, v->m.n_rows);
     return SL_CALL(stream, sl_relate_full, &edges, &slabs, &v->parts, v->beta, v->m.dtype, v->m.data);
 }
 
 static struct sl_operation forward_op = {
     SL_OPERATION(forward_op, "sl_relate_forward", SL_STAGE_AGGREGATE),
     SL_BODY(forward, struct sums),
-    .role = {{"edge offsets", STARPU_R, offsetof(struct sums, offsets), "?", SL_INTS_32},
-             {"edge sources", STARPU_R, offsetof(struct sums, sources), "?", SL_INTS_32},
-             {"relations", STARPU_R, offsetof(struct sums, relations), "?", SL_INTS_16},
+    .role = {SL_EDGE_ROLES(struct sums, edges, SL_INTS_32),
              {"means", STARPU_W | SL_OR_RW, offsetof(struct sums, m), "D x M", SL_ROWS_OR_REALS},
              SL_SOURCE_ROLES(struct sums, x),
-             {"components", STARPU_R | SL_OPTIONAL, offsetof(struct sums, c), "R x B"},
-             {"edge weights", STARPU_R | SL_OPTIONAL, offsetof(struct sums, weights), "?", SL_FLOATS}},
+             {"components", STARPU_R | SL_OPTIONAL, offsetof(struct sums, c), "R x B"}},
 };
 
 static struct sl_operation components_op = {
     SL_OPERATION(components_op, "sl_relate_components", SL_STAGE_BACKWARD),
     SL_BODY(components, struct sums),
-    .role = {{"edge offsets", STARPU_R, offsetof(struct sums, offsets), "?", SL_INTS_32},
-             {"edge sources", STARPU_R, offsetof(struct sums, sources), "?", SL_INTS_32},
-             {"relations", STARPU_R, offsetof(struct sums, relations), "?", SL_INTS_16},
+    .role = {SL_EDGE_ROLES(struct sums, edges, SL_INTS_32),
              {"the sums' gradient", STARPU_R, offsetof(struct sums, m), "D x M"},
              {"gradient of components", STARPU_W, offsetof(struct sums, c), "? x B"},
-             SL_SOURCE_ROLES(struct sums, x),
-             {"edge weights", STARPU_R | SL_OPTIONAL, offsetof(struct sums, weights), "?", SL_FLOATS}},
+             SL_SOURCE_ROLES(struct sums, x)},
 };
-
-#define BACK_ROLES                                                                                                     \
-    {"edge offsets", STARPU_R, offsetof(struct back, edge_offsets), "?", SL_INTS_32},                                  \
-        {"relations", STARPU_R, offsetof(struct back, relations), "?", SL_INTS_16},                                    \
-        {"back offsets", STARPU_R, offsetof(struct back, back_offsets), "?", SL_INTS_32},                              \
-        {"back rows", STARPU_R, offsetof(struct back, back_rows), "?", SL_INTS_32},                                    \
-        {"back relations", STARPU_R, offsetof(struct back, back_relations), "?", SL_INTS_16},                          \
-        {"the means' gradient", STARPU_R | SL_REPEATED, offsetof(struct back, gm.each), "? x M"},                      \
-        {"components", STARPU_R | SL_OPTIONAL, offsetof(struct back, c), "? x B"},                                     \
-    {                                                                                                                  \
-        "edge weights", STARPU_R | SL_OPTIONAL, offsetof(struct back, weights), "?", SL_FLOATS                         \
-    }
 
 static struct sl_operation backward_op = {
     SL_OPERATION(backward_op, "sl_relate_backward", SL_STAGE_BACKWARD),
     SL_BODY(backward, struct back),
-    .role = {BACK_ROLES,
-             {"packed", STARPU_W | SL_OR_RW | SL_REPEATED, offsetof(struct back, packed), "? x F", SL_ROWS}},
+    .role = {SL_BACK_ROLES(struct back, block, "? x M"),
+             {"components", STARPU_R | SL_OPTIONAL, offsetof(struct back, c), "? x B"},
+             SL_PACKED_ROLE(struct back, block)},
 };
 
 static struct sl_operation accumulate_op = {
     SL_OPERATION(accumulate_op, "sl_relate_accumulate", SL_STAGE_BACKWARD),
     SL_BODY(accumulate, struct back),
-    .role = {BACK_ROLES, SL_SHARE_ROLES(struct back, shares)},
+    .role = {SL_BACK_ROLES(struct back, block, "? x M"),
+             {"components", STARPU_R | SL_OPTIONAL, offsetof(struct back, c), "? x B"},
+             SL_SHARE_ROLES(struct back, block.shares)},
 };
 
 static struct sl_operation full_op = {
     SL_OPERATION(full_op, "sl_relate_full", SL_STAGE_AGGREGATE),
     SL_BODY(full, struct full),
-    .role = {{"offsets", STARPU_R, offsetof(struct full, offsets), "?", SL_INTS_64},
-             {"sources", STARPU_R, offsetof(struct full, sources), "?", SL_INTS_32},
-             {"relations", STARPU_R, offsetof(struct full, relations), "?", SL_INTS_16},
+    .role = {SL_EDGE_ROLES(struct full, edges, SL_INTS_64),
              {"means", STARPU_W | SL_OR_RW, offsetof(struct full, m), "D x M", SL_ROWS_OR_REALS},
              SL_PART_ROLES(struct full, parts),
-             {"components", STARPU_R | SL_OPTIONAL, offsetof(struct full, c), "? x B"},
-             {"edge weights", STARPU_R | SL_OPTIONAL, offsetof(struct full, weights), "?", SL_FLOATS}},
+             {"components", STARPU_R | SL_OPTIONAL, offsetof(struct full, c), "R x B"}},
 };
 
 /* ---- submissions ---- */
@@ -551,14 +491,11 @@ static struct sums sums_of(const struct sl_task_args *head, const struct sl_bloc
                            const struct sl_source_handles *sources, starpu_data_handle_t c, starpu_data_handle_t m)
 {
     const struct sums v = {.head = *head,
-                           .offsets = sl_matrix_of(block->edge_offsets),
-                           .sources = sl_matrix_of(block->edge_sources),
-                           .relations = sl_matrix_of(block->edge_relations),
-                           .weights = sl_matrix_of(block->edge_weights),
+                           .edges = sl_edges_of_block(block, row0),
                            .m = sl_matrix_of(m),
                            .c = sl_matrix_of(c),
-                           .x = sl_sources_of(head, sources),
-                           .row0 = row0};
+                           .x = sl_sources_of(head, sources)};
+    assert(block->edge_relations != NULL);
     check(v.x.rows.n_columns, v.m.n_columns, &v.c);
     return v;
 }
@@ -586,16 +523,8 @@ enum sl_status sl_relate_components_submit(const struct sl_task_args *head, cons
 static struct back back_view(const struct sl_task_args *head, const struct sl_block *block, const struct sl_rows *gm,
                              starpu_data_handle_t c, uint32_t x_width)
 {
-    const struct back v = {.head = *head,
-                           .edge_offsets = sl_matrix_of(block->edge_offsets),
-                           .relations = sl_matrix_of(block->edge_relations),
-                           .back_offsets = sl_matrix_of(block->back_offsets),
-                           .back_rows = sl_matrix_of(block->back_rows),
-                           .back_relations = sl_matrix_of(block->back_relations),
-                           .weights = sl_matrix_of(block->back_weights),
-                           .c = sl_matrix_of(c),
-                           .gm = sl_chunks_of(gm),
-                           .x_width = x_width};
+    const struct back v = {.head = *head, .block = sl_back_of(block, gm), .c = sl_matrix_of(c), .x_width = x_width};
+    assert(block->edge_relations != NULL && block->back_relations != NULL);
     check(x_width, gm->n_columns, &v.c);
     return v;
 }
@@ -605,9 +534,9 @@ enum sl_status sl_relate_backward_submit(const struct sl_task_args *head, const 
                                          uint32_t n_owners, const uint32_t *t0, const struct sl_slice *packed)
 {
     struct back v = back_view(head, block, gm, c, sl_handle_columns(packed[0].handle));
-    v.packed = (struct sl_matrices){.n = n_owners, .slices = packed, .numbers = t0};
+    v.block.packed = (struct sl_matrices){.n = n_owners, .slices = packed, .numbers = t0};
     v.dtype = sl_handle_dtype(packed[0].handle);
-    v.head.work = sl_sum_bytes(n_edges, sl_slices_rows(&v.packed), gm->n_columns);
+    v.head.work = sl_sum_bytes(n_edges, sl_slices_rows(&v.block.packed), gm->n_columns);
     return sl_view_submit(&backward_op, &v, SL_PRIORITY_SEND);
 }
 
@@ -615,8 +544,9 @@ enum sl_status sl_relate_accumulate_submit(const struct sl_task_args *head, cons
                                            uint32_t row0, starpu_data_handle_t g)
 {
     struct back v = back_view(head, shares->block, shares->gm, shares->c, sl_handle_columns(g));
-    v.shares = sl_shares_of(&shares->from, shares->block->inverse, row0, g);
-    v.head.work = sl_sum_bytes(v.shares.n_own + sl_slices_rows(&v.shares.sent), v.shares.g.n_rows, v.x_width);
+    struct sl_shares *to = &v.block.shares;
+    *to = sl_shares_of(&shares->from, shares->block->inverse, row0, g);
+    v.head.work = sl_sum_bytes(to->n_own + sl_slices_rows(&to->sent), to->g.n_rows, v.x_width);
     return sl_view_submit(&accumulate_op, &v, SL_PRIORITY_COMPUTE);
 }
 
@@ -625,16 +555,13 @@ enum sl_status sl_relate_full_submit(const struct sl_task_args *head, const stru
 {
     starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS];
     struct full v = {.head = *head,
-                     .offsets = sl_matrix_of(sources->offsets),
-                     .sources = sl_matrix_of(sources->sources),
-                     .relations = sl_matrix_of(sources->edge_relations),
-                     .weights = sl_matrix_of(sources->edge_weights),
+                     .edges = sl_edges_of_part(sources, row0),
                      .m = sl_matrix_of(m),
                      .c = sl_matrix_of(c),
                      .parts = sl_parts_of(head, sources->first, sources->n_parts, sources->rows, NULL, chunks),
-                     .row0 = row0,
                      .x_width = sources->columns.n,
                      .beta = beta};
+    assert(sources->edge_relations != NULL);
     check(v.x_width, v.m.n_columns, &v.c);
     v.m.is_kept = beta != 0;
     v.head.work = sl_sum_bytes(sources->n_edges, v.m.n_rows, sl_min_u32(v.x_width, v.m.n_columns));

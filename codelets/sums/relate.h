@@ -79,65 +79,47 @@ static inline SL_HOST_DEVICE uint64_t sl_relation_count(const uint16_t *relation
 
 /* ---- kernels. Arrays are in the memory of the processor that runs the kernel. ---- */
 
-/* Destinations row0 .. row0 + n_rows - 1 of a block. */
-struct sl_related {
-    uint32_t row0, n_rows;
-    const uint32_t *offsets;   /* of the whole block */
-    const uint32_t *sources;   /* positions */
-    const uint16_t *relations; /* as `sources` */
-    const float *weights;      /* as `sources`; NULL: 1 */
-};
-
-/* A block by source, as in codelets/sums/aggregate.h. */
-struct sl_related_back {
-    const uint32_t *back_offsets, *back_rows;
-    const uint16_t *back_relations; /* as `back_rows` */
-    const uint32_t *edge_offsets;
-    const uint16_t *relations; /* of the edges of each destination */
-    const float *back_weights; /* as `back_rows`; NULL: 1 */
-};
-
 /* For both devices. On a CPU: SL_ENOMEM. On a device, the call starts kernels on the stream; SL_ECUDA. There, terms are
  * added in the order of the list (codelets/sums/lists.cuh), each with its component's weight. Rows and results are
  * sl_real, unless an enum sl_dtype says bf16. */
 
 /* Sums m_out [n_rows x m_width]. beta 0: overwrite, beta 1: add. */
-enum sl_status sl_relate_forward_cpu(const struct sl_related *edges, const struct sl_slabs *slabs,
+enum sl_status sl_relate_forward_cpu(const struct sl_edges *edges, const struct sl_slabs *slabs,
                                      const struct sl_sources *x, int beta, enum sl_dtype m_dtype, void *m_out);
 
 /* The same in evaluation: destinations of a part. */
-enum sl_status sl_relate_full_cpu(const struct sl_full_edges *edges, const struct sl_slabs *slabs,
+enum sl_status sl_relate_full_cpu(const struct sl_edges *edges, const struct sl_slabs *slabs,
                                   const struct sl_parts *parts, int beta, enum sl_dtype m_dtype, void *m_out);
 
 /* Gradients of positions t0 .. t0 + n - 1. Overwrites out [n x x_width]. gm: rows of GM, all chunks. */
-enum sl_status sl_relate_backward_cpu(const struct sl_related_back *block, const struct sl_chunks *gm,
+enum sl_status sl_relate_backward_cpu(const struct sl_transposed *block, const struct sl_chunks *gm,
                                       const struct sl_slabs *slabs, uint32_t t0, uint32_t n, enum sl_dtype dtype,
                                       void *out);
 
 /* Add the gradients of the PE's own sources, positions t0 .. t0 + n - 1, to the rows of g. Rows outside g are
  * skipped. */
-void sl_relate_own_cpu(const struct sl_related_back *block, const struct sl_chunks *gm, const struct sl_slabs *slabs,
+void sl_relate_own_cpu(const struct sl_transposed *block, const struct sl_chunks *gm, const struct sl_slabs *slabs,
                        uint32_t t0, uint32_t n, const struct sl_asked *asked, const struct sl_gradient *g);
 
 /* GC of these destinations overwrites gc_out [n_relations x B]. gm: their rows of GM. On a device, the sums have
  * another order, a fixed order. */
-enum sl_status sl_relate_components_cpu(const struct sl_related *edges, const struct sl_slabs *slabs,
+enum sl_status sl_relate_components_cpu(const struct sl_edges *edges, const struct sl_slabs *slabs,
                                         const struct sl_sources *x, const sl_real *gm, uint32_t n_relations,
                                         sl_real *gc_out);
 
-SL_EXTERN_C enum sl_status sl_relate_forward_cuda(cudaStream_t stream, const struct sl_related *edges,
+SL_EXTERN_C enum sl_status sl_relate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges,
                                                   const struct sl_slabs *slabs, const struct sl_sources *x, int beta,
                                                   enum sl_dtype m_dtype, void *m_out);
-SL_EXTERN_C enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges,
+SL_EXTERN_C enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct sl_edges *edges,
                                                const struct sl_slabs *slabs, const struct sl_parts *parts, int beta,
                                                enum sl_dtype m_dtype, void *m_out);
-SL_EXTERN_C enum sl_status sl_relate_backward_cuda(cudaStream_t stream, const struct sl_related_back *block,
+SL_EXTERN_C enum sl_status sl_relate_backward_cuda(cudaStream_t stream, const struct sl_transposed *block,
                                                    const struct sl_chunks *gm, const struct sl_slabs *slabs,
                                                    uint32_t t0, uint32_t n, enum sl_dtype dtype, void *out);
-SL_EXTERN_C enum sl_status sl_relate_own_cuda(cudaStream_t stream, const struct sl_related_back *block,
+SL_EXTERN_C enum sl_status sl_relate_own_cuda(cudaStream_t stream, const struct sl_transposed *block,
                                               const struct sl_chunks *gm, const struct sl_slabs *slabs, uint32_t t0,
                                               uint32_t n, const struct sl_asked *asked, const struct sl_gradient *g);
-SL_EXTERN_C enum sl_status sl_relate_components_cuda(cudaStream_t stream, const struct sl_related *edges,
+SL_EXTERN_C enum sl_status sl_relate_components_cuda(cudaStream_t stream, const struct sl_edges *edges,
                                                      const struct sl_slabs *slabs, const struct sl_sources *x,
                                                      const sl_real *gm, uint32_t n_relations, sl_real *gc_out);
 

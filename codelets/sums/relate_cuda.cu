@@ -115,7 +115,7 @@ template <typename Rows, typename T> struct slab_sums : sl_plain_list<typename R
 /* Slabs of the rows' gradients. Item i: slab i % n_slabs of position t0 + i / n_slabs. */
 template <typename T> struct slab_gradients : sl_plain_list<sl_real, T> {
     static const bool weighs_terms = true;
-    struct sl_related_back block;
+    struct sl_transposed block;
     struct sl_device_rows gm;
     struct sl_slabs slabs;
     T *out;
@@ -280,7 +280,7 @@ static __global__ void add_stretches(const struct stretches from, sl_real *gc)
 
 /* ---- launchers ---- */
 
-enum sl_status sl_relate_forward_cuda(cudaStream_t stream, const struct sl_related *edges, const struct sl_slabs *slabs,
+enum sl_status sl_relate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges, const struct sl_slabs *slabs,
                                       const struct sl_sources *sources, int beta, enum sl_dtype m_dtype, void *m_out)
 {
     struct sl_device_sources x;
@@ -291,14 +291,14 @@ enum sl_status sl_relate_forward_cuda(cudaStream_t stream, const struct sl_relat
         typedef block_rows<decltype(s)> Rows;
         const slab_sums<Rows, decltype(t)> list = {
             {},
-            {edges->offsets + edges->row0, edges->sources, edges->relations, edges->weights, x},
+            {edges->offsets + edges->row0, edges->sources, edges->relations, edges->edge_weights, x},
             *slabs,
             (decltype(t) *)m_out};
         return sl_start_lists("sl_relate_forward", stream, list, n_items, slabs->n, beta, addresses);
     });
 }
 
-enum sl_status sl_relate_backward_cuda(cudaStream_t stream, const struct sl_related_back *block,
+enum sl_status sl_relate_backward_cuda(cudaStream_t stream, const struct sl_transposed *block,
                                        const struct sl_chunks *gm, const struct sl_slabs *slabs, uint32_t t0,
                                        uint32_t n, enum sl_dtype dtype, void *out)
 {
@@ -312,7 +312,7 @@ enum sl_status sl_relate_backward_cuda(cudaStream_t stream, const struct sl_rela
     });
 }
 
-enum sl_status sl_relate_own_cuda(cudaStream_t stream, const struct sl_related_back *block, const struct sl_chunks *gm,
+enum sl_status sl_relate_own_cuda(cudaStream_t stream, const struct sl_transposed *block, const struct sl_chunks *gm,
                                   const struct sl_slabs *slabs, uint32_t t0, uint32_t n, const struct sl_asked *asked,
                                   const struct sl_gradient *g)
 {
@@ -327,7 +327,7 @@ enum sl_status sl_relate_own_cuda(cudaStream_t stream, const struct sl_related_b
 #define STRETCHES 8192u        /* at most */
 #define PARTIAL_SUMS 0x200000u /* about so many at most: 16 MiB */
 
-enum sl_status sl_relate_components_cuda(cudaStream_t stream, const struct sl_related *edges,
+enum sl_status sl_relate_components_cuda(cudaStream_t stream, const struct sl_edges *edges,
                                          const struct sl_slabs *slabs, const struct sl_sources *sources,
                                          const sl_real *gm, uint32_t n_relations, sl_real *gc_out)
 {
@@ -346,7 +346,7 @@ enum sl_status sl_relate_components_cuda(cudaStream_t stream, const struct sl_re
     stretches = {edges->n_rows, n_stretches, n_components, slabs->n_bases, partial.as<double>()};
     st = sl_by_dtype(x.dtype, [&](auto s) {
         const block_rows<decltype(s)> rows = {edges->offsets + edges->row0, edges->sources, edges->relations,
-                                              edges->weights, x};
+                                              edges->edge_weights, x};
         return sl_start(name, stream, sl_warp_blocks((uint64_t)n_stretches * slabs->n_bases),
                         sum_components<block_rows<decltype(s)>>, rows, *slabs, stretches, gm);
     });
@@ -357,7 +357,7 @@ done:
     return st;
 }
 
-enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct sl_full_edges *edges, const struct sl_slabs *slabs,
+enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct sl_edges *edges, const struct sl_slabs *slabs,
                                    const struct sl_parts *parts, int beta, enum sl_dtype m_dtype, void *m_out)
 {
     const char *name = "sl_relate_full";
@@ -375,7 +375,7 @@ enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct sl_full_edg
         typedef part_rows<decltype(s)> Rows;
         const slab_sums<Rows, decltype(t)> list = {
             {},
-            {edges->offsets, edges->row0, edges->sources, edges->relations, edges->edge_weights, all},
+            {edges->part_offsets, edges->row0, edges->sources, edges->relations, edges->edge_weights, all},
             *slabs,
             (decltype(t) *)m_out};
         return sl_start_lists(name, stream, list, n_items, slabs->n, beta, addresses);

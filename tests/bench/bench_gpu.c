@@ -393,7 +393,7 @@ static void measure_aggregate(const sl_real *table, uint32_t n_columns)
 
 struct attention {
     struct block block;
-    struct sl_attend_edges edges;
+    struct sl_edges edges;
     struct sl_attend_back back;
     struct sl_chunks sides_rows;
     sl_real *lse, *sides;
@@ -402,13 +402,14 @@ struct attention {
 static enum sl_status attend(const void *input)
 {
     const struct attention *a = input;
-    return sl_attend_forward_cuda(stream, &a->edges, &a->block.rows.x, 0, a->block.m, a->lse);
+    return sl_attend_forward_cuda(stream, a->back.heads, &a->edges, &a->block.rows.x, 0, a->block.m, a->lse);
 }
 
 static enum sl_status attend_sides(const void *input)
 {
     const struct attention *a = input;
-    return sl_attend_sides_cuda(stream, &a->edges, &a->block.rows.x, a->block.rows.gradients, a->lse, a->sides);
+    return sl_attend_sides_cuda(stream, a->back.heads, &a->edges, &a->block.rows.x, a->block.rows.gradients, a->lse,
+                                a->sides);
 }
 
 static enum sl_status attend_backward(const void *input)
@@ -432,7 +433,7 @@ static void measure_attend(const sl_real *table, uint32_t width, uint32_t n_hub)
     make_block(sl_heads_row(heads), n_hub, table, &a.block);
     struct block *b = &a.block;
     void *sides = a.sides;
-    a.edges = (struct sl_attend_edges){heads, 0, n_rows, b->offsets, b->sources, NULL, NULL};
+    a.edges = (struct sl_edges){.n_rows = n_rows, .offsets = b->offsets, .sources = b->sources};
     a.sides_rows = (struct sl_chunks){.each = {.n = 1, .data = &sides}, .shift = 31};
     a.back = (struct sl_attend_back){
         .heads = heads, .offsets = b->back_offsets, .rows = b->back_rows, .gz = &b->rows.gm, .sides = &a.sides_rows};
@@ -453,8 +454,8 @@ static void measure_attend(const sl_real *table, uint32_t width, uint32_t n_hub)
 enum { DEGREE = 37, RELATIONS = 474, BASES = 2, WIDTH = 100 }; /* as in FB15k-237, for R-GCN */
 
 struct related {
-    struct sl_related edges;
-    struct sl_related_back back;
+    struct sl_edges edges;
+    struct sl_transposed back;
     struct sl_slabs slabs;
     struct matrices rows;
     sl_real *m, *gx, *gc;

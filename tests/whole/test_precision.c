@@ -222,13 +222,13 @@ static void attend(const struct edges *block, enum sl_dtype dtype, void *u, sl_r
     const struct sl_sources x = rows_alone(dtype, inverse, &u);
     const struct sl_chunks gz_rows = matrix_alone((void *[]){gz});
     const struct sl_chunks sides = matrix_alone((void *[]){out->sides});
-    const struct sl_attend_edges edges = {heads, 0, SUMS, block->offsets, block->sources, NULL, NULL};
+    const struct sl_edges edges = {.n_rows = SUMS, .offsets = block->offsets, .sources = block->sources};
     const struct sl_attend_back by_source = {heads, block->back_offsets, block->back_rows, &gz_rows, &sides, NULL,
                                              NULL};
     const struct sl_gradient g = {0, ROWS, U_COLUMNS, out->gu, NULL};
     const struct sl_asked asked = {inverse, 1, 0};
-    sl_attend_forward_cpu(&edges, &x, 0, out->z, out->lse);
-    sl_attend_sides_cpu(&edges, &x, gz, out->lse, out->sides);
+    sl_attend_forward_cpu(heads, &edges, &x, 0, out->z, out->lse);
+    sl_attend_sides_cpu(heads, &edges, &x, gz, out->lse, out->sides);
     if (dtype == SL_DTYPE_REAL) {
         expect_ok(sl_attend_backward_cpu(&by_source, 1, &n, &zero, dtype, &u, (void *[]){out->back}));
         sl_bf16_round(ROWS * U_COLUMNS, out->back, out->rounded);
@@ -327,13 +327,13 @@ TEST(test_attention_on_device)
     const struct sl_sources x = rows_alone(SL_DTYPE_BF16, inverse, (void *[]){u_there});
     const struct sl_chunks gz_rows = matrix_alone((void *[]){gz_there});
     const struct sl_chunks sides_rows = matrix_alone((void *[]){sides});
-    const struct sl_attend_edges edges = {heads, 0, SUMS, there->offsets, there->sources, NULL, NULL};
+    const struct sl_edges edges = {.n_rows = SUMS, .offsets = there->offsets, .sources = there->sources};
     const struct sl_attend_back block = {heads, there->back_offsets, there->back_rows, &gz_rows, &sides_rows, NULL,
                                          NULL};
     struct sl_gradient g = {0, ROWS, U_COLUMNS, gu, NULL};
     const struct sl_asked asked = {inverse, 1, 0};
-    expect_launched(sl_attend_forward_cuda(NULL, &edges, &x, 0, z, lse));
-    expect_launched(sl_attend_sides_cuda(NULL, &edges, &x, gz_there, lse, sides));
+    expect_launched(sl_attend_forward_cuda(NULL, heads, &edges, &x, 0, z, lse));
+    expect_launched(sl_attend_sides_cuda(NULL, heads, &edges, &x, gz_there, lse, sides));
     expect_launched(
         sl_attend_backward_cuda(NULL, &block, 1, &n, &zero, SL_DTYPE_BF16, (void *[]){u_there}, (void *[]){back}));
     expect_launched(sl_accumulate_begin_cuda(NULL, &g));
@@ -504,8 +504,11 @@ static void check_sums(const struct sums *s, const struct sums_there *t, bool we
                                                  (void *[]){NULL, row_there(s, t, OWN)});
     struct sl_weights weights = {s->factors, s->destinations, s->ids, 0, (sl_real)0.8};
     struct sl_weights weights_there = {t->factors, t->destinations, t->ids, 0, (sl_real)0.8};
-    struct sl_edges edges = {0, LISTS, s->offsets, s->sources, weighted ? &weights : NULL, NULL};
-    struct sl_edges edges_there = {0, LISTS, t->offsets, t->sources, weighted ? &weights_there : NULL, NULL};
+    struct sl_edges edges = {0, LISTS, s->offsets, s->sources, weighted ? &weights : NULL, NULL, NULL, NULL};
+    struct sl_edges edges_there = edges;
+    edges_there.offsets = t->offsets;
+    edges_there.sources = t->sources;
+    edges_there.weights = weighted ? &weights_there : NULL;
     const size_t n = (size_t)LISTS * s->width;
     FREED sl_real *wanted = need(n, sizeof *wanted);
     void *m = before(m_dtype, n, wanted);
@@ -527,9 +530,12 @@ static void check_full_sums(const struct sums *s, const struct sums_there *t, bo
     }
     uint64_t *offsets_there = on_device(offsets, sizeof offsets);
     uint32_t *first_there = on_device(first, sizeof first);
-    const struct sl_full_edges full = {0, LISTS, offsets, s->sources, weighted ? &weights : NULL, NULL, NULL};
-    const struct sl_full_edges full_there = {0,    LISTS, offsets_there, t->sources, weighted ? &weights_there : NULL,
-                                             NULL, NULL};
+    const struct sl_edges full = {
+        .n_rows = LISTS, .sources = s->sources, .weights = weighted ? &weights : NULL, .part_offsets = offsets};
+    const struct sl_edges full_there = {.n_rows = LISTS,
+                                        .sources = t->sources,
+                                        .weights = weighted ? &weights_there : NULL,
+                                        .part_offsets = offsets_there};
     void *chunk[] = {s->rows, s->rows + (size_t)(1 << OWN_SHIFT) * s->width, s->rows + (size_t)OWN * s->width};
     void *chunk_there[] = {t->rows, row_there(s, t, 1 << OWN_SHIFT), row_there(s, t, OWN)};
     struct sl_parts parts = {.first = {.data = (void *)(uintptr_t)first},
@@ -559,8 +565,8 @@ static void check_gradients(const struct sums *s, const struct sums_there *t)
     const uint32_t n[] = {OWN - 3, PACKED};
     const struct sl_chunks gm = matrix_alone((void *[]){s->wide});
     const struct sl_chunks gm_there = matrix_alone((void *[]){t->gm});
-    struct sl_transposed block = {s->back_offsets, s->back_rows, s->offsets, NULL, NULL};
-    struct sl_transposed block_there = {t->back_offsets, t->back_rows, t->offsets, NULL, NULL};
+    struct sl_transposed block = {s->back_offsets, s->back_rows, s->offsets, NULL, NULL, NULL, NULL};
+    struct sl_transposed block_there = {t->back_offsets, t->back_rows, t->offsets, NULL, NULL, NULL, NULL};
     void *packed[2];
     for (int k = 0; k < 2; k++) {
         packed[k] = device_room((size_t)n[k] * s->width * sizeof(sl_bf16));
