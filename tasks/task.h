@@ -190,8 +190,8 @@ struct sl_operation {
     struct starpu_codelet codelet;
     struct starpu_perfmodel model;
     /* For both devices, with the operation's view (tasks/operand.h) of `bytes` bytes: SL_BODY and SL_RUN. The task
-     * layer has filled the view. stream: a cudaStream_t; NULL: on a CPU. On a stream it starts kernels and returns:
-     * StarPU regards the task as ended when the stream has reached this point. */
+     * layer has filled the view. stream: the place of a cudaStream_t; NULL: on a CPU. On a stream it starts kernels and
+     * returns: StarPU regards the task as ended when the stream has reached this point. */
     enum sl_status (*body)(const void *view, const void *stream);
     size_t bytes;
     /* Without a view, on CPUs alone: */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Correct predictions for each set and class: one warp per row. Counts are integers, so atomics give the same result in
- * any order. */
+ * Correct predictions for each set and class: on a GPU one warp per row. Counts are integers, so its atomics give the
+ * same result in any order. */
 #include "codelets/ends/score.h"
 
 /* ---- kernels ---- */
@@ -48,7 +48,7 @@ SL_KERNEL score_rows(uint32_t n_rows, uint32_t n_classes, const sl_real *z, cons
             margins[i] = (float)(row[1] - row[0]);
         }
         if (label >= n_classes || sets[i] >= SL_N_SETS) {
-            continue; /* class unknown (label -1) */
+            continue; /* all lanes: class unknown (label -1), or no set */
         }
         uint64_t(*of_set)[SL_N_COUNTS] = (uint64_t(*)[SL_N_COUNTS])counts + (size_t)sets[i] * n_classes;
         const uint32_t answer = answer_of(n_classes, row);

@@ -3,10 +3,10 @@
  *
  * Evaluation: count correct predictions for each set and class, for accuracy and macro F1. Keep margins for the AUC
  * of two classes.
- *   before: codelets/rows/dense.h of the last layer, over all vertices      after: runtime/full/evaluate.h adds up
+ *   before: codelets/rows/dense.h of the last layer, over all vertices      after: runtime/objective/classify.c adds up
  *
  * The prediction is the first class with the largest logit. A row with a NaN logit has no prediction and counts as
- * wrong.
+ * wrong. A row whose class is unknown (a negative label) counts nowhere; its margin is kept.
  */
 #ifndef SL_CODELETS_SCORE_H
 #define SL_CODELETS_SCORE_H
@@ -25,8 +25,8 @@ SL_DECLARE_LAUNCHER(enum sl_status, sl_score, uint32_t n_rows, uint32_t n_classe
                     const uint8_t *sets, const int32_t *labels, uint64_t *counts_out, float *margins_out);
 
 /* Submit the counts of a chunk z [D x C], rows row0 .. of the part. sets: uint8 vector of the part. labels: int32
- * vector of the part. counts: uint64 vector, overwritten. margins: float vector of at least D, or NULL. It needs C = 2.
- * Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */
+ * vector of the part. counts: uint64 vector as above. margins: float vector of D, or NULL. It needs C = 2. Local; one
+ * thread submits. The errors of sl_view_submit. */
 enum sl_status sl_score_submit(const struct sl_task_args *head, starpu_data_handle_t z, starpu_data_handle_t sets,
                                starpu_data_handle_t labels, uint32_t row0, starpu_data_handle_t counts,
                                starpu_data_handle_t margins);
