@@ -226,6 +226,9 @@ TEST_IN_FOLDER(ids)
     assert_ok(sl_csv_read_ids(put_text("both", "1\n0\n"), 2, &ids)); /* two ids */
     assert_int_equal(ids.n, 2);
     sl_free(ids.ids);
+    assert_ok(sl_csv_read_ids(put_text("all", "2\n0\n1\n"), 3, &ids)); /* three ids: an id of 2 is in no mask */
+    assert_int_equal(ids.n, 3);
+    sl_free(ids.ids);
 }
 
 /* ---- Features ---------------------------------------------------------------------------------------------------- */
