@@ -180,8 +180,8 @@ struct sl_attend_gradients {
 };
 
 /* Submit one task for n_owners owners. For owner k, the task writes the gradients of n consecutive positions, from
- * t0[k] on, into the n rows of gu[k]. gu[k] has the width of U. u[k]: the rows that the owner packed, of the same
- * dtype. n_edges: edges to all the owners. A rough count, for the performance model. */
+ * t0[k] on, into the n rows of gu[k]. gu[k] has the width of U. u[k] has the rows that the owner packed, of the same
+ * dtype. n_edges is the number of edges to all the owners; the performance model takes a rough count, too. */
 enum sl_status sl_attend_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
                                          const struct sl_attend_gradients *gradients, uint64_t n_edges,
                                          uint32_t n_owners, const uint32_t *t0, const struct sl_slice *u,
