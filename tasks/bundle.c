@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "support/memory.h"
+#include "tasks/rows.h"
 
 #define NONE UINT32_MAX
 #define SEVERAL (UINT32_MAX - 1)
@@ -108,12 +109,20 @@ static enum sl_status next_held(struct sl_bundles *b, struct held **out)
 
 static void let_go(const struct sl_hold *hold);
 
+/* NULL: no bundle names the handle. */
+static struct held *find_held(starpu_data_handle_t handle)
+{
+    struct sl_hold *hold = starpu_data_get_user_data(handle);
+    return hold != NULL && hold->let_go == let_go ? (struct held *)hold : NULL;
+}
+
 static enum sl_status held_of(struct sl_bundles *b, starpu_data_handle_t handle, struct held **out)
 {
-    *out = starpu_data_get_user_data(handle);
+    *out = find_held(handle);
     if (*out == NULL) {
         SL_CHECK(next_held(b, out));
-        **out = (struct held){{let_go}, .bundles = b, .handle = handle, .writer = NONE, .reader = NONE};
+        **out = (struct held){
+            {sl_handle_dtype(handle), let_go}, .bundles = b, .handle = handle, .writer = NONE, .reader = NONE};
         memset((*out)->number, 0xff, b->n_lots * sizeof(uint32_t));
         starpu_data_set_user_data(handle, *out);
         b->n_held++;
@@ -124,7 +133,8 @@ static enum sl_status held_of(struct sl_bundles *b, starpu_data_handle_t handle,
 static void forget_held(struct sl_bundles *b)
 {
     while (b->n_held > 0) {
-        starpu_data_set_user_data(b->held[--b->n_held]->handle, NULL);
+        const struct held *held = b->held[--b->n_held];
+        sl_handle_set_dtype(held->handle, held->hold.dtype);
     }
 }
 
@@ -138,7 +148,7 @@ static bool waits_for(const struct held *held, uint32_t lot, enum starpu_data_ac
 static bool waits(const struct sl_task *task, uint32_t lot)
 {
     for (unsigned i = 0; i < task->n_buffers; i++) {
-        if (waits_for(starpu_data_get_user_data(task->handles[i]), lot, task->modes[i])) {
+        if (waits_for(find_held(task->handles[i]), lot, task->modes[i])) {
             return true;
         }
     }

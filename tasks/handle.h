@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#include "support/dtype.h"
+
 #ifdef SL_KERNELS_ONLY
 typedef struct sl_no_handle *starpu_data_handle_t;
 #else
@@ -22,9 +24,11 @@ typedef struct sl_no_handle *starpu_data_handle_t;
 typedef struct CUstream_st *cudaStream_t;
 #endif
 
-/* The user data of a handle while some tasks that use the handle are held back from StarPU (tasks/bundle.h). */
+/* The user data of a handle. */
 struct sl_hold {
-    /* Submit the held tasks to StarPU. A failure becomes the run's failure. */
+    enum sl_dtype dtype; /* of an entry: sl_handle_set_dtype (tasks/rows.h) */
+    /* NULL, or some tasks that use the handle are held back from StarPU (tasks/bundle.h): submit them. A failure
+     * becomes the run's failure. */
     void (*let_go)(const struct sl_hold *hold);
 };
 

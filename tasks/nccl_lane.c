@@ -39,10 +39,10 @@ static enum sl_status move_task(void *buffers[], const void *cl_arg)
     if (st == SL_OK) {
         for (uint32_t k = 0; k < n; k++) {
             void *source = buffers[MOVE_SOURCE + 2 * k];
-            size_t n_entries = (size_t)sl_buffer_rows(source) * sl_buffer_columns(source);
+            size_t row_bytes = sl_buffer_columns(source) * sl_buffer_element(source);
             messages[k] = (struct sl_nccl_message){.from = args->move[k].from,
                                                    .to = args->move[k].to,
-                                                   .bytes = sl_dtype_bytes(sl_buffer_dtype(source), n_entries),
+                                                   .bytes = sl_buffer_rows(source) * row_bytes,
                                                    .source = sl_buffer_data(source),
                                                    .target = sl_buffer_data(buffers[MOVE_TARGET + 2 * k])};
         }

@@ -18,6 +18,7 @@ struct sl_matrix sl_matrix_of(starpu_data_handle_t handle)
         return (struct sl_matrix){0};
     }
     m.dtype = sl_handle_dtype(handle);
+    m.element = (uint32_t)sl_handle_element(handle);
     if (starpu_data_get_interface_id(handle) == STARPU_MATRIX_INTERFACE_ID) {
         m.n_rows = starpu_matrix_get_ny(handle);
         m.n_columns = starpu_matrix_get_nx(handle);
@@ -180,14 +181,14 @@ static enum sl_dtype dtype_of_rows(const struct sl_buffer_role *roles, const voi
         for (uint32_t i = 0; i < n; i++) {
             const struct sl_matrix *m = sl_operand_at(role, view, i, &each);
             if (m->handle != NULL) {
-                return sl_dtype_size(m->dtype) == sizeof(sl_bf16) ? m->dtype : SL_DTYPE_REAL;
+                const bool is_half = m->dtype == SL_DTYPE_BF16 || m->dtype == SL_DTYPE_F16;
+                return is_half ? m->dtype : SL_DTYPE_REAL;
             }
         }
     }
     return SL_DTYPE_BF16;
 }
 
-/* A handle knows only the bytes of an entry. */
 static enum sl_status check_dtype(const struct sl_buffer_role *role, enum sl_dtype rows, const struct sl_matrix *m)
 {
     static const enum sl_dtype expected[] = {
@@ -199,12 +200,16 @@ static enum sl_status check_dtype(const struct sl_buffer_role *role, enum sl_dty
         return SL_OK;
     }
     enum sl_dtype dtype = expected[role->entries];
+    if (role->entries > SL_ROWS_OR_REALS) {
+        SL_FAIL_IF(m->element != sl_dtype_size(dtype), SL_EINTERNAL, "buffer '%s' has entries of %u bytes; expected %s",
+                   role->name, m->element, sl_dtype_name(dtype));
+        return SL_OK;
+    }
     if (role->entries == SL_ROWS || (role->entries == SL_ROWS_OR_REALS && m->dtype != SL_DTYPE_REAL)) {
         dtype = rows;
     }
-    SL_FAIL_IF(sl_dtype_size(m->dtype) != sl_dtype_size(dtype), SL_EINTERNAL,
-               "buffer '%s' has entries of %zu bytes; expected %s", role->name, sl_dtype_size(m->dtype),
-               sl_dtype_name(dtype));
+    SL_FAIL_IF(m->dtype != dtype, SL_EINTERNAL, "buffer '%s' has entries of %s; expected %s", role->name,
+               sl_dtype_name(m->dtype), sl_dtype_name(dtype));
     return SL_OK;
 }
 
@@ -236,7 +241,7 @@ uint64_t sl_operands_bytes(const struct sl_buffer_role *roles, const void *view)
         for (uint32_t i = 0; i < n; i++) {
             const struct sl_matrix *m = sl_operand_at(role, view, i, &each);
             const unsigned ways = sl_operand_mode(role, m) == STARPU_RW ? 2 : 1;
-            bytes += ways * sl_dtype_bytes(m->dtype, sl_matrix_entries(m));
+            bytes += ways * sl_matrix_entries(m) * m->element;
         }
     }
     return bytes;
@@ -333,7 +338,7 @@ static void bind_matrix(const struct sl_buffer_role *role, const struct sl_runs 
         m->n_rows = m->n_all / runs->n;
         row += (size_t)k * m->n_rows;
     }
-    m->data = (char *)sl_buffer_data(buffer) + sl_dtype_bytes(m->dtype, row * m->n_columns);
+    m->data = (char *)sl_buffer_data(buffer) + row * m->n_columns * m->element;
 }
 
 /* Returns the number of buffers. */

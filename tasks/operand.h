@@ -29,7 +29,8 @@ struct sl_runs {
 struct sl_matrix {
     void *data; /* row 0 of the view, in the memory of the task's device. NULL: the task lacks this optional operand */
     uint32_t n_rows, n_columns;
-    enum sl_dtype dtype; /* of an entry, as sl_handle_dtype has it */
+    enum sl_dtype dtype; /* of an entry: sl_handle_dtype */
+    uint32_t element;    /* bytes of an entry */
     /* This task reads and writes the operand, where other tasks of the operation only write it (beta 0) or only read
      * it. Its mode is then STARPU_RW. */
     bool is_kept;
@@ -80,9 +81,10 @@ struct sl_matrix sl_matrix_rows(starpu_data_handle_t handle, uint32_t row0, uint
 /* Entries of an operand. */
 enum sl_operand_entries {
     SL_REALS,         /* sl_real */
-    SL_ROWS,          /* the dtype of a run's rows: sl_real or bf16. All such operands of a task have the same */
+    SL_ROWS,          /* the dtype of a run's rows, sl_real or bf16, or of features that are read in place. All such
+                       * operands of a task have the same */
     SL_ROWS_OR_REALS, /* sl_real, or the dtype of the operands with SL_ROWS */
-    SL_INTS_8,
+    SL_INTS_8,        /* these and the next: the number of bytes counts, not the dtype */
     SL_INTS_16,
     SL_INTS_32,
     SL_INTS_64,

@@ -59,6 +59,7 @@ static enum sl_status register_matrix(uint32_t n_rows, uint64_t room_rows, uint3
     size_t bytes = sl_dtype_bytes(dtype, room_rows * n_columns);
     starpu_matrix_data_register_allocsize(out, -1, 0, n_columns, n_columns, n_rows, sl_dtype_size(dtype),
                                           size_class(bytes));
+    sl_handle_set_dtype(*out, dtype);
     return SL_OK;
 }
 
@@ -105,6 +106,15 @@ enum sl_status sl_matrix_reshape(uint32_t n_rows, uint32_t n_columns, enum sl_dt
     return st;
 }
 
+starpu_data_handle_t sl_matrix_over(const void *memory, uint32_t n_rows, uint32_t n_columns, enum sl_dtype dtype)
+{
+    starpu_data_handle_t handle;
+    starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)memory, n_columns, n_columns, n_rows,
+                                sl_dtype_size(dtype));
+    sl_handle_set_dtype(handle, dtype);
+    return handle;
+}
+
 starpu_data_handle_t sl_vector_readable(const void *memory, uint64_t n, size_t element)
 {
     starpu_data_handle_t handle;
@@ -126,7 +136,7 @@ void sl_handle_let_go(starpu_data_handle_t handle)
         return;
     }
     const struct sl_hold *hold = starpu_data_get_user_data(handle);
-    if (hold != NULL) {
+    if (hold != NULL && hold->let_go != NULL) {
         hold->let_go(hold);
     }
 }
@@ -175,8 +185,7 @@ static enum sl_status register_over(char *memory, uint32_t n_rows, uint32_t n_co
                                     starpu_data_handle_t *out)
 {
     SL_CHECK(check_matrix(n_rows, n_columns));
-    starpu_matrix_data_register(out, STARPU_MAIN_RAM, (uintptr_t)memory, n_columns, n_columns, n_rows,
-                                sl_dtype_size(dtype));
+    *out = sl_matrix_over(memory, n_rows, n_columns, dtype);
     return SL_OK;
 }
 
@@ -321,34 +330,30 @@ size_t sl_handle_element(starpu_data_handle_t handle)
     }
 }
 
-/* The only place that derives a dtype from a size. */
-static enum sl_dtype dtype_of(size_t element)
-{
-    switch (element) {
-    case 1: return SL_DTYPE_U8;
-    case 2: return SL_DTYPE_BF16;
-    case 8: return SL_DTYPE_F64;
-    default: return SL_DTYPE_F32;
-    }
-}
-
 enum sl_dtype sl_handle_dtype(starpu_data_handle_t handle)
 {
-    return dtype_of(sl_handle_element(handle));
+    const struct sl_hold *hold = starpu_data_get_user_data(handle);
+    return hold != NULL ? hold->dtype : SL_N_DTYPES;
 }
 
-static size_t buffer_element(void *buffer)
+void sl_handle_set_dtype(starpu_data_handle_t handle, enum sl_dtype dtype)
+{
+    static struct sl_hold of_dtype[SL_N_DTYPES + 1] = {
+        {.dtype = SL_DTYPE_F32}, {.dtype = SL_DTYPE_F64}, {.dtype = SL_DTYPE_F16}, {.dtype = SL_DTYPE_BF16},
+        {.dtype = SL_DTYPE_I8},  {.dtype = SL_DTYPE_U8},  {.dtype = SL_DTYPE_U16}, {.dtype = SL_DTYPE_I32},
+        {.dtype = SL_DTYPE_U32}, {.dtype = SL_DTYPE_I64}, {.dtype = SL_DTYPE_U64}, {.dtype = SL_DTYPE_BOOL},
+        {.dtype = SL_DTYPE_I16}, {.dtype = SL_N_DTYPES},
+    };
+    starpu_data_set_user_data(handle, &of_dtype[dtype]);
+}
+
+size_t sl_buffer_element(void *buffer)
 {
     switch (buffer_kind(buffer)) {
     case STARPU_MATRIX_INTERFACE_ID: return STARPU_MATRIX_GET_ELEMSIZE(buffer);
     case STARPU_VECTOR_INTERFACE_ID: return STARPU_VECTOR_GET_ELEMSIZE(buffer);
     default: return STARPU_VARIABLE_GET_ELEMSIZE(buffer);
     }
-}
-
-enum sl_dtype sl_buffer_dtype(void *buffer)
-{
-    return dtype_of(buffer_element(buffer));
 }
 
 void sl_entries_widen(enum sl_dtype dtype, size_t n, const void *rows, sl_real *to)
@@ -385,5 +390,5 @@ uint32_t sl_buffer_columns(void *buffer)
 
 void *sl_buffer_row(void *buffer, uint32_t row)
 {
-    return (char *)sl_buffer_data(buffer) + (size_t)row * sl_buffer_columns(buffer) * buffer_element(buffer);
+    return (char *)sl_buffer_data(buffer) + (size_t)row * sl_buffer_columns(buffer) * sl_buffer_element(buffer);
 }

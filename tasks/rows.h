@@ -108,6 +108,9 @@ enum sl_status sl_rows_reshape(const struct sl_split *split, uint32_t n_columns,
  * allowed. */
 void sl_rows_keep(struct sl_rows *rows);
 
+/* Register a matrix over existing memory, which must outlive the handle. It has at least one entry. */
+starpu_data_handle_t sl_matrix_over(const void *memory, uint32_t n_rows, uint32_t n_columns, enum sl_dtype dtype);
+
 /* Register a read-only vector of n elements. The memory must outlive the handle. An empty vector is registered with a
  * single element, which nobody reads. */
 starpu_data_handle_t sl_vector_readable(const void *memory, uint64_t n, size_t element);
@@ -146,14 +149,15 @@ uint32_t sl_handle_columns(starpu_data_handle_t handle);
 /* Bytes of one element. */
 size_t sl_handle_element(starpu_data_handle_t handle);
 
-/* dtype of the rows of a handle, at submission, or of a buffer inside a task. StarPU knows only the bytes of an
- * element: 1 is SL_DTYPE_U8, 2 is SL_DTYPE_BF16. */
+/* dtype of an entry, at submission. The functions above set it for rows and matrices. SL_N_DTYPES: nobody has set it;
+ * lists of ids and structs need none. */
 enum sl_dtype sl_handle_dtype(starpu_data_handle_t handle);
-enum sl_dtype sl_buffer_dtype(void *buffer);
+void sl_handle_set_dtype(starpu_data_handle_t handle, enum sl_dtype dtype);
 
-/* Data, a row, and the numbers of rows and columns of a buffer, inside a task. */
+/* Data, a row, bytes of an element, and the numbers of rows and columns of a buffer, inside a task. */
 void *sl_buffer_data(void *buffer);
 void *sl_buffer_row(void *buffer, uint32_t row);
+size_t sl_buffer_element(void *buffer);
 uint32_t sl_buffer_rows(void *buffer);
 uint32_t sl_buffer_columns(void *buffer);
 
@@ -244,7 +248,7 @@ SL_INLINE sl_real sl_row_dot(uint32_t n, const sl_real *x, const sl_real *y)
         }                                                                                                              \
     } while (0)
 
-/* The same for kernels that also read float16 features in place (sl_run.narrow). */
+/* The same for kernels that also read float16 features in place. */
 #define SL_BY_DTYPE_READ(dtype, kernel, ...)                                                                           \
     do {                                                                                                               \
         if ((dtype) == SL_DTYPE_F16) {                                                                                 \
@@ -254,7 +258,7 @@ SL_INLINE sl_real sl_row_dot(uint32_t n, const sl_real *x, const sl_real *y)
         }                                                                                                              \
     } while (0)
 
-/* An entry of rows, or of float16 features (sl_run.narrow). The dtype is a constant (SL_BY_DTYPE). */
+/* An entry of rows, or of float16 features. The dtype is a constant (SL_BY_DTYPE). */
 SL_INLINE sl_real sl_entry(enum sl_dtype dtype, const void *rows, size_t i)
 {
     if (dtype == SL_DTYPE_F16) {

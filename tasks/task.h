@@ -128,9 +128,6 @@ struct sl_run {
     bool evaluate_on_cpus;
     /* --means fastest: the scheduler may choose cuSPARSE for aggregation. The last bits of cuSPARSE's sums differ. */
     bool fastest_means;
-    /* The dtype of features that the first layer reads in place although rows are sl_real: SL_DTYPE_F16 or
-     * SL_DTYPE_BF16. SL_DTYPE_F32: none. */
-    enum sl_dtype narrow;
     enum sl_dtype row_dtype; /* --precision: SL_DTYPE_REAL or SL_DTYPE_BF16 */
     bool tf32;
     bool traced;       /* tasks get long names (sl_task_name) and the colour of their time category */

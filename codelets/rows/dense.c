@@ -520,7 +520,7 @@ static enum sl_status forward_narrow(const struct forward *v)
     const size_t n = sl_matrix_entries(&v->x);
     sl_real *room;
     SL_CHECK(sl_alloc(n, sizeof *room, "features", &room));
-    sl_convert_to_reals(v->head.run->narrow, 1, n, v->x.data, room);
+    sl_convert_to_reals(v->x.dtype, 1, n, v->x.data, room);
     enum sl_status st = sl_dense_forward_cpu(SL_DTYPE_REAL, v->z.n_rows, v->x.n_columns, v->z.n_columns, room,
                                              v->w.data, v->bias.data, v->beta, SL_DTYPE_REAL, v->z.data);
     sl_free(room);
@@ -530,8 +530,7 @@ static enum sl_status forward_narrow(const struct forward *v)
 static enum sl_status forward(const void *view, const void *stream)
 {
     const struct forward *v = view;
-    if (stream == NULL && v->x.dtype != SL_DTYPE_REAL && v->z.dtype == SL_DTYPE_REAL &&
-        v->head.run->narrow != SL_DTYPE_F32) {
+    if (stream == NULL && v->x.dtype != SL_DTYPE_REAL && v->x.dtype != v->head.run->row_dtype) {
         return forward_narrow(v);
     }
     return SL_DENSE_CALL(&v->head, stream, sl_dense_forward, v->x.dtype, v->z.n_rows, v->x.n_columns, v->z.n_columns,

@@ -182,7 +182,6 @@ struct gather {
     struct sl_matrix slot_of, cached_rows; /* with a row cache */
     struct sl_draw draw;
     uint32_t threshold, first;
-    enum sl_dtype dtype; /* of the table */
     float scale;
 };
 
@@ -194,7 +193,7 @@ static enum sl_status gather(const void *view, const void *stream)
                                        .slot_of = v->slot_of.data,
                                        .rows = v->cached_rows.data};
     struct sl_feature_rows rows = {.n_columns = v->x.n_columns,
-                                   .dtype = v->dtype,
+                                   .dtype = v->table.dtype,
                                    .scale = v->scale,
                                    .table = v->table.data,
                                    .first = v->first,
@@ -243,12 +242,10 @@ enum sl_status sl_gather_submit(const struct sl_task_args *head, const struct sl
                        .x = sl_matrix_of(x),
                        .threshold = sl_dropout_threshold(features->dropout),
                        .first = features->first,
-                       .dtype = features->dtype,
                        .scale = features->scale};
     v.frontier = sl_matrix_rows(features->frontier, row0, v.x.n_rows);
     v.draw = (struct sl_draw){.seed = features->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
-    v.head.work = sl_matrix_entries(&v.x) * (sl_dtype_size(features->dtype) + sl_dtype_size(v.x.dtype));
-    assert(sl_dtype_size(v.table.dtype) == sl_dtype_size(features->dtype));
+    v.head.work = sl_matrix_entries(&v.x) * (sl_dtype_size(v.table.dtype) + sl_dtype_size(v.x.dtype));
     if (v.threshold > 0) {
         v.dataset_ids = sl_matrix_of(features->dataset_ids);
     }

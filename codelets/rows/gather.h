@@ -54,7 +54,6 @@ SL_EXTERN_C enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_f
 /* Features of a frontier as handles. */
 struct sl_feature_handles {
     starpu_data_handle_t table;               /* rows of the part */
-    enum sl_dtype dtype;                      /* of the table and the cache: support/convert.h, or SL_DTYPE_REAL */
     float scale;                              /* of int8 */
     uint32_t first;                           /* the part's first id */
     starpu_data_handle_t frontier;            /* ids, at least row0 + rows of x */

@@ -620,7 +620,7 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, cons
                         .edges = sl_edges_of_block(block, row0),
                         .m = sl_matrix_of(m),
                         .weights = weights_of(sources->weights),
-                        .x = sl_sources_of(head, sources),
+                        .x = sl_sources_of(sources),
                         .beta = beta};
     v.edges.relations = sl_matrix_of(NULL);
     v.m.is_kept = beta != 0;
@@ -667,8 +667,7 @@ enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const s
                      .edges = sl_edges_of_part(sources, row0),
                      .m = sl_matrix_of(m),
                      .weights = weights_of(sources->weights),
-                     .parts =
-                         sl_parts_of(head, sources->first, sources->n_parts, sources->rows, columns->start, chunks),
+                     .parts = sl_parts_of(sources->first, sources->n_parts, sources->rows, columns->start, chunks),
                      .beta = beta,
                      .first_column = columns->first,
                      .n_columns = columns->n};

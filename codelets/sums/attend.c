@@ -902,7 +902,7 @@ static struct sums sums_of(const struct sl_task_args *head, const struct sl_bloc
                      .edges = edges_for(sl_edges_of_block(block, row0)),
                      .z = sl_matrix_of(z),
                      .lse = sl_matrix_of(lse),
-                     .x = sl_sources_of(head, sources)};
+                     .x = sl_sources_of(sources)};
     v.heads = heads_of(v.x.rows.n_columns, v.z.n_columns, v.lse.n_columns, block->edge_relations);
     v.head.work = sl_sum_bytes(n_edges, v.z.n_rows, v.x.rows.n_columns);
     check_chunk(&sources->rows->split, row0, v.z.n_rows);
@@ -979,7 +979,7 @@ enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const stru
     struct full v = {.head = *head,
                      .edges = edges_for(sl_edges_of_part(sources, row0)),
                      .z = sl_matrix_of(z),
-                     .parts = sl_parts_of(head, sources->first, sources->n_parts, sources->rows, NULL, chunks),
+                     .parts = sl_parts_of(sources->first, sources->n_parts, sources->rows, NULL, chunks),
                      .part = part,
                      .beta = beta};
     const struct sl_rows *rows = &sources->rows[part];

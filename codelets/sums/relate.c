@@ -494,7 +494,7 @@ static struct sums sums_of(const struct sl_task_args *head, const struct sl_bloc
                            .edges = sl_edges_of_block(block, row0),
                            .m = sl_matrix_of(m),
                            .c = sl_matrix_of(c),
-                           .x = sl_sources_of(head, sources)};
+                           .x = sl_sources_of(sources)};
     assert(block->edge_relations != NULL);
     check(v.x.rows.n_columns, v.m.n_columns, &v.c);
     return v;
@@ -558,7 +558,7 @@ enum sl_status sl_relate_full_submit(const struct sl_task_args *head, const stru
                      .edges = sl_edges_of_part(sources, row0),
                      .m = sl_matrix_of(m),
                      .c = sl_matrix_of(c),
-                     .parts = sl_parts_of(head, sources->first, sources->n_parts, sources->rows, NULL, chunks),
+                     .parts = sl_parts_of(sources->first, sources->n_parts, sources->rows, NULL, chunks),
                      .x_width = sources->columns.n,
                      .beta = beta};
     assert(sources->edge_relations != NULL);

@@ -11,11 +11,6 @@
 
 /* ---- submissions ---- */
 
-enum sl_dtype sl_dtype_read(const struct sl_task_args *head, enum sl_dtype dtype)
-{
-    return dtype == SL_DTYPE_BF16 && head->run->narrow != SL_DTYPE_F32 ? head->run->narrow : dtype;
-}
-
 struct sl_chunks sl_chunks_of(const struct sl_rows *rows)
 {
     assert(rows->split.n_chunks <= SL_MAX_CHUNKS);
@@ -36,7 +31,7 @@ static enum sl_dtype dtype_of_slices(uint32_t n, const struct sl_slice *slices)
     return SL_DTYPE_REAL;
 }
 
-struct sl_sources sl_sources_of(const struct sl_task_args *head, const struct sl_source_handles *sources)
+struct sl_sources sl_sources_of(const struct sl_source_handles *sources)
 {
     struct sl_sources x = {.inverse = sl_matrix_of(sources->inverse),
                            .rows = sl_chunks_of(sources->rows),
@@ -48,7 +43,6 @@ struct sl_sources sl_sources_of(const struct sl_task_args *head, const struct sl
     if (x.rows.each.n > 0) {
         x.dtype = sl_handle_dtype(sources->rows->chunk[0]);
     }
-    x.dtype = sl_dtype_read(head, x.dtype);
     return x;
 }
 
@@ -75,9 +69,8 @@ uint64_t sl_slices_rows(const struct sl_matrices *slices)
     return n;
 }
 
-struct sl_parts sl_parts_of(const struct sl_task_args *head, starpu_data_handle_t first, uint32_t n_parts,
-                            const struct sl_rows *rows, const uint32_t *column,
-                            starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS])
+struct sl_parts sl_parts_of(starpu_data_handle_t first, uint32_t n_parts, const struct sl_rows *rows,
+                            const uint32_t *column, starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS])
 {
     struct sl_parts parts = {.first = sl_matrix_of(first), .dtype = SL_DTYPE_REAL, .n_parts = n_parts};
     uint32_t n = 0;
@@ -94,7 +87,7 @@ struct sl_parts sl_parts_of(const struct sl_task_args *head, starpu_data_handle_
     }
     parts.chunks = (struct sl_matrices){.n = n, .handles = chunks};
     if (n > 0) {
-        parts.dtype = sl_dtype_read(head, sl_handle_dtype(chunks[0]));
+        parts.dtype = sl_handle_dtype(chunks[0]);
     }
     return parts;
 }

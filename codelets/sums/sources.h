@@ -161,13 +161,12 @@ struct sl_share_sources {
 #ifndef SL_KERNELS_ONLY
 /* Views. `numbers` and slices are read until the submission returns. */
 struct sl_chunks sl_chunks_of(const struct sl_rows *rows);
-struct sl_sources sl_sources_of(const struct sl_task_args *head, const struct sl_source_handles *sources);
+struct sl_sources sl_sources_of(const struct sl_source_handles *sources);
 struct sl_shares sl_shares_of(const struct sl_share_sources *from, starpu_data_handle_t inverse, uint32_t row0,
                               starpu_data_handle_t g);
 /* column: NULL: all 0. chunks: room for the handles. */
-struct sl_parts sl_parts_of(const struct sl_task_args *head, starpu_data_handle_t first, uint32_t n_parts,
-                            const struct sl_rows *rows, const uint32_t *column,
-                            starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS]);
+struct sl_parts sl_parts_of(starpu_data_handle_t first, uint32_t n_parts, const struct sl_rows *rows,
+                            const uint32_t *column, starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS]);
 
 /* Rows of all slices. */
 uint64_t sl_slices_rows(const struct sl_matrices *slices);
@@ -191,10 +190,6 @@ uint64_t sl_slices_rows(const struct sl_matrices *slices);
         "rows", STARPU_R | SL_REPEATED, offsetof(view, parts.chunks), "? x ?", SL_ROWS                                 \
     }
 #endif
-
-/* The dtype in which a task reads rows of this dtype. StarPU knows only the bytes of an entry: two bytes in a run
- * without bf16 rows are features read in place. */
-enum sl_dtype sl_dtype_read(const struct sl_task_args *head, enum sl_dtype dtype);
 
 /* Bytes moved by a sum of n_terms rows into n_rows rows. */
 static inline uint64_t sl_sum_bytes(uint64_t n_terms, uint32_t n_rows, uint32_t n_columns)

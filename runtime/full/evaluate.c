@@ -153,11 +153,8 @@ static enum sl_status widen(const struct sl_pass *pass, uint32_t q, struct sl_ro
     const struct sl_split *split = &pass->pe[q].split[0];
     const struct sl_shard *part = &shards->part[q];
     struct sl_task_args head = {.run = pass->run, .stage = pass->stage, .pe = q};
-    struct sl_feature_handles features = {.table = part->features,
-                                          .dtype = shards->features.dtype,
-                                          .scale = shards->features.scale,
-                                          .first = part->first,
-                                          .frontier = shards->ids};
+    struct sl_feature_handles features = {
+        .table = part->features, .scale = shards->features.scale, .first = part->first, .frontier = shards->ids};
     SL_CHECK(sl_rows_register(split, shards->n_features, shards->row_dtype, out));
     for (uint32_t c = 0; c < split->n_chunks; c++) {
         SL_CHECK(sl_gather_submit(&head, &features, part->first + (c << split->shift), out->chunk[c]));

@@ -116,15 +116,6 @@ void sl_halo_stay(struct sl_halo *halo, const struct sl_graph *graph)
 
 /* ---- open ---- */
 
-/* Register a read-only vector of four-byte elements. */
-static starpu_data_handle_t readable(const void *memory, uint64_t n)
-{
-    starpu_data_handle_t handle;
-    starpu_vector_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)memory, n == 0 ? 1 : (uint32_t)n, 4);
-    starpu_data_set_sequential_consistency_flag(handle, 0);
-    return handle;
-}
-
 static enum sl_status find_parts(const struct sl_plan *plan, struct sl_halo *out)
 {
     SL_CHECK(sl_alloc_zero((size_t)plan->n_ranks + 1, sizeof *out->first_part, "parts of ranks", &out->first_part));
@@ -147,7 +138,7 @@ static enum sl_status number_parts(const struct sl_partition *partition, struct 
         out->first[q] = number_of(&out->ids, partition->first[q]);
     }
     out->first[out->n_parts] = out->ids.n + out->ids.own_end - out->ids.own;
-    out->first_handle = readable(out->first, (uint64_t)out->n_parts + 1);
+    out->first_handle = sl_vector_readable(out->first, (uint64_t)out->n_parts + 1, 4);
     return SL_OK;
 }
 
@@ -162,8 +153,7 @@ static enum sl_status copy_factors(const struct sl_shards *shards, struct sl_hal
                    2 * sizeof *out->factor_of);
         }
     }
-    starpu_matrix_data_register(&out->factors, STARPU_MAIN_RAM, (uintptr_t)out->factor_of, 2, 2, n == 0 ? 1 : n,
-                                sizeof *out->factor_of);
+    out->factors = sl_matrix_over(out->factor_of, n == 0 ? 1 : n, 2, SL_DTYPE_REAL);
     starpu_data_set_sequential_consistency_flag(out->factors, 0);
     return SL_OK;
 }
@@ -187,8 +177,8 @@ static void cut_list(const struct sl_shards *shards, uint32_t r, uint32_t n, uin
             ids[i] -= first[q];
         }
         if (i > begin) {
-            out->list[out->n_lists++] =
-                (struct sl_halo_list){.part = q, .rank = r, .n = i - begin, .rows = readable(ids + begin, i - begin)};
+            const starpu_data_handle_t rows = sl_vector_readable(ids + begin, i - begin, sizeof *ids);
+            out->list[out->n_lists++] = (struct sl_halo_list){.part = q, .rank = r, .n = i - begin, .rows = rows};
         }
     }
 }

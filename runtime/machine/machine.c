@@ -24,6 +24,12 @@
 #define DEFAULT_SCHED SL_NEAR
 #define DEFAULT_SCHED_GPUS "dmdas"
 
+/* darts stores its own user data in a handle, where Starling keeps a dtype (tasks/handle.h). */
+static bool is_usable(const struct starpu_sched_policy *policy)
+{
+    return strcmp(policy->policy_name, "darts") != 0;
+}
+
 /* " near eager prio lws ..", without the many that are put together of modules. */
 static void list_policies(char *out, size_t bytes)
 {
@@ -35,7 +41,9 @@ static void list_policies(char *out, size_t bytes)
             n_modular++;
             continue;
         }
-        used += (size_t)snprintf(out + used, bytes - used, " %s", policies[i]->policy_name);
+        if (is_usable(policies[i])) {
+            used += (size_t)snprintf(out + used, bytes - used, " %s", policies[i]->policy_name);
+        }
     }
     if (n_modular > 0 && used < bytes) {
         snprintf(out + used, bytes - used, ", and %u of StarPU's called modular-..", n_modular);
@@ -60,7 +68,7 @@ static enum sl_status check_sched(const char *name, uint32_t n_gpus)
         return check_near(n_gpus);
     }
     for (int i = 0; policies[i] != NULL; i++) {
-        if (strcmp(policies[i]->policy_name, name) == 0) {
+        if (strcmp(policies[i]->policy_name, name) == 0 && is_usable(policies[i])) {
             return SL_OK;
         }
     }

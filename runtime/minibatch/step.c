@@ -259,7 +259,6 @@ static enum sl_status gather(struct sl_steps *s, uint64_t step)
         struct sl_task_args head = sl_step_head(s, step, p, level);
         const struct sl_row_cache_handles *cache = sl_feature_cache_of(&s->cache, p);
         struct sl_feature_handles features = {.table = part->features,
-                                              .dtype = s->shards->features.dtype,
                                               .scale = s->shards->features.scale,
                                               .first = part->first,
                                               .frontier = sl_step_slot(s, step, p)->frontier,

@@ -24,8 +24,7 @@ static enum sl_status open_array(uint32_t n_rows, uint32_t n_columns, const char
                                  starpu_data_handle_t *handle_out)
 {
     SL_CHECK(sl_alloc_zero((size_t)n_rows * n_columns, sizeof **array_out, name, array_out));
-    starpu_matrix_data_register(handle_out, STARPU_MAIN_RAM, (uintptr_t)*array_out, n_columns, n_columns, n_rows,
-                                sizeof **array_out);
+    *handle_out = sl_matrix_over(*array_out, n_rows, n_columns, SL_DTYPE_REAL);
     return SL_OK;
 }
 

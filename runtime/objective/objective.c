@@ -185,9 +185,7 @@ enum sl_status sl_objective_place(struct sl_objective *o, const struct sl_partit
         }
     }
     if (o->weights != NULL) {
-        starpu_vector_data_register(&o->weights_handle, STARPU_MAIN_RAM, (uintptr_t)o->weights, o->n_outputs,
-                                    sizeof *o->weights);
-        starpu_data_set_sequential_consistency_flag(o->weights_handle, 0);
+        o->weights_handle = sl_vector_readable(o->weights, o->n_outputs, sizeof *o->weights);
     }
     return SL_OK;
 }

@@ -458,7 +458,7 @@ static enum sl_status open_watch(struct pipeline *l)
     w->guard = sl_guard_of(sl_objective_of(work->shards)->guess);
     SL_CHECK(sl_alloc(n, sizeof *w->best, "the best weights", &w->best));
     SL_CHECK(sl_alloc(n, sizeof *w->now, "weights", &w->now));
-    starpu_matrix_data_register(&w->handle, STARPU_MAIN_RAM, (uintptr_t)&w->exact, 1, 1, 1, sizeof w->exact);
+    w->handle = sl_matrix_over(&w->exact, 1, 1, SL_DTYPE_F64);
     return read_weights(work->model, w->best);
 }
 

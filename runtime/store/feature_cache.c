@@ -185,6 +185,7 @@ static void register_pe(const struct sl_shards *shards, const struct sl_shard *p
     starpu_vector_data_register(&out->tally, STARPU_MAIN_RAM, (uintptr_t)tally, 1, sizeof *tally);
     starpu_matrix_data_register(&out->rows, -1, 0, shards->n_features, shards->n_features, n_slots,
                                 sl_dtype_size(shards->features.dtype));
+    sl_handle_set_dtype(out->rows, shards->features.dtype);
 }
 
 /* Fill a cache: with the part's most used vertices, which then stay, or with nothing if `uses` is NULL. */

@@ -119,8 +119,7 @@ enum sl_status sl_feature_table_register(const struct sl_feature_source *source,
                "part %u has %llu feature entries; StarPU counts below 2^32 of them: use more --pes (and a "
                "larger --group-size)",
                part, (unsigned long long)n_entries);
-    starpu_matrix_data_register(out, STARPU_MAIN_RAM, (uintptr_t)sl_feature_table(source, part), source->n_columns,
-                                source->n_columns, n == 0 ? 1 : n, sl_dtype_size(source->dtype));
+    *out = sl_matrix_over(sl_feature_table(source, part), n == 0 ? 1 : n, source->n_columns, source->dtype);
     starpu_data_set_sequential_consistency_flag(*out, 0);
     return SL_OK;
 }

@@ -51,7 +51,7 @@ static inline bool sl_feature_source_empty(const struct sl_feature_source *sourc
 
 /* Whether layers can read stored rows in place. False: rows must be gathered, which converts them. Rows of the layers'
  * dtype can be read by all. Rows of float16 and bfloat16 can be read by the sums and products of CPU workers, if a
- * session has set reads_narrow and sl_run.narrow. */
+ * session has set reads_narrow. */
 static inline bool sl_feature_source_in_place(const struct sl_feature_source *source)
 {
     return source->dtype == source->row_dtype || source->reads_narrow;

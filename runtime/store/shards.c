@@ -315,8 +315,7 @@ enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor
             sl_dataset_drop_pages(dataset);
         }
     }
-    starpu_matrix_data_register(&s->factors, STARPU_MAIN_RAM, (uintptr_t)s->factor_of, 2, 2,
-                                s->n_vertices == 0 ? 1 : s->n_vertices, sizeof *s->factor_of);
+    s->factors = sl_matrix_over(s->factor_of, s->n_vertices == 0 ? 1 : s->n_vertices, 2, SL_DTYPE_REAL);
     starpu_data_set_sequential_consistency_flag(s->factors, 0);
     return SL_OK;
 }

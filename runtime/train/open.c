@@ -301,8 +301,7 @@ enum sl_status sl_session_open_losses(struct sl_session *t)
     SL_CHECK(sl_alloc_zero(n, sizeof *t->losses, "losses of an epoch", &t->losses));
     SL_CHECK(sl_alloc_zero(n, sizeof *t->loss_handle, "losses of an epoch", &t->loss_handle));
     for (uint32_t i = 0; i < n; i++) {
-        starpu_matrix_data_register(&t->loss_handle[i], STARPU_MAIN_RAM, (uintptr_t)&t->losses[i], 1, 1, 1,
-                                    sizeof *t->losses);
+        t->loss_handle[i] = sl_matrix_over(&t->losses[i], 1, 1, SL_DTYPE_F64);
     }
     return SL_OK;
 }
@@ -513,9 +512,6 @@ static void read_narrow(struct sl_session *t)
     struct sl_feature_source *features = &t->shards.features;
     features->reads_narrow = features->dtype != features->row_dtype && !t->run.has_cuda && t->plan.n_ranks == 1 &&
                              sl_model_reads_narrow(t->settings, t->shards.n_features, features->dtype);
-    if (features->reads_narrow) {
-        t->run.narrow = features->dtype;
-    }
 }
 
 /* Partition the graph, and lay its tables out by part, near the workers. */

@@ -261,7 +261,6 @@ static MAYBE_UNUSED void world_open(const struct sl_dataset *dataset, struct sl_
     if (features->dtype != features->row_dtype && !out->run.has_cuda &&
         sl_model_reads_narrow(settings, features->n_columns, features->dtype)) {
         features->reads_narrow = true;
-        out->run.narrow = features->dtype;
     }
     transport_open(out);
     out->run.near = strcmp(machine.sched, SL_NEAR) == 0 && !out->plan.homes.gpus ? &out->plan.homes : NULL;

@@ -234,16 +234,9 @@ static MAYBE_UNUSED void expect_ok(enum sl_status st)
     }
 }
 
-static MAYBE_UNUSED starpu_data_handle_t matrix_of(void *data, uint32_t n_rows, uint32_t n_columns, size_t element)
-{
-    starpu_data_handle_t handle;
-    starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)data, n_columns, n_columns, n_rows, element);
-    return handle;
-}
-
 static MAYBE_UNUSED starpu_data_handle_t rows_of(sl_real *data, uint32_t n_rows, uint32_t n_columns)
 {
-    return matrix_of(data, n_rows, n_columns, sizeof *data);
+    return sl_matrix_over(data, n_rows, n_columns, SL_DTYPE_REAL);
 }
 
 static MAYBE_UNUSED starpu_data_handle_t vector_of(const void *data, uint32_t n, size_t element)

@@ -442,19 +442,19 @@ static void run_tasks(struct case_ *c, int with_residual, const sl_vertex *front
     enum { Z, RESIDUAL, GATE, H, GH, GZ, GW, GB, SUMS, WEIGHT, BIAS, STATISTICS, FRONTIER, DATASET_IDS, READ, N };
     starpu_data_handle_t h[N] = {rows_of(c->z, rows, f),
                                  rows_of(level, n_level, f),
-                                 matrix_of(c->gate, rows, f, 1),
+                                 sl_matrix_over(c->gate, rows, f, SL_DTYPE_U8),
                                  rows_of(c->h, rows, f),
                                  rows_of(c->gh, rows, f),
                                  rows_of(c->gz, rows, f),
                                  rows_of(c->gw, 1, f),
                                  rows_of(c->gb, 1, f),
-                                 matrix_of(c->sums, 2, f, sizeof(double)),
+                                 sl_matrix_over(c->sums, 2, f, SL_DTYPE_F64),
                                  rows_of(c->weight, 1, f),
                                  rows_of(c->bias, 1, f),
                                  rows_of(c->statistics, 2, f),
                                  vector_of(frontier, n_level, sizeof *frontier),
                                  vector_of(c->dataset_ids, N_VERTICES, sizeof *c->dataset_ids),
-                                 matrix_of(gate, rows, f, 1)};
+                                 sl_matrix_over(gate, rows, f, SL_DTYPE_U8)};
     const struct sl_activate_layer layer = {.norm = c->a.norm,
                                             .dropout = c->dropout,
                                             .seed = SEED,
@@ -547,9 +547,10 @@ static void check_bf16(double dropout)
     sl_bf16 z[MANY * F];
     sl_bf16 h[MANY * F];
     sl_bf16 wanted[MANY * F];
-    starpu_data_handle_t handles[] = {matrix_of(z, MANY, F, sizeof *z), matrix_of(h, MANY, F, sizeof *h),
-                                      matrix_of(c->gate, MANY, F, 1), vector_of(c->ids, MANY, sizeof *c->ids),
-                                      vector_of(c->dataset_ids, N_VERTICES, sizeof *c->dataset_ids)};
+    starpu_data_handle_t handles[] = {
+        sl_matrix_over(z, MANY, F, SL_DTYPE_BF16), sl_matrix_over(h, MANY, F, SL_DTYPE_BF16),
+        sl_matrix_over(c->gate, MANY, F, SL_DTYPE_U8), vector_of(c->ids, MANY, sizeof *c->ids),
+        vector_of(c->dataset_ids, N_VERTICES, sizeof *c->dataset_ids)};
     struct sl_activate_layer layer = {
         .dropout = dropout, .seed = SEED, .frontier = handles[3], .dataset_ids = handles[4]};
     sl_bf16_round(MANY * F, k->z, z);

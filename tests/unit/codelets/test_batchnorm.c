@@ -177,13 +177,16 @@ static void with_tasks(struct data *d)
     const uint32_t n = d->n, f = d->f;
     FREED starpu_data_handle_t *moments = need(n, sizeof *moments);
     FREED starpu_data_handle_t *z = need(n, sizeof *z);
-    starpu_data_handle_t h[] = {rows_of(d->statistics, 2, f), rows_of(d->running, 2, f),
-                                rows_of(d->fixed, 2, f),      matrix_of(d->unbiased, 2, f, 8),
-                                matrix_of(d->sum, 2, f, 8),   rows_of(d->gw, 1, f),
+    starpu_data_handle_t h[] = {rows_of(d->statistics, 2, f),
+                                rows_of(d->running, 2, f),
+                                rows_of(d->fixed, 2, f),
+                                sl_matrix_over(d->unbiased, 2, f, SL_DTYPE_F64),
+                                sl_matrix_over(d->sum, 2, f, SL_DTYPE_F64),
+                                rows_of(d->gw, 1, f),
                                 rows_of(d->gb, 1, f)};
     for (uint32_t i = 0; i < n; i++) {
         z[i] = rows_of(d->z + (size_t)i * d->rows * f, d->counts[i], f);
-        moments[i] = matrix_of(d->moments + (size_t)i * 2 * f, 2, f, sizeof(double));
+        moments[i] = sl_matrix_over(d->moments + (size_t)i * 2 * f, 2, f, SL_DTYPE_F64);
         expect_ok(sl_batchnorm_moments_submit(&head, z[i], moments[i]));
     }
     expect_ok(sl_batchnorm_merge_submit(&head, n, moments, d->counts, h[0], h[3]));
@@ -246,7 +249,7 @@ TEST(no_group)
     sl_real gw[3] = {1, 1, 1}, gb[3] = {1, 1, 1};
     double sum[6] = {1, 1, 1, 1, 1, 1};
     fixture_start(1);
-    starpu_data_handle_t h[] = {rows_of(gw, 1, 3), rows_of(gb, 1, 3), matrix_of(sum, 2, 3, 8)};
+    starpu_data_handle_t h[] = {rows_of(gw, 1, 3), rows_of(gb, 1, 3), sl_matrix_over(sum, 2, 3, SL_DTYPE_F64)};
     expect_ok(sl_batchnorm_gradient_submit(&head, 0, NULL, h[0], h[1]));
     expect_ok(sl_batchnorm_sum_submit(&head, 0, NULL, h[2]));
     UNREGISTER(h);
@@ -262,8 +265,9 @@ TEST(no_memory)
 {
     fixture_start(1);
     struct data d = make_data(1, 3, 6);
-    starpu_data_handle_t h[] = {rows_of(d.statistics, 2, 6), rows_of(d.running, 2, 6), matrix_of(d.unbiased, 2, 6, 8),
-                                matrix_of(d.moments, 2, 6, 8)};
+    starpu_data_handle_t h[] = {rows_of(d.statistics, 2, 6), rows_of(d.running, 2, 6),
+                                sl_matrix_over(d.unbiased, 2, 6, SL_DTYPE_F64),
+                                sl_matrix_over(d.moments, 2, 6, SL_DTYPE_F64)};
     sl_memory_ration(0);
     assert_int_equal(sl_batchnorm_merge_submit(&head, 1, &h[3], d.counts, h[0], h[2]), SL_ENOMEM);
     assert_int_equal(sl_batchnorm_running_submit(&head, 1, &h[3], h[1]), SL_ENOMEM);

@@ -45,8 +45,8 @@ static void check(const struct blend *b, double a, int beta)
     char *x = numbers(b->x_dtype, n_x, b->shift, 1);
     char *out = numbers(b->out_dtype, n_out, b->shift, 2);
     FREED char *before = numbers(b->out_dtype, n_out, 0, 2);
-    starpu_data_handle_t h[] = {matrix_of(x, b->x_rows, b->n_columns, sl_dtype_size(b->x_dtype)),
-                                matrix_of(out, b->out_rows, b->n_columns, sl_dtype_size(b->out_dtype))};
+    starpu_data_handle_t h[] = {sl_matrix_over(x, b->x_rows, b->n_columns, b->x_dtype),
+                                sl_matrix_over(out, b->out_rows, b->n_columns, b->out_dtype)};
     expect_ok(sl_blend_submit(&head, SL_STAGE_AGGREGATE, b->n_rows, a, (struct sl_blend_rows){h[0], b->x_row0}, beta,
                               (struct sl_blend_rows){h[1], b->out_row0}));
     UNREGISTER(h);

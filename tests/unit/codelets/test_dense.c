@@ -328,7 +328,7 @@ static void check_sparse(uint32_t rows, uint32_t in, uint32_t out, double dropou
     multiply(1, out, rows, &(sl_real){1}, 0, 0, gz, out, 1, gb_wanted);
     const struct sl_sparse x = sparse_handles(c, shared);
     starpu_data_handle_t h[] = {rows_of(w, in, out),    rows_of(bias, 1, out),
-                                rows_of(gz, rows, out), matrix_of(z, rows, out, sl_dtype_size(z_dtype)),
+                                rows_of(gz, rows, out), sl_matrix_over(z, rows, out, z_dtype),
                                 rows_of(gw, in, out),   rows_of(gb, 1, out)};
     expect_ok(sl_dense_sparse_forward_submit(&head, &x, ROW0, h[0], with_bias && !beta ? h[1] : NULL, beta, h[3]));
     expect_ok(sl_dense_sparse_backward_weight_submit(&head, &x, ROW0, h[2], beta, h[4], with_bias ? h[5] : NULL));
@@ -441,7 +441,7 @@ static void check_touched(double dropout, bool with_bias)
         starpu_data_handle_t shared[5];
         const struct sl_sparse x = sparse_handles(c, shared);
         starpu_data_handle_t h[] = {rows_of(gz, ROWS, OUT), rows_of(gw, IN, OUT), rows_of(gb, 1, OUT),
-                                    matrix_of(touched, 1, IN, sizeof *touched)};
+                                    sl_matrix_over(touched, 1, IN, SL_DTYPE_I8)};
         for (int beta = 0; beta < 2; beta++) {
             const struct sl_touched_gradient gradient = {h[1], h[3], step == 0 && beta == 0};
             const uint32_t row0 = 9 * step + 2 * (uint32_t)beta;

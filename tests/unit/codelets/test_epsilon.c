@@ -30,7 +30,7 @@ static sl_real value_at(enum sl_dtype dtype, const void *x, size_t i)
 
 static starpu_data_handle_t rows_in(enum sl_dtype dtype, void *x, uint32_t n_rows, uint32_t n_columns)
 {
-    return matrix_of(x, n_rows, n_columns, sl_dtype_size(dtype));
+    return sl_matrix_over(x, n_rows, n_columns, dtype);
 }
 
 enum { ROW0 = 2 }; /* of X, which has a row more at the end */

@@ -321,14 +321,14 @@ static void check_pack(enum sl_dtype dtype, uint32_t n_parts, uint32_t n_rows, u
     char *packed = make_bytes((n_packed + BEHIND) * row_bytes, skipped, 99);
     FREED char *wanted = make_bytes((n_packed + BEHIND) * row_bytes, 0, 99);
     starpu_data_handle_t h[] = {vector_of(inverse, n_parts + 1 + inverse[n_parts], 4),
-                                matrix_of(packed, n_packed + BEHIND, n_columns, sl_dtype_size(dtype))};
+                                sl_matrix_over(packed, n_packed + BEHIND, n_columns, dtype)};
     for (uint32_t r = 0; r < n_parts / 2; r++) {
         slices[r].handle = h[1];
     }
     for (uint32_t c = 0; c < split.n_chunks; c++) {
         const uint32_t n = sl_split_size(&split, c);
         rows[c] = make_bytes(n * row_bytes, skipped, c);
-        chunk[c] = matrix_of(rows[c], n, n_columns, sl_dtype_size(dtype));
+        chunk[c] = sl_matrix_over(rows[c], n, n_columns, dtype);
     }
     const struct sl_rows all = {.split = split, .n_columns = n_columns, .chunk = chunk};
     expect_ok(sl_pack_submit(&head, &all, n_parts, h[0], n_parts / 2, requester, slices));
@@ -378,8 +378,8 @@ static void check_unpack(enum sl_dtype dtype, uint32_t n_rows, uint32_t n_column
     char *packed = make_bytes(n * row_bytes, skipped, 6);
     char *out = make_bytes(n_rows * row_bytes, skipped, 7);
     FREED char *wanted = make_bytes(n_rows * row_bytes, 0, 7);
-    starpu_data_handle_t h[] = {matrix_of(packed, n, n_columns, sl_dtype_size(dtype)), vector_of(list, n + 2, 4),
-                                matrix_of(out, n_rows, n_columns, sl_dtype_size(dtype))};
+    starpu_data_handle_t h[] = {sl_matrix_over(packed, n, n_columns, dtype), vector_of(list, n + 2, 4),
+                                sl_matrix_over(out, n_rows, n_columns, dtype)};
     expect_ok(sl_unpack_submit(&head, h[0], h[1], h[2]));
     UNREGISTER(h);
     expect_no_failure();

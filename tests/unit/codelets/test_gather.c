@@ -101,12 +101,10 @@ static void check(enum sl_dtype dtype, enum sl_dtype x_dtype, uint32_t n_rows, u
     OWNED(free_case) struct case_ c = make_case(ROW0 + n_rows, n_columns);
     FREED void *x = poisoned((size_t)n_rows * n_columns);
     narrow_table(&c, dtype);
-    starpu_data_handle_t h[] = {vector_of(c.ids, c.n_rows, sizeof *c.ids),
-                                matrix_of(c.table, PART, n_columns, sl_dtype_size(dtype)),
-                                vector_of(c.dataset_ids, FIRST + PART, sizeof *c.dataset_ids),
-                                matrix_of(x, n_rows, n_columns, sl_dtype_size(x_dtype))};
+    starpu_data_handle_t h[] = {
+        vector_of(c.ids, c.n_rows, sizeof *c.ids), sl_matrix_over(c.table, PART, n_columns, dtype),
+        vector_of(c.dataset_ids, FIRST + PART, sizeof *c.dataset_ids), sl_matrix_over(x, n_rows, n_columns, x_dtype)};
     const struct sl_feature_handles features = {.table = h[1],
-                                                .dtype = dtype,
                                                 .scale = int8_scale,
                                                 .first = FIRST,
                                                 .frontier = h[0],

@@ -35,7 +35,7 @@ static void check_pack(enum sl_dtype dtype, uint32_t shift, uint32_t n_columns, 
     }
     expect_ok(sl_rows_register_over(&split, n_columns, dtype, x, &rows));
     starpu_data_handle_t handles[] = {vector_of(list, LISTED, sizeof *list),
-                                      matrix_of(got, LISTED - FIRST, width, element)};
+                                      sl_matrix_over(got, LISTED - FIRST, width, dtype)};
     expect_ok(sl_halo_pack_submit(&head, &rows, column, handles[0], FIRST, handles[1]));
     sl_rows_drop(&rows);
     UNREGISTER(handles);

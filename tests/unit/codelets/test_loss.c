@@ -139,7 +139,7 @@ static starpu_data_handle_t register_loss(double *loss, uint32_t i)
         return vector_of(loss, 1, sizeof *loss);
     }
     if (i % 3 == 2) {
-        return matrix_of(loss, 1, 1, sizeof *loss);
+        return sl_matrix_over(loss, 1, 1, SL_DTYPE_F64);
     }
     starpu_variable_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)loss, sizeof *loss);
     return handle;

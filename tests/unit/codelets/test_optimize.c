@@ -142,7 +142,7 @@ static void check_rows(bool noted)
     }
     starpu_data_handle_t h[] = {rows_of(g, ROWS, COLUMNS), rows_of(got[0], ROWS, COLUMNS),
                                 rows_of(got[1], ROWS, COLUMNS), rows_of(got[2], ROWS, COLUMNS),
-                                matrix_of(touched, 1, ROWS, sizeof *touched)};
+                                sl_matrix_over(touched, 1, ROWS, SL_DTYPE_I8)};
     expect_ok(sl_optimize_rows_submit(&head, &adam, h[0], noted ? h[4] : NULL, h[1], h[2], h[3]));
     UNREGISTER(h);
     for (size_t r = 0; r < ROWS; r++) {

@@ -240,7 +240,7 @@ static starpu_data_handle_t wrap(struct handles *h, starpu_data_handle_t handle)
 
 static starpu_data_handle_t wrap_part(struct handles *h, const struct table *table, uint32_t p)
 {
-    return wrap(h, matrix_of(table->part[p], size_of(table->w, p), table->n_columns, sl_dtype_size(table->dtype)));
+    return wrap(h, sl_matrix_over(table->part[p], size_of(table->w, p), table->n_columns, table->dtype));
 }
 
 /* The lists of part p; offsets begin beyond 2^32. */

@@ -116,10 +116,10 @@ static void submit_touched(uint32_t n, bool fresh, sl_real *const *partials, int
     starpu_data_handle_t handles[MOST];
     starpu_data_handle_t notes[MOST];
     starpu_data_handle_t sum = rows_of(out, 701, COLUMNS);
-    starpu_data_handle_t noted = matrix_of(out_touched, 1, 701, sizeof(int8_t));
+    starpu_data_handle_t noted = sl_matrix_over(out_touched, 1, 701, SL_DTYPE_I8);
     for (uint32_t i = 0; i < n; i++) {
         handles[i] = rows_of(partials[i], 701, COLUMNS);
-        notes[i] = matrix_of(touched[i], 1, 701, sizeof(int8_t));
+        notes[i] = sl_matrix_over(touched[i], 1, 701, SL_DTYPE_I8);
     }
     const struct sl_touched_sum request = {n, handles, notes, sum, noted, fresh};
     expect_ok(sl_reduce_touched_submit(&head, &request));

@@ -217,7 +217,6 @@ static void check_gather(const struct use *use, const struct case_ *c, const str
     starpu_data_handle_t h[] = {vector_of(dataset_ids, FIRST + use->n_part, sizeof *dataset_ids),
                                 rows_of(x, n, COLUMNS)};
     const struct sl_feature_handles features = {.table = table,
-                                                .dtype = SL_DTYPE_REAL,
                                                 .first = FIRST,
                                                 .frontier = frontier,
                                                 .cache = cache,
@@ -246,8 +245,8 @@ static void check_tasks(const struct use *use)
 {
     struct case_ c = make_case(use->n_part, use->n_slots), wanted = make_case(use->n_part, use->n_slots);
     const uint32_t n_columns = use->bf16_columns > 0 ? use->bf16_columns : COLUMNS;
-    const size_t element = use->bf16_columns > 0 ? sizeof(sl_bf16) : sizeof(sl_real);
-    const size_t table_bytes = use->n_part * n_columns * element, row_bytes = n_columns * element;
+    const enum sl_dtype dtype = use->bf16_columns > 0 ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
+    const size_t row_bytes = sl_dtype_bytes(dtype, n_columns), table_bytes = use->n_part * row_bytes;
     const uint32_t n_fixed = use->policy == SL_ROW_CACHE_DEGREE ? use->n_slots / 2 : 0;
     FREED uint32_t *vertices = need(use->n_slots, sizeof *vertices);
     const bool pinned = starpu_memory_pin(c.table, table_bytes) == 0;
@@ -256,14 +255,14 @@ static void check_tasks(const struct use *use)
         vertices[i] = (i * 7 + 1) % use->n_part;
     }
     wanted.cache.n_columns = n_columns;
-    wanted.cache.element = (uint32_t)element;
+    wanted.cache.element = (uint32_t)sl_dtype_size(dtype);
     struct sl_row_cache_handles cache = {
         .slot_of = vector_of(c.cache.slot_of, use->n_part, sizeof *c.cache.slot_of),
         .slots = vector_of(c.cache.slot, use->n_slots, sizeof *c.cache.slot),
-        .rows = matrix_of(c.cache.rows, use->n_slots, n_columns, element),
+        .rows = sl_matrix_over(c.cache.rows, use->n_slots, n_columns, dtype),
         .tally = vector_of(&c.tally, 1, sizeof c.tally),
     };
-    starpu_data_handle_t table = matrix_of(c.table, use->n_part, n_columns, element);
+    starpu_data_handle_t table = sl_matrix_over(c.table, use->n_part, n_columns, dtype);
     starpu_data_handle_t fixed = vector_of(vertices, use->n_slots, sizeof *vertices);
     sl_row_cache_fill_cpu(&wanted.cache, use->n_part, n_fixed, vertices, wanted.table);
     expect_ok(sl_row_cache_fill_submit(&head, &cache, n_fixed, n_fixed > 0 ? fixed : NULL, table));

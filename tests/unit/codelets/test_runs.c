@@ -204,18 +204,20 @@ static void check_activate(enum sl_activate_norm norm)
     }
     starpu_data_handle_t shared[] = {rows_of(weight, 1, F), rows_of(bias, 1, F)};
     struct sl_activate_layer layer = {.norm = norm, .dropout = 0.5, .weight = shared[0], .bias = shared[1]};
-    starpu_data_handle_t h[] = {rows_of(z, D, F),         matrix_of(gate, D, F, 1),      rows_of(gh, D, F),
-                                rows_of(out[0][0], D, F), rows_of(out[0][1], N_RUNS, F), rows_of(out[0][2], N_RUNS, F)};
+    starpu_data_handle_t h[] = {
+        rows_of(z, D, F),         sl_matrix_over(gate, D, F, SL_DTYPE_U8), rows_of(gh, D, F),
+        rows_of(out[0][0], D, F), rows_of(out[0][1], N_RUNS, F),           rows_of(out[0][2], N_RUNS, F)};
     struct sl_activate_sums_handles of_all = {.gw = h[4], .gb = h[5]};
     expect_ok(sl_activate_backward_submit(&all, &layer, sums ? h[0] : NULL, h[1], h[2], &of_all, h[3]));
     UNREGISTER(h);
     for (uint32_t k = 0; k < N_RUNS; k++) {
-        starpu_data_handle_t one[] = {run_of(z, k, F),
-                                      matrix_of(gate + (size_t)row_of(k) * F, row_of(k + 1) - row_of(k), F, 1),
-                                      run_of(gh, k, F),
-                                      run_of(out[1][0], k, F),
-                                      part_of(out[1][1], k, 1, F),
-                                      part_of(out[1][2], k, 1, F)};
+        starpu_data_handle_t one[] = {
+            run_of(z, k, F),
+            sl_matrix_over(gate + (size_t)row_of(k) * F, row_of(k + 1) - row_of(k), F, SL_DTYPE_U8),
+            run_of(gh, k, F),
+            run_of(out[1][0], k, F),
+            part_of(out[1][1], k, 1, F),
+            part_of(out[1][2], k, 1, F)};
         struct sl_activate_sums_handles of_one = {.gw = one[4], .gb = one[5]};
         expect_ok(sl_activate_backward_submit(&head, &layer, sums ? one[0] : NULL, one[1], one[2], &of_one, one[3]));
         UNREGISTER(one);
@@ -257,14 +259,15 @@ TEST(test_loss)
     struct sl_task_args all = with_runs();
     starpu_data_handle_t shared[] = {vector_of(ids, D, sizeof *ids), vector_of(labels, D, sizeof *labels)};
     struct sl_labels_handles of = {.part_labels = shared[1], .frontier = shared[0]};
-    starpu_data_handle_t h[] = {rows_of(z, D, C), rows_of(gz[0], D, C), matrix_of(losses[0], N_RUNS, 1, sizeof(double)),
-                                matrix_of(&total, 1, 1, sizeof total)};
+    starpu_data_handle_t h[] = {rows_of(z, D, C), rows_of(gz[0], D, C),
+                                sl_matrix_over(losses[0], N_RUNS, 1, SL_DTYPE_F64),
+                                sl_matrix_over(&total, 1, 1, SL_DTYPE_F64)};
     expect_ok(sl_loss_submit(&all, h[0], &of, 0, 0.25, h[1], h[2]));
     expect_ok(sl_loss_sum_submit(&head, 1, &h[2], false, h[3]));
     UNREGISTER(h);
     for (uint32_t k = 0; k < N_RUNS; k++) {
         starpu_data_handle_t one[] = {run_of(z, k, C), run_of(gz[1], k, C),
-                                      matrix_of(&losses[1][k], 1, 1, sizeof(double))};
+                                      sl_matrix_over(&losses[1][k], 1, 1, SL_DTYPE_F64)};
         expect_ok(sl_loss_submit(&head, one[0], &of, row_of(k), 0.25, one[1], one[2]));
         UNREGISTER(one);
         wanted += losses[1][k];

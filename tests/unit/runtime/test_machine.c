@@ -145,6 +145,8 @@ TEST(test_unknown_scheduler)
     expect_message(sl_message(), " eager", " dmdas");
     expect_message(sl_message(), " prio", " dmda");
     assert_null(strchr(sl_message(), '\n'));
+    assert_int_equal(start(1, "darts"), SL_EINVAL);
+    assert_null(strstr(sl_message(), " darts,"));
     assert_false(started.started || starpu_is_initialized());
 }
 

@@ -250,8 +250,8 @@ static void check_round(uint32_t n, enum sl_dtype dtype)
     FREED sl_real *last = poisoned((size_t)ROWS * COLUMNS);
     starpu_data_handle_t handle[2 * MOST + 1];
     start(n, &lane);
-    handle[0] = matrix_of(first, ROWS, COLUMNS, element);
-    handle[2 * n] = matrix_of(last, ROWS, COLUMNS, element);
+    handle[0] = sl_matrix_over(first, ROWS, COLUMNS, dtype);
+    handle[2 * n] = sl_matrix_over(last, ROWS, COLUMNS, dtype);
     for (uint32_t k = 1; k < 2 * n; k++) {
         expect_ok(sl_matrix_register(ROWS, COLUMNS, dtype, &handle[k]));
     }
@@ -373,7 +373,7 @@ TEST(test_shapes)
     sl_real x[6] = {0};
     starpu_data_handle_t a = rows_of(x, 2, 3);
     starpu_data_handle_t b = rows_of(x, 3, 2);
-    starpu_data_handle_t c = matrix_of(x, 2, 3, sizeof(sl_bf16));
+    starpu_data_handle_t c = sl_matrix_over(x, 2, 3, SL_DTYPE_BF16);
     struct sl_nccl_lane_move turned = {0, 0, a, b};
     struct sl_nccl_lane_move rounded = {0, 0, a, c};
     struct sl_nccl_lane_move far = {0, 1, a, a};

@@ -248,11 +248,11 @@ TEST(test_entries)
     struct sums v;
     open_memory(&m);
     uint64_t numbers[N * F] = {0};
-    starpu_data_handle_t halves = matrix_of(numbers, 1, F, 2);
+    starpu_data_handle_t halves = sl_matrix_over(numbers, 1, F, SL_DTYPE_BF16);
     starpu_data_handle_t longs = vector_of(numbers, N, sizeof *numbers);
     v = view_of(&m, 0);
     v.b = sl_matrix_of(halves);
-    expect_refused(&v, "'b' has entries of 2 bytes; expected float");
+    expect_refused(&v, "'b' has entries of bfloat16; expected float");
     v = view_of(&m, 0);
     v.ids = sl_matrix_of(longs);
     expect_refused(&v, "'ids' has entries of 8 bytes; expected uint32");
@@ -375,20 +375,25 @@ static struct sl_operation copy_op = {
 TEST(test_dtypes)
 {
     static const struct {
-        size_t x, y, out;
+        enum sl_dtype x, y, out;
         const char *words; /* NULL: fits */
     } cases[] = {
-        {sizeof(sl_real), sizeof(sl_real), sizeof(sl_real), NULL},
-        {2, 2, sizeof(sl_real), NULL},
-        {2, 2, 2, NULL},
-        {sizeof(sl_real), sizeof(sl_real), 2, "'out' has entries of 2 bytes; expected float"},
-        {sizeof(sl_real), 2, sizeof(sl_real), "'y' has entries of 2 bytes; expected float"},
-        {2, sizeof(sl_real), 2, "'y' has entries of"},
+        {SL_DTYPE_REAL, SL_DTYPE_REAL, SL_DTYPE_REAL, NULL},
+        {SL_DTYPE_BF16, SL_DTYPE_BF16, SL_DTYPE_REAL, NULL},
+        {SL_DTYPE_BF16, SL_DTYPE_BF16, SL_DTYPE_BF16, NULL},
+        {SL_DTYPE_F16, SL_DTYPE_F16, SL_DTYPE_REAL, NULL},
+        {SL_DTYPE_REAL, SL_DTYPE_REAL, SL_DTYPE_BF16, "'out' has entries of bfloat16; expected float"},
+        {SL_DTYPE_REAL, SL_DTYPE_BF16, SL_DTYPE_REAL, "'y' has entries of bfloat16; expected float"},
+        {SL_DTYPE_BF16, SL_DTYPE_REAL, SL_DTYPE_BF16, "'y' has entries of float"},
+        {SL_DTYPE_F16, SL_DTYPE_BF16, SL_DTYPE_REAL, "'y' has entries of bfloat16; expected float16"},
+        {SL_DTYPE_U32, SL_DTYPE_U32, SL_DTYPE_REAL, "'x' has entries of uint32; expected float"},
+        {SL_N_DTYPES, SL_DTYPE_REAL, SL_DTYPE_REAL, "'x' has entries of no dtype; expected float"},
     };
     sl_real memory[3][N * F] = {{0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        starpu_data_handle_t h[] = {matrix_of(memory[0], N, F, cases[i].x), matrix_of(memory[1], N, F, cases[i].y),
-                                    matrix_of(memory[2], N, F, cases[i].out)};
+        starpu_data_handle_t h[] = {sl_matrix_over(memory[0], N, F, cases[i].x),
+                                    sl_matrix_over(memory[1], N, F, cases[i].y),
+                                    sl_matrix_over(memory[2], N, F, cases[i].out)};
         struct copies v = {.head = head, .x = sl_matrix_of(h[0]), .y = sl_matrix_of(h[1]), .out = sl_matrix_of(h[2])};
         enum sl_status st = sl_view_submit(&copy_op, &v, SL_PRIORITY_COMPUTE);
         assert_int_equal(st, cases[i].words == NULL ? SL_OK : SL_EINTERNAL);

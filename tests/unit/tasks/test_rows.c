@@ -482,7 +482,7 @@ TEST(test_shapes_of_interfaces)
     uint32_t list[6] = {0};
     starpu_data_handle_t variable;
     starpu_data_handle_t vector = vector_of(list, 6, sizeof *list);
-    starpu_data_handle_t matrix = matrix_of(list, 2, 3, sizeof *list);
+    starpu_data_handle_t matrix = sl_matrix_over(list, 2, 3, SL_DTYPE_U32);
     starpu_variable_data_register(&variable, STARPU_MAIN_RAM, (uintptr_t)&number, sizeof number);
     assert_int_equal(sl_handle_rows(variable), 1);
     assert_int_equal(sl_handle_columns(variable), 1);
