@@ -1,12 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
-"""Rounding errors of PyTorch's own bf16, by which the tests judge ours. Needs torch; the tests do not.
-
-    bf16.py bounds             write bf16.json: PyTorch's errors in each case beside this file
-    bf16.py make FOLDER [N]    make N random cases of each kind (default: 10), with figures in double
-    SL_CASES=FOLDER tests/whole/test_reference > OURS 2>&1; SL_CASES=FOLDER tests/whole/test_pipe >> OURS 2>&1
-    bf16.py compare OURS FOLDER    print a table of our errors and PyTorch's in these cases
+"""Write bf16.json beside this file: the rounding errors of PyTorch's own bf16 in each case, by which the tests judge
+ours. Needs torch; the tests do not.
 
 An error is the largest difference from the figures in double, divided by the largest entry of the tensor. The error of
 a loss is divided by the loss.
@@ -14,17 +10,13 @@ a loss is divided by the loss.
 PyTorch runs under torch.autocast: rows and the factors of products are bf16, products are summed in float, parameters
 and Adam are float. The graph is a dense matrix, so neighbour sums are products, too.
 
-PyTorch's error in a kept case is the largest of DRAWS runs. In all but the first, each weight is shifted by up to a
-quarter of bf16's spacing. So an entry that rounding may carry over a kink of ReLU crosses it in some of the runs.
-
-Kinds of random cases: "pipe" is GNNPipe with fresh rows only, "stale" reads history; the others are minibatches of
-full neighbourhoods.
+PyTorch's error in a case is the largest of DRAWS runs. In all but the first, each weight is shifted by up to a quarter
+of bf16's spacing. So an entry that rounding may carry over a kink of ReLU crosses it in some of the runs.
 """
 import json
 import math
 import os
 import random
-import statistics
 import sys
 
 import torch
@@ -32,10 +24,7 @@ import torch
 HERE = os.path.dirname(os.path.abspath(__file__))
 DRAWS = 1 if os.environ.get("SL_SMOKE") else 20
 MULTIPLE = 2
-FIGURES = ("logits", "loss", "gradients", "history", "values")
-KINDS = ("sage", "sage batch", "sage layer", "gcn", "gcnii", "resgcn", "gat", "gat layer", "gin", "gin layer",
-         "pipe gcn", "pipe sage", "pipe gcnii", "pipe resgcn", "pipe gin",
-         "stale gcn", "stale sage", "stale gcnii", "stale resgcn", "stale gin")
+KINDS = ("sage", "gcn", "gcnii", "resgcn", "gat", "gin")
 
 
 # ---- the models; `case` is a file's content ----
@@ -336,120 +325,7 @@ def run(case, double):
     return (run_epochs if "epochs" in case else run_steps)(case, double)
 
 
-# ---- random cases ----
-
-def shapes(case, n_features, n_classes):
-    """Sizes of all parameters."""
-    o, model = case["options"], case["model"]
-    if "widths" in o:
-        widths = o["widths"]
-    else:
-        widths = [n_features] + [o["hidden"]] * (o["layers"] - 1) + [n_classes]
-    shapes = {}
-    if model in ("gcnii", "resgcn"):
-        hidden = o["hidden"] if "hidden" in o else widths[1]
-        shapes["in.w"], shapes["in.bias"] = (hidden, n_features), (hidden,)
-        for i in range(o.get("depth", o.get("layers"))):
-            shapes[f"{i}.w"] = (hidden, hidden)
-            if model == "resgcn":
-                for name in ("bias", "norm_weight", "norm_bias"):
-                    shapes[f"{i}.{name}"] = (hidden,)
-        if model == "resgcn":
-            shapes["out.norm_weight"] = shapes["out.norm_bias"] = (hidden,)
-        shapes["out.w"], shapes["out.bias"] = (n_classes, hidden), (n_classes,)
-        return shapes
-    for i in range(len(widths) - 1):
-        last = i == len(widths) - 2
-        size = (widths[i + 1], widths[i])
-        if model == "gin":
-            shapes[f"{i}.eps"], shapes[f"{i}.w1"], shapes[f"{i}.w2"] = (1,), size, (widths[i + 1], widths[i + 1])
-            shapes[f"{i}.b1"] = shapes[f"{i}.b2"] = (widths[i + 1],)
-            if o.get("norm") and not last:
-                shapes[f"{i}.norm_weight"] = shapes[f"{i}.norm_bias"] = (widths[i + 1],)
-            continue
-        for name in ("w_self", "w_neigh") if model == "sage" else ("w",):
-            shapes[f"{i}.{name}"] = size
-        if model == "gat":
-            heads = 1 if last else o["heads"]
-            shapes[f"{i}.attn_src"] = shapes[f"{i}.attn_dst"] = (heads, widths[i + 1] // heads)
-        shapes[f"{i}.bias"] = (widths[i + 1],)
-        if o.get("norm") and not last:
-            shapes[f"{i}.norm_weight"] = shapes[f"{i}.norm_bias"] = (widths[i + 1],)
-    return shapes
-
-
-def random_case(kind, seed):
-    r = random.Random(f"{kind} {seed}")
-    schedule, _, model = kind.partition(" ")
-    pipe = schedule in ("pipe", "stale")
-    model, norm = (model, "") if pipe else (schedule, model)
-    n, n_features, n_classes = r.randint(14, 24), 5, r.randint(3, 4)
-    edges = {(3, 3)}
-    while len(edges) < 2 * n - 3:
-        edges.add((r.randrange(n - 1), r.randrange(n - 1)))
-    case = {"model": model, "vertices": n, "edges_src_dst": sorted(edges, key=lambda e: (e[1], e[0])),
-            "features": [[r.gauss(0, 1) for _ in range(n_features)] for _ in range(n)],
-            "labels": [i % n_classes if i < n_classes else r.randrange(n_classes) for i in range(n)],
-            "train": list(range(n)) if norm == "batch" else sorted(r.sample(range(n), 6 if not pipe else n // 2))}
-    if pipe:
-        stale = schedule == "stale"
-        ways = r.randint(1, 2)
-        chunks = ways * (2 if stale else 1)
-        layers = 3 if model in ("gcn", "sage", "gin") else 4
-        first = list(range(chunks)) + [r.randrange(chunks) for _ in range(n - chunks)]
-        r.shuffle(first)
-        case["chunk_of"] = first
-        case["options"] = {"layers": layers, "hidden": r.choice((4, 6)), "alpha": 0.1, "lam": 0.5, "dropout": 0.0,
-                           "chunks": chunks, "ways": ways, "stages": 2,
-                           "stage_of_aggregation": [0] * 2 + [1] * (layers - 2), "history_every": 2,
-                           "gradient_factor": 2, "shuffled": True}
-        each = chunks // ways
-        case["epochs"] = [{"order": [[w * each + c for c in r.sample(range(each), each)] for w in range(ways)]}
-                          for _ in range(4)]
-    else:
-        hidden = r.choice((4, 6))
-        depth = 3 if "layer" in norm or model == "gcn" else 2
-        case["options"] = {"widths": [n_features] + [hidden] * (depth - 1) + [n_classes]}
-        if model in ("gcnii", "resgcn"):
-            case["options"] = {"widths": [n_features, hidden, n_classes], "depth": r.randint(4, 6)}
-        if model == "gcnii":
-            case["options"].update(alpha=0.1, lam=0.5)
-        if model == "gat":
-            case["options"]["heads"] = 2
-        if norm:
-            case["options"]["norm"] = norm
-        if model in ("sage", "gin") and norm == "layer":
-            case["options"]["residual"] = True
-    if model == "gin":
-        case["options"]["learn_epsilon"] = 1
-    case["adam"] = {"lr": 0.01, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay_l2": 0 if pipe else 5e-4}
-    case["parameters"] = {}
-    for name, size in shapes(case, n_features, n_classes).items():
-        kind_of = name.split(".")[1]
-        count = math.prod(size)
-        if kind_of == "norm_weight":
-            values = [r.uniform(0.8, 1.2) for _ in range(count)]
-        elif len(size) == 1:
-            values = [r.uniform(-0.2, 0.2) for _ in range(count)]
-        else:
-            bound = math.sqrt(6 / sum(size))
-            values = [r.uniform(-bound, bound) for _ in range(count)]
-        case["parameters"][name] = torch.tensor(values).view(size).tolist() if len(size) > 1 else values
-    finish(case)
-    return case
-
-
-def finish(case):
-    """Put the figures in double."""
-    got = run(case, True)
-    if "epochs" in case:
-        case.update({k: got[k] for k in ("epochs", "history", "parameters_after")})
-        if len(case["epochs"]) % case["options"]["history_every"] == 0:
-            case["history"] = got["live"]
-    else:
-        case.update({k: got[k] for k in ("logits", "losses", "gradients")})
-        case["adam"].update({k: got[k] for k in ("after_1_step", "after_3_steps")})
-
+# ---- the kept cases ----
 
 def beside():
     """The kept cases, by name."""
@@ -468,16 +344,6 @@ def check_double(name, case):
         sys.exit(f"{name}: in double {got}")
 
 
-# ---- commands ----
-
-def make(folder, n):
-    os.makedirs(folder, exist_ok=True)
-    for kind in KINDS:
-        for i in range(n):
-            with open(os.path.join(folder, f"{kind.replace(' ', '_')}-{i}.json"), "w") as f:
-                json.dump(random_case(kind, 1 + i), f)
-
-
 def bounds():
     cases = {}
     for name, case in beside():
@@ -488,63 +354,6 @@ def bounds():
         f.write("\n")
 
 
-def theirs_of(folder):
-    """PyTorch's errors in all cases of a folder, by name: of the case itself, and the largest of DRAWS."""
-    out = {}
-    for file in sorted(os.listdir(folder)):
-        with open(os.path.join(folder, file)) as f:
-            case = json.load(f)
-        out[file[:-5]] = torch_errors(case, 1), torch_errors(case, DRAWS)
-    return out
-
-
-def read_ours(path):
-    """The errors by case and figure: with one PE or rows kept, and the largest over all spreads."""
-    first, most = {}, {}
-    with open(path) as f:
-        for line in f:
-            words = line.split()
-            if words[:2] == ["#", "error"]:
-                name, _, figure, value = words[2:]
-                first.setdefault(name, {}).setdefault(figure, float(value))
-                mine = most.setdefault(name, {})
-                mine[figure] = max(mine.get(figure, 0), float(value))
-    return first, most
-
-
-def compare(path, folder):
-    (first, most), theirs = read_ours(path), theirs_of(folder)
-    groups = {}
-    for name in theirs:
-        groups.setdefault(name.split("-")[0], []).append(name)
-    groups["all"] = list(theirs)
-    columns = ("ours", "PyTorch", "ours / PyTorch", "ours, any P / PyTorch, any draw")
-    print("| cases | figure |", " | ".join(f"{c}: median | maximum" for c in columns), "|")
-    print("| --- | --- |" + " --- | --- |" * len(columns))
-    for kind, names in groups.items():
-        for figure in FIGURES:
-            has = [n for n in names if figure in theirs[n][0]]
-            if figure == "logits":
-                has = [n for n in has if not n.startswith(("pipe", "stale"))]  # test_pipe compares none
-            if figure == "history":
-                has = [n for n in has if n.startswith("stale")]  # else no row is kept
-            if has:
-                a = [first[n][figure] for n in has]
-                b = [theirs[n][0][figure] for n in has]
-                ratio = [x / y for x, y in zip(a, b)]
-                drawn = [most[n][figure] / theirs[n][1][figure] for n in has]
-                print(f"| {kind} ({len(has)}) | {figure} |", " | ".join(
-                    f"{f(x):.2g}" for x in (a, b, ratio, drawn) for f in (statistics.median, max)), "|")
-
-
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    command, *words = sys.argv[1:] or [""]
-    if command == "bounds":
-        bounds()
-    elif command == "make" and words:
-        make(words[0], int(words[1]) if len(words) > 1 else 10)
-    elif command == "compare" and len(words) == 2:
-        compare(*words)
-    else:
-        sys.exit(__doc__)
+    bounds()

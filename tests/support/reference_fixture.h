@@ -9,7 +9,6 @@
 
 #include "tests/support/run_fixture.h"
 
-#include <dirent.h>
 #include <jansson.h>
 
 #include "data/load.h"
@@ -30,17 +29,12 @@ static MAYBE_UNUSED const char *const figure_names[] = {"logits", "loss", "gradi
 static MAYBE_UNUSED double allowed[N_FIGURES] = {TOLERANCE, TOLERANCE, TOLERANCE, TOLERANCE, TOLERANCE};
 static MAYBE_UNUSED double worst[N_FIGURES]; /* the largest errors since the last clear_worst */
 
-/* If set: the folder of other cases (tests/reference/bf16.py). Errors are then printed, not judged. */
-static MAYBE_UNUSED const char *measured_cases;
-
 static MAYBE_UNUSED void expect_figure(enum figure figure, const char *label, size_t i, double got, double wanted,
                                        double size)
 {
     double error = fabs(got - wanted) / size;
     worst[figure] = !(error <= worst[figure]) ? error : worst[figure];
-    if (measured_cases == NULL) {
-        expect_near_at(label, i, got, wanted, allowed[figure] * size);
-    }
+    expect_near_at(label, i, got, wanted, allowed[figure] * size);
 }
 
 static MAYBE_UNUSED void clear_worst(void)
@@ -90,11 +84,7 @@ static MAYBE_UNUSED json_t *case_of(const char *name)
     const char *top = getenv("top_srcdir");
     char path[4096];
     json_error_t error;
-    if (measured_cases != NULL) {
-        snprintf(path, sizeof path, "%s/%s.json", measured_cases, name);
-    } else {
-        snprintf(path, sizeof path, "%s/tests/reference/%s.json", top != NULL ? top : ".", name);
-    }
+    snprintf(path, sizeof path, "%s/tests/reference/%s.json", top != NULL ? top : ".", name);
     json_t *root = json_load_file(path, 0, &error);
     if (root == NULL) {
         fail_msg("%s: %s", path, error.text);
@@ -291,37 +281,13 @@ static MAYBE_UNUSED void expect_tensors(const char *label, json_t *wanted, struc
 /* Allow a case a multiple of the errors of PyTorch's bf16 in it (tests/reference/bf16.json). */
 static MAYBE_UNUSED void allow_bf16(const char *name)
 {
-    json_t *all = measured_cases == NULL ? case_of("bf16") : NULL;
-    json_t *errors = all == NULL ? NULL : member(member(all, "cases"), name);
-    for (int k = 0; errors != NULL && k < N_FIGURES; k++) {
+    json_t *all = case_of("bf16");
+    json_t *errors = member(member(all, "cases"), name);
+    for (int k = 0; k < N_FIGURES; k++) {
         json_t *error = json_object_get(errors, figure_names[k]);
         allowed[k] = error == NULL ? NAN : json_number_value(member(all, "multiple")) * json_number_value(error);
     }
     json_decref(all);
-}
-
-/* Measure all cases of the folder SL_CASES, if it is set,: GNNPipe's, or the others. */
-static MAYBE_UNUSED void measure_cases(bool pipe, void (*check)(const char *name))
-{
-    struct dirent *entry;
-    measured_cases = getenv("SL_CASES");
-    if (measured_cases == NULL) {
-        skip();
-    }
-    DIR *folder = opendir(measured_cases);
-    assert_non_null(folder);
-    while ((entry = readdir(folder)) != NULL) {
-        char name[256];
-        char *end;
-        snprintf(name, sizeof name, "%s", entry->d_name);
-        end = strstr(name, ".json");
-        if (end != NULL && pipe == (strncmp(name, "pipe_", 5) == 0 || strncmp(name, "stale_", 6) == 0)) {
-            *end = '\0';
-            check(name);
-        }
-    }
-    closedir(folder);
-    measured_cases = NULL;
 }
 
 /* A number among the options, where there is one. */

@@ -4,8 +4,7 @@
  *
  * runtime/pipe: GNNPipe's epochs against figures that two independent formulations of its rules gave in double
  * (tests/reference), and what must not matter: the schedule, which chunks there are where all is fresh, and how
- * their rows are kept. Rows in bf16 may be twice as far off as PyTorch's own
- * (tests/reference/bf16.json). SL_CASES: as in tests/whole/test_reference.c.
+ * their rows are kept. Rows in bf16 may be twice as far off as PyTorch's own (tests/reference/bf16.json).
  */
 #include "tests/support/reference_fixture.h"
 
@@ -293,9 +292,7 @@ static void check_kept(const char *name, bool recompute)
     if (precision == SL_PRECISION_BF16) {
         allow_bf16(name);
     }
-    if (measured_cases == NULL) {
-        check_traffic(&b);
-    }
+    check_traffic(&b);
     clear_worst();
     check_epochs(root, &b);
     if (b.pipe.order.n_slots > 1) { /* else all rows are fresh, and none is kept */
@@ -347,13 +344,6 @@ TEST(test_bf16)
     needs_bf16();
     precision = SL_PRECISION_BF16;
     check_cases(sizeof cases / sizeof *cases, cases);
-}
-
-TEST(test_measure)
-{
-    needs_bf16();
-    precision = SL_PRECISION_BF16;
-    measure_cases(true, check_case);
 }
 
 /* ---- stages ---- */

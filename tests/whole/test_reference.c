@@ -5,8 +5,6 @@
  * The whole model against figures that PyTorch's automatic differentiation made in double (tests/reference):
  * logits, losses, gradients, three steps of Adam. Float runs agree to 1e-4 of a tensor's largest entry, double runs
  * to 1e-9. Runs with rows in bf16 may be twice as far off as PyTorch's own (tests/reference/bf16.json).
- *
- * SL_CASES=FOLDER: print the errors of bf16 in the cases of a folder that tests/reference/bf16.py made.
  */
 #include "tests/support/reference_fixture.h"
 
@@ -332,13 +330,6 @@ TEST(test_bf16)
     needs_bf16();
     precision = SL_PRECISION_BF16;
     check_files(sizeof cases / sizeof *cases, cases);
-}
-
-TEST(test_measure)
-{
-    needs_bf16();
-    precision = SL_PRECISION_BF16;
-    measure_cases(false, check_file);
 }
 
 TEST_MAIN(group_up, group_down)
