@@ -49,6 +49,7 @@ Requires-Dist: matplotlib; extra == "tools"
 Requires-Dist: pandas; extra == "tools"
 Requires-Dist: pyarrow; extra == "tools"
 Requires-Dist: pyyaml; extra == "tools"
+Requires-Dist: scikit-learn; extra == "tools"
 Requires-Dist: scipy; extra == "tools"
 Description-Content-Type: text/markdown
 

@@ -13,7 +13,9 @@ run.save("model.safetensors")
 sl.load_model("model.safetensors").predict(sl.Graph(other_edge_index, other_x))
 """
 
-from ._classifier import NodeClassifier
+import importlib
+from typing import TYPE_CHECKING
+
 from ._graph import Graph, load
 from ._library import (
     BadFileError,
@@ -31,10 +33,22 @@ from ._library import version as __version__
 from ._loader import NeighborLoader
 from ._model import Model, load_model
 from ._session import close
-from ._tools import Record
+from ._tools import Record, need
 from ._train import Run, evaluate, options, train
 
-__all__ = ["Graph", "Model", "NeighborLoader", "NodeClassifier", "Record", "Run"]
+if TYPE_CHECKING:
+    from ._classifier import NodeClassifier as NodeClassifier
+else:
+
+    def __getattr__(name):
+        """NodeClassifier, which needs scikit-learn and is no part of `import *`."""
+        if name != "NodeClassifier":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        need("sklearn", "scikit-learn", "python3-sklearn")
+        return importlib.import_module("._classifier", __name__).NodeClassifier
+
+
+__all__ = ["Graph", "Model", "NeighborLoader", "Record", "Run"]
 __all__ += ["close", "evaluate", "load", "load_model", "options", "train"]
 __all__ += ["BadFileError", "DeviceError", "InputOutputError", "InvalidArgumentError", "NotFoundError"]
 __all__ += ["NotSupportedError", "NumericError", "OutOfMemoryError", "StarlingError", "StarlingWarning"]

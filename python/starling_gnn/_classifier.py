@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
-"""A classifier of vertices in the style of scikit-learn."""
+"""A classifier of vertices in the style of scikit-learn, which it needs."""
 
 from __future__ import annotations
 
 import inspect
 import os
-import sys
 import warnings
 from typing import TYPE_CHECKING, Any, Mapping
+
+from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-untyped,import-not-found,unused-ignore]
+from sklearn.utils import extmath, validation  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 from . import _arrays, _sources
 from ._graph import Graph, as_graph
@@ -28,8 +30,8 @@ _OF_TRAIN = ("pipe", "on_epoch", "on_step", "progress", "weights")
 _KEYWORDS = [keyword for keyword in (*all_options(), *_OF_TRAIN) if keyword != "predict"]
 
 
-class NodeClassifier:
-    """Classify the vertices of a graph, with the interface of scikit-learn. GridSearchCV and cross_val_score work.
+class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc,unused-ignore]
+    """Classify the vertices of a graph, as an estimator of scikit-learn. GridSearchCV and cross_val_score work.
 
     model : str
         "sage", "gcn", "gat", "gcnii", "resgcn" or "gin".
@@ -51,11 +53,11 @@ class NodeClassifier:
     True
     >>> classifier.predict().shape, classifier.predict_proba().shape
     ((200,), (200, 2))
-    >>> classifier.set_params(graph=dict(edge_index=edge_index, x=x)).fit(np.arange(150), y[:150]).predict([198, 199])
+    >>> _ = classifier.set_params(graph=dict(edge_index=edge_index, x=x)).fit(np.arange(150), y[:150])
+    >>> classifier.predict([198, 199])
     array(['even', 'odd'], dtype='<U4')
     """
 
-    _estimator_type = "classifier"
     classes_: Array
     n_features_in_: int
     model_: Any
@@ -73,51 +75,31 @@ class NodeClassifier:
         for keyword in _KEYWORDS:
             setattr(self, keyword, options.get(keyword))
 
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...
-
-    def __repr__(self) -> str:
-        given = {key: value for key, value in self.get_params().items() if value is not None and key != "model"}
-        return f"NodeClassifier({self.model!r}{''.join(f', {key}={value!r}' for key, value in given.items())})"
-
-    def __sklearn_tags__(self) -> Any:
-        from sklearn import utils  # type: ignore[import-untyped,import-not-found,unused-ignore]
-
-        return utils.Tags(
-            estimator_type="classifier",
-            target_tags=utils.TargetTags(required=True),
-            classifier_tags=utils.ClassifierTags(),
-            input_tags=utils.InputTags(sparse=True),
-        )
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """model, graph and all keywords of train(); None: open. deep has no effect: no keyword is an estimator."""
-        return {keyword: getattr(self, keyword) for keyword in ("model", "graph", *_KEYWORDS)}
-
-    def set_params(self, **params: Any) -> NodeClassifier:
-        """Change model, graph or keywords of train() for the next fit. ValueError: there is no such keyword."""
-        for keyword, value in params.items():
-            if keyword not in ("model", "graph", *_KEYWORDS):
-                raise ValueError(f"set_params: found {keyword!r}, expected model, graph or keywords of train()")
-            setattr(self, keyword, value)
-        return self
-
-    def fit(self, X: Any, y: Any = None, **keywords: Any) -> NodeClassifier:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        edge_index: Any = None,
+        train: Any = None,
+        valid: Any = None,
+        test: Any = None,
+        **keywords: Any,
+    ) -> NodeClassifier:
         """Train on a Graph with classes, on features (N, F) and classes y (N,), or on ids (n,) and their classes.
 
         X: a Graph, or what train() takes for one, alone. Or features, with y of any classes and edge_index as for
-        Graph. Or with the parameter `graph`: vertex ids (n,) or (n, 1). keywords (edge_index, train, valid, test, ..)
-        are those of Graph.
+        Graph. Or with the parameter `graph`: vertex ids (n,) or (n, 1). All keywords are those of Graph.
 
         The class of a vertex is unknown if y is negative, NaN or None. Such vertices leave train, valid and test.
         Without train, all other vertices train that are neither in valid nor in test.
 
         Returns the classifier. ValueError or TypeError: X, y or a keyword is wrong.
         """
+        keywords.update(edge_index=edge_index, train=train, valid=valid, test=test)
         others = [key for key, value in keywords.items() if value is not None]
         if self.graph is not None:
-            used = self._graph_of_ids(X, y, others)
+            used, classes = self._graph_of_ids(X, y, others)
         elif _is_graph(X):
             others += ["y"] * (y is not None)
             if others:
@@ -125,20 +107,25 @@ class NodeClassifier:
             used = as_graph(X)
             if not used.has_classes:
                 raise ValueError("X: found a graph with numbers to predict, expected classes")
-            self.classes_ = np.arange(used.n_outputs) if used.classes is None else used.classes
+            classes = np.arange(used.n_outputs) if used.classes is None else used.classes
         else:
-            used = self._graph_of_rows(X, y, **keywords)
+            used, classes = _graph_of_rows(X, y, keywords)
         options = {keyword: getattr(self, keyword) for keyword in _KEYWORDS if getattr(self, keyword) is not None}
         if isinstance(options.get("class_weights"), Mapping):
-            options["class_weights"] = weights_by_class(options["class_weights"], self.classes_)
-        self.n_features_in_ = 1 if self.graph is not None else used.n_features
+            options["class_weights"] = weights_by_class(options["class_weights"], classes)
         with warnings.catch_warnings():
             if used._n_split[1] == 0:  # rows of scikit-learn have no validation set
                 warnings.filterwarnings("ignore", "valid .* is not defined", StarlingWarning)
             self.run_ = train_model(used, self.model, **options)
-        self.model_ = self.run_.model
+        self.model_, self.classes_ = self.run_.model, classes
+        self.n_features_in_ = 1 if self.graph is not None else used.n_features
         self._has_edges = used.n_edges > 0
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in self.__dict__
@@ -155,47 +142,24 @@ class NodeClassifier:
         made: Array = self.model_.predict(Graph(**self.graph or {}) if graph is None else graph)
         return made
 
-    def _graph_of_ids(self, X: Any, y: Any, others: list[str]) -> Graph:
+    def _graph_of_ids(self, X: Any, y: Any, others: list[str]) -> tuple[Graph, Array]:
         if others:
             raise TypeError(f"fit: found {', '.join(others)}, expected X and y alone: the parameter graph has the rest")
-        ids, known = _ids(X), _one_column(y)
-        if len(known) != len(ids):
-            raise ValueError(f"y: found {len(known)} classes, expected {len(ids)}, as many as X has ids")
-        self.classes_, labels = _classes(known)
+        ids, (classes, labels) = _ids(X), _classes(y)
+        if len(labels) != len(ids):
+            raise ValueError(f"y: found {len(labels)} classes, expected {len(ids)}, as many as X has ids")
         made = dict(self.graph or {})
         if "x" not in made or "edge_index" not in made:
             raise TypeError(f"graph: found the keys {', '.join(made)}, expected edge_index and x among them")
         n = made["x"].shape[0] if hasattr(made["x"], "shape") else len(made["x"])
-        ids = _arrays.ids32(ids, "X", n)
         full = np.full(n, -1, np.int32)
-        full[ids] = labels
-        return Graph(**{**made, "y": full, "train": np.flatnonzero(full >= 0), "n_classes": len(self.classes_)})
-
-    def _graph_of_rows(
-        self,
-        X: Any,
-        y: Any,
-        edge_index: Any = None,
-        train: Any = None,
-        valid: Any = None,
-        test: Any = None,
-        **more: Any,
-    ) -> Graph:
-        features = _features(X)
-        self.classes_, labels = _classes(y)
-        if edge_index is None:
-            edge_index = np.empty((2, 0), np.uint32)
-            warn("fit: found no edge_index, so no vertex has an edge; give edge_index, a Graph, or the parameter graph")
-        if len(labels) != features.shape[0]:
-            raise ValueError(f"y: found {len(labels)} classes, expected {features.shape[0]}, a class for each row of X")
-        known = labels >= 0
-        valid, test = (_mask(part, name, known) for part, name in ((valid, "valid"), (test, "test")))
-        train = known & ~valid & ~test if train is None else _mask(train, "train", known)
-        return Graph(edge_index, features, labels, train, valid, test, n_classes=len(self.classes_), **more)
+        full[_arrays.ids32(ids, "X", n)] = labels
+        made.update(y=full, train=np.flatnonzero(full >= 0), n_classes=len(classes))
+        return Graph(**made), classes
 
     def _logits(self, X: Any, edge_index: Any, keywords: dict[str, Any]) -> Array:
         """The outputs (n, K) of the vertices that X names."""
-        self._fitted()
+        validation.check_is_fitted(self)
         if self.graph is not None:
             outputs = self._outputs(None)
             return outputs if X is None else outputs[_arrays.ids32(_ids(X), "X", len(outputs))]
@@ -217,15 +181,12 @@ class NodeClassifier:
         X: a Graph, or what train() takes for one; None: the graph of fit. Features (n, F), with edge_index as for
         Graph; a classifier that was fitted without edges needs none. With the parameter `graph`: vertex ids (n,).
         """
-        best = self._logits(X, edge_index, keywords).argmax(axis=1)
-        found: Array = self.classes_[best]
-        return found
+        best: Array = self._logits(X, edge_index, keywords).argmax(axis=1)
+        return self.classes_[best]
 
     def predict_proba(self, X: Any = None, *, edge_index: Any = None, **keywords: Any) -> Array:
         """The probability of each class, float64 (n, K), in the order of classes_. X as in predict."""
-        logits = self._logits(X, edge_index, keywords).astype(np.float64)
-        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
-        made: Array = shares / shares.sum(axis=1, keepdims=True)
+        made: Array = extmath.softmax(self._logits(X, edge_index, keywords).astype(np.float64))
         return made
 
     def score(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> float:
@@ -233,19 +194,12 @@ class NodeClassifier:
 
         X: as in predict. Without y and without test vertices: nan. sample_weight: weights (n,) of the rows of X.
         """
-        if y is None:
-            if self.graph is not None or not (X is None or _is_graph(X)):
-                raise ValueError("score: found no y, expected the classes of X, or a Graph with test vertices")
-            self._fitted()
-            scores = self.run_.evaluate() if X is None else self.model_.evaluate(X)
-            return float(scores["test_acc"])
-        return float(np.average(self.predict(X) == _one_column(y), weights=sample_weight))
-
-    def _fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            # scikit-learn's error of an estimator before fit, if scikit-learn is in use
-            kind = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", AttributeError)
-            raise kind("this NodeClassifier is not fitted: call fit first")
+        if y is not None:
+            return float(super().score(X, y, sample_weight))
+        if self.graph is not None or not (X is None or _is_graph(X)):
+            raise ValueError("score: found no y, expected the classes of X, or a Graph with test vertices")
+        validation.check_is_fitted(self)
+        return float((self.run_.evaluate() if X is None else self.model_.evaluate(X))["test_acc"])
 
 
 # scikit-learn reads the keywords by name.
@@ -261,53 +215,39 @@ def _is_graph(value: Any) -> bool:
     return graph or _sources.is_pyg(value) or hasattr(value, "canonical_etypes")
 
 
-def _flat(array: Array, name: str, expected: str) -> Array:
-    """An array (n,) of one (n,) or (n, 1)."""
-    array = _arrays.column(array)
-    if array.ndim != 1:
-        raise ValueError(f"{name}: found the shape {array.shape}, expected {expected}")
-    return array
+def _graph_of_rows(X: Any, y: Any, keywords: dict[str, Any]) -> tuple[Graph, Array]:
+    features, (classes, labels) = _features(X), _classes(y)
+    if keywords["edge_index"] is None:
+        keywords["edge_index"] = np.empty((2, 0), np.uint32)
+        warn("fit: found no edge_index, so no vertex has an edge; give edge_index, a Graph, or the parameter graph")
+    if len(labels) != features.shape[0]:
+        raise ValueError(f"y: found {len(labels)} classes, expected {features.shape[0]}, a class for each row of X")
+    known = np.flatnonzero(labels >= 0)
+    sets = {name: _arrays.members(keywords[name], name, len(labels)) for name in ("train", "valid", "test")}
+    if keywords["train"] is None:
+        sets["train"] = np.setdiff1d(known, np.concatenate(list(sets.values())))
+    keywords.update((name, np.intersect1d(ids, known)) for name, ids in sets.items())
+    return Graph(x=features, y=labels, n_classes=len(classes), **keywords), classes
 
 
 def _ids(X: Any) -> Array:
     """Vertex ids (n,) of an array (n,) or (n, 1)."""
-    return _flat(_arrays.to_numpy(X, "X"), "X", "vertex ids (n,): the parameter graph has features")
+    array = _arrays.column(_arrays.to_numpy(X, "X"))
+    if array.ndim != 1:
+        raise ValueError(f"X: found the shape {array.shape}, expected vertex ids (n,): graph has the features")
+    return array
 
 
 def _features(X: Any) -> Any:
-    """Features (N, F) of rows, or a message as scikit-learn has it."""
-    if _arrays.is_sparse(X):
-        made, values = X, X.tocsr().data
-    else:
-        made = values = _arrays.any_array(X)
-    if values.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported\nX: found {values.dtype}, expected real features")
-    if made is values:
-        try:
-            made = made.astype(np.float64) if made.dtype.kind in "OUS" else made
-        except TypeError as error:
-            raise TypeError(f"X: {error}; argument must be a string or a number") from None
-        made = values = _arrays.to_numpy(made, "X")
-    if len(made.shape) != 2:
-        raise ValueError(f"Expected 2D array, got {len(made.shape)}D array instead. Reshape your data: features (N, F)")
-    for name, count in zip(("sample", "feature"), made.shape):
-        if count == 0:
-            raise ValueError(f"Found array with 0 {name}(s) (shape={made.shape}) while a minimum of 1 is required.")
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        wrong = "NaN" if np.isnan(values).any() else "infinity"
-        raise ValueError(f"Input X contains {wrong}, expected finite features")
-    return made
-
-
-def _one_column(y: Any) -> Array:
-    if y is None:
-        raise ValueError("fit requires y to be passed, but the target y is None; expected a class for each row")
-    return _flat(_arrays.any_array(y), "y", "(N,), a class for each vertex")
+    """Features (N, F) of rows, an array or a sparse matrix, with scikit-learn's checks."""
+    return validation.check_array(X if _arrays.is_sparse(X) else _arrays.any_array(X), accept_sparse="csr")
 
 
 def _classes(y: Any) -> tuple[Array, Array]:
     """(classes, labels): the sorted classes, and each vertex's index in them, -1 if its class is unknown."""
-    array = _one_column(y)
+    if y is None:
+        raise ValueError("fit requires y to be passed, but the target y is None; expected a class for each row")
+    array = validation.column_or_1d(_arrays.any_array(y))
     if array.dtype.kind in "iuf":
         known = array >= 0  # NaN is not
     else:
@@ -320,10 +260,3 @@ def _classes(y: Any) -> tuple[Array, Array]:
     if classes.dtype.kind == "f" and not np.array_equal(classes, np.floor(classes)):
         raise ValueError("Unknown label type: y has numbers with fractions, expected classes")
     return classes, labels
-
-
-def _mask(part: Any, name: str, known: Array) -> Array:
-    """The mask of the vertices of a set whose class is known."""
-    mask = np.zeros(len(known), bool)
-    mask[_arrays.members(part, name, len(known))] = True
-    return mask & known
