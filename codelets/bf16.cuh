@@ -125,14 +125,14 @@ static inline uintptr_t sl_quad_address(enum sl_dtype dtype, const void *numbers
     return (uintptr_t)numbers * (sizeof(float) / sl_dtype_size(dtype));
 }
 
-/* Bytes of the widest unit to copy rows in: of a float4, a float or an sl_bf16. sizes: all addresses, and the bytes of
- * everything copied or skipped, or'ed. */
-static inline size_t sl_copy_unit(uintptr_t sizes)
+/* Start a copy of rows in the widest units that fit: start(U()), U being float4, float or sl_bf16. sizes: all
+ * addresses, and the bytes of everything copied or skipped, or'ed. */
+template <typename Start> static inline enum sl_status sl_by_copy_unit(uintptr_t sizes, Start start)
 {
     if (sizes % sizeof(float4) == 0) {
-        return sizeof(float4);
+        return start(float4());
     }
-    return sizes % sizeof(float) == 0 ? sizeof(float) : sizeof(sl_bf16);
+    return sizes % sizeof(float) == 0 ? start(float()) : start(sl_bf16());
 }
 
 #endif

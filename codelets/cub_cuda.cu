@@ -13,14 +13,9 @@ template <typename Call> static enum sl_status in_scratch(cudaStream_t stream, c
 {
     sl_scratch room(stream);
     size_t bytes = 0;
-    enum sl_status st = sl_cuda_status(call(nullptr, bytes), name);
-    if (st == SL_OK) {
-        st = room.take(bytes, name);
-    }
-    if (st == SL_OK) {
-        st = sl_cuda_status(call(room.as<void>(), bytes), name);
-    }
-    return st;
+    SL_CHECK(sl_cuda_status(call(nullptr, bytes), name));
+    SL_CHECK(room.take(bytes, name));
+    return sl_cuda_status(call(room.as<void>(), bytes), name);
 }
 
 enum sl_status sl_exclusive_sum(cudaStream_t stream, uint32_t n, uint32_t *x)

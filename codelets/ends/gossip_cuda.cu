@@ -36,16 +36,15 @@ enum sl_status sl_gossip_mix_cuda(cudaStream_t stream, uint32_t n, size_t n_entr
 {
     const char *name = "sl_gossip_mix";
     sl_scratch sum(stream);
-    enum sl_status st = SL_OK;
     if (n > AT_ONCE) {
-        st = sum.take(n_entries * sizeof(double), name);
+        SL_CHECK(sum.take(n_entries * sizeof(double), name));
     }
-    for (uint32_t first = 0; st == SL_OK && first < n; first += AT_ONCE) {
+    for (uint32_t first = 0; first < n; first += AT_ONCE) {
         struct sources table = {};
         const uint32_t now = n - first < AT_ONCE ? n - first : AT_ONCE;
         memcpy(table.source, sources + first, now * sizeof *sources);
-        st = sl_start(name, stream, sl_blocks(n_entries), mix_sources, table, now, n_entries, first > 0,
-                      sum.as<double>(), scale, first + now == n ? out : nullptr);
+        SL_CHECK(sl_start(name, stream, sl_blocks(n_entries), mix_sources, table, now, n_entries, first > 0,
+                          sum.as<double>(), scale, first + now == n ? out : nullptr));
     }
-    return st;
+    return SL_OK;
 }

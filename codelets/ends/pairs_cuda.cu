@@ -165,15 +165,10 @@ static enum sl_status mlp_forward(const struct sl_dense_cuda &blas, const struct
     const uint32_t n = pairs.n_links * (pairs.n_negatives + 1);
     const sl_real *const *array = pairs.decoder.array;
     const char *name = "sl_pairs";
-    enum sl_status st;
-    SL_TRY(st, sl_start(name, blas.stream, sl_blocks((uint64_t)n * h), multiply_rows, pairs, z, rows.x), done);
-    SL_TRY(st,
-           sl_dense_forward_cuda(blas, SL_DTYPE_REAL, n, h, h, rows.x, array[SL_MLP_W], array[SL_MLP_B], 0,
-                                 SL_DTYPE_REAL, rows.t),
-           done);
-    st = sl_start(name, blas.stream, sl_warp_blocks(n), score_hidden, pairs, n, rows.t, scores);
-done:
-    return st;
+    SL_CHECK(sl_start(name, blas.stream, sl_blocks((uint64_t)n * h), multiply_rows, pairs, z, rows.x));
+    SL_CHECK(sl_dense_forward_cuda(blas, SL_DTYPE_REAL, n, h, h, rows.x, array[SL_MLP_W], array[SL_MLP_B], 0,
+                                   SL_DTYPE_REAL, rows.t));
+    return sl_start(name, blas.stream, sl_warp_blocks(n), score_hidden, pairs, n, rows.t, scores);
 }
 
 /* gx holds the slopes first. */
@@ -183,20 +178,14 @@ static enum sl_status mlp_back(const struct sl_dense_cuda &blas, const struct sl
     const uint32_t h = pairs.n_columns;
     const uint32_t n = pairs.n_links * (pairs.n_negatives + 1);
     const char *name = "sl_pairs";
-    enum sl_status st;
-    SL_TRY(st, sl_start(name, blas.stream, sl_blocks(n), round_slopes, n, slopes, rows.gx), done);
-    SL_TRY(st,
-           sl_dense_backward_weight_cuda(blas, SL_DTYPE_REAL, n, h, 1, rows.t, rows.gx, gradient[SL_MLP_V],
-                                         gradient[SL_MLP_C]),
-           done);
-    SL_TRY(st, sl_start(name, blas.stream, sl_blocks((uint64_t)n * h), back_hidden, pairs, n, slopes, rows.t), done);
-    SL_TRY(st,
-           sl_dense_backward_weight_cuda(blas, SL_DTYPE_REAL, n, h, h, rows.x, rows.t, gradient[SL_MLP_W],
-                                         gradient[SL_MLP_B]),
-           done);
-    st = sl_dense_backward_input_cuda(blas, SL_DTYPE_REAL, n, h, h, rows.t, pairs.decoder.array[SL_MLP_W], 0, rows.gx);
-done:
-    return st;
+    SL_CHECK(sl_start(name, blas.stream, sl_blocks(n), round_slopes, n, slopes, rows.gx));
+    SL_CHECK(sl_dense_backward_weight_cuda(blas, SL_DTYPE_REAL, n, h, 1, rows.t, rows.gx, gradient[SL_MLP_V],
+                                           gradient[SL_MLP_C]));
+    SL_CHECK(sl_start(name, blas.stream, sl_blocks((uint64_t)n * h), back_hidden, pairs, n, slopes, rows.t));
+    SL_CHECK(sl_dense_backward_weight_cuda(blas, SL_DTYPE_REAL, n, h, h, rows.x, rows.t, gradient[SL_MLP_W],
+                                           gradient[SL_MLP_B]));
+    return sl_dense_backward_input_cuda(blas, SL_DTYPE_REAL, n, h, h, rows.t, pairs.decoder.array[SL_MLP_W], 0,
+                                        rows.gx);
 }
 
 enum sl_status sl_pairs_cuda(struct sl_dense_cuda blas, const struct sl_pairs *pairs, const sl_real *z, double scale,
@@ -211,38 +200,30 @@ enum sl_status sl_pairs_cuda(struct sl_dense_cuda blas, const struct sl_pairs *p
     sl_scratch room(blas.stream);
     sl_scratch hidden(blas.stream);
     sl_scratch terms(blas.stream);
-    enum sl_status st;
-    double *scores;
-    SL_TRY(st, room.take((n_scores + pairs->n_links) * sizeof(double), "scores of links"), done);
-    scores = room.as<double>();
+    SL_CHECK(room.take((n_scores + pairs->n_links) * sizeof(double), "scores of links"));
+    double *scores = room.as<double>();
     if (mlp) {
-        SL_TRY(st, hidden.take(3 * n_entries * sizeof(sl_real), "hidden rows of links"), done);
+        SL_CHECK(hidden.take(3 * n_entries * sizeof(sl_real), "hidden rows of links"));
         rows = {hidden.as<sl_real>(), hidden.as<sl_real>() + n_entries, hidden.as<sl_real>() + 2 * n_entries};
-        SL_TRY(st, mlp_forward(blas, *pairs, z, rows, scores), done);
+        SL_CHECK(mlp_forward(blas, *pairs, z, rows, scores));
     } else {
-        SL_TRY(st, sl_start(name, blas.stream, sl_warp_blocks(pairs->n_links), score_links, *pairs, z, scores), done);
+        SL_CHECK(sl_start(name, blas.stream, sl_warp_blocks(pairs->n_links), score_links, *pairs, z, scores));
     }
-    SL_TRY(st,
-           sl_start(name, blas.stream, sl_warp_blocks(pairs->n_links), lose_links, *pairs, scale, scores,
-                    scores + n_scores),
-           done);
-    SL_TRY(st, sl_loss_add_up_cuda(blas.stream, pairs->n_links, scores + n_scores, scale, out->loss), done);
+    SL_CHECK(sl_start(name, blas.stream, sl_warp_blocks(pairs->n_links), lose_links, *pairs, scale, scores,
+                      scores + n_scores));
+    SL_CHECK(sl_loss_add_up_cuda(blas.stream, pairs->n_links, scores + n_scores, scale, out->loss));
     if (mlp) {
-        SL_TRY(st, mlp_back(blas, *pairs, scores, rows, out->gradient), done);
+        SL_CHECK(mlp_back(blas, *pairs, scores, rows, out->gradient));
     }
     if (distmult) {
-        SL_TRY(st, terms.take((size_t)pairs->n_links * pairs->n_columns * sizeof(double), "relations' gradients"),
-               done);
+        SL_CHECK(terms.take((size_t)pairs->n_links * pairs->n_columns * sizeof(double), "relations' gradients"));
     }
-    SL_TRY(st,
-           sl_start(name, blas.stream, sl_warp_blocks(pairs->n_links), spread_links, *pairs, z, scores, rows.gx,
-                    out->gz, terms.as<double>()),
-           done);
-    if (distmult) {
-        const uint64_t n_tiles = (pairs->n_columns + SL_WARP - 1) / SL_WARP;
-        st = sl_start(name, blas.stream, sl_blocks(pairs->decoder.n_relations * n_tiles * SL_THREADS), gather_relations,
-                      *pairs, terms.as<double>(), out->gradient[SL_DISTMULT_R]);
+    SL_CHECK(sl_start(name, blas.stream, sl_warp_blocks(pairs->n_links), spread_links, *pairs, z, scores, rows.gx,
+                      out->gz, terms.as<double>()));
+    if (!distmult) {
+        return SL_OK;
     }
-done:
-    return st;
+    const uint64_t n_tiles = (pairs->n_columns + SL_WARP - 1) / SL_WARP;
+    return sl_start(name, blas.stream, sl_blocks(pairs->decoder.n_relations * n_tiles * SL_THREADS), gather_relations,
+                    *pairs, terms.as<double>(), out->gradient[SL_DISTMULT_R]);
 }

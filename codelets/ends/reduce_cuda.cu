@@ -4,7 +4,7 @@
  * The ordered sum: each thread sums some entries, partial sum after partial sum. The addresses of the partial sums
  * are kernel parameters, so a launch takes only some of them. Later launches continue from the result so far, in the
  * same order. */
-#include "codelets/kernel.cuh"
+#include "codelets/bf16.cuh"
 
 #include "codelets/ends/reduce.h"
 
@@ -26,19 +26,6 @@ static __device__ float4 nothing(float4)
     return make_float4(-0.0f, -0.0f, -0.0f, -0.0f);
 }
 
-static __device__ void add(float x, float *sum)
-{
-    *sum += x;
-}
-
-static __device__ void add(float4 x, float4 *sum)
-{
-    sum->x += x.x;
-    sum->y += x.y;
-    sum->z += x.z;
-    sum->w += x.w;
-}
-
 /* out = partial_0 + .. + partial_(n-1); with `more`: out += partial_0, then += partial_1 .. */
 template <typename T>
 static __global__ void sum_partials(struct addresses partials, uint32_t n, bool more, size_t n_items, T *out)
@@ -53,7 +40,7 @@ static __global__ void sum_partials(struct addresses partials, uint32_t n, bool 
             }
 #pragma unroll
             for (uint32_t j = 0; j < IN_FLIGHT; j++) {
-                add(k + j < n ? item[j] : nothing(T()), &sum);
+                sum = sl_plus(sum, k + j < n ? item[j] : nothing(T()));
             }
         }
         out[i] = sum;
@@ -75,22 +62,22 @@ enum sl_status sl_reduce_cuda(cudaStream_t stream, uint32_t n, size_t n_entries,
     const char *name = "sl_reduce";
     bool quads = n_entries % 4 == 0 && all_aligned(n, partials, out);
     size_t n_items = quads ? n_entries / 4 : n_entries;
-    enum sl_status st = SL_OK;
     if (n == 0) {
         return sl_cuda_status(cudaMemsetAsync(out, 0, n_entries * sizeof *out, stream), name);
     }
-    for (uint32_t first = 0; st == SL_OK && first < n; first += AT_ONCE) {
+    for (uint32_t first = 0; first < n; first += AT_ONCE) {
         struct addresses table = {};
         uint32_t count = n - first < AT_ONCE ? n - first : AT_ONCE;
         for (uint32_t k = 0; k < count; k++) {
             table.partial[k] = partials[first + k];
         }
         if (quads) {
-            st = sl_start(name, stream, sl_blocks(n_items), sum_partials<float4>, table, count, first > 0, n_items,
-                          (float4 *)out);
+            SL_CHECK(sl_start(name, stream, sl_blocks(n_items), sum_partials<float4>, table, count, first > 0, n_items,
+                              (float4 *)out));
         } else {
-            st = sl_start(name, stream, sl_blocks(n_items), sum_partials<float>, table, count, first > 0, n_items, out);
+            SL_CHECK(
+                sl_start(name, stream, sl_blocks(n_items), sum_partials<float>, table, count, first > 0, n_items, out));
         }
     }
-    return st;
+    return SL_OK;
 }

@@ -537,16 +537,12 @@ static enum sl_status start_sums(cudaStream_t stream, const struct sl_activate *
     uint32_t n = (uint32_t)(((uint64_t)a->n_rows + N_SLABS * SLAB_ROWS - 1) / (N_SLABS * SLAB_ROWS));
     uint64_t n_tiles = ((uint64_t)a->n_columns + SL_WARP - 1) / SL_WARP;
     sl_scratch partial(stream);
-    enum sl_status st;
-    SL_TRY(st, partial.take((size_t)n * 2 * a->n_columns * sizeof(double), name), failed);
-    SL_TRY(st,
-           sl_start(name, stream, sl_blocks(n * n_tiles * SL_THREADS), column_sums_kernel<norm>, *a, rows, z, gate, gh,
-                    n, partial.as<double>()),
-           failed);
-    st = sl_start(name, stream, sl_warp_blocks(2 * n_tiles * N_SLABS), add_partials_kernel<typename adder<norm>::type>,
-                  n, a->n_columns, partial.as<double>(), slope_out, offset_out);
-failed:
-    return st;
+    SL_CHECK(partial.take((size_t)n * 2 * a->n_columns * sizeof(double), name));
+    SL_CHECK(sl_start(name, stream, sl_blocks(n * n_tiles * SL_THREADS), column_sums_kernel<norm>, *a, rows, z, gate,
+                      gh, n, partial.as<double>()));
+    return sl_start(name, stream, sl_warp_blocks(2 * n_tiles * N_SLABS),
+                    add_partials_kernel<typename adder<norm>::type>, n, a->n_columns, partial.as<double>(), slope_out,
+                    offset_out);
 }
 
 static enum sl_status start_backward_layer(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
@@ -557,16 +553,11 @@ static enum sl_status start_backward_layer(cudaStream_t stream, const struct sl_
     uint32_t lanes = team_lanes(a->n_columns);
     uintptr_t all = address(z) | gate_address(gate) | address(gh) | address(gz) | address(a->weight);
     sl_scratch rows(stream);
-    enum sl_status st;
-    SL_TRY(st, rows.take(a->n_rows * sizeof(struct sl_activate_row), name), failed);
-    SL_TRY(st,
-           sl_start(name, stream, team_blocks(a->n_rows, lanes),
-                    is_aligned(a->n_columns, all) ? backward_layer_kernel<4> : backward_layer_kernel<1>, *a, lanes, z,
-                    gate, gh, gz, rows.as<struct sl_activate_row>()),
-           failed);
-    st = start_sums<SL_ACTIVATE_LAYER>(stream, a, rows.as<struct sl_activate_row>(), z, gate, gh, sums->gw, sums->gb);
-failed:
-    return st;
+    SL_CHECK(rows.take(a->n_rows * sizeof(struct sl_activate_row), name));
+    SL_CHECK(sl_start(name, stream, team_blocks(a->n_rows, lanes),
+                      is_aligned(a->n_columns, all) ? backward_layer_kernel<4> : backward_layer_kernel<1>, *a, lanes, z,
+                      gate, gh, gz, rows.as<struct sl_activate_row>()));
+    return start_sums<SL_ACTIVATE_LAYER>(stream, a, rows.as<struct sl_activate_row>(), z, gate, gh, sums->gw, sums->gb);
 }
 
 /* PLAIN and BATCH; means: 2 F, batch only. */
@@ -589,15 +580,10 @@ static enum sl_status start_backward_batch(cudaStream_t stream, const struct sl_
     const char *name = "sl_activate_backward";
     uint64_t n = 2 * (uint64_t)a->n_columns;
     sl_scratch means(stream);
-    enum sl_status st;
-    SL_TRY(st, means.take(n * sizeof(sl_real), name), failed);
-    SL_TRY(st,
-           sl_start(name, stream, sl_blocks(n), means_kernel, a->n_columns, sums->group, sums->n_group,
-                    means.as<sl_real>()),
-           failed);
-    st = start_backward<SL_ACTIVATE_BATCH>(stream, a, z, gate, gh, means.as<sl_real>(), gz);
-failed:
-    return st;
+    SL_CHECK(means.take(n * sizeof(sl_real), name));
+    SL_CHECK(sl_start(name, stream, sl_blocks(n), means_kernel, a->n_columns, sums->group, sums->n_group,
+                      means.as<sl_real>()));
+    return start_backward<SL_ACTIVATE_BATCH>(stream, a, z, gate, gh, means.as<sl_real>(), gz);
 }
 
 enum sl_status sl_activate_backward_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,

@@ -125,16 +125,11 @@ enum sl_status sl_batchnorm_moments_cuda(cudaStream_t stream, uint32_t n_rows, u
     uint32_t n_blocks = n_blocks_of(n_rows);
     uint64_t n_tiles = n_tiles_of(n_columns);
     sl_scratch partial(stream);
-    enum sl_status st;
-    SL_TRY(st, partial.take((size_t)n_blocks * 2 * n_columns * sizeof(double), name), failed);
-    SL_TRY(st,
-           sl_start(name, stream, sl_blocks(n_blocks * n_tiles * SL_THREADS), slabs_kernel, n_rows, n_columns, z,
-                    n_blocks, partial.as<double>()),
-           failed);
-    st = sl_start(name, stream, sl_blocks(n_tiles * SL_THREADS), join_kernel, n_rows, n_columns, n_blocks,
-                  partial.as<double>(), moments_out);
-failed:
-    return st;
+    SL_CHECK(partial.take((size_t)n_blocks * 2 * n_columns * sizeof(double), name));
+    SL_CHECK(sl_start(name, stream, sl_blocks(n_blocks * n_tiles * SL_THREADS), slabs_kernel, n_rows, n_columns, z,
+                      n_blocks, partial.as<double>()));
+    return sl_start(name, stream, sl_blocks(n_tiles * SL_THREADS), join_kernel, n_rows, n_columns, n_blocks,
+                    partial.as<double>(), moments_out);
 }
 
 enum sl_status sl_batchnorm_running_cuda(cudaStream_t stream, uint32_t n, uint32_t n_columns,
@@ -142,11 +137,8 @@ enum sl_status sl_batchnorm_running_cuda(cudaStream_t stream, uint32_t n, uint32
 {
     const char *name = "sl_batchnorm_running";
     sl_scratch sum(stream);
-    enum sl_status st;
-    SL_TRY(st, sum.take(2 * (size_t)n_columns * sizeof(double), name), failed);
-    SL_TRY(st, sl_batchnorm_sum_cuda(stream, n, n_columns, unbiased, sum.as<double>()), failed);
-    st = sl_start(name, stream, sl_blocks(2 * (uint64_t)n_columns), running_kernel, n, n_columns, sum.as<double>(),
-                  running);
-failed:
-    return st;
+    SL_CHECK(sum.take(2 * (size_t)n_columns * sizeof(double), name));
+    SL_CHECK(sl_batchnorm_sum_cuda(stream, n, n_columns, unbiased, sum.as<double>()));
+    return sl_start(name, stream, sl_blocks(2 * (uint64_t)n_columns), running_kernel, n, n_columns, sum.as<double>(),
+                    running);
 }

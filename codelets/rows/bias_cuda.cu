@@ -60,14 +60,11 @@ enum sl_status sl_column_sums_cuda(cudaStream_t stream, const struct sl_column_s
     uint32_t n_slabs = s->n_rows / SLAB + (s->n_rows % SLAB > 0);
     uint64_t n = (uint64_t)n_slabs * s->n_columns;
     sl_scratch scratch(stream);
-    enum sl_status st = scratch.take(n * sizeof *sums_out, "the partial sums of columns");
-    if (st == SL_OK && n > 0) {
-        st = sl_start(name, stream, sl_blocks(n), s->weight == NULL ? sum_slabs<false> : sum_slabs<true>, *s, n_slabs,
-                      scratch.as<sl_real>());
+    SL_CHECK(scratch.take(n * sizeof *sums_out, "the partial sums of columns"));
+    if (n > 0) {
+        SL_CHECK(sl_start(name, stream, sl_blocks(n), s->weight == NULL ? sum_slabs<false> : sum_slabs<true>, *s,
+                          n_slabs, scratch.as<sl_real>()));
     }
-    if (st == SL_OK) {
-        st = sl_start(name, stream, sl_blocks((uint64_t)s->n_columns * WARPS), sum_partials, n_slabs, s->n_columns,
-                      scratch.as<sl_real>(), beta, sums_out);
-    }
-    return st;
+    return sl_start(name, stream, sl_blocks((uint64_t)s->n_columns * WARPS), sum_partials, n_slabs, s->n_columns,
+                    scratch.as<sl_real>(), beta, sums_out);
 }

@@ -79,17 +79,16 @@ struct forward {
 
 static enum sl_status compute(struct sl_dense_cuda blas, const struct forward &f)
 {
-    enum sl_status st = SL_OK;
     int beta = f.beta;
     if (f.n_rows == 0 || f.n_out == 0) {
         return SL_OK;
     }
     if (beta == 0 && (f.bias != NULL || f.n_in == 0)) {
-        st = sl_bias_forward_cuda(blas.stream, f.n_rows, f.n_out, f.bias, f.z);
+        SL_CHECK(sl_bias_forward_cuda(blas.stream, f.n_rows, f.n_out, f.bias, f.z));
         beta = 1;
     }
-    if (st != SL_OK || f.n_in == 0) {
-        return st;
+    if (f.n_in == 0) {
+        return SL_OK;
     }
     return gemm("sl_dense_forward", blas,
                 {f.n_rows, f.n_out, f.n_in, {f.x, f.n_in, 0}, {f.w, f.n_out, 0}, beta, f.z, f.dtype});
@@ -118,11 +117,8 @@ static enum sl_status round_factor(const char *name, cudaStream_t stream, uint32
                                    const sl_real *from, sl_scratch *rounded)
 {
     const uint64_t n = (uint64_t)n_rows * n_columns;
-    enum sl_status st = rounded->take(n * sizeof(sl_bf16), "a factor in bf16");
-    if (st == SL_OK) {
-        st = start_rounding(name, stream, n, from, rounded->as<sl_bf16>());
-    }
-    return st;
+    SL_CHECK(rounded->take(n * sizeof(sl_bf16), "a factor in bf16"));
+    return start_rounding(name, stream, n, from, rounded->as<sl_bf16>());
 }
 
 #define STRETCH_ROWS 16384 /* rows computed in float before they are rounded */
@@ -132,19 +128,17 @@ static enum sl_status compute_rounded(struct sl_dense_cuda blas, const struct fo
 {
     const uint32_t most = all.n_rows < STRETCH_ROWS ? all.n_rows : STRETCH_ROWS;
     sl_scratch room(blas.stream);
-    enum sl_status st = room.take((size_t)most * all.n_out * sizeof(sl_real), "rows before they are rounded");
-    for (uint32_t i = 0; i < all.n_rows && st == SL_OK; i += most) {
+    SL_CHECK(room.take((size_t)most * all.n_out * sizeof(sl_real), "rows before they are rounded"));
+    for (uint32_t i = 0; i < all.n_rows; i += most) {
         struct forward some = all;
         some.n_rows = all.n_rows - i < most ? all.n_rows - i : most;
         some.x = (const sl_bf16 *)all.x + (size_t)i * all.n_in;
         some.z = room.as<sl_real>();
-        st = compute(blas, some);
-        if (st == SL_OK) {
-            st = start_rounding("sl_dense_forward", blas.stream, (uint64_t)some.n_rows * all.n_out, some.z,
-                                z_out + (size_t)i * all.n_out);
-        }
+        SL_CHECK(compute(blas, some));
+        SL_CHECK(start_rounding("sl_dense_forward", blas.stream, (uint64_t)some.n_rows * all.n_out, some.z,
+                                z_out + (size_t)i * all.n_out));
     }
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda blas, enum sl_dtype dtype, uint32_t n_rows, uint32_t n_in,
@@ -156,10 +150,7 @@ enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda blas, enum sl_dtype dt
         return compute(blas, f);
     }
     sl_scratch rounded(blas.stream);
-    enum sl_status st = round_factor("sl_dense_forward", blas.stream, n_in, n_out, w, &rounded);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(round_factor("sl_dense_forward", blas.stream, n_in, n_out, w, &rounded));
     f.w = rounded.as<sl_bf16>();
     return z_dtype == SL_DTYPE_REAL ? compute(blas, f) : compute_rounded(blas, f, (sl_bf16 *)z_out);
 }
@@ -172,7 +163,6 @@ enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda blas, enum sl_d
     struct product p = {n_rows, n_in, n_out, {gz, n_out, 0}, {w, n_out, 1}, beta, gx_out, dtype};
     sl_scratch rounded_gz(blas.stream);
     sl_scratch rounded_w(blas.stream);
-    enum sl_status st;
     if (n_rows == 0 || n_in == 0 || (n_out == 0 && beta != 0)) {
         return SL_OK;
     }
@@ -180,14 +170,12 @@ enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda blas, enum sl_d
         return sl_bias_forward_cuda(blas.stream, n_rows, n_in, NULL, gx_out);
     }
     if (dtype != SL_DTYPE_REAL) {
-        SL_TRY(st, round_factor(name, blas.stream, n_rows, n_out, gz, &rounded_gz), done);
-        SL_TRY(st, round_factor(name, blas.stream, n_in, n_out, w, &rounded_w), done);
+        SL_CHECK(round_factor(name, blas.stream, n_rows, n_out, gz, &rounded_gz));
+        SL_CHECK(round_factor(name, blas.stream, n_in, n_out, w, &rounded_w));
         p.a.entries = rounded_gz.as<sl_bf16>();
         p.b.entries = rounded_w.as<sl_bf16>();
     }
-    st = gemm(name, blas, p);
-done:
-    return st;
+    return gemm(name, blas, p);
 }
 
 enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda blas, enum sl_dtype dtype, uint32_t n_rows,
@@ -197,21 +185,16 @@ enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda blas, enum sl_
     const char *name = "sl_dense_backward_weight";
     struct product p = {n_in, n_out, n_rows, {x, n_in, 1}, {gz, n_out, 0}, 0, gw_out, dtype};
     sl_scratch rounded(blas.stream);
-    enum sl_status st;
     if (n_rows == 0 || n_in == 0 || n_out == 0) {
-        SL_TRY(st, sl_bias_forward_cuda(blas.stream, n_in, n_out, NULL, gw_out), done);
+        SL_CHECK(sl_bias_forward_cuda(blas.stream, n_in, n_out, NULL, gw_out));
     } else {
         if (dtype != SL_DTYPE_REAL) {
-            SL_TRY(st, round_factor(name, blas.stream, n_rows, n_out, gz, &rounded), done);
+            SL_CHECK(round_factor(name, blas.stream, n_rows, n_out, gz, &rounded));
             p.b.entries = rounded.as<sl_bf16>();
         }
-        SL_TRY(st, gemm(name, blas, p), done);
+        SL_CHECK(gemm(name, blas, p));
     }
-    if (gb_out != NULL) {
-        st = sl_bias_backward_cuda(blas.stream, n_rows, n_out, gz, 0, gb_out);
-    }
-done:
-    return st;
+    return gb_out == NULL ? SL_OK : sl_bias_backward_cuda(blas.stream, n_rows, n_out, gz, 0, gb_out);
 }
 
 /* ---- sparse rows ---- */
@@ -488,18 +471,16 @@ static enum sl_status take_lists(uint32_t n_in, uint32_t n_out, sl_scratch *room
 {
     const size_t n = lists->n_slots;
     const size_t n_pieces = 2 * ((n + STRETCH - 1) / STRETCH) * n_out;
-    enum sl_status st = room->take((n_pieces + n) * sizeof(sl_real) + (4 * n + n_in + 1) * sizeof(uint32_t),
-                                   "the entries of sparse rows by column");
-    if (st == SL_OK) {
-        lists->pieces = room->as<sl_real>();
-        lists->values = lists->pieces + n_pieces;
-        lists->columns = (uint32_t *)(lists->values + n);
-        lists->slots = lists->columns + n;
-        lists->by_column = lists->slots + n;
-        lists->sorted_slots = lists->by_column + n;
-        lists->first = lists->sorted_slots + n;
-    }
-    return st;
+    SL_CHECK(room->take((n_pieces + n) * sizeof(sl_real) + (4 * n + n_in + 1) * sizeof(uint32_t),
+                        "the entries of sparse rows by column"));
+    lists->pieces = room->as<sl_real>();
+    lists->values = lists->pieces + n_pieces;
+    lists->columns = (uint32_t *)(lists->values + n);
+    lists->slots = lists->columns + n;
+    lists->by_column = lists->slots + n;
+    lists->sorted_slots = lists->by_column + n;
+    lists->first = lists->sorted_slots + n;
+    return SL_OK;
 }
 
 /* Sort the entries of rows into lists. */
@@ -507,18 +488,13 @@ static enum sl_status make_lists(const char *name, cudaStream_t stream, const st
                                  const struct lists *lists)
 {
     int n_bits = 1;
-    enum sl_status st;
     while (n_bits < 32 && n_in >> n_bits > 0) {
         n_bits++;
     }
-    SL_TRY(st, sl_start(name, stream, sl_blocks(lists->n_slots), fill_slots, *x, mask_of(x), n_in, *lists), failed);
-    SL_TRY(st,
-           sl_sort_pairs(stream, lists->n_slots, n_bits, lists->columns, lists->slots, lists->by_column,
-                         lists->sorted_slots),
-           failed);
-    st = sl_start(name, stream, sl_blocks((uint64_t)n_in + 1), find_lists, n_in, *lists);
-failed:
-    return st;
+    SL_CHECK(sl_start(name, stream, sl_blocks(lists->n_slots), fill_slots, *x, mask_of(x), n_in, *lists));
+    SL_CHECK(sl_sort_pairs(stream, lists->n_slots, n_bits, lists->columns, lists->slots, lists->by_column,
+                           lists->sorted_slots));
+    return sl_start(name, stream, sl_blocks((uint64_t)n_in + 1), find_lists, n_in, *lists);
 }
 
 /* GW from the lists. n_in, n_items >= 1. */
@@ -528,13 +504,9 @@ static enum sl_status start_sums(const char *name, cudaStream_t stream, uint32_t
 {
     const uint64_t n_tiles = (n_items + SL_WARP - 1) / SL_WARP;
     const uint64_t n_stretches = (lists->n_slots + STRETCH - 1) / STRETCH;
-    enum sl_status st = SL_OK;
     if (n_stretches > 1) {
-        st = sl_start(name, stream, sl_blocks(n_stretches * n_tiles * SL_THREADS), sum_stretches<T>, n_in, *lists,
-                      n_items, gz);
-    }
-    if (st != SL_OK) {
-        return st;
+        SL_CHECK(sl_start(name, stream, sl_blocks(n_stretches * n_tiles * SL_THREADS), sum_stretches<T>, n_in, *lists,
+                          n_items, gz));
     }
     return sl_start(name, stream, sl_blocks(n_in * n_tiles * SL_THREADS), sum_lists<T>, n_in, *lists, n_items, gz, beta,
                     gw);
@@ -548,40 +520,34 @@ static enum sl_status add_tiles(cudaStream_t stream, const struct sl_sparse_rows
     const uint32_t most = tile_rows(x, n_rows);
     struct lists lists = {};
     sl_scratch room(stream);
-    enum sl_status st;
     lists.max_row = x->max_row;
     lists.n_slots = most * x->max_row;
-    SL_TRY(st, take_lists(n_in, n_out, &room, &lists), failed);
+    SL_CHECK(take_lists(n_in, n_out, &room, &lists));
     for (uint32_t row = 0; row < n_rows; row += most) {
         struct sl_sparse_rows tile = *x;
         const sl_real *tile_gz = gz + (size_t)row * n_out;
         tile.ids += row;
         lists.n_slots = (n_rows - row < most ? n_rows - row : most) * x->max_row;
-        SL_TRY(st, make_lists(name, stream, &tile, n_in, &lists), failed);
+        SL_CHECK(make_lists(name, stream, &tile, n_in, &lists));
         if (sl_in_quads(n_out, tile_gz, gw, NULL)) {
             const float4 *quads = (const float4 *)tile_gz;
-            SL_TRY(st, start_sums(name, stream, n_in, &lists, n_out / 4, quads, beta, (float4 *)gw), failed);
+            SL_CHECK(start_sums(name, stream, n_in, &lists, n_out / 4, quads, beta, (float4 *)gw));
         } else {
-            SL_TRY(st, start_sums(name, stream, n_in, &lists, n_out, tile_gz, beta, gw), failed);
+            SL_CHECK(start_sums(name, stream, n_in, &lists, n_out, tile_gz, beta, gw));
         }
         beta = 1;
     }
-failed:
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_dense_sparse_backward_weight_cuda(cudaStream_t stream, const struct sl_sparse_rows *x,
                                                     uint32_t n_rows, uint32_t n_in, uint32_t n_out, const sl_real *gz,
                                                     int beta, sl_real *gw_out, sl_real *gb_out)
 {
-    enum sl_status st = SL_OK;
     if (n_rows == 0 && beta == 0) {
-        st = sl_bias_forward_cuda(stream, n_in, n_out, NULL, gw_out);
+        SL_CHECK(sl_bias_forward_cuda(stream, n_in, n_out, NULL, gw_out));
     } else if (n_rows > 0 && n_in > 0 && n_out > 0) {
-        st = add_tiles(stream, x, n_rows, n_in, n_out, gz, beta, gw_out);
+        SL_CHECK(add_tiles(stream, x, n_rows, n_in, n_out, gz, beta, gw_out));
     }
-    if (st != SL_OK || gb_out == NULL) {
-        return st;
-    }
-    return sl_bias_backward_cuda(stream, n_rows, n_out, gz, beta, gb_out);
+    return gb_out == NULL ? SL_OK : sl_bias_backward_cuda(stream, n_rows, n_out, gz, beta, gb_out);
 }

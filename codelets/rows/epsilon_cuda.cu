@@ -61,16 +61,13 @@ enum sl_status sl_epsilon_gradient_cuda(cudaStream_t stream, uint32_t n_rows, ui
     const size_t n = (size_t)n_rows * n_columns;
     const size_t n_blocks = (n + STRETCH - 1) / STRETCH;
     sl_scratch scratch(stream);
-    enum sl_status st = scratch.take(n_blocks * sizeof(double), "the partial sums of products");
-    if (st == SL_OK && n > 0) {
-        st = sl_by_dtype(x_dtype, [&](auto entry) {
+    SL_CHECK(scratch.take(n_blocks * sizeof(double), "the partial sums of products"));
+    if (n > 0) {
+        SL_CHECK(sl_by_dtype(x_dtype, [&](auto entry) {
             typedef decltype(entry) X;
             return sl_start(name, stream, (unsigned)n_blocks, sum_products<X>, n, g, (const X *)x,
                             scratch.as<double>());
-        });
+        }));
     }
-    if (st == SL_OK) {
-        st = sl_start(name, stream, 1, sum_partials, n_blocks, scratch.as<double>(), ge_out);
-    }
-    return st;
+    return sl_start(name, stream, 1, sum_partials, n_blocks, scratch.as<double>(), ge_out);
 }

@@ -124,33 +124,23 @@ static enum sl_status start_table(cudaStream_t stream, const struct sl_feature_r
     }
 }
 
-template <typename T>
-static enum sl_status start_copy(cudaStream_t stream, const struct sl_feature_rows *rows, uint32_t n_rows,
-                                 const struct feature_tables &from, size_t row_bytes, void *x)
-{
-    return sl_start("sl_gather", stream, sl_warp_blocks(n_rows), copy_rows<T>, n_rows, source_of<T>(from, row_bytes),
-                    rows->first, rows->ids, (T *)x);
-}
-
 enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_feature_rows *rows, uint32_t n_rows,
                               enum sl_dtype dtype, void *x_out)
 {
     struct feature_tables from = {rows->table, nullptr, nullptr};
     if (rows->cache != nullptr) {
         const sl_real *mapped;
-        enum sl_status st = sl_mapped((const sl_real *)rows->table, "sl_gather", &mapped);
-        if (st != SL_OK) {
-            return st;
-        }
+        SL_CHECK(sl_mapped((const sl_real *)rows->table, "sl_gather", &mapped));
         from = {mapped, rows->cache->rows, rows->cache->slot_of};
     }
     if (rows->threshold > 0 || rows->dtype != dtype) {
         return sl_by_dtype(dtype, [&](auto e) { return start_table<decltype(e)>(stream, rows, n_rows, from, x_out); });
     }
     const size_t row_bytes = sl_dtype_bytes(dtype, rows->n_columns);
-    switch (sl_copy_unit(row_bytes | (uintptr_t)from.table | (uintptr_t)from.cache | (uintptr_t)x_out)) {
-    case sizeof(float4): return start_copy<float4>(stream, rows, n_rows, from, row_bytes, x_out);
-    case sizeof(float): return start_copy<float>(stream, rows, n_rows, from, row_bytes, x_out);
-    default: return start_copy<sl_bf16>(stream, rows, n_rows, from, row_bytes, x_out);
-    }
+    const uintptr_t sizes = row_bytes | (uintptr_t)from.table | (uintptr_t)from.cache | (uintptr_t)x_out;
+    return sl_by_copy_unit(sizes, [&](auto unit) {
+        typedef decltype(unit) T;
+        return sl_start("sl_gather", stream, sl_warp_blocks(n_rows), copy_rows<T>, n_rows,
+                        source_of<T>(from, row_bytes), rows->first, rows->ids, (T *)x_out);
+    });
 }

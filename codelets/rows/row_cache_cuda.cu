@@ -22,7 +22,7 @@ static struct sl_row_cache in_units(const struct sl_row_cache *cache, const void
 {
     const size_t row_bytes = (size_t)cache->n_columns * cache->element;
     struct sl_row_cache units = *cache;
-    if (sl_copy_unit(row_bytes | (uintptr_t)table | (uintptr_t)cache->rows) >= sizeof(float)) {
+    if ((row_bytes | (uintptr_t)table | (uintptr_t)cache->rows) % sizeof(float) == 0) {
         units.n_columns = (uint32_t)(row_bytes / sizeof(float));
         units.element = sizeof(float);
     }
@@ -65,19 +65,12 @@ enum sl_status sl_row_cache_fill_cuda(cudaStream_t stream, const struct sl_row_c
 {
     const char *name = "sl_row_cache_fill";
     const sl_real *mapped;
-    enum sl_status st = sl_mapped(table, name, &mapped);
-    if (st == SL_OK) {
-        st = sl_cuda_status(cudaMemsetAsync(cache->slot_of, 0xff, (size_t)n_part * sizeof *cache->slot_of, stream),
-                            name);
-    }
-    if (st == SL_OK) {
-        st = sl_start(name, stream, sl_blocks(cache->n_slots), clear_slots, *cache);
-    }
-    if (st == SL_OK && n_fixed > 0) {
-        st = sl_start(name, stream, sl_warp_blocks(n_fixed), put_vertices, in_units(cache, mapped), n_fixed, vertices,
-                      mapped);
-    }
-    return st;
+    SL_CHECK(sl_mapped(table, name, &mapped));
+    SL_CHECK(
+        sl_cuda_status(cudaMemsetAsync(cache->slot_of, 0xff, (size_t)n_part * sizeof *cache->slot_of, stream), name));
+    SL_CHECK(sl_start(name, stream, sl_blocks(cache->n_slots), clear_slots, *cache));
+    return sl_start(name, stream, sl_warp_blocks(n_fixed), put_vertices, in_units(cache, mapped), n_fixed, vertices,
+                    mapped);
 }
 
 /* ---- looking rows up ---- */
@@ -250,17 +243,15 @@ static enum sl_status select_latest(const char *name, cudaStream_t stream, const
                                     uint64_t now, const struct admission &in, struct selection *found)
 {
     int shift = 0;
-    enum sl_status st = sl_start(name, stream, 1, begin_selection, *cache, in, found);
+    SL_CHECK(sl_start(name, stream, 1, begin_selection, *cache, in, found));
     while (shift + DIGIT_BITS < 64 && (now | UINT32_MAX) >> (shift + DIGIT_BITS) > 0) {
         shift += DIGIT_BITS;
     }
-    for (; st == SL_OK && shift >= 0; shift -= DIGIT_BITS) {
-        st = sl_start(name, stream, sl_few_blocks(cache->n_slots), count_digits, *cache, shift, found);
-        if (st == SL_OK) {
-            st = sl_start(name, stream, 1, pick_digit, shift, found);
-        }
+    for (; shift >= 0; shift -= DIGIT_BITS) {
+        SL_CHECK(sl_start(name, stream, sl_few_blocks(cache->n_slots), count_digits, *cache, shift, found));
+        SL_CHECK(sl_start(name, stream, 1, pick_digit, shift, found));
     }
-    return st;
+    return SL_OK;
 }
 
 /* Find the slots to replace, and fill them. Working memory: 4 bytes per slot, and 4 bytes per replaced slot. */
@@ -271,29 +262,17 @@ static enum sl_status admit(cudaStream_t stream, const struct sl_row_cache *cach
     const size_t n_slots = cache->n_slots;
     sl_scratch room(stream);
     unsigned n_blocks = sl_blocks(n_slots);
-    enum sl_status st =
-        room.take(sizeof(struct selection) + (n_slots + (n < n_slots ? n : n_slots)) * sizeof(uint32_t), name);
+    SL_CHECK(room.take(sizeof(struct selection) + (n_slots + (n < n_slots ? n : n_slots)) * sizeof(uint32_t), name));
     struct selection *found = room.as<struct selection>();
     uint32_t *position = (uint32_t *)(found + 1);
     uint32_t *freed = position + n_slots;
     struct admission in = {n, missing};
-    if (st == SL_OK) {
-        st = select_latest(name, stream, cache, now, in, found);
-    }
-    if (st == SL_OK) {
-        st = sl_start(name, stream, n_blocks, mark_free, *cache, found, position);
-    }
-    if (st == SL_OK) {
-        st = sl_exclusive_sum(stream, cache->n_slots, position);
-    }
-    if (st == SL_OK) {
-        st = sl_start(name, stream, n_blocks, list_free, *cache, found, position, freed);
-    }
-    if (st == SL_OK) {
-        st = sl_start(name, stream, sl_warp_blocks(n), take_in, in_units(cache, table), in, now, ids, first, freed,
-                      table);
-    }
-    return st;
+    SL_CHECK(select_latest(name, stream, cache, now, in, found));
+    SL_CHECK(sl_start(name, stream, n_blocks, mark_free, *cache, found, position));
+    SL_CHECK(sl_exclusive_sum(stream, cache->n_slots, position));
+    SL_CHECK(sl_start(name, stream, n_blocks, list_free, *cache, found, position, freed));
+    return sl_start(name, stream, sl_warp_blocks(n), take_in, in_units(cache, table), in, now, ids, first, freed,
+                    table);
 }
 
 enum sl_status sl_row_cache_want_cuda(cudaStream_t stream, const struct sl_row_cache *cache,
@@ -305,22 +284,12 @@ enum sl_status sl_row_cache_want_cuda(cudaStream_t stream, const struct sl_row_c
     const uint64_t now = (step + 1) << 32;
     const sl_real *mapped;
     sl_scratch room(stream);
-    enum sl_status st = sl_mapped(table, name, &mapped);
-    if (st == SL_OK) {
-        st = room.take(((size_t)n + 1) * sizeof(uint32_t), name);
-    }
+    SL_CHECK(sl_mapped(table, name, &mapped));
+    SL_CHECK(room.take(((size_t)n + 1) * sizeof(uint32_t), name));
     uint32_t *missing = room.as<uint32_t>();
-    if (st == SL_OK) {
-        st = sl_start(name, stream, sl_blocks((uint64_t)n + 1), mark_missing, *cache, lru, now, n, ids, first, missing);
-    }
-    if (st == SL_OK) {
-        st = sl_exclusive_sum(stream, n + 1, missing);
-    }
-    if (st == SL_OK) {
-        st = sl_start(name, stream, 1, count_rows, n, missing + n, tally);
-    }
-    if (st == SL_OK && lru && n > 0) {
-        st = admit(stream, cache, now, n, ids, first, missing, mapped);
-    }
-    return st;
+    SL_CHECK(
+        sl_start(name, stream, sl_blocks((uint64_t)n + 1), mark_missing, *cache, lru, now, n, ids, first, missing));
+    SL_CHECK(sl_exclusive_sum(stream, n + 1, missing));
+    SL_CHECK(sl_start(name, stream, 1, count_rows, n, missing + n, tally));
+    return lru && n > 0 ? admit(stream, cache, now, n, ids, first, missing, mapped) : SL_OK;
 }

@@ -73,17 +73,12 @@ enum sl_status sl_merge_cuda(cudaStream_t stream, const struct sl_requests *requ
     const uint32_t n_words = sl_n_words(frontier->n_part);
     const unsigned n_blocks = sl_few_blocks(frontier->n_part);
     sl_scratch before(stream);
-    enum sl_status st;
-    SL_TRY(st, before.take(n_words * sizeof(uint32_t), name), done);
-    SL_TRY(st, sl_start(name, stream, n_blocks, mark_new, *requests, first, frontier->row_of, frontier->words), done);
-    SL_TRY(st, sl_rank_words(name, stream, n_words, frontier->words, before.as<uint32_t>()), done);
-    SL_TRY(st,
-           sl_start(name, stream, sl_blocks(n_words), append_marked, first, n_words, before.as<uint32_t>(), n_rows,
-                    frontier->words, frontier->ids, frontier->row_of, n_rows_out),
-           done);
-    st = sl_start(name, stream, n_blocks, answer, *requests, first, frontier->row_of, inverse_out);
-done:
-    return st;
+    SL_CHECK(before.take(n_words * sizeof(uint32_t), name));
+    SL_CHECK(sl_start(name, stream, n_blocks, mark_new, *requests, first, frontier->row_of, frontier->words));
+    SL_CHECK(sl_rank_words(name, stream, n_words, frontier->words, before.as<uint32_t>()));
+    SL_CHECK(sl_start(name, stream, sl_blocks(n_words), append_marked, first, n_words, before.as<uint32_t>(), n_rows,
+                      frontier->words, frontier->ids, frontier->row_of, n_rows_out));
+    return sl_start(name, stream, n_blocks, answer, *requests, first, frontier->row_of, inverse_out);
 }
 
 /* ---- pack ---- */
@@ -120,14 +115,6 @@ template <typename T> static __global__ void pack_rows(struct packs packs, uint3
     }
 }
 
-template <typename T>
-static enum sl_status start_pack(cudaStream_t stream, const struct packs &packs, size_t row_bytes,
-                                 const uint32_t *inverse)
-{
-    return sl_start("sl_pack", stream, sl_warp_blocks(packs.begin[packs.n]), pack_rows<T>, packs,
-                    (uint32_t)(row_bytes / sizeof(T)), inverse);
-}
-
 /* addresses: of all chunks, or'ed. */
 static enum sl_status pack_some(cudaStream_t stream, const struct packs &packs, uintptr_t addresses, size_t row_bytes,
                                 const uint32_t *inverse)
@@ -135,11 +122,11 @@ static enum sl_status pack_some(cudaStream_t stream, const struct packs &packs, 
     for (uint32_t r = 0; r < packs.n; r++) {
         addresses |= (uintptr_t)packs.packed[r];
     }
-    switch (sl_copy_unit(row_bytes | addresses)) {
-    case sizeof(float4): return start_pack<float4>(stream, packs, row_bytes, inverse);
-    case sizeof(float): return start_pack<float>(stream, packs, row_bytes, inverse);
-    default: return start_pack<sl_bf16>(stream, packs, row_bytes, inverse);
-    }
+    return sl_by_copy_unit(row_bytes | addresses, [&](auto unit) {
+        typedef decltype(unit) T;
+        return sl_start("sl_pack", stream, sl_warp_blocks(packs.begin[packs.n]), pack_rows<T>, packs,
+                        (uint32_t)(row_bytes / sizeof(T)), inverse);
+    });
 }
 
 enum sl_status sl_pack_cuda(cudaStream_t stream, size_t row_bytes, const struct sl_packing *from,
@@ -147,21 +134,20 @@ enum sl_status sl_pack_cuda(cudaStream_t stream, size_t row_bytes, const struct 
 {
     struct packs packs = {0, from->n_parts, from->shift, {0}, {0}, {nullptr}, {nullptr}};
     uintptr_t addresses = 0;
-    enum sl_status st = SL_OK;
     for (uint32_t c = 0; c < from->n_chunks; c++) {
         packs.chunk[c] = from->chunk[c];
         addresses |= (uintptr_t)from->chunk[c];
     }
-    for (uint32_t r0 = 0; r0 < from->n_requesters && st == SL_OK; r0 += MAX_PACKS) {
+    for (uint32_t r0 = 0; r0 < from->n_requesters; r0 += MAX_PACKS) {
         packs.n = from->n_requesters - r0 < MAX_PACKS ? from->n_requesters - r0 : MAX_PACKS;
         for (uint32_t r = 0; r < packs.n; r++) {
             packs.begin[r + 1] = packs.begin[r] + n_rows[r0 + r];
             packs.requester[r] = requester[r0 + r];
             packs.packed[r] = packed_out[r0 + r];
         }
-        st = pack_some(stream, packs, addresses, row_bytes, from->inverse);
+        SL_CHECK(pack_some(stream, packs, addresses, row_bytes, from->inverse));
     }
-    return st;
+    return SL_OK;
 }
 
 /* ---- unpack ---- */
@@ -179,20 +165,12 @@ static __global__ void unpack_rows(uint32_t n, uint32_t n_columns, const uint32_
     }
 }
 
-template <typename T>
-static enum sl_status start_unpack(cudaStream_t stream, size_t row_bytes, uint32_t n, const uint32_t *rows,
-                                   const void *packed, void *out)
-{
-    return sl_start("sl_unpack", stream, sl_warp_blocks(n), unpack_rows<T>, n, (uint32_t)(row_bytes / sizeof(T)), rows,
-                    (const T *)packed, (T *)out);
-}
-
 enum sl_status sl_unpack_cuda(cudaStream_t stream, size_t row_bytes, uint32_t n, const uint32_t *rows,
                               const void *packed, void *out)
 {
-    switch (sl_copy_unit(row_bytes | (uintptr_t)packed | (uintptr_t)out)) {
-    case sizeof(float4): return start_unpack<float4>(stream, row_bytes, n, rows, packed, out);
-    case sizeof(float): return start_unpack<float>(stream, row_bytes, n, rows, packed, out);
-    default: return start_unpack<sl_bf16>(stream, row_bytes, n, rows, packed, out);
-    }
+    return sl_by_copy_unit(row_bytes | (uintptr_t)packed | (uintptr_t)out, [&](auto unit) {
+        typedef decltype(unit) T;
+        return sl_start("sl_unpack", stream, sl_warp_blocks(n), unpack_rows<T>, n, (uint32_t)(row_bytes / sizeof(T)),
+                        rows, (const T *)packed, (T *)out);
+    });
 }

@@ -38,30 +38,22 @@ static __global__ void pack_listed(struct chunks chunks, struct columns columns,
     }
 }
 
-template <typename T>
-static enum sl_status start_pack(cudaStream_t stream, const struct chunks &chunks, const struct columns &bytes,
-                                 uint32_t n, const uint32_t *list, void *packed)
-{
-    const uint32_t unit = sizeof(T);
-    const struct columns columns = {bytes.row / unit, bytes.first / unit, bytes.n / unit, bytes.packed / unit};
-    return sl_start("sl_halo_pack", stream, sl_warp_blocks(n), pack_listed<T>, chunks, columns, n, list, (T *)packed);
-}
-
 static enum sl_status pack_some(cudaStream_t stream, const struct chunks &chunks, const struct columns &bytes,
                                 uintptr_t addresses, uint32_t n, const uint32_t *list, void *packed)
 {
-    switch (sl_copy_unit(bytes.row | bytes.first | bytes.n | bytes.packed | addresses)) {
-    case sizeof(float4): return start_pack<float4>(stream, chunks, bytes, n, list, packed);
-    case sizeof(float): return start_pack<float>(stream, chunks, bytes, n, list, packed);
-    default: return start_pack<sl_bf16>(stream, chunks, bytes, n, list, packed);
-    }
+    return sl_by_copy_unit(bytes.row | bytes.first | bytes.n | bytes.packed | addresses, [&](auto entry) {
+        typedef decltype(entry) T;
+        const uint32_t unit = sizeof(T);
+        const struct columns columns = {bytes.row / unit, bytes.first / unit, bytes.n / unit, bytes.packed / unit};
+        return sl_start("sl_halo_pack", stream, sl_warp_blocks(n), pack_listed<T>, chunks, columns, n, list,
+                        (T *)packed);
+    });
 }
 
 enum sl_status sl_halo_pack_cuda(cudaStream_t stream, const struct sl_halo_rows *rows, uint32_t column, uint32_t n,
                                  uint32_t width, const uint32_t *list, void *packed_out)
 {
     uintptr_t addresses = (uintptr_t)packed_out;
-    enum sl_status st = SL_OK;
     for (uint32_t c = 0; c < rows->n_chunks; c++) {
         addresses |= (uintptr_t)rows->chunk[c];
     }
@@ -69,12 +61,12 @@ enum sl_status sl_halo_pack_cuda(cudaStream_t stream, const struct sl_halo_rows 
     const uint32_t each = (uint32_t)sl_dtype_bytes(rows->dtype, 1);
     const struct columns bytes = {rows->n_columns * each, column * each, (rest < width ? rest : width) * each,
                                   width * each};
-    for (uint32_t c = 0; st == SL_OK && c < rows->n_chunks; c += CHUNKS) {
+    for (uint32_t c = 0; c < rows->n_chunks; c += CHUNKS) {
         struct chunks some = {c, rows->n_chunks - c < CHUNKS ? rows->n_chunks - c : CHUNKS, rows->shift, {}};
         for (uint32_t i = 0; i < some.n; i++) {
             some.base[i] = rows->chunk[c + i];
         }
-        st = pack_some(stream, some, bytes, addresses, n, list, packed_out);
+        SL_CHECK(pack_some(stream, some, bytes, addresses, n, list, packed_out));
     }
-    return st;
+    return SL_OK;
 }

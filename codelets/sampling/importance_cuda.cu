@@ -35,14 +35,11 @@ enum sl_status sl_candidates_cuda(cudaStream_t stream, const struct sl_destinati
 {
     const char *name = "sl_candidates";
     const uint32_t n_words = sl_n_words(c->n_vertices);
-    enum sl_status st;
-    SL_TRY(st, sl_cuda_status(cudaMemsetAsync(c->words, 0, n_words * sizeof *c->words, stream), name), done);
-    SL_TRY(st, sl_start(name, stream, sl_few_blocks((uint64_t)to->max_rows * SL_WARP), mark_candidates, *to, *c), done);
-    SL_TRY(st, sl_rank_words(name, stream, n_words, c->words, c->ranks), done);
-    st = sl_start(name, stream, sl_blocks((uint64_t)n_words + to->part.n_parts), sl_list_marked, n_words, c->words,
-                  c->ranks, to->part.n_parts, to->part.first, c->list, nullptr, 0, nullptr);
-done:
-    return st;
+    SL_CHECK(sl_cuda_status(cudaMemsetAsync(c->words, 0, n_words * sizeof *c->words, stream), name));
+    SL_CHECK(sl_start(name, stream, sl_few_blocks((uint64_t)to->max_rows * SL_WARP), mark_candidates, *to, *c));
+    SL_CHECK(sl_rank_words(name, stream, n_words, c->words, c->ranks));
+    return sl_start(name, stream, sl_blocks((uint64_t)n_words + to->part.n_parts), sl_list_marked, n_words, c->words,
+                    c->ranks, to->part.n_parts, to->part.first, c->list, nullptr, 0, nullptr);
 }
 
 /* ---- solve ---- */
@@ -186,25 +183,20 @@ enum sl_status sl_solve_cuda(cudaStream_t stream, const struct sl_destinations *
     const unsigned n_blocks = sl_few_blocks(c->n_vertices);
     const unsigned row_blocks = sl_few_blocks((uint64_t)to->max_rows * SL_WARP);
     sl_scratch totals(stream);
-    enum sl_status st;
     if (rule->weighted && rule->begins && most_out == nullptr) {
         return sl_start(name, stream, row_blocks, solve, *to, *c, *rule, true, most_out);
     }
-    SL_TRY(st, totals.take(2 * sizeof(uint64_t), name), done);
-    SL_TRY(st, sl_cuda_status(cudaMemsetAsync(totals.as<uint64_t>(), 0, 2 * sizeof(uint64_t), stream), name), done);
+    SL_CHECK(totals.take(2 * sizeof(uint64_t), name));
+    SL_CHECK(sl_cuda_status(cudaMemsetAsync(totals.as<uint64_t>(), 0, 2 * sizeof(uint64_t), stream), name));
     for (uint32_t q = 0; q < to->part.n_parts; q++) {
-        SL_TRY(st,
-               sl_start(name, stream, n_blocks, take_costs, *to, *c, q, rule->begins, rule->begins ? nullptr : costs[q],
-                        totals.as<uint64_t>()),
-               done);
+        SL_CHECK(sl_start(name, stream, n_blocks, take_costs, *to, *c, q, rule->begins,
+                          rule->begins ? nullptr : costs[q], totals.as<uint64_t>()));
     }
-    SL_TRY(st, sl_start(name, stream, 1, find_state, *to, *c, *rule, totals.as<uint64_t>(), most_out), done);
+    SL_CHECK(sl_start(name, stream, 1, find_state, *to, *c, *rule, totals.as<uint64_t>(), most_out));
     if (most_out != nullptr) {
-        SL_TRY(st, sl_start(name, stream, n_blocks, clear_most, *to, most_out), done);
+        SL_CHECK(sl_start(name, stream, n_blocks, clear_most, *to, most_out));
     }
-    st = sl_start(name, stream, row_blocks, solve, *to, *c, *rule, false, most_out);
-done:
-    return st;
+    return sl_start(name, stream, row_blocks, solve, *to, *c, *rule, false, most_out);
 }
 
 /* ---- raise ---- */
@@ -254,25 +246,18 @@ enum sl_status sl_raise_cuda(cudaStream_t stream, const struct sl_raising *r, ui
     const char *name = "sl_raise";
     const unsigned n_blocks = sl_few_blocks(r->n_part);
     sl_scratch moved(stream);
-    enum sl_status st;
-    SL_TRY(st, moved.take(sizeof(uint32_t), name), done);
-    SL_TRY(st, sl_cuda_status(cudaMemsetAsync(moved.as<uint32_t>(), 0, sizeof(uint32_t), stream), name), done);
+    SL_CHECK(moved.take(sizeof(uint32_t), name));
+    SL_CHECK(sl_cuda_status(cudaMemsetAsync(moved.as<uint32_t>(), 0, sizeof(uint32_t), stream), name));
     for (uint32_t p = 0; p < r->n_lists; p++) {
-        SL_TRY(
-            st,
-            sl_start(name, stream, n_blocks, take_most, r->n_parts, r->owner, r->first, r->list[p], r->most[p], room),
-            done);
-        SL_TRY(st, sl_start(name, stream, 1, begin_round, r->owner, r->most[p], r->begins, moved.as<uint32_t>(), costs),
-               done);
+        SL_CHECK(
+            sl_start(name, stream, n_blocks, take_most, r->n_parts, r->owner, r->first, r->list[p], r->most[p], room));
+        SL_CHECK(sl_start(name, stream, 1, begin_round, r->owner, r->most[p], r->begins, moved.as<uint32_t>(), costs));
     }
     for (uint32_t p = 0; p < r->n_lists; p++) {
-        SL_TRY(st,
-               sl_start(name, stream, n_blocks, raise_costs, r->n_parts, r->owner, r->first, r->list[p], r->most[p],
-                        r->begins, room, costs),
-               done);
+        SL_CHECK(sl_start(name, stream, n_blocks, raise_costs, r->n_parts, r->owner, r->first, r->list[p], r->most[p],
+                          r->begins, room, costs));
     }
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- draw ---- */
@@ -379,19 +364,12 @@ enum sl_status sl_poisson_cuda(cudaStream_t stream, const struct sl_destinations
     const struct costs_of c = {rule->by_edge ? sl_candidates{} : *candidates, rule->weighted};
     uint32_t n_rows;
     uint32_t n_edges;
-    enum sl_status st;
-    SL_TRY(st, sl_start(name, stream, n_blocks, count_drawn, *to, turn, c, block->edge_offsets), done);
-    SL_TRY(st, sl_exclusive_sum(stream, to->max_rows + 1, block->edge_offsets), done);
-    SL_TRY(st, sl_read_sizes(name, stream, to->n_rows, &n_rows, block->edge_offsets + to->max_rows, &n_edges), done);
-    SL_TRY(st,
-           sl_start(name, stream, n_blocks, write_drawn, *to, turn, c, block->edge_offsets, block->edge_sources,
-                    block->edge_weights),
-           done);
-    SL_TRY(st,
-           sl_start(name, stream, sl_blocks(n_rows), scale_drawn, *to, c.c, rule->normalised, block->edge_offsets,
-                    block->edge_sources, block->edge_weights),
-           done);
-    st = sl_block_close_cuda(stream, &to->part, n_rows, n_edges, marks, sizes, block);
-done:
-    return st;
+    SL_CHECK(sl_start(name, stream, n_blocks, count_drawn, *to, turn, c, block->edge_offsets));
+    SL_CHECK(sl_exclusive_sum(stream, to->max_rows + 1, block->edge_offsets));
+    SL_CHECK(sl_read_sizes(name, stream, to->n_rows, &n_rows, block->edge_offsets + to->max_rows, &n_edges));
+    SL_CHECK(sl_start(name, stream, n_blocks, write_drawn, *to, turn, c, block->edge_offsets, block->edge_sources,
+                      block->edge_weights));
+    SL_CHECK(sl_start(name, stream, sl_blocks(n_rows), scale_drawn, *to, c.c, rule->normalised, block->edge_offsets,
+                      block->edge_sources, block->edge_weights));
+    return sl_block_close_cuda(stream, &to->part, n_rows, n_edges, marks, sizes, block);
 }

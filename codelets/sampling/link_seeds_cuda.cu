@@ -72,11 +72,9 @@ static __global__ void place_offsets(uint32_t max_rows, uint32_t n_rows, uint32_
 
 static enum sl_status read_count(cudaStream_t stream, const uint32_t *count, uint32_t *out)
 {
-    cudaError_t error = cudaMemcpyAsync(out, count, sizeof *count, cudaMemcpyDeviceToHost, stream);
-    if (error == cudaSuccess) {
-        error = cudaStreamSynchronize(stream);
-    }
-    return sl_cuda_status(error, "sl_link_seed: the number of links");
+    const char *name = "sl_link_seed: the number of links";
+    SL_CHECK(sl_cuda_status(cudaMemcpyAsync(out, count, sizeof *count, cudaMemcpyDeviceToHost, stream), name));
+    return sl_cuda_status(cudaStreamSynchronize(stream), name);
 }
 
 enum sl_status sl_link_seed_cuda(cudaStream_t stream, const struct sl_sample_part *part,
@@ -88,26 +86,17 @@ enum sl_status sl_link_seed_cuda(cudaStream_t stream, const struct sl_sample_par
     const uint32_t n = links->n;
     sl_scratch places(stream);
     uint32_t n_own = 0;
-    uint32_t n_rows;
-    enum sl_status st;
-    SL_TRY(st, places.take(((size_t)n + 1) * sizeof(uint32_t), name), done);
-    SL_TRY(st,
-           sl_start(name, stream, sl_blocks((uint64_t)n + 1), flag_links, *part, *links, *rule, places.as<uint32_t>()),
-           done);
-    SL_TRY(st, sl_exclusive_sum(stream, n + 1, places.as<uint32_t>()), done);
-    SL_TRY(st, read_count(stream, places.as<uint32_t>() + n, &n_own), done);
-    n_rows = n_own * sl_link_rows(rule);
-    SL_TRY(st,
-           sl_start(name, stream, sl_blocks(n), place_links, *links, *rule, marks->n_vertices, places.as<uint32_t>(),
-                    block->edge_sources, relations_out),
-           done);
-    SL_TRY(st,
-           sl_start(name, stream, sl_blocks((uint64_t)block->max_rows + 1), place_offsets, block->max_rows, n_rows,
-                    block->edge_offsets),
-           done);
-    st = sl_block_close_cuda(stream, part, n_rows, n_rows, marks, sizes, block);
-done:
-    return st;
+    SL_CHECK(places.take(((size_t)n + 1) * sizeof(uint32_t), name));
+    SL_CHECK(
+        sl_start(name, stream, sl_blocks((uint64_t)n + 1), flag_links, *part, *links, *rule, places.as<uint32_t>()));
+    SL_CHECK(sl_exclusive_sum(stream, n + 1, places.as<uint32_t>()));
+    SL_CHECK(read_count(stream, places.as<uint32_t>() + n, &n_own));
+    const uint32_t n_rows = n_own * sl_link_rows(rule);
+    SL_CHECK(sl_start(name, stream, sl_blocks(n), place_links, *links, *rule, marks->n_vertices, places.as<uint32_t>(),
+                      block->edge_sources, relations_out));
+    SL_CHECK(sl_start(name, stream, sl_blocks((uint64_t)block->max_rows + 1), place_offsets, block->max_rows, n_rows,
+                      block->edge_offsets));
+    return sl_block_close_cuda(stream, part, n_rows, n_rows, marks, sizes, block);
 }
 
 /* ---- the table ---- */
@@ -140,9 +129,6 @@ enum sl_status sl_exclude_cuda(cudaStream_t stream, const struct sl_step_links *
                                uint64_t *table_out)
 {
     const char *name = "sl_exclude";
-    enum sl_status st = sl_cuda_status(cudaMemsetAsync(table_out, 0xff, n_entries * sizeof *table_out, stream), name);
-    if (st == SL_OK) {
-        st = sl_start(name, stream, sl_blocks(links->n), insert_links, *links, reverse, n_entries - 1, table_out);
-    }
-    return st;
+    SL_CHECK(sl_cuda_status(cudaMemsetAsync(table_out, 0xff, n_entries * sizeof *table_out, stream), name));
+    return sl_start(name, stream, sl_blocks(links->n), insert_links, *links, reverse, n_entries - 1, table_out);
 }

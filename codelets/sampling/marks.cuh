@@ -50,11 +50,8 @@ static __global__ void sl_count_marks(uint32_t n_words, const uint64_t *words, u
 static inline enum sl_status sl_rank_words(const char *name, cudaStream_t stream, uint32_t n_words,
                                            const uint64_t *words, uint32_t *ranks_out)
 {
-    enum sl_status st = sl_start(name, stream, sl_blocks(n_words), sl_count_marks, n_words, words, ranks_out);
-    if (st == SL_OK) {
-        st = sl_exclusive_sum(stream, n_words, ranks_out);
-    }
-    return st;
+    SL_CHECK(sl_start(name, stream, sl_blocks(n_words), sl_count_marks, n_words, words, ranks_out));
+    return sl_exclusive_sum(stream, n_words, ranks_out);
 }
 
 /* List the marked ids by owner, n_parts of them; first: [n_parts + 1] ids. positions_out: NULL, or a copy of the list's
@@ -83,14 +80,10 @@ static inline enum sl_status sl_rank_words(const char *name, cudaStream_t stream
 static inline enum sl_status sl_read_sizes(const char *name, cudaStream_t stream, const uint32_t *n_rows,
                                            uint32_t *n_rows_out, const uint32_t *n_edges, uint32_t *n_edges_out)
 {
-    cudaError_t error = cudaMemcpyAsync(n_rows_out, n_rows, sizeof *n_rows, cudaMemcpyDeviceToHost, stream);
-    if (error == cudaSuccess) {
-        error = cudaMemcpyAsync(n_edges_out, n_edges, sizeof *n_edges, cudaMemcpyDeviceToHost, stream);
-    }
-    if (error == cudaSuccess) {
-        error = cudaStreamSynchronize(stream);
-    }
-    return sl_cuda_status(error, name);
+    SL_CHECK(sl_cuda_status(cudaMemcpyAsync(n_rows_out, n_rows, sizeof *n_rows, cudaMemcpyDeviceToHost, stream), name));
+    SL_CHECK(
+        sl_cuda_status(cudaMemcpyAsync(n_edges_out, n_edges, sizeof *n_edges, cudaMemcpyDeviceToHost, stream), name));
+    return sl_cuda_status(cudaStreamSynchronize(stream), name);
 }
 
 #endif

@@ -590,14 +590,10 @@ static enum sl_status draw_by(const struct sample_call *call, const Keys &keys, 
     const bool by_relation = call->part.fanouts != nullptr;
     const auto draw_in_warps = by_relation ? draw_runs_short<Keys> : draw_short<Keys>;
     const auto draw_in_blocks = by_relation ? draw_runs_long<Keys> : draw_long<Keys>;
-    enum sl_status st =
-        sl_start("sl_sample: by keys", call->stream, sl_warp_blocks(call->n_rows), draw_in_warps, call->part,
-                 *call->rule, keys, call->n_rows, call->frontier, call->edge_offsets, edges);
-    if (st == SL_OK) {
-        st = sl_start("sl_sample: by keys", call->stream, sl_blocks(call->n_rows), draw_in_blocks, call->part,
-                      *call->rule, keys, call->n_rows, call->frontier, call->edge_offsets, edges);
-    }
-    return st;
+    SL_CHECK(sl_start("sl_sample: by keys", call->stream, sl_warp_blocks(call->n_rows), draw_in_warps, call->part,
+                      *call->rule, keys, call->n_rows, call->frontier, call->edge_offsets, edges));
+    return sl_start("sl_sample: by keys", call->stream, sl_blocks(call->n_rows), draw_in_blocks, call->part,
+                    *call->rule, keys, call->n_rows, call->frontier, call->edge_offsets, edges);
 }
 
 /* Draw positions for the destinations that do not take their whole list. */
@@ -645,14 +641,11 @@ static enum sl_status keep_in_place(const struct sample_call *call, const uint32
     if (from == nullptr) {
         return SL_OK;
     }
-    enum sl_status st = sl_start("sl_sample: excluded", call->stream, sl_blocks(call->n_edges), keep_items<T>,
-                                 call->n_edges, places, (const T *)from, (T *)room);
-    if (st == SL_OK) {
-        st = sl_cuda_status(
-            cudaMemcpyAsync(from, room, (size_t)call->n_edges * sizeof *from, cudaMemcpyDeviceToDevice, call->stream),
-            "sl_sample: excluded");
-    }
-    return st;
+    SL_CHECK(sl_start("sl_sample: excluded", call->stream, sl_blocks(call->n_edges), keep_items<T>, call->n_edges,
+                      places, (const T *)from, (T *)room));
+    return sl_cuda_status(
+        cudaMemcpyAsync(from, room, (size_t)call->n_edges * sizeof *from, cudaMemcpyDeviceToDevice, call->stream),
+        "sl_sample: excluded");
 }
 
 /* Drop the excluded edges. The others become ids. Waits for the stream, for the number of edges left. */
@@ -661,27 +654,19 @@ static enum sl_status drop_excluded(struct sample_call *call, const uint32_t *n_
 {
     const uint32_t n = call->n_edges;
     sl_scratch scratch(call->stream);
-    uint32_t *room;
-    enum sl_status st;
-    SL_TRY(st, scratch.take((2 * (size_t)n + 1) * sizeof(uint32_t), "sl_sample: excluded"), done);
-    SL_TRY(st,
-           sl_start("sl_sample: excluded", call->stream, sl_blocks((uint64_t)n + 1), flag_kept, call->part,
-                    are_placed(call), call->n_rows, n, call->frontier, block->edge_offsets, block->edge_sources,
-                    scratch.as<uint32_t>()),
-           done);
-    SL_TRY(st, sl_exclusive_sum(call->stream, n + 1, scratch.as<uint32_t>()), done);
-    room = scratch.as<uint32_t>() + (size_t)n + 1;
-    SL_TRY(st, keep_in_place(call, scratch.as<uint32_t>(), block->edge_sources, room), done);
-    SL_TRY(st, keep_in_place(call, scratch.as<uint32_t>(), block->edge_weights, room), done);
-    SL_TRY(st, keep_in_place(call, scratch.as<uint32_t>(), block->edge_relations, room), done);
-    SL_TRY(st,
-           sl_start("sl_sample: excluded", call->stream, sl_blocks((uint64_t)block->max_rows + 1), move_offsets,
-                    block->max_rows, scratch.as<uint32_t>(), block->edge_offsets),
-           done);
-    st = sl_read_sizes("sl_sample: its sizes", call->stream, n_rows, &call->n_rows,
-                       block->edge_offsets + block->max_rows, &call->n_edges);
-done:
-    return st;
+    SL_CHECK(scratch.take((2 * (size_t)n + 1) * sizeof(uint32_t), "sl_sample: excluded"));
+    SL_CHECK(sl_start("sl_sample: excluded", call->stream, sl_blocks((uint64_t)n + 1), flag_kept, call->part,
+                      are_placed(call), call->n_rows, n, call->frontier, block->edge_offsets, block->edge_sources,
+                      scratch.as<uint32_t>()));
+    SL_CHECK(sl_exclusive_sum(call->stream, n + 1, scratch.as<uint32_t>()));
+    uint32_t *room = scratch.as<uint32_t>() + (size_t)n + 1;
+    SL_CHECK(keep_in_place(call, scratch.as<uint32_t>(), block->edge_sources, room));
+    SL_CHECK(keep_in_place(call, scratch.as<uint32_t>(), block->edge_weights, room));
+    SL_CHECK(keep_in_place(call, scratch.as<uint32_t>(), block->edge_relations, room));
+    SL_CHECK(sl_start("sl_sample: excluded", call->stream, sl_blocks((uint64_t)block->max_rows + 1), move_offsets,
+                      block->max_rows, scratch.as<uint32_t>(), block->edge_offsets));
+    return sl_read_sizes("sl_sample: its sizes", call->stream, n_rows, &call->n_rows,
+                         block->edge_offsets + block->max_rows, &call->n_edges);
 }
 
 /* Rank and list all marked sources. Edges become positions among the sources. */
@@ -691,20 +676,14 @@ static enum sl_status list_sources(const struct sample_call *call, const struct 
     cudaStream_t stream = call->stream;
     const unsigned edge_blocks = sl_blocks(call->n_edges);
     const unsigned word_blocks = sl_blocks(call->n_words);
-    enum sl_status st;
-    SL_TRY(st, sl_rank_words("sl_sample: marks", stream, call->n_words, call->words, call->ranks), done);
-    SL_TRY(st,
-           sl_start("sl_sample: request", stream, word_blocks, sl_list_marked, call->n_words, call->words, call->ranks,
-                    call->part.n_parts, call->part.first, request_out, sizes->positions, call->n_edges, sizes->n_edges),
-           done);
-    SL_TRY(st,
-           sl_start("sl_sample: sources", stream, edge_blocks, rank_edges, call->n_edges, call->n_words, call->words,
-                    call->ranks, edges),
-           done);
-    st = sl_cuda_status(cudaMemsetAsync(call->words, 0, (size_t)call->n_words * sizeof *call->words, stream),
-                        "sl_sample: marks");
-done:
-    return st;
+    SL_CHECK(sl_rank_words("sl_sample: marks", stream, call->n_words, call->words, call->ranks));
+    SL_CHECK(sl_start("sl_sample: request", stream, word_blocks, sl_list_marked, call->n_words, call->words,
+                      call->ranks, call->part.n_parts, call->part.first, request_out, sizes->positions, call->n_edges,
+                      sizes->n_edges));
+    SL_CHECK(sl_start("sl_sample: sources", stream, edge_blocks, rank_edges, call->n_edges, call->n_words, call->words,
+                      call->ranks, edges));
+    return sl_cuda_status(cudaMemsetAsync(call->words, 0, (size_t)call->n_words * sizeof *call->words, stream),
+                          "sl_sample: marks");
 }
 
 /* Bits needed for the numbers 0 .. n - 1; at least one. */
@@ -728,37 +707,29 @@ static enum sl_status transpose(const struct sample_call *call, uint32_t n_verti
         return sl_cuda_status(cudaMemsetAsync(back_offsets_out, 0, sizeof *back_offsets_out, call->stream),
                               "sl_sample: back offsets");
     }
-    enum sl_status st =
-        sl_sort_pairs(call->stream, call->n_edges, bits_below(most), sources, rows, sorted, block->back_rows);
-    if (st == SL_OK && block->edge_weights != nullptr) { /* a weight is sorted as a word of four bytes */
-        st = sl_sort_pairs(call->stream, call->n_edges, bits_below(most), sources,
-                           (const uint32_t *)(const void *)block->edge_weights, sorted,
-                           (uint32_t *)(void *)block->back_weights);
+    const int n_bits = bits_below(most);
+    SL_CHECK(sl_sort_pairs(call->stream, call->n_edges, n_bits, sources, rows, sorted, block->back_rows));
+    if (block->edge_weights != nullptr) { /* a weight is sorted as a word of four bytes */
+        SL_CHECK(sl_sort_pairs(call->stream, call->n_edges, n_bits, sources,
+                               (const uint32_t *)(const void *)block->edge_weights, sorted,
+                               (uint32_t *)(void *)block->back_weights));
     }
-    if (st == SL_OK && block->edge_relations != nullptr) {
-        st = sl_sort_pairs(call->stream, call->n_edges, bits_below(most), sources, block->edge_relations, sorted,
-                           block->back_relations);
+    if (block->edge_relations != nullptr) {
+        SL_CHECK(sl_sort_pairs(call->stream, call->n_edges, n_bits, sources, block->edge_relations, sorted,
+                               block->back_relations));
     }
-    if (st == SL_OK) {
-        st = sl_start("sl_sample: back offsets", call->stream, sl_blocks(call->n_edges), find_borders, call->n_edges,
-                      sorted, back_offsets_out);
-    }
-    return st;
+    return sl_start("sl_sample: back offsets", call->stream, sl_blocks(call->n_edges), find_borders, call->n_edges,
+                    sorted, back_offsets_out);
 }
 
 /* Mark and list the sources of edges that are ids, and transpose the block. room: 2 n_edges words. */
 static enum sl_status mark_and_close(const struct sample_call *call, uint32_t n_vertices, uint32_t *room,
                                      const struct sl_sample_sizes *sizes, const struct sl_sample_block *block)
 {
-    enum sl_status st;
-    SL_TRY(st,
-           sl_start("sl_sample: edges", call->stream, sl_blocks(call->n_edges), mark_edges, call->n_rows, call->n_edges,
-                    call->edge_offsets, block->edge_sources, call->words, room),
-           done);
-    SL_TRY(st, list_sources(call, sizes, block->edge_sources, block->request), done);
-    st = transpose(call, n_vertices, room, room + call->n_edges, block);
-done:
-    return st;
+    SL_CHECK(sl_start("sl_sample: edges", call->stream, sl_blocks(call->n_edges), mark_edges, call->n_rows,
+                      call->n_edges, call->edge_offsets, block->edge_sources, call->words, room));
+    SL_CHECK(list_sources(call, sizes, block->edge_sources, block->request));
+    return transpose(call, n_vertices, room, room + call->n_edges, block);
 }
 
 enum sl_status sl_block_close_cuda(cudaStream_t stream, const struct sl_sample_part *part, uint32_t n_rows,
@@ -771,11 +742,8 @@ enum sl_status sl_block_close_cuda(cudaStream_t stream, const struct sl_sample_p
                                nullptr,      block->edge_offsets,
                                marks->words, marks->ranks};
     sl_scratch scratch(stream);
-    enum sl_status st = scratch.take(2 * sizeof(uint32_t) * (size_t)n_edges, "a block's edges");
-    if (st == SL_OK) {
-        st = mark_and_close(&call, marks->n_vertices, scratch.as<uint32_t>(), sizes, block);
-    }
-    return st;
+    SL_CHECK(scratch.take(2 * sizeof(uint32_t) * (size_t)n_edges, "a block's edges"));
+    return mark_and_close(&call, marks->n_vertices, scratch.as<uint32_t>(), sizes, block);
 }
 
 enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *part, const struct sl_sample_rule *rule,
@@ -789,41 +757,29 @@ enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *
         stream,       *part,       rule, 0, 0, sl_n_words(marks->n_vertices), frontier, block->edge_offsets,
         marks->words, marks->ranks};
     sl_scratch scratch(stream);
-    enum sl_status st;
     if (rule->method == SL_SAMPLE_WEIGHTED && part->fanouts == nullptr) {
-        SL_TRY(st,
-               sl_start("sl_sample: degrees", stream, sl_warp_blocks((uint64_t)max_rows + 1), count_positive, *part,
-                        *rule, max_rows, n_rows, frontier, block->edge_offsets),
-               done);
+        SL_CHECK(sl_start("sl_sample: degrees", stream, sl_warp_blocks((uint64_t)max_rows + 1), count_positive, *part,
+                          *rule, max_rows, n_rows, frontier, block->edge_offsets));
     } else {
-        SL_TRY(st,
-               sl_start("sl_sample: degrees", stream, sl_blocks((uint64_t)max_rows + 1), count_edges, *part, *rule,
-                        max_rows, n_rows, frontier, block->edge_offsets),
-               done);
+        SL_CHECK(sl_start("sl_sample: degrees", stream, sl_blocks((uint64_t)max_rows + 1), count_edges, *part, *rule,
+                          max_rows, n_rows, frontier, block->edge_offsets));
     }
-    SL_TRY(st, sl_exclusive_sum(stream, max_rows + 1, block->edge_offsets), done);
-    SL_TRY(st,
-           sl_read_sizes("sl_sample: its sizes", stream, n_rows, &call.n_rows, block->edge_offsets + max_rows,
-                         &call.n_edges),
-           done);
-    SL_TRY(st, scratch.take(2 * sizeof(uint32_t) * (size_t)call.n_edges, "sl_sample: edges"), done);
-    SL_TRY(st, draw_edges(&call, draw, block->edge_sources), done);
-    SL_TRY(st, take_all(&call, part->weights, block, block->edge_weights), done);
-    SL_TRY(st, take_all(&call, part->relations, block, block->edge_relations), done);
+    SL_CHECK(sl_exclusive_sum(stream, max_rows + 1, block->edge_offsets));
+    SL_CHECK(sl_read_sizes("sl_sample: its sizes", stream, n_rows, &call.n_rows, block->edge_offsets + max_rows,
+                           &call.n_edges));
+    SL_CHECK(scratch.take(2 * sizeof(uint32_t) * (size_t)call.n_edges, "sl_sample: edges"));
+    SL_CHECK(draw_edges(&call, draw, block->edge_sources));
+    SL_CHECK(take_all(&call, part->weights, block, block->edge_weights));
+    SL_CHECK(take_all(&call, part->relations, block, block->edge_relations));
     if (part->excluded.table != nullptr) {
-        SL_TRY(st, drop_excluded(&call, n_rows, block), done);
-        st = mark_and_close(&call, marks->n_vertices, scratch.as<uint32_t>(), sizes, block);
-        goto done;
+        SL_CHECK(drop_excluded(&call, n_rows, block));
+        return mark_and_close(&call, marks->n_vertices, scratch.as<uint32_t>(), sizes, block);
     }
-    SL_TRY(st,
-           sl_start("sl_sample: edges", stream, sl_blocks(call.n_edges), take_edges, call.part, are_placed(&call),
-                    call.n_rows, call.n_edges, frontier, call.edge_offsets, call.words, block->edge_sources,
-                    scratch.as<uint32_t>()),
-           done);
-    SL_TRY(st, list_sources(&call, sizes, block->edge_sources, block->request), done);
-    st = transpose(&call, marks->n_vertices, scratch.as<uint32_t>(), scratch.as<uint32_t>() + call.n_edges, block);
-done:
-    return st;
+    SL_CHECK(sl_start("sl_sample: edges", stream, sl_blocks(call.n_edges), take_edges, call.part, are_placed(&call),
+                      call.n_rows, call.n_edges, frontier, call.edge_offsets, call.words, block->edge_sources,
+                      scratch.as<uint32_t>()));
+    SL_CHECK(list_sources(&call, sizes, block->edge_sources, block->request));
+    return transpose(&call, marks->n_vertices, scratch.as<uint32_t>(), scratch.as<uint32_t>() + call.n_edges, block);
 }
 
 /* ---- the epoch's order ---- */
@@ -845,15 +801,10 @@ enum sl_status sl_permute_cuda(cudaStream_t stream, uint64_t seed, uint64_t epoc
     struct sl_draw draw = {seed, epoch, SL_FOR_PERMUTATION, 0};
     uint64_t *hashes = (uint64_t *)(void *)keys; /* a struct sl_permute_key is as large as two hashes */
     sl_scratch ids(stream);
-    enum sl_status st;
-    SL_TRY(st, ids.take((size_t)n * sizeof(sl_vertex), name), done);
-    SL_TRY(st,
-           sl_start(name, stream, sl_blocks(n), hash_ids, draw, n, train_dataset_ids, new_ids, hashes,
-                    ids.as<sl_vertex>()),
-           done);
-    st = sl_sort_pairs(stream, n, 64, hashes, ids.as<sl_vertex>(), hashes + n, order_out);
-done:
-    return st;
+    SL_CHECK(ids.take((size_t)n * sizeof(sl_vertex), name));
+    SL_CHECK(sl_start(name, stream, sl_blocks(n), hash_ids, draw, n, train_dataset_ids, new_ids, hashes,
+                      ids.as<sl_vertex>()));
+    return sl_sort_pairs(stream, n, 64, hashes, ids.as<sl_vertex>(), hashes + n, order_out);
 }
 
 /* ---- seeds ---- */
@@ -901,16 +852,11 @@ enum sl_status sl_seed_cuda(cudaStream_t stream, uint32_t n, const sl_vertex *or
     const uint32_t end = first + frontier->n_part;
     const unsigned n_blocks = sl_blocks((uint64_t)n + 1);
     sl_scratch rows(stream);
-    enum sl_status st;
-    SL_TRY(st, rows.take(((size_t)n + 1) * sizeof(uint32_t), name), done);
-    SL_TRY(st,
-           sl_start(name, stream, sl_few_blocks(frontier->n_part), forget_rows, counts + sl_counts_rows(n_hops),
-                    frontier->ids, first, frontier->row_of),
-           done);
-    SL_TRY(st, sl_start(name, stream, n_blocks, flag_seeds, n, order, first, end, rows.as<uint32_t>()), done);
-    SL_TRY(st, sl_exclusive_sum(stream, n + 1, rows.as<uint32_t>()), done);
-    st = sl_start(name, stream, n_blocks, place_seeds, n, order, first, end, rows.as<uint32_t>(), frontier->ids,
-                  frontier->row_of, counts + sl_counts_rows(0), stop, counts + sl_counts_stop(n_hops));
-done:
-    return st;
+    SL_CHECK(rows.take(((size_t)n + 1) * sizeof(uint32_t), name));
+    SL_CHECK(sl_start(name, stream, sl_few_blocks(frontier->n_part), forget_rows, counts + sl_counts_rows(n_hops),
+                      frontier->ids, first, frontier->row_of));
+    SL_CHECK(sl_start(name, stream, n_blocks, flag_seeds, n, order, first, end, rows.as<uint32_t>()));
+    SL_CHECK(sl_exclusive_sum(stream, n + 1, rows.as<uint32_t>()));
+    return sl_start(name, stream, n_blocks, place_seeds, n, order, first, end, rows.as<uint32_t>(), frontier->ids,
+                    frontier->row_of, counts + sl_counts_rows(0), stop, counts + sl_counts_stop(n_hops));
 }
