@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/convert.h"
 #include "support/memory.h"
 #include "support/text.h"
 
@@ -28,15 +29,6 @@ static const char *const type_names[SL_N_DTYPES] = {
 };
 
 /* ---- Shapes ------------------------------------------------------------------------------------------------------ */
-
-static uint64_t entries_of(const struct sl_tensor *t)
-{
-    uint64_t n = 1;
-    for (uint32_t d = 0; d < t->n_dims; d++) {
-        n *= t->shape[d];
-    }
-    return n;
-}
 
 /* Bytes of the array. False: overflow. */
 static bool bytes_of(const struct sl_tensor *t, uint64_t *out)
@@ -370,7 +362,7 @@ static int compare_places(const void *a, const void *b)
     if (s->data != t->data) {
         return (const char *)s->data < (const char *)t->data ? -1 : 1;
     }
-    return (entries_of(s) > 0) - (entries_of(t) > 0); /* empty ones first */
+    return (sl_tensor_bytes(s) > 0) - (sl_tensor_bytes(t) > 0); /* empty ones first */
 }
 
 /* The format asks that the arrays cover the data without gaps or overlap. */
@@ -560,35 +552,22 @@ const char *sl_tensors_metadata(const struct sl_tensors *tensors, const char *ke
     return NULL;
 }
 
-static void widen(const char *from, uint64_t n, double *out)
+/* Copy n entries: of float to double, or of double to float. */
+static void convert(const struct sl_tensor *from, uint64_t n, enum sl_dtype dtype, void *out)
 {
     for (uint64_t i = 0; i < n; i++) {
-        float value;
-        memcpy(&value, from + i * sizeof value, sizeof value);
-        out[i] = value;
-    }
-}
-
-static void narrow(const char *from, uint64_t n, float *out)
-{
-    for (uint64_t i = 0; i < n; i++) {
-        double value;
-        memcpy(&value, from + i * sizeof value, sizeof value);
-        out[i] = (float)value;
-    }
-}
-
-static bool same_shape(const struct sl_tensor *a, const struct sl_tensor *b)
-{
-    if (a->n_dims != b->n_dims) {
-        return false;
-    }
-    for (uint32_t d = 0; d < a->n_dims; d++) {
-        if (a->shape[d] != b->shape[d]) {
-            return false;
+        const double value = sl_dtype_number(from->dtype, from->data, i);
+        if (dtype == SL_DTYPE_F64) {
+            ((double *)out)[i] = value;
+        } else {
+            ((float *)out)[i] = (float)value;
         }
     }
-    return true;
+}
+
+static bool is_float(enum sl_dtype dtype)
+{
+    return dtype == SL_DTYPE_F32 || dtype == SL_DTYPE_F64;
 }
 
 enum sl_status sl_tensors_get(const struct sl_tensors *tensors, const struct sl_tensor *wanted, void *out)
@@ -600,16 +579,14 @@ enum sl_status sl_tensors_get(const struct sl_tensors *tensors, const struct sl_
                tensors->path, wanted->name, tensors->n);
     shape_text(found, found_shape, sizeof found_shape);
     shape_text(wanted, wanted_shape, sizeof wanted_shape);
-    SL_FAIL_IF(!same_shape(found, wanted), SL_EFILE,
+    SL_FAIL_IF(strcmp(found_shape, wanted_shape) != 0, SL_EFILE,
                "%s: tensor '%s': found shape %s, expected %s; were the model's options the same?", tensors->path,
                wanted->name, found_shape, wanted_shape);
-    uint64_t n = entries_of(found);
+    const uint64_t bytes = sl_tensor_bytes(found);
     if (found->dtype == wanted->dtype) {
-        memcpy(out, found->data, n * sl_dtype_size(found->dtype));
-    } else if (found->dtype == SL_DTYPE_F32 && wanted->dtype == SL_DTYPE_F64) {
-        widen(found->data, n, out);
-    } else if (found->dtype == SL_DTYPE_F64 && wanted->dtype == SL_DTYPE_F32) {
-        narrow(found->data, n, out);
+        memcpy(out, found->data, bytes);
+    } else if (is_float(found->dtype) && is_float(wanted->dtype)) {
+        convert(found, bytes / sl_dtype_size(found->dtype), wanted->dtype, out);
     } else {
         return sl_fail(SL_EFILE, "%s: tensor '%s': found type %s, expected %s%s", tensors->path, wanted->name,
                        type_names[found->dtype], type_names[wanted->dtype],
