@@ -17,14 +17,10 @@
 #define LABEL_BYTES 96     /* "--name" or an environment variable */
 #define EXPECTED_BYTES 320 /* description of the valid values */
 
-static void *field(const struct sl_option *option, void *settings)
+/* The field of an option. */
+static void *field(const struct sl_option *option, const void *settings)
 {
-    return (char *)settings + option->offset;
-}
-
-static const void *field_const(const struct sl_option *option, const void *settings)
-{
-    return (const char *)settings + option->offset;
+    return (char *)(uintptr_t)settings + option->offset;
 }
 
 /* Whether `typed`, in any case, is the word of n letters. */
@@ -33,9 +29,10 @@ static bool is_word(const char *typed, const char *word, size_t n)
     return strncasecmp(typed, word, n) == 0 && typed[n] == '\0';
 }
 
-static uint32_t list_count(const struct sl_option *option, const void *settings)
+/* The number of entries of a list. */
+static uint32_t *count(const struct sl_option *option, const void *settings)
 {
-    return *(const uint32_t *)((const char *)settings + option->offset_n);
+    return (uint32_t *)(void *)((char *)(uintptr_t)settings + option->offset_n);
 }
 
 /* ---- Valid values ---- */
@@ -101,11 +98,6 @@ static enum sl_status refuse(const struct sl_option *option, const char *label, 
 
 /* ---- Reading one value ---- */
 
-static bool in_range(const struct sl_option *option, uint64_t value)
-{
-    return value >= (uint64_t)option->min && value <= largest(option);
-}
-
 static bool real_in_range(const struct sl_option *option, double value)
 {
     bool high = option->max <= 0 || value < option->max || (value <= option->max && !option->below);
@@ -124,15 +116,13 @@ static bool set_flag(const char *text, bool *out)
     return false;
 }
 
-static bool set_whole(const struct sl_option *option, const char *text, void *out)
+/* Read a number or the word, of n letters. */
+static bool set_whole(const struct sl_option *option, const char *text, size_t n, void *out)
 {
-    const char *end = text + strlen(text);
-    uint64_t value;
-    if (option->word != NULL && strcmp(text, option->word) == 0) {
-        *(uint32_t *)out = UINT32_MAX;
-        return true;
-    }
-    if (sl_number_u64(text, end, &value) != end || !in_range(option, value)) {
+    uint64_t value = UINT32_MAX;
+    const bool word = option->word != NULL && n == strlen(option->word) && strncmp(text, option->word, n) == 0;
+    if (!word && (sl_number_u64(text, text + n, &value) != text + n || value < (uint64_t)option->min ||
+                  value > largest(option))) {
         return false;
     }
     if (option->kind == SL_OPTION_U64) {
@@ -202,25 +192,13 @@ static bool set_choice(const struct sl_option *option, const char *text, int *ou
     return position >= 0;
 }
 
-/* Read a number or the word, of n letters. */
-static bool read_entry(const struct sl_option *option, const char *text, size_t n, uint32_t *out)
-{
-    uint64_t value = UINT32_MAX;
-    const bool word = option->word != NULL && n == strlen(option->word) && strncmp(text, option->word, n) == 0;
-    if (!word && (sl_number_u64(text, text + n, &value) != text + n || !in_range(option, value))) {
-        return false;
-    }
-    *out = (uint32_t)value;
-    return true;
-}
-
 static bool set_list(const struct sl_option *option, const char *text, uint32_t *out, uint32_t *n_out)
 {
     uint32_t entries[SL_MAX_OPTION_LIST];
     uint32_t n = 0;
     for (bool last = false; !last; n++) {
         size_t length = strcspn(text, ",");
-        if (n == option->capacity || !read_entry(option, text, length, &entries[n])) {
+        if (n == option->capacity || !set_whole(option, text, length, &entries[n])) {
             return false;
         }
         last = text[length] == '\0';
@@ -237,7 +215,7 @@ static bool read_value(const struct sl_option *option, const char *text, void *o
     switch (option->kind) {
     case SL_OPTION_FLAG: return set_flag(text, out);
     case SL_OPTION_U32:
-    case SL_OPTION_U64: return set_whole(option, text, out);
+    case SL_OPTION_U64: return set_whole(option, text, strlen(text), out);
     case SL_OPTION_REAL: return set_real(option, text, out);
     case SL_OPTION_CHOICE: return set_choice(option, text, out);
     case SL_OPTION_U32_LIST: return set_list(option, text, out, n);
@@ -264,7 +242,7 @@ static enum sl_status set(const struct sl_option *option, const char *label, con
     if (option->kind == SL_OPTION_STRING) {
         return set_string(text, out);
     }
-    if (!read_value(option, text, out, (uint32_t *)((char *)settings + option->offset_n))) {
+    if (!read_value(option, text, out, count(option, settings))) {
         return refuse(option, label, text);
     }
     return SL_OK;
@@ -288,7 +266,7 @@ static void clear(const struct sl_option *option, void *settings)
     case SL_OPTION_REAL: *(double *)out = 0; break;
     case SL_OPTION_STRING: *(char **)out = NULL; break;
     case SL_OPTION_CHOICE: *(int *)out = 0; break;
-    case SL_OPTION_U32_LIST: *(uint32_t *)((char *)settings + option->offset_n) = 0; break;
+    case SL_OPTION_U32_LIST: *count(option, settings) = 0; break;
     }
 }
 
@@ -618,10 +596,9 @@ static void real_text(double value, char *out, size_t bytes)
     }
 }
 
-static void list_text(const struct sl_option *option, const void *settings, char *out, size_t bytes)
+/* n numbers or words, separated by commas. */
+static void list_text(const struct sl_option *option, const uint32_t *entries, uint32_t n, char *out, size_t bytes)
 {
-    const uint32_t *entries = field_const(option, settings);
-    uint32_t n = list_count(option, settings);
     size_t used = 0;
     out[0] = '\0';
     for (uint32_t i = 0; i < n && used < bytes; i++) {
@@ -646,22 +623,16 @@ void sl_option_choice_name(const struct sl_option *option, int position, char *o
 enum sl_status sl_option_text(const struct sl_option *option, const void *settings, char **out)
 {
     char text[12 * SL_MAX_OPTION_LIST];
-    const void *value = field_const(option, settings);
+    const void *value = field(option, settings);
     const char *source = text;
     switch (option->kind) {
     case SL_OPTION_FLAG: source = *(const bool *)value ? "yes" : "no"; break;
-    case SL_OPTION_U32:
-        if (option->word != NULL && *(const uint32_t *)value == UINT32_MAX) {
-            source = option->word;
-        } else {
-            snprintf(text, sizeof text, "%u", *(const uint32_t *)value);
-        }
-        break;
+    case SL_OPTION_U32: list_text(option, value, 1, text, sizeof text); break;
     case SL_OPTION_U64: snprintf(text, sizeof text, "%llu", (unsigned long long)*(const uint64_t *)value); break;
     case SL_OPTION_REAL: real_text(*(const double *)value, text, sizeof text); break;
     case SL_OPTION_STRING: source = *(char *const *)value != NULL ? *(char *const *)value : ""; break;
     case SL_OPTION_CHOICE: sl_option_choice_name(option, *(const int *)value, text, sizeof text); break;
-    case SL_OPTION_U32_LIST: list_text(option, settings, text, sizeof text); break;
+    case SL_OPTION_U32_LIST: list_text(option, value, *count(option, settings), text, sizeof text); break;
     }
     return sl_strdup(source, out);
 }
@@ -676,8 +647,7 @@ enum sl_status sl_option_get(const struct sl_option_table *table, const char *na
 
 bool sl_option_is_open(const struct sl_option *option, const void *settings)
 {
-    return option->kind == SL_OPTION_U32 && option->initial == NULL &&
-           *(const uint32_t *)field_const(option, settings) == 0;
+    return option->kind == SL_OPTION_U32 && option->initial == NULL && *(const uint32_t *)field(option, settings) == 0;
 }
 
 /* Read the value as the command line would. A choice without a name is shown as its number, a list that is too long as
@@ -691,15 +661,15 @@ static enum sl_status check_value(const struct sl_option *option, const void *se
     char *text = NULL;
     enum sl_status st = SL_OK;
     snprintf(label, sizeof label, "--%s", option->name);
-    if (option->kind == SL_OPTION_U32_LIST && list_count(option, settings) > option->capacity) {
-        snprintf(number, sizeof number, "%u numbers", list_count(option, settings));
+    if (option->kind == SL_OPTION_U32_LIST && *count(option, settings) > option->capacity) {
+        snprintf(number, sizeof number, "%u numbers", *count(option, settings));
         return refuse(option, label, number);
     }
     SL_CHECK(sl_option_text(option, settings, &text));
     const bool none = option->kind == SL_OPTION_U32_LIST && option->initial == NULL && text[0] == '\0';
     if (!none && !sl_option_is_open(option, settings) && !read_value(option, text, room, &n)) {
         if (option->kind == SL_OPTION_CHOICE) {
-            snprintf(number, sizeof number, "%d", *(const int *)field_const(option, settings));
+            snprintf(number, sizeof number, "%d", *(const int *)field(option, settings));
         }
         st = refuse(option, label, option->kind == SL_OPTION_CHOICE ? number : text);
     }
@@ -794,10 +764,6 @@ enum sl_status sl_option_check_needs(const struct sl_option_table *table, const 
 
 const char *sl_option_source_name(enum sl_option_source source)
 {
-    switch (source) {
-    case SL_FROM_DEFAULT: return "default";
-    case SL_FROM_ENVIRONMENT: return "environment";
-    case SL_FROM_COMMAND_LINE: return "command line";
-    }
-    return "unknown";
+    static const char *const names[] = {"default", "environment", "command line"};
+    return names[source];
 }
