@@ -6,7 +6,6 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,6 +19,7 @@
 #include "data/text_lines.h"
 #include "support/memory.h"
 #include "support/number.h"
+#include "support/text.h"
 
 #define MAX_COLUMNS (1 << 24)
 #define NAME_BYTES 512
@@ -235,21 +235,40 @@ enum sl_status sl_csv_read_links(const char *path, uint32_t n_vertices, uint64_t
     return read_edges(path, "links", n_vertices, n, sizeof "0,0,1\n" - 1, from_out, relations_out, to_out);
 }
 
-/* A table of numbers. The first block of lines sets the width. */
+/* The non-zeros of one block of lines. */
+struct piece {
+    struct piece *next;
+    uint64_t first_line;
+    uint64_t n;
+    uint64_t room;
+    uint32_t *columns;
+    float *values;
+};
+
+/* A table of numbers. The first block of lines sets the width. It also decides whether rows go to `numbers`, or their
+ * non-zeros to pieces. */
 struct number_table {
     const char *path;
-    const char *content; /* "targets" */
-    const char *expected;
+    const char *content;  /* "targets" */
+    const char *expected; /* in a single column; NULL: as in several columns */
     bool (*is_good)(float x);
     uint64_t n_rows;
     uint32_t width, most; /* columns */
-    float *numbers;
+    bool features;        /* finite, and maybe sparse */
+    float *numbers;       /* NULL: sparse */
+    uint32_t *counts;     /* of a sparse table, by row: the non-zeros */
+    _Atomic(struct piece *) pieces;
     atomic_bool points, whole; /* some number has a decimal point, or none */
 };
 
+static bool is_finite(float x)
+{
+    return isfinite(x);
+}
+
 /* Read the number at `p`, up to a comma or the end; nan if the place is empty, quoted or not, or says so. NULL:
  * something else. */
-static const char *read_number(const char *p, const char *end, float *out)
+static inline const char *read_number(const char *p, const char *end, float *out)
 {
     double value = NAN;
     if (end - p >= 2 && memcmp(p, "\"\"", 2) == 0) {
@@ -261,18 +280,46 @@ static const char *read_number(const char *p, const char *end, float *out)
     return p == NULL || (p < end && *p != ',') ? NULL : p;
 }
 
-static enum sl_status start_numbers(struct number_table *table, const char *p, const char *end)
+/* Read a line. Returns the start of the first number that is wrong, or has no place or no end. NULL: all are good. */
+static const char *read_row(const struct number_table *table, const char *p, const char *end, float *row)
+{
+    for (uint32_t c = 0; c < table->width; c++) {
+        const bool last = c + 1 == table->width;
+        if (!last && end - p >= 2 && p[0] == '0' && p[1] == ',') { /* the common case in a bag of words */
+            row[c] = 0;
+            p += 2;
+            continue;
+        }
+        const char *start = p;
+        p = read_number(p, end, &row[c]);
+        if (p == NULL || (p == end) != last || !table->is_good(row[c])) {
+            return start;
+        }
+        p += !last;
+    }
+    return NULL;
+}
+
+static enum sl_status start_numbers(struct number_table *table, const struct sl_lines *lines)
 {
     char name[NAME_BYTES];
+    const char *start = lines->text;
+    const char *next;
+    const char *end = sl_lines_end(lines, start, &next);
     uint64_t width = 1;
-    for (; p < end && table->most > 1; p++) {
+    uint64_t n_zeros = 0;
+    for (const char *p = start; p < end && table->most > 1; p++) {
+        n_zeros += *p == '0' && (p == start || p[-1] == ',') && (p + 1 == end || p[1] == ',');
         width += *p == ',';
     }
     SL_FAIL_IF(width > table->most, SL_EFILE, "%s:1: expected at most %u %s, found %llu", table->path, table->most,
                table->content, (unsigned long long)width);
     table->width = (uint32_t)width;
     name_block(table->path, table->content, name);
-    SL_CHECK(check_length(table->path, table->n_rows, width));
+    SL_CHECK(check_length(table->path, table->n_rows, table->features ? 2 * width : width));
+    if (table->features && sl_features_sparse(width - n_zeros, 1, table->width)) {
+        return sl_alloc(table->n_rows, sizeof *table->counts, name, &table->counts);
+    }
     return sl_alloc((size_t)table->n_rows * width, sizeof *table->numbers, name, &table->numbers);
 }
 
@@ -280,46 +327,90 @@ static enum sl_status bad_numbers(const struct number_table *table, const struct
                                   const char *start, const char *end)
 {
     char several[64];
-    snprintf(several, sizeof several, "%u finite numbers or nan, separated by commas", table->width);
-    return bad_line(lines, line, start, end, table->width > 1 ? several : table->expected);
+    snprintf(several, sizeof several, "%u finite numbers%s separated by commas", table->width,
+             table->features ? "" : " or nan,");
+    return bad_line(lines, line, start, end, table->width > 1 ? several : sl_text_or(table->expected, several));
+}
+
+static enum sl_status add_piece(struct number_table *table, uint64_t first_line, struct piece **out)
+{
+    struct piece *piece;
+    SL_CHECK(sl_alloc_zero(1, sizeof *piece, "feature rows", &piece));
+    piece->first_line = first_line;
+    piece->next = atomic_load(&table->pieces);
+    while (!atomic_compare_exchange_weak(&table->pieces, &piece->next, piece)) {
+    }
+    *out = piece;
+    return SL_OK;
+}
+
+/* Append the non-zeros of row r. */
+static enum sl_status append_row(const struct number_table *table, const float *row, uint64_t r, struct piece *piece)
+{
+    const uint64_t before = piece->n;
+    for (uint32_t c = 0; c < table->width; c++) {
+        if (row[c] == 0) {
+            continue;
+        }
+        if (piece->n == piece->room) {
+            const uint64_t room = piece->room == 0 ? 4096 : piece->room * 2;
+            SL_CHECK(sl_realloc(&piece->columns, room, sizeof *piece->columns, "feature columns"));
+            SL_CHECK(sl_realloc(&piece->values, room, sizeof *piece->values, "feature values"));
+            piece->room = room;
+        }
+        piece->columns[piece->n] = c;
+        piece->values[piece->n++] = row[c];
+    }
+    table->counts[r] = (uint32_t)(piece->n - before);
+    return SL_OK;
 }
 
 static enum sl_status number_lines(void *context, const struct sl_lines *lines)
 {
     struct number_table *table = context;
+    struct piece *piece = NULL;
+    float *room = NULL; /* a row of a sparse table */
     const char *p = lines->text;
     const char *next;
+    bool points = false;
+    bool whole = false;
     enum sl_status st = SL_OK;
-    if (lines->n_lines > 0 && table->numbers == NULL) {
-        st = start_numbers(table, p, sl_lines_end(lines, p, &next));
+    if (lines->n_lines > 0 && table->numbers == NULL && table->counts == NULL) {
+        SL_TRY(st, start_numbers(table, lines), done);
+    }
+    if (table->counts != NULL) {
+        SL_TRY(st, add_piece(table, lines->first_line, &piece), done);
+        SL_TRY(st, sl_alloc(table->width, sizeof *room, "a row of features", &room), done);
     }
     for (uint64_t i = 0; st == SL_OK && i < lines->n_lines; i++, p = next) {
         const char *end = sl_lines_end(lines, p, &next);
-        const char *start = p;
-        float *row = table->numbers + (lines->first_line + i) * table->width;
-        for (uint32_t c = 0; c < table->width && p != NULL; c++) {
-            p = read_number(p, end, &row[c]);
-            if (p != NULL && !table->is_good(row[c])) {
-                p = NULL;
-            } else if (p != NULL && c + 1 < table->width) {
-                p = p < end ? p + 1 : NULL;
-            }
-        }
-        if (p != end) {
-            st = bad_numbers(table, lines, i, start, end);
-        } else if (memchr(start, '.', (size_t)(end - start)) != NULL) {
-            atomic_store(&table->points, true);
-        } else if (!isnan(row[0])) {
-            atomic_store(&table->whole, true);
+        const uint64_t r = lines->first_line + i;
+        float *row = room != NULL ? room : table->numbers + r * table->width;
+        const char *wrong = read_row(table, p, end, row);
+        const bool point = memchr(p, '.', (size_t)(end - p)) != NULL;
+        points |= point;
+        whole |= !point && !isnan(row[0]);
+        if (wrong != NULL) {
+            st = bad_numbers(table, lines, i, wrong, end);
+        } else if (piece != NULL) {
+            st = append_row(table, row, r, piece);
         }
     }
+    if (points) {
+        atomic_store(&table->points, true);
+    }
+    if (whole) {
+        atomic_store(&table->whole, true);
+    }
+done:
+    sl_free(room);
     return st;
 }
 
 static enum sl_status read_table(struct number_table *table)
 {
     enum sl_status st = read_exactly(table->path, table->n_rows, number_lines, table);
-    if (st == SL_OK && table->numbers == NULL) { /* no rows */
+    if (st == SL_OK && table->numbers == NULL && table->counts == NULL) { /* no rows */
         st = sl_alloc(0, sizeof *table->numbers, table->content, &table->numbers);
     }
     if (st != SL_OK) {
@@ -459,244 +550,59 @@ fail:
 
 /* ---- Features ---------------------------------------------------------------------------------------------------- */
 
-/* The non-zeros of one block of lines. */
-struct piece {
-    struct piece *next;
-    uint64_t first_line;
-    uint64_t n;
-    uint64_t room;
-    uint32_t *columns;
-    float *values;
-};
-
-/* The table being read. The first block sets n_columns and chooses dense or CSR; later blocks follow. While CSR is
- * read, offsets[r + 1] holds the number of non-zeros of row r. */
-struct feature_table {
-    const char *path;
-    struct sl_features features;
-    bool started;
-    pthread_mutex_t mutex; /* guards `pieces` */
-    struct piece *pieces;
-};
-
-static void free_pieces(struct piece *piece)
-{
-    while (piece != NULL) {
-        struct piece *next = piece->next;
-        sl_free(piece->columns);
-        sl_free(piece->values);
-        sl_free(piece);
-        piece = next;
-    }
-}
-
-static enum sl_status bad_value(const struct feature_table *table, const struct sl_lines *lines, uint64_t i,
-                                const char *start, const char *end)
-{
-    char expected[64];
-    snprintf(expected, sizeof expected, "%u finite numbers separated by commas", table->features.n_columns);
-    return bad_line(lines, i, start, end, expected);
-}
-
-/* Read value `c` of `n` at `p`, and the comma after it. NULL: the text is not a finite number, or the line ends
- * early or late. */
-static inline const char *read_value(const char *p, const char *end, uint32_t c, uint32_t n, float *out)
-{
-    double value;
-    p = sl_number_real(p, end, &value);
-    float x = (float)value;
-    if (p == NULL || !isfinite(x)) {
-        return NULL;
-    }
-    *out = x;
-    if (c + 1 == n) {
-        return p == end ? p : NULL;
-    }
-    return p < end && *p == ',' ? p + 1 : NULL;
-}
-
-static enum sl_status dense_lines(struct feature_table *table, const struct sl_lines *lines)
-{
-    uint32_t n = table->features.n_columns;
-    const char *p = lines->text;
-    const char *next;
-    for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
-        float *row = sl_column_row(&table->features.dense, lines->first_line + i);
-        const char *end = sl_lines_end(lines, p, &next);
-        for (uint32_t c = 0; c < n; c++) {
-            const char *start = p;
-            p = read_value(p, end, c, n, &row[c]);
-            if (p == NULL) {
-                return bad_value(table, lines, i, start, end);
-            }
-        }
-    }
-    return SL_OK;
-}
-
-static enum sl_status grow_piece(struct piece *piece)
-{
-    uint64_t room = piece->room == 0 ? 4096 : piece->room * 2;
-    SL_CHECK(sl_realloc(&piece->columns, room, sizeof *piece->columns, "feature columns"));
-    SL_CHECK(sl_realloc(&piece->values, room, sizeof *piece->values, "feature values"));
-    piece->room = room;
-    return SL_OK;
-}
-
-/* Append the non-zeros of the line at `p` to the piece. */
-static enum sl_status csr_line(struct feature_table *table, const struct sl_lines *lines, uint64_t i, const char *p,
-                               const char *end, struct piece *piece)
-{
-    uint32_t n = table->features.n_columns;
-    for (uint32_t c = 0; c < n; c++) {
-        float x;
-        const char *start = p;
-        if (p + 1 < end && *p == '0' && p[1] == ',' && c + 1 < n) {
-            p += 2; /* the common case in a bag of words */
-            continue;
-        }
-        p = read_value(p, end, c, n, &x);
-        if (p == NULL) {
-            return bad_value(table, lines, i, start, end);
-        }
-        if (x == 0) {
-            continue;
-        }
-        if (piece->n == piece->room) {
-            SL_CHECK(grow_piece(piece));
-        }
-        piece->columns[piece->n] = c;
-        piece->values[piece->n++] = x;
-    }
-    return SL_OK;
-}
-
-static enum sl_status csr_lines(struct feature_table *table, const struct sl_lines *lines)
-{
-    struct piece *piece;
-    enum sl_status st = SL_OK;
-    SL_CHECK(sl_alloc_zero(1, sizeof *piece, "feature rows", &piece));
-    piece->first_line = lines->first_line;
-    pthread_mutex_lock(&table->mutex);
-    piece->next = table->pieces;
-    table->pieces = piece;
-    pthread_mutex_unlock(&table->mutex);
-    const char *p = lines->text;
-    const char *next;
-    for (uint64_t i = 0; i < lines->n_lines && st == SL_OK; i++, p = next) {
-        const char *end = sl_lines_end(lines, p, &next);
-        uint64_t before = piece->n;
-        st = csr_line(table, lines, i, p, end, piece);
-        table->features.offsets[lines->first_line + i + 1] = piece->n - before;
-    }
-    return st;
-}
-
-/* Count the values and the zeros of the first line. They decide between dense and CSR. */
-static void look_at_line(const char *p, const char *end, uint64_t *n_values, uint64_t *n_zeros)
-{
-    *n_values = 1;
-    *n_zeros = 0;
-    for (; p < end; p++) {
-        bool starts = *n_values == 1 || p[-1] == ',';
-        *n_zeros += *p == '0' && starts && (p + 1 == end || p[1] == ',');
-        *n_values += *p == ',';
-    }
-}
-
-static enum sl_status start_features(struct feature_table *table, const struct sl_lines *lines)
-{
-    struct sl_features *features = &table->features;
-    const char *next;
-    const char *end = sl_lines_end(lines, lines->text, &next);
-    uint64_t n_values;
-    uint64_t n_zeros;
-    look_at_line(lines->text, end, &n_values, &n_zeros);
-    SL_FAIL_IF(n_values > MAX_COLUMNS, SL_EFILE, "%s:1: expected at most %d values, found %llu", lines->path,
-               MAX_COLUMNS, (unsigned long long)n_values);
-    features->n_columns = (uint32_t)n_values;
-    table->started = true;
-    SL_CHECK(check_length(table->path, features->n_rows, 2 * n_values));
-    if (sl_features_sparse(n_values - n_zeros, 1, features->n_columns)) {
-        return sl_alloc_zero((size_t)features->n_rows + 1, sizeof *features->offsets, "feature offsets",
-                             &features->offsets);
-    }
-    char name[NAME_BYTES];
-    float *dense;
-    name_block(table->path, "features", name);
-    SL_CHECK(sl_alloc((size_t)features->n_rows * features->n_columns, sizeof *dense, name, &dense));
-    features->dense = sl_column_take(SL_DTYPE_F32, features->n_rows, features->n_columns, dense);
-    return SL_OK;
-}
-
-static enum sl_status feature_lines(void *context, const struct sl_lines *lines)
-{
-    struct feature_table *table = context;
-    if (lines->n_lines == 0) {
-        return SL_OK;
-    }
-    if (!table->started) {
-        SL_CHECK(start_features(table, lines));
-    }
-    if (table->features.dense.data != NULL) {
-        return dense_lines(table, lines);
-    }
-    return csr_lines(table, lines);
-}
-
 /* Concatenate the pieces in the order of their lines. */
-static enum sl_status join_pieces(struct feature_table *table)
+static enum sl_status join_pieces(const struct number_table *table, struct sl_features *out)
 {
-    struct sl_features *features = &table->features;
-    for (uint64_t r = 0; r < features->n_rows; r++) {
-        features->offsets[r + 1] += features->offsets[r];
+    uint64_t n = 0;
+    for (uint64_t r = 0; r < table->n_rows; r++) {
+        n += table->counts[r];
     }
-    uint64_t n = features->offsets[features->n_rows];
-    enum sl_status st = sl_alloc(n, sizeof *features->columns, "feature columns", &features->columns);
-    if (st == SL_OK) {
-        st = sl_alloc(n, sizeof *features->values, "feature values", &features->values);
+    SL_CHECK(sl_features_start_csr((uint32_t)table->n_rows, table->width, n, out));
+    out->offsets[0] = 0;
+    for (uint64_t r = 0; r < table->n_rows; r++) {
+        out->offsets[r + 1] = out->offsets[r] + table->counts[r];
     }
-    if (st != SL_OK) {
-        return st;
-    }
-    for (struct piece *piece = table->pieces; piece != NULL; piece = piece->next) {
-        uint64_t to = features->offsets[piece->first_line];
+    for (const struct piece *piece = atomic_load(&table->pieces); piece != NULL; piece = piece->next) {
+        const uint64_t to = out->offsets[piece->first_line];
         if (piece->n > 0) {
-            memcpy(features->columns + to, piece->columns, piece->n * sizeof *piece->columns);
-            memcpy(features->values + to, piece->values, piece->n * sizeof *piece->values);
+            memcpy(out->columns + to, piece->columns, piece->n * sizeof *piece->columns);
+            memcpy(out->values + to, piece->values, piece->n * sizeof *piece->values);
         }
     }
     return SL_OK;
-}
-
-static enum sl_status read_features(struct feature_table *table)
-{
-    enum sl_status st = SL_OK;
-    SL_CHECK(read_exactly(table->path, table->features.n_rows, feature_lines, table));
-    if (!table->started) { /* no rows: an empty table is dense */
-        return sl_alloc(0, sizeof(float), "features", &table->features.dense.data);
-    }
-    if (table->features.offsets != NULL) {
-        st = join_pieces(table);
-    }
-    if (st == SL_OK) {
-        st = sl_features_settle(&table->features);
-    }
-    return st;
 }
 
 enum sl_status sl_csv_read_features(const char *path, uint32_t n_rows, struct sl_features *out)
 {
-    struct feature_table table = {.path = path, .features = {.n_rows = n_rows}};
+    struct number_table table = {.path = path,
+                                 .content = "features",
+                                 .is_good = is_finite,
+                                 .n_rows = n_rows,
+                                 .most = MAX_COLUMNS,
+                                 .features = true};
+    struct sl_features features = {.n_rows = n_rows};
+    enum sl_status st;
     *out = (struct sl_features){0};
-    pthread_mutex_init(&table.mutex, NULL);
-    enum sl_status st = read_features(&table);
-    pthread_mutex_destroy(&table.mutex);
-    free_pieces(table.pieces);
-    if (st != SL_OK) {
-        sl_features_free(&table.features);
-        return st;
+    SL_TRY(st, read_table(&table), done);
+    if (table.counts != NULL) {
+        SL_TRY(st, join_pieces(&table, &features), done);
+    } else {
+        features.n_columns = table.width;
+        features.dense = sl_column_take(SL_DTYPE_F32, n_rows, table.width, table.numbers);
     }
-    *out = table.features;
-    return SL_OK;
+    st = sl_features_settle(&features);
+    if (st == SL_OK) {
+        *out = features;
+    } else {
+        sl_features_free(&features);
+    }
+done:
+    for (struct piece *piece = atomic_load(&table.pieces), *next; piece != NULL; piece = next) {
+        next = piece->next;
+        sl_free(piece->columns);
+        sl_free(piece->values);
+        sl_free(piece);
+    }
+    sl_free(table.counts);
+    return st;
 }
