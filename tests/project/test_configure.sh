@@ -36,7 +36,8 @@ echo 'int METIS_SetDefaultOptions(int *options) { return *options; }' >metis.c
 $CC ${CFLAGS:-} -shared -fPIC -o good/lib/libmetis.so metis.c || exit 99
 arguments=()
 for name in $names; do
-    [[ $name == metis ]] && arguments+=("--with-metis=$folder/good") || arguments+=("--with-$name=$folder/empty")
+    # the current folder by a name without a space, at which compilers' options would be split
+    [[ $name == metis ]] && arguments+=(--with-metis=/proc/self/cwd/good) || arguments+=("--with-$name=$folder/empty")
 done
 ! configured --cache-file=cache "${arguments[@]}" || complain "configure took dependencies from another folder than --with-NAME=FOLDER names: $(cat said)"
 grep -q '^checking for METIS\.\.\. found$' said || complain "configure did not find METIS in the folder of --with-metis: $(cat said)"
