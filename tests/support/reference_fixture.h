@@ -212,6 +212,58 @@ static MAYBE_UNUSED void dataset_of(json_t *root, struct sl_dataset *out)
     }
 }
 
+/* The features at the table's own precision, which a dataset (float always) does not have. */
+static MAYBE_UNUSED void put_features(json_t *root, const struct sl_partition *partition, struct sl_shards *shards)
+{
+    for (uint32_t v = 0; !shards->is_sparse && v < shards->n_vertices; v++) {
+        for (uint32_t c = 0; c < shards->n_features; c++) {
+            void *row = sl_feature_row(&shards->features, partition->new_ids[v]);
+            sl_real value = (sl_real)number(json_array_get(member(root, "features"), v), c);
+            if (shards->features.dtype == SL_DTYPE_BF16) {
+                ((sl_bf16 *)row)[c] = sl_bf16_of(value);
+            } else {
+                ((sl_real *)row)[c] = value;
+            }
+        }
+    }
+}
+
+/* ---- the settings ---- */
+
+/* A number among the options, if there is one. */
+static MAYBE_UNUSED void option_of(json_t *options, const char *key, double *value)
+{
+    json_t *found = json_object_get(options, key);
+    *value = found == NULL ? *value : json_number_value(found);
+}
+
+/* The settings of a case that all schedules have. */
+static MAYBE_UNUSED void case_settings(json_t *root, struct sl_settings *out)
+{
+    json_t *options = member(root, "options");
+    json_t *adam = member(root, "adam");
+    expect_ok(sl_settings_init(out));
+    expect_ok(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), "model", json_string_value(member(root, "model")),
+                            out));
+    option_of(options, "alpha", &out->alpha);
+    option_of(options, "lam", &out->lambda);
+    out->learn_epsilon = json_object_get(options, "learn_epsilon") != NULL;
+    if (json_object_get(root, "edge_weights") != NULL) {
+        out->edge_weights = SL_EDGE_WEIGHTS_FACTOR;
+    }
+    out->dropout = 0;
+    out->lr = json_number_value(member(adam, "lr"));
+    out->weight_decay = json_number_value(json_object_get(adam, "weight_decay_l2")); /* 0 if it is not there */
+}
+
+static MAYBE_UNUSED void check_files(size_t n, const char *const *names, void (*check)(const char *name))
+{
+    for (size_t i = 0; i < n; i++) {
+        print_message("%s\n", names[i]);
+        check(names[i]);
+    }
+}
+
 /* ---- the model ---- */
 
 static MAYBE_UNUSED json_t *tensor(json_t *tensors, const struct sl_model *model, uint32_t i, int k)
@@ -288,13 +340,6 @@ static MAYBE_UNUSED void allow_bf16(const char *name)
         allowed[k] = error == NULL ? NAN : json_number_value(member(all, "multiple")) * json_number_value(error);
     }
     json_decref(all);
-}
-
-/* A number among the options, where there is one. */
-static MAYBE_UNUSED void option_of(json_t *options, const char *key, double *value)
-{
-    json_t *found = json_object_get(options, key);
-    *value = found == NULL ? *value : json_number_value(found);
 }
 
 #endif

@@ -366,6 +366,21 @@ static MAYBE_UNUSED void world_run(struct world *w, uint32_t n_steps, struct out
     sl_model_release(&w->model);
 }
 
+/* Submit one step and wait for it; gives its loss. */
+static MAYBE_UNUSED double world_step(struct world *w, uint64_t step)
+{
+    struct sl_adam adam = adam_of(w->settings, step);
+    struct sl_step_sizes sizes;
+    starpu_data_handle_t handle;
+    double loss = NAN; /* unless the graph writes it */
+    starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&loss, 1, 1, 1, sizeof loss);
+    expect_ok(sl_step_submit(w->steps, step, &adam, handle, &sizes));
+    starpu_data_unregister(handle);
+    starpu_task_wait_for_all();
+    world_healthy(w);
+    return loss;
+}
+
 /* All of it: open, run n steps, close. */
 static MAYBE_UNUSED void run_steps(const struct sl_dataset *dataset, struct sl_settings *settings, uint32_t n_steps,
                                    struct outcome *out)

@@ -128,13 +128,7 @@ static void settings_of(int model, const struct variant *v, struct sl_settings *
 
 static double loss_of(struct world *w)
 {
-    struct sl_adam adam = adam_of(w->settings, STEP);
-    struct sl_step_sizes sizes;
-    starpu_data_handle_t handle;
-    double loss = NAN;
-    starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&loss, 1, 1, 1, sizeof loss);
-    expect_ok(sl_step_compute(w->steps, STEP, &adam, handle, &sizes));
-    starpu_data_unregister(handle);
+    double loss = world_step(w, STEP);
     assert_true(isfinite(loss));
     return loss;
 }

@@ -3,15 +3,12 @@
  * Copyright (c) 2026 the Starling authors
  *
  * What holds of every model that --model names, between training and evaluation: with all in-edges and without
- * dropout a step's logits are those of sl_evaluate; and where a single layer is linear and its sums are unbiased,
- * so are a sample's logits on average.
+ * dropout a step's logits are those of sl_evaluate.
  */
 #include "tests/support/run_fixture.h"
 #include "tests/support/sets_fixture.h"
 
 #include "data/load.h"
-
-static struct sl_dataset small_set;
 
 /* A graph all of whose vertices are seeds. n_relations: 0 or, of a typed graph, more. */
 static void make_set(uint32_t n_vertices, uint32_t n_columns, bool sparse, uint32_t n_relations, struct sl_dataset *out)
@@ -33,14 +30,13 @@ static void make_set(uint32_t n_vertices, uint32_t n_columns, bool sparse, uint3
     }
 }
 
-/* The logits that PE p has of its n seeds, to their places by dataset id. A step's rows keep their handles and so
- * their contents until its slot is used again. */
-static void read_logits(struct world *w, uint64_t step, uint32_t p, double *logits_out)
+/* The logits that PE p has of its n seeds in step 0, to their places by dataset id. A step's rows keep their handles
+ * and so their contents until its slot is used again. */
+static void read_logits(struct world *w, uint32_t p, double *logits_out)
 {
-    uint32_t slot = (uint32_t)(step % w->settings->depth);
     uint32_t n;
-    FREED sl_vertex *ids = frontier_of(w, step, p, 0, &n);
-    const struct sl_pass_pe *pe = &w->steps->slot_rows[slot * w->plan.n_pes + p];
+    FREED sl_vertex *ids = frontier_of(w, 0, p, 0, &n);
+    const struct sl_pass_pe *pe = &w->steps->slot_rows[p];
     const struct sl_rows *z = &pe->layer[w->model.n_layers - 1][SL_ROWS_Z];
     for (uint32_t row = 0, c = 0; row < n; c++) {
         assert_true(c < z->room && z->chunk[c] != NULL);
@@ -54,23 +50,6 @@ static void read_logits(struct world *w, uint64_t step, uint32_t p, double *logi
         row += n_rows;
         assert_true(row <= n);
     }
-}
-
-/* One step, which leaves the parameters alone: its loss and the logits of its seeds, by dataset id. */
-static double step_of(struct world *w, uint64_t step, double *logits_out)
-{
-    struct sl_adam adam = adam_of(w->settings, step);
-    struct sl_step_sizes sizes;
-    starpu_data_handle_t handle;
-    double loss = NAN;
-    starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&loss, 1, 1, 1, sizeof loss);
-    expect_ok(sl_step_sample(w->steps, step));
-    expect_ok(sl_step_compute(w->steps, step, &adam, handle, &sizes));
-    starpu_data_unregister(handle);
-    for (uint32_t p = 0; p < w->plan.n_pes; p++) {
-        read_logits(w, step, p, logits_out);
-    }
-    return loss;
 }
 
 /* The logits of all vertices as evaluation has them, by dataset id; free(). */
@@ -110,7 +89,7 @@ static const struct variant variants[] = {
 };
 #define N_VARIANTS (sizeof variants / sizeof variants[0])
 
-static uint32_t n_vertices; /* of the graphs but small_set */
+static uint32_t n_vertices; /* of the graphs */
 #define DENSE_COLUMNS 20
 #define SPARSE_COLUMNS 80
 
@@ -182,7 +161,10 @@ static bool agrees(const struct sl_dataset *d, int model, const struct variant *
         for (size_t i = 0; i < n; i++) {
             got[i] = NAN;
         }
-        double loss = step_of(&w, 0, got);
+        double loss = world_step(&w, 0);
+        for (uint32_t p = 0; p < w.plan.n_pes; p++) {
+            read_logits(&w, p, got);
+        }
         FREED double *should = exact_logits(&w);
         expect_logits(caption, n, got, should);
         expect_near(caption, loss, cross_entropy(d, should), 1e-5 * loss);
@@ -206,98 +188,12 @@ TEST(test_agreement)
     }
 }
 
-/* ---- samples are right on average ---- */
-
-#define N_SAMPLES 400
-#define N_SMALL 240
-
-/* A model of one layer, which has no activation, and whose sums over a sample are those over all edges on average:
- * symmetric ones, and means, as any neighbour is sampled as likely as any other. Attention's are not. */
-static bool is_unbiased(const struct world *w)
-{
-    const struct sl_layer *only = &w->model.layer[0];
-    return w->model.n_layers == 1 && !only->hidden && only->kind->sum != NULL && !only->kind->sum->whole_rows &&
-           only->kind != &sl_gin /* an activation follows its sum */;
-}
-
-/* Every logit, and each class' sum over all vertices, which small errors of one sign add up in: of so many samples
- * the average is within five standard errors, beyond which one of a million would be. */
-static void expect_average(const char *caption, struct world *w)
-{
-    uint32_t n_classes = w->shards.n_outputs;
-    size_t n = (size_t)N_SMALL * n_classes;
-    FREED double *logits = need(n + n_classes, sizeof *logits);
-    FREED double *sum = need(n + n_classes, sizeof *sum);
-    FREED double *squares = need(n + n_classes, sizeof *squares);
-    FREED double *exact = exact_logits(w);
-    double size = 0;
-    size_t n_sampled = 0;
-    for (uint64_t step = 0; step < N_SAMPLES; step++) {
-        step_of(w, step, logits);
-        memset(logits + n, 0, n_classes * sizeof *logits);
-        for (size_t i = 0; i < n + n_classes; i++) {
-            double off = i < n ? logits[i] - exact[i] : logits[i];
-            logits[n + i % n_classes] += i < n ? off : 0;
-            sum[i] += off;
-            squares[i] += off * off;
-            size = fmax(size, i < n ? fabs(exact[i]) : 0);
-        }
-    }
-    for (size_t i = 0; i < n + n_classes; i++) {
-        double average = sum[i] / N_SAMPLES;
-        double error = sqrt(fmax(squares[i] / N_SAMPLES - average * average, 0) / N_SAMPLES);
-        n_sampled += error > 1e-3 * size;
-        expect_near_at(caption, i, average, 0, 5 * error + (i < n ? 1 : N_SMALL) * 64 * EPSILON * size);
-    }
-    assert_true(n_sampled > n / 8); /* the others have no more neighbours than the fanout */
-}
-
-static bool check_average(int model, int sampler)
-{
-    struct sl_settings settings;
-    struct world w;
-    char caption[128];
-    settings_with("layers=1 fanout=3 kappa=1 dropout=0 pes=2 group-size=2 chunks=2", &settings);
-    settings.model = model;
-    settings.sampler = sampler;
-    settings.batch_size = N_SMALL / 2;
-    settings.depth = 1;
-    settings.lr = 0;
-    snprintf(caption, sizeof caption, "%s, sampler %d", model_name(model), sampler);
-    world_open(&small_set, &settings, N_SAMPLES, &w);
-    bool unbiased = is_unbiased(&w);
-    scramble_model(&w.model);
-    if (unbiased) {
-        expect_average(caption, &w);
-    }
-    world_healthy(&w);
-    world_close(&w);
-    sl_settings_free(&settings);
-    return unbiased;
-}
-
-TEST(test_average)
-{
-    int n_checked = 0;
-    long_test(); /* samples are the same wherever they are taken: tests/unit/codelets/test_sample.c */
-    for (int model = 0; model < n_models(); model++) {
-        if (is_typed(model)) {
-            continue; /* a sample may have no edge of a relation, whose mean is then 0 */
-        }
-        bool checked = check_average(model, SL_SAMPLER_NEIGHBOR);
-        assert_int_equal(check_average(model, SL_SAMPLER_LABOR), checked);
-        n_checked += checked;
-    }
-    assert_true(n_checked >= 2);
-}
-
 static int up(void **state)
 {
     int failed = group_up(state);
     n_vertices = slow_kernels() ? 200 : 500; /* long lists have tests of their own */
     make_set(n_vertices, DENSE_COLUMNS, false, 0, &dense_set);
     make_set(n_vertices, SPARSE_COLUMNS, true, 0, &sparse_set);
-    make_set(N_SMALL, DENSE_COLUMNS, false, 0, &small_set);
     make_set(n_vertices, DENSE_COLUMNS, false, 3, &typed_dense_set);
     make_set(n_vertices, SPARSE_COLUMNS, true, 2, &typed_sparse_set);
     return failed;
@@ -306,7 +202,6 @@ static int up(void **state)
 static int down(void **state)
 {
     free_sets();
-    sl_dataset_free(&small_set);
     return group_down(state);
 }
 

@@ -88,25 +88,13 @@ static uint32_t option(json_t *root, const char *key)
 
 static void settings_of(json_t *root, struct sl_settings *out)
 {
-    json_t *options = member(root, "options");
-    expect_ok(sl_settings_init(out));
-    expect_ok(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), "model", json_string_value(member(root, "model")),
-                            out));
+    case_settings(root, out);
     out->layers = option(root, "layers");
     out->hidden = option(root, "hidden");
     out->ways = option(root, "ways");
     out->stages = option(root, "stages");
     out->history_every = option(root, "history_every");
     out->gradient_factor = option(root, "gradient_factor");
-    option_of(options, "alpha", &out->alpha);
-    option_of(options, "lam", &out->lambda);
-    out->learn_epsilon = json_object_get(options, "learn_epsilon") != NULL;
-    if (json_object_get(root, "edge_weights") != NULL) {
-        out->edge_weights = SL_EDGE_WEIGHTS_FACTOR;
-    }
-    out->dropout = 0;
-    out->lr = json_number_value(member(member(root, "adam"), "lr"));
-    out->weight_decay = 0;
 }
 
 static void put_order(json_t *order, struct sl_pipe_order *out)
@@ -117,22 +105,6 @@ static void put_order(json_t *order, struct sl_pipe_order *out)
         }
     }
     sl_pipe_order_invert(out);
-}
-
-static void put_table(json_t *root, struct bench *b)
-{
-    uint32_t n = b->shards.n_features;
-    for (uint32_t v = 0; v < b->shards.n_vertices; v++) {
-        for (uint32_t c = 0; c < n; c++) {
-            void *row = sl_feature_row(&b->shards.features, b->partition.new_ids[v]);
-            sl_real value = (sl_real)number(json_array_get(member(root, "features"), v), c);
-            if (precision == SL_PRECISION_BF16) {
-                ((sl_bf16 *)row)[c] = sl_bf16_of(value);
-            } else {
-                ((sl_real *)row)[c] = value;
-            }
-        }
-    }
 }
 
 /* Whether a vertex' rows become history: with --recompute those alone that another chunk reads, one way or the
@@ -286,7 +258,7 @@ static void check_kept(const char *name, bool recompute)
     settings_of(root, &b.settings);
     b.settings.recompute = recompute;
     bench_open(&dataset, option(root, "chunks"), chunk_of, &b);
-    put_table(root, &b);
+    put_features(root, &b.partition, &b.shards);
     put_parameters(root, &b.model);
     deal(root, &b);
     if (precision == SL_PRECISION_BF16) {
@@ -318,17 +290,9 @@ static const char *const cases[] = {
     "pipe_resgcn_w2",     "pipe_gin_w1",   "pipe_resgcn_fixed_order",    "pipe_gin_w2",
     "pipe_resgcn_w2_none"};
 
-static void check_cases(size_t n, const char *const *names)
-{
-    for (size_t i = 0; i < n; i++) {
-        print_message("%s\n", names[i]);
-        check_case(names[i]);
-    }
-}
-
 TEST(test_float)
 {
-    check_cases(sizeof cases / sizeof *cases, cases);
+    check_files(sizeof cases / sizeof *cases, cases, check_case);
 }
 
 /* --edge-weights factor: tests/reference/weighted.py. */
@@ -336,14 +300,14 @@ TEST(test_edge_weights)
 {
     static const char *const weighted[] = {"weighted_pipe_sage_w1",  "weighted_pipe_gcn_w1",    "weighted_pipe_gcn_w2",
                                            "weighted_pipe_gcnii_w2", "weighted_pipe_resgcn_w2", "weighted_pipe_gin_w2"};
-    check_cases(sizeof weighted / sizeof *weighted, weighted);
+    check_files(sizeof weighted / sizeof *weighted, weighted, check_case);
 }
 
 TEST(test_bf16)
 {
     needs_bf16();
     precision = SL_PRECISION_BF16;
-    check_cases(sizeof cases / sizeof *cases, cases);
+    check_files(sizeof cases / sizeof *cases, cases, check_case);
 }
 
 /* ---- stages ---- */
@@ -449,7 +413,7 @@ static void open_initial(json_t *root, const struct sl_dataset *dataset, uint32_
     b->settings.lambda = 0;
     b->settings.dropout = 0.5;
     bench_open(dataset, 1, chunk_of, b);
-    put_table(root, b);
+    put_features(root, &b->partition, &b->shards);
     sl_pipe_order_draw(&b->pipe.order, false, 0, 0);
 }
 

@@ -27,23 +27,6 @@ static void put_sparse(json_t *root, struct sl_features *features)
     }
 }
 
-/* The features at the table's own precision, which a dataset (float always) does not have. */
-static void put_features(json_t *root, struct world *w)
-{
-    assert_true(w->shards.is_sparse == is_sparse);
-    for (uint32_t v = 0; !is_sparse && v < w->shards.n_vertices; v++) {
-        for (uint32_t c = 0; c < w->shards.n_features; c++) {
-            void *row = sl_feature_row(&w->shards.features, w->partition->new_ids[v]);
-            sl_real value = (sl_real)number(json_array_get(member(root, "features"), v), c);
-            if (precision == SL_PRECISION_BF16) {
-                ((sl_bf16 *)row)[c] = sl_bf16_of(value);
-            } else {
-                ((sl_real *)row)[c] = value;
-            }
-        }
-    }
-}
-
 /* ---- what layer 0 of the batch norm case works on ---- */
 
 /* z = x W_self + mean(x) W_neigh + b of vertex v and column c, in double from the file. */
@@ -126,10 +109,8 @@ static void settings_of(json_t *root, struct sl_settings *out)
     double depth = 0;
     double heads;
     double bases = 0;
-    expect_ok(sl_settings_init(out));
+    case_settings(root, out);
     heads = out->heads;
-    expect_ok(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), "model", json_string_value(member(root, "model")),
-                            out));
     out->layers = (uint32_t)json_array_size(member(options, "widths")) - 1;
     out->hidden = width(root, 1);
     option_of(options, "depth", &depth);
@@ -140,20 +121,11 @@ static void settings_of(json_t *root, struct sl_settings *out)
     out->heads = (uint32_t)heads;
     option_of(options, "bases", &bases);
     out->bases = (uint32_t)bases;
-    option_of(options, "alpha", &out->alpha);
-    option_of(options, "lam", &out->lambda);
-    out->learn_epsilon = json_object_get(options, "learn_epsilon") != NULL;
     out->norm = norm == NULL                                    ? SL_NORM_NONE
                 : strcmp(json_string_value(norm), "layer") == 0 ? SL_NORM_LAYER
                                                                 : SL_NORM_BATCH;
-    if (json_object_get(root, "edge_weights") != NULL) {
-        out->edge_weights = SL_EDGE_WEIGHTS_FACTOR;
-    }
     out->residual = json_is_true(json_object_get(options, "residual"));
-    out->dropout = 0;
     out->sampler = SL_SAMPLER_FULL;
-    out->lr = json_number_value(member(member(root, "adam"), "lr"));
-    out->weight_decay = json_number_value(member(member(root, "adam"), "weight_decay_l2"));
 }
 
 static void expect_logits(json_t *root, struct world *w)
@@ -174,26 +146,12 @@ static void expect_logits(json_t *root, struct world *w)
     free(wanted.scores);
 }
 
-/* One step; gives its loss. */
-static double one_step(struct world *w, uint64_t step)
-{
-    struct sl_adam adam = adam_of(w->settings, step);
-    struct sl_step_sizes sizes;
-    starpu_data_handle_t handle;
-    double loss = NAN;
-    starpu_matrix_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&loss, 1, 1, 1, sizeof loss);
-    expect_ok(sl_step_submit(w->steps, step, &adam, handle, &sizes));
-    starpu_data_unregister(handle);
-    starpu_task_wait_for_all();
-    world_healthy(w);
-    return loss;
-}
-
 static void open_case(json_t *root, const struct sl_dataset *dataset, struct sl_settings *settings, struct world *w)
 {
     settings->batch_size = (dataset->train.n + settings->pes - 1) / settings->pes;
     world_open(dataset, settings, 3, w);
-    put_features(root, w);
+    assert_true(w->shards.is_sparse == is_sparse);
+    put_features(root, w->partition, &w->shards);
     put_parameters(root, &w->model);
 }
 
@@ -209,7 +167,7 @@ static void check_case(json_t *root, const struct sl_dataset *dataset, struct sl
     open_case(root, dataset, settings, &w);
     for (uint32_t step = 0; step < 3; step++) {
         double wanted = number(member(root, "losses"), step);
-        expect_figure(LOSS, "loss", step, one_step(&w, step), wanted, fabs(wanted));
+        expect_figure(LOSS, "loss", step, world_step(&w, step), wanted, fabs(wanted));
         if (step == 0) {
             expect_tensors("gradient", member(root, "gradients"), &w.model, true);
         }
@@ -273,17 +231,9 @@ static const char *const cases[] = {"sage2",
                                     "gin2",
                                     "gin3_layernorm_residual"};
 
-static void check_files(size_t n, const char *const *names)
-{
-    for (size_t i = 0; i < n; i++) {
-        print_message("%s\n", names[i]);
-        check_file(names[i]);
-    }
-}
-
 TEST(test_float)
 {
-    check_files(sizeof cases / sizeof *cases, cases);
+    check_files(sizeof cases / sizeof *cases, cases, check_file);
 }
 
 /* --edge-weights factor: tests/reference/weighted.py. */
@@ -292,7 +242,7 @@ TEST(test_edge_weights)
     static const char *const weighted[] = {
         "weighted_sage2", "weighted_sage3_layernorm_residual", "weighted_gcn3", "weighted_gcnii6", "weighted_resgcn6",
         "weighted_gin2",  "weighted_gin3_layernorm_residual"};
-    check_files(sizeof weighted / sizeof *weighted, weighted);
+    check_files(sizeof weighted / sizeof *weighted, weighted, check_file);
 }
 
 static const char *const typed[] = {"typed_rgcn",         "typed_bases",         "typed_rgat",
@@ -305,7 +255,7 @@ static void check_typed(double tolerance)
     for (int k = 0; k < N_FIGURES; k++) {
         allowed[k] = k == VALUES ? fmax(usual, tolerance) : tolerance;
     }
-    check_files(sizeof typed / sizeof *typed, typed);
+    check_files(sizeof typed / sizeof *typed, typed, check_file);
     for (int k = 0; k < N_FIGURES; k++) {
         allowed[k] = usual;
     }
@@ -329,7 +279,7 @@ TEST(test_bf16)
 {
     needs_bf16();
     precision = SL_PRECISION_BF16;
-    check_files(sizeof cases / sizeof *cases, cases);
+    check_files(sizeof cases / sizeof *cases, cases, check_file);
 }
 
 TEST_MAIN(group_up, group_down)
