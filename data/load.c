@@ -23,6 +23,7 @@
 #include "support/text.h"
 
 #define DEFAULT_DATASET "arxiv"
+#define PATH_BYTES 4096
 #define LEAST_CACHED 16384 /* vertices: METIS cuts smaller graphs at once */
 
 /* ---- Finding the folder ------------------------------------------------------------------------------------------ */
@@ -105,21 +106,14 @@ static enum sl_status find_under(const char *root, const char *name, struct find
     return st;
 }
 
-/* Call `body` for each folder of the data path until it fails. */
-static enum sl_status for_each_root(const char *searched, enum sl_status (*body)(void *context, const char *root),
-                                    void *context)
+/* The next folder of the data path; `rest` is what is left of it. False: none is left. */
+static bool next_root(const char **rest, char root[PATH_BYTES])
 {
-    char *path;
-    char *root;
-    enum sl_status st = SL_OK;
-    SL_CHECK(sl_strdup(searched, &path));
-    for (char *rest = path; st == SL_OK && (root = strsep(&rest, ":")) != NULL;) {
-        if (root[0] != '\0') {
-            st = body(context, root);
-        }
-    }
-    sl_free(path);
-    return st;
+    *rest += strspn(*rest, ":");
+    const size_t n = strcspn(*rest, ":");
+    snprintf(root, PATH_BYTES, "%.*s", (int)n, *rest);
+    *rest += n;
+    return n > 0;
 }
 
 static const char *dataset_of(const struct sl_dataset_options *options)
@@ -127,26 +121,13 @@ static const char *dataset_of(const struct sl_dataset_options *options)
     return options->dataset != NULL && options->dataset[0] != '\0' ? options->dataset : DEFAULT_DATASET;
 }
 
-struct lookup {
-    const char *name;
-    struct finding *out;
-};
-
-static enum sl_status look_in_root(void *context, const char *root)
-{
-    struct lookup *lookup = context;
-    if (lookup->out->dataset != NULL) {
-        return SL_OK;
-    }
-    return find_under(root, lookup->name, lookup->out);
-}
-
 /* Look for a dataset: by name on the data path, else as a path. */
 static enum sl_status find_dataset(const char *name, const char *searched, struct finding *out)
 {
-    struct lookup lookup = {.name = name, .out = out};
-    if (strchr(name, '/') == NULL) {
-        SL_CHECK(for_each_root(searched, look_in_root, &lookup));
+    char root[PATH_BYTES];
+    const char *rest = strchr(name, '/') == NULL ? searched : "";
+    while (out->dataset == NULL && next_root(&rest, root)) {
+        SL_CHECK(find_under(root, name, out));
     }
     return out->dataset == NULL ? look_at(name, out) : SL_OK;
 }
@@ -283,45 +264,25 @@ static void identify_recipe(const struct sl_dataset_options *options, struct ori
     origin->state = origin->identity;
 }
 
-#define MAX_NAMES 64 /* of datasets on the path, in messages */
 #define LIST_BYTES 400
 
-/* The datasets on the data path. */
-struct catalogue {
-    char names[MAX_NAMES][64];
-    int n;
-};
-
-static int compare_names(const void *a, const void *b)
+static bool is_dataset(const char *path)
 {
-    return strcmp(a, b);
-}
-
-static enum sl_status list_root(void *context, const char *root)
-{
-    struct catalogue *catalogue = context;
-    DIR *dir = NULL;
-    for (const char *name; (name = sl_folder_next(root, &dir)) != NULL;) {
-        char folder[4096];
-        bool fits = catalogue->n < MAX_NAMES && strlen(name) < sizeof catalogue->names[0] &&
-                    (size_t)snprintf(folder, sizeof folder, "%s/%s", root, name) < sizeof folder;
-        if (fits && sl_reader_of(folder) != NULL) {
-            memcpy(catalogue->names[catalogue->n++], name, strlen(name) + 1);
-        }
-    }
-    return SL_OK;
+    return sl_reader_of(path) != NULL;
 }
 
 /* "; did you mean cora? On the data path: citeseer, cora", for the end of a message. */
-static enum sl_status list_datasets(const char *name, const char *searched, char out[LIST_BYTES])
+static void list_datasets(const char *name, const char *searched, char out[LIST_BYTES])
 {
-    struct catalogue catalogue = {.n = 0};
+    struct sl_raw_names names = {.n = 0};
     struct sl_nearest near = {.typed = name, .distance = SIZE_MAX};
+    char root[PATH_BYTES];
     size_t used;
-    enum sl_status st = for_each_root(searched, list_root, &catalogue);
-    qsort(catalogue.names, (size_t)catalogue.n, sizeof catalogue.names[0], compare_names);
-    for (int i = 0; i < catalogue.n + sl_recipe_n; i++) {
-        const char *known = i < catalogue.n ? catalogue.names[i] : sl_recipe_name(i - catalogue.n);
+    while (next_root(&searched, root)) {
+        sl_raw_list_folder(root, is_dataset, &names);
+    }
+    for (int i = 0; i < names.n + sl_recipe_n; i++) {
+        const char *known = i < names.n ? names.name[i] : sl_recipe_name(i - names.n);
         sl_nearest_offer(&near, known, known);
     }
     if (near.answer != NULL) {
@@ -329,15 +290,14 @@ static enum sl_status list_datasets(const char *name, const char *searched, char
     } else {
         used = (size_t)snprintf(out, LIST_BYTES, "; on the data path: ");
     }
-    if (catalogue.n == 0) {
+    if (names.n == 0) {
         snprintf(out + used, LIST_BYTES - used, "no dataset");
     }
-    for (int i = 0; i < catalogue.n && used + 72 < LIST_BYTES; i++) {
-        bool last = i + 1 < catalogue.n && used + 144 >= LIST_BYTES;
-        used += (size_t)snprintf(out + used, LIST_BYTES - used, "%s%s%s", i > 0 ? ", " : "", catalogue.names[i],
+    for (int i = 0; i < names.n && used + 72 < LIST_BYTES; i++) {
+        bool last = i + 1 < names.n && used + 144 >= LIST_BYTES;
+        used += (size_t)snprintf(out + used, LIST_BYTES - used, "%s%s%s", i > 0 ? ", " : "", names.name[i],
                                  last ? ", .." : "");
     }
-    return st;
 }
 
 /* OGB's own place for downloads: ./dataset. */
@@ -360,13 +320,8 @@ static enum sl_status refuse_missing(const char *name, const char *searched)
 {
     char list[LIST_BYTES];
     char elsewhere[300];
-    enum sl_status st = list_datasets(name, searched, list);
-    if (st == SL_OK) {
-        st = look_in_ogb_folder(name, elsewhere, sizeof elsewhere);
-    }
-    if (st != SL_OK) {
-        return st;
-    }
+    list_datasets(name, searched, list);
+    SL_CHECK(look_in_ogb_folder(name, elsewhere, sizeof elsewhere));
     SL_FAIL_IF(strchr(name, '/') != NULL, SL_ENOTFOUND, "dataset '%.300s': no such folder", name);
     return sl_fail(SL_ENOTFOUND, "dataset '%.100s' is not in %.250s%s%s; or give --data-path, a folder, or one of %s",
                    name, searched, elsewhere, list, sl_recipe_names);
@@ -448,10 +403,7 @@ static enum sl_status refuse_half(const struct sl_dataset_options *options, cons
         return st;
     }
     snprintf(why, sizeof why, "%s", sl_message());
-    enum sl_status listed = list_datasets(name, searched, list);
-    if (listed != SL_OK) {
-        return listed;
-    }
+    list_datasets(name, searched, list);
     return sl_fail(st, "%.550s%s", why, list);
 }
 
@@ -616,6 +568,20 @@ done:
 
 /* ---- From raw tables to a dataset -------------------------------------------------------------------------------- */
 
+/* Normalize features, and measure them. used: the statistics of `scaling`, or else of these features. */
+static enum sl_status finish_features(enum sl_normalize normalize, const struct sl_scaling *scaling,
+                                      struct sl_features *features, struct sl_scaling *used,
+                                      struct sl_feature_range *range)
+{
+    if (scaling != NULL && normalize == SL_NORMALIZE_COLUMN) {
+        SL_CHECK(sl_scaling_copy(scaling, used));
+    }
+    if (features->n_rows > 0) {
+        SL_CHECK(sl_features_normalize(features, normalize, used));
+    }
+    return sl_features_measure(features, range);
+}
+
 enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool directed, enum sl_normalize normalize,
                                const struct sl_scaling *scaling, struct sl_dataset *out)
 {
@@ -628,13 +594,7 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
                "--normalize-features column cannot be used with the typed graph %s: each type has its own "
                "features; use row or none",
                name);
-    if (scaling != NULL && normalize == SL_NORMALIZE_COLUMN) {
-        SL_TRY(st, sl_scaling_copy(scaling, &used), done);
-    }
-    if (raw->features.n_rows > 0) {
-        SL_TRY(st, sl_features_normalize(&raw->features, normalize, &used), done);
-    }
-    SL_TRY(st, sl_features_measure(&raw->features, &range), done);
+    SL_TRY(st, finish_features(normalize, scaling, &raw->features, &used, &range), done);
     SL_TRY(st, sl_raw_graph(raw, !directed, &out->graph), done);
     sl_free(raw->from);
     sl_free(raw->to);
@@ -686,11 +646,8 @@ static enum sl_status make_features(const struct sl_dataset_options *options, co
            done);
     SL_TRY(st, sl_features_settle(&features), fail);
     sl_scaling_free(&dataset->scaling);
-    if (options->scaling != NULL) {
-        SL_TRY(st, sl_scaling_copy(options->scaling, &dataset->scaling), fail);
-    }
-    SL_TRY(st, sl_features_normalize(&features, options->normalize, &dataset->scaling), fail);
-    SL_TRY(st, sl_features_measure(&features, &dataset->range), fail);
+    SL_TRY(st, finish_features(options->normalize, options->scaling, &features, &dataset->scaling, &dataset->range),
+           fail);
     dataset->normalized = options->normalize;
     sl_features_free(&dataset->features);
     dataset->features = features;

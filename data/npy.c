@@ -203,13 +203,19 @@ enum sl_status sl_npy_find(const char *path, const char *const *names, int n, co
     struct sl_tensors tensors; /* empty if the file is another one */
     *out = NULL;
     enum sl_status st = sl_safetensors_map(path, &tensors);
-    for (int i = 0; i < n && names[i] != NULL && *out == NULL; i++) {
-        if (sl_tensors_find(&tensors, names[i]) != NULL) {
-            *out = names[i];
+    st = st == SL_ENOMEM ? st : SL_OK;
+    for (int i = 0; i < n && names[i] != NULL && st == SL_OK; i++) {
+        if (sl_tensors_find(&tensors, names[i]) == NULL) {
+            continue;
         }
+        if (*out != NULL) {
+            st = sl_fail(SL_EFILE, "%.300s: the table is there twice, as arrays %s and %s; expected one of them", path,
+                         *out, names[i]);
+        }
+        *out = names[i];
     }
     sl_tensors_free(&tensors);
-    return st == SL_ENOMEM ? st : SL_OK;
+    return st;
 }
 
 void sl_npy_free(struct sl_npy *array)

@@ -36,8 +36,8 @@ struct sl_npy {
 /* Make the header of a .npy file of rows x columns items; columns 0: of one dimension. The dtype is not bfloat16. */
 void sl_npy_header(enum sl_dtype dtype, uint64_t rows, uint64_t columns, char out[SL_NPY_HEADER_BYTES]);
 
-/* Find the first of the `n` names that an array has in a safetensors file. The list may end early with NULL. *out is
- * NULL if the file has none, or is no such file, or cannot be read. SL_ENOMEM. */
+/* Find which of the `n` names of a table is an array of a safetensors file. The list may end early with NULL. *out is
+ * NULL if the file has none, or is no such file, or cannot be read. SL_EFILE: the file has two. SL_ENOMEM. */
 enum sl_status sl_npy_find(const char *path, const char *const *names, int n, const char **out);
 
 /* Read one array of numbers: the array of a .npy file, or the array `name` ("x") of a safetensors file.

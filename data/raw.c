@@ -22,7 +22,6 @@
 #include "support/minmax.h"
 #include "support/text.h"
 
-#define MAX_SPLITS 64
 #define VERTEX_BYTES 12 /* of the graph and a label */
 #define MAX_EDGES ((uint64_t)1 << 40)
 #define MAX_ID_BYTES ((size_t)1 << 40)
@@ -93,32 +92,12 @@ bool sl_raw_has_edges(const char *path)
     return sl_npy_find(path, array_names[SL_RAW_EDGES], N_NAMES, &name) != SL_OK || name != NULL;
 }
 
-/* The name of a table's array. NULL: there is none. SL_EFILE: there are two. */
-static enum sl_status find_array(const char *path, enum sl_raw_file table, const char **out)
-{
-    const char *const *names = array_names[table];
-    const char *other = NULL;
-    int i = 0;
-    enum sl_status st = sl_npy_find(path, names, N_NAMES, out);
-    while (*out != NULL && names[i] != *out) {
-        i++;
-    }
-    if (st == SL_OK && *out != NULL) {
-        st = sl_npy_find(path, names + i + 1, N_NAMES - i - 1, &other);
-    }
-    if (st == SL_OK && other != NULL) {
-        st = sl_fail(SL_EFILE, "%.300s: the table is there twice, as arrays %s and %s; expected one of them", path,
-                     *out, other);
-    }
-    return st;
-}
-
 enum sl_status sl_raw_take_array(const char *path, enum sl_raw_file table, struct sl_raw_files *files)
 {
     const char *name = NULL;
     enum sl_status st = SL_OK;
     if (files->paths[table] == NULL) {
-        st = find_array(path, table, &name);
+        st = sl_npy_find(path, array_names[table], N_NAMES, &name);
     }
     if (st == SL_OK && name != NULL) {
         st = sl_strdup(path, &files->paths[table]);
@@ -169,7 +148,7 @@ static enum sl_status name_array(const char *path, enum sl_raw_file table, const
         [SL_RAW_FEATURES] = "node_feat", [SL_RAW_LABELS] = "node_label", [SL_RAW_TRAIN] = "ids",
         [SL_RAW_VALID] = "ids",          [SL_RAW_TEST] = "ids",          [SL_RAW_WEIGHTS] = "edge_weight",
     };
-    enum sl_status st = find_array(path, table, out);
+    enum sl_status st = sl_npy_find(path, array_names[table], N_NAMES, out);
     *out = sl_text_or(*out, usual[table]);
     return st;
 }
@@ -224,39 +203,38 @@ static int compare_names(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* The names of the folders in `folder`, sorted; at most MAX_SPLITS. */
-static int list_folders(const char *folder, char names[MAX_SPLITS][64])
+void sl_raw_list_folder(const char *folder, bool (*fits)(const char *path), struct sl_raw_names *names)
 {
-    int n = 0;
+    const int most = sizeof names->name / sizeof names->name[0];
     DIR *dir = NULL;
     for (const char *name; (name = sl_folder_next(folder, &dir)) != NULL;) {
         char path[4096];
-        int length = snprintf(path, sizeof path, "%s/%s", folder, name);
-        if (n < MAX_SPLITS && length < (int)sizeof path && strlen(name) < sizeof names[0] && sl_folder_exists(path)) {
-            memcpy(names[n++], name, strlen(name) + 1);
+        const size_t length = (size_t)snprintf(path, sizeof path, "%s/%s", folder, name);
+        if (names->n < most && length < sizeof path && strlen(name) < sizeof names->name[0] && fits(path)) {
+            memcpy(names->name[names->n++], name, strlen(name) + 1);
         }
     }
-    qsort(names, (size_t)n, sizeof names[0], compare_names);
-    return n;
+    qsort(names->name, (size_t)names->n, sizeof names->name[0], compare_names);
 }
 
 /* Choose the split `wanted`, or the only one. */
 static enum sl_status choose_named(const char *folder, const char *wanted, bool needed, char out[64])
 {
-    char names[MAX_SPLITS][64];
+    struct sl_raw_names names = {.n = 0};
     char path[4096];
     char list[600] = "";
     SL_FAIL_IF((size_t)snprintf(path, sizeof path, "%s/split", folder) >= sizeof path, SL_EINVAL,
                "%.64s...: the path is too long", folder);
-    int n = list_folders(path, names);
+    sl_raw_list_folder(path, sl_folder_exists, &names);
+    const int n = names.n;
     for (int i = 0; i < n; i++) {
-        append_name(list, sizeof list, names[i]);
+        append_name(list, sizeof list, names.name[i]);
         bool is_chosen = n == 1;
         if (wanted != NULL) {
-            is_chosen = strcmp(wanted, names[i]) == 0;
+            is_chosen = strcmp(wanted, names.name[i]) == 0;
         }
         if (is_chosen) {
-            snprintf(out, 64, "%.63s", names[i]);
+            snprintf(out, 64, "%.63s", names.name[i]);
             return SL_OK;
         }
     }

@@ -113,6 +113,15 @@ static inline bool sl_raw_reads_no_split(const char *split)
     return split != NULL && split[0] == '\0';
 }
 
+/* Names of entries of folders, sorted. */
+struct sl_raw_names {
+    char name[64][64];
+    int n;
+};
+
+/* Add the entries of a folder whose paths fit, as far as there is room. */
+void sl_raw_list_folder(const char *folder, bool (*fits)(const char *path), struct sl_raw_names *names);
+
 /* The file FOLDER/STEM + ending; sl_free. *out: NULL if there is none. SL_EFILE: the folder has the table twice, with
  * two endings. SL_ENOMEM. */
 enum sl_status sl_raw_find_file(const char *folder, const char *stem, int n_endings, const char *const *endings,
