@@ -451,9 +451,7 @@ static enum sl_status read_names(const char *path, uint32_t n_rows, bool *are_na
     SL_TRY(st, check_length(path, n_rows, 1), done);
     SL_TRY(st, sl_alloc(n_rows, sizeof *labels, "labels", &labels), done);
     for (uint64_t n = 0; sl_text_next(&text, &p, &stop); n++) {
-        bool quoted;
-        struct sl_text_cell label = sl_names_take(&p, stop, ',', &quoted);
-        label.n = quoted ? sl_text_undouble_quotes(label.p, label.n) : label.n;
+        const struct sl_text_cell label = sl_names_take(&p, stop, ',');
         wide |= p != NULL;
         sl_label_kinds_count(&kinds, label, n);
         if (n < n_rows) {

@@ -73,11 +73,9 @@ static bool is_unknown(struct sl_text_cell text)
     return text.n == 0 || (sl_number_real(text.p, text.p + text.n, &value) == text.p + text.n && isnan(value));
 }
 
-/* The class of a label: of a name that is there, or of a copy of the text, added. -1: the text is empty or nan. */
+/* The class of a label: of a name that is there, or of the text, added. -1: the text is empty or nan. */
 static enum sl_status class_of(const char *where, struct sl_names *names, struct sl_text_cell text, int32_t *out)
 {
-    char *copy;
-    enum sl_status st;
     if (is_unknown(text)) {
         *out = -1;
         return SL_OK;
@@ -95,14 +93,7 @@ static enum sl_status class_of(const char *where, struct sl_names *names, struct
     SL_FAIL_IF(!sl_text_is_utf8(text.p, text.n), SL_EFILE,
                "%s: expected names of classes in UTF-8, found '%.*s'; save the file as UTF-8", where,
                (int)sl_min_u64(text.n, MOST_SHOWN), text.p);
-    SL_CHECK(sl_alloc(text.n, 1, "names of classes", &copy));
-    memcpy(copy, text.p, text.n);
-    names->owned = true;
-    st = sl_names_add(names, (struct sl_text_cell){copy, text.n}, &class);
-    if (st != SL_OK) {
-        sl_free(copy);
-        return st;
-    }
+    SL_CHECK(sl_names_add(names, text, &class));
     *out = (int32_t) class;
     return SL_OK;
 }
@@ -198,7 +189,18 @@ static const char *closing_quote(const char *p, const char *stop, char separator
     return NULL;
 }
 
-struct sl_text_cell sl_names_take(const char **p, const char *stop, char separator, bool *quoted)
+/* Make one quote of two. Returns the new length. */
+static size_t undouble_quotes(char *text, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        text[kept++] = text[i];
+        i += text[i] == '"' && i + 1 < n && text[i + 1] == '"';
+    }
+    return kept;
+}
+
+struct sl_text_cell sl_names_take(const char **p, const char *stop, char separator)
 {
     const char *start = *p;
     while (start < stop && is_gap(*start, separator)) {
@@ -210,9 +212,9 @@ struct sl_text_cell sl_names_take(const char **p, const char *stop, char separat
         end++;
     }
     *p = end < stop ? end + 1 : NULL;
-    *quoted = quote != NULL;
     if (quote != NULL) {
-        return (struct sl_text_cell){start + 1, (size_t)(quote - start - 1)};
+        const size_t n = undouble_quotes((char *)(uintptr_t)start + 1, (size_t)(quote - start - 1));
+        return (struct sl_text_cell){start + 1, n};
     }
     while (end > start && sl_text_is_blank(end[-1])) {
         end--;
@@ -250,10 +252,6 @@ enum sl_status sl_names_put(struct sl_writer *writer, struct sl_text_cell text)
 
 void sl_names_free(struct sl_names *names)
 {
-    for (uint32_t i = 0; names->owned && i < names->n; i++) {
-        char *copy = (char *)(uintptr_t)names->texts[i].p;
-        sl_free(copy);
-    }
     sl_free(names->texts);
     sl_free(names->slots);
     *names = (struct sl_names){0};

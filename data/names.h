@@ -24,7 +24,6 @@ struct sl_names {
     uint32_t n;
     uint32_t *slots; /* a number or SL_NONE. At most half of them are in use */
     uint64_t n_slots;
-    bool owned; /* the texts are copies of sl_alloc */
 };
 
 /* The number of a text, or SL_NONE. */
@@ -43,8 +42,8 @@ enum sl_status sl_names_list(const struct sl_names *names, char **out);
 struct sl_writer;
 
 /* Take the next cell of a line of CSV that ends at `stop`, without quotes and blanks around it. *p becomes NULL after
- * the last. *quoted: the cell may have doubled quotes (sl_text_undouble_quotes). */
-struct sl_text_cell sl_names_take(const char **p, const char *stop, char separator, bool *quoted);
+ * the last. The text is the caller's to change: two quotes in a quoted cell become one, in place. */
+struct sl_text_cell sl_names_take(const char **p, const char *stop, char separator);
 
 /* Write a text as a cell of CSV, in quotes if it could be read as something else. SL_EIO. */
 enum sl_status sl_names_put(struct sl_writer *writer, struct sl_text_cell text);

@@ -37,22 +37,13 @@ enum sl_status sl_links_read(const char *path, uint32_t n_vertices, struct sl_li
 
 /* ---- by name ---- */
 
-/* The next cell of a line. */
-static struct sl_text_cell take_cell(const char **p, const char *end)
-{
-    bool quoted;
-    struct sl_text_cell cell = sl_names_take(p, end, ',', &quoted);
-    cell.n = quoted ? sl_text_undouble_quotes(cell.p, cell.n) : cell.n;
-    return cell;
-}
-
 /* Read the next line, of two names, into row out->n. */
 static enum sl_status take_named(const struct sl_text *text, const char *p, const char *stop,
                                  const struct sl_names *names, struct sl_links *out)
 {
     sl_vertex *ends[] = {&out->from[out->n], &out->to[out->n]};
     for (int k = 0; k < 2; k++) {
-        const struct sl_text_cell cell = p != NULL ? take_cell(&p, stop) : (struct sl_text_cell){"", 0};
+        const struct sl_text_cell cell = p != NULL ? sl_names_take(&p, stop, ',') : (struct sl_text_cell){"", 0};
         *ends[k] = sl_names_find(names, cell);
         SL_FAIL_IF(*ends[k] == SL_NONE || (k == 1 && p != NULL), SL_EFILE,
                    "%.300s:%llu: expected 'source,destination', two ids of the vertices, found '%.*s'", text->path,
@@ -75,7 +66,7 @@ enum sl_status sl_links_read_named(const char *path, const char *names, uint32_t
     }
     SL_TRY(st, sl_names_read(names, &known), done);
     SL_TRY(st, sl_lines_read_text(path, true, &text), done);
-    const bool named = sl_text_next(&text, &p, &stop) && sl_names_find(&known, take_cell(&p, stop)) != SL_NONE;
+    const bool named = sl_text_next(&text, &p, &stop) && sl_names_find(&known, sl_names_take(&p, stop, ',')) != SL_NONE;
     sl_free(text.data);
     text.data = NULL;
     if (!named) {

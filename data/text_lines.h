@@ -87,18 +87,6 @@ static inline bool sl_text_is_utf8(const char *text, size_t n)
     return true;
 }
 
-/* Make one quote of two, in place, in a text that the caller may change. Returns the new length. */
-static inline size_t sl_text_undouble_quotes(const char *text, size_t n)
-{
-    char *p = (char *)(uintptr_t)text;
-    size_t kept = 0;
-    for (size_t i = 0; i < n; i++) {
-        p[kept++] = p[i];
-        i += p[i] == '"' && i + 1 < n && p[i + 1] == '"';
-    }
-    return kept;
-}
-
 /* SL_EFILE with the line's number. `expected` continues "expected ". */
 static inline enum sl_status sl_text_refuse(const struct sl_text *text, const char *expected)
 {

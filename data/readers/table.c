@@ -32,13 +32,6 @@ static bool cell_is(struct sl_text_cell cell, const char *word)
     return cell.n == strlen(word) && memcmp(cell.p, word, cell.n) == 0;
 }
 
-/* The next cell of a header. */
-static struct sl_text_cell next_cell(const char **p, const char *stop, char separator)
-{
-    bool quoted;
-    return sl_names_take(p, stop, separator, &quoted);
-}
-
 /* The next line that is not blank, without its line end and blanks at its start. */
 static bool next_line(struct sl_text *text, const char **start, const char **stop)
 {
@@ -101,11 +94,17 @@ static enum role role_of(enum kind kind, struct sl_text_cell name)
     return name.n > 6 && memcmp(name.p, "label_", 6) == 0 ? ROLE_LABEL : ROLE_FEATURE;
 }
 
+struct column {
+    struct sl_text_cell name;
+    enum role role;
+};
+
 /* The first line of a table. */
 struct header {
     enum kind kind;
-    const char *start, *stop;
     char separator;
+    uint32_t n;
+    struct column *columns; /* n (sl_free) */
 };
 
 /* The separator of a line: the first of these that it has. */
@@ -120,18 +119,31 @@ static char separator_of(const char *start, const char *stop)
     return ',';
 }
 
-static struct header header_of(enum kind kind, const char *start, const char *stop)
+static enum sl_status split_header(const struct sl_text *text, const char *start, const char *stop,
+                                   struct header *header)
 {
-    const char separator = separator_of(start, stop);
-    return (struct header){.kind = kind, .start = start, .stop = stop, .separator = separator};
+    size_t most = 1;
+    header->separator = separator_of(start, stop);
+    for (const char *p = start; p < stop; p++) {
+        most += *p == header->separator;
+    }
+    if (most > MAX_COLUMNS) {
+        return sl_text_refuse(text, "at most 2^24 columns");
+    }
+    SL_CHECK(sl_alloc(most, sizeof *header->columns, "columns", &header->columns));
+    for (const char *p = start; p != NULL; header->n++) {
+        const struct sl_text_cell name = sl_names_take(&p, stop, header->separator);
+        header->columns[header->n] = (struct column){name, role_of(header->kind, name)};
+    }
+    return SL_OK;
 }
 
 /* The number of columns of a role. */
 static uint32_t count_role(const struct header *header, enum role role)
 {
     uint32_t n = 0;
-    for (const char *p = header->start; p != NULL;) {
-        n += role_of(header->kind, next_cell(&p, header->stop, header->separator)) == role;
+    for (uint32_t c = 0; c < header->n; c++) {
+        n += header->columns[c].role == role;
     }
     return n;
 }
@@ -149,17 +161,6 @@ static bool read_real(struct sl_text_cell cell, double *out)
 {
     const char *end = cell.p + cell.n;
     return cell.n > 0 && sl_number_real(cell.p, end, out) == end;
-}
-
-static enum sl_status refuse_header(const char *path, uint64_t line, const struct header *header)
-{
-    const int n = header->start != NULL ? (int)(header->stop - header->start) : 0;
-    return sl_fail(SL_EFILE,
-                   "%.300s:%llu: expected %s, found '%.*s'; of other headers make a dataset: starling convert", path,
-                   (unsigned long long)line,
-                   header->kind == NODES ? "a header with one column id, and at most one column split: 'id,label,split'"
-                                         : "a header with the columns src and dst, and perhaps weight: 'src,dst'",
-                   n < 80 ? n : 80, sl_text_or(header->start, ""));
 }
 
 static bool is_mask(struct sl_text_cell name)
@@ -183,26 +184,24 @@ static bool is_misspelt(struct sl_text_cell name)
 static enum sl_status check_names(const char *path, uint64_t line, const struct header *header)
 {
     static const char index[] = "Unnamed: ";
-    uint64_t column = 0;
     bool label = false;
-    for (const char *p = header->start; p != NULL; column++) {
-        struct sl_text_cell name = next_cell(&p, header->stop, header->separator);
+    for (uint32_t c = 0; c < header->n; c++) {
+        const struct sl_text_cell name = header->columns[c].name;
         bool again = header->kind == NODES && (cell_is(name, "label") || cell_is(name, "y"));
         if (name.n == 0 || (name.n >= sizeof index - 1 && memcmp(name.p, index, sizeof index - 1) == 0)) {
             return sl_fail(SL_EFILE,
-                           "%.300s:%llu: column %llu has no name%s; name it or leave it out (the row number of pandas: "
+                           "%.300s:%llu: column %u has no name%s; name it or leave it out (the row number of pandas: "
                            "to_csv(.., index=False))",
-                           path, (unsigned long long)line, (unsigned long long)column + 1,
-                           name.n > 0 ? " of its own" : "");
+                           path, (unsigned long long)line, c + 1, name.n > 0 ? " of its own" : "");
         }
         SL_FAIL_IF(again && label, SL_EFILE,
-                   "%.300s:%llu: column %llu: found a second column of labels; several targets are label, "
+                   "%.300s:%llu: column %u: found a second column of labels; several targets are label, "
                    "label_a, label_b",
-                   path, (unsigned long long)line, (unsigned long long)column + 1);
+                   path, (unsigned long long)line, c + 1);
         label |= again;
         SL_FAIL_IF(header->kind == NODES && (is_mask(name) || is_misspelt(name)), SL_EFILE,
-                   "%.300s:%llu: column %llu: found '%.*s', which is no feature; expected %s", path,
-                   (unsigned long long)line, (unsigned long long)column + 1, (int)name.n, name.p,
+                   "%.300s:%llu: column %u: found '%.*s', which is no feature; expected %s", path,
+                   (unsigned long long)line, c + 1, (int)name.n, name.p,
                    is_mask(name) ? "a column split of train, valid and test" : "small letters");
     }
     return SL_OK;
@@ -212,9 +211,8 @@ static enum sl_status check_repeats(const char *path, uint64_t line, const struc
 {
     struct sl_names names = {0};
     enum sl_status st = SL_OK;
-    for (const char *p = header->start; p != NULL && st == SL_OK;) {
-        struct sl_text_cell name = next_cell(&p, header->stop, header->separator);
-        uint32_t column;
+    for (uint32_t c = 0, column; c < header->n && st == SL_OK; c++) {
+        const struct sl_text_cell name = header->columns[c].name;
         if (sl_names_find(&names, name) != SL_NONE) {
             st = sl_fail(SL_EFILE, "%.300s:%llu: column '%.*s' is there twice; expected each name once", path,
                          (unsigned long long)line, (int)sl_min_u64(name.n, 100), name.p);
@@ -226,18 +224,21 @@ static enum sl_status check_repeats(const char *path, uint64_t line, const struc
     return st;
 }
 
-/* Read the header. SL_EFILE: it does not fit. */
-static enum sl_status find_header(enum kind kind, struct sl_text *text, struct header *out)
+/* Read the header. The columns are the caller's to free, also on failure. SL_EFILE: it does not fit. */
+static enum sl_status read_header(enum kind kind, struct sl_text *text, struct header *out)
 {
-    const char *start;
-    const char *stop;
+    const char *start = "";
+    const char *stop = start;
     *out = (struct header){.kind = kind};
     if (next_line(text, &start, &stop)) {
-        *out = header_of(kind, start, stop);
+        SL_CHECK(split_header(text, start, stop, out));
     }
-    if (out->start == NULL || !fits(out)) {
-        return refuse_header(text->path, text->line, out);
-    }
+    SL_FAIL_IF(!fits(out), SL_EFILE,
+               "%.300s:%llu: expected %s, found '%.*s'; of other headers make a dataset: starling convert", text->path,
+               (unsigned long long)text->line,
+               kind == NODES ? "a header with one column id, and at most one column split: 'id,label,split'"
+                             : "a header with the columns src and dst, and perhaps weight: 'src,dst'",
+               (int)sl_min_u64((uint64_t)(stop - start), 80), start);
     SL_CHECK(check_names(text->path, text->line, out));
     return check_repeats(text->path, text->line, out);
 }
@@ -262,9 +263,9 @@ static bool recognise(const char *path)
 /* Note the columns that are not read. */
 static void note_unused(const char *path, const struct header *header, struct sl_raw_files *files)
 {
-    for (const char *p = header->start; p != NULL;) {
-        struct sl_text_cell name = next_cell(&p, header->stop, header->separator);
-        if (role_of(header->kind, name) == ROLE_UNUSED) {
+    for (uint32_t c = 0; c < header->n; c++) {
+        const struct sl_text_cell name = header->columns[c].name;
+        if (header->columns[c].role == ROLE_UNUSED) {
             sl_raw_note_unused(files, "%.200s: column '%.*s'", path, (int)(name.n < 40 ? name.n : 40), name.p);
         }
     }
@@ -274,14 +275,14 @@ static void note_unused(const char *path, const struct header *header, struct sl
 static enum sl_status look_at(enum kind kind, const char *path, struct sl_reader_tables *tables,
                               struct sl_raw_files *files)
 {
-    struct header header;
+    struct header header = {.kind = kind};
     struct sl_text text;
     enum sl_status st;
     if (path == NULL) {
         return SL_OK;
     }
     SL_CHECK(sl_lines_read_text(path, true, &text));
-    SL_TRY(st, find_header(kind, &text, &header), done);
+    SL_TRY(st, read_header(kind, &text, &header), done);
     if (kind == NODES) {
         tables->labels = count_role(&header, ROLE_LABEL) > 0;
         tables->split = count_role(&header, ROLE_SPLIT) > 0;
@@ -289,6 +290,7 @@ static enum sl_status look_at(enum kind kind, const char *path, struct sl_reader
     }
     note_unused(path, &header, files);
 done:
+    sl_free(header.columns);
     sl_free(text.data);
     return st;
 }
@@ -340,19 +342,13 @@ static bool are_numbers(const struct sl_names *names)
 struct table {
     struct sl_text text;
     struct header header;
-    uint32_t n_columns;
-    unsigned char *roles; /* enum role of each column */
-    uint64_t n_lines;     /* that are not blank */
+    uint64_t n_lines; /* that are not blank */
 };
 
 static enum sl_status refuse(const struct table *table, uint32_t column, struct sl_text_cell found,
                              const char *expected)
 {
-    const char *p = table->header.start;
-    struct sl_text_cell name = {.p = "", .n = 0};
-    for (uint32_t c = 0; c <= column && p != NULL; c++) {
-        name = next_cell(&p, table->header.stop, table->header.separator);
-    }
+    const struct sl_text_cell name = table->header.columns[column].name;
     return sl_fail(SL_EFILE, "%.300s:%llu: column '%.*s': expected %s, found '%.*s'", table->text.path,
                    (unsigned long long)table->text.line, (int)(name.n < 40 ? name.n : 40), name.p, expected,
                    (int)(found.n < 40 ? found.n : 40), found.p);
@@ -362,7 +358,7 @@ static enum sl_status refuse(const struct table *table, uint32_t column, struct 
 static uint32_t column_of(const struct table *table, enum role role)
 {
     uint32_t c = 0;
-    while (table->roles[c] != role) {
+    while (table->header.columns[c].role != role) {
         c++;
     }
     return c;
@@ -373,19 +369,7 @@ static enum sl_status open_table(enum kind kind, struct table *table)
 {
     const char *start;
     const char *stop;
-    SL_CHECK(find_header(kind, &table->text, &table->header));
-    const struct header *header = &table->header;
-    for (const char *p = header->start; p != NULL; table->n_columns++) {
-        next_cell(&p, header->stop, header->separator);
-    }
-    if (table->n_columns > MAX_COLUMNS) {
-        return sl_text_refuse(&table->text, "at most 2^24 columns");
-    }
-    SL_CHECK(sl_alloc(table->n_columns, 1, "columns", &table->roles));
-    uint32_t c = 0;
-    for (const char *p = header->start; p != NULL; c++) {
-        table->roles[c] = (unsigned char)role_of(kind, next_cell(&p, header->stop, header->separator));
-    }
+    SL_CHECK(read_header(kind, &table->text, &table->header));
     struct sl_text rest = table->text;
     while (next_line(&rest, &start, &stop)) {
         table->n_lines++;
@@ -403,15 +387,10 @@ static enum sl_status read_lines(struct table *table, void *context,
     enum sl_status st = SL_OK;
     for (uint64_t line = 0; st == SL_OK && next_line(&table->text, &p, &stop); line++) {
         uint32_t c = 0;
-        for (; st == SL_OK && p != NULL && c < table->n_columns; c++) {
-            bool quoted;
-            struct sl_text_cell cell = sl_names_take(&p, stop, table->header.separator, &quoted);
-            if (quoted) {
-                cell.n = sl_text_undouble_quotes(cell.p, cell.n); /* the text is the reader's own */
-            }
-            st = body(context, line, c, cell);
+        for (; st == SL_OK && p != NULL && c < table->header.n; c++) {
+            st = body(context, line, c, sl_names_take(&p, stop, table->header.separator));
         }
-        if (st == SL_OK && (p != NULL || c < table->n_columns)) {
+        if (st == SL_OK && (p != NULL || c < table->header.n)) {
             st = sl_text_refuse(&table->text, "as many columns as the header has");
         }
     }
@@ -488,7 +467,7 @@ static enum sl_status read_id(struct nodes *nodes, uint32_t column, struct sl_te
 static enum sl_status node_cell(void *context, uint64_t line, uint32_t column, struct sl_text_cell cell)
 {
     struct nodes *nodes = context;
-    switch ((enum role)nodes->table.roles[column]) {
+    switch (nodes->table.header.columns[column].role) {
     case ROLE_ID: return read_id(nodes, column, cell);
     case ROLE_LABEL: return read_label(nodes, column, cell);
     case ROLE_SPLIT: return nodes->set_of != NULL ? read_set(nodes, column, cell, &nodes->set_of[line]) : SL_OK;
@@ -539,12 +518,15 @@ static enum sl_status give_targets(struct nodes *nodes, const struct sl_raw_file
 static enum sl_status name_columns(const struct nodes *nodes, enum role role, char **out)
 {
     const struct header *header = &nodes->table.header;
-    size_t room = (size_t)(header->stop - header->start) + nodes->table.n_columns + 1;
+    size_t room = 1;
+    for (uint32_t c = 0; c < header->n; c++) {
+        room += header->columns[c].name.n + 1;
+    }
     SL_CHECK(sl_alloc(room, 1, "names of columns", out));
     char *end = *out;
-    for (const char *p = header->start; p != NULL;) {
-        struct sl_text_cell name = next_cell(&p, header->stop, header->separator);
-        if (role_of(NODES, name) == role) {
+    for (uint32_t c = 0; c < header->n; c++) {
+        const struct sl_text_cell name = header->columns[c].name;
+        if (header->columns[c].role == role) {
             size_t skip = role == ROLE_LABEL && name.n > 6 && memcmp(name.p, "label_", 6) == 0 ? 6 : 0;
             end = (char *)memcpy(end, name.p + skip, name.n - skip) + name.n - skip;
             *end++ = '\n';
@@ -601,7 +583,7 @@ static enum sl_status read_nodes(const struct sl_raw_files *files, struct sl_tex
     st = give_nodes(&nodes, files, out);
 done:
     sl_free(nodes.texts);
-    sl_free(nodes.table.roles);
+    sl_free(nodes.table.header.columns);
     sl_free(nodes.labels);
     sl_free(nodes.features);
     sl_free(nodes.set_of);
@@ -634,7 +616,7 @@ static enum sl_status edge_cell(void *context, uint64_t line, uint32_t column, s
 {
     struct edges *edges = context;
     double value = -1;
-    switch ((enum role)edges->table.roles[column]) {
+    switch (edges->table.header.columns[column].role) {
     case ROLE_SOURCE: return read_end(edges, column, cell, &edges->ends[0][line]);
     case ROLE_DESTINATION: return read_end(edges, column, cell, &edges->ends[1][line]);
     case ROLE_WEIGHT:
@@ -664,7 +646,7 @@ static enum sl_status read_edges(struct sl_text text, bool closed, struct sl_nam
     SL_TRY(st, read_lines(&edges.table, &edges, edge_cell), done);
     out->n_edges = n;
 done:
-    sl_free(edges.table.roles);
+    sl_free(edges.table.header.columns);
     return st;
 }
 
