@@ -8,29 +8,12 @@ import argparse
 import os
 import signal
 import warnings
-from collections.abc import Callable
 from typing import Any
 
-from . import _formats
-from ._columns import ENDINGS, read_tables
-from ._draft import Draft, Refused, about
+from ._columns import read_tables
+from ._draft import Draft, about
+from ._formats import FILES, FOLDERS, TWICE, Reader
 
-Reader = Callable[[str, Any, Draft], None]
-# The forms of files by their endings.
-FILES: dict[tuple[str, ...], Reader] = {
-    (".npz",): _formats.read_npz,
-    (".mtx", ".mtx.gz"): _formats.read_mtx,
-    (".graph", ".graph.gz", ".metis"): _formats.read_metis,
-    (".pt", ".pth"): _formats.read_torch,
-    (".bin",): _formats.read_dgl,
-}
-# The forms of folders by a name in them.
-FOLDERS: dict[str, Reader] = {
-    "metadata.yaml": _formats.read_graphbolt,
-    "meta.yaml": _formats.read_dgl_csv,
-    "processed": _formats.read_igb,
-    "raw": _formats.read_ogb,
-}
 # What other files are.
 OTHERS = {
     (".zip", ".tar", ".tar.gz", ".tgz"): "an archive; unpack it and convert what is in it",
@@ -61,45 +44,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{name}", metavar="NAME", help=help_)
 
 
-def _read(path: str, arguments: Any, draft: Draft) -> None:
-    lower = path.lower().rstrip("/")
+def _reader(path: str, arguments: Any) -> Reader:
+    """The reader of a file by its ending, of a folder by a name in it."""
     if os.path.isdir(path):
-        edges = _formats.find(os.path.join(path, "edges"), ENDINGS)
-        if edges is not None:
-            return read_tables(
-                edges, arguments.nodes or _formats.find(os.path.join(path, "nodes"), ENDINGS), arguments, draft
-            )
-        for name, read in FOLDERS.items():
-            if os.path.exists(os.path.join(path, name)):
-                return read(path, arguments, draft)
-        raise Refused(
-            f"found {', '.join(sorted(os.listdir(path))[:10]) or 'nothing'}; expected a folder of "
-            f"{', '.join(FOLDERS)}, or a table edges.csv or .parquet"
-        )
+        names = os.listdir(path)
+        found = next((read for name, read in FOLDERS.items() if name in names), None)
+        if found is None:
+            told = ", ".join(sorted(names)[:10]) or "nothing"
+            expected = ", ".join(name for name in FOLDERS if not name.startswith("edges"))
+            raise ValueError(f"found {told}; expected a folder of {expected}, or a table edges.csv or .parquet")
+        return found
+    lower = path.lower()
     for endings, read in FILES.items():
         if lower.endswith(endings):
-            wrong = [name for name in ("source", "target", "id", "nodes") if getattr(arguments, name) is not None]
-            if wrong:
-                raise Refused(f"--{wrong[0]}: found '{getattr(arguments, wrong[0])}', expected it with a table alone")
-            return read(path, arguments, draft)
-    for endings, what in OTHERS.items():
-        if lower.endswith(endings):
-            raise Refused(f"found {what}")
-    if lower.endswith(ENDINGS):
-        return read_tables(path, arguments.nodes, arguments, draft)
-    *names, last = *(name for known in FILES for name in known), *ENDINGS
-    found = os.path.splitext(path)[1]
-    found = f"the ending '{found}'" if found else "no ending"
-    raise Refused(f"found {found}, expected a folder, or a file that ends in {', '.join(names)} or {last}")
+            for name in ("source", "target", "id", "nodes") if read is not read_tables else ():
+                if getattr(arguments, name) is not None:
+                    raise ValueError(f"--{name}: found '{getattr(arguments, name)}', expected it with a table alone")
+            return read
+    what = next((what for endings, what in OTHERS.items() if lower.endswith(endings)), "")
+    if not what:
+        ending = os.path.splitext(path)[1]
+        *names, last = (name for known in FILES for name in known)
+        what = f"the ending '{ending}'" if ending else "no ending"
+        what += f", expected a folder, or a file that ends in {', '.join(names)} or {last}"
+    raise ValueError(f"found {what}")
 
 
 def run(arguments: argparse.Namespace) -> int:
     path, out = arguments.file, arguments.out.rstrip("/")
     os.stat(path)
     if not out or not os.path.isdir(os.path.dirname(os.path.abspath(out))):
-        raise Refused(f"--out: found '{out}', expected a new name in a folder that is there")
+        raise ValueError(f"--out: found '{out}', expected a new name in a folder that is there")
     if os.path.lexists(out):
-        raise Refused(f"{out}: is there already; remove it, or choose another --out")
+        raise ValueError(f"{out}: is there already; remove it, or choose another --out")
     stopped: list[int] = []
 
     def stop(number: int, _: object) -> None:
@@ -117,7 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise KeyboardInterrupt
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of libraries about what is refused below
-            about(path, _read, path, arguments, draft)
+            read = about(path, _reader, path, arguments)
+            about(path, draft.put, about(path, read, path, arguments, draft), arguments)
             about(path, draft.finish)
     except Exception:
         if stopped:  # pandas tells of an interrupted read as of a broken file
@@ -125,6 +103,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise
     finally:
         draft.discard()
-    n, directed = draft.n.get("", sum(draft.n.values())), " --directed" if draft.directed else ""
+    n, directed = draft.n.get("", sum(draft.n.values())), " --directed" if read in TWICE else ""
     print(f"{out}: {n} vertices; train on it: coop_sage --dataset {out}{directed}")
     return 0

@@ -2,12 +2,13 @@
 # Copyright (c) 2026 the Starling authors
 """A dataset that is written table by table: a folder of .npy files in OGB's layout, or one safetensors file.
 
-Arrays may be of numpy, memory maps, tensors of PyTorch or matrices of scipy.sparse. They are read, checked and written
-in blocks, so they may be larger than memory.
+Arrays may be of numpy, memory maps or tensors of PyTorch. They are read, checked and written in blocks, so they may be
+larger than memory.
 """
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import json
 import os
@@ -17,31 +18,39 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ._arrays import any_array, ids32, members
+from ._arrays import any_array, ids32, is_missing, members, named
 from ._numpy import Array, np
-from ._sources import PLAIN
+from ._sources import PLAIN, WEIGHTS, Stores, split
 from ._tools import whole_file
 
 ROWS = 1 << 18  # of a block
 _HEADER_BYTES = 128  # of a .npy file
 _DTYPES = {"b1": "BOOL", "i1": "I8", "u1": "U8", "i8": "I64", "f2": "F16", "f4": "F32"}
-
-
-class Refused(ValueError):
-    """A file is not as expected. The message is one line."""
+# The names of the tables in stores: PyG's, DGL's, OGB's.
+X = ("x", "node_feat", "feat", "feature", "features")
+Y = ("y", "node_label", "label", "labels")
+SETS = {
+    "train": ("train_mask", "train", "train_idx"),
+    "valid": ("val_mask", "valid_mask", "valid", "val", "valid_idx", "val_idx"),
+    "test": ("test_mask", "test", "test_idx"),
+}
+COUNTS = ("num_nodes", "num_nodes_list")
+OF_EDGES = {"edge", "edge_index", "num_edges_list", *WEIGHTS}
+_OF_VERTICES = {*X, *Y, *COUNTS, *(f"{name}_scale" for name in X), "class_names", "splits"}
+_OF_VERTICES |= {name for names in SETS.values() for name in names}
 
 
 def about(path: str, read: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a reader. The messages of its errors begin with `path`."""
+    """Call a reader. Its errors are of one line that begins with `path`."""
     try:
         return read(*arguments)
     except (ImportError, MemoryError, OSError) as error:
         if isinstance(error, OSError) and error.strerror is None:  # of gzip
-            raise Refused(f"{path}: {error}") from None
+            raise ValueError(f"{path}: {error}") from None
         raise
-    except Exception as error:  # of a library that reads the file
+    except Exception as error:  # also of a library that reads the file
         text = " ".join(str(error).split())[:300] or type(error).__name__
-        raise Refused(text if text.startswith(path) else f"{path}: {text}") from None
+        raise ValueError(text if text.startswith(path) else f"{path}: {text}") from None
 
 
 def note(text: str) -> None:
@@ -54,31 +63,23 @@ def show(text: str) -> None:
         print("\r" + text[:76].ljust(76), end="\r" if not text else "", file=sys.stderr, flush=True)
 
 
-class Npy:
-    """A .npy file that grows by rows: shape (rows, ..)."""
-
-    def __init__(self, path: str, dtype: Any) -> None:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        self.dtype, self.n = np.dtype(dtype), 0
-        self.rest: tuple[int, ...] | None = None
-        self.file = open(path, "wb")
-        self.file.seek(_HEADER_BYTES)
-
-    def add(self, block: Array) -> None:
-        self.rest = block.shape[1:] if self.rest is None else self.rest
-        if block.shape[1:] != self.rest:
-            raise Refused(f"found {block.shape[1:]} columns in some rows, expected {self.rest} as before")
-        self.n += len(block)
-        self.file.write(np.ascontiguousarray(block, self.dtype).tobytes())
-
-    def close(self) -> None:
-        if self.file.closed:
-            return
-        text = repr({"descr": self.dtype.str, "fortran_order": False, "shape": (self.n, *(self.rest or ()))})
-        self.file.seek(0)
-        self.file.write(b"\x93NUMPY\1\0v\0" + text.encode().ljust(_HEADER_BYTES - 11) + b"\n")
-        self.file.truncate(max(_HEADER_BYTES, self.file.seek(0, 2)))
-        self.file.close()
+def write_npy(path: str, dtype: Any, parts: Iterable[Array], rest: tuple[int, ...] | None = None) -> Array:
+    """Write blocks of rows (rows, ..) as a .npy file. Returns it, mapped. rest: the shape of a row, if known."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    n, dtype = 0, np.dtype(dtype)
+    with open(path, "wb") as file:
+        file.seek(_HEADER_BYTES)
+        for part in parts:
+            rest = part.shape[1:] if rest is None else rest
+            if part.shape[1:] != rest:
+                raise ValueError(f"found {part.shape[1:]} columns in some rows, expected {rest} as before")
+            n += len(part)
+            file.write(np.ascontiguousarray(part, dtype).tobytes())
+        text = repr({"descr": dtype.str, "fortran_order": False, "shape": (n, *(rest or ()))})
+        file.seek(0)
+        file.write(b"\x93NUMPY\1\0v\0" + text.encode().ljust(_HEADER_BYTES - 11) + b"\n")
+    made: Array = np.load(path, mmap_mode="r")
+    return made
 
 
 def blocks(array: Any, name: str = "") -> Iterator[Array]:
@@ -90,14 +91,48 @@ def blocks(array: Any, name: str = "") -> Iterator[Array]:
 def numbers(name: str, block: Array, dtype: Any, least: float = -np.inf, nan: bool = False) -> Array:
     """A block as finite numbers of a dtype, of `least` or more."""
     if block.dtype.kind not in "biuf":
-        raise Refused(f"{name}: found entries of type {block.dtype}, expected numbers")
+        raise ValueError(f"{name}: found entries of type {block.dtype}, expected numbers")
     with np.errstate(over="ignore"):
         made: Array = block.astype(dtype)
     bad = ~(np.isfinite(made) & (made >= least)) & ~(np.isnan(made) & nan)
     if bad.any():
         expected = "finite numbers" + (" of 0 or more" if least == 0 else "") + (", or nan" if nan else "")
-        raise Refused(f"{name}: found {block[bad].flat[0]}, expected {expected}")
+        raise ValueError(f"{name}: found {block[bad].flat[0]}, expected {expected}")
     return made
+
+
+def is_number(text: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return float(text) == 0 or True
+    return False
+
+
+def _targets(cells: Array) -> tuple[Array, list[str] | None]:
+    """Targets of cells (n,) or (n, K), texts or numbers: classes -1 .. and their names, or numbers and None."""
+    columns = cells.reshape(len(cells), -1)
+    texts = ["" if is_missing(cell) else str(cell).strip() for cell in columns.flat]
+    texts = ["" if text.lower() == "nan" else text for text in texts]
+    known = [text for text in texts if text]
+    if all(map(is_number, known)):
+        values = np.array([float(text or "nan") for text in texts]).reshape(columns.shape)
+        whole = columns.shape[1] == 1 and not any(float(text) % 1 for text in known)
+        if whole and not (known and all("." in text for text in known)):
+            values = np.where(np.isnan(values), -1, values).astype(np.int64)
+        return (values[:, 0] if columns.shape[1] == 1 else values), None
+    if columns.shape[1] > 1 or any(is_number(text) and float(text) % 1 for text in known):
+        raise ValueError("labels: found text beside other labels, expected numbers, or names of classes")
+    found = named(np.array(texts, object), "labels")
+    assert found is not None  # some are texts
+    return found[1], found[0]
+
+
+def take(tables: Mapping[str, Any], names: Iterable[str], wanted: str | None = None) -> Any:
+    """The table `wanted`, or the one of the names. None: there is none."""
+    known = (wanted,) if wanted is not None and wanted in tables else names
+    found = [name for name in known if name in tables]
+    if len(found) > 1:
+        raise ValueError(f"the table is there twice, as arrays {found[0]} and {found[1]}; expected one of them")
+    return tables[found[0]] if found else None
 
 
 class Draft:
@@ -106,124 +141,133 @@ class Draft:
     def __init__(self, out: str) -> None:
         self.out = os.path.abspath(out)
         self.root = tempfile.mkdtemp(prefix=f".{os.path.basename(out)}.", dir=os.path.dirname(self.out))
-        self.scratch, self.folder = os.path.join(self.root, "scratch"), os.path.join(self.root, "draft")
-        os.mkdir(self.scratch)
-        self.n: dict[str, int] = {}  # vertices of each type; 0: not known
-        self.most: dict[str, int] = {}  # 1 + the largest id of each type in the edges
-        self.relations: list[tuple[str, str, str]] = []
-        self.names: dict[str, list[str]] = {}  # of the classes, by type
+        self.folder = os.path.join(self.root, "draft")
+        self.n: dict[str, int] = {}  # vertices of each type
         self.ids: list[str] | None = None
-        self.directed = False  # the edges are to be taken as they are: an undirected graph lists both directions
-        self.scale: float | None = None  # of int8 features
-        self.tables: list[Npy] = []
+        self._relations: list[tuple[str, str, str]] = []
+        self._names: dict[str, list[str]] = {}  # of the classes, by type
+        self._scale: float = 1  # of int8 features
 
-    def table(self, name: str, dtype: Any) -> Npy:
-        self.tables.append(Npy(os.path.join(self.folder, name + ".npy"), dtype))
-        if os.path.basename(name) == "edge":
-            self.tables[-1].rest = (2,)  # also without edges
-        return self.tables[-1]
+    def spare(self) -> str:
+        """The path of a new file or folder that goes with the draft."""
+        return os.path.join(self.root, str(len(os.listdir(self.root))))
 
-    def put(self, name: str, dtype: Any, parts: Iterable[Array]) -> None:
-        table = self.table(name, dtype)
-        for part in parts:
-            table.add(part)
-        table.close()
+    def grow(self, dtype: Any, parts: Iterable[Array], rest: tuple[int, ...] | None = None) -> Array:
+        """Blocks of rows as one array, in a file that goes with the draft."""
+        return write_npy(self.spare(), dtype, parts, rest)
 
-    def lines(self, name: str, lines: Iterable[Any]) -> None:
-        os.makedirs(os.path.dirname(os.path.join(self.folder, name)), exist_ok=True)
-        with open(os.path.join(self.folder, name), "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{line}\n" for line in lines)
+    def save(self, name: str, dtype: Any, parts: Iterable[Array], rest: tuple[int, ...] | None = None) -> Array:
+        return write_npy(os.path.join(self.folder, name + ".npy"), dtype, parts, rest)
 
-    def edge_name(self, triple: tuple[str, str, str]) -> str:
-        """Begin a relation. Returns the name of its table."""
-        self.relations.append(triple)
-        for key in triple[::2]:
-            self.most.setdefault(key, 0)
-        return "raw/edge" if triple == PLAIN else f"raw/relations/{'___'.join(triple)}/edge"
+    def put(self, stores: Stores, arguments: Any) -> None:
+        """Write a graph of named tables by type and by triple: a reader's, which may have tables that are None."""
+        there = {
+            key: {name: of for name, of in tables.items() if of is not None and name[:1] != "_"}
+            for key, tables in stores.items()
+        }
+        vertices, edges = split(there)
+        for key, tables in there.items():
+            known = OF_EDGES | {arguments.weight} if key in edges else _OF_VERTICES | {arguments.label}
+            unused = ", ".join(name for name in tables if name not in known)
+            if unused:
+                note(f"not used: {unused}" + ("" if key in ("", PLAIN) else f" of {key}"))
+        most = dict.fromkeys([*vertices, *(key for triple in edges for key in triple[::2])], 0)
+        for triple, tables in edges.items():
+            index = take(tables, ("edge_index", "edge"))
+            if index is None:
+                found = ", ".join([*tables, *vertices.get("", ())]) + ("" if triple == PLAIN else f" of {triple}")
+                raise ValueError(f"found {found or 'nothing'}; expected arrays edge_index, x, y, ..")
+            for key, ids in zip(triple[::2], self._edges(triple, index, take(tables, WEIGHTS, arguments.weight)).T):
+                most[key] = max(most[key], int(ids.max()) + 1 if len(ids) else 0)
+        for key, least in most.items():
+            self._vertices(key, vertices.get(key, {}), least, arguments)
 
-    def pairs(self, triple: tuple[str, str, str], block: Array) -> Array:
-        """A block (rows, 2) of edges as ids."""
-        made = ids32(block, "edges", 2**32 - 1)
-        for end, key in enumerate(triple[::2]):
-            self.most[key] = max(self.most[key], int(made[:, end].max(initial=0)) + (len(made) > 0))
-        return made
-
-    def edges(self, index: Any, weight: Any = None, triple: tuple[str, str, str] = PLAIN) -> None:
-        """Edges (2, E) or (E, 2), and their weights (E,)."""
+    def _edges(self, triple: tuple[str, str, str], index: Any, weight: Any) -> Array:
+        """Edges (2, E) or (E, 2), or two arrays (E,), and their weights (E,). Returns the edges (E, 2)."""
+        index = np.stack([any_array(end) for end in index]) if isinstance(index, (tuple, list)) else index
         shape = tuple(index.shape)
         if len(shape) != 2 or 2 not in shape:
-            raise Refused(f"edges: found the shape {shape}, expected (2, edges) or (edges, 2)")
-        name = self.edge_name(triple)
+            raise ValueError(f"edges: found the shape {shape}, expected (2, edges) or (edges, 2)")
+        self._relations.append(triple)
+        name = "raw/edge" if triple == PLAIN else f"raw/relations/{'___'.join(triple)}/edge"
         rows = index.T if shape[0] == 2 else index
-        self.put(name, "<u4", (self.pairs(triple, block) for block in blocks(rows, name)))
         if weight is not None:
+            weight = weight.reshape(-1)
             if weight.shape[0] != rows.shape[0]:
-                raise Refused(f"edge weights: found {weight.shape[0]}, expected {rows.shape[0]}, one for each edge")
-            self.put(name + "-weight", "<f4", (numbers("edge weights", w.ravel(), "<f4", 0) for w in blocks(weight)))
+                raise ValueError(f"edge weights: found {weight.shape[0]}, expected {rows.shape[0]}, one for each edge")
+            self.save(name + "-weight", "<f4", (numbers("edge weights", part, "<f4", 0) for part in blocks(weight)))
+        return self.save(name, "<u4", (ids32(block, "edges", 2**32 - 1) for block in blocks(rows, name)), (2,))
 
-    def vertices(self, key: str = "", n: int = 0, x: Any = None, y: Any = None, scale: float = 1) -> None:
-        """n vertices of a type: features x (n, F), times `scale`; targets y (n,) or (n, K)."""
-        n = self.n[key] = n or next((int(t.shape[0]) for t in (x, y) if t is not None), 0)
+    def _vertices(self, key: str, tables: Mapping[str, Any], least: int, arguments: Any) -> None:
+        """The tables of a type that has `least` vertices or more: features (n, F), targets (n,) or (n, K), sets."""
+        count, x, y = take(tables, COUNTS), take(tables, X), take(tables, Y, arguments.label)
+        names, place = tables.get("class_names"), f"raw/{{0}}/{key}/{{0}}" if key else "raw/{0}"
+        n = 0 if count is None else int(any_array(count).ravel()[0])
+        n = self.n[key] = n or next((int(table.shape[0]) for table in (x, y) if table is not None), least)
+        if least > n:
+            raise ValueError(f"edges: found id {least - 1}, expected ids of 0 .. {n - 1}{key and ' of ' + key}")
         for name, table in (("node-feat", x), ("node-label", y)):
             shape = () if table is None else tuple(table.shape)
             if table is not None and (shape[0] != n or (len(shape) != 2 and (x is table or len(shape) > 2))):
-                raise Refused(f"{key} {name}: found the shape {shape}, expected ({n}, columns)".strip())
+                raise ValueError(f"{key} {name}: found the shape {shape}, expected ({n}, columns)".strip())
         if x is not None:
+            x = x.to_dense() if hasattr(x, "to_dense") else x
             dtype = {"float16": "<f2", "int8": "|i1"}.get(str(x.dtype).replace("torch.", ""), "<f4")
-            factor: Any = 1
-            if scale != 1 and self.out.endswith(".safetensors"):
-                self.scale = scale
-            elif scale != 1:  # a folder has no place for it
-                dtype, factor = "<f4", np.float32(scale)
+            scale = take(tables, [f"{name}_scale" for name in X])
+            factor = 1 if scale is None else float(any_array(scale).ravel()[0])
+            if self.out.endswith(".safetensors"):
+                self._scale, factor = factor, 1
+            dtype = dtype if factor == 1 else "<f4"  # a folder has no place for a factor
             parts = (numbers("features", block, dtype) * factor for block in blocks(x, "features"))
-            self.put(self.place("node-feat", key), dtype, parts)
+            self.save(place.format("node-feat"), dtype, parts)
         if y is not None:
+            if isinstance(y, np.ndarray) and y.dtype.kind in "OUS":
+                y, found = _targets(np.char.decode(y) if y.dtype.kind == "S" else y)
+                names = found if names is None else names
             dtype = "<f4" if any_array(y[:1]).dtype.kind == "f" else "<i8"
             rows = (numbers("targets", block, dtype, nan=True) for block in blocks(y, "targets"))
-            self.put(self.place("node-label", key), dtype, rows)
+            self.save(place.format("node-label"), dtype, rows)
+            if names is not None:
+                text = any_array(names)
+                self._names[key] = bytes(text).decode().splitlines() if text.dtype.kind == "u" else list(map(str, text))
+        own = {"file": {name: take(tables, known) for name, known in SETS.items()}}
+        for name, sets in {**own, **tables.get("splits", {})}.items():
+            self._sets(name, key, {set_: value for set_, value in sets.items() if value is not None})
 
-    @staticmethod
-    def place(table: str, key: str) -> str:
-        return f"raw/{table}/{key}/{table}" if key else f"raw/{table}"
-
-    def sets(self, sets: Mapping[str, Any], split: str = "file", key: str = "") -> None:
+    def _sets(self, split: str, key: str, sets: Mapping[str, Any]) -> None:
         """The lists train, valid and test: ids or masks (n,). Masks (n, K) are the splits 0 .. K-1."""
-        given = {name: value for name, value in sets.items() if value is not None}
-        width = max((value.shape[1] for value in given.values() if len(value.shape) == 2), default=0)
+        width = max((value.shape[1] for value in sets.values() if len(value.shape) == 2), default=0)
         for column in range(max(width, 1)):
             seen = np.zeros(self.n[key], bool)
-            for name, value in given.items():
+            for name, value in sets.items():
                 found = members(value[:, column] if len(value.shape) == 2 else value, name, self.n[key])
                 if seen[found].any() or len(np.unique(found)) < len(found):
-                    raise Refused(f"{name}: found a vertex that is in the split already, expected each vertex once")
+                    raise ValueError(f"{name}: found a vertex that is in the split already, expected each vertex once")
                 seen[found] = True
-                self.put(os.path.join("split", str(column) if width > 1 else split, key, name), "<u4", [found])
+                self.save(os.path.join("split", str(column) if width > 1 else split, key, name), "<u4", [found])
+
+    def _lines(self, name: str, lines: Iterable[Any]) -> None:
+        with open(os.path.join(self.folder, name), "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
 
     def finish(self) -> None:
-        """Check what needs all tables, and put the folder or file in its place."""
-        for table in self.tables:
-            table.close()
-        typed = self.relations != [PLAIN]
-        for key, most in self.most.items():
-            self.n[key] = self.n.get(key) or most
-            if most > self.n[key]:
-                expected = f"ids of 0 .. {self.n[key] - 1}{key and ' of ' + key}"
-                raise Refused(f"edges: found id {most - 1}, expected {expected}")
+        """Put the folder or file in its place."""
+        typed = self._relations != [PLAIN]
         if self.out.endswith(".safetensors"):
             if typed:
-                raise Refused("found a typed dataset, expected one type for a .safetensors file; write a folder")
+                raise ValueError("found a typed dataset, expected one type for a .safetensors file; write a folder")
             with whole_file(self.out) as path:
                 self._write_file(path)
             return
-        for key, names in self.names.items():
-            self._write_names(self.place("node-label", key), names)
+        for key, names in self._names.items():
+            self._write_names(f"raw/node-label/{key}/node-label" if key else "raw/node-label", names)
         if typed:
-            self.lines("raw/num-node-dict.csv", [",".join(self.n), ",".join(map(str, self.n.values()))])
-            self.lines("raw/triplet-type-list.csv", map(",".join, self.relations))
+            self._lines("raw/num-node-dict.csv", [",".join(self.n), ",".join(map(str, self.n.values()))])
+            self._lines("raw/triplet-type-list.csv", map(",".join, self._relations))
         else:
-            self.lines("raw/num-node-list.csv", [self.n[""]])
+            self._lines("raw/num-node-list.csv", [self.n[""]])
         if self.ids is not None:
-            self.lines("raw/node-id.csv", self.ids)
+            self._lines("raw/node-id.csv", self.ids)
         os.rename(self.folder, self.out)
 
     def _load(self, name: str) -> Array:
@@ -236,7 +280,7 @@ class Draft:
             note("a folder has no place for the names of classes in another order than sorted; a .safetensors file has")
             return
         cells = ["nan", *('"' + name.replace('"', '""') + '"' for name in names)]
-        self.lines(name + ".csv", (cells[max(int(c), -1) + 1] for part in blocks(self._load(name)) for c in part))
+        self._lines(name + ".csv", (cells[max(int(c), -1) + 1] for part in blocks(self._load(name)) for c in part))
         os.unlink(os.path.join(self.folder, name + ".npy"))
 
     def _tensors(self) -> Iterator[tuple[str, Any, tuple[int, ...], Iterable[Array]]]:
@@ -245,23 +289,23 @@ class Draft:
         ends = (part for end in (0, 1) for part in blocks(edge[:, end]))
         yield "edge_index", "<i8", (2, len(edge)), ends
         yield "num_nodes", "<i8", (), [np.array(n)]
-        if self.scale is not None:
-            yield "x_scale", "<f4", (), [np.array(self.scale)]
+        if self._scale != 1:
+            yield "x_scale", "<f4", (), [np.array(self._scale)]
         for name, table in (("edge_weight", "edge-weight"), ("x", "node-feat"), ("y", "node-label")):
             if os.path.exists(os.path.join(self.folder, f"raw/{table}.npy")):
                 array = self._load(f"raw/{table}")
                 yield name, array.dtype.str, array.shape, blocks(array, name)
-        for name, lines in (("class_names", self.names.get("")), ("node_ids", self.ids)):
+        for name, lines in (("class_names", self._names.get("")), ("node_ids", self.ids)):
             if lines is not None:
                 text = np.frombuffer("".join(line + "\n" for line in lines).encode(), np.uint8)
                 yield name, "|u1", text.shape, [text]
         lists = sorted(glob.glob(glob.escape(self.folder) + "/split/*/*.npy"))
         if len({os.path.dirname(path) for path in lists}) > 1:
-            raise Refused("found several splits, expected one for a .safetensors file; choose it by --split")
+            raise ValueError("found several splits, expected one for a .safetensors file; choose it by --split")
         for path in lists:
             found, name = np.load(path), os.path.basename(path)[:-4]
             if found.ndim != 1 or name not in ("train", "valid", "test"):
-                raise Refused(
+                raise ValueError(
                     "found lists of links, expected lists of vertices for a .safetensors file; write a folder"
                 )
             mask = np.zeros(n, bool)
@@ -283,7 +327,5 @@ class Draft:
                     file.write(np.ascontiguousarray(part, dtype).tobytes())
 
     def discard(self) -> None:
-        for table in self.tables:
-            table.file.close()
         shutil.rmtree(self.root, ignore_errors=True)
         show("")
