@@ -273,58 +273,43 @@ class Option:
         return f"Option({self.keyword!r}, kind={self.kind!r}, default={self.default!r})"
 
     def text(self, value: Any) -> str:
-        """The value in the form of the command line."""
-        value = os.fspath(value) if isinstance(value, os.PathLike) else value
-        if isinstance(value, str):
-            return value
-        flag = isinstance(value, (bool, getattr(sys.modules.get("numpy"), "bool_", bool)))  # without importing numpy
-        if flag and (self.kind == "flag" or "yes" in self.choices):
-            return "yes" if value else "no"
-        if self.name == "relation-fanout" and isinstance(value, Mapping):
-            return "/".join(self._fanouts(relation, numbers) for relation, numbers in value.items())
-        if getattr(value, "ndim", 1) > 1:
-            raise self._wrong(f"the shape {tuple(value.shape)}")
-        several = hasattr(value, "__iter__") and not isinstance(value, Mapping)
-        if several and (self.kind == "list" or self.name == "class-weights"):
-            entries = [(self._whole if self.kind == "list" else self._real)(one) for one in value]
-            if entries:
-                return ",".join(entries)
-            # the library takes an empty text for an option that is not given
-            raise ValueError(f"{self.keyword}: found an empty list, expected {self._expected()}; None is the default")
-        if self.kind not in ("whole", "long", "list", "real") or flag:
-            raise self._wrong(shown(value))
-        return self._real(value) if self.kind == "real" else self._whole(value)
+        """The value in the form of the command line. The library refuses a text that is no value of the option."""
+        if isinstance(value, (str, os.PathLike)):
+            return os.fsdecode(value)
+        if isinstance(value, (bool, getattr(sys.modules.get("numpy"), "bool_", bool))):  # without importing numpy
+            word = "yes" if value else "no"
+            value = word if self.kind == "flag" or word in self.choices else str(bool(value))
+        elif self.name == "relation-fanout" and isinstance(value, Mapping):
+            return "/".join(_fanouts(name, numbers) for name, numbers in value.items())
+        elif hasattr(value, "__iter__") and not isinstance(value, Mapping) and getattr(value, "ndim", 1) == 1:
+            if self.kind == "list":
+                return ",".join(_number(entry, True) for entry in value)
+            with contextlib.suppress(TypeError, ValueError):  # without any, the library would take the text for None
+                if self.name == "class-weights" and (text := ",".join(repr(float(entry)) for entry in value)):
+                    return text
+        if self.kind == "text":
+            expected = "a text" if self.name != "class-weights" else "'balanced', numbers, or the path of a file"
+            raise TypeError(f"{self.keyword}: found {shown(value)}, expected {expected}")
+        return _number(value, self.kind != "real")
 
-    def _wrong(self, found: str) -> TypeError:
-        return TypeError(f"{self.keyword}: found {found}, expected {self._expected()}")
 
-    def _real(self, value: Any) -> str:
-        try:
+def _number(value: Any, whole: bool) -> str:
+    """A number as text. What is no number is shown, so that the library refuses it."""
+    if isinstance(value, str):
+        return value
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        if not whole:
             return repr(float(value))
-        except (TypeError, ValueError):
-            raise self._wrong(shown(value)) from None
+        if int(value) == value:
+            return str(int(value))
+    return shown(value)
 
-    def _fanouts(self, relation: Any, numbers: Any) -> str:
-        """A relation's fanouts. It is a name, a number, or PyG's (source, name, destination)."""
-        name = "___".join(map(str, relation)) if isinstance(relation, tuple) else str(relation)
-        if isinstance(numbers, str) or not hasattr(numbers, "__iter__"):
-            numbers = [numbers]
-        return name + ":" + ",".join(self._whole(number) for number in numbers)
 
-    def _whole(self, value: Any) -> str:
-        with contextlib.suppress(TypeError, ValueError, OverflowError):
-            if isinstance(value, str) or int(value) == value:
-                return value if isinstance(value, str) else str(int(value))
-        raise self._wrong(shown(value))
-
-    def _expected(self) -> str:
-        if self.name == "class-weights":
-            return "'balanced', a number for each class, or the path of a file"
-        if self.kind == "choice":
-            return "one of " + ", ".join(map(repr, self.choices))
-        kinds = {"flag": "True or False", "real": "a number", "list": "a list of whole numbers"}
-        kinds |= {"whole": "a whole number", "long": "a whole number"}
-        return kinds.get(self.kind, "a text") + (f" or {self.word!r}" if self.word else "")
+def _fanouts(relation: Any, numbers: Any) -> str:
+    """A relation's fanouts. It is a name, a number, or PyG's (source, name, destination)."""
+    name = "___".join(map(str, relation)) if isinstance(relation, tuple) else str(relation)
+    entries = numbers if hasattr(numbers, "__iter__") and not isinstance(numbers, str) else [numbers]
+    return name + ":" + ",".join(_number(entry, True) for entry in entries)
 
 
 def shown(value: Any) -> str:
@@ -425,7 +410,7 @@ def texts_of(
     """Names and texts of the options that keywords give. TypeError: an unknown keyword, or a value of a wrong type."""
     for keyword, value in options.items():
         if keyword not in table:
-            raise TypeError(f"{caller}() got an unexpected keyword argument '{keyword}'{_nearest(pipe, keyword)}")
+            raise TypeError(f"{caller}() got an unexpected keyword argument '{keyword}'; {_nearest(pipe, keyword)}")
         if value is not None:
             yield table[keyword].name, table[keyword].text(value)
 
@@ -433,13 +418,9 @@ def texts_of(
 def _nearest(pipe: bool, keyword: str) -> str:
     """The library's advice about an unknown keyword."""
     if keyword in OPTIONS[not pipe]:
-        return f"; it is an option with pipe={not pipe}"
-    if keyword.replace("-", "_") in OPTIONS[pipe]:
-        return f"; did you mean '{keyword.replace('-', '_')}'?"
-    settings = Settings(pipe)
-    if lib.sl_settings_set(settings.handle, keyword.encode(), b"") == OK:
-        return ""
+        return f"it is an option with pipe={not pipe}"
+    if keyword in _all_keywords:
+        return f"did you mean {_all_keywords[keyword]}?"
+    lib.sl_settings_set(Settings(pipe).handle, keyword.encode(), b"")
     advice = message().partition("has no such option; ")[2]
-    if "--help-all" in advice:
-        return "; help(starling_gnn.train) lists the keywords"
-    return "; " + re.sub(r"did you mean (\w+)", r"did you mean '\1'", advice)
+    return "help(starling_gnn.train) lists the keywords" if "--help-all" in advice else advice

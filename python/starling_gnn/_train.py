@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes as C
-import dataclasses
 import inspect
 import json
 import math
@@ -35,15 +34,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def _record(line: bytes) -> Record:
-    """A JSON line as a record; null is nan."""
-    record = Record((key, math.nan if value is None else value) for key, value in json.loads(line).items())
-    if record.get("event") == "epoch":
-        record = Record(epoch=record.pop("epoch"), loss=record.pop("train_loss"), **record)
-        del record["event"]
-    return record
-
-
 # Options that scores of a graph depend on, beside those of the model.
 _OF_SCORES = ("split", "seed", "loss", "link_loss", "negatives", "class_weights", "best_by", "cache")
 
@@ -56,51 +46,21 @@ class Run:
     best_epoch, or None; interrupted: training was stopped before its last epoch.
     """
 
-    # The scores at the best epoch. A run has those of its objective, and valid_NAME of the score that selects.
-    test_acc: float
-    test_f1: float
-    test_auc: float
-    test_ap: float
-    test_f1_micro: float
-    test_mse: float
-    test_mae: float
-    test_r2: float
-    test_mrr: float
-    test_hits1: float
-    test_hits3: float
-    test_hits10: float
-    valid_acc: float
-    valid_f1: float
-    valid_auc: float
-    valid_ap: float
-    valid_f1_micro: float
-    valid_mse: float
-    valid_mae: float
-    valid_r2: float
-    valid_mrr: float
-    valid_hits1: float
-    valid_hits3: float
-    valid_hits10: float
+    def __init__(self, graph: Graph, pipe: bool, options: dict[str, Any]) -> None:
+        self.graph, self.pipe, self.options = graph, pipe, options
+        self.config, self.scores = Record(), Record()
+        self.records: list[Record] = []
+        self.best_epoch: int | None = None
+        self.interrupted = False
+        self._models: dict[str, Model] = {}
+        self._session: _session.Session | None = None
 
-    def __init__(
-        self, training: _Training, interrupted: bool, models: dict[str, Model], session: _session.Session
-    ) -> None:
-        self.graph: Graph = training.graph
-        self.pipe: bool = training.pipe
-        self.options: dict[str, Any] = training.options
-        self.config: Record = training.config
-        self.records: list[Record] = training.records
-        self.interrupted: bool = interrupted
-        self._models = models
-        self._session = session
-        summary = training.summary
-        best = summary.get("best_epoch", math.nan)
-        self.best_epoch: int | None = None if best != best else best
-        at_best = {key[5:]: value for key, value in summary.items() if key.startswith("best_valid_")}
-        tested = {key[:-8]: value for key, value in summary.items() if key.endswith("_at_best")}
-        self.scores: Record = Record({**at_best, **tested})
-
-    if not TYPE_CHECKING:
+    if TYPE_CHECKING:  # Scores at the best epoch: test_NAME of the objective, and valid_NAME of the score that selects.
+        test_acc = test_f1 = test_f1_micro = test_auc = test_ap = test_mse = test_mae = test_r2 = 0.0
+        test_mrr = test_hits1 = test_hits3 = test_hits10 = 0.0
+        valid_acc = valid_f1 = valid_f1_micro = valid_auc = valid_ap = valid_mse = valid_mae = valid_r2 = 0.0
+        valid_mrr = valid_hits1 = valid_hits3 = valid_hits10 = 0.0
+    else:
 
         def __getattr__(self, name):
             scores = self.__dict__.get("scores", {})
@@ -135,25 +95,20 @@ class Run:
         """The classes or labels in the order of the scores, as Model.classes."""
         return self.model.classes
 
-    def _of_own_graph(self, question: Callable[[_session.Session], T], otherwise: Callable[[Graph], T]) -> T:
-        """An answer of the training's session, or if that one is closed, otherwise(graph)."""
+    def _ask(self, question: Callable[[_session.Session], T]) -> T:
+        """An answer of the training's session for its graph. If it is closed, another one is opened."""
 
-        def call(job: _session.Job) -> tuple[T] | None:
+        def call(job: _session.Job) -> T:
             if self._session is None or self._session is not _session._current:
-                return None
+                table = OPTIONS[self.pipe]
+                kept = {key: value for key, value in self.options.items() if table[key].of_model or key in _OF_SCORES}
+                kept = _own_data(self.graph, {**kept, "objective": self.model.objective, "epochs": 0}, "evaluate")
+                settings = make_settings(self.pipe, kept, "evaluate")
+                self._session = job.open(settings, self.graph, self.model.arrays())
             job.session = self._session
-            return (question(self._session),)
+            return question(self._session)
 
-        answer = _session.run(call)
-        if answer is not None:
-            return answer[0]
-        if self.options.get("split") is None:
-            return otherwise(self.graph)
-        table = OPTIONS[self.pipe]  # train() has drawn the split, which the graph does not have
-        kept = {key: value for key, value in self.options.items() if table[key].of_model or key in _OF_SCORES}
-        kept = _own_data(self.graph, {**kept, "objective": self.model.objective, "epochs": 0}, "evaluate")
-        settings = make_settings(self.pipe, kept, "evaluate")
-        return _session.run(lambda job: question(job.open(settings, self.graph, self.state_dict("dgl"))))
+        return _session.run(call)
 
     # The answers of the model. Without a graph they are for the one of training.
 
@@ -163,19 +118,19 @@ class Run:
             return self.embeddings(graph, vertices)
         if graph is not None or vertices is not None:
             return self.model.predict(self.graph if graph is None else graph, vertices)
-        return self._of_own_graph(lambda session: session.rows(False), self.model.predict)
+        return self._ask(lambda session: session.rows(False))
 
     def embeddings(self, graph: GraphLike | None = None, vertices: Any = None) -> Floats:
         """The last hidden layer for the vertices of a graph, float32 (N, hidden), as Model.embeddings."""
         if graph is not None or vertices is not None:
             return self.model.embeddings(self.graph if graph is None else graph, vertices)
-        return self._of_own_graph(lambda session: session.rows(True), self.model.embeddings)
+        return self._ask(lambda session: session.rows(True))
 
     def evaluate(self, graph: GraphLike | None = None) -> Record:
         """Loss and scores of the validation and test vertices of a graph, as Model.evaluate."""
         if graph is not None and graph is not self.graph:  # whose split train() may have drawn
             return self.model.evaluate(graph)
-        return self._of_own_graph(lambda session: Record(session.evaluate()), self.model.evaluate)
+        return self._ask(lambda session: Record(session.evaluate()))
 
     def predict_links(self, pairs: Any, graph: GraphLike | None = None) -> Floats:
         """Scores of pairs of vertices, float32 (L,), as Model.predict_links."""
@@ -236,53 +191,50 @@ def _own_data(graph: Graph, options: Mapping[str, Any], caller: str) -> dict[str
     return {**options, **source}
 
 
-@dataclasses.dataclass
 class _Training:
-    """One call of train()."""
+    """One call of train(), which fills a Run."""
 
-    graph: Graph
-    pipe: bool
-    options: dict[str, Any]
-    on_epoch: Callable[[Record], Any] | None
-    on_step: Callable[[Record], Any] | None
-    wanted: bool | None
-    weights: Mapping[str, Floats] | None
-
-    def __post_init__(self) -> None:
-        self.settings = make_settings(self.pipe, _own_data(self.graph, self.options, "train"), "train")
-        self.progress = Progress(self.wanted, int(self.settings.get("epochs")))
+    def __init__(self, run: Run, on_epoch: Any, on_step: Any, wanted: bool | None, weights: Any) -> None:
+        self.result, self.on_epoch, self.on_step, self.weights = run, on_epoch, on_step, weights
+        self.settings = make_settings(run.pipe, _own_data(run.graph, run.options, "train"), "train")
+        self.progress = Progress(wanted, int(self.settings.get("epochs")))
         self.n_per_epoch = 1
-        self.config, self.summary = Record(), Record()
-        self.records: list[Record] = []
         self.error: BaseException | None = None  # of a callback
         self.training = False
 
     # ---- in the job's thread ----
 
-    def call(self, job: _session.Job) -> tuple[_session.Session, bool, dict[str, Model]]:
-        self.job = job
-        session = job.open(self.settings, self.graph, self.weights)
+    def call(self, job: _session.Job) -> None:
+        self.job, run = job, self.result
+        session = run._session = job.open(self.settings, run.graph, self.weights)
         self.n_per_epoch = session.sizes.n_per_epoch
         job.tell("training", None)
         report = _library.Report(line=_library.LineFunction(self._line))
         if self.on_step is not None or self.progress.bar:
             report.step = _library.StepFunction(self._step)
         status = lib.sl_session_train(session.handle, C.byref(report))
-        if status not in (_library.OK, _library.EINTERRUPT):
+        run.interrupted = status == _library.EINTERRUPT
+        if not run.interrupted:
             check(status)
-        models = {names: model_of(session, names) for names in ("pyg", "dgl")}
-        return session, status == _library.EINTERRUPT, models
+        run._models = {names: model_of(session, names) for names in ("pyg", "dgl")}
 
     def _line(self, context: Any, line: bytes) -> bool:
+        """A line of the metrics. True: stop."""
+        run = self.result
         try:
-            record = _record(line)
-            event = record.get("event", "epoch")
+            record = Record((key, math.nan if value is None else value) for key, value in json.loads(line).items())
+            event = record.get("event")
             if event == "config":
-                self.config = record
+                run.config = record
             elif event == "summary":
-                self.summary = record
+                best = record.get("best_epoch", math.nan)
+                run.best_epoch = None if best != best else best
+                run.scores.update((key[5:], value) for key, value in record.items() if key.startswith("best_valid_"))
+                run.scores.update((key[:-8], value) for key, value in record.items() if key.endswith("_at_best"))
             elif event == "epoch":
-                self.records.append(record)
+                del record["event"]
+                record = Record(epoch=record.pop("epoch"), loss=record.pop("train_loss"), **record)
+                run.records.append(record)
                 if self.on_epoch is not None:
                     return self.job.ask("epoch", record)
                 self.job.tell("epoch", record)
@@ -325,9 +277,8 @@ class _Training:
             return True
 
     def run(self) -> Run:
-        job = _session.Job(self.call)
         try:
-            session, interrupted, models = job.wait(self.answer)
+            _session.Job(self.call).wait(self.answer)
         except Exception as error:
             if self.error is None or isinstance(self.error, KeyboardInterrupt):
                 raise
@@ -336,7 +287,7 @@ class _Training:
             self.progress.close()
         if self.error is not None and not isinstance(self.error, KeyboardInterrupt):  # which stops training
             raise self.error
-        return Run(self, interrupted, models, session)
+        return self.result
 
 
 def train(
@@ -358,7 +309,7 @@ def train(
     if isinstance(given.get("class_weights"), Mapping):
         given["class_weights"] = weights_by_class(given["class_weights"], used.classes)
     arrays = None if weights is None else _initial_weights(weights, given)
-    return _Training(used, pipe, given, on_epoch, on_step, progress, arrays).run()
+    return _Training(Run(used, pipe, given), on_epoch, on_step, progress, arrays).run()
 
 
 def weights_by_class(weights: Mapping[Any, Any], classes: Array | None) -> list[Any]:
