@@ -445,12 +445,13 @@ static enum sl_status read_names(const char *path, uint32_t n_rows, bool *are_na
     const char *p;
     const char *stop;
     atomic_ullong n_full = 0;
+    uint64_t n = 0;
     bool wide = false; /* some line has several cells */
     enum sl_status st;
     SL_CHECK(sl_lines_read_text(path, false, &text));
     SL_TRY(st, check_length(path, n_rows, 1), done);
     SL_TRY(st, sl_alloc(n_rows, sizeof *labels, "labels", &labels), done);
-    for (uint64_t n = 0; sl_text_next(&text, &p, &stop); n++) {
+    for (; sl_text_next(&text, &p, &stop); n++) {
         const struct sl_text_cell label = sl_names_take(&p, stop, ',');
         wide |= p != NULL;
         sl_label_kinds_count(&kinds, label, n);
@@ -460,8 +461,10 @@ static enum sl_status read_names(const char *path, uint32_t n_rows, bool *are_na
     }
     const bool header = kinds.n_texts == 1 && kinds.n_numbers > 0 && kinds.text == 0;
     *are_names = !wide && !header && sl_label_kinds_are_names(&kinds);
-    if (*are_names) {
+    if (*are_names && n != n_rows) { /* blank lines at the end are harmless */
         SL_TRY(st, read_exactly(path, n_rows, count_full_lines, &n_full), done);
+    }
+    if (*are_names) {
         st = sl_label_classes(path, &kinds, labels, n_rows, out, names);
     }
 done:

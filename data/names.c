@@ -76,13 +76,9 @@ static bool is_unknown(struct sl_text_cell text)
 /* The class of a label: of a name that is there, or of the text, added. -1: the text is empty or nan. */
 static enum sl_status class_of(const char *where, struct sl_names *names, struct sl_text_cell text, int32_t *out)
 {
-    if (is_unknown(text)) {
-        *out = -1;
-        return SL_OK;
-    }
     uint32_t class = sl_names_find(names, text);
-    if (class != SL_NONE) {
-        *out = (int32_t) class;
+    if (class != SL_NONE || is_unknown(text)) {
+        *out = class != SL_NONE ? (int32_t) class : -1;
         return SL_OK;
     }
     SL_FAIL_IF(names->n == SL_MAX_CLASSES, SL_EFILE, "%s: expected at most %d names of classes, found more: '%.*s'",
