@@ -195,57 +195,30 @@ static enum sl_status solve(const struct sl_dataset *dataset, uint32_t n_parts, 
 
 /* ---- Empty parts ------------------------------------------------------------------------------------------------- */
 
-/* Where a part's vertices are in the list of all vertices by part. */
-struct range {
-    uint32_t begin, end;
-};
-
-/* List the vertices by part, in the order of their ids. */
-static void list_by_part(uint32_t n, uint32_t n_parts, const uint32_t *parts, struct range *ranges, sl_vertex *list)
-{
-    for (uint32_t v = 0; v < n; v++) {
-        ranges[parts[v]].end++;
-    }
-    for (uint32_t q = 0, begin = 0; q < n_parts; q++) {
-        const uint32_t size = ranges[q].end;
-        ranges[q] = (struct range){begin, begin};
-        begin += size;
-    }
-    for (uint32_t v = 0; v < n; v++) {
-        list[ranges[parts[v]].end++] = v;
-    }
-}
-
 /* METIS leaves parts empty if parts are small. Each empty part takes the last half of the largest part's vertices. */
 static enum sl_status fill_empty(uint32_t n, uint32_t n_parts, uint32_t *parts)
 {
-    struct range *ranges = NULL;
-    sl_vertex *list = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero(n_parts, sizeof *ranges, "vertices by part", &ranges), done);
-    SL_TRY(st, sl_alloc(n, sizeof *list, "vertices by part", &list), done);
-    list_by_part(n, n_parts, parts, ranges, list);
+    uint32_t *sizes;
+    SL_CHECK(sl_alloc_zero(n_parts, sizeof *sizes, "vertices by part", &sizes));
+    for (uint32_t v = 0; v < n; v++) {
+        sizes[parts[v]]++;
+    }
     for (uint32_t q = 0; q < n_parts; q++) {
         uint32_t largest = 0;
-        if (ranges[q].end > ranges[q].begin) {
-            continue;
+        for (uint32_t p = 1; p < n_parts && sizes[q] == 0; p++) {
+            largest = sizes[p] > sizes[largest] ? p : largest;
         }
-        for (uint32_t p = 1; p < n_parts; p++) {
-            if (ranges[p].end - ranges[p].begin > ranges[largest].end - ranges[largest].begin) {
-                largest = p;
+        const uint32_t wanted = sizes[q] == 0 ? sizes[largest] / 2 : 0;
+        for (uint32_t v = n; sizes[q] < wanted;) {
+            if (parts[--v] == largest) {
+                parts[v] = q;
+                sizes[q]++;
+                sizes[largest]--;
             }
         }
-        struct range *from = &ranges[largest];
-        ranges[q] = (struct range){from->begin + (from->end - from->begin + 1) / 2, from->end};
-        from->end = ranges[q].begin;
-        for (uint32_t i = ranges[q].begin; i < ranges[q].end; i++) {
-            parts[list[i]] = q;
-        }
     }
-done:
-    sl_free(ranges);
-    sl_free(list);
-    return st;
+    sl_free(sizes);
+    return SL_OK;
 }
 
 enum sl_status sl_metis_partition(const struct sl_dataset *dataset, uint32_t n_parts, uint64_t seed, uint32_t *parts)
