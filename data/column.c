@@ -5,7 +5,6 @@
 #include "data/column.h"
 
 #include <math.h>
-#include <stdatomic.h>
 
 #include "support/convert.h"
 #include "support/memory.h"
@@ -36,13 +35,6 @@ struct search {
     _Atomic uint64_t found;
 };
 
-static void note(struct search *search, uint64_t i)
-{
-    uint64_t old = atomic_load(&search->found);
-    while (i < old && !atomic_compare_exchange_weak(&search->found, &old, i)) {
-    }
-}
-
 static void search_blocks(void *context, uint64_t begin, uint64_t end)
 {
     struct search *search = context;
@@ -52,7 +44,7 @@ static void search_blocks(void *context, uint64_t begin, uint64_t end)
         const float *x = sl_column_floats(search->column, i, n, block);
         for (uint32_t k = 0; k < n; k++) {
             if (!isfinite(x[k])) {
-                note(search, i + k);
+                sl_parallel_lower(&search->found, i + k);
                 return;
             }
         }

@@ -5,7 +5,6 @@
 #include "data/npy.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -257,13 +256,6 @@ struct conversion {
     _Atomic uint64_t bad;     /* UINT64_MAX: none */
 };
 
-static void note_bad(struct conversion *conversion, uint64_t i)
-{
-    uint64_t old = atomic_load(&conversion->bad);
-    while (i < old && !atomic_compare_exchange_weak(&conversion->bad, &old, i)) {
-    }
-}
-
 static void to_ids(void *context, uint64_t begin, uint64_t end)
 {
     struct conversion *conversion = context;
@@ -271,7 +263,7 @@ static void to_ids(void *context, uint64_t begin, uint64_t end)
     for (uint64_t i = begin; i < end; i++) {
         uint64_t value = sl_npy_whole(conversion->array, conversion->first + i * conversion->step, conversion->limit);
         if (value == conversion->limit) {
-            note_bad(conversion, i);
+            sl_parallel_lower(&conversion->bad, i);
             return;
         }
         out[i] = (sl_vertex)value;
@@ -285,7 +277,7 @@ static void to_floats(void *context, uint64_t begin, uint64_t end)
     for (uint64_t i = begin; i < end; i++) {
         out[i] = (float)sl_npy_real(conversion->array, i);
         if (!conversion->is_good(out[i])) {
-            note_bad(conversion, i);
+            sl_parallel_lower(&conversion->bad, i);
             return;
         }
     }
@@ -321,7 +313,7 @@ static void to_items(void *context, uint64_t begin, uint64_t end)
     const size_t size = sl_dtype_size(array->dtype);
     for (uint64_t i = begin; i < end; i++) {
         if (is_real(array) && !isfinite(sl_npy_real(array, i))) {
-            note_bad(conversion, i);
+            sl_parallel_lower(&conversion->bad, i);
             return;
         }
     }

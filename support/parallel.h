@@ -8,6 +8,7 @@
 #ifndef SL_SUPPORT_PARALLEL_H
 #define SL_SUPPORT_PARALLEL_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 /* The number of threads worth starting: the cores that this process may use, 1 .. 64. sl_parallel_limit lowers it. */
@@ -21,5 +22,13 @@ void sl_parallel_limit(unsigned threads);
  * cannot fail: if no thread can be started, the calling thread does all the work. */
 void sl_parallel_for(uint64_t n, uint64_t grain, void (*body)(void *context, uint64_t begin, uint64_t end),
                      void *context);
+
+/* Lower *least to i. For the first wrong item of a loop. */
+static inline void sl_parallel_lower(_Atomic uint64_t *least, uint64_t i)
+{
+    uint64_t old = atomic_load(least);
+    while (i < old && !atomic_compare_exchange_weak(least, &old, i)) {
+    }
+}
 
 #endif
