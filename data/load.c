@@ -348,16 +348,6 @@ static enum sl_status use_recipe(const struct sl_dataset_options *options, const
     return SL_OK;
 }
 
-static struct sl_request request_of(const struct sl_dataset_options *options, const char *path)
-{
-    return (struct sl_request){.path = path,
-                               .features = options->features,
-                               .split = options->split,
-                               .usual_split = options->usual_split,
-                               .need = options->need,
-                               .targets = options->targets};
-}
-
 static enum sl_status check_outputs(const struct sl_dataset_options *options, const struct sl_raw_files *files)
 {
     for (size_t o = 0; o < sizeof options->outputs / sizeof *options->outputs; o++) {
@@ -376,7 +366,8 @@ static enum sl_status check_outputs(const struct sl_dataset_options *options, co
 static enum sl_status use_dataset(const struct sl_dataset_options *options, char *path, const struct sl_reader *reader,
                                   struct origin *origin)
 {
-    const struct sl_request request = request_of(options, path);
+    struct sl_dataset_options request = *options;
+    request.dataset = path;
     origin->path = path;
     origin->reader = reader;
     SL_CHECK(reader->find(&request, &origin->files));
@@ -393,7 +384,8 @@ static enum sl_status refuse_half(const struct sl_dataset_options *options, cons
     struct sl_raw_files files;
     char list[LIST_BYTES];
     char why[SL_MESSAGE_BYTES];
-    const struct sl_request request = request_of(options, folder);
+    struct sl_dataset_options request = *options;
+    request.dataset = folder;
     enum sl_status st = sl_reader_ogb.find(&request, &files);
     if (st == SL_OK) { /* another process completed the folder just now */
         sl_raw_files_free(&files);

@@ -8,39 +8,6 @@
 
 #include "data/raw.h"
 
-/* The dataset to load, as the command line names it. Strings stay the caller's. */
-struct sl_dataset_options {
-    /* A name to look up on the data path, or a folder. NULL: "arxiv". */
-    const char *dataset;
-    /* Folders separated by ':'. NULL: $STARLING_DATA, then ./data, then ~/.local/share/starling. */
-    const char *data_path;
-    /* NULL: the dataset's only split. "random:60,20,20" draws one (data/random_split.h); files need no split then
-     * */
-    const char *split;
-    uint64_t split_seed; /* of a drawn split */
-    bool drop_leaks;     /* SL_RAW_FOR_LINKS: drop leaks instead of refusing them (data/leaks.h) */
-    /* A drawn split has links. For SL_RAW_FOR_LINKS it always has. */
-    bool draw_links;
-    /* The split to take if `split` is NULL and the dataset has several splits. NULL: several splits are an error. */
-    const char *usual_split;
-    /* A file relative to the dataset's folder, or a word of data/made_features.h. NULL: raw/node-feat.csv.gz (or
-     * .npy). */
-    const char *features;
-    uint64_t feature_seed; /* of random features */
-    /* A folder, or "none". NULL: beside the data if the data's folder is writable, else the user's cache folder. */
-    const char *cache;
-    enum sl_raw_need need; /* the tables that may be missing */
-    bool directed;         /* false: add the reverse of every edge */
-    enum sl_normalize normalize;
-    const struct sl_scaling *scaling; /* COLUMN: statistics of another dataset. NULL or empty: of this dataset */
-    enum sl_target_choice targets;
-    uint64_t seed;          /* for the generator */
-    const char *outputs[4]; /* files that the caller will write, or NULL: none may be a file of the dataset */
-    /* Keep little of the cache file in memory at a time; for a process with use for only a part of the dataset. A
-     * dataset from its files or the generator is wholly in memory. */
-    bool low_memory;
-};
-
 /* Load a dataset. The cache is used if its file is valid. Otherwise the dataset is read from its files, and the
  * cache is written. The generator makes a dataset for a name that ends in -synthetic. It also makes a stand-in for
  * "arxiv" or "products" if the data path has neither a folder nor an archive of the name. A folder without data, or an

@@ -252,30 +252,30 @@ static enum sl_status choose_named(const char *folder, const char *wanted, bool 
 
 /* Choose a split of the folder: the split asked for, the only one, or the usual one. `out` stays if none is asked for,
  * or there is none and it is not `needed`. */
-static enum sl_status choose_split(const struct sl_request *request, bool needed, char out[64])
+static enum sl_status choose_split(const struct sl_dataset_options *request, bool needed, char out[64])
 {
     if (sl_raw_reads_no_split(request->split)) {
         return SL_OK;
     }
-    enum sl_status st = choose_named(request->path, request->split, needed, out);
+    enum sl_status st = choose_named(request->dataset, request->split, needed, out);
     if (st == SL_EINVAL && request->split == NULL && request->usual_split != NULL) {
-        st = choose_named(request->path, request->usual_split, needed, out);
+        st = choose_named(request->dataset, request->usual_split, needed, out);
     }
     return st;
 }
 
-enum sl_status sl_raw_find_train(const struct sl_request *request, char **out)
+enum sl_status sl_raw_find_train(const struct sl_dataset_options *request, char **out)
 {
     char split[64] = "";
     char stem[128];
     *out = NULL;
     SL_CHECK(choose_split(request, false, split));
     snprintf(stem, sizeof stem, "split/%s/train", split);
-    return split[0] != '\0' ? sl_raw_find_table(request->path, stem, false, out) : SL_OK;
+    return split[0] != '\0' ? sl_raw_find_table(request->dataset, stem, false, out) : SL_OK;
 }
 
 /* Whether the folder has a list of training links: pairs, not vertices. */
-static enum sl_status find_training_links(const struct sl_request *request, bool *found)
+static enum sl_status find_training_links(const struct sl_dataset_options *request, bool *found)
 {
     char *path;
     struct sl_links links = {0};
@@ -314,9 +314,9 @@ static enum sl_status tell_torch_split(const char *folder, enum sl_status st, st
     return st;
 }
 
-enum sl_status sl_raw_find_split(const struct sl_request *request, const char *type, struct sl_raw_files *files)
+enum sl_status sl_raw_find_split(const struct sl_dataset_options *request, const char *type, struct sl_raw_files *files)
 {
-    const char *folder = request->path;
+    const char *folder = request->dataset;
     const bool links = files->need == SL_RAW_FOR_LINKS;
     const bool needed = files->need == SL_RAW_FOR_TRAINING || links;
     if (sl_raw_reads_no_split(request->split)) {
@@ -479,9 +479,9 @@ bool sl_raw_is_folder(const char *folder)
     return (size_t)snprintf(raw, sizeof raw, "%s/raw", folder) < sizeof raw && sl_folder_exists(raw);
 }
 
-enum sl_status sl_raw_find(const struct sl_request *request, struct sl_raw_files *out)
+enum sl_status sl_raw_find(const struct sl_dataset_options *request, struct sl_raw_files *out)
 {
-    const char *folder = request->path;
+    const char *folder = request->dataset;
     const bool labels = request->need == SL_RAW_FOR_TRAINING;
     enum sl_status st;
     *out = (struct sl_raw_files){.need = request->need, .targets = request->targets};

@@ -97,14 +97,37 @@ struct sl_raw_files {
     char unused[2000]; /* tables and columns that are not read: a line ".../raw/edge-feat.csv.gz" for each */
 };
 
-/* A dataset as a command asks for it. Strings stay the caller's. */
-struct sl_request {
-    const char *path;     /* it exists */
-    const char *features; /* another feature file, relative to a folder, or a word of data/made_features.h. Or NULL */
-    const char *split;    /* NULL: the only split, else usual_split; "": none is read */
-    const char *usual_split; /* NULL: several splits are an error */
-    enum sl_raw_need need;
+/* The dataset to load, as the command line names it. Strings stay the caller's. */
+struct sl_dataset_options {
+    /* A name to look up on the data path, a folder or a file; of a reader, the path. NULL: "arxiv". */
+    const char *dataset;
+    /* Folders separated by ':'. NULL: $STARLING_DATA, then ./data, then ~/.local/share/starling. */
+    const char *data_path;
+    /* NULL: the dataset's only split. "random:60,20,20" draws one (data/random_split.h); files need no split then
+     * */
+    const char *split;
+    uint64_t split_seed; /* of a drawn split */
+    bool drop_leaks;     /* SL_RAW_FOR_LINKS: drop leaks instead of refusing them (data/leaks.h) */
+    /* A drawn split has links. For SL_RAW_FOR_LINKS it always has. */
+    bool draw_links;
+    /* The split to take if `split` is NULL and the dataset has several splits. NULL: several splits are an error. */
+    const char *usual_split;
+    /* A file relative to the dataset's folder, or a word of data/made_features.h. NULL: raw/node-feat.csv.gz (or
+     * .npy). */
+    const char *features;
+    uint64_t feature_seed; /* of random features */
+    /* A folder, or "none". NULL: beside the data if the data's folder is writable, else the user's cache folder. */
+    const char *cache;
+    enum sl_raw_need need; /* the tables that may be missing */
+    bool directed;         /* false: add the reverse of every edge */
+    enum sl_normalize normalize;
+    const struct sl_scaling *scaling; /* COLUMN: statistics of another dataset. NULL or empty: of this dataset */
     enum sl_target_choice targets;
+    uint64_t seed;          /* for the generator */
+    const char *outputs[4]; /* files that the caller will write, or NULL: none may be a file of the dataset */
+    /* Keep little of the cache file in memory at a time; for a process with use for only a part of the dataset. A
+     * dataset from its files or the generator is wholly in memory. */
+    bool low_memory;
 };
 
 /* Whether a request for a split asks for none. */
@@ -160,15 +183,16 @@ void sl_raw_note_unused(struct sl_raw_files *files, const char *format, ...) __a
  * no features are read. No split is read if the request asks for none, also FOR_TRAINING. SL_EFILE: a file is missing
  * (message: the file; for features also a hint at --features). SL_EINVAL: the split is missing, or there are several
  * to choose from (message: the names). SL_ENOMEM. On failure *out is empty. */
-enum sl_status sl_raw_find(const struct sl_request *request, struct sl_raw_files *out);
+enum sl_status sl_raw_find(const struct sl_dataset_options *request, struct sl_raw_files *out);
 
 /* Find the lists of a split in split/NAME: of links, or in split/NAME/TYPE of vertices; type "TYPE/", or "" if the
  * dataset is not typed. NULL: no vertices. Errors as for sl_raw_find. */
-enum sl_status sl_raw_find_split(const struct sl_request *request, const char *type, struct sl_raw_files *files);
+enum sl_status sl_raw_find_split(const struct sl_dataset_options *request, const char *type,
+                                 struct sl_raw_files *files);
 
 /* The list split/NAME/train of the split that the request is for; sl_free. NULL: there is none. Errors as for
  * sl_raw_find. */
-enum sl_status sl_raw_find_train(const struct sl_request *request, char **out);
+enum sl_status sl_raw_find_train(const struct sl_dataset_options *request, char **out);
 
 /* Take a table from a safetensors file, if the file has it under one of the table's names.
  * Else, or if the table has a path already, *files stays. SL_ENOMEM. */

@@ -28,35 +28,35 @@ const struct sl_reader *sl_reader_of(const char *path)
     return NULL;
 }
 
-static enum sl_status check_tables(const char *name, const struct sl_request *request,
+static enum sl_status check_tables(const char *name, const struct sl_dataset_options *request,
                                    const struct sl_reader_tables *tables, bool made)
 {
     const bool no_split = sl_raw_reads_no_split(request->split);
     SL_FAIL_IF(request->need == SL_RAW_FOR_LINKS, SL_EFILE,
                "%.300s: found %s, expected links to find; draw them by " SL_RANDOM_SPLIT_OF_LINKS
                ", or list them in a folder with split/NAME/train.csv, valid.csv and test.csv",
-               request->path, name);
+               request->dataset, name);
     SL_FAIL_IF(request->need == SL_RAW_FOR_TRAINING && !tables->labels, SL_EFILE,
-               "%.300s: found %s, expected labels %s: %s", request->path, name, no_split ? "too" : "and a split too",
+               "%.300s: found %s, expected labels %s: %s", request->dataset, name, no_split ? "too" : "and a split too",
                tables->place);
     SL_FAIL_IF(request->need == SL_RAW_FOR_TRAINING && !tables->split && !no_split, SL_EFILE,
-               "%.300s: found %s, expected a split too: " SL_RANDOM_SPLIT_OF_VERTICES ", or %s", request->path, name,
+               "%.300s: found %s, expected a split too: " SL_RANDOM_SPLIT_OF_VERTICES ", or %s", request->dataset, name,
                tables->place);
     SL_FAIL_IF(request->need != SL_RAW_FOR_LOOKS && !made && !tables->features, SL_EFILE,
-               "%.300s: found %s, which has no features; --features can be " SL_FEATURE_WORDS, request->path, name);
+               "%.300s: found %s, which has no features; --features can be " SL_FEATURE_WORDS, request->dataset, name);
     SL_FAIL_IF(request->split != NULL && !no_split && !tables->split, SL_EINVAL,
                "%.300s: found %s, which has no split; leave out --split, or draw one: " SL_RANDOM_SPLIT_OF_VERTICES,
-               request->path, name);
+               request->dataset, name);
     SL_FAIL_IF(request->split != NULL && !no_split && strcmp(request->split, SL_READER_SPLIT) != 0, SL_EINVAL,
-               "%.300s has no split '%s'; leave out --split, or draw one: " SL_RANDOM_SPLIT_OF_VERTICES, request->path,
-               request->split);
+               "%.300s has no split '%s'; leave out --split, or draw one: " SL_RANDOM_SPLIT_OF_VERTICES,
+               request->dataset, request->split);
     SL_FAIL_IF(request->features != NULL && !made, SL_EINVAL,
-               "%.300s: a file has no folder for --features %.200s; it can be " SL_FEATURE_WORDS, request->path,
+               "%.300s: a file has no folder for --features %.200s; it can be " SL_FEATURE_WORDS, request->dataset,
                request->features);
     return SL_OK;
 }
 
-enum sl_status sl_reader_start(const char *name, const struct sl_request *request,
+enum sl_status sl_reader_start(const char *name, const struct sl_dataset_options *request,
                                const struct sl_reader_tables *tables, struct sl_raw_files *files)
 {
     struct sl_made_features made;

@@ -17,7 +17,7 @@ struct sl_reader {
     bool (*recognise)(const char *path);
     /* Find the files, and refuse a dataset that lacks a table. SL_EFILE: a table is missing. SL_EINVAL: the request has
      * a feature file or a split that the dataset cannot have. SL_EIO, SL_ENOMEM. On failure *out is empty. */
-    enum sl_status (*find)(const struct sl_request *request, struct sl_raw_files *out);
+    enum sl_status (*find)(const struct sl_dataset_options *request, struct sl_raw_files *out);
     /* Read the files, with the guarantees of sl_raw_read. Absent tables are empty, absent labels unknown. SL_EFILE
      * (message: the file, the line if it has lines, the expected content), SL_EIO, SL_ENOMEM. On failure *out is
      * empty. */
@@ -45,7 +45,7 @@ struct sl_reader_tables {
 
 /* Refuse what the dataset cannot give, and set the members of *files that the request decides. Paths stay. SL_EFILE,
  * SL_EINVAL. */
-enum sl_status sl_reader_start(const char *name, const struct sl_request *request,
+enum sl_status sl_reader_start(const char *name, const struct sl_dataset_options *request,
                                const struct sl_reader_tables *tables, struct sl_raw_files *files);
 
 /* Refuse a file that no reader knows. The message has the command that makes a dataset of it. Always SL_EFILE. */

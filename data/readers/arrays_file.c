@@ -12,7 +12,7 @@ static bool recognise(const char *path)
     return sl_text_ends_in(path, ".safetensors") && sl_raw_has_edges(path);
 }
 
-static enum sl_status find(const struct sl_request *request, struct sl_raw_files *out)
+static enum sl_status find(const struct sl_dataset_options *request, struct sl_raw_files *out)
 {
     struct sl_raw_files found = {.need = request->need};
     enum sl_status st;
@@ -21,17 +21,17 @@ static enum sl_status find(const struct sl_request *request, struct sl_raw_files
         if (i >= SL_RAW_TRAIN && i <= SL_RAW_TEST && sl_raw_reads_no_split(request->split)) {
             continue;
         }
-        SL_TRY(st, sl_raw_take_array(request->path, (enum sl_raw_file)i, &found), fail);
+        SL_TRY(st, sl_raw_take_array(request->dataset, (enum sl_raw_file)i, &found), fail);
     }
     const struct sl_reader_tables tables = {.features = found.paths[SL_RAW_FEATURES] != NULL,
                                             .labels = found.paths[SL_RAW_LABELS] != NULL,
                                             .split = found.paths[SL_RAW_TRAIN] != NULL,
                                             .place = "add arrays y, train_mask, val_mask and test_mask"};
     if (found.paths[SL_RAW_EDGES] == NULL) {
-        st = sl_reader_refuse(request->path);
+        st = sl_reader_refuse(request->dataset);
         goto fail;
     }
-    SL_TRY(st, sl_raw_note_arrays(request->path, &found), fail);
+    SL_TRY(st, sl_raw_note_arrays(request->dataset, &found), fail);
     SL_TRY(st, sl_reader_start(sl_reader_arrays.name, request, &tables, &found), fail);
     *out = found;
     return SL_OK;

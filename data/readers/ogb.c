@@ -4,10 +4,10 @@
  * The reader of folders in the raw layout of the Open Graph Benchmark (data/raw.h). */
 #include "data/reader.h"
 
-static enum sl_status find(const struct sl_request *request, struct sl_raw_files *out)
+static enum sl_status find(const struct sl_dataset_options *request, struct sl_raw_files *out)
 {
     *out = (struct sl_raw_files){0};
-    SL_CHECK(sl_reader_refuse_two(request->path));
+    SL_CHECK(sl_reader_refuse_two(request->dataset));
     return sl_raw_find(request, out);
 }
 

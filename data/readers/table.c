@@ -295,17 +295,17 @@ done:
     return st;
 }
 
-static enum sl_status find(const struct sl_request *request, struct sl_raw_files *out)
+static enum sl_status find(const struct sl_dataset_options *request, struct sl_raw_files *out)
 {
     struct sl_reader_tables tables = {.place = "add columns label and split to a nodes.csv beside edges.csv"};
     char *edges = NULL;
     char *nodes = NULL;
     enum sl_status st;
     *out = (struct sl_raw_files){0};
-    SL_TRY(st, sl_raw_find_file(request->path, "edges", N_ENDINGS, endings, &edges), fail);
-    SL_TRY(st, sl_raw_find_file(request->path, "nodes", N_ENDINGS, endings, &nodes), fail);
+    SL_TRY(st, sl_raw_find_file(request->dataset, "edges", N_ENDINGS, endings, &edges), fail);
+    SL_TRY(st, sl_raw_find_file(request->dataset, "nodes", N_ENDINGS, endings, &nodes), fail);
     if (edges == NULL) { /* it was there a moment ago */
-        st = sl_fail(SL_EFILE, "%.300s: expected a file edges.csv", request->path);
+        st = sl_fail(SL_EFILE, "%.300s: expected a file edges.csv", request->dataset);
         goto fail;
     }
     SL_TRY(st, look_at(EDGES, edges, &tables, out), fail);

@@ -461,7 +461,7 @@ static void note_other_lists(const char *folder, const char *type, struct sl_raw
 }
 
 /* Find the lists of the type with labels, `target`, or of links. */
-static enum sl_status find_split(const struct sl_request *request, const struct type *target,
+static enum sl_status find_split(const struct sl_dataset_options *request, const struct type *target,
                                  struct sl_raw_files *files)
 {
     char type[MAX_NAME + 1];
@@ -471,12 +471,12 @@ static enum sl_status find_split(const struct sl_request *request, const struct 
     snprintf(type, sizeof type, "%s/", target->name);
     SL_CHECK(sl_raw_find_split(request, type, files));
     if (files->split[0] != '\0') {
-        note_other_lists(request->path, target->name, files);
+        note_other_lists(request->dataset, target->name, files);
     }
     return SL_OK;
 }
 
-static enum sl_status find(const struct sl_request *request, struct sl_raw_files *out)
+static enum sl_status find(const struct sl_dataset_options *request, struct sl_raw_files *out)
 {
     struct sl_raw_files found = {.need = request->need, .targets = request->targets};
     struct typed typed = {0};
@@ -484,17 +484,17 @@ static enum sl_status find(const struct sl_request *request, struct sl_raw_files
     struct sl_made_features made;
     enum sl_status st;
     *out = (struct sl_raw_files){0};
-    SL_TRY(st, sl_reader_refuse_two(request->path), fail);
+    SL_TRY(st, sl_reader_refuse_two(request->dataset), fail);
     SL_TRY(st, sl_made_features_parse(request->features, &made), fail);
     found.no_features = made.kind != SL_MADE_NOT;
     if (request->features != NULL && !found.no_features) {
         st =
             sl_fail(SL_EINVAL, "%.300s: --features: found '%.100s', expected " SL_FEATURE_WORDS " with a typed dataset",
-                    request->path, request->features);
+                    request->dataset, request->features);
         goto fail;
     }
-    SL_TRY(st, need_table(request->path, "raw/triplet-type-list", &found.paths[SL_RAW_EDGES]), fail);
-    SL_TRY(st, need_table(request->path, "raw/num-node-dict", &found.paths[SL_RAW_NODE_COUNT]), fail);
+    SL_TRY(st, need_table(request->dataset, "raw/triplet-type-list", &found.paths[SL_RAW_EDGES]), fail);
+    SL_TRY(st, need_table(request->dataset, "raw/num-node-dict", &found.paths[SL_RAW_NODE_COUNT]), fail);
     SL_TRY(st, open_typed(&found, &typed), fail);
     if (request->need == SL_RAW_FOR_PAIRS) {
         char *links;
@@ -504,16 +504,16 @@ static enum sl_status find(const struct sl_request *request, struct sl_raw_files
         sl_free(links);
     }
     if (found.need != SL_RAW_FOR_LINKS) {
-        SL_TRY(st, find_target(request->path, &typed, &target), fail);
+        SL_TRY(st, find_target(request->dataset, &typed, &target), fail);
     }
     if (target == NULL && request->need == SL_RAW_FOR_TRAINING) {
         st = sl_fail(SL_EFILE,
                      "%.300s: expected a file raw/node-label/TYPE/node-label.csv.gz (or .csv, .npy), found none",
-                     request->path);
+                     request->dataset);
         goto fail;
     }
     SL_TRY(st, note_tables(&typed, &found), fail);
-    note_unused(request->path, &typed, &found);
+    note_unused(request->dataset, &typed, &found);
     SL_TRY(st, find_split(request, target, &found), fail);
     free_typed(&typed);
     *out = found;

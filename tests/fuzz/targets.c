@@ -439,8 +439,8 @@ static void run_reader(const struct sl_reader *reader, const char *path)
 {
     static const char *const features[] = {NULL, NULL, "degree"};
     for (int i = 0; i < 3; i++) {
-        const struct sl_request request = {
-            .path = path, .features = features[i], .need = (enum sl_raw_need)i, .targets = choices[i]};
+        const struct sl_dataset_options request = {
+            .dataset = path, .features = features[i], .need = (enum sl_raw_need)i, .targets = choices[i]};
         struct sl_raw_files files;
         struct sl_raw raw;
         enum sl_status st = reader->find(&request, &files);

@@ -737,7 +737,7 @@ TEST_IN_FOLDER(writes_what_it_reads)
                          .test = {1, ids + 2}};
     struct sl_raw_files files;
     OWNED(sl_raw_free) struct sl_raw read;
-    const struct sl_request request = {.path = in_folder("written")};
+    const struct sl_dataset_options request = {.dataset = in_folder("written")};
     assert_survives_no_memory(sl_raw_write(&raw, in_folder("written")));
     assert_survives_no_memory(sl_raw_find(&request, &files));
     assert_survives_no_memory(sl_raw_read(&files, &read));

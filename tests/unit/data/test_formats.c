@@ -364,7 +364,7 @@ TEST_IN_FOLDER(narrow_stays_narrow)
                                             {"class_names", SL_DTYPE_U8, 6, 0, "b\na\nc\n"},
                                             {"node_ids", SL_DTYPE_U8, 6, 0, "x\ny\nz\n"},
                                             {NULL}};
-        const struct sl_request request = {.path = put_tensors(texts)};
+        const struct sl_dataset_options request = {.dataset = put_tensors(texts)};
         OWNED(sl_raw_files_free) struct sl_raw_files files;
         OWNED(sl_raw_free) struct sl_raw read;
         assert_survives_no_memory(sl_reader_arrays.find(&request, &files));

@@ -14,7 +14,7 @@
 #define EDGES "src,dst\n"
 #define NODES "id,a,label,split\n"
 
-static enum sl_status read_request(const struct sl_request *request, struct sl_raw *out)
+static enum sl_status read_request(const struct sl_dataset_options *request, struct sl_raw *out)
 {
     struct sl_raw_files files;
     *out = (struct sl_raw){0};
@@ -28,7 +28,7 @@ static enum sl_status read_request(const struct sl_request *request, struct sl_r
 
 static enum sl_status read_for(const char *path, enum sl_raw_need need, struct sl_raw *out)
 {
-    const struct sl_request request = {.path = path, .need = need};
+    const struct sl_dataset_options request = {.dataset = path, .need = need};
     return read_request(&request, out);
 }
 
@@ -114,7 +114,7 @@ TEST_IN_FOLDER(numbers_by_nodes)
     put_text("g/edges.csv", "source\ttarget\nb\ta\n");
     put_text("g/nodes.csv", "y\tnode_id\tsplit\tlabel_2\n1.5\ta\ttrain\t\n\tb\t\t-2\nnan\tc\tvalidation\t3\n");
     assert_ptr_equal(sl_reader_of(in_folder("g")), &sl_reader_table);
-    const struct sl_request request = {.path = in_folder("g"), .features = "degree"};
+    const struct sl_dataset_options request = {.dataset = in_folder("g"), .features = "degree"};
     assert_ok(read_request(&request, &raw));
     assert_int_equal(raw.n_vertices, 3);
     assert_true(raw.from[0] == 1 && raw.to[0] == 0);
@@ -231,7 +231,7 @@ TEST_IN_FOLDER(refuses_bad_tables)
         assert_null(raw.from);
     }
     struct sl_raw raw;
-    struct sl_request request = {.path = in_folder("bad"), .targets = SL_TARGETS_CLASSES};
+    struct sl_dataset_options request = {.dataset = in_folder("bad"), .targets = SL_TARGETS_CLASSES};
     put_text("bad/edges.csv", EDGES "a,a\n");
     put_text("bad/nodes.csv", NODES "a,1,0.5,train\n");
     assert_refused(read_request(&request, &raw), SL_EFILE, "expected one column of classes");
@@ -273,7 +273,7 @@ TEST_IN_FOLDER(reads_other_headers)
 TEST_IN_FOLDER(reads_names_of_classes)
 {
     OWNED(sl_raw_free) struct sl_raw raw;
-    struct sl_request request = {.path = in_folder("n")};
+    struct sl_dataset_options request = {.dataset = in_folder("n")};
     put_text("n/edges.csv", EDGES "u,v\n");
     put_text("n/nodes.csv", NODES "u,1,gold,train\nv,2,\"b \"\"x\"\"\",valid\nw,3,,\nx,4,gold,test\n");
     for (int choice = 0; choice < 2; choice++) {
@@ -329,7 +329,7 @@ TEST_IN_FOLDER(says_what_is_not_read)
     put_text("t/edges.csv", "src,dst,label,split,id\na,b,0,train,7\n"); /* roles that only vertices have */
     put_text("t/nodes.csv", NODES "a,1,0,train\nb,1,0,test\n");
     OWNED(sl_raw_files_free) struct sl_raw_files files;
-    const struct sl_request request = {.path = in_folder("t")};
+    const struct sl_dataset_options request = {.dataset = in_folder("t")};
     assert_ok(sl_reader_table.find(&request, &files));
     char lines[3 * 512];
     const char *e = in_folder("t/edges.csv");
