@@ -29,18 +29,14 @@ TITLES = {
     "auc": ("Area under the ROC curve", 100),
     "ap": ("Average precision", 100),
     "mrr": ("Mean reciprocal rank", 100),
-    "hits1": ("Links ranked first", 100),
-    "hits3": ("Links among the first 3", 100),
-    "hits10": ("Links among the first 10", 100),
+    **{f"hits{n}": (f"Links among the first {n}", 100) for n in (1, 3, 10)},
     "mse": ("Mean squared error", 1),
     "mae": ("Mean absolute error", 1),
     "r2": ("Coefficient of determination", 1),
 }
 _MOST_DOTS = 25  # a curve of at most so many points shows each point
 _LARGEST = 1e30  # numbers beyond count as not finite: an axis could not show them
-# Of stages: pale colours, unlike those of runs; hatched for print.
-_PALE = ("#bcdcf0", "#f6c9a8", "#f8f3b0", "#b5dfc8", "#c7cbe8", "#dddddd", "#f0cfe2", "#d9c6bd", "#fbe0a8", "#d5d0e6")
-_SHADES = tuple(zip(_PALE, ("", "...", "///", "", "\\\\\\", "xxx", "", "ooo", "---", "+++")))
+_HATCHES = ("", "...", "///", "", "\\\\\\", "xxx", "", "ooo", "---", "+++")  # of stages, for print
 _STYLES = {"training": "-", "validation": "--", "test": ":"}
 
 
@@ -48,15 +44,6 @@ def _number(value: Any) -> float:
     """A number of JSON; nan: something else, or too large."""
     good = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _LARGEST
     return float(value) if good else math.nan
-
-
-def _text(value: Any) -> str:
-    """A value of an option, as people write it."""
-    if isinstance(value, list):
-        return ",".join(map(_text, value))
-    if value is None or isinstance(value, bool):
-        return {None: "none", True: "on", False: "off"}[value]
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _plain(text: str) -> str:
@@ -99,18 +86,14 @@ class Curve:
     def result(self) -> str:
         """The best epoch, the number of epochs and their median time, as one line."""
         times = self.values("seconds")
-        times = times[np.isfinite(times)]
-        each = f"{np.median(times):.3g} s each" if len(times) else "times unknown"
-        line = f"{len(self.records)} epoch{'s' * (len(self.records) > 1)}, {each}"
-        if not self.ended:
-            line += ", not ended"
+        each = f"{np.nanmedian(times):.3g} s each" if np.isfinite(times).any() else "times unknown"
+        line = f"{len(times)} epoch{'s' * (len(times) > 1)}, {each}{', not ended' * (not self.ended)}"
         if self.best is None:
             return "no evaluation; " + line
-        by = str(self.best_by)
-        factor = TITLES.get(by, (by, 1))[1]
-        of = [_number(self.records[self.best].get(f"{part}_{by}")) for part in ("valid", "test")]
-        shown = ["-" if math.isnan(v) else f"{v:.4g}" if factor == 1 else f"{factor * v:.2f} %" for v in of]
-        return f"best epoch {self.epochs[self.best]:.0f}: {by} {shown[0]} valid, {shown[1]} test; {line}"
+        factor = TITLES.get(str(self.best_by), ("", 1))[1]
+        of = [factor * self.values(f"{part}_{self.best_by}")[self.best] for part in ("valid", "test")]
+        shown = ["-" if math.isnan(v) else f"{v:.4g}" if factor == 1 else f"{v:.2f} %" for v in of]
+        return f"best epoch {self.epochs[self.best]:.0f}: {self.best_by} {shown[0]} valid, {shown[1]} test; {line}"
 
 
 def _file_of(path: str) -> str:
@@ -170,23 +153,22 @@ def _differences(curves: Sequence[Curve]) -> list[str]:
     rows = [{"version": curve.config.get("version"), **curve.options} for curve in curves]
     keys = [key for key in rows[0] if key not in about and all(key in row for row in rows)]
     keys = [key for key in keys if any(row[key] != rows[0][key] for row in rows)]
-    return [", ".join(f"{key.replace('_', '-')} {_text(row[key])}" for key in keys) for row in rows]
+    return [", ".join(f"{key.replace('_', '-')} {row[key]}" for key in keys) for row in rows]
 
 
 def _title(curves: Sequence[Curve]) -> str:
     """Dataset and model, if all runs share them."""
     shared: list[str] = []
     for key in ("dataset", "model"):
-        values = {_text(curve.config.get(key, curve.options.get(key))) for curve in curves}
-        shared += values if len(values) == 1 else []
-    return ", ".join(name for name in shared if name not in ("none", "arrays")) or "Runs"
+        values = {str(curve.config.get(key, curve.options.get(key))) for curve in curves}
+        shared += values - {"None", "none", "arrays"} if len(values) == 1 else ()
+    return ", ".join(shared) or "Runs"
 
 
 def _draw_row(rooms: Sequence[Any], curves: Sequence[Curve], keys: Mapping[str, str], name: str) -> None:
     """The loss, or the score `name`, by epoch and by training time. keys: the key of each split."""
     longest = max(curve.seconds[-1] for curve in curves)
     unit, unit_name = (3600, "hours") if longest > 3 * 3600 else (60, "minutes") if longest > 600 else (1, "s")
-    drawn: dict[str, Any] = {}
     for room, axis in zip(rooms, ("epoch", f"training time, {unit_name}")):
         room.set_xlabel(axis)
         room.grid(color="#dddddd", linewidth=0.6)
@@ -194,35 +176,34 @@ def _draw_row(rooms: Sequence[Any], curves: Sequence[Curve], keys: Mapping[str, 
             x = curve.epochs if axis == "epoch" else curve.seconds / unit
             for split, key in keys.items():
                 y = curve.values(key) * TITLES.get(name, ("", 1))[1]
-                shown = np.isfinite(y) | (key == "loss")  # a loss that is not finite breaks its curve
                 if not np.isfinite(y).any():
                     continue
-                style = {"color": colour, "linestyle": _STYLES[split], "markersize": 3, "label": split}
-                line = room.plot(x[shown], y[shown], marker="o" if shown.sum() <= _MOST_DOTS else None, **style)[0]
-                drawn.setdefault(split, line)
+                shown = np.isfinite(y) | (key == "loss")  # a loss that is not finite breaks its curve
+                marker = "o" if shown.sum() <= _MOST_DOTS else None
+                style = {"color": colour, "linestyle": _STYLES[split], "label": split}
+                room.plot(x[shown], y[shown], marker=marker, markersize=3, **style)
                 if split == "validation" and name == curve.best_by and curve.best is not None:
                     ring = {"color": colour, "marker": "o", "markerfacecolor": "white", "linestyle": ""}
-                    line = room.plot(x[curve.best], y[curve.best], markersize=8, label="best epoch", **ring)[0]
-                    drawn.setdefault("best epoch", line)
+                    room.plot(x[curve.best], y[curve.best], markersize=8, label="best epoch", **ring)
     rooms[1].set_xlim(left=0)
-    if drawn:
-        for line in rooms[0].legend(drawn.values(), drawn.keys(), fontsize="small").get_lines():
-            line.set_color("#444444")
-    else:
-        rooms[0].text(0.5, 0.5, "no finite value", ha="center", transform=rooms[0].transAxes)
     rooms[0].xaxis.get_major_locator().set_params(integer=True)
+    drawn = {line.get_label(): line for line in rooms[0].lines}
+    if not drawn:
+        rooms[0].text(0.5, 0.5, "no finite value", ha="center", transform=rooms[0].transAxes)
+        return
+    for line in rooms[0].legend(drawn.values(), drawn.keys(), fontsize="small").get_lines():
+        line.set_color("#444444")
 
 
 def _draw_stages(room: Any, curves: Sequence[Curve]) -> None:
     """A bar for each run: the task time of its mean epoch, by stage."""
-    seconds = np.array([curve.stages() for curve in curves])
-    below = np.zeros(len(curves))
-    for stage, part, (colour, hatch) in zip(STAGES, seconds.T, _SHADES):
+    below, names = np.zeros(len(curves)), [_plain(curve.name)[:30] for curve in curves]
+    for n, (stage, hatch) in enumerate(zip(STAGES, _HATCHES)):
+        part = np.array([curve.stages()[n] for curve in curves])
         if part.any():
-            style = {"color": colour, "hatch": hatch, "edgecolor": "#777777", "linewidth": 0.5, "height": 0.7}
-            room.barh(range(len(curves)), part, left=below, label=stage, **style)
-        below = below + part
-    room.set_yticks(range(len(curves)), [_plain(curve.name)[:30] for curve in curves])
+            style = {"hatch": hatch, "edgecolor": "white", "height": 0.7, "tick_label": names}
+            room.barh(range(len(curves)), part, left=below, label=stage, color=f"C{n}", **style)
+        below += part
     room.invert_yaxis()
     room.set_xlabel("task time of an epoch, all workers together, mean over the epochs, s")
     room.legend(fontsize="small", ncols=5, loc="lower left", bbox_to_anchor=(0, 1), frameon=False)

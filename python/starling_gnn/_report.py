@@ -12,16 +12,22 @@ from __future__ import annotations
 import argparse
 import graphlib
 import html
+import io
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Optional
 
-from ._numpy import np
-from ._timeline import elapsed, picture
-from ._tools import whole_file
+from ._numpy import Array, np
+from ._tools import need, whole_file
 from ._trace import BUSY, IDLE, KINDS, STAGES, STARPU, TRANSFERS, Pair, Task, Trace, read
 
+# As in paje.trace: neighbours differ, also for colour-blind readers (after Okabe and Ito). Then foreign categories.
+_HUES = (
+    "56b4e9 d55e00 f0e442 009e73 0072b2 000000 cc79a7 8c564b e69f00 7f6fb0 0072b2 d55e00 009e73 cc79a7 000000 e69f00"
+)
+_MOST_ARROWS = 500
+_N_COLUMNS = 400
 TINY = 20e-6  # seconds: below, StarPU's own work per task is no longer small compared with the task
 _WORDS = """makespan: from the first submission to the end of the last task
 critical path: the longest chain of dependent tasks, without any wait; more workers cannot go below it
@@ -30,8 +36,22 @@ hidden: fraction of the same time during which another worker runs a compute tas
 StarPU, transfers, idle: what a worker did just before the tasks of a category: scheduling, fetching data, nothing"""
 
 
-def percent(part: float, whole: float) -> float:
-    return 100 * part / whole if whole > 0 else 0.0
+def percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole if whole > 0 else 0:.1f} %"
+
+
+def amount(seconds: float, whole: float) -> str:
+    return f"{seconds:.3f} s ({percent(seconds, whole)})"
+
+
+def elapsed(intervals: Any, times: Any) -> Array:
+    """Seconds of the intervals before each time, (times,). intervals: a table with start and end."""
+    times = np.asarray(times)
+    made = np.zeros(len(times))
+    for sign, edges in ((1, np.sort(intervals.start)), (-1, np.sort(intervals.end))):
+        n = np.searchsorted(edges, times)
+        made += sign * (n * times - np.concatenate([[0], np.cumsum(edges)])[n])
+    return made
 
 
 class Analysis:
@@ -134,81 +154,47 @@ def _remedy(stage: str) -> str:
     return "split the work before them into more tasks"
 
 
-def _rules(a: Analysis) -> Iterator[tuple[float, str]]:
-    """The causes of lost time: an upper bound in seconds of all workers, and a sentence with an option to try."""
-    n, whole = len(a.workers), a.whole
-    most, seconds = a.stages[list(KINDS)].idxmax(), a.stages[list(KINDS)].max()
-    yield (
-        seconds[IDLE],
-        f"waiting: workers were idle for {seconds[IDLE]:.3f} s ({percent(seconds[IDLE], whole):.1f} % of their time) "
-        f"until a task of '{most[IDLE]}' was ready; {_remedy(most[IDLE])}",
-    )
-    yield (
-        a.tail[IDLE],
-        f"tail: workers were idle for {a.tail[IDLE]:.3f} s ({percent(a.tail[IDLE], whole):.1f} %) after their last "
-        "task; in a window of few steps that is its edge, in a whole epoch raise --chunks",
-    )
-    busy, alone = a.alone("sample", "gather")
-    yield (
-        alone,
-        f"sampling: {alone:.3f} s of sampling and gathering ({percent(alone, busy):.1f} % of them) had no compute "
-        "beside them; raise --depth",
-    )
-    busy, alone = a.alone("exchange")
-    yield (
-        alone,
-        f"exchange: {alone:.3f} s of the row exchange ({percent(alone, busy):.1f} % of it) had no compute beside it; "
-        "raise --chunks, or lower the cross-edge ratio (--partition metis)",
-    )
-    tiny = a.stages.tiny_starpu.sum()
-    yield (
-        tiny,
-        f"tiny: {a.n_tiny} of {a.n} tasks took under 20 microseconds, and StarPU {tiny:.3f} s to hand them out; lower "
-        "--chunks, or raise --batch-size",
-    )
-    rest = a.total[STARPU] - tiny
-    if rest > 0.05 * whole:
-        yield (
-            rest,
-            f"starpu: workers were in StarPU for {rest:.3f} s ({percent(rest, whole):.1f} %); make fewer and larger "
-            "tasks (--chunks, --batch-size), or try another --sched",
-        )
-    moved = a.total[TRANSFERS]
-    if moved > 0.05 * whole:
-        yield (
-            moved,
-            f"transfers: workers waited {moved:.3f} s ({percent(moved, whole):.1f} %) for data, most of it before "
-            f"'{most[TRANSFERS]}'; try --sched dmdas or --placement home",
-        )
-    work = a.total[BUSY] / n
-    yield (
-        n * (a.path_s - work),
-        f"path: the critical path takes {a.path_s:.3f} s and the work, shared among {n} workers, {work:.3f} s: more "
-        f"workers would not help; most of the path is '{a.stages.path.idxmax()}', split "
-        "it (--chunks)",
-    )
-    saved = seconds[BUSY] / 10
-    yield (
-        saved,
-        f"kernel: '{most[BUSY]}' is the largest time category, {seconds[BUSY]:.3f} s of {a.total[BUSY]:.3f} s busy "
-        f"({percent(seconds[BUSY], a.total[BUSY]):.1f} %); each tenth off its kernels saves {saved / n:.3f} s",
-    )
+_CAUSES = """waiting: workers were idle for {} until a task of '{}' was ready; {}
+tail: workers were idle for {} after their last task: the edge of a window of steps; in whole epochs raise --chunks
+sampling: sampling and gathering had no compute beside them for {}; raise --depth
+exchange: the row exchange had no compute beside it for {}; raise --chunks, or send fewer rows (--partition metis)
+tiny: {} of {} tasks took under 20 microseconds, and StarPU {:.3f} s to hand them out; lower --chunks
+starpu: workers were in StarPU for {}; make fewer and larger tasks (--chunks, --batch-size), or try another --sched
+transfers: workers waited for data for {}, most of it before '{}'; try --sched dmdas or --placement home
+path: the critical path takes {:.3f} s, more than a worker's {:.3f} s; most of it is '{}', split it (--chunks)
+kernel: '{}' is the largest time category, {} of all busy time; each tenth off its kernels saves {:.3f} s"""
 
 
 def advise(a: Analysis) -> list[tuple[float, str]]:
-    """The three causes that cost the most: seconds of the makespan at most, and a sentence."""
-    gains = [(float(seconds) / len(a.workers), text) for seconds, text in _rules(a)]
-    worth = [one for one in gains if one[0] >= 1e-3 * a.trace.makespan]
-    return sorted(worth, key=lambda one: -one[0])[:3]
+    """The three causes that cost the most: seconds of the makespan at most, and a sentence with an option to try."""
+    n, whole, least = len(a.workers), a.whole, 0.05 * a.whole
+    most, seconds = a.stages[list(KINDS)].idxmax(), a.stages[list(KINDS)].max()
+    sampled, alone = a.alone("sample", "gather")
+    sent, apart = a.alone("exchange")
+    tiny, moved, work = a.stages.tiny_starpu.sum(), a.total[TRANSFERS], a.total[BUSY] / n
+    rest, saved = a.total[STARPU] - tiny, seconds[BUSY] / 10
+    rules: list[tuple[Any, ...]] = [  # in the order of _CAUSES: at most so many seconds of all workers, and the words
+        (seconds[IDLE], amount(seconds[IDLE], whole), most[IDLE], _remedy(most[IDLE])),
+        (a.tail[IDLE], amount(a.tail[IDLE], whole)),
+        (alone, amount(alone, sampled)),
+        (apart, amount(apart, sent)),
+        (tiny, a.n_tiny, a.n, tiny),
+        (rest if rest > least else 0, amount(rest, whole)),
+        (moved if moved > least else 0, amount(moved, whole), most[TRANSFERS]),
+        (n * (a.path_s - work), a.path_s, work, a.stages.path.idxmax()),
+        (saved, most[BUSY], amount(seconds[BUSY], a.total[BUSY]), saved / n),
+    ]
+    gains = [(rule[0] / n, text.format(*rule[1:])) for rule, text in zip(rules, _CAUSES.splitlines())]
+    return sorted((gain for gain in gains if gain[0] >= 1e-3 * a.trace.makespan), key=lambda gain: -gain[0])[:3]
 
 
 def summary(a: Analysis) -> list[str]:
     names = ("busy", "in StarPU", "in transfers", "idle")
-    shares = ", ".join(f"{percent(seconds, a.whole):.1f} % {name}" for seconds, name in zip(a.total, names))
-    path = f"critical path {a.path_s:.4f} s, {percent(a.path_s, a.trace.makespan):.1f} % of the makespan"
+    shares = ", ".join(f"{percent(seconds, a.whole)} {name}" for seconds, name in zip(a.total, names))
+    path = f"critical path {a.path_s:.4f} s, {percent(a.path_s, a.trace.makespan)} of the makespan, {len(a.path)} tasks"
     lines = [
         f"makespan {a.trace.makespan:.4f} s: {a.n} tasks on {len(a.workers)} workers, {shares}",
-        f"{path}, {len(a.path)} tasks",
+        path,
         f"tasks under 20 us: {a.n_tiny} of {a.n}",
     ]
     parts = a.alone("sample", "gather"), a.alone("exchange")
@@ -247,37 +233,105 @@ def tables(a: Analysis) -> Iterator[tuple[str, Any]]:
         yield title, table.set_axis(list(names.values()))
 
 
-_FORM: dict[str, Any] = {"float_format": "{:.6f}".format, "index_names": False}
-
-
 def text(a: Analysis) -> str:
     lines = [*summary(a), "", "Most worth changing (at most this much of the makespan)"]
-    lines += [f"  {gain:.3f} s ({percent(gain, a.trace.makespan):.1f} %)  {cause}" for gain, cause in advise(a)]
+    lines += [f"  {amount(gain, a.trace.makespan)}  {cause}" for gain, cause in advise(a)]
     for title, table in tables(a):
-        lines += ["", title, table.rename_axis(columns=None).to_string(**_FORM)]
+        lines += ["", title, table.rename_axis(columns=None).to_string(float_format="{:.6f}".format, index_names=False)]
     return "\n".join(lines) + "\n"
 
 
-def _tagged(tag: str, texts: Iterable[str]) -> str:
-    return "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts)
+def _overview(room: Any, trace: Trace, layers: dict[str, Any], colours: dict[str, str], n_workers: int) -> None:
+    """How all workers divided their time, over the whole trace. White is idle."""
+    edges = np.linspace(0, trace.makespan, _N_COLUMNS + 1)
+    whole = trace.makespan / _N_COLUMNS * n_workers
+    shares = [np.diff(elapsed(states, edges)) / whole * 100 for states in layers.values()]
+    labels = [f"{name} {share.mean():.1f} %" for name, share in zip(layers, shares)]
+    room.stackplot(edges[1:] - edges[1] / 2, shares, colors=[colours[name] for name in layers], labels=labels)
+    room.set(xlim=(0, trace.makespan), ylim=(0, 100), ylabel="all workers' time, %", xlabel="time, s")
+    room.legend(ncols=6, loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize="small")
+
+
+def _steps(states: Any) -> Any:
+    """When each step was sampled and when it computed: first start and last end, by step and part."""
+    of_steps = states[(states.kind == BUSY) & states.step.notna() & (states.stage != "evaluate")]
+    part = np.where(of_steps.stage == "sample", "sample", "compute")
+    return of_steps.groupby(["step", part]).agg(
+        start=("start", "min"), end=("end", "max"), has_loss=("stage", lambda stages: "loss" in set(stages))
+    )
+
+
+def _window(trace: Trace, steps: Any) -> tuple[float, float]:
+    """The time of two steps in the middle; without steps a tenth of the trace."""
+    whole = steps[steps.has_loss]
+    if len(whole):
+        shown = whole.iloc[len(whole) // 2 :][:2]
+        start, end = shown.start.iloc[0], shown.end.iloc[-1]
+        return max(0.0, start - 0.02 * (end - start)), end
+    return (0.0, trace.makespan) if len(steps) else (0.45 * trace.makespan, 0.55 * trace.makespan)
+
+
+def picture(trace: Trace) -> str:
+    """An SVG element. ImportError: matplotlib is missing."""
+    figure = need("matplotlib.figure", "matplotlib", "python3-matplotlib").Figure(layout="constrained")
+    states = trace.states[trace.states.kind != IDLE]
+    workers = sorted(set(zip(trace.states["rank"], trace.states.worker)))
+    hues, steps = ["#" + hue for hue in _HUES.split()], _steps(states)
+    colours = {name: hues[n] if n < len(hues) else hues[10 + n % 6] for n, name in enumerate(trace.stages)}
+    colours |= {"in StarPU": "#9a9a9a", "transfers": "#ff00c8"}
+    layer = states.stage.where(states.kind == BUSY, states.kind.replace(STARPU, "in StarPU"))
+    found = dict(list(states.groupby(layer)))
+    layers = {name: found[name] for name in colours if name in found}
+    start, end = _window(trace, steps)
+    shown = steps[(steps.end > start) & (steps.start < end)]
+    numbers = sorted(set(shown.index.get_level_values(0)))
+    heights = [2.0, min(6.0, 0.6 + 0.45 * len(workers)), 0.6 + 0.16 * len(numbers)]
+    figure.set_size_inches(16, sum(heights) + 2)
+    above, middle, below = figure.subplots(3, 1, height_ratios=heights)
+    _overview(above, trace, layers, colours, len(workers))
+    for name, of_layer in layers.items():
+        inside = of_layer[(of_layer.end > start) & (of_layer.start < end)]
+        edges = {"edgecolor": "white", "linewidth": 0.3} if name in STAGES else {}
+        for worker, bars in inside.groupby(["rank", "worker"]):
+            spans = list(zip(bars.start, bars.end - bars.start))
+            middle.broken_barh(spans, (workers.index(worker) - 0.45, 0.9), facecolor=colours[name], **edges)
+    lanes = {rank: np.mean([n for n, worker in enumerate(workers) if worker[0] == rank]) for rank, _ in workers}
+    messages = trace.messages[(trace.messages.sent >= start) & (trace.messages.received <= end)]
+    messages = messages[messages.source.isin(lanes) & messages.target.isin(lanes)]
+    for message in messages.sort_values("bytes", ascending=False)[:_MOST_ARROWS].itertuples():
+        head, tail = (message.received, lanes[message.target]), (message.sent, lanes[message.source])
+        middle.annotate("", head, tail, arrowprops={"arrowstyle": "->", "linewidth": 0.7})
+    middle.set_yticks(range(len(workers)), [trace.name(worker) for worker in workers])
+    middle.set_title(
+        "Its middle, task by task" + ("; dashed: a step begins to compute" if numbers else ""), fontsize=10
+    )
+    for (step, part), span in shown.iterrows():
+        colour, place = (colours["sample"], 0.0) if part == "sample" else ("#444444", 0.4)
+        row = numbers.index(step) - 0.4 + place
+        below.broken_barh([(span.start, span.end - span.start)], (row, 0.4), color=colour)
+        if part == "compute" and span.start >= start:
+            middle.axvline(span.start, color="#cc0000", linestyle="--", linewidth=1)
+    below.set_yticks(range(len(numbers)), [f"step {step:.0f}" for step in numbers])
+    below.set_title("Each step: when it was sampled (blue), when it gathered and computed (dark)", fontsize=10)
+    for room in (middle, below):
+        room.set(xlim=(start, end), xlabel="time, s")
+        room.invert_yaxis()
+    file = io.StringIO()
+    figure.savefig(file, format="svg")
+    return file.getvalue()[file.getvalue().index("<svg") :]
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Starling trace</title><style>
+body{{font-family:sans-serif;margin:1.5em;max-width:1640px}}svg{{width:100%;height:auto}}</style></head><body>
+<h1>Where the time went</h1>
+{}<pre>{}</pre><h2>Words</h2><pre>{}</pre></body></html>
+"""
 
 
 def page(a: Analysis) -> str:
     """The report as one HTML page that needs no other file."""
-    gains = [f"{gain:.3f} s ({percent(gain, a.trace.makespan):.1f} %) {cause}" for gain, cause in advise(a)]
-    parts = [_HEAD, *(_tagged("p", [line]) for line in summary(a)), picture(a.trace)]
-    parts += ["<h2>Most worth changing (at most this much of the makespan)</h2><ol>", _tagged("li", gains), "</ol>"]
-    for title, table in tables(a):
-        parts += [_tagged("h2", [title]), table.rename_axis(columns=None).to_html(border=0, **_FORM)]
-    return "\n".join([*parts, "<h2>Words</h2>", _tagged("p", _WORDS.splitlines()), "</body></html>\n"])
-
-
-_HEAD = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Starling trace</title><style>
-body{font-family:sans-serif;margin:1.5em;max-width:1640px;color:#222}svg{width:100%;height:auto}p{margin:.3em 0}
-table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:.2em .6em;text-align:right}
-tbody th{text-align:left;font-weight:normal}</style></head><body>
-<h1>Where the time went</h1>"""
+    return _PAGE.format(picture(a.trace), html.escape(text(a)), html.escape(_WORDS))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

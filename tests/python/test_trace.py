@@ -13,7 +13,7 @@ import unittest
 import warnings
 from unittest import mock
 
-from starling_gnn import _report, _timeline, _trace
+from starling_gnn import _report, _trace
 from starling_gnn._trace import BUSY, IDLE, STARPU, TRANSFERS
 
 from support import Folder, needs, run
@@ -434,7 +434,7 @@ class Page(Made):
         trace.states = trace.states[trace.states["rank"] == 0]  # rank 1 has messages, and no states
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            self.assertIn("<svg", _timeline.picture(trace))
+            self.assertIn("<svg", _report.picture(trace))
         self.assertNotRegex(page, r'(href|src)="[^#]|<script|<link|@import|url\([^#]')
 
     def test_words(self):
