@@ -39,27 +39,22 @@ SL_INLINE const void *row_of(const struct sl_feature_rows *from, uint32_t i)
                            : (const char *)from->cache->rows + slot * bytes;
 }
 
-/* n entries of requested row i from column c, as sl_real. Entries of another dtype are converted into `block`. */
-SL_INLINE const sl_real *reals_of(const struct sl_feature_rows *from, uint32_t i, uint32_t c, uint32_t n,
-                                  sl_real *block)
+/* n entries of requested row i from column c, as sl_real. For a bf16 X they are rounded to it first. Converted entries
+ * go into `block`. */
+SL_INLINE const sl_real *reals_of(const struct sl_feature_rows *from, enum sl_dtype x_dtype, uint32_t i, uint32_t c,
+                                  uint32_t n, sl_real *block)
 {
-    const char *row = row_of(from, i);
+    const char *entries = (const char *)row_of(from, i) + sl_dtype_bytes(from->dtype, c);
+    if (x_dtype == SL_DTYPE_BF16) {
+        sl_bf16 narrow[SL_DROPOUT_BLOCK];
+        sl_convert_to_bf16(from->dtype, from->scale, n, entries, narrow);
+        sl_bf16_widen(n, narrow, block);
+        return block;
+    }
     if (from->dtype == SL_DTYPE_REAL) {
-        return (const sl_real *)(const void *)row + c;
+        return (const sl_real *)(const void *)entries;
     }
-    sl_convert_to_reals(from->dtype, from->scale, n, row + sl_dtype_bytes(from->dtype, c), block);
-    return block;
-}
-
-/* The same as bf16. */
-static inline const sl_bf16 *bf16s_of(const struct sl_feature_rows *from, uint32_t i, uint32_t c, uint32_t n,
-                                      sl_bf16 *block)
-{
-    const char *row = row_of(from, i);
-    if (from->dtype == SL_DTYPE_BF16) {
-        return (const sl_bf16 *)(const void *)row + c;
-    }
-    sl_convert_to_bf16(from->dtype, from->scale, n, row + sl_dtype_bytes(from->dtype, c), block);
+    sl_convert_to_reals(from->dtype, from->scale, n, entries, block);
     return block;
 }
 
@@ -79,11 +74,13 @@ static uint32_t rows_at_once(const struct sl_feature_rows *rows)
 }
 
 /* Rows i0 .. i0 + n_rows - 1 with dropout; one call draws their masks. */
-SL_INLINE void mask_rows(const struct sl_feature_rows *from, uint32_t i0, uint32_t n_rows, sl_real *x_out)
+SL_INLINE void mask_rows(enum sl_dtype x_dtype, const struct sl_feature_rows *from, uint32_t i0, uint32_t n_rows,
+                         void *x_out)
 {
     _Alignas(64) uint8_t keep[SL_DROPOUT_BLOCK];
     sl_vertex vertices[SL_DROPOUT_ROWS];
     sl_real block[SL_DROPOUT_BLOCK];
+    sl_real masked[SL_DROPOUT_BLOCK];
     sl_real scale = (sl_real)sl_dropout_scale(from->threshold);
     for (uint32_t r = 0; r < n_rows; r++) {
         vertices[r] = from->dataset_ids[from->ids[i0 + r]];
@@ -92,32 +89,14 @@ SL_INLINE void mask_rows(const struct sl_feature_rows *from, uint32_t i0, uint32
         uint32_t n = block_size(from->n_columns, c);
         sl_dropout_keep(&from->draw, n_rows, vertices, from->threshold, c, n, keep);
         for (uint32_t r = 0; r < n_rows; r++) {
-            mask_row(n, reals_of(from, i0 + r, c, n, block), keep + r * sl_dropout_stride(n), scale,
-                     x_out + (size_t)(i0 + r) * from->n_columns + c);
-        }
-    }
-}
-
-/* As mask_rows. */
-static inline void mask_bf16_rows(const struct sl_feature_rows *from, uint32_t i0, uint32_t n_rows, sl_bf16 *x_out)
-{
-    _Alignas(64) uint8_t keep[SL_DROPOUT_BLOCK];
-    sl_vertex vertices[SL_DROPOUT_ROWS];
-    sl_real wide[SL_DROPOUT_BLOCK];
-    sl_bf16 block[SL_DROPOUT_BLOCK];
-    sl_real scale = (sl_real)sl_dropout_scale(from->threshold);
-    for (uint32_t r = 0; r < n_rows; r++) {
-        vertices[r] = from->dataset_ids[from->ids[i0 + r]];
-    }
-    for (uint32_t c = 0; c < from->n_columns; c += SL_DROPOUT_BLOCK) {
-        uint32_t n = block_size(from->n_columns, c);
-        sl_dropout_keep(&from->draw, n_rows, vertices, from->threshold, c, n, keep);
-        for (uint32_t r = 0; r < n_rows; r++) {
-            sl_bf16_widen(n, bf16s_of(from, i0 + r, c, n, block), wide);
-            for (uint32_t k = 0; k < n; k++) {
-                wide[k] *= (sl_real)keep[r * sl_dropout_stride(n) + k] * scale;
+            const sl_real *row = reals_of(from, x_dtype, i0 + r, c, n, block);
+            const size_t place = (size_t)(i0 + r) * from->n_columns + c;
+            if (x_dtype == SL_DTYPE_BF16) {
+                mask_row(n, row, keep + r * sl_dropout_stride(n), scale, masked);
+                sl_bf16_round(n, masked, (sl_bf16 *)x_out + place);
+            } else {
+                mask_row(n, row, keep + r * sl_dropout_stride(n), scale, (sl_real *)x_out + place);
             }
-            sl_bf16_round(n, wide, x_out + (size_t)(i0 + r) * from->n_columns + c);
         }
     }
 }
@@ -131,46 +110,29 @@ SL_INLINE void fetch_ahead(const struct sl_feature_rows *rows, uint32_t n_rows, 
     }
 }
 
-static void gather_bf16(const struct sl_feature_rows *rows, uint32_t n_rows, sl_bf16 *x_out)
+SL_INLINE void gather_rows(enum sl_dtype x_dtype, const struct sl_feature_rows *rows, uint32_t n_rows, void *x_out)
 {
     const uint32_t n_columns = rows->n_columns;
     uint32_t together = rows_at_once(rows);
     for (uint32_t i = 0; i < n_rows; i += together) {
+        const size_t place = (size_t)i * n_columns;
         uint32_t n = sl_min_u32(n_rows - i, together);
         fetch_ahead(rows, n_rows, i, n);
         if (rows->threshold > 0) {
-            mask_bf16_rows(rows, i, n, x_out);
-        } else {
-            sl_convert_to_bf16(rows->dtype, rows->scale, n_columns, row_of(rows, i), x_out + (size_t)i * n_columns);
-        }
-    }
-}
-
-SL_CLONES static void gather_reals(const struct sl_feature_rows *rows, uint32_t n_rows, sl_real *x_out)
-{
-    const uint32_t n_columns = rows->n_columns;
-    uint32_t together = rows_at_once(rows);
-    for (uint32_t i = 0; i < n_rows; i += together) {
-        sl_real *x = x_out + (size_t)i * n_columns;
-        uint32_t n = sl_min_u32(n_rows - i, together);
-        fetch_ahead(rows, n_rows, i, n);
-        if (rows->threshold > 0) {
-            mask_rows(rows, i, n, x_out);
+            mask_rows(x_dtype, rows, i, n, x_out);
+        } else if (x_dtype == SL_DTYPE_BF16) {
+            sl_convert_to_bf16(rows->dtype, rows->scale, n_columns, row_of(rows, i), (sl_bf16 *)x_out + place);
         } else if (rows->dtype == SL_DTYPE_REAL) {
-            copy_row(n_columns, row_of(rows, i), x);
+            copy_row(n_columns, row_of(rows, i), (sl_real *)x_out + place);
         } else {
-            sl_convert_to_reals(rows->dtype, rows->scale, n_columns, row_of(rows, i), x);
+            sl_convert_to_reals(rows->dtype, rows->scale, n_columns, row_of(rows, i), (sl_real *)x_out + place);
         }
     }
 }
 
-void sl_gather_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, enum sl_dtype x_dtype, void *x_out)
+SL_CLONES void sl_gather_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, enum sl_dtype x_dtype, void *x_out)
 {
-    if (x_dtype == SL_DTYPE_BF16) {
-        gather_bf16(rows, n_rows, x_out);
-    } else {
-        gather_reals(rows, n_rows, x_out);
-    }
+    SL_BY_DTYPE(x_dtype, gather_rows, rows, n_rows, x_out);
 }
 
 /* ---- operations ---- */
