@@ -66,24 +66,24 @@ SL_DEVICE double plain_row(uint32_t n_classes, const sl_real *restrict z, uint32
     return log(sum) + (double)top - (double)z[label];
 }
 
-SL_DEVICE double weight_of(const struct sl_labels *labels, uint32_t c)
+SL_DEVICE double weight_of(const struct sl_loss_rows *rows, uint32_t c)
 {
-    return labels->weights != NULL ? (double)labels->weights[c] : 1;
+    return rows->weights != NULL ? (double)rows->weights[c] : 1;
 }
 
 /* The same with class weights and smoothing. A GPU adds the terms in another order. */
 #ifdef SL_KERNELS_ONLY
 static __device__ double weighed_row(uint32_t n_classes, const sl_real *restrict z, uint32_t label,
-                                     const struct sl_labels *labels, double scale, sl_real *restrict gz)
+                                     const struct sl_loss_rows *rows, double scale, sl_real *restrict gz)
 {
     sl_real top = largest(n_classes, z);
-    double own = (1 - labels->smoothing) * weight_of(labels, label);
-    double each = labels->smoothing / n_classes;
+    double own = (1 - rows->smoothing) * weight_of(rows, label);
+    double each = rows->smoothing / n_classes;
     double sum = 0;
     double all = 0;
     double rest = 0; /* sum over c of weight times (top - z) */
     for (uint32_t c = sl_lane(); c < n_classes; c += SL_WARP) {
-        double weight = each * weight_of(labels, c);
+        double weight = each * weight_of(rows, c);
         gz[c] = sl_exp_nonpositive(z[c] - top);
         sum += (double)gz[c];
         all += weight;
@@ -93,29 +93,29 @@ static __device__ double weighed_row(uint32_t n_classes, const sl_real *restrict
     all = sl_warp_sum(all);
     rest = sl_warp_sum(rest);
     for (uint32_t c = sl_lane(); c < n_classes; c += SL_WARP) {
-        double target = each * weight_of(labels, c) + (c == label ? own : 0);
+        double target = each * weight_of(rows, c) + (c == label ? own : 0);
         gz[c] = (sl_real)(scale * ((all + own) * ((double)gz[c] / sum) - target));
     }
     return (all + own) * log(sum) + rest + own * ((double)top - (double)z[label]);
 }
 #else
 SL_INLINE double weighed_row(uint32_t n_classes, const sl_real *restrict z, uint32_t label,
-                             const struct sl_labels *labels, double scale, sl_real *restrict gz)
+                             const struct sl_loss_rows *rows, double scale, sl_real *restrict gz)
 {
     sl_real top = largest(n_classes, z);
     double sum = exponentials(n_classes, z, top, gz);
-    double own = (1 - labels->smoothing) * weight_of(labels, label);
-    double each = labels->smoothing / n_classes;
+    double own = (1 - rows->smoothing) * weight_of(rows, label);
+    double each = rows->smoothing / n_classes;
     double log_sum = log(sum) + (double)top;
     double loss = own * (log_sum - (double)z[label]);
     double all = own;
     for (uint32_t c = 0; c < n_classes; c++) {
-        double weight = each * weight_of(labels, c);
+        double weight = each * weight_of(rows, c);
         all += weight;
         loss += weight * (log_sum - (double)z[c]);
     }
     for (uint32_t c = 0; c < n_classes; c++) {
-        double target = each * weight_of(labels, c) + (c == label ? own : 0);
+        double target = each * weight_of(rows, c) + (c == label ? own : 0);
         gz[c] = (sl_real)(scale * (all * ((double)gz[c] / sum) - target));
     }
     return loss;
@@ -124,15 +124,15 @@ SL_INLINE double weighed_row(uint32_t n_classes, const sl_real *restrict z, uint
 
 #define AHEAD 16 /* labels fetched ahead of the row in work */
 
-SL_KERNEL lose_class_rows(uint32_t n_rows, uint32_t n_classes, const sl_real *z_all, struct sl_labels labels,
+SL_KERNEL lose_class_rows(uint32_t n_rows, uint32_t n_classes, const sl_real *z_all, struct sl_loss_rows rows,
                           double scale, sl_real *gz_all, double *losses)
 {
-    const bool is_plain = labels.weights == NULL && labels.smoothing == 0;
+    const bool is_plain = rows.weights == NULL && rows.smoothing == 0;
     for (uint64_t i = sl_warp(); i < n_rows; i += sl_n_warps()) {
         const sl_real *z = z_all + i * n_classes;
         sl_real *gz = gz_all + i * n_classes;
-        sl_fetch(labels.part_labels + (labels.ids[i + AHEAD < n_rows ? i + AHEAD : i] - labels.first));
-        const int32_t label = labels.part_labels[labels.ids[i] - labels.first];
+        sl_fetch(rows.labels + (rows.ids[i + AHEAD < n_rows ? i + AHEAD : i] - rows.first));
+        const int32_t label = rows.labels[rows.ids[i] - rows.first];
         double loss = 0;
         sl_assert(label < (int32_t)n_classes);
         if (label < 0) {
@@ -142,7 +142,7 @@ SL_KERNEL lose_class_rows(uint32_t n_rows, uint32_t n_classes, const sl_real *z_
         } else if (is_plain) {
             loss = plain_row(n_classes, z, (uint32_t)label, scale, gz);
         } else {
-            loss = weighed_row(n_classes, z, (uint32_t)label, &labels, scale, gz);
+            loss = weighed_row(n_classes, z, (uint32_t)label, &rows, scale, gz);
         }
         keep_loss(losses, i, scale, loss);
     }
@@ -169,31 +169,30 @@ SL_DEVICE struct entry sigmoid_entry(double z, double y, double weight)
     return entry;
 }
 
-SL_DEVICE struct entry entry_of(enum sl_entry_loss kind, double z, double y, double weight)
+SL_DEVICE struct entry entry_of(enum sl_row_loss kind, double z, double y, double weight)
 {
     const double off = z - y;
     struct entry entry = {off * off, 2 * off};
-    if (kind == SL_ENTRY_SIGMOID) {
+    if (kind == SL_ROW_SIGMOID) {
         return sigmoid_entry(z, y, weight);
     }
-    if (kind == SL_ENTRY_ABSOLUTE) {
+    if (kind == SL_ROW_ABSOLUTE) {
         entry.loss = fabs(off);
         entry.slope = off != off ? off : (off > 0) - (off < 0);
     }
     return entry;
 }
 
-SL_KERNEL lose_entry_rows(uint32_t n_rows, uint32_t n_columns, const sl_real *z, struct sl_entries entries,
-                          double scale, sl_real *gz, double *losses)
+SL_KERNEL lose_entry_rows(uint32_t n_rows, uint32_t n_columns, const sl_real *z, struct sl_loss_rows rows, double scale,
+                          sl_real *gz, double *losses)
 {
     for (uint64_t i = sl_warp(); i < n_rows; i += sl_n_warps()) {
-        const float *y = entries.part_targets + (uint64_t)(entries.ids[i] - entries.first) * n_columns;
+        const float *y = rows.numbers + (uint64_t)(rows.ids[i] - rows.first) * n_columns;
         double loss = 0;
         for (uint32_t c = sl_lane(); c < n_columns; c += SL_WARP) {
             struct entry entry = {0, 0};
             if (y[c] == y[c]) {
-                const double weight = entries.weights != NULL ? (double)entries.weights[c] : 1;
-                entry = entry_of(entries.kind, (double)z[i * n_columns + c], (double)y[c], weight);
+                entry = entry_of(rows.kind, (double)z[i * n_columns + c], (double)y[c], weight_of(&rows, c));
             }
             loss += entry.loss;
             gz[i * n_columns + c] = (sl_real)(scale * entry.slope);
@@ -232,43 +231,31 @@ enum sl_status sl_loss_add_up_cuda(cudaStream_t stream, uint32_t n_rows, const d
     return sl_start("sl_loss", stream, 1, sum_losses, n_rows, losses, scale, loss_out);
 }
 
-SL_LAUNCHER(sl_loss, uint32_t n_rows, uint32_t n_classes, const sl_real *z, const struct sl_labels *labels,
+SL_LAUNCHER(sl_loss, uint32_t n_rows, uint32_t n_columns, const sl_real *z, const struct sl_loss_rows *rows,
             double scale, sl_real *gz_out, double *loss_out)
 {
     sl_scratch losses(stream);
     SL_CHECK(losses.take((size_t)n_rows * sizeof(double), "the rows' losses"));
-    SL_CHECK(SL_LAUNCH("sl_loss", sl_warp_blocks(n_rows), lose_class_rows, n_rows, n_classes, z, *labels, scale, gz_out,
-                       losses.as<double>()));
-    return sl_loss_add_up_cuda(stream, n_rows, losses.as<double>(), scale, loss_out);
-}
-
-SL_LAUNCHER(sl_entryloss, uint32_t n_rows, uint32_t n_columns, const sl_real *z, const struct sl_entries *entries,
-            double scale, sl_real *gz_out, double *loss_out)
-{
-    sl_scratch losses(stream);
-    SL_CHECK(losses.take((size_t)n_rows * sizeof(double), "the rows' losses"));
-    SL_CHECK(SL_LAUNCH("sl_entryloss", sl_warp_blocks(n_rows), lose_entry_rows, n_rows, n_columns, z, *entries, scale,
-                       gz_out, losses.as<double>()));
+    SL_CHECK(SL_LAUNCH("sl_loss", sl_warp_blocks(n_rows),
+                       rows->kind == SL_ROW_SOFTMAX ? lose_class_rows : lose_entry_rows, n_rows, n_columns, z, *rows,
+                       scale, gz_out, losses.as<double>()));
     return sl_loss_add_up_cuda(stream, n_rows, losses.as<double>(), scale, loss_out);
 }
 
 #else
 
-void sl_loss_cpu(uint32_t n_rows, uint32_t n_classes, const sl_real *z, const struct sl_labels *labels, double scale,
+void sl_loss_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *z, const struct sl_loss_rows *rows, double scale,
                  sl_real *gz_out, double *loss_out)
 {
     *loss_out = 0;
-    lose_class_rows(n_rows, n_classes, z, *labels, scale, gz_out, loss_out);
+    if (rows->kind == SL_ROW_SOFTMAX) {
+        lose_class_rows(n_rows, n_columns, z, *rows, scale, gz_out, loss_out);
+    } else {
+        lose_entry_rows(n_rows, n_columns, z, *rows, scale, gz_out, loss_out);
+    }
 }
 
-void sl_entryloss_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *z, const struct sl_entries *entries,
-                      double scale, sl_real *gz_out, double *loss_out)
-{
-    *loss_out = 0;
-    lose_entry_rows(n_rows, n_columns, z, *entries, scale, gz_out, loss_out);
-}
-
-double sl_entryloss_of_entry(enum sl_entry_loss kind, sl_real z, float y)
+double sl_loss_of_entry(enum sl_row_loss kind, sl_real z, float y)
 {
     return entry_of(kind, (double)z, (double)y, 1).loss;
 }
@@ -285,58 +272,36 @@ double sl_loss_of_row(uint32_t n_classes, const sl_real *z, uint32_t label)
 
 /* ---- operations ---- */
 
-/* A loss of a chunk of rows. Its weights are optional. */
 struct loss {
     struct sl_task_args head;
     struct sl_matrix z, frontier, targets, gz, loss, weights;
     double scale, smoothing;
     uint32_t first;
-    enum sl_entry_loss kind;
+    enum sl_row_loss kind;
 };
 
-static enum sl_status lose_classes(const void *view, const void *stream)
+static enum sl_status lose(const void *view, const void *stream)
 {
     const struct loss *v = view;
-    const struct sl_labels labels = {.part_labels = v->targets.data,
-                                     .first = v->first,
-                                     .ids = v->frontier.data,
-                                     .weights = v->weights.data,
-                                     .smoothing = v->smoothing};
-    return SL_RUN(stream, sl_loss, v->z.n_rows, v->z.n_columns, v->z.data, &labels, v->scale, v->gz.data, v->loss.data);
+    const struct sl_loss_rows rows = {.kind = v->kind,
+                                      .labels = v->targets.data, /* or numbers */
+                                      .first = v->first,
+                                      .ids = v->frontier.data,
+                                      .weights = v->weights.data,
+                                      .smoothing = v->smoothing};
+    return SL_RUN(stream, sl_loss, v->z.n_rows, v->z.n_columns, v->z.data, &rows, v->scale, v->gz.data, v->loss.data);
 }
 
+/* Targets: labels, or floats. */
 static struct sl_operation loss_op = {
     SL_OPERATION(loss_op, "sl_loss", SL_STAGE_LOSS),
-    SL_BODY(lose_classes, struct loss),
+    SL_BODY(lose, struct loss),
     .role = {{"z", STARPU_R, offsetof(struct loss, z), "R x C"},
              {"frontier", STARPU_R, offsetof(struct loss, frontier), "R", SL_INTS_32},
-             {"labels", STARPU_R, offsetof(struct loss, targets), "?", SL_INTS_32},
+             {"targets", STARPU_R, offsetof(struct loss, targets), "?", SL_INTS_32},
              {"gz", STARPU_W, offsetof(struct loss, gz), "R x C"},
              {"loss", STARPU_W, offsetof(struct loss, loss), "K x 1", SL_DOUBLES},
              {"weights", STARPU_R | SL_OPTIONAL, offsetof(struct loss, weights), "C", SL_FLOATS}},
-};
-
-static enum sl_status lose_entries(const void *view, const void *stream)
-{
-    const struct loss *v = view;
-    const struct sl_entries entries = {.kind = v->kind,
-                                       .part_targets = v->targets.data,
-                                       .first = v->first,
-                                       .ids = v->frontier.data,
-                                       .weights = v->weights.data};
-    return SL_RUN(stream, sl_entryloss, v->z.n_rows, v->z.n_columns, v->z.data, &entries, v->scale, v->gz.data,
-                  v->loss.data);
-}
-
-static struct sl_operation entryloss_op = {
-    SL_OPERATION(entryloss_op, "sl_entryloss", SL_STAGE_LOSS),
-    SL_BODY(lose_entries, struct loss),
-    .role = {{"z", STARPU_R, offsetof(struct loss, z), "R x L"},
-             {"frontier", STARPU_R, offsetof(struct loss, frontier), "R", SL_INTS_32},
-             {"targets", STARPU_R, offsetof(struct loss, targets), "?", SL_FLOATS},
-             {"gz", STARPU_W, offsetof(struct loss, gz), "R x L"},
-             {"loss", STARPU_W, offsetof(struct loss, loss), "K x 1", SL_DOUBLES},
-             {"weights", STARPU_R | SL_OPTIONAL, offsetof(struct loss, weights), "L", SL_FLOATS}},
 };
 
 struct loss_sum {
@@ -380,39 +345,22 @@ static struct sl_operation loss_sum_op = {
 /* ---- submissions ---- */
 
 enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handle_t z,
-                              const struct sl_labels_handles *labels, uint32_t row0, double scale,
-                              starpu_data_handle_t gz, starpu_data_handle_t loss)
+                              const struct sl_loss_handles *rows, uint32_t row0, double scale, starpu_data_handle_t gz,
+                              starpu_data_handle_t loss)
 {
     struct loss v = {.head = *head,
                      .z = sl_matrix_of(z),
-                     .targets = sl_matrix_of(labels->part_labels),
+                     .targets = sl_matrix_of(rows->targets),
                      .gz = sl_matrix_of(gz),
                      .loss = sl_matrix_of(loss),
-                     .weights = sl_matrix_of(labels->weights),
+                     .weights = sl_matrix_of(rows->weights),
                      .scale = scale,
-                     .smoothing = labels->smoothing,
-                     .first = labels->first};
-    v.frontier = sl_matrix_rows(labels->frontier, row0, v.z.n_rows);
+                     .smoothing = rows->smoothing,
+                     .first = rows->first,
+                     .kind = rows->kind};
+    v.frontier = sl_matrix_rows(rows->frontier, row0, v.z.n_rows);
     v.head.work = 2 * sl_matrix_entries(&v.z) * sizeof(sl_real);
     return sl_view_submit(&loss_op, &v, SL_PRIORITY_COMPUTE);
-}
-
-enum sl_status sl_entryloss_submit(const struct sl_task_args *head, starpu_data_handle_t z,
-                                   const struct sl_entries_handles *entries, uint32_t row0, double scale,
-                                   starpu_data_handle_t gz, starpu_data_handle_t loss)
-{
-    struct loss v = {.head = *head,
-                     .z = sl_matrix_of(z),
-                     .targets = sl_matrix_of(entries->part_targets),
-                     .gz = sl_matrix_of(gz),
-                     .loss = sl_matrix_of(loss),
-                     .weights = sl_matrix_of(entries->weights),
-                     .scale = scale,
-                     .first = entries->first,
-                     .kind = entries->kind};
-    v.frontier = sl_matrix_rows(entries->frontier, row0, v.z.n_rows);
-    v.head.work = 2 * sl_matrix_entries(&v.z) * sizeof(sl_real);
-    return sl_view_submit(&entryloss_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_loss_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,

@@ -31,14 +31,21 @@
 #include "support/exact.h"
 #include "tasks/task.h"
 
-/* Labels of D rows: row i has label part_labels[ids[i] - first], 0 .. C - 1. Label -1: the row adds no loss, and its
- * gradient is 0. */
-struct sl_labels {
-    const int32_t *part_labels; /* [n_part], of the part whose first id is `first` */
+enum sl_row_loss { SL_ROW_SOFTMAX, SL_ROW_SIGMOID, SL_ROW_SQUARED, SL_ROW_ABSOLUTE };
+
+/* The loss of D rows, and their targets in the part whose first id is `first`. Row i is vertex v = ids[i] - first of
+ * the part. Softmax: its label is labels[v], 0 .. C - 1. Label -1: the row adds no loss, and its gradient is 0. Other
+ * losses: it has the C numbers from numbers[v C] on. */
+struct sl_loss_rows {
+    enum sl_row_loss kind;
+    union {
+        const int32_t *labels; /* [n_part] */
+        const float *numbers;  /* [n_part x C] */
+    };
     uint32_t first;
     const sl_vertex *ids; /* [D] */
-    const float *weights; /* [C]; NULL: all 1 */
-    double smoothing;     /* e, below 1 */
+    const float *weights; /* [C]; NULL: all 1. Softmax and sigmoid */
+    double smoothing;     /* e, below 1. Softmax */
 };
 
 /* The scaled loss of a row as a term of exact sums. The double build keeps all digits, for central differences. */
@@ -56,34 +63,20 @@ double sl_loss_of_row(uint32_t n_classes, const sl_real *z, uint32_t label);
 
 /* Compute loss and gradient of n_rows (D) rows. z [D x C]; gz_out [D x C] and *loss_out are overwritten. A GPU's double
  * sums have another order than a CPU's, but always the same. */
-SL_DECLARE_LAUNCHER(void, sl_loss, uint32_t n_rows, uint32_t n_classes, const sl_real *z,
-                    const struct sl_labels *labels, double scale, sl_real *gz_out, double *loss_out);
+SL_DECLARE_LAUNCHER(void, sl_loss, uint32_t n_rows, uint32_t n_columns, const sl_real *z,
+                    const struct sl_loss_rows *rows, double scale, sl_real *gz_out, double *loss_out);
 
-enum sl_entry_loss { SL_ENTRY_SIGMOID, SL_ENTRY_SQUARED, SL_ENTRY_ABSOLUTE };
-
-/* Targets of D rows: row i has part_targets[(ids[i] - first) * L ..]. */
-struct sl_entries {
-    enum sl_entry_loss kind;
-    const float *part_targets; /* [n_part x L], of the part whose first id is `first` */
-    uint32_t first;
-    const sl_vertex *ids; /* [D] */
-    const float *weights; /* [L]; NULL: all 1 */
-};
-
-/* Compute loss and gradient of n_rows (D) rows. z [D x L]; gz_out [D x L] and *loss_out are overwritten. */
-SL_DECLARE_LAUNCHER(void, sl_entryloss, uint32_t n_rows, uint32_t n_columns, const sl_real *z,
-                    const struct sl_entries *entries, double scale, sl_real *gz_out, double *loss_out);
-
-/* l(z, y), without a weight. y is known. */
-double sl_entryloss_of_entry(enum sl_entry_loss kind, sl_real z, float y);
+/* l(z, y), without a weight. y is known, and kind is not softmax. */
+double sl_loss_of_entry(enum sl_row_loss kind, sl_real z, float y);
 
 /* *loss_out = scale * sum of n_rows losses, on the stream's device, always in the same order. SL_ECUDA. */
 SL_EXTERN_C enum sl_status sl_loss_add_up_cuda(cudaStream_t stream, uint32_t n_rows, const double *losses, double scale,
                                                double *loss_out);
 
-/* Labels of a frontier. */
-struct sl_labels_handles {
-    starpu_data_handle_t part_labels; /* int32 [n_part], of the part whose first id is `first` */
+/* struct sl_loss_rows as handles. */
+struct sl_loss_handles {
+    enum sl_row_loss kind;
+    starpu_data_handle_t targets; /* vector: int32 [n_part], or float [n_part x C] */
     uint32_t first;
     starpu_data_handle_t frontier; /* vector of ids */
     starpu_data_handle_t weights;  /* float [C]; NULL: all 1 */
@@ -93,20 +86,8 @@ struct sl_labels_handles {
 /* z, gz: a chunk [D x C], rows row0 .. of the frontier. loss: one double, or one for each segment if the task has row
  * segments (struct sl_runs). gz and loss are overwritten. Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handle_t z,
-                              const struct sl_labels_handles *labels, uint32_t row0, double scale,
-                              starpu_data_handle_t gz, starpu_data_handle_t loss);
-
-/* The same for targets that are numbers. */
-struct sl_entries_handles {
-    enum sl_entry_loss kind;
-    starpu_data_handle_t part_targets; /* float [n_part x L] as a vector, of the part whose first id is `first` */
-    uint32_t first;
-    starpu_data_handle_t frontier; /* vector of ids */
-    starpu_data_handle_t weights;  /* float [L]; NULL: all 1 */
-};
-enum sl_status sl_entryloss_submit(const struct sl_task_args *head, starpu_data_handle_t z,
-                                   const struct sl_entries_handles *entries, uint32_t row0, double scale,
-                                   starpu_data_handle_t gz, starpu_data_handle_t loss);
+                              const struct sl_loss_handles *rows, uint32_t row0, double scale, starpu_data_handle_t gz,
+                              starpu_data_handle_t loss);
 
 /* total = sum of the n partial losses, in order. If the sum is not finite, the run fails with SL_ENUMERIC, unless
  * `watched`: the caller then checks the sum. Runs on CPU workers only, since the host reads the sum and a partial

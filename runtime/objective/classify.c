@@ -125,11 +125,12 @@ static enum sl_status lose(const struct sl_objective *o, const struct sl_task_ar
                            const struct sl_objective_rows *rows, double scale, starpu_data_handle_t gz,
                            starpu_data_handle_t loss)
 {
-    const struct sl_labels_handles labels = {.part_labels = rows->targets,
-                                             .first = rows->first,
-                                             .frontier = rows->frontier,
-                                             .weights = o->weights_handle,
-                                             .smoothing = o->smoothing};
+    const struct sl_loss_handles labels = {.kind = SL_ROW_SOFTMAX,
+                                           .targets = rows->targets,
+                                           .first = rows->first,
+                                           .frontier = rows->frontier,
+                                           .weights = o->weights_handle,
+                                           .smoothing = o->smoothing};
     return sl_loss_submit(head, rows->z, &labels, rows->row0, scale, gz, loss);
 }
 

@@ -98,12 +98,12 @@ static enum sl_status lose(const struct sl_objective *o, const struct sl_task_ar
                            const struct sl_objective_rows *rows, double scale, starpu_data_handle_t gz,
                            starpu_data_handle_t loss)
 {
-    const struct sl_entries_handles entries = {.kind = SL_ENTRY_SIGMOID,
-                                               .part_targets = rows->targets,
-                                               .first = rows->first,
-                                               .frontier = rows->frontier,
-                                               .weights = o->weights_handle};
-    return sl_entryloss_submit(head, rows->z, &entries, rows->row0, scale, gz, loss);
+    const struct sl_loss_handles entries = {.kind = SL_ROW_SIGMOID,
+                                            .targets = rows->targets,
+                                            .first = rows->first,
+                                            .frontier = rows->frontier,
+                                            .weights = o->weights_handle};
+    return sl_loss_submit(head, rows->z, &entries, rows->row0, scale, gz, loss);
 }
 
 /* ---- scores ---- */
@@ -143,7 +143,7 @@ static void add_label(void *context, struct sl_pair *pairs, size_t n)
         hits += positive && answer;
         misses += positive && !answer;
         alarms += !positive && answer;
-        sums->loss += sl_entryloss_of_entry(SL_ENTRY_SIGMOID, pairs[i].z, pairs[i].y);
+        sums->loss += sl_loss_of_entry(SL_ROW_SIGMOID, pairs[i].z, pairs[i].y);
     }
     sums->n += (double)n;
     sums->hits += hits;

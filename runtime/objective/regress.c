@@ -74,18 +74,15 @@ static enum sl_status open_numbers(const struct sl_settings *settings, const str
 
 /* ---- loss ---- */
 
-static enum sl_entry_loss entry_loss(const struct sl_objective *o)
-{
-    return o->loss == SL_LOSS_SQUARED ? SL_ENTRY_SQUARED : SL_ENTRY_ABSOLUTE;
-}
-
 static enum sl_status lose(const struct sl_objective *o, const struct sl_task_args *head,
                            const struct sl_objective_rows *rows, double scale, starpu_data_handle_t gz,
                            starpu_data_handle_t loss)
 {
-    const struct sl_entries_handles entries = {
-        .kind = entry_loss(o), .part_targets = rows->targets, .first = rows->first, .frontier = rows->frontier};
-    return sl_entryloss_submit(head, rows->z, &entries, rows->row0, scale, gz, loss);
+    const struct sl_loss_handles entries = {.kind = o->loss == SL_LOSS_SQUARED ? SL_ROW_SQUARED : SL_ROW_ABSOLUTE,
+                                            .targets = rows->targets,
+                                            .first = rows->first,
+                                            .frontier = rows->frontier};
+    return sl_loss_submit(head, rows->z, &entries, rows->row0, scale, gz, loss);
 }
 
 /* ---- scores ---- */

@@ -41,7 +41,7 @@ enum { EXIT_NO_DEVICE = 77, MAX_REPEATS = 1000, SHORT_CALLS = 20 };
 
 static cudaStream_t stream;
 static cublasHandle_t cublas;
-static struct sl_dense_cuda by;
+static struct sl_queue by;
 static cusparseHandle_t cusparse;
 static cudaEvent_t begin, end;
 static int n_repeats = 50;
@@ -627,7 +627,7 @@ struct small {
 static enum sl_status loss(const void *input)
 {
     const struct small *s = input;
-    struct sl_labels labels = {.part_labels = s->labels, .ids = s->ids};
+    struct sl_loss_rows labels = {.labels = s->labels, .ids = s->ids};
     return sl_loss_cuda(stream, n_rows, CLASSES, s->z, &labels, 1.0 / n_rows, s->gz, s->loss);
 }
 
@@ -712,7 +712,7 @@ int main(int argc, char **argv)
              cudaEventCreate(&end) == cudaSuccess,
          "a stream and events");
     need(cublasCreate(&cublas) == CUBLAS_STATUS_SUCCESS, "cuBLAS");
-    by = (struct sl_dense_cuda){stream, cublas, false};
+    by = (struct sl_queue){stream, cublas, false};
     need(cusparseCreate(&cusparse) == CUSPARSE_STATUS_SUCCESS, "cuSPARSE");
     measure_ceilings();
     printf("%s: a copy moves %.0f GB/s (read and written), a float product of %u %.1f TFLOP/s; medians of %d\n\n",

@@ -14,8 +14,7 @@
 #define MOST_COLUMNS 349
 #define SCALE (1.0 / 37)
 
-/* The losses of entries, and cross entropy. */
-enum { CROSS_ENTROPY = SL_ENTRY_ABSOLUTE + 1, N_KINDS };
+#define N_KINDS (SL_ROW_ABSOLUTE + 1)
 
 struct problem {
     int kind;
@@ -38,7 +37,7 @@ static void make_targets(const struct problem *p)
     }
     for (uint32_t i = 0; i < PART * p->n_columns; i++) {
         float y = (float)(i % 3 == 0);
-        targets[i] = i % 5 == 4 ? NAN : p->kind == SL_ENTRY_SIGMOID ? y : y + 0.37F * (float)(i % 7);
+        targets[i] = i % 5 == 4 ? NAN : p->kind == SL_ROW_SIGMOID ? y : y + 0.37F * (float)(i % 7);
     }
     for (uint32_t c = 0; c < MOST_COLUMNS; c++) {
         weights[c] = 0.5F * (float)(c % 4);
@@ -53,10 +52,10 @@ static void make_targets(const struct problem *p)
 static long double exact_entry(int kind, long double z, long double y, long double w, long double *slope)
 {
     switch (kind) {
-    case SL_ENTRY_SIGMOID:
+    case SL_ROW_SIGMOID:
         *slope = (1 - y) / (1 + expl(-z)) - w * y / (1 + expl(z));
         return w * y * log1pl(expl(-z)) + (1 - y) * log1pl(expl(z));
-    case SL_ENTRY_SQUARED: *slope = 2 * (z - y); return (z - y) * (z - y);
+    case SL_ROW_SQUARED: *slope = 2 * (z - y); return (z - y) * (z - y);
     }
     *slope = z > y ? 1 : z < y ? -1 : 0;
     return fabsl(z - y);
@@ -89,7 +88,7 @@ static long double exact_row(const struct problem *p, const sl_real *z, uint32_t
     const uint32_t v = ids[row] - FIRST;
     long double loss = 0;
     memset(slopes, 0, p->n_columns * sizeof *slopes);
-    if (p->kind == CROSS_ENTROPY) {
+    if (p->kind == SL_ROW_SOFTMAX) {
         return exact_classes(p, z, labels[v], slopes);
     }
     for (uint32_t c = 0; c < p->n_columns; c++) {
@@ -108,7 +107,7 @@ TEST(test_formulas)
     enum { C = 5 };
     long double slopes[C], ignored[C];
     for (int kind = 0; kind < N_KINDS; kind++) {
-        const struct problem p = {kind, 6, C, kind != SL_ENTRY_SQUARED && kind != SL_ENTRY_ABSOLUTE, 0.2};
+        const struct problem p = {kind, 6, C, kind != SL_ROW_SQUARED && kind != SL_ROW_ABSOLUTE, 0.2};
         make_targets(&p);
         for (uint32_t row = 0; row < p.n_rows; row++) {
             FREED sl_real *z = noisy(C, row);
@@ -164,9 +163,12 @@ static void submit(const struct problem *p, sl_real *z, uint32_t chunk, struct r
     starpu_data_handle_t part_labels = h[n++] = vector_of(labels, PART, sizeof *labels);
     starpu_data_handle_t part_targets = h[n++] = vector_of(targets, PART * p->n_columns, sizeof *targets);
     starpu_data_handle_t total = h[n++] = register_loss(&out->total, 0);
-    const struct sl_labels_handles classes = {part_labels, FIRST, frontier, p->weighs ? by_class : NULL, p->smoothing};
-    const struct sl_entries_handles entries = {(enum sl_entry_loss)p->kind, part_targets, FIRST, frontier,
-                                               p->weighs ? by_class : NULL};
+    const struct sl_loss_handles rows = {.kind = (enum sl_row_loss)p->kind,
+                                         .targets = p->kind == SL_ROW_SOFTMAX ? part_labels : part_targets,
+                                         .first = FIRST,
+                                         .frontier = frontier,
+                                         .weights = p->weighs ? by_class : NULL,
+                                         .smoothing = p->smoothing};
     out->n_chunks = 0;
     for (uint32_t row = 0; row < p->n_rows; row += chunk) {
         const uint32_t n_rows = p->n_rows - row < chunk ? p->n_rows - row : chunk;
@@ -175,11 +177,7 @@ static void submit(const struct problem *p, sl_real *z, uint32_t chunk, struct r
         losses[i] = register_loss(&out->losses[i], i);
         h[n++] = rows_of(z + (size_t)row * p->n_columns, n_rows, p->n_columns);
         h[n++] = rows_of(out->gz + (size_t)row * p->n_columns, n_rows, p->n_columns);
-        if (p->kind == CROSS_ENTROPY) {
-            expect_ok(sl_loss_submit(&head, h[n - 2], &classes, row, SCALE, h[n - 1], losses[i]));
-        } else {
-            expect_ok(sl_entryloss_submit(&head, h[n - 2], &entries, row, SCALE, h[n - 1], losses[i]));
-        }
+        expect_ok(sl_loss_submit(&head, h[n - 2], &rows, row, SCALE, h[n - 1], losses[i]));
     }
     expect_ok(sl_loss_sum_submit(&head, out->n_chunks, losses, false, total));
     unregister(out->n_chunks, losses);
@@ -211,7 +209,7 @@ static void check(const struct problem *p, uint32_t chunk, double size)
             }
         }
         expect_near_at("loss", i, got[0].losses[i], SCALE * (double)loss,
-                       (1e-13 + (p->kind == CROSS_ENTROPY ? 2 * EPSILON : 0)) * (chunk + fabs((double)loss)));
+                       (1e-13 + (p->kind == SL_ROW_SOFTMAX ? 2 * EPSILON : 0)) * (chunk + fabs((double)loss)));
         total += got[0].losses[i];
     }
     expect_near("total", got[0].total, total, 0);
@@ -224,11 +222,11 @@ static void check(const struct problem *p, uint32_t chunk, double size)
 TEST(test_cross_entropy)
 {
     static const struct problem problems[] = {
-        {CROSS_ENTROPY, 1, 1, false, 0},     {CROSS_ENTROPY, 1, 2, false, 0},
-        {CROSS_ENTROPY, PART, 7, false, 0},  {CROSS_ENTROPY, PART, 31, false, 0.1},
-        {CROSS_ENTROPY, 20, 41, true, 0},    {CROSS_ENTROPY, 5, 1, true, 0.2},
-        {CROSS_ENTROPY, 700, 33, true, 0.2}, {CROSS_ENTROPY, 700, 33, false, 0},
-        {CROSS_ENTROPY, 70, 349, true, 0.25}};
+        {SL_ROW_SOFTMAX, 1, 1, false, 0},     {SL_ROW_SOFTMAX, 1, 2, false, 0},
+        {SL_ROW_SOFTMAX, PART, 7, false, 0},  {SL_ROW_SOFTMAX, PART, 31, false, 0.1},
+        {SL_ROW_SOFTMAX, 20, 41, true, 0},    {SL_ROW_SOFTMAX, 5, 1, true, 0.2},
+        {SL_ROW_SOFTMAX, 700, 33, true, 0.2}, {SL_ROW_SOFTMAX, 700, 33, false, 0},
+        {SL_ROW_SOFTMAX, 70, 349, true, 0.25}};
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
         fixture_start(worker_counts[w]);
         for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
@@ -243,9 +241,9 @@ TEST(test_entries)
     static const uint32_t shapes[][2] = {{1, 1}, {PART, 7}, {PART, 31}, {700, 33}};
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
         fixture_start(worker_counts[w]);
-        for (int kind = 0; kind < CROSS_ENTROPY; kind++) {
+        for (int kind = SL_ROW_SIGMOID; kind < N_KINDS; kind++) {
             for (size_t i = 0; i < 4; i++) {
-                const struct problem p = {kind, shapes[i][0], shapes[i][1], kind == SL_ENTRY_SIGMOID && i % 2 == 1, 0};
+                const struct problem p = {kind, shapes[i][0], shapes[i][1], kind == SL_ROW_SIGMOID && i % 2 == 1, 0};
                 check(&p, i == 1 ? 3 + p.n_rows / 11 : 700, 5);
             }
         }
@@ -279,11 +277,11 @@ TEST(test_extremes)
                 none[] = {NAN, NAN, NAN, NAN, NAN};
     const sl_real z[] = {30000, -30000, -30000, 30000, 0}, zeros[5] = {0};
     fixture_start(1);
-    check_row(SL_ENTRY_SIGMOID, z, sets, 0, 60000 + log(2), (sl_real[]){0, 0, -1, 1, (sl_real)-0.5});
-    check_row(SL_ENTRY_ABSOLUTE, z, same, 0, 0, zeros);
-    check_row(CROSS_ENTROPY, (sl_real[]){30000, -30000, 29999, -30000, -30000}, sets, 0, log1p(exp(-1)),
+    check_row(SL_ROW_SIGMOID, z, sets, 0, 60000 + log(2), (sl_real[]){0, 0, -1, 1, (sl_real)-0.5});
+    check_row(SL_ROW_ABSOLUTE, z, same, 0, 0, zeros);
+    check_row(SL_ROW_SOFTMAX, (sl_real[]){30000, -30000, 29999, -30000, -30000}, sets, 0, log1p(exp(-1)),
               (sl_real[]){(sl_real)(1 / (1 + exp(-1)) - 1), 0, (sl_real)(1 / (1 + exp(1))), 0, 0});
-    check_row(CROSS_ENTROPY, (sl_real[]){-30000, -30001, -29999, -40000, -40000}, sets, 1,
+    check_row(SL_ROW_SOFTMAX, (sl_real[]){-30000, -30001, -29999, -40000, -40000}, sets, 1,
               2 + log(1 + exp(-1) + exp(-2)),
               (sl_real[]){(sl_real)(1 / (1 + exp(-1) + exp(1))), (sl_real)(1 / (1 + exp(1) + exp(2)) - 1),
                           (sl_real)(1 / (1 + exp(-1) + exp(-2))), 0, 0});
@@ -292,9 +290,9 @@ TEST(test_extremes)
     }
     expect_no_failure();
     fixture_stop();
-    expect_near("sigmoid", sl_entryloss_of_entry(SL_ENTRY_SIGMOID, 2, 0), log1p(exp(2)), 1e-15);
-    expect_near("squared", sl_entryloss_of_entry(SL_ENTRY_SQUARED, 2, 5), 9, 0);
-    expect_near("absolute", sl_entryloss_of_entry(SL_ENTRY_ABSOLUTE, 2, 5), 3, 0);
+    expect_near("sigmoid", sl_loss_of_entry(SL_ROW_SIGMOID, 2, 0), log1p(exp(2)), 1e-15);
+    expect_near("squared", sl_loss_of_entry(SL_ROW_SQUARED, 2, 5), 9, 0);
+    expect_near("absolute", sl_loss_of_entry(SL_ROW_ABSOLUTE, 2, 5), 3, 0);
 }
 
 /* An output that is not a number, or infinite, fails the run, and the message names the step. */
@@ -313,7 +311,7 @@ TEST(test_not_finite)
         head.step = 123;
         submit(&p, z, 3, &got);
         assert_int_equal(sl_failure_status(&run.failure), SL_ENUMERIC);
-        expect_message(sl_message(), "step 123", kind % 2 && p.kind != CROSS_ENTROPY ? "inf" : "nan");
+        expect_message(sl_message(), "step 123", kind % 2 && p.kind != SL_ROW_SOFTMAX ? "inf" : "nan");
         fixture_stop();
         free(got.gz);
     }

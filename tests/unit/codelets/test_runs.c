@@ -258,7 +258,7 @@ TEST(test_loss)
     fixture_start(1);
     struct sl_task_args all = with_runs();
     starpu_data_handle_t shared[] = {vector_of(ids, D, sizeof *ids), vector_of(labels, D, sizeof *labels)};
-    struct sl_labels_handles of = {.part_labels = shared[1], .frontier = shared[0]};
+    struct sl_loss_handles of = {.targets = shared[1], .frontier = shared[0]};
     starpu_data_handle_t h[] = {rows_of(z, D, C), rows_of(gz[0], D, C),
                                 sl_matrix_over(losses[0], N_RUNS, 1, SL_DTYPE_F64),
                                 sl_matrix_over(&total, 1, 1, SL_DTYPE_F64)};

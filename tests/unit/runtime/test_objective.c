@@ -65,8 +65,8 @@ TEST(test_class_losses)
         labels[v] = (int32_t)number(member(root, "classes"), v);
     }
     for (int k = 0; k < 4; k++) {
-        const struct sl_labels all = {
-            .part_labels = labels, .ids = rows, .weights = k % 2 == 1 ? weights : NULL, .smoothing = k >= 2 ? 0.2 : 0};
+        const struct sl_loss_rows all = {
+            .labels = labels, .ids = rows, .weights = k % 2 == 1 ? weights : NULL, .smoothing = k >= 2 ? 0.2 : 0};
         sl_real gz[N * C];
         double loss;
         double mass = 0;
@@ -82,12 +82,12 @@ TEST(test_entry_losses)
 {
     static const struct {
         const char *name, *targets;
-        enum sl_entry_loss kind;
+        enum sl_row_loss kind;
         bool weighs;
-    } cases[] = {{"labels", "labels", SL_ENTRY_SIGMOID, false},
-                 {"labels weights", "labels", SL_ENTRY_SIGMOID, true},
-                 {"squared", "holes", SL_ENTRY_SQUARED, false},
-                 {"absolute", "holes", SL_ENTRY_ABSOLUTE, false}};
+    } cases[] = {{"labels", "labels", SL_ROW_SIGMOID, false},
+                 {"labels weights", "labels", SL_ROW_SIGMOID, true},
+                 {"squared", "holes", SL_ROW_SQUARED, false},
+                 {"absolute", "holes", SL_ROW_ABSOLUTE, false}};
     OWNED(json_decref_it) json_t *root = case_of("objectives");
     float weights[C];
     sl_real z[N * C];
@@ -102,7 +102,7 @@ TEST(test_entry_losses)
         double loss;
         double n = 0;
         table_of(root, cases[k].targets, targets);
-        if (cases[k].kind != SL_ENTRY_SIGMOID) { /* rounded as targets are: equal numbers stay equal */
+        if (cases[k].kind != SL_ROW_SIGMOID) { /* rounded as targets are: equal numbers stay equal */
             float outputs[N * C];
             table_of(root, "outputs", outputs);
             for (uint32_t i = 0; i < N * C; i++) {
@@ -112,13 +112,13 @@ TEST(test_entry_losses)
         for (uint32_t i = 0; i < N * C; i++) {
             n += !isnan(targets[i]);
         }
-        const struct sl_entries all = {
-            .kind = cases[k].kind, .part_targets = targets, .ids = rows, .weights = cases[k].weighs ? weights : NULL};
-        sl_entryloss_cpu(N, C, z, &all, 1 / n, gz, &loss);
+        const struct sl_loss_rows all = {
+            .kind = cases[k].kind, .numbers = targets, .ids = rows, .weights = cases[k].weighs ? weights : NULL};
+        sl_loss_cpu(N, C, z, &all, 1 / n, gz, &loss);
         /* targets are float: a number such as 0.1 is rounded */
         json_t *wanted = member(member(root, "losses"), cases[k].name);
         json_t *gradient = member(wanted, "gradient");
-        double tolerance = cases[k].kind == SL_ENTRY_SIGMOID ? SAME : 1e-6;
+        double tolerance = cases[k].kind == SL_ROW_SIGMOID ? SAME : 1e-6;
         expect_near(cases[k].name, loss, json_number_value(member(wanted, "loss")), tolerance);
         for (size_t i = 0; i < N * C; i++) {
             expect_near_at(cases[k].name, i, (double)gz[i], number(json_array_get(gradient, i / C), i % C), tolerance);
