@@ -30,12 +30,6 @@
 #include "support/status.h"
 #include "tasks/handle.h"
 
-/* Declare NAME_cpu, which returns `result`, and NAME_cuda, which starts the same on a stream's device and returns SL_OK
- * or SL_ECUDA. In NAME_cuda, pointers to arrays are to device memory; pointers to structs are to host memory. */
-#define SL_DECLARE_LAUNCHER(result, name, ...)                                                                         \
-    result name##_cpu(__VA_ARGS__);                                                                                    \
-    SL_EXTERN_C enum sl_status name##_cuda(cudaStream_t stream, __VA_ARGS__)
-
 /* A function that kernels call; a kernel; a launcher; the start of a kernel with the arguments that follow; a call of
  * another launcher; and zero bytes. All but the first two return a status. */
 #ifdef SL_KERNELS_ONLY

@@ -5,7 +5,26 @@
  * of task.c (the linker's --wrap). */
 #include "tasks/task.h"
 
+#include <string.h>
+
 #include "support/decimal.h"
+
+#ifdef SL_CUDA
+#include <starpu_cublas_v2.h>
+#endif
+
+enum sl_status sl_fill(const void *stream, int value, size_t bytes, void *data)
+{
+    if (stream == NULL) {
+        memset(data, value, bytes);
+        return SL_OK;
+    }
+#ifdef SL_CUDA
+    SL_FAIL_IF(cudaMemsetAsync(data, value, bytes, *(const cudaStream_t *)stream) != cudaSuccess, SL_ECUDA,
+               "%zu bytes on a GPU: %s", bytes, cudaGetErrorString(cudaGetLastError()));
+#endif
+    return SL_OK;
+}
 
 /* Call the body for each segment of the rows. stream NULL: on a CPU. */
 static enum sl_status run_body(const struct sl_operation *operation, void *buffers[], void *args, const void *stream)
@@ -52,8 +71,8 @@ void sl_task_cuda(void *buffers[], void *args)
         return;
     }
     const struct sl_operation *operation = head->operation;
-    const cudaStream_t stream = starpu_cuda_get_local_stream();
-    st = run_body(operation, buffers, args, &stream);
+    const struct sl_queue queue = {starpu_cuda_get_local_stream(), starpu_cublas_get_local_handle(), head->run->tf32};
+    st = run_body(operation, buffers, args, &queue);
     if (st != SL_OK) {
         sl_task_fail(head, st);
     }

@@ -7,9 +7,12 @@
 #ifndef SL_TASKS_HANDLE_H
 #define SL_TASKS_HANDLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "support/dtype.h"
+#include "support/real.h"
+#include "support/status.h"
 
 #ifdef SL_KERNELS_ONLY
 typedef struct sl_no_handle *starpu_data_handle_t;
@@ -17,12 +20,23 @@ typedef struct sl_no_handle *starpu_data_handle_t;
 #include <starpu.h>
 #endif
 
-/* Launchers are declared in all builds, and defined with CUDA. */
-#ifdef SL_CUDA
-#include <cuda_runtime_api.h>
-#else
+/* CUDA's type. Launchers are declared in all builds, and defined with CUDA. */
 typedef struct CUstream_st *cudaStream_t;
-#endif
+
+/* Declare NAME_cpu, which returns `result`, and NAME_cuda, which starts the same on a stream's device and returns SL_OK
+ * or SL_ECUDA. In NAME_cuda, arrays are in device memory; structs, and arrays of addresses, are in host memory. */
+#define SL_DECLARE_LAUNCHER(result, name, ...)                                                                         \
+    result name##_cpu(__VA_ARGS__);                                                                                    \
+    SL_EXTERN_C enum sl_status name##_cuda(cudaStream_t stream, __VA_ARGS__)
+
+/* Where a GPU runs a task. */
+struct sl_queue {
+    cudaStream_t stream;
+    struct cublasContext *cublas; /* a cublasHandle_t of the stream's device. No other stream uses it */
+    /* Factors of products are rounded to 10 bits after the point, sums are float. Devices below compute capability 8
+     * multiply in float. */
+    bool tf32;
+};
 
 /* The user data of a handle. */
 struct sl_hold {

@@ -187,8 +187,8 @@ struct sl_operation {
     struct starpu_codelet codelet;
     struct starpu_perfmodel model;
     /* For both devices, with the operation's view (tasks/operand.h) of `bytes` bytes: SL_BODY and SL_RUN. The task
-     * layer has filled the view. stream: the place of a cudaStream_t; NULL: on a CPU. On a stream it starts kernels and
-     * returns: StarPU regards the task as ended when the stream has reached this point. */
+     * layer has filled the view. stream: a struct sl_queue; NULL: on a CPU. On a stream it starts kernels and returns:
+     * StarPU regards the task as ended when the stream has reached this point. */
     enum sl_status (*body)(const void *view, const void *stream);
     size_t bytes;
     /* Without a view, on CPUs alone: */
@@ -224,7 +224,8 @@ struct sl_operation {
 #endif
 
 /* Initialisers of one implementation for both devices, with a view of this type. Its body calls KERNEL_cpu, which
- * cannot fail (SL_RUN drops its value) or returns a status (SL_CALL), or KERNEL_cuda with the same arguments. */
+ * cannot fail (SL_RUN drops its value) or returns a status (SL_CALL), or KERNEL_cuda with the same arguments behind the
+ * stream. SL_CALL_QUEUE: behind the struct sl_queue. */
 #define SL_BODY(function, type) .body = function, .bytes = sizeof(type), SL_ON_GPUS
 #ifdef SL_CUDA
 #define SL_RUN(stream, kernel, ...)                                                                                    \
@@ -232,10 +233,16 @@ struct sl_operation {
                       : kernel##_cuda(*(const cudaStream_t *)(stream), __VA_ARGS__))
 #define SL_CALL(stream, kernel, ...)                                                                                   \
     ((stream) == NULL ? kernel##_cpu(__VA_ARGS__) : kernel##_cuda(*(const cudaStream_t *)(stream), __VA_ARGS__))
+#define SL_CALL_QUEUE(queue, kernel, ...)                                                                              \
+    ((queue) == NULL ? kernel##_cpu(__VA_ARGS__) : kernel##_cuda(*(const struct sl_queue *)(queue), __VA_ARGS__))
 #else
 #define SL_RUN(stream, kernel, ...) ((void)(stream), kernel##_cpu(__VA_ARGS__), SL_OK)
 #define SL_CALL(stream, kernel, ...) ((void)(stream), kernel##_cpu(__VA_ARGS__))
+#define SL_CALL_QUEUE SL_CALL
 #endif
+
+/* In a body: set all bytes. SL_ECUDA. */
+enum sl_status sl_fill(const void *stream, int value, size_t bytes, void *data);
 
 /* What StarPU calls for a task: sl_task_enter, the implementation, sl_task_fail if it failed, sl_task_leave. */
 void sl_task_cpu(void *buffers[], void *args);

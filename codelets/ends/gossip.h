@@ -20,13 +20,9 @@
 #include "support/status.h"
 #include "tasks/task.h"
 
-/* n >= 1 sources of n_entries each. out is not a source. */
-void sl_gossip_mix_cpu(uint32_t n, size_t n_entries, const sl_real *const *sources, double scale, sl_real *out);
-
-/* The same bits on the stream's device. sources: a host array of device addresses, read before the call returns.
- * SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_gossip_mix_cuda(cudaStream_t stream, uint32_t n, size_t n_entries,
-                                              const sl_real *const *sources, double scale, sl_real *out);
+/* n >= 1 sources of n_entries each. out is not a source. The same bits on both devices. */
+SL_DECLARE_LAUNCHER(void, sl_gossip_mix, uint32_t n, size_t n_entries, const sl_real *const *sources, double scale,
+                    sl_real *out);
 
 /* All handles are matrices of one shape; n >= 1. Local, one thread submits. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_gossip_mix_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *sources,

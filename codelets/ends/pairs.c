@@ -330,7 +330,7 @@ static enum sl_status pairs(const void *view, const void *stream)
         pairs.decoder.array[k] = v->decoder.data[k];
         out.gradient[k] = v->gradients.data[k];
     }
-    return SL_DENSE_CALL(&v->head, stream, sl_pairs, &pairs, v->z.data, v->scale, &out);
+    return SL_CALL_QUEUE(stream, sl_pairs, &pairs, v->z.data, v->scale, &out);
 }
 
 static struct sl_operation pairs_op = {

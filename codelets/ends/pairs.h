@@ -196,12 +196,10 @@ struct sl_pairs_out {
 enum sl_status sl_pairs_cpu(const struct sl_pairs *pairs, const sl_real *z, double scale,
                             const struct sl_pairs_out *out);
 
-#ifdef SL_CUDA
 /* The same on the stream's device. Arrays are in device memory, structs in host memory. Sums run in another order than
  * on the CPU, but always in the same one. SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_pairs_cuda(struct sl_dense_cuda blas, const struct sl_pairs *pairs, const sl_real *z,
+SL_EXTERN_C enum sl_status sl_pairs_cuda(struct sl_queue blas, const struct sl_pairs *pairs, const sl_real *z,
                                          double scale, const struct sl_pairs_out *out);
-#endif
 
 struct sl_pairs_rule {
     uint32_t n_negatives;

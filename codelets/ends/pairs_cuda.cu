@@ -158,7 +158,7 @@ struct hidden {
     sl_real *x, *t, *gx;
 };
 
-static enum sl_status mlp_forward(const struct sl_dense_cuda &blas, const struct sl_pairs &pairs, const sl_real *z,
+static enum sl_status mlp_forward(const struct sl_queue &blas, const struct sl_pairs &pairs, const sl_real *z,
                                   const struct hidden &rows, double *scores)
 {
     const uint32_t h = pairs.n_columns;
@@ -172,7 +172,7 @@ static enum sl_status mlp_forward(const struct sl_dense_cuda &blas, const struct
 }
 
 /* gx holds the slopes first. */
-static enum sl_status mlp_back(const struct sl_dense_cuda &blas, const struct sl_pairs &pairs, const double *slopes,
+static enum sl_status mlp_back(const struct sl_queue &blas, const struct sl_pairs &pairs, const double *slopes,
                                const struct hidden &rows, sl_real *const *gradient)
 {
     const uint32_t h = pairs.n_columns;
@@ -188,7 +188,7 @@ static enum sl_status mlp_back(const struct sl_dense_cuda &blas, const struct sl
                                         rows.gx);
 }
 
-enum sl_status sl_pairs_cuda(struct sl_dense_cuda blas, const struct sl_pairs *pairs, const sl_real *z, double scale,
+enum sl_status sl_pairs_cuda(struct sl_queue blas, const struct sl_pairs *pairs, const sl_real *z, double scale,
                              const struct sl_pairs_out *out)
 {
     const char *name = "sl_pairs";

@@ -19,24 +19,8 @@
 #include "support/status.h"
 #include "tasks/task.h"
 
-/* Sum n partials of n_entries each into out. n = 0: out is cleared. */
-void sl_reduce_cpu(uint32_t n, size_t n_entries, const sl_real *const *partials, sl_real *out);
-
-#ifdef SL_CUDA
-/* Note n rows as touched: after an operation that writes all of them. SL_ECUDA. */
-static inline enum sl_status sl_note_all_cuda(cudaStream_t stream, uint32_t n, int8_t *touched)
-{
-    if (cudaMemsetAsync(touched, 1, n, stream) != cudaSuccess) {
-        return sl_fail(SL_ECUDA, "the notes of touched rows: %s", cudaGetErrorString(cudaGetLastError()));
-    }
-    return SL_OK;
-}
-
-/* The same bits on the stream's device. partials: host array of device addresses, read
- * before the call returns. SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_reduce_cuda(cudaStream_t stream, uint32_t n, size_t n_entries,
-                                          const sl_real *const *partials, sl_real *out);
-#endif
+/* Sum n partials of n_entries each into out. n = 0: out is cleared. The same bits on both devices. */
+SL_DECLARE_LAUNCHER(void, sl_reduce, uint32_t n, size_t n_entries, const sl_real *const *partials, sl_real *out);
 
 /* A sum of n matrices [n_rows x n_columns] with few rows that are not zero. Each matrix, and out, has an int8 for each
  * row: whether a step touched the row. Other rows are zero. `partials` and `touched` are host arrays of
@@ -52,16 +36,6 @@ struct sl_touched_rows {
 
 /* A row of out is cleared if only the last step touched it. fresh: the rows of out have not been written. */
 void sl_reduce_touched_cpu(const struct sl_touched_rows *sum, bool fresh);
-
-#ifdef SL_CUDA
-/* The same bits on the stream's device: all rows are summed, and noted. SL_ECUDA. */
-static inline enum sl_status sl_reduce_touched_cuda(cudaStream_t stream, const struct sl_touched_rows *sum, bool fresh)
-{
-    (void)fresh;
-    SL_CHECK(sl_reduce_cuda(stream, sum->n, (size_t)sum->n_rows * sum->n_columns, sum->partials, sum->out));
-    return sl_note_all_cuda(stream, sum->n_rows, sum->out_touched);
-}
-#endif
 
 /* Submit the sum of all partials of n handles. Each handle has one or more matrices of out's shape. n may be 0: out is
  * cleared. Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */

@@ -90,7 +90,7 @@ static inline SL_HOST_DEVICE sl_real sl_activate_batch_mean(double sum, uint64_t
     return (sl_real)(sum / (double)n);
 }
 
-/* ---- kernels ---- */
+/* ---- kernels. Row and column sums have a fixed order, on a GPU another than on a CPU ---- */
 
 /* Operands of one chunk [D x F]. A pointer is NULL if the norm does not need it. */
 struct sl_activate {
@@ -110,9 +110,8 @@ void sl_activate_forward_cpu(const struct sl_activate *a, const sl_real *z, cons
 
 /* The same for rows of other dtypes. h_dtype: of H and of the residual. z may be bf16 if h is bf16 and there is no
  * norm. SL_ENOMEM. */
-enum sl_status sl_activate_forward_rows_cpu(const struct sl_activate *a, enum sl_dtype z_dtype, const void *z,
-                                            const void *residual, uint8_t *gate_out, enum sl_dtype h_dtype,
-                                            void *h_out);
+SL_DECLARE_LAUNCHER(enum sl_status, sl_activate_forward_rows, const struct sl_activate *a, enum sl_dtype z_dtype,
+                    const void *z, const void *residual, uint8_t *gate_out, enum sl_dtype h_dtype, void *h_out);
 
 /* Column sums of GY * zhat and of GY. LAYER writes the chunk's sums, its partial GW and GB. BATCH reads the group's
  * sums. A pointer is NULL if the norm does not need it. */
@@ -124,29 +123,16 @@ struct sl_activate_sums {
 
 /* GZ from GH. PLAIN reads no z. BATCH, with n = n_group: GZ = w * rstd * (GY - sum(GY) / n - zhat * sum(GY * zhat) /
  * n). */
-void sl_activate_backward_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate, const sl_real *gh,
-                              const struct sl_activate_sums *sums, sl_real *gz_out);
+SL_DECLARE_LAUNCHER(void, sl_activate_backward, const struct sl_activate *a, const sl_real *z, const uint8_t *gate,
+                    const sl_real *gh, const struct sl_activate_sums *sums, sl_real *gz_out);
 
 /* BATCH: overwrites sums_out, 2 F, with the chunk's part of [sum GY * zhat | sum GY]. */
-void sl_activate_batch_sums_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate, const sl_real *gh,
-                                double *sums_out);
+SL_DECLARE_LAUNCHER(void, sl_activate_batch_sums, const struct sl_activate *a, const sl_real *z, const uint8_t *gate,
+                    const sl_real *gh, double *sums_out);
 
 /* GR[i] += GH[i], n_rows rows; gr is the first of the rows. */
-void sl_activate_residual_backward_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *gh, sl_real *gr);
-
-/* The same kernels on the stream's device. All pointers, also in *a and *sums, are to device memory. Row and column
- * sums have a fixed order, but another order than the CPU's. SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_activate_forward_rows_cuda(cudaStream_t stream, const struct sl_activate *a,
-                                                         enum sl_dtype z_dtype, const void *z, const void *residual,
-                                                         uint8_t *gate_out, enum sl_dtype h_dtype, void *h_out);
-SL_EXTERN_C enum sl_status sl_activate_backward_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
-                                                     const uint8_t *gate, const sl_real *gh,
-                                                     const struct sl_activate_sums *sums, sl_real *gz_out);
-SL_EXTERN_C enum sl_status sl_activate_batch_sums_cuda(cudaStream_t stream, const struct sl_activate *a,
-                                                       const sl_real *z, const uint8_t *gate, const sl_real *gh,
-                                                       double *sums_out);
-SL_EXTERN_C enum sl_status sl_activate_residual_backward_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
-                                                              const sl_real *gh, sl_real *gr);
+SL_DECLARE_LAUNCHER(void, sl_activate_residual_backward, uint32_t n_rows, uint32_t n_columns, const sl_real *gh,
+                    sl_real *gr);
 
 /* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 

@@ -74,16 +74,7 @@ struct clear {
 static enum sl_status clear(const void *view, const void *stream)
 {
     const struct clear *v = view;
-    const size_t bytes = sl_dtype_bytes(v->out.dtype, sl_matrix_entries(&v->out));
-    if (stream == NULL) {
-        memset(v->out.data, 0, bytes);
-        return SL_OK;
-    }
-#ifdef SL_CUDA
-    SL_FAIL_IF(cudaMemsetAsync(v->out.data, 0, bytes, *(const cudaStream_t *)stream) != cudaSuccess, SL_ECUDA,
-               "zeros of %zu bytes: %s", bytes, cudaGetErrorString(cudaGetLastError()));
-#endif
-    return SL_OK;
+    return sl_fill(stream, 0, sl_dtype_bytes(v->out.dtype, sl_matrix_entries(&v->out)), v->out.data);
 }
 
 static struct sl_operation clear_op = {

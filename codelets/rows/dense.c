@@ -7,10 +7,6 @@
 #include <assert.h>
 #include <string.h>
 
-#ifdef SL_CUDA
-#include <starpu_cublas_v2.h>
-#endif
-
 #include "codelets/ends/reduce.h"
 #include "codelets/rows/bias.h"
 #include "codelets/rows/dropout.h"
@@ -499,13 +495,6 @@ void sl_dense_touch_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, int8_t 
 
 /* ---- operations ---- */
 
-#ifdef SL_CUDA
-struct sl_dense_cuda sl_dense_cuda_of(const struct sl_task_args *head, const void *stream)
-{
-    return (struct sl_dense_cuda){*(const cudaStream_t *)stream, starpu_cublas_get_local_handle(), head->run->tf32};
-}
-#endif
-
 /* Each segment of a task's rows has a product of its own: the last bits of a row may differ with the number of rows
  * beside it (codelets/rows/gemm.h). */
 struct forward {
@@ -533,8 +522,8 @@ static enum sl_status forward(const void *view, const void *stream)
     if (stream == NULL && v->x.dtype != SL_DTYPE_REAL && v->x.dtype != v->head.run->row_dtype) {
         return forward_narrow(v);
     }
-    return SL_DENSE_CALL(&v->head, stream, sl_dense_forward, v->x.dtype, v->z.n_rows, v->x.n_columns, v->z.n_columns,
-                         v->x.data, v->w.data, v->bias.data, v->beta, v->z.dtype, v->z.data);
+    return SL_CALL_QUEUE(stream, sl_dense_forward, v->x.dtype, v->z.n_rows, v->x.n_columns, v->z.n_columns, v->x.data,
+                         v->w.data, v->bias.data, v->beta, v->z.dtype, v->z.data);
 }
 
 static struct sl_operation forward_op = {
@@ -555,8 +544,8 @@ struct backward_input {
 static enum sl_status backward_input(const void *view, const void *stream)
 {
     const struct backward_input *v = view;
-    return SL_DENSE_CALL(&v->head, stream, sl_dense_backward_input, v->head.run->row_dtype, v->gz.n_rows,
-                         v->gx.n_columns, v->gz.n_columns, v->gz.data, v->w.data, v->beta, v->gx.data);
+    return SL_CALL_QUEUE(stream, sl_dense_backward_input, v->head.run->row_dtype, v->gz.n_rows, v->gx.n_columns,
+                         v->gz.n_columns, v->gz.data, v->w.data, v->beta, v->gx.data);
 }
 
 static struct sl_operation backward_input_op = {
@@ -575,8 +564,8 @@ struct backward_weight {
 static enum sl_status backward_weight(const void *view, const void *stream)
 {
     const struct backward_weight *v = view;
-    return SL_DENSE_CALL(&v->head, stream, sl_dense_backward_weight, v->x.dtype, v->gz.n_rows, v->x.n_columns,
-                         v->gz.n_columns, v->x.data, v->gz.data, v->gw.data, v->gb.data);
+    return SL_CALL_QUEUE(stream, sl_dense_backward_weight, v->x.dtype, v->gz.n_rows, v->x.n_columns, v->gz.n_columns,
+                         v->x.data, v->gz.data, v->gw.data, v->gb.data);
 }
 
 static struct sl_operation backward_weight_op = {
@@ -661,14 +650,10 @@ static enum sl_status sparse_backward_weight(const void *view, const void *strea
         backward_touched_cpu(v, &x);
         return SL_OK;
     }
-    enum sl_status st = SL_RUN(stream, sl_dense_sparse_backward_weight, &x, v->z.n_rows, v->w.n_rows, v->w.n_columns,
-                               v->z.data, v->beta, v->w.data, v->bias.data);
-#ifdef SL_CUDA
-    if (st == SL_OK && v->touched.data != NULL) { /* all rows are written anew */
-        st = sl_note_all_cuda(*(const cudaStream_t *)stream, v->w.n_rows, v->touched.data);
-    }
-#endif
-    return st;
+    SL_CHECK(SL_RUN(stream, sl_dense_sparse_backward_weight, &x, v->z.n_rows, v->w.n_rows, v->w.n_columns, v->z.data,
+                    v->beta, v->w.data, v->bias.data));
+    /* A GPU writes all rows anew. */
+    return v->touched.data == NULL ? SL_OK : sl_fill(stream, 1, v->w.n_rows, v->touched.data);
 }
 
 static struct sl_operation sparse_backward_weight_op = {

@@ -28,10 +28,6 @@
 
 #include <stdbool.h>
 
-#ifdef SL_CUDA
-#include <cublas_v2.h>
-#endif
-
 /* Handles of the CSR feature rows of the part that starts at id `first`. */
 struct sl_sparse {
     starpu_data_handle_t offsets;     /* uint64, n_part + 1; relative to the part's first entry */
@@ -45,7 +41,7 @@ struct sl_sparse {
     uint64_t seed;                    /* of dropout */
 };
 
-/* ---- kernels, CPU: shapes as above, leading dimension = number of columns, no argument aliases another. Errors as for
+/* ---- kernels: shapes as above, leading dimension = number of columns, no argument aliases another. Errors as for
  * sl_gemm. ---- */
 
 /* beta 0: Z = X W + bias; bias may be NULL. beta 1: Z += X W; bias must be NULL. n_rows may be 0. dtype: of the factors
@@ -77,13 +73,16 @@ struct sl_sparse_rows {
     struct sl_draw draw; /* SL_FOR_DROPOUT, step, hop = L */
 };
 
-enum sl_status sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_out,
-                                           const sl_real *w, const sl_real *bias, int beta, enum sl_dtype z_dtype,
-                                           void *z_out);
+/* A bf16 Z is overwritten: each number is computed in float and rounded. */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_dense_sparse_forward, const struct sl_sparse_rows *x, uint32_t n_rows,
+                    uint32_t n_out, const sl_real *w, const sl_real *bias, int beta, enum sl_dtype z_dtype,
+                    void *z_out);
 
-/* beta 0: GW [n_in x n_out] is overwritten; beta 1: added to. The same for GB, unless gb_out is NULL. */
-void sl_dense_sparse_backward_weight_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_in, uint32_t n_out,
-                                         const sl_real *gz, int beta, sl_real *gw_out, sl_real *gb_out);
+/* beta 0: GW [n_in x n_out] is overwritten; beta 1: added to. The same for GB, unless gb_out is NULL. A GPU takes a
+ * tile of rows at a time, at most 2^23 entries unless one row has more. The scratch memory of the task is 8 bytes per
+ * entry of a tile and up to 32 MiB of counts, however large the part. */
+SL_DECLARE_LAUNCHER(void, sl_dense_sparse_backward_weight, const struct sl_sparse_rows *x, uint32_t n_rows,
+                    uint32_t n_in, uint32_t n_out, const sl_real *gz, int beta, sl_real *gw_out, sl_real *gb_out);
 
 /* Clear the rows of GW that are touched, and forget them. */
 void sl_dense_clear_touched_cpu(uint32_t n_in, uint32_t n_out, int8_t *touched, sl_real *gw);
@@ -91,54 +90,19 @@ void sl_dense_clear_touched_cpu(uint32_t n_in, uint32_t n_out, int8_t *touched, 
 /* Note the rows of GW that sparse rows touch: the columns of their entries. */
 void sl_dense_touch_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, int8_t *touched);
 
-#ifdef SL_CUDA
-/* ---- the same on the stream's device. Pointers are to device memory; the struct of a sparse kernel is the host's.
- * SL_ECUDA: CUDA or cuBLAS failed. ---- */
-
-/* Stream and cuBLAS handle of a product. The handle belongs to the stream's device, and no other stream uses it. tf32:
- * factors are rounded to 10 bits after the point, sums are float. Devices below compute capability 8 multiply in
- * float. */
-struct sl_dense_cuda {
-    cudaStream_t stream;
-    cublasHandle_t cublas;
-    bool tf32;
-};
-
-/* bf16 factors are multiplied by tensor cores; cuBLAS refuses devices below compute capability 8. Rounded factors lie
+/* Dense products on the queue's device. Pointers are to device memory. SL_ECUDA: CUDA or cuBLAS failed.
+ * bf16 factors are multiplied by tensor cores; cuBLAS refuses devices below compute capability 8. Rounded factors lie
  * in scratch memory of the task, 2 bytes per number. Of a bf16 Z, 16384 rows at a time are computed in float, then
  * rounded. */
-SL_EXTERN_C enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda blas, enum sl_dtype dtype, uint32_t n_rows,
+SL_EXTERN_C enum sl_status sl_dense_forward_cuda(struct sl_queue blas, enum sl_dtype dtype, uint32_t n_rows,
                                                  uint32_t n_in, uint32_t n_out, const void *x, const sl_real *w,
                                                  const sl_real *bias, int beta, enum sl_dtype z_dtype, void *z_out);
-SL_EXTERN_C enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda blas, enum sl_dtype dtype, uint32_t n_rows,
+SL_EXTERN_C enum sl_status sl_dense_backward_input_cuda(struct sl_queue blas, enum sl_dtype dtype, uint32_t n_rows,
                                                         uint32_t n_in, uint32_t n_out, const sl_real *gz,
                                                         const sl_real *w, int beta, sl_real *gx_out);
-SL_EXTERN_C enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda blas, enum sl_dtype dtype,
-                                                         uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
+SL_EXTERN_C enum sl_status sl_dense_backward_weight_cuda(struct sl_queue blas, enum sl_dtype dtype, uint32_t n_rows,
+                                                         uint32_t n_in, uint32_t n_out, const void *x,
                                                          const sl_real *gz, sl_real *gw_out, sl_real *gb_out);
-
-/* A bf16 Z is overwritten: each number is computed in float and rounded. */
-SL_EXTERN_C enum sl_status sl_dense_sparse_forward_cuda(cudaStream_t stream, const struct sl_sparse_rows *x,
-                                                        uint32_t n_rows, uint32_t n_out, const sl_real *w,
-                                                        const sl_real *bias, int beta, enum sl_dtype z_dtype,
-                                                        void *z_out);
-
-/* Takes a tile of rows at a time, at most 2^23 entries unless one row has more. The scratch memory of the task is 8
- * bytes per entry of a tile and up to 32 MiB of counts, however large the part. */
-SL_EXTERN_C enum sl_status sl_dense_sparse_backward_weight_cuda(cudaStream_t stream, const struct sl_sparse_rows *x,
-                                                                uint32_t n_rows, uint32_t n_in, uint32_t n_out,
-                                                                const sl_real *gz, int beta, sl_real *gw_out,
-                                                                sl_real *gb_out);
-
-/* In a task: the stream, with the cuBLAS handle of this worker. */
-struct sl_dense_cuda sl_dense_cuda_of(const struct sl_task_args *head, const void *stream);
-
-/* As SL_CALL (tasks/task.h), for kernels that take a struct sl_dense_cuda in place of the stream. */
-#define SL_DENSE_CALL(head, stream, kernel, ...)                                                                       \
-    ((stream) == NULL ? kernel##_cpu(__VA_ARGS__) : kernel##_cuda(sl_dense_cuda_of(head, stream), __VA_ARGS__))
-#else
-#define SL_DENSE_CALL(head, stream, kernel, ...) ((void)(stream), kernel##_cpu(__VA_ARGS__))
-#endif
 
 /* ---- submissions: local, one thread submits. Handles live until StarPU has run the task. SL_ENOTSUP: over 2^31 - 1
  * rows or columns. SL_ESTARPU, SL_ENOMEM. ---- */

@@ -51,7 +51,7 @@ static cublasStatus_t multiply(cublasHandle_t cublas, const struct product &p)
                        lda, &keep, p.c, n);
 }
 
-static enum sl_status gemm(const char *name, const struct sl_dense_cuda &blas, const struct product &p)
+static enum sl_status gemm(const char *name, const struct sl_queue &blas, const struct product &p)
 {
     cublasStatus_t status = cublasSetStream(blas.cublas, blas.stream);
     if (status == CUBLAS_STATUS_SUCCESS) {
@@ -77,7 +77,7 @@ struct forward {
     sl_real *z;
 };
 
-static enum sl_status compute(struct sl_dense_cuda blas, const struct forward &f)
+static enum sl_status compute(struct sl_queue blas, const struct forward &f)
 {
     int beta = f.beta;
     if (f.n_rows == 0 || f.n_out == 0) {
@@ -124,7 +124,7 @@ static enum sl_status round_factor(const char *name, cudaStream_t stream, uint32
 #define STRETCH_ROWS 16384 /* rows computed in float before they are rounded */
 
 /* bf16 Z, a slab of rows at a time in float. all.z is not read. */
-static enum sl_status compute_rounded(struct sl_dense_cuda blas, const struct forward &all, sl_bf16 *z_out)
+static enum sl_status compute_rounded(struct sl_queue blas, const struct forward &all, sl_bf16 *z_out)
 {
     const uint32_t most = all.n_rows < STRETCH_ROWS ? all.n_rows : STRETCH_ROWS;
     sl_scratch room(blas.stream);
@@ -141,7 +141,7 @@ static enum sl_status compute_rounded(struct sl_dense_cuda blas, const struct fo
     return SL_OK;
 }
 
-enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda blas, enum sl_dtype dtype, uint32_t n_rows, uint32_t n_in,
+enum sl_status sl_dense_forward_cuda(struct sl_queue blas, enum sl_dtype dtype, uint32_t n_rows, uint32_t n_in,
                                      uint32_t n_out, const void *x, const sl_real *w, const sl_real *bias, int beta,
                                      enum sl_dtype z_dtype, void *z_out)
 {
@@ -155,9 +155,9 @@ enum sl_status sl_dense_forward_cuda(struct sl_dense_cuda blas, enum sl_dtype dt
     return z_dtype == SL_DTYPE_REAL ? compute(blas, f) : compute_rounded(blas, f, (sl_bf16 *)z_out);
 }
 
-enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda blas, enum sl_dtype dtype, uint32_t n_rows,
-                                            uint32_t n_in, uint32_t n_out, const sl_real *gz, const sl_real *w,
-                                            int beta, sl_real *gx_out)
+enum sl_status sl_dense_backward_input_cuda(struct sl_queue blas, enum sl_dtype dtype, uint32_t n_rows, uint32_t n_in,
+                                            uint32_t n_out, const sl_real *gz, const sl_real *w, int beta,
+                                            sl_real *gx_out)
 {
     const char *name = "sl_dense_backward_input";
     struct product p = {n_rows, n_in, n_out, {gz, n_out, 0}, {w, n_out, 1}, beta, gx_out, dtype};
@@ -178,9 +178,9 @@ enum sl_status sl_dense_backward_input_cuda(struct sl_dense_cuda blas, enum sl_d
     return gemm(name, blas, p);
 }
 
-enum sl_status sl_dense_backward_weight_cuda(struct sl_dense_cuda blas, enum sl_dtype dtype, uint32_t n_rows,
-                                             uint32_t n_in, uint32_t n_out, const void *x, const sl_real *gz,
-                                             sl_real *gw_out, sl_real *gb_out)
+enum sl_status sl_dense_backward_weight_cuda(struct sl_queue blas, enum sl_dtype dtype, uint32_t n_rows, uint32_t n_in,
+                                             uint32_t n_out, const void *x, const sl_real *gz, sl_real *gw_out,
+                                             sl_real *gb_out)
 {
     const char *name = "sl_dense_backward_weight";
     struct product p = {n_in, n_out, n_rows, {x, n_in, 1}, {gz, n_out, 0}, 0, gw_out, dtype};

@@ -43,13 +43,10 @@ struct sl_feature_rows {
 };
 
 /* x_out [n_rows x n_columns], of x_dtype: SL_DTYPE_REAL or SL_DTYPE_BF16. A narrow entry is widened on the way. For
- * bf16 an entry is rounded; with dropout it is then scaled in float, and rounded again. */
-void sl_gather_cpu(const struct sl_feature_rows *rows, uint32_t n_rows, enum sl_dtype x_dtype, void *x_out);
-
-/* The same on the stream's device. Structs are the host's, pointers are to device memory. With a cache, the table is in
- * pinned main memory. SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_feature_rows *rows, uint32_t n_rows,
-                                          enum sl_dtype x_dtype, void *x_out);
+ * bf16 an entry is rounded; with dropout it is then scaled in float, and rounded again. On a GPU with a cache, the
+ * table is in pinned main memory. */
+SL_DECLARE_LAUNCHER(void, sl_gather, const struct sl_feature_rows *rows, uint32_t n_rows, enum sl_dtype x_dtype,
+                    void *x_out);
 
 /* Features of a frontier as handles. */
 struct sl_feature_handles {

@@ -51,27 +51,18 @@ struct sl_row_cache_tally {
     uint64_t hits; /* rows found in the cache */
 };
 
-/* ---- kernels, CPU ---- */
+/* ---- kernels. For a GPU, the table is in pinned main memory ---- */
 
 /* Empty the cache of a part of n_part vertices, then load vertices[i] into entry i for i < n_fixed <= S. vertices:
  * local ids. table: the part's rows, [n_part x F]. */
-void sl_row_cache_fill_cpu(const struct sl_row_cache *cache, uint32_t n_part, uint32_t n_fixed,
-                           const uint32_t *vertices, const sl_real *table);
+SL_DECLARE_LAUNCHER(void, sl_row_cache_fill, const struct sl_row_cache *cache, uint32_t n_part, uint32_t n_fixed,
+                    const uint32_t *vertices, const sl_real *table);
 
 /* Look up the n rows of a frontier and add to the tally. ids: distinct renumbered ids of the part, whose first id is
  * `first`. With SL_ROW_CACHE_LRU, update the times of use and load missing rows. */
-void sl_row_cache_want_cpu(const struct sl_row_cache *cache, enum sl_row_cache_policy policy, uint64_t step, uint32_t n,
-                           const sl_vertex *ids, uint32_t first, const sl_real *table,
-                           struct sl_row_cache_tally *tally);
-
-/* The same on the stream's device. The table is pinned main memory; all other arrays are in device memory. SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_row_cache_fill_cuda(cudaStream_t stream, const struct sl_row_cache *cache,
-                                                  uint32_t n_part, uint32_t n_fixed, const uint32_t *vertices,
-                                                  const sl_real *table);
-SL_EXTERN_C enum sl_status sl_row_cache_want_cuda(cudaStream_t stream, const struct sl_row_cache *cache,
-                                                  enum sl_row_cache_policy policy, uint64_t step, uint32_t n,
-                                                  const sl_vertex *ids, uint32_t first, const sl_real *table,
-                                                  struct sl_row_cache_tally *tally);
+SL_DECLARE_LAUNCHER(void, sl_row_cache_want, const struct sl_row_cache *cache, enum sl_row_cache_policy policy,
+                    uint64_t step, uint32_t n, const sl_vertex *ids, uint32_t first, const sl_real *table,
+                    struct sl_row_cache_tally *tally);
 
 /* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 

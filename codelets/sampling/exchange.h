@@ -40,8 +40,8 @@ struct sl_requests {
 
 /* Merge the requested ids, all of the frontier's part, into the frontier. The frontier has *n_rows rows so far and
  * *n_rows_out then. inverse_out has room for n_parts + 1 positions and one row per requested id. */
-void sl_merge_cpu(const struct sl_requests *requests, const uint32_t *n_rows, const struct sl_frontier *frontier,
-                  uint32_t *inverse_out, uint32_t *n_rows_out);
+SL_DECLARE_LAUNCHER(void, sl_merge, const struct sl_requests *requests, const uint32_t *n_rows,
+                    const struct sl_frontier *frontier, uint32_t *inverse_out, uint32_t *n_rows_out);
 
 /* The rows of an owner, and the lists of its rows that requesters want. */
 struct sl_packing {
@@ -54,11 +54,11 @@ struct sl_packing {
 
 /* Pack for all requesters, in rows of row_bytes of any dtype. requester, n_rows, packed_out: host arrays of
  * n_requesters; packed_out[r] is a matrix of n_rows[r] rows. */
-void sl_pack_cpu(size_t row_bytes, const struct sl_packing *from, const uint32_t *requester, const uint32_t *n_rows,
-                 void *const *packed_out);
+SL_DECLARE_LAUNCHER(void, sl_pack, size_t row_bytes, const struct sl_packing *from, const uint32_t *requester,
+                    const uint32_t *n_rows, void *const *packed_out);
 
 /* n rows of row_bytes. No two go to the same row. */
-void sl_unpack_cpu(size_t row_bytes, uint32_t n, const uint32_t *rows, const void *packed, void *out);
+SL_DECLARE_LAUNCHER(void, sl_unpack, size_t row_bytes, uint32_t n, const uint32_t *rows, const void *packed, void *out);
 
 /* Bytes of a frontier's index for a part of n_part vertices: uint32 row_of[n_part rounded up to even], then uint64
  * words. */
@@ -66,17 +66,6 @@ static inline size_t sl_index_bytes(uint32_t n_part)
 {
     return 4 * ((size_t)n_part + (n_part & 1)) + 8 * (((size_t)n_part + 63) / 64);
 }
-
-/* ---- launchers: the same on the stream's device; SL_ECUDA ---- */
-
-/* Structs and the arrays named above are in host memory, all other arrays in device memory. */
-SL_EXTERN_C enum sl_status sl_merge_cuda(cudaStream_t stream, const struct sl_requests *requests,
-                                         const uint32_t *n_rows, const struct sl_frontier *frontier,
-                                         uint32_t *inverse_out, uint32_t *n_rows_out);
-SL_EXTERN_C enum sl_status sl_pack_cuda(cudaStream_t stream, size_t row_bytes, const struct sl_packing *from,
-                                        const uint32_t *requester, const uint32_t *n_rows, void *const *packed_out);
-SL_EXTERN_C enum sl_status sl_unpack_cuda(cudaStream_t stream, size_t row_bytes, uint32_t n, const uint32_t *rows,
-                                          const void *packed, void *out);
 
 /* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 

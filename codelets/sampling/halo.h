@@ -26,12 +26,8 @@ struct sl_halo_rows {
 
 /* Copy columns `column` .. of the n listed rows into packed_out [n x width], which has the dtype of the rows. If fewer
  * than `width` columns are left, the last columns of packed_out become zero. */
-void sl_halo_pack_cpu(const struct sl_halo_rows *rows, uint32_t column, uint32_t n, uint32_t width,
-                      const uint32_t *list, void *packed_out);
-
-/* The same on the stream's device. The chunks, list and packed_out are in device memory. SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_halo_pack_cuda(cudaStream_t stream, const struct sl_halo_rows *rows, uint32_t column,
-                                             uint32_t n, uint32_t width, const uint32_t *list, void *packed_out);
+SL_DECLARE_LAUNCHER(void, sl_halo_pack, const struct sl_halo_rows *rows, uint32_t column, uint32_t n, uint32_t width,
+                    const uint32_t *list, void *packed_out);
 
 /* Submit the packing of columns `column` .. of the rows that list[i0 ..] names. list: vector of uint32; packed: matrix
  * of as many rows as are to be packed. If packed has more columns than are left, the extra columns become zero. Local;

@@ -199,15 +199,15 @@ struct sl_destinations {
 };
 
 /* List the distinct in-neighbours of the destinations. */
-void sl_candidates_cpu(const struct sl_destinations *to, const struct sl_candidates *candidates);
+SL_DECLARE_LAUNCHER(void, sl_candidates, const struct sl_destinations *to, const struct sl_candidates *candidates);
 
 /* Take the candidates' costs and solve for the bounds of the destinations. costs: of all owners; not read if the
  * rule begins, as all costs are 1. A weighted rule reads the part's weights. If it begins and most_out is NULL, it
  * reads no candidates.
  * most_out: a list by owner, the largest bound of each candidate as the bits of a float. It has no entries once rounds
  * end. NULL: not wanted. */
-void sl_solve_cpu(const struct sl_destinations *to, const struct sl_solve_rule *rule,
-                  const struct sl_costs *const *costs, const struct sl_candidates *candidates, uint32_t *most_out);
+SL_DECLARE_LAUNCHER(void, sl_solve, const struct sl_destinations *to, const struct sl_solve_rule *rule,
+                    const struct sl_costs *const *costs, const struct sl_candidates *candidates, uint32_t *most_out);
 
 /* An owner, and the lists of n_lists PEs: their candidates, and the largest bounds of these. The PEs may belong to
  * several groups. */
@@ -221,7 +221,7 @@ struct sl_raising {
 
 /* Update the costs of an owner's vertices. No change if no PE has an entry for the owner. room: [n_part], zero before
  * and after. */
-void sl_raise_cpu(const struct sl_raising *raising, uint32_t *room, struct sl_costs *costs);
+SL_DECLARE_LAUNCHER(void, sl_raise, const struct sl_raising *raising, uint32_t *room, struct sl_costs *costs);
 
 /* How to draw. */
 struct sl_poisson_rule {
@@ -232,26 +232,11 @@ struct sl_poisson_rule {
 };
 
 /* Draw the edges of all destinations and close the block, with its weights. The part's weights are factors of these.
- * marks: heap is not used. */
-void sl_poisson_cpu(const struct sl_destinations *to, const struct sl_poisson_rule *rule, const struct sl_draw *draw,
-                    const struct sl_candidates *candidates, const struct sl_sample_marks *marks,
-                    const struct sl_sample_sizes *sizes, const struct sl_sample_block *block);
-
-/* ---- launchers: the same on the stream's device. Arrays: device memory; structs, and arrays of addresses: host
- * memory. SL_ECUDA. ---- */
-
-SL_EXTERN_C enum sl_status sl_candidates_cuda(cudaStream_t stream, const struct sl_destinations *to,
-                                              const struct sl_candidates *candidates);
-SL_EXTERN_C enum sl_status sl_solve_cuda(cudaStream_t stream, const struct sl_destinations *to,
-                                         const struct sl_solve_rule *rule, const struct sl_costs *const *costs,
-                                         const struct sl_candidates *candidates, uint32_t *most_out);
-SL_EXTERN_C enum sl_status sl_raise_cuda(cudaStream_t stream, const struct sl_raising *raising, uint32_t *room,
-                                         struct sl_costs *costs);
-/* Waits once for the stream, as sl_sample_cuda. */
-SL_EXTERN_C enum sl_status sl_poisson_cuda(cudaStream_t stream, const struct sl_destinations *to,
-                                           const struct sl_poisson_rule *rule, const struct sl_draw *draw,
-                                           const struct sl_candidates *candidates, const struct sl_sample_marks *marks,
-                                           const struct sl_sample_sizes *sizes, const struct sl_sample_block *block);
+ * marks: heap is not used. On a GPU: waits once for the stream, as sl_sample_cuda. */
+SL_DECLARE_LAUNCHER(void, sl_poisson, const struct sl_destinations *to, const struct sl_poisson_rule *rule,
+                    const struct sl_draw *draw, const struct sl_candidates *candidates,
+                    const struct sl_sample_marks *marks, const struct sl_sample_sizes *sizes,
+                    const struct sl_sample_block *block);
 
 /* ---- submissions: sampling phase; local; one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 

@@ -93,26 +93,15 @@ struct sl_step_links {
 
 /* Write the block of the links whose first end the part owns, in their order, and its sizes. It has as many edges as
  * rows. Of `part` only first, n_parts and part are read. relations_out: of triples, the relation of each link of the
- * block. */
-void sl_link_seed_cpu(const struct sl_sample_part *part, const struct sl_step_links *links,
-                      const struct sl_link_rule *rule, const struct sl_sample_marks *marks,
-                      const struct sl_sample_sizes *sizes, const struct sl_sample_block *block,
-                      uint32_t *relations_out);
+ * block. On a GPU: waits once for the stream. */
+SL_DECLARE_LAUNCHER(void, sl_link_seed, const struct sl_sample_part *part, const struct sl_step_links *links,
+                    const struct sl_link_rule *rule, const struct sl_sample_marks *marks,
+                    const struct sl_sample_sizes *sizes, const struct sl_sample_block *block, uint32_t *relations_out);
 
-/* Fill a table of n_entries with the edges of the links, and with their reverses if `reverse`. */
-void sl_exclude_cpu(const struct sl_step_links *links, bool reverse, uint32_t n_entries, uint64_t *table_out);
-
-/* ---- launchers: the same on the stream's device. Arrays: device memory; structs: host memory. SL_ECUDA. ---- */
-
-/* Waits once for the stream. */
-SL_EXTERN_C enum sl_status sl_link_seed_cuda(cudaStream_t stream, const struct sl_sample_part *part,
-                                             const struct sl_step_links *links, const struct sl_link_rule *rule,
-                                             const struct sl_sample_marks *marks, const struct sl_sample_sizes *sizes,
-                                             const struct sl_sample_block *block, uint32_t *relations_out);
-
-/* Entries may lie in another order than on the CPU. The same edges are found. */
-SL_EXTERN_C enum sl_status sl_exclude_cuda(cudaStream_t stream, const struct sl_step_links *links, bool reverse,
-                                           uint32_t n_entries, uint64_t *table_out);
+/* Fill a table of n_entries with the edges of the links, and with their reverses if `reverse`. On a GPU, entries may
+ * lie in another order. The same edges are found. */
+SL_DECLARE_LAUNCHER(void, sl_exclude, const struct sl_step_links *links, bool reverse, uint32_t n_entries,
+                    uint64_t *table_out);
 
 /* ---- submissions: sampling phase; local; one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 

@@ -362,16 +362,18 @@ struct sl_frontier {
 };
 
 /* Sample the destinations `frontier`: write edges, transposed block, request and sizes. draw: purpose SL_FOR_SAMPLING,
- * step, hop. */
-void sl_sample_cpu(const struct sl_sample_part *part, const struct sl_sample_rule *rule, const struct sl_draw *draw,
-                   const sl_vertex *frontier, const struct sl_sample_marks *marks, const struct sl_sample_sizes *sizes,
-                   const struct sl_sample_block *block);
+ * step, hop. On a GPU, marks->heap is not used, and the same edges are drawn. It waits once for the stream, because the
+ * host must know the number of edges to launch kernels. */
+SL_DECLARE_LAUNCHER(void, sl_sample, const struct sl_sample_part *part, const struct sl_sample_rule *rule,
+                    const struct sl_draw *draw, const sl_vertex *frontier, const struct sl_sample_marks *marks,
+                    const struct sl_sample_sizes *sizes, const struct sl_sample_block *block);
 
 /* Complete a block whose n_edges edges have ids as sources, all marked in marks->words. Writes the request, the
- * positions, the transposed block and its sizes. Clears the words. Of `part` only first and n_parts are read. */
-void sl_block_close_cpu(const struct sl_sample_part *part, uint32_t n_rows, uint32_t n_edges,
-                        const struct sl_sample_marks *marks, const struct sl_sample_sizes *sizes,
-                        const struct sl_sample_block *block);
+ * positions, the transposed block and its sizes. Clears the words. Of `part` only first and n_parts are read. On a GPU
+ * the sources need not be marked. */
+SL_DECLARE_LAUNCHER(void, sl_block_close, const struct sl_sample_part *part, uint32_t n_rows, uint32_t n_edges,
+                    const struct sl_sample_marks *marks, const struct sl_sample_sizes *sizes,
+                    const struct sl_sample_block *block);
 
 /* Mark an id. Number of marked ids that are smaller than an id; ranks: of the words. */
 SL_INLINE void sl_mark_cpu(uint64_t *words, sl_vertex id)
@@ -390,42 +392,20 @@ uint32_t sl_list_marked_cpu(const struct sl_sample_part *part, const uint64_t *w
                             uint32_t *list_out);
 
 /* The order of the training vertices in an epoch: renumbered ids sorted by (hash(seed, epoch, dataset id), dataset
- * id). train_dataset_ids, order_out: [n]. new_ids: [N], renumbered id of each dataset id. keys: [n], working memory. */
+ * id). train_dataset_ids, which must ascend on a GPU, and order_out: [n]. new_ids: [N], renumbered id of each dataset
+ * id. keys: [n], working memory. */
 struct sl_permute_key {
     uint64_t hash;
     sl_vertex dataset_id;
     sl_vertex id;
 };
-void sl_permute_cpu(uint64_t seed, uint64_t epoch, uint32_t n, const sl_vertex *train_dataset_ids,
+SL_DECLARE_LAUNCHER(void, sl_permute, uint64_t seed, uint64_t epoch, uint32_t n, const sl_vertex *train_dataset_ids,
                     const sl_vertex *new_ids, struct sl_permute_key *keys, sl_vertex *order_out);
 
 /* Remove the rows of the old frontier, of the last level of n_hops. The new frontier gets the ids of order[0 .. n)
  * that the part owns, in this order. Writes the number of rows of level 0, and the flag `stop`, into the counts. */
-void sl_seed_cpu(uint32_t n, const sl_vertex *order, uint32_t n_hops, bool stop, uint32_t *counts,
-                 const struct sl_frontier *frontier);
-
-/* ---- launchers: the same on the stream's device. Arrays: device memory; structs: host memory. SL_ECUDA. ---- */
-
-/* marks: heap is not used. Waits once for the stream, because the host must know the number of edges to launch kernels.
- * Draws the same edges as sl_sample_cpu. */
-SL_EXTERN_C enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *part,
-                                          const struct sl_sample_rule *rule, const struct sl_draw *draw,
-                                          const sl_vertex *frontier, const struct sl_sample_marks *marks,
-                                          const struct sl_sample_sizes *sizes, const struct sl_sample_block *block);
-
-/* The sources need not be marked. */
-SL_EXTERN_C enum sl_status sl_block_close_cuda(cudaStream_t stream, const struct sl_sample_part *part, uint32_t n_rows,
-                                               uint32_t n_edges, const struct sl_sample_marks *marks,
-                                               const struct sl_sample_sizes *sizes,
-                                               const struct sl_sample_block *block);
-
-/* train_dataset_ids must ascend. */
-SL_EXTERN_C enum sl_status sl_permute_cuda(cudaStream_t stream, uint64_t seed, uint64_t epoch, uint32_t n,
-                                           const sl_vertex *train_dataset_ids, const sl_vertex *new_ids,
-                                           struct sl_permute_key *keys, sl_vertex *order_out);
-
-SL_EXTERN_C enum sl_status sl_seed_cuda(cudaStream_t stream, uint32_t n, const sl_vertex *order, uint32_t n_hops,
-                                        bool stop, uint32_t *counts, const struct sl_frontier *frontier);
+SL_DECLARE_LAUNCHER(void, sl_seed, uint32_t n, const sl_vertex *order, uint32_t n_hops, bool stop, uint32_t *counts,
+                    const struct sl_frontier *frontier);
 
 /* ---- handles ---- */
 

@@ -10,6 +10,8 @@
 #include "codelets/sampling/link_seeds.h"
 #include "tests/support/group_fixture.h"
 #ifdef SL_CUDA
+#include <cublas_v2.h>
+
 #include "tests/support/cuda_fixture.h"
 #endif
 
@@ -645,7 +647,7 @@ static void check_pairs_launcher(const struct sl_pairs *p, const struct plain *a
     }
     cublasHandle_t cublas;
     assert_int_equal(cublasCreate(&cublas), CUBLAS_STATUS_SUCCESS);
-    const struct sl_dense_cuda blas = {NULL, cublas, false};
+    const struct sl_queue blas = {NULL, cublas, false};
     expect_launched(sl_pairs_cuda(blas, &there, x_there, scale, &out));
     from_device(got, g_there, all->n * sizeof *got);
     from_device(&loss_there, loss_device, sizeof loss);

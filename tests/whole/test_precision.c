@@ -17,6 +17,8 @@
 #include "data/load.h"
 #include "support/bf16.h"
 #ifdef SL_CUDA
+#include <cublas_v2.h>
+
 #include "tests/support/cuda_fixture.h"
 #endif
 
@@ -614,7 +616,7 @@ TEST(test_sums_on_device)
 /* ---- products on a device ---- */
 
 /* Z, GX, GW and GB beside the CPU's, within what the order of sums does. */
-static void check_dense(struct sl_dense_cuda by, const uint32_t size[3])
+static void check_dense(struct sl_queue by, const uint32_t size[3])
 {
     const uint32_t rows = size[0];
     const uint32_t in = size[1];
@@ -666,7 +668,7 @@ TEST(test_dense_on_device)
 {
     static const uint32_t sizes[][3] = {{0, 3, 4},    {5, 0, 4},  {5, 4, 0},    {1, 1, 1},     {3, 5, 7},
                                         {65, 40, 41}, {33, 1, 9}, {31, 128, 3}, {16400, 2, 3}, {70, 33, 128}};
-    struct sl_dense_cuda by = {0};
+    struct sl_queue by = {0};
     need_device();
 #ifndef SL_EMULATED
     int major = 0;

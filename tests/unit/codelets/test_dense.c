@@ -174,7 +174,7 @@ TEST(test_tf32)
 
 TEST(test_cublas_fails)
 {
-    const struct sl_dense_cuda nobody = {NULL, NULL, false};
+    const struct sl_queue nobody = {NULL, NULL, false};
     need_device();
     assert_int_equal(sl_dense_forward_cuda(nobody, SL_DTYPE_REAL, 1, 2, 3, NULL, NULL, NULL, 0, SL_DTYPE_REAL, NULL),
                      SL_ECUDA);
