@@ -41,19 +41,11 @@ class NeighborLoader:
         sampler, replace, kappa, layer_dependency, edge_weights: as in train(). num_workers, persistent_workers,
         pin_memory and prefetch_factor of PyTorch are not used: a thread makes two minibatches ahead.
 
-    A minibatch is a Data of V vertices and E edges; its seeds come first, and a vertex once:
-
-    ==============  ==================================================================================
-    x               float32 (V, F)
-    y               as the graph has it: int64 classes (V,), or float32 (V, K)
-    edge_index      int64 (2, E), numbers below V, ordered by destination
-    edge_weight     float32 (E,), if the graph has weights
-    edge_type       int64 (E,), if the graph is typed
-    n_id            int64 (V,), vertices of the graph
-    input_id        int64, the seeds' positions in input_nodes
-    batch_size      the number of seeds
-    num_sampled_nodes, num_sampled_edges: vertices and edges of each hop, for trim_to_layer
-    ==============  ==================================================================================
+    A minibatch is a Data of V vertices and E edges; its seeds come first, and a vertex once. It has x, float32 (V, F);
+    y as the graph has it, int64 classes (V,) or float32 (V, K); edge_index, int64 (2, E), numbers below V, ordered by
+    destination; edge_weight, float32 (E,), if the graph has weights; edge_type, int64 (E,), if it is typed; n_id, int64
+    (V,), vertices of the graph; input_id, int64, the seeds' positions in input_nodes; batch_size, the number of seeds;
+    num_sampled_nodes and num_sampled_edges, vertices and edges of each hop, for trim_to_layer.
 
     >>> for batch in sl.NeighborLoader(graph, fanout=[10, 10], batch_size=1024, shuffle=True, sampler="labor"):
     ...     loss = F.cross_entropy(model(batch.x, batch.edge_index)[: batch.batch_size], batch.y[: batch.batch_size])
@@ -97,9 +89,7 @@ class NeighborLoader:
         if input_nodes is None:
             ids, n = C.c_void_p(), C.c_uint32()
             check(lib.sl_dataset_split(self._dataset, 0, C.byref(ids), C.byref(n)))
-            input_nodes = _copy(ids.value, np.uint32, n.value)
-            if len(input_nodes) == 0:
-                input_nodes = np.arange(self.graph.n_vertices, dtype=np.uint32)
+            input_nodes = _copy(ids.value, np.uint32, n.value) if n.value else np.arange(self.graph.n_vertices)
         self.input_nodes = _arrays.members(input_nodes, "input_nodes", self.graph.n_vertices)
 
     def __del__(self, close: Any = lib.sl_sampler_close) -> None:
@@ -114,8 +104,8 @@ class NeighborLoader:
         return f"NeighborLoader({self.graph.name!r}, {len(self)} minibatches of {self.batch_size} seeds)"
 
     def __iter__(self) -> Iterator[Any]:
-        epoch, self.epoch = self.epoch, self.epoch + 1
-        return self._batches(epoch)
+        self.epoch += 1
+        return self._batches(self.epoch - 1)
 
     def _batches(self, epoch: int) -> Iterator[Any]:
         order = np.arange(len(self.input_nodes))
@@ -128,51 +118,42 @@ class NeighborLoader:
                     if i < len(self):
                         chosen = order[i * self.batch_size : (i + 1) * self.batch_size]
                         waiting.append(thread.submit(self._batch, chosen, epoch * len(self) + i))
-                    if i >= _AHEAD or i >= len(self):
-                        if waiting:
-                            yield waiting.pop(0).result()
+                    if waiting and i >= min(_AHEAD, len(self)):
+                        yield waiting.pop(0).result()
             finally:
                 for future in waiting:
                     future.cancel()
 
     def _batch(self, chosen: Any, step: int) -> Any:
         torch, data_of = need("torch", "torch"), need("torch_geometric.data", "torch_geometric").Data
-        arrays = self._draw(step, self.input_nodes[chosen])
-        data = data_of(**{name: torch.from_numpy(array) for name, array in arrays.items()})
-        data.input_id = torch.from_numpy(chosen)
-        data.batch_size = len(chosen)
-        for name in ("num_sampled_nodes", "num_sampled_edges"):
-            data[name] = data[name].tolist()
-        return data
+        arrays, hops = self._draw(step, self.input_nodes[chosen])
+        tensors = {name: torch.from_numpy(array) for name, array in {**arrays, "input_id": chosen}.items()}
+        return data_of(**tensors, batch_size=len(chosen), **hops)
 
-    def _draw(self, step: int, seeds: Any) -> dict[str, Any]:
-        """The arrays of a minibatch. seeds: uint32, contiguous."""
+    def _draw(self, step: int, seeds: Any) -> tuple[dict[str, Any], dict[str, list[int]]]:
+        """The arrays of a minibatch, and its sizes by hop. seeds: uint32, contiguous."""
         with self._lock:
             drawn = made(Neighborhood, lib.sl_sampler_draw, self._handle, step, len(seeds), seeds.ctypes.data)
-            vertices = _copy(drawn.vertices, np.uint32, drawn.n_vertices)
-            edges = np.empty((2, drawn.n_edges), np.int64)
-            edges[0] = _copy(drawn.sources, np.uint32, drawn.n_edges)
-            edges[1] = _copy(drawn.destinations, np.uint32, drawn.n_edges)
-            weights = _copy(drawn.weights, np.float32, drawn.n_edges) if drawn.weights else None
-            relations = _copy(drawn.relations, np.uint16, drawn.n_edges) if drawn.relations else None
-            sizes = {
-                "num_sampled_nodes": _copy(drawn.hop_vertices, np.uint32, drawn.n_hops + 1),
-                "num_sampled_edges": _copy(drawn.hop_edges, np.uint64, drawn.n_hops),
+            vertices, n = _copy(drawn.vertices, np.uint32, drawn.n_vertices), drawn.n_edges
+            ends = [_copy(address, np.uint32, n) for address in (drawn.sources, drawn.destinations)]
+            of_edges = {}
+            if drawn.weights:
+                of_edges["edge_weight"] = _copy(drawn.weights, np.float32, n)
+            if drawn.relations:
+                of_edges["edge_type"] = _copy(drawn.relations, np.uint16, n).astype(np.int64)
+            hops = {
+                "num_sampled_nodes": _copy(drawn.hop_vertices, np.uint32, drawn.n_hops + 1).tolist(),
+                "num_sampled_edges": _copy(drawn.hop_edges, np.uint64, drawn.n_hops).tolist(),
             }
-        n, address, of_graph = len(vertices), vertices.ctypes.data, self.graph
-        x = np.empty((n, of_graph.n_features), np.float32)
-        check(lib.sl_dataset_features(self._dataset, n, address, x.ctypes.data))
-        arrays = {"x": x, "edge_index": edges, "n_id": vertices.astype(np.int64), **sizes}
-        if of_graph.n_outputs > 0:
-            classes = of_graph.has_classes
-            y: Any = np.empty((n, 1 if classes else of_graph.n_outputs), np.int32 if classes else np.float32)
-            check(lib.sl_dataset_targets(self._dataset, n, address, y.ctypes.data))
-            arrays["y"] = y[:, 0].astype(np.int64) if classes else y
-        if weights is not None:
-            arrays["edge_weight"] = weights
-        if relations is not None:
-            arrays["edge_type"] = relations.astype(np.int64)
-        return arrays
+        x = np.empty((len(vertices), self.graph.n_features), np.float32)
+        check(lib.sl_dataset_features(self._dataset, len(vertices), vertices.ctypes.data, x.ctypes.data))
+        arrays = {"x": x, "edge_index": np.array(ends, np.int64), "n_id": vertices.astype(np.int64), **of_edges}
+        if self.graph.n_outputs > 0:
+            kind: Any = np.int32 if self.graph.has_classes else np.float32
+            y = np.empty((len(vertices), 1 if self.graph.has_classes else self.graph.n_outputs), kind)
+            check(lib.sl_dataset_targets(self._dataset, len(vertices), vertices.ctypes.data, y.ctypes.data))
+            arrays["y"] = y[:, 0].astype(np.int64) if self.graph.has_classes else y
+        return arrays, hops
 
 
 def _copy(address: int | None, dtype: Any, n: int) -> Any:
