@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 import ctypes as C
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ._library import ArrayLinks, shown, warn
 from ._numpy import Array, np
-from ._tools import need
+from ._tools import expect, need
 
 
 def is_sparse(value: Any) -> bool:
@@ -21,73 +21,54 @@ def is_sparse(value: Any) -> bool:
 def to_numpy(value: Any, name: str) -> Array:
     """An array of numbers. Shares memory if it can."""
     array = any_array(value)
-    if array.dtype.kind == "O" and hasattr(value, "dtypes"):
-        array = _of_pandas(value, name)
-    if array.dtype.kind not in "biuf":
-        of_python = isinstance(value, (np.ndarray, list, tuple))
-        found = f"entries of type {array.dtype}" if of_python else f"a {type(value).__name__}"
-        raise TypeError(f"{name}: found {found}, expected an array of numbers")
-    return array
-
-
-def _of_pandas(value: Any, name: str) -> Array:
-    """The numbers of a table or column of pandas with columns of several types, or with missing entries: nan."""
-    columns = [(value.name, value.dtypes)] if value.ndim == 1 else list(value.dtypes.items())
-    wrong = [str(column) for column, dtype in columns if getattr(dtype, "kind", "O") not in "biuf"]
-    if wrong:
+    if array.dtype.kind == "O" and hasattr(value, "dtypes"):  # of pandas: several types, or missing entries
+        columns = [(value.name, value.dtypes)] if value.ndim == 1 else list(value.dtypes.items())
+        wrong = [str(column) for column, dtype in columns if getattr(dtype, "kind", "O") not in "biuf"]
         found = f"the column {', '.join(wrong[:5])} of other things than numbers"
-        raise TypeError(f"{name}: found {found}, expected numbers; pandas.get_dummies makes columns of them")
-    return np.asarray(value.to_numpy(dtype=np.float64, na_value=np.nan))
+        expect(not wrong, name, found, "numbers; pandas.get_dummies makes columns of them", TypeError)
+        array = value.to_numpy(dtype=np.float64, na_value=np.nan)
+    of_python = isinstance(value, (np.ndarray, list, tuple))
+    found = f"entries of type {array.dtype}" if of_python else f"a {type(value).__name__}"
+    expect(array.dtype.kind in "biuf", name, found, "an array of numbers", TypeError)
+    return array
 
 
 def any_array(value: Any) -> Array:
     """An array of numpy, of any type. Shares memory if it can. Masked numbers become nan, other masked entries None."""
-    array: Array
     if isinstance(value, np.ma.MaskedArray):
-        array = value.data
-        if np.any(value.mask):
-            unknown: Any = np.nan if array.dtype.kind in "biuf" else None
-            array = np.where(value.mask, unknown, array)
-    elif isinstance(value, np.ndarray):
-        array = value
+        unknown: Any = np.nan if value.dtype.kind in "biuf" else None
+        value = np.where(value.mask, unknown, value.data) if np.any(value.mask) else value.data
     elif hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of PyTorch
         tensor = value.detach().cpu()
-        if str(tensor.dtype) == "torch.bfloat16":
-            tensor = tensor.float()
-        array = tensor.numpy()
+        value = (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
     elif is_sparse(value):
-        array = value.toarray()
+        value = value.toarray()
     elif hasattr(value, "to_numpy"):
-        array = value.to_numpy()
+        value = value.to_numpy()
     elif hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
-        array = np.from_dlpack(value)
-    else:
-        try:
-            array = np.asarray(value)
-        except ValueError:  # rows of several lengths
-            array = np.array(value, object)
-        if array.dtype.kind in "US":
-            array = np.array(value, object)  # the nan of a list of texts stays nan
-    return array
+        value = np.from_dlpack(value)
+    if isinstance(value, np.ndarray):
+        return value
+    try:
+        array: Array = np.asarray(value)
+    except ValueError:  # rows of several lengths
+        return np.array(value, object)
+    return np.array(value, object) if array.dtype.kind in "US" else array  # the nan of a list of texts stays nan
 
 
 def ids32(value: Any, name: str, bound: int = 2**32, kind: str = "id") -> Array:
     """uint32 ids, contiguous. int32 and uint32 are not copied. ValueError: an id is negative or too large."""
     array = to_numpy(value, name)
-    if array.dtype.kind == "b":
-        raise TypeError(f"{name}: found booleans, expected {kind}s")
+    expect(array.dtype.kind != "b", name, "booleans", f"{kind}s", TypeError)
     if array.dtype.kind == "f":
         with np.errstate(invalid="ignore"):
             whole = array.astype(np.int64)
-        if not np.array_equal(whole, array):
-            raise TypeError(f"{name}: found {array.dtype} with fractions or nan, expected whole {kind}s")
+        expect(np.array_equal(whole, array), name, f"{array.dtype} with fractions or nan", f"whole {kind}s", TypeError)
         array = whole
-    if array.size and (array.min() < 0 or array.max() >= bound):
-        wrong = array.min() if array.min() < 0 else array.max()
-        raise ValueError(f"{name}: found {kind} {wrong}, expected {kind}s of 0 .. {bound - 1}")
-    if array.dtype == np.int32:
-        array = array.view(np.uint32)
-    return np.asarray(array, np.uint32, order="C")
+    if array.size:
+        extreme = array.min() if array.min() < 0 else array.max()
+        expect(0 <= extreme < bound, name, f"{kind} {extreme}", f"{kind}s of 0 .. {bound - 1}")
+    return np.asarray(array.view(np.uint32) if array.dtype == np.int32 else array, np.uint32, order="C")
 
 
 def ends(edge_index: Any, name: str, n_sources: int, n_destinations: int) -> tuple[Array, Array]:
@@ -95,13 +76,11 @@ def ends(edge_index: Any, name: str, n_sources: int, n_destinations: int) -> tup
     pair = edge_index
     if not isinstance(edge_index, (tuple, list)) or len(edge_index) != 2:
         pair = to_numpy(edge_index, name)
-        if pair.ndim != 2 or pair.shape[0] != 2:
-            turned = "; transpose it" if pair.ndim == 2 and pair.shape[1] == 2 else ""
-            raise ValueError(f"{name}: found the shape {pair.shape}, expected (2, E){turned}")
+        turned = "; transpose it" if pair.shape[1:] == (2,) else ""
+        expect(pair.ndim == 2 and pair.shape[0] == 2, name, f"the shape {pair.shape}", f"(2, E){turned}")
     sources, destinations = ids32(pair[0], f"{name}[0]", n_sources), ids32(pair[1], f"{name}[1]", n_destinations)
-    if sources.shape != destinations.shape or sources.ndim != 1:
-        found = f"arrays of the shapes {sources.shape} and {destinations.shape}"
-        raise ValueError(f"{name}: found {found}, expected two of one length")
+    found = f"arrays of the shapes {sources.shape} and {destinations.shape}"
+    expect(sources.shape == destinations.shape and sources.ndim == 1, name, found, "two of one length")
     return sources, destinations
 
 
@@ -113,29 +92,26 @@ def column(array: Array) -> Array:
 def edge_weights(value: Any, name: str, n: int) -> Array:
     """float32 (n,), from (n,) or (n, 1)."""
     array = column(floats(value, name))
-    if array.shape != (n,):
-        raise ValueError(f"{name}: found the shape {array.shape}, expected {(n,)}, the edges")
+    expect(array.shape == (n,), name, f"the shape {array.shape}", f"{(n,)}, the edges")
     return array
 
 
 def floats(value: Any, name: str) -> Array:
     """float32, C order. Such arrays are not copied, even if read-only."""
     array = to_numpy(value, name)
-    if array.dtype.kind == "f" and array.dtype.itemsize > 4:
-        with np.errstate(over="ignore"):
-            made = np.asarray(array, np.float32, order="C")
-        if made.size and np.isfinite(array).all() and not np.isfinite(made).all():
-            raise ValueError(f"{name}: found a number of {np.abs(array).max():.3g}, expected numbers of float32")
-        return made
-    return np.asarray(array, np.float32, order="C")
+    with np.errstate(over="ignore"):
+        made: Array = np.asarray(array, np.float32, order="C")
+    if array.dtype == np.float64 and array.size and np.isfinite(array).all() and not np.isfinite(made).all():
+        raise ValueError(f"{name}: found a number of {np.abs(array).max():.3g}, expected numbers of float32")
+    return made
 
 
 class Features:
     """Features as the library borrows them: `shape`, and the members of struct sl_arrays. Keeps the arrays alive."""
 
     def __init__(self, x: Any) -> None:
-        if x is None:
-            raise TypeError("x: found None, expected features (N, F); without any, scipy.sparse.identity(N) may do")
+        advice = "features (N, F); without any, scipy.sparse.identity(N) may do"
+        expect(x is not None, "x", "None", advice, TypeError)
         self.array: Any  # kept alive
         self.shape: tuple[int, ...]
         if is_sparse(x):
@@ -158,8 +134,7 @@ class Features:
                 dtype = self.array.dtype.name
             self.shape = self.array.shape
             self.members = dict(features=address(self.array), feature_dtype=dtype.encode())
-        if len(self.shape) != 2:
-            raise ValueError(f"x: found the shape {tuple(self.shape)}, expected (N, F)")
+        expect(len(self.shape) == 2, "x", f"the shape {tuple(self.shape)}", "(N, F)")
         names = list(getattr(x, "columns", []))  # of pandas
         if names and all(isinstance(name, str) and not {"\n", "\0"} & set(name) for name in names):
             self.members["feature_names"] = "".join(name + "\n" for name in names).encode()
@@ -170,17 +145,13 @@ def members(value: Any, name: str, n_vertices: int) -> Array:
     if value is None:
         return np.empty(0, np.uint32)
     array = to_numpy(value, name)
-    if array.ndim != 1:
-        column = f"; give the mask of one split, mask[:, 0] .. mask[:, {array.shape[1] - 1}]" if array.ndim == 2 else ""
-        raise ValueError(
-            f"{name}: found the shape {array.shape}, expected one dimension: a mask, or vertex ids{column}"
-        )
+    one = f"; give the mask of one split, mask[:, 0] .. mask[:, {array.shape[1] - 1}]" if array.ndim == 2 else ""
+    expect(array.ndim == 1, name, f"the shape {array.shape}", f"one dimension: a mask, or vertex ids{one}")
     if len(array) == n_vertices > 2 and ((array == 0) | (array == 1)).all():  # 0 and 1 are the ids of two vertices
         array = array.astype(bool)
     if array.dtype.kind != "b":
         return ids32(array, name, n_vertices)
-    if len(array) != n_vertices:
-        raise ValueError(f"{name}: found a mask of {len(array)} entries, expected {n_vertices}, one for each vertex")
+    expect(len(array) == n_vertices, name, f"a mask of {len(array)} entries", f"{n_vertices}, one for each vertex")
     return np.flatnonzero(array).astype(np.uint32)
 
 
@@ -208,31 +179,29 @@ def named(value: Any, name: str) -> tuple[list[str], Array] | None:
         known = np.array([not is_missing(entry) and entry not in ("", b"") for entry in array.flat], bool)
         if not known.any() or not all(isinstance(entry, (str, bytes)) for entry in array.flat[known]):
             return None
-        if array.ndim != 1:
-            raise ValueError(f"{name}: found texts of the shape {array.shape}, expected (N,), a class for each vertex")
+        expect(array.ndim == 1, name, f"texts of the shape {array.shape}", "(N,), a class for each vertex")
         texts = [entry.decode() if isinstance(entry, bytes) else str(entry) for entry in array[known]]
         labels = np.full(len(array), -1, np.int32)
         found, labels[known] = np.unique(texts, return_inverse=True)
         names = found.tolist()
-    wrong = next((text for text in names if "\n" in text or "\0" in text), None)
-    if wrong is not None:
-        raise ValueError(f"{name}: found the class {wrong!r}, expected names of one line")
+    for text in names:
+        expect(not {"\n", "\0"} & set(text), name, f"the class {text!r}", "names of one line")
     return names, labels
 
 
 def _numbers(value: Any, name: str) -> Array:
     """An array of numbers. Unknown ones among objects become -1 beside whole numbers, else nan."""
     array = any_array(value)
-    if array.dtype.kind == "f" and getattr(getattr(value, "dtype", None), "kind", "f") in "biu":
-        return np.where(np.isnan(array), -1, array).astype(np.int64)  # a column of pandas with gaps
+    whole = getattr(getattr(value, "dtype", None), "kind", "f") in "biu"  # of a column of pandas, also with gaps
     if array.dtype.kind == "O" and array.size:
         missing = np.array([is_missing(entry) for entry in array.flat], bool).reshape(array.shape)
-        known = array[~missing]
-        if len(known) and all(isinstance(entry, (int, np.integer)) for entry in known):
-            return np.where(missing, -1, array).astype(np.int64)
-        if all(isinstance(entry, (int, float, np.number)) for entry in known):
-            return np.where(missing, np.nan, array).astype(np.float64)
-    return to_numpy(value, name)
+        kinds = set(map(type, array[~missing]))
+        if all(issubclass(kind, (int, float, np.number)) for kind in kinds):
+            array = np.where(missing, np.nan, array).astype(np.float64)
+            whole = bool(kinds) and all(issubclass(kind, (int, np.integer)) for kind in kinds)
+    if whole and array.dtype.kind == "f":
+        return np.where(np.isnan(array), -1, array).astype(np.int64)
+    return to_numpy(value if array.dtype.kind == "O" else array, name)
 
 
 MOST_CLASSES = 65536  # of whole floats, as in files
@@ -266,15 +235,13 @@ def targets(value: Any, name: str = "y", numbers: bool = False) -> tuple[Array |
         array = _classes_of_floats(array, name)
     if column(array).ndim == 1 and array.dtype.kind in "biu":
         array = column(array)
-        if array.size and array.max() >= 2**31 - 1:
-            raise ValueError(f"{name}: found class {array.max()}, expected classes below {2**31 - 1}")
-        if array.size and array.dtype.kind == "i" and array.min() < -1:
+        largest = int(array.max(initial=0))
+        expect(largest < 2**31 - 1, name, f"class {largest}", f"classes below {2**31 - 1}")
+        if array.dtype.kind == "i" and array.min(initial=0) < -1:
             array = np.where(array < 0, -1, array)  # PyTorch's loss ignores -100
         return np.ascontiguousarray(array, np.int32), None
-    if array.ndim == 1:
-        array = array[:, None]
-    if array.ndim != 2:
-        raise ValueError(f"{name}: found the shape {array.shape}, expected (N,) classes or (N, K) numbers")
+    array = array[:, None] if array.ndim == 1 else array
+    expect(array.ndim == 2, name, f"the shape {array.shape}", "(N,) classes or (N, K) numbers")
     return None, floats(array, name)
 
 
@@ -294,8 +261,7 @@ MOST_RELATIONS = 65535
 def relations16(value: Any, name: str, n: int, shape: tuple[int, ...]) -> Array:
     """uint16 relations below n, of a shape."""
     array = ids32(value, name, n, "relation")
-    if array.shape != shape:
-        raise ValueError(f"{name}: found the shape {array.shape}, expected {shape}, a relation for each pair")
+    expect(array.shape == shape, name, f"the shape {array.shape}", f"{shape}, a relation for each pair")
     return np.asarray(array, np.uint16, order="C")
 
 
@@ -303,35 +269,21 @@ class Relations:
     """The relations of edges: `of_edges` (E,), `n`, `names` as triples or texts, and `text` for the library."""
 
     def __init__(self, edge_type: Any, names: Any, n_edges: int) -> None:
-        try:
-            self.names = () if names is None else tuple(names)
-        except TypeError:
-            names = str(names)
-        if isinstance(names, str):
-            raise ValueError(f"relations: found {shown(names)}, expected a list of names")
+        listed = names is None or (hasattr(names, "__iter__") and not isinstance(names, str))
+        expect(listed, "relations", shown(names), "a list of names")
+        self.names = () if names is None else tuple(names)
         self.n = len(self.names)
         self.of_edges: Array | None = None
         self.text: bytes | None = None
         if edge_type is None:
-            if self.names:
-                raise ValueError(f"relations: found {self.n} names without edge_type, expected both")
+            expect(not self.n, "relations", f"{self.n} names without edge_type", "both")
             return
-        if not self.n:
-            array = ids32(edge_type, "edge_type", kind="relation")
-            self.n = int(array.max()) + 1 if array.size else 1
-        if self.n > MOST_RELATIONS:
-            raise ValueError(f"edge_type: found {self.n} relations, expected {MOST_RELATIONS} at most")
+        self.n = self.n or int(ids32(edge_type, "edge_type", kind="relation").max(initial=0)) + 1
+        expect(self.n <= MOST_RELATIONS, "edge_type", f"{self.n} relations", f"{MOST_RELATIONS} at most")
         self.of_edges = relations16(edge_type, "edge_type", self.n, (n_edges,))
-        if self.names:
-            self.text = "".join(",".join(self._triple(name)) + "\n" for name in self.names).encode()
-
-    @staticmethod
-    def _triple(name: Any) -> Iterable[str]:
-        triple = name if isinstance(name, tuple) else ("", name, "")
-        if len(triple) != 3 or any("," in str(part) or "\n" in str(part) for part in triple):
-            expected = "a name, or (source, name, destination), without commas"
-            raise ValueError(f"relations: found {shown(name)}, expected {expected}")
-        return map(str, triple)
+        triples = [name if isinstance(name, tuple) else ("", name, "") for name in self.names]
+        if triples:  # the library counts the commas and lines
+            self.text = "".join(",".join(map(str, triple)) + "\n" for triple in triples).encode()
 
     def weights(self, given: Mapping[Any, Any]) -> Array:
         """The weights of all edges, from those of each relation: a name or number. Other relations have 1."""
@@ -340,26 +292,25 @@ class Relations:
         made = np.ones(len(self.of_edges), np.float32)
         for key, value in given.items():
             number = self.names.index(key) if key in self.names else key
-            if number not in range(self.n):
-                names = ", ".join(map(repr, self.names[:5])) or f"0 .. {self.n - 1}"
-                raise ValueError(f"edge_weight: found the relation {key!r}, expected relations of {names}")
+            names = ", ".join(map(repr, self.names[:5])) or f"0 .. {self.n - 1}"
+            expect(number in range(self.n), "edge_weight", f"the relation {key!r}", f"relations of {names}")
             where = self.of_edges == number
             made[where] = edge_weights(value, f"edge_weight of {key}", int(where.sum()))
         return made
 
     def ends(self, types: Mapping[Any, slice] | None) -> Array | None:
         """The ends of each relation by the types of vertices: uint32 (n, 4); None: any vertex."""
-        if types is not None and not isinstance(types, Mapping):
-            raise TypeError(f"types: found a {type(types).__name__}, expected a dictionary of slices")
+        right = types is None or isinstance(types, Mapping)
+        expect(right, "types", f"a {type(types).__name__}", "a dictionary of slices", TypeError)
         if not types or not self.names or not all(isinstance(name, tuple) for name in self.names):
             return None
         made = []
         for name in self.names:
-            for end in (name[0], name[2]):
+            for end in name[::2]:
                 found = types.get(end)
                 first, stop = (found.start, found.stop) if isinstance(found, slice) else (None, None)
-                if first is None or stop is None or not 0 <= first <= stop:
-                    raise ValueError(f"types: found {found!r} of {end!r}, expected slice(first, end) of its vertices")
+                right = first is not None and stop is not None and 0 <= first <= stop
+                expect(right, "types", f"{found!r} of {end!r}", "slice(first, end) of its vertices")
             head, tail = types[name[0]], types[name[2]]
             made.append((head.start, tail.start, head.stop - head.start, tail.stop - tail.start))
         return np.array(made, np.uint32).reshape(-1, 4)
@@ -370,8 +321,7 @@ def rows_of(value: Any, name: str) -> Any:
     if isinstance(value, (tuple, list)):
         return [any_array(row) for row in value]
     rows = to_numpy(value, name)
-    if rows.ndim == 0:
-        raise ValueError(f"{name}: found the shape (), expected rows (2, L) or (3, L)")
+    expect(rows.ndim > 0, name, "the shape ()", "rows (2, L) or (3, L)")
     return rows
 
 
@@ -385,8 +335,8 @@ class Links:
         rows = rows_of(value, name)
         expected = "(3, L): heads, relations, tails" if n_relations else "(2, L): two ends"
         shapes = [np.shape(row) for row in rows]
-        if len(rows) != (3 if n_relations else 2) or any(len(shape) != 1 or shape != shapes[0] for shape in shapes):
-            raise ValueError(f"{name}: found rows of the shapes {shapes[:4]}, expected {expected}")
+        right = len(rows) == (3 if n_relations else 2) and all(len(s) == 1 and s == shapes[0] for s in shapes)
+        expect(right, name, f"rows of the shapes {shapes[:4]}", expected)
         ends = [ids32(row, name, n_vertices) for row in (rows[0], rows[-1])]
         relations = relations16(rows[1], name, n_relations, ends[0].shape) if n_relations else None
         self.arrays = (*ends, relations)
@@ -397,6 +347,5 @@ class Links:
 def edges_of_links(train_links: Any) -> tuple[tuple[Any, Any], Any]:
     """(edge_index, edge_type) of training links; edge_type may be None."""
     rows = rows_of(train_links, "train_links")
-    if len(rows) not in (2, 3):
-        raise ValueError(f"train_links: found {len(rows)} rows, expected (2, L) or (3, L)")
+    expect(len(rows) in (2, 3), "train_links", f"{len(rows)} rows", "(2, L) or (3, L)")
     return (rows[0], rows[-1]), rows[1] if len(rows) == 3 else None

@@ -14,7 +14,7 @@ from typing import Any
 from ._draft import SETS, Draft, about, is_number, note, numbers, show
 from ._numpy import Array, np
 from ._sources import PLAIN, Stores
-from ._tools import need
+from ._tools import expect, need
 
 ROWS = 1 << 19  # of a block
 ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet")
@@ -54,8 +54,7 @@ def _cells(line: str) -> tuple[str, list[str]]:
 def find(stem: str, endings: tuple[str, ...]) -> str | None:
     """The file of a name with one of the endings; None: there is none."""
     found = [stem + ending for ending in endings if os.path.exists(stem + ending)]
-    if len(found) > 1:
-        raise ValueError(f"{found[0]}: the table is there twice, also as {found[1]}; expected one of them")
+    expect(len(found) < 2, stem, f"the table twice, as {' and '.join(found)}", "one of them")
     return found[0] if found else None
 
 
@@ -71,9 +70,9 @@ class Table:
         else:
             self._look()
         for i, name in enumerate(self.names, 1):
-            if not name or name.startswith(("Unnamed: ", "__index_level_")) or name in self.names[: i - 1]:
-                advice = "leave out the row number of pandas: to_csv(.., index=False)"
-                raise ValueError(f"column {i}: found '{name}', expected a name of its own; {advice}")
+            right = name and not name.startswith(("Unnamed: ", "__index_level_")) and name not in self.names[: i - 1]
+            advice = "leave out the row number of pandas: to_csv(.., index=False)"
+            expect(right, f"column {i}", f"'{name}'", f"a name of its own; {advice}")
 
     def _look(self) -> None:
         """Find the header: the first line, or the last of the lines before it that begin with '#'."""
@@ -125,12 +124,10 @@ class Ids:
         """The numbers of texts or integers (n,), uint32."""
         codes, found = pandas().factorize(column)
         texts = [str(one).strip() for one in found.tolist()]
-        if codes.min(initial=0) < 0 or "" in texts:
-            raise ValueError("found an empty cell, expected an id in each row")
+        expect(codes.min(initial=0) >= 0 and "" not in texts, "ids", "an empty cell", "an id in each row")
         wrong = next((text for text in texts if "\n" in text or (self.closed and text not in self.known)), None)
-        if wrong is not None:
-            expected = "an id of the vertices" if self.closed else "one line"
-            raise ValueError(f"found id {wrong[:40]!r}, expected {expected}")
+        expected = "an id of the vertices" if self.closed else "one line"
+        expect(wrong is None, "ids", repr(wrong)[:40], expected)
         known = self.known
         new = np.fromiter((known.setdefault(text, len(known)) for text in texts), np.uint32, len(texts))
         made: Array = new[codes]
@@ -151,8 +148,7 @@ def read_edges(path: str, arguments: Any, draft: Draft, ids: tuple[Ids, Ids]) ->
     table = Table(path)
     source = table.find(arguments.source, SOURCES, "--source", True)
     target = table.find(arguments.target, TARGETS, "--target", True)
-    if source == target:
-        raise ValueError(f"column '{source}': found it as the source and the target, expected two columns")
+    expect(source != target, f"column '{source}'", "it as the source and the target", "two columns")
     weight = table.find(arguments.weight, ("weight", "edge_weight"), "--weight")
     columns = [name for name in (source, target, weight) if name is not None]
     if len(columns) < len(table.names):
@@ -204,21 +200,18 @@ def read_vertices(path: str, arguments: Any, draft: Draft, ids: Ids) -> dict[str
         for frame in table.read(table.names, texts):
             before = len(ids.known)
             ids.number(_plain(frame[own]))
-            if len(ids.known) != before + len(frame):
-                raise ValueError(f"column '{own}': found an id twice, expected each id once")
+            expect(len(ids.known) == before + len(frame), f"column '{own}'", "an id twice", "each id once")
             targets.append(frame[labels].to_numpy(object))
             if split is not None:
                 words = frame[split].fillna("").astype(str).str.strip()
                 wrong = sorted(set(words) - set(WORDS))
-                if wrong:
-                    raise ValueError(f"column '{split}': found '{wrong[0]}', expected train, valid, test or nothing")
+                expect(not wrong, f"column '{split}'", f"'{wrong[:1]}'", "train, valid, test or nothing")
                 sets.append(words.map(WORDS).to_numpy(object)[:, None] == np.array(list(SETS), object))
             else:
                 sets.append(frame[masks].to_numpy(np.float64) != 0)
             parts = {name: _features(frame[name]) for name in rest}
             unused = [name for name, part in parts.items() if part is None]
-            if unused and before:
-                raise ValueError(f"column '{unused[0]}': found text beside numbers, expected numbers")
+            expect(not (unused and before), f"columns {unused}", "text beside numbers", "numbers")
             if unused:
                 note(f"{path}: not used, as it has other things than numbers: column {', '.join(unused)}")
                 rest[:] = [name for name in rest if name not in unused]

@@ -13,6 +13,7 @@ from typing import Any
 from ._columns import read_tables
 from ._draft import Draft, about
 from ._formats import FILES, FOLDERS, TWICE, Reader
+from ._tools import expect
 
 # What other files are.
 OTHERS = {
@@ -57,9 +58,9 @@ def _reader(path: str, arguments: Any) -> Reader:
     lower = path.lower()
     for endings, read in FILES.items():
         if lower.endswith(endings):
-            for name in ("source", "target", "id", "nodes") if read is not read_tables else ():
-                if getattr(arguments, name) is not None:
-                    raise ValueError(f"--{name}: found '{getattr(arguments, name)}', expected it with a table alone")
+            for name in ("source", "target", "id", "nodes"):
+                value = getattr(arguments, name)
+                expect(value is None or read is read_tables, f"--{name}", f"'{value}'", "it with a table alone")
             return read
     what = next((what for endings, what in OTHERS.items() if lower.endswith(endings)), "")
     if not what:
@@ -73,25 +74,21 @@ def _reader(path: str, arguments: Any) -> Reader:
 def run(arguments: argparse.Namespace) -> int:
     path, out = arguments.file, arguments.out.rstrip("/")
     os.stat(path)
-    if not out or not os.path.isdir(os.path.dirname(os.path.abspath(out))):
-        raise ValueError(f"--out: found '{out}', expected a new name in a folder that is there")
+    right = out and os.path.isdir(os.path.dirname(os.path.abspath(out)))
+    expect(right, "--out", f"'{out}'", "a new name in a folder that is there")
     if os.path.lexists(out):
         raise ValueError(f"{out}: is there already; remove it, or choose another --out")
     stopped: list[int] = []
 
     def stop(number: int, _: object) -> None:
         stopped.append(number)
-        if draft is not None:  # which is sure to be discarded
-            raise KeyboardInterrupt
+        raise KeyboardInterrupt
 
-    draft: Draft | None = None
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, stop)
     draft = Draft(out)
     try:
-        if stopped:
-            raise KeyboardInterrupt
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, stop)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of libraries about what is refused below
             read = about(path, _reader, path, arguments)

@@ -9,19 +9,18 @@ larger than memory.
 from __future__ import annotations
 
 import contextlib
-import glob
+import itertools
 import json
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ._arrays import any_array, ids32, is_missing, members, named
 from ._numpy import Array, np
 from ._sources import PLAIN, WEIGHTS, Stores, split
-from ._tools import whole_file
+from ._tools import expect
 
 ROWS = 1 << 18  # of a block
 _HEADER_BYTES = 128  # of a .npy file
@@ -71,8 +70,7 @@ def write_npy(path: str, dtype: Any, parts: Iterable[Array], rest: tuple[int, ..
         file.seek(_HEADER_BYTES)
         for part in parts:
             rest = part.shape[1:] if rest is None else rest
-            if part.shape[1:] != rest:
-                raise ValueError(f"found {part.shape[1:]} columns in some rows, expected {rest} as before")
+            expect(part.shape[1:] == rest, "rows", f"{part.shape[1:]} columns in some", f"{rest} as before")
             n += len(part)
             file.write(np.ascontiguousarray(part, dtype).tobytes())
         text = repr({"descr": dtype.str, "fortran_order": False, "shape": (n, *(rest or ()))})
@@ -90,8 +88,7 @@ def blocks(array: Any, name: str = "") -> Iterator[Array]:
 
 def numbers(name: str, block: Array, dtype: Any, least: float = -np.inf, nan: bool = False) -> Array:
     """A block as finite numbers of a dtype, of `least` or more."""
-    if block.dtype.kind not in "biuf":
-        raise ValueError(f"{name}: found entries of type {block.dtype}, expected numbers")
+    expect(block.dtype.kind in "biuf", name, f"entries of type {block.dtype}", "numbers")
     with np.errstate(over="ignore"):
         made: Array = block.astype(dtype)
     bad = ~(np.isfinite(made) & (made >= least)) & ~(np.isnan(made) & nan)
@@ -119,8 +116,8 @@ def _targets(cells: Array) -> tuple[Array, list[str] | None]:
         if whole and not (known and all("." in text for text in known)):
             values = np.where(np.isnan(values), -1, values).astype(np.int64)
         return (values[:, 0] if columns.shape[1] == 1 else values), None
-    if columns.shape[1] > 1 or any(is_number(text) and float(text) % 1 for text in known):
-        raise ValueError("labels: found text beside other labels, expected numbers, or names of classes")
+    right = columns.shape[1] == 1 and not any(is_number(text) and float(text) % 1 for text in known)
+    expect(right, "labels", "text beside other labels", "numbers, or names of classes")
     found = named(np.array(texts, object), "labels")
     assert found is not None  # some are texts
     return found[1], found[0]
@@ -130,8 +127,7 @@ def take(tables: Mapping[str, Any], names: Iterable[str], wanted: str | None = N
     """The table `wanted`, or the one of the names. None: there is none."""
     known = (wanted,) if wanted is not None and wanted in tables else names
     found = [name for name in known if name in tables]
-    if len(found) > 1:
-        raise ValueError(f"the table is there twice, as arrays {found[0]} and {found[1]}; expected one of them")
+    expect(len(found) < 2, "arrays", f"the table twice, as {' and '.join(found)}", "one of them")
     return tables[found[0]] if found else None
 
 
@@ -140,24 +136,29 @@ class Draft:
 
     def __init__(self, out: str) -> None:
         self.out = os.path.abspath(out)
-        self.root = tempfile.mkdtemp(prefix=f".{os.path.basename(out)}.", dir=os.path.dirname(self.out))
+        place, name = os.path.split(self.out)
+        self.root = os.path.join(place, f".{name[:200]}.{os.getpid()}")
         self.folder = os.path.join(self.root, "draft")
         self.n: dict[str, int] = {}  # vertices of each type
         self.ids: list[str] | None = None
         self._relations: list[tuple[str, str, str]] = []
         self._names: dict[str, list[str]] = {}  # of the classes, by type
         self._scale: float = 1  # of int8 features
+        self._tables: dict[str, Array] = {}
+        self._spares = itertools.count()
 
     def spare(self) -> str:
         """The path of a new file or folder that goes with the draft."""
-        return os.path.join(self.root, str(len(os.listdir(self.root))))
+        return os.path.join(self.root, str(next(self._spares)))
 
     def grow(self, dtype: Any, parts: Iterable[Array], rest: tuple[int, ...] | None = None) -> Array:
         """Blocks of rows as one array, in a file that goes with the draft."""
         return write_npy(self.spare(), dtype, parts, rest)
 
     def save(self, name: str, dtype: Any, parts: Iterable[Array], rest: tuple[int, ...] | None = None) -> Array:
-        return write_npy(os.path.join(self.folder, name + ".npy"), dtype, parts, rest)
+        """A table of the dataset."""
+        made = self._tables[name] = write_npy(os.path.join(self.folder, name + ".npy"), dtype, parts, rest)
+        return made
 
     def put(self, stores: Stores, arguments: Any) -> None:
         """Write a graph of named tables by type and by triple: a reader's, which may have tables that are None."""
@@ -186,15 +187,14 @@ class Draft:
         """Edges (2, E) or (E, 2), or two arrays (E,), and their weights (E,). Returns the edges (E, 2)."""
         index = np.stack([any_array(end) for end in index]) if isinstance(index, (tuple, list)) else index
         shape = tuple(index.shape)
-        if len(shape) != 2 or 2 not in shape:
-            raise ValueError(f"edges: found the shape {shape}, expected (2, edges) or (edges, 2)")
+        expect(len(shape) == 2 and 2 in shape, "edges", f"the shape {shape}", "(2, edges) or (edges, 2)")
         self._relations.append(triple)
         name = "raw/edge" if triple == PLAIN else f"raw/relations/{'___'.join(triple)}/edge"
         rows = index.T if shape[0] == 2 else index
         if weight is not None:
             weight = weight.reshape(-1)
-            if weight.shape[0] != rows.shape[0]:
-                raise ValueError(f"edge weights: found {weight.shape[0]}, expected {rows.shape[0]}, one for each edge")
+            expected = f"{rows.shape[0]}, one for each edge"
+            expect(weight.shape[0] == rows.shape[0], "edge weights", str(weight.shape[0]), expected)
             self.save(name + "-weight", "<f4", (numbers("edge weights", part, "<f4", 0) for part in blocks(weight)))
         return self.save(name, "<u4", (ids32(block, "edges", 2**32 - 1) for block in blocks(rows, name)), (2,))
 
@@ -204,12 +204,11 @@ class Draft:
         names, place = tables.get("class_names"), f"raw/{{0}}/{key}/{{0}}" if key else "raw/{0}"
         n = 0 if count is None else int(any_array(count).ravel()[0])
         n = self.n[key] = n or next((int(table.shape[0]) for table in (x, y) if table is not None), least)
-        if least > n:
-            raise ValueError(f"edges: found id {least - 1}, expected ids of 0 .. {n - 1}{key and ' of ' + key}")
-        for name, table in (("node-feat", x), ("node-label", y)):
-            shape = () if table is None else tuple(table.shape)
-            if table is not None and (shape[0] != n or (len(shape) != 2 and (x is table or len(shape) > 2))):
-                raise ValueError(f"{key} {name}: found the shape {shape}, expected ({n}, columns)".strip())
+        expect(least <= n, "edges", f"id {least - 1}", f"ids of 0 .. {n - 1}{key and ' of ' + key}")
+        for name, table, dims in (("node-feat", x, (2,)), ("node-label", y, (1, 2))):
+            shape = (n, 1) if table is None else tuple(table.shape)
+            right = len(shape) in dims and shape[0] == n
+            expect(right, f"{key} {name}".strip(), f"the shape {shape}", f"({n}, columns)")
         if x is not None:
             x = x.to_dense() if hasattr(x, "to_dense") else x
             dtype = {"float16": "<f2", "int8": "|i1"}.get(str(x.dtype).replace("torch.", ""), "<f4")
@@ -241,8 +240,8 @@ class Draft:
             seen = np.zeros(self.n[key], bool)
             for name, value in sets.items():
                 found = members(value[:, column] if len(value.shape) == 2 else value, name, self.n[key])
-                if seen[found].any() or len(np.unique(found)) < len(found):
-                    raise ValueError(f"{name}: found a vertex that is in the split already, expected each vertex once")
+                right = not seen[found].any() and len(np.unique(found)) == len(found)
+                expect(right, name, "a vertex that is in the split already", "each vertex once")
                 seen[found] = True
                 self.save(os.path.join("split", str(column) if width > 1 else split, key, name), "<u4", [found])
 
@@ -254,10 +253,10 @@ class Draft:
         """Put the folder or file in its place."""
         typed = self._relations != [PLAIN]
         if self.out.endswith(".safetensors"):
-            if typed:
-                raise ValueError("found a typed dataset, expected one type for a .safetensors file; write a folder")
-            with whole_file(self.out) as path:
-                self._write_file(path)
+            expect(not typed, "types", "a typed dataset", "one type for a .safetensors file; write a folder")
+            path = self.spare()
+            self._write_file(path)
+            os.rename(path, self.out)
             return
         for key, names in self._names.items():
             self._write_names(f"raw/node-label/{key}/node-label" if key else "raw/node-label", names)
@@ -270,44 +269,39 @@ class Draft:
             self._lines("raw/node-id.csv", self.ids)
         os.rename(self.folder, self.out)
 
-    def _load(self, name: str) -> Array:
-        made: Array = np.load(os.path.join(self.folder, name + ".npy"), mmap_mode="r")
-        return made
-
     def _write_names(self, name: str, names: list[str]) -> None:
         """Labels as names: the numbers of a folder's names are those of the sorted names."""
-        if names != sorted(names) or self._load(name).ndim > 1:
+        labels = self._tables[name]
+        if names != sorted(names) or labels.ndim > 1:
             note("a folder has no place for the names of classes in another order than sorted; a .safetensors file has")
             return
         cells = ["nan", *('"' + name.replace('"', '""') + '"' for name in names)]
-        self._lines(name + ".csv", (cells[max(int(c), -1) + 1] for part in blocks(self._load(name)) for c in part))
+        self._lines(name + ".csv", (cells[max(int(c), -1) + 1] for part in blocks(labels) for c in part))
         os.unlink(os.path.join(self.folder, name + ".npy"))
 
     def _tensors(self) -> Iterator[tuple[str, Any, tuple[int, ...], Iterable[Array]]]:
         """Name, dtype, shape and blocks of each tensor, with the names of PyG's Data."""
-        edge, n = self._load("raw/edge"), self.n[""]
+        edge, n = self._tables["raw/edge"], self.n[""]
         ends = (part for end in (0, 1) for part in blocks(edge[:, end]))
         yield "edge_index", "<i8", (2, len(edge)), ends
         yield "num_nodes", "<i8", (), [np.array(n)]
         if self._scale != 1:
             yield "x_scale", "<f4", (), [np.array(self._scale)]
         for name, table in (("edge_weight", "edge-weight"), ("x", "node-feat"), ("y", "node-label")):
-            if os.path.exists(os.path.join(self.folder, f"raw/{table}.npy")):
-                array = self._load(f"raw/{table}")
+            if f"raw/{table}" in self._tables:
+                array = self._tables[f"raw/{table}"]
                 yield name, array.dtype.str, array.shape, blocks(array, name)
         for name, lines in (("class_names", self._names.get("")), ("node_ids", self.ids)):
             if lines is not None:
                 text = np.frombuffer("".join(line + "\n" for line in lines).encode(), np.uint8)
                 yield name, "|u1", text.shape, [text]
-        lists = sorted(glob.glob(glob.escape(self.folder) + "/split/*/*.npy"))
-        if len({os.path.dirname(path) for path in lists}) > 1:
-            raise ValueError("found several splits, expected one for a .safetensors file; choose it by --split")
+        lists = [path for path in self._tables if path.startswith("split/")]
+        several = len({os.path.dirname(path) for path in lists}) > 1
+        expect(not several, "split", "several", "one for a .safetensors file; choose it by --split")
         for path in lists:
-            found, name = np.load(path), os.path.basename(path)[:-4]
-            if found.ndim != 1 or name not in ("train", "valid", "test"):
-                raise ValueError(
-                    "found lists of links, expected lists of vertices for a .safetensors file; write a folder"
-                )
+            found, name = self._tables[path], os.path.basename(path)
+            right = found.ndim == 1 and name in SETS
+            expect(right, "split", "lists of links", "lists of vertices for a .safetensors file; write a folder")
             mask = np.zeros(n, bool)
             mask[found] = True
             yield name.replace("valid", "val") + "_mask", "|b1", (n,), [mask]

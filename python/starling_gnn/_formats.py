@@ -16,7 +16,7 @@ from ._columns import ENDINGS, Ids, find, open_text, read_blocks, read_edges, re
 from ._draft import OF_EDGES, SETS, Draft, X, about, blocks, note, show, take
 from ._numpy import Array, np
 from ._sources import PLAIN, Stores, is_pyg, of_dgl, of_pyg
-from ._tools import need
+from ._tools import expect, need
 
 
 def of_arrays(arrays: Mapping[str, Any], weight: str | None) -> Stores:
@@ -52,8 +52,7 @@ def read_npz(path: str, arguments: Any, draft: Draft) -> Stores:
 
 def _of_matrix(matrix: Any, weighted: bool = True) -> Stores:
     """Entry (i, j) is an edge from i to j, and its value the weight."""
-    if matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"found the shape {matrix.shape}, expected a square matrix")
+    expect(matrix.shape[0] == matrix.shape[1], "matrix", f"the shape {matrix.shape}", "a square one")
     entries = matrix.tocoo()
     tables = {"edge_index": (entries.row, entries.col), "edge_weight": entries.data if weighted else None}
     return {"": {"num_nodes": np.array(matrix.shape[0])}, PLAIN: tables}
@@ -63,9 +62,8 @@ def read_mtx(path: str, arguments: Any, draft: Draft) -> Stores:
     """Entry (i, j) is an edge from i to j, in a symmetric matrix also from j to i, and its value the weight."""
     scipy = need("scipy.io", "scipy", "python3-scipy")
     kind = scipy.mminfo(path)[3:]
-    if kind[0] != "coordinate" or kind[1] == "complex" or kind[2] not in ("general", "symmetric"):
-        expected = "coordinate; pattern, real or integer; general or symmetric"
-        raise ValueError(f"found a matrix {' '.join(kind)}, expected {expected}")
+    right = kind[0] == "coordinate" and kind[1] != "complex" and kind[2] in ("general", "symmetric")
+    expect(right, "matrix", " ".join(kind), "coordinate; pattern, real or integer; general or symmetric")
     return _of_matrix(scipy.mmread(path), kind[1] != "pattern")
 
 
@@ -74,8 +72,8 @@ def read_metis(path: str, arguments: Any, draft: Draft) -> Stores:
     with open_text(path) as file:
         lines = (line for line in file if not line.startswith("%"))
         head: list[str] = next((line.split() for line in lines if line.strip()), [])
-        if not 2 <= len(head) <= 4 or not all(map(str.isdigit, head)):
-            raise ValueError(f"found '{' '.join(head)[:40]}', expected 'vertices edges [format [constraints]]'")
+        right = 2 <= len(head) <= 4 and all(map(str.isdigit, head))
+        expect(right, "header", f"'{' '.join(head)[:40]}'", "'vertices edges [format [constraints]]'")
         n, form = int(head[0]), (head[2] if len(head) > 2 else "0").zfill(3)
         skip = int(form[0]) + (int(head[3]) if len(head) > 3 else 1) * int(form[1])
         step = 1 + int(form[2])
@@ -96,9 +94,9 @@ def read_metis(path: str, arguments: Any, draft: Draft) -> Stores:
                 yield np.column_stack([near - 1, np.full(len(near), v - 1), words[1::2] if step == 2 else near])
 
         found = draft.grow("<i8", rows(), (3,))
-    if len(found) != 2 * int(head[1]) or v < n - 1:
-        expected = f"{n}, and {2 * int(head[1])}: each edge from both ends"
-        raise ValueError(f"found {v} vertices and {len(found)} neighbours, expected {expected}")
+    expected = f"{n}, and {2 * int(head[1])}: each edge from both ends"
+    right = len(found) == 2 * int(head[1]) and v >= n - 1
+    expect(right, "lines", f"{v} vertices and {len(found)} neighbours", expected)
     weights = found[:, 2] if step == 2 else None
     return {"": {"num_nodes": np.array(n)}, PLAIN: {"edge_index": found[:, :2], "edge_weight": weights}}
 
@@ -127,13 +125,13 @@ def read_torch(path: str, arguments: Any, draft: Draft) -> Stores:
     if isinstance(found, (tuple, list)) and found:  # of PyG's InMemoryDataset: data, slices, class
         slices = found[1] if len(found) > 1 and isinstance(found[1], dict) else {}
         several = isinstance(found, list) and len(found) > 1
-        if several or any(len(value) > 2 for value in slices.values() if not isinstance(value, dict)):
-            raise ValueError("found several graphs, expected one")
+        several |= any(len(value) > 2 for value in slices.values() if not isinstance(value, dict))
+        expect(not several, "data", "several graphs", "one")
         found = found[0]
     if is_pyg(found):
         return of_pyg(found)
-    if not isinstance(found, dict):
-        raise ValueError(f"found a {type(found).__name__}, expected PyG's data, or a dictionary of tensors")
+    expected = "PyG's data, or a dictionary of tensors"
+    expect(isinstance(found, dict), "data", f"a {type(found).__name__}", expected)
     if any(isinstance(key, tuple) for key in found):
         return {key: arrays for key, arrays in found.items() if key != "_global_store"}
     return of_arrays(found, arguments.weight)
@@ -141,8 +139,7 @@ def read_torch(path: str, arguments: Any, draft: Draft) -> Stores:
 
 def read_dgl(path: str, arguments: Any, draft: Draft) -> Stores:
     graphs, _ = need("dgl", "dgl").load_graphs(path)
-    if len(graphs) != 1:
-        raise ValueError(f"found {len(graphs)} graphs, expected one")
+    expect(len(graphs) == 1, "data", f"{len(graphs)} graphs", "one")
     stores = of_dgl(graphs[0])
     if "" in stores:
         stores[""]["num_nodes"] = graphs[0].num_nodes()
@@ -171,8 +168,7 @@ def table(folder: str, name: str, draft: Draft, texts: bool = False) -> Any:
         return None
     if path.endswith(".npz"):
         arrays = list(about(path, npz_arrays, path, draft).values())
-        if len(arrays) != 1:
-            raise ValueError(f"{path}: found {len(arrays)} arrays, expected one")
+        expect(len(arrays) == 1, path, f"{len(arrays)} arrays", "one")
         return arrays[0]
     if path.endswith((".csv.gz", ".csv")):
         return about(path, _csv, path, draft, texts) if os.path.getsize(path) else np.empty((0, 2), np.int64)
@@ -182,16 +178,14 @@ def table(folder: str, name: str, draft: Draft, texts: bool = False) -> Any:
 def _yaml(path: str) -> Any:
     with open(path, encoding="utf-8") as file:
         found = about(path, need("yaml", "pyyaml", "python3-yaml").safe_load, file)
-    if not isinstance(found, dict):
-        raise ValueError(f"{path}: found no dictionary, expected one of graph or edge_data")
+    expect(isinstance(found, dict), path, "no dictionary", "one of graph or edge_data")
     return found
 
 
 def _triple(name: Any) -> tuple[str, str, str]:
     """GraphBolt's "a:r:b" or DGL's [a, r, b]. None: the only relation."""
     parts = PLAIN if name is None else tuple(name.split(":") if isinstance(name, str) else name)
-    if len(parts) != 3:
-        raise ValueError(f"found the relation {name}, expected a source type, a name and a destination type")
+    expect(len(parts) == 3, "relation", str(name), "a source type, a name and a destination type")
     return parts[0], parts[1], parts[2]
 
 
@@ -280,8 +274,8 @@ def read_ogb(folder: str, arguments: Any, draft: Draft) -> Stores:
             found = table(folder, f"raw/{stem}", draft)
             if found is not None:
                 arrays[name] = found
-        if not {"edge", "edge_index"} & set(arrays):
-            raise ValueError("no dataset: expected a file raw/edge.csv.gz, raw/edge.npy or raw/data.npz")
+        right = {"edge", "edge_index"} & set(arrays)
+        expect(right, "raw", "no edges", "a file raw/edge.csv.gz, raw/edge.npy or raw/data.npz")
         stores = of_arrays(arrays, arguments.weight)
     for key in [key for key in stores if isinstance(key, str)]:
         for name, stem in (("x", "node-feat"), ("y", "node-label")):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Union
 from . import _arrays, _sources
 from ._library import LOAD, Arrays, DatasetSizes, lib, made, make_settings, shown, warn
 from ._numpy import Array, np
+from ._tools import expect
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -117,19 +118,16 @@ class Graph:
         drop_leaks: bool = False,
         name: str = "arrays",
     ) -> None:
-        if objective is not None and (not isinstance(objective, str) or objective != "regression"):
-            expected = "'regression' or None; others go to train()"
-            raise ValueError(f"objective: found {shown(objective)}, expected {expected}")
+        right = objective is None or (isinstance(objective, str) and objective == "regression")
+        expect(right, "objective", shown(objective), "'regression' or None; others go to train()")
         for key, flag in (("directed", directed), ("drop_leaks", drop_leaks)):
-            if not isinstance(flag, (bool, np.bool_)) and (not isinstance(flag, int) or flag not in (0, 1)):
-                raise TypeError(f"{key}: found {shown(flag)}, expected True or False")
-        if not isinstance(name, str):
-            raise TypeError(f"name: found {shown(name)}, expected a text")
+            right = isinstance(flag, (bool, np.bool_)) or (isinstance(flag, int) and flag in (0, 1))
+            expect(right, key, shown(flag), "True or False", TypeError)
+        expect(isinstance(name, str), "name", shown(name), "a text", TypeError)
         for key, value in (("seed", seed), ("n_classes", n_classes)):
             whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-            if not whole or value < 0:
-                expected = "a whole number of 0 or more"
-                raise (ValueError if whole else TypeError)(f"{key}: found {shown(value)}, expected {expected}")
+            wrong = ValueError if whole else TypeError
+            expect(whole and value >= 0, key, shown(value), "a whole number of 0 or more", wrong)
         self.x = x
         self._features = _arrays.Features(x)  # the library reads its arrays as long as the dataset lives
         n, n_features = self._features.shape
@@ -140,24 +138,22 @@ class Graph:
                 labels, targets = _arrays.targets(y, numbers=objective == "regression")
             else:
                 names, labels = named
-                if objective == "regression":
-                    raise ValueError("y: found names of classes, expected numbers for objective='regression'")
-                if n_classes not in (0, len(names)):
-                    raise ValueError(f"n_classes: found {n_classes}, expected {len(names)}, the names in y")
+                expect(objective is None, "y", "names of classes", "numbers for objective='regression'")
+                expect(n_classes in (0, len(names)), "n_classes", str(n_classes), f"{len(names)}, the names in y")
                 n_classes = len(names)
         columns = [str(name) for name in getattr(y, "columns", ())]  # of pandas
         if targets is not None and targets.shape[1] == len(columns) > 1 and not any("\n" in name for name in columns):
             names = [name[6:] if name.startswith("label_") else name for name in columns]  # as files name them
         self.y = targets if labels is None else labels
-        if self.y is not None and len(self.y) != n:
-            raise ValueError(f"y: found {len(self.y)} rows, expected {n}, as many as x has")
+        n_rows = n if self.y is None else len(self.y)
+        expect(n_rows == n, "y", f"{n_rows} rows", f"{n}, as many as x has")
         asked = dict(train=train, valid=valid, test=test)
         sets = {name: _arrays.members(value, name, n) for name, value in asked.items()}
         self.train, self.valid, self.test = sets.values()
         if edge_index is None and train_links is not None:
             edge_index, edge_type = _arrays.edges_of_links(train_links)
-        if edge_type is not None and _arrays.is_sparse(edge_index):
-            raise ValueError("edge_type: found edges as a sparse matrix, expected edge_index (2, E)")
+        right = edge_type is None or not _arrays.is_sparse(edge_index)
+        expect(right, "edge_type", "edges as a sparse matrix", "edge_index (2, E)")
         by_relation = edge_weight if isinstance(edge_weight, Mapping) else None
         sources, destinations, weights = _edges(edge_index, edge_weight if by_relation is None else None, n)
         typed = _arrays.Relations(edge_type, relations, len(sources))
@@ -227,10 +223,9 @@ class Graph:
         if array is None or array.dtype.kind not in "OUST" or not array.size:
             return value
         place = {text: v for v, text in enumerate(lines_of(self._vertex_names))}
-        wrong = [entry for entry in array.flat if not isinstance(entry, str) or entry not in place]
-        if wrong:
-            expected = "ids of the graph, as graph.ids has them" if place else "numbers: the vertices have no ids"
-            raise ValueError(f"{name}: found {shown(str(wrong[0]))}, expected {expected}")
+        expected = "ids of the graph, as graph.ids has them" if place else "numbers: the vertices have no ids"
+        wrong = next((entry for entry in array.flat if not isinstance(entry, str) or entry not in place), None)
+        expect(wrong is None, name, shown(str(wrong)), expected)
         return np.array([place[entry] for entry in array.flat], np.uint32).reshape(array.shape)
 
     def _members(self, vertices: Any) -> Array:
@@ -279,8 +274,7 @@ class Graph:
         from_pyg(train, valid=valid, test=test) reads the three data of RandomLinkSplit: links are edge_label_index with
         an edge_label above 0, the others negatives of `valid` and `test`. Messages go along the edges of `train`.
         """
-        if not _sources.is_pyg(data):
-            raise _no_graph("from_pyg", data, "a Data or HeteroData")
+        _check_kind("from_pyg", data, _sources.is_pyg(data), "a Data or HeteroData")
         links = _sources.links_of_pyg(data, valid, test)
         for name, value in (("valid", valid), ("test", test)):
             if value is not None and not _sources.is_pyg(value):  # a mask, or ids
@@ -297,8 +291,7 @@ class Graph:
         number for each edge. A graph may have no labels. Several types give a typed graph, as in from_pyg, as do the
         keywords.
         """
-        if not hasattr(graph, "edges" if hasattr(graph, "ntypes") else "ndata"):
-            raise _no_graph("from_dgl", graph, "a DGLGraph")
+        _check_kind("from_dgl", graph, hasattr(graph, "edges" if hasattr(graph, "ntypes") else "ndata"), "a DGLGraph")
         stores = _sources.of_dgl(graph)
         _check_names(_sources.split(stores)[0], {"x": x, "y": y}, keywords)
         return cls(**_sources.keywords("from_dgl", stores, target, keywords, x, y))
@@ -312,51 +305,48 @@ class Graph:
         x, y: names of the nodes' attributes, or arrays in the order of graph.nodes. weight: the name of an attribute
         of the edges. Keywords are those of Graph; train, valid, test and links may also be lists of nodes.
         """
-        if not hasattr(graph, "is_directed"):
-            raise _no_graph("from_networkx", graph, "a Graph or DiGraph of networkx")
-        if weight is not None and not isinstance(weight, str):
-            raise TypeError(f"weight: found {shown(weight)}, expected the name of an attribute")
-        nodes, edges = list(graph.nodes), list(graph.edges)
-        number = {node: i for i, node in enumerate(nodes)}
-        pairs = np.array([(number[edge[0]], number[edge[1]]) for edge in edges], np.uint32).reshape(-1, 2)
+        _check_kind("from_networkx", graph, hasattr(graph, "is_directed"), "a Graph or DiGraph of networkx")
+        expect(isinstance(weight, (str, type(None))), "weight", shown(weight), "the name of an attribute", TypeError)
+        number = {node: i for i, node in enumerate(graph.nodes)}
+        pairs = np.array([(number[edge[0]], number[edge[1]]) for edge in graph.edges], np.uint32).reshape(-1, 2)
         found = {"x": x, "y": y, "edge_index": (pairs[:, 0], pairs[:, 1]), "directed": graph.is_directed()}
         for name, value in (("x", x), ("y", y)):
             if isinstance(value, str):
-                missing = [node for node in nodes if value not in graph.nodes[node]]
-                if missing:
-                    advice = "name another, or give an array"
-                    raise ValueError(f"{name}: node {missing[0]!r} has no attribute {value!r}; {advice}")
-                found[name] = np.array([graph.nodes[node][value] for node in nodes])
+                found[name] = _attributes(name, "node", graph.nodes, value)
         for name, value in keywords.items():
-            if name in _sources.MASKS and isinstance(value, (list, tuple, set)) and not _is_mask(value, len(nodes)):
+            if name in _sources.MASKS and isinstance(value, (list, tuple, set)) and not _is_mask(value, len(number)):
                 if value and all(isinstance(node, Hashable) and node in number for node in value):
                     keywords[name] = _numbers_of_nodes(name, value, number)
             elif name.endswith(("_links", "_negatives")) and isinstance(value, (list, tuple)):
                 if all(isinstance(row, (list, tuple)) for row in value):
                     keywords[name] = [_numbers_of_nodes(name, row, number) for row in value]
-        masks = [mask for mask in _sources.MASKS.values() if any(mask in graph.nodes[node] for node in nodes)]
+        masks = [mask for mask in _sources.MASKS.values() if any(mask in graph.nodes[node] for node in number)]
         _sources.leave_out("from_networkx", masks, "; give train, valid and test as lists of nodes, or as masks")
-        names = {name: None for edge in edges for name in graph.edges[edge] if name != weight}
+        names = {name: None for edge in graph.edges for name in graph.edges[edge] if name != weight}
         advice = "; say weight='weight'" if weight is None and "weight" in names else ""
         _sources.leave_out("from_networkx", [f"edge attribute {name!r}" for name in names], advice)
         if weight is not None:
-            without = next((edge for edge in edges if graph.edges[edge].get(weight) is None), None)
-            if without is not None:
-                raise ValueError(f"weight: edge {without!r} has no attribute {weight!r}")
-            weights = [graph.edges[edge][weight] for edge in edges]
-            found["edge_weight"] = _arrays.floats(np.array(weights, None if edges else np.float32), "weight")
+            found["edge_weight"] = _attributes("weight", "edge", graph.edges, weight)
         return cls(**{**found, **keywords})
 
 
-def _no_graph(function: str, value: Any, kind: str) -> TypeError:
-    return TypeError(f"{function}: found a {type(value).__name__}, expected {kind}")
+def _check_kind(function: str, value: Any, right: bool, kind: str) -> None:
+    expect(right, function, f"a {type(value).__name__}", kind, TypeError)
+
+
+def _attributes(name: str, kind: str, view: Any, key: str) -> list[Any]:
+    """An attribute of all nodes or edges of networkx."""
+    for one in view:
+        if key not in view[one]:
+            raise ValueError(f"{name}: {kind} {one!r} has no attribute {key!r}; name another, or give an array")
+    return [view[one][key] for one in view]
 
 
 def _numbers_of_nodes(name: str, nodes: Any, number: dict[Any, int]) -> list[int]:
     """Vertex ids of nodes of networkx. If the nodes could be vertex ids themselves, that is said."""
-    wrong = [node for node in nodes if not isinstance(node, Hashable) or node not in number]
-    if wrong:
-        raise ValueError(f"{name}: found {shown(wrong[0])}, expected nodes of the graph, or vertex ids as an array")
+    for node in nodes:
+        known = isinstance(node, Hashable) and node in number
+        expect(known, name, shown(node), "nodes of the graph, or vertex ids as an array")
     made = [number[node] for node in nodes]
     if made != list(nodes) and all(node in range(len(number)) for node in nodes):
         advice = "give vertex ids, places in graph.nodes, as an array"
@@ -367,15 +357,14 @@ def _numbers_of_nodes(name: str, nodes: Any, number: dict[Any, int]) -> list[int
 def _check_names(stores: _sources.Stores, names: dict[str, str], keywords: dict[str, Any]) -> None:
     """Refuse names of features or labels that no type of a DGLGraph has. Labels may be missing, and types' features."""
     for key, name in names.items():
-        if not isinstance(name, str):
-            raise TypeError(f"{key}: found a {type(name).__name__}, expected a name in graph.ndata")
+        expect(isinstance(name, str), key, f"a {type(name).__name__}", "a name in graph.ndata", TypeError)
     found = dict.fromkeys(name for tables in stores.values() for name in tables if name != "num_nodes")
     others = set(found) - {*_sources.MASKS.values(), *names.values()}
     for key, name in names.items():
         usual = name == ("feat" if key == "x" else "label") and (key == "y" or ("" not in stores and not others))
-        if name not in found and not usual and key not in keywords:
-            shown = ", ".join(map(repr, found)) or "none"
-            raise ValueError(f"{key}: found ndata {shown}, expected {name!r}; name another: {key}='..'")
+        listed = ", ".join(map(repr, found)) or "none"
+        right = name in found or usual or key in keywords
+        expect(right, key, f"ndata {listed}", f"{name!r}; name another: {key}='..'")
 
 
 def _is_mask(value: Any, n: int) -> bool:
@@ -385,21 +374,18 @@ def _is_mask(value: Any, n: int) -> bool:
 
 def _edges(edge_index: Any, edge_weight: Any, n: int) -> tuple[Array, Array, Array | None]:
     """(sources, destinations, weights) of edges (2, E) or of a matrix; weights may be None."""
-    if edge_index is None:
-        raise TypeError("edge_index: found None, expected (2, E), or train_links; no edges: numpy.empty((2, 0), int)")
+    advice = "(2, E), or train_links; no edges: numpy.empty((2, 0), int)"
+    expect(edge_index is not None, "edge_index", "None", advice, TypeError)
     weights = edge_weight
     if _arrays.is_sparse(edge_index):
-        if edge_index.shape != (n, n):
-            raise ValueError(f"edge_index: found a matrix {edge_index.shape}, expected {(n, n)}, as x has {n} rows")
-        if edge_weight is not None and edge_weight is not True:
-            raise ValueError("edge_weight: found weights beside a sparse matrix, expected True (its entries) or None")
+        expect(edge_index.shape == (n, n), "edge_index", f"a matrix {edge_index.shape}", f"{(n, n)}, as x has {n} rows")
+        right = edge_weight is None or edge_weight is True
+        expect(right, "edge_weight", "weights beside a sparse matrix", "True (its entries) or None")
         if edge_weight is None and edge_index.nnz and (edge_index.tocsr().data != 1).any():
             warn("edge_index: the entries of the matrix are not used as weights; edge_weight=True uses them")
         matrix = edge_index.tocoo()
-        edge_index = (matrix.row, matrix.col)
-        weights = matrix.data if edge_weight else None
-    elif isinstance(edge_weight, bool):
-        raise ValueError("edge_weight: found a boolean, expected an array (E,); True goes with a sparse matrix")
+        edge_index, weights = (matrix.row, matrix.col), matrix.data if edge_weight else None
+    expect(not isinstance(weights, bool), "edge_weight", "a boolean", "an array (E,); True goes with a sparse matrix")
     sources, destinations = _arrays.ends(edge_index, "edge_index", n, n)
     if not isinstance(edge_index, tuple) and sources.shape == (2,):
         taken = "taken as a row of sources and a row of destinations"

@@ -14,7 +14,7 @@ from typing import Any, Dict
 from . import _arrays
 from ._library import warn
 from ._numpy import Array, np
-from ._tools import need
+from ._tools import expect, need
 
 Stores = Dict[Any, Dict[str, Any]]
 PLAIN = ("", "", "")  # the only relation of a graph that is not typed
@@ -58,8 +58,8 @@ def of_pyg(data: Any) -> Stores:
         stores: Stores = {}
         for key in data.node_types:
             tables = _tables(data[key])
-            if np.shape(tables.get("x", ((),))) == ():  # PyG would count its rows
-                raise ValueError(f"x of {key!r}: found the shape (), expected (N, F)")
+            right = np.shape(tables.get("x", ((),))) != ()  # PyG would count its rows
+            expect(right, f"x of {key!r}", "the shape ()", "(N, F)")
             stores[key] = {"num_nodes": data[key].num_nodes, **tables}
         return {**stores, **{triple: _with_index(_tables(data[triple])) for triple in data.edge_types}}
     tables = _tables(data)
@@ -68,11 +68,8 @@ def of_pyg(data: Any) -> Stores:
     index = edges.get("edge_index", ())
     n_edges = np.shape(index[0] if isinstance(index, (tuple, list)) and index else index)[-1:]
     for name in [name for name in tables if name not in (*_OF_VERTICES, *_OF_EDGES)]:
-        if name in WEIGHTS:  # PyG takes them for the vertices' if there are as many vertices as edges
-            of_edges = len(n_edges) == 1 and np.shape(tables[name])[:1] == n_edges
-        else:
-            of_edges = tells(name)
-        if of_edges:
+        # PyG takes weights for the vertices' if there are as many vertices as edges
+        if np.shape(tables[name])[:1] == n_edges if name in WEIGHTS else tells(name):
             edges[name] = tables[name]
     return {"": {name: table for name, table in tables.items() if name not in edges and name != "adj_t"}, PLAIN: edges}
 
@@ -83,20 +80,20 @@ def _with_index(tables: dict[str, Any]) -> dict[str, Any]:
     Entry [i, j] of the SparseTensor, or sparse tensor of torch, is the edge from j to i. No weights if all are 1.
     """
     adjacency = tables.get("adj_t")
-    if _arrays.is_sparse(tables.get("edge_index")):
-        raise TypeError(f"edge_index: found a {type(tables['edge_index']).__name__}, expected (2, E)")
-    if adjacency is None or "edge_index" in tables:
+    index = tables.get("edge_index")
+    expect(not _arrays.is_sparse(index), "edge_index", f"a {type(index).__name__}", "(2, E)", TypeError)
+    if adjacency is None or index is not None:
         return tables
+    right = hasattr(adjacency, "coo") or hasattr(adjacency, "to_sparse_coo")
+    expect(right, "adj_t", f"a {type(adjacency).__name__}", "a SparseTensor or a tensor of PyTorch", TypeError)
     if hasattr(adjacency, "coo"):
         rows, columns, values = adjacency.coo()
-    elif not hasattr(adjacency, "to_sparse_coo"):
-        raise TypeError(f"adj_t: found a {type(adjacency).__name__}, expected a SparseTensor or a tensor of PyTorch")
     else:
         coo = adjacency.to_sparse_coo().coalesce()
         (rows, columns), values = coo.indices(), coo.values()
     weights = None if values is None else _arrays.to_numpy(values, "adj_t")
-    if weights is not None and weights.ndim != 1:
-        raise ValueError(f"adj_t: found values of the shape {weights.shape}, expected a number for each entry")
+    shape = None if weights is None else weights.shape
+    expect(shape is None or len(shape) == 1, "adj_t", f"values of the shape {shape}", "a number for each entry")
     found = {} if weights is None or (weights == 1).all() else {"edge_weight": weights}
     return {**found, **{name: of for name, of in tables.items() if name != "adj_t"}, "edge_index": (columns, rows)}
 
@@ -148,8 +145,8 @@ def keywords(
     typed, pyg = PLAIN not in edges, converter == "from_pyg"
     weights, lost = {}, []
     for triple, tables in edges.items():
-        if typed and tables.get("edge_index") is None:
-            raise ValueError(f"edge_index: {triple} has none, expected edge_index or adj_t")
+        right = not typed or tables.get("edge_index") is not None
+        expect(right, "edge_index", f"none of {triple}", "edge_index or adj_t")
         weights[triple], names = _weights_of(tables, pyg, "edge_weight" in given)
         lost += [(name if pyg else f"edata {name!r}") + f" of {triple}" * typed for name in names]
     own_split = [name for name in given if name in (*MASKS, "split") or name.endswith("_links")]
@@ -192,8 +189,8 @@ def _join_features(counts: list[int], tables: list[Any]) -> Any:
     counts: vertices of each type. tables: (n, F) of each type; None: a column for each vertex.
     """
     for n, x in zip(counts, tables):
-        if x is not None and (len(np.shape(x)) != 2 or x.shape[0] != n):
-            raise ValueError(f"x: found the shape {np.shape(x)}, expected ({n}, F), a row for each vertex of a type")
+        right = x is None or (len(np.shape(x)) == 2 and x.shape[0] == n)
+        expect(right, "x", f"the shape {np.shape(x)}", f"({n}, F), a row for each vertex of a type")
     widths = {None if x is None else x.shape[1] for x in tables}
     shared = len(widths) == 1 and None not in widths
     if shared and not any(_arrays.is_sparse(x) for x in tables):
@@ -210,8 +207,6 @@ class Types(Dict[str, slice]):
     def __init__(self, slices: Mapping[str, slice], tables: Iterable[Any], x: Any) -> None:
         super().__init__(slices)
         self.x = x
-        if any("," in str(name) or "\n" in str(name) for name in slices):
-            raise ValueError(f"types: found {', '.join(map(repr, slices))}, expected names without commas")
         vertices = np.array([where.stop - where.start for where in slices.values()], np.uint32)
         columns = np.array([0 if x is None else x.shape[1] for x in tables], np.uint32)
         self.arrays = vertices, columns
@@ -228,15 +223,10 @@ def _spread(y: Any, where: slice, n: int, numbers: bool) -> Array:
     array = _arrays.any_array(y)
     array = array if array.dtype.kind in "OUST" else _arrays.to_numpy(y, "y")
     n_rows = where.stop - where.start
-    if array.shape[:1] != (n_rows,):
-        raise ValueError(f"y: found the shape {array.shape}, expected {n_rows} rows, the vertices of a type")
-    made: Array
-    if array.dtype.kind in "OUST":
-        made = np.full((n, *array.shape[1:]), None, object)
-    elif array.dtype.kind in "biu" and not numbers and array.size == len(array):
-        made = np.full((n, *array.shape[1:]), -1, np.int64)
-    else:
-        made = np.full((n, *array.shape[1:]), np.nan, np.float64)
+    expect(array.shape[:1] == (n_rows,), "y", f"the shape {array.shape}", f"{n_rows} rows, the vertices of a type")
+    whole = array.dtype.kind in "biu" and not numbers and array.size == len(array)
+    unknown: Any = None if array.dtype.kind in "OUST" else -1 if whole else np.nan
+    made: Array = np.full((n, *array.shape[1:]), unknown)
     made[where] = array
     return made
 
@@ -245,21 +235,19 @@ def _join(
     vertices: Stores, edges: Stores, target: str | None, given: Mapping[str, Any], x: str, y: str
 ) -> dict[str, Any]:
     """Keywords of Graph for a typed graph but the weights. target: the type with targets; None: the one that has y."""
+    expect(vertices, "x", "no types of vertices", "HeteroData with features of one type or more")
     for name, tables in vertices.items():
-        if tables.get("num_nodes") is None:
-            raise ValueError(f"num_nodes: type {name!r} has no x and no num_nodes, expected one of them")
-    if not vertices:
-        raise ValueError("x: found no types of vertices, expected HeteroData with features of one type or more")
+        expect(tables.get("num_nodes") is not None, "num_nodes", f"none of type {name!r}", "x or num_nodes")
     sizes = {name: tables["num_nodes"] for name, tables in vertices.items()}
     counts = {name: int(_arrays.ids32(n, f"num_nodes of {name!r}", kind="number")) for name, n in sizes.items()}
     stops = dict(zip(counts, np.cumsum(list(counts.values())).tolist()))
     types = {name: slice(stops[name] - n, stops[name]) for name, n in counts.items()}
     labelled = [name for name, tables in vertices.items() if tables.get(y) is not None]
-    if target is None and len(labelled) > 1:
-        raise ValueError(f"y: found targets of the types {', '.join(labelled)}; name one: target={labelled[0]!r}")
-    if target is not None and target not in vertices:
-        raise ValueError(f"target: found {target!r}, expected a type of {', '.join(vertices)}")
-    target = target or next(iter(labelled), None)
+    first_labelled, found = next(iter(labelled), None), f"targets of the types {', '.join(labelled)}"
+    right = target is not None or len(labelled) < 2
+    expect(right, "y", found, f"one; name it: target={first_labelled!r}")
+    expect(target in {None, *vertices}, "target", repr(target), f"a type of {', '.join(vertices)}")
+    target = target or first_labelled
     sets = [(name, key) for name in vertices for key in MASKS if vertices[name].get(MASKS[key]) is not None]
     lost = [f"{MASKS[key]} of {name!r}" for name, key in sets if target not in (None, name)]
     if lost:
@@ -276,9 +264,8 @@ def _join(
     pairs = [np.empty((2, 0), np.uint32)]
     for triple, tables in edges.items():
         head, tail = triple[::2]
-        unknown = [key for key in (head, tail) if key not in counts]
-        if unknown:
-            raise ValueError(f"edge_index of {triple}: found the type {unknown[0]!r}, expected {', '.join(counts)}")
+        for key in (head, tail):
+            expect(key in counts, f"edge_index of {triple}", f"the type {key!r}", ", ".join(counts))
         ends = _arrays.ends(tables["edge_index"], f"edge_index of {triple}", counts[head], counts[tail])
         pairs.append(np.stack([ids + np.uint32(types[key].start) for ids, key in zip(ends, (head, tail))]))
     made["edge_index"] = tuple(np.concatenate(pairs, 1))
@@ -295,16 +282,15 @@ def _labelled(tables: dict[str, Any], name: str) -> tuple[Array, Array] | None:
     lists = []
     for key in _LINKS:
         array = _arrays.to_numpy(tables[key], f"{key} of {name}") if key in tables else np.empty((2, 0), np.int64)
-        if array.ndim != 2 or array.shape[0] != 2:
-            raise ValueError(f"{key} of {name}: found the shape {array.shape}, expected (2, L)")
+        expect(array.ndim == 2 and len(array) == 2, f"{key} of {name}", f"the shape {array.shape}", "(2, L)")
         lists.append(array)
     if not {*_LINKS[:2]} & set(tables):
         return None
     pairs, links, others = lists
     label = tables.get("edge_label")
     is_link = np.ones(pairs.shape[1], bool) if label is None else _arrays.to_numpy(label, f"edge_label of {name}") > 0
-    if is_link.shape != (pairs.shape[1],):
-        raise ValueError(f"edge_label of {name}: found the shape {is_link.shape}, expected ({pairs.shape[1]},)")
+    expected = pairs.shape[1:]
+    expect(is_link.shape == expected, f"edge_label of {name}", f"the shape {is_link.shape}", str(expected))
     return np.concatenate([pairs[:, is_link], links], 1), np.concatenate([pairs[:, ~is_link], others], 1)
 
 
@@ -338,13 +324,13 @@ def links_of_pyg(train: Any, valid: Any, test: Any) -> dict[str, Any]:
             advice = "give the other data of RandomLinkSplit: from_pyg(train, valid=valid, test=test)"
             warn(f"from_pyg: found edge_label_index, which is not used without links to find; {advice}")
         return {}
-    if "edge_type" in edges.get(PLAIN, {}):
-        raise ValueError("edge_label_index: found links without relations beside edge_type, expected HeteroData")
+    right = "edge_type" not in edges.get(PLAIN, {})
+    expect(right, "edge_label_index", "links without relations beside edge_type", "HeteroData")
     made: dict[str, Any] = {}
     relations = set()
     for name, data in parts.items():
-        if is_hetero(data) != is_hetero(train):
-            raise TypeError(f"{name}: found {type(data).__name__}, expected {type(train).__name__}, as the first data")
+        right, expected = is_hetero(data) == is_hetero(train), f"{type(train).__name__}, as the first data"
+        expect(right, name, type(data).__name__, expected, TypeError)
         lists = _lists(own, of_pyg(data), name)
         if lists is None or not lists[0].shape[1]:
             if lists is not None and (name == "valid" and "test" in parts or "valid_links" in made):

@@ -21,6 +21,12 @@ class Record(Dict[str, Any]):
             raise AttributeError(f"there is no {name}; expected one of {', '.join(self)}") from None
 
 
+def expect(right: Any, name: str, found: str, expected: str, kind: type[Exception] = ValueError) -> None:
+    """Raise an error of one line unless `right`: what was found as `name`, and what was expected."""
+    if not right:
+        raise kind(f"{name}: found {found}, expected {expected}")
+
+
 def need(module: str, pip: str, debian: str = "") -> Any:
     """Import a library that the package itself does not need. ImportError: it is missing, with what to install."""
     try:

@@ -437,7 +437,9 @@ class Data(Folder):
             for data in (Hetero(Bag(adj_t=adjacency)), Bag(adj_t=adjacency, x=x, y=y)):
                 made = sl.Graph.from_pyg(data)
                 self.assertEqual((made.n_edges, made.has_edge_weights), (expected, values is not None))
-        self.refuses(ValueError, "has none, expected edge_index or adj_t", sl.Graph.from_pyg, Hetero(Bag()))
+        self.refuses(
+            ValueError, "edge_index: found none of .*, expected edge_index or adj_t", sl.Graph.from_pyg, Hetero(Bag())
+        )
         words = np.array(["c", "a", "d", "b"])[y]
         turned = Hetero(Bag(edge_index=edges.T))
         self.refuses(ValueError, r"edge_index of .*: found the shape .720, 2., expected", sl.Graph.from_pyg, turned)
@@ -454,7 +456,7 @@ class Data(Folder):
         two.node_types, two.stores["v"] = ["u", "v"], store(x=x, **masks)
         self.warns(sl.StarlingWarning, "train_mask of 'v', .*: not used, the split is of 'u'", sl.Graph.from_pyg, two)
         two.stores["v"] = store(num_nodes=None)
-        self.refuses(ValueError, "num_nodes: type 'v' has no x and no num_nodes", sl.Graph.from_pyg, two)
+        self.refuses(ValueError, "num_nodes: found none of type 'v', expected x or num_nodes", sl.Graph.from_pyg, two)
         data.n_edges = 2  # no table
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -601,7 +603,7 @@ class Data(Folder):
         np.testing.assert_array_equal(made.y[:, 0], [np.nan] * 4 + [0.5, 1, 2])
         self.assertEqual((made.train.tolist(), made.test.tolist(), made.n_edges), ([4, 5], [6], 2))
         types["a"]["y"] = np.array([1, 0, 1, 0])
-        with self.refuses(ValueError, "y: found targets of the types a, b; name one: target='a'"):
+        with self.refuses(ValueError, "y: found targets of the types a, b, expected one; name it: target="):
             sl.Graph.from_pyg(hetero(types, {("a", "to", "b"): np.array([[0], [2]])}))
         made = sl.Graph.from_pyg(hetero(types, {("a", "to", "b"): np.array([[0], [2]])}), target="a", train=[0, 1])
         np.testing.assert_array_equal(made.y, [1, 0, 1, 0, -1, -1, -1])
@@ -675,8 +677,8 @@ class Data(Folder):
             ("edge_type: found relation -1, expected relations of 0", dict(edge_type=kinds - 1)),
             ("relations: found 'ab', expected a list of names", dict(edge_type=kinds, relations="ab")),
             ("relations: found 1 names without edge_type", dict(relations=["a"])),
-            ("relations: found 'a,b', expected a name", dict(edge_type=kinds, relations=["a,b"])),
-            ("relations: found .'a', 'b'., expected a name", dict(edge_type=kinds, relations=[("a", "b")])),
+            ("relation_names is ',a,b,'; expected SOURCE,NAME", dict(edge_type=kinds, relations=["a,b"])),
+            ("relation_names is 'a,b'; expected SOURCE,NAME", dict(edge_type=kinds, relations=[("a", "b")])),
             ("edge_type: found 65536 relations", dict(edge_type=kinds + 65535)),
             ("found weights by relation without edge_type", dict(edge_weight={0: np.ones(len(kinds))})),
             (
@@ -898,7 +900,7 @@ class Data(Folder):
             (dict(train=sets["valid"]), sl.InvalidArgumentError, "the split has already"),
             (dict(train=np.ones((N, 2), bool)), ValueError, "expected one dimension"),
             *((dict([(key, [[1], [2, 3]])]), (TypeError, ValueError), f"^{key}: found") for key in ("x", "y", "train")),
-            (dict(edge_type=np.zeros(3 * N, int), relations=3), ValueError, "relations: found '3', expected a list of"),
+            (dict(edge_type=np.zeros(3 * N, int), relations=3), ValueError, "relations: found 3, expected a list of"),
             (
                 dict(edge_type=np.zeros(3 * N, int), relations=np.zeros((2, 2))),
                 ValueError,
