@@ -66,10 +66,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc,unuse
     def __init__(
         self, model: ModelName = "sage", *, graph: Mapping[str, Any] | None = None, **options: Unpack[TrainOptions]
     ) -> None:
-        unknown = [keyword for keyword in options if keyword not in _KEYWORDS]
-        if unknown:
-            text = f"NodeClassifier() got an unexpected keyword argument '{unknown[0]}'"
-            raise TypeError(f"{text}; expected keywords of train()")
+        inspect.signature(NodeClassifier).bind(**options)  # TypeError: a keyword that train() does not have
         self.model = model
         self.graph = graph
         for keyword in _KEYWORDS:

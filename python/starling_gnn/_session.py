@@ -12,6 +12,7 @@ an exception in a callback is an exception of the caller, and Ctrl-C reaches the
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes as C
 import os
 import queue
@@ -117,55 +118,42 @@ class Job:
 
     def open(self, settings: Settings, graph: Graph, weights: Mapping[str, Floats] | None = None) -> Session:
         close_current()
-        session = Session(settings, graph)
-        try:
-            if weights is not None:
-                session.set_weights(weights)
-        except BaseException:
-            session.close()
-            raise
-        self.session = session
+        self.session = Session(settings, graph)
+        if weights is not None:
+            self.session.set_weights(weights)
         if self.abandoned:
             raise KeyboardInterrupt
-        return session
+        return self.session
 
-    def ask(self, kind: str, value: Any) -> bool:
-        """Hand an event to the caller, and wait for the answer. True: stop."""
-        answer: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    def tell(self, kind: str, value: Any, ask: bool = False) -> bool:
+        """Hand an event to the caller. ask: wait for the answer; True: stop."""
+        answer: queue.SimpleQueue[bool] | None = queue.SimpleQueue() if ask else None
         self.events.put((kind, value, answer))
-        while True:
-            try:
+        while answer is not None and not self.abandoned:
+            with contextlib.suppress(queue.Empty):
                 return answer.get(timeout=1)
-            except queue.Empty:
-                if self.abandoned:
-                    return True
-
-    def tell(self, kind: str, value: Any) -> None:
-        self.events.put((kind, value, None))
+        return ask
 
     def _run(self) -> None:
         global _current
-        event: Any = None
         with _lock:
             try:
                 _sweep()
-                event = ("done", self._call(self), None)
+                event: Any = ("done", self._call(self), None)
             except BaseException as error:  # handed to the caller
                 event = ("failed", error, None)
-            if self.session is not None and (self.abandoned or event[0] == "failed"):
-                self.session.close()
-                self.session = None
             if self.session is not None:
                 _current = self.session
+                if self.abandoned or event[0] == "failed":
+                    self.session.close()
             _threads.discard(self)
         self.events.put(event)
 
     # ---- in the caller ----
 
     def stop(self) -> None:
-        session = self.session
-        if session is not None:
-            session.stop()
+        if self.session is not None:
+            self.session.stop()
 
     def wait(self, answer: Callable[[str, Any], Any]) -> Any:
         """Run the call, and answer its events by answer(kind, value), in the caller's thread.

@@ -191,10 +191,11 @@ def _own_data(graph: Graph, options: Mapping[str, Any], caller: str) -> dict[str
     return {**options, **source}
 
 
-class _Training:
+class _Training(_session.Job):
     """One call of train(), which fills a Run."""
 
     def __init__(self, run: Run, on_epoch: Any, on_step: Any, wanted: bool | None, weights: Any) -> None:
+        super().__init__(self.call)
         self.result, self.on_epoch, self.on_step, self.weights = run, on_epoch, on_step, weights
         self.settings = make_settings(run.pipe, _own_data(run.graph, run.options, "train"), "train")
         self.progress = Progress(wanted, int(self.settings.get("epochs")))
@@ -205,10 +206,10 @@ class _Training:
     # ---- in the job's thread ----
 
     def call(self, job: _session.Job) -> None:
-        self.job, run = job, self.result
-        session = run._session = job.open(self.settings, run.graph, self.weights)
+        run = self.result
+        session = run._session = self.open(self.settings, run.graph, self.weights)
         self.n_per_epoch = session.sizes.n_per_epoch
-        job.tell("training", None)
+        self.training = True
         report = _library.Report(line=_library.LineFunction(self._line))
         if self.on_step is not None or self.progress.bar:
             report.step = _library.StepFunction(self._step)
@@ -235,9 +236,7 @@ class _Training:
                 del record["event"]
                 record = Record(epoch=record.pop("epoch"), loss=record.pop("train_loss"), **record)
                 run.records.append(record)
-                if self.on_epoch is not None:
-                    return self.job.ask("epoch", record)
-                self.job.tell("epoch", record)
+                return self.tell("epoch", record, self.on_epoch is not None)
         except BaseException as error:
             self.error = self.error or error
             return True
@@ -245,20 +244,13 @@ class _Training:
 
     def _step(self, context: Any, news: Any) -> bool:
         step = news.contents
-        record = Record(epoch=step.epoch, step=step.step, loss=step.loss)
-        if self.on_step is not None:
-            return bool(self.job.ask("step", record))
-        self.job.tell("step", record)
-        return False
+        return self.tell("step", Record(epoch=step.epoch, step=step.step, loss=step.loss), self.on_step is not None)
 
     # ---- in the caller's thread ----
 
     def answer(self, kind: str, value: Any) -> bool:
-        if kind == "training":
-            self.training = True
-            return False
         if kind == "interrupt":
-            self.job.stop()
+            self.stop()
             return value > 1 or not self.training
         if kind == "step":
             self.progress.step(value.epoch, (value.step % self.n_per_epoch + 1) / self.n_per_epoch, value.loss)
@@ -268,17 +260,17 @@ class _Training:
         if function is None or self.error is not None:
             return self.error is not None
         try:
-            return self.job.callback(function, value) is True
+            return self.callback(function, value) is True
         except BaseException as error:
-            self.job.raises = False
-            if isinstance(error, KeyboardInterrupt) and self.job.n_interrupts > 1:
+            self.raises = False
+            if isinstance(error, KeyboardInterrupt) and self.n_interrupts > 1:
                 raise
             self.error = error
             return True
 
     def run(self) -> Run:
         try:
-            _session.Job(self.call).wait(self.answer)
+            self.wait(self.answer)
         except Exception as error:
             if self.error is None or isinstance(self.error, KeyboardInterrupt):
                 raise
