@@ -333,7 +333,7 @@ static void print_list(const char *label, const char *names, bool numbered)
 
 static void print_weights(const struct sl_graph *graph)
 {
-    const float *weights = sl_graph_weights(graph);
+    const float *weights = graph->weights;
     float least = FLT_MAX;
     float most = 0;
     double sum = 0;

@@ -253,8 +253,8 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
     snprintf(facts->split, sizeof facts->split, "%s", dataset->split);
     add(draft, SECTION_OFFSETS, SL_DTYPE_U64, (uint64_t)graph->n_vertices + 1, 0, graph->offsets);
     add(draft, SECTION_SOURCES, SL_DTYPE_U32, graph->n_edges, 0, graph->sources);
-    if (graph->weights.data != NULL) {
-        add(draft, SECTION_WEIGHTS, SL_DTYPE_F32, graph->n_edges, 0, graph->weights.data);
+    if (graph->weights != NULL) {
+        add(draft, SECTION_WEIGHTS, SL_DTYPE_F32, graph->n_edges, 0, graph->weights);
     }
     if (graph->relations != NULL) {
         add(draft, SECTION_RELATIONS, SL_DTYPE_U16, graph->n_edges, 0, graph->relations);
@@ -463,7 +463,7 @@ static bool lists_fit(struct lists *lists, uint64_t n)
     return !atomic_load(&lists->wrong);
 }
 
-static bool read_weights(const struct reading *file, struct sl_column *out)
+static bool read_weights(const struct reading *file, float **out)
 {
     uint64_t n = file->facts.n_edges;
     const float *weights = section(file, SECTION_WEIGHTS, SL_DTYPE_F32, n);
@@ -477,8 +477,7 @@ static bool read_weights(const struct reading *file, struct sl_column *out)
             sl_file_forget(weights + begin, (end - begin) * sizeof *weights);
         }
     }
-    *out = sl_column_take(SL_DTYPE_F32, n, 1, (void *)(uintptr_t)weights);
-    out->hold = SL_HOLD_MAPPED;
+    *out = (float *)(uintptr_t)weights;
     return fits;
 }
 
@@ -490,7 +489,7 @@ static bool read_graph(const struct reading *file, struct sl_graph *graph)
     lists.n_relations = facts->n_relations;
     lists.offsets = section(file, SECTION_OFFSETS, SL_DTYPE_U64, n + 1);
     lists.entries = section(file, SECTION_SOURCES, SL_DTYPE_U32, facts->n_edges);
-    struct sl_column weights = {0};
+    float *weights = NULL;
     if (facts->checksum[SECTION_WEIGHTS] != 0 && !read_weights(file, &weights)) {
         return false;
     }

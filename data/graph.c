@@ -306,11 +306,9 @@ enum sl_status sl_graph_build_list(const struct sl_edge_list *edges, struct sl_g
                              .n_edges = kept,
                              .offsets = offsets,
                              .sources = sources.vertices,
+                             .weights = sources.weights,
                              .relations = sources.relations,
                              .n_relations = (uint32_t)count_relations(edges)};
-    if (sources.weights != NULL) {
-        out->weights = sl_column_take(SL_DTYPE_F32, kept, 1, sources.weights);
-    }
     offsets = NULL;
     sources = (struct ends){0};
 done:
@@ -334,7 +332,7 @@ enum sl_status sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *
  * of each of its sources. */
 static bool walk_is_symmetric(const struct sl_graph *graph, uint64_t *next)
 {
-    const float *weights = sl_graph_weights(graph);
+    const float *weights = graph->weights;
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
             sl_vertex u = graph->sources[e];
@@ -415,17 +413,14 @@ uint64_t sl_graph_find_edge(const struct sl_graph *graph, sl_vertex from, sl_ver
 
 enum sl_status sl_graph_copy_rest(const struct sl_graph *graph, const unsigned char *dropped, struct sl_graph *out)
 {
-    const float *weights = sl_graph_weights(graph);
     struct sl_graph rest = {.n_vertices = graph->n_vertices, .n_relations = graph->n_relations};
-    float *kept = NULL;
     uint64_t n = 0;
     enum sl_status st;
     *out = (struct sl_graph){0};
     SL_TRY(st, sl_alloc((size_t)graph->n_vertices + 1, sizeof *rest.offsets, "graph offsets", &rest.offsets), fail);
     SL_TRY(st, sl_alloc((size_t)graph->n_edges + 1, sizeof *rest.sources, "graph edges", &rest.sources), fail);
-    if (weights != NULL) {
-        SL_TRY(st, sl_alloc((size_t)graph->n_edges + 1, sizeof *kept, "edge weights", &kept), fail);
-        rest.weights = sl_column_take(SL_DTYPE_F32, 0, 1, kept);
+    if (graph->weights != NULL) {
+        SL_TRY(st, sl_alloc((size_t)graph->n_edges + 1, sizeof *rest.weights, "edge weights", &rest.weights), fail);
     }
     if (graph->relations != NULL) {
         SL_TRY(st, sl_alloc((size_t)graph->n_edges + 1, sizeof *rest.relations, "relations of edges", &rest.relations),
@@ -438,8 +433,8 @@ enum sl_status sl_graph_copy_rest(const struct sl_graph *graph, const unsigned c
                 continue;
             }
             rest.sources[n] = graph->sources[e];
-            if (weights != NULL) {
-                kept[n] = weights[e];
+            if (graph->weights != NULL) {
+                rest.weights[n] = graph->weights[e];
             }
             if (graph->relations != NULL) {
                 rest.relations[n] = graph->relations[e];
@@ -448,7 +443,6 @@ enum sl_status sl_graph_copy_rest(const struct sl_graph *graph, const unsigned c
         }
     }
     rest.offsets[graph->n_vertices] = rest.n_edges = n;
-    rest.weights.n_rows = weights != NULL ? n : 0;
     *out = rest;
     return SL_OK;
 fail:
@@ -461,6 +455,6 @@ void sl_graph_free(struct sl_graph *graph)
     sl_free(graph->offsets);
     sl_free(graph->sources);
     sl_free(graph->relations);
-    sl_column_free(&graph->weights);
+    sl_free(graph->weights);
     *graph = (struct sl_graph){0};
 }

@@ -12,7 +12,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "data/column.h"
 #include "support/real.h"
 #include "support/status.h"
 
@@ -22,11 +21,11 @@
 struct sl_graph {
     uint32_t n_vertices;
     uint64_t n_edges;
-    uint64_t *offsets;        /* N + 1 */
-    sl_vertex *sources;       /* E */
-    struct sl_column weights; /* float32 [E x 1], finite and not negative, in the order of `sources`. Or empty */
-    uint16_t *relations;      /* E, below n_relations, in the order of `sources`. NULL: the graph is not typed */
-    uint32_t n_relations;     /* 0: the graph is not typed */
+    uint64_t *offsets;    /* N + 1 */
+    sl_vertex *sources;   /* E */
+    float *weights;       /* E, finite and not negative, in the order of `sources`. NULL: none */
+    uint16_t *relations;  /* E, below n_relations, in the order of `sources`. NULL: the graph is not typed */
+    uint32_t n_relations; /* 0: the graph is not typed */
 };
 
 /* A list of edges from[i] -> to[i]. The arrays stay the caller's. */
@@ -83,12 +82,6 @@ enum sl_status sl_graph_copy_rest(const struct sl_graph *graph, const unsigned c
 
 /* Release the arrays and empty the struct. An empty struct is allowed. */
 void sl_graph_free(struct sl_graph *graph);
-
-/* The weights as floats; NULL: the graph has none. */
-static inline const float *sl_graph_weights(const struct sl_graph *graph)
-{
-    return graph->weights.data;
-}
 
 #define SL_WEIGHT_EXPECTED "the weight of an edge, a finite number of 0 or more"
 

@@ -591,7 +591,7 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
     sl_free(raw->from);
     sl_free(raw->to);
     sl_free(raw->relations);
-    sl_column_free(&raw->weights);
+    sl_free(raw->weights);
     snprintf(out->name, sizeof out->name, "%s", name);
     snprintf(out->split, sizeof out->split, "%s", raw->split);
     out->features = raw->features;

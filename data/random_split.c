@@ -516,7 +516,7 @@ static enum sl_status open_drawing(const struct sl_dataset *dataset, struct sl_g
         d->n_relations = dataset->directed ? graph->n_relations : graph->n_relations / 2;
         SL_CHECK(open_relations(graph, d));
     } else {
-        graph->weights = (struct sl_column){0};
+        graph->weights = NULL;
         SL_CHECK(sl_graph_is_symmetric(graph, &d->symmetric));
     }
     SL_CHECK(make_groups(sl_max_u32(d->n_relations, 1), &d->groups));

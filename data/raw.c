@@ -711,13 +711,10 @@ static enum sl_status count_vertices(const struct sl_raw_files *files, uint32_t 
 
 static enum sl_status read_weights(const struct sl_raw_files *files, struct sl_raw *raw)
 {
-    float *weights;
     if (files->paths[SL_RAW_WEIGHTS] == NULL) {
         return SL_OK;
     }
-    SL_CHECK(sl_raw_read_weights(files->paths[SL_RAW_WEIGHTS], raw->n_edges, &weights));
-    raw->weights = sl_column_take(SL_DTYPE_F32, raw->n_edges, 1, weights);
-    return SL_OK;
+    return sl_raw_read_weights(files->paths[SL_RAW_WEIGHTS], raw->n_edges, &raw->weights);
 }
 
 /* Give the edges of triples their relations. */
@@ -878,7 +875,7 @@ enum sl_status sl_raw_graph(const struct sl_raw *raw, bool reverse, struct sl_gr
                                        .n = raw->n_edges,
                                        .from = raw->from,
                                        .to = raw->to,
-                                       .weights = raw->weights.data,
+                                       .weights = raw->weights,
                                        .relations = raw->relations,
                                        .n_relations = raw->n_relations,
                                        .reverse = reverse};
@@ -890,7 +887,7 @@ void sl_raw_free(struct sl_raw *raw)
     sl_free(raw->from);
     sl_free(raw->to);
     sl_free(raw->relations);
-    sl_column_free(&raw->weights);
+    sl_free(raw->weights);
     sl_features_free(&raw->features);
     sl_targets_free(&raw->targets);
     sl_free(raw->train.ids);

@@ -30,7 +30,7 @@ struct sl_raw {
     uint64_t n_edges;
     sl_vertex *from; /* E sources, in the order of the file */
     sl_vertex *to;
-    struct sl_column weights;    /* float32 [E x 1]: the weight of each edge. Or empty */
+    float *weights;              /* E. NULL: none */
     uint16_t *relations;         /* E, of a typed dataset, below n_relations; else NULL */
     uint32_t n_relations;        /* of a typed dataset, without reverses; else 0 */
     struct sl_features features; /* N rows */

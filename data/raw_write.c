@@ -147,8 +147,8 @@ enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder)
     fprintf(writer.stream, "%u\n", raw->n_vertices);
     SL_CHECK(sl_writer_close(&writer));
     SL_CHECK(write_edges(raw, folder, "raw/edge", all, ends));
-    if (raw->weights.data != NULL) {
-        SL_CHECK(write_array(folder, "raw/edge-weight", SL_DTYPE_F32, raw->n_edges, 0, raw->weights.data,
+    if (raw->weights != NULL) {
+        SL_CHECK(write_array(folder, "raw/edge-weight", SL_DTYPE_F32, raw->n_edges, 0, raw->weights,
                              raw->n_edges * sizeof(float)));
     }
     if (raw->targets.data != NULL) {

@@ -166,9 +166,8 @@ struct renumbering {
 /* Copy the weights and relations of n edges, from edge `first` of a graph to edge `e` of the other. */
 static void copy_edges(const struct sl_graph *from, uint64_t first, uint64_t n, const struct sl_graph *to, uint64_t e)
 {
-    if (to->weights.data != NULL) {
-        float *weights = to->weights.data;
-        memcpy(weights + e, sl_graph_weights(from) + first, n * sizeof *weights);
+    if (to->weights != NULL) {
+        memcpy(to->weights + e, from->weights + first, n * sizeof *to->weights);
     }
     if (to->relations != NULL) {
         memcpy(to->relations + e, from->relations + first, n * sizeof *to->relations);
@@ -296,10 +295,8 @@ static enum sl_status allocate(const struct sl_graph *graph, uint32_t n_parts, u
     SL_CHECK(sl_alloc(n, sizeof *out->new_ids, "partition", &out->new_ids));
     SL_CHECK(sl_alloc_zero(n + 1, sizeof *out->graph.offsets, "graph offsets", &out->graph.offsets));
     SL_CHECK(sl_alloc(graph->n_edges, sizeof *out->graph.sources, "graph edges", &out->graph.sources));
-    if (graph->weights.data != NULL) {
-        float *weights;
-        SL_CHECK(sl_alloc(graph->n_edges, sizeof *weights, "edge weights", &weights));
-        out->graph.weights = sl_column_take(SL_DTYPE_F32, graph->n_edges, 1, weights);
+    if (graph->weights != NULL) {
+        SL_CHECK(sl_alloc(graph->n_edges, sizeof *out->graph.weights, "edge weights", &out->graph.weights));
     }
     if (graph->relations != NULL) {
         SL_CHECK(sl_alloc(graph->n_edges, sizeof *out->graph.relations, "relations of edges", &out->graph.relations));

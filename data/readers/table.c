@@ -640,8 +640,8 @@ static enum sl_status read_edges(struct sl_text text, bool closed, struct sl_nam
     edges.ends[0] = out->from;
     edges.ends[1] = out->to;
     if (count_role(&edges.table.header, ROLE_WEIGHT) > 0) {
-        SL_TRY(st, sl_alloc(n, sizeof *edges.weights, "edge weights", &edges.weights), done);
-        out->weights = sl_column_take(SL_DTYPE_F32, n, 1, edges.weights);
+        SL_TRY(st, sl_alloc(n, sizeof *out->weights, "edge weights", &out->weights), done);
+        edges.weights = out->weights;
     }
     SL_TRY(st, read_lines(&edges.table, &edges, edge_cell), done);
     out->n_edges = n;

@@ -578,15 +578,10 @@ static void free_edges(struct edges *edges)
 static enum sl_status make_weights(const struct typed *typed, struct sl_raw *raw)
 {
     bool weighted = false;
-    float *weights;
     for (uint32_t r = 0; r < typed->n_relations; r++) {
         weighted |= typed->relations[r].weights != NULL;
     }
-    if (weighted) {
-        SL_CHECK(sl_alloc(raw->n_edges, sizeof *weights, "edge weights", &weights));
-        raw->weights = sl_column_take(SL_DTYPE_F32, raw->n_edges, 1, weights);
-    }
-    return SL_OK;
+    return weighted ? sl_alloc(raw->n_edges, sizeof *raw->weights, "edge weights", &raw->weights) : SL_OK;
 }
 
 /* Put the edges of all relations one after another, and release them. */
@@ -602,8 +597,8 @@ static enum sl_status join_edges(const struct typed *typed, struct edges *edges,
         memcpy(raw->from + first, edges[r].from, n * sizeof *raw->from);
         memcpy(raw->to + first, edges[r].to, n * sizeof *raw->to);
         free_edges(&edges[r]);
-        if (raw->weights.data != NULL) {
-            SL_CHECK(read_weights(typed->relations[r].weights, n, (float *)raw->weights.data + first));
+        if (raw->weights != NULL) {
+            SL_CHECK(read_weights(typed->relations[r].weights, n, raw->weights + first));
         }
         for (const uint64_t end = first + n; first < end; first++) {
             raw->relations[first] = (uint16_t)r;
@@ -636,14 +631,13 @@ static enum sl_status read_graph(const struct typed *typed, struct sl_raw *raw)
 /* Keep the edges of relations without training links, in their order. trained: by relation. */
 static void keep_edges(const bool *trained, struct sl_raw *raw)
 {
-    float *weights = raw->weights.data;
     uint64_t n = 0;
     for (uint64_t e = 0; e < raw->n_edges; e++) {
         raw->from[n] = raw->from[e];
         raw->to[n] = raw->to[e];
         raw->relations[n] = raw->relations[e];
-        if (weights != NULL) {
-            weights[n] = weights[e];
+        if (raw->weights != NULL) {
+            raw->weights[n] = raw->weights[e];
         }
         n += !trained[raw->relations[e]];
     }
@@ -667,7 +661,7 @@ static enum sl_status weigh_links(const struct sl_raw *raw, float **out)
         const bool again =
             k > 0 && sorted[k].pair == sorted[k - 1].pair && sorted[k].relation == sorted[k - 1].relation;
         const uint64_t e = sl_graph_find_edge(&graph, train->from[i], train->to[i], train->relation[i]);
-        const float weight = e != SL_NO_EDGE ? ((const float *)graph.weights.data)[e] : 1;
+        const float weight = e != SL_NO_EDGE ? graph.weights[e] : 1;
         (*out)[i] = again ? 0 : weight;
     }
 done:
@@ -676,23 +670,13 @@ done:
     return st;
 }
 
-/* Append the weights of the training links to the weights of n edges. */
-static enum sl_status put_weights(uint64_t n, const struct sl_links *train, const float *of_links, struct sl_raw *raw)
-{
-    float *weights = raw->weights.data;
-    SL_CHECK(sl_realloc(&weights, n + train->n, sizeof *weights, "edge weights"));
-    memcpy(weights + n, of_links, train->n * sizeof *weights);
-    raw->weights = sl_column_take(SL_DTYPE_F32, n + train->n, 1, weights);
-    return SL_OK;
-}
-
 /* The training links are all edges of their relations: validation and test links may be among the edges of raw/. */
 static enum sl_status put_links(const struct typed *typed, const struct sl_links *train, struct sl_raw *raw)
 {
     bool *trained = NULL;
     float *of_links = NULL;
     enum sl_status st;
-    if (raw->weights.data != NULL) {
+    if (raw->weights != NULL) {
         SL_TRY(st, weigh_links(raw, &of_links), done);
     }
     SL_TRY(st, sl_alloc_zero(typed->n_relations, sizeof *trained, "relations", &trained), done);
@@ -702,7 +686,8 @@ static enum sl_status put_links(const struct typed *typed, const struct sl_links
     keep_edges(trained, raw);
     const uint64_t n_all = raw->n_edges + train->n;
     if (of_links != NULL) {
-        SL_TRY(st, put_weights(raw->n_edges, train, of_links, raw), done);
+        SL_TRY(st, sl_realloc(&raw->weights, n_all, sizeof *raw->weights, "edge weights"), done);
+        memcpy(raw->weights + raw->n_edges, of_links, train->n * sizeof *of_links);
     }
     SL_TRY(st, sl_realloc(&raw->from, n_all, sizeof *raw->from, "graph edges"), done);
     SL_TRY(st, sl_realloc(&raw->to, n_all, sizeof *raw->to, "graph edges"), done);

@@ -48,7 +48,7 @@ static enum sl_status check_settings(const struct sl_settings *settings, const s
     SL_FAIL_IF(sl_settings_by_importance(settings) || settings->relation_fanout != NULL, SL_ENOTSUP,
                "--labor-iterations, --relation-fanout and --edge-weights both cannot be used "
                "with a sampler, which draws each edge by --fanout alone");
-    if (settings->edge_weights != SL_EDGE_WEIGHTS_NONE && sl_graph_weights(&dataset->graph) == NULL) {
+    if (settings->edge_weights != SL_EDGE_WEIGHTS_NONE && dataset->graph.weights == NULL) {
         return sl_fail(SL_EINVAL, "--edge-weights: the graph '%s' has no weights of edges; leave the option out",
                        dataset->name);
     }
@@ -97,7 +97,7 @@ enum sl_status sl_sampler_open(struct sl_settings *settings, const struct sl_dat
                                       .dataset_ids = s->dataset_ids,
                                       .first = s->first,
                                       .n_parts = 1,
-                                      .weights = sl_graph_weights(&dataset->graph),
+                                      .weights = dataset->graph.weights,
                                       .relations = dataset->graph.relations};
     SL_TRY(st, sl_alloc_zero(sl_marks_bytes(n, max_fanout), 1, "marks", &s->marks_bytes), undo);
     s->marks = sl_marks_in(s->marks_bytes, n, max_fanout);

@@ -192,7 +192,7 @@ static enum sl_status number_all(const struct sl_shards *shards, const struct sl
     SL_CHECK(list_vertices(shards, place, n, b));
     SL_CHECK(fill_tables(shards, graph->in.part_of, b));
     SL_CHECK(number_neighbours(in, graph->in.part_of, place, &b->sources));
-    SL_CHECK(list_inner(in, shards->weighs_edges ? sl_graph_weights(in) : NULL, place, b));
+    SL_CHECK(list_inner(in, shards->weighs_edges ? in->weights : NULL, place, b));
     if (out->offsets != NULL) {
         return number_neighbours(out, graph->in.part_of, place, &b->destinations);
     }

@@ -27,7 +27,7 @@ static enum sl_status transpose_all(const struct sl_graph *graph, struct sl_grap
     }
     SL_TRY(st, sl_graph_list_edges(graph, false, &n, &from, &to), done);
     /* Without `once` the list has the order of the graph. */
-    st = sl_graph_build(graph->n_vertices, n, to, from, sl_graph_weights(graph), false, out);
+    st = sl_graph_build(graph->n_vertices, n, to, from, graph->weights, false, out);
 done:
     sl_free(from);
     sl_free(to);
@@ -53,7 +53,7 @@ struct edge_message {
 
 static uint32_t edge_numbers(const struct sl_graph *graph)
 {
-    return sl_graph_weights(graph) != NULL ? 3 : 2;
+    return graph->weights != NULL ? 3 : 2;
 }
 
 static enum sl_status open_own_graph(const struct sl_plan *plan, const struct sl_shards *shards, struct own_graph *out)
@@ -87,7 +87,7 @@ static enum sl_status list_edges(const struct own_graph *own_graph, struct edge_
 {
     const struct sl_graph *graph = own_graph->graph;
     uint64_t *position = NULL; /* [R + 1] */
-    const float *weights = sl_graph_weights(graph);
+    const float *weights = graph->weights;
     uint32_t per_edge = edge_numbers(graph);
     uint64_t begin = graph->offsets[own_graph->own];
     uint64_t end = graph->offsets[own_graph->own_end];
@@ -128,13 +128,11 @@ static enum sl_status build(const struct own_graph *own_graph, uint64_t n, const
                             struct sl_graph *out)
 {
     uint32_t per_edge = edge_numbers(own_graph->graph);
-    float *weights = NULL;
     *out = (struct sl_graph){.n_vertices = own_graph->graph->n_vertices, .n_edges = n / per_edge};
     SL_CHECK(sl_alloc_zero((size_t)out->n_vertices + 2, sizeof *out->offsets, "graph offsets", &out->offsets));
     SL_CHECK(sl_alloc(out->n_edges + 1, sizeof *out->sources, "graph edges", &out->sources));
     if (per_edge == 3) {
-        SL_CHECK(sl_alloc(out->n_edges + 1, sizeof *weights, "edge weights", &weights));
-        out->weights = sl_column_take(SL_DTYPE_F32, out->n_edges, 1, weights);
+        SL_CHECK(sl_alloc(out->n_edges + 1, sizeof *out->weights, "edge weights", &out->weights));
     }
     for (uint64_t i = 0; i < n; i += per_edge) {
         out->offsets[numbers[i] + 2]++;
@@ -145,8 +143,8 @@ static enum sl_status build(const struct own_graph *own_graph, uint64_t n, const
     for (uint64_t i = 0; i < n; i += per_edge) { /* advances a list's offset to the list's end */
         uint64_t e = out->offsets[numbers[i] + 1]++;
         out->sources[e] = numbers[i + 1];
-        if (weights != NULL) {
-            memcpy(&weights[e], &numbers[i + 2], sizeof weights[e]);
+        if (out->weights != NULL) {
+            memcpy(&out->weights[e], &numbers[i + 2], sizeof out->weights[e]);
         }
     }
     return SL_OK;
@@ -322,7 +320,7 @@ static struct sl_pipe_lists out_lists(const struct sl_graph *graph, uint32_t fir
     uint64_t n = graph->offsets[end] - begin;
     return (struct sl_pipe_lists){sl_vector_readable(graph->offsets + first, (uint64_t)(end - first) + 1, 8),
                                   sl_vector_readable(graph->sources + begin, n, 4), n,
-                                  weighted ? sl_vector_readable(sl_graph_weights(graph) + begin, n, 4) : NULL};
+                                  weighted ? sl_vector_readable(graph->weights + begin, n, 4) : NULL};
 }
 
 static void open_chunk(const struct sl_shards *shards, uint32_t q, struct sl_pipe_graph *g)

@@ -205,9 +205,8 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held
     part->graph = (struct sl_part_handles){.n_parts = out->n_parts, .part = q};
     part->graph.offsets = sl_vector_readable(offsets + part->first, (uint64_t)n + 1, 8);
     part->graph.sources = sl_vector_readable(partition->graph.sources + offsets[part->first], n_edges, 4);
-    if (partition->graph.weights.data != NULL) {
-        part->graph.weights =
-            sl_vector_readable(sl_graph_weights(&partition->graph) + offsets[part->first], n_edges, 4);
+    if (partition->graph.weights != NULL) {
+        part->graph.weights = sl_vector_readable(partition->graph.weights + offsets[part->first], n_edges, 4);
     }
     if (partition->graph.relations != NULL) {
         part->graph.relations = sl_vector_readable(partition->graph.relations + offsets[part->first], n_edges, 2);
@@ -304,7 +303,7 @@ static double other_neighbours(const struct sl_graph *graph, const float *weight
 enum sl_status sl_shards_weigh(const struct sl_dataset *dataset, double (*factor)(double d), struct sl_shards *s)
 {
     const struct sl_graph *graph = &dataset->graph;
-    const float *weights = s->weighs_edges ? sl_graph_weights(graph) : NULL;
+    const float *weights = s->weighs_edges ? graph->weights : NULL;
     SL_CHECK(sl_alloc((size_t)s->n_vertices + 1, 2 * sizeof *s->factor_of, "vertex weights", &s->factor_of));
     for (uint32_t v = 0; v < s->n_vertices; v++) {
         sl_real *numbers = s->factor_of + 2 * (size_t)s->partition->new_ids[v];
@@ -344,8 +343,8 @@ static void list_places(const struct sl_shards *s, uint32_t q, uint32_t node, st
     places[4] = (struct sl_memory_range){s->sparse_columns + value, n_values * sizeof *s->sparse_columns, node};
     places[5] = (struct sl_memory_range){s->sparse_values + value, n_values * sizeof *s->sparse_values, node};
     places[6] = (struct sl_memory_range){NULL, 0, node};
-    if (graph->weights.data != NULL) {
-        places[6] = (struct sl_memory_range){(float *)graph->weights.data + edge, n_edges * sizeof(float), node};
+    if (graph->weights != NULL) {
+        places[6] = (struct sl_memory_range){graph->weights + edge, n_edges * sizeof(float), node};
     }
     places[7] = (struct sl_memory_range){NULL, 0, node};
     if (graph->relations != NULL) {
@@ -389,7 +388,7 @@ static void list_tables(const struct sl_shards *s, struct table tables[SL_SHARD_
         {p->graph.sources, p->graph.n_edges * sizeof *p->graph.sources},
         {p->dataset_ids, n * sizeof *p->dataset_ids},
         {p->new_ids, n * sizeof *p->new_ids},
-        {p->graph.weights.data, p->graph.n_edges * sizeof(float)},
+        {p->graph.weights, p->graph.n_edges * sizeof(float)},
         {p->graph.relations, p->graph.n_edges * sizeof *p->graph.relations},
     };
     memcpy(tables, list, sizeof list);

@@ -279,8 +279,7 @@ static enum sl_status renumber_edges(const struct sl_graph *from, bool reverses,
                                      struct sl_graph *out)
 {
     const uint32_t n_from = reverses ? from->n_relations / 2 : from->n_relations;
-    const float *weights = sl_graph_weights(from);
-    float *moved = NULL;
+    const float *weights = from->weights;
     struct entry *list = NULL;
     uint64_t longest = 0;
     enum sl_status st;
@@ -290,14 +289,13 @@ static enum sl_status renumber_edges(const struct sl_graph *from, bool reverses,
     *out = *from;
     out->sources = NULL;
     out->relations = NULL;
-    out->weights = (struct sl_column){0};
+    out->weights = NULL;
     out->n_relations = reverses ? 2 * n : n;
     SL_TRY(st, sl_alloc(longest + 1, sizeof *list, "edges", &list), done);
     SL_TRY(st, sl_alloc(from->n_edges + 1, sizeof *out->sources, "graph edges", &out->sources), done);
     SL_TRY(st, sl_alloc(from->n_edges + 1, sizeof *out->relations, "relations of edges", &out->relations), done);
     if (weights != NULL) {
-        SL_TRY(st, sl_alloc(from->n_edges + 1, sizeof *moved, "edge weights", &moved), done);
-        out->weights = sl_column_take(SL_DTYPE_F32, from->n_edges, 1, moved);
+        SL_TRY(st, sl_alloc(from->n_edges + 1, sizeof *out->weights, "edge weights", &out->weights), done);
     }
     for (uint32_t v = 0; v < from->n_vertices; v++) {
         const uint64_t first = from->offsets[v];
@@ -312,8 +310,8 @@ static enum sl_status renumber_edges(const struct sl_graph *from, bool reverses,
         for (uint64_t i = 0; i < n_list; i++) {
             out->sources[first + i] = list[i].source;
             out->relations[first + i] = (uint16_t)list[i].relation;
-            if (moved != NULL) {
-                moved[first + i] = list[i].weight;
+            if (weights != NULL) {
+                out->weights[first + i] = list[i].weight;
             }
         }
     }
@@ -695,7 +693,7 @@ void sl_adapted_free(struct sl_adapted *adapted)
     sl_scaling_free(&adapted->scaling);
     sl_free(adapted->graph.sources);
     sl_free(adapted->graph.relations);
-    sl_column_free(&adapted->graph.weights);
+    sl_free(adapted->graph.weights);
     sl_link_split_free(&adapted->links);
     sl_targets_free(&adapted->targets);
     for (int i = 0; i < 3; i++) {

@@ -67,7 +67,7 @@ static struct basis find_basis(const struct sl_settings *s, const struct sl_data
 {
     const struct sl_features *f = &dataset->features;
     const bool pipe = sl_schedule_of(s)->whole_graph;
-    const bool weighs = s->edge_weights != SL_EDGE_WEIGHTS_NONE && sl_graph_weights(&dataset->graph) != NULL;
+    const bool weighs = s->edge_weights != SL_EDGE_WEIGHTS_NONE && dataset->graph.weights != NULL;
     const double relation = if_so(sl_model_reads_relations(s), sizeof *dataset->graph.relations);
     const enum sl_dtype row_dtype = sl_settings_row_dtype(s);
     const struct sl_model_data data = {.n_features = f->n_columns,
@@ -324,7 +324,7 @@ static double data_bytes(const struct basis *b, bool parts, double n, double n_e
     const struct sl_features *f = &b->dataset->features;
     const struct sl_graph *graph = &b->dataset->graph;
     double edge = parts ? b->edge
-                        : sizeof(sl_vertex) + if_so(graph->weights.data != NULL, sizeof(float)) +
+                        : sizeof(sl_vertex) + if_so(graph->weights != NULL, sizeof(float)) +
                               if_so(graph->relations != NULL, sizeof *graph->relations);
     double further = 2 * fmax(0, (double)b->dataset->targets.width - 1) * SL_TARGET_BYTES;
     double factors = if_so(parts && b->factors, 2 * sizeof(sl_real));

@@ -149,7 +149,7 @@ enum sl_status sl_dataset_describe(const struct sl_dataset *dataset, struct sl_d
                                    .n_features = dataset->features.n_columns,
                                    .n_outputs = sl_targets_outputs(&dataset->targets),
                                    .has_classes = dataset->targets.type == SL_TARGET_CLASS,
-                                   .has_edge_weights = dataset->graph.weights.data != NULL,
+                                   .has_edge_weights = dataset->graph.weights != NULL,
                                    .synthetic = dataset->synthetic,
                                    .n_train = sl_dataset_n_train(dataset),
                                    .n_valid = dataset->valid.n + dataset->links.list[SL_LINKS_VALID].n,
@@ -170,7 +170,7 @@ static enum sl_status check_weights(const struct sl_session *t)
 {
     bool used = t->settings->edge_weights != SL_EDGE_WEIGHTS_NONE;
     bool typed = t->dataset->graph.n_relations > 0;
-    bool there = t->dataset->graph.weights.data != NULL;
+    bool there = t->dataset->graph.weights != NULL;
     SL_FAIL_IF(typed && sl_schedule_of(t->settings)->whole_graph, SL_EINVAL,
                "'%s': found a typed dataset, which pipe_gnn does not take; use coop_sage", t->name);
     SL_FAIL_IF(sl_model_reads_relations(t->settings) && !typed, SL_EINVAL,
@@ -275,7 +275,7 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
         used.train.n = used.valid.n = used.test.n = 0;
     }
     if (s->edge_weights == SL_EDGE_WEIGHTS_NONE) {
-        used.graph.weights = (struct sl_column){0};
+        used.graph.weights = NULL;
     }
     if (!sl_model_reads_relations(s)) {
         used.graph.relations = NULL;

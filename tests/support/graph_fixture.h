@@ -229,14 +229,13 @@ static MAYBE_UNUSED void make_split(const struct graph_shape *shape, struct sl_d
 /* Weights of the edges u -> v: zero, or between 0 and 4. */
 static MAYBE_UNUSED void make_weights(const struct graph_shape *shape, struct sl_graph *graph)
 {
-    float *weights = need_owned(graph->n_edges, sizeof *weights);
+    graph->weights = need_owned(graph->n_edges, sizeof *graph->weights);
     for (sl_vertex v = 0; v < graph->n_vertices; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
             double u = graph_unit(shape, 7, v, graph->sources[e]);
-            weights[e] = u < 0.25 ? 0 : (float)(u * u * 4);
+            graph->weights[e] = u < 0.25 ? 0 : (float)(u * u * 4);
         }
     }
-    graph->weights = sl_column_take(SL_DTYPE_F32, graph->n_edges, 1, weights);
 }
 
 /* A typed graph of a list of edges. */
@@ -324,10 +323,8 @@ static MAYBE_UNUSED void make_partition(const struct sl_graph *graph, uint32_t n
     out->graph = (struct sl_graph){.n_vertices = n, .n_edges = graph->n_edges};
     out->graph.offsets = need_owned((size_t)n + 1, sizeof *out->graph.offsets);
     out->graph.sources = need_owned(graph->n_edges, sizeof *out->graph.sources);
-    float *weights = NULL;
-    if (graph->weights.data != NULL) {
-        weights = need_owned(graph->n_edges, sizeof *weights);
-        out->graph.weights = sl_column_take(SL_DTYPE_F32, graph->n_edges, 1, weights);
+    if (graph->weights != NULL) {
+        out->graph.weights = need_owned(graph->n_edges, sizeof *graph->weights);
     }
     if (graph->relations != NULL) {
         out->graph.relations = need_owned(graph->n_edges, sizeof *graph->relations);
@@ -337,8 +334,8 @@ static MAYBE_UNUSED void make_partition(const struct sl_graph *graph, uint32_t n
     for (id = 0; id < n; id++) {
         sl_vertex v = out->dataset_ids[id];
         for (uint64_t i = graph->offsets[v]; i < graph->offsets[v + 1]; i++) {
-            if (weights != NULL) {
-                weights[e] = sl_graph_weights(graph)[i];
+            if (graph->weights != NULL) {
+                out->graph.weights[e] = graph->weights[i];
             }
             if (graph->relations != NULL) {
                 out->graph.relations[e] = graph->relations[i];

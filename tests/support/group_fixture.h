@@ -53,15 +53,15 @@ static MAYBE_UNUSED struct sl_sample_part part_of(const struct sl_partition *par
 {
     const struct sl_graph *graph = &partition->graph;
     uint32_t first = partition->first[q];
-    return (struct sl_sample_part){
-        .offsets = graph->offsets + first,
-        .sources = graph->sources + graph->offsets[first],
-        .weights = graph->weights.data == NULL ? NULL : sl_graph_weights(graph) + graph->offsets[first],
-        .relations = graph->relations == NULL ? NULL : graph->relations + graph->offsets[first],
-        .dataset_ids = partition->dataset_ids,
-        .first = partition->first,
-        .n_parts = partition->n_parts,
-        .part = q};
+    return (struct sl_sample_part){.offsets = graph->offsets + first,
+                                   .sources = graph->sources + graph->offsets[first],
+                                   .weights = graph->weights == NULL ? NULL : graph->weights + graph->offsets[first],
+                                   .relations =
+                                       graph->relations == NULL ? NULL : graph->relations + graph->offsets[first],
+                                   .dataset_ids = partition->dataset_ids,
+                                   .first = partition->first,
+                                   .n_parts = partition->n_parts,
+                                   .part = q};
 }
 
 static MAYBE_UNUSED struct sl_sample_marks make_marks(uint32_t n_vertices, uint32_t fanout)

@@ -16,7 +16,7 @@ __attribute__((unused)) static enum sl_status write_dataset(const struct sl_data
                                                             const char *path)
 {
     const struct sl_graph *graph = &dataset->graph;
-    const float *weights = graph->weights.data;
+    const float *weights = graph->weights;
     struct sl_raw raw = {.n_vertices = graph->n_vertices,
                          .features = dataset->features,
                          .targets = dataset->targets,
@@ -33,7 +33,7 @@ __attribute__((unused)) static enum sl_status write_dataset(const struct sl_data
     SL_TRY(st, sl_graph_list_edges(graph, once, &raw.n_edges, &raw.from, &raw.to), done);
     if (weights != NULL) {
         SL_TRY(st, sl_alloc(graph->n_edges, sizeof *listed, "edge weights", &listed), free_edges);
-        raw.weights = sl_column_take(SL_DTYPE_F32, raw.n_edges, 1, listed);
+        raw.weights = listed;
     }
     for (uint32_t v = 0; weights != NULL && v < graph->n_vertices; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
@@ -43,7 +43,7 @@ __attribute__((unused)) static enum sl_status write_dataset(const struct sl_data
         }
     }
     st = sl_raw_write(&raw, path);
-    sl_column_free(&raw.weights);
+    sl_free(raw.weights);
 free_edges:
     sl_free(raw.from);
     sl_free(raw.to);

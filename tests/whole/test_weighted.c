@@ -170,7 +170,7 @@ TEST(test_all_zero)
     struct sl_dataset *const sets[] = {&dense_set, &sparse_set, &typed_dense_set, &typed_sparse_set};
     for (int k = 0; k < 4; k++) {
         struct sl_graph *graph = &sets[k]->graph;
-        memset((float *)graph->weights.data, 0, graph->n_edges * sizeof(float));
+        memset(graph->weights, 0, graph->n_edges * sizeof(float));
     }
     forget_partitions();
     for (size_t i = 0; i < N_VARIANTS; i += variant_stride()) {

@@ -312,7 +312,7 @@ static double evaluate(struct plain *g)
 static double tolerance_of(const struct group *group, double score_size)
 {
     const size_t length = group->partition->graph.n_vertices; /* of the longest list, at most */
-    const double largest = group->partition->graph.weights.data != NULL ? 4 : 1;
+    const double largest = group->partition->graph.weights != NULL ? 4 : 1;
     return largest * (rounding(length, 1) + 8 * EPSILON * (2 * score_size + 10));
 }
 

@@ -59,7 +59,7 @@ struct plain {
 
 static double weight_of(const struct plain *plain, uint64_t e)
 {
-    return plain->weighted ? (double)sl_graph_weights(plain->graph)[e] : 1;
+    return plain->weighted ? (double)plain->graph->weights[e] : 1;
 }
 
 /* Sum, and sum of squares, of the weights of v's in-edges. */
@@ -360,7 +360,7 @@ static void expect_weighted(uint32_t k, uint32_t kappa, double *variance_out)
     for (uint32_t d = 0; d < n_seeds; d++) {
         const uint64_t begin = graph->offsets[seeds[d]];
         const uint64_t end = graph->offsets[seeds[d] + 1];
-        const float *weights = sl_graph_weights(graph);
+        const float *weights = graph->weights;
         double sum = 0, exact = 0, n_edges = 0;
         for (uint64_t e = begin; e < end; e++) {
             sum += weights[e];
@@ -411,8 +411,8 @@ TEST(test_weighted_rounds)
             double exact = 0;
             double n_weighted = 0;
             for (uint64_t e = begin; e < end; e++) {
-                exact += sl_graph_weights(graph)[e] * row_of(graph->sources[e]) / (double)(end - begin);
-                n_weighted += sl_graph_weights(graph)[e] > 0;
+                exact += graph->weights[e] * row_of(graph->sources[e]) / (double)(end - begin);
+                n_weighted += graph->weights[e] > 0;
             }
             expect_near_at("the mean of the estimates", seeds[d], tried[d].mean, exact,
                            6 * sqrt(tried[d].variance / DRAWS) + 1e-6);
@@ -615,7 +615,7 @@ static void expect_same_edges(const struct sl_dataset *dataset, const struct hop
             uint32_t n;
             make_split_of(dataset, split, part_counts[i], &partition);
             hop_open(&partition, shape, n_seeds, seeds, &hop);
-            hop.weighted = dataset->graph.weights.data != NULL;
+            hop.weighted = dataset->graph.weights != NULL;
             hop_bounds(&hop);
             hop_draw(&hop, 17);
             struct known_edge *edges = list_edges(&hop, &n);
@@ -742,11 +742,10 @@ static void make_hub(struct sl_partition *out)
         add_edge(&edges, t, HUB + 1 + t % 37);
     }
     expect_ok(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, NULL, false, &graph));
-    float *weights = need_owned(graph.n_edges, sizeof *weights);
+    graph.weights = need_owned(graph.n_edges, sizeof *graph.weights);
     for (uint64_t e = 0; e < graph.n_edges; e++) {
-        weights[e] = (float)(e * 7 % 10);
+        graph.weights[e] = (float)(e * 7 % 10);
     }
-    graph.weights = sl_column_take(SL_DTYPE_F32, graph.n_edges, 1, weights);
     for (uint32_t v = 0; v < edges.n_vertices; v++) {
         parts[v] = v % 3 == 0 ? 0 : 2; /* PE 1 has nothing */
     }

@@ -36,8 +36,7 @@ static void reverse(const struct sl_graph *graph, struct sl_graph *out)
             from[e] = v;
         }
     }
-    expect_ok(
-        sl_graph_build(graph->n_vertices, graph->n_edges, from, graph->sources, sl_graph_weights(graph), false, out));
+    expect_ok(sl_graph_build(graph->n_vertices, graph->n_edges, from, graph->sources, graph->weights, false, out));
 }
 
 static void make_graph(struct graph_shape shape, int split, uint32_t n_parts, struct graph *g)
@@ -194,7 +193,7 @@ static struct sl_pull lists_of(struct handles *h, const struct graph *g, const s
     const uint32_t n = size_of(g, p);
     const uint64_t *offsets = lists->offsets + g->first[p];
     const uint32_t n_edges = (uint32_t)(offsets[n] - offsets[0]);
-    const float *edge_weights = weighted ? sl_graph_weights(lists) + offsets[0] : NULL;
+    const float *edge_weights = weighted ? lists->weights + offsets[0] : NULL;
     return (struct sl_pull){.offsets = wrap_offsets(h, offsets, n),
                             .vertices = wrap_vector(h, lists->sources + offsets[0], n_edges, sizeof(sl_vertex)),
                             .edge_weights = wrap_vector(h, edge_weights, n_edges, sizeof(float)),
@@ -254,7 +253,7 @@ static void plain_sum(const struct sum *sum, const struct table *x, sl_vertex d,
                          : sum->weights == SL_PULL_MEAN_BACK ? k / g->factors[2 * u + 1]
                          : u == d                            ? 0
                                                              : k * (share * g->factors[2 * u]);
-        weight *= weighted ? (sl_real)sl_graph_weights(lists)[e] : 1;
+        weight *= weighted ? (sl_real)lists->weights[e] : 1;
         for (uint32_t j = 0; k != 0 && j < x->n_columns; j++) {
             out[j] += weight * value_at(x, u, j);
         }

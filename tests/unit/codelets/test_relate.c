@@ -154,7 +154,7 @@ static void check_components(const struct sum_levels *l)
 
 static void check_sums(const struct group *group, uint32_t n, uint32_t n_in, uint32_t n_out, uint32_t shift)
 {
-    const double largest = group->partition->graph.weights.data != NULL ? 4 : 1;
+    const double largest = group->partition->graph.weights != NULL ? 4 : 1;
     const double tolerance = rounding(40, largest * 4 * (group->partition->graph.n_relations + mix.n_bases));
     OWNED(free_sum_levels) struct sum_levels l = make_sum_levels(group, 0, n * n_in, n * n_out, shift, shift);
     slabs.n = n;

@@ -37,11 +37,10 @@ static struct sl_partition make_fan(uint32_t degree, uint32_t n_twins)
         }
     }
     assert_int_equal(sl_graph_build(edges.n_vertices, edges.n, edges.from, edges.to, NULL, false, &graph), SL_OK);
-    float *weights = need_owned(graph.n_edges, sizeof *weights);
+    graph.weights = need_owned(graph.n_edges, sizeof *graph.weights);
     for (uint64_t e = 0; e < graph.n_edges; e++) {
-        weights[e] = fan_weight(graph.sources[e]);
+        graph.weights[e] = fan_weight(graph.sources[e]);
     }
-    graph.weights = sl_column_take(SL_DTYPE_F32, graph.n_edges, 1, weights);
     struct sl_partition partition = one_part(&graph);
     return partition;
 }
@@ -525,7 +524,7 @@ static void check_destination(const struct sl_partition *partition, const struct
 {
     const struct sl_graph *graph = &partition->graph;
     uint64_t degree = graph->offsets[id + 1] - graph->offsets[id];
-    const float *weights = sl_graph_weights(graph);
+    const float *weights = graph->weights;
     for (uint64_t e = graph->offsets[id]; rule->method == SL_SAMPLE_WEIGHTED && e < graph->offsets[id + 1]; e++) {
         degree -= weights[e] == 0;
     }
@@ -703,7 +702,7 @@ static struct sl_partition relation_alone(const struct sl_graph *graph, uint32_t
     for (sl_vertex v = 0; v < graph->n_vertices; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
             if (graph->relations[e] == relation) {
-                weights[edges.n] = sl_graph_weights(graph)[e];
+                weights[edges.n] = graph->weights[e];
                 add_edge(&edges, graph->sources[e], v);
             }
         }

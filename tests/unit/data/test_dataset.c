@@ -414,8 +414,8 @@ static void assert_weighted(const struct sl_dataset *d, bool directed)
     static const float one[] = {0.5f, 2, 1e-3f, 4};
     const size_t bytes = directed ? sizeof one : sizeof both;
     assert_int_equal(d->graph.n_edges, bytes / sizeof *both);
-    assert_non_null(sl_graph_weights(&d->graph));
-    assert_memory_equal(sl_graph_weights(&d->graph), directed ? one : both, bytes);
+    assert_non_null(d->graph.weights);
+    assert_memory_equal(d->graph.weights, directed ? one : both, bytes);
 }
 
 /* Weights from each kind of file, from the cache, in a partition, and written again. */
@@ -428,7 +428,7 @@ TEST_OF_SMALL(reads_weights)
     struct sl_identity plain;
     struct sl_identity weighted;
     assert_ok(sl_dataset_load(&options, &d));
-    assert_null(sl_graph_weights(&d.graph));
+    assert_null(d.graph.weights);
     sl_dataset_identify(&d, &plain);
     sl_dataset_free(&d);
     memset(array, ' ', 128);
@@ -471,8 +471,7 @@ TEST_OF_SMALL(reads_weights)
     for (sl_vertex v = 0; v < 6; v++) {
         uint64_t from = partition.graph.offsets[partition.new_ids[v]];
         uint64_t n = d.graph.offsets[v + 1] - d.graph.offsets[v];
-        assert_memory_equal(sl_graph_weights(&partition.graph) + from, sl_graph_weights(&d.graph) + d.graph.offsets[v],
-                            n * sizeof(float));
+        assert_memory_equal(partition.graph.weights + from, d.graph.weights + d.graph.offsets[v], n * sizeof(float));
     }
     for (int directed = 0; directed < 2; directed++) {
         assert_ok(write_dataset(&d, directed, in_folder("again")));

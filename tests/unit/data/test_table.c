@@ -43,7 +43,7 @@ TEST_IN_FOLDER(numbers_by_appearance)
     assert_int_equal(raw.n_edges, 4);
     assert_memory_equal(raw.from, ((const sl_vertex[]){0, 2, 3, 1}), 4 * sizeof(sl_vertex));
     assert_memory_equal(raw.to, ((const sl_vertex[]){1, 0, 4, 5}), 4 * sizeof(sl_vertex));
-    assert_memory_equal(raw.weights.data, ((const float[]){1, 0.5F, 2, 3}), 4 * sizeof(float));
+    assert_memory_equal(raw.weights, ((const float[]){1, 0.5F, 2, 3}), 4 * sizeof(float));
     assert_int_equal(raw.targets.classes[5], -1);
     assert_true(raw.numbered);
     assert_string_equal(raw.vertex_names, "dora\n-7\na,\"b\n007\n7\n\" x\n");
@@ -260,7 +260,7 @@ TEST_IN_FOLDER(reads_other_headers)
         snprintf(file, sizeof file, "o%zu", i);
         assert_ok(read_for(in_folder(file), SL_RAW_FOR_TRAINING, &raw));
         assert_true(raw.n_vertices == 3 && raw.n_edges == 2 && raw.from[1] == 2 && raw.to[0] == 1);
-        assert_memory_equal(raw.weights.data, ((const float[]){2, 3}), 2 * sizeof(float));
+        assert_memory_equal(raw.weights, ((const float[]){2, 3}), 2 * sizeof(float));
         assert_memory_equal(raw.targets.classes, ((const int32_t[]){0, 1, 0}), 3 * sizeof(int32_t));
         assert_true(raw.features.n_columns == 1 && floats_of(&raw.features)[2] == 3);
         assert_true(raw.train.ids[0] == 0 && raw.valid.ids[0] == 1 && raw.test.ids[0] == 2);

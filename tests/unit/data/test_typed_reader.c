@@ -282,7 +282,7 @@ TEST_WITH(reads_weights, put_all, remove_all)
     snprintf(cache, sizeof cache, "%s", in_folder("copies"));
     options = options_of(cache);
     assert_ok(sl_dataset_load(&options, &d)); /* the copy without weights is made anew */
-    assert_null(sl_graph_weights(&d.graph));
+    assert_null(d.graph.weights);
     sl_dataset_free(&d);
     for (int turn = 0; turn < 4; turn++) {
         put_text(text, "0.5\n0\n2\n");
@@ -298,7 +298,7 @@ TEST_WITH(reads_weights, put_all, remove_all)
         sl_on_notice(NULL);
         assert_string_equal(notices, "");
         expect_dataset(&d);
-        assert_memory_equal(sl_graph_weights(&d.graph), wanted, sizeof wanted);
+        assert_memory_equal(d.graph.weights, wanted, sizeof wanted);
         sl_dataset_free(&d);
     }
     remove(in_folder("small/raw/relations/user___buys___item/edge-weight.npy"));
@@ -417,7 +417,7 @@ TEST_WITH(reads_weights_of_links, put_all, remove_all)
     put_text("small/split/deals/train.csv", "2,0,0\n1,0,1\n0,0,1\n2,0,0\n0,0,1\n");
     assert_survives_no_memory(sl_dataset_load(&options, &d));
     assert_int_equal(d.graph.n_edges, 10);
-    assert_memory_equal(sl_graph_weights(&d.graph), wanted, sizeof wanted);
+    assert_memory_equal(d.graph.weights, wanted, sizeof wanted);
 }
 
 TEST_WITH(links_survive_no_memory, put_all, remove_all)
