@@ -79,34 +79,19 @@ static void count(const struct sl_edge_list *edges, uint64_t *by_source, uint64_
     sum_up(by_destination, edges->n_vertices);
 }
 
-/* One end of each edge, with what belongs to the edge. */
-struct ends {
-    sl_vertex *vertices;
-    float *weights;      /* NULL: none */
-    uint16_t *relations; /* NULL: none */
-};
-
-static enum sl_status alloc_ends(const struct sl_edge_list *edges, uint64_t n, struct ends *out)
+enum sl_status sl_graph_alloc_edges(uint64_t n, bool weighted, bool typed, struct sl_graph *graph)
 {
-    SL_CHECK(sl_alloc(n, sizeof *out->vertices, "graph edges", &out->vertices));
-    if (edges->weights != NULL) {
-        SL_CHECK(sl_alloc(n, sizeof *out->weights, "edge weights", &out->weights));
+    SL_CHECK(sl_alloc(n, sizeof *graph->sources, "graph edges", &graph->sources));
+    if (weighted) {
+        SL_CHECK(sl_alloc(n, sizeof *graph->weights, "edge weights", &graph->weights));
     }
-    return is_typed(edges) ? sl_alloc(n, sizeof *out->relations, "relations of edges", &out->relations) : SL_OK;
-}
-
-static void free_ends(struct ends *ends)
-{
-    sl_free(ends->vertices);
-    sl_free(ends->weights);
-    sl_free(ends->relations);
-    *ends = (struct ends){0};
+    return typed ? sl_alloc(n, sizeof *graph->relations, "relations of edges", &graph->relations) : SL_OK;
 }
 
 static inline void put(const struct sl_edge_list *edges, uint64_t i, bool reverse, uint64_t place,
-                       const struct ends *out)
+                       const struct sl_graph *out)
 {
-    out->vertices[place] = reverse ? edges->from[i] : edges->to[i];
+    out->sources[place] = reverse ? edges->from[i] : edges->to[i];
     if (out->weights != NULL) {
         const float w = fabsf(edges->weights[i]); /* -0 is 0 */
         out->weights[place] = reverse && out->relations == NULL ? -w : w;
@@ -118,32 +103,38 @@ static inline void put(const struct sl_edge_list *edges, uint64_t i, bool revers
 
 /* Write each edge's destination into its source's bucket. `next` starts as the offsets of the buckets and ends as
  * the offsets of the buckets after them. */
-static void bucket(const struct sl_edge_list *edges, uint64_t *next, const struct ends *destinations)
+static void bucket(const struct sl_edge_list *edges, uint64_t *next, const struct sl_graph *reversed)
 {
     for (uint64_t i = 0; i < edges->n; i++) {
-        put(edges, i, false, next[edges->from[i]]++, destinations);
+        put(edges, i, false, next[edges->from[i]]++, reversed);
         if (doubled(edges, i)) {
-            put(edges, i, true, next[edges->to[i]]++, destinations);
+            put(edges, i, true, next[edges->to[i]]++, reversed);
         }
+    }
+}
+
+/* Copy the weight and the relation of an edge, if there are some. */
+static inline void copy_facts(const struct sl_graph *from, uint64_t e, const struct sl_graph *to, uint64_t place)
+{
+    if (to->weights != NULL) {
+        to->weights[place] = from->weights[e];
+    }
+    if (to->relations != NULL) {
+        to->relations[place] = from->relations[e];
     }
 }
 
 /* Append the sources, in ascending order, to the lists of their destinations. `ends[u]` is the end of bucket u.
  * `next` is as in bucket(). */
-static void append(uint32_t n_vertices, const uint64_t *ends, const struct ends *destinations, uint64_t *next,
-                   const struct ends *sources)
+static void append(uint32_t n_vertices, const uint64_t *ends, const struct sl_graph *reversed, uint64_t *next,
+                   const struct sl_graph *made)
 {
     uint64_t e = 0;
     for (uint32_t u = 0; u < n_vertices; u++) {
         for (; e < ends[u]; e++) {
-            const uint64_t place = next[destinations->vertices[e]]++;
-            sources->vertices[place] = u;
-            if (sources->weights != NULL) {
-                sources->weights[place] = destinations->weights[e];
-            }
-            if (sources->relations != NULL) {
-                sources->relations[place] = destinations->relations[e];
-            }
+            const uint64_t place = next[reversed->sources[e]]++;
+            made->sources[place] = u;
+            copy_facts(reversed, e, made, place);
         }
     }
 }
@@ -165,12 +156,12 @@ static int compare_typed(const void *a, const void *b)
     return sl_order(x->relation, y->relation, x->place, y->place);
 }
 
-static void sort_list(const struct ends *lists, uint64_t begin, uint64_t end, struct typed_edge *room)
+static void sort_list(const struct sl_graph *lists, uint64_t begin, uint64_t end, struct typed_edge *room)
 {
     bool ascends = true;
     for (uint64_t e = begin; e < end; e++) {
         ascends &= e == begin || lists->relations[e - 1] <= lists->relations[e];
-        room[e - begin] = (struct typed_edge){e, lists->relations[e], lists->vertices[e],
+        room[e - begin] = (struct typed_edge){e, lists->relations[e], lists->sources[e],
                                               lists->weights != NULL ? lists->weights[e] : 0};
     }
     if (ascends) {
@@ -179,7 +170,7 @@ static void sort_list(const struct ends *lists, uint64_t begin, uint64_t end, st
     qsort(room, end - begin, sizeof *room, compare_typed);
     for (uint64_t e = begin; e < end; e++, room++) {
         lists->relations[e] = (uint16_t)room->relation;
-        lists->vertices[e] = room->source;
+        lists->sources[e] = room->source;
         if (lists->weights != NULL) {
             lists->weights[e] = room->weight;
         }
@@ -187,7 +178,7 @@ static void sort_list(const struct ends *lists, uint64_t begin, uint64_t end, st
 }
 
 /* Sort the lists by relation, then by source. `ends[v]` is the end of list v. */
-static enum sl_status sort_lists(uint32_t n_vertices, const uint64_t *ends, const struct ends *lists)
+static enum sl_status sort_lists(uint32_t n_vertices, const uint64_t *ends, const struct sl_graph *lists)
 {
     struct typed_edge *room;
     uint64_t longest = 0;
@@ -222,101 +213,94 @@ static double sum_duplicates(const float *weights, uint64_t n)
 }
 
 /* Make one edge of entries first .. end - 1 of v's list, in place `kept`. */
-static enum sl_status merge(const struct ends *lists, sl_vertex v, uint64_t first, uint64_t end, uint64_t kept)
+static enum sl_status merge(const struct sl_graph *lists, sl_vertex v, uint64_t first, uint64_t end, uint64_t kept)
 {
-    lists->vertices[kept] = lists->vertices[first];
+    lists->sources[kept] = lists->sources[first];
     if (lists->relations != NULL) {
         lists->relations[kept] = lists->relations[first];
     }
     if (lists->weights != NULL) {
         const float sum = (float)sum_duplicates(lists->weights + first, end - first);
         SL_FAIL_IF(!sl_weight_is_valid(sum), SL_EINVAL,
-                   "graph: the weights of %u -> %u, listed %llu times, add up to no float", lists->vertices[kept], v,
+                   "graph: the weights of %u -> %u, listed %llu times, add up to no float", lists->sources[kept], v,
                    (unsigned long long)(end - first));
         lists->weights[kept] = sum;
     }
     return SL_OK;
 }
 
-/* Merge equal edges. `ends[v]` is the end of list v; `offsets` gets the final offsets. */
-static enum sl_status squeeze(uint32_t n_vertices, const uint64_t *ends, uint64_t *offsets, const struct ends *lists)
+/* Merge equal edges. `ends[v]` is the end of list v; the graph gets its offsets. */
+static enum sl_status squeeze(const uint64_t *ends, struct sl_graph *graph)
 {
-    const uint16_t *relations = lists->relations;
+    const uint16_t *relations = graph->relations;
     uint64_t e = 0;
     uint64_t kept = 0;
-    for (uint32_t v = 0; v < n_vertices; v++) {
-        offsets[v] = kept;
+    for (uint32_t v = 0; v < graph->n_vertices; v++) {
+        graph->offsets[v] = kept;
         while (e < ends[v]) {
             const uint64_t first = e++;
-            while (e < ends[v] && lists->vertices[e] == lists->vertices[first] &&
+            while (e < ends[v] && graph->sources[e] == graph->sources[first] &&
                    (relations == NULL || relations[e] == relations[first])) {
                 e++;
             }
-            SL_CHECK(merge(lists, v, first, e, kept++));
+            SL_CHECK(merge(graph, v, first, e, kept++));
         }
     }
-    offsets[n_vertices] = kept;
+    graph->offsets[graph->n_vertices] = graph->n_edges = kept;
     return SL_OK;
 }
 
 /* ---- Building ---------------------------------------------------------------------------------------------------- */
 
 /* Give back the memory of merged edges. */
-static enum sl_status shrink(uint64_t n, struct ends *ends)
+static enum sl_status shrink(struct sl_graph *graph)
 {
-    SL_CHECK(sl_realloc(&ends->vertices, n, sizeof *ends->vertices, "graph edges"));
-    if (ends->weights != NULL) {
-        SL_CHECK(sl_realloc(&ends->weights, n, sizeof *ends->weights, "edge weights"));
+    const uint64_t n = graph->n_edges;
+    SL_CHECK(sl_realloc(&graph->sources, n, sizeof *graph->sources, "graph edges"));
+    if (graph->weights != NULL) {
+        SL_CHECK(sl_realloc(&graph->weights, n, sizeof *graph->weights, "edge weights"));
     }
-    return ends->relations == NULL ? SL_OK
-                                   : sl_realloc(&ends->relations, n, sizeof *ends->relations, "relations of edges");
+    return graph->relations == NULL ? SL_OK
+                                    : sl_realloc(&graph->relations, n, sizeof *graph->relations, "relations of edges");
 }
 
 enum sl_status sl_graph_build_list(const struct sl_edge_list *edges, struct sl_graph *out)
 {
     const uint32_t n_vertices = edges->n_vertices;
     const size_t n_offsets = (size_t)n_vertices + 1;
+    const bool weighted = edges->weights != NULL;
     uint64_t *by_source = NULL;      /* the offsets of the buckets, then their ends */
     uint64_t *by_destination = NULL; /* the offsets of the lists, then their ends */
-    uint64_t *offsets = NULL;
-    struct ends destinations = {0};
-    struct ends sources = {0};
+    struct sl_graph reversed = {0};  /* the buckets */
+    struct sl_graph made = {.n_vertices = n_vertices};
     enum sl_status st;
     *out = (struct sl_graph){0};
     SL_TRY(st, check(edges), done);
     SL_TRY(st, sl_alloc_zero(n_offsets, sizeof *by_source, "graph offsets", &by_source), done);
     SL_TRY(st, sl_alloc_zero(n_offsets, sizeof *by_destination, "graph offsets", &by_destination), done);
-    SL_TRY(st, sl_alloc(n_offsets, sizeof *offsets, "graph offsets", &offsets), done);
+    SL_TRY(st, sl_alloc(n_offsets, sizeof *made.offsets, "graph offsets", &made.offsets), done);
     count(edges, by_source, by_destination);
     const uint64_t total = by_source[n_vertices];
-    SL_TRY(st, alloc_ends(edges, total, &destinations), done);
-    bucket(edges, by_source, &destinations);
-    SL_TRY(st, alloc_ends(edges, total, &sources), done);
-    append(n_vertices, by_source, &destinations, by_destination, &sources);
-    free_ends(&destinations);
+    SL_TRY(st, sl_graph_alloc_edges(total, weighted, is_typed(edges), &reversed), done);
+    bucket(edges, by_source, &reversed);
+    SL_TRY(st, sl_graph_alloc_edges(total, weighted, is_typed(edges), &made), done);
+    append(n_vertices, by_source, &reversed, by_destination, &made);
+    sl_graph_free(&reversed);
     if (is_typed(edges)) {
-        SL_TRY(st, sort_lists(n_vertices, by_destination, &sources), done);
+        SL_TRY(st, sort_lists(n_vertices, by_destination, &made), done);
     }
-    SL_TRY(st, squeeze(n_vertices, by_destination, offsets, &sources), done);
-    const uint64_t kept = offsets[n_vertices];
-    if (kept < total) {
-        SL_TRY(st, shrink(kept, &sources), done);
+    SL_TRY(st, squeeze(by_destination, &made), done);
+    if (made.n_edges < total) {
+        SL_TRY(st, shrink(&made), done);
     }
-    *out = (struct sl_graph){.n_vertices = n_vertices,
-                             .n_edges = kept,
-                             .offsets = offsets,
-                             .sources = sources.vertices,
-                             .weights = sources.weights,
-                             .relations = sources.relations,
-                             .n_relations = (uint32_t)count_relations(edges)};
-    offsets = NULL;
-    sources = (struct ends){0};
+    made.n_relations = (uint32_t)count_relations(edges);
+    *out = made;
+    made = (struct sl_graph){0};
 done:
     sl_free(by_source);
     sl_free(by_destination);
-    sl_free(offsets);
-    free_ends(&destinations);
-    free_ends(&sources);
+    sl_graph_free(&reversed);
+    sl_graph_free(&made);
     return st;
 }
 
@@ -418,14 +402,7 @@ enum sl_status sl_graph_copy_rest(const struct sl_graph *graph, const unsigned c
     enum sl_status st;
     *out = (struct sl_graph){0};
     SL_TRY(st, sl_alloc((size_t)graph->n_vertices + 1, sizeof *rest.offsets, "graph offsets", &rest.offsets), fail);
-    SL_TRY(st, sl_alloc((size_t)graph->n_edges + 1, sizeof *rest.sources, "graph edges", &rest.sources), fail);
-    if (graph->weights != NULL) {
-        SL_TRY(st, sl_alloc((size_t)graph->n_edges + 1, sizeof *rest.weights, "edge weights", &rest.weights), fail);
-    }
-    if (graph->relations != NULL) {
-        SL_TRY(st, sl_alloc((size_t)graph->n_edges + 1, sizeof *rest.relations, "relations of edges", &rest.relations),
-               fail);
-    }
+    SL_TRY(st, sl_graph_alloc_edges(graph->n_edges, graph->weights != NULL, graph->relations != NULL, &rest), fail);
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         rest.offsets[v] = n;
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
@@ -433,13 +410,7 @@ enum sl_status sl_graph_copy_rest(const struct sl_graph *graph, const unsigned c
                 continue;
             }
             rest.sources[n] = graph->sources[e];
-            if (graph->weights != NULL) {
-                rest.weights[n] = graph->weights[e];
-            }
-            if (graph->relations != NULL) {
-                rest.relations[n] = graph->relations[e];
-            }
-            n++;
+            copy_facts(graph, e, &rest, n++);
         }
     }
     rest.offsets[graph->n_vertices] = rest.n_edges = n;

@@ -80,6 +80,9 @@ uint64_t sl_graph_find_edge(const struct sl_graph *graph, sl_vertex from, sl_ver
 /* Copy a graph without the edges e with dropped[e] != 0. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_graph_copy_rest(const struct sl_graph *graph, const unsigned char *dropped, struct sl_graph *out);
 
+/* Allocate sources of n edges, and weights and relations if wanted. SL_ENOMEM: the graph may have some of them. */
+enum sl_status sl_graph_alloc_edges(uint64_t n, bool weighted, bool typed, struct sl_graph *graph);
+
 /* Release the arrays and empty the struct. An empty struct is allowed. */
 void sl_graph_free(struct sl_graph *graph);
 

@@ -294,15 +294,8 @@ static enum sl_status allocate(const struct sl_graph *graph, uint32_t n_parts, u
     SL_CHECK(sl_alloc(n, sizeof *out->dataset_ids, "partition", &out->dataset_ids));
     SL_CHECK(sl_alloc(n, sizeof *out->new_ids, "partition", &out->new_ids));
     SL_CHECK(sl_alloc_zero(n + 1, sizeof *out->graph.offsets, "graph offsets", &out->graph.offsets));
-    SL_CHECK(sl_alloc(graph->n_edges, sizeof *out->graph.sources, "graph edges", &out->graph.sources));
-    if (graph->weights != NULL) {
-        SL_CHECK(sl_alloc(graph->n_edges, sizeof *out->graph.weights, "edge weights", &out->graph.weights));
-    }
-    if (graph->relations != NULL) {
-        SL_CHECK(sl_alloc(graph->n_edges, sizeof *out->graph.relations, "relations of edges", &out->graph.relations));
-        out->graph.n_relations = graph->n_relations;
-    }
-    return SL_OK;
+    out->graph.n_relations = graph->relations != NULL ? graph->n_relations : 0;
+    return sl_graph_alloc_edges(graph->n_edges, graph->weights != NULL, graph->relations != NULL, &out->graph);
 }
 
 /* `parts` holds the piece of each vertex on entry, and its part on return. */

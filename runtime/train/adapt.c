@@ -292,11 +292,7 @@ static enum sl_status renumber_edges(const struct sl_graph *from, bool reverses,
     out->weights = NULL;
     out->n_relations = reverses ? 2 * n : n;
     SL_TRY(st, sl_alloc(longest + 1, sizeof *list, "edges", &list), done);
-    SL_TRY(st, sl_alloc(from->n_edges + 1, sizeof *out->sources, "graph edges", &out->sources), done);
-    SL_TRY(st, sl_alloc(from->n_edges + 1, sizeof *out->relations, "relations of edges", &out->relations), done);
-    if (weights != NULL) {
-        SL_TRY(st, sl_alloc(from->n_edges + 1, sizeof *out->weights, "edge weights", &out->weights), done);
-    }
+    SL_TRY(st, sl_graph_alloc_edges(from->n_edges, weights != NULL, true, out), done);
     for (uint32_t v = 0; v < from->n_vertices; v++) {
         const uint64_t first = from->offsets[v];
         const uint64_t n_list = from->offsets[v + 1] - first;
