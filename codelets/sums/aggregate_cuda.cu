@@ -13,22 +13,22 @@
 
 /* ---- lists ---- */
 
-/* Destinations of a block, from row row0 on. offsets: from row row0 on. */
-template <typename S, typename T> struct block_means : sl_plain_list<S, T> {
-    const uint32_t *offsets;
-    const uint32_t *edge_sources;
+/* Means of destinations into rows of m_width. Edges: sl_block_edges or sl_part_edges. */
+template <typename Edges, typename T> struct means : sl_plain_list<typename Edges::source, T> {
+    Edges edges;
     T *m;
-    struct sl_device_sources x;
+    uint32_t m_width;
 
-    __device__ struct sl_item item_of(uint32_t d, uint32_t n_columns) const
+    __device__ struct sl_item item_of(uint32_t i, uint32_t) const
     {
-        uint32_t begin = __ldg(offsets + d);
-        uint32_t end = __ldg(offsets + d + 1);
-        return {begin, end, m + (size_t)d * n_columns, 1 / (sl_real)(end - begin), 0, 0, nullptr};
+        const uint64_t begin = edges.bound(i);
+        const uint64_t end = edges.bound(i + 1);
+        return {begin, end, m + (size_t)i * m_width, 1 / (sl_real)(end - begin), 0, 0, nullptr};
     }
-    __device__ const S *row(const struct sl_item &, uint64_t e, uint32_t n_columns, sl_real *) const
+    __device__ const typename Edges::source *row(const struct sl_item &, uint64_t e, uint32_t n_columns,
+                                                 sl_real *) const
     {
-        return sl_source_row<S>(x, __ldg(edge_sources + e), n_columns);
+        return edges.row(e, n_columns);
     }
 };
 
@@ -38,85 +38,32 @@ static inline __device__ sl_real weight_of(const struct sl_item &it, sl_real oth
     return id == it.id ? 0 : it.weight * other;
 }
 
-/* The same destinations with symmetric weights. */
-template <typename S, typename T> struct block_sums : sl_plain_list<S, T> {
+/* The same with symmetric weights. */
+template <typename Edges, typename T> struct symmetric_sums : means<Edges, T> {
     static const bool weighs_terms = true;
     static const bool adds_self = true;
-    struct block_means<S, T> block;
-    struct sl_weights weights;
-    uint32_t row0;
-
-    __device__ struct sl_item item_of(uint32_t d, uint32_t n_columns) const
-    {
-        struct sl_item it = block.item_of(d, n_columns);
-        it.id = sl_weights_destination(&weights, row0 + d);
-        it.weight = sl_weights_share(&weights, it.id, it.end - it.begin);
-        it.self_weight = sl_weights_self(&weights, it.id);
-        it.self = sl_chunk_row<S>(block.x.rows, row0 + d, n_columns);
-        return it;
-    }
-    __device__ const S *row(const struct sl_item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
-    {
-        const uint32_t position = __ldg(block.edge_sources + e);
-        const sl_vertex id = sl_weights_source(&weights, position);
-        *weight = weight_of(it, sl_weights_factor(&weights, id), id);
-        return sl_source_row<S>(block.x, position, n_columns);
-    }
-};
-
-/* Destinations of a whole part. */
-template <typename S, typename T> struct part_means : sl_plain_list<S, T> {
-    const uint64_t *offsets; /* of the part; `sources` begins at the first */
-    const sl_vertex *sources;
-    T *m;
-    uint32_t m_width;
-    uint32_t row0;
-    struct sl_device_parts parts;
-    uint32_t width[SL_MAX_GROUP];
-
-    __device__ struct sl_item item_of(uint32_t i, uint32_t) const
-    {
-        uint64_t origin = __ldg(offsets);
-        uint64_t begin = __ldg(offsets + row0 + i) - origin;
-        uint64_t end = __ldg(offsets + row0 + i + 1) - origin;
-        return {begin, end, m + (size_t)i * m_width, 1 / (sl_real)(end - begin), 0, 0, nullptr};
-    }
-    __device__ const S *row(const struct sl_item &, uint64_t e, uint32_t, sl_real *) const
-    {
-        return row_of(__ldg(sources + e));
-    }
-    __device__ const S *row_of(sl_vertex id) const
-    {
-        const uint32_t q = parts.part_of(id);
-        return parts.row<S>(q, id, width[q]);
-    }
-};
-
-/* The same destinations with symmetric weights. */
-template <typename S, typename T> struct part_sums : sl_plain_list<S, T> {
-    static const bool weighs_terms = true;
-    static const bool adds_self = true;
-    struct part_means<S, T> part;
     struct sl_weights weights;
 
     __device__ struct sl_item item_of(uint32_t i, uint32_t n_columns) const
     {
-        struct sl_item it = part.item_of(i, n_columns);
-        it.id = sl_weights_destination(&weights, part.row0 + i);
+        struct sl_item it = means<Edges, T>::item_of(i, n_columns);
+        it.id = sl_weights_destination(&weights, this->edges.row0 + i);
         it.weight = sl_weights_share(&weights, it.id, it.end - it.begin);
         it.self_weight = sl_weights_self(&weights, it.id);
-        it.self = part.row_of(it.id);
+        it.self = this->edges.own_row(i, it.id, n_columns);
         return it;
     }
-    __device__ const S *row(const struct sl_item &it, uint64_t e, uint32_t, sl_real *weight) const
+    __device__ const typename Edges::source *row(const struct sl_item &it, uint64_t e, uint32_t n_columns,
+                                                 sl_real *weight) const
     {
-        const sl_vertex id = __ldg(part.sources + e);
+        const uint32_t position = __ldg(this->edges.sources + e);
+        const sl_vertex id = sl_weights_source(&weights, position);
         *weight = weight_of(it, sl_weights_factor(&weights, id), id);
-        return part.row_of(id);
+        return this->edges.row_of(position, n_columns);
     }
 };
 
-/* Any of these lists, with a weight for each edge. */
+/* Any list, here or below, with a weight for each edge. */
 template <typename List> struct edge_weighted : List {
     static const bool weighs_terms = true;
     const float *edge_weights;
@@ -132,6 +79,7 @@ template <typename List> struct edge_weighted : List {
 
 /* A block by source. The terms are gradients of destinations, each divided by the degree. */
 struct transposed_means {
+    typedef sl_real source;
     const uint32_t *back_offsets;
     const uint32_t *back_rows;
     const uint32_t *edge_offsets;
@@ -170,23 +118,20 @@ struct transposed_sums : transposed_means {
     }
 };
 
-/* Either of these, with a weight for each edge. */
-template <typename Transposed> struct back_weighted : Transposed {
-    const float *back_weights;
-
-    __device__ const sl_real *row(const struct sl_item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
-    {
-        const sl_real *found = Transposed::row(it, e, n_columns, weight);
-        *weight *= __ldg(back_weights + e);
-        return found;
-    }
-};
+/* Position t of a block by source. out: the row of its sum. */
+template <typename Transposed>
+static inline __device__ struct sl_item item_at(const Transposed &block, uint32_t t, void *out)
+{
+    struct sl_item it = {__ldg(block.back_offsets + t), __ldg(block.back_offsets + t + 1), out, 0, 0, 0, nullptr};
+    block.begin(t, &it);
+    return it;
+}
 
 /* Gradients that go back to other owners. Items first[k] .. first[k + 1] - 1 are positions t0[k] and on, and rows of
  * packed[k]. */
-template <typename Transposed, typename T> struct sent_gradients : sl_plain_list<sl_real, T> {
+template <typename Transposed, typename T> struct sent_gradients : sl_plain_list<sl_real, T>, Transposed {
+    typedef sl_real source;
     static const bool weighs_terms = true;
-    Transposed block;
     uint32_t t0[TARGETS];
     uint32_t first[TARGETS + 1];
     T *packed[TARGETS];
@@ -197,22 +142,15 @@ template <typename Transposed, typename T> struct sent_gradients : sl_plain_list
         while (i >= first[k + 1]) {
             k++;
         }
-        uint32_t row = i - first[k];
-        const uint32_t *bounds = block.back_offsets + t0[k] + row;
-        struct sl_item it = {__ldg(bounds), __ldg(bounds + 1), packed[k] + (size_t)row * n_columns, 0, 0, 0, nullptr};
-        block.begin(t0[k] + row, &it);
-        return it;
-    }
-    __device__ const sl_real *row(const struct sl_item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
-    {
-        return block.row(it, e, n_columns, weight);
+        const uint32_t row = i - first[k];
+        return item_at<Transposed>(*this, t0[k] + row, packed[k] + (size_t)row * n_columns);
     }
 };
 
 /* A PE's own sources, from position t0 on. Sources outside the rows of g are skipped. */
-template <typename Transposed> struct own_gradients : sl_plain_list<sl_real, sl_real> {
+template <typename Transposed> struct own_gradients : sl_plain_list<sl_real, sl_real>, Transposed {
+    typedef sl_real source;
     static const bool weighs_terms = true;
-    Transposed block;
     struct sl_asked asked;
     struct sl_gradient g;
     uint32_t t0;
@@ -224,14 +162,7 @@ template <typename Transposed> struct own_gradients : sl_plain_list<sl_real, sl_
         if (row >= g.n_rows) {
             return {0, 0, nullptr, 0, 0, 0, nullptr};
         }
-        const uint32_t *bounds = block.back_offsets + t0 + i;
-        struct sl_item it = {__ldg(bounds), __ldg(bounds + 1), g.rows + (size_t)row * n_columns, 0, 0, 0, nullptr};
-        block.begin(t0 + i, &it);
-        return it;
-    }
-    __device__ const sl_real *row(const struct sl_item &it, uint64_t e, uint32_t n_columns, sl_real *weight) const
-    {
-        return block.row(it, e, n_columns, weight);
+        return item_at<Transposed>(*this, t0 + i, g.rows + (size_t)row * n_columns);
     }
 };
 
@@ -299,9 +230,9 @@ struct source_rows {
 
 /* ---- launchers ---- */
 
-/* Launch a list of edges as it is, or with the weights of its edges. */
+/* Launch a list as it is, or with the weights of its edges. */
 template <typename Launch, typename List>
-static enum sl_status start_edges(const float *edge_weights, const Launch &launch, const List &list)
+static enum sl_status start(const float *edge_weights, const Launch &launch, const List &list)
 {
     if (edge_weights == nullptr) {
         return launch(list);
@@ -309,35 +240,21 @@ static enum sl_status start_edges(const float *edge_weights, const Launch &launc
     return launch(edge_weighted<List>{list, edge_weights});
 }
 
-/* The same for a block by source. */
-template <typename Launch, typename Transposed>
-static enum sl_status start_back(const float *back_weights, const Launch &launch, const Transposed &block)
+/* T: stored type of the sums. rows: the edges on the device. */
+template <typename T, typename Edges>
+static enum sl_status sum_edges(const char *name, cudaStream_t stream, const struct sl_edges *edges, const Edges &rows,
+                                uint32_t n_columns, int beta, uintptr_t addresses, uint32_t m_width, void *m_out)
 {
-    if (back_weights == nullptr) {
-        return launch(block);
-    }
-    return launch(back_weighted<Transposed>{block, back_weights});
-}
-
-/* S: stored type of the rows. T: of the sums. */
-template <typename S, typename T>
-static enum sl_status sum_block(cudaStream_t stream, const struct sl_edges *edges, uint32_t n_columns,
-                                const struct sl_device_sources *x, int beta, uintptr_t addresses, void *m_out)
-{
-    const char *name = "sl_aggregate_forward";
-    struct block_means<S, T> means = {
-        {}, edges->offsets + edges->row0, edges->sources, (T *)m_out, *x
+    const struct means<Edges, T> list = {
+        {}, rows, (T *)m_out, m_width
     };
-    auto sum = [&](const auto &list) {
-        return sl_start_lists(name, stream, list, edges->n_rows, n_columns, beta, addresses);
+    auto sum = [&](const auto &of_edges) {
+        return sl_start_some(name, stream, of_edges, edges->n_rows, n_columns, m_width, beta, addresses);
     };
     if (edges->weights == nullptr) {
-        return start_edges(edges->edge_weights, sum, means);
+        return start(edges->edge_weights, sum, list);
     }
-    struct block_sums<S, T> sums = {
-        {}, means, *edges->weights, edges->row0
-    };
-    return start_edges(edges->edge_weights, sum, sums);
+    return start(edges->edge_weights, sum, symmetric_sums<Edges, T>{list, *edges->weights});
 }
 
 enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges, uint32_t n_columns,
@@ -347,7 +264,9 @@ enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_ed
     sl_sources_on_device(sources, &x);
     const uintptr_t addresses = sl_address_bits(&x) | sl_quad_address(m_dtype, m_out);
     return sl_by_dtypes(x.dtype, m_dtype, [&](auto s, auto t) {
-        return sum_block<decltype(s), decltype(t)>(stream, edges, n_columns, &x, beta, addresses, m_out);
+        const sl_block_edges<decltype(s)> rows = {edges->offsets + edges->row0, edges->sources, edges->row0, x};
+        return sum_edges<decltype(t)>("sl_aggregate_forward", stream, edges, rows, n_columns, beta, addresses,
+                                      n_columns, m_out);
     });
 }
 
@@ -383,9 +302,9 @@ static enum sl_status send_all_back(cudaStream_t stream, const struct sl_transpo
             return send_back<T>(stream, list, n_columns, n_targets, t0 + k, n + k, packed_out + k);
         };
         if (block->weights == nullptr) {
-            st = start_back(block->back_weights, send, means);
+            st = start(block->back_weights, send, means);
         } else {
-            st = start_back(block->back_weights, send, transposed_sums{means, *block->weights});
+            st = start(block->back_weights, send, transposed_sums{means, *block->weights});
         }
     }
     return st;
@@ -461,47 +380,25 @@ enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_trans
         return sl_start_lists(name, stream, list, n, g->n_columns, beta, addresses);
     };
     if (block->weights == nullptr) {
-        return start_back(block->back_weights, add, means);
+        return start(block->back_weights, add, means);
     }
-    return start_back(block->back_weights, add, transposed_sums{means, *block->weights});
-}
-
-/* S: stored type of the rows. T: of the sums. */
-template <typename S, typename T>
-static enum sl_status sum_parts(cudaStream_t stream, const struct sl_edges *edges, uint32_t n_columns,
-                                const struct sl_part_list &parts, int beta, uint32_t m_width, void *m_out)
-{
-    const char *name = "sl_aggregate_full";
-    const uintptr_t addresses =
-        sl_quad_address(sl_dtype_of<T>(), m_out) | m_width * sizeof(sl_real) | sl_address_bits(parts);
-    struct part_means<S, T> list = {
-        {}, edges->part_offsets, edges->sources, (T *)m_out, m_width, edges->row0, {},
-        {
-        }
-    };
-    sl_scratch chunks(stream);
-    enum sl_status st = sl_send_parts(name, stream, parts, &chunks, &list.parts);
-    if (st != SL_OK) {
-        return st;
-    }
-    memcpy(list.width, parts.width, parts.n_parts * sizeof *list.width);
-    auto sum = [&](const auto &of_edges) {
-        return sl_start_some(name, stream, of_edges, edges->n_rows, n_columns, m_width, beta, addresses);
-    };
-    if (edges->weights == nullptr) {
-        return start_edges(edges->edge_weights, sum, list);
-    }
-    return start_edges(edges->edge_weights, sum, part_sums<S, T>{{}, list, *edges->weights});
+    return start(block->back_weights, add, transposed_sums{means, *block->weights});
 }
 
 enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_edges *edges, uint32_t n_columns,
                                       const struct sl_parts *parts, int beta, uint32_t m_width, enum sl_dtype m_dtype,
                                       void *m_out)
 {
+    const char *name = "sl_aggregate_full";
     struct sl_part_list list;
     sl_parts_on_device(parts, &list);
+    const uintptr_t addresses = sl_quad_address(m_dtype, m_out) | m_width * sizeof(sl_real) | sl_address_bits(list);
+    struct sl_device_parts all;
+    sl_scratch chunks(stream);
+    SL_CHECK(sl_send_parts(name, stream, list, &chunks, &all));
     return sl_by_dtypes(list.dtype, m_dtype, [&](auto s, auto t) {
-        return sum_parts<decltype(s), decltype(t)>(stream, edges, n_columns, list, beta, m_width, m_out);
+        const sl_part_edges<decltype(s)> rows = {edges->part_offsets, edges->sources, edges->row0, all};
+        return sum_edges<decltype(t)>(name, stream, edges, rows, n_columns, beta, addresses, m_width, m_out);
     });
 }
 
@@ -561,32 +458,23 @@ static enum sl_status multiply(cudaStream_t stream, cusparseHandle_t handle, con
     const float old = beta ? 1 : 0;
     size_t bytes = 0;
     sl_scratch buffer(stream);
-    enum sl_status st;
-    SL_TRY(st, cusparse_status(cusparseSetStream(handle, stream), name), done);
-    SL_TRY(st,
-           cusparse_status(cusparseSpMM_bufferSize(handle, as_is, as_is, &one, p->a, p->x, &old, p->m, CUDA_R_32F,
-                                                   algorithm, &bytes),
-                           name),
-           done);
-    SL_TRY(st, buffer.take(bytes, name), done);
-    st = cusparse_status(
+    SL_CHECK(cusparse_status(cusparseSetStream(handle, stream), name));
+    SL_CHECK(cusparse_status(
+        cusparseSpMM_bufferSize(handle, as_is, as_is, &one, p->a, p->x, &old, p->m, CUDA_R_32F, algorithm, &bytes),
+        name));
+    SL_CHECK(buffer.take(bytes, name));
+    return cusparse_status(
         cusparseSpMM(handle, as_is, as_is, &one, p->a, p->x, &old, p->m, CUDA_R_32F, algorithm, buffer.as<void>()),
         name);
-done:
-    return st;
 }
 
 /* The first and the last edge of the block. Waits for the stream. */
 static enum sl_status read_bounds(cudaStream_t stream, uint32_t n_rows, const uint32_t *offsets, uint32_t bounds[2])
 {
     const char *name = "sl_aggregate_forward by cuSPARSE: the number of edges";
-    enum sl_status st;
-    SL_TRY(st, sl_cuda_status(cudaMemcpyAsync(&bounds[0], offsets, 4, cudaMemcpyDeviceToHost, stream), name), done);
-    SL_TRY(st, sl_cuda_status(cudaMemcpyAsync(&bounds[1], offsets + n_rows, 4, cudaMemcpyDeviceToHost, stream), name),
-           done);
-    st = sl_cuda_status(cudaStreamSynchronize(stream), name);
-done:
-    return st;
+    SL_CHECK(sl_cuda_status(cudaMemcpyAsync(&bounds[0], offsets, 4, cudaMemcpyDeviceToHost, stream), name));
+    SL_CHECK(sl_cuda_status(cudaMemcpyAsync(&bounds[1], offsets + n_rows, 4, cudaMemcpyDeviceToHost, stream), name));
+    return sl_cuda_status(cudaStreamSynchronize(stream), name);
 }
 
 enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cusparseHandle_t handle, const struct sl_edges *edges,
@@ -605,42 +493,29 @@ enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cusparseHandle
     sl_scratch rows(stream);
     sl_scratch weights(stream);
     sl_scratch own_offsets(stream);
-    enum sl_status st;
-    SL_TRY(st, read_bounds(stream, n_rows, offsets, bounds), done);
+    SL_CHECK(read_bounds(stream, n_rows, offsets, bounds));
     if (bounds[0] == bounds[1]) {
         if (beta) {
             return SL_OK;
         }
         return clear(stream, n_rows, n_columns, m_out);
     }
-    SL_TRY(st, rows.take((size_t)n_sources * n_columns * sizeof(sl_real), name), done);
-    SL_TRY(st, weights.take((size_t)(bounds[1] - bounds[0]) * sizeof(sl_real), name), done);
-    SL_TRY(st, own_offsets.take(((size_t)n_rows + 1) * sizeof(uint32_t), name), done);
-    SL_TRY(st,
-           sl_start_lists(name, stream, source_rows{rows.as<sl_real>(), x}, n_sources, n_columns, 0,
-                          sl_address_bits(&x) | (uintptr_t)rows.as<sl_real>()),
-           done);
-    SL_TRY(st,
-           sl_start(name, stream, sl_warp_blocks((uint64_t)n_rows + 1), weigh_edges, n_rows, offsets,
-                    own_offsets.as<uint32_t>(), weights.as<sl_real>()),
-           done);
-    SL_TRY(
-        st,
+    SL_CHECK(rows.take((size_t)n_sources * n_columns * sizeof(sl_real), name));
+    SL_CHECK(weights.take((size_t)(bounds[1] - bounds[0]) * sizeof(sl_real), name));
+    SL_CHECK(own_offsets.take(((size_t)n_rows + 1) * sizeof(uint32_t), name));
+    SL_CHECK(sl_start_lists(name, stream, source_rows{rows.as<sl_real>(), x}, n_sources, n_columns, 0,
+                            sl_address_bits(&x) | (uintptr_t)rows.as<sl_real>()));
+    SL_CHECK(sl_start(name, stream, sl_warp_blocks((uint64_t)n_rows + 1), weigh_edges, n_rows, offsets,
+                      own_offsets.as<uint32_t>(), weights.as<sl_real>()));
+    SL_CHECK(
         cusparse_status(cusparseCreateCsr(&p.a, n_rows, n_sources, bounds[1] - bounds[0], own_offsets.as<void>(),
                                           const_cast<uint32_t *>(edge_sources + bounds[0]), weights.as<void>(),
                                           CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F),
-                        name),
-        done);
-    SL_TRY(st,
-           cusparse_status(cusparseCreateDnMat(&p.x, n_sources, n_columns, n_columns, rows.as<void>(), CUDA_R_32F,
-                                               CUSPARSE_ORDER_ROW),
-                           name),
-           done);
-    SL_TRY(st,
-           cusparse_status(
-               cusparseCreateDnMat(&p.m, n_rows, n_columns, n_columns, m_out, CUDA_R_32F, CUSPARSE_ORDER_ROW), name),
-           done);
-    st = multiply(stream, handle, &p, beta);
-done:
-    return st;
+                        name));
+    SL_CHECK(cusparse_status(
+        cusparseCreateDnMat(&p.x, n_sources, n_columns, n_columns, rows.as<void>(), CUDA_R_32F, CUSPARSE_ORDER_ROW),
+        name));
+    SL_CHECK(cusparse_status(
+        cusparseCreateDnMat(&p.m, n_rows, n_columns, n_columns, m_out, CUDA_R_32F, CUSPARSE_ORDER_ROW), name));
+    return multiply(stream, handle, &p, beta);
 }

@@ -35,49 +35,6 @@
 #define TARGETS 32               /* owners per launch of the backward kernels */
 #define SCORE_LANES 8
 
-/* ---- edges ---- */
-
-struct edges {
-    uint64_t first, end;
-};
-
-/* The edges of a block's destinations. */
-template <typename U> struct block_edges {
-    typedef U entry;
-    const uint32_t *offsets;
-    const uint32_t *sources;
-    struct sl_device_sources x;
-
-    __device__ struct edges edges_of(uint32_t d) const
-    {
-        return {__ldg(offsets + d), __ldg(offsets + d + 1)};
-    }
-    __device__ const U *row(uint64_t e, uint32_t n_columns) const
-    {
-        return sl_source_row<U>(x, __ldg(sources + e), n_columns);
-    }
-};
-
-/* The edges of the destinations of a whole part. */
-template <typename U> struct part_edges {
-    typedef U entry;
-    const uint64_t *offsets; /* of the part; `sources` begins at the first */
-    const sl_vertex *sources;
-    uint32_t row0;
-    struct sl_device_parts parts;
-
-    __device__ struct edges edges_of(uint32_t d) const
-    {
-        const uint64_t origin = __ldg(offsets);
-        return {__ldg(offsets + row0 + d) - origin, __ldg(offsets + row0 + d + 1) - origin};
-    }
-    __device__ const U *row(uint64_t e, uint32_t n_columns) const
-    {
-        const sl_vertex id = __ldg(sources + e);
-        return parts.row<U>(parts.part_of(id), id, n_columns);
-    }
-};
-
 /* ---- lists: columns, factor and target are the types in memory behind the names; sums_rows and dots: whether rows
  * are added, and whether products; is_short: whether no list has more than SLICE terms ---- */
 
@@ -117,7 +74,7 @@ static inline __device__ struct sums plus(struct sums x, struct sums y)
 
 /* The terms that destinations attend to. Without relations, term 0 is the destination itself. */
 template <typename Edges> struct attention {
-    typedef typename Edges::entry U;
+    typedef typename Edges::source U;
     Edges edges;
     const U *self;
     const sl_real *lse;
@@ -130,9 +87,9 @@ template <typename Edges> struct attention {
     __device__ struct item item_of(uint32_t i, sl_real *out, uint32_t out_columns) const
     {
         const uint32_t d = i / heads.n_heads;
-        const struct edges all = edges.edges_of(d);
-        return {all.first,
-                all.end - all.first + (relations == nullptr),
+        const uint64_t first = edges.bound(d);
+        return {first,
+                edges.bound(d + 1) - first + (relations == nullptr),
                 self + (size_t)d * sl_heads_row(heads),
                 out + (size_t)d * out_columns,
                 d,
@@ -196,7 +153,7 @@ template <typename Edges> struct attention {
 
 /* z += a u, by all relations. */
 template <typename Edges> struct forward_sums {
-    typedef typename Edges::entry columns;
+    typedef typename Edges::source columns;
     typedef sl_real factor;
     typedef sl_real target;
     static const bool sums_rows = true;
@@ -230,7 +187,7 @@ template <typename U> struct side_dots {
     static const bool sums_rows = false;
     static const bool dots = true;
     static const bool is_short = false;
-    struct attention<struct block_edges<U>> to;
+    struct attention<sl_block_edges<U>> to;
     const sl_real *gz;
     sl_real *sides;
 
@@ -474,7 +431,7 @@ static inline __device__ struct scored score_terms(const struct attention<Edges>
 {
     struct scored all = {to.el(it, to.row(it, 0, it.relation)), 0};
     for (uint32_t j = threadIdx.x % SCORE_LANES; j < some.n; j += SCORE_LANES) {
-        const typename Edges::entry *row = to.row(it, some.begin + j, it.relation);
+        const typename Edges::source *row = to.row(it, some.begin + j, it.relation);
         if (row != nullptr) {
             all = both(all, {to.el(it, row), 1}, er);
         }
@@ -868,14 +825,11 @@ static enum sl_status make_queue(const char *name, cudaStream_t stream, uint32_t
     const uint32_t n_sums = 4 * n_tiles + (width + 3) / 4 * 4; /* each begins at an address for four numbers */
     const uint32_t room = SLICE_NUMBERS / n_sums;
     const size_t bytes = (size_t)room * (n_sums * sizeof(sl_real) + sizeof(struct queued)) + sizeof *out->n;
-    enum sl_status st = memory->take(bytes, name);
-    if (st == SL_OK) {
-        sl_real *sums = memory->as<sl_real>();
-        struct queued *slices = (struct queued *)(sums + (size_t)room * n_sums);
-        *out = {(uint32_t *)(slices + room), slices, sums, n_sums, room, width, n_tiles};
-        st = sl_cuda_status(cudaMemsetAsync(out->n, 0, sizeof *out->n, stream), name);
-    }
-    return st;
+    SL_CHECK(memory->take(bytes, name));
+    sl_real *sums = memory->as<sl_real>();
+    struct queued *slices = (struct queued *)(sums + (size_t)room * n_sums);
+    *out = {(uint32_t *)(slices + room), slices, sums, n_sums, room, width, n_tiles};
+    return sl_cuda_status(cudaMemsetAsync(out->n, 0, sizeof *out->n, stream), name);
 }
 
 template <bool QUADS, uint32_t LANES, typename List>
@@ -885,22 +839,15 @@ static enum sl_status start_sums_by(const char *name, cudaStream_t stream, const
     const unsigned n_blocks = sl_blocks((uint64_t)n_items * LANES);
     struct queue queue = {};
     sl_scratch memory(stream);
-    enum sl_status st = SL_OK;
     if constexpr (!List::is_short) {
-        st = make_queue(name, stream, width, LANES, &memory, &queue);
+        SL_CHECK(make_queue(name, stream, width, LANES, &memory, &queue));
     }
-    if (st == SL_OK) {
-        st = sl_start(name, stream, n_blocks, sum_lists<QUADS, LANES, List>, list, queue, n_items, width, beta);
-    }
+    SL_CHECK(sl_start(name, stream, n_blocks, sum_lists<QUADS, LANES, List>, list, queue, n_items, width, beta));
     if constexpr (!List::is_short) {
-        if (st == SL_OK) {
-            st = sl_start(name, stream, SLICE_BLOCKS, sum_slices<QUADS, LANES, List>, list, queue);
-        }
-        if (st == SL_OK) {
-            st = sl_start(name, stream, SLICE_BLOCKS, add_slices<QUADS, LANES, List>, list, queue, beta);
-        }
+        SL_CHECK(sl_start(name, stream, SLICE_BLOCKS, sum_slices<QUADS, LANES, List>, list, queue));
+        SL_CHECK(sl_start(name, stream, SLICE_BLOCKS, add_slices<QUADS, LANES, List>, list, queue, beta));
     }
-    return st;
+    return SL_OK;
 }
 
 /* As few lanes as a head needs: items with narrow heads share a warp. */
@@ -945,15 +892,10 @@ static enum sl_status start_forward(cudaStream_t stream, const struct attention<
                                     uintptr_t addresses, sl_real *z, sl_real *lse)
 {
     const uint32_t n_scores = n_rows * sl_heads_scores(to.heads);
-    enum sl_status st;
-    SL_TRY(st,
-           sl_start("sl_attend_forward: lse", stream, sl_blocks((uint64_t)n_scores * SCORE_LANES), score_lists<Edges>,
-                    forward_scores<Edges>{to, lse}, n_scores),
-           failed);
-    st = start_sums("sl_attend_forward", stream, forward_sums<Edges>{to, z}, n_rows * to.heads.n_heads, to.heads, beta,
-                    addresses | (uintptr_t)z);
-failed:
-    return st;
+    SL_CHECK(sl_start("sl_attend_forward: lse", stream, sl_blocks((uint64_t)n_scores * SCORE_LANES), score_lists<Edges>,
+                      forward_scores<Edges>{to, lse}, n_scores));
+    return start_sums("sl_attend_forward", stream, forward_sums<Edges>{to, z}, n_rows * to.heads.n_heads, to.heads,
+                      beta, addresses | (uintptr_t)z);
 }
 
 /* ---- launchers ---- */
@@ -965,9 +907,9 @@ static const U *row_at(const sl_real *const *chunk, uint32_t shift, uint32_t r, 
 }
 
 template <typename U>
-static struct attention<struct block_edges<U>> attention_of(struct sl_heads heads, const struct sl_edges *edges,
-                                                            const struct sl_device_sources &x, const sl_real *lse) {
-    return {{edges->offsets + edges->row0, edges->sources, x},
+static struct attention<sl_block_edges<U>> attention_of(struct sl_heads heads, const struct sl_edges *edges,
+                                                        const struct sl_device_sources &x, const sl_real *lse) {
+    return {{edges->offsets + edges->row0, edges->sources, edges->row0, x},
             row_at<U>(x.rows.chunk, x.rows.shift, edges->row0, sl_heads_row(heads)),
             lse,
             edges->relations,
@@ -1016,8 +958,7 @@ template <typename U>
 static enum sl_status send_back(cudaStream_t stream, const struct sl_attend_back *block, uint32_t n_owners,
                                 const uint32_t *n, const uint32_t *t0, void *const *u, void *const *gu)
 {
-    enum sl_status st = SL_OK;
-    for (uint32_t done = 0; done < n_owners && st == SL_OK; done += TARGETS) {
+    for (uint32_t done = 0; done < n_owners; done += TARGETS) {
         struct sent_gradients<U> list = {
         };
         uintptr_t addresses = 0;
@@ -1031,9 +972,9 @@ static enum sl_status send_back(cudaStream_t stream, const struct sl_attend_back
             addresses |= sl_quad_address(sl_dtype_of<U>(), u[done + k]);
             addresses |= sl_quad_address(sl_dtype_of<U>(), gu[done + k]);
         }
-        st = start_back("sl_attend_backward", stream, list, list.first[list.n_targets], 0, addresses);
+        SL_CHECK(start_back("sl_attend_backward", stream, list, list.first[list.n_targets], 0, addresses));
     }
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_attend_back *block, uint32_t n_owners,
@@ -1077,23 +1018,17 @@ static enum sl_status attend_parts(cudaStream_t stream, struct sl_heads heads, c
                                    const struct sl_part_list &parts, uint32_t part, int beta, sl_real *z_out)
 {
     const U *self = row_at<U>(parts.chunk + parts.base[part], parts.shift[part], edges->row0, sl_heads_row(heads));
-    struct attention<struct part_edges<U>> to = {
+    struct attention<sl_part_edges<U>> to = {
         {edges->part_offsets, edges->sources, edges->row0, {}}, self, nullptr, edges->relations, edges->edge_weights,
             heads, heads.n_columns / heads.n_heads
     };
-    uintptr_t addresses = sl_quad_address(parts.dtype, self);
+    const uintptr_t addresses = sl_quad_address(parts.dtype, self) | sl_address_bits(parts);
     sl_scratch chunks(stream);
     sl_scratch lse(stream);
-    enum sl_status st;
-    SL_TRY(st, sl_send_parts("sl_attend_full", stream, parts, &chunks, &to.edges.parts), done);
-    SL_TRY(st, lse.take((size_t)edges->n_rows * sl_heads_scores(heads) * sizeof(sl_real), "sl_attend_full: lse"), done);
-    for (uint32_t c = 0; c < parts.n_chunks; c++) {
-        addresses |= sl_quad_address(parts.dtype, parts.chunk[c]);
-    }
+    SL_CHECK(sl_send_parts("sl_attend_full", stream, parts, &chunks, &to.edges.parts));
+    SL_CHECK(lse.take((size_t)edges->n_rows * sl_heads_scores(heads) * sizeof(sl_real), "sl_attend_full: lse"));
     to.lse = lse.as<sl_real>();
-    st = start_forward(stream, to, edges->n_rows, beta, addresses, z_out, lse.as<sl_real>());
-done:
-    return st;
+    return start_forward(stream, to, edges->n_rows, beta, addresses, z_out, lse.as<sl_real>());
 }
 
 enum sl_status sl_attend_full_cuda(cudaStream_t stream, struct sl_heads heads, const struct sl_edges *edges,

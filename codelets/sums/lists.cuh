@@ -236,19 +236,8 @@ static inline enum sl_status sl_launch_in(const char *name, cudaStream_t stream,
     return sl_launch_lists<V, 32>(name, stream, work, n, n_columns, n_vectors, beta);
 }
 
-/* n items. addresses: the addresses of all rows read or written, or'ed. */
-template <typename Work>
-static inline enum sl_status sl_start_lists(const char *name, cudaStream_t stream, const Work &work, uint32_t n,
-                                            uint32_t n_columns, int beta, uintptr_t addresses)
-{
-    if (n_columns % 4 == 0 && addresses % sizeof(float4) == 0) {
-        return sl_launch_in<float4>(name, stream, work, n, n_columns, n_columns / 4, beta);
-    }
-    return sl_launch_in<float>(name, stream, work, n, n_columns, n_columns, beta);
-}
-
-/* The same for n_columns columns of rows of m_width, with the lanes that all m_width columns would get: long lists then
- * have the same slices. */
+/* n items, n_columns columns of rows of m_width. The lanes are those that all m_width columns get: the slices of a long
+ * list depend on m_width alone. addresses: the addresses of all rows read or written, or'ed. */
 template <typename Work>
 static inline enum sl_status sl_start_some(const char *name, cudaStream_t stream, const Work &work, uint32_t n,
                                            uint32_t n_columns, uint32_t m_width, int beta, uintptr_t addresses)
@@ -258,6 +247,14 @@ static inline enum sl_status sl_start_some(const char *name, cudaStream_t stream
         return sl_launch_in<float4>(name, stream, work, n, n_columns, n_wanted, beta);
     }
     return sl_launch_in<float>(name, stream, work, n, n_columns, n_wanted, beta);
+}
+
+/* All columns. */
+template <typename Work>
+static inline enum sl_status sl_start_lists(const char *name, cudaStream_t stream, const Work &work, uint32_t n,
+                                            uint32_t n_columns, int beta, uintptr_t addresses)
+{
+    return sl_start_some(name, stream, work, n, n_columns, n_columns, beta, addresses);
 }
 
 #endif

@@ -6,50 +6,18 @@
  * of the entry's relation, or with components all slabs. A term's weight is 1 / n(d, r), times the component and the
  * edge's weight. For the gradient of the components the edges are cut into stretches of the same length, whatever the
  * rows, with a warp for each. */
+#include <type_traits>
+
 #include "codelets/sampling/runs.h"
 #include "codelets/sums/relate.h"
 
 #include "codelets/sums/lists.cuh"
 #include "support/minmax.h"
 
-/* The rows of a block's sources. */
-template <typename S> struct block_rows {
-    typedef S source;
-    const uint32_t *offsets; /* from row row0 on */
-    const uint32_t *positions;
+/* Edges (sl_block_edges or sl_part_edges) with relations. */
+template <typename Edges> struct typed : Edges {
     const uint16_t *relations;
     const float *weights; /* NULL: 1 */
-    struct sl_device_sources x;
-
-    __device__ uint64_t bound(uint32_t i) const
-    {
-        return __ldg(offsets + i);
-    }
-    __device__ const S *row(uint64_t e, uint32_t n_columns) const
-    {
-        return sl_source_row<S>(x, __ldg(positions + e), n_columns);
-    }
-};
-
-/* The rows of all parts. */
-template <typename S> struct part_rows {
-    typedef S source;
-    const uint64_t *offsets; /* of the part */
-    uint32_t row0;
-    const sl_vertex *sources;
-    const uint16_t *relations;
-    const float *weights; /* NULL: 1 */
-    struct sl_device_parts parts;
-
-    __device__ uint64_t bound(uint32_t i) const
-    {
-        return __ldg(offsets + row0 + i) - __ldg(offsets);
-    }
-    __device__ const S *row(uint64_t e, uint32_t n_columns) const
-    {
-        const sl_vertex id = __ldg(sources + e);
-        return parts.template row<S>(parts.part_of(id), id, n_columns);
-    }
 };
 
 /* ---- lists ---- */
@@ -73,7 +41,7 @@ static inline __device__ sl_real weight_of(const struct sl_slabs &slabs, uint64_
     return slabs.c == NULL ? weight : weight * __ldg(slabs.c + (size_t)relation * slabs.n_bases + base);
 }
 
-/* Slabs of sums. Item i: slab i % n_slabs of row i / n_slabs; its id is the slab. Rows: block_rows or part_rows. */
+/* Slabs of sums. Item i: slab i % n_slabs of row i / n_slabs; its id is the slab. Rows: typed edges. */
 template <typename Rows, typename T> struct slab_sums : sl_plain_list<typename Rows::source, T> {
     static const bool weighs_terms = true;
     Rows rows;
@@ -280,6 +248,12 @@ static __global__ void add_stretches(const struct stretches from, sl_real *gc)
 
 /* ---- launchers ---- */
 
+template <typename S>
+static typed<sl_block_edges<S>> block_rows(const struct sl_edges *edges, const struct sl_device_sources &x)
+{
+    return {{edges->offsets + edges->row0, edges->sources, edges->row0, x}, edges->relations, edges->edge_weights};
+}
+
 enum sl_status sl_relate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges, const struct sl_slabs *slabs,
                                       const struct sl_sources *sources, int beta, enum sl_dtype m_dtype, void *m_out)
 {
@@ -288,12 +262,8 @@ enum sl_status sl_relate_forward_cuda(cudaStream_t stream, const struct sl_edges
     const uintptr_t addresses = sl_address_bits(&x) | sl_quad_address(m_dtype, m_out);
     const uint32_t n_items = edges->n_rows * (slabs->m_width / slabs->n);
     return sl_by_dtypes(x.dtype, m_dtype, [&](auto s, auto t) {
-        typedef block_rows<decltype(s)> Rows;
-        const slab_sums<Rows, decltype(t)> list = {
-            {},
-            {edges->offsets + edges->row0, edges->sources, edges->relations, edges->edge_weights, x},
-            *slabs,
-            (decltype(t) *)m_out};
+        const auto rows = block_rows<decltype(s)>(edges, x);
+        const slab_sums<std::decay_t<decltype(rows)>, decltype(t)> list = {{}, rows, *slabs, (decltype(t) *)m_out};
         return sl_start_lists("sl_relate_forward", stream, list, n_items, slabs->n, beta, addresses);
     });
 }
@@ -338,23 +308,16 @@ enum sl_status sl_relate_components_cuda(cudaStream_t stream, const struct sl_ed
     const uint32_t n_most = sl_min_u32(STRETCHES, PARTIAL_SUMS / n_components + 1);
     const uint32_t n_stretches = sl_min_u32(n_most, edges->n_rows);
     const size_t bytes = (size_t)n_stretches * n_components * sizeof(double);
-    struct stretches stretches;
     sl_scratch partial(stream);
-    enum sl_status st;
-    SL_TRY(st, partial.take(bytes, "the partial sums of products"), done);
-    SL_TRY(st, sl_cuda_status(cudaMemsetAsync(partial.as<double>(), 0, bytes, stream), name), done);
-    stretches = {edges->n_rows, n_stretches, n_components, slabs->n_bases, partial.as<double>()};
-    st = sl_by_dtype(x.dtype, [&](auto s) {
-        const block_rows<decltype(s)> rows = {edges->offsets + edges->row0, edges->sources, edges->relations,
-                                              edges->edge_weights, x};
+    SL_CHECK(partial.take(bytes, "the partial sums of products"));
+    SL_CHECK(sl_cuda_status(cudaMemsetAsync(partial.as<double>(), 0, bytes, stream), name));
+    const struct stretches stretches = {edges->n_rows, n_stretches, n_components, slabs->n_bases, partial.as<double>()};
+    SL_CHECK(sl_by_dtype(x.dtype, [&](auto s) {
+        const auto rows = block_rows<decltype(s)>(edges, x);
         return sl_start(name, stream, sl_warp_blocks((uint64_t)n_stretches * slabs->n_bases),
-                        sum_components<block_rows<decltype(s)>>, rows, *slabs, stretches, gm);
-    });
-    if (st == SL_OK) {
-        st = sl_start(name, stream, sl_warp_blocks(n_components), add_stretches, stretches, gc_out);
-    }
-done:
-    return st;
+                        sum_components<std::decay_t<decltype(rows)>>, rows, *slabs, stretches, gm);
+    }));
+    return sl_start(name, stream, sl_warp_blocks(n_components), add_stretches, stretches, gc_out);
 }
 
 enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct sl_edges *edges, const struct sl_slabs *slabs,
@@ -365,19 +328,13 @@ enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct sl_edges *e
     sl_parts_on_device(parts, &list_of_parts);
     const uintptr_t addresses = sl_address_bits(list_of_parts) | sl_quad_address(m_dtype, m_out);
     const uint32_t n_items = edges->n_rows * (slabs->m_width / slabs->n);
-    struct sl_device_parts all = {};
+    struct sl_device_parts all;
     sl_scratch chunks(stream);
-    enum sl_status st = sl_send_parts(name, stream, list_of_parts, &chunks, &all);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_send_parts(name, stream, list_of_parts, &chunks, &all));
     return sl_by_dtypes(list_of_parts.dtype, m_dtype, [&](auto s, auto t) {
-        typedef part_rows<decltype(s)> Rows;
-        const slab_sums<Rows, decltype(t)> list = {
-            {},
-            {edges->part_offsets, edges->row0, edges->sources, edges->relations, edges->edge_weights, all},
-            *slabs,
-            (decltype(t) *)m_out};
+        const typed<sl_part_edges<decltype(s)>> rows = {
+            {edges->part_offsets, edges->sources, edges->row0, all}, edges->relations, edges->edge_weights};
+        const slab_sums<std::decay_t<decltype(rows)>, decltype(t)> list = {{}, rows, *slabs, (decltype(t) *)m_out};
         return sl_start_lists(name, stream, list, n_items, slabs->n, beta, addresses);
     });
 }

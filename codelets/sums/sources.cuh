@@ -42,20 +42,72 @@ struct sl_device_parts {
     const sl_real *const *chunk;
     uint16_t base[SL_MAX_GROUP];
     uint8_t shift[SL_MAX_GROUP];
+    uint32_t width[SL_MAX_GROUP]; /* of a row */
 
-    __device__ uint32_t part_of(sl_vertex id) const
+    template <typename S> __device__ const S *row(sl_vertex id) const
     {
         uint32_t q = 0;
         for (uint32_t k = 1; k < n_parts; k++) {
             q += id >= __ldg(first + k);
         }
-        return q;
-    }
-    /* The row of a vertex of part q. */
-    template <typename S> __device__ const S *row(uint32_t q, sl_vertex id, uint32_t width) const
-    {
         const uint32_t r = id - __ldg(first + q);
-        return (const S *)chunk[base[q] + (r >> shift[q])] + (size_t)(r & ((1u << shift[q]) - 1)) * width;
+        return (const S *)chunk[base[q] + (r >> shift[q])] + (size_t)(r & ((1u << shift[q]) - 1)) * width[q];
+    }
+};
+
+/* ---- edges by destination. The entries of destination i are bound(i) .. bound(i + 1) - 1. source: the type of the
+ * rows; an entry names the source by its position or by its id. ---- */
+
+/* Destinations of a block, from row row0 on. */
+template <typename S> struct sl_block_edges {
+    typedef S source;
+    const uint32_t *offsets; /* from row row0 on */
+    const uint32_t *sources; /* positions */
+    uint32_t row0;
+    struct sl_device_sources x;
+
+    __device__ uint64_t bound(uint32_t i) const
+    {
+        return __ldg(offsets + i);
+    }
+    __device__ const S *row_of(uint32_t position, uint32_t n_columns) const
+    {
+        return sl_source_row<S>(x, position, n_columns);
+    }
+    __device__ const S *row(uint64_t e, uint32_t n_columns) const
+    {
+        return row_of(__ldg(sources + e), n_columns);
+    }
+    /* The own row of destination i. */
+    __device__ const S *own_row(uint32_t i, sl_vertex, uint32_t n_columns) const
+    {
+        return sl_chunk_row<S>(x.rows, row0 + i, n_columns);
+    }
+};
+
+/* The same of a whole part. Rows have the width of their part. */
+template <typename S> struct sl_part_edges {
+    typedef S source;
+    const uint64_t *offsets; /* of the part; `sources` begins at the first */
+    const sl_vertex *sources;
+    uint32_t row0;
+    struct sl_device_parts parts;
+
+    __device__ uint64_t bound(uint32_t i) const
+    {
+        return __ldg(offsets + row0 + i) - __ldg(offsets);
+    }
+    __device__ const S *row_of(sl_vertex id, uint32_t) const
+    {
+        return parts.template row<S>(id);
+    }
+    __device__ const S *row(uint64_t e, uint32_t n_columns) const
+    {
+        return row_of(__ldg(sources + e), n_columns);
+    }
+    __device__ const S *own_row(uint32_t, sl_vertex id, uint32_t n_columns) const
+    {
+        return row_of(id, n_columns);
     }
 };
 
@@ -102,6 +154,7 @@ static inline enum sl_status sl_send_parts(const char *name, cudaStream_t stream
     out->chunk = room->as<const sl_real *>();
     memcpy(out->base, parts.base, parts.n_parts * sizeof *out->base);
     memcpy(out->shift, parts.shift, parts.n_parts * sizeof *out->shift);
+    memcpy(out->width, parts.width, parts.n_parts * sizeof *out->width);
     return st;
 }
 
