@@ -64,8 +64,8 @@ SL_INLINE void add_batch(enum sl_dtype dtype, struct batch *batch, struct sl_hea
     uint32_t width = heads.n_columns / heads.n_heads;
     for (uint32_t k = 0; k < heads.n_heads; k++) {
         if (batch->n == BATCH) {
-            sl_add_four(
-                dtype, width, out + k * width, batch->row, k * width,
+            sl_add_rows(
+                dtype, BATCH, width, out + k * width, batch->row, k * width,
                 (sl_real[]){batch->weight[0][k], batch->weight[1][k], batch->weight[2][k], batch->weight[3][k]});
         } else {
             for (uint32_t i = 0; i < batch->n; i++) {
@@ -342,19 +342,13 @@ SL_INLINE void attend_block(enum sl_dtype dtype, const struct attended *rows, in
     }
 }
 
-SL_CLONES static void attend_rows(enum sl_dtype dtype, const struct attended *rows, int beta, sl_real *z_out,
-                                  sl_real *lse_out)
-{
-    SL_BY_DTYPE(dtype, attend_block, rows, beta, z_out, lse_out);
-}
-
-void sl_attend_forward_cpu(struct sl_heads heads, const struct sl_edges *edges, const struct sl_sources *sources,
-                           int beta, sl_real *z_out, sl_real *lse_out)
+SL_CLONES void sl_attend_forward_cpu(struct sl_heads heads, const struct sl_edges *edges,
+                                     const struct sl_sources *sources, int beta, sl_real *z_out, sl_real *lse_out)
 {
     struct sl_source_rows x;
     sl_sources_rows(sources, &x);
     const struct attended rows = attended_of(heads, edges, &x, sources->dtype, &x.own);
-    attend_rows(sources->dtype, &rows, beta, z_out, lse_out);
+    SL_BY_DTYPE(sources->dtype, attend_block, &rows, beta, z_out, lse_out);
 }
 
 /* ---- kernels, CPU: evaluation. Sums are double: the order of a list hardly ever changes a bit ---- */
@@ -444,18 +438,13 @@ SL_INLINE void attend_part(enum sl_dtype dtype, const struct attended *rows, int
     }
 }
 
-SL_CLONES static void attend_full(enum sl_dtype dtype, const struct attended *rows, int beta, sl_real *z_out)
-{
-    SL_BY_DTYPE(dtype, attend_part, rows, beta, z_out);
-}
-
-void sl_attend_full_cpu(struct sl_heads heads, const struct sl_edges *edges, const struct sl_parts *parts,
-                        uint32_t part, int beta, sl_real *z_out)
+SL_CLONES void sl_attend_full_cpu(struct sl_heads heads, const struct sl_edges *edges, const struct sl_parts *parts,
+                                  uint32_t part, int beta, sl_real *z_out)
 {
     struct sl_source_rows x;
     sl_parts_rows(parts, &x);
     const struct attended rows = attended_of(heads, edges, &x, parts->dtype, &x.view[part]);
-    attend_full(parts->dtype, &rows, beta, z_out);
+    SL_BY_DTYPE(parts->dtype, attend_part, &rows, beta, z_out);
 }
 
 /* Sums over a list: of a da, of slope a, and of slope a da. */
@@ -528,19 +517,14 @@ SL_INLINE void see_sides(enum sl_dtype dtype, const struct attended *rows, const
     }
 }
 
-SL_CLONES static void sides_of_rows(enum sl_dtype dtype, const struct attended *rows, const sl_real *gz,
-                                    const sl_real *lse, sl_real *sides_out)
-{
-    SL_BY_DTYPE(dtype, see_sides, rows, gz, lse, sides_out);
-}
-
-void sl_attend_sides_cpu(struct sl_heads heads, const struct sl_edges *edges, const struct sl_sources *sources,
-                         const sl_real *gz, const sl_real *lse, sl_real *sides_out)
+SL_CLONES void sl_attend_sides_cpu(struct sl_heads heads, const struct sl_edges *edges,
+                                   const struct sl_sources *sources, const sl_real *gz, const sl_real *lse,
+                                   sl_real *sides_out)
 {
     struct sl_source_rows x;
     sl_sources_rows(sources, &x);
     const struct attended rows = attended_of(heads, edges, &x, sources->dtype, &x.own);
-    sides_of_rows(sources->dtype, &rows, gz, lse, sides_out);
+    SL_BY_DTYPE(sources->dtype, see_sides, &rows, gz, lse, sides_out);
 }
 
 /* ---- kernels, CPU: by source ---- */

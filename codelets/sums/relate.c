@@ -22,27 +22,17 @@ struct columns {
     uint32_t first, n;
 };
 
-/* The edges of a block or of a part. */
-struct edge_list {
+/* Lists of destinations, with the rows of their sources. */
+struct lists {
+    struct sl_edges edges;
     const struct sl_source_rows *x;
-    const uint32_t *positions;
-    const uint16_t *relations;
-    const float *weights; /* NULL: 1 */
-    uint64_t n;           /* entries */
+    const struct sl_slabs *slabs;
+    uint64_t n; /* entries that may be prefetched */
 };
 
-/* Destinations first .. first + n_rows - 1. */
-struct destinations {
-    uint32_t first, n_rows;
-    const struct sl_edges *edges;
-    struct edge_list list;
-};
-
-static struct destinations destinations_of(const struct sl_edges *edges, const struct sl_source_rows *x)
+static struct lists lists_of(const struct sl_edges *edges, const struct sl_source_rows *x, const struct sl_slabs *slabs)
 {
-    const uint64_t n = sl_edges_first(edges, edges->row0 + edges->n_rows);
-    return (struct destinations){
-        edges->row0, edges->n_rows, edges, {x, edges->sources, edges->relations, edges->edge_weights, n}};
+    return (struct lists){*edges, x, slabs, sl_edges_first(edges, edges->row0 + edges->n_rows)};
 }
 
 /* The end of the run that begins with entry e; `end`: of the destination's entries. */
@@ -60,42 +50,41 @@ SL_INLINE sl_real weight_at(const float *weights, uint64_t e)
     return weights == NULL ? 1 : (sl_real)weights[e];
 }
 
-/* out += the sums of entries begin .. end - 1, one destination's. */
-SL_INLINE void add_edges(enum sl_dtype dtype, const struct edge_list *list, const struct sl_slabs *slabs,
-                         uint64_t begin, uint64_t end, sl_real *out)
+/* The row of entry e, from column `first` on. */
+SL_INLINE const char *row_at(enum sl_dtype dtype, const struct lists *lists, uint64_t e, size_t first)
 {
-    uint64_t e = begin;
-    while (e < end) {
-        const uint32_t relation = list->relations[e];
-        const uint64_t stop = run_end(list->relations, e, end);
-        const sl_real weight = 1 / (sl_real)(stop - e);
-        const size_t slab = sl_dtype_bytes(dtype, (size_t)relation * slabs->x_step);
-        sl_real *to = out + (size_t)relation * slabs->m_step;
-        for (; e < stop; e++) {
-            if (e + SL_ROWS_AHEAD < list->n) {
-                const size_t next = sl_dtype_bytes(dtype, (size_t)list->relations[e + SL_ROWS_AHEAD] * slabs->x_step);
-                sl_row_fetch(sl_source_row(dtype, list->x, list->positions[e + SL_ROWS_AHEAD], slabs->x_width) + next,
-                             sl_dtype_bytes(dtype, slabs->n));
-            }
-            sl_add_row(dtype, slabs->n, to, sl_source_row(dtype, list->x, list->positions[e], slabs->x_width) + slab, 0,
-                       weight * weight_at(list->weights, e));
+    return sl_source_row(dtype, lists->x, lists->edges.sources[e], lists->slabs->x_width) +
+           sl_dtype_bytes(dtype, first);
+}
+
+/* out += the weighted sum of these columns of the rows of entries e .. stop - 1, a run. weight: of all of them. Rows to
+ * come are prefetched; without components the relation says which of their slabs. */
+SL_INLINE void add_run(enum sl_dtype dtype, const struct lists *lists, uint64_t e, uint64_t stop,
+                       struct columns columns, sl_real weight, sl_real *out)
+{
+    const struct sl_slabs *slabs = lists->slabs;
+    for (; e < stop; e++) {
+        const uint64_t ahead = e + SL_ROWS_AHEAD;
+        if (ahead < lists->n) {
+            const size_t first =
+                slabs->c == NULL ? (size_t)lists->edges.relations[ahead] * slabs->x_step : columns.first;
+            sl_row_fetch(row_at(dtype, lists, ahead, first), sl_dtype_bytes(dtype, columns.n));
         }
+        sl_add_row(dtype, columns.n, out, row_at(dtype, lists, e, columns.first), 0,
+                   weight * weight_at(lists->edges.edge_weights, e));
     }
 }
 
-/* out = the weighted sum of columns `first` .. first + n - 1 of the rows of entries e .. stop - 1. */
-SL_INLINE void sum_run(enum sl_dtype dtype, const struct edge_list *list, const struct sl_slabs *slabs, uint64_t e,
-                       uint64_t stop, struct columns columns, sl_real *out)
+/* out += the sums of entries begin .. end - 1, one destination's. */
+SL_INLINE void add_edges(enum sl_dtype dtype, const struct lists *lists, uint64_t begin, uint64_t end, sl_real *out)
 {
-    const size_t skip = sl_dtype_bytes(dtype, columns.first);
-    memset(out, 0, columns.n * sizeof *out);
-    for (; e < stop; e++) {
-        if (e + SL_ROWS_AHEAD < list->n) {
-            sl_row_fetch(sl_source_row(dtype, list->x, list->positions[e + SL_ROWS_AHEAD], slabs->x_width) + skip,
-                         sl_dtype_bytes(dtype, columns.n));
-        }
-        sl_add_row(dtype, columns.n, out, sl_source_row(dtype, list->x, list->positions[e], slabs->x_width) + skip, 0,
-                   weight_at(list->weights, e));
+    const struct sl_slabs *slabs = lists->slabs;
+    for (uint64_t e = begin; e < end;) {
+        const uint32_t relation = lists->edges.relations[e];
+        const uint64_t stop = run_end(lists->edges.relations, e, end);
+        add_run(dtype, lists, e, stop, (struct columns){relation * slabs->x_step, slabs->n}, 1 / (sl_real)(stop - e),
+                out + (size_t)relation * slabs->m_step);
+        e = stop;
     }
 }
 
@@ -120,75 +109,79 @@ SL_INLINE struct columns bases_of(const struct sl_slabs *slabs, struct columns c
     return (struct columns){0, slabs->n_bases};
 }
 
-/* add_edges with components. */
-SL_INLINE void add_mixed(enum sl_dtype dtype, const struct edge_list *list, const struct sl_slabs *slabs,
-                         uint64_t begin, uint64_t end, sl_real *out)
+/* The means of one destination's runs with components. gc NULL: add the mixed means to `out`. Otherwise add to gc their
+ * products with g, a row of GM. */
+SL_INLINE void mix(enum sl_dtype dtype, const struct lists *lists, uint64_t begin, uint64_t end, sl_real *out,
+                   const sl_real *g, double *gc)
 {
+    const struct sl_slabs *slabs = lists->slabs;
     sl_real sum[COLUMNS];
     for (uint64_t e = begin; e < end;) {
-        const uint64_t stop = run_end(list->relations, e, end);
+        const uint64_t stop = run_end(lists->edges.relations, e, end);
         const sl_real weight = 1 / (sl_real)(stop - e);
-        const sl_real *c = slabs->c + (size_t)list->relations[e] * slabs->n_bases;
+        const size_t components = (size_t)lists->edges.relations[e] * slabs->n_bases;
         struct columns columns = {0, 0};
         while (next_columns(slabs, &columns)) {
             const struct columns bases = bases_of(slabs, columns);
-            sum_run(dtype, list, slabs, e, stop, columns, sum);
+            memset(sum, 0, columns.n * sizeof *sum);
+            add_run(dtype, lists, e, stop, columns, 1, sum);
             for (uint32_t b = bases.first; b < bases.first + bases.n; b++) {
-                sl_add_row(SL_DTYPE_REAL, columns.n, out + (size_t)b * slabs->m_step + columns.first % slabs->n, sum, 0,
-                           weight * c[b]);
+                const size_t first = (size_t)b * slabs->m_step + columns.first % slabs->n;
+                if (gc == NULL) {
+                    sl_add_row(SL_DTYPE_REAL, columns.n, out + first, sum, 0, weight * slabs->c[components + b]);
+                } else {
+                    gc[components + b] += (double)(weight * sl_row_dot(columns.n, sum, g + first));
+                }
             }
         }
         e = stop;
     }
 }
 
-SL_INLINE void add_sums(enum sl_dtype dtype, const struct edge_list *list, const struct sl_slabs *slabs, uint64_t begin,
-                        uint64_t end, sl_real *out)
+/* The entries of destination i are bound_of(lists, i) .. bound_of(lists, i + 1) - 1. */
+SL_INLINE uint64_t bound_of(const struct lists *lists, uint32_t i)
 {
-    if (slabs->c == NULL) {
-        add_edges(dtype, list, slabs, begin, end, out);
-    } else {
-        add_mixed(dtype, list, slabs, begin, end, out);
-    }
+    return sl_edges_first(&lists->edges, lists->edges.row0 + i);
 }
 
-SL_INLINE void sum_edges(enum sl_dtype dtype, const struct destinations *to, const struct sl_slabs *slabs, int beta,
-                         sl_real *m_out)
+SL_INLINE void sum_edges(enum sl_dtype dtype, const struct lists *lists, int beta, sl_real *m_out)
 {
+    const uint32_t width = lists->slabs->m_width;
     if (!beta) {
-        memset(m_out, 0, (size_t)to->n_rows * slabs->m_width * sizeof *m_out);
+        memset(m_out, 0, (size_t)lists->edges.n_rows * width * sizeof *m_out);
     }
-    for (uint32_t i = 0; i < to->n_rows; i++) {
-        add_sums(dtype, &to->list, slabs, sl_edges_first(to->edges, to->first + i),
-                 sl_edges_first(to->edges, to->first + i + 1), m_out + (size_t)i * slabs->m_width);
+    for (uint32_t i = 0; i < lists->edges.n_rows; i++) {
+        if (lists->slabs->c == NULL) {
+            add_edges(dtype, lists, bound_of(lists, i), bound_of(lists, i + 1), m_out + (size_t)i * width);
+        } else {
+            mix(dtype, lists, bound_of(lists, i), bound_of(lists, i + 1), m_out + (size_t)i * width, NULL, NULL);
+        }
     }
 }
 
-SL_CLONES static void relate(enum sl_dtype dtype, const struct destinations *to, const struct sl_slabs *slabs, int beta,
-                             sl_real *m_out)
+SL_CLONES static void relate(enum sl_dtype dtype, const struct lists *lists, int beta, sl_real *m_out)
 {
-    SL_BY_DTYPE_READ(dtype, sum_edges, to, slabs, beta, m_out);
+    SL_BY_DTYPE_READ(dtype, sum_edges, lists, beta, m_out);
 }
 
 #define ROUNDED_ROWS 64 /* rows summed in float before they are rounded */
 
 /* Sums of bf16 rows may be bf16, too. */
-static enum sl_status relate_to(enum sl_dtype dtype, const struct destinations *to, const struct sl_slabs *slabs,
-                                int beta, enum sl_dtype m_dtype, void *m_out)
+static enum sl_status relate_to(enum sl_dtype dtype, struct lists lists, int beta, enum sl_dtype m_dtype, void *m_out)
 {
+    const uint32_t row0 = lists.edges.row0;
     struct sl_rounded slab =
-        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, to->n_rows, slabs->m_width, m_out);
-    struct destinations some = *to;
+        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, lists.edges.n_rows, lists.slabs->m_width, m_out);
     enum sl_status st;
     if (m_dtype == SL_DTYPE_REAL) {
-        relate(dtype, to, slabs, beta, m_out);
+        relate(dtype, &lists, beta, m_out);
         return SL_OK;
     }
     slab.beta = beta;
     while (sl_rounded_next(&slab, &st)) {
-        some.first = to->first + slab.first;
-        some.n_rows = slab.n;
-        relate(SL_DTYPE_BF16, &some, slabs, beta, slab.room);
+        lists.edges.row0 = row0 + slab.first;
+        lists.edges.n_rows = slab.n;
+        relate(SL_DTYPE_BF16, &lists, beta, slab.room);
     }
     return st;
 }
@@ -198,8 +191,7 @@ enum sl_status sl_relate_forward_cpu(const struct sl_edges *edges, const struct 
 {
     struct sl_source_rows rows;
     sl_sources_rows(x, &rows);
-    const struct destinations to = destinations_of(edges, &rows);
-    return relate_to(x->dtype, &to, slabs, beta, m_dtype, m_out);
+    return relate_to(x->dtype, lists_of(edges, &rows, slabs), beta, m_dtype, m_out);
 }
 
 enum sl_status sl_relate_full_cpu(const struct sl_edges *edges, const struct sl_slabs *slabs,
@@ -207,8 +199,7 @@ enum sl_status sl_relate_full_cpu(const struct sl_edges *edges, const struct sl_
 {
     struct sl_source_rows rows;
     sl_parts_rows(parts, &rows);
-    const struct destinations to = destinations_of(edges, &rows);
-    return relate_to(parts->dtype, &to, slabs, beta, m_dtype, m_out);
+    return relate_to(parts->dtype, lists_of(edges, &rows, slabs), beta, m_dtype, m_out);
 }
 
 /* out += the terms of position t. Entries before `last` are fetched ahead. */
@@ -285,54 +276,24 @@ SL_CLONES void sl_relate_own_cpu(const struct sl_transposed *block, const struct
     }
 }
 
-/* gc += the products of one destination's runs with its row g of GM. */
-SL_INLINE void add_components(enum sl_dtype dtype, const struct edge_list *list, const struct sl_slabs *slabs,
-                              uint64_t begin, uint64_t end, const sl_real *g, double *gc)
+SL_INLINE void sum_components(enum sl_dtype dtype, const struct lists *lists, const sl_real *gm, double *gc)
 {
-    sl_real sum[COLUMNS];
-    for (uint64_t e = begin; e < end;) {
-        const uint64_t stop = run_end(list->relations, e, end);
-        const sl_real weight = 1 / (sl_real)(stop - e);
-        double *to = gc + (size_t)list->relations[e] * slabs->n_bases;
-        struct columns columns = {0, 0};
-        while (next_columns(slabs, &columns)) {
-            const struct columns bases = bases_of(slabs, columns);
-            sum_run(dtype, list, slabs, e, stop, columns, sum);
-            for (uint32_t b = bases.first; b < bases.first + bases.n; b++) {
-                const sl_real *from = g + (size_t)b * slabs->m_step + columns.first % slabs->n;
-                to[b] += (double)(weight * sl_row_dot(columns.n, sum, from));
-            }
-        }
-        e = stop;
+    for (uint32_t i = 0; i < lists->edges.n_rows; i++) {
+        mix(dtype, lists, bound_of(lists, i), bound_of(lists, i + 1), NULL, gm + (size_t)i * lists->slabs->m_width, gc);
     }
 }
 
-SL_INLINE void sum_components(enum sl_dtype dtype, const struct destinations *to, const struct sl_slabs *slabs,
-                              const sl_real *gm, double *gc)
-{
-    for (uint32_t i = 0; i < to->n_rows; i++) {
-        add_components(dtype, &to->list, slabs, sl_edges_first(to->edges, to->first + i),
-                       sl_edges_first(to->edges, to->first + i + 1), gm + (size_t)i * slabs->m_width, gc);
-    }
-}
-
-SL_CLONES static void relate_components(enum sl_dtype dtype, const struct destinations *to,
-                                        const struct sl_slabs *slabs, const sl_real *gm, double *gc)
-{
-    SL_BY_DTYPE_READ(dtype, sum_components, to, slabs, gm, gc);
-}
-
-enum sl_status sl_relate_components_cpu(const struct sl_edges *edges, const struct sl_slabs *slabs,
-                                        const struct sl_sources *x, const sl_real *gm, uint32_t n_relations,
-                                        sl_real *gc_out)
+SL_CLONES enum sl_status sl_relate_components_cpu(const struct sl_edges *edges, const struct sl_slabs *slabs,
+                                                  const struct sl_sources *x, const sl_real *gm, uint32_t n_relations,
+                                                  sl_real *gc_out)
 {
     const size_t n = (size_t)n_relations * slabs->n_bases;
     struct sl_source_rows rows;
     double *gc;
     SL_CHECK(sl_alloc_zero(n, sizeof *gc, "sums of products", &gc));
     sl_sources_rows(x, &rows);
-    const struct destinations to = destinations_of(edges, &rows);
-    relate_components(x->dtype, &to, slabs, gm, gc);
+    const struct lists lists = lists_of(edges, &rows, slabs);
+    SL_BY_DTYPE_READ(x->dtype, sum_components, &lists, gm, gc);
     for (size_t i = 0; i < n; i++) {
         gc_out[i] = (sl_real)gc[i];
     }

@@ -63,22 +63,16 @@ SL_INLINE void sl_add_row(enum sl_dtype dtype, uint32_t n_columns, sl_real *rest
     }
 }
 
-/* The same for four rows, in order. */
-SL_INLINE void sl_add_four(enum sl_dtype dtype, uint32_t n_columns, sl_real *restrict out, const void *const row[4],
-                           uint32_t c0, const sl_real weight[4])
+/* The same for n rows, in order; n: a constant, at most four. */
+SL_INLINE void sl_add_rows(enum sl_dtype dtype, uint32_t n, uint32_t n_columns, sl_real *restrict out,
+                           const void *const *row, uint32_t c0, const sl_real *weight)
 {
-    const void *restrict ra = row[0];
-    const void *restrict rb = row[1];
-    const void *restrict rc = row[2];
-    const void *restrict rd = row[3];
-    const sl_real a = weight[0];
-    const sl_real b = weight[1];
-    const sl_real c = weight[2];
-    const sl_real d = weight[3];
     for (uint32_t j = 0; j < n_columns; j++) {
-        out[j] = (((out[j] + a * sl_entry(dtype, ra, c0 + j)) + b * sl_entry(dtype, rb, c0 + j)) +
-                  c * sl_entry(dtype, rc, c0 + j)) +
-                 d * sl_entry(dtype, rd, c0 + j);
+        sl_real sum = out[j];
+        for (uint32_t k = 0; k < n; k++) {
+            sum += weight[k] * sl_entry(dtype, row[k], c0 + j);
+        }
+        out[j] = sum;
     }
 }
 
@@ -92,13 +86,7 @@ SL_INLINE void sl_walk_add_some(enum sl_dtype dtype, struct sl_walk *walk, uint6
         row[k] = sl_walk_term(walk, e + k)->row;
         weight[k] = sl_walk_term(walk, e + k)->weight;
     }
-    for (uint32_t j = 0; j < n_columns; j++) {
-        sl_real sum = out[j];
-        for (uint32_t k = 0; k < n; k++) {
-            sum += weight[k] * sl_entry(dtype, row[k], j);
-        }
-        out[j] = sum;
-    }
+    sl_add_rows(dtype, n, n_columns, out, row, 0, weight);
 }
 
 /* out += entries e .. stop - 1, in order. */
