@@ -20,7 +20,6 @@ from ._tools import need, whole_file
 from ._trace import STAGES
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9", "#8c564b")
-KINDS = (".png", ".svg", ".pdf")
 # Scores: the title, and the factor of the axis; 100: percent.
 TITLES = {
     "acc": ("Accuracy", 100),
@@ -237,16 +236,10 @@ def draw(curves: Sequence[Curve], figure: Any) -> None:
         _draw_stages(figure.add_subplot(grid[-1, :]), curves)
 
 
-def _picture(path: str) -> str:
-    if not path.endswith(KINDS):
-        raise argparse.ArgumentTypeError(f"found '{path}', expected a name that ends in {', '.join(KINDS)}")
-    return path
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", metavar="RUN", help="file of --metrics, or a folder that holds one")
-    where = "picture to write, .png, .svg or .pdf; default: RUN.png beside the file, plot.png for several"
-    parser.add_argument("--out", type=_picture, metavar="FILE", help=where)
+    where = "picture to write: .png, .svg, .pdf, ..; default: RUN.png beside the file, plot.png for several"
+    parser.add_argument("--out", metavar="FILE", help=where)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -224,8 +224,8 @@ class Graph:
             return value
         place = {text: v for v, text in enumerate(lines_of(self._vertex_names))}
         expected = "ids of the graph, as graph.ids has them" if place else "numbers: the vertices have no ids"
-        wrong = next((entry for entry in array.flat if not isinstance(entry, str) or entry not in place), None)
-        expect(wrong is None, name, shown(str(wrong)), expected)
+        wrong = [str(entry) for entry in array.flat if not isinstance(entry, str) or entry not in place]
+        expect(not wrong, name, shown("".join(wrong[:1])), expected)
         return np.array([place[entry] for entry in array.flat], np.uint32).reshape(array.shape)
 
     def _members(self, vertices: Any) -> Array:

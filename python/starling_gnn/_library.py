@@ -356,15 +356,11 @@ def in_keywords(text: bytes) -> str:
     return re.sub(r"--([a-z][a-z-]*)", lambda match: _all_keywords.get(match[1], match[0]), words)
 
 
-def message() -> str:
-    return in_keywords(lib.sl_message())
-
-
 def check(status: int) -> None:
     """Raise the exception of a status."""
     if status != OK:
         name, kind = _ERRORS[-status - 1] if 0 < -status <= len(_ERRORS) else ("SL_EINTERNAL", StarlingError)
-        error = kind(message())
+        error = kind(in_keywords(lib.sl_message()))
         error.status = name
         raise error
 
@@ -384,17 +380,12 @@ _all_keywords.update({option.name: option.keyword for table in OPTIONS.values() 
 
 
 LAYERS = 3  # of the library, without layers and a list of fanouts
-
-
-@functools.lru_cache(None)
-def _check_environment() -> None:
-    """Warn, once, of variables STARLING_NAME that are not read."""
-    lib.sl_settings_check_environment(False)
+_warn_of_variables = functools.lru_cache(None)(lib.sl_settings_check_environment)  # STARLING_NAME are not read
 
 
 def make_settings(pipe: bool, options: Mapping[str, Any], caller: str) -> Settings:
     """Settings of keywords. TypeError as of texts_of()."""
-    _check_environment()
+    _warn_of_variables(False)
     settings = Settings(pipe)
     if options.get("layers") is None and options.get("fanout") is not None and not pipe and not options.get("load"):
         if not isinstance(options["fanout"], str) and not hasattr(options["fanout"], "__iter__"):
@@ -422,5 +413,5 @@ def _nearest(pipe: bool, keyword: str) -> str:
     if keyword in _all_keywords:
         return f"did you mean {_all_keywords[keyword]}?"
     lib.sl_settings_set(Settings(pipe).handle, keyword.encode(), b"")
-    advice = message().partition("has no such option; ")[2]
+    advice = in_keywords(lib.sl_message()).partition("has no such option; ")[2]
     return "help(starling_gnn.train) lists the keywords" if "--help-all" in advice else advice

@@ -65,10 +65,8 @@ class Model:
         return np.array(self._names) if self._names else np.arange(self.n_outputs)
 
     def __repr__(self) -> str:
-        return (
-            f"Model({self.kind!r}, objective {self.objective!r}, trained on {self.dataset!r}: "
-            f"{self.n_features} features, {self.n_outputs} outputs)"
-        )
+        sizes = f"{self.n_features} features, {self.n_outputs} outputs"
+        return f"Model({self.kind!r}, objective {self.objective!r}, trained on {self.dataset!r}: {sizes})"
 
     def __del__(self, delete: Any = lib.sl_model_delete) -> None:
         handle, self._handle = getattr(self, "_handle", None), None
@@ -145,10 +143,8 @@ class Model:
     def evaluate(self, graph: GraphLike) -> Record:
         """Loss and scores of a graph's validation and test vertices or links: valid_NAME, test_NAME; nan without."""
 
-        def question(used: Graph, dataset: Any) -> Record:
-            return Record(_session.read_scores(made(Scores, lib.sl_model_evaluate, self._handle, dataset)))
-
-        return self._ask(graph, question)
+        scores = self._ask(graph, lambda used, dataset: made(Scores, lib.sl_model_evaluate, self._handle, dataset))
+        return _session.read_scores(scores)
 
     def predict_links(self, graph: GraphLike, pairs: Any) -> Floats:
         """Scores of pairs of vertices, float32 (L,), by a model of links. A larger score is a likelier link.

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from . import _library
 from ._library import Settings, check, lib, made, warn
 from ._numpy import Floats, np
+from ._tools import Record
 
 if TYPE_CHECKING:
     from ._graph import Graph
@@ -74,7 +75,7 @@ class Session:
             values[i] = array.ctypes.data
         check(lib.sl_session_set_weights(self.handle, n, described, values))
 
-    def evaluate(self) -> dict[str, float]:
+    def evaluate(self) -> Record:
         scores = _library.Scores()
         check(lib.sl_session_evaluate(self.handle, C.byref(scores), None, None))
         return read_scores(scores)
@@ -90,9 +91,9 @@ class Session:
         return rows
 
 
-def read_scores(scores: _library.Scores) -> dict[str, float]:
+def read_scores(scores: _library.Scores) -> Record:
     """The loss, and the scores as valid_NAME and test_NAME."""
-    found = {"valid_loss": scores.valid_loss}
+    found = Record(valid_loss=scores.valid_loss)
     for score in scores.score[: scores.n]:
         found["valid_" + score.name.decode()] = score.valid
         found["test_" + score.name.decode()] = score.test
@@ -160,8 +161,7 @@ class Job:
 
         The n-th Ctrl-C is answer("interrupt", n). True: give up the call, and raise KeyboardInterrupt. The call then
         ends by itself."""
-        _check_process()
-        _check_callback()
+        _check()
         handler = self._install()
         try:
             _threads.add(self)
@@ -243,10 +243,8 @@ _disposed: queue.SimpleQueue[Any] = queue.SimpleQueue()  # deletions that wait f
 
 def dispose(delete: Callable[[Any], None], handle: Any) -> None:
     """Delete an object that may have an open session. The garbage collector calls it at any place, in any thread."""
-    if _lost:
-        return
     _disposed.put((delete, handle))
-    if _lock.acquire(blocking=False):
+    if not _lost and _lock.acquire(blocking=False):
         try:
             _sweep()
         finally:
@@ -265,12 +263,13 @@ def close() -> None:
 
     A session closes by itself before the next one. Close it to give its memory back earlier.
     """
-    _check_callback()
+    _check()
     with _lock:
         _close_all()
 
 
-def _check_process() -> None:
+def _check() -> None:
+    """Refuse a use of the library in a process or at a place where there is none."""
     if _lost:
         raise _library.StarlingError(
             "this process was forked while a session trained, and cannot use it: expected a fork before "
@@ -282,9 +281,6 @@ def _check_process() -> None:
             f"found {n} processes of mpirun or srun, expected one process in Python; start Python without mpirun or "
             "srun, or train with coop_sage"
         )
-
-
-def _check_callback() -> None:
     if getattr(_local, "in_callback", False):
         raise RuntimeError(
             "found a call of Starling in a callback of a training, expected it after the training: a process has one "

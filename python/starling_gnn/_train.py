@@ -130,7 +130,7 @@ class Run:
         """Loss and scores of the validation and test vertices of a graph, as Model.evaluate."""
         if graph is not None and graph is not self.graph:  # whose split train() may have drawn
             return self.model.evaluate(graph)
-        return self._ask(lambda session: Record(session.evaluate()))
+        return self._ask(lambda session: session.evaluate())
 
     def predict_links(self, pairs: Any, graph: GraphLike | None = None) -> Floats:
         """Scores of pairs of vertices, float32 (L,), as Model.predict_links."""
@@ -366,7 +366,7 @@ def evaluate(graph: GraphLike, weights: Weights, *, pipe: bool = False, **option
     arrays = _initial_weights(weights, given)
     given = {**{key: value for key, value in given.items() if key not in (used._source or {})}, "epochs": 0}
     settings = make_settings(pipe, _own_data(used, given, "evaluate"), "evaluate")
-    return Record(_session.run(lambda job: job.open(settings, used, arrays).evaluate()))
+    return _session.run(lambda job: job.open(settings, used, arrays).evaluate())
 
 
 def _initial_weights(weights: Weights, options: dict[str, Any]) -> Mapping[str, Floats] | None:

@@ -188,7 +188,7 @@ class Pictures(Files):
         self.refuse(1, "two: expected one file of --metrics .*found 2", "two")
         self.refuse(1, "no-folder/x.svg: No such file", good, "--out", "no-folder/x.svg")
         self.refuse(1, "folder.png: Is a directory", good, "--out", "folder.png")
-        self.refuse(2, "found 'x.jpg', expected a name that ends in .png, .svg, .pdf", good, "--out", "x.jpg")
+        self.refuse(1, "Format 'txt' is not supported .supported formats: .*png", good, "--out", "x.txt")
         self.refuse(2, "RUN")
 
 
