@@ -380,12 +380,12 @@ _all_keywords.update({option.name: option.keyword for table in OPTIONS.values() 
 
 
 LAYERS = 3  # of the library, without layers and a list of fanouts
-_warn_of_variables = functools.lru_cache(None)(lib.sl_settings_check_environment)  # STARLING_NAME are not read
+_check_environment = functools.lru_cache(None)(lib.sl_settings_check_environment)  # STARLING_NAME are not read
 
 
 def make_settings(pipe: bool, options: Mapping[str, Any], caller: str) -> Settings:
     """Settings of keywords. TypeError as of texts_of()."""
-    _warn_of_variables(False)
+    _check_environment(False)
     settings = Settings(pipe)
     if options.get("layers") is None and options.get("fanout") is not None and not pipe and not options.get("load"):
         if not isinstance(options["fanout"], str) and not hasattr(options["fanout"], "__iter__"):
