@@ -22,8 +22,7 @@
 #define FACTS "starling.facts"
 #define BLOCK_FLOATS ((size_t)4096) /* an array's checksum is the sum of its blocks' */
 #define BLOCK_BYTES (BLOCK_FLOATS * sizeof(float))
-#define SUM_GRAIN 256 /* blocks that one thread sums at a time */
-#define CHECK_WEIGHTS ((uint64_t)1 << 20)
+#define SUM_GRAIN 256    /* blocks that one thread sums at a time */
 #define CHECK_GRAIN 4096 /* lists that one thread checks at a time */
 
 enum kind { KIND_DATASET = 1, KIND_PARTS = 2 };
@@ -401,35 +400,32 @@ struct lists {
     uint32_t limit;
     const uint16_t *relations; /* of the entries of a typed graph; else NULL */
     uint64_t n_relations;
+    const float *weights; /* of the entries; or NULL */
     bool low_memory;
     atomic_bool wrong;
 };
 
-/* A list of a typed graph ascends by relation, then by entry. */
-static bool related_fits(const struct lists *lists, uint64_t begin, uint64_t end)
+/* A list ascends; of a typed graph by relation, then by entry. */
+static bool list_fits(const struct lists *lists, uint64_t begin, uint64_t end)
 {
     const uint32_t *entries = lists->entries;
     const uint16_t *relations = lists->relations;
     bool fits = true;
     for (uint64_t k = begin; k < end; k++) {
-        fits &= entries[k] < lists->limit && relations[k] < lists->n_relations;
-        fits &= k == begin || relations[k] > relations[k - 1] ||
-                (relations[k] == relations[k - 1] && entries[k] > entries[k - 1]);
+        const bool later = relations != NULL && k > begin && relations[k] > relations[k - 1];
+        const bool same = relations == NULL || k == begin || relations[k] == relations[k - 1];
+        fits &= later || (same && (k == begin || entries[k] > entries[k - 1]));
+        fits &= entries[k] < lists->limit && (relations == NULL || relations[k] < lists->n_relations);
+        fits &= lists->weights == NULL || sl_weight_is_valid(lists->weights[k]);
     }
     return fits;
 }
 
-static bool list_fits(const struct lists *lists, uint64_t begin, uint64_t end)
+static void forget(const struct lists *lists, const void *array, size_t size, uint64_t begin, uint64_t end)
 {
-    const uint32_t *entries = lists->entries;
-    if (lists->relations != NULL) {
-        return related_fits(lists, begin, end);
+    if (lists->low_memory && array != NULL) {
+        sl_file_forget((const char *)array + begin * size, (end - begin) * size);
     }
-    bool fits = begin == end || entries[end - 1] < lists->limit;
-    for (uint64_t k = begin + 1; k < end; k++) {
-        fits &= entries[k] > entries[k - 1];
-    }
-    return fits;
 }
 
 static void check_lists(void *context, uint64_t begin, uint64_t end)
@@ -443,14 +439,10 @@ static void check_lists(void *context, uint64_t begin, uint64_t end)
             return;
         }
     }
-    if (lists->low_memory) {
-        sl_file_forget(offsets + begin, (end - begin) * sizeof *offsets);
-        sl_file_forget(lists->entries + offsets[begin], (offsets[end] - offsets[begin]) * sizeof *lists->entries);
-        if (lists->relations != NULL) {
-            sl_file_forget(lists->relations + offsets[begin],
-                           (offsets[end] - offsets[begin]) * sizeof *lists->relations);
-        }
-    }
+    forget(lists, lists->entries, sizeof *lists->entries, offsets[begin], offsets[end]);
+    forget(lists, lists->relations, sizeof *lists->relations, offsets[begin], offsets[end]);
+    forget(lists, lists->weights, sizeof *lists->weights, offsets[begin], offsets[end]);
+    forget(lists, offsets, sizeof *offsets, begin, end);
 }
 
 /* True if the n lists' offsets ascend from 0 to n_entries and each list's entries ascend, below `limit`. */
@@ -463,24 +455,6 @@ static bool lists_fit(struct lists *lists, uint64_t n)
     return !atomic_load(&lists->wrong);
 }
 
-static bool read_weights(const struct reading *file, float **out)
-{
-    uint64_t n = file->facts.n_edges;
-    const float *weights = section(file, SECTION_WEIGHTS, SL_DTYPE_F32, n);
-    bool fits = weights != NULL;
-    for (uint64_t begin = 0; fits && begin < n; begin += CHECK_WEIGHTS) {
-        uint64_t end = sl_min_u64(n, begin + CHECK_WEIGHTS);
-        for (uint64_t e = begin; e < end; e++) {
-            fits &= sl_weight_is_valid(weights[e]);
-        }
-        if (file->low_memory) {
-            sl_file_forget(weights + begin, (end - begin) * sizeof *weights);
-        }
-    }
-    *out = (float *)(uintptr_t)weights;
-    return fits;
-}
-
 static bool read_graph(const struct reading *file, struct sl_graph *graph)
 {
     const struct facts *facts = &file->facts;
@@ -489,23 +463,23 @@ static bool read_graph(const struct reading *file, struct sl_graph *graph)
     lists.n_relations = facts->n_relations;
     lists.offsets = section(file, SECTION_OFFSETS, SL_DTYPE_U64, n + 1);
     lists.entries = section(file, SECTION_SOURCES, SL_DTYPE_U32, facts->n_edges);
-    float *weights = NULL;
-    if (facts->checksum[SECTION_WEIGHTS] != 0 && !read_weights(file, &weights)) {
-        return false;
+    const bool weighted = facts->checksum[SECTION_WEIGHTS] != 0;
+    if (weighted) {
+        lists.weights = section(file, SECTION_WEIGHTS, SL_DTYPE_F32, facts->n_edges);
     }
     const bool typed = facts->n_relations > 0;
     if (typed) {
         lists.relations = section(file, SECTION_RELATIONS, SL_DTYPE_U16, facts->n_edges);
     }
     if (lists.offsets == NULL || lists.entries == NULL || (typed && lists.relations == NULL) ||
-        facts->n_relations > SL_MAX_RELATIONS || !lists_fit(&lists, n)) {
+        (weighted && lists.weights == NULL) || facts->n_relations > SL_MAX_RELATIONS || !lists_fit(&lists, n)) {
         return false;
     }
     *graph = (struct sl_graph){.n_vertices = facts->n_vertices,
                                .n_edges = facts->n_edges,
                                .offsets = (uint64_t *)lists.offsets,
                                .sources = (sl_vertex *)lists.entries,
-                               .weights = weights,
+                               .weights = (float *)lists.weights,
                                .relations = (uint16_t *)lists.relations,
                                .n_relations = (uint32_t)facts->n_relations};
     return true;

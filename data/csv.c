@@ -460,7 +460,7 @@ static enum sl_status read_names(const char *path, uint32_t n_rows, bool *are_na
         }
     }
     const bool header = kinds.n_texts == 1 && kinds.n_numbers > 0 && kinds.text == 0;
-    *are_names = !wide && !header && sl_label_kinds_are_names(&kinds);
+    *are_names = !wide && !header && kinds.n_texts > 0 && !kinds.fractions;
     if (*are_names && n != n_rows) { /* blank lines at the end are harmless */
         SL_TRY(st, read_exactly(path, n_rows, count_full_lines, &n_full), done);
     }

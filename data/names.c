@@ -269,11 +269,6 @@ void sl_label_kinds_count(struct sl_label_kinds *kinds, struct sl_text_cell labe
     }
 }
 
-bool sl_label_kinds_are_names(const struct sl_label_kinds *kinds)
-{
-    return kinds->n_texts > 0 && !kinds->fractions;
-}
-
 static void tell_kinds(const char *where, const struct sl_label_kinds *kinds)
 {
     if (kinds->n_numbers > 0) {

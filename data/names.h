@@ -63,9 +63,6 @@ struct sl_label_kinds {
 /* Count the label of a row. */
 void sl_label_kinds_count(struct sl_label_kinds *kinds, struct sl_text_cell label, uint64_t row);
 
-/* Whether the labels are names. */
-bool sl_label_kinds_are_names(const struct sl_label_kinds *kinds);
-
 struct sl_targets;
 
 /* Make classes of the labels of n rows, which are names: classes in the order of the names' bytes, -1 for a label that

@@ -41,6 +41,13 @@ static const char *default_unit(const struct sl_option *option)
     return plural ? option->unit : NULL;
 }
 
+static void print_upper(const char *text, FILE *stream)
+{
+    for (const char *c = text; *c != '\0'; c++) {
+        fputc(toupper((unsigned char)*c), stream);
+    }
+}
+
 static void print_capitalised(const char *text, FILE *stream)
 {
     fputc(toupper((unsigned char)text[0]), stream);
@@ -330,9 +337,7 @@ static void man_commands(const struct sl_option_table *table, FILE *stream)
     for (size_t i = 0; i < table->n_commands; i++) {
         const struct sl_option_table *command = &table->commands[i];
         fprintf(stream, ".SH COMMAND ");
-        for (const char *c = command->command; *c != '\0'; c++) {
-            fputc(toupper((unsigned char)*c), stream);
-        }
+        print_upper(command->command, stream);
         fputc('\n', stream);
         man_synopsis(command, stream);
         fprintf(stream, ".PP\n");
@@ -395,9 +400,7 @@ static void man_see_also(const struct sl_option_table *table, FILE *stream)
 static void print_man(const struct sl_option_table *table, const char *version, FILE *stream)
 {
     fprintf(stream, ".TH ");
-    for (const char *c = table->program; *c != '\0'; c++) {
-        fputc(toupper((unsigned char)*c), stream);
-    }
+    print_upper(table->program, stream);
     fprintf(stream, " 1 \"" RELEASE_DATE "\" \"Starling %s\" \"Starling\"\n.SH NAME\n%s \\- ", version, table->program);
     roff(table->summary, stream);
     fprintf(stream, "\n.SH SYNOPSIS\n");
