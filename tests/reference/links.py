@@ -20,6 +20,7 @@ N, F, H, RELATIONS = 40, 5, 6, 3
 BATCH, NEGATIVES, SEED = 24, 3, 77
 PERMUTATION, FOR_NEGATIVES = 2, 10
 MASK = 0xFFFFFFFF
+GIN, GCN = ("eps", "w1", "b1", "w2", "b2"), ("w", "bias")
 
 
 def philox(key, counter):
@@ -65,11 +66,11 @@ def in_edges(links, some):
 
 def outputs_of_sums(p, x, edges, degree):
     """gin, or gcn if it has two arrays a layer. degree: in-edges of the whole graph."""
-    is_gin = "0.4" in p
+    is_gin = "0.eps" in p
     f = torch.ones(N) if is_gin else (degree + 1) ** -0.5
 
     def layer(i, h):
-        q = [p[f"{i}.{k}"] for k in range(5 if is_gin else 2)]
+        q = [p[f"{i}.{k}"] for k in (GIN if is_gin else GCN)]
         s = f[:, None] ** 2 * h + torch.zeros_like(h).index_add(0, edges[1], (f[edges[0]] * f[edges[1]])[:, None]
                                                                * h[edges[0]])
         if not is_gin:
@@ -80,15 +81,15 @@ def outputs_of_sums(p, x, edges, degree):
 
 
 def outputs(p, x, edges, degree):
-    if "0.0" in p:
+    if "0.w" in p or "0.eps" in p:
         return outputs_of_sums(p, x, edges, degree)
 
     def mean(h):
         n = torch.zeros(N).index_add(0, edges[1], torch.ones(edges.shape[1]))
         return torch.zeros(N, h.shape[1]).index_add(0, edges[1], h[edges[0]]) / n.clamp(min=1)[:, None]
 
-    h = (x @ p["0.self"] + mean(x) @ p["0.neigh"] + p["0.bias"]).relu()
-    return h @ p["1.self"] + mean(h) @ p["1.neigh"] + p["1.bias"]
+    h = (x @ p["0.w_self"] + mean(x) @ p["0.w_neigh"] + p["0.bias"]).relu()
+    return h @ p["1.w_self"] + mean(h) @ p["1.w_neigh"] + p["1.bias"]
 
 
 def decode(decoder, p, product, relations):
@@ -118,15 +119,16 @@ def run(x, links, kind, decoder, shared, own):
     """The losses of an epoch's steps and of one more, and the gradients of the first."""
     p = {k: torch.tensor(v, requires_grad=True) for k, v in {**shared, **own}.items()}
     per_epoch = -(-len(links) // BATCH)
-    case = {"model": "sage" if "0.0" not in own else "gin" if "0.4" in own else "gcn", "loss": kind, "decoder": decoder, "triples": len(links[0]) == 3, "losses": [],
-            "parameters": {k: v.tolist() for k, v in own.items()}}
+    case = {"model": "gin" if "0.eps" in own else "gcn" if "0.w" in own else "sage", "loss": kind, "decoder": decoder,
+            "triples": len(links[0]) == 3, "losses": [], "parameters": {k: v.T.tolist() for k, v in own.items()}}
     for step in range(per_epoch + 1):
         epoch, i = divmod(step, per_epoch)
         loss = loss_of(p, x, links, epoch, order(epoch, len(links))[i * BATCH:(i + 1) * BATCH], kind, decoder)
         case["losses"].append(loss.item())
         if step == 0:
-            used = {k: v for k, v in p.items() if case["model"] == "sage" or k not in shared}
-            case["gradients"] = dict(zip(used, (g.tolist() for g in torch.autograd.grad(loss, list(used.values())))))
+            used = p if case["model"] == "sage" else own
+            gradients = torch.autograd.grad(loss, [p[k] for k in used])
+            case["gradients"] = {k: g.numpy().T.tolist() for k, g in zip(used, gradients)}
     return case
 
 
@@ -137,7 +139,7 @@ pairs = sorted({tuple(sorted(map(int, rng.integers(0, N - 2, 2)))) for _ in rang
 links = [list(pair) for pair in pairs if pair[0] != pair[1]][:60]
 x = np.round(rng.normal(size=(N, F)) * 16) / 16  # floats hold it exactly
 shared = {name: rng.normal(size=shape) * 0.5 for name, shape in
-          (("0.self", (F, H)), ("0.neigh", (F, H)), ("0.bias", H), ("1.self", (H, H)), ("1.neigh", (H, H)),
+          (("0.w_self", (F, H)), ("0.w_neigh", (F, H)), ("0.bias", H), ("1.w_self", (H, H)), ("1.w_neigh", (H, H)),
            ("1.bias", H))}
 one = {"decoder.0": rng.normal(size=(1, H)) * 0.5}
 mlp = {f"decoder.{i}": rng.normal(size=shape) * 0.5 for i, shape in enumerate(((H, H), H, H, 1))}
@@ -146,11 +148,11 @@ triples = [[u, int(rng.integers(RELATIONS)), v] for u, v in links[:40]]
 triples += [[v, int(rng.integers(RELATIONS)), u] for u, v in links[:6]]  # other relations between the same ends
 triples += [[u, (r + 1) % RELATIONS, v] for u, r, v in triples[:6]]
 gin = {f"{i}.{k}": rng.normal(size=shape) * 0.3 for i in range(2)
-       for k, shape in enumerate((1, (H if i else F, H), H, (H, H), H))}
-gcn = {f"{i}.{k}": rng.normal(size=shape) * 0.5 for i in range(2) for k, shape in enumerate(((H if i else F, H), H))}
+       for k, shape in zip(GIN, (1, (H if i else F, H), H, (H, H), H))}
+gcn = {f"{i}.{k}": rng.normal(size=shape) * 0.5 for i in range(2) for k, shape in zip(GCN, ((H if i else F, H), H))}
 content = {"vertices": N, "links": links, "triples": triples, "relations": RELATIONS, "features": x.tolist(),
            "hidden": H, "batch": BATCH, "negatives": NEGATIVES, "seed": SEED,
-           "parameters": {k: v.tolist() for k, v in shared.items()}, "torch": torch.__version__, "cases": {}}
+           "parameters": {k: v.T.tolist() for k, v in shared.items()}, "torch": torch.__version__, "cases": {}}
 for name, some, kind, decoder, own in (
         ("binary", links, "binary", "dot", {}), ("gin", links, "binary", "dot", gin),
         ("gcn", links, "binary", "dot", gcn), ("softmax", links, "softmax", "dot", {}),
