@@ -309,7 +309,8 @@ static MAYBE_UNUSED double largest(json_t *array)
 }
 
 /* Compare values (or gradients) of all parameters with `wanted`. Where a tensor of the reference is zero but for
- * rounding (the bias under batch norm, that of a decoder under softmax), its terms are of the size of the neighbouring tensors'. */
+ * rounding (the bias under batch norm, a decoder's last bias under softmax), its terms are of the size of the
+ * neighbouring tensors'. */
 static MAYBE_UNUSED void expect_tensors(const char *label, json_t *wanted, struct sl_model *model, bool gradients)
 {
     expect_ok(sl_model_acquire(model, STARPU_R));

@@ -66,20 +66,26 @@ static MAYBE_UNUSED int group_down(void **state)
     return 0;
 }
 
-/* The defaults with these options: "name=value" or "flag", one a word. */
-static MAYBE_UNUSED void settings_with(const char *options, struct sl_settings *out)
+/* Set options: "name=value" or "flag", one a word. */
+static MAYBE_UNUSED void settings_add(const char *options, struct sl_settings *settings)
 {
     char words[256];
     char *rest;
-    expect_ok(sl_settings_init(out));
     snprintf(words, sizeof words, "%s", options);
     for (char *word = strtok_r(words, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
         char *value = strchr(word, '=');
         if (value != NULL) {
             *value++ = '\0';
         }
-        expect_ok(sl_option_set(sl_settings_table_of(out), word, value, out));
+        expect_ok(sl_option_set(sl_settings_table_of(settings), word, value, settings));
     }
+}
+
+/* The defaults with these options. */
+static MAYBE_UNUSED void settings_with(const char *options, struct sl_settings *out)
+{
+    expect_ok(sl_settings_init(out));
+    settings_add(options, out);
 }
 
 /* ---- models ---- */

@@ -767,34 +767,41 @@ TEST(test_activation_on_device)
 
 /* ---- runs ---- */
 
-/* What is run; rows of a layer travel as they are, or, where the first one narrows, projected. */
-struct variant {
-    const char *name;
-    int model, sampler, norm;
-    uint32_t hidden;
-    double dropout, input_dropout;
-    bool residual, sparse;
-    uint32_t bases;
-};
-
-static const struct variant variants[] = {
-    {"sage", SL_MODEL_SAGE, SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 16, 0.5, 0, false, false, 0},
-    {"sage, widening, input dropout", SL_MODEL_SAGE, SL_SAMPLER_LABOR, SL_NORM_NONE, 24, 0.3, 0.2, false, false, 0},
-    {"sage, layer norm, residual", SL_MODEL_SAGE, SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 20, 0.2, 0, true, false, 0},
-    {"sage, batch norm", SL_MODEL_SAGE, SL_SAMPLER_FULL, SL_NORM_BATCH, 24, 0, 0, false, false, 0},
-    {"sage, sparse", SL_MODEL_SAGE, SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 16, 0.5, 0, false, true, 0},
-    {"gcn", SL_MODEL_GCN, SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 16, 0.5, 0, false, false, 0},
-    {"gcn, widening", SL_MODEL_GCN, SL_SAMPLER_FULL, SL_NORM_NONE, 24, 0.3, 0.1, false, false, 0},
-    {"gcnii", SL_MODEL_GCNII, SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 20, 0.3, 0.1, false, false, 0},
-    {"gcnii, sparse, batch norm", SL_MODEL_GCNII, SL_SAMPLER_LABOR, SL_NORM_BATCH, 24, 0.2, 0, false, true, 0},
-    {"resgcn", SL_MODEL_RESGCN, SL_SAMPLER_NEIGHBOR, SL_NORM_NONE, 20, 0.3, 0.1, false, false, 0},
-    {"gat", SL_MODEL_GAT, SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 72, 0.3, 0.1, true, false, 0},
-    {"gat, sparse", SL_MODEL_GAT, SL_SAMPLER_FULL, SL_NORM_NONE, 24, 0, 0, false, true, 0},
-    {"resgcn, sparse", SL_MODEL_RESGCN, SL_SAMPLER_FULL, SL_NORM_NONE, 24, 0, 0, false, true, 0},
-    {"gin, widening", SL_MODEL_GIN, SL_SAMPLER_FULL, SL_NORM_LAYER, 24, 0.3, 0.1, false, false, 0},
-    {"rgcn", SL_MODEL_RGCN, SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 24, 0.3, 0.1, false, false, 0},
-    {"rgcn, bases", SL_MODEL_RGCN, SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 24, 0.3, 0.1, false, false, 2},
-    {"rgat", SL_MODEL_RGAT, SL_SAMPLER_NEIGHBOR, SL_NORM_LAYER, 24, 0.3, 0.1, true, false, 0},
+/* What is run; rows of a layer travel as they are, or, if the first layer narrows, projected. */
+static const struct variant {
+    const char *options;
+    bool sparse;
+} variants[] = {
+    {"model=sage", false},
+    {"model=sage sampler=labor hidden=24 dropout=0.3 input-dropout=0.2", false},
+    {"model=sage norm=layer hidden=20 dropout=0.2 residual", false},
+    {"model=sage sampler=full norm=batch hidden=24 dropout=0", false},
+    {"model=sage", true},
+    {"model=gcn norm=layer", false},
+    {"model=gcn sampler=full hidden=24 dropout=0.3 input-dropout=0.1", false},
+    {"model=gcnii norm=layer hidden=20 dropout=0.3 input-dropout=0.1", false},
+    {"model=gcnii sampler=labor norm=batch hidden=24 dropout=0.2", true},
+    {"model=resgcn hidden=20 dropout=0.3 input-dropout=0.1", false},
+    {"model=gat norm=layer hidden=72 dropout=0.3 input-dropout=0.1 residual", false},
+    {"model=gat sampler=full hidden=24 dropout=0", true},
+    {"model=resgcn sampler=full hidden=24 dropout=0", true},
+    {"model=gin sampler=full norm=layer hidden=24 dropout=0.3 input-dropout=0.1", false},
+    {"model=rgcn norm=layer hidden=24 dropout=0.3 input-dropout=0.1", false},
+    {"model=rgcn bases=2 norm=layer hidden=24 dropout=0.3 input-dropout=0.1", false},
+    {"model=rgat norm=layer hidden=24 dropout=0.3 input-dropout=0.1 residual", false},
+    {"model=sage sampler=labor hidden=8 edge-weights=factor", false},
+    {"model=sage edge-weights=probability", true},
+    {"model=gcn norm=batch hidden=24 edge-weights=factor", false},
+    {"model=gcn sampler=labor norm=layer edge-weights=both", false},
+    {"model=gcnii sampler=labor edge-weights=factor", false},
+    {"model=resgcn sampler=full edge-weights=factor", false},
+    {"model=gin learn-epsilon norm=layer hidden=24 edge-weights=factor", false},
+    {"model=gin learn-epsilon sampler=labor hidden=8 edge-weights=both", false},
+    {"model=gin learn-epsilon sampler=full norm=batch hidden=8", true},
+    {"model=rgcn sampler=labor hidden=8 edge-weights=factor", true},
+    {"model=rgcn bases=2 sampler=full hidden=8 edge-weights=factor", false},
+    {"model=rgat sampler=full norm=layer hidden=8 edge-weights=factor", true},
+    {"model=rgat edge-weights=probability", false},
 };
 #define N_VARIANTS (sizeof variants / sizeof *variants)
 
@@ -810,16 +817,9 @@ static size_t variant_stride(void)
 static void settings_of(const struct variant *v, int precision, uint32_t pes, struct sl_settings *out)
 {
     static const int methods[] = {SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE};
-    settings_with("layers=3 fanout=4,5,6", out);
+    settings_with("layers=3 fanout=4,5,6 norm=none hidden=16 dropout=0.5", out);
+    settings_add(v->options, out);
     out->precision = precision;
-    out->model = v->model;
-    out->sampler = v->sampler;
-    out->norm = v->norm;
-    out->hidden = v->hidden;
-    out->dropout = v->dropout;
-    out->input_dropout = v->input_dropout;
-    out->residual = v->residual;
-    out->bases = v->bases;
     out->pes = out->group_size = pes;
     out->batch_size = SEEDS / pes;
     out->chunks = 1 + pes % 3;
@@ -830,7 +830,7 @@ static void run_variant(const struct variant *v, int precision, uint32_t pes, st
 {
     OWNED(sl_settings_free) struct sl_settings settings;
     settings_of(v, precision, pes, &settings);
-    run_steps(set_of(v->model, v->sparse), &settings, N_STEPS, out);
+    run_steps(set_of(settings.model, v->sparse), &settings, N_STEPS, out);
 }
 
 static void expect_losses(const char *name, uint32_t pes, const struct outcome *got, const struct outcome *wanted,
@@ -855,21 +855,26 @@ TEST(test_invisible)
         for (size_t j = 0; j < n_spreads; j++) {
             OWNED(outcome_free) struct outcome got;
             run_variant(&variants[i], SL_PRECISION_BF16, spreads[j], &got);
-            expect_losses(variants[i].name, spreads[j], &got, &wanted, 1e-2);
+            expect_losses(variants[i].options, spreads[j], &got, &wanted, 1e-2);
         }
     }
 }
 
+/* In float, those whose bits tests/whole/test_properties.c does not compare. */
 TEST(test_same_bits)
 {
     needs_bf16();
     for (size_t i = 1 % variant_stride(); i < N_VARIANTS; i += variant_stride()) {
-        OWNED(outcome_free) struct outcome first;
-        OWNED(outcome_free) struct outcome second;
-        run_variant(&variants[i], SL_PRECISION_BF16, 4, &first);
-        run_variant(&variants[i], SL_PRECISION_BF16, 4, &second);
-        expect_same("losses", N_STEPS, sizeof *first.loss, first.loss, second.loss);
-        expect_same("parameters", first.n_entries, sizeof *first.parameters, first.parameters, second.parameters);
+        const bool weighted = strstr(variants[i].options, "edge-weights") != NULL;
+        for (int precision = weighted ? SL_PRECISION_FLOAT : SL_PRECISION_BF16; precision <= SL_PRECISION_BF16;
+             precision++) {
+            OWNED(outcome_free) struct outcome first;
+            OWNED(outcome_free) struct outcome second;
+            run_variant(&variants[i], precision, 4, &first);
+            run_variant(&variants[i], precision, 4, &second);
+            expect_same("losses", N_STEPS, sizeof *first.loss, first.loss, second.loss);
+            expect_same("parameters", first.n_entries, sizeof *first.parameters, first.parameters, second.parameters);
+        }
     }
 }
 
@@ -897,26 +902,9 @@ TEST(test_beside_float)
         OWNED(outcome_free) struct outcome rounded;
         run_variant(&variants[i], SL_PRECISION_FLOAT, 2, &exact);
         run_variant(&variants[i], SL_PRECISION_BF16, 2, &rounded);
-        expect_losses(variants[i].name, 2, &rounded, &exact, 2e-2);
+        expect_losses(variants[i].options, 2, &rounded, &exact, 2e-2);
         assert_true(fabs(rounded.loss[0] - exact.loss[0]) > 1e-6 * exact.loss[0]); /* rounded they are */
         expect_half(&variants[i], &rounded, &exact);
-    }
-}
-
-/* A cache of feature rows changes no number. */
-TEST(test_feature_cache)
-{
-    OWNED(outcome_free) struct outcome plain;
-    needs_bf16();
-    run_variant(&variants[1], SL_PRECISION_BF16, 2, &plain);
-    for (int policy = SL_FEATURE_CACHE_LRU; policy <= SL_FEATURE_CACHE_DEGREE; policy++) {
-        OWNED(sl_settings_free) struct sl_settings settings;
-        OWNED(outcome_free) struct outcome cached;
-        settings_of(&variants[1], SL_PRECISION_BF16, 2, &settings);
-        settings.feature_cache = 150;
-        settings.feature_cache_policy = policy;
-        run_steps(&dense_set, &settings, N_STEPS, &cached);
-        expect_same("losses", N_STEPS, sizeof *plain.loss, cached.loss, plain.loss);
     }
 }
 
@@ -929,7 +917,7 @@ static void evaluate(const struct variant *v, int precision, sl_real *scores, sl
     OWNED(world_close) struct world w;
     settings_of(v, precision, 3, &settings);
     settings.batch_size = 90;
-    world_open(set_of(v->model, v->sparse), &settings, 1, &w);
+    world_open(set_of(settings.model, v->sparse), &settings, 1, &w);
     expect_ok(sl_evaluate(&w.run, &w.shards, &w.model, &wanted, &unused));
 }
 
@@ -951,9 +939,11 @@ TEST(test_evaluation)
 {
     needs_bf16();
     for (size_t i = 3 % variant_stride(); i < N_VARIANTS; i += variant_stride()) {
-        const struct sl_dataset *set = set_of(variants[i].model, variants[i].sparse);
+        OWNED(sl_settings_free) struct sl_settings settings;
+        settings_of(&variants[i], SL_PRECISION_BF16, 1, &settings);
+        const struct sl_dataset *set = set_of(settings.model, variants[i].sparse);
         size_t n_scores = (size_t)set->graph.n_vertices * set->targets.n_classes;
-        size_t n_hidden = (size_t)set->graph.n_vertices * variants[i].hidden;
+        size_t n_hidden = (size_t)set->graph.n_vertices * settings.hidden;
         sl_real *scores[2];
         sl_real *hidden[2];
         for (int precision = 0; precision < 2; precision++) {
@@ -963,7 +953,7 @@ TEST(test_evaluation)
         }
         expect_close("scores", n_scores, scores[SL_PRECISION_BF16], scores[SL_PRECISION_FLOAT]);
         assert_true(expect_close("hidden rows", n_hidden, hidden[SL_PRECISION_BF16], hidden[SL_PRECISION_FLOAT]) > 0);
-        bool rounded = variants[i].model != SL_MODEL_RESGCN; /* whose layers end without an activation */
+        bool rounded = settings.model != SL_MODEL_RESGCN; /* whose layers end without an activation */
         for (size_t k = 0; k < n_hidden && rounded; k++) {
             assert_true(hidden[SL_PRECISION_BF16][k] == sl_bf16_real(sl_bf16_of(hidden[SL_PRECISION_BF16][k])));
         }
@@ -977,9 +967,14 @@ TEST(test_evaluation)
 static int up(void **state)
 {
     static const struct graph_shape dense_shape = {
-        .kind = GRAPH_POWER_LAW, .n_vertices = 1201, .n_columns = 20, .n_classes = 5, .seed = 11};
-    static const struct graph_shape sparse_shape = {
-        .kind = GRAPH_POWER_LAW, .n_vertices = 1201, .n_columns = 80, .n_classes = 5, .sparse = true, .seed = 12};
+        .kind = GRAPH_POWER_LAW, .n_vertices = 1201, .n_columns = 20, .n_classes = 5, .weighted = true, .seed = 11};
+    static const struct graph_shape sparse_shape = {.kind = GRAPH_POWER_LAW,
+                                                    .n_vertices = 1201,
+                                                    .n_columns = 80,
+                                                    .n_classes = 5,
+                                                    .weighted = true,
+                                                    .sparse = true,
+                                                    .seed = 12};
     make_sets(dense_shape, sparse_shape);
     return group_up(state);
 }

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Whole steps on typed graphs: rgcn with one relation has the bits of sage, and losses do not depend on the partition
- * (tests/whole/test_reference.c has the figures). Typed graphs themselves: their lists, and what is refused. */
+ * Whole steps on typed graphs: rgcn with one relation has the bits of sage (tests/whole/test_reference.c has figures,
+ * tests/whole/test_weighted.c partitions). Typed graphs themselves: their lists, and what is refused. */
 #include "tests/support/run_fixture.h"
 
 #include "data/load.h"
@@ -89,48 +89,6 @@ TEST(test_one_relation)
     }
     for (int i = 0; i < 4; i++) {
         expect_equal_runs(dense_shape, i, by_relation);
-    }
-}
-
-/* ---- partitions ---- */
-
-TEST(test_partitions)
-{
-    static const uint32_t pes[][2] = {{1, 1}, {2, 2}, {3, 3}, {4, 4}, {8, 8}, {4, 2}, {8, 1}};
-    static const int methods[] = {SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE};
-    const double tolerance = sizeof(sl_real) == sizeof(double) ? 1e-9 : 1e-5;
-    for (int k = 0; k < 8; k++) {
-        OWNED(sl_dataset_free) struct sl_dataset dataset;
-        struct outcome wanted = {0};
-        make_dataset(k % 2 == 1 ? &sparse_shape : &dense_shape, &dataset);
-        machine_up(NULL, 2);
-        for (size_t i = 0; i < sizeof pes / sizeof *pes; i++) {
-            OWNED(sl_settings_free) struct sl_settings settings;
-            struct outcome got;
-            settings_of(k < 4 ? SL_MODEL_RGCN : SL_MODEL_RGAT, 16, &settings);
-            settings.pes = pes[i][0];
-            settings.group_size = pes[i][1];
-            settings.batch_size = SEEDS / settings.pes;
-            settings.chunks = 1 + (uint32_t)i % 3;
-            settings.partition = methods[i % 3];
-            settings.input_layer = k % 4 >= 2;
-            settings.bases = k == 1 || k == 2 ? 2 : 0;
-            settings.sampler = k % 3 == 2 ? SL_SAMPLER_LABOR : SL_SAMPLER_NEIGHBOR;
-            settings.replace = k % 3 == 1;
-            if (k % 2 == 0) {
-                expect_ok(sl_settings_set(&settings, "relation-fanout", k == 4 ? "each" : "1:2,3/2:3,1"));
-            }
-            run_steps(&dataset, &settings, 5, i == 0 ? &wanted : &got);
-            for (uint32_t s = 0; i > 0 && s < 5; s++) {
-                expect_near_at("loss", s, got.loss[s], wanted.loss[s], tolerance * wanted.loss[s]);
-            }
-            if (i > 0) {
-                outcome_free(&got);
-            }
-        }
-        outcome_free(&wanted);
-        machine_down();
-        forget_partitions();
     }
 }
 
