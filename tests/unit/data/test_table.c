@@ -132,11 +132,12 @@ TEST_IN_FOLDER(serves_inference)
 {
     OWNED(sl_raw_free) struct sl_raw raw;
     put_text("g/edges.csv", EDGES "x,y\n");
-    put_text("g/nodes.csv", "id,a,b\ny,1,2\nx,3,4\n");
+    put_text("g/nodes.csv", "id,\"a\"\"\",b\ny,1,2\nx,3,4\n");
     assert_refused(read_for(in_folder("g"), SL_RAW_FOR_TRAINING, &raw), SL_EFILE,
                    "found a folder of edges.csv, expected labels and a split too: add columns label and split");
     assert_ok(read_for(in_folder("g"), SL_RAW_FOR_INFERENCE, &raw));
     assert_int_equal(raw.features.n_columns, 2);
+    assert_string_equal(raw.feature_names, "a\"\nb\n");
     assert_true(((const float *)raw.features.dense.data)[2] == 3);
     sl_raw_free(&raw);
     put_text("g/nodes.csv", NODES "y,1,,test\nx,2,0,test\n");

@@ -105,7 +105,7 @@ TEST_IN_FOLDER(test_names)
     } cases[] = {
         {"gold\nSilver\n\ngold\nbronze\n", "Silver\nbronze\ngold\n", {2, 0, -1, 2, 1}},
         {"b\r\n\"a, \"\"x\"\"\"\r\nnan\r\n10\r\n9\r\n", "10\n9\na, \"x\"\nb\n", {3, 2, -1, 0, 1}},
-        {"\xc3\xa9\nz\nz\nNaN\nz y\n", "z\nz y\n\xc3\xa9\n", {2, 0, 0, -1, 1}},
+        {"\xc3\xa9\nz\nz\nNaN\nz y\n\n \n", "z\nz y\n\xc3\xa9\n", {2, 0, 0, -1, 1}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int choice = 0; choice < 2; choice++) {
@@ -132,6 +132,7 @@ TEST_IN_FOLDER(test_names)
     assert_refused(sl_csv_read_targets(path, 5, SL_TARGETS_NUMBERS, &t, &names), SL_EFILE,
                    "n.csv:1: expected one finite");
     assert_refused(sl_csv_read_targets(path, 4, SL_TARGETS_ANY, &t, &names), SL_EFILE, "n.csv:5: expected 4 lines");
+    assert_refused(sl_csv_read_targets(path, 6, SL_TARGETS_ANY, &t, &names), SL_EFILE, "n.csv:6: expected 6 lines");
     static const char *const bad[][2] = {
         {"0.5\nx\n", "b.csv:2: expected one class from 0 to 65535, another finite number, or nan, found 'x'"},
         {"label\n1\n",
