@@ -183,16 +183,15 @@ static enum sl_status edge_lines(void *context, const struct sl_lines *lines)
     return SL_OK;
 }
 
-/* Read n lines of at least line_bytes bytes. name: of the memory block. relations_out: NULL: pairs. */
-static enum sl_status read_edges(const char *path, const char *name, uint32_t n_vertices, uint64_t n,
-                                 uint64_t line_bytes, sl_vertex **from_out, uint32_t **relations_out,
-                                 sl_vertex **to_out)
+/* Read n lines. relations_out: NULL: pairs. */
+static enum sl_status read_edges(const char *path, uint32_t n_vertices, uint64_t n, sl_vertex **from_out,
+                                 uint32_t **relations_out, sl_vertex **to_out)
 {
     struct edge_table table = {.n_vertices = n_vertices};
     char block[NAME_BYTES];
     enum sl_status st;
-    name_block(path, name, block);
-    SL_TRY(st, check_length(path, n, line_bytes), fail);
+    name_block(path, relations_out != NULL ? "links" : "edges", block);
+    SL_TRY(st, check_length(path, n, relations_out != NULL ? sizeof "0,0,1\n" - 1 : sizeof "0,1\n" - 1), fail);
     SL_TRY(st, sl_alloc(n, sizeof *table.from, block, &table.from), fail);
     SL_TRY(st, sl_alloc(n, sizeof *table.to, block, &table.to), fail);
     if (relations_out != NULL) {
@@ -215,7 +214,7 @@ fail:
 enum sl_status sl_csv_read_edges(const char *path, uint32_t n_vertices, uint64_t n_edges, sl_vertex **from_out,
                                  sl_vertex **to_out)
 {
-    return read_edges(path, "edges", n_vertices, n_edges, sizeof "0,1\n" - 1, from_out, NULL, to_out);
+    return read_edges(path, n_vertices, n_edges, from_out, NULL, to_out);
 }
 
 enum sl_status sl_csv_read_links(const char *path, uint32_t n_vertices, uint64_t n, sl_vertex **from_out,
@@ -232,7 +231,7 @@ enum sl_status sl_csv_read_links(const char *path, uint32_t n_vertices, uint64_t
     if (n_commas < 2) {
         return sl_csv_read_edges(path, n_vertices, n, from_out, to_out);
     }
-    return read_edges(path, "links", n_vertices, n, sizeof "0,0,1\n" - 1, from_out, relations_out, to_out);
+    return read_edges(path, n_vertices, n, from_out, relations_out, to_out);
 }
 
 /* The non-zeros of one block of lines. */

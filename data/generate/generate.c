@@ -12,6 +12,7 @@
 
 #include "data/features.h"
 #include "data/generate/world.h"
+#include "support/compare.h"
 #include "support/memory.h"
 #include "support/parallel.h"
 #include "support/random.h"
@@ -334,9 +335,7 @@ static uint32_t choose_word(const struct sl_world *world, const struct sl_home *
 
 static int compare_words(const void *a, const void *b)
 {
-    uint32_t x = *(const uint32_t *)a;
-    uint32_t y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
+    return sl_order(*(const uint32_t *)a, *(const uint32_t *)b, 0, 0);
 }
 
 /* The distinct words of a vertex, sorted. Returns their number. */
