@@ -130,6 +130,20 @@ __attribute__((unused)) static const char *put_gzip(const char *name, const char
     return path;
 }
 
+/* Two files of the test's folder hold the same bytes. */
+__attribute__((unused)) static void expect_same_file(const char *a, const char *b)
+{
+    char *bytes[2];
+    size_t n[2];
+    assert_ok(sl_file_read(in_folder(a), SIZE_MAX - 1, &bytes[0], &n[0]));
+    assert_ok(sl_file_read(in_folder(b), SIZE_MAX - 1, &bytes[1], &n[1]));
+    assert_true(n[0] > 100);
+    assert_int_equal(n[0], n[1]);
+    assert_memory_equal(bytes[0], bytes[1], n[0]);
+    sl_free(bytes[0]);
+    sl_free(bytes[1]);
+}
+
 /* A dataset of 6 vertices: a path 0-1-2-3, vertex 4 with a self loop, vertex 5 alone; 3 classes; 2 features. */
 __attribute__((unused)) static void put_small_dataset(const char *name)
 {

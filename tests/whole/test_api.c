@@ -266,16 +266,6 @@ static char *contents(const char *name, size_t *n)
     return bytes;
 }
 
-static void expect_same_file(const char *a, const char *b)
-{
-    size_t n[2];
-    char *bytes[] = {contents(a, &n[0]), contents(b, &n[1])};
-    assert_int_equal(n[0], n[1]);
-    assert_memory_equal(bytes[0], bytes[1], n[0]);
-    sl_free(bytes[0]);
-    sl_free(bytes[1]);
-}
-
 /* ---- training ---- */
 
 static int drop_folder(void **state)

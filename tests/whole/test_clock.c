@@ -103,8 +103,6 @@ static void expect_metrics(void)
 static void expect_the_same(bool pipe, const char *steady, const char *set_back)
 {
     struct whole whole = {.pipe = pipe, .options = steady};
-    char *weights[2];
-    size_t bytes[2];
     put_whole_dataset();
     assert_ok(run_whole(&whole));
     whole.options = set_back;
@@ -115,12 +113,7 @@ static void expect_the_same(bool pipe, const char *steady, const char *set_back)
     assert_ok(st);
     assert_true(atomic_load(&n_asked) > before);
     expect_metrics();
-    assert_ok(sl_file_read(in_folder("steady.safetensors"), SIZE_MAX - 1, &weights[0], &bytes[0]));
-    assert_ok(sl_file_read(in_folder("back.safetensors"), SIZE_MAX - 1, &weights[1], &bytes[1]));
-    assert_int_equal(bytes[0], bytes[1]);
-    assert_memory_equal(weights[0], weights[1], bytes[0]);
-    sl_free(weights[0]);
-    sl_free(weights[1]);
+    expect_same_file("steady.safetensors", "back.safetensors");
 }
 
 TEST_IN_FOLDER(test_minibatches)

@@ -4,7 +4,7 @@
  *
  * Whole runs from options to files: metrics, checkpoints, what is saved, and what goes wrong.
  */
-#include "tests/support/data_fixture.h"
+#include "tests/support/session_fixture.h"
 
 #include "data/load.h"
 
@@ -23,7 +23,6 @@
 #include "tests/support/written_fixture.h"
 
 POINTER_OWNER(json_decref, json_t)
-POINTER_OWNER(sl_session_close, struct sl_session)
 
 /* ---- what the runs train on: two datasets in the raw layout, written once ---- */
 
@@ -119,18 +118,6 @@ static void forget(void)
     seen = (struct capture){.lines = json_array(), .interrupt_at = -1};
 }
 
-/* Option "name=value", or a flag's name. */
-static void set_option(struct sl_settings *settings, const char *text)
-{
-    char name[1024];
-    snprintf(name, sizeof name, "%s", text);
-    char *equals = strchr(name, '=');
-    if (equals != NULL) {
-        *equals++ = '\0';
-    }
-    assert_ok(sl_option_set(sl_settings_table(SL_SCHEDULE_MINIBATCH), name, equals, settings));
-}
-
 static bool on_gpu(void)
 {
     const char *device = getenv("SL_TEST_DEVICE");
@@ -140,24 +127,13 @@ static bool on_gpu(void)
 /* Options of all runs, then those given, one a word; "%" in front of a file stands for the test's folder. */
 static void settings_of(const char *options, struct sl_settings *out)
 {
-    char text[1024];
-    char *rest;
     char common[1024];
     snprintf(common, sizeof common,
              "dataset=small data-path=%s cache=none layers=2 hidden=8 fanout=4,4 batch-size=30 pes=2 epochs=3 lr=0.02 "
              "chunks=2 cpus=2 %s %s",
              data, options, on_gpu() ? "cpus=0" : ""); /* CPUs that help GPUs round otherwise */
     assert_ok(sl_settings_init(out));
-    for (char *word = strtok_r(common, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
-        char *file = strchr(word, '%');
-        if (file != NULL) {
-            *file = '\0';
-            snprintf(text, sizeof text, "%s%s/%s", word, folder, file + 1);
-        } else {
-            snprintf(text, sizeof text, "%s", word);
-        }
-        set_option(out, text);
-    }
+    set_options(out, common);
 }
 
 /* Run with these options; what is reported is added to `seen`. Nothing may be left in memory. */
@@ -517,20 +493,6 @@ TEST_IN_FOLDER(test_loop)
 
 /* ---- checkpoints ---- */
 
-/* Two files of the test's folder hold the same bytes. */
-static void expect_same_file(const char *a, const char *b)
-{
-    char *bytes[2];
-    size_t n[2];
-    assert_ok(sl_file_read(in_folder(a), SIZE_MAX - 1, &bytes[0], &n[0]));
-    assert_ok(sl_file_read(in_folder(b), SIZE_MAX - 1, &bytes[1], &n[1]));
-    assert_true(n[0] > 100);
-    assert_int_equal(n[0], n[1]);
-    assert_memory_equal(bytes[0], bytes[1], n[0]);
-    sl_free(bytes[0]);
-    sl_free(bytes[1]);
-}
-
 /* What `lines` and `seen` say of steps and epochs is the same, times apart. */
 static void expect_same_events(json_t *lines, const char *event, const char *const *keys, size_t n_keys)
 {
@@ -773,7 +735,7 @@ TEST_IN_FOLDER(test_resume_refused_by_order)
         settings_of("checkpoint=%kept epochs=1", &settings);
         assert_ok(sl_checkpoint_load(in_folder("kept"), &checkpoint));
         assert_ok(sl_state_match(&settings, &checkpoint));
-        set_option(&settings, others[i]);
+        set_options(&settings, others[i]);
         assert_refused(sl_state_match(&settings, &checkpoint), SL_EINVAL, i == 0 ? "--transport" : "--means");
     }
 }
