@@ -119,26 +119,18 @@ def _open() -> C.CDLL:
 lib = _open()
 
 
-_KINDS: dict[str, Any] = {
-    "bool": C.c_bool,
-    "u32": C.c_uint32,
-    "u64": C.c_uint64,
-    "size": C.c_size_t,
-    "float": C.c_float,
-    "double": C.c_double,
-    "text": C.c_char_p,
-    "address": C.c_void_p,
-    "char16": C.c_char * 16,
-    "char64": C.c_char * 64,
-    "char128": C.c_char * 128,
-    "shape": C.c_uint64 * 3,
-}
+# Types of members and arguments beside those of ctypes, "uint32" for c_uint32.
+_KINDS: dict[str, Any] = {f"char{n}": C.c_char * n for n in (16, 64, 128)} | {"shape": C.c_uint64 * 3}
+
+
+def _kind(name: str) -> Any:
+    return _KINDS[name] if name in _KINDS else getattr(C, "c_" + name)
 
 
 def _struct(text: str) -> Any:
     """A struct. A line of the text is a type and the names of members, in order. A member `size` is set."""
     rows = [line.split() for line in text.strip().splitlines()]
-    members = [(name, _KINDS[kind]) for kind, *names in rows for name in names]
+    members = [(name, _kind(kind)) for kind, *names in rows for name in names]
 
     class Struct(C.Structure):
         _fields_ = members
@@ -149,104 +141,104 @@ def _struct(text: str) -> Any:
     return Struct
 
 
-_KINDS["links"] = ArrayLinks = _struct("u32 n\naddress from to relations")
+_KINDS["links"] = ArrayLinks = _struct("uint32 n\nvoid_p from to relations")
 Arrays = _struct("""
-    size size
-    text name
-    u32 n_vertices
-    u64 n_edges
-    address sources destinations offsets
+    size_t size
+    char_p name
+    uint32 n_vertices
+    uint64 n_edges
+    void_p sources destinations offsets
     bool directed
-    u32 n_features
-    address features
-    text feature_dtype
+    uint32 n_features
+    void_p features
+    char_p feature_dtype
     float feature_scale
-    address feature_offsets feature_columns feature_values
-    u32 n_classes
-    address labels
-    u32 n_train n_valid n_test
-    address train valid test
-    u32 n_targets
-    address targets edge_weights edge_relations
-    u32 n_relations
-    text relation_names
+    void_p feature_offsets feature_columns feature_values
+    uint32 n_classes
+    void_p labels
+    uint32 n_train n_valid n_test
+    void_p train valid test
+    uint32 n_targets
+    void_p targets edge_weights edge_relations
+    uint32 n_relations
+    char_p relation_names
     links train_links valid_links test_links valid_negatives test_negatives
-    address relation_ends
-    text class_names split
-    u64 split_seed
+    void_p relation_ends
+    char_p class_names split
+    uint64 split_seed
     bool drop_leaks
-    u32 n_types
-    text type_names
-    address type_vertices type_columns
-    text feature_names
+    uint32 n_types
+    char_p type_names
+    void_p type_vertices type_columns
+    char_p feature_names
 """)
 DatasetSizes = _struct("""
-    size size
+    size_t size
     char64 name split
-    u32 n_vertices
-    u64 n_edges
-    u32 n_features n_outputs
+    uint32 n_vertices
+    uint64 n_edges
+    uint32 n_features n_outputs
     bool has_classes has_edge_weights synthetic
-    u32 n_train n_valid n_test
-    text class_names vertex_names
-    u32 n_relations
+    uint32 n_train n_valid n_test
+    char_p class_names vertex_names
+    uint32 n_relations
 """)
 ModelFacts = _struct("""
-    size size
-    text model objective dataset
-    u32 version n_features n_outputs n_embeddings
-    text class_names relation_names
+    size_t size
+    char_p model objective dataset
+    uint32 version n_features n_outputs n_embeddings
+    char_p class_names relation_names
 """)
 OptionNews = _struct("""
-    size size
-    text name group kind choices initial shown word help
+    size_t size
+    char_p name group kind choices initial shown word help
     double min max
     bool common of_model of_data
 """)
 SessionSizes = _struct("""
-    size size
-    u32 n_vertices n_features n_outputs
-    u64 n_edges
-    u32 n_pes n_parts n_per_epoch n_hidden n_weights
-    u64 memory_bytes
+    size_t size
+    uint32 n_vertices n_features n_outputs
+    uint64 n_edges
+    uint32 n_pes n_parts n_per_epoch n_hidden n_weights
+    uint64 memory_bytes
 """)
 _KINDS["scores"] = _struct("char16 name\ndouble valid test\nbool larger_is_better is_fraction") * 8
-Scores = _struct("double valid_loss\nu32 n best_by\nscores score")
-StepNews = _struct("size size\nu32 epoch\nu64 step\ndouble loss")
+Scores = _struct("double valid_loss\nuint32 n best_by\nscores score")
+StepNews = _struct("size_t size\nuint32 epoch\nuint64 step\ndouble loss")
 StepFunction = _KINDS["step"] = C.CFUNCTYPE(C.c_int, C.c_void_p, C.POINTER(StepNews))
 LineFunction = _KINDS["line"] = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_char_p)
 NoticeFunction = C.CFUNCTYPE(None, C.c_int, C.c_char_p)
-Report = _struct("size size\naddress stream context\nstep step\naddress epoch\nline line")
+Report = _struct("size_t size\nvoid_p stream context\nstep step\nvoid_p epoch\nline line")
 Neighborhood = _struct("""
-    size size
-    u32 n_vertices n_hops
-    u64 n_edges
-    address vertices sources destinations weights hop_vertices hop_edges relations
+    size_t size
+    uint32 n_vertices n_hops
+    uint64 n_edges
+    void_p vertices sources destinations weights hop_vertices hop_edges relations
 """)
-Weight = _struct("char128 name\nu32 n_dims\nshape shape")
+Weight = _struct("char128 name\nuint32 n_dims\nshape shape")
 
 # The functions by the types of their arguments. They return a status, or nothing.
 _FUNCTIONS = {
     "": "model_rest message process_count version",
     "bool": "settings_check_environment",
-    "address": "dataset_delete model_delete on_notice sampler_close session_close session_stop settings_delete"
+    "void_p": "dataset_delete model_delete on_notice sampler_close session_close session_stop settings_delete"
     " settings_new settings_new_pipe",
-    "address address": "dataset_describe dataset_new dataset_open model_describe session_model session_sizes"
+    "void_p void_p": "dataset_describe dataset_new dataset_open model_describe session_model session_sizes"
     " session_train",
-    "address address address": "model_evaluate model_open_dataset sampler_open session_open",
-    "address address address address": "model_score_links session_evaluate",
-    "address address u32 address address": "model_embed model_predict",
-    "address text": "model_save",
-    "address text text": "model_set settings_set",
-    "address text text size": "model_get settings_get",
-    "address u32 address": "settings_list",
-    "address u32 address address": "dataset_features dataset_split dataset_targets session_set_weights",
-    "address u64 u32 address address": "sampler_draw",
-    "text address": "model_load",
+    "void_p void_p void_p": "model_evaluate model_open_dataset sampler_open session_open",
+    "void_p void_p void_p void_p": "model_score_links session_evaluate",
+    "void_p void_p uint32 void_p void_p": "model_embed model_predict",
+    "void_p char_p": "model_save",
+    "void_p char_p char_p": "model_set settings_set",
+    "void_p char_p char_p size_t": "model_get settings_get",
+    "void_p uint32 void_p": "settings_list",
+    "void_p uint32 void_p void_p": "dataset_features dataset_split dataset_targets session_set_weights",
+    "void_p uint64 uint32 void_p void_p": "sampler_draw",
+    "char_p void_p": "model_load",
 }
 for _kinds, _names in _FUNCTIONS.items():
     for _name in _names.split():
-        getattr(lib, "sl_" + _name).argtypes = [_KINDS[_kind] for _kind in _kinds.split()]
+        getattr(lib, "sl_" + _name).argtypes = list(map(_kind, _kinds.split()))
 lib.sl_version.restype = lib.sl_message.restype = C.c_char_p
 lib.sl_process_count.restype = C.c_uint32
 

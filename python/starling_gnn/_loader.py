@@ -75,11 +75,10 @@ class NeighborLoader:
         self.shuffle = bool(shuffle)
         self.drop_last = bool(drop_last)
         self.epoch = 0
-        try:
-            hops = list(num_neighbors or ())[::-1] if fanout is None else list(fanout)
-        except TypeError:
-            found = num_neighbors if fanout is None else fanout
-            raise TypeError(f"fanout: found {shown(found)}, expected a list of numbers, one for each hop") from None
+        listed: Any = num_neighbors if fanout is None else fanout
+        if not hasattr(listed, "__iter__"):
+            raise TypeError(f"fanout: found {shown(listed)}, expected a list of numbers, one for each hop")
+        hops = list(listed)[::-1] if fanout is None else list(listed)
         given = {"layers": len(hops), "fanout": hops, "seed": seed, "batch_size": batch_size, **options}
         settings = make_settings(False, given, "NeighborLoader")
         self.batch_size, self.seed = int(settings.get("batch-size")), int(settings.get("seed"))

@@ -241,17 +241,6 @@ def text(a: Analysis) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _overview(room: Any, trace: Trace, layers: dict[str, Any], colours: dict[str, str], n_workers: int) -> None:
-    """How all workers divided their time, over the whole trace. White is idle."""
-    edges = np.linspace(0, trace.makespan, _N_COLUMNS + 1)
-    whole = trace.makespan / _N_COLUMNS * n_workers
-    shares = [np.diff(elapsed(states, edges)) / whole * 100 for states in layers.values()]
-    labels = [f"{name} {share.mean():.1f} %" for name, share in zip(layers, shares)]
-    room.stackplot(edges[1:] - edges[1] / 2, shares, colors=[colours[name] for name in layers], labels=labels)
-    room.set(xlim=(0, trace.makespan), ylim=(0, 100), ylabel="all workers' time, %", xlabel="time, s")
-    room.legend(ncols=6, loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize="small")
-
-
 def _steps(states: Any) -> Any:
     """When each step was sampled and when it computed: first start and last end, by step and part."""
     of_steps = states[(states.kind == BUSY) & states.step.notna() & (states.stage != "evaluate")]
@@ -288,13 +277,19 @@ def picture(trace: Trace) -> str:
     heights = [2.0, min(6.0, 0.6 + 0.45 * len(workers)), 0.6 + 0.16 * len(numbers)]
     figure.set_size_inches(16, sum(heights) + 2)
     above, middle, below = figure.subplots(3, 1, height_ratios=heights)
-    _overview(above, trace, layers, colours, len(workers))
+    edges = np.linspace(0, trace.makespan, _N_COLUMNS + 1)  # above: how all workers divided their time; white is idle
+    whole = trace.makespan / _N_COLUMNS * len(workers)
+    shares = [np.diff(elapsed(of_layer, edges)) / whole * 100 for of_layer in layers.values()]
+    labels = [f"{name} {share.mean():.1f} %" for name, share in zip(layers, shares)]
+    above.stackplot(edges[1:] - edges[1] / 2, shares, colors=[colours[name] for name in layers], labels=labels)
+    above.set(xlim=(0, trace.makespan), ylim=(0, 100), ylabel="all workers' time, %", xlabel="time, s")
+    above.legend(ncols=6, loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize="small")
     for name, of_layer in layers.items():
         inside = of_layer[(of_layer.end > start) & (of_layer.start < end)]
-        edges = {"edgecolor": "white", "linewidth": 0.3} if name in STAGES else {}
+        style = {"edgecolor": "white", "linewidth": 0.3} if name in STAGES else {}
         for worker, bars in inside.groupby(["rank", "worker"]):
             spans = list(zip(bars.start, bars.end - bars.start))
-            middle.broken_barh(spans, (workers.index(worker) - 0.45, 0.9), facecolor=colours[name], **edges)
+            middle.broken_barh(spans, (workers.index(worker) - 0.45, 0.9), facecolor=colours[name], **style)
     lanes = {rank: np.mean([n for n, worker in enumerate(workers) if worker[0] == rank]) for rank, _ in workers}
     messages = trace.messages[(trace.messages.sent >= start) & (trace.messages.received <= end)]
     messages = messages[messages.source.isin(lanes) & messages.target.isin(lanes)]
@@ -321,17 +316,13 @@ def picture(trace: Trace) -> str:
     return file.getvalue()[file.getvalue().index("<svg") :]
 
 
+# The report as one page that needs no other file.
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Starling trace</title><style>
 body{{font-family:sans-serif;margin:1.5em;max-width:1640px}}svg{{width:100%;height:auto}}</style></head><body>
 <h1>Where the time went</h1>
 {}<pre>{}</pre><h2>Words</h2><pre>{}</pre></body></html>
 """
-
-
-def page(a: Analysis) -> str:
-    """The report as one HTML page that needs no other file."""
-    return _PAGE.format(picture(a.trace), html.escape(text(a)), html.escape(_WORDS))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -342,7 +333,7 @@ def run(arguments: argparse.Namespace) -> int:
     analysis = Analysis(read(arguments.folder))
     path = os.path.join(arguments.folder, "report.html")
     with whole_file(path) as draft, open(draft, "w", encoding="utf-8", errors="replace") as file:
-        file.write(page(analysis))
+        file.write(_PAGE.format(picture(analysis.trace), html.escape(text(analysis)), html.escape(_WORDS)))
     print(text(analysis), end="")
     print(f"\nwith a picture: {path}")
     return 0

@@ -137,6 +137,7 @@ class Job:
 
     def _run(self) -> None:
         global _current
+        _threads.add(self)
         with _lock:
             try:
                 _sweep()
@@ -162,9 +163,11 @@ class Job:
         The n-th Ctrl-C is answer("interrupt", n). True: give up the call, and raise KeyboardInterrupt. The call then
         ends by itself."""
         _check()
-        handler = self._install()
+        mine = threading.current_thread() is threading.main_thread()  # another thread, or handler, keeps Ctrl-C
+        mine = mine and signal.getsignal(signal.SIGINT) is signal.default_int_handler
         try:
-            _threads.add(self)
+            if mine:
+                signal.signal(signal.SIGINT, self._interrupt)
             self.thread.start()
             while True:
                 kind, value, reply = self.events.get()
@@ -183,31 +186,18 @@ class Job:
         except BaseException:
             self.abandoned = True
             self.stop()
-            if self.thread.ident is None:  # it did not start
-                _threads.discard(self)
             raise
         finally:
             _local.in_callback = False  # Ctrl-C may have ended callback() before it could
-            if handler is not None:
-                signal.signal(signal.SIGINT, handler)
+            if mine:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    def _install(self) -> Any:
-        """Take Ctrl-C over from Python, whose handler raises at any place. Another handler, or thread, keeps it."""
-        if threading.current_thread() is not threading.main_thread():
-            return None
-        handler = signal.getsignal(signal.SIGINT)
-        if handler is not signal.default_int_handler:
-            return None
-        self.raises = False  # true while a callback of the user runs
-
-        def interrupt(number: int, frame: Any) -> None:
-            self.n_interrupts += 1
-            if self.raises:
-                raise KeyboardInterrupt
-            self.events.put(("interrupt", self.n_interrupts, None))
-
-        signal.signal(signal.SIGINT, interrupt)
-        return handler
+    def _interrupt(self, number: int, frame: Any) -> None:
+        """Ctrl-C, at which Python's own handler raises at any place. `raises`: a callback of the user runs."""
+        self.n_interrupts += 1
+        if self.raises:
+            raise KeyboardInterrupt
+        self.events.put(("interrupt", self.n_interrupts, None))
 
     def callback(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function of the user, which Ctrl-C may end."""
