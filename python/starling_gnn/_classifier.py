@@ -16,6 +16,7 @@ from . import _arrays, _sources
 from ._graph import Graph, as_graph
 from ._library import StarlingWarning, warn
 from ._numpy import Array, np
+from ._tools import expect
 from ._train import all_options, set_keywords, weights_by_class
 from ._train import train as train_model
 
@@ -99,11 +100,9 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc,unuse
             used, classes = self._graph_of_ids(X, y, others)
         elif _is_graph(X):
             others += ["y"] * (y is not None)
-            if others:
-                raise TypeError(f"fit: found a Graph and {', '.join(others)}, expected a Graph alone, or its arrays")
+            expect(not others, "fit", f"a Graph and {', '.join(others)}", "a Graph alone, or its arrays", TypeError)
             used = as_graph(X)
-            if not used.has_classes:
-                raise ValueError("X: found a graph with numbers to predict, expected classes")
+            expect(used.has_classes, "X", "a graph with numbers to predict", "classes")
             classes = np.arange(used.n_outputs) if used.classes is None else used.classes
         else:
             used, classes = _graph_of_rows(X, y, keywords)
@@ -134,20 +133,18 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc,unuse
         """The outputs (N, K) for a graph; None: the graph of fit."""
         if "run_" in self.__dict__:
             return self.run_.predict(graph)
-        if graph is None and self.graph is None:
-            raise ValueError("X: found None, expected a Graph or features: a pickle of a classifier has no graph")
+        known = not (graph is None and self.graph is None)
+        expect(known, "X", "None", "a Graph or features: a pickle of a classifier has no graph")
         made: Array = self.model_.predict(Graph(**self.graph or {}) if graph is None else graph)
         return made
 
     def _graph_of_ids(self, X: Any, y: Any, others: list[str]) -> tuple[Graph, Array]:
-        if others:
-            raise TypeError(f"fit: found {', '.join(others)}, expected X and y alone: the parameter graph has the rest")
+        expect(not others, "fit", ", ".join(others), "X and y alone: the parameter graph has the rest", TypeError)
         ids, (classes, labels) = _ids(X), _classes(y)
-        if len(labels) != len(ids):
-            raise ValueError(f"y: found {len(labels)} classes, expected {len(ids)}, as many as X has ids")
+        expect(len(labels) == len(ids), "y", f"{len(labels)} classes", f"{len(ids)}, as many as X has ids")
         made = dict(self.graph or {})
-        if "x" not in made or "edge_index" not in made:
-            raise TypeError(f"graph: found the keys {', '.join(made)}, expected edge_index and x among them")
+        has = {"x", "edge_index"} <= set(made)
+        expect(has, "graph", f"the keys {', '.join(made)}", "edge_index and x among them", TypeError)
         n = made["x"].shape[0] if hasattr(made["x"], "shape") else len(made["x"])
         full = np.full(n, -1, np.int32)
         full[_arrays.ids32(ids, "X", n)] = labels
@@ -167,8 +164,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc,unuse
             expected = f"NodeClassifier is expecting {self.n_features_in_} features as input"
             raise ValueError(f"X has {features.shape[1]} features, but {expected}")
         if edge_index is None:
-            if self._has_edges:
-                raise TypeError("X: found features without edge_index, expected both, a Graph, or None: that of fit")
+            expected = "both, a Graph, or None: that of fit"
+            expect(not self._has_edges, "X", "features without edge_index", expected, TypeError)
             edge_index = np.empty((2, 0), np.uint32)
         return self._outputs(Graph(edge_index, features, **keywords))
 
@@ -193,8 +190,8 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc,unuse
         """
         if y is not None:
             return float(super().score(X, y, sample_weight))
-        if self.graph is not None or not (X is None or _is_graph(X)):
-            raise ValueError("score: found no y, expected the classes of X, or a Graph with test vertices")
+        known = self.graph is None and (X is None or _is_graph(X))
+        expect(known, "score", "no y", "the classes of X, or a Graph with test vertices")
         validation.check_is_fitted(self)
         return float((self.run_.evaluate() if X is None else self.model_.evaluate(X))["test_acc"])
 
@@ -217,8 +214,8 @@ def _graph_of_rows(X: Any, y: Any, keywords: dict[str, Any]) -> tuple[Graph, Arr
     if keywords["edge_index"] is None:
         keywords["edge_index"] = np.empty((2, 0), np.uint32)
         warn("fit: found no edge_index, so no vertex has an edge; give edge_index, a Graph, or the parameter graph")
-    if len(labels) != features.shape[0]:
-        raise ValueError(f"y: found {len(labels)} classes, expected {features.shape[0]}, a class for each row of X")
+    n = features.shape[0]
+    expect(len(labels) == n, "y", f"{len(labels)} classes", f"{n}, a class for each row of X")
     known = np.flatnonzero(labels >= 0)
     sets = {name: _arrays.members(keywords[name], name, len(labels)) for name in ("train", "valid", "test")}
     if keywords["train"] is None:
@@ -230,8 +227,7 @@ def _graph_of_rows(X: Any, y: Any, keywords: dict[str, Any]) -> tuple[Graph, Arr
 def _ids(X: Any) -> Array:
     """Vertex ids (n,) of an array (n,) or (n, 1)."""
     array = _arrays.column(_arrays.to_numpy(X, "X"))
-    if array.ndim != 1:
-        raise ValueError(f"X: found the shape {array.shape}, expected vertex ids (n,): graph has the features")
+    expect(array.ndim == 1, "X", f"the shape {array.shape}", "vertex ids (n,): graph has the features")
     return array
 
 
@@ -251,9 +247,8 @@ def _classes(y: Any) -> tuple[Array, Array]:
         known = np.array([not _arrays.is_missing(entry) for entry in array], bool)
     labels = np.full(len(array), -1, np.int32)
     classes, labels[known] = np.unique(array[known], return_inverse=True)
-    if len(classes) < 2:
-        found = f"{len(classes)} class{'es' * (len(classes) != 1)}"
-        raise ValueError(f"y: found {found}, expected 2 or more; a negative number is an unknown class")
+    found = f"{len(classes)} class{'es' * (len(classes) != 1)}"
+    expect(len(classes) > 1, "y", found, "2 or more; a negative number is an unknown class")
     if classes.dtype.kind == "f" and not np.array_equal(classes, np.floor(classes)):
         raise ValueError("Unknown label type: y has numbers with fractions, expected classes")
     return classes, labels

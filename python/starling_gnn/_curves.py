@@ -16,7 +16,7 @@ from typing import Any
 
 from ._library import OPTIONS
 from ._numpy import Array, np
-from ._tools import need, whole_file
+from ._tools import expect, need, whole_file
 from ._trace import STAGES
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9", "#8c564b")
@@ -57,8 +57,7 @@ class Curve:
     """A run: its name, or path; its config, and a record of each epoch, as in the metrics."""
 
     def __init__(self, name: str, config: Mapping[str, Any], records: Sequence[Mapping[str, Any]], ended: bool) -> None:
-        if not records:
-            raise ValueError(f"{name}: found no whole epoch, expected one or more; has the run just begun?")
+        expect(records, name, "no whole epoch", "one or more; has the run just begun?")
         self.name = os.path.basename(os.path.normpath(name)).removesuffix(".jsonl")
         self.config, self.records, self.ended = config, records, ended
         options = config.get("options")
@@ -101,9 +100,7 @@ def _file_of(path: str) -> str:
         return path
     files = glob.glob(os.path.join(glob.escape(path), "*.jsonl"))
     files = [file for file in files if os.path.basename(file) == "metrics.jsonl"] or files
-    if len(files) != 1:
-        wanted = "one file of --metrics in this folder (metrics.jsonl, or one *.jsonl)"
-        raise ValueError(f"{path}: expected {wanted}, found {len(files)}; name the file")
+    expect(len(files) == 1, path, f"{len(files)} files", "one of --metrics (metrics.jsonl, or one *.jsonl); name it")
     return files[0]
 
 
@@ -129,15 +126,14 @@ def read(path: str) -> Curve:
                 if records and epoch <= records[-1]["epoch"]:
                     records = []  # another run begins
                 records.append({**line, "loss": line.get("train_loss")})
-    if config is None:
-        raise ValueError(f"{file}: expected a file of coop_sage --metrics or pipe_gnn --metrics, found no run in it")
-    return Curve(path, config, records, ended)
+    expect(config, file, "no run", "a file of coop_sage --metrics or pipe_gnn --metrics")
+    return Curve(path, config or {}, records, ended)
 
 
 def read_all(paths: Sequence[str]) -> list[Curve]:
     """Runs of files. If two files have the same name, the names are the paths."""
-    if len(paths) > len(COLOURS):
-        raise ValueError(f"found {len(paths)} runs, expected {len(COLOURS)} at most: one colour each")
+    most = len(COLOURS)
+    expect(len(paths) <= most, "RUN", f"{len(paths)} runs", f"{most} at most: one colour each")
     curves = [read(path) for path in paths]
     if len({curve.name for curve in curves}) < len(curves):
         for curve, path in zip(curves, paths):

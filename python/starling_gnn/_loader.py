@@ -14,7 +14,7 @@ from . import _arrays
 from ._graph import as_graph
 from ._library import Neighborhood, check, lib, made, make_settings, shown
 from ._numpy import np
-from ._tools import need
+from ._tools import expect, need
 
 # Keywords that the sampler reads beside fanout.
 _OPTIONS = ("sampler", "replace", "kappa", "layer_dependency", "edge_weights")
@@ -76,8 +76,8 @@ class NeighborLoader:
         self.drop_last = bool(drop_last)
         self.epoch = 0
         listed: Any = num_neighbors if fanout is None else fanout
-        if not hasattr(listed, "__iter__"):
-            raise TypeError(f"fanout: found {shown(listed)}, expected a list of numbers, one for each hop")
+        one = not hasattr(listed, "__iter__")
+        expect(not one, "fanout", shown(listed), "a list of numbers, one for each hop", TypeError)
         hops = list(listed)[::-1] if fanout is None else list(listed)
         given = {"layers": len(hops), "fanout": hops, "seed": seed, "batch_size": batch_size, **options}
         settings = make_settings(False, given, "NeighborLoader")

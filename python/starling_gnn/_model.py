@@ -14,7 +14,7 @@ from . import _arrays, _session
 from ._graph import Graph, as_graph, lines_of
 from ._library import OPTIONS, ModelFacts, Scores, check, lib, made, texts_of
 from ._numpy import Array, Floats, np
-from ._tools import Record
+from ._tools import Record, expect
 
 if TYPE_CHECKING:
     from pandas import DataFrame  # type: ignore[import-untyped,import-not-found,unused-ignore]
@@ -152,8 +152,7 @@ class Model:
         pairs: array (2, L) of sources and destinations, numbers or ids of graph.ids as texts; in a typed graph
         (3, L) of numbers: heads, relations and tails. InvalidArgumentError: the model is not of links.
         """
-        if pairs is None:
-            raise TypeError("pairs: found None, expected an array (2, L)")
+        expect(pairs is not None, "pairs", "None", "an array (2, L)", TypeError)
 
         def question(used: Graph, dataset: Any) -> Floats:
             numbers = used._numbers(pairs, "pairs") if used.n_relations == 0 else pairs

@@ -20,7 +20,7 @@ from ._library import OPTIONS, Option, check, lib, make_settings, shown
 from ._model import Model, load_model, model_of, table
 from ._numpy import Array, Floats
 from ._progress import Progress
-from ._tools import Record, need
+from ._tools import Record, expect, need
 
 if TYPE_CHECKING:
     from pandas import DataFrame  # type: ignore[import-untyped,import-not-found,unused-ignore]
@@ -63,10 +63,7 @@ class Run:
     else:
 
         def __getattr__(self, name):
-            scores = self.__dict__.get("scores", {})
-            if name in scores:
-                return scores[name]
-            raise AttributeError(f"a Run has no {name}; its scores are {', '.join(scores)}")
+            return getattr(self.__dict__.get("scores", Record()), name)
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{name} {value:.4f}" for name, value in self.scores.items())
@@ -147,10 +144,9 @@ class Run:
         names: "pyg" or "dgl", names and shapes of the layers of PyTorch Geometric or of DGL. tensors: "numpy" or
         "torch"; the latter fits model.load_state_dict.
         """
-        self._check_names(names)
-        if not isinstance(tensors, str) or tensors not in ("numpy", "torch"):
-            raise ValueError(f"tensors: found {shown(tensors)}, expected 'numpy' or 'torch'")
-        arrays = self._models[names].arrays()
+        known = isinstance(tensors, str) and tensors in ("numpy", "torch")
+        expect(known, "tensors", shown(tensors), "'numpy' or 'torch'")
+        arrays = self._named(names).arrays()
         if tensors == "numpy":
             return arrays
         torch = need("torch", "torch")
@@ -158,12 +154,11 @@ class Run:
 
     def save(self, path: Path, names: str = "dgl") -> None:
         """Write the model as .safetensors, as --save does: for load_model(), evaluate(), load=, torch and --load."""
-        self._check_names(names)
-        self._models[names].save(path)
+        self._named(names).save(path)
 
-    def _check_names(self, names: str) -> None:
-        if not isinstance(names, str) or names not in self._models:
-            raise ValueError(f"names: found {shown(names)}, expected 'pyg' or 'dgl'")
+    def _named(self, names: str) -> Model:
+        expect(isinstance(names, str) and names in self._models, "names", shown(names), "'pyg' or 'dgl'")
+        return self._models[names]
 
     def plot(self, figure: Any = None) -> Any:
         """Draw loss, scores and stage times with matplotlib, as `starling plot` does.
@@ -173,8 +168,8 @@ class Run:
         """
         if figure is None:
             figure = need("matplotlib.pyplot", "matplotlib", "python3-matplotlib").figure(layout="constrained")
-        if not hasattr(figure, "add_gridspec"):
-            raise TypeError(f"figure: found a {type(figure).__name__}, expected a Figure or SubFigure of matplotlib")
+        known, kind = hasattr(figure, "add_gridspec"), type(figure).__name__
+        expect(known, "figure", f"a {kind}", "a Figure or SubFigure of matplotlib", TypeError)
         draw([Curve(self.graph.name, self.config, self.records, not self.interrupted)], figure)
         return figure
 
@@ -186,8 +181,8 @@ def _own_data(graph: Graph, options: Mapping[str, Any], caller: str) -> dict[str
             raise TypeError(f"{caller}() got an unexpected keyword argument '{option.keyword}'; give it to load()")
     source = graph._source or {}
     for keyword, value in source.items():
-        if options.get(keyword, value) not in (value, None):
-            raise ValueError(f"{keyword}: found {options[keyword]!r}, expected {value!r}, as load() read the graph")
+        given = options.get(keyword, value)
+        expect(given in (value, None), keyword, repr(given), f"{value!r}, as load() read the graph")
     return {**options, **source}
 
 
@@ -294,8 +289,7 @@ def train(
     **options: Unpack[TrainOptions],
 ) -> Run:
     for name, function in (("on_epoch", on_epoch), ("on_step", on_step)):
-        if function is not None and not callable(function):
-            raise TypeError(f"{name}: found {shown(function)}, expected a function")
+        expect(function is None or callable(function), name, shown(function), "a function", TypeError)
     used = as_graph(graph)
     given: dict[str, Any] = {"model": model, **options}
     if isinstance(given.get("class_weights"), Mapping):
@@ -308,8 +302,7 @@ def weights_by_class(weights: Mapping[Any, Any], classes: Array | None) -> list[
     """Weights in the order of the classes; 1 for a class without any."""
     names = [] if classes is None else classes.tolist()
     for name in weights:
-        if name not in names:
-            raise ValueError(f"class_weights: found the class {name!r}, expected classes of {names[:10]}")
+        expect(name in names, "class_weights", f"the class {name!r}", f"classes of {names[:10]}")
     return [weights.get(name, 1) for name in names]
 
 
@@ -358,9 +351,8 @@ def evaluate(graph: GraphLike, weights: Weights, *, pipe: bool = False, **option
         return load_model(weights, **options).evaluate(graph)
     given: dict[str, Any] = {**options}
     if isinstance(weights, (Run, Model)):
-        if given:
-            kind = type(weights).__name__
-            raise TypeError(f"evaluate: found {', '.join(given)} beside a {kind}, which has its own options")
+        found = f"{', '.join(given)} beside a {type(weights).__name__}"
+        expect(not given, "evaluate", found, "none: it has its own options", TypeError)
         return weights.evaluate(graph)
     used = as_graph(graph)
     arrays = _initial_weights(weights, given)
@@ -376,9 +368,8 @@ def _initial_weights(weights: Weights, options: dict[str, Any]) -> Mapping[str, 
     if isinstance(weights, (str, os.PathLike)):
         options["load"] = weights
         return None
-    if not hasattr(weights, "items"):
-        kind = type(weights).__name__
-        raise TypeError(f"weights: found a {kind}, expected a Run, a Model, a path, or arrays by name")
+    expected = "a Run, a Model, a path, or arrays by name"
+    expect(hasattr(weights, "items"), "weights", f"a {type(weights).__name__}", expected, TypeError)
     made = {str(name): _arrays.floats(value, f"weights[{name!r}]") for name, value in weights.items()}
     return {name: array.reshape(array.shape or 1) for name, array in made.items()}
 

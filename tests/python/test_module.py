@@ -1296,7 +1296,7 @@ class Training(Folder):
         self.assertEqual(losses(again), losses(both))
         with self.refuses(ValueError, "hidden: found '16', expected '8', as the model was trained"):
             sl.evaluate(graph(), ours, hidden=16)
-        with self.refuses(TypeError, "evaluate: found hidden beside a Run, which has its own options"):
+        with self.refuses(TypeError, "evaluate: found hidden beside a Run, expected none: it has its own options"):
             sl.evaluate(graph(), run, hidden=16)
         with self.assertRaises(sl.BadFileError):
             sl.evaluate(graph(), run.state_dict(), model="gat", heads=2, hidden=16, layers=2)
