@@ -70,22 +70,18 @@ static double *exact_logits(struct world *w)
 
 /* ---- training agrees with evaluation ---- */
 
-struct variant {
-    const char *name;
-    uint32_t hidden; /* the features have 20 columns, or, sparse, 80 */
-    int norm;
-    bool residual, sparse;
-};
-
-/* Every model takes the first and the second. */
-static const struct variant variants[] = {
-    {"narrowing", 16, SL_NORM_NONE, false, false},
-    {"widening", 24, SL_NORM_NONE, false, false},
-    {"sparse", 16, SL_NORM_NONE, false, true},
-    {"layer norm", 24, SL_NORM_LAYER, false, false},
-    {"layer norm, residual", 16, SL_NORM_LAYER, true, false},
-    {"residual", 20, SL_NORM_NONE, true, false},
-    {"sparse, residual", 80, SL_NORM_NONE, true, true},
+/* The features have 20 columns, or, sparse, 80. Every model takes the first and the second variant. */
+static const struct variant {
+    const char *options;
+    bool sparse;
+} variants[] = {
+    {"hidden=16", false},
+    {"hidden=24", false},
+    {"hidden=16", true},
+    {"hidden=24 norm=layer", false},
+    {"hidden=16 norm=layer residual", false},
+    {"hidden=20 residual", false},
+    {"hidden=80 residual", true},
 };
 #define N_VARIANTS (sizeof variants / sizeof variants[0])
 
@@ -134,11 +130,9 @@ static void expect_logits(const char *caption, size_t n, const double *got, cons
 static bool settings_of(int model, const struct variant *v, const uint32_t spread[2], struct sl_settings *out)
 {
     static const int methods[] = {SL_PARTITION_NONE, SL_PARTITION_METIS, SL_PARTITION_RANDOM};
-    settings_with("sampler=full layers=3 dropout=0 chunks=3 depth=1 lr=0", out);
+    settings_with("sampler=full layers=3 norm=none dropout=0 chunks=3 depth=1 lr=0", out);
+    settings_add(v->options, out);
     out->model = model;
-    out->hidden = v->hidden;
-    out->norm = v->norm;
-    out->residual = v->residual;
     out->pes = spread[0];
     out->group_size = spread[1];
     out->batch_size = (n_vertices + spread[0] - 1) / spread[0];
@@ -155,7 +149,8 @@ static bool agrees(const struct sl_dataset *d, int model, const struct variant *
         char caption[128];
         size_t n = (size_t)n_vertices * d->targets.n_classes;
         FREED double *got = need(n, sizeof *got);
-        snprintf(caption, sizeof caption, "%s, %s, P = %u, G = %u", model_name(model), v->name, spread[0], spread[1]);
+        snprintf(caption, sizeof caption, "%s, %s, P = %u, G = %u", model_name(model), v->options, spread[0],
+                 spread[1]);
         world_open(d, &settings, 1, &w);
         scramble_model(&w.model);
         for (size_t i = 0; i < n; i++) {
