@@ -87,16 +87,10 @@ static void expect_close(const struct variant *v, uint32_t pes, const struct res
     }
 }
 
-/* One variant of so many, if kernels are slow. */
-static size_t variant_stride(void)
-{
-    return slow_kernels() ? 4 : 1;
-}
-
 TEST(test_invisible)
 {
     static const uint32_t spreads[] = {3, 4, 7};
-    for (size_t i = 0; i < N_VARIANTS; i += variant_stride()) {
+    for (size_t i = 0; i < N_VARIANTS; i += slow_stride(4)) {
         struct result wanted;
         run_variant(&variants[i], 1, &wanted);
         for (size_t k = 0; k < sizeof spreads / sizeof *spreads; k++) {
@@ -118,7 +112,7 @@ TEST(test_all_zero)
         memset(graph->weights, 0, graph->n_edges * sizeof(float));
     }
     forget_partitions();
-    for (size_t i = 0; i < N_VARIANTS; i += variant_stride()) {
+    for (size_t i = 0; i < N_VARIANTS; i += slow_stride(4)) {
         struct result one;
         struct result many;
         run_variant(&variants[i], 1, &one);
