@@ -67,19 +67,28 @@ static void by_openblas(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, 
 
 #ifdef USE_DNNL
 
+/* oneDNN's status as ours. */
+static enum sl_status status_of(dnnl_status_t status)
+{
+    SL_FAIL_IF(status == dnnl_out_of_memory, SL_ENOMEM, "no memory for oneDNN");
+    SL_FAIL_IF(status != dnnl_success, SL_EINTERNAL, "oneDNN refuses it with status %d", (int)status);
+    return SL_OK;
+}
+
+/* A failed product, with its shapes before the last message. */
+static enum sl_status fail_product(enum sl_status st, uint32_t m, uint32_t n, uint32_t k, const char *remedy)
+{
+    return sl_fail(st, "a product of [%u x %u] and [%u x %u]: %s%s", m, k, k, n, sl_message(), remedy);
+}
+
 /* OpenMP stores the number of threads for each calling thread. A worker that never sets 1 would start its own team. */
 static enum sl_status by_dnnl(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b, int beta,
                               float *c)
 {
     omp_set_num_threads(1);
-    dnnl_status_t status = dnnl_sgemm(a.is_transposed ? 'T' : 'N', b.is_transposed ? 'T' : 'N', m, n, k, 1, a.entries,
-                                      a.n_columns, b.entries, b.n_columns, (float)beta, c, n);
-    if (status == dnnl_success) {
-        return SL_OK;
-    }
-    return sl_fail(status == dnnl_out_of_memory ? SL_ENOMEM : SL_EINTERNAL,
-                   "a product of [%u x %u] and [%u x %u]: %s (oneDNN's status %d)", m, k, k, n,
-                   status == dnnl_out_of_memory ? "no memory for oneDNN's copies" : "oneDNN refuses it", (int)status);
+    const enum sl_status st = status_of(dnnl_sgemm(a.is_transposed ? 'T' : 'N', b.is_transposed ? 'T' : 'N', m, n, k, 1,
+                                                   a.entries, a.n_columns, b.entries, b.n_columns, (float)beta, c, n));
+    return st == SL_OK ? SL_OK : fail_product(st, m, n, k, "");
 }
 
 static enum sl_status by_library(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b, int beta,
@@ -157,53 +166,48 @@ done:
 static struct {
     pthread_once_t once;
     bool has_instructions;
-    dnnl_status_t status;
     dnnl_engine_t engine;
     dnnl_primitive_t product[2][2][2];
 } bf16 = {.once = PTHREAD_ONCE_INIT};
 
 /* The shape of a matrix as stored, or of its transpose. */
-static dnnl_status_t describe(int64_t n_rows, int64_t n_columns, int64_t leading, int is_transposed,
-                              dnnl_data_type_t type, dnnl_memory_desc_t *out)
+static enum sl_status describe(int64_t n_rows, int64_t n_columns, int64_t leading, int is_transposed,
+                               dnnl_data_type_t type, dnnl_memory_desc_t *out)
 {
     dnnl_dims_t sizes = {n_rows, n_columns};
     dnnl_dims_t strides = {is_transposed ? 1 : leading, is_transposed ? leading : 1};
-    return dnnl_memory_desc_init_by_strides(out, 2, sizes, type, strides);
+    return status_of(dnnl_memory_desc_init_by_strides(out, 2, sizes, type, strides));
 }
 
-static dnnl_status_t set_attributes(int beta, dnnl_primitive_attr_t attributes)
+static enum sl_status set_attributes(int beta, dnnl_primitive_attr_t attributes)
 {
     dnnl_post_ops_t ops;
-    dnnl_status_t status = dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
-    if (status == dnnl_success && beta != 0) {
-        status = dnnl_post_ops_create(&ops);
-        if (status == dnnl_success) {
-            dnnl_post_ops_append_sum(ops, 1);
-            status = dnnl_primitive_attr_set_post_ops(attributes, ops);
-            dnnl_post_ops_destroy(ops);
-        }
+    SL_CHECK(status_of(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user)));
+    if (beta == 0) {
+        return SL_OK;
     }
-    return status;
+    SL_CHECK(status_of(dnnl_post_ops_create(&ops)));
+    dnnl_post_ops_append_sum(ops, 1);
+    const enum sl_status st = status_of(dnnl_primitive_attr_set_post_ops(attributes, ops));
+    dnnl_post_ops_destroy(ops);
+    return st;
 }
 
-static dnnl_status_t make_primitive(const dnnl_matmul_desc_t *desc, const_dnnl_primitive_attr_t attributes,
-                                    dnnl_primitive_t *out)
+static enum sl_status make_primitive(const dnnl_matmul_desc_t *desc, const_dnnl_primitive_attr_t attributes,
+                                     dnnl_primitive_t *out)
 {
     dnnl_primitive_desc_t made;
-    dnnl_status_t status = dnnl_primitive_desc_create(&made, desc, attributes, bf16.engine, NULL);
-    if (status != dnnl_success) {
-        return status;
-    }
+    SL_CHECK(status_of(dnnl_primitive_desc_create(&made, desc, attributes, bf16.engine, NULL)));
     bool needs_room = dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0)) > 0;
-    status = dnnl_unimplemented;
+    dnnl_status_t status = dnnl_unimplemented;
     if (!needs_room) {
         status = dnnl_primitive_create(out, made);
     }
     dnnl_primitive_desc_destroy(made);
-    return status;
+    return status_of(status);
 }
 
-static dnnl_status_t make_product(int a_is_transposed, int b_is_transposed, int beta)
+static enum sl_status make_product(int a_is_transposed, int b_is_transposed, int beta)
 {
     const int64_t any = DNNL_RUNTIME_DIM_VAL;
     dnnl_memory_desc_t a;
@@ -211,40 +215,26 @@ static dnnl_status_t make_product(int a_is_transposed, int b_is_transposed, int 
     dnnl_memory_desc_t c;
     dnnl_matmul_desc_t desc;
     dnnl_primitive_attr_t attributes;
-    dnnl_status_t status = dnnl_primitive_attr_create(&attributes);
-    if (status != dnnl_success) {
-        return status;
-    }
-    status = set_attributes(beta, attributes);
-    if (status == dnnl_success) {
-        status = describe(any, any, any, a_is_transposed, dnnl_bf16, &a);
-    }
-    if (status == dnnl_success) {
-        status = describe(any, any, any, b_is_transposed, dnnl_bf16, &b);
-    }
-    if (status == dnnl_success) {
-        status = describe(any, any, any, 0, dnnl_f32, &c);
-    }
-    if (status == dnnl_success) {
-        status = dnnl_matmul_desc_init(&desc, &a, &b, NULL, &c);
-    }
-    if (status == dnnl_success) {
-        status = make_primitive(&desc, attributes, &bf16.product[a_is_transposed][b_is_transposed][beta]);
-    }
+    enum sl_status st;
+    SL_CHECK(status_of(dnnl_primitive_attr_create(&attributes)));
+    SL_TRY(st, set_attributes(beta, attributes), done);
+    SL_TRY(st, describe(any, any, any, a_is_transposed, dnnl_bf16, &a), done);
+    SL_TRY(st, describe(any, any, any, b_is_transposed, dnnl_bf16, &b), done);
+    SL_TRY(st, describe(any, any, any, 0, dnnl_f32, &c), done);
+    SL_TRY(st, status_of(dnnl_matmul_desc_init(&desc, &a, &b, NULL, &c)), done);
+    st = make_primitive(&desc, attributes, &bf16.product[a_is_transposed][b_is_transposed][beta]);
+done:
     dnnl_primitive_attr_destroy(attributes);
-    return status;
+    return st;
 }
 
 static void setup_bf16(void)
 {
     unsigned isa = dnnl_get_effective_cpu_isa();
-    bf16.has_instructions = (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
-    if (bf16.has_instructions) {
-        bf16.status = dnnl_engine_create(&bf16.engine, dnnl_cpu, 0);
-        for (int i = 0; i < 8 && bf16.status == dnnl_success; i++) {
-            bf16.status = make_product(i & 1, i >> 1 & 1, i >> 2);
-        }
-        bf16.has_instructions = bf16.status == dnnl_success;
+    bf16.has_instructions = (isa & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16 &&
+                            dnnl_engine_create(&bf16.engine, dnnl_cpu, 0) == dnnl_success;
+    for (int i = 0; i < 8 && bf16.has_instructions; i++) {
+        bf16.has_instructions = make_product(i & 1, i >> 1 & 1, i >> 2) == SL_OK;
     }
 }
 
@@ -281,26 +271,15 @@ static enum sl_status by_dnnl_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl
     dnnl_memory_desc_t shape[3];
     void *const data[3] = {(void *)(uintptr_t)a.entries, (void *)(uintptr_t)b.entries, c};
     omp_set_num_threads(1);
-    dnnl_status_t status = bf16.status;
-    if (status == dnnl_success) {
-        status = describe(m, k, a.n_columns, a.is_transposed, dnnl_bf16, &shape[0]);
-    }
-    if (status == dnnl_success) {
-        status = describe(k, n, b.n_columns, b.is_transposed, dnnl_bf16, &shape[1]);
-    }
-    if (status == dnnl_success) {
-        status = describe(m, n, n, 0, dnnl_f32, &shape[2]);
-    }
-    if (status == dnnl_success) {
-        status = execute(bf16.product[a.is_transposed != 0][b.is_transposed != 0][beta != 0], shape, data);
-    }
-    if (status == dnnl_success) {
-        return SL_OK;
-    }
-    return sl_fail(status == dnnl_out_of_memory ? SL_ENOMEM : SL_EINTERNAL,
-                   "a product of bf16, [%u x %u] and [%u x %u]: %s (oneDNN's status %d); --precision float needs none",
-                   m, k, k, n, status == dnnl_out_of_memory ? "no memory for oneDNN" : "oneDNN refuses it",
-                   (int)status);
+    enum sl_status st;
+    SL_TRY(st, describe(m, k, a.n_columns, a.is_transposed, dnnl_bf16, &shape[0]), failed);
+    SL_TRY(st, describe(k, n, b.n_columns, b.is_transposed, dnnl_bf16, &shape[1]), failed);
+    SL_TRY(st, describe(m, n, n, 0, dnnl_f32, &shape[2]), failed);
+    SL_TRY(st, status_of(execute(bf16.product[a.is_transposed != 0][b.is_transposed != 0][beta != 0], shape, data)),
+           failed);
+    return SL_OK;
+failed:
+    return fail_product(st, m, n, k, "; --precision float needs no bf16 product");
 }
 
 /* A product of few rows, with rows of zeros up to FEW_ROWS. A is not transposed. */
