@@ -48,7 +48,7 @@ struct sl_nccl_message {
 };
 
 /* Run n messages as grouped sends and receives. Messages between the same two GPUs arrive in the given order.
- * SL_EINVAL, SL_ENCCL, SL_ECUDA. */
+ * SL_ENCCL, SL_ECUDA. */
 enum sl_status sl_nccl_move(struct sl_nccl *nccl, uint32_t n, const struct sl_nccl_message *messages);
 
 /* target = sum over ranks of source[rank], n_entries each. target is in the memory of rank 0. NCCL chooses the order

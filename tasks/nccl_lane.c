@@ -4,6 +4,7 @@
  * Moves and sums as tasks of a CPU worker; their buffers are in GPU memory. */
 #include "tasks/nccl_lane.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "support/memory.h"
@@ -152,22 +153,6 @@ static bool same_shape(starpu_data_handle_t a, starpu_data_handle_t b)
            sl_handle_element(a) == sl_handle_element(b);
 }
 
-static enum sl_status check_moves(const struct sl_nccl_lane *lane, uint32_t n, const struct sl_nccl_lane_move *moves)
-{
-    for (uint32_t k = 0; k < n; k++) {
-        const struct sl_nccl_lane_move *m = &moves[k];
-        if (m->from >= lane->n_gpus || m->to >= lane->n_gpus || !same_shape(m->source, m->target)) {
-            return sl_fail(SL_EINVAL,
-                           "sl_move: move %u is of [%u x %u] on GPU %u to [%u x %u] on GPU %u of %u, numbers of %zu "
-                           "bytes to such of %zu",
-                           k, sl_handle_rows(m->source), sl_handle_columns(m->source), m->from,
-                           sl_handle_rows(m->target), sl_handle_columns(m->target), m->to, lane->n_gpus,
-                           sl_handle_element(m->source), sl_handle_element(m->target));
-        }
-    }
-    return SL_OK;
-}
-
 enum sl_status sl_nccl_lane_move_submit(const struct sl_task_args *head, struct sl_nccl_lane *lane, enum sl_stage stage,
                                         uint32_t n, const struct sl_nccl_lane_move *moves)
 {
@@ -176,13 +161,14 @@ enum sl_status sl_nccl_lane_move_submit(const struct sl_task_args *head, struct 
     int *nodes = NULL;
     size_t bytes = sizeof *args + n * sizeof args->move[0];
     enum sl_status st;
-    SL_TRY(st, check_moves(lane, n, moves), done);
     SL_TRY(st, sl_alloc(1 + 2 * (size_t)n, sizeof *nodes, "memory nodes", &nodes), done);
     SL_TRY(st, sl_alloc_zero(1, bytes, "a move", &args), done);
     args->lane = (struct nccl_lane_args){.head = *head, .nccl = lane->nccl, .n = n};
     args->lane.head.stage = sl_task_stage(head, stage);
     nodes[0] = STARPU_SPECIFIC_NODE_LOCAL;
     for (uint32_t k = 0; k < n; k++) {
+        assert(moves[k].from < lane->n_gpus && moves[k].to < lane->n_gpus);
+        assert(same_shape(moves[k].source, moves[k].target));
         args->move[k].from = moves[k].from;
         args->move[k].to = moves[k].to;
         args->lane.head.work += bytes_of(moves[k].source);
@@ -214,9 +200,7 @@ enum sl_status sl_nccl_lane_sum_submit(const struct sl_task_args *head, struct s
     int nodes[2 + SL_NCCL_MAX_GPUS] = {STARPU_SPECIFIC_NODE_LOCAL, lane->node[0]};
     struct sl_task task;
     for (uint32_t i = 0; i < lane->n_gpus; i++) {
-        SL_FAIL_IF(!same_shape(share[i], out), SL_EINVAL, "sl_sum: the share of GPU %u is [%u x %u], the sum [%u x %u]",
-                   i, sl_handle_rows(share[i]), sl_handle_columns(share[i]), sl_handle_rows(out),
-                   sl_handle_columns(out));
+        assert(same_shape(share[i], out));
         nodes[2 + i] = lane->node[i];
     }
     args.head.work = (lane->n_gpus + UINT64_C(1)) * bytes_of(out);

@@ -53,7 +53,7 @@ struct sl_nccl_lane_move {
 };
 
 /* Submit n >= 1 moves as one task, counted under time category `stage`. One thread submits, in the order in which
- * the tasks are to run. SL_EINVAL: wrong shapes or GPUs. SL_ESTARPU, SL_ENOMEM. */
+ * the tasks are to run. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_nccl_lane_move_submit(const struct sl_task_args *head, struct sl_nccl_lane *lane, enum sl_stage stage,
                                         uint32_t n, const struct sl_nccl_lane_move *moves);
 

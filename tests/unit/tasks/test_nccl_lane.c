@@ -140,15 +140,11 @@ static void expect_status(enum sl_status got, enum sl_status wanted, const char 
 TEST(test_refused)
 {
     const int twice[] = {0, 1, 0};
-    const struct sl_nccl_message far = {.from = 0, .to = 1, .bytes = 1};
     struct sl_nccl *nccl;
     expect_status(sl_nccl_open(0, devices, 1, &nccl), SL_EINVAL, "found 0 GPUs");
     assert_null(nccl);
     expect_status(sl_nccl_open(SL_NCCL_MAX_GPUS + 1, devices, 1, &nccl), SL_EINVAL, "expected 1 to 64");
     expect_status(sl_nccl_open(3, twice, 1, &nccl), SL_EINVAL, "GPU 0 twice");
-    nccl = opened(1, TIMEOUT_S);
-    expect_status(sl_nccl_move(nccl, 1, &far), SL_EINVAL, "to rank 1");
-    sl_nccl_close(nccl);
     sl_nccl_close(NULL);
     assert_int_equal(sl_memory_live(), 0);
 }
@@ -363,29 +359,6 @@ TEST(test_lane)
         expect_same("rows", COLUMNS, sizeof *first, got[k], first);
         free(got[k]);
     }
-    stop(&lane);
-}
-
-TEST(test_shapes)
-{
-    struct sl_nccl_lane lane;
-    start(1, &lane);
-    sl_real x[6] = {0};
-    starpu_data_handle_t a = rows_of(x, 2, 3);
-    starpu_data_handle_t b = rows_of(x, 3, 2);
-    starpu_data_handle_t c = sl_matrix_over(x, 2, 3, SL_DTYPE_BF16);
-    struct sl_nccl_lane_move turned = {0, 0, a, b};
-    struct sl_nccl_lane_move rounded = {0, 0, a, c};
-    struct sl_nccl_lane_move far = {0, 1, a, a};
-    expect_status(sl_nccl_lane_move_submit(&head, &lane, SL_STAGE_EXCHANGE, 1, &turned), SL_EINVAL,
-                  "[2 x 3] on GPU 0 to [3 x 2]");
-    expect_status(sl_nccl_lane_move_submit(&head, &lane, SL_STAGE_EXCHANGE, 1, &rounded), SL_EINVAL,
-                  "4 bytes to such of 2");
-    expect_status(sl_nccl_lane_move_submit(&head, &lane, SL_STAGE_EXCHANGE, 1, &far), SL_EINVAL, "on GPU 1 of 1");
-    expect_status(sl_nccl_lane_sum_submit(&head, &lane, &a, b), SL_EINVAL, "the share of GPU 0 is [2 x 3]");
-    starpu_data_unregister(a);
-    starpu_data_unregister(b);
-    starpu_data_unregister(c);
     stop(&lane);
 }
 
