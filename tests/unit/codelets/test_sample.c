@@ -454,68 +454,6 @@ TEST(test_kappa_zero_and_one)
     }
 }
 
-/* 201 vertices, each with vertices 1 .. 200 as in-neighbours. */
-static struct sl_partition make_dense_star(void)
-{
-    OWNED(free_edges) struct edge_list edges = {.n_vertices = 201};
-    OWNED(sl_graph_free) struct sl_graph graph;
-    for (sl_vertex to = 0; to <= 200; to++) {
-        for (sl_vertex from = 1; from <= 200; from++) {
-            add_edge(&edges, from, to);
-        }
-    }
-    assert_int_equal(sl_graph_build(201, edges.n, edges.from, edges.to, NULL, false, &graph), SL_OK);
-    struct sl_partition partition = one_part(&graph);
-    return partition;
-}
-
-static bool contains(uint32_t n, const sl_vertex *ids, sl_vertex id)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        if (ids[i] == id) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* DGL's test of dependent minibatches: one seed with 200 neighbours, fanout 5, kappa 100, 101 batches. Successive
- * samples share at least 5 vertices of the seed and its 5 picks; over the run at least 5 are replaced; with layer
- * dependency the inputs are the first hop's vertices, without it there are more. */
-static void check_dependent_batches(const struct sl_partition *star, enum sl_sample_method method, bool dependency)
-{
-    struct sl_sample_rule rule = {method, 5, dependency, 100};
-    const struct sl_sample_rule rules[] = {rule, rule};
-    const sl_vertex seed_vertex = 0;
-    sl_vertex last[6];
-    uint32_t replaced = 0;
-    uint32_t more = 0;
-    for (uint64_t step = 0; step <= 100; step++) {
-        OWNED(group_free) struct group group;
-        group_sample(star, 2, rules, SEED, step, 1, &seed_vertex, &group);
-        const struct group_pe *pe = &group.pe[0];
-        assert_int_equal(pe->n_rows[1], 6);
-        uint32_t shared = 0;
-        for (uint32_t i = 0; i < 6; i++) {
-            shared += step > 0 && contains(6, last, pe->frontier[i]);
-        }
-        assert_true(step == 0 || shared >= 5);
-        replaced += step > 0 ? 6 - shared : 0;
-        more += pe->n_rows[2] > pe->n_rows[1];
-        memcpy(last, pe->frontier, sizeof last);
-    }
-    assert_true(replaced >= 5);
-    assert_int_equal(more, dependency ? 0 : 101);
-}
-
-TEST(test_dependent_batches)
-{
-    OWNED(sl_partition_free) struct sl_partition star = make_dense_star();
-    check_dependent_batches(&star, SL_SAMPLE_LABOR, false);
-    check_dependent_batches(&star, SL_SAMPLE_LABOR, true);
-    check_dependent_batches(&star, SL_SAMPLE_SLOW, false);
-}
-
 /* ---- the layout of a block ---- */
 
 /* The edges of destination d: as many as asked for, from its list, in the list's order. */
@@ -1121,6 +1059,16 @@ TEST(test_permutation_of_many)
     for (size_t i = 0; i < (slow_kernels() ? 5 : 6); i++) {
         check_permutation(sizes[i]);
     }
+}
+
+static bool contains(uint32_t n, const sl_vertex *ids, sl_vertex id)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (ids[i] == id) {
+            return true;
+        }
+    }
+    return false;
 }
 
 TEST(test_permutation)
