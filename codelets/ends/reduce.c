@@ -40,8 +40,19 @@ SL_CLONES void sl_reduce_cpu(uint32_t n, size_t n_entries, const sl_real *const 
     }
 }
 
+/* A sum of n matrices [n_rows x n_columns] with few rows that are not zero. Each matrix, and out, has an int8 for each
+ * row: whether a step touched the row. Other rows are zero. */
+struct touched_rows {
+    uint32_t n_rows, n_columns;
+    uint32_t n;
+    const sl_real *const *partials;
+    const int8_t *const *touched;
+    sl_real *out;
+    int8_t *out_touched;
+};
+
 /* Whether any partial touches one of rows r .. r + ROWS - 1, or out has. */
-SL_INLINE bool any_touched(const struct sl_touched_rows *s, uint32_t r)
+SL_INLINE bool any_touched(const struct touched_rows *s, uint32_t r)
 {
     uint64_t any;
     memcpy(&any, s->out_touched + r, ROWS);
@@ -54,7 +65,7 @@ SL_INLINE bool any_touched(const struct sl_touched_rows *s, uint32_t r)
 }
 
 /* Row r of the sum, with the bits of sl_reduce_cpu: rows that are not touched are zero. */
-static void sum_row(const struct sl_touched_rows *s, uint32_t r)
+static void sum_row(const struct touched_rows *s, uint32_t r)
 {
     const size_t first = (size_t)r * s->n_columns;
     sl_real *to = s->out + first;
@@ -76,7 +87,7 @@ static void sum_row(const struct sl_touched_rows *s, uint32_t r)
 }
 
 /* Fetch the touched rows of rows r .. r + ROWS - 1. */
-static void fetch_rows(const struct sl_touched_rows *s, uint32_t r)
+static void fetch_rows(const struct touched_rows *s, uint32_t r)
 {
     const size_t bytes = s->n_columns * sizeof *s->out;
     for (uint32_t i = 0; i < s->n; i++) {
@@ -88,7 +99,8 @@ static void fetch_rows(const struct sl_touched_rows *s, uint32_t r)
     }
 }
 
-void sl_reduce_touched_cpu(const struct sl_touched_rows *sum, bool fresh)
+/* A row of out is cleared if only the last step touched it. fresh: the rows of out have not been written. */
+static void sum_touched(const struct touched_rows *sum, bool fresh)
 {
     uint32_t r = 0;
     if (fresh) {
@@ -156,15 +168,15 @@ struct reduce_touched {
 static enum sl_status reduce_touched(const void *view, const void *stream)
 {
     const struct reduce_touched *v = view;
-    const struct sl_touched_rows s = {.n_rows = v->out.n_rows,
-                                      .n_columns = v->out.n_columns,
-                                      .n = v->partials.n,
-                                      .partials = (const sl_real *const *)v->partials.data,
-                                      .touched = (const int8_t *const *)v->touched.data,
-                                      .out = v->out.data,
-                                      .out_touched = v->out_touched.data};
+    const struct touched_rows s = {.n_rows = v->out.n_rows,
+                                   .n_columns = v->out.n_columns,
+                                   .n = v->partials.n,
+                                   .partials = (const sl_real *const *)v->partials.data,
+                                   .touched = (const int8_t *const *)v->touched.data,
+                                   .out = v->out.data,
+                                   .out_touched = v->out_touched.data};
     if (stream == NULL) {
-        sl_reduce_touched_cpu(&s, v->fresh);
+        sum_touched(&s, v->fresh);
         return SL_OK;
     }
     /* A GPU sums all rows, and notes all. The bits are the same. */

@@ -22,21 +22,6 @@
 /* Sum n partials of n_entries each into out. n = 0: out is cleared. The same bits on both devices. */
 SL_DECLARE_LAUNCHER(void, sl_reduce, uint32_t n, size_t n_entries, const sl_real *const *partials, sl_real *out);
 
-/* A sum of n matrices [n_rows x n_columns] with few rows that are not zero. Each matrix, and out, has an int8 for each
- * row: whether a step touched the row. Other rows are zero. `partials` and `touched` are host arrays of
- * addresses. */
-struct sl_touched_rows {
-    uint32_t n_rows, n_columns;
-    uint32_t n;
-    const sl_real *const *partials;
-    const int8_t *const *touched;
-    sl_real *out;
-    int8_t *out_touched;
-};
-
-/* A row of out is cleared if only the last step touched it. fresh: the rows of out have not been written. */
-void sl_reduce_touched_cpu(const struct sl_touched_rows *sum, bool fresh);
-
 /* Submit the sum of all partials of n handles. Each handle has one or more matrices of out's shape. n may be 0: out is
  * cleared. Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_reduce_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,

@@ -469,7 +469,8 @@ SL_CLONES void sl_dense_sparse_backward_weight_cpu(const struct sl_sparse_rows *
     }
 }
 
-void sl_dense_clear_touched_cpu(uint32_t n_in, uint32_t n_out, int8_t *touched, sl_real *gw)
+/* Clear the rows of GW that are touched, and forget them. */
+static void clear_touched(uint32_t n_in, uint32_t n_out, int8_t *touched, sl_real *gw)
 {
     for (uint32_t r = sl_next_touched(touched, 0, n_in); r < n_in; r = sl_next_touched(touched, r + 1, n_in)) {
         memset(gw + (size_t)r * n_out, 0, n_out * sizeof *gw);
@@ -477,7 +478,8 @@ void sl_dense_clear_touched_cpu(uint32_t n_in, uint32_t n_out, int8_t *touched, 
     }
 }
 
-void sl_dense_touch_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, int8_t *touched)
+/* Note the rows of GW that sparse rows touch: the columns of their entries. */
+static void touch_rows(const struct sl_sparse_rows *x, uint32_t n_rows, int8_t *touched)
 {
     for (uint32_t i = 0; i < n_rows; i++) {
         const struct row_range range = range_of(x, i);
@@ -633,9 +635,9 @@ static void backward_touched_cpu(const struct sparse *v, const struct sl_sparse_
         memset(v->touched.data, 0, n_in);
         sl_bias_forward_cpu(n_in, n_out, NULL, v->w.data);
     } else if (v->beta == 0) {
-        sl_dense_clear_touched_cpu(n_in, n_out, v->touched.data, v->w.data);
+        clear_touched(n_in, n_out, v->touched.data, v->w.data);
     }
-    sl_dense_touch_cpu(x, v->z.n_rows, v->touched.data);
+    touch_rows(x, v->z.n_rows, v->touched.data);
     sl_dense_sparse_backward_weight_cpu(x, v->z.n_rows, n_in, n_out, v->z.data, 1, v->w.data, NULL);
     if (v->bias.data != NULL) {
         sl_bias_backward_cpu(v->z.n_rows, n_out, v->z.data, v->beta, v->bias.data);

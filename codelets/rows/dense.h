@@ -84,12 +84,6 @@ SL_DECLARE_LAUNCHER(enum sl_status, sl_dense_sparse_forward, const struct sl_spa
 SL_DECLARE_LAUNCHER(void, sl_dense_sparse_backward_weight, const struct sl_sparse_rows *x, uint32_t n_rows,
                     uint32_t n_in, uint32_t n_out, const sl_real *gz, int beta, sl_real *gw_out, sl_real *gb_out);
 
-/* Clear the rows of GW that are touched, and forget them. */
-void sl_dense_clear_touched_cpu(uint32_t n_in, uint32_t n_out, int8_t *touched, sl_real *gw);
-
-/* Note the rows of GW that sparse rows touch: the columns of their entries. */
-void sl_dense_touch_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, int8_t *touched);
-
 /* Dense products on the queue's device. Pointers are to device memory. SL_ECUDA: CUDA or cuBLAS failed.
  * bf16 factors are multiplied by tensor cores; cuBLAS refuses devices below compute capability 8. Rounded factors lie
  * in scratch memory of the task, 2 bytes per number. Of a bf16 Z, 16384 rows at a time are computed in float, then
