@@ -121,21 +121,22 @@ enum sl_status sl_ranks_gather(const void *mine, size_t bytes, void *all)
     return SL_OK;
 }
 
-enum sl_status sl_ranks_swap_counts(const uint32_t *n_to, uint32_t *n_from)
+enum sl_status sl_ranks_swap(const uint32_t *n_to, const uint32_t *to, uint32_t *n_from_out, uint32_t **from_out)
 {
+    size_t n = 0;
+    *from_out = NULL;
+    *n_from_out = *n_to;
     if (SEVERAL) {
-        return sl_mpi_swap_counts(n_to, n_from);
+        SL_CHECK(sl_mpi_swap_counts(n_to, n_from_out));
     }
-    *n_from = *n_to;
-    return SL_OK;
-}
-
-enum sl_status sl_ranks_swap(const uint32_t *n_to, const uint32_t *to, const uint32_t *n_from, uint32_t *from)
-{
+    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
+        n += n_from_out[r];
+    }
+    SL_CHECK(sl_alloc(n + 1, sizeof **from_out, "lists of other ranks", from_out));
     if (SEVERAL) {
-        return sl_mpi_swap(n_to, to, n_from, from);
+        return sl_mpi_swap(n_to, to, n_from_out, *from_out);
     }
-    memcpy(from, to, *n_to * sizeof *to);
+    memcpy(*from_out, to, n * sizeof *to);
     return SL_OK;
 }
 
@@ -183,7 +184,6 @@ enum sl_status sl_ranks_take_waits(struct sl_waits *out)
     uint32_t *n = NULL; /* lengths of the lists to each rank, then from each rank */
     uint32_t *to = NULL;
     uint32_t *from = NULL;
-    size_t n_from = 0;
     enum sl_status st = SL_OK;
     *out = (struct sl_waits){0};
     if (!SEVERAL) {
@@ -192,12 +192,7 @@ enum sl_status sl_ranks_take_waits(struct sl_waits *out)
     lists.ahead_s = sl_mpi_clock_ahead();
     SL_TRY(st, sl_alloc(2 * (size_t)sl_n_ranks(), sizeof *n, "times of messages", &n), done);
     SL_TRY(st, sl_waits_list(lists.ahead_s, sl_n_ranks(), n, &to), done);
-    SL_TRY(st, sl_ranks_swap_counts(n, n + sl_n_ranks()), done);
-    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
-        n_from += n[sl_n_ranks() + r];
-    }
-    SL_TRY(st, sl_alloc(n_from + 1, sizeof *from, "times of messages", &from), done);
-    SL_TRY(st, sl_ranks_swap(n, to, n + sl_n_ranks(), from), done);
+    SL_TRY(st, sl_ranks_swap(n, to, n + sl_n_ranks(), &from), done);
     lists.n_from = n + sl_n_ranks();
     lists.from = from;
     st = sl_waits_take(now_s, &lists, out);

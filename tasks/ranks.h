@@ -69,11 +69,9 @@ enum sl_status sl_ranks_add_up(uint32_t n, uint32_t *counts);
  * rank 0, room for the bytes of all ranks; on other ranks not used. SL_EIO, SL_ENOMEM. */
 enum sl_status sl_ranks_gather(const void *mine, size_t bytes, void *all);
 
-/* All-to-all exchange of lists. `to` has a list of n_to[r] numbers for each rank r, list after list; `from`
- * receives a list of n_from[r] numbers from each. sl_ranks_swap_counts exchanges the lengths first. SL_EIO,
- * SL_ENOMEM. */
-enum sl_status sl_ranks_swap_counts(const uint32_t *n_to, uint32_t *n_from);
-enum sl_status sl_ranks_swap(const uint32_t *n_to, const uint32_t *to, const uint32_t *n_from, uint32_t *from);
+/* All-to-all exchange of lists. `to` has a list of n_to[r] numbers for each rank r, list after list. *from_out gets a
+ * list of n_from_out[r] numbers from each. The caller frees it (sl_free), also after a failure. SL_EIO, SL_ENOMEM. */
+enum sl_status sl_ranks_swap(const uint32_t *n_to, const uint32_t *to, uint32_t *n_from_out, uint32_t **from_out);
 
 /* Compare a text with rank 0's. With one rank: do nothing. SL_EINVAL: the texts differ (message: "WHAT: found '..',
  * expected '..' as rank 0 has; REMEDY"). SL_EIO, SL_ENOMEM. */

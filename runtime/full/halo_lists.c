@@ -192,14 +192,8 @@ static enum sl_status swap_lists(const struct sl_shards *shards, struct sl_halo 
     enum sl_status st;
     SL_TRY(st, sl_alloc(2 * n_ranks, sizeof *counts, "rows of other ranks", &counts), done);
     count_needed(shards, out, counts);
-    SL_TRY(st, sl_ranks_swap_counts(counts, counts + n_ranks), done);
-    for (size_t r = 0; r < n_ranks; r++) {
-        n_asked += counts[n_ranks + r];
-    }
-    SL_TRY(st, sl_alloc(n_asked + 1, sizeof *out->asked, "rows for other ranks", &out->asked), done);
-    SL_TRY(st, sl_ranks_swap(counts, out->ids.list, counts + n_ranks, out->asked), done);
+    SL_TRY(st, sl_ranks_swap(counts, out->ids.list, counts + n_ranks, &out->asked), done);
     SL_TRY(st, sl_alloc(n_ranks * out->n_parts, sizeof *out->list, "rows for other ranks", &out->list), done);
-    n_asked = 0;
     for (uint32_t r = 0; r < n_ranks; r++) {
         cut_list(shards, r, counts[n_ranks + r], out->asked + n_asked, out);
         n_asked += counts[n_ranks + r];

@@ -155,12 +155,7 @@ static enum sl_status transpose_held(const struct own_graph *own_graph, struct s
     SL_TRY(st, sl_alloc(own_graph->n_ranks, sizeof *to.n, "edges for other ranks", &to.n), done);
     SL_TRY(st, sl_alloc(own_graph->n_ranks, sizeof *from.n, "edges of other ranks", &from.n), done);
     SL_TRY(st, list_edges(own_graph, &to), done);
-    SL_TRY(st, sl_ranks_swap_counts(to.n, from.n), done);
-    SL_TRY(
-        st,
-        sl_alloc(count_of(&from, own_graph->n_ranks) + 1, sizeof *from.numbers, "edges of other ranks", &from.numbers),
-        done);
-    SL_TRY(st, sl_ranks_swap(to.n, to.numbers, from.n, from.numbers), done);
+    SL_TRY(st, sl_ranks_swap(to.n, to.numbers, from.n, &from.numbers), done);
     st = build(own_graph, count_of(&from, own_graph->n_ranks), from.numbers, out);
 done:
     sl_free(to.n);
