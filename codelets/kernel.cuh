@@ -25,6 +25,7 @@
 
 #define SL_THREADS 256 /* of a block, everywhere */
 #define SL_WARP 32
+#define SL_WARPS (SL_THREADS / SL_WARP) /* of a block */
 #define SL_ALL_LANES 0xffffffffu
 #define SL_MAX_BLOCKS 65535
 
@@ -34,6 +35,18 @@
 #else
 #define SL_UNROLL
 #endif
+
+/* The smaller of two numbers. If their types differ, name the type. */
+template <typename T> static inline SL_HOST_DEVICE T sl_least(T a, T b)
+{
+    return b < a ? b : a;
+}
+
+/* Warps with one lane for each of n items. */
+static inline SL_HOST_DEVICE uint32_t sl_tiles(uint32_t n)
+{
+    return n / SL_WARP + (n % SL_WARP > 0);
+}
 
 /* Blocks for one thread per item, at least one: a kernel may read its real size from device memory. */
 static inline unsigned sl_blocks(uint64_t n_items)
@@ -49,8 +62,7 @@ static inline unsigned sl_blocks(uint64_t n_items)
  * need. n_items: upper bound of the size. */
 static inline unsigned sl_few_blocks(uint64_t n_items)
 {
-    unsigned n = sl_blocks(n_items);
-    return n < 2048 ? n : 2048;
+    return sl_least(sl_blocks(n_items), 2048u);
 }
 
 /* Blocks for one warp per item. */
@@ -115,6 +127,40 @@ template <typename T> static inline __device__ T sl_warp_max(T x)
         x = y > x ? y : x;
     }
     return x;
+}
+
+/* Add n rows of partial sums by column, in double. put.take(c, sum) gets the sum of column c. A block has SL_WARP
+ * columns: each warp adds consecutive rows, then the first warp adds the warps' sums. */
+template <typename T, typename Put>
+static __global__ void sl_add_partials(uint32_t n, uint32_t n_columns, const T *partial, const Put put)
+{
+    __shared__ double sums[SL_WARPS][SL_WARP];
+    const uint32_t warp = threadIdx.x / SL_WARP;
+    const uint32_t share = (n + SL_WARPS - 1) / SL_WARPS;
+    const uint32_t end = sl_least(n, (warp + 1) * share);
+    for (uint64_t c0 = (uint64_t)blockIdx.x * SL_WARP; c0 < n_columns; c0 += (uint64_t)gridDim.x * SL_WARP) {
+        const uint64_t c = c0 + sl_lane();
+        double sum = 0;
+#pragma unroll 4
+        for (uint32_t i = warp * share; i < end; i++) {
+            sum += c < n_columns ? (double)partial[(size_t)i * n_columns + c] : 0;
+        }
+        sums[warp][sl_lane()] = sum;
+        __syncthreads();
+        if (warp == 0 && c < n_columns) {
+            for (uint32_t w = 1; w < SL_WARPS; w++) {
+                sum += sums[w][sl_lane()];
+            }
+            put.take(c, sum);
+        }
+        __syncthreads();
+    }
+}
+
+/* Blocks for sl_add_partials. */
+static inline unsigned sl_partial_blocks(uint32_t n_columns)
+{
+    return sl_blocks((uint64_t)n_columns * SL_WARPS);
 }
 
 /* Add to a number that other threads add to, too. Integers only: their sum has the same bits in any order. */

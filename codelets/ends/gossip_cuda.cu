@@ -41,7 +41,7 @@ enum sl_status sl_gossip_mix_cuda(cudaStream_t stream, uint32_t n, size_t n_entr
     }
     for (uint32_t first = 0; first < n; first += AT_ONCE) {
         struct sources table = {};
-        const uint32_t now = n - first < AT_ONCE ? n - first : AT_ONCE;
+        const uint32_t now = sl_least<uint32_t>(n - first, AT_ONCE);
         memcpy(table.source, sources + first, now * sizeof *sources);
         SL_CHECK(sl_start(name, stream, sl_blocks(n_entries), mix_sources, table, now, n_entries, first > 0,
                           sum.as<double>(), scale, first + now == n ? out : nullptr));

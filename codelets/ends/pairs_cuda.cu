@@ -131,20 +131,19 @@ static __device__ double sum_relation(const struct sl_pairs &pairs, uint32_t rel
  * stretches of links, whose sums are added in order. */
 static __global__ void gather_relations(struct sl_pairs pairs, const double *terms, sl_real *gr)
 {
-    const uint32_t n_warps = SL_THREADS / SL_WARP;
     __shared__ double part[SL_THREADS];
-    const uint32_t n_tiles = (pairs.n_columns + SL_WARP - 1) / SL_WARP;
+    const uint32_t n_tiles = sl_tiles(pairs.n_columns);
     const uint64_t n_links = pairs.n_links;
     const uint32_t warp = threadIdx.x / SL_WARP;
     for (uint64_t i = blockIdx.x; i < (uint64_t)pairs.decoder.n_relations * n_tiles; i += gridDim.x) {
         const uint32_t relation = (uint32_t)(i / n_tiles);
         const uint32_t c = (uint32_t)(i % n_tiles) * SL_WARP + sl_lane();
         part[threadIdx.x] =
-            sum_relation(pairs, relation, n_links * warp / n_warps, n_links * (warp + 1) / n_warps, terms, c);
+            sum_relation(pairs, relation, n_links * warp / SL_WARPS, n_links * (warp + 1) / SL_WARPS, terms, c);
         __syncthreads();
         if (warp == 0 && c < pairs.n_columns) {
             double sum = 0;
-            for (uint32_t w = 0; w < n_warps; w++) {
+            for (uint32_t w = 0; w < SL_WARPS; w++) {
                 sum += part[w * SL_WARP + sl_lane()];
             }
             gr[(uint64_t)relation * pairs.n_columns + c] = (sl_real)sum;
@@ -223,7 +222,7 @@ enum sl_status sl_pairs_cuda(struct sl_queue blas, const struct sl_pairs *pairs,
     if (!distmult) {
         return SL_OK;
     }
-    const uint64_t n_tiles = (pairs->n_columns + SL_WARP - 1) / SL_WARP;
+    const uint64_t n_tiles = sl_tiles(pairs->n_columns);
     return sl_start(name, blas.stream, sl_blocks(pairs->decoder.n_relations * n_tiles * SL_THREADS), gather_relations,
                     *pairs, terms.as<double>(), out->gradient[SL_DISTMULT_R]);
 }

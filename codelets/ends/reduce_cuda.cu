@@ -67,7 +67,7 @@ enum sl_status sl_reduce_cuda(cudaStream_t stream, uint32_t n, size_t n_entries,
     }
     for (uint32_t first = 0; first < n; first += AT_ONCE) {
         struct addresses table = {};
-        uint32_t count = n - first < AT_ONCE ? n - first : AT_ONCE;
+        uint32_t count = sl_least<uint32_t>(n - first, AT_ONCE);
         for (uint32_t k = 0; k < count; k++) {
             table.partial[k] = partials[first + k];
         }

@@ -15,8 +15,7 @@
 #define FULL 0xffffffffu
 #define STEP 8 /* columns per lane and step */
 #define AHEAD 8
-#define SLAB_ROWS 32                   /* rows whose columns one thread sums */
-#define N_SLABS (SL_THREADS / SL_WARP) /* slabs per block */
+#define SLAB_ROWS 32 /* rows whose columns one thread sums; a warp of a block has one slab */
 
 template <int V> struct alignas(V * sizeof(sl_real)) reals {
     sl_real x[V];
@@ -388,13 +387,13 @@ static __global__ void column_sums_kernel(struct sl_activate a, const struct sl_
                                           const sl_real *__restrict__ gh, uint32_t n_blocks,
                                           double *__restrict__ partial_out)
 {
-    __shared__ typename adder<norm>::type part[2][N_SLABS][SL_WARP];
-    const uint32_t n_tiles = (a.n_columns + SL_WARP - 1) / SL_WARP;
+    __shared__ typename adder<norm>::type part[2][SL_WARPS][SL_WARP];
+    const uint32_t n_tiles = sl_tiles(a.n_columns);
     const uint32_t slab = threadIdx.x / SL_WARP;
     for (uint64_t b = blockIdx.x; b < (uint64_t)n_blocks * n_tiles; b += gridDim.x) {
         const uint64_t block = b / n_tiles;
-        const uint64_t begin = (block * N_SLABS + slab) * SLAB_ROWS;
-        const uint64_t end = begin + SLAB_ROWS < a.n_rows ? begin + SLAB_ROWS : a.n_rows;
+        const uint64_t begin = (block * SL_WARPS + slab) * SLAB_ROWS;
+        const uint64_t end = sl_least<uint64_t>(begin + SLAB_ROWS, a.n_rows);
         const uint32_t c = (uint32_t)(b % n_tiles) * SL_WARP + sl_lane();
         struct column_sums<norm> sums = {
             0, 0
@@ -407,7 +406,7 @@ static __global__ void column_sums_kernel(struct sl_activate a, const struct sl_
         __syncthreads();
         if (slab < 2 && c < a.n_columns) {
             double sum = 0;
-            for (uint32_t s = 0; s < N_SLABS; s++) {
+            for (uint32_t s = 0; s < SL_WARPS; s++) {
                 sum += (double)part[slab][s][sl_lane()];
             }
             partial_out[(block * 2 + slab) * a.n_columns + c] = sum;
@@ -416,37 +415,16 @@ static __global__ void column_sums_kernel(struct sl_activate a, const struct sl_
     }
 }
 
-/* The sum of n rows of doubles by column: each warp sums its share of the rows in order, then the warps' sums are added
- * in order. */
-template <typename T>
-static __global__ void add_partials_kernel(uint32_t n, uint32_t n_columns, const double *__restrict__ partial,
-                                           T *__restrict__ slope_out, T *__restrict__ offset_out)
-{
-    __shared__ double part[N_SLABS][SL_WARP];
-    const uint32_t n_wide = 2 * n_columns;
-    const uint32_t share = (n + N_SLABS - 1) / N_SLABS;
-    const uint32_t warp = threadIdx.x / SL_WARP;
-    const uint32_t end = (warp + 1) * share < n ? (warp + 1) * share : n;
-    for (uint32_t c0 = blockIdx.x * SL_WARP; c0 < n_wide; c0 += gridDim.x * SL_WARP) {
-        const uint32_t c = c0 + sl_lane();
-        double sum = 0;
-        if (c < n_wide) {
-            for (uint32_t i = warp * share; i < end; i++) {
-                sum += partial[(size_t)i * n_wide + c];
-            }
-        }
-        part[warp][sl_lane()] = sum;
-        __syncthreads();
-        if (warp == 0 && c < n_wide) {
-            sum = 0;
-            for (uint32_t w = 0; w < N_SLABS; w++) {
-                sum += part[w][sl_lane()];
-            }
-            *(c < n_columns ? slope_out + c : offset_out + (c - n_columns)) = (T)sum;
-        }
-        __syncthreads();
+/* The two sums of each column, which sl_add_partials adds up. */
+template <typename T> struct two_sums {
+    uint32_t n_columns;
+    T *slope, *offset;
+
+    __device__ void take(uint64_t c, double sum) const
+    {
+        *(c < n_columns ? slope + c : offset + (c - n_columns)) = (T)sum;
     }
-}
+};
 
 /* ---- the residual ---- */
 
@@ -534,15 +512,15 @@ static enum sl_status start_sums(cudaStream_t stream, const struct sl_activate *
                                  typename adder<norm>::type *slope_out, typename adder<norm>::type *offset_out)
 {
     const char *name = "sl_activate column sums";
-    uint32_t n = (uint32_t)(((uint64_t)a->n_rows + N_SLABS * SLAB_ROWS - 1) / (N_SLABS * SLAB_ROWS));
-    uint64_t n_tiles = ((uint64_t)a->n_columns + SL_WARP - 1) / SL_WARP;
+    uint32_t n = (uint32_t)(((uint64_t)a->n_rows + SL_WARPS * SLAB_ROWS - 1) / (SL_WARPS * SLAB_ROWS));
+    uint64_t n_tiles = sl_tiles(a->n_columns);
+    typedef typename adder<norm>::type number;
     sl_scratch partial(stream);
     SL_CHECK(partial.take((size_t)n * 2 * a->n_columns * sizeof(double), name));
     SL_CHECK(sl_start(name, stream, sl_blocks(n * n_tiles * SL_THREADS), column_sums_kernel<norm>, *a, rows, z, gate,
                       gh, n, partial.as<double>()));
-    return sl_start(name, stream, sl_warp_blocks(2 * n_tiles * N_SLABS),
-                    add_partials_kernel<typename adder<norm>::type>, n, a->n_columns, partial.as<double>(), slope_out,
-                    offset_out);
+    return sl_start(name, stream, sl_partial_blocks(2 * a->n_columns), sl_add_partials<double, two_sums<number>>, n,
+                    2 * a->n_columns, partial.as<double>(), two_sums<number>{a->n_columns, slope_out, offset_out});
 }
 
 static enum sl_status start_backward_layer(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,

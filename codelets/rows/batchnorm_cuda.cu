@@ -7,19 +7,12 @@
 
 #include "codelets/rows/batchnorm.h"
 
-#define SLAB_ROWS 32                   /* rows per warp, in registers */
-#define N_WARPS (SL_THREADS / SL_WARP) /* per block */
-#define BLOCK_ROWS (N_WARPS * SLAB_ROWS)
+#define SLAB_ROWS 32 /* rows per warp, in registers */
+#define BLOCK_ROWS (SL_WARPS * SLAB_ROWS)
 
 static uint32_t n_blocks_of(uint32_t n_rows)
 {
     return (uint32_t)(((uint64_t)n_rows + BLOCK_ROWS - 1) / BLOCK_ROWS);
-}
-
-/* Tiles of one warp's width. */
-static inline __host__ __device__ uint32_t n_tiles_of(uint32_t n_columns)
-{
-    return (uint32_t)(((uint64_t)n_columns + SL_WARP - 1) / SL_WARP);
 }
 
 /* Moments of n rows (at most SLAB_ROWS) of the column at z. */
@@ -44,12 +37,12 @@ static inline __device__ struct sl_moments slab_moments(uint32_t n, uint32_t n_c
 /* Join the moments of a block's warps, lane by lane in warp order. Only the first warp gets the result. */
 static inline __device__ struct sl_moments join_warps(struct sl_moments mine)
 {
-    __shared__ struct sl_moments part[N_WARPS][SL_WARP];
+    __shared__ struct sl_moments part[SL_WARPS][SL_WARP];
     struct sl_moments all = {0, 0, 0};
     part[threadIdx.x / SL_WARP][sl_lane()] = mine;
     __syncthreads();
     if (threadIdx.x < SL_WARP) {
-        for (uint32_t w = 0; w < N_WARPS; w++) {
+        for (uint32_t w = 0; w < SL_WARPS; w++) {
             all = sl_moments_join(all, part[w][sl_lane()]);
         }
     }
@@ -61,12 +54,12 @@ static inline __device__ struct sl_moments join_warps(struct sl_moments mine)
 static __global__ void slabs_kernel(uint32_t n_rows, uint32_t n_columns, const sl_real *__restrict__ z,
                                     uint32_t n_blocks, double *__restrict__ partial_out)
 {
-    const uint32_t n_tiles = n_tiles_of(n_columns);
+    const uint32_t n_tiles = sl_tiles(n_columns);
     const uint32_t warp = threadIdx.x / SL_WARP;
     for (uint64_t b = blockIdx.x; b < (uint64_t)n_blocks * n_tiles; b += gridDim.x) {
         const uint64_t block = b / n_tiles;
         const uint64_t begin = block * BLOCK_ROWS + warp * SLAB_ROWS;
-        const uint64_t end = begin + SLAB_ROWS < n_rows ? begin + SLAB_ROWS : n_rows;
+        const uint64_t end = sl_least<uint64_t>(begin + SLAB_ROWS, n_rows);
         const uint32_t c = (uint32_t)(b % n_tiles) * SL_WARP + sl_lane();
         struct sl_moments m = {0, 0, 0};
         if (c < n_columns && begin < end) {
@@ -84,17 +77,16 @@ static __global__ void slabs_kernel(uint32_t n_rows, uint32_t n_columns, const s
 static __global__ void join_kernel(uint32_t n_rows, uint32_t n_columns, uint32_t n_blocks,
                                    const double *__restrict__ partial, double *__restrict__ moments_out)
 {
-    const uint32_t share = (n_blocks + N_WARPS - 1) / N_WARPS;
+    const uint32_t share = (n_blocks + SL_WARPS - 1) / SL_WARPS;
     const uint32_t warp = threadIdx.x / SL_WARP;
-    const uint32_t end = (warp + 1) * share < n_blocks ? (warp + 1) * share : n_blocks;
-    for (uint32_t t = blockIdx.x; t < n_tiles_of(n_columns); t += gridDim.x) {
+    const uint32_t end = sl_least((warp + 1) * share, n_blocks);
+    for (uint32_t t = blockIdx.x; t < sl_tiles(n_columns); t += gridDim.x) {
         const uint32_t c = t * SL_WARP + sl_lane();
         struct sl_moments m = {0, 0, 0};
         if (c < n_columns) {
             for (uint32_t b = warp * share; b < end; b++) {
-                uint64_t rows = n_rows - (uint64_t)b * BLOCK_ROWS;
-                struct sl_moments next = {(double)(rows < BLOCK_ROWS ? rows : BLOCK_ROWS),
-                                          partial[(size_t)b * 2 * n_columns + c],
+                uint64_t rows = sl_least<uint64_t>(n_rows - (uint64_t)b * BLOCK_ROWS, BLOCK_ROWS);
+                struct sl_moments next = {(double)rows, partial[(size_t)b * 2 * n_columns + c],
                                           partial[((size_t)b * 2 + 1) * n_columns + c]};
                 m = sl_moments_join(m, next);
             }
@@ -123,7 +115,7 @@ enum sl_status sl_batchnorm_moments_cuda(cudaStream_t stream, uint32_t n_rows, u
 {
     const char *name = "sl_batchnorm_moments";
     uint32_t n_blocks = n_blocks_of(n_rows);
-    uint64_t n_tiles = n_tiles_of(n_columns);
+    uint64_t n_tiles = sl_tiles(n_columns);
     sl_scratch partial(stream);
     SL_CHECK(partial.take((size_t)n_blocks * 2 * n_columns * sizeof(double), name));
     SL_CHECK(sl_start(name, stream, sl_blocks(n_blocks * n_tiles * SL_THREADS), slabs_kernel, n_rows, n_columns, z,

@@ -11,8 +11,6 @@
 #include "codelets/rows/dense.h"
 #include "codelets/rows/dropout.h"
 
-#define WARPS (SL_THREADS / SL_WARP) /* per block */
-
 /* ---- dense rows ---- */
 
 /* A factor of a product: a matrix, or its transpose. */
@@ -126,12 +124,12 @@ static enum sl_status round_factor(const char *name, cudaStream_t stream, uint32
 /* bf16 Z, a slab of rows at a time in float. all.z is not read. */
 static enum sl_status compute_rounded(struct sl_queue blas, const struct forward &all, sl_bf16 *z_out)
 {
-    const uint32_t most = all.n_rows < STRETCH_ROWS ? all.n_rows : STRETCH_ROWS;
+    const uint32_t most = sl_least<uint32_t>(all.n_rows, STRETCH_ROWS);
     sl_scratch room(blas.stream);
     SL_CHECK(room.take((size_t)most * all.n_out * sizeof(sl_real), "rows before they are rounded"));
     for (uint32_t i = 0; i < all.n_rows; i += most) {
         struct forward some = all;
-        some.n_rows = all.n_rows - i < most ? all.n_rows - i : most;
+        some.n_rows = sl_least(all.n_rows - i, most);
         some.x = (const sl_bf16 *)all.x + (size_t)i * all.n_in;
         some.z = room.as<sl_real>();
         SL_CHECK(compute(blas, some));
@@ -253,7 +251,7 @@ template <typename T, typename Z>
 static __global__ void multiply_rows(struct sl_sparse_rows x, struct mask mask, uint32_t n_rows, uint32_t n_items,
                                      const T *w, const T *bias, int beta, Z *z)
 {
-    const uint32_t n_tiles = (n_items + SL_WARP - 1) / SL_WARP;
+    const uint32_t n_tiles = sl_tiles(n_items);
     for (uint64_t item = sl_warp(); item < (uint64_t)n_rows * n_tiles; item += sl_n_warps()) {
         uint32_t i = (uint32_t)(item / n_tiles);
         uint32_t column = (uint32_t)(item % n_tiles) * SL_WARP + sl_lane();
@@ -283,9 +281,8 @@ template <typename T, typename Z>
 static enum sl_status start_multiply_rows(cudaStream_t stream, const struct sl_sparse_rows *x, uint32_t n_rows,
                                           uint32_t n_items, const sl_real *w, const sl_real *bias, int beta, void *z)
 {
-    return sl_start("sl_dense_sparse_forward", stream,
-                    sl_warp_blocks((uint64_t)n_rows * ((n_items + SL_WARP - 1) / SL_WARP)), multiply_rows<T, Z>, *x,
-                    mask_of(x), n_rows, n_items, (const T *)w, (const T *)bias, beta, (Z *)z);
+    return sl_start("sl_dense_sparse_forward", stream, sl_warp_blocks((uint64_t)n_rows * sl_tiles(n_items)),
+                    multiply_rows<T, Z>, *x, mask_of(x), n_rows, n_items, (const T *)w, (const T *)bias, beta, (Z *)z);
 }
 
 enum sl_status sl_dense_sparse_forward_cuda(cudaStream_t stream, const struct sl_sparse_rows *x, uint32_t n_rows,
@@ -366,14 +363,14 @@ template <typename T>
 static __device__ T sum_terms(const struct lists &lists, uint32_t begin, uint32_t end, const T *gz, uint32_t n_items,
                               uint32_t c, T start)
 {
-    __shared__ T sums[WARPS][SL_WARP];
+    __shared__ T sums[SL_WARPS][SL_WARP];
     const uint32_t warp = threadIdx.x / SL_WARP;
-    const uint32_t share = (end - begin + WARPS - 1) / WARPS;
+    const uint32_t share = (end - begin + SL_WARPS - 1) / SL_WARPS;
     const uint32_t length = share < LEAST_TERMS ? LEAST_TERMS : share;
     const uint32_t own_end = end - begin < (warp + 1) * length ? end : begin + (warp + 1) * length;
     T sum = warp == 0 ? start : sl_nothing(T());
     for (uint32_t t = begin + warp * length; t < own_end; t += SL_WARP) {
-        uint32_t count = own_end - t < SL_WARP ? own_end - t : SL_WARP;
+        uint32_t count = sl_least<uint32_t>(own_end - t, SL_WARP);
         bool has = sl_lane() < count;
         uint32_t slot = lists.sorted_slots[has ? t + sl_lane() : t];
         add_terms(count, has ? lists.values[slot] : 0, slot / lists.max_row, gz, n_items, c, &sum);
@@ -401,7 +398,7 @@ template <typename T>
 static __global__ void sum_stretches(uint32_t n_in, struct lists lists, uint32_t n_items, const T *gz)
 {
     T *pieces = (T *)lists.pieces;
-    const uint32_t n_tiles = (n_items + SL_WARP - 1) / SL_WARP;
+    const uint32_t n_tiles = sl_tiles(n_items);
     const uint32_t n_stretches = (lists.n_slots + STRETCH - 1) / STRETCH;
     for (uint64_t item = blockIdx.x; item < (uint64_t)n_stretches * n_tiles; item += gridDim.x) {
         const uint32_t stretch = (uint32_t)(item / n_tiles);
@@ -415,7 +412,7 @@ static __global__ void sum_stretches(uint32_t n_in, struct lists lists, uint32_t
                 continue; /* all threads of the block */
             }
             const uint32_t from = k == 0 ? begin : lists.first[column];
-            const uint32_t to = lists.first[column + 1] < end ? lists.first[column + 1] : end;
+            const uint32_t to = sl_least(lists.first[column + 1], end);
             const T sum = sum_terms(lists, from, to, gz, n_items, c, sl_nothing(T()));
             if (threadIdx.x < SL_WARP && item_column < n_items) {
                 pieces[((size_t)2 * stretch + k) * n_items + c] = sum;
@@ -429,7 +426,7 @@ template <typename T>
 static __global__ void sum_lists(uint32_t n_in, struct lists lists, uint32_t n_items, const T *gz, int beta, T *gw)
 {
     const T *pieces = (const T *)lists.pieces;
-    const uint32_t n_tiles = (n_items + SL_WARP - 1) / SL_WARP;
+    const uint32_t n_tiles = sl_tiles(n_items);
     for (uint64_t item = blockIdx.x; item < (uint64_t)n_in * n_tiles; item += gridDim.x) {
         const uint32_t row = (uint32_t)(item / n_tiles);
         const uint32_t column = (uint32_t)(item % n_tiles) * SL_WARP + sl_lane();
@@ -463,7 +460,7 @@ static uint32_t tile_rows(const struct sl_sparse_rows *x, uint32_t n_rows)
     if (most < 1) {
         return 1;
     }
-    return most < n_rows ? most : n_rows;
+    return sl_least(most, n_rows);
 }
 
 /* Scratch memory for the lists of a tile, and for the sums of its stretches. */
@@ -502,7 +499,7 @@ template <typename T>
 static enum sl_status start_sums(const char *name, cudaStream_t stream, uint32_t n_in, const struct lists *lists,
                                  uint32_t n_items, const T *gz, int beta, T *gw)
 {
-    const uint64_t n_tiles = (n_items + SL_WARP - 1) / SL_WARP;
+    const uint64_t n_tiles = sl_tiles(n_items);
     const uint64_t n_stretches = (lists->n_slots + STRETCH - 1) / STRETCH;
     if (n_stretches > 1) {
         SL_CHECK(sl_start(name, stream, sl_blocks(n_stretches * n_tiles * SL_THREADS), sum_stretches<T>, n_in, *lists,
@@ -527,7 +524,7 @@ static enum sl_status add_tiles(cudaStream_t stream, const struct sl_sparse_rows
         struct sl_sparse_rows tile = *x;
         const sl_real *tile_gz = gz + (size_t)row * n_out;
         tile.ids += row;
-        lists.n_slots = (n_rows - row < most ? n_rows - row : most) * x->max_row;
+        lists.n_slots = sl_least(n_rows - row, most) * x->max_row;
         SL_CHECK(make_lists(name, stream, &tile, n_in, &lists));
         if (sl_in_quads(n_out, tile_gz, gw, NULL)) {
             const float4 *quads = (const float4 *)tile_gz;

@@ -116,7 +116,7 @@ struct admission {
     __device__ uint32_t n_admitted(uint32_t n_slots) const
     {
         uint32_t n_free = n_slots - (n - missing[n]);
-        return missing[n] < n_free ? missing[n] : n_free;
+        return sl_least(missing[n], n_free);
     }
 };
 
@@ -262,7 +262,7 @@ static enum sl_status admit(cudaStream_t stream, const struct sl_row_cache *cach
     const size_t n_slots = cache->n_slots;
     sl_scratch room(stream);
     unsigned n_blocks = sl_blocks(n_slots);
-    SL_CHECK(room.take(sizeof(struct selection) + (n_slots + (n < n_slots ? n : n_slots)) * sizeof(uint32_t), name));
+    SL_CHECK(room.take(sizeof(struct selection) + (n_slots + sl_least<size_t>(n, n_slots)) * sizeof(uint32_t), name));
     struct selection *found = room.as<struct selection>();
     uint32_t *position = (uint32_t *)(found + 1);
     uint32_t *freed = position + n_slots;

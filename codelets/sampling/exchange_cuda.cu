@@ -139,7 +139,7 @@ enum sl_status sl_pack_cuda(cudaStream_t stream, size_t row_bytes, const struct 
         addresses |= (uintptr_t)from->chunk[c];
     }
     for (uint32_t r0 = 0; r0 < from->n_requesters; r0 += MAX_PACKS) {
-        packs.n = from->n_requesters - r0 < MAX_PACKS ? from->n_requesters - r0 : MAX_PACKS;
+        packs.n = sl_least<uint32_t>(from->n_requesters - r0, MAX_PACKS);
         for (uint32_t r = 0; r < packs.n; r++) {
             packs.begin[r + 1] = packs.begin[r] + n_rows[r0 + r];
             packs.requester[r] = requester[r0 + r];

@@ -57,12 +57,11 @@ enum sl_status sl_halo_pack_cuda(cudaStream_t stream, const struct sl_halo_rows 
     for (uint32_t c = 0; c < rows->n_chunks; c++) {
         addresses |= (uintptr_t)rows->chunk[c];
     }
-    const uint32_t rest = rows->n_columns - column;
     const uint32_t each = (uint32_t)sl_dtype_bytes(rows->dtype, 1);
-    const struct columns bytes = {rows->n_columns * each, column * each, (rest < width ? rest : width) * each,
-                                  width * each};
+    const struct columns bytes = {rows->n_columns * each, column * each,
+                                  sl_least(rows->n_columns - column, width) * each, width * each};
     for (uint32_t c = 0; c < rows->n_chunks; c += CHUNKS) {
-        struct chunks some = {c, rows->n_chunks - c < CHUNKS ? rows->n_chunks - c : CHUNKS, rows->shift, {}};
+        struct chunks some = {c, sl_least<uint32_t>(rows->n_chunks - c, CHUNKS), rows->shift, {}};
         for (uint32_t i = 0; i < some.n; i++) {
             some.base[i] = rows->chunk[c + i];
         }

@@ -298,11 +298,11 @@ static __device__ void draw_labor(const List &list, uint32_t k, struct labor_roo
         uint32_t less = n_less + count_before(i < degree && key < prefix, room, &n_less_here);
         uint32_t equal = n_equal + count_before(i < degree && key == prefix, room, &n_equal_here);
         if (i < degree && (key < prefix || (key == prefix && equal < want))) {
-            picked_out[less + (equal < want ? equal : want)] = i;
+            picked_out[less + sl_least(equal, want)] = i;
         }
         n_less += n_less_here;
         n_equal += n_equal_here;
-        n_equal = n_equal < want ? n_equal : want;
+        n_equal = sl_least(n_equal, want);
     }
 }
 
@@ -333,7 +333,7 @@ static __global__ void draw_short(struct sl_sample_part part, struct sl_sample_r
                                   uint32_t n_rows, const sl_vertex *frontier, const uint32_t *edge_offsets,
                                   uint32_t *edges)
 {
-    __shared__ struct labor_room<SL_WARP> room[SL_THREADS / SL_WARP];
+    __shared__ struct labor_room<SL_WARP> room[SL_WARPS];
     for (uint64_t d = sl_warp(); d < n_rows; d += sl_n_warps()) {
         const struct sl_neighbours from = sl_neighbours_of(&part, frontier[d]);
         const uint32_t n = edge_offsets[d + 1] - edge_offsets[d];
@@ -426,7 +426,7 @@ static __global__ void draw_runs_short(struct sl_sample_part part, struct sl_sam
                                        uint32_t n_rows, const sl_vertex *frontier, const uint32_t *edge_offsets,
                                        uint32_t *edges)
 {
-    __shared__ struct labor_room<SL_WARP> room[SL_THREADS / SL_WARP];
+    __shared__ struct labor_room<SL_WARP> room[SL_WARPS];
     for (uint64_t d = sl_warp(); d < n_rows; d += sl_n_warps()) {
         draw_labor_runs(part, rule, keys, frontier[d], &room[threadIdx.x / SL_WARP], edges + edge_offsets[d]);
     }
@@ -702,7 +702,7 @@ static enum sl_status transpose(const struct sample_call *call, uint32_t n_verti
 {
     const uint32_t *sources = block->edge_sources;
     uint32_t *back_offsets_out = block->back_offsets;
-    uint32_t most = n_vertices < call->n_edges ? n_vertices : call->n_edges;
+    uint32_t most = sl_least(n_vertices, call->n_edges);
     if (call->n_edges == 0) {
         return sl_cuda_status(cudaMemsetAsync(back_offsets_out, 0, sizeof *back_offsets_out, call->stream),
                               "sl_sample: back offsets");
