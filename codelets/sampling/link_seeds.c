@@ -74,24 +74,32 @@ void sl_exclude_cpu(const struct sl_step_links *links, bool reverse, uint32_t n_
 
 /* ---- operations ---- */
 
+/* One view for both operations: each has some of the operands. */
 struct link_seed {
     struct sl_hop hop;
     struct sl_matrix order, from, to, new_ids;
     struct sl_matrix relation, ends, own_relations; /* of triples */
     struct sl_link_rule rule;
+    struct sl_matrix table;
+    bool reverse;
 };
+
+static struct sl_step_links links_of(const struct link_seed *v)
+{
+    return (struct sl_step_links){.n = v->order.n_rows,
+                                  .order = v->order.data,
+                                  .from = v->from.data,
+                                  .to = v->to.data,
+                                  .new_ids = v->new_ids.data,
+                                  .relation = v->relation.data,
+                                  .ends = v->ends.data};
+}
 
 static enum sl_status link_seed(const void *view, const void *stream)
 {
     const struct link_seed *v = view;
     const struct sl_sample_part part = sl_hop_part(&v->hop);
-    const struct sl_step_links links = {.n = v->order.n_rows,
-                                        .order = v->order.data,
-                                        .from = v->from.data,
-                                        .to = v->to.data,
-                                        .new_ids = v->new_ids.data,
-                                        .relation = v->relation.data,
-                                        .ends = v->ends.data};
+    const struct sl_step_links links = links_of(v);
     const struct sl_sample_marks marks = sl_marks_in(v->hop.marks.data, v->hop.n_vertices, v->hop.max_fanout);
     const struct sl_sample_sizes sizes = sl_hop_sizes(&v->hop);
     const struct sl_sample_block block = sl_hop_block(&v->hop);
@@ -114,35 +122,23 @@ static struct sl_operation link_seed_op = {
              {"own relations", STARPU_W | SL_OPTIONAL, offsetof(struct link_seed, own_relations), "?", SL_INTS_32}},
 };
 
-struct exclude {
-    struct sl_task_args head;
-    struct sl_matrix order, from, to, table;
-    bool reverse;
-};
-
 static enum sl_status exclude(const void *view, const void *stream)
 {
-    const struct exclude *v = view;
-    const struct sl_step_links links = {
-        .n = v->order.n_rows, .order = v->order.data, .from = v->from.data, .to = v->to.data};
+    const struct link_seed *v = view;
+    const struct sl_step_links links = links_of(v);
     return SL_RUN(stream, sl_exclude, &links, v->reverse, v->table.n_rows, v->table.data);
 }
 
 static struct sl_operation exclude_op = {
     SL_OPERATION(exclude_op, "sl_exclude", SL_STAGE_SAMPLE),
-    SL_BODY(exclude, struct exclude),
-    .role = {{"order", STARPU_R, offsetof(struct exclude, order), "L", SL_INTS_32},
-             {"from", STARPU_R, offsetof(struct exclude, from), "N", SL_INTS_32},
-             {"to", STARPU_R, offsetof(struct exclude, to), "N", SL_INTS_32},
-             {"table", STARPU_W, offsetof(struct exclude, table), "?", SL_INTS_64}},
+    SL_BODY(exclude, struct link_seed),
+    .role = {{"order", STARPU_R, offsetof(struct link_seed, order), "L", SL_INTS_32},
+             {"from", STARPU_R, offsetof(struct link_seed, from), "N", SL_INTS_32},
+             {"to", STARPU_R, offsetof(struct link_seed, to), "N", SL_INTS_32},
+             {"table", STARPU_W, offsetof(struct link_seed, table), "?", SL_INTS_64}},
 };
 
 /* ---- submissions ---- */
-
-static struct sl_matrix order_of(const struct sl_link_range *links)
-{
-    return sl_matrix_rows(links->order, links->begin, links->end - links->begin);
-}
 
 enum sl_status sl_link_seed_submit(const struct sl_task_args *head, const struct sl_part_handles *part,
                                    const struct sl_link_range *links, starpu_data_handle_t new_ids,
@@ -150,7 +146,7 @@ enum sl_status sl_link_seed_submit(const struct sl_task_args *head, const struct
                                    const struct sl_frontier_handles *frontier, const struct sl_block *block)
 {
     struct link_seed v = {.hop = sl_hop_of(head, 0, part, frontier, marks, block),
-                          .order = order_of(links),
+                          .order = sl_matrix_rows(links->order, links->begin, links->end - links->begin),
                           .from = sl_matrix_of(links->from),
                           .to = sl_matrix_of(links->to),
                           .new_ids = sl_matrix_of(new_ids),
@@ -169,14 +165,14 @@ enum sl_status sl_link_seed_submit(const struct sl_task_args *head, const struct
 enum sl_status sl_exclude_submit(const struct sl_task_args *head, const struct sl_link_range *links, bool reverse,
                                  starpu_data_handle_t table)
 {
-    struct exclude v = {.head = *head,
-                        .order = order_of(links),
-                        .from = sl_matrix_of(links->from),
-                        .to = sl_matrix_of(links->to),
-                        .table = sl_matrix_of(table),
-                        .reverse = reverse};
+    struct link_seed v = {.hop.head = *head,
+                          .order = sl_matrix_rows(links->order, links->begin, links->end - links->begin),
+                          .from = sl_matrix_of(links->from),
+                          .to = sl_matrix_of(links->to),
+                          .table = sl_matrix_of(table),
+                          .reverse = reverse};
     assert((v.table.n_rows & (v.table.n_rows - 1)) == 0 &&
            v.table.n_rows >= 2 * (uint64_t)v.order.n_rows * (reverse ? 2 : 1));
-    v.head.work = 8 * (uint64_t)v.table.n_rows;
+    v.hop.head.work = 8 * (uint64_t)v.table.n_rows;
     return sl_view_submit(&exclude_op, &v, SL_PRIORITY_SAMPLE);
 }
