@@ -142,9 +142,7 @@ class Features:
 
 def members(value: Any, name: str, n_vertices: int) -> Array:
     """Vertex ids of a set of the split, given as ids, or as a mask of n_vertices booleans, or numbers 0 and 1."""
-    if value is None:
-        return np.empty(0, np.uint32)
-    array = to_numpy(value, name)
+    array = np.empty(0, np.uint32) if value is None else to_numpy(value, name)
     one = f"; give the mask of one split, mask[:, 0] .. mask[:, {array.shape[1] - 1}]" if array.ndim == 2 else ""
     expect(array.ndim == 1, name, f"the shape {array.shape}", f"one dimension: a mask, or vertex ids{one}")
     if len(array) == n_vertices > 2 and ((array == 0) | (array == 1)).all():  # 0 and 1 are the ids of two vertices
@@ -207,38 +205,24 @@ def _numbers(value: Any, name: str) -> Array:
 MOST_CLASSES = 65536  # of whole floats, as in files
 
 
-def _classes_of_floats(array: Array, name: str) -> Array:
-    """Whole floats (N,) or (N, 1) as classes, with a warning. Other arrays stay."""
-    numbers = column(array)
-    if array.dtype.kind != "f" or numbers.ndim != 1:
-        return array
-    unknown = np.isnan(numbers) | (numbers == -1) | (numbers == -100)
-    known = numbers[~unknown]
-    if not known.size or known.min() < 0 or known.max() >= MOST_CLASSES or (known != np.floor(known)).any():
-        return array
-    labels = np.full(numbers.shape, -1, np.int64)
-    labels[~unknown] = known
-    advice = 'for numbers say objective="regression"'
-    warn(f"{name}: found floats without fractions, taken as {int(known.max()) + 1} classes; {advice}")
-    return labels
-
-
 def targets(value: Any, name: str = "y", numbers: bool = False) -> tuple[Array | None, Array | None]:
     """(labels, targets): int32 classes of shape (N,), or float32 numbers of shape (N, K); the other is None.
 
-    numbers: floats without fractions stay numbers.
+    Whole floats (N,) or (N, 1) are classes, with a warning. numbers: whole numbers stay numbers.
     """
-    array = _numbers(value, name)
-    if numbers:
-        array = array.astype(np.float64) if array.dtype.kind in "iu" else array
-    else:
-        array = _classes_of_floats(array, name)
-    if column(array).ndim == 1 and array.dtype.kind in "biu":
-        array = column(array)
+    array = column(_numbers(value, name))
+    if array.ndim == 1 and array.dtype.kind == "f" and not numbers:
+        unknown = np.isnan(array) | (array == -1) | (array == -100)
+        known = array[~unknown]
+        if known.size and known.min() >= 0 and known.max() < MOST_CLASSES and (known == np.floor(known)).all():
+            advice = 'for numbers say objective="regression"'
+            warn(f"{name}: found floats without fractions, taken as {int(known.max()) + 1} classes; {advice}")
+            array = np.where(unknown, -1, array).astype(np.int64)
+    if array.ndim == 1 and array.dtype.kind in ("b" if numbers else "biu"):
         largest = int(array.max(initial=0))
         expect(largest < 2**31 - 1, name, f"class {largest}", f"classes below {2**31 - 1}")
-        if array.dtype.kind == "i" and array.min(initial=0) < -1:
-            array = np.where(array < 0, -1, array)  # PyTorch's loss ignores -100
+        if array.dtype.kind == "i":
+            array = np.maximum(array, -1)  # PyTorch's loss ignores -100
         return np.ascontiguousarray(array, np.int32), None
     array = array[:, None] if array.ndim == 1 else array
     expect(array.ndim == 2, name, f"the shape {array.shape}", "(N,) classes or (N, K) numbers")

@@ -21,7 +21,7 @@ ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet")
 SOURCES = ("src", "src_id", "source", "from", "FromNodeId", "START_ID")
 TARGETS = ("dst", "dst_id", "target", "to", "ToNodeId", "END_ID")
 IDS = ("id", "node_id", "ID")
-MASKS = {"train_mask": "train", "val_mask": "valid", "valid_mask": "valid", "test_mask": "test"}
+MASKS = ("train_mask", "val_mask", "valid_mask", "test_mask")
 WORDS = {"": "", "none": "", "train": "train", "valid": "valid", "val": "valid", "validation": "valid", "test": "test"}
 
 
@@ -163,11 +163,8 @@ def read_edges(path: str, arguments: Any, draft: Draft, ids: tuple[Ids, Ids]) ->
                 made = ids[0].number(both.ravel()).reshape(-1, 2)
             else:
                 made = np.stack([known.number(end) for known, end in zip(ids, ends)], 1)
-            yield (
-                made
-                if weight is None
-                else np.column_stack([made, numbers(f"column '{weight}'", frame[weight].to_numpy(), "<f8", 0)])
-            )
+            weights = [numbers(f"column '{name}'", frame[name].to_numpy(), "<f8", 0) for name in columns[2:]]
+            yield np.column_stack([made, *weights])
 
     found = draft.grow("<u4" if weight is None else "<f8", rows(), (len(columns),))
     return {"edge_index": found[:, :2], "edge_weight": None if weight is None else found[:, 2]}
@@ -205,13 +202,13 @@ def read_vertices(path: str, arguments: Any, draft: Draft, ids: Ids) -> dict[str
             if split is not None:
                 words = frame[split].fillna("").astype(str).str.strip()
                 wrong = sorted(set(words) - set(WORDS))
-                expect(not wrong, f"column '{split}'", f"'{wrong[:1]}'", "train, valid, test or nothing")
+                expect(not wrong, f"column '{split}'", f"'{', '.join(wrong[:1])}'", "train, valid, test or nothing")
                 sets.append(words.map(WORDS).to_numpy(object)[:, None] == np.array(list(SETS), object))
             else:
                 sets.append(frame[masks].to_numpy(np.float64) != 0)
             parts = {name: _features(frame[name]) for name in rest}
             unused = [name for name, part in parts.items() if part is None]
-            expect(not (unused and before), f"columns {unused}", "text beside numbers", "numbers")
+            expect(not (unused and before), f"column '{', '.join(unused)}'", "text beside numbers", "numbers")
             if unused:
                 note(f"{path}: not used, as it has other things than numbers: column {', '.join(unused)}")
                 rest[:] = [name for name in rest if name not in unused]
@@ -225,8 +222,7 @@ def read_vertices(path: str, arguments: Any, draft: Draft, ids: Ids) -> dict[str
         made["y"] = cells if len(labels) > 1 else cells[:, 0]
         made["class_names"] = [re.sub("^label_", "", name) for name in labels] if len(labels) > 1 else None
     if sets:
-        names = [MASKS[mask] for mask in masks] if split is None else list(SETS)
-        made.update(zip(names, np.concatenate(sets).T))
+        made.update(zip(masks if split is None else SETS, np.concatenate(sets).T))
     ids.closed = True
     return made
 

@@ -48,13 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _reader(path: str, arguments: Any) -> Reader:
     """The reader of a file by its ending, of a folder by a name in it."""
     if os.path.isdir(path):
-        names = os.listdir(path)
-        found = next((read for name, read in FOLDERS.items() if name in names), None)
-        if found is None:
-            told = ", ".join(sorted(names)[:10]) or "nothing"
-            expected = ", ".join(name for name in FOLDERS if not name.startswith("edges"))
-            raise ValueError(f"found {told}; expected a folder of {expected}, or a table edges.csv or .parquet")
-        return found
+        names = sorted(os.listdir(path))
+        for name, read in FOLDERS.items():
+            if name in names:
+                return read
+        expected = ", ".join(name for name in FOLDERS if not name.startswith("edges"))
+        found = ", ".join(names[:10]) or "nothing"
+        raise ValueError(f"found {found}; expected a folder of {expected}, or a table edges.csv or .parquet")
     lower = path.lower()
     for endings, read in FILES.items():
         if lower.endswith(endings):
@@ -62,13 +62,11 @@ def _reader(path: str, arguments: Any) -> Reader:
                 value = getattr(arguments, name)
                 expect(value is None or read is read_tables, f"--{name}", f"'{value}'", "it with a table alone")
             return read
-    what = next((what for endings, what in OTHERS.items() if lower.endswith(endings)), "")
-    if not what:
-        ending = os.path.splitext(path)[1]
-        *names, last = (name for known in FILES for name in known)
-        what = f"the ending '{ending}'" if ending else "no ending"
-        what += f", expected a folder, or a file that ends in {', '.join(names)} or {last}"
-    raise ValueError(f"found {what}")
+    ending = os.path.splitext(path)[1]
+    *names, last = (name for known in FILES for name in known)
+    what = (f"the ending '{ending}'" if ending else "no ending") + ", expected a folder, or a file that ends in "
+    what += f"{', '.join(names)} or {last}"
+    raise ValueError(f"found {next((of for others, of in OTHERS.items() if lower.endswith(others)), what)}")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -93,6 +91,8 @@ def run(arguments: argparse.Namespace) -> int:
             warnings.simplefilter("ignore")  # of libraries about what is refused below
             read = about(path, _reader, path, arguments)
             about(path, draft.put, about(path, read, path, arguments, draft), arguments)
+            if stopped:  # which a library has caught
+                raise KeyboardInterrupt
             about(path, draft.finish)
     except Exception:
         if stopped:  # pandas tells of an interrupted read as of a broken file

@@ -12,12 +12,13 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ._arrays import any_array, ids32, is_missing, members, named
+from ._arrays import any_array, column, ids32, is_missing, members, named
 from ._numpy import Array, np
 from ._sources import PLAIN, WEIGHTS, Stores, split
 from ._tools import expect
@@ -107,15 +108,14 @@ def is_number(text: str) -> bool:
 def _targets(cells: Array) -> tuple[Array, list[str] | None]:
     """Targets of cells (n,) or (n, K), texts or numbers: classes -1 .. and their names, or numbers and None."""
     columns = cells.reshape(len(cells), -1)
-    texts = ["" if is_missing(cell) else str(cell).strip() for cell in columns.flat]
-    texts = ["" if text.lower() == "nan" else text for text in texts]
+    texts = [re.sub("^nan$", "", "" if is_missing(cell) else str(cell).strip(), flags=re.I) for cell in columns.flat]
     known = [text for text in texts if text]
     if all(map(is_number, known)):
         values = np.array([float(text or "nan") for text in texts]).reshape(columns.shape)
         whole = columns.shape[1] == 1 and not any(float(text) % 1 for text in known)
         if whole and not (known and all("." in text for text in known)):
             values = np.where(np.isnan(values), -1, values).astype(np.int64)
-        return (values[:, 0] if columns.shape[1] == 1 else values), None
+        return column(values), None
     right = columns.shape[1] == 1 and not any(is_number(text) and float(text) % 1 for text in known)
     expect(right, "labels", "text beside other labels", "numbers, or names of classes")
     found = named(np.array(texts, object), "labels")
@@ -162,16 +162,13 @@ class Draft:
 
     def put(self, stores: Stores, arguments: Any) -> None:
         """Write a graph of named tables by type and by triple: a reader's, which may have tables that are None."""
-        there = {
-            key: {name: of for name, of in tables.items() if of is not None and name[:1] != "_"}
-            for key, tables in stores.items()
-        }
-        vertices, edges = split(there)
-        for key, tables in there.items():
-            known = OF_EDGES | {arguments.weight} if key in edges else _OF_VERTICES | {arguments.label}
+        for key, tables in stores.items():
+            tables = stores[key] = {name: of for name, of in tables.items() if of is not None and name[:1] != "_"}
+            known = OF_EDGES | {arguments.weight} if isinstance(key, tuple) else _OF_VERTICES | {arguments.label}
             unused = ", ".join(name for name in tables if name not in known)
             if unused:
                 note(f"not used: {unused}" + ("" if key in ("", PLAIN) else f" of {key}"))
+        vertices, edges = split(stores)
         most = dict.fromkeys([*vertices, *(key for triple in edges for key in triple[::2])], 0)
         for triple, tables in edges.items():
             index = take(tables, ("edge_index", "edge"))
@@ -236,14 +233,14 @@ class Draft:
     def _sets(self, split: str, key: str, sets: Mapping[str, Any]) -> None:
         """The lists train, valid and test: ids or masks (n,). Masks (n, K) are the splits 0 .. K-1."""
         width = max((value.shape[1] for value in sets.values() if len(value.shape) == 2), default=0)
-        for column in range(max(width, 1)):
+        for i in range(max(width, 1)):
             seen = np.zeros(self.n[key], bool)
             for name, value in sets.items():
-                found = members(value[:, column] if len(value.shape) == 2 else value, name, self.n[key])
+                found = members(value[:, i] if len(value.shape) == 2 else value, name, self.n[key])
                 right = not seen[found].any() and len(np.unique(found)) == len(found)
                 expect(right, name, "a vertex that is in the split already", "each vertex once")
                 seen[found] = True
-                self.save(os.path.join("split", str(column) if width > 1 else split, key, name), "<u4", [found])
+                self.save(os.path.join("split", str(i) if width > 1 else split, key, name), "<u4", [found])
 
     def _lines(self, name: str, lines: Iterable[Any]) -> None:
         with open(os.path.join(self.folder, name), "w", encoding="utf-8", newline="\n") as file:

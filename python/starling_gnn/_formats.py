@@ -61,10 +61,11 @@ def _of_matrix(matrix: Any, weighted: bool = True) -> Stores:
 def read_mtx(path: str, arguments: Any, draft: Draft) -> Stores:
     """Entry (i, j) is an edge from i to j, in a symmetric matrix also from j to i, and its value the weight."""
     scipy = need("scipy.io", "scipy", "python3-scipy")
-    kind = scipy.mminfo(path)[3:]
-    right = kind[0] == "coordinate" and kind[1] != "complex" and kind[2] in ("general", "symmetric")
-    expect(right, "matrix", " ".join(kind), "coordinate; pattern, real or integer; general or symmetric")
-    return _of_matrix(scipy.mmread(path), kind[1] != "pattern")
+    form, field, symmetry = scipy.mminfo(path)[3:]
+    right = form == "coordinate" and field != "complex" and symmetry in ("general", "symmetric")
+    expected = "coordinate; pattern, real or integer; general or symmetric"
+    expect(right, "matrix", f"{form} {field} {symmetry}", expected)
+    return _of_matrix(scipy.mmread(path), field != "pattern")
 
 
 def read_metis(path: str, arguments: Any, draft: Draft) -> Stores:
@@ -119,9 +120,8 @@ def read_torch(path: str, arguments: Any, draft: Draft) -> Stores:
         found = load_torch(path)
     except (EOFError, RuntimeError, ValueError, importlib.import_module("pickle").UnpicklingError) as error:
         lacks = "; pip install torch_geometric" if "torch_geometric" in str(error) else ""
-        raise ValueError(
-            f"found no tensors, arrays or data of PyG that can be read without running code{lacks}"
-        ) from None
+        kinds = "tensors, arrays or data of PyG"
+        raise ValueError(f"found no {kinds} that can be read without running code{lacks}") from None
     if isinstance(found, (tuple, list)) and found:  # of PyG's InMemoryDataset: data, slices, class
         slices = found[1] if len(found) > 1 and isinstance(found[1], dict) else {}
         several = isinstance(found, list) and len(found) > 1
@@ -259,29 +259,23 @@ def read_igb(folder: str, arguments: Any, draft: Draft) -> Stores:
 def read_ogb(folder: str, arguments: Any, draft: Draft) -> Stores:
     """OGB's raw layout, plain or typed, with data.npz and split_dict.pt."""
     typed = table(folder, "raw/triplet-type-list", draft, True)
-    stores: Stores = {}
     if typed is not None:
-        for key, n in np.atleast_2d(table(folder, "raw/num-node-dict", draft, True)).reshape(2, -1).T:
-            stores[key] = {"num_nodes": np.array(int(n))}
-        for triple in typed:
-            stem = f"raw/relations/{'___'.join(triple)}/edge"
-            edges = {"edge": table(folder, stem, draft), "weight": table(folder, stem + "-weight", draft)}
-            stores[tuple(triple)] = edges
+        counts = np.atleast_2d(table(folder, "raw/num-node-dict", draft, True)).reshape(2, -1).T
+        stores: Stores = {key: {"num_nodes": np.array(int(n))} for key, n in counts}
+        stems = {tuple(triple): f"raw/relations/{'___'.join(triple)}/edge" for triple in typed}
     else:
         path = os.path.join(folder, "raw", "data.npz")
-        arrays = npz_arrays(path, draft) if os.path.exists(path) else {}
-        for name, stem in (("num_nodes", "num-node-list"), ("edge", "edge"), ("weight", "edge-weight")):
-            found = table(folder, f"raw/{stem}", draft)
-            if found is not None:
-                arrays[name] = found
-        right = {"edge", "edge_index"} & set(arrays)
-        expect(right, "raw", "no edges", "a file raw/edge.csv.gz, raw/edge.npy or raw/data.npz")
-        stores = of_arrays(arrays, arguments.weight)
+        stores = of_arrays(npz_arrays(path, draft) if os.path.exists(path) else {}, arguments.weight)
+        stems = {PLAIN: "raw/edge"}
+        stores[""].setdefault("num_nodes", table(folder, "raw/num-node-list", draft))
+    for triple, stem in stems.items():
+        store = stores.setdefault(triple, {})
+        store.setdefault("edge", table(folder, stem, draft))
+        store.setdefault("weight", table(folder, stem + "-weight", draft))
     for key in [key for key in stores if isinstance(key, str)]:
         for name, stem in (("x", "node-feat"), ("y", "node-label")):
-            found = table(folder, f"raw/{stem}/{key}/{stem}" if key else f"raw/{stem}", draft, name == "y")
-            if found is not None:
-                stores[key][name] = found
+            place = f"raw/{stem}/{key}/{stem}" if key else f"raw/{stem}"
+            stores[key].setdefault(name, table(folder, place, draft, name == "y"))
     _find_splits(folder, stores, arguments, draft)
     return stores
 

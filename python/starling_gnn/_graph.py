@@ -274,7 +274,8 @@ class Graph:
         from_pyg(train, valid=valid, test=test) reads the three data of RandomLinkSplit: links are edge_label_index with
         an edge_label above 0, the others negatives of `valid` and `test`. Messages go along the edges of `train`.
         """
-        _check_kind("from_pyg", data, _sources.is_pyg(data), "a Data or HeteroData")
+        right = _sources.is_pyg(data)
+        expect(right, "from_pyg", f"a {type(data).__name__}", "a Data or HeteroData", TypeError)
         links = _sources.links_of_pyg(data, valid, test)
         for name, value in (("valid", valid), ("test", test)):
             if value is not None and not _sources.is_pyg(value):  # a mask, or ids
@@ -291,7 +292,8 @@ class Graph:
         number for each edge. A graph may have no labels. Several types give a typed graph, as in from_pyg, as do the
         keywords.
         """
-        _check_kind("from_dgl", graph, hasattr(graph, "edges" if hasattr(graph, "ntypes") else "ndata"), "a DGLGraph")
+        right = hasattr(graph, "edges" if hasattr(graph, "ntypes") else "ndata")
+        expect(right, "from_dgl", f"a {type(graph).__name__}", "a DGLGraph", TypeError)
         stores = _sources.of_dgl(graph)
         _check_names(_sources.split(stores)[0], {"x": x, "y": y}, keywords)
         return cls(**_sources.keywords("from_dgl", stores, target, keywords, x, y))
@@ -305,14 +307,15 @@ class Graph:
         x, y: names of the nodes' attributes, or arrays in the order of graph.nodes. weight: the name of an attribute
         of the edges. Keywords are those of Graph; train, valid, test and links may also be lists of nodes.
         """
-        _check_kind("from_networkx", graph, hasattr(graph, "is_directed"), "a Graph or DiGraph of networkx")
+        right, found = hasattr(graph, "is_directed"), f"a {type(graph).__name__}"
+        expect(right, "from_networkx", found, "a Graph or DiGraph of networkx", TypeError)
         expect(isinstance(weight, (str, type(None))), "weight", shown(weight), "the name of an attribute", TypeError)
         number = {node: i for i, node in enumerate(graph.nodes)}
         pairs = np.array([(number[edge[0]], number[edge[1]]) for edge in graph.edges], np.uint32).reshape(-1, 2)
-        found = {"x": x, "y": y, "edge_index": (pairs[:, 0], pairs[:, 1]), "directed": graph.is_directed()}
+        made = {"x": x, "y": y, "edge_index": (pairs[:, 0], pairs[:, 1]), "directed": graph.is_directed()}
         for name, value in (("x", x), ("y", y)):
             if isinstance(value, str):
-                found[name] = _attributes(name, "node", graph.nodes, value)
+                made[name] = _attributes(name, "node", graph.nodes, value)
         for name, value in keywords.items():
             if name in _sources.MASKS and isinstance(value, (list, tuple, set)) and not _is_mask(value, len(number)):
                 if value and all(isinstance(node, Hashable) and node in number for node in value):
@@ -326,12 +329,8 @@ class Graph:
         advice = "; say weight='weight'" if weight is None and "weight" in names else ""
         _sources.leave_out("from_networkx", [f"edge attribute {name!r}" for name in names], advice)
         if weight is not None:
-            found["edge_weight"] = _attributes("weight", "edge", graph.edges, weight)
-        return cls(**{**found, **keywords})
-
-
-def _check_kind(function: str, value: Any, right: bool, kind: str) -> None:
-    expect(right, function, f"a {type(value).__name__}", kind, TypeError)
+            made["edge_weight"] = _attributes("weight", "edge", graph.edges, weight)
+        return cls(**{**made, **keywords})
 
 
 def _attributes(name: str, kind: str, view: Any, key: str) -> list[Any]:

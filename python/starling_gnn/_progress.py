@@ -17,15 +17,12 @@ class Progress:
     """wanted: None: a bar in a terminal or notebook, else nothing. True: lines elsewhere. False: nothing."""
 
     def __init__(self, wanted: bool | None, epochs: int) -> None:
-        self.epochs = epochs
-        self.started = time.monotonic()
-        self.drawn = 0.0
-        self.shown = ""
-        self.score = ""
+        self.epochs, self.started, self.drawn = epochs, time.monotonic(), 0.0
+        self.shown = self.score = ""
         shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
         self.notebook = hasattr(shell, "kernel")
         self.stream = sys.stdout if self.notebook else sys.stderr
-        tty = self.stream is not None and hasattr(self.stream, "isatty") and self.stream.isatty()
+        tty = getattr(self.stream, "isatty", bool)()
         self.bar = wanted is not False and (tty or self.notebook)
         self.lines = wanted is True and not self.bar and self.stream is not None
 
@@ -47,9 +44,8 @@ class Progress:
 
     def step(self, epoch: int, step_of_epoch: float, loss: float) -> None:
         """step_of_epoch: 0 .. 1, the share of the epoch that is done."""
-        now = time.monotonic()
-        if self.bar and now - self.drawn >= _REDRAW_S:
-            self.drawn = now
+        if self.bar and time.monotonic() - self.drawn >= _REDRAW_S:
+            self.drawn = time.monotonic()
             self._draw(epoch - 1 + step_of_epoch, loss)
 
     def epoch(self, line: Mapping[str, Any]) -> None:
@@ -57,14 +53,12 @@ class Progress:
         if scores and scores[0][1] == scores[0][1]:
             self.score = f"  {scores[0][0].replace('_', ' ')} {scores[0][1]:.4f}"
         if self.lines:
-            self.stream.write(
-                f"epoch {line['epoch']}/{self.epochs}  loss {line['loss']:.4f}{self.score}  {line['seconds']:.3f} s\n"
-            )
+            epoch = f"epoch {line['epoch']}/{self.epochs}"
+            self.stream.write(f"{epoch}  loss {line['loss']:.4f}{self.score}  {line['seconds']:.3f} s\n")
         elif self.bar:
             self.step(line["epoch"], 1.0, line["loss"])
 
     def close(self) -> None:
         if self.bar and self.shown:
             self._write("")
-            self.stream.write("\r")
-            self.stream.flush()
+            self._write("")

@@ -79,8 +79,7 @@ def _with_index(tables: dict[str, Any]) -> dict[str, Any]:
 
     Entry [i, j] of the SparseTensor, or sparse tensor of torch, is the edge from j to i. No weights if all are 1.
     """
-    adjacency = tables.get("adj_t")
-    index = tables.get("edge_index")
+    adjacency, index = tables.get("adj_t"), tables.get("edge_index")
     expect(not _arrays.is_sparse(index), "edge_index", f"a {type(index).__name__}", "(2, E)", TypeError)
     if adjacency is None or index is not None:
         return tables
@@ -105,12 +104,12 @@ def of_dgl(graph: Any) -> Stores:
         return {name: data[name] for name in data if not name.startswith("_")}
 
     if len(getattr(graph, "ntypes", ())) <= 1 and len(getattr(graph, "canonical_etypes", ())) <= 1:
-        edata = tables(getattr(graph, "edata", {}))
-        return {"": tables(graph.ndata), PLAIN: {**edata, "edge_index": tuple(graph.edges())}}
+        edges = {**tables(getattr(graph, "edata", {})), "edge_index": tuple(graph.edges())}
+        return {"": tables(graph.ndata), PLAIN: edges}
     stores: Stores = {key: {"num_nodes": graph.num_nodes(key), **tables(graph.nodes[key].data)} for key in graph.ntypes}
     for triple in graph.canonical_etypes:
-        edata = tables(getattr(graph.edges[triple], "data", {}))
-        stores[triple] = {**edata, "edge_index": tuple(graph.edges(etype=triple))}
+        edges = tables(getattr(graph.edges[triple], "data", {}))
+        stores[triple] = {**edges, "edge_index": tuple(graph.edges(etype=triple))}
     return stores
 
 
@@ -155,10 +154,8 @@ def keywords(
         found["edge_weight"] = {triple: of for triple, of in weights.items() if of is not None} or None
     else:
         tables, index = vertices[""], edges[PLAIN].get("edge_index")
-        if isinstance(index, list):
-            index = tuple(index)
-        elif index is not None and not isinstance(index, tuple) and np.shape(index)[:1] == (2,):
-            index = index[0], index[1]  # rows, also if the shape is (2, 2)
+        if isinstance(index, list) or (index is not None and getattr(index, "shape", ())[:1] == (2,)):
+            index = tuple(index)  # rows, also if the shape is (2, 2)
         found = dict(x=tables.get(x), y=tables.get(y), directed=True, edge_index=index, edge_weight=weights[PLAIN])
         found["edge_type"] = edges[PLAIN].get("edge_type") if pyg else None
         masks = {name: tables[mask] for name, mask in MASKS.items() if tables.get(mask) is not None}
@@ -207,15 +204,12 @@ class Types(Dict[str, slice]):
     def __init__(self, slices: Mapping[str, slice], tables: Iterable[Any], x: Any) -> None:
         super().__init__(slices)
         self.x = x
-        vertices = np.array([where.stop - where.start for where in slices.values()], np.uint32)
-        columns = np.array([0 if x is None else x.shape[1] for x in tables], np.uint32)
-        self.arrays = vertices, columns
-        self.members = {
-            "n_types": len(slices),
-            "type_names": "".join(f"{name}\n" for name in slices).encode(),
-            "type_vertices": _arrays.address(vertices),
-            "type_columns": _arrays.address(columns),
-        }
+        n_vertices = [where.stop - where.start for where in slices.values()]
+        n_columns = [0 if x is None else x.shape[1] for x in tables]
+        self.arrays = np.array(n_vertices, np.uint32), np.array(n_columns, np.uint32)
+        names = ("type_vertices", "type_columns")
+        self.members: dict[str, Any] = {name: _arrays.address(array) for name, array in zip(names, self.arrays)}
+        self.members.update(n_types=len(slices), type_names="".join(f"{name}\n" for name in slices).encode())
 
 
 def _spread(y: Any, where: slice, n: int, numbers: bool) -> Array:
@@ -300,8 +294,7 @@ def _lists(train: Stores, stores: Stores, name: str, relations: Iterable[Any] = 
     vertices, edges = split(train)
     if PLAIN in edges:
         return _labelled(stores[PLAIN], name)
-    ends = np.cumsum([tables["num_nodes"] for tables in vertices.values()])
-    starts = {type_: end - tables["num_nodes"] for (type_, tables), end in zip(vertices.items(), ends)}
+    starts = dict(zip(vertices, np.cumsum([0, *(tables["num_nodes"] for tables in vertices.values())])))
     made = ([np.empty((3, 0), np.int64)], [np.empty((3, 0), np.int64)])
     for number, triple in enumerate(edges):
         lists = _labelled(stores.get(triple, {}), f"{name}[{triple}]")
