@@ -390,7 +390,7 @@ static enum sl_status number_lines(void *context, const struct sl_lines *lines)
         points |= point;
         whole |= !point && !isnan(row[0]);
         if (wrong != NULL) {
-            st = bad_numbers(table, lines, i, wrong, end);
+            st = bad_numbers(table, lines, i, table->features ? wrong : p, end);
         } else if (piece != NULL) {
             st = append_row(table, row, r, piece);
         }

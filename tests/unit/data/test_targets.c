@@ -36,7 +36,7 @@ TEST_IN_FOLDER(test_csv)
     assert_refused(sl_csv_read_targets(put_text("a.csv", "1,0\n1\n"), 2, SL_TARGETS_ANY, &t, NULL), SL_EFILE,
                    "a.csv:2: expected 2 finite numbers");
     assert_refused(sl_csv_read_targets(put_text("b.csv", "1,0\n1,2,3\n"), 2, SL_TARGETS_ANY, &t, NULL), SL_EFILE,
-                   "b.csv:2");
+                   "b.csv:2: expected 2 finite numbers or nan, separated by commas, found '1,2,3'");
     assert_refused(sl_csv_read_targets(put_text("c.csv", "1,inf\n"), 1, SL_TARGETS_ANY, &t, NULL), SL_EFILE, "c.csv:1");
     assert_refused(sl_csv_read_targets(put_text("d.csv", "x\n"), 1, SL_TARGETS_ANY, &t, NULL), SL_EFILE, "one class");
     assert_refused(sl_csv_read_targets(put_text("e.csv", "1,0\n"), 2, SL_TARGETS_ANY, &t, NULL), SL_EFILE, "found 1");
