@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Optimise: one Adam step of one parameter (Kingma, Ba 2015). Weight decay is an L2 term of the gradient.
+ * Optimise: one step of one parameter by Adam (Kingma, Ba 2015), where weight decay is an L2 term of the gradient, or
+ * by AdamW (Loshchilov, Hutter 2019), where it is decoupled: w is shrunk first, and g = grad.
  *   before: codelets/ends/reduce.h        after: the next step's dense
  *
  *   g = grad + decay * w;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
@@ -20,12 +21,13 @@
 #include "tasks/task.h"
 
 struct sl_adam {
-    double lr;    /* learning rate of this step */
-    double beta1; /* usually 0.9 */
-    double beta2; /* usually 0.999 */
-    double eps;   /* usually 1e-8 */
-    double decay; /* weight decay; 0: none */
-    uint64_t t;   /* number of this step, from 1 */
+    double lr;      /* learning rate of this step */
+    double beta1;   /* usually 0.9 */
+    double beta2;   /* usually 0.999 */
+    double eps;     /* usually 1e-8 */
+    double decay;   /* weight decay; 0: none */
+    bool decoupled; /* AdamW: w *= 1 - lr * decay */
+    uint64_t t;     /* number of this step, from 1 */
 };
 
 /* The scalars of one step, with the bias corrections folded in: w -= step * m / (root * sqrt(v) + eps), step = lr /
@@ -36,7 +38,8 @@ struct sl_adam_step {
     sl_real step;
     sl_real root;
     sl_real eps;
-    sl_real decay;
+    sl_real decay; /* in the gradient */
+    sl_real kept;  /* share of w that decoupled decay leaves; 1: all */
 };
 
 /* Computed on the host, in double, then rounded. */
@@ -50,7 +53,8 @@ static inline struct sl_adam_step sl_adam_step(const struct sl_adam *adam)
     s.step = (sl_real)(adam->lr / (1 - pow(adam->beta1, (double)adam->t)));
     s.root = (sl_real)(1 / sqrt(1 - pow(adam->beta2, (double)adam->t)));
     s.eps = (sl_real)adam->eps;
-    s.decay = (sl_real)adam->decay;
+    s.decay = (sl_real)(adam->decoupled ? 0 : adam->decay);
+    s.kept = (sl_real)(adam->decoupled ? 1 - adam->lr * adam->decay : 1);
     return s;
 }
 
@@ -58,13 +62,14 @@ static inline struct sl_adam_step sl_adam_step(const struct sl_adam *adam)
 static inline SL_HOST_DEVICE void sl_adam_entry(const struct sl_adam_step *s, sl_real gradient, sl_real *w, sl_real *m,
                                                 sl_real *v)
 {
+    const sl_real kept = s->kept * *w;
     sl_real g = gradient + s->decay * *w;
     *m = s->beta1 * *m + s->rest1 * g;
     *v = s->beta2 * *v + s->rest2 * (g * g);
 #ifdef SL_REAL_DOUBLE
-    *w -= s->step * *m / (s->root * sqrt(*v) + s->eps);
+    *w = kept - s->step * *m / (s->root * sqrt(*v) + s->eps);
 #else
-    *w -= s->step * *m / (s->root * sqrtf(*v) + s->eps);
+    *w = kept - s->step * *m / (s->root * sqrtf(*v) + s->eps);
 #endif
 }
 

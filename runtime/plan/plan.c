@@ -142,13 +142,12 @@ struct sl_plan sl_plan_make(const struct sl_settings *settings, uint32_t n_train
     plan.end_pe = sl_plan_first_pe(&plan, plan.rank + 1);
     plan.n_layers = sl_settings_hops(settings);
     plan.first_hop = plan.n_layers - settings->layers;
-    plan.batch = whole_graph ? n_train : (uint64_t)plan.n_pes * settings->batch_size;
+    plan.drop_last = settings->drop_last && settings->epochs > 0;
+    uint64_t batch = whole_graph ? n_train : (uint64_t)plan.n_pes * settings->batch_size;
     if (settings->vertex_budget > 0 && n_train > 0) { /* a step of all seeds is a whole one */
-        plan.batch = sl_min_u64(plan.batch, n_train);
+        batch = sl_min_u64(batch, n_train);
     }
-    /* Inference alone may have no training vertices, and then no epoch either. */
-    plan.n_per_epoch = n_train > 0 ? (uint32_t)((n_train + plan.batch - 1) / plan.batch) : 1;
-    plan.n_steps = (uint64_t)settings->epochs * plan.n_per_epoch;
+    sl_plan_set_batch(&plan, 0, 0, batch, settings->epochs);
     plan.adapts = settings->vertex_budget > 0;
     plan.ring = settings->gossip_ring && plan.n_groups > 1;
     if (whole_graph) {
@@ -177,7 +176,10 @@ void sl_plan_set_batch(struct sl_plan *plan, uint64_t epoch, uint64_t step, uint
     plan->epoch0 = epoch;
     plan->step0 = step;
     plan->batch = batch;
-    plan->n_per_epoch = plan->n_train > 0 ? (uint32_t)((plan->n_train + batch - 1) / batch) : 1;
+    plan->n_per_epoch = 1; /* inference alone may have no training vertices, and then no epoch either */
+    if (plan->n_train > 0) {
+        plan->n_per_epoch = (uint32_t)((plan->n_train + (plan->drop_last ? 0 : batch - 1)) / batch);
+    }
     plan->n_steps = n_epochs > epoch ? sl_plan_first_step(plan, n_epochs) : step;
 }
 

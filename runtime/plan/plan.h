@@ -39,7 +39,8 @@ struct sl_plan {
     uint32_t first_crew;
     uint32_t n_layers;    /* L: hops of a minibatch (sl_settings_hops) */
     uint32_t first_hop;   /* the first hop that samples: 0, or 1 if seeds are links */
-    uint32_t n_train;     /* seeds of an epoch: vertices or links */
+    uint32_t n_train;     /* vertices or links: seeds of an epoch, unless the last step is dropped */
+    bool drop_last;       /* --drop-last */
     uint64_t batch;       /* seeds of a step: P B with minibatches, otherwise n_train */
     uint32_t n_per_epoch; /* steps of an epoch */
     uint64_t n_steps;     /* steps of the run */

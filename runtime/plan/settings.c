@@ -15,6 +15,7 @@
 #include "data/load.h"
 #include "data/random_split.h"
 #include "runtime/plan/model_file.h"
+#include "runtime/plan/rate.h"
 #include "runtime/starling.h"
 #include "support/decimal.h"
 #include "support/memory.h"
@@ -201,6 +202,9 @@ static const struct sl_option options[] = {
      .initial = "1024", .min = 1, .max = MAX_BATCH, .argument = "N", .unit = "seeds",
      .help = "Seed vertices or links per PE and step",
      .programs = COOP, .common = true},
+    {.name = "drop-last", .group = "minibatch", .kind = SL_OPTION_FLAG, .offset = FIELD(drop_last),
+     .help = "Leave out the last step of an epoch if it has fewer seeds than the others",
+     .programs = COOP},
     {.name = "vertex-budget", .group = "minibatch", .kind = SL_OPTION_U32, .offset = FIELD(vertex_budget),
      .initial = "0", .argument = "N", .unit = "vertices",
      .help = "Change the seeds of a step after an epoch, so that the minibatch of a group has N input vertices on "
@@ -380,13 +384,18 @@ static const struct sl_option options[] = {
     {.name = "lr", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(lr), .initial = "0.003",
      .argument = "X", .help = "Learning rate of Adam",
      .common = true},
-    {.name = "lr-schedule", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(lr_schedule),
-     .choices = "none,cosine,step", .initial = "none",
+    {.name = "lr-schedule", .group = "training", .kind = SL_OPTION_STRING, .offset = FIELD(lr_schedule),
+     .initial = "none", .argument = "none|cosine|step|step:N:X",
      .help = "Learning rate over the epochs. cosine: goes down to 0. step: is divided by ten after each third of the "
-             "epochs",
-     .leads = true, .synonyms = "constant=none"},
+             "epochs. step:N:X: is multiplied by X after each N epochs",
+     .leads = true},
+    {.name = "lr-warmup", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(lr_warmup), .initial = "0",
+     .argument = "N", .unit = "steps", .help = "The learning rate rises evenly over the first N steps"},
+    {.name = "optimizer", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(optimizer),
+     .choices = "adam,adamw", .initial = "adam",
+     .help = "adamw: --weight-decay shrinks the weights themselves, by lr times the decay in each step"},
     {.name = "weight-decay", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(weight_decay),
-     .initial = "0", .argument = "X", .help = "L2 penalty, added to the gradients",
+     .initial = "0", .argument = "X", .help = "adam: L2 penalty, added to the gradients. adamw: see --optimizer",
      .common = true},
     {.name = "patience", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(patience), .initial = "0",
      .argument = "N", .unit = "evaluations",
@@ -564,7 +573,8 @@ static const struct sl_option_alias aliases[] = {
     {"partition", "part-method"}, {"objective", "task,problem-type"}, {"loss", "criterion"},
     {"negatives", "negs,neg-ratio,negative-ratio,neg-sampling-ratio"}, {"link-exclude", "exclude"},
     {"class-weights", "pos-weight,balance"}, {"label-smoothing", "smoothing,smooth"}, {"best-by", "monitor,metric"},
-    {"lr", "learning-rate,learn-rate"}, {"lr-schedule", "scheduler,lr-policy"}, {"weight-decay", "wd,l2"},
+    {"lr", "learning-rate,learn-rate"}, {"lr-schedule", "scheduler,lr-policy"},
+    {"lr-warmup", "warmup,warmup-steps"}, {"weight-decay", "wd,l2"},
     {"patience", "early-stop,early-stopping"}, {"epochs", "epoch"},
     {"eval-every", "eval-steps,eval-interval,eval-freq,evaluate-every"}, {"metrics", "log,logfile"},
     {"metrics-steps", "log-every,log-interval,log-steps"}, {"save", "output,model-out,model-dir,save-model"},
@@ -573,7 +583,7 @@ static const struct sl_option_alias aliases[] = {
     {"gpus", "gpu,devices,device,device-id,cuda,cpu"},
     {"--model sage takes the mean over in-neighbours", "aggr,aggregator,agg"},
     {"evaluation takes all in-neighbours, without batches", "eval-batch-size,val-batch-size,test-batch-size"},
-    {"the optimiser is Adam, with --lr and --weight-decay", "optimizer,optim,momentum"},
+    {"optimizer", "optim"}, {"the optimisers are adam and adamw", "momentum"},
     {"the activation is ReLU", "activation,act"},
     {"reverse edges are added unless --directed is given", "undirected,bidirected,reverse-edges"},
     {"the seeds are shuffled in every epoch", "shuffle"}, {"run it once for each --seed", "runs,repeat"},
@@ -1068,6 +1078,10 @@ enum sl_status sl_settings_check(struct sl_settings *settings)
     SL_CHECK(check_iterations(settings));
     SL_CHECK(check_links(settings));
     SL_CHECK(check_split(settings));
+    SL_FAIL_IF(sl_rate_of(settings->lr_schedule).kind == SL_RATE_UNKNOWN, SL_EINVAL,
+               "--lr-schedule: found '%.100s', expected none, cosine, step or step:N:X, times X (above 0, at most 1) "
+               "after each N epochs: step:30:0.5",
+               settings->lr_schedule);
     SL_CHECK(check_precision(settings));
     SL_CHECK(check_groups(settings));
     SL_CHECK(check_gossip(settings));

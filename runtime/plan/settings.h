@@ -39,7 +39,7 @@ enum sl_edge_weights_use {
 };
 enum sl_sync { SL_SYNC_ALLREDUCE, SL_SYNC_DISSEMINATION, SL_SYNC_CUBE };
 enum sl_gossip_what { SL_GOSSIP_GRAD, SL_GOSSIP_WEIGHT };
-enum sl_lr_schedule { SL_LR_NONE, SL_LR_COSINE, SL_LR_STEP };
+enum sl_optimizer { SL_OPTIMIZER_ADAM, SL_OPTIMIZER_ADAMW };
 enum sl_placement { SL_PLACEMENT_FREE, SL_PLACEMENT_HOME, SL_PLACEMENT_AUTO };
 enum sl_transport_by { SL_TRANSPORT_STARPU, SL_TRANSPORT_NCCL };
 enum sl_means_by { SL_MEANS_KERNEL, SL_MEANS_FASTEST };
@@ -113,6 +113,7 @@ struct sl_settings {
     uint32_t kappa;            /* 0: the variates never change */
     bool replace;              /* with --sampler neighbor */
     uint32_t labor_iterations; /* rounds of codelets/sampling/importance.h; SL_LABOR_CONVERGE: until they end */
+    bool drop_last;            /* no step has fewer seeds than the others */
     uint32_t depth;            /* ring slots: minibatches in flight, >= 1 */
     uint32_t chunks;           /* of a PE's frontier; 0 until sl_session_open decides */
     int partition;             /* enum sl_partition_method */
@@ -147,9 +148,10 @@ struct sl_settings {
     char *best_by;          /* a score's name; NULL: the objective's first score */
     uint32_t epochs;
     double lr;
-    /* enum sl_lr_schedule. Cosine: to 0 over the epochs. Step: times 0.1 after each third of the epochs. */
-    int lr_schedule;
-    double weight_decay; /* coupled L2 */
+    char *lr_schedule;   /* runtime/plan/rate.h; NULL: none */
+    uint32_t lr_warmup;  /* steps */
+    int optimizer;       /* enum sl_optimizer */
+    double weight_decay; /* adam: coupled L2; adamw: decoupled */
     uint32_t patience;   /* stop after so many evaluations without a better validation score; 0: never */
     uint64_t seed;
     uint32_t eval_every; /* epochs; 0: only after the last */

@@ -10,6 +10,7 @@
 #include "runtime/full/evaluate.h"
 #include "runtime/machine/pool.h"
 #include "runtime/machine/watchdog.h"
+#include "runtime/plan/rate.h"
 #include "runtime/train/session.h"
 #include "support/clock.h"
 #include "support/decimal.h"
@@ -232,25 +233,16 @@ static enum sl_status evaluate(struct sl_session *t, uint32_t epoch, struct sl_m
 
 /* ---- training ---- */
 
-/* epoch: counted from 0. */
-static double learning_rate(const struct sl_settings *s, uint64_t epoch)
-{
-    double share = (double)epoch / s->epochs;
-    switch ((enum sl_lr_schedule)s->lr_schedule) {
-    case SL_LR_COSINE: return s->lr * 0.5 * (1 + cos(M_PI * share));
-    case SL_LR_STEP: return s->lr * pow(0.1, floor(3 * share));
-    case SL_LR_NONE: break;
-    }
-    return s->lr;
-}
-
 struct sl_adam sl_session_adam(const struct sl_settings *settings, uint64_t epoch, uint64_t step)
 {
-    return (struct sl_adam){.lr = learning_rate(settings, epoch),
+    const struct sl_rate rate = sl_rate_of(settings->lr_schedule);
+    const double warm = step + 1 < settings->lr_warmup ? (double)(step + 1) / settings->lr_warmup : 1;
+    return (struct sl_adam){.lr = settings->lr * warm * sl_rate_share(&rate, epoch, settings->epochs),
                             .beta1 = 0.9,
                             .beta2 = 0.999,
                             .eps = 1e-8,
                             .decay = settings->weight_decay,
+                            .decoupled = settings->optimizer == SL_OPTIMIZER_ADAMW,
                             .t = step + 1};
 }
 

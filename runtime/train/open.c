@@ -414,6 +414,9 @@ static enum sl_status open_run(struct sl_session *t)
 {
     const struct sl_settings *s = t->settings;
     t->plan = sl_plan_make(s, sl_dataset_n_train(t->dataset));
+    SL_FAIL_IF(t->plan.n_per_epoch == 0, SL_EINVAL,
+               "--drop-last: found %u training %s, expected at least the %llu of a step; try a smaller --batch-size",
+               t->plan.n_train, sl_settings_trains_links(s) ? "links" : "vertices", (unsigned long long)t->plan.batch);
     SL_CHECK(sl_alloc_zero(t->plan.n_ranks, sizeof *t->waits, "times of messages", &t->waits));
     SL_CHECK(sl_run_init(&t->run));
     t->run_ready = true;

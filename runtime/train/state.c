@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/files/checkpoint.h"
+#include "runtime/plan/rate.h"
 #include "runtime/sync/replicas.h"
 #include "support/memory.h"
 #include "support/text.h"
@@ -194,10 +195,12 @@ enum sl_status sl_state_save(struct sl_session *t)
 
 static bool may_change(const struct sl_settings *s, const struct sl_option *option)
 {
+    /* The checkpoint has the same schedule: it was compared before. */
+    const enum sl_rate_kind rate = sl_rate_of(s->lr_schedule).kind;
     switch (option->change) {
     case SL_CHANGE_DATA: return true; /* sl_state_match_data compares contents */
     case SL_CHANGE_FREELY: return true;
-    case SL_CHANGE_LONGER: return s->lr_schedule == SL_LR_NONE; /* so is the checkpoint's, which was compared before */
+    case SL_CHANGE_LONGER: return rate != SL_RATE_COSINE && rate != SL_RATE_THIRDS;
     case SL_CHANGE_NEVER: break;
     }
     return false;

@@ -634,7 +634,7 @@ static enum sl_status loss(const void *input)
 static enum sl_status optimise(const void *input)
 {
     const struct small *s = input;
-    struct sl_adam adam = {0.003, 0.9, 0.999, 1e-8, 0, 1};
+    struct sl_adam adam = {.lr = 0.003, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .t = 1};
     return sl_optimize_cuda(stream, &adam, s->n_entries, s->gz, s->w, s->m, s->v);
 }
 

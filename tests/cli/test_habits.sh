@@ -36,7 +36,7 @@ done <<'TABLE'
 coop_sage --num-epochs 5           | 2 | ^coop_sage: --num-epochs: coop_sage has no such option; did you mean --epochs\?$
 coop_sage --hidden_dim=16          | 2 | did you mean --hidden\?$
 coop_sage --num_neighbors 10,10    | 2 | did you mean --fanout\?$
-coop_sage --optimizer adam         | 2 | the optimiser is Adam, with --lr and --weight-decay$
+coop_sage --momentum 0.9           | 2 | the optimisers are adam and adamw$
 coop_sage --train-ratio 0.6         | 2 | no such option; --split random:60,20,20 draws a split$
 pipe_gnn --pes 4                   | 2 | ^pipe_gnn: --pes: pipe_gnn has no such option; coop_sage has --pes$
 coop_sage --stages 4               | 2 | ^coop_sage: --stages: coop_sage has no such option; pipe_gnn has --stages$

@@ -303,7 +303,8 @@ static MAYBE_UNUSED void world_healthy(const struct world *w)
 
 static MAYBE_UNUSED struct sl_adam adam_of(const struct sl_settings *settings, uint64_t step)
 {
-    return (struct sl_adam){settings->lr, 0.9, 0.999, 1e-8, settings->weight_decay, step + 1};
+    return (struct sl_adam){
+        .lr = settings->lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .decay = settings->weight_decay, .t = step + 1};
 }
 
 /* One PE's frontier of level `level` in the slot of step `step`, as dataset ids; free(). */

@@ -470,7 +470,8 @@ static void check_loop(const char *schedule, const double *rates)
     machine_up(NULL, 2);
     world_open(&dataset, &settings, 9, &w);
     for (uint32_t step = 0; step < 9; step++) {
-        struct sl_adam adam = {settings.lr * rates[step / 3], 0.9, 0.999, 1e-8, 0.01, step + 1};
+        struct sl_adam adam = adam_of(&settings, step);
+        adam.lr *= rates[step / 3];
         struct sl_step_sizes sizes;
         starpu_data_handle_t handle;
         double loss = NAN;

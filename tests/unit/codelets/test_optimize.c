@@ -15,7 +15,8 @@ static const struct sl_adam adam0 = {.lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .
 static void step_in_double(const struct sl_adam *adam, const sl_real *gradient, double *w, double *m, double *v)
 {
     for (size_t i = 0; i < N; i++) {
-        double g = (double)gradient[i] + adam->decay * w[i];
+        double g = (double)gradient[i] + (adam->decoupled ? 0 : adam->decay * w[i]);
+        w[i] *= adam->decoupled ? 1 - adam->lr * adam->decay : 1;
         m[i] = adam->beta1 * m[i] + (1 - adam->beta1) * g;
         v[i] = adam->beta2 * v[i] + (1 - adam->beta2) * g * g;
         double m_hat = m[i] / (1 - pow(adam->beta1, (double)adam->t));
@@ -44,7 +45,7 @@ static void step(const struct sl_adam *adam, uint32_t rows, uint32_t columns, sl
     expect_no_failure();
 }
 
-static void check_steps(double decay)
+static void check_steps(double decay, bool decoupled)
 {
     struct sl_adam adam = adam0;
     FREED sl_real *w = noisy(N, 1);
@@ -56,6 +57,7 @@ static void check_steps(double decay)
         w_wanted[i] = (double)w[i];
     }
     adam.decay = decay;
+    adam.decoupled = decoupled;
     for (int t = 1; t <= STEPS; t++) {
         adam.t = (uint64_t)t;
         adam.lr = 0.01 / t;
@@ -72,8 +74,9 @@ static void check_steps(double decay)
 TEST(steps)
 {
     fixture_start(3);
-    check_steps(0);
-    check_steps(0.05);
+    check_steps(0, false);
+    check_steps(0.05, false);
+    check_steps(0.05, true);
     fixture_stop();
 }
 

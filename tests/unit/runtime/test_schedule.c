@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "codelets/ends/optimize.h"
 #include "runtime/minibatch/sizes.h"
 #include "runtime/plan/plan.h"
 #include "runtime/train/session.h"
@@ -25,24 +26,110 @@ TEST(test_adam_counts_on)
     }
 }
 
-/* cosine: from the full rate towards 0, the same within an epoch; step: a tenth after each third. */
+/* cosine: from the full rate towards 0, the same within an epoch; step: a tenth after each third; step:N:X and the
+ * warm-up: as torch.optim.lr_scheduler.StepLR and LinearLR. */
 TEST(test_learning_rates)
 {
+    static const struct {
+        const char *schedule;
+        uint32_t warmup;
+        uint64_t epoch, step;
+        double rate;
+    } cases[] = {
+        {"none", 0, 5, 59, 1},
+        {"none", 4, 0, 0, 0.25},
+        {"none", 4, 0, 2, 0.75},
+        {"none", 4, 0, 3, 1},
+        {"none", 4, 5, 59, 1},
+        {"cosine", 0, 0, 0, 1},
+        {"cosine", 0, 0, 9, 1},
+        {"cosine", 0, 2, 20, 0.75},
+        {"cosine", 0, 3, 30, 0.5},
+        {"cosine", 25, 2, 19, 0.6},
+        {"step", 0, 1, 13, 1},
+        {"step", 0, 2, 23, 0.1},
+        {"step", 0, 5, 53, 0.01},
+        {"step:2:0.5", 0, 1, 19, 1},
+        {"step:2:0.5", 0, 2, 20, 0.5},
+        {"step:2:0.5", 0, 5, 59, 0.25},
+        {"step:2:0.5", 40, 2, 29, 0.375},
+        {"step:1:1", 0, 5, 50, 1},
+    };
     OWNED(sl_settings_free) struct sl_settings settings;
     assert_int_equal(sl_settings_init(&settings), SL_OK);
     settings.lr = 1;
     settings.epochs = 6;
-    settings.lr_schedule = SL_LR_COSINE;
-    assert_true(sl_session_adam(&settings, 0, 0).lr == 1);
-    assert_true(sl_session_adam(&settings, 0, 9).lr == 1);
-    assert_true(fabs(sl_session_adam(&settings, 2, 20).lr - 0.75) < 1e-12);
-    assert_true(fabs(sl_session_adam(&settings, 3, 30).lr - 0.5) < 1e-12);
-    assert_true(fabs(sl_session_adam(&settings, 5, 59).lr - 0.25 * (2 - sqrt(3))) < 1e-12);
-    settings.lr_schedule = SL_LR_STEP;
-    const double step[] = {1, 1, 0.1, 0.1, 0.01, 0.01};
-    for (uint64_t epoch = 0; epoch < 6; epoch++) {
-        assert_true(fabs(sl_session_adam(&settings, epoch, 10 * epoch + 3).lr / step[epoch] - 1) < 1e-12);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(sl_settings_set(&settings, "lr-schedule", cases[i].schedule), SL_OK);
+        settings.lr_warmup = cases[i].warmup;
+        const double rate = sl_session_adam(&settings, cases[i].epoch, cases[i].step).lr;
+        assert_true(fabs(rate / cases[i].rate - 1) < 1e-12);
     }
+}
+
+/* 18 steps in 6 epochs towards a target: PyTorch's Adam or AdamW with LinearLR(1 / 5, 1, 4), StepLR(6, 0.5). */
+static void check_torch(const char *optimizer, const double *wanted)
+{
+    const double target[] = {0.25, 0.5, -1};
+    sl_real w[] = {1, -0.5, 2}, m[3] = {0}, v[3] = {0};
+    OWNED(sl_settings_free) struct sl_settings settings;
+    assert_int_equal(sl_settings_init(&settings), SL_OK);
+    assert_int_equal(sl_settings_set(&settings, "optimizer", optimizer), SL_OK);
+    assert_int_equal(sl_settings_set(&settings, "lr-schedule", "step:2:0.5"), SL_OK);
+    settings.lr = 0.1;
+    settings.weight_decay = 0.25;
+    settings.lr_warmup = 5;
+    settings.epochs = 6;
+    for (uint64_t step = 0; step < 18; step++) {
+        const struct sl_adam adam = sl_session_adam(&settings, step / 3, step);
+        sl_real gradient[3];
+        for (int i = 0; i < 3; i++) {
+            gradient[i] = (sl_real)((double)w[i] - target[i]);
+        }
+        assert_int_equal(sl_optimize_cpu(&adam, 3, gradient, w, m, v), SL_OK);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_true(fabs((double)w[i] - wanted[i]) < (sizeof(sl_real) == sizeof(double) ? 1e-9 : 1e-5));
+    }
+}
+
+TEST(test_as_torch)
+{
+    check_torch("adam", (const double[]){0.25236394737726786, 0.26669455828679317, 1.1662048942487213});
+    check_torch("adamw", (const double[]){0.1868952394421112, 0.29422423141291054, 0.8654474454135632});
+}
+
+TEST(test_bad_schedules)
+{
+    static const char *const bad[] = {
+        "cosin",    "step:",     "step:2",     "step:2:",     "step:0:0.5",   "step:2:0",
+        "step:2:2", "step:-1:1", "step:2:nan", "step:2:0.5x", "step:2:0.5:1", "Step:2:0.5"};
+    OWNED(sl_settings_free) struct sl_settings settings;
+    assert_int_equal(sl_settings_init(&settings), SL_OK);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(sl_settings_set(&settings, "lr-schedule", bad[i]), SL_OK);
+        assert_int_equal(sl_settings_check(&settings), SL_EINVAL);
+        expect_message(sl_message(), "--lr-schedule", bad[i]);
+    }
+}
+
+/* 10 seeds, 4 in a step. */
+TEST(test_drop_last)
+{
+    OWNED(sl_settings_free) struct sl_settings settings;
+    assert_int_equal(sl_settings_init(&settings), SL_OK);
+    settings.pes = settings.group_size = 2;
+    settings.batch_size = 2;
+    settings.epochs = 3;
+    assert_int_equal(sl_plan_make(&settings, 10).n_per_epoch, 3);
+    settings.drop_last = true;
+    struct sl_plan plan = sl_plan_make(&settings, 10);
+    assert_true(plan.n_per_epoch == 2 && plan.n_steps == 6);
+    assert_int_equal(sl_plan_seeds(&plan, 3).n, 4);
+    assert_int_equal(sl_plan_make(&settings, 8).n_per_epoch, 2);
+    assert_int_equal(sl_plan_make(&settings, 3).n_per_epoch, 0);
+    settings.epochs = 0;
+    assert_int_equal(sl_plan_make(&settings, 3).n_per_epoch, 1);
 }
 
 /* ---- a vertex budget ---- */

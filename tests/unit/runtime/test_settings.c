@@ -88,7 +88,7 @@ TEST_WITH(defaults_are_the_documented_ones, set_up, tear_down)
     assert_true(s->dropout == 0.5 && s->input_dropout == 0 && s->lr == 0.003 && s->weight_decay == 0);
     assert_true(s->epochs == 10 && s->seed == 1 && s->eval_every == 1 && s->patience == 0);
     assert_true(s->norm == SL_NORM_NONE && s->sampler == SL_SAMPLER_NEIGHBOR && s->partition == SL_PARTITION_METIS);
-    assert_true(s->lr_schedule == SL_LR_NONE && s->placement == SL_PLACEMENT_AUTO && s->resume == SL_RESUME_NO);
+    assert_true(strcmp(s->lr_schedule, "none") == 0 && s->placement == SL_PLACEMENT_AUTO && s->resume == SL_RESUME_NO);
     assert_true(s->normalize_features == SL_NORMALIZE_NONE && s->sync == SL_SYNC_ALLREDUCE);
     assert_true(s->gossip_what == SL_GOSSIP_WEIGHT && s->gossip_average_every == 0 && s->gossip_local_size == 1);
     assert_true(!s->gossip_ring && s->means == SL_MEANS_KERNEL && s->watchdog == SL_WATCHDOG_AUTO);
@@ -126,7 +126,7 @@ TEST_WITH(choices_match_their_enums, set_up, tear_down)
         CASE("sync", sync, {"allreduce", "dissemination", "cube"},
              {SL_SYNC_ALLREDUCE, SL_SYNC_DISSEMINATION, SL_SYNC_CUBE}),
         CASE("gossip-what", gossip_what, {"grad", "weight"}, {SL_GOSSIP_GRAD, SL_GOSSIP_WEIGHT}),
-        CASE("lr-schedule", lr_schedule, {"none", "cosine", "step"}, {SL_LR_NONE, SL_LR_COSINE, SL_LR_STEP}),
+        CASE("optimizer", optimizer, {"adam", "adamw"}, {SL_OPTIMIZER_ADAM, SL_OPTIMIZER_ADAMW}),
         CASE("placement", placement, {"free", "home", "auto"},
              {SL_PLACEMENT_FREE, SL_PLACEMENT_HOME, SL_PLACEMENT_AUTO}),
         CASE("transport", transport, {"starpu", "nccl"}, {SL_TRANSPORT_STARPU, SL_TRANSPORT_NCCL}),
