@@ -155,60 +155,39 @@ struct sl_asked {
  * sl_real unless an enum sl_dtype says bf16. ---- */
 
 /* m_out [n_rows x n_columns]. beta 0: overwrite, beta 1: add. m_dtype is bf16 only if the sources are. */
-enum sl_status sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x,
-                                        int beta, enum sl_dtype m_dtype, void *m_out);
+SL_DECLARE_LAUNCHER(enum sl_status, sl_aggregate_forward, const struct sl_edges *edges, uint32_t n_columns,
+                    const struct sl_sources *x, int beta, enum sl_dtype m_dtype, void *m_out);
 
 /* The same for whole parts, n_columns columns of rows that are m_width wide; m_out is the first of the columns. */
-enum sl_status sl_aggregate_full_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_parts *parts,
-                                     int beta, uint32_t m_width, enum sl_dtype m_dtype, void *m_out);
+SL_DECLARE_LAUNCHER(enum sl_status, sl_aggregate_full, const struct sl_edges *edges, uint32_t n_columns,
+                    const struct sl_parts *parts, int beta, uint32_t m_width, enum sl_dtype m_dtype, void *m_out);
 
 /* For n_owners owners: gradients of positions t0[k] .. t0[k] + n[k] - 1 overwrite packed_out[k], all of `dtype`. gm:
  * rows of GM. */
-enum sl_status sl_aggregate_backward_cpu(const struct sl_transposed *block, const struct sl_chunks *gm,
-                                         uint32_t n_columns, uint32_t n_owners, const uint32_t *t0, const uint32_t *n,
-                                         enum sl_dtype dtype, void *const *packed_out);
+SL_DECLARE_LAUNCHER(enum sl_status, sl_aggregate_backward, const struct sl_transposed *block,
+                    const struct sl_chunks *gm, uint32_t n_columns, uint32_t n_owners, const uint32_t *t0,
+                    const uint32_t *n, enum sl_dtype dtype, void *const *packed_out);
 
 /* Steps of accumulate. Begin: on a CPU, allocate g->begun; on a device, clear g. With symmetric weights, then add the
  * self term to each row of g that is a destination: a row below n_gm. Then add the terms of each PE in turn: of the
  * rows that a PE sent, and of the own sources, positions t0 .. t0 + n - 1. Item i goes to entry i of `asked`. Rows
  * outside g are skipped. beta, on a device: 0 overwrites the rows that get a sum. This saves a read if the rows are
  * known to be zero. */
-enum sl_status sl_accumulate_begin_cpu(struct sl_gradient *g);
-void sl_accumulate_self_cpu(const struct sl_weights *weights, uint32_t n_gm, const struct sl_chunks *gm,
-                            const struct sl_gradient *g);
-void sl_accumulate_sent_cpu(uint32_t n, const struct sl_asked *asked, enum sl_dtype dtype, const void *sent, int beta,
-                            const struct sl_gradient *g);
-void sl_accumulate_own_cpu(const struct sl_transposed *block, uint32_t t0, uint32_t n, const struct sl_asked *asked,
-                           const struct sl_chunks *gm, int beta, const struct sl_gradient *g);
+SL_DECLARE_LAUNCHER(enum sl_status, sl_accumulate_begin, struct sl_gradient *g);
+SL_DECLARE_LAUNCHER(void, sl_accumulate_self, const struct sl_weights *weights, uint32_t n_gm,
+                    const struct sl_chunks *gm, const struct sl_gradient *g);
+SL_DECLARE_LAUNCHER(void, sl_accumulate_sent, uint32_t n, const struct sl_asked *asked, enum sl_dtype dtype,
+                    const void *sent, int beta, const struct sl_gradient *g);
+SL_DECLARE_LAUNCHER(void, sl_accumulate_own, const struct sl_transposed *block, uint32_t t0, uint32_t n,
+                    const struct sl_asked *asked, const struct sl_chunks *gm, int beta, const struct sl_gradient *g);
 
 #ifdef SL_CUDA
-SL_EXTERN_C enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges,
-                                                     uint32_t n_columns, const struct sl_sources *x, int beta,
-                                                     enum sl_dtype m_dtype, void *m_out);
-
 /* The mean by cuSPARSE's SpMM, from a copy of all source rows (sl_real). Waits once for the stream, to read the number
  * of edges. Needs fewer than 2^31 edges and sources. The same input gives the same bits, but not the bits of
  * sl_aggregate_forward_cuda. */
 SL_EXTERN_C enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cusparseHandle_t handle,
                                                          const struct sl_edges *edges, uint32_t n_columns,
                                                          const struct sl_sources *x, int beta, sl_real *m_out);
-
-SL_EXTERN_C enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_edges *edges, uint32_t n_columns,
-                                                  const struct sl_parts *parts, int beta, uint32_t m_width,
-                                                  enum sl_dtype m_dtype, void *m_out);
-SL_EXTERN_C enum sl_status sl_aggregate_backward_cuda(cudaStream_t stream, const struct sl_transposed *block,
-                                                      const struct sl_chunks *gm, uint32_t n_columns, uint32_t n_owners,
-                                                      const uint32_t *t0, const uint32_t *n, enum sl_dtype dtype,
-                                                      void *const *packed_out);
-SL_EXTERN_C enum sl_status sl_accumulate_begin_cuda(cudaStream_t stream, struct sl_gradient *g);
-SL_EXTERN_C enum sl_status sl_accumulate_self_cuda(cudaStream_t stream, const struct sl_weights *weights, uint32_t n_gm,
-                                                   const struct sl_chunks *gm, const struct sl_gradient *g);
-SL_EXTERN_C enum sl_status sl_accumulate_sent_cuda(cudaStream_t stream, uint32_t n, const struct sl_asked *asked,
-                                                   enum sl_dtype dtype, const void *sent, int beta,
-                                                   const struct sl_gradient *g);
-SL_EXTERN_C enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_transposed *block, uint32_t t0,
-                                                  uint32_t n, const struct sl_asked *asked, const struct sl_chunks *gm,
-                                                  int beta, const struct sl_gradient *g);
 #endif
 
 #ifndef SL_KERNELS_ONLY

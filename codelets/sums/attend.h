@@ -104,16 +104,16 @@ static inline SL_HOST_DEVICE sl_real sl_attend_weight(sl_real x, sl_real lse)
 
 /* z_out [n_rows x H], beta 0: overwrite, 1: add. lse_out [n_rows x RK], overwritten. x: rows of U; the own rows of the
  * destinations are in one chunk. Only edges with relations have weights. */
-void sl_attend_forward_cpu(struct sl_heads heads, const struct sl_edges *edges, const struct sl_sources *x, int beta,
-                           sl_real *z_out, sl_real *lse_out);
+SL_DECLARE_LAUNCHER(void, sl_attend_forward, struct sl_heads heads, const struct sl_edges *edges,
+                    const struct sl_sources *x, int beta, sl_real *z_out, sl_real *lse_out);
 
 /* gz [n_rows x H]; lse: the result of forward. Overwrites sides_out [n_rows x 4RK]. */
-void sl_attend_sides_cpu(struct sl_heads heads, const struct sl_edges *edges, const struct sl_sources *x,
-                         const sl_real *gz, const sl_real *lse, sl_real *sides_out);
+SL_DECLARE_LAUNCHER(void, sl_attend_sides, struct sl_heads heads, const struct sl_edges *edges,
+                    const struct sl_sources *x, const sl_real *gz, const sl_real *lse, sl_real *sides_out);
 
 /* The same as forward for destinations of part `part`, in evaluation. */
-void sl_attend_full_cpu(struct sl_heads heads, const struct sl_edges *edges, const struct sl_parts *parts,
-                        uint32_t part, int beta, sl_real *z_out);
+SL_DECLARE_LAUNCHER(void, sl_attend_full, struct sl_heads heads, const struct sl_edges *edges,
+                    const struct sl_parts *parts, uint32_t part, int beta, sl_real *z_out);
 
 /* The transposed block, and the gradients of its destinations. */
 struct sl_attend_back {
@@ -128,35 +128,18 @@ struct sl_attend_back {
 
 /* For n_owners owners: gradients of positions t0[k] .. t0[k] + n[k] - 1 overwrite gu_out[k]. None of them is a
  * destination of the block. u[k]: their rows. u and gu_out [n[k] x R(H + 2K)] have this dtype. */
-enum sl_status sl_attend_backward_cpu(const struct sl_attend_back *block, uint32_t n_owners, const uint32_t *n,
-                                      const uint32_t *t0, enum sl_dtype dtype, void *const *u, void *const *gu_out);
+SL_DECLARE_LAUNCHER(enum sl_status, sl_attend_backward, const struct sl_attend_back *block, uint32_t n_owners,
+                    const uint32_t *n, const uint32_t *t0, enum sl_dtype dtype, void *const *u, void *const *gu_out);
 
 /* Add the own terms and the gradient of er for the first n_rows rows of g, which are destinations. u: the rows of U of
  * g's rows, of this dtype. On a device, the rows are overwritten; the caller has cleared them. */
-void sl_attend_self_cpu(const struct sl_attend_back *block, uint32_t n_rows, enum sl_dtype dtype, const void *u,
-                        const struct sl_gradient *g);
+SL_DECLARE_LAUNCHER(void, sl_attend_self, const struct sl_attend_back *block, uint32_t n_rows, enum sl_dtype dtype,
+                    const void *u, const struct sl_gradient *g);
 
 /* Add the gradients of the PE's own sources, positions t0 .. t0 + n - 1, from its own block. Rows outside g are
  * skipped. */
-void sl_attend_own_cpu(const struct sl_attend_back *block, uint32_t t0, uint32_t n, const struct sl_asked *asked,
-                       enum sl_dtype dtype, const void *u, const struct sl_gradient *g);
-
-SL_EXTERN_C enum sl_status sl_attend_forward_cuda(cudaStream_t stream, struct sl_heads heads,
-                                                  const struct sl_edges *edges, const struct sl_sources *x, int beta,
-                                                  sl_real *z_out, sl_real *lse_out);
-SL_EXTERN_C enum sl_status sl_attend_sides_cuda(cudaStream_t stream, struct sl_heads heads,
-                                                const struct sl_edges *edges, const struct sl_sources *x,
-                                                const sl_real *gz, const sl_real *lse, sl_real *sides_out);
-SL_EXTERN_C enum sl_status sl_attend_full_cuda(cudaStream_t stream, struct sl_heads heads, const struct sl_edges *edges,
-                                               const struct sl_parts *parts, uint32_t part, int beta, sl_real *z_out);
-SL_EXTERN_C enum sl_status sl_attend_backward_cuda(cudaStream_t stream, const struct sl_attend_back *block,
-                                                   uint32_t n_owners, const uint32_t *n, const uint32_t *t0,
-                                                   enum sl_dtype dtype, void *const *u, void *const *gu_out);
-SL_EXTERN_C enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_back *block, uint32_t n_rows,
-                                               enum sl_dtype dtype, const void *u, const struct sl_gradient *g);
-SL_EXTERN_C enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_back *block, uint32_t t0,
-                                              uint32_t n, const struct sl_asked *asked, enum sl_dtype dtype,
-                                              const void *u, const struct sl_gradient *g);
+SL_DECLARE_LAUNCHER(void, sl_attend_own, const struct sl_attend_back *block, uint32_t t0, uint32_t n,
+                    const struct sl_asked *asked, enum sl_dtype dtype, const void *u, const struct sl_gradient *g);
 
 /* ---- submissions: local, one thread submits. Edges have relations if the block has; R then follows from the
  * widths. Edges with relations have weights if the block has. The destinations are within one chunk of U. Errors of

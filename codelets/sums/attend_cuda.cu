@@ -35,8 +35,18 @@
 #define TARGETS 32               /* owners per launch of the backward kernels */
 #define SCORE_LANES 8
 
-/* ---- lists: columns, factor and target are the types in memory behind the names; sums_rows and dots: whether rows
- * are added, and whether products; is_short: whether no list has more than SLICE terms ---- */
+/* ---- lists ---- */
+
+/* Properties of a list. columns, factor and target: the types in memory behind these names. ROWS: rows are added. DOTS:
+ * products are added. SHORT: no list has more than SLICE terms. */
+template <typename Columns, typename Factor, typename Target, bool ROWS, bool DOTS, bool SHORT = false> struct kind {
+    typedef Columns columns;
+    typedef Factor factor;
+    typedef Target target;
+    static const bool sums_rows = ROWS;
+    static const bool dots = DOTS;
+    static const bool is_short = SHORT;
+};
 
 /* One head of one row. Its n terms begin with number `first` of the list. own: its row of U. out: the destination of
  * the result. n = 0 and out = NULL: nothing to do. */
@@ -152,13 +162,7 @@ template <typename Edges> struct attention {
 };
 
 /* z += a u, by all relations. */
-template <typename Edges> struct forward_sums {
-    typedef typename Edges::source columns;
-    typedef sl_real factor;
-    typedef sl_real target;
-    static const bool sums_rows = true;
-    static const bool dots = false;
-    static const bool is_short = false;
+template <typename Edges> struct forward_sums : kind<typename Edges::source, sl_real, sl_real, true, false> {
     struct attention<Edges> to;
     sl_real *z;
 
@@ -180,13 +184,7 @@ template <typename Edges> struct forward_sums {
 };
 
 /* c and ger of destinations, by relation: with da = gz . u, the sums of a da and of a da slope - a c slope. */
-template <typename U> struct side_dots {
-    typedef U columns;
-    typedef sl_real factor;
-    typedef sl_real target;
-    static const bool sums_rows = false;
-    static const bool dots = true;
-    static const bool is_short = false;
+template <typename U> struct side_dots : kind<U, sl_real, sl_real, false, true> {
     struct attention<sl_block_edges<U>> to;
     const sl_real *gz;
     sl_real *sides;
@@ -225,12 +223,7 @@ struct transposed_block {
 
 /* A transposed block: the terms of a source are destinations, by one relation. The gradient of u is a sum of rows; that
  * of el is the sum of a (da - c) slope, with da = u . gz. T: stored type of the gradients. */
-template <typename U, typename T> struct transposed {
-    typedef sl_real columns;
-    typedef U factor;
-    typedef T target;
-    static const bool sums_rows = true;
-    static const bool dots = true;
+template <typename U, typename T, bool SHORT = false> struct transposed : kind<sl_real, U, T, true, true, SHORT> {
     struct transposed_block block;
 
     /* Item i is a head of a relation of a row. */
@@ -292,7 +285,6 @@ template <typename U, typename T> struct transposed {
 /* Gradients that go back to other owners. Rows first[k] .. first[k + 1] - 1 are positions t0[k] and on, and rows of
  * u[k] and gu[k]. */
 template <typename U> struct sent_gradients : transposed<U, U> {
-    static const bool is_short = false;
     uint32_t n_targets;
     uint32_t t0[TARGETS];
     uint32_t first[TARGETS + 1];
@@ -325,8 +317,7 @@ template <typename U> struct sent_gradients : transposed<U, U> {
 };
 
 /* Own terms of the destinations, one each; none with relations. */
-template <typename U> struct self_gradients : transposed<U, sl_real> {
-    static const bool is_short = true;
+template <typename U> struct self_gradients : transposed<U, sl_real, true> {
     const U *u;
     sl_real *gu;
     uint32_t row0;
@@ -352,7 +343,6 @@ template <typename U> struct self_gradients : transposed<U, sl_real> {
 /* A PE's own sources, from position t0 on. Sources outside the rows of g are skipped. item.row is the row of the
  * frontier. */
 template <typename U> struct own_gradients : transposed<U, sl_real> {
-    static const bool is_short = false;
     struct sl_asked asked;
     const U *u;
     struct sl_gradient g;
@@ -389,27 +379,6 @@ template <typename U> struct own_gradients : transposed<U, sl_real> {
 
 /* ---- scores ---- */
 
-/* n terms of an item, from number `begin` on. */
-struct slice {
-    uint64_t begin;
-    uint32_t n;
-};
-
-/* The slice of a group alone: the whole list, or nothing if the block takes the list. */
-static inline __device__ struct slice slice_alone(const struct item &it)
-{
-    return {0, it.n > LONG ? 0 : (uint32_t)it.n};
-}
-
-/* One group's slice of a long list. */
-static inline __device__ struct slice slice_of(const struct item &it)
-{
-    const uint32_t n_groups = SL_THREADS / SCORE_LANES;
-    const uint32_t group = threadIdx.x / SCORE_LANES;
-    const uint64_t begin = it.n * group / n_groups;
-    return {begin, (uint32_t)(it.n * (group + 1) / n_groups - begin)};
-}
-
 /* The sum of exp(e - e of top) over some terms. top is the largest el. */
 struct scored {
     sl_real top, sum;
@@ -423,15 +392,15 @@ static inline __device__ struct scored both(struct scored x, struct scored y, sl
                      y.sum * sl_exp_nonpositive(sl_attend_score(er + y.top) - e)};
 }
 
-/* One lane's terms of a slice. Each lane begins with the el of the item's first term and an empty sum, so no infinities
- * occur. */
+/* One lane's share of the n terms from number `begin` on. Each lane begins with the el of the item's first term and an
+ * empty sum, so no infinities occur. */
 template <typename Edges>
 static inline __device__ struct scored score_terms(const struct attention<Edges> &to, const struct item &it,
-                                                   const struct slice &some, sl_real er)
+                                                   uint64_t begin, uint32_t n, sl_real er)
 {
     struct scored all = {to.el(it, to.row(it, 0, it.relation)), 0};
-    for (uint32_t j = threadIdx.x % SCORE_LANES; j < some.n; j += SCORE_LANES) {
-        const typename Edges::source *row = to.row(it, some.begin + j, it.relation);
+    for (uint32_t j = threadIdx.x % SCORE_LANES; j < n; j += SCORE_LANES) {
+        const typename Edges::source *row = to.row(it, begin + j, it.relation);
         if (row != nullptr) {
             all = both(all, {to.el(it, row), 1}, er);
         }
@@ -475,14 +444,18 @@ template <typename Edges>
 static inline __device__ void score_together(const struct forward_scores<Edges> &list, const struct item &it,
                                              struct scored *part)
 {
+    const uint32_t n_groups = SL_THREADS / SCORE_LANES;
+    const uint32_t group = threadIdx.x / SCORE_LANES;
+    const uint64_t begin = it.n * group / n_groups;
+    const uint32_t n = (uint32_t)(it.n * (group + 1) / n_groups - begin);
     const sl_real er = list.to.er(it, it.relation);
-    struct scored all = group_score(score_terms(list.to, it, slice_of(it), er), er);
+    struct scored all = group_score(score_terms(list.to, it, begin, n, er), er);
     if (threadIdx.x % SCORE_LANES == 0) {
-        part[threadIdx.x / SCORE_LANES] = all;
+        part[group] = all;
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-        for (uint32_t k = 1; k < SL_THREADS / SCORE_LANES; k++) {
+        for (uint32_t k = 1; k < n_groups; k++) {
             all = both(all, part[k], er);
         }
         list.finish(it, lse_of(all, er));
@@ -507,7 +480,7 @@ template <typename Edges> static __global__ void score_lists(const struct forwar
         const sl_real er = it.n > 0 ? list.to.er(it, it.relation) : 0;
         struct scored all = {0, 0};
         if (it.n > 0 && it.n <= LONG) {
-            all = score_terms(list.to, it, slice_alone(it), er);
+            all = score_terms(list.to, it, 0, (uint32_t)it.n, er);
         }
         all = group_score(all, er);
         if (writes && it.out != nullptr && it.n <= LONG) {
@@ -894,7 +867,7 @@ static enum sl_status start_forward(cudaStream_t stream, const struct attention<
     const uint32_t n_scores = n_rows * sl_heads_scores(to.heads);
     SL_CHECK(sl_start("sl_attend_forward: lse", stream, sl_blocks((uint64_t)n_scores * SCORE_LANES), score_lists<Edges>,
                       forward_scores<Edges>{to, lse}, n_scores));
-    return start_sums("sl_attend_forward", stream, forward_sums<Edges>{to, z}, n_rows * to.heads.n_heads, to.heads,
+    return start_sums("sl_attend_forward", stream, forward_sums<Edges>{{}, to, z}, n_rows * to.heads.n_heads, to.heads,
                       beta, addresses | (uintptr_t)z);
 }
 
@@ -939,7 +912,7 @@ enum sl_status sl_attend_sides_cuda(cudaStream_t stream, struct sl_heads heads, 
     sl_sources_on_device(sources, &x);
     return sl_by_dtype(x.dtype, [&](auto u) {
         const struct side_dots<decltype(u)> list = {
-            attention_of<decltype(u)>(heads, edges, x, lse), gz, sides_out
+            {}, attention_of<decltype(u)>(heads, edges, x, lse), gz, sides_out
         };
         return start_sums("sl_attend_sides", stream, list, edges->n_rows * sl_heads_scores(heads), heads, 0,
                           sl_address_bits(&x) | sl_quad_address(x.dtype, list.to.self) | (uintptr_t)gz);
@@ -992,7 +965,7 @@ enum sl_status sl_attend_self_cuda(cudaStream_t stream, const struct sl_attend_b
     return sl_by_dtype(dtype, [&](auto entry) {
         typedef decltype(entry) U;
         const struct self_gradients<U> list = {
-            {on_device(block)}, (const U *)u, g->rows, g->row0
+            {{}, on_device(block)}, (const U *)u, g->rows, g->row0
         };
         return start_back("sl_attend_accumulate: own terms", stream, list, n_rows, beta,
                           sl_quad_address(dtype, u) | (uintptr_t)g->rows);
@@ -1006,7 +979,7 @@ enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_ba
     return sl_by_dtype(dtype, [&](auto entry) {
         typedef decltype(entry) U;
         const struct own_gradients<U> list = {
-            {on_device(block)}, *asked, (const U *)u, *g, t0
+            {{}, on_device(block)}, *asked, (const U *)u, *g, t0
         };
         return start_back("sl_attend_accumulate: own sources", stream, list, n, 1,
                           sl_quad_address(dtype, u) | (uintptr_t)g->rows);

@@ -53,17 +53,11 @@ struct sl_pull_parts {
     sl_real factor[SL_MAX_GROUP];
 };
 
-/* Compute out [n_rows x n_columns]. beta 0: overwrite out; beta 1: add to out. dtype: of the rows. out has the rows'
- * dtype, or is sl_real. */
-void sl_pull_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_parts,
-                 enum sl_dtype dtype, uint32_t n_columns, int beta, enum sl_dtype out_dtype, void *out);
-
-/* The same bits on the stream's device. dtype: of the rows; out_dtype: of out; out may be bf16 only if the rows are.
- * n_parts: number of parts in use. The structs are in host memory and are read before the call returns; the arrays
- * are in device memory. SL_ECUDA. */
-SL_EXTERN_C enum sl_status sl_pull_cuda(cudaStream_t stream, const struct sl_pull_lists *lists,
-                                        const struct sl_pull_parts *parts, uint32_t n_parts, enum sl_dtype dtype,
-                                        uint32_t n_columns, int beta, enum sl_dtype out_dtype, void *out);
+/* Compute out [n_rows x n_columns], with the same bits on both devices. beta 0: overwrite out; beta 1: add to out.
+ * dtype: of the rows. out is sl_real, or bf16 if the rows are. n_parts: number of parts in use. */
+SL_DECLARE_LAUNCHER(void, sl_pull, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
+                    uint32_t n_parts, enum sl_dtype dtype, uint32_t n_columns, int beta, enum sl_dtype out_dtype,
+                    void *out);
 
 /* ---- submission ---- */
 

@@ -84,44 +84,27 @@ static inline SL_HOST_DEVICE uint64_t sl_relation_count(const uint16_t *relation
  * sl_real, unless an enum sl_dtype says bf16. */
 
 /* Sums m_out [n_rows x m_width]. beta 0: overwrite, beta 1: add. */
-enum sl_status sl_relate_forward_cpu(const struct sl_edges *edges, const struct sl_slabs *slabs,
-                                     const struct sl_sources *x, int beta, enum sl_dtype m_dtype, void *m_out);
+SL_DECLARE_LAUNCHER(enum sl_status, sl_relate_forward, const struct sl_edges *edges, const struct sl_slabs *slabs,
+                    const struct sl_sources *x, int beta, enum sl_dtype m_dtype, void *m_out);
 
 /* The same in evaluation: destinations of a part. */
-enum sl_status sl_relate_full_cpu(const struct sl_edges *edges, const struct sl_slabs *slabs,
-                                  const struct sl_parts *parts, int beta, enum sl_dtype m_dtype, void *m_out);
+SL_DECLARE_LAUNCHER(enum sl_status, sl_relate_full, const struct sl_edges *edges, const struct sl_slabs *slabs,
+                    const struct sl_parts *parts, int beta, enum sl_dtype m_dtype, void *m_out);
 
 /* Gradients of positions t0 .. t0 + n - 1. Overwrites out [n x x_width]. gm: rows of GM, all chunks. */
-enum sl_status sl_relate_backward_cpu(const struct sl_transposed *block, const struct sl_chunks *gm,
-                                      const struct sl_slabs *slabs, uint32_t t0, uint32_t n, enum sl_dtype dtype,
-                                      void *out);
+SL_DECLARE_LAUNCHER(enum sl_status, sl_relate_backward, const struct sl_transposed *block, const struct sl_chunks *gm,
+                    const struct sl_slabs *slabs, uint32_t t0, uint32_t n, enum sl_dtype dtype, void *out);
 
 /* Add the gradients of the PE's own sources, positions t0 .. t0 + n - 1, to the rows of g. Rows outside g are
  * skipped. */
-void sl_relate_own_cpu(const struct sl_transposed *block, const struct sl_chunks *gm, const struct sl_slabs *slabs,
-                       uint32_t t0, uint32_t n, const struct sl_asked *asked, const struct sl_gradient *g);
+SL_DECLARE_LAUNCHER(void, sl_relate_own, const struct sl_transposed *block, const struct sl_chunks *gm,
+                    const struct sl_slabs *slabs, uint32_t t0, uint32_t n, const struct sl_asked *asked,
+                    const struct sl_gradient *g);
 
 /* GC of these destinations overwrites gc_out [n_relations x B]. gm: their rows of GM. On a device, the sums have
  * another order, a fixed order. */
-enum sl_status sl_relate_components_cpu(const struct sl_edges *edges, const struct sl_slabs *slabs,
-                                        const struct sl_sources *x, const sl_real *gm, uint32_t n_relations,
-                                        sl_real *gc_out);
-
-SL_EXTERN_C enum sl_status sl_relate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges,
-                                                  const struct sl_slabs *slabs, const struct sl_sources *x, int beta,
-                                                  enum sl_dtype m_dtype, void *m_out);
-SL_EXTERN_C enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct sl_edges *edges,
-                                               const struct sl_slabs *slabs, const struct sl_parts *parts, int beta,
-                                               enum sl_dtype m_dtype, void *m_out);
-SL_EXTERN_C enum sl_status sl_relate_backward_cuda(cudaStream_t stream, const struct sl_transposed *block,
-                                                   const struct sl_chunks *gm, const struct sl_slabs *slabs,
-                                                   uint32_t t0, uint32_t n, enum sl_dtype dtype, void *out);
-SL_EXTERN_C enum sl_status sl_relate_own_cuda(cudaStream_t stream, const struct sl_transposed *block,
-                                              const struct sl_chunks *gm, const struct sl_slabs *slabs, uint32_t t0,
-                                              uint32_t n, const struct sl_asked *asked, const struct sl_gradient *g);
-SL_EXTERN_C enum sl_status sl_relate_components_cuda(cudaStream_t stream, const struct sl_edges *edges,
-                                                     const struct sl_slabs *slabs, const struct sl_sources *x,
-                                                     const sl_real *gm, uint32_t n_relations, sl_real *gc_out);
+SL_DECLARE_LAUNCHER(enum sl_status, sl_relate_components, const struct sl_edges *edges, const struct sl_slabs *slabs,
+                    const struct sl_sources *x, const sl_real *gm, uint32_t n_relations, sl_real *gc_out);
 
 /* ---- submissions: local, one thread submits. c: the components, or NULL. Errors of sl_view_submit. ---- */
 
