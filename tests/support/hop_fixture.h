@@ -83,34 +83,23 @@ static MAYBE_UNUSED sl_real *make_factors(const struct sl_graph *graph)
 /* A vertex has the same noise whatever the partition and its row. */
 static MAYBE_UNUSED void fill_level(const struct group *group, uint64_t seed, struct level *level)
 {
-    for (uint32_t p = 0; p < group->n_parts; p++) {
-        struct rows *rows = &level->pe[p];
-        for (uint32_t r = 0; r < rows->split.n_rows; r++) {
-            for (uint32_t j = 0; j < rows->n_columns; j++) {
-                row_at(rows, r)[j] = (sl_real)noise(seed, dataset_id(group, p, r) * 4096 + j);
-            }
-        }
+    for (struct entry e = {0}; next_entry(group, level, &e);) {
+        *e.x = (sl_real)noise(seed, dataset_id(group, e.p, e.r) * 4096 + e.j);
     }
 }
 
 static MAYBE_UNUSED void set_level(const struct group *group, sl_real x, struct level *level)
 {
-    for (uint32_t p = 0; p < group->n_parts; p++) {
-        for (uint32_t r = 0; r < level->pe[p].split.n_rows; r++) {
-            for (uint32_t j = 0; j < level->pe[p].n_columns; j++) {
-                row_at(&level->pe[p], r)[j] = x;
-            }
-        }
+    for (struct entry e = {0}; next_entry(group, level, &e);) {
+        *e.x = x;
     }
 }
 
 static MAYBE_UNUSED double inner_levels(const struct group *group, const struct level *a, const struct level *b)
 {
     double sum = 0;
-    for (uint32_t p = 0; p < group->n_parts; p++) {
-        for (uint32_t r = 0; r < a->pe[p].split.n_rows; r++) {
-            sum += inner(a->pe[p].n_columns, row_at(&a->pe[p], r), row_at(&b->pe[p], r));
-        }
+    for (struct entry e = {0}; next_entry(group, a, &e);) {
+        sum += (double)*e.x * (double)row_at(&b->pe[e.p], e.r)[e.j];
     }
     return sum;
 }
@@ -119,13 +108,8 @@ static MAYBE_UNUSED double inner_levels(const struct group *group, const struct 
 static MAYBE_UNUSED void expect_levels(const char *label, const struct group *group, const struct level *got,
                                        const struct level *wanted, double tolerance)
 {
-    for (uint32_t p = 0; p < group->n_parts; p++) {
-        for (uint32_t r = 0; r < got->pe[p].split.n_rows; r++) {
-            for (uint32_t j = 0; j < got->pe[p].n_columns; j++) {
-                expect_near_at(label, (size_t)r * got->pe[p].n_columns + j, (double)row_at(&got->pe[p], r)[j],
-                               (double)row_at(&wanted->pe[p], r)[j], tolerance);
-            }
-        }
+    for (struct entry e = {0}; next_entry(group, got, &e);) {
+        expect_near_at(label, e.i, (double)*e.x, (double)row_at(&wanted->pe[e.p], e.r)[e.j], tolerance);
     }
 }
 

@@ -73,17 +73,43 @@ __attribute__((unused)) static size_t dataset_id(const struct group *group, uint
     return group->partition->dataset_ids[group->pe[p].frontier[r]];
 }
 
+/* An entry of a level. i: of a table with a row for each dataset id. */
+struct entry {
+    bool is_one; /* false before the first */
+    uint32_t p, r, j;
+    size_t i;
+    sl_real *x;
+};
+
+/* The next entry. False: there is none. */
+__attribute__((unused)) static bool next_entry(const struct group *group, const struct level *level, struct entry *at)
+{
+    at->j += at->is_one;
+    at->is_one = true;
+    while (at->p < group->n_parts) {
+        const struct rows *rows = &level->pe[at->p];
+        if (at->j == rows->n_columns) {
+            at->j = 0;
+            at->r++;
+        }
+        if (at->r < rows->split.n_rows) {
+            at->x = &row_at(rows, at->r)[at->j];
+            at->i = dataset_id(group, at->p, at->r) * rows->n_columns + at->j;
+            return true;
+        }
+        at->r = 0;
+        at->p++;
+    }
+    return false;
+}
+
 /* Numbers per dataset id. */
 __attribute__((unused)) static double *table_of(const struct group *group, const struct level *level)
 {
-    uint32_t n_columns = level->pe[0].n_columns;
+    const uint32_t n_columns = level->pe[0].n_columns;
     double *table = need((size_t)group->partition->graph.n_vertices * n_columns, sizeof *table);
-    for (uint32_t p = 0; p < group->n_parts; p++) {
-        for (uint32_t r = 0; r < level->pe[p].split.n_rows; r++) {
-            for (uint32_t j = 0; j < n_columns; j++) {
-                table[dataset_id(group, p, r) * n_columns + j] = (double)row_at(&level->pe[p], r)[j];
-            }
-        }
+    for (struct entry e = {0}; next_entry(group, level, &e);) {
+        table[e.i] = (double)*e.x;
     }
     return table;
 }
@@ -92,14 +118,8 @@ __attribute__((unused)) static void expect_table(const char *label, const struct
                                                  const struct level *level, const double *table, double added,
                                                  double tolerance)
 {
-    for (uint32_t p = 0; p < group->n_parts; p++) {
-        const struct rows *rows = &level->pe[p];
-        for (uint32_t r = 0; r < rows->split.n_rows; r++) {
-            for (uint32_t j = 0; j < rows->n_columns; j++) {
-                size_t i = dataset_id(group, p, r) * rows->n_columns + j;
-                expect_near_at(label, i, (double)row_at(rows, r)[j], table[i] + added, tolerance);
-            }
-        }
+    for (struct entry e = {0}; next_entry(group, level, &e);) {
+        expect_near_at(label, e.i, (double)*e.x, table[e.i] + added, tolerance);
     }
 }
 

@@ -13,75 +13,55 @@
 
 /* ---- rows of a hop ---- */
 
-/* A hop of a group, and what H, K and R are. */
-struct at {
+/* All that is computed in a hop of a group. */
+struct state {
     const struct group *group;
     uint32_t hop;
-    struct sl_heads heads;
-};
-
-/* R is the graph's. */
-static struct at at_hop(const struct group *group, uint32_t hop, struct sl_heads heads)
-{
-    heads.n_relations = group->partition->graph.n_relations;
-    return (struct at){group, hop, heads};
-}
-
-/* All that is computed in a hop. */
-struct state {
+    struct sl_heads heads;          /* R is the graph's */
     struct level u, gu;             /* of sources */
     struct level z, lse, gz, sides; /* of destinations */
 };
 
-/* A vertex has the same numbers whatever the partition and its row: noise of size 1, and of score_size from column `u`
- * of a slab on. */
-static void fill_rows(const struct at *at, uint64_t seed, struct level *level, uint32_t u, double score_size)
-{
-    for (uint32_t p = 0; p < at->group->n_parts; p++) {
-        struct rows *rows = &level->pe[p];
-        for (uint32_t r = 0; r < rows->split.n_rows; r++) {
-            for (uint32_t j = 0; j < rows->n_columns; j++) {
-                double x = noise(seed, dataset_id(at->group, p, r) * 4096 + j);
-                row_at(rows, r)[j] = (sl_real)(j % sl_heads_slab(at->heads) < u ? x : score_size * x);
-            }
-        }
-    }
-}
-
-static struct state *make_state(const struct at *at, uint32_t shift_in, uint32_t shift_out, double score_size)
+/* Noise of size 1, and of score_size in the columns of scores. */
+static struct state *make_state(const struct group *group, uint32_t hop, struct sl_heads heads, uint32_t shift_in,
+                                uint32_t shift_out, double score_size)
 {
     struct state *s = need(1, sizeof *s);
-    uint32_t n_columns = at->heads.n_columns;
-    uint32_t n_scores = sl_heads_scores(at->heads);
-    s->u = make_level(at->group, at->hop + 1, sl_heads_row(at->heads), shift_in);
-    s->gu = make_level(at->group, at->hop + 1, sl_heads_row(at->heads), shift_in);
-    s->z = make_level(at->group, at->hop, n_columns, shift_out);
-    s->gz = make_level(at->group, at->hop, n_columns, shift_out);
-    s->lse = make_level(at->group, at->hop, n_scores, shift_out);
-    s->sides = make_level(at->group, at->hop, 4 * n_scores, shift_out);
-    fill_rows(at, SEED, &s->u, n_columns, score_size);
-    fill_rows(at, SEED + 1, &s->gz, n_columns, 1);
+    heads.n_relations = group->partition->graph.n_relations;
+    const uint32_t n_scores = sl_heads_scores(heads);
+    *s = (struct state){.group = group,
+                        .hop = hop,
+                        .heads = heads,
+                        .u = make_level(group, hop + 1, sl_heads_row(heads), shift_in),
+                        .gu = make_level(group, hop + 1, sl_heads_row(heads), shift_in),
+                        .z = make_level(group, hop, heads.n_columns, shift_out),
+                        .gz = make_level(group, hop, heads.n_columns, shift_out),
+                        .lse = make_level(group, hop, n_scores, shift_out),
+                        .sides = make_level(group, hop, 4 * n_scores, shift_out)};
+    fill_level(group, SEED, &s->u);
+    fill_level(group, SEED + 1, &s->gz);
+    for (struct entry e = {0}; next_entry(group, &s->u, &e);) {
+        *e.x *= e.j % sl_heads_slab(heads) < heads.n_columns ? 1 : (sl_real)score_size;
+    }
     return s;
 }
 
-static void free_state(const struct at *at, struct state *s)
+static void free_state(struct state **s)
 {
-    free_level(at->group, &s->u);
-    free_level(at->group, &s->gu);
-    free_level(at->group, &s->z);
-    free_level(at->group, &s->gz);
-    free_level(at->group, &s->lse);
-    free_level(at->group, &s->sides);
-    free(s);
+    struct level *const all[] = {&(*s)->u, &(*s)->gu, &(*s)->z, &(*s)->lse, &(*s)->gz, &(*s)->sides};
+    for (int i = 0; i < 6; i++) {
+        free_level((*s)->group, all[i]);
+    }
+    free(*s);
 }
 
 /* ---- one hop ---- */
 
 enum { U, GU, Z, LSE, GZ, SIDES };
 
-static struct handles *open_hop(const struct at *at, const struct state *s)
+static struct handles *open_hop(const struct state *s)
 {
-    struct handles *h = wrap_hop(at->group, at->hop);
+    struct handles *h = wrap_hop(s->group, s->hop);
     const struct level *levels[] = {&s->u, &s->gu, &s->z, &s->lse, &s->gz, &s->sides};
     for (int slot = U; slot <= SIDES; slot++) {
         wrap_level(h, slot, levels[slot]);
@@ -101,9 +81,9 @@ static void submit_z(struct handles *h, uint32_t p, uint32_t row0, const struct 
     expect_ok(sl_attend_forward_submit(&head, &h->block[p], row0, 100, sources, h->beta, z, chunk_at(h, LSE, p, row0)));
 }
 
-static void forward(const struct at *at, int beta, struct state *s)
+static void forward(int beta, struct state *s)
 {
-    struct handles *h = open_hop(at, s);
+    struct handles *h = open_hop(s);
     h->beta = beta;
     each_destination(h, U, Z, submit_z);
     unwrap(h);
@@ -135,9 +115,9 @@ static void accumulate(struct handles *h, uint32_t q, uint32_t row0, const struc
     expect_ok(sl_attend_accumulate_submit(&head, &shares, row0, chunk_at(h, U, q, row0), gu));
 }
 
-static void backward(const struct at *at, struct state *s)
+static void backward(struct state *s)
 {
-    struct handles *h = open_hop(at, s);
+    struct handles *h = open_hop(s);
     each_destination(h, U, GZ, submit_sides);
     each_source(h, GU, send, accumulate);
     unwrap(h);
@@ -183,15 +163,15 @@ static void add_list(struct plain *g, const struct group *group, const struct gr
 }
 
 /* The lists, with u and gz of the state. */
-static struct plain make_plain(const struct at *at, const struct state *s)
+static struct plain make_plain(const struct state *s)
 {
-    const uint32_t n_slabs = sl_heads_slabs(at->heads);
-    const uint32_t n_vertices = at->group->partition->graph.n_vertices;
+    const uint32_t n_slabs = sl_heads_slabs(s->heads);
+    const uint32_t n_vertices = s->group->partition->graph.n_vertices;
     uint32_t n = n_vertices;
-    for (uint32_t p = 0; p < at->group->n_parts; p++) {
-        n += at->group->pe[p].block[at->hop].n_edges;
+    for (uint32_t p = 0; p < s->group->n_parts; p++) {
+        n += s->group->pe[p].block[s->hop].n_edges;
     }
-    struct plain g = {.heads = at->heads,
+    struct plain g = {.heads = s->heads,
                       .n_vertices = n_vertices,
                       .destination = need((size_t)n_slabs * n_vertices, sizeof *g.destination),
                       .relation = need((size_t)n_slabs * n_vertices, sizeof *g.relation),
@@ -200,15 +180,15 @@ static struct plain make_plain(const struct at *at, const struct state *s)
                       .weight = need(n, sizeof *g.weight),
                       .a = need(n, sizeof *g.a),
                       .da = need(n, sizeof *g.da),
-                      .u = table_of(at->group, &s->u),
-                      .gz = table_of(at->group, &s->gz),
-                      .z = table_of(at->group, &s->gz),
-                      .lse = table_of(at->group, &s->lse),
-                      .gu = table_of(at->group, &s->u)};
-    for (uint32_t p = 0; p < at->group->n_parts; p++) {
-        const struct group_block *block = &at->group->pe[p].block[at->hop];
-        for (uint32_t i = 0; i < at->group->pe[p].n_rows[at->hop] * n_slabs; i++) {
-            add_list(&g, at->group, block, p, i / n_slabs, i % n_slabs);
+                      .u = table_of(s->group, &s->u),
+                      .gz = table_of(s->group, &s->gz),
+                      .z = table_of(s->group, &s->gz),
+                      .lse = table_of(s->group, &s->lse),
+                      .gu = table_of(s->group, &s->u)};
+    for (uint32_t p = 0; p < s->group->n_parts; p++) {
+        const struct group_block *block = &s->group->pe[p].block[s->hop];
+        for (uint32_t i = 0; i < s->group->pe[p].n_rows[s->hop] * n_slabs; i++) {
+            add_list(&g, s->group, block, p, i / n_slabs, i % n_slabs);
         }
     }
     return g;
@@ -321,23 +301,21 @@ static void check_hop(const struct group *group, uint32_t hop, struct sl_heads h
                       uint32_t shift_out, double score_size)
 {
     const double length = group->partition->graph.n_vertices;
-    struct at at = at_hop(group, hop, heads);
-    struct state *s = make_state(&at, shift_in, shift_out, score_size);
-    struct plain g = make_plain(&at, s);
-    double close = tolerance_of(group, score_size) * sl_heads_slabs(at.heads);
+    OWNED(free_state) struct state *s = make_state(group, hop, heads, shift_in, shift_out, score_size);
+    struct plain g = make_plain(s);
+    double close = tolerance_of(group, score_size) * sl_heads_slabs(s->heads);
     double width = heads.n_columns / heads.n_heads;
     evaluate(&g);
-    forward(&at, 0, s);
-    expect_table("z", at.group, &s->z, g.z, 0, close);
-    expect_table("lse", at.group, &s->lse, g.lse, 0, close);
-    backward(&at, s);
+    forward(0, s);
+    expect_table("z", group, &s->z, g.z, 0, close);
+    expect_table("lse", group, &s->lse, g.lse, 0, close);
+    backward(s);
     /* products of `width` numbers, up to that size, which up to all destinations add up */
-    expect_table("gradient", at.group, &s->gu, g.gu, 0, close * sqrt(width) * sqrt(length));
+    expect_table("gradient", group, &s->gu, g.gu, 0, close * sqrt(width) * sqrt(length));
     set_level(group, 3, &s->z);
-    forward(&at, 1, s);
-    expect_table("3 + z", at.group, &s->z, g.z, 3, close + 4 * EPSILON * sqrt(length));
+    forward(1, s);
+    expect_table("3 + z", group, &s->z, g.z, 3, close + 4 * EPSILON * sqrt(length));
     free_plain(&g);
-    free_state(&at, s);
 }
 
 /* A power law with so many relations. */
@@ -425,11 +403,10 @@ static void check_central_differences(uint32_t n_relations)
     shape.directed = true;
     OWNED(free_world) struct world w;
     make_two_hops(&shape, SPLIT_NONE, 1, 15, &w);
-    struct at at = at_hop(&w.group, 1, (struct sl_heads){6, 2, 0});
-    struct state *s = make_state(&at, 31, 31, 1);
-    struct plain g = make_plain(&at, s);
+    OWNED(free_state) struct state *s = make_state(&w.group, 1, (struct sl_heads){6, 2, 0}, 31, 31, 1);
+    struct plain g = make_plain(s);
     evaluate(&g);
-    const size_t n = (size_t)40 * sl_heads_row(at.heads);
+    const size_t n = (size_t)40 * sl_heads_row(s->heads);
     FREED double *gu = memcpy(need(n, sizeof *gu), g.gu, n * sizeof *gu);
     for (size_t i = 0; i < n; i++) {
         const double at_u = g.u[i];
@@ -441,7 +418,6 @@ static void check_central_differences(uint32_t n_relations)
         expect_near_at("difference", i, (above - below) / (2 * step), gu[i], 1e-8);
     }
     free_plain(&g);
-    free_state(&at, s);
 }
 
 /* The loops' gradients are the slopes of their loss. Differences of a step of 1e-5 are off by 1e-10 of third
@@ -457,19 +433,18 @@ static void check_chunks(uint32_t n_relations)
     const struct graph_shape shape = power_law(300, 140, n_relations);
     OWNED(free_world) struct world w;
     make_two_hops(&shape, SPLIT_RANDOM, 4, 40, &w);
-    struct at at = at_hop(&w.group, 1, (struct sl_heads){9, 3, 0});
     struct state *s[2];
     for (int i = 0; i < 2; i++) {
-        s[i] = make_state(&at, i == 0 ? 31 : 3, i == 0 ? 31 : 2, 1);
-        forward(&at, 0, s[i]);
-        backward(&at, s[i]);
+        s[i] = make_state(&w.group, 1, (struct sl_heads){9, 3, 0}, i == 0 ? 31 : 3, i == 0 ? 31 : 2, 1);
+        forward(0, s[i]);
+        backward(s[i]);
     }
     expect_levels("z", &w.group, &s[1]->z, &s[0]->z, 0);
     expect_levels("lse", &w.group, &s[1]->lse, &s[0]->lse, 0);
     expect_levels("sides", &w.group, &s[1]->sides, &s[0]->sides, 0);
     expect_levels("gradient", &w.group, &s[1]->gu, &s[0]->gu, 0);
-    free_state(&at, s[0]);
-    free_state(&at, s[1]);
+    free_state(&s[0]);
+    free_state(&s[1]);
 }
 
 /* The chunks are invisible, to the bit: one and many give the same sums. */
@@ -481,15 +456,13 @@ TEST(test_chunks_are_invisible)
 }
 
 /* A destination that has no edge, or but one from itself, is what it was: z = u, and nothing depends on its scores. */
-static void check_alone(const struct at *at, const struct state *s, sl_vertex id)
+static void check_alone(const struct state *s, sl_vertex id)
 {
-    for (uint32_t p = 0; p < at->group->n_parts; p++) {
-        for (uint32_t r = 0; r < at->group->pe[p].n_rows[at->hop]; r++) {
-            for (uint32_t j = 0; j < sl_heads_row(at->heads) && dataset_id(at->group, p, r) == id; j++) {
-                bool scores = j >= at->heads.n_columns;
-                assert_true(scores || row_at(&s->z.pe[p], r)[j] == row_at(&s->u.pe[p], r)[j]);
-                assert_true(row_at(&s->gu.pe[p], r)[j] == (scores ? 0 : row_at(&s->gz.pe[p], r)[j]));
-            }
+    for (struct entry e = {0}; next_entry(s->group, &s->u, &e);) {
+        if (e.r < s->group->pe[e.p].n_rows[s->hop] && dataset_id(s->group, e.p, e.r) == id) {
+            const bool scores = e.j >= s->heads.n_columns;
+            assert_true(scores || row_at(&s->z.pe[e.p], e.r)[e.j] == *e.x);
+            assert_true(row_at(&s->gu.pe[e.p], e.r)[e.j] == (scores ? 0 : row_at(&s->gz.pe[e.p], e.r)[e.j]));
         }
     }
 }
@@ -504,17 +477,15 @@ static void check_many_neighbours(uint32_t n_relations)
         make_world(&shape, SPLIT_RANDOM, i == 0 ? 1 : 4, &w);
         sample_hub(&w, 4);
         check_hop(&w.group, 0, (struct sl_heads){4, 2, 0}, 31, 31, 1);
-        struct at at = at_hop(&w.group, 0, (struct sl_heads){4, 2, 0});
-        struct state *s = make_state(&at, 31, 31, 1);
-        forward(&at, 0, s);
-        backward(&at, s);
+        OWNED(free_state) struct state *s = make_state(&w.group, 0, (struct sl_heads){4, 2, 0}, 31, 31, 1);
+        forward(0, s);
+        backward(s);
         if (n_relations == 0) {
-            check_alone(&at, s, 13999); /* no neighbours */
-            check_alone(&at, s, 13998); /* itself */
+            check_alone(s, 13999); /* no neighbours */
+            check_alone(s, 13998); /* itself */
         }
-        FREED double *z = table_of(at.group, &s->z);
+        FREED double *z = table_of(&w.group, &s->z);
         hub[i] = z[7000 * 4];
-        free_state(&at, s);
     }
     assert_true(hub[0] == hub[1]);
 }
@@ -559,27 +530,26 @@ static void check_full(const struct graph_shape *shape, int split, uint32_t n_pa
     OWNED(free_world) struct world w;
     make_world(shape, split, n_parts, &w);
     sample_all(&w);
-    struct at at = at_hop(&w.group, 0, (struct sl_heads){6, 2, 0});
     struct state *s[2];
     for (int i = 0; i < 2; i++) {
-        s[i] = make_state(&at, shift, shift, 1);
-        fill_rows(&at, SEED + 2, &s[i]->z, 6, 1);
+        s[i] = make_state(&w.group, 0, (struct sl_heads){6, 2, 0}, shift, shift, 1);
+        fill_level(&w.group, SEED + 2, &s[i]->z);
     }
-    struct handles *h = open_hop(&at, s[1]);
+    struct handles *h = open_hop(s[1]);
     wrap_lists(h, lists);
     for (uint32_t p = 0; p < n_parts; p++) {
         const struct sl_rows *z = &h->rows[Z][p];
         lists[p].rows = h->rows[U];
         for (uint32_t c = 0; c < z->split.n_chunks; c++) {
-            expect_ok(sl_attend_full_submit(&head, &lists[p], p, c << z->split.shift, sl_heads_scores(at.heads), beta,
-                                            z->chunk[c]));
+            expect_ok(sl_attend_full_submit(&head, &lists[p], p, c << z->split.shift, sl_heads_scores(s[1]->heads),
+                                            beta, z->chunk[c]));
         }
     }
     unwrap(h);
-    forward(&at, beta, s[0]);
+    forward(beta, s[0]);
     expect_levels("z of all", &w.group, &s[1]->z, &s[0]->z, tolerance_of(&w.group, 1));
-    free_state(&at, s[0]);
-    free_state(&at, s[1]);
+    free_state(&s[0]);
+    free_state(&s[1]);
 }
 
 TEST(test_full)
