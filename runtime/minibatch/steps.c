@@ -302,7 +302,10 @@ uint64_t sl_steps_slot_bytes(const struct sl_steps *s)
 
 #define TEAMS_OF_A_WORKER 2 /* with fewer teams workers wait; with more, StarPU's cost per task exceeds the gain */
 
-uint32_t sl_steps_team(const struct sl_plan *plan, const struct sl_run *run)
+/* The number of PEs in a team. PEs form teams if one process has all rows in one memory and no PE is bound to a
+ * worker or GPU. There are two teams per worker, so that all workers have tasks. Otherwise 1: each PE is a team of
+ * its own. */
+static uint32_t team_size(const struct sl_plan *plan, const struct sl_run *run)
 {
     const uint32_t most = TEAMS_OF_A_WORKER * run->n_workers;
     const bool together = plan->n_ranks == 1 && run->n_gpus <= 1 && run->homes == NULL;
@@ -348,7 +351,7 @@ enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_block_s
     *out = (struct sl_steps){.settings = work->settings, .plan = plan, .run = work->run, .shards = work->shards};
     out->model = work->model;
     out->transport = work->transport;
-    out->team = sl_steps_team(plan, work->run);
+    out->team = team_size(plan, work->run);
     out->replicas = (struct sl_replicas){.settings = work->settings,
                                          .plan = plan,
                                          .run = work->run,

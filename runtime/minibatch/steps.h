@@ -94,11 +94,6 @@ struct sl_steps {
     uint32_t team;
 };
 
-/* The number of PEs in a team. PEs form teams if one process has all rows in one memory and no PE is bound to a
- * worker or GPU. There are two teams per worker, so that all workers have tasks. Otherwise 1: each PE is a team of
- * its own. */
-uint32_t sl_steps_team(const struct sl_plan *plan, const struct sl_run *run);
-
 /* Prepare the ring for the steps from first_step on. SL_EINVAL, SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_steps_open(const struct sl_work *work, const struct sl_block_source *source, uint64_t first_step,
                              struct sl_steps *out);

@@ -41,15 +41,6 @@ static uint32_t find_places(const struct sl_partition *partition, uint32_t *plac
     return n;
 }
 
-enum sl_status sl_pipe_boundary_count(const struct sl_partition *partition, uint32_t *n_out)
-{
-    uint32_t *place;
-    SL_CHECK(sl_alloc((size_t)partition->graph.n_vertices + 1, sizeof *place, "boundary vertices", &place));
-    *n_out = find_places(partition, place);
-    sl_free(place);
-    return SL_OK;
-}
-
 static enum sl_status list_vertices(const struct sl_shards *shards, const uint32_t *place, uint32_t n,
                                     struct sl_pipe_boundary *b)
 {

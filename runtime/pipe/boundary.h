@@ -56,9 +56,6 @@ struct sl_pipe_boundary {
     uint32_t *lists;
 };
 
-/* Count the vertices on a boundary of the partition's parts. SL_ENOMEM. */
-enum sl_status sl_pipe_boundary_count(const struct sl_partition *partition, uint32_t *n_out);
-
 /* Build all lists. The shards (after sl_shards_weigh) and the graph are borrowed. SL_EINVAL: more vertices than
  * 32-bit numbers. SL_ENOMEM. On failure, too, call sl_pipe_boundary_close. */
 enum sl_status sl_pipe_boundary_open(const struct sl_shards *shards, const struct sl_pipe_graph *graph,

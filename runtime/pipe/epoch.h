@@ -39,14 +39,6 @@
  * SL_EIO. On failure *out is empty. */
 enum sl_status sl_pipe_open(const struct sl_work *work, struct sl_pipe *out);
 
-/* Whether rows keep their handles from epoch to epoch. This pays only on small graphs: it saves a sixth of the time
- * on Cora, but would take twice the memory on a graph ten times as large. */
-bool sl_pipe_keeps(const struct sl_settings *settings, uint32_t n_layers, double n_vertices);
-
-/* Most unfinished tasks when the next slot is submitted: the tasks of two slots, and of one chunk per worker. For one
- * process. */
-double sl_pipe_tasks(uint32_t n_layers, uint32_t n_ways, uint32_t n_workers);
-
 /* Wait for the tasks, free everything. An empty struct is allowed. */
 void sl_pipe_close(struct sl_pipe *pipe);
 

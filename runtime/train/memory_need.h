@@ -31,39 +31,24 @@ enum sl_status sl_reach_expect(const struct sl_settings *settings, const struct 
 /* Inputs of an estimate besides settings and dataset. */
 struct sl_memory_run {
     struct sl_reach reach; /* of minibatches */
-    uint32_t team;         /* PEs of a team (sl_steps_team) */
     uint32_t n_workers;
-    bool converts;   /* with GPUs or several ranks, no layer reads narrow features in place */
-    double boundary; /* fraction of the vertices on a boundary of chunks (runtime/pipe/boundary.h), once it is known */
+    bool converts; /* with GPUs or several ranks, no layer reads narrow features in place */
     /* With several ranks: the estimate is for one. NULL: one process. */
     const struct sl_plan *plan;
     /* Gives the rank's share. NULL before parts are made: then a part is a quarter larger than the average. */
     const struct sl_partition *partition;
 };
 
-/* The terms of a process, in bytes. */
-struct sl_memory_terms {
-    uint64_t loaded;     /* the dataset as loaded; freed before training begins */
-    uint64_t data;       /* the dataset in part order, with vertex weights */
-    uint64_t links;      /* lists of links, their orders and scores; at every rank */
-    uint64_t model;      /* weights, optimiser state and copies; at every rank */
-    uint64_t partials;   /* partial sums of gradients, losses and batch norm */
-    uint64_t buffers;    /* feature caches, and workers' buffers for rounded or widened factors of products */
-    uint64_t exchange;   /* buffers for exchanging rows between PEs */
-    uint64_t samples;    /* sampled blocks of `depth` minibatches, or tables of the full graph */
-    uint64_t rows;       /* rows of training; chunks that keep their handles count `depth` times */
-    uint64_t history;    /* rows that stay for later epochs, beside an evaluation; in training among `rows` */
-    uint64_t evaluation; /* rows of all vertices in an evaluation */
-};
-
-/* The estimate for a process: the terms, the process itself, and the larger of two phases: the dataset as loaded, and
- * the larger of training and evaluation. A rank of several also has tables of all vertices and the rows that other
- * ranks send. In the runs of tests/whole/test_memory_peak.c the estimate is 0.8 to 1.25 times the peak. Buffers for
- * reading a dataset's text are freed earlier and not counted. */
+/* The estimate for a process: its data and model, the process itself, and the larger of two phases: the dataset as
+ * loaded, and the larger of training and evaluation. A rank of several also has tables of all vertices and the rows
+ * that other ranks send. In the runs of tests/whole/test_memory_peak.c the estimate is 0.8 to 1.25 times the peak.
+ * Buffers for reading a dataset's text are freed earlier and not counted. */
 struct sl_memory_need {
     uint64_t memory;    /* peak, in bytes */
     uint64_t untouched; /* mapped but never touched: tables are as long as for all parts */
-    struct sl_memory_terms terms;
+    /* Of these: the data in part order; rows, exchanged rows and partial gradients of training; rows of an evaluation,
+     * and those that stay for later epochs. */
+    uint64_t data, training, evaluation;
 };
 struct sl_memory_need sl_memory_need(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                      const struct sl_memory_run *run);

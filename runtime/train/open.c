@@ -474,15 +474,12 @@ static enum sl_status check_memory(struct sl_session *t)
     return check_space(t, need.untouched);
 }
 
-/* The estimate before parts are made. With several ranks, all vertices may be on a boundary. */
+/* The estimate before parts are made. */
 static enum sl_status check_plan(struct sl_session *t)
 {
     const bool ranks = t->plan.n_ranks > 1;
-    t->estimate = (struct sl_memory_run){.team = sl_steps_team(&t->plan, &t->run),
-                                         .n_workers = t->machine.n_workers,
-                                         .converts = t->run.has_cuda || ranks,
-                                         .boundary = ranks,
-                                         .plan = ranks ? &t->plan : NULL};
+    t->estimate = (struct sl_memory_run){
+        .n_workers = t->machine.n_workers, .converts = t->run.has_cuda || ranks, .plan = ranks ? &t->plan : NULL};
     if (!sl_schedule_of(t->settings)->whole_graph) {
         SL_CHECK(sl_reach_expect(t->settings, t->dataset, &t->estimate.reach));
         sl_dataset_drop_pages(t->dataset);
@@ -491,21 +488,16 @@ static enum sl_status check_plan(struct sl_session *t)
     return check_gpu_memory(t);
 }
 
-/* The estimate with the actual parts of a rank, or the actual boundary of the chunks. Rank 0 gets the largest need. */
+/* The estimate with the actual parts of a rank. Rank 0 gets the largest need. */
 static enum sl_status check_parts(struct sl_session *t)
 {
-    uint32_t n = 0;
-    if (t->plan.n_ranks > 1) {
-        t->estimate.partition = &t->partition;
-        SL_CHECK(check_memory(t));
-        sl_dataset_drop_pages(t->dataset);
-        return sl_ranks_max(t->memory_bytes, &t->memory_bytes);
-    } else if (t->settings->recompute && t->settings->pes > t->settings->ways) {
-        SL_CHECK(sl_pipe_boundary_count(&t->partition, &n));
-        t->estimate.boundary = n / fmax(1, t->dataset->graph.n_vertices);
-        return check_memory(t);
+    if (t->plan.n_ranks == 1) {
+        return SL_OK;
     }
-    return SL_OK;
+    t->estimate.partition = &t->partition;
+    SL_CHECK(check_memory(t));
+    sl_dataset_drop_pages(t->dataset);
+    return sl_ranks_max(t->memory_bytes, &t->memory_bytes);
 }
 
 /* Decide whether the first layer reads narrow features in place. Only CPU kernels do. Other ranks get rows of the

@@ -100,11 +100,11 @@ static void compare(const struct sl_dataset *dataset, int model, const struct va
     make_settings(model, v, &settings);
     machine_up(NULL, 2);
     world_open(dataset, &settings, N_STEPS, &w);
-    struct sl_memory_run of = {.team = sl_steps_team(&w.plan, &w.run), .n_workers = 2};
+    struct sl_memory_run of = {.n_workers = 2};
     of.reach = reach_of(&settings, dataset);
-    struct sl_memory_terms terms = sl_memory_need(&settings, dataset, &of).terms;
+    struct sl_memory_need need = sl_memory_need(&settings, dataset, &of);
     uint64_t trained = 0;
-    for (int i = 0; i < N_TRIES && TOO_MUCH * trained < terms.rows + terms.exchange + terms.partials; i++) {
+    for (int i = 0; i < N_TRIES && TOO_MUCH * trained < need.training; i++) {
         world_run(&w, N_STEPS, &outcome);
         uint64_t taken = sl_pool_bytes();
         trained = taken > trained ? taken : trained;
@@ -119,7 +119,7 @@ static void compare(const struct sl_dataset *dataset, int model, const struct va
     uint64_t evaluated = sl_pool_bytes() - before;
     uint64_t row = sl_dtype_bytes(sl_settings_row_dtype(&settings), v->n_columns);
     if (converts(&w)) { /* on a loaded machine one PE's rows may be gone before the other's come */
-        assert_true(evaluated >= row * 3000 / 3 && terms.evaluation >= row * 3000);
+        assert_true(evaluated >= row * 3000 / 3 && need.evaluation >= row * 3000);
     }
     if (v->dtype != SL_DTYPE_F32) { /* a GPU has copies of the tables, too */
         assert_true(sl_memory_need_gpu(&settings, dataset, &of.reach, 1).evaluation >
@@ -128,13 +128,12 @@ static void compare(const struct sl_dataset *dataset, int model, const struct va
     world_close(&w);
     machine_down();
     const char *name = sl_model_kind(model)->name;
-    expect_between(name, v->name, "training", trained, terms.rows + terms.exchange + terms.partials);
-    expect_between(name, v->name, "evaluation", evaluated, terms.evaluation);
+    expect_between(name, v->name, "training", trained, need.training);
+    expect_between(name, v->name, "evaluation", evaluated, need.evaluation);
     row = v->dtype == SL_DTYPE_F32 ? row : sl_dtype_bytes(v->dtype, v->n_columns);
     uint64_t data = 4 * dataset->graph.n_edges + (v->sparse && !settings.residual ? 8 : row) * 3000;
-    assert_true(terms.data > data);
-    assert_true(sl_memory_need(&settings, dataset, &of).memory >
-                terms.data + terms.model + trained); /* with the process itself */
+    assert_true(need.data > data);
+    assert_true(need.memory > need.data + trained); /* with the process itself */
 }
 
 /* A build with a sanitizer has no pool, which would count what is taken. */
@@ -174,76 +173,28 @@ TEST(test_models)
     assert_int_equal(sl_memory_live(), 0);
 }
 
-static struct sl_memory_terms weighted_terms(const struct sl_dataset *dataset, int edge_weights, bool pipe)
+static uint64_t weighted_data(const struct sl_dataset *dataset, int edge_weights)
 {
     struct sl_settings settings;
-    struct sl_memory_run of = {.team = 1, .n_workers = 2, .boundary = 0.5};
+    struct sl_memory_run of = {.n_workers = 2};
     make_settings(SL_MODEL_SAGE, &variants[0], &settings);
     settings.edge_weights = edge_weights;
-    if (pipe) {
-        settings.schedule = SL_SCHEDULE_PIPE;
-        settings.stages = settings.ways = 1;
-        settings.pes = settings.group_size = 4;
-        settings.recompute = true;
-    }
     of.reach = reach_of(&settings, dataset);
-    struct sl_memory_terms terms = sl_memory_need(&settings, dataset, &of).terms;
+    uint64_t bytes = sl_memory_need(&settings, dataset, &of).data;
     sl_settings_free(&settings);
-    return terms;
+    return bytes;
 }
 
-/* Parts have the weights that the run uses. Only weights that are factors are in the blocks (twice, for both
- * directions), or in the tables of full-graph training (out-neighbours, and half of the inner vertices' lists). */
+/* Parts have the weights that the run uses. */
 TEST(test_edge_weights)
 {
     static const struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 300, .n_columns = 100, .n_classes = 7, .weighted = true, .seed = 5};
     OWNED(sl_dataset_free) struct sl_dataset dataset;
     make_dataset(&shape, &dataset);
-    struct sl_memory_terms none = weighted_terms(&dataset, SL_EDGE_WEIGHTS_NONE, false);
-    struct sl_memory_terms drawn = weighted_terms(&dataset, SL_EDGE_WEIGHTS_PROBABILITY, false);
-    struct sl_memory_terms factor = weighted_terms(&dataset, SL_EDGE_WEIGHTS_FACTOR, false);
-    struct sl_memory_terms full = weighted_terms(&dataset, SL_EDGE_WEIGHTS_FACTOR, true);
-    struct sl_memory_terms plain = weighted_terms(&dataset, SL_EDGE_WEIGHTS_NONE, true);
-    uint64_t weights = sizeof(float) * dataset.graph.n_edges;
-    assert_true(none.loaded == drawn.loaded && none.loaded == factor.loaded);
-    assert_int_equal(drawn.data - none.data, weights);
-    assert_int_equal(factor.data, drawn.data);
-    assert_int_equal(drawn.samples, none.samples);
-    assert_true(factor.samples > drawn.samples);
-    assert_true(full.samples - plain.samples + 1 >= weights + weights / 2);
-}
-
-/* The model's bytes, of four PEs. */
-static uint64_t model_need(const struct sl_dataset *dataset, int sync, const char *checkpoint)
-{
-    struct sl_settings settings;
-    struct sl_memory_run of = {.team = 1, .n_workers = 2};
-    make_settings(SL_MODEL_SAGE, &variants[0], &settings);
-    settings.pes = 4;
-    settings.group_size = sync == SL_SYNC_ALLREDUCE ? 4 : 1;
-    settings.sync = sync;
-    if (checkpoint != NULL) {
-        expect_ok(sl_strdup(checkpoint, &settings.checkpoint));
-    }
-    of.reach = reach_of(&settings, dataset);
-    uint64_t need = sl_memory_need(&settings, dataset, &of).terms.model;
-    sl_settings_free(&settings);
-    return need;
-}
-
-/* State, spare and, where checkpoints are written, copies of each replica. */
-TEST(test_replicas)
-{
-    static const struct graph_shape shape = {
-        .kind = GRAPH_POWER_LAW, .n_vertices = 300, .n_columns = 100, .n_classes = 7, .seed = 5};
-    OWNED(sl_dataset_free) struct sl_dataset dataset;
-    make_dataset(&shape, &dataset);
-    uint64_t one = model_need(&dataset, SL_SYNC_ALLREDUCE, NULL) / 6; /* state, the best, a file's */
-    assert_int_equal(one, sizeof(sl_real) * (2 * 100 * 64 + 64 + 2 * 64 * 7 + 7));
-    assert_int_equal(model_need(&dataset, SL_SYNC_ALLREDUCE, "folder"), 6 * one);
-    assert_int_equal(model_need(&dataset, SL_SYNC_DISSEMINATION, NULL), (6 + 4 * 5) * one);
-    assert_int_equal(model_need(&dataset, SL_SYNC_DISSEMINATION, "folder"), (6 + 4 * 8) * one);
+    uint64_t weighted = weighted_data(&dataset, SL_EDGE_WEIGHTS_PROBABILITY);
+    assert_int_equal(weighted - weighted_data(&dataset, SL_EDGE_WEIGHTS_NONE), sizeof(float) * dataset.graph.n_edges);
+    assert_int_equal(weighted, weighted_data(&dataset, SL_EDGE_WEIGHTS_FACTOR));
 }
 
 /* In bf16 what is taken is less, and so is the estimate. */
@@ -252,21 +203,20 @@ TEST(test_bf16)
     static const struct graph_shape shape = {
         .kind = GRAPH_POWER_LAW, .n_vertices = 3000, .n_columns = 100, .n_classes = 7, .seed = 5};
     struct sl_dataset dataset;
-    struct sl_memory_terms terms[2];
+    struct sl_memory_need need[2];
     SKIP_WITHOUT_POOL();
     make_dataset(&shape, &dataset);
     for (int model = SL_MODEL_SAGE; model <= SL_MODEL_RESGCN; model++) {
         for (precision = SL_PRECISION_FLOAT; precision <= SL_PRECISION_BF16; precision++) {
             OWNED(sl_settings_free) struct sl_settings settings;
             make_settings(model, &variants[0], &settings);
-            struct sl_memory_run of = {.team = 1, .n_workers = 2};
+            struct sl_memory_run of = {.n_workers = 2};
             of.reach = reach_of(&settings, &dataset);
-            terms[precision] = sl_memory_need(&settings, &dataset, &of).terms;
+            need[precision] = sl_memory_need(&settings, &dataset, &of);
         }
-        assert_int_equal(terms[0].data - terms[1].data, (sizeof(sl_real) - sizeof(sl_bf16)) * 100 * 3000);
-        assert_true(terms[1].rows < 0.85 * (double)terms[0].rows);
-        assert_true(terms[1].evaluation < 0.85 * (double)terms[0].evaluation);
-        assert_true(terms[1].buffers > terms[0].buffers); /* rounded factors */
+        assert_int_equal(need[0].data - need[1].data, (sizeof(sl_real) - sizeof(sl_bf16)) * 100 * 3000);
+        assert_true(need[1].training < 0.85 * (double)need[0].training);
+        assert_true(need[1].evaluation < 0.85 * (double)need[0].evaluation);
         precision = SL_PRECISION_BF16;
         compare(&dataset, model, &variants[0]);
         precision = SL_PRECISION_FLOAT;
@@ -297,10 +247,10 @@ TEST(test_pipe_bf16)
                 settings.pes = settings.group_size = 8;
                 settings.history_every = 1;
                 settings.recompute = recompute;
-                struct sl_memory_run of = {.team = 1, .n_workers = 2, .boundary = 0.5};
-                rows[precision] = (double)sl_memory_need(&settings, &dataset, &of).terms.rows;
+                struct sl_memory_run of = {.n_workers = 2};
+                rows[precision] = (double)sl_memory_need(&settings, &dataset, &of).training;
             }
-            assert_true(rows[1] < 0.85 * rows[0] && rows[1] > 0.5 * rows[0]);
+            assert_true(rows[1] < 0.93 * rows[0] && rows[1] > 0.5 * rows[0]); /* partial gradients are the same */
         }
     }
     precision = SL_PRECISION_FLOAT;
@@ -310,7 +260,7 @@ TEST(test_pipe_bf16)
 #define DEEP_WIDTH 512
 
 /* Of a deep pipeline of 8 chunks in two stages, which are timed or cut as asked. */
-static struct sl_memory_terms deep_terms(const struct sl_dataset *dataset, int model, bool timed)
+static struct sl_memory_need deep_need(const struct sl_dataset *dataset, int model, bool timed)
 {
     struct sl_settings settings;
     make_settings(model, &variants[0], &settings);
@@ -320,16 +270,18 @@ static struct sl_memory_terms deep_terms(const struct sl_dataset *dataset, int m
     settings.stages = 2;
     settings.ways = 1;
     settings.pes = settings.group_size = 8;
+    settings.epochs = 0; /* no history */
     settings.history_every = 1;
     settings.n_stages_cut = timed ? 0 : 1;
     settings.stages_cut[0] = N_DEEP / 2;
-    struct sl_memory_run of = {.team = 1, .n_workers = 2};
-    struct sl_memory_terms terms = sl_memory_need(&settings, dataset, &of).terms;
+    struct sl_memory_run of = {.n_workers = 2};
+    struct sl_memory_need need = sl_memory_need(&settings, dataset, &of);
     sl_settings_free(&settings);
-    return terms;
+    return need;
 }
 
-/* The chunk that was timed leaves nothing. In an evaluation what GCNII's sums begin with is there, of all layers. */
+/* Stages that are cut evenly need what timed stages need. In an evaluation the sums that GCNII computes ahead are
+ * there, of all layers. */
 TEST(test_deep)
 {
     static const struct graph_shape shape = {
@@ -338,10 +290,10 @@ TEST(test_deep)
     make_dataset(&shape, &dataset);
     for (precision = SL_PRECISION_FLOAT; precision <= SL_PRECISION_BF16; precision++) {
         const double row = precision == SL_PRECISION_BF16 ? sizeof(sl_bf16) : sizeof(sl_real);
-        struct sl_memory_terms timed = deep_terms(&dataset, SL_MODEL_SAGE, true);
-        struct sl_memory_terms asked = deep_terms(&dataset, SL_MODEL_SAGE, false);
-        struct sl_memory_terms begun = deep_terms(&dataset, SL_MODEL_GCNII, true);
-        assert_true(timed.rows == asked.rows);
+        struct sl_memory_need timed = deep_need(&dataset, SL_MODEL_SAGE, true);
+        struct sl_memory_need asked = deep_need(&dataset, SL_MODEL_SAGE, false);
+        struct sl_memory_need begun = deep_need(&dataset, SL_MODEL_GCNII, true);
+        assert_true(timed.training == asked.training);
         assert_true((double)begun.evaluation > (N_DEEP + 1) * row * DEEP_WIDTH * 3000);
         assert_true((double)timed.evaluation < 6 * sizeof(sl_real) * DEEP_WIDTH * 3000);
     }
@@ -407,8 +359,8 @@ TEST(test_ranks)
     make_settings(SL_MODEL_SAGE, &variants[0], &settings);
     uint64_t bytes = 4 * (partition.graph.n_edges - partition.graph.offsets[partition.first[1]]);
     uint64_t others = 4 * partition.graph.offsets[partition.first[1]];
-    struct sl_memory_run of = {.reach = reach_of(&settings, &dataset), .team = 1, .n_workers = 2};
-    uint64_t all = sl_memory_need(&settings, &dataset, &of).terms.data;
+    struct sl_memory_run of = {.reach = reach_of(&settings, &dataset), .n_workers = 2};
+    uint64_t all = sl_memory_need(&settings, &dataset, &of).data;
     of.converts = true;
     of.plan = &plan;
     struct sl_memory_need even = sl_memory_need(&settings, &dataset, &of);
@@ -435,7 +387,7 @@ TEST(test_crews)
     struct sl_plan plan = {
         .n_pes = 8, .n_parts = 4, .n_groups = 2, .n_replicas = 1, .n_ranks = 2, .n_ways = 1, .n_crews = 2, .end_pe = 4};
     OWNED(sl_dataset_free) struct sl_dataset dataset;
-    struct sl_memory_run of = {.team = 1, .n_workers = 2, .converts = true, .boundary = 1, .plan = &plan};
+    struct sl_memory_run of = {.n_workers = 2, .converts = true, .plan = &plan};
     OWNED(sl_settings_free) struct sl_settings settings;
     uint64_t bytes[2];
     make_dataset(&shape, &dataset);
