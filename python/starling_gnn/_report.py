@@ -143,17 +143,11 @@ class Analysis:
         return seconds
 
 
-def _remedy(stage: str) -> str:
-    """How to make more tasks of a category ready at a time."""
-    if stage in ("sample", "gather"):
-        return "raise --depth, so that more minibatches are sampled ahead"
-    if stage in ("sync", "optimise"):
-        return "they wait for all gradients; raise --depth to have other work meanwhile"
-    if stage in STAGES:
-        return "raise --chunks, for more and smaller tasks, or --depth, for other work meanwhile"
-    return "split the work before them into more tasks"
-
-
+# How to make more tasks of a category ready at a time.
+_REMEDIES = dict.fromkeys(STAGES, "raise --chunks, for more and smaller tasks, or --depth, for other work meanwhile")
+_REMEDIES |= dict.fromkeys(("sample", "gather"), "raise --depth, so that more minibatches are sampled ahead")
+_REMEDIES |= dict.fromkeys(("sync", "optimise"), "they wait for all gradients; --depth gives other work meanwhile")
+_REMEDY = "split the work before them into more tasks"  # of foreign tasks
 _CAUSES = """waiting: workers were idle for {} until a task of '{}' was ready; {}
 tail: workers were idle for {} after their last task: the edge of a window of steps; in whole epochs raise --chunks
 sampling: sampling and gathering had no compute beside them for {}; raise --depth
@@ -174,7 +168,7 @@ def advise(a: Analysis) -> list[tuple[float, str]]:
     tiny, moved, work = a.stages.tiny_starpu.sum(), a.total[TRANSFERS], a.total[BUSY] / n
     rest, saved = a.total[STARPU] - tiny, seconds[BUSY] / 10
     rules: list[tuple[Any, ...]] = [  # in the order of _CAUSES: at most so many seconds of all workers, and the words
-        (seconds[IDLE], amount(seconds[IDLE], whole), most[IDLE], _remedy(most[IDLE])),
+        (seconds[IDLE], amount(seconds[IDLE], whole), most[IDLE], _REMEDIES.get(most[IDLE], _REMEDY)),
         (a.tail[IDLE], amount(a.tail[IDLE], whole)),
         (alone, amount(alone, sampled)),
         (apart, amount(apart, sent)),
@@ -225,12 +219,9 @@ def tables(a: Analysis) -> Iterator[tuple[str, Any]]:
             messages = trace.messages.groupby(way).bytes.agg(["size", "sum"]).reindex(by_rank.index, fill_value=0)
             by_rank[name], by_rank["MB " + name] = messages["size"], messages["sum"] / 1e6
         yield "By rank, seconds of its workers; messages to others", by_rank.rename(index="rank {}".format)
-    names = {worker: trace.name(worker) for worker in a.workers.index}
-    for title, table in (
-        ("By worker, seconds (each sum is the makespan)", sums),
-        ("By worker and time category, seconds busy", a.busy[list(used.index)]),
-    ):
-        yield title, table.set_axis(list(names.values()))
+    names = [trace.name(worker) for worker in a.workers.index]
+    yield "By worker, seconds (each sum is the makespan)", sums.set_axis(names)
+    yield "By worker and time category, seconds busy", a.busy[list(used.index)].set_axis(names)
 
 
 def text(a: Analysis) -> str:

@@ -9,6 +9,7 @@ program or a damaged disk. The category of a foreign task is its name up to the 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 import os
@@ -17,12 +18,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Dict, Optional, Tuple
 
-from ._tools import need
+from ._tools import expect, need
 
 STAGES = ("sample", "exchange", "gather", "aggregate", "dense", "loss", "backward", "sync", "optimise", "evaluate")
 KINDS = BUSY, STARPU, TRANSFERS, IDLE = "busy", "StarPU", "transfers", "idle"  # of states
 _OURS = re.compile(rf"({'|'.join(STAGES)})\.(?:fwd|bwd|upd)\.[^.]*\.hop[0-9]+\.pe([0-9]+)\.step([0-9]+)")
-_TIME = re.compile(r"-?[0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?")
 _MOST_WORKERS, _MOST_NESTED, _MOST_STAGES = 4096, 16, 64
 
 Pair = Tuple[int, int]  # the rank, and the number of a job or of a worker there
@@ -90,10 +90,10 @@ class _Record(Dict[str, str]):
         return int(text)
 
     def time(self, key: str) -> float:
-        text = self.get(key, "")
-        if not _TIME.fullmatch(text) or abs(float(text)) > 1e12:
-            raise self.wrong(f"{key}, a time in milliseconds", key)
-        return float(text) / 1e3
+        with contextlib.suppress(ValueError):
+            if abs(time := float(self.get(key, ""))) <= 1e12:
+                return time / 1e3
+        raise self.wrong(f"{key}, a time in milliseconds", key)
 
     def jobs(self, key: str) -> list[Pair]:
         """Numbers of tasks: "7", or with several ranks "1_7"."""
@@ -114,8 +114,7 @@ def _records(path: str) -> Iterator[_Record]:
             record.path, record.line = path, number
             yield record
             record = _Record()
-    if record:
-        raise ValueError(f"{path}: expected an empty line after its last record; it was cut short: was a disk full?")
+    expect(not record, path, "a last record without an empty line", "one: it was cut short: was a disk full?")
 
 
 def _read_tasks(path: str, trace: Trace) -> None:
@@ -137,8 +136,7 @@ def _read_tasks(path: str, trace: Trace) -> None:
                 raise record.wrong("an EndTime after the StartTime", "EndTime")
             begin = min(begin, task.start, record.time("SubmitTime") if "SubmitTime" in record else math.inf)
             end = max(end, task.end)
-    if begin == math.inf:
-        raise ValueError(f"{path}: no task ran; expected the trace of some steps")
+    expect(begin < math.inf, path, "no task that ran", "the trace of some steps")
     trace.begin, trace.makespan = begin, end - begin
     trace.tasks = dict(sorted(trace.tasks.items()))
     for task in trace.tasks.values():
@@ -226,12 +224,11 @@ def _read_states(path: str, trace: Trace) -> None:
                 workers.setdefault(worker, _Worker(worker, trace)).change(event, event.time("S") - trace.begin)
     for one in workers.values():
         one.close(math.inf)
-    if not trace.states:
-        raise ValueError(f"{path}: no worker in any state; expected the trace of some steps")
-    if has_step and n_ended < trace.n_ranks:
-        raise ValueError(f"{path}: expected the mark 'end' after its steps; it was cut short: was a disk full?")
-    if (missing := trace.makespan + trace.begin - last) > 1e-6:
-        raise ValueError(f"{path}: ends {1e3 * missing:.3f} ms before the last task: cut short, by a full disk?")
+    expect(trace.states, path, "no worker in any state", "the trace of some steps")
+    whole = not has_step or n_ended >= trace.n_ranks
+    expect(whole, path, "no mark 'end' after its steps", "one: it was cut short: was a disk full?")
+    missing = trace.makespan + trace.begin - last
+    expect(missing <= 1e-6, path, f"its end {1e3 * missing:.3f} ms before the last task", "all: was a disk full?")
 
 
 def _read_messages(path: str, trace: Trace) -> None:

@@ -189,8 +189,8 @@ class Read(Made):
         self.read()
         ran = "\nWorkerId: 0\nStartTime: 1\nEndTime: 2\n\n"
         for text, words in (
-            ("", "no task ran"),
-            ("JobId: 1\n\n", "no task ran"),
+            ("", "found no task that ran"),
+            ("JobId: 1\n\n", "found no task that ran"),
             ("Name: x" + ran, "JobId"),
             ("JobId: one" + ran, "record up to line 5: expected JobId, numbers of tasks, found 'one'"),
             ("JobId: 9999999999999999999" + ran, "up to line 5"),
@@ -233,7 +233,7 @@ class Read(Made):
         self.tasks = []
         self.marked()
         self.states.pop()
-        self.assertRaisesRegex(ValueError, "expected the mark 'end' after its steps", self.read)
+        self.assertRaisesRegex(ValueError, "found no mark 'end' after its steps", self.read)
 
     def test_damaged_files(self):
         """A status, or numbers that fit together."""
