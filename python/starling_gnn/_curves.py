@@ -151,15 +151,6 @@ def _differences(curves: Sequence[Curve]) -> list[str]:
     return [", ".join(f"{key.replace('_', '-')} {row[key]}" for key in keys) for row in rows]
 
 
-def _title(curves: Sequence[Curve]) -> str:
-    """Dataset and model, if all runs share them."""
-    shared: list[str] = []
-    for key in ("dataset", "model"):
-        values = {str(curve.config.get(key, curve.options.get(key))) for curve in curves}
-        shared += values - {"None", "none", "arrays"} if len(values) == 1 else ()
-    return ", ".join(shared) or "Runs"
-
-
 def _draw_row(rooms: Sequence[Any], curves: Sequence[Curve], keys: Mapping[str, str], name: str) -> None:
     """The loss, or the score `name`, by epoch and by training time. keys: the key of each split."""
     longest = max(curve.seconds[-1] for curve in curves)
@@ -217,7 +208,9 @@ def draw(curves: Sequence[Curve], figure: Any) -> None:
     if hasattr(figure, "set_size_inches"):
         figure.set_size_inches(9, sum(heights) + 0.7 * len(heights))
     grid = figure.add_gridspec(len(heights), 2, height_ratios=heights)
-    figure.suptitle(_plain(_title(curves)), fontweight="bold")
+    shared = [{str(c.config.get(key, c.options.get(key))) for c in curves} for key in ("dataset", "model")]
+    title = ", ".join(name for names in shared if len(names) == 1 for name in names - {"None", "none", "arrays"})
+    figure.suptitle(_plain(title or "Runs"), fontweight="bold")
     head = figure.add_subplot(grid[0, :])
     head.axis("off")
     lines = [head.plot([], [], color=colour, linewidth=3)[0] for colour, _ in zip(COLOURS, curves)]

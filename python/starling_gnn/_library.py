@@ -339,9 +339,6 @@ class Settings:
             delete(self.handle)
 
 
-_all_keywords: dict[str, str] = {}
-
-
 def in_keywords(text: bytes) -> str:
     """A line of the library, with options written as keywords."""
     words = text.decode(errors="replace")
@@ -368,7 +365,7 @@ OPTIONS = {False: _list_options(False), True: _list_options(True)}
 KEPT = ("cache", "split")  # options of data that train() takes as well
 LOAD = {key for key, option in OPTIONS[False].items() if option.of_data and key != "dataset"}
 LOAD |= {"normalize_features", "objective"}  # of a model as well
-_all_keywords.update({option.name: option.keyword for table in OPTIONS.values() for option in table.values()})
+_all_keywords = {option.name: option.keyword for table in OPTIONS.values() for option in table.values()}
 
 
 LAYERS = 3  # of the library, without layers and a list of fanouts

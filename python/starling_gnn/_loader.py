@@ -103,10 +103,7 @@ class NeighborLoader:
         return f"NeighborLoader({self.graph.name!r}, {len(self)} minibatches of {self.batch_size} seeds)"
 
     def __iter__(self) -> Iterator[Any]:
-        self.epoch += 1
-        return self._batches(self.epoch - 1)
-
-    def _batches(self, epoch: int) -> Iterator[Any]:
+        epoch, self.epoch = self.epoch, self.epoch + 1
         order = np.arange(len(self.input_nodes))
         if self.shuffle:
             np.random.Generator(np.random.Philox(key=[self.seed % 2**64, epoch])).shuffle(order)

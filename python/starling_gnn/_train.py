@@ -377,14 +377,10 @@ def _initial_weights(weights: Weights, options: dict[str, Any]) -> Mapping[str, 
 _TYPES = {"flag": bool, "whole": int, "long": int, "real": float, "list": list}
 
 
-def all_options() -> dict[str, tuple[Option, list[bool]]]:
-    """The options of both programs that train() has as keywords, with the programs that have them."""
-    found: dict[str, tuple[Option, list[bool]]] = {}
-    for pipe, known in OPTIONS.items():
-        for keyword, option in known.items():
-            if keyword != "model" and (not option.of_data or keyword in _library.KEPT):
-                found.setdefault(keyword, (option, []))[1].append(pipe)
-    return found
+def all_options() -> dict[str, Option]:
+    """The options of both programs that train() has as keywords."""
+    both = {**OPTIONS[False], **OPTIONS[True], **OPTIONS[False]}
+    return {key: o for key, o in both.items() if key != "model" and (not o.of_data or key in _library.KEPT)}
 
 
 def set_keywords(function: Any, keywords: list[inspect.Parameter]) -> None:
@@ -396,9 +392,8 @@ def set_keywords(function: Any, keywords: list[inspect.Parameter]) -> None:
 
 def _describe_train() -> None:
     lines: list[str] = []
-    parameters = []
-    group = None
-    for keyword, (option, programs) in all_options().items():
+    parameters, group = [], None
+    for keyword, option in all_options().items():
         kind: Any = _TYPES.get(option.kind, str)
         initial: Any = False if kind is bool else None if option.kind == "text" and option.shown else option.default
         if kind in (int, float):
@@ -409,7 +404,7 @@ def _describe_train() -> None:
         if option.group != group:
             group = option.group
             lines += ["", f"{group}:", ""]
-        only = {"[False]": "; not with pipe", "[True]": "; with pipe=True"}.get(str(programs), "")
+        only = "; not with pipe" * (keyword not in OPTIONS[True]) + "; with pipe=True" * (keyword not in OPTIONS[False])
         default = option.shown or option.default or {"flag": "False"}.get(option.kind, "none")
         choices = f"; one of {', '.join(option.choices)}" if option.choices else ""
         lines.append(f"{keyword} : {kind.__name__}, default {default}{choices}{only}")
