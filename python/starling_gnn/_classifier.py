@@ -133,10 +133,9 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc,unuse
         """The outputs (N, K) for a graph; None: the graph of fit."""
         if "run_" in self.__dict__:
             return self.run_.predict(graph)
-        known = not (graph is None and self.graph is None)
-        expect(known, "X", "None", "a Graph or features: a pickle of a classifier has no graph")
-        made: Array = self.model_.predict(Graph(**self.graph or {}) if graph is None else graph)
-        return made
+        asked = Graph(**self.graph) if graph is None and self.graph is not None else graph
+        expect(asked, "X", "None", "a Graph or features: a pickle of a classifier has no graph")
+        return np.asarray(self.model_.predict(asked))
 
     def _graph_of_ids(self, X: Any, y: Any, others: list[str]) -> tuple[Graph, Array]:
         expect(not others, "fit", ", ".join(others), "X and y alone: the parameter graph has the rest", TypeError)
@@ -180,8 +179,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc,unuse
 
     def predict_proba(self, X: Any = None, *, edge_index: Any = None, **keywords: Any) -> Array:
         """The probability of each class, float64 (n, K), in the order of classes_. X as in predict."""
-        made: Array = extmath.softmax(self._logits(X, edge_index, keywords).astype(np.float64))
-        return made
+        return np.asarray(extmath.softmax(self._logits(X, edge_index, keywords).astype(np.float64)))
 
     def score(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> float:
         """The accuracy: of the classes y (n,) of X, or without y on the test vertices of a Graph.

@@ -22,10 +22,8 @@ from ._numpy import Array, np
 from ._tools import need, whole_file
 from ._trace import BUSY, IDLE, KINDS, STAGES, STARPU, TRANSFERS, Pair, Task, Trace, read
 
-# As in paje.trace: neighbours differ, also for colour-blind readers (after Okabe and Ito). Then foreign categories.
-_HUES = (
-    "56b4e9 d55e00 f0e442 009e73 0072b2 000000 cc79a7 8c564b e69f00 7f6fb0 0072b2 d55e00 009e73 cc79a7 000000 e69f00"
-)
+# As in paje.trace: neighbours differ, also for colour-blind readers (after Okabe and Ito). Foreign categories go round.
+_HUES = "56b4e9 d55e00 f0e442 009e73 0072b2 000000 cc79a7 8c564b e69f00 7f6fb0"
 _MOST_ARROWS = 500
 _N_COLUMNS = 400
 TINY = 20e-6  # seconds: below, StarPU's own work per task is no longer small compared with the task
@@ -82,7 +80,8 @@ class Analysis:
         self.tail = found.loc[""] if "" in found.index else 0 * found.iloc[0]
         self.stages = found.reindex(trace.stages, fill_value=0)
         self.workers = self._sum(["rank", "worker"])
-        self.busy = self._sum(["rank", "worker"], "stage", states[busy]).reindex(columns=trace.stages, fill_value=0)
+        by_stage = states[busy].pivot_table("seconds", ["rank", "worker"], "stage", "sum", fill_value=0)
+        self.busy = by_stage.reindex(columns=trace.stages, fill_value=0)
         self._hide(states[busy])
         self.path: list[Task] = []
         self.path_s = self._follow()
@@ -90,11 +89,10 @@ class Analysis:
         self.n, self.n_tiny = int(self.stages.n.sum()), int(self.stages.n_tiny.sum())
         self.whole = len(self.workers) * trace.makespan
 
-    def _sum(self, rows: Any, columns: str = "kind", states: Any = None) -> Any:
-        """The seconds of states, by rows and columns."""
-        states = self.trace.states if states is None else states
-        made = states.pivot_table("seconds", rows, columns, "sum", fill_value=0)
-        return made.reindex(columns=list(KINDS), fill_value=0) if columns == "kind" else made
+    def _sum(self, rows: Any) -> Any:
+        """The seconds of all states, by rows and KINDS."""
+        made = self.trace.states.pivot_table("seconds", rows, "kind", "sum", fill_value=0)
+        return made.reindex(columns=list(KINDS), fill_value=0)
 
     def _hide(self, busy: Any) -> None:
         """overlap: with the whole span of earlier steps, as in the metrics. hidden: with tasks, without the holes."""
@@ -257,7 +255,7 @@ def picture(trace: Trace) -> str:
     states = trace.states[trace.states.kind != IDLE]
     workers = sorted(set(zip(trace.states["rank"], trace.states.worker)))
     hues, steps = ["#" + hue for hue in _HUES.split()], _steps(states)
-    colours = {name: hues[n] if n < len(hues) else hues[10 + n % 6] for n, name in enumerate(trace.stages)}
+    colours = {name: hues[n % len(hues)] for n, name in enumerate(trace.stages)}
     colours |= {"in StarPU": "#9a9a9a", "transfers": "#ff00c8"}
     layer = states.stage.where(states.kind == BUSY, states.kind.replace(STARPU, "in StarPU"))
     found = dict(list(states.groupby(layer)))
@@ -288,9 +286,8 @@ def picture(trace: Trace) -> str:
         head, tail = (message.received, lanes[message.target]), (message.sent, lanes[message.source])
         middle.annotate("", head, tail, arrowprops={"arrowstyle": "->", "linewidth": 0.7})
     middle.set_yticks(range(len(workers)), [trace.name(worker) for worker in workers])
-    middle.set_title(
-        "Its middle, task by task" + ("; dashed: a step begins to compute" if numbers else ""), fontsize=10
-    )
+    dashed = "; dashed: a step begins to compute" * bool(numbers)
+    middle.set_title("Its middle, task by task" + dashed, fontsize=10)
     for (step, part), span in shown.iterrows():
         colour, place = (colours["sample"], 0.0) if part == "sample" else ("#444444", 0.4)
         row = numbers.index(step) - 0.4 + place
