@@ -49,13 +49,11 @@ def _run(name: str, arguments: Sequence[str]) -> int:
         status: int = module.run(parser.parse_args(arguments))
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # the reader of a pipe, as `head`, has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 1
     except KeyboardInterrupt:
         return 130
     except (ImportError, MemoryError, OSError, ValueError) as error:
-        print(f"starling {name}: {_line(error)}", file=sys.stderr)
+        if not isinstance(error, BrokenPipeError):  # the reader of a pipe, as `head`, has had enough
+            print(f"starling {name}: {_line(error)}", file=sys.stderr)
         if isinstance(error, OSError) and error.filename is None:  # of standard output, which Python would flush again
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1

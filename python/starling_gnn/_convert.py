@@ -10,9 +10,8 @@ import signal
 import warnings
 from typing import Any
 
-from ._columns import read_tables
 from ._draft import Draft, about
-from ._formats import FILES, FOLDERS, TWICE, Reader
+from ._formats import FILES, FOLDERS, TWICE, Reader, read_tables
 from ._tools import expect
 
 # What other files are.

@@ -442,8 +442,7 @@ def load(dataset: Path, **options: Unpack[LoadOptions]) -> Graph:
         if keyword not in LOAD:
             expected = f"some of {', '.join(sorted(LOAD))}"
             raise TypeError(f"load() got an unexpected keyword argument '{keyword}'; expected {expected}")
-    if dataset is None:
-        raise TypeError("dataset: found None, expected a name or a path")
+    expect(dataset is not None, "dataset", "None", "a name or a path", TypeError)
     source = {"dataset": dataset, **options}
     handle = _open_dataset(source)
     graph = Graph.__new__(Graph)

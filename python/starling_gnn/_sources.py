@@ -7,7 +7,6 @@ Graph takes its keywords from stores, and `starling convert` its files. A graph 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Dict
 
@@ -124,14 +123,16 @@ def _weights_of(tables: dict[str, Any], pyg: bool, given: bool) -> tuple[Any, li
     given: the user gives weights, perhaps one of the tables.
     """
     name = next((name for name in tables if name in (WEIGHTS[:1] if pyg else WEIGHTS)), "")
-    weights = tables[name] if name and (pyg or _are_weights(tables[name])) else None
+    flat = _arrays.column(_arrays.any_array(tables.get(name, ())))
+    # DGL's may be of any kind: weights are one number of 0 or more for each edge
+    right = flat.ndim == 1 and flat.dtype.kind in "iuf" and (np.isfinite(flat) & (flat >= 0)).all()
+    weights = tables[name] if name and (pyg or right) else None
     used = {"edge_index", name if weights is not None else "", "edge_type" if pyg else ""}
     if given:
         used |= {"edge_attr", *WEIGHTS}
     if weights is not None and "edge_attr" in tables:
-        with contextlib.suppress(TypeError, ValueError):  # attributes that are no numbers
-            flat, attributes = (np.ravel(_arrays.to_numpy(of, "")) for of in (weights, tables["edge_attr"]))
-            used |= {"edge_attr"} if np.array_equal(flat, attributes) else set()
+        attributes = np.ravel(_arrays.any_array(tables["edge_attr"]))
+        used |= {"edge_attr"} if np.array_equal(np.ravel(flat), attributes) else set()
     links = ("edge_label_index", "edge_label") if "edge_label_index" in tables else "edge_label_index"
     return weights, [name for name in tables if name not in used and not name.endswith(links)]
 
@@ -169,12 +170,6 @@ def keywords(
     if any(given[name] is not None for name in own_split if name not in MASKS):
         found = {name: value for name, value in found.items() if name not in MASKS}
     return {**found, **given}
-
-
-def _are_weights(value: Any) -> bool:
-    """Whether an array has one number of 0 or more for each edge."""
-    array = _arrays.column(_arrays.any_array(value))
-    return array.ndim == 1 and array.dtype.kind in "iuf" and bool((np.isfinite(array) & (array >= 0)).all())
 
 
 # ---- typed graphs ----

@@ -204,7 +204,7 @@ class Files(Forms):
         scipy.io.mmwrite(self.path("s.mtx"), both, symmetry="symmetric")
         scipy.io.mmwrite(self.path("p.mtx"), matrix, field="pattern")
         for name in ("m.npz", "m.mtx", "s.mtx", "p.mtx"):
-            with mock.patch("starling_gnn._columns.ROWS", 17):
+            with mock.patch("starling_gnn._formats.ROWS", 17):
                 self.assert_same(self.path(name), plain, **GRAPH)
         self.assertEqual(np.load(self.convert(self.path("m.mtx")) + "/raw/edge-weight.npy").sum(), WEIGHT.sum())
         self.assertFalse(sl.load(self.convert(self.path("p.mtx"), "p"), features="degree").has_edge_weights)
@@ -261,7 +261,7 @@ class Tables(Forms):
         with open(self.convert(csv) + "/raw/node-id.csv", encoding="utf-8") as file:
             ids = file.read().split()
         self.assertEqual([ids.index(f"v{v:02d}") for v in EDGES.ravel()], self.numbered(EDGES).ravel().tolist())
-        with mock.patch("starling_gnn._columns.ROWS", 17):
+        with mock.patch("starling_gnn._formats.ROWS", 17):
             self.assert_same(csv, plain, **GRAPH)
 
     def tables(self):
@@ -325,7 +325,7 @@ class Folders(Forms):
         self.lines("o/raw/node-label.csv", (NAMES[y] if y != 0 else '"' + NAMES[y] + '"' for y in Y))
         for key, ids in SETS.items():
             self.lines(f"o/split/time/{key}.csv", ids)
-        with mock.patch("starling_gnn._columns.ROWS", 17):
+        with mock.patch("starling_gnn._formats.ROWS", 17):
             self.assert_same(self.path("o"), plain)
 
     @needs("torch")
