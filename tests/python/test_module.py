@@ -1514,9 +1514,10 @@ class Training(Folder):
         names = np.array(["red", "green", "blue", "white"])[arrays()[2]]
         by_name = dict(class_weights={"red": 0.5, "blue": 3, "white": 1 / 3})
         found = trained(graph(y=names), **by_name)
-        edges, x, y, sets = arrays()
-        classifier = sl.NodeClassifier(**SMALL, **by_name).fit(x, names, edge_index=edges, **sets, name="crowds")
-        self.assertEqual(losses(classifier.run_), found)
+        if has("sklearn"):
+            edges, x, y, sets = arrays()
+            classifier = sl.NodeClassifier(**SMALL, **by_name).fit(x, names, edge_index=edges, **sets, name="crowds")
+            self.assertEqual(losses(classifier.run_), found)
         order = np.unique(names, return_inverse=True)[1]  # blue, green, red, white
         self.assertEqual(trained(graph(y=order), class_weights=[3, 1, 0.5, 1 / 3]), found)
 
