@@ -13,6 +13,17 @@
 
 #define SEED 31
 
+/* A power law with a hub, of so many relations. */
+static MAYBE_UNUSED struct graph_shape power_law(uint32_t n_vertices, uint32_t hub_degree, uint32_t n_relations,
+                                                 bool weighted)
+{
+    return (struct graph_shape){.kind = GRAPH_POWER_LAW,
+                                .n_vertices = n_vertices,
+                                .hub_degree = hub_degree,
+                                .n_relations = n_relations,
+                                .weighted = weighted};
+}
+
 /* A graph, its parts, and blocks over it. */
 struct world {
     struct sl_dataset dataset;
@@ -287,8 +298,8 @@ static MAYBE_UNUSED void each_destination(struct handles *h, int in, int out, de
     }
 }
 
-/* The gradients that p sends to n owners; owner[k] gets packed[k], of its positions t0[k] and following. */
-typedef void returned_task(struct handles *h, uint32_t p, uint32_t n, const uint32_t *owner, const uint32_t *t0,
+/* The gradients that p sends to the n owners of its sources, in their order: packed[k], of positions t0[k] and on. */
+typedef void returned_task(struct handles *h, uint32_t p, uint32_t n, const uint32_t *t0,
                            const struct sl_slice *packed);
 
 /* On a chunk: q's sources row0 and following. */
@@ -302,19 +313,18 @@ static MAYBE_UNUSED void each_source(struct handles *h, int out, returned_task *
     FREED struct sl_slice(*sent)[MAX_PARTS] = need(MAX_PARTS, sizeof *sent); /* by owner and sender */
     for (uint32_t p = 0; p < n_parts; p++) {
         struct sl_slice all[MAX_PARTS], packed[MAX_PARTS];
-        uint32_t owner[MAX_PARTS], t0[MAX_PARTS];
+        uint32_t t0[MAX_PARTS];
         uint32_t n = 0;
         wrap_packed(h, p, h->rows[out][p].n_columns, all);
         for (uint32_t q = 0; q < n_parts; q++) {
             sent[q][p] = all[q];
             if (all[q].n_rows > 0) {
-                owner[n] = q;
                 t0[n] = h->group->pe[p].block[h->hop].request[q];
                 packed[n++] = all[q];
             }
         }
         if (n > 0) {
-            send(h, p, n, owner, t0, packed);
+            send(h, p, n, t0, packed);
         }
     }
     for (uint32_t q = 0; q < n_parts; q++) {

@@ -98,10 +98,8 @@ static void forward(struct handles *h, uint32_t p, uint32_t row0, const struct s
     expect_ok(sl_aggregate_forward_submit(&head, &h->block[p], row0, said_edges, &weighted, h->beta, chunk));
 }
 
-static void send(struct handles *h, uint32_t p, uint32_t n, const uint32_t *owner, const uint32_t *t0,
-                 const struct sl_slice *packed)
+static void send(struct handles *h, uint32_t p, uint32_t n, const uint32_t *t0, const struct sl_slice *packed)
 {
-    (void)owner;
     expect_ok(sl_aggregate_backward_submit(&head, &h->block[p], &h->rows[SLOT_DESTINATIONS][p], weights_at(p), 100, n,
                                            t0, packed));
 }
@@ -192,7 +190,7 @@ TEST(test_widths_and_chunks)
 {
     const uint32_t widths[] = {1, 8, 33, 40, 132, 256};
     const uint32_t shifts[][2] = {{31, 31}, {4, 4}, {3, 1}};
-    const struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 300, .hub_degree = 140, .weighted = true};
+    const struct graph_shape shape = power_law(300, 140, 0, true);
     FIXTURE(1);
     fixture_watch();
     OWNED(free_world) struct world w;
@@ -208,11 +206,8 @@ TEST(test_widths_and_chunks)
 /* A hub, most of whose neighbours are destinations if there are 400, so that as a source it has many of them. */
 static void check_hub(uint32_t hub_degree, uint32_t n_parts, uint32_t n_seeds, uint32_t n_columns, uint32_t shift_in)
 {
-    const struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
-                                      .n_vertices = hub_degree + 100,
-                                      .hub_degree = hub_degree,
-                                      .self_loops = true,
-                                      .weighted = true};
+    struct graph_shape shape = power_law(hub_degree + 100, hub_degree, 0, true);
+    shape.self_loops = true;
     FIXTURE(1);
     OWNED(free_world) struct world w;
     make_world(&shape, SPLIT_RANDOM, n_parts, &w);
@@ -412,12 +407,8 @@ static void check_full(const struct graph_shape *shape, int split, uint32_t n_pa
 
 TEST(test_full)
 {
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
-                                .n_vertices = 300,
-                                .hub_degree = 280,
-                                .self_loops = true,
-                                .directed = true,
-                                .weighted = true};
+    struct graph_shape shape = power_law(300, 280, 0, true);
+    shape.self_loops = shape.directed = true;
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
         FIXTURE(worker_counts[w]);
         check_full(&shape, SPLIT_NONE, 1, 5, 5, 31, 31);

@@ -96,13 +96,13 @@ static void submit_sides(struct handles *h, uint32_t p, uint32_t row0, const str
                                      chunk_at(h, SIDES, p, row0)));
 }
 
-static void send(struct handles *h, uint32_t p, uint32_t n, const uint32_t *owner, const uint32_t *t0,
-                 const struct sl_slice *packed)
+static void send(struct handles *h, uint32_t p, uint32_t n, const uint32_t *t0, const struct sl_slice *packed)
 {
     const struct sl_attend_gradients gradients = {&h->rows[GZ][p], &h->rows[SIDES][p]};
     struct sl_slice u[MAX_PARTS];
-    for (uint32_t k = 0; k < n; k++) {
-        u[k] = h->packed[p][owner[k]];
+    for (uint32_t q = 0, k = 0; k < n; q++) {
+        u[k] = h->packed[p][q];
+        k += u[k].n_rows > 0;
     }
     expect_ok(sl_attend_backward_submit(&head, &h->block[p], &gradients, 100, n, t0, u, packed));
 }
@@ -318,16 +318,6 @@ static void check_hop(const struct group *group, uint32_t hop, struct sl_heads h
     free_plain(&g);
 }
 
-/* A power law with so many relations. */
-static struct graph_shape power_law(uint32_t n_vertices, uint32_t hub_degree, uint32_t n_relations)
-{
-    return (struct graph_shape){.kind = GRAPH_POWER_LAW,
-                                .n_vertices = n_vertices,
-                                .hub_degree = hub_degree,
-                                .n_relations = n_relations,
-                                .weighted = n_relations == WEIGHTED};
-}
-
 static void make_two_hops(const struct graph_shape *shape, int split, uint32_t n_parts, uint32_t n_seeds,
                           struct world *out)
 {
@@ -342,7 +332,7 @@ TEST(test_graphs)
     const uint32_t part_counts[] = {1, 4, 7};
     FIXTURE(3);
     for (int graph = 0; graph < 4 * N_GRAPHS; graph++) {
-        struct graph_shape shape = power_law(90, 0, relation_counts[graph % 4]);
+        struct graph_shape shape = power_law(90, 0, relation_counts[graph % 4], relation_counts[graph % 4] == WEIGHTED);
         shape.kind = graph / 4;
         shape.directed = graph / 4 == GRAPH_POWER_LAW;
         shape.self_loops = graph % 4 > 0;
@@ -361,7 +351,7 @@ static const struct sl_heads some_heads[] = {{1, 1, 0},  {7, 1, 0},   {40, 5, 0}
 static void check_heads(uint32_t n_relations)
 {
     const uint32_t stride = slow_stride(2);
-    const struct graph_shape shape = power_law(200 / stride, 140 / stride, n_relations);
+    const struct graph_shape shape = power_law(200 / stride, 140 / stride, n_relations, n_relations == WEIGHTED);
     OWNED(free_world) struct world w, many;
     make_two_hops(&shape, SPLIT_METIS, 4, 40 / stride, &w);
     for (uint32_t i = ((n_relations > 0) + slow_first(2)) % stride; i < N_HEADS; i += stride) {
@@ -381,7 +371,7 @@ TEST(test_heads_and_chunks)
 
 static void check_large_scores(uint32_t n_relations)
 {
-    const struct graph_shape shape = power_law(200, 140, n_relations);
+    const struct graph_shape shape = power_law(200, 140, n_relations, n_relations == WEIGHTED);
     OWNED(free_world) struct world w;
     make_two_hops(&shape, SPLIT_RANDOM, 3, 40, &w);
     check_hop(&w.group, 1, (struct sl_heads){12, 4, 0}, 31, 31, 80);
@@ -399,7 +389,7 @@ TEST(test_large_scores)
 static void check_central_differences(uint32_t n_relations)
 {
     const double step = 1e-5;
-    struct graph_shape shape = power_law(40, 20, n_relations);
+    struct graph_shape shape = power_law(40, 20, n_relations, n_relations == WEIGHTED);
     shape.directed = true;
     OWNED(free_world) struct world w;
     make_two_hops(&shape, SPLIT_NONE, 1, 15, &w);
@@ -430,7 +420,7 @@ TEST(test_central_differences)
 
 static void check_chunks(uint32_t n_relations)
 {
-    const struct graph_shape shape = power_law(300, 140, n_relations);
+    const struct graph_shape shape = power_law(300, 140, n_relations, n_relations == WEIGHTED);
     OWNED(free_world) struct world w;
     make_two_hops(&shape, SPLIT_RANDOM, 4, 40, &w);
     struct state *s[2];
@@ -469,7 +459,7 @@ static void check_alone(const struct state *s, sl_vertex id)
 
 static void check_many_neighbours(uint32_t n_relations)
 {
-    struct graph_shape shape = power_law(14000, 13000, n_relations);
+    struct graph_shape shape = power_law(14000, 13000, n_relations, n_relations == WEIGHTED);
     double hub[2];
     shape.directed = true;
     for (int i = 0; i < 2; i++) {
@@ -504,7 +494,7 @@ TEST(test_many_neighbours)
  * destinations are, so that as a source it has many. */
 static void check_hub(uint32_t hub_degree, uint32_t parts, uint32_t n_relations, struct sl_heads heads)
 {
-    const struct graph_shape shape = power_law(hub_degree + 100, hub_degree, n_relations);
+    const struct graph_shape shape = power_law(hub_degree + 100, hub_degree, n_relations, n_relations == WEIGHTED);
     OWNED(free_world) struct world w;
     make_world(&shape, SPLIT_RANDOM, parts, &w);
     sample_hub(&w, 400 / slow_stride(2)); /* more of them than a slice has terms are the hub's */
@@ -555,7 +545,7 @@ static void check_full(const struct graph_shape *shape, int split, uint32_t n_pa
 TEST(test_full)
 {
     for (size_t w = 0; w < 2 * N_WORKER_COUNTS; w += slow_stride(3)) {
-        struct graph_shape shape = power_law(300, 280, w % 2 == 1 ? WEIGHTED : 0);
+        struct graph_shape shape = power_law(300, 280, w % 2 * WEIGHTED, w % 2 == 1);
         shape.directed = true;
         FIXTURE(worker_counts[w / 2]);
         check_full(&shape, SPLIT_NONE, 1, 31, 0);

@@ -326,11 +326,8 @@ TEST(test_graphs)
 
 static void make_hub(uint32_t n_vertices, uint32_t hub_degree, int split, uint32_t n_parts, struct graph *out)
 {
-    const struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
-                                      .n_vertices = n_vertices,
-                                      .hub_degree = hub_degree,
-                                      .self_loops = true,
-                                      .directed = true};
+    struct graph_shape shape = power_law(n_vertices, hub_degree, 0, true);
+    shape.self_loops = shape.directed = true;
     make_graph(shape, split, n_parts, out);
 }
 

@@ -74,10 +74,8 @@ static void forward(struct handles *h, uint32_t p, uint32_t row0, const struct s
     expect_ok(sl_relate_forward_submit(&head, &h->block[p], row0, 100, sources, h->parameter, h->beta, chunk));
 }
 
-static void send(struct handles *h, uint32_t p, uint32_t n, const uint32_t *owner, const uint32_t *t0,
-                 const struct sl_slice *packed)
+static void send(struct handles *h, uint32_t p, uint32_t n, const uint32_t *t0, const struct sl_slice *packed)
 {
-    (void)owner;
     expect_ok(sl_relate_backward_submit(&head, &h->block[p], &h->rows[SLOT_DESTINATIONS][p], h->parameter, 100, n, t0,
                                         packed));
 }
@@ -201,7 +199,7 @@ TEST(graphs)
 /* More columns than are summed at a time. */
 TEST(wide_rows)
 {
-    const struct graph_shape shape = {.kind = GRAPH_POWER_LAW, .n_vertices = 90, .hub_degree = 40, .n_relations = 3};
+    const struct graph_shape shape = power_law(90, 40, 3, false);
     FIXTURE(1);
     fixture_watch();
     OWNED(free_world) struct world w;
@@ -216,13 +214,9 @@ TEST(wide_rows)
 /* 13,000 in-neighbours, in one part and in four. The parts change no bit of the means. */
 static void check_many_neighbours(uint32_t n_out, bool weighted)
 {
-    const struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
-                                      .n_vertices = 14000,
-                                      .hub_degree = 13000,
-                                      .directed = true,
-                                      .n_relations = 3,
-                                      .weighted = weighted};
+    struct graph_shape shape = power_law(14000, 13000, 3, weighted);
     double *tables[2];
+    shape.directed = true;
     slabs.n = 2;
     slabs.n_in = 1;
     slabs.n_out = n_out;
@@ -266,8 +260,7 @@ TEST(one_relation)
     slabs.n = 9;
     slabs.n_in = slabs.n_out = 1;
     for (uint32_t i = 0; i < 4; i++) {
-        const struct graph_shape shape = {
-            .kind = GRAPH_POWER_LAW, .n_vertices = 300, .hub_degree = 140, .n_relations = 1, .weighted = i % 2 == 1};
+        const struct graph_shape shape = power_law(300, 140, 1, i % 2 == 1);
         OWNED(free_world) struct world w;
         make_world(&shape, SPLIT_RANDOM, i < 2 ? 1 : 4, &w);
         sample_train(&w, 1, SL_SAMPLE_FULL, 20);
@@ -281,11 +274,7 @@ TEST(hub)
 {
     FIXTURE(1);
     for (uint32_t i = 0; i < 4; i++) {
-        const struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
-                                          .n_vertices = 600,
-                                          .hub_degree = 500,
-                                          .n_relations = i < 2 ? 1 : 3,
-                                          .weighted = i % 2 == 1};
+        const struct graph_shape shape = power_law(600, 500, i < 2 ? 1 : 3, i % 2 == 1);
         OWNED(free_world) struct world w;
         make_world(&shape, SPLIT_NONE, 1, &w);
         sample_all(&w);
