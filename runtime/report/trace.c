@@ -4,7 +4,6 @@
  * FxT on and off, the conversion of its trace, and the colours of the Paje trace. */
 #include "runtime/report/trace.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -579,12 +578,9 @@ done:
 /* Remove a folder of plain files. */
 static void remove_folder(const char *folder)
 {
-    DIR *dir = opendir(folder);
-    if (dir != NULL) {
-        for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
-            unlinkat(dirfd(dir), entry->d_name, 0);
-        }
-        closedir(dir);
+    DIR *dir = NULL;
+    for (const char *name = sl_folder_next(folder, &dir); name != NULL; name = sl_folder_next(folder, &dir)) {
+        unlinkat(dirfd(dir), name, 0);
     }
     rmdir(folder);
 }
@@ -628,18 +624,14 @@ static enum sl_status convert_and_move(const char *folder, const char *work, con
 /* Check that the raw traces of all ranks are there. *last_out gets the last path, for messages. */
 static enum sl_status find_raw(const char *folder, char **last_out)
 {
-    enum sl_status st = SL_OK;
     for (uint32_t r = 0; r < sl_n_ranks(); r++) {
         sl_free(*last_out);
         *last_out = NULL;
         SL_CHECK(written_path(folder, r, last_out));
-        if (!sl_file_exists(*last_out)) {
-            st = sl_fail(SL_EIO, "%s: expected StarPU's trace there, found none%s", *last_out,
-                         r > 0 ? "; --trace has to be a folder that all ranks share" : "");
-            return st;
-        }
+        SL_FAIL_IF(!sl_file_exists(*last_out), SL_EIO, "%s: expected StarPU's trace there, found none%s", *last_out,
+                   r > 0 ? "; --trace has to be a folder that all ranks share" : "");
     }
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_trace_finish(const char *folder)
