@@ -286,7 +286,7 @@ class Relations:
         """The ends of each relation by the types of vertices: uint32 (n, 4); None: any vertex."""
         right = types is None or isinstance(types, Mapping)
         expect(right, "types", f"a {type(types).__name__}", "a dictionary of slices", TypeError)
-        if not types or not self.names or not all(isinstance(name, tuple) for name in self.names):
+        if not types or not self.names or not all(isinstance(name, tuple) and len(name) == 3 for name in self.names):
             return None
         made = []
         for name in self.names:
@@ -295,8 +295,8 @@ class Relations:
                 first, stop = (found.start, found.stop) if isinstance(found, slice) else (None, None)
                 right = first is not None and stop is not None and 0 <= first <= stop
                 expect(right, "types", f"{found!r} of {end!r}", "slice(first, end) of its vertices")
-            head, tail = types[name[0]], types[name[2]]
-            made.append((head.start, tail.start, head.stop - head.start, tail.stop - tail.start))
+            parts = [types[end] for end in name[::2]]
+            made.append([*(part.start for part in parts), *(part.stop - part.start for part in parts)])
         return np.array(made, np.uint32).reshape(-1, 4)
 
 

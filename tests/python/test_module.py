@@ -722,6 +722,8 @@ class Data(Folder):
             types = {"a": slice(0, N), "b": wrong}
             with self.refuses(ValueError, "types: found .* of 'b', expected slice"):
                 graph(edge_type=kinds, relations=[("a", "to", "b")], types=types)
+        with self.refuses(ValueError, "relation_names is 'a,b'; expected SOURCE,NAME"):
+            graph(edge_type=kinds, relations=[("a", "b")], types={"a": slice(0, N)})
         with self.refuses(ValueError, "relation 'c'"):
             sl.train(graph(edge_type=kinds, relations=["a"]), "rgcn", **{**SMALL, "relation_fanout": {"c": [1, 1]}})
 
