@@ -65,8 +65,14 @@ SL_INLINE void sl_add_row(enum sl_dtype dtype, uint32_t n_columns, sl_real *rest
 
 /* The same for n rows, in order; n: a constant, at most four. */
 SL_INLINE void sl_add_rows(enum sl_dtype dtype, uint32_t n, uint32_t n_columns, sl_real *restrict out,
-                           const void *const *row, uint32_t c0, const sl_real *weight)
+                           const void *const *rows, uint32_t c0, const sl_real *weights)
 {
+    const void *row[4];
+    sl_real weight[4];
+    for (uint32_t k = 0; k < n; k++) { /* in registers */
+        row[k] = rows[k];
+        weight[k] = weights[k];
+    }
     for (uint32_t j = 0; j < n_columns; j++) {
         sl_real sum = out[j];
         for (uint32_t k = 0; k < n; k++) {
