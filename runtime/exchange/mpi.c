@@ -194,17 +194,14 @@ static enum sl_status make_list(struct sl_transport *transport, const starpu_dat
     return SL_OK;
 }
 
-typedef enum sl_status add_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *partials,
-                                  starpu_data_handle_t sum);
-
-/* A sum along a range of ranks, in one or more turns. The ranks `to` get the result. */
+/* A sum along a range of ranks, in one or more turns. The ranks `to` get the result. Losses are double; all other sums
+ * are sl_real. */
 struct chain {
     struct sl_rank_range ranks, to;
     const struct sl_transport_turns *turns;
-    enum sl_dtype dtype;
-    starpu_data_handle_t *so_far; /* handle kept for the run; NULL before first use */
-    int64_t tag;                  /* tag of the partial result; the result has tag + 1 */
-    add_submit *add;
+    const struct sl_transport_losses *losses; /* NULL: gradients */
+    starpu_data_handle_t *so_far;             /* handle kept for the run; NULL before first use */
+    int64_t tag;                              /* tag of the partial result; the result has tag + 1 */
 };
 
 /* A single rank needs no turns. */
@@ -239,7 +236,8 @@ static enum sl_status add_turn(struct sl_transport *transport, const struct sl_t
     bool first = rank == chain->ranks.begin && turn == 0;
     bool final = rank == last && turn + 1 == n_turns(chain);
     if (!first && *chain->so_far == NULL) {
-        SL_CHECK(sl_matrix_register(sl_handle_rows(sum), sl_handle_columns(sum), chain->dtype, chain->so_far));
+        enum sl_dtype dtype = chain->losses != NULL ? SL_DTYPE_F64 : SL_DTYPE_REAL;
+        SL_CHECK(sl_matrix_register(sl_handle_rows(sum), sl_handle_columns(sum), dtype, chain->so_far));
     }
     if (!first) {
         uint32_t before = rank == chain->ranks.begin ? last : rank - 1;
@@ -247,7 +245,11 @@ static enum sl_status add_turn(struct sl_transport *transport, const struct sl_t
     }
     SL_CHECK(make_list(transport, partials->handle + begin, n, chain->so_far));
     const starpu_data_handle_t *list = ((struct mpi *)transport->own)->list;
-    SL_CHECK(chain->add(head, n + !first, list + first, sum));
+    if (chain->losses != NULL) {
+        SL_CHECK(sl_loss_sum_submit(head, n + !first, list + first, chain->losses->watched, sum));
+    } else {
+        SL_CHECK(sl_reduce_submit(head, n + !first, list + first, sum));
+    }
     if (!final) {
         uint32_t next = rank == last ? chain->ranks.begin : rank + 1;
         return sl_ranks_send(sum, next, chain->tag);
@@ -278,23 +280,9 @@ static enum sl_status sum(struct sl_transport *transport, const struct sl_task_a
     struct chain chain = {.ranks = request->ranks,
                           .to = request->ranks,
                           .turns = request->turns,
-                          .dtype = SL_DTYPE_REAL,
                           .so_far = &m->so_far[request->parameter * transport->plan->n_replicas + request->replica],
-                          .tag = tag_of(SUM, 0, 0, request->parameter, 2 * request->replica),
-                          .add = sl_reduce_submit};
+                          .tag = tag_of(SUM, 0, 0, request->parameter, 2 * request->replica)};
     return add_up(transport, head, &chain, request->lists, request->sum);
-}
-
-static enum sl_status add_losses(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
-                                 starpu_data_handle_t total)
-{
-    return sl_loss_sum_submit(head, n, losses, false, total);
-}
-
-static enum sl_status add_watched(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
-                                  starpu_data_handle_t total)
-{
-    return sl_loss_sum_submit(head, n, losses, true, total);
 }
 
 /* The sum of this rank's losses. The losses are kept for settle. */
@@ -316,10 +304,9 @@ static enum sl_status loss(struct sl_transport *transport, const struct sl_task_
     struct chain chain = {.ranks = losses->ranks,
                           .to = {0, transport->plan->n_ranks},
                           .turns = losses->turns,
-                          .dtype = SL_DTYPE_F64,
+                          .losses = losses,
                           .so_far = &((struct mpi *)transport->own)->loss_so_far[losses->number],
-                          .tag = tag_of(LOSS, 0, 0, 0, 2 * losses->number),
-                          .add = losses->watched ? add_watched : add_losses};
+                          .tag = tag_of(LOSS, 0, 0, 0, 2 * losses->number)};
     return add_up(transport, head, &chain, losses->partials, losses->total);
 }
 
