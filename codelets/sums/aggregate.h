@@ -45,9 +45,8 @@
 #include <string.h>
 
 #include "codelets/sums/sources.h"
-#ifdef SL_CUDA
-#include <cusparse.h>
-#endif
+
+struct cusparseContext;
 
 /* ---- blocks, for kernels and launchers. Arrays are in the memory of the processor that runs the kernel. ---- */
 
@@ -181,14 +180,12 @@ SL_DECLARE_LAUNCHER(void, sl_accumulate_sent, uint32_t n, const struct sl_asked 
 SL_DECLARE_LAUNCHER(void, sl_accumulate_own, const struct sl_transposed *block, uint32_t t0, uint32_t n,
                     const struct sl_asked *asked, const struct sl_chunks *gm, int beta, const struct sl_gradient *g);
 
-#ifdef SL_CUDA
 /* The mean by cuSPARSE's SpMM, from a copy of all source rows (sl_real). Waits once for the stream, to read the number
  * of edges. Needs fewer than 2^31 edges and sources. The same input gives the same bits, but not the bits of
  * sl_aggregate_forward_cuda. */
-SL_EXTERN_C enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cusparseHandle_t handle,
+SL_EXTERN_C enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, struct cusparseContext *handle,
                                                          const struct sl_edges *edges, uint32_t n_columns,
                                                          const struct sl_sources *x, int beta, sl_real *m_out);
-#endif
 
 #ifndef SL_KERNELS_ONLY
 /* ---- edges as operands, of all sums ---- */

@@ -3,6 +3,7 @@
  *
  * Weighted sums over sampled in-neighbours, and the transposed sums, on a device. All sums use one kernel
  * (codelets/sums/lists.cuh). A list that is not long has the bits of the CPU. */
+#include <cusparse.h>
 #include <type_traits>
 
 #include "codelets/sampling/sample.h"
@@ -240,16 +241,13 @@ static enum sl_status start(const float *edge_weights, const Launch &launch, con
     return launch(edge_weighted<List>{list, edge_weights});
 }
 
-/* T: stored type of the sums. rows: the edges on the device. */
-template <typename T, typename Edges>
-static enum sl_status sum_edges(const char *name, cudaStream_t stream, const struct sl_edges *edges, const Edges &rows,
-                                uint32_t n_columns, int beta, uintptr_t addresses, uint32_t m_width, void *m_out)
+/* list: the edges on the device, and where the sums go. */
+template <typename Edges, typename T>
+static enum sl_status sum_edges(const char *name, cudaStream_t stream, const struct sl_edges *edges,
+                                const struct means<Edges, T> &list, uint32_t n_columns, int beta, uintptr_t addresses)
 {
-    const struct means<Edges, T> list = {
-        {}, rows, (T *)m_out, m_width
-    };
     auto sum = [&](const auto &of_edges) {
-        return sl_start_some(name, stream, of_edges, edges->n_rows, n_columns, m_width, beta, addresses);
+        return sl_start_some(name, stream, of_edges, edges->n_rows, n_columns, list.m_width, beta, addresses);
     };
     if (edges->weights == nullptr) {
         return start(edges->edge_weights, sum, list);
@@ -265,8 +263,10 @@ enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_ed
     const uintptr_t addresses = sl_address_bits(&x) | sl_quad_address(m_dtype, m_out);
     return sl_by_dtypes(x.dtype, m_dtype, [&](auto s, auto t) {
         const sl_block_edges<decltype(s)> rows = {edges->offsets + edges->row0, edges->sources, edges->row0, x};
-        return sum_edges<decltype(t)>("sl_aggregate_forward", stream, edges, rows, n_columns, beta, addresses,
-                                      n_columns, m_out);
+        const struct means<sl_block_edges<decltype(s)>, decltype(t)> list = {
+            {}, rows, (decltype(t) *)m_out, n_columns
+        };
+        return sum_edges("sl_aggregate_forward", stream, edges, list, n_columns, beta, addresses);
     });
 }
 
@@ -398,7 +398,10 @@ enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_edges
     SL_CHECK(sl_send_parts(name, stream, list, &chunks, &all));
     return sl_by_dtypes(list.dtype, m_dtype, [&](auto s, auto t) {
         const sl_part_edges<decltype(s)> rows = {edges->part_offsets, edges->sources, edges->row0, all};
-        return sum_edges<decltype(t)>(name, stream, edges, rows, n_columns, beta, addresses, m_width, m_out);
+        const struct means<sl_part_edges<decltype(s)>, decltype(t)> list = {
+            {}, rows, (decltype(t) *)m_out, m_width
+        };
+        return sum_edges(name, stream, edges, list, n_columns, beta, addresses);
     });
 }
 

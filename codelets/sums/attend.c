@@ -151,8 +151,8 @@ struct attended {
 };
 
 /* own: the view of x that has the destinations. */
-static struct attended attended_of(struct sl_heads heads, const struct sl_edges *edges, const struct sl_source_rows *x,
-                                   enum sl_dtype dtype, const struct sl_view *own)
+SL_INLINE struct attended attended_of(struct sl_heads heads, const struct sl_edges *edges,
+                                      const struct sl_source_rows *x, enum sl_dtype dtype, const struct sl_view *own)
 {
     return (struct attended){heads, *edges, x, sl_view_row_of(dtype, own, edges->row0, sl_heads_row(heads))};
 }

@@ -128,7 +128,6 @@ void sl_parts_rows(const struct sl_parts *parts, struct sl_source_rows *out)
     }
 }
 
-#ifdef SL_CUDA
 void sl_chunks_on_device(const struct sl_chunks *rows, struct sl_device_rows *out)
 {
     *out = (struct sl_device_rows){.n_chunks = rows->each.n, .shift = rows->shift};
@@ -163,4 +162,3 @@ void sl_parts_on_device(const struct sl_parts *parts, struct sl_part_list *out)
     }
     memcpy(out->chunk, rows.chunk, parts->chunks.n * sizeof *out->chunk);
 }
-#endif

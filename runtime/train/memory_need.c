@@ -8,18 +8,15 @@
 
 #include "codelets/rows/row_cache.h"
 #include "runtime/full/evaluate.h"
+#include "runtime/machine/gpus.h"
 #include "runtime/machine/pool.h"
 #include "runtime/minibatch/steps.h"
 #include "runtime/model/kinds.h"
 #include "runtime/objective/collect.h"
 #include "runtime/store/feature_source.h"
 
-/* The program and its libraries. CUDA's libraries are the largest, with or without a GPU. */
-#if defined(SL_CUDA) && STARPU_MAXCUDADEVS > 0
-#define PROCESS_BYTES 230e6
-#else
-#define PROCESS_BYTES 22e6
-#endif
+#define PROCESS_BYTES 22e6 /* the program and its libraries */
+#define CUDA_BYTES 208e6   /* CUDA's libraries, with or without a GPU */
 #define WORKER_BYTES 1.6e6 /* a worker's stack and tasks, and the libraries' packing buffers */
 #define MESSAGE_BYTES 76e6 /* MPI's buffers, and rows waiting to be sent */
 #define PART_SHARE 1.25    /* size of the largest part relative to the average */
@@ -369,7 +366,7 @@ struct sl_memory_need sl_memory_need(const struct sl_settings *s, const struct s
     struct basis b = find_basis(s, dataset, run, &model);
     double all = data_bytes(&b, b.n, b.n_edges);
     double loaded = all + listed_bytes(&dataset->links); /* freed before training begins */
-    double process = PROCESS_BYTES + run->n_workers * WORKER_BYTES;
+    double process = PROCESS_BYTES + if_so(sl_gpus_built(), CUDA_BYTES) + run->n_workers * WORKER_BYTES;
     if (plan != NULL) {
         take_rank(plan, run->partition, &b);
         process += MESSAGE_BYTES + dataset->graph.n_vertices * 48.0; /* ids in both orders, lists of the halo */
