@@ -19,7 +19,7 @@ from typing import NoReturn
 
 # Each command, its module, and what it does.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "convert": ("_convert", "Make a dataset of the files of other programs."),
+    "convert": ("_formats", "Make a dataset of the files of other programs."),
     "plot": ("_curves", "Draw loss, scores and stage times of one run, or of several over each other."),
     "report": ("_report", "Show how a traced run spent its time."),
 }

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ._library import ArrayLinks, shown, warn
-from ._numpy import Array, np
-from ._tools import expect, need
+from ._tools import Array, expect, need, np
 
 
 def is_sparse(value: Any) -> bool:

@@ -15,8 +15,7 @@ from sklearn.utils import extmath, validation  # type: ignore[import-untyped,imp
 from . import _arrays, _sources
 from ._graph import Graph, as_graph
 from ._library import StarlingWarning, warn
-from ._numpy import Array, np
-from ._tools import expect
+from ._tools import Array, expect, np
 from ._train import all_options, set_keywords, weights_by_class
 from ._train import train as train_model
 

@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ._library import OPTIONS
-from ._numpy import Array, np
-from ._tools import expect, need, whole_file
+from ._tools import Array, expect, need, np, whole_file
 from ._trace import STAGES
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9", "#8c564b")

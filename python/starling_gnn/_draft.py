@@ -19,9 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ._arrays import any_array, column, ids32, is_missing, members, named
-from ._numpy import Array, np
 from ._sources import PLAIN, WEIGHTS, Stores, split
-from ._tools import expect
+from ._tools import Array, expect, np
 
 ROWS = 1 << 18  # of a block
 _HEADER_BYTES = 128  # of a .npy file

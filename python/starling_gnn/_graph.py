@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from . import _arrays, _sources
 from ._library import LOAD, Arrays, DatasetSizes, lib, made, make_settings, shown, warn
-from ._numpy import Array, np
-from ._tools import expect
+from ._tools import Array, expect, np
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -13,8 +13,7 @@ from typing import Any
 from . import _arrays
 from ._graph import as_graph
 from ._library import Neighborhood, check, lib, made, make_settings, shown
-from ._numpy import np
-from ._tools import expect, need
+from ._tools import expect, need, np
 
 # Keywords that the sampler reads beside fanout.
 _OPTIONS = ("sampler", "replace", "kappa", "layer_dependency", "edge_weights")

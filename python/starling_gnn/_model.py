@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, TypeVar
 from . import _arrays, _session
 from ._graph import Graph, as_graph, lines_of
 from ._library import OPTIONS, ModelFacts, Scores, check, lib, made, texts_of
-from ._numpy import Array, Floats, np
-from ._tools import Record, expect
+from ._tools import Array, Floats, Record, expect, np
 
 if TYPE_CHECKING:
     from pandas import DataFrame  # type: ignore[import-untyped,import-not-found,unused-ignore]

@@ -18,8 +18,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from ._numpy import Array, np
-from ._tools import need, whole_file
+from ._tools import Array, need, np, whole_file
 from ._trace import BUSY, IDLE, KINDS, STAGES, STARPU, TRANSFERS, Pair, Task, Trace, read
 
 # As in paje.trace: neighbours differ, also for colour-blind readers (after Okabe and Ito). Foreign categories go round.

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _library
 from ._library import Settings, check, lib, made, warn
-from ._numpy import Floats, np
-from ._tools import Record
+from ._tools import Floats, Record, np
 
 if TYPE_CHECKING:
     from ._graph import Graph

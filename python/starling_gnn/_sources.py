@@ -12,8 +12,7 @@ from typing import Any, Dict
 
 from . import _arrays
 from ._library import warn
-from ._numpy import Array, np
-from ._tools import expect, need
+from ._tools import Array, expect, need, np
 
 Stores = Dict[Any, Dict[str, Any]]
 PLAIN = ("", "", "")  # the only relation of a graph that is not typed

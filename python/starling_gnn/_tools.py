@@ -1,14 +1,38 @@
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
-"""What modules share: records, libraries that may be missing, and files that are written whole or not at all."""
+"""What modules share: numpy, records, libraries that may be missing, and files that are written whole or not at all.
+
+numpy is imported when it is first used. It takes 25 MB. Training on files needs numpy for the results alone, when the
+buffers of training are free again.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
+import importlib.util
 import os
 from collections.abc import Iterator
-from typing import Any, Dict
+from typing import TYPE_CHECKING, Any, Dict
+
+__all__ = ["Array", "Floats", "Record", "expect", "need", "np", "whole_file"]
+
+if importlib.util.find_spec("numpy") is None:
+    raise ImportError("starling_gnn needs numpy; install it (pip install numpy)")
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+    Floats = NDArray[np.float32]
+else:
+    Array = Floats = Any  # of annotations alone
+
+    class _Numpy:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(importlib.import_module("numpy"), name)
+
+    np = _Numpy()
 
 
 class Record(Dict[str, Any]):

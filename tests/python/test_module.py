@@ -28,7 +28,7 @@ from unittest import mock
 
 import numpy as np
 import starling_gnn as sl
-from starling_gnn import _library, _progress, _session, _train
+from starling_gnn import _library, _session, _train
 from starling_gnn._sources import MASKS
 
 from support import Bag, Folder, has, needs, of_dgl
@@ -1674,7 +1674,7 @@ class Training(Folder):
             sl.NodeClassifier(**SMALL).fit(x, np.eye(K)[y], edge_index=edges)
 
     def test_progress(self):
-        bar = _progress.Progress(False, 2)
+        bar = _train.Progress(False, 2)
         for seconds, clock in ((5, "0:05"), (65, "1:05"), (90000, "25:00:00")):
             bar.stream, bar.started = io.StringIO(), time.monotonic() - seconds
             bar._draw(1, 0.5)
