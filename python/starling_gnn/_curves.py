@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ._library import OPTIONS
+from ._report import STAGES
 from ._tools import Array, expect, need, np, whole_file
-from ._trace import STAGES
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9", "#8c564b")
 # Scores: the title, and the factor of the axis; 100: percent.

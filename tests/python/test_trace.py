@@ -13,8 +13,8 @@ import unittest
 import warnings
 from unittest import mock
 
-from starling_gnn import _report, _trace
-from starling_gnn._trace import BUSY, IDLE, STARPU, TRANSFERS
+from starling_gnn import _report
+from starling_gnn._report import BUSY, IDLE, STARPU, TRANSFERS
 
 from support import Folder, needs, run
 
@@ -58,7 +58,7 @@ class Made(Folder):
     def read(self):
         self.write("tasks.rec", "".join(self.tasks))
         self.write("trace.rec", "".join(self.states))
-        return _trace.read(self.here)
+        return _report.read(self.here)
 
     def analyse(self):
         return _report.Analysis(self.read())
@@ -171,20 +171,20 @@ class Read(Made):
 
     def test_names(self):
         ours = "backward.bwd.dense_weight.hop1.pe2.step18446744073709551615"
-        self.assertEqual(_trace.Trace().parse(ours), ("backward", 2, 18446744073709551615))
+        self.assertEqual(_report.Trace().parse(ours), ("backward", 2, 18446744073709551615))
         for end in ("", "1x", "1."):
-            self.assertIsNone(_trace.Trace().parse("sample.fwd.sample.hop0.pe0.step" + end)[2])
+            self.assertIsNone(_report.Trace().parse("sample.fwd.sample.hop0.pe0.step" + end)[2])
 
     def refused(self, name, text, words):
         kept = self.path(name)
         with open(kept) as file:
             whole = file.read()
         self.write(name, text)
-        self.assertRaisesRegex(ValueError, words, _trace.read, self.here)
+        self.assertRaisesRegex(ValueError, words, _report.read, self.here)
         self.write(name, whole)
 
     def test_bad_files(self):
-        self.assertRaises(FileNotFoundError, _trace.read, self.here)
+        self.assertRaises(FileNotFoundError, _report.read, self.here)
         self.small()
         self.read()
         ran = "\nWorkerId: 0\nStartTime: 1\nEndTime: 2\n\n"
@@ -250,7 +250,7 @@ class Read(Made):
                 with open(self.path(name), "wb") as file:
                     file.write(text[: draw.randrange(len(text))] if n % 2 else text)
                 try:
-                    analysis = _report.Analysis(_trace.read(self.here))
+                    analysis = _report.Analysis(_report.read(self.here))
                     _report.text(analysis)
                 except (ValueError, OSError):
                     continue
@@ -274,7 +274,7 @@ class Sums(Made):
         self.near(a.workers.loc[(0, 1), BUSY], 4.51)
         counts = a.n, a.n_tiny, a.stages.n["sample"], a.stages.n_tiny["optimise"]
         self.assertEqual(counts, (7, 1, 2, 1))
-        self.near(a.stages[list(_trace.KINDS)].sum().sum() + a.tail[list(_trace.KINDS)].sum(), 20)
+        self.near(a.stages[list(_report.KINDS)].sum().sum() + a.tail[list(_report.KINDS)].sum(), 20)
         self.near(a.total.sum(), 20)
         for name in a.stages.index:
             self.assertAlmostEqual(a.busy[name].sum(), a.stages.loc[name, BUSY])
@@ -511,12 +511,12 @@ class Runs(unittest.TestCase):
     def expect_steps(self, trace, first, last):
         for step in range(first, last + 1):
             seen = {(task.stage, task.pe) for task in trace.tasks.values() if task.worker and task.step == step}
-            for stage in _trace.STAGES[:9]:
+            for stage in _report.STAGES[:9]:
                 for pe in range(1 if stage in ("sync", "optimise") else 2):
                     self.assertIn((stage, pe), seen, step)
 
     def test_a_window_holds_its_steps(self):
-        trace = _trace.read(self.train("--trace-steps", "3:4"))
+        trace = _report.read(self.train("--trace-steps", "3:4"))
         self.expect_steps(trace, 3, 4)
         for task in trace.tasks.values():
             if task.worker and task.stage != "evaluate":
@@ -527,14 +527,14 @@ class Runs(unittest.TestCase):
         """A busy machine may take the processor away between a codelet's end and its mark: one run of some agrees."""
         apart = []
         for _ in range(10):
-            analysis = _report.Analysis(_trace.read(self.train()))
+            analysis = _report.Analysis(_report.read(self.train()))
             with open(os.path.join(self.home.name, "m.jsonl")) as file:
                 epoch = next(line for line in map(json.loads, file) if line["event"] == "epoch")
             # Minibatches are sampled ahead: the next epoch's are in the trace, too.
             last = max(task.step or 0 for task in analysis.path if task.stage != "sample")
             self.expect_steps(analysis.trace, 0, int(last))
             self.assertLessEqual(analysis.trace.makespan, epoch["seconds"])
-            for stage in _trace.STAGES[:9]:
+            for stage in _report.STAGES[:9]:
                 traced, measured = analysis.stages.loc[stage, BUSY], epoch["stage_seconds"][stage]
                 self.assertAlmostEqual(traced, measured, delta=1e-3 * measured)
             for seconds in analysis.workers.sum(axis=1):
@@ -551,7 +551,7 @@ class Runs(unittest.TestCase):
         stages, chunks = 3, 5
         sizes = "--model gcn --layers 3 --hidden 16 --stages 3 --chunks 5 --epochs 1 --stages-cut 1,2"
         fixed = "--guard off --eval-every 0 --chunk-order fixed"
-        trace = _trace.read(self.trace("pipe_gnn", *sizes.split(), *fixed.split()))
+        trace = _report.read(self.trace("pipe_gnn", *sizes.split(), *fixed.split()))
         for back, kinds in ((False, ("aggregate", "dense")), (True, ("backward",))):
             seen, units = {}, {}
             for job, task in trace.tasks.items():
