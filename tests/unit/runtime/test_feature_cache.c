@@ -95,7 +95,7 @@ TEST(test_need)
     OWNED(sl_settings_free) struct sl_settings settings;
     make_settings(4, 4, &settings);
     expect_ok(sl_settings_check(&settings));
-    struct sl_memory_run of = {.team = 1, .n_workers = 2};
+    struct sl_memory_run of = {.n_workers = 2};
     expect_ok(sl_reach_expect(&settings, &dataset, &of.reach));
     struct sl_gpu_need one = sl_memory_need_gpu(&settings, &dataset, &of.reach, 1);
     struct sl_gpu_need two = sl_memory_need_gpu(&settings, &dataset, &of.reach, 2);
