@@ -16,7 +16,7 @@ sl.load_model("model.safetensors").predict(sl.Graph(other_edge_index, other_x))
 import importlib
 from typing import TYPE_CHECKING
 
-from ._graph import Graph, load
+from ._graph import Graph, NeighborLoader, load
 from ._library import (
     BadFileError,
     DeviceError,
@@ -30,11 +30,9 @@ from ._library import (
     StarlingWarning,
 )
 from ._library import version as __version__
-from ._loader import NeighborLoader
-from ._model import Model, load_model
+from ._model import Model, Run, evaluate, load_model, options, train
 from ._session import close
 from ._tools import Record, need
-from ._train import Run, evaluate, options, train
 
 if TYPE_CHECKING:
     from ._classifier import NodeClassifier as NodeClassifier

@@ -15,15 +15,14 @@ from sklearn.utils import extmath, validation  # type: ignore[import-untyped,imp
 from . import _arrays, _sources
 from ._graph import Graph, as_graph
 from ._library import StarlingWarning, warn
+from ._model import Run, all_options, set_keywords, weights_by_class
+from ._model import train as train_model
 from ._tools import Array, expect, np
-from ._train import all_options, set_keywords, weights_by_class
-from ._train import train as train_model
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._options import ModelName, TrainOptions
-    from ._train import Run
 
 # Keywords of train() beside the options. An option `predict` writes a file, and is a method here.
 _OF_TRAIN = ("pipe", "on_epoch", "on_step", "progress", "weights")

@@ -28,7 +28,7 @@ from unittest import mock
 
 import numpy as np
 import starling_gnn as sl
-from starling_gnn import _library, _session, _train
+from starling_gnn import _library, _model, _session
 from starling_gnn._sources import MASKS
 
 from support import Bag, Folder, has, needs, of_dgl
@@ -1206,7 +1206,7 @@ def ask_again(path, kind, targets, form):
 
 class Training(Folder):
     def test_doctests(self):
-        for name in ("_graph", "_train", *["_classifier"] * has("sklearn")):
+        for name in ("_graph", "_model", *["_classifier"] * has("sklearn")):
             failed, tried = doctest.testmod(importlib.import_module("starling_gnn." + name))
             self.assertEqual(failed, 0)
             self.assertGreater(tried, 2)
@@ -1674,7 +1674,7 @@ class Training(Folder):
             sl.NodeClassifier(**SMALL).fit(x, np.eye(K)[y], edge_index=edges)
 
     def test_progress(self):
-        bar = _train.Progress(False, 2)
+        bar = _model.Progress(False, 2)
         for seconds, clock in ((5, "0:05"), (65, "1:05"), (90000, "25:00:00")):
             bar.stream, bar.started = io.StringIO(), time.monotonic() - seconds
             bar._draw(1, 0.5)
@@ -2222,10 +2222,10 @@ class Types(Folder):
             found = [
                 set(re.findall(r"^    (\w+): Union", text, re.MULTILINE)) for text in file.read().split("\nclass ")
             ]
-        self.assertEqual(found[1] | found[2], set(_train.all_options()))
+        self.assertEqual(found[1] | found[2], set(_model.all_options()))
         self.assertEqual(found[1] | found[3], _library.LOAD)
         parameters = set(inspect.signature(sl.train).parameters)
-        self.assertLessEqual(set(_train.all_options()), parameters)
+        self.assertLessEqual(set(_model.all_options()), parameters)
 
 
 class Interrupts(Folder):
