@@ -287,16 +287,14 @@ class Relations:
         expect(right, "types", f"a {type(types).__name__}", "a dictionary of slices", TypeError)
         if not types or not self.names or not all(isinstance(name, tuple) and len(name) == 3 for name in self.names):
             return None
-        made = []
-        for name in self.names:
-            for end in name[::2]:
-                found = types.get(end)
-                first, stop = (found.start, found.stop) if isinstance(found, slice) else (None, None)
-                right = first is not None and stop is not None and 0 <= first <= stop
-                expect(right, "types", f"{found!r} of {end!r}", "slice(first, end) of its vertices")
-            parts = [types[end] for end in name[::2]]
-            made.append([*(part.start for part in parts), *(part.stop - part.start for part in parts)])
-        return np.array(made, np.uint32).reshape(-1, 4)
+        starts, counts = [], []
+        for end in (end for name in self.names for end in name[::2]):
+            part: Any = types.get(end)
+            right = isinstance(part, slice) and None not in (part.start, part.stop) and 0 <= part.start <= part.stop
+            expect(right, "types", f"{part!r} of {end!r}", "slice(first, end) of its vertices")
+            starts.append(part.start)
+            counts.append(part.stop - part.start)
+        return np.hstack([np.array(numbers, np.uint32).reshape(-1, 2) for numbers in (starts, counts)])
 
 
 def rows_of(value: Any, name: str) -> Any:

@@ -77,8 +77,7 @@ class Curve:
         """Seconds in the tasks of each stage, the mean over the epochs, float64 (stages,)."""
         found = [record.get("stage_seconds") for record in self.records]
         rows = [[_number(row.get(s)) if isinstance(row, dict) else 0 for s in STAGES] for row in found]
-        mean: Array = np.maximum(np.nan_to_num(np.array(rows)), 0).mean(axis=0)
-        return mean
+        return np.asarray(np.maximum(np.nan_to_num(np.array(rows)), 0).mean(axis=0))
 
     def result(self) -> str:
         """The best epoch, the number of epochs and their median time, as one line."""

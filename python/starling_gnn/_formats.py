@@ -141,8 +141,7 @@ class Ids:
         expect(wrong is None, "ids", repr(wrong)[:40], expected)
         known = self.known
         new = np.fromiter((known.setdefault(text, len(known)) for text in texts), np.uint32, len(texts))
-        made: Array = new[codes]
-        return made
+        return np.asarray(new[codes])
 
     def names(self) -> list[str] | None:
         """The ids by number. None: the ids are the numbers."""
@@ -150,8 +149,7 @@ class Ids:
 
 
 def _plain(column: Any) -> Array:
-    made: Array = column.to_numpy() if column.dtype.kind in "iu" else column.to_numpy(object)
-    return made
+    return np.asarray(column.to_numpy() if column.dtype.kind in "iu" else column.to_numpy(object))
 
 
 def read_edges(path: str, arguments: Any, draft: Draft, ids: tuple[Ids, Ids]) -> dict[str, Any]:
@@ -250,16 +248,13 @@ def read_tables(path: str, arguments: Any, draft: Draft) -> Stores:
     return {"": {**vertices, "num_nodes": np.array(len(ids.known))}, PLAIN: pairs}
 
 
-# ---- arrays ----
+# ---- arrays and files ----
 
 
 def of_arrays(arrays: Mapping[str, Any], weight: str | None) -> Stores:
     """The stores of a graph of one type, of named arrays. weight: another name of the edges' weights."""
     edges = {name: array for name, array in arrays.items() if name in OF_EDGES or name == weight}
     return {"": {name: array for name, array in arrays.items() if name not in edges}, PLAIN: edges}
-
-
-# ---- files ----
 
 
 def npz_arrays(path: str, draft: Draft) -> dict[str, Array]:

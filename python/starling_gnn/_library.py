@@ -223,18 +223,15 @@ _FUNCTIONS = {
     "bool": "settings_check_environment",
     "void_p": "dataset_delete model_delete on_notice sampler_close session_close session_stop settings_delete"
     " settings_new settings_new_pipe",
-    "void_p void_p": "dataset_describe dataset_new dataset_open model_describe session_model session_sizes"
-    " session_train",
-    "void_p void_p void_p": "model_evaluate model_open_dataset sampler_open session_open",
+    "void_p void_p": "dataset_describe dataset_new dataset_open model_describe model_load model_save session_model"
+    " session_sizes session_train",
+    "void_p void_p void_p": "model_evaluate model_open_dataset model_set sampler_open session_open settings_set",
     "void_p void_p void_p void_p": "model_score_links session_evaluate",
     "void_p void_p uint32 void_p void_p": "model_embed model_predict",
-    "void_p char_p": "model_save",
-    "void_p char_p char_p": "model_set settings_set",
     "void_p char_p char_p size_t": "model_get settings_get",
     "void_p uint32 void_p": "settings_list",
     "void_p uint32 void_p void_p": "dataset_features dataset_split dataset_targets session_set_weights",
     "void_p uint64 uint32 void_p void_p": "sampler_draw",
-    "char_p void_p": "model_load",
 }
 for _kinds, _names in _FUNCTIONS.items():
     for _name in _names.split():

@@ -23,7 +23,7 @@ import io
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Dict, Optional, Tuple
 
@@ -293,6 +293,12 @@ def elapsed(intervals: Any, times: Any) -> Array:
     return made
 
 
+def _sum(states: Any, rows: Any, name: str, columns: Sequence[str]) -> Any:
+    """The seconds of states by rows, and by their column `name`, whose values become `columns`."""
+    made = states.pivot_table("seconds", rows, name, "sum", fill_value=0)
+    return made.reindex(columns=list(columns), fill_value=0)
+
+
 class Analysis:
     """Sums over states, the overlap with compute, and the critical path of a trace. Tables of pandas, in seconds.
 
@@ -313,27 +319,21 @@ class Analysis:
         starpu = states.seconds.where(states.kind == STARPU, 0).groupby([*worker, turn]).transform("sum")
         tasks = busy & ~states.resumed
         tiny = tasks & (states.seconds < TINY)
-        found = self._sum("next").assign(
+        found = _sum(states, "next", "kind", KINDS).assign(
             n=tasks.groupby(states.next).sum(),
             n_tiny=tiny.groupby(states.next).sum(),
             tiny_starpu=starpu.where(tiny, 0).groupby(states.next).sum(),
         )
         self.tail = found.loc[""] if "" in found.index else 0 * found.iloc[0]
         self.stages = found.reindex(trace.stages, fill_value=0)
-        self.workers = self._sum(["rank", "worker"])
-        by_stage = states[busy].pivot_table("seconds", ["rank", "worker"], "stage", "sum", fill_value=0)
-        self.busy = by_stage.reindex(columns=trace.stages, fill_value=0)
+        self.workers = _sum(states, ["rank", "worker"], "kind", KINDS)
+        self.busy = _sum(states[busy], ["rank", "worker"], "stage", trace.stages)
         self._hide(states[busy])
         self.path: list[Task] = []
         self.path_s = self._follow()
         self.total = self.workers.sum()
         self.n, self.n_tiny = int(self.stages.n.sum()), int(self.stages.n_tiny.sum())
         self.whole = len(self.workers) * trace.makespan
-
-    def _sum(self, rows: Any) -> Any:
-        """The seconds of all states, by rows and KINDS."""
-        made = self.trace.states.pivot_table("seconds", rows, "kind", "sum", fill_value=0)
-        return made.reindex(columns=list(KINDS), fill_value=0)
 
     def _hide(self, busy: Any) -> None:
         """overlap: with the whole span of earlier steps, as in the metrics. hidden: with tasks, without the holes."""

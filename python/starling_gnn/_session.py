@@ -233,9 +233,15 @@ _disposed: queue.SimpleQueue[Any] = queue.SimpleQueue()  # deletions that wait f
 def dispose(delete: Callable[[Any], None], handle: Any) -> None:
     """Delete an object that may have an open session. The garbage collector calls it at any place, in any thread."""
     _disposed.put((delete, handle))
-    if not _lost and _lock.acquire(blocking=False):
+    if not _lost:
+        _if_free(_sweep)
+
+
+def _if_free(work: Callable[[], None]) -> None:
+    """Call a function under the lock, unless the lock is held."""
+    if _lock.acquire(blocking=False):
         try:
-            _sweep()
+            work()
         finally:
             _lock.release()
 
@@ -280,14 +286,6 @@ def _check() -> None:
 # ---- fork and exit ----
 
 
-def _before_fork() -> None:
-    if _lock.acquire(blocking=False):
-        try:
-            _close_all()
-        finally:
-            _lock.release()
-
-
 def _in_child() -> None:
     global _lock, _lost, _current
     if _lock.locked():
@@ -297,7 +295,7 @@ def _in_child() -> None:
     _threads.clear()
 
 
-os.register_at_fork(before=_before_fork, after_in_child=_in_child)
+os.register_at_fork(before=lambda: _if_free(_close_all), after_in_child=_in_child)
 
 
 def _notice(kind: int, line: bytes) -> None:
