@@ -44,7 +44,7 @@ enum sl_option_kind {
 enum sl_option_change {
     SL_CHANGE_NEVER,  /* the run would go on differently. An open value comes from the checkpoint. */
     SL_CHANGE_DATA,   /* may change, if the data stay the same: their contents are compared (data/identity.h) */
-    SL_CHANGE_LONGER, /* may change without --lr-schedule, whose length is the number of epochs */
+    SL_CHANGE_LONGER, /* may change, unless --lr-schedule depends on the number of epochs */
     SL_CHANGE_FREELY, /* no influence on the rest of the training */
 };
 

@@ -5,7 +5,8 @@
  * by AdamW (Loshchilov, Hutter 2019), where it is decoupled: w is shrunk first, and g = grad.
  *   before: codelets/ends/reduce.h        after: the next step's dense
  *
- *   g = grad + decay * w;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
+ *   g = grad + decay * w;  AdamW: g = grad, and first w *= 1 - lr * decay
+ *   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
  *   w -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps),  t = 1, 2, ..
  *
  * By rows (as torch.optim.SparseAdam treats rows that a gradient lacks): a row whose gradient is zero stays as it is,

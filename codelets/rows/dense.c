@@ -522,6 +522,7 @@ static enum sl_status forward(const void *view, const void *stream)
 {
     const struct forward *v = view;
     if (stream == NULL && v->x.dtype != SL_DTYPE_REAL && v->x.dtype != v->head.run->row_dtype) {
+        assert(v->z.dtype == SL_DTYPE_REAL);
         return forward_narrow(v);
     }
     return SL_CALL_QUEUE(stream, sl_dense_forward, v->x.dtype, v->z.n_rows, v->x.n_columns, v->z.n_columns, v->x.data,

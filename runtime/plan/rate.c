@@ -29,10 +29,7 @@ struct sl_rate sl_rate_of(const char *text)
     static const struct {
         const char *name;
         enum sl_rate_kind kind;
-    } names[] = {{"none", SL_RATE_CONSTANT},
-                 {"constant", SL_RATE_CONSTANT},
-                 {"cosine", SL_RATE_COSINE},
-                 {"step", SL_RATE_THIRDS}};
+    } names[] = {{"none", SL_RATE_CONSTANT}, {"cosine", SL_RATE_COSINE}, {"step", SL_RATE_THIRDS}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (text == NULL || strcmp(text, names[i].name) == 0) {
             return (struct sl_rate){.kind = names[i].kind};

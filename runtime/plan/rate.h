@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 enum sl_rate_kind {
-    SL_RATE_CONSTANT, /* "none" or "constant": 1 */
+    SL_RATE_CONSTANT, /* "none": 1 */
     SL_RATE_COSINE,   /* "cosine": (1 + cos(pi e / E)) / 2 */
     SL_RATE_THIRDS,   /* "step": 0.1^floor(3 e / E) */
     SL_RATE_STEP,     /* "step:N:X": X^floor(e / N) */

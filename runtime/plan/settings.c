@@ -382,7 +382,7 @@ static const struct sl_option options[] = {
      .argument = "N", .unit = "epochs", .help = "Passes over the training vertices. 0: only evaluate (and predict)",
      .change = LONGER, .common = true},
     {.name = "lr", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(lr), .initial = "0.003",
-     .argument = "X", .help = "Learning rate of Adam",
+     .argument = "X", .help = "Learning rate",
      .common = true},
     {.name = "lr-schedule", .group = "training", .kind = SL_OPTION_STRING, .offset = FIELD(lr_schedule),
      .initial = "none", .argument = "none|cosine|step|step:N:X",
@@ -393,7 +393,8 @@ static const struct sl_option options[] = {
      .argument = "N", .unit = "steps", .help = "The learning rate rises evenly over the first N steps"},
     {.name = "optimizer", .group = "training", .kind = SL_OPTION_CHOICE, .offset = FIELD(optimizer),
      .choices = "adam,adamw", .initial = "adam",
-     .help = "adamw: --weight-decay shrinks the weights themselves, by lr times the decay in each step"},
+     .help = "adamw: --weight-decay shrinks the weights themselves, by the learning rate times the decay in each step "
+             "that changes them"},
     {.name = "weight-decay", .group = "training", .kind = SL_OPTION_REAL, .offset = FIELD(weight_decay),
      .initial = "0", .argument = "X", .help = "adam: L2 penalty, added to the gradients. adamw: see --optimizer",
      .common = true},
@@ -1078,6 +1079,9 @@ enum sl_status sl_settings_check(struct sl_settings *settings)
     SL_CHECK(check_iterations(settings));
     SL_CHECK(check_links(settings));
     SL_CHECK(check_split(settings));
+    if (settings->lr_schedule != NULL && strcmp(settings->lr_schedule, "constant") == 0) {
+        strcpy(settings->lr_schedule, "none"); /* the same, in a checkpoint, too */
+    }
     SL_FAIL_IF(sl_rate_of(settings->lr_schedule).kind == SL_RATE_UNKNOWN, SL_EINVAL,
                "--lr-schedule: found '%.100s', expected none, cosine, step or step:N:X, times X (above 0, at most 1) "
                "after each N epochs: step:30:0.5",

@@ -44,6 +44,7 @@ struct basis {
     double edge;         /* bytes of an edge of the parts */
     double n, n_edges;   /* vertices and edges of own parts */
     double n_own;        /* own PEs */
+    double depth;        /* steps that have gathered their features */
     double share;        /* own fraction of the rows of a step or of an evaluation */
 };
 
@@ -76,6 +77,7 @@ static struct basis find_basis(const struct sl_settings *s, const struct sl_data
                       .n = dataset->graph.n_vertices,
                       .n_edges = (double)dataset->graph.n_edges,
                       .n_own = s->pes,
+                      .depth = s->depth,
                       .share = 1};
     b.row = if_so(!b.sparse, f->n_columns * b.element);
     b.in_place = b.dtype == row_dtype || (!run->converts && sl_model_reads_narrow(s, f->n_columns, b.dtype));
@@ -162,7 +164,7 @@ static double training_bytes(const struct basis *b)
             bool each = !b->pipe && (bytes <= small || (i == 0 && role == SL_ROWS_SUM));
             bool rounded = b->pipe && s->precision == SL_PRECISION_BF16;
             if (each && role != SL_ROWS_GBACK) {
-                stay += s->depth * bytes;
+                stay += b->depth * bytes;
             } else if (role < SL_ROWS_GH) {
                 stay += if_so(row->end != SL_UNTIL_FORWARD, bytes);
             } else if (role != SL_ROWS_GBACK || rounded) {
@@ -179,7 +181,7 @@ static double training_bytes(const struct basis *b)
     }
     if (!b->pipe) {
         const struct sl_layer *first = &b->model->layer[0];
-        stay += s->depth * row_bytes(b, false, steps_in_place(b) ? first->level : first->from, b->row);
+        stay += b->depth * row_bytes(b, false, steps_in_place(b) ? first->level : first->from, b->row);
     }
     return SPARE * fmax(1, s->depth / 2.0) * (stay + n_back * gradients);
 }
@@ -358,6 +360,18 @@ static double received_bytes(const struct basis *b, const struct sl_plan *plan)
     return b->dataset->graph.n_vertices * row;
 }
 
+/* The dataset as loaded, which is freed before training begins. */
+static double loaded_bytes(const struct basis *b)
+{
+    const struct sl_graph *graph = &b->dataset->graph;
+    struct basis file = *b;
+    file.sparse = b->dataset->features.dense.data == NULL;
+    file.dtype = sl_features_dtype(&b->dataset->features);
+    file.edge = sizeof(sl_vertex) + if_so(graph->weights != NULL, sizeof *graph->weights) +
+                if_so(graph->relations != NULL, sizeof *graph->relations);
+    return data_bytes(&file, b->n, b->n_edges) + listed_bytes(&b->dataset->links);
+}
+
 struct sl_memory_need sl_memory_need(const struct sl_settings *s, const struct sl_dataset *dataset,
                                      const struct sl_memory_run *run)
 {
@@ -365,12 +379,13 @@ struct sl_memory_need sl_memory_need(const struct sl_settings *s, const struct s
     struct sl_model model;
     struct basis b = find_basis(s, dataset, run, &model);
     double all = data_bytes(&b, b.n, b.n_edges);
-    double loaded = all + listed_bytes(&dataset->links); /* freed before training begins */
+    double loaded = loaded_bytes(&b);
     double process = PROCESS_BYTES + if_so(sl_gpus_built(), CUDA_BYTES) + run->n_workers * WORKER_BYTES;
     if (plan != NULL) {
         take_rank(plan, run->partition, &b);
         process += MESSAGE_BYTES + dataset->graph.n_vertices * 48.0; /* ids in both orders, lists of the halo */
-        loaded *= dataset->low_memory && dataset->mapping != NULL && !dataset->own_graph ? 0 : 1; /* read in part */
+        const bool in_part = dataset->low_memory && dataset->mapping != NULL && !dataset->own_graph;
+        loaded = in_part ? fmin(loaded, 64e6) : loaded; /* so much of a cache file is in memory at a time */
     }
     double data = data_bytes(&b, b.n, b.n_edges);
     double training = training_bytes(&b) + exchange_bytes(&b);
@@ -413,6 +428,7 @@ struct sl_gpu_need sl_memory_need_gpu(const struct sl_settings *settings, const 
     bool travel = sl_layer_aggregates(&model.layer[0]) && model.layer[0].evaluation.travelling == SL_ROWS_INPUT;
     rows += row_bytes(&b, true, 0, if_so(travel || !b.in_place, b.row));
     b.n_own = n_pes;
+    b.depth += 0.5; /* the next step gathers beside them */
     b.share = fmin(1, PART_SHARE * n_pes / settings->pes);
     /* Dense features of the parts are not on the GPU, but an evaluation converts narrow features from there. */
     double dense = if_so(!b.sparse, feature_bytes(&b, parts * b.n));
