@@ -386,12 +386,14 @@ static enum sl_status number_lines(void *context, const struct sl_lines *lines)
         const uint64_t r = lines->first_line + i;
         float *row = room != NULL ? room : table->numbers + r * table->width;
         const char *wrong = read_row(table, p, end, row);
+        if (wrong != NULL) {
+            st = bad_numbers(table, lines, i, table->features ? wrong : p, end);
+            break;
+        }
         const bool point = memchr(p, '.', (size_t)(end - p)) != NULL;
         points |= point;
         whole |= !point && !isnan(row[0]);
-        if (wrong != NULL) {
-            st = bad_numbers(table, lines, i, table->features ? wrong : p, end);
-        } else if (piece != NULL) {
+        if (piece != NULL) {
             st = append_row(table, row, r, piece);
         }
     }
