@@ -138,11 +138,13 @@ static void free_typed(struct typed *typed)
     *typed = (struct typed){0};
 }
 
+static const char *const endings[] = {".csv.gz", ".csv"}; /* of small tables */
+#define N_ENDINGS 2
+
 /* The small table STEM.csv.gz or STEM.csv in a folder. *out: NULL if there is none. Errors as sl_raw_find_file. */
 static enum sl_status find_table(const char *folder, const char *stem, char **out)
 {
-    static const char *const endings[] = {".csv.gz", ".csv"};
-    return sl_raw_find_file(folder, stem, 2, endings, out);
+    return sl_raw_find_file(folder, stem, N_ENDINGS, endings, out);
 }
 
 static enum sl_status need_table(const char *folder, const char *stem, char **out)
@@ -382,11 +384,13 @@ static enum sl_status find_target(const char *path, const struct typed *typed, c
 
 static bool recognise(const char *path)
 {
-    char *found = NULL;
-    bool is_typed =
-        sl_raw_is_folder(path) && (find_table(path, "raw/triplet-type-list", &found) != SL_OK || found != NULL);
-    sl_free(found);
-    return is_typed;
+    char file[4096];
+    bool there = false;
+    for (int i = 0; i < N_ENDINGS && !there; i++) {
+        const int n = snprintf(file, sizeof file, "%s/raw/triplet-type-list%s", path, endings[i]);
+        there = n < (int)sizeof file && sl_file_exists(file);
+    }
+    return there;
 }
 
 static enum sl_status note_table(const char *path, struct sl_raw_files *files)

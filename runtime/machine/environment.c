@@ -163,7 +163,10 @@ enum sl_status sl_environment_check_home(void)
     const char *home = sl_text_or(getenv(names[i]), "");
     SL_CHECK(sl_path_join(home, ".starpu/sampling/bus", &path));
     errno = ENOENT;
-    if (home[0] == '\0' || sl_folder_make(path) != SL_OK || !takes_files(path)) {
+    if (home[0] != '\0') {
+        st = sl_folder_make(path);
+    }
+    if (st != SL_ENOMEM && (home[0] == '\0' || st != SL_OK || !takes_files(path))) {
         st = sl_fail(SL_EIO,
                      "$%s: found '%.200s', expected a folder in which StarPU can write: %s; set $%s, or free some "
                      "space if the disk is full",
