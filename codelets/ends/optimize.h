@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Optimise: one step of one parameter by Adam (Kingma, Ba 2015), where weight decay is an L2 term of the gradient, or
- * by AdamW (Loshchilov, Hutter 2019), where it is decoupled: w is shrunk first, and g = grad.
+ * Optimise: one step of one parameter by Adam (Kingma, Ba 2015) or AdamW (Loshchilov, Hutter 2019). Adam's weight decay
+ * is an L2 term of the gradient. AdamW's is decoupled from it.
  *   before: codelets/ends/reduce.h        after: the next step's dense
  *
  *   g = grad + decay * w;  AdamW: g = grad, and first w *= 1 - lr * decay

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #include "support/number.h"
 
@@ -31,11 +32,11 @@ struct sl_rate sl_rate_of(const char *text)
         enum sl_rate_kind kind;
     } names[] = {{"none", SL_RATE_CONSTANT}, {"cosine", SL_RATE_COSINE}, {"step", SL_RATE_THIRDS}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (text == NULL || strcmp(text, names[i].name) == 0) {
+        if (text == NULL || strcasecmp(text, names[i].name) == 0) {
             return (struct sl_rate){.kind = names[i].kind};
         }
     }
-    return strncmp(text, STEP, strlen(STEP)) == 0 ? rate_of_step(text) : (struct sl_rate){.kind = SL_RATE_UNKNOWN};
+    return strncasecmp(text, STEP, strlen(STEP)) == 0 ? rate_of_step(text) : (struct sl_rate){.kind = SL_RATE_UNKNOWN};
 }
 
 double sl_rate_share(const struct sl_rate *rate, uint64_t epoch, uint32_t n_epochs)

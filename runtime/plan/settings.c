@@ -4,6 +4,7 @@
  * The option tables of coop_sage and pipe_gnn, and checks that concern several options. */
 #include "runtime/plan/settings.h"
 
+#include <ctype.h>
 #include <pthread.h>
 #include <string.h>
 #include <strings.h>
@@ -1063,6 +1064,22 @@ static enum sl_status check_split(const struct sl_settings *s)
     return sl_random_split_parse(s->split, s->seed, &rule);
 }
 
+/* Values may be in any case. The text becomes the one that checkpoints compare. */
+static enum sl_status check_rate(char *schedule)
+{
+    if (schedule != NULL && strcasecmp(schedule, "constant") == 0) {
+        strcpy(schedule, "none");
+    }
+    SL_FAIL_IF(sl_rate_of(schedule).kind == SL_RATE_UNKNOWN, SL_EINVAL,
+               "--lr-schedule: found '%.100s', expected none, cosine, step or step:N:X, times X (above 0, at most 1) "
+               "after each N epochs: step:30:0.5",
+               schedule);
+    for (char *p = schedule; p != NULL && *p != '\0'; p++) {
+        *p = (char)tolower((unsigned char)*p);
+    }
+    return SL_OK;
+}
+
 enum sl_status sl_settings_check(struct sl_settings *settings)
 {
     name_standard_output(settings);
@@ -1079,13 +1096,7 @@ enum sl_status sl_settings_check(struct sl_settings *settings)
     SL_CHECK(check_iterations(settings));
     SL_CHECK(check_links(settings));
     SL_CHECK(check_split(settings));
-    if (settings->lr_schedule != NULL && strcmp(settings->lr_schedule, "constant") == 0) {
-        strcpy(settings->lr_schedule, "none"); /* the same, in a checkpoint, too */
-    }
-    SL_FAIL_IF(sl_rate_of(settings->lr_schedule).kind == SL_RATE_UNKNOWN, SL_EINVAL,
-               "--lr-schedule: found '%.100s', expected none, cosine, step or step:N:X, times X (above 0, at most 1) "
-               "after each N epochs: step:30:0.5",
-               settings->lr_schedule);
+    SL_CHECK(check_rate(settings->lr_schedule));
     SL_CHECK(check_precision(settings));
     SL_CHECK(check_groups(settings));
     SL_CHECK(check_gossip(settings));

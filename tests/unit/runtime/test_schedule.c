@@ -101,15 +101,28 @@ TEST(test_as_torch)
 
 TEST(test_bad_schedules)
 {
-    static const char *const bad[] = {
-        "cosin",    "step:",     "step:2",     "step:2:",     "step:0:0.5",   "step:2:0",
-        "step:2:2", "step:-1:1", "step:2:nan", "step:2:0.5x", "step:2:0.5:1", "Step:2:0.5"};
+    static const char *const bad[] = {"cosin",    "step:",     "step:2",     "step:2:",     "step:0:0.5",  "step:2:0",
+                                      "step:2:2", "step:-1:1", "step:2:nan", "step:2:0.5x", "step:2:0.5:1"};
     OWNED(sl_settings_free) struct sl_settings settings;
     assert_int_equal(sl_settings_init(&settings), SL_OK);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(sl_settings_set(&settings, "lr-schedule", bad[i]), SL_OK);
         assert_int_equal(sl_settings_check(&settings), SL_EINVAL);
         expect_message(sl_message(), "--lr-schedule", bad[i]);
+    }
+}
+
+/* Values may be in any case, and checkpoints compare one text. */
+TEST(test_schedules_in_any_case)
+{
+    static const char *const texts[][2] = {
+        {"Cosine", "cosine"}, {"STEP:2:5E-1", "step:2:5e-1"}, {"Constant", "none"}, {"none", "none"}};
+    OWNED(sl_settings_free) struct sl_settings settings;
+    assert_int_equal(sl_settings_init(&settings), SL_OK);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        assert_int_equal(sl_settings_set(&settings, "lr-schedule", texts[i][0]), SL_OK);
+        assert_int_equal(sl_settings_check(&settings), SL_OK);
+        assert_string_equal(settings.lr_schedule, texts[i][1]);
     }
 }
 
