@@ -22,7 +22,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
-from starling_gnn import _trace  # noqa: E402
+from starling_gnn import _report  # noqa: E402
 from turns import head, row, run  # noqa: E402
 
 N_PES = 8
@@ -37,7 +37,7 @@ def chosen(name, initial):
 def project(folder):
     """(seconds, efficiency) of the trace's tasks on as many devices as there are PEs."""
     ends, free, busy = {}, [0.0] * N_PES, 0.0
-    for job, task in _trace.read(folder).tasks.items():  # tasks come after those that they depend on
+    for job, task in _report.read(folder).tasks.items():  # tasks come after those that they depend on
         ends[job] = max((ends.get(dep, 0.0) for dep in task.deps), default=0.0)
         if task.worker and task.step is not None and task.pe < N_PES:
             ends[job] = free[task.pe] = max(ends[job], free[task.pe]) + task.end - task.start
