@@ -7,6 +7,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "support/minmax.h"
+
 /* ---- kernels, CPU ---- */
 
 /* Append the marked local ids to the frontier in ascending order, and clear the marks. */
@@ -53,22 +55,27 @@ void sl_merge_cpu(const struct sl_requests *requests, const uint32_t *n_rows, co
 
 #define AHEAD 12 /* rows prefetched ahead of the copy */
 
-SL_INLINE const char *row_of(const struct sl_packing *from, size_t row_bytes, uint32_t row)
+/* The packed part of a row. */
+SL_INLINE const char *piece_of(const struct sl_packing *from, uint32_t row)
 {
-    return (const char *)from->chunk[row >> from->shift] + (row & ((1u << from->shift) - 1)) * row_bytes;
+    const size_t in_chunk = row & ((1u << from->shift) - 1);
+    return (const char *)from->chunk[row >> from->shift] + in_chunk * from->row + from->first;
 }
 
-void sl_pack_cpu(size_t row_bytes, const struct sl_packing *from, const uint32_t *requester, const uint32_t *n_rows,
+void sl_pack_cpu(const struct sl_packing *from, const uint32_t *requester, const uint32_t *n_rows,
                  void *const *packed_out)
 {
     for (uint32_t r = 0; r < from->n_requesters; r++) {
-        const uint32_t *rows = sl_list_of(from->inverse, from->n_parts, requester[r]);
+        const uint32_t *rows = sl_packed_rows(from->inverse, from->n_parts, requester[r]);
         char *to = packed_out[r];
-        for (uint32_t i = 0; i < n_rows[r]; i++, to += row_bytes) {
+        for (uint32_t i = 0; i < n_rows[r]; i++, to += from->packed) {
             if (n_rows[r] - i > AHEAD) {
-                sl_row_fetch(row_of(from, row_bytes, rows[i + AHEAD]), row_bytes);
+                sl_row_fetch(piece_of(from, rows[i + AHEAD]), from->taken);
             }
-            memcpy(to, row_of(from, row_bytes, rows[i]), row_bytes);
+            memcpy(to, piece_of(from, rows[i]), from->taken);
+            if (from->packed > from->taken) {
+                memset(to + from->taken, 0, from->packed - from->taken);
+            }
         }
     }
 }
@@ -126,20 +133,16 @@ struct pack {
     struct sl_task_args head;
     struct sl_matrix inverse;
     struct sl_matrices rows, packed; /* packed: numbers: the requesters */
-    uint32_t n_parts, shift;
-    size_t row_bytes;
+    struct sl_packing packing;
 };
 
 static enum sl_status pack(const void *view, const void *stream)
 {
     const struct pack *v = view;
-    const struct sl_packing from = {.n_chunks = v->rows.n,
-                                    .shift = v->shift,
-                                    .chunk = (const void *const *)v->rows.data,
-                                    .n_parts = v->n_parts,
-                                    .inverse = v->inverse.data,
-                                    .n_requesters = v->packed.n};
-    return SL_RUN(stream, sl_pack, v->row_bytes, &from, v->packed.numbers, v->packed.n_rows, v->packed.data);
+    struct sl_packing from = v->packing;
+    from.chunk = (const void *const *)v->rows.data;
+    from.inverse = v->inverse.data;
+    return SL_RUN(stream, sl_pack, &from, v->packed.numbers, v->packed.n_rows, v->packed.data);
 }
 
 static struct sl_operation pack_op = {
@@ -147,7 +150,7 @@ static struct sl_operation pack_op = {
     SL_BODY(pack, struct pack),
     .role = {{"inverse", STARPU_R, offsetof(struct pack, inverse), "?", SL_INTS_32},
              {"rows", STARPU_R | SL_REPEATED, offsetof(struct pack, rows), "? x F", SL_ROWS},
-             {"packed", STARPU_W | SL_OR_RW | SL_REPEATED | SL_OPTIONAL, offsetof(struct pack, packed), "? x F",
+             {"packed", STARPU_W | SL_OR_RW | SL_REPEATED | SL_OPTIONAL, offsetof(struct pack, packed), "? x P",
               SL_ROWS}},
 };
 
@@ -202,23 +205,48 @@ enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts
     return sl_view_submit(&merge_op, &v, SL_PRIORITY_SAMPLE);
 }
 
+static enum sl_status submit_pack(struct pack *v, const struct sl_rows *rows, uint32_t column, uint32_t n_columns)
+{
+    const size_t element = sl_handle_element(rows->chunk[0]);
+    v->rows = (struct sl_matrices){.n = rows->split.n_chunks, .handles = rows->chunk};
+    v->packing.n_chunks = rows->split.n_chunks;
+    v->packing.shift = rows->split.shift;
+    v->packing.row = (uint32_t)(rows->n_columns * element);
+    v->packing.first = (uint32_t)(column * element);
+    v->packing.taken = (uint32_t)(sl_min_u32(rows->n_columns - column, n_columns) * element);
+    v->packing.packed = (uint32_t)(n_columns * element);
+    v->packing.n_requesters = v->packed.n;
+    for (uint32_t r = 0; r < v->packed.n; r++) {
+        v->head.work += 2 * (uint64_t)v->packed.slices[r].n_rows * v->packing.packed;
+    }
+    return sl_view_submit(&pack_op, v, SL_PRIORITY_SEND);
+}
+
 enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t n_parts,
                               starpu_data_handle_t inverse, uint32_t n_requesters, const uint32_t *requester,
                               const struct sl_slice *packed)
 {
     struct pack v = {.head = *head,
                      .inverse = sl_matrix_of(inverse),
-                     .rows = {.n = rows->split.n_chunks, .handles = rows->chunk},
                      .packed = {.n = n_requesters, .slices = packed, .numbers = requester},
-                     .n_parts = n_parts,
-                     .shift = rows->split.shift};
-    assert(n_requesters <= n_parts && n_parts < v.inverse.n_rows && v.rows.n <= SL_MAX_CHUNKS);
-    v.row_bytes = rows->n_columns * sl_handle_element(rows->chunk[0]);
+                     .packing.n_parts = n_parts};
+    assert(n_requesters <= n_parts && n_parts < v.inverse.n_rows);
     for (uint32_t r = 0; r < n_requesters; r++) {
         assert(requester[r] < n_parts && packed[r].n_rows < v.inverse.n_rows - n_parts);
-        v.head.work += 2 * packed[r].n_rows * v.row_bytes;
     }
-    return sl_view_submit(&pack_op, &v, SL_PRIORITY_SEND);
+    return submit_pack(&v, rows, 0, rows->n_columns);
+}
+
+enum sl_status sl_pack_listed_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t column,
+                                     starpu_data_handle_t list, uint32_t i0, starpu_data_handle_t packed)
+{
+    const uint32_t requester = 0;
+    const struct sl_slice all = {.handle = packed, .n_rows = sl_handle_rows(packed)};
+    struct pack v = {.head = *head,
+                     .inverse = sl_matrix_rows(list, i0, all.n_rows),
+                     .packed = {.n = 1, .slices = &all, .numbers = &requester}};
+    assert(column < rows->n_columns);
+    return submit_pack(&v, rows, column, sl_handle_columns(packed));
 }
 
 enum sl_status sl_unpack_submit(const struct sl_task_args *head, starpu_data_handle_t packed, starpu_data_handle_t rows,

@@ -20,6 +20,9 @@
  * aggregate runs.
  *
  * unpack puts packed rows back: H[rows[i]] = P[i]. Other rows keep their contents.
+ *
+ * Evaluation over several ranks packs the rows that edges of another rank's parts start from, a slice of columns at a
+ * time: P[i][j] = H[list[i0 + i]][column + j].
  */
 #ifndef SL_CODELETS_EXCHANGE_H
 #define SL_CODELETS_EXCHANGE_H
@@ -43,19 +46,28 @@ struct sl_requests {
 SL_DECLARE_LAUNCHER(void, sl_merge, const struct sl_requests *requests, const uint32_t *n_rows,
                     const struct sl_frontier *frontier, uint32_t *inverse_out, uint32_t *n_rows_out);
 
-/* The rows of an owner, and the lists of its rows that requesters want. */
+/* The rows of an owner, and the lists of its rows that requesters want. Sizes are in bytes. */
 struct sl_packing {
     uint32_t n_chunks, shift; /* row i of the owner is row (i & mask) of chunk i >> shift */
     const void *const *chunk; /* [n_chunks], addresses: host memory */
+    uint32_t row;             /* width of a row */
+    uint32_t first, taken;    /* the part of it that is packed */
+    uint32_t packed;          /* width of a packed row; what `taken` leaves becomes zero */
     uint32_t n_parts;
-    const uint32_t *inverse; /* list of n_parts */
+    const uint32_t *inverse; /* list of n_parts; n_parts 0: the rows of one requester */
     uint32_t n_requesters;
 };
 
-/* Pack for all requesters, in rows of row_bytes of any dtype. requester, n_rows, packed_out: host arrays of
- * n_requesters; packed_out[r] is a matrix of n_rows[r] rows. */
-SL_DECLARE_LAUNCHER(void, sl_pack, size_t row_bytes, const struct sl_packing *from, const uint32_t *requester,
-                    const uint32_t *n_rows, void *const *packed_out);
+/* Pack for all requesters. requester, n_rows, packed_out: host arrays of n_requesters; packed_out[r] has n_rows[r]
+ * rows. */
+SL_DECLARE_LAUNCHER(void, sl_pack, const struct sl_packing *from, const uint32_t *requester, const uint32_t *n_rows,
+                    void *const *packed_out);
+
+/* The rows that requester q wants. */
+static inline SL_HOST_DEVICE const uint32_t *sl_packed_rows(const uint32_t *inverse, uint32_t n_parts, uint32_t q)
+{
+    return n_parts > 0 ? sl_list_of(inverse, n_parts, q) : inverse;
+}
 
 /* n rows of row_bytes. No two go to the same row. */
 SL_DECLARE_LAUNCHER(void, sl_unpack, size_t row_bytes, uint32_t n, const uint32_t *rows, const void *packed, void *out);
@@ -88,6 +100,11 @@ enum sl_status sl_merge_submit(const struct sl_task_args *head, uint32_t n_parts
 enum sl_status sl_pack_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t n_parts,
                               starpu_data_handle_t inverse, uint32_t n_requesters, const uint32_t *requester,
                               const struct sl_slice *packed);
+
+/* The same for columns `column` .. of the rows list[i0 ..], as many rows as `packed` has. If packed has more columns
+ * than are left, the extra columns become zero. list: vector of uint32. */
+enum sl_status sl_pack_listed_submit(const struct sl_task_args *head, const struct sl_rows *rows, uint32_t column,
+                                     starpu_data_handle_t list, uint32_t i0, starpu_data_handle_t packed);
 
 /* Compute phase: unpack all rows of `packed`, in order, into the rows of `out` that `rows` lists. `rows` is an inverse
  * with a single requester. packed and out are both sl_real or both bf16. */

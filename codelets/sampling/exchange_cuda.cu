@@ -83,21 +83,24 @@ enum sl_status sl_merge_cuda(cudaStream_t stream, const struct sl_requests *requ
 
 /* ---- pack ---- */
 
-#define MAX_PACKS 64 /* requesters per launch; kernel parameters have no room for more */
+/* Requesters and chunks per launch; kernel parameters have no room for more. */
+#define MAX_PACKS 64
+#define MAX_CHUNKS 256
 
-/* Rows of several requesters, one after the other. Requester r has rows begin[r] .. begin[r + 1] - 1. */
+/* Rows of several requesters, one after the other. Requester r has rows begin[r] .. begin[r + 1] - 1. The rows come
+ * from chunks first_chunk .. first_chunk + n_chunks - 1. */
 struct packs {
-    uint32_t n;
-    uint32_t n_parts;
-    uint32_t shift; /* as in struct sl_packing */
+    uint32_t n, n_parts;
+    uint32_t first_chunk, n_chunks;
+    uint32_t shift, row, first, taken, width; /* as in struct sl_packing, in units of the copy */
     uint32_t begin[MAX_PACKS + 1];
     uint32_t requester[MAX_PACKS];
     void *packed[MAX_PACKS];
-    const void *chunk[SL_MAX_CHUNKS];
+    const void *chunk[MAX_CHUNKS];
 };
 
-/* Copy rows of n_columns units T. */
-template <typename T> static __global__ void pack_rows(struct packs packs, uint32_t n_columns, const uint32_t *inverse)
+/* Copy rows in units T. */
+template <typename T> static __global__ void pack_rows(struct packs packs, const uint32_t *inverse)
 {
     const uint32_t mask = (1u << packs.shift) - 1;
     uint32_t r = 0; /* the rows of a warp ascend */
@@ -105,37 +108,45 @@ template <typename T> static __global__ void pack_rows(struct packs packs, uint3
         while (row >= packs.begin[r + 1]) {
             r++;
         }
-        uint32_t i = (uint32_t)row - packs.begin[r];
-        uint32_t own = sl_list_of(inverse, packs.n_parts, packs.requester[r])[i];
-        const T *from = (const T *)packs.chunk[own >> packs.shift] + (size_t)(own & mask) * n_columns;
-        T *to = (T *)packs.packed[r] + (size_t)i * n_columns;
-        for (uint32_t c = sl_lane(); c < n_columns; c += SL_WARP) {
-            to[c] = from[c];
+        const uint32_t i = (uint32_t)row - packs.begin[r];
+        const uint32_t own = sl_packed_rows(inverse, packs.n_parts, packs.requester[r])[i];
+        const uint32_t c = (own >> packs.shift) - packs.first_chunk; /* an earlier chunk wraps around */
+        if (c >= packs.n_chunks) {
+            continue;
+        }
+        const T *from = (const T *)packs.chunk[c] + (size_t)(own & mask) * packs.row + packs.first;
+        T *to = (T *)packs.packed[r] + (size_t)i * packs.width;
+        for (uint32_t k = sl_lane(); k < packs.width; k += SL_WARP) {
+            to[k] = k < packs.taken ? from[k] : T();
         }
     }
 }
 
 /* addresses: of all chunks, or'ed. */
-static enum sl_status pack_some(cudaStream_t stream, const struct packs &packs, uintptr_t addresses, size_t row_bytes,
-                                const uint32_t *inverse)
+static enum sl_status pack_some(cudaStream_t stream, struct packs packs, const struct sl_packing &bytes,
+                                uintptr_t addresses)
 {
     for (uint32_t r = 0; r < packs.n; r++) {
         addresses |= (uintptr_t)packs.packed[r];
     }
-    return sl_by_copy_unit(row_bytes | addresses, [&](auto unit) {
+    return sl_by_copy_unit(bytes.row | bytes.first | bytes.taken | bytes.packed | addresses, [&](auto unit) {
         typedef decltype(unit) T;
-        return sl_start("sl_pack", stream, sl_warp_blocks(packs.begin[packs.n]), pack_rows<T>, packs,
-                        (uint32_t)(row_bytes / sizeof(T)), inverse);
+        packs.row = bytes.row / sizeof(T);
+        packs.first = bytes.first / sizeof(T);
+        packs.taken = bytes.taken / sizeof(T);
+        packs.width = bytes.packed / sizeof(T);
+        return sl_start("sl_pack", stream, sl_warp_blocks(packs.begin[packs.n]), pack_rows<T>, packs, bytes.inverse);
     });
 }
 
-enum sl_status sl_pack_cuda(cudaStream_t stream, size_t row_bytes, const struct sl_packing *from,
-                            const uint32_t *requester, const uint32_t *n_rows, void *const *packed_out)
+enum sl_status sl_pack_cuda(cudaStream_t stream, const struct sl_packing *from, const uint32_t *requester,
+                            const uint32_t *n_rows, void *const *packed_out)
 {
-    struct packs packs = {0, from->n_parts, from->shift, {0}, {0}, {nullptr}, {nullptr}};
+    struct packs packs = {};
     uintptr_t addresses = 0;
+    packs.n_parts = from->n_parts;
+    packs.shift = from->shift;
     for (uint32_t c = 0; c < from->n_chunks; c++) {
-        packs.chunk[c] = from->chunk[c];
         addresses |= (uintptr_t)from->chunk[c];
     }
     for (uint32_t r0 = 0; r0 < from->n_requesters; r0 += MAX_PACKS) {
@@ -145,7 +156,12 @@ enum sl_status sl_pack_cuda(cudaStream_t stream, size_t row_bytes, const struct 
             packs.requester[r] = requester[r0 + r];
             packs.packed[r] = packed_out[r0 + r];
         }
-        SL_CHECK(pack_some(stream, packs, addresses, row_bytes, from->inverse));
+        for (uint32_t c = 0; c < from->n_chunks; c += MAX_CHUNKS) {
+            packs.first_chunk = c;
+            packs.n_chunks = sl_least<uint32_t>(from->n_chunks - c, MAX_CHUNKS);
+            memcpy(packs.chunk, from->chunk + c, packs.n_chunks * sizeof *packs.chunk);
+            SL_CHECK(pack_some(stream, packs, *from, addresses));
+        }
     }
     return SL_OK;
 }

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "codelets/sampling/halo.h"
+#include "codelets/sampling/exchange.h"
 #include "codelets/sums/aggregate.h"
 #include "support/memory.h"
 #include "tasks/ranks.h"
@@ -281,7 +281,8 @@ static enum sl_status send_list(const struct sl_halo *halo, const struct sl_task
         if (*piece == NULL) {
             SL_TRY(st, sl_matrix_register(n, layer->width, layer->dtype, piece), done);
         }
-        SL_TRY(st, sl_halo_pack_submit(head, rows, slice * layer->width, list->rows, c << pieces.shift, *piece), done);
+        SL_TRY(st, sl_pack_listed_submit(head, rows, slice * layer->width, list->rows, c << pieces.shift, *piece),
+               done);
         int64_t tag = tag_of(layer, slice, list->part, list->rank, c);
         if (layer->whole) {
             SL_TRY(st, sl_ranks_send(*piece, list->rank, tag), done);

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/sampling/halo.h: the rows that a list names, or columns of them, from few chunks and from more than a launch
- * takes. */
-#include "codelets/sampling/halo.h"
+ * codelets/sampling/exchange.h: packing the rows that a list names, or columns of them, from few chunks and from more
+ * than a launch takes. */
+#include "codelets/sampling/exchange.h"
 
 #include <string.h>
 
@@ -36,7 +36,7 @@ static void check_pack(enum sl_dtype dtype, uint32_t shift, uint32_t n_columns, 
     expect_ok(sl_rows_register_over(&split, n_columns, dtype, x, &rows));
     starpu_data_handle_t handles[] = {vector_of(list, LISTED, sizeof *list),
                                       sl_matrix_over(got, LISTED - FIRST, width, dtype)};
-    expect_ok(sl_halo_pack_submit(&head, &rows, column, handles[0], FIRST, handles[1]));
+    expect_ok(sl_pack_listed_submit(&head, &rows, column, handles[0], FIRST, handles[1]));
     sl_rows_drop(&rows);
     UNREGISTER(handles);
     starpu_task_wait_for_all();
