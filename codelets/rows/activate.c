@@ -308,16 +308,6 @@ SL_CLONES void sl_activate_batch_sums_cpu(const struct sl_activate *a, const sl_
     }
 }
 
-SL_CLONES void sl_activate_residual_backward_cpu(uint32_t n_rows, uint32_t n_columns, const sl_real *gh, sl_real *gr)
-{
-    size_t n = (size_t)n_rows * n_columns;
-    const sl_real *restrict from = gh;
-    sl_real *restrict to = gr;
-    for (size_t i = 0; i < n; i++) {
-        to[i] += from[i];
-    }
-}
-
 #define ROUNDED_ROWS 64 /* rows computed in float before they are rounded */
 
 /* Input rows, z or the residual. */
@@ -463,20 +453,6 @@ static struct sl_operation batch_sums_op = {
              {"sums", STARPU_W, offsetof(struct activate, sums), "2 x F", SL_DOUBLES}},
 };
 
-/* GR is the residual of the forward. */
-static enum sl_status residual_backward(const void *view, const void *stream)
-{
-    const struct activate *v = view;
-    return SL_RUN(stream, sl_activate_residual_backward, v->gh.n_rows, v->gh.n_columns, v->gh.data, v->residual.data);
-}
-
-static struct sl_operation residual_backward_op = {
-    SL_OPERATION(residual_backward_op, "sl_activate_residual_backward", SL_STAGE_BACKWARD),
-    SL_BODY(residual_backward, struct activate),
-    .role = {{"gh", STARPU_R, offsetof(struct activate, gh), "D x F"},
-             {"gr", STARPU_RW, offsetof(struct activate, residual), "D x F"}},
-};
-
 /* ---- submissions ---- */
 
 static struct activate view_of(const struct sl_task_args *head, const struct sl_activate_layer *layer)
@@ -550,12 +526,4 @@ enum sl_status sl_activate_batch_sums_submit(const struct sl_task_args *head, co
     v.gh = sl_matrix_of(gh);
     v.sums = sl_matrix_of(sums);
     return sl_view_submit(&batch_sums_op, &v, SL_PRIORITY_COMPUTE);
-}
-
-enum sl_status sl_activate_residual_backward_submit(const struct sl_task_args *head, starpu_data_handle_t gh,
-                                                    starpu_data_handle_t gr, uint32_t row0)
-{
-    struct activate v = {.head = *head, .gh = sl_matrix_of(gh)};
-    v.residual = sl_matrix_rows(gr, row0, v.gh.n_rows);
-    return sl_view_submit(&residual_backward_op, &v, SL_PRIORITY_COMPUTE);
 }

@@ -12,7 +12,7 @@
  *
  *   backward  GY = GH * gate * scale. GZ is the adjoint of the norm. The norm's GW is the column sums of GY * zhat, and
  *             its GB those of GY.
- *   residual  GR += GH (sl_activate_residual_backward_submit).
+ *   residual  GR += GH, a blend (blend.h).
  *
  * Batch norm sums in double from the first addition on. In sl_real the digits of the sums would depend on the cut into
  * chunks. This matters for a row that dropout cleared, because its gradient comes from these sums alone.
@@ -130,10 +130,6 @@ SL_DECLARE_LAUNCHER(void, sl_activate_backward, const struct sl_activate *a, con
 SL_DECLARE_LAUNCHER(void, sl_activate_batch_sums, const struct sl_activate *a, const sl_real *z, const uint8_t *gate,
                     const sl_real *gh, double *sums_out);
 
-/* GR[i] += GH[i], n_rows rows; gr is the first of the rows. */
-SL_DECLARE_LAUNCHER(void, sl_activate_residual_backward, uint32_t n_rows, uint32_t n_columns, const sl_real *gh,
-                    sl_real *gr);
-
 /* ---- submissions: local, one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 
 /* Constants and read-only handles of a layer. A handle is NULL if the layer does not need it. */
@@ -169,8 +165,5 @@ enum sl_status sl_activate_backward_submit(const struct sl_task_args *head, cons
 enum sl_status sl_activate_batch_sums_submit(const struct sl_task_args *head, const struct sl_activate_layer *layer,
                                              starpu_data_handle_t z, starpu_data_handle_t gate, starpu_data_handle_t gh,
                                              starpu_data_handle_t sums);
-
-enum sl_status sl_activate_residual_backward_submit(const struct sl_task_args *head, starpu_data_handle_t gh,
-                                                    starpu_data_handle_t gr, uint32_t row0);
 
 #endif

@@ -426,20 +426,6 @@ template <typename T> struct two_sums {
     }
 };
 
-/* ---- the residual ---- */
-
-template <int V> static __global__ void add_kernel(uint64_t n, const sl_real *__restrict__ gh, sl_real *__restrict__ gr)
-{
-    for (uint64_t i = sl_thread() * V; i < n; i += sl_n_threads() * V) {
-        reals<V> x = load<V>(gh + i);
-        reals<V> sum = load<V>(gr + i);
-        for (int v = 0; v < V; v++) {
-            sum.x[v] += x.x[v];
-        }
-        *reinterpret_cast<reals<V> *>(gr + i) = sum;
-    }
-}
-
 /* ---- launchers ---- */
 
 /* Whether rows of n columns can be read four at a time. addresses: all addresses, or'ed; 0 for a missing operand. */
@@ -579,13 +565,4 @@ enum sl_status sl_activate_batch_sums_cuda(cudaStream_t stream, const struct sl_
                                            const uint8_t *gate, const sl_real *gh, double *sums_out)
 {
     return start_sums<SL_ACTIVATE_BATCH>(stream, a, nullptr, z, gate, gh, sums_out, sums_out + a->n_columns);
-}
-
-enum sl_status sl_activate_residual_backward_cuda(cudaStream_t stream, uint32_t n_rows, uint32_t n_columns,
-                                                  const sl_real *gh, sl_real *gr)
-{
-    uint64_t n = (uint64_t)n_rows * n_columns;
-    bool quads = is_aligned(n, address(gh) | address(gr));
-    return sl_start("sl_activate_residual_backward", stream, sl_blocks(quads ? n / 4 : n),
-                    quads ? add_kernel<4> : add_kernel<1>, n, gh, gr);
 }

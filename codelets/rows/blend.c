@@ -48,6 +48,7 @@ SL_CLONES void sl_blend_cpu(enum sl_dtype x_dtype, enum sl_dtype out_dtype, size
 struct blend {
     struct sl_task_args head;
     struct sl_matrix x, out;
+    struct sl_matrix e; /* optional: in place of a */
     double a;
     int beta;
 };
@@ -55,15 +56,16 @@ struct blend {
 static enum sl_status blend_rows(const void *view, const void *stream)
 {
     const struct blend *v = view;
-    return SL_RUN(stream, sl_blend, v->x.dtype, v->out.dtype, sl_matrix_entries(&v->x), v->a, NULL, v->x.data, v->beta,
-                  v->out.data);
+    return SL_RUN(stream, sl_blend, v->x.dtype, v->out.dtype, sl_matrix_entries(&v->x), v->a, v->e.data, v->x.data,
+                  v->beta, v->out.data);
 }
 
 static struct sl_operation blend_op = {
     SL_OPERATION(blend_op, "sl_blend", SL_N_STAGES),
     SL_BODY(blend_rows, struct blend),
     .role = {{"x", STARPU_R, offsetof(struct blend, x), "D x F", SL_ROWS_OR_REALS},
-             {"out", STARPU_W | SL_OR_RW, offsetof(struct blend, out), "D x F", SL_ROWS}},
+             {"out", STARPU_W | SL_OR_RW, offsetof(struct blend, out), "D x F", SL_ROWS_OR_REALS},
+             {"e", STARPU_R | SL_OPTIONAL, offsetof(struct blend, e), "1 x 1"}},
 };
 
 struct clear {
@@ -85,18 +87,29 @@ static struct sl_operation clear_op = {
 
 /* ---- submissions ---- */
 
+static enum sl_status submit(const struct sl_task_args *head, enum sl_stage stage, uint32_t n_rows, struct blend v,
+                             struct sl_blend_rows x, struct sl_blend_rows out)
+{
+    assert(x.handle != out.handle);
+    v.head = *head;
+    v.head.stage = sl_task_stage(head, stage);
+    v.x = sl_matrix_rows(x.handle, x.row0, n_rows);
+    v.out = sl_matrix_rows(out.handle, out.row0, n_rows);
+    v.out.is_kept = v.out.is_kept || v.beta != 0;
+    return sl_view_submit(&blend_op, &v, SL_PRIORITY_COMPUTE);
+}
+
 enum sl_status sl_blend_submit(const struct sl_task_args *head, enum sl_stage stage, uint32_t n_rows, double a,
                                struct sl_blend_rows x, int beta, struct sl_blend_rows out)
 {
-    struct blend v = {.head = *head,
-                      .x = sl_matrix_rows(x.handle, x.row0, n_rows),
-                      .out = sl_matrix_rows(out.handle, out.row0, n_rows),
-                      .a = a,
-                      .beta = beta};
-    assert(x.handle != out.handle);
-    v.head.stage = sl_task_stage(head, stage);
-    v.out.is_kept = v.out.is_kept || beta != 0;
-    return sl_view_submit(&blend_op, &v, SL_PRIORITY_COMPUTE);
+    return submit(head, stage, n_rows, (struct blend){.a = a, .beta = beta}, x, out);
+}
+
+enum sl_status sl_blend_learned_submit(const struct sl_task_args *head, enum sl_stage stage, uint32_t n_rows,
+                                       starpu_data_handle_t e, struct sl_blend_rows x, int beta,
+                                       struct sl_blend_rows out)
+{
+    return submit(head, stage, n_rows, (struct blend){.e = sl_matrix_of(e), .beta = beta}, x, out);
 }
 
 enum sl_status sl_blend_clear_submit(const struct sl_task_args *head, enum sl_stage stage, starpu_data_handle_t out)

@@ -7,6 +7,8 @@
  *
  *   OUT[out_row0 + i] = beta OUT[out_row0 + i] + a X[x_row0 + i], i < n_rows; beta is 0 or 1
  *
+ * The factor is a, or a learned number e (GIN; Xu et al. 2019; codelets/rows/epsilon.h).
+ *
  * The adjoint is a blend again: GX[x_row0 + i] += a GOUT[out_row0 + i]. With beta 0 the old OUT has no gradient; with
  * beta 1 its gradient is GOUT.
  */
@@ -34,10 +36,15 @@ struct sl_blend_rows {
     uint32_t row0;
 };
 
-/* x and out are different matrices with the same number of columns. dtypes: the same, or x sl_real and out bf16. If
- * beta is 0 and n_rows is all of OUT, OUT may be uninitialised. Otherwise its other rows keep their contents. */
+/* x and out are different matrices with the same number of columns, each of sl_real or bf16. If beta is 0 and n_rows is
+ * all of OUT, OUT may be uninitialised. Otherwise its other rows keep their contents. */
 enum sl_status sl_blend_submit(const struct sl_task_args *head, enum sl_stage stage, uint32_t n_rows, double a,
                                struct sl_blend_rows x, int beta, struct sl_blend_rows out);
+
+/* The same with e [1 x 1] in place of a. */
+enum sl_status sl_blend_learned_submit(const struct sl_task_args *head, enum sl_stage stage, uint32_t n_rows,
+                                       starpu_data_handle_t e, struct sl_blend_rows x, int beta,
+                                       struct sl_blend_rows out);
 
 /* OUT = 0; OUT is sl_real. */
 enum sl_status sl_blend_clear_submit(const struct sl_task_args *head, enum sl_stage stage, starpu_data_handle_t out);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Rows times a learned number: a blend. */
+ * The gradient of a learned number. */
 #include "codelets/rows/epsilon.h"
 
-#include "codelets/rows/blend.h"
 #include "tasks/rows.h"
 
 /* ---- kernels, CPU ---- */
@@ -32,36 +31,6 @@ SL_CLONES void sl_epsilon_gradient_cpu(uint32_t n_rows, uint32_t n_columns, cons
 
 /* ---- operations ---- */
 
-/* OUT = e X + beta OUT: the forward, and the backward, whose X and OUT are G and GX. */
-struct product {
-    struct sl_task_args head;
-    struct sl_matrix e, x, out;
-    int beta;
-};
-
-static enum sl_status product(const void *view, const void *stream)
-{
-    const struct product *v = view;
-    return SL_RUN(stream, sl_blend, v->x.dtype, v->out.dtype, sl_matrix_entries(&v->out), 0, v->e.data, v->x.data,
-                  v->beta, v->out.data);
-}
-
-static struct sl_operation forward_op = {
-    SL_OPERATION(forward_op, "sl_epsilon_forward", SL_STAGE_AGGREGATE),
-    SL_BODY(product, struct product),
-    .role = {{"e", STARPU_R, offsetof(struct product, e), "1 x 1"},
-             {"x", STARPU_R, offsetof(struct product, x), "D x F", SL_ROWS},
-             {"out", STARPU_W | SL_OR_RW, offsetof(struct product, out), "D x F", SL_ROWS_OR_REALS}},
-};
-
-static struct sl_operation backward_op = {
-    SL_OPERATION(backward_op, "sl_epsilon_backward", SL_STAGE_BACKWARD),
-    SL_BODY(product, struct product),
-    .role = {{"e", STARPU_R, offsetof(struct product, e), "1 x 1"},
-             {"g", STARPU_R, offsetof(struct product, x), "D x F"},
-             {"gx", STARPU_RW, offsetof(struct product, out), "D x F"}},
-};
-
 struct gradient {
     struct sl_task_args head;
     struct sl_matrix g, x, ge;
@@ -84,27 +53,10 @@ static struct sl_operation gradient_op = {
 
 /* ---- submissions ---- */
 
-enum sl_status sl_epsilon_forward_submit(const struct sl_task_args *head, starpu_data_handle_t e,
-                                         starpu_data_handle_t x, uint32_t x_row0, int beta, starpu_data_handle_t out)
-{
-    struct product v = {.head = *head, .e = sl_matrix_of(e), .out = sl_matrix_of(out), .beta = beta};
-    v.x = sl_matrix_rows(x, x_row0, v.out.n_rows);
-    v.out.is_kept = beta != 0;
-    return sl_view_submit(&forward_op, &v, SL_PRIORITY_COMPUTE);
-}
-
 enum sl_status sl_epsilon_gradient_submit(const struct sl_task_args *head, starpu_data_handle_t g,
                                           starpu_data_handle_t x, uint32_t x_row0, starpu_data_handle_t ge)
 {
     struct gradient v = {.head = *head, .g = sl_matrix_of(g), .ge = sl_matrix_of(ge)};
     v.x = sl_matrix_rows(x, x_row0, v.g.n_rows);
     return sl_view_submit(&gradient_op, &v, SL_PRIORITY_COMPUTE);
-}
-
-enum sl_status sl_epsilon_backward_submit(const struct sl_task_args *head, starpu_data_handle_t e,
-                                          starpu_data_handle_t g, starpu_data_handle_t gx, uint32_t gx_row0)
-{
-    struct product v = {.head = *head, .e = sl_matrix_of(e), .x = sl_matrix_of(g), .beta = 1};
-    v.out = sl_matrix_rows(gx, gx_row0, v.x.n_rows);
-    return sl_view_submit(&backward_op, &v, SL_PRIORITY_COMPUTE);
 }

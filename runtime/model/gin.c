@@ -12,6 +12,7 @@
  *
  *   ge = sum of gs h_self, or of gt y_self. gt = gz W2^T where t > 0, else 0. */
 #include "codelets/rows/activate.h"
+#include "codelets/rows/blend.h"
 #include "codelets/rows/dense.h"
 #include "codelets/rows/epsilon.h"
 #include "runtime/model/kinds.h"
@@ -42,7 +43,9 @@ static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t
     if (project_first) {
         SL_CHECK(sl_bias(lp, p, B1, out));
     }
-    return sl_epsilon_forward_submit(&head, sl_layer_pass_value(lp, p, EPSILON), self, place.row, project_first, out);
+    return sl_blend_learned_submit(&head, SL_STAGE_AGGREGATE, sl_handle_rows(out), sl_layer_pass_value(lp, p, EPSILON),
+                                   (struct sl_blend_rows){self, place.row}, project_first,
+                                   (struct sl_blend_rows){out, 0});
 }
 
 /* z from t. */
@@ -125,8 +128,9 @@ static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p, cons
     const struct sl_rows *from = sl_layer_pass_returns(lp, p);
     for (uint32_t c = 0; c < from->split.n_chunks; c++) {
         struct sl_layer_pass_place place = self_place(lp, p, c);
-        SL_CHECK(sl_epsilon_backward_submit(&head, sl_layer_pass_value(lp, p, EPSILON), from->chunk[c],
-                                            to->chunk[place.chunk], place.row));
+        SL_CHECK(sl_blend_learned_submit(&head, SL_STAGE_BACKWARD, sl_split_size(&from->split, c),
+                                         sl_layer_pass_value(lp, p, EPSILON), (struct sl_blend_rows){from->chunk[c], 0},
+                                         1, (struct sl_blend_rows){to->chunk[place.chunk], place.row}));
     }
     return SL_OK;
 }

@@ -7,6 +7,7 @@
 
 #include "codelets/rows/activate.h"
 #include "codelets/rows/bias.h"
+#include "codelets/rows/blend.h"
 #include "codelets/rows/dense.h"
 #include "support/memory.h"
 #include "support/minmax.h"
@@ -500,8 +501,9 @@ enum sl_status sl_residual_back(const struct sl_layer_pass *lp, uint32_t p)
     struct sl_task_args head = sl_layer_pass_head(lp, p);
     for (uint32_t c = 0; c < gh->split.n_chunks; c++) {
         struct sl_layer_pass_place place = sl_layer_pass_place(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c));
-        SL_CHECK(sl_activate_residual_backward_submit(
-            &head, gh->chunk[c], sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT)->chunk[place.chunk], place.row));
+        starpu_data_handle_t gr = sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT)->chunk[place.chunk];
+        SL_CHECK(sl_blend_submit(&head, SL_STAGE_BACKWARD, sl_split_size(&gh->split, c), 1,
+                                 (struct sl_blend_rows){gh->chunk[c], 0}, 1, (struct sl_blend_rows){gr, place.row}));
     }
     return SL_OK;
 }

@@ -7,6 +7,7 @@
 #include "codelets/rows/activate.h"
 
 #include "codelets/rows/batchnorm.h"
+#include "codelets/rows/blend.h"
 #include "codelets/rows/dropout.h"
 #include "tests/support/starpu_fixture.h"
 
@@ -471,7 +472,8 @@ static void run_tasks(struct case_ *c, int with_residual, const sl_vertex *front
     }
     expect_ok(sl_activate_backward_submit(&head, &layer, c->a.norm == SL_ACTIVATE_PLAIN ? NULL : h[Z], h[READ], h[GH],
                                           &sums, h[GZ]));
-    expect_ok(sl_activate_residual_backward_submit(&head, h[GH], h[RESIDUAL], 3));
+    expect_ok(sl_blend_submit(&head, SL_STAGE_BACKWARD, rows, 1, (struct sl_blend_rows){h[GH], 0}, 1,
+                              (struct sl_blend_rows){h[RESIDUAL], 3}));
     UNREGISTER(h);
     expect_no_failure();
 }

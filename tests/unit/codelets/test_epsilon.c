@@ -3,6 +3,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * codelets/rows/epsilon.h: products to the bit, the gradient against a sum in long double. */
+#include "codelets/rows/blend.h"
 #include "codelets/rows/epsilon.h"
 
 #include "tests/support/starpu_fixture.h"
@@ -45,8 +46,10 @@ static void check_products(uint32_t rows, uint32_t columns, int beta, enum sl_dt
     starpu_data_handle_t h[] = {rows_of(&e, 1, 1), rows_in(x_dtype, x, ROW0 + rows + 1, columns),
                                 rows_in(out_dtype, out, rows, columns), rows_of(gx, ROW0 + rows + 1, columns),
                                 rows_of(g, rows, columns)};
-    expect_ok(sl_epsilon_forward_submit(&head, h[0], h[1], ROW0, beta, h[2]));
-    expect_ok(sl_epsilon_backward_submit(&head, h[0], h[4], h[3], ROW0));
+    expect_ok(sl_blend_learned_submit(&head, SL_STAGE_AGGREGATE, rows, h[0], (struct sl_blend_rows){h[1], ROW0}, beta,
+                                      (struct sl_blend_rows){h[2], 0}));
+    expect_ok(sl_blend_learned_submit(&head, SL_STAGE_BACKWARD, rows, h[0], (struct sl_blend_rows){h[4], 0}, 1,
+                                      (struct sl_blend_rows){h[3], ROW0}));
     UNREGISTER(h);
     expect_no_failure();
     for (size_t i = 0; i < n; i++) {
