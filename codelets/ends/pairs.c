@@ -36,7 +36,7 @@ static enum sl_status mlp_scores(const struct sl_decoder *d, uint32_t n, const s
     const uint32_t h = d->n_columns;
     const sl_real *v = d->array[SL_MLP_V];
     enum sl_status st =
-        sl_gemm(n, h, h, (struct sl_factor){x, h, 0}, (struct sl_factor){d->array[SL_MLP_W], h, 0}, 0, t);
+        sl_gemm(n, h, h, (struct sl_factor){x, h, 0, false}, (struct sl_factor){d->array[SL_MLP_W], h, 0, false}, 0, t);
     for (uint32_t i = 0; st == SL_OK && i < n; i++) {
         sl_real *row = t + (size_t)i * h;
         double sum = (double)d->array[SL_MLP_C][0];
@@ -126,7 +126,8 @@ enum sl_status sl_decoder_compare(const struct sl_decoder *d, const struct sl_qu
             multiply(h, weights, queries->row[i], q + (size_t)i * h);
         }
     }
-    st = sl_gemm(queries->n, n, h, (struct sl_factor){q, h, 0}, (struct sl_factor){rows, h, 1}, 0, scores_out);
+    st = sl_gemm(queries->n, n, h, (struct sl_factor){q, h, 0, false}, (struct sl_factor){rows, h, 1, false}, 0,
+                 scores_out);
 done:
     sl_free(q);
     return st;
@@ -207,7 +208,7 @@ static enum sl_status mlp_back(const struct sl_pairs *pairs, uint32_t n, bool fi
 {
     const uint32_t h = pairs->n_columns;
     const sl_real *v = pairs->decoder.array[SL_MLP_V];
-    const struct sl_factor gt = {tile->t, h, 0};
+    const struct sl_factor gt = {tile->t, h, 0, false};
     for (uint32_t i = 0; i < n; i++) {
         sl_real *t = tile->t + (size_t)i * h;
         const double slope = tile->scores[i];
@@ -218,8 +219,8 @@ static enum sl_status mlp_back(const struct sl_pairs *pairs, uint32_t n, bool fi
             tile->sums[0][c] += (double)t[c];
         }
     }
-    SL_CHECK(sl_gemm(h, h, n, (struct sl_factor){tile->x, h, 1}, gt, !first, gw));
-    return sl_gemm(n, h, h, gt, (struct sl_factor){pairs->decoder.array[SL_MLP_W], h, 1}, 0, tile->gx);
+    SL_CHECK(sl_gemm(h, h, n, (struct sl_factor){tile->x, h, 1, false}, gt, !first, gw));
+    return sl_gemm(n, h, h, gt, (struct sl_factor){pairs->decoder.array[SL_MLP_W], h, 1, false}, 0, tile->gx);
 }
 
 static void spread_links(const struct sl_pairs *pairs, uint32_t i, uint32_t n, const sl_real *z, struct tile *tile,

@@ -17,63 +17,32 @@
 
 /* ---- kernels, CPU ---- */
 
-/* A factor of a product: a matrix, or its transpose. */
-struct factor {
-    const void *entries;
-    enum sl_dtype dtype;
-    uint32_t n_rows, n_columns; /* as stored */
-    int is_transposed;
-};
-
-/* A factor of sl_real, rounded. *room: to be freed with sl_free. */
-static enum sl_status round_factor(struct factor *f, sl_bf16 **room)
+/* C = op(A) op(B) + beta C as sl_gemm. dtype: of the factors when they are multiplied. */
+static enum sl_status multiply_factors(enum sl_dtype dtype, uint32_t m, uint32_t n, uint32_t k, struct sl_factor a,
+                                       struct sl_factor b, int beta, sl_real *c)
 {
-    const size_t n = (size_t)f->n_rows * f->n_columns;
-    if (f->dtype == SL_DTYPE_BF16) {
-        return SL_OK;
-    }
-    SL_CHECK(sl_alloc(n, sizeof **room, "a factor in bf16", room));
-    sl_bf16_round(n, f->entries, *room);
-    f->entries = *room;
-    return SL_OK;
-}
-
-/* C [m x n] = op(A) op(B) + beta C, op(A) [m x k]. dtype: of the factors when they are multiplied. */
-static enum sl_status multiply_factors(enum sl_dtype dtype, uint32_t m, uint32_t n, uint32_t k, struct factor a,
-                                       struct factor b, int beta, sl_real *c)
-{
-    sl_bf16 *rounded[2] = {NULL, NULL};
-    enum sl_status st;
     if (dtype == SL_DTYPE_REAL) {
-        return sl_gemm(m, n, k, (struct sl_factor){a.entries, a.n_columns, a.is_transposed},
-                       (struct sl_factor){b.entries, b.n_columns, b.is_transposed}, beta, c);
+        return sl_gemm(m, n, k, a, b, beta, c);
     }
-    SL_TRY(st, round_factor(&a, &rounded[0]), done);
-    SL_TRY(st, round_factor(&b, &rounded[1]), done);
-    st = sl_gemm_bf16(m, n, k, (struct sl_factor_bf16){a.entries, a.n_columns, a.is_transposed},
-                      (struct sl_factor_bf16){b.entries, b.n_columns, b.is_transposed}, beta, c);
-done:
-    sl_free(rounded[0]);
-    sl_free(rounded[1]);
-    return st;
+    return sl_gemm_bf16(m, n, k, a, b, beta, c);
 }
 
 /* Z = X W + b + beta Z, in sl_real. */
-static enum sl_status forward_real(struct factor x, uint32_t n_out, const sl_real *w, const sl_real *bias, int beta,
-                                   sl_real *z_out)
+static enum sl_status forward_real(enum sl_dtype dtype, uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
+                                   const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
 {
-    const struct factor weight = {w, SL_DTYPE_REAL, x.n_columns, n_out, 0};
-    if (x.n_rows == 0 || n_out == 0) {
+    const struct sl_factor rows = {x, n_in, 0, dtype == SL_DTYPE_BF16};
+    if (n_rows == 0 || n_out == 0) {
         return SL_OK;
     }
-    if (beta == 0 && (bias != NULL || x.n_columns == 0)) {
-        sl_bias_forward_cpu(x.n_rows, n_out, bias, z_out);
+    if (beta == 0 && (bias != NULL || n_in == 0)) {
+        sl_bias_forward_cpu(n_rows, n_out, bias, z_out);
         beta = 1;
     }
-    if (x.n_columns == 0) {
+    if (n_in == 0) {
         return SL_OK;
     }
-    return multiply_factors(x.dtype, x.n_rows, n_out, x.n_columns, x, weight, beta, z_out);
+    return multiply_factors(dtype, n_rows, n_out, n_in, rows, (struct sl_factor){w, n_out, 0, false}, beta, z_out);
 }
 
 #define ROUNDED_ROWS 1024 /* rows computed in float before they are rounded */
@@ -81,14 +50,12 @@ static enum sl_status forward_real(struct factor x, uint32_t n_out, const sl_rea
 enum sl_status sl_dense_forward_cpu(enum sl_dtype dtype, uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
                                     const sl_real *w, const sl_real *bias, int beta, enum sl_dtype z_dtype, void *z_out)
 {
+    struct sl_rounded slab =
+        sl_rounded_begin("rows before they are rounded", ROUNDED_ROWS, z_dtype, n_rows, n_out, z_out);
     enum sl_status st;
-    if (z_dtype == SL_DTYPE_REAL) {
-        return forward_real((struct factor){x, dtype, n_rows, n_in, 0}, n_out, w, bias, beta, z_out);
-    }
-    struct sl_rounded slab = sl_rounded_begin("rows before they are rounded", ROUNDED_ROWS, n_rows, n_out, z_out);
     while (sl_rounded_next(&slab, &st)) {
-        const sl_bf16 *rows = (const sl_bf16 *)x + (size_t)slab.first * n_in;
-        st = forward_real((struct factor){rows, dtype, slab.n, n_in, 0}, n_out, w, bias, 0, slab.room);
+        const char *rows = (const char *)x + sl_dtype_bytes(dtype, (size_t)slab.first * n_in);
+        st = forward_real(dtype, slab.n, n_in, n_out, rows, w, bias, beta, slab.room);
     }
     return st;
 }
@@ -100,8 +67,8 @@ enum sl_status sl_dense_backward_input_cpu(enum sl_dtype dtype, uint32_t n_rows,
         return SL_OK;
     }
     if (n_out > 0) {
-        return multiply_factors(dtype, n_rows, n_in, n_out, (struct factor){gz, SL_DTYPE_REAL, n_rows, n_out, 0},
-                                (struct factor){w, SL_DTYPE_REAL, n_in, n_out, 1}, beta, gx_out);
+        return multiply_factors(dtype, n_rows, n_in, n_out, (struct sl_factor){gz, n_out, 0, false},
+                                (struct sl_factor){w, n_out, 1, false}, beta, gx_out);
     }
     if (beta == 0) {
         sl_bias_forward_cpu(n_rows, n_in, NULL, gx_out);
@@ -116,8 +83,8 @@ enum sl_status sl_dense_backward_weight_cpu(enum sl_dtype dtype, uint32_t n_rows
         sl_bias_backward_cpu(n_rows, n_out, gz, 0, gb_out);
     }
     if (n_rows > 0 && n_in > 0 && n_out > 0) {
-        return multiply_factors(dtype, n_in, n_out, n_rows, (struct factor){x, dtype, n_rows, n_in, 1},
-                                (struct factor){gz, SL_DTYPE_REAL, n_rows, n_out, 0}, 0, gw_out);
+        return multiply_factors(dtype, n_in, n_out, n_rows, (struct sl_factor){x, n_in, 1, dtype == SL_DTYPE_BF16},
+                                (struct sl_factor){gz, n_out, 0, false}, 0, gw_out);
     }
     sl_bias_forward_cpu(n_in, n_out, NULL, gw_out);
     return SL_OK;
@@ -358,15 +325,12 @@ enum sl_status sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint3
                                            const sl_real *w, const sl_real *bias, int beta, enum sl_dtype z_dtype,
                                            void *z_out)
 {
+    struct sl_rounded slab =
+        sl_rounded_begin("rows before they are rounded", ROUNDED_ROWS, z_dtype, n_rows, n_out, z_out);
     struct sl_sparse_rows some = *x;
     enum sl_status st;
-    if (z_dtype == SL_DTYPE_REAL) {
-        sparse_forward_real(x, n_rows, n_out, w, bias, beta, z_out);
-        return SL_OK;
-    }
-    struct sl_rounded slab = sl_rounded_begin("rows before they are rounded", ROUNDED_ROWS, n_rows, n_out, z_out);
     while (sl_rounded_next(&slab, &st)) {
-        sparse_forward_real(&some, slab.n, n_out, w, bias, 0, slab.room);
+        sparse_forward_real(&some, slab.n, n_out, w, bias, beta, slab.room);
         some.ids += slab.n;
     }
     return st;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * A vertex' own row times a learned number e (GIN; Xu et al. 2019): the gradient of e. The products e X and e G are blends
- * (codelets/rows/blend.h).
+ * A vertex' own row times a learned number e (GIN; Xu et al. 2019): the gradient of e. The products e X and e G are
+ * blends (codelets/rows/blend.h).
  *
  *   GE = sum over i and j of G[i][j] X[i][j]
  *

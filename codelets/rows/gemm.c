@@ -132,31 +132,22 @@ enum sl_status sl_gemm(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, s
 
 /* ---- factors in bf16 ---- */
 
-/* A factor widened to float; n_rows as stored. Free *room with sl_free. */
-static enum sl_status widen(struct sl_factor_bf16 from, uint32_t n_rows, sl_real **room, struct sl_factor *out)
+/* A factor as bf16, or widened to sl_real. n_rows: as stored. If it is another now, free *room with sl_free. */
+static enum sl_status convert(bool to_bf16, uint32_t n_rows, struct sl_factor *f, void **room)
 {
-    size_t n = (size_t)n_rows * from.n_columns;
-    SL_CHECK(sl_alloc(n, sizeof **room, "a factor in float", room));
-    sl_bf16_widen(n, from.entries, *room);
-    *out = (struct sl_factor){*room, from.n_columns, from.is_transposed};
+    const size_t n = (size_t)n_rows * f->n_columns;
+    if (f->is_bf16 == to_bf16) {
+        return SL_OK;
+    }
+    SL_CHECK(sl_alloc(n, to_bf16 ? sizeof(sl_bf16) : sizeof(sl_real), "a factor of another precision", room));
+    if (to_bf16) {
+        sl_bf16_round(n, f->entries, *room);
+    } else {
+        sl_bf16_widen(n, f->entries, *room);
+    }
+    f->entries = *room;
+    f->is_bf16 = to_bf16;
     return SL_OK;
-}
-
-static enum sl_status by_widening(uint32_t m, uint32_t n, uint32_t k, struct sl_factor_bf16 a, struct sl_factor_bf16 b,
-                                  int beta, sl_real *c)
-{
-    sl_real *room_a = NULL;
-    sl_real *room_b = NULL;
-    struct sl_factor wide_a;
-    struct sl_factor wide_b;
-    enum sl_status st;
-    SL_TRY(st, widen(a, a.is_transposed ? k : m, &room_a, &wide_a), done);
-    SL_TRY(st, widen(b, b.is_transposed ? n : k, &room_b, &wide_b), done);
-    st = sl_gemm(m, n, k, wide_a, wide_b, beta, c);
-done:
-    sl_free(room_a);
-    sl_free(room_b);
-    return st;
 }
 
 #ifdef USE_DNNL_BF16
@@ -265,8 +256,8 @@ static dnnl_status_t execute(const_dnnl_primitive_t product, const dnnl_memory_d
     return status;
 }
 
-static enum sl_status by_dnnl_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl_factor_bf16 a, struct sl_factor_bf16 b,
-                                   int beta, float *c)
+static enum sl_status by_dnnl_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b, int beta,
+                                   float *c)
 {
     dnnl_memory_desc_t shape[3];
     void *const data[3] = {(void *)(uintptr_t)a.entries, (void *)(uintptr_t)b.entries, c};
@@ -283,8 +274,8 @@ failed:
 }
 
 /* A product of few rows, with rows of zeros up to FEW_ROWS. A is not transposed. */
-static enum sl_status multiply_few(uint32_t m, uint32_t n, uint32_t k, struct sl_factor_bf16 a, struct sl_factor_bf16 b,
-                                   int beta, float *c)
+static enum sl_status multiply_few(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b, int beta,
+                                   float *c)
 {
     sl_bf16 *rows = NULL;
     float *room = NULL;
@@ -292,14 +283,14 @@ static enum sl_status multiply_few(uint32_t m, uint32_t n, uint32_t k, struct sl
     SL_TRY(st, sl_alloc((size_t)FEW_ROWS * k, sizeof *rows, "rows of a factor", &rows), done);
     SL_TRY(st, sl_alloc((size_t)FEW_ROWS * n, sizeof *room, "rows of a product", &room), done);
     for (uint32_t i = 0; i < m; i++) {
-        memcpy(rows + (size_t)i * k, a.entries + (size_t)i * a.n_columns, k * sizeof *rows);
+        memcpy(rows + (size_t)i * k, (const sl_bf16 *)a.entries + (size_t)i * a.n_columns, k * sizeof *rows);
     }
     memset(rows + (size_t)m * k, 0, (size_t)(FEW_ROWS - m) * k * sizeof *rows);
     if (beta != 0) {
         memcpy(room, c, (size_t)m * n * sizeof *c);
         memset(room + (size_t)m * n, 0, (size_t)(FEW_ROWS - m) * n * sizeof *room);
     }
-    st = by_dnnl_bf16(FEW_ROWS, n, k, (struct sl_factor_bf16){rows, k, 0}, b, beta, room);
+    st = by_dnnl_bf16(FEW_ROWS, n, k, (struct sl_factor){rows, k, 0, true}, b, beta, room);
     memcpy(c, room, (size_t)m * n * sizeof *c);
 done:
     sl_free(rows);
@@ -307,13 +298,9 @@ done:
     return st;
 }
 
-enum sl_status sl_gemm_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl_factor_bf16 a, struct sl_factor_bf16 b,
-                            int beta, sl_real *c)
+static enum sl_status multiply_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b,
+                                    int beta, float *c)
 {
-    pthread_once(&bf16.once, setup_bf16);
-    if (!bf16.has_instructions) {
-        return by_widening(m, n, k, a, b, beta, c);
-    }
     if (m == 0) {
         return SL_OK;
     }
@@ -331,11 +318,7 @@ static bool has_bf16(void)
 
 #else
 
-enum sl_status sl_gemm_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl_factor_bf16 a, struct sl_factor_bf16 b,
-                            int beta, sl_real *c)
-{
-    return by_widening(m, n, k, a, b, beta, c);
-}
+#define multiply_bf16 sl_gemm
 
 static bool has_bf16(void)
 {
@@ -343,6 +326,29 @@ static bool has_bf16(void)
 }
 
 #endif
+
+enum sl_status sl_gemm_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b, int beta,
+                            sl_real *c)
+{
+    const uint32_t a_rows = a.is_transposed ? k : m;
+    const uint32_t b_rows = b.is_transposed ? n : k;
+    void *room[4] = {NULL};
+    enum sl_status st;
+    SL_TRY(st, convert(true, a_rows, &a, &room[0]), done);
+    SL_TRY(st, convert(true, b_rows, &b, &room[1]), done);
+    if (has_bf16()) {
+        st = multiply_bf16(m, n, k, a, b, beta, c);
+    } else {
+        SL_TRY(st, convert(false, a_rows, &a, &room[2]), done);
+        SL_TRY(st, convert(false, b_rows, &b, &room[3]), done);
+        st = sl_gemm(m, n, k, a, b, beta, c);
+    }
+done:
+    for (int i = 0; i < 4; i++) {
+        sl_free(room[i]);
+    }
+    return st;
+}
 
 /* ---- the libraries in use ---- */
 

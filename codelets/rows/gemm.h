@@ -19,6 +19,7 @@
 #ifndef SL_CODELETS_GEMM_H
 #define SL_CODELETS_GEMM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,15 +29,10 @@
 
 /* A factor of a product: a row-major matrix, or its transpose. */
 struct sl_factor {
-    const sl_real *entries;
-    uint32_t n_columns; /* as stored */
+    const void *entries; /* sl_real, or sl_bf16 if it says so */
+    uint32_t n_columns;  /* as stored */
     int is_transposed;
-};
-
-struct sl_factor_bf16 {
-    const sl_bf16 *entries;
-    uint32_t n_columns; /* as stored */
-    int is_transposed;
+    bool is_bf16;
 };
 
 /* Address space that OpenBLAS maps for each thread that computes; most of it is never touched. Without the space
@@ -49,13 +45,13 @@ void sl_gemm_setup(void);
 void sl_gemm_release(void);
 
 /* C [m x n] = op(A) op(B) + beta C, op(A) [m x k], op(B) [k x n]. m, n, k: 1 to INT32_MAX. beta 0: C is not read.
- * SL_ENOMEM: no memory for the library's copies of the factors. */
+ * The factors are sl_real. SL_ENOMEM: no memory for the library's copies of the factors. */
 enum sl_status sl_gemm(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b, int beta,
                        sl_real *c);
 
-/* The same with bf16 factors. SL_EINTERNAL: oneDNN refuses the product. */
-enum sl_status sl_gemm_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl_factor_bf16 a, struct sl_factor_bf16 b,
-                            int beta, sl_real *c);
+/* The same with bf16 factors. A factor of sl_real is rounded first. SL_EINTERNAL: oneDNN refuses the product. */
+enum sl_status sl_gemm_bf16(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b, int beta,
+                            sl_real *c);
 
 /* One line with the libraries that multiply: "oneDNN 2.6.3, .." */
 void sl_gemm_describe(char *text, size_t room);

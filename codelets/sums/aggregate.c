@@ -164,19 +164,14 @@ static enum sl_status sum_to(enum sl_dtype dtype, const struct lists *lists, str
                              void *m_out)
 {
     struct sl_rounded slab =
-        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, sums.n_rows, lists->n_columns, m_out);
+        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, m_dtype, sums.n_rows, lists->n_columns, m_out);
     const uint32_t row0 = sums.row0;
     enum sl_status st;
-    if (m_dtype == SL_DTYPE_REAL) {
-        sums.m = m_out;
-        sum_rows(dtype, lists, &sums);
-        return SL_OK;
-    }
     slab.beta = sums.beta;
     slab.out_width = sums.m_width;
     while (sl_rounded_next(&slab, &st)) {
-        sums = (struct sums){row0 + slab.first, slab.n, lists->n_columns, sums.beta, slab.room};
-        sum_rows(SL_DTYPE_BF16, lists, &sums);
+        sums = (struct sums){row0 + slab.first, slab.n, slab.width, sums.beta, slab.room};
+        sum_rows(dtype, lists, &sums);
     }
     return st;
 }
@@ -242,11 +237,7 @@ enum sl_status sl_aggregate_backward_cpu(const struct sl_transposed *block, cons
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; k < n_owners && st == SL_OK; k++) {
         struct sl_rounded slab =
-            sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, n[k], n_columns, packed_out[k]);
-        if (dtype == SL_DTYPE_REAL) {
-            sum_of_owner(&lists, t0[k], n[k], packed_out[k]);
-            continue;
-        }
+            sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, dtype, n[k], n_columns, packed_out[k]);
         while (sl_rounded_next(&slab, &st)) {
             sum_of_owner(&lists, t0[k] + slab.first, slab.n, slab.room);
         }

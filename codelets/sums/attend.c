@@ -637,11 +637,7 @@ enum sl_status sl_attend_backward_cpu(const struct sl_attend_back *back, uint32_
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; k < n_owners && st == SL_OK; k++) {
         struct sl_rounded slab =
-            sl_rounded_begin("gradients before they are rounded", ROUNDED_ROWS, n[k], n_columns, gu_out[k]);
-        if (dtype == SL_DTYPE_REAL) {
-            attend_back(dtype, &block, n[k], t0[k], u[k], gu_out[k]);
-            continue;
-        }
+            sl_rounded_begin("gradients before they are rounded", ROUNDED_ROWS, dtype, n[k], n_columns, gu_out[k]);
         while (sl_rounded_next(&slab, &st)) {
             attend_back(dtype, &block, slab.n, t0[k] + slab.first, row_of(dtype, u[k], slab.first, n_columns),
                         slab.room);

@@ -170,18 +170,14 @@ SL_CLONES static void relate(enum sl_dtype dtype, const struct lists *lists, int
 static enum sl_status relate_to(enum sl_dtype dtype, struct lists lists, int beta, enum sl_dtype m_dtype, void *m_out)
 {
     const uint32_t row0 = lists.edges.row0;
-    struct sl_rounded slab =
-        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, lists.edges.n_rows, lists.slabs->m_width, m_out);
+    struct sl_rounded slab = sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, m_dtype, lists.edges.n_rows,
+                                              lists.slabs->m_width, m_out);
     enum sl_status st;
-    if (m_dtype == SL_DTYPE_REAL) {
-        relate(dtype, &lists, beta, m_out);
-        return SL_OK;
-    }
     slab.beta = beta;
     while (sl_rounded_next(&slab, &st)) {
         lists.edges.row0 = row0 + slab.first;
         lists.edges.n_rows = slab.n;
-        relate(SL_DTYPE_BF16, &lists, beta, slab.room);
+        relate(dtype, &lists, beta, slab.room);
     }
     return st;
 }
@@ -234,9 +230,6 @@ SL_INLINE void add_back(const struct sl_transposed *block, uint32_t t, uint32_t 
 SL_CLONES static void relate_back(const struct sl_transposed *block, const struct sl_view *gm,
                                   const struct sl_slabs *slabs, uint32_t t0, uint32_t n, sl_real *out)
 {
-    if (n == 0) {
-        return;
-    }
     const uint32_t last = block->back_offsets[t0 + n];
     memset(out, 0, (size_t)n * slabs->x_width * sizeof *out);
     for (uint32_t i = 0; i < n; i++) {
@@ -249,12 +242,9 @@ enum sl_status sl_relate_backward_cpu(const struct sl_transposed *block, const s
                                       void *out)
 {
     const struct sl_view rows = sl_chunks_view(gm);
-    struct sl_rounded slab = sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, n, slabs->x_width, out);
+    struct sl_rounded slab =
+        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, dtype, n, slabs->x_width, out);
     enum sl_status st;
-    if (dtype == SL_DTYPE_REAL) {
-        relate_back(block, &rows, slabs, t0, n, out);
-        return SL_OK;
-    }
     while (sl_rounded_next(&slab, &st)) {
         relate_back(block, &rows, slabs, t0 + slab.first, slab.n, slab.room);
     }

@@ -34,8 +34,8 @@ struct trial {
 static void multiply(const struct trial *t, uint32_t a_columns, int a_is_transposed, uint32_t b_columns,
                      int b_is_transposed)
 {
-    struct sl_factor a = {t->a, a_columns, a_is_transposed};
-    struct sl_factor b = {t->b, b_columns, b_is_transposed};
+    struct sl_factor a = {t->a, a_columns, a_is_transposed, false};
+    struct sl_factor b = {t->b, b_columns, b_is_transposed, false};
     enum sl_status st = sl_gemm(t->m, t->n, t->k, a, b, 0, t->c);
     *t->status = st != SL_OK ? st : *t->status;
 }

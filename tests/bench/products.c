@@ -55,9 +55,9 @@ static enum sl_status by_openblas(const struct shape *s, enum kind kind, float *
 
 static enum sl_status by_choice(const struct shape *s, enum kind kind, float *x, float *z, float *w)
 {
-    struct sl_factor rows = {x, s->f, kind == WEIGHT};
-    struct sl_factor results = {z, s->h, 0};
-    struct sl_factor weights = {w, s->h, kind == INPUT};
+    struct sl_factor rows = {x, s->f, kind == WEIGHT, false};
+    struct sl_factor results = {z, s->h, 0, false};
+    struct sl_factor weights = {w, s->h, kind == INPUT, false};
     switch (kind) {
     case FORWARD: return sl_gemm(s->d, s->h, s->f, rows, weights, 0, z);
     case INPUT: return sl_gemm(s->d, s->f, s->h, results, weights, 0, x);
@@ -68,9 +68,9 @@ static enum sl_status by_choice(const struct shape *s, enum kind kind, float *x,
 /* Factors that are in bf16 already, in the memory of floats; what comes of them is float. */
 static enum sl_status in_bf16(const struct shape *s, enum kind kind, float *x, float *z, float *w)
 {
-    struct sl_factor_bf16 rows = {(const sl_bf16 *)(void *)x, s->f, kind == WEIGHT};
-    struct sl_factor_bf16 results = {(const sl_bf16 *)(void *)z, s->h, 0};
-    struct sl_factor_bf16 weights = {(const sl_bf16 *)(void *)w, s->h, kind == INPUT};
+    struct sl_factor rows = {x, s->f, kind == WEIGHT, true};
+    struct sl_factor results = {z, s->h, 0, true};
+    struct sl_factor weights = {w, s->h, kind == INPUT, true};
     switch (kind) {
     case FORWARD: return sl_gemm_bf16(s->d, s->h, s->f, rows, weights, 0, z);
     case INPUT: return sl_gemm_bf16(s->d, s->f, s->h, results, weights, 0, x);

@@ -86,8 +86,8 @@ static void check_product(const uint32_t size[3], int ops, int beta)
     FREED sl_real *wide_b;
     FREED sl_bf16 *a = make_numbers(1, (size_t)m * k, &wide_a);
     FREED sl_bf16 *b = make_numbers(2, (size_t)k * n, &wide_b);
-    struct sl_factor_bf16 fa = {a, ops & 1 ? m : k, ops & 1};
-    struct sl_factor_bf16 fb = {b, ops & 2 ? k : n, ops >> 1 & 1};
+    struct sl_factor fa = {a, ops & 1 ? m : k, ops & 1, true};
+    struct sl_factor fb = {b, ops & 2 ? k : n, ops >> 1 & 1, true};
     sl_real *c[2];
     for (int time = 0; time < 2; time++) {
         c[time] = need((size_t)m * n, sizeof **c);

@@ -29,8 +29,9 @@ struct product {
 
 static sl_real at(const struct sl_factor *f, uint32_t row, uint32_t column)
 {
-    return f->is_transposed ? f->entries[(size_t)column * f->n_columns + row]
-                            : f->entries[(size_t)row * f->n_columns + column];
+    const sl_real *entries = f->entries;
+    return f->is_transposed ? entries[(size_t)column * f->n_columns + row]
+                            : entries[(size_t)row * f->n_columns + column];
 }
 
 static struct product make(const uint32_t shape[3], int ops, int beta)
@@ -38,8 +39,8 @@ static struct product make(const uint32_t shape[3], int ops, int beta)
     struct product p = {.m = shape[0], .n = shape[1], .k = shape[2], .beta = beta};
     int t_a = ops & 1;
     int t_b = ops >> 1;
-    p.a = (struct sl_factor){noisy((size_t)p.m * p.k, 1), t_a ? p.m : p.k, t_a};
-    p.b = (struct sl_factor){noisy((size_t)p.k * p.n, 2), t_b ? p.k : p.n, t_b};
+    p.a = (struct sl_factor){noisy((size_t)p.m * p.k, 1), t_a ? p.m : p.k, t_a, false};
+    p.b = (struct sl_factor){noisy((size_t)p.k * p.n, 2), t_b ? p.k : p.n, t_b, false};
     p.c = noisy((size_t)p.m * p.n, 3);
     return p;
 }
@@ -157,7 +158,7 @@ static struct product rows_of(const struct product *all, uint32_t from, uint32_t
 {
     struct product some = *all;
     some.m = m;
-    some.a.entries += (size_t)from * all->k;
+    some.a.entries = (const sl_real *)some.a.entries + (size_t)from * all->k;
     some.c = memcpy(c, all->c + (size_t)from * all->n, (size_t)m * all->n * sizeof *c);
     return some;
 }
@@ -209,7 +210,7 @@ TEST(test_columns_alone)
         struct product some = all;
         const uint32_t from = 101 * n % (all.n - n);
         some.n = n;
-        some.b.entries += (size_t)from * all.k;
+        some.b.entries = (const sl_real *)some.b.entries + (size_t)from * all.k;
         some.c = room;
         assert_int_equal(compute(&some), SL_OK);
         for (uint32_t i = 0; i < all.m; i++) {
@@ -257,11 +258,11 @@ static void check_bf16_rows(const uint32_t width[2], int b_is_transposed, int be
     FREED sl_bf16 *b = rounded((size_t)p.k * p.n, p.b.entries);
     FREED sl_real *all = memcpy(need(n, sizeof *all), p.c, n * sizeof *all);
     FREED sl_real *room = need(n, sizeof *room);
-    const struct sl_factor_bf16 weights = {b, p.b.n_columns, b_is_transposed};
-    assert_int_equal(sl_gemm_bf16(p.m, p.n, p.k, (struct sl_factor_bf16){a, p.k, 0}, weights, beta, all), SL_OK);
+    const struct sl_factor weights = {b, p.b.n_columns, b_is_transposed, true};
+    assert_int_equal(sl_gemm_bf16(p.m, p.n, p.k, (struct sl_factor){a, p.k, 0, true}, weights, beta, all), SL_OK);
     for (uint32_t m = 1; m < MOST_ROWS; m += 1 + m / 20) {
         const uint32_t from = 37 * m % (MOST_ROWS - m);
-        const struct sl_factor_bf16 rows = {a + (size_t)from * p.k, p.k, 0};
+        const struct sl_factor rows = {a + (size_t)from * p.k, p.k, 0, true};
         memcpy(room, p.c + (size_t)from * p.n, (size_t)m * p.n * sizeof *room);
         assert_int_equal(sl_gemm_bf16(m, p.n, p.k, rows, weights, beta, room), SL_OK);
         expect_same("C", (size_t)m * p.n, sizeof *room, room, all + (size_t)from * p.n);
