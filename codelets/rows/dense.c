@@ -28,10 +28,10 @@ static enum sl_status multiply_factors(enum sl_dtype dtype, uint32_t m, uint32_t
 }
 
 /* Z = X W + b + beta Z, in sl_real. */
-static enum sl_status forward_real(enum sl_dtype dtype, uint32_t n_rows, uint32_t n_in, uint32_t n_out, const void *x,
-                                   const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
+static enum sl_status forward_real(struct sl_factor x, uint32_t n_rows, uint32_t n_out, const sl_real *w,
+                                   const sl_real *bias, int beta, sl_real *z_out)
 {
-    const struct sl_factor rows = {x, n_in, 0, dtype == SL_DTYPE_BF16};
+    const uint32_t n_in = x.n_columns;
     if (n_rows == 0 || n_out == 0) {
         return SL_OK;
     }
@@ -42,7 +42,8 @@ static enum sl_status forward_real(enum sl_dtype dtype, uint32_t n_rows, uint32_
     if (n_in == 0) {
         return SL_OK;
     }
-    return multiply_factors(dtype, n_rows, n_out, n_in, rows, (struct sl_factor){w, n_out, 0, false}, beta, z_out);
+    return multiply_factors(x.is_bf16 ? SL_DTYPE_BF16 : SL_DTYPE_REAL, n_rows, n_out, n_in, x,
+                            (struct sl_factor){w, n_out, 0, false}, beta, z_out);
 }
 
 #define ROUNDED_ROWS 1024 /* rows computed in float before they are rounded */
@@ -54,8 +55,9 @@ enum sl_status sl_dense_forward_cpu(enum sl_dtype dtype, uint32_t n_rows, uint32
         sl_rounded_begin("rows before they are rounded", ROUNDED_ROWS, z_dtype, n_rows, n_out, z_out);
     enum sl_status st;
     while (sl_rounded_next(&slab, &st)) {
-        const char *rows = (const char *)x + sl_dtype_bytes(dtype, (size_t)slab.first * n_in);
-        st = forward_real(dtype, slab.n, n_in, n_out, rows, w, bias, beta, slab.room);
+        const struct sl_factor rows = {(const char *)x + sl_dtype_bytes(dtype, (size_t)slab.first * n_in), n_in, 0,
+                                       dtype == SL_DTYPE_BF16};
+        st = forward_real(rows, slab.n, n_out, w, bias, beta, slab.room);
     }
     return st;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Rows that a CPU computes in sl_real. Those of sl_real it computes all at once, in place. bf16 rows it computes a slab of
- * rows at a time, and then rounds:
+ * Rows that a CPU computes in sl_real: sl_real rows all at once, in place; bf16 rows a slab of rows at a time, which it
+ * then rounds:
  *
  *     struct sl_rounded slab = sl_rounded_begin(..);
  *     while (sl_rounded_next(&slab, &st)) {
