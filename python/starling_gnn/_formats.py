@@ -328,8 +328,9 @@ def read_metis(path: str, arguments: Any, draft: Draft) -> Stores:
 def load_torch(path: str) -> Any:
     """What torch.save wrote: tensors, arrays, dictionaries and PyG's data. No code of the file runs."""
     torch = need("torch", "torch")
-    core = getattr(np, "_core", None) or np.core
-    allowed: list[Any] = [core.multiarray._reconstruct, core.multiarray.scalar, np.ndarray, np.dtype]
+    if not hasattr(torch.serialization, "safe_globals"):
+        raise ImportError(f"needs torch 2.5 or newer, found {torch.__version__}; install it: pip install -U torch")
+    allowed: list[Any] = [np.ndarray, np.dtype, *(one.__reduce__()[0] for one in (np.zeros(1), np.float64(1)))]
     allowed += [type(np.dtype(code)) for code in "?bBhHiIlLqQefd"]
     for name in ("data", "hetero_data", "storage") if importlib.util.find_spec("torch_geometric") else ():
         classes = vars(importlib.import_module(f"torch_geometric.data.{name}")).values()

@@ -16,11 +16,11 @@ from starling_gnn import __main__ as command
 
 @functools.lru_cache(maxsize=None)
 def has(*modules):
-    """Whether libraries are there. DGL may be there and fail beside a newer PyTorch."""
+    """Whether libraries are there. DGL and pyarrow may be there, and fail beside another PyTorch or NumPy."""
     if any(importlib.util.find_spec(module) is None for module in modules):
         return False
     try:
-        return "dgl" not in modules or bool(importlib.import_module("dgl"))
+        return all(importlib.import_module(module) for module in modules if module in ("dgl", "pyarrow"))
     except (ImportError, OSError):
         return False
 
