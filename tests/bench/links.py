@@ -90,7 +90,7 @@ def make(source, out):
     lists = np.split(edges, [HELD_OUT, 2 * HELD_OUT])
     for folder in ("raw", "split/bench"):
         os.makedirs(os.path.join(out, folder), exist_ok=True)
-    np.save(os.path.join(out, "raw/node-feat.npy"), x)
+    np.save(os.path.join(out, "raw/node-feat.npy"), np.ascontiguousarray(x))
     for name, links in zip(("valid", "test", "train"), lists):
         np.save(os.path.join(out, "split/bench", name + ".npy"), links)
 
@@ -235,10 +235,10 @@ def ours(args, sizes):
         if len(times) == args.warm + args.steps:
             break
     cpu = (processor_seconds(run.pid) - cpu) / args.steps
-    run.terminate()
+    os.kill(run.pid, signal.SIGTERM)  # Popen.terminate would reap a run that has ended, and lose its usage
     run.stdout.read()  # to its end: lines that nobody reads are an error
     _, status, usage = os.wait4(run.pid, 0)
-    if status != 0 or len(times) < args.warm + args.steps:
+    if status not in (0, signal.SIGTERM) or len(times) < args.warm + args.steps:
         sys.exit(f"links: {' '.join(command)}: {len(times)} steps, exit status {status}")
     return {"seconds": (times[-1] - times[args.warm - 1]) / args.steps, "cpu": cpu,
             "loss": statistics.mean(losses[args.warm:]), "peak": usage.ru_maxrss / 1e6, **sizes}
