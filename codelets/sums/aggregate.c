@@ -176,22 +176,23 @@ static enum sl_status sum_to(enum sl_dtype dtype, const struct lists *lists, str
     return st;
 }
 
-enum sl_status sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_sources *x,
-                                        int beta, enum sl_dtype m_dtype, void *m_out)
+enum sl_dtype sl_edges_rows(const struct sl_edges *edges, struct sl_source_rows *out)
 {
-    struct sl_source_rows rows;
-    sl_sources_rows(x, &rows);
-    const struct lists lists = {.edges = *edges, .x = &rows, .n_columns = n_columns};
-    return sum_to(x->dtype, &lists, (struct sums){edges->row0, edges->n_rows, n_columns, beta, NULL}, m_dtype, m_out);
+    if (edges->parts != NULL) {
+        sl_parts_rows(edges->parts, out);
+        return edges->parts->dtype;
+    }
+    sl_sources_rows(edges->x, out);
+    return edges->x->dtype;
 }
 
-enum sl_status sl_aggregate_full_cpu(const struct sl_edges *edges, uint32_t n_columns, const struct sl_parts *parts,
-                                     int beta, uint32_t m_width, enum sl_dtype m_dtype, void *m_out)
+enum sl_status sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n_columns, int beta, uint32_t m_width,
+                                        enum sl_dtype m_dtype, void *m_out)
 {
     struct sl_source_rows rows;
-    sl_parts_rows(parts, &rows);
+    const enum sl_dtype dtype = sl_edges_rows(edges, &rows);
     const struct lists lists = {.edges = *edges, .x = &rows, .n_columns = n_columns};
-    return sum_to(parts->dtype, &lists, (struct sums){edges->row0, edges->n_rows, m_width, beta, NULL}, m_dtype, m_out);
+    return sum_to(dtype, &lists, (struct sums){edges->row0, edges->n_rows, m_width, beta, NULL}, m_dtype, m_out);
 }
 
 /* Lists of a block by source. */
@@ -314,23 +315,19 @@ struct weights {
     sl_vertex first;  /* evaluation: the part's first id */
 };
 
+/* By destination. */
 struct forward {
     struct sl_task_args head;
     struct sl_edge_operands edges;
     struct sl_matrix m;
     struct weights weights;
-    struct sl_sources x;
     int beta;
+    uint32_t first_column, n_columns; /* of m */
 };
 
 struct full {
-    struct sl_task_args head;
-    struct sl_edge_operands edges;
-    struct sl_matrix m;
-    struct weights weights;
+    struct forward sums;
     struct sl_parts parts;
-    int beta;
-    uint32_t first_column, n_columns; /* of the sums */
 };
 
 /* By source. */
@@ -343,13 +340,15 @@ struct back {
 
 /* ---- operations: edges ---- */
 
-struct sl_edge_operands sl_edges_of_block(const struct sl_block *block, uint32_t row0)
+struct sl_edge_operands sl_edges_of_block(const struct sl_block *block, uint32_t row0,
+                                          const struct sl_source_handles *sources)
 {
     return (struct sl_edge_operands){.offsets = sl_matrix_of(block->edge_offsets),
                                      .sources = sl_matrix_of(block->edge_sources),
                                      .relations = sl_matrix_of(block->edge_relations),
                                      .weights = sl_matrix_of(block->edge_weights),
-                                     .row0 = row0};
+                                     .row0 = row0,
+                                     .x = sl_sources_of(sources)};
 }
 
 struct sl_edge_operands sl_edges_of_part(const struct sl_full_sources *sources, uint32_t row0)
@@ -358,21 +357,22 @@ struct sl_edge_operands sl_edges_of_part(const struct sl_full_sources *sources, 
                                      .sources = sl_matrix_of(sources->sources),
                                      .relations = sl_matrix_of(sources->edge_relations),
                                      .weights = sl_matrix_of(sources->edge_weights),
-                                     .row0 = row0,
-                                     .are_of_part = true};
+                                     .row0 = row0};
 }
 
-struct sl_edges sl_edges_in(const struct sl_edge_operands *operands, uint32_t n_rows)
+struct sl_edges sl_edges_in(const struct sl_edge_operands *operands, uint32_t n_rows, const struct sl_parts *parts)
 {
     struct sl_edges edges = {.row0 = operands->row0,
                              .n_rows = n_rows,
                              .sources = operands->sources.data,
                              .edge_weights = operands->weights.data,
                              .relations = operands->relations.data};
-    if (operands->are_of_part) {
+    if (parts != NULL) {
         edges.part_offsets = operands->offsets.data;
+        edges.parts = parts;
     } else {
         edges.offsets = operands->offsets.data;
+        edges.x = &operands->x;
     }
     return edges;
 }
@@ -419,19 +419,31 @@ static struct sl_transposed transposed_of(const struct back *v, struct sl_weight
     return block;
 }
 
-static enum sl_status forward(const void *view, const void *stream)
+/* parts: NULL: of a block. */
+static enum sl_status sum(const struct forward *v, const struct sl_parts *parts, const void *stream)
 {
-    const struct forward *v = view;
     struct sl_weights weights;
-    struct sl_edges edges = sl_edges_in(&v->edges, v->m.n_rows);
+    struct sl_edges edges = sl_edges_in(&v->edges, v->m.n_rows, parts);
+    char *m = (char *)v->m.data + sl_dtype_bytes(v->m.dtype, v->first_column);
     edges.weights = weights_in(&v->weights, &weights);
 #ifdef SL_CUDA
     if (stream != NULL && starpu_task_get_implementation(starpu_task_get_current()) == 1) {
         return sl_aggregate_forward_cusparse(*(const cudaStream_t *)stream, starpu_cusparse_get_local_handle(), &edges,
-                                             v->m.n_columns, &v->x, v->beta, v->m.data);
+                                             v->n_columns, v->beta, v->m.data);
     }
 #endif
-    return SL_CALL(stream, sl_aggregate_forward, &edges, v->m.n_columns, &v->x, v->beta, v->m.dtype, v->m.data);
+    return SL_CALL(stream, sl_aggregate_forward, &edges, v->n_columns, v->beta, v->m.n_columns, v->m.dtype, m);
+}
+
+static enum sl_status forward(const void *view, const void *stream)
+{
+    return sum(view, NULL, stream);
+}
+
+static enum sl_status full(const void *view, const void *stream)
+{
+    const struct full *v = view;
+    return sum(&v->sums, &v->parts, stream);
 }
 
 static enum sl_status backward(const void *view, const void *stream)
@@ -441,16 +453,6 @@ static enum sl_status backward(const void *view, const void *stream)
     const struct sl_transposed block = transposed_of(v, &weights);
     return SL_CALL(stream, sl_aggregate_backward, &block, &v->block.gm, v->block.gm.n_columns, v->block.packed.n,
                    v->block.packed.numbers, v->block.packed.n_rows, v->dtype, v->block.packed.data);
-}
-
-static enum sl_status full(const void *view, const void *stream)
-{
-    const struct full *v = view;
-    struct sl_weights weights;
-    struct sl_edges edges = sl_edges_in(&v->edges, v->m.n_rows);
-    edges.weights = weights_in(&v->weights, &weights);
-    char *m = (char *)v->m.data + sl_dtype_bytes(v->m.dtype, v->first_column);
-    return SL_CALL(stream, sl_aggregate_full, &edges, v->n_columns, &v->parts, v->beta, v->m.n_columns, v->m.dtype, m);
 }
 
 /* ---- operations: shares ---- */
@@ -536,17 +538,17 @@ static int forward_can_execute(unsigned worker, struct starpu_task *task, unsign
     const struct sl_run *run = v->head.run;
     (void)worker;
     if (implementation == 0 || !run->fastest_means || v->weights.factors.handle != NULL ||
-        v->edges.weights.handle != NULL || v->x.dtype != SL_DTYPE_REAL) {
+        v->edges.weights.handle != NULL || v->edges.x.dtype != SL_DTYPE_REAL) {
         return implementation == 0;
     }
-    const uint64_t copy_bytes = (uint64_t)v->x.n_sources * v->m.n_columns * sizeof(sl_real);
-    return v->edges.sources.n_rows <= INT32_MAX && v->x.n_sources <= INT32_MAX &&
+    const uint64_t copy_bytes = (uint64_t)v->edges.x.n_sources * v->m.n_columns * sizeof(sl_real);
+    return v->edges.sources.n_rows <= INT32_MAX && v->edges.x.n_sources <= INT32_MAX &&
            (run->gpu_bytes == 0 || copy_bytes <= run->gpu_bytes / COPY_SHARE);
 }
 #endif
 
 /* Roles of symmetric weights. */
-#define WEIGHT_ROLES(view)                                                                                             \
+#define WEIGHT_ROLES(view, weights)                                                                                    \
     {"factors", STARPU_R | SL_OPTIONAL, offsetof(view, weights.factors), "N x 2"},                                     \
         {"frontier", STARPU_R | SL_OPTIONAL, offsetof(view, weights.frontier), "?", SL_INTS_32},                       \
     {                                                                                                                  \
@@ -563,30 +565,31 @@ static struct sl_operation forward_op = {
 #endif
     .role = {SL_EDGE_ROLES(struct forward, edges, SL_INTS_32),
              {"mean", STARPU_W | SL_OR_RW, offsetof(struct forward, m), "D x F", SL_ROWS_OR_REALS},
-             SL_SOURCE_ROLES(struct forward, x),
-             WEIGHT_ROLES(struct forward)},
+             SL_SOURCE_ROLES(struct forward, edges.x),
+             WEIGHT_ROLES(struct forward, weights)},
 };
 
 static struct sl_operation backward_op = {
     SL_OPERATION(backward_op, "sl_aggregate_backward", SL_STAGE_BACKWARD),
     SL_BODY(backward, struct back),
-    .role = {SL_BACK_ROLES(struct back, block, "? x F"), WEIGHT_ROLES(struct back), SL_PACKED_ROLE(struct back, block)},
+    .role = {SL_BACK_ROLES(struct back, block, "? x F"), WEIGHT_ROLES(struct back, weights),
+             SL_PACKED_ROLE(struct back, block)},
 };
 
 static struct sl_operation accumulate_op = {
     SL_OPERATION(accumulate_op, "sl_accumulate", SL_STAGE_BACKWARD),
     SL_BODY(accumulate, struct back),
-    .role = {SL_BACK_ROLES(struct back, block, "? x F"), WEIGHT_ROLES(struct back),
+    .role = {SL_BACK_ROLES(struct back, block, "? x F"), WEIGHT_ROLES(struct back, weights),
              SL_SHARE_ROLES(struct back, block.shares)},
 };
 
 static struct sl_operation full_op = {
     SL_OPERATION(full_op, "sl_aggregate_full", SL_STAGE_AGGREGATE),
     SL_BODY(full, struct full),
-    .role = {SL_EDGE_ROLES(struct full, edges, SL_INTS_64),
-             {"mean", STARPU_W | SL_OR_RW, offsetof(struct full, m), "D x M", SL_ROWS_OR_REALS},
+    .role = {SL_EDGE_ROLES(struct full, sums.edges, SL_INTS_64),
+             {"mean", STARPU_W | SL_OR_RW, offsetof(struct full, sums.m), "D x M", SL_ROWS_OR_REALS},
              SL_PART_ROLES(struct full, parts),
-             WEIGHT_ROLES(struct full)},
+             WEIGHT_ROLES(struct full, sums.weights)},
 };
 
 /* ---- submissions ---- */
@@ -608,12 +611,12 @@ enum sl_status sl_aggregate_forward_submit(const struct sl_task_args *head, cons
                                            starpu_data_handle_t m)
 {
     struct forward v = {.head = *head,
-                        .edges = sl_edges_of_block(block, row0),
+                        .edges = sl_edges_of_block(block, row0, sources),
                         .m = sl_matrix_of(m),
                         .weights = weights_of(sources->weights),
-                        .x = sl_sources_of(sources),
                         .beta = beta};
     v.edges.relations = sl_matrix_of(NULL);
+    v.n_columns = v.m.n_columns;
     v.m.is_kept = beta != 0;
     v.head.work = sl_sum_bytes(n_edges, v.m.n_rows, v.m.n_columns);
     return sl_view_submit(&forward_op, &v, SL_PRIORITY_COMPUTE);
@@ -654,21 +657,21 @@ enum sl_status sl_aggregate_full_submit(const struct sl_task_args *head, const s
 {
     const struct sl_full_columns *columns = &sources->columns;
     starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS];
-    struct full v = {.head = *head,
-                     .edges = sl_edges_of_part(sources, row0),
-                     .m = sl_matrix_of(m),
-                     .weights = weights_of(sources->weights),
-                     .parts = sl_parts_of(sources->first, sources->n_parts, sources->rows, columns->start, chunks),
-                     .beta = beta,
-                     .first_column = columns->first,
-                     .n_columns = columns->n};
-    assert((uint64_t)columns->first + columns->n <= v.m.n_columns);
+    struct full v = {.sums = {.head = *head,
+                              .edges = sl_edges_of_part(sources, row0),
+                              .m = sl_matrix_of(m),
+                              .weights = weights_of(sources->weights),
+                              .beta = beta,
+                              .first_column = columns->first,
+                              .n_columns = columns->n},
+                     .parts = sl_parts_of(sources->first, sources->n_parts, sources->rows, columns->start, chunks)};
+    assert((uint64_t)columns->first + columns->n <= v.sums.m.n_columns);
     for (uint32_t q = 0; q < sources->n_parts; q++) {
         assert((uint64_t)columns->start[q] + columns->n <= sources->rows[q].n_columns);
     }
-    v.edges.relations = sl_matrix_of(NULL);
-    v.weights.first = sources->first_id;
-    v.m.is_kept = beta != 0 || columns->first > 0;
-    v.head.work = sl_sum_bytes(sources->n_edges, v.m.n_rows, columns->n);
+    v.sums.edges.relations = sl_matrix_of(NULL);
+    v.sums.weights.first = sources->first_id;
+    v.sums.m.is_kept = beta != 0 || columns->first > 0;
+    v.sums.head.work = sl_sum_bytes(sources->n_edges, v.sums.m.n_rows, columns->n);
     return sl_view_submit(&full_op, &v, SL_PRIORITY_NORMAL);
 }

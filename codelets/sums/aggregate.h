@@ -97,6 +97,8 @@ struct sl_edges {
     const float *edge_weights;        /* as `sources`; NULL: 1 */
     const uint16_t *relations;        /* the same; of sums by relation */
     const uint64_t *part_offsets;     /* of the whole part */
+    const struct sl_sources *x;       /* rows of the sources, of a block */
+    const struct sl_parts *parts;     /* of a part: the rows of all parts */
 };
 
 /* The first entry of destination d. */
@@ -153,13 +155,10 @@ struct sl_asked {
  * is summed, then the sums of the slices are added in order. The number of slices depends on the width alone. Rows are
  * sl_real unless an enum sl_dtype says bf16. ---- */
 
-/* m_out [n_rows x n_columns]. beta 0: overwrite, beta 1: add. m_dtype is bf16 only if the sources are. */
-SL_DECLARE_LAUNCHER(enum sl_status, sl_aggregate_forward, const struct sl_edges *edges, uint32_t n_columns,
-                    const struct sl_sources *x, int beta, enum sl_dtype m_dtype, void *m_out);
-
-/* The same for whole parts, n_columns columns of rows that are m_width wide; m_out is the first of the columns. */
-SL_DECLARE_LAUNCHER(enum sl_status, sl_aggregate_full, const struct sl_edges *edges, uint32_t n_columns,
-                    const struct sl_parts *parts, int beta, uint32_t m_width, enum sl_dtype m_dtype, void *m_out);
+/* n_columns columns of n_rows sums that are m_width wide; m_out is the first of the columns. beta 0: overwrite, beta 1:
+ * add. m_dtype is bf16 only if the sources are. */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_aggregate_forward, const struct sl_edges *edges, uint32_t n_columns, int beta,
+                    uint32_t m_width, enum sl_dtype m_dtype, void *m_out);
 
 /* For n_owners owners: gradients of positions t0[k] .. t0[k] + n[k] - 1 overwrite packed_out[k], all of `dtype`. gm:
  * rows of GM. */
@@ -184,23 +183,28 @@ SL_DECLARE_LAUNCHER(void, sl_accumulate_own, const struct sl_transposed *block, 
  * of edges. Needs fewer than 2^31 edges and sources. The same input gives the same bits, but not the bits of
  * sl_aggregate_forward_cuda. */
 SL_EXTERN_C enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, struct cusparseContext *handle,
-                                                         const struct sl_edges *edges, uint32_t n_columns,
-                                                         const struct sl_sources *x, int beta, sl_real *m_out);
+                                                         const struct sl_edges *edges, uint32_t n_columns, int beta,
+                                                         sl_real *m_out);
+
+/* The rows of the sources, for kernels on a CPU. Returns their dtype. */
+enum sl_dtype sl_edges_rows(const struct sl_edges *edges, struct sl_source_rows *out);
 
 #ifndef SL_KERNELS_ONLY
 /* ---- edges as operands, of all sums ---- */
 
 struct sl_full_sources;
 
-/* By destination, of a block or of a part. */
+/* By destination, of a block with the rows x, or of a part. */
 struct sl_edge_operands {
     struct sl_matrix offsets, sources, relations, weights;
     uint32_t row0;
-    bool are_of_part;
+    struct sl_sources x;
 };
-struct sl_edge_operands sl_edges_of_block(const struct sl_block *block, uint32_t row0);
+struct sl_edge_operands sl_edges_of_block(const struct sl_block *block, uint32_t row0,
+                                          const struct sl_source_handles *sources);
 struct sl_edge_operands sl_edges_of_part(const struct sl_full_sources *sources, uint32_t row0);
-struct sl_edges sl_edges_in(const struct sl_edge_operands *operands, uint32_t n_rows);
+/* parts: NULL: of a block. */
+struct sl_edges sl_edges_in(const struct sl_edge_operands *operands, uint32_t n_rows, const struct sl_parts *parts);
 
 /* By source, with the gradients at the destinations. backward writes `packed`, accumulate adds up the shares. */
 struct sl_back_operands {

@@ -256,17 +256,18 @@ static enum sl_status sum_edges(const char *name, cudaStream_t stream, const str
 }
 
 enum sl_status sl_aggregate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges, uint32_t n_columns,
-                                         const struct sl_sources *sources, int beta, enum sl_dtype m_dtype, void *m_out)
+                                         int beta, uint32_t m_width, enum sl_dtype m_dtype, void *m_out)
 {
-    struct sl_device_sources x;
-    sl_sources_on_device(sources, &x);
-    const uintptr_t addresses = sl_address_bits(&x) | sl_quad_address(m_dtype, m_out);
-    return sl_by_dtypes(x.dtype, m_dtype, [&](auto s, auto t) {
-        const sl_block_edges<decltype(s)> rows = {edges->offsets + edges->row0, edges->sources, edges->row0, x};
-        const struct means<sl_block_edges<decltype(s)>, decltype(t)> list = {
-            {}, rows, (decltype(t) *)m_out, n_columns
-        };
-        return sum_edges("sl_aggregate_forward", stream, edges, list, n_columns, beta, addresses);
+    const char *name = "sl_aggregate_forward";
+    const uintptr_t of_sums = sl_quad_address(m_dtype, m_out) | m_width * sizeof(sl_real);
+    return sl_by_edges(name, stream, edges, [&](const auto &rows, uintptr_t addresses) {
+        typedef std::decay_t<decltype(rows)> Edges;
+        return sl_by_result<typename Edges::source>(m_dtype, [&](auto t) {
+            const struct means<Edges, decltype(t)> list = {
+                {}, rows, (decltype(t) *)m_out, m_width
+            };
+            return sum_edges(name, stream, edges, list, n_columns, beta, addresses | of_sums);
+        });
     });
 }
 
@@ -385,26 +386,6 @@ enum sl_status sl_accumulate_own_cuda(cudaStream_t stream, const struct sl_trans
     return start(block->back_weights, add, transposed_sums{means, *block->weights});
 }
 
-enum sl_status sl_aggregate_full_cuda(cudaStream_t stream, const struct sl_edges *edges, uint32_t n_columns,
-                                      const struct sl_parts *parts, int beta, uint32_t m_width, enum sl_dtype m_dtype,
-                                      void *m_out)
-{
-    const char *name = "sl_aggregate_full";
-    struct sl_part_list list;
-    sl_parts_on_device(parts, &list);
-    const uintptr_t addresses = sl_quad_address(m_dtype, m_out) | m_width * sizeof(sl_real) | sl_address_bits(list);
-    struct sl_device_parts all;
-    sl_scratch chunks(stream);
-    SL_CHECK(sl_send_parts(name, stream, list, &chunks, &all));
-    return sl_by_dtypes(list.dtype, m_dtype, [&](auto s, auto t) {
-        const sl_part_edges<decltype(s)> rows = {edges->part_offsets, edges->sources, edges->row0, all};
-        const struct means<sl_part_edges<decltype(s)>, decltype(t)> list = {
-            {}, rows, (decltype(t) *)m_out, m_width
-        };
-        return sum_edges(name, stream, edges, list, n_columns, beta, addresses);
-    });
-}
-
 /* ---- cuSPARSE ---- */
 
 static enum sl_status cusparse_status(cusparseStatus_t error, const char *call)
@@ -481,11 +462,10 @@ static enum sl_status read_bounds(cudaStream_t stream, uint32_t n_rows, const ui
 }
 
 enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, cusparseHandle_t handle, const struct sl_edges *edges,
-                                             uint32_t n_columns, const struct sl_sources *sources, int beta,
-                                             sl_real *m_out)
+                                             uint32_t n_columns, int beta, sl_real *m_out)
 {
     struct sl_device_sources x;
-    sl_sources_on_device(sources, &x);
+    sl_sources_on_device(edges->x, &x);
     const uint32_t n_rows = edges->n_rows;
     const uint32_t *offsets = edges->offsets + edges->row0;
     const uint32_t *edge_sources = edges->sources;

@@ -148,13 +148,28 @@ struct attended {
     struct sl_edges edges;
     const struct sl_source_rows *x;
     const void *self; /* the destinations' own rows, [n_rows x R(H + 2K)], in the memory that x has for them */
+    enum sl_dtype dtype;
 };
 
-/* Once a task. own: the view of x that has the destinations. Inlined into the kernels it costs 4 % of an epoch. */
-static struct attended sl_attended(struct sl_heads heads, const struct sl_edges *edges, const struct sl_source_rows *x,
-                                   enum sl_dtype dtype, const struct sl_view *own)
+static const void *own_row(struct sl_heads heads, const struct sl_edges *edges, enum sl_dtype dtype,
+                           const struct sl_source_rows *x)
 {
-    return (struct attended){heads, *edges, x, sl_view_row_of(dtype, own, edges->row0, sl_heads_row(heads))};
+    const struct sl_view *own = edges->parts == NULL ? &x->own : &x->view[edges->parts->own];
+    return sl_view_row_of(dtype, own, edges->row0, sl_heads_row(heads));
+}
+
+const void *sl_attend_own_row(struct sl_heads heads, const struct sl_edges *edges)
+{
+    struct sl_source_rows x;
+    const enum sl_dtype dtype = sl_edges_rows(edges, &x);
+    return own_row(heads, edges, dtype, &x);
+}
+
+/* Once a task. x: room for the rows. Inlined into the kernels it costs 4 % of an epoch. */
+static struct attended sl_attended(struct sl_heads heads, const struct sl_edges *edges, struct sl_source_rows *x)
+{
+    const enum sl_dtype dtype = sl_edges_rows(edges, x);
+    return (struct attended){heads, *edges, x, own_row(heads, edges, dtype, x), dtype};
 }
 
 /* The first edge of destination i of `rows`. */
@@ -342,13 +357,12 @@ SL_INLINE void attend_block(enum sl_dtype dtype, const struct attended *rows, in
     }
 }
 
-SL_CLONES void sl_attend_forward_cpu(struct sl_heads heads, const struct sl_edges *edges,
-                                     const struct sl_sources *sources, int beta, sl_real *z_out, sl_real *lse_out)
+SL_CLONES void sl_attend_forward_cpu(struct sl_heads heads, const struct sl_edges *edges, int beta, sl_real *z_out,
+                                     sl_real *lse_out)
 {
     struct sl_source_rows x;
-    sl_sources_rows(sources, &x);
-    const struct attended rows = sl_attended(heads, edges, &x, sources->dtype, &x.own);
-    SL_BY_DTYPE(sources->dtype, attend_block, &rows, beta, z_out, lse_out);
+    const struct attended rows = sl_attended(heads, edges, &x);
+    SL_BY_DTYPE(rows.dtype, attend_block, &rows, beta, z_out, lse_out);
 }
 
 /* ---- kernels, CPU: evaluation. Sums are double: the order of a list hardly ever changes a bit ---- */
@@ -438,13 +452,11 @@ SL_INLINE void attend_part(enum sl_dtype dtype, const struct attended *rows, int
     }
 }
 
-SL_CLONES void sl_attend_full_cpu(struct sl_heads heads, const struct sl_edges *edges, const struct sl_parts *parts,
-                                  uint32_t part, int beta, sl_real *z_out)
+SL_CLONES void sl_attend_full_cpu(struct sl_heads heads, const struct sl_edges *edges, int beta, sl_real *z_out)
 {
     struct sl_source_rows x;
-    sl_parts_rows(parts, &x);
-    const struct attended rows = sl_attended(heads, edges, &x, parts->dtype, &x.view[part]);
-    SL_BY_DTYPE(parts->dtype, attend_part, &rows, beta, z_out);
+    const struct attended rows = sl_attended(heads, edges, &x);
+    SL_BY_DTYPE(rows.dtype, attend_part, &rows, beta, z_out);
 }
 
 /* Sums over a list: of a da, of slope a, and of slope a da. */
@@ -517,14 +529,12 @@ SL_INLINE void see_sides(enum sl_dtype dtype, const struct attended *rows, const
     }
 }
 
-SL_CLONES void sl_attend_sides_cpu(struct sl_heads heads, const struct sl_edges *edges,
-                                   const struct sl_sources *sources, const sl_real *gz, const sl_real *lse,
-                                   sl_real *sides_out)
+SL_CLONES void sl_attend_sides_cpu(struct sl_heads heads, const struct sl_edges *edges, const sl_real *gz,
+                                   const sl_real *lse, sl_real *sides_out)
 {
     struct sl_source_rows x;
-    sl_sources_rows(sources, &x);
-    const struct attended rows = sl_attended(heads, edges, &x, sources->dtype, &x.own);
-    SL_BY_DTYPE(sources->dtype, see_sides, &rows, gz, lse, sides_out);
+    const struct attended rows = sl_attended(heads, edges, &x);
+    SL_BY_DTYPE(rows.dtype, see_sides, &rows, gz, lse, sides_out);
 }
 
 /* ---- kernels, CPU: by source ---- */
@@ -703,20 +713,13 @@ struct sums {
     struct sl_task_args head;
     struct sl_edge_operands edges;
     struct sl_matrix z, lse, sides;
-    struct sl_sources x;
     struct sl_heads heads;
     int beta;
 };
 
-/* Evaluation. */
 struct full {
-    struct sl_task_args head;
-    struct sl_edge_operands edges;
-    struct sl_matrix z;
+    struct sums sums; /* without lse */
     struct sl_parts parts;
-    struct sl_heads heads;
-    uint32_t part;
-    int beta;
 };
 
 /* By source. */
@@ -744,15 +747,15 @@ static struct sl_attend_back back_of(const struct back *v)
 static enum sl_status forward(const void *view, const void *stream)
 {
     const struct sums *v = view;
-    const struct sl_edges edges = sl_edges_in(&v->edges, v->z.n_rows);
-    return SL_RUN(stream, sl_attend_forward, v->heads, &edges, &v->x, v->beta, v->z.data, v->lse.data);
+    const struct sl_edges edges = sl_edges_in(&v->edges, v->z.n_rows, NULL);
+    return SL_RUN(stream, sl_attend_forward, v->heads, &edges, v->beta, v->z.data, v->lse.data);
 }
 
 static enum sl_status sides(const void *view, const void *stream)
 {
     const struct sums *v = view;
-    const struct sl_edges edges = sl_edges_in(&v->edges, v->z.n_rows);
-    return SL_RUN(stream, sl_attend_sides, v->heads, &edges, &v->x, v->z.data, v->lse.data, v->sides.data);
+    const struct sl_edges edges = sl_edges_in(&v->edges, v->z.n_rows, NULL);
+    return SL_RUN(stream, sl_attend_sides, v->heads, &edges, v->z.data, v->lse.data, v->sides.data);
 }
 
 static enum sl_status backward(const void *view, const void *stream)
@@ -791,8 +794,9 @@ static enum sl_status accumulate(const void *view, const void *stream)
 static enum sl_status full(const void *view, const void *stream)
 {
     const struct full *v = view;
-    const struct sl_edges edges = sl_edges_in(&v->edges, v->z.n_rows);
-    return SL_RUN(stream, sl_attend_full, v->heads, &edges, &v->parts, v->part, v->beta, v->z.data);
+    const struct sums *sums = &v->sums;
+    const struct sl_edges edges = sl_edges_in(&sums->edges, sums->z.n_rows, &v->parts);
+    return SL_RUN(stream, sl_attend_full, sums->heads, &edges, sums->beta, sums->z.data);
 }
 
 static struct sl_operation forward_op = {
@@ -801,7 +805,7 @@ static struct sl_operation forward_op = {
     .role = {SL_EDGE_ROLES(struct sums, edges, SL_INTS_32),
              {"z", STARPU_W | SL_OR_RW, offsetof(struct sums, z), "D x H"},
              {"lse", STARPU_W, offsetof(struct sums, lse), "D x L"},
-             SL_SOURCE_ROLES(struct sums, x)},
+             SL_SOURCE_ROLES(struct sums, edges.x)},
 };
 
 static struct sl_operation sides_op = {
@@ -811,7 +815,7 @@ static struct sl_operation sides_op = {
              {"gz", STARPU_R, offsetof(struct sums, z), "D x H"},
              {"lse", STARPU_R, offsetof(struct sums, lse), "D x L"},
              {"sides", STARPU_W, offsetof(struct sums, sides), "D x S"},
-             SL_SOURCE_ROLES(struct sums, x)},
+             SL_SOURCE_ROLES(struct sums, edges.x)},
 };
 
 #define SIDES_ROLE                                                                                                     \
@@ -840,8 +844,8 @@ static struct sl_operation accumulate_op = {
 static struct sl_operation full_op = {
     SL_OPERATION(full_op, "sl_attend_full", SL_STAGE_AGGREGATE),
     SL_BODY(full, struct full),
-    .role = {SL_EDGE_ROLES(struct full, edges, SL_INTS_64),
-             {"z", STARPU_W | SL_OR_RW, offsetof(struct full, z), "D x H"},
+    .role = {SL_EDGE_ROLES(struct full, sums.edges, SL_INTS_64),
+             {"z", STARPU_W | SL_OR_RW, offsetof(struct full, sums.z), "D x H"},
              SL_PART_ROLES(struct full, parts)},
 };
 
@@ -879,12 +883,11 @@ static struct sums sums_of(const struct sl_task_args *head, const struct sl_bloc
                            starpu_data_handle_t lse)
 {
     struct sums v = {.head = *head,
-                     .edges = edges_for(sl_edges_of_block(block, row0)),
+                     .edges = edges_for(sl_edges_of_block(block, row0, sources)),
                      .z = sl_matrix_of(z),
-                     .lse = sl_matrix_of(lse),
-                     .x = sl_sources_of(sources)};
-    v.heads = heads_of(v.x.rows.n_columns, v.z.n_columns, v.lse.n_columns, block->edge_relations);
-    v.head.work = sl_sum_bytes(n_edges, v.z.n_rows, v.x.rows.n_columns);
+                     .lse = sl_matrix_of(lse)};
+    v.heads = heads_of(sources->rows->n_columns, v.z.n_columns, v.lse.n_columns, block->edge_relations);
+    v.head.work = sl_sum_bytes(n_edges, v.z.n_rows, sources->rows->n_columns);
     check_chunk(&sources->rows->split, row0, v.z.n_rows);
     return v;
 }
@@ -956,17 +959,18 @@ enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const stru
                                      uint32_t part, uint32_t row0, uint32_t n_scores, int beta, starpu_data_handle_t z)
 {
     starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS];
-    struct full v = {.head = *head,
-                     .edges = edges_for(sl_edges_of_part(sources, row0)),
-                     .z = sl_matrix_of(z),
-                     .parts = sl_parts_of(sources->first, sources->n_parts, sources->rows, NULL, chunks),
-                     .part = part,
-                     .beta = beta};
+    struct full v = {.sums = {.head = *head,
+                              .edges = edges_for(sl_edges_of_part(sources, row0)),
+                              .z = sl_matrix_of(z),
+                              .beta = beta},
+                     .parts = sl_parts_of(sources->first, sources->n_parts, sources->rows, NULL, chunks)};
     const struct sl_rows *rows = &sources->rows[part];
+    struct sums *sums = &v.sums;
     assert(part < sources->n_parts);
-    v.heads = heads_of(rows->n_columns, v.z.n_columns, n_scores, sources->edge_relations);
-    check_chunk(&rows->split, row0, v.z.n_rows);
-    v.z.is_kept = beta != 0;
-    v.head.work = sl_sum_bytes(sources->n_edges, v.z.n_rows, rows->n_columns);
+    v.parts.own = part;
+    sums->heads = heads_of(rows->n_columns, sums->z.n_columns, n_scores, sources->edge_relations);
+    check_chunk(&rows->split, row0, sums->z.n_rows);
+    sums->z.is_kept = beta != 0;
+    sums->head.work = sl_sum_bytes(sources->n_edges, sums->z.n_rows, rows->n_columns);
     return sl_view_submit(&full_op, &v, SL_PRIORITY_NORMAL);
 }

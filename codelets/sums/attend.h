@@ -102,18 +102,21 @@ static inline SL_HOST_DEVICE sl_real sl_attend_weight(sl_real x, sl_real lse)
  * the lists, H and K alone. A sum of rows runs along its list, as on the CPU, up to 128 terms. A longer list is summed
  * slice by slice. Sums of exponentials and of products go lane by lane. One launch serves all relations. ---- */
 
-/* z_out [n_rows x H], beta 0: overwrite, 1: add. lse_out [n_rows x RK], overwritten. x: rows of U; the own rows of the
- * destinations are in one chunk. Only edges with relations have weights. */
-SL_DECLARE_LAUNCHER(void, sl_attend_forward, struct sl_heads heads, const struct sl_edges *edges,
-                    const struct sl_sources *x, int beta, sl_real *z_out, sl_real *lse_out);
+/* z_out [n_rows x H], beta 0: overwrite, 1: add. lse_out [n_rows x RK], overwritten. The sources' rows are rows of U;
+ * the own rows of the destinations are in one chunk. Only edges with relations have weights. */
+SL_DECLARE_LAUNCHER(void, sl_attend_forward, struct sl_heads heads, const struct sl_edges *edges, int beta,
+                    sl_real *z_out, sl_real *lse_out);
 
 /* gz [n_rows x H]; lse: the result of forward. Overwrites sides_out [n_rows x 4RK]. */
-SL_DECLARE_LAUNCHER(void, sl_attend_sides, struct sl_heads heads, const struct sl_edges *edges,
-                    const struct sl_sources *x, const sl_real *gz, const sl_real *lse, sl_real *sides_out);
+SL_DECLARE_LAUNCHER(void, sl_attend_sides, struct sl_heads heads, const struct sl_edges *edges, const sl_real *gz,
+                    const sl_real *lse, sl_real *sides_out);
 
-/* The same as forward for destinations of part `part`, in evaluation. */
-SL_DECLARE_LAUNCHER(void, sl_attend_full, struct sl_heads heads, const struct sl_edges *edges,
-                    const struct sl_parts *parts, uint32_t part, int beta, sl_real *z_out);
+/* The same as forward for destinations of a part, in evaluation. */
+SL_DECLARE_LAUNCHER(void, sl_attend_full, struct sl_heads heads, const struct sl_edges *edges, int beta,
+                    sl_real *z_out);
+
+/* The own row of the first destination, in the memory of the sources' rows. */
+SL_EXTERN_C const void *sl_attend_own_row(struct sl_heads heads, const struct sl_edges *edges);
 
 /* The transposed block, and the gradients of its destinations. */
 struct sl_attend_back {

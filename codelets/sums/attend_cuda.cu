@@ -20,6 +20,8 @@
  * the grid.
  *
  * In templates, U is the stored type of rows of U. */
+#include <type_traits>
+
 #include "codelets/bf16.cuh"
 #include "codelets/sampling/runs.h"
 #include "codelets/sums/sources.cuh"
@@ -873,17 +875,11 @@ static enum sl_status start_forward(cudaStream_t stream, const struct attention<
 
 /* ---- launchers ---- */
 
-template <typename U>
-static const U *row_at(const sl_real *const *chunk, uint32_t shift, uint32_t r, uint32_t n_columns)
-{
-    return (const U *)chunk[r >> shift] + (size_t)(r & ((1u << shift) - 1)) * n_columns;
-}
-
-template <typename U>
-static struct attention<sl_block_edges<U>> attention_of(struct sl_heads heads, const struct sl_edges *edges,
-                                                        const struct sl_device_sources &x, const sl_real *lse) {
-    return {{edges->offsets + edges->row0, edges->sources, edges->row0, x},
-            row_at<U>(x.rows.chunk, x.rows.shift, edges->row0, sl_heads_row(heads)),
+template <typename Edges>
+static struct attention<Edges> attention_of(struct sl_heads heads, const struct sl_edges *edges, const Edges &rows,
+                                            const sl_real *lse) {
+    return {rows,
+            (const typename Edges::source *)sl_attend_own_row(heads, edges),
             lse,
             edges->relations,
             edges->edge_weights,
@@ -892,27 +888,34 @@ static struct attention<sl_block_edges<U>> attention_of(struct sl_heads heads, c
 }
 
 enum sl_status
-sl_attend_forward_cuda(cudaStream_t stream, struct sl_heads heads, const struct sl_edges *edges,
-                       const struct sl_sources *sources, int beta, sl_real *z_out, sl_real *lse_out)
+sl_attend_forward_cuda(cudaStream_t stream, struct sl_heads heads, const struct sl_edges *edges, int beta,
+                       sl_real *z_out, sl_real *lse_out)
 {
-    struct sl_device_sources x;
-    sl_sources_on_device(sources, &x);
-    return sl_by_dtype(x.dtype, [&](auto u) {
-        const auto to = attention_of<decltype(u)>(heads, edges, x, lse_out);
-        return start_forward(stream, to, edges->n_rows, beta, sl_address_bits(&x) | sl_quad_address(x.dtype, to.self),
-                             z_out, lse_out);
+    return sl_by_edges("sl_attend_forward", stream, edges, [&](const auto &rows, uintptr_t addresses) {
+        const auto to = attention_of(heads, edges, rows, lse_out);
+        const enum sl_dtype dtype = sl_dtype_of<typename std::decay_t<decltype(rows)>::source>();
+        return start_forward(stream, to, edges->n_rows, beta, addresses | sl_quad_address(dtype, to.self), z_out,
+                             lse_out);
     });
 }
 
+enum sl_status sl_attend_full_cuda(cudaStream_t stream, struct sl_heads heads, const struct sl_edges *edges, int beta,
+                                   sl_real *z_out)
+{
+    sl_scratch lse(stream);
+    SL_CHECK(lse.take((size_t)edges->n_rows * sl_heads_scores(heads) * sizeof(sl_real), "sl_attend_full: lse"));
+    return sl_attend_forward_cuda(stream, heads, edges, beta, z_out, lse.as<sl_real>());
+}
+
 enum sl_status sl_attend_sides_cuda(cudaStream_t stream, struct sl_heads heads, const struct sl_edges *edges,
-                                    const struct sl_sources *sources, const sl_real *gz, const sl_real *lse,
-                                    sl_real *sides_out)
+                                    const sl_real *gz, const sl_real *lse, sl_real *sides_out)
 {
     struct sl_device_sources x;
-    sl_sources_on_device(sources, &x);
+    sl_sources_on_device(edges->x, &x);
     return sl_by_dtype(x.dtype, [&](auto u) {
+        const sl_block_edges<decltype(u)> rows = {edges->offsets + edges->row0, edges->sources, edges->row0, x};
         const struct side_dots<decltype(u)> list = {
-            {}, attention_of<decltype(u)>(heads, edges, x, lse), gz, sides_out
+            {}, attention_of(heads, edges, rows, lse), gz, sides_out
         };
         return start_sums("sl_attend_sides", stream, list, edges->n_rows * sl_heads_scores(heads), heads, 0,
                           sl_address_bits(&x) | sl_quad_address(x.dtype, list.to.self) | (uintptr_t)gz);
@@ -984,31 +987,4 @@ enum sl_status sl_attend_own_cuda(cudaStream_t stream, const struct sl_attend_ba
         return start_back("sl_attend_accumulate: own sources", stream, list, n, 1,
                           sl_quad_address(dtype, u) | (uintptr_t)g->rows);
     });
-}
-
-template <typename U>
-static enum sl_status attend_parts(cudaStream_t stream, struct sl_heads heads, const struct sl_edges *edges,
-                                   const struct sl_part_list &parts, uint32_t part, int beta, sl_real *z_out)
-{
-    const U *self = row_at<U>(parts.chunk + parts.base[part], parts.shift[part], edges->row0, sl_heads_row(heads));
-    struct attention<sl_part_edges<U>> to = {
-        {edges->part_offsets, edges->sources, edges->row0, {}}, self, nullptr, edges->relations, edges->edge_weights,
-            heads, heads.n_columns / heads.n_heads
-    };
-    const uintptr_t addresses = sl_quad_address(parts.dtype, self) | sl_address_bits(parts);
-    sl_scratch chunks(stream);
-    sl_scratch lse(stream);
-    SL_CHECK(sl_send_parts("sl_attend_full", stream, parts, &chunks, &to.edges.parts));
-    SL_CHECK(lse.take((size_t)edges->n_rows * sl_heads_scores(heads) * sizeof(sl_real), "sl_attend_full: lse"));
-    to.lse = lse.as<sl_real>();
-    return start_forward(stream, to, edges->n_rows, beta, addresses, z_out, lse.as<sl_real>());
-}
-
-enum sl_status sl_attend_full_cuda(cudaStream_t stream, struct sl_heads heads, const struct sl_edges *edges,
-                                   const struct sl_parts *parts, uint32_t part, int beta, sl_real *z_out)
-{
-    struct sl_part_list list;
-    sl_parts_on_device(parts, &list);
-    return sl_by_dtype(
-        list.dtype, [&](auto u) { return attend_parts<decltype(u)>(stream, heads, edges, list, part, beta, z_out); });
 }

@@ -182,20 +182,12 @@ static enum sl_status relate_to(enum sl_dtype dtype, struct lists lists, int bet
     return st;
 }
 
-enum sl_status sl_relate_forward_cpu(const struct sl_edges *edges, const struct sl_slabs *slabs,
-                                     const struct sl_sources *x, int beta, enum sl_dtype m_dtype, void *m_out)
+enum sl_status sl_relate_forward_cpu(const struct sl_edges *edges, const struct sl_slabs *slabs, int beta,
+                                     enum sl_dtype m_dtype, void *m_out)
 {
     struct sl_source_rows rows;
-    sl_sources_rows(x, &rows);
-    return relate_to(x->dtype, lists_of(edges, &rows, slabs), beta, m_dtype, m_out);
-}
-
-enum sl_status sl_relate_full_cpu(const struct sl_edges *edges, const struct sl_slabs *slabs,
-                                  const struct sl_parts *parts, int beta, enum sl_dtype m_dtype, void *m_out)
-{
-    struct sl_source_rows rows;
-    sl_parts_rows(parts, &rows);
-    return relate_to(parts->dtype, lists_of(edges, &rows, slabs), beta, m_dtype, m_out);
+    const enum sl_dtype dtype = sl_edges_rows(edges, &rows);
+    return relate_to(dtype, lists_of(edges, &rows, slabs), beta, m_dtype, m_out);
 }
 
 /* out += the terms of position t. Entries before `last` are fetched ahead. */
@@ -274,16 +266,15 @@ SL_INLINE void sum_components(enum sl_dtype dtype, const struct lists *lists, co
 }
 
 SL_CLONES enum sl_status sl_relate_components_cpu(const struct sl_edges *edges, const struct sl_slabs *slabs,
-                                                  const struct sl_sources *x, const sl_real *gm, uint32_t n_relations,
-                                                  sl_real *gc_out)
+                                                  const sl_real *gm, uint32_t n_relations, sl_real *gc_out)
 {
     const size_t n = (size_t)n_relations * slabs->n_bases;
     struct sl_source_rows rows;
     double *gc;
     SL_CHECK(sl_alloc_zero(n, sizeof *gc, "sums of products", &gc));
-    sl_sources_rows(x, &rows);
+    const enum sl_dtype dtype = sl_edges_rows(edges, &rows);
     const struct lists lists = lists_of(edges, &rows, slabs);
-    SL_BY_DTYPE_READ(x->dtype, sum_components, &lists, gm, gc);
+    SL_BY_DTYPE_READ(dtype, sum_components, &lists, gm, gc);
     for (size_t i = 0; i < n; i++) {
         gc_out[i] = (sl_real)gc[i];
     }
@@ -298,18 +289,13 @@ struct sums {
     struct sl_task_args head;
     struct sl_edge_operands edges;
     struct sl_matrix m, c;
-    struct sl_sources x;
+    uint32_t x_width;
     int beta;
 };
 
-/* The same in evaluation. */
 struct full {
-    struct sl_task_args head;
-    struct sl_edge_operands edges;
-    struct sl_matrix m, c;
+    struct sums sums;
     struct sl_parts parts;
-    uint32_t x_width;
-    int beta;
 };
 
 /* By source. */
@@ -329,20 +315,31 @@ static struct sl_slabs slabs_of(uint32_t x_width, uint32_t m_width, const struct
     return slabs;
 }
 
+/* parts: NULL: of a block. */
+static enum sl_status sum(const struct sums *v, const struct sl_parts *parts, const void *stream)
+{
+    const struct sl_slabs slabs = slabs_of(v->x_width, v->m.n_columns, &v->c);
+    const struct sl_edges edges = sl_edges_in(&v->edges, v->m.n_rows, parts);
+    return SL_CALL(stream, sl_relate_forward, &edges, &slabs, v->beta, v->m.dtype, v->m.data);
+}
+
 static enum sl_status forward(const void *view, const void *stream)
 {
-    const struct sums *v = view;
-    const struct sl_slabs slabs = slabs_of(v->x.rows.n_columns, v->m.n_columns, &v->c);
-    const struct sl_edges edges = sl_edges_in(&v->edges, v->m.n_rows);
-    return SL_CALL(stream, sl_relate_forward, &edges, &slabs, &v->x, v->beta, v->m.dtype, v->m.data);
+    return sum(view, NULL, stream);
+}
+
+static enum sl_status full(const void *view, const void *stream)
+{
+    const struct full *v = view;
+    return sum(&v->sums, &v->parts, stream);
 }
 
 static enum sl_status components(const void *view, const void *stream)
 {
     const struct sums *v = view;
-    const struct sl_slabs slabs = slabs_of(v->x.rows.n_columns, v->m.n_columns, &v->c);
-    const struct sl_edges edges = sl_edges_in(&v->edges, v->m.n_rows);
-    return SL_CALL(stream, sl_relate_components, &edges, &slabs, &v->x, v->m.data, v->c.n_rows, v->c.data);
+    const struct sl_slabs slabs = slabs_of(v->x_width, v->m.n_columns, &v->c);
+    const struct sl_edges edges = sl_edges_in(&v->edges, v->m.n_rows, NULL);
+    return SL_CALL(stream, sl_relate_components, &edges, &slabs, v->m.data, v->c.n_rows, v->c.data);
 }
 
 static enum sl_status backward(const void *view, const void *stream)
@@ -376,20 +373,12 @@ static enum sl_status accumulate(const void *view, const void *stream)
     return sl_accumulate(view, stream, &v->block.shares, &adders);
 }
 
-static enum sl_status full(const void *view, const void *stream)
-{
-    const struct full *v = view;
-    const struct sl_slabs slabs = slabs_of(v->x_width, v->m.n_columns, &v->c);
-    const struct sl_edges edges = sl_edges_in(&v->edges, v->m.n_rows);
-    return SL_CALL(stream, sl_relate_full, &edges, &slabs, &v->parts, v->beta, v->m.dtype, v->m.data);
-}
-
 static struct sl_operation forward_op = {
     SL_OPERATION(forward_op, "sl_relate_forward", SL_STAGE_AGGREGATE),
     SL_BODY(forward, struct sums),
     .role = {SL_EDGE_ROLES(struct sums, edges, SL_INTS_32),
              {"means", STARPU_W | SL_OR_RW, offsetof(struct sums, m), "D x M", SL_ROWS_OR_REALS},
-             SL_SOURCE_ROLES(struct sums, x),
+             SL_SOURCE_ROLES(struct sums, edges.x),
              {"components", STARPU_R | SL_OPTIONAL, offsetof(struct sums, c), "R x B"}},
 };
 
@@ -399,7 +388,7 @@ static struct sl_operation components_op = {
     .role = {SL_EDGE_ROLES(struct sums, edges, SL_INTS_32),
              {"the sums' gradient", STARPU_R, offsetof(struct sums, m), "D x M"},
              {"gradient of components", STARPU_W, offsetof(struct sums, c), "? x B"},
-             SL_SOURCE_ROLES(struct sums, x)},
+             SL_SOURCE_ROLES(struct sums, edges.x)},
 };
 
 static struct sl_operation backward_op = {
@@ -421,10 +410,10 @@ static struct sl_operation accumulate_op = {
 static struct sl_operation full_op = {
     SL_OPERATION(full_op, "sl_relate_full", SL_STAGE_AGGREGATE),
     SL_BODY(full, struct full),
-    .role = {SL_EDGE_ROLES(struct full, edges, SL_INTS_64),
-             {"means", STARPU_W | SL_OR_RW, offsetof(struct full, m), "D x M", SL_ROWS_OR_REALS},
+    .role = {SL_EDGE_ROLES(struct full, sums.edges, SL_INTS_64),
+             {"means", STARPU_W | SL_OR_RW, offsetof(struct full, sums.m), "D x M", SL_ROWS_OR_REALS},
              SL_PART_ROLES(struct full, parts),
-             {"components", STARPU_R | SL_OPTIONAL, offsetof(struct full, c), "R x B"}},
+             {"components", STARPU_R | SL_OPTIONAL, offsetof(struct full, sums.c), "R x B"}},
 };
 
 /* ---- submissions ---- */
@@ -442,12 +431,12 @@ static struct sums sums_of(const struct sl_task_args *head, const struct sl_bloc
                            const struct sl_source_handles *sources, starpu_data_handle_t c, starpu_data_handle_t m)
 {
     const struct sums v = {.head = *head,
-                           .edges = sl_edges_of_block(block, row0),
+                           .edges = sl_edges_of_block(block, row0, sources),
                            .m = sl_matrix_of(m),
                            .c = sl_matrix_of(c),
-                           .x = sl_sources_of(sources)};
+                           .x_width = sources->rows->n_columns};
     assert(block->edge_relations != NULL);
-    check(v.x.rows.n_columns, v.m.n_columns, &v.c);
+    check(v.x_width, v.m.n_columns, &v.c);
     return v;
 }
 
@@ -458,7 +447,7 @@ enum sl_status sl_relate_forward_submit(const struct sl_task_args *head, const s
     struct sums v = sums_of(head, block, row0, sources, c, m);
     v.beta = beta;
     v.m.is_kept = beta != 0;
-    v.head.work = sl_sum_bytes(n_edges, v.m.n_rows, sl_min_u32(v.x.rows.n_columns, v.m.n_columns));
+    v.head.work = sl_sum_bytes(n_edges, v.m.n_rows, sl_min_u32(v.x_width, v.m.n_columns));
     return sl_view_submit(&forward_op, &v, SL_PRIORITY_COMPUTE);
 }
 
@@ -505,16 +494,17 @@ enum sl_status sl_relate_full_submit(const struct sl_task_args *head, const stru
                                      uint32_t row0, starpu_data_handle_t c, int beta, starpu_data_handle_t m)
 {
     starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS];
-    struct full v = {.head = *head,
-                     .edges = sl_edges_of_part(sources, row0),
-                     .m = sl_matrix_of(m),
-                     .c = sl_matrix_of(c),
-                     .parts = sl_parts_of(sources->first, sources->n_parts, sources->rows, NULL, chunks),
-                     .x_width = sources->columns.n,
-                     .beta = beta};
+    struct full v = {.sums = {.head = *head,
+                              .edges = sl_edges_of_part(sources, row0),
+                              .m = sl_matrix_of(m),
+                              .c = sl_matrix_of(c),
+                              .x_width = sources->columns.n,
+                              .beta = beta},
+                     .parts = sl_parts_of(sources->first, sources->n_parts, sources->rows, NULL, chunks)};
+    struct sums *sums = &v.sums;
     assert(sources->edge_relations != NULL);
-    check(v.x_width, v.m.n_columns, &v.c);
-    v.m.is_kept = beta != 0;
-    v.head.work = sl_sum_bytes(sources->n_edges, v.m.n_rows, sl_min_u32(v.x_width, v.m.n_columns));
+    check(sums->x_width, sums->m.n_columns, &sums->c);
+    sums->m.is_kept = beta != 0;
+    sums->head.work = sl_sum_bytes(sources->n_edges, sums->m.n_rows, sl_min_u32(sums->x_width, sums->m.n_columns));
     return sl_view_submit(&full_op, &v, SL_PRIORITY_NORMAL);
 }

@@ -85,11 +85,7 @@ static inline SL_HOST_DEVICE uint64_t sl_relation_count(const uint16_t *relation
 
 /* Sums m_out [n_rows x m_width]. beta 0: overwrite, beta 1: add. */
 SL_DECLARE_LAUNCHER(enum sl_status, sl_relate_forward, const struct sl_edges *edges, const struct sl_slabs *slabs,
-                    const struct sl_sources *x, int beta, enum sl_dtype m_dtype, void *m_out);
-
-/* The same in evaluation: destinations of a part. */
-SL_DECLARE_LAUNCHER(enum sl_status, sl_relate_full, const struct sl_edges *edges, const struct sl_slabs *slabs,
-                    const struct sl_parts *parts, int beta, enum sl_dtype m_dtype, void *m_out);
+                    int beta, enum sl_dtype m_dtype, void *m_out);
 
 /* Gradients of positions t0 .. t0 + n - 1. Overwrites out [n x x_width]. gm: rows of GM, all chunks. */
 SL_DECLARE_LAUNCHER(enum sl_status, sl_relate_backward, const struct sl_transposed *block, const struct sl_chunks *gm,
@@ -104,7 +100,7 @@ SL_DECLARE_LAUNCHER(void, sl_relate_own, const struct sl_transposed *block, cons
 /* GC of these destinations overwrites gc_out [n_relations x B]. gm: their rows of GM. On a device, the sums have
  * another order, a fixed order. */
 SL_DECLARE_LAUNCHER(enum sl_status, sl_relate_components, const struct sl_edges *edges, const struct sl_slabs *slabs,
-                    const struct sl_sources *x, const sl_real *gm, uint32_t n_relations, sl_real *gc_out);
+                    const sl_real *gm, uint32_t n_relations, sl_real *gc_out);
 
 /* ---- submissions: local, one thread submits. c: the components, or NULL. Errors of sl_view_submit. ---- */
 

@@ -248,23 +248,19 @@ static __global__ void add_stretches(const struct stretches from, sl_real *gc)
 
 /* ---- launchers ---- */
 
-template <typename S>
-static typed<sl_block_edges<S>> block_rows(const struct sl_edges *edges, const struct sl_device_sources &x)
-{
-    return {{edges->offsets + edges->row0, edges->sources, edges->row0, x}, edges->relations, edges->edge_weights};
-}
-
 enum sl_status sl_relate_forward_cuda(cudaStream_t stream, const struct sl_edges *edges, const struct sl_slabs *slabs,
-                                      const struct sl_sources *sources, int beta, enum sl_dtype m_dtype, void *m_out)
+                                      int beta, enum sl_dtype m_dtype, void *m_out)
 {
-    struct sl_device_sources x;
-    sl_sources_on_device(sources, &x);
-    const uintptr_t addresses = sl_address_bits(&x) | sl_quad_address(m_dtype, m_out);
+    const char *name = "sl_relate_forward";
     const uint32_t n_items = edges->n_rows * (slabs->m_width / slabs->n);
-    return sl_by_dtypes(x.dtype, m_dtype, [&](auto s, auto t) {
-        const auto rows = block_rows<decltype(s)>(edges, x);
-        const slab_sums<std::decay_t<decltype(rows)>, decltype(t)> list = {{}, rows, *slabs, (decltype(t) *)m_out};
-        return sl_start_lists("sl_relate_forward", stream, list, n_items, slabs->n, beta, addresses);
+    return sl_by_edges(name, stream, edges, [&](const auto &of_edges, uintptr_t addresses) {
+        typedef std::decay_t<decltype(of_edges)> Edges;
+        const typed<Edges> rows = {of_edges, edges->relations, edges->edge_weights};
+        return sl_by_result<typename Edges::source>(m_dtype, [&](auto t) {
+            const slab_sums<typed<Edges>, decltype(t)> list = {{}, rows, *slabs, (decltype(t) *)m_out};
+            return sl_start_lists(name, stream, list, n_items, slabs->n, beta,
+                                  addresses | sl_quad_address(m_dtype, m_out));
+        });
     });
 }
 
@@ -298,11 +294,11 @@ enum sl_status sl_relate_own_cuda(cudaStream_t stream, const struct sl_transpose
 #define PARTIAL_SUMS 0x200000u /* about so many at most: 16 MiB */
 
 enum sl_status sl_relate_components_cuda(cudaStream_t stream, const struct sl_edges *edges,
-                                         const struct sl_slabs *slabs, const struct sl_sources *sources,
-                                         const sl_real *gm, uint32_t n_relations, sl_real *gc_out)
+                                         const struct sl_slabs *slabs, const sl_real *gm, uint32_t n_relations,
+                                         sl_real *gc_out)
 {
     struct sl_device_sources x;
-    sl_sources_on_device(sources, &x);
+    sl_sources_on_device(edges->x, &x);
     const char *name = "sl_relate_components";
     const uint32_t n_components = n_relations * slabs->n_bases;
     const uint32_t n_most = sl_min_u32(STRETCHES, PARTIAL_SUMS / n_components + 1);
@@ -313,28 +309,11 @@ enum sl_status sl_relate_components_cuda(cudaStream_t stream, const struct sl_ed
     SL_CHECK(sl_cuda_status(cudaMemsetAsync(partial.as<double>(), 0, bytes, stream), name));
     const struct stretches stretches = {edges->n_rows, n_stretches, n_components, slabs->n_bases, partial.as<double>()};
     SL_CHECK(sl_by_dtype(x.dtype, [&](auto s) {
-        const auto rows = block_rows<decltype(s)>(edges, x);
-        return sl_start(name, stream, sl_warp_blocks((uint64_t)n_stretches * slabs->n_bases),
-                        sum_components<std::decay_t<decltype(rows)>>, rows, *slabs, stretches, gm);
+        typedef typed<sl_block_edges<decltype(s)>> Rows;
+        const Rows rows = {
+            {edges->offsets + edges->row0, edges->sources, edges->row0, x}, edges->relations, edges->edge_weights};
+        return sl_start(name, stream, sl_warp_blocks((uint64_t)n_stretches * slabs->n_bases), sum_components<Rows>,
+                        rows, *slabs, stretches, gm);
     }));
     return sl_start(name, stream, sl_warp_blocks(n_components), add_stretches, stretches, gc_out);
-}
-
-enum sl_status sl_relate_full_cuda(cudaStream_t stream, const struct sl_edges *edges, const struct sl_slabs *slabs,
-                                   const struct sl_parts *parts, int beta, enum sl_dtype m_dtype, void *m_out)
-{
-    const char *name = "sl_relate_full";
-    struct sl_part_list list_of_parts;
-    sl_parts_on_device(parts, &list_of_parts);
-    const uintptr_t addresses = sl_address_bits(list_of_parts) | sl_quad_address(m_dtype, m_out);
-    const uint32_t n_items = edges->n_rows * (slabs->m_width / slabs->n);
-    struct sl_device_parts all;
-    sl_scratch chunks(stream);
-    SL_CHECK(sl_send_parts(name, stream, list_of_parts, &chunks, &all));
-    return sl_by_dtypes(list_of_parts.dtype, m_dtype, [&](auto s, auto t) {
-        const typed<sl_part_edges<decltype(s)>> rows = {
-            {edges->part_offsets, edges->sources, edges->row0, all}, edges->relations, edges->edge_weights};
-        const slab_sums<std::decay_t<decltype(rows)>, decltype(t)> list = {{}, rows, *slabs, (decltype(t) *)m_out};
-        return sl_start_lists(name, stream, list, n_items, slabs->n, beta, addresses);
-    });
 }

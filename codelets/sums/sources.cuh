@@ -11,7 +11,7 @@
 
 #include "codelets/bf16.cuh"
 #include "codelets/sampling/sample.h"
-#include "codelets/sums/sources.h"
+#include "codelets/sums/aggregate.h"
 
 template <typename S>
 static inline __device__ const S *sl_chunk_row(const struct sl_device_rows &rows, uint32_t r, uint32_t n_columns)
@@ -190,6 +190,39 @@ static inline uintptr_t sl_address_bits(const struct sl_part_list &parts)
         bits |= sl_quad_address(parts.dtype, parts.chunk[c]);
     }
     return bits;
+}
+
+/* ---- launches ---- */
+
+/* Start sums over edges: start(rows, addresses), rows being sl_block_edges or sl_part_edges, with the addresses of all
+ * rows, or'ed. */
+template <typename Start>
+static inline enum sl_status sl_by_edges(const char *name, cudaStream_t stream, const struct sl_edges *edges,
+                                         Start start)
+{
+    if (edges->parts == nullptr) {
+        struct sl_device_sources x;
+        sl_sources_on_device(edges->x, &x);
+        return sl_by_dtype(x.dtype, [&](auto s) {
+            const sl_block_edges<decltype(s)> rows = {edges->offsets + edges->row0, edges->sources, edges->row0, x};
+            return start(rows, sl_address_bits(&x));
+        });
+    }
+    struct sl_part_list list;
+    struct sl_device_parts all;
+    sl_scratch chunks(stream);
+    sl_parts_on_device(edges->parts, &list);
+    SL_CHECK(sl_send_parts(name, stream, list, &chunks, &all));
+    return sl_by_dtype(list.dtype, [&](auto s) {
+        const sl_part_edges<decltype(s)> rows = {edges->part_offsets, edges->sources, edges->row0, all};
+        return start(rows, sl_address_bits(list));
+    });
+}
+
+/* Start sums of rows of S into rows of the same dtype, or of sl_real: start(T()). */
+template <typename S, typename Start> static inline enum sl_status sl_by_result(enum sl_dtype result, Start start)
+{
+    return result == sl_dtype_of<S>() ? start(S()) : start(sl_real());
 }
 
 #endif

@@ -56,6 +56,7 @@ struct sl_parts {
     struct sl_matrices chunks; /* of part 0, then of part 1, .. */
     enum sl_dtype dtype;
     uint32_t n_parts;
+    uint32_t own; /* part of the destinations; only attend.h reads it */
     uint32_t n_chunks[SL_MAX_GROUP];
     uint32_t shift[SL_MAX_GROUP];
     uint32_t width[SL_MAX_GROUP];

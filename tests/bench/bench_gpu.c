@@ -294,15 +294,15 @@ struct block {
 static enum sl_status forward(const void *input)
 {
     const struct block *b = input;
-    struct sl_edges edges = {.n_rows = b->n_rows, .offsets = b->offsets, .sources = b->sources};
-    return sl_aggregate_forward_cuda(stream, &edges, b->n_columns, &b->rows.x, 0, SL_DTYPE_REAL, b->m);
+    struct sl_edges edges = {.n_rows = b->n_rows, .offsets = b->offsets, .sources = b->sources, .x = &b->rows.x};
+    return sl_aggregate_forward_cuda(stream, &edges, b->n_columns, 0, b->n_columns, SL_DTYPE_REAL, b->m);
 }
 
 static enum sl_status forward_cusparse(const void *input)
 {
     const struct block *b = input;
-    struct sl_edges edges = {.n_rows = b->n_rows, .offsets = b->offsets, .sources = b->sources};
-    return sl_aggregate_forward_cusparse(stream, cusparse, &edges, b->n_columns, &b->rows.x, 0, b->m);
+    struct sl_edges edges = {.n_rows = b->n_rows, .offsets = b->offsets, .sources = b->sources, .x = &b->rows.x};
+    return sl_aggregate_forward_cusparse(stream, cusparse, &edges, b->n_columns, 0, b->m);
 }
 
 static enum sl_status backward(const void *input)
@@ -402,14 +402,13 @@ struct attention {
 static enum sl_status attend(const void *input)
 {
     const struct attention *a = input;
-    return sl_attend_forward_cuda(stream, a->back.heads, &a->edges, &a->block.rows.x, 0, a->block.m, a->lse);
+    return sl_attend_forward_cuda(stream, a->back.heads, &a->edges, 0, a->block.m, a->lse);
 }
 
 static enum sl_status attend_sides(const void *input)
 {
     const struct attention *a = input;
-    return sl_attend_sides_cuda(stream, a->back.heads, &a->edges, &a->block.rows.x, a->block.rows.gradients, a->lse,
-                                a->sides);
+    return sl_attend_sides_cuda(stream, a->back.heads, &a->edges, a->block.rows.gradients, a->lse, a->sides);
 }
 
 static enum sl_status attend_backward(const void *input)
@@ -433,7 +432,7 @@ static void measure_attend(const sl_real *table, uint32_t width, uint32_t n_hub)
     make_block(sl_heads_row(heads), n_hub, table, &a.block);
     struct block *b = &a.block;
     void *sides = a.sides;
-    a.edges = (struct sl_edges){.n_rows = n_rows, .offsets = b->offsets, .sources = b->sources};
+    a.edges = (struct sl_edges){.n_rows = n_rows, .offsets = b->offsets, .sources = b->sources, .x = &b->rows.x};
     a.sides_rows = (struct sl_chunks){.each = {.n = 1, .data = &sides}, .shift = 31};
     a.back = (struct sl_attend_back){
         .heads = heads, .offsets = b->back_offsets, .rows = b->back_rows, .gz = &b->rows.gm, .sides = &a.sides_rows};
@@ -464,7 +463,7 @@ struct related {
 static enum sl_status relate_forward(const void *input)
 {
     const struct related *r = input;
-    return sl_relate_forward_cuda(stream, &r->edges, &r->slabs, &r->rows.x, 0, SL_DTYPE_REAL, r->m);
+    return sl_relate_forward_cuda(stream, &r->edges, &r->slabs, 0, SL_DTYPE_REAL, r->m);
 }
 
 static enum sl_status relate_backward(const void *input)
@@ -476,7 +475,7 @@ static enum sl_status relate_backward(const void *input)
 static enum sl_status relate_components(const void *input)
 {
     const struct related *r = input;
-    return sl_relate_components_cuda(stream, &r->edges, &r->slabs, &r->rows.x, r->rows.gradients, RELATIONS, r->gc);
+    return sl_relate_components_cuda(stream, &r->edges, &r->slabs, r->rows.gradients, RELATIONS, r->gc);
 }
 
 /* The edges of n rows, to one another, by destination and by source: DEGREE of each, but n / 2 of row 0, both ways.
@@ -517,6 +516,7 @@ static uint32_t make_related(uint32_t n, const sl_real *table, struct related *o
     out->slabs.c = table;
     out->edges.offsets = out->back.edge_offsets = copy_of(offsets, (n + 1) * sizeof *offsets);
     out->edges.sources = copy_of(sources, n_edges * sizeof *sources);
+    out->edges.x = &out->rows.x;
     out->edges.relations = out->back.relations = copy_of(relations, n_edges * sizeof *relations);
     out->back.back_offsets = copy_of(back_offsets, (n + 1) * sizeof *back_offsets);
     out->back.back_rows = copy_of(back_rows, n_edges * sizeof *back_rows);

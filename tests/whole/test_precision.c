@@ -197,8 +197,10 @@ TEST(test_sums)
         got[i] = wanted[i] = (sl_real)noise(5, i);
     }
     for (int beta = 1; beta >= 0; beta--) {
-        expect_ok(sl_aggregate_forward_cpu(&edges, COLUMNS, &wide_x, beta, SL_DTYPE_REAL, wanted));
-        expect_ok(sl_aggregate_forward_cpu(&edges, COLUMNS, &x, beta, SL_DTYPE_REAL, got));
+        edges.x = &wide_x;
+        expect_ok(sl_aggregate_forward_cpu(&edges, COLUMNS, beta, COLUMNS, SL_DTYPE_REAL, wanted));
+        edges.x = &x;
+        expect_ok(sl_aggregate_forward_cpu(&edges, COLUMNS, beta, COLUMNS, SL_DTYPE_REAL, got));
         expect_same("sums", SUMS * COLUMNS, sizeof *got, got, wanted);
     }
 }
@@ -224,13 +226,13 @@ static void attend(const struct edges *block, enum sl_dtype dtype, void *u, sl_r
     const struct sl_sources x = rows_alone(dtype, inverse, &u);
     const struct sl_chunks gz_rows = matrix_alone((void *[]){gz});
     const struct sl_chunks sides = matrix_alone((void *[]){out->sides});
-    const struct sl_edges edges = {.n_rows = SUMS, .offsets = block->offsets, .sources = block->sources};
+    const struct sl_edges edges = {.n_rows = SUMS, .offsets = block->offsets, .sources = block->sources, .x = &x};
     const struct sl_attend_back by_source = {heads, block->back_offsets, block->back_rows, &gz_rows, &sides, NULL,
                                              NULL};
     const struct sl_gradient g = {0, ROWS, U_COLUMNS, out->gu, NULL};
     const struct sl_asked asked = {inverse, 1, 0};
-    sl_attend_forward_cpu(heads, &edges, &x, 0, out->z, out->lse);
-    sl_attend_sides_cpu(heads, &edges, &x, gz, out->lse, out->sides);
+    sl_attend_forward_cpu(heads, &edges, 0, out->z, out->lse);
+    sl_attend_sides_cpu(heads, &edges, gz, out->lse, out->sides);
     if (dtype == SL_DTYPE_REAL) {
         expect_ok(sl_attend_backward_cpu(&by_source, 1, &n, &zero, dtype, &u, (void *[]){out->back}));
         sl_bf16_round(ROWS * U_COLUMNS, out->back, out->rounded);
@@ -329,13 +331,13 @@ TEST(test_attention_on_device)
     const struct sl_sources x = rows_alone(SL_DTYPE_BF16, inverse, (void *[]){u_there});
     const struct sl_chunks gz_rows = matrix_alone((void *[]){gz_there});
     const struct sl_chunks sides_rows = matrix_alone((void *[]){sides});
-    const struct sl_edges edges = {.n_rows = SUMS, .offsets = there->offsets, .sources = there->sources};
+    const struct sl_edges edges = {.n_rows = SUMS, .offsets = there->offsets, .sources = there->sources, .x = &x};
     const struct sl_attend_back block = {heads, there->back_offsets, there->back_rows, &gz_rows, &sides_rows, NULL,
                                          NULL};
     struct sl_gradient g = {0, ROWS, U_COLUMNS, gu, NULL};
     const struct sl_asked asked = {inverse, 1, 0};
-    expect_launched(sl_attend_forward_cuda(NULL, heads, &edges, &x, 0, z, lse));
-    expect_launched(sl_attend_sides_cuda(NULL, heads, &edges, &x, gz_there, lse, sides));
+    expect_launched(sl_attend_forward_cuda(NULL, heads, &edges, 0, z, lse));
+    expect_launched(sl_attend_sides_cuda(NULL, heads, &edges, gz_there, lse, sides));
     expect_launched(
         sl_attend_backward_cuda(NULL, &block, 1, &n, &zero, SL_DTYPE_BF16, (void *[]){u_there}, (void *[]){back}));
     expect_launched(sl_accumulate_begin_cuda(NULL, &g));
@@ -506,16 +508,18 @@ static void check_sums(const struct sums *s, const struct sums_there *t, bool we
                                                  (void *[]){NULL, row_there(s, t, OWN)});
     struct sl_weights weights = {s->factors, s->destinations, s->ids, 0, (sl_real)0.8};
     struct sl_weights weights_there = {t->factors, t->destinations, t->ids, 0, (sl_real)0.8};
-    struct sl_edges edges = {0, LISTS, s->offsets, s->sources, weighted ? &weights : NULL, NULL, NULL, NULL};
+    struct sl_edges edges = {
+        .n_rows = LISTS, .offsets = s->offsets, .sources = s->sources, .weights = weighted ? &weights : NULL, .x = &x};
     struct sl_edges edges_there = edges;
+    edges_there.x = &x_there;
     edges_there.offsets = t->offsets;
     edges_there.sources = t->sources;
     edges_there.weights = weighted ? &weights_there : NULL;
     const size_t n = (size_t)LISTS * s->width;
     FREED sl_real *wanted = need(n, sizeof *wanted);
     void *m = before(m_dtype, n, wanted);
-    expect_ok(sl_aggregate_forward_cpu(&edges, s->width, &x, beta, SL_DTYPE_REAL, wanted));
-    expect_launched(sl_aggregate_forward_cuda(NULL, &edges_there, s->width, &x_there, beta, m_dtype, m));
+    expect_ok(sl_aggregate_forward_cpu(&edges, s->width, beta, s->width, SL_DTYPE_REAL, wanted));
+    expect_launched(sl_aggregate_forward_cuda(NULL, &edges_there, s->width, beta, s->width, m_dtype, m));
     expect_sums(s, m_dtype, m, wanted);
 }
 
@@ -532,12 +536,6 @@ static void check_full_sums(const struct sums *s, const struct sums_there *t, bo
     }
     uint64_t *offsets_there = on_device(offsets, sizeof offsets);
     uint32_t *first_there = on_device(first, sizeof first);
-    const struct sl_edges full = {
-        .n_rows = LISTS, .sources = s->sources, .weights = weighted ? &weights : NULL, .part_offsets = offsets};
-    const struct sl_edges full_there = {.n_rows = LISTS,
-                                        .sources = t->sources,
-                                        .weights = weighted ? &weights_there : NULL,
-                                        .part_offsets = offsets_there};
     void *chunk[] = {s->rows, s->rows + (size_t)(1 << OWN_SHIFT) * s->width, s->rows + (size_t)OWN * s->width};
     void *chunk_there[] = {t->rows, row_there(s, t, 1 << OWN_SHIFT), row_there(s, t, OWN)};
     struct sl_parts parts = {.first = {.data = (void *)(uintptr_t)first},
@@ -550,11 +548,21 @@ static void check_full_sums(const struct sums *s, const struct sums_there *t, bo
     struct sl_parts parts_there = parts;
     parts_there.first.data = first_there;
     parts_there.chunks.data = chunk_there;
+    const struct sl_edges full = {.n_rows = LISTS,
+                                  .sources = s->sources,
+                                  .weights = weighted ? &weights : NULL,
+                                  .part_offsets = offsets,
+                                  .parts = &parts};
+    const struct sl_edges full_there = {.n_rows = LISTS,
+                                        .sources = t->sources,
+                                        .weights = weighted ? &weights_there : NULL,
+                                        .part_offsets = offsets_there,
+                                        .parts = &parts_there};
     const size_t n = (size_t)LISTS * s->width;
     FREED sl_real *wanted = need(n, sizeof *wanted);
     void *m = before(m_dtype, n, wanted);
-    expect_ok(sl_aggregate_full_cpu(&full, s->width, &parts, beta, s->width, SL_DTYPE_REAL, wanted));
-    expect_launched(sl_aggregate_full_cuda(NULL, &full_there, s->width, &parts_there, beta, s->width, m_dtype, m));
+    expect_ok(sl_aggregate_forward_cpu(&full, s->width, beta, s->width, SL_DTYPE_REAL, wanted));
+    expect_launched(sl_aggregate_forward_cuda(NULL, &full_there, s->width, beta, s->width, m_dtype, m));
     expect_sums(s, m_dtype, m, wanted);
     cudaFree(offsets_there);
     cudaFree(first_there);

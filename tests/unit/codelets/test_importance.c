@@ -717,13 +717,16 @@ TEST(test_adjoint)
                                        .rows = {.each = {.n = 1, .data = (void *[]){x}}, .shift = 31},
                                        .packed = {.n = 1, .numbers = &zero, .data = &no_rows},
                                        .dtype = SL_DTYPE_REAL};
-    const struct sl_edges edges = {
-        .n_rows = n_rows, .offsets = b->edge_offsets, .sources = b->edge_sources, .edge_weights = b->edge_weights};
+    const struct sl_edges edges = {.n_rows = n_rows,
+                                   .offsets = b->edge_offsets,
+                                   .sources = b->edge_sources,
+                                   .edge_weights = b->edge_weights,
+                                   .x = &sources};
     const struct sl_transposed transposed = {.back_offsets = b->back_offsets,
                                              .back_rows = b->back_rows,
                                              .edge_offsets = b->edge_offsets,
                                              .back_weights = b->back_weights};
-    expect_ok(sl_aggregate_forward_cpu(&edges, COLUMNS, &sources, 0, SL_DTYPE_REAL, forward));
+    expect_ok(sl_aggregate_forward_cpu(&edges, COLUMNS, 0, COLUMNS, SL_DTYPE_REAL, forward));
     expect_ok(sl_aggregate_backward_cpu(&transposed, &gm, COLUMNS, 1, &zero, &b->n_sources, SL_DTYPE_REAL, &returned));
     double there = inner((size_t)n_rows * COLUMNS, forward, y);
     double here = inner((size_t)b->n_sources * COLUMNS, x, back);
