@@ -176,16 +176,6 @@ static enum sl_status sum_to(enum sl_dtype dtype, const struct lists *lists, str
     return st;
 }
 
-enum sl_dtype sl_edges_rows(const struct sl_edges *edges, struct sl_source_rows *out)
-{
-    if (edges->parts != NULL) {
-        sl_parts_rows(edges->parts, out);
-        return edges->parts->dtype;
-    }
-    sl_sources_rows(edges->x, out);
-    return edges->x->dtype;
-}
-
 enum sl_status sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n_columns, int beta, uint32_t m_width,
                                         enum sl_dtype m_dtype, void *m_out)
 {
@@ -339,43 +329,6 @@ struct back {
 };
 
 /* ---- operations: edges ---- */
-
-struct sl_edge_operands sl_edges_of_block(const struct sl_block *block, uint32_t row0,
-                                          const struct sl_source_handles *sources)
-{
-    return (struct sl_edge_operands){.offsets = sl_matrix_of(block->edge_offsets),
-                                     .sources = sl_matrix_of(block->edge_sources),
-                                     .relations = sl_matrix_of(block->edge_relations),
-                                     .weights = sl_matrix_of(block->edge_weights),
-                                     .row0 = row0,
-                                     .x = sl_sources_of(sources)};
-}
-
-struct sl_edge_operands sl_edges_of_part(const struct sl_full_sources *sources, uint32_t row0)
-{
-    return (struct sl_edge_operands){.offsets = sl_matrix_of(sources->offsets),
-                                     .sources = sl_matrix_of(sources->sources),
-                                     .relations = sl_matrix_of(sources->edge_relations),
-                                     .weights = sl_matrix_of(sources->edge_weights),
-                                     .row0 = row0};
-}
-
-struct sl_edges sl_edges_in(const struct sl_edge_operands *operands, uint32_t n_rows, const struct sl_parts *parts)
-{
-    struct sl_edges edges = {.row0 = operands->row0,
-                             .n_rows = n_rows,
-                             .sources = operands->sources.data,
-                             .edge_weights = operands->weights.data,
-                             .relations = operands->relations.data};
-    if (parts != NULL) {
-        edges.part_offsets = operands->offsets.data;
-        edges.parts = parts;
-    } else {
-        edges.offsets = operands->offsets.data;
-        edges.x = &operands->x;
-    }
-    return edges;
-}
 
 struct sl_back_operands sl_back_of(const struct sl_block *block, const struct sl_rows *gm)
 {

@@ -87,26 +87,6 @@ static inline SL_HOST_DEVICE sl_real sl_weights_self(const struct sl_weights *we
     return weights->scale * f * f;
 }
 
-/* Destinations row0 .. row0 + n_rows - 1 of a block or, in evaluation, of a part. The edges of destination d are
- * sources[offsets[d]] .. sources[offsets[d + 1] - 1]. In a part, `sources` begins at offset part_offsets[0]. */
-struct sl_edges {
-    uint32_t row0, n_rows;
-    const uint32_t *offsets;          /* of the whole block. NULL: of a part */
-    const uint32_t *sources;          /* positions; in a part ids */
-    const struct sl_weights *weights; /* NULL: the mean */
-    const float *edge_weights;        /* as `sources`; NULL: 1 */
-    const uint16_t *relations;        /* the same; of sums by relation */
-    const uint64_t *part_offsets;     /* of the whole part */
-    const struct sl_sources *x;       /* rows of the sources, of a block */
-    const struct sl_parts *parts;     /* of a part: the rows of all parts */
-};
-
-/* The first entry of destination d. */
-SL_INLINE uint64_t sl_edges_first(const struct sl_edges *edges, uint32_t d)
-{
-    return edges->offsets != NULL ? edges->offsets[d] : edges->part_offsets[d] - edges->part_offsets[0];
-}
-
 /* A block by source. The destinations of position t are back_rows[back_offsets[t]] .. back_rows[back_offsets[t + 1] -
  * 1]. */
 struct sl_transposed {
@@ -186,25 +166,8 @@ SL_EXTERN_C enum sl_status sl_aggregate_forward_cusparse(cudaStream_t stream, st
                                                          const struct sl_edges *edges, uint32_t n_columns, int beta,
                                                          sl_real *m_out);
 
-/* The rows of the sources, for kernels on a CPU. Returns their dtype. */
-enum sl_dtype sl_edges_rows(const struct sl_edges *edges, struct sl_source_rows *out);
-
 #ifndef SL_KERNELS_ONLY
 /* ---- edges as operands, of all sums ---- */
-
-struct sl_full_sources;
-
-/* By destination, of a block with the rows x, or of a part. */
-struct sl_edge_operands {
-    struct sl_matrix offsets, sources, relations, weights;
-    uint32_t row0;
-    struct sl_sources x;
-};
-struct sl_edge_operands sl_edges_of_block(const struct sl_block *block, uint32_t row0,
-                                          const struct sl_source_handles *sources);
-struct sl_edge_operands sl_edges_of_part(const struct sl_full_sources *sources, uint32_t row0);
-/* parts: NULL: of a block. */
-struct sl_edges sl_edges_in(const struct sl_edge_operands *operands, uint32_t n_rows, const struct sl_parts *parts);
 
 /* By source, with the gradients at the destinations. backward writes `packed`, accumulate adds up the shares. */
 struct sl_back_operands {
@@ -217,13 +180,6 @@ struct sl_back_operands sl_back_of(const struct sl_block *block, const struct sl
 struct sl_transposed sl_transposed_in(const struct sl_back_operands *operands);
 
 /* Rows of tables of roles, for members of a view. An operation that needs no relations or weights leaves them out. */
-#define SL_EDGE_ROLES(view, edges, offset_entries)                                                                     \
-    {"edge offsets", STARPU_R, offsetof(view, edges.offsets), "?", offset_entries},                                    \
-        {"edge sources", STARPU_R, offsetof(view, edges.sources), "?", SL_INTS_32},                                    \
-        {"relations", STARPU_R | SL_OPTIONAL, offsetof(view, edges.relations), "?", SL_INTS_16},                       \
-    {                                                                                                                  \
-        "edge weights", STARPU_R | SL_OPTIONAL, offsetof(view, edges.weights), "?", SL_FLOATS                          \
-    }
 #define SL_BACK_ROLES(view, back, gm_shape)                                                                            \
     {"edge offsets", STARPU_R | SL_OPTIONAL, offsetof(view, back.edge_offsets), "?", SL_INTS_32},                      \
         {"relations", STARPU_R | SL_OPTIONAL, offsetof(view, back.relations), "?", SL_INTS_16},                        \
@@ -296,27 +252,6 @@ struct sl_accumulate {
  * terms of all PEs in PE order. */
 enum sl_status sl_accumulate_submit(const struct sl_task_args *head, const struct sl_accumulate *shares, uint32_t row0,
                                     starpu_data_handle_t g);
-
-/* The columns to sum: columns first .. first + n - 1 of the sums, columns start[q] .. start[q] + n - 1 of part q's
- * rows. */
-struct sl_full_columns {
-    uint32_t first, n;
-    const uint32_t *start; /* n_parts */
-};
-
-/* The input of evaluation over whole parts. */
-struct sl_full_sources {
-    starpu_data_handle_t offsets, sources; /* of the part: 64-bit offsets, ids */
-    starpu_data_handle_t first;            /* n_parts + 1 ids */
-    uint32_t n_parts;
-    const struct sl_rows *rows;              /* n_parts: rows of each part, all chunks */
-    uint64_t n_edges;                        /* of the destinations, a rough count for the performance model */
-    sl_vertex first_id;                      /* of the part; only with weights */
-    const struct sl_vertex_factors *weights; /* NULL: the mean */
-    starpu_data_handle_t edge_weights;       /* of the part: float, as `sources`; NULL: 1 */
-    starpu_data_handle_t edge_relations;     /* the same: uint16, of sums by relation */
-    struct sl_full_columns columns;
-};
 
 /* Sums of destinations row0 .. row0 + D - 1 of the part into chunk m [D x F], or into some of its columns. If a chunk
  * takes several tasks with beta 0, the task of column 0 comes first: it discards the old contents of the chunk. dtypes

@@ -92,14 +92,51 @@ struct sl_parts sl_parts_of(starpu_data_handle_t first, uint32_t n_parts, const 
     return parts;
 }
 
+struct sl_edge_operands sl_edges_of_block(const struct sl_block *block, uint32_t row0,
+                                          const struct sl_source_handles *sources)
+{
+    return (struct sl_edge_operands){.offsets = sl_matrix_of(block->edge_offsets),
+                                     .sources = sl_matrix_of(block->edge_sources),
+                                     .relations = sl_matrix_of(block->edge_relations),
+                                     .weights = sl_matrix_of(block->edge_weights),
+                                     .row0 = row0,
+                                     .x = sl_sources_of(sources)};
+}
+
+struct sl_edge_operands sl_edges_of_part(const struct sl_full_sources *sources, uint32_t row0)
+{
+    return (struct sl_edge_operands){.offsets = sl_matrix_of(sources->offsets),
+                                     .sources = sl_matrix_of(sources->sources),
+                                     .relations = sl_matrix_of(sources->edge_relations),
+                                     .weights = sl_matrix_of(sources->edge_weights),
+                                     .row0 = row0};
+}
+
 /* ---- inside tasks ---- */
+
+struct sl_edges sl_edges_in(const struct sl_edge_operands *operands, uint32_t n_rows, const struct sl_parts *parts)
+{
+    struct sl_edges edges = {.row0 = operands->row0,
+                             .n_rows = n_rows,
+                             .sources = operands->sources.data,
+                             .edge_weights = operands->weights.data,
+                             .relations = operands->relations.data};
+    if (parts != NULL) {
+        edges.part_offsets = operands->offsets.data;
+        edges.parts = parts;
+    } else {
+        edges.offsets = operands->offsets.data;
+        edges.x = &operands->x;
+    }
+    return edges;
+}
 
 struct sl_view sl_chunks_view(const struct sl_chunks *rows)
 {
     return (struct sl_view){(const sl_real *const *)rows->each.data, rows->shift, NULL};
 }
 
-void sl_sources_rows(const struct sl_sources *sources, struct sl_source_rows *out)
+static void sources_rows(const struct sl_sources *sources, struct sl_source_rows *out)
 {
     const struct sl_matrices *packed = &sources->packed;
     out->n_owners = packed->n;
@@ -113,7 +150,7 @@ void sl_sources_rows(const struct sl_sources *sources, struct sl_source_rows *ou
     out->view[sources->own].index = sl_list_of(sources->inverse.data, packed->n, sources->own);
 }
 
-void sl_parts_rows(const struct sl_parts *parts, struct sl_source_rows *out)
+static void parts_rows(const struct sl_parts *parts, struct sl_source_rows *out)
 {
     out->n_owners = parts->n_parts;
     out->first = parts->first.data;
@@ -126,6 +163,16 @@ void sl_parts_rows(const struct sl_parts *parts, struct sl_source_rows *out)
             out->chunk[next] = (const sl_real *)(const void *)((const char *)parts->chunks.data[next] + skipped);
         }
     }
+}
+
+enum sl_dtype sl_edges_rows(const struct sl_edges *edges, struct sl_source_rows *out)
+{
+    if (edges->parts != NULL) {
+        parts_rows(edges->parts, out);
+        return edges->parts->dtype;
+    }
+    sources_rows(edges->x, out);
+    return edges->x->dtype;
 }
 
 void sl_chunks_on_device(const struct sl_chunks *rows, struct sl_device_rows *out)
@@ -150,7 +197,7 @@ void sl_sources_on_device(const struct sl_sources *sources, struct sl_device_sou
 void sl_parts_on_device(const struct sl_parts *parts, struct sl_part_list *out)
 {
     struct sl_source_rows rows;
-    sl_parts_rows(parts, &rows);
+    parts_rows(parts, &rows);
     out->n_parts = parts->n_parts;
     out->n_chunks = parts->chunks.n;
     out->first = parts->first.data;

@@ -11,7 +11,7 @@
 
 #include "codelets/bf16.cuh"
 #include "codelets/sampling/sample.h"
-#include "codelets/sums/aggregate.h"
+#include "codelets/sums/sources.h"
 
 template <typename S>
 static inline __device__ const S *sl_chunk_row(const struct sl_device_rows &rows, uint32_t r, uint32_t n_columns)

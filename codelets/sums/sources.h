@@ -21,6 +21,7 @@
 struct sl_chunks;
 struct sl_sources;
 struct sl_parts;
+struct sl_weights; /* codelets/sums/aggregate.h */
 
 #ifndef SL_KERNELS_ONLY
 /* ---- in a view; the task layer sets the addresses (tasks/operand.h) ---- */
@@ -65,6 +66,28 @@ struct sl_parts {
 
 #endif
 
+/* ---- for kernels ---- */
+
+/* Destinations row0 .. row0 + n_rows - 1 of a block or, in evaluation, of a part. The edges of destination d are
+ * sources[offsets[d]] .. sources[offsets[d + 1] - 1]. In a part, `sources` begins at offset part_offsets[0]. */
+struct sl_edges {
+    uint32_t row0, n_rows;
+    const uint32_t *offsets;          /* of the whole block. NULL: of a part */
+    const uint32_t *sources;          /* positions; in a part ids */
+    const struct sl_weights *weights; /* NULL: the mean */
+    const float *edge_weights;        /* as `sources`; NULL: 1 */
+    const uint16_t *relations;        /* the same; of sums by relation */
+    const uint64_t *part_offsets;     /* of the whole part */
+    const struct sl_sources *x;       /* rows of the sources, of a block */
+    const struct sl_parts *parts;     /* of a part: the rows of all parts */
+};
+
+/* The first entry of destination d. */
+SL_INLINE uint64_t sl_edges_first(const struct sl_edges *edges, uint32_t d)
+{
+    return edges->offsets != NULL ? edges->offsets[d] : edges->part_offsets[d] - edges->part_offsets[0];
+}
+
 /* ---- for kernels on a CPU ---- */
 
 /* Rows by position or by id. Those from first[q] to first[q + 1] - 1 are the items of view[q], in order. widths: of
@@ -93,9 +116,9 @@ SL_INLINE const char *sl_source_row(enum sl_dtype dtype, const struct sl_source_
 }
 
 struct sl_view sl_chunks_view(const struct sl_chunks *rows);
-void sl_sources_rows(const struct sl_sources *sources, struct sl_source_rows *out);
-/* Of part q the rows begin with column column[q]. */
-void sl_parts_rows(const struct sl_parts *parts, struct sl_source_rows *out);
+
+/* The rows of the sources, of part q from column column[q] on. Returns their dtype. */
+enum sl_dtype sl_edges_rows(const struct sl_edges *edges, struct sl_source_rows *out);
 
 /* ---- for kernels on a device ---- */
 
@@ -150,6 +173,27 @@ struct sl_source_handles {
     const struct sl_vertex_factors *weights; /* NULL: the mean */
 };
 
+/* The columns to sum: columns first .. first + n - 1 of the sums, columns start[q] .. start[q] + n - 1 of part q's
+ * rows. */
+struct sl_full_columns {
+    uint32_t first, n;
+    const uint32_t *start; /* n_parts */
+};
+
+/* The input of evaluation over whole parts. */
+struct sl_full_sources {
+    starpu_data_handle_t offsets, sources; /* of the part: 64-bit offsets, ids */
+    starpu_data_handle_t first;            /* n_parts + 1 ids */
+    uint32_t n_parts;
+    const struct sl_rows *rows;              /* n_parts: rows of each part, all chunks */
+    uint64_t n_edges;                        /* of the destinations, a rough count for the performance model */
+    sl_vertex first_id;                      /* of the part; only with weights */
+    const struct sl_vertex_factors *weights; /* NULL: the mean */
+    starpu_data_handle_t edge_weights;       /* of the part: float, as `sources`; NULL: 1 */
+    starpu_data_handle_t edge_relations;     /* the same: uint16, of sums by relation */
+    struct sl_full_columns columns;
+};
+
 /* The terms that an owner adds to the gradients of its sources: from its own block, and from the other PEs of the
  * group. */
 struct sl_share_sources {
@@ -169,10 +213,30 @@ struct sl_shares sl_shares_of(const struct sl_share_sources *from, starpu_data_h
 struct sl_parts sl_parts_of(starpu_data_handle_t first, uint32_t n_parts, const struct sl_rows *rows,
                             const uint32_t *column, starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS]);
 
+/* By destination, of a block with the rows x, or of a part. */
+struct sl_edge_operands {
+    struct sl_matrix offsets, sources, relations, weights;
+    uint32_t row0;
+    struct sl_sources x;
+};
+struct sl_edge_operands sl_edges_of_block(const struct sl_block *block, uint32_t row0,
+                                          const struct sl_source_handles *sources);
+struct sl_edge_operands sl_edges_of_part(const struct sl_full_sources *sources, uint32_t row0);
+/* parts: NULL: of a block. */
+struct sl_edges sl_edges_in(const struct sl_edge_operands *operands, uint32_t n_rows, const struct sl_parts *parts);
+
 /* Rows of all slices. */
 uint64_t sl_slices_rows(const struct sl_matrices *slices);
 
-/* Rows of tables of roles, for members of a view. F columns; sent gradients may be bf16. */
+/* Rows of tables of roles, for members of a view. F columns; sent gradients may be bf16. An operation that needs no
+ * relations or weights of edges leaves them out. */
+#define SL_EDGE_ROLES(view, edges, offset_entries)                                                                     \
+    {"edge offsets", STARPU_R, offsetof(view, edges.offsets), "?", offset_entries},                                    \
+        {"edge sources", STARPU_R, offsetof(view, edges.sources), "?", SL_INTS_32},                                    \
+        {"relations", STARPU_R | SL_OPTIONAL, offsetof(view, edges.relations), "?", SL_INTS_16},                       \
+    {                                                                                                                  \
+        "edge weights", STARPU_R | SL_OPTIONAL, offsetof(view, edges.weights), "?", SL_FLOATS                          \
+    }
 #define SL_SOURCE_ROLES(view, x)                                                                                       \
     {"own inverse", STARPU_R, offsetof(view, x.inverse), "?", SL_INTS_32},                                             \
         {"own rows", STARPU_R | SL_REPEATED, offsetof(view, x.rows.each), "? x F", SL_ROWS},                           \
