@@ -724,23 +724,14 @@ enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, c
 
 enum sl_status sl_dense_sparse_backward_weight_submit(const struct sl_task_args *head, const struct sl_sparse *x,
                                                       uint32_t row0, starpu_data_handle_t gz, int beta,
-                                                      starpu_data_handle_t gw, starpu_data_handle_t gb)
-{
-    struct sparse v = sparse_view(head, x, row0, gw, gb, gz, beta);
-    v.w.is_kept = v.bias.is_kept = beta != 0;
-    return sl_view_submit(&sparse_backward_weight_op, &v, SL_PRIORITY_COMPUTE);
-}
-
-enum sl_status sl_dense_sparse_backward_touched_submit(const struct sl_task_args *head, const struct sl_sparse *x,
-                                                       uint32_t row0, starpu_data_handle_t gz, int beta,
-                                                       const struct sl_touched_gradient *gradient,
-                                                       starpu_data_handle_t gb)
+                                                      const struct sl_sparse_gradient *gradient,
+                                                      starpu_data_handle_t gb)
 {
     struct sparse v = sparse_view(head, x, row0, gradient->gw, gb, gz, beta);
-    assert(head->runs == NULL || head->runs->n == 1);
+    assert(gradient->touched == NULL || head->runs == NULL || head->runs->n == 1);
     v.touched = sl_matrix_of(gradient->touched);
     v.is_fresh = gradient->fresh;
     v.bias.is_kept = beta != 0;
-    v.w.is_kept = v.touched.is_kept = !gradient->fresh || beta != 0;
+    v.w.is_kept = v.touched.is_kept = beta != 0 || (gradient->touched != NULL && !gradient->fresh);
     return sl_view_submit(&sparse_backward_weight_op, &v, SL_PRIORITY_COMPUTE);
 }

@@ -122,21 +122,17 @@ enum sl_status sl_dense_backward_weight_submit(const struct sl_task_args *head, 
 enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, const struct sl_sparse *x, uint32_t row0,
                                               starpu_data_handle_t w, starpu_data_handle_t bias, int beta,
                                               starpu_data_handle_t z);
+
+/* A weight gradient. If it has few rows other than zero, `touched` lists them; one segment alone may then have it. If
+ * beta is 0, only the rows that were touched before are cleared. */
+struct sl_sparse_gradient {
+    starpu_data_handle_t gw;      /* [F x H] for each segment of head->runs */
+    starpu_data_handle_t touched; /* int8 [1 x F]: the rows that may be other than zero. NULL: any */
+    bool fresh;                   /* neither has been written; only with touched */
+};
 enum sl_status sl_dense_sparse_backward_weight_submit(const struct sl_task_args *head, const struct sl_sparse *x,
                                                       uint32_t row0, starpu_data_handle_t gz, int beta,
-                                                      starpu_data_handle_t gw, starpu_data_handle_t gb);
-
-/* A weight gradient with few rows other than zero. */
-struct sl_touched_gradient {
-    starpu_data_handle_t gw;      /* [F x H] */
-    starpu_data_handle_t touched; /* int8 [1 x F]: the rows that may be other than zero */
-    bool fresh;                   /* neither has been written */
-};
-
-/* The same gradient, and the rows it touches. If beta is 0, only the rows that were touched before are cleared. */
-enum sl_status sl_dense_sparse_backward_touched_submit(const struct sl_task_args *head, const struct sl_sparse *x,
-                                                       uint32_t row0, starpu_data_handle_t gz, int beta,
-                                                       const struct sl_touched_gradient *gradient,
-                                                       starpu_data_handle_t gb);
+                                                      const struct sl_sparse_gradient *gradient,
+                                                      starpu_data_handle_t gb);
 
 #endif

@@ -7,7 +7,6 @@
 #ifndef SL_KERNELS_ONLY
 #include <assert.h>
 
-#include "codelets/rows/blend.h"
 #include "tasks/rows.h"
 #endif
 
@@ -207,13 +206,6 @@ enum sl_status sl_derive_identity_submit(const struct sl_task_args *head, double
     struct identity v = {.head = *head, .w = sl_matrix_of(w), .out = sl_matrix_of(out), .a = a, .b = b};
     v.head.work = sl_matrix_entries(&v.w);
     return sl_view_submit(&identity_op, &v, SL_PRIORITY_COMPUTE);
-}
-
-enum sl_status sl_derive_identity_backward_submit(const struct sl_task_args *head, double b, starpu_data_handle_t gout,
-                                                  starpu_data_handle_t gw)
-{
-    return sl_blend_submit(head, SL_STAGE_SYNC, sl_handle_rows(gw), b, (struct sl_blend_rows){gout, 0}, 0,
-                           (struct sl_blend_rows){gw, 0});
 }
 
 /* out: OUT, or its gradient. */

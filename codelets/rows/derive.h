@@ -58,10 +58,6 @@ SL_DECLARE_LAUNCHER(enum sl_status, sl_derive_attention_backward, const struct s
 enum sl_status sl_derive_identity_submit(const struct sl_task_args *head, double a, double b, starpu_data_handle_t w,
                                          starpu_data_handle_t out);
 
-/* gout and gw: different matrices [H x H]. */
-enum sl_status sl_derive_identity_backward_submit(const struct sl_task_args *head, double b, starpu_data_handle_t gout,
-                                                  starpu_data_handle_t gw);
-
 /* Parameters of one layer, read only. */
 struct sl_derive_attention_layer {
     uint32_t n_heads;              /* K */

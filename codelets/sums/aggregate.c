@@ -24,7 +24,7 @@ struct lists {
     struct sl_edges edges;
     const uint32_t *degrees; /* by source: offsets of the destinations' edges. NULL: by destination */
     const struct sl_source_rows *x;
-    const struct sl_view *gm; /* by source */
+    const struct sl_chunks *gm; /* by source */
     uint32_t n_columns;
 };
 
@@ -48,7 +48,7 @@ SL_INLINE void look_up(enum sl_dtype dtype, const struct lists *lists, uint64_t 
         }
     } else {
         const uint32_t degree = lists->degrees[i + 1] - lists->degrees[i];
-        term->row = sl_view_row(lists->gm, i, lists->n_columns);
+        term->row = sl_chunks_row(lists->gm, i, lists->n_columns);
         if (weights == NULL) {
             term->weight = 1 / (sl_real)degree;
         } else {
@@ -186,7 +186,7 @@ enum sl_status sl_aggregate_forward_cpu(const struct sl_edges *edges, uint32_t n
 }
 
 /* Lists of a block by source. */
-static struct lists lists_back(const struct sl_transposed *block, const struct sl_view *gm, uint32_t n_columns)
+static struct lists lists_back(const struct sl_transposed *block, const struct sl_chunks *gm, uint32_t n_columns)
 {
     return (struct lists){.edges = {.offsets = block->back_offsets,
                                     .sources = block->back_rows,
@@ -223,8 +223,7 @@ enum sl_status sl_aggregate_backward_cpu(const struct sl_transposed *block, cons
                                          uint32_t n_columns, uint32_t n_owners, const uint32_t *t0, const uint32_t *n,
                                          enum sl_dtype dtype, void *const *packed_out)
 {
-    const struct sl_view rows = sl_chunks_view(gm);
-    const struct lists lists = lists_back(block, &rows, n_columns);
+    const struct lists lists = lists_back(block, gm, n_columns);
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; k < n_owners && st == SL_OK; k++) {
         struct sl_rounded slab =
@@ -239,10 +238,9 @@ enum sl_status sl_aggregate_backward_cpu(const struct sl_transposed *block, cons
 SL_CLONES void sl_accumulate_self_cpu(const struct sl_weights *weights, uint32_t n_gm, const struct sl_chunks *gm,
                                       const struct sl_gradient *g)
 {
-    const struct sl_view rows = sl_chunks_view(gm);
     for (uint32_t i = 0; i < g->n_rows && g->row0 + i < n_gm; i++) {
         sl_real weight = sl_weights_self(weights, sl_weights_destination(weights, g->row0 + i));
-        sl_add_row(SL_DTYPE_REAL, g->n_columns, sl_gradient_row(g, i), sl_view_row(&rows, g->row0 + i, g->n_columns), 0,
+        sl_add_row(SL_DTYPE_REAL, g->n_columns, sl_gradient_row(g, i), sl_chunks_row(gm, g->row0 + i, g->n_columns), 0,
                    weight);
     }
 }
@@ -289,8 +287,7 @@ SL_CLONES void sl_accumulate_own_cpu(const struct sl_transposed *block, uint32_t
                                      const struct sl_asked *asked, const struct sl_chunks *gm, int beta,
                                      const struct sl_gradient *g)
 {
-    const struct sl_view rows = sl_chunks_view(gm);
-    const struct lists lists = lists_back(block, &rows, g->n_columns);
+    const struct lists lists = lists_back(block, gm, g->n_columns);
     (void)beta;
     BY_WEIGHTS(&lists, lists.degrees, sum_own, t0, n, rows_asked(asked), g);
 }

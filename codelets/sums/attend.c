@@ -539,35 +539,19 @@ SL_CLONES void sl_attend_sides_cpu(struct sl_heads heads, const struct sl_edges 
 
 /* ---- kernels, CPU: by source ---- */
 
-/* struct sl_attend_back, with the rows of gradients. */
-struct transposed {
-    struct sl_heads heads;
-    const uint32_t *offsets, *rows;
-    struct sl_view gz, sides;
-    const uint16_t *relations;
-    const float *weights;
-};
-
-static struct transposed transposed_of(const struct sl_attend_back *block)
-{
-    return (struct transposed){
-        block->heads,     block->offsets, block->rows, sl_chunks_view(block->gz), sl_chunks_view(block->sides),
-        block->relations, block->weights};
-}
-
 /* Slab r of the sides of a destination. */
-SL_INLINE const sl_real *side_row(const struct transposed *block, uint32_t d, uint32_t r)
+SL_INLINE const sl_real *side_row(const struct sl_attend_back *block, uint32_t d, uint32_t r)
 {
-    return sl_view_row(&block->sides, d, 4 * sl_heads_scores(block->heads)) + (size_t)r * 4 * block->heads.n_heads;
+    return sl_chunks_row(block->sides, d, 4 * sl_heads_scores(block->heads)) + (size_t)r * 4 * block->heads.n_heads;
 }
 
 /* gu += the gradient that a source gets from destination d by relation r. u, gu: slabs of the source. */
-SL_INLINE void add_back_term(enum sl_dtype dtype, const struct transposed *block, uint32_t d, uint32_t r,
+SL_INLINE void add_back_term(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t d, uint32_t r,
                              const float *w, const void *u, struct batch *batch, sl_real *gu)
 {
     const struct sl_heads heads = block->heads;
     const uint32_t width = heads.n_columns / heads.n_heads;
-    const sl_real *gz = sl_view_row(&block->gz, d, heads.n_columns);
+    const sl_real *gz = sl_chunks_row(block->gz, d, heads.n_columns);
     const sl_real *er = side_row(block, d, r);
     const sl_real *lse = er + heads.n_heads;
     const sl_real *c = lse + heads.n_heads;
@@ -585,14 +569,14 @@ SL_INLINE void add_back_term(enum sl_dtype dtype, const struct transposed *block
 }
 
 /* The relation of a term. */
-SL_INLINE uint32_t relation_of(const struct transposed *block, uint32_t e)
+SL_INLINE uint32_t relation_of(const struct sl_attend_back *block, uint32_t e)
 {
     return block->heads.n_relations > 0 ? block->relations[e] : 0;
 }
 
 /* gu += terms bounds[0] .. bounds[1] - 1, except the term of destination `self`. n: terms that may be
  * prefetched. */
-SL_INLINE void add_back(enum sl_dtype dtype, const struct transposed *block, const uint32_t bounds[2], uint32_t n,
+SL_INLINE void add_back(enum sl_dtype dtype, const struct sl_attend_back *block, const uint32_t bounds[2], uint32_t n,
                         uint32_t self, const void *u, sl_real *gu)
 {
     const size_t step = sl_heads_slab(block->heads);
@@ -602,7 +586,7 @@ SL_INLINE void add_back(enum sl_dtype dtype, const struct transposed *block, con
     for (uint32_t e = bounds[0]; e < bounds[1]; e++) {
         if (n - e > SL_ROWS_AHEAD) {
             uint32_t next = block->rows[e + SL_ROWS_AHEAD];
-            sl_row_fetch(sl_view_row(&block->gz, next, block->heads.n_columns),
+            sl_row_fetch(sl_chunks_row(block->gz, next, block->heads.n_columns),
                          block->heads.n_columns * sizeof(sl_real));
             sl_row_fetch(side_row(block, next, relation_of(block, e + SL_ROWS_AHEAD)),
                          4 * block->heads.n_heads * sizeof(sl_real));
@@ -619,8 +603,8 @@ SL_INLINE void add_back(enum sl_dtype dtype, const struct transposed *block, con
     add_batch(SL_DTYPE_REAL, &batch, block->heads, gu + r * step);
 }
 
-SL_INLINE void add_backs(enum sl_dtype dtype, const struct transposed *block, uint32_t n, uint32_t t0, const void *u,
-                         sl_real *gu_out)
+SL_INLINE void add_backs(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
+                         const void *u, sl_real *gu_out)
 {
     const uint32_t *bounds = block->offsets + t0;
     const uint32_t n_columns = sl_heads_row(block->heads);
@@ -631,7 +615,7 @@ SL_INLINE void add_backs(enum sl_dtype dtype, const struct transposed *block, ui
     }
 }
 
-SL_CLONES static void attend_back(enum sl_dtype dtype, const struct transposed *block, uint32_t n, uint32_t t0,
+SL_CLONES static void attend_back(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
                                   const void *u, sl_real *gu_out)
 {
     SL_BY_DTYPE(dtype, add_backs, block, n, t0, u, gu_out);
@@ -639,24 +623,23 @@ SL_CLONES static void attend_back(enum sl_dtype dtype, const struct transposed *
 
 #define ROUNDED_ROWS 256 /* rows whose gradients are in float before they are rounded */
 
-enum sl_status sl_attend_backward_cpu(const struct sl_attend_back *back, uint32_t n_owners, const uint32_t *n,
+enum sl_status sl_attend_backward_cpu(const struct sl_attend_back *block, uint32_t n_owners, const uint32_t *n,
                                       const uint32_t *t0, enum sl_dtype dtype, void *const *u, void *const *gu_out)
 {
-    const struct transposed block = transposed_of(back);
-    const uint32_t n_columns = sl_heads_row(block.heads);
+    const uint32_t n_columns = sl_heads_row(block->heads);
     enum sl_status st = SL_OK;
     for (uint32_t k = 0; k < n_owners && st == SL_OK; k++) {
         struct sl_rounded slab =
             sl_rounded_begin("gradients before they are rounded", ROUNDED_ROWS, dtype, n[k], n_columns, gu_out[k]);
         while (sl_rounded_next(&slab, &st)) {
-            attend_back(dtype, &block, slab.n, t0[k] + slab.first, row_of(dtype, u[k], slab.first, n_columns),
+            attend_back(dtype, block, slab.n, t0[k] + slab.first, row_of(dtype, u[k], slab.first, n_columns),
                         slab.room);
         }
     }
     return st;
 }
 
-SL_INLINE void add_selves(enum sl_dtype dtype, const struct transposed *block, const void *u,
+SL_INLINE void add_selves(enum sl_dtype dtype, const struct sl_attend_back *block, const void *u,
                           const struct sl_gradient *g, uint32_t n_rows)
 {
     const struct sl_heads heads = block->heads;
@@ -676,14 +659,13 @@ SL_INLINE void add_selves(enum sl_dtype dtype, const struct transposed *block, c
     }
 }
 
-SL_CLONES void sl_attend_self_cpu(const struct sl_attend_back *back, uint32_t n_rows, enum sl_dtype dtype,
+SL_CLONES void sl_attend_self_cpu(const struct sl_attend_back *block, uint32_t n_rows, enum sl_dtype dtype,
                                   const void *u, const struct sl_gradient *g)
 {
-    const struct transposed block = transposed_of(back);
-    SL_BY_DTYPE(dtype, add_selves, &block, u, g, n_rows);
+    SL_BY_DTYPE(dtype, add_selves, block, u, g, n_rows);
 }
 
-SL_INLINE void add_owns(enum sl_dtype dtype, const struct transposed *block, uint32_t t0, uint32_t n,
+SL_INLINE void add_owns(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t t0, uint32_t n,
                         const uint32_t *inverse, const void *u, const struct sl_gradient *g)
 {
     const uint32_t *bounds = block->offsets + t0;
@@ -697,13 +679,12 @@ SL_INLINE void add_owns(enum sl_dtype dtype, const struct transposed *block, uin
     }
 }
 
-SL_CLONES void sl_attend_own_cpu(const struct sl_attend_back *back, uint32_t t0, uint32_t n,
+SL_CLONES void sl_attend_own_cpu(const struct sl_attend_back *block, uint32_t t0, uint32_t n,
                                  const struct sl_asked *asked, enum sl_dtype dtype, const void *u,
                                  const struct sl_gradient *g)
 {
-    const struct transposed block = transposed_of(back);
     const uint32_t *inverse = sl_list_of(asked->inverse, asked->n_parts, asked->requester);
-    SL_BY_DTYPE(dtype, add_owns, &block, t0, n, inverse, u, g);
+    SL_BY_DTYPE(dtype, add_owns, block, t0, n, inverse, u, g);
 }
 
 /* ---- operations ---- */

@@ -192,12 +192,12 @@ enum sl_status sl_relate_forward_cpu(const struct sl_edges *edges, const struct 
 
 /* out += the terms of position t. Entries before `last` are fetched ahead. */
 SL_INLINE void add_back(const struct sl_transposed *block, uint32_t t, uint32_t last, const struct sl_slabs *slabs,
-                        const struct sl_view *gm, sl_real *out)
+                        const struct sl_chunks *gm, sl_real *out)
 {
     for (uint32_t e = block->back_offsets[t]; e < block->back_offsets[t + 1]; e++) {
         const uint32_t d = block->back_rows[e];
         if (e + SL_ROWS_AHEAD < last) {
-            const sl_real *next = sl_view_row(gm, block->back_rows[e + SL_ROWS_AHEAD], slabs->m_width);
+            const sl_real *next = sl_chunks_row(gm, block->back_rows[e + SL_ROWS_AHEAD], slabs->m_width);
             const uint32_t slab = slabs->c == NULL ? block->back_relations[e + SL_ROWS_AHEAD] * slabs->m_step : 0;
             sl_row_fetch(next + slab, slabs->n * sizeof *next);
         }
@@ -205,7 +205,7 @@ SL_INLINE void add_back(const struct sl_transposed *block, uint32_t t, uint32_t 
         const uint64_t n =
             sl_relation_count(block->relations, block->edge_offsets[d], block->edge_offsets[d + 1], relation);
         const sl_real weight = 1 / (sl_real)n * weight_at(block->back_weights, e);
-        const sl_real *row = sl_view_row(gm, d, slabs->m_width);
+        const sl_real *row = sl_chunks_row(gm, d, slabs->m_width);
         if (slabs->c == NULL) {
             sl_add_row(SL_DTYPE_REAL, slabs->n, out + (size_t)relation * slabs->x_step,
                        row + (size_t)relation * slabs->m_step, 0, weight);
@@ -219,7 +219,7 @@ SL_INLINE void add_back(const struct sl_transposed *block, uint32_t t, uint32_t 
     }
 }
 
-SL_CLONES static void relate_back(const struct sl_transposed *block, const struct sl_view *gm,
+SL_CLONES static void relate_back(const struct sl_transposed *block, const struct sl_chunks *gm,
                                   const struct sl_slabs *slabs, uint32_t t0, uint32_t n, sl_real *out)
 {
     const uint32_t last = block->back_offsets[t0 + n];
@@ -233,12 +233,11 @@ enum sl_status sl_relate_backward_cpu(const struct sl_transposed *block, const s
                                       const struct sl_slabs *slabs, uint32_t t0, uint32_t n, enum sl_dtype dtype,
                                       void *out)
 {
-    const struct sl_view rows = sl_chunks_view(gm);
     struct sl_rounded slab =
         sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, dtype, n, slabs->x_width, out);
     enum sl_status st;
     while (sl_rounded_next(&slab, &st)) {
-        relate_back(block, &rows, slabs, t0 + slab.first, slab.n, slab.room);
+        relate_back(block, gm, slabs, t0 + slab.first, slab.n, slab.room);
     }
     return st;
 }
@@ -248,12 +247,11 @@ SL_CLONES void sl_relate_own_cpu(const struct sl_transposed *block, const struct
                                  const struct sl_gradient *g)
 {
     const uint32_t *inverse = sl_list_of(asked->inverse, asked->n_parts, asked->requester);
-    const struct sl_view rows = sl_chunks_view(gm);
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t last = block->back_offsets[t0 + n];
         uint32_t row = inverse[i] - g->row0; /* a row below row0 wraps, and is too large */
         if (row < g->n_rows) {
-            add_back(block, t0 + i, last, slabs, &rows, sl_gradient_row(g, row));
+            add_back(block, t0 + i, last, slabs, gm, sl_gradient_row(g, row));
         }
     }
 }

@@ -131,7 +131,7 @@ struct sl_edges sl_edges_in(const struct sl_edge_operands *operands, uint32_t n_
     return edges;
 }
 
-struct sl_view sl_chunks_view(const struct sl_chunks *rows)
+static struct sl_view chunks_view(const struct sl_chunks *rows)
 {
     return (struct sl_view){(const sl_real *const *)rows->each.data, rows->shift, NULL};
 }
@@ -142,7 +142,7 @@ static void sources_rows(const struct sl_sources *sources, struct sl_source_rows
     out->n_owners = packed->n;
     out->first = packed->numbers;
     out->widths = NULL;
-    out->own = sl_chunks_view(&sources->rows);
+    out->own = chunks_view(&sources->rows);
     for (uint32_t q = 0; q < packed->n; q++) {
         out->view[q] = (struct sl_view){(const sl_real *const *)packed->data + q, 31, NULL};
     }

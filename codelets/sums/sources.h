@@ -115,7 +115,12 @@ SL_INLINE const char *sl_source_row(enum sl_dtype dtype, const struct sl_source_
     return (const char *)sl_view_row_of(dtype, &x->view[q], position - x->first[q], width);
 }
 
-struct sl_view sl_chunks_view(const struct sl_chunks *rows);
+/* Row r. */
+SL_INLINE const sl_real *sl_chunks_row(const struct sl_chunks *rows, uint32_t r, uint32_t n_columns)
+{
+    const sl_real *chunk = (const sl_real *)rows->each.data[r >> rows->shift];
+    return chunk + (size_t)(r & ((1u << rows->shift) - 1)) * n_columns;
+}
 
 /* The rows of the sources, of part q from column column[q] on. Returns their dtype. */
 enum sl_dtype sl_edges_rows(const struct sl_edges *edges, struct sl_source_rows *out);

@@ -48,8 +48,9 @@ static enum sl_status derive_back(const struct sl_layer_pass *lp, uint32_t repli
 {
     const struct sl_parameter *p = lp->pass->model[replica].layer[lp->i].parameter;
     struct sl_task_args head = sl_layer_pass_head(lp, sl_plan_first_of(lp->pass->plan, replica));
-    return sl_derive_identity_backward_submit(&head, lp->layer->identity, p[DERIVED].gradient_handle,
-                                              p[WEIGHT].gradient_handle);
+    return sl_blend_submit(&head, SL_STAGE_SYNC, p[WEIGHT].n_rows, lp->layer->identity,
+                           (struct sl_blend_rows){p[DERIVED].gradient_handle, 0}, 0,
+                           (struct sl_blend_rows){p[WEIGHT].gradient_handle, 0});
 }
 
 /* ---- forward ---- */

@@ -219,60 +219,39 @@ static bool touches_few(const struct sl_layer_pass *lp, int parameter)
     return sparse_input(lp) && lp->layer->kind->parameter[parameter].by_rows && lp->pass->runs == NULL;
 }
 
-/* Add the terms of rows `row` and on to the last partial of a parameter, or begin the next. */
-static enum sl_status multiply_back_touched(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter,
-                                            int bias, starpu_data_handle_t gz)
+/* Sparse: add the terms of rows `row` and on to the last partial of a parameter, or begin the next. */
+enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter, int bias,
+                                starpu_data_handle_t gz)
 {
     const struct sl_parameter *shape = &lp->layer->parameter[parameter];
     struct sl_partials *weights = lp->pass->source->partials(lp, p, parameter);
     struct sl_task_args head = sl_layer_pass_head(lp, p);
-    const int beta = row > 0;
-    struct sl_sparse x = sparse_rows(lp, p, &row);
-    struct sl_touched_gradient gradient = {.fresh = false};
-    starpu_data_handle_t gb = NULL;
-    if (beta) {
-        gradient.gw = weights->handle[weights->n - 1];
-        gradient.touched = weights->touched[weights->n - 1];
-        if (has_gradient(lp, bias)) {
-            const struct sl_partials *biases = lp->pass->source->partials(lp, p, bias);
-            gb = biases->handle[biases->n - 1];
-        }
-    } else {
-        SL_CHECK(sl_partials_next_touched(weights, shape->n_rows, shape->n_columns, &gradient.gw, &gradient.touched,
-                                          &gradient.fresh));
-        SL_CHECK(bias_partial(lp, p, bias, &gb));
-    }
-    return sl_dense_sparse_backward_touched_submit(&head, &x, row, gz, beta, &gradient, gb);
-}
-
-enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter, int bias,
-                                starpu_data_handle_t gz)
-{
-    struct sl_task_args head = sl_layer_pass_head(lp, p);
     struct sl_layer_pass_place place = sl_layer_pass_place(lp, p, row);
-    starpu_data_handle_t gw = NULL;
+    struct sl_sparse_gradient gradient = {.fresh = false};
     starpu_data_handle_t gb = NULL;
     int beta = sparse_input(lp) && row > 0;
-    if (touches_few(lp, parameter)) {
-        return multiply_back_touched(lp, p, row, parameter, bias, gz);
-    }
     if (beta) {
-        const struct sl_partials *weights = lp->pass->source->partials(lp, p, parameter);
-        gw = weights->handle[weights->n - 1];
+        gradient.gw = weights->handle[weights->n - 1];
+        gradient.touched = touches_few(lp, parameter) ? weights->touched[weights->n - 1] : NULL;
         if (has_gradient(lp, bias)) {
             const struct sl_partials *biases = lp->pass->source->partials(lp, p, bias);
             gb = biases->handle[biases->n - 1];
         }
     } else {
-        SL_CHECK(sl_layer_pass_partial(lp, p, parameter, &gw));
+        if (touches_few(lp, parameter)) {
+            SL_CHECK(sl_partials_next_touched(weights, shape->n_rows, shape->n_columns, &gradient.gw, &gradient.touched,
+                                              &gradient.fresh));
+        } else {
+            SL_CHECK(sl_layer_pass_partial(lp, p, parameter, &gradient.gw));
+        }
         SL_CHECK(bias_partial(lp, p, bias, &gb));
     }
     if (sparse_input(lp)) {
         struct sl_sparse x = sparse_rows(lp, p, &row);
-        return sl_dense_sparse_backward_weight_submit(&head, &x, row, gz, beta, gw, gb);
+        return sl_dense_sparse_backward_weight_submit(&head, &x, row, gz, beta, &gradient, gb);
     }
     return sl_dense_backward_weight_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_INPUT)->chunk[place.chunk],
-                                           place.row, gz, gw, gb);
+                                           place.row, gz, gradient.gw, gb);
 }
 
 /* y of one PE. beside: called after each chunk, or NULL. */

@@ -331,7 +331,8 @@ static void check_sparse(uint32_t rows, uint32_t in, uint32_t out, double dropou
                                 rows_of(gz, rows, out), sl_matrix_over(z, rows, out, z_dtype),
                                 rows_of(gw, in, out),   rows_of(gb, 1, out)};
     expect_ok(sl_dense_sparse_forward_submit(&head, &x, ROW0, h[0], with_bias && !beta ? h[1] : NULL, beta, h[3]));
-    expect_ok(sl_dense_sparse_backward_weight_submit(&head, &x, ROW0, h[2], beta, h[4], with_bias ? h[5] : NULL));
+    expect_ok(sl_dense_sparse_backward_weight_submit(
+        &head, &x, ROW0, h[2], beta, &(struct sl_sparse_gradient){.gw = h[4]}, with_bias ? h[5] : NULL));
     UNREGISTER(h);
     UNREGISTER(shared);
     plain_products(c, 0, rows, out, w, gz, z_wanted, gw_wanted);
@@ -401,7 +402,8 @@ TEST(test_no_working_memory)
     c->max_row = UINT32_MAX;
     const struct sl_sparse x = sparse_handles(c, shared);
     starpu_data_handle_t h[] = {rows_of(gz, 1, 4), rows_of(gw, 5, 4)};
-    expect_ok(sl_dense_sparse_backward_weight_submit(&head, &x, 0, h[0], 0, h[1], NULL));
+    expect_ok(
+        sl_dense_sparse_backward_weight_submit(&head, &x, 0, h[0], 0, &(struct sl_sparse_gradient){.gw = h[1]}, NULL));
     UNREGISTER(h);
     UNREGISTER(shared);
     assert_int_equal(sl_failure_status(&run.failure), SL_ECUDA);
@@ -443,10 +445,10 @@ static void check_touched(double dropout, bool with_bias)
         starpu_data_handle_t h[] = {rows_of(gz, ROWS, OUT), rows_of(gw, IN, OUT), rows_of(gb, 1, OUT),
                                     sl_matrix_over(touched, 1, IN, SL_DTYPE_I8)};
         for (int beta = 0; beta < 2; beta++) {
-            const struct sl_touched_gradient gradient = {h[1], h[3], step == 0 && beta == 0};
+            const struct sl_sparse_gradient gradient = {h[1], h[3], step == 0 && beta == 0};
             const uint32_t row0 = 9 * step + 2 * (uint32_t)beta;
-            expect_ok(sl_dense_sparse_backward_touched_submit(&head, &x, ROW0 + row0, h[0], beta, &gradient,
-                                                              with_bias ? h[2] : NULL));
+            expect_ok(sl_dense_sparse_backward_weight_submit(&head, &x, ROW0 + row0, h[0], beta, &gradient,
+                                                             with_bias ? h[2] : NULL));
             plain_products(c, row0, ROWS, OUT, NULL, gz, NULL, wanted);
             note_columns(c, row0, ROWS, noted);
             multiply(1, OUT, ROWS, &(sl_real){1}, 0, 0, gz, OUT, 1, gb_wanted);

@@ -129,11 +129,13 @@ static void check_sparse(void)
                                 rows_of(gw[0], N_RUNS * F, H),
                                 rows_of(gb[0], N_RUNS, H)};
     struct sl_sparse x = {.offsets = h[0], .columns = h[1], .values = h[2], .frontier = h[3], .max_row = EACH};
-    expect_ok(sl_dense_sparse_backward_weight_submit(&all, &x, START, h[4], 0, h[5], h[6]));
+    expect_ok(sl_dense_sparse_backward_weight_submit(&all, &x, START, h[4], 0, &(struct sl_sparse_gradient){.gw = h[5]},
+                                                     h[6]));
     starpu_data_unregister(h[4]);
     for (uint32_t k = 0; k < N_RUNS; k++) {
         starpu_data_handle_t one[] = {run_of(gz, k, H), part_of(gw[1], k, F, H), part_of(gb[1], k, 1, H)};
-        expect_ok(sl_dense_sparse_backward_weight_submit(&head, &x, START + row_of(k), one[0], 0, one[1], one[2]));
+        expect_ok(sl_dense_sparse_backward_weight_submit(&head, &x, START + row_of(k), one[0], 0,
+                                                         &(struct sl_sparse_gradient){.gw = one[1]}, one[2]));
         UNREGISTER(one);
     }
     h[4] = h[6];
