@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "codelets/rows/rounded.h"
 #include "tasks/rows.h"
 
 /* ---- kernels, CPU: walking ---- */
@@ -163,32 +164,6 @@ SL_INLINE struct term next_term(struct walk *walk, enum sl_pull_weights weights,
 #define WORD_VECTOR __attribute__((vector_size(64 / sizeof(sl_real) * sizeof(uint32_t))))
 #define MOST 8 /* vectors per stretch */
 
-/* The output of sums. */
-struct sums {
-    enum sl_dtype dtype;
-    int beta;
-    void *rows;
-};
-
-/* Memory for the columns of sum d, in sl_real: the output itself or, for bf16 output, `room`, which end_sum rounds
- * into the output. With beta, room starts with the values of the output. */
-SL_INLINE sl_real *begin_sum(const struct sums *sums, uint32_t d, struct stretch columns, sl_real *room)
-{
-    size_t offset = (size_t)d * columns.row + columns.first;
-    if (sums->dtype == SL_DTYPE_REAL) {
-        return (sl_real *)sums->rows + offset;
-    }
-    sl_bf16_widen(sums->beta ? columns.n : 0, (const sl_bf16 *)sums->rows + offset, room);
-    return room;
-}
-
-SL_INLINE void end_sum(const struct sums *sums, uint32_t d, struct stretch columns, const sl_real *room)
-{
-    if (sums->dtype != SL_DTYPE_REAL) {
-        sl_bf16_round(columns.n, room, (sl_bf16 *)sums->rows + (size_t)d * columns.row + columns.first);
-    }
-}
-
 /* First column of vector i of the n vectors that cover a stretch. The last vector ends with the stretch and may
  * overlap the one before. */
 SL_INLINE uint32_t first_column(struct stretch columns, uint32_t n, uint32_t i)
@@ -223,14 +198,13 @@ SL_INLINE void add_vectors(enum sl_dtype dtype, struct term term, struct stretch
 }
 
 /* All sums for a stretch of n vectors. n is a constant at compile time. */
-SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint32_t n, const struct sums *sums)
+SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint32_t n, int beta, sl_real *out)
 {
     struct stretch columns = walk.columns;
-    sl_real room[MOST * LANES];
     for (uint32_t d = 0; d < walk.lists->n_rows; d++) {
-        sl_real *row = begin_sum(sums, d, columns, room);
+        sl_real *row = out + (size_t)d * columns.row + columns.first;
         sl_real VECTOR lane[MOST] = {{0}};
-        if (sums->beta) {
+        if (beta) {
             for (uint32_t i = 0; i < n; i++) {
                 memcpy(&lane[i], row + first_column(columns, n, i), sizeof *lane);
             }
@@ -243,7 +217,6 @@ SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint
         for (uint32_t i = 0; i < n; i++) {
             memcpy(row + first_column(columns, n, i), &lane[i], sizeof *lane);
         }
-        end_sum(sums, d, columns, room);
     }
 }
 
@@ -258,110 +231,107 @@ SL_INLINE void add_columns(enum sl_dtype dtype, struct term term, uint32_t n_col
 }
 
 /* The same for rows narrower than a vector. */
-SL_INLINE void pull_narrow(struct walk walk, enum sl_pull_weights weights, const struct sums *sums)
+SL_INLINE void pull_narrow(struct walk walk, enum sl_pull_weights weights, int beta, sl_real *out)
 {
     struct stretch columns = walk.columns;
-    sl_real room[MOST * LANES];
     for (uint32_t d = 0; d < walk.lists->n_rows; d++) {
-        sl_real *row = begin_sum(sums, d, columns, room);
+        sl_real *row = out + (size_t)d * columns.row + columns.first;
         struct sum sum = sum_of(&walk, weights, d);
-        if (!sums->beta) {
+        if (!beta) {
             memset(row, 0, columns.n * sizeof *row);
         }
         add_columns(walk.dtype, own_term(&walk, weights, &sum), columns.n, row);
         while (walk.next < sum.end) {
             add_columns(walk.dtype, next_term(&walk, weights, &sum), columns.n, row);
         }
-        end_sum(sums, d, columns, room);
     }
 }
 
-SL_INLINE void pull_stretch(struct walk walk, enum sl_pull_weights weights, const struct sums *sums)
+SL_INLINE void pull_stretch(struct walk walk, enum sl_pull_weights weights, int beta, sl_real *out)
 {
     switch ((walk.columns.n + LANES - 1) / LANES) {
-    case 1: pull_vectors(walk, weights, 1, sums); return;
-    case 2: pull_vectors(walk, weights, 2, sums); return;
-    case 3: pull_vectors(walk, weights, 3, sums); return;
-    case 4: pull_vectors(walk, weights, 4, sums); return;
-    case 5: pull_vectors(walk, weights, 5, sums); return;
-    case 6: pull_vectors(walk, weights, 6, sums); return;
-    case 7: pull_vectors(walk, weights, 7, sums); return;
-    case MOST: pull_vectors(walk, weights, MOST, sums); return;
+    case 1: pull_vectors(walk, weights, 1, beta, out); return;
+    case 2: pull_vectors(walk, weights, 2, beta, out); return;
+    case 3: pull_vectors(walk, weights, 3, beta, out); return;
+    case 4: pull_vectors(walk, weights, 4, beta, out); return;
+    case 5: pull_vectors(walk, weights, 5, beta, out); return;
+    case 6: pull_vectors(walk, weights, 6, beta, out); return;
+    case 7: pull_vectors(walk, weights, 7, beta, out); return;
+    case MOST: pull_vectors(walk, weights, MOST, beta, out); return;
     }
 }
 
 /* Cut the columns into as few stretches as possible, of nearly equal width. */
 SL_INLINE void pull_rows(enum sl_dtype dtype, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                         enum sl_pull_weights weights, uint32_t n_columns, const struct sums *sums)
+                         enum sl_pull_weights weights, uint32_t n_columns, int beta, sl_real *out)
 {
     const uint32_t n = (n_columns + MOST * LANES - 1) / (MOST * LANES);
     if (n_columns < LANES) {
         struct stretch all = {0, n_columns, n_columns};
-        pull_narrow(walk_from_the_first(dtype, lists, parts, weights, all), weights, sums);
+        pull_narrow(walk_from_the_first(dtype, lists, parts, weights, all), weights, beta, out);
         return;
     }
     for (uint32_t i = 0; i < n; i++) {
         uint32_t first = (uint32_t)((uint64_t)n_columns * i / n);
         uint32_t end = (uint32_t)((uint64_t)n_columns * (i + 1) / n);
         struct stretch columns = {.first = first, .n = end - first, .row = n_columns};
-        pull_stretch(walk_from_the_first(dtype, lists, parts, weights, columns), weights, sums);
+        pull_stretch(walk_from_the_first(dtype, lists, parts, weights, columns), weights, beta, out);
     }
 }
 
 SL_INLINE void pull_by(enum sl_dtype dtype, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                       uint32_t n_columns, const struct sums *sums)
+                       uint32_t n_columns, int beta, sl_real *out)
 {
     switch (lists->weights) {
-    case SL_PULL_MEAN: pull_rows(dtype, lists, parts, SL_PULL_MEAN, n_columns, sums); return;
-    case SL_PULL_MEAN_BACK: pull_rows(dtype, lists, parts, SL_PULL_MEAN_BACK, n_columns, sums); return;
-    case SL_PULL_SYMMETRIC: pull_rows(dtype, lists, parts, SL_PULL_SYMMETRIC, n_columns, sums); return;
+    case SL_PULL_MEAN: pull_rows(dtype, lists, parts, SL_PULL_MEAN, n_columns, beta, out); return;
+    case SL_PULL_MEAN_BACK: pull_rows(dtype, lists, parts, SL_PULL_MEAN_BACK, n_columns, beta, out); return;
+    case SL_PULL_SYMMETRIC: pull_rows(dtype, lists, parts, SL_PULL_SYMMETRIC, n_columns, beta, out); return;
     }
 }
 
 /* Two functions: in one function the compiler takes several times as long. */
 SL_CLONES static void pull_real(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                                uint32_t n_columns, const struct sums *sums)
+                                uint32_t n_columns, int beta, sl_real *out)
 {
-    pull_by(SL_DTYPE_REAL, lists, parts, n_columns, sums);
+    pull_by(SL_DTYPE_REAL, lists, parts, n_columns, beta, out);
 }
 
 SL_CLONES static void pull_bf16(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
-                                uint32_t n_columns, const struct sums *sums)
+                                uint32_t n_columns, int beta, sl_real *out)
 {
-    pull_by(SL_DTYPE_BF16, lists, parts, n_columns, sums);
+    pull_by(SL_DTYPE_BF16, lists, parts, n_columns, beta, out);
 }
 
-void sl_pull_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_parts,
-                 enum sl_dtype dtype, uint32_t n_columns, int beta, enum sl_dtype out_dtype, void *out)
+#define ROUNDED_ROWS 256 /* rows summed in float before they are rounded */
+
+enum sl_status sl_pull_cpu(const struct sl_pull_lists *lists, const struct sl_pull_parts *parts, uint32_t n_parts,
+                           enum sl_dtype dtype, uint32_t n_columns, int beta, enum sl_dtype out_dtype, void *out)
 {
-    const struct sums sums = {out_dtype, beta, out};
+    struct sl_rounded slab =
+        sl_rounded_begin("sums before they are rounded", ROUNDED_ROWS, out_dtype, lists->n_rows, n_columns, out);
+    struct sl_pull_lists some = *lists;
+    enum sl_status st;
     (void)n_parts;
-    if (dtype == SL_DTYPE_BF16) {
-        pull_bf16(lists, parts, n_columns, &sums);
-    } else {
-        pull_real(lists, parts, n_columns, &sums);
+    slab.beta = beta;
+    for (; sl_rounded_next(&slab, &st); some.first_id += slab.n, some.offsets += slab.n) {
+        const uint64_t skipped = some.offsets[0] - lists->offsets[0];
+        some.n_rows = slab.n;
+        some.vertices = lists->vertices + skipped;
+        some.edge_weights = lists->edge_weights == NULL ? NULL : lists->edge_weights + skipped;
+        if (dtype == SL_DTYPE_BF16) {
+            pull_bf16(&some, parts, n_columns, beta, slab.room);
+        } else {
+            pull_real(&some, parts, n_columns, beta, slab.room);
+        }
     }
+    return st;
 }
 
 /* ---- operations ---- */
 
-struct pull {
-    struct sl_task_args head;
-    struct sl_matrix offsets, vertices, part_of, first, out;
-    struct sl_matrix factors, edge_weights; /* optional */
-    struct sl_matrices rows;                /* of the parts in `numbers`, whose factor is not 0 */
-    enum sl_dtype dtype;                    /* of the rows */
-    enum sl_pull_weights weights;
-    int beta;
-    sl_real scale;
-    sl_vertex first_id;
-    uint32_t n_parts;
-    sl_real factor[SL_MAX_GROUP];
-};
-
 static enum sl_status pull(const void *view, const void *stream)
 {
-    const struct pull *v = view;
+    const struct sl_pull *v = view;
     const struct sl_pull_lists lists = {.n_rows = v->out.n_rows,
                                         .first_id = v->first_id,
                                         .offsets = v->offsets.data,
@@ -377,61 +347,48 @@ static enum sl_status pull(const void *view, const void *stream)
     for (uint32_t i = 0; i < v->rows.n; i++) {
         parts.rows[v->rows.numbers[i]] = v->rows.data[i];
     }
-    return SL_RUN(stream, sl_pull, &lists, &parts, v->n_parts, v->dtype, v->out.n_columns, v->beta, v->out.dtype,
-                  v->out.data);
+    return SL_CALL(stream, sl_pull, &lists, &parts, v->n_parts, v->dtype, v->out.n_columns, v->beta, v->out.dtype,
+                   v->out.data);
 }
 
 static struct sl_operation pull_op = {
     SL_OPERATION(pull_op, "sl_pull", SL_N_STAGES),
-    SL_BODY(pull, struct pull),
-    .role = {{"offsets", STARPU_R, offsetof(struct pull, offsets), "?", SL_INTS_64},
-             {"vertices", STARPU_R, offsetof(struct pull, vertices), "?", SL_INTS_32},
-             {"part of", STARPU_R, offsetof(struct pull, part_of), "N", SL_ANY},
-             {"first", STARPU_R, offsetof(struct pull, first), "?", SL_INTS_32},
-             {"out", STARPU_W | SL_OR_RW, offsetof(struct pull, out), "D x F", SL_ROWS_OR_REALS},
-             {"factors", STARPU_R | SL_OPTIONAL, offsetof(struct pull, factors), "? x ?", SL_ANY},
-             {"edge weights", STARPU_R | SL_OPTIONAL, offsetof(struct pull, edge_weights), "?", SL_FLOATS},
-             {"rows", STARPU_R | SL_REPEATED, offsetof(struct pull, rows), "? x F", SL_ROWS}},
+    SL_BODY(pull, struct sl_pull),
+    .role = {{"offsets", STARPU_R, offsetof(struct sl_pull, offsets), "?", SL_INTS_64},
+             {"vertices", STARPU_R, offsetof(struct sl_pull, vertices), "?", SL_INTS_32},
+             {"part of", STARPU_R, offsetof(struct sl_pull, part_of), "N", SL_ANY},
+             {"first", STARPU_R, offsetof(struct sl_pull, first), "?", SL_INTS_32},
+             {"out", STARPU_W | SL_OR_RW, offsetof(struct sl_pull, out), "D x F", SL_ROWS_OR_REALS},
+             {"factors", STARPU_R | SL_OPTIONAL, offsetof(struct sl_pull, factors), "? x ?", SL_ANY},
+             {"edge weights", STARPU_R | SL_OPTIONAL, offsetof(struct sl_pull, edge_weights), "?", SL_FLOATS},
+             {"rows", STARPU_R | SL_REPEATED, offsetof(struct sl_pull, rows), "? x F", SL_ROWS}},
 };
 
 /* ---- submissions ---- */
 
-enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_pull *pull, int beta,
-                              starpu_data_handle_t out)
+enum sl_status sl_pull_submit(struct sl_pull *pull, uint64_t n_edges, const starpu_data_handle_t *rows,
+                              const double *factor, int beta, starpu_data_handle_t out)
 {
-    starpu_data_handle_t rows[SL_MAX_GROUP];
+    starpu_data_handle_t read[SL_MAX_GROUP];
     uint32_t part[SL_MAX_GROUP];
-    struct pull v = {.head = *head,
-                     .offsets = sl_matrix_of(pull->offsets),
-                     .vertices = sl_matrix_of(pull->vertices),
-                     .part_of = sl_matrix_of(pull->part_of),
-                     .first = sl_matrix_of(pull->first),
-                     .out = sl_matrix_of(out),
-                     .factors = sl_matrix_of(pull->factors),
-                     .edge_weights = sl_matrix_of(pull->edge_weights),
-                     .rows = {.handles = rows, .numbers = part},
-                     .weights = pull->weights,
-                     .beta = beta,
-                     .scale = (sl_real)pull->scale,
-                     .first_id = pull->first_id,
-                     .n_parts = pull->n_parts};
+    const enum sl_stage stage = pull->head.stage == SL_STAGE_BACKWARD ? SL_STAGE_BACKWARD : SL_STAGE_AGGREGATE;
+    pull->out = sl_matrix_of(out);
+    pull->out.is_kept = beta != 0;
+    pull->beta = beta;
+    pull->rows = (struct sl_matrices){.handles = read, .numbers = part};
     assert(pull->n_parts <= SL_MAX_GROUP);
-    assert(v.offsets.n_rows > v.out.n_rows);
-    assert(pull->weights == SL_PULL_MEAN || pull->factors != NULL);
-    v.out.is_kept = beta != 0;
+    assert(pull->offsets.n_rows > pull->out.n_rows);
+    assert(pull->weights == SL_PULL_MEAN || pull->factors.handle != NULL);
     for (uint32_t q = 0; q < pull->n_parts; q++) {
-        v.factor[q] = (sl_real)pull->factor[q]; /* a factor too small for sl_real is 0 */
-        if (v.factor[q] != 0) {
-            part[v.rows.n] = q;
-            rows[v.rows.n++] = pull->rows[q];
+        pull->factor[q] = (sl_real)factor[q]; /* a factor too small for sl_real is 0 */
+        if (pull->factor[q] != 0) {
+            part[pull->rows.n] = q;
+            read[pull->rows.n++] = rows[q];
         }
     }
-    v.dtype = v.out.dtype;
-    if (v.rows.n > 0) {
-        v.dtype = sl_handle_dtype(rows[0]);
-    }
-    v.head.stage = sl_task_stage(head, head->stage == SL_STAGE_BACKWARD ? SL_STAGE_BACKWARD : SL_STAGE_AGGREGATE);
-    v.head.work = pull->n_edges * sl_dtype_bytes(v.dtype, v.out.n_columns) +
-                  sl_dtype_bytes(v.out.dtype, sl_matrix_entries(&v.out));
-    return sl_view_submit(&pull_op, &v, SL_PRIORITY_NORMAL);
+    pull->dtype = pull->rows.n > 0 ? sl_handle_dtype(read[0]) : pull->out.dtype;
+    pull->head.stage = sl_task_stage(&pull->head, stage);
+    pull->head.work = n_edges * sl_dtype_bytes(pull->dtype, pull->out.n_columns) +
+                      sl_dtype_bytes(pull->out.dtype, sl_matrix_entries(&pull->out));
+    return sl_view_submit(&pull_op, pull, SL_PRIORITY_NORMAL);
 }

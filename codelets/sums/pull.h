@@ -53,31 +53,38 @@ struct sl_pull_parts {
     sl_real factor[SL_MAX_GROUP];
 };
 
-/* Compute out [n_rows x n_columns], with the same bits on both devices. beta 0: overwrite out; beta 1: add to out.
+/* Compute out [n_rows x n_columns], with the same bits on both devices. On a CPU: SL_ENOMEM. beta 0: overwrite out; beta 1: add to out.
  * dtype: of the rows. out is sl_real, or bf16 if the rows are. n_parts: number of parts in use. */
-SL_DECLARE_LAUNCHER(void, sl_pull, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
+SL_DECLARE_LAUNCHER(enum sl_status, sl_pull, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
                     uint32_t n_parts, enum sl_dtype dtype, uint32_t n_columns, int beta, enum sl_dtype out_dtype,
                     void *out);
 
+#ifndef SL_KERNELS_ONLY
 /* ---- submission ---- */
 
+/* A task. offsets and vertices [n_part + 1] and [E_part] are of the part, part_of and first of the graph, as in struct
+ * sl_pull_lists. factors [N x 2]: none with SL_PULL_MEAN. edge_weights: float [E_part], of the part; none: 1. */
 struct sl_pull {
-    starpu_data_handle_t offsets, vertices; /* [n_part + 1] and [E_part], of the part */
-    starpu_data_handle_t part_of, first;    /* of the graph, as in struct sl_pull_lists */
-    starpu_data_handle_t factors;           /* [N x 2]; NULL with SL_PULL_MEAN */
-    starpu_data_handle_t edge_weights;      /* float [E_part], of the part; NULL: 1 */
+    struct sl_task_args head;
+    struct sl_matrix offsets, vertices, part_of, first, factors, edge_weights;
     enum sl_pull_weights weights;
-    double scale;
+    sl_real scale;
     sl_vertex first_id;
-    uint64_t n_edges;                 /* estimated number of added rows, for the performance model */
-    uint32_t n_parts;                 /* at most SL_MAX_GROUP */
-    const starpu_data_handle_t *rows; /* [n_parts] matrices; NULL if the factor is 0 */
-    const double *factor;             /* [n_parts]; a factor too small for sl_real counts as 0 */
+    uint32_t n_parts; /* at most SL_MAX_GROUP */
+    /* sl_pull_submit sets the rest. */
+    struct sl_matrix out;
+    struct sl_matrices rows; /* of the parts in `numbers`, whose factor is not 0 */
+    enum sl_dtype dtype;     /* of the rows */
+    int beta;
+    sl_real factor[SL_MAX_GROUP];
 };
 
-/* Submit the sums of all rows of the part into `out`. Rows and out are all sl_real, or the rows are all bf16 and out is
- * either dtype. Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */
-enum sl_status sl_pull_submit(const struct sl_task_args *head, const struct sl_pull *pull, int beta,
-                              starpu_data_handle_t out);
+/* Submit the sums of all rows of the part into `out`. rows [n_parts]: matrices, NULL if the factor is 0; a factor too
+ * small for sl_real counts as 0. Rows and out are all sl_real, or the rows are all bf16 and out is either dtype.
+ * n_edges: estimated number of added rows, for the performance model. Local; one thread submits. SL_ESTARPU,
+ * SL_ENOMEM. */
+enum sl_status sl_pull_submit(struct sl_pull *pull, uint64_t n_edges, const starpu_data_handle_t *rows,
+                              const double *factor, int beta, starpu_data_handle_t out);
+#endif
 
 #endif

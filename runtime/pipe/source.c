@@ -256,26 +256,23 @@ static enum sl_status pull(const struct sl_layer_pass *lp, uint32_t q, const str
 {
     const struct sl_pipe *pipe = pipe_of(lp);
     const struct sl_sum_kind *kind = lp->layer->kind->sum;
-    struct sl_task_args head = sl_layer_pass_head(lp, q);
-    struct sl_pull args = {.offsets = from->lists->offsets,
-                           .vertices = from->lists->vertices,
-                           .part_of = from->parts,
-                           .first = from->first,
+    struct sl_pull args = {.head = sl_layer_pass_head(lp, q),
+                           .offsets = sl_matrix_of(from->lists->offsets),
+                           .vertices = sl_matrix_of(from->lists->vertices),
+                           .part_of = sl_matrix_of(from->parts),
+                           .first = sl_matrix_of(from->first),
+                           .edge_weights = sl_matrix_of(from->lists->weights),
                            .weights = from->back ? kind->pull_back : kind->pull,
-                           .scale = lp->layer->scale,
+                           .scale = (sl_real)lp->layer->scale,
                            .first_id = from->first_id,
-                           .n_edges = from->lists->n_edges,
-                           .n_parts = pipe->graph.n_chunks,
-                           .rows = operands->rows,
-                           .factor = operands->factor};
-    args.edge_weights = from->lists->weights;
+                           .n_parts = pipe->graph.n_chunks};
     if (args.weights != SL_PULL_MEAN) {
-        args.factors = from->factors;
+        args.factors = sl_matrix_of(from->factors);
     }
     if (from->back) {
-        head.stage = SL_STAGE_BACKWARD;
+        args.head.stage = SL_STAGE_BACKWARD;
     }
-    return sl_pull_submit(&head, &args, beta, out);
+    return sl_pull_submit(&args, from->lists->n_edges, operands->rows, operands->factor, beta, out);
 }
 
 /* Sum for all vertices of the chunk. Keep the sums of boundary vertices for the backward pass if sl_pipe_keeps_sums. */

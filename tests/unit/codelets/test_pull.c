@@ -194,13 +194,14 @@ static struct sl_pull lists_of(struct handles *h, const struct graph *g, const s
     const uint64_t *offsets = lists->offsets + g->first[p];
     const uint32_t n_edges = (uint32_t)(offsets[n] - offsets[0]);
     const float *edge_weights = weighted ? lists->weights + offsets[0] : NULL;
-    return (struct sl_pull){.offsets = wrap_offsets(h, offsets, n),
-                            .vertices = wrap_vector(h, lists->sources + offsets[0], n_edges, sizeof(sl_vertex)),
-                            .edge_weights = wrap_vector(h, edge_weights, n_edges, sizeof(float)),
+    return (struct sl_pull){.head = head,
+                            .offsets = sl_matrix_of(wrap_offsets(h, offsets, n)),
+                            .vertices =
+                                sl_matrix_of(wrap_vector(h, lists->sources + offsets[0], n_edges, sizeof(sl_vertex))),
+                            .edge_weights = sl_matrix_of(wrap_vector(h, edge_weights, n_edges, sizeof(float))),
                             .weights = sum->weights,
                             .scale = SCALE,
                             .first_id = g->first[p],
-                            .n_edges = 100,
                             .n_parts = g->world.partition.n_parts};
 }
 
@@ -224,12 +225,10 @@ static void pull(const struct sum *sum, const struct table *x, int beta, const s
             factor[q] = factor_of(sum->factors, q, p);
             rows[q] = factor[q] == 0 ? NULL : parts[q];
         }
-        task.part_of = part_of;
-        task.first = first;
-        task.factors = sum->weights == SL_PULL_MEAN ? NULL : factors;
-        task.rows = rows;
-        task.factor = factor;
-        expect_ok(sl_pull_submit(&head, &task, beta, wrap_part(h, out, p)));
+        task.part_of = sl_matrix_of(part_of);
+        task.first = sl_matrix_of(first);
+        task.factors = sl_matrix_of(sum->weights == SL_PULL_MEAN ? NULL : factors);
+        expect_ok(sl_pull_submit(&task, 100, rows, factor, beta, wrap_part(h, out, p)));
     }
     unwrap(h);
 }
