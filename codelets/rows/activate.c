@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "codelets/rows/dropout.h"
+#include "codelets/rows/rounded.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 
@@ -310,54 +311,45 @@ SL_CLONES void sl_activate_batch_sums_cpu(const struct sl_activate *a, const sl_
 
 #define ROUNDED_ROWS 64 /* rows computed in float before they are rounded */
 
-/* Input rows, z or the residual. */
-struct rows_read {
-    const void *rows; /* or NULL */
-    enum sl_dtype dtype;
-};
-
-/* n numbers from `base` on. Numbers of another dtype are widened into `room`. */
-static const sl_real *as_real(struct rows_read from, size_t base, size_t n, sl_real *room)
+/* n numbers of rows, from `base` on. Those of another dtype are widened into `room`. */
+static const sl_real *as_real(enum sl_dtype dtype, const void *rows, size_t base, size_t n, sl_real *room)
 {
-    if (from.rows == NULL || from.dtype == SL_DTYPE_REAL) {
-        return from.rows == NULL ? NULL : (const sl_real *)from.rows + base;
+    if (rows == NULL) {
+        return NULL;
     }
-    sl_entries_widen(from.dtype, n, (const char *)from.rows + sl_dtype_bytes(from.dtype, base), room);
+    if (dtype == SL_DTYPE_REAL) {
+        return (const sl_real *)rows + base;
+    }
+    sl_entries_widen(dtype, n, (const char *)rows + sl_dtype_bytes(dtype, base), room);
     return room;
-}
-
-/* Forward into bf16 H. z and the residual may be bf16. Computes ROUNDED_ROWS rows at a time in float, then rounds H. */
-static enum sl_status forward_rounded(struct sl_activate a, struct rows_read z, struct rows_read residual,
-                                      uint8_t *gate_out, sl_bf16 *h_out)
-{
-    const uint32_t n_rows = a.n_rows;
-    const size_t stretch = (size_t)ROUNDED_ROWS * a.n_columns;
-    sl_real *h;
-    SL_CHECK(sl_alloc(3 * stretch, sizeof *h, "rows before they are rounded", &h));
-    for (uint32_t i = 0; i < n_rows; i += ROUNDED_ROWS) {
-        size_t base = (size_t)i * a.n_columns;
-        a.n_rows = sl_min_u32(n_rows - i, ROUNDED_ROWS);
-        size_t n = (size_t)a.n_rows * a.n_columns;
-        sl_activate_forward_cpu(&a, as_real(z, base, n, h + stretch), as_real(residual, base, n, h + 2 * stretch),
-                                gate_out + base, h);
-        sl_bf16_round(n, h, h_out + base);
-        if (a.threshold > 0) {
-            a.ids += a.n_rows;
-        }
-    }
-    sl_free(h);
-    return SL_OK;
 }
 
 enum sl_status sl_activate_forward_rows_cpu(const struct sl_activate *a, enum sl_dtype z_dtype, const void *z,
                                             const void *residual, uint8_t *gate_out, enum sl_dtype h_dtype, void *h_out)
 {
+    struct sl_rounded slab =
+        sl_rounded_begin("rows before they are rounded", ROUNDED_ROWS, h_dtype, a->n_rows, a->n_columns, h_out);
+    const size_t stretch = (size_t)ROUNDED_ROWS * a->n_columns;
+    struct sl_activate some = *a;
+    sl_real *room[2] = {NULL, NULL}; /* of z and of the residual, widened */
+    enum sl_status st;
     if (h_dtype != SL_DTYPE_REAL) {
-        return forward_rounded(*a, (struct rows_read){z, z_dtype}, (struct rows_read){residual, h_dtype}, gate_out,
-                               h_out);
+        SL_CHECK(sl_alloc(2 * stretch, sizeof **room, "rows before they are rounded", &room[0]));
+        room[1] = room[0] + stretch;
     }
-    sl_activate_forward_cpu(a, z, residual, gate_out, h_out);
-    return SL_OK;
+    while (sl_rounded_next(&slab, &st)) {
+        const size_t base = (size_t)slab.first * a->n_columns;
+        const size_t n = (size_t)slab.n * a->n_columns;
+        some.n_rows = slab.n;
+        const sl_real *y = as_real(z_dtype, z, base, n, room[0]);
+        const sl_real *r = as_real(h_dtype, residual, base, n, room[1]);
+        sl_activate_forward_cpu(&some, y, r, gate_out + base, slab.room);
+        if (a->threshold > 0) {
+            some.ids += slab.n;
+        }
+    }
+    sl_free(room[0]);
+    return st;
 }
 
 /* ---- operations ---- */

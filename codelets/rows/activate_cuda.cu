@@ -17,25 +17,20 @@
 #define AHEAD 8
 #define SLAB_ROWS 32 /* rows whose columns one thread sums; a warp of a block has one slab */
 
-template <int V> struct alignas(V * sizeof(sl_real)) reals {
-    sl_real x[V];
+template <typename T, int V> struct alignas(V * sizeof(T)) some {
+    T x[V];
 };
-template <int V> struct alignas(V) bytes {
-    uint8_t x[V];
-};
+template <int V> using reals = some<sl_real, V>;
+template <int V> using bytes = some<uint8_t, V>;
 
-template <int V> struct alignas(V * sizeof(sl_bf16)) bf16s {
-    sl_bf16 x[V];
-};
-
-template <int V> static inline __device__ reals<V> load(const sl_real *x)
+template <int V, typename T> static inline __device__ some<T, V> load(const T *x)
 {
-    return *reinterpret_cast<const reals<V> *>(x);
+    return *reinterpret_cast<const some<T, V> *>(x);
 }
 
 template <int V> static inline __device__ reals<V> load(const sl_bf16 *x)
 {
-    const bf16s<V> rounded = *reinterpret_cast<const bf16s<V> *>(x);
+    const some<sl_bf16, V> rounded = *reinterpret_cast<const some<sl_bf16, V> *>(x);
     reals<V> wide;
     for (int v = 0; v < V; v++) {
         wide.x[v] = sl_bf16_real(rounded.x[v]);
@@ -43,23 +38,18 @@ template <int V> static inline __device__ reals<V> load(const sl_bf16 *x)
     return wide;
 }
 
-template <int V> static inline __device__ bytes<V> load(const uint8_t *x)
+template <int V, typename T> static inline __device__ void store(some<T, V> x, T *to)
 {
-    return *reinterpret_cast<const bytes<V> *>(x);
-}
-
-template <int V> static inline __device__ void store(reals<V> x, sl_real *to)
-{
-    *reinterpret_cast<reals<V> *>(to) = x;
+    *reinterpret_cast<some<T, V> *>(to) = x;
 }
 
 template <int V> static inline __device__ void store(reals<V> x, sl_bf16 *to)
 {
-    bf16s<V> rounded;
+    some<sl_bf16, V> rounded;
     for (int v = 0; v < V; v++) {
         rounded.x[v] = sl_bf16_of(x.x[v]);
     }
-    *reinterpret_cast<bf16s<V> *>(to) = rounded;
+    *reinterpret_cast<some<sl_bf16, V> *>(to) = rounded;
 }
 
 /* ---- teams ---- */
@@ -161,7 +151,7 @@ static inline __device__ void write_gated(sl_real scale, reals<V> y, uint32_t ke
         open.x[v] = sl_activate_gate(keep >> v & 1, y.x[v]);
         out.x[v] = sl_activate_pass(open.x[v], scale, y.x[v]) + residual.x[v];
     }
-    *reinterpret_cast<bytes<V> *>(gate) = open;
+    store<V>(open, gate);
     store<V>(out, h);
 }
 
@@ -461,16 +451,6 @@ static enum sl_status start_forward(cudaStream_t stream, const struct sl_activat
                     (const H *)residual, gate, (H *)h);
 }
 
-/* z is float. */
-template <enum sl_activate_norm norm>
-static enum sl_status forward_from_reals(cudaStream_t stream, const struct sl_activate *a, bool in_quads, const void *z,
-                                         const void *residual, uint8_t *gate, enum sl_dtype h_dtype, void *h)
-{
-    return sl_by_dtype(h_dtype, [&](auto e) {
-        return start_forward<norm, sl_real, decltype(e)>(stream, a, in_quads, z, residual, gate, h);
-    });
-}
-
 enum sl_status sl_activate_forward_rows_cuda(cudaStream_t stream, const struct sl_activate *a, enum sl_dtype z_dtype,
                                              const void *z, const void *residual, uint8_t *gate_out,
                                              enum sl_dtype h_dtype, void *h_out)
@@ -482,13 +462,16 @@ enum sl_status sl_activate_forward_rows_cuda(cudaStream_t stream, const struct s
     if (z_dtype != SL_DTYPE_REAL) { /* H then has the same dtype */
         return start_forward<SL_ACTIVATE_PLAIN, sl_bf16, sl_bf16>(stream, a, in_quads, z, residual, gate_out, h_out);
     }
-    switch (a->norm) {
-    case SL_ACTIVATE_LAYER:
-        return forward_from_reals<SL_ACTIVATE_LAYER>(stream, a, in_quads, z, residual, gate_out, h_dtype, h_out);
-    case SL_ACTIVATE_BATCH:
-        return forward_from_reals<SL_ACTIVATE_BATCH>(stream, a, in_quads, z, residual, gate_out, h_dtype, h_out);
-    default: return forward_from_reals<SL_ACTIVATE_PLAIN>(stream, a, in_quads, z, residual, gate_out, h_dtype, h_out);
-    }
+    return sl_by_dtype(h_dtype, [&](auto e) {
+        typedef decltype(e) H;
+        switch (a->norm) {
+        case SL_ACTIVATE_LAYER:
+            return start_forward<SL_ACTIVATE_LAYER, sl_real, H>(stream, a, in_quads, z, residual, gate_out, h_out);
+        case SL_ACTIVATE_BATCH:
+            return start_forward<SL_ACTIVATE_BATCH, sl_real, H>(stream, a, in_quads, z, residual, gate_out, h_out);
+        default: return start_forward<SL_ACTIVATE_PLAIN, sl_real, H>(stream, a, in_quads, z, residual, gate_out, h_out);
+        }
+    });
 }
 
 /* slope_out, offset_out: F each. rows: layer only. */

@@ -43,19 +43,7 @@ SL_INLINE void sum_block(const struct sl_column_sums *s, uint32_t c0, uint32_t n
     memset(part, 0, SUM_COLUMNS * sizeof *part);
     for (uint32_t r = r0; r < end; r++) {
         const sl_real *restrict row = s->g + r * s->stride + c0;
-        for (uint32_t c = 0; c < n; c++) {
-            part[c] += row[c];
-        }
-    }
-}
-
-SL_INLINE void sum_weighted_block(const struct sl_column_sums *s, uint32_t c0, uint32_t n, uint32_t r0, uint32_t end,
-                                  sl_real part[SUM_COLUMNS])
-{
-    memset(part, 0, SUM_COLUMNS * sizeof *part);
-    for (uint32_t r = r0; r < end; r++) {
-        const sl_real *restrict row = s->g + r * s->stride + c0;
-        const sl_real weight = s->weight[r * s->weight_stride + c0 / s->width];
+        const sl_real weight = s->weight == NULL ? 1 : s->weight[r * s->weight_stride + c0 / s->width];
         for (uint32_t c = 0; c < n; c++) {
             part[c] += weight * row[c];
         }
@@ -67,12 +55,8 @@ SL_INLINE void sum_tile(const struct sl_column_sums *s, uint32_t c0, uint32_t n,
     sl_real part[SUM_COLUMNS];
     memset(total, 0, SUM_COLUMNS * sizeof *total);
     for (uint32_t r0 = 0; r0 < s->n_rows; r0 += SUM_ROWS) {
-        uint32_t end = s->n_rows - r0 < SUM_ROWS ? s->n_rows : r0 + SUM_ROWS;
-        if (s->weight == NULL) {
-            sum_block(s, c0, n, r0, end, part);
-        } else {
-            sum_weighted_block(s, c0, n, r0, end, part);
-        }
+        uint32_t end = r0 + sl_min_u32(s->n_rows - r0, SUM_ROWS);
+        sum_block(s, c0, n, r0, end, part);
         for (uint32_t c = 0; c < n; c++) {
             total[c] += (double)part[c];
         }

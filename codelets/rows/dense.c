@@ -14,17 +14,18 @@
 #include "codelets/rows/rounded.h"
 #include "support/convert.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 /* ---- kernels, CPU ---- */
 
-/* C = op(A) op(B) + beta C as sl_gemm. dtype: of the factors when they are multiplied. */
-static enum sl_status multiply_factors(enum sl_dtype dtype, uint32_t m, uint32_t n, uint32_t k, struct sl_factor a,
+/* C = op(A) op(B) + beta C as sl_gemm. */
+static enum sl_status multiply_factors(bool in_bf16, uint32_t m, uint32_t n, uint32_t k, struct sl_factor a,
                                        struct sl_factor b, int beta, sl_real *c)
 {
-    if (dtype == SL_DTYPE_REAL) {
-        return sl_gemm(m, n, k, a, b, beta, c);
+    if (in_bf16) {
+        return sl_gemm_bf16(m, n, k, a, b, beta, c);
     }
-    return sl_gemm_bf16(m, n, k, a, b, beta, c);
+    return sl_gemm(m, n, k, a, b, beta, c);
 }
 
 /* Z = X W + b + beta Z, in sl_real. */
@@ -42,8 +43,7 @@ static enum sl_status forward_real(struct sl_factor x, uint32_t n_rows, uint32_t
     if (n_in == 0) {
         return SL_OK;
     }
-    return multiply_factors(x.is_bf16 ? SL_DTYPE_BF16 : SL_DTYPE_REAL, n_rows, n_out, n_in, x,
-                            (struct sl_factor){w, n_out, 0, false}, beta, z_out);
+    return multiply_factors(x.is_bf16, n_rows, n_out, n_in, x, (struct sl_factor){w, n_out, 0, false}, beta, z_out);
 }
 
 #define ROUNDED_ROWS 1024 /* rows computed in float before they are rounded */
@@ -69,7 +69,7 @@ enum sl_status sl_dense_backward_input_cpu(enum sl_dtype dtype, uint32_t n_rows,
         return SL_OK;
     }
     if (n_out > 0) {
-        return multiply_factors(dtype, n_rows, n_in, n_out, (struct sl_factor){gz, n_out, 0, false},
+        return multiply_factors(dtype == SL_DTYPE_BF16, n_rows, n_in, n_out, (struct sl_factor){gz, n_out, 0, false},
                                 (struct sl_factor){w, n_out, 1, false}, beta, gx_out);
     }
     if (beta == 0) {
@@ -85,7 +85,8 @@ enum sl_status sl_dense_backward_weight_cpu(enum sl_dtype dtype, uint32_t n_rows
         sl_bias_backward_cpu(n_rows, n_out, gz, 0, gb_out);
     }
     if (n_rows > 0 && n_in > 0 && n_out > 0) {
-        return multiply_factors(dtype, n_in, n_out, n_rows, (struct sl_factor){x, n_in, 1, dtype == SL_DTYPE_BF16},
+        return multiply_factors(dtype == SL_DTYPE_BF16, n_in, n_out, n_rows,
+                                (struct sl_factor){x, n_in, 1, dtype == SL_DTYPE_BF16},
                                 (struct sl_factor){gz, n_out, 0, false}, 0, gw_out);
     }
     sl_bias_forward_cpu(n_in, n_out, NULL, gw_out);
@@ -708,7 +709,7 @@ static struct sparse sparse_view(const struct sl_task_args *head, const struct s
         v.dataset_ids = sl_matrix_of(x->dataset_ids);
     }
     /* Flops of an average row of the part: the host does not know the lengths of these rows. */
-    v.head.work = 2 * (uint64_t)v.columns.n_rows * v.z.n_rows / (n_part > 0 ? n_part : 1) * v.z.n_columns;
+    v.head.work = 2 * (uint64_t)v.columns.n_rows * v.z.n_rows / sl_max_u32(n_part, 1) * v.z.n_columns;
     return v;
 }
 

@@ -238,7 +238,7 @@ SL_INLINE void meet(enum sl_dtype dtype, struct walk *walk, struct list *list, s
     sl_real room[SL_MAX_HEADS];
     memcpy(top, el_of(dtype, heads, first, room), heads.n_heads * sizeof *top);
     for (uint64_t e = list->first; e < list->end; e++) {
-        uint64_t ahead = walk->n - e < SL_ROWS_AHEAD ? walk->n : e + SL_ROWS_AHEAD;
+        const uint64_t ahead = sl_min_u64(walk->n, e + SL_ROWS_AHEAD);
         for (; walk->known < ahead; walk->known++) {
             sl_row_fetch(source_row(dtype, walk->rows, walk->known), sl_dtype_bytes(dtype, sl_heads_slab(heads)));
         }
@@ -323,22 +323,6 @@ SL_INLINE void attend_list(enum sl_dtype dtype, struct walk *walk, struct list *
     add_batch(dtype, &batch, heads, z);
 }
 
-/* z and lse of the destination whose row is `own`, with edges e .. end - 1. */
-SL_INLINE void attend(enum sl_dtype dtype, struct walk *walk, const void *own, uint64_t e, uint64_t end, int beta,
-                      sl_real *z, sl_real *lse)
-{
-    const struct sl_heads heads = walk->rows->heads;
-    struct list list;
-    if (!beta) {
-        memset(z, 0, heads.n_columns * sizeof *z);
-    }
-    for (uint32_t r = 0; r < sl_heads_slabs(heads); r++) {
-        take_list(dtype, walk->rows, own, r, e, end, &list);
-        attend_list(dtype, walk, &list, z, lse + (size_t)r * heads.n_heads);
-        e = list.end;
-    }
-}
-
 /* Row i of consecutive rows of U. */
 SL_INLINE const void *row_of(enum sl_dtype dtype, const void *u, uint32_t i, uint32_t n_columns)
 {
@@ -350,10 +334,18 @@ SL_INLINE void attend_block(enum sl_dtype dtype, const struct attended *rows, in
 {
     const struct sl_heads heads = rows->heads;
     struct walk walk = walk_of(rows);
+    struct list list;
+    if (beta == 0) {
+        memset(z_out, 0, (size_t)rows->edges.n_rows * heads.n_columns * sizeof *z_out);
+    }
     for (uint32_t d = 0; d < rows->edges.n_rows; d++) {
-        attend(dtype, &walk, row_of(dtype, rows->self, d, sl_heads_row(heads)), bound_of(rows, d),
-               bound_of(rows, d + 1), beta, z_out + (size_t)d * heads.n_columns,
-               lse_out + (size_t)d * sl_heads_scores(heads));
+        const void *own = row_of(dtype, rows->self, d, sl_heads_row(heads));
+        uint64_t e = bound_of(rows, d);
+        for (uint32_t r = 0; r < sl_heads_slabs(heads); r++, lse_out += heads.n_heads) {
+            take_list(dtype, rows, own, r, e, bound_of(rows, d + 1), &list);
+            attend_list(dtype, &walk, &list, z_out + (size_t)d * heads.n_columns, lse_out);
+            e = list.end;
+        }
     }
 }
 
@@ -751,8 +743,7 @@ static enum sl_status add_self(const void *view, const void *stream, const struc
 {
     const struct back *v = view;
     const struct sl_attend_back block = back_of(v);
-    const uint32_t n =
-        v->block.gm.n_rows > g->row0 ? v->block.gm.n_rows - g->row0 : 0; /* the destinations are the first rows */
+    const uint32_t n = sl_max_u32(v->block.gm.n_rows, g->row0) - g->row0; /* the destinations are the first rows */
     return SL_RUN(stream, sl_attend_self, &block, sl_min_u32(n, g->n_rows), v->dtype, v->own_u.data, g);
 }
 

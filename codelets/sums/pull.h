@@ -53,8 +53,9 @@ struct sl_pull_parts {
     sl_real factor[SL_MAX_GROUP];
 };
 
-/* Compute out [n_rows x n_columns], with the same bits on both devices. On a CPU: SL_ENOMEM. beta 0: overwrite out; beta 1: add to out.
- * dtype: of the rows. out is sl_real, or bf16 if the rows are. n_parts: number of parts in use. */
+/* Compute out [n_rows x n_columns], with the same bits on both devices. beta 0: overwrite out; beta 1: add to out.
+ * dtype: of the rows. out is sl_real, or bf16 if the rows are. n_parts: number of parts in use. On a CPU:
+ * SL_ENOMEM. */
 SL_DECLARE_LAUNCHER(enum sl_status, sl_pull, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
                     uint32_t n_parts, enum sl_dtype dtype, uint32_t n_columns, int beta, enum sl_dtype out_dtype,
                     void *out);

@@ -32,6 +32,13 @@ struct sl_chunks {
     uint32_t shift, n_rows, n_columns;
 };
 
+/* Row r, inside a task. */
+SL_INLINE const sl_real *sl_chunks_row(const struct sl_chunks *rows, uint32_t r, uint32_t n_columns)
+{
+    const sl_real *chunk = (const sl_real *)rows->each.data[r >> rows->shift];
+    return chunk + (size_t)(r & ((1u << rows->shift) - 1)) * n_columns;
+}
+
 /* Sources of a block by position. Positions numbers[q] .. numbers[q + 1] - 1 are the rows of packed slice q, in order.
  * For q = own, position numbers[own] + i is a row of `rows`: entry i of requester own in the inverse. */
 struct sl_sources {
@@ -113,13 +120,6 @@ SL_INLINE const char *sl_source_row(enum sl_dtype dtype, const struct sl_source_
     }
     const uint32_t width = x->widths == NULL ? n_columns : x->widths[q];
     return (const char *)sl_view_row_of(dtype, &x->view[q], position - x->first[q], width);
-}
-
-/* Row r. */
-SL_INLINE const sl_real *sl_chunks_row(const struct sl_chunks *rows, uint32_t r, uint32_t n_columns)
-{
-    const sl_real *chunk = (const sl_real *)rows->each.data[r >> rows->shift];
-    return chunk + (size_t)(r & ((1u << rows->shift) - 1)) * n_columns;
 }
 
 /* The rows of the sources, of part q from column column[q] on. Returns their dtype. */

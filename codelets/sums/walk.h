@@ -20,6 +20,7 @@
 
 #include <stdbool.h>
 
+#include "support/minmax.h"
 #include "tasks/rows.h"
 
 #define SL_ROWS_AHEAD 24
@@ -45,13 +46,13 @@ SL_INLINE struct sl_term *sl_walk_term(struct sl_walk *walk, uint64_t e)
 /* The end of the entries that are added next, of those from e on. */
 SL_INLINE uint64_t sl_walk_stop(uint64_t e, uint64_t end)
 {
-    return end - e < SL_RING - SL_ROWS_AHEAD ? end : e + SL_RING - SL_ROWS_AHEAD;
+    return sl_min_u64(end, e + SL_RING - SL_ROWS_AHEAD);
 }
 
 /* The end of the entries that are looked up before those up to `stop` are added. */
 SL_INLINE uint64_t sl_walk_ahead(const struct sl_walk *walk, uint64_t stop)
 {
-    return walk->n - stop < SL_ROWS_AHEAD ? walk->n : stop + SL_ROWS_AHEAD;
+    return sl_min_u64(walk->n, stop + SL_ROWS_AHEAD);
 }
 
 /* out += weight times columns c0 .. c0 + n_columns - 1 of a row. */
