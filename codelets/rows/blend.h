@@ -7,7 +7,9 @@
  *
  *   OUT[out_row0 + i] = beta OUT[out_row0 + i] + a X[x_row0 + i], i < n_rows; beta is 0 or 1
  *
- * The factor is a, or a learned number e (GIN; Xu et al. 2019; codelets/rows/epsilon.h).
+ * The factor is a, or a learned number e (GIN; Xu et al. 2019). Its gradient from G, that of OUT, is
+ *
+ *   GE = sum over i and j of G[i][j] X[x_row0 + i][j]
  *
  * The adjoint is a blend again: GX[x_row0 + i] += a GOUT[out_row0 + i]. With beta 0 the old OUT has no gradient; with
  * beta 1 its gradient is GOUT.
@@ -27,6 +29,11 @@
 SL_DECLARE_LAUNCHER(void, sl_blend, enum sl_dtype x_dtype, enum sl_dtype out_dtype, size_t n, double a,
                     const sl_real *factor, const void *x, int beta, void *out);
 
+/* GE = the sum of all products of G and X, [n_rows x n_columns]. A row's products are added in sl_real, the rows in
+ * double. On a GPU the sum has another order, a fixed one. */
+SL_DECLARE_LAUNCHER(void, sl_blend_gradient, uint32_t n_rows, uint32_t n_columns, const sl_real *g,
+                    enum sl_dtype x_dtype, const void *x, sl_real *ge_out);
+
 #ifndef SL_KERNELS_ONLY
 /* ---- submissions: local, one thread submits; the errors of sl_view_submit. ---- */
 
@@ -45,6 +52,10 @@ enum sl_status sl_blend_submit(const struct sl_task_args *head, enum sl_stage st
 enum sl_status sl_blend_learned_submit(const struct sl_task_args *head, enum sl_stage stage, uint32_t n_rows,
                                        starpu_data_handle_t e, struct sl_blend_rows x, int beta,
                                        struct sl_blend_rows out);
+
+/* ge: the partial gradient of e for all rows of g, a number for each segment of head->runs, overwritten. */
+enum sl_status sl_blend_gradient_submit(const struct sl_task_args *head, starpu_data_handle_t g, struct sl_blend_rows x,
+                                        starpu_data_handle_t ge);
 
 /* OUT = 0; OUT is sl_real. */
 enum sl_status sl_blend_clear_submit(const struct sl_task_args *head, enum sl_stage stage, starpu_data_handle_t out);

@@ -14,7 +14,6 @@
 #include "codelets/rows/activate.h"
 #include "codelets/rows/blend.h"
 #include "codelets/rows/dense.h"
-#include "codelets/rows/epsilon.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
 #include "runtime/model/sums.h"
@@ -114,8 +113,9 @@ static enum sl_status own_gradients(const struct sl_layer_pass *lp, uint32_t p)
         SL_CHECK(sl_weight_gradient(lp, p, c, SL_ROWS_INNER, SL_ROWS_GZ, W2, B2));
         if (lp->layer->learns_epsilon) {
             SL_CHECK(sl_layer_pass_partial(lp, p, EPSILON, &ge));
-            SL_CHECK(sl_epsilon_gradient_submit(&head, sl_layer_pass_rows(lp, p, summed)->chunk[c],
-                                                sl_layer_pass_travels(lp, p)->chunk[place.chunk], place.row, ge));
+            SL_CHECK(sl_blend_gradient_submit(
+                &head, sl_layer_pass_rows(lp, p, summed)->chunk[c],
+                (struct sl_blend_rows){sl_layer_pass_travels(lp, p)->chunk[place.chunk], place.row}, ge));
         }
     }
     return SL_OK;

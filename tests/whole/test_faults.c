@@ -376,11 +376,11 @@ static bool is_left_out(const char *name)
 static void expect_all_codelets(bool (*failed)(const char *name))
 {
     static const char *const files[] = {
-        "rows/activate", "sums/aggregate",    "sums/attend",     "rows/batchnorm",      "rows/bias",
-        "rows/blend",    "rows/dense",        "rows/derive",     "rows/epsilon",        "sampling/exchange",
-        "rows/gather",   "ends/gossip",       "rows/row_cache",  "sampling/importance", "sampling/link_seeds",
-        "ends/loss",     "sampling/nonzeros", "ends/optimize",   "ends/pairs",          "sums/pull",
-        "ends/reduce",   "sums/relate",       "sampling/sample", "ends/score"};
+        "rows/activate",     "sums/aggregate",  "sums/attend",         "rows/batchnorm",      "rows/bias",
+        "rows/blend",        "rows/dense",      "rows/derive",         "sampling/exchange",   "rows/gather",
+        "ends/gossip",       "rows/row_cache",  "sampling/importance", "sampling/link_seeds", "ends/loss",
+        "sampling/nonzeros", "ends/optimize",   "ends/pairs",          "sums/pull",           "ends/reduce",
+        "sums/relate",       "sampling/sample", "ends/score"};
     char path[600];
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         OWNED(sl_free_it) char *text;

@@ -2,9 +2,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * codelets/rows/epsilon.h: products to the bit, the gradient against a sum in long double. */
+ * codelets/rows/blend.h with a learned factor: products to the bit, the gradient against a sum in long double. */
 #include "codelets/rows/blend.h"
-#include "codelets/rows/epsilon.h"
 
 #include "tests/support/starpu_fixture.h"
 
@@ -96,7 +95,7 @@ static void check_gradient(uint32_t rows, uint32_t columns, enum sl_dtype x_dtyp
     starpu_data_handle_t h[] = {rows_of(g, rows, columns), rows_in(x_dtype, x, ROW0 + rows, columns),
                                 rows_of(ge, 2, 1)};
     in_runs.runs = &runs;
-    expect_ok(sl_epsilon_gradient_submit(&in_runs, h[0], h[1], ROW0, h[2]));
+    expect_ok(sl_blend_gradient_submit(&in_runs, h[0], (struct sl_blend_rows){h[1], ROW0}, h[2]));
     UNREGISTER(h);
     expect_no_failure();
     for (int k = 0; k < 2; k++) {
