@@ -325,16 +325,21 @@ SL_INLINE void pick_positions(const struct sl_sample_rule *rule, const struct sl
     }
 }
 
-/* Draw positions in a list. relations: as in sl_weighted_pick_cpu. Returns their number. */
+/* Draw positions in a list. Returns their number. */
 SL_INLINE uint32_t draw_list(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
                              const struct sl_draw *draw, const struct sl_labor_turn *turn, uint32_t vertex,
-                             const struct sl_labor_list *list, const uint16_t *relations, struct sl_labor_pick *heap)
+                             const struct sl_labor_list *list, struct sl_labor_pick *heap)
 {
     const bool replaced = rule->method == SL_SAMPLE_REPLACED && rule->fanout != UINT32_MAX;
     const uint32_t n = sl_sample_count(rule, list->degree);
     if (rule->method == SL_SAMPLE_WEIGHTED) {
-        const float *weights = part->weights + (list->ids - part->sources);
-        return sl_weighted_pick_cpu(draw, vertex, part->dataset_ids, rule->fanout, list, weights, relations, heap);
+        const uint64_t first = (uint64_t)(list->ids - part->sources);
+        const uint16_t *relations = NULL; /* with fanouts by relation the draw is of the list's relation */
+        if (part->relations != NULL && part->fanouts == NULL) {
+            relations = part->relations + first;
+        }
+        return sl_weighted_pick_cpu(draw, vertex, part->dataset_ids, rule->fanout, list, part->weights + first,
+                                    relations, heap);
     }
     if (n > 0 && (replaced || n < list->degree)) {
         pick_positions(rule, draw, turn, part, vertex, list, heap);
@@ -342,27 +347,6 @@ SL_INLINE uint32_t draw_list(const struct sl_sample_part *part, const struct sl_
     }
     for (uint32_t i = 0; i < n; i++) {
         list->picked_out[i] = i;
-    }
-    return n;
-}
-
-/* Draw positions in each run of a destination's list. Returns their number. */
-SL_INLINE uint32_t draw_runs(const struct sl_sample_part *part, const struct sl_sample_rule *rule,
-                             const struct sl_draw *draw, const struct sl_labor_turn *turn, uint32_t vertex,
-                             const struct sl_neighbours *from, uint32_t *picked_out, struct sl_labor_pick *heap)
-{
-    struct sl_edge_run run = {0};
-    uint32_t n = 0;
-    while (run.end < from->degree) {
-        run = sl_run_at(part->relations + from->first, run.end, from->degree);
-        const struct sl_sample_rule own = sl_sample_rule_of(rule, part->fanouts[run.relation]);
-        const struct sl_draw own_draw = sl_sample_draw_of(draw, run.relation);
-        const struct sl_labor_list list = {from->ids + run.begin, run.end - run.begin, picked_out + n};
-        const uint32_t n_here = draw_list(part, &own, &own_draw, turn, vertex, &list, NULL, heap);
-        for (uint32_t i = 0; i < n_here; i++) {
-            list.picked_out[i] += run.begin;
-        }
-        n += n_here;
     }
     return n;
 }
@@ -377,21 +361,18 @@ SL_INLINE uint32_t draw_one_by_one(const struct sl_sample_part *part, const stru
     out->edge_offsets[0] = 0;
     for (uint32_t d = 0; d < n_rows; d++) {
         const struct sl_neighbours from = sl_neighbours_of(part, frontier[d]);
-        const uint32_t vertex = part->dataset_ids[frontier[d]];
-        const uint32_t first = n_edges;
         fetch_bounds(part, sl_min_u32(d + AHEAD, n_rows), sl_min_u32(d + AHEAD + 1, n_rows), frontier);
-        if (part->fanouts != NULL) {
-            n_edges += draw_runs(part, rule, draw, &turn, vertex, &from, out->edge_sources + n_edges, marks->heap);
-        } else {
-            const struct sl_labor_list list = {from.ids, from.degree, out->edge_sources + n_edges};
-            const uint16_t *relations = part->relations != NULL ? part->relations + from.first : NULL;
-            n_edges += draw_list(part, rule, draw, &turn, vertex, &list, relations, marks->heap);
-        }
-        for (uint32_t e = first; e < n_edges; e++) {
-            const uint64_t entry = from.first + out->edge_sources[e];
-            take_values(part, entry, out, e);
-            out->edge_sources[e] = part->sources[entry];
-            sl_mark_cpu(marks->words, out->edge_sources[e]);
+        for (struct sl_edge_run run = {0}; sl_next_run(part, &from, &run);) {
+            const struct sl_sample_rule own = sl_rule_of_run(part, rule, &run);
+            const struct sl_draw own_draw = sl_sample_draw_of(draw, run.relation);
+            const struct sl_labor_list list = {from.ids + run.begin, run.end - run.begin, out->edge_sources + n_edges};
+            uint32_t n = draw_list(part, &own, &own_draw, &turn, part->dataset_ids[frontier[d]], &list, marks->heap);
+            for (; n > 0; n--, n_edges++) {
+                const uint64_t entry = from.first + run.begin + out->edge_sources[n_edges];
+                take_values(part, entry, out, n_edges);
+                out->edge_sources[n_edges] = part->sources[entry];
+                sl_mark_cpu(marks->words, out->edge_sources[n_edges]);
+            }
         }
         out->edge_offsets[d + 1] = n_edges;
     }

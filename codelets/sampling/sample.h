@@ -176,14 +176,6 @@ static inline SL_HOST_DEVICE uint32_t sl_sample_count(const struct sl_sample_rul
     return rule->method == SL_SAMPLE_FULL || degree < rule->fanout ? degree : rule->fanout;
 }
 
-/* The rule of a relation with this fanout. */
-static inline SL_HOST_DEVICE struct sl_sample_rule sl_sample_rule_of(const struct sl_sample_rule *rule, uint32_t fanout)
-{
-    struct sl_sample_rule own = *rule;
-    own.fanout = fanout;
-    return own;
-}
-
 /* Insert `value` into the n ascending values picked[0], picked[stride], ... Returns 0 if the value is already there.
  * Fanouts are small, so a scan from the end is faster than a binary search. */
 SL_INLINE SL_HOST_DEVICE int sl_insert_sorted(uint32_t value, uint32_t n, uint32_t stride, uint32_t *picked)
@@ -305,6 +297,33 @@ static inline SL_HOST_DEVICE struct sl_neighbours sl_neighbours_of(const struct 
     const uint64_t first = bounds[0] - part->offsets[0];
     const struct sl_neighbours list = {part->sources + first, (uint32_t)(bounds[1] - bounds[0]), first};
     return list;
+}
+
+/* The next run that is drawn as a list of its own, after *run; {0}: the first. Returns false after the last. Without
+ * fanouts by relation the list is one run, of relation 0. */
+static inline SL_HOST_DEVICE bool sl_next_run(const struct sl_sample_part *part, const struct sl_neighbours *from,
+                                              struct sl_edge_run *run)
+{
+    if (run->end == from->degree) {
+        return false;
+    }
+    if (part->fanouts == NULL) {
+        run->end = from->degree;
+    } else {
+        *run = sl_run_at(part->relations + from->first, run->end, from->degree);
+    }
+    return true;
+}
+
+/* The rule of a run: it has the fanout of its relation. */
+static inline SL_HOST_DEVICE struct sl_sample_rule
+sl_rule_of_run(const struct sl_sample_part *part, const struct sl_sample_rule *rule, const struct sl_edge_run *run)
+{
+    struct sl_sample_rule own = *rule;
+    if (part->fanouts != NULL) {
+        own.fanout = part->fanouts[run->relation];
+    }
+    return own;
 }
 
 /* Working memory of one PE and ring slot. W = ceil(N / 64). words and touched are zero before and after each call.

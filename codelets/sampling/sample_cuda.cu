@@ -6,53 +6,58 @@
 #include "codelets/sampling/marks.cuh"
 #include "codelets/sampling/sample.h"
 
+/* What the kernels of one call share: a kernel parameter. */
+struct drawing {
+    struct sl_sample_part part;
+    struct sl_sample_rule rule;
+    const sl_vertex *frontier;
+    const uint32_t *edge_offsets;
+    uint32_t *edges; /* positions in the lists of in-neighbours, then ids, then positions among the sources */
+    uint32_t n_rows, n_edges;
+    uint64_t placed; /* a bool as a whole word: all edges get positions, also those of lists that are taken whole */
+};
+
 /* One warp counts the positive weights of a destination. */
-static __global__ void count_positive(struct sl_sample_part part, struct sl_sample_rule rule, uint32_t max_rows,
-                                      const uint32_t *n_rows, const sl_vertex *frontier, uint32_t *n_edges_out)
+static __global__ void count_positive(struct drawing g, uint32_t max_rows, const uint32_t *n_rows,
+                                      uint32_t *n_edges_out)
 {
     for (uint64_t d = sl_warp(); d <= max_rows; d += sl_n_warps()) {
+        const struct sl_neighbours from =
+            d < *n_rows ? sl_neighbours_of(&g.part, g.frontier[d]) : sl_neighbours{nullptr, 0, 0};
+        const float *weights = g.part.weights + from.first;
         uint32_t n = 0;
-        if (d < *n_rows) {
-            const struct sl_neighbours from = sl_neighbours_of(&part, frontier[d]);
-            const float *weights = part.weights + from.first;
-            for (uint32_t base = 0; base < from.degree; base += SL_WARP) {
+        for (struct sl_edge_run run = {}; sl_next_run(&g.part, &from, &run);) {
+            const struct sl_sample_rule own = sl_rule_of_run(&g.part, &g.rule, &run);
+            uint32_t n_here = 0;
+            for (uint32_t base = run.begin; base < run.end; base += SL_WARP) {
                 const uint32_t i = base + sl_lane();
-                n += (uint32_t)__popc(__ballot_sync(SL_ALL_LANES, i < from.degree && weights[i] > 0));
+                n_here += (uint32_t)__popc(__ballot_sync(SL_ALL_LANES, i < run.end && weights[i] > 0));
             }
+            n += sl_sample_count(&own, n_here);
         }
         if (sl_lane() == 0) {
-            n_edges_out[d] = sl_sample_count(&rule, n);
+            n_edges_out[d] = n;
         }
     }
 }
 
-/* Number of edges of a vertex. */
-static inline __device__ uint32_t count_of(const struct sl_sample_part &part, const struct sl_sample_rule &rule,
-                                           sl_vertex vertex)
+/* Number of edges of a vertex, unless weights choose them. */
+static inline __device__ uint32_t count_of(const struct drawing &g, sl_vertex vertex)
 {
-    const struct sl_neighbours from = sl_neighbours_of(&part, vertex);
-    if (part.fanouts == nullptr) {
-        return sl_sample_count(&rule, from.degree);
-    }
+    const struct sl_neighbours from = sl_neighbours_of(&g.part, vertex);
     uint32_t n = 0;
-    for (struct sl_edge_run run = {}; run.end < from.degree;) {
-        run = sl_run_at(part.relations + from.first, run.end, from.degree);
-        const struct sl_sample_rule own = sl_sample_rule_of(&rule, part.fanouts[run.relation]);
-        uint32_t degree = run.end - run.begin;
-        for (uint32_t i = run.begin; rule.method == SL_SAMPLE_WEIGHTED && i < run.end; i++) {
-            degree -= !(part.weights[from.first + i] > 0);
-        }
-        n += sl_sample_count(&own, degree);
+    for (struct sl_edge_run run = {}; sl_next_run(&g.part, &from, &run);) {
+        const struct sl_sample_rule own = sl_rule_of_run(&g.part, &g.rule, &run);
+        n += sl_sample_count(&own, run.end - run.begin);
     }
     return n;
 }
 
 /* Number of edges of each destination; 0 for entries past the last destination. */
-static __global__ void count_edges(struct sl_sample_part part, struct sl_sample_rule rule, uint32_t max_rows,
-                                   const uint32_t *n_rows, const sl_vertex *frontier, uint32_t *n_edges_out)
+static __global__ void count_edges(struct drawing g, uint32_t max_rows, const uint32_t *n_rows, uint32_t *n_edges_out)
 {
     for (uint64_t d = sl_thread(); d <= max_rows; d += sl_n_threads()) {
-        n_edges_out[d] = d < *n_rows ? count_of(part, rule, frontier[d]) : 0;
+        n_edges_out[d] = d < *n_rows ? count_of(g, g.frontier[d]) : 0;
     }
 }
 
@@ -60,14 +65,14 @@ static __global__ void count_edges(struct sl_sample_part part, struct sl_sample_
 
 #define SHARED_PICKS 32 /* above this number, picks are stored in the edge array itself */
 
-static __global__ void draw_neighbor(struct sl_sample_part part, struct sl_draw draw, uint32_t k, uint32_t n_rows,
-                                     const sl_vertex *frontier, const uint32_t *edge_offsets, uint32_t *edges)
+static __global__ void draw_neighbor(struct drawing g, struct sl_draw draw)
 {
     __shared__ uint32_t shared[SHARED_PICKS * SL_THREADS];
-    for (uint64_t d = sl_thread(); d < n_rows; d += sl_n_threads()) {
-        uint32_t degree = sl_neighbours_of(&part, frontier[d]).degree;
-        uint32_t vertex = part.dataset_ids[frontier[d]];
-        uint32_t *row = edges + edge_offsets[d];
+    const uint32_t k = g.rule.fanout;
+    for (uint64_t d = sl_thread(); d < g.n_rows; d += sl_n_threads()) {
+        uint32_t degree = sl_neighbours_of(&g.part, g.frontier[d]).degree;
+        uint32_t vertex = g.part.dataset_ids[g.frontier[d]];
+        uint32_t *row = g.edges + g.edge_offsets[d];
         if (degree > k && k > SHARED_PICKS) {
             sl_pick_neighbor(&draw, vertex, degree, k, 1, row);
         } else if (degree > k) {
@@ -76,15 +81,6 @@ static __global__ void draw_neighbor(struct sl_sample_part part, struct sl_draw 
                 row[i] = shared[i * SL_THREADS + threadIdx.x];
             }
         }
-    }
-}
-
-static __global__ void draw_replaced(struct sl_sample_part part, struct sl_draw draw, uint32_t n_rows,
-                                     const sl_vertex *frontier, const uint32_t *edge_offsets, uint32_t *edges)
-{
-    for (uint64_t d = sl_thread(); d < n_rows; d += sl_n_threads()) {
-        sl_pick_replaced(&draw, part.dataset_ids[frontier[d]], sl_neighbours_of(&part, frontier[d]).degree,
-                         edge_offsets[d + 1] - edge_offsets[d], edges + edge_offsets[d]);
     }
 }
 
@@ -98,22 +94,19 @@ static inline __device__ void place_run(bool whole, const struct sl_edge_run &ru
     }
 }
 
-/* By relation: neighbor and replaced. A thread draws the runs of a destination. */
-static __global__ void draw_runs(struct sl_sample_part part, struct sl_sample_rule rule, struct sl_draw draw,
-                                 uint32_t n_rows, const sl_vertex *frontier, const uint32_t *edge_offsets,
-                                 uint32_t *edges)
+/* replaced, and neighbor by relation. A thread draws the runs of a destination. */
+static __global__ void draw_runs(struct drawing g, struct sl_draw draw)
 {
-    for (uint64_t d = sl_thread(); d < n_rows; d += sl_n_threads()) {
-        const struct sl_neighbours from = sl_neighbours_of(&part, frontier[d]);
-        const uint32_t vertex = part.dataset_ids[frontier[d]];
-        uint32_t *row = edges + edge_offsets[d];
-        for (struct sl_edge_run run = {}; run.end < from.degree;) {
-            run = sl_run_at(part.relations + from.first, run.end, from.degree);
-            const struct sl_sample_rule own = sl_sample_rule_of(&rule, part.fanouts[run.relation]);
+    for (uint64_t d = sl_thread(); d < g.n_rows; d += sl_n_threads()) {
+        const struct sl_neighbours from = sl_neighbours_of(&g.part, g.frontier[d]);
+        const uint32_t vertex = g.part.dataset_ids[g.frontier[d]];
+        uint32_t *row = g.edges + g.edge_offsets[d];
+        for (struct sl_edge_run run = {}; sl_next_run(&g.part, &from, &run);) {
+            const struct sl_sample_rule own = sl_rule_of_run(&g.part, &g.rule, &run);
             const struct sl_draw own_draw = sl_sample_draw_of(&draw, run.relation);
             const uint32_t degree = run.end - run.begin;
             const uint32_t n = sl_sample_count(&own, degree);
-            const bool replaced = rule.method == SL_SAMPLE_REPLACED && own.fanout != UINT32_MAX;
+            const bool replaced = own.method == SL_SAMPLE_REPLACED && own.fanout != UINT32_MAX;
             if (replaced) {
                 sl_pick_replaced(&own_draw, vertex, degree, n, row);
             } else if (n < degree) {
@@ -328,53 +321,6 @@ struct weighted_keys {
     }
 };
 
-template <typename Keys>
-static __global__ void draw_short(struct sl_sample_part part, struct sl_sample_rule rule, const Keys keys,
-                                  uint32_t n_rows, const sl_vertex *frontier, const uint32_t *edge_offsets,
-                                  uint32_t *edges)
-{
-    __shared__ struct labor_room<SL_WARP> room[SL_WARPS];
-    for (uint64_t d = sl_warp(); d < n_rows; d += sl_n_warps()) {
-        const struct sl_neighbours from = sl_neighbours_of(&part, frontier[d]);
-        const uint32_t n = edge_offsets[d + 1] - edge_offsets[d];
-        if (n > 0 && n < from.degree && from.degree < LONG_LIST) {
-            const auto list = keys.list_of(part, rule, from, part.dataset_ids[frontier[d]]);
-            draw_labor(list, n, &room[threadIdx.x / SL_WARP], edges + edge_offsets[d]);
-        }
-    }
-}
-
-/* A block checks as many destinations as it has threads, then draws for the destinations with long lists. */
-template <typename Keys>
-static __global__ void draw_long(struct sl_sample_part part, struct sl_sample_rule rule, const Keys keys,
-                                 uint32_t n_rows, const sl_vertex *frontier, const uint32_t *edge_offsets,
-                                 uint32_t *edges)
-{
-    __shared__ struct labor_room<SL_THREADS> room;
-    __shared__ uint32_t n_long;
-    __shared__ uint32_t long_row[SL_THREADS];
-    for (uint64_t d0 = (uint64_t)blockIdx.x * blockDim.x; d0 < n_rows; d0 += sl_n_threads()) {
-        const uint64_t d = d0 + threadIdx.x;
-        if (threadIdx.x == 0) {
-            n_long = 0;
-        }
-        __syncthreads();
-        const uint32_t degree = d < n_rows ? sl_neighbours_of(&part, frontier[d]).degree : 0;
-        const uint32_t n = d < n_rows ? edge_offsets[d + 1] - edge_offsets[d] : 0;
-        if (n > 0 && n < degree && degree >= LONG_LIST) {
-            long_row[atomicAdd(&n_long, 1u)] = (uint32_t)d; /* in any order, since each has its own edges */
-        }
-        __syncthreads();
-        for (uint32_t i = 0; i < n_long; i++) {
-            const sl_vertex id = frontier[long_row[i]];
-            const auto list = keys.list_of(part, rule, sl_neighbours_of(&part, id), part.dataset_ids[id]);
-            const uint32_t *offsets = edge_offsets + long_row[i];
-            draw_labor(list, offsets[1] - offsets[0], &room, edges + offsets[0]);
-        }
-        __syncthreads();
-    }
-}
-
 /* Number of in-neighbours that can be drawn. All threads of the group call. */
 template <unsigned GROUP>
 static inline __device__ uint32_t drawable(const struct labor_list &list, struct labor_room<GROUP> *)
@@ -395,66 +341,78 @@ static inline __device__ uint32_t drawable(const struct weighted_list &list, str
     return n;
 }
 
-/* By relation: a group of threads draws the runs of a destination. Warps leave long runs to blocks. */
+/* A group of threads draws the runs of destination d. Warps leave long runs to blocks. */
 template <unsigned GROUP, typename Keys>
-static __device__ void draw_labor_runs(const struct sl_sample_part &part, const struct sl_sample_rule &rule,
-                                       const Keys &keys, sl_vertex destination, struct labor_room<GROUP> *room,
-                                       uint32_t *row)
+static __device__ void draw_by_keys(const struct drawing &g, const Keys &keys, uint64_t d,
+                                    struct labor_room<GROUP> *room)
 {
-    const struct sl_neighbours from = sl_neighbours_of(&part, destination);
-    for (struct sl_edge_run run = {}; run.end < from.degree;) {
-        run = sl_run_at(part.relations + from.first, run.end, from.degree);
-        const struct sl_sample_rule own = sl_sample_rule_of(&rule, part.fanouts[run.relation]);
-        const struct sl_neighbours ids = {from.ids + run.begin, run.end - run.begin, from.first + run.begin};
-        const auto list = keys.list_of(part, rule, ids, part.dataset_ids[destination]);
-        const uint32_t n = sl_sample_count(&own, drawable(list, room));
-        const bool is_long = n < list.from.degree && list.from.degree >= LONG_LIST;
+    const struct sl_neighbours from = sl_neighbours_of(&g.part, g.frontier[d]);
+    const uint32_t *offsets = g.edge_offsets + d;
+    uint32_t *row = g.edges + offsets[0];
+    for (struct sl_edge_run run = {}; sl_next_run(&g.part, &from, &run);) {
+        const struct sl_sample_rule own = sl_rule_of_run(&g.part, &g.rule, &run);
+        const uint32_t degree = run.end - run.begin;
+        const struct sl_neighbours ids = {from.ids + run.begin, degree, from.first + run.begin};
+        const auto list = keys.list_of(g.part, g.rule, ids, g.part.dataset_ids[g.frontier[d]]);
+        const uint32_t n = g.placed ? sl_sample_count(&own, drawable(list, room)) : offsets[1] - offsets[0];
+        const bool is_long = n < degree && degree >= LONG_LIST;
         if (is_long == (GROUP > SL_WARP)) {
-            if (n > 0 && n < list.from.degree) {
+            if (n > 0 && n < degree) {
                 draw_labor(list, n, room, row);
             }
-            wait_for_group<GROUP>();
-            place_run(n == list.from.degree, run, n, threadIdx.x % GROUP, GROUP, row);
-            wait_for_group<GROUP>();
+            if (g.placed) {
+                wait_for_group<GROUP>();
+                place_run(n == degree, run, n, threadIdx.x % GROUP, GROUP, row);
+                wait_for_group<GROUP>();
+            }
         }
         row += n;
     }
 }
 
-template <typename Keys>
-static __global__ void draw_runs_short(struct sl_sample_part part, struct sl_sample_rule rule, const Keys keys,
-                                       uint32_t n_rows, const sl_vertex *frontier, const uint32_t *edge_offsets,
-                                       uint32_t *edges)
+template <typename Keys> static __global__ void draw_short(struct drawing g, const Keys keys)
 {
     __shared__ struct labor_room<SL_WARP> room[SL_WARPS];
-    for (uint64_t d = sl_warp(); d < n_rows; d += sl_n_warps()) {
-        draw_labor_runs(part, rule, keys, frontier[d], &room[threadIdx.x / SL_WARP], edges + edge_offsets[d]);
+    for (uint64_t d = sl_warp(); d < g.n_rows; d += sl_n_warps()) {
+        draw_by_keys(g, keys, d, &room[threadIdx.x / SL_WARP]);
     }
 }
 
-template <typename Keys>
-static __global__ void draw_runs_long(struct sl_sample_part part, struct sl_sample_rule rule, const Keys keys,
-                                      uint32_t n_rows, const sl_vertex *frontier, const uint32_t *edge_offsets,
-                                      uint32_t *edges)
+/* A block checks as many destinations as it has threads, then draws for the destinations with long lists. */
+template <typename Keys> static __global__ void draw_long(struct drawing g, const Keys keys)
 {
     __shared__ struct labor_room<SL_THREADS> room;
-    for (uint64_t d = blockIdx.x; d < n_rows; d += gridDim.x) {
-        if (sl_neighbours_of(&part, frontier[d]).degree >= LONG_LIST) {
-            draw_labor_runs(part, rule, keys, frontier[d], &room, edges + edge_offsets[d]);
+    __shared__ uint32_t n_long;
+    __shared__ uint32_t long_row[SL_THREADS];
+    for (uint64_t d0 = (uint64_t)blockIdx.x * blockDim.x; d0 < g.n_rows; d0 += sl_n_threads()) {
+        const uint64_t d = d0 + threadIdx.x;
+        if (threadIdx.x == 0) {
+            n_long = 0;
         }
+        __syncthreads();
+        const uint32_t degree = d < g.n_rows ? sl_neighbours_of(&g.part, g.frontier[d]).degree : 0;
+        const uint32_t n = d < g.n_rows ? g.edge_offsets[d + 1] - g.edge_offsets[d] : 0;
+        if (n > 0 && n < degree && degree >= LONG_LIST) {
+            long_row[atomicAdd(&n_long, 1u)] = (uint32_t)d; /* in any order, since each has its own edges */
+        }
+        __syncthreads();
+        for (uint32_t i = 0; i < n_long; i++) {
+            draw_by_keys(g, keys, long_row[i], &room);
+        }
+        __syncthreads();
     }
 }
 
 /* ---- edges; their distinct sources are marked in a bitmap ---- */
 
 /* The destination of an edge: the last destination whose edges begin at or before e. */
-static inline __device__ uint32_t row_of_edge(uint32_t n_rows, const uint32_t *edge_offsets, uint32_t e)
+static inline __device__ uint32_t row_of_edge(const struct drawing &g, uint32_t e)
 {
     uint32_t low = 0;
-    uint32_t high = n_rows;
+    uint32_t high = g.n_rows;
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        if (edge_offsets[middle] <= e) {
+        if (g.edge_offsets[middle] <= e) {
             low = middle;
         } else {
             high = middle;
@@ -463,49 +421,49 @@ static inline __device__ uint32_t row_of_edge(uint32_t n_rows, const uint32_t *e
     return low;
 }
 
-/* Replace drawn positions, or whole lists, by ids, and mark the ids. `placed`: all edges are positions. Also writes the
- * destination of each edge. */
-static __global__ void take_edges(struct sl_sample_part part, bool placed, uint32_t n_rows, uint32_t n_edges,
-                                  const sl_vertex *frontier, const uint32_t *edge_offsets, uint64_t *words,
-                                  uint32_t *edges, uint32_t *rows_out)
+/* The entry of edge e of destination d among the part's edges. The edge is a position in the list of in-neighbours, or
+ * not written if the whole list is taken. */
+static inline __device__ uint64_t entry_of_edge(const struct drawing &g, uint32_t d, uint32_t e)
 {
-    for (uint64_t e = sl_thread(); e < n_edges; e += sl_n_threads()) {
-        uint32_t d = row_of_edge(n_rows, edge_offsets, (uint32_t)e);
-        struct sl_neighbours from = sl_neighbours_of(&part, frontier[d]);
-        bool all = !placed && from.degree == edge_offsets[d + 1] - edge_offsets[d];
-        sl_vertex id = from.ids[all ? (uint32_t)e - edge_offsets[d] : edges[e]];
-        edges[e] = id;
+    const struct sl_neighbours from = sl_neighbours_of(&g.part, g.frontier[d]);
+    const uint32_t first = g.edge_offsets[d];
+    const bool whole = !g.placed && from.degree == g.edge_offsets[d + 1] - first;
+    return from.first + (whole ? e - first : g.edges[e]);
+}
+
+/* Replace drawn positions, or whole lists, by ids, and mark the ids. Also writes the destination of each edge. */
+static __global__ void take_edges(struct drawing g, uint64_t *words, uint32_t *rows_out)
+{
+    for (uint64_t e = sl_thread(); e < g.n_edges; e += sl_n_threads()) {
+        const uint32_t d = row_of_edge(g, (uint32_t)e);
+        const sl_vertex id = g.part.sources[entry_of_edge(g, d, (uint32_t)e)];
+        g.edges[e] = id;
         rows_out[e] = d;
         sl_mark(words, id);
     }
 }
 
 /* Mark the sources of edges that are ids. Also writes the destination of each edge. */
-static __global__ void mark_edges(uint32_t n_rows, uint32_t n_edges, const uint32_t *edge_offsets,
-                                  const uint32_t *edges, uint64_t *words, uint32_t *rows_out)
+static __global__ void mark_edges(struct drawing g, uint64_t *words, uint32_t *rows_out)
 {
-    for (uint64_t e = sl_thread(); e < n_edges; e += sl_n_threads()) {
-        rows_out[e] = row_of_edge(n_rows, edge_offsets, (uint32_t)e);
-        sl_mark(words, edges[e]);
+    for (uint64_t e = sl_thread(); e < g.n_edges; e += sl_n_threads()) {
+        rows_out[e] = row_of_edge(g, (uint32_t)e);
+        sl_mark(words, g.edges[e]);
     }
 }
 
 /* Replace drawn positions, or whole lists, by ids, and excluded edges by self loops if loops are wanted. Flags the
  * edges that stay; one more entry, for the total. */
-static __global__ void flag_kept(struct sl_sample_part part, bool placed, uint32_t n_rows, uint32_t n_edges,
-                                 const sl_vertex *frontier, const uint32_t *edge_offsets, uint32_t *edges,
-                                 uint32_t *flags_out)
+static __global__ void flag_kept(struct drawing g, uint32_t *flags_out)
 {
-    for (uint64_t e = sl_thread(); e <= n_edges; e += sl_n_threads()) {
+    for (uint64_t e = sl_thread(); e <= g.n_edges; e += sl_n_threads()) {
         flags_out[e] = 0;
-        if (e < n_edges) {
-            uint32_t d = row_of_edge(n_rows, edge_offsets, (uint32_t)e);
-            struct sl_neighbours from = sl_neighbours_of(&part, frontier[d]);
-            bool all = !placed && from.degree == edge_offsets[d + 1] - edge_offsets[d];
-            edges[e] = from.ids[all ? (uint32_t)e - edge_offsets[d] : edges[e]];
-            const bool gone = sl_is_excluded(&part.excluded, edges[e], frontier[d]);
-            flags_out[e] = !gone || part.excluded.loops != 0;
-            edges[e] = gone ? frontier[d] : edges[e];
+        if (e < g.n_edges) {
+            const uint32_t d = row_of_edge(g, (uint32_t)e);
+            const sl_vertex id = g.part.sources[entry_of_edge(g, d, (uint32_t)e)];
+            const bool gone = sl_is_excluded(&g.part.excluded, id, g.frontier[d]);
+            flags_out[e] = !gone || g.part.excluded.loops != 0;
+            g.edges[e] = gone ? g.frontier[d] : id;
         }
     }
 }
@@ -527,18 +485,11 @@ static __global__ void move_offsets(uint32_t max_rows, const uint32_t *places, u
     }
 }
 
-/* The value of each edge. Edges are drawn positions, or not written if whole lists are taken. values: of the part's
- * edges. */
-template <typename T>
-static __global__ void take_values(struct sl_sample_part part, const T *values, bool placed, uint32_t n_rows,
-                                   uint32_t n_edges, const sl_vertex *frontier, const uint32_t *edge_offsets,
-                                   const uint32_t *edges, T *values_out)
+/* The value of each edge. values: of the part's edges. */
+template <typename T> static __global__ void take_values(struct drawing g, const T *values, T *values_out)
 {
-    for (uint64_t e = sl_thread(); e < n_edges; e += sl_n_threads()) {
-        uint32_t d = row_of_edge(n_rows, edge_offsets, (uint32_t)e);
-        struct sl_neighbours from = sl_neighbours_of(&part, frontier[d]);
-        bool all = !placed && from.degree == edge_offsets[d + 1] - edge_offsets[d];
-        values_out[e] = values[from.first + (all ? (uint32_t)e - edge_offsets[d] : edges[e])];
+    for (uint64_t e = sl_thread(); e < g.n_edges; e += sl_n_threads()) {
+        values_out[e] = values[entry_of_edge(g, row_of_edge(g, (uint32_t)e), (uint32_t)e)];
     }
 }
 
@@ -568,122 +519,104 @@ static __global__ void find_borders(uint32_t n_edges, const uint32_t *sorted, ui
 /* Common data of the steps of one call. */
 struct sample_call {
     cudaStream_t stream;
-    struct sl_sample_part part;
-    const struct sl_sample_rule *rule;
-    uint32_t n_rows, n_edges, n_words;
-    const sl_vertex *frontier;
-    const uint32_t *edge_offsets;
-    uint64_t *words;
-    uint32_t *ranks;
+    const struct sl_sample_marks *marks;
+    const struct sl_sample_sizes *sizes;
+    const struct sl_sample_block *block;
+    struct drawing g;
 };
 
-/* Whether all edges hold positions, also those of lists that are taken whole. */
-static bool are_placed(const struct sample_call *call)
-{
-    return call->rule->method == SL_SAMPLE_REPLACED || call->part.fanouts != nullptr;
-}
-
 /* Draw positions by keys: a warp for a list, or a block for a long one. */
-template <typename Keys>
-static enum sl_status draw_by(const struct sample_call *call, const Keys &keys, uint32_t *edges)
+template <typename Keys> static enum sl_status draw_by(const struct sample_call *call, const Keys &keys)
 {
-    const bool by_relation = call->part.fanouts != nullptr;
-    const auto draw_in_warps = by_relation ? draw_runs_short<Keys> : draw_short<Keys>;
-    const auto draw_in_blocks = by_relation ? draw_runs_long<Keys> : draw_long<Keys>;
-    SL_CHECK(sl_start("sl_sample: by keys", call->stream, sl_warp_blocks(call->n_rows), draw_in_warps, call->part,
-                      *call->rule, keys, call->n_rows, call->frontier, call->edge_offsets, edges));
-    return sl_start("sl_sample: by keys", call->stream, sl_blocks(call->n_rows), draw_in_blocks, call->part,
-                    *call->rule, keys, call->n_rows, call->frontier, call->edge_offsets, edges);
+    const char *name = "sl_sample: by keys";
+    SL_CHECK(sl_start(name, call->stream, sl_warp_blocks(call->g.n_rows), draw_short<Keys>, call->g, keys));
+    return sl_start(name, call->stream, sl_blocks(call->g.n_rows), draw_long<Keys>, call->g, keys);
 }
 
 /* Draw positions for the destinations that do not take their whole list. */
-static enum sl_status draw_edges(const struct sample_call *call, const struct sl_draw *draw, uint32_t *edges)
+static enum sl_status draw_edges(const struct sample_call *call, const struct sl_draw *draw)
 {
-    const unsigned n_blocks = sl_blocks(call->n_rows);
-    if (call->rule->method == SL_SAMPLE_WEIGHTED) {
-        return draw_by(call, weighted_keys{*draw}, edges);
+    const struct sl_sample_rule *rule = &call->g.rule;
+    const unsigned n_blocks = sl_blocks(call->g.n_rows);
+    if (rule->method == SL_SAMPLE_WEIGHTED) {
+        return draw_by(call, weighted_keys{*draw});
     }
-    if (sl_sample_by_keys(call->rule)) {
-        return draw_by(call, labor_keys{sl_labor_turn(draw->seed, draw->step, draw->hop, call->rule)}, edges);
+    if (sl_sample_by_keys(rule)) {
+        return draw_by(call, labor_keys{sl_labor_turn(draw->seed, draw->step, draw->hop, rule)});
     }
-    if (call->part.fanouts != nullptr) {
-        return sl_start("sl_sample: by relation", call->stream, n_blocks, draw_runs, call->part, *call->rule, *draw,
-                        call->n_rows, call->frontier, call->edge_offsets, edges);
+    if (call->g.placed) {
+        return sl_start("sl_sample: runs", call->stream, n_blocks, draw_runs, call->g, *draw);
     }
-    if (call->rule->method == SL_SAMPLE_NEIGHBOR) {
-        return sl_start("sl_sample: neighbor", call->stream, n_blocks, draw_neighbor, call->part, *draw,
-                        call->rule->fanout, call->n_rows, call->frontier, call->edge_offsets, edges);
-    }
-    if (call->rule->method == SL_SAMPLE_REPLACED) {
-        return sl_start("sl_sample: replaced", call->stream, n_blocks, draw_replaced, call->part, *draw, call->n_rows,
-                        call->frontier, call->edge_offsets, edges);
+    if (rule->method == SL_SAMPLE_NEIGHBOR) {
+        return sl_start("sl_sample: neighbor", call->stream, n_blocks, draw_neighbor, call->g, *draw);
     }
     return SL_OK;
 }
 
 /* The values of all edges, if they are wanted. */
-template <typename T>
-static enum sl_status take_all(const struct sample_call *call, const T *values, const struct sl_sample_block *block,
-                               T *out)
+template <typename T> static enum sl_status take_all(const struct sample_call *call, const T *values, T *out)
 {
     if (out == nullptr) {
         return SL_OK;
     }
-    return sl_start("sl_sample: values", call->stream, sl_blocks(call->n_edges), take_values<T>, call->part, values,
-                    are_placed(call), call->n_rows, call->n_edges, call->frontier,
-                    (const uint32_t *)block->edge_offsets, (const uint32_t *)block->edge_sources, out);
+    return sl_start("sl_sample: values", call->stream, sl_blocks(call->g.n_edges), take_values<T>, call->g, values,
+                    out);
 }
 
 /* Copy the kept items of `from`, if it is not NULL, over its first items. room: n_edges words. */
 template <typename T>
 static enum sl_status keep_in_place(const struct sample_call *call, const uint32_t *places, T *from, void *room)
 {
+    const char *name = "sl_sample: excluded";
+    const uint32_t n = call->g.n_edges;
     if (from == nullptr) {
         return SL_OK;
     }
-    SL_CHECK(sl_start("sl_sample: excluded", call->stream, sl_blocks(call->n_edges), keep_items<T>, call->n_edges,
-                      places, (const T *)from, (T *)room));
-    return sl_cuda_status(
-        cudaMemcpyAsync(from, room, (size_t)call->n_edges * sizeof *from, cudaMemcpyDeviceToDevice, call->stream),
-        "sl_sample: excluded");
+    SL_CHECK(sl_start(name, call->stream, sl_blocks(n), keep_items<T>, n, places, (const T *)from, (T *)room));
+    return sl_cuda_status(cudaMemcpyAsync(from, room, (size_t)n * sizeof *from, cudaMemcpyDeviceToDevice, call->stream),
+                          name);
+}
+
+/* Read the numbers of destinations and edges. Waits for the stream. */
+static enum sl_status read_sizes(struct sample_call *call)
+{
+    return sl_read_sizes("sl_sample: its sizes", call->stream, call->sizes->n_rows, &call->g.n_rows,
+                         call->block->edge_offsets + call->block->max_rows, &call->g.n_edges);
 }
 
 /* Drop the excluded edges. The others become ids. Waits for the stream, for the number of edges left. */
-static enum sl_status drop_excluded(struct sample_call *call, const uint32_t *n_rows,
-                                    const struct sl_sample_block *block)
+static enum sl_status drop_excluded(struct sample_call *call)
 {
-    const uint32_t n = call->n_edges;
+    const char *name = "sl_sample: excluded";
+    const struct sl_sample_block *block = call->block;
+    const size_t n = call->g.n_edges;
     sl_scratch scratch(call->stream);
-    SL_CHECK(scratch.take((2 * (size_t)n + 1) * sizeof(uint32_t), "sl_sample: excluded"));
-    SL_CHECK(sl_start("sl_sample: excluded", call->stream, sl_blocks((uint64_t)n + 1), flag_kept, call->part,
-                      are_placed(call), call->n_rows, n, call->frontier, block->edge_offsets, block->edge_sources,
-                      scratch.as<uint32_t>()));
-    SL_CHECK(sl_exclusive_sum(call->stream, n + 1, scratch.as<uint32_t>()));
-    uint32_t *room = scratch.as<uint32_t>() + (size_t)n + 1;
-    SL_CHECK(keep_in_place(call, scratch.as<uint32_t>(), block->edge_sources, room));
-    SL_CHECK(keep_in_place(call, scratch.as<uint32_t>(), block->edge_weights, room));
-    SL_CHECK(keep_in_place(call, scratch.as<uint32_t>(), block->edge_relations, room));
-    SL_CHECK(sl_start("sl_sample: excluded", call->stream, sl_blocks((uint64_t)block->max_rows + 1), move_offsets,
-                      block->max_rows, scratch.as<uint32_t>(), block->edge_offsets));
-    return sl_read_sizes("sl_sample: its sizes", call->stream, n_rows, &call->n_rows,
-                         block->edge_offsets + block->max_rows, &call->n_edges);
+    SL_CHECK(scratch.take((2 * n + 1) * sizeof(uint32_t), name));
+    uint32_t *places = scratch.as<uint32_t>();
+    SL_CHECK(sl_start(name, call->stream, sl_blocks(n + 1), flag_kept, call->g, places));
+    SL_CHECK(sl_exclusive_sum(call->stream, (uint32_t)n + 1, places));
+    SL_CHECK(keep_in_place(call, places, block->edge_sources, places + n + 1));
+    SL_CHECK(keep_in_place(call, places, block->edge_weights, places + n + 1));
+    SL_CHECK(keep_in_place(call, places, block->edge_relations, places + n + 1));
+    SL_CHECK(sl_start(name, call->stream, sl_blocks((uint64_t)block->max_rows + 1), move_offsets, block->max_rows,
+                      places, block->edge_offsets));
+    return read_sizes(call);
 }
 
 /* Rank and list all marked sources. Edges become positions among the sources. */
-static enum sl_status list_sources(const struct sample_call *call, const struct sl_sample_sizes *sizes, uint32_t *edges,
-                                   uint32_t *request_out)
+static enum sl_status list_sources(const struct sample_call *call)
 {
-    cudaStream_t stream = call->stream;
-    const unsigned edge_blocks = sl_blocks(call->n_edges);
-    const unsigned word_blocks = sl_blocks(call->n_words);
-    SL_CHECK(sl_rank_words("sl_sample: marks", stream, call->n_words, call->words, call->ranks));
-    SL_CHECK(sl_start("sl_sample: request", stream, word_blocks, sl_list_marked, call->n_words, call->words,
-                      call->ranks, call->part.n_parts, call->part.first, request_out, sizes->positions, call->n_edges,
-                      sizes->n_edges));
-    SL_CHECK(sl_start("sl_sample: sources", stream, edge_blocks, rank_edges, call->n_edges, call->n_words, call->words,
-                      call->ranks, edges));
-    return sl_cuda_status(cudaMemsetAsync(call->words, 0, (size_t)call->n_words * sizeof *call->words, stream),
-                          "sl_sample: marks");
+    const char *name = "sl_sample: sources";
+    const struct drawing *g = &call->g;
+    const uint32_t n_words = sl_n_words(call->marks->n_vertices);
+    uint64_t *words = call->marks->words;
+    uint32_t *ranks = call->marks->ranks;
+    SL_CHECK(sl_rank_words(name, call->stream, n_words, words, ranks));
+    SL_CHECK(sl_start(name, call->stream, sl_blocks(n_words), sl_list_marked, n_words, words, ranks, g->part.n_parts,
+                      g->part.first, call->block->request, call->sizes->positions, g->n_edges, call->sizes->n_edges));
+    SL_CHECK(
+        sl_start(name, call->stream, sl_blocks(g->n_edges), rank_edges, g->n_edges, n_words, words, ranks, g->edges));
+    return sl_cuda_status(cudaMemsetAsync(words, 0, (size_t)n_words * sizeof *words, call->stream), name);
 }
 
 /* Bits needed for the numbers 0 .. n - 1; at least one. */
@@ -696,54 +629,50 @@ static int bits_below(uint64_t n)
     return n_bits;
 }
 
-/* Transpose the block by a stable sort of the edges. */
-static enum sl_status transpose(const struct sample_call *call, uint32_t n_vertices, const uint32_t *rows,
-                                uint32_t *sorted, const struct sl_sample_block *block)
+/* List the marked sources, and transpose the block by a stable sort of the edges. room: 2 n_edges words, first the
+ * destination of each edge. */
+static enum sl_status close_block(const struct sample_call *call, uint32_t *room)
 {
-    const uint32_t *sources = block->edge_sources;
-    uint32_t *back_offsets_out = block->back_offsets;
-    uint32_t most = sl_least(n_vertices, call->n_edges);
-    if (call->n_edges == 0) {
-        return sl_cuda_status(cudaMemsetAsync(back_offsets_out, 0, sizeof *back_offsets_out, call->stream),
+    const struct sl_sample_block *block = call->block;
+    const uint32_t n = call->g.n_edges;
+    uint32_t *sorted = room + n;
+    SL_CHECK(list_sources(call));
+    if (n == 0) {
+        return sl_cuda_status(cudaMemsetAsync(block->back_offsets, 0, sizeof *block->back_offsets, call->stream),
                               "sl_sample: back offsets");
     }
-    const int n_bits = bits_below(most);
-    SL_CHECK(sl_sort_pairs(call->stream, call->n_edges, n_bits, sources, rows, sorted, block->back_rows));
+    const int n_bits = bits_below(sl_least(call->marks->n_vertices, n));
+    SL_CHECK(sl_sort_pairs(call->stream, n, n_bits, call->g.edges, room, sorted, block->back_rows));
     if (block->edge_weights != nullptr) { /* a weight is sorted as a word of four bytes */
-        SL_CHECK(sl_sort_pairs(call->stream, call->n_edges, n_bits, sources,
+        SL_CHECK(sl_sort_pairs(call->stream, n, n_bits, call->g.edges,
                                (const uint32_t *)(const void *)block->edge_weights, sorted,
                                (uint32_t *)(void *)block->back_weights));
     }
     if (block->edge_relations != nullptr) {
-        SL_CHECK(sl_sort_pairs(call->stream, call->n_edges, n_bits, sources, block->edge_relations, sorted,
+        SL_CHECK(sl_sort_pairs(call->stream, n, n_bits, call->g.edges, block->edge_relations, sorted,
                                block->back_relations));
     }
-    return sl_start("sl_sample: back offsets", call->stream, sl_blocks(call->n_edges), find_borders, call->n_edges,
-                    sorted, back_offsets_out);
+    return sl_start("sl_sample: back offsets", call->stream, sl_blocks(n), find_borders, n, sorted,
+                    block->back_offsets);
 }
 
-/* Mark and list the sources of edges that are ids, and transpose the block. room: 2 n_edges words. */
-static enum sl_status mark_and_close(const struct sample_call *call, uint32_t n_vertices, uint32_t *room,
-                                     const struct sl_sample_sizes *sizes, const struct sl_sample_block *block)
+/* The same if edges are ids that are not marked yet. */
+static enum sl_status mark_and_close(const struct sample_call *call, uint32_t *room)
 {
-    SL_CHECK(sl_start("sl_sample: edges", call->stream, sl_blocks(call->n_edges), mark_edges, call->n_rows,
-                      call->n_edges, call->edge_offsets, block->edge_sources, call->words, room));
-    SL_CHECK(list_sources(call, sizes, block->edge_sources, block->request));
-    return transpose(call, n_vertices, room, room + call->n_edges, block);
+    SL_CHECK(sl_start("sl_sample: edges", call->stream, sl_blocks(call->g.n_edges), mark_edges, call->g,
+                      call->marks->words, room));
+    return close_block(call, room);
 }
 
 enum sl_status sl_block_close_cuda(cudaStream_t stream, const struct sl_sample_part *part, uint32_t n_rows,
                                    uint32_t n_edges, const struct sl_sample_marks *marks,
                                    const struct sl_sample_sizes *sizes, const struct sl_sample_block *block)
 {
-    struct sample_call call = {stream,       *part,
-                               nullptr,      n_rows,
-                               n_edges,      sl_n_words(marks->n_vertices),
-                               nullptr,      block->edge_offsets,
-                               marks->words, marks->ranks};
+    const struct drawing g = {*part, {}, nullptr, block->edge_offsets, block->edge_sources, n_rows, n_edges, false};
+    const struct sample_call call = {stream, marks, sizes, block, g};
     sl_scratch scratch(stream);
     SL_CHECK(scratch.take(2 * sizeof(uint32_t) * (size_t)n_edges, "a block's edges"));
-    return mark_and_close(&call, marks->n_vertices, scratch.as<uint32_t>(), sizes, block);
+    return mark_and_close(&call, scratch.as<uint32_t>());
 }
 
 enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *part, const struct sl_sample_rule *rule,
@@ -752,34 +681,26 @@ enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *
                               const struct sl_sample_block *block)
 {
     const uint32_t max_rows = block->max_rows;
-    const uint32_t *n_rows = sizes->n_rows;
+    const bool weighted = rule->method == SL_SAMPLE_WEIGHTED;
+    const bool placed = rule->method == SL_SAMPLE_REPLACED || part->fanouts != nullptr;
     struct sample_call call = {
-        stream,       *part,       rule, 0, 0, sl_n_words(marks->n_vertices), frontier, block->edge_offsets,
-        marks->words, marks->ranks};
+        stream, marks, sizes, block, {*part, *rule, frontier, block->edge_offsets, block->edge_sources, 0, 0, placed}};
     sl_scratch scratch(stream);
-    if (rule->method == SL_SAMPLE_WEIGHTED && part->fanouts == nullptr) {
-        SL_CHECK(sl_start("sl_sample: degrees", stream, sl_warp_blocks((uint64_t)max_rows + 1), count_positive, *part,
-                          *rule, max_rows, n_rows, frontier, block->edge_offsets));
-    } else {
-        SL_CHECK(sl_start("sl_sample: degrees", stream, sl_blocks((uint64_t)max_rows + 1), count_edges, *part, *rule,
-                          max_rows, n_rows, frontier, block->edge_offsets));
-    }
+    SL_CHECK(sl_start("sl_sample: degrees", stream, sl_blocks(((uint64_t)max_rows + 1) * (weighted ? SL_WARP : 1)),
+                      weighted ? count_positive : count_edges, call.g, max_rows, sizes->n_rows, block->edge_offsets));
     SL_CHECK(sl_exclusive_sum(stream, max_rows + 1, block->edge_offsets));
-    SL_CHECK(sl_read_sizes("sl_sample: its sizes", stream, n_rows, &call.n_rows, block->edge_offsets + max_rows,
-                           &call.n_edges));
-    SL_CHECK(scratch.take(2 * sizeof(uint32_t) * (size_t)call.n_edges, "sl_sample: edges"));
-    SL_CHECK(draw_edges(&call, draw, block->edge_sources));
-    SL_CHECK(take_all(&call, part->weights, block, block->edge_weights));
-    SL_CHECK(take_all(&call, part->relations, block, block->edge_relations));
+    SL_CHECK(read_sizes(&call));
+    SL_CHECK(scratch.take(2 * sizeof(uint32_t) * (size_t)call.g.n_edges, "sl_sample: edges"));
+    SL_CHECK(draw_edges(&call, draw));
+    SL_CHECK(take_all(&call, part->weights, block->edge_weights));
+    SL_CHECK(take_all(&call, part->relations, block->edge_relations));
     if (part->excluded.table != nullptr) {
-        SL_CHECK(drop_excluded(&call, n_rows, block));
-        return mark_and_close(&call, marks->n_vertices, scratch.as<uint32_t>(), sizes, block);
+        SL_CHECK(drop_excluded(&call));
+        return mark_and_close(&call, scratch.as<uint32_t>());
     }
-    SL_CHECK(sl_start("sl_sample: edges", stream, sl_blocks(call.n_edges), take_edges, call.part, are_placed(&call),
-                      call.n_rows, call.n_edges, frontier, call.edge_offsets, call.words, block->edge_sources,
+    SL_CHECK(sl_start("sl_sample: edges", stream, sl_blocks(call.g.n_edges), take_edges, call.g, marks->words,
                       scratch.as<uint32_t>()));
-    SL_CHECK(list_sources(&call, sizes, block->edge_sources, block->request));
-    return transpose(&call, marks->n_vertices, scratch.as<uint32_t>(), scratch.as<uint32_t>() + call.n_edges, block);
+    return close_block(&call, scratch.as<uint32_t>());
 }
 
 /* ---- the epoch's order ---- */
