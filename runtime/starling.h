@@ -248,11 +248,11 @@ SL_API enum sl_status sl_session_sizes(const struct sl_session *session, struct 
 
 /* ---- scores ---- */
 
-#define SL_MAX_SCORES 8
+#define SL_MAX_SCORES 16
 
 /* One score, over the validation vertices and over the test vertices; NaN for an empty set. Classes: acc, f1 (macro),
  * and auc if there are two. Label sets: ap, auc, f1_micro, f1 (macro). Numbers: mse, mae, r2.
- * Links: auc, ap, mrr, hits1, hits3, hits10. */
+ * Links: auc, ap, mrr, hits1, hits3, hits10, hits20, hits50, hits100. */
 struct sl_score {
     char name[16];
     double valid, test;

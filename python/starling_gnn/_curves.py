@@ -27,7 +27,7 @@ TITLES = {
     "auc": ("Area under the ROC curve", 100),
     "ap": ("Average precision", 100),
     "mrr": ("Mean reciprocal rank", 100),
-    **{f"hits{n}": (f"Links among the first {n}", 100) for n in (1, 3, 10)},
+    **{f"hits{n}": (f"Links among the first {n}", 100) for n in (1, 3, 10, 20, 50, 100)},
     "mse": ("Mean squared error", 1),
     "mae": ("Mean absolute error", 1),
     "r2": ("Coefficient of determination", 1),

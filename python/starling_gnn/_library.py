@@ -202,7 +202,7 @@ SessionSizes = _struct("""
     uint32 n_pes n_parts n_per_epoch n_hidden n_weights
     uint64 memory_bytes
 """)
-_KINDS["scores"] = _struct("char16 name\ndouble valid test\nbool larger_is_better is_fraction") * 8
+_KINDS["scores"] = _struct("char16 name\ndouble valid test\nbool larger_is_better is_fraction") * 16
 Scores = _struct("double valid_loss\nuint32 n best_by\nscores score")
 StepNews = _struct("size_t size\nuint32 epoch\nuint64 step\ndouble loss")
 StepFunction = _KINDS["step"] = C.CFUNCTYPE(C.c_int, C.c_void_p, C.POINTER(StepNews))

@@ -245,9 +245,9 @@ class Run:
 
     if TYPE_CHECKING:  # Scores at the best epoch: test_NAME of the objective, and valid_NAME of the score that selects.
         test_acc = test_f1 = test_f1_micro = test_auc = test_ap = test_mse = test_mae = test_r2 = 0.0
-        test_mrr = test_hits1 = test_hits3 = test_hits10 = 0.0
+        test_mrr = test_hits1 = test_hits3 = test_hits10 = test_hits20 = test_hits50 = test_hits100 = 0.0
         valid_acc = valid_f1 = valid_f1_micro = valid_auc = valid_ap = valid_mse = valid_mae = valid_r2 = 0.0
-        valid_mrr = valid_hits1 = valid_hits3 = valid_hits10 = 0.0
+        valid_mrr = valid_hits1 = valid_hits3 = valid_hits10 = valid_hits20 = valid_hits50 = valid_hits100 = 0.0
     else:
 
         def __getattr__(self, name):

@@ -214,36 +214,44 @@ double sl_pairs_precision(struct sl_pair *pairs, size_t n)
     return sum;
 }
 
+const char *const sl_pair_rank_names[SL_N_PAIR_RANKS] = {"mrr",    "hits1",  "hits3",  "hits10",
+                                                         "hits20", "hits50", "hits100"};
+
+void sl_pair_ranks_add(struct sl_pair_ranks *ranks, double rank, double n)
+{
+    static const double most[SL_N_PAIR_RANKS] = {0, 1, 3, 10, 20, 50, 100};
+    ranks->score[0] += n / rank;
+    for (int i = 1; i < SL_N_PAIR_RANKS; i++) {
+        ranks->score[i] += n * (isnan(rank) ? rank : rank <= most[i]);
+    }
+}
+
+void sl_pair_ranks_mean(struct sl_pair_ranks *ranks, double n)
+{
+    for (int i = 0; i < SL_N_PAIR_RANKS; i++) {
+        ranks->score[i] = n > 0 ? ranks->score[i] / n : (double)NAN;
+    }
+}
+
 struct sl_pair_ranks sl_pairs_ranks(struct sl_pair *pairs, size_t n)
 {
-    const struct sl_pair_ranks none = {NAN, NAN, NAN, NAN};
-    struct sl_pair_ranks sum = {0};
-    double n_positive = 0;
-    double n_above = 0;
+    struct sl_pair_ranks ranks = {{0}};
     size_t n_negative = 0;
     if (!order(pairs, n)) {
-        return none;
+        n = 0;
     }
     for (size_t i = 0; i < n; i++) {
         n_negative += !(pairs[i].y > 0);
     }
-    n_above = (double)n_negative;
-    for (size_t i = 0; i < n;) {
+    double n_above = (double)n_negative;
+    for (size_t i = 0; i < n && n_negative > 0;) {
         struct tie tie = tie_at(pairs, n, i);
         n_above -= tie.negative;
-        double rank = 1 + n_above + tie.negative / 2;
-        sum.mrr += tie.positive / rank;
-        sum.hits1 += rank <= 1 ? tie.positive : 0;
-        sum.hits3 += rank <= 3 ? tie.positive : 0;
-        sum.hits10 += rank <= 10 ? tie.positive : 0;
-        n_positive += tie.positive;
+        sl_pair_ranks_add(&ranks, 1 + n_above + tie.negative / 2, tie.positive);
         i = tie.end;
     }
-    if (n_positive == 0 || n_negative == 0) {
-        return none;
-    }
-    return (struct sl_pair_ranks){sum.mrr / n_positive, sum.hits1 / n_positive, sum.hits3 / n_positive,
-                                  sum.hits10 / n_positive};
+    sl_pair_ranks_mean(&ranks, n_negative > 0 ? (double)(n - n_negative) : 0);
+    return ranks;
 }
 
 /* ---- rows of chosen vertices: numbered, filled, gathered ---- */

@@ -34,13 +34,22 @@ double sl_pairs_area(struct sl_pair *pairs, size_t n);
  * recall. NaN without both kinds, and if a z is nan. Sorts the pairs. */
 double sl_pairs_precision(struct sl_pair *pairs, size_t n);
 
-/* The rank of an entry with y = 1 is 1 more than the number of entries with y = 0 and a larger z. Ties count half. */
+/* Scores of ranks: mrr, the mean of 1 / rank, and hits at K, the fractions of ranks up to K. */
+#define SL_N_PAIR_RANKS 7
+extern const char *const sl_pair_rank_names[SL_N_PAIR_RANKS];
+
 struct sl_pair_ranks {
-    double mrr;                  /* mean of 1 / rank */
-    double hits1, hits3, hits10; /* fractions of ranks up to 1, 3 and 10 */
+    double score[SL_N_PAIR_RANKS]; /* sums, until sl_pair_ranks_mean divides them */
 };
 
-/* Ranks of all entries with y = 1. All NaN without both kinds, and if a z is nan. Sorts the pairs. */
+/* Add n equal ranks. NaN spoils all scores. */
+void sl_pair_ranks_add(struct sl_pair_ranks *ranks, double rank, double n);
+
+/* Divide by the number of ranks. 0: all become NaN. */
+void sl_pair_ranks_mean(struct sl_pair_ranks *ranks, double n);
+
+/* Ranks of all entries with y = 1: 1 more than the number of entries with y = 0 and a larger z. Ties count half. All
+ * scores are NaN without both kinds, and if a z is nan. Sorts the pairs. */
 struct sl_pair_ranks sl_pairs_ranks(struct sl_pair *pairs, size_t n);
 
 /* ---- rows of chosen vertices ---- */

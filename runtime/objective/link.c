@@ -126,10 +126,9 @@ static void list(uint32_t n_outputs, struct sl_scores *out)
     (void)n_outputs;
     sl_scores_add(out, "auc", true, true);
     sl_scores_add(out, "ap", true, true);
-    sl_scores_add(out, "mrr", true, true);
-    sl_scores_add(out, "hits1", true, true);
-    sl_scores_add(out, "hits3", true, true);
-    sl_scores_add(out, "hits10", true, true);
+    for (int i = 0; i < SL_N_PAIR_RANKS; i++) {
+        sl_scores_add(out, sl_pair_rank_names[i], true, true);
+    }
 }
 
 /* The vertices of this rank: begin .. end - 1. */
@@ -212,7 +211,7 @@ static enum sl_status score_set(const struct sl_objective *o, const struct wante
     struct sl_pair *pairs = NULL;
     double loss = 0;
     enum sl_status st = SL_OK;
-    *out = (struct link_scores){NAN, NAN, NAN, {NAN, NAN, NAN, NAN}};
+    *out = (struct link_scores){NAN, NAN, NAN, sl_pairs_ranks(NULL, 0)};
     if (n == 0) {
         return SL_OK;
     }
@@ -281,10 +280,9 @@ static enum sl_status score(const struct sl_objective *o, const struct sl_output
     out->valid_loss = valid.loss;
     sl_scores_put(out, "auc", valid.auc, test.auc);
     sl_scores_put(out, "ap", valid.ap, test.ap);
-    sl_scores_put(out, "mrr", valid.ranks.mrr, test.ranks.mrr);
-    sl_scores_put(out, "hits1", valid.ranks.hits1, test.ranks.hits1);
-    sl_scores_put(out, "hits3", valid.ranks.hits3, test.ranks.hits3);
-    sl_scores_put(out, "hits10", valid.ranks.hits10, test.ranks.hits10);
+    for (int i = 0; i < SL_N_PAIR_RANKS; i++) {
+        sl_scores_put(out, sl_pair_rank_names[i], valid.ranks.score[i], test.ranks.score[i]);
+    }
 done:
     sl_chosen_close(&w.ends);
     return st;

@@ -136,14 +136,6 @@ static double rank_of(const struct sl_triples *triples, const struct batch *b, u
     return isnan((double)score) ? (double)NAN : 1 + n_better + 0.5 * n_equal;
 }
 
-static void add_rank(double rank, struct sl_pair_ranks *sum)
-{
-    sum->mrr += 1 / rank;
-    sum->hits1 += isnan(rank) ? rank : rank <= 1;
-    sum->hits3 += isnan(rank) ? rank : rank <= 3;
-    sum->hits10 += isnan(rank) ? rank : rank <= 10;
-}
-
 static enum sl_status rank_batch(const struct sl_triples *triples, const struct sl_triple_scorer *scorer,
                                  struct batch *b, struct sl_pair_ranks *sum)
 {
@@ -151,7 +143,7 @@ static enum sl_status rank_batch(const struct sl_triples *triples, const struct 
     const sl_real *candidates = scorer->rows + (size_t)b->first * scorer->decoder->n_columns;
     enum sl_status st = sl_decoder_compare(scorer->decoder, &queries, b->n, candidates, b->scores);
     for (uint32_t q = 0; st == SL_OK && q < b->n_queries; q++) {
-        add_rank(rank_of(triples, b, q), sum);
+        sl_pair_ranks_add(sum, rank_of(triples, b, q), 1);
     }
     b->n_queries = 0;
     return st;
@@ -206,8 +198,7 @@ static uint32_t most_candidates(const struct sl_triple_scorer *scorer, const str
 enum sl_status sl_triples_rank(const struct sl_triples *triples, const struct sl_triple_scorer *scorer,
                                const struct sl_links *links, struct sl_pair_ranks *out)
 {
-    struct sl_pair_ranks sum = {0, 0, 0, 0};
-    const double n = 2.0 * links->n;
+    struct sl_pair_ranks sum = {{0}};
     struct batch b = {.end = 0};
     enum sl_status st;
     SL_TRY(st,
@@ -216,7 +207,8 @@ enum sl_status sl_triples_rank(const struct sl_triples *triples, const struct sl
     for (b.end = 0; b.end < 2; b.end++) {
         SL_TRY(st, rank_end(triples, scorer, links, &b, &sum), done);
     }
-    *out = (struct sl_pair_ranks){sum.mrr / n, sum.hits1 / n, sum.hits3 / n, sum.hits10 / n};
+    sl_pair_ranks_mean(&sum, 2.0 * links->n);
+    *out = sum;
 done:
     sl_free(b.scores);
     return st;

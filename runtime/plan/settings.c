@@ -377,8 +377,8 @@ static const struct sl_option options[] = {
     {.name = "best-by", .group = "training", .kind = SL_OPTION_STRING, .offset = FIELD(best_by),
      .shown = "acc, ap, mse or auc", .argument = "NAME",
      .help = "Validation score that selects the best epoch. class: acc, f1, and auc if there are two classes. labels: "
-             "ap, auc, f1_micro, f1. regression: mse, mae, r2. link: auc, ap, mrr, hits1, hits3, "
-             "hits10"},
+             "ap, auc, f1_micro, f1. regression: mse, mae, r2. link: auc, ap, mrr, and hits1, hits3, "
+             "hits10, hits20, hits50 and hits100"},
     {.name = "epochs", .group = "training", .kind = SL_OPTION_U32, .offset = FIELD(epochs), .initial = "10",
      .argument = "N", .unit = "epochs", .help = "Passes over the training vertices. 0: only evaluate (and predict)",
      .change = LONGER, .common = true},

@@ -56,7 +56,7 @@ triples-rgcn 3 --pes 5 --model rgcn --decoder mlp --partition random --negatives
 triples-groups 3 --pes 6 --group-size 2 --model rgcn --bases 2 --decoder distmult --best-by mrr
 RUNS
 as_ranks "the scores of pairs" 2 "${common[@]}" "${links[@]}" --pairs asked.csv --pes 4
-for name in auc ap mrr hits1 hits3 hits10; do
+for name in auc ap mrr hits1 hits3 hits10 hits20 hits50 hits100; do
     grep -q "\"test_$name\": *0\.[0-9]" many || complain "links: expected a score $name, found $(tail -n 2 many | cut -c 1-600)"
 done
 [[ $(head -c 128 many.scores.npy | tr -d '\0') == *"(500, 1)"* ]] || complain "scores: expected 500 rows of a score"

@@ -288,11 +288,20 @@ TEST(test_pairs)
     assert_true(isnan(sl_pairs_area(pairs, 2)) && isnan(sl_pairs_precision(pairs, 2))); /* negatives alone */
     struct sl_pair ranked[] = {{5, 1}, {4, 0}, {3, 1}, {3, 0}, {2, 0}, {1, 0}, {0, 1}}; /* ranks 1, 2.5 and 5 */
     struct sl_pair_ranks ranks = sl_pairs_ranks(ranked, 7);
-    assert_true(fabs(ranks.mrr - (1 + 1 / 2.5 + 1 / 5.0) / 3) < 1e-15);
-    assert_true(ranks.hits1 == 1 / 3.0 && ranks.hits3 == 2 / 3.0 && ranks.hits10 == 1);
-    assert_true(isnan(sl_pairs_ranks(ranked, 1).mrr) && isnan(sl_pairs_ranks(pairs, 0).hits1));
+    struct sl_pair many[104];
+    assert_true(fabs(ranks.score[0] - (1 + 1 / 2.5 + 1 / 5.0) / 3) < 1e-15);
+    assert_true(ranks.score[1] == 1 / 3.0 && ranks.score[2] == 2 / 3.0 && ranks.score[3] == 1);
+    assert_true(isnan(sl_pairs_ranks(ranked, 1).score[0]) && isnan(sl_pairs_ranks(pairs, 0).score[1]));
     pairs[2].z = (sl_real)NAN;
-    assert_true(isnan(sl_pairs_ranks(pairs, 4).hits10));
+    assert_true(isnan(sl_pairs_ranks(pairs, 4).score[3]));
+    for (uint32_t i = 0; i < 104; i++) { /* ranks 10, 20, 50 and 101, and 100 negatives */
+        many[i] = (struct sl_pair){-(sl_real)i, i == 9 || i == 20 || i == 51 || i == 103};
+    }
+    ranks = sl_pairs_ranks(many, 104);
+    for (int i = 1; i < SL_N_PAIR_RANKS; i++) {
+        const double expected[] = {0, 0, 0, 0.25, 0.5, 0.75, 0.75};
+        assert_true(ranks.score[i] == expected[i]);
+    }
     assert_true(isnan(sl_pairs_area(pairs, 4)) && isnan(sl_pairs_precision(pairs, 4)));
 }
 
@@ -342,7 +351,7 @@ TEST(test_triples)
     const struct sl_triple_scorer by = {&decoder, outputs, ends, ids};
     struct sl_links all = {ALL, from, to, relation};
     struct sl_links ranked = {RANKED, from, to, relation};
-    struct sl_pair_ranks got, wanted = {0, 0, 0, 0};
+    struct sl_pair_ranks got, wanted = {{0}};
     OWNED(sl_triples_close) struct sl_triples triples;
     uint32_t bits[4];
     for (uint32_t i = 0; i < ALL; i++) {
@@ -360,23 +369,27 @@ TEST(test_triples)
     for (uint32_t i = 0; i < 2 * RANKED; i++) {
         const sl_vertex triple[] = {from[i / 2], relation[i / 2], to[i / 2]};
         double rank = rank_by_hand(&by, &all, ALL, (int)(i % 2), triple);
-        wanted.mrr += 1 / rank;
-        wanted.hits1 += rank <= 1;
-        wanted.hits3 += rank <= 3;
-        wanted.hits10 += rank <= 10;
+        wanted.score[0] += 1 / rank;
+        for (int k = 1; k < SL_N_PAIR_RANKS; k++) {
+            wanted.score[k] += rank <= (double[]){0, 1, 3, 10, 20, 50, 100}[k];
+        }
     }
     const struct sl_links *const lists[] = {&all, &ranked};
     expect_ok(sl_triples_open(2, lists, ids, &triples));
     expect_ok(sl_triples_rank(&triples, &by, &ranked, &got));
-    assert_true(fabs(got.mrr - wanted.mrr / (2 * RANKED)) < 1e-12 && got.mrr > 0.05 && got.mrr < 0.95);
-    assert_true(got.hits1 == wanted.hits1 / (2 * RANKED) && got.hits3 == wanted.hits3 / (2 * RANKED));
-    assert_true(got.hits10 == wanted.hits10 / (2 * RANKED) && got.hits10 > got.hits3 && got.hits3 > got.hits1);
+    assert_true(fabs(got.score[0] - wanted.score[0] / (2 * RANKED)) < 1e-12);
+    assert_true(got.score[0] > 0.05 && got.score[0] < 0.95);
+    for (int k = 1; k < SL_N_PAIR_RANKS; k++) {
+        assert_true(got.score[k] == wanted.score[k] / (2 * RANKED));
+        assert_true(k == 1 || got.score[k] >= got.score[k - 1]);
+    }
+    assert_true(got.score[3] > got.score[1]);
     outputs[from[3] * COLUMNS] = (sl_real)NAN;
     expect_ok(sl_triples_rank(&triples, &by, &ranked, &got));
-    assert_true(isnan(got.mrr) && isnan(got.hits1));
+    assert_true(isnan(got.score[0]) && isnan(got.score[1]));
     ranked.n = 0;
     expect_ok(sl_triples_rank(&triples, &by, &ranked, &got));
-    assert_true(isnan(got.mrr) && isnan(got.hits10));
+    assert_true(isnan(got.score[0]) && isnan(got.score[3]));
 }
 
 /* Any number is better than nan. */
