@@ -377,21 +377,16 @@ static enum sl_status use_dataset(const struct sl_dataset_options *options, char
     return SL_OK;
 }
 
-/* Refuse a folder of the dataset's name without data. The message names the missing file and the other datasets. */
-static enum sl_status refuse_half(const struct sl_dataset_options *options, const char *folder, const char *searched)
+/* A folder of the dataset's name that no reader knows: it may have a split alone, if --features names the features. Else
+ * the message names the missing file and the other datasets. Takes the path over. */
+static enum sl_status use_half(const struct sl_dataset_options *options, char *path, const char *searched,
+                               struct origin *origin)
 {
     const char *name = dataset_of(options);
-    struct sl_raw_files files;
     char list[LIST_BYTES];
     char why[SL_MESSAGE_BYTES];
-    struct sl_dataset_options request = *options;
-    request.dataset = folder;
-    enum sl_status st = sl_reader_ogb.find(&request, &files);
-    if (st == SL_OK) { /* another process completed the folder just now */
-        sl_raw_files_free(&files);
-        return sl_fail(SL_EFILE, "%s: found a dataset only at the second look; try again", folder);
-    }
-    if (st == SL_ENOMEM || strchr(name, '/') != NULL) {
+    const enum sl_status st = use_dataset(options, path, &sl_reader_ogb, origin);
+    if (st != SL_EFILE || strchr(name, '/') != NULL) {
         return st;
     }
     snprintf(why, sizeof why, "%s", sl_message());
@@ -402,13 +397,15 @@ static enum sl_status refuse_half(const struct sl_dataset_options *options, cons
 static enum sl_status choose_origin(const struct sl_dataset_options *options, const char *searched,
                                     struct finding *finding, struct origin *out)
 {
-    if (finding->dataset != NULL) {
-        char *path = finding->dataset;
+    char *path = finding->dataset;
+    if (path != NULL) {
         finding->dataset = NULL;
         return use_dataset(options, path, finding->reader, out);
     }
     if (finding->said == FOUND_FOLDER) {
-        return refuse_half(options, finding->other, searched);
+        path = finding->other;
+        finding->other = NULL;
+        return use_half(options, path, searched, out);
     }
     if (finding->other != NULL) {
         return sl_reader_refuse(finding->other);
