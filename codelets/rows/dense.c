@@ -298,47 +298,6 @@ SL_INLINE void multiply(const struct sl_sparse_rows *x, struct row_range range, 
     }
 }
 
-SL_CLONES static void sparse_forward_real(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_out,
-                                          const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
-{
-    struct alike alike = {.n_rows = 0};
-    struct entry_mask mask;
-    if (beta == 0) {
-        sl_bias_forward_cpu(n_rows, n_out, bias, z_out);
-    }
-    for (uint32_t i = 0; i < n_rows; i++) {
-        const struct row_range range = range_of(x, i);
-        fetch_ahead(x, i, n_rows, n_out, w);
-        mask_start(x, i, &mask);
-        if (mask.threshold == 0) {
-            multiply(x, range, i, n_out, w, &alike, z_out);
-            continue;
-        }
-        for (uint64_t e = range.begin; e < range.end; e++) {
-            sl_real value = (sl_real)x->values[e] * mask_factor(&mask, x->columns[e]);
-            if (value != 0) {
-                add_scaled(n_out, value, w + (size_t)x->columns[e] * n_out, z_out + (size_t)i * n_out);
-            }
-        }
-    }
-    multiply_all(&alike, n_out, w, z_out);
-}
-
-enum sl_status sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_out,
-                                           const sl_real *w, const sl_real *bias, int beta, enum sl_dtype z_dtype,
-                                           void *z_out)
-{
-    struct sl_rounded slab =
-        sl_rounded_begin("rows before they are rounded", ROUNDED_ROWS, z_dtype, n_rows, n_out, z_out);
-    struct sl_sparse_rows some = *x;
-    enum sl_status st;
-    while (sl_rounded_next(&slab, &st)) {
-        sparse_forward_real(&some, slab.n, n_out, w, bias, beta, slab.room);
-        some.ids += slab.n;
-    }
-    return st;
-}
-
 /* GW += the terms of n rows from the i-th on. A vector of each row of GZ stays in a register, and GW is read and
  * written once for them. */
 SL_INLINE void add_some(const struct alike *alike, uint32_t i, const uint32_t n, uint32_t n_out, const sl_real *gz,
@@ -406,31 +365,69 @@ SL_INLINE void add_row(const struct sl_sparse_rows *x, struct row_range range, u
     }
 }
 
+/* to += the products of sparse rows: of W in Z or, back, of GZ in GW. */
+SL_INLINE void multiply_rows(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_out, const bool is_back,
+                             const sl_real *from, sl_real *to)
+{
+    struct alike alike = {.n_rows = 0};
+    struct entry_mask mask;
+    for (uint32_t i = 0; i < n_rows; i++) {
+        const struct row_range range = range_of(x, i);
+        const size_t row = (size_t)i * n_out;
+        fetch_ahead(x, i, n_rows, n_out, is_back ? to : from);
+        mask_start(x, i, &mask);
+        if (mask.threshold == 0 && is_back) {
+            add_row(x, range, i, n_out, from, &alike, to);
+        } else if (mask.threshold == 0) {
+            multiply(x, range, i, n_out, from, &alike, to);
+        }
+        for (uint64_t e = range.begin; mask.threshold > 0 && e < range.end; e++) {
+            const sl_real value = (sl_real)x->values[e] * mask_factor(&mask, x->columns[e]);
+            const size_t entry = (size_t)x->columns[e] * n_out;
+            if (value != 0) {
+                add_scaled(n_out, value, from + (is_back ? row : entry), to + (is_back ? entry : row));
+            }
+        }
+    }
+    if (is_back) {
+        add_alike(n_out, &alike, from, to);
+    } else {
+        multiply_all(&alike, n_out, from, to);
+    }
+}
+
+SL_CLONES static void sparse_forward_real(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_out,
+                                          const sl_real *w, const sl_real *bias, int beta, sl_real *z_out)
+{
+    if (beta == 0) {
+        sl_bias_forward_cpu(n_rows, n_out, bias, z_out);
+    }
+    multiply_rows(x, n_rows, n_out, false, w, z_out);
+}
+
+enum sl_status sl_dense_sparse_forward_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_out,
+                                           const sl_real *w, const sl_real *bias, int beta, enum sl_dtype z_dtype,
+                                           void *z_out)
+{
+    struct sl_rounded slab =
+        sl_rounded_begin("rows before they are rounded", ROUNDED_ROWS, z_dtype, n_rows, n_out, z_out);
+    struct sl_sparse_rows some = *x;
+    enum sl_status st;
+    while (sl_rounded_next(&slab, &st)) {
+        sparse_forward_real(&some, slab.n, n_out, w, bias, beta, slab.room);
+        some.ids += slab.n;
+    }
+    return st;
+}
+
 SL_CLONES void sl_dense_sparse_backward_weight_cpu(const struct sl_sparse_rows *x, uint32_t n_rows, uint32_t n_in,
                                                    uint32_t n_out, const sl_real *gz, int beta, sl_real *gw_out,
                                                    sl_real *gb_out)
 {
-    struct alike alike = {.n_rows = 0};
-    struct entry_mask mask;
     if (beta == 0) {
         sl_bias_forward_cpu(n_in, n_out, NULL, gw_out);
     }
-    for (uint32_t i = 0; i < n_rows; i++) {
-        const struct row_range range = range_of(x, i);
-        fetch_ahead(x, i, n_rows, n_out, gw_out);
-        mask_start(x, i, &mask);
-        if (mask.threshold == 0) {
-            add_row(x, range, i, n_out, gz, &alike, gw_out);
-            continue;
-        }
-        for (uint64_t e = range.begin; e < range.end; e++) {
-            sl_real value = (sl_real)x->values[e] * mask_factor(&mask, x->columns[e]);
-            if (value != 0) {
-                add_scaled(n_out, value, gz + (size_t)i * n_out, gw_out + (size_t)x->columns[e] * n_out);
-            }
-        }
-    }
-    add_alike(n_out, &alike, gz, gw_out);
+    multiply_rows(x, n_rows, n_out, true, gz, gw_out);
     if (gb_out != NULL) {
         sl_bias_backward_cpu(n_rows, n_out, gz, beta, gb_out);
     }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "codelets/rows/rounded.h"
+#include "codelets/sums/walk.h"
 #include "tasks/rows.h"
 
 /* ---- kernels, CPU: walking ---- */
@@ -95,12 +96,6 @@ SL_INLINE struct walk walk_from_the_first(enum sl_dtype dtype, const struct sl_p
     return walk;
 }
 
-/* A row to add (NULL: none) and its weight. */
-struct term {
-    const void *row;
-    sl_real weight;
-};
-
 /* The sum over one list. */
 struct sum {
     sl_vertex id;
@@ -122,32 +117,32 @@ SL_INLINE struct sum sum_of(const struct walk *walk, enum sl_pull_weights weight
 }
 
 /* The term of the vertex itself, with symmetric weights. */
-SL_INLINE struct term own_term(const struct walk *walk, enum sl_pull_weights weights, const struct sum *sum)
+SL_INLINE struct sl_term own_term(const struct walk *walk, enum sl_pull_weights weights, const struct sum *sum)
 {
     if (weights != SL_PULL_SYMMETRIC) {
-        return (struct term){NULL, 0};
+        return (struct sl_term){.row = NULL};
     }
     struct entry entry = entry_of(walk, weights, sum->id);
-    return (struct term){entry.row, entry.factor * (sum->share * entry.own)};
+    return (struct sl_term){.row = entry.row, .weight = entry.factor * (sum->share * entry.own)};
 }
 
 /* The term of an entry u, without the weight of its edge. */
-SL_INLINE struct term term_of(const struct entry *entry, enum sl_pull_weights weights, const struct sum *sum,
-                              sl_vertex u)
+SL_INLINE struct sl_term term_of(const struct entry *entry, enum sl_pull_weights weights, const struct sum *sum,
+                                 sl_vertex u)
 {
     switch (weights) {
-    case SL_PULL_MEAN: return (struct term){entry->row, entry->factor * sum->share};
-    case SL_PULL_MEAN_BACK: return (struct term){entry->row, entry->factor / entry->own};
+    case SL_PULL_MEAN: return (struct sl_term){.row = entry->row, .weight = entry->factor * sum->share};
+    case SL_PULL_MEAN_BACK: return (struct sl_term){.row = entry->row, .weight = entry->factor / entry->own};
     case SL_PULL_SYMMETRIC: break;
     }
-    return (struct term){entry->row, u == sum->id ? 0 : entry->factor * (sum->share * entry->own)};
+    return (struct sl_term){.row = entry->row, .weight = u == sum->id ? 0 : entry->factor * (sum->share * entry->own)};
 }
 
 /* The term of the walk's next entry. */
-SL_INLINE struct term next_term(struct walk *walk, enum sl_pull_weights weights, const struct sum *sum)
+SL_INLINE struct sl_term next_term(struct walk *walk, enum sl_pull_weights weights, const struct sum *sum)
 {
     know_one(walk, weights);
-    struct term term = term_of(&walk->ring[walk->next % RING], weights, sum, walk->lists->vertices[walk->next]);
+    struct sl_term term = term_of(&walk->ring[walk->next % RING], weights, sum, walk->lists->vertices[walk->next]);
     if (walk->edge_weights != NULL) {
         term.weight *= (sl_real)walk->edge_weights[walk->next];
     }
@@ -184,7 +179,7 @@ SL_INLINE void load(enum sl_dtype dtype, const void *row, uint32_t column, sl_re
     *out = __builtin_convertvector((float WORD_VECTOR)bits, sl_real VECTOR);
 }
 
-SL_INLINE void add_vectors(enum sl_dtype dtype, struct term term, struct stretch columns, uint32_t n,
+SL_INLINE void add_vectors(enum sl_dtype dtype, struct sl_term term, struct stretch columns, uint32_t n,
                            sl_real VECTOR *sum)
 {
     sl_real VECTOR x;
@@ -220,13 +215,10 @@ SL_INLINE void pull_vectors(struct walk walk, enum sl_pull_weights weights, uint
     }
 }
 
-SL_INLINE void add_columns(enum sl_dtype dtype, struct term term, uint32_t n_columns, sl_real *restrict out)
+SL_INLINE void add_columns(enum sl_dtype dtype, struct sl_term term, uint32_t n_columns, sl_real *out)
 {
-    if (term.row == NULL) {
-        return;
-    }
-    for (uint32_t c = 0; c < n_columns; c++) {
-        out[c] += term.weight * sl_entry(dtype, term.row, c);
+    if (term.row != NULL) {
+        sl_add_row(dtype, n_columns, out, term.row, 0, term.weight);
     }
 }
 
