@@ -65,28 +65,6 @@ void sl_features_row(const struct sl_features *features, uint64_t r, float *out)
     }
 }
 
-static void fill_csr(const struct sl_features *dense, struct sl_features *csr)
-{
-    float block[SL_COLUMN_BLOCK];
-    uint64_t n_columns = dense->n_columns;
-    uint64_t k = 0;
-    for (uint64_t r = 0; r < dense->n_rows; r++) {
-        csr->offsets[r] = k;
-        for (uint64_t c = 0; c < n_columns; c += SL_COLUMN_BLOCK) {
-            uint32_t size = block_size(n_columns, c);
-            const float *x = sl_column_floats(&dense->dense, r * n_columns + c, size, block);
-            for (uint32_t i = 0; i < size; i++) {
-                if (x[i] != 0) {
-                    csr->columns[k] = (uint32_t)(c + i);
-                    csr->values[k] = x[i];
-                    k++;
-                }
-            }
-        }
-    }
-    csr->offsets[dense->n_rows] = k;
-}
-
 enum sl_status sl_features_start_csr(uint32_t n_rows, uint32_t n_columns, uint64_t n_values, struct sl_features *out)
 {
     struct sl_features csr = {.n_rows = n_rows, .n_columns = n_columns};
@@ -101,11 +79,53 @@ fail:
     return st;
 }
 
+/* Append row i of a table, from column `first` on. A table without columns gives each row a column of its own. */
+static void append_row(const struct sl_features *table, uint32_t i, uint32_t first, float *room,
+                       struct sl_features *out)
+{
+    uint64_t n = out->offsets[out->n_rows];
+    if (table->n_columns == 0) {
+        out->columns[n] = first + i;
+        out->values[n++] = 1;
+    } else if (table->dense.data != NULL) {
+        sl_features_row(table, i, room);
+        for (uint32_t c = 0; c < table->n_columns; c++) {
+            if (room[c] != 0) {
+                out->columns[n] = first + c;
+                out->values[n++] = room[c];
+            }
+        }
+    } else {
+        for (uint64_t k = table->offsets[i]; k < table->offsets[i + 1]; k++) {
+            out->columns[n] = first + table->columns[k];
+            out->values[n++] = table->values[k];
+        }
+    }
+    out->offsets[++out->n_rows] = n;
+}
+
+static enum sl_status append_rows(const struct sl_features *table, uint32_t first, struct sl_features *out)
+{
+    float *room;
+    SL_CHECK(sl_alloc(table->n_columns, sizeof *room, "a row of features", &room));
+    for (uint32_t i = 0; i < table->n_rows; i++) {
+        append_row(table, i, first, room, out);
+    }
+    sl_free(room);
+    return SL_OK;
+}
+
 static enum sl_status make_csr(struct sl_features *features, uint64_t n_nonzeros)
 {
     struct sl_features csr;
     SL_CHECK(sl_features_start_csr(features->n_rows, features->n_columns, n_nonzeros, &csr));
-    fill_csr(features, &csr);
+    csr.n_rows = 0;
+    csr.offsets[0] = 0;
+    const enum sl_status st = append_rows(features, 0, &csr);
+    if (st != SL_OK) {
+        sl_features_free(&csr);
+        return st;
+    }
     sl_features_free(features);
     *features = csr;
     return SL_OK;
@@ -168,66 +188,33 @@ static uint32_t own_columns(const struct sl_features *table)
     return table->n_columns > 0 ? table->n_columns : table->n_rows;
 }
 
-/* Append row i of a type's table, from column `first` on. */
-static void append_row(const struct sl_features *table, uint32_t i, uint32_t first, float *room,
-                       struct sl_features *out)
-{
-    uint64_t n = out->offsets[out->n_rows];
-    if (table->n_columns == 0) {
-        out->columns[n] = first + i;
-        out->values[n++] = 1;
-    } else if (table->dense.data != NULL) {
-        sl_features_row(table, i, room);
-        for (uint32_t c = 0; c < table->n_columns; c++) {
-            if (room[c] != 0) {
-                out->columns[n] = first + c;
-                out->values[n++] = room[c];
-            }
-        }
-    } else {
-        for (uint64_t k = table->offsets[i]; k < table->offsets[i + 1]; k++) {
-            out->columns[n] = first + table->columns[k];
-            out->values[n++] = table->values[k];
-        }
-    }
-    out->offsets[++out->n_rows] = n;
-}
-
 enum sl_status sl_features_join(const char *where, uint32_t n, const struct sl_features *tables,
                                 struct sl_features *out)
 {
     const bool shares = share_columns(n, tables);
     struct sl_features all = {0};
     uint32_t n_rows = 0;
-    uint32_t widest = 0;
     uint64_t n_columns = 0;
     uint64_t n_nonzeros = 0;
-    float *room = NULL;
     enum sl_status st;
     for (uint32_t t = 0; t < n; t++) {
         n_rows += tables[t].n_rows;
-        widest = sl_max_u32(widest, tables[t].n_columns);
         n_columns = shares ? tables[t].n_columns : n_columns + own_columns(&tables[t]);
         n_nonzeros += tables[t].n_columns > 0 ? sl_features_nonzeros(&tables[t]) : tables[t].n_rows;
     }
     SL_FAIL_IF(n_columns > MAX_COLUMNS, SL_EFILE,
                "%s: expected at most %d columns of features and vertices without features", where, MAX_COLUMNS);
     SL_CHECK(sl_features_start_csr(n_rows, (uint32_t)n_columns, n_nonzeros, &all));
-    SL_TRY(st, sl_alloc(widest, sizeof *room, "a row of features", &room), fail);
     all.n_rows = 0;
     all.offsets[0] = 0;
     for (uint32_t t = 0, first = 0; t < n; t++) {
-        for (uint32_t i = 0; i < tables[t].n_rows; i++) {
-            append_row(&tables[t], i, first, room, &all);
-        }
+        SL_TRY(st, append_rows(&tables[t], first, &all), fail);
         first += shares ? 0 : own_columns(&tables[t]);
     }
     SL_TRY(st, sl_features_settle(&all), fail);
-    sl_free(room);
     *out = all;
     return SL_OK;
 fail:
-    sl_free(room);
     sl_features_free(&all);
     return st;
 }
