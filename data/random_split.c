@@ -231,38 +231,12 @@ done:
 /* Sums over the edges of a relation of a number for each edge, and of a number for its reverse. */
 struct prints {
     uint64_t forward, backward, n;
-    uint32_t relation;
 };
 
 static uint64_t print_of(sl_vertex from, sl_vertex to)
 {
     const sl_vertex ends[2] = {from, to};
     return sl_checksum(0, ends, sizeof ends);
-}
-
-static int same_prints(const void *a, const void *b)
-{
-    const struct prints *x = a;
-    const struct prints *y = b;
-    const int order = sl_order(x->forward, y->forward, x->backward, y->backward);
-    return order != 0 ? order : sl_order(x->n, y->n, 0, 0);
-}
-
-static int by_prints(const void *a, const void *b)
-{
-    const int order = same_prints(a, b);
-    return order != 0 ? order
-                      : sl_order(((const struct prints *)a)->relation, ((const struct prints *)b)->relation, 0, 0);
-}
-
-/* The first of the sorted relations with such sums. SL_NONE: there is none. */
-static uint32_t find_prints(const struct prints *sorted, uint32_t n_relations, const struct prints *wanted)
-{
-    const struct prints *found = bsearch(wanted, sorted, n_relations, sizeof *sorted, same_prints);
-    while (found != NULL && found > sorted && same_prints(found - 1, wanted) == 0) {
-        found--;
-    }
-    return found != NULL ? found->relation : SL_NONE;
 }
 
 static void sum_prints(const struct sl_graph *graph, uint32_t n_relations, struct prints *prints)
@@ -283,32 +257,29 @@ static void sum_prints(const struct sl_graph *graph, uint32_t n_relations, struc
  * else its own number. */
 static enum sl_status find_reverses(const struct sl_graph *graph, uint32_t n_relations, uint32_t *first)
 {
-    struct prints *prints = NULL;
-    struct prints *sorted = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero((size_t)n_relations + 1, sizeof *prints, "relations", &prints), done);
-    SL_TRY(st, sl_alloc((size_t)n_relations + 1, sizeof *sorted, "relations", &sorted), done);
+    struct prints *prints;
+    SL_CHECK(sl_alloc_zero((size_t)n_relations + 1, sizeof *prints, "relations", &prints));
     sum_prints(graph, n_relations, prints);
     for (uint32_t r = 0; r < n_relations; r++) {
-        prints[r].relation = r;
-        sorted[r] = prints[r];
-    }
-    qsort(sorted, n_relations, sizeof *sorted, by_prints);
-    for (uint32_t r = 0; r < n_relations; r++) {
         const struct prints *own = &prints[r];
-        first[r] = r;
-        if (own->n == 0) {
-            continue;
+        uint32_t lowest = r;
+        bool has_reverse = false;
+        for (uint32_t q = 0; q < n_relations && own->n > 0; q++) {
+            const struct prints *other = &prints[q];
+            const bool same = other->forward == own->forward && other->backward == own->backward;
+            const bool reverse = other->forward == own->backward && other->backward == own->forward;
+            if (other->n == own->n && (same || reverse)) {
+                lowest = sl_min_u32(lowest, q);
+                has_reverse |= reverse;
+            }
         }
-        const struct prints turned = {.forward = own->backward, .backward = own->forward, .n = own->n};
-        const uint32_t reverse = find_prints(sorted, n_relations, &turned);
-        const uint32_t same = find_prints(sorted, n_relations, own);
-        first[r] = reverse == SL_NONE ? r : sl_min_u32(reverse, same);
+        first[r] = r;
+        if (has_reverse) {
+            first[r] = lowest;
+        }
     }
-done:
     sl_free(prints);
-    sl_free(sorted);
-    return st;
+    return SL_OK;
 }
 
 /* ---- links ---- */
