@@ -101,9 +101,6 @@ static enum sl_status lay_out(const struct sl_tensor *tensors, uint32_t n, uint6
 static json_t *tensor_json(const struct sl_tensor *t, uint64_t begin)
 {
     json_t *shape = json_array();
-    if (shape == NULL) {
-        return NULL;
-    }
     for (uint32_t d = 0; d < t->n_dims; d++) {
         if (json_array_append_new(shape, json_integer((json_int_t)t->shape[d])) != 0) {
             json_decref(shape);
@@ -127,46 +124,20 @@ static enum sl_status add(json_t *object, const char *name, json_t *value)
     return SL_OK;
 }
 
-static enum sl_status metadata_json(const struct sl_metadata *metadata, uint32_t n, json_t **out)
-{
-    json_t *object = json_object();
-    enum sl_status st = SL_OK;
-    if (object == NULL) {
-        return no_memory();
-    }
-    for (uint32_t i = 0; i < n && st == SL_OK; i++) {
-        st = add(object, metadata[i].key, json_string(metadata[i].value));
-    }
-    if (st != SL_OK) {
-        json_decref(object);
-        return st;
-    }
-    *out = object;
-    return SL_OK;
-}
-
 static enum sl_status header_json(const struct sl_tensor *tensors, uint32_t n, const uint64_t *begins,
-                                  const struct sl_metadata *metadata, uint32_t n_metadata, json_t **out)
+                                  const struct sl_metadata *metadata, uint32_t n_metadata, json_t *header)
 {
-    enum sl_status st = SL_OK;
-    json_t *strings = NULL;
-    json_t *header = json_object();
-    if (header == NULL) {
-        return no_memory();
-    }
     if (n_metadata > 0) {
-        SL_TRY(st, metadata_json(metadata, n_metadata, &strings), free_header);
-        SL_TRY(st, add(header, METADATA_NAME, strings), free_header);
+        json_t *strings = json_object();
+        SL_CHECK(add(header, METADATA_NAME, strings));
+        for (uint32_t i = 0; i < n_metadata; i++) {
+            SL_CHECK(add(strings, metadata[i].key, json_string(metadata[i].value)));
+        }
     }
     for (uint32_t i = 0; i < n; i++) {
-        SL_TRY(st, add(header, tensors[i].name, tensor_json(&tensors[i], begins[i])), free_header);
+        SL_CHECK(add(header, tensors[i].name, tensor_json(&tensors[i], begins[i])));
     }
-    *out = header;
     return SL_OK;
-
-free_header:
-    json_decref(header);
-    return st;
 }
 
 /* Write length and header. Spaces pad the header, so that the data are aligned. */
@@ -207,32 +178,21 @@ static enum sl_status put_data(struct sl_writer *writer, const struct sl_tensor 
     return SL_OK;
 }
 
-/* Make the header. The caller releases it (json_decref). */
-static enum sl_status prepare(const struct sl_tensor *tensors, uint32_t n, const struct sl_metadata *metadata,
-                              uint32_t n_metadata, json_t **header_out)
-{
-    uint64_t *begins;
-    enum sl_status st = SL_OK;
-    SL_CHECK(sl_alloc(n, sizeof *begins, "tensor offsets", &begins));
-    st = lay_out(tensors, n, begins);
-    if (st == SL_OK) {
-        st = header_json(tensors, n, begins, metadata, n_metadata, header_out);
-    }
-    sl_free(begins);
-    return st;
-}
-
 enum sl_status sl_safetensors_put(struct sl_writer *writer, const struct sl_tensor *tensors, uint32_t n,
                                   const struct sl_metadata *metadata, uint32_t n_metadata)
 {
     json_t *header = NULL;
-    enum sl_status st = SL_OK;
-    SL_CHECK(prepare(tensors, n, metadata, n_metadata, &header));
-    st = put_header(writer, header);
-    if (st == SL_OK) {
-        st = put_data(writer, tensors, n);
-    }
+    uint64_t *begins;
+    enum sl_status st;
+    SL_CHECK(sl_alloc(n, sizeof *begins, "tensor offsets", &begins));
+    SL_TRY(st, lay_out(tensors, n, begins), done);
+    header = json_object();
+    SL_TRY(st, header_json(tensors, n, begins, metadata, n_metadata, header), done);
+    SL_TRY(st, put_header(writer, header), done);
+    st = put_data(writer, tensors, n);
+done:
     json_decref(header);
+    sl_free(begins);
     return st;
 }
 
