@@ -7,7 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "support/convert.h"
 #include "support/memory.h"
 #include "support/minmax.h"
 #include "support/parallel.h"
@@ -131,27 +130,16 @@ static enum sl_status make_csr(struct sl_features *features, uint64_t n_nonzeros
     return SL_OK;
 }
 
-/* Allocate a dense table of float32. */
-static enum sl_status start_dense(const struct sl_features *features, struct sl_features *out)
-{
-    float *data;
-    size_t n = (size_t)features->n_rows * features->n_columns;
-    SL_CHECK(sl_alloc_zero(n, sizeof *data, "features", &data));
-    *out = (struct sl_features){.n_rows = features->n_rows, .n_columns = features->n_columns};
-    out->dense = sl_column_take(SL_DTYPE_F32, features->n_rows, features->n_columns, data);
-    return SL_OK;
-}
-
+/* Make an owned dense table of float32. */
 static enum sl_status make_dense(struct sl_features *features)
 {
-    struct sl_features dense;
-    SL_CHECK(start_dense(features, &dense));
-    float *to = dense.dense.data;
+    struct sl_features dense = {.n_rows = features->n_rows, .n_columns = features->n_columns};
+    float *data;
+    SL_CHECK(sl_alloc((size_t)dense.n_rows * dense.n_columns, sizeof *data, "features", &data));
     for (uint64_t r = 0; r < dense.n_rows; r++) {
-        for (uint64_t k = features->offsets[r]; k < features->offsets[r + 1]; k++) {
-            to[r * dense.n_columns + features->columns[k]] = features->values[k];
-        }
+        sl_features_row(features, r, data + r * dense.n_columns);
     }
+    dense.dense = sl_column_take(SL_DTYPE_F32, dense.n_rows, dense.n_columns, data);
     sl_features_free(features);
     *features = dense;
     return SL_OK;
@@ -224,28 +212,14 @@ fail:
 /* Replace a borrowed or narrow table, so that its floats may be changed. */
 static enum sl_status make_own(struct sl_features *features)
 {
-    struct sl_column *dense = &features->dense;
-    struct sl_features own;
-    enum sl_status st = SL_OK;
+    const struct sl_column *dense = &features->dense;
     if (dense->data != NULL && (dense->hold != SL_HOLD_OWNED || dense->dtype != SL_DTYPE_F32)) {
-        st = start_dense(features, &own);
-        if (st == SL_OK) {
-            size_t n = (size_t)features->n_rows * features->n_columns;
-            sl_convert_to_floats(dense->dtype, dense->scale, n, dense->data, own.dense.data);
-            sl_features_free(features);
-            *features = own;
-        }
-    } else if (features->offsets != NULL && features->hold != SL_HOLD_OWNED) {
-        const uint64_t n = features->offsets[features->n_rows];
-        st = sl_features_start_csr(features->n_rows, features->n_columns, n, &own);
-        if (st == SL_OK) {
-            memcpy(own.offsets, features->offsets, ((size_t)features->n_rows + 1) * sizeof *own.offsets);
-            memcpy(own.columns, features->columns, n * sizeof *own.columns);
-            memcpy(own.values, features->values, n * sizeof *own.values);
-            *features = own;
-        }
+        return make_dense(features);
     }
-    return st;
+    if (features->offsets != NULL && features->hold != SL_HOLD_OWNED) {
+        return make_csr(features, features->offsets[features->n_rows]);
+    }
+    return SL_OK;
 }
 
 static void normalize_row(float *values, uint64_t n)
