@@ -98,12 +98,6 @@ static enum sl_status refuse(const struct sl_option *option, const char *label, 
 
 /* ---- Reading one value ---- */
 
-static bool real_in_range(const struct sl_option *option, double value)
-{
-    bool high = option->max <= 0 || value < option->max || (value <= option->max && !option->below);
-    return isfinite(value) && value >= option->min && high;
-}
-
 static bool set_flag(const char *text, bool *out)
 {
     static const char *const words[][2] = {{"yes", "no"}, {"1", "0"}, {"true", "false"}, {"on", "off"}};
@@ -139,8 +133,9 @@ static bool set_real(const struct sl_option *option, const char *text, double *o
         return false; /* strtod also accepts spaces, hexadecimal digits, nan and inf */
     }
     char *end;
-    double value = sl_decimal_read(text, &end);
-    if (*end != '\0' || !real_in_range(option, value)) {
+    const double value = sl_decimal_read(text, &end);
+    const bool high = option->max > 0 && (value > option->max || (value >= option->max && option->below));
+    if (*end != '\0' || !isfinite(value) || value < option->min || high) {
         return false;
     }
     *out = value + 0.0; /* no minus zero */
@@ -442,10 +437,9 @@ static enum sl_status read_long(struct reader *r)
              start);
     snprintf(label, sizeof label, "--%s", name);
     const char *text = "no";
-    enum sl_status st = SL_OK;
     const struct sl_option *option = sl_option_find(r->table, name);
     if (option != NULL) {
-        st = value_of(r, option, equals, &text);
+        SL_CHECK(value_of(r, option, equals, &text));
     } else {
         option = negated(r->table, name);
         if (option == NULL) {
@@ -453,13 +447,9 @@ static enum sl_status read_long(struct reader *r)
         }
         SL_FAIL_IF(equals != NULL, SL_EINVAL, "%s: found a value, expected none", label);
     }
-    if (st == SL_OK) {
-        st = set(option, label, text, r->settings);
-    }
-    if (st == SL_OK) {
-        r->parse->sources[option - r->table->options] = SL_FROM_COMMAND_LINE;
-    }
-    return st;
+    SL_CHECK(set(option, label, text, r->settings));
+    r->parse->sources[option - r->table->options] = SL_FROM_COMMAND_LINE;
+    return SL_OK;
 }
 
 /* Read argv up to its end or an action. */
@@ -519,28 +509,22 @@ void sl_option_variable(const struct sl_option_table *table, const char *name, c
 }
 
 /* An option with a bare form may also be switched on by the words for a flag: STARLING_RESUME=1. */
-static enum sl_status set_from_environment(const struct sl_option *option, const char *label, const char *text,
-                                           void *settings)
-{
-    bool on;
-    if (option->bare != NULL && set_flag(text, &on) && on) {
-        text = option->bare;
-    }
-    return set(option, label, text, settings);
-}
-
 static enum sl_status read_environment(struct reader *r)
 {
     size_t n_options = r->table->env_prefix != NULL ? r->table->n_options : 0;
     for (size_t i = 0; i < n_options; i++) {
         const struct sl_option *option = &r->table->options[i];
         char label[LABEL_BYTES];
+        bool on;
         sl_option_variable(r->table, option->name, label, sizeof label);
         const char *text = getenv(label);
         if (text == NULL || text[0] == '\0' || r->parse->sources[i] == SL_FROM_COMMAND_LINE) {
             continue;
         }
-        SL_CHECK(set_from_environment(option, label, text, r->settings));
+        if (option->bare != NULL && set_flag(text, &on) && on) {
+            text = option->bare;
+        }
+        SL_CHECK(set(option, label, text, r->settings));
         r->parse->sources[i] = SL_FROM_ENVIRONMENT;
     }
     return SL_OK;
@@ -751,19 +735,10 @@ done:
 
 enum sl_status sl_option_check_needs(const struct sl_option_table *table, const void *settings)
 {
-    enum sl_status st = SL_OK;
-    for (size_t i = 0; i < table->n_options && st == SL_OK; i++) {
+    for (size_t i = 0; i < table->n_options; i++) {
         if (table->options[i].needs != NULL) {
-            st = check_need(table, &table->options[i], settings);
+            SL_CHECK(check_need(table, &table->options[i], settings));
         }
     }
-    return st;
-}
-
-/* ---- Sources ---- */
-
-const char *sl_option_source_name(enum sl_option_source source)
-{
-    static const char *const names[] = {"default", "environment", "command line"};
-    return names[source];
+    return SL_OK;
 }

@@ -226,9 +226,6 @@ enum sl_status sl_option_print_values(const struct sl_option_table *table, const
 /* Copy the name of a choice ("layer") to `out`, by its position; "": no such position. */
 void sl_option_choice_name(const struct sl_option *option, int position, char *out, size_t bytes);
 
-/* "default", "environment", "command line". */
-const char *sl_option_source_name(enum sl_option_source source);
-
 /* Release the strings and set them to NULL. */
 void sl_option_free(const struct sl_option_table *table, void *settings);
 

@@ -518,11 +518,15 @@ enum sl_status sl_option_print(const struct sl_option_table *table, enum sl_opti
 enum sl_status sl_option_print_values(const struct sl_option_table *table, const void *settings,
                                       const enum sl_option_source *sources, FILE *stream)
 {
+    static const char *const source_names[] = {"default", "environment", "command line"};
     for (size_t i = 0; i < table->n_options; i++) {
         char *text;
         SL_CHECK(sl_option_text(&table->options[i], settings, &text));
         fprintf(stream, "%s %s", table->options[i].name, text[0] != '\0' ? text : "-");
-        fprintf(stream, sources != NULL ? " (%s)\n" : "\n", sources != NULL ? sl_option_source_name(sources[i]) : "");
+        if (sources != NULL) {
+            fprintf(stream, " (%s)", source_names[sources[i]]);
+        }
+        fputc('\n', stream);
         sl_free(text);
     }
     return stream_status(stream);
