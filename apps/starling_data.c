@@ -244,12 +244,6 @@ static struct sl_dataset_options options_of(const struct settings *settings)
                                        .outputs = {settings->out}};
 }
 
-static enum sl_status load(const struct settings *settings, struct sl_dataset *out)
-{
-    struct sl_dataset_options options = options_of(settings);
-    return sl_dataset_load(&options, out);
-}
-
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
 /* End all ranks if a collective step failed on this rank: the others would wait for its messages. */
@@ -468,7 +462,8 @@ static enum sl_status run_info(const struct settings *settings)
         return end_all_if_failed(print_model(settings->dataset));
     }
     enum sl_status st = SL_OK;
-    SL_CHECK(load(settings, &dataset));
+    const struct sl_dataset_options options = options_of(settings);
+    SL_CHECK(sl_dataset_load(&options, &dataset));
     st = sl_statistics_count(&dataset, &statistics);
     if (st == SL_OK) {
         st = print_dataset(&dataset, &statistics);
@@ -569,7 +564,8 @@ static enum sl_status run_partition(const struct settings *settings)
     struct sl_dataset dataset;
     struct sl_partition partition;
     enum sl_status st = SL_OK;
-    SL_CHECK(load(settings, &dataset));
+    const struct sl_dataset_options options = options_of(settings);
+    SL_CHECK(sl_dataset_load(&options, &dataset));
     double start = sl_clock_s();
     st = sl_partition_make(&dataset,
                            &(struct sl_partition_rule){.method = (enum sl_partition_method)settings->method,

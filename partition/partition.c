@@ -24,14 +24,6 @@ enum stratum { STRATUM_TRAIN, STRATUM_VALID, STRATUM_TEST, STRATUM_REST, N_STRAT
 
 /* ---- Choosing the parts ------------------------------------------------------------------------------------------ */
 
-/* Equal ranges of the dataset's order. */
-static void choose_ranges(uint32_t n_vertices, uint32_t n_parts, uint32_t *parts)
-{
-    for (uint64_t v = 0; v < n_vertices; v++) {
-        parts[v] = (uint32_t)(v * n_parts / n_vertices);
-    }
-}
-
 static void mark(struct sl_ticket *tickets, const struct sl_ids *ids, enum stratum stratum)
 {
     for (uint32_t i = 0; i < ids->n; i++) {
@@ -66,12 +58,16 @@ static enum sl_status choose_at_random(const struct sl_dataset *dataset, uint32_
 static enum sl_status choose(const struct sl_dataset *dataset, enum sl_partition_method method, uint32_t n_parts,
                              uint64_t seed, uint32_t *parts)
 {
+    const uint32_t n = dataset->graph.n_vertices;
     switch (method) {
     case SL_PARTITION_METIS: return sl_metis_partition(dataset, n_parts, seed, parts);
     case SL_PARTITION_RANDOM: return choose_at_random(dataset, n_parts, seed, parts);
-    case SL_PARTITION_NONE: choose_ranges(dataset->graph.n_vertices, n_parts, parts); return SL_OK;
+    case SL_PARTITION_NONE: break;
     }
-    return sl_fail(SL_EINVAL, "partition: there is no method %d", (int)method);
+    for (uint64_t v = 0; v < n; v++) { /* equal ranges of the dataset's order */
+        parts[v] = (uint32_t)(v * n_parts / n);
+    }
+    return SL_OK;
 }
 
 /* Choose the pieces, or read them from the cache file. A failed write of the cache file is no failure. */
