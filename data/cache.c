@@ -173,14 +173,7 @@ struct draft {
     const struct sl_column *narrow;           /* dense features of another dtype than float32, or NULL */
 };
 
-static void start(struct draft *draft, enum kind kind, uint64_t key)
-{
-    draft->n = 0;
-    draft->narrow = NULL;
-    draft->facts = (struct facts){.key = key, .kind = kind};
-}
-
-/* Add a table of rows; width 0: a list. An empty table stays away. */
+/* Add a table of rows; width 0: a list. An empty table and NULL stay away. */
 static void add(struct draft *draft, enum section section, enum sl_dtype dtype, uint64_t rows, uint32_t width,
                 const void *data)
 {
@@ -236,7 +229,7 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
     const struct sl_features *features = &dataset->features;
     const struct sl_targets *targets = &dataset->targets;
     const struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
-    start(draft, KIND_DATASET, key);
+    *draft = (struct draft){.facts = {.key = key, .kind = KIND_DATASET}};
     facts->synthetic = dataset->synthetic;
     facts->n_vertices = graph->n_vertices;
     facts->n_edges = graph->n_edges;
@@ -252,12 +245,8 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
     snprintf(facts->split, sizeof facts->split, "%s", dataset->split);
     add(draft, SECTION_OFFSETS, SL_DTYPE_U64, (uint64_t)graph->n_vertices + 1, 0, graph->offsets);
     add(draft, SECTION_SOURCES, SL_DTYPE_U32, graph->n_edges, 0, graph->sources);
-    if (graph->weights != NULL) {
-        add(draft, SECTION_WEIGHTS, SL_DTYPE_F32, graph->n_edges, 0, graph->weights);
-    }
-    if (graph->relations != NULL) {
-        add(draft, SECTION_RELATIONS, SL_DTYPE_U16, graph->n_edges, 0, graph->relations);
-    }
+    add(draft, SECTION_WEIGHTS, SL_DTYPE_F32, graph->n_edges, 0, graph->weights);
+    add(draft, SECTION_RELATIONS, SL_DTYPE_U16, graph->n_edges, 0, graph->relations);
     if (features->offsets == NULL) {
         facts->dtype = features->dense.dtype;
         facts->scale = features->dense.dtype == SL_DTYPE_I8 ? features->dense.scale : 1;
@@ -268,11 +257,8 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
         add(draft, SECTION_COLUMNS, SL_DTYPE_U32, facts->n_nonzeros, 0, features->columns);
         add(draft, SECTION_VALUES, SL_DTYPE_F32, facts->n_nonzeros, 0, features->values);
     }
-    if (targets->width == 1) {
-        add(draft, SECTION_TARGETS, target_dtype(targets->type), graph->n_vertices, 0, targets->data);
-    } else {
-        add(draft, SECTION_TARGETS, target_dtype(targets->type), graph->n_vertices, targets->width, targets->data);
-    }
+    const uint32_t width = targets->width == 1 ? 0 : targets->width;
+    add(draft, SECTION_TARGETS, target_dtype(targets->type), graph->n_vertices, width, targets->data);
     for (int i = 0; i < 3; i++) {
         facts->n_lists[i] = lists[i]->n;
         add(draft, (enum section)(SECTION_TRAIN + i), SL_DTYPE_U32, lists[i]->n, 0, lists[i]->ids);
@@ -329,10 +315,7 @@ void sl_cache_hash_dataset(const struct sl_dataset *dataset, uint64_t out[SL_N_D
 
 bool sl_cache_write_parts(const char *path, uint64_t key, uint32_t n_vertices, uint32_t n_parts, const uint32_t *parts)
 {
-    struct draft draft;
-    start(&draft, KIND_PARTS, key);
-    draft.facts.n_vertices = n_vertices;
-    draft.facts.n_parts = n_parts;
+    struct draft draft = {.facts = {.key = key, .kind = KIND_PARTS, .n_vertices = n_vertices, .n_parts = n_parts}};
     add(&draft, SECTION_PARTS, SL_DTYPE_U32, n_vertices, 0, parts);
     return put(path, &draft);
 }
