@@ -6,6 +6,7 @@
 
 #include "data/features.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 
 static void count_edges(const struct sl_dataset *dataset, struct sl_statistics *out)
 {
@@ -25,7 +26,7 @@ static void count_edges(const struct sl_dataset *dataset, struct sl_statistics *
                 n_agree += class_of[u] == class_of[v];
             }
         }
-        out->max_in_degree = degree > out->max_in_degree ? degree : out->max_in_degree;
+        out->max_in_degree = sl_max_u64(degree, out->max_in_degree);
         out->n_isolated += degree == loops;
         out->n_self_loops += loops;
     }
@@ -48,7 +49,7 @@ static enum sl_status count_labels(const struct sl_dataset *dataset, struct sl_s
     }
     for (uint32_t c = 0; c < targets->n_classes; c++) {
         out->n_classes += sizes[c] > 0;
-        out->largest_class = sizes[c] > out->largest_class ? sizes[c] : out->largest_class;
+        out->largest_class = sl_max_u32(sizes[c], out->largest_class);
         if (sizes[c] > 0 && (out->smallest_class == 0 || sizes[c] < out->smallest_class)) {
             out->smallest_class = sizes[c];
         }

@@ -240,7 +240,7 @@ static double largest_over_mean(const uint64_t *loads, uint32_t n_parts)
     uint64_t most = 0;
     for (uint32_t q = 0; q < n_parts; q++) {
         sum += loads[q];
-        most = loads[q] > most ? loads[q] : most;
+        most = sl_max_u64(loads[q], most);
     }
     return sum == 0 ? 1 : (double)most * n_parts / (double)sum;
 }

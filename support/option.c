@@ -614,7 +614,7 @@ enum sl_status sl_option_text(const struct sl_option *option, const void *settin
     case SL_OPTION_U32: list_text(option, value, 1, text, sizeof text); break;
     case SL_OPTION_U64: snprintf(text, sizeof text, "%llu", (unsigned long long)*(const uint64_t *)value); break;
     case SL_OPTION_REAL: real_text(*(const double *)value, text, sizeof text); break;
-    case SL_OPTION_STRING: source = *(char *const *)value != NULL ? *(char *const *)value : ""; break;
+    case SL_OPTION_STRING: source = sl_text_or(*(char *const *)value, ""); break;
     case SL_OPTION_CHOICE: sl_option_choice_name(option, *(const int *)value, text, sizeof text); break;
     case SL_OPTION_U32_LIST: list_text(option, value, *count(option, settings), text, sizeof text); break;
     }

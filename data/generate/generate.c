@@ -139,11 +139,13 @@ static void set_same_class(struct sl_world *world)
         chance += share * share;
     }
     for (uint32_t v = 0; v < r->n_vertices; v++) {
-        uint32_t p = world->places[v];
-        stray_edges += world->stray[v] ? (double)(world->first_edge[v + 1] - world->first_edge[v]) : 0;
-        stray_popularity += world->stray[v] ? world->popularity[p + 1] - world->popularity[p] : 0;
+        if (world->stray[v]) {
+            const uint32_t p = world->places[v];
+            stray_edges += (double)(world->first_edge[v + 1] - world->first_edge[v]);
+            stray_popularity += world->popularity[p + 1] - world->popularity[p];
+        }
     }
-    double q = (1 - stray_edges / (r->n_edges > 0 ? (double)r->n_edges : 1)) * (1 - stray_popularity / all);
+    double q = (1 - stray_edges / fmax((double)r->n_edges, 1)) * (1 - stray_popularity / all);
     double by_chance = (1 - q) * chance;
     double a = q > by_chance ? (r->homophily - by_chance) / (q - by_chance) : 0;
     double home = (1 - PARTNER_SHARE) * chance;
@@ -218,7 +220,7 @@ static sl_vertex choose_target(const struct sl_world *world, sl_vertex v, const 
     sl_random4(&draw, v, i, random);
     sl_vertex target = sl_random_below(random[0], r->n_vertices);
     while (taken(targets, i, v, target)) {
-        target = target + 1 < r->n_vertices ? target + 1 : 0;
+        target = (target + 1) % r->n_vertices;
     }
     return target;
 }

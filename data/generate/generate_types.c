@@ -182,7 +182,7 @@ static sl_vertex choose_target(const struct relation *relation, sl_vertex v, con
     sl_random4(&draw, v, i, random);
     sl_vertex target = sl_random_below(random[0], relation->destination->n);
     while (taken(targets, i, target)) {
-        target = target + 1 < relation->destination->n ? target + 1 : 0;
+        target = (target + 1) % relation->destination->n;
     }
     return target;
 }

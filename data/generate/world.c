@@ -7,6 +7,7 @@
 
 #include "support/compare.h"
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "support/random.h"
 
 #define POPULARITY_EXPONENT 1.35 /* of the Pareto law */
@@ -50,8 +51,7 @@ struct sl_home sl_world_home(const struct sl_world *world, uint32_t place)
 
 double sl_world_popularity(double u)
 {
-    double w = pow(u, -1 / POPULARITY_EXPONENT);
-    return w < MAX_POPULARITY ? w : MAX_POPULARITY;
+    return fmin(pow(u, -1 / POPULARITY_EXPONENT), MAX_POPULARITY);
 }
 
 double sl_world_activity(double u)
@@ -62,7 +62,7 @@ double sl_world_activity(double u)
 void sl_world_share_edges(const struct sl_writers *writers, uint64_t *first_edge)
 {
     uint64_t n = writers->n;
-    uint64_t base = writers->n_edges >= n ? 1 : 0;
+    uint64_t base = writers->n_edges >= n; /* an edge for each, if there are enough */
     uint64_t shared = 0;
     uint64_t before = 0;
     double whole = 0;
@@ -74,12 +74,11 @@ void sl_world_share_edges(const struct sl_writers *writers, uint64_t *first_edge
     for (uint64_t v = 0; v < n; v++) {
         sum += writers->activity(writers->context, (sl_vertex)v);
         uint64_t upto = (uint64_t)((double)(writers->n_edges - base * n) * (sum / whole));
-        degree[v] = base + upto - before;
-        degree[v] = degree[v] < writers->most ? degree[v] : writers->most;
+        degree[v] = sl_min_u64(base + upto - before, writers->most);
         before = upto;
         shared += degree[v];
     }
-    for (uint64_t v = 0; shared < writers->n_edges; v = v + 1 < n ? v + 1 : 0) {
+    for (uint64_t v = 0; shared < writers->n_edges; v = (v + 1) % n) {
         bool room = degree[v] < writers->most;
         degree[v] += room;
         shared += room;
