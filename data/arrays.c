@@ -442,41 +442,24 @@ static enum sl_status copy_links(const struct sl_array_links *from, const char *
 }
 
 /* Copy the ends of the relations, or let all vertices be ends. */
-static enum sl_status copy_ends(const struct sl_arrays *a, struct sl_link_split *out)
+static enum sl_status copy_ends(const struct sl_arrays *a, struct sl_link_ends **out)
 {
-    enum sl_status st = SL_OK;
     if (a->edge_relations == NULL) {
         return SL_OK;
     }
-    SL_CHECK(sl_alloc((size_t)a->n_relations + 1, sizeof *out->ends, "ends of relations", &out->ends));
-    out->n_relations = a->n_relations;
-    out->own_ids = true; /* relations without links may have edges */
+    SL_CHECK(sl_alloc((size_t)a->n_relations + 1, sizeof **out, "ends of relations", out));
     for (uint32_t r = 0; r < a->n_relations; r++) {
-        struct sl_link_ends *ends = &out->ends[r];
+        struct sl_link_ends *ends = &(*out)[r];
         *ends = (struct sl_link_ends){{0, 0}, {a->n_vertices, a->n_vertices}};
         for (uint32_t end = 0; end < 2 && a->relation_ends != NULL; end++) {
             ends->first[end] = a->relation_ends[4 * r + end];
             ends->n[end] = a->relation_ends[4 * r + 2 + end];
-            if ((uint64_t)ends->first[end] + ends->n[end] > a->n_vertices) {
-                st = sl_fail(SL_EINVAL,
-                             "arrays: relation_ends has %u ids from %u on for relation %u; expected ids of "
-                             "0 .. %u",
-                             ends->n[end], ends->first[end], r, a->n_vertices - 1);
-                return st;
-            }
+            SL_FAIL_IF((uint64_t)ends->first[end] + ends->n[end] > a->n_vertices, SL_EINVAL,
+                       "arrays: relation_ends has %u ids from %u on for relation %u; expected ids of 0 .. %u",
+                       ends->n[end], ends->first[end], r, a->n_vertices - 1);
         }
     }
-    return st;
-}
-
-/* Note what a drawn split has to know. */
-static enum sl_status describe_ends(const struct sl_arrays *a, struct sl_dataset *out)
-{
-    struct sl_link_split ends = {0};
-    enum sl_status st = copy_ends(a, &ends);
-    out->ends = ends.ends;
-    out->directed = a->directed;
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status make_links(const struct sl_arrays *a, struct sl_link_split *out)
@@ -487,7 +470,11 @@ static enum sl_status make_links(const struct sl_arrays *a, struct sl_link_split
     }
     name_lists(a, lists);
     out->directed = a->directed;
-    SL_CHECK(copy_ends(a, out));
+    SL_CHECK(copy_ends(a, &out->ends));
+    if (out->ends != NULL) {
+        out->n_relations = a->n_relations;
+        out->own_ids = true; /* relations without links may have edges */
+    }
     for (int i = 0; i < SL_N_LINK_LISTS; i++) {
         SL_CHECK(copy_links(lists[i].links, lists[i].name, a->n_vertices, out, &out->list[i]));
     }
@@ -631,7 +618,7 @@ static enum sl_status fill(struct sl_arrays *a, uint32_t **destinations, struct 
     SL_CHECK(make_graph(a, &out->graph));
     SL_CHECK(copy_names(a, &out->relations));
     SL_CHECK(describe_types(a, &out->types));
-    SL_CHECK(describe_ends(a, out));
+    SL_CHECK(copy_ends(a, &out->ends));
     SL_CHECK(make_links(a, &out->links));
     SL_CHECK(settle_leaks(a, out));
     SL_CHECK(copy_targets(a, &out->targets));
