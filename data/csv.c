@@ -397,12 +397,8 @@ static enum sl_status number_lines(void *context, const struct sl_lines *lines)
             st = append_row(table, row, r, piece);
         }
     }
-    if (points) {
-        atomic_store(&table->points, true);
-    }
-    if (whole) {
-        atomic_store(&table->whole, true);
-    }
+    table->points |= points;
+    table->whole |= whole;
 done:
     sl_free(room);
     return st;

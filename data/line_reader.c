@@ -197,16 +197,6 @@ static enum sl_status fill(struct source *source, const struct buffer *other, si
     return SL_OK;
 }
 
-/* After the lines that fit: the first line may be wrong, too, and says more. */
-static enum sl_status check_surplus(const struct source *source)
-{
-    return !source->surplus
-               ? SL_OK
-               : sl_fail(SL_EFILE, "%s:%llu: expected %llu lines, found more; is the count wrong, or line 1 a header?",
-                         source->path, (unsigned long long)source->max_lines + 1,
-                         (unsigned long long)source->max_lines);
-}
-
 /* ---- Threads ----------------------------------------------------------------------------------------------------- */
 
 /* The blocks of a buffer for several threads, and the buffer to fill meanwhile. */
@@ -282,7 +272,11 @@ static enum sl_status read_all(struct source *source, struct turn *turn)
         full = turn->next;
     }
     SL_FAIL_IF(turn->status != SL_OK, turn->status, "%s", turn->message);
-    return check_surplus(source);
+    /* After the lines that fit: the first line may be wrong, too, and says more. */
+    SL_FAIL_IF(source->surplus, SL_EFILE,
+               "%s:%llu: expected %llu lines, found more; is the count wrong, or line 1 a header?", source->path,
+               (unsigned long long)source->max_lines + 1, (unsigned long long)source->max_lines);
+    return SL_OK;
 }
 
 enum sl_status sl_lines_read(const char *path, uint64_t max_lines,

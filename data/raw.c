@@ -539,15 +539,6 @@ static enum sl_status check_list(const struct sl_raw *raw, const char *where, in
     return SL_OK;
 }
 
-static enum sl_status check_lists(const struct sl_raw *raw, const char *where)
-{
-    enum sl_status st = SL_OK;
-    for (int list = 0; list < 3 && st == SL_OK; list++) {
-        st = check_list(raw, where, list);
-    }
-    return st;
-}
-
 /* ---- Tables, text or arrays -------------------------------------------------------------------------------------- */
 
 static enum sl_status read_count(const char *path, enum sl_raw_file table, uint64_t *out)
@@ -709,14 +700,6 @@ static enum sl_status count_vertices(const struct sl_raw_files *files, uint32_t 
     return st;
 }
 
-static enum sl_status read_weights(const struct sl_raw_files *files, struct sl_raw *raw)
-{
-    if (files->paths[SL_RAW_WEIGHTS] == NULL) {
-        return SL_OK;
-    }
-    return sl_raw_read_weights(files->paths[SL_RAW_WEIGHTS], raw->n_edges, &raw->weights);
-}
-
 /* Give the edges of triples their relations. */
 static enum sl_status take_relations(const struct sl_links *train, struct sl_raw *raw)
 {
@@ -835,10 +818,13 @@ static uint32_t drop_unknown(const struct sl_targets *targets, struct sl_ids *id
 enum sl_status sl_raw_settle(const struct sl_raw_files *files, const char *where, struct sl_raw *raw)
 {
     struct sl_ids *lists[] = {&raw->train, &raw->valid, &raw->test};
-    for (int i = 0; i < 3 && files->need != SL_RAW_FOR_TRAINING; i++) {
-        raw->n_dropped += drop_unknown(&raw->targets, lists[i]);
+    for (int i = 0; i < 3; i++) {
+        if (files->need != SL_RAW_FOR_TRAINING) {
+            raw->n_dropped += drop_unknown(&raw->targets, lists[i]);
+        }
+        SL_CHECK(check_list(raw, where, i));
     }
-    return check_lists(raw, where);
+    return SL_OK;
 }
 
 enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
@@ -848,8 +834,8 @@ enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
     enum sl_status st;
     snprintf(out->split, sizeof out->split, "%s", files->split);
     SL_TRY(st, read_graph(files, out), fail);
-    if (files->need != SL_RAW_FOR_LINKS) {
-        SL_TRY(st, read_weights(files, out), fail);
+    if (files->need != SL_RAW_FOR_LINKS && files->paths[SL_RAW_WEIGHTS] != NULL) {
+        SL_TRY(st, sl_raw_read_weights(files->paths[SL_RAW_WEIGHTS], out->n_edges, &out->weights), fail);
     }
     SL_TRY(st, read_targets(files, out), fail);
     SL_TRY(st, read_class_names(files, out), fail);

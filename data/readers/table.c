@@ -81,6 +81,14 @@ static const struct {
     {NODES, "split", ROLE_SPLIT},
 };
 
+#define LABEL_BYTES 6
+
+/* Whether a column is one label of several, "label_a". */
+static bool is_named_label(struct sl_text_cell name)
+{
+    return name.n > LABEL_BYTES && memcmp(name.p, "label_", LABEL_BYTES) == 0;
+}
+
 static enum role role_of(enum kind kind, struct sl_text_cell name)
 {
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
@@ -91,7 +99,7 @@ static enum role role_of(enum kind kind, struct sl_text_cell name)
     if (kind == EDGES) {
         return ROLE_UNUSED;
     }
-    return name.n > 6 && memcmp(name.p, "label_", 6) == 0 ? ROLE_LABEL : ROLE_FEATURE;
+    return is_named_label(name) ? ROLE_LABEL : ROLE_FEATURE;
 }
 
 struct column {
@@ -518,26 +526,29 @@ static enum sl_status give_targets(struct nodes *nodes, const struct sl_raw_file
 static enum sl_status name_columns(const struct nodes *nodes, enum role role, char **out)
 {
     const struct header *header = &nodes->table.header;
-    size_t room = 1;
-    for (uint32_t c = 0; c < header->n; c++) {
-        room += header->columns[c].name.n + 1;
-    }
-    SL_CHECK(sl_alloc(room, 1, "names of columns", out));
-    char *end = *out;
-    for (uint32_t c = 0; c < header->n; c++) {
-        const struct sl_text_cell name = header->columns[c].name;
-        if (header->columns[c].role == role) {
-            size_t skip = role == ROLE_LABEL && name.n > 6 && memcmp(name.p, "label_", 6) == 0 ? 6 : 0;
-            end = (char *)memcpy(end, name.p + skip, name.n - skip) + name.n - skip;
-            *end++ = '\n';
+    struct sl_names names = {0};
+    enum sl_status st = SL_OK;
+    for (uint32_t c = 0, i; c < header->n && st == SL_OK; c++) {
+        struct sl_text_cell name = header->columns[c].name;
+        if (header->columns[c].role != role) {
+            continue;
         }
+        if (role == ROLE_LABEL && is_named_label(name)) {
+            name.p += LABEL_BYTES;
+            name.n -= LABEL_BYTES;
+        }
+        st = sl_names_add(&names, name, &i);
     }
-    *end = '\0';
-    if (!sl_text_is_utf8(*out, (size_t)(end - *out))) { /* no names, rather than names that no model's file can have */
+    if (st == SL_OK) {
+        st = sl_names_list(&names, out);
+    }
+    sl_names_free(&names);
+    if (st == SL_OK &&
+        !sl_text_is_utf8(*out, strlen(*out))) { /* no names, rather than names that no model's file has */
         sl_free(*out);
         *out = NULL;
     }
-    return SL_OK;
+    return st;
 }
 
 /* Move what was read into the raw tables. */
