@@ -377,8 +377,8 @@ static enum sl_status use_dataset(const struct sl_dataset_options *options, char
     return SL_OK;
 }
 
-/* A folder of the dataset's name that no reader knows: it may have a split alone, if --features names the features. Else
- * the message names the missing file and the other datasets. Takes the path over. */
+/* A folder of the dataset's name that no reader knows: it may have a split alone, if --features names the features.
+ * Else the message names the missing file and the other datasets. Takes the path over. */
 static enum sl_status use_half(const struct sl_dataset_options *options, char *path, const char *searched,
                                struct origin *origin)
 {
