@@ -126,34 +126,18 @@ static struct sl_operation optimize_op = {
 
 /* ---- submissions ---- */
 
-static struct optimize view_of(const struct sl_task_args *head, const struct sl_adam *adam,
-                               starpu_data_handle_t gradient, starpu_data_handle_t w, starpu_data_handle_t m,
-                               starpu_data_handle_t v)
-{
-    assert(adam->t != 0);
-    return (struct optimize){.head = *head,
-                             .gradient = sl_matrix_of(gradient),
-                             .w = sl_matrix_of(w),
-                             .m = sl_matrix_of(m),
-                             .v = sl_matrix_of(v),
-                             .adam = *adam};
-}
-
 enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct sl_adam *adam,
-                                  starpu_data_handle_t gradient, starpu_data_handle_t w, starpu_data_handle_t m,
-                                  starpu_data_handle_t v)
+                                  const struct sl_optimize_handles *handles)
 {
-    struct optimize view = view_of(head, adam, gradient, w, m, v);
-    return sl_view_submit(&optimize_op, &view, SL_PRIORITY_COMPUTE);
-}
-
-enum sl_status sl_optimize_rows_submit(const struct sl_task_args *head, const struct sl_adam *adam,
-                                       starpu_data_handle_t gradient, starpu_data_handle_t touched,
-                                       starpu_data_handle_t w, starpu_data_handle_t m, starpu_data_handle_t v)
-{
-    struct optimize view = view_of(head, adam, gradient, w, m, v);
-    view.touched = sl_matrix_of(touched);
-    view.by_rows = true;
+    struct optimize view = {.head = *head,
+                            .gradient = sl_matrix_of(handles->gradient),
+                            .w = sl_matrix_of(handles->w),
+                            .m = sl_matrix_of(handles->m),
+                            .v = sl_matrix_of(handles->v),
+                            .touched = sl_matrix_of(handles->touched),
+                            .adam = *adam,
+                            .by_rows = handles->by_rows};
+    assert(adam->t != 0 && (handles->by_rows || handles->touched == NULL));
     return sl_view_submit(&optimize_op, &view, SL_PRIORITY_COMPUTE);
 }
 

@@ -83,15 +83,15 @@ SL_DECLARE_LAUNCHER(enum sl_status, sl_optimize, const struct sl_adam *adam, siz
 SL_DECLARE_LAUNCHER(enum sl_status, sl_optimize_rows, const struct sl_adam *adam, uint32_t n_rows, uint32_t n_columns,
                     const sl_real *gradient, const int8_t *touched, sl_real *w, sl_real *m, sl_real *v);
 
-/* Submit one Adam step. All four handles are matrices of sl_real, of one shape; w, m and v are updated. Local; one
- * thread submits. The errors of sl_view_submit. */
-enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct sl_adam *adam,
-                                  starpu_data_handle_t gradient, starpu_data_handle_t w, starpu_data_handle_t m,
-                                  starpu_data_handle_t v);
+/* Matrices of sl_real, of one shape; w, m and v are updated. touched: int8 [1 x rows] as above, only by rows, or
+ * NULL. */
+struct sl_optimize_handles {
+    starpu_data_handle_t gradient, w, m, v, touched;
+    bool by_rows;
+};
 
-/* The same by rows. touched: int8 [1 x rows] as above, or NULL. */
-enum sl_status sl_optimize_rows_submit(const struct sl_task_args *head, const struct sl_adam *adam,
-                                       starpu_data_handle_t gradient, starpu_data_handle_t touched,
-                                       starpu_data_handle_t w, starpu_data_handle_t m, starpu_data_handle_t v);
+/* Submit one Adam step. Local; one thread submits. The errors of sl_view_submit. */
+enum sl_status sl_optimize_submit(const struct sl_task_args *head, const struct sl_adam *adam,
+                                  const struct sl_optimize_handles *handles);
 
 #endif

@@ -53,20 +53,6 @@ static bool steps_by_rows(const struct sl_layer_pass *lp, int k)
            lp->pass->shards->is_sparse;
 }
 
-static enum sl_status optimise_rows(const struct sl_update *u, const struct sl_layer_pass *lp, uint32_t r, int k,
-                                    const struct sl_adam *adam)
-{
-    const struct sl_parameter *p = &lp->pass->model[r].layer[lp->i].parameter[k];
-    const struct sl_partials *lists = lp->pass->source->lists(lp, r, k);
-    struct sl_task_args head = head_of(lp, r);
-    starpu_data_handle_t touched = NULL;
-    if (notes_touched(u, lp, lists)) {
-        touched = lists->sum_touched;
-    }
-    return sl_optimize_rows_submit(&head, adam, p->gradient_handle, touched, p->value_handle, p->moment1_handle,
-                                   p->moment2_handle);
-}
-
 static enum sl_status optimise(const struct sl_update *u, const struct sl_layer_pass *lp, int k,
                                const struct sl_adam *adam)
 {
@@ -75,13 +61,17 @@ static enum sl_status optimise(const struct sl_update *u, const struct sl_layer_
             continue;
         }
         const struct sl_parameter *parameter = &lp->pass->model[r].layer[lp->i].parameter[k];
-        struct sl_task_args head = head_of(lp, r);
-        if (steps_by_rows(lp, k)) {
-            SL_CHECK(optimise_rows(u, lp, r, k, adam));
-            continue;
+        const struct sl_partials *lists = lp->pass->source->lists(lp, r, k);
+        const struct sl_task_args head = head_of(lp, r);
+        struct sl_optimize_handles handles = {.gradient = parameter->gradient_handle,
+                                              .w = parameter->value_handle,
+                                              .m = parameter->moment1_handle,
+                                              .v = parameter->moment2_handle,
+                                              .by_rows = steps_by_rows(lp, k)};
+        if (handles.by_rows && notes_touched(u, lp, lists)) {
+            handles.touched = lists->sum_touched;
         }
-        SL_CHECK(sl_optimize_submit(&head, adam, parameter->gradient_handle, parameter->value_handle,
-                                    parameter->moment1_handle, parameter->moment2_handle));
+        SL_CHECK(sl_optimize_submit(&head, adam, &handles));
     }
     return SL_OK;
 }

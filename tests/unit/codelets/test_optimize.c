@@ -40,7 +40,7 @@ static void step(const struct sl_adam *adam, uint32_t rows, uint32_t columns, sl
 {
     starpu_data_handle_t h[] = {rows_of(g, rows, columns), rows_of(w, rows, columns), rows_of(m, rows, columns),
                                 rows_of(v, rows, columns)};
-    expect_ok(sl_optimize_submit(&head, adam, h[0], h[1], h[2], h[3]));
+    expect_ok(sl_optimize_submit(&head, adam, &(struct sl_optimize_handles){h[0], h[1], h[2], h[3], NULL, false}));
     UNREGISTER(h);
     expect_no_failure();
 }
@@ -146,7 +146,8 @@ static void check_rows(bool noted)
     starpu_data_handle_t h[] = {rows_of(g, ROWS, COLUMNS), rows_of(got[0], ROWS, COLUMNS),
                                 rows_of(got[1], ROWS, COLUMNS), rows_of(got[2], ROWS, COLUMNS),
                                 sl_matrix_over(touched, 1, ROWS, SL_DTYPE_I8)};
-    expect_ok(sl_optimize_rows_submit(&head, &adam, h[0], noted ? h[4] : NULL, h[1], h[2], h[3]));
+    const struct sl_optimize_handles all = {h[0], h[1], h[2], h[3], noted ? h[4] : NULL, true};
+    expect_ok(sl_optimize_submit(&head, &adam, &all));
     UNREGISTER(h);
     for (size_t r = 0; r < ROWS; r++) {
         const size_t first = r * COLUMNS;
