@@ -364,18 +364,13 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
 }
 
 enum sl_status sl_loss_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
-                                  bool watched, starpu_data_handle_t total)
+                                  bool watched, double *parts, starpu_data_handle_t total)
 {
-    struct loss_sum v = {
-        .head = *head, .total = sl_matrix_of(total), .losses = {.n = n, .handles = losses}, .watched = watched};
-    return sl_view_submit(&loss_sum_op, &v, SL_PRIORITY_COMPUTE);
-}
-
-enum sl_status sl_loss_parts_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
-                                    double *parts, starpu_data_handle_t total)
-{
-    struct loss_sum v = {
-        .head = *head, .total = sl_matrix_of(total), .losses = {.n = n, .handles = losses}, .parts = parts};
+    struct loss_sum v = {.head = *head,
+                         .total = sl_matrix_of(total),
+                         .losses = {.n = n, .handles = losses},
+                         .watched = watched,
+                         .parts = parts};
     return sl_view_submit(&loss_sum_op, &v, SL_PRIORITY_COMPUTE);
 }
 

@@ -90,13 +90,9 @@ enum sl_status sl_loss_submit(const struct sl_task_args *head, starpu_data_handl
                               starpu_data_handle_t loss);
 
 /* total = sum of the n partial losses, in order. If the sum is not finite, the run fails with SL_ENUMERIC, unless
- * `watched`: the caller then checks the sum. Runs on CPU workers only, since the host reads the sum and a partial
- * loss has only eight bytes. */
+ * `watched`: the caller then checks the sum. parts: host memory for the value of each partial loss, or NULL. Runs on
+ * CPU workers only, since the host reads the sum and a partial loss has only eight bytes. */
 enum sl_status sl_loss_sum_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
-                                  bool watched, starpu_data_handle_t total);
-
-/* The same, unwatched. In addition the task writes the value of losses[i] to parts[i] in host memory. */
-enum sl_status sl_loss_parts_submit(const struct sl_task_args *head, uint32_t n, const starpu_data_handle_t *losses,
-                                    double *parts, starpu_data_handle_t total);
+                                  bool watched, double *parts, starpu_data_handle_t total);
 
 #endif

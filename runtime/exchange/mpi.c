@@ -246,7 +246,7 @@ static enum sl_status add_turn(struct sl_transport *transport, const struct sl_t
     SL_CHECK(make_list(transport, partials->handle + begin, n, chain->so_far));
     const starpu_data_handle_t *list = ((struct mpi *)transport->own)->list;
     if (chain->losses != NULL) {
-        SL_CHECK(sl_loss_sum_submit(head, n + !first, list + first, chain->losses->watched, sum));
+        SL_CHECK(sl_loss_sum_submit(head, n + !first, list + first, chain->losses->watched, NULL, sum));
     } else {
         SL_CHECK(sl_reduce_submit(head, n + !first, list + first, sum));
     }
@@ -292,7 +292,7 @@ static enum sl_status keep_losses(struct sl_transport *transport, const struct s
     struct kept *kept = &((struct mpi *)transport->own)->kept[head->step % transport->plan->n_per_epoch];
     SL_CHECK(sl_realloc(&kept->part, losses->n + 1, sizeof *kept->part, "losses of a step"));
     kept->n = losses->n;
-    return sl_loss_parts_submit(head, losses->n, losses->handle, kept->part, total);
+    return sl_loss_sum_submit(head, losses->n, losses->handle, false, kept->part, total);
 }
 
 static enum sl_status loss(struct sl_transport *transport, const struct sl_task_args *head,

@@ -55,7 +55,8 @@ enum sl_status sl_transport_loss_here(struct sl_transport *transport, const stru
                                       const struct sl_transport_losses *losses)
 {
     (void)transport;
-    return sl_loss_sum_submit(head, losses->partials->n, losses->partials->handle, losses->watched, losses->total);
+    return sl_loss_sum_submit(head, losses->partials->n, losses->partials->handle, losses->watched, NULL,
+                              losses->total);
 }
 
 static enum sl_status rows_stay(struct sl_transport *transport, const struct sl_task_args *head, enum sl_stage stage,

@@ -265,7 +265,7 @@ TEST(test_loss)
                                 sl_matrix_over(losses[0], N_RUNS, 1, SL_DTYPE_F64),
                                 sl_matrix_over(&total, 1, 1, SL_DTYPE_F64)};
     expect_ok(sl_loss_submit(&all, h[0], &of, 0, 0.25, h[1], h[2]));
-    expect_ok(sl_loss_sum_submit(&head, 1, &h[2], false, h[3]));
+    expect_ok(sl_loss_sum_submit(&head, 1, &h[2], false, NULL, h[3]));
     UNREGISTER(h);
     for (uint32_t k = 0; k < N_RUNS; k++) {
         starpu_data_handle_t one[] = {run_of(z, k, C), run_of(gz[1], k, C),
