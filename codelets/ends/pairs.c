@@ -309,22 +309,19 @@ struct pairs {
     struct sl_task_args head;
     struct sl_matrix z, gz, loss, relations;
     struct sl_matrices decoder, gradients; /* its arrays */
-    struct sl_pairs_rule rule;
+    struct sl_pairs rule;                  /* without sizes and addresses */
     double scale;
 };
 
 static enum sl_status pairs(const void *view, const void *stream)
 {
     const struct pairs *v = view;
-    struct sl_pairs pairs = {.n_links = v->z.n_rows / (v->rule.n_negatives + 2),
-                             .n_negatives = v->rule.n_negatives,
-                             .n_columns = v->z.n_columns,
-                             .loss = v->rule.loss,
-                             .both_ends = v->rule.both_ends,
-                             .relations = v->relations.data,
-                             .decoder = {.name = v->rule.decoder, .n_columns = v->z.n_columns, .n_relations = 1}};
+    struct sl_pairs pairs = v->rule;
     struct sl_pairs_out out = {.gz = v->gz.data, .loss = v->loss.data};
-    if (v->rule.decoder == SL_DECODER_DISTMULT) {
+    pairs.n_links = v->z.n_rows / (pairs.n_negatives + 2);
+    pairs.n_columns = pairs.decoder.n_columns = v->z.n_columns;
+    pairs.relations = v->relations.data;
+    if (pairs.decoder.name == SL_DECODER_DISTMULT) {
         pairs.decoder.n_relations = v->decoder.n_rows[SL_DISTMULT_R];
     }
     for (uint32_t k = 0; k < v->decoder.n; k++) {
@@ -347,20 +344,20 @@ static struct sl_operation pairs_op = {
 
 /* ---- submission ---- */
 
-static void check_decoder(const struct sl_pairs_rule *rule, const struct sl_pairs_handles *h)
+static void check_decoder(enum sl_decoder_name decoder, const struct sl_pairs_handles *h)
 {
     const uint32_t n_columns = sl_handle_columns(h->z);
-    for (uint32_t k = 0; k < sl_decoder_arrays(rule->decoder); k++) {
-        const uint32_t wanted = rule->decoder == SL_DECODER_MLP && k == SL_MLP_C ? 1 : n_columns;
+    for (uint32_t k = 0; k < sl_decoder_arrays(decoder); k++) {
+        const uint32_t wanted = decoder == SL_DECODER_MLP && k == SL_MLP_C ? 1 : n_columns;
         assert(sl_handle_columns(h->value[k]) == wanted && sl_handle_columns(h->gradient[k]) == wanted);
         assert(sl_handle_rows(h->value[k]) == sl_handle_rows(h->gradient[k]));
     }
 }
 
-enum sl_status sl_pairs_submit(const struct sl_task_args *head, const struct sl_pairs_rule *rule, double scale,
+enum sl_status sl_pairs_submit(const struct sl_task_args *head, const struct sl_pairs *rule, double scale,
                                const struct sl_pairs_handles *h)
 {
-    const uint32_t n_arrays = sl_decoder_arrays(rule->decoder);
+    const uint32_t n_arrays = sl_decoder_arrays(rule->decoder.name);
     struct pairs v = {.head = *head,
                       .z = sl_matrix_of(h->z),
                       .gz = sl_matrix_of(h->gz),
@@ -370,12 +367,12 @@ enum sl_status sl_pairs_submit(const struct sl_task_args *head, const struct sl_
                       .gradients = {.n = n_arrays, .handles = h->gradient},
                       .rule = *rule,
                       .scale = scale};
-    check_decoder(rule, h);
+    check_decoder(rule->decoder.name, h);
     assert(head->runs == NULL);
     assert(rule->n_negatives >= 1 && rule->n_negatives <= SL_MAX_NEGATIVES);
     assert(v.z.n_rows % (rule->n_negatives + 2) == 0);
     v.head.work = 3 * sl_matrix_entries(&v.z) * sizeof(sl_real);
-    if (rule->decoder == SL_DECODER_MLP) {
+    if (rule->decoder.name == SL_DECODER_MLP) {
         v.head.work *= v.z.n_columns;
     }
     return sl_view_submit(&pairs_op, &v, SL_PRIORITY_COMPUTE);

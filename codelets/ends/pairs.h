@@ -201,13 +201,6 @@ enum sl_status sl_pairs_cpu(const struct sl_pairs *pairs, const sl_real *z, doub
 SL_EXTERN_C enum sl_status sl_pairs_cuda(struct sl_queue blas, const struct sl_pairs *pairs, const sl_real *z,
                                          double scale, const struct sl_pairs_out *out);
 
-struct sl_pairs_rule {
-    uint32_t n_negatives;
-    enum sl_pairs_loss loss;
-    bool both_ends;
-    enum sl_decoder_name decoder;
-};
-
 /* z, gz: matrices of sl_real with k + 2 rows for each link. relations: uint32, one for each link. NULL: all 0. value,
  * gradient: the decoder's arrays. loss: one double. gz, loss and gradients are overwritten. */
 struct sl_pairs_handles {
@@ -215,8 +208,8 @@ struct sl_pairs_handles {
     starpu_data_handle_t value[SL_DECODER_ARRAYS], gradient[SL_DECODER_ARRAYS];
 };
 
-/* Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */
-enum sl_status sl_pairs_submit(const struct sl_task_args *head, const struct sl_pairs_rule *rule, double scale,
+/* rule: n_negatives, loss, both_ends, and the decoder's name. Local; one thread submits. SL_ESTARPU, SL_ENOMEM. */
+enum sl_status sl_pairs_submit(const struct sl_task_args *head, const struct sl_pairs *rule, double scale,
                                const struct sl_pairs_handles *handles);
 
 #endif

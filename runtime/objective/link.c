@@ -109,10 +109,10 @@ static enum sl_status lose(const struct sl_objective *o, const struct sl_task_ar
                            const struct sl_objective_rows *rows, double scale, starpu_data_handle_t gz,
                            starpu_data_handle_t loss)
 {
-    const struct sl_pairs_rule rule = {.n_negatives = o->n_negatives,
-                                       .loss = (enum sl_pairs_loss)o->loss,
-                                       .both_ends = o->links.n_relations > 0,
-                                       .decoder = (enum sl_decoder_name)o->decoder};
+    const struct sl_pairs rule = {.n_negatives = o->n_negatives,
+                                  .loss = (enum sl_pairs_loss)o->loss,
+                                  .both_ends = o->links.n_relations > 0,
+                                  .decoder.name = (enum sl_decoder_name)o->decoder};
     struct sl_pairs_handles handles = {.z = rows->z, .gz = gz, .loss = loss, .relations = rows->relations};
     memcpy(handles.value, rows->decoder, sizeof handles.value);
     memcpy(handles.gradient, rows->decoder_gradient, sizeof handles.gradient);
