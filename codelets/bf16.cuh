@@ -47,12 +47,7 @@ static inline enum sl_status sl_by_dtypes(enum sl_dtype rows, enum sl_dtype resu
 }
 
 /* The value to compute with. */
-static inline __device__ float sl_wide(float x)
-{
-    return x;
-}
-
-static inline __device__ float4 sl_wide(float4 x)
+template <typename V> static inline __device__ V sl_wide(V x)
 {
     return x;
 }
@@ -98,12 +93,7 @@ static inline __device__ float4 sl_times(float a, float4 x)
     return make_float4(a * x.x, a * x.y, a * x.z, a * x.w);
 }
 
-static inline __device__ void sl_store(float x, float *to)
-{
-    *to = x;
-}
-
-static inline __device__ void sl_store(float4 x, float4 *to)
+template <typename V> static inline __device__ void sl_store(V x, V *to)
 {
     *to = x;
 }

@@ -14,12 +14,9 @@
 enum sl_status sl_exclusive_sum(cudaStream_t stream, uint32_t n, uint32_t *x);
 
 /* Sort n pairs by the lowest n_bits bits of their keys, ascending. The sort is stable. Input and output do not
- * overlap. */
-enum sl_status sl_sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const uint32_t *keys, const uint32_t *values,
-                             uint32_t *keys_out, uint32_t *values_out);
-enum sl_status sl_sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const uint64_t *keys, const uint32_t *values,
-                             uint64_t *keys_out, uint32_t *values_out);
-enum sl_status sl_sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const uint32_t *keys, const uint16_t *values,
-                             uint32_t *keys_out, uint16_t *values_out);
+ * overlap. Keys of 32 bits with values of 32 or 16, and keys of 64 bits with values of 32. */
+template <typename Value, typename Key>
+enum sl_status sl_sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const Key *keys, const Value *values,
+                             Key *keys_out, Value *values_out);
 
 #endif

@@ -28,9 +28,9 @@ enum sl_status sl_exclusive_sum(cudaStream_t stream, uint32_t n, uint32_t *x)
     });
 }
 
-template <typename Key, typename Value>
-static enum sl_status sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const Key *keys, const Value *values,
-                                 Key *keys_out, Value *values_out)
+template <typename Value, typename Key>
+enum sl_status sl_sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const Key *keys, const Value *values,
+                             Key *keys_out, Value *values_out)
 {
     if (n == 0) {
         return SL_OK;
@@ -40,20 +40,9 @@ static enum sl_status sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, co
     });
 }
 
-enum sl_status sl_sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const uint32_t *keys, const uint32_t *values,
-                             uint32_t *keys_out, uint32_t *values_out)
-{
-    return sort_pairs(stream, n, n_bits, keys, values, keys_out, values_out);
-}
-
-enum sl_status sl_sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const uint64_t *keys, const uint32_t *values,
-                             uint64_t *keys_out, uint32_t *values_out)
-{
-    return sort_pairs(stream, n, n_bits, keys, values, keys_out, values_out);
-}
-
-enum sl_status sl_sort_pairs(cudaStream_t stream, uint32_t n, int n_bits, const uint32_t *keys, const uint16_t *values,
-                             uint32_t *keys_out, uint16_t *values_out)
-{
-    return sort_pairs(stream, n, n_bits, keys, values, keys_out, values_out);
-}
+template enum sl_status sl_sort_pairs(cudaStream_t, uint32_t, int, const uint32_t *, const uint32_t *, uint32_t *,
+                                      uint32_t *);
+template enum sl_status sl_sort_pairs(cudaStream_t, uint32_t, int, const uint64_t *, const uint32_t *, uint64_t *,
+                                      uint32_t *);
+template enum sl_status sl_sort_pairs(cudaStream_t, uint32_t, int, const uint32_t *, const uint16_t *, uint32_t *,
+                                      uint16_t *);
