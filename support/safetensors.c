@@ -314,25 +314,57 @@ static enum sl_status read_metadata(struct reader *r, json_t *metadata)
     return SL_OK;
 }
 
+static int compare_places(const void *a, const void *b)
+{
+    const struct sl_tensor *s = *(const struct sl_tensor *const *)a;
+    const struct sl_tensor *t = *(const struct sl_tensor *const *)b;
+    if (s->data != t->data) {
+        return (const char *)s->data < (const char *)t->data ? -1 : 1;
+    }
+    return (sl_tensor_bytes(s) > 0) - (sl_tensor_bytes(t) > 0); /* empty ones first */
+}
+
+/* The format asks that the arrays cover the data without gaps or overlap. */
+static enum sl_status check_cover(const struct reader *r)
+{
+    const struct sl_tensor **sorted;
+    uint32_t n = r->out->n;
+    enum sl_status st = SL_OK;
+    SL_CHECK(sl_alloc(n, sizeof(void *), "tensor order", &sorted));
+    for (uint32_t i = 0; i < n; i++) {
+        sorted[i] = &r->out->tensors[i];
+    }
+    qsort(sorted, n, sizeof(void *), compare_places);
+    const char *end = r->data;
+    for (uint32_t i = 0; i < n && st == SL_OK; i++) {
+        if (sorted[i]->data != end) {
+            st = bad_tensor(r, sorted[i]->name, "its data right behind another's, without gap or overlap");
+        }
+        end = (const char *)sorted[i]->data + sl_tensor_bytes(sorted[i]);
+    }
+    if (st == SL_OK && end != r->data + r->data_bytes) {
+        st = sl_fail(SL_EFILE, "%s: found %llu bytes of data, expected the tensors to end there, not at %llu", r->path,
+                     (unsigned long long)r->data_bytes, (unsigned long long)(end - r->data));
+    }
+    sl_free(sorted);
+    return st;
+}
+
 static enum sl_status read_header(struct reader *r, json_t *header)
 {
     const char *name;
     json_t *value;
     struct sl_tensors *out = r->out;
-    uint64_t bytes = 0;
     SL_CHECK(sl_alloc(json_object_size(header), sizeof *out->tensors, "tensors", &out->tensors));
     SL_CHECK(read_metadata(r, json_object_get(header, METADATA_NAME)));
     json_object_foreach(header, name, value)
     {
         if (strcmp(name, METADATA_NAME) != 0) {
             SL_CHECK(read_tensor(r, name, value, &out->tensors[out->n]));
-            bytes += sl_tensor_bytes(&out->tensors[out->n++]);
+            out->n++;
         }
     }
-    SL_FAIL_IF(bytes != r->data_bytes, SL_EFILE,
-               "%s: found %llu bytes of data, expected the tensors' %llu, without gap or overlap", r->path,
-               (unsigned long long)r->data_bytes, (unsigned long long)bytes);
-    return SL_OK;
+    return check_cover(r);
 }
 
 /* Read the header's length, and check it against the file's. */

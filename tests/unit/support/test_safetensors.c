@@ -296,7 +296,7 @@ TEST_WITH(lies_in_the_header_are_refused, set_up, tear_down)
     parse(ONE("F64", "[1]", "[0,4]"), 4, "what its shape");
     parse(ONE("F32", "[4611686018427387905]", "[0,4]"), 4, "what its shape"); /* 2^62 + 1: times 4 wraps to 4 */
     parse(ONE("F32", "[4294967296,4294967296]", "[0,0]"), 0, "what its shape");
-    parse(ONE("F32", "[1]", "[0,4]"), 8, "expected the tensors' 4");
+    parse(ONE("F32", "[1]", "[0,4]"), 8, "expected the tensors to end there");
     parse(ONE("F32", "[1]", "[4,8]"), 8, "without gap");
     parse("{\"x\":" ENTRY("F32", "[2]", "[0,8]") ",\"y\":" ENTRY("F32", "[2]", "[4,12]") "}", 12, "overlap");
     parse("{\"x\":" ENTRY("F32", "[1]", "[0,4]") ",\"y\":" ENTRY("F32", "[1]", "[0,4]") "}", 4, "overlap");
