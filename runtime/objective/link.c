@@ -211,7 +211,8 @@ static enum sl_status score_set(const struct sl_objective *o, const struct wante
     struct sl_pair *pairs = NULL;
     double loss = 0;
     enum sl_status st = SL_OK;
-    *out = (struct link_scores){NAN, NAN, NAN, sl_pairs_ranks(NULL, 0)};
+    *out = (struct link_scores){.auc = NAN, .ap = NAN, .loss = NAN};
+    sl_pair_ranks_mean(&out->ranks, 0);
     if (n == 0) {
         return SL_OK;
     }
