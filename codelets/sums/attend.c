@@ -151,25 +151,11 @@ struct attended {
     enum sl_dtype dtype;
 };
 
-static const void *own_row(struct sl_heads heads, const struct sl_edges *edges, enum sl_dtype dtype,
-                           const struct sl_source_rows *x)
-{
-    const struct sl_view *own = edges->parts == NULL ? &x->own : &x->view[edges->parts->own];
-    return sl_view_row_of(dtype, own, edges->row0, sl_heads_row(heads));
-}
-
-const void *sl_attend_own_row(struct sl_heads heads, const struct sl_edges *edges)
-{
-    struct sl_source_rows x;
-    const enum sl_dtype dtype = sl_edges_rows(edges, &x);
-    return own_row(heads, edges, dtype, &x);
-}
-
 /* Once a task. x: room for the rows. Inlined into the kernels it costs 4 % of an epoch. */
 static struct attended sl_attended(struct sl_heads heads, const struct sl_edges *edges, struct sl_source_rows *x)
 {
     const enum sl_dtype dtype = sl_edges_rows(edges, x);
-    return (struct attended){heads, *edges, x, own_row(heads, edges, dtype, x), dtype};
+    return (struct attended){heads, *edges, x, sl_edges_own_row(edges, sl_heads_row(heads)), dtype};
 }
 
 /* The first edge of destination i of `rows`. */

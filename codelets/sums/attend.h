@@ -115,9 +115,6 @@ SL_DECLARE_LAUNCHER(void, sl_attend_sides, struct sl_heads heads, const struct s
 SL_DECLARE_LAUNCHER(void, sl_attend_full, struct sl_heads heads, const struct sl_edges *edges, int beta,
                     sl_real *z_out);
 
-/* The own row of the first destination, in the memory of the sources' rows. */
-SL_EXTERN_C const void *sl_attend_own_row(struct sl_heads heads, const struct sl_edges *edges);
-
 /* The transposed block, and the gradients of its destinations. */
 struct sl_attend_back {
     struct sl_heads heads;

@@ -879,7 +879,7 @@ template <typename Edges>
 static struct attention<Edges> attention_of(struct sl_heads heads, const struct sl_edges *edges, const Edges &rows,
                                             const sl_real *lse) {
     return {rows,
-            (const typename Edges::source *)sl_attend_own_row(heads, edges),
+            (const typename Edges::source *)sl_edges_own_row(edges, sl_heads_row(heads)),
             lse,
             edges->relations,
             edges->edge_weights,

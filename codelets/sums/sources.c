@@ -175,6 +175,17 @@ enum sl_dtype sl_edges_rows(const struct sl_edges *edges, struct sl_source_rows 
     return edges->x->dtype;
 }
 
+const void *sl_edges_own_row(const struct sl_edges *edges, uint32_t n_columns)
+{
+    struct sl_source_rows rows;
+    if (edges->parts == NULL) {
+        rows.own = chunks_view(&edges->x->rows);
+        return sl_view_row_of(edges->x->dtype, &rows.own, edges->row0, n_columns);
+    }
+    parts_rows(edges->parts, &rows);
+    return sl_view_row_of(edges->parts->dtype, &rows.view[edges->parts->own], edges->row0, n_columns);
+}
+
 void sl_chunks_on_device(const struct sl_chunks *rows, struct sl_device_rows *out)
 {
     *out = (struct sl_device_rows){.n_chunks = rows->each.n, .shift = rows->shift};

@@ -125,6 +125,9 @@ SL_INLINE const char *sl_source_row(enum sl_dtype dtype, const struct sl_source_
 /* The rows of the sources, of part q from column column[q] on. Returns their dtype. */
 enum sl_dtype sl_edges_rows(const struct sl_edges *edges, struct sl_source_rows *out);
 
+/* The own row of the first destination, in the memory of the sources' rows. Reads no list: lists may be on a device. */
+SL_EXTERN_C const void *sl_edges_own_row(const struct sl_edges *edges, uint32_t n_columns);
+
 /* ---- for kernels on a device ---- */
 
 /* Rows in chunks, as a kernel parameter. */
