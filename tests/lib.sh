@@ -32,8 +32,11 @@ at_exit()
     :
 }
 folder=$(mktemp -d) || exit 99
-readonly to_remove=$folder # a function of the test, or of bootstrap, may have a variable `folder` of its own
-trap 'at_exit; rm -rf "$to_remove"' EXIT
+# Two mpirun at a time would remove the folder of their sessions for each other.
+OMPI_MCA_orte_tmpdir_base=$(mktemp -d) || exit 99
+export OMPI_MCA_orte_tmpdir_base
+readonly to_remove=("$folder" "$OMPI_MCA_orte_tmpdir_base") # a test may have a variable `folder` of its own
+trap 'at_exit; rm -rf "${to_remove[@]}"' EXIT
 cd "$folder" || exit 99
 
 # complain TEXT: report a failure and go on.
