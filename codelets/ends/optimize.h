@@ -9,8 +9,8 @@
  *   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
  *   w -= lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps),  t = 1, 2, ..
  *
- * By rows (as torch.optim.SparseAdam treats rows that a gradient lacks): a row whose gradient is zero stays as it is,
- * with its moments, and is not decayed. t counts all steps.
+ * By rows: a row whose gradient is zero keeps its weights and moments, and is not decayed. t counts all steps.
+ * torch.optim.SparseAdam does the same.
  */
 #ifndef SL_CODELETS_OPTIMIZE_H
 #define SL_CODELETS_OPTIMIZE_H

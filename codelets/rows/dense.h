@@ -123,12 +123,12 @@ enum sl_status sl_dense_sparse_forward_submit(const struct sl_task_args *head, c
                                               starpu_data_handle_t w, starpu_data_handle_t bias, int beta,
                                               starpu_data_handle_t z);
 
-/* A weight gradient. If it has few rows other than zero, `touched` lists them; one segment alone may then have it. If
- * beta is 0, only the rows that were touched before are cleared. */
+/* A weight gradient. If most rows are zero, `touched` marks the others. beta 0 then clears only the marked rows, and
+ * head->runs has at most one segment. */
 struct sl_sparse_gradient {
     starpu_data_handle_t gw;      /* [F x H] for each segment of head->runs */
-    starpu_data_handle_t touched; /* int8 [1 x F]: the rows that may be other than zero. NULL: any */
-    bool fresh;                   /* neither has been written; only with touched */
+    starpu_data_handle_t touched; /* int8 [1 x F]: 1 if a row may differ from zero. NULL: any row may */
+    bool fresh;                   /* gw and touched have never been written; only with touched */
 };
 enum sl_status sl_dense_sparse_backward_weight_submit(const struct sl_task_args *head, const struct sl_sparse *x,
                                                       uint32_t row0, starpu_data_handle_t gz, int beta,

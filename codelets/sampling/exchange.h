@@ -9,10 +9,10 @@
  * Requests and inverses are lists by PE (codelets/sampling/sample.h), one per PE and hop.
  *
  * merge at owner q: the PEs of the group request ids of q. Ids that are not yet in q's frontier are appended in
- * ascending order. inverse[p][i], entry i of requester p in q's inverse, is the frontier row of the i-th id that p
- * requests. So the frontier of the next level begins with the old one. The frontiers of the PEs are disjoint, and their
- * union is the frontier of a single PE. If the requested rows are read from the part's own table, the entry is the row
- * of the table: the id minus the part's first id.
+ * ascending order, so the frontier of the next level begins with the old one. inverse[p][i] is the frontier row of the
+ * i-th id that requester p wants. If the requested rows are read from the part's own table, it is the row of the table:
+ * the id minus the part's first id. The frontiers of the PEs are disjoint, and their union is the frontier of a single
+ * PE.
  *
  * pack at owner q for requester p: P[i] = H[inverse[p][i]]. H is the rows of q's frontier, or the part's table. The
  * adjoint is accumulate (codelets/sums/aggregate.h), which also adds the gradients of the block's own sources. There is
@@ -21,8 +21,8 @@
  *
  * unpack puts packed rows back: H[rows[i]] = P[i]. Other rows keep their contents.
  *
- * Evaluation over several ranks packs the rows that edges of another rank's parts start from, a slice of columns at a
- * time: P[i][j] = H[list[i0 + i]][column + j].
+ * Evaluation over several ranks packs rows for other ranks. A list names the rows that edges of the other rank's parts
+ * start from. A slice of columns is packed at a time: P[i][j] = H[list[i0 + i]][column + j].
  */
 #ifndef SL_CODELETS_EXCHANGE_H
 #define SL_CODELETS_EXCHANGE_H
@@ -51,8 +51,8 @@ struct sl_packing {
     uint32_t n_chunks, shift; /* row i of the owner is row (i & mask) of chunk i >> shift */
     const void *const *chunk; /* [n_chunks], addresses: host memory */
     uint32_t row;             /* width of a row */
-    uint32_t first, taken;    /* the part of it that is packed */
-    uint32_t packed;          /* width of a packed row; what `taken` leaves becomes zero */
+    uint32_t first, taken;    /* bytes first .. first + taken - 1 of a row are packed */
+    uint32_t packed;          /* width of a packed row; bytes after the taken ones become zero */
     uint32_t n_parts;
     const uint32_t *inverse; /* list of n_parts; n_parts 0: the rows of one requester */
     uint32_t n_requesters;

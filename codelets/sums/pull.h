@@ -53,9 +53,9 @@ struct sl_pull_parts {
     sl_real factor[SL_MAX_GROUP];
 };
 
-/* Compute out [n_rows x n_columns], with the same bits on both devices. beta 0: overwrite out; beta 1: add to out.
- * dtype: of the rows. out is sl_real, or bf16 if the rows are. n_parts: number of parts in use. On a CPU:
- * SL_ENOMEM. */
+/* Compute out [n_rows x n_columns], with the same bits on both devices. beta 0 overwrites out, beta 1 adds to it. The
+ * rows have this dtype. If they are bf16, out may be bf16 too; otherwise out is sl_real. n_parts parts are in use.
+ * SL_ENOMEM on a CPU. */
 SL_DECLARE_LAUNCHER(enum sl_status, sl_pull, const struct sl_pull_lists *lists, const struct sl_pull_parts *parts,
                     uint32_t n_parts, enum sl_dtype dtype, uint32_t n_columns, int beta, enum sl_dtype out_dtype,
                     void *out);
@@ -63,11 +63,13 @@ SL_DECLARE_LAUNCHER(enum sl_status, sl_pull, const struct sl_pull_lists *lists, 
 #ifndef SL_KERNELS_ONLY
 /* ---- submission ---- */
 
-/* A task. offsets and vertices [n_part + 1] and [E_part] are of the part, part_of and first of the graph, as in struct
- * sl_pull_lists. factors [N x 2]: none with SL_PULL_MEAN. edge_weights: float [E_part], of the part; none: 1. */
+/* A task. The arrays are those of struct sl_pull_lists. */
 struct sl_pull {
     struct sl_task_args head;
-    struct sl_matrix offsets, vertices, part_of, first, factors, edge_weights;
+    struct sl_matrix offsets, vertices; /* of the part: [n_part + 1], [E_part] */
+    struct sl_matrix part_of, first;    /* of the graph */
+    struct sl_matrix factors;           /* [N x 2]; empty with SL_PULL_MEAN */
+    struct sl_matrix edge_weights;      /* of the part: float [E_part]; empty: all are 1 */
     enum sl_pull_weights weights;
     sl_real scale;
     sl_vertex first_id;

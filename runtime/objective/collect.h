@@ -42,10 +42,10 @@ struct sl_pair_ranks {
     double score[SL_N_PAIR_RANKS]; /* sums, until sl_pair_ranks_mean divides them */
 };
 
-/* Add n equal ranks. NaN spoils all scores. */
+/* Add n equal ranks. A rank that is nan makes all scores nan. */
 void sl_pair_ranks_add(struct sl_pair_ranks *ranks, double rank, double n);
 
-/* Divide by the number of ranks. 0: all become NaN. */
+/* Divide the sums by the number of ranks. If it is 0, all scores become nan. */
 void sl_pair_ranks_mean(struct sl_pair_ranks *ranks, double n);
 
 /* Ranks of all entries with y = 1: 1 more than the number of entries with y = 0 and a larger z. Ties count half. All
