@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Rows that a CPU computes in sl_real. If the output is sl_real, one slab has all rows, in place. If the output is bf16,
- * a slab has some rows in other memory, and is rounded into the output at its end:
+ * Rows that a CPU computes in sl_real. If the output is sl_real, one slab has all rows, in place. If the output is
+ * bf16, a slab has some rows in other memory, and is rounded into the output at its end:
  *
  *     struct sl_rounded slab = sl_rounded_begin(..);
  *     while (sl_rounded_next(&slab, &st)) {
