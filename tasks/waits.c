@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Messages and spans of work are recorded; times are computed when sl_waits_take is called. */
+ * Messages and work are recorded; times are computed when sl_waits_take is called. */
 #include "tasks/waits.h"
 
 #include <math.h>
@@ -17,8 +17,8 @@ struct message {
     uint32_t rank; /* the other rank */
     uint32_t number;
     int64_t tag;
-    double since_s; /* asked: time of request; sent: time of writing */
-    double come_s;
+    double asked_s;
+    double done_s; /* sent: time of writing; asked: time of arrival. NaN: not yet */
 };
 
 /* Messages in the order of announcement. */
@@ -27,8 +27,10 @@ struct messages {
     struct message *message;
 };
 
-struct span {
-    double begin_s, end_s;
+/* A change of the number of messages in transit, or of whether a worker is busy. */
+struct event {
+    double at_s;
+    int message, busy;
 };
 
 static struct {
@@ -37,8 +39,8 @@ static struct {
     uint32_t turn;        /* incremented when records are forgotten; invalidates old tickets */
     bool lost;            /* a record was lost for want of memory */
     struct messages sent, asked;
-    uint32_t n_spans, room;
-    struct span *busy; /* if n_busy > 0, the last span has no end yet */
+    uint32_t n_work, room;
+    struct event *work;
     int n_busy, n_awaited;
     double last_s; /* waited_s is complete up to this time */
     double waited_s;
@@ -73,16 +75,23 @@ static void add_up(double now_s)
     }
 }
 
+static void note_work(int busy, double now_s)
+{
+    if (grow(&watch.work, watch.n_work, &watch.room, sizeof *watch.work)) {
+        watch.work[watch.n_work++] = (struct event){now_s, 0, busy};
+    }
+}
+
 static void forget(double now_s)
 {
     add_up(now_s);
     watch.turn++;
     watch.lost = false;
     watch.sent.n = watch.asked.n = 0;
-    watch.n_spans = 0;
+    watch.n_work = 0;
     watch.waited_s = 0;
-    if (watch.n_busy > 0 && grow(&watch.busy, 0, &watch.room, sizeof *watch.busy)) {
-        watch.busy[watch.n_spans++] = (struct span){now_s, NAN};
+    if (watch.n_busy > 0) {
+        note_work(1, now_s);
     }
 }
 
@@ -95,9 +104,9 @@ void sl_waits_open(uint32_t n_workers, double now_s)
     if (n_workers == 0) {
         sl_free(watch.sent.message);
         sl_free(watch.asked.message);
-        sl_free(watch.busy);
+        sl_free(watch.work);
         watch.sent = watch.asked = (struct messages){0};
-        watch.busy = NULL;
+        watch.work = NULL;
         watch.room = 0;
     }
     atomic_store(&watch.n_workers, n_workers);
@@ -118,89 +127,73 @@ static bool counts(void)
 
 void sl_waits_busy(int by, double now_s)
 {
+    if (counts()) {
+        pthread_mutex_lock(&watch.lock);
+        add_up(now_s);
+        if (watch.n_busy == 0 || watch.n_busy + by == 0) {
+            note_work(by, now_s);
+        }
+        watch.n_busy += by;
+        pthread_mutex_unlock(&watch.lock);
+    }
+}
+
+/* ---- messages. A ticket is the turn, and an index in the list ---- */
+
+static uint64_t announce(struct messages *list, uint32_t rank, int64_t tag, double now_s)
+{
+    uint64_t ticket = SL_WAITS_NO_TICKET;
     if (!counts()) {
-        return;
+        return ticket;
     }
     pthread_mutex_lock(&watch.lock);
-    add_up(now_s);
-    if (watch.n_busy == 0 && grow(&watch.busy, watch.n_spans, &watch.room, sizeof *watch.busy)) {
-        watch.busy[watch.n_spans++] = (struct span){now_s, NAN};
+    if (list == &watch.asked) {
+        add_up(now_s);
+        watch.n_awaited++;
     }
-    watch.n_busy += by;
-    if (watch.n_busy == 0 && watch.n_spans > 0) {
-        watch.busy[watch.n_spans - 1].end_s = now_s;
+    if (grow(&list->message, list->n, &list->room, sizeof *list->message)) {
+        ticket = (uint64_t)watch.turn << 32 | list->n;
+        list->message[list->n] = (struct message){rank, list->n, tag, now_s, NAN};
+        list->n++;
     }
     pthread_mutex_unlock(&watch.lock);
+    return ticket;
 }
 
-/* ---- tickets: the turn, and an index in the list ---- */
-
-static uint64_t enter(struct messages *list, uint32_t rank, int64_t tag, double since_s)
+/* Note the time, unless the message was forgotten. The lock is held. */
+static void note_done(const struct messages *list, uint64_t ticket, double now_s)
 {
-    uint32_t number = list->n;
-    if (!grow(&list->message, number, &list->room, sizeof *list->message)) {
-        return 0;
+    if (ticket >> 32 == watch.turn && (uint32_t)ticket < list->n) {
+        list->message[(uint32_t)ticket].done_s = now_s;
     }
-    list->message[list->n++] = (struct message){rank, number, tag, since_s, NAN};
-    return (uint64_t)watch.turn << 32 | number;
-}
-
-/* NULL: the message was forgotten. */
-static struct message *find(const struct messages *list, uint64_t ticket)
-{
-    if (ticket >> 32 != watch.turn || (uint32_t)ticket >= list->n) {
-        return NULL;
-    }
-    return &list->message[(uint32_t)ticket];
 }
 
 uint64_t sl_waits_send(uint32_t to, int64_t tag)
 {
-    uint64_t ticket = 0;
-    if (counts()) {
-        pthread_mutex_lock(&watch.lock);
-        ticket = enter(&watch.sent, to, tag, NAN);
-        pthread_mutex_unlock(&watch.lock);
-    }
-    return ticket;
+    return announce(&watch.sent, to, tag, NAN);
 }
 
 uint64_t sl_waits_ask(uint32_t from, int64_t tag, double now_s)
 {
-    uint64_t ticket = 0;
-    if (counts()) {
-        pthread_mutex_lock(&watch.lock);
-        add_up(now_s);
-        watch.n_awaited++;
-        ticket = enter(&watch.asked, from, tag, now_s);
-        pthread_mutex_unlock(&watch.lock);
-    }
-    return ticket;
+    return announce(&watch.asked, from, tag, now_s);
 }
 
 void sl_waits_written(uint64_t ticket, double now_s)
 {
     pthread_mutex_lock(&watch.lock);
-    struct message *m = find(&watch.sent, ticket);
-    if (m != NULL) {
-        m->since_s = now_s;
-    }
+    note_done(&watch.sent, ticket, now_s);
     pthread_mutex_unlock(&watch.lock);
 }
 
 void sl_waits_come(uint64_t ticket, double now_s)
 {
-    if (!counts()) {
-        return;
+    if (counts()) {
+        pthread_mutex_lock(&watch.lock);
+        add_up(now_s);
+        watch.n_awaited--;
+        note_done(&watch.asked, ticket, now_s);
+        pthread_mutex_unlock(&watch.lock);
     }
-    pthread_mutex_lock(&watch.lock);
-    add_up(now_s);
-    watch.n_awaited--;
-    struct message *m = find(&watch.asked, ticket);
-    if (m != NULL) {
-        m->come_s = now_s;
-    }
-    pthread_mutex_unlock(&watch.lock);
 }
 
 /* ---- lists for other ranks: tags and times, as 32-bit words ---- */
@@ -211,7 +204,6 @@ struct told {
 };
 #define TOLD_NUMBERS (sizeof(struct told) / sizeof(uint32_t))
 
-/* By rank, tag and order of announcement. */
 static int compare_messages(const void *a, const void *b)
 {
     const struct message *x = a;
@@ -225,33 +217,33 @@ static int compare_messages(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
+/* By rank, tag and order of announcement. */
+static void sort(struct messages *list)
+{
+    if (list->n > 0) {
+        qsort(list->message, list->n, sizeof *list->message, compare_messages);
+    }
+}
+
 enum sl_status sl_waits_list(double ahead_s, uint32_t n_ranks, uint32_t *n_to, uint32_t **list_out)
 {
-    uint32_t *list;
     enum sl_status st;
     memset(n_to, 0, n_ranks * sizeof *n_to);
     pthread_mutex_lock(&watch.lock);
-    SL_TRY(st, sl_alloc(watch.sent.n * TOLD_NUMBERS + 1, sizeof *list, "times of messages", &list), done);
-    if (watch.sent.n > 0) {
-        qsort(watch.sent.message, watch.sent.n, sizeof *watch.sent.message, compare_messages);
-    }
+    SL_TRY(st, sl_alloc(watch.sent.n * TOLD_NUMBERS + 1, sizeof **list_out, "times of messages", list_out), done);
+    sort(&watch.sent);
     for (uint32_t i = 0; i < watch.sent.n; i++) {
-        struct told told = {watch.sent.message[i].tag, watch.sent.message[i].since_s + ahead_s};
-        memcpy(list + i * TOLD_NUMBERS, &told, sizeof told);
-        n_to[watch.sent.message[i].rank] += TOLD_NUMBERS;
+        const struct message *m = &watch.sent.message[i];
+        struct told told = {m->tag, m->done_s + ahead_s};
+        memcpy(*list_out + i * TOLD_NUMBERS, &told, sizeof told);
+        n_to[m->rank] += TOLD_NUMBERS;
     }
-    *list_out = list;
 done:
     pthread_mutex_unlock(&watch.lock);
     return st;
 }
 
 /* ---- evaluation ---- */
-
-struct event {
-    double at_s;
-    int message, busy; /* change of the number of messages in transit, and of busy workers */
-};
 
 static int compare_events(const void *a, const void *b)
 {
@@ -277,51 +269,31 @@ static void sweep(uint32_t n, const struct event *event, struct sl_waits *out)
     }
 }
 
-/* Match the messages sent by a rank with the requests to it; both lists are ordered by tag and announcement. Each
- * pair gives two events. *asked moves past the rank's requests. Returns the number of events. */
-static uint32_t pair_messages(uint32_t rank, const struct sl_waits_lists *lists, const uint32_t *list, uint32_t *asked,
-                              struct event *out)
-{
-    uint32_t n = 0;
-    uint32_t k = 0;
-    uint32_t n_told = lists->n_from[rank] / TOLD_NUMBERS;
-    for (; *asked < watch.asked.n && watch.asked.message[*asked].rank == rank; ++*asked) {
-        const struct message *m = &watch.asked.message[*asked];
-        struct told told = {0};
-        for (; k < n_told; k++) {
-            memcpy(&told, list + k * TOLD_NUMBERS, sizeof told);
-            if (told.tag >= m->tag) {
-                break;
-            }
-        }
-        if (k == n_told || told.tag > m->tag) {
-            continue;
-        }
-        k++;
-        double begin_s = fmax(m->since_s, told.written_s - lists->ahead_s);
-        if (begin_s < m->come_s && !isnan(told.written_s)) {
-            out[n++] = (struct event){begin_s, 1, 0};
-            out[n++] = (struct event){m->come_s, -1, 0};
-        }
-    }
-    return n;
-}
-
-static uint32_t list_events(double now_s, const struct sl_waits_lists *lists, struct event *out)
+/* Match the messages that other ranks sent with the requests; both are ordered by rank, tag and announcement. Each pair
+ * gives two events. Returns the number of events. */
+static uint32_t pair_messages(const struct sl_waits_lists *lists, struct event *out)
 {
     const uint32_t *list = lists->from;
+    const struct message *m = watch.asked.message;
+    const struct message *end = m + watch.asked.n;
     uint32_t n = 0;
-    uint32_t asked = 0;
-    if (watch.asked.n > 0) {
-        qsort(watch.asked.message, watch.asked.n, sizeof *watch.asked.message, compare_messages);
-    }
     for (uint32_t r = 0; r < lists->n_ranks; r++) {
-        n += pair_messages(r, lists, list, &asked, out + n);
-        list += lists->n_from[r];
-    }
-    for (uint32_t i = 0; i < watch.n_spans; i++) {
-        out[n++] = (struct event){watch.busy[i].begin_s, 0, 1};
-        out[n++] = (struct event){isnan(watch.busy[i].end_s) ? now_s : watch.busy[i].end_s, 0, -1};
+        for (uint32_t k = 0; k < lists->n_from[r]; k += TOLD_NUMBERS, list += TOLD_NUMBERS) {
+            struct told told;
+            memcpy(&told, list, sizeof told);
+            while (m < end && (m->rank < r || (m->rank == r && m->tag < told.tag))) {
+                m++;
+            }
+            if (m == end || m->rank > r || m->tag > told.tag) {
+                continue;
+            }
+            double begin_s = fmax(m->asked_s, told.written_s - lists->ahead_s);
+            if (begin_s < m->done_s && !isnan(told.written_s)) {
+                out[n++] = (struct event){begin_s, 1, 0};
+                out[n++] = (struct event){m->done_s, -1, 0};
+            }
+            m++;
+        }
     }
     return n;
 }
@@ -337,9 +309,13 @@ enum sl_status sl_waits_take(double now_s, const struct sl_waits_lists *lists, s
         st = sl_fail(SL_ENOMEM, "no memory for the times of messages");
         goto done;
     }
-    SL_TRY(st, sl_alloc(2 * ((size_t)watch.asked.n + watch.n_spans) + 1, sizeof *event, "times of messages", &event),
+    SL_TRY(st, sl_alloc(2 * (size_t)watch.asked.n + watch.n_work + 1, sizeof *event, "times of messages", &event),
            done);
-    uint32_t n = list_events(now_s, lists, event);
+    sort(&watch.asked);
+    uint32_t n = pair_messages(lists, event);
+    for (uint32_t i = 0; i < watch.n_work; i++) {
+        event[n++] = watch.work[i];
+    }
     qsort(event, n, sizeof *event, compare_events);
     sweep(n, event, out);
     out->waited_s = watch.waited_s;
