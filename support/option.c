@@ -253,15 +253,13 @@ static const char *bare_text(const struct sl_option *option)
 
 static void clear(const struct sl_option *option, void *settings)
 {
-    void *out = field(option, settings);
-    switch (option->kind) {
-    case SL_OPTION_FLAG: *(bool *)out = false; break;
-    case SL_OPTION_U32: *(uint32_t *)out = 0; break;
-    case SL_OPTION_U64: *(uint64_t *)out = 0; break;
-    case SL_OPTION_REAL: *(double *)out = 0; break;
-    case SL_OPTION_STRING: *(char **)out = NULL; break;
-    case SL_OPTION_CHOICE: *(int *)out = 0; break;
-    case SL_OPTION_U32_LIST: *count(option, settings) = 0; break;
+    static const size_t bytes[] = {
+        [SL_OPTION_FLAG] = sizeof(bool),   [SL_OPTION_U32] = sizeof(uint32_t),  [SL_OPTION_U64] = sizeof(uint64_t),
+        [SL_OPTION_REAL] = sizeof(double), [SL_OPTION_STRING] = sizeof(char *), [SL_OPTION_CHOICE] = sizeof(int),
+        [SL_OPTION_U32_LIST] = 0};
+    memset(field(option, settings), 0, bytes[option->kind]);
+    if (option->kind == SL_OPTION_U32_LIST) {
+        *count(option, settings) = 0;
     }
 }
 
@@ -536,20 +534,19 @@ enum sl_status sl_option_parse(const struct sl_option_table *table, int argc, ch
                                struct sl_option_parse *out)
 {
     struct reader r = {.table = table, .argc = argc, .argv = argv, .settings = settings, .parse = out};
-    enum sl_status st;
     memset(out, 0, sizeof *out);
-    SL_TRY(st, sl_alloc_zero(table->n_options, sizeof *out->sources, "sources of options", &out->sources), done);
-    SL_TRY(st, read_arguments(&r), free_sources);
-    if (out->action == SL_OPTION_RUN) {
-        SL_TRY(st, check_arguments(table, out->n_arguments, argv), free_sources);
-        SL_TRY(st, read_environment(&r), free_sources);
+    SL_CHECK(sl_alloc_zero(table->n_options, sizeof *out->sources, "sources of options", &out->sources));
+    enum sl_status st = read_arguments(&r);
+    if (st == SL_OK && out->action == SL_OPTION_RUN) {
+        st = check_arguments(table, out->n_arguments, argv);
     }
-    return SL_OK;
-
-free_sources:
-    sl_free(out->sources);
-    out->sources = NULL;
-done:
+    if (st == SL_OK && out->action == SL_OPTION_RUN) {
+        st = read_environment(&r);
+    }
+    if (st != SL_OK) {
+        sl_free(out->sources);
+        out->sources = NULL;
+    }
     return st;
 }
 
@@ -642,8 +639,7 @@ static enum sl_status check_value(const struct sl_option *option, const void *se
     uint32_t n = 0;
     char label[LABEL_BYTES];
     char number[32];
-    char *text = NULL;
-    enum sl_status st = SL_OK;
+    SL_FREED char *text = NULL;
     snprintf(label, sizeof label, "--%s", option->name);
     if (option->kind == SL_OPTION_U32_LIST && *count(option, settings) > option->capacity) {
         snprintf(number, sizeof number, "%u numbers", *count(option, settings));
@@ -651,14 +647,14 @@ static enum sl_status check_value(const struct sl_option *option, const void *se
     }
     SL_CHECK(sl_option_text(option, settings, &text));
     const bool none = option->kind == SL_OPTION_U32_LIST && option->initial == NULL && text[0] == '\0';
-    if (!none && !sl_option_is_open(option, settings) && !read_value(option, text, room, &n)) {
-        if (option->kind == SL_OPTION_CHOICE) {
-            snprintf(number, sizeof number, "%d", *(const int *)field(option, settings));
-        }
-        st = refuse(option, label, option->kind == SL_OPTION_CHOICE ? number : text);
+    if (none || sl_option_is_open(option, settings) || read_value(option, text, room, &n)) {
+        return SL_OK;
     }
-    sl_free(text);
-    return st;
+    if (option->kind == SL_OPTION_CHOICE) {
+        snprintf(number, sizeof number, "%d", *(const int *)field(option, settings));
+        return refuse(option, label, number);
+    }
+    return refuse(option, label, text);
 }
 
 enum sl_status sl_option_check(const struct sl_option_table *table, const void *settings)
@@ -677,17 +673,13 @@ enum sl_status sl_option_is_default(const struct sl_option *option, const void *
 {
     static const uint64_t zeros[2]; /* a field that is cleared */
     struct sl_option none = *option;
-    char *usual = NULL;
-    char *now = NULL;
-    enum sl_status st;
+    SL_FREED char *usual = NULL;
+    SL_FREED char *now = NULL;
     none.offset = none.offset_n = 0;
-    SL_TRY(st, sl_option_text(option, settings, &now), done);
-    SL_TRY(st, sl_option_text(&none, zeros, &usual), done);
+    SL_CHECK(sl_option_text(option, settings, &now));
+    SL_CHECK(sl_option_text(&none, zeros, &usual));
     *out = strcmp(now, sl_text_or(option->initial, usual)) == 0;
-done:
-    sl_free(now);
-    sl_free(usual);
-    return st;
+    return SL_OK;
 }
 
 /* "--checkpoint DIR", "--sync dissemination or cube" */
@@ -709,28 +701,22 @@ static enum sl_status check_need(const struct sl_option_table *table, const stru
 {
     char name[LABEL_BYTES];
     char need[EXPECTED_BYTES];
-    char *now = NULL;
-    char *others = NULL;
-    bool met;
-    enum sl_status st;
-    const char *values = strchr(option->needs, '=');
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(option->needs, "="), option->needs);
+    SL_FREED char *now = NULL;
+    SL_FREED char *others = NULL;
+    const char *values = option->needs + strcspn(option->needs, "=");
+    snprintf(name, sizeof name, "%.*s", (int)(values - option->needs), option->needs);
+    values += *values == '=';
     const struct sl_option *other = sl_option_find(table, name);
-    SL_TRY(st, sl_option_get(table, name, settings, &others), done);
-    met = values != NULL ? find_word(values + 1, others) >= 0 : others[0] != '\0';
+    SL_CHECK(sl_option_get(table, name, settings, &others));
+    bool met = *values != '\0' ? find_word(values, others) >= 0 : others[0] != '\0';
     if (!met) {
-        SL_TRY(st, sl_option_is_default(option, settings, &met), done);
+        SL_CHECK(sl_option_is_default(option, settings, &met));
     }
-    if (!met) {
-        SL_TRY(st, sl_option_text(option, settings, &now), done);
-        bool number = option->kind == SL_OPTION_U32 || option->kind == SL_OPTION_REAL;
-        describe_need(other, values != NULL ? values + 1 : "", need, sizeof need);
-        st = sl_fail(SL_EINVAL, "--%s: expected %s with %s", option->name, need, number ? now : "it");
-    }
-done:
-    sl_free(now);
-    sl_free(others);
-    return st;
+    SL_CHECK(sl_option_text(option, settings, &now));
+    bool number = option->kind == SL_OPTION_U32 || option->kind == SL_OPTION_REAL;
+    describe_need(other, values, need, sizeof need);
+    SL_FAIL_IF(!met, SL_EINVAL, "--%s: expected %s with %s", option->name, need, number ? now : "it");
+    return SL_OK;
 }
 
 enum sl_status sl_option_check_needs(const struct sl_option_table *table, const void *settings)

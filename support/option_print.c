@@ -29,16 +29,19 @@ static void print_program(const struct sl_option_table *table, FILE *stream)
     fprintf(stream, "%s%s%s", table->program, table->command != NULL ? " " : "", sl_text_or(table->command, ""));
 }
 
-static const char *default_of(const struct sl_option *option)
+/* "10 vertices", the default; "": none, or a flag. After 1, a unit in the plural would be wrong. */
+static void default_of(const struct sl_option *option, char *out, size_t bytes)
 {
-    return option->shown != NULL ? option->shown : option->initial;
-}
-
-/* The unit after the default's number; NULL: none, or the number is 1 and the plural would be wrong. */
-static const char *default_unit(const struct sl_option *option)
-{
-    bool plural = option->shown == NULL && option->initial != NULL && strcmp(option->initial, "1") != 0;
-    return plural ? option->unit : NULL;
+    const char *value = sl_text_or(option->shown, option->initial);
+    out[0] = '\0';
+    if (value == NULL || option->kind == SL_OPTION_FLAG) {
+        return;
+    }
+    if (option->unit != NULL && option->shown == NULL && strcmp(value, "1") != 0) {
+        snprintf(out, bytes, "%s %s", value, option->unit);
+    } else {
+        snprintf(out, bytes, "%s", value);
+    }
 }
 
 static void print_upper(const char *text, FILE *stream)
@@ -129,19 +132,8 @@ static size_t wrap(const char *text, size_t column, size_t indent, FILE *stream)
     return wrap_lines(text, column, &(struct lines){LINE_COLUMNS, indent, "", put_word}, stream);
 }
 
-static void print_default(const struct sl_option *option, size_t column, FILE *stream)
-{
-    const char *value = default_of(option);
-    char text[256];
-    const char *unit = default_unit(option);
-    if (value != NULL && option->kind != SL_OPTION_FLAG) {
-        snprintf(text, sizeof text, "[%s%s%s]", value, unit != NULL ? " " : "", sl_text_or(unit, ""));
-        wrap(text, column, TEXT_COLUMN, stream);
-    }
-    fputc('\n', stream);
-}
-
-static void print_entry(const char *name, FILE *stream)
+/* Print a name and its text. Returns the last column. */
+static size_t print_entry(const char *name, const char *text, FILE *stream)
 {
     int used = fprintf(stream, "  %s", name);
     if (used + 2 > TEXT_COLUMN) {
@@ -149,15 +141,20 @@ static void print_entry(const char *name, FILE *stream)
         used = 0;
     }
     fprintf(stream, "%*s", TEXT_COLUMN - used, "");
+    return wrap(text, TEXT_COLUMN, TEXT_COLUMN, stream);
+}
+
+static void print_line(const char *name, const char *text, FILE *stream)
+{
+    print_entry(name, text, stream);
+    fputc('\n', stream);
 }
 
 static void print_commands(const struct sl_option_table *table, FILE *stream)
 {
     fprintf(stream, "\nCommands:\n");
     for (size_t i = 0; i < table->n_commands; i++) {
-        print_entry(table->commands[i].command, stream);
-        wrap(table->commands[i].summary, TEXT_COLUMN, TEXT_COLUMN, stream);
-        fputc('\n', stream);
+        print_line(table->commands[i].command, table->commands[i].summary, stream);
     }
     fprintf(stream, "\n`%s COMMAND --help` explains a command.\n", table->program);
 }
@@ -193,6 +190,7 @@ static void print_usage(const struct sl_option_table *table, FILE *stream)
 static void print_option(const struct sl_option *option, const char *before, bool brief, FILE *stream)
 {
     char name[256];
+    char value[256];
     const char *text = brief ? sl_text_or(option->brief, option->help) : option->help;
     if (starts_group(option, before)) {
         fputc('\n', stream);
@@ -200,8 +198,13 @@ static void print_option(const struct sl_option *option, const char *before, boo
         fprintf(stream, ":\n");
     }
     spell(option, name, sizeof name);
-    print_entry(name, stream);
-    print_default(option, wrap(text, TEXT_COLUMN, TEXT_COLUMN, stream), stream);
+    size_t column = print_entry(name, text, stream);
+    value[0] = '[';
+    default_of(option, value + 1, sizeof value - 2);
+    if (value[1] != '\0') {
+        wrap(strcat(value, "]"), column, TEXT_COLUMN, stream);
+    }
+    fputc('\n', stream);
 }
 
 /* Commands end in a backslash where they go on in the next line, so that they can be copied. */
@@ -245,17 +248,15 @@ static void print_help(const struct sl_option_table *table, bool all, FILE *stre
         }
     }
     fprintf(stream, "\nOther:\n");
-    print_entry("-h, --help", stream);
-    fprintf(stream, "print %s and exit\n", n_common > 0 ? "the common options" : "this help");
     if (n_common > 0) {
         char text[64];
         snprintf(text, sizeof text, "print all %zu options and exit", table->n_options);
-        print_entry("--help-all", stream);
-        wrap(text, TEXT_COLUMN, TEXT_COLUMN, stream);
-        fputc('\n', stream);
+        print_line("-h, --help", "print the common options and exit", stream);
+        print_line("--help-all", text, stream);
+    } else {
+        print_line("-h, --help", "print this help and exit", stream);
     }
-    print_entry("--version", stream);
-    fprintf(stream, "print the version and exit\n");
+    print_line("--version", "print the version and exit", stream);
     print_examples(table, all || table->n_examples < N_EXAMPLES ? table->n_examples : N_EXAMPLES, stream);
     print_environment(table, stream);
 }
@@ -289,18 +290,17 @@ static void roff(const char *text, FILE *stream)
 
 static void man_option(const struct sl_option *option, FILE *stream)
 {
-    char name[256];
-    spell(option, name, sizeof name);
+    char text[256];
+    spell(option, text, sizeof text);
     fprintf(stream, ".TP\n.B ");
-    roff(name, stream);
+    roff(text, stream);
     fputc('\n', stream);
     roff(option->help, stream);
-    const char *value = default_of(option);
-    const char *unit = default_unit(option);
-    if (value != NULL && option->kind != SL_OPTION_FLAG) {
+    default_of(option, text, sizeof text);
+    if (text[0] != '\0') {
         fprintf(stream, " (default: ");
-        roff(value, stream);
-        fprintf(stream, "%s%s)", unit != NULL ? " " : "", sl_text_or(unit, ""));
+        roff(text, stream);
+        fputc(')', stream);
     }
     fprintf(stream, ".\n");
 }
@@ -520,14 +520,13 @@ enum sl_status sl_option_print_values(const struct sl_option_table *table, const
 {
     static const char *const source_names[] = {"default", "environment", "command line"};
     for (size_t i = 0; i < table->n_options; i++) {
-        char *text;
+        SL_FREED char *text = NULL;
         SL_CHECK(sl_option_text(&table->options[i], settings, &text));
         fprintf(stream, "%s %s", table->options[i].name, text[0] != '\0' ? text : "-");
         if (sources != NULL) {
             fprintf(stream, " (%s)", source_names[sources[i]]);
         }
         fputc('\n', stream);
-        sl_free(text);
     }
     return stream_status(stream);
 }

@@ -55,45 +55,36 @@ enum sl_status sl_mpi_add_up(uint32_t n, uint32_t *counts)
                  &request);
 }
 
-/* Counts and offsets of consecutive lists, as MPI expects them. */
-struct layout {
-    int *count, *offset;
-};
-
-static enum sl_status open_layout(struct layout *out)
+/* Counts of consecutive lists, one of each rank, then their offsets: as MPI expects them. */
+static enum sl_status open_layout(int **out)
 {
-    enum sl_status st = sl_alloc_zero(2 * (size_t)sl_n_ranks(), sizeof *out->count, "places of messages", &out->count);
-    out->offset = st == SL_OK ? out->count + sl_n_ranks() : NULL;
-    return st;
+    return sl_alloc_zero(2 * (size_t)sl_n_ranks(), sizeof **out, "places of messages", out);
 }
 
 /* Append rank r's `count` elements to the layout. */
-static enum sl_status lay_out(uint32_t r, size_t count, const struct layout *out)
+static enum sl_status lay_out(uint32_t r, size_t count, int *layout)
 {
-    size_t offset = r == 0 ? 0 : (size_t)out->offset[r - 1] + (size_t)out->count[r - 1];
+    int *offsets = layout + sl_n_ranks();
+    size_t offset = r == 0 ? 0 : (size_t)offsets[r - 1] + (size_t)layout[r - 1];
     SL_CHECK(check_count(offset + count));
-    out->count[r] = (int)count;
-    out->offset[r] = (int)offset;
+    layout[r] = (int)count;
+    offsets[r] = (int)offset;
     return SL_OK;
 }
 
 enum sl_status sl_mpi_gather(const void *mine, size_t bytes, void *all)
 {
-    struct layout from = {0};
+    SL_FREED int *from = NULL;
     const int n = (int)bytes;
     MPI_Request request;
-    enum sl_status st;
-    SL_TRY(st, check_count(bytes), done);
-    SL_TRY(st, open_layout(&from), done);
-    SL_TRY(st, await(MPI_Igather(&n, 1, MPI_INT, from.count, 1, MPI_INT, 0, MPI_COMM_WORLD, &request), &request), done);
+    SL_CHECK(check_count(bytes));
+    SL_CHECK(open_layout(&from));
+    SL_CHECK(await(MPI_Igather(&n, 1, MPI_INT, from, 1, MPI_INT, 0, MPI_COMM_WORLD, &request), &request));
     for (uint32_t r = 0; sl_rank() == 0 && r < sl_n_ranks(); r++) {
-        SL_TRY(st, lay_out(r, (size_t)from.count[r], &from), done);
+        SL_CHECK(lay_out(r, (size_t)from[r], from));
     }
-    st = await(MPI_Igatherv(mine, n, MPI_BYTE, all, from.count, from.offset, MPI_BYTE, 0, MPI_COMM_WORLD, &request),
-               &request);
-done:
-    sl_free(from.count);
-    return st;
+    return await(MPI_Igatherv(mine, n, MPI_BYTE, all, from, from + sl_n_ranks(), MPI_BYTE, 0, MPI_COMM_WORLD, &request),
+                 &request);
 }
 
 enum sl_status sl_mpi_swap_counts(const uint32_t *n_to, uint32_t *n_from)
@@ -104,23 +95,19 @@ enum sl_status sl_mpi_swap_counts(const uint32_t *n_to, uint32_t *n_from)
 
 enum sl_status sl_mpi_swap(const uint32_t *n_to, const uint32_t *to, const uint32_t *n_from, uint32_t *from)
 {
-    struct layout sent = {0};
-    struct layout received = {0};
+    const uint32_t n = sl_n_ranks();
+    SL_FREED int *sent = NULL;
+    SL_FREED int *received = NULL;
     MPI_Request request;
-    enum sl_status st;
-    SL_TRY(st, open_layout(&sent), done);
-    SL_TRY(st, open_layout(&received), done);
-    for (uint32_t r = 0; r < sl_n_ranks(); r++) {
-        SL_TRY(st, lay_out(r, n_to[r], &sent), done);
-        SL_TRY(st, lay_out(r, n_from[r], &received), done);
+    SL_CHECK(open_layout(&sent));
+    SL_CHECK(open_layout(&received));
+    for (uint32_t r = 0; r < n; r++) {
+        SL_CHECK(lay_out(r, n_to[r], sent));
+        SL_CHECK(lay_out(r, n_from[r], received));
     }
-    st = await(MPI_Ialltoallv(to, sent.count, sent.offset, MPI_UINT32_T, from, received.count, received.offset,
-                              MPI_UINT32_T, MPI_COMM_WORLD, &request),
-               &request);
-done:
-    sl_free(sent.count);
-    sl_free(received.count);
-    return st;
+    return await(MPI_Ialltoallv(to, sent, sent + n, MPI_UINT32_T, from, received, received + n, MPI_UINT32_T,
+                                MPI_COMM_WORLD, &request),
+                 &request);
 }
 
 enum sl_status sl_mpi_barrier(void)

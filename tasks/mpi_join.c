@@ -112,13 +112,12 @@ static bool have_common(const struct names *a, const struct names *b)
 
 static enum sl_status share_on(MPI_Comm machine, const struct names *own, struct sl_ranks_share *out)
 {
-    struct names *all = NULL;
+    SL_FREED struct names *all = NULL;
     int n = 0;
     int index = 0;
-    enum sl_status st;
     MPI_Comm_size(machine, &n);
     MPI_Comm_rank(machine, &index);
-    SL_TRY(st, sl_alloc((size_t)n, sizeof *all, "what ranks share", &all), done);
+    SL_CHECK(sl_alloc((size_t)n, sizeof *all, "what ranks share", &all));
     MPI_Allgather(own, sizeof *own, MPI_BYTE, all, sizeof *own, MPI_BYTE, machine);
     *out = (struct sl_ranks_share){0, own->n == 0 ? 1 : 0};
     for (int i = 0; i < n; i++) {
@@ -126,9 +125,7 @@ static enum sl_status share_on(MPI_Comm machine, const struct names *own, struct
         out->n += shares;
         out->index += shares && i < index;
     }
-done:
-    sl_free(all);
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_mpi_share(uint32_t n, const uint64_t *names, struct sl_ranks_share *out)

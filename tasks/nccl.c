@@ -260,11 +260,10 @@ static enum sl_status open_communicators(struct sl_nccl *nccl)
 /* room[i]: memory on GPU i, WARM_ENTRIES elements to send and WARM_ENTRIES to receive from each of the n GPUs. */
 static enum sl_status connect_all(struct sl_nccl *nccl, sl_real *const *room)
 {
-    struct sl_nccl_message *messages;
+    SL_FREED struct sl_nccl_message *messages = NULL;
     const sl_real *source[SL_NCCL_MAX_GPUS];
     uint32_t n = nccl->n;
     uint32_t count = 0;
-    enum sl_status st = SL_OK;
     SL_CHECK(sl_alloc((size_t)n * n, sizeof *messages, "messages", &messages));
     for (uint32_t i = 0; i < n * n; i++) {
         uint32_t from = i / n;
@@ -277,11 +276,8 @@ static enum sl_status connect_all(struct sl_nccl *nccl, sl_real *const *room)
     for (uint32_t i = 0; i < n; i++) {
         source[i] = room[i];
     }
-    SL_TRY(st, sl_nccl_move(nccl, count, messages), done);
-    st = sl_nccl_sum(nccl, WARM_ENTRIES, source, room[0] + WARM_ENTRIES);
-done:
-    sl_free(messages);
-    return st;
+    SL_CHECK(sl_nccl_move(nccl, count, messages));
+    return sl_nccl_sum(nccl, WARM_ENTRIES, source, room[0] + WARM_ENTRIES);
 }
 
 static enum sl_status warm_up(struct sl_nccl *nccl)

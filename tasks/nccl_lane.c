@@ -156,13 +156,13 @@ static bool same_shape(starpu_data_handle_t a, starpu_data_handle_t b)
 enum sl_status sl_nccl_lane_move_submit(const struct sl_task_args *head, struct sl_nccl_lane *lane, enum sl_stage stage,
                                         uint32_t n, const struct sl_nccl_lane_move *moves)
 {
-    struct move_args *args = NULL;
+    SL_FREED struct move_args *args = NULL;
     struct sl_task task;
-    int *nodes = NULL;
+    SL_FREED int *nodes = NULL;
     size_t bytes = sizeof *args + n * sizeof args->move[0];
     enum sl_status st;
-    SL_TRY(st, sl_alloc(1 + 2 * (size_t)n, sizeof *nodes, "memory nodes", &nodes), done);
-    SL_TRY(st, sl_alloc_zero(1, bytes, "a move", &args), done);
+    SL_CHECK(sl_alloc(1 + 2 * (size_t)n, sizeof *nodes, "memory nodes", &nodes));
+    SL_CHECK(sl_alloc_zero(1, bytes, "a move", &args));
     args->lane = (struct nccl_lane_args){.head = *head, .nccl = lane->nccl, .n = n};
     args->lane.head.stage = sl_task_stage(head, stage);
     nodes[0] = STARPU_SPECIFIC_NODE_LOCAL;
@@ -178,7 +178,7 @@ enum sl_status sl_nccl_lane_move_submit(const struct sl_task_args *head, struct 
     struct sl_operation *operation = operation_for(lane, &move_op, 1 + 2 * n, nodes);
     if (operation == NULL) {
         st = SL_ENOMEM;
-        goto done;
+        return st;
     }
     sl_task_begin(&task, operation);
     sl_task_add(&task, LANE, lane->lane, STARPU_RW);
@@ -186,11 +186,7 @@ enum sl_status sl_nccl_lane_move_submit(const struct sl_task_args *head, struct 
         sl_task_add(&task, MOVE_SOURCE, moves[k].source, STARPU_R);
         sl_task_add(&task, MOVE_TARGET, moves[k].target, STARPU_W);
     }
-    st = sl_task_submit(&task, args, bytes, SL_PRIORITY_COMPUTE);
-done:
-    sl_free(args);
-    sl_free(nodes);
-    return st;
+    return sl_task_submit(&task, args, bytes, SL_PRIORITY_COMPUTE);
 }
 
 enum sl_status sl_nccl_lane_sum_submit(const struct sl_task_args *head, struct sl_nccl_lane *lane,

@@ -161,46 +161,35 @@ static enum sl_status take_text_of_rank0(const char *text, char **out)
 
 enum sl_status sl_ranks_match_text(const char *label, const char *mine, const char *remedy)
 {
-    char *first = NULL;
-    enum sl_status st;
+    SL_FREED char *first = NULL;
+    char found[SL_QUOTED_BYTES], expected[SL_QUOTED_BYTES];
     if (!SEVERAL) {
         return SL_OK;
     }
-    SL_TRY(st, take_text_of_rank0(mine, &first), done);
-    if (strcmp(mine, first) != 0) {
-        char found[SL_QUOTED_BYTES], expected[SL_QUOTED_BYTES];
-        st = sl_fail(SL_EINVAL, "%s: found %s, expected %s as rank 0 has; %s", label, sl_text_quoted(mine, found),
-                     sl_text_quoted(first, expected), remedy);
-    }
-done:
-    sl_free(first);
-    return st;
+    SL_CHECK(take_text_of_rank0(mine, &first));
+    SL_FAIL_IF(strcmp(mine, first) != 0, SL_EINVAL, "%s: found %s, expected %s as rank 0 has; %s", label,
+               sl_text_quoted(mine, found), sl_text_quoted(first, expected), remedy);
+    return SL_OK;
 }
 
 enum sl_status sl_ranks_take_waits(struct sl_waits *out)
 {
     struct sl_waits_lists lists = {.n_ranks = sl_n_ranks()};
     double now_s = sl_clock_s();
-    uint32_t *n = NULL; /* lengths of the lists to each rank, then from each rank */
-    uint32_t *to = NULL;
-    uint32_t *from = NULL;
-    enum sl_status st = SL_OK;
+    SL_FREED uint32_t *n = NULL; /* lengths of the lists to each rank, then from each rank */
+    SL_FREED uint32_t *to = NULL;
+    SL_FREED uint32_t *from = NULL;
     *out = (struct sl_waits){0};
     if (!SEVERAL) {
         return SL_OK;
     }
     lists.ahead_s = sl_mpi_clock_ahead();
-    SL_TRY(st, sl_alloc(2 * (size_t)sl_n_ranks(), sizeof *n, "times of messages", &n), done);
-    SL_TRY(st, sl_waits_list(lists.ahead_s, sl_n_ranks(), n, &to), done);
-    SL_TRY(st, sl_ranks_swap(n, to, n + sl_n_ranks(), &from), done);
+    SL_CHECK(sl_alloc(2 * (size_t)sl_n_ranks(), sizeof *n, "times of messages", &n));
+    SL_CHECK(sl_waits_list(lists.ahead_s, sl_n_ranks(), n, &to));
+    SL_CHECK(sl_ranks_swap(n, to, n + sl_n_ranks(), &from));
     lists.n_from = n + sl_n_ranks();
     lists.from = from;
-    st = sl_waits_take(now_s, &lists, out);
-done:
-    sl_free(n);
-    sl_free(to);
-    sl_free(from);
-    return st;
+    return sl_waits_take(now_s, &lists, out);
 }
 
 /* ---- messages ---- */

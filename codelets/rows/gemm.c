@@ -277,11 +277,11 @@ failed:
 static enum sl_status multiply_few(uint32_t m, uint32_t n, uint32_t k, struct sl_factor a, struct sl_factor b, int beta,
                                    float *c)
 {
-    sl_bf16 *rows = NULL;
-    float *room = NULL;
+    SL_FREED sl_bf16 *rows = NULL;
+    SL_FREED float *room = NULL;
     enum sl_status st;
-    SL_TRY(st, sl_alloc((size_t)FEW_ROWS * k, sizeof *rows, "rows of a factor", &rows), done);
-    SL_TRY(st, sl_alloc((size_t)FEW_ROWS * n, sizeof *room, "rows of a product", &room), done);
+    SL_CHECK(sl_alloc((size_t)FEW_ROWS * k, sizeof *rows, "rows of a factor", &rows));
+    SL_CHECK(sl_alloc((size_t)FEW_ROWS * n, sizeof *room, "rows of a product", &room));
     for (uint32_t i = 0; i < m; i++) {
         memcpy(rows + (size_t)i * k, (const sl_bf16 *)a.entries + (size_t)i * a.n_columns, k * sizeof *rows);
     }
@@ -292,9 +292,6 @@ static enum sl_status multiply_few(uint32_t m, uint32_t n, uint32_t k, struct sl
     }
     st = by_dnnl_bf16(FEW_ROWS, n, k, (struct sl_factor){rows, k, 0, true}, b, beta, room);
     memcpy(c, room, (size_t)m * n * sizeof *c);
-done:
-    sl_free(rows);
-    sl_free(room);
     return st;
 }
 

@@ -41,26 +41,19 @@ static void checksum_text(const struct sl_tensor *tensors, uint32_t n, char out[
 enum sl_status sl_checkpoint_save(const char *dir, const struct sl_tensor *tensors, uint32_t n,
                                   const struct sl_metadata *metadata, uint32_t n_metadata)
 {
-    struct sl_metadata *all = NULL;
-    char *path = NULL;
+    SL_FREED struct sl_metadata *all = NULL;
+    SL_FREED char *path = NULL;
     char checksum[CHECKSUM_BYTES];
-    enum sl_status st;
     checksum_text(tensors, n, checksum);
-    SL_TRY(st, sl_alloc((size_t)n_metadata + 2, sizeof *all, "checkpoint metadata", &all), done);
-    SL_TRY(st, sl_path_join(dir, NAME, &path), free_all);
-    SL_TRY(st, sl_folder_make(dir), free_path);
+    SL_CHECK(sl_alloc((size_t)n_metadata + 2, sizeof *all, "checkpoint metadata", &all));
+    SL_CHECK(sl_path_join(dir, NAME, &path));
+    SL_CHECK(sl_folder_make(dir));
     all[0] = (struct sl_metadata){VERSION_KEY, VERSION};
     all[1] = (struct sl_metadata){CHECKSUM_KEY, checksum};
     if (n_metadata > 0) {
         memcpy(all + 2, metadata, n_metadata * sizeof *all);
     }
-    st = sl_safetensors_write(path, tensors, n, all, n_metadata + 2);
-free_path:
-    sl_free(path);
-free_all:
-    sl_free(all);
-done:
-    return st;
+    return sl_safetensors_write(path, tensors, n, all, n_metadata + 2);
 }
 
 static enum sl_status check(const char *path, const struct sl_tensors *found)
@@ -83,21 +76,16 @@ static enum sl_status check(const char *path, const struct sl_tensors *found)
 
 enum sl_status sl_checkpoint_load(const char *dir, struct sl_tensors *out)
 {
-    char *path;
+    SL_FREED char *path = NULL;
     *out = (struct sl_tensors){0};
     enum sl_status st = SL_OK;
     SL_CHECK(sl_path_join(dir, NAME, &path));
-    if (!sl_file_exists(path)) {
-        st = sl_fail(SL_ENOTFOUND, "%s: no checkpoint there; --resume=auto starts afresh then", path);
-        goto free_path;
-    }
-    SL_TRY(st, sl_safetensors_read(path, out), free_path);
+    SL_FAIL_IF(!sl_file_exists(path), SL_ENOTFOUND, "%s: no checkpoint there; --resume=auto starts afresh then", path);
+    SL_CHECK(sl_safetensors_read(path, out));
     st = check(path, out);
     if (st != SL_OK) {
         sl_tensors_free(out);
     }
-free_path:
-    sl_free(path);
     return st;
 }
 

@@ -65,6 +65,11 @@ static enum sl_status find_lines(const char *names, uint64_t n, struct lines *ou
     return SL_OK;
 }
 
+static void free_lines(struct lines *lines)
+{
+    sl_free(lines->start);
+}
+
 /* Line i, or without lines `word` and the number i. */
 static enum sl_status put_line(struct sl_writer *writer, const struct lines *lines, const char *word, uint64_t i)
 {
@@ -144,40 +149,30 @@ static enum sl_status put_row(struct sl_writer *writer, const struct sl_csvout *
 enum sl_status sl_rows_write(const char *path, const struct sl_csvout *form, uint64_t n_rows, uint32_t n_columns,
                              const sl_real *(*fetch)(void *context, uint64_t row), void *context)
 {
-    struct sl_writer writer = {0};
-    struct lines ids = {0}, columns = {0};
-    enum sl_status st;
+    SL_OWNED(sl_writer_abort) struct sl_writer writer = {0};
+    SL_OWNED(free_lines) struct lines ids = {0};
+    SL_OWNED(free_lines) struct lines columns = {0};
     if (form != NULL) {
-        SL_TRY(st, find_lines(form->vertex_names, form->n_vertices, &ids), done);
-        SL_TRY(st, find_lines(form->names, n_columns, &columns), done);
+        SL_CHECK(find_lines(form->vertex_names, form->n_vertices, &ids));
+        SL_CHECK(find_lines(form->names, n_columns, &columns));
     }
-    SL_TRY(st, sl_writer_open(path, &writer), done);
+    SL_CHECK(sl_writer_open(path, &writer));
     if (form != NULL) {
-        SL_TRY(st, put_header(&writer, form, &columns, n_columns), abort_writer);
+        SL_CHECK(put_header(&writer, form, &columns, n_columns));
     } else {
-        SL_TRY(st, put_npy_header(&writer, n_rows, n_columns), abort_writer);
+        SL_CHECK(put_npy_header(&writer, n_rows, n_columns));
     }
     for (uint64_t i = 0; i < n_rows; i++) {
         const sl_real *row = fetch(context, i);
         if (row == NULL) {
-            st = SL_EIO;
-        } else if (form == NULL) {
-            st = put_npy_row(&writer, row, n_columns);
-        } else {
-            SL_TRY(st, put_front(&writer, form, &ids, i), abort_writer);
-            st = put_row(&writer, form, &columns, row, n_columns);
+            return SL_EIO;
         }
-        if (st != SL_OK) {
-            goto abort_writer;
+        if (form == NULL) {
+            SL_CHECK(put_npy_row(&writer, row, n_columns));
+        } else {
+            SL_CHECK(put_front(&writer, form, &ids, i));
+            SL_CHECK(put_row(&writer, form, &columns, row, n_columns));
         }
     }
-    st = sl_writer_close(&writer);
-    goto done;
-
-abort_writer:
-    sl_writer_abort(&writer);
-done:
-    sl_free(ids.start);
-    sl_free(columns.start);
-    return st;
+    return sl_writer_close(&writer);
 }

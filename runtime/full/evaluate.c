@@ -350,7 +350,7 @@ static enum sl_status list_chunks(const struct full *a, struct sl_output_chunk *
 static enum sl_status score(const struct full *a, struct sl_scores *out)
 {
     const struct sl_objective *objective = sl_objective_of(a->pass.shards);
-    struct sl_output_chunk *chunk = NULL;
+    SL_FREED struct sl_output_chunk *chunk = NULL;
     struct sl_outputs outputs = {.run = a->pass.run,
                                  .shards = a->pass.shards,
                                  .first_chunk = chunks_before(a, a->plan.first_pe),
@@ -359,10 +359,10 @@ static enum sl_status score(const struct full *a, struct sl_scores *out)
     struct sl_decoder decoder;
     enum sl_status st;
     sl_objective_scores(objective, a->pass.shards, out);
-    SL_TRY(st, list_chunks(a, &chunk, &outputs.n_chunks), done);
+    SL_CHECK(list_chunks(a, &chunk, &outputs.n_chunks));
     outputs.chunk = chunk;
     if (links) {
-        SL_TRY(st, sl_model_acquire(a->pass.model, STARPU_R), done);
+        SL_CHECK(sl_model_acquire(a->pass.model, STARPU_R));
         decoder = sl_model_decoder(a->pass.model);
         outputs.decoder = &decoder;
     }
@@ -373,8 +373,6 @@ static enum sl_status score(const struct full *a, struct sl_scores *out)
     if (st == SL_OK) {
         st = sl_ranks_broadcast(out, sizeof *out);
     }
-done:
-    sl_free(chunk);
     return st;
 }
 

@@ -102,21 +102,17 @@ static enum sl_status count_empty(const struct sl_targets *targets, struct sl_ob
 static enum sl_status open_classes(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                    struct sl_objective *out)
 {
-    double *counts = NULL;
-    enum sl_status st;
+    SL_FREED double *counts = NULL;
     SL_FAIL_IF(dataset->targets.type != SL_TARGET_CLASS, SL_EINVAL,
                "--objective: found class, expected targets that are a single column of classes; %s has %u "
                "columns of numbers",
                dataset->name, dataset->targets.width);
     out->n_outputs = dataset->targets.n_classes;
-    SL_TRY(st, sl_alloc_zero(out->n_outputs, sizeof *counts, "classes", &counts), done);
+    SL_CHECK(sl_alloc_zero(out->n_outputs, sizeof *counts, "classes", &counts));
     count_classes(dataset, counts);
-    SL_TRY(st, weigh(settings, dataset, counts, out), done);
+    SL_CHECK(weigh(settings, dataset, counts, out));
     out->guess = entropy_of(out, counts);
-    st = count_empty(&dataset->targets, out);
-done:
-    sl_free(counts);
-    return st;
+    return count_empty(&dataset->targets, out);
 }
 
 /* ---- loss ---- */
@@ -237,16 +233,15 @@ static void close_tally(struct tally *t)
 static enum sl_status set_area(const struct sl_outputs *outputs, const struct tally *t, uint8_t set, double *out)
 {
     const struct sl_shards *shards = outputs->shards;
-    struct sl_pair *mine = NULL;
-    struct sl_pair *all = NULL;
+    SL_FREED struct sl_pair *mine = NULL;
+    SL_FREED struct sl_pair *all = NULL;
     size_t n_all = 0;
     size_t n = 0;
     size_t row = 0;
-    enum sl_status st;
     for (uint32_t k = 0; k < outputs->n_chunks; k++) {
         n += outputs->chunk[k].n;
     }
-    SL_TRY(st, sl_alloc(n, sizeof *mine, "margins of a set", &mine), done);
+    SL_CHECK(sl_alloc(n, sizeof *mine, "margins of a set", &mine));
     n = 0;
     for (uint32_t k = 0; k < outputs->n_chunks; k++) {
         sl_vertex first = shards->part[outputs->chunk[k].part].first + outputs->chunk[k].row;
@@ -256,12 +251,9 @@ static enum sl_status set_area(const struct sl_outputs *outputs, const struct ta
             }
         }
     }
-    SL_TRY(st, sl_pairs_gather(mine, n, &all, &n_all), done);
+    SL_CHECK(sl_pairs_gather(mine, n, &all, &n_all));
     *out = sl_pairs_area(all, n_all);
-done:
-    sl_free(mine);
-    sl_free(all);
-    return st;
+    return SL_OK;
 }
 
 /* Summed cross entropy of a chunk's validation vertices, and their number. */
@@ -306,21 +298,20 @@ static enum sl_status add_up(const struct sl_outputs *outputs, const struct tall
     uint32_t n_classes = outputs->shards->n_outputs;
     size_t of_set = (size_t)SL_N_COUNTS * n_classes;
     size_t n_numbers = t->n_counts + LOSS_NUMBERS * outputs->n_all;
-    double *counts;
+    SL_FREED double *counts = NULL;
     struct chunk_loss all = {0};
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero(n_numbers, sizeof *counts, "scores", &counts), done);
+    SL_CHECK(sl_alloc_zero(n_numbers, sizeof *counts, "scores", &counts));
     struct chunk_loss *loss = (struct chunk_loss *)(counts + t->n_counts);
     for (uint32_t c = 0; c < t->n_chunks; c++) {
         for (size_t k = 0; k < t->n_counts; k++) {
             counts[k] += (double)t->counts[c * t->n_counts + k];
         }
     }
-    SL_TRY(st, find_losses(outputs, loss + outputs->first_chunk), free_counts);
+    SL_CHECK(find_losses(outputs, loss + outputs->first_chunk));
     if (outputs->shards->halo != NULL) {
         sl_ranks_drain();
     }
-    SL_TRY(st, sl_ranks_sum((uint32_t)n_numbers, counts), free_counts);
+    SL_CHECK(sl_ranks_sum((uint32_t)n_numbers, counts));
     for (uint32_t c = 0; c < outputs->n_all; c++) {
         sl_exact_add_sum(&all.sum, loss[c].sum);
         all.n += loss[c].n;
@@ -330,10 +321,7 @@ static enum sl_status add_up(const struct sl_outputs *outputs, const struct tall
     out->valid_loss = all.n > 0 ? sl_exact_value(all.sum) / all.n : NAN;
     rate(counts + SL_SET_VALID * of_set, n_classes, &accuracy->valid, &f1->valid);
     rate(counts + SL_SET_TEST * of_set, n_classes, &accuracy->test, &f1->test);
-free_counts:
-    sl_free(counts);
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status score(const struct sl_objective *o, const struct sl_outputs *outputs, struct sl_scores *out)

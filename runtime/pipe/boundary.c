@@ -194,20 +194,17 @@ enum sl_status sl_pipe_boundary_open(const struct sl_shards *shards, const struc
                                      struct sl_pipe_boundary *out)
 {
     size_t k = graph->n_chunks;
-    uint32_t *place = NULL;
-    enum sl_status st;
+    SL_FREED uint32_t *place = NULL;
     *out = (struct sl_pipe_boundary){.n_chunks = graph->n_chunks};
-    SL_TRY(st, sl_alloc((size_t)shards->n_vertices + 1, sizeof *place, "boundary vertices", &place), done);
-    SL_TRY(st, number_all(shards, graph, place, out), done);
-    SL_TRY(st, sl_alloc(k * k, sizeof *out->first_of, "first rows of the chunks", &out->first_of), done);
-    SL_TRY(st, sl_alloc(out->first[k] + 2 * k, sizeof *out->lists, "boundary rows", &out->lists), done);
-    SL_TRY(st, sl_alloc_zero(k, sizeof *out->chunk, "chunks", &out->chunk), done);
+    SL_CHECK(sl_alloc((size_t)shards->n_vertices + 1, sizeof *place, "boundary vertices", &place));
+    SL_CHECK(number_all(shards, graph, place, out));
+    SL_CHECK(sl_alloc(k * k, sizeof *out->first_of, "first rows of the chunks", &out->first_of));
+    SL_CHECK(sl_alloc(out->first[k] + 2 * k, sizeof *out->lists, "boundary rows", &out->lists));
+    SL_CHECK(sl_alloc_zero(k, sizeof *out->chunk, "chunks", &out->chunk));
     for (uint32_t q = 0; q < k; q++) {
         open_chunk(shards, graph, q, out);
     }
-done:
-    sl_free(place);
-    return st;
+    return SL_OK;
 }
 
 void sl_pipe_boundary_close(struct sl_pipe_boundary *b)

@@ -423,23 +423,20 @@ static enum sl_status save(void *own, struct sl_tensor *tensors, uint32_t *n)
 static enum sl_status load(void *own, const struct sl_tensors *checkpoint)
 {
     struct sl_pipe *p = &((struct pipeline *)own)->pipe;
-    char *values = NULL;
-    enum sl_status st = SL_OK;
-    SL_TRY(st, load_watch(own, checkpoint), done);
+    SL_FREED char *values = NULL;
+    SL_CHECK(load_watch(own, checkpoint));
     for (uint32_t i = 0; i < p->work.model->n_layers; i++) {
         struct sl_tensor wanted = history_tensor(p, i, NULL);
         if (!has_layer(p, i) || sl_tensors_find(checkpoint, wanted.name) == NULL) {
             continue;
         }
-        SL_TRY(st, sl_alloc(p->work.shards->n_vertices, row_bytes(p, i), "history", &values), done);
-        SL_TRY(st, sl_tensors_get(checkpoint, &wanted, values), done);
-        SL_TRY(st, copy_in(p, i, values), done);
+        SL_CHECK(sl_alloc(p->work.shards->n_vertices, row_bytes(p, i), "history", &values));
+        SL_CHECK(sl_tensors_get(checkpoint, &wanted, values));
+        SL_CHECK(copy_in(p, i, values));
         sl_free(values);
         values = NULL;
     }
-done:
-    sl_free(values);
-    return st;
+    return SL_OK;
 }
 
 /* ---- open, close ---- */

@@ -68,26 +68,22 @@ static enum sl_status take_option(struct sl_settings *settings, size_t i, const 
     const struct sl_option_table *table = sl_settings_table_of(settings);
     const struct sl_option *option = &table->options[i];
     const struct sl_model_file *file = settings->model_file;
-    char *now = NULL;
-    char *then = NULL;
+    SL_FREED char *now = NULL;
+    SL_FREED char *then = NULL;
     bool is_default;
-    enum sl_status st;
-    SL_TRY(st, canonical(file, table, option, value, &then), done);
-    SL_TRY(st, sl_option_text(option, settings, &now), done);
-    SL_TRY(st, sl_option_is_default(option, settings, &is_default), done);
+    SL_CHECK(canonical(file, table, option, value, &then));
+    SL_CHECK(sl_option_text(option, settings, &now));
+    SL_CHECK(sl_option_is_default(option, settings, &is_default));
     const bool open = strcmp(option->name, "objective") == 0 && strcmp(now, "auto") == 0;
     if (!open && (settings->given[i] || (!is_default && !settings->adopted[i]))) {
-        if (!option->kept && !agree(option->name, now, then)) {
-            st = refuse(file, option->name, now, then);
+        if (option->kept || agree(option->name, now, then)) {
+            return SL_OK;
         }
-        goto done;
+        return refuse(file, option->name, now, then);
     }
-    SL_TRY(st, set_from_file(file, table, option->name, value, settings), done);
+    SL_CHECK(set_from_file(file, table, option->name, value, settings));
     settings->adopted[i] = true;
-done:
-    sl_free(now);
-    sl_free(then);
-    return st;
+    return SL_OK;
 }
 
 /* An option of the other program that this program lacks must have its default. */
@@ -95,14 +91,14 @@ static enum sl_status check_foreign(const struct sl_settings *settings, const ch
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
     const struct sl_option *option = sl_option_find(table->sibling, name);
-    char *then = NULL;
-    char *usual = NULL;
+    SL_FREED char *then = NULL;
+    SL_FREED char *usual = NULL;
     struct sl_settings scratch = {.schedule = SL_SCHEDULE_MINIBATCH};
     enum sl_status st;
     if (sl_option_find(table, name) != NULL || option == NULL || !option->of_model) {
         return SL_OK;
     }
-    SL_TRY(st, sl_option_defaults(table->sibling, &scratch), done);
+    SL_CHECK(sl_option_defaults(table->sibling, &scratch));
     SL_TRY(st, sl_option_text(option, &scratch, &usual), free_scratch);
     SL_TRY(st, canonical(settings->model_file, table->sibling, option, value, &then), free_scratch);
     if (strcmp(usual, then) != 0) {
@@ -111,9 +107,6 @@ static enum sl_status check_foreign(const struct sl_settings *settings, const ch
     }
 free_scratch:
     sl_option_free(table->sibling, &scratch);
-done:
-    sl_free(then);
-    sl_free(usual);
     return st;
 }
 
@@ -124,14 +117,13 @@ static enum sl_status forget_adopted(struct sl_settings *settings)
     struct sl_settings scratch = {.schedule = settings->schedule};
     enum sl_status st = sl_option_defaults(table, &scratch);
     for (size_t i = 0; i < table->n_options && st == SL_OK; i++) {
-        char *usual = NULL;
+        SL_FREED char *usual = NULL;
         if (settings->adopted[i]) {
             st = sl_option_text(&table->options[i], &scratch, &usual);
-            if (st == SL_OK) {
-                st = sl_option_set(table, table->options[i].name, usual, settings);
-                settings->adopted[i] = false;
-            }
-            sl_free(usual);
+        }
+        if (usual != NULL) {
+            st = sl_option_set(table, table->options[i].name, usual, settings);
+            settings->adopted[i] = false;
         }
     }
     sl_option_free(table, &scratch);
@@ -176,20 +168,18 @@ enum sl_status sl_settings_adopt_file(struct sl_settings *settings, struct sl_mo
 
 enum sl_status sl_settings_adopt(struct sl_settings *settings)
 {
-    struct sl_model_file *file = settings->model_file;
-    enum sl_status st;
+    struct sl_model_file *known = settings->model_file;
+    SL_FREED struct sl_model_file *file = NULL;
     if (settings->load == NULL) {
         return SL_OK;
     }
-    if (file != NULL && strcmp(file->tensors.path, settings->load) == 0 && sl_model_file_has_data(file)) {
+    if (known != NULL && strcmp(known->tensors.path, settings->load) == 0 && sl_model_file_has_data(known)) {
         return take_options(settings);
     }
     SL_CHECK(sl_alloc_zero(1, sizeof *file, "a model's file", &file));
-    st = sl_model_file_read(settings->load, file);
-    if (st != SL_OK) {
-        sl_free(file);
-        return st;
-    }
+    SL_CHECK(sl_model_file_read(settings->load, file));
     sl_model_file_warn(file);
-    return sl_settings_adopt_file(settings, file);
+    known = file;
+    file = NULL;
+    return sl_settings_adopt_file(settings, known);
 }

@@ -1156,13 +1156,10 @@ enum sl_status sl_settings_set(struct sl_settings *settings, const char *name, c
 enum sl_status sl_settings_get(const struct sl_settings *settings, const char *name, char *text, size_t bytes)
 {
     SL_IN_C_LOCALE;
-    char *value = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_option_get(sl_settings_table_of(settings), name, settings, &value), done);
+    SL_FREED char *value = NULL;
+    SL_CHECK(sl_option_get(sl_settings_table_of(settings), name, settings, &value));
     snprintf(text, bytes, "%s", value);
-done:
-    sl_free(value);
-    return st;
+    return SL_OK;
 }
 
 static const char *kind_name(enum sl_option_kind kind)

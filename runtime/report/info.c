@@ -98,23 +98,21 @@ static struct rank this_rank(const struct sl_topology *topology)
 static enum sl_status print_ranks(const struct sl_topology *topology, FILE *stream)
 {
     const struct rank mine = this_rank(topology);
-    struct rank *ranks;
+    SL_FREED struct rank *ranks = NULL;
     enum sl_status st = sl_ranks_match_text("program", "starling_data info", "start the same program everywhere");
     if (st == SL_OK) {
         st = sl_alloc(sl_n_ranks(), sizeof *ranks, "ranks' words", &ranks);
     }
     SL_CHECK(st);
-    SL_TRY(st, sl_ranks_gather(&mine, sizeof mine, ranks), done);
+    SL_CHECK(sl_ranks_gather(&mine, sizeof mine, ranks));
     if (sl_rank() > 0) {
-        goto done;
+        return st;
     }
     fprintf(stream, "ranks       %u, of one run\n", sl_n_ranks());
     for (uint32_t r = 0; r < sl_n_ranks(); r++) {
         fprintf(stream, "            %u on %s: Starling %s, %u cores, %.1f GB, %u GPUs\n", r, ranks[r].host,
                 ranks[r].version, ranks[r].n_cores, ranks[r].memory_bytes / 1e9, ranks[r].n_gpus);
     }
-done:
-    sl_free(ranks);
     return st;
 }
 

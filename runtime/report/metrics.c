@@ -467,35 +467,19 @@ enum sl_status sl_metrics_summary(struct sl_metrics *metrics, const struct sl_me
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
-/* The length of the file up to its last line end. On a read error: `bytes`. */
-static long whole_lines(FILE *file, long bytes)
-{
-    long end = bytes;
-    while (end > 0) {
-        if (fseek(file, end - 1, SEEK_SET) != 0) {
-            return bytes;
-        }
-        int c = fgetc(file);
-        if (c == '\n') {
-            return end;
-        }
-        if (c == EOF) {
-            return bytes;
-        }
-        end--;
-    }
-    return 0;
-}
-
 /* Remove an unfinished last line from a regular file. */
 static enum sl_status drop_unfinished_line(const char *path, FILE *file)
 {
     struct stat about;
+    char c;
     if (fstat(fileno(file), &about) != 0 || !S_ISREG(about.st_mode)) {
         return SL_OK;
     }
-    long end = whole_lines(file, (long)about.st_size);
-    SL_FAIL_IF(end < (long)about.st_size && ftruncate(fileno(file), end) != 0, SL_EIO,
+    off_t end = about.st_size;
+    while (end > 0 && pread(fileno(file), &c, 1, end - 1) == 1 && c != '\n') {
+        end--;
+    }
+    SL_FAIL_IF(end < about.st_size && ftruncate(fileno(file), end) != 0, SL_EIO,
                "%s: cannot remove its unfinished last line: %s", path, strerror(errno));
     SL_FAIL_IF(fseek(file, 0, SEEK_END) != 0, SL_EIO, "%s: cannot append: %s", path, strerror(errno));
     return SL_OK;
@@ -545,21 +529,19 @@ static enum sl_status open_file(const char *path, bool append, FILE **out)
 
 enum sl_status sl_metrics_open(const char *path, FILE *stream, bool append, struct sl_metrics *out)
 {
+    struct sl_metrics metrics = {.stream = stream, .appends = append && (path == NULL || sl_file_stream(path) < 0)};
     *out = (struct sl_metrics){0};
-    FILE *file = NULL;
-    append = append && (path == NULL || sl_file_stream(path) < 0);
     if (path != NULL) {
-        enum sl_status st = open_file(path, append, &file);
-        SL_CHECK(st);
-        if (append) {
-            st = drop_unfinished_line(path, file);
-        }
+        SL_CHECK(open_file(path, metrics.appends, &metrics.file));
+    }
+    if (path != NULL && metrics.appends) {
+        enum sl_status st = drop_unfinished_line(path, metrics.file);
         if (st != SL_OK) {
-            fclose(file);
+            fclose(metrics.file);
             return st;
         }
     }
-    *out = (struct sl_metrics){.file = file, .stream = stream, .appends = append};
+    *out = metrics;
     return SL_OK;
 }
 
@@ -639,24 +621,18 @@ enum sl_status sl_metrics_rewind(struct sl_metrics *metrics, uint64_t n_epochs, 
     FILE *file = metrics->file;
     struct scan scan = {.n_epochs = n_epochs, .n_steps = n_steps, .cut = SIZE_MAX};
     struct stat about;
-    char *lines = NULL;
-    enum sl_status st = SL_OK;
+    SL_FREED char *lines = NULL;
     if (file == NULL || !metrics->appends || fstat(fileno(file), &about) != 0 || !S_ISREG(about.st_mode)) {
         return SL_OK;
     }
     size_t bytes = (size_t)about.st_size;
-    SL_TRY(st, sl_alloc(bytes, 1, "the metrics so far", &lines), done);
-    if (fseek(file, 0, SEEK_SET) != 0 || fread(lines, 1, bytes, file) != bytes) {
-        st = sl_fail(SL_EIO, "cannot read the metrics so far: %s", strerror(errno));
-        goto done;
-    }
+    SL_CHECK(sl_alloc(bytes, 1, "the metrics so far", &lines));
+    SL_FAIL_IF(fseek(file, 0, SEEK_SET) != 0 || fread(lines, 1, bytes, file) != bytes, SL_EIO,
+               "cannot read the metrics so far: %s", strerror(errno));
     scan_lines(&scan, lines, bytes);
-    if ((scan.cut < bytes && ftruncate(fileno(file), (off_t)scan.cut) != 0) || fseek(file, 0, SEEK_END) != 0) {
-        st = sl_fail(SL_EIO, "cannot cut the metrics back to the checkpoint: %s", strerror(errno));
-    }
-done:
-    sl_free(lines);
-    return st;
+    SL_FAIL_IF((scan.cut < bytes && ftruncate(fileno(file), (off_t)scan.cut) != 0) || fseek(file, 0, SEEK_END) != 0,
+               SL_EIO, "cannot cut the metrics back to the checkpoint: %s", strerror(errno));
+    return SL_OK;
 }
 
 /* ---- Closing ----------------------------------------------------------------------------------------------------- */

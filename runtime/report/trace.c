@@ -31,70 +31,31 @@
 
 /* ---- names of tasks ---- */
 
-/* Skip `word` at *p, before `end`. False: another text, and *p stays. */
-static bool skip_word(const char **p, const char *end, const char *word)
-{
-    size_t n = strlen(word);
-    if ((size_t)(end - *p) < n || memcmp(*p, word, n) != 0) {
-        return false;
-    }
-    *p += n;
-    return true;
-}
-
-/* Skip "WORD<number>" before a dot or the end. False: another text, and *p stays. */
-static bool skip_number(const char **p, const char *end, const char *word, uint64_t *out)
-{
-    const char *next = NULL;
-    if (skip_word(p, end, word)) {
-        next = sl_number_u64(*p, end, out);
-    }
-    if (next == NULL || (next != end && *next != '.')) {
-        return false;
-    }
-    *p = next;
-    return true;
-}
-
-/* Skip the category at the name's start, and its dot. */
-static bool skip_stage(const char **p, const char *end, enum sl_stage *out)
-{
-    for (int s = 0; s < SL_N_STAGES; s++) {
-        const char *q = *p;
-        if (skip_word(&q, end, sl_stage_name((enum sl_stage)s)) && skip_word(&q, end, ".")) {
-            *p = q;
-            *out = (enum sl_stage)s;
-            return true;
-        }
-    }
-    return false;
-}
-
 bool sl_trace_name_parse(const char *text, size_t n, struct sl_trace_name *out)
 {
-    char copy[SL_TASK_NAME_BYTES];
-    uint64_t hop;
-    uint64_t pe;
+    char copy[SL_TASK_NAME_BYTES] = "";
+    char again[SL_TASK_NAME_BYTES];
+    char stage[16];
+    char direction[4];
+    char operation[48];
+    unsigned long long step;
+    int s = 0;
     if (n >= sizeof copy) {
         return false;
     }
     memcpy(copy, text, n);
-    copy[n] = '\0'; /* the end of any number */
-    const char *end = copy + n;
-    const char *p = copy;
-    if (!skip_stage(&p, end, &out->stage) ||
-        (!skip_word(&p, end, "fwd.") && !skip_word(&p, end, "bwd.") && !skip_word(&p, end, "upd."))) {
+    if (sscanf(copy, "%15[a-z].%3[a-z].%47[^.].hop%u.pe%u.step%llu", stage, direction, operation, &out->hop, &out->pe,
+               &step) != 6) {
         return false;
     }
-    const char *dot = memchr(p, '.', (size_t)(end - p)); /* after the operation */
-    p = dot;
-    if (dot == NULL || !skip_number(&p, end, ".hop", &hop) || !skip_number(&p, end, ".pe", &pe) ||
-        !skip_number(&p, end, ".step", &out->step) || p != end || hop > UINT32_MAX || pe > UINT32_MAX) {
-        return false;
+    while (s < SL_N_STAGES && strcmp(stage, sl_stage_name((enum sl_stage)s)) != 0) {
+        s++;
     }
-    out->hop = (uint32_t)hop;
-    out->pe = (uint32_t)pe;
-    return true;
+    out->stage = (enum sl_stage)s;
+    out->step = step;
+    snprintf(again, sizeof again, "%s.%s.%s.hop%u.pe%u.step%llu", stage, direction, operation, out->hop, out->pe, step);
+    return s < SL_N_STAGES && strlen(direction) == 3 && strstr("fwd bwd upd", direction) != NULL &&
+           strcmp(again, copy) == 0;
 }
 
 /* ---- the window ---- */
@@ -118,13 +79,10 @@ static enum sl_status set_variable(const char *name, const char *value)
 /* Remove the raw trace of a killed run. */
 static enum sl_status remove_raw(const char *folder)
 {
-    char *path = NULL;
-    enum sl_status st = written_path(folder, sl_ranks_number(), &path);
-    if (st == SL_OK && unlink(path) != 0 && errno != ENOENT) {
-        st = sl_fail(SL_EIO, "%s: cannot replace it: %s", path, strerror(errno));
-    }
-    sl_free(path);
-    return st;
+    SL_FREED char *path = NULL;
+    SL_CHECK(written_path(folder, sl_ranks_number(), &path));
+    SL_FAIL_IF(unlink(path) != 0 && errno != ENOENT, SL_EIO, "%s: cannot replace it: %s", path, strerror(errno));
+    return SL_OK;
 }
 
 /* Free bytes on the folder's disk; UINT64_MAX if the disk does not tell. */
@@ -146,30 +104,23 @@ static enum sl_status check_disk(const char *folder, uint64_t wanted)
 
 static enum sl_status prepare(const char *folder)
 {
-    char *prefix = NULL;
-    enum sl_status st;
-    if (sl_ranks_started() > STARPU_FXT_MAX_FILES) {
-        st = sl_fail(SL_ENOTSUP, "--trace: found %u processes of one run, expected at most %d, which StarPU can join",
-                     sl_ranks_started(), STARPU_FXT_MAX_FILES);
-        goto done;
-    }
-    SL_TRY(st, sl_folder_make(folder), done);
-    if (!sl_folder_writable(folder)) {
-        st = sl_fail(SL_EIO, "%s: cannot write traces into this folder; give --trace another", folder);
-        goto done;
-    }
-    SL_TRY(st, remove_raw(folder), done);
+    SL_FREED char *prefix = NULL;
+    SL_FAIL_IF(sl_ranks_started() > STARPU_FXT_MAX_FILES, SL_ENOTSUP,
+               "--trace: found %u processes of one run, expected at most %d, which StarPU can join", sl_ranks_started(),
+               STARPU_FXT_MAX_FILES);
+    SL_CHECK(sl_folder_make(folder));
+    SL_FAIL_IF(!sl_folder_writable(folder), SL_EIO, "%s: cannot write traces into this folder; give --trace another",
+               folder);
+    SL_CHECK(remove_raw(folder));
     prepared = true;
-    SL_TRY(st, check_disk(folder, DISK_BEFORE), done);
-    SL_TRY(st, sl_format(&prefix, "%s/", folder), done);
-    SL_TRY(st, set_variable("STARPU_FXT_TRACE", "1"), done);
-    SL_TRY(st, set_variable("STARPU_FXT_PREFIX", prefix), done);
-    SL_TRY(st, set_variable("STARPU_FXT_SUFFIX", RAW_NAME), done);
-    SL_TRY(st, set_variable("STARPU_GENERATE_TRACE", "0"), done); /* sl_trace_finish converts instead */
+    SL_CHECK(check_disk(folder, DISK_BEFORE));
+    SL_CHECK(sl_format(&prefix, "%s/", folder));
+    SL_CHECK(set_variable("STARPU_FXT_TRACE", "1"));
+    SL_CHECK(set_variable("STARPU_FXT_PREFIX", prefix));
+    SL_CHECK(set_variable("STARPU_FXT_SUFFIX", RAW_NAME));
+    SL_CHECK(set_variable("STARPU_GENERATE_TRACE", "0")); /* sl_trace_finish converts instead */
     starpu_fxt_autostart_profiling(0);
-done:
-    sl_free(prefix);
-    return st;
+    return SL_OK;
 }
 
 #else
@@ -282,13 +233,12 @@ void sl_trace_stop(struct sl_trace *trace)
 void sl_trace_discard(const char *folder)
 {
     SL_IN_C_LOCALE;
-    char *path;
+    SL_FREED char *path = NULL;
     if (!prepared) {
         return;
     }
     if (written_path(folder, sl_ranks_number(), &path) == SL_OK) {
         unlink(path);
-        sl_free(path);
     }
     rmdir(folder); /* if it is empty */
     prepared = false;
@@ -333,29 +283,16 @@ static void channels_close(struct channel *channels)
 
 static enum sl_status channels_open(const char *folder, struct channel *channels)
 {
-    char *path = NULL;
-    enum sl_status st = SL_OK;
     for (size_t i = 0; i < n_kept(); i++) {
-        channels[i] = (struct channel){.from = -1, .to = -1};
-    }
-    for (size_t i = 0; i < n_kept(); i++) {
+        SL_FREED char *path = NULL;
         int ends[2];
-        SL_TRY(st, sl_path_join(folder, kept[i], &path), failed);
-        SL_TRY(st, sl_writer_open(path, &channels[i].writer), failed);
-        if (pipe(ends) != 0) {
-            st = sl_fail(SL_EIO, "no pipe for StarPU's converter: %s", strerror(errno));
-            goto failed;
-        }
+        SL_CHECK(sl_path_join(folder, kept[i], &path));
+        SL_CHECK(sl_writer_open(path, &channels[i].writer));
+        SL_FAIL_IF(pipe(ends) != 0, SL_EIO, "no pipe for StarPU's converter: %s", strerror(errno));
         channels[i].from = ends[0];
         channels[i].to = ends[1];
-        sl_free(path);
-        path = NULL;
     }
     return SL_OK;
-failed:
-    sl_free(path);
-    channels_close(channels);
-    return st;
 }
 
 /* Copy from the pipes to the files until the converter has ended. The writers record errors. */
@@ -464,7 +401,10 @@ static enum sl_status convert(const char *folder, const char *raw)
 {
     struct channel channels[N_KEPT];
     enum sl_status st = SL_OK;
-    SL_CHECK(channels_open(folder, channels));
+    for (size_t i = 0; i < n_kept(); i++) {
+        channels[i] = (struct channel){.from = -1, .to = -1};
+    }
+    SL_TRY(st, channels_open(folder, channels), done);
     pid_t self = getpid();
     pid_t child = fork();
     if (child == 0) {
@@ -535,11 +475,10 @@ static bool is_mark(const char *line, size_t n)
 
 static enum sl_status copy_paje(const char *from, const char *to)
 {
-    struct sl_map map;
-    struct sl_writer writer;
-    enum sl_status st = SL_OK;
+    SL_OWNED(sl_file_unmap) struct sl_map map = {0};
+    SL_OWNED(sl_writer_abort) struct sl_writer writer = {0};
     SL_CHECK(sl_file_map(from, &map));
-    SL_TRY(st, sl_writer_open(to, &writer), unmap);
+    SL_CHECK(sl_writer_open(to, &writer));
     const char *text = (const char *)map.data;
     for (size_t offset = 0; offset < map.bytes;) {
         const char *end = memchr(text + offset, '\n', map.bytes - offset);
@@ -549,30 +488,22 @@ static enum sl_status copy_paje(const char *from, const char *to)
         }
         offset += n;
     }
-    st = sl_writer_close(&writer);
-unmap:
-    sl_file_unmap(&map);
-    return st;
+    return sl_writer_close(&writer);
 }
 
 /* ---- files into place ---- */
 
 static enum sl_status move(const char *from_folder, const char *from_name, const char *to_folder, const char *to_name)
 {
-    char *from = NULL;
-    char *to = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_path_join(from_folder, from_name, &from), done);
-    SL_TRY(st, sl_path_join(to_folder, to_name, &to), done);
+    SL_FREED char *from = NULL;
+    SL_FREED char *to = NULL;
+    SL_CHECK(sl_path_join(from_folder, from_name, &from));
+    SL_CHECK(sl_path_join(to_folder, to_name, &to));
     if (strcmp(from_name, "paje.trace") == 0) {
-        st = copy_paje(from, to);
-    } else if (rename(from, to) != 0) {
-        st = sl_fail(SL_EIO, "%s: cannot move the trace there: %s", to, strerror(errno));
+        return copy_paje(from, to);
     }
-done:
-    sl_free(to);
-    sl_free(from);
-    return st;
+    SL_FAIL_IF(rename(from, to) != 0, SL_EIO, "%s: cannot move the trace there: %s", to, strerror(errno));
+    return SL_OK;
 }
 
 /* Remove a folder of plain files. */
@@ -589,23 +520,18 @@ static void remove_folder(const char *folder)
 static enum sl_status check_end(const char *work, const char *raw)
 {
     static const char mark[] = "\nN: end\n";
-    char *path;
-    char *text = NULL;
+    SL_FREED char *path = NULL;
+    SL_FREED char *text = NULL;
     size_t bytes;
     uint32_t n = 0;
-    enum sl_status st;
     SL_CHECK(sl_path_join(work, "trace.rec", &path));
-    SL_TRY(st, sl_file_read(path, SIZE_MAX - 1, &text, &bytes), done);
+    SL_CHECK(sl_file_read(path, SIZE_MAX - 1, &text, &bytes));
     for (const char *p = strstr(text, mark); p != NULL; p = strstr(p + 1, mark)) {
         n++;
     }
-    if (n < sl_n_ranks()) {
-        st = sl_fail(SL_EFILE, "%s: found no mark of its end, expected one; it was cut short: was a disk full?", raw);
-    }
-done:
-    sl_free(text);
-    sl_free(path);
-    return st;
+    SL_FAIL_IF(n < sl_n_ranks(), SL_EFILE,
+               "%s: found no mark of its end, expected one; it was cut short: was a disk full?", raw);
+    return SL_OK;
 }
 
 static enum sl_status convert_and_move(const char *folder, const char *work, const char *raw)
@@ -637,25 +563,18 @@ static enum sl_status find_raw(const char *folder, char **last_out)
 enum sl_status sl_trace_finish(const char *folder)
 {
     SL_IN_C_LOCALE;
-    char *raw = NULL;
-    char *work = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_ranks_barrier(), done);
+    SL_FREED char *raw = NULL;
+    SL_FREED char *work = NULL;
+    SL_CHECK(sl_ranks_barrier());
     if (sl_rank() > 0) {
         return SL_OK;
     }
-    SL_TRY(st, find_raw(folder, &raw), done);
-    SL_TRY(st, check_disk(folder, DISK_AFTER), done); /* on a full disk StarPU's trace is cut short */
-    SL_TRY(st, sl_format(&work, "%s/convert-XXXXXX", folder), done);
-    if (mkdtemp(work) == NULL) {
-        st = sl_fail(SL_EIO, "%s: cannot make a folder there: %s", folder, strerror(errno));
-        goto done;
-    }
-    st = convert_and_move(folder, work, raw);
+    SL_CHECK(find_raw(folder, &raw));
+    SL_CHECK(check_disk(folder, DISK_AFTER)); /* on a full disk StarPU's trace is cut short */
+    SL_CHECK(sl_format(&work, "%s/convert-XXXXXX", folder));
+    SL_FAIL_IF(mkdtemp(work) == NULL, SL_EIO, "%s: cannot make a folder there: %s", folder, strerror(errno));
+    enum sl_status st = convert_and_move(folder, work, raw);
     remove_folder(work);
-done:
-    sl_free(work);
-    sl_free(raw);
     return st;
 }
 

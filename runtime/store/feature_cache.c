@@ -148,24 +148,21 @@ static void count_part(const struct sl_partition *partition, uint32_t q, uint32_
  * edges. */
 static enum sl_status count_uses(const struct sl_plan *plan, const struct sl_shards *shards, struct use **out)
 {
-    uint32_t *counts = NULL;
+    SL_FREED uint32_t *counts = NULL;
     struct use *uses = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero(shards->n_vertices, sizeof *counts, "counts of the vertices' uses", &counts), done);
+    SL_CHECK(sl_alloc_zero(shards->n_vertices, sizeof *counts, "counts of the vertices' uses", &counts));
     for (uint32_t q = 0; q < shards->n_parts; q++) {
         if (sl_plan_scorer(plan, q) == plan->rank) {
             count_part(shards->partition, q, counts);
         }
     }
-    SL_TRY(st, sl_ranks_add_up(shards->n_vertices, counts), done);
-    SL_TRY(st, sl_alloc(shards->n_vertices, sizeof *uses, "counts of the vertices' uses", &uses), done);
+    SL_CHECK(sl_ranks_add_up(shards->n_vertices, counts));
+    SL_CHECK(sl_alloc(shards->n_vertices, sizeof *uses, "counts of the vertices' uses", &uses));
     for (uint32_t v = 0; v < shards->n_vertices; v++) {
         uses[v] = (struct use){counts[v], v};
     }
     *out = uses;
-done:
-    sl_free(counts);
-    return st;
+    return SL_OK;
 }
 
 /* ---- one PE ---- */

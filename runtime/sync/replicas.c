@@ -46,19 +46,15 @@ void sl_replicas_free(struct sl_model *replicas, uint32_t n)
 
 enum sl_status sl_replicas_spread(struct sl_model *replicas, uint32_t n, const struct sl_model *model)
 {
-    sl_real *values;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(sl_model_entries(model), sizeof *values, "a model's values", &values), done);
+    SL_FREED sl_real *values = NULL;
+    SL_CHECK(sl_alloc(sl_model_entries(model), sizeof *values, "a model's values", &values));
     sl_model_read(model, values);
     for (uint32_t r = 0; r < n; r++) {
-        SL_TRY(st, sl_model_acquire(&replicas[r], STARPU_RW), free_values);
+        SL_CHECK(sl_model_acquire(&replicas[r], STARPU_RW));
         sl_model_write(&replicas[r], values);
         sl_model_release(&replicas[r]);
     }
-free_values:
-    sl_free(values);
-done:
-    return st;
+    return SL_OK;
 }
 
 /* ---- replicas that other ranks train ---- */
@@ -160,9 +156,8 @@ enum sl_status sl_replicas_average(struct sl_run *run, const struct sl_model *re
                                    struct sl_model *model)
 {
     struct sl_task_args head = {.run = run, .stage = SL_STAGE_EVALUATE};
-    starpu_data_handle_t *sources = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(n, sizeof *sources, "the average of replicas", &sources), done);
+    SL_FREED starpu_data_handle_t *sources = NULL;
+    SL_CHECK(sl_alloc(n, sizeof *sources, "the average of replicas", &sources));
     for (uint32_t i = 0; i < model->n_layers; i++) {
         struct sl_layer *layer = &model->layer[i];
         for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
@@ -170,19 +165,17 @@ enum sl_status sl_replicas_average(struct sl_run *run, const struct sl_model *re
                 sources[r] = replicas[r].layer[i].parameter[k].value_handle;
             }
             if (sl_parameter_trained(&layer->parameter[k])) {
-                SL_TRY(st, sl_gossip_mix_submit(&head, n, sources, 1.0 / n, layer->parameter[k].value_handle), done);
+                SL_CHECK(sl_gossip_mix_submit(&head, n, sources, 1.0 / n, layer->parameter[k].value_handle));
             }
         }
         for (uint32_t r = 0; r < n; r++) {
             sources[r] = replicas[r].layer[i].running_handle;
         }
         if (layer->running != NULL) {
-            SL_TRY(st, sl_gossip_mix_submit(&head, n, sources, 1.0 / n, layer->running_handle), done);
+            SL_CHECK(sl_gossip_mix_submit(&head, n, sources, 1.0 / n, layer->running_handle));
         }
     }
-done:
-    sl_free(sources);
-    return st;
+    return SL_OK;
 }
 
 /* ---- the plan of a step ---- */

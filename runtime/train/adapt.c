@@ -280,9 +280,8 @@ static enum sl_status renumber_edges(const struct sl_graph *from, bool reverses,
 {
     const uint32_t n_from = reverses ? from->n_relations / 2 : from->n_relations;
     const float *weights = from->weights;
-    struct entry *list = NULL;
+    SL_FREED struct entry *list = NULL;
     uint64_t longest = 0;
-    enum sl_status st;
     for (uint32_t v = 0; v < from->n_vertices; v++) {
         longest = sl_max_u64(longest, from->offsets[v + 1] - from->offsets[v]);
     }
@@ -291,8 +290,8 @@ static enum sl_status renumber_edges(const struct sl_graph *from, bool reverses,
     out->relations = NULL;
     out->weights = NULL;
     out->n_relations = reverses ? 2 * n : n;
-    SL_TRY(st, sl_alloc(longest + 1, sizeof *list, "edges", &list), done);
-    SL_TRY(st, sl_graph_alloc_edges(from->n_edges, weights != NULL, true, out), done);
+    SL_CHECK(sl_alloc(longest + 1, sizeof *list, "edges", &list));
+    SL_CHECK(sl_graph_alloc_edges(from->n_edges, weights != NULL, true, out));
     for (uint32_t v = 0; v < from->n_vertices; v++) {
         const uint64_t first = from->offsets[v];
         const uint64_t n_list = from->offsets[v + 1] - first;
@@ -311,9 +310,7 @@ static enum sl_status renumber_edges(const struct sl_graph *from, bool reverses,
             }
         }
     }
-done:
-    sl_free(list);
-    return st;
+    return SL_OK;
 }
 
 /* Ends of the model's n relations. A relation that the dataset lacks may have all vertices as ends. */

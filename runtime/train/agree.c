@@ -59,18 +59,16 @@ void sl_process_abort(int code)
 static enum sl_status match_option(const struct sl_option *option, const struct sl_settings *settings)
 {
     char label[64];
-    char *mine = NULL;
+    SL_FREED char *mine = NULL;
     enum sl_status st;
     snprintf(label, sizeof label, "--%s", option->name);
-    SL_TRY(st, sl_option_text(option, settings, &mine), done);
+    SL_CHECK(sl_option_text(option, settings, &mine));
     if (option->spread == SL_SPREAD_EQUAL) {
         st = sl_ranks_match_text(label, mine, "give all ranks the same options (mpirun -x NAME passes a variable on)");
     } else {
         st = sl_ranks_match_text(label, mine[0] != '\0' ? "given" : "not given",
                                  "give it to all ranks or to none (mpirun -x NAME passes a variable on)");
     }
-done:
-    sl_free(mine);
     return st;
 }
 
@@ -190,17 +188,14 @@ enum sl_status sl_ranks_match_parts(const struct sl_session *t)
 
 enum sl_status sl_ranks_max(uint64_t mine, uint64_t *most_out)
 {
-    uint64_t *numbers = NULL;
-    enum sl_status st;
+    SL_FREED uint64_t *numbers = NULL;
     *most_out = 0;
-    SL_TRY(st, sl_alloc_zero(sl_n_ranks(), sizeof *numbers, "a number of each rank", &numbers), done);
-    SL_TRY(st, sl_ranks_gather(&mine, sizeof mine, numbers), done);
+    SL_CHECK(sl_alloc_zero(sl_n_ranks(), sizeof *numbers, "a number of each rank", &numbers));
+    SL_CHECK(sl_ranks_gather(&mine, sizeof mine, numbers));
     for (uint32_t r = 0; r < sl_n_ranks(); r++) {
         *most_out = sl_max_u64(*most_out, numbers[r]);
     }
-done:
-    sl_free(numbers);
-    return st;
+    return SL_OK;
 }
 
 /* ---- turns ---- */

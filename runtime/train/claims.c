@@ -49,7 +49,7 @@ static const char *split_path(const char *path, char **folder_out, enum sl_statu
 static enum sl_status find_key(const char *path, uint64_t *out)
 {
     struct stat info;
-    char *folder = NULL;
+    SL_FREED char *folder = NULL;
     char *real = realpath(path, NULL);
     enum sl_status st;
     const char *name = split_path(sl_text_or(real, path), &folder, &st);
@@ -59,7 +59,6 @@ static enum sl_status find_key(const char *path, uint64_t *out)
     } else if (st == SL_OK) {
         *out = sl_checksum(0, path, strlen(path));
     }
-    sl_free(folder);
     free(real);
     return st;
 }
@@ -110,13 +109,13 @@ static enum sl_status try_in_place(const struct sl_option *option, const char *p
 static enum sl_status check_file(const struct sl_option *option, const char *path)
 {
     struct stat info;
-    char *folder = NULL;
+    SL_FREED char *folder = NULL;
     bool there = stat(path, &info) == 0;
     int error = there ? 0 : errno;
     enum sl_status st;
     split_path(path, &folder, &st);
     if (st != SL_OK) {
-        goto done;
+        return st;
     }
     if ((there && S_ISDIR(info.st_mode)) || (!sl_folder_writable(folder) && error != ENAMETOOLONG)) {
         st = sl_fail(SL_EIO, "--%s %.300s: expected a file name in a folder that can be written", option->name, path);
@@ -127,8 +126,6 @@ static enum sl_status check_file(const struct sl_option *option, const char *pat
     } else {
         st = sl_writer_try(path);
     }
-done:
-    sl_free(folder);
     return st;
 }
 
@@ -146,11 +143,10 @@ static enum sl_status make_folder(const struct sl_option *option, const char *pa
 static enum sl_status list_outputs(const struct sl_settings *settings, struct outputs *out, struct sl_claims *claims)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
-    enum sl_status st;
     for (size_t i = 0; i < table->n_options && out->n < MAX_OUTPUTS; i++) {
         const struct sl_option *option = &table->options[i];
         const char *path = sl_settings_path(settings, option);
-        char *file = NULL;
+        SL_FREED char *file = NULL;
         if (path == NULL || is_shared(path)) {
             continue;
         }
@@ -162,9 +158,7 @@ static enum sl_status list_outputs(const struct sl_settings *settings, struct ou
         struct output *output = &out->output[out->n++];
         *output = (struct output){option, path, 0};
         SL_CHECK(name_file(option, path, &file));
-        st = find_key(file, &output->key);
-        sl_free(file);
-        SL_CHECK(st);
+        SL_CHECK(find_key(file, &output->key));
     }
     return SL_OK;
 }
@@ -224,23 +218,20 @@ static enum sl_status check_distinct(const struct sl_settings *settings, const s
 enum sl_status sl_claims_take(const struct sl_settings *settings, struct sl_claims *out)
 {
     struct outputs outputs = {0};
-    struct sl_claims claims = {0};
-    enum sl_status st;
+    SL_OWNED(sl_claims_release) struct sl_claims claims = {0};
     *out = claims;
-    SL_TRY(st, list_outputs(settings, &outputs, &claims), release);
-    SL_TRY(st, check_distinct(settings, &outputs), release);
+    SL_CHECK(list_outputs(settings, &outputs, &claims));
+    SL_CHECK(check_distinct(settings, &outputs));
     claims.file = outputs.n > 0 ? open_locks() : -1;
     claims.open = claims.file >= 0;
     for (uint32_t i = 0; claims.open && i < outputs.n; i++) {
         if (strcmp(outputs.output[i].option->name, "checkpoint") != 0) { /* has a lock of its own */
-            SL_TRY(st, claim(claims.file, &outputs.output[i]), release);
+            SL_CHECK(claim(claims.file, &outputs.output[i]));
         }
     }
     *out = claims;
+    claims = (struct sl_claims){0};
     return SL_OK;
-release:
-    sl_claims_release(&claims);
-    return st;
 }
 
 void sl_claims_release(struct sl_claims *claims)
@@ -261,7 +252,7 @@ static enum sl_status find_disk(const char *path, uint64_t *disk_out, uint64_t *
 {
     struct stat info;
     struct statvfs disk;
-    char *folder = NULL;
+    SL_FREED char *folder = NULL;
     enum sl_status st;
     split_path(path, &folder, &st);
     *disk_out = 0;
@@ -270,14 +261,12 @@ static enum sl_status find_disk(const char *path, uint64_t *disk_out, uint64_t *
         *disk_out = (uint64_t)info.st_dev;
         *free_out = (uint64_t)disk.f_bfree * disk.f_frsize;
     }
-    sl_free(folder);
     return st;
 }
 
 enum sl_status sl_claims_check_room(const struct sl_claims_file *files, uint32_t n)
 {
     uint64_t disks[MAX_OUTPUTS];
-    enum sl_status st = SL_OK;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t room = UINT64_MAX;
         uint64_t wanted = 0;
@@ -289,13 +278,10 @@ enum sl_status sl_claims_check_room(const struct sl_claims_file *files, uint32_t
         for (uint32_t j = 0; j <= i; j++) {
             wanted += files[j].path != NULL && disks[j] == disks[i] ? files[j].bytes : 0;
         }
-        if (room < wanted) {
-            st = sl_fail(SL_EIO,
-                         "--%s %.300s: found %" PRIu64 " KiB free on its disk, expected at least %" PRIu64
-                         " for the files at the end; free some, or name another folder",
-                         files[i].option, files[i].path, room >> 10, (wanted >> 10) + 1);
-            return st;
-        }
+        SL_FAIL_IF(room < wanted, SL_EIO,
+                   "--%s %.300s: found %" PRIu64 " KiB free on its disk, expected at least %" PRIu64
+                   " for the files at the end; free some, or name another folder",
+                   files[i].option, files[i].path, room >> 10, (wanted >> 10) + 1);
     }
-    return st;
+    return SL_OK;
 }

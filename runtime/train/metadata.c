@@ -19,20 +19,18 @@
 
 enum sl_status sl_labels_add(struct sl_labels *labels, const char *key, const char *value)
 {
-    char *texts[2] = {NULL, NULL};
-    enum sl_status st;
+    SL_FREED char *owned_key = NULL;
+    char *owned_value = NULL;
     if (labels->n == labels->capacity) {
         const uint32_t capacity = 2 * labels->capacity + 32;
-        SL_TRY(st, sl_realloc(&labels->entry, capacity, sizeof *labels->entry, "metadata of a model"), fail);
+        SL_CHECK(sl_realloc(&labels->entry, capacity, sizeof *labels->entry, "metadata of a model"));
         labels->capacity = capacity;
     }
-    SL_TRY(st, sl_strdup(key, &texts[0]), fail);
-    SL_TRY(st, sl_strdup(value, &texts[1]), fail);
-    labels->entry[labels->n++] = (struct sl_metadata){texts[0], texts[1]};
+    SL_CHECK(sl_strdup(key, &owned_key));
+    SL_CHECK(sl_strdup(value, &owned_value));
+    labels->entry[labels->n++] = (struct sl_metadata){owned_key, owned_value};
+    owned_key = NULL;
     return SL_OK;
-fail:
-    sl_free(texts[0]);
-    return st;
 }
 
 void sl_labels_free(struct sl_labels *labels)
@@ -55,9 +53,8 @@ enum sl_status sl_labels_add_whole(struct sl_labels *labels, const char *key, ui
 /* Numbers with all their digits, separated by spaces. */
 static enum sl_status add_numbers(struct sl_labels *labels, const char *key, uint32_t n, const double *numbers)
 {
-    char *text;
+    SL_FREED char *text = NULL;
     size_t used = 0;
-    enum sl_status st = SL_OK;
     SL_CHECK(sl_alloc((size_t)n + 1, NUMBER_BYTES, "numbers of metadata", &text));
     text[0] = '\0';
     for (uint32_t i = 0; i < n; i++) {
@@ -67,9 +64,7 @@ static enum sl_status add_numbers(struct sl_labels *labels, const char *key, uin
         sl_decimal_write(numbers[i], 17, text + used, NUMBER_BYTES);
         used += strlen(text + used);
     }
-    st = sl_labels_add(labels, key, text);
-    sl_free(text);
-    return st;
+    return sl_labels_add(labels, key, text);
 }
 
 enum sl_status sl_labels_add_real(struct sl_labels *labels, const char *key, double value)
@@ -104,11 +99,10 @@ static enum sl_status text_of_dataset(const struct sl_option *option, const stru
 static enum sl_status add_options(struct sl_labels *labels, const struct sl_session *t)
 {
     const struct sl_option_table *table = sl_settings_table_of(t->settings);
-    enum sl_status st;
     for (size_t i = 0; i < table->n_options; i++) {
         const struct sl_option *option = &table->options[i];
         char key[64];
-        char *value = NULL;
+        SL_FREED char *value = NULL;
         if (!option->of_model && !option->kept) {
             continue;
         }
@@ -117,9 +111,7 @@ static enum sl_status add_options(struct sl_labels *labels, const struct sl_sess
             SL_CHECK(sl_option_text(option, t->settings, &value));
         }
         snprintf(key, sizeof key, SL_KEY_OPTION "%s", option->name);
-        st = sl_labels_add(labels, key, value);
-        sl_free(value);
-        SL_CHECK(st);
+        SL_CHECK(sl_labels_add(labels, key, value));
     }
     return SL_OK;
 }

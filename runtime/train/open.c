@@ -265,8 +265,7 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     uint32_t n = whole ? sl_partition_pieces(method, t->dataset->graph.n_vertices, s->group_size) : s->group_size;
     char name[16];
     char stem[64];
-    char *file = NULL;
-    enum sl_status st;
+    SL_FREED char *file = NULL;
     /* Inference ignores the split, which METIS balances for training. The parts decide the order of sums, so scores
      * with and without a split are then equal to the bit. */
     struct sl_dataset used = *t->dataset;
@@ -283,16 +282,13 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     sl_option_choice_name(sl_option_find(sl_settings_table_of(s), "partition"), s->partition, name, sizeof name);
     snprintf(stem, sizeof stem, "%s-%u%s", name, n, s->epochs > 0 ? "" : "-unsplit");
     if (!t->given) {
-        SL_TRY(st, sl_dataset_cache_file(&options, stem, &file), done);
+        SL_CHECK(sl_dataset_cache_file(&options, stem, &file));
     } else if (method == SL_PARTITION_METIS && n > 1) {
         uint64_t key = sl_cache_parts_key(dataset, (int)method, n, s->seed);
-        SL_TRY(st, sl_dataset_cache_file_of_arrays(s->cache, key, dataset->graph.n_vertices, stem, &file), done);
+        SL_CHECK(sl_dataset_cache_file_of_arrays(s->cache, key, dataset->graph.n_vertices, stem, &file));
     }
     const struct sl_partition_rule rule = {method, s->group_size, s->seed, file, held, whole};
-    st = sl_partition_make(dataset, &rule, &t->partition);
-done:
-    sl_free(file);
-    return st;
+    return sl_partition_make(dataset, &rule, &t->partition);
 }
 
 enum sl_status sl_session_open_losses(struct sl_session *t)
@@ -517,48 +513,45 @@ static enum sl_status open_shards(struct sl_session *t)
     bool held_here[SL_MAX_GROUP];
     const bool *held = t->plan.n_ranks > 1 ? held_here : NULL;
     const struct sl_fanouts fanouts = sl_settings_fanouts(s);
-    uint32_t *fanout_of = NULL;
-    enum sl_status st;
+    SL_FREED uint32_t *fanout_of = NULL;
     for (uint32_t q = 0; q < t->plan.n_parts; q++) {
         held_here[q] = sl_plan_holds(&t->plan, q);
     }
-    SL_TRY(st, sl_ranks_rank0_first(), done);
-    SL_TRY(st, make_partition(t, held), done);
-    SL_TRY(st, sl_ranks_rank0_done(), done);
-    SL_TRY(st, check_parts(t), done);
+    SL_CHECK(sl_ranks_rank0_first());
+    SL_CHECK(make_partition(t, held));
+    SL_CHECK(sl_ranks_rank0_done());
+    SL_CHECK(check_parts(t));
     if (sl_model_adds_features(s, t->dataset->features.n_columns)) {
         form = SL_FEATURES_DENSE;
     }
     if (sl_schedule_of(s)->whole_graph && t->dataset->features.dense.data != NULL) {
         form = SL_FEATURES_WIDE;
     }
-    SL_TRY(st, sl_shards_open(t->dataset, &t->partition, form, sl_settings_row_dtype(s), held, &t->shards), done);
-    SL_TRY(st, sl_fanouts_read(&fanouts, t->dataset, &fanout_of), done);
-    SL_TRY(st, sl_shards_take_fanouts(fanout_of, s->layers, &t->shards), done);
+    SL_CHECK(sl_shards_open(t->dataset, &t->partition, form, sl_settings_row_dtype(s), held, &t->shards));
+    SL_CHECK(sl_fanouts_read(&fanouts, t->dataset, &fanout_of));
+    SL_CHECK(sl_shards_take_fanouts(fanout_of, s->layers, &t->shards));
     fanout_of = NULL;
     t->shards.n_outputs = t->objective.n_outputs;
     read_narrow(t);
-    SL_TRY(st, sl_objective_place(&t->objective, &t->partition), done);
+    SL_CHECK(sl_objective_place(&t->objective, &t->partition));
     t->shards.objective = &t->objective;
     t->shards.weighs_edges = sl_settings_weighs_sums(s);
     if (sl_schedule_of(s)->reads_factors || sl_model_reads_factors(s)) {
-        SL_TRY(st, sl_shards_weigh(t->dataset, sl_model_kind(s->model)->layer->sum->factor, &t->shards), done);
+        SL_CHECK(sl_shards_weigh(t->dataset, sl_model_kind(s->model)->layer->sum->factor, &t->shards));
     }
     if (held != NULL) {
         sl_dataset_drop_pages(t->dataset);
-        SL_TRY(st, sl_ranks_match_parts(t), done);
-        SL_TRY(st, sl_halo_open(&t->plan, &t->shards, &t->partition.graph, &t->halo), done);
+        SL_CHECK(sl_ranks_match_parts(t));
+        SL_CHECK(sl_halo_open(&t->plan, &t->shards, &t->partition.graph, &t->halo));
     }
     t->shards.halo = held != NULL ? &t->halo : NULL;
     t->dataset = NULL; /* from here on its data are in the shards */
     sl_adapted_free(&t->adapted);
     sl_dataset_free(&t->loaded);
     sl_pool_purge();
-    SL_TRY(st, place_parts(t), done);
+    SL_CHECK(place_parts(t));
     t->n_unpinned = s->gpus > 0 ? sl_shards_pin(&t->shards) : 0;
-done:
-    sl_free(fanout_of);
-    return st;
+    return SL_OK;
 }
 
 /* Make the model and its replicas, with their initial weights and state. */
@@ -614,14 +607,14 @@ static enum sl_status open_schedule(struct sl_session *t, const struct sl_tensor
     return SL_OK;
 }
 
-bool sl_session_wake(struct sl_session *t)
+struct sl_session *sl_session_wake(struct sl_session *t)
 {
-    bool rested = t->rests;
-    if (rested) {
-        starpu_resume();
-        t->rests = false;
+    if (!t->rests) {
+        return NULL;
     }
-    return rested;
+    starpu_resume();
+    t->rests = false;
+    return t;
 }
 
 void sl_session_rest(struct sl_session *t)
@@ -631,6 +624,13 @@ void sl_session_rest(struct sl_session *t)
         starpu_pause();
         sl_pool_release();
         t->rests = true;
+    }
+}
+
+void sl_session_rest_again(struct sl_session **slept)
+{
+    if (*slept != NULL) {
+        sl_session_rest(*slept);
     }
 }
 

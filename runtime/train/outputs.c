@@ -75,38 +75,28 @@ static enum sl_status make_labels(const struct sl_session *t, struct sl_labels *
 
 enum sl_status sl_outputs_put_model(struct sl_session *t, struct sl_writer *writer)
 {
-    struct sl_tensor *tensors = NULL;
-    struct sl_labels labels = {0};
+    SL_FREED struct sl_tensor *tensors = NULL;
+    SL_OWNED(sl_labels_free) struct sl_labels labels = {0};
     uint32_t n = 0;
-    enum sl_status st;
-    SL_TRY(st, make_labels(t, &labels), done);
-    SL_TRY(st, sl_alloc(SL_MODEL_TENSORS, sizeof *tensors, "a model's tensors", &tensors), done);
-    SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
-    st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
+    SL_CHECK(make_labels(t, &labels));
+    SL_CHECK(sl_alloc(SL_MODEL_TENSORS, sizeof *tensors, "a model's tensors", &tensors));
+    SL_CHECK(sl_model_acquire(&t->model, STARPU_R));
+    enum sl_status st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
     sl_model_release(&t->model);
-    if (st != SL_OK) {
-        goto done;
+    if (st == SL_OK) {
+        st = sl_safetensors_put(writer, tensors, n, labels.entry, labels.n);
     }
-    st = sl_safetensors_put(writer, tensors, n, labels.entry, labels.n);
-done:
-    sl_labels_free(&labels);
     sl_model_tensors_free(tensors, n);
-    sl_free(tensors);
     return st;
 }
 
 static enum sl_status save_model(struct sl_session *t)
 {
-    struct sl_writer writer;
-    enum sl_status st;
-    SL_TRY(st, sl_writer_open(t->settings->save, &writer), done);
-    SL_TRY(st, sl_outputs_put_model(t, &writer), undo);
-    SL_TRY(st, sl_writer_sync(&writer), undo);
+    SL_OWNED(sl_writer_abort) struct sl_writer writer = {0};
+    SL_CHECK(sl_writer_open(t->settings->save, &writer));
+    SL_CHECK(sl_outputs_put_model(t, &writer));
+    SL_CHECK(sl_writer_sync(&writer));
     return sl_writer_close(&writer);
-undo:
-    sl_writer_abort(&writer);
-done:
-    return st;
 }
 
 #define WINDOW_BYTES ((size_t)4 << 20) /* of other ranks' rows at rank 0 at a time */
@@ -182,28 +172,21 @@ static struct sl_csvout form_of(const struct sl_session *t)
 static enum sl_status write_rows(const struct sl_session *t, const char *path, const struct sl_csvout *csv,
                                  uint32_t n_columns, const sl_real *rows)
 {
-    size_t n = WINDOW_BYTES / (n_columns * sizeof *rows) + 1;
-    struct window w = {.t = t, .n_columns = n_columns, .rows = rows};
-    enum sl_status st;
-    w.n_rows = n < t->shards.n_vertices ? (uint32_t)n : t->shards.n_vertices;
-    SL_TRY(st, sl_alloc(sl_n_ranks(), sizeof *w.next, "rows for a file", &w.next), done);
-    SL_TRY(st, sl_alloc((size_t)w.n_rows * n_columns, sizeof *w.mine, "rows for a file", &w.mine), done);
-    SL_TRY(st, sl_alloc((size_t)w.n_rows * n_columns, sizeof *w.all, "rows for a file", &w.all), done);
+    const size_t n_rows = sl_min_u64(WINDOW_BYTES / (n_columns * sizeof *rows) + 1, t->shards.n_vertices);
+    SL_FREED size_t *next = NULL;
+    SL_FREED sl_real *mine = NULL;
+    SL_FREED sl_real *all = NULL;
+    SL_CHECK(sl_alloc(sl_n_ranks(), sizeof *next, "rows for a file", &next));
+    SL_CHECK(sl_alloc(n_rows * n_columns, sizeof *mine, "rows for a file", &mine));
+    SL_CHECK(sl_alloc(n_rows * n_columns, sizeof *all, "rows for a file", &all));
+    struct window w = {t, n_columns, rows, (uint32_t)n_rows, 0, mine, all, next};
     if (sl_rank() == 0) {
-        st = sl_rows_write(path, csv, t->shards.n_vertices, n_columns, row_of, &w);
+        SL_CHECK(sl_rows_write(path, csv, t->shards.n_vertices, n_columns, row_of, &w));
     }
-    while (sl_rank() != 0 && st == SL_OK && w.end < t->shards.n_vertices) {
-        st = turn_window(&w);
+    while (sl_rank() != 0 && w.end < t->shards.n_vertices) {
+        SL_CHECK(turn_window(&w));
     }
-    if (st != SL_OK) {
-        goto done;
-    }
-    st = sl_ranks_barrier(); /* the disk may take long */
-done:
-    sl_free(w.next);
-    sl_free(w.mine);
-    sl_free(w.all);
-    return st;
+    return sl_ranks_barrier(); /* the disk may take long */
 }
 
 /* ---- scores of pairs ---- */
@@ -293,18 +276,14 @@ static enum sl_status write_pairs(struct sl_session *t, const sl_real *vectors)
                                    .to = t->asked.to,
                                    .relation = t->asked.relation,
                                    .n_vertices = t->shards.n_vertices};
-    sl_real *scores;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(sl_rank() == 0 ? t->pairs.n : 0, sizeof *scores, "scores of pairs", &scores), done);
-    SL_TRY(st, sl_outputs_score_pairs(t, &t->pairs, vectors, scores), done);
+    SL_FREED sl_real *scores = NULL;
+    SL_CHECK(sl_alloc(sl_rank() == 0 ? t->pairs.n : 0, sizeof *scores, "scores of pairs", &scores));
+    SL_CHECK(sl_outputs_score_pairs(t, &t->pairs, vectors, scores));
     if (sl_rank() == 0) {
         const struct sl_csvout *csv = sl_settings_predicts_csv(t->settings) ? &form : NULL;
-        SL_TRY(st, sl_rows_write(t->settings->predict, csv, t->pairs.n, 1, score_of, scores), done);
+        SL_CHECK(sl_rows_write(t->settings->predict, csv, t->pairs.n, 1, score_of, scores));
     }
-    st = sl_ranks_barrier(); /* the disk may take long */
-done:
-    sl_free(scores);
-    return st;
+    return sl_ranks_barrier(); /* the disk may take long */
 }
 
 /* Rank 0's options decide. */
@@ -315,34 +294,30 @@ struct wanted_files {
 static enum sl_status write_inference(struct sl_session *t, struct wanted_files files)
 {
     const struct sl_settings *s = t->settings;
-    size_t n = sl_evaluated_here(&t->shards).n;
-    uint32_t n_outputs = t->shards.n_outputs;
-    struct sl_inference wanted = {0};
+    const size_t n = sl_evaluated_here(&t->shards).n;
+    const uint32_t n_outputs = t->shards.n_outputs;
+    const struct sl_csvout form = form_of(t);
+    SL_FREED sl_real *outputs = NULL;
+    SL_FREED sl_real *hidden = NULL;
     struct sl_scores scores;
-    enum sl_status st;
     if (files.predict) {
-        SL_TRY(st, sl_alloc(n * n_outputs, sizeof *wanted.scores, "outputs", &wanted.scores), done);
+        SL_CHECK(sl_alloc(n * n_outputs, sizeof *outputs, "outputs", &outputs));
     }
     if (files.embed) {
-        SL_TRY(st, sl_alloc(n * s->hidden, sizeof *wanted.hidden, "embeddings", &wanted.hidden), done);
+        SL_CHECK(sl_alloc(n * s->hidden, sizeof *hidden, "embeddings", &hidden));
     }
     sl_watchdog_suspend(false);
-    SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &scores), done);
+    SL_CHECK(sl_evaluate(&t->run, &t->shards, &t->model, &(struct sl_inference){outputs, hidden}, &scores));
     sl_watchdog_suspend(true);
     if (files.predict && sl_settings_trains_links(s)) {
-        SL_TRY(st, write_pairs(t, wanted.scores), done);
+        SL_CHECK(write_pairs(t, outputs));
     } else if (files.predict) {
-        const struct sl_csvout form = form_of(t);
-        SL_TRY(st, write_rows(t, s->predict, sl_settings_predicts_csv(s) ? &form : NULL, n_outputs, wanted.scores),
-               done);
+        SL_CHECK(write_rows(t, s->predict, sl_settings_predicts_csv(s) ? &form : NULL, n_outputs, outputs));
     }
     if (files.embed) {
-        SL_TRY(st, write_rows(t, s->embed, NULL, s->hidden, wanted.hidden), done);
+        SL_CHECK(write_rows(t, s->embed, NULL, s->hidden, hidden));
     }
-done:
-    sl_free(wanted.scores);
-    sl_free(wanted.hidden);
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_outputs_write(struct sl_session *t)

@@ -64,48 +64,45 @@ static enum sl_status check_alone(void)
     return SL_OK;
 }
 
+/* Run the current model on all vertices. The time does not count for an epoch. */
+static enum sl_status infer(struct sl_session *t, const struct sl_inference *wanted, struct sl_scores *scores_out)
+{
+    sl_pool_trim();
+    SL_CHECK(sl_session_current_model(t));
+    SL_CHECK(sl_evaluate(&t->run, &t->shards, &t->model, wanted, scores_out));
+    sl_pool_trim();
+    starpu_task_wait_for_all();
+    sl_run_log_reset(&t->run);
+    return SL_OK;
+}
+
 enum sl_status sl_session_evaluate(struct sl_session *t, struct sl_scores *scores, float *logits, float *embeddings)
 {
     SL_IN_C_LOCALE;
+    SL_OWNED(sl_session_rest_again) struct sl_session *slept = sl_session_wake(t);
     struct sl_session_sizes sizes = {.size = sizeof sizes};
-    struct sl_inference wanted = {0};
+    SL_FREED sl_real *outputs = NULL;
+    SL_FREED sl_real *hidden = NULL;
     struct sl_scores found;
-    bool rested = sl_session_wake(t);
-    enum sl_status st;
-    SL_TRY(st, check_alone(), done);
-    SL_TRY(st, sl_session_sizes(t, &sizes), done);
+    SL_CHECK(check_alone());
+    SL_CHECK(sl_session_sizes(t, &sizes));
     if (logits != NULL) {
-        SL_TRY(st,
-               sl_alloc((size_t)sizes.n_vertices * sizes.n_outputs, sizeof *wanted.scores, "logits", &wanted.scores),
-               done);
+        SL_CHECK(sl_alloc((size_t)sizes.n_vertices * sizes.n_outputs, sizeof *outputs, "logits", &outputs));
     }
     if (embeddings != NULL && sizes.n_hidden > 0) {
-        SL_TRY(st,
-               sl_alloc((size_t)sizes.n_vertices * sizes.n_hidden, sizeof *wanted.hidden, "embeddings", &wanted.hidden),
-               done);
+        SL_CHECK(sl_alloc((size_t)sizes.n_vertices * sizes.n_hidden, sizeof *hidden, "embeddings", &hidden));
     }
-    sl_pool_trim();
-    SL_TRY(st, sl_session_current_model(t), done);
-    SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &found), done);
-    sl_pool_trim();
-    starpu_task_wait_for_all();
-    sl_run_log_reset(&t->run); /* evaluation time does not count for an epoch */
-    if (logits != NULL) {
-        copy_rows(t, wanted.scores, sizes.n_outputs, logits);
+    SL_CHECK(infer(t, &(struct sl_inference){outputs, hidden}, &found));
+    if (outputs != NULL) {
+        copy_rows(t, outputs, sizes.n_outputs, logits);
     }
-    if (wanted.hidden != NULL) {
-        copy_rows(t, wanted.hidden, sizes.n_hidden, embeddings);
+    if (hidden != NULL) {
+        copy_rows(t, hidden, sizes.n_hidden, embeddings);
     }
     if (scores != NULL) {
         *scores = found;
     }
-done:
-    sl_free(wanted.scores);
-    sl_free(wanted.hidden);
-    if (rested) {
-        sl_session_rest(t);
-    }
-    return st;
+    return SL_OK;
 }
 
 /* ---- scores of pairs ---- */
@@ -147,90 +144,61 @@ static enum sl_status take_pairs(const struct sl_session *t, const struct sl_arr
 enum sl_status sl_session_score_links(struct sl_session *t, const struct sl_array_links *pairs, float *scores)
 {
     SL_IN_C_LOCALE;
-    struct sl_inference wanted = {0};
+    SL_OWNED(sl_session_rest_again) struct sl_session *slept = sl_session_wake(t);
+    const size_t n = (size_t)t->shards.n_vertices * t->shards.n_outputs;
+    SL_FREED sl_real *outputs = NULL;
+    SL_FREED sl_real *values = NULL;
+    SL_FREED uint32_t *relations = NULL;
     struct sl_scores found;
-    struct sl_links links = {0};
-    sl_real *values = NULL;
-    bool rested = sl_session_wake(t);
-    enum sl_status st;
-    SL_TRY(st, check_alone(), done);
-    if (!sl_settings_trains_links(t->settings)) {
-        st = sl_fail(SL_EINVAL, "pairs: found the objective %s, expected link", t->objective.kind->name);
-        goto done;
-    }
-    SL_TRY(st, check_pairs(t, pairs), done);
-    SL_TRY(
-        st,
-        sl_alloc((size_t)t->shards.n_vertices * t->shards.n_outputs, sizeof *wanted.scores, "outputs", &wanted.scores),
-        done);
-    SL_TRY(st, sl_session_current_model(t), done);
-    SL_TRY(st, sl_evaluate(&t->run, &t->shards, &t->model, &wanted, &found), done);
-    starpu_task_wait_for_all();
-    sl_run_log_reset(&t->run);
-    SL_TRY(st, take_pairs(t, pairs, &links), done);
-    SL_TRY(st, sl_alloc(pairs->n, sizeof *values, "scores of pairs", &values), done);
-    SL_TRY(st, sl_outputs_score_pairs(t, &links, wanted.scores, values), done);
+    struct sl_links links;
+    SL_CHECK(check_alone());
+    SL_FAIL_IF(!sl_settings_trains_links(t->settings), SL_EINVAL, "pairs: found the objective %s, expected link",
+               t->objective.kind->name);
+    SL_CHECK(check_pairs(t, pairs));
+    SL_CHECK(sl_alloc(n, sizeof *outputs, "outputs", &outputs));
+    SL_CHECK(infer(t, &(struct sl_inference){.scores = outputs}, &found));
+    SL_CHECK(take_pairs(t, pairs, &links));
+    relations = links.relation;
+    SL_CHECK(sl_alloc(pairs->n, sizeof *values, "scores of pairs", &values));
+    SL_CHECK(sl_outputs_score_pairs(t, &links, outputs, values));
     for (uint32_t i = 0; i < pairs->n; i++) {
         scores[i] = (float)values[i];
     }
-done:
-    sl_free(links.relation);
-    sl_free(values);
-    sl_free(wanted.scores);
-    if (rested) {
-        sl_session_rest(t);
-    }
-    return st;
+    return SL_OK;
 }
 
 /* ---- weights ---- */
 
-static void describe_weight(const struct sl_tensor *tensor, struct sl_weight *out)
+static void copy_weight(const struct sl_tensor *tensor, struct sl_weight *out, float *values_out)
 {
+    const sl_real *values = tensor->data;
     *out = (struct sl_weight){.n_dims = tensor->n_dims};
     snprintf(out->name, sizeof out->name, "%s", tensor->name);
     memcpy(out->shape, tensor->shape, tensor->n_dims * sizeof *tensor->shape);
-}
-
-static void copy_weight(const struct sl_tensor *tensor, float *out)
-{
-    const sl_real *values = tensor->data;
-    size_t n = (size_t)(sl_tensor_bytes(tensor) / sizeof *values);
-    for (size_t i = 0; i < n; i++) {
-        out[i] = (float)values[i];
+    for (size_t i = 0; values_out != NULL && i < sl_tensor_bytes(tensor) / sizeof *values; i++) {
+        values_out[i] = (float)values[i];
     }
 }
 
 enum sl_status sl_session_weight(struct sl_session *t, uint32_t i, struct sl_weight *out, float *values)
 {
     SL_IN_C_LOCALE;
-    struct sl_tensor *tensors = NULL;
+    SL_OWNED(sl_session_rest_again) struct sl_session *slept = sl_session_wake(t);
+    SL_FREED struct sl_tensor *tensors = NULL;
     uint32_t n = 0;
-    bool rested = sl_session_wake(t);
-    enum sl_status st;
-    SL_TRY(st, check_alone(), done);
-    SL_TRY(st, sl_alloc(SL_MODEL_TENSORS, sizeof *tensors, "a model's tensors", &tensors), done);
-    SL_TRY(st, sl_session_current_model(t), done);
-    SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
-    st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
+    SL_CHECK(check_alone());
+    SL_CHECK(sl_alloc(SL_MODEL_TENSORS, sizeof *tensors, "a model's tensors", &tensors));
+    SL_CHECK(sl_session_current_model(t));
+    SL_CHECK(sl_model_acquire(&t->model, STARPU_R));
+    enum sl_status st = sl_model_tensors(&t->model, (enum sl_tensors_for)t->settings->save_names, tensors, &n);
     sl_model_release(&t->model);
-    if (st != SL_OK) {
-        goto done;
-    }
-    if (i >= n) {
+    SL_CHECK(st);
+    if (i < n) {
+        copy_weight(&tensors[i], out, values);
+    } else {
         st = sl_fail(SL_EINVAL, "found weight %u, expected a number below the model's %u", i, n);
-        goto done;
     }
-    describe_weight(&tensors[i], out);
-    if (values != NULL) {
-        copy_weight(&tensors[i], values);
-    }
-done:
     sl_model_tensors_free(tensors, n);
-    sl_free(tensors);
-    if (rested) {
-        sl_session_rest(t);
-    }
     return st;
 }
 
@@ -254,32 +222,21 @@ enum sl_status sl_session_set_weights(struct sl_session *t, uint32_t n, const st
                                       const float *const *values)
 {
     SL_IN_C_LOCALE;
-    struct sl_tensors all = {.path = (char[]){"weights"}, .n = n};
-    bool rested = sl_session_wake(t);
-    enum sl_status st;
-    SL_TRY(st, check_alone(), done);
-    if (t->settings->checkpoint != NULL) {
-        st = sl_fail(SL_EINVAL,
-                     "found weights and --checkpoint, expected one of them: a checkpoint has its own weights");
-        goto done;
-    }
-    SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *all.tensors, "a model's tensors", &all.tensors), done);
+    SL_OWNED(sl_session_rest_again) struct sl_session *slept = sl_session_wake(t);
+    SL_FREED struct sl_tensor *tensors = NULL;
+    SL_CHECK(check_alone());
+    SL_FAIL_IF(t->settings->checkpoint != NULL, SL_EINVAL,
+               "found weights and --checkpoint, expected one of them: a checkpoint has its own weights");
+    SL_CHECK(sl_alloc((size_t)n + 1, sizeof *tensors, "a model's tensors", &tensors));
     for (uint32_t i = 0; i < n; i++) {
-        SL_TRY(st, read_weight(i, &weights[i], values[i], &all.tensors[i]), done);
+        SL_CHECK(read_weight(i, &weights[i], values[i], &tensors[i]));
     }
-    SL_TRY(st, sl_model_acquire(&t->model, STARPU_RW), done);
-    st = sl_model_set_tensors(&t->model, false, &all);
+    const struct sl_tensors all = {.path = (char[]){"weights"}, .tensors = tensors, .n = n};
+    SL_CHECK(sl_model_acquire(&t->model, STARPU_RW));
+    enum sl_status st = sl_model_set_tensors(&t->model, false, &all);
     sl_model_release(&t->model);
-    if (st != SL_OK) {
-        goto done;
-    }
-    if (t->n_replicas > 1) {
+    if (st == SL_OK && t->n_replicas > 1) {
         st = sl_replicas_spread(t->replica, t->n_replicas, &t->model);
-    }
-done:
-    sl_free(all.tensors);
-    if (rested) {
-        sl_session_rest(t);
     }
     return st;
 }

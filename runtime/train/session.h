@@ -134,9 +134,11 @@ enum sl_status sl_session_current_model(struct sl_session *session);
 
 /* Idle workers look for tasks without end. Between the caller's calls the workers of a single process sleep:
  * sl_session_rest waits for all tasks first, and without GPUs it returns free compute buffers to the system. The
- * workers of several ranks stay awake, since messages come at any time. Returns whether the workers slept before. */
-bool sl_session_wake(struct sl_session *t);
+ * workers of several ranks stay awake, since messages come at any time. sl_session_wake returns the session if its
+ * workers slept, otherwise NULL, for SL_OWNED(sl_session_rest_again). */
+struct sl_session *sl_session_wake(struct sl_session *t);
 void sl_session_rest(struct sl_session *t);
+void sl_session_rest_again(struct sl_session **slept);
 
 /* Adam's numbers for a step of an epoch, counted from 0. Both `step` and Adam's t count over the whole run, so bias
  * correction does not restart with an epoch. */

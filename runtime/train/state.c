@@ -38,20 +38,18 @@ static void name_part(size_t part, char out[KEY_BYTES])
 static enum sl_status add_options(const struct sl_settings *settings, struct sl_labels *labels)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
-    enum sl_status st = SL_OK;
-    for (size_t i = 0; i < table->n_options && st == SL_OK; i++) {
+    for (size_t i = 0; i < table->n_options; i++) {
         const struct sl_option *option = &table->options[i];
         char key[KEY_BYTES];
-        char *value;
+        SL_FREED char *value = NULL;
         if (option->change == SL_CHANGE_FREELY) {
             continue;
         }
         SL_CHECK(sl_option_text(option, settings, &value));
         name_option(option->name, key);
-        st = sl_labels_add(labels, key, value);
-        sl_free(value);
+        SL_CHECK(sl_labels_add(labels, key, value));
     }
-    return st;
+    return SL_OK;
 }
 
 /* The scores of state.best. Without an evaluation: none. */
@@ -99,17 +97,14 @@ static enum sl_status make_labels(const struct sl_session *t, struct sl_labels *
 static enum sl_status share_model(struct sl_session *t)
 {
     size_t n = sl_model_entries(&t->model);
-    sl_real *values;
+    SL_FREED sl_real *values = NULL;
     enum sl_status st;
-    SL_TRY(st, sl_alloc(n, sizeof *values, "rank 0's model", &values), done);
-    SL_TRY(st, sl_model_acquire(&t->model, STARPU_RW), free_values);
+    SL_CHECK(sl_alloc(n, sizeof *values, "rank 0's model", &values));
+    SL_CHECK(sl_model_acquire(&t->model, STARPU_RW));
     sl_model_read(&t->model, values);
     st = sl_ranks_broadcast(values, n * sizeof *values);
     sl_model_write(&t->model, values);
     sl_model_release(&t->model);
-free_values:
-    sl_free(values);
-done:
     return st;
 }
 
@@ -149,27 +144,23 @@ static enum sl_status list_replicas(struct sl_session *t, struct sl_tensor *tens
 
 static enum sl_status save(struct sl_session *t)
 {
-    struct sl_tensor *tensors = NULL;
-    struct sl_labels labels = {0};
+    const size_t room = (size_t)t->n_replicas * SL_MODEL_TENSORS + 2 + SL_SCHEDULE_TENSORS;
+    SL_FREED struct sl_tensor *tensors = NULL;
+    SL_OWNED(sl_labels_free) struct sl_labels labels = {0};
     uint32_t n_model = 0;
     enum sl_status st;
-    SL_TRY(st, make_labels(t, &labels), done);
-    SL_TRY(st,
-           sl_alloc((size_t)t->n_replicas * SL_MODEL_TENSORS + 2 + SL_SCHEDULE_TENSORS, sizeof *tensors,
-                    "a checkpoint's tensors", &tensors),
-           done);
-    SL_TRY(st, list_replicas(t, tensors, &n_model), done);
+    SL_CHECK(make_labels(t, &labels));
+    SL_CHECK(sl_alloc(room, sizeof *tensors, "a checkpoint's tensors", &tensors));
+    SL_TRY(st, list_replicas(t, tensors, &n_model), free_model);
     uint32_t n = n_model;
     if (t->best != NULL) {
         tensors[n++] = sl_tensor_make("best", SL_DTYPE_REAL, sl_model_entries(&t->model), 0, t->best);
     }
     tensors[n++] = sl_tensor_make("epoch.losses", SL_DTYPE_F64, t->plan.n_per_epoch, 0, t->losses);
-    SL_TRY(st, t->schedule.kind->save(t->schedule.own, tensors, &n), done);
+    SL_TRY(st, t->schedule.kind->save(t->schedule.own, tensors, &n), free_model);
     st = sl_checkpoint_save(t->settings->checkpoint, tensors, n, labels.entry, labels.n);
-done:
+free_model:
     sl_model_tensors_free(tensors, n_model);
-    sl_free(tensors);
-    sl_labels_free(&labels);
     return st;
 }
 
@@ -211,8 +202,7 @@ static enum sl_status match_option(struct sl_settings *settings, const struct sl
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
     char key[KEY_BYTES];
-    char *now = NULL;
-    enum sl_status st;
+    SL_FREED char *now = NULL;
     name_option(option->name, key);
     const char *then = sl_tensors_metadata(checkpoint, key);
     SL_FAIL_IF(then == NULL, SL_EFILE, "%s: it does not say what --%s was; it is no checkpoint of %s", checkpoint->path,
@@ -220,18 +210,14 @@ static enum sl_status match_option(struct sl_settings *settings, const struct sl
     if (sl_option_is_open(option, settings)) {
         return sl_option_set(table, option->name, then, settings);
     }
-    SL_TRY(st, sl_option_text(option, settings, &now), done);
-    if (strcmp(now, then) != 0) {
-        char found[SL_QUOTED_BYTES], expected[SL_QUOTED_BYTES];
-        st = sl_fail(SL_EINVAL,
-                     "--%s: found %s, expected %s, which the run in %.200s began with; %s, or start afresh in another "
-                     "--checkpoint folder",
-                     option->name, sl_text_quoted(now, found), sl_text_quoted(then, expected), settings->checkpoint,
-                     then[0] != '\0' ? "use that" : "leave it out");
-    }
-done:
-    sl_free(now);
-    return st;
+    SL_CHECK(sl_option_text(option, settings, &now));
+    char found[SL_QUOTED_BYTES], expected[SL_QUOTED_BYTES];
+    SL_FAIL_IF(strcmp(now, then) != 0, SL_EINVAL,
+               "--%s: found %s, expected %s, which the run in %.200s began with; %s, or start afresh in another "
+               "--checkpoint folder",
+               option->name, sl_text_quoted(now, found), sl_text_quoted(then, expected), settings->checkpoint,
+               then[0] != '\0' ? "use that" : "leave it out");
+    return SL_OK;
 }
 
 enum sl_status sl_state_match(struct sl_settings *settings, const struct sl_tensors *checkpoint)
@@ -267,14 +253,11 @@ static enum sl_status match_class_weights(const struct sl_session *t, const stru
     SL_FAIL_IF(then == NULL, SL_EFILE, "%s: it does not say what its class weights were; it is no checkpoint",
                checkpoint->path);
     sl_objective_identify(&t->objective, now);
-    if (strcmp(now, then) != 0) {
-        const char *option = choice_of(checkpoint, "class-weights");
-        return sl_fail(
-            SL_EINVAL,
-            "--class-weights: found %s, expected %.40s (%.100s), which the run in %.200s began with; use the "
-            "same weights, or start afresh in another --checkpoint folder",
-            now, then, option[0] != '\0' ? option : "not given", t->settings->checkpoint);
-    }
+    const char *option = choice_of(checkpoint, "class-weights");
+    SL_FAIL_IF(strcmp(now, then) != 0, SL_EINVAL,
+               "--class-weights: found %s, expected %.40s (%.100s), which the run in %.200s began with; use the "
+               "same weights, or start afresh in another --checkpoint folder",
+               now, then, option[0] != '\0' ? option : "not given", t->settings->checkpoint);
     return SL_OK;
 }
 
@@ -332,18 +315,14 @@ static enum sl_status load_batch(struct sl_session *t, const struct sl_tensors *
     uint64_t batch;
     uint64_t epoch;
     uint64_t step;
-    enum sl_status st = SL_OK;
     SL_CHECK(sl_checkpoint_whole(checkpoint, "batch", &batch));
     SL_CHECK(sl_checkpoint_whole(checkpoint, "batch.epoch", &epoch));
     SL_CHECK(sl_checkpoint_whole(checkpoint, "batch.step", &step));
-    if (batch == 0 || batch > t->plan.n_train || step > t->state.step || epoch > step) {
-        st =
-            sl_fail(SL_EFILE, "%s: expected a batch of 1 to %u seeds since an earlier step, found %llu since step %llu",
-                    checkpoint->path, t->plan.n_train, (unsigned long long)batch, (unsigned long long)step);
-        return st;
-    }
+    SL_FAIL_IF(batch == 0 || batch > t->plan.n_train || step > t->state.step || epoch > step, SL_EFILE,
+               "%s: expected a batch of 1 to %u seeds since an earlier step, found %llu since step %llu",
+               checkpoint->path, t->plan.n_train, (unsigned long long)batch, (unsigned long long)step);
     sl_plan_set_batch(&t->plan, epoch, step, batch, t->settings->epochs);
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_state_load(struct sl_session *t, const struct sl_tensors *checkpoint)

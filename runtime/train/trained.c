@@ -53,13 +53,14 @@ static enum sl_status find_session(struct sl_trained *model, const struct sl_dat
 
 /* ---- making ---- */
 
-/* Takes the file over, also on failure. */
-static enum sl_status make(struct sl_model_file *file, const char *path, struct sl_trained **out)
+/* Takes the file over, also on failure: *taken becomes NULL. */
+static enum sl_status make(struct sl_model_file **taken, const char *path, struct sl_trained **out)
 {
+    struct sl_model_file *file = *taken;
     const char *program = sl_text_or(sl_model_file_text(file, SL_KEY_PROGRAM), "");
     struct sl_trained *model = NULL;
     enum sl_status st;
-    *out = NULL;
+    *taken = NULL;
     file->stays = true;
     SL_TRY(st, sl_alloc_zero(1, sizeof *model, "a model", &model), free_file);
     if (strcmp(program, "pipe_gnn") == 0) {
@@ -84,17 +85,12 @@ undo:
 enum sl_status sl_model_load(const char *path, struct sl_trained **out)
 {
     SL_IN_C_LOCALE;
-    struct sl_model_file *file;
-    enum sl_status st;
+    SL_FREED struct sl_model_file *file = NULL;
     *out = NULL;
     SL_CHECK(sl_alloc_zero(1, sizeof *file, "a model's file", &file));
-    st = sl_model_file_read(path, file);
-    if (st != SL_OK) {
-        sl_free(file);
-        return st;
-    }
+    SL_CHECK(sl_model_file_read(path, file));
     sl_model_file_warn(file);
-    return make(file, path, out);
+    return make(&file, path, out);
 }
 
 /* The model's file in memory. */
@@ -102,10 +98,8 @@ static enum sl_status write_to_memory(struct sl_session *session, char **bytes, 
 {
     char *text = NULL;
     struct sl_writer writer = {.stream = open_memstream(&text, n)};
-    enum sl_status st;
-    *bytes = NULL;
     SL_FAIL_IF(writer.stream == NULL, SL_ENOMEM, "no memory for a model's file");
-    st = sl_outputs_put_model(session, &writer);
+    enum sl_status st = sl_outputs_put_model(session, &writer);
     if (fclose(writer.stream) != 0 && st == SL_OK) {
         st = sl_fail(SL_ENOMEM, "no memory for a model's file");
     }
@@ -122,29 +116,19 @@ static enum sl_status write_to_memory(struct sl_session *session, char **bytes, 
 enum sl_status sl_session_model(struct sl_session *session, struct sl_trained **out)
 {
     SL_IN_C_LOCALE;
-    struct sl_tensors tensors = {0};
-    struct sl_model_file *file = NULL;
-    char *bytes = NULL;
+    SL_OWNED(sl_session_rest_again) struct sl_session *slept = sl_session_wake(session);
+    SL_OWNED(sl_tensors_free) struct sl_tensors tensors = {0};
+    SL_FREED struct sl_model_file *file = NULL;
+    SL_FREED char *bytes = NULL;
     size_t n = 0;
-    bool rested = sl_session_wake(session);
-    enum sl_status st;
     *out = NULL;
-    SL_TRY(st, sl_session_current_model(session), done);
-    SL_TRY(st, write_to_memory(session, &bytes, &n), done);
-    SL_TRY(st, sl_safetensors_parse(session->name, bytes, n, &tensors), done);
+    SL_CHECK(sl_session_current_model(session));
+    SL_CHECK(write_to_memory(session, &bytes, &n));
+    SL_CHECK(sl_safetensors_parse(session->name, bytes, n, &tensors));
     bytes = NULL;
-    SL_TRY(st, sl_alloc_zero(1, sizeof *file, "a model's file", &file), done);
-    SL_TRY(st, sl_model_file_parse(&tensors, file), done);
-    st = make(file, session->name, out);
-    file = NULL;
-done:
-    sl_free(file);
-    sl_free(bytes);
-    sl_tensors_free(&tensors);
-    if (rested) {
-        sl_session_rest(session);
-    }
-    return st;
+    SL_CHECK(sl_alloc_zero(1, sizeof *file, "a model's file", &file));
+    SL_CHECK(sl_model_file_parse(&tensors, file));
+    return make(&file, session->name, out);
 }
 
 enum sl_status sl_model_save(const struct sl_trained *model, const char *path)
@@ -260,20 +244,18 @@ static enum sl_status check_vertices(uint32_t n, const uint32_t *vertices)
 static enum sl_status take_rows(bool embeddings, uint32_t n, const uint32_t *vertices, float *out)
 {
     const uint32_t width = embeddings ? kept.sizes.n_hidden : kept.sizes.n_outputs;
+    SL_FREED float *room = NULL;
     float *all = out;
-    enum sl_status st = SL_OK;
     SL_CHECK(check_vertices(n, vertices));
     if (vertices != NULL) {
-        SL_CHECK(sl_alloc((size_t)kept.sizes.n_vertices * width, sizeof *all, "outputs", &all));
+        SL_CHECK(sl_alloc((size_t)kept.sizes.n_vertices * width, sizeof *room, "outputs", &room));
+        all = room;
     }
-    st = sl_session_evaluate(sl_kept_session(), NULL, embeddings ? NULL : all, embeddings ? all : NULL);
-    for (uint32_t i = 0; i < n && vertices != NULL && st == SL_OK; i++) {
+    SL_CHECK(sl_session_evaluate(sl_kept_session(), NULL, embeddings ? NULL : all, embeddings ? all : NULL));
+    for (uint32_t i = 0; i < n && vertices != NULL; i++) {
         memcpy(out + (size_t)i * width, all + (size_t)vertices[i] * width, width * sizeof *out);
     }
-    if (vertices != NULL) {
-        sl_free(all);
-    }
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_model_predict(struct sl_trained *model, const struct sl_dataset *dataset, uint32_t n,

@@ -21,16 +21,11 @@
         release(*pointer);                                                                                             \
     }
 
-/* The same with free() and sl_free(), for pointers of any type. */
+/* The same with free(), for pointers of any type. sl_free_it: support/memory.h. */
 #define FREED OWNED(free_it)
 __attribute__((unused)) static inline void free_it(void *pointer)
 {
     free(*(void *const *)pointer);
-}
-
-__attribute__((unused)) static inline void sl_free_it(void *pointer)
-{
-    sl_free(*(void *const *)pointer);
 }
 
 #endif
