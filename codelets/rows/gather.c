@@ -33,10 +33,11 @@ static inline void mask_row(uint32_t n, const sl_real *restrict row, const uint8
 SL_INLINE const void *row_of(const struct sl_feature_rows *from, uint32_t i)
 {
     uint32_t vertex = from->ids[i] - from->first;
-    uint32_t slot = from->cache == NULL ? SL_NONE : from->cache->slot_of[vertex];
     size_t bytes = sl_dtype_bytes(from->dtype, from->n_columns);
-    return slot == SL_NONE ? (const char *)from->table + vertex * bytes
-                           : (const char *)from->cache->rows + slot * bytes;
+    if (from->cache != NULL && from->cache->slot_of[vertex] < from->cache->n_slots) {
+        return (const char *)from->cache->rows + from->cache->slot_of[vertex] * bytes;
+    }
+    return (const char *)from->table + vertex * bytes;
 }
 
 /* n entries of requested row i from column c, as sl_real. For a bf16 X they are rounded to it first. Converted entries

@@ -15,12 +15,13 @@ template <typename T> struct row_source {
     const T *table;
     const T *cache;
     const uint32_t *slot_of;
+    uint32_t n_slots;
     uint32_t n_columns; /* in units of T */
 
     __device__ const T *row(uint32_t vertex) const
     {
         uint32_t slot = slot_of == nullptr ? SL_NONE : slot_of[vertex];
-        return slot == SL_NONE ? table + (size_t)vertex * n_columns : cache + (size_t)slot * n_columns;
+        return slot >= n_slots ? table + (size_t)vertex * n_columns : cache + (size_t)slot * n_columns;
     }
 };
 
@@ -93,11 +94,13 @@ struct feature_tables {
     const void *table;
     const void *cache;
     const uint32_t *slot_of;
+    uint32_t n_slots;
 };
 
 template <typename T> static row_source<T> source_of(const struct feature_tables &from, size_t row_bytes)
 {
-    return {(const T *)from.table, (const T *)from.cache, from.slot_of, (uint32_t)(row_bytes / sizeof(T))};
+    return {(const T *)from.table, (const T *)from.cache, from.slot_of, from.n_slots,
+            (uint32_t)(row_bytes / sizeof(T))};
 }
 
 template <typename F, typename E>
@@ -127,11 +130,11 @@ static enum sl_status start_table(cudaStream_t stream, const struct sl_feature_r
 enum sl_status sl_gather_cuda(cudaStream_t stream, const struct sl_feature_rows *rows, uint32_t n_rows,
                               enum sl_dtype dtype, void *x_out)
 {
-    struct feature_tables from = {rows->table, nullptr, nullptr};
+    struct feature_tables from = {rows->table, nullptr, nullptr, 0};
     if (rows->cache != nullptr) {
         const sl_real *mapped;
         SL_CHECK(sl_mapped((const sl_real *)rows->table, "sl_gather", &mapped));
-        from = {mapped, rows->cache->rows, rows->cache->slot_of};
+        from = {mapped, rows->cache->rows, rows->cache->slot_of, rows->cache->n_slots};
     }
     if (rows->threshold > 0 || rows->dtype != dtype) {
         return sl_by_dtype(dtype, [&](auto e) { return start_table<decltype(e)>(stream, rows, n_rows, from, x_out); });

@@ -35,9 +35,9 @@ void sl_row_cache_fill_cpu(const struct sl_row_cache *cache, uint32_t n_part, ui
 
 #define DIGIT_BITS 11 /* digit width of the radix selection; 64 bits are six digits */
 
-/* The k-th smallest time of use, k >= 1. Determines one digit after the other from the most significant, among the
- * slots that agree with the digits so far. */
-static uint64_t kth_wanted(const struct sl_row_cache *cache, uint32_t k)
+/* The k-th smallest key, k >= 1. Determines one digit after the other from the most significant, among the slots that
+ * agree with the digits so far. */
+static uint64_t kth_key(const struct sl_row_cache *cache, const struct sl_row_cache_turn *turn, uint32_t k)
 {
     uint64_t prefix = 0;
     uint64_t mask = 0;
@@ -45,8 +45,8 @@ static uint64_t kth_wanted(const struct sl_row_cache *cache, uint32_t k)
         uint32_t count[1 << DIGIT_BITS] = {0};
         uint32_t digit = 0;
         for (uint32_t s = 0; s < cache->n_slots; s++) {
-            uint64_t wanted = cache->slot[s].wanted;
-            count[wanted >> shift & ((1u << DIGIT_BITS) - 1)] += (wanted & mask) == prefix;
+            uint64_t key = sl_row_cache_key(turn, s, &cache->slot[s]);
+            count[key >> shift & ((1u << DIGIT_BITS) - 1)] += (key & mask) == prefix;
         }
         for (; count[digit] < k; digit++) {
             k -= count[digit];
@@ -57,51 +57,70 @@ static uint64_t kth_wanted(const struct sl_row_cache *cache, uint32_t k)
     return prefix;
 }
 
-/* Load the first n_admitted missing rows of the frontier, each into the next slot whose last use is not after
- * `latest`. */
-static void admit(const struct sl_row_cache *cache, uint64_t now, uint32_t n_admitted, uint64_t latest,
-                  const sl_vertex *ids, uint32_t first, const sl_real *table)
+/* Empty a slot. */
+static void leave(const struct sl_row_cache *cache, const struct sl_row_cache_turn *turn,
+                  const struct sl_row_cache_slot *slot, struct sl_row_cache_queue *queue)
 {
-    uint32_t s = 0;
-    for (uint32_t i = 0; n_admitted > 0; i++) {
-        uint32_t vertex = ids[i] - first;
-        if (cache->slot_of[vertex] != SL_NONE) {
+    if (slot->vertex == SL_NONE) {
+        return;
+    }
+    cache->slot_of[slot->vertex] = SL_NONE;
+    if (turn->policy == SL_ROW_CACHE_S3_FIFO && (slot->use & SL_CACHE_MAIN) == 0) {
+        cache->slot_of[slot->vertex] = sl_row_cache_ghost(turn, queue->n_ghosts++);
+    }
+}
+
+/* Load the first n_admitted missing rows of the frontier, each into the next slot that gives way. */
+static void admit(const struct sl_row_cache *cache, const struct sl_row_cache_turn *turn, uint32_t n_admitted,
+                  const sl_vertex *ids, uint32_t first, const sl_real *table, struct sl_row_cache_queue *queue)
+{
+    const uint64_t latest = n_admitted > 0 ? kth_key(cache, turn, n_admitted) : 0;
+    const uint64_t hand = sl_row_cache_hand(turn, latest);
+    bool newer = false; /* than the last row that gave way */
+    uint32_t i = 0;
+    for (uint32_t s = 0; s < cache->n_slots && (n_admitted > 0 || turn->policy != SL_ROW_CACHE_LRU); s++) {
+        struct sl_row_cache_slot *slot = &cache->slot[s];
+        if (n_admitted == 0 || sl_row_cache_key(turn, s, slot) > latest) {
+            newer |= slot->wanted >= hand;
+            sl_row_cache_stay(turn, latest, s, slot);
             continue;
         }
-        while (cache->slot[s].wanted > latest) {
-            s++;
+        leave(cache, turn, slot, queue);
+        while (cache->slot_of[ids[i] - first] < cache->n_slots) {
+            i++;
         }
-        if (cache->slot[s].vertex != SL_NONE) {
-            cache->slot_of[cache->slot[s].vertex] = SL_NONE;
-        }
-        cache->slot[s] = (struct sl_row_cache_slot){.wanted = now | i, .vertex = vertex};
+        const uint32_t vertex = ids[i] - first;
+        const bool ghost = sl_row_cache_is_ghost(turn, cache->slot_of[vertex]);
+        *slot = sl_row_cache_enter(turn, s, vertex, i, queue->end - turn->queue->end, ghost);
+        queue->end += !ghost;
         cache->slot_of[vertex] = s;
         load_row(cache, s, vertex, table);
         n_admitted--;
     }
+    queue->hand = turn->policy != SL_ROW_CACHE_SIEVE || newer ? hand : 0;
 }
 
 void sl_row_cache_want_cpu(const struct sl_row_cache *cache, enum sl_row_cache_policy policy, uint64_t step, uint32_t n,
                            const sl_vertex *ids, uint32_t first, const sl_real *table, struct sl_row_cache_tally *tally)
 {
-    uint64_t now = (step + 1) << 32;
+    const struct sl_row_cache_queue before = tally->queue;
+    const struct sl_row_cache_turn turn = {policy, cache->n_slots, (step + 1) << 32, &before};
     uint32_t n_hits = 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t s = cache->slot_of[ids[i] - first];
-        if (s == SL_NONE) {
+        if (s >= cache->n_slots) {
             continue;
         }
         n_hits++;
-        if (policy == SL_ROW_CACHE_LRU) {
-            cache->slot[s].wanted = now | i;
+        if (policy != SL_ROW_CACHE_DEGREE) {
+            sl_row_cache_touch(&turn, i, &cache->slot[s]);
         }
     }
     tally->rows += n;
     tally->hits += n_hits;
-    uint32_t n_free = cache->n_slots - n_hits; /* slots not used by this frontier */
-    uint32_t n_admitted = sl_min_u32(n - n_hits, n_free);
-    if (policy == SL_ROW_CACHE_LRU && n_admitted > 0) {
-        admit(cache, now, n_admitted, kth_wanted(cache, n_admitted), ids, first, table);
+    if (policy != SL_ROW_CACHE_DEGREE && n > 0) {
+        uint32_t n_free = cache->n_slots - n_hits; /* slots not used by this frontier */
+        admit(cache, &turn, sl_min_u32(n - n_hits, n_free), ids, first, table, &tally->queue);
     }
 }
 
@@ -202,7 +221,7 @@ enum sl_status sl_row_cache_want_submit(const struct sl_task_args *head, const s
                                         uint32_t first, starpu_data_handle_t table)
 {
     struct row_cache v = view_of(head, cache, table, n_rows);
-    v.slot_of.is_kept = policy == SL_ROW_CACHE_LRU;
+    v.slot_of.is_kept = policy != SL_ROW_CACHE_DEGREE;
     v.slots.is_kept = v.slot_of.is_kept;
     v.rows.is_kept = v.slot_of.is_kept;
     v.tally = sl_matrix_of(cache->tally);

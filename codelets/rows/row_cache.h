@@ -5,13 +5,20 @@
  *   before: codelets/sampling/exchange.h (merge) produces the frontier
  *   after:  codelets/rows/gather.h reads cached rows from the cache, all other rows from the table
  *
- * A PE's cache has S entries of one row each. slot_of[local id] is the entry of a vertex (SL_NONE: not cached). slot[s]
- * has the vertex of entry s and the time of its last use. There are two policies:
+ * A PE's cache has S entries of one row each. slot_of[local id] is the entry of a vertex. slot[s]
+ * has the vertex of entry s and what the policy knows of it. There are these policies:
  *
  *   lru     a missing row of the frontier replaces the least recently used row. Rows of the current frontier are never
  *           replaced, so some missing rows may stay uncached. Time of use: the step, then the row of the frontier
  *   degree  the S vertices that are the source of the most edges, cached once (the static cache of PaGraph, Lin et
  *           al., SoCC 2020)
+ *   s3-fifo new rows enter a small queue. Its rows move to the main queue if they were wanted twice, else they leave,
+ *           and enter the main queue if they come back soon (S3-FIFO, Yang et al., SOSP 2023)
+ *   sieve   a hand goes from the oldest row to the newest. The first row that was not wanted since the hand last
+ *           passed leaves (SIEVE, Zhang et al., NSDI 2024)
+ *   clock   the same in a circle, in which a new row takes the place of the one that left (Corbato, 1968)
+ *
+ * codelets/rows/row_cache_rules.h has the last three. They, too, never replace a row of the current frontier.
  *
  * The cache changes data movement and no computed value. It works best with --kappa, because samples then change
  * slowly (Balin et al. 2023).
@@ -19,24 +26,15 @@
 #ifndef SL_CODELETS_ROW_CACHE_H
 #define SL_CODELETS_ROW_CACHE_H
 
+#include "codelets/rows/row_cache_rules.h"
 #include "support/real.h"
 #include "tasks/task.h"
-
-enum sl_row_cache_policy { SL_ROW_CACHE_LRU, SL_ROW_CACHE_DEGREE };
-
-/* An entry. `wanted` is the time of last use, (step + 1) << 32 | row of the frontier. In an unused entry, `wanted` is
- * the index of the entry. */
-struct sl_row_cache_slot {
-    uint64_t wanted;
-    uint32_t vertex; /* local id; SL_NONE: empty */
-    uint32_t unused;
-};
 
 /* One PE's cache as a kernel sees it. */
 struct sl_row_cache {
     uint32_t n_slots; /* S, at least 1 */
     uint32_t n_columns;
-    uint32_t *slot_of; /* [n_part], by local id */
+    uint32_t *slot_of; /* [n_part], by local id: the entry; n_slots or more: not cached */
     struct sl_row_cache_slot *slot;
     sl_real *rows; /* S x F of the table's dtype */
     /* Bytes of an entry of cache and table: rows are only copied here. uint32_t and `unused` avoid padding, because
@@ -49,6 +47,7 @@ struct sl_row_cache {
 struct sl_row_cache_tally {
     uint64_t rows; /* rows asked for */
     uint64_t hits; /* rows found in the cache */
+    struct sl_row_cache_queue queue;
 };
 
 /* ---- kernels. For a GPU, the table is in pinned main memory ---- */
@@ -59,7 +58,7 @@ SL_DECLARE_LAUNCHER(void, sl_row_cache_fill, const struct sl_row_cache *cache, u
                     const uint32_t *vertices, const sl_real *table);
 
 /* Look up the n rows of a frontier and add to the tally. ids: distinct renumbered ids of the part, whose first id is
- * `first`. With SL_ROW_CACHE_LRU, update the times of use and load missing rows. */
+ * `first`. If the policy is not SL_ROW_CACHE_DEGREE, update what it knows and load missing rows. */
 SL_DECLARE_LAUNCHER(void, sl_row_cache_want, const struct sl_row_cache *cache, enum sl_row_cache_policy policy,
                     uint64_t step, uint32_t n, const sl_vertex *ids, uint32_t first, const sl_real *table,
                     struct sl_row_cache_tally *tally);

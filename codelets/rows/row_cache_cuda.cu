@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The row cache on a device. As on the CPU, the replaced slots are the slots whose last use is not after the
- * k-th smallest time of use, in the order of their indices. k is the number of missing rows to load; only the device
- * knows k. */
+ * The row cache on a device. As on the CPU, the replaced slots are the slots whose key is not above the k-th smallest,
+ * in the order of their indices. k is the number of missing rows to load; only the device knows k. */
 #include "codelets/bf16.cuh"
 #include "codelets/cub.cuh"
 #include "codelets/rows/row_cache.h"
@@ -75,15 +74,16 @@ enum sl_status sl_row_cache_fill_cuda(cudaStream_t stream, const struct sl_row_c
 
 /* ---- looking rows up ---- */
 
-/* missing [n + 1]: 1 if the row is not cached, else 0; the last entry is 0. */
-static __global__ void mark_missing(struct sl_row_cache cache, bool touch, uint64_t now, uint32_t n,
-                                    const sl_vertex *ids, uint32_t first, uint32_t *missing)
+/* missing [n + 1]: 1 if the row is not cached, else 0; the last entry is 0. fresh [n + 1]: the same without ghosts. */
+static __global__ void mark_missing(struct sl_row_cache cache, struct sl_row_cache_turn turn, uint32_t n,
+                                    const sl_vertex *ids, uint32_t first, uint32_t *missing, uint32_t *fresh)
 {
     for (uint64_t i = sl_thread(); i <= n; i += sl_n_threads()) {
         uint32_t s = i < n ? cache.slot_of[ids[i] - first] : 0;
-        missing[i] = s == SL_NONE;
-        if (touch && i < n && s != SL_NONE) {
-            cache.slot[s].wanted = now | i;
+        missing[i] = s >= cache.n_slots;
+        fresh[i] = s >= cache.n_slots && !sl_row_cache_is_ghost(&turn, s);
+        if (turn.policy != SL_ROW_CACHE_DEGREE && i < n && s < cache.n_slots) {
+            sl_row_cache_touch(&turn, i, &cache.slot[s]);
         }
     }
 }
@@ -99,18 +99,21 @@ static __global__ void count_rows(uint32_t n, const uint32_t *n_missing, struct 
 #define DIGIT_BITS 11 /* digit width of the radix selection */
 #define N_DIGITS (1u << DIGIT_BITS)
 
-/* Search for the k-th smallest time of use, one digit after the other from the most significant. */
+/* Search for the k-th smallest key, one digit after the other from the most significant. */
 struct selection {
-    uint64_t prefix; /* digits found so far; at the end the time itself */
-    uint64_t mask;   /* bits of the digits found so far */
-    uint32_t k;      /* rank among the slots that agree with prefix; 0: no search */
+    uint64_t prefix;  /* digits found so far; at the end the key itself, 0 without a search */
+    uint64_t mask;    /* bits of the digits found so far */
+    uint32_t k;       /* rank among the slots that agree with prefix; 0: no search */
+    uint32_t newer;   /* 1: a row that stays is newer than the last that gave way */
+    uint32_t n_fresh; /* rows that entered and were no ghosts */
     uint32_t count[N_DIGITS];
 };
 
-/* What is known after the missing rows are numbered. missing: exclusive prefix sums. */
+/* What is known after the missing rows are numbered. missing, fresh: exclusive prefix sums. */
 struct admission {
     uint32_t n; /* rows of the frontier */
     const uint32_t *missing;
+    const uint32_t *fresh;
 
     /* Number of missing rows to load: at most the number of slots that the frontier does not use. */
     __device__ uint32_t n_admitted(uint32_t n_slots) const
@@ -129,12 +132,15 @@ static __global__ void begin_selection(struct sl_row_cache cache, struct admissi
     if (threadIdx.x == 0) {
         found->prefix = 0;
         found->mask = 0;
+        found->newer = 0;
+        found->n_fresh = 0;
         found->k = in.n_admitted(cache.n_slots);
     }
 }
 
-/* Histogram of the digits at `shift`, over the times that agree with the prefix. */
-static __global__ void count_digits(struct sl_row_cache cache, int shift, struct selection *found)
+/* Histogram of the digits at `shift`, over the keys that agree with the prefix. */
+static __global__ void count_digits(struct sl_row_cache cache, struct sl_row_cache_turn turn, int shift,
+                                    struct selection *found)
 {
     __shared__ uint32_t count[N_DIGITS];
     const uint64_t prefix = found->prefix;
@@ -144,9 +150,9 @@ static __global__ void count_digits(struct sl_row_cache cache, int shift, struct
     }
     __syncthreads();
     for (uint64_t s = sl_thread(); s < cache.n_slots; s += sl_n_threads()) {
-        uint64_t wanted = cache.slot[s].wanted;
-        if ((wanted & mask) == prefix) {
-            atomicAdd(&count[wanted >> shift & (N_DIGITS - 1)], 1u);
+        uint64_t key = sl_row_cache_key(&turn, (uint32_t)s, &cache.slot[s]);
+        if ((key & mask) == prefix) {
+            atomicAdd(&count[key >> shift & (N_DIGITS - 1)], 1u);
         }
     }
     __syncthreads();
@@ -157,7 +163,7 @@ static __global__ void count_digits(struct sl_row_cache cache, int shift, struct
     }
 }
 
-/* Launched with one block; each thread scans a range of digits. Find the digit of the k-th smallest time, then clear
+/* Launched with one block; each thread scans a range of digits. Find the digit of the k-th smallest key, then clear
  * the counts for the next digit. */
 static __global__ void pick_digit(int shift, struct selection *found)
 {
@@ -189,32 +195,57 @@ static __global__ void pick_digit(int shift, struct selection *found)
     }
 }
 
-static __device__ bool gives_way(const struct selection *found, uint64_t wanted)
+static __device__ bool gives_way(const struct selection *found, uint64_t key)
 {
-    return found->k > 0 && wanted <= found->prefix;
+    return found->k > 0 && key <= found->prefix;
 }
 
-static __global__ void mark_free(struct sl_row_cache cache, const struct selection *found, uint32_t *position)
+/* Slots of the small queue that give way enter the ghost queue. */
+static __device__ bool haunts(const struct sl_row_cache_turn &turn, const struct sl_row_cache_slot &slot)
 {
-    for (uint64_t s = sl_thread(); s < cache.n_slots; s += sl_n_threads()) {
-        position[s] = gives_way(found, cache.slot[s].wanted);
+    return turn.policy == SL_ROW_CACHE_S3_FIFO && slot.vertex != SL_NONE && (slot.use & SL_CACHE_MAIN) == 0;
+}
+
+/* position, ghost [S + 1]: 1 if the slot gives way, and if its vertex enters the ghost queue. The last entries are 0.
+ */
+static __global__ void mark_free(struct sl_row_cache cache, struct sl_row_cache_turn turn,
+                                 const struct selection *found, uint32_t *position, uint32_t *ghost)
+{
+    for (uint64_t s = sl_thread(); s <= cache.n_slots; s += sl_n_threads()) {
+        const bool gives = s < cache.n_slots && gives_way(found, sl_row_cache_key(&turn, (uint32_t)s, &cache.slot[s]));
+        position[s] = gives;
+        ghost[s] = gives && haunts(turn, cache.slot[s]);
     }
 }
 
-static __global__ void list_free(struct sl_row_cache cache, const struct selection *found, const uint32_t *position,
-                                 uint32_t *freed)
+/* Empty and list the slots that give way; all others stay. position, ghost: exclusive prefix sums. */
+static __global__ void list_free(struct sl_row_cache cache, struct sl_row_cache_turn turn, struct selection *found,
+                                 const uint32_t *position, const uint32_t *ghost, uint32_t *freed)
 {
+    const uint64_t hand = sl_row_cache_hand(&turn, found->prefix);
     for (uint64_t s = sl_thread(); s < cache.n_slots; s += sl_n_threads()) {
-        if (gives_way(found, cache.slot[s].wanted)) {
-            freed[position[s]] = (uint32_t)s;
+        struct sl_row_cache_slot *slot = &cache.slot[s];
+        if (position[s + 1] == position[s]) {
+            if (slot->wanted >= hand) {
+                atomicOr(&found->newer, 1u);
+            }
+            sl_row_cache_stay(&turn, found->prefix, (uint32_t)s, slot);
+            continue;
+        }
+        freed[position[s]] = (uint32_t)s;
+        if (slot->vertex != SL_NONE) {
+            const bool haunting = ghost[s + 1] > ghost[s];
+            const uint64_t number = turn.queue->n_ghosts + ghost[s];
+            cache.slot_of[slot->vertex] = haunting ? sl_row_cache_ghost(&turn, number) : SL_NONE;
         }
     }
 }
 
 /* No two rows get the same slot, and no replaced vertex is in this frontier. Warps therefore never write the same
  * entries. */
-static __global__ void take_in(struct sl_row_cache cache, struct admission in, uint64_t now, const sl_vertex *ids,
-                               uint32_t first, const uint32_t *freed, const sl_real *table)
+static __global__ void take_in(struct sl_row_cache cache, struct sl_row_cache_turn turn, struct admission in,
+                               const sl_vertex *ids, uint32_t first, const uint32_t *freed, const sl_real *table,
+                               struct selection *found)
 {
     const uint32_t n_admitted = in.n_admitted(cache.n_slots);
     for (uint64_t i = sl_warp(); i < in.n; i += sl_n_warps()) {
@@ -225,54 +256,70 @@ static __global__ void take_in(struct sl_row_cache cache, struct admission in, u
         uint32_t s = freed[j];
         uint32_t vertex = ids[i] - first;
         if (sl_lane() == 0) {
-            uint32_t old = cache.slot[s].vertex;
-            if (old != SL_NONE) {
-                cache.slot_of[old] = SL_NONE;
-            }
-            cache.slot[s].wanted = now | i;
-            cache.slot[s].vertex = vertex;
+            const bool ghost = in.fresh[i + 1] == in.fresh[i];
+            cache.slot[s] = sl_row_cache_enter(&turn, s, vertex, i, in.fresh[i], ghost);
             cache.slot_of[vertex] = s;
+            if (j + 1 == n_admitted) {
+                found->n_fresh = in.fresh[i + 1];
+            }
         }
         load_row(cache, s, vertex, table);
     }
 }
 
-/* Find the latest time of use of the slots to replace. Skips leading digits that are zero in all times up to the
+static __global__ void move_queue(struct sl_row_cache_turn turn, const struct selection *found,
+                                  const uint32_t *n_ghosts, struct sl_row_cache_queue *queue)
+{
+    if (sl_thread() == 0) {
+        const uint64_t hand = sl_row_cache_hand(&turn, found->prefix);
+        queue->hand = turn.policy != SL_ROW_CACHE_SIEVE || found->newer != 0 ? hand : 0;
+        queue->end += found->n_fresh;
+        queue->n_ghosts += *n_ghosts;
+    }
+}
+
+/* Find the largest key of the slots to replace. With lru, skips leading digits that are zero in all times up to the
  * present step. */
 static enum sl_status select_latest(const char *name, cudaStream_t stream, const struct sl_row_cache *cache,
-                                    uint64_t now, const struct admission &in, struct selection *found)
+                                    const struct sl_row_cache_turn &turn, const struct admission &in,
+                                    struct selection *found)
 {
+    const uint64_t most = turn.policy == SL_ROW_CACHE_LRU ? turn.now | UINT32_MAX : UINT64_MAX;
     int shift = 0;
     SL_CHECK(sl_start(name, stream, 1, begin_selection, *cache, in, found));
-    while (shift + DIGIT_BITS < 64 && (now | UINT32_MAX) >> (shift + DIGIT_BITS) > 0) {
+    while (shift + DIGIT_BITS < 64 && most >> (shift + DIGIT_BITS) > 0) {
         shift += DIGIT_BITS;
     }
     for (; shift >= 0; shift -= DIGIT_BITS) {
-        SL_CHECK(sl_start(name, stream, sl_few_blocks(cache->n_slots), count_digits, *cache, shift, found));
+        SL_CHECK(sl_start(name, stream, sl_few_blocks(cache->n_slots), count_digits, *cache, turn, shift, found));
         SL_CHECK(sl_start(name, stream, 1, pick_digit, shift, found));
     }
     return SL_OK;
 }
 
-/* Find the slots to replace, and fill them. Working memory: 4 bytes per slot, and 4 bytes per replaced slot. */
-static enum sl_status admit(cudaStream_t stream, const struct sl_row_cache *cache, uint64_t now, uint32_t n,
-                            const sl_vertex *ids, uint32_t first, const uint32_t *missing, const sl_real *table)
+/* Find the slots to replace, and fill them. Working memory: 8 bytes per slot, and 4 bytes per replaced slot. */
+static enum sl_status admit(cudaStream_t stream, const struct sl_row_cache *cache, const struct sl_row_cache_turn &turn,
+                            const struct admission &in, const sl_vertex *ids, uint32_t first, const sl_real *table,
+                            struct sl_row_cache_queue *queue)
 {
     const char *name = "sl_row_cache_want";
     const size_t n_slots = cache->n_slots;
     sl_scratch room(stream);
-    unsigned n_blocks = sl_blocks(n_slots);
-    SL_CHECK(room.take(sizeof(struct selection) + (n_slots + sl_least<size_t>(n, n_slots)) * sizeof(uint32_t), name));
+    unsigned n_blocks = sl_blocks(n_slots + 1);
+    SL_CHECK(room.take(
+        sizeof(struct selection) + (2 * (n_slots + 1) + sl_least<size_t>(in.n, n_slots)) * sizeof(uint32_t), name));
     struct selection *found = room.as<struct selection>();
     uint32_t *position = (uint32_t *)(found + 1);
-    uint32_t *freed = position + n_slots;
-    struct admission in = {n, missing};
-    SL_CHECK(select_latest(name, stream, cache, now, in, found));
-    SL_CHECK(sl_start(name, stream, n_blocks, mark_free, *cache, found, position));
-    SL_CHECK(sl_exclusive_sum(stream, cache->n_slots, position));
-    SL_CHECK(sl_start(name, stream, n_blocks, list_free, *cache, found, position, freed));
-    return sl_start(name, stream, sl_warp_blocks(n), take_in, in_units(cache, table), in, now, ids, first, freed,
-                    table);
+    uint32_t *ghost = position + n_slots + 1;
+    uint32_t *freed = ghost + n_slots + 1;
+    SL_CHECK(select_latest(name, stream, cache, turn, in, found));
+    SL_CHECK(sl_start(name, stream, n_blocks, mark_free, *cache, turn, found, position, ghost));
+    SL_CHECK(sl_exclusive_sum(stream, cache->n_slots + 1, position));
+    SL_CHECK(sl_exclusive_sum(stream, cache->n_slots + 1, ghost));
+    SL_CHECK(sl_start(name, stream, n_blocks, list_free, *cache, turn, found, position, ghost, freed));
+    SL_CHECK(sl_start(name, stream, sl_warp_blocks(in.n), take_in, in_units(cache, table), turn, in, ids, first, freed,
+                      table, found));
+    return sl_start(name, stream, 1, move_queue, turn, found, ghost + n_slots, queue);
 }
 
 enum sl_status sl_row_cache_want_cuda(cudaStream_t stream, const struct sl_row_cache *cache,
@@ -280,16 +327,20 @@ enum sl_status sl_row_cache_want_cuda(cudaStream_t stream, const struct sl_row_c
                                       uint32_t first, const sl_real *table, struct sl_row_cache_tally *tally)
 {
     const char *name = "sl_row_cache_want";
-    const bool lru = policy == SL_ROW_CACHE_LRU;
-    const uint64_t now = (step + 1) << 32;
+    const struct sl_row_cache_turn turn = {policy, cache->n_slots, (step + 1) << 32, &tally->queue};
     const sl_real *mapped;
     sl_scratch room(stream);
     SL_CHECK(sl_mapped(table, name, &mapped));
-    SL_CHECK(room.take(((size_t)n + 1) * sizeof(uint32_t), name));
+    SL_CHECK(room.take(2 * ((size_t)n + 1) * sizeof(uint32_t), name));
     uint32_t *missing = room.as<uint32_t>();
+    uint32_t *fresh = missing + n + 1;
     SL_CHECK(
-        sl_start(name, stream, sl_blocks((uint64_t)n + 1), mark_missing, *cache, lru, now, n, ids, first, missing));
+        sl_start(name, stream, sl_blocks((uint64_t)n + 1), mark_missing, *cache, turn, n, ids, first, missing, fresh));
     SL_CHECK(sl_exclusive_sum(stream, n + 1, missing));
     SL_CHECK(sl_start(name, stream, 1, count_rows, n, missing + n, tally));
-    return lru && n > 0 ? admit(stream, cache, now, n, ids, first, missing, mapped) : SL_OK;
+    if (policy == SL_ROW_CACHE_DEGREE || n == 0) {
+        return SL_OK;
+    }
+    SL_CHECK(sl_exclusive_sum(stream, n + 1, fresh));
+    return admit(stream, cache, turn, {n, missing, fresh}, ids, first, mapped, &tally->queue);
 }

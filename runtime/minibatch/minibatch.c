@@ -95,7 +95,8 @@ static enum sl_status gather_wanted(struct sl_minibatch *m)
     SL_CHECK(sl_feature_cache_tally(&m->steps.cache, &mine));
     double numbers[] = {(double)mine.rows, (double)mine.hits};
     SL_CHECK(sl_ranks_sum(2, numbers));
-    m->wanted = (struct sl_row_cache_tally){(uint64_t)numbers[0], (uint64_t)numbers[1]};
+    m->wanted.rows = (uint64_t)numbers[0];
+    m->wanted.hits = (uint64_t)numbers[1];
     return SL_OK;
 }
 
@@ -243,12 +244,15 @@ static void describe(const void *own, FILE *stream)
                       steps->settings->vertex_budget, (unsigned long long)plan->batch);
     }
     if (cache->chosen) {
+        char policy[32];
+        sl_option_choice_name(sl_option_find(sl_settings_table_of(steps->settings), "feature-cache-policy"),
+                              (int)cache->policy, policy, sizeof policy);
         sl_print_line(stream, "features",
                       "%.1f GB of them do not fit a GPU of %.1f GB, where other data may take %.1f GB: they stay "
                       "in main memory, with a cache of %u %s a PE (%s)",
                       (double)sl_feature_room_wanted(&cache->room) / 1e9, (double)cache->room.device_bytes / 1e9,
                       (double)cache->room.other_bytes / 1e9, cache->n_rows, sl_noun(cache->n_rows, "row", "rows"),
-                      cache->policy == SL_ROW_CACHE_DEGREE ? "degree" : "lru");
+                      policy);
     }
 }
 

@@ -263,9 +263,11 @@ static const struct sl_option options[] = {
              "caches as many rows as fit",
      .programs = COOP, .change = FREELY},
     {.name = "feature-cache-policy", .group = "minibatch", .kind = SL_OPTION_CHOICE,
-     .offset = FIELD(feature_cache_policy), .choices = "lru,degree", .initial = "lru",
+     .offset = FIELD(feature_cache_policy), .choices = "lru,degree,s3-fifo,sieve,clock",
+     .initial = "lru",
      .help = "lru: drop the least recently used rows. degree: keep the rows of the vertices that are sources most "
-             "often, for the whole run",
+             "often, for the whole run. s3-fifo: drop rows that were used once, soon. sieve and clock: a hand passes "
+             "over the rows, and drops those not used since it last passed",
      .programs = COOP, .change = FREELY},
     {.name = "partition", .group = "minibatch", .programs = COOP, .kind = SL_OPTION_CHOICE, .offset = FIELD(partition),
      .choices = "metis,random,none", .initial = "metis",

@@ -43,7 +43,6 @@ enum sl_optimizer { SL_OPTIMIZER_ADAM, SL_OPTIMIZER_ADAMW };
 enum sl_placement { SL_PLACEMENT_FREE, SL_PLACEMENT_HOME, SL_PLACEMENT_AUTO };
 enum sl_transport_by { SL_TRANSPORT_STARPU, SL_TRANSPORT_NCCL };
 enum sl_means_by { SL_MEANS_KERNEL, SL_MEANS_FASTEST };
-enum sl_feature_cache_policy { SL_FEATURE_CACHE_LRU, SL_FEATURE_CACHE_DEGREE };
 enum sl_save_names { SL_NAMES_DGL, SL_NAMES_PYG, SL_N_NAMES };
 enum sl_precision { SL_PRECISION_FLOAT, SL_PRECISION_BF16, SL_PRECISION_TF32 };
 enum sl_resume { SL_RESUME_NO, SL_RESUME_YES, SL_RESUME_AUTO };
@@ -118,7 +117,7 @@ struct sl_settings {
     uint32_t chunks;           /* of a PE's frontier; 0 until sl_session_open decides */
     int partition;             /* enum sl_partition_method */
     uint32_t feature_cache;    /* rows per PE; 0: none; SL_FEATURE_CACHE_AUTO until sl_session_open decides */
-    int feature_cache_policy;  /* enum sl_feature_cache_policy */
+    int feature_cache_policy;  /* enum sl_row_cache_policy */
     /* gradients */
     int sync;                      /* enum sl_sync: all-reduce, or a kind of gossip (runtime/sync/replicas.h) */
     int gossip_what;               /* enum sl_gossip_what */

@@ -13,8 +13,8 @@
 
 /* ---- where the features are kept ---- */
 
-/* Scratch per slot while an LRU cache searches its oldest slots (codelets/rows/row_cache_cuda.cu). */
-#define WORK_BYTES 8
+/* Scratch per slot while a cache searches the slots that give way (codelets/rows/row_cache_cuda.cu). */
+#define WORK_BYTES 12
 
 uint64_t sl_feature_room_wanted(const struct sl_feature_room *room)
 {
@@ -237,7 +237,7 @@ enum sl_status sl_feature_cache_open(const struct sl_settings *settings, const s
     }
     SL_TRY(st, check_table(run, shards), undo);
     out->n_pes = plan->n_pes;
-    out->policy = settings->feature_cache_policy == SL_FEATURE_CACHE_DEGREE ? SL_ROW_CACHE_DEGREE : SL_ROW_CACHE_LRU;
+    out->policy = (enum sl_row_cache_policy)settings->feature_cache_policy;
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->pe, "the PEs' feature caches", &out->pe), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->tally, "the PEs' feature caches", &out->tally), undo);
     SL_TRY(st, sl_alloc_zero(out->n_pes, sizeof *out->vertices, "the PEs' feature caches", &out->vertices), undo);
@@ -284,7 +284,8 @@ enum sl_status sl_feature_cache_tally(struct sl_feature_cache *cache, struct sl_
                    "StarPU refused to hand out a feature cache's tally");
         out->rows += cache->tally[p].rows;
         out->hits += cache->tally[p].hits;
-        cache->tally[p] = (struct sl_row_cache_tally){0};
+        cache->tally[p].rows = 0;
+        cache->tally[p].hits = 0;
         starpu_data_release(handle);
     }
     return SL_OK;

@@ -33,8 +33,8 @@ struct sl_feature_room {
 uint64_t sl_feature_room_wanted(const struct sl_feature_room *room);
 
 /* Return 0 if the features fit the GPU, which then stores all of them. Otherwise features stay in main memory, and the
- * result is the number of rows of each PE's cache. This is as many as fit, including the memory that an LRU cache
- * needs to find its oldest rows: at least 1, fewer than part_rows. */
+ * result is the number of rows of each PE's cache. This is as many as fit, including the memory that a cache
+ * needs to find the rows that give way: at least 1, fewer than part_rows. */
 uint32_t sl_feature_room_rows(const struct sl_feature_room *room);
 
 struct sl_feature_cache {

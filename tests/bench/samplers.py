@@ -2,13 +2,13 @@
 # Copyright (c) 2026 the Starling authors
 """What samplers cost on ogbn-arxiv, as tables for doc/results.md.
 
-usage: samplers.py volumes|seconds|kappa COOP_SAGE [NUMBER ..]
+usage: samplers.py volumes|seconds|kappa|policies COOP_SAGE [NUMBER ..]
 
 volumes: W(PB) <= P W(B). Input rows of an epoch with four cooperating PEs and with four independent PEs, with the same
 seeds in each step, which are vertices or links. Exit status 1 if cooperation needs more rows.
 seconds [ROUNDS [EPOCHS]]: seconds of an epoch of the same, 3 layers of 256, by turns.
 kappa [KAPPA ..]: the share of input rows that a row cache misses in the first epoch. One PE of 128 seeds; the cache
-has a fifth of the vertices.
+has a fifth of the vertices. policies: the same for each --feature-cache-policy.
 
 Counts of rows are the same on every machine.
 """
@@ -23,6 +23,7 @@ from turns import ARXIV, arxiv, head, row, run, spread
 
 SAMPLERS = ["neighbor", "labor", "labor --layer-dependency", "labor --labor-iterations 1",
             "labor --labor-iterations converge"]
+POLICIES = ["lru", "degree", "s3-fifo", "sieve", "clock"]
 
 
 def options_of(sampler):
@@ -88,18 +89,28 @@ def seconds(program, rounds=2, epochs=2):
             sum(more) // len(more))
 
 
+def misses(program, sampler, *options):
+    """The share of input rows that a cache of a fifth of the vertices misses in the first epoch, and the rows."""
+    done = run(program, [*ARXIV, "--pes=1", "--batch-size=128", "--hidden", "8", "--fanout=10,10,10", "--feature-cache",
+                         "34000", "--epochs", "1", "--eval-every=0", *options_of(sampler), *options])
+    cache = done.epochs[0]["feature_cache"]
+    return f"{1 - cache['hits'] / cache['rows']:.3f}", f"{cache['rows'] / 1e6:.1f} M"
+
+
 def kappa(program, *kappas):
-    common = [*ARXIV, "--pes=1", "--batch-size=128", "--hidden", "8", "--fanout=10,10,10", "--feature-cache", "34000",
-              "--epochs",
-              "1", "--eval-every=0"]
     kappas = kappas or (1, 32, 256)
     head("sampler", *(f"kappa {k}" for k in kappas))
     for sampler in SAMPLERS:
-        caches = [run(program, [*common, *options_of(sampler), f"--kappa={k}"]).epochs[0]["feature_cache"]
-                  for k in kappas]
-        row(sampler, *(f"{1 - cache['hits'] / cache['rows']:.3f} ({cache['rows'] / 1e6:.1f} M)" for cache in caches))
+        row(sampler, *("{} ({})".format(*misses(program, sampler, f"--kappa={k}")) for k in kappas))
+
+
+def policies(program):
+    head("sampler", "rows", *POLICIES)
+    for sampler in SAMPLERS + ["neighbor --replace", "neighbor --kappa 32", "labor --kappa 32"]:
+        found = [misses(program, sampler, f"--feature-cache-policy={policy}") for policy in POLICIES]
+        row(sampler, found[0][1], *(share for share, _ in found))
 
 
 if __name__ == "__main__":
-    measure = {"volumes": volumes, "seconds": seconds, "kappa": kappa}[sys.argv[1]]
+    measure = {"volumes": volumes, "seconds": seconds, "kappa": kappa, "policies": policies}[sys.argv[1]]
     sys.exit(measure(sys.argv[2], *map(int, sys.argv[3:])))

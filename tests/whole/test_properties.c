@@ -515,8 +515,8 @@ static void check_caches(int precision)
     OWNED(outcome_free) struct outcome plain;
     long_test_watched();
     machine_up(NULL, 2);
-    run_cached(precision, 0, SL_FEATURE_CACHE_LRU, &plain);
-    for (int policy = SL_FEATURE_CACHE_LRU; policy <= SL_FEATURE_CACHE_DEGREE; policy++) {
+    run_cached(precision, 0, SL_ROW_CACHE_LRU, &plain);
+    for (int policy = 0; policy < SL_N_ROW_CACHE_POLICIES; policy++) {
         OWNED(outcome_free) struct outcome got;
         run_cached(precision, 150, policy, &got);
         expect_bits("a cached run", &got, &plain);

@@ -58,7 +58,7 @@ static uint32_t draw_frontier(struct case_ *c, uint64_t step, uint32_t n_most)
     return n;
 }
 
-/* The cache by the book: vertices in order of use, the latest last. */
+/* Vertices that stay. */
 struct list {
     uint32_t n, n_slots;
     uint32_t *vertex;
@@ -71,50 +71,6 @@ static uint32_t list_find(const struct list *list, uint32_t vertex)
         i++;
     }
     return i;
-}
-
-static void list_remove(struct list *list, uint32_t i)
-{
-    memmove(list->vertex + i, list->vertex + i + 1, (list->n - i - 1) * sizeof *list->vertex);
-    list->n--;
-}
-
-/* Returns the hits. Rows are in use together: first those that are there move to the end, then the others push out
- * what is at the front, as long as that is not of this frontier; last, all of the frontier that are there are in
- * its order. */
-static uint32_t list_want(struct list *list, uint32_t n, const sl_vertex *ids)
-{
-    uint32_t n_hits = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t at = list_find(list, ids[i] - FIRST);
-        if (at < list->n) {
-            list_remove(list, at);
-            list->vertex[list->n++] = ids[i] - FIRST;
-            n_hits++;
-        }
-    }
-    uint32_t n_old = list->n - n_hits; /* at the front: not of this frontier */
-    uint32_t n_free = list->n_slots - list->n;
-    for (uint32_t i = 0; i < n && (n_free > 0 || n_old > 0); i++) {
-        if (list_find(list, ids[i] - FIRST) < list->n) {
-            continue;
-        }
-        if (n_free > 0) {
-            n_free--;
-        } else {
-            list_remove(list, 0);
-            n_old--;
-        }
-        list->vertex[list->n++] = ids[i] - FIRST;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t at = list_find(list, ids[i] - FIRST);
-        if (at < list->n) {
-            list_remove(list, at);
-            list->vertex[list->n++] = ids[i] - FIRST;
-        }
-    }
-    return n_hits;
 }
 
 /* The cache holds exactly the list's vertices, with their rows, and its two tables agree. */
@@ -138,34 +94,239 @@ static void expect_list(const struct case_ *c, const struct list *list)
     }
 }
 
-static void check_lru(uint32_t n_part, uint32_t n_slots, uint32_t n_most)
+/* ---- policies by the book ---- */
+
+struct entry {
+    uint32_t vertex, slot, hits;
+    bool joined; /* the main queue in this step */
+};
+
+struct queue {
+    uint32_t n;
+    struct entry *at; /* the oldest first; of lru, in order of use; of clock, by slot */
+};
+
+/* main: the only queue of all but s3-fifo. wanted: by vertex, whether it is in the frontier. */
+struct book {
+    enum sl_row_cache_policy policy;
+    uint32_t n_slots, tenth, n_used, hand, n_freed;
+    bool in_main; /* s3-fifo: the main queue gives way in this step */
+    uint32_t *freed;
+    uint8_t *wanted;
+    struct queue small, main, ghost;
+};
+
+static struct entry take(struct queue *queue, uint32_t i)
 {
-    OWNED(free_case) struct case_ c = make_case(n_part, n_slots);
-    struct list list = {.n_slots = n_slots, .vertex = need(n_slots + 1, sizeof *list.vertex)};
-    uint64_t n_rows = 0;
-    uint64_t n_hits = 0;
-    sl_row_cache_fill_cpu(&c.cache, n_part, 0, NULL, c.table);
-    for (uint64_t step = 0; step < 40; step++) {
-        uint32_t n = step == 7 ? 0 : draw_frontier(&c, step, n_most);
-        sl_row_cache_want_cpu(&c.cache, SL_ROW_CACHE_LRU, step, n, c.ids, FIRST, c.table, &c.tally);
-        n_rows += n;
-        n_hits += list_want(&list, n, c.ids);
-        expect_list(&c, &list);
-    }
-    assert_int_equal(c.tally.rows, n_rows);
-    assert_int_equal(c.tally.hits, n_hits);
-    assert_true(n_most == 0 || n_hits > 0);
-    free(list.vertex);
+    struct entry entry = queue->at[i];
+    memmove(queue->at + i, queue->at + i + 1, (--queue->n - i) * sizeof entry);
+    return entry;
 }
 
-TEST(lru)
+static struct entry *find(const struct queue *queue, uint32_t vertex)
 {
-    check_lru(200, 50, 30);
-    check_lru(200, 50, 300); /* frontiers larger than the cache */
-    check_lru(200, 200, 60); /* all fit */
-    check_lru(40, 1, 10);
-    check_lru(6000, 3000, 900);
-    check_lru(50, 10, 0);
+    for (uint32_t i = 0; i < queue->n; i++) {
+        if (queue->at[i].vertex == vertex) {
+            return &queue->at[i];
+        }
+    }
+    return NULL;
+}
+
+static int by_slot(const void *a, const void *b)
+{
+    return (int)((const struct entry *)a)->slot - (int)((const struct entry *)b)->slot;
+}
+
+/* Rows that joined the main queue in one step are ordered by slot. */
+static void order_joined(struct queue *main)
+{
+    uint32_t n = 0;
+    while (n < main->n && main->at[main->n - 1 - n].joined) {
+        n++;
+    }
+    qsort(main->at + main->n - n, n, sizeof *main->at, by_slot);
+}
+
+/* S3-FIFO, algorithm 1: a turn of EVICTS, if the small queue has a tenth, else of EVICTM. Rows of the frontier stay. */
+static void pop_s3(struct book *b)
+{
+    const bool full = b->small.n >= b->tenth;
+    bool stuck = !full; /* the frontier has all rows of the main queue */
+    for (uint32_t i = 0; i < b->main.n; i++) {
+        stuck &= b->wanted[b->main.at[i].vertex];
+    }
+    for (uint32_t i = 0; stuck && i < b->main.n; i++) {
+        b->main.at[i].hits = 0;
+        b->main.at[i].joined = true;
+    }
+    if (!full && !b->in_main) {
+        order_joined(&b->main);
+        b->in_main = true;
+    }
+    const bool small = full || stuck;
+    struct entry e = take(small ? &b->small : &b->main, 0);
+    if (b->wanted[e.vertex] || (full && e.hits > 1) || (!small && e.hits > 0)) {
+        e.hits = small || e.hits == 0 ? 0 : e.hits - 1;
+        e.joined = true;
+        b->main.at[b->main.n++] = e;
+        return;
+    }
+    b->freed[b->n_freed++] = e.slot;
+    if (small) {
+        b->ghost.at[b->ghost.n++] = e;
+    }
+}
+
+/* The hand looks at one row. */
+static void pass_hand(struct book *b)
+{
+    b->hand = b->hand == b->main.n ? 0 : b->hand;
+    struct entry *e = &b->main.at[b->hand];
+    if (e->vertex == SL_NONE || (e->hits > 0 && b->policy != SL_ROW_CACHE_LRU) || b->wanted[e->vertex]) {
+        e->hits = 0;
+        b->hand++;
+        return;
+    }
+    b->freed[b->n_freed++] = e->slot;
+    if (b->policy == SL_ROW_CACHE_CLOCK) {
+        e->vertex = SL_NONE;
+        b->hand++;
+    } else {
+        take(&b->main, b->hand);
+    }
+}
+/* Missing row j of the step takes its slot. */
+static void enter(struct book *b, uint32_t vertex, uint32_t slot, bool ghost)
+{
+    struct entry e = {vertex, slot, b->policy == SL_ROW_CACHE_CLOCK, ghost};
+    struct queue *queue = b->policy == SL_ROW_CACHE_S3_FIFO && !ghost ? &b->small : &b->main;
+    if (b->policy == SL_ROW_CACHE_CLOCK) {
+        b->main.at[slot] = e;
+        b->main.n += slot == b->main.n;
+    } else {
+        queue->at[queue->n++] = e;
+    }
+}
+
+static int by_number(const void *a, const void *b)
+{
+    return (int)*(const uint32_t *)a - (int)*(const uint32_t *)b;
+}
+
+/* The slots that the frontier's missing rows may take: those that never had a row, then those that give way. */
+static void make_room(struct book *b, uint32_t n)
+{
+    const uint32_t n_ghosts = b->ghost.n;
+    b->n_freed = 0;
+    b->in_main = false;
+    while (b->n_freed < n) {
+        if (b->n_used < b->n_slots) {
+            b->freed[b->n_freed++] = b->n_used++;
+        } else if (b->policy == SL_ROW_CACHE_S3_FIFO) {
+            pop_s3(b);
+        } else {
+            pass_hand(b);
+        }
+    }
+    b->hand = b->hand == b->main.n ? 0 : b->hand;
+    qsort(b->freed, n, sizeof *b->freed, by_number);
+    qsort(b->ghost.at + n_ghosts, b->ghost.n - n_ghosts, sizeof *b->ghost.at, by_slot);
+}
+
+/* Returns the hits. */
+static uint32_t book_want(struct book *b, uint32_t n_part, uint32_t n, const sl_vertex *ids)
+{
+    FREED uint32_t *missing = need(n, sizeof *missing);
+    FREED bool *ghosts = need(n, sizeof *ghosts);
+    const uint32_t most = b->policy == SL_ROW_CACHE_S3_FIFO ? 3 : 1;
+    uint32_t n_missing = 0;
+    memset(b->wanted, 0, n_part);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t vertex = ids[i] - FIRST;
+        struct entry *e = find(&b->main, vertex);
+        e = e == NULL ? find(&b->small, vertex) : e;
+        b->wanted[vertex] = 1;
+        if (e != NULL) {
+            e->hits += e->hits < most;
+        } else {
+            ghosts[n_missing] = find(&b->ghost, vertex) != NULL;
+            missing[n_missing++] = vertex;
+        }
+    }
+    const uint32_t n_free = b->n_slots - (n - n_missing);
+    const uint32_t n_entering = n_missing < n_free ? n_missing : n_free;
+    make_room(b, n_entering);
+    for (uint32_t j = 0; j < n_entering; j++) {
+        if (ghosts[j]) {
+            find(&b->ghost, missing[j])->vertex = SL_NONE;
+        }
+        enter(b, missing[j], b->freed[j], ghosts[j]);
+    }
+    while (b->ghost.n > b->n_slots - b->tenth) {
+        take(&b->ghost, 0);
+    }
+    for (uint32_t i = 0; i < n && b->policy == SL_ROW_CACHE_LRU; i++) {
+        struct entry *e = find(&b->main, ids[i] - FIRST);
+        if (e != NULL) {
+            struct entry last = take(&b->main, (uint32_t)(e - b->main.at));
+            b->main.at[b->main.n++] = last;
+        }
+    }
+    b->hand = b->policy == SL_ROW_CACHE_LRU ? 0 : b->hand;
+    order_joined(&b->main);
+    for (uint32_t i = 0; i < b->main.n; i++) {
+        b->main.at[i].joined = false;
+    }
+    return n - n_missing;
+}
+
+static void check_book(enum sl_row_cache_policy policy, uint32_t n_part, uint32_t n_slots, uint32_t n_most)
+{
+    OWNED(free_case) struct case_ c = make_case(n_part, n_slots);
+    struct book b = {.policy = policy, .n_slots = n_slots, .tenth = (n_slots + 9) / 10};
+    struct entry *entries = need(4 * n_part, sizeof *entries);
+    uint64_t n_hits = 0;
+    b.small.at = entries;
+    b.main.at = entries + n_part;
+    b.ghost.at = entries + 2 * n_part;
+    b.freed = need(n_slots, sizeof *b.freed);
+    b.wanted = need(n_part, 1);
+    sl_row_cache_fill_cpu(&c.cache, n_part, 0, NULL, c.table);
+    for (uint64_t step = 0; step < (n_most == 1 ? 3000 : 60); step++) {
+        uint32_t n = step == 7 ? 0 : draw_frontier(&c, step, n_most);
+        sl_row_cache_want_cpu(&c.cache, policy, step, n, c.ids, FIRST, c.table, &c.tally);
+        n_hits += book_want(&b, n_part, n, c.ids);
+        assert_int_equal(c.tally.hits, n_hits);
+        for (uint32_t v = 0; v < n_part; v++) {
+            const struct entry *e = find(&b.main, v);
+            e = e == NULL ? find(&b.small, v) : e;
+            const uint32_t s = c.cache.slot_of[v];
+            assert_int_equal(s < n_slots, e != NULL);
+            assert_true(e == NULL || (e->slot == s && c.cache.slot[s].vertex == v));
+            assert_true(e == NULL || memcmp(c.cache.rows + (size_t)s * COLUMNS, c.table + (size_t)v * COLUMNS,
+                                            COLUMNS * sizeof(sl_real)) == 0);
+        }
+    }
+    assert_true(n_hits > 0);
+    free(entries);
+    free(b.freed);
+    free(b.wanted);
+}
+
+TEST(policies)
+{
+    for (int policy = 0; policy < SL_N_ROW_CACHE_POLICIES; policy++) {
+        if (policy == SL_ROW_CACHE_DEGREE) {
+            continue;
+        }
+        check_book(policy, 200, 50, 1); /* one request after the other, as published */
+        check_book(policy, 200, 50, 30);
+        check_book(policy, 200, 50, 300);
+        check_book(policy, 200, 200, 60);
+        check_book(policy, 40, 1, 10);
+        check_book(policy, 1500, 700, 400);
+    }
 }
 
 /* Most used vertices stay, whatever is wanted. */
@@ -281,8 +442,7 @@ static void check_tasks(const struct use *use)
     const starpu_data_handle_t handles[] = {cache.slot_of, cache.slots, cache.rows, cache.tally, table, fixed};
     UNREGISTER(handles);
     expect_no_failure();
-    assert_int_equal(c.tally.rows, wanted.tally.rows);
-    assert_int_equal(c.tally.hits, wanted.tally.hits);
+    assert_memory_equal(&c.tally, &wanted.tally, sizeof c.tally);
     expect_same("slot of", use->n_part, sizeof *c.cache.slot_of, c.cache.slot_of, wanted.cache.slot_of);
     expect_same("slots", use->n_slots, sizeof *c.cache.slot, c.cache.slot, wanted.cache.slot);
     for (uint32_t s = 0; s < use->n_slots; s++) {
@@ -308,6 +468,12 @@ TEST(tasks)
         {SL_ROW_CACHE_DEGREE, 0, 200, 50, 100, 0, 0},
         {SL_ROW_CACHE_LRU, 0, 200, 50, 30, 7, 0},
         {SL_ROW_CACHE_DEGREE, 0, 200, 50, 100, 8, 0},
+        {SL_ROW_CACHE_S3_FIFO, 0, 200, 50, 40, 0, 0.3},
+        {SL_ROW_CACHE_S3_FIFO, 3, 3000, 1200, 900, 0, 0},
+        {SL_ROW_CACHE_SIEVE, 0, 200, 50, 40, 7, 0},
+        {SL_ROW_CACHE_SIEVE, 3, 3000, 1200, 900, 0, 0},
+        {SL_ROW_CACHE_CLOCK, 0, 200, 50, 300, 0, 0},
+        {SL_ROW_CACHE_CLOCK, 3, 3000, 1200, 900, 0, 0},
     };
     for (size_t w = 0; w < N_WORKER_COUNTS; w++) {
         fixture_start(worker_counts[w]);

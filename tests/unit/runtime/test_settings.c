@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "codelets/ends/pairs.h"
+#include "codelets/rows/row_cache.h"
 #include "data/load.h"
 #include "partition/partition.h"
 #include "runtime/starling.h"
@@ -98,7 +99,7 @@ TEST_WITH(defaults_are_the_documented_ones, set_up, tear_down)
     assert_null(s->cache);
     assert_null(s->sched);
     assert_true(s->pes == 0 && s->group_size == 0 && s->chunks == 0 && s->cpus == 0 && s->gpus == SL_GPUS_ALL);
-    assert_true(s->feature_cache == SL_FEATURE_CACHE_AUTO && s->feature_cache_policy == SL_FEATURE_CACHE_LRU);
+    assert_true(s->feature_cache == SL_FEATURE_CACHE_AUTO && s->feature_cache_policy == SL_ROW_CACHE_LRU);
     assert_int_equal(s->n_fanout, 3);
     assert_true(s->fanout[0] == 10 && s->fanout[2] == 10);
 }
@@ -135,8 +136,8 @@ TEST_WITH(choices_match_their_enums, set_up, tear_down)
              {SL_PRECISION_FLOAT, SL_PRECISION_BF16, SL_PRECISION_TF32}),
         CASE("normalize-features", normalize_features, {"none", "row", "column"},
              {SL_NORMALIZE_NONE, SL_NORMALIZE_ROW, SL_NORMALIZE_COLUMN}),
-        CASE("feature-cache-policy", feature_cache_policy, {"lru", "degree"},
-             {SL_FEATURE_CACHE_LRU, SL_FEATURE_CACHE_DEGREE}),
+        CASE("feature-cache-policy", feature_cache_policy, {"lru", "degree", "s3-fifo", "sieve", "clock"},
+             {SL_ROW_CACHE_LRU, SL_ROW_CACHE_DEGREE, SL_ROW_CACHE_S3_FIFO, SL_ROW_CACHE_SIEVE, SL_ROW_CACHE_CLOCK}),
         CASE("save-names", save_names, {"dgl", "pyg"}, {SL_NAMES_DGL, SL_NAMES_PYG}),
         CASE("resume", resume, {"no", "yes", "auto"}, {SL_RESUME_NO, SL_RESUME_YES, SL_RESUME_AUTO}),
         CASE("objective", objective, {"auto", "class", "labels", "regression", "link"},
