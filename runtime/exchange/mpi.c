@@ -18,19 +18,14 @@
 #include "tasks/ranks.h"
 #include "tasks/rows.h"
 
-/* Partial losses of one step on this rank, kept until the end of the epoch. */
-struct kept {
-    uint32_t n;
-    double *part;
-};
-
 /* Data of this kind. */
 struct mpi {
     starpu_data_handle_t *so_far; /* [parameter][replica]: sum of the ranks before this one */
     starpu_data_handle_t loss_so_far[SL_TRANSPORT_LOSSES];
     starpu_data_handle_t *list; /* the received sum, then this rank's partial sums */
     uint32_t room;
-    struct kept *kept;          /* decoupled ranks: [step of the epoch] */
+    double *kept;               /* decoupled ranks: [step of the epoch][n_losses], with zeros for other ranks' PEs */
+    uint32_t n_losses;          /* most partial losses of a step */
     struct sl_transport within; /* carries rows between PEs of this rank */
     struct sl_parcel *parcel;   /* the parcels of one exchange that stay in this rank */
     uint32_t parcel_room;
@@ -45,9 +40,6 @@ static enum sl_status open_transport(struct sl_transport *transport)
     transport->own = m;
     SL_CHECK(sl_alloc_zero((size_t)transport->n_parameters * transport->plan->n_replicas, sizeof *m->so_far,
                            "sums of other ranks", &m->so_far));
-    if (sl_plan_decoupled(transport->plan)) {
-        SL_CHECK(sl_alloc_zero(transport->plan->n_per_epoch, sizeof *m->kept, "losses of an epoch", &m->kept));
-    }
     m->within = (struct sl_transport){
         .kind = transport->within, .plan = transport->plan, .n_sums = 1, .depth = transport->depth};
     if (transport->within->open != NULL) {
@@ -67,11 +59,6 @@ static void close_transport(struct sl_transport *transport)
     }
     for (uint32_t i = 0; i < SL_TRANSPORT_LOSSES; i++) {
         sl_handle_close(m->loss_so_far[i]);
-    }
-    if (m->kept != NULL) {
-        for (uint32_t i = 0; i < transport->plan->n_per_epoch; i++) {
-            sl_free(m->kept[i].part);
-        }
     }
     sl_free(m->parcel);
     sl_free(m->kept);
@@ -289,16 +276,22 @@ static enum sl_status sum(struct sl_transport *transport, const struct sl_task_a
 static enum sl_status keep_losses(struct sl_transport *transport, const struct sl_task_args *head,
                                   const struct sl_partials *losses, starpu_data_handle_t total)
 {
-    struct kept *kept = &((struct mpi *)transport->own)->kept[head->step % transport->plan->n_per_epoch];
-    SL_CHECK(sl_realloc(&kept->part, losses->n + 1, sizeof *kept->part, "losses of a step"));
-    kept->n = losses->n;
-    return sl_loss_sum_submit(head, losses->n, losses->handle, false, kept->part, total);
+    const struct sl_plan *plan = transport->plan;
+    struct mpi *m = transport->own;
+    if (m->kept == NULL) {
+        m->n_losses = losses->room;
+        SL_CHECK(sl_alloc((size_t)plan->n_per_epoch * m->n_losses, sizeof *m->kept, "losses of an epoch", &m->kept));
+    }
+    double *step = m->kept + (size_t)(head->step % plan->n_per_epoch) * m->n_losses;
+    memset(step, 0, m->n_losses * sizeof *step);
+    return sl_loss_sum_submit(head, losses->n, losses->handle, false, step + m->n_losses / plan->n_pes * plan->first_pe,
+                              total);
 }
 
 static enum sl_status loss(struct sl_transport *transport, const struct sl_task_args *head,
                            const struct sl_transport_losses *losses)
 {
-    if (((struct mpi *)transport->own)->kept != NULL) {
+    if (sl_plan_decoupled(transport->plan)) {
         return keep_losses(transport, head, losses->partials, losses->total);
     }
     struct chain chain = {.ranks = losses->ranks,
@@ -310,91 +303,20 @@ static enum sl_status loss(struct sl_transport *transport, const struct sl_task_
     return add_up(transport, head, &chain, losses->partials, losses->total);
 }
 
-/* ---- the losses of decoupled ranks ---- */
-
-/* Lists of all ranks at rank 0, in the order of ranks. */
-struct gathered {
-    uint32_t n_steps;
-    uint32_t *n_parts; /* [rank][step] */
-    double *part;      /* [rank][step][part] */
-};
-
-static enum sl_status gather_counts(const struct sl_plan *plan, const uint32_t *mine, struct gathered *out)
-{
-    size_t n_all = plan->rank == 0 ? (size_t)plan->n_ranks * out->n_steps : 0;
-    SL_CHECK(sl_alloc(n_all, sizeof *out->n_parts, "numbers of losses", &out->n_parts));
-    return sl_ranks_gather(mine, out->n_steps * sizeof *mine, out->n_parts);
-}
-
-static enum sl_status gather_parts(const struct sl_plan *plan, const double *mine, size_t n_mine, struct gathered *out)
-{
-    size_t n_all = 0;
-    for (size_t k = 0; plan->rank == 0 && k < (size_t)plan->n_ranks * out->n_steps; k++) {
-        n_all += out->n_parts[k];
-    }
-    SL_CHECK(sl_alloc(n_all, sizeof *out->part, "losses of all ranks", &out->part));
-    return sl_ranks_gather(mine, n_mine * sizeof *mine, out->part);
-}
-
-/* For each step, add all partial losses in the order of the PEs. */
-static void add_gathered(const struct sl_plan *plan, const struct gathered *from, double *losses)
-{
-    const double *part = from->part;
-    memset(losses, 0, from->n_steps * sizeof *losses);
-    for (uint32_t k = 0; k < plan->n_ranks * from->n_steps; k++) {
-        for (uint32_t i = 0; i < from->n_parts[k]; i++) {
-            losses[k % from->n_steps] += *part++;
-        }
-    }
-}
-
-static size_t n_kept(const struct kept *kept, uint32_t n_steps)
-{
-    size_t n = 0;
-    for (uint32_t i = 0; i < n_steps; i++) {
-        n += kept[i].n;
-    }
-    return n;
-}
-
-/* This rank's kept losses as two lists: number of losses of each step, and all losses. */
-static enum sl_status list_kept(const struct kept *kept, uint32_t n_steps, uint32_t **n_out, double **parts_out)
-{
-    size_t n = 0;
-    SL_CHECK(sl_alloc(n_steps, sizeof **n_out, "numbers of losses", n_out));
-    SL_CHECK(sl_alloc(n_kept(kept, n_steps), sizeof **parts_out, "losses", parts_out));
-    for (uint32_t i = 0; i < n_steps; i++) {
-        (*n_out)[i] = kept[i].n;
-        memcpy(*parts_out + n, kept[i].part, kept[i].n * sizeof **parts_out);
-        n += kept[i].n;
-    }
-    return SL_OK;
-}
-
+/* Rank 0 adds the losses of each step in the order of the PEs. */
 static enum sl_status settle(struct sl_transport *transport, uint32_t begin, uint32_t end, double *losses)
 {
-    const struct kept *kept;
-    struct gathered all = {.n_steps = end - begin};
-    uint32_t *n_mine = NULL;
-    double *mine = NULL;
-    enum sl_status st = SL_OK;
+    const struct mpi *m = transport->own;
     if (!sl_plan_decoupled(transport->plan) || begin == end) {
         return SL_OK;
     }
-    kept = ((struct mpi *)transport->own)->kept + begin;
-    SL_TRY(st, list_kept(kept, all.n_steps, &n_mine, &mine), done);
-    SL_TRY(st, gather_counts(transport->plan, n_mine, &all), done);
-    SL_TRY(st, gather_parts(transport->plan, mine, n_kept(kept, all.n_steps), &all), done);
-    if (transport->plan->rank == 0) {
-        add_gathered(transport->plan, &all, losses + begin);
+    double *part = m->kept + (size_t)begin * m->n_losses;
+    SL_CHECK(sl_ranks_sum((end - begin) * m->n_losses, part));
+    memset(losses + begin, 0, (end - begin) * sizeof *losses);
+    for (uint32_t k = 0; k < (end - begin) * m->n_losses; k++) {
+        losses[begin + k / m->n_losses] += part[k];
     }
-    st = sl_ranks_broadcast(losses + begin, all.n_steps * sizeof *losses);
-done:
-    sl_free(n_mine);
-    sl_free(mine);
-    sl_free(all.n_parts);
-    sl_free(all.part);
-    return st;
+    return sl_ranks_broadcast(losses + begin, (end - begin) * sizeof *losses);
 }
 
 const struct sl_transport_kind sl_transport_mpi = {.name = "mpi",
