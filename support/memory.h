@@ -46,8 +46,8 @@ enum sl_status sl_strdup(const char *text, char **out);
 /* Release a block; NULL is allowed. */
 void sl_free(void *block);
 
-/* Before a variable's declaration: at the end of its scope it is released by release(&variable), in the reverse order of
- * declarations. SL_FREED: a pointer, by sl_free. Initialise the variable. */
+/* Before a variable's declaration: at the end of its scope it is released by release(&variable), in the reverse order
+ * of declarations. SL_FREED: a pointer, by sl_free. Initialise the variable. */
 #define SL_OWNED(release) __attribute__((cleanup(release)))
 #define SL_FREED SL_OWNED(sl_free_it)
 static inline void sl_free_it(void *pointer)

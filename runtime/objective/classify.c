@@ -83,7 +83,7 @@ static double entropy_of(const struct sl_objective *o, const double *counts)
 
 static enum sl_status count_empty(const struct sl_targets *targets, struct sl_objective *out)
 {
-    bool *seen;
+    SL_FREED bool *seen = NULL;
     SL_CHECK(sl_alloc_zero(targets->n_classes, sizeof *seen, "classes", &seen));
     for (uint32_t v = 0; v < targets->n_rows; v++) {
         if (targets->classes[v] >= 0) {
@@ -95,7 +95,6 @@ static enum sl_status count_empty(const struct sl_targets *targets, struct sl_ob
             out->first_empty = c;
         }
     }
-    sl_free(seen);
     return SL_OK;
 }
 
@@ -107,6 +106,7 @@ static enum sl_status open_classes(const struct sl_settings *settings, const str
                "--objective: found class, expected targets that are a single column of classes; %s has %u "
                "columns of numbers",
                dataset->name, dataset->targets.width);
+    out->row_loss = SL_ROW_SOFTMAX;
     out->n_outputs = dataset->targets.n_classes;
     SL_CHECK(sl_alloc_zero(out->n_outputs, sizeof *counts, "classes", &counts));
     count_classes(dataset, counts);
@@ -115,31 +115,10 @@ static enum sl_status open_classes(const struct sl_settings *settings, const str
     return count_empty(&dataset->targets, out);
 }
 
-/* ---- loss ---- */
-
-static enum sl_status lose(const struct sl_objective *o, const struct sl_task_args *head,
-                           const struct sl_objective_rows *rows, double scale, starpu_data_handle_t gz,
-                           starpu_data_handle_t loss)
-{
-    const struct sl_loss_handles labels = {.kind = SL_ROW_SOFTMAX,
-                                           .targets = rows->targets,
-                                           .first = rows->first,
-                                           .frontier = rows->frontier,
-                                           .weights = o->weights_handle,
-                                           .smoothing = o->smoothing};
-    return sl_loss_submit(head, rows->z, &labels, rows->row0, scale, gz, loss);
-}
-
 /* ---- scores ---- */
 
-static void list(uint32_t n_outputs, struct sl_scores *out)
-{
-    sl_scores_add(out, "acc", true, true);
-    sl_scores_add(out, "f1", true, true);
-    if (n_outputs == 2) {
-        sl_scores_add(out, "auc", true, true);
-    }
-}
+static const struct sl_score_kind kinds[] = {
+    {"acc", true, true, false}, {"f1", true, true, false}, {"auc", true, true, true}, {0}};
 
 /* Accuracy and macro F1 of one set. counts: C x (right answers, vertices of the class, answers with the class). */
 static void rate(const double *counts, uint32_t n_classes, double *accuracy_out, double *f1_out)
@@ -327,27 +306,24 @@ static enum sl_status add_up(const struct sl_outputs *outputs, const struct tall
 static enum sl_status score(const struct sl_objective *o, const struct sl_outputs *outputs, struct sl_scores *out)
 {
     struct sl_score *auc = sl_scores_find(out, "auc");
-    struct tally t;
-    enum sl_status st;
+    SL_OWNED(close_tally) struct tally t = {0};
     (void)o;
-    SL_TRY(st, open_tally(outputs, &t), done);
-    SL_TRY(st, submit_counts(outputs, &t), done);
+    SL_CHECK(open_tally(outputs, &t));
+    SL_CHECK(submit_counts(outputs, &t));
     finish_counts(&t);
-    SL_TRY(st, sl_failure_status(&outputs->run->failure), done);
-    SL_TRY(st, add_up(outputs, &t, out), done);
+    SL_CHECK(sl_failure_status(&outputs->run->failure));
+    SL_CHECK(add_up(outputs, &t, out));
     if (auc != NULL) {
-        SL_TRY(st, set_area(outputs, &t, SL_SET_VALID, &auc->valid), done);
-        SL_TRY(st, set_area(outputs, &t, SL_SET_TEST, &auc->test), done);
+        SL_CHECK(set_area(outputs, &t, SL_SET_VALID, &auc->valid));
+        SL_CHECK(set_area(outputs, &t, SL_SET_TEST, &auc->test));
     }
-done:
-    close_tally(&t);
-    return st;
+    return SL_OK;
 }
 
 const struct sl_objective_kind sl_classify = {.name = "class",
                                               .output = "class",
                                               .outputs = "classes",
                                               .open = open_classes,
-                                              .list = list,
-                                              .lose = lose,
+                                              .scores = kinds,
+                                              .lose = sl_objective_lose,
                                               .score = score};

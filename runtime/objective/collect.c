@@ -23,6 +23,12 @@ struct set_rows {
     sl_real *z; /* [n x n_outputs] */
 };
 
+static void close_rows(struct set_rows *rows)
+{
+    sl_free(rows->id);
+    sl_free(rows->z);
+}
+
 static uint32_t count_rows(const struct sl_outputs *outputs, uint8_t set)
 {
     const struct sl_shards *shards = outputs->shards;
@@ -55,7 +61,6 @@ static void take_chunk(const struct sl_outputs *outputs, const struct sl_output_
 static enum sl_status take_rows(const struct sl_outputs *outputs, uint8_t set, struct set_rows *out)
 {
     size_t n = count_rows(outputs, set);
-    *out = (struct set_rows){0};
     SL_CHECK(sl_alloc(n, sizeof *out->id, "vertices of a set", &out->id));
     SL_CHECK(sl_alloc(n * outputs->shards->n_outputs, sizeof *out->z, "outputs of a set", &out->z));
     for (uint32_t k = 0; k < outputs->n_chunks; k++) {
@@ -108,34 +113,23 @@ static int compare_pairs(const void *a, const void *b)
 enum sl_status sl_outputs_columns(const struct sl_outputs *outputs, uint8_t set,
                                   void (*add)(void *context, struct sl_pair *pairs, size_t n), void *context)
 {
-    struct set_rows rows;
-    struct sl_pair *mine = NULL;
-    enum sl_status st;
-    SL_TRY(st, take_rows(outputs, set, &rows), done);
-    SL_TRY(st, sl_alloc(rows.n, sizeof *mine, "a column of outputs", &mine), done);
+    SL_OWNED(close_rows) struct set_rows rows = {0};
+    SL_FREED struct sl_pair *mine = NULL;
+    SL_CHECK(take_rows(outputs, set, &rows));
+    SL_CHECK(sl_alloc(rows.n, sizeof *mine, "a column of outputs", &mine));
     if (outputs->shards->halo != NULL) {
         sl_ranks_drain();
     }
     for (uint32_t c = 0; c < outputs->shards->n_outputs; c++) {
-        struct sl_pair *all = NULL;
+        SL_FREED struct sl_pair *all = NULL;
         size_t n = 0;
-        st = sl_pairs_gather(mine, take_column(&outputs->shards->targets, &rows, c, mine), &all, &n);
-        if (st == SL_OK && n > 1) {
+        SL_CHECK(sl_pairs_gather(mine, take_column(&outputs->shards->targets, &rows, c, mine), &all, &n));
+        if (n > 1) {
             qsort(all, n, sizeof *all, compare_pairs);
         }
-        if (st == SL_OK) {
-            add(context, all, n);
-        }
-        sl_free(all);
-        if (st != SL_OK) {
-            goto done;
-        }
+        add(context, all, n);
     }
-done:
-    sl_free(mine);
-    sl_free(rows.id);
-    sl_free(rows.z);
-    return st;
+    return SL_OK;
 }
 
 /* ---- rankings ---- */

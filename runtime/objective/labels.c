@@ -70,52 +70,30 @@ static double guess_of(const struct sl_objective *o, double (*counts)[2])
 static enum sl_status open_labels(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                   struct sl_objective *out)
 {
-    double(*counts)[2] = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_objective_count_known(dataset, "labels", out), done);
-    if (!sl_targets_are_labels(&dataset->targets)) {
-        st = sl_fail(SL_EINVAL, "--objective: found labels, expected targets of 0, 1 and nan; %s has other numbers",
-                     dataset->name);
-        goto done;
-    }
-    SL_TRY(st, sl_alloc_zero(out->n_outputs, sizeof *counts, "labels", &counts), done);
+    SL_FREED double(*counts)[2] = NULL;
+    SL_CHECK(sl_objective_count_known(dataset, "labels", out));
+    SL_FAIL_IF(!sl_targets_are_labels(&dataset->targets), SL_EINVAL,
+               "--objective: found labels, expected targets of 0, 1 and nan; %s has other numbers", dataset->name);
+    SL_CHECK(sl_alloc_zero(out->n_outputs, sizeof *counts, "labels", &counts));
+    out->row_loss = SL_ROW_SIGMOID;
     count_entries(dataset, counts);
-    SL_TRY(st, weigh(settings, counts, out), done);
+    SL_CHECK(weigh(settings, counts, out));
     out->guess = guess_of(out, counts);
     for (uint32_t c = 0; c < out->n_outputs; c++) {
         if (dataset->train.n > 0 && counts[c][1] == 0 && out->n_empty++ == 0) {
             out->first_empty = c;
         }
     }
-done:
-    sl_free(counts);
-    return st;
-}
-
-/* ---- loss ---- */
-
-static enum sl_status lose(const struct sl_objective *o, const struct sl_task_args *head,
-                           const struct sl_objective_rows *rows, double scale, starpu_data_handle_t gz,
-                           starpu_data_handle_t loss)
-{
-    const struct sl_loss_handles entries = {.kind = SL_ROW_SIGMOID,
-                                            .targets = rows->targets,
-                                            .first = rows->first,
-                                            .frontier = rows->frontier,
-                                            .weights = o->weights_handle};
-    return sl_loss_submit(head, rows->z, &entries, rows->row0, scale, gz, loss);
+    return SL_OK;
 }
 
 /* ---- scores ---- */
 
-static void list(uint32_t n_outputs, struct sl_scores *out)
-{
-    (void)n_outputs;
-    sl_scores_add(out, "ap", true, true);
-    sl_scores_add(out, "auc", true, true);
-    sl_scores_add(out, "f1_micro", true, true);
-    sl_scores_add(out, "f1", true, true);
-}
+static const struct sl_score_kind kinds[] = {{"ap", true, true, false},
+                                             {"auc", true, true, false},
+                                             {"f1_micro", true, true, false},
+                                             {"f1", true, true, false},
+                                             {0}};
 
 /* Sums over the labels of a set. */
 struct sums {
@@ -188,6 +166,6 @@ const struct sl_objective_kind sl_label_sets = {.name = "labels",
                                                 .output = "label",
                                                 .outputs = "labels",
                                                 .open = open_labels,
-                                                .list = list,
-                                                .lose = lose,
+                                                .scores = kinds,
+                                                .lose = sl_objective_lose,
                                                 .score = score};

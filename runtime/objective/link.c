@@ -121,15 +121,11 @@ static enum sl_status lose(const struct sl_objective *o, const struct sl_task_ar
 
 /* ---- scores ---- */
 
-static void list(uint32_t n_outputs, struct sl_scores *out)
-{
-    (void)n_outputs;
-    sl_scores_add(out, "auc", true, true);
-    sl_scores_add(out, "ap", true, true);
-    for (int i = 0; i < SL_N_PAIR_RANKS; i++) {
-        sl_scores_add(out, sl_pair_rank_names[i], true, true);
-    }
-}
+static const struct sl_score_kind kinds[] = {{"auc", true, true, false},     {"ap", true, true, false},
+                                             {"mrr", true, true, false},     {"hits1", true, true, false},
+                                             {"hits3", true, true, false},   {"hits10", true, true, false},
+                                             {"hits20", true, true, false},  {"hits50", true, true, false},
+                                             {"hits100", true, true, false}, {0}};
 
 /* The vertices of this rank: begin .. end - 1. */
 static void find_own(const struct sl_outputs *outputs, sl_vertex *begin, sl_vertex *end)
@@ -148,6 +144,11 @@ struct wanted {
     struct sl_chosen ends;
     const struct sl_decoder *decoder;
 };
+
+static void close_wanted(struct wanted *w)
+{
+    sl_chosen_close(&w->ends);
+}
 
 /* Gather the outputs of the vertices that scores need, at rank 0. */
 static enum sl_status take_rows(const struct sl_objective *o, const struct sl_outputs *outputs, struct wanted *w)
@@ -208,24 +209,21 @@ static enum sl_status score_set(const struct sl_objective *o, const struct wante
 {
     const struct sl_links *lists = o->links.list;
     const size_t n = (size_t)lists[links].n + lists[negatives].n;
-    struct sl_pair *pairs = NULL;
+    SL_FREED struct sl_pair *pairs = NULL;
     double loss = 0;
-    enum sl_status st = SL_OK;
     *out = (struct link_scores){.auc = NAN, .ap = NAN, .loss = NAN};
     sl_pair_ranks_mean(&out->ranks, 0);
     if (n == 0) {
         return SL_OK;
     }
-    SL_TRY(st, sl_alloc(n, sizeof *pairs, "scores of links", &pairs), done);
-    SL_TRY(st, score_list(w, &lists[links], true, pairs, &loss), done);
-    SL_TRY(st, score_list(w, &lists[negatives], false, pairs + lists[links].n, &loss), done);
+    SL_CHECK(sl_alloc(n, sizeof *pairs, "scores of links", &pairs));
+    SL_CHECK(score_list(w, &lists[links], true, pairs, &loss));
+    SL_CHECK(score_list(w, &lists[negatives], false, pairs + lists[links].n, &loss));
     out->loss = loss / (double)n;
     out->auc = sl_pairs_area(pairs, n);
     out->ap = sl_pairs_precision(pairs, n);
     out->ranks = sl_pairs_ranks(pairs, n);
-done:
-    sl_free(pairs);
-    return st;
+    return SL_OK;
 }
 
 /* The rows of all vertices in the order of dataset ids. */
@@ -247,36 +245,29 @@ static enum sl_status rank_triples(const struct sl_objective *o, const struct sl
                                             &o->links.list[SL_LINKS_TEST]};
     struct sl_triple_scorer scorer = {
         .decoder = w->decoder, .ends = o->links.ends, .dataset_ids = shards->partition->dataset_ids};
-    struct sl_triples triples;
-    sl_real *rows = NULL;
-    enum sl_status st;
-    SL_TRY(st, sort_rows(w, shards, &rows), done);
+    SL_OWNED(sl_triples_close) struct sl_triples triples = {0};
+    SL_FREED sl_real *rows = NULL;
+    SL_CHECK(sort_rows(w, shards, &rows));
     scorer.rows = rows;
-    SL_TRY(st, sl_triples_open(3, lists, scorer.dataset_ids, &triples), done);
-    SL_TRY(st, sl_triples_rank(&triples, &scorer, lists[1], &valid->ranks), close);
-    st = sl_triples_rank(&triples, &scorer, lists[2], &test->ranks);
-close:
-    sl_triples_close(&triples);
-done:
-    sl_free(rows);
-    return st;
+    SL_CHECK(sl_triples_open(3, lists, scorer.dataset_ids, &triples));
+    SL_CHECK(sl_triples_rank(&triples, &scorer, lists[1], &valid->ranks));
+    return sl_triples_rank(&triples, &scorer, lists[2], &test->ranks);
 }
 
 static enum sl_status score(const struct sl_objective *o, const struct sl_outputs *outputs, struct sl_scores *out)
 {
     struct link_scores valid;
     struct link_scores test;
-    struct wanted w = {0};
-    enum sl_status st;
-    SL_TRY(st, take_rows(o, outputs, &w), done);
+    SL_OWNED(close_wanted) struct wanted w = {0};
+    SL_CHECK(take_rows(o, outputs, &w));
     sl_watchdog_suspend(true); /* rank 0 scores alone, which may take long */
     if (sl_rank() > 0) {
-        goto done; /* rank 0 has the rows */
+        return SL_OK; /* rank 0 has the rows */
     }
-    SL_TRY(st, score_set(o, &w, SL_LINKS_VALID, SL_LINKS_VALID_NEGATIVE, &valid), done);
-    SL_TRY(st, score_set(o, &w, SL_LINKS_TEST, SL_LINKS_TEST_NEGATIVE, &test), done);
+    SL_CHECK(score_set(o, &w, SL_LINKS_VALID, SL_LINKS_VALID_NEGATIVE, &valid));
+    SL_CHECK(score_set(o, &w, SL_LINKS_TEST, SL_LINKS_TEST_NEGATIVE, &test));
     if (o->links.n_relations > 0) {
-        SL_TRY(st, rank_triples(o, outputs->shards, &w, &valid, &test), done);
+        SL_CHECK(rank_triples(o, outputs->shards, &w, &valid, &test));
     }
     out->valid_loss = valid.loss;
     sl_scores_put(out, "auc", valid.auc, test.auc);
@@ -284,16 +275,14 @@ static enum sl_status score(const struct sl_objective *o, const struct sl_output
     for (int i = 0; i < SL_N_PAIR_RANKS; i++) {
         sl_scores_put(out, sl_pair_rank_names[i], valid.ranks.score[i], test.ranks.score[i]);
     }
-done:
-    sl_chosen_close(&w.ends);
-    return st;
+    return SL_OK;
 }
 
 const struct sl_objective_kind sl_link_prediction = {.name = "link",
                                                      .output = "output",
                                                      .outputs = "outputs",
                                                      .open = open_links,
-                                                     .list = list,
+                                                     .scores = kinds,
                                                      .seed = seed,
                                                      .exclude = exclude,
                                                      .lose = lose,

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "codelets/ends/loss.h"
 #include "data/csv.h"
 #include "support/file.h"
 #include "support/lines.h"
@@ -17,12 +18,20 @@
 
 /* ---- scores ---- */
 
-void sl_scores_add(struct sl_scores *scores, const char *name, bool larger_is_better, bool is_fraction)
+/* The scores of a kind, all NaN. */
+static void list_scores(const struct sl_objective *o, uint32_t n_outputs, struct sl_scores *out)
 {
-    struct sl_score *score = &scores->score[scores->n++];
-    *score =
-        (struct sl_score){.valid = NAN, .test = NAN, .larger_is_better = larger_is_better, .is_fraction = is_fraction};
-    snprintf(score->name, sizeof score->name, "%s", name);
+    *out = (struct sl_scores){.valid_loss = NAN, .best_by = o->best_by};
+    for (const struct sl_score_kind *kind = o->kind->scores; kind->name != NULL; kind++) {
+        if (!kind->of_two || n_outputs == 2) {
+            struct sl_score *score = &out->score[out->n++];
+            *score = (struct sl_score){.valid = NAN,
+                                       .test = NAN,
+                                       .larger_is_better = kind->larger_is_better,
+                                       .is_fraction = kind->is_fraction};
+            snprintf(score->name, sizeof score->name, "%s", kind->name);
+        }
+    }
 }
 
 struct sl_score *sl_scores_find(struct sl_scores *scores, const char *name)
@@ -54,9 +63,7 @@ bool sl_scores_better(const struct sl_scores *a, const struct sl_scores *b)
 
 void sl_objective_scores(const struct sl_objective *o, const struct sl_shards *shards, struct sl_scores *out)
 {
-    *out = (struct sl_scores){.valid_loss = NAN};
-    o->kind->list(shards->n_outputs, out);
-    out->best_by = o->best_by;
+    list_scores(o, shards->n_outputs, out);
 }
 
 /* ---- the choice ---- */
@@ -79,12 +86,12 @@ static const struct sl_objective_kind *choose(const struct sl_settings *s, const
 /* Find --best-by among the scores. Not given: the first. */
 static enum sl_status find_best_by(const struct sl_settings *s, struct sl_objective *o)
 {
-    struct sl_scores scores = {0};
+    struct sl_scores scores;
     char names[128] = "";
     if (s->best_by == NULL) {
         return SL_OK;
     }
-    o->kind->list(o->n_outputs, &scores);
+    list_scores(o, o->n_outputs, &scores);
     for (uint32_t i = 0; i < scores.n; i++) {
         size_t used = strlen(names);
         snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", scores.score[i].name);
@@ -282,38 +289,40 @@ static enum sl_status check_weights(const float *weights, uint32_t n_found, uint
 
 enum sl_status sl_objective_read_weights(const char *text, uint32_t n_outputs, float **out)
 {
-    struct sl_targets table;
-    float *weights = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(n_outputs, sizeof *weights, "class weights", &weights), done);
-    uint32_t n_found = read_numbers(text, n_outputs, weights);
-    if (n_found > 0) {
-        SL_TRY(st, check_weights(weights, n_found, n_outputs), done);
-        *out = weights;
-        return SL_OK;
-    }
+    SL_OWNED(sl_targets_free) struct sl_targets table = {0};
     const char *path = text;
-    SL_TRY(st, sl_csv_read_targets(path, n_outputs, SL_TARGETS_NUMBERS, &table, NULL), done);
-    if (table.width != 1) {
-        st = sl_fail(SL_EFILE, "%s: expected one weight a line, found %u numbers a line", path, table.width);
-        goto fail;
+    SL_CHECK(sl_alloc(n_outputs, sizeof **out, "class weights", out));
+    uint32_t n_found = read_numbers(text, n_outputs, *out);
+    if (n_found > 0) {
+        return check_weights(*out, n_found, n_outputs);
     }
+    SL_CHECK(sl_csv_read_targets(path, n_outputs, SL_TARGETS_NUMBERS, &table, NULL));
+    SL_FAIL_IF(table.width != 1, SL_EFILE, "%s: expected one weight a line, found %u numbers a line", path,
+               table.width);
     for (uint32_t c = 0; c < n_outputs; c++) {
-        if (!(table.numbers[c] >= 0)) {
-            st = sl_fail(SL_EFILE, "%s:%u: expected one weight, 0 or more, found %g", path, c + 1,
-                         (double)table.numbers[c]);
-            goto fail;
-        }
+        (*out)[c] = table.numbers[c];
+        SL_FAIL_IF(!((*out)[c] >= 0), SL_EFILE, "%s:%u: expected one weight, 0 or more, found %g", path, c + 1,
+                   (double)(*out)[c]);
     }
-    *out = table.numbers;
-    sl_free(weights);
     return SL_OK;
-fail:
-    sl_targets_free(&table);
-done:
-    sl_free(weights);
-    return st;
 }
+
+/* ---- loss ---- */
+
+enum sl_status sl_objective_lose(const struct sl_objective *o, const struct sl_task_args *head,
+                                 const struct sl_objective_rows *rows, double scale, starpu_data_handle_t gz,
+                                 starpu_data_handle_t loss)
+{
+    const struct sl_loss_handles handles = {.kind = (enum sl_row_loss)o->row_loss,
+                                            .targets = rows->targets,
+                                            .first = rows->first,
+                                            .frontier = rows->frontier,
+                                            .weights = o->weights_handle,
+                                            .smoothing = o->smoothing};
+    return sl_loss_submit(head, rows->z, &handles, rows->row0, scale, gz, loss);
+}
+
+/* ---- masses ---- */
 
 enum sl_status sl_objective_count_known(const struct sl_dataset *dataset, const char *name, struct sl_objective *out)
 {

@@ -24,6 +24,7 @@ struct sl_objective {
     uint32_t n_outputs; /* width of the last layer */
     uint32_t best_by;   /* the score that selects the best epoch: an index of the list of scores */
     int loss;           /* enum sl_loss_name, or enum sl_pairs_loss */
+    int row_loss;       /* enum sl_row_loss; not of links */
     double smoothing;
     double guess;     /* loss of the best answer that is the same for all training vertices */
     double mass_each; /* if `mass` is NULL: of every vertex */
@@ -87,17 +88,22 @@ struct sl_outputs {
     const struct sl_decoder *decoder; /* of links; its arrays are in main memory */
 };
 
+/* A score of an objective. The last entry of a list has no name. */
+struct sl_score_kind {
+    const char *name;
+    bool larger_is_better, is_fraction;
+    bool of_two; /* only with two outputs */
+};
+
 struct sl_objective_kind {
     const char *name;             /* of --objective */
     const char *output, *outputs; /* what an output is: "class", "classes" */
+    const struct sl_score_kind *scores;
 
     /* Check the dataset and the settings. Fill in n_outputs, weights, masses by dataset id (mass, mass_each) and
      * guess. SL_EINVAL: the data or an option do not fit. SL_EFILE: the file of --class-weights. SL_ENOMEM. */
     enum sl_status (*open)(const struct sl_settings *settings, const struct sl_dataset *dataset,
                            struct sl_objective *out);
-
-    /* Fill in the number, names and properties of the scores; the values become NaN. */
-    void (*list)(uint32_t n_outputs, struct sl_scores *out);
 
     /* Submit the seeds of a PE. NULL: seeds are vertices. */
     enum sl_status (*seed)(const struct sl_objective *objective, const struct sl_task_args *head,
@@ -156,8 +162,10 @@ bool sl_scores_better(const struct sl_scores *a, const struct sl_scores *b);
 
 /* ---- for the kinds ---- */
 
-/* Add a score to a list. */
-void sl_scores_add(struct sl_scores *scores, const char *name, bool larger_is_better, bool is_fraction);
+/* `lose` of vertices, by the objective's row_loss, weights and smoothing. */
+enum sl_status sl_objective_lose(const struct sl_objective *objective, const struct sl_task_args *head,
+                                 const struct sl_objective_rows *rows, double scale, starpu_data_handle_t gz,
+                                 starpu_data_handle_t loss);
 
 /* The score of this name. NULL: none. */
 struct sl_score *sl_scores_find(struct sl_scores *scores, const char *name);
@@ -166,7 +174,7 @@ struct sl_score *sl_scores_find(struct sl_scores *scores, const char *name);
 void sl_scores_put(struct sl_scores *scores, const char *name, double valid, double test);
 
 /* Read --class-weights: numbers of 0 or more, one for each output. `text` has the numbers with commas between them, or
- * the path of a file with a number on each line. The caller frees *out (sl_free). SL_EINVAL: the text has a wrong
+ * the path of a file with a number on each line. The caller frees *out (sl_free), also on failure. SL_EINVAL: the text has a wrong
  * number. SL_EFILE, SL_EIO, SL_ENOMEM. */
 enum sl_status sl_objective_read_weights(const char *text, uint32_t n_outputs, float **out);
 

@@ -45,11 +45,11 @@ static double guess_column(double *y, size_t n, int loss)
 static enum sl_status guess_of(const struct sl_dataset *dataset, int loss, double *out)
 {
     const struct sl_targets *t = &dataset->targets;
-    double *y;
+    SL_FREED double *y = NULL;
     double sum = 0;
     double n_all = 0;
-    enum sl_status st = sl_alloc(dataset->train.n, sizeof *y, "training targets", &y);
-    for (uint32_t c = 0; st == SL_OK && c < t->width; c++) {
+    SL_CHECK(sl_alloc(dataset->train.n, sizeof *y, "training targets", &y));
+    for (uint32_t c = 0; c < t->width; c++) {
         size_t n = 0;
         for (uint32_t i = 0; i < dataset->train.n; i++) {
             float value = t->numbers[(size_t)dataset->train.ids[i] * t->width + c];
@@ -61,39 +61,21 @@ static enum sl_status guess_of(const struct sl_dataset *dataset, int loss, doubl
         n_all += (double)n;
     }
     *out = n_all > 0 ? sum / n_all : 0;
-    sl_free(y);
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status open_numbers(const struct sl_settings *settings, const struct sl_dataset *dataset,
                                    struct sl_objective *out)
 {
     SL_CHECK(sl_objective_count_known(dataset, "regression", out));
+    out->row_loss = settings->loss == SL_LOSS_SQUARED ? SL_ROW_SQUARED : SL_ROW_ABSOLUTE;
     return guess_of(dataset, settings->loss, &out->guess);
-}
-
-/* ---- loss ---- */
-
-static enum sl_status lose(const struct sl_objective *o, const struct sl_task_args *head,
-                           const struct sl_objective_rows *rows, double scale, starpu_data_handle_t gz,
-                           starpu_data_handle_t loss)
-{
-    const struct sl_loss_handles entries = {.kind = o->loss == SL_LOSS_SQUARED ? SL_ROW_SQUARED : SL_ROW_ABSOLUTE,
-                                            .targets = rows->targets,
-                                            .first = rows->first,
-                                            .frontier = rows->frontier};
-    return sl_loss_submit(head, rows->z, &entries, rows->row0, scale, gz, loss);
 }
 
 /* ---- scores ---- */
 
-static void list(uint32_t n_outputs, struct sl_scores *out)
-{
-    (void)n_outputs;
-    sl_scores_add(out, "mse", false, false);
-    sl_scores_add(out, "mae", false, false);
-    sl_scores_add(out, "r2", true, false);
-}
+static const struct sl_score_kind kinds[] = {
+    {"mse", false, false, false}, {"mae", false, false, false}, {"r2", true, false, false}, {0}};
 
 /* Sums over the columns of a set. */
 struct sums {
@@ -154,6 +136,6 @@ const struct sl_objective_kind sl_regression = {.name = "regression",
                                                 .output = "number",
                                                 .outputs = "numbers",
                                                 .open = open_numbers,
-                                                .list = list,
-                                                .lose = lose,
+                                                .scores = kinds,
+                                                .lose = sl_objective_lose,
                                                 .score = score};

@@ -17,7 +17,7 @@
 
 /* Allocate memory that the slot owns. It is locked, on pages of its own, if the slot's lock is `from` or more. */
 static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t element, const char *name, bool clear,
-                                 enum sl_slot_lock from, void **out)
+                                 enum sl_slot_lock from, struct sl_slot_memory **out)
 {
     struct sl_slot_memory *memory = &slot->memory[slot->n_memory];
     bool lock = slot->lock >= from;
@@ -35,7 +35,7 @@ static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t elemen
     memory->locked = lock && starpu_memory_pin(memory->data, memory->bytes) == 0;
     slot->n_refused += lock && !memory->locked;
     slot->n_bytes += memory->bytes;
-    *out = memory->data;
+    *out = memory;
     return SL_OK;
 }
 
@@ -55,26 +55,35 @@ static enum sl_status check_room(uint64_t n, const char *name)
 static enum sl_status add_vector(struct sl_slot *slot, uint64_t n, size_t element, const char *name, bool clear,
                                  enum sl_slot_lock from, starpu_data_handle_t *out)
 {
-    void *memory;
+    struct sl_slot_memory *memory;
     SL_CHECK(check_room(n, name));
     if (n == 0) {
         n = 1;
     }
     SL_CHECK(add_memory(slot, n, element, name, clear, from, &memory));
-    starpu_vector_data_register(out, STARPU_MAIN_RAM, (uintptr_t)memory, (uint32_t)n, element);
+    starpu_vector_data_register(&memory->handle, STARPU_MAIN_RAM, (uintptr_t)memory->data, (uint32_t)n, element);
+    *out = memory->handle;
     return SL_OK;
+}
+
+/* A vector that a task fills before others read it. */
+static enum sl_status add_inner(struct sl_slot *slot, uint64_t n, size_t element, const char *name,
+                                starpu_data_handle_t *out)
+{
+    return add_vector(slot, n, element, name, false, SL_SLOT_LOCK_ALL, out);
 }
 
 /* Register a list by PE. With several ranks, a message of the list carries only its used entries. */
 static enum sl_status add_list(struct sl_slot *slot, uint64_t n, const char *name, starpu_data_handle_t *out)
 {
-    void *memory;
+    struct sl_slot_memory *memory;
     if (sl_n_ranks() == 1) {
-        return add_vector(slot, n, 4, name, false, SL_SLOT_LOCK_ALL, out);
+        return add_inner(slot, n, 4, name, out);
     }
     SL_CHECK(check_room(n, name));
     SL_CHECK(add_memory(slot, n, 4, name, false, SL_SLOT_LOCK_ALL, &memory));
-    sl_list_register(memory, (uint32_t)n, slot->n_parts, out);
+    sl_list_register(memory->data, (uint32_t)n, slot->n_parts, &memory->handle);
+    *out = memory->handle;
     return SL_OK;
 }
 
@@ -134,19 +143,19 @@ static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape
     if (!sl_plan_here(shape->plan, p)) {
         return SL_OK;
     }
-    SL_CHECK(add_vector(slot, n_rows + 1, 4, "edge offsets", false, SL_SLOT_LOCK_ALL, &block->edge_offsets));
-    SL_CHECK(add_vector(slot, n_edges, 4, "sampled edges", false, SL_SLOT_LOCK_ALL, &block->edge_sources));
-    SL_CHECK(add_vector(slot, n_sources + 1, 4, "back offsets", false, SL_SLOT_LOCK_ALL, &block->back_offsets));
-    SL_CHECK(add_vector(slot, n_edges, 4, "transposed edges", false, SL_SLOT_LOCK_ALL, &block->back_rows));
+    SL_CHECK(add_inner(slot, n_rows + 1, 4, "edge offsets", &block->edge_offsets));
+    SL_CHECK(add_inner(slot, n_edges, 4, "sampled edges", &block->edge_sources));
+    SL_CHECK(add_inner(slot, n_sources + 1, 4, "back offsets", &block->back_offsets));
+    SL_CHECK(add_inner(slot, n_edges, 4, "transposed edges", &block->back_rows));
     if ((shards->weighs_edges || shape->importance) && (hop > 0 || shape->link_rows == 0)) {
-        SL_CHECK(add_vector(slot, n_edges, 4, "edge weights", false, SL_SLOT_LOCK_ALL, &block->edge_weights));
-        SL_CHECK(add_vector(slot, n_edges, 4, "edge weights", false, SL_SLOT_LOCK_ALL, &block->back_weights));
+        SL_CHECK(add_inner(slot, n_edges, 4, "edge weights", &block->edge_weights));
+        SL_CHECK(add_inner(slot, n_edges, 4, "edge weights", &block->back_weights));
     }
     if (shards->partition->graph.relations != NULL && (hop > 0 || shape->link_rows == 0)) {
-        SL_CHECK(add_vector(slot, n_edges, 2, "edge relations", false, SL_SLOT_LOCK_ALL, &block->edge_relations));
-        SL_CHECK(add_vector(slot, n_edges, 2, "edge relations", false, SL_SLOT_LOCK_ALL, &block->back_relations));
+        SL_CHECK(add_inner(slot, n_edges, 2, "edge relations", &block->edge_relations));
+        SL_CHECK(add_inner(slot, n_edges, 2, "edge relations", &block->back_relations));
     }
-    return add_vector(slot, head + n_asked, 4, "request rows", false, SL_SLOT_LOCK_ALL, &block->inverse);
+    return add_inner(slot, head + n_asked, 4, "request rows", &block->inverse);
 }
 
 /* A PE's candidates are in-neighbours of its part. */
@@ -169,8 +178,8 @@ static enum sl_status add_importance(struct sl_slot *slot, const struct sl_slot_
         SL_CHECK(add_vector(slot, n_part, 4, "largest bounds", true, SL_SLOT_LOCK_ALL, &own->room));
     }
     if (sl_plan_here(shape->plan, p)) {
-        SL_CHECK(add_vector(slot, sl_candidates_bytes(shards->n_vertices, (uint32_t)n), 1, "candidates' costs", false,
-                            SL_SLOT_LOCK_ALL, &own->candidates));
+        SL_CHECK(add_inner(slot, sl_candidates_bytes(shards->n_vertices, (uint32_t)n), 1, "candidates' costs",
+                           &own->candidates));
         SL_CHECK(add_vector(slot, (uint64_t)n_part + 1, 4, "bounds", true, SL_SLOT_LOCK_ALL, &own->bounds));
     }
     return SL_OK;
@@ -183,13 +192,13 @@ static enum sl_status add_own(struct sl_slot *slot, const struct sl_slot_shape *
     const struct sl_shard *part = &shards->part[sl_plan_part(shape->plan, p)];
     struct sl_slot_pe *pe = &slot->pe[p];
     uint32_t n_part = part->end - part->first;
-    SL_CHECK(add_vector(slot, n_part, 4, "frontier", false, SL_SLOT_LOCK_ALL, &pe->frontier));
+    SL_CHECK(add_inner(slot, n_part, 4, "frontier", &pe->frontier));
     SL_CHECK(add_vector(slot, sl_index_bytes(n_part), 1, "frontier index", true, SL_SLOT_LOCK_ALL, &pe->index));
     memset(slot->memory[slot->n_memory - 1].data, 0xff, 4 * (size_t)n_part); /* row_of: SL_NONE */
     SL_CHECK(add_vector(slot, sl_marks_bytes(shards->n_vertices, shape->max_fanout), 1, "marks", true, SL_SLOT_LOCK_ALL,
                         &pe->marks));
     if (shards->link_relation != NULL) {
-        return add_vector(slot, shape->n_seeds, 4, "relations of links", false, SL_SLOT_LOCK_ALL, &pe->link_relations);
+        return add_inner(slot, shape->n_seeds, 4, "relations of links", &pe->link_relations);
     }
     return SL_OK;
 }
@@ -204,10 +213,10 @@ static enum sl_status add_pe(struct sl_slot *slot, const struct sl_slot_shape *s
     SL_CHECK(add_vector(slot, sl_counts_size(slot->n_hops, slot->n_parts), 4, "counts", true, SL_SLOT_LOCK_READ,
                         &pe->counts));
     SL_CHECK(sl_alloc_zero(slot->n_hops, sizeof *pe->block, "blocks", &pe->block));
-    SL_CHECK(sl_alloc_zero(n_pairs, sizeof *pe->packed, "packed rows", &pe->packed));
-    SL_CHECK(sl_alloc_zero(n_pairs, sizeof *pe->sent, "packed gradients", &pe->sent));
-    SL_CHECK(sl_alloc_zero(n_pairs, sizeof *pe->arrived, "rows of other GPUs", &pe->arrived));
-    SL_CHECK(sl_alloc_zero(n_pairs, sizeof *pe->returned, "gradients of other GPUs", &pe->returned));
+    SL_CHECK(sl_alloc_zero(4 * n_pairs, sizeof *pe->packed, "rows of other PEs", &pe->packed));
+    pe->sent = pe->packed + n_pairs;
+    pe->arrived = pe->sent + n_pairs;
+    pe->returned = pe->arrived + n_pairs;
     for (uint32_t hop = 0; hop < slot->n_hops && is_near(shape->plan, p); hop++) {
         SL_CHECK(add_block(slot, shape, p, hop));
     }
@@ -234,10 +243,7 @@ enum sl_status sl_slot_open(const struct sl_slot_shape *shape, struct sl_slot *o
         SL_TRY(st, add_pe(out, shape, p), undo);
     }
     if (shape->n_excluded > 0) {
-        SL_TRY(st,
-               add_vector(out, shape->n_excluded, sizeof(uint64_t), "excluded edges", false, SL_SLOT_LOCK_ALL,
-                          &out->excluded),
-               undo);
+        SL_TRY(st, add_inner(out, shape->n_excluded, sizeof(uint64_t), "excluded edges", &out->excluded), undo);
     }
     return SL_OK;
 undo:
@@ -245,65 +251,18 @@ undo:
     return st;
 }
 
-static void close_block(struct sl_block *block)
-{
-    sl_handle_close(block->edge_offsets);
-    sl_handle_close(block->edge_sources);
-    sl_handle_close(block->back_offsets);
-    sl_handle_close(block->back_rows);
-    sl_handle_close(block->edge_weights);
-    sl_handle_close(block->back_weights);
-    sl_handle_close(block->edge_relations);
-    sl_handle_close(block->back_relations);
-    sl_handle_close(block->request);
-    sl_handle_close(block->inverse);
-}
-
-static void close_importance(const struct sl_importance_handles *own)
-{
-    sl_handle_close(own->list);
-    sl_handle_close(own->most);
-    sl_handle_close(own->candidates);
-    sl_handle_close(own->bounds);
-    sl_handle_close(own->costs);
-    sl_handle_close(own->room);
-}
-
-static void close_pairs(const struct sl_slot *slot, starpu_data_handle_t *pairs)
-{
-    if (pairs != NULL) {
-        for (size_t i = 0; i < (size_t)slot->n_hops * slot->n_parts; i++) {
-            sl_handle_close(pairs[i]);
-        }
-    }
-    sl_free(pairs);
-}
-
 void sl_slot_close(struct sl_slot *slot)
 {
-    sl_handle_close(slot->excluded);
-    if (slot->pe != NULL) {
-        for (uint32_t p = 0; p < slot->n_pes; p++) {
-            struct sl_slot_pe *pe = &slot->pe[p];
-            sl_handle_close(pe->frontier);
-            sl_handle_close(pe->index);
-            sl_handle_close(pe->marks);
-            sl_handle_close(pe->link_relations);
-            sl_handle_close(pe->counts);
-            close_importance(&pe->importance);
-            if (pe->block != NULL) {
-                for (uint32_t hop = 0; hop < slot->n_hops; hop++) {
-                    close_block(&pe->block[hop]);
-                }
-            }
-            sl_free(pe->block);
-            close_pairs(slot, pe->packed);
-            close_pairs(slot, pe->sent);
-            close_pairs(slot, pe->arrived);
-            close_pairs(slot, pe->returned);
+    for (uint32_t p = 0; slot->pe != NULL && p < slot->n_pes; p++) {
+        struct sl_slot_pe *pe = &slot->pe[p];
+        for (size_t i = 0; pe->packed != NULL && i < 4 * (size_t)slot->n_hops * slot->n_parts; i++) {
+            sl_handle_close(pe->packed[i]);
         }
+        sl_free(pe->packed);
+        sl_free(pe->block);
     }
     for (uint32_t i = 0; i < slot->n_memory; i++) {
+        sl_handle_close(slot->memory[i].handle);
         if (slot->memory[i].locked) {
             starpu_memory_unpin(slot->memory[i].data, slot->memory[i].bytes);
         }

@@ -33,7 +33,7 @@ struct sl_slot_pe {
     struct sl_importance_handles importance;
     /* One per hop. */
     struct sl_block *block;
-    /* [hop][G]. packed: rows from each owner. sent: row gradients for each owner. arrived and returned: their copies
+    /* [hop][G], one after the other in memory. packed: rows from each owner. sent: row gradients for each owner. arrived and returned: their copies
      * on another GPU (runtime/exchange/transport.h). Each step gives the matrices new shapes (sl_matrix_reshape),
      * while no task uses them. The last readers of a matrix are aggregate and accumulate. Aggregate and
      * accumulate also read a block of the hop, and the next sampling phase of the slot waits for all readers of blocks.
@@ -52,8 +52,9 @@ enum sl_slot_lock {
     SL_SLOT_LOCK_ALL
 };
 
-/* The memory behind a handle. */
+/* A handle and its memory. */
 struct sl_slot_memory {
+    starpu_data_handle_t handle;
     void *data;
     size_t bytes;
     bool locked;
