@@ -730,14 +730,62 @@ static void value_of(const struct sl_settings *s, const char *name, char *out, s
     }
 }
 
-/* Refuse an option beside another: "--norm layer cannot be used with --model resgcn: .." */
-static enum sl_status refuse_both(const struct sl_settings *s, const char *option, const char *other, const char *why)
+/* The model's sums read the relations of edges. */
+static bool by_relation(const struct sl_settings *s)
 {
-    char value[100];
-    char other_value[100];
-    value_of(s, option, value, sizeof value);
-    value_of(s, other, other_value, sizeof other_value);
-    return sl_fail(SL_EINVAL, "--%s%s cannot be used with --%s%s: %s", option, value, other, other_value, why);
+    return s->model == SL_MODEL_RGCN || s->model == SL_MODEL_RGAT;
+}
+
+/* Refuse an option beside another: "--norm layer cannot be used with --model resgcn: .." */
+static enum sl_status check_pairs(const struct sl_settings *s)
+{
+    const bool begun = s->model == SL_MODEL_RESGCN || s->model == SL_MODEL_GCNII;
+    const bool gat = s->model == SL_MODEL_GAT;
+    const bool both = s->edge_weights == SL_EDGE_WEIGHTS_BOTH;
+    const bool drawn = s->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY;
+    const bool weighs_links = sl_settings_trains_links(s) && s->edge_weights != SL_EDGE_WEIGHTS_NONE;
+    const struct {
+        bool found;
+        const char *option, *other, *why;
+    } pairs[] = {
+        {s->relation_fanout != NULL && s->sampler == SL_SAMPLER_FULL, "relation-fanout", "sampler",
+         "full takes all in-neighbours"},
+        {s->model == SL_MODEL_RESGCN && s->norm != SL_NORM_NONE, "norm", "model",
+         "its layers already begin with a layer norm"},
+        {begun && s->input_layer, "input-layer", "model", "the model already begins with such a layer"},
+        {begun && s->residual, "residual", "model", "the model already has residuals"},
+        {both && by_relation(s), "edge-weights", "model",
+         "rgcn and rgat do not take both; use factor, probability or none"},
+        {sl_settings_weighs_sums(s) && gat, "edge-weights", "model",
+         "attention weighs the edges; use probability or none"},
+        {drawn && s->replace, "edge-weights", "replace", "draws in proportion to weights are without replacement"},
+        {drawn && s->sampler == SL_SAMPLER_LABOR, "edge-weights", "sampler",
+         "use --sampler neighbor, or --edge-weights both, which is weighted LABOR"},
+        {drawn && s->sampler != SL_SAMPLER_NEIGHBOR, "edge-weights", "sampler", "use --sampler neighbor"},
+        {both && s->sampler != SL_SAMPLER_LABOR && s->epochs > 0, "edge-weights", "sampler", "use --sampler labor"},
+        {s->kappa != 1 && s->replace, "kappa", "replace", "these draws do not change slowly"},
+        {s->kappa != 1 && drawn, "kappa", "edge-weights", "these draws do not change slowly"},
+        {s->labor_iterations > 0 && (gat || by_relation(s)), "labor-iterations", "model",
+         "its sums have no place for weights of a sample"},
+        {weighs_links && !by_relation(s), "edge-weights", "objective",
+         "the training links are the graph, and have no weights; links of a typed dataset have, with --model rgcn or "
+         "rgat"},
+        {s->precision == SL_PRECISION_TF32 && s->gpus == 0, "precision", "gpus",
+         "only GPUs round to tf32; use float or bf16"},
+        {s->resume == SL_RESUME_YES && s->load != NULL, "resume", "load", "a checkpoint brings its own weights"},
+        {s->patience > 0 && s->eval_every == 0, "patience", "eval-every", "evaluations decide when to stop"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        if (pairs[i].found) {
+            char value[100];
+            char other[100];
+            value_of(s, pairs[i].option, value, sizeof value);
+            value_of(s, pairs[i].other, other, sizeof other);
+            return sl_fail(SL_EINVAL, "--%s%s cannot be used with --%s%s: %s", pairs[i].option, value, pairs[i].other,
+                           other, pairs[i].why);
+        }
+    }
+    return SL_OK;
 }
 
 static enum sl_status check_fanout(struct sl_settings *s)
@@ -750,80 +798,19 @@ static enum sl_status check_fanout(struct sl_settings *s)
     }
     SL_FAIL_IF(s->n_fanout != s->layers, SL_EINVAL,
                "--fanout: found %u numbers, expected one per layer, and --layers is %u", s->n_fanout, s->layers);
-    if (s->relation_fanout != NULL && s->sampler == SL_SAMPLER_FULL) {
-        return refuse_both(s, "relation-fanout", "sampler", "full takes all in-neighbours");
-    }
     const struct sl_fanouts fanouts = sl_settings_fanouts(s);
     return sl_fanouts_check(&fanouts);
 }
 
 static enum sl_status check_model(const struct sl_settings *s)
 {
-    bool attends = s->model == SL_MODEL_GAT || s->model == SL_MODEL_RGAT;
-    bool gcnii = s->model == SL_MODEL_GCNII;
-    bool resgcn = s->model == SL_MODEL_RESGCN;
+    const bool attends = s->model == SL_MODEL_GAT || s->model == SL_MODEL_RGAT;
     SL_FAIL_IF(attends && s->hidden % s->heads != 0, SL_EINVAL,
                "--heads: found %u, expected a divisor of --hidden, which is %u", s->heads, s->hidden);
-    if (resgcn && s->norm != SL_NORM_NONE) {
-        return refuse_both(s, "norm", "model", "its layers already begin with a layer norm");
-    }
-    if ((resgcn || gcnii) && s->input_layer) {
-        return refuse_both(s, "input-layer", "model", "the model already begins with such a layer");
-    }
-    if ((resgcn || gcnii) && s->residual) {
-        return refuse_both(s, "residual", "model", "the model already has residuals");
-    }
-    return SL_OK;
-}
-
-/* The model's sums read the relations of edges. */
-static bool by_relation(const struct sl_settings *s)
-{
-    return s->model == SL_MODEL_RGCN || s->model == SL_MODEL_RGAT;
-}
-
-static enum sl_status check_edge_weights(const struct sl_settings *s)
-{
-    const bool both = s->edge_weights == SL_EDGE_WEIGHTS_BOTH;
-    const bool drawn = s->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY;
-    if (both && by_relation(s)) {
-        return refuse_both(s, "edge-weights", "model",
-                           "rgcn and rgat do not take both; use factor, probability or none");
-    }
-    if (sl_settings_weighs_sums(s) && s->model == SL_MODEL_GAT) {
-        return refuse_both(s, "edge-weights", "model", "attention weighs the edges; use probability or none");
-    }
-    SL_FAIL_IF((drawn || both) && s->schedule == SL_SCHEDULE_PIPE, SL_EINVAL,
-               "--edge-weights %s cannot be used with pipe_gnn, which does not sample; use factor or none",
-               both ? "both" : "probability");
-    if (drawn && s->replace) {
-        return refuse_both(s, "edge-weights", "replace", "draws in proportion to weights are without replacement");
-    }
-    if (drawn && s->sampler != SL_SAMPLER_NEIGHBOR) {
-        return refuse_both(s, "edge-weights", "sampler",
-                           s->sampler == SL_SAMPLER_LABOR
-                               ? "use --sampler neighbor, or --edge-weights both, which is weighted LABOR"
-                               : "use --sampler neighbor");
-    }
-    if (both && s->sampler != SL_SAMPLER_LABOR && s->epochs > 0) {
-        return refuse_both(s, "edge-weights", "sampler", "use --sampler labor");
-    }
-    return SL_OK;
-}
-
-static enum sl_status check_kappa(const struct sl_settings *s)
-{
-    if (s->kappa != 1 && (s->replace || s->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY)) {
-        return refuse_both(s, "kappa", s->replace ? "replace" : "edge-weights", "these draws do not change slowly");
-    }
-    return SL_OK;
-}
-
-static enum sl_status check_iterations(const struct sl_settings *s)
-{
-    if (s->labor_iterations > 0 && (s->model == SL_MODEL_GAT || by_relation(s))) {
-        return refuse_both(s, "labor-iterations", "model", "its sums have no place for weights of a sample");
-    }
+    SL_FAIL_IF(s->schedule == SL_SCHEDULE_PIPE && s->edge_weights == SL_EDGE_WEIGHTS_BOTH, SL_EINVAL,
+               "--edge-weights both cannot be used with pipe_gnn, which does not sample; use factor or none");
+    SL_FAIL_IF(s->schedule == SL_SCHEDULE_PIPE && s->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY, SL_EINVAL,
+               "--edge-weights probability cannot be used with pipe_gnn, which does not sample; use factor or none");
     return SL_OK;
 }
 
@@ -838,23 +825,10 @@ static enum sl_status check_links(const struct sl_settings *s)
                "coop_sage");
     SL_FAIL_IF(s->layers >= SL_MAX_LAYERS, SL_EINVAL, "--layers: found %u, expected at most %d with --objective link",
                s->layers, SL_MAX_LAYERS - 1);
-    if (s->edge_weights != SL_EDGE_WEIGHTS_NONE && !by_relation(s)) {
-        return refuse_both(s, "edge-weights", "objective",
-                           "the training links are the graph, and have no weights; links of a typed dataset have, with "
-                           "--model rgcn or rgat");
-    }
     SL_FAIL_IF(s->predict != NULL && s->pairs == NULL, SL_EINVAL,
                "--predict: expected --pairs, too, with --objective link: which scores to write");
     SL_FAIL_IF(s->pairs != NULL && s->predict == NULL, SL_EINVAL,
                "--pairs: expected --predict, too: where to write the scores");
-    return SL_OK;
-}
-
-static enum sl_status check_precision(const struct sl_settings *s)
-{
-    if (s->precision == SL_PRECISION_TF32 && s->gpus == 0) {
-        return refuse_both(s, "precision", "gpus", "only GPUs round to tf32; use float or bf16");
-    }
     return SL_OK;
 }
 
@@ -937,17 +911,8 @@ static enum sl_status check_embed(const struct sl_settings *s)
 
 static enum sl_status check_outputs(const struct sl_settings *s)
 {
-    enum sl_status st = check_ending(s);
-    if (st == SL_OK) {
-        st = check_embed(s);
-    }
-    SL_CHECK(st);
-    if (s->resume == SL_RESUME_YES && s->load != NULL) {
-        return refuse_both(s, "resume", "load", "a checkpoint brings its own weights");
-    }
-    if (s->patience > 0 && s->eval_every == 0) {
-        return refuse_both(s, "patience", "eval-every", "evaluations decide when to stop");
-    }
+    SL_CHECK(check_ending(s));
+    SL_CHECK(check_embed(s));
     SL_FAIL_IF(s->metrics_steps && s->metrics == NULL && !s->json, SL_EINVAL,
                "--metrics-steps: expected --metrics FILE or --json with it, to say where they go");
     return SL_OK;
@@ -970,10 +935,7 @@ static enum sl_status check_trace(const struct sl_settings *s)
 {
     uint64_t first;
     uint64_t last;
-    if (s->trace_steps == NULL) {
-        return SL_OK;
-    }
-    SL_FAIL_IF(!sl_settings_trace_steps(s, &first, &last), SL_EINVAL,
+    SL_FAIL_IF(s->trace_steps != NULL && !sl_settings_trace_steps(s, &first, &last), SL_EINVAL,
                "--trace-steps: found '%.100s', expected FIRST:LAST, two steps counted from 0, such as 10:14",
                s->trace_steps);
     return SL_OK;
@@ -1093,13 +1055,10 @@ enum sl_status sl_settings_check(struct sl_settings *settings)
     }
     SL_CHECK(check_fanout(settings));
     SL_CHECK(check_model(settings));
-    SL_CHECK(check_edge_weights(settings));
-    SL_CHECK(check_kappa(settings));
-    SL_CHECK(check_iterations(settings));
     SL_CHECK(check_links(settings));
+    SL_CHECK(check_pairs(settings));
     SL_CHECK(check_split(settings));
     SL_CHECK(check_rate(settings->lr_schedule));
-    SL_CHECK(check_precision(settings));
     SL_CHECK(check_groups(settings));
     SL_CHECK(check_gossip(settings));
     SL_CHECK(check_outputs(settings));
@@ -1111,17 +1070,13 @@ enum sl_status sl_settings_check(struct sl_settings *settings)
 
 static enum sl_status make(enum sl_status (*init)(struct sl_settings *), struct sl_settings **out)
 {
-    struct sl_settings *settings;
-    enum sl_status st;
+    SL_FREED struct sl_settings *settings = NULL;
     *out = NULL;
-    SL_TRY(st, sl_alloc_zero(1, sizeof *settings, "settings", &settings), done);
-    SL_TRY(st, init(settings), undo);
+    SL_CHECK(sl_alloc_zero(1, sizeof *settings, "settings", &settings));
+    SL_CHECK(init(settings));
     *out = settings;
+    settings = NULL;
     return SL_OK;
-undo:
-    sl_free(settings);
-done:
-    return st;
 }
 
 enum sl_status sl_settings_new(struct sl_settings **out)
