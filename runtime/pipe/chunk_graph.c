@@ -17,21 +17,16 @@
 static enum sl_status transpose_all(const struct sl_graph *graph, struct sl_graph *out)
 {
     uint64_t n = 0;
-    sl_vertex *from = NULL;
-    sl_vertex *to = NULL;
+    SL_FREED sl_vertex *from = NULL;
+    SL_FREED sl_vertex *to = NULL;
     bool symmetric = false;
-    enum sl_status st;
-    SL_TRY(st, sl_graph_is_symmetric(graph, &symmetric), done);
+    SL_CHECK(sl_graph_is_symmetric(graph, &symmetric));
     if (symmetric) {
         return SL_OK;
     }
-    SL_TRY(st, sl_graph_list_edges(graph, false, &n, &from, &to), done);
+    SL_CHECK(sl_graph_list_edges(graph, false, &n, &from, &to));
     /* Without `once` the list has the order of the graph. */
-    st = sl_graph_build(graph->n_vertices, n, to, from, graph->weights, false, out);
-done:
-    sl_free(from);
-    sl_free(to);
-    return st;
+    return sl_graph_build(graph->n_vertices, n, to, from, graph->weights, false, out);
 }
 
 /* With several ranks each edge goes to the rank of its source first. */
@@ -51,6 +46,12 @@ struct edge_message {
     uint32_t *numbers; /* ordered by rank */
 };
 
+static void close_message(struct edge_message *message)
+{
+    sl_free(message->n);
+    sl_free(message->numbers);
+}
+
 static uint32_t edge_numbers(const struct sl_graph *graph)
 {
     return graph->weights != NULL ? 3 : 2;
@@ -68,43 +69,34 @@ static enum sl_status open_own_graph(const struct sl_plan *plan, const struct sl
     return SL_OK;
 }
 
+static void close_own_graph(struct own_graph *own_graph)
+{
+    sl_free(own_graph->first);
+}
+
 static uint32_t rank_of(const struct own_graph *own_graph, sl_vertex id)
 {
     return sl_partition_owner(own_graph->first, own_graph->n_ranks, id);
-}
-
-static uint64_t count_of(const struct edge_message *edge_message, uint32_t n_ranks)
-{
-    uint64_t n = 0;
-    for (uint32_t r = 0; r < n_ranks; r++) {
-        n += edge_message->n[r];
-    }
-    return n;
 }
 
 /* List own edges by the rank of their source, and for each rank in ascending order of destinations. */
 static enum sl_status list_edges(const struct own_graph *own_graph, struct edge_message *out)
 {
     const struct sl_graph *graph = own_graph->graph;
-    uint64_t *position = NULL; /* [R + 1] */
+    SL_FREED uint64_t *position = NULL; /* [R + 1] */
     const float *weights = graph->weights;
     uint32_t per_edge = edge_numbers(graph);
     uint64_t begin = graph->offsets[own_graph->own];
     uint64_t end = graph->offsets[own_graph->own_end];
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero((size_t)own_graph->n_ranks + 1, sizeof *position, "edges for other ranks", &position),
-           done);
-    SL_TRY(st, sl_alloc(per_edge * (end - begin) + 1, sizeof *out->numbers, "edges for other ranks", &out->numbers),
-           done);
+    SL_CHECK(sl_alloc_zero((size_t)own_graph->n_ranks + 1, sizeof *position, "edges for other ranks", &position));
+    SL_CHECK(sl_alloc(per_edge * (end - begin) + 1, sizeof *out->numbers, "edges for other ranks", &out->numbers));
     for (uint64_t e = begin; e < end; e++) {
         position[rank_of(own_graph, graph->sources[e]) + 1] += per_edge;
     }
     for (uint32_t r = 0; r < own_graph->n_ranks; r++) {
-        if (position[r + 1] > INT32_MAX) {
-            st = sl_fail(SL_EINVAL, "%llu edges for rank %u, expected at most %u from one rank; use more processes",
-                         (unsigned long long)position[r + 1] / per_edge, r, INT32_MAX / per_edge);
-            goto done;
-        }
+        SL_FAIL_IF(position[r + 1] > INT32_MAX, SL_EINVAL,
+                   "%llu edges for rank %u, expected at most %u from one rank; use more processes",
+                   (unsigned long long)position[r + 1] / per_edge, r, INT32_MAX / per_edge);
         out->n[r] = (uint32_t)position[r + 1];
         position[r + 1] += position[r];
     }
@@ -118,9 +110,7 @@ static enum sl_status list_edges(const struct own_graph *own_graph, struct edge_
             }
         }
     }
-done:
-    sl_free(position);
-    return st;
+    return SL_OK;
 }
 
 /* Build the lists of own vertices. Edges arrive in ascending order of destinations, so each list ascends. */
@@ -149,43 +139,32 @@ static enum sl_status build(const struct own_graph *own_graph, uint64_t n, const
 
 static enum sl_status transpose_held(const struct own_graph *own_graph, struct sl_graph *out)
 {
-    struct edge_message to = {NULL, NULL};
-    struct edge_message from = {NULL, NULL};
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(own_graph->n_ranks, sizeof *to.n, "edges for other ranks", &to.n), done);
-    SL_TRY(st, sl_alloc(own_graph->n_ranks, sizeof *from.n, "edges of other ranks", &from.n), done);
-    SL_TRY(st, list_edges(own_graph, &to), done);
-    SL_TRY(st, sl_ranks_swap(to.n, to.numbers, from.n, &from.numbers), done);
-    st = build(own_graph, count_of(&from, own_graph->n_ranks), from.numbers, out);
-done:
-    sl_free(to.n);
-    sl_free(from.n);
-    sl_free(to.numbers);
-    sl_free(from.numbers);
-    return st;
+    SL_OWNED(close_message) struct edge_message to = {NULL, NULL};
+    SL_OWNED(close_message) struct edge_message from = {NULL, NULL};
+    uint64_t n = 0;
+    SL_CHECK(sl_alloc(own_graph->n_ranks, sizeof *to.n, "edges for other ranks", &to.n));
+    SL_CHECK(sl_alloc(own_graph->n_ranks, sizeof *from.n, "edges of other ranks", &from.n));
+    SL_CHECK(list_edges(own_graph, &to));
+    SL_CHECK(sl_ranks_swap(to.n, to.numbers, from.n, &from.numbers));
+    for (uint32_t r = 0; r < own_graph->n_ranks; r++) {
+        n += from.n[r];
+    }
+    return build(own_graph, n, from.numbers, out);
 }
 
 /* The transposed graph, which the backward pass reads: the out-neighbours of each vertex, in ascending order of ids.
  * If ranks share the ways (sl_plan_shares_ways), a rank gets the lists of its own vertices, and
  * remote ranks send it the edges into their vertices. Otherwise a rank gets all lists. *out is empty if the graph is
- * symmetric, and on failure. Collective, as sl_ranks_broadcast. SL_EINVAL: 2^30 or more edges for one rank. SL_EIO,
+ * symmetric. Collective, as sl_ranks_broadcast. SL_EINVAL: 2^30 or more edges for one rank. SL_EIO,
  * SL_ENOMEM. */
 static enum sl_status transpose(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_graph *out)
 {
-    enum sl_status st;
-    *out = (struct sl_graph){0};
     if (!sl_plan_shares_ways(plan)) {
-        st = transpose_all(&shards->partition->graph, out);
-    } else {
-        struct own_graph own_graph;
-        st = open_own_graph(plan, shards, &own_graph);
-        st = st == SL_OK ? transpose_held(&own_graph, out) : st;
-        sl_free(own_graph.first);
+        return transpose_all(&shards->partition->graph, out);
     }
-    if (st != SL_OK) {
-        sl_graph_free(out);
-    }
-    return st;
+    SL_OWNED(close_own_graph) struct own_graph own_graph = {0};
+    SL_CHECK(open_own_graph(plan, shards, &own_graph));
+    return transpose_held(&own_graph, out);
 }
 
 /* ---- tables ---- */
@@ -232,15 +211,13 @@ static enum sl_status number_edges(const struct sl_plan *plan, const struct sl_s
 static enum sl_status open_in_halo(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *g,
                                    const struct sl_halo **out)
 {
-    enum sl_status st = SL_OK;
     if (plan->n_crews > 1) {
-        st = number_edges(plan, shards, g);
         *out = &g->in_halo;
-    } else {
-        sl_halo_stay(shards->halo, &shards->partition->graph);
-        *out = shards->halo;
+        return number_edges(plan, shards, g);
     }
-    return st;
+    sl_halo_stay(shards->halo, &shards->partition->graph);
+    *out = shards->halo;
+    return SL_OK;
 }
 
 static enum sl_status open_sides(const struct sl_plan *plan, const struct sl_shards *shards, struct sl_pipe_graph *g)
@@ -257,10 +234,9 @@ static enum sl_status open_sides(const struct sl_plan *plan, const struct sl_sha
         sl_halo_stay(&g->halo, &g->transposed);
         fill_side(shards, &g->halo, &g->out);
         return fill_parts(g->n_chunks, &g->out);
-    } else {
-        g->out = g->in;
-        g->out.part_of = NULL;
     }
+    g->out = g->in;
+    g->out.part_of = NULL;
     return SL_OK;
 }
 
@@ -391,13 +367,6 @@ void sl_pipe_order_invert(struct sl_pipe_order *o)
     }
 }
 
-static void swap(uint32_t *a, uint32_t *b)
-{
-    uint32_t kept = *a;
-    *a = *b;
-    *b = kept;
-}
-
 void sl_pipe_order_draw(struct sl_pipe_order *o, bool shuffle, uint64_t seed, uint64_t epoch)
 {
     const struct sl_draw where = {.seed = seed, .step = epoch, .purpose = SL_FOR_CHUNKS};
@@ -405,11 +374,11 @@ void sl_pipe_order_draw(struct sl_pipe_order *o, bool shuffle, uint64_t seed, ui
         for (uint32_t t = 0; t < o->n_slots; t++) {
             o->chunk[t * o->n_ways + way] = way * o->n_slots + t;
         }
-        if (shuffle) {
-            for (uint32_t t = o->n_slots; t > 1; t--) {
-                uint32_t other = (uint32_t)(sl_random_u64(&where, way, t) % t);
-                swap(&o->chunk[(t - 1) * o->n_ways + way], &o->chunk[other * o->n_ways + way]);
-            }
+        for (uint32_t t = o->n_slots; shuffle && t > 1; t--) {
+            uint32_t other = (uint32_t)(sl_random_u64(&where, way, t) % t);
+            uint32_t last = o->chunk[(t - 1) * o->n_ways + way];
+            o->chunk[(t - 1) * o->n_ways + way] = o->chunk[other * o->n_ways + way];
+            o->chunk[other * o->n_ways + way] = last;
         }
     }
     sl_pipe_order_invert(o);

@@ -246,10 +246,8 @@ static double wait(double *start)
 
 static void drop_rows(struct sl_pipe *p)
 {
-    for (size_t k = 0; k < (size_t)p->work.model->n_layers * p->graph.n_chunks; k++) {
-        sl_rows_drop(&p->sent[k]);
-        sl_rows_drop(&p->returned[k]);
-        sl_rows_drop(&p->summed[k]);
+    for (size_t k = 0; k < 3 * (size_t)p->work.model->n_layers * p->graph.n_chunks; k++) {
+        sl_rows_drop(&p->sent[k]); /* also returned, summed */
     }
     for (uint32_t q = 0; q < p->graph.n_chunks; q++) {
         sl_pass_end_rows(&p->pass.pe[q], p->work.model->n_layers, sl_rows_drop);
@@ -418,10 +416,10 @@ enum sl_status sl_pipe_open(const struct sl_work *work, struct sl_pipe *out)
     sl_pipe_recompute_open(out);
     SL_TRY(st, open_boundary(out), undo);
     n_rows = n_layers * out->graph.n_chunks;
-    SL_TRY(st, sl_alloc_zero(n_rows, sizeof *out->history, "history", &out->history), undo);
-    SL_TRY(st, sl_alloc_zero(n_rows, sizeof *out->sent, "rows of the chunks", &out->sent), undo);
-    SL_TRY(st, sl_alloc_zero(n_rows, sizeof *out->returned, "rows of the chunks", &out->returned), undo);
-    SL_TRY(st, sl_alloc_zero(n_rows, sizeof *out->summed, "sums of the chunks", &out->summed), undo);
+    SL_TRY(st, sl_alloc_zero(4 * n_rows, sizeof *out->sent, "rows of the chunks", &out->sent), undo);
+    out->returned = out->sent + n_rows;
+    out->summed = out->returned + n_rows;
+    out->history = out->summed + n_rows;
     SL_TRY(st, sl_alloc_zero(out->graph.n_chunks, sizeof *out->pass.pe, "rows of the chunks", &out->pass.pe), undo);
     for (uint32_t q = out->plan.first_pe; q < out->plan.end_pe; q++) {
         SL_TRY(st, open_chunk(out, q), undo);
@@ -434,19 +432,16 @@ undo:
 
 static void close_rows(struct sl_pipe *p)
 {
-    uint32_t n = p->graph.n_chunks;
-    if (p->pass.pe != NULL) {
-        for (uint32_t q = 0; q < n; q++) {
-            sl_rows_drop(&p->pass.pe[q].features);
-        }
+    const uint32_t n = p->graph.n_chunks;
+    if (p->pass.pe == NULL) {
+        return; /* the rows come before */
     }
-    if (p->pass.pe != NULL && p->sent != NULL && p->returned != NULL && p->summed != NULL) {
-        drop_rows(p);
+    for (uint32_t q = 0; q < n; q++) {
+        sl_rows_drop(&p->pass.pe[q].features);
     }
-    if (p->history != NULL) {
-        for (size_t k = 0; k < (size_t)p->work.model->n_layers * n; k++) {
-            sl_rows_drop(&p->history[k]);
-        }
+    drop_rows(p);
+    for (size_t k = 0; k < (size_t)p->work.model->n_layers * n; k++) {
+        sl_rows_drop(&p->history[k]);
     }
 }
 
@@ -465,10 +460,7 @@ void sl_pipe_close(struct sl_pipe *p)
     sl_pipe_graph_close(&p->graph);
     sl_free(p->runs);
     sl_free(p->gradients);
-    sl_free(p->history);
     sl_free(p->sent);
-    sl_free(p->returned);
-    sl_free(p->summed);
     sl_free(p->order.chunk);
     sl_free(p->order.slot_of);
     sl_free(p->turn_end);

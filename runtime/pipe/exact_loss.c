@@ -125,14 +125,10 @@ static enum sl_status submit_loss(struct sl_pipe *view, starpu_data_handle_t los
 
 enum sl_status sl_pipe_exact_loss(const struct sl_pipe *pipe, uint64_t epoch, double dropout, starpu_data_handle_t loss)
 {
-    struct sl_pipe view;
-    enum sl_status st;
-    SL_TRY(st, open_view(pipe, epoch, dropout, &view), done);
-    SL_TRY(st, forward(&view), done);
-    st = submit_loss(&view, loss);
-done:
-    close_view(&view);
-    return st;
+    SL_OWNED(close_view) struct sl_pipe view;
+    SL_CHECK(open_view(pipe, epoch, dropout, &view));
+    SL_CHECK(forward(&view));
+    return submit_loss(&view, loss);
 }
 
 /* ---- the guard ---- */
@@ -160,10 +156,10 @@ bool sl_guard_good(const struct sl_guard *g, double exact)
 
 bool sl_guard_check(struct sl_guard *g, uint64_t epoch, uint32_t history_every, double stale, double exact)
 {
-    uint64_t late = 3 * (uint64_t)history_every > LATE ? 3 * (uint64_t)history_every : LATE;
+    uint64_t late = sl_max_u64(3 * (uint64_t)history_every, LATE);
     bool behind = exact - stale > LAG * g->guess && exact > PROGRESS * g->least;
     bool guessing = epoch >= late && exact > GUESSING * g->guess;
     bool fires = !isfinite(stale) || !isfinite(exact) || (g->guess > 0 && (behind || guessing));
-    g->least = exact < g->least ? exact : g->least;
+    g->least = fmin(exact, g->least);
     return fires;
 }

@@ -35,14 +35,14 @@ struct sl_pipe {
     struct sl_pass pass;
     /* A single replica. */
     struct sl_replicas replicas;
-    /* [layer][chunk]: travelling rows of the snapshot's epoch. Empty before the first snapshot. */
-    struct sl_rows *history;
-    /* [layer][chunk], if sl_pipe_packs: boundary rows of this epoch's travelling rows, and of the returning
+    /* [layer][chunk], the four one after the other in memory. If sl_pipe_packs: boundary rows of this epoch's travelling rows, and of the returning
      * gradients. */
     struct sl_rows *sent;
     struct sl_rows *returned;
-    /* [layer][chunk], if sl_pipe_keeps_sums: sums of boundary vertices. */
+    /* If sl_pipe_keeps_sums: sums of boundary vertices. */
     struct sl_rows *summed;
+    /* Travelling rows of the snapshot's epoch. Empty before the first snapshot. */
+    struct sl_rows *history;
     /* The pieces of each chunk (partition/partition.h). */
     struct sl_runs *runs;
     /* [layer][parameter]. */

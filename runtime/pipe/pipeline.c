@@ -330,23 +330,18 @@ static enum sl_status gather_history(struct pipeline *l, uint32_t i)
     struct sl_pipe *p = &l->pipe;
     size_t n = has_layer(p, i) ? n_own(p) * row_bytes(p, i) : 0;
     size_t n_all = p->plan.rank == 0 ? p->work.shards->n_vertices * row_bytes(p, i) : 0;
-    char *mine = NULL;
-    enum sl_status st;
+    SL_FREED char *mine = NULL;
+    if (n_all > 0) {
+        SL_CHECK(sl_alloc_zero(n_all, 1, "history", &l->saved[i]));
+    }
     if (p->whole->n_ranks == 1) {
-        SL_TRY(st, sl_alloc_zero(n_all, 1, "history", &l->saved[i]), done);
         return copy_out(p, i, l->saved[i]);
     }
-    SL_TRY(st, sl_alloc_zero(n + 1, 1, "history", &mine), done);
+    SL_CHECK(sl_alloc_zero(n + 1, 1, "history", &mine));
     if (n > 0) {
-        SL_TRY(st, copy_out(p, i, mine), done);
+        SL_CHECK(copy_out(p, i, mine));
     }
-    if (n_all > 0) {
-        SL_TRY(st, sl_alloc(n_all, 1, "history", &l->saved[i]), done);
-    }
-    st = sl_ranks_gather(mine, n, l->saved[i]);
-done:
-    sl_free(mine);
-    return st;
+    return sl_ranks_gather(mine, n, l->saved[i]);
 }
 
 static void drop_saved(struct pipeline *l)

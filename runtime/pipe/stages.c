@@ -192,9 +192,8 @@ enum sl_status sl_pipe_stages_share(struct sl_pipe *p, bool checkpoint)
     uint32_t rank = p->work.plan->rank;
     size_t n = copy(model, 0, model->n_layers, checkpoint, false, NULL);
     size_t n_mine = 0;
-    sl_real *mine = NULL;
-    sl_real *all = NULL;
-    enum sl_status st;
+    SL_FREED sl_real *mine = NULL;
+    SL_FREED sl_real *all = NULL;
     if (p->work.plan->n_crews == 1) {
         return SL_OK;
     }
@@ -202,13 +201,13 @@ enum sl_status sl_pipe_stages_share(struct sl_pipe *p, bool checkpoint)
     if (rank == sl_plan_crew_ranks(p->work.plan, sl_plan_crew(p->work.plan)).begin) {
         n_mine = copy(model, p->first_layer, p->end_layer, checkpoint, false, NULL);
     }
-    SL_TRY(st, sl_alloc(n_mine + 1, sizeof *mine, "weights of the stages", &mine), done);
-    SL_TRY(st, sl_alloc(n + 1, sizeof *all, "weights of all stages", &all), done);
-    SL_TRY(st, sl_model_acquire(model, STARPU_RW), done);
+    SL_CHECK(sl_alloc(n_mine + 1, sizeof *mine, "weights of the stages", &mine));
+    SL_CHECK(sl_alloc(n + 1, sizeof *all, "weights of all stages", &all));
+    SL_CHECK(sl_model_acquire(model, STARPU_RW));
     if (n_mine > 0) {
         copy(model, p->first_layer, p->end_layer, checkpoint, false, mine);
     }
-    st = sl_ranks_gather(mine, n_mine * sizeof *mine, all);
+    enum sl_status st = sl_ranks_gather(mine, n_mine * sizeof *mine, all);
     if (st == SL_OK && !checkpoint) {
         st = sl_ranks_broadcast(all, n * sizeof *all);
     }
@@ -216,8 +215,5 @@ enum sl_status sl_pipe_stages_share(struct sl_pipe *p, bool checkpoint)
         copy(model, 0, model->n_layers, checkpoint, true, all);
     }
     sl_model_release(model);
-done:
-    sl_free(mine);
-    sl_free(all);
     return st;
 }
