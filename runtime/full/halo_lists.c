@@ -188,19 +188,16 @@ static enum sl_status swap_lists(const struct sl_shards *shards, struct sl_halo 
 {
     size_t n_ranks = out->n_ranks;
     size_t n_asked = 0;
-    uint32_t *counts = NULL; /* needed from each rank, then requested by each rank */
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(2 * n_ranks, sizeof *counts, "rows of other ranks", &counts), done);
+    SL_FREED uint32_t *counts = NULL; /* needed from each rank, then requested by each rank */
+    SL_CHECK(sl_alloc(2 * n_ranks, sizeof *counts, "rows of other ranks", &counts));
     count_needed(shards, out, counts);
-    SL_TRY(st, sl_ranks_swap(counts, out->ids.list, counts + n_ranks, &out->asked), done);
-    SL_TRY(st, sl_alloc(n_ranks * out->n_parts, sizeof *out->list, "rows for other ranks", &out->list), done);
+    SL_CHECK(sl_ranks_swap(counts, out->ids.list, counts + n_ranks, &out->asked));
+    SL_CHECK(sl_alloc(n_ranks * out->n_parts, sizeof *out->list, "rows for other ranks", &out->list));
     for (uint32_t r = 0; r < n_ranks; r++) {
         cut_list(shards, r, counts[n_ranks + r], out->asked + n_asked, out);
         n_asked += counts[n_ranks + r];
     }
-done:
-    sl_free(counts);
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_halo_open(const struct sl_plan *plan, const struct sl_shards *shards, const struct sl_graph *graph,

@@ -50,22 +50,17 @@ static void list_policies(char *out, size_t bytes)
     }
 }
 
-/* The scheduler near supports no GPUs. */
-static enum sl_status check_near(uint32_t n_gpus)
-{
-    SL_FAIL_IF(n_gpus != 0, SL_EINVAL,
-               "--sched, or $STARPU_SCHED: found " SL_NEAR " with %u GPUs, expected one of StarPU's, "
-               "as " DEFAULT_SCHED_GPUS "; " SL_NEAR " is for CPUs, --gpus 0",
-               n_gpus);
-    return SL_OK;
-}
-
 static enum sl_status check_sched(const char *name, uint32_t n_gpus)
 {
     char known[640];
     struct starpu_sched_policy **policies = starpu_sched_get_predefined_policies();
-    if (strcmp(name, SL_NEAR) == 0) {
-        return check_near(n_gpus);
+    const bool near = strcmp(name, SL_NEAR) == 0;
+    SL_FAIL_IF(near && n_gpus != 0, SL_EINVAL,
+               "--sched, or $STARPU_SCHED: found " SL_NEAR " with %u GPUs, expected one of StarPU's, "
+               "as " DEFAULT_SCHED_GPUS "; " SL_NEAR " is for CPUs, --gpus 0",
+               n_gpus);
+    if (near) {
+        return SL_OK;
     }
     for (int i = 0; policies[i] != NULL; i++) {
         if (strcmp(policies[i]->policy_name, name) == 0 && is_usable(policies[i])) {
@@ -79,13 +74,8 @@ static enum sl_status check_sched(const char *name, uint32_t n_gpus)
 /* Set a variable; value NULL: remove the variable. */
 static enum sl_status set_variable(const char *name, const char *value)
 {
-    int error;
-    if (value != NULL) {
-        error = setenv(name, value, 1);
-    } else {
-        error = unsetenv(name);
-    }
-    SL_FAIL_IF(error != 0, SL_ENOMEM, "no memory to set the environment");
+    SL_FAIL_IF((value != NULL ? setenv(name, value, 1) : unsetenv(name)) != 0, SL_ENOMEM,
+               "no memory to set the environment");
     return SL_OK;
 }
 
@@ -194,28 +184,20 @@ static enum sl_status count_gpus(const struct sl_settings *settings, uint32_t *f
     uint32_t asked = settings->gpus;
     uint32_t there = asked > 0 ? sl_gpus_count() : 0;
     uint32_t own = 0;
-    enum sl_status st = SL_OK;
     SL_CHECK(sl_gpus_share(there, first_out, &own));
-    if (asked != SL_GPUS_ALL && asked > own) {
-        if (!sl_gpus_built()) {
-            st = sl_fail(SL_ENOTSUP,
-                         "--gpus: found %u, but this build has no CUDA; build with ./bootstrap --with-cuda, or "
-                         "leave out --gpus",
-                         asked);
-        } else if (own < there) {
-            st = sl_fail(SL_ENODEV,
-                         "--gpus: found %u, expected at most %u: processes of this machine share the %u "
-                         "devices that CUDA finds",
-                         asked, own, there);
-        } else {
-            st = sl_fail(SL_ENODEV,
-                         "--gpus: found %u, expected at most %u, the devices that CUDA finds; does "
-                         "nvidia-smi list them, and does $CUDA_VISIBLE_DEVICES hide none?",
-                         asked, there);
-        }
-    }
     *n_out = sl_min_u32(asked, own);
-    return st;
+    const bool missing = asked != SL_GPUS_ALL && asked > own;
+    SL_FAIL_IF(missing && !sl_gpus_built(), SL_ENOTSUP,
+               "--gpus: found %u, but this build has no CUDA; build with ./bootstrap --with-cuda, or leave out --gpus",
+               asked);
+    SL_FAIL_IF(missing && own < there, SL_ENODEV,
+               "--gpus: found %u, expected at most %u: processes of this machine share the %u devices that CUDA finds",
+               asked, own, there);
+    SL_FAIL_IF(missing, SL_ENODEV,
+               "--gpus: found %u, expected at most %u, the devices that CUDA finds; does nvidia-smi list them, and "
+               "does $CUDA_VISIBLE_DEVICES hide none?",
+               asked, there);
+    return SL_OK;
 }
 
 /* This rank's share of the processors. With several ranks and more than two processors each, one is left to
@@ -369,12 +351,11 @@ static enum sl_status check_space(uint32_t n_workers)
     SL_FAIL_IF(stack < STACK_BYTES, SL_EINVAL,
                "found a stack of %zu kB for threads, expected at least %zu kB; raise 'ulimit -s'", stack >> 10,
                STACK_BYTES >> 10);
-    return sl_limits_have_room(bytes)
-               ? SL_OK
-               : sl_fail(SL_ENOMEM,
-                         "StarPU may need %llu MB of address space to start %u workers, found less below the limits of "
-                         "`ulimit -v` and `-d`: raise them, or use fewer --cpus",
-                         (unsigned long long)bytes / 1000000, n_workers);
+    SL_FAIL_IF(!sl_limits_have_room(bytes), SL_ENOMEM,
+               "StarPU may need %llu MB of address space to start %u workers, found less below the limits of "
+               "`ulimit -v` and `-d`: raise them, or use fewer --cpus",
+               (unsigned long long)bytes / 1000000, n_workers);
+    return SL_OK;
 }
 
 /* StarPU aborts without a thread for a worker. */

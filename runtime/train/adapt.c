@@ -111,6 +111,11 @@ struct types {
     uint64_t n_columns;
 };
 
+static void free_types(struct types *types)
+{
+    sl_free(types->type);
+}
+
 /* Cut the line NAME,VERTICES,COLUMNS. False: another line. */
 static bool cut_type(struct sl_text_cell *line, struct type *out)
 {
@@ -211,50 +216,41 @@ static enum sl_status match_types(const struct sl_settings *s, struct sl_adapted
 {
     struct sl_dataset *dataset = &out->dataset;
     const char *known = sl_model_file_text(s->model_file, SL_KEY_TYPES);
-    struct types here = {0}, there = {0};
-    struct match match = {.place = NULL};
+    SL_OWNED(free_types) struct types here = {0};
+    SL_OWNED(free_types) struct types there = {0};
+    SL_OWNED(free_match) struct match match = {.place = NULL};
     uint64_t n_vertices = 0;
-    bool moved;
-    enum sl_status st = SL_OK;
     if (known == NULL || dataset->types == NULL || strcmp(known, dataset->types) == 0) {
         return SL_OK;
     }
-    SL_TRY(st, read_types(s->load, known, &match.there, &there), done);
-    SL_TRY(st, read_types(dataset->name, dataset->types, &match.here, &here), done);
-    SL_TRY(st, find_places(&match), done);
-    moved = here.n_columns != there.n_columns;
+    SL_CHECK(read_types(s->load, known, &match.there, &there));
+    SL_CHECK(read_types(dataset->name, dataset->types, &match.here, &here));
+    SL_CHECK(find_places(&match));
+    bool moved = here.n_columns != there.n_columns;
     for (uint32_t t = 0; t < match.here.n; t++) {
         const struct sl_text_cell name = match.here.texts[t];
         if (here.type[t].n == 0) {
             continue; /* no vertex has its columns */
         }
-        if (match.place[t] == SL_NONE) {
-            st = sl_fail(SL_EINVAL, "features: found type '%.*s', which the model in %.300s does not know", shown(name),
-                         name.p, s->load);
-            goto done;
-        }
+        SL_FAIL_IF(match.place[t] == SL_NONE, SL_EINVAL,
+                   "features: found type '%.*s', which the model in %.300s does not know", shown(name), name.p,
+                   s->load);
         const struct type *type = &there.type[match.place[t]];
-        SL_TRY(st, check_type(s, name, &here.type[t], type), done);
+        SL_CHECK(check_type(s, name, &here.type[t], type));
         moved |= type->first != here.type[t].first;
         n_vertices += here.type[t].n;
     }
-    if (n_vertices != dataset->features.n_rows || here.n_columns != dataset->features.n_columns ||
-        there.n_columns != s->model_file->n_features) {
-        st = sl_fail(SL_EFILE, "%.300s: types: expected as many columns as the %u features of the model", s->load,
-                     s->model_file->n_features);
-        goto done;
-    }
+    SL_FAIL_IF(n_vertices != dataset->features.n_rows || here.n_columns != dataset->features.n_columns ||
+                   there.n_columns != s->model_file->n_features,
+               SL_EFILE, "%.300s: types: expected as many columns as the %u features of the model", s->load,
+               s->model_file->n_features);
     if (moved) {
-        SL_TRY(st, move_columns(&dataset->features, &here, &there, &match, &out->features), done);
+        SL_CHECK(move_columns(&dataset->features, &here, &there, &match, &out->features));
         dataset->features = out->features;
         dataset->hashed = false;
     }
     dataset->types = (char *)(uintptr_t)known;
-done:
-    free_match(&match);
-    sl_free(here.type);
-    sl_free(there.type);
-    return st;
+    return SL_OK;
 }
 
 /* ---- relations ---- */
@@ -387,8 +383,7 @@ static enum sl_status match_relations(const struct sl_settings *s, struct sl_ada
     struct sl_dataset *dataset = &out->dataset;
     const struct sl_model_file *file = s->model_file;
     const char *known = sl_model_file_text(file, SL_KEY_RELATIONS);
-    struct match match = {.place = NULL};
-    enum sl_status st = SL_OK;
+    SL_OWNED(free_match) struct match match = {.place = NULL};
     if (dataset->graph.n_relations == 0) {
         return SL_OK;
     }
@@ -402,15 +397,13 @@ static enum sl_status match_relations(const struct sl_settings *s, struct sl_ada
     if (strcmp(known, dataset->relations) == 0) {
         return SL_OK;
     }
-    SL_TRY(st, match_lines(dataset->relations, known, &match), done);
-    SL_TRY(st, renumber_relations(s, &match, out), done);
+    SL_CHECK(match_lines(dataset->relations, known, &match));
+    SL_CHECK(renumber_relations(s, &match, out));
     dataset->relations = (char *)(uintptr_t)known;
     out->relation_of = match.place;
     out->n_relations = match.here.n;
     match.place = NULL;
-done:
-    free_match(&match);
-    return st;
+    return SL_OK;
 }
 
 /* A model of links scores pairs of a graph without lists of links. */
@@ -515,29 +508,27 @@ static enum sl_status match_target_names(const struct sl_settings *s, struct sl_
     const uint32_t n_here = sl_targets_outputs(&out->dataset.targets);
     const uint32_t n_there = s->model_file->n_outputs;
     const bool counts = out->dataset.targets.type == SL_TARGET_CLASS && n_here > 0 && n_there > 0;
-    char *numbers = NULL;
-    struct match match = {.place = NULL};
-    enum sl_status st = SL_OK;
+    SL_FREED char *numbers = NULL;
+    SL_OWNED(free_match) struct match match = {.place = NULL};
     SL_FAIL_IF(known != NULL && sl_text_count_lines(known) != n_there, SL_EFILE,
                "%.300s: found %llu names of classes, expected %u, one for each output", s->load,
                (unsigned long long)sl_text_count_lines(known), n_there);
     if (counts && here == NULL && there != NULL) {
-        SL_TRY(st, name_numbers(n_here, &numbers), done);
+        SL_CHECK(name_numbers(n_here, &numbers));
         here = numbers;
     } else if (counts && here != NULL && there == NULL) {
-        SL_TRY(st, name_numbers(n_there, &numbers), done);
+        SL_CHECK(name_numbers(n_there, &numbers));
         there = numbers;
     }
     out->dataset.class_names = (char *)(uintptr_t)known;
     if (here == NULL || there == NULL || n_here == 0 || strcmp(here, there) == 0) {
-        goto done;
+        return SL_OK;
     }
-    SL_TRY(st, match_lines(here, there, &match), done);
-    st = match.here.n == n_here ? move_targets(&match, out) : SL_OK;
-done:
-    free_match(&match);
-    sl_free(numbers);
-    return st;
+    SL_CHECK(match_lines(here, there, &match));
+    if (match.here.n == n_here) {
+        return move_targets(&match, out);
+    }
+    return SL_OK;
 }
 
 /* Vertices without a target leave the split. */
@@ -603,17 +594,13 @@ static enum sl_status check_columns(const struct sl_settings *s, const char *dat
 static enum sl_status match_columns(const struct sl_settings *s, const struct sl_dataset *dataset)
 {
     const char *known = sl_model_file_text(s->model_file, SL_KEY_FEATURE_NAMES);
-    struct match match = {.place = NULL};
-    enum sl_status st;
+    SL_OWNED(free_match) struct match match = {.place = NULL};
     if (known == NULL || dataset->feature_names == NULL || sl_text_or(dataset->feature_words, "")[0] != '\0' ||
         strcmp(known, dataset->feature_names) == 0) {
         return SL_OK;
     }
-    SL_TRY(st, match_lines(dataset->feature_names, known, &match), done);
-    st = check_columns(s, dataset->name, &match);
-done:
-    free_match(&match);
-    return st;
+    SL_CHECK(match_lines(dataset->feature_names, known, &match));
+    return check_columns(s, dataset->name, &match);
 }
 
 static enum sl_status match_features(const struct sl_settings *s, const struct sl_dataset *dataset)
