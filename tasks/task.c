@@ -364,7 +364,7 @@ static double covered_s(const struct sl_span *hidden, const struct sl_span *comp
 
 enum sl_status sl_run_overlap(const struct sl_run *run, double *share_out)
 {
-    struct sl_span *compute;
+    SL_FREED struct sl_span *compute = NULL;
     size_t n;
     SL_CHECK(collect_compute(run, &compute, &n));
     double total = 0;
@@ -376,7 +376,6 @@ enum sl_status sl_run_overlap(const struct sl_run *run, double *share_out)
             covered += covered_s(&log->hidden[i], compute, n);
         }
     }
-    sl_free(compute);
     *share_out = total > 0 ? covered / total : 0;
     return SL_OK;
 }
@@ -425,8 +424,7 @@ void sl_task_begin(struct sl_task *task, struct sl_operation *operation)
 static void release_lists(struct sl_task *task)
 {
     if (task->handles != task->inline_handles) {
-        sl_free(task->handles);
-        sl_free(task->modes);
+        sl_free(task->handles); /* the modes are behind them */
     }
     task->handles = task->inline_handles;
     task->modes = task->inline_modes;
@@ -436,10 +434,8 @@ static void release_lists(struct sl_task *task)
 static enum sl_status grow_lists(struct sl_task *task)
 {
     starpu_data_handle_t *handles;
-    enum starpu_data_access_mode *modes;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(2 * (size_t)task->capacity, sizeof *handles, "a task's handles", &handles), failed);
-    SL_TRY(st, sl_alloc(2 * (size_t)task->capacity, sizeof *modes, "a task's modes", &modes), free_handles);
+    SL_CHECK(sl_alloc(2 * (size_t)task->capacity, sizeof *handles + sizeof *task->modes, "a task's handles", &handles));
+    enum starpu_data_access_mode *modes = (void *)(handles + 2 * (size_t)task->capacity);
     memcpy(handles, task->handles, task->n_buffers * sizeof *handles);
     memcpy(modes, task->modes, task->n_buffers * sizeof *modes);
     release_lists(task);
@@ -447,10 +443,6 @@ static enum sl_status grow_lists(struct sl_task *task)
     task->modes = modes;
     task->capacity *= 2;
     return SL_OK;
-free_handles:
-    sl_free(handles);
-failed:
-    return st;
 }
 
 static const char *mode_name(unsigned mode)

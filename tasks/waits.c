@@ -113,11 +113,21 @@ void sl_waits_open(uint32_t n_workers, double now_s)
     pthread_mutex_unlock(&watch.lock);
 }
 
-void sl_waits_drop(double now_s)
+static pthread_mutex_t *lock(void)
 {
     pthread_mutex_lock(&watch.lock);
+    return &watch.lock;
+}
+
+static void unlock(pthread_mutex_t **held)
+{
+    pthread_mutex_unlock(*held);
+}
+
+void sl_waits_drop(double now_s)
+{
+    SL_OWNED(unlock) pthread_mutex_t *held = lock();
     forget(now_s);
-    pthread_mutex_unlock(&watch.lock);
 }
 
 static bool counts(void)
@@ -128,13 +138,12 @@ static bool counts(void)
 void sl_waits_busy(int by, double now_s)
 {
     if (counts()) {
-        pthread_mutex_lock(&watch.lock);
+        SL_OWNED(unlock) pthread_mutex_t *held = lock();
         add_up(now_s);
         if (watch.n_busy == 0 || watch.n_busy + by == 0) {
             note_work(by, now_s);
         }
         watch.n_busy += by;
-        pthread_mutex_unlock(&watch.lock);
     }
 }
 
@@ -180,19 +189,17 @@ uint64_t sl_waits_ask(uint32_t from, int64_t tag, double now_s)
 
 void sl_waits_written(uint64_t ticket, double now_s)
 {
-    pthread_mutex_lock(&watch.lock);
+    SL_OWNED(unlock) pthread_mutex_t *held = lock();
     note_done(&watch.sent, ticket, now_s);
-    pthread_mutex_unlock(&watch.lock);
 }
 
 void sl_waits_come(uint64_t ticket, double now_s)
 {
     if (counts()) {
-        pthread_mutex_lock(&watch.lock);
+        SL_OWNED(unlock) pthread_mutex_t *held = lock();
         add_up(now_s);
         watch.n_awaited--;
         note_done(&watch.asked, ticket, now_s);
-        pthread_mutex_unlock(&watch.lock);
     }
 }
 
@@ -227,10 +234,9 @@ static void sort(struct messages *list)
 
 enum sl_status sl_waits_list(double ahead_s, uint32_t n_ranks, uint32_t *n_to, uint32_t **list_out)
 {
-    enum sl_status st;
     memset(n_to, 0, n_ranks * sizeof *n_to);
-    pthread_mutex_lock(&watch.lock);
-    SL_TRY(st, sl_alloc(watch.sent.n * TOLD_NUMBERS + 1, sizeof **list_out, "times of messages", list_out), done);
+    SL_OWNED(unlock) pthread_mutex_t *held = lock();
+    SL_CHECK(sl_alloc(watch.sent.n * TOLD_NUMBERS + 1, sizeof **list_out, "times of messages", list_out));
     sort(&watch.sent);
     for (uint32_t i = 0; i < watch.sent.n; i++) {
         const struct message *m = &watch.sent.message[i];
@@ -238,9 +244,7 @@ enum sl_status sl_waits_list(double ahead_s, uint32_t n_ranks, uint32_t *n_to, u
         memcpy(*list_out + i * TOLD_NUMBERS, &told, sizeof told);
         n_to[m->rank] += TOLD_NUMBERS;
     }
-done:
-    pthread_mutex_unlock(&watch.lock);
-    return st;
+    return SL_OK;
 }
 
 /* ---- evaluation ---- */
@@ -300,17 +304,12 @@ static uint32_t pair_messages(const struct sl_waits_lists *lists, struct event *
 
 enum sl_status sl_waits_take(double now_s, const struct sl_waits_lists *lists, struct sl_waits *out)
 {
-    struct event *event = NULL;
-    enum sl_status st;
+    SL_FREED struct event *event = NULL;
     *out = (struct sl_waits){0};
-    pthread_mutex_lock(&watch.lock);
+    SL_OWNED(unlock) pthread_mutex_t *held = lock();
     add_up(now_s);
-    if (watch.lost) {
-        st = sl_fail(SL_ENOMEM, "no memory for the times of messages");
-        goto done;
-    }
-    SL_TRY(st, sl_alloc(2 * (size_t)watch.asked.n + watch.n_work + 1, sizeof *event, "times of messages", &event),
-           done);
+    SL_FAIL_IF(watch.lost, SL_ENOMEM, "no memory for the times of messages");
+    SL_CHECK(sl_alloc(2 * (size_t)watch.asked.n + watch.n_work + 1, sizeof *event, "times of messages", &event));
     sort(&watch.asked);
     uint32_t n = pair_messages(lists, event);
     for (uint32_t i = 0; i < watch.n_work; i++) {
@@ -320,8 +319,5 @@ enum sl_status sl_waits_take(double now_s, const struct sl_waits_lists *lists, s
     sweep(n, event, out);
     out->waited_s = watch.waited_s;
     forget(now_s);
-done:
-    pthread_mutex_unlock(&watch.lock);
-    sl_free(event);
-    return st;
+    return SL_OK;
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "support/memory.h"
+#include "support/minmax.h"
 #include "support/text.h"
 
 #define FOLDER "/dev/shm"
@@ -56,14 +57,13 @@ static void unlock(int file)
 
 enum sl_status sl_cores_take(const char *folder, uint32_t wanted, struct sl_cores *out)
 {
-    struct sl_cores cores = {0};
-    struct sl_core *there = NULL;
-    enum sl_status st;
+    SL_OWNED(sl_cores_give) struct sl_cores cores = {0};
+    SL_FREED struct sl_core *there = NULL;
     *out = (struct sl_cores){0};
-    SL_TRY(st, sl_alloc(MAX_CORES, sizeof *there, "the cores", &there), done);
-    SL_TRY(st, sl_topology_cores(MAX_CORES, there, &cores.n_there), done);
-    SL_TRY(st, sl_alloc(cores.n_there, sizeof *cores.core, "the cores", &cores.core), done);
-    SL_TRY(st, sl_alloc(cores.n_there, sizeof *cores.lock, "the cores", &cores.lock), done);
+    SL_CHECK(sl_alloc(MAX_CORES, sizeof *there, "the cores", &there));
+    SL_CHECK(sl_topology_cores(MAX_CORES, there, &cores.n_there));
+    SL_CHECK(sl_alloc(cores.n_there, sizeof *cores.core, "the cores", &cores.core));
+    SL_CHECK(sl_alloc(cores.n_there, sizeof *cores.lock, "the cores", &cores.lock));
     for (uint32_t i = 0; i < cores.n_there && cores.n < wanted; i++) {
         bool other;
         int file = lock_core(sl_text_or(folder, FOLDER), there[i].number, &other);
@@ -73,17 +73,13 @@ enum sl_status sl_cores_take(const char *folder, uint32_t wanted, struct sl_core
             cores.lock[cores.n++] = file;
         }
     }
-    uint32_t enough = wanted == SL_CORES_ALL ? 1 : wanted < cores.n_there ? wanted : cores.n_there;
+    uint32_t enough = wanted == SL_CORES_ALL ? 1 : sl_min_u32(wanted, cores.n_there);
     while (cores.n > 0 && cores.n < enough) {
         sl_cores_drop(&cores, cores.n - 1);
     }
     *out = cores;
-done:
-    sl_free(there);
-    if (st != SL_OK) {
-        sl_cores_give(&cores);
-    }
-    return st;
+    cores = (struct sl_cores){0};
+    return SL_OK;
 }
 
 void sl_cores_drop(struct sl_cores *cores, uint32_t i)

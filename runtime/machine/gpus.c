@@ -46,7 +46,7 @@ enum sl_status sl_gpus_check_workers(void)
 uint64_t sl_gpus_data_bytes(const struct sl_gpu *gpu, bool with_nccl)
 {
     uint64_t reserve = gpu->free_bytes / SCRATCH_SHARE + LIBRARY_BYTES + (with_nccl ? NCCL_BYTES : 0);
-    return gpu->free_bytes - (reserve < gpu->free_bytes / 2 ? reserve : gpu->free_bytes / 2);
+    return gpu->free_bytes - sl_min_u64(reserve, gpu->free_bytes / 2);
 }
 
 #define LIMIT_BYTES 40 /* a variable's name */
@@ -97,7 +97,6 @@ enum sl_status sl_gpus_share(uint32_t there, uint32_t *first_out, uint32_t *n_ou
     uint64_t names[SL_RANKS_MOST_SHARED];
     uint32_t n_names = sl_min_u32(there, SL_RANKS_MOST_SHARED);
     struct sl_ranks_share among = {0, 1};
-    enum sl_status st = SL_OK;
     for (uint32_t gpu = 0; gpu < n_names; gpu++) {
         names[gpu] = sl_gpus_name(gpu);
     }
@@ -107,13 +106,23 @@ enum sl_status sl_gpus_share(uint32_t there, uint32_t *first_out, uint32_t *n_ou
     }
     *n_out = there / among.n;
     *first_out = among.index * *n_out;
-    if (there > 0 && *n_out == 0) {
-        st = sl_fail(SL_ENODEV,
-                     "--gpus: found %u for %u processes of this machine, expected one for each at the least; start "
-                     "fewer of them there, or give --gpus 0",
-                     there, among.n);
+    SL_FAIL_IF(there > 0 && *n_out == 0, SL_ENODEV,
+               "--gpus: found %u for %u processes of this machine, expected one for each at the least; start "
+               "fewer of them there, or give --gpus 0",
+               there, among.n);
+    return SL_OK;
+}
+
+uint32_t sl_gpus_list(int *devices, int *nodes)
+{
+    uint32_t n = 0;
+    for (unsigned w = 0; w < starpu_worker_get_count(); w++) {
+        if (starpu_worker_get_type((int)w) == STARPU_CUDA_WORKER) {
+            devices[n] = starpu_worker_get_devid((int)w);
+            nodes[n++] = (int)starpu_worker_get_memory_node(w);
+        }
     }
-    return st;
+    return n;
 }
 
 /* ---- CUDA ---- */
@@ -153,18 +162,6 @@ void sl_gpus_describe(uint32_t gpu, char *out, size_t bytes)
     if (cudaGetDeviceProperties(&properties, (int)gpu) == cudaSuccess) {
         snprintf(out, bytes, "%.64s, %.1f GiB", properties.name, (double)properties.totalGlobalMem / (1 << 30));
     }
-}
-
-uint32_t sl_gpus_list(int *devices, int *nodes)
-{
-    uint32_t n = 0;
-    for (unsigned w = 0; w < starpu_worker_get_count(); w++) {
-        if (starpu_worker_get_type((int)w) == STARPU_CUDA_WORKER) {
-            devices[n] = starpu_worker_get_devid((int)w);
-            nodes[n++] = (int)starpu_worker_get_memory_node(w);
-        }
-    }
-    return n;
 }
 
 /* Report a CUDA error, and clear it: later checks must not see it. */
@@ -269,13 +266,6 @@ void sl_gpus_describe(uint32_t gpu, char *out, size_t bytes)
     (void)gpu;
     (void)bytes;
     out[0] = '\0';
-}
-
-uint32_t sl_gpus_list(int *devices, int *nodes)
-{
-    (void)devices;
-    (void)nodes;
-    return 0;
 }
 
 enum sl_status sl_gpus_read(uint32_t gpu, struct sl_gpu *out)

@@ -13,6 +13,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "support/minmax.h"
+
 #define MAX_NAME 4096
 #define NO_LIMIT 0x1p62 /* bytes: version 1 writes a number of this order for "no limit" */
 
@@ -163,8 +165,10 @@ uint64_t sl_limits_memory(void)
     long pages = sysconf(_SC_PHYS_PAGES);
     long page = sysconf(_SC_PAGESIZE);
     sl_limits_read(&limits);
-    uint64_t all = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX;
-    return all < limits.memory_bytes ? all : limits.memory_bytes;
+    if (pages <= 0 || page <= 0) {
+        return limits.memory_bytes;
+    }
+    return sl_min_u64((uint64_t)pages * (uint64_t)page, limits.memory_bytes);
 }
 
 bool sl_limits_have_room(uint64_t bytes)
@@ -199,7 +203,7 @@ unsigned sl_limits_threads(unsigned wanted)
     pthread_rwlock_t gate = PTHREAD_RWLOCK_INITIALIZER;
     pthread_t threads[MAX_THREADS];
     unsigned n = 0;
-    wanted = wanted > MAX_THREADS ? MAX_THREADS : wanted;
+    wanted = sl_min_u32(wanted, MAX_THREADS);
     pthread_rwlock_wrlock(&gate); /* all threads must exist at the same time */
     while (n < wanted && pthread_create(&threads[n], NULL, pass_gate, &gate) == 0) {
         n++;

@@ -99,21 +99,18 @@ static enum sl_status print_ranks(const struct sl_topology *topology, FILE *stre
 {
     const struct rank mine = this_rank(topology);
     SL_FREED struct rank *ranks = NULL;
-    enum sl_status st = sl_ranks_match_text("program", "starling_data info", "start the same program everywhere");
-    if (st == SL_OK) {
-        st = sl_alloc(sl_n_ranks(), sizeof *ranks, "ranks' words", &ranks);
-    }
-    SL_CHECK(st);
+    SL_CHECK(sl_ranks_match_text("program", "starling_data info", "start the same program everywhere"));
+    SL_CHECK(sl_alloc(sl_n_ranks(), sizeof *ranks, "ranks' words", &ranks));
     SL_CHECK(sl_ranks_gather(&mine, sizeof mine, ranks));
     if (sl_rank() > 0) {
-        return st;
+        return SL_OK;
     }
     fprintf(stream, "ranks       %u, of one run\n", sl_n_ranks());
     for (uint32_t r = 0; r < sl_n_ranks(); r++) {
         fprintf(stream, "            %u on %s: Starling %s, %u cores, %.1f GB, %u GPUs\n", r, ranks[r].host,
                 ranks[r].version, ranks[r].n_cores, ranks[r].memory_bytes / 1e9, ranks[r].n_gpus);
     }
-    return st;
+    return SL_OK;
 }
 
 /* ---- settings ---- */
@@ -122,16 +119,14 @@ static enum sl_status print_ranks(const struct sl_topology *topology, FILE *stre
 static enum sl_status print_settings(FILE *stream)
 {
     char *arguments[] = {"coop_sage", NULL};
-    struct sl_settings settings;
+    const struct sl_option_table *table = sl_settings_table(SL_SCHEDULE_MINIBATCH);
+    SL_OWNED(sl_settings_free) struct sl_settings settings = {0};
     struct sl_option_parse parse;
-    enum sl_status st = SL_OK;
     SL_CHECK(sl_settings_init(&settings));
-    SL_TRY(st, sl_option_parse(sl_settings_table(SL_SCHEDULE_MINIBATCH), 1, arguments, &settings, &parse), done);
+    SL_CHECK(sl_option_parse(table, 1, arguments, &settings, &parse));
     fprintf(stream, "\nsettings of coop_sage:\n");
-    st = sl_option_print_values(sl_settings_table(SL_SCHEDULE_MINIBATCH), &settings, parse.sources, stream);
+    enum sl_status st = sl_option_print_values(table, &settings, parse.sources, stream);
     sl_free(parse.sources);
-done:
-    sl_settings_free(&settings);
     return st;
 }
 

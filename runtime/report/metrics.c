@@ -19,23 +19,21 @@
 #include "support/file.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+#include "support/text.h"
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
 
-static json_t *real(double value)
+static json_t *real_if(bool there, double value)
 {
-    if (!isfinite(value)) {
+    if (!there || !isfinite(value)) {
         return json_null();
     }
     return json_real(value);
 }
 
-static json_t *real_if(bool there, double value)
+static json_t *real(double value)
 {
-    if (!there) {
-        return json_null();
-    }
-    return real(value);
+    return real_if(true, value);
 }
 
 /* JSON integers end at 2^63 here. A larger number (a seed) becomes a string of digits. */
@@ -142,9 +140,6 @@ static json_t *options_value(const struct sl_settings *settings)
 {
     const struct sl_option_table *table = sl_settings_table_of(settings);
     json_t *object = json_object();
-    if (object == NULL) {
-        return NULL;
-    }
     for (size_t i = 0; i < table->n_options; i++) {
         const struct sl_option *option = &table->options[i];
         char key[64];
@@ -181,17 +176,9 @@ static json_t *only_if(bool there, json_t *value)
 static json_t *object_of(const struct member *members, size_t n)
 {
     json_t *object = json_object();
-    bool failed = object == NULL;
+    bool failed = false;
     for (size_t i = 0; i < n; i++) {
-        if (members[i].value == &left_out) {
-            continue;
-        }
-        if (failed || members[i].value == NULL) {
-            failed = true;
-            json_decref(members[i].value);
-        } else {
-            failed = json_object_set_new(object, members[i].name, members[i].value) != 0;
-        }
+        failed |= members[i].value != &left_out && json_object_set_new(object, members[i].name, members[i].value) != 0;
     }
     if (failed) {
         json_decref(object);
@@ -256,10 +243,7 @@ static enum sl_status put(FILE *stream, const char *line)
 /* Write a line and release it. NULL: no memory for the line. */
 static enum sl_status write_line(struct sl_metrics *metrics, json_t *line)
 {
-    char *dump = NULL;
-    if (line != NULL) {
-        dump = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    }
+    char *dump = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17));
     json_decref(line);
     SL_FAIL_IF(dump == NULL, SL_ENOMEM, "a line of metrics: no memory");
     shorten(dump);
@@ -311,11 +295,7 @@ enum sl_status sl_metrics_step(struct sl_metrics *metrics, uint32_t epoch, uint6
         return SL_OK;
     }
     const struct member members[] = {
-        {"event", text("step")},
-        {"epoch", whole(epoch)},
-        {"step", whole(step)},
-        {"loss", real(loss)},
-    };
+        {"event", text("step")}, {"epoch", whole(epoch)}, {"step", whole(step)}, {"loss", real(loss)}};
     return write_line(metrics, OBJECT(members));
 }
 
@@ -381,9 +361,9 @@ static json_t *cache_object(const struct sl_metrics_cache *c)
 /* Append the members of `rest` to a line. Takes over both. Returns the line, or NULL: no memory. */
 static json_t *join(json_t *line, json_t *rest)
 {
-    bool joined = line != NULL && rest != NULL && json_object_update(line, rest) == 0;
+    int failed = json_object_update(line, rest);
     json_decref(rest);
-    if (!joined) {
+    if (failed != 0) {
         json_decref(line);
         return NULL;
     }
@@ -448,9 +428,7 @@ enum sl_status sl_metrics_summary(struct sl_metrics *metrics, const struct sl_me
     if (is_closed(metrics)) {
         return SL_OK;
     }
-    const struct member members[] = {
-        {"event", text("summary")},
-    };
+    const struct member members[] = {{"event", text("summary")}};
     const struct member rest[] = {
         {"best_epoch",
          s->evaluated && !isnan(s->best.score[s->best.best_by].valid) ? whole(s->best_epoch) : json_null()},
@@ -506,13 +484,8 @@ static enum sl_status open_file(const char *path, bool append, FILE **out)
 {
     int flags = append ? O_RDWR | O_APPEND : O_WRONLY;
     int stream = sl_file_stream(path);
-    int file = -1;
+    int file = stream >= 0 ? fcntl(stream, F_DUPFD_CLOEXEC, 0) : open(path, flags | O_CREAT | O_CLOEXEC, 0666);
     *out = NULL;
-    if (stream >= 0) {
-        file = fcntl(stream, F_DUPFD_CLOEXEC, 0);
-    } else {
-        file = open(path, flags | O_CREAT | O_CLOEXEC, 0666);
-    }
     SL_FAIL_IF(file < 0, SL_EIO, "%s: cannot write the metrics there: %s", path, strerror(errno));
     enum sl_status st = lock_file(path, file, append);
     if (st == SL_OK) {
@@ -560,8 +533,7 @@ struct scan {
 
 static bool is_event(const json_t *line, const char *event)
 {
-    const char *found = json_string_value(json_object_get(line, "event"));
-    return found != NULL && strcmp(found, event) == 0;
+    return strcmp(sl_text_or(json_string_value(json_object_get(line, "event")), ""), event) == 0;
 }
 
 static uint64_t count_in(const json_t *line, const char *key)

@@ -20,7 +20,7 @@ enum sl_status sl_replicas_init(const struct sl_settings *settings, uint32_t n, 
     struct sl_model *replicas;
     enum sl_status st;
     *out = NULL;
-    SL_TRY(st, sl_alloc_zero(n, sizeof *replicas, "replicas of the model", &replicas), done);
+    SL_CHECK(sl_alloc_zero(n, sizeof *replicas, "replicas of the model", &replicas));
     for (uint32_t r = 0; r < n; r++) {
         SL_TRY(st, sl_model_init(settings, data, &replicas[r]), undo);
         SL_TRY(st, sl_model_make_replica(&replicas[r], r), undo);
@@ -29,7 +29,6 @@ enum sl_status sl_replicas_init(const struct sl_settings *settings, uint32_t n, 
     return SL_OK;
 undo:
     sl_replicas_free(replicas, n);
-done:
     return st;
 }
 
