@@ -628,20 +628,16 @@ static void put_links(FILE *stream, const struct sl_dataset *dataset, int list)
 static enum sl_status write_list(const struct settings *settings, const struct sl_dataset *dataset, int list)
 {
     struct sl_writer writer;
-    char *path = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_format(&path, "%s/%s.csv", settings->out, list_names[list]), done);
-    SL_TRY(st, sl_folder_make_parents(path), done);
-    SL_TRY(st, sl_writer_open(path, &writer), done);
+    SL_FREED char *path = NULL;
+    SL_CHECK(sl_format(&path, "%s/%s.csv", settings->out, list_names[list]));
+    SL_CHECK(sl_folder_make_parents(path));
+    SL_CHECK(sl_writer_open(path, &writer));
     if (settings->links) {
         put_links(writer.stream, dataset, list);
     } else {
         put_vertices(writer.stream, dataset, list);
     }
-    st = sl_writer_close(&writer);
-done:
-    sl_free(path);
-    return st;
+    return sl_writer_close(&writer);
 }
 
 /* A line for each vertex: its id in the files, and its list. */

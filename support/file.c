@@ -24,35 +24,25 @@
 /* Read from `stream` up to its end. The block grows by doubling. */
 static enum sl_status read_stream(FILE *stream, const char *path, size_t limit, char **out, size_t *bytes_out)
 {
-    enum sl_status st;
-    char *text = NULL;
+    SL_FREED char *text = NULL;
     size_t room = 1 << 16;
     size_t have = 0;
-    SL_TRY(st, sl_alloc(room, 1, path, &text), fail);
+    SL_CHECK(sl_alloc(room, 1, path, &text));
     for (;;) {
         have += fread(text + have, 1, room - 1 - have, stream);
-        if (have > limit) {
-            st = sl_fail(SL_EFILE, "%s: longer than the %zu bytes such a file may have", path, limit);
-            goto free_text;
-        }
+        SL_FAIL_IF(have > limit, SL_EFILE, "%s: longer than the %zu bytes such a file may have", path, limit);
         if (have < room - 1) {
             break;
         }
         room *= 2;
-        SL_TRY(st, sl_realloc(&text, room, 1, path), free_text);
+        SL_CHECK(sl_realloc(&text, room, 1, path));
     }
-    if (ferror(stream)) {
-        st = sl_fail(SL_EIO, "%s: cannot read: %s", path, strerror(errno));
-        goto free_text;
-    }
+    SL_FAIL_IF(ferror(stream), SL_EIO, "%s: cannot read: %s", path, strerror(errno));
     text[have] = '\0';
     *out = text;
     *bytes_out = have;
+    text = NULL;
     return SL_OK;
-free_text:
-    sl_free(text);
-fail:
-    return st;
 }
 
 enum sl_status sl_file_read(const char *path, size_t limit, char **out, size_t *bytes_out)
@@ -64,28 +54,28 @@ enum sl_status sl_file_read(const char *path, size_t limit, char **out, size_t *
     return st;
 }
 
+static void close_file(const int *fd)
+{
+    if (*fd >= 0) {
+        close(*fd);
+    }
+}
+
 enum sl_status sl_file_map(const char *path, struct sl_map *out)
 {
     *out = (struct sl_map){0};
-    enum sl_status st = SL_OK;
     struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    SL_OWNED(close_file) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     SL_FAIL_IF(fd < 0, SL_EIO, "%s: cannot open for reading: %s", path, strerror(errno));
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-        st = sl_fail(SL_EIO, "%s: cannot be mapped: expected a regular file", path);
-        goto close_fd;
-    }
+    SL_FAIL_IF(fstat(fd, &info) != 0 || !S_ISREG(info.st_mode), SL_EIO, "%s: cannot be mapped: expected a regular file",
+               path);
     if (info.st_size > 0) {
         void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (data == MAP_FAILED) {
-            st = sl_fail(SL_EIO, "%s: cannot map %lld bytes: %s", path, (long long)info.st_size, strerror(errno));
-            goto close_fd;
-        }
+        SL_FAIL_IF(data == MAP_FAILED, SL_EIO, "%s: cannot map %lld bytes: %s", path, (long long)info.st_size,
+                   strerror(errno));
         *out = (struct sl_map){.data = data, .bytes = (size_t)info.st_size};
     }
-close_fd:
-    close(fd);
-    return st;
+    return SL_OK;
 }
 
 void sl_file_forget(const void *data, size_t bytes)
@@ -298,7 +288,7 @@ static enum sl_status make_folders(char *path, uint32_t *n_made)
 
 enum sl_status sl_folder_make_new(const char *path, uint32_t *n_made)
 {
-    char *copy;
+    SL_FREED char *copy = NULL;
     enum sl_status st = SL_OK;
     *n_made = 0;
     SL_CHECK(sl_strdup(path, &copy));
@@ -309,7 +299,6 @@ enum sl_status sl_folder_make_new(const char *path, uint32_t *n_made)
         sl_folder_remove_empty(copy, *n_made + 1); /* the last one in `copy` was not made */
         *n_made = 0;
     }
-    sl_free(copy);
     return st;
 }
 
@@ -321,7 +310,7 @@ enum sl_status sl_folder_make(const char *path)
 
 void sl_folder_remove_empty(const char *path, uint32_t n)
 {
-    char *copy = NULL;
+    SL_FREED char *copy = NULL;
     size_t length = strlen(path);
     if (n == 0 || sl_strdup(path, &copy) != SL_OK) {
         return;
@@ -335,7 +324,6 @@ void sl_folder_remove_empty(const char *path, uint32_t n)
             copy[--length] = '\0';
         }
     }
-    sl_free(copy);
 }
 
 enum sl_status sl_folder_make_parents(const char *path)
@@ -344,13 +332,9 @@ enum sl_status sl_folder_make_parents(const char *path)
     if (slash == NULL || slash == path) {
         return SL_OK;
     }
-    char *folder;
-    enum sl_status st = sl_format(&folder, "%.*s", (int)(slash - path), path);
-    if (st == SL_OK) {
-        st = sl_folder_make(folder);
-        sl_free(folder);
-    }
-    return st;
+    SL_FREED char *folder = NULL;
+    SL_CHECK(sl_format(&folder, "%.*s", (int)(slash - path), path));
+    return sl_folder_make(folder);
 }
 
 bool sl_folder_exists(const char *path)

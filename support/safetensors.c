@@ -74,11 +74,6 @@ struct sl_tensor sl_tensor_make(const char *name, enum sl_dtype dtype, uint64_t 
 
 /* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
-static enum sl_status no_memory(void)
-{
-    return sl_fail(SL_ENOMEM, "safetensors header: no memory");
-}
-
 /* Set the start of each tensor in the data: tensors with 8-byte entries first, then smaller entries. */
 static enum sl_status lay_out(const struct sl_tensor *tensors, uint32_t n, uint64_t *begins)
 {
@@ -140,27 +135,31 @@ static enum sl_status header_json(const struct sl_tensor *tensors, uint32_t n, c
     return SL_OK;
 }
 
+static void release_text(char **text)
+{
+    json_free_t release;
+    json_get_alloc_funcs(NULL, &release);
+    release(*text);
+}
+
+static void release_json(json_t **json)
+{
+    json_decref(*json);
+}
+
 /* Write length and header. Spaces pad the header, so that the data are aligned. */
 static enum sl_status put_header(struct sl_writer *writer, const json_t *header)
 {
     char spaces[SL_TENSOR_ALIGNMENT];
-    json_free_t release;
-    json_get_alloc_funcs(NULL, &release);
-    char *text = json_dumps(header, JSON_COMPACT);
-    if (text == NULL) {
-        return no_memory();
-    }
+    SL_OWNED(release_text) char *text = json_dumps(header, JSON_COMPACT);
+    SL_FAIL_IF(text == NULL, SL_ENOMEM, "safetensors header: no memory");
     size_t n = strlen(text);
     size_t padding = (SL_TENSOR_ALIGNMENT - (LENGTH_BYTES + n) % SL_TENSOR_ALIGNMENT) % SL_TENSOR_ALIGNMENT;
     uint64_t length = n + padding;
-    enum sl_status st;
     memset(spaces, ' ', sizeof spaces);
-    SL_TRY(st, sl_writer_put(writer, &length, LENGTH_BYTES), free_text);
-    SL_TRY(st, sl_writer_put(writer, text, n), free_text);
-    st = sl_writer_put(writer, spaces, padding);
-free_text:
-    release(text);
-    return st;
+    SL_CHECK(sl_writer_put(writer, &length, LENGTH_BYTES));
+    SL_CHECK(sl_writer_put(writer, text, n));
+    return sl_writer_put(writer, spaces, padding);
 }
 
 /* The order of lay_out. */
@@ -181,35 +180,23 @@ static enum sl_status put_data(struct sl_writer *writer, const struct sl_tensor 
 enum sl_status sl_safetensors_put(struct sl_writer *writer, const struct sl_tensor *tensors, uint32_t n,
                                   const struct sl_metadata *metadata, uint32_t n_metadata)
 {
-    json_t *header = NULL;
-    uint64_t *begins;
-    enum sl_status st;
+    SL_OWNED(release_json) json_t *header = json_object();
+    SL_FREED uint64_t *begins = NULL;
     SL_CHECK(sl_alloc(n, sizeof *begins, "tensor offsets", &begins));
-    SL_TRY(st, lay_out(tensors, n, begins), done);
-    header = json_object();
-    SL_TRY(st, header_json(tensors, n, begins, metadata, n_metadata, header), done);
-    SL_TRY(st, put_header(writer, header), done);
-    st = put_data(writer, tensors, n);
-done:
-    json_decref(header);
-    sl_free(begins);
-    return st;
+    SL_CHECK(lay_out(tensors, n, begins));
+    SL_CHECK(header_json(tensors, n, begins, metadata, n_metadata, header));
+    SL_CHECK(put_header(writer, header));
+    return put_data(writer, tensors, n);
 }
 
 enum sl_status sl_safetensors_write(const char *path, const struct sl_tensor *tensors, uint32_t n,
                                     const struct sl_metadata *metadata, uint32_t n_metadata)
 {
-    struct sl_writer writer = {0};
-    enum sl_status st;
-    SL_TRY(st, sl_writer_open(path, &writer), done);
-    SL_TRY(st, sl_safetensors_put(&writer, tensors, n, metadata, n_metadata), abort_writer);
-    SL_TRY(st, sl_writer_sync(&writer), abort_writer);
+    SL_OWNED(sl_writer_abort) struct sl_writer writer = {0};
+    SL_CHECK(sl_writer_open(path, &writer));
+    SL_CHECK(sl_safetensors_put(&writer, tensors, n, metadata, n_metadata));
+    SL_CHECK(sl_writer_sync(&writer));
     return sl_writer_close(&writer);
-
-abort_writer:
-    sl_writer_abort(&writer);
-done:
-    return st;
 }
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
@@ -327,27 +314,24 @@ static int compare_places(const void *a, const void *b)
 /* The format asks that the arrays cover the data without gaps or overlap. */
 static enum sl_status check_cover(const struct reader *r)
 {
-    const struct sl_tensor **sorted;
+    SL_FREED const struct sl_tensor **sorted = NULL;
     uint32_t n = r->out->n;
-    enum sl_status st = SL_OK;
     SL_CHECK(sl_alloc(n, sizeof(void *), "tensor order", &sorted));
     for (uint32_t i = 0; i < n; i++) {
         sorted[i] = &r->out->tensors[i];
     }
     qsort(sorted, n, sizeof(void *), compare_places);
     const char *end = r->data;
-    for (uint32_t i = 0; i < n && st == SL_OK; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         if (sorted[i]->data != end) {
-            st = bad_tensor(r, sorted[i]->name, "its data right behind another's, without gap or overlap");
+            return bad_tensor(r, sorted[i]->name, "its data right behind another's, without gap or overlap");
         }
         end = (const char *)sorted[i]->data + sl_tensor_bytes(sorted[i]);
     }
-    if (st == SL_OK && end != r->data + r->data_bytes) {
-        st = sl_fail(SL_EFILE, "%s: found %llu bytes of data, expected the tensors to end there, not at %llu", r->path,
-                     (unsigned long long)r->data_bytes, (unsigned long long)(end - r->data));
-    }
-    sl_free(sorted);
-    return st;
+    SL_FAIL_IF(end != r->data + r->data_bytes, SL_EFILE,
+               "%s: found %llu bytes of data, expected the tensors to end there, not at %llu", r->path,
+               (unsigned long long)r->data_bytes, (unsigned long long)(end - r->data));
+    return SL_OK;
 }
 
 static enum sl_status read_header(struct reader *r, json_t *header)
@@ -393,9 +377,8 @@ static enum sl_status load_header(const char *path, const char *text, size_t n, 
 {
     json_error_t error;
     json_t *header = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
-    if (header == NULL && error.text[0] == '\0') {
-        return no_memory(); /* jansson has a message for every other error */
-    }
+    /* jansson has a message for every other error */
+    SL_FAIL_IF(header == NULL && error.text[0] == '\0', SL_ENOMEM, "safetensors header: no memory");
     if (!json_is_object(header)) {
         json_decref(header);
         return sl_fail(SL_EFILE, "%s: expected a JSON object as the header: %s", path,

@@ -69,17 +69,16 @@ static void count_far(MPI_Comm machine, struct sl_joined *out)
 /* Count the ranks on this machine whose processor sets overlap this rank's. */
 static enum sl_status count_sharing(struct sl_joined *out)
 {
-    MPI_Comm machine;
+    SL_OWNED(MPI_Comm_free) MPI_Comm machine;
     cpu_set_t own;
     cpu_set_t common;
-    cpu_set_t *all = NULL;
+    SL_FREED cpu_set_t *all = NULL;
     int n = 0;
-    enum sl_status st;
     CPU_ZERO(&own);
     sched_getaffinity(0, sizeof own, &own);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
     MPI_Comm_size(machine, &n);
-    SL_TRY(st, sl_alloc((size_t)n, sizeof *all, "processors of ranks", &all), done);
+    SL_CHECK(sl_alloc((size_t)n, sizeof *all, "processors of ranks", &all));
     MPI_Allgather(&own, sizeof own, MPI_BYTE, all, sizeof own, MPI_BYTE, machine);
     out->n_sharing = 0;
     for (int i = 0; i < n; i++) {
@@ -87,10 +86,7 @@ static enum sl_status count_sharing(struct sl_joined *out)
         out->n_sharing += CPU_COUNT(&common) > 0;
     }
     count_far(machine, out);
-done:
-    MPI_Comm_free(&machine);
-    sl_free(all);
-    return st;
+    return SL_OK;
 }
 
 /* Names of one rank's resources. */
@@ -131,12 +127,10 @@ static enum sl_status share_on(MPI_Comm machine, const struct names *own, struct
 enum sl_status sl_mpi_share(uint32_t n, const uint64_t *names, struct sl_ranks_share *out)
 {
     struct names own = {.n = n};
-    MPI_Comm machine;
+    SL_OWNED(MPI_Comm_free) MPI_Comm machine;
     memcpy(own.name, names, n * sizeof *names);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
-    enum sl_status st = share_on(machine, &own, out);
-    MPI_Comm_free(&machine);
-    return st;
+    return share_on(machine, &own, out);
 }
 
 enum sl_status sl_mpi_join(void)

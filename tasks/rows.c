@@ -202,7 +202,7 @@ static enum sl_status register_rows(const struct sl_split *split, uint32_t n_col
     struct sl_rows rows = {.split = *split, .n_columns = n_columns, .room = split->n_chunks};
     enum sl_status st;
     memset(out, 0, sizeof *out);
-    SL_TRY(st, sl_alloc_zero(split->n_chunks, sizeof *rows.chunk, "handles of chunks", &rows.chunk), failed);
+    SL_CHECK(sl_alloc_zero(split->n_chunks, sizeof *rows.chunk, "handles of chunks", &rows.chunk));
     for (uint32_t c = 0; c < split->n_chunks; c++) {
         uint32_t n = sl_split_size(split, c);
         if (memory == NULL) {
@@ -216,7 +216,6 @@ static enum sl_status register_rows(const struct sl_split *split, uint32_t n_col
     return SL_OK;
 drop_rows:
     sl_rows_drop(&rows);
-failed:
     return st;
 }
 

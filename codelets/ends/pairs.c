@@ -106,18 +106,17 @@ enum sl_status sl_decoder_compare(const struct sl_decoder *d, const struct sl_qu
                                   const sl_real *rows, sl_real *scores_out)
 {
     const uint32_t h = d->n_columns;
-    sl_real *q = NULL;
-    enum sl_status st = SL_OK;
+    SL_FREED sl_real *q = NULL;
     if (n == 0 || queries->n == 0) {
         return SL_OK;
     }
     if (d->name == SL_DECODER_MLP) {
-        for (uint32_t i = 0; i < queries->n && st == SL_OK; i++) {
-            st = mlp_compare(d, queries->row[i], n, rows, scores_out + (size_t)i * n);
+        for (uint32_t i = 0; i < queries->n; i++) {
+            SL_CHECK(mlp_compare(d, queries->row[i], n, rows, scores_out + (size_t)i * n));
         }
-        return st;
+        return SL_OK;
     }
-    SL_TRY(st, sl_alloc((size_t)queries->n * h, sizeof *q, "rows to compare", &q), done);
+    SL_CHECK(sl_alloc((size_t)queries->n * h, sizeof *q, "rows to compare", &q));
     for (uint32_t i = 0; i < queries->n; i++) {
         const sl_real *weights = sl_decoder_row(d, queries->relation == NULL ? 0 : queries->relation[i]);
         if (weights == NULL) {
@@ -126,11 +125,8 @@ enum sl_status sl_decoder_compare(const struct sl_decoder *d, const struct sl_qu
             multiply(h, weights, queries->row[i], q + (size_t)i * h);
         }
     }
-    st = sl_gemm(queries->n, n, h, (struct sl_factor){q, h, 0, false}, (struct sl_factor){rows, h, 1, false}, 0,
-                 scores_out);
-done:
-    sl_free(q);
-    return st;
+    return sl_gemm(queries->n, n, h, (struct sl_factor){q, h, 0, false}, (struct sl_factor){rows, h, 1, false}, 0,
+                   scores_out);
 }
 
 /* ---- losses ---- */
@@ -283,24 +279,21 @@ enum sl_status sl_pairs_cpu(const struct sl_pairs *pairs, const sl_real *z, doub
     const uint32_t n_each = pairs->n_negatives + 1;
     const size_t step = (size_t)(n_each + 1) * pairs->n_columns;
     const uint32_t n_tile = sl_min_u32(sl_max_u32(TILE_ROWS / n_each, 1), sl_max_u32(pairs->n_links, 1));
-    struct tile tile;
+    SL_OWNED(free_tile) struct tile tile = {0};
     double loss = 0;
-    enum sl_status st;
-    SL_TRY(st, open_tile(pairs, n_tile, &tile), done);
+    SL_CHECK(open_tile(pairs, n_tile, &tile));
     for (uint32_t i = 0; i < pairs->n_links; i += n_tile) {
         const uint32_t n = sl_min_u32(n_tile, pairs->n_links - i);
-        SL_TRY(st, score_links(pairs, i, n, z + i * step, &tile), done);
+        SL_CHECK(score_links(pairs, i, n, z + i * step, &tile));
         loss += lose_tile(pairs, n, scale, tile.scores);
         if (tile.x != NULL) {
-            SL_TRY(st, mlp_back(pairs, n * n_each, i == 0, &tile, out->gradient[SL_MLP_W]), done);
+            SL_CHECK(mlp_back(pairs, n * n_each, i == 0, &tile, out->gradient[SL_MLP_W]));
         }
         spread_links(pairs, i, n, z + i * step, &tile, out->gz + i * step);
     }
     put_gradients(pairs, &tile, out);
     *out->loss = loss;
-done:
-    free_tile(&tile);
-    return st;
+    return SL_OK;
 }
 
 /* ---- operation ---- */

@@ -134,7 +134,7 @@ static enum sl_status reduce(const void *view, const void *stream)
 {
     const struct reduce *v = view;
     const size_t n_entries = sl_matrix_entries(&v->out);
-    const sl_real **partials;
+    SL_FREED const sl_real **partials = NULL;
     uint32_t n = 0;
     for (uint32_t i = 0; i < v->partials.n; i++) {
         n += v->partials.n_rows[i] / v->out.n_rows;
@@ -146,9 +146,7 @@ static enum sl_status reduce(const void *view, const void *stream)
             partials[n++] = (const sl_real *)v->partials.data[i] + k * n_entries;
         }
     }
-    enum sl_status st = SL_RUN(stream, sl_reduce, n, n_entries, partials, v->out.data);
-    sl_free(partials);
-    return st;
+    return SL_RUN(stream, sl_reduce, n, n_entries, partials, v->out.data);
 }
 
 static struct sl_operation reduce_op = {

@@ -258,6 +258,13 @@ static int64_t tag_of(const struct sl_halo_layer *layer, uint32_t slice, uint32_
                                      (int64_t)to);
 }
 
+static void drop_packed(starpu_data_handle_t (*packed)[N_WAITING])
+{
+    for (uint32_t i = 0; i < N_WAITING; i++) {
+        sl_handle_drop(&(*packed)[i]);
+    }
+}
+
 /* Send a list's rows in pieces. N_WAITING buffers take turns: packing into a buffer waits until its previous piece
  * has been sent. */
 static enum sl_status send_list(const struct sl_halo *halo, const struct sl_task_args *head,
@@ -265,8 +272,7 @@ static enum sl_status send_list(const struct sl_halo *halo, const struct sl_task
                                 const struct sl_rows *rows)
 {
     struct sl_split pieces = pieces_of(halo, layer, list->n);
-    starpu_data_handle_t packed[N_WAITING] = {NULL};
-    enum sl_status st = SL_OK;
+    SL_OWNED(drop_packed) starpu_data_handle_t packed[N_WAITING] = {NULL};
     for (uint32_t i = 0; i < layer->n_slices * pieces.n_chunks; i++) {
         uint32_t slice = i / pieces.n_chunks;
         uint32_t c = i % pieces.n_chunks;
@@ -276,22 +282,17 @@ static enum sl_status send_list(const struct sl_halo *halo, const struct sl_task
             sl_handle_drop(piece);
         }
         if (*piece == NULL) {
-            SL_TRY(st, sl_matrix_register(n, layer->width, layer->dtype, piece), done);
+            SL_CHECK(sl_matrix_register(n, layer->width, layer->dtype, piece));
         }
-        SL_TRY(st, sl_pack_listed_submit(head, rows, slice * layer->width, list->rows, c << pieces.shift, *piece),
-               done);
+        SL_CHECK(sl_pack_listed_submit(head, rows, slice * layer->width, list->rows, c << pieces.shift, *piece));
         int64_t tag = tag_of(layer, slice, list->part, list->rank, c);
         if (layer->whole) {
-            SL_TRY(st, sl_ranks_send(*piece, list->rank, tag), done);
+            SL_CHECK(sl_ranks_send(*piece, list->rank, tag));
         } else {
-            SL_TRY(st, sl_ranks_offer(*piece, list->rank, tag), done);
+            SL_CHECK(sl_ranks_offer(*piece, list->rank, tag));
         }
     }
-done:
-    for (uint32_t i = 0; i < N_WAITING; i++) {
-        sl_handle_drop(&packed[i]);
-    }
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_halo_send(const struct sl_halo *halo, const struct sl_task_args *head,

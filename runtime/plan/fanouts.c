@@ -187,27 +187,23 @@ static enum sl_status take_entry(const struct entry *entry, const struct sl_data
 enum sl_status sl_fanouts_read(const struct sl_fanouts *f, const struct sl_dataset *dataset, uint32_t **out)
 {
     const uint32_t n = dataset->graph.n_relations;
-    uint32_t *table = NULL;
-    uint8_t *marks = NULL;
+    SL_FREED uint32_t *table = NULL;
+    SL_FREED uint8_t *marks = NULL;
     struct entry entry;
-    enum sl_status st = SL_OK;
     *out = NULL;
     if (f->text == NULL) {
         return SL_OK;
     }
-    SL_TRY(st, sl_alloc((size_t)f->n_layers * n, sizeof *table, "fanouts", &table), done);
-    SL_TRY(st, sl_alloc(n, sizeof *marks, "relations", &marks), done);
+    SL_CHECK(sl_alloc((size_t)f->n_layers * n, sizeof *table, "fanouts", &table));
+    SL_CHECK(sl_alloc(n, sizeof *marks, "relations", &marks));
     for (size_t i = 0; i < (size_t)f->n_layers * n; i++) {
         table[i] = f->fanout[i / n];
     }
     for (const char *text = entries_of(f); *text != '\0';) {
-        SL_TRY(st, read_entry(&text, f->n_layers, &entry), done);
-        SL_TRY(st, take_entry(&entry, dataset, f->n_layers, marks, table), done);
+        SL_CHECK(read_entry(&text, f->n_layers, &entry));
+        SL_CHECK(take_entry(&entry, dataset, f->n_layers, marks, table));
     }
     *out = table;
     table = NULL;
-done:
-    sl_free(table);
-    sl_free(marks);
-    return st;
+    return SL_OK;
 }

@@ -73,40 +73,34 @@ static enum sl_status take_numbers(const struct sl_tensors *tensors, const char 
 
 static enum sl_status take_scaling(const struct sl_tensors *tensors, struct sl_model_file *out)
 {
-    struct sl_scaling *scaling = &out->scaling;
-    enum sl_status st = SL_OK;
-    SL_CHECK(take_numbers(tensors, SL_KEY_MEAN, out->n_features, &scaling->mean));
-    SL_CHECK(take_numbers(tensors, SL_KEY_SCALE, out->n_features, &scaling->scale));
-    if ((scaling->mean == NULL) != (scaling->scale == NULL)) {
-        st = sl_fail(SL_EFILE, "%.300s: expected both or none of " SL_KEY_MEAN " and " SL_KEY_SCALE, tensors->path);
-    }
-    scaling->n = scaling->mean != NULL ? out->n_features : 0;
-    return st;
+    SL_OWNED(sl_scaling_free) struct sl_scaling scaling = {0};
+    SL_CHECK(take_numbers(tensors, SL_KEY_MEAN, out->n_features, &scaling.mean));
+    SL_CHECK(take_numbers(tensors, SL_KEY_SCALE, out->n_features, &scaling.scale));
+    SL_FAIL_IF((scaling.mean == NULL) != (scaling.scale == NULL), SL_EFILE,
+               "%.300s: expected both or none of " SL_KEY_MEAN " and " SL_KEY_SCALE, tensors->path);
+    scaling.n = scaling.mean != NULL ? out->n_features : 0;
+    out->scaling = scaling;
+    scaling = (struct sl_scaling){0};
+    return SL_OK;
 }
 
 enum sl_status sl_model_file_parse(struct sl_tensors *tensors, struct sl_model_file *out)
 {
     struct sl_model_file file = {.version = 0};
-    enum sl_status st;
     *out = file;
-    SL_TRY(st, take_u32(tensors, SL_KEY_VERSION, UINT32_MAX, &file.version), fail);
-    if (file.version > SL_MODEL_VERSION) {
-        st = sl_fail(SL_EFILE, "%.300s: found a model of format %u, expected at most %d: a later Starling wrote it",
-                     tensors->path, file.version, SL_MODEL_VERSION);
-        goto fail;
-    }
-    SL_TRY(st, take_u32(tensors, SL_KEY_FEATURES, UINT32_MAX - 1, &file.n_features), fail);
-    SL_TRY(st, take_u32(tensors, SL_KEY_OUTPUTS, UINT32_MAX - 1, &file.n_outputs), fail);
-    SL_TRY(st, take_u32(tensors, SL_KEY_RELATION_COUNT, SL_MAX_RELATIONS, &file.n_relations), fail);
-    SL_TRY(st, take_whole(tensors, SL_KEY_SEED, UINT64_MAX, &file.feature_seed), fail);
-    SL_TRY(st, take_scaling(tensors, &file), fail);
+    SL_CHECK(take_u32(tensors, SL_KEY_VERSION, UINT32_MAX, &file.version));
+    SL_FAIL_IF(file.version > SL_MODEL_VERSION, SL_EFILE,
+               "%.300s: found a model of format %u, expected at most %d: a later Starling wrote it", tensors->path,
+               file.version, SL_MODEL_VERSION);
+    SL_CHECK(take_u32(tensors, SL_KEY_FEATURES, UINT32_MAX - 1, &file.n_features));
+    SL_CHECK(take_u32(tensors, SL_KEY_OUTPUTS, UINT32_MAX - 1, &file.n_outputs));
+    SL_CHECK(take_u32(tensors, SL_KEY_RELATION_COUNT, SL_MAX_RELATIONS, &file.n_relations));
+    SL_CHECK(take_whole(tensors, SL_KEY_SEED, UINT64_MAX, &file.feature_seed));
+    SL_CHECK(take_scaling(tensors, &file));
     file.tensors = *tensors;
     *tensors = (struct sl_tensors){0};
     *out = file;
     return SL_OK;
-fail:
-    sl_scaling_free(&file.scaling);
-    return st;
 }
 
 enum sl_status sl_model_file_read(const char *path, struct sl_model_file *out)

@@ -272,12 +272,12 @@ static void close_end(int *end)
     *end = -1;
 }
 
-static void channels_close(struct channel *channels)
+static void channels_close(struct channel (*channels)[N_KEPT])
 {
-    for (size_t i = 0; i < n_kept(); i++) {
-        close_end(&channels[i].from);
-        close_end(&channels[i].to);
-        sl_writer_abort(&channels[i].writer);
+    for (size_t i = 0; i < N_KEPT; i++) {
+        close_end(&(*channels)[i].from);
+        close_end(&(*channels)[i].to);
+        sl_writer_abort(&(*channels)[i].writer);
     }
 }
 
@@ -399,33 +399,27 @@ static enum sl_status wait_for(pid_t child, const char *raw)
 
 static enum sl_status convert(const char *folder, const char *raw)
 {
-    struct channel channels[N_KEPT];
-    enum sl_status st = SL_OK;
-    for (size_t i = 0; i < n_kept(); i++) {
+    SL_OWNED(channels_close) struct channel channels[N_KEPT];
+    for (size_t i = 0; i < N_KEPT; i++) {
         channels[i] = (struct channel){.from = -1, .to = -1};
     }
-    SL_TRY(st, channels_open(folder, channels), done);
+    SL_CHECK(channels_open(folder, channels));
     pid_t self = getpid();
     pid_t child = fork();
     if (child == 0) {
         convert_here(self, folder, channels);
     }
-    if (child < 0) {
-        st = sl_fail(SL_ENOMEM, "no process for StarPU's converter: %s", strerror(errno));
-        goto done;
-    }
+    SL_FAIL_IF(child < 0, SL_ENOMEM, "no process for StarPU's converter: %s", strerror(errno));
     enum sl_status copied = copy_output(channels);
     if (copied != SL_OK) {
         kill(child, SIGKILL);
     }
-    SL_TRY(st, wait_for(child, raw), done);
-    SL_TRY(st, copied, done);
+    SL_CHECK(wait_for(child, raw));
+    SL_CHECK(copied);
     for (size_t i = 0; i < n_kept(); i++) {
-        SL_TRY(st, sl_writer_close(&channels[i].writer), done);
+        SL_CHECK(sl_writer_close(&channels[i].writer));
     }
-done:
-    channels_close(channels);
-    return st;
+    return SL_OK;
 }
 
 /* ---- the Paje trace ---- */

@@ -222,10 +222,10 @@ static enum sl_status open_pe(const struct sl_plan *plan, struct sl_run *run, co
 enum sl_status sl_feature_cache_open(const struct sl_settings *settings, const struct sl_plan *plan, struct sl_run *run,
                                      const struct sl_shards *shards, uint64_t other_bytes, struct sl_feature_cache *out)
 {
-    struct use *uses = NULL;
+    SL_FREED struct use *uses = NULL;
     enum sl_status st;
     *out = (struct sl_feature_cache){0};
-    SL_TRY(st, check_rows(settings, run, shards), undo);
+    SL_CHECK(check_rows(settings, run, shards));
     choose(settings, run, shards, other_bytes, out);
     if (out->n_rows == 0) {
         return SL_OK;
@@ -247,10 +247,8 @@ enum sl_status sl_feature_cache_open(const struct sl_settings *settings, const s
     for (uint32_t p = plan->first_pe; p < plan->end_pe; p++) {
         SL_TRY(st, open_pe(plan, run, shards, p, uses, out), undo);
     }
-    sl_free(uses);
     return SL_OK;
 undo:
-    sl_free(uses);
     sl_feature_cache_close(out);
     return st;
 }

@@ -506,9 +506,8 @@ static enum sl_status train(struct sl_session *t)
     SL_TRY(st, sl_ranks_barrier(), done);
     st = summarise(t);
 done:
-    if (st != SL_OK &&
-        t->plan.n_ranks ==
-            1) { /* the task that failed first says why; with several ranks it has (runtime/starling.h) */
+    /* The task that failed first says why; with several ranks it has (runtime/starling.h). */
+    if (st != SL_OK && t->plan.n_ranks == 1) {
         starpu_task_wait_for_all();
         if (sl_failure_seen(&t->run.failure)) {
             st = sl_failure_status(&t->run.failure);

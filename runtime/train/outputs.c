@@ -195,10 +195,8 @@ static enum sl_status write_rows(const struct sl_session *t, const char *path, c
 static enum sl_status place_pairs(struct sl_session *t)
 {
     struct sl_link_split split = t->dataset->links;
-    if (t->relation_of == NULL) {
-        return sl_links_place(&split, t->settings->pairs, &t->pairs);
-    }
-    for (uint32_t i = 0; t->pairs.relation != NULL && i < t->pairs.n; i++) {
+    const bool moves = t->relation_of != NULL && t->pairs.relation != NULL;
+    for (uint32_t i = 0; moves && i < t->pairs.n; i++) {
         uint32_t *relation = &t->pairs.relation[i];
         SL_FAIL_IF(*relation >= t->n_relations, SL_EFILE, "%s:%u: expected a relation below %u, found %u",
                    t->settings->pairs, i + 1, t->n_relations, *relation);
@@ -212,18 +210,13 @@ enum sl_status sl_outputs_read_pairs(struct sl_session *t)
     if (t->settings->pairs == NULL) {
         return SL_OK;
     }
-    enum sl_status st =
-        sl_links_read_named(t->settings->pairs, t->dataset->vertex_names, t->dataset->graph.n_vertices, &t->pairs);
-    if (st == SL_OK && t->pairs.n == 0) {
-        st = sl_fail(SL_EFILE, "--pairs %.300s: expected pairs of vertices, found none", t->settings->pairs);
+    SL_CHECK(
+        sl_links_read_named(t->settings->pairs, t->dataset->vertex_names, t->dataset->graph.n_vertices, &t->pairs));
+    SL_FAIL_IF(t->pairs.n == 0, SL_EFILE, "--pairs %.300s: expected pairs of vertices, found none", t->settings->pairs);
+    if (sl_settings_predicts_csv(t->settings)) {
+        SL_CHECK(sl_links_copy(&t->pairs, &t->asked));
     }
-    if (st == SL_OK && sl_settings_predicts_csv(t->settings)) {
-        st = sl_links_copy(&t->pairs, &t->asked);
-    }
-    if (st == SL_OK) {
-        st = place_pairs(t);
-    }
-    return st;
+    return place_pairs(t);
 }
 
 static const sl_real *score_of(void *context, uint64_t pair)
@@ -238,24 +231,23 @@ enum sl_status sl_outputs_score_pairs(struct sl_session *t, const struct sl_link
     const struct sl_evaluated here = sl_evaluated_here(&t->shards);
     const uint32_t n_vertices = t->shards.n_vertices;
     double scores[SL_CHOSEN_TILE];
-    struct sl_chosen ends;
-    struct sl_decoder decoder;
-    enum sl_status st;
-    SL_TRY(st, sl_chosen_open(n_vertices, t->shards.n_outputs, &ends), done);
+    SL_OWNED(sl_chosen_close) struct sl_chosen ends = {0};
+    SL_CHECK(sl_chosen_open(n_vertices, t->shards.n_outputs, &ends));
     for (uint32_t i = 0; i < pairs->n; i++) {
         sl_chosen_add(&ends, new_ids[pairs->from[i]]);
         sl_chosen_add(&ends, new_ids[pairs->to[i]]);
     }
-    SL_TRY(st, sl_chosen_number(&ends, n_vertices, here.first, here.first + here.n), done);
+    SL_CHECK(sl_chosen_number(&ends, n_vertices, here.first, here.first + here.n));
     sl_chosen_take(&ends, here.first, here.n, vectors);
     sl_watchdog_suspend(false);
-    SL_TRY(st, sl_chosen_gather(&ends), done);
+    SL_CHECK(sl_chosen_gather(&ends));
     sl_watchdog_suspend(true);
     if (sl_rank() > 0) {
-        goto done;
+        return SL_OK;
     }
-    SL_TRY(st, sl_model_acquire(&t->model, STARPU_R), done);
-    decoder = sl_model_decoder(&t->model);
+    SL_CHECK(sl_model_acquire(&t->model, STARPU_R));
+    const struct sl_decoder decoder = sl_model_decoder(&t->model);
+    enum sl_status st = SL_OK;
     for (uint32_t i = 0, n = 0; st == SL_OK && i < pairs->n; i += n) {
         st = sl_chosen_score(&ends, &decoder, pairs, new_ids, i, &n, scores);
         for (uint32_t k = 0; st == SL_OK && k < n; k++) {
@@ -263,8 +255,6 @@ enum sl_status sl_outputs_score_pairs(struct sl_session *t, const struct sl_link
         }
     }
     sl_model_release(&t->model);
-done:
-    sl_chosen_close(&ends);
     return st;
 }
 

@@ -29,6 +29,13 @@ struct trial {
     uint64_t key;
 };
 
+static void close_trial(struct trial *t)
+{
+    sl_free(t->fanouts);
+    sl_free(t->ids);
+    sl_free(t->present);
+}
+
 /* A uniform number of a vertex, in [0, 1). */
 static double uniform(const struct trial *t, sl_vertex v, uint32_t hop)
 {
@@ -161,13 +168,12 @@ enum sl_status sl_reach_expect(const struct sl_settings *s, const struct sl_data
     const double n_train = sl_dataset_n_train(dataset);
     const double most = BUDGET_MARGIN * s->vertex_budget;
     const struct sl_fanouts fanouts = sl_settings_fanouts(s);
-    struct trial t = {.settings = s, .dataset = dataset};
+    SL_OWNED(close_trial) struct trial t = {.settings = s, .dataset = dataset};
     double n_seeds = fmin((double)s->batch_size * s->group_size, n_train);
-    enum sl_status st;
     *out = (struct sl_reach){{0}, {0}};
-    SL_TRY(st, sl_fanouts_read(&fanouts, dataset, &t.fanouts), done);
-    SL_TRY(st, sl_alloc(dataset->graph.n_vertices, sizeof *t.ids, "a step's vertices", &t.ids), done);
-    SL_TRY(st, sl_alloc(dataset->graph.n_vertices, sizeof *t.present, "marks of a step's vertices", &t.present), done);
+    SL_CHECK(sl_fanouts_read(&fanouts, dataset, &t.fanouts));
+    SL_CHECK(sl_alloc(dataset->graph.n_vertices, sizeof *t.ids, "a step's vertices", &t.ids));
+    SL_CHECK(sl_alloc(dataset->graph.n_vertices, sizeof *t.present, "marks of a step's vertices", &t.present));
     for (int i = 0; i <= N_BUDGETS; i++) {
         for (t.key = 0; t.key < N_TRIES; t.key++) {
             draw_step(&t, n_seeds, out);
@@ -177,9 +183,5 @@ enum sl_status sl_reach_expect(const struct sl_settings *s, const struct sl_data
         }
         n_seeds = floor(fmin(n_train, n_seeds * most / fmax(1, *last))); /* on the way to a --vertex-budget */
     }
-done:
-    sl_free(t.fanouts);
-    sl_free(t.ids);
-    sl_free(t.present);
-    return st;
+    return SL_OK;
 }
