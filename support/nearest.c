@@ -24,11 +24,6 @@ static bool same(char a, char b)
     return fold(a) == fold(b);
 }
 
-static size_t smallest(size_t a, size_t b, size_t c)
-{
-    return sl_min_u64(sl_min_u64(a, b), c);
-}
-
 /* Insertions, removals, replacements, and swaps of neighbours (Damerau 1964, Levenshtein 1966). A name that does
  * not fit a row is far away. */
 static size_t edit_distance(const char *a, const char *b)
@@ -48,7 +43,7 @@ static size_t edit_distance(const char *a, const char *b)
         size_t *row = rows[i % 3];
         row[0] = i;
         for (size_t j = 1; j <= n; j++) {
-            row[j] = smallest(old[j] + 1, row[j - 1] + 1, old[j - 1] + !same(a[i - 1], b[j - 1]));
+            row[j] = sl_min_u64(sl_min_u64(old[j], row[j - 1]) + 1, old[j - 1] + !same(a[i - 1], b[j - 1]));
             if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1])) {
                 row[j] = sl_min_u64(older[j - 2] + 1, row[j]);
             }

@@ -308,11 +308,6 @@ size_t sl_option_select(const struct sl_option *options, size_t n, unsigned prog
     return n_out;
 }
 
-static void program_name(const struct sl_option_table *table, char *out, size_t bytes)
-{
-    snprintf(out, bytes, "%s%s%s", table->program, table->command != NULL ? " " : "", sl_text_or(table->command, ""));
-}
-
 void sl_option_offer(const struct sl_option_table *table, struct sl_nearest *nearest)
 {
     for (size_t i = 0; i < table->n_options; i++) {
@@ -330,7 +325,8 @@ static enum sl_status unknown(const struct sl_option_table *table, const char *n
 {
     struct sl_nearest near = {.typed = name, .distance = SIZE_MAX};
     char program[LABEL_BYTES];
-    program_name(table, program, sizeof program);
+    snprintf(program, sizeof program, "%s%s%s", table->program, table->command != NULL ? " " : "",
+             sl_text_or(table->command, ""));
     sl_option_offer(table, &near);
     if (table->sibling != NULL) {
         sl_option_offer(table->sibling, &near);

@@ -111,11 +111,6 @@ void sl_run_stage_seconds(const struct sl_run *run, double seconds_out[SL_N_STAG
 
 /* ---- the clock of a task ---- */
 
-static int stage_is_hidden(enum sl_stage stage)
-{
-    return stage == SL_STAGE_SAMPLE || stage == SL_STAGE_GATHER;
-}
-
 static enum sl_status span_append(struct sl_span **spans, size_t *n, size_t *capacity, struct sl_span span)
 {
     if (*n == *capacity) {
@@ -246,7 +241,7 @@ static void count_span(const struct sl_task_args *args, struct sl_worker_log *lo
 {
     enum sl_status st = SL_OK;
     log->stage_s[args->stage] += span.end_s - span.start_s;
-    if (stage_is_hidden(args->stage)) {
+    if (args->stage == SL_STAGE_SAMPLE || args->stage == SL_STAGE_GATHER) {
         st = span_append(&log->hidden, &log->n_hidden, &log->hidden_capacity, span);
     } else if (sl_stage_is_compute(args->stage)) {
         st = span_extend(log, span);
@@ -624,34 +619,31 @@ static void set_arguments(struct starpu_task *out, const void *args, size_t args
     }
 }
 
-static enum sl_status translate(int error)
+static enum sl_status try_to_submit(const struct sl_task *task, const void *args, size_t args_bytes,
+                                    enum sl_priority priority, struct starpu_task *out)
 {
+    out->cl = &task->operation->codelet;
+    set_arguments(out, args, args_bytes);
+    SL_FAIL_IF(!set_buffers(out, task) || out->cl_arg == NULL, SL_ENOMEM, "no memory for a task of %u buffers",
+               task->n_buffers);
+    set_options(out, args, priority);
+    SL_CHECK(sl_perfmodel_check(out->cl->model));
+    int error = starpu_task_submit(out);
     SL_FAIL_IF(error == -ENODEV, SL_ENODEV, "no worker can run this task; give StarPU at least one CPU worker");
-    return sl_fail(SL_ESTARPU, "StarPU refused the task: %s", strerror(-error));
+    SL_FAIL_IF(error != 0, SL_ESTARPU, "StarPU refused the task: %s", strerror(-error));
+    return SL_OK;
 }
 
 static enum sl_status submit(const struct sl_task *task, const void *args, size_t args_bytes, enum sl_priority priority)
 {
     struct starpu_task *out = starpu_task_create();
-    enum sl_status st;
-    out->cl = &task->operation->codelet;
-    set_arguments(out, args, args_bytes);
-    if (!set_buffers(out, task) || out->cl_arg == NULL) {
-        st = sl_fail(SL_ENOMEM, "no memory for a task of %u buffers", task->n_buffers);
-        goto destroy_task;
+    enum sl_status st = try_to_submit(task, args, args_bytes, priority, out);
+    if (st != SL_OK) {
+        out->destroy = 0;
+        starpu_task_destroy(out);
+        st = with_place(task->operation, args, st);
     }
-    set_options(out, args, priority);
-    SL_TRY(st, sl_perfmodel_check(out->cl->model), destroy_task);
-    int error = starpu_task_submit(out);
-    if (error != 0) {
-        st = translate(error);
-        goto destroy_task;
-    }
-    return SL_OK;
-destroy_task:
-    out->destroy = 0;
-    starpu_task_destroy(out);
-    return with_place(task->operation, args, st);
+    return st;
 }
 
 enum sl_status sl_task_submit(struct sl_task *task, void *args, size_t args_bytes, enum sl_priority priority)

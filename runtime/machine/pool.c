@@ -97,16 +97,6 @@ void sl_pool_keep(bool keep)
     pthread_mutex_unlock(&lock);
 }
 
-static struct header *header_of(void *block)
-{
-    return (struct header *)(void *)((char *)block - LINE_BYTES);
-}
-
-static void *block_of(struct header *header)
-{
-    return (char *)header + LINE_BYTES;
-}
-
 /* 4096 stands for all arenas of jemalloc. */
 void sl_pool_purge(void)
 {
@@ -379,13 +369,13 @@ static __attribute__((unused)) int pool_malloc(unsigned node, void **out, size_t
         return without_memory(bytes, out);
     }
     put_to_use(header);
-    *out = block_of(header);
+    *out = (char *)header + LINE_BYTES;
     return 0;
 }
 
 static __attribute__((unused)) int pool_free(unsigned node, void *block, size_t bytes, int flags)
 {
-    struct header *header = header_of(block);
+    struct header *header = (void *)((char *)block - LINE_BYTES);
     (void)node;
     (void)bytes;
     (void)flags;

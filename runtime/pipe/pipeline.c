@@ -260,11 +260,6 @@ static sl_vertex first_own(const struct sl_pipe *p)
     return p->work.shards->part[p->plan.first_pe].first;
 }
 
-static uint32_t n_own(const struct sl_pipe *p)
-{
-    return p->work.shards->part[p->plan.end_pe - 1].end - first_own(p);
-}
-
 /* Copy the history of this rank's chunks, by id from its first id on. */
 static enum sl_status copy_out(struct sl_pipe *p, uint32_t i, char *out)
 {
@@ -328,7 +323,8 @@ static enum sl_status count_history(struct sl_pipe *p, uint32_t i, double *n_out
 static enum sl_status gather_history(struct pipeline *l, uint32_t i)
 {
     struct sl_pipe *p = &l->pipe;
-    size_t n = has_layer(p, i) ? n_own(p) * row_bytes(p, i) : 0;
+    uint32_t n_own = p->work.shards->part[p->plan.end_pe - 1].end - first_own(p);
+    size_t n = has_layer(p, i) ? n_own * row_bytes(p, i) : 0;
     size_t n_all = p->plan.rank == 0 ? p->work.shards->n_vertices * row_bytes(p, i) : 0;
     SL_FREED char *mine = NULL;
     if (n_all > 0) {

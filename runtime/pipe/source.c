@@ -113,12 +113,6 @@ static enum sl_status cross(const struct sl_layer_pass *lp, const struct sl_pipe
     return SL_OK;
 }
 
-/* Whether the layer runs again, and its rows were exchanged the first time and kept for later slots. */
-static bool have_crossed(const struct sl_pipe *pipe)
-{
-    return pipe->recomputing && pipe->order.n_slots > 1;
-}
-
 /* Chunks of this rank read rows in place, or packed if only packed rows are kept. */
 static enum sl_status send(const struct sl_layer_pass *lp)
 {
@@ -126,8 +120,8 @@ static enum sl_status send(const struct sl_layer_pass *lp)
     if (sl_pipe_packs(pipe)) {
         return pack_all(lp, false);
     }
-    if (have_crossed(pipe)) {
-        return SL_OK;
+    if (pipe->recomputing && pipe->order.n_slots > 1) {
+        return SL_OK; /* the rows were exchanged the first time, and kept for later slots */
     }
     return cross(lp, &pipe->graph.in, sl_pipe_travelling(lp));
 }

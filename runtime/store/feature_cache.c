@@ -167,11 +167,6 @@ static enum sl_status count_uses(const struct sl_plan *plan, const struct sl_sha
 
 /* ---- one PE ---- */
 
-static uint32_t slots_of(const struct sl_feature_cache *cache, const struct sl_shard *part)
-{
-    return sl_min_u32(cache->n_rows, part->end - part->first);
-}
-
 /* Register a PE's cache. The rows take exactly the memory that sl_feature_room_rows found. StarPU can count the
  * entries, since the part's table has more. */
 static void register_pe(const struct sl_shards *shards, const struct sl_shard *part, uint32_t n_slots,
@@ -211,7 +206,7 @@ static enum sl_status open_pe(const struct sl_plan *plan, struct sl_run *run, co
 {
     const struct sl_shard *part = &shards->part[sl_plan_part(plan, p)];
     struct sl_task_args head = {.run = run, .pe = p};
-    uint32_t n_slots = slots_of(cache, part);
+    uint32_t n_slots = sl_min_u32(cache->n_rows, part->end - part->first);
     if (n_slots == 0) {
         return SL_OK; /* a part without vertices */
     }
