@@ -174,8 +174,8 @@ struct sl_score *sl_scores_find(struct sl_scores *scores, const char *name);
 void sl_scores_put(struct sl_scores *scores, const char *name, double valid, double test);
 
 /* Read --class-weights: numbers of 0 or more, one for each output. `text` has the numbers with commas between them, or
- * the path of a file with a number on each line. The caller frees *out (sl_free), also on failure. SL_EINVAL: the text has a wrong
- * number. SL_EFILE, SL_EIO, SL_ENOMEM. */
+ * the path of a file with a number on each line. The caller frees *out (sl_free), also on failure. SL_EINVAL: the text
+ * has a wrong number. SL_EFILE, SL_EIO, SL_ENOMEM. */
 enum sl_status sl_objective_read_weights(const char *text, uint32_t n_outputs, float **out);
 
 /* Check that the split's training targets are numbers, and set the masses to the numbers of known targets. `name` is

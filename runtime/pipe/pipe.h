@@ -35,8 +35,8 @@ struct sl_pipe {
     struct sl_pass pass;
     /* A single replica. */
     struct sl_replicas replicas;
-    /* [layer][chunk], the four one after the other in memory. If sl_pipe_packs: boundary rows of this epoch's travelling rows, and of the returning
-     * gradients. */
+    /* [layer][chunk], the four one after the other in memory. If sl_pipe_packs: boundary rows of this epoch's
+     * travelling rows, and of the returning gradients. */
     struct sl_rows *sent;
     struct sl_rows *returned;
     /* If sl_pipe_keeps_sums: sums of boundary vertices. */

@@ -33,11 +33,11 @@ struct sl_slot_pe {
     struct sl_importance_handles importance;
     /* One per hop. */
     struct sl_block *block;
-    /* [hop][G], one after the other in memory. packed: rows from each owner. sent: row gradients for each owner. arrived and returned: their copies
-     * on another GPU (runtime/exchange/transport.h). Each step gives the matrices new shapes (sl_matrix_reshape),
-     * while no task uses them. The last readers of a matrix are aggregate and accumulate. Aggregate and
-     * accumulate also read a block of the hop, and the next sampling phase of the slot waits for all readers of blocks.
-     */
+    /* [hop][G], one after the other in memory. packed: rows from each owner. sent: row gradients for each owner.
+     * arrived and returned: their copies on another GPU (runtime/exchange/transport.h). Each step gives the matrices
+     * new shapes (sl_matrix_reshape), while no task uses them. The last readers of a matrix are aggregate and
+     * accumulate. They also read a block of the hop, and the next sampling phase of the slot waits for all readers of
+     * blocks. */
     starpu_data_handle_t *packed, *sent;
     starpu_data_handle_t *arrived, *returned;
 };

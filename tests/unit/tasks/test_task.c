@@ -369,7 +369,7 @@ TEST(test_out_of_memory)
         assert_int_equal(sl_memory_live(), live);
         failures += st != SL_OK;
     }
-    assert_int_equal(failures, 6); /* 16 to 32, 64, 128: two lists each */
+    assert_int_equal(failures, 3); /* 16 to 32, 64, 128 */
     unregister(MOST, handles);
     assert_int_equal(values[MOST - 1], MOST);
 }
