@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "codelets/rows/rounded.h"
+#include "codelets/sums/lanes.h"
 #include "codelets/sums/walk.h"
 #include "support/ln.h"
 #include "support/minmax.h"
@@ -17,39 +18,6 @@
 /* ---- kernels, CPU: products and sums of rows ---- */
 
 #define BATCH 4 /* rows added at a time: the output row is read and written once for all of them */
-#define LANES 8
-#define VECTOR __attribute__((vector_size(LANES * sizeof(sl_real))))
-
-/* Entries c .. c + LANES - 1 of a row. */
-SL_INLINE void take_lanes(enum sl_dtype dtype, const void *row, uint32_t c, sl_real VECTOR *lane)
-{
-    if (dtype == SL_DTYPE_REAL) {
-        memcpy(lane, (const sl_real *)row + c, sizeof *lane);
-        return;
-    }
-    for (uint32_t l = 0; l < LANES; l++) {
-        (*lane)[l] = sl_entry(dtype, row, c + l);
-    }
-}
-
-/* The sum of x[c] * y[y0 + c]: lane by lane, then the lanes in pairs, then the remaining columns. */
-SL_INLINE sl_real dot(enum sl_dtype dtype, uint32_t n, const sl_real *x, const void *y, uint32_t y0)
-{
-    sl_real VECTOR lane = {0};
-    sl_real VECTOR a;
-    sl_real VECTOR b;
-    uint32_t c = 0;
-    for (; c + LANES <= n; c += LANES) {
-        take_lanes(SL_DTYPE_REAL, x, c, &a);
-        take_lanes(dtype, y, y0 + c, &b);
-        lane += a * b;
-    }
-    sl_real sum = ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
-    for (; c < n; c++) {
-        sum += x[c] * sl_entry(dtype, y, y0 + c);
-    }
-    return sum;
-}
 
 /* Rows to add, and their weights by head. */
 struct batch {
@@ -453,7 +421,7 @@ SL_INLINE void add_side(enum sl_dtype dtype, struct sl_heads heads, const void *
     sl_real weight[SL_MAX_HEADS];
     weigh(heads.n_heads, el, er, lse, weight);
     for (uint32_t k = 0; k < heads.n_heads; k++) {
-        sl_real da = (w == NULL ? 1 : (sl_real)*w) * dot(dtype, width, gz + k * width, row, k * width);
+        sl_real da = (w == NULL ? 1 : (sl_real)*w) * sl_dot(dtype, width, gz + k * width, row, k * width);
         sl_real steep = weight[k] * sl_attend_slope(er[k] + el[k]);
         sum->c[k] += weight[k] * da;
         sum->slope[k] += steep;
@@ -539,7 +507,7 @@ SL_INLINE void add_back_term(enum sl_dtype dtype, const struct sl_attend_back *b
     sl_real weight[SL_MAX_HEADS];
     weigh(heads.n_heads, el, er, lse, weight);
     for (uint32_t k = 0; k < heads.n_heads; k++) {
-        sl_real da = (w == NULL ? 1 : (sl_real)*w) * dot(dtype, width, gz + k * width, u, k * width);
+        sl_real da = (w == NULL ? 1 : (sl_real)*w) * sl_dot(dtype, width, gz + k * width, u, k * width);
         gel[k] += weight[k] * (da - c[k]) * sl_attend_slope(er[k] + el[k]);
     }
     weigh_edge(heads.n_heads, w, weight);

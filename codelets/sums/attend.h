@@ -90,11 +90,17 @@ static inline SL_HOST_DEVICE sl_real sl_attend_slope(sl_real x)
     return x > 0 ? 1 : (sl_real)0.2;
 }
 
-/* a. Rounding can leave lse too small and the exponent above 0; a is therefore cut at 1. */
+/* exp(e - lse). Rounding can leave lse too small and the exponent above 0; the result is therefore cut at 1. */
+static inline SL_HOST_DEVICE sl_real sl_attend_share(sl_real e, sl_real lse)
+{
+    sl_real a = sl_exp_nonpositive(e - lse);
+    return a > 1 ? 1 : a;
+}
+
+/* a. */
 static inline SL_HOST_DEVICE sl_real sl_attend_weight(sl_real x, sl_real lse)
 {
-    sl_real a = sl_exp_nonpositive(sl_attend_score(x) - lse);
-    return a > 1 ? 1 : a;
+    return sl_attend_share(sl_attend_score(x), lse);
 }
 
 /* ---- kernels for both devices. On a CPU: SL_ENOMEM. On a device, pointers are to device memory. Structs and arrays of

@@ -31,13 +31,19 @@ struct sl_item {
 };
 
 /* Properties of a list. source, target: the stored types of its rows and of its sums. sums: it sums rows, else it moves
- * them. weighs_terms: terms have their own weights. adds_self: an item has a row before its terms. */
+ * them. weighs_terms: terms have their own weights. adds_self: an item has a row before its terms. of: what is added of
+ * vector `column` of a row, x. */
 template <typename S, typename T> struct sl_plain_list {
     typedef S source;
     typedef T target;
     static const bool sums = true;
     static const bool weighs_terms = false;
     static const bool adds_self = false;
+
+    template <typename V> __device__ V of(const struct sl_item &, uint32_t, V x) const
+    {
+        return x;
+    }
 };
 
 /* ---- sums ---- */
@@ -84,7 +90,7 @@ static inline __device__ V sl_add_terms(const List &list, const struct sl_tile &
             for (uint32_t u = 0; u < SL_IN_FLIGHT; u++) {
                 sl_real w = List::weighs_terms ? __shfl_sync(SL_ALL_LANES, my_weight, lane0 + k + u) : it.weight;
                 if (adds[u]) {
-                    sum = sl_plus(sum, sl_times(w, sl_wide(x[u])));
+                    sum = sl_plus(sum, sl_times(w, list.of(it, tile.column, sl_wide(x[u]))));
                 }
             }
         }
@@ -94,9 +100,10 @@ static inline __device__ V sl_add_terms(const List &list, const struct sl_tile &
 
 /* The row before an item's terms. */
 template <typename V, typename List>
-static inline __device__ V sl_own_term(const struct sl_tile &tile, const struct sl_item &it)
+static inline __device__ V sl_own_term(const List &list, const struct sl_tile &tile, const struct sl_item &it)
 {
-    return sl_times(it.self_weight, sl_wide(__ldg((const sl_source_of<List, V> *)it.self + tile.column)));
+    const V x = sl_wide(__ldg((const sl_source_of<List, V> *)it.self + tile.column));
+    return sl_times(it.self_weight, list.of(it, tile.column, x));
 }
 
 /* Add an item's list, or nothing if the block takes the list. */
@@ -112,7 +119,7 @@ static inline __device__ void sl_sum_alone(const List &list, const struct sl_til
         sum = sl_wide(*out);
     }
     if constexpr (List::adds_self) {
-        sum = writes ? sl_plus(sum, sl_own_term<V, List>(tile, it)) : sum;
+        sum = writes ? sl_plus(sum, sl_own_term<V>(list, tile, it)) : sum;
     }
     const uint32_t n = leaves ? 0 : (uint32_t)(it.end - it.begin);
     sum = sl_add_terms<V, LANES>(list, tile, it, it.begin, n, sum);
@@ -138,7 +145,7 @@ static inline __device__ void sl_sum_together(const List &list, const struct sl_
         sl_target_of<List, V> *out = (sl_target_of<List, V> *)it.out + tile.column;
         V sum = beta ? sl_wide(*out) : sl_nothing(V());
         if constexpr (List::adds_self) {
-            sum = sl_plus(sum, sl_own_term<V, List>(tile, it));
+            sum = sl_plus(sum, sl_own_term<V>(list, tile, it));
         }
         for (uint32_t k = 0; k < n_groups; k++) {
             sum = sl_plus(sum, part[k * LANES + threadIdx.x]);

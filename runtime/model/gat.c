@@ -3,18 +3,18 @@
  *
  * Graph attention (Velickovic et al. 2018). u = h W, cut into heads. Per head, z = sum of a u over the in-neighbours
  * and the vertex itself; then heads stand side by side and b is added. a is the softmax of LeakyReLU(attn_dst . u_dst
- * + attn_src . u_src) (codelets/sums/attend.h).
+ * + attn_src . u_src) (codelets/sums/attend.h). With --skip, z += h_self W_skip.
  *
  *   derive    W' = [W | W attn_src | W attn_dst], once a step, so that one product computes u and both scores
- *   forward   U = h W' travels; z = b + attention of U
- *   backward  the gradients of U travel back; gh = gU W'^T */
+ *   forward   U = h W' travels; z = h_self W_skip + b + attention of U
+ *   backward  the gradients of U travel back; gh = gU W'^T, then += gz W_skip^T on the self rows */
 #include "codelets/rows/derive.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
 #include "runtime/model/sage.h"
 #include "runtime/model/sums.h"
 
-enum { WEIGHT, BIAS, SOURCE, TARGET, DERIVED, N_PARAMETERS };
+enum { WEIGHT, BIAS, SOURCE, TARGET, SKIP, DERIVED, N_PARAMETERS };
 
 /* ---- W' ---- */
 
@@ -61,7 +61,12 @@ static enum sl_status derive_back(const struct sl_layer_pass *lp, uint32_t repli
 
 static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
-    return sl_bias(lp, p, BIAS, sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
+    starpu_data_handle_t z = sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c];
+    if (lp->layer->skips) {
+        return sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c), SKIP, sl_layer_pass_value(lp, p, BIAS),
+                           0, z);
+    }
+    return sl_bias(lp, p, BIAS, z);
 }
 
 static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
@@ -71,19 +76,41 @@ static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32
 
 static enum sl_status forward(const struct sl_layer_pass *lp)
 {
-    SL_CHECK(sl_project(lp, DERIVED));
+    SL_CHECK(sl_project(lp, DERIVED, SL_NO_PARAMETER));
     SL_CHECK(sl_layer_pass_shape_all(lp, SL_ROWS_SCALES));
     return sl_sum_chunks(lp, SL_ROWS_Z, begin, combine);
+}
+
+/* The gradients of W_skip and of the bias. */
+static enum sl_status skip_gradient(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
+{
+    return sl_multiply_back(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c), SKIP, BIAS,
+                            sl_layer_pass_returns(lp, p)->chunk[c]);
+}
+
+static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p)
+{
+    if (lp->layer->skips) {
+        SL_CHECK(sl_self_rows_back(lp, p, sl_layer_pass_order(lp)->returning, SKIP));
+    }
+    if (lp->layer->residual) {
+        return sl_residual_back(lp, p);
+    }
+    return SL_OK;
 }
 
 static enum sl_status backward(const struct sl_layer_pass *lp)
 {
     SL_CHECK(lp->pass->source->send_back(lp));
-    SL_CHECK(sl_bias_back(lp, BIAS));
+    if (lp->layer->skips) {
+        SL_CHECK(sl_each_chunk(lp, skip_gradient));
+    } else {
+        SL_CHECK(sl_bias_back(lp, BIAS));
+    }
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         SL_CHECK(sl_convolve_back(lp, p, DERIVED));
-        if (lp->layer->residual && lp->i > 0) {
-            SL_CHECK(sl_residual_back(lp, p));
+        if (lp->i > 0) {
+            SL_CHECK(self_rows(lp, p));
         }
     }
     return SL_OK;
@@ -101,6 +128,7 @@ static void rows(const struct sl_layer *layer, struct sl_layer_order *order)
 static void shape(const struct sl_settings *settings, struct sl_layer *layer)
 {
     const uint32_t n_slabs = sl_layer_slabs(layer);
+    layer->skips = settings->skip;
     layer->n_heads = n_slabs * (layer->last ? 1 : settings->heads);
     layer->training = layer->evaluation =
         (struct sl_layer_order){.project_first = true, .travels = n_slabs * layer->n_out + 2 * layer->n_heads};
@@ -117,6 +145,7 @@ const struct sl_layer_kind sl_gat = {
          [BIAS] = {SL_SHAPE_VECTOR, {{"layers.#.bias", 0}, {"convs.#.bias", 0}}, .key = 2, .is_output_bias = true},
          [SOURCE] = {SL_SHAPE_HEADS, {{"layers.#.attn_l", 0}, {"convs.#.att_src", 0}}, .key = 5, .by_derived = true},
          [TARGET] = {SL_SHAPE_HEADS, {{"layers.#.attn_r", 0}, {"convs.#.att_dst", 0}}, .key = 6, .by_derived = true},
+         [SKIP] = {SL_SHAPE_SKIP, {{"layers.#.res_fc.weight", true}, {"convs.#.res.weight", true}}, .key = 7},
          [DERIVED] = {.shape = SL_SHAPE_DERIVED}},
     .n_parameters = N_PARAMETERS,
     .derived = DERIVED,

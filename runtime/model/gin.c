@@ -143,7 +143,7 @@ static enum sl_status input_back(const struct sl_layer_pass *lp, uint32_t p)
     SL_CHECK(lp->pass->source->sum_back(lp, p, to));
     SL_CHECK(self_rows(lp, p, to));
     if (project_first) {
-        SL_CHECK(sl_project_back(lp, p, W1));
+        SL_CHECK(sl_project_back(lp, p, W1, SL_NO_PARAMETER));
     }
     if (lp->layer->residual && lp->i > 0) {
         return sl_residual_back(lp, p);

@@ -12,6 +12,7 @@ const struct sl_model_kind *sl_model_kind(int model)
         [SL_MODEL_SAGE] = {"sage", &sl_sage, NULL, NULL},
         [SL_MODEL_GCN] = {"gcn", &sl_gcn, NULL, NULL},
         [SL_MODEL_GAT] = {"gat", &sl_gat, NULL, NULL},
+        [SL_MODEL_GATV2] = {"gatv2", &sl_gatv2, NULL, NULL},
         [SL_MODEL_GCNII] = {"gcnii", &sl_gcnii, &sl_activated_in, &sl_linear_out},
         [SL_MODEL_GIN] = {"gin", &sl_gin, NULL, NULL},
         [SL_MODEL_RESGCN] = {"resgcn", &sl_resgcn, &sl_linear_in, &sl_normed_out},

@@ -36,6 +36,7 @@ const struct sl_model_kind *sl_model_kind(int model);
 extern const struct sl_layer_kind sl_sage;       /* Hamilton et al. 2017, mean aggregator */
 extern const struct sl_layer_kind sl_gcn;        /* Kipf, Welling 2017 */
 extern const struct sl_layer_kind sl_gat;        /* Velickovic et al. 2018 */
+extern const struct sl_layer_kind sl_gatv2;      /* Brody et al. 2022 */
 extern const struct sl_layer_kind sl_gcnii;      /* Chen et al. 2020 */
 extern const struct sl_layer_kind sl_gin;        /* Xu et al. 2019 */
 extern const struct sl_layer_kind sl_rgcn;       /* Schlichtkrull et al. 2018 */

@@ -60,7 +60,8 @@ enum sl_role {
     SL_ROWS_GATE_BEFORE,
     /* Attention, per destination and head: the logarithm of the sum of exponentials. */
     SL_ROWS_SCALES,
-    /* For a layer of two products: the output of the first product, the gate of its ReLU, and the result. */
+    /* For a layer of two products: the output of the first product, the gate of its ReLU, and the result. For gatv2:
+     * the rows R. */
     SL_ROWS_T,
     SL_ROWS_GATE_INNER,
     SL_ROWS_INNER,
@@ -72,7 +73,7 @@ enum sl_role {
     SL_ROWS_GBEFORE,
     /* Attention, per destination: the numbers of the backward pass. */
     SL_ROWS_SIDES,
-    /* Gradients of t and of the inner rows. */
+    /* Gradients of t and of the inner rows. For gatv2: GR, and the rows that add up to the gradient of attn. */
     SL_ROWS_GT,
     SL_ROWS_GINNER,
     /* First layer only: the gradient of its output, as later layers that read this output again return it. */
@@ -116,6 +117,8 @@ enum sl_parameter_shape {
     SL_SHAPE_NONE,
     /* n_in x n_out, Xavier uniform with gain sqrt 2. */
     SL_SHAPE_MATRIX,
+    /* The same, if the layer skips (--skip). */
+    SL_SHAPE_SKIP,
     /* n_out x n_out, initialised likewise. */
     SL_SHAPE_SQUARE,
     /* A matrix n_in x n_out for each relation, each initialised likewise. In memory one above the other, or side by
@@ -259,6 +262,8 @@ struct sl_layer {
     enum sl_dtype row_dtype;
     /* GCNII's beta. */
     double identity;
+    /* z += h_self W_skip (--skip). */
+    bool skips;
     /* GIN's epsilon is trained. */
     bool learns_epsilon;
     /* Attention heads, of all relations together. */

@@ -89,9 +89,12 @@ static enum sl_status open_own(uint64_t seed, uint32_t i, uint32_t k, struct sl_
     struct sl_parameter *p = &layer->parameter[k];
     const struct sl_draw draw = {.seed = seed, .step = i, .purpose = SL_FOR_INITIALISATION, .hop = kind->key};
     bool fixed = kind->shape == SL_SHAPE_NUMBER && !layer->learns_epsilon;
+    if (p->n_rows == 0) {
+        return SL_OK;
+    }
     SL_CHECK(open_parameter(kind->shape != SL_SHAPE_DERIVED && !fixed, p));
-    if (kind->shape == SL_SHAPE_MATRIX || kind->shape == SL_SHAPE_SQUARE || kind->shape == SL_SHAPE_COMPONENTS ||
-        kind->shape == SL_SHAPE_RELATION_ROWS) {
+    if (kind->shape == SL_SHAPE_MATRIX || kind->shape == SL_SHAPE_SKIP || kind->shape == SL_SHAPE_SQUARE ||
+        kind->shape == SL_SHAPE_COMPONENTS || kind->shape == SL_SHAPE_RELATION_ROWS) {
         initialise_matrices(&draw, p->n_rows, p->n_columns, p);
     }
     if (kind->shape == SL_SHAPE_RELATIONS || kind->shape == SL_SHAPE_BASES) {
@@ -208,6 +211,7 @@ static void shape_parameters(struct sl_layer *layer)
         p->n_columns = layer->n_out;
         switch (layer->kind->parameter[k].shape) {
         case SL_SHAPE_MATRIX: p->n_rows = layer->n_in; break;
+        case SL_SHAPE_SKIP: p->n_rows = layer->skips ? layer->n_in : 0; break;
         case SL_SHAPE_SQUARE: p->n_rows = layer->n_out; break;
         case SL_SHAPE_RELATIONS: shape_stack(layer, layer->n_relations, p); break;
         case SL_SHAPE_BASES: shape_stack(layer, layer->n_bases, p); break;
@@ -350,6 +354,7 @@ static enum layout layout_of(const struct sl_parameter_kind *kind, enum sl_save_
 {
     switch (kind->shape) {
     case SL_SHAPE_SQUARE:
+    case SL_SHAPE_SKIP:
     case SL_SHAPE_MATRIX: return kind->name[names].transposed ? TRANSPOSED : MATRIX;
     case SL_SHAPE_HEADS: return state ? HEADS : FRAMED_HEADS;
     case SL_SHAPE_RELATION_ROWS:

@@ -255,12 +255,14 @@ enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint
 }
 
 /* y of one PE. beside: called after each chunk, or NULL. */
-static enum sl_status project(const struct sl_layer_pass *lp, uint32_t p, int parameter, sl_chunk_work *beside)
+static enum sl_status project(const struct sl_layer_pass *lp, uint32_t p, int parameter, int bias,
+                              sl_chunk_work *beside)
 {
     const struct sl_rows *y = sl_layer_pass_rows(lp, p, SL_ROWS_PROJECTED);
+    starpu_data_handle_t b = bias == SL_NO_PARAMETER ? NULL : sl_layer_pass_value(lp, p, bias);
     SL_CHECK(sl_layer_pass_shape(lp, p, SL_ROWS_PROJECTED));
     for (uint32_t c = 0; c < y->split.n_chunks; c++) {
-        SL_CHECK(sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, NULL, 0, y->chunk[c]));
+        SL_CHECK(sl_multiply(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, b, 0, y->chunk[c]));
         if (beside != NULL) {
             SL_CHECK(beside(lp, p, c));
         }
@@ -268,15 +270,15 @@ static enum sl_status project(const struct sl_layer_pass *lp, uint32_t p, int pa
     return SL_OK;
 }
 
-enum sl_status sl_project(const struct sl_layer_pass *lp, int parameter)
+enum sl_status sl_project(const struct sl_layer_pass *lp, int parameter, int bias)
 {
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
-        SL_CHECK(project(lp, p, parameter, NULL));
+        SL_CHECK(project(lp, p, parameter, bias, NULL));
     }
     return SL_OK;
 }
 
-enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int parameter)
+enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int parameter, int bias)
 {
     const struct sl_rows *gy = sl_layer_pass_rows(lp, p, SL_ROWS_GY);
     struct sl_task_args head = sl_layer_pass_head(lp, p);
@@ -285,8 +287,7 @@ enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int p
             sl_rows_reshape(&gy->split, lp->layer->n_in, SL_DTYPE_REAL, sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT)));
     }
     for (uint32_t c = 0; c < gy->split.n_chunks; c++) {
-        SL_CHECK(sl_multiply_back(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, SL_NO_PARAMETER,
-                                  gy->chunk[c]));
+        SL_CHECK(sl_multiply_back(lp, p, sl_layer_pass_chunk_row(lp, p, lp->from, c), parameter, bias, gy->chunk[c]));
         if (lp->i > 0) {
             SL_CHECK(sl_dense_backward_input_submit(&head, gy->chunk[c], sl_layer_pass_value(lp, p, parameter), 0,
                                                     sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT)->chunk[c], 0));
@@ -424,7 +425,7 @@ static enum sl_status project_and_begin(const struct sl_layer_pass *lp, int para
 {
     for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
         SL_CHECK(shape_sums(lp, p, SL_ROWS_Z));
-        SL_CHECK(project(lp, p, parameter, begin));
+        SL_CHECK(project(lp, p, parameter, SL_NO_PARAMETER, begin));
     }
     return SL_OK;
 }
@@ -436,7 +437,7 @@ enum sl_status sl_convolve(const struct sl_layer_pass *lp, int parameter, sl_chu
     if (summation.begun) {
         SL_CHECK(project_and_begin(lp, parameter, begin));
     } else if (project_first) {
-        SL_CHECK(sl_project(lp, parameter));
+        SL_CHECK(sl_project(lp, parameter, SL_NO_PARAMETER));
     }
     return sum_slices(lp, &summation);
 }
@@ -447,7 +448,7 @@ enum sl_status sl_convolve_back(const struct sl_layer_pass *lp, uint32_t p, int 
         return lp->pass->source->sum_back(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT));
     }
     SL_CHECK(lp->pass->source->sum_back(lp, p, sl_layer_pass_rows(lp, p, SL_ROWS_GY)));
-    return sl_project_back(lp, p, parameter);
+    return sl_project_back(lp, p, parameter, SL_NO_PARAMETER);
 }
 
 /* ---- bias and residual ---- */
@@ -470,6 +471,19 @@ enum sl_status sl_bias_back(const struct sl_layer_pass *lp, int bias)
                 SL_CHECK(sl_bias_backward_submit(&head, gz->chunk[c], gb));
             }
         }
+    }
+    return SL_OK;
+}
+
+enum sl_status sl_self_rows_back(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role, int parameter)
+{
+    const struct sl_rows *g = sl_layer_pass_rows(lp, p, role);
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    for (uint32_t c = 0; c < g->split.n_chunks; c++) {
+        struct sl_layer_pass_place place = sl_layer_pass_place(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c));
+        starpu_data_handle_t gh = sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT)->chunk[place.chunk];
+        SL_CHECK(sl_dense_backward_input_submit(&head, g->chunk[c], sl_layer_pass_value(lp, p, parameter), 1, gh,
+                                                place.row));
     }
     return SL_OK;
 }

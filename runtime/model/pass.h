@@ -227,10 +227,10 @@ enum sl_status sl_multiply(const struct sl_layer_pass *lp, uint32_t p, uint32_t 
 enum sl_status sl_multiply_back(const struct sl_layer_pass *lp, uint32_t p, uint32_t row, int parameter, int bias,
                                 starpu_data_handle_t gz);
 
-/* For a layer that projects first. sl_project: y = h W, all input rows of all PEs. sl_project_back, one PE: the
- * gradient of W from gy and, unless this is the first layer, gh = gy W^T. */
-enum sl_status sl_project(const struct sl_layer_pass *lp, int parameter);
-enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int parameter);
+/* For a layer that projects first. sl_project: y = h W + b, all input rows of all PEs. sl_project_back, one PE: the
+ * gradients of W and b from gy and, unless this is the first layer, gh = gy W^T. */
+enum sl_status sl_project(const struct sl_layer_pass *lp, int parameter, int bias);
+enum sl_status sl_project_back(const struct sl_layer_pass *lp, uint32_t p, int parameter, int bias);
 
 /* All readers of y in the forward pass have been submitted: release y, unless the backward pass reads it. Block sources
  * whose rows travel only forward call this in `arrived`. */
@@ -268,6 +268,9 @@ enum sl_status sl_convolve_back(const struct sl_layer_pass *lp, uint32_t p, int 
 /* Set every row of chunk z to the bias; the bias's gradient, one partial per chunk of gz, all PEs. */
 enum sl_status sl_bias(const struct sl_layer_pass *lp, uint32_t p, int bias, starpu_data_handle_t z);
 enum sl_status sl_bias_back(const struct sl_layer_pass *lp, int bias);
+
+/* The adjoint of z += h_self W, not in the first layer: GH of PE p's self rows += G W^T, G being the rows of a role. */
+enum sl_status sl_self_rows_back(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role, int parameter);
 
 /* The adjoint of a residual: GH of PE p's input rows += GH of its output rows. */
 enum sl_status sl_residual_back(const struct sl_layer_pass *lp, uint32_t p);

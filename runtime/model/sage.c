@@ -76,14 +76,7 @@ static enum sl_status self_gradient(const struct sl_layer_pass *lp, uint32_t p, 
 /* On the self rows: gh += gz W_self^T; then, with a residual, += gh of the output. */
 static enum sl_status self_rows(const struct sl_layer_pass *lp, uint32_t p)
 {
-    const struct sl_rows *gz = sl_layer_pass_rows(lp, p, SL_ROWS_GZ);
-    struct sl_task_args head = sl_layer_pass_head(lp, p);
-    for (uint32_t c = 0; c < gz->split.n_chunks; c++) {
-        struct sl_layer_pass_place place = sl_layer_pass_place(lp, p, sl_layer_pass_chunk_row(lp, p, lp->level, c));
-        starpu_data_handle_t gh = sl_layer_pass_rows(lp, p, SL_ROWS_GINPUT)->chunk[place.chunk];
-        SL_CHECK(
-            sl_dense_backward_input_submit(&head, gz->chunk[c], sl_layer_pass_value(lp, p, SELF), 1, gh, place.row));
-    }
+    SL_CHECK(sl_self_rows_back(lp, p, SL_ROWS_GZ, SELF));
     if (lp->layer->residual) {
         return sl_residual_back(lp, p);
     }

@@ -34,7 +34,7 @@
 #define FIELD(name) offsetof(struct sl_settings, name)
 
 /* --model and --layers have a row for each program, as their help differs. */
-#define MODELS "sage,gcn,gat,gcnii,resgcn,gin,rgcn,rgat"
+#define MODELS "sage,gcn,gat,gatv2,gcnii,resgcn,gin,rgcn,rgat"
 #define MODEL_SYNONYMS "graphsage=sage,gcn2=gcnii,deepgcn=resgcn"
 
 /* Bits of `programs`. */
@@ -98,13 +98,13 @@ static const struct sl_option options[] = {
 
     {.name = "model", .group = "model", .programs = COOP, .kind = SL_OPTION_CHOICE, .offset = FIELD(model),
      .choices = MODELS, .initial = "sage",
-     .help = "sage: GraphSAGE with the mean over in-neighbours. gcn: graph convolution. gat: graph attention. gcnii: "
-             "deep graph convolution with initial residual and identity mapping. resgcn: residual graph convolutions "
-             "after layer norm. gin: graph isomorphism network, a sum and two products. rgcn: a mean and a weight "
-             "matrix for each relation of a typed dataset. rgat: attention for each relation. The sampled sums of gcn, "
-             "gcnii, resgcn and gin estimate the exact sums without bias",
+     .help = "sage: GraphSAGE with the mean over in-neighbours. gcn: graph convolution. gat: graph attention. gatv2: "
+             "the same with dynamic scores. gcnii: deep graph convolution with initial residual and identity mapping. "
+             "resgcn: residual graph convolutions after layer norm. gin: graph isomorphism network, a sum and two "
+             "products. rgcn: a mean and a weight matrix for each relation of a typed dataset. rgat: attention for "
+             "each relation. The sampled sums of gcn, gcnii, resgcn and gin estimate the exact sums without bias",
      .of_model = true, .common = true,
-     .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gat: attention. gin: sums. rgcn, "
+     .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gat, gatv2: attention. gin: sums. rgcn, "
               "rgat: means, attention by relation",
      .synonyms = MODEL_SYNONYMS},
     {.name = "model", .group = "model", .programs = PIPE, .kind = SL_OPTION_CHOICE, .offset = FIELD(model),
@@ -117,9 +117,13 @@ static const struct sl_option options[] = {
      .synonyms = MODEL_SYNONYMS},
     {.name = "heads", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(heads), .initial = "8", .min = 1,
      .max = SL_MAX_HEADS, .argument = "N", .unit = "heads",
-     .help = "Attention heads of a hidden layer. They share its --hidden units, so N must divide --hidden (gat "
-             "and rgat only)",
-     .programs = COOP, .of_model = true, .needs = "model=gat,rgat"},
+     .help = "Attention heads of a hidden layer. They share its --hidden units, so N must divide --hidden "
+             "(gat, gatv2 and rgat only)",
+     .programs = COOP, .of_model = true, .needs = "model=gat,gatv2,rgat"},
+    {.name = "skip", .group = "model", .kind = SL_OPTION_FLAG, .offset = FIELD(skip),
+     .help = "Add a product of the vertex's own row to each layer's output, with a matrix of its own (gat and gatv2 "
+             "only; rgat always has it)",
+     .programs = COOP, .of_model = true, .needs = "model=gat,gatv2"},
     {.name = "bases", .group = "model", .kind = SL_OPTION_U32, .offset = FIELD(bases), .initial = "0",
      .max = SL_MAX_RELATIONS, .argument = "N", .unit = "matrices",
      .help = "Make the matrices of all relations as weighted sums of N shared matrices. 0: each relation has its own "
@@ -565,7 +569,7 @@ static const struct sl_option_alias aliases[] = {
     {"data-path", "root,data-dir,dataset-dir,data-root,dataset-path"}, {"dataset", "graph"}, {"model", "arch,gnn,conv"},
     {"layers", "hops"}, {"hidden", "nhid,hid,units"}, {"decoder", "predictor,score"},
     {"dropout", "drop,drop-rate,feat-drop,attn-drop,attention-dropout"}, {"input-dropout", "in-drop"},
-    {"residual", "skip"}, {"input-layer", "projection,embed-layer,use-embedding"},
+    {"skip", "res,residual-connection"}, {"input-layer", "projection,embed-layer,use-embedding"},
     {"edge-weights", "edge-weight,weighted,prob"},
     {"precision", "dtype,dt,data-type,amp,mixed-precision,fp16,half,bf16"},
     {"load", "pretrained,model-path,load-model"}, {"pes", "parts,partitions"}, {"chunks", "parts,partitions"},
@@ -736,11 +740,16 @@ static bool by_relation(const struct sl_settings *s)
     return s->model == SL_MODEL_RGCN || s->model == SL_MODEL_RGAT;
 }
 
+/* Attention without relations. */
+static bool attends(const struct sl_settings *s)
+{
+    return s->model == SL_MODEL_GAT || s->model == SL_MODEL_GATV2;
+}
+
 /* Refuse an option beside another: "--norm layer cannot be used with --model resgcn: .." */
 static enum sl_status check_pairs(const struct sl_settings *s)
 {
     const bool begun = s->model == SL_MODEL_RESGCN || s->model == SL_MODEL_GCNII;
-    const bool gat = s->model == SL_MODEL_GAT;
     const bool both = s->edge_weights == SL_EDGE_WEIGHTS_BOTH;
     const bool drawn = s->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY;
     const bool weighs_links = sl_settings_trains_links(s) && s->edge_weights != SL_EDGE_WEIGHTS_NONE;
@@ -756,7 +765,7 @@ static enum sl_status check_pairs(const struct sl_settings *s)
         {begun && s->residual, "residual", "model", "the model already has residuals"},
         {both && by_relation(s), "edge-weights", "model",
          "rgcn and rgat do not take both; use factor, probability or none"},
-        {sl_settings_weighs_sums(s) && gat, "edge-weights", "model",
+        {sl_settings_weighs_sums(s) && attends(s), "edge-weights", "model",
          "attention weighs the edges; use probability or none"},
         {drawn && s->replace, "edge-weights", "replace", "draws in proportion to weights are without replacement"},
         {drawn && s->sampler == SL_SAMPLER_LABOR, "edge-weights", "sampler",
@@ -765,7 +774,7 @@ static enum sl_status check_pairs(const struct sl_settings *s)
         {both && s->sampler != SL_SAMPLER_LABOR && s->epochs > 0, "edge-weights", "sampler", "use --sampler labor"},
         {s->kappa != 1 && s->replace, "kappa", "replace", "these draws do not change slowly"},
         {s->kappa != 1 && drawn, "kappa", "edge-weights", "these draws do not change slowly"},
-        {s->labor_iterations > 0 && (gat || by_relation(s)), "labor-iterations", "model",
+        {s->labor_iterations > 0 && (attends(s) || by_relation(s)), "labor-iterations", "model",
          "its sums have no place for weights of a sample"},
         {weighs_links && !by_relation(s), "edge-weights", "objective",
          "the training links are the graph, and have no weights; links of a typed dataset have, with --model rgcn or "
@@ -804,8 +813,7 @@ static enum sl_status check_fanout(struct sl_settings *s)
 
 static enum sl_status check_model(const struct sl_settings *s)
 {
-    const bool attends = s->model == SL_MODEL_GAT || s->model == SL_MODEL_RGAT;
-    SL_FAIL_IF(attends && s->hidden % s->heads != 0, SL_EINVAL,
+    SL_FAIL_IF((attends(s) || s->model == SL_MODEL_RGAT) && s->hidden % s->heads != 0, SL_EINVAL,
                "--heads: found %u, expected a divisor of --hidden, which is %u", s->heads, s->hidden);
     SL_FAIL_IF(s->schedule == SL_SCHEDULE_PIPE && s->edge_weights == SL_EDGE_WEIGHTS_BOTH, SL_EINVAL,
                "--edge-weights both cannot be used with pipe_gnn, which does not sample; use factor or none");
@@ -1010,10 +1018,11 @@ static enum sl_status check_pipe(struct sl_settings *s)
     uint32_t n_chunks = s->graph_chunks > 0 ? s->graph_chunks : 4 * s->stages * s->ways;
     SL_FAIL_IF(by_relation(s), SL_EINVAL, "--model %s cannot be used with pipe_gnn, which has no relations of edges",
                s->model == SL_MODEL_RGAT ? "rgat" : "rgcn");
-    SL_FAIL_IF(s->model == SL_MODEL_GAT || s->norm == SL_NORM_BATCH, SL_EINVAL,
-               "--%s cannot be used with pipe_gnn, which cannot compute %s in chunks",
-               s->model == SL_MODEL_GAT ? "model gat" : "norm batch",
-               s->model == SL_MODEL_GAT ? "attention" : "a norm over all vertices");
+    SL_FAIL_IF(attends(s), SL_EINVAL,
+               "--model %s cannot be used with pipe_gnn, which cannot compute attention in chunks",
+               s->model == SL_MODEL_GAT ? "gat" : "gatv2");
+    SL_FAIL_IF(s->norm == SL_NORM_BATCH, SL_EINVAL,
+               "--norm batch cannot be used with pipe_gnn, which cannot compute a norm over all vertices in chunks");
     SL_FAIL_IF(n_chunks > SL_MAX_GROUP || n_chunks % s->ways != 0, SL_EINVAL,
                "--chunks: found %u with --stages %u and --ways %u, expected a multiple of the ways, at most %d",
                n_chunks, s->stages, s->ways, SL_MAX_GROUP);

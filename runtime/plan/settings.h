@@ -23,6 +23,7 @@ enum sl_model_name {
     SL_MODEL_SAGE,
     SL_MODEL_GCN,
     SL_MODEL_GAT,
+    SL_MODEL_GATV2,
     SL_MODEL_GCNII,
     SL_MODEL_RESGCN,
     SL_MODEL_GIN,
@@ -94,6 +95,7 @@ struct sl_settings {
     double input_dropout; /* the same */
     int norm;             /* enum sl_norm */
     bool residual;
+    bool skip; /* gat, gatv2 */
     bool input_layer;
     uint32_t bases;   /* rgcn; 0: none */
     int edge_weights; /* enum sl_edge_weights_use */

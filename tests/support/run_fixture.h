@@ -90,6 +90,12 @@ static MAYBE_UNUSED void settings_with(const char *options, struct sl_settings *
 
 /* ---- models ---- */
 
+/* Attention without relations. */
+static MAYBE_UNUSED bool attends(int model)
+{
+    return model == SL_MODEL_GAT || model == SL_MODEL_GATV2;
+}
+
 /* The names that --model takes, in the order of enum sl_model_name, and how many they are. */
 static MAYBE_UNUSED const char *model_name(int model)
 {

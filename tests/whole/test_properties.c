@@ -116,7 +116,7 @@ static void settings_of(const struct variant *v, const struct spread *spread, st
     settings_with("layers=3 fanout=4,5,6 norm=none hidden=16 kappa=1 dropout=0.5", out);
     settings_add(v->options, out);
     out->model = v->model;
-    out->labor_iterations = v->model == SL_MODEL_GAT ? 0 : out->labor_iterations;
+    out->labor_iterations = attends(v->model) ? 0 : out->labor_iterations;
     out->learn_epsilon = v->model == SL_MODEL_GIN; /* otherwise it is 0, and hides the rows that it weighs */
     out->pes = spread->pes;
     out->group_size = spread->group_size;

@@ -45,7 +45,7 @@ static void make_settings(int model, const struct variant *v, struct sl_settings
     out->model = model;
     out->precision = precision;
     out->hidden = v->hidden;
-    out->heads = model == SL_MODEL_GAT || model == SL_MODEL_RGAT ? 4 : out->heads;
+    out->heads = attends(model) || model == SL_MODEL_RGAT ? 4 : out->heads;
     out->pes = out->group_size = v->group_size;
     out->batch_size = v->batch_size;
     out->chunks = v->chunks;
@@ -234,7 +234,7 @@ TEST(test_pipe_bf16)
     OWNED(sl_dataset_free) struct sl_dataset dataset;
     make_dataset(&shape, &dataset);
     for (int model = SL_MODEL_SAGE; model <= SL_MODEL_RESGCN; model++) {
-        for (int recompute = 0; recompute < 2 && model != SL_MODEL_GAT; recompute++) {
+        for (int recompute = 0; recompute < 2 && !attends(model); recompute++) {
             double rows[2];
             for (precision = SL_PRECISION_FLOAT; precision <= SL_PRECISION_BF16; precision++) {
                 OWNED(sl_settings_free) struct sl_settings settings;

@@ -114,9 +114,9 @@ TEST_WITH(choices_match_their_enums, set_up, tear_down)
         int values[8];
     } cases[] = {
 #define CASE(option, field, ...) {option, offsetof(struct sl_settings, field), __VA_ARGS__}
-        CASE("model", model, {"sage", "gcn", "gat", "gcnii", "resgcn", "gin", "rgcn", "rgat"},
-             {SL_MODEL_SAGE, SL_MODEL_GCN, SL_MODEL_GAT, SL_MODEL_GCNII, SL_MODEL_RESGCN, SL_MODEL_GIN, SL_MODEL_RGCN,
-              SL_MODEL_RGAT}),
+        CASE("model", model, {"sage", "gcn", "gat", "gatv2", "gcnii", "resgcn", "gin", "rgcn", "rgat"},
+             {SL_MODEL_SAGE, SL_MODEL_GCN, SL_MODEL_GAT, SL_MODEL_GATV2, SL_MODEL_GCNII, SL_MODEL_RESGCN, SL_MODEL_GIN,
+              SL_MODEL_RGCN, SL_MODEL_RGAT}),
         CASE("norm", norm, {"none", "layer", "batch"}, {SL_NORM_NONE, SL_NORM_LAYER, SL_NORM_BATCH}),
         CASE("sampler", sampler, {"neighbor", "labor", "full"},
              {SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL}),

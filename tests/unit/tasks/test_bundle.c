@@ -321,7 +321,7 @@ TEST(test_steps)
         settings.model = i % n_models();
         shape.n_relations = is_typed(settings.model) ? 3 : 0;
         make_dataset(&shape, &d);
-        settings.heads = settings.model == SL_MODEL_GAT ? 4 : settings.heads;
+        settings.heads = attends(settings.model) ? 4 : settings.heads;
         settings.norm = settings.model == SL_MODEL_RESGCN ? SL_NORM_NONE : i % 3;
         settings.sampler = i % 3 == 2 ? SL_SAMPLER_LABOR : SL_SAMPLER_NEIGHBOR;
         settings.sync = spreads[i % 4].group_size == 1 && i >= 8 ? SL_SYNC_DISSEMINATION : SL_SYNC_ALLREDUCE;

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Dynamic attention over a block, and its adjoint (Brody et al. 2022, "How Attentive are Graph Attention Networks?",
+ * equation 7, GATv2).
+ *   before: codelets/sampling/exchange.h packs rows of other PEs      after: codelets/rows/activate.h
+ *
+ * Sources have rows U [H], and destinations have rows R [D x H]: K heads of H / K columns each, side by side. A [1 x H]
+ * weighs the columns. For each head, destination d attends to the sources s of its edges and once to itself. An edge
+ * from d to d is skipped.
+ *
+ *   forward     x = u_s + r_d,  y = x if x > 0, else 0.2 x,  e = sum over the head's columns of A y,
+ *               lse_d = ln sum exp(e),  a = exp(e - lse_d).     Z[d] = sum a u_s.
+ *   backward    da = gz_d . u_s,  c_d = sum a da,  ge = a (da - c_d),  gx = ge A (1 if x > 0, else 0.2).
+ *               GU[s] = sum over destinations of (a gz_d + gx).  GR[d] = sum over sources of gx.
+ *               GA = sum over destinations of ga_d, with ga_d = sum over sources of ge y.
+ *
+ * gz is the gradient of Z. Nothing is stored by edge: backward computes e again. Backward has three submissions.
+ *
+ *   sides       for each destination [ r | lse | c ], which its sources need, and the rows GR and ga.
+ *   backward    fills the buffers that go back to other owners, source by source.
+ *   accumulate  at the owner: adds the own terms of its destinations. Then it adds the buffers of all PEs of the group
+ *               in PE order.
+ *
+ * Sums over a list run along its edges in order, the destination's own term first: in double on a CPU in forward, so
+ * that an evaluation hardly ever shows the order of a list, otherwise in sl_real. No sum uses atomics. Rows of U, and
+ * the gradients that go back, may be bf16; a bf16 gradient is rounded once, after its last term. Positions, frontiers
+ * and chunks are as in codelets/sums/attend.h.
+ */
+#ifndef SL_CODELETS_DYNAMIC_H
+#define SL_CODELETS_DYNAMIC_H
+
+#include "codelets/sums/attend.h"
+
+/* ---- for kernels; heads have no relations ---- */
+
+/* Columns of a row of sides. */
+static inline SL_HOST_DEVICE uint32_t sl_dynamic_side(struct sl_heads heads)
+{
+    return heads.n_columns + 2 * heads.n_heads;
+}
+
+/* The destinations of edges: their rows of R [n_rows x H], and A [H]. */
+struct sl_dynamic {
+    struct sl_heads heads;
+    const struct sl_edges *edges;
+    const sl_real *r, *a;
+};
+
+/* Overwrites z_out [n_rows x H] and, unless NULL, lse_out [n_rows x K]. The own rows of the destinations are in one
+ * chunk. On a CPU: SL_ENOMEM. On a device: SL_ECUDA. The same holds for all launchers here. */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_dynamic_forward, const struct sl_dynamic *to, sl_real *z_out, sl_real *lse_out);
+
+/* gz [n_rows x H]; lse: the result of forward. Overwrites sides_out [n_rows x (H + 2K)], gr_out and ga_out
+ * [n_rows x H]. */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_dynamic_sides, const struct sl_dynamic *to, const sl_real *gz,
+                    const sl_real *lse, sl_real *sides_out, sl_real *gr_out, sl_real *ga_out);
+
+/* The transposed block, and the gradients of its destinations. */
+struct sl_dynamic_back {
+    struct sl_heads heads;
+    const uint32_t *offsets;       /* by source */
+    const uint32_t *rows;          /* the destinations */
+    const struct sl_chunks *gz;    /* rows of width H */
+    const struct sl_chunks *sides; /* rows of width H + 2K */
+    const sl_real *a;
+};
+
+/* Gradients of positions t0 .. t0 + n - 1, whose rows are u [n x H], overwrite gu_out [n x H]. None of them is a
+ * destination of the block. Both have this dtype. */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_dynamic_backward, const struct sl_dynamic_back *block, uint32_t n, uint32_t t0,
+                    enum sl_dtype dtype, const void *u, void *gu_out);
+
+/* Add the own terms of the first n_rows rows of g, which are destinations. u: the rows of U of g's rows. */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_dynamic_self, const struct sl_dynamic_back *block, uint32_t n_rows,
+                    enum sl_dtype dtype, const void *u, const struct sl_gradient *g);
+
+/* Add the gradients of the PE's own sources, positions t0 .. t0 + n - 1, from its own block. Rows outside g are
+ * skipped. */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_dynamic_own, const struct sl_dynamic_back *block, uint32_t t0, uint32_t n,
+                    const struct sl_asked *asked, enum sl_dtype dtype, const void *u, const struct sl_gradient *g);
+
+/* ---- submissions: local, one thread submits. The block's relations and edge weights are not read. The destinations
+ * are within one chunk of U. n_edges: a rough count, for the performance model. Errors of sl_view_submit. ---- */
+
+/* Destinations row0 .. row0 + D - 1, with chunks r [D x H] and a [1 x H], into z [D x H] and lse [D x K].
+ * sources->rows: rows of U; the packed rows have the same dtype. */
+enum sl_status sl_dynamic_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
+                                         uint64_t n_edges, const struct sl_source_handles *sources,
+                                         starpu_data_handle_t r, starpu_data_handle_t a, starpu_data_handle_t z,
+                                         starpu_data_handle_t lse);
+
+/* What sides computes for a chunk of destinations. */
+struct sl_dynamic_sides {
+    starpu_data_handle_t sides;  /* [D x (H + 2K)] */
+    starpu_data_handle_t gr, ga; /* [D x H] */
+};
+
+/* The sides of the same destinations, from their chunks of GZ [D x H] and lse. */
+enum sl_status sl_dynamic_sides_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
+                                       uint64_t n_edges, const struct sl_source_handles *sources,
+                                       starpu_data_handle_t r, starpu_data_handle_t a, starpu_data_handle_t gz,
+                                       starpu_data_handle_t lse, const struct sl_dynamic_sides *out);
+
+/* As sl_attend_backward_submit and sl_attend_accumulate_submit, with sides of width H + 2K. */
+enum sl_status sl_dynamic_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
+                                          const struct sl_attend_gradients *gradients, starpu_data_handle_t a,
+                                          uint64_t n_edges, uint32_t n_owners, const uint32_t *t0,
+                                          const struct sl_slice *u, const struct sl_slice *gu);
+enum sl_status sl_dynamic_accumulate_submit(const struct sl_task_args *head, const struct sl_attend_shares *shares,
+                                            starpu_data_handle_t a, uint32_t row0, starpu_data_handle_t u,
+                                            starpu_data_handle_t gu);
+
+/* Evaluation over whole parts: destinations row0 .. row0 + D - 1 of part `part` into chunk z [D x H], with K heads. */
+enum sl_status sl_dynamic_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
+                                      uint32_t part, uint32_t row0, uint32_t n_heads, starpu_data_handle_t r,
+                                      starpu_data_handle_t a, starpu_data_handle_t z);
+
+#endif
