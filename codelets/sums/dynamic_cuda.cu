@@ -79,20 +79,26 @@ template <typename V, typename U> static inline __device__ sl_real dot_by(uint32
     return sum;
 }
 
-/* Heads in memory. quads: four columns can be read at a time. */
+/* Heads in memory. */
 struct head_rows {
     struct sl_heads heads;
     uint32_t width; /* columns of a head */
     const sl_real *a;
-    bool quads;
+    size_t n_quads; /* a quarter of the width. 0: four columns cannot be read at a time */
 
     template <typename U> __device__ sl_real score(uint32_t k, const sl_real *r, const U *u) const
     {
-        return quads ? score_by<float4>(width / 4, a + k * width, r, u) : score_by<sl_real>(width, a + k * width, r, u);
+        if (n_quads > 0) {
+            return score_by<float4>((uint32_t)n_quads, a + k * width, r, u);
+        }
+        return score_by<sl_real>(width, a + k * width, r, u);
     }
     template <typename U> __device__ sl_real dot(const sl_real *x, const U *u) const
     {
-        return quads ? dot_by<float4>(width / 4, x, u) : dot_by<sl_real>(width, x, u);
+        if (n_quads > 0) {
+            return dot_by<float4>((uint32_t)n_quads, x, u);
+        }
+        return dot_by<sl_real>(width, x, u);
     }
 };
 
@@ -100,7 +106,8 @@ struct head_rows {
 static struct head_rows head_rows_of(struct sl_heads heads, const sl_real *a, uintptr_t addresses)
 {
     const uint32_t width = heads.n_columns / heads.n_heads;
-    return {heads, width, a, width % 4 == 0 && (addresses | (uintptr_t)a) % sizeof(float4) == 0};
+    const bool quads = width % 4 == 0 && (addresses | (uintptr_t)a) % sizeof(float4) == 0;
+    return {heads, width, a, quads * width / 4};
 }
 
 /* ---- by destination ---- */

@@ -24,7 +24,7 @@ import torch
 HERE = os.path.dirname(os.path.abspath(__file__))
 DRAWS = 1 if os.environ.get("SL_SMOKE") else 20
 MULTIPLE = 2
-KINDS = ("sage", "gcn", "gcnii", "resgcn", "gat", "gin")
+KINDS = ("sage", "gcn", "gcnii", "resgcn", "gat", "gatv2", "gin")
 
 
 # ---- the models; `case` is a file's content ----
@@ -195,6 +195,26 @@ class Model:
             e = e.to(self.dtype).masked_fill(~self.loops[:, :, None], -math.inf)
             a = torch.softmax(e, 1).to(u.dtype)
             z = torch.einsum("vuh,uhc->vhc", a, u).reshape(len(h), -1) + self.p[f"{i}.bias"].to(u.dtype)
+            z = z + self.skip(h, i)
+            h = z if last else torch.relu(self.norm(z, str(i)))
+        return h
+
+    def skip(self, h, i):
+        return h @ self.p[f"{i}.w_skip"].T if self.options.get("skip") else 0
+
+    def gatv2(self):
+        h = self.x
+        for i in range(self.n_layers()):
+            last = i == self.n_layers() - 1
+            heads = 1 if last else self.options["heads"]
+            linear = torch.nn.functional.linear
+            u = linear(h, self.p[f"{i}.w_l"], self.p[f"{i}.b_l"]).view(len(h), heads, -1)
+            r = linear(h, self.p[f"{i}.w_r"], self.p[f"{i}.b_r"]).view(len(h), heads, -1)
+            y = torch.nn.functional.leaky_relu(r[:, None] + u[None, :], 0.2)
+            e = (y * self.p[f"{i}.attn"].view(1, 1, heads, -1).to(u.dtype)).sum(3)
+            e = e.to(self.dtype).masked_fill(~self.loops[:, :, None], -math.inf)
+            a = torch.softmax(e, 1).to(u.dtype)
+            z = torch.einsum("vuh,uhc->vhc", a, u).reshape(len(h), -1) + self.skip(h, i)
             h = z if last else torch.relu(self.norm(z, str(i)))
         return h
 

@@ -139,7 +139,7 @@ static MAYBE_UNUSED sl_real *source_row(const struct group *group, uint32_t hop,
 
 /* ---- handles ---- */
 
-#define MAX_SLOTS 6
+#define MAX_SLOTS 9
 
 struct handles {
     const struct group *group;

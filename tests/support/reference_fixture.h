@@ -57,12 +57,16 @@ static MAYBE_UNUSED const char *parameter_name(const struct sl_layer *layer, int
     static const char *const rgcn[SL_MAX_PARAMETERS] = {"w_self", "w_neigh", "bias"};
     static const char *const bases[SL_MAX_PARAMETERS] = {"w_self", "bases", "bias", "components"};
     static const char *const rgat[SL_MAX_PARAMETERS] = {"w_self", "", "bias", "w_relations", "attn_src", "attn_dst"};
-    static const char *const others[SL_MAX_PARAMETERS] = {"w", "bias", "attn_src", "attn_dst"};
+    static const char *const others[SL_MAX_PARAMETERS] = {"w", "bias", "attn_src", "attn_dst", "w_skip"};
+    static const char *const gatv2[SL_MAX_PARAMETERS] = {"w_l", "w_r", "attn", "w_skip", "b_l", "b_r"};
     if (k >= SL_NORM_WEIGHT) {
         return k == SL_NORM_WEIGHT ? "norm_weight" : "norm_bias";
     }
     if (layer->kind->sum != NULL && layer->kind->sum->by_relation) {
         return layer->kind == &sl_rgat ? rgat[k] : layer->kind == &sl_rgcn_bases ? bases[k] : rgcn[k];
+    }
+    if (layer->kind == &sl_gatv2) {
+        return gatv2[k];
     }
     return layer->kind == &sl_sage ? sage[k] : layer->kind == &sl_gin ? gin[k] : others[k];
 }

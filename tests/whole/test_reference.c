@@ -125,6 +125,7 @@ static void settings_of(json_t *root, struct sl_settings *out)
                 : strcmp(json_string_value(norm), "layer") == 0 ? SL_NORM_LAYER
                                                                 : SL_NORM_BATCH;
     out->residual = json_is_true(json_object_get(options, "residual"));
+    out->skip = json_is_true(json_object_get(options, "skip"));
     out->sampler = SL_SAMPLER_FULL;
 }
 
@@ -228,6 +229,9 @@ static const char *const cases[] = {"sage2",
                                     "resgcn6",
                                     "gat2",
                                     "gat3_layernorm",
+                                    "gat2_skip",
+                                    "gatv2_2",
+                                    "gatv2_3_skip",
                                     "gin2",
                                     "gin3_layernorm_residual"};
 

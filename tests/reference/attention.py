@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the Starling authors
+"""Write gatv2_*.json and gat2_skip.json beside this file: PyTorch Geometric's GATv2Conv and GATConv on the graph of
+gat2.json, and PyTorch's figures in double. Needs torch and torch-geometric; the tests do not.
+
+GATv2Conv has an output bias beside those of its two products. It is one too many: z and the scores have two biases in
+all. It stays at zero, as Starling writes it."""
+import json
+import os
+
+import torch
+from torch.nn.functional import cross_entropy, layer_norm
+from torch_geometric.nn import GATConv, GATv2Conv
+
+LR, DECAY = 0.05, 0.01
+NAMES = {
+    "gat": {"w": "lin.weight", "attn_src": "att_src", "attn_dst": "att_dst", "bias": "bias", "w_skip": "res.weight"},
+    "gatv2": {"w_l": "lin_l.weight", "b_l": "lin_l.bias", "w_r": "lin_r.weight", "b_r": "lin_r.bias", "attn": "att",
+              "w_skip": "res.weight"},
+}
+
+
+def run(model, widths, heads, skip, norm, x, edges, labels, train):
+    torch.manual_seed(4)
+    convs, p = [], {}
+    for i, (n_in, n_out) in enumerate(zip(widths, widths[1:])):
+        n_heads = heads if i + 2 < len(widths) else 1
+        Conv = GATConv if model == "gat" else GATv2Conv
+        convs.append(Conv(n_in, n_out // n_heads, heads=n_heads, residual=skip))
+        state = dict(convs[-1].named_parameters())
+        for ours, theirs in NAMES[model].items():
+            if theirs in state:
+                p[f"{i}.{ours}"] = state[theirs]
+                torch.nn.init.normal_(state[theirs], std=0.6)
+        if norm and i + 2 < len(widths):
+            p[f"{i}.norm_weight"] = torch.nn.Parameter(1 + 0.3 * torch.randn(n_out))
+            p[f"{i}.norm_bias"] = torch.nn.Parameter(0.3 * torch.randn(n_out))
+
+    def listed(values):
+        return {k: (v.detach()[0] if "attn" in k else v.detach()).tolist() for k, v in values.items()}
+
+    def logits():
+        h = x
+        for i, conv in enumerate(convs):
+            h = conv(h, edges)
+            if norm and i + 1 < len(convs):
+                h = layer_norm(h, h.shape[1:], p[f"{i}.norm_weight"], p[f"{i}.norm_bias"])
+            h = h.relu() if i + 1 < len(convs) else h
+        return h
+
+    case = {"parameters": listed(p), "losses": []}
+    adam = torch.optim.Adam(p.values(), lr=LR, betas=(0.9, 0.999), eps=1e-8, weight_decay=DECAY)
+    for step in range(3):
+        z = logits()
+        loss = cross_entropy(z[train], labels[train])
+        adam.zero_grad()
+        loss.backward()
+        if step == 0:
+            assert all(v.grad.abs().max() > 1e-6 for v in p.values()), "a gradient vanishes: take another seed"
+            case.update(logits=z.tolist(), gradients=listed({k: v.grad for k, v in p.items()}))
+        case["losses"].append(loss.item())
+        adam.step()
+        if step == 0:
+            after = listed(p)
+    case["adam"] = {"lr": LR, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay_l2": DECAY,
+                    "after_1_step": after, "after_3_steps": listed(p)}
+    return case
+
+
+torch.set_default_dtype(torch.float64)
+folder = os.path.dirname(os.path.abspath(__file__))
+with open(os.path.join(folder, "gat2.json"), encoding="utf-8") as f:
+    graph = json.load(f)
+shared = {k: graph[k] for k in ("vertices", "edges_src_dst", "features", "labels", "train")}
+data = (torch.tensor(graph["features"]), torch.tensor(graph["edges_src_dst"]).T, torch.tensor(graph["labels"]),
+        torch.tensor(graph["train"]))
+for name, model, widths, heads, skip, norm in [("gatv2_2", "gatv2", [5, 8, 3], 2, False, False),
+                                               ("gatv2_3_skip", "gatv2", [5, 12, 12, 3], 3, True, True),
+                                               ("gat2_skip", "gat", [5, 8, 3], 4, True, False)]:
+    options = {"widths": widths, "heads": heads, **({"skip": True} if skip else {}), **({"norm": "layer"} if norm else {})}
+    content = {"model": model, **shared, "options": options, **run(model, widths, heads, skip, norm, *data)}
+    with open(os.path.join(folder, f"{name}.json"), "w", encoding="utf-8") as f:
+        json.dump(content, f, indent=0)
+        f.write("\n")
