@@ -33,7 +33,7 @@ class NodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc,unuse
     """Classify the vertices of a graph, as an estimator of scikit-learn. GridSearchCV and cross_val_score work.
 
     model : str
-        "sage", "gcn", "gat", "gcnii", "resgcn" or "gin".
+        "sage", "gcn", "gat", "gatv2", "gcnii", "resgcn" or "gin".
     graph : dictionary of the keywords edge_index, x, directed, .. of Graph, or None
         With a graph, X is vertex ids of it, and y their classes: each training sees the whole graph, and the classes of
         its own vertices alone. Without, X is a Graph or features; features without edge_index have no edges.

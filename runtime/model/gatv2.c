@@ -126,6 +126,8 @@ const struct sl_layer_kind sl_gatv2 = {
          [SOURCE_BIAS] = {SL_SHAPE_VECTOR, {{"layers.#.fc_src.bias", 0}, {"convs.#.lin_l.bias", 0}}, .key = 2},
          [TARGET_BIAS] = {SL_SHAPE_VECTOR, {{"layers.#.fc_dst.bias", 0}, {"convs.#.lin_r.bias", 0}}, .key = 7}},
     .n_parameters = SL_GATV2_PARAMETERS,
+    .needless_bias = "convs.#.bias",
+    .instead = {SOURCE_BIAS, TARGET_BIAS},
     .sum = &sl_sum_dynamic,
     .reads_narrow = true,
     .rows = rows,

@@ -173,6 +173,11 @@ struct sl_layer_kind {
     /* All parameters except the norm's. The file of the kind names their indices. */
     struct sl_parameter_kind parameter[SL_MAX_OWN_PARAMETERS];
     uint32_t n_parameters;
+    /* A vector [n_out] in PyTorch Geometric's files alone: a bias of the output that two other biases make needless. It
+     * is written as zeros. A file's values are added to the first of the two, and subtracted from the second. NULL:
+     * none. */
+    const char *needless_bias;
+    int instead[2];
     /* If the kind derives: the parameter of SL_SHAPE_DERIVED. It is not trained: its value is computed once a step from
      * the trained parameters. */
     int derived;

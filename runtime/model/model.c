@@ -316,7 +316,8 @@ void sl_model_free(struct sl_model *model)
 struct item {
     char name[SL_TENSOR_NAME_BYTES];
     sl_real *array;
-    uint32_t n_rows, n_columns; /* in memory */
+    uint32_t n_rows, n_columns;      /* in memory */
+    const struct sl_layer *needless; /* the layer, if this is its needless bias, which has no array. Else NULL */
     /* In the file. FRAMED_HEADS have a leading axis: n_frames vectors. RELATIONS are n_matrices matrices. */
     enum layout { VECTOR, MATRIX, TRANSPOSED, HEADS, FRAMED_HEADS, RELATIONS } layout;
     uint32_t n_heads, n_frames;
@@ -391,6 +392,24 @@ static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, 
     return n;
 }
 
+/* The needless bias of layer i, which has one. */
+static struct item needless_item(const struct sl_model *model, uint32_t i)
+{
+    const struct sl_layer *layer = &model->layer[i];
+    struct item item = {.n_rows = 1, .n_columns = layer->n_out, .needless = layer};
+    name_item(model, &item, layer->kind->needless_bias, layer->number, "");
+    return item;
+}
+
+/* The biases that stand for a needless one take over its values. */
+static void take_over(const struct sl_layer *layer, const sl_real *values)
+{
+    for (uint32_t c = 0; c < layer->n_out; c++) {
+        layer->parameter[layer->kind->instead[0]].value[c] += values[c];
+        layer->parameter[layer->kind->instead[1]].value[c] -= values[c];
+    }
+}
+
 #define LAYER_ITEMS (3 * SL_MAX_PARAMETERS + 2)
 
 /* The items of layer i, at most LAYER_ITEMS. */
@@ -400,6 +419,9 @@ static uint32_t list_layer(const struct sl_model *model, uint32_t i, enum sl_ten
     uint32_t n = 0;
     for (int k = 0; k < SL_MAX_PARAMETERS; k++) {
         n += list_parameter(model, i, k, purpose, out + n);
+    }
+    if (purpose == SL_TENSORS_FOR_PYG && layer->kind->needless_bias != NULL) {
+        out[n++] = needless_item(model, i);
     }
     if (layer->running != NULL) {
         for (uint32_t row = 0; row < 2; row++) {
@@ -496,6 +518,8 @@ static enum sl_status copy_item(const struct item *item, struct sl_tensor *out)
         transpose(item->n_rows, item->n_columns, item->array, data);
     } else if (item->layout == RELATIONS && item->side_by_side) {
         restack(item, true, item->array, data);
+    } else if (item->needless != NULL) {
+        memset(data, 0, n * sizeof *data);
     } else {
         memcpy(data, item->array, n * sizeof *data);
     }
@@ -540,19 +564,33 @@ void sl_model_tensors_free(struct sl_tensor *tensors, uint32_t n)
     }
 }
 
-/* Adapt the items to the file: take the alternative in `others` if the file has only this name, and HEADS if it lacks
- * the first axis. */
-static void match_items(const struct sl_tensors *tensors, uint32_t n, const struct item *others, struct item *items)
+/* Adapt an item to the file: take the alternative if the file has only this name, and HEADS if it lacks the first
+ * axis. */
+static void match_item(const struct sl_tensors *tensors, const struct item *other, struct item *item)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        const struct sl_tensor *found = sl_tensors_find(tensors, items[i].name);
-        if (found == NULL && sl_tensors_find(tensors, others[i].name) != NULL) {
-            items[i] = others[i];
-        }
-        if (found != NULL && items[i].layout == FRAMED_HEADS && found->n_dims == 2) {
-            items[i].layout = HEADS;
+    const struct sl_tensor *found = sl_tensors_find(tensors, item->name);
+    if (found == NULL && sl_tensors_find(tensors, other->name) != NULL) {
+        *item = *other;
+    }
+    if (found != NULL && item->layout == FRAMED_HEADS && found->n_dims == 2) {
+        item->layout = HEADS;
+    }
+}
+
+/* Adapt n items to the file; others: under PyTorch Geometric's names. Returns their number with the needless biases
+ * that the file has. */
+static uint32_t match_items(const struct sl_tensors *tensors, uint32_t n, const struct item *others, uint32_t n_others,
+                            struct item *items)
+{
+    uint32_t end = n;
+    for (uint32_t i = 0, j = 0; j < n_others; j++) {
+        if (others[j].needless == NULL) {
+            match_item(tensors, &others[j], &items[i++]);
+        } else if (sl_tensors_find(tensors, others[j].name) != NULL) {
+            items[end++] = others[j];
         }
     }
+    return end;
 }
 
 static enum sl_status list_from_file(const struct sl_model *model, bool state, const struct sl_tensors *tensors,
@@ -564,8 +602,8 @@ static enum sl_status list_from_file(const struct sl_model *model, bool state, c
         return SL_OK;
     }
     SL_CHECK(sl_alloc(SL_MODEL_TENSORS, sizeof *others, "names of tensors", &others));
-    list_items(model, SL_TENSORS_FOR_PYG, others);
-    match_items(tensors, *n_out, others, items);
+    const uint32_t n_others = list_items(model, SL_TENSORS_FOR_PYG, others);
+    *n_out = match_items(tensors, *n_out, others, n_others, items);
     sl_free(others);
     return SL_OK;
 }
@@ -660,6 +698,8 @@ enum sl_status sl_model_set_tensors(struct sl_model *model, bool state, const st
             transpose(items[i].n_columns, items[i].n_rows, from, items[i].array);
         } else if (items[i].layout == RELATIONS && items[i].side_by_side) {
             restack(&items[i], false, from, items[i].array);
+        } else if (items[i].needless != NULL) { /* behind its layer's parameters */
+            take_over(items[i].needless, from);
         } else {
             memcpy(items[i].array, from, count * sizeof *from);
         }

@@ -56,7 +56,7 @@ coop_sage --replace --sampler labor | 2 | --replace: expected --sampler neighbor
 coop_sage --labor-iterations 1     | 2 | --labor-iterations: expected --sampler labor with 1$
 coop_sage --sampler labor --labor-iterations 21 | 2 | --labor-iterations: found '21', expected converge or a whole number from 0 to 20
 coop_sage --sampler labor --labor-iterations 1 --model gat | 2 | --labor-iterations 1 cannot be used with --model gat
-coop_sage --heads 4                | 2 | --heads: expected --model gat or rgat with 4$
+coop_sage --heads 4                | 2 | --heads: expected --model gat or gatv2 or rgat with 4$
 coop_sage --resume                 | 2 | --resume: expected --checkpoint DIR with it$
 # Habits that just work.
 coop_sage RUN --fanout 10,10               | 0 | ^epoch 1/1 loss

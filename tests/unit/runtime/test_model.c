@@ -251,6 +251,14 @@ static const struct {
       "layers.1.fc.weight [3,8] layers.1.bias [3] layers.1.attn_l [1,1,3] layers.1.attn_r [1,1,3] ",
       "convs.0.lin.weight [8,5] convs.0.bias [8] convs.0.att_src [1,2,4] convs.0.att_dst [1,2,4] "
       "convs.1.lin.weight [3,8] convs.1.bias [3] convs.1.att_src [1,1,3] convs.1.att_dst [1,1,3] "}},
+    {SL_MODEL_GATV2,
+     SL_NORM_NONE,
+     {"layers.0.fc_src.weight [8,5] layers.0.fc_dst.weight [8,5] layers.0.attn [1,2,4] layers.0.fc_src.bias [8] "
+      "layers.0.fc_dst.bias [8] layers.1.fc_src.weight [3,8] layers.1.fc_dst.weight [3,8] layers.1.attn [1,1,3] "
+      "layers.1.fc_src.bias [3] layers.1.fc_dst.bias [3] ",
+      "convs.0.lin_l.weight [8,5] convs.0.lin_r.weight [8,5] convs.0.att [1,2,4] convs.0.lin_l.bias [8] "
+      "convs.0.lin_r.bias [8] convs.0.bias [8] convs.1.lin_l.weight [3,8] convs.1.lin_r.weight [3,8] "
+      "convs.1.att [1,1,3] convs.1.lin_l.bias [3] convs.1.lin_r.bias [3] convs.1.bias [3] "}},
     {SL_MODEL_GCNII,
      SL_NORM_LAYER,
      {"in.weight [8,5] in.bias [8] layers.0.weight1 [8,8] norms.0.weight [8] norms.0.bias [8] "

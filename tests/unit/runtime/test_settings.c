@@ -110,8 +110,8 @@ TEST_WITH(choices_match_their_enums, set_up, tear_down)
     static const struct {
         const char *option;
         size_t offset;
-        const char *names[9];
-        int values[8];
+        const char *names[10];
+        int values[9];
     } cases[] = {
 #define CASE(option, field, ...) {option, offsetof(struct sl_settings, field), __VA_ARGS__}
         CASE("model", model, {"sage", "gcn", "gat", "gatv2", "gcnii", "resgcn", "gin", "rgcn", "rgat"},
