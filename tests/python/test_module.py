@@ -1270,7 +1270,7 @@ class Training(Folder):
         import torch
 
         edges, x = arrays()[:2]
-        for model, more in [("sage", {}), ("gcn", {}), ("gat", dict(heads=2))]:
+        for model, more in [("sage", {}), ("gcn", {}), ("gat", dict(heads=2)), ("gatv2", dict(heads=2, skip=True))]:
             run = sl.train(graph(), model, **SMALL, **more)
             net = _pyg_net(model)
             net.load_state_dict(run.state_dict("pyg", tensors="torch"))
@@ -1776,6 +1776,7 @@ def _pyg_net(model):
                 "sage": lambda i, o, last: nn.SAGEConv(i, o),
                 "gcn": lambda i, o, last: nn.GCNConv(i, o),
                 "gat": lambda i, o, last: nn.GATConv(i, o if last else o // 2, heads=1 if last else 2),
+                "gatv2": lambda i, o, last: nn.GATv2Conv(i, o if last else o // 2, 1 if last else 2, residual=True),
             }
             self.convs = torch.nn.ModuleList([kinds[model](F, 8, False), kinds[model](8, K, True)])
 
