@@ -568,41 +568,44 @@ static struct sl_heads heads_of(uint32_t n_columns, uint32_t n_heads)
     return (struct sl_heads){n_columns, n_heads, 0};
 }
 
-enum sl_status sl_dynamic_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
-                                         uint64_t n_edges, const struct sl_source_handles *sources,
-                                         starpu_data_handle_t r, starpu_data_handle_t a, starpu_data_handle_t z,
-                                         starpu_data_handle_t lse)
+/* Of a block. */
+static struct sums targets_of(const struct sl_task_args *head, const struct sl_dynamic_targets *to,
+                              starpu_data_handle_t z, starpu_data_handle_t lse)
 {
-    struct sums v = sums_of(head, sl_edges_of_block(block, row0, sources), sources->rows, n_edges, r, a, z);
+    struct sums v = sums_of(head, sl_edges_of_block(to->block, to->row0, to->sources), to->sources->rows, to->n_edges,
+                            to->r, to->a, z);
     v.lse = sl_matrix_of(lse);
     v.heads = heads_of(v.z.n_columns, v.lse.n_columns);
+    return v;
+}
+
+enum sl_status sl_dynamic_forward_submit(const struct sl_task_args *head, const struct sl_dynamic_targets *to,
+                                         starpu_data_handle_t z, starpu_data_handle_t lse)
+{
+    struct sums v = targets_of(head, to, z, lse);
     return sl_view_submit(&forward_op, &v, SL_PRIORITY_COMPUTE);
 }
 
-enum sl_status sl_dynamic_sides_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
-                                       uint64_t n_edges, const struct sl_source_handles *sources,
-                                       starpu_data_handle_t r, starpu_data_handle_t a, starpu_data_handle_t gz,
-                                       starpu_data_handle_t lse, const struct sl_dynamic_sides *out)
+enum sl_status sl_dynamic_sides_submit(const struct sl_task_args *head, const struct sl_dynamic_targets *to,
+                                       starpu_data_handle_t gz, starpu_data_handle_t lse,
+                                       const struct sl_dynamic_sides *out)
 {
-    struct sums v = sums_of(head, sl_edges_of_block(block, row0, sources), sources->rows, n_edges, r, a, gz);
-    v.lse = sl_matrix_of(lse);
+    struct sums v = targets_of(head, to, gz, lse);
     v.sides = sl_matrix_of(out->sides);
     v.gr = sl_matrix_of(out->gr);
     v.ga = sl_matrix_of(out->ga);
-    v.heads = heads_of(v.z.n_columns, v.lse.n_columns);
     assert(v.sides.n_columns == sl_dynamic_side(v.heads));
     return sl_view_submit(&sides_op, &v, SL_PRIORITY_COMPUTE);
 }
 
 static struct back back_view(const struct sl_task_args *head, const struct sl_block *block,
-                             const struct sl_attend_gradients *gradients, starpu_data_handle_t a,
-                             starpu_data_handle_t u)
+                             const struct sl_dynamic_gradients *gradients, starpu_data_handle_t u)
 {
     const uint32_t width = gradients->gz->n_columns;
     struct back v = {.head = *head,
                      .block = sl_back_of(block, gradients->gz),
                      .sides = sl_chunks_of(gradients->sides),
-                     .a = sl_matrix_of(a),
+                     .a = sl_matrix_of(gradients->a),
                      .heads = heads_of(width, (gradients->sides->n_columns - width) / 2),
                      .dtype = sl_handle_dtype(u)};
     assert(gradients->gz->split.n_rows == gradients->sides->split.n_rows);
@@ -612,24 +615,25 @@ static struct back back_view(const struct sl_task_args *head, const struct sl_bl
 }
 
 enum sl_status sl_dynamic_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
-                                          const struct sl_attend_gradients *gradients, starpu_data_handle_t a,
-                                          uint64_t n_edges, uint32_t n_owners, const uint32_t *t0,
-                                          const struct sl_slice *u, const struct sl_slice *gu)
+                                          const struct sl_dynamic_gradients *gradients, uint64_t n_edges,
+                                          uint32_t n_owners, const uint32_t *t0, const struct sl_slice *u,
+                                          const struct sl_slice *gu)
 {
-    struct back v = back_view(head, block, gradients, a, u[0].handle);
+    struct back v = back_view(head, block, gradients, u[0].handle);
     v.block.packed = (struct sl_matrices){.n = n_owners, .slices = gu, .numbers = t0};
     v.u = (struct sl_matrices){.n = n_owners, .slices = u};
     v.head.work = sl_sum_bytes(n_edges, sl_slices_rows(&v.block.packed), v.block.gm.n_columns + v.sides.n_columns);
     return sl_view_submit(&backward_op, &v, SL_PRIORITY_SEND);
 }
 
-enum sl_status sl_dynamic_accumulate_submit(const struct sl_task_args *head, const struct sl_attend_shares *shares,
-                                            starpu_data_handle_t a, uint32_t row0, starpu_data_handle_t u,
+enum sl_status sl_dynamic_accumulate_submit(const struct sl_task_args *head, const struct sl_block *block,
+                                            const struct sl_dynamic_gradients *gradients,
+                                            const struct sl_share_sources *from, uint32_t row0, starpu_data_handle_t u,
                                             starpu_data_handle_t gu)
 {
-    struct back v = back_view(head, shares->block, &shares->gradients, a, u);
+    struct back v = back_view(head, block, gradients, u);
     struct sl_shares *to = &v.block.shares;
-    *to = sl_shares_of(&shares->from, shares->block->inverse, row0, gu);
+    *to = sl_shares_of(from, block->inverse, row0, gu);
     v.own_u = sl_matrix_of(u);
     v.head.work = sl_sum_bytes(to->n_own + sl_slices_rows(&to->sent), v.own_u.n_rows, 2 * v.own_u.n_columns);
     return sl_view_submit(&accumulate_op, &v, SL_PRIORITY_COMPUTE);

@@ -83,12 +83,19 @@ SL_DECLARE_LAUNCHER(enum sl_status, sl_dynamic_own, const struct sl_dynamic_back
 /* ---- submissions: local, one thread submits. The block's relations and edge weights are not read. The destinations
  * are within one chunk of U. n_edges: a rough count, for the performance model. Errors of sl_view_submit. ---- */
 
-/* Destinations row0 .. row0 + D - 1, with chunks r [D x H] and a [1 x H], into z [D x H] and lse [D x K].
- * sources->rows: rows of U; the packed rows have the same dtype. */
-enum sl_status sl_dynamic_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
-                                         uint64_t n_edges, const struct sl_source_handles *sources,
-                                         starpu_data_handle_t r, starpu_data_handle_t a, starpu_data_handle_t z,
-                                         starpu_data_handle_t lse);
+/* Destinations row0 .. row0 + D - 1 of a block. sources->rows: rows of U; the packed rows have the same dtype. */
+struct sl_dynamic_targets {
+    const struct sl_block *block;
+    uint32_t row0;
+    uint64_t n_edges;
+    const struct sl_source_handles *sources;
+    starpu_data_handle_t r; /* chunk [D x H] */
+    starpu_data_handle_t a; /* [1 x H] */
+};
+
+/* z [D x H], lse [D x K]. */
+enum sl_status sl_dynamic_forward_submit(const struct sl_task_args *head, const struct sl_dynamic_targets *to,
+                                         starpu_data_handle_t z, starpu_data_handle_t lse);
 
 /* What sides computes for a chunk of destinations. */
 struct sl_dynamic_sides {
@@ -97,18 +104,24 @@ struct sl_dynamic_sides {
 };
 
 /* The sides of the same destinations, from their chunks of GZ [D x H] and lse. */
-enum sl_status sl_dynamic_sides_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
-                                       uint64_t n_edges, const struct sl_source_handles *sources,
-                                       starpu_data_handle_t r, starpu_data_handle_t a, starpu_data_handle_t gz,
-                                       starpu_data_handle_t lse, const struct sl_dynamic_sides *out);
+enum sl_status sl_dynamic_sides_submit(const struct sl_task_args *head, const struct sl_dynamic_targets *to,
+                                       starpu_data_handle_t gz, starpu_data_handle_t lse,
+                                       const struct sl_dynamic_sides *out);
 
-/* As sl_attend_backward_submit and sl_attend_accumulate_submit, with sides of width H + 2K. */
+/* All chunks of GZ and sides, and A. */
+struct sl_dynamic_gradients {
+    const struct sl_rows *gz, *sides;
+    starpu_data_handle_t a;
+};
+
+/* As sl_attend_backward_submit, and as sl_attend_accumulate_submit. block: of the PE that adds up. */
 enum sl_status sl_dynamic_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
-                                          const struct sl_attend_gradients *gradients, starpu_data_handle_t a,
-                                          uint64_t n_edges, uint32_t n_owners, const uint32_t *t0,
-                                          const struct sl_slice *u, const struct sl_slice *gu);
-enum sl_status sl_dynamic_accumulate_submit(const struct sl_task_args *head, const struct sl_attend_shares *shares,
-                                            starpu_data_handle_t a, uint32_t row0, starpu_data_handle_t u,
+                                          const struct sl_dynamic_gradients *gradients, uint64_t n_edges,
+                                          uint32_t n_owners, const uint32_t *t0, const struct sl_slice *u,
+                                          const struct sl_slice *gu);
+enum sl_status sl_dynamic_accumulate_submit(const struct sl_task_args *head, const struct sl_block *block,
+                                            const struct sl_dynamic_gradients *gradients,
+                                            const struct sl_share_sources *from, uint32_t row0, starpu_data_handle_t u,
                                             starpu_data_handle_t gu);
 
 /* Evaluation over whole parts: destinations row0 .. row0 + D - 1 of part `part` into chunk z [D x H], with K heads. */

@@ -507,9 +507,9 @@ enum sl_status sl_dynamic_backward_cuda(cudaStream_t stream, const struct sl_dyn
 }
 
 /* Rows of g get gradients. offsets NULL: the first n of them, from themselves. */
-static enum sl_status add_to_rows(const char *name, cudaStream_t stream, const struct sl_dynamic_back *block,
-                                  uint32_t n, const uint32_t *offsets, struct sl_asked asked, enum sl_dtype dtype,
-                                  const void *u, const struct sl_gradient *g)
+static enum sl_status add_to_rows(cudaStream_t stream, const struct sl_dynamic_back *block, uint32_t n,
+                                  const uint32_t *offsets, struct sl_asked asked, enum sl_dtype dtype, const void *u,
+                                  const struct sl_gradient *g)
 {
     return sl_by_dtype(dtype, [&](auto entry) {
         typedef decltype(entry) U;
@@ -519,20 +519,19 @@ static enum sl_status add_to_rows(const char *name, cudaStream_t stream, const s
         to.asked = asked;
         to.row0 = g->row0;
         to.n_rows = g->n_rows;
-        return start_back(name, stream, to, n, 1, g->rows, addresses);
+        return start_back("sl_dynamic_accumulate", stream, to, n, 1, g->rows, addresses);
     });
 }
 
 enum sl_status sl_dynamic_self_cuda(cudaStream_t stream, const struct sl_dynamic_back *block, uint32_t n_rows,
                                     enum sl_dtype dtype, const void *u, const struct sl_gradient *g)
 {
-    return add_to_rows("sl_dynamic_accumulate: own terms", stream, block, n_rows, nullptr, sl_asked(), dtype, u, g);
+    return add_to_rows(stream, block, n_rows, nullptr, sl_asked(), dtype, u, g);
 }
 
 enum sl_status sl_dynamic_own_cuda(cudaStream_t stream, const struct sl_dynamic_back *block, uint32_t t0, uint32_t n,
                                    const struct sl_asked *asked, enum sl_dtype dtype, const void *u,
                                    const struct sl_gradient *g)
 {
-    return add_to_rows("sl_dynamic_accumulate: own sources", stream, block, n, block->offsets + t0, *asked, dtype, u,
-                       g);
+    return add_to_rows(stream, block, n, block->offsets + t0, *asked, dtype, u, g);
 }

@@ -104,8 +104,8 @@ static const struct sl_option options[] = {
              "products. rgcn: a mean and a weight matrix for each relation of a typed dataset. rgat: attention for "
              "each relation. The sampled sums of gcn, gcnii, resgcn and gin estimate the exact sums without bias",
      .of_model = true, .common = true,
-     .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gat, gatv2: attention. gin: sums. rgcn, "
-              "rgat: means, attention by relation",
+     .brief = "sage: GraphSAGE with means. gcn, gcnii, resgcn: graph convolutions. gat, gatv2: attention. gin: sums. "
+              "rgcn, rgat: means, attention by relation",
      .synonyms = MODEL_SYNONYMS},
     {.name = "model", .group = "model", .programs = PIPE, .kind = SL_OPTION_CHOICE, .offset = FIELD(model),
      .choices = MODELS, .initial = "sage", .argument = "sage|gcn|gcnii|resgcn|gin",

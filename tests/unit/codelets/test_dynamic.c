@@ -69,11 +69,17 @@ static starpu_data_handle_t chunk_at(const struct handles *h, int slot, uint32_t
     return h->rows[slot][p].chunk[row0 >> h->rows[slot][p].split.shift];
 }
 
+static struct sl_dynamic_targets targets_at(const struct handles *h, uint32_t p, uint32_t row0,
+                                            const struct sl_source_handles *sources)
+{
+    return (struct sl_dynamic_targets){&h->block[p], row0, 100, sources, chunk_at(h, R, p, row0), h->parameter};
+}
+
 static void submit_z(struct handles *h, uint32_t p, uint32_t row0, const struct sl_source_handles *sources,
                      starpu_data_handle_t z)
 {
-    expect_ok(sl_dynamic_forward_submit(&head, &h->block[p], row0, 100, sources, chunk_at(h, R, p, row0), h->parameter,
-                                        z, chunk_at(h, LSE, p, row0)));
+    const struct sl_dynamic_targets to = targets_at(h, p, row0, sources);
+    expect_ok(sl_dynamic_forward_submit(&head, &to, z, chunk_at(h, LSE, p, row0)));
 }
 
 static void submit_sides(struct handles *h, uint32_t p, uint32_t row0, const struct sl_source_handles *sources,
@@ -81,27 +87,26 @@ static void submit_sides(struct handles *h, uint32_t p, uint32_t row0, const str
 {
     const struct sl_dynamic_sides out = {chunk_at(h, SIDES, p, row0), chunk_at(h, GR, p, row0),
                                          chunk_at(h, GA, p, row0)};
-    expect_ok(sl_dynamic_sides_submit(&head, &h->block[p], row0, 100, sources, chunk_at(h, R, p, row0), h->parameter,
-                                      gz, chunk_at(h, LSE, p, row0), &out));
+    const struct sl_dynamic_targets to = targets_at(h, p, row0, sources);
+    expect_ok(sl_dynamic_sides_submit(&head, &to, gz, chunk_at(h, LSE, p, row0), &out));
 }
 
 static void send(struct handles *h, uint32_t p, uint32_t n, const uint32_t *t0, const struct sl_slice *packed)
 {
-    const struct sl_attend_gradients gradients = {&h->rows[GZ][p], &h->rows[SIDES][p]};
+    const struct sl_dynamic_gradients gradients = {&h->rows[GZ][p], &h->rows[SIDES][p], h->parameter};
     struct sl_slice u[MAX_PARTS];
     for (uint32_t q = 0, k = 0; k < n; q++) {
         u[k] = h->packed[p][q];
         k += u[k].n_rows > 0;
     }
-    expect_ok(sl_dynamic_backward_submit(&head, &h->block[p], &gradients, h->parameter, 100, n, t0, u, packed));
+    expect_ok(sl_dynamic_backward_submit(&head, &h->block[p], &gradients, 100, n, t0, u, packed));
 }
 
 static void accumulate(struct handles *h, uint32_t q, uint32_t row0, const struct sl_share_sources *from,
                        starpu_data_handle_t gu)
 {
-    const struct sl_attend_shares shares = {
-        .block = &h->block[q], .gradients = {&h->rows[GZ][q], &h->rows[SIDES][q]}, .from = *from};
-    expect_ok(sl_dynamic_accumulate_submit(&head, &shares, h->parameter, row0, chunk_at(h, U, q, row0), gu));
+    const struct sl_dynamic_gradients gradients = {&h->rows[GZ][q], &h->rows[SIDES][q], h->parameter};
+    expect_ok(sl_dynamic_accumulate_submit(&head, &h->block[q], &gradients, from, row0, chunk_at(h, U, q, row0), gu));
 }
 
 static void forward_and_back(struct state *s)

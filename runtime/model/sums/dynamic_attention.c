@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT
+ * Copyright (c) 2026 the Starling authors
+ *
+ * Dynamic attention over in-neighbours and the vertex itself (codelets/sums/dynamic.h). The layer has computed the rows
+ * R of the destinations in SL_ROWS_T. */
+#include "codelets/sums/dynamic.h"
+
+#include "runtime/model/gatv2.h"
+#include "runtime/model/pass.h"
+#include "runtime/model/sums.h"
+
+/* The chunk of a role of PE p's destinations. */
+static starpu_data_handle_t chunk_of(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role, uint32_t c)
+{
+    return sl_layer_pass_rows(lp, p, role)->chunk[c];
+}
+
+static struct sl_dynamic_targets targets_of(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk)
+{
+    return (struct sl_dynamic_targets){.block = chunk->block,
+                                       .row0 = sl_layer_pass_chunk_row(lp, chunk->p, lp->level, chunk->c),
+                                       .n_edges = chunk->n_edges,
+                                       .sources = &chunk->sources,
+                                       .r = chunk_of(lp, chunk->p, SL_ROWS_T, chunk->c),
+                                       .a = sl_layer_pass_value(lp, chunk->p, SL_GATV2_ATTENTION)};
+}
+
+/* Overwrites out. */
+static enum sl_status forward(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk, int beta,
+                              starpu_data_handle_t out)
+{
+    struct sl_task_args head = sl_layer_pass_head(lp, chunk->p);
+    const struct sl_dynamic_targets to = targets_of(lp, chunk);
+    (void)beta;
+    return sl_dynamic_forward_submit(&head, &to, out, chunk_of(lp, chunk->p, SL_ROWS_SCALES, chunk->c));
+}
+
+static enum sl_status sides(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk)
+{
+    struct sl_task_args head = sl_layer_pass_head(lp, chunk->p);
+    const struct sl_dynamic_targets to = targets_of(lp, chunk);
+    const struct sl_dynamic_sides out = {.sides = chunk_of(lp, chunk->p, SL_ROWS_SIDES, chunk->c),
+                                         .gr = chunk_of(lp, chunk->p, SL_ROWS_GT, chunk->c),
+                                         .ga = chunk_of(lp, chunk->p, SL_ROWS_GINNER, chunk->c)};
+    return sl_dynamic_sides_submit(&head, &to, sl_layer_pass_returns(lp, chunk->p)->chunk[chunk->c],
+                                   chunk_of(lp, chunk->p, SL_ROWS_SCALES, chunk->c), &out);
+}
+
+static struct sl_dynamic_gradients gradients_of(const struct sl_layer_pass *lp, uint32_t p)
+{
+    return (struct sl_dynamic_gradients){sl_layer_pass_returns(lp, p), sl_layer_pass_rows(lp, p, SL_ROWS_SIDES),
+                                         sl_layer_pass_value(lp, p, SL_GATV2_ATTENTION)};
+}
+
+static enum sl_status backward(const struct sl_layer_pass *lp, const struct sl_sum_back *back)
+{
+    struct sl_task_args head = sl_layer_pass_head(lp, back->p);
+    const struct sl_dynamic_gradients gradients = gradients_of(lp, back->p);
+    return sl_dynamic_backward_submit(&head, back->block, &gradients, back->n_edges, back->n_owners, back->t0,
+                                      back->packed, back->sent);
+}
+
+static enum sl_status accumulate(const struct sl_layer_pass *lp, const struct sl_sum_shares *shares, uint32_t c,
+                                 uint32_t row, starpu_data_handle_t out)
+{
+    struct sl_task_args head = sl_layer_pass_head(lp, shares->p);
+    const struct sl_dynamic_gradients gradients = gradients_of(lp, shares->p);
+    return sl_dynamic_accumulate_submit(&head, shares->block, &gradients, &shares->from, row,
+                                        sl_layer_pass_travels(lp, shares->p)->chunk[c], out);
+}
+
+/* Overwrites out. */
+static enum sl_status full(const struct sl_layer_pass *lp, uint32_t q, uint32_t row,
+                           const struct sl_full_sources *edges, int beta, starpu_data_handle_t out)
+{
+    struct sl_task_args head = sl_layer_pass_head(lp, q);
+    (void)beta;
+    return sl_dynamic_full_submit(&head, edges, q, row, lp->layer->n_heads,
+                                  chunk_of(lp, q, SL_ROWS_T, sl_layer_pass_place(lp, q, row).chunk),
+                                  sl_layer_pass_value(lp, q, SL_GATV2_ATTENTION), out);
+}
+
+const struct sl_sum_kind sl_sum_dynamic = {
+    .name = "dynamic attention",
+    .rereads = true,
+    .whole_rows = true,
+    .forward = forward,
+    .sides = sides,
+    .backward = backward,
+    .accumulate = accumulate,
+    .full = full,
+};
