@@ -43,6 +43,7 @@ sage-by-3 3 --dataset dense --pes 7 --norm layer --residual --layers 3 --depth 4
 sage-by-4 4 --dataset sparse --pes 4 --input-dropout 0.2 --depth 1
 gcn 2 --dataset dense --pes 4 --group-size 2 --model gcn --norm batch
 gat 3 --dataset dense --pes 4 --model gat --heads 3 --dropout 0.2
+gatv2 3 --dataset sparse --pes 4 --model gatv2 --heads 3 --skip --dropout 0.2
 gcnii 2 --dataset sparse --pes 4 --model gcnii --layers 4 --norm layer
 resgcn 2 --dataset dense --pes 4 --model resgcn --layers 3
 groups 4 --dataset dense --pes 4 --group-size 1
@@ -53,6 +54,7 @@ across 3 --dataset dense --pes 4 --group-size 2 --norm batch
 bf16 3 --dataset dense --pes 5 --precision bf16 --norm layer --residual --layers 3
 bf16-gcn 2 --dataset sparse --pes 4 --precision bf16 --model gcn
 bf16-gat 3 --dataset dense --pes 4 --precision bf16 --model gat --heads 3
+bf16-gatv2 3 --dataset dense --pes 7 --precision bf16 --model gatv2 --heads 3 --norm layer
 bf16-gcnii 2 --dataset dense --pes 4 --precision bf16 --model gcnii --layers 4
 labor 2 --dataset dense --pes 4 --sampler labor --kappa 3 --partition random
 replaced 2 --dataset dense --pes 4 --replace --partition random
@@ -78,7 +80,8 @@ bf16-gin 2 --dataset dense --pes 4 --model gin --precision bf16
 slices-gat 2 --dataset dense --pes 4 --hidden 132 --model gat --heads 3
 slices-projected 3 --dataset sparse --pes 4 --hidden 130
 slices-projected-bf16 2 --dataset sparse --pes 4 --hidden 130 --model gcn --precision bf16
-slices-bf16-gcnii 2 --dataset dense --pes 4 --hidden 130 --model gcnii --layers 3 --precision bf16
+slices-bf16-gatv2 3 --dataset dense --pes 7 --precision bf16 --model gatv2 --heads 3 --norm layer
+bf16-gcnii 2 --dataset dense --pes 4 --hidden 130 --model gcnii --layers 3 --precision bf16
 slices-pieces 2 --dataset broad --pes 2 --hidden 70 --layers 3 --partition none --batch-size 4000 --fanout 2,2,2
 gossip 4 --dataset dense --pes 4 --sync dissemination --norm batch
 gossip-across 3 --dataset dense --pes 8 --group-size 2 --sync dissemination --gossip-what weight

@@ -62,6 +62,7 @@ done <<'RUNS'
 sage --dataset dense --pes 4 --dropout 0.3
 gcn --dataset sparse --pes 3 --model gcn --norm batch
 gat --dataset dense --pes 4 --model gat --heads 3 --norm layer
+gatv2 --dataset dense --pes 4 --model gatv2 --heads 3 --skip
 gcnii --dataset dense --pes 2 --model gcnii --layers 3
 bf16 --dataset dense --pes 4 --precision bf16 --norm layer --residual
 bf16-gat --dataset dense --pes 4 --precision bf16 --model gat --heads 3

@@ -144,6 +144,7 @@ for precision in float bf16; do
     alike dense --precision $precision --model gcn --sampler labor
     alike sparse --precision $precision --model gin
     alike dense --precision $precision --model gat --heads 4
+    alike dense --precision $precision --model gatv2 --heads 4 --skip
     alike dense --precision $precision --model gcnii --alpha 0.2
     alike sparse --precision $precision --model resgcn
     alike typed --precision $precision --model rgcn
