@@ -14,10 +14,12 @@
 #include "support/minmax.h"
 #include "support/random.h"
 
-const char *sl_links_name(enum sl_link_list list)
+const char *sl_links_name(uint32_t file)
 {
-    static const char *const names[SL_N_LINK_LISTS] = {"train", "valid", "test", "valid_neg", "test_neg"};
-    return names[list];
+    static const char *const names[SL_N_LINK_FILES] = {"train",          "valid",         "test",
+                                                       "valid_neg",      "test_neg",      "valid_head_neg",
+                                                       "valid_tail_neg", "test_head_neg", "test_tail_neg"};
+    return names[file];
 }
 
 enum sl_status sl_links_copy(const struct sl_links *links, struct sl_links *out)
@@ -151,8 +153,8 @@ static int compare_entries(const void *a, const void *b)
 static enum sl_status refuse(const struct sl_link_split *split, const struct sl_link_entry *a,
                              const struct sl_link_entry *b, const char *where)
 {
-    const char *first = sl_links_name((enum sl_link_list)a->list);
-    const char *second = sl_links_name((enum sl_link_list)b->list);
+    const char *first = sl_links_name(a->list);
+    const char *second = sl_links_name(b->list);
     sl_vertex from = split->list[b->list].from[b->place];
     sl_vertex to = split->list[b->list].to[b->place];
     SL_FAIL_IF(b->list >= SL_LINKS_VALID_NEGATIVE, SL_EFILE,
@@ -178,12 +180,12 @@ enum sl_status sl_links_sort(const struct sl_link_split *split, uint32_t first, 
 {
     size_t n = 1;
     for (uint32_t list = first; list < end; list++) {
-        n += split->list[list].n;
+        n += split->n_each[list] == 0 ? split->list[list].n : 0;
     }
     SL_CHECK(sl_alloc(n, sizeof **out, "links to compare", out));
     n = 0;
     for (uint32_t list = first; list < end; list++) {
-        for (uint32_t i = 0; i < split->list[list].n; i++) {
+        for (uint32_t i = 0; i < split->list[list].n && split->n_each[list] == 0; i++) {
             (*out)[n++] = entry_of(split, list, i);
         }
     }
@@ -257,6 +259,18 @@ static void mark_repeats(const struct sl_link_split *split, const struct sl_link
     }
 }
 
+/* Negatives of each link go with the link. */
+static void mark_own(const struct sl_link_split *split, bool *const dropped[SL_N_LINK_LISTS])
+{
+    for (int list = SL_LINKS_VALID; list <= SL_LINKS_TEST; list++) {
+        const int negatives = list + SL_LINKS_VALID_NEGATIVE - SL_LINKS_VALID;
+        const struct sl_links *links = &split->list[negatives];
+        for (uint32_t i = 0; i < links->n && split->n_each[negatives] > 0; i++) {
+            dropped[negatives][i] = dropped[list][i / (links->n / split->list[list].n)];
+        }
+    }
+}
+
 static void keep_rest(const bool *dropped, struct sl_links *links)
 {
     uint32_t n = 0;
@@ -289,6 +303,7 @@ enum sl_status sl_links_drop_repeats(struct sl_link_split *split, bool both_ways
         }
         mark_repeats(split, &entries[i], &entries[end], dropped, out);
     }
+    mark_own(split, dropped);
     for (int list = 0; list < SL_N_LINK_LISTS; list++) {
         keep_rest(dropped[list], &split->list[list]);
     }
@@ -380,6 +395,9 @@ uint64_t sl_links_hash(const struct sl_link_split *split)
     for (uint32_t list = 0; list < SL_N_LINK_LISTS; list++) {
         const struct sl_links *links = &split->list[list];
         sum = sl_checksum(sum, &links->n, sizeof links->n);
+        if (split->n_each[list] > 0) {
+            sum = sl_checksum(sum, &split->n_each[list], sizeof split->n_each[list]);
+        }
         if (links->n > 0) {
             sum = sl_checksum(sum, links->from, links->n * sizeof *links->from);
             sum = sl_checksum(sum, links->to, links->n * sizeof *links->to);

@@ -5,9 +5,14 @@
  *
  *   split/NAME/train.csv.gz, valid.csv.gz, test.csv.gz     one link per line: source,destination
  *   split/NAME/valid_neg.csv.gz, test_neg.csv.gz           pairs that are no links; may be missing
+ *   split/NAME/valid_head_neg.npy, valid_tail_neg.npy      negatives of each link, of test, too; may be missing
  *
  * Each file may also be .csv, or .npy of shape (2, n) or (n, 2). The training links are the graph: the edges of raw/
  * are not read, since they may contain the links to find.
+ *
+ * Negatives of each link are ids, of shape (links, K): row i has the vertices that replace the head, or the tail, of
+ * link i. OGB's ogbl-citation2 (tails) and ogbl-wikikg2 (both) have such. Each link is ranked among its own negatives.
+ * They are taken as they are, also if some are links.
  *
  * Lines of three numbers head,relation,tail are typed links: triples. Relations are numbers from 0. All files have
  * triples, or none has. In a typed dataset (data/readers/typed.c) a split lists triples: the relation is a line of
@@ -47,17 +52,23 @@ enum sl_link_list {
     SL_N_LINK_LISTS
 };
 
+/* Files of a split: one for each list, then those of negatives of each link, of heads and tails of valid and test. */
+enum { SL_N_LINK_FILES = SL_N_LINK_LISTS + 4 };
+
 /* The lists of a split. No link: the split lists vertices. */
 struct sl_link_split {
     struct sl_links list[SL_N_LINK_LISTS];
+    /* By list of negatives. If it has negatives of each link: the link has a block of n_each negatives, or two, of the
+     * head and of the tail. The blocks of a link are consecutive. 0: all links share the negatives. */
+    uint32_t n_each[SL_N_LINK_LISTS];
     uint32_t n_relations;      /* of triples; 0: pairs */
     struct sl_link_ends *ends; /* [n_relations]; NULL: pairs */
     bool own_ids;              /* ends have one type each; files number the vertices of each type from 0 */
     bool directed;             /* a pair is not the same in the other direction. A triple never is */
 };
 
-/* The name of a list's file, "train". */
-const char *sl_links_name(enum sl_link_list list);
+/* The name of a file below SL_N_LINK_FILES, "train". */
+const char *sl_links_name(uint32_t file);
 
 /* Read a list of pairs of ids below n_vertices, or of triples (.csv). SL_EFILE, SL_EIO, SL_ENOMEM. On failure *out
  * is empty. */
@@ -68,9 +79,9 @@ enum sl_status sl_links_read(const char *path, uint32_t n_vertices, struct sl_li
  * name. */
 enum sl_status sl_links_read_named(const char *path, const char *names, uint32_t n_vertices, struct sl_links *out);
 
-/* Read the lists of a split by list; a path may be NULL. n_vertices: of the dataset. Unless the split has its ends
+/* Read the lists of a split by file; a path may be NULL. n_vertices: of the dataset. Unless the split has its ends
  * already, triples get them. SL_EFILE, SL_EIO, SL_ENOMEM. */
-enum sl_status sl_links_read_split(char *const paths[SL_N_LINK_LISTS], uint32_t n_vertices, struct sl_link_split *out);
+enum sl_status sl_links_read_split(char *const paths[SL_N_LINK_FILES], uint32_t n_vertices, struct sl_link_split *out);
 
 /* Copy a list. SL_ENOMEM. */
 enum sl_status sl_links_copy(const struct sl_links *links, struct sl_links *out);
@@ -90,8 +101,8 @@ struct sl_link_entry {
     uint32_t list, place;
 };
 
-/* The links of lists first .. end - 1, sorted in the order of the members (sl_free). If the split is not directed, the
- * smaller id of a pair without a relation comes first. SL_ENOMEM. */
+/* The links of lists first .. end - 1 without negatives of each link, sorted in the order of the members (sl_free). If
+ * the split is not directed, the smaller id of a pair without a relation comes first. SL_ENOMEM. */
 enum sl_status sl_links_sort(const struct sl_link_split *split, uint32_t first, uint32_t end,
                              struct sl_link_entry **out, size_t *n_out);
 

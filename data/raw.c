@@ -323,12 +323,11 @@ enum sl_status sl_raw_find_split(const struct sl_dataset_options *request, const
         return SL_OK;
     }
     enum sl_status st = choose_split(request, needed, files->split);
-    const int n = links ? SL_N_LINK_LISTS : SL_LINKS_TEST + 1;
+    const int n = links ? SL_N_LINK_FILES : SL_LINKS_TEST + 1;
     for (int i = 0; i < n && st == SL_OK && files->split[0] != '\0' && (links || type != NULL); i++) {
         char stem[600];
         const bool may_lack = i > SL_LINKS_TEST || (i > 0 && files->may_lack_links);
-        snprintf(stem, sizeof stem, "split/%s/%s%s", files->split, links ? "" : type,
-                 sl_links_name((enum sl_link_list)i));
+        snprintf(stem, sizeof stem, "split/%s/%s%s", files->split, links ? "" : type, sl_links_name((uint32_t)i));
         st = sl_raw_find_table(folder, stem, needed && !may_lack, &files->paths[SL_RAW_TRAIN + i]);
     }
     return tell_torch_split(folder, st, files);

@@ -78,12 +78,16 @@ enum sl_raw_file {
     SL_RAW_VALID,
     SL_RAW_TEST,
     SL_RAW_VALID_NEGATIVE,
-    SL_RAW_TEST_NEGATIVE, /* from TRAIN to here: in the order of enum sl_link_list */
-    SL_RAW_WEIGHTS,       /* of the edges */
+    SL_RAW_TEST_NEGATIVE,
+    SL_RAW_VALID_HEADS,
+    SL_RAW_VALID_TAILS,
+    SL_RAW_TEST_HEADS,
+    SL_RAW_TEST_TAILS, /* from TRAIN to here: in the order of sl_links_name */
+    SL_RAW_WEIGHTS,    /* of the edges */
     SL_RAW_NODE_IDS,
     SL_RAW_N_FILES
 };
-_Static_assert(SL_RAW_TEST_NEGATIVE - SL_RAW_TRAIN == SL_LINKS_TEST_NEGATIVE, "in the order of enum sl_link_list");
+_Static_assert(SL_RAW_TEST_TAILS - SL_RAW_TRAIN == SL_N_LINK_FILES - 1, "in the order of sl_links_name");
 
 struct sl_raw_files {
     enum sl_raw_need need; /* SL_RAW_FOR_PAIRS has become LINKS, or INFERENCE if there are no training links */

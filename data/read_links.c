@@ -98,18 +98,118 @@ done:
     return st;
 }
 
-enum sl_status sl_links_read_split(char *const paths[SL_N_LINK_LISTS], uint32_t n_vertices, struct sl_link_split *out)
+/* ---- negatives of each link ---- */
+
+/* Open a table of ids that replace an end of each of the links. */
+static enum sl_status open_own(const char *path, const struct sl_links *links, const char *name, struct sl_npy *out)
+{
+    SL_CHECK(sl_npy_read(path, "negatives", out));
+    if (out->n_dimensions == 2 && out->shape[0] == links->n && out->shape[1] > 0 && out->shape[1] < SL_NONE) {
+        return SL_OK;
+    }
+    const uint32_t n_dimensions = out->n_dimensions;
+    const unsigned long long rows = n_dimensions > 0 ? out->shape[0] : 0;
+    sl_npy_free(out);
+    return sl_fail(SL_EFILE,
+                   "%s: expected negatives of each link of %s, of shape (%u, K), found %u dimensions and %llu rows",
+                   path, name, links->n, n_dimensions, rows);
+}
+
+/* Fill block `block` of `n_blocks` of each link with its negatives, whose head (end 0) or tail is of the table. */
+static enum sl_status fill_own(const char *path, const struct sl_npy *table, uint32_t n_vertices,
+                               const struct sl_links *links, int end, uint32_t block, uint32_t n_blocks,
+                               struct sl_links *out)
+{
+    const uint64_t n_each = table->shape[1];
+    for (uint64_t k = 0; k < table->n_items; k++) {
+        const uint64_t i = k / n_each;
+        const uint64_t at = (i * n_blocks + block) * n_each + k % n_each;
+        const uint64_t id = sl_npy_whole(table, k, n_vertices);
+        SL_FAIL_IF(id >= n_vertices, SL_EFILE, "%s: row %llu: expected ids below %u, found %.17g", path,
+                   (unsigned long long)i + 1, n_vertices, sl_npy_real(table, k));
+        out->from[at] = end == 0 ? (sl_vertex)id : links->from[i];
+        out->to[at] = end == 1 ? (sl_vertex)id : links->to[i];
+        if (out->relation != NULL) {
+            out->relation[at] = links->relation[i];
+        }
+    }
+    return SL_OK;
+}
+
+static enum sl_status alloc_own(const char *path, uint64_t n, bool typed, struct sl_links *out)
+{
+    SL_FAIL_IF(n >= SL_NONE, SL_EFILE, "%s: expected fewer than 2^32 negatives of all links, found %llu", path,
+               (unsigned long long)n);
+    out->n = (uint32_t)n;
+    SL_CHECK(sl_alloc(n + 1, sizeof *out->from, "negatives", &out->from));
+    SL_CHECK(sl_alloc(n + 1, sizeof *out->to, "negatives", &out->to));
+    if (typed) {
+        SL_CHECK(sl_alloc(n + 1, sizeof *out->relation, "relations of negatives", &out->relation));
+    }
+    return SL_OK;
+}
+
+/* Read the negatives of each link of a list to find. paths: of heads and of tails; one may be NULL. `shared`: the path
+ * of negatives that all links share, which must be NULL then. */
+static enum sl_status read_own(char *const paths[2], const char *shared, uint32_t list, uint32_t n_vertices,
+                               struct sl_link_split *split)
+{
+    const struct sl_links *links = &split->list[list];
+    const uint32_t negatives = list + SL_LINKS_VALID_NEGATIVE - SL_LINKS_VALID;
+    struct sl_links *out = &split->list[negatives];
+    struct sl_npy tables[2] = {{.n_dimensions = 0}, {.n_dimensions = 0}};
+    const char *path = paths[0] != NULL ? paths[0] : paths[1];
+    const uint32_t n_blocks = (uint32_t)(paths[0] != NULL) + (paths[1] != NULL);
+    uint32_t block = 0;
+    enum sl_status st = SL_OK;
+    if (n_blocks == 0) {
+        return SL_OK;
+    }
+    SL_FAIL_IF(shared != NULL, SL_EFILE, "%s: expected negatives of each link or of all links, found %s, too", path,
+               shared);
+    for (int end = 0; end < 2; end++) {
+        if (paths[end] != NULL) {
+            SL_TRY(st, open_own(paths[end], links, sl_links_name(list), &tables[end]), done);
+        }
+    }
+    const uint64_t n_each = tables[paths[0] != NULL ? 0 : 1].shape[1];
+    if (n_blocks == 2 && tables[1].shape[1] != n_each) {
+        st = sl_fail(SL_EFILE, "%s: expected %llu negatives of each link, as of heads, found %llu", paths[1],
+                     (unsigned long long)n_each, (unsigned long long)tables[1].shape[1]);
+        goto done;
+    }
+    SL_TRY(st, alloc_own(path, links->n * n_each * n_blocks, links->relation != NULL, out), done);
+    split->n_each[negatives] = (uint32_t)n_each;
+    for (int end = 0; end < 2 && st == SL_OK; end++) {
+        if (paths[end] != NULL) {
+            st = fill_own(paths[end], &tables[end], n_vertices, links, end, block++, n_blocks, out);
+        }
+    }
+done:
+    sl_npy_free(&tables[0]);
+    sl_npy_free(&tables[1]);
+    return st;
+}
+
+enum sl_status sl_links_read_split(char *const paths[SL_N_LINK_FILES], uint32_t n_vertices, struct sl_link_split *out)
 {
     for (int i = 0; i < SL_N_LINK_LISTS; i++) {
         if (paths[i] != NULL) {
             SL_CHECK(sl_links_read(paths[i], n_vertices, &out->list[i]));
         }
     }
+    SL_CHECK(read_own(paths + SL_N_LINK_LISTS, paths[SL_LINKS_VALID_NEGATIVE], SL_LINKS_VALID, n_vertices, out));
+    SL_CHECK(read_own(paths + SL_N_LINK_LISTS + 2, paths[SL_LINKS_TEST_NEGATIVE], SL_LINKS_TEST, n_vertices, out));
     if (out->list[SL_LINKS_TRAIN].relation != NULL && out->ends == NULL) {
         SL_CHECK(sl_links_set_ends(out, n_vertices, paths[SL_LINKS_TRAIN]));
     }
     for (int i = 0; i < SL_N_LINK_LISTS; i++) {
-        SL_CHECK(sl_links_place(out, paths[i], &out->list[i]));
+        const char *path = paths[i];
+        if (path == NULL && i >= SL_LINKS_VALID_NEGATIVE) {
+            const int own = SL_N_LINK_LISTS + 2 * (i - SL_LINKS_VALID_NEGATIVE);
+            path = paths[own] != NULL ? paths[own] : paths[own + 1];
+        }
+        SL_CHECK(sl_links_place(out, path, &out->list[i]));
     }
     return SL_OK;
 }

@@ -159,6 +159,15 @@ class Draft:
         made = self._tables[name] = write_npy(os.path.join(self.folder, name + ".npy"), dtype, parts, rest)
         return made
 
+    def links(self, name: str, rows: Array) -> None:
+        """Pairs, or ids of negatives; triples, which arrays cannot hold, as text."""
+        if rows.ndim == 2 and rows.shape[1] == 3 and not name.endswith(("_head_neg", "_tail_neg")):
+            self._tables[name] = rows
+            os.makedirs(os.path.dirname(os.path.join(self.folder, name)), exist_ok=True)
+            self._lines(name + ".csv", (",".join(map(str, row)) for part in blocks(rows) for row in part.tolist()))
+        else:
+            self.save(name, "<i8", blocks(rows), rows.shape[1:])
+
     def put(self, stores: Stores, arguments: Any) -> None:
         """Write a graph of named tables by type and by triple: a reader's, which may have tables that are None."""
         for key, tables in stores.items():

@@ -504,6 +504,11 @@ def read_ogb(folder: str, arguments: Any, draft: Draft) -> Stores:
     return stores
 
 
+# The parts of a set of links, and what follows the set in the names of their files.
+_LINK_PARTS = {"edge": "", "edge_neg": "_neg"}
+_LINK_PARTS.update(head_neg="_head_neg", tail_neg="_tail_neg", target_node_neg="_tail_neg")
+
+
 def _find_splits(folder: str, stores: Stores, arguments: Any, draft: Draft) -> None:
     """The lists of split/NAME or split/NAME/TYPE, or of OGB's split_dict.pt: of vertices, or of links (saved)."""
     for place, _, files in os.walk(os.path.join(folder, "split")):
@@ -518,11 +523,12 @@ def _find_splits(folder: str, stores: Stores, arguments: Any, draft: Draft) -> N
             continue
         for name, links in lists.items():
             parts = links if isinstance(links, dict) else {"edge": links}
-            if "head" in parts:
-                parts = {"edge": np.stack([any_array(parts[end]) for end in ("head", "relation", "tail")], 1)}
-            for part, ending in (("edge", ""), ("edge_neg", "_neg")):
+            for ends in (("head", "relation", "tail"), ("source_node", "target_node")):
+                if ends[0] in parts:
+                    parts = {**parts, "edge": np.stack([any_array(parts[end]) for end in ends], 1)}
+            for part, ending in _LINK_PARTS.items():
                 if part in parts:
-                    draft.save(f"split/{split}/{name}{ending}", "<i8", blocks(any_array(parts[part])))
+                    draft.links(f"split/{split}/{name}{ending}", any_array(parts[part]))
 
 
 Reader = Callable[[str, Any, Draft], Stores]

@@ -2,8 +2,9 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Links: is there an edge between two vertices? A decoder makes the score of a pair from the vertices' outputs.
- * Training compares each link with its negatives (codelets/ends/pairs.h). The scores compare each link to find with all
- * negatives of its list, those of the dataset or as many drawn ones. */
+ * Training compares each link with its negatives (codelets/ends/pairs.h). The scores compare each link to find with its
+ * own negatives, if the dataset has such, else with all negatives of its list, those of the dataset or as many drawn
+ * ones. */
 #include <math.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ static enum sl_status take_negatives(const struct sl_dataset *dataset, enum sl_l
                                      enum sl_link_list negatives, struct sl_objective *out)
 {
     const struct sl_links *given = &dataset->links.list[negatives];
+    out->links.n_each[negatives] = dataset->links.n_each[negatives];
     if (given->n > 0 || dataset->links.list[links].n == 0) {
         return sl_links_copy(given, &out->links.list[negatives]);
     }
@@ -204,6 +206,31 @@ struct link_scores {
     struct sl_pair_ranks ranks;
 };
 
+/* The rank of a link among n negatives: 1 more than the number of better ones, ties count half. This is the mean of
+ * the best and the worst rank of OGB's evaluator. NaN: a score is no number. */
+static double rank_among(sl_real z, uint32_t n, const struct sl_pair *negatives)
+{
+    double rank = isnan((double)z) ? (double)NAN : 1;
+    for (uint32_t k = 0; k < n; k++) {
+        const sl_real other = negatives[k].z;
+        rank += isnan((double)other) ? (double)NAN : (other > z) + 0.5 * (other == z);
+    }
+    return rank;
+}
+
+/* The ranks of the first n pairs among their own negatives, the other pairs. */
+static struct sl_pair_ranks rank_own(const struct sl_pair *pairs, uint32_t n, uint32_t n_negatives, uint32_t n_each)
+{
+    struct sl_pair_ranks ranks = {{0}};
+    const uint32_t n_blocks = n_negatives / n_each;
+    for (uint32_t b = 0; b < n_blocks; b++) {
+        const sl_real z = pairs[b / (n_blocks / n)].z;
+        sl_pair_ranks_add(&ranks, rank_among(z, n_each, pairs + n + (size_t)b * n_each), 1);
+    }
+    sl_pair_ranks_mean(&ranks, n_blocks);
+    return ranks;
+}
+
 static enum sl_status score_set(const struct sl_objective *o, const struct wanted *w, enum sl_link_list links,
                                 enum sl_link_list negatives, struct link_scores *out)
 {
@@ -220,9 +247,13 @@ static enum sl_status score_set(const struct sl_objective *o, const struct wante
     SL_CHECK(score_list(w, &lists[links], true, pairs, &loss));
     SL_CHECK(score_list(w, &lists[negatives], false, pairs + lists[links].n, &loss));
     out->loss = loss / (double)n;
+    if (o->links.n_each[negatives] > 0) {
+        out->ranks = rank_own(pairs, lists[links].n, lists[negatives].n, o->links.n_each[negatives]);
+    } else {
+        out->ranks = sl_pairs_ranks(pairs, n);
+    }
     out->auc = sl_pairs_area(pairs, n);
     out->ap = sl_pairs_precision(pairs, n);
-    out->ranks = sl_pairs_ranks(pairs, n);
     return SL_OK;
 }
 
@@ -237,7 +268,7 @@ static enum sl_status sort_rows(const struct wanted *w, const struct sl_shards *
     return SL_OK;
 }
 
-/* Replace the ranks among the negatives of the lists by filtered ranks. */
+/* Replace the ranks among shared negatives of the lists by filtered ranks. */
 static enum sl_status rank_triples(const struct sl_objective *o, const struct sl_shards *shards, const struct wanted *w,
                                    struct link_scores *valid, struct link_scores *test)
 {
@@ -250,8 +281,13 @@ static enum sl_status rank_triples(const struct sl_objective *o, const struct sl
     SL_CHECK(sort_rows(w, shards, &rows));
     scorer.rows = rows;
     SL_CHECK(sl_triples_open(3, lists, scorer.dataset_ids, &triples));
-    SL_CHECK(sl_triples_rank(&triples, &scorer, lists[1], &valid->ranks));
-    return sl_triples_rank(&triples, &scorer, lists[2], &test->ranks);
+    if (o->links.n_each[SL_LINKS_VALID_NEGATIVE] == 0) {
+        SL_CHECK(sl_triples_rank(&triples, &scorer, lists[1], &valid->ranks));
+    }
+    if (o->links.n_each[SL_LINKS_TEST_NEGATIVE] == 0) {
+        SL_CHECK(sl_triples_rank(&triples, &scorer, lists[2], &test->ranks));
+    }
+    return SL_OK;
 }
 
 static enum sl_status score(const struct sl_objective *o, const struct sl_outputs *outputs, struct sl_scores *out)

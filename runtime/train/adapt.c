@@ -328,6 +328,7 @@ static enum sl_status renumber_links(const struct sl_dataset *dataset, const uin
 {
     const struct sl_link_split *from = &dataset->links;
     *out = (struct sl_link_split){.n_relations = n, .own_ids = from->own_ids, .directed = from->directed};
+    memcpy(out->n_each, from->n_each, sizeof out->n_each);
     SL_CHECK(make_ends(from->ends, from->n_relations, dataset->graph.n_vertices, place, n, &out->ends));
     for (int list = 0; list < SL_N_LINK_LISTS; list++) {
         struct sl_links *links = &out->list[list];

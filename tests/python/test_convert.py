@@ -352,6 +352,64 @@ class Folders(Forms):
         options = dict(load={"objective": "link"}, objective="link")
         self.assertEqual(weights_of(self.convert(links), **options), weights_of(self.path("listed"), **options))
 
+    @reads_torch
+    def test_ogb_own_negatives(self):
+        """The scores of ogbl-citation2 and ogbl-wikikg2: ranks among a link's own negatives, as OGB's evaluator has."""
+        import torch
+
+        for relations, asked in ((0, ["tail"]), (2, ["head", "tail"])):
+            source = self.plain(f"own{relations}", sets=False)
+            names = dict(head="head", tail="tail") if relations else dict(head="source_node", tail="target_node")
+            lists, rows = {}, {}
+            for key, (head, tail) in zip(SETS, np.split(EDGES.T, [len(EDGES) - 30, len(EDGES) - 12], 1)):
+                own = {end: rng.integers(0, N, (len(head), 7)) for end in (asked if key != "train" else ())}
+                for end, ids in own.items():
+                    ids[::2, 0] = {"head": head, "tail": tail}[end][::2]  # a tie
+                made = {names["head"]: head, names["tail"]: tail}
+                made.update(relation=np.arange(len(head)) % 2) if relations else None
+                made.update({names[end] + "_neg": ids for end, ids in own.items()})
+                lists[key] = {name: torch.tensor(ids) for name, ids in made.items()}
+                rows[key] = head, np.arange(len(head)) % 2, tail, own
+            os.makedirs(os.path.join(source, "split/time"))
+            torch.save(lists, os.path.join(source, "split/time/split_dict.pt"))
+            found = self.convert(source, f"made{relations}")
+            graph = sl.load(found, cache="none", objective="link")
+            more = dict(decoder="distmult") if relations else {}
+            trained = sl.train(
+                graph, epochs=1, layers=1, hidden=8, batch_size=20, objective="link", progress=False, **more
+            )
+            scores = trained.evaluate()
+            for key in ("valid", "test"):
+                head, relation, tail, own = rows[key]
+                ranks = []
+                for end, ids in own.items():
+                    ends = dict(head=head[:, None], tail=tail[:, None])
+                    ends[end] = np.concatenate([ends[end], ids], 1)
+                    links = np.stack(np.broadcast_arrays(ends["head"], relation[:, None], ends["tail"]))
+                    links = links.reshape(3, -1)[[0, 1, 2] if relations else [0, 2]]
+                    z = trained.predict_links(links).reshape(len(head), 8)
+                    better, equal = (z[:, 1:] > z[:, :1]).sum(1), (z[:, 1:] == z[:, :1]).sum(1)
+                    ranks.append(0.5 * (better + (better + equal)) + 1)
+                ranks = np.concatenate(ranks)
+                self.assertAlmostEqual(getattr(scores, key + "_mrr"), (1 / ranks).mean(), places=5)
+                for k in (1, 3, 10):
+                    self.assertAlmostEqual(getattr(scores, f"{key}_hits{k}"), (ranks <= k).mean(), places=5)
+            bad = os.path.join(found, "split/time/test_tail_neg.npy")
+            ids = np.load(bad)
+            wrong = {"row 2: expected ids below 61, found 61": np.where(np.arange(len(ids))[:, None] == 1, N, ids)}
+            wrong["of shape .12, K., found 2 dimensions and 11 rows"] = ids[1:]
+            wrong["of shape .12, K., found 1 dimensions and 12 rows"] = ids[:, 0]
+            if relations:
+                wrong["expected 7 negatives of each link, as of heads, found 6"] = ids[:, 1:]
+            for message, array in wrong.items():
+                np.save(bad, array)
+                with self.assertRaisesRegex(Exception, message):
+                    sl.load(found, cache="none", objective="link")
+            np.save(bad, ids)
+            self.lines(f"made{relations}/split/time/test_neg.csv", ["0,0,0" if relations else "0,1"])
+            with self.assertRaisesRegex(Exception, "expected negatives of each link or of all links, found .*test_neg"):
+                sl.load(found, cache="none", objective="link")
+
     @needs("yaml")
     def test_graphbolt(self):
         self.assert_same(self.graphbolt(), self.plain())
