@@ -101,17 +101,22 @@ static char *next_cell(char **rest)
 
 /* ---- The types and relations ------------------------------------------------------------------------------------- */
 
+/* The tables of a relation, and those of a type, by the names of their files. */
+enum { EDGES, WEIGHTS, COUNT, N_OF_RELATION };
+enum { FEATURES, LABELS, N_OF_TYPE };
+static const char *const relation_tables[N_OF_RELATION] = {"edge", "edge-weight", "num-edge-list"};
+static const char *const type_tables[N_OF_TYPE] = {"node-feat", "node-label"};
+
 struct type {
     char name[MAX_NAME];
-    uint32_t n, first; /* vertices, and the id of the first */
-    char *features;    /* paths; NULL: none */
-    char *labels;
+    uint32_t n, first;       /* vertices, and the id of the first */
+    char *tables[N_OF_TYPE]; /* paths; NULL: none */
 };
 
 struct relation {
-    char *name;                    /* "SOURCE,NAME,DESTINATION" and an end of line */
-    uint32_t source, destination;  /* types */
-    char *edges, *weights, *count; /* paths; NULL: the relation has no weights, no number of edges */
+    char *name;                  /* "SOURCE,NAME,DESTINATION" and an end of line */
+    uint32_t ends[2];            /* the types of the source and of the destination */
+    char *tables[N_OF_RELATION]; /* paths; NULL: none */
 };
 
 struct typed {
@@ -124,14 +129,15 @@ struct typed {
 static void free_typed(struct typed *typed)
 {
     for (uint32_t t = 0; typed->types != NULL && t < typed->n_types; t++) {
-        sl_free(typed->types[t].features);
-        sl_free(typed->types[t].labels);
+        for (int i = 0; i < N_OF_TYPE; i++) {
+            sl_free(typed->types[t].tables[i]);
+        }
     }
     for (uint32_t r = 0; typed->relations != NULL && r < typed->n_relations; r++) {
         sl_free(typed->relations[r].name);
-        sl_free(typed->relations[r].edges);
-        sl_free(typed->relations[r].weights);
-        sl_free(typed->relations[r].count);
+        for (int i = 0; i < N_OF_RELATION; i++) {
+            sl_free(typed->relations[r].tables[i]);
+        }
     }
     sl_free(typed->types);
     sl_free(typed->relations);
@@ -167,12 +173,36 @@ static bool type_of(const struct typed *typed, const char *name, uint32_t *out)
     return false;
 }
 
+/* Read a line of names of types and a line with a cell for each, and call `body` for each type. what: the cells, for
+ * messages. column: of marks, the table that they are about. */
+static enum sl_status read_pairs(const char *path, const char *what, int column, struct typed *typed,
+                                 enum sl_status (*body)(const char *path, const char *name, const char *cell,
+                                                        int column, struct typed *typed))
+{
+    struct table table;
+    enum sl_status st = SL_OK;
+    SL_CHECK(read_table(path, 2, &table));
+    char *names = table.line[0];
+    char *cells = table.line[1];
+    while (st == SL_OK && names != NULL && cells != NULL) {
+        const char *name = next_cell(&names);
+        st = body(path, name, next_cell(&cells), column, typed);
+    }
+    if (st == SL_OK && (names != NULL || cells != NULL)) {
+        st = sl_fail(SL_EFILE, "%s: expected as many %s as types, found %s", path, what,
+                     names != NULL ? "fewer" : "more");
+    }
+    free_table(&table);
+    return st;
+}
+
 /* Add a type, from its name and the text of its number of vertices. */
-static enum sl_status add_type(const char *path, const char *name, const char *count, struct typed *typed)
+static enum sl_status add_type(const char *path, const char *name, const char *count, int column, struct typed *typed)
 {
     const char *end = count + strlen(count);
     uint32_t other;
     uint64_t n = 0;
+    (void)column;
     SL_FAIL_IF(sl_number_whole(count, end, &n) != end || n >= SL_NONE, SL_EFILE,
                "%s:2: type '%s': expected a number of vertices below %u, found '%.60s'", path, name, SL_NONE, count);
     if (name[0] == '\0' || strchr(name, '/') != NULL || strlen(name) >= MAX_NAME || type_of(typed, name, &other)) {
@@ -189,30 +219,10 @@ static enum sl_status add_type(const char *path, const char *name, const char *c
 
 static enum sl_status read_types(const char *path, struct typed *typed)
 {
-    struct table table;
-    enum sl_status st = SL_OK;
-    SL_CHECK(read_table(path, 2, &table));
-    if (table.n != 2) {
-        st = sl_fail(SL_EFILE, "%s: expected a line of types and a line of numbers, found %llu lines", path,
-                     (unsigned long long)table.n);
-        goto done;
-    }
-    SL_TRY(st, sl_alloc_zero(MAX_TYPES, sizeof *typed->types, "types", &typed->types), done);
-    char *names = table.line[0];
-    char *counts = table.line[1];
-    while (names != NULL && counts != NULL) {
-        const char *name = next_cell(&names);
-        SL_TRY(st, add_type(path, name, next_cell(&counts), typed), done);
-    }
-    if (names != NULL || counts != NULL) {
-        st = sl_fail(SL_EFILE, "%s: expected as many numbers as types, found %s", path,
-                     names != NULL ? "fewer" : "more");
-    } else if (st == SL_OK && typed->n_vertices == 0) {
-        st = sl_fail(SL_EFILE, "%s:2: found no vertices, expected a type that has some", path);
-    }
-done:
-    free_table(&table);
-    return st;
+    SL_CHECK(sl_alloc_zero(MAX_TYPES, sizeof *typed->types, "types", &typed->types));
+    SL_CHECK(read_pairs(path, "numbers", 0, typed, add_type));
+    SL_FAIL_IF(typed->n_vertices == 0, SL_EFILE, "%s:2: found no vertices, expected a type that has some", path);
+    return SL_OK;
 }
 
 /* Read line `r` of the relations, and find the relation's edges. */
@@ -232,20 +242,18 @@ static enum sl_status read_relation(const char *folder, const struct table *tabl
                "%s:%u: expected a source type, a name and a destination type, separated by commas", table->text.path,
                r + 1);
     for (int i = 0; i < 3; i += 2) {
-        uint32_t *type = i == 0 ? &relation->source : &relation->destination;
-        SL_FAIL_IF(!type_of(typed, field[i], type), SL_EFILE,
+        SL_FAIL_IF(!type_of(typed, field[i], &relation->ends[i / 2]), SL_EFILE,
                    "%s:%u: found type '%.60s', expected a type of raw/num-node-dict", table->text.path, r + 1,
                    field[i]);
     }
     SL_FAIL_IF(strchr(field[1], '/') != NULL || strlen(field[1]) >= MAX_NAME, SL_EFILE,
                "%s:%u: found '%.60s', expected the name of a relation, without '/'", table->text.path, r + 1, field[1]);
     SL_CHECK(sl_format(&relation->name, "%s,%s,%s\n", field[0], field[1], field[2]));
-    snprintf(stem, sizeof stem, "raw/relations/%s___%s___%s/edge", field[0], field[1], field[2]);
-    SL_CHECK(sl_raw_find_table(folder, stem, true, &relation->edges));
-    snprintf(stem, sizeof stem, "raw/relations/%s___%s___%s/edge-weight", field[0], field[1], field[2]);
-    SL_CHECK(sl_raw_find_table(folder, stem, false, &relation->weights));
-    snprintf(stem, sizeof stem, "raw/relations/%s___%s___%s/num-edge-list", field[0], field[1], field[2]);
-    return sl_raw_find_table(folder, stem, false, &relation->count);
+    for (int i = 0; i < N_OF_RELATION; i++) {
+        snprintf(stem, sizeof stem, "raw/relations/%s___%s___%s/%s", field[0], field[1], field[2], relation_tables[i]);
+        SL_CHECK(sl_raw_find_table(folder, stem, i == EDGES, &relation->tables[i]));
+    }
+    return SL_OK;
 }
 
 /* Refuse relation r if it is listed before. */
@@ -282,16 +290,22 @@ done:
 static enum sl_status find_columns(const char *folder, struct type *type)
 {
     char stem[2 * MAX_NAME];
-    snprintf(stem, sizeof stem, "raw/node-feat/%s/node-feat", type->name);
-    SL_CHECK(sl_raw_find_table(folder, stem, false, &type->features));
-    snprintf(stem, sizeof stem, "raw/node-label/%s/node-label", type->name);
-    return sl_raw_find_table(folder, stem, false, &type->labels);
+    for (int i = 0; i < N_OF_TYPE; i++) {
+        snprintf(stem, sizeof stem, "raw/%s/%s/%s", type_tables[i], type->name, type_tables[i]);
+        SL_CHECK(sl_raw_find_table(folder, stem, false, &type->tables[i]));
+    }
+    return SL_OK;
 }
 
-/* A type has the table, node-feat or node-label, that its mark says it has. */
-static enum sl_status check_mark(const char *path, const char *name, const char *mark, const char *table, bool found)
+/* A type has the table that its mark says it has. */
+static enum sl_status check_mark(const char *path, const char *name, const char *mark, int column, struct typed *typed)
 {
-    bool wanted = strcmp(mark, "True") == 0;
+    const char *table = type_tables[column];
+    const bool wanted = strcmp(mark, "True") == 0;
+    uint32_t t;
+    SL_FAIL_IF(!type_of(typed, name, &t), SL_EFILE, "%s:1: found type '%.60s', expected a type of raw/num-node-dict",
+               path, name);
+    const bool found = typed->types[t].tables[column] != NULL;
     SL_FAIL_IF(!wanted && strcmp(mark, "False") != 0, SL_EFILE,
                "%s:2: type '%s': expected True or False, found '%.60s'", path, name, mark);
     SL_FAIL_IF(wanted && !found, SL_EFILE,
@@ -303,34 +317,11 @@ static enum sl_status check_mark(const char *path, const char *name, const char 
 }
 
 /* Compare what a file of marks says with the tables there are; nothing to compare without the file. */
-static enum sl_status check_marks(const char *folder, const char *stem, const char *table, const struct typed *typed)
+static enum sl_status check_marks(const char *folder, const char *stem, int column, struct typed *typed)
 {
     char *path;
-    struct table marks = {0};
-    enum sl_status st = find_table(folder, stem, &path);
-    if (st != SL_OK || path == NULL) {
-        return st;
-    }
-    SL_TRY(st, read_table(path, 2, &marks), done);
-    char *names = marks.line[0];
-    char *values = marks.line[1];
-    while (st == SL_OK && names != NULL && values != NULL) {
-        uint32_t t;
-        const char *name = next_cell(&names);
-        const char *value = next_cell(&values);
-        if (!type_of(typed, name, &t)) {
-            st = sl_fail(SL_EFILE, "%s:1: found type '%.60s', expected a type of raw/num-node-dict", path, name);
-        } else {
-            bool is_labels = strcmp(table, "node-label") == 0;
-            const char *found = is_labels ? typed->types[t].labels : typed->types[t].features;
-            st = check_mark(path, name, value, table, found != NULL);
-        }
-    }
-    if (st == SL_OK && (names != NULL || values != NULL)) {
-        st = sl_fail(SL_EFILE, "%s: expected as many marks as types, found %s", path, names != NULL ? "fewer" : "more");
-    }
-done:
-    free_table(&marks);
+    SL_CHECK(find_table(folder, stem, &path));
+    const enum sl_status st = path == NULL ? SL_OK : read_pairs(path, "marks", column, typed, check_mark);
     sl_free(path);
     return st;
 }
@@ -355,8 +346,8 @@ static enum sl_status open_typed(const struct sl_raw_files *files, struct typed 
     for (uint32_t t = 0; t < out->n_types; t++) {
         SL_TRY(st, find_columns(folder, &out->types[t]), fail);
     }
-    SL_TRY(st, check_marks(folder, "raw/nodetype-has-feat", "node-feat", out), fail);
-    SL_TRY(st, check_marks(folder, "raw/nodetype-has-label", "node-label", out), fail);
+    SL_TRY(st, check_marks(folder, "raw/nodetype-has-feat", FEATURES, out), fail);
+    SL_TRY(st, check_marks(folder, "raw/nodetype-has-label", LABELS, out), fail);
     sl_free(folder);
     return SL_OK;
 fail:
@@ -370,11 +361,11 @@ static enum sl_status find_target(const char *path, const struct typed *typed, c
 {
     *out = NULL;
     for (uint32_t t = 0; t < typed->n_types; t++) {
-        SL_FAIL_IF(typed->types[t].labels != NULL && *out != NULL, SL_EFILE,
-                   "%s: types '%s' and '%s' have labels, expected one type with labels", path, (*out)->name,
-                   typed->types[t].name);
-        if (typed->types[t].labels != NULL) {
-            *out = &typed->types[t];
+        const struct type *type = &typed->types[t];
+        if (type->tables[LABELS] != NULL) {
+            SL_FAIL_IF(*out != NULL, SL_EFILE, "%s: types '%s' and '%s' have labels, expected one type with labels",
+                       path, (*out)->name, type->name);
+            *out = type;
         }
     }
     return SL_OK;
@@ -393,29 +384,27 @@ static bool recognise(const char *path)
     return there;
 }
 
-static enum sl_status note_table(const char *path, struct sl_raw_files *files)
+/* Note tables, so that the binary copy is made anew if one of them changes. */
+static enum sl_status note_tables(char *const *tables, int n, struct sl_raw_files *files)
 {
-    if (path == NULL) {
-        return SL_OK;
+    for (int i = 0; i < n; i++) {
+        if (tables[i] != NULL) {
+            SL_CHECK(sl_strdup(tables[i], &files->more[files->n_more]));
+            files->n_more++;
+        }
     }
-    SL_CHECK(sl_strdup(path, &files->more[files->n_more]));
-    files->n_more++;
     return SL_OK;
 }
 
-/* Note all tables, so that the binary copy is made anew if one of them changes. */
-static enum sl_status note_tables(const struct typed *typed, struct sl_raw_files *files)
+static enum sl_status note_all(const struct typed *typed, struct sl_raw_files *files)
 {
-    const size_t most = 3 * (size_t)typed->n_relations + 2 * (size_t)typed->n_types;
+    const size_t most = N_OF_RELATION * (size_t)typed->n_relations + N_OF_TYPE * (size_t)typed->n_types;
     SL_CHECK(sl_alloc_zero(most, sizeof *files->more, "names of tables", &files->more));
     for (uint32_t r = 0; r < typed->n_relations; r++) {
-        SL_CHECK(note_table(typed->relations[r].edges, files));
-        SL_CHECK(note_table(typed->relations[r].weights, files));
-        SL_CHECK(note_table(typed->relations[r].count, files));
+        SL_CHECK(note_tables(typed->relations[r].tables, N_OF_RELATION, files));
     }
     for (uint32_t t = 0; t < typed->n_types; t++) {
-        SL_CHECK(note_table(typed->types[t].features, files));
-        SL_CHECK(note_table(typed->types[t].labels, files));
+        SL_CHECK(note_tables(typed->types[t].tables, N_OF_TYPE, files));
     }
     return SL_OK;
 }
@@ -441,16 +430,16 @@ static void note_unused(const char *folder, const struct typed *typed, struct sl
     static const char *const edge_tables[] = {SL_RAW_EDGE_TABLES, "num-node", NULL};
     static const char *const plain[] = {"edge", "node-feat", "node-label", "num-edge", "num-node-list", NULL};
     static const char *const all[] = {"", NULL};
-    for (uint32_t t = 0; t < typed->n_types; t++) {
-        sl_raw_note_others(files, all, "%s/raw/node-feat/%s", folder, typed->types[t].name);
-        sl_raw_note_others(files, all, "%s/raw/node-label/%s", folder, typed->types[t].name);
-    }
     sl_raw_note_others(files, plain, "%s/raw", folder);
     sl_raw_note_others(files, all, "%s/raw/relations", folder);
-    note_other_types(folder, "node-feat", typed, files);
-    note_other_types(folder, "node-label", typed, files);
+    for (int i = 0; i < N_OF_TYPE; i++) {
+        for (uint32_t t = 0; t < typed->n_types; t++) {
+            sl_raw_note_others(files, all, "%s/raw/%s/%s", folder, type_tables[i], typed->types[t].name);
+        }
+        note_other_types(folder, type_tables[i], typed, files);
+    }
     for (uint32_t r = 0; r < typed->n_relations; r++) {
-        const char *edges = typed->relations[r].edges;
+        const char *edges = typed->relations[r].tables[EDGES];
         sl_raw_note_others(files, edge_tables, "%.*s", (int)(strrchr(edges, '/') - edges), edges);
     }
 }
@@ -516,7 +505,7 @@ static enum sl_status find(const struct sl_dataset_options *request, struct sl_r
                      request->dataset);
         goto fail;
     }
-    SL_TRY(st, note_tables(&typed, &found), fail);
+    SL_TRY(st, note_all(&typed, &found), fail);
     note_unused(request->dataset, &typed, &found);
     SL_TRY(st, find_split(request, target, &found), fail);
     free_typed(&typed);
@@ -530,12 +519,6 @@ fail:
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
-/* Edges of a relation. */
-struct edges {
-    uint64_t n;
-    sl_vertex *from, *to;
-};
-
 /* Change ids within a type to ids of the whole graph. */
 static enum sl_status place_ends(const char *path, const struct type *type, uint64_t n, sl_vertex *ids)
 {
@@ -547,12 +530,13 @@ static enum sl_status place_ends(const char *path, const struct type *type, uint
     return SL_OK;
 }
 
-static enum sl_status read_edges(const struct typed *typed, const struct relation *relation, struct edges *out)
+static enum sl_status read_edges(const struct typed *typed, const struct relation *relation, struct sl_raw *out)
 {
-    uint32_t n_vertices = typed->n_vertices;
-    SL_CHECK(sl_raw_read_edges(relation->edges, relation->count, &n_vertices, &out->n, &out->from, &out->to));
-    SL_CHECK(place_ends(relation->edges, &typed->types[relation->source], out->n, out->from));
-    return place_ends(relation->edges, &typed->types[relation->destination], out->n, out->to);
+    const char *path = relation->tables[EDGES];
+    out->n_vertices = typed->n_vertices;
+    SL_CHECK(sl_raw_read_edges(path, relation->tables[COUNT], &out->n_vertices, &out->n_edges, &out->from, &out->to));
+    SL_CHECK(place_ends(path, &typed->types[relation->ends[0]], out->n_edges, out->from));
+    return place_ends(path, &typed->types[relation->ends[1]], out->n_edges, out->to);
 }
 
 /* The weights of a relation's edges. path NULL: 1. */
@@ -571,25 +555,18 @@ static enum sl_status read_weights(const char *path, uint64_t n, float *out)
     return SL_OK;
 }
 
-static void free_edges(struct edges *edges)
-{
-    sl_free(edges->from);
-    sl_free(edges->to);
-    *edges = (struct edges){0};
-}
-
 /* Make room for weights if a relation has some. */
 static enum sl_status make_weights(const struct typed *typed, struct sl_raw *raw)
 {
     bool weighted = false;
     for (uint32_t r = 0; r < typed->n_relations; r++) {
-        weighted |= typed->relations[r].weights != NULL;
+        weighted |= typed->relations[r].tables[WEIGHTS] != NULL;
     }
     return weighted ? sl_alloc(raw->n_edges, sizeof *raw->weights, "edge weights", &raw->weights) : SL_OK;
 }
 
 /* Put the edges of all relations one after another, and release them. */
-static enum sl_status join_edges(const struct typed *typed, struct edges *edges, struct sl_raw *raw)
+static enum sl_status join_edges(const struct typed *typed, struct sl_raw *parts, struct sl_raw *raw)
 {
     uint64_t first = 0;
     SL_CHECK(sl_alloc(raw->n_edges, sizeof *raw->from, "graph edges", &raw->from));
@@ -597,12 +574,12 @@ static enum sl_status join_edges(const struct typed *typed, struct edges *edges,
     SL_CHECK(sl_alloc(raw->n_edges, sizeof *raw->relations, "relations of edges", &raw->relations));
     SL_CHECK(make_weights(typed, raw));
     for (uint32_t r = 0; r < typed->n_relations; r++) {
-        const uint64_t n = edges[r].n;
-        memcpy(raw->from + first, edges[r].from, n * sizeof *raw->from);
-        memcpy(raw->to + first, edges[r].to, n * sizeof *raw->to);
-        free_edges(&edges[r]);
+        const uint64_t n = parts[r].n_edges;
+        memcpy(raw->from + first, parts[r].from, n * sizeof *raw->from);
+        memcpy(raw->to + first, parts[r].to, n * sizeof *raw->to);
+        sl_raw_free(&parts[r]);
         if (raw->weights != NULL) {
-            SL_CHECK(read_weights(typed->relations[r].weights, n, raw->weights + first));
+            SL_CHECK(read_weights(typed->relations[r].tables[WEIGHTS], n, raw->weights + first));
         }
         for (const uint64_t end = first + n; first < end; first++) {
             raw->relations[first] = (uint16_t)r;
@@ -613,22 +590,22 @@ static enum sl_status join_edges(const struct typed *typed, struct edges *edges,
 
 static enum sl_status read_graph(const struct typed *typed, struct sl_raw *raw)
 {
-    struct edges *edges;
+    struct sl_raw *parts; /* the edges of each relation */
     enum sl_status st = SL_OK;
-    SL_CHECK(sl_alloc_zero(typed->n_relations, sizeof *edges, "edges of relations", &edges));
+    SL_CHECK(sl_alloc_zero(typed->n_relations, sizeof *parts, "edges of relations", &parts));
     raw->n_vertices = typed->n_vertices;
     raw->n_relations = typed->n_relations;
     for (uint32_t r = 0; r < typed->n_relations && st == SL_OK; r++) {
-        st = read_edges(typed, &typed->relations[r], &edges[r]);
-        raw->n_edges += edges[r].n;
+        st = read_edges(typed, &typed->relations[r], &parts[r]);
+        raw->n_edges += parts[r].n_edges;
     }
     if (st == SL_OK) {
-        st = join_edges(typed, edges, raw);
+        st = join_edges(typed, parts, raw);
     }
     for (uint32_t r = 0; r < typed->n_relations; r++) {
-        free_edges(&edges[r]);
+        sl_raw_free(&parts[r]);
     }
-    sl_free(edges);
+    sl_free(parts);
     return st;
 }
 
@@ -712,8 +689,8 @@ static enum sl_status list_ends(const struct typed *typed, struct sl_link_ends *
 {
     enum sl_status st = sl_alloc(typed->n_relations, sizeof **out, "ends of relations", out);
     for (uint32_t r = 0; st == SL_OK && r < typed->n_relations; r++) {
-        const struct type *heads = &typed->types[typed->relations[r].source];
-        const struct type *tails = &typed->types[typed->relations[r].destination];
+        const struct type *heads = &typed->types[typed->relations[r].ends[0]];
+        const struct type *tails = &typed->types[typed->relations[r].ends[1]];
         (*out)[r] = (struct sl_link_ends){{heads->first, tails->first}, {heads->n, tails->n}};
     }
     return st;
@@ -736,7 +713,7 @@ static enum sl_status read_targets(const struct sl_raw_files *files, const struc
     if (target == NULL) {
         return sl_targets_make_unknown(typed->n_vertices, &raw->targets);
     }
-    SL_CHECK(sl_raw_read_targets(target->labels, target->n, files->targets, &raw->targets, &raw->class_names));
+    SL_CHECK(sl_raw_read_targets(target->tables[LABELS], target->n, files->targets, &raw->targets, &raw->class_names));
     return sl_targets_place(target->first, typed->n_vertices, &raw->targets);
 }
 
@@ -772,8 +749,8 @@ static enum sl_status read_features(const char *where, const struct typed *typed
     for (uint32_t t = 0; t < typed->n_types; t++) {
         const struct type *type = &typed->types[t];
         tables[t].n_rows = type->n;
-        if (type->features != NULL) {
-            SL_TRY(st, sl_raw_read_features(type->features, type->n, &tables[t]), done);
+        if (type->tables[FEATURES] != NULL) {
+            SL_TRY(st, sl_raw_read_features(type->tables[FEATURES], type->n, &tables[t]), done);
         }
     }
     SL_TRY(st, describe_types(typed, tables, &raw->types), done);
