@@ -45,6 +45,7 @@
 #define sl_fetch(address) ((void)0)
 #define sl_load(address) __ldg(address) /* of a number that the kernel does not change */
 #define sl_assert(condition) ((void)0)
+#define sl_ones(word) ((uint32_t)__popcll(word))
 #define SL_CLEAR(text, data, bytes) sl_cuda_status(cudaMemsetAsync(data, 0, bytes, stream), text)
 
 #else
@@ -72,6 +73,8 @@
 #define sl_warp_max(x) (x)
 #define sl_from_lane(x, distance) (x)
 #define sl_add_shared(to, n) (*(to) += (n))
+#define sl_next_shared(to) ((*(to))++)
+#define sl_ones(word) ((uint32_t)__builtin_popcountll(word))
 
 #endif
 

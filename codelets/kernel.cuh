@@ -169,6 +169,12 @@ static inline __device__ void sl_add_shared(uint64_t *to, uint64_t n)
     atomicAdd((unsigned long long *)to, (unsigned long long)n);
 }
 
+/* Add 1 to such a number, and return the number before. */
+static inline __device__ uint64_t sl_next_shared(uint64_t *to)
+{
+    return atomicAdd((unsigned long long *)to, 1ull);
+}
+
 /* Translate CUDA's error to a status. name: the kernel or call. */
 static inline enum sl_status sl_cuda_status(cudaError_t error, const char *name)
 {

@@ -175,8 +175,8 @@ struct sl_neighborhood {
 
 /* Make a sampler. Options read: layers (hops), fanout (input side first: the last entry is for the seeds), sampler,
  * replace, kappa, layer-dependency, edge-weights, seed. The sampler borrows the dataset. One thread uses a sampler at a
- * time; several samplers may share a dataset. SL_EINVAL. SL_ENOTSUP: labor-iterations, relation-fanout, or edge-weights
- * both. SL_ENOMEM. On failure *out is NULL. */
+ * time; several samplers may share a dataset. SL_EINVAL. SL_ENOTSUP: sampler ladies or pladies, labor-iterations,
+ * relation-fanout, or edge-weights both. SL_ENOMEM. On failure *out is NULL. */
 SL_API enum sl_status sl_sampler_open(struct sl_settings *settings, const struct sl_dataset *dataset,
                                       struct sl_neighbor_sampler **out);
 SL_API void sl_sampler_close(struct sl_neighbor_sampler *sampler);

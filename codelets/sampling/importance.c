@@ -299,8 +299,9 @@ SL_INLINE uint32_t draw_one(const struct sl_destinations *to, const struct sl_po
         const sl_vertex id = from->ids[i];
         const float weight = weights != NULL ? weights[i] : 1;
         const float cost = cost_of(c, rule->weighted, id, weight);
-        if (!sl_importance_drawn(turn, part->dataset_ids[id], bound, cost) ||
-            (part->excluded.table != NULL && sl_is_excluded(&part->excluded, id, to->frontier[d]))) {
+        const bool drawn =
+            rule->decided ? cost < INFINITY : sl_importance_drawn(turn, part->dataset_ids[id], bound, cost);
+        if (!drawn || (part->excluded.table != NULL && sl_is_excluded(&part->excluded, id, to->frontier[d]))) {
             continue;
         }
         const double inverse = sl_importance_inverse(bound, cost);
@@ -354,26 +355,36 @@ struct importance {
     struct sl_poisson_rule poisson;
 };
 
-static struct sl_destinations destinations_of(const struct importance *v)
+struct sl_destinations sl_hop_destinations(const struct sl_hop *hop, void *bounds)
 {
-    struct sl_destinations to = {.part = sl_hop_part(&v->hop),
-                                 .max_rows = v->hop.frontier.n_rows,
-                                 .n_rows = sl_hop_sizes(&v->hop).n_rows,
-                                 .frontier = v->hop.frontier.data,
-                                 .state = v->bounds.data};
+    struct sl_destinations to = {.part = sl_hop_part(hop),
+                                 .max_rows = hop->frontier.n_rows,
+                                 .n_rows = sl_hop_sizes(hop).n_rows,
+                                 .frontier = hop->frontier.data,
+                                 .state = bounds};
     if (to.state != NULL) {
         to.bounds = (float *)(void *)(to.state + 1);
     }
     return to;
 }
 
-static struct sl_candidates candidates_of(const struct importance *v)
+struct sl_candidates sl_candidates_in(void *bytes, uint32_t n_vertices, uint32_t *list)
 {
-    const uint64_t n_words = ((uint64_t)v->hop.n_vertices + 63) / 64;
-    struct sl_candidates c = {.n_vertices = v->hop.n_vertices, .words = v->candidates.data, .list = v->list.data};
+    const uint64_t n_words = ((uint64_t)n_vertices + 63) / 64;
+    struct sl_candidates c = {.n_vertices = n_vertices, .words = bytes, .list = list};
     c.ranks = (uint32_t *)(void *)(c.words + n_words);
     c.costs = (float *)(void *)(c.ranks + n_words);
     return c;
+}
+
+static struct sl_destinations destinations_of(const struct importance *v)
+{
+    return sl_hop_destinations(&v->hop, v->bounds.data);
+}
+
+static struct sl_candidates candidates_of(const struct importance *v)
+{
+    return sl_candidates_in(v->candidates.data, v->hop.n_vertices, v->list.data);
 }
 
 static enum sl_status find_candidates(const void *view, const void *stream)
@@ -404,27 +415,17 @@ static enum sl_status poisson(const void *view, const void *stream)
     return SL_RUN(stream, sl_poisson, &to, &v->poisson, &v->hop.draw, &candidates, &marks, &sizes, &block);
 }
 
-/* The first roles of the three. */
-#define SHARED_ROLES(counts_mode, candidates_mode)                                                                     \
-    {"offsets", STARPU_R, offsetof(struct importance, hop.offsets), "?", SL_INTS_64},                                  \
-        {"sources", STARPU_R, offsetof(struct importance, hop.sources), "?", SL_INTS_32},                              \
-        {"first", STARPU_R, offsetof(struct importance, hop.first), "?", SL_INTS_32},                                  \
-        {"frontier", STARPU_R, offsetof(struct importance, hop.frontier), "?", SL_INTS_32},                            \
-        {"counts", counts_mode, offsetof(struct importance, hop.counts), "?", SL_INTS_32},                             \
-    {                                                                                                                  \
-        "candidates", candidates_mode, offsetof(struct importance, candidates), "?", SL_INTS_8                         \
-    }
-
 static struct sl_operation candidates_op = {
     SL_OPERATION(candidates_op, "sl_candidates", SL_STAGE_SAMPLE),
     SL_BODY(find_candidates, struct importance),
-    .role = {SHARED_ROLES(STARPU_R, STARPU_W), {"list", STARPU_W, offsetof(struct importance, list), "?", SL_INTS_32}},
+    .role = {SL_IMPORTANCE_ROLES(struct importance, STARPU_R, STARPU_W),
+             {"list", STARPU_W, offsetof(struct importance, list), "?", SL_INTS_32}},
 };
 
 static struct sl_operation solve_op = {
     SL_OPERATION(solve_op, "sl_solve", SL_STAGE_SAMPLE),
     SL_BODY(solve, struct importance),
-    .role = {SHARED_ROLES(STARPU_R, STARPU_RW),
+    .role = {SL_IMPORTANCE_ROLES(struct importance, STARPU_R, STARPU_RW),
              {"list", STARPU_R, offsetof(struct importance, list), "?", SL_INTS_32},
              {"bounds", STARPU_RW, offsetof(struct importance, bounds), "?", SL_INTS_32},
              {"most", STARPU_W | SL_OPTIONAL, offsetof(struct importance, most), "?", SL_INTS_32},
@@ -435,7 +436,7 @@ static struct sl_operation solve_op = {
 static struct sl_operation poisson_op = {
     SL_OPERATION(poisson_op, "sl_poisson", SL_STAGE_SAMPLE),
     SL_BODY(poisson, struct importance),
-    .role = {SHARED_ROLES(STARPU_RW, STARPU_R),
+    .role = {SL_IMPORTANCE_ROLES(struct importance, STARPU_RW, STARPU_R),
              {"bounds", STARPU_R, offsetof(struct importance, bounds), "?", SL_INTS_32},
              {"dataset ids", STARPU_R, offsetof(struct importance, hop.dataset_ids), "?", SL_INTS_32},
              {"marks", STARPU_RW, offsetof(struct importance, hop.marks), "?", SL_INTS_8},

@@ -229,6 +229,7 @@ struct sl_poisson_rule {
     bool normalised;
     bool weighted; /* weighted LABOR: sums are not normalised */
     bool by_edge;  /* weighted LABOR-0: costs are of the part's weights, not of candidates */
+    bool decided;  /* a source is drawn if its cost is finite (codelets/sampling/ladies.h) */
 };
 
 /* Draw the edges of all destinations and close the block, with its weights. The part's weights are factors of these.
@@ -237,6 +238,27 @@ SL_DECLARE_LAUNCHER(void, sl_poisson, const struct sl_destinations *to, const st
                     const struct sl_draw *draw, const struct sl_candidates *candidates,
                     const struct sl_sample_marks *marks, const struct sl_sample_sizes *sizes,
                     const struct sl_sample_block *block);
+
+#ifndef SL_KERNELS_ONLY
+
+/* ---- the operands that tasks of this folder share; a view has a struct sl_hop, and sl_matrix candidates ---- */
+
+/* The first roles. */
+#define SL_IMPORTANCE_ROLES(view, counts_mode, candidates_mode)                                                        \
+    {"offsets", STARPU_R, offsetof(view, hop.offsets), "?", SL_INTS_64},                                               \
+        {"sources", STARPU_R, offsetof(view, hop.sources), "?", SL_INTS_32},                                           \
+        {"first", STARPU_R, offsetof(view, hop.first), "?", SL_INTS_32},                                               \
+        {"frontier", STARPU_R, offsetof(view, hop.frontier), "?", SL_INTS_32},                                         \
+        {"counts", counts_mode, offsetof(view, hop.counts), "?", SL_INTS_32},                                          \
+    {                                                                                                                  \
+        "candidates", candidates_mode, offsetof(view, candidates), "?", SL_INTS_8                                      \
+    }
+
+/* Inside a task. bounds: the state, then the bounds; NULL: none. bytes: sl_candidates_bytes. */
+struct sl_destinations sl_hop_destinations(const struct sl_hop *hop, void *bounds);
+struct sl_candidates sl_candidates_in(void *bytes, uint32_t n_vertices, uint32_t *list);
+
+#endif /* SL_KERNELS_ONLY */
 
 /* ---- submissions: sampling phase; local; one thread submits. SL_ESTARPU, SL_ENOMEM. ---- */
 
@@ -248,6 +270,7 @@ struct sl_importance_handles {
     starpu_data_handle_t bounds;     /* uint32: the state, then the bounds as floats */
     starpu_data_handle_t costs;      /* sl_costs_bytes bytes: of the vertices that the PE owns */
     starpu_data_handle_t room;       /* uint32 [n_part], cleared once before the first use */
+    starpu_data_handle_t level;      /* codelets/sampling/ladies.h, of a group's first PE */
     uint32_t n_vertices;             /* N */
 };
 

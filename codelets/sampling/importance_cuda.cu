@@ -262,10 +262,11 @@ enum sl_status sl_raise_cuda(cudaStream_t stream, const struct sl_raising *r, ui
 
 /* ---- draw ---- */
 
-/* The candidates, if costs are theirs; whether costs are of weighted LABOR. */
+/* The candidates, if costs are theirs; how edges are drawn. */
 struct costs_of {
     struct sl_candidates c;
     uint64_t weighted; /* true or false; a whole word, because tools check kernel arguments word by word */
+    uint64_t decided;  /* the same: struct sl_poisson_rule */
 };
 
 /* The cost of in-neighbour i. */
@@ -286,8 +287,10 @@ static inline __device__ bool is_drawn(const struct sl_destinations &to, const s
                                        uint32_t i)
 {
     const sl_vertex id = from.ids[i];
-    return sl_importance_drawn(&turn, to.part.dataset_ids[id], to.bounds[d], cost_of(to, c, from, i)) &&
-           (to.part.excluded.table == nullptr || !sl_is_excluded(&to.part.excluded, id, to.frontier[d]));
+    const float cost = cost_of(to, c, from, i);
+    const bool drawn =
+        c.decided ? cost < INFINITY : sl_importance_drawn(&turn, to.part.dataset_ids[id], to.bounds[d], cost);
+    return drawn && (to.part.excluded.table == nullptr || !sl_is_excluded(&to.part.excluded, id, to.frontier[d]));
 }
 
 /* Number of edges of each destination; 0 for entries past the last destination. */
@@ -361,7 +364,7 @@ enum sl_status sl_poisson_cuda(cudaStream_t stream, const struct sl_destinations
     const char *name = "sl_poisson";
     const struct sl_labor_turn turn = sl_labor_turn(draw->seed, draw->step, draw->hop, &rule->sample);
     const unsigned n_blocks = sl_few_blocks(((uint64_t)to->max_rows + 1) * SL_WARP);
-    const struct costs_of c = {rule->by_edge ? sl_candidates{} : *candidates, rule->weighted};
+    const struct costs_of c = {rule->by_edge ? sl_candidates{} : *candidates, rule->weighted, rule->decided};
     uint32_t n_rows;
     uint32_t n_edges;
     SL_CHECK(sl_start(name, stream, n_blocks, count_drawn, *to, turn, c, block->edge_offsets));

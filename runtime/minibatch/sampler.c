@@ -46,8 +46,8 @@ struct sl_neighbor_sampler {
 static enum sl_status check_settings(const struct sl_settings *settings, const struct sl_dataset *dataset)
 {
     SL_FAIL_IF(sl_settings_by_importance(settings) || settings->relation_fanout != NULL, SL_ENOTSUP,
-               "--labor-iterations, --relation-fanout and --edge-weights both cannot be used "
-               "with a sampler, which draws each edge by --fanout alone");
+               "--sampler ladies and pladies, --labor-iterations, --relation-fanout and --edge-weights both cannot be "
+               "used with a sampler, which draws each edge by --fanout alone");
     if (settings->edge_weights != SL_EDGE_WEIGHTS_NONE && dataset->graph.weights == NULL) {
         return sl_fail(SL_EINVAL, "--edge-weights: the graph '%s' has no weights of edges; leave the option out",
                        dataset->name);

@@ -18,7 +18,9 @@ struct sl_sample_rule sl_sample_rule_by(const struct sl_settings *settings, uint
 {
     static const enum sl_sample_method methods[] = {[SL_SAMPLER_NEIGHBOR] = SL_SAMPLE_NEIGHBOR,
                                                     [SL_SAMPLER_LABOR] = SL_SAMPLE_LABOR,
-                                                    [SL_SAMPLER_FULL] = SL_SAMPLE_FULL};
+                                                    [SL_SAMPLER_FULL] = SL_SAMPLE_FULL,
+                                                    [SL_SAMPLER_LADIES] = SL_SAMPLE_FULL,
+                                                    [SL_SAMPLER_PLADIES] = SL_SAMPLE_FULL};
     enum sl_sample_method method = methods[settings->sampler];
     if (fanout == SL_FANOUT_ALL) {
         method = SL_SAMPLE_FULL;
@@ -254,6 +256,7 @@ static enum sl_status open_slots(struct sl_steps *s)
     shape.max_fanout = s->max_fanout;
     shape.replaced = s->settings->replace;
     shape.importance = sl_step_important(s);
+    shape.layers = sl_settings_by_layers(s->settings);
     if (s->plan->first_hop > 0) {
         shape.link_rows = sl_settings_link_ends(s->settings);
         if (s->settings->link_exclude != SL_LINK_EXCLUDE_NONE) {

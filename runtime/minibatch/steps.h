@@ -130,8 +130,9 @@ enum sl_dtype sl_step_travelling_dtype(const struct sl_steps *steps, uint32_t i,
 /* The sampling rule of the options, with this fanout. */
 struct sl_sample_rule sl_sample_rule_by(const struct sl_settings *settings, uint32_t fanout);
 
-/* Whether a hop is sampled by importance (codelets/sampling/importance.h): LABOR-1 and further, and weighted LABOR. All
- * in-neighbours of a layer (--fanout -1) are then taken by it too, since all blocks have weights. */
+/* Whether a hop is sampled by importance (codelets/sampling/importance.h): LABOR-1 and further, weighted LABOR,
+ * LADIES and PLADIES. All in-neighbours of a layer (--fanout -1) are then taken by it too, since all blocks have
+ * weights. */
 static inline bool sl_step_important(const struct sl_steps *steps)
 {
     return sl_settings_by_importance(steps->settings);
@@ -167,7 +168,7 @@ static inline struct sl_partials *sl_step_partials(const struct sl_steps *steps,
  * sampled edges. The pass' owner is a struct sl_steps. */
 extern const struct sl_block_source sl_sampled;
 
-/* LABOR-1 and further: sampling by importance (codelets/sampling/importance.h), in place of `sample` in step.c. Submit
+/* Sampling by importance (codelets/sampling/importance.h, ladies.h), in place of `sample` in step.c. Submit
  * the sampling of a hop. The blocks of all PEs of this rank are then closed. SL_ESTARPU, SL_ENOMEM. */
 enum sl_status sl_step_sample_important(struct sl_steps *steps, uint64_t step, uint32_t hop, struct sl_slot *slot);
 

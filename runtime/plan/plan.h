@@ -118,6 +118,12 @@ static inline bool sl_plan_here(const struct sl_plan *plan, uint32_t p)
 {
     return p >= plan->first_pe && p < plan->end_pe;
 }
+/* Whether PE p's group has a PE of this rank. */
+static inline bool sl_plan_near(const struct sl_plan *plan, uint32_t p)
+{
+    const uint32_t first = sl_plan_peer(plan, p, 0);
+    return first < plan->end_pe && first + plan->n_parts > plan->first_pe;
+}
 /* The first PE of a rank; P for rank R. In a crew's plan: 0 for earlier ranks, P for later ones. */
 uint32_t sl_plan_first_pe(const struct sl_plan *plan, uint32_t rank);
 

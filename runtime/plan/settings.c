@@ -179,8 +179,8 @@ static const struct sl_option options[] = {
      .choices = "none,probability,factor,both", .initial = "none",
      .help = "Use of the dataset's edge weights. none: no use. probability: in-neighbours are sampled in proportion to "
              "the weights (coop_sage, --sampler neighbor). factor: sums multiply each in-neighbour's row by its weight "
-             "(all models but gat). both: a factor, and --sampler labor draws in proportion to the weights: weighted "
-             "LABOR (all models but gat, rgcn and rgat)",
+             "(all models but gat). both: a factor, and --sampler labor, ladies or pladies draws by the weights, too: "
+             "weighted LABOR (all models but gat, rgcn and rgat)",
      .of_model = true},
     {.name = "precision", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(precision),
      .choices = "float,bf16,tf32", .initial = "float",
@@ -230,11 +230,20 @@ static const struct sl_option options[] = {
              "in raw/triplet-type-list, rev_NAME for the reverse, SOURCE___NAME___DESTINATION, or a number",
      .programs = COOP, .needs = "model=rgcn,rgat"},
     {.name = "sampler", .group = "minibatch", .kind = SL_OPTION_CHOICE, .offset = FIELD(sampler),
-     .choices = "neighbor,labor,full", .initial = "neighbor",
+     .choices = "neighbor,labor,full,ladies,pladies", .initial = "neighbor",
      .help = "neighbor: uniform without replacement. labor: LABOR-0, which draws sources that many destinations "
-             "share. full: all in-neighbours",
+             "share. full: all in-neighbours. ladies: --layer-size sources for all vertices of a layer. pladies: the "
+             "same, so many on average, each by itself. Not with attention or rgcn",
      .programs = COOP, .common = true,
-     .brief = "neighbor: uniform. labor: LABOR-0. full: all in-neighbours", .synonyms = "neighbour=neighbor"},
+     .brief = "neighbor: uniform. labor: LABOR-0. full: all in-neighbours. ladies, pladies: --layer-size sources",
+     .synonyms = "neighbour=neighbor"},
+    {.name = "layer-size", .group = "minibatch", .kind = SL_OPTION_U32_LIST, .offset = FIELD(layer_size),
+     .offset_n = FIELD(n_layer_size), .capacity = SL_MAX_LAYERS, .min = 1, .argument = "N,N,...",
+     .unit = "vertices",
+     .help = "Sources that each group draws for each layer of a step (ladies and pladies), input side first (the last "
+             "is for the seeds). A single number is for all layers. Without --layers, the length of the list is the "
+             "number of layers",
+     .programs = COOP, .needs = "sampler=ladies,pladies"},
     {.name = "replace", .group = "minibatch", .kind = SL_OPTION_FLAG, .offset = FIELD(replace),
      .help = "Draw with replacement (neighbor only): a vertex may have several edges from the same in-neighbour. Each "
              "vertex with in-neighbours has as many edges as --fanout says",
@@ -710,19 +719,27 @@ void sl_settings_free(struct sl_settings *settings)
 
 /* ---- Checks of several options ---- */
 
-/* A single --fanout stands for all layers. Without --layers, any --fanout but -1 says how many layers there are. */
+/* A single number of a list stands for all layers. */
+static void repeat(uint32_t n_layers, uint32_t *list, uint32_t *n)
+{
+    for (uint32_t l = 1; l < n_layers && *n == 1; l++) {
+        list[l] = list[0];
+    }
+    if (*n == 1) {
+        *n = n_layers;
+    }
+}
+
+/* Without --layers, --layer-size or any --fanout but -1 says how many layers there are. */
 static void derive_layers(struct sl_settings *s)
 {
-    bool all = s->n_fanout == 1 && s->fanout[0] == SL_FANOUT_ALL;
+    const bool all = s->n_fanout == 1 && s->fanout[0] == SL_FANOUT_ALL;
+    const uint32_t n_listed = s->n_layer_size > 0 ? s->n_layer_size : s->n_fanout;
     if (s->layers == 0) {
-        s->layers = s->n_fanout > 0 && !all ? s->n_fanout : LAYERS;
+        s->layers = n_listed > 0 && !all ? n_listed : LAYERS;
     }
-    if (s->n_fanout == 1) {
-        for (uint32_t l = 1; l < s->layers; l++) {
-            s->fanout[l] = s->fanout[0];
-        }
-        s->n_fanout = s->layers;
-    }
+    repeat(s->layers, s->fanout, &s->n_fanout);
+    repeat(s->layers, s->layer_size, &s->n_layer_size);
 }
 
 /* " VALUE" of an option; a flag has none. */
@@ -750,6 +767,11 @@ static bool attends(const struct sl_settings *s)
 static enum sl_status check_pairs(const struct sl_settings *s)
 {
     const bool begun = s->model == SL_MODEL_RESGCN || s->model == SL_MODEL_GCNII;
+    const bool layers = sl_settings_by_layers(s);
+    bool bounded = false;
+    for (uint32_t l = 0; l < s->n_fanout; l++) {
+        bounded = bounded || s->fanout[l] != SL_FANOUT_ALL;
+    }
     const bool both = s->edge_weights == SL_EDGE_WEIGHTS_BOTH;
     const bool drawn = s->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY;
     const bool weighs_links = sl_settings_trains_links(s) && s->edge_weights != SL_EDGE_WEIGHTS_NONE;
@@ -771,7 +793,11 @@ static enum sl_status check_pairs(const struct sl_settings *s)
         {drawn && s->sampler == SL_SAMPLER_LABOR, "edge-weights", "sampler",
          "use --sampler neighbor, or --edge-weights both, which is weighted LABOR"},
         {drawn && s->sampler != SL_SAMPLER_NEIGHBOR, "edge-weights", "sampler", "use --sampler neighbor"},
-        {both && s->sampler != SL_SAMPLER_LABOR && s->epochs > 0, "edge-weights", "sampler", "use --sampler labor"},
+        {layers && (attends(s) || by_relation(s)), "sampler", "model",
+         "its sums have no place for weights of a sample"},
+        {layers && bounded, "fanout", "sampler", "use --layer-size"},
+        {both && s->sampler != SL_SAMPLER_LABOR && !layers && s->epochs > 0, "edge-weights", "sampler",
+         "use --sampler labor"},
         {s->kappa != 1 && s->replace, "kappa", "replace", "these draws do not change slowly"},
         {s->kappa != 1 && drawn, "kappa", "edge-weights", "these draws do not change slowly"},
         {s->labor_iterations > 0 && (attends(s) || by_relation(s)), "labor-iterations", "model",
@@ -793,6 +819,24 @@ static enum sl_status check_pairs(const struct sl_settings *s)
             return sl_fail(SL_EINVAL, "--%s%s cannot be used with --%s%s: %s", pairs[i].option, value, pairs[i].other,
                            other, pairs[i].why);
         }
+    }
+    return SL_OK;
+}
+
+/* Sizes of layers take the place of fanouts. */
+static enum sl_status check_layer_size(struct sl_settings *s)
+{
+    if (!sl_settings_by_layers(s)) {
+        return SL_OK;
+    }
+    SL_FAIL_IF(s->n_layer_size == 0, SL_EINVAL,
+               "--layer-size: expected numbers of vertices, one per layer, as --sampler draws whole layers");
+    SL_FAIL_IF(s->n_layer_size != s->layers, SL_EINVAL,
+               "--layer-size: found %u numbers, expected one per layer, and --layers is %u", s->n_layer_size,
+               s->layers);
+    if (s->n_fanout == 0) {
+        s->n_fanout = s->layers;
+        memset(s->fanout, 0xff, sizeof s->fanout); /* SL_FANOUT_ALL */
     }
     return SL_OK;
 }
@@ -1062,6 +1106,7 @@ enum sl_status sl_settings_check(struct sl_settings *settings)
     if (settings->schedule == SL_SCHEDULE_PIPE) {
         SL_CHECK(check_pipe(settings));
     }
+    SL_CHECK(check_layer_size(settings));
     SL_CHECK(check_fanout(settings));
     SL_CHECK(check_model(settings));
     SL_CHECK(check_links(settings));

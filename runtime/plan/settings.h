@@ -31,7 +31,7 @@ enum sl_model_name {
     SL_MODEL_RGAT
 };
 enum sl_norm { SL_NORM_NONE, SL_NORM_LAYER, SL_NORM_BATCH };
-enum sl_sampler { SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL };
+enum sl_sampler { SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL, SL_SAMPLER_LADIES, SL_SAMPLER_PLADIES };
 enum sl_edge_weights_use {
     SL_EDGE_WEIGHTS_NONE,
     SL_EDGE_WEIGHTS_PROBABILITY,
@@ -102,14 +102,16 @@ struct sl_settings {
     int precision;    /* enum sl_precision */
     char *load;
     /* minibatch */
-    uint32_t pes;                   /* P; 0 until sl_session_open decides */
-    uint32_t group_size;            /* G; 0: = pes with all-reduce, 1 with gossip */
-    uint32_t batch_size;            /* B, seeds per PE and step; with a vertex budget: of the first epoch */
-    uint32_t vertex_budget;         /* input vertices of a minibatch; 0: none */
-    uint32_t fanout[SL_MAX_LAYERS]; /* input side first, as typed; every entry >= 1; SL_FANOUT_ALL: all */
-    uint32_t n_fanout;              /* 0: 10 per layer */
-    char *relation_fanout;          /* runtime/plan/fanouts.h; NULL: fanouts are over all relations */
-    int sampler;                    /* enum sl_sampler */
+    uint32_t pes;                       /* P; 0 until sl_session_open decides */
+    uint32_t group_size;                /* G; 0: = pes with all-reduce, 1 with gossip */
+    uint32_t batch_size;                /* B, seeds per PE and step; with a vertex budget: of the first epoch */
+    uint32_t vertex_budget;             /* input vertices of a minibatch; 0: none */
+    uint32_t fanout[SL_MAX_LAYERS];     /* input side first, as typed; every entry >= 1; SL_FANOUT_ALL: all */
+    uint32_t n_fanout;                  /* 0: 10 per layer */
+    char *relation_fanout;              /* runtime/plan/fanouts.h; NULL: fanouts are over all relations */
+    int sampler;                        /* enum sl_sampler */
+    uint32_t layer_size[SL_MAX_LAYERS]; /* of ladies and pladies, input side first */
+    uint32_t n_layer_size;              /* 0: another sampler */
     bool layer_dependency;
     uint32_t kappa;            /* 0: the variates never change */
     bool replace;              /* with --sampler neighbor */
@@ -210,15 +212,21 @@ static inline enum sl_dtype sl_settings_row_dtype(const struct sl_settings *sett
     return settings->precision == SL_PRECISION_BF16 ? SL_DTYPE_BF16 : SL_DTYPE_REAL;
 }
 
-/* Whether edges are drawn by weighted LABOR; by any rule of codelets/sampling/importance.h; whether sums read weights
- * of edges. */
+/* Whether the sources of a layer are drawn together (codelets/sampling/ladies.h). */
+static inline bool sl_settings_by_layers(const struct sl_settings *settings)
+{
+    return settings->sampler == SL_SAMPLER_LADIES || settings->sampler == SL_SAMPLER_PLADIES;
+}
+
+/* Whether edges are drawn by their weights, and sums multiply by them; whether edges are drawn by any rule of
+ * codelets/sampling/importance.h or ladies.h; whether sums read weights of edges. */
 static inline bool sl_settings_weighted_labor(const struct sl_settings *settings)
 {
     return settings->edge_weights == SL_EDGE_WEIGHTS_BOTH;
 }
 static inline bool sl_settings_by_importance(const struct sl_settings *settings)
 {
-    return settings->labor_iterations > 0 || sl_settings_weighted_labor(settings);
+    return settings->labor_iterations > 0 || sl_settings_weighted_labor(settings) || sl_settings_by_layers(settings);
 }
 static inline bool sl_settings_weighs_sums(const struct sl_settings *settings)
 {

@@ -121,13 +121,6 @@ static uint64_t most_asked(const struct sl_slot_shape *shape, const struct sl_sh
     return n;
 }
 
-/* Whether PE p's group has a PE of this rank. */
-static bool is_near(const struct sl_plan *plan, uint32_t p)
-{
-    const uint32_t first = sl_plan_peer(plan, p, 0);
-    return first < plan->end_pe && first + plan->n_parts > plan->first_pe;
-}
-
 /* A PE of another rank has only its request. */
 static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape *shape, uint32_t p, uint32_t hop)
 {
@@ -158,7 +151,19 @@ static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape
     return add_inner(slot, head + n_asked, 4, "request rows", &block->inverse);
 }
 
-/* A PE's candidates are in-neighbours of its part. */
+/* Buffers of an owner. */
+static enum sl_status add_owned(struct sl_slot *slot, const struct sl_slot_shape *shape, uint32_t n_part,
+                                struct sl_importance_handles *own)
+{
+    if (shape->layers) {
+        SL_CHECK(add_vector(slot, sizeof(struct sl_level), 1, "a level", false, SL_SLOT_LOCK_ALL, &own->level));
+        return add_vector(slot, sl_pool_words(n_part), 8, "sources of a layer", true, SL_SLOT_LOCK_ALL, &own->room);
+    }
+    SL_CHECK(add_vector(slot, sl_costs_bytes(n_part), 1, "costs", true, SL_SLOT_LOCK_ALL, &own->costs));
+    return add_vector(slot, n_part, 4, "largest bounds", true, SL_SLOT_LOCK_ALL, &own->room);
+}
+
+/* A PE's candidates are in-neighbours of its part. A share has two entries, and one aligns them. */
 static enum sl_status add_importance(struct sl_slot *slot, const struct sl_slot_shape *shape, uint32_t p)
 {
     const struct sl_shards *shards = shape->shards;
@@ -170,12 +175,11 @@ static enum sl_status add_importance(struct sl_slot *slot, const struct sl_slot_
     const uint64_t head = (uint64_t)slot->n_parts + 1;
     own->n_vertices = shards->n_vertices;
     SL_CHECK(add_list(slot, head + n, "candidates", &own->list));
-    SL_CHECK(add_list(slot, head + n, "candidates' bounds", &own->most));
+    SL_CHECK(add_list(slot, head + n + shape->layers * (n + 1), "candidates' bounds", &own->most));
     slot->lists[p] = own->list;
     slot->lists[slot->n_pes + p] = own->most;
-    if (is_near(shape->plan, p)) {
-        SL_CHECK(add_vector(slot, sl_costs_bytes(n_part), 1, "costs", true, SL_SLOT_LOCK_ALL, &own->costs));
-        SL_CHECK(add_vector(slot, n_part, 4, "largest bounds", true, SL_SLOT_LOCK_ALL, &own->room));
+    if (sl_plan_near(shape->plan, p)) {
+        SL_CHECK(add_owned(slot, shape, n_part, own));
     }
     if (sl_plan_here(shape->plan, p)) {
         SL_CHECK(add_inner(slot, sl_candidates_bytes(shards->n_vertices, (uint32_t)n), 1, "candidates' costs",
@@ -217,7 +221,7 @@ static enum sl_status add_pe(struct sl_slot *slot, const struct sl_slot_shape *s
     pe->sent = pe->packed + n_pairs;
     pe->arrived = pe->sent + n_pairs;
     pe->returned = pe->arrived + n_pairs;
-    for (uint32_t hop = 0; hop < slot->n_hops && is_near(shape->plan, p); hop++) {
+    for (uint32_t hop = 0; hop < slot->n_hops && sl_plan_near(shape->plan, p); hop++) {
         SL_CHECK(add_block(slot, shape, p, hop));
     }
     if (shape->importance) {

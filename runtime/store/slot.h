@@ -11,13 +11,13 @@
 #ifndef SL_RUNTIME_STORE_SLOT_H
 #define SL_RUNTIME_STORE_SLOT_H
 
-#include "codelets/sampling/importance.h"
+#include "codelets/sampling/ladies.h"
 #include "runtime/plan/plan.h"
 #include "runtime/store/shards.h"
 
 /* The buffers of one PE. If another rank has the PE, here are only the buffers that it sends to this rank: `counts`,
  * the lists of importance and, if the PE's group has a PE of this rank, the requests of the blocks. The other handles
- * are NULL, except importance.costs and importance.room in such a group. */
+ * are NULL, except importance.costs, room and level in such a group. */
 struct sl_slot_pe {
     /* uint32: ids of S_p^0, then the ids that hop 0 adds, then hop 1, .. */
     starpu_data_handle_t frontier;
@@ -29,7 +29,7 @@ struct sl_slot_pe {
     starpu_data_handle_t counts;
     /* uint32: the relation of each triple of hop 0's block. NULL: seeds are no triples. */
     starpu_data_handle_t link_relations;
-    /* LABOR-1 and further (codelets/sampling/importance.h). All handles are NULL if the shape has no importance. */
+    /* By codelets/sampling/importance.h or ladies.h. All handles are NULL if the shape has no importance. */
     struct sl_importance_handles importance;
     /* One per hop. */
     struct sl_block *block;
@@ -99,6 +99,8 @@ struct sl_slot_shape {
     bool replaced;
     /* Hops may sample by importance: blocks have weights, and any number of a vertex's in-edges. */
     bool importance;
+    /* They draw layers of sources (codelets/sampling/ladies.h). */
+    bool layers;
     enum sl_slot_lock lock;
 };
 

@@ -299,9 +299,9 @@ static double cache_bytes(const struct basis *b)
     return if_so(cache != SL_FEATURE_CACHE_AUTO && !b->sparse, b->n_own * n_rows * row);
 }
 
-/* Blocks of all ring slots: ids, edges and transposed edges, and positions in the frontier. With --labor-iterations
- * and weighted LABOR all vertices may be candidates of a PE. Full-graph training has tables of out-neighbours and of
- * chunks instead. */
+/* Blocks of all ring slots: ids, edges and transposed edges, and positions in the frontier. With --labor-iterations,
+ * weighted LABOR and layers of sources all vertices may be candidates of a PE. Full-graph training has tables of
+ * out-neighbours and of chunks instead. */
 static double sample_bytes(const struct basis *b)
 {
     const struct sl_settings *s = b->settings;
@@ -309,7 +309,8 @@ static double sample_bytes(const struct basis *b)
     const double n = b->dataset->graph.n_vertices;
     const double edge = b->edge + if_so(sl_settings_by_importance(s), sizeof(float));
     double candidates = fmin(n * s->group_size, (double)b->dataset->graph.n_edges) + n;
-    double ids = reach->vertices[0] * 16 + 4 * n + if_so(sl_settings_by_importance(s), 12 * candidates);
+    double ids = reach->vertices[0] * 16 + 4 * n +
+                 if_so(sl_settings_by_importance(s), (sl_settings_by_layers(s) ? 20 : 12) * candidates);
     for (uint32_t hop = 0; hop < sl_settings_hops(s); hop++) {
         ids += reach->vertices[hop + 1] * 16 + reach->edges[hop] * 2 * edge;
     }

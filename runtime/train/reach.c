@@ -4,6 +4,7 @@
  * Trial steps are sampled to measure their sizes. */
 #include "runtime/train/memory_need.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ struct trial {
     uint32_t *fanouts; /* by relation (runtime/plan/fanouts.h), or NULL */
     sl_vertex *ids;
     uint8_t *present;
+    double *importance; /* [N], of sources (codelets/sampling/ladies.h); NULL: another sampler */
     uint32_t n;
     uint64_t key;
 };
@@ -32,6 +34,7 @@ struct trial {
 static void close_trial(struct trial *t)
 {
     sl_free(t->fanouts);
+    sl_free(t->importance);
     sl_free(t->ids);
     sl_free(t->present);
 }
@@ -79,6 +82,50 @@ static double draw_from(struct trial *t, sl_vertex v, uint32_t hop, const sl_ver
         reach(t, sources[place(k, first, degree, n_drawn)]);
     }
     return s->replace && degree > 0 && fanout < SL_FANOUT_ALL ? fanout : n_drawn;
+}
+
+/* c of codelets/sampling/ladies.h, for `size` sources on average. */
+static double level_of(const struct trial *t, double size)
+{
+    double level = 0;
+    double n_before = -1;
+    for (double n_whole = 0; n_whole > n_before && n_whole < size;) {
+        double sum = 0;
+        n_before = n_whole;
+        n_whole = 0;
+        for (uint32_t v = 0; v < t->dataset->graph.n_vertices; v++) {
+            const bool whole = t->importance[v] * level >= 1;
+            n_whole += whole;
+            sum += whole ? 0 : t->importance[v];
+        }
+        level = (size - n_whole) / fmax(sum, DBL_MIN); /* few sources: all are whole */
+    }
+    return level;
+}
+
+/* Sample a layer of sources for the first n vertices, with pladies. Returns the number of edges. */
+static double draw_layer(struct trial *t, uint32_t n, uint32_t hop)
+{
+    const struct sl_settings *s = t->settings;
+    const struct sl_graph *graph = &t->dataset->graph;
+    double n_edges = 0;
+    memset(t->importance, 0, graph->n_vertices * sizeof *t->importance);
+    for (uint32_t i = 0; i < n; i++) {
+        const double degree = (double)(graph->offsets[t->ids[i] + 1] - graph->offsets[t->ids[i]]);
+        for (uint64_t e = graph->offsets[t->ids[i]]; e < graph->offsets[t->ids[i] + 1]; e++) {
+            t->importance[graph->sources[e]] += 1 / (degree * degree);
+        }
+    }
+    const double level = level_of(t, s->layer_size[sl_settings_hops(s) - 1 - hop]);
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint64_t e = graph->offsets[t->ids[i]]; e < graph->offsets[t->ids[i] + 1]; e++) {
+            if (uniform(t, graph->sources[e], hop) < level * t->importance[graph->sources[e]]) {
+                reach(t, graph->sources[e]);
+                n_edges++;
+            }
+        }
+    }
+    return n_edges;
 }
 
 /* Sample in-neighbours of one vertex: of all of them, or of those of each relation. */
@@ -150,8 +197,8 @@ static void draw_step(struct trial *t, double n_seeds, struct sl_reach *out)
         raise(t->n, n_vertices, &out->vertices[1]);
     }
     for (uint32_t hop = links; hop < sl_settings_hops(t->settings); hop++) {
-        double n_edges = 0;
-        for (uint32_t i = 0, n = t->n; i < n; i++) {
+        double n_edges = t->importance != NULL ? draw_layer(t, t->n, hop) : 0;
+        for (uint32_t i = 0, n = t->n; i < n && t->importance == NULL; i++) {
             if (i % READ_AT_ONCE == 0) {
                 sl_dataset_drop_pages(t->dataset);
             }
@@ -174,6 +221,9 @@ enum sl_status sl_reach_expect(const struct sl_settings *s, const struct sl_data
     SL_CHECK(sl_fanouts_read(&fanouts, dataset, &t.fanouts));
     SL_CHECK(sl_alloc(dataset->graph.n_vertices, sizeof *t.ids, "a step's vertices", &t.ids));
     SL_CHECK(sl_alloc(dataset->graph.n_vertices, sizeof *t.present, "marks of a step's vertices", &t.present));
+    if (sl_settings_by_layers(s)) {
+        SL_CHECK(sl_alloc(dataset->graph.n_vertices, sizeof *t.importance, "sources of a layer", &t.importance));
+    }
     for (int i = 0; i <= N_BUDGETS; i++) {
         for (t.key = 0; t.key < N_TRIES; t.key++) {
             draw_step(&t, n_seeds, out);

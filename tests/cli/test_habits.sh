@@ -52,6 +52,11 @@ coop_sage --fanout -2              | 2 | --fanout: found '-2', expected .* or -1
 coop_sage --fanout 9,8,7 --layers 2 | 2 | --fanout: found 3 numbers, expected one per layer, and --layers is 2
 coop_sage --kappa 4 --sampler full | 2 | --kappa: expected --sampler neighbor or labor with 4$
 coop_sage --kappa 4 --replace      | 2 | --kappa 4 cannot be used with --replace
+coop_sage --sampler ladies         | 2 | --layer-size: expected numbers of vertices, one per layer
+coop_sage --layer-size 5           | 2 | --layer-size: expected --sampler ladies or pladies with it
+coop_sage --sampler ladies --layers 3 --layer-size 5,5 | 2 | --layer-size: found 2 numbers, expected one per layer, and --layers is 3
+coop_sage --sampler pladies --layer-size 5 --fanout 5 | 2 | --fanout 5.* cannot be used with --sampler pladies: use --layer-size
+coop_sage --sampler pladies --layer-size 5 --model gat | 2 | --sampler pladies cannot be used with --model gat
 coop_sage --replace --sampler labor | 2 | --replace: expected --sampler neighbor
 coop_sage --labor-iterations 1     | 2 | --labor-iterations: expected --sampler labor with 1$
 coop_sage --sampler labor --labor-iterations 21 | 2 | --labor-iterations: found '21', expected converge or a whole number from 0 to 20

@@ -60,6 +60,8 @@ labor 2 --dataset dense --pes 4 --sampler labor --kappa 3 --partition random
 replaced 2 --dataset dense --pes 4 --replace --partition random
 important 3 --dataset dense --pes 5 --sampler labor --labor-iterations 2
 important-groups 3 --dataset sparse --pes 6 --group-size 2 --sampler labor --labor-iterations converge --model gcn
+layers 3 --dataset dense --pes 5 --sampler ladies --layer-size 60,40
+layers-groups 3 --dataset ./weighed --pes 6 --group-size 2 --sampler pladies --layer-size 60,40 --model gcn --edge-weights both
 full 2 --dataset dense --pes 2 --sampler full --partition none
 cached 2 --dataset dense --pes 5 --feature-cache 40
 cached-by-degree 3 --dataset dense --pes 4 --feature-cache 40 --feature-cache-policy degree

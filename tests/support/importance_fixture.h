@@ -15,6 +15,7 @@ struct hop_shape {
     uint32_t fanout, n_rounds;
     bool converges, normalised;
     bool by_weight; /* weighted LABOR */
+    bool decided;   /* costs are of codelets/sampling/ladies.h */
     uint32_t kappa; /* 0: 1 */
     uint64_t seed, step;
     uint32_t hop;
@@ -84,7 +85,8 @@ static MAYBE_UNUSED struct sl_poisson_rule poisson_rule_of(const struct hop_shap
         .sample = {.method = SL_SAMPLE_LABOR, .fanout = shape->fanout, .kappa = shape->kappa > 0 ? shape->kappa : 1},
         .normalised = shape->normalised,
         .weighted = shape->by_weight,
-        .by_edge = shape->by_weight && shape->n_rounds == 0};
+        .by_edge = shape->by_weight && shape->n_rounds == 0 && !shape->decided,
+        .decided = shape->decided};
 }
 
 static MAYBE_UNUSED struct sl_draw draw_of(const struct hop_shape *shape)

@@ -45,6 +45,7 @@ static const struct setting settings[] = {
     {false, "dataset=%dense hidden=256 pes=2 feature-cache=5000"},
     {false, "dataset=%dense hidden=256 pes=2 sampler=labor"},
     {false, "dataset=%dense hidden=256 pes=2 sampler=labor labor-iterations=2"},
+    {false, "dataset=%dense hidden=256 pes=2 sampler=ladies fanout=-1,-1 layer-size=4000"},
     {false, "dataset=%dense hidden=256 pes=2 depth=4 chunks=4"},
     {false, "dataset=%dense hidden=256 pes=2 model=gcn"},
     {false, "dataset=%dense hidden=256 pes=2 model=gat"},

@@ -57,6 +57,8 @@ static const struct recipe common[] = {
     {"norm=layer hidden=96 input-dropout=0.3 residual", true},
     {"sampler=labor norm=batch kappa=8 dropout=0.3 input-dropout=0.1 residual", true},
     {"replace", false},
+    {"sampler=ladies fanout=-1,-1,-1 layer-size=90,70,40 norm=batch", false},
+    {"sampler=pladies fanout=-1,-1,-1 layer-size=90,70,40 norm=batch", true},
     {"kappa=8", false},
     {"sampler=labor labor-iterations=1", false},
     {"sampler=labor labor-iterations=20 norm=layer kappa=8 hidden=24 dropout=0 input-dropout=0.2 layer-dependency",
@@ -621,7 +623,7 @@ TEST(test_fanout)
         struct sl_step_sizes sizes;
         struct world w;
         settings_of(&variants[i], &one_pe, &settings);
-        if (settings.sampler == SL_SAMPLER_LABOR || settings.replace) { /* the number of edges is another */
+        if (settings.sampler == SL_SAMPLER_LABOR || settings.n_layer_size > 0 || settings.replace) {
             sl_settings_free(&settings);
             continue;
         }
