@@ -229,7 +229,29 @@ static enum sl_status list_destinations(const struct sl_arrays *a, uint32_t **ou
     return SL_OK;
 }
 
-static enum sl_status make_graph(const struct sl_arrays *a, struct sl_graph *out)
+/* Copy the features of the edges: the graph adds up rows of duplicates. */
+static enum sl_status copy_edge_features(const struct sl_arrays *a, struct sl_edge_features *out)
+{
+    const size_t n = (size_t)a->n_edges * a->n_edge_features;
+    SL_FAIL_IF((a->n_edge_features > 0) != (a->edge_features != NULL), SL_EINVAL,
+               "arrays: found n_edge_features %u and %s edge_features; expected both or neither", a->n_edge_features,
+               a->edge_features != NULL ? "an array of" : "no");
+    if (a->edge_features == NULL) {
+        return SL_OK;
+    }
+    for (size_t i = 0; i < n; i++) {
+        SL_FAIL_IF(!isfinite(a->edge_features[i]), SL_EINVAL,
+                   "arrays: feature %zu of edge %zu is %g; expected a finite number", i % a->n_edge_features,
+                   i / a->n_edge_features, (double)a->edge_features[i]);
+    }
+    *out = (struct sl_edge_features){.n_rows = a->n_edges, .n_columns = a->n_edge_features};
+    SL_CHECK(sl_alloc(n + 1, sizeof *out->values, "features of edges", &out->values));
+    memcpy(out->values, a->edge_features, n * sizeof *out->values);
+    return SL_OK;
+}
+
+static enum sl_status make_graph(const struct sl_arrays *a, const struct sl_edge_features *features,
+                                 struct sl_graph *out)
 {
     const bool typed = a->edge_relations != NULL;
     const struct sl_edge_list edges = {.n_vertices = a->n_vertices,
@@ -239,7 +261,9 @@ static enum sl_status make_graph(const struct sl_arrays *a, struct sl_graph *out
                                        .weights = a->edge_weights,
                                        .relations = a->edge_relations,
                                        .n_relations = typed ? a->n_relations : 0,
-                                       .reverse = !a->directed};
+                                       .reverse = !a->directed,
+                                       .features = features->values,
+                                       .n_columns = features->n_columns};
     return sl_graph_build_list(&edges, out);
 }
 
@@ -391,6 +415,8 @@ static enum sl_status join_links(struct sl_arrays *a)
         a->destinations = train->to;
         a->edge_relations = train->relations;
         a->edge_weights = NULL; /* of no edge */
+        a->edge_features = NULL;
+        a->n_edge_features = 0;
     } else if (train->n == 0 && a->n_edges < SL_NONE) {
         *train = (struct sl_array_links){(uint32_t)a->n_edges, a->sources, a->destinations, a->edge_relations};
     }
@@ -615,7 +641,8 @@ static enum sl_status fill(struct sl_arrays *a, uint32_t **destinations, struct 
         a->destinations = *destinations;
     }
     SL_CHECK(join_links(a));
-    SL_CHECK(make_graph(a, &out->graph));
+    SL_CHECK(copy_edge_features(a, &out->edge_features));
+    SL_CHECK(make_graph(a, &out->edge_features, &out->graph));
     SL_CHECK(copy_names(a, &out->relations));
     SL_CHECK(describe_types(a, &out->types));
     SL_CHECK(copy_ends(a, &out->ends));

@@ -100,6 +100,10 @@ struct sl_arrays {
     /* Names of the feature columns: a line for each. A trained model refuses the same names in another order. NULL: no
      * names. */
     const char *feature_names;
+    /* n_edges x n_edge_features numbers in the order of the edges, row-major, finite, for --edge-features; NULL: none.
+     * Rows of duplicate edges add up. A reverse edge that is added has the row of its edge. */
+    uint32_t n_edge_features;
+    const float *edge_features;
 };
 
 struct sl_dataset;

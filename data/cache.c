@@ -18,7 +18,7 @@
 #include "support/safetensors.h"
 
 #define VERSION                                                                                                        \
-    12 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
+    13 /* add one if the layout changes, or if a reader or the generator makes something else of its input */
 #define FACTS "starling.facts"
 #define BLOCK_FLOATS ((size_t)4096) /* an array's checksum is the sum of its blocks' */
 #define BLOCK_BYTES (BLOCK_FLOATS * sizeof(float))
@@ -47,6 +47,8 @@ enum section {
     SECTION_SCALE,
     SECTION_TYPES,
     SECTION_FEATURE_NAMES,
+    SECTION_EDGE_ROWS,
+    SECTION_EDGE_FEATURES,
     N_SECTIONS
 };
 
@@ -71,6 +73,8 @@ static const char *const section_names[N_SECTIONS] = {
     [SECTION_TYPES] = "types",
     [SECTION_FEATURE_NAMES] = "feature_names",
     [SECTION_SCALE] = "x.inverse_deviation",
+    [SECTION_EDGE_ROWS] = "edge_attr.row",
+    [SECTION_EDGE_FEATURES] = "edge_attr",
 };
 
 /* The content of the tensor FACTS, byte for byte (no padding). */
@@ -80,7 +84,8 @@ struct facts {
     uint64_t values;               /* checksum of the dense features as float32 */
     uint64_t n_edges;
     uint64_t n_nonzeros;
-    uint64_t n_relations; /* of a typed graph; else 0 */
+    uint64_t n_relations;             /* of a typed graph; else 0 */
+    uint64_t edge_rows, edge_columns; /* of the table of edge features */
     uint32_t kind;
     uint32_t synthetic;
     uint32_t n_vertices;
@@ -99,7 +104,7 @@ struct facts {
     uint64_t own_checksum; /* of all members above */
 };
 
-_Static_assert(sizeof(struct facts) == 8 + 8 * N_SECTIONS + 32 + 64 + 128 + 8, "the facts have no padding");
+_Static_assert(sizeof(struct facts) == 8 + 8 * N_SECTIONS + 48 + 64 + 128 + 8, "the facts have no padding");
 
 /* ---- Checksums --------------------------------------------------------------------------------------------------- */
 
@@ -247,6 +252,13 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
     add(draft, SECTION_SOURCES, SL_DTYPE_U32, graph->n_edges, 0, graph->sources);
     add(draft, SECTION_WEIGHTS, SL_DTYPE_F32, graph->n_edges, 0, graph->weights);
     add(draft, SECTION_RELATIONS, SL_DTYPE_U16, graph->n_edges, 0, graph->relations);
+    if (graph->rows != NULL) {
+        const struct sl_edge_features *table = &dataset->edge_features;
+        facts->edge_rows = table->n_rows;
+        facts->edge_columns = table->n_columns;
+        add(draft, SECTION_EDGE_ROWS, SL_DTYPE_U32, graph->n_edges, 0, graph->rows);
+        add(draft, SECTION_EDGE_FEATURES, SL_DTYPE_F32, table->n_rows, table->n_columns, table->values);
+    }
     if (features->offsets == NULL) {
         facts->dtype = features->dense.dtype;
         facts->scale = features->dense.dtype == SL_DTYPE_I8 ? features->dense.scale : 1;
@@ -283,10 +295,10 @@ bool sl_cache_write_dataset(const char *path, uint64_t key, const struct sl_data
 static void hash_parts(const struct facts *facts, uint64_t out[SL_N_DATA_PARTS])
 {
     const uint64_t *sums = facts->checksum;
-    const enum section edge_tables[] = {SECTION_WEIGHTS, SECTION_RELATIONS};
-    uint64_t graph[4] = {sums[SECTION_OFFSETS], sums[SECTION_SOURCES]};
+    const enum section edge_tables[] = {SECTION_WEIGHTS, SECTION_RELATIONS, SECTION_EDGE_ROWS, SECTION_EDGE_FEATURES};
+    uint64_t graph[6] = {sums[SECTION_OFFSETS], sums[SECTION_SOURCES]};
     size_t n_graph = 2;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         graph[n_graph] = sums[edge_tables[i]];
         n_graph += graph[n_graph] != 0;
     }
@@ -384,6 +396,8 @@ struct lists {
     const uint16_t *relations; /* of the entries of a typed graph; else NULL */
     uint64_t n_relations;
     const float *weights; /* of the entries; or NULL */
+    const uint32_t *rows; /* the same */
+    uint64_t n_rows;      /* which they are below */
     bool low_memory;
     atomic_bool wrong;
 };
@@ -400,6 +414,7 @@ static bool list_fits(const struct lists *lists, uint64_t begin, uint64_t end)
         fits &= later || (same && (k == begin || entries[k] > entries[k - 1]));
         fits &= entries[k] < lists->limit && (relations == NULL || relations[k] < lists->n_relations);
         fits &= lists->weights == NULL || sl_weight_is_valid(lists->weights[k]);
+        fits &= lists->rows == NULL || lists->rows[k] < lists->n_rows;
     }
     return fits;
 }
@@ -425,6 +440,7 @@ static void check_lists(void *context, uint64_t begin, uint64_t end)
     forget(lists, lists->entries, sizeof *lists->entries, offsets[begin], offsets[end]);
     forget(lists, lists->relations, sizeof *lists->relations, offsets[begin], offsets[end]);
     forget(lists, lists->weights, sizeof *lists->weights, offsets[begin], offsets[end]);
+    forget(lists, lists->rows, sizeof *lists->rows, offsets[begin], offsets[end]);
     forget(lists, offsets, sizeof *offsets, begin, end);
 }
 
@@ -454,8 +470,14 @@ static bool read_graph(const struct reading *file, struct sl_graph *graph)
     if (typed) {
         lists.relations = section(file, SECTION_RELATIONS, SL_DTYPE_U16, facts->n_edges);
     }
+    const bool featured = facts->checksum[SECTION_EDGE_ROWS] != 0;
+    if (featured) {
+        lists.n_rows = facts->edge_rows;
+        lists.rows = section(file, SECTION_EDGE_ROWS, SL_DTYPE_U32, facts->n_edges);
+    }
     if (lists.offsets == NULL || lists.entries == NULL || (typed && lists.relations == NULL) ||
-        (weighted && lists.weights == NULL) || facts->n_relations > SL_MAX_RELATIONS || !lists_fit(&lists, n)) {
+        (featured && lists.rows == NULL) || (weighted && lists.weights == NULL) ||
+        facts->n_relations > SL_MAX_RELATIONS || !lists_fit(&lists, n)) {
         return false;
     }
     *graph = (struct sl_graph){.n_vertices = facts->n_vertices,
@@ -464,8 +486,24 @@ static bool read_graph(const struct reading *file, struct sl_graph *graph)
                                .sources = (sl_vertex *)lists.entries,
                                .weights = (float *)lists.weights,
                                .relations = (uint16_t *)lists.relations,
-                               .n_relations = (uint32_t)facts->n_relations};
+                               .n_relations = (uint32_t)facts->n_relations,
+                               .rows = (uint32_t *)(uintptr_t)lists.rows};
     return true;
+}
+
+static bool read_edge_features(const struct reading *file, struct sl_edge_features *out)
+{
+    const struct facts *facts = &file->facts;
+    uint64_t n;
+    if (facts->checksum[SECTION_EDGE_ROWS] == 0) {
+        return true;
+    }
+    if (facts->edge_columns > UINT32_MAX || __builtin_mul_overflow(facts->edge_rows, facts->edge_columns, &n)) {
+        return false;
+    }
+    *out = (struct sl_edge_features){facts->edge_rows, (uint32_t)facts->edge_columns, NULL};
+    out->values = (float *)(uintptr_t)section(file, SECTION_EDGE_FEATURES, SL_DTYPE_F32, n);
+    return out->values != NULL;
 }
 
 static bool read_features(const struct reading *file, struct sl_features *features)
@@ -586,8 +624,8 @@ bool sl_cache_read_dataset(const char *path, uint64_t key, bool low_memory, stru
     memcpy(read.range.largest, file.facts.largest, sizeof read.range.largest);
     memcpy(read.name, file.facts.name, sizeof read.name);
     memcpy(read.split, file.facts.split, sizeof read.split);
-    if (!read_graph(&file, &read.graph) || !read_features(&file, &read.features) ||
-        !read_targets(&file, &read.targets) || !read_lists(&file, &read) ||
+    if (!read_graph(&file, &read.graph) || !read_edge_features(&file, &read.edge_features) ||
+        !read_features(&file, &read.features) || !read_targets(&file, &read.targets) || !read_lists(&file, &read) ||
         !read_names(&file, SECTION_CLASS_NAMES, sl_targets_outputs(&read.targets), &read.class_names) ||
         !read_names(&file, SECTION_VERTEX_NAMES, read.graph.n_vertices, &read.vertex_names) ||
         !read_names(&file, SECTION_TYPES, ANY_LINES, &read.types) ||

@@ -188,6 +188,7 @@ void sl_dataset_free(struct sl_dataset *dataset)
     free_graph(dataset);
     if (owns_arrays(dataset)) {
         sl_features_free(&dataset->features);
+        sl_free(dataset->edge_features.values);
         sl_targets_free(&dataset->targets);
         sl_free(dataset->class_names);
         sl_free(dataset->vertex_names);

@@ -39,10 +39,11 @@ enum sl_status sl_ids_list(const unsigned char *set_of, uint32_t n, unsigned cha
 enum sl_data_part { SL_DATA_GRAPH, SL_DATA_FEATURES, SL_DATA_LABELS, SL_DATA_SPLIT, SL_N_DATA_PARTS };
 
 struct sl_dataset {
-    char name[64];               /* "ogbn-arxiv", "arxiv-synthetic" */
-    bool synthetic;              /* the generator made it */
-    struct sl_graph graph;       /* N vertices */
-    struct sl_features features; /* N rows */
+    char name[64];                         /* "ogbn-arxiv", "arxiv-synthetic" */
+    bool synthetic;                        /* the generator made it */
+    struct sl_graph graph;                 /* N vertices */
+    struct sl_features features;           /* N rows */
+    struct sl_edge_features edge_features; /* by graph.rows */
     struct sl_feature_range range;
     struct sl_targets targets;        /* N rows. Every vertex of the three lists below has a known target */
     char split[64];                   /* the split's name */

@@ -3,15 +3,19 @@
  *
  * Edge list to CSC. Bucket the edges by source. Then walk the sources upwards and append each to the lists of its
  * destinations. The lists come out sorted by source; a list of a typed graph is then sorted by relation. Weights and
- * relations travel with the edges. The sign bit marks the weight of an added reverse of a graph without relations. */
+ * relations travel with the edges. The sign bit marks the weight of an added reverse of a graph without relations; a bit
+ * marks the row of every added reverse. */
 #include "data/graph.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "support/compare.h"
 #include "support/memory.h"
 #include "support/minmax.h"
+
+#define REVERSED (1u << 31) /* in the row of an added reverse */
 
 static bool is_typed(const struct sl_edge_list *edges)
 {
@@ -35,6 +39,8 @@ static enum sl_status check(const struct sl_edge_list *edges)
                    "graph: edge %llu is %u -> %u, expected ids below %u", (unsigned long long)i, edges->from[i],
                    edges->to[i], n);
     }
+    SL_FAIL_IF(edges->features != NULL && edges->n >= REVERSED, SL_EINVAL,
+               "graph: found %llu edges with features, expected at most 2^31 - 1", (unsigned long long)edges->n);
     for (uint64_t i = 0; edges->weights != NULL && i < edges->n; i++) {
         SL_FAIL_IF(!sl_weight_is_valid(edges->weights[i]), SL_EINVAL,
                    "graph: edge %llu, %u -> %u, has weight %g; expected a finite number, 0 or more",
@@ -79,13 +85,17 @@ static void count(const struct sl_edge_list *edges, uint64_t *by_source, uint64_
     sum_up(by_destination, edges->n_vertices);
 }
 
-enum sl_status sl_graph_alloc_edges(uint64_t n, bool weighted, bool typed, struct sl_graph *graph)
+enum sl_status sl_graph_alloc_edges(uint64_t n, const struct sl_graph *like, struct sl_graph *graph)
 {
-    SL_CHECK(sl_alloc(n, sizeof *graph->sources, "graph edges", &graph->sources));
-    if (weighted) {
-        SL_CHECK(sl_alloc(n, sizeof *graph->weights, "edge weights", &graph->weights));
+    SL_CHECK(sl_realloc(&graph->sources, n, sizeof *graph->sources, "graph edges"));
+    if (like->weights != NULL) {
+        SL_CHECK(sl_realloc(&graph->weights, n, sizeof *graph->weights, "edge weights"));
     }
-    return typed ? sl_alloc(n, sizeof *graph->relations, "relations of edges", &graph->relations) : SL_OK;
+    if (like->rows != NULL) {
+        SL_CHECK(sl_realloc(&graph->rows, n, sizeof *graph->rows, "rows of edges"));
+    }
+    return like->relations == NULL ? SL_OK
+                                   : sl_realloc(&graph->relations, n, sizeof *graph->relations, "relations of edges");
 }
 
 static inline void put(const struct sl_edge_list *edges, uint64_t i, bool reverse, uint64_t place,
@@ -98,6 +108,9 @@ static inline void put(const struct sl_edge_list *edges, uint64_t i, bool revers
     }
     if (out->relations != NULL) {
         out->relations[place] = (uint16_t)(edges->relations[i] + (reverse ? edges->n_relations : 0));
+    }
+    if (out->rows != NULL) {
+        out->rows[place] = (uint32_t)i | (reverse ? REVERSED : 0);
     }
 }
 
@@ -113,7 +126,7 @@ static void bucket(const struct sl_edge_list *edges, uint64_t *next, const struc
     }
 }
 
-/* Copy the weight and the relation of an edge, if there are some. */
+/* Copy the weight, the relation and the row of an edge, if there are some. */
 static inline void copy_facts(const struct sl_graph *from, uint64_t e, const struct sl_graph *to, uint64_t place)
 {
     if (to->weights != NULL) {
@@ -121,6 +134,17 @@ static inline void copy_facts(const struct sl_graph *from, uint64_t e, const str
     }
     if (to->relations != NULL) {
         to->relations[place] = from->relations[e];
+    }
+    if (to->rows != NULL) {
+        to->rows[place] = from->rows[e];
+    }
+}
+
+void sl_graph_copy_edges(const struct sl_graph *from, uint64_t first, uint64_t n, const struct sl_graph *to,
+                         uint64_t place)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        copy_facts(from, first + i, to, place + i);
     }
 }
 
@@ -147,6 +171,7 @@ struct typed_edge {
     uint32_t relation;
     sl_vertex source;
     float weight;
+    uint32_t row;
 };
 
 static int compare_typed(const void *a, const void *b)
@@ -162,7 +187,8 @@ static void sort_list(const struct sl_graph *lists, uint64_t begin, uint64_t end
     for (uint64_t e = begin; e < end; e++) {
         ascends &= e == begin || lists->relations[e - 1] <= lists->relations[e];
         room[e - begin] = (struct typed_edge){e, lists->relations[e], lists->sources[e],
-                                              lists->weights != NULL ? lists->weights[e] : 0};
+                                              lists->weights != NULL ? lists->weights[e] : 0,
+                                              lists->rows != NULL ? lists->rows[e] : 0};
     }
     if (ascends) {
         return;
@@ -173,6 +199,9 @@ static void sort_list(const struct sl_graph *lists, uint64_t begin, uint64_t end
         lists->sources[e] = room->source;
         if (lists->weights != NULL) {
             lists->weights[e] = room->weight;
+        }
+        if (lists->rows != NULL) {
+            lists->rows[e] = room->row;
         }
     }
 }
@@ -212,8 +241,34 @@ static double sum_duplicates(const float *weights, uint64_t n)
     return any_listed ? listed : reversed;
 }
 
+/* Find the row of one edge, from its `n` entries: the first listed row gets the sum of the listed rows. If all are
+ * reverses: the row of the first, where their edges have their sum. False: a sum is not finite. */
+static bool sum_rows(const struct sl_edge_list *edges, const uint32_t *rows, uint64_t n, uint32_t *out)
+{
+    float *sum = NULL;
+    bool finite = true;
+    *out = rows[0] & ~REVERSED;
+    for (uint64_t i = 0; i < n; i++) {
+        const float *row = edges->features + (size_t)(rows[i] & ~REVERSED) * edges->n_columns;
+        if ((rows[i] & REVERSED) != 0) {
+            continue;
+        }
+        if (sum == NULL) {
+            *out = rows[i];
+            sum = edges->features + (size_t)rows[i] * edges->n_columns;
+            continue;
+        }
+        for (uint32_t c = 0; c < edges->n_columns; c++) {
+            sum[c] += row[c];
+            finite &= isfinite(sum[c]) != 0;
+        }
+    }
+    return finite;
+}
+
 /* Make one edge of entries first .. end - 1 of v's list, in place `kept`. */
-static enum sl_status merge(const struct sl_graph *lists, sl_vertex v, uint64_t first, uint64_t end, uint64_t kept)
+static enum sl_status merge(const struct sl_edge_list *edges, const struct sl_graph *lists, sl_vertex v, uint64_t first,
+                            uint64_t end, uint64_t kept)
 {
     lists->sources[kept] = lists->sources[first];
     if (lists->relations != NULL) {
@@ -226,11 +281,14 @@ static enum sl_status merge(const struct sl_graph *lists, sl_vertex v, uint64_t 
                    (unsigned long long)(end - first));
         lists->weights[kept] = sum;
     }
+    SL_FAIL_IF(lists->rows != NULL && !sum_rows(edges, lists->rows + first, end - first, &lists->rows[kept]), SL_EINVAL,
+               "graph: the features of %u -> %u, listed %llu times, add up to numbers that are not finite",
+               lists->sources[kept], v, (unsigned long long)(end - first));
     return SL_OK;
 }
 
 /* Merge equal edges. `ends[v]` is the end of list v; the graph gets its offsets. */
-static enum sl_status squeeze(const uint64_t *ends, struct sl_graph *graph)
+static enum sl_status squeeze(const struct sl_edge_list *edges, const uint64_t *ends, struct sl_graph *graph)
 {
     const uint16_t *relations = graph->relations;
     uint64_t e = 0;
@@ -243,7 +301,7 @@ static enum sl_status squeeze(const uint64_t *ends, struct sl_graph *graph)
                    (relations == NULL || relations[e] == relations[first])) {
                 e++;
             }
-            SL_CHECK(merge(graph, v, first, e, kept++));
+            SL_CHECK(merge(edges, graph, v, first, e, kept++));
         }
     }
     graph->offsets[graph->n_vertices] = graph->n_edges = kept;
@@ -252,27 +310,18 @@ static enum sl_status squeeze(const uint64_t *ends, struct sl_graph *graph)
 
 /* ---- Building ---------------------------------------------------------------------------------------------------- */
 
-/* Give back the memory of merged edges. */
-static enum sl_status shrink(struct sl_graph *graph)
-{
-    const uint64_t n = graph->n_edges;
-    SL_CHECK(sl_realloc(&graph->sources, n, sizeof *graph->sources, "graph edges"));
-    if (graph->weights != NULL) {
-        SL_CHECK(sl_realloc(&graph->weights, n, sizeof *graph->weights, "edge weights"));
-    }
-    return graph->relations == NULL ? SL_OK
-                                    : sl_realloc(&graph->relations, n, sizeof *graph->relations, "relations of edges");
-}
-
 enum sl_status sl_graph_build_list(const struct sl_edge_list *edges, struct sl_graph *out)
 {
     const uint32_t n_vertices = edges->n_vertices;
     const size_t n_offsets = (size_t)n_vertices + 1;
-    const bool weighted = edges->weights != NULL;
     uint64_t *by_source = NULL;      /* the offsets of the buckets, then their ends */
     uint64_t *by_destination = NULL; /* the offsets of the lists, then their ends */
     struct sl_graph reversed = {0};  /* the buckets */
     struct sl_graph made = {.n_vertices = n_vertices};
+    /* tells which arrays there are; is not read */
+    const struct sl_graph like = {.weights = (float *)(uintptr_t)edges->weights,
+                                  .relations = is_typed(edges) ? (uint16_t *)(uintptr_t)edges->relations : NULL,
+                                  .rows = (uint32_t *)(void *)edges->features};
     enum sl_status st;
     *out = (struct sl_graph){0};
     SL_TRY(st, check(edges), done);
@@ -281,17 +330,17 @@ enum sl_status sl_graph_build_list(const struct sl_edge_list *edges, struct sl_g
     SL_TRY(st, sl_alloc(n_offsets, sizeof *made.offsets, "graph offsets", &made.offsets), done);
     count(edges, by_source, by_destination);
     const uint64_t total = by_source[n_vertices];
-    SL_TRY(st, sl_graph_alloc_edges(total, weighted, is_typed(edges), &reversed), done);
+    SL_TRY(st, sl_graph_alloc_edges(total, &like, &reversed), done);
     bucket(edges, by_source, &reversed);
-    SL_TRY(st, sl_graph_alloc_edges(total, weighted, is_typed(edges), &made), done);
+    SL_TRY(st, sl_graph_alloc_edges(total, &like, &made), done);
     append(n_vertices, by_source, &reversed, by_destination, &made);
     sl_graph_free(&reversed);
     if (is_typed(edges)) {
         SL_TRY(st, sort_lists(n_vertices, by_destination, &made), done);
     }
-    SL_TRY(st, squeeze(by_destination, &made), done);
+    SL_TRY(st, squeeze(edges, by_destination, &made), done);
     if (made.n_edges < total) {
-        SL_TRY(st, shrink(&made), done);
+        SL_TRY(st, sl_graph_alloc_edges(made.n_edges, &made, &made), done); /* give back the memory of merged edges */
     }
     made.n_relations = (uint32_t)count_relations(edges);
     *out = made;
@@ -402,7 +451,7 @@ enum sl_status sl_graph_copy_rest(const struct sl_graph *graph, const unsigned c
     enum sl_status st;
     *out = (struct sl_graph){0};
     SL_TRY(st, sl_alloc((size_t)graph->n_vertices + 1, sizeof *rest.offsets, "graph offsets", &rest.offsets), fail);
-    SL_TRY(st, sl_graph_alloc_edges(graph->n_edges, graph->weights != NULL, graph->relations != NULL, &rest), fail);
+    SL_TRY(st, sl_graph_alloc_edges(graph->n_edges, graph, &rest), fail);
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         rest.offsets[v] = n;
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
@@ -427,5 +476,6 @@ void sl_graph_free(struct sl_graph *graph)
     sl_free(graph->sources);
     sl_free(graph->relations);
     sl_free(graph->weights);
+    sl_free(graph->rows);
     *graph = (struct sl_graph){0};
 }

@@ -26,6 +26,14 @@ struct sl_graph {
     float *weights;       /* E, finite and not negative, in the order of `sources`. NULL: none */
     uint16_t *relations;  /* E, below n_relations, in the order of `sources`. NULL: the graph is not typed */
     uint32_t n_relations; /* 0: the graph is not typed */
+    uint32_t *rows;       /* E: the edge's row in the table of edge features. NULL: edges have no features */
+};
+
+/* A table of numbers of edges, row-major and finite. NULL: edges have no features. */
+struct sl_edge_features {
+    uint64_t n_rows;
+    uint32_t n_columns;
+    float *values;
 };
 
 /* A list of edges from[i] -> to[i]. The arrays stay the caller's. */
@@ -36,7 +44,9 @@ struct sl_edge_list {
     const float *weights;      /* n; NULL: none */
     const uint16_t *relations; /* n, below n_relations; NULL: the graph is not typed */
     uint32_t n_relations;
-    bool reverse; /* each edge stands for both directions */
+    bool reverse;    /* each edge stands for both directions */
+    float *features; /* n x n_columns, finite: a row for each edge. NULL: none. Rows of duplicates change */
+    uint32_t n_columns;
 };
 
 /* Build a graph from `n` edges from[i] -> to[i], in two counting passes. `reverse` adds the reverse of each edge.
@@ -47,6 +57,7 @@ struct sl_edge_list {
  * double, rounded to float at the end. PyG's coalesce and SciPy's sum_duplicates add, too.
  * Reverses. If the list has only u -> v, then `reverse` gives v -> u the same weight. If the list has both directions,
  * each direction keeps the sum of its own entries: a list with every edge from both ends does not double.
+ * Features. The same rules: rows of duplicates add up in the row of the first, and a reverse has the row of its edge.
  *
  * SL_EINVAL: an id is not below n_vertices; a weight is negative, infinite or nan, or a sum is no float (message: the
  * edge). SL_ENOMEM. On failure *out is empty. */
@@ -59,7 +70,7 @@ enum sl_status sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *
 /* Build a graph of a list. Without relations: as above. Of a typed graph the reverse of an edge of relation r has
  * relation n_relations + r, so that the graph then has 2 n_relations, and the weight of its edge. Edges that are equal
  * in both ends and the relation are one, and their weights add up. SL_EINVAL as above, or too many relations (message:
- * the number). SL_ENOMEM. */
+ * the number), or 2^31 edges with features. SL_ENOMEM. */
 enum sl_status sl_graph_build_list(const struct sl_edge_list *edges, struct sl_graph *out);
 
 /* *out: the reverse of every edge is in the graph, too, with the same weight and relation. SL_ENOMEM. */
@@ -80,8 +91,14 @@ uint64_t sl_graph_find_edge(const struct sl_graph *graph, sl_vertex from, sl_ver
 /* Copy a graph without the edges e with dropped[e] != 0. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_graph_copy_rest(const struct sl_graph *graph, const unsigned char *dropped, struct sl_graph *out);
 
-/* Allocate sources of n edges, and weights and relations if wanted. SL_ENOMEM: the graph may have some of them. */
-enum sl_status sl_graph_alloc_edges(uint64_t n, bool weighted, bool typed, struct sl_graph *graph);
+/* Give `sources`, and the further arrays that `like` has, room for n edges. SL_ENOMEM: the graph may have some of them.
+ */
+enum sl_status sl_graph_alloc_edges(uint64_t n, const struct sl_graph *like, struct sl_graph *graph);
+
+/* Copy the weights, relations and rows of n edges, from edge `first` of a graph to edge `place` of another, which has
+ * some of these arrays. */
+void sl_graph_copy_edges(const struct sl_graph *from, uint64_t first, uint64_t n, const struct sl_graph *to,
+                         uint64_t place);
 
 /* Release the arrays and empty the struct. An empty struct is allowed. */
 void sl_graph_free(struct sl_graph *graph);

@@ -228,6 +228,9 @@ static void identify_files(const struct sl_dataset_options *options, struct orig
     if (options->targets == SL_TARGETS_NUMBERS) {
         sum = sum_text(sum, "numbers");
     }
+    if (origin->files.edge_features) {
+        sum = sum_text(sum, "edge features");
+    }
     if (sl_raw_needs_links(options->need)) {
         sum = sum_text(sum, "links");
     }
@@ -592,6 +595,7 @@ enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool direct
     snprintf(out->name, sizeof out->name, "%s", name);
     snprintf(out->split, sizeof out->split, "%s", raw->split);
     out->features = raw->features;
+    out->edge_features = raw->edge_features;
     out->targets = raw->targets;
     out->train = raw->train;
     out->valid = raw->valid;

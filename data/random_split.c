@@ -488,6 +488,7 @@ static enum sl_status open_drawing(const struct sl_dataset *dataset, struct sl_g
         SL_CHECK(open_relations(graph, d));
     } else {
         graph->weights = NULL;
+        graph->rows = NULL;
         SL_CHECK(sl_graph_is_symmetric(graph, &d->symmetric));
     }
     SL_CHECK(make_groups(sl_max_u32(d->n_relations, 1), &d->groups));
@@ -500,7 +501,7 @@ static enum sl_status open_drawing(const struct sl_dataset *dataset, struct sl_g
 
 enum sl_status sl_random_split_links(const struct sl_random_split *rule, struct sl_dataset *dataset)
 {
-    struct sl_graph graph = dataset->graph; /* a plain graph loses its weights */
+    struct sl_graph graph = dataset->graph; /* a plain graph loses weights and features of edges */
     struct drawing d = {.rule = rule, .graph = &graph};
     struct sl_ids no_lists[N_LISTS] = {{0}};
     struct sl_link_split split = {0};

@@ -83,6 +83,7 @@ static const char *const array_names[SL_RAW_N_FILES][N_NAMES] = {
     [SL_RAW_VALID] = {"val_mask", "valid_mask", "valid", "val", "valid_idx", "val_idx"},
     [SL_RAW_TEST] = {"test_mask", "test", "test_idx"},
     [SL_RAW_WEIGHTS] = {"edge_weight"},
+    [SL_RAW_EDGE_FEATURES] = {"edge_attr", "edge_feat"},
     [SL_RAW_NODE_IDS] = {"node_ids"},
 };
 
@@ -144,9 +145,11 @@ static bool is_binary(const char *path)
 static enum sl_status name_array(const char *path, enum sl_raw_file table, const char **out)
 {
     static const char *const usual[SL_RAW_N_FILES] = {
-        [SL_RAW_NODE_COUNT] = "count",   [SL_RAW_EDGE_COUNT] = "count",  [SL_RAW_EDGES] = "edge",
-        [SL_RAW_FEATURES] = "node_feat", [SL_RAW_LABELS] = "node_label", [SL_RAW_TRAIN] = "ids",
-        [SL_RAW_VALID] = "ids",          [SL_RAW_TEST] = "ids",          [SL_RAW_WEIGHTS] = "edge_weight",
+        [SL_RAW_NODE_COUNT] = "count",    [SL_RAW_EDGE_COUNT] = "count",
+        [SL_RAW_EDGES] = "edge",          [SL_RAW_FEATURES] = "node_feat",
+        [SL_RAW_LABELS] = "node_label",   [SL_RAW_TRAIN] = "ids",
+        [SL_RAW_VALID] = "ids",           [SL_RAW_TEST] = "ids",
+        [SL_RAW_WEIGHTS] = "edge_weight", [SL_RAW_EDGE_FEATURES] = "edge_feat",
     };
     enum sl_status st = sl_npy_find(path, array_names[table], N_NAMES, out);
     *out = sl_text_or(*out, usual[table]);
@@ -410,6 +413,9 @@ static enum sl_status find_graph(const char *folder, struct sl_raw_files *files)
         goto done;
     }
     SL_TRY(st, sl_raw_find_table(folder, "raw/edge-weight", false, &files->paths[SL_RAW_WEIGHTS]), done);
+    if (files->edge_features) {
+        SL_TRY(st, sl_raw_find_table(folder, "raw/edge-feat", false, &files->paths[SL_RAW_EDGE_FEATURES]), done);
+    }
     SL_TRY(st, sl_raw_find_table(folder, "raw/num-node-list", false, &files->paths[SL_RAW_NODE_COUNT]), done);
     st = sl_raw_find_table(folder, "raw/num-edge-list", false, &files->paths[SL_RAW_EDGE_COUNT]);
 done:
@@ -483,7 +489,8 @@ enum sl_status sl_raw_find(const struct sl_dataset_options *request, struct sl_r
     const char *folder = request->dataset;
     const bool labels = request->need == SL_RAW_FOR_TRAINING;
     enum sl_status st;
-    *out = (struct sl_raw_files){.need = request->need, .targets = request->targets};
+    *out = (struct sl_raw_files){
+        .need = request->need, .targets = request->targets, .edge_features = request->edge_features};
     if (request->need == SL_RAW_FOR_PAIRS) {
         bool links;
         SL_TRY(st, find_training_links(request, &links), fail);
@@ -611,14 +618,49 @@ enum sl_status sl_raw_read_edges(const char *path, const char *count, uint32_t *
     return SL_OK;
 }
 
-enum sl_status sl_raw_read_features(const char *path, uint32_t n_rows, struct sl_features *out)
+static enum sl_status read_numbers(const char *path, enum sl_raw_file table, uint32_t n_rows, struct sl_features *out)
 {
     const char *name;
     if (!is_binary(path)) {
         return sl_csv_read_features(path, n_rows, out);
     }
-    SL_CHECK(name_array(path, SL_RAW_FEATURES, &name));
+    SL_CHECK(name_array(path, table, &name));
     return sl_npy_read_features(path, name, n_rows, out);
+}
+
+enum sl_status sl_raw_read_features(const char *path, uint32_t n_rows, struct sl_features *out)
+{
+    return read_numbers(path, SL_RAW_FEATURES, n_rows, out);
+}
+
+enum sl_status sl_raw_read_edge_features(const char *path, uint64_t first, uint64_t n, uint64_t n_edges,
+                                         struct sl_edge_features *out)
+{
+    struct sl_features table;
+    enum sl_status st;
+    SL_FAIL_IF(n_edges > INT32_MAX, SL_EFILE, "%.300s: expected features of at most 2^31 - 1 edges, found %llu edges",
+               path, (unsigned long long)n_edges);
+    SL_CHECK(read_numbers(path, SL_RAW_EDGE_FEATURES, (uint32_t)n, &table));
+    if (out->values == NULL) {
+        out->n_rows = n_edges;
+        out->n_columns = table.n_columns;
+        SL_TRY(st,
+               sl_alloc((size_t)n_edges * out->n_columns + 1, sizeof *out->values, "features of edges", &out->values),
+               done);
+    }
+    if (table.n_columns != out->n_columns) {
+        SL_TRY(st,
+               sl_fail(SL_EFILE, "%.300s: expected %u columns, as the edges of the first relation have, found %u", path,
+                       out->n_columns, table.n_columns),
+               done);
+    }
+    for (uint64_t e = 0; e < n; e++) {
+        sl_features_row(&table, e, out->values + (size_t)(first + e) * out->n_columns);
+    }
+    st = SL_OK;
+done:
+    sl_features_free(&table);
+    return st;
 }
 
 enum sl_status sl_raw_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,
@@ -836,6 +878,12 @@ enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
     if (files->need != SL_RAW_FOR_LINKS && files->paths[SL_RAW_WEIGHTS] != NULL) {
         SL_TRY(st, sl_raw_read_weights(files->paths[SL_RAW_WEIGHTS], out->n_edges, &out->weights), fail);
     }
+    if (files->need != SL_RAW_FOR_LINKS && files->paths[SL_RAW_EDGE_FEATURES] != NULL) {
+        SL_TRY(st,
+               sl_raw_read_edge_features(files->paths[SL_RAW_EDGE_FEATURES], 0, out->n_edges, out->n_edges,
+                                         &out->edge_features),
+               fail);
+    }
     SL_TRY(st, read_targets(files, out), fail);
     SL_TRY(st, read_class_names(files, out), fail);
     SL_TRY(st, read_vertex_names(files, out), fail);
@@ -863,7 +911,9 @@ enum sl_status sl_raw_graph(const struct sl_raw *raw, bool reverse, struct sl_gr
                                        .weights = raw->weights,
                                        .relations = raw->relations,
                                        .n_relations = raw->n_relations,
-                                       .reverse = reverse};
+                                       .reverse = reverse,
+                                       .features = raw->edge_features.values,
+                                       .n_columns = raw->edge_features.n_columns};
     return sl_graph_build_list(&edges, out);
 }
 
@@ -873,6 +923,7 @@ void sl_raw_free(struct sl_raw *raw)
     sl_free(raw->to);
     sl_free(raw->relations);
     sl_free(raw->weights);
+    sl_free(raw->edge_features.values);
     sl_features_free(&raw->features);
     sl_targets_free(&raw->targets);
     sl_free(raw->train.ids);

@@ -8,11 +8,12 @@
  *   raw/node-feat.csv.gz       the features of one vertex per line
  *   raw/node-label.csv.gz      the class of one vertex per line; or several numbers, nan if unknown
  *   raw/edge-weight.csv.gz     the weight of one edge per line, in the order of the edges: finite, 0 or more
+ *   raw/edge-feat.csv.gz       the features of one edge per line, in the order of the edges: finite; read if wanted
  *   raw/num-node-list.csv.gz   N
  *   raw/num-edge-list.csv.gz   number of edges
  *   split/NAME/train.csv.gz, valid.csv.gz, test.csv.gz     one id per line
  *
- * The weights and the two counts may be missing. N is then the number of labels or feature rows, or without both
+ * The weights, the edges' features and the two counts may be missing. N is then the number of labels or feature rows, or without both
  * the largest id + 1. Each `.csv.gz` file may be a `.csv` file or, but for the counts, an `.npy` file. An array of
  * edges has shape (2, E) or (E, 2). A list of the split may be a mask. raw/node-id.csv has the names
  * of the vertices, a line each; starling convert writes it.
@@ -30,11 +31,12 @@ struct sl_raw {
     uint64_t n_edges;
     sl_vertex *from; /* E sources, in the order of the file */
     sl_vertex *to;
-    float *weights;              /* E. NULL: none */
-    uint16_t *relations;         /* E, of a typed dataset, below n_relations; else NULL */
-    uint32_t n_relations;        /* of a typed dataset, without reverses; else 0 */
-    struct sl_features features; /* N rows */
-    struct sl_targets targets;   /* N rows */
+    float *weights;                        /* E. NULL: none */
+    uint16_t *relations;                   /* E, of a typed dataset, below n_relations; else NULL */
+    uint32_t n_relations;                  /* of a typed dataset, without reverses; else 0 */
+    struct sl_edge_features edge_features; /* E rows */
+    struct sl_features features;           /* N rows */
+    struct sl_targets targets;             /* N rows */
     char split[64];
     struct sl_ids train, valid, test;
     struct sl_link_split links;       /* SL_RAW_FOR_LINKS: train, valid and test are empty */
@@ -84,6 +86,7 @@ enum sl_raw_file {
     SL_RAW_TEST_HEADS,
     SL_RAW_TEST_TAILS, /* from TRAIN to here: in the order of sl_links_name */
     SL_RAW_WEIGHTS,    /* of the edges */
+    SL_RAW_EDGE_FEATURES,
     SL_RAW_NODE_IDS,
     SL_RAW_N_FILES
 };
@@ -97,8 +100,9 @@ struct sl_raw_files {
     char *paths[SL_RAW_N_FILES]; /* NULL: not there, and not needed */
     char **more;                 /* further tables, for the binary copy: they must not have changed */
     uint32_t n_more;
-    bool no_features;  /* a feature file, if any, only tells the number of vertices */
-    char unused[2000]; /* tables and columns that are not read: a line ".../raw/edge-feat.csv.gz" for each */
+    bool edge_features; /* read features of the edges, if there are some */
+    bool no_features;   /* a feature file, if any, only tells the number of vertices */
+    char unused[2000];  /* tables and columns that are not read: a line ".../raw/edge-feat.csv.gz" for each */
 };
 
 /* The dataset to load, as the command line names it. Strings stay the caller's. */
@@ -124,6 +128,7 @@ struct sl_dataset_options {
     const char *cache;
     enum sl_raw_need need; /* the tables that may be missing */
     bool directed;         /* false: add the reverse of every edge */
+    bool edge_features;    /* read features of the edges, if there are some. Not of links */
     enum sl_normalize normalize;
     const struct sl_scaling *scaling; /* COLUMN: statistics of another dataset. NULL or empty: of this dataset */
     enum sl_target_choice targets;
@@ -170,6 +175,12 @@ enum sl_status sl_raw_read_features(const char *path, uint32_t n_rows, struct sl
 enum sl_status sl_raw_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,
                                    struct sl_targets *out, char **names);
 enum sl_status sl_raw_read_weights(const char *path, uint64_t n_edges, float **out);
+
+/* Read the features of the n edges from edge `first` on, of n_edges: the first table makes room in *out; the next have
+ * as many columns. SL_EFILE, SL_ENOMEM. */
+enum sl_status sl_raw_read_edge_features(const char *path, uint64_t first, uint64_t n, uint64_t n_edges,
+                                         struct sl_edge_features *out);
+
 enum sl_status sl_raw_read_ids(const char *path, enum sl_raw_file table, uint32_t n_vertices, struct sl_ids *out);
 
 /* Words that tables of the edges begin with, beside the edges themselves. */

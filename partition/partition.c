@@ -159,17 +159,6 @@ struct renumbering {
     _Atomic uint64_t n_cut; /* edges between parts, so far */
 };
 
-/* Copy the weights and relations of n edges, from edge `first` of a graph to edge `e` of the other. */
-static void copy_edges(const struct sl_graph *from, uint64_t first, uint64_t n, const struct sl_graph *to, uint64_t e)
-{
-    if (to->weights != NULL) {
-        memcpy(to->weights + e, from->weights + first, n * sizeof *to->weights);
-    }
-    if (to->relations != NULL) {
-        memcpy(to->relations + e, from->relations + first, n * sizeof *to->relations);
-    }
-}
-
 static void renumber_lists(void *context, uint64_t begin, uint64_t end)
 {
     struct renumbering *r = context;
@@ -180,8 +169,8 @@ static void renumber_lists(void *context, uint64_t begin, uint64_t end)
         sl_vertex v = partition->dataset_ids[id];
         sl_vertex *list = r->sources == NULL ? NULL : r->sources + partition->graph.offsets[id];
         if (list != NULL) {
-            copy_edges(old, old->offsets[v], old->offsets[v + 1] - old->offsets[v], &partition->graph,
-                       partition->graph.offsets[id]);
+            sl_graph_copy_edges(old, old->offsets[v], old->offsets[v + 1] - old->offsets[v], &partition->graph,
+                                partition->graph.offsets[id]);
         }
         for (uint64_t i = old->offsets[v]; i < old->offsets[v + 1]; i++) {
             sl_vertex u = old->sources[i];
@@ -291,7 +280,7 @@ static enum sl_status allocate(const struct sl_graph *graph, uint32_t n_parts, u
     SL_CHECK(sl_alloc(n, sizeof *out->new_ids, "partition", &out->new_ids));
     SL_CHECK(sl_alloc_zero(n + 1, sizeof *out->graph.offsets, "graph offsets", &out->graph.offsets));
     out->graph.n_relations = graph->relations != NULL ? graph->n_relations : 0;
-    return sl_graph_alloc_edges(graph->n_edges, graph->weights != NULL, graph->relations != NULL, &out->graph);
+    return sl_graph_alloc_edges(graph->n_edges, graph, &out->graph);
 }
 
 /* `parts` holds the piece of each vertex on entry, and its part on return. */

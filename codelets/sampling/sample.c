@@ -228,7 +228,7 @@ SL_INLINE void read_batch(uint32_t k, const struct batch *batch, uint64_t *words
     }
 }
 
-/* Copy the weight and relation of an edge of the part to edge e of the block. */
+/* Copy the weight, relation and row of an edge of the part to edge e of the block. */
 SL_INLINE void take_values(const struct sl_sample_part *part, uint64_t edge, const struct sl_sample_block *block,
                            uint32_t e)
 {
@@ -237,6 +237,9 @@ SL_INLINE void take_values(const struct sl_sample_part *part, uint64_t edge, con
     }
     if (block->edge_relations != NULL) {
         block->edge_relations[e] = part->relations[edge];
+    }
+    if (block->edge_rows != NULL) {
+        block->edge_rows[e] = part->rows[edge];
     }
 }
 
@@ -268,7 +271,7 @@ SL_INLINE void finish_batch(const struct sl_sample_part *part, const struct sl_s
     if (sl_sample_by_keys(rule) && batch->n_some > 0) {
         pick_labor(part, rule, turn, batch, marks->heap, out->edge_sources);
     }
-    if (out->edge_weights != NULL || out->edge_relations != NULL) {
+    if (out->edge_weights != NULL || out->edge_relations != NULL || out->edge_rows != NULL) {
         read_values(part, rule->fanout, batch, out);
     }
     read_batch(rule->fanout, batch, marks->words, out->edge_sources);
@@ -531,6 +534,9 @@ SL_INLINE uint32_t drop_excluded(const struct sl_sample_part *part, uint32_t n_r
             if (block->edge_relations != NULL) {
                 block->edge_relations[n] = block->edge_relations[e];
             }
+            if (block->edge_rows != NULL) {
+                block->edge_rows[n] = block->edge_rows[e];
+            }
             edges[n] = gone ? frontier[d] : edges[e];
             sl_mark_cpu(words, edges[n++]);
         }
@@ -716,6 +722,7 @@ struct sl_hop sl_hop_of(const struct sl_task_args *head, uint64_t seed, const st
                            .first = sl_matrix_of(part->first),
                            .weights = sl_matrix_of(part->weights),
                            .relations = sl_matrix_of(part->relations),
+                           .rows = sl_matrix_of(part->rows),
                            .fanouts = sl_matrix_of(part->fanouts),
                            .excluded = sl_matrix_of(part->excluded),
                            .frontier = sl_matrix_of(frontier->ids),
@@ -730,6 +737,7 @@ struct sl_hop sl_hop_of(const struct sl_task_args *head, uint64_t seed, const st
                            .back_weights = sl_matrix_of(block->back_weights),
                            .edge_relations = sl_matrix_of(block->edge_relations),
                            .back_relations = sl_matrix_of(block->back_relations),
+                           .edge_rows = sl_matrix_of(block->edge_rows),
                            .draw = {.seed = seed, .step = head->step, .purpose = SL_FOR_SAMPLING, .hop = head->hop},
                            .n_hops = frontier->n_hops,
                            .n_parts = part->n_parts,
@@ -749,6 +757,7 @@ struct sl_sample_part sl_hop_part(const struct sl_hop *hop)
                                    .part = hop->part,
                                    .weights = hop->weights.data,
                                    .relations = hop->relations.data,
+                                   .rows = hop->rows.data,
                                    .fanouts = hop->fanouts.data,
                                    .excluded = {hop->excluded.data, hop->excluded.n_rows - 1, hop->loops}};
 }
@@ -764,7 +773,8 @@ struct sl_sample_block sl_hop_block(const struct sl_hop *hop)
                                     .edge_weights = hop->edge_weights.data,
                                     .back_weights = hop->back_weights.data,
                                     .edge_relations = hop->edge_relations.data,
-                                    .back_relations = hop->back_relations.data};
+                                    .back_relations = hop->back_relations.data,
+                                    .edge_rows = hop->edge_rows.data};
 }
 
 struct sl_sample_sizes sl_hop_sizes(const struct sl_hop *hop)
@@ -852,6 +862,8 @@ static struct sl_operation sample_op = {
              {"relations", STARPU_R | SL_OPTIONAL, offsetof(struct sample, hop.relations), "?", SL_INTS_16},
              {"edge relations", STARPU_W | SL_OPTIONAL, offsetof(struct sample, hop.edge_relations), "?", SL_INTS_16},
              {"back relations", STARPU_W | SL_OPTIONAL, offsetof(struct sample, hop.back_relations), "?", SL_INTS_16},
+             {"rows", STARPU_R | SL_OPTIONAL, offsetof(struct sample, hop.rows), "?", SL_INTS_32},
+             {"edge rows", STARPU_W | SL_OPTIONAL, offsetof(struct sample, hop.edge_rows), "?", SL_INTS_32},
              {"fanouts", STARPU_R | SL_OPTIONAL, offsetof(struct sample, hop.fanouts), "?", SL_INTS_32},
              {"excluded", STARPU_R | SL_OPTIONAL, offsetof(struct sample, hop.excluded), "?", SL_INTS_64}},
 };
@@ -902,6 +914,7 @@ enum sl_status sl_sample_submit(const struct sl_task_args *head, const struct sl
            !(sl_sample_by_keys(rule) || rule->method == SL_SAMPLE_WEIGHTED));
     assert((block->edge_weights == NULL && rule->method != SL_SAMPLE_WEIGHTED) || part->weights != NULL);
     assert((block->edge_relations == NULL && part->fanouts == NULL) || part->relations != NULL);
+    assert(block->edge_rows == NULL || part->rows != NULL);
     v.hop.head.work = 64 * (uint64_t)v.hop.edge_sources.n_rows;
     return sl_view_submit(&sample_op, &v, SL_PRIORITY_SAMPLE);
 }

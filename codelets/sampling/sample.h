@@ -45,6 +45,7 @@
  *   edge_relations  E      if sums are by relation: the relation of each edge, in the order of edge_sources. The edges
  *                          of a destination are then ordered by relation, then by the source's dataset id.
  *   back_relations  E      the same, in the order of back_rows.
+ *   edge_rows       E      if edges have features: the row of each edge in the part's table, in the order of edge_sources.
  *
  * A part is a range of ids. The sources of one owner are therefore a range of positions, and owners follow each
  * other.
@@ -280,6 +281,7 @@ struct sl_sample_part {
     uint32_t part;                /* index of the sampled part */
     const float *weights;         /* of the edges, as `sources`. NULL: none */
     const uint16_t *relations;    /* the same. NULL: the graph is not typed */
+    const uint32_t *rows;         /* the same, in the table of edge features. NULL: none */
     const uint32_t *fanouts;      /* [R], >= 1, by relation. NULL: the rule's, over all */
     struct sl_excluded excluded;  /* after the draw */
 };
@@ -369,6 +371,7 @@ struct sl_sample_block {
     uint32_t max_rows;                  /* edge_offsets has max_rows + 1 entries; ignored by sl_sample_cpu */
     float *edge_weights, *back_weights; /* E; NULL: not written */
     uint16_t *edge_relations, *back_relations;
+    uint32_t *edge_rows; /* E; NULL: not written */
 };
 
 /* A frontier and its index. The part has the ids first .. first + n_part - 1. words is zero before and after each
@@ -436,6 +439,7 @@ struct sl_part_handles {
     starpu_data_handle_t first;       /* uint32 [G + 1] */
     starpu_data_handle_t weights;     /* float, as `sources`. NULL: none are used */
     starpu_data_handle_t relations;   /* uint16, as `sources`. NULL: none are used */
+    starpu_data_handle_t rows;        /* uint32, as `sources`. NULL: edges have no features */
     starpu_data_handle_t fanouts;     /* uint32 [R], by relation, of the hop. NULL: the rule's, over all relations */
     starpu_data_handle_t excluded;    /* uint64: the table of a struct sl_excluded. NULL: none */
     uint32_t n_parts, part;
@@ -466,6 +470,7 @@ struct sl_block {
     starpu_data_handle_t inverse; /* a list by requester of the rows requested from this PE, written by merge */
     starpu_data_handle_t edge_weights, back_weights;     /* float at capacity. NULL: sums do not use weights */
     starpu_data_handle_t edge_relations, back_relations; /* uint16 at capacity. NULL: sums are not by relation */
+    starpu_data_handle_t edge_rows;                      /* uint32 at capacity. NULL: edges have no features */
 };
 
 #ifndef SL_KERNELS_ONLY
@@ -475,10 +480,11 @@ struct sl_block {
 /* A view begins with it, as its member `hop`. */
 struct sl_hop {
     struct sl_task_args head;
-    struct sl_matrix offsets, sources, dataset_ids, first, weights, relations, fanouts, excluded; /* of the part */
+    struct sl_matrix offsets, sources, dataset_ids, first, weights, relations, rows, fanouts,
+        excluded; /* of the part */
     struct sl_matrix frontier, counts, marks;
     struct sl_matrix edge_offsets, edge_sources, back_offsets, back_rows, request; /* of the block */
-    struct sl_matrix edge_weights, back_weights, edge_relations, back_relations;
+    struct sl_matrix edge_weights, back_weights, edge_relations, back_relations, edge_rows;
     struct sl_draw draw;
     uint32_t n_hops, n_parts, part;
     uint32_t n_vertices, max_fanout;

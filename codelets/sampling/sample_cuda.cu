@@ -598,6 +598,7 @@ static enum sl_status drop_excluded(struct sample_call *call)
     SL_CHECK(keep_in_place(call, places, block->edge_sources, places + n + 1));
     SL_CHECK(keep_in_place(call, places, block->edge_weights, places + n + 1));
     SL_CHECK(keep_in_place(call, places, block->edge_relations, places + n + 1));
+    SL_CHECK(keep_in_place(call, places, block->edge_rows, places + n + 1));
     SL_CHECK(sl_start(name, call->stream, sl_blocks((uint64_t)block->max_rows + 1), move_offsets, block->max_rows,
                       places, block->edge_offsets));
     return read_sizes(call);
@@ -694,6 +695,7 @@ enum sl_status sl_sample_cuda(cudaStream_t stream, const struct sl_sample_part *
     SL_CHECK(draw_edges(&call, draw));
     SL_CHECK(take_all(&call, part->weights, block->edge_weights));
     SL_CHECK(take_all(&call, part->relations, block->edge_relations));
+    SL_CHECK(take_all(&call, part->rows, block->edge_rows));
     if (part->excluded.table != nullptr) {
         SL_CHECK(drop_excluded(&call));
         return mark_and_close(&call, scratch.as<uint32_t>());

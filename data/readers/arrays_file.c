@@ -14,11 +14,14 @@ static bool recognise(const char *path)
 
 static enum sl_status find(const struct sl_dataset_options *request, struct sl_raw_files *out)
 {
-    struct sl_raw_files found = {.need = request->need};
+    struct sl_raw_files found = {.need = request->need, .edge_features = request->edge_features};
     enum sl_status st;
     *out = found;
     for (int i = 0; i < SL_RAW_N_FILES; i++) {
         if (i >= SL_RAW_TRAIN && i <= SL_RAW_TEST && sl_raw_reads_no_split(request->split)) {
+            continue;
+        }
+        if (i == SL_RAW_EDGE_FEATURES && !request->edge_features) {
             continue;
         }
         SL_TRY(st, sl_raw_take_array(request->dataset, (enum sl_raw_file)i, &found), fail);

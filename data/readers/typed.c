@@ -7,6 +7,7 @@
  *   raw/triplet-type-list.csv.gz                   one relation a line: source type, name, destination type
  *   raw/relations/SOURCE___NAME___DESTINATION/edge.csv.gz    source,destination; ids from 0 within each type
  *   raw/relations/SOURCE___NAME___DESTINATION/edge-weight.csv.gz    their weights, a line each; optional
+ *   raw/relations/SOURCE___NAME___DESTINATION/edge-feat.csv.gz      their features; read if wanted: of all relations
  *   raw/relations/SOURCE___NAME___DESTINATION/num-edge-list.csv.gz  their number; optional
  *   raw/node-feat/TYPE/node-feat.csv.gz            features of a type's vertices; a type may have none
  *   raw/nodetype-has-feat.csv.gz, nodetype-has-label.csv.gz  a line of type names, a line of True and False; optional
@@ -102,9 +103,9 @@ static char *next_cell(char **rest)
 /* ---- The types and relations ------------------------------------------------------------------------------------- */
 
 /* The tables of a relation, and those of a type, by the names of their files. */
-enum { EDGES, WEIGHTS, COUNT, N_OF_RELATION };
+enum { EDGES, WEIGHTS, COUNT, EDGE_FEATURES, N_OF_RELATION };
 enum { FEATURES, LABELS, N_OF_TYPE };
-static const char *const relation_tables[N_OF_RELATION] = {"edge", "edge-weight", "num-edge-list"};
+static const char *const relation_tables[N_OF_RELATION] = {"edge", "edge-weight", "num-edge-list", "edge-feat"};
 static const char *const type_tables[N_OF_TYPE] = {"node-feat", "node-label"};
 
 struct type {
@@ -124,6 +125,7 @@ struct typed {
     struct type *types;
     struct relation *relations;
     uint32_t n_vertices;
+    bool reads_edge_features; /* a relation has some, and they are wanted */
 };
 
 static void free_typed(struct typed *typed)
@@ -398,10 +400,11 @@ static enum sl_status note_tables(char *const *tables, int n, struct sl_raw_file
 
 static enum sl_status note_all(const struct typed *typed, struct sl_raw_files *files)
 {
+    const int n_tables = files->edge_features ? N_OF_RELATION : EDGE_FEATURES; /* the last is read if it is wanted */
     const size_t most = N_OF_RELATION * (size_t)typed->n_relations + N_OF_TYPE * (size_t)typed->n_types;
     SL_CHECK(sl_alloc_zero(most, sizeof *files->more, "names of tables", &files->more));
     for (uint32_t r = 0; r < typed->n_relations; r++) {
-        SL_CHECK(note_tables(typed->relations[r].tables, N_OF_RELATION, files));
+        SL_CHECK(note_tables(typed->relations[r].tables, n_tables, files));
     }
     for (uint32_t t = 0; t < typed->n_types; t++) {
         SL_CHECK(note_tables(typed->types[t].tables, N_OF_TYPE, files));
@@ -471,7 +474,8 @@ static enum sl_status find_split(const struct sl_dataset_options *request, const
 
 static enum sl_status find(const struct sl_dataset_options *request, struct sl_raw_files *out)
 {
-    struct sl_raw_files found = {.need = request->need, .targets = request->targets};
+    struct sl_raw_files found = {
+        .need = request->need, .targets = request->targets, .edge_features = request->edge_features};
     struct typed typed = {0};
     const struct type *target = NULL;
     struct sl_made_features made;
@@ -565,6 +569,17 @@ static enum sl_status make_weights(const struct typed *typed, struct sl_raw *raw
     return weighted ? sl_alloc(raw->n_edges, sizeof *raw->weights, "edge weights", &raw->weights) : SL_OK;
 }
 
+static enum sl_status read_edge_features(const struct relation *relation, uint64_t first, uint64_t n,
+                                         struct sl_raw *raw)
+{
+    const char *path = relation->tables[EDGE_FEATURES];
+    SL_FAIL_IF(path == NULL, SL_EFILE,
+               "%.300s: expected a table edge-feat beside it, as other relations have, found none; give all relations "
+               "features of the edges, or leave out --edge-features",
+               relation->tables[EDGES]);
+    return sl_raw_read_edge_features(path, first, n, raw->n_edges, &raw->edge_features);
+}
+
 /* Put the edges of all relations one after another, and release them. */
 static enum sl_status join_edges(const struct typed *typed, struct sl_raw *parts, struct sl_raw *raw)
 {
@@ -580,6 +595,9 @@ static enum sl_status join_edges(const struct typed *typed, struct sl_raw *parts
         sl_raw_free(&parts[r]);
         if (raw->weights != NULL) {
             SL_CHECK(read_weights(typed->relations[r].tables[WEIGHTS], n, raw->weights + first));
+        }
+        if (typed->reads_edge_features) {
+            SL_CHECK(read_edge_features(&typed->relations[r], first, n, raw));
         }
         for (const uint64_t end = first + n; first < end; first++) {
             raw->relations[first] = (uint16_t)r;
@@ -774,6 +792,9 @@ static enum sl_status read_all(const struct sl_raw_files *files, struct sl_raw *
     *out = (struct sl_raw){0};
     snprintf(out->split, sizeof out->split, "%s", files->split);
     SL_TRY(st, open_typed(files, &typed), fail);
+    for (uint32_t r = 0; r < typed.n_relations; r++) {
+        typed.reads_edge_features |= files->edge_features && !links && typed.relations[r].tables[EDGE_FEATURES] != NULL;
+    }
     SL_TRY(st, read_graph(&typed, out), fail);
     if (links) {
         SL_TRY(st, read_links(files, &typed, out), fail);

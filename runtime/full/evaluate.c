@@ -111,12 +111,18 @@ static struct sl_full_sources sources_of(const struct sl_layer_pass *lp, uint32_
     return edges;
 }
 
+/* Number of in-edges of chunk c. */
+static uint64_t n_edges_of(const struct sl_layer_pass *lp, uint32_t q, uint32_t c)
+{
+    const struct sl_shards *shards = lp->pass->shards;
+    const uint64_t *offsets = shards->partition->graph.offsets + shards->part[q].first;
+    const uint32_t row = sl_layer_pass_chunk_row(lp, q, lp->level, c);
+    return offsets[row + sl_split_size(&lp->pass->pe[q].split[lp->level], c)] - offsets[row];
+}
+
 static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c, int beta, starpu_data_handle_t out)
 {
     const struct sl_shards *shards = lp->pass->shards;
-    const struct sl_shard *part = &shards->part[q];
-    const uint64_t *offsets = shards->partition->graph.offsets + part->first;
-    const struct sl_split *split = &lp->pass->pe[q].split[lp->level];
     uint32_t row = sl_layer_pass_chunk_row(lp, q, lp->level, c);
     struct sl_rows rows[SL_MAX_GROUP];
     uint32_t first[SL_MAX_GROUP];
@@ -125,7 +131,7 @@ static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c
     struct sl_full_sources edges = sources_of(lp, q);
     edges.rows = rows;
     edges.columns = (struct sl_full_columns){lp->columns.first, lp->columns.n, first};
-    edges.n_edges = offsets[row + sl_split_size(split, c)] - offsets[row];
+    edges.n_edges = n_edges_of(lp, q, c);
     edges.weights = lp->layer->kind->sum->factor != NULL ? &weights : NULL;
     for (uint32_t p = 0; p < shards->n_parts; p++) {
         if (sl_plan_here(lp->pass->plan, p)) {
@@ -141,8 +147,24 @@ static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t q, uint32_t c
     return lp->layer->kind->sum->full(lp, q, row, &edges, beta, out);
 }
 
+static enum sl_status sum_edges(const struct sl_layer_pass *lp, uint32_t q, uint32_t c, starpu_data_handle_t out)
+{
+    const struct sl_shard *part = &lp->pass->shards->part[q];
+    const uint32_t start = 0;
+    uint32_t row = sl_layer_pass_chunk_row(lp, q, lp->level, c);
+    struct sl_full_sources edges = sources_of(lp, q);
+    edges.sources = part->graph.rows;
+    edges.first = part->edge_first;
+    edges.first_id = 0;
+    edges.n_parts = 1;
+    edges.rows = &part->edges;
+    edges.columns = (struct sl_full_columns){0, part->edges.n_columns, &start};
+    edges.n_edges = n_edges_of(lp, q, c);
+    return lp->layer->kind->sum->full(lp, q, row, &edges, 0, out);
+}
+
 static const struct sl_block_source all_edges = {
-    .ids = ids, .columns = columns, .send = send, .arrived = arrived, .sum = sum};
+    .ids = ids, .columns = columns, .send = send, .arrived = arrived, .sum = sum, .sum_edges = sum_edges};
 
 /* ---- the pass ---- */
 

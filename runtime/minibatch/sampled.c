@@ -300,6 +300,21 @@ static enum sl_status sum(const struct sl_layer_pass *lp, uint32_t p, uint32_t c
     return lp->layer->kind->sum->forward(lp, &chunk, beta, out);
 }
 
+/* The table of edge features takes the place of an owner's packed rows; the PE itself, which comes second, has none. */
+static enum sl_status sum_edges(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, starpu_data_handle_t out)
+{
+    const struct sl_shard *part = &lp->pass->shards->part[sl_plan_part(lp->pass->plan, p)];
+    const uint32_t n = part->edges.split.n_rows;
+    const uint32_t first[] = {0, n, n};
+    const struct sl_slice packed[] = {{n > 0 ? part->edge_table : NULL, 0, n}, {NULL, 0, 0}};
+    const struct sl_rows none = {.n_columns = part->edges.n_columns};
+    struct sl_block block = *block_of(lp, p);
+    const struct sl_sum_chunk chunk = {
+        p, c, &block, chunk_edges(lp, p, c), {2, 1, first, &none, block.inverse, packed, NULL}};
+    block.edge_sources = block.edge_rows;
+    return lp->layer->kind->sum->forward(lp, &chunk, 0, out);
+}
+
 /* ---- backward ---- */
 
 /* PE p packs, for each other owner, the gradients of this owner's rows. */
@@ -416,6 +431,7 @@ const struct sl_block_source sl_sampled = {.ids = ids,
                                            .send = send,
                                            .arrived = arrived,
                                            .sum = sum,
+                                           .sum_edges = sum_edges,
                                            .send_back = send_back,
                                            .sum_gradient = sum_gradient,
                                            .sum_back = sum_back,

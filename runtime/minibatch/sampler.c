@@ -45,6 +45,8 @@ struct sl_neighbor_sampler {
 
 static enum sl_status check_settings(const struct sl_settings *settings, const struct sl_dataset *dataset)
 {
+    SL_FAIL_IF(settings->edge_features != SL_EDGE_FEATURES_NONE, SL_ENOTSUP,
+               "--edge-features cannot be used with a sampler, which gives the edges without their features");
     SL_FAIL_IF(sl_settings_by_importance(settings) || settings->relation_fanout != NULL, SL_ENOTSUP,
                "--sampler ladies and pladies, --labor-iterations, --relation-fanout and --edge-weights both cannot be "
                "used with a sampler, which draws each edge by --fanout alone");

@@ -102,6 +102,10 @@ void sl_layer_declare_rows(const struct sl_layer *layer, struct sl_layer_order *
         order->row[SL_ROWS_GBACK] =
             (struct sl_layer_row){layer->level, order->travels, layer->row_dtype, SL_UNTIL_BACKWARD};
     }
+    if (layer->n_edge_features > 0) {
+        order->row[SL_ROWS_EDGES] = (struct sl_layer_row){layer->level, sl_layer_slabs(layer) * layer->n_edge_features,
+                                                          SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
+    }
     if (layer->kind->rows != NULL) {
         layer->kind->rows(layer, order);
     }

@@ -60,6 +60,8 @@ enum sl_role {
     SL_ROWS_GATE_BEFORE,
     /* Attention, per destination and head: the logarithm of the sum of exponentials. */
     SL_ROWS_SCALES,
+    /* Sums of the features of in-edges. */
+    SL_ROWS_EDGES,
     /* For a layer of two products: the output of the first product, the gate of its ReLU, and the result. For gatv2:
      * the rows R. */
     SL_ROWS_T,
@@ -126,6 +128,10 @@ enum sl_parameter_shape {
     SL_SHAPE_RELATIONS,
     /* The same of the layer's bases. */
     SL_SHAPE_BASES,
+    /* For features of edges, if the layer reads them: a matrix of n_edge_features rows and n_out columns, initialised
+     * likewise. EDGE_RELATIONS: such a matrix for each relation, one above the other. */
+    SL_SHAPE_EDGES,
+    SL_SHAPE_EDGE_RELATIONS,
     /* Relations x bases, Xavier uniform. */
     SL_SHAPE_COMPONENTS,
     /* Relations x n_out, Xavier uniform with gain sqrt 2. */
@@ -275,6 +281,8 @@ struct sl_layer {
     uint32_t n_heads;
     /* Relations of the graph; 1 if it is not typed. */
     uint32_t n_relations;
+    /* Columns of the features of edges that the layer reads; 0: none. */
+    uint32_t n_edge_features;
     /* Matrices of which those of the relations are sums (--bases). 0: none. */
     uint32_t n_bases;
     /* Factor of symmetric sums. */

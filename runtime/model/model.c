@@ -97,6 +97,9 @@ static enum sl_status open_own(uint64_t seed, uint32_t i, uint32_t k, struct sl_
         kind->shape == SL_SHAPE_COMPONENTS || kind->shape == SL_SHAPE_RELATION_ROWS) {
         initialise_matrices(&draw, p->n_rows, p->n_columns, p);
     }
+    if (kind->shape == SL_SHAPE_EDGES || kind->shape == SL_SHAPE_EDGE_RELATIONS) {
+        initialise_matrices(&draw, layer->n_edge_features, layer->n_out, p);
+    }
     if (kind->shape == SL_SHAPE_RELATIONS || kind->shape == SL_SHAPE_BASES) {
         initialise_matrices(&draw, layer->n_in, layer->n_out, p);
     }
@@ -175,6 +178,7 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, const st
         layer->n_relations = sl_max_u32(data->n_link_relations, 1);
     }
     layer->n_bases = settings->bases;
+    layer->n_edge_features = aggregates ? data->n_edge_features : 0;
     layer->scale = 1;
     layer->activates_input = layer->kind->norms_input;
     layer->keeps = i < before && model->layer->reads_first;
@@ -215,6 +219,8 @@ static void shape_parameters(struct sl_layer *layer)
         case SL_SHAPE_SQUARE: p->n_rows = layer->n_out; break;
         case SL_SHAPE_RELATIONS: shape_stack(layer, layer->n_relations, p); break;
         case SL_SHAPE_BASES: shape_stack(layer, layer->n_bases, p); break;
+        case SL_SHAPE_EDGES: p->n_rows = layer->n_edge_features; break;
+        case SL_SHAPE_EDGE_RELATIONS: p->n_rows = layer->n_edge_features * layer->n_relations; break;
         case SL_SHAPE_COMPONENTS:
             p->n_rows = layer->n_relations;
             p->n_columns = layer->n_bases;
@@ -356,12 +362,14 @@ static enum layout layout_of(const struct sl_parameter_kind *kind, enum sl_save_
     switch (kind->shape) {
     case SL_SHAPE_SQUARE:
     case SL_SHAPE_SKIP:
+    case SL_SHAPE_EDGES:
     case SL_SHAPE_MATRIX: return kind->name[names].transposed ? TRANSPOSED : MATRIX;
     case SL_SHAPE_HEADS: return state ? HEADS : FRAMED_HEADS;
     case SL_SHAPE_RELATION_ROWS:
     case SL_SHAPE_ROW:
     case SL_SHAPE_COMPONENTS: return MATRIX;
     case SL_SHAPE_BASES:
+    case SL_SHAPE_EDGE_RELATIONS:
     case SL_SHAPE_RELATIONS: return RELATIONS;
     default: return VECTOR;
     }
@@ -386,7 +394,7 @@ static uint32_t list_parameter(const struct sl_model *model, uint32_t i, int k, 
         out[j].n_heads = model->layer[i].n_heads;
         out[j].n_frames = sl_layer_slabs(&model->layer[i]);
         out[j].n_matrices = kind->shape == SL_SHAPE_BASES ? model->layer[i].n_bases : model->layer[i].n_relations;
-        out[j].side_by_side = model->layer[i].training.project_first;
+        out[j].side_by_side = model->layer[i].training.project_first && kind->shape != SL_SHAPE_EDGE_RELATIONS;
         name_item(model, &out[j], kind->name[names].text, model->layer[i].number, states[j]);
     }
     return n;

@@ -17,6 +17,7 @@ struct sl_model_data {
     uint32_t n_relations;      /* of a typed graph; 0: it has no types */
     bool sparse;               /* the features are CSR */
     uint32_t n_link_relations; /* of triples to train on; 0: none */
+    uint32_t n_edge_features;  /* columns of the features of edges; 0: none */
 };
 
 static inline struct sl_model_data sl_model_data_of(const struct sl_shards *shards)
@@ -25,7 +26,8 @@ static inline struct sl_model_data sl_model_data_of(const struct sl_shards *shar
                                   .n_outputs = shards->n_outputs,
                                   .n_relations = shards->partition->graph.n_relations,
                                   .sparse = shards->is_sparse,
-                                  .n_link_relations = shards->n_link_relations};
+                                  .n_link_relations = shards->n_link_relations,
+                                  .n_edge_features = shards->n_edge_features};
 }
 
 /* Fill in layers and parameter shapes of the model that the settings describe. Allocates nothing; there is nothing to

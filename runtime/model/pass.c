@@ -366,12 +366,15 @@ static bool next_slice(struct sl_layer_pass *lp)
     return lp->columns.n > 0;
 }
 
-/* Shape the result and, unless the layer projects first, the sums. */
+/* Shape the result, the sums unless the layer projects first, and the sums over edges if there are some. */
 static enum sl_status shape_sums(const struct sl_layer_pass *lp, uint32_t p, enum sl_role result)
 {
     SL_CHECK(sl_layer_pass_shape(lp, p, result));
     if (!sl_layer_pass_order(lp)->project_first) {
         SL_CHECK(sl_layer_pass_shape(lp, p, SL_ROWS_SUM));
+    }
+    if (sl_layer_pass_row(lp, SL_ROWS_EDGES)->width > 0) {
+        SL_CHECK(sl_layer_pass_shape(lp, p, SL_ROWS_EDGES));
     }
     return SL_OK;
 }

@@ -139,6 +139,10 @@ struct sl_block_source {
      * out = sum if beta is 0, out += sum if beta is 1. */
     enum sl_status (*sum)(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, int beta, starpu_data_handle_t out);
 
+    /* Sum the features of the in-edges of the rows of chunk c of the output level, as the layer's sum weighs rows. They
+     * have no gradient. NULL: no layer over this source has features of edges. */
+    enum sl_status (*sum_edges)(const struct sl_layer_pass *lp, uint32_t p, uint32_t c, starpu_data_handle_t out);
+
     /* The adjoint. send_back: send the returning gradients (sl_layer_pass_returns) to the owners of the source rows.
      * sum_back: PE p adds up the received gradients for its rows of the input level; `out` gets its shape here.
      * returned: as `arrived`, for the way back; the schedule calls it once the layer's backward pass has been

@@ -9,6 +9,8 @@
  *
  * With one relation this is sage, to the bit.
  *
+ * With features of edges (--edge-features concat) W_r has further rows for them, the matrix of relation r in `edges`.
+ *
  * With --bases, W_r = sum over bases b of C[r, b] V_b. Sums mix the means of all relations by the components C before
  * they meet a matrix (codelets/sums/relate.h). So they have B slabs instead of R, and the V_b take the place of the
  * W_r. */
@@ -41,11 +43,12 @@ const struct sl_layer_kind sl_rgcn = {
     .parameter =
         {[SL_SAGE_SELF] = {SL_SHAPE_MATRIX, {{"layers.#.loop_weight", false}, {"convs.#.root", false}}, .key = 0},
          [SL_SAGE_NEIGH] = {SL_SHAPE_RELATIONS, {{"layers.#.linear_r.W", false}, {"convs.#.weight", false}}, .key = 1},
-         [SL_SAGE_BIAS] = {SL_SHAPE_VECTOR,
-                           {{"layers.#.h_bias", false}, {"convs.#.bias", false}},
-                           .key = 2,
-                           .is_output_bias = true}},
-    .n_parameters = SL_SAGE_PARAMETERS,
+         [SL_SAGE_BIAS] =
+             {SL_SHAPE_VECTOR, {{"layers.#.h_bias", false}, {"convs.#.bias", false}}, .key = 2, .is_output_bias = true},
+         [SL_SAGE_EDGES] = {SL_SHAPE_EDGE_RELATIONS,
+                            {{"layers.#.edge_weight", false}, {"convs.#.edge_weight", false}},
+                            .key = 6}},
+    .n_parameters = SL_SAGE_EDGES + 1,
     .sum = &sl_sum_relation,
     .reads_narrow = true,
     .rows = rows,

@@ -7,7 +7,10 @@
  *                      backward: ga = gz W_neigh^T travels back; gh = adjoint of the mean, then += gz W_self^T on the
  *                      self rows
  *   projecting first   forward: y = h W_neigh travels; z = h_self W_self + b + mean(y)
- *                      backward: gz travels back; gy = adjoint of the mean; gh = gy W_neigh^T, then += gz W_self^T */
+ *                      backward: gz travels back; gy = adjoint of the mean; gh = gy W_neigh^T, then += gz W_self^T
+ *
+ * With features e of edges (--edge-features concat) a message is [ h | e ], and W_neigh has the rows W_edge below: z +=
+ * mean(e) W_edge. */
 #include "runtime/model/sage.h"
 
 #include "codelets/rows/dense.h"
@@ -45,7 +48,17 @@ static enum sl_status finish(const struct sl_layer_pass *lp, uint32_t p, uint32_
     return SL_OK;
 }
 
-static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
+/* The share of the features of edges: z += mean(e) W_edge. */
+static enum sl_status add_edges(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
+{
+    struct sl_task_args head = sl_layer_pass_head(lp, p);
+    starpu_data_handle_t sum = sl_layer_pass_rows(lp, p, SL_ROWS_EDGES)->chunk[c];
+    SL_CHECK(lp->pass->source->sum_edges(lp, p, c, sum));
+    return sl_dense_forward_submit(&head, sum, 0, sl_layer_pass_value(lp, p, SL_SAGE_EDGES), NULL, 1,
+                                   sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
+}
+
+static enum sl_status sum_rows(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
     starpu_data_handle_t sum;
     if (sl_layer_pass_order(lp)->project_first) {
@@ -55,6 +68,15 @@ static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32
     SL_CHECK(lp->pass->source->sum(lp, p, c, 0, sum));
     if (sl_layer_pass_ends(lp)) {
         return finish(lp, p, c, sum);
+    }
+    return SL_OK;
+}
+
+static enum sl_status combine(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
+{
+    SL_CHECK(sum_rows(lp, p, c));
+    if (sl_layer_pass_ends(lp) && lp->layer->n_edge_features > 0) {
+        return add_edges(lp, p, c);
     }
     return SL_OK;
 }
@@ -71,6 +93,12 @@ static enum sl_status self_gradient(const struct sl_layer_pass *lp, uint32_t p, 
 {
     uint32_t row = sl_layer_pass_chunk_row(lp, p, lp->level, c);
     return sl_multiply_back(lp, p, row, SELF, BIAS, sl_layer_pass_rows(lp, p, SL_ROWS_GZ)->chunk[c]);
+}
+
+/* The gradients of W_edge. */
+static enum sl_status edge_gradient(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
+{
+    return sl_weight_gradient(lp, p, c, SL_ROWS_EDGES, SL_ROWS_GZ, SL_SAGE_EDGES, SL_NO_PARAMETER);
 }
 
 /* On the self rows: gh += gz W_self^T; then, with a residual, += gh of the output. */
@@ -100,6 +128,9 @@ enum sl_status sl_sage_backward(const struct sl_layer_pass *lp)
         SL_CHECK(sl_sum_gradient(lp, NEIGH, SL_NO_PARAMETER));
     }
     SL_CHECK(sl_each_chunk(lp, self_gradient));
+    if (lp->layer->n_edge_features > 0) {
+        SL_CHECK(sl_each_chunk(lp, edge_gradient));
+    }
     if (wanted) {
         for (uint32_t k = 0, p = 0; sl_layer_pass_pe(lp, k, &p); k++) {
             SL_CHECK(sl_convolve_back(lp, p, NEIGH));
@@ -121,8 +152,11 @@ const struct sl_layer_kind sl_sage = {
          [BIAS] = {SL_SHAPE_VECTOR,
                    {{"layers.#.fc_self.bias", 0}, {"convs.#.lin_l.bias", 0}},
                    .key = 2,
-                   .is_output_bias = true}},
-    .n_parameters = SL_SAGE_PARAMETERS,
+                   .is_output_bias = true},
+         [SL_SAGE_EDGES] = {SL_SHAPE_EDGES,
+                            {{"layers.#.fc_edge.weight", true}, {"convs.#.lin_edge.weight", true}},
+                            .key = 6}},
+    .n_parameters = SL_SAGE_EDGES + 1,
     .sum = &sl_sum_mean,
     .reads_narrow = true,
     .rows = sl_declare_convolution,

@@ -12,8 +12,8 @@
 /* The parameters of such a layer. */
 enum { SL_SAGE_SELF, SL_SAGE_NEIGH, SL_SAGE_BIAS, SL_SAGE_PARAMETERS };
 
-/* The components of a layer with bases, which its sum reads. */
-enum { SL_SAGE_COMPONENTS = SL_SAGE_PARAMETERS };
+/* The components of a layer with bases, which its sum reads; or the matrices for features of edges. */
+enum { SL_SAGE_COMPONENTS = SL_SAGE_PARAMETERS, SL_SAGE_EDGES = SL_SAGE_PARAMETERS };
 
 /* For the kind's table (runtime/model/layer.h). */
 enum sl_status sl_sage_forward(const struct sl_layer_pass *lp);

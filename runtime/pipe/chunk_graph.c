@@ -120,7 +120,7 @@ static enum sl_status build(const struct own_graph *own_graph, uint64_t n, const
     uint32_t per_edge = edge_numbers(own_graph->graph);
     *out = (struct sl_graph){.n_vertices = own_graph->graph->n_vertices, .n_edges = n / per_edge};
     SL_CHECK(sl_alloc_zero((size_t)out->n_vertices + 2, sizeof *out->offsets, "graph offsets", &out->offsets));
-    SL_CHECK(sl_graph_alloc_edges(out->n_edges, per_edge == 3, false, out));
+    SL_CHECK(sl_graph_alloc_edges(out->n_edges, own_graph->graph, out));
     for (uint64_t i = 0; i < n; i += per_edge) {
         out->offsets[numbers[i] + 2]++;
     }

@@ -182,6 +182,11 @@ static const struct sl_option options[] = {
              "(all models but gat). both: a factor, and --sampler labor, ladies or pladies draws by the weights, too: "
              "weighted LABOR (all models but gat, rgcn and rgat)",
      .of_model = true},
+    {.name = "edge-features", .group = "model", .programs = COOP, .kind = SL_OPTION_CHOICE,
+     .offset = FIELD(edge_features), .choices = "none,concat", .initial = "none",
+     .help = "Use of the dataset's features of edges. none: no use. concat: a message is the in-neighbour's row with the "
+             "features of the edge beside it (sage and rgcn only)",
+     .of_model = true, .needs = "model=sage,rgcn"},
     {.name = "precision", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(precision),
      .choices = "float,bf16,tf32", .initial = "float",
      .help = "Element type of rows: dense features, hidden rows, finished sums, rows that travel between PEs, chunks "
@@ -579,7 +584,7 @@ static const struct sl_option_alias aliases[] = {
     {"layers", "hops"}, {"hidden", "nhid,hid,units"}, {"decoder", "predictor,score"},
     {"dropout", "drop,drop-rate,feat-drop,attn-drop,attention-dropout"}, {"input-dropout", "in-drop"},
     {"skip", "res,residual-connection"}, {"input-layer", "projection,embed-layer,use-embedding"},
-    {"edge-weights", "edge-weight,weighted,prob"},
+    {"edge-weights", "edge-weight,weighted,prob"}, {"edge-features", "edge-feat,edge-attr,edge-dim,edata"},
     {"precision", "dtype,dt,data-type,amp,mixed-precision,fp16,half,bf16"},
     {"load", "pretrained,model-path,load-model"}, {"pes", "parts,partitions"}, {"chunks", "parts,partitions"},
     {"batch-size", "bs,minibatch-size"}, {"fanout", "neighbors,neighbours,neighs,samples,sample-sizes"},
@@ -774,6 +779,7 @@ static enum sl_status check_pairs(const struct sl_settings *s)
     }
     const bool both = s->edge_weights == SL_EDGE_WEIGHTS_BOTH;
     const bool drawn = s->edge_weights == SL_EDGE_WEIGHTS_PROBABILITY;
+    const bool featured = s->edge_features != SL_EDGE_FEATURES_NONE;
     const bool weighs_links = sl_settings_trains_links(s) && s->edge_weights != SL_EDGE_WEIGHTS_NONE;
     const struct {
         bool found;
@@ -785,6 +791,12 @@ static enum sl_status check_pairs(const struct sl_settings *s)
          "its layers already begin with a layer norm"},
         {begun && s->input_layer, "input-layer", "model", "the model already begins with such a layer"},
         {begun && s->residual, "residual", "model", "the model already has residuals"},
+        {featured && s->bases > 0, "edge-features", "bases",
+         "each relation has its own matrix for them; leave --bases out"},
+        {featured && s->labor_iterations > 0, "edge-features", "labor-iterations", "use --labor-iterations 0"},
+        {featured && both, "edge-features", "edge-weights", "use factor, probability or none"},
+        {featured && sl_settings_trains_links(s), "edge-features", "objective",
+         "the training links are the graph, and have no features"},
         {both && by_relation(s), "edge-weights", "model",
          "rgcn and rgat do not take both; use factor, probability or none"},
         {sl_settings_weighs_sums(s) && attends(s), "edge-weights", "model",

@@ -38,6 +38,7 @@ enum sl_edge_weights_use {
     SL_EDGE_WEIGHTS_FACTOR,
     SL_EDGE_WEIGHTS_BOTH
 };
+enum sl_edge_features_use { SL_EDGE_FEATURES_NONE, SL_EDGE_FEATURES_CONCAT };
 enum sl_sync { SL_SYNC_ALLREDUCE, SL_SYNC_DISSEMINATION, SL_SYNC_CUBE };
 enum sl_gossip_what { SL_GOSSIP_GRAD, SL_GOSSIP_WEIGHT };
 enum sl_optimizer { SL_OPTIMIZER_ADAM, SL_OPTIMIZER_ADAMW };
@@ -97,9 +98,10 @@ struct sl_settings {
     bool residual;
     bool skip; /* gat, gatv2 */
     bool input_layer;
-    uint32_t bases;   /* rgcn; 0: none */
-    int edge_weights; /* enum sl_edge_weights_use */
-    int precision;    /* enum sl_precision */
+    uint32_t bases;    /* rgcn; 0: none */
+    int edge_weights;  /* enum sl_edge_weights_use */
+    int edge_features; /* enum sl_edge_features_use */
+    int precision;     /* enum sl_precision */
     char *load;
     /* minibatch */
     uint32_t pes;                       /* P; 0 until sl_session_open decides */

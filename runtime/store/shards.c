@@ -220,6 +220,91 @@ static enum sl_status register_part(struct sl_shards *out, uint32_t q, bool held
     return register_features(out, q, held);
 }
 
+/* ---- features of edges ---- */
+
+/* Number the rows that n edges have in the order of their first edge, and list the rows. place: of a row of the
+ * dataset's table, SL_NONE before and after. *n_out: their number. */
+static void number_rows(uint64_t n, const uint32_t *rows, uint32_t *place, uint32_t *numbers, uint32_t *list,
+                        uint32_t *n_out)
+{
+    *n_out = 0;
+    for (uint64_t e = 0; e < n; e++) {
+        if (place[rows[e]] == SL_NONE) {
+            list[*n_out] = rows[e];
+            place[rows[e]] = (*n_out)++;
+        }
+        numbers[e] = place[rows[e]];
+    }
+    for (uint32_t i = 0; i < *n_out; i++) {
+        place[list[i]] = SL_NONE;
+    }
+}
+
+/* Copy the rows that part q's in-edges have, and register them. list: room for a row of each edge. */
+static enum sl_status open_edges(const struct sl_edge_features *table, uint32_t q, uint32_t *place, uint32_t *list,
+                                 struct sl_shards *out)
+{
+    struct sl_shard *part = &out->part[q];
+    const struct sl_graph *graph = &out->partition->graph;
+    const uint64_t first = graph->offsets[part->first];
+    const uint64_t n_edges = graph->offsets[part->end] - first;
+    const uint32_t width = table->n_columns;
+    uint32_t n;
+    SL_CHECK(sl_alloc(n_edges + 1, sizeof *part->edge_rows, "rows of edges", &part->edge_rows));
+    number_rows(n_edges, graph->rows + first, place, part->edge_rows, list, &n);
+    SL_CHECK(
+        sl_alloc_zero(((size_t)n + 1) * width, sizeof *part->edge_values, "features of edges", &part->edge_values));
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t c = 0; c < width; c++) {
+            part->edge_values[(size_t)i * width + c] = (sl_real)table->values[(size_t)list[i] * width + c];
+        }
+    }
+    part->edge_ends[1] = n;
+    part->graph.rows = sl_vector_readable(part->edge_rows, n_edges, 4);
+    part->edge_first = sl_vector_readable(part->edge_ends, 2, 4);
+    part->edge_table = sl_matrix_over(part->edge_values, n > 0 ? n : 1, width, SL_DTYPE_REAL);
+    starpu_data_set_sequential_consistency_flag(part->edge_table, 0);
+    part->edges = (struct sl_rows){
+        .split = {.n_rows = n, .n_chunks = 1, .shift = 31}, .n_columns = width, .chunk = &part->edge_table};
+    return SL_OK;
+}
+
+static enum sl_status open_all_edges(const struct sl_dataset *dataset, const bool *held, struct sl_shards *out)
+{
+    const struct sl_edge_features *table = &dataset->edge_features;
+    const uint64_t *offsets = out->partition->graph.offsets;
+    uint32_t *place = NULL;
+    uint32_t *list = NULL;
+    uint64_t longest = 0;
+    enum sl_status st;
+    for (uint32_t q = 0; q < out->n_parts; q++) {
+        longest = sl_max_u64(longest, offsets[out->part[q].end] - offsets[out->part[q].first]);
+    }
+    SL_TRY(st, sl_alloc(table->n_rows + 1, sizeof *place, "rows of edges", &place), done);
+    SL_TRY(st, sl_alloc(longest + 1, sizeof *list, "rows of edges", &list), done);
+    memset(place, 0xff, table->n_rows * sizeof *place); /* SL_NONE */
+    for (uint32_t q = 0; q < out->n_parts; q++) {
+        if (holds(held, q)) {
+            SL_TRY(st, open_edges(table, q, place, list, out), done);
+        }
+    }
+    out->n_edge_features = table->n_columns;
+    sl_dataset_drop_pages(dataset);
+done:
+    sl_free(place);
+    sl_free(list);
+    return st;
+}
+
+static void close_edges(const struct sl_shard *part)
+{
+    sl_handle_close(part->graph.rows);
+    sl_handle_close(part->edge_first);
+    sl_handle_close(part->edge_table);
+    sl_free(part->edge_rows);
+    sl_free(part->edge_values);
+}
+
 enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partition *partition,
                               enum sl_feature_form form, enum sl_dtype row_dtype, const bool *held,
                               struct sl_shards *out)
@@ -244,6 +329,9 @@ enum sl_status sl_shards_open(const struct sl_dataset *dataset, struct sl_partit
     out->train_ids = sl_vector_readable(out->train, out->n_train, 4);
     for (uint32_t q = 0; q < out->n_parts; q++) {
         SL_TRY(st, register_part(out, q, holds(held, q)), undo);
+    }
+    if (partition->graph.rows != NULL) {
+        SL_TRY(st, open_all_edges(dataset, held, out), undo);
     }
     if (out->links.n > 0) {
         out->link_from = sl_vector_readable(out->links.from, out->n_train, 4);
@@ -428,6 +516,7 @@ void sl_shards_close(struct sl_shards *shards)
             sl_handle_close(part->graph.sources);
             sl_handle_close(part->graph.weights);
             sl_handle_close(part->graph.relations);
+            close_edges(part);
             sl_handle_close(part->features);
             sl_handle_close(part->sparse.offsets);
             sl_handle_close(part->sparse.columns);

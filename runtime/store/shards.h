@@ -19,6 +19,12 @@ struct sl_shard {
     uint32_t first, end;
     uint32_t n_train;
     struct sl_part_handles graph;
+    /* Features of the part's in-edges, whose owner is the part: sl_real, one chunk; graph.rows says where an edge's row
+     * is. edge_first: uint32 [2], 0 and the number of rows. Empty: edges have no features. */
+    struct sl_rows edges;
+    starpu_data_handle_t edge_table, edge_first;
+    sl_real *edge_values;
+    uint32_t *edge_rows, edge_ends[2];
     /* [n x F] of the rows' dtype. NULL if features are sparse. */
     starpu_data_handle_t features;
     /* Users fill in .frontier, .dropout and .seed. All NULL if features are dense. */
@@ -36,6 +42,7 @@ struct sl_shards {
     uint32_t n_parts;
     uint32_t n_vertices;
     uint32_t n_features, n_outputs;
+    uint32_t n_edge_features; /* 0: edges have no features, or they are not used */
     uint32_t n_train, n_valid, n_test;
     bool is_sparse;
     /* The dtype of rows that layers read: gathered features and what is computed from them (--precision). */

@@ -13,7 +13,7 @@
 #include "tasks/ranks.h"
 #include "tasks/rows.h"
 
-#define BLOCK_VECTORS 10 /* handles of a struct sl_block, at most */
+#define BLOCK_VECTORS 11 /* handles of a struct sl_block, at most */
 
 /* Allocate memory that the slot owns. It is locked, on pages of its own, if the slot's lock is `from` or more. */
 static enum sl_status add_memory(struct sl_slot *slot, uint64_t n, size_t element, const char *name, bool clear,
@@ -147,6 +147,9 @@ static enum sl_status add_block(struct sl_slot *slot, const struct sl_slot_shape
     if (shards->partition->graph.relations != NULL && (hop > 0 || shape->link_rows == 0)) {
         SL_CHECK(add_inner(slot, n_edges, 2, "edge relations", &block->edge_relations));
         SL_CHECK(add_inner(slot, n_edges, 2, "edge relations", &block->back_relations));
+    }
+    if (shards->n_edge_features > 0) {
+        SL_CHECK(add_inner(slot, n_edges, 4, "rows of edges", &block->edge_rows));
     }
     return add_inner(slot, head + n_asked, 4, "request rows", &block->inverse);
 }

@@ -258,7 +258,7 @@ static enum sl_status match_types(const struct sl_settings *s, struct sl_adapted
 /* The entries of a list of sources, to be sorted by relation, then by source. */
 struct entry {
     uint32_t relation, source;
-    float weight; /* 0 if the graph has no edge weights */
+    uint64_t edge;
 };
 
 static int compare_entries(const void *a, const void *b)
@@ -275,7 +275,6 @@ static enum sl_status renumber_edges(const struct sl_graph *from, bool reverses,
                                      struct sl_graph *out)
 {
     const uint32_t n_from = reverses ? from->n_relations / 2 : from->n_relations;
-    const float *weights = from->weights;
     SL_FREED struct entry *list = NULL;
     uint64_t longest = 0;
     for (uint32_t v = 0; v < from->n_vertices; v++) {
@@ -285,9 +284,10 @@ static enum sl_status renumber_edges(const struct sl_graph *from, bool reverses,
     out->sources = NULL;
     out->relations = NULL;
     out->weights = NULL;
+    out->rows = NULL;
     out->n_relations = reverses ? 2 * n : n;
     SL_CHECK(sl_alloc(longest + 1, sizeof *list, "edges", &list));
-    SL_CHECK(sl_graph_alloc_edges(from->n_edges, weights != NULL, true, out));
+    SL_CHECK(sl_graph_alloc_edges(from->n_edges, from, out));
     for (uint32_t v = 0; v < from->n_vertices; v++) {
         const uint64_t first = from->offsets[v];
         const uint64_t n_list = from->offsets[v + 1] - first;
@@ -295,15 +295,13 @@ static enum sl_status renumber_edges(const struct sl_graph *from, bool reverses,
             const uint32_t r = from->relations[first + i];
             list[i].relation = r < n_from ? place[r] : n + place[r - n_from];
             list[i].source = from->sources[first + i];
-            list[i].weight = weights != NULL ? weights[first + i] : 0;
+            list[i].edge = first + i;
         }
         qsort(list, n_list, sizeof *list, compare_entries);
         for (uint64_t i = 0; i < n_list; i++) {
+            sl_graph_copy_edges(from, list[i].edge, 1, out, first + i);
             out->sources[first + i] = list[i].source;
             out->relations[first + i] = (uint16_t)list[i].relation;
-            if (weights != NULL) {
-                out->weights[first + i] = list[i].weight;
-            }
         }
     }
     return SL_OK;
@@ -675,6 +673,7 @@ void sl_adapted_free(struct sl_adapted *adapted)
     sl_free(adapted->graph.sources);
     sl_free(adapted->graph.relations);
     sl_free(adapted->graph.weights);
+    sl_free(adapted->graph.rows);
     sl_link_split_free(&adapted->links);
     sl_targets_free(&adapted->targets);
     for (int i = 0; i < 3; i++) {

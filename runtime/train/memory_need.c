@@ -57,28 +57,31 @@ static struct basis find_basis(const struct sl_settings *s, const struct sl_data
     const bool pipe = sl_schedule_of(s)->whole_graph;
     const bool weighs = s->edge_weights != SL_EDGE_WEIGHTS_NONE && dataset->graph.weights != NULL;
     const enum sl_dtype row_dtype = sl_settings_row_dtype(s);
-    const struct sl_model_data data = {.n_features = f->n_columns,
-                                       .n_outputs = sl_settings_trains_links(s) ? s->hidden
-                                                                                : sl_targets_outputs(&dataset->targets),
-                                       .n_relations = dataset->graph.n_relations,
-                                       .sparse = f->dense.data == NULL && !sl_model_adds_features(s, f->n_columns),
-                                       .n_link_relations = dataset->links.n_relations};
+    const struct sl_model_data data = {
+        .n_features = f->n_columns,
+        .n_outputs = sl_settings_trains_links(s) ? s->hidden : sl_targets_outputs(&dataset->targets),
+        .n_relations = dataset->graph.n_relations,
+        .n_edge_features = s->edge_features != SL_EDGE_FEATURES_NONE ? dataset->edge_features.n_columns : 0,
+        .sparse = f->dense.data == NULL && !sl_model_adds_features(s, f->n_columns),
+        .n_link_relations = dataset->links.n_relations};
     sl_model_shape(s, &data, model);
-    struct basis b = {.settings = s,
-                      .dataset = dataset,
-                      .run = run,
-                      .model = model,
-                      .pipe = pipe,
-                      .sparse = data.sparse,
-                      .dtype = sl_feature_source_dtype(f, row_dtype, !pipe),
-                      .element = (double)sl_dtype_size(row_dtype),
-                      .edge = sizeof(sl_vertex) + if_so(weighs, sizeof(float)) +
-                              if_so(sl_model_reads_relations(s), sizeof *dataset->graph.relations),
-                      .n = dataset->graph.n_vertices,
-                      .n_edges = (double)dataset->graph.n_edges,
-                      .n_own = s->pes,
-                      .depth = s->depth,
-                      .share = 1};
+    struct basis b = {
+        .settings = s,
+        .dataset = dataset,
+        .run = run,
+        .model = model,
+        .pipe = pipe,
+        .sparse = data.sparse,
+        .dtype = sl_feature_source_dtype(f, row_dtype, !pipe),
+        .element = (double)sl_dtype_size(row_dtype),
+        .edge = sizeof(sl_vertex) + if_so(weighs, sizeof(float)) +
+                if_so(sl_model_reads_relations(s), sizeof *dataset->graph.relations) +
+                if_so(data.n_edge_features > 0, 2 * sizeof(uint32_t) + data.n_edge_features * sizeof(sl_real)),
+        .n = dataset->graph.n_vertices,
+        .n_edges = (double)dataset->graph.n_edges,
+        .n_own = s->pes,
+        .depth = s->depth,
+        .share = 1};
     b.row = if_so(!b.sparse, f->n_columns * b.element);
     b.in_place = b.dtype == row_dtype || (!run->converts && sl_model_reads_narrow(s, f->n_columns, b.dtype));
     return b;
@@ -369,8 +372,11 @@ static double loaded_bytes(const struct basis *b)
     file.sparse = b->dataset->features.dense.data == NULL;
     file.dtype = sl_features_dtype(&b->dataset->features);
     file.edge = sizeof(sl_vertex) + if_so(graph->weights != NULL, sizeof *graph->weights) +
-                if_so(graph->relations != NULL, sizeof *graph->relations);
-    return data_bytes(&file, b->n, b->n_edges) + listed_bytes(&b->dataset->links);
+                if_so(graph->relations != NULL, sizeof *graph->relations) +
+                if_so(graph->rows != NULL, sizeof *graph->rows);
+    const struct sl_edge_features *table = &b->dataset->edge_features;
+    return data_bytes(&file, b->n, b->n_edges) + (double)table->n_rows * table->n_columns * sizeof(float) +
+           listed_bytes(&b->dataset->links);
 }
 
 struct sl_memory_need sl_memory_need(const struct sl_settings *s, const struct sl_dataset *dataset,

@@ -62,6 +62,7 @@ static struct sl_dataset_options dataset_options(const struct sl_settings *s, co
                                        .cache = s->cache,
                                        .need = needs[sl_settings_trains_links(s)][s->epochs > 0],
                                        .directed = s->directed,
+                                       .edge_features = s->edge_features != SL_EDGE_FEATURES_NONE,
                                        .normalize = (enum sl_normalize)s->normalize_features,
                                        .scaling = s->model_file != NULL ? &s->model_file->scaling : NULL,
                                        .targets = targets[s->objective],
@@ -194,6 +195,22 @@ static enum sl_status check_weights(const struct sl_session *t)
     return SL_OK;
 }
 
+/* A dataset has features of its edges if the run uses them. */
+static enum sl_status check_edge_features(const struct sl_session *t)
+{
+    const bool used = t->settings->edge_features != SL_EDGE_FEATURES_NONE;
+    const bool there = t->dataset->graph.rows != NULL;
+    SL_FAIL_IF(used && !there, SL_EINVAL,
+               "--edge-features: expected a dataset with features of its edges (%s), found none in '%s'",
+               t->dataset->graph.n_relations > 0 ? "raw/relations/RELATION/edge-feat.csv.gz" : "raw/edge-feat.csv.gz",
+               t->name);
+    if (!used && there && t->settings->model_file == NULL) {
+        sl_notify(SL_NOTICE_WARNING, "%s: the features of edges are not used; --edge-features concat uses them",
+                  t->name);
+    }
+    return SL_OK;
+}
+
 /* Draw a split of the caller's dataset, whose arrays are lent to `out`. */
 static enum sl_status draw_split(const struct sl_session *t, const struct sl_dataset *given, struct sl_dataset *out)
 {
@@ -235,6 +252,7 @@ static enum sl_status find_dataset(struct sl_session *t, const struct sl_dataset
     snprintf(t->name, sizeof t->name, "%s", t->dataset->name);
     snprintf(t->split, sizeof t->split, "%s", t->dataset->split);
     SL_CHECK(check_weights(t));
+    SL_CHECK(check_edge_features(t));
     SL_FAIL_IF(sl_dataset_n_train(t->dataset) == 0 && t->settings->epochs > 0, SL_EFILE,
                "%s: the split '%s' has no training %s", t->name, t->split,
                sl_settings_trains_links(t->settings) ? "links" : "vertices");
@@ -275,6 +293,9 @@ static enum sl_status make_partition(struct sl_session *t, const bool *held)
     }
     if (s->edge_weights == SL_EDGE_WEIGHTS_NONE) {
         used.graph.weights = NULL;
+    }
+    if (s->edge_features == SL_EDGE_FEATURES_NONE) {
+        used.graph.rows = NULL;
     }
     if (!sl_model_reads_relations(s)) {
         used.graph.relations = NULL;
