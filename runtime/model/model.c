@@ -178,7 +178,7 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, const st
         layer->n_relations = sl_max_u32(data->n_link_relations, 1);
     }
     layer->n_bases = settings->bases;
-    layer->n_edge_features = aggregates ? data->n_edge_features : 0;
+    layer->n_edge_features = aggregates && settings->edge_features != SL_EDGE_FEATURES_NONE ? data->n_edge_features : 0;
     layer->scale = 1;
     layer->activates_input = layer->kind->norms_input;
     layer->keeps = i < before && model->layer->reads_first;

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
-"""Write typed_*.json and weighted_typed_*.json beside this file: rgcn, rgcn with bases and rgat on a small graph with
-relations, and PyTorch's figures in double. Needs torch; the tests do not.
+"""Write typed_*.json, weighted_typed_*.json and edges_*.json beside this file: rgcn, rgcn with bases and rgat on a small
+graph with relations, sage and rgcn with features of edges, and PyTorch's figures in double. Needs torch; the tests do not.
 
 The layers are checked against PyTorch Geometric's RGCNConv and GATConv, if they are installed. With weights of edges,
 rgcn divides the weighted sum by the number of in-neighbours of the relation, and rgat multiplies after the softmax, as
 DGL's GATConv with edge_weight. A fifth of the weights is 0, and so are all of one vertex."""
-import itertools
 import json
 import os
 import random
@@ -15,7 +14,7 @@ import random
 import torch
 from torch.nn.functional import cross_entropy, leaky_relu
 
-N, WIDTHS, RELATIONS, BASES, HEADS = 24, (5, 8, 3), 4, 2, 2
+N, WIDTHS, RELATIONS, BASES, HEADS, EDGE = 24, (5, 8, 3), 4, 2, 2, 3
 LR, DECAY = 0.05, 0.01
 
 
@@ -45,7 +44,7 @@ def attention(u, a_source, a_target, source, target, weights):
     return torch.zeros_like(u).index_add(0, target, a[..., None] * u[source]).flatten(1)
 
 
-def layer(model, p, i, h, edges, weights):
+def layer(model, p, i, h, edges, weights, features=None):
     z = h @ p[f"{i}.w_self"] + p[f"{i}.bias"]
     if model == "bases":
         w = torch.einsum("rb,bio->rio", p[f"{i}.components"], p[f"{i}.bases"])
@@ -58,18 +57,23 @@ def layer(model, p, i, h, edges, weights):
             a_source, a_target = p[f"{i}.attn_src"][k], p[f"{i}.attn_dst"][k]
             z = z + attention((h @ w[k]).unflatten(1, (a_source.shape[0], -1)), a_source, a_target, source, target,
                               weights[own])
+        elif features is not None:  # a message is [ row | features of the edge ]
+            z = z + mean(torch.cat([h[source], features[own]], 1) @ torch.cat([w[k], p[f"{i}.w_edge"][k]]),
+                         torch.arange(len(target)), target, weights[own])
         else:
             z = z + mean(h @ w[k], source, target, weights[own])
     return z
 
 
-def parameters_of(model, g):
+def parameters_of(model, g, featured):
     p = {}
     for i, (n_in, n_out) in enumerate(zip(WIDTHS, WIDTHS[1:])):
         heads = HEADS if i == 0 else 1
         shapes = {"w_self": (n_in, n_out), "bias": (n_out,)}
         if model == "rgcn":
             shapes["w_neigh"] = (RELATIONS, n_in, n_out)
+            if featured:
+                shapes["w_edge"] = (RELATIONS, EDGE, n_out)
         elif model == "bases":
             shapes.update(bases=(BASES, n_in, n_out), components=(RELATIONS, BASES))
         else:
@@ -80,7 +84,9 @@ def parameters_of(model, g):
 
 
 def listed(tensors):
-    """In the files a matrix is [out][in]; stacks of matrices and of vectors are as here."""
+    """In the files a matrix is [out][in]; stacks of matrices and of vectors are as here. sage has no stacks."""
+    if RELATIONS == 1:
+        tensors = {k: v[0] if "w_neigh" in k or "w_edge" in k else v for k, v in tensors.items()}
     return {k: (v.detach().T if v.dim() == 2 else v.detach()).tolist() for k, v in tensors.items()}
 
 
@@ -107,14 +113,15 @@ def check_layer(model, p, h, edges):
     assert torch.allclose(z, layer(model, p, 0, h, edges, torch.ones(len(edges))), atol=1e-12)
 
 
-def run(model, x, labels, train, edges, weights):
-    p = parameters_of(model, torch.Generator().manual_seed(3))
+def run(model, x, labels, train, edges, weights, features=None):
+    p = parameters_of(model, torch.Generator().manual_seed(3), features is not None)
     case = {"parameters": listed(p), "losses": []}
     adam = torch.optim.Adam(p.values(), lr=LR, betas=(0.9, 0.999), eps=1e-8, weight_decay=DECAY)
     after = {}
-    check_layer(model, p, x, edges)
+    if features is None:
+        check_layer(model, p, x, edges)
     for step in range(3):
-        z = layer(model, p, 1, layer(model, p, 0, x, edges, weights).relu(), edges, weights)
+        z = layer(model, p, 1, layer(model, p, 0, x, edges, weights, features).relu(), edges, weights, features)
         loss = cross_entropy(z[train], labels[train])
         adam.zero_grad()
         loss.backward()
@@ -135,23 +142,31 @@ x = torch.randn(N, WIDTHS[0], generator=torch.Generator().manual_seed(2))
 labels = [r.randrange(WIDTHS[-1]) for _ in range(N)]
 train = sorted(r.sample(range(N), 14))
 ones, some = torch.ones(len(edges)), make_weights(random.Random(5), edges)
-# A graph with one relation, last: the layers read RELATIONS.
-cases = [(model, edges, weights) for model, weights in itertools.product(("rgcn", "bases", "rgat"), (ones, some))]
-cases.append(("rgat", [(u, v, 0) for u, v, k in edges if k == 0], None))
-for model, edges, weights in cases:
-    if weights is None:
-        RELATIONS, weights = 1, torch.ones(len(edges))
+features = torch.randn(len(edges), EDGE, generator=torch.Generator().manual_seed(4)).float().double()
+# Graphs with one relation, last: the layers read RELATIONS.
+cases = [("typed_" + model, model, edges, ones, None) for model in ("rgcn", "bases", "rgat")]
+cases += [("weighted_typed_" + model, model, edges, some, None) for model in ("rgcn", "bases", "rgat")]
+cases += [("edges_rgcn", "rgcn", edges, some, features), ("typed_rgat_single", "rgat", None, ones, None),
+          ("edges_sage", "rgcn", None, ones, features)]
+for name, model, kept, weights, features in cases:
+    if kept is None:
+        RELATIONS, kept = 1, [(u, v, 0) for u, v, k in edges if k == 0]
+        weights, features = weights[:len(kept)], None if features is None else features[:len(kept)]
     options = {"widths": WIDTHS, "heads": HEADS} if model == "rgat" else {"widths": WIDTHS}
     if model == "bases":
         options["bases"] = BASES
     content = {"model": "rgat" if model == "rgat" else "rgcn", "vertices": N, "relations": RELATIONS,
-               "edges_src_dst": [e[:2] for e in edges], "edge_relations": [e[2] for e in edges], "features": x.tolist(),
+               "edges_src_dst": [e[:2] for e in kept], "edge_relations": [e[2] for e in kept], "features": x.tolist(),
                "labels": labels, "train": train, "options": options,
-               **run(model, x, torch.tensor(labels), torch.tensor(train), torch.tensor(edges), weights)}
+               **run(model, x, torch.tensor(labels), torch.tensor(train), torch.tensor(kept), weights, features)}
     if weights is some:
         content["edge_weights"] = weights.tolist()
-    name = ("weighted_" if weights is some else "") + f"typed_{model}{'_single' if RELATIONS == 1 else ''}.json"
-    name = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+    if features is not None:
+        content["edge_features"] = features.tolist()
+    if name == "edges_sage":
+        content["model"] = "sage"
+        del content["edge_relations"]
+    name = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".json")
     with open(name, "w", encoding="utf-8") as f:
         json.dump(content, f, indent=0)
         f.write("\n")

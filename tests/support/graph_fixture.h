@@ -37,14 +37,15 @@ static MAYBE_UNUSED const char *const graph_names[N_GRAPHS] = {"path", "star", "
 struct graph_shape {
     enum graph_kind kind;
     uint32_t n_vertices;
-    uint32_t hub_degree;  /* power law: in-neighbours of the hub, below n - 2 [n / 3] */
-    bool self_loops;      /* power law: every third vertex has one */
-    bool directed;        /* leave the edges as they are; else each edge's reverse is added */
-    uint32_t n_columns;   /* of the features [5] */
-    uint32_t n_classes;   /* [3] */
-    bool sparse;          /* features as CSR, about a twelfth of them non-zero */
-    bool weighted;        /* edges have weights, a quarter of them zero */
-    uint32_t n_relations; /* a typed graph: each edge has a relation, and every fifth edge a second one. 0: none */
+    uint32_t hub_degree;     /* power law: in-neighbours of the hub, below n - 2 [n / 3] */
+    bool self_loops;         /* power law: every third vertex has one */
+    bool directed;           /* leave the edges as they are; else each edge's reverse is added */
+    uint32_t n_columns;      /* of the features [5] */
+    uint32_t n_classes;      /* [3] */
+    bool sparse;             /* features as CSR, about a twelfth of them non-zero */
+    bool weighted;           /* edges have weights, a quarter of them zero */
+    uint32_t n_edge_columns; /* features of edges, a row for each two edges. 0: none */
+    uint32_t n_relations;    /* a typed graph: each edge has a relation, and every fifth edge a second one. 0: none */
     uint64_t seed;
 };
 
@@ -238,12 +239,26 @@ static MAYBE_UNUSED void make_weights(const struct graph_shape *shape, struct sl
     }
 }
 
+static MAYBE_UNUSED void make_edge_features(const struct graph_shape *shape, struct sl_dataset *dataset)
+{
+    struct sl_edge_features *table = &dataset->edge_features;
+    *table = (struct sl_edge_features){dataset->graph.n_edges / 2 + 1, shape->n_edge_columns, NULL};
+    table->values = need_owned(table->n_rows * table->n_columns, sizeof *table->values);
+    dataset->graph.rows = need_owned(dataset->graph.n_edges, sizeof *dataset->graph.rows);
+    for (uint64_t i = 0; i < table->n_rows * table->n_columns; i++) {
+        table->values[i] = (float)(2 * graph_unit(shape, 9, (sl_vertex)i, 0) - 1);
+    }
+    for (uint64_t e = 0; e < dataset->graph.n_edges; e++) {
+        dataset->graph.rows[e] = (uint32_t)(e / 2);
+    }
+}
+
 /* A typed graph of a list of edges. */
 static MAYBE_UNUSED enum sl_status build_typed(uint32_t n_vertices, uint64_t n, const sl_vertex *from,
                                                const sl_vertex *to, const uint16_t *relations, uint32_t n_relations,
                                                bool reverse, struct sl_graph *out)
 {
-    const struct sl_edge_list list = {n_vertices, n, from, to, NULL, relations, n_relations, reverse};
+    const struct sl_edge_list list = {n_vertices, n, from, to, NULL, relations, n_relations, reverse, NULL, 0};
     return sl_graph_build_list(&list, out);
 }
 
@@ -286,6 +301,9 @@ static MAYBE_UNUSED void make_dataset(const struct graph_shape *shape, struct sl
     }
     if (shape->weighted) {
         make_weights(shape, &out->graph);
+    }
+    if (shape->n_edge_columns > 0) {
+        make_edge_features(shape, out);
     }
     snprintf(out->name, sizeof out->name, "test %s", graph_names[shape->kind]);
     snprintf(out->split, sizeof out->split, "only");

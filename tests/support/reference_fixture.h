@@ -52,9 +52,9 @@ static MAYBE_UNUSED void print_worst(const char *name, const char *spread)
 /* What the files call a parameter; NULL: the layer has no such parameter. */
 static MAYBE_UNUSED const char *parameter_name(const struct sl_layer *layer, int k)
 {
-    static const char *const sage[SL_MAX_PARAMETERS] = {"w_self", "w_neigh", "bias"};
+    static const char *const sage[SL_MAX_PARAMETERS] = {"w_self", "w_neigh", "bias", "w_edge"};
     static const char *const gin[SL_MAX_PARAMETERS] = {"eps", "w1", "b1", "w2", "b2"};
-    static const char *const rgcn[SL_MAX_PARAMETERS] = {"w_self", "w_neigh", "bias"};
+    static const char *const rgcn[SL_MAX_PARAMETERS] = {"w_self", "w_neigh", "bias", "w_edge"};
     static const char *const bases[SL_MAX_PARAMETERS] = {"w_self", "bases", "bias", "components"};
     static const char *const rgat[SL_MAX_PARAMETERS] = {"w_self", "", "bias", "w_relations", "attn_src", "attn_dst"};
     static const char *const others[SL_MAX_PARAMETERS] = {"w", "bias", "attn_src", "attn_dst", "w_skip"};
@@ -160,7 +160,7 @@ static MAYBE_UNUSED uint32_t width(json_t *root, size_t i)
 
 /* ---- the dataset ---- */
 
-static MAYBE_UNUSED void graph_of(json_t *root, uint32_t n, struct sl_graph *out)
+static MAYBE_UNUSED void graph_of(json_t *root, uint32_t n, const struct sl_edge_features *table, struct sl_graph *out)
 {
     json_t *edges = member(root, "edges_src_dst");
     size_t n_edges = json_array_size(edges);
@@ -184,12 +184,26 @@ static MAYBE_UNUSED void graph_of(json_t *root, uint32_t n, struct sl_graph *out
         list.relations = types;
         list.n_relations = (uint32_t)json_integer_value(member(root, "relations"));
     }
+    list.features = table->values;
+    list.n_columns = table->n_columns;
     expect_ok(sl_graph_build_list(&list, out));
     free(weights);
     free(types);
     assert_int_equal(out->n_edges, n_edges);
     free(from);
     free(to);
+}
+
+static MAYBE_UNUSED void edge_features_of(json_t *rows, struct sl_edge_features *out)
+{
+    if (rows != NULL) {
+        *out =
+            (struct sl_edge_features){json_array_size(rows), (uint32_t)json_array_size(json_array_get(rows, 0)), NULL};
+        out->values = need_owned(out->n_rows * out->n_columns, sizeof *out->values);
+    }
+    for (size_t i = 0; i < out->n_rows * out->n_columns; i++) {
+        out->values[i] = (float)number(json_array_get(rows, i / out->n_columns), i % out->n_columns);
+    }
 }
 
 static MAYBE_UNUSED void dataset_of(json_t *root, struct sl_dataset *out)
@@ -200,7 +214,8 @@ static MAYBE_UNUSED void dataset_of(json_t *root, struct sl_dataset *out)
     json_t *epochs = json_object_get(root, "epochs");
     json_t *logits = member(epochs == NULL ? root : json_array_get(epochs, 0), "logits");
     *out = (struct sl_dataset){.name = "reference", .split = "all"};
-    graph_of(root, n, &out->graph);
+    edge_features_of(json_object_get(root, "edge_features"), &out->edge_features);
+    graph_of(root, n, &out->edge_features, &out->graph);
     out->features = (struct sl_features){.n_rows = n, .n_columns = n_features};
     out->features.dense =
         sl_column_take(SL_DTYPE_F32, n, n_features, need_owned((size_t)n * n_features, sizeof(float)));
@@ -255,6 +270,9 @@ static MAYBE_UNUSED void case_settings(json_t *root, struct sl_settings *out)
     out->learn_epsilon = json_object_get(options, "learn_epsilon") != NULL;
     if (json_object_get(root, "edge_weights") != NULL) {
         out->edge_weights = SL_EDGE_WEIGHTS_FACTOR;
+    }
+    if (json_object_get(root, "edge_features") != NULL) {
+        out->edge_features = SL_EDGE_FEATURES_CONCAT;
     }
     out->dropout = 0;
     out->lr = json_number_value(member(adam, "lr"));

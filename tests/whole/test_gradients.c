@@ -10,13 +10,19 @@
 
 #include "data/load.h"
 
-static const struct graph_shape dense_shape = {
-    .kind = GRAPH_POWER_LAW, .n_vertices = 601, .n_columns = 8, .n_classes = 4, .weighted = true, .seed = 21};
+static const struct graph_shape dense_shape = {.kind = GRAPH_POWER_LAW,
+                                               .n_vertices = 601,
+                                               .n_columns = 8,
+                                               .n_classes = 4,
+                                               .weighted = true,
+                                               .n_edge_columns = 3,
+                                               .seed = 21};
 static const struct graph_shape sparse_shape = {.kind = GRAPH_POWER_LAW,
                                                 .n_vertices = 601,
                                                 .n_columns = 40,
                                                 .n_classes = 4,
                                                 .weighted = true,
+                                                .n_edge_columns = 5,
                                                 .sparse = true,
                                                 .seed = 22};
 
@@ -116,6 +122,8 @@ static void settings_of(int model, const struct variant *v, struct sl_settings *
     out->layer_dependency = v->dependent;
     out->input_layer = is_typed(model) && (v->hidden == 44 || (v->hidden == 12 && v->norm == SL_NORM_LAYER));
     out->bases = model == SL_MODEL_RGCN && v->chunks == 3 ? 2 : 0;
+    const bool reads_edges = (model == SL_MODEL_SAGE || model == SL_MODEL_RGCN) && v->chunks != 3;
+    out->edge_features = reads_edges && out->labor_iterations == 0 ? SL_EDGE_FEATURES_CONCAT : SL_EDGE_FEATURES_NONE;
     out->dropout = v->dropout;
     out->input_dropout = v->input_dropout;
     out->pes = v->pes;

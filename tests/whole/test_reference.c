@@ -249,9 +249,9 @@ TEST(test_edge_weights)
     check_files(sizeof weighted / sizeof *weighted, weighted, check_file);
 }
 
-static const char *const typed[] = {"typed_rgcn",         "typed_bases",         "typed_rgat",
-                                    "typed_rgat_single",  "weighted_typed_rgcn", "weighted_typed_bases",
-                                    "weighted_typed_rgat"};
+static const char *const typed[] = {"typed_rgcn",          "typed_bases",         "typed_rgat",
+                                    "typed_rgat_single",   "weighted_typed_rgcn", "weighted_typed_bases",
+                                    "weighted_typed_rgat", "edges_rgcn",          "edges_sage"};
 
 static void check_typed(double tolerance)
 {

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * --edge-weights, GIN, and fanouts and bases by relation, whole runs: the partition is invisible, in double nearly to
+ * --edge-weights, --edge-features, GIN, and fanouts and bases by relation, whole runs: the partition is invisible, in double nearly to
  * the bit; all weights may be zero. tests/whole/test_precision.c has rows of bf16, and the same run twice. */
 #include "tests/support/sets_fixture.h"
 
@@ -45,6 +45,14 @@ static const struct variant {
     {"model=rgcn hidden=16 bases=2 replace", true},
     {"model=rgcn hidden=16 bases=2 input-layer sampler=labor relation-fanout=1:2,3/2:3,1", false},
     {"model=rgcn hidden=16 input-layer", true},
+    {"model=sage edge-features=concat hidden=24 norm=layer", false},
+    {"model=sage edge-features=concat hidden=8 sampler=labor edge-weights=factor", true},
+    {"model=sage edge-features=concat hidden=8 replace", false},
+    {"model=sage edge-features=concat hidden=24 sampler=full edge-weights=factor precision=bf16", false},
+    {"model=sage edge-features=concat hidden=8 edge-weights=probability", false},
+    {"model=rgcn edge-features=concat hidden=24 sampler=labor norm=layer", false},
+    {"model=rgcn edge-features=concat hidden=8 edge-weights=factor", true},
+    {"model=rgcn edge-features=concat hidden=8 relation-fanout=1:2,3/2:3,1", false},
     {"model=rgat hidden=16 replace relation-fanout=each", false},
     {"model=rgat hidden=16 sampler=labor", true},
     {"model=rgat hidden=16 input-layer relation-fanout=1:2,3/2:3,1", false},
@@ -131,6 +139,7 @@ static int up(void **state)
                                 .n_columns = 12,
                                 .n_classes = 4,
                                 .weighted = true,
+                                .n_edge_columns = 7,
                                 .self_loops = true,
                                 .seed = 21};
     struct graph_shape sparse = dense;

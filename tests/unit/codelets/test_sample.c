@@ -769,7 +769,7 @@ TEST(test_weighted_parallel_edges)
     static const sl_vertex from[] = {0, 0, 0}, to[] = {1, 1, 1};
     static const uint16_t relations[] = {0, 1, 2};
     static const float weights[] = {1, 3, 2};
-    const struct sl_edge_list list = {2, 3, from, to, weights, relations, 3, false};
+    const struct sl_edge_list list = {2, 3, from, to, weights, relations, 3, false, NULL, 0};
     const struct sl_sample_rule rule = rule_of(SL_SAMPLE_WEIGHTED, 1);
     uint32_t n_drawn[3] = {0};
     OWNED(sl_graph_free) struct sl_graph graph;

@@ -271,7 +271,7 @@ static void typed(bool reverse)
             relations[n++] = 2;
         }
     }
-    const struct sl_edge_list list = {M, n, from, to, NULL, relations, 3, reverse};
+    const struct sl_edge_list list = {M, n, from, to, NULL, relations, 3, reverse, NULL, 0};
     assert_ok(sl_graph_build_list(&list, &d.graph));
     assert_survives_no_memory(sl_random_split_links(&rule, &d));
     uint32_t n_of[3][3] = {{0}};

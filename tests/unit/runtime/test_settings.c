@@ -122,6 +122,7 @@ TEST_WITH(choices_match_their_enums, set_up, tear_down)
              {SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL}),
         CASE("edge-weights", edge_weights, {"none", "probability", "factor", "both"},
              {SL_EDGE_WEIGHTS_NONE, SL_EDGE_WEIGHTS_PROBABILITY, SL_EDGE_WEIGHTS_FACTOR, SL_EDGE_WEIGHTS_BOTH}),
+        CASE("edge-features", edge_features, {"none", "concat"}, {SL_EDGE_FEATURES_NONE, SL_EDGE_FEATURES_CONCAT}),
         CASE("partition", partition, {"metis", "random", "none"},
              {SL_PARTITION_METIS, SL_PARTITION_RANDOM, SL_PARTITION_NONE}),
         CASE("sync", sync, {"allreduce", "dissemination", "cube"},
