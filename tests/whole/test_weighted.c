@@ -48,7 +48,7 @@ static const struct variant {
     {"model=sage edge-features=concat hidden=24 norm=layer", false},
     {"model=sage edge-features=concat hidden=8 sampler=labor edge-weights=factor", true},
     {"model=sage edge-features=concat hidden=8 replace", false},
-    {"model=sage edge-features=concat hidden=24 sampler=full edge-weights=factor precision=bf16", false},
+    {"model=sage edge-features=concat hidden=24 sampler=full edge-weights=factor", false},
     {"model=sage edge-features=concat hidden=8 edge-weights=probability", false},
     {"model=rgcn edge-features=concat hidden=24 sampler=labor norm=layer", false},
     {"model=rgcn edge-features=concat hidden=8 edge-weights=factor", true},
