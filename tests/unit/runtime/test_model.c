@@ -18,7 +18,7 @@ static void set(uint32_t layers, uint32_t hidden, int norm, bool residual)
 
 static void make(uint32_t n_features, uint32_t n_classes, bool sparse, struct sl_model *out)
 {
-    const struct sl_model_data data = {n_features, n_classes, 0, sparse, 0};
+    const struct sl_model_data data = {n_features, n_classes, 0, sparse, 0, 0};
     expect_ok(sl_model_init(&settings, &data, out));
 }
 
@@ -507,7 +507,7 @@ TEST(test_no_memory)
 {
     long live = sl_memory_live();
     enum sl_status st = SL_ENOMEM;
-    const struct sl_model_data data = {4, 3, 0, false, 0};
+    const struct sl_model_data data = {4, 3, 0, false, 0, 0};
     OWNED(sl_model_free) struct sl_model m;
     set(3, 5, SL_NORM_BATCH, false);
     for (long allow = 0; st != SL_OK; allow++) {
@@ -531,7 +531,7 @@ TEST(test_no_memory)
 
 TEST(test_too_large)
 {
-    const struct sl_model_data data = {65536, 3, 0, false, 0};
+    const struct sl_model_data data = {65536, 3, 0, false, 0, 0};
     struct sl_model m;
     set(2, 65536, SL_NORM_NONE, false);
     assert_int_equal(sl_model_init(&settings, &data, &m), SL_EINVAL);

@@ -163,7 +163,7 @@ static void bench_open(int sync, int gossip, uint32_t n, uint32_t local, struct 
     expect_ok(sl_settings_check(&b->settings));
     b->plan = sl_plan_make(&b->settings, 1000 * n);
     b->replicas = (struct sl_replicas){.settings = &b->settings, .plan = &b->plan, .run = &run};
-    const struct sl_model_data data = {1, WIDTH, 0, false, 0};
+    const struct sl_model_data data = {1, WIDTH, 0, false, 0, 0};
     expect_ok(sl_replicas_init(&b->settings, n, &data, &b->replicas.replica));
     expect_ok(sl_replicas_open(&b->replicas));
 }
