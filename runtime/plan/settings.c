@@ -584,7 +584,7 @@ static const struct sl_option_alias aliases[] = {
     {"layers", "hops"}, {"hidden", "nhid,hid,units"}, {"decoder", "predictor,score"},
     {"dropout", "drop,drop-rate,feat-drop,attn-drop,attention-dropout"}, {"input-dropout", "in-drop"},
     {"skip", "res,residual-connection"}, {"input-layer", "projection,embed-layer,use-embedding"},
-    {"edge-weights", "edge-weight,weighted,prob"}, {"edge-features", "edge-feat,edge-attr,edge-dim,edata"},
+    {"edge-weights", "edge-weight,weighted,prob"}, {"edge-features", "edge-feat,edge-attr,edge-dim"},
     {"precision", "dtype,dt,data-type,amp,mixed-precision,fp16,half,bf16"},
     {"load", "pretrained,model-path,load-model"}, {"pes", "parts,partitions"}, {"chunks", "parts,partitions"},
     {"batch-size", "bs,minibatch-size"}, {"fanout", "neighbors,neighbours,neighs,samples,sample-sizes"},
