@@ -3,8 +3,8 @@
  *
  * Edge list to CSC. Bucket the edges by source. Then walk the sources upwards and append each to the lists of its
  * destinations. The lists come out sorted by source; a list of a typed graph is then sorted by relation. Weights and
- * relations travel with the edges. The sign bit marks the weight of an added reverse of a graph without relations; a bit
- * marks the row of every added reverse. */
+ * relations travel with the edges. The sign bit marks the weight of an added reverse of a graph without relations; a
+ * bit marks the row of every added reverse. */
 #include "data/graph.h"
 
 #include <math.h>

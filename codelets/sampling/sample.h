@@ -45,7 +45,8 @@
  *   edge_relations  E      if sums are by relation: the relation of each edge, in the order of edge_sources. The edges
  *                          of a destination are then ordered by relation, then by the source's dataset id.
  *   back_relations  E      the same, in the order of back_rows.
- *   edge_rows       E      if edges have features: the row of each edge in the part's table, in the order of edge_sources.
+ *   edge_rows       E      if edges have features: the row of each edge in the part's table, in the order of
+ *                          edge_sources.
  *
  * A part is a range of ids. The sources of one owner are therefore a range of positions, and owners follow each
  * other.

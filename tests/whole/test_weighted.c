@@ -3,7 +3,8 @@
  * Copyright (c) 2026 the Starling authors
  *
  * --edge-weights, --edge-features, GIN, and fanouts and bases by relation, whole runs: the partition is invisible, in
- * double nearly to the bit; all weights may be zero. tests/whole/test_precision.c has rows of bf16, and the same run twice. */
+ * double nearly to the bit; all weights may be zero. tests/whole/test_precision.c has rows of bf16, and the same run
+ * twice. */
 #include "tests/support/sets_fixture.h"
 
 #ifdef SL_REAL_DOUBLE
