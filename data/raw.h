@@ -13,10 +13,10 @@
  *   raw/num-edge-list.csv.gz   number of edges
  *   split/NAME/train.csv.gz, valid.csv.gz, test.csv.gz     one id per line
  *
- * The weights, the edges' features and the two counts may be missing. N is then the number of labels or feature rows, or without both
- * the largest id + 1. Each `.csv.gz` file may be a `.csv` file or, but for the counts, an `.npy` file. An array of
- * edges has shape (2, E) or (E, 2). A list of the split may be a mask. raw/node-id.csv has the names
- * of the vertices, a line each; starling convert writes it.
+ * The weights, the edges' features and the two counts may be missing. N is then the number of labels or feature rows,
+ * or without both the largest id + 1. Each `.csv.gz` file may be a `.csv` file or, but for the counts, an `.npy` file.
+ * An array of edges has shape (2, E) or (E, 2). A list of the split may be a mask. raw/node-id.csv has the names of the
+ * vertices, a line each; starling convert writes it.
  */
 #ifndef SL_DATA_RAW_H
 #define SL_DATA_RAW_H
