@@ -77,6 +77,12 @@ static inline SL_HOST_DEVICE uint32_t sl_heads_scores(struct sl_heads heads)
     return sl_heads_slabs(heads) * heads.n_heads;
 }
 
+/* Columns of a row of sides: 4RK, or H + 2K of dynamic attention. */
+static inline SL_HOST_DEVICE uint32_t sl_attend_side(struct sl_heads heads, bool dynamic)
+{
+    return dynamic ? heads.n_columns + 2 * heads.n_heads : 4 * sl_heads_scores(heads);
+}
+
 /* e: x if x is positive, else a fifth of x. Both values are computed so that compilers vectorise. */
 static inline SL_HOST_DEVICE sl_real sl_attend_score(sl_real x)
 {
@@ -127,9 +133,10 @@ struct sl_attend_back {
     const uint32_t *offsets;       /* by source */
     const uint32_t *rows;          /* the destinations */
     const struct sl_chunks *gz;    /* rows of width H */
-    const struct sl_chunks *sides; /* rows of width 4RK */
+    const struct sl_chunks *sides; /* rows of width sl_attend_side */
     const uint16_t *relations;     /* as `rows`; only with relations */
     const float *weights;          /* as `rows`; only with relations. NULL: 1 */
+    const sl_real *a;              /* of dynamic attention */
 };
 
 /* For n_owners owners: gradients of positions t0[k] .. t0[k] + n[k] - 1 overwrite gu_out[k]. None of them is a
@@ -147,25 +154,44 @@ SL_DECLARE_LAUNCHER(void, sl_attend_self, const struct sl_attend_back *block, ui
 SL_DECLARE_LAUNCHER(void, sl_attend_own, const struct sl_attend_back *block, uint32_t t0, uint32_t n,
                     const struct sl_asked *asked, enum sl_dtype dtype, const void *u, const struct sl_gradient *g);
 
-/* ---- submissions: local, one thread submits. Edges have relations if the block has; R then follows from the
- * widths. Edges with relations have weights if the block has. The destinations are within one chunk of U. Errors of
- * sl_view_submit. ---- */
+/* ---- submissions, also of dynamic attention (codelets/sums/dynamic.h): local, one thread submits. Edges have
+ * relations if the block has; R then follows from the widths. Edges with relations have weights if the block has.
+ * Dynamic attention reads neither. The destinations are within one chunk of U. Errors of sl_view_submit. ---- */
 
-/* Destinations row0 .. row0 + D - 1 into chunks z [D x H] and lse [D x RK]. sources->rows: rows of U; the packed rows
- * have the same dtype. n_edges: a rough count, for the performance model. */
-enum sl_status sl_attend_forward_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
-                                        uint64_t n_edges, const struct sl_source_handles *sources, int beta,
+/* Of dynamic attention: a chunk r [D x H] of the destinations, and a [1 x H]. NULL: static attention. */
+struct sl_dynamic_operands {
+    starpu_data_handle_t r, a;
+};
+
+/* Destinations row0 .. row0 + D - 1 of a block. sources->rows: rows of U; the packed rows have the same dtype. */
+struct sl_attend_targets {
+    const struct sl_block *block;
+    uint32_t row0;
+    uint64_t n_edges; /* a rough count, for the performance model */
+    const struct sl_source_handles *sources;
+    struct sl_dynamic_operands dynamic;
+};
+
+/* z [D x H] and lse [D x RK]. Dynamic attention: beta is 0. */
+enum sl_status sl_attend_forward_submit(const struct sl_task_args *head, const struct sl_attend_targets *to, int beta,
                                         starpu_data_handle_t z, starpu_data_handle_t lse);
 
-/* The sides [D x 4RK] of the same destinations, from their chunks of GZ [D x H] and lse. */
-enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const struct sl_block *block, uint32_t row0,
-                                      uint64_t n_edges, const struct sl_source_handles *sources,
-                                      starpu_data_handle_t gz, starpu_data_handle_t lse, starpu_data_handle_t sides);
+/* What sides computes. gr and ga [D x H]: of dynamic attention, else NULL. */
+struct sl_attend_sides {
+    starpu_data_handle_t sides; /* [D x sl_attend_side] */
+    starpu_data_handle_t gr, ga;
+};
 
-/* Inputs of `backward` at the destinations: all chunks of GZ and sides. Both have the same number of rows, maybe 0. */
+/* The sides of the same destinations, from their chunks of GZ [D x H] and lse. */
+enum sl_status sl_attend_sides_submit(const struct sl_task_args *head, const struct sl_attend_targets *to,
+                                      starpu_data_handle_t gz, starpu_data_handle_t lse,
+                                      const struct sl_attend_sides *out);
+
+/* Inputs of `backward` at the destinations: all chunks of GZ and sides, which have the same number of rows, maybe 0. */
 struct sl_attend_gradients {
     const struct sl_rows *gz;    /* [D x H] */
-    const struct sl_rows *sides; /* [D x 4RK] */
+    const struct sl_rows *sides; /* [D x sl_attend_side] */
+    starpu_data_handle_t a;      /* of dynamic attention, else NULL */
 };
 
 /* Submit one task for n_owners owners. For owner k, the task writes the gradients of n consecutive positions, from
@@ -191,6 +217,7 @@ enum sl_status sl_attend_accumulate_submit(const struct sl_task_args *head, cons
 /* Evaluation over whole parts: destinations row0 .. row0 + D - 1 of part `part` into chunk z [D x H]. n_scores: RK. The
  * sources' rows are rows of U. */
 enum sl_status sl_attend_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
-                                     uint32_t part, uint32_t row0, uint32_t n_scores, int beta, starpu_data_handle_t z);
+                                     uint32_t part, uint32_t row0, uint32_t n_scores,
+                                     const struct sl_dynamic_operands *dynamic, int beta, starpu_data_handle_t z);
 
 #endif

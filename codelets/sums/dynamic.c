@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Dynamic attention over blocks, and its adjoint. The terms of a destination, rows and scores, are listed once; the
+ * Dynamic attention over blocks, and its adjoint, on a CPU. The terms of a destination, rows and scores, are listed once; the
  * sums are walks over this list. */
 #include "codelets/sums/dynamic.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "codelets/rows/rounded.h"
@@ -49,8 +48,7 @@ struct terms {
     uint32_t n;
     const void **row;
     sl_real *share; /* e, then exp(e - top) or a */
-    sl_real *back;  /* da, then ge; only in sides */
-    double *sum;    /* [H], only in forward */
+    sl_real *back;  /* da, then ge; NULL in forward */
 };
 
 /* A walk over the destinations. */
@@ -80,10 +78,7 @@ static enum sl_status begin_walk(const struct sl_dynamic *to, bool is_back, stru
     *terms = (struct terms){0};
     SL_CHECK(sl_alloc(longest + 1, sizeof *terms->row, "rows of neighbours", &terms->row));
     SL_CHECK(sl_alloc(n_numbers, sizeof *terms->share, "scores of edges", &terms->share));
-    if (is_back) {
-        return sl_alloc(n_numbers, sizeof *terms->back, "gradients of edges", &terms->back);
-    }
-    return sl_alloc(to->heads.n_columns, sizeof *terms->sum, "sums of a row", &terms->sum);
+    return is_back ? sl_alloc(n_numbers, sizeof *terms->back, "gradients of edges", &terms->back) : SL_OK;
 }
 
 static void end_walk(struct walk *walk)
@@ -91,7 +86,6 @@ static void end_walk(struct walk *walk)
     sl_free(walk->terms.row);
     sl_free(walk->terms.share);
     sl_free(walk->terms.back);
-    sl_free(walk->terms.sum);
 }
 
 /* The row of an edge's source. */
@@ -144,22 +138,35 @@ SL_INLINE sl_real share_out(const struct terms *terms, uint32_t n_heads, uint32_
     return (sl_real)((double)top + sl_ln(*sum));
 }
 
-/* z of head k, from the shares and their sum. */
+/* Columns that are summed at a time, in registers. */
+#define TILE 16
+
+/* z of n columns from `first` on, of head k, from the shares and their sum. n: TILE, or fewer at the end of a head. */
+SL_INLINE void sum_tile(enum sl_dtype dtype, uint32_t n, uint32_t n_heads, const struct terms *terms, uint32_t k,
+                        uint32_t first, double all, sl_real *z)
+{
+    double sum[TILE] = {0};
+    for (uint32_t j = 0; j < terms->n; j++) {
+        const double share = (double)terms->share[j * n_heads + k];
+        for (uint32_t c = 0; c < n; c++) {
+            sum[c] += share * (double)sl_entry(dtype, terms->row[j], first + c);
+        }
+    }
+    for (uint32_t c = 0; c < n; c++) {
+        z[first + c] = (sl_real)(sum[c] / all);
+    }
+}
+
+/* z of head k. */
 SL_INLINE void sum_head(enum sl_dtype dtype, struct sl_heads heads, const struct terms *terms, uint32_t k, double all,
                         sl_real *z)
 {
-    const uint32_t width = heads.n_columns / heads.n_heads;
-    double *restrict sum = terms->sum;
-    memset(sum, 0, width * sizeof *sum);
-    for (uint32_t j = 0; j < terms->n; j++) {
-        const double share = (double)terms->share[j * heads.n_heads + k];
-        for (uint32_t c = 0; c < width; c++) {
-            sum[c] += share * (double)sl_entry(dtype, terms->row[j], k * width + c);
-        }
+    const uint32_t end = (k + 1) * (heads.n_columns / heads.n_heads);
+    uint32_t first = k * (heads.n_columns / heads.n_heads);
+    for (; first + TILE <= end; first += TILE) {
+        sum_tile(dtype, TILE, heads.n_heads, terms, k, first, all, z);
     }
-    for (uint32_t c = 0; c < width; c++) {
-        z[k * width + c] = (sl_real)(sum[c] / all);
-    }
+    sum_tile(dtype, end - first, heads.n_heads, terms, k, first, all, z);
 }
 
 SL_INLINE void attend(enum sl_dtype dtype, struct walk *walk, sl_real *z_out, sl_real *lse_out)
@@ -214,26 +221,38 @@ SL_INLINE sl_real share_back(enum sl_dtype dtype, struct sl_heads heads, const s
     return sum;
 }
 
-/* gr and ga of head k, in columns first .. first + width - 1. */
-SL_INLINE void sum_head_back(enum sl_dtype dtype, struct sl_heads heads, const struct walk *walk, uint32_t k,
-                             const sl_real *restrict r, sl_real *restrict gr, sl_real *restrict ga)
+/* gr and ga of n columns from `first` on, of head k. n: as in sum_tile. */
+SL_INLINE void sum_tile_back(enum sl_dtype dtype, uint32_t n, const struct walk *walk, uint32_t k, uint32_t first,
+                             const sl_real *r, sl_real *gr, sl_real *ga)
 {
     const struct terms *terms = &walk->terms;
-    const uint32_t width = heads.n_columns / heads.n_heads;
-    const uint32_t first = k * width;
-    memset(gr + first, 0, width * sizeof *gr);
-    memset(ga + first, 0, width * sizeof *ga);
+    const uint32_t n_heads = walk->to->heads.n_heads;
+    sl_real sum[TILE] = {0};
+    sl_real weighted[TILE] = {0};
     for (uint32_t j = 0; j < terms->n; j++) {
-        const sl_real ge = terms->back[j * heads.n_heads + k];
-        for (uint32_t c = first; c < first + width; c++) {
-            const sl_real x = r[c] + sl_entry(dtype, terms->row[j], c);
-            gr[c] += ge * sl_attend_slope(x);
-            ga[c] += ge * sl_attend_score(x);
+        const sl_real ge = terms->back[j * n_heads + k];
+        for (uint32_t c = 0; c < n; c++) {
+            const sl_real x = r[first + c] + sl_entry(dtype, terms->row[j], first + c);
+            sum[c] += ge * sl_attend_slope(x);
+            weighted[c] += ge * sl_attend_score(x);
         }
     }
-    for (uint32_t c = first; c < first + width; c++) {
-        gr[c] *= walk->to->a[c];
+    for (uint32_t c = 0; c < n; c++) {
+        gr[first + c] = sum[c] * walk->to->a[first + c];
+        ga[first + c] = weighted[c];
     }
+}
+
+/* gr and ga of head k. */
+SL_INLINE void sum_head_back(enum sl_dtype dtype, struct sl_heads heads, const struct walk *walk, uint32_t k,
+                             const sl_real *r, sl_real *gr, sl_real *ga)
+{
+    const uint32_t end = (k + 1) * (heads.n_columns / heads.n_heads);
+    uint32_t first = k * (heads.n_columns / heads.n_heads);
+    for (; first + TILE <= end; first += TILE) {
+        sum_tile_back(dtype, TILE, walk, k, first, r, gr, ga);
+    }
+    sum_tile_back(dtype, end - first, walk, k, first, r, gr, ga);
 }
 
 SL_INLINE void see_sides(enum sl_dtype dtype, struct walk *walk, const sl_real *gz, const sl_real *lse, sl_real *side,
@@ -249,7 +268,7 @@ SL_INLINE void see_sides(enum sl_dtype dtype, struct walk *walk, const sl_real *
             side[heads.n_columns + heads.n_heads + k] = share_back(dtype, heads, &walk->terms, k, lse[k], gz);
             sum_head_back(dtype, heads, walk, k, r, gr, ga);
         }
-        side += sl_dynamic_side(heads);
+        side += sl_attend_side(heads, true);
         lse += heads.n_heads;
         r += heads.n_columns;
         gz += heads.n_columns;
@@ -279,13 +298,13 @@ enum sl_status sl_dynamic_sides_cpu(const struct sl_dynamic *to, const sl_real *
 
 /* ---- kernels, CPU: by source ---- */
 
-SL_INLINE const sl_real *side_row(const struct sl_dynamic_back *block, uint32_t d)
+SL_INLINE const sl_real *side_row(const struct sl_attend_back *block, uint32_t d)
 {
-    return sl_chunks_row(block->sides, d, sl_dynamic_side(block->heads));
+    return sl_chunks_row(block->sides, d, sl_attend_side(block->heads, true));
 }
 
 /* gu += the gradient that a source, with row u, gets from destination d. */
-SL_INLINE void add_back_term(enum sl_dtype dtype, const struct sl_dynamic_back *block, uint32_t d, const void *u,
+SL_INLINE void add_back_term(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t d, const void *u,
                              sl_real *restrict gu)
 {
     const struct sl_heads heads = block->heads;
@@ -305,7 +324,7 @@ SL_INLINE void add_back_term(enum sl_dtype dtype, const struct sl_dynamic_back *
 }
 
 /* gu += terms bounds[0] .. bounds[1] - 1, except the term of destination `self`. n: terms that may be prefetched. */
-SL_INLINE void add_back(enum sl_dtype dtype, const struct sl_dynamic_back *block, const uint32_t bounds[2], uint32_t n,
+SL_INLINE void add_back(enum sl_dtype dtype, const struct sl_attend_back *block, const uint32_t bounds[2], uint32_t n,
                         uint32_t self, const void *u, sl_real *gu)
 {
     for (uint32_t e = bounds[0]; e < bounds[1]; e++) {
@@ -313,7 +332,7 @@ SL_INLINE void add_back(enum sl_dtype dtype, const struct sl_dynamic_back *block
             const uint32_t next = block->rows[e + SL_ROWS_AHEAD];
             sl_row_fetch(sl_chunks_row(block->gz, next, block->heads.n_columns),
                          block->heads.n_columns * sizeof(sl_real));
-            sl_row_fetch(side_row(block, next), sl_dynamic_side(block->heads) * sizeof(sl_real));
+            sl_row_fetch(side_row(block, next), sl_attend_side(block->heads, true) * sizeof(sl_real));
         }
         if (block->rows[e] != self) {
             add_back_term(dtype, block, block->rows[e], u, gu);
@@ -322,12 +341,12 @@ SL_INLINE void add_back(enum sl_dtype dtype, const struct sl_dynamic_back *block
 }
 
 /* Row i of consecutive rows of U. */
-SL_INLINE const void *row_of(enum sl_dtype dtype, const struct sl_dynamic_back *block, const void *u, uint32_t i)
+SL_INLINE const void *row_of(enum sl_dtype dtype, const struct sl_attend_back *block, const void *u, uint32_t i)
 {
     return (const char *)u + sl_dtype_bytes(dtype, (size_t)i * block->heads.n_columns);
 }
 
-SL_INLINE void add_backs(enum sl_dtype dtype, const struct sl_dynamic_back *block, uint32_t n, uint32_t t0,
+SL_INLINE void add_backs(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
                          const void *u, sl_real *gu_out)
 {
     const uint32_t *bounds = block->offsets + t0;
@@ -338,7 +357,7 @@ SL_INLINE void add_backs(enum sl_dtype dtype, const struct sl_dynamic_back *bloc
     }
 }
 
-SL_CLONES static void add_all_backs(enum sl_dtype dtype, const struct sl_dynamic_back *block, uint32_t n, uint32_t t0,
+SL_CLONES static void add_all_backs(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
                                     const void *u, sl_real *gu_out)
 {
     SL_BY_DTYPE(dtype, add_backs, block, n, t0, u, gu_out);
@@ -346,8 +365,8 @@ SL_CLONES static void add_all_backs(enum sl_dtype dtype, const struct sl_dynamic
 
 #define ROUNDED_ROWS 256 /* rows whose gradients are in float before they are rounded */
 
-enum sl_status sl_dynamic_backward_cpu(const struct sl_dynamic_back *block, uint32_t n, uint32_t t0,
-                                       enum sl_dtype dtype, const void *u, void *gu_out)
+enum sl_status sl_dynamic_backward_cpu(const struct sl_attend_back *block, uint32_t n, uint32_t t0, enum sl_dtype dtype,
+                                       const void *u, void *gu_out)
 {
     enum sl_status st = SL_OK;
     struct sl_rounded slab =
@@ -358,7 +377,7 @@ enum sl_status sl_dynamic_backward_cpu(const struct sl_dynamic_back *block, uint
     return st;
 }
 
-SL_INLINE void add_selves(enum sl_dtype dtype, const struct sl_dynamic_back *block, const void *u,
+SL_INLINE void add_selves(enum sl_dtype dtype, const struct sl_attend_back *block, const void *u,
                           const struct sl_gradient *g, uint32_t n_rows)
 {
     for (uint32_t i = 0; i < n_rows; i++) {
@@ -366,14 +385,14 @@ SL_INLINE void add_selves(enum sl_dtype dtype, const struct sl_dynamic_back *blo
     }
 }
 
-SL_CLONES enum sl_status sl_dynamic_self_cpu(const struct sl_dynamic_back *block, uint32_t n_rows, enum sl_dtype dtype,
+SL_CLONES enum sl_status sl_dynamic_self_cpu(const struct sl_attend_back *block, uint32_t n_rows, enum sl_dtype dtype,
                                              const void *u, const struct sl_gradient *g)
 {
     SL_BY_DTYPE(dtype, add_selves, block, u, g, n_rows);
     return SL_OK;
 }
 
-SL_INLINE void add_owns(enum sl_dtype dtype, const struct sl_dynamic_back *block, uint32_t t0, uint32_t n,
+SL_INLINE void add_owns(enum sl_dtype dtype, const struct sl_attend_back *block, uint32_t t0, uint32_t n,
                         const uint32_t *inverse, const void *u, const struct sl_gradient *g)
 {
     const uint32_t *bounds = block->offsets + t0;
@@ -386,268 +405,11 @@ SL_INLINE void add_owns(enum sl_dtype dtype, const struct sl_dynamic_back *block
     }
 }
 
-SL_CLONES enum sl_status sl_dynamic_own_cpu(const struct sl_dynamic_back *block, uint32_t t0, uint32_t n,
+SL_CLONES enum sl_status sl_dynamic_own_cpu(const struct sl_attend_back *block, uint32_t t0, uint32_t n,
                                             const struct sl_asked *asked, enum sl_dtype dtype, const void *u,
                                             const struct sl_gradient *g)
 {
     const uint32_t *inverse = sl_list_of(asked->inverse, asked->n_parts, asked->requester);
     SL_BY_DTYPE(dtype, add_owns, block, t0, n, inverse, u, g);
     return SL_OK;
-}
-
-/* ---- operations ---- */
-
-/* By destination: forward writes z and lse, sides reads gz in z, and lse. */
-struct sums {
-    struct sl_task_args head;
-    struct sl_edge_operands edges;
-    struct sl_matrix r, a, z, lse, sides, gr, ga;
-    struct sl_heads heads;
-};
-
-struct full {
-    struct sums sums; /* without lse */
-    struct sl_parts parts;
-};
-
-/* By source. */
-struct back {
-    struct sl_task_args head;
-    struct sl_back_operands block; /* gm: GZ */
-    struct sl_chunks sides;
-    struct sl_matrix a;
-    struct sl_heads heads;
-    struct sl_matrices u; /* of the rows in `packed` */
-    struct sl_matrix own_u;
-    enum sl_dtype dtype; /* of rows of U */
-};
-
-/* parts: NULL: of a block. */
-static enum sl_status sum(const struct sums *v, const struct sl_parts *parts, const void *stream)
-{
-    const struct sl_edges edges = sl_edges_in(&v->edges, v->z.n_rows, parts);
-    const struct sl_dynamic to = {v->heads, &edges, v->r.data, v->a.data};
-    return SL_CALL(stream, sl_dynamic_forward, &to, v->z.data, v->lse.data);
-}
-
-static enum sl_status forward(const void *view, const void *stream)
-{
-    return sum(view, NULL, stream);
-}
-
-static enum sl_status full(const void *view, const void *stream)
-{
-    const struct full *v = view;
-    return sum(&v->sums, &v->parts, stream);
-}
-
-static enum sl_status sides(const void *view, const void *stream)
-{
-    const struct sums *v = view;
-    const struct sl_edges edges = sl_edges_in(&v->edges, v->z.n_rows, NULL);
-    const struct sl_dynamic to = {v->heads, &edges, v->r.data, v->a.data};
-    return SL_CALL(stream, sl_dynamic_sides, &to, v->z.data, v->lse.data, v->sides.data, v->gr.data, v->ga.data);
-}
-
-static struct sl_dynamic_back back_of(const struct back *v)
-{
-    return (struct sl_dynamic_back){v->heads, v->block.offsets.data, v->block.rows.data, &v->block.gm, &v->sides,
-                                    v->a.data};
-}
-
-static enum sl_status backward(const void *view, const void *stream)
-{
-    const struct back *v = view;
-    const struct sl_matrices *to = &v->block.packed;
-    const struct sl_dynamic_back block = back_of(v);
-    enum sl_status st = SL_OK;
-    for (uint32_t q = 0; q < to->n && st == SL_OK; q++) {
-        st = SL_CALL(stream, sl_dynamic_backward, &block, to->n_rows[q], to->numbers[q], v->dtype, v->u.data[q],
-                     to->data[q]);
-    }
-    return st;
-}
-
-static enum sl_status add_self(const void *view, const void *stream, const struct sl_gradient *g)
-{
-    const struct back *v = view;
-    const struct sl_dynamic_back block = back_of(v);
-    const uint32_t n = sl_max_u32(v->block.gm.n_rows, g->row0) - g->row0; /* the destinations are the first rows */
-    return SL_CALL(stream, sl_dynamic_self, &block, sl_min_u32(n, g->n_rows), v->dtype, v->own_u.data, g);
-}
-
-static enum sl_status add_own(const void *view, const void *stream, const struct sl_asked *asked, int beta,
-                              const struct sl_gradient *g)
-{
-    const struct back *v = view;
-    const struct sl_dynamic_back block = back_of(v);
-    (void)beta;
-    return SL_CALL(stream, sl_dynamic_own, &block, v->block.shares.t0, v->block.shares.n_own, asked, v->dtype,
-                   v->own_u.data, g);
-}
-
-static enum sl_status accumulate(const void *view, const void *stream)
-{
-    static const struct sl_share_adders add = {.self = add_self, .own = add_own};
-    return sl_accumulate(view, stream, &((const struct back *)view)->block.shares, &add);
-}
-
-static struct sl_operation forward_op = {
-    SL_OPERATION(forward_op, "sl_dynamic_forward", SL_STAGE_AGGREGATE),
-    SL_BODY(forward, struct sums),
-    .role = {SL_EDGE_ROLES(struct sums, edges, SL_INTS_32),
-             {"r", STARPU_R, offsetof(struct sums, r), "D x F"},
-             {"a", STARPU_R, offsetof(struct sums, a), "1 x F"},
-             {"z", STARPU_W, offsetof(struct sums, z), "D x F"},
-             {"lse", STARPU_W, offsetof(struct sums, lse), "D x K"},
-             SL_SOURCE_ROLES(struct sums, edges.x)},
-};
-
-static struct sl_operation sides_op = {
-    SL_OPERATION(sides_op, "sl_dynamic_sides", SL_STAGE_BACKWARD),
-    SL_BODY(sides, struct sums),
-    .role = {SL_EDGE_ROLES(struct sums, edges, SL_INTS_32),
-             {"r", STARPU_R, offsetof(struct sums, r), "D x F"},
-             {"a", STARPU_R, offsetof(struct sums, a), "1 x F"},
-             {"gz", STARPU_R, offsetof(struct sums, z), "D x F"},
-             {"lse", STARPU_R, offsetof(struct sums, lse), "D x K"},
-             {"sides", STARPU_W, offsetof(struct sums, sides), "D x S"},
-             {"gr", STARPU_W, offsetof(struct sums, gr), "D x F"},
-             {"ga", STARPU_W, offsetof(struct sums, ga), "D x F"},
-             SL_SOURCE_ROLES(struct sums, edges.x)},
-};
-
-static struct sl_operation backward_op = {
-    SL_OPERATION(backward_op, "sl_dynamic_backward", SL_STAGE_BACKWARD),
-    SL_BODY(backward, struct back),
-    .role = {SL_BACK_ROLES(struct back, block, "? x F"),
-             {"sides", STARPU_R | SL_REPEATED, offsetof(struct back, sides.each), "? x S"},
-             {"a", STARPU_R, offsetof(struct back, a), "1 x F"},
-             SL_PACKED_ROLE(struct back, block),
-             {"u", STARPU_R | SL_REPEATED, offsetof(struct back, u), "? x F", SL_ROWS}},
-};
-
-static struct sl_operation accumulate_op = {
-    SL_OPERATION(accumulate_op, "sl_dynamic_accumulate", SL_STAGE_BACKWARD),
-    SL_BODY(accumulate, struct back),
-    .role = {SL_BACK_ROLES(struct back, block, "? x F"),
-             {"sides", STARPU_R | SL_REPEATED, offsetof(struct back, sides.each), "? x S"},
-             {"a", STARPU_R, offsetof(struct back, a), "1 x F"},
-             {"u", STARPU_R, offsetof(struct back, own_u), "D x F", SL_ROWS},
-             SL_SHARE_ROLES(struct back, block.shares)},
-};
-
-static struct sl_operation full_op = {
-    SL_OPERATION(full_op, "sl_dynamic_full", SL_STAGE_AGGREGATE),
-    SL_BODY(full, struct full),
-    .role = {SL_EDGE_ROLES(struct full, sums.edges, SL_INTS_64),
-             {"r", STARPU_R, offsetof(struct full, sums.r), "D x F"},
-             {"a", STARPU_R, offsetof(struct full, sums.a), "1 x F"},
-             {"z", STARPU_W, offsetof(struct full, sums.z), "D x F"},
-             SL_PART_ROLES(struct full, parts)},
-};
-
-/* ---- submissions ---- */
-
-/* The rows of a chunk of destinations lie within one chunk of U. Relations and weights of edges are not read. */
-static struct sums sums_of(const struct sl_task_args *head, struct sl_edge_operands edges, const struct sl_rows *u,
-                           uint64_t n_edges, starpu_data_handle_t r, starpu_data_handle_t a, starpu_data_handle_t z)
-{
-    struct sums v = {.head = *head, .edges = edges, .r = sl_matrix_of(r), .a = sl_matrix_of(a), .z = sl_matrix_of(z)};
-    const uint64_t end = (uint64_t)edges.row0 + v.z.n_rows;
-    assert(end <= u->split.n_rows && (v.z.n_rows == 0 || edges.row0 >> u->split.shift == (end - 1) >> u->split.shift));
-    assert(u->n_columns == v.z.n_columns);
-    v.edges.relations = v.edges.weights = sl_matrix_of(NULL);
-    v.head.work = 2 * sl_sum_bytes(n_edges, v.z.n_rows, u->n_columns);
-    return v;
-}
-
-static struct sl_heads heads_of(uint32_t n_columns, uint32_t n_heads)
-{
-    assert(n_heads >= 1 && n_heads <= SL_MAX_HEADS && n_columns % n_heads == 0);
-    return (struct sl_heads){n_columns, n_heads, 0};
-}
-
-/* Of a block. */
-static struct sums targets_of(const struct sl_task_args *head, const struct sl_dynamic_targets *to,
-                              starpu_data_handle_t z, starpu_data_handle_t lse)
-{
-    struct sums v = sums_of(head, sl_edges_of_block(to->block, to->row0, to->sources), to->sources->rows, to->n_edges,
-                            to->r, to->a, z);
-    v.lse = sl_matrix_of(lse);
-    v.heads = heads_of(v.z.n_columns, v.lse.n_columns);
-    return v;
-}
-
-enum sl_status sl_dynamic_forward_submit(const struct sl_task_args *head, const struct sl_dynamic_targets *to,
-                                         starpu_data_handle_t z, starpu_data_handle_t lse)
-{
-    struct sums v = targets_of(head, to, z, lse);
-    return sl_view_submit(&forward_op, &v, SL_PRIORITY_COMPUTE);
-}
-
-enum sl_status sl_dynamic_sides_submit(const struct sl_task_args *head, const struct sl_dynamic_targets *to,
-                                       starpu_data_handle_t gz, starpu_data_handle_t lse,
-                                       const struct sl_dynamic_sides *out)
-{
-    struct sums v = targets_of(head, to, gz, lse);
-    v.sides = sl_matrix_of(out->sides);
-    v.gr = sl_matrix_of(out->gr);
-    v.ga = sl_matrix_of(out->ga);
-    assert(v.sides.n_columns == sl_dynamic_side(v.heads));
-    return sl_view_submit(&sides_op, &v, SL_PRIORITY_COMPUTE);
-}
-
-static struct back back_view(const struct sl_task_args *head, const struct sl_block *block,
-                             const struct sl_dynamic_gradients *gradients, starpu_data_handle_t u)
-{
-    const uint32_t width = gradients->gz->n_columns;
-    struct back v = {.head = *head,
-                     .block = sl_back_of(block, gradients->gz),
-                     .sides = sl_chunks_of(gradients->sides),
-                     .a = sl_matrix_of(gradients->a),
-                     .heads = heads_of(width, (gradients->sides->n_columns - width) / 2),
-                     .dtype = sl_handle_dtype(u)};
-    assert(gradients->gz->split.n_rows == gradients->sides->split.n_rows);
-    assert(gradients->sides->n_columns == sl_dynamic_side(v.heads));
-    v.block.edge_offsets = v.block.relations = v.block.back_relations = v.block.weights = sl_matrix_of(NULL);
-    return v;
-}
-
-enum sl_status sl_dynamic_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
-                                          const struct sl_dynamic_gradients *gradients, uint64_t n_edges,
-                                          uint32_t n_owners, const uint32_t *t0, const struct sl_slice *u,
-                                          const struct sl_slice *gu)
-{
-    struct back v = back_view(head, block, gradients, u[0].handle);
-    v.block.packed = (struct sl_matrices){.n = n_owners, .slices = gu, .numbers = t0};
-    v.u = (struct sl_matrices){.n = n_owners, .slices = u};
-    v.head.work = sl_sum_bytes(n_edges, sl_slices_rows(&v.block.packed), v.block.gm.n_columns + v.sides.n_columns);
-    return sl_view_submit(&backward_op, &v, SL_PRIORITY_SEND);
-}
-
-enum sl_status sl_dynamic_accumulate_submit(const struct sl_task_args *head, const struct sl_block *block,
-                                            const struct sl_dynamic_gradients *gradients,
-                                            const struct sl_share_sources *from, uint32_t row0, starpu_data_handle_t u,
-                                            starpu_data_handle_t gu)
-{
-    struct back v = back_view(head, block, gradients, u);
-    struct sl_shares *to = &v.block.shares;
-    *to = sl_shares_of(from, block->inverse, row0, gu);
-    v.own_u = sl_matrix_of(u);
-    v.head.work = sl_sum_bytes(to->n_own + sl_slices_rows(&to->sent), v.own_u.n_rows, 2 * v.own_u.n_columns);
-    return sl_view_submit(&accumulate_op, &v, SL_PRIORITY_COMPUTE);
-}
-
-enum sl_status sl_dynamic_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
-                                      uint32_t part, uint32_t row0, uint32_t n_heads, starpu_data_handle_t r,
-                                      starpu_data_handle_t a, starpu_data_handle_t z)
-{
-    starpu_data_handle_t chunks[SL_MAX_FULL_CHUNKS];
-    struct full v = {
-        .sums = sums_of(head, sl_edges_of_part(sources, row0), &sources->rows[part], sources->n_edges, r, a, z),
-        .parts = sl_parts_of(sources->first, sources->n_parts, sources->rows, NULL, chunks)};
-    v.parts.own = part;
-    v.sums.heads = heads_of(v.sums.z.n_columns, n_heads);
-    return sl_view_submit(&full_op, &v, SL_PRIORITY_NORMAL);
 }

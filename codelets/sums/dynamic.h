@@ -32,13 +32,7 @@
 
 #include "codelets/sums/attend.h"
 
-/* ---- for kernels; heads have no relations ---- */
-
-/* Columns of a row of sides. */
-static inline SL_HOST_DEVICE uint32_t sl_dynamic_side(struct sl_heads heads)
-{
-    return heads.n_columns + 2 * heads.n_heads;
-}
+/* ---- kernels; heads have no relations. Submissions are those of codelets/sums/attend.h. ---- */
 
 /* The destinations of edges: their rows of R [n_rows x H], and A [H]. */
 struct sl_dynamic {
@@ -56,77 +50,18 @@ SL_DECLARE_LAUNCHER(enum sl_status, sl_dynamic_forward, const struct sl_dynamic 
 SL_DECLARE_LAUNCHER(enum sl_status, sl_dynamic_sides, const struct sl_dynamic *to, const sl_real *gz,
                     const sl_real *lse, sl_real *sides_out, sl_real *gr_out, sl_real *ga_out);
 
-/* The transposed block, and the gradients of its destinations. */
-struct sl_dynamic_back {
-    struct sl_heads heads;
-    const uint32_t *offsets;       /* by source */
-    const uint32_t *rows;          /* the destinations */
-    const struct sl_chunks *gz;    /* rows of width H */
-    const struct sl_chunks *sides; /* rows of width H + 2K */
-    const sl_real *a;
-};
-
 /* Gradients of positions t0 .. t0 + n - 1, whose rows are u [n x H], overwrite gu_out [n x H]. None of them is a
- * destination of the block. Both have this dtype. */
-SL_DECLARE_LAUNCHER(enum sl_status, sl_dynamic_backward, const struct sl_dynamic_back *block, uint32_t n, uint32_t t0,
+ * destination of the block. Both have this dtype. block->relations and weights are not read, here and below. */
+SL_DECLARE_LAUNCHER(enum sl_status, sl_dynamic_backward, const struct sl_attend_back *block, uint32_t n, uint32_t t0,
                     enum sl_dtype dtype, const void *u, void *gu_out);
 
 /* Add the own terms of the first n_rows rows of g, which are destinations. u: the rows of U of g's rows. */
-SL_DECLARE_LAUNCHER(enum sl_status, sl_dynamic_self, const struct sl_dynamic_back *block, uint32_t n_rows,
+SL_DECLARE_LAUNCHER(enum sl_status, sl_dynamic_self, const struct sl_attend_back *block, uint32_t n_rows,
                     enum sl_dtype dtype, const void *u, const struct sl_gradient *g);
 
 /* Add the gradients of the PE's own sources, positions t0 .. t0 + n - 1, from its own block. Rows outside g are
  * skipped. */
-SL_DECLARE_LAUNCHER(enum sl_status, sl_dynamic_own, const struct sl_dynamic_back *block, uint32_t t0, uint32_t n,
+SL_DECLARE_LAUNCHER(enum sl_status, sl_dynamic_own, const struct sl_attend_back *block, uint32_t t0, uint32_t n,
                     const struct sl_asked *asked, enum sl_dtype dtype, const void *u, const struct sl_gradient *g);
-
-/* ---- submissions: local, one thread submits. The block's relations and edge weights are not read. The destinations
- * are within one chunk of U. n_edges: a rough count, for the performance model. Errors of sl_view_submit. ---- */
-
-/* Destinations row0 .. row0 + D - 1 of a block. sources->rows: rows of U; the packed rows have the same dtype. */
-struct sl_dynamic_targets {
-    const struct sl_block *block;
-    uint32_t row0;
-    uint64_t n_edges;
-    const struct sl_source_handles *sources;
-    starpu_data_handle_t r; /* chunk [D x H] */
-    starpu_data_handle_t a; /* [1 x H] */
-};
-
-/* z [D x H], lse [D x K]. */
-enum sl_status sl_dynamic_forward_submit(const struct sl_task_args *head, const struct sl_dynamic_targets *to,
-                                         starpu_data_handle_t z, starpu_data_handle_t lse);
-
-/* What sides computes for a chunk of destinations. */
-struct sl_dynamic_sides {
-    starpu_data_handle_t sides;  /* [D x (H + 2K)] */
-    starpu_data_handle_t gr, ga; /* [D x H] */
-};
-
-/* The sides of the same destinations, from their chunks of GZ [D x H] and lse. */
-enum sl_status sl_dynamic_sides_submit(const struct sl_task_args *head, const struct sl_dynamic_targets *to,
-                                       starpu_data_handle_t gz, starpu_data_handle_t lse,
-                                       const struct sl_dynamic_sides *out);
-
-/* All chunks of GZ and sides, and A. */
-struct sl_dynamic_gradients {
-    const struct sl_rows *gz, *sides;
-    starpu_data_handle_t a;
-};
-
-/* As sl_attend_backward_submit, and as sl_attend_accumulate_submit. block: of the PE that adds up. */
-enum sl_status sl_dynamic_backward_submit(const struct sl_task_args *head, const struct sl_block *block,
-                                          const struct sl_dynamic_gradients *gradients, uint64_t n_edges,
-                                          uint32_t n_owners, const uint32_t *t0, const struct sl_slice *u,
-                                          const struct sl_slice *gu);
-enum sl_status sl_dynamic_accumulate_submit(const struct sl_task_args *head, const struct sl_block *block,
-                                            const struct sl_dynamic_gradients *gradients,
-                                            const struct sl_share_sources *from, uint32_t row0, starpu_data_handle_t u,
-                                            starpu_data_handle_t gu);
-
-/* Evaluation over whole parts: destinations row0 .. row0 + D - 1 of part `part` into chunk z [D x H], with K heads. */
-enum sl_status sl_dynamic_full_submit(const struct sl_task_args *head, const struct sl_full_sources *sources,
-                                      uint32_t part, uint32_t row0, uint32_t n_heads, starpu_data_handle_t r,
-                                      starpu_data_handle_t a, starpu_data_handle_t z);
 
 #endif

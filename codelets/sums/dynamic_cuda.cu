@@ -244,7 +244,7 @@ static __global__ void see_sides(const struct side_terms<U> terms, uint32_t n_it
             }
         }
         sum = sl_warp_sum(sum);
-        sl_real *side = sides + (size_t)to.destination(i) * sl_dynamic_side(heads);
+        sl_real *side = sides + (size_t)to.destination(i) * sl_attend_side(heads, true);
         for (uint32_t c = sl_lane(); c < to.row.width; c += SL_WARP) {
             side[to.head(i) * to.row.width + c] = __ldg(to.r + to.place(i) + c);
         }
@@ -266,7 +266,7 @@ template <typename U, bool OF_A> struct side_gradients : sl_plain_list<U, sl_rea
     __device__ sl_real ge(uint32_t i, const U *columns) const
     {
         const struct sl_heads heads = terms.to.row.heads;
-        const sl_real *side = sides + (size_t)terms.to.destination(i) * sl_dynamic_side(heads);
+        const sl_real *side = sides + (size_t)terms.to.destination(i) * sl_attend_side(heads, true);
         const sl_real c = __ldg(side + heads.n_columns + heads.n_heads + terms.to.head(i));
         return terms.share(i, columns) * (terms.da(i, columns) - c);
     }
@@ -360,7 +360,7 @@ template <typename U, bool OF_SCORE> struct source_gradients : sl_plain_list<sl_
             return nullptr;
         }
         const uint32_t k = to.head(it.id);
-        const sl_real *side = sl_chunk_row<sl_real>(to.sides, d, sl_dynamic_side(heads));
+        const sl_real *side = sl_chunk_row<sl_real>(to.sides, d, sl_attend_side(heads, true));
         const sl_real *r = side + k * to.row.width;
         const sl_real *gz = sl_chunk_row<sl_real>(to.gz, d, heads.n_columns) + k * to.row.width;
         const U *u = (const U *)it.self;
@@ -454,13 +454,13 @@ enum sl_status sl_dynamic_sides_cuda(cudaStream_t stream, const struct sl_dynami
 }
 
 template <typename U>
-static struct targets<U> targets_of(const struct sl_dynamic_back *block, const void *u, uintptr_t *addresses) {
+static struct targets<U> targets_of(const struct sl_attend_back *block, const void *u, uintptr_t *addresses) {
     struct targets<U> to = {
     };
     sl_chunks_on_device(block->gz, &to.gz);
     sl_chunks_on_device(block->sides, &to.sides);
     *addresses = sl_quad_address(sl_dtype_of<U>(), u) | sl_address_bits(SL_DTYPE_REAL, &to.gz) |
-                 sl_address_bits(SL_DTYPE_REAL, &to.sides) | sl_dynamic_side(block->heads) * sizeof(sl_real);
+                 sl_address_bits(SL_DTYPE_REAL, &to.sides) | sl_attend_side(block->heads, true) * sizeof(sl_real);
     to.row = head_rows_of(block->heads, block->a, *addresses);
     to.rows = block->rows;
     to.u = (const U *)u;
@@ -485,7 +485,7 @@ static enum sl_status start_back(const char *name, cudaStream_t stream, const st
     return sl_start_lists(name, stream, by_score, n_items, to.row.width, 1, addresses);
 }
 
-enum sl_status sl_dynamic_backward_cuda(cudaStream_t stream, const struct sl_dynamic_back *block, uint32_t n,
+enum sl_status sl_dynamic_backward_cuda(cudaStream_t stream, const struct sl_attend_back *block, uint32_t n,
                                         uint32_t t0, enum sl_dtype dtype, const void *u, void *gu_out)
 {
     const size_t n_numbers = (size_t)n * block->heads.n_columns;
@@ -507,7 +507,7 @@ enum sl_status sl_dynamic_backward_cuda(cudaStream_t stream, const struct sl_dyn
 }
 
 /* Rows of g get gradients. offsets NULL: the first n of them, from themselves. */
-static enum sl_status add_to_rows(cudaStream_t stream, const struct sl_dynamic_back *block, uint32_t n,
+static enum sl_status add_to_rows(cudaStream_t stream, const struct sl_attend_back *block, uint32_t n,
                                   const uint32_t *offsets, struct sl_asked asked, enum sl_dtype dtype, const void *u,
                                   const struct sl_gradient *g)
 {
@@ -523,13 +523,13 @@ static enum sl_status add_to_rows(cudaStream_t stream, const struct sl_dynamic_b
     });
 }
 
-enum sl_status sl_dynamic_self_cuda(cudaStream_t stream, const struct sl_dynamic_back *block, uint32_t n_rows,
+enum sl_status sl_dynamic_self_cuda(cudaStream_t stream, const struct sl_attend_back *block, uint32_t n_rows,
                                     enum sl_dtype dtype, const void *u, const struct sl_gradient *g)
 {
     return add_to_rows(stream, block, n_rows, nullptr, sl_asked(), dtype, u, g);
 }
 
-enum sl_status sl_dynamic_own_cuda(cudaStream_t stream, const struct sl_dynamic_back *block, uint32_t t0, uint32_t n,
+enum sl_status sl_dynamic_own_cuda(cudaStream_t stream, const struct sl_attend_back *block, uint32_t t0, uint32_t n,
                                    const struct sl_asked *asked, enum sl_dtype dtype, const void *u,
                                    const struct sl_gradient *g)
 {

@@ -10,7 +10,7 @@
 #include "runtime/model/gatv2.h"
 
 #include "codelets/rows/bias.h"
-#include "codelets/sums/dynamic.h"
+#include "codelets/sums/attend.h"
 #include "runtime/model/kinds.h"
 #include "runtime/model/pass.h"
 #include "runtime/model/sums.h"
@@ -103,7 +103,8 @@ static void rows(const struct sl_layer *layer, struct sl_layer_order *order)
     sl_declare_projected(layer, SL_UNTIL_BACKWARD, order);
     order->row[SL_ROWS_T] = (struct sl_layer_row){level, n, SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
     order->row[SL_ROWS_SCALES] = (struct sl_layer_row){level, layer->n_heads, SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
-    order->row[SL_ROWS_SIDES] = (struct sl_layer_row){level, sl_dynamic_side(heads), SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
+    order->row[SL_ROWS_SIDES] =
+        (struct sl_layer_row){level, sl_attend_side(heads, true), SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
     order->row[SL_ROWS_GT] = (struct sl_layer_row){level, n, SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
     order->row[SL_ROWS_GINNER] = (struct sl_layer_row){level, n, SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
 }

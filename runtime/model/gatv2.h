@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * The parameters of GATv2 (gatv2.c) that its sum reads (sums/dynamic_attention.c).
+ * The parameters of GATv2 (gatv2.c) that its sum reads (sums/attention.c).
  */
 #ifndef SL_RUNTIME_MODEL_GATV2_H
 #define SL_RUNTIME_MODEL_GATV2_H

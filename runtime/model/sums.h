@@ -83,7 +83,7 @@ extern const struct sl_sum_kind sl_sum_mean;      /* the mean */
 extern const struct sl_sum_kind sl_sum_symmetric; /* the graph convolution's weights, with the vertex itself */
 extern const struct sl_sum_kind sl_sum_plain;     /* the sum, with the vertex itself */
 extern const struct sl_sum_kind sl_sum_attention; /* codelets/sums/attend.h */
-extern const struct sl_sum_kind sl_sum_dynamic;   /* codelets/sums/dynamic.h; overwrites */
+extern const struct sl_sum_kind sl_sum_dynamic;   /* codelets/sums/dynamic.h; beta is 0 */
 extern const struct sl_sum_kind sl_sum_relation;  /* a mean for each relation, codelets/sums/relate.h */
 extern const struct sl_sum_kind sl_sum_bases;     /* sums of these means, one for each base */
 extern const struct sl_sum_kind sl_sum_attention_by_relation;

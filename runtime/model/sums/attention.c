@@ -1,34 +1,58 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Attention over in-neighbours and the vertex itself, and attention over the in-neighbours of each relation
- * (codelets/sums/attend.h). */
+ * Attention over in-neighbours and the vertex itself, static or dynamic, and attention over the in-neighbours of each
+ * relation (codelets/sums/attend.h). A layer of dynamic attention has computed the rows R in SL_ROWS_T. */
 #include "codelets/sums/attend.h"
+#include "runtime/model/gatv2.h"
 #include "runtime/model/pass.h"
 #include "runtime/model/sums.h"
+
+/* The chunk of a role of PE p's destinations. NULL: the layer has no such rows. */
+static starpu_data_handle_t chunk_of(const struct sl_layer_pass *lp, uint32_t p, enum sl_role role, uint32_t c)
+{
+    return sl_layer_pass_row(lp, role)->width > 0 ? sl_layer_pass_rows(lp, p, role)->chunk[c] : NULL;
+}
+
+/* A. NULL: attention is static. */
+static starpu_data_handle_t weights_of(const struct sl_layer_pass *lp, uint32_t p)
+{
+    return lp->layer->kind->sum == &sl_sum_dynamic ? sl_layer_pass_value(lp, p, SL_GATV2_ATTENTION) : NULL;
+}
+
+static struct sl_attend_targets targets_of(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk)
+{
+    return (struct sl_attend_targets){
+        .block = chunk->block,
+        .row0 = sl_layer_pass_chunk_row(lp, chunk->p, lp->level, chunk->c),
+        .n_edges = chunk->n_edges,
+        .sources = &chunk->sources,
+        .dynamic = {chunk_of(lp, chunk->p, SL_ROWS_T, chunk->c), weights_of(lp, chunk->p)}};
+}
 
 static enum sl_status forward(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk, int beta,
                               starpu_data_handle_t out)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, chunk->p);
-    uint32_t row = sl_layer_pass_chunk_row(lp, chunk->p, lp->level, chunk->c);
-    return sl_attend_forward_submit(&head, chunk->block, row, chunk->n_edges, &chunk->sources, beta, out,
-                                    sl_layer_pass_rows(lp, chunk->p, SL_ROWS_SCALES)->chunk[chunk->c]);
+    const struct sl_attend_targets to = targets_of(lp, chunk);
+    return sl_attend_forward_submit(&head, &to, beta, out, chunk_of(lp, chunk->p, SL_ROWS_SCALES, chunk->c));
 }
 
 static enum sl_status sides(const struct sl_layer_pass *lp, const struct sl_sum_chunk *chunk)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, chunk->p);
-    uint32_t row = sl_layer_pass_chunk_row(lp, chunk->p, lp->level, chunk->c);
-    return sl_attend_sides_submit(&head, chunk->block, row, chunk->n_edges, &chunk->sources,
-                                  sl_layer_pass_returns(lp, chunk->p)->chunk[chunk->c],
-                                  sl_layer_pass_rows(lp, chunk->p, SL_ROWS_SCALES)->chunk[chunk->c],
-                                  sl_layer_pass_rows(lp, chunk->p, SL_ROWS_SIDES)->chunk[chunk->c]);
+    const struct sl_attend_targets to = targets_of(lp, chunk);
+    const struct sl_attend_sides out = {.sides = chunk_of(lp, chunk->p, SL_ROWS_SIDES, chunk->c),
+                                        .gr = chunk_of(lp, chunk->p, SL_ROWS_GT, chunk->c),
+                                        .ga = chunk_of(lp, chunk->p, SL_ROWS_GINNER, chunk->c)};
+    return sl_attend_sides_submit(&head, &to, sl_layer_pass_returns(lp, chunk->p)->chunk[chunk->c],
+                                  chunk_of(lp, chunk->p, SL_ROWS_SCALES, chunk->c), &out);
 }
 
 static struct sl_attend_gradients gradients_of(const struct sl_layer_pass *lp, uint32_t p)
 {
-    return (struct sl_attend_gradients){sl_layer_pass_returns(lp, p), sl_layer_pass_rows(lp, p, SL_ROWS_SIDES)};
+    return (struct sl_attend_gradients){sl_layer_pass_returns(lp, p), sl_layer_pass_rows(lp, p, SL_ROWS_SIDES),
+                                        weights_of(lp, p)};
 }
 
 static enum sl_status backward(const struct sl_layer_pass *lp, const struct sl_sum_back *back)
@@ -51,11 +75,24 @@ static enum sl_status full(const struct sl_layer_pass *lp, uint32_t q, uint32_t 
                            const struct sl_full_sources *edges, int beta, starpu_data_handle_t out)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, q);
-    return sl_attend_full_submit(&head, edges, q, row, lp->layer->n_heads, beta, out);
+    const struct sl_dynamic_operands dynamic = {chunk_of(lp, q, SL_ROWS_T, sl_layer_pass_place(lp, q, row).chunk),
+                                                weights_of(lp, q)};
+    return sl_attend_full_submit(&head, edges, q, row, lp->layer->n_heads, &dynamic, beta, out);
 }
 
 const struct sl_sum_kind sl_sum_attention = {
     .name = "attention",
+    .rereads = true,
+    .whole_rows = true,
+    .forward = forward,
+    .sides = sides,
+    .backward = backward,
+    .accumulate = accumulate,
+    .full = full,
+};
+
+const struct sl_sum_kind sl_sum_dynamic = {
+    .name = "dynamic attention",
     .rereads = true,
     .whole_rows = true,
     .forward = forward,

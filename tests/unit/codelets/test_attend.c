@@ -78,7 +78,8 @@ static starpu_data_handle_t chunk_at(const struct handles *h, int slot, uint32_t
 static void submit_z(struct handles *h, uint32_t p, uint32_t row0, const struct sl_source_handles *sources,
                      starpu_data_handle_t z)
 {
-    expect_ok(sl_attend_forward_submit(&head, &h->block[p], row0, 100, sources, h->beta, z, chunk_at(h, LSE, p, row0)));
+    const struct sl_attend_targets to = {&h->block[p], row0, 100, sources, {NULL, NULL}};
+    expect_ok(sl_attend_forward_submit(&head, &to, h->beta, z, chunk_at(h, LSE, p, row0)));
 }
 
 static void forward(int beta, struct state *s)
@@ -92,13 +93,14 @@ static void forward(int beta, struct state *s)
 static void submit_sides(struct handles *h, uint32_t p, uint32_t row0, const struct sl_source_handles *sources,
                          starpu_data_handle_t gz)
 {
-    expect_ok(sl_attend_sides_submit(&head, &h->block[p], row0, 100, sources, gz, chunk_at(h, LSE, p, row0),
-                                     chunk_at(h, SIDES, p, row0)));
+    const struct sl_attend_targets to = {&h->block[p], row0, 100, sources, {NULL, NULL}};
+    const struct sl_attend_sides out = {.sides = chunk_at(h, SIDES, p, row0)};
+    expect_ok(sl_attend_sides_submit(&head, &to, gz, chunk_at(h, LSE, p, row0), &out));
 }
 
 static void send(struct handles *h, uint32_t p, uint32_t n, const uint32_t *t0, const struct sl_slice *packed)
 {
-    const struct sl_attend_gradients gradients = {&h->rows[GZ][p], &h->rows[SIDES][p]};
+    const struct sl_attend_gradients gradients = {&h->rows[GZ][p], &h->rows[SIDES][p], NULL};
     struct sl_slice u[MAX_PARTS];
     for (uint32_t q = 0, k = 0; k < n; q++) {
         u[k] = h->packed[p][q];
@@ -111,7 +113,7 @@ static void accumulate(struct handles *h, uint32_t q, uint32_t row0, const struc
                        starpu_data_handle_t gu)
 {
     const struct sl_attend_shares shares = {
-        .block = &h->block[q], .gradients = {&h->rows[GZ][q], &h->rows[SIDES][q]}, .from = *from};
+        .block = &h->block[q], .gradients = {&h->rows[GZ][q], &h->rows[SIDES][q], NULL}, .from = *from};
     expect_ok(sl_attend_accumulate_submit(&head, &shares, row0, chunk_at(h, U, q, row0), gu));
 }
 
@@ -531,8 +533,9 @@ static void check_full(const struct graph_shape *shape, int split, uint32_t n_pa
         const struct sl_rows *z = &h->rows[Z][p];
         lists[p].rows = h->rows[U];
         for (uint32_t c = 0; c < z->split.n_chunks; c++) {
+            const struct sl_dynamic_operands none = {NULL, NULL};
             expect_ok(sl_attend_full_submit(&head, &lists[p], p, c << z->split.shift, sl_heads_scores(s[1]->heads),
-                                            beta, z->chunk[c]));
+                                            &none, beta, z->chunk[c]));
         }
     }
     unwrap(h);

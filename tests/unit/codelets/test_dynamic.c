@@ -26,7 +26,7 @@ struct state {
 static struct state *make_state(const struct group *group, uint32_t hop, struct sl_heads heads, uint32_t shift_in,
                                 uint32_t shift_out, double a_size)
 {
-    const uint32_t widths[N_LEVELS] = {[LSE] = heads.n_heads, [SIDES] = sl_dynamic_side(heads)};
+    const uint32_t widths[N_LEVELS] = {[LSE] = heads.n_heads, [SIDES] = sl_attend_side(heads, true)};
     struct state *s = need(1, sizeof *s);
     *s = (struct state){group, hop, heads, .a = need(heads.n_columns, sizeof *s->a)};
     for (int i = 0; i < N_LEVELS; i++) {
@@ -69,44 +69,45 @@ static starpu_data_handle_t chunk_at(const struct handles *h, int slot, uint32_t
     return h->rows[slot][p].chunk[row0 >> h->rows[slot][p].split.shift];
 }
 
-static struct sl_dynamic_targets targets_at(const struct handles *h, uint32_t p, uint32_t row0,
-                                            const struct sl_source_handles *sources)
+static struct sl_attend_targets targets_at(const struct handles *h, uint32_t p, uint32_t row0,
+                                           const struct sl_source_handles *sources)
 {
-    return (struct sl_dynamic_targets){&h->block[p], row0, 100, sources, chunk_at(h, R, p, row0), h->parameter};
+    return (struct sl_attend_targets){&h->block[p], row0, 100, sources, {chunk_at(h, R, p, row0), h->parameter}};
 }
 
 static void submit_z(struct handles *h, uint32_t p, uint32_t row0, const struct sl_source_handles *sources,
                      starpu_data_handle_t z)
 {
-    const struct sl_dynamic_targets to = targets_at(h, p, row0, sources);
-    expect_ok(sl_dynamic_forward_submit(&head, &to, z, chunk_at(h, LSE, p, row0)));
+    const struct sl_attend_targets to = targets_at(h, p, row0, sources);
+    expect_ok(sl_attend_forward_submit(&head, &to, 0, z, chunk_at(h, LSE, p, row0)));
 }
 
 static void submit_sides(struct handles *h, uint32_t p, uint32_t row0, const struct sl_source_handles *sources,
                          starpu_data_handle_t gz)
 {
-    const struct sl_dynamic_sides out = {chunk_at(h, SIDES, p, row0), chunk_at(h, GR, p, row0),
-                                         chunk_at(h, GA, p, row0)};
-    const struct sl_dynamic_targets to = targets_at(h, p, row0, sources);
-    expect_ok(sl_dynamic_sides_submit(&head, &to, gz, chunk_at(h, LSE, p, row0), &out));
+    const struct sl_attend_sides out = {chunk_at(h, SIDES, p, row0), chunk_at(h, GR, p, row0),
+                                        chunk_at(h, GA, p, row0)};
+    const struct sl_attend_targets to = targets_at(h, p, row0, sources);
+    expect_ok(sl_attend_sides_submit(&head, &to, gz, chunk_at(h, LSE, p, row0), &out));
 }
 
 static void send(struct handles *h, uint32_t p, uint32_t n, const uint32_t *t0, const struct sl_slice *packed)
 {
-    const struct sl_dynamic_gradients gradients = {&h->rows[GZ][p], &h->rows[SIDES][p], h->parameter};
+    const struct sl_attend_gradients gradients = {&h->rows[GZ][p], &h->rows[SIDES][p], h->parameter};
     struct sl_slice u[MAX_PARTS];
     for (uint32_t q = 0, k = 0; k < n; q++) {
         u[k] = h->packed[p][q];
         k += u[k].n_rows > 0;
     }
-    expect_ok(sl_dynamic_backward_submit(&head, &h->block[p], &gradients, 100, n, t0, u, packed));
+    expect_ok(sl_attend_backward_submit(&head, &h->block[p], &gradients, 100, n, t0, u, packed));
 }
 
 static void accumulate(struct handles *h, uint32_t q, uint32_t row0, const struct sl_share_sources *from,
                        starpu_data_handle_t gu)
 {
-    const struct sl_dynamic_gradients gradients = {&h->rows[GZ][q], &h->rows[SIDES][q], h->parameter};
-    expect_ok(sl_dynamic_accumulate_submit(&head, &h->block[q], &gradients, from, row0, chunk_at(h, U, q, row0), gu));
+    const struct sl_attend_shares shares = {
+        .block = &h->block[q], .gradients = {&h->rows[GZ][q], &h->rows[SIDES][q], h->parameter}, .from = *from};
+    expect_ok(sl_attend_accumulate_submit(&head, &shares, row0, chunk_at(h, U, q, row0), gu));
 }
 
 static void forward_and_back(struct state *s)
@@ -456,8 +457,9 @@ static void check_full(const struct graph_shape *shape, int split, uint32_t n_pa
         const struct sl_rows *z = &h->rows[Z][p];
         lists[p].rows = h->rows[U];
         for (uint32_t c = 0; c < z->split.n_chunks; c++) {
-            expect_ok(sl_dynamic_full_submit(&head, &lists[p], p, c << z->split.shift, heads.n_heads,
-                                             h->rows[R][p].chunk[c], h->parameter, z->chunk[c]));
+            const struct sl_dynamic_operands dynamic = {h->rows[R][p].chunk[c], h->parameter};
+            expect_ok(sl_attend_full_submit(&head, &lists[p], p, c << z->split.shift, heads.n_heads, &dynamic, 0,
+                                            z->chunk[c]));
         }
     }
     unwrap(h);

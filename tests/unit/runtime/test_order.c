@@ -22,8 +22,7 @@ static bool is(const struct starpu_task *task, const char *name)
 
 static void look(const struct starpu_task *task)
 {
-    bool back = is(task, "sl_aggregate_backward") || is(task, "sl_attend_backward") ||
-                is(task, "sl_dynamic_backward") || is(task, "sl_relate_backward");
+    bool back = is(task, "sl_aggregate_backward") || is(task, "sl_attend_backward") || is(task, "sl_relate_backward");
     if (back || is(task, "sl_pack") || is(task, "sl_reduce")) {
         seen.n_sent++;
         seen.n_slow += task->priority != SL_PRIORITY_SEND;
