@@ -69,6 +69,11 @@ class Model:
         else:
             d = loops.sum(1).rsqrt()
             self.a = d[:, None] * loops * d[None, :]
+        self.e = None  # the sums of the features of in-edges
+        if "edge_features" in case:
+            to = torch.tensor(case["edges_src_dst"])[:, 1]
+            features = torch.tensor(case["edge_features"], dtype=torch.float64)
+            self.e = torch.zeros(n, features.shape[1], dtype=torch.float64).index_add(0, to, features)
         self.slot = None
         self.history = {}
         self.travelling = {}
@@ -130,6 +135,8 @@ class Model:
             else:
                 m = self.sum(i, h) @ w.T
             z = torch.nn.functional.linear(h, self.p[f"{i}.w_self"], self.p[f"{i}.bias"]) + m
+            if self.e is not None:
+                z = z + (self.e / self.degree).to(self.dtype) @ self.p[f"{i}.w_edge"].T
             if not last:
                 z = torch.relu(self.norm(z, name))
                 if self.options.get("residual") and z.shape == h.shape:
