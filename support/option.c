@@ -708,11 +708,13 @@ static enum sl_status check_need(const struct sl_option_table *table, const stru
     if (!met) {
         SL_CHECK(sl_option_is_default(option, settings, &met));
     }
+    if (met) {
+        return SL_OK;
+    }
     SL_CHECK(sl_option_text(option, settings, &now));
     bool number = option->kind == SL_OPTION_U32 || option->kind == SL_OPTION_REAL;
     describe_need(other, values, need, sizeof need);
-    SL_FAIL_IF(!met, SL_EINVAL, "--%s: expected %s with %s", option->name, need, number ? now : "it");
-    return SL_OK;
+    return sl_fail(SL_EINVAL, "--%s: expected %s with %s", option->name, need, number ? now : "it");
 }
 
 enum sl_status sl_option_check_needs(const struct sl_option_table *table, const void *settings)

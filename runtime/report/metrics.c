@@ -454,8 +454,12 @@ static enum sl_status drop_unfinished_line(const char *path, FILE *file)
         return SL_OK;
     }
     off_t end = about.st_size;
-    while (end > 0 && pread(fileno(file), &c, 1, end - 1) == 1 && c != '\n') {
-        end--;
+    for (; end > 0; end--) {
+        SL_FAIL_IF(pread(fileno(file), &c, 1, end - 1) != 1, SL_EIO, "%s: cannot read its last line: %s", path,
+                   strerror(errno));
+        if (c == '\n') {
+            break;
+        }
     }
     SL_FAIL_IF(end < about.st_size && ftruncate(fileno(file), end) != 0, SL_EIO,
                "%s: cannot remove its unfinished last line: %s", path, strerror(errno));
