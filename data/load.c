@@ -449,7 +449,9 @@ static void tell(const struct sl_dataset_options *options, const struct origin *
     }
     for (const char *line = origin->files.unused; *line != '\0';) {
         const int n = (int)strcspn(line, "\n");
-        sl_notify(SL_NOTICE_WARNING, "%.*s: is not used", n, line);
+        const char *features = strstr(line, "/edge-feat.");
+        const bool wanted = features != NULL && features < line + n;
+        sl_notify(SL_NOTICE_WARNING, "%.*s: is not used%s", n, line, wanted ? " without --edge-features" : "");
         line += n + 1;
     }
 }

@@ -122,7 +122,7 @@ said()
 # What is not used, or not there, is said; classes are those of vertices.
 cp -r made edged
 printf '0.5,1\n' | gzip >edged/raw/edge-feat.csv.gz
-said '^starling_data: warning: ./edged/raw/edge-feat.csv.gz: is not used$' 0 info ./edged --cache none
+said '^starling_data: warning: ./edged/raw/edge-feat.csv.gz: is not used without --edge-features$' 0 info ./edged --cache none
 rm -r edged
 mkdir few && printf 'src,dst,weight\n0,1,7\n1,2,7\n' >few/edges.csv
 said '^starling_data: warning: few: found 3 vertices for 5 parts: 2 parts are empty$' 0 partition ./few --parts 5 --method none --cache none
