@@ -12,11 +12,11 @@
  *           replaced, so some missing rows may stay uncached. Time of use: the step, then the row of the frontier
  *   degree  the S vertices that are the source of the most edges, cached once (the static cache of PaGraph, Lin et
  *           al., SoCC 2020)
- *   s3-fifo new rows enter a small queue. Its rows move to the main queue if they were wanted twice, else they leave,
- *           and enter the main queue if they come back soon (S3-FIFO, Yang et al., SOSP 2023)
+ *   s3-fifo new rows enter a small queue. A row that was wanted twice moves to the main queue. Other rows leave; one
+ *           that soon comes back enters the main queue (S3-FIFO, Yang et al., SOSP 2023)
  *   sieve   a hand goes from the oldest row to the newest. The first row that was not wanted since the hand last
  *           passed leaves (SIEVE, Zhang et al., NSDI 2024)
- *   clock   the same in a circle, in which a new row takes the place of the one that left (Corbato, 1968)
+ *   clock   the same over the entries in a circle. A new row takes the entry of the row that left (Corbato, 1968)
  *
  * codelets/rows/row_cache_rules.h has the last three. They, too, never replace a row of the current frontier.
  *

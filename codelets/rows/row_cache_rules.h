@@ -11,15 +11,17 @@
  *   2. Rows give way, as many as the missing rows need. Rows of the frontier stay; the hand passes them.
  *   3. The missing rows enter in the frontier's order, until no slot is left.
  *
- * clock: the slots are the circle. A row enters with its reference bit set, since it is referenced.
- * sieve: `wanted` numbers the rows in the order in which they entered. The hand is the number from which it goes on.
- * s3-fifo: rows leave the small queue while it has a tenth of the slots (rounded up), else the main queue. In the small
- * queue, `wanted` numbers the rows; the hand is the first number in the queue, and `end` the next one. In the main
- * queue, `wanted` is the time at which a row entered or returned to the head: the step, then the slot. A row of the
- * frontier at the tail of the small queue moves to the main queue. The ghost queue has as many vertices as the main
- * queue has slots. Rows that join the main or the ghost queue in one step do so by slot. slot_of of a vertex that left
- * the small queue is n_slots plus its number among such vertices, modulo the numbers left; so a vertex may be taken for
- * a ghost some 2^32 departures later.
+ *   clock    the slots are the circle. A row enters with its reference bit set, since it is referenced.
+ *   sieve    `wanted` numbers the rows in the order in which they entered. The hand is the number from which it goes on.
+ *   s3-fifo  rows leave the small queue while it has a tenth of the slots (rounded up), else the main queue. In the
+ *            small queue, `wanted` numbers the rows. The hand is the first number in the queue, and `end` the next one.
+ *            In the main queue, `wanted` is the time at which a row entered or returned to the head: the step, then the
+ *            slot. A row of the frontier at the tail of the small queue moves to the main queue. Rows that join the
+ *            main or the ghost queue in one step do so in the order of their slots.
+ *
+ * The ghost queue has as many vertices as the main queue has slots. A vertex in it has a number, by departure from the
+ * small queue. Its slot_of is n_slots + this number, modulo SL_NONE - n_slots. So a vertex may be taken for a ghost
+ * again after some 2^32 departures.
  */
 #ifndef SL_CODELETS_ROW_CACHE_RULES_H
 #define SL_CODELETS_ROW_CACHE_RULES_H
