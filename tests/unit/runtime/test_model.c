@@ -7,6 +7,8 @@
 #include "tests/support/run_fixture.h"
 #include "tests/support/sage_fixture.h"
 
+#include "runtime/model/gatv2.h"
+
 #include <unistd.h>
 
 static struct sl_settings settings;
@@ -408,6 +410,31 @@ TEST(test_heads_of_old)
     assert_int_equal(sl_tensors_find(&tensors, "layers.0.attn_l")->shape[0], 2);
     expect_ok(sl_model_set_tensors(&back, false, &tensors));
     expect_same_model(&m, &back, false);
+}
+
+/* A bias that PyTorch Geometric's layer alone has is written as zeros. Its values go into two others. */
+TEST(test_needless_bias)
+{
+    OWNED(sl_model_free) struct sl_model back;
+    OWNED(sl_model_free) struct sl_model m;
+    FREED struct sl_tensor *tensors = need(SL_MODEL_TENSORS, sizeof *tensors);
+    struct sl_tensors all = {.path = (char[]){"weights"}, .tensors = tensors};
+    set_model(SL_MODEL_GATV2, SL_NORM_NONE);
+    make(5, 3, false, &m);
+    make(5, 3, false, &back);
+    scramble(&m, 920);
+    scramble(&back, 1020);
+    expect_ok(sl_model_tensors(&m, SL_TENSORS_FOR_PYG, tensors, &all.n));
+    sl_real *bias = (sl_real *)(uintptr_t)sl_tensors_find(&all, "convs.0.bias")->data;
+    for (uint32_t c = 0; c < 8; c++) {
+        assert_true(bias[c] == 0);
+        bias[c] = (sl_real)(1 + c);
+        m.layer[0].parameter[SL_GATV2_SOURCE_BIAS].value[c] += bias[c];
+        m.layer[0].parameter[SL_GATV2_TARGET_BIAS].value[c] -= bias[c];
+    }
+    expect_ok(sl_model_set_tensors(&back, false, &all));
+    expect_same_model(&m, &back, false);
+    sl_model_tensors_free(tensors, all.n);
 }
 
 /* A file of another model is refused, and leaves this one alone. */
