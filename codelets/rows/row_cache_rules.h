@@ -12,7 +12,7 @@
  *   3. The missing rows enter in the frontier's order, until no slot is left.
  *
  *   clock    the slots are the circle. A row enters with its reference bit set, since it is referenced.
- *   sieve    `wanted` numbers the rows in the order in which they entered. The hand is the number from which it goes on.
+ *   sieve    `wanted` numbers the rows in the order of their entry. The hand is the number from which it goes on.
  *   s3-fifo  rows leave the small queue while it has a tenth of the slots (rounded up), else the main queue. In the
  *            small queue, `wanted` numbers the rows. The hand is the first number in the queue, and `end` the next one.
  *            In the main queue, `wanted` is the time at which a row entered or returned to the head: the step, then the

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Graph attention over blocks, and its adjoint, on a CPU. A destination's list is walked three times: for the largest score, for
- * the sum of exponentials, and for the rows. Rows are prefetched well before the first walk reaches them. With
- * relations, a destination has a list for each. */
+ * Graph attention over blocks, and its adjoint, on a CPU. A destination's list is walked three times: for the
+ * largest score, for the sum of exponentials, and for the rows. Rows are prefetched well before the first walk reaches
+ * them. With relations, a destination has a list for each. */
 #include "codelets/sums/attend.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Dynamic attention over blocks, and its adjoint, on a CPU. The terms of a destination, rows and scores, are listed once; the
- * sums are walks over this list. */
+ * Dynamic attention over blocks, and its adjoint, on a CPU. The terms of a destination, rows and scores, are
+ * listed once; the sums are walks over this list. */
 #include "codelets/sums/dynamic.h"
 
 #include <string.h>
