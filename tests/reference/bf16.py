@@ -242,7 +242,19 @@ def rounded(case, double):
 
 def optimizer(model, case):
     adam = case["adam"]
-    return torch.optim.Adam(model.p.values(), lr=adam["lr"], weight_decay=adam.get("weight_decay_l2", 0), eps=1e-8)
+    kind = torch.optim.AdamW if case["options"].get("optimizer") == "adamw" else torch.optim.Adam
+    return kind(model.p.values(), lr=adam["lr"], weight_decay=adam.get("weight_decay_l2", 0), eps=1e-8)
+
+
+def rates(optim, options):
+    """The schedulers of the learning rate. A step is an epoch."""
+    warmup, (kind, *of) = int(options.get("lr-warmup", 0)), options.get("lr-schedule", "none").split(":")
+    if warmup > 1:
+        yield torch.optim.lr_scheduler.LinearLR(optim, 1 / warmup, 1, warmup - 1)
+    if kind == "cosine":
+        yield torch.optim.lr_scheduler.CosineAnnealingLR(optim, int(options["epochs"]))
+    if kind == "step":
+        yield torch.optim.lr_scheduler.StepLR(optim, int(of[0]), float(of[1]))
 
 
 def step(model, optim):
@@ -259,9 +271,12 @@ def run_steps(case, double):
     """Three steps on the whole graph; the first one's figures, and all losses."""
     model = rounded(case, double)
     optim = optimizer(model, case)
+    schedulers = list(rates(optim, case["options"]))
     out = {"losses": []}
     for i in range(3):
         now = step(model, optim)
+        for scheduler in schedulers:
+            scheduler.step()
         out["losses"].append(now["loss"])
         if i == 0:
             out.update(logits=now["logits"], gradients=now["gradients"])
@@ -357,10 +372,10 @@ def run(case, double):
 def beside():
     """The kept cases, by name."""
     for file in sorted(os.listdir(HERE)):
-        if file.endswith(".json"):
+        if file.endswith(".json") and not file.startswith(("weighted_", "schedule_")):  # those of variants.py
             with open(os.path.join(HERE, file)) as f:
                 case = json.load(f)
-            if case.get("model") in KINDS and "edge_weights" not in case:  # the others have scripts of their own
+            if case.get("model") in KINDS:  # the others have scripts of their own
                 yield file[:-5], case
 
 

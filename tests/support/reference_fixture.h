@@ -274,6 +274,13 @@ static MAYBE_UNUSED void case_settings(json_t *root, struct sl_settings *out)
     if (json_object_get(root, "edge_features") != NULL) {
         out->edge_features = SL_EDGE_FEATURES_CONCAT;
     }
+    static const char *const texts[] = {"optimizer", "lr-schedule", "lr-warmup", "epochs"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        json_t *value = json_object_get(options, texts[i]);
+        if (value != NULL) {
+            expect_ok(sl_settings_set(out, texts[i], json_string_value(value)));
+        }
+    }
     out->dropout = 0;
     out->lr = json_number_value(member(adam, "lr"));
     out->weight_decay = json_number_value(json_object_get(adam, "weight_decay_l2")); /* 0 if it is not there */

@@ -18,6 +18,7 @@
 #include "runtime/model/sums.h"
 #include "runtime/plan/plan.h"
 #include "runtime/train/memory_need.h"
+#include "runtime/train/session.h"
 #include "tasks/nccl.h"
 #include "tasks/near.h"
 #include "tests/support/graph_fixture.h"
@@ -307,10 +308,10 @@ static MAYBE_UNUSED void world_healthy(const struct world *w)
     }
 }
 
+/* A step is an epoch of the schedule. */
 static MAYBE_UNUSED struct sl_adam adam_of(const struct sl_settings *settings, uint64_t step)
 {
-    return (struct sl_adam){
-        .lr = settings->lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .decay = settings->weight_decay, .t = step + 1};
+    return sl_session_adam(settings, step, step);
 }
 
 /* One PE's frontier of level `level` in the slot of step `step`, as dataset ids; free(). */

@@ -295,7 +295,7 @@ TEST(test_float)
     check_files(sizeof cases / sizeof *cases, cases, check_case);
 }
 
-/* --edge-weights factor: tests/reference/weighted.py. */
+/* --edge-weights factor: tests/reference/variants.py. */
 TEST(test_edge_weights)
 {
     static const char *const weighted[] = {"weighted_pipe_sage_w1",  "weighted_pipe_gcn_w1",    "weighted_pipe_gcn_w2",

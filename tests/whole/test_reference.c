@@ -184,10 +184,13 @@ static void check_case(json_t *root, const struct sl_dataset *dataset, struct sl
     }
 }
 
-/* One, two and three PEs that cooperate, and, unless statistics are per group, as many that do not. */
+/* PEs that cooperate and, unless statistics are per group, as many that do not. */
 static void check_file(const char *name)
 {
-    static const int methods[] = {SL_PARTITION_NONE, SL_PARTITION_RANDOM, SL_PARTITION_METIS};
+    static const struct {
+        uint32_t pes;
+        int method;
+    } ways[] = {{1, SL_PARTITION_NONE}, {3, SL_PARTITION_RANDOM}, {4, SL_PARTITION_METIS}, {7, SL_PARTITION_RANDOM}};
     OWNED(json_decref_it) json_t *root = case_of(name);
     OWNED(sl_dataset_free) struct sl_dataset dataset;
     forget_partitions(); /* of a test that has failed */
@@ -198,14 +201,15 @@ static void check_file(const char *name)
     if (is_sparse) {
         put_sparse(root, &dataset.features);
     }
-    for (uint32_t pes = 1; pes <= 3; pes++) {
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        const uint32_t pes = ways[i].pes;
         for (uint32_t group_size = 1; group_size <= pes; group_size += pes > 1 ? pes - 1 : 1) {
             OWNED(sl_settings_free) struct sl_settings settings;
             settings_of(root, &settings);
             settings.pes = pes;
             settings.group_size = group_size;
             settings.chunks = pes;
-            settings.partition = methods[pes % 3];
+            settings.partition = ways[i].method;
             settings.precision = precision;
             if (settings.norm != SL_NORM_BATCH || group_size == pes) {
                 char spread[32];
@@ -237,9 +241,12 @@ TEST(test_float)
     check_files(sizeof cases / sizeof *cases, cases, check_file);
 }
 
+/* --optimizer, --lr-schedule and --lr-warmup: tests/reference/variants.py. */
+static const char *const schedules[] = {"schedule_gcn3", "schedule_sage2"};
+
 static const char *const attention[] = {"gat2_skip", "gatv2_2", "gatv2_3_skip"};
 
-/* --edge-weights factor: tests/reference/weighted.py. */
+/* --edge-weights factor: tests/reference/variants.py. */
 TEST(test_edge_weights)
 {
     static const char *const weighted[] = {
@@ -269,6 +276,11 @@ static void check_closely(size_t n, const char *const *names, double tolerance)
 TEST(test_typed)
 {
     check_closely(sizeof typed / sizeof *typed, typed, fmin(TOLERANCE, 1e-5));
+}
+
+TEST(test_schedules)
+{
+    check_closely(sizeof schedules / sizeof *schedules, schedules, fmin(TOLERANCE, 1e-5));
 }
 
 /* tests/reference/attention.py, likewise. */

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
-"""Write weighted_*.json beside this file: the cases of the same name with weights of the edges, and PyTorch's figures
-in double. Needs torch; the tests do not. The models are those of bf16.py: sage divides the weighted sum by the number
+"""Write weighted_*.json beside this file: the cases of the same name with weights of the edges, and schedule_*.json,
+with schedules of the learning rate, and PyTorch's figures in double. Needs torch; the tests do not. The models are those of bf16.py: sage divides the weighted sum by the number
 of in-neighbours (DGL's SAGEConv with edge_weight), gcn, gcnii and resgcn have PyG's gcn_norm with edge_weight and
 self loops of weight 1, gin has the weighted sum.
 
@@ -29,10 +29,21 @@ def weigh(case):
     return {**case, "edge_weights": weights.double().tolist()}
 
 
-for name in NAMES:
+SCHEDULES = {
+    "gcn3": {"lr-warmup": "2", "lr-schedule": "cosine", "epochs": "4"},
+    "sage2": {"optimizer": "adamw", "lr-warmup": "3", "lr-schedule": "step:2:0.5", "epochs": "3"},
+}
+
+
+def schedule(case, name):
+    return {**case, "options": {**case["options"], **SCHEDULES[name]}, "adam": {**case["adam"], "weight_decay_l2": 0.1}}
+
+
+made = {f"weighted_{name}": name for name in NAMES} | {f"schedule_{name}": name for name in SCHEDULES}
+for wanted, name in made.items():
     with open(os.path.join(bf16.HERE, name + ".json"), encoding="utf-8") as f:
         old = json.load(f)
-    new = weigh(old)
+    new = schedule(old, name) if wanted.startswith("schedule") else weigh(old)
     figures = bf16.run(new, True)
     if "epochs" in old:
         made_last = len(old["epochs"]) % old["options"]["history_every"] == 0
@@ -40,7 +51,7 @@ for name in NAMES:
                    history=figures["live" if made_last else "history"])
     else:
         new.update({k: figures[k] for k in ("logits", "losses", "gradients")})
-        new["adam"] = {**old["adam"], "after_1_step": figures["after_1_step"], "after_3_steps": figures["after_3_steps"]}
-    with open(os.path.join(bf16.HERE, "weighted_" + name + ".json"), "w", encoding="utf-8") as f:
+        new["adam"] = {**new["adam"], "after_1_step": figures["after_1_step"], "after_3_steps": figures["after_3_steps"]}
+    with open(os.path.join(bf16.HERE, wanted + ".json"), "w", encoding="utf-8") as f:
         json.dump(new, f, indent=0)
         f.write("\n")
