@@ -162,26 +162,42 @@ static float weight_of(const struct sl_graph *graph, sl_vertex u, sl_vertex v)
     return -1;
 }
 
-/* Duplicates add. A reverse takes the weight of its edge, and is no duplicate of a listed edge. */
-TEST(adds_weights)
+/* Features that follow the weights: w and 10 w, last column first. */
+static void put_features(uint64_t n, const float *weights, float *out)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        out[2 * i] = 10 * weights[i];
+        out[2 * i + 1] = weights[i];
+    }
+}
+
+/* Duplicates add. A reverse takes the weight and features of its edge, and is no duplicate of a listed edge. */
+TEST(adds_weights_and_features)
 {
     /* 3 -> 1 three times; 0 -> 1 alone; 2 - 4 from both ends, with two weights; 2 -> 2; 4 -> 0 with weight -0. */
     const sl_vertex from[] = {3, 0, 3, 2, 4, 3, 2, 4};
     const sl_vertex to[] = {1, 1, 1, 4, 2, 1, 2, 0};
     const float weights[] = {1, 0.5f, 2, 8, 16, 4, 3, -0.0f};
+    float features[2 * 8];
+    struct sl_edge_list edges = {5, 8, from, to, weights, NULL, 0, false, features, 2};
     struct sl_graph graph;
-    assert_ok(sl_graph_build(5, 8, from, to, weights, false, &graph));
+    put_features(8, weights, features);
+    assert_ok(sl_graph_build_list(&edges, &graph));
     assert_int_equal(graph.n_edges, 6);
     assert_true(weight_of(&graph, 3, 1) == 7 && weight_of(&graph, 0, 1) == 0.5f && weight_of(&graph, 2, 4) == 8);
     assert_true(weight_of(&graph, 4, 2) == 16 && weight_of(&graph, 2, 2) == 3 && weight_of(&graph, 4, 0) == 0);
     sl_graph_free(&graph);
-    assert_ok(sl_graph_build(5, 8, from, to, weights, true, &graph));
+    edges.reverse = true;
+    put_features(8, weights, features);
+    assert_ok(sl_graph_build_list(&edges, &graph));
     assert_int_equal(graph.n_edges, 9);
     assert_true(weight_of(&graph, 3, 1) == 7 && weight_of(&graph, 1, 3) == 7 && weight_of(&graph, 1, 0) == 0.5f);
     assert_true(weight_of(&graph, 2, 4) == 8 && weight_of(&graph, 4, 2) == 16 && weight_of(&graph, 2, 2) == 3);
     assert_true(weight_of(&graph, 0, 4) == 0 && weight_of(&graph, 4, 0) == 0);
     for (uint64_t e = 0; e < graph.n_edges; e++) {
         assert_false(signbit(graph.weights[e]));
+        assert_true(features[2 * graph.rows[e]] == 10 * graph.weights[e]);
+        assert_true(features[2 * graph.rows[e] + 1] == graph.weights[e]);
     }
     bool symmetric;
     assert_ok(sl_graph_is_symmetric(&graph, &symmetric));
@@ -206,6 +222,11 @@ TEST(refuses_bad_weights)
                    "edge 1 is 1 -> 3, expected ids below 3");
     assert_refused(sl_graph_build(3, 2, (sl_vertex[]){1, 1}, (sl_vertex[]){2, 2}, large, false, &graph), SL_EINVAL,
                    "the weights of 1 -> 2, listed 2 times, add up to no float");
+    float features[] = {0, 3e38f, 0, 3e38f};
+    const struct sl_edge_list edges = {
+        3, 2, (sl_vertex[]){1, 1}, (sl_vertex[]){2, 2}, .features = features, .n_columns = 2};
+    assert_refused(sl_graph_build_list(&edges, &graph), SL_EINVAL,
+                   "the features of 1 -> 2, listed 2 times, add up to numbers that are not finite");
 }
 
 TEST(survives_no_memory)
