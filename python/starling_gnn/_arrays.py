@@ -88,10 +88,12 @@ def column(array: Array) -> Array:
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 
-def edge_weights(value: Any, name: str, n: int) -> Array:
-    """float32 (n,), from (n,) or (n, 1)."""
+def of_edges(value: Any, name: str, n: int, wide: bool = False) -> Array:
+    """float32 (n,), from (n,) or (n, 1); or if wide (n, D), from (n, D) or (n,)."""
     array = column(floats(value, name))
-    expect(array.shape == (n,), name, f"the shape {array.shape}", f"{(n,)}, the edges")
+    array = array[:, None] if wide and array.ndim == 1 else array
+    right = array.shape == (n, *array.shape[1:][:wide]) and array.ndim == 1 + wide and array.shape[1:] != (0,)
+    expect(right, name, f"the shape {array.shape}", f"({n}, D), the edges" if wide else f"{(n,)}, the edges")
     return array
 
 
@@ -268,17 +270,29 @@ class Relations:
         if triples:  # the library counts the commas and lines
             self.text = "".join(",".join(map(str, triple)) + "\n" for triple in triples).encode()
 
-    def weights(self, given: Mapping[Any, Any]) -> Array:
-        """The weights of all edges, from those of each relation: a name or number. Other relations have 1."""
+    def spread(self, given: Mapping[Any, Any], name: str, wide: bool = False) -> Array:
+        """A table of all edges, from those of relations: a name or number. wide: rows, which every relation has. If
+        not, numbers, of other relations 1."""
         if self.of_edges is None:
-            raise ValueError("edge_weight: found weights by relation without edge_type, expected both")
-        made = np.ones(len(self.of_edges), np.float32)
+            found = "rows" if wide else "weights"
+            raise ValueError(f"{name}: found {found} by relation without edge_type, expected both")
+        parts, lacking = [], np.ones(len(self.of_edges), bool)
         for key, value in given.items():
             number = self.names.index(key) if key in self.names else key
             names = ", ".join(map(repr, self.names[:5])) or f"0 .. {self.n - 1}"
-            expect(number in range(self.n), "edge_weight", f"the relation {key!r}", f"relations of {names}")
+            expect(number in range(self.n), name, f"the relation {key!r}", f"relations of {names}")
             where = self.of_edges == number
-            made[where] = edge_weights(value, f"edge_weight of {key}", int(where.sum()))
+            parts.append((where, of_edges(value, f"{name} of {key}", int(where.sum()), wide)))
+            lacking &= ~where
+            width, before = (part[1].shape[1:] for part in (parts[-1], parts[0]))
+            expect(width == before, f"{name} of {key}", f"{width} columns", f"{before} as before")
+        if wide and lacking.any():
+            first: Any = int(self.of_edges[lacking][0])
+            first = self.names[first] if self.names else first
+            raise ValueError(f"{name}: found none of the relation {first!r}, expected rows of each relation")
+        made = np.ones((len(lacking), *(parts[0][1].shape[1:] if parts else (1,) * wide)), np.float32)
+        for where, part in parts:
+            made[where] = part
         return made
 
     def ends(self, types: Mapping[Any, slice] | None) -> Array | None:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ._arrays import any_array, column, ids32
-from ._draft import OF_EDGES, ROWS, SETS, Draft, X, about, blocks, is_number, note, numbers, show, take
+from ._draft import OF_EDGES, ROWS, SETS, Draft, X, about, is_number, note, numbers, show, take
 from ._sources import PLAIN, Stores, is_pyg, of_dgl, of_pyg
 from ._tools import Array, expect, need, np
 

@@ -64,6 +64,9 @@ class Graph:
     edge_weight : array (E,), or True, or a dictionary
         0 or more; None: all are 1. A dictionary has the weights of some relations, by name or number; True: the
         entries of the matrix. Weights of duplicate edges add up.
+    edge_attr : array (E, D) or (E,), or a dictionary
+        Features of the edges, for train(edge_features="concat"). A dictionary has those of every relation, by name or
+        number. Rows of duplicate edges add up. A reverse edge that is added has the row of its edge.
     directed : bool
         False: the reverse of every edge is added.
     n_classes : int
@@ -108,6 +111,7 @@ class Graph:
         test: Any = None,
         edge_weight: Any = None,
         *,
+        edge_attr: Any = None,
         edge_type: Any = None,
         relations: Any = None,
         types: dict[str, slice] | None = None,
@@ -158,13 +162,18 @@ class Graph:
         self.train, self.valid, self.test = sets.values()
         if edge_index is None and train_links is not None:
             edge_index, edge_type = _arrays.edges_of_links(train_links)
-        right = edge_type is None or not _arrays.is_sparse(edge_index)
-        expect(right, "edge_type", "edges as a sparse matrix", "edge_index (2, E)")
+        for key, value in (("edge_type", edge_type), ("edge_attr", edge_attr)):
+            right = value is None or not _arrays.is_sparse(edge_index)
+            expect(right, key, "edges as a sparse matrix", "edge_index (2, E)")
         by_relation = edge_weight if isinstance(edge_weight, Mapping) else None
         sources, destinations, weights = _edges(edge_index, edge_weight if by_relation is None else None, n)
         typed = _arrays.Relations(edge_type, relations, len(sources))
         if by_relation is not None:
-            weights = typed.weights(by_relation)
+            weights = typed.spread(by_relation, "edge_weight")
+        if isinstance(edge_attr, Mapping):
+            edge_attr = typed.spread(edge_attr, "edge_attr", True)
+        elif edge_attr is not None:
+            edge_attr = _arrays.of_edges(edge_attr, "edge_attr", len(sources), True)
         self.relations = typed.names
         self.types = types
         ends = typed.ends(types)
@@ -172,11 +181,12 @@ class Graph:
         given.update(valid_negatives=valid_negatives, test_negatives=test_negatives)
         links = {name: _arrays.Links(value, name, n, typed.n) for name, value in given.items()}
         pointers = dict(sources=sources, destinations=destinations, edge_weights=weights, relation_ends=ends)
-        pointers.update(labels=labels, targets=targets, edge_relations=typed.of_edges, **sets)
+        pointers.update(labels=labels, targets=targets, edge_relations=typed.of_edges, edge_features=edge_attr, **sets)
         arrays = Arrays(
             name=name.encode(),
             n_vertices=n,
             n_edges=len(sources),
+            n_edge_features=0 if edge_attr is None else edge_attr.shape[1],
             directed=bool(directed),
             n_features=n_features,
             **self._features.members,
@@ -270,8 +280,8 @@ class Graph:
     ) -> Graph:
         """A graph of a torch_geometric.data.Data: edge_index or adj_t, x, y, train_mask, val_mask and test_mask.
 
-        The edges are taken as they are (directed=True), with edge_weight as weights. edge_type makes the graph typed.
-        Keywords are those of Graph and replace what the data have.
+        The edges are taken as they are (directed=True), with edge_weight as weights and edge_attr, if each relation has
+        it, as features. edge_type makes the graph typed. Keywords are those of Graph and replace what the data have.
 
         HeteroData give a typed graph: graph.types[type] is the slice of a type's vertices. If all types have x of one
         width, they share its columns. Otherwise each type has columns of its own, and each vertex of a type without x
@@ -290,28 +300,50 @@ class Graph:
 
     @classmethod
     def from_dgl(
-        cls, graph: Any, x: str = "feat", y: str = "label", *, target: str | None = None, **keywords: Any
+        cls,
+        graph: Any,
+        x: str = "feat",
+        y: str = "label",
+        *,
+        edge_attr: Any = "feat",
+        target: str | None = None,
+        **keywords: Any,
     ) -> Graph:
         """A graph of a dgl.DGLGraph. x and y: names in graph.ndata, as are train_mask, val_mask and test_mask.
 
-        The edges are taken as they are (directed=True). Weights are the edata edge_weight, weight or w, if they are one
-        number for each edge. A graph may have no labels. Several types give a typed graph, as in from_pyg, as do the
-        keywords.
+        The edges are taken as they are (directed=True). edge_attr: the edata that are features of the edges, or an
+        array. Weights are the edata edge_weight, weight or w, if they are one number for each edge. A graph may have no
+        labels. Several types give a typed graph, as in from_pyg, as do the keywords.
         """
         right = hasattr(graph, "edges" if hasattr(graph, "ntypes") else "ndata")
         expect(right, "from_dgl", f"a {type(graph).__name__}", "a DGLGraph", TypeError)
         stores = _sources.of_dgl(graph)
-        _check_names(_sources.split(stores)[0], {"x": x, "y": y}, keywords)
-        return cls(**_sources.keywords("from_dgl", stores, target, keywords, x, y))
+        vertices, edges = _sources.split(stores)
+        _check_names(vertices, {"x": x, "y": y}, keywords)
+        if not isinstance(edge_attr, str):
+            keywords["edge_attr"] = edge_attr
+        else:
+            found = sorted({name for tables in edges.values() for name in tables} - {"edge_index"})
+            right = edge_attr in ("feat", *found)
+            expect(right, "edge_attr", f"edata {', '.join(map(repr, found)) or 'none'}", repr(edge_attr))
+        return cls(**_sources.keywords("from_dgl", stores, target, keywords, (x, y, edge_attr)))
 
     @classmethod
     def from_networkx(
-        cls, graph: Any, x: Any = "x", y: Any = "y", *, weight: str | None = None, **keywords: Any
+        cls,
+        graph: Any,
+        x: Any = "x",
+        y: Any = "y",
+        *,
+        weight: str | None = None,
+        edge_attr: Any = None,
+        **keywords: Any,
     ) -> Graph:
         """A graph of a networkx.Graph or DiGraph. Vertex i is the i-th node of graph.nodes.
 
-        x, y: names of the nodes' attributes, or arrays in the order of graph.nodes. weight: the name of an attribute
-        of the edges. Keywords are those of Graph; train, valid, test and links may also be lists of nodes.
+        x, y: names of the nodes' attributes, or arrays in the order of graph.nodes. weight, edge_attr: the name of an
+        attribute of the edges; edge_attr also an array in the order of graph.edges. Keywords are those of Graph; train,
+        valid, test and links may also be lists of nodes.
         """
         right, found = hasattr(graph, "is_directed"), f"a {type(graph).__name__}"
         expect(right, "from_networkx", found, "a Graph or DiGraph of networkx", TypeError)
@@ -329,10 +361,12 @@ class Graph:
                     keywords[name] = [_numbers_of_nodes(name, row, number) for row in value]
         masks = [mask for mask in _sources.MASKS.values() if any(mask in graph.nodes[node] for node in number)]
         _sources.leave_out("from_networkx", masks, "; give train, valid and test as lists of nodes, or as masks")
-        names = {name: None for edge in graph.edges for name in graph.edges[edge] if name != weight}
+        used = (weight, edge_attr if isinstance(edge_attr, str) else None)
+        names = {name: None for edge in graph.edges for name in graph.edges[edge] if name not in used}
         advice = "; say weight='weight'" if weight is None and "weight" in names else ""
         _sources.leave_out("from_networkx", [f"edge attribute {name!r}" for name in names], advice)
         made["edge_weight"] = _attributes("weight", "edge", graph.edges, weight)
+        made["edge_attr"] = _attributes("edge_attr", "edge", graph.edges, edge_attr)
         return cls(**{**made, **keywords})
 
 
@@ -395,7 +429,7 @@ def _edges(edge_index: Any, edge_weight: Any, n: int) -> tuple[Array, Array, Arr
         taken = "taken as a row of sources and a row of destinations"
         warn(f"edge_index: found the shape (2, 2), {taken}; transpose it if its rows are edges")
     if weights is not None:
-        weights = _arrays.edge_weights(weights, "edge_weight", len(sources))
+        weights = _arrays.of_edges(weights, "edge_weight", len(sources))
     return sources, destinations, weights
 
 

@@ -171,6 +171,8 @@ Arrays = _struct("""
     char_p type_names
     void_p type_vertices type_columns
     char_p feature_names
+    uint32 n_edge_features
+    void_p edge_features
 """)
 DatasetSizes = _struct("""
     size_t size

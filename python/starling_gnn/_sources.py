@@ -116,47 +116,58 @@ def split(stores: Stores) -> tuple[Stores, Stores]:
     return {key: tables for key, tables in stores.items() if key not in edges}, edges
 
 
-def _weights_of(tables: dict[str, Any], pyg: bool, given: bool) -> tuple[Any, list[str]]:
-    """The weights among the tables of edges, perhaps None; and the names of tables that are not used.
+def _tables_of_edges(
+    tables: dict[str, Any], pyg: bool, features: Any, given: Mapping[str, Any]
+) -> tuple[Any, Any, list[str]]:
+    """Weights and features among the tables of edges, each perhaps None; and the names of tables that are not used.
 
-    given: the user gives weights, perhaps one of the tables.
+    features: the name of the features, which are not those if they are the weights. given: the user's own keywords.
     """
     name = next((name for name in tables if name in (WEIGHTS[:1] if pyg else WEIGHTS)), "")
     flat = _arrays.column(_arrays.any_array(tables.get(name, ())))
     # DGL's may be of any kind: weights are one number of 0 or more for each edge
     right = flat.ndim == 1 and flat.dtype.kind in "iuf" and (np.isfinite(flat) & (flat >= 0)).all()
     weights = tables[name] if name and (pyg or right) else None
+    rows = tables.get(features) if isinstance(features, str) else None
     used = {"edge_index", name if weights is not None else "", "edge_type" if pyg else ""}
-    if given:
-        used |= {"edge_attr", *WEIGHTS}
-    if weights is not None and "edge_attr" in tables:
-        attributes = np.ravel(_arrays.any_array(tables["edge_attr"]))
-        used |= {"edge_attr"} if np.array_equal(np.ravel(flat), attributes) else set()
+    used |= {features} if rows is not None else set()
+    used |= {*WEIGHTS} if "edge_weight" in given else set()
+    others = given.get("edge_weight", weights)
+    if rows is not None and others is not None and not isinstance(others, Mapping):
+        attributes = np.ravel(_arrays.any_array(rows))
+        rows = None if np.array_equal(np.ravel(_arrays.any_array(others)), attributes) else rows
     links = ("edge_label_index", "edge_label") if "edge_label_index" in tables else "edge_label_index"
-    return weights, [name for name in tables if name not in used and not name.endswith(links)]
+    return weights, rows, [name for name in tables if name not in used and not name.endswith(links)]
 
 
 def keywords(
-    converter: str, stores: Stores, target: str | None, given: Mapping[str, Any], x: str = "x", y: str = "y"
+    converter: str,
+    stores: Stores,
+    target: str | None,
+    given: Mapping[str, Any],
+    names: tuple[Any, ...] = ("x", "y", "edge_attr"),
 ) -> dict[str, Any]:
-    """The keywords of Graph for stores; those given replace them. x, y: the names of features and targets."""
+    """The keywords of Graph for stores; those given replace them. names: of features, targets and edges' features."""
+    x, y, of_edges = names
     vertices, edges = split(stores)
     typed, pyg = PLAIN not in edges, converter == "from_pyg"
-    weights, lost = {}, []
+    weights, rows, lost = {}, {}, []
     for triple, tables in edges.items():
         right = not typed or tables.get("edge_index") is not None
         expect(right, "edge_index", f"none of {triple}", "edge_index or adj_t")
-        weights[triple], names = _weights_of(tables, pyg, "edge_weight" in given)
-        lost += [(name if pyg else f"edata {name!r}") + f" of {triple}" * typed for name in names]
+        weights[triple], rows[triple], unused = _tables_of_edges(tables, pyg, of_edges, given)
+        lost += [(name if pyg else f"edata {name!r}") + f" of {triple}" * typed for name in unused]
     own_split = [name for name in given if name in (*MASKS, "split") or name.endswith("_links")]
     if typed:
         found = _join(vertices, edges, target, given, x, y)
         found["edge_weight"] = {triple: of for triple, of in weights.items() if of is not None} or None
+        found["edge_attr"] = _of_all(converter, edges, rows) if "edge_attr" not in given else None
     else:
         tables, index = vertices[""], edges[PLAIN].get("edge_index")
         if isinstance(index, list) or (index is not None and getattr(index, "shape", ())[:1] == (2,)):
             index = tuple(index)  # rows, also if the shape is (2, 2)
         found = dict(x=tables.get(x), y=tables.get(y), directed=True, edge_index=index, edge_weight=weights[PLAIN])
+        found["edge_attr"] = rows[PLAIN]
         found["edge_type"] = edges[PLAIN].get("edge_type") if pyg else None
         masks = {name: tables[mask] for name, mask in MASKS.items() if tables.get(mask) is not None}
         if {**found, **given}.get("y") is not None:
@@ -164,14 +175,26 @@ def keywords(
         elif not own_split and "y" not in given:
             leave_out(converter, [MASKS[name] for name in masks], f"; there are no labels {y!r}")
         lost = [name for name in tables if name in _SET_NAMES and not own_split] + lost
-    advice = "; give edge_weight=data.edge_attr if these are weights" if lost == ["edge_attr"] else ""
-    leave_out(converter, lost, advice)
+    leave_out(converter, lost)
     if any(given[name] is not None for name in own_split if name not in MASKS):
         found = {name: value for name, value in found.items() if name not in MASKS}
     return {**found, **given}
 
 
 # ---- typed graphs ----
+
+
+def _of_all(converter: str, edges: Stores, rows: dict[Any, Any]) -> dict[Any, Any] | None:
+    """Features of the edges by relation, if all relations with edges have them, of one width. None, and a warning."""
+    widths = {np.shape(_arrays.column(_arrays.any_array(of)))[1:] for of in rows.values() if of is not None}
+    has_edges = {triple: np.size(_arrays.any_array(edges[triple]["edge_index"][0])) > 0 for triple in edges}
+    lacking = [triple for triple, of in rows.items() if of is None and has_edges[triple]]
+    if widths and (lacking or len(widths) > 1):
+        lost = [f"features of the edges of {triple}" for triple, of in rows.items() if of is not None]
+        reason = f"those of {lacking[0]} have none" if lacking else "they have several widths"
+        leave_out(converter, lost, f": {reason}")
+        return None
+    return {triple: of for triple, of in rows.items() if of is not None} or None
 
 
 def _join_features(counts: list[int], tables: list[Any]) -> Any:

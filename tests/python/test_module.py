@@ -320,9 +320,9 @@ class Data(Folder):
         twice = np.concatenate([weights, weights])[:, None]
         data = Bag(edge_index=np.concatenate([edges, edges[::-1]], axis=1), edge_attr=twice, x=x, y=y)
         options = {**SMALL, "model": "gcn"}
-        with self.warns(sl.StarlingWarning, "edge_attr: is not used; give edge_weight=data.edge_attr"):
-            made = sl.Graph.from_pyg(data, **sets)
-        self.assertEqual(losses(sl.train(made, **options)), losses(sl.train(graph(edge_index=edges), **options)))
+        made = sl.Graph.from_pyg(data, **sets)
+        with self.warns(sl.StarlingWarning, "the features of edges are not used; edge_features concat uses them"):
+            self.assertEqual(losses(sl.train(made, **options)), losses(sl.train(graph(edge_index=edges), **options)))
         options["edge_weights"] = "factor"
         expected = losses(sl.train(graph(edge_index=edges, edge_weight=weights), **options))
         with warnings.catch_warnings():
@@ -331,6 +331,102 @@ class Data(Folder):
             self.assertEqual(losses(sl.train(made, **options)), expected)
             data.edge_weight = twice[:, 0]
             self.assertEqual(losses(sl.train(sl.Graph.from_pyg(data, **sets), **options)), expected)
+
+    def test_edge_features(self):
+        """A class that features of the edges alone decide: arrays, PyG, DGL, networkx; one relation, and two."""
+        rng = np.random.default_rng(5)
+        y = np.arange(N) % 2
+        edges = np.stack([rng.integers(0, N, 3 * N), np.repeat(np.arange(N), 3)])
+        attr = (rng.random((3 * N, 2)) + y[edges[1], None] * [0.0, 1.0]).astype(np.float32)
+        x, kinds = np.ones((N, 1), np.float32), np.arange(3 * N) % 2
+        sets = {name: ids for name, ids in zip(("train", "valid", "test"), np.split(rng.permutation(N), [120, 180]))}
+        of = [attr[kinds == r] for r in (0, 1)]
+        names = [("u", "r", "u"), ("u", "s", "u")]
+        by_name = {name: edges[:, kinds == r] for r, name in enumerate(names)}
+        options = {**SMALL, "epochs": 30, "lr": 0.05, "layers": 1, "fanout": [-1], "progress": False}
+        one = dict(edge_index=edges, x=x, y=y, directed=True, **sets)
+        masks = masks_of(sets)
+        form = functools.partial(dgl_graph, edges, {"feat": x, "label": y, **masks})
+        sides = {"u": {"feat": x, "label": y, **masks}}
+        two = {name: {"feat": of[r]} for r, name in enumerate(names)}
+        plain = {
+            "arrays": sl.Graph(**one, edge_attr=attr),
+            "pyg": sl.Graph.from_pyg(Bag(edge_index=edges, edge_attr=attr, x=x, y=y, **masks)),
+            "dgl": sl.Graph.from_dgl(form({"feat": attr})),
+            "edata": sl.Graph.from_dgl(form({"e": attr}), edge_attr="e"),
+            "array": sl.Graph.from_dgl(form({}), edge_attr=attr),
+        }
+        if has("networkx"):
+            import networkx
+
+            net = networkx.DiGraph()
+            net.add_nodes_from(range(N))
+            net.add_edges_from((*pair, {"e": row}) for pair, row in zip(edges.T.tolist(), attr))
+            plain["networkx"] = sl.Graph.from_networkx(net, x, y, **sets, edge_attr="e")
+        if has("torch", "dgl"):
+            import dgl
+            import torch
+
+            real = dgl.graph(tuple(torch.tensor(edges)), num_nodes=N)
+            real.ndata.update({name: torch.tensor(of) for name, of in {"feat": x, "label": y, **masks}.items()})
+            real.edata["feat"] = torch.tensor(attr)
+            plain["real dgl"] = sl.Graph.from_dgl(real)
+        typed = {
+            "arrays": sl.Graph(**one, edge_type=kinds, edge_attr=attr),
+            "numbers": sl.Graph(**one, edge_type=kinds, edge_attr=dict(enumerate(of))),
+            "dgl": sl.Graph.from_dgl(of_dgl(sides, {"u": N}, by_name, two)),
+        }
+        if has("torch_geometric"):
+            import torch
+            from torch_geometric.data import HeteroData
+
+            data = HeteroData()
+            data["u"].x, data["u"].y = torch.tensor(x), torch.tensor(y)
+            for name, mask in masks.items():
+                data["u"][name] = torch.tensor(mask)
+            for r, name in enumerate(names):
+                data[name].edge_index, data[name].edge_attr = torch.tensor(by_name[name]), torch.tensor(of[r])
+            typed["pyg"] = sl.Graph.from_pyg(data)
+            del data[names[1]].edge_attr
+            with self.warns(
+                sl.StarlingWarning, r"features of the edges of \('u', 'r', 'u'\): is not used: those of .*'s'"
+            ):
+                lost = sl.Graph.from_pyg(data)
+            with self.refuses(sl.StarlingError, "expected a dataset with features of its edges"):
+                sl.train(lost, "rgcn", **options, edge_features="concat")
+        for model, graphs in (("sage", plain), ("rgcn", typed)):
+            runs = {name: sl.train(made, model, **options, edge_features="concat") for name, made in graphs.items()}
+            for name, run in runs.items():
+                with self.subTest(model, form=name):
+                    self.assertGreater(run.test_acc, 0.95)
+                    if name not in ("networkx", "arrays", "numbers"):  # has an edge once; relations have no names
+                        self.assertEqual(losses(run), losses(runs["arrays" if model == "sage" else "dgl"]))
+                    np.testing.assert_allclose(run.model.predict(graphs[name]), run.predict(), rtol=1e-5, atol=1e-6)
+            with self.warns(sl.StarlingWarning, "the features of edges are not used; edge_features concat uses them"):
+                self.assertLess(sl.train(graphs["arrays"], model, **options).test_acc, 0.75)
+            with self.refuses(sl.StarlingError, "expected a dataset with features of its edges"):
+                run.predict(sl.Graph(**one, edge_type=kinds if model == "rgcn" else None))
+        for words, changes in (
+            (r"edge_attr: found the shape .719, 2., expected .720, D., the edges", dict(edge_attr=attr[1:])),
+            (r"edge_attr: found the shape .720, 2, 1., expected", dict(edge_attr=attr[:, :, None])),
+            ("feature 1 of edge 0 is nan; expected a finite number", dict(edge_attr=attr * [1, np.nan])),
+            ("feature 1 of edge 0 is inf; expected a finite number", dict(edge_attr=attr * [1, np.inf])),
+            ("edge_attr: found rows by relation without edge_type", dict(edge_attr={0: of[0]})),
+            ("edge_attr: found none of the relation 1, expected", dict(edge_type=kinds, edge_attr={0: of[0]})),
+            (
+                "edge_attr of 1: found the shape .361, 2.|edge_attr of 1: found the shape .359, 2., expected .360, D.",
+                dict(edge_type=kinds, edge_attr={0: of[0], 1: of[1][1:]}),
+            ),
+            (
+                "edge_attr of 1: found .1,. columns, expected .2,. as before",
+                dict(edge_type=kinds, edge_attr={0: of[0], 1: of[1][:, :1]}),
+            ),
+            ("edge_attr: found the relation 2, expected relations", dict(edge_type=kinds, edge_attr={2: of[0]})),
+        ):
+            with self.subTest(words), self.refuses((ValueError, sl.StarlingError), words):
+                sl.Graph(**one, **changes)
+        with self.refuses(ValueError, "edge_attr: found edata 'e', 'feat', expected 'none'"):
+            sl.Graph.from_dgl(form({"feat": attr, "e": attr}), edge_attr="none")
 
     def test_whole_floats(self):
         """Floats without fractions are classes, as in files, and that is said; objective="regression" keeps numbers."""
@@ -352,7 +448,7 @@ class Data(Folder):
             sl.Graph(edges, x, y, **sets, objective="link")
 
     def test_warnings_name_the_caller(self):
-        data = Bag(edge_index=arrays()[0], x=arrays()[1], edge_attr=np.ones(3 * N))
+        data = Bag(edge_index=arrays()[0], x=arrays()[1], edge_time=np.ones(3 * N))
         for call in (
             lambda: graph(y=arrays()[2].astype(float)),
             lambda: sl.Graph.from_pyg(data),
@@ -429,7 +525,7 @@ class Data(Folder):
                 return self.stores[key]
 
         expected = sl.Graph.from_pyg(Hetero(Bag(edge_index=edges))).n_edges
-        for name in ("edge_attr", "time", "edge_label"):
+        for name in ("time", "edge_label"):
             with self.warns(sl.StarlingWarning, name + r" of \('u', 'r', 'u'\): is not used"):
                 sl.Graph.from_pyg(Hetero(Bag(edge_index=edges, **{name: weights})))
         for values in (None, weights):
