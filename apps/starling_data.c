@@ -585,8 +585,6 @@ static enum sl_status run_partition(const struct settings *settings)
 
 /* ---- split ------------------------------------------------------------------------------------------------------- */
 
-static const char *const list_names[] = {"train", "valid", "test"};
-
 /* The first vertex of the type of a list: files number the vertices of each type from 0. */
 static sl_vertex first_of(const struct sl_dataset *dataset, const struct sl_ids *ids)
 {
@@ -604,10 +602,10 @@ static sl_vertex first_of(const struct sl_dataset *dataset, const struct sl_ids 
 
 static void put_vertices(FILE *stream, const struct sl_dataset *dataset, int list)
 {
-    const struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
-    const sl_vertex first = first_of(dataset, lists[list]);
-    for (uint32_t i = 0; i < lists[list]->n; i++) {
-        fprintf(stream, "%u\n", lists[list]->ids[i] - first);
+    const struct sl_ids *ids = &dataset->lists[list];
+    const sl_vertex first = first_of(dataset, ids);
+    for (uint32_t i = 0; i < ids->n; i++) {
+        fprintf(stream, "%u\n", ids->ids[i] - first);
     }
 }
 
@@ -629,7 +627,7 @@ static enum sl_status write_list(const struct settings *settings, const struct s
 {
     struct sl_writer writer;
     SL_FREED char *path = NULL;
-    SL_CHECK(sl_format(&path, "%s/%s.csv", settings->out, list_names[list]));
+    SL_CHECK(sl_format(&path, "%s/%s.csv", settings->out, sl_list_names[list]));
     SL_CHECK(sl_folder_make_parents(path));
     SL_CHECK(sl_writer_open(path, &writer));
     if (settings->links) {
@@ -643,7 +641,6 @@ static enum sl_status write_list(const struct settings *settings, const struct s
 /* A line for each vertex: its id in the files, and its list. */
 static enum sl_status write_table(const char *path, const struct sl_dataset *dataset)
 {
-    const struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
     const char *names = dataset->vertex_names;
     struct sl_writer writer;
     SL_CHECK(sl_writer_open(path, &writer));
@@ -651,7 +648,7 @@ static enum sl_status write_table(const char *path, const struct sl_dataset *dat
     for (sl_vertex v = 0; v < dataset->graph.n_vertices; v++) {
         const char *set = "";
         for (int list = 0; list < 3; list++) {
-            set = sl_ids_hold(lists[list], v) ? list_names[list] : set;
+            set = sl_ids_hold(&dataset->lists[list], v) ? sl_list_names[list] : set;
         }
         if (names != NULL) {
             const size_t n = strcspn(names, "\n");
@@ -668,10 +665,9 @@ static enum sl_status write_table(const char *path, const struct sl_dataset *dat
 static void print_split(const struct settings *settings, const struct sl_dataset *dataset)
 {
     const struct sl_links *links = dataset->links.list;
-    const struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
     printf("split       %s of %s: ", dataset->split, settings->links ? "links" : "vertices");
     for (int i = 0; i < 3; i++) {
-        printf("%s%s %u", i > 0 ? ", " : "", list_names[i], settings->links ? links[i].n : lists[i]->n);
+        printf("%s%s %u", i > 0 ? ", " : "", sl_list_names[i], settings->links ? links[i].n : dataset->lists[i].n);
     }
     printf("\n");
 }
@@ -692,7 +688,7 @@ static enum sl_status check_lists(const char *folder)
                    "--out: found '%.200s', expected a folder, or a table FILE.csv", folder);
     }
     for (int i = 0; i < 3 && st == SL_OK; i++) {
-        st = sl_raw_check_place(folder, list_names[i], ".csv");
+        st = sl_raw_check_place(folder, sl_list_names[i], ".csv");
     }
     if (st == SL_EFILE) {
         char why[SL_MESSAGE_BYTES];

@@ -538,19 +538,17 @@ static enum sl_status mark_set(const struct sl_targets *targets, const char *nam
 
 static enum sl_status make_split(const struct sl_arrays *a, struct sl_dataset *out)
 {
-    static const char *const names[] = {"train", "valid", "test"};
     const struct sl_ids given[] = {{a->n_train, (sl_vertex *)(uintptr_t)a->train},
                                    {a->n_valid, (sl_vertex *)(uintptr_t)a->valid},
                                    {a->n_test, (sl_vertex *)(uintptr_t)a->test}};
-    struct sl_ids *lists[] = {&out->train, &out->valid, &out->test};
     uint8_t *set_of;
     enum sl_status st;
     SL_TRY(st, sl_alloc_zero(a->n_vertices, 1, "a split", &set_of), done);
     for (int i = 0; i < 3; i++) {
-        SL_TRY(st, mark_set(&out->targets, names[i], &given[i], (uint8_t)(i + 1), set_of), free_set_of);
+        SL_TRY(st, mark_set(&out->targets, sl_list_names[i], &given[i], (uint8_t)(i + 1), set_of), free_set_of);
     }
     for (int i = 0; i < 3; i++) {
-        SL_TRY(st, sl_ids_list(set_of, a->n_vertices, (uint8_t)(i + 1), lists[i]), free_set_of);
+        SL_TRY(st, sl_ids_list(set_of, a->n_vertices, (uint8_t)(i + 1), &out->lists[i]), free_set_of);
     }
 free_set_of:
     sl_free(set_of);

@@ -233,7 +233,6 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
     const struct sl_graph *graph = &dataset->graph;
     const struct sl_features *features = &dataset->features;
     const struct sl_targets *targets = &dataset->targets;
-    const struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
     *draft = (struct draft){.facts = {.key = key, .kind = KIND_DATASET}};
     facts->synthetic = dataset->synthetic;
     facts->n_vertices = graph->n_vertices;
@@ -272,8 +271,8 @@ static void draft_dataset(const struct sl_dataset *dataset, uint64_t key, struct
     const uint32_t width = targets->width == 1 ? 0 : targets->width;
     add(draft, SECTION_TARGETS, target_dtype(targets->type), graph->n_vertices, width, targets->data);
     for (int i = 0; i < 3; i++) {
-        facts->n_lists[i] = lists[i]->n;
-        add(draft, (enum section)(SECTION_TRAIN + i), SL_DTYPE_U32, lists[i]->n, 0, lists[i]->ids);
+        facts->n_lists[i] = dataset->lists[i].n;
+        add(draft, (enum section)(SECTION_TRAIN + i), SL_DTYPE_U32, dataset->lists[i].n, 0, dataset->lists[i].ids);
     }
     add_names(draft, SECTION_CLASS_NAMES, dataset->class_names);
     add_names(draft, SECTION_VERTEX_NAMES, dataset->vertex_names);
@@ -564,7 +563,6 @@ static bool read_targets(const struct reading *file, struct sl_targets *out)
 
 static bool read_lists(const struct reading *file, struct sl_dataset *dataset)
 {
-    struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
     for (int i = 0; i < 3; i++) {
         uint64_t n = file->facts.n_lists[i];
         const sl_vertex *ids = section(file, (enum section)(SECTION_TRAIN + i), SL_DTYPE_U32, n);
@@ -578,7 +576,7 @@ static bool read_lists(const struct reading *file, struct sl_dataset *dataset)
                 return false;
             }
         }
-        *lists[i] = (struct sl_ids){.n = (uint32_t)n, .ids = (sl_vertex *)ids};
+        dataset->lists[i] = (struct sl_ids){.n = (uint32_t)n, .ids = (sl_vertex *)ids};
     }
     return true;
 }
@@ -650,7 +648,6 @@ bool sl_cache_read_dataset(const char *path, uint64_t key, bool low_memory, stru
 uint64_t sl_cache_parts_key(const struct sl_dataset *dataset, int method, uint32_t n_parts, uint64_t seed)
 {
     const struct sl_graph *graph = &dataset->graph;
-    const struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
     const uint64_t numbers[] = {graph->n_vertices, graph->n_edges,   (uint64_t)method, n_parts, seed,
                                 dataset->train.n,  dataset->valid.n, dataset->test.n};
     uint64_t key = sl_checksum(VERSION, numbers, sizeof numbers);
@@ -658,7 +655,7 @@ uint64_t sl_cache_parts_key(const struct sl_dataset *dataset, int method, uint32
     key = array_checksum(key, graph->offsets, n_bounds * sizeof *graph->offsets, dataset->low_memory);
     key = array_checksum(key, graph->sources, graph->n_edges * sizeof *graph->sources, dataset->low_memory);
     for (int i = 0; i < 3; i++) {
-        key = array_checksum(key, lists[i]->ids, lists[i]->n * sizeof *lists[i]->ids, dataset->low_memory);
+        key = array_checksum(key, dataset->lists[i].ids, dataset->lists[i].n * sizeof(sl_vertex), dataset->low_memory);
     }
     return key;
 }

@@ -15,6 +15,8 @@
 #include "support/file.h"
 #include "support/memory.h"
 
+const char *const sl_list_names[SL_N_LISTS] = {"train", "valid", "test"};
+
 static int compare_ids(const void *a, const void *b)
 {
     return sl_order(*(const sl_vertex *)a, *(const sl_vertex *)b, 0, 0);
@@ -138,9 +140,9 @@ static bool owns_arrays(const struct sl_dataset *dataset)
 static void free_lists(struct sl_dataset *dataset)
 {
     if (dataset->own_lists || owns_arrays(dataset)) {
-        sl_free(dataset->train.ids);
-        sl_free(dataset->valid.ids);
-        sl_free(dataset->test.ids);
+        for (int i = 0; i < SL_N_LISTS; i++) {
+            sl_free(dataset->lists[i].ids);
+        }
         sl_link_split_free(&dataset->links);
     }
 }
@@ -166,12 +168,10 @@ void sl_dataset_set_split(struct sl_dataset *dataset, const char *name, struct s
 {
     free_lists(dataset);
     snprintf(dataset->split, sizeof dataset->split, "%s", name);
-    dataset->train = lists[0];
-    dataset->valid = lists[1];
-    dataset->test = lists[2];
+    memcpy(dataset->lists, lists, sizeof dataset->lists);
+    memset(lists, 0, sizeof dataset->lists);
     dataset->links = *links;
     dataset->own_lists = true;
-    memset(lists, 0, 3 * sizeof *lists);
     *links = (struct sl_link_split){0};
     if (graph->offsets != NULL) {
         free_graph(dataset);

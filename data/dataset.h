@@ -35,6 +35,9 @@ bool sl_ids_hold(const struct sl_ids *ids, sl_vertex v);
 /* List the vertices v below n with set_of[v] == set. The caller frees out->ids (sl_free). SL_ENOMEM. */
 enum sl_status sl_ids_list(const unsigned char *set_of, uint32_t n, unsigned char set, struct sl_ids *out);
 
+#define SL_N_LISTS 3 /* of a split: train, valid, test */
+extern const char *const sl_list_names[SL_N_LISTS];
+
 /* The parts of a dataset whose contents are compared (data/identity.h). */
 enum sl_data_part { SL_DATA_GRAPH, SL_DATA_FEATURES, SL_DATA_LABELS, SL_DATA_SPLIT, SL_N_DATA_PARTS };
 
@@ -45,10 +48,15 @@ struct sl_dataset {
     struct sl_features features;           /* N rows */
     struct sl_edge_features edge_features; /* by graph.rows */
     struct sl_feature_range range;
-    struct sl_targets targets;        /* N rows. Every vertex of the three lists below has a known target */
-    char split[64];                   /* the split's name */
-    struct sl_ids train, valid, test; /* pairwise disjoint; empty if the split lists links */
-    struct sl_link_split links;       /* whose training links are the graph */
+    struct sl_targets targets; /* N rows. Every vertex of the three lists below has a known target */
+    char split[64];            /* the split's name */
+    union {                    /* pairwise disjoint; empty if the split lists links */
+        struct {
+            struct sl_ids train, valid, test;
+        };
+        struct sl_ids lists[SL_N_LISTS];
+    };
+    struct sl_link_split links; /* whose training links are the graph */
     /* The relations of a typed folder without reverses: a line "SOURCE,NAME,DESTINATION" for each. NULL: no names */
     char *relations;
     /* Names: a line for each class, in the order of the classes, or for each column of label sets. NULL: no names */
@@ -105,7 +113,7 @@ void sl_dataset_drop_pages(const struct sl_dataset *dataset);
 void sl_dataset_lend(const struct sl_dataset *from, struct sl_dataset *out);
 
 /* Replace the split, and the graph unless `graph` is empty. Both are moved into the dataset. */
-void sl_dataset_set_split(struct sl_dataset *dataset, const char *name, struct sl_ids lists[3],
+void sl_dataset_set_split(struct sl_dataset *dataset, const char *name, struct sl_ids lists[SL_N_LISTS],
                           struct sl_link_split *links, struct sl_graph *graph);
 
 /* Release all arrays and empty the struct. An empty struct is allowed. */

@@ -460,10 +460,8 @@ static void tell(const struct sl_dataset_options *options, const struct origin *
 static enum sl_status settle_split(const struct sl_dataset_options *given, struct sl_dataset_options *out,
                                    struct sl_random_split *rule)
 {
-    const char *split = given->split != NULL ? given->split : given->usual_split;
     *out = *given;
-    enum sl_status st = SL_OK;
-    SL_CHECK(sl_random_split_parse(split, given->split_seed, rule));
+    SL_CHECK(sl_random_split_parse(sl_text_or(given->split, given->usual_split), given->split_seed, rule));
     out->draw_links = rule->wanted && (given->draw_links || sl_raw_needs_links(given->need));
     if (rule->wanted) {
         out->split = "";
@@ -472,7 +470,7 @@ static enum sl_status settle_split(const struct sl_dataset_options *given, struc
     if (out->draw_links && sl_raw_needs_links(given->need)) {
         out->need = SL_RAW_FOR_INFERENCE;
     }
-    return st;
+    return SL_OK;
 }
 
 /* ---- The cache file's name --------------------------------------------------------------------------------------- */
@@ -562,60 +560,39 @@ done:
 
 /* ---- From raw tables to a dataset -------------------------------------------------------------------------------- */
 
-/* Normalize features, and measure them. used: the statistics of `scaling`, or else of these features. */
+/* Normalize the features, and measure them. The statistics are those of `scaling`, or else of these features. */
 static enum sl_status finish_features(enum sl_normalize normalize, const struct sl_scaling *scaling,
-                                      struct sl_features *features, struct sl_scaling *used,
-                                      struct sl_feature_range *range)
+                                      struct sl_dataset *dataset)
 {
+    dataset->normalized = normalize;
+    sl_scaling_free(&dataset->scaling);
     if (scaling != NULL && normalize == SL_NORMALIZE_COLUMN) {
-        SL_CHECK(sl_scaling_copy(scaling, used));
+        SL_CHECK(sl_scaling_copy(scaling, &dataset->scaling));
     }
-    if (features->n_rows > 0) {
-        SL_CHECK(sl_features_normalize(features, normalize, used));
+    if (dataset->features.n_rows > 0) {
+        SL_CHECK(sl_features_normalize(&dataset->features, normalize, &dataset->scaling));
     }
-    return sl_features_measure(features, range);
+    return sl_features_measure(&dataset->features, &dataset->range);
 }
 
 enum sl_status sl_dataset_make(const char *name, struct sl_raw *raw, bool directed, enum sl_normalize normalize,
                                const struct sl_scaling *scaling, struct sl_dataset *out)
 {
+    struct sl_dataset *data = &raw->data;
+    const bool typed = raw->n_relations > 0 && (data->links.n_relations == 0 || data->links.own_ids);
     *out = (struct sl_dataset){0};
-    struct sl_feature_range range;
-    struct sl_scaling used = {0};
-    enum sl_status st;
-    const bool typed = raw->n_relations > 0 && (raw->links.n_relations == 0 || raw->links.own_ids);
     SL_FAIL_IF(normalize == SL_NORMALIZE_COLUMN && typed, SL_EINVAL,
                "--normalize-features column cannot be used with the typed graph %s: each type has its own "
                "features; use row or none",
                name);
-    SL_TRY(st, finish_features(normalize, scaling, &raw->features, &used, &range), done);
-    SL_TRY(st, sl_raw_graph(raw, !directed, &out->graph), done);
-    sl_free(raw->from);
-    sl_free(raw->to);
-    sl_free(raw->relations);
-    sl_free(raw->weights);
-    snprintf(out->name, sizeof out->name, "%s", name);
-    snprintf(out->split, sizeof out->split, "%s", raw->split);
-    out->features = raw->features;
-    out->edge_features = raw->edge_features;
-    out->targets = raw->targets;
-    out->train = raw->train;
-    out->valid = raw->valid;
-    out->test = raw->test;
-    out->links = raw->links;
-    out->class_names = raw->class_names;
-    out->vertex_names = raw->vertex_names;
-    out->types = raw->types;
-    out->feature_names = raw->feature_names;
-    *raw = (struct sl_raw){0};
-    out->directed = directed;
-    out->normalized = normalize;
-    out->scaling = used;
-    used = (struct sl_scaling){0};
-    out->range = range;
-done:
-    sl_scaling_free(&used);
-    return st;
+    SL_CHECK(finish_features(normalize, scaling, data));
+    SL_CHECK(sl_raw_graph(raw, !directed, &data->graph));
+    snprintf(data->name, sizeof data->name, "%s", name);
+    data->directed = directed;
+    *out = *data;
+    *data = (struct sl_dataset){0};
+    sl_raw_free(raw);
+    return SL_OK;
 }
 
 static enum sl_status read_or_generate(const struct origin *origin, struct sl_raw *out)
@@ -636,21 +613,11 @@ static enum sl_status make_features(const struct sl_dataset_options *options, co
                                     struct sl_dataset *dataset)
 {
     struct sl_features features = {0};
-    enum sl_status st;
-    SL_TRY(st, sl_made_features_make(made, &dataset->graph, dataset->vertex_names, options->feature_seed, &features),
-           done);
-    SL_TRY(st, sl_features_settle(&features), fail);
-    sl_scaling_free(&dataset->scaling);
-    SL_TRY(st, finish_features(options->normalize, options->scaling, &features, &dataset->scaling, &dataset->range),
-           fail);
-    dataset->normalized = options->normalize;
+    SL_CHECK(sl_made_features_make(made, &dataset->graph, dataset->vertex_names, options->feature_seed, &features));
     sl_features_free(&dataset->features);
     dataset->features = features;
-    return SL_OK;
-fail:
-    sl_features_free(&features);
-done:
-    return st;
+    SL_CHECK(sl_features_settle(&dataset->features));
+    return finish_features(options->normalize, options->scaling, dataset);
 }
 
 /* Write a nodes.csv of ids, an id a line. */
@@ -674,7 +641,7 @@ static enum sl_status save_names(const struct sl_dataset_options *options, const
     enum sl_status st = cache_file(options, origin, "-ids.csv", &path);
     if (st == SL_OK && path != NULL && sl_folder_make_parents(path) == SL_OK &&
         sl_writer_open(path, &writer) == SL_OK) {
-        bool put = put_ids(&writer, raw->vertex_names) == SL_OK;
+        bool put = put_ids(&writer, raw->data.vertex_names) == SL_OK;
         if (sl_writer_close(&writer) == SL_OK && put) {
             sl_notify(SL_NOTICE_PROGRESS, "%s: the ids of its %u vertices are in %s, in the order of their numbers",
                       origin->name, raw->n_vertices, path);
@@ -691,15 +658,15 @@ static enum sl_status load_uncached(const struct sl_dataset_options *options, co
     const bool made = origin->made.kind != SL_MADE_NOT;
     enum sl_status st;
     SL_TRY(st, read_or_generate(origin, &raw), done);
-    if (raw.numbered && raw.vertex_names != NULL) {
+    if (raw.numbered && raw.data.vertex_names != NULL) {
         SL_TRY(st, save_names(options, origin, &raw), done);
     }
     if (raw.n_dropped > 0) {
         sl_notify(SL_NOTICE_WARNING, "%s: %u vertices of the split '%s' have no label: they have no share in scores",
-                  origin->name, raw.n_dropped, raw.split);
+                  origin->name, raw.n_dropped, raw.data.split);
     }
     bool all_known = raw.n_dropped == 0;
-    raw.links.directed = options->directed;
+    raw.data.links.directed = options->directed;
     SL_TRY(st,
            sl_dataset_make(origin->name, &raw, options->directed, made ? SL_NORMALIZE_NONE : options->normalize,
                            options->scaling, out),
@@ -712,20 +679,17 @@ static enum sl_status load_uncached(const struct sl_dataset_options *options, co
     out->synthetic = origin->reader == NULL;
 done:
     sl_raw_free(&raw);
-    if (st != SL_OK) {
-        sl_dataset_free(out);
-    }
     return st;
 }
 
-/* Note what the cache file does not say. On failure *out is emptied. */
+/* Note what the cache file does not say. */
 static enum sl_status describe(const struct sl_dataset_options *options, const struct origin *origin,
                                struct sl_dataset *out)
 {
-    enum sl_status st = SL_OK;
     out->directed = options->directed;
     out->normalized = options->normalize;
     out->feature_seed = options->feature_seed;
+    out->counts_edges = origin->made.kind == SL_MADE_DEGREE;
     if (origin->made.kind == SL_MADE_ONEHOT) { /* the columns stand for the vertices in this order */
         const char *names = sl_text_or(out->vertex_names, "");
         const char *types = sl_text_or(out->types, "");
@@ -733,69 +697,51 @@ static enum sl_status describe(const struct sl_dataset_options *options, const s
     }
     out->serial = sl_dataset_serial();
     if (options->features != NULL && options->features[0] != '\0') {
-        SL_TRY(st, sl_strdup(options->features, &out->feature_words), done);
+        SL_CHECK(sl_strdup(options->features, &out->feature_words));
+    }
+    if (origin->reader == NULL && origin->recipe.n_types > 0) {
+        SL_CHECK(sl_alloc((size_t)origin->recipe.n_relations + 1, sizeof *out->ends, "ends of relations", &out->ends));
+        sl_recipe_ends(&origin->recipe, out->ends);
     }
     if (origin->reader != NULL && origin->reader->describe_relations != NULL) {
-        st = origin->reader->describe_relations(&origin->files, &out->relations, &out->ends);
-    } else if (origin->reader == NULL && origin->recipe.n_types > 0) {
-        st = sl_alloc((size_t)origin->recipe.n_relations + 1, sizeof *out->ends, "ends of relations", &out->ends);
-        if (st == SL_OK) {
-            sl_recipe_ends(&origin->recipe, out->ends);
-        }
+        return origin->reader->describe_relations(&origin->files, &out->relations, &out->ends);
     }
-done:
-    if (st != SL_OK) {
-        sl_dataset_free(out);
-    }
-    return st;
+    return SL_OK;
 }
 
-/* Load a dataset with the split of its files. counting: made features are to be made anew, of another graph. */
-static enum sl_status load_origin(const struct sl_dataset_options *options, const struct origin *origin, bool counting,
+/* Load a dataset with the split of its files, from the cache or else from its origin. */
+static enum sl_status load_origin(const struct sl_dataset_options *options, const struct origin *origin,
                                   struct sl_dataset *out)
 {
     char *file = NULL;
     bool whole = false; /* complete for every need, and so fit for the cache */
+    const bool counting = options->draw_links && origin->made.kind == SL_MADE_DEGREE; /* made anew after the split */
     enum sl_status st = SL_OK;
     if (!sl_raw_needs_links(options->need) && !counting) { /* the cache has no links */
-        SL_TRY(st, cache_file(options, origin, ".slc", &file), done);
+        SL_CHECK(cache_file(options, origin, ".slc", &file));
     }
-    if (file != NULL && sl_cache_read_dataset(file, origin->state, options->low_memory, out)) {
-        goto describe;
+    if (file == NULL || !sl_cache_read_dataset(file, origin->state, options->low_memory, out)) {
+        st = load_uncached(options, origin, &whole, out);
     }
-    SL_TRY(st, load_uncached(options, origin, &whole, out), done);
-    if (file != NULL && whole) {
+    if (st == SL_OK && file != NULL && whole) {
         (void)sl_cache_write_dataset(file, origin->state, out); /* the next load can do without */
     }
-describe:
-    out->counts_edges = origin->made.kind == SL_MADE_DEGREE;
-    st = describe(options, origin, out);
-done:
     sl_free(file);
     return st;
 }
 
 /* Draw the split. Features that count edges are made of the graph without links to find. */
 static enum sl_status draw_split(const struct sl_dataset_options *options, const struct origin *origin,
-                                 const struct sl_random_split *rule, bool links, struct sl_dataset *out)
+                                 const struct sl_random_split *rule, struct sl_dataset *out)
 {
     const bool counts = out->counts_edges;
-    enum sl_status st;
-    if (!links) {
-        st = sl_random_split_vertices(rule, out);
-        goto done;
+    if (!options->draw_links) {
+        return sl_random_split_vertices(rule, out);
     }
     out->counts_edges = false;
-    SL_TRY(st, sl_random_split_links(rule, out), done);
+    SL_CHECK(sl_random_split_links(rule, out));
     out->counts_edges = counts;
-    if (counts) {
-        st = make_features(options, &origin->made, out);
-    }
-done:
-    if (st != SL_OK) {
-        sl_dataset_free(out);
-    }
-    return st;
+    return counts ? make_features(options, &origin->made, out) : SL_OK;
 }
 
 enum sl_status sl_dataset_load(const struct sl_dataset_options *given, struct sl_dataset *out)
@@ -806,21 +752,21 @@ enum sl_status sl_dataset_load(const struct sl_dataset_options *given, struct sl
     *out = (struct sl_dataset){0};
     enum sl_status st = SL_OK;
     SL_CHECK(settle_split(given, &options, &rule));
-    st = find_origin(&options, &origin);
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(find_origin(&options, &origin));
     if (origin.made.kind == SL_MADE_NONE && options.need != SL_RAW_FOR_LOOKS) {
         st = sl_fail(SL_EINVAL, "--features: found none, expected features for the model: a file, " SL_FEATURE_WORDS);
         goto done;
     }
     tell(&options, &origin);
-    const bool counting = options.draw_links && origin.made.kind == SL_MADE_DEGREE;
-    SL_TRY(st, load_origin(&options, &origin, counting, out), done);
+    SL_TRY(st, load_origin(&options, &origin, out), done);
+    SL_TRY(st, describe(&options, &origin, out), done);
     if (rule.wanted) {
-        st = draw_split(&options, &origin, &rule, options.draw_links, out);
+        st = draw_split(&options, &origin, &rule, out);
     }
 done:
     free_origin(&origin);
+    if (st != SL_OK) {
+        sl_dataset_free(out);
+    }
     return st;
 }

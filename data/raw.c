@@ -527,19 +527,19 @@ void sl_raw_files_free(struct sl_raw_files *files)
 /* Check one list of ids: in range, ascending, with labels, and in no earlier list. */
 static enum sl_status check_list(const struct sl_raw *raw, const char *where, int list)
 {
-    static const char *const names[] = {"train", "valid", "test"};
-    const struct sl_ids *lists[] = {&raw->train, &raw->valid, &raw->test};
-    const struct sl_ids *ids = lists[list];
+    const struct sl_dataset *data = &raw->data;
+    const struct sl_ids *ids = &data->lists[list];
     for (uint32_t i = 0; i < ids->n; i++) {
         sl_vertex v = ids->ids[i];
         SL_FAIL_IF(v >= raw->n_vertices || (i > 0 && v <= ids->ids[i - 1]), SL_EFILE,
-                   "%s: split '%s', %s: expected ascending ids below %u, found %u", where, raw->split, names[list],
-                   raw->n_vertices, v);
-        SL_FAIL_IF(!sl_targets_known(&raw->targets, v), SL_EFILE, "%s: split '%s': vertex %u of %s has no label", where,
-                   raw->split, v, names[list]);
+                   "%s: split '%s', %s: expected ascending ids below %u, found %u", where, data->split,
+                   sl_list_names[list], raw->n_vertices, v);
+        SL_FAIL_IF(!sl_targets_known(&data->targets, v), SL_EFILE, "%s: split '%s': vertex %u of %s has no label",
+                   where, data->split, v, sl_list_names[list]);
         for (int other = 0; other < list; other++) {
-            SL_FAIL_IF(sl_ids_hold(lists[other], v), SL_EFILE, "%s: split '%s': vertex %u is both in %s and in %s",
-                       where, raw->split, v, names[other], names[list]);
+            SL_FAIL_IF(sl_ids_hold(&data->lists[other], v), SL_EFILE,
+                       "%s: split '%s': vertex %u is both in %s and in %s", where, data->split, v, sl_list_names[other],
+                       sl_list_names[list]);
         }
     }
     return SL_OK;
@@ -748,20 +748,20 @@ static enum sl_status take_relations(const struct sl_links *train, struct sl_raw
     for (uint32_t i = 0; st == SL_OK && i < train->n; i++) {
         raw->relations[i] = (uint16_t)train->relation[i];
     }
-    raw->n_relations = raw->links.n_relations;
+    raw->n_relations = raw->data.links.n_relations;
     return st;
 }
 
 /* Read the lists of links. The training links become the edges. */
 static enum sl_status read_links(const struct sl_raw_files *files, struct sl_raw *raw)
 {
-    const struct sl_links *train = &raw->links.list[SL_LINKS_TRAIN];
+    const struct sl_links *train = &raw->data.links.list[SL_LINKS_TRAIN];
     struct sl_links edges = {0};
     SL_FAIL_IF(raw->n_vertices == SL_NONE, SL_EFILE,
                "%s: expected raw/num-node-list.csv.gz or a table of the vertices beside a split of "
                "links, found none",
                files->paths[SL_RAW_TRAIN]);
-    SL_CHECK(sl_links_read_split(files->paths + SL_RAW_TRAIN, raw->n_vertices, &raw->links));
+    SL_CHECK(sl_links_read_split(files->paths + SL_RAW_TRAIN, raw->n_vertices, &raw->data.links));
     SL_CHECK(sl_links_copy(train, &edges));
     raw->n_edges = edges.n;
     raw->from = edges.from;
@@ -796,9 +796,9 @@ static enum sl_status read_targets(const struct sl_raw_files *files, struct sl_r
 {
     const char *path = files->paths[SL_RAW_LABELS];
     if (path == NULL || files->need == SL_RAW_FOR_LINKS) {
-        return sl_targets_make_unknown(raw->n_vertices, &raw->targets);
+        return sl_targets_make_unknown(raw->n_vertices, &raw->data.targets);
     }
-    return sl_raw_read_targets(path, raw->n_vertices, files->targets, &raw->targets, &raw->class_names);
+    return sl_raw_read_targets(path, raw->n_vertices, files->targets, &raw->data.targets, &raw->data.class_names);
 }
 
 /* Read the names of the classes beside numbers of classes in a file of arrays, if it has names. */
@@ -806,19 +806,19 @@ static enum sl_status read_class_names(const struct sl_raw_files *files, struct 
 {
     const char *path = files->paths[SL_RAW_LABELS];
     const char *name = NULL;
-    if (raw->class_names != NULL || path == NULL || raw->targets.type != SL_TARGET_CLASS) {
+    if (raw->data.class_names != NULL || path == NULL || raw->data.targets.type != SL_TARGET_CLASS) {
         return SL_OK;
     }
     SL_CHECK(sl_npy_find(path, (const char *const[]){"class_names"}, 1, &name));
     if (name == NULL) {
         return SL_OK;
     }
-    SL_CHECK(sl_npy_read_lines(path, name, &raw->class_names));
-    const uint64_t n = sl_text_count_lines(raw->class_names);
-    SL_FAIL_IF(n < raw->targets.n_classes || n > SL_MAX_CLASSES, SL_EFILE,
-               "%s: class_names: expected a name for each of %u classes, found %llu", path, raw->targets.n_classes,
+    SL_CHECK(sl_npy_read_lines(path, name, &raw->data.class_names));
+    const uint64_t n = sl_text_count_lines(raw->data.class_names);
+    SL_FAIL_IF(n < raw->data.targets.n_classes || n > SL_MAX_CLASSES, SL_EFILE,
+               "%s: class_names: expected a name for each of %u classes, found %llu", path, raw->data.targets.n_classes,
                (unsigned long long)n);
-    sl_targets_widen(&raw->targets, (uint32_t)n);
+    sl_targets_widen(&raw->data.targets, (uint32_t)n);
     return SL_OK;
 }
 
@@ -833,11 +833,11 @@ static enum sl_status read_vertex_names(const struct sl_raw_files *files, struct
     }
     if (is_binary(path)) {
         SL_CHECK(name_array(path, SL_RAW_NODE_IDS, &name));
-        SL_CHECK(sl_npy_read_lines(path, name, &raw->vertex_names));
+        SL_CHECK(sl_npy_read_lines(path, name, &raw->data.vertex_names));
     } else {
-        SL_CHECK(sl_file_read(path, MAX_ID_BYTES, &raw->vertex_names, &bytes));
+        SL_CHECK(sl_file_read(path, MAX_ID_BYTES, &raw->data.vertex_names, &bytes));
     }
-    const uint64_t n = sl_text_count_lines(raw->vertex_names);
+    const uint64_t n = sl_text_count_lines(raw->data.vertex_names);
     SL_FAIL_IF(n != raw->n_vertices, SL_EFILE, "%.300s: expected the ids of %u vertices, a line each, found %llu lines",
                path, raw->n_vertices, (unsigned long long)n);
     return SL_OK;
@@ -858,10 +858,9 @@ static uint32_t drop_unknown(const struct sl_targets *targets, struct sl_ids *id
 
 enum sl_status sl_raw_settle(const struct sl_raw_files *files, const char *where, struct sl_raw *raw)
 {
-    struct sl_ids *lists[] = {&raw->train, &raw->valid, &raw->test};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < SL_N_LISTS; i++) {
         if (files->need != SL_RAW_FOR_TRAINING) {
-            raw->n_dropped += drop_unknown(&raw->targets, lists[i]);
+            raw->n_dropped += drop_unknown(&raw->data.targets, &raw->data.lists[i]);
         }
         SL_CHECK(check_list(raw, where, i));
     }
@@ -871,9 +870,8 @@ enum sl_status sl_raw_settle(const struct sl_raw_files *files, const char *where
 enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
 {
     *out = (struct sl_raw){0};
-    struct sl_ids *lists[] = {&out->train, &out->valid, &out->test};
     enum sl_status st;
-    snprintf(out->split, sizeof out->split, "%s", files->split);
+    snprintf(out->data.split, sizeof out->data.split, "%s", files->split);
     SL_TRY(st, read_graph(files, out), fail);
     if (files->need != SL_RAW_FOR_LINKS && files->paths[SL_RAW_WEIGHTS] != NULL) {
         SL_TRY(st, sl_raw_read_weights(files->paths[SL_RAW_WEIGHTS], out->n_edges, &out->weights), fail);
@@ -881,7 +879,7 @@ enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
     if (files->need != SL_RAW_FOR_LINKS && files->paths[SL_RAW_EDGE_FEATURES] != NULL) {
         SL_TRY(st,
                sl_raw_read_edge_features(files->paths[SL_RAW_EDGE_FEATURES], 0, out->n_edges, out->n_edges,
-                                         &out->edge_features),
+                                         &out->data.edge_features),
                fail);
     }
     SL_TRY(st, read_targets(files, out), fail);
@@ -890,10 +888,10 @@ enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
     for (int i = 0; i < 3; i++) {
         const enum sl_raw_file table = (enum sl_raw_file)(SL_RAW_TRAIN + i);
         const char *path = files->need != SL_RAW_FOR_LINKS ? files->paths[table] : NULL;
-        SL_TRY(st, sl_raw_read_ids(path, table, out->n_vertices, lists[i]), fail);
+        SL_TRY(st, sl_raw_read_ids(path, table, out->n_vertices, &out->data.lists[i]), fail);
     }
     if (files->paths[SL_RAW_FEATURES] != NULL && !files->no_features) {
-        SL_TRY(st, sl_raw_read_features(files->paths[SL_RAW_FEATURES], out->n_vertices, &out->features), fail);
+        SL_TRY(st, sl_raw_read_features(files->paths[SL_RAW_FEATURES], out->n_vertices, &out->data.features), fail);
     }
     SL_TRY(st, sl_raw_settle(files, sl_text_or(files->paths[SL_RAW_TRAIN], files->split), out), fail);
     return SL_OK;
@@ -912,8 +910,8 @@ enum sl_status sl_raw_graph(const struct sl_raw *raw, bool reverse, struct sl_gr
                                        .relations = raw->relations,
                                        .n_relations = raw->n_relations,
                                        .reverse = reverse,
-                                       .features = raw->edge_features.values,
-                                       .n_columns = raw->edge_features.n_columns};
+                                       .features = raw->data.edge_features.values,
+                                       .n_columns = raw->data.edge_features.n_columns};
     return sl_graph_build_list(&edges, out);
 }
 
@@ -923,16 +921,6 @@ void sl_raw_free(struct sl_raw *raw)
     sl_free(raw->to);
     sl_free(raw->relations);
     sl_free(raw->weights);
-    sl_free(raw->edge_features.values);
-    sl_features_free(&raw->features);
-    sl_targets_free(&raw->targets);
-    sl_free(raw->train.ids);
-    sl_free(raw->valid.ids);
-    sl_free(raw->test.ids);
-    sl_link_split_free(&raw->links);
-    sl_free(raw->class_names);
-    sl_free(raw->vertex_names);
-    sl_free(raw->types);
-    sl_free(raw->feature_names);
+    sl_dataset_free(&raw->data);
     *raw = (struct sl_raw){0};
 }

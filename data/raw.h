@@ -31,19 +31,12 @@ struct sl_raw {
     uint64_t n_edges;
     sl_vertex *from; /* E sources, in the order of the file */
     sl_vertex *to;
-    float *weights;                        /* E. NULL: none */
-    uint16_t *relations;                   /* E, of a typed dataset, below n_relations; else NULL */
-    uint32_t n_relations;                  /* of a typed dataset, without reverses; else 0 */
-    struct sl_edge_features edge_features; /* E rows */
-    struct sl_features features;           /* N rows */
-    struct sl_targets targets;             /* N rows */
-    char split[64];
-    struct sl_ids train, valid, test;
-    struct sl_link_split links;       /* SL_RAW_FOR_LINKS: train, valid and test are empty */
-    uint32_t n_dropped;               /* vertices of the split that had no label (SL_RAW_FOR_INFERENCE) */
-    char *class_names, *vertex_names; /* as in struct sl_dataset */
-    char *types, *feature_names;      /* the same */
-    bool numbered;                    /* the reader has numbered the ids: no file has their order */
+    float *weights;         /* E. NULL: none */
+    uint16_t *relations;    /* E, of a typed dataset, below n_relations; else NULL */
+    uint32_t n_relations;   /* of a typed dataset, without reverses; else 0 */
+    struct sl_dataset data; /* all but the graph. SL_RAW_FOR_LINKS: train, valid and test are empty */
+    uint32_t n_dropped;     /* vertices of the split that had no label (SL_RAW_FOR_INFERENCE) */
+    bool numbered;          /* the reader has numbered the ids: no file has their order */
 };
 
 /* What a command needs of a dataset. */

@@ -81,13 +81,11 @@ static enum sl_status write_ids(const char *folder, const char *stem, const stru
 /* The lists of the split. place: "TYPE/" or "". */
 static enum sl_status write_split(const struct sl_raw *raw, const char *folder, const char *place, sl_vertex first)
 {
-    static const char *const names[] = {"train", "valid", "test"};
-    const struct sl_ids *lists[] = {&raw->train, &raw->valid, &raw->test};
     enum sl_status st = SL_OK;
-    for (int i = 0; i < 3 && st == SL_OK && raw->split[0] != '\0'; i++) {
+    for (int i = 0; i < 3 && st == SL_OK && raw->data.split[0] != '\0'; i++) {
         char stem[200];
-        snprintf(stem, sizeof stem, "split/%s/%s%s", raw->split, place, names[i]);
-        st = write_ids(folder, stem, lists[i], first);
+        snprintf(stem, sizeof stem, "split/%s/%s%s", raw->data.split, place, sl_list_names[i]);
+        st = write_ids(folder, stem, &raw->data.lists[i], first);
     }
     return st;
 }
@@ -106,7 +104,7 @@ static enum sl_status write_edges(const struct sl_raw *raw, const char *folder, 
 
 static enum sl_status write_targets(const struct sl_raw *raw, const char *folder, const char *stem, uint32_t first)
 {
-    const struct sl_targets *t = &raw->targets;
+    const struct sl_targets *t = &raw->data.targets;
     const bool classes = t->type == SL_TARGET_CLASS;
     const uint64_t rows = t->n_rows - first;
     return write_array(folder, stem, classes ? SL_DTYPE_I32 : SL_DTYPE_F32, rows, t->width > 1 ? t->width : 0,
@@ -117,7 +115,7 @@ static enum sl_status write_targets(const struct sl_raw *raw, const char *folder
  * sparse table is written with its zeros. */
 static enum sl_status write_features(const struct sl_raw *raw, const char *folder, const char *stem, uint32_t first)
 {
-    const struct sl_features *features = &raw->features;
+    const struct sl_features *features = &raw->data.features;
     const uint32_t width = features->n_columns;
     const uint32_t written = width - first;
     struct sl_writer writer;
@@ -151,10 +149,10 @@ enum sl_status sl_raw_write(const struct sl_raw *raw, const char *folder)
         SL_CHECK(write_array(folder, "raw/edge-weight", SL_DTYPE_F32, raw->n_edges, 0, raw->weights,
                              raw->n_edges * sizeof(float)));
     }
-    if (raw->targets.data != NULL) {
+    if (raw->data.targets.data != NULL) {
         SL_CHECK(write_targets(raw, folder, "raw/node-label", 0));
     }
-    if (raw->features.n_columns > 0) {
+    if (raw->data.features.n_columns > 0) {
         SL_CHECK(write_features(raw, folder, "raw/node-feat", 0));
     }
     return write_split(raw, folder, "", 0);

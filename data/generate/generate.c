@@ -284,7 +284,7 @@ static void make_dense_rows(void *context, uint64_t begin, uint64_t end)
         struct sl_home home = sl_world_home(world, world->places[v]);
         const float *class_centre = world->class_centres + home.class * n;
         const float *topic_centre = world->topic_centres + home.topic * n;
-        float *row = sl_column_row(&job->raw->features.dense, v);
+        float *row = sl_column_row(&job->raw->data.features.dense, v);
         for (size_t i = 0; i < n; i++) {
             row[i] = class_centre[i] + topic_centre[i];
         }
@@ -305,9 +305,9 @@ static enum sl_status make_dense(struct sl_world *world, struct sl_raw *raw)
     SL_CHECK(make_centres(r, CHOICE_CLASS_CENTRE, r->n_classes, CLASS_SIGNAL, &world->class_centres));
     SL_CHECK(make_centres(r, CHOICE_TOPIC_CENTRE, n_topics, TOPIC_SIGNAL, &world->topic_centres));
     SL_CHECK(sl_alloc(n, sizeof *dense, "features", &dense));
-    raw->features.dense = sl_column_take(SL_DTYPE_F32, r->n_vertices, r->n_features, dense);
-    raw->features.n_rows = r->n_vertices;
-    raw->features.n_columns = r->n_features;
+    raw->data.features.dense = sl_column_take(SL_DTYPE_F32, r->n_vertices, r->n_features, dense);
+    raw->data.features.n_rows = r->n_vertices;
+    raw->data.features.n_columns = r->n_features;
     sl_parallel_for(r->n_vertices, 512, make_dense_rows, &job);
     return SL_OK;
 }
@@ -365,7 +365,7 @@ static uint32_t choose_words(const struct sl_world *world, sl_vertex v, uint32_t
 static enum sl_status make_sparse(const struct sl_world *world, struct sl_raw *raw)
 {
     const struct sl_recipe *r = world->recipe;
-    struct sl_features *features = &raw->features;
+    struct sl_features *features = &raw->data.features;
     size_t most = (size_t)r->n_vertices * MAX_WORDS;
     uint64_t n = 0;
     features->n_rows = r->n_vertices;
@@ -403,10 +403,10 @@ static enum sl_status make_split(const struct sl_recipe *r, struct sl_raw *raw)
     uint32_t *order;
     enum sl_status st = SL_OK;
     SL_CHECK(sl_world_shuffle(r, CHOICE_SPLIT, r->n_vertices, &order));
-    snprintf(raw->split, sizeof raw->split, "%s", r->split);
-    SL_TRY(st, copy_ids(order, r->n_train, &raw->train), done);
-    SL_TRY(st, copy_ids(order + r->n_train, r->n_valid, &raw->valid), done);
-    SL_TRY(st, copy_ids(order + r->n_train + r->n_valid, r->n_test, &raw->test), done);
+    snprintf(raw->data.split, sizeof raw->data.split, "%s", r->split);
+    SL_TRY(st, copy_ids(order, r->n_train, &raw->data.train), done);
+    SL_TRY(st, copy_ids(order + r->n_train, r->n_valid, &raw->data.valid), done);
+    SL_TRY(st, copy_ids(order + r->n_train + r->n_valid, r->n_test, &raw->data.test), done);
 done:
     sl_free(order);
     return st;
@@ -460,11 +460,11 @@ static enum sl_status make_own(struct sl_world *world, struct sl_raw *out)
 {
     const struct sl_recipe *recipe = world->recipe;
     struct job job = {.world = world, .raw = out};
-    SL_CHECK(sl_targets_make_unknown(recipe->n_vertices, &out->targets));
+    SL_CHECK(sl_targets_make_unknown(recipe->n_vertices, &out->data.targets));
     SL_CHECK(sl_alloc(recipe->n_edges, sizeof *out->from, "edge list", &out->from));
     SL_CHECK(sl_alloc(recipe->n_edges, sizeof *out->to, "edge list", &out->to));
-    SL_CHECK(make_world(world, out->targets.classes));
-    out->targets.n_classes = sl_targets_count_classes(&out->targets);
+    SL_CHECK(make_world(world, out->data.targets.classes));
+    out->data.targets.n_classes = sl_targets_count_classes(&out->data.targets);
     sl_parallel_for(recipe->n_vertices, 512, make_edges, &job);
     if (recipe->sparse) {
         SL_CHECK(make_sparse(world, out));

@@ -287,12 +287,12 @@ enum sl_status sl_world_add_types(const struct sl_world *world, struct sl_raw *r
     SL_TRY(st, make_sides(world, &sides), done);
     const uint32_t first = sides.side[world->recipe->n_types].first;
     SL_TRY(st, add_edges(&sides, n_edges, raw), done);
-    SL_TRY(st, sl_targets_place(first, (uint32_t)n_vertices, &raw->targets), done);
-    SL_TRY(st, join_features(world->recipe, &raw->features), done);
+    SL_TRY(st, sl_targets_place(first, (uint32_t)n_vertices, &raw->data.targets), done);
+    SL_TRY(st, join_features(world->recipe, &raw->data.features), done);
     raw->n_vertices = (uint32_t)n_vertices;
-    move_ids(first, &raw->train);
-    move_ids(first, &raw->valid);
-    move_ids(first, &raw->test);
+    move_ids(first, &raw->data.train);
+    move_ids(first, &raw->data.valid);
+    move_ids(first, &raw->data.test);
 done:
     free_sides(&sides);
     return st;

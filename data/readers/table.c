@@ -513,11 +513,11 @@ static enum sl_status give_targets(struct nodes *nodes, const struct sl_raw_file
     nodes->labels = NULL;
     if (nodes->n_labels == 0) {
         sl_free(labels);
-        return sl_targets_make_unknown(out->n_vertices, &out->targets);
+        return sl_targets_make_unknown(out->n_vertices, &out->data.targets);
     }
-    SL_CHECK(sl_targets_take(path, labels, out->n_vertices, nodes->n_labels, files->targets, &out->targets));
+    SL_CHECK(sl_targets_take(path, labels, out->n_vertices, nodes->n_labels, files->targets, &out->data.targets));
     if (nodes->points && !nodes->whole && files->targets == SL_TARGETS_ANY) {
-        sl_targets_tell_whole(path, &out->targets);
+        sl_targets_tell_whole(path, &out->data.targets);
     }
     return SL_OK;
 }
@@ -554,7 +554,6 @@ static enum sl_status name_columns(const struct nodes *nodes, enum role role, ch
 /* Move what was read into the raw tables. */
 static enum sl_status give_nodes(struct nodes *nodes, const struct sl_raw_files *files, struct sl_raw *out)
 {
-    struct sl_ids *lists[] = {&out->train, &out->valid, &out->test};
     out->n_vertices = nodes->names->n;
     if (nodes->kinds.n_texts > 0) {
         if (nodes->kinds.fractions) {
@@ -562,23 +561,23 @@ static enum sl_status give_nodes(struct nodes *nodes, const struct sl_raw_files 
             return refuse(&nodes->table, column_of(&nodes->table, ROLE_LABEL), nodes->texts[nodes->kinds.text],
                           "a number, as other labels are fractions");
         }
-        SL_CHECK(sl_label_classes(nodes->table.text.path, &nodes->kinds, nodes->texts, out->n_vertices, &out->targets,
-                                  &out->class_names));
+        SL_CHECK(sl_label_classes(nodes->table.text.path, &nodes->kinds, nodes->texts, out->n_vertices,
+                                  &out->data.targets, &out->data.class_names));
     } else {
         SL_CHECK(give_targets(nodes, files, out));
         if (nodes->n_labels > 1) {
-            SL_CHECK(name_columns(nodes, ROLE_LABEL, &out->class_names));
+            SL_CHECK(name_columns(nodes, ROLE_LABEL, &out->data.class_names));
         }
     }
     if (nodes->features != NULL) {
-        out->features = (struct sl_features){.n_rows = out->n_vertices, .n_columns = nodes->n_features};
-        out->features.dense = sl_column_take(SL_DTYPE_F32, out->n_vertices, nodes->n_features, nodes->features);
+        out->data.features = (struct sl_features){.n_rows = out->n_vertices, .n_columns = nodes->n_features};
+        out->data.features.dense = sl_column_take(SL_DTYPE_F32, out->n_vertices, nodes->n_features, nodes->features);
         nodes->features = NULL;
-        SL_CHECK(sl_features_settle(&out->features));
-        SL_CHECK(name_columns(nodes, ROLE_FEATURE, &out->feature_names));
+        SL_CHECK(sl_features_settle(&out->data.features));
+        SL_CHECK(name_columns(nodes, ROLE_FEATURE, &out->data.feature_names));
     }
     for (int i = 0; i < 3 && nodes->set_of != NULL; i++) {
-        SL_CHECK(sl_ids_list(nodes->set_of, out->n_vertices, (unsigned char)(i + 1), lists[i]));
+        SL_CHECK(sl_ids_list(nodes->set_of, out->n_vertices, (unsigned char)(i + 1), &out->data.lists[i]));
     }
     return SL_OK;
 }
@@ -669,18 +668,18 @@ static enum sl_status read_all(const struct sl_raw_files *files, struct sl_text 
     struct sl_names names = {.n = 0};
     bool has_nodes = nodes.path != NULL;
     enum sl_status st;
-    snprintf(out->split, sizeof out->split, "%s", files->split);
+    snprintf(out->data.split, sizeof out->data.split, "%s", files->split);
     if (has_nodes) {
         SL_TRY(st, read_nodes(files, nodes, &names, out), done);
     }
     SL_TRY(st, read_edges(edges, has_nodes, &names, out), done);
     if (!has_nodes) {
         out->n_vertices = names.n;
-        SL_TRY(st, sl_targets_make_unknown(names.n, &out->targets), done);
+        SL_TRY(st, sl_targets_make_unknown(names.n, &out->data.targets), done);
         out->numbered = true;
     }
     if (!are_numbers(&names)) {
-        SL_TRY(st, sl_names_list(&names, &out->vertex_names), done);
+        SL_TRY(st, sl_names_list(&names, &out->data.vertex_names), done);
     }
     st = sl_raw_settle(files, nodes.path, out);
 done:

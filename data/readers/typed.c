@@ -577,7 +577,7 @@ static enum sl_status read_edge_features(const struct relation *relation, uint64
                "%.300s: expected a table edge-feat beside it, as other relations have, found none; give all relations "
                "features of the edges, or leave out --edge-features",
                relation->tables[EDGES]);
-    return sl_raw_read_edge_features(path, first, n, raw->n_edges, &raw->edge_features);
+    return sl_raw_read_edge_features(path, first, n, raw->n_edges, &raw->data.edge_features);
 }
 
 /* Put the edges of all relations one after another, and release them. */
@@ -647,13 +647,13 @@ static void keep_edges(const bool *trained, struct sl_raw *raw)
  * graph adds the weights up. */
 static enum sl_status weigh_links(const struct sl_raw *raw, float **out)
 {
-    const struct sl_links *train = &raw->links.list[SL_LINKS_TRAIN];
+    const struct sl_links *train = &raw->data.links.list[SL_LINKS_TRAIN];
     struct sl_graph graph;
     struct sl_link_entry *sorted = NULL;
     size_t n = 0;
     enum sl_status st;
     SL_CHECK(sl_raw_graph(raw, false, &graph));
-    SL_TRY(st, sl_links_sort(&raw->links, SL_LINKS_TRAIN, SL_LINKS_TRAIN + 1, &sorted, &n), done);
+    SL_TRY(st, sl_links_sort(&raw->data.links, SL_LINKS_TRAIN, SL_LINKS_TRAIN + 1, &sorted, &n), done);
     SL_TRY(st, sl_alloc(n, sizeof **out, "edge weights", out), done);
     for (size_t k = 0; k < n; k++) {
         const uint32_t i = sorted[k].place;
@@ -716,7 +716,7 @@ static enum sl_status list_ends(const struct typed *typed, struct sl_link_ends *
 
 static enum sl_status read_links(const struct sl_raw_files *files, const struct typed *typed, struct sl_raw *raw)
 {
-    struct sl_link_split *split = &raw->links;
+    struct sl_link_split *split = &raw->data.links;
     SL_CHECK(list_ends(typed, &split->ends));
     split->n_relations = typed->n_relations;
     split->own_ids = true;
@@ -729,10 +729,11 @@ static enum sl_status read_targets(const struct sl_raw_files *files, const struc
                                    const struct type *target, struct sl_raw *raw)
 {
     if (target == NULL) {
-        return sl_targets_make_unknown(typed->n_vertices, &raw->targets);
+        return sl_targets_make_unknown(typed->n_vertices, &raw->data.targets);
     }
-    SL_CHECK(sl_raw_read_targets(target->tables[LABELS], target->n, files->targets, &raw->targets, &raw->class_names));
-    return sl_targets_place(target->first, typed->n_vertices, &raw->targets);
+    SL_CHECK(sl_raw_read_targets(target->tables[LABELS], target->n, files->targets, &raw->data.targets,
+                                 &raw->data.class_names));
+    return sl_targets_place(target->first, typed->n_vertices, &raw->data.targets);
 }
 
 static enum sl_status read_ids(const char *path, enum sl_raw_file table, const struct type *target, struct sl_ids *out)
@@ -771,8 +772,8 @@ static enum sl_status read_features(const char *where, const struct typed *typed
             SL_TRY(st, sl_raw_read_features(type->tables[FEATURES], type->n, &tables[t]), done);
         }
     }
-    SL_TRY(st, describe_types(typed, tables, &raw->types), done);
-    st = sl_features_join(where, typed->n_types, tables, &raw->features);
+    SL_TRY(st, describe_types(typed, tables, &raw->data.types), done);
+    st = sl_features_join(where, typed->n_types, tables, &raw->data.features);
 done:
     for (uint32_t t = 0; t < typed->n_types; t++) {
         sl_features_free(&tables[t]);
@@ -784,13 +785,12 @@ done:
 static enum sl_status read_all(const struct sl_raw_files *files, struct sl_raw *out)
 {
     const char *where = files->paths[SL_RAW_EDGES];
-    struct sl_ids *lists[] = {&out->train, &out->valid, &out->test};
     struct typed typed = {0};
     const struct type *target = NULL;
     const bool links = files->need == SL_RAW_FOR_LINKS;
     enum sl_status st;
     *out = (struct sl_raw){0};
-    snprintf(out->split, sizeof out->split, "%s", files->split);
+    snprintf(out->data.split, sizeof out->data.split, "%s", files->split);
     SL_TRY(st, open_typed(files, &typed), fail);
     for (uint32_t r = 0; r < typed.n_relations; r++) {
         typed.reads_edge_features |= files->edge_features && !links && typed.relations[r].tables[EDGE_FEATURES] != NULL;
@@ -804,7 +804,7 @@ static enum sl_status read_all(const struct sl_raw_files *files, struct sl_raw *
     SL_TRY(st, read_targets(files, &typed, target, out), fail);
     for (int i = 0; i < 3; i++) {
         const enum sl_raw_file table = (enum sl_raw_file)(SL_RAW_TRAIN + i);
-        SL_TRY(st, read_ids(files->paths[table], table, target, lists[i]), fail);
+        SL_TRY(st, read_ids(files->paths[table], table, target, &out->data.lists[i]), fail);
     }
     if (!files->no_features) {
         SL_TRY(st, read_features(where, &typed, out), fail);

@@ -303,10 +303,9 @@ enum sl_status sl_dataset_split(const struct sl_dataset *dataset, enum sl_split_
                                 uint32_t *n_out)
 {
     SL_IN_C_LOCALE;
-    const struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
-    SL_FAIL_IF((unsigned)list >= sizeof lists / sizeof *lists, SL_EINVAL,
+    SL_FAIL_IF((unsigned)list >= SL_N_LISTS, SL_EINVAL,
                "sl_dataset_split: found list %d, expected 0 (train), 1 (valid) or 2 (test)", list);
-    *out = lists[list]->ids;
-    *n_out = lists[list]->n;
+    *out = dataset->lists[list].ids;
+    *n_out = dataset->lists[list].n;
     return SL_OK;
 }

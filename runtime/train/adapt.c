@@ -534,16 +534,16 @@ static enum sl_status match_target_names(const struct sl_settings *s, struct sl_
 static enum sl_status drop_unknown(struct sl_adapted *out)
 {
     struct sl_dataset *dataset = &out->dataset;
-    struct sl_ids *lists[] = {&dataset->train, &dataset->valid, &dataset->test};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < SL_N_LISTS; i++) {
+        const struct sl_ids *ids = &dataset->lists[i];
         struct sl_ids kept = {.n = 0};
-        SL_CHECK(sl_alloc((size_t)lists[i]->n + 1, sizeof *kept.ids, "a split", &kept.ids));
-        for (uint32_t k = 0; k < lists[i]->n; k++) {
-            if (sl_targets_known(&dataset->targets, lists[i]->ids[k])) {
-                kept.ids[kept.n++] = lists[i]->ids[k];
+        SL_CHECK(sl_alloc((size_t)ids->n + 1, sizeof *kept.ids, "a split", &kept.ids));
+        for (uint32_t k = 0; k < ids->n; k++) {
+            if (sl_targets_known(&dataset->targets, ids->ids[k])) {
+                kept.ids[kept.n++] = ids->ids[k];
             }
         }
-        out->lists[i] = *lists[i] = kept;
+        out->lists[i] = dataset->lists[i] = kept;
     }
     return SL_OK;
 }

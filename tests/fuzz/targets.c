@@ -455,9 +455,9 @@ static void run_reader(const struct sl_reader *reader, const char *path)
             for (uint64_t e = 0; e < raw.n_edges; e++) {
                 need(raw.from[e] < raw.n_vertices && raw.to[e] < raw.n_vertices);
             }
-            need(raw.targets.n_rows == raw.n_vertices);
+            need(raw.data.targets.n_rows == raw.n_vertices);
             const struct sl_raw_files all = {.need = SL_RAW_FOR_TRAINING};
-            need(raw.features.n_rows == 0 || raw.features.n_rows == raw.n_vertices);
+            need(raw.data.features.n_rows == 0 || raw.data.features.n_rows == raw.n_vertices);
             need(sl_raw_settle(&all, "what was read", &raw) == SL_OK);
             sl_raw_free(&raw);
         }

@@ -18,15 +18,15 @@ __attribute__((unused)) static enum sl_status write_dataset(const struct sl_data
     const struct sl_graph *graph = &dataset->graph;
     const float *weights = graph->weights;
     struct sl_raw raw = {.n_vertices = graph->n_vertices,
-                         .features = dataset->features,
-                         .targets = dataset->targets,
-                         .train = dataset->train,
-                         .valid = dataset->valid,
-                         .test = dataset->test};
+                         .data = {.features = dataset->features,
+                                  .targets = dataset->targets,
+                                  .train = dataset->train,
+                                  .valid = dataset->valid,
+                                  .test = dataset->test}};
     bool once = !directed;
     float *listed = NULL;
     enum sl_status st = SL_OK;
-    memcpy(raw.split, dataset->split, sizeof raw.split);
+    memcpy(raw.data.split, dataset->split, sizeof raw.data.split);
     if (once && weights != NULL) {
         SL_TRY(st, sl_graph_is_symmetric(graph, &once), done);
     }

@@ -724,16 +724,17 @@ TEST_IN_FOLDER(writes_what_it_reads)
     sl_vertex from[3] = {0, 3, 1};
     sl_vertex to[3] = {1, 3, 2};
     sl_vertex ids[3] = {0, 2, 3};
-    struct sl_raw raw = {.n_vertices = 4,
-                         .n_edges = 3,
-                         .from = from,
-                         .to = to,
-                         .features = {.n_rows = 4, .n_columns = 3, .dense = sl_column_take(SL_DTYPE_F32, 4, 3, values)},
-                         .targets = {.n_rows = 4, .width = 1, .n_classes = 3, .classes = labels},
-                         .split = "s",
-                         .train = {1, ids},
-                         .valid = {1, ids + 1},
-                         .test = {1, ids + 2}};
+    struct sl_raw raw = {
+        .n_vertices = 4,
+        .n_edges = 3,
+        .from = from,
+        .to = to,
+        .data = {.features = {.n_rows = 4, .n_columns = 3, .dense = sl_column_take(SL_DTYPE_F32, 4, 3, values)},
+                 .targets = {.n_rows = 4, .width = 1, .n_classes = 3, .classes = labels},
+                 .split = "s",
+                 .train = {1, ids},
+                 .valid = {1, ids + 1},
+                 .test = {1, ids + 2}}};
     struct sl_raw_files files;
     OWNED(sl_raw_free) struct sl_raw read;
     const struct sl_dataset_options request = {.dataset = in_folder("written")};
@@ -744,11 +745,11 @@ TEST_IN_FOLDER(writes_what_it_reads)
     assert_int_equal(read.n_edges, 3);
     assert_memory_equal(read.from, from, sizeof from);
     assert_memory_equal(read.to, to, sizeof to);
-    assert_memory_equal(read.features.dense.data, values, sizeof values);
-    assert_memory_equal(read.targets.classes, labels, sizeof labels);
-    assert_string_equal(read.split, "s");
-    assert_int_equal(read.test.ids[0], 3);
-    assert_null(read.class_names);
+    assert_memory_equal(read.data.features.dense.data, values, sizeof values);
+    assert_memory_equal(read.data.targets.classes, labels, sizeof labels);
+    assert_string_equal(read.data.split, "s");
+    assert_int_equal(read.data.test.ids[0], 3);
+    assert_null(read.data.class_names);
     sl_raw_files_free(&files);
     put_text("file", "");
     assert_int_equal(sl_raw_write(&raw, in_folder("file")), SL_EIO);

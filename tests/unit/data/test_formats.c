@@ -369,12 +369,12 @@ TEST_IN_FOLDER(narrow_stays_narrow)
         OWNED(sl_raw_free) struct sl_raw read;
         assert_survives_no_memory(sl_reader_arrays.find(&request, &files));
         assert_survives_no_memory(sl_reader_arrays.read(&files, &read));
-        assert_int_equal(read.features.dense.dtype, dtypes[i]);
-        assert_memory_equal(read.features.dense.data, entries,
-                            sl_column_bytes_of(&read.features.dense, read.features.dense.n_rows));
-        assert_true(dtypes[i] != SL_DTYPE_I8 || read.features.dense.scale == scale);
-        assert_string_equal(read.class_names, "b\na\nc\n");
-        assert_string_equal(read.vertex_names, "x\ny\nz\n");
+        assert_int_equal(read.data.features.dense.dtype, dtypes[i]);
+        assert_memory_equal(read.data.features.dense.data, entries,
+                            sl_column_bytes_of(&read.data.features.dense, read.data.features.dense.n_rows));
+        assert_true(dtypes[i] != SL_DTYPE_I8 || read.data.features.dense.scale == scale);
+        assert_string_equal(read.data.class_names, "b\na\nc\n");
+        assert_string_equal(read.data.vertex_names, "x\ny\nz\n");
     }
 }
 

@@ -50,15 +50,16 @@ static void assert_same(const struct sl_raw *a, const struct sl_raw *b)
 {
     assert_memory_equal(a->from, b->from, a->n_edges * sizeof *a->from);
     assert_memory_equal(a->to, b->to, a->n_edges * sizeof *a->to);
-    assert_memory_equal(a->targets.classes, b->targets.classes, a->n_vertices * sizeof *a->targets.classes);
-    assert_memory_equal(a->train.ids, b->train.ids, a->train.n * sizeof(sl_vertex));
-    assert_memory_equal(a->test.ids, b->test.ids, a->test.n * sizeof(sl_vertex));
-    if (a->features.dense.data != NULL) {
-        assert_memory_equal(a->features.dense.data, b->features.dense.data,
-                            (size_t)a->n_vertices * a->features.n_columns * sizeof(float));
+    assert_memory_equal(a->data.targets.classes, b->data.targets.classes,
+                        a->n_vertices * sizeof *a->data.targets.classes);
+    assert_memory_equal(a->data.train.ids, b->data.train.ids, a->data.train.n * sizeof(sl_vertex));
+    assert_memory_equal(a->data.test.ids, b->data.test.ids, a->data.test.n * sizeof(sl_vertex));
+    if (a->data.features.dense.data != NULL) {
+        assert_memory_equal(a->data.features.dense.data, b->data.features.dense.data,
+                            (size_t)a->n_vertices * a->data.features.n_columns * sizeof(float));
     } else {
-        assert_memory_equal(a->features.columns, b->features.columns,
-                            a->features.offsets[a->n_vertices] * sizeof(uint32_t));
+        assert_memory_equal(a->data.features.columns, b->data.features.columns,
+                            a->data.features.offsets[a->n_vertices] * sizeof(uint32_t));
     }
 }
 
@@ -66,7 +67,7 @@ static void assert_same(const struct sl_raw *a, const struct sl_raw *b)
 static void expect_rules(struct sl_raw *raw)
 {
     const struct sl_raw_files files = {.need = SL_RAW_FOR_TRAINING};
-    assert_int_equal(raw->features.n_rows, raw->n_vertices);
+    assert_int_equal(raw->data.features.n_rows, raw->n_vertices);
     assert_ok(sl_raw_settle(&files, "generated", raw));
 }
 
@@ -81,7 +82,7 @@ TEST(depends_on_the_seed_alone)
         recipe.n_features = sparse ? 600 : 24;
         assert_ok(sl_generate(&recipe, &a));
         expect_rules(&a);
-        assert_int_equal(a.features.offsets != NULL, sparse);
+        assert_int_equal(a.data.features.offsets != NULL, sparse);
         for (unsigned threads = 1; threads < 4; threads++) {
             sl_parallel_limit(threads);
             assert_ok(sl_generate(&recipe, &b));
@@ -92,7 +93,8 @@ TEST(depends_on_the_seed_alone)
         recipe.seed++;
         assert_ok(sl_generate(&recipe, &b));
         assert_memory_not_equal(a.to, b.to, a.n_edges * sizeof *a.to);
-        assert_memory_not_equal(a.targets.classes, b.targets.classes, a.n_vertices * sizeof *a.targets.classes);
+        assert_memory_not_equal(a.data.targets.classes, b.data.targets.classes,
+                                a.n_vertices * sizeof *a.data.targets.classes);
     }
 }
 
@@ -108,12 +110,12 @@ TEST(keeps_the_recipe)
         assert_ok(sl_generate(&recipe, &raw));
         assert_int_equal(raw.n_vertices, 2000);
         assert_int_equal(raw.n_edges, 14000);
-        assert_int_equal(raw.train.n, 1000);
-        assert_int_equal(raw.valid.n, 300);
-        assert_int_equal(raw.test.n, 600);
+        assert_int_equal(raw.data.train.n, 1000);
+        assert_int_equal(raw.data.valid.n, 300);
+        assert_int_equal(raw.data.test.n, 600);
         assert_edges_differ(&raw);
         assert_ok(sl_dataset_make("tiny", &raw, false, SL_NORMALIZE_NONE, NULL, &d));
-        assert_null(raw.targets.data);
+        assert_null(raw.data.targets.data);
         assert_ok(sl_statistics_count(&d, &s));
         if (fabs(s.homophily - recipe.homophily) > 0.06) {
             fail_msg("homophily: expected about %g, found %g", recipe.homophily, s.homophily);
@@ -132,7 +134,7 @@ TEST(noise_is_each_vertex_s_own)
     assert_ok(sl_generate(&tiny, &raw));
     size_t n = (size_t)(tiny.n_vertices - 1) * tiny.n_features;
     for (size_t i = 0; i < n; i++) {
-        double difference = floats_of(&raw.features)[i + tiny.n_features] - floats_of(&raw.features)[i];
+        double difference = floats_of(&raw.data.features)[i + tiny.n_features] - floats_of(&raw.data.features)[i];
         sum += difference * difference;
     }
     assert_true(sum / (double)n > 1.9 && sum / (double)n < 2.6);
@@ -232,11 +234,11 @@ static void expect_relations(const struct sl_recipe *recipe, const struct sl_raw
 /* Only papers have classes and a split; each other vertex has a column of its own. */
 static void expect_tables(const struct sl_raw *raw)
 {
-    const struct sl_features *features = &raw->features;
+    const struct sl_features *features = &raw->data.features;
     assert_int_equal(features->n_columns, 3266 + 24);
     assert_non_null(features->offsets);
     for (uint32_t v = 0; v < raw->n_vertices; v++) {
-        assert_int_equal(raw->targets.classes[v] >= 0, v >= 3266);
+        assert_int_equal(raw->data.targets.classes[v] >= 0, v >= 3266);
         if (v < 3266) {
             assert_int_equal(features->offsets[v + 1] - features->offsets[v], 1);
             assert_int_equal(features->columns[features->offsets[v]], v);
@@ -244,8 +246,8 @@ static void expect_tables(const struct sl_raw *raw)
             assert_true(features->columns[features->offsets[v]] >= 3266);
         }
     }
-    for (uint32_t i = 0; i < raw->train.n; i++) {
-        assert_true(raw->train.ids[i] >= 3266);
+    for (uint32_t i = 0; i < raw->data.train.n; i++) {
+        assert_true(raw->data.train.ids[i] >= 3266);
     }
 }
 
@@ -287,7 +289,7 @@ TEST(typed_edges_have_structure)
         /* two papers of one author */
         if (relations[e] == 1 && e > 0 && relations[e - 1] == 1 && raw.from[e] == raw.from[e - 1]) {
             n_pairs++;
-            n_same += raw.targets.classes[raw.to[e]] == raw.targets.classes[raw.to[e - 1]];
+            n_same += raw.data.targets.classes[raw.to[e]] == raw.data.targets.classes[raw.to[e - 1]];
         }
     }
     assert_true(largest * 162 > 5 * recipe.between[2].n_edges);

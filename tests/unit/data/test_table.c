@@ -44,9 +44,9 @@ TEST_IN_FOLDER(numbers_by_appearance)
     assert_memory_equal(raw.from, ((const sl_vertex[]){0, 2, 3, 1}), 4 * sizeof(sl_vertex));
     assert_memory_equal(raw.to, ((const sl_vertex[]){1, 0, 4, 5}), 4 * sizeof(sl_vertex));
     assert_memory_equal(raw.weights, ((const float[]){1, 0.5F, 2, 3}), 4 * sizeof(float));
-    assert_int_equal(raw.targets.classes[5], -1);
+    assert_int_equal(raw.data.targets.classes[5], -1);
     assert_true(raw.numbered);
-    assert_string_equal(raw.vertex_names, "dora\n-7\na,\"b\n007\n7\n\" x\n");
+    assert_string_equal(raw.data.vertex_names, "dora\n-7\na,\"b\n007\n7\n\" x\n");
     sl_raw_free(&raw);
     assert_survives_no_memory(read_for(in_folder("a"), SL_RAW_FOR_LOOKS, &raw));
 }
@@ -118,11 +118,13 @@ TEST_IN_FOLDER(numbers_by_nodes)
     assert_ok(read_request(&request, &raw));
     assert_int_equal(raw.n_vertices, 3);
     assert_true(raw.from[0] == 1 && raw.to[0] == 0);
-    assert_int_equal(raw.targets.type, SL_TARGET_NUMBER);
-    assert_int_equal(raw.targets.width, 2);
-    assert_true(raw.targets.numbers[0] == 1.5F && isnan(raw.targets.numbers[1]) && raw.targets.numbers[5] == 3);
-    assert_true(raw.train.n == 1 && raw.train.ids[0] == 0 && raw.valid.n == 1 && raw.valid.ids[0] == 2);
-    assert_int_equal(raw.features.n_rows, 0);
+    assert_int_equal(raw.data.targets.type, SL_TARGET_NUMBER);
+    assert_int_equal(raw.data.targets.width, 2);
+    assert_true(raw.data.targets.numbers[0] == 1.5F && isnan(raw.data.targets.numbers[1]) &&
+                raw.data.targets.numbers[5] == 3);
+    assert_true(raw.data.train.n == 1 && raw.data.train.ids[0] == 0 && raw.data.valid.n == 1 &&
+                raw.data.valid.ids[0] == 2);
+    assert_int_equal(raw.data.features.n_rows, 0);
     sl_raw_free(&raw);
     assert_survives_no_memory(read_request(&request, &raw));
 }
@@ -136,13 +138,13 @@ TEST_IN_FOLDER(serves_inference)
     assert_refused(read_for(in_folder("g"), SL_RAW_FOR_TRAINING, &raw), SL_EFILE,
                    "found a folder of edges.csv, expected labels and a split too: add columns label and split");
     assert_ok(read_for(in_folder("g"), SL_RAW_FOR_INFERENCE, &raw));
-    assert_int_equal(raw.features.n_columns, 2);
-    assert_string_equal(raw.feature_names, "a\"\nb\n");
-    assert_true(((const float *)raw.features.dense.data)[2] == 3);
+    assert_int_equal(raw.data.features.n_columns, 2);
+    assert_string_equal(raw.data.feature_names, "a\"\nb\n");
+    assert_true(((const float *)raw.data.features.dense.data)[2] == 3);
     sl_raw_free(&raw);
     put_text("g/nodes.csv", NODES "y,1,,test\nx,2,0,test\n");
     assert_ok(read_for(in_folder("g"), SL_RAW_FOR_INFERENCE, &raw));
-    assert_true(raw.n_dropped == 1 && raw.test.n == 1 && raw.test.ids[0] == 1);
+    assert_true(raw.n_dropped == 1 && raw.data.test.n == 1 && raw.data.test.ids[0] == 1);
 }
 
 /* Both tables compressed, with a long header; a file that was cut short. */
@@ -165,9 +167,9 @@ TEST_IN_FOLDER(reads_gzip)
     put_gzip("z/nodes.csv.gz", text);
     assert_ptr_equal(sl_reader_of(in_folder("z")), &sl_reader_table);
     assert_ok(read_for(in_folder("z"), SL_RAW_FOR_TRAINING, &raw));
-    assert_true(raw.n_vertices == 2 && raw.from[0] == 1 && raw.to[0] == 0 && raw.train.n == 2);
-    assert_int_equal(raw.features.n_columns, MANY);
-    assert_true(((const float *)raw.features.dense.data)[2 * MANY - 1] == MANY);
+    assert_true(raw.n_vertices == 2 && raw.from[0] == 1 && raw.to[0] == 0 && raw.data.train.n == 2);
+    assert_int_equal(raw.data.features.n_columns, MANY);
+    assert_true(((const float *)raw.data.features.dense.data)[2 * MANY - 1] == MANY);
     sl_raw_free(&raw);
     assert_survives_no_memory(read_for(in_folder("z"), SL_RAW_FOR_TRAINING, &raw));
     sl_raw_free(&raw);
@@ -262,11 +264,11 @@ TEST_IN_FOLDER(reads_other_headers)
         assert_ok(read_for(in_folder(file), SL_RAW_FOR_TRAINING, &raw));
         assert_true(raw.n_vertices == 3 && raw.n_edges == 2 && raw.from[1] == 2 && raw.to[0] == 1);
         assert_memory_equal(raw.weights, ((const float[]){2, 3}), 2 * sizeof(float));
-        assert_memory_equal(raw.targets.classes, ((const int32_t[]){0, 1, 0}), 3 * sizeof(int32_t));
-        assert_true(raw.features.n_columns == 1 && floats_of(&raw.features)[2] == 3);
-        assert_true(raw.train.ids[0] == 0 && raw.valid.ids[0] == 1 && raw.test.ids[0] == 2);
-        assert_string_equal(raw.vertex_names, "a\nb\nc\n");
-        assert_null(raw.class_names);
+        assert_memory_equal(raw.data.targets.classes, ((const int32_t[]){0, 1, 0}), 3 * sizeof(int32_t));
+        assert_true(raw.data.features.n_columns == 1 && floats_of(&raw.data.features)[2] == 3);
+        assert_true(raw.data.train.ids[0] == 0 && raw.data.valid.ids[0] == 1 && raw.data.test.ids[0] == 2);
+        assert_string_equal(raw.data.vertex_names, "a\nb\nc\n");
+        assert_null(raw.data.class_names);
     }
 }
 
@@ -280,9 +282,9 @@ TEST_IN_FOLDER(reads_names_of_classes)
     for (int choice = 0; choice < 2; choice++) {
         request.targets = choice == 0 ? SL_TARGETS_ANY : SL_TARGETS_CLASSES;
         assert_ok(read_request(&request, &raw));
-        assert_string_equal(raw.class_names, "b \"x\"\ngold\n");
-        assert_memory_equal(raw.targets.classes, ((const int32_t[]){1, 0, -1, 1}), 4 * sizeof(int32_t));
-        assert_int_equal(raw.targets.n_classes, 2);
+        assert_string_equal(raw.data.class_names, "b \"x\"\ngold\n");
+        assert_memory_equal(raw.data.targets.classes, ((const int32_t[]){1, 0, -1, 1}), 4 * sizeof(int32_t));
+        assert_int_equal(raw.data.targets.n_classes, 2);
         sl_raw_free(&raw);
     }
     assert_survives_no_memory(read_request(&request, &raw));
@@ -292,7 +294,7 @@ TEST_IN_FOLDER(reads_names_of_classes)
     request.targets = SL_TARGETS_ANY;
     put_text("n/nodes.csv", "id,label_cat,f,label_a dog,split\nu,1,1,0,train\nv,0,1,1,valid\n");
     assert_ok(read_request(&request, &raw));
-    assert_string_equal(raw.class_names, "cat\na dog\n");
+    assert_string_equal(raw.data.class_names, "cat\na dog\n");
     sl_raw_free(&raw);
     /* Whole floats, as pandas writes a column with gaps. */
     put_text("n/nodes.csv", NODES "u,1,60.0,train\nv,2,,\n");
@@ -300,7 +302,7 @@ TEST_IN_FOLDER(reads_names_of_classes)
     assert_ok(read_request(&request, &raw));
     sl_on_notice(NULL);
     assert_non_null(strstr(notice, "nodes.csv: labels are floats without fractions: taken as 61 classes"));
-    assert_int_equal(raw.targets.classes[0], 60);
+    assert_int_equal(raw.data.targets.classes[0], 60);
 }
 
 /* A table that is there twice is refused. */
