@@ -262,7 +262,7 @@ static enum sl_status end_all_if_failed(enum sl_status st)
 /* The classes that no vertex has, n of them. */
 static enum sl_status print_missing(const struct sl_targets *targets, uint32_t n)
 {
-    bool *seen;
+    SL_FREED bool *seen = NULL;
     SL_CHECK(sl_alloc_zero(targets->n_classes, sizeof *seen, "classes", &seen));
     for (uint32_t v = 0; v < targets->n_rows; v++) {
         if (targets->classes[v] >= 0) {
@@ -279,7 +279,6 @@ static enum sl_status print_missing(const struct sl_targets *targets, uint32_t n
         printf(", and %u more", n - MOST_NAMES);
     }
     printf("\n");
-    sl_free(seen);
     return SL_OK;
 }
 
@@ -385,11 +384,8 @@ static void print_fact(const struct sl_model_file *file, const char *label, cons
 static enum sl_status print_options(const struct sl_model_file *file)
 {
     struct sl_settings *settings;
-    enum sl_status st = sl_settings_new(&settings);
     const char *between = "options     ";
-    if (st != SL_OK) {
-        return st;
-    }
+    SL_CHECK(sl_settings_new(&settings));
     for (uint32_t i = 0; i < file->tensors.n_metadata; i++) {
         const struct sl_metadata *entry = &file->tensors.metadata[i];
         char usual[256];
@@ -410,9 +406,8 @@ static enum sl_status print_options(const struct sl_model_file *file)
 /* Describe a model or a checkpoint. */
 static enum sl_status print_model(const char *path)
 {
-    struct sl_model_file file;
+    SL_OWNED(sl_model_file_free) struct sl_model_file file = {0};
     uint64_t bytes = 0;
-    enum sl_status st = SL_OK;
     SL_CHECK(sl_model_file_read(path, &file));
     for (uint32_t i = 0; i < file.tensors.n; i++) {
         bytes += sl_tensor_bytes(&file.tensors.tensors[i]);
@@ -432,28 +427,24 @@ static enum sl_status print_model(const char *path)
     print_list("classes", sl_model_file_text(&file, SL_KEY_CLASSES), false);
     print_list("relations", sl_model_file_text(&file, SL_KEY_RELATIONS), false);
     print_list("types", sl_model_file_text(&file, SL_KEY_TYPES), false);
-    st = print_options(&file);
-    sl_model_file_free(&file);
-    return st;
+    return print_options(&file);
 }
 
 /* Whether a file is a model: a safetensors file without edges. */
 static bool is_model(const char *path)
 {
-    struct sl_tensors tensors;
+    SL_OWNED(sl_tensors_free) struct sl_tensors tensors = {0};
     if (!sl_file_exists(path) || sl_safetensors_map(path, &tensors) != SL_OK) {
         return false;
     }
-    const bool model = sl_tensors_find(&tensors, "edge_index") == NULL &&
-                       (sl_tensors_metadata(&tensors, SL_KEY_VERSION) != NULL || sl_is_checkpoint(&tensors) ||
-                        sl_tensors_metadata(&tensors, SL_KEY_OPTION "model") != NULL);
-    sl_tensors_free(&tensors);
-    return model;
+    return sl_tensors_find(&tensors, "edge_index") == NULL &&
+           (sl_tensors_metadata(&tensors, SL_KEY_VERSION) != NULL || sl_is_checkpoint(&tensors) ||
+            sl_tensors_metadata(&tensors, SL_KEY_OPTION "model") != NULL);
 }
 
 static enum sl_status run_info(const struct settings *settings)
 {
-    struct sl_dataset dataset;
+    SL_OWNED(sl_dataset_free) struct sl_dataset dataset = {0};
     struct sl_statistics statistics;
     if (settings->dataset == NULL) {
         return end_all_if_failed(sl_info_print(stdout));
@@ -461,15 +452,10 @@ static enum sl_status run_info(const struct settings *settings)
     if (is_model(settings->dataset)) {
         return end_all_if_failed(print_model(settings->dataset));
     }
-    enum sl_status st = SL_OK;
     const struct sl_dataset_options options = options_of(settings);
     SL_CHECK(sl_dataset_load(&options, &dataset));
-    st = sl_statistics_count(&dataset, &statistics);
-    if (st == SL_OK) {
-        st = print_dataset(&dataset, &statistics);
-    }
-    sl_dataset_free(&dataset);
-    return st;
+    SL_CHECK(sl_statistics_count(&dataset, &statistics));
+    return print_dataset(&dataset, &statistics);
 }
 
 /* ---- generate ---------------------------------------------------------------------------------------------------- */
@@ -517,16 +503,12 @@ static void change_recipe(const struct settings *settings, const struct sl_optio
 static enum sl_status run_generate(const struct settings *settings, const struct sl_option_parse *parse)
 {
     struct sl_recipe recipe = small;
-    struct sl_raw raw;
+    SL_OWNED(sl_raw_free) struct sl_raw raw = {0};
     SL_FAIL_IF(settings->dataset != NULL && !sl_recipe_find(settings->dataset, &recipe), SL_EINVAL,
                "the generator does not know '%s'; it knows %s", settings->dataset, sl_recipe_names);
     change_recipe(settings, parse, &recipe);
-    enum sl_status st = sl_generate(&recipe, &raw);
-    if (st == SL_OK) {
-        st = sl_recipe_write(&recipe, &raw, settings->out);
-        sl_raw_free(&raw);
-    }
-    return st;
+    SL_CHECK(sl_generate(&recipe, &raw));
+    return sl_recipe_write(&recipe, &raw, settings->out);
 }
 
 /* ---- partition --------------------------------------------------------------------------------------------------- */
@@ -561,26 +543,19 @@ static enum sl_status write_parts(const char *path, const struct sl_partition *p
 
 static enum sl_status run_partition(const struct settings *settings)
 {
-    struct sl_dataset dataset;
-    struct sl_partition partition;
-    enum sl_status st = SL_OK;
+    SL_OWNED(sl_dataset_free) struct sl_dataset dataset = {0};
+    SL_OWNED(sl_partition_free) struct sl_partition partition = {0};
     const struct sl_dataset_options options = options_of(settings);
+    const struct sl_partition_rule rule = {
+        .method = (enum sl_partition_method)settings->method, .n_parts = settings->parts, .seed = settings->seed};
     SL_CHECK(sl_dataset_load(&options, &dataset));
     double start = sl_clock_s();
-    st = sl_partition_make(&dataset,
-                           &(struct sl_partition_rule){.method = (enum sl_partition_method)settings->method,
-                                                       .n_parts = settings->parts,
-                                                       .seed = settings->seed},
-                           &partition);
-    if (st == SL_OK) {
-        print_partition(settings, &dataset, &partition, sl_clock_s() - start);
-        if (settings->out != NULL) {
-            st = write_parts(settings->out, &partition);
-        }
-        sl_partition_free(&partition);
+    SL_CHECK(sl_partition_make(&dataset, &rule, &partition));
+    print_partition(settings, &dataset, &partition, sl_clock_s() - start);
+    if (settings->out != NULL) {
+        SL_CHECK(write_parts(settings->out, &partition));
     }
-    sl_dataset_free(&dataset);
-    return st;
+    return SL_OK;
 }
 
 /* ---- split ------------------------------------------------------------------------------------------------------- */
@@ -700,11 +675,10 @@ static enum sl_status check_lists(const char *folder)
 
 static enum sl_status run_split(const struct settings *settings, const char *split)
 {
-    struct sl_dataset dataset;
+    SL_OWNED(sl_dataset_free) struct sl_dataset dataset = {0};
     struct sl_dataset_options options = options_of(settings);
     struct sl_random_split rule;
     const bool table = is_table(settings->out);
-    enum sl_status st = SL_OK;
     SL_CHECK(sl_random_split_parse(split, settings->seed, &rule));
     SL_FAIL_IF(!rule.wanted, SL_EINVAL, "split: found '%.100s', expected percentages to draw: random:60,20,20", split);
     SL_FAIL_IF(table && settings->links, SL_EINVAL, "--out: found '%.200s', expected a folder for lists of links",
@@ -717,16 +691,13 @@ static enum sl_status run_split(const struct settings *settings, const char *spl
     options.draw_links = settings->links;
     SL_CHECK(sl_dataset_load(&options, &dataset));
     if (table) {
-        st = write_table(settings->out, &dataset);
+        SL_CHECK(write_table(settings->out, &dataset));
     }
-    for (int list = 0; list < 3 && !table && st == SL_OK; list++) {
-        st = write_list(settings, &dataset, list);
+    for (int list = 0; list < 3 && !table; list++) {
+        SL_CHECK(write_list(settings, &dataset, list));
     }
-    if (st == SL_OK) {
-        print_split(settings, &dataset);
-    }
-    sl_dataset_free(&dataset);
-    return st;
+    print_split(settings, &dataset);
+    return SL_OK;
 }
 
 /* ---- main -------------------------------------------------------------------------------------------------------- */

@@ -136,11 +136,11 @@ static enum sl_status check_sparse_row(const struct sl_arrays *a, uint32_t v)
 
 static enum sl_status check_sparse(const struct sl_arrays *a)
 {
-    enum sl_status st = check_ascending("feature_offsets", a->n_vertices, a->feature_offsets);
-    for (uint32_t v = 0; st == SL_OK && v < a->n_vertices; v++) {
-        st = check_sparse_row(a, v);
+    SL_CHECK(check_ascending("feature_offsets", a->n_vertices, a->feature_offsets));
+    for (uint32_t v = 0; v < a->n_vertices; v++) {
+        SL_CHECK(check_sparse_row(a, v));
     }
-    return st;
+    return SL_OK;
 }
 
 #define FEATURE_DTYPES                                                                                                 \
@@ -270,17 +270,14 @@ static enum sl_status make_graph(const struct sl_arrays *a, const struct sl_edge
 /* Names are what models are matched by. */
 static enum sl_status refuse_repeated(const char *lines, const char *member)
 {
-    struct sl_names names = {0};
-    enum sl_status st = sl_names_read(lines, &names);
-    for (uint32_t i = 0; st == SL_OK && i < names.n; i++) {
+    SL_OWNED(sl_names_free) struct sl_names names = {0};
+    SL_CHECK(sl_names_read(lines, &names));
+    for (uint32_t i = 0; i < names.n; i++) {
         const struct sl_text_cell name = names.texts[i];
-        if (sl_names_find(&names, name) != i) {
-            st = sl_fail(SL_EINVAL, "arrays: %s has '%.*s' twice; expected each name once", member,
-                         (int)sl_min_u64(name.n, 100), name.p);
-        }
+        SL_FAIL_IF(sl_names_find(&names, name) != i, SL_EINVAL, "arrays: %s has '%.*s' twice; expected each name once",
+                   member, (int)sl_min_u64(name.n, 100), name.p);
     }
-    sl_names_free(&names);
-    return st;
+    return SL_OK;
 }
 
 /* Copy the names of the relations: a line with two commas for each. */
@@ -541,19 +538,15 @@ static enum sl_status make_split(const struct sl_arrays *a, struct sl_dataset *o
     const struct sl_ids given[] = {{a->n_train, (sl_vertex *)(uintptr_t)a->train},
                                    {a->n_valid, (sl_vertex *)(uintptr_t)a->valid},
                                    {a->n_test, (sl_vertex *)(uintptr_t)a->test}};
-    uint8_t *set_of;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc_zero(a->n_vertices, 1, "a split", &set_of), done);
+    SL_FREED uint8_t *set_of = NULL;
+    SL_CHECK(sl_alloc_zero(a->n_vertices, 1, "a split", &set_of));
     for (int i = 0; i < 3; i++) {
-        SL_TRY(st, mark_set(&out->targets, sl_list_names[i], &given[i], (uint8_t)(i + 1), set_of), free_set_of);
+        SL_CHECK(mark_set(&out->targets, sl_list_names[i], &given[i], (uint8_t)(i + 1), set_of));
     }
     for (int i = 0; i < 3; i++) {
-        SL_TRY(st, sl_ids_list(set_of, a->n_vertices, (uint8_t)(i + 1), &out->lists[i]), free_set_of);
+        SL_CHECK(sl_ids_list(set_of, a->n_vertices, (uint8_t)(i + 1), &out->lists[i]));
     }
-free_set_of:
-    sl_free(set_of);
-done:
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status draw_split(const struct sl_arrays *a, struct sl_dataset *out)
@@ -665,31 +658,29 @@ static enum sl_status copy_arrays(const struct sl_arrays *from, struct sl_arrays
     return SL_OK;
 }
 
+static void delete_dataset(struct sl_dataset **dataset)
+{
+    sl_dataset_delete(*dataset);
+}
+
 enum sl_status sl_dataset_new(const struct sl_arrays *arrays, struct sl_dataset **out)
 {
     SL_IN_C_LOCALE;
-    struct sl_dataset *dataset;
+    SL_OWNED(delete_dataset) struct sl_dataset *dataset = NULL;
     struct sl_arrays copy;
-    float *widened = NULL;
-    uint32_t *destinations = NULL;
-    enum sl_status st;
+    SL_FREED float *widened = NULL;
+    SL_FREED uint32_t *destinations = NULL;
     *out = NULL;
-    SL_TRY(st, copy_arrays(arrays, &copy), done);
-    SL_TRY(st, widen_features(&copy, &widened), done);
-    SL_TRY(st, sl_alloc_zero(1, sizeof *dataset, "a dataset", &dataset), done);
-    SL_TRY(st, fill(&copy, &destinations, dataset), undo);
+    SL_CHECK(copy_arrays(arrays, &copy));
+    SL_CHECK(widen_features(&copy, &widened));
+    SL_CHECK(sl_alloc_zero(1, sizeof *dataset, "a dataset", &dataset));
+    SL_CHECK(fill(&copy, &destinations, dataset));
     if (widened != NULL && dataset->features.dense.data == widened) {
         dataset->features.dense.hold = SL_HOLD_OWNED;
         widened = NULL;
     }
-    *out = dataset;
-    goto done;
-undo:
-    sl_dataset_delete(dataset);
-done:
-    sl_free(widened);
-    sl_free(destinations);
-    return st;
+    *out = SL_TAKE(dataset);
+    return SL_OK;
 }
 
 void sl_dataset_delete(struct sl_dataset *dataset)

@@ -71,12 +71,10 @@ static enum sl_status read_exactly(const char *path, uint64_t n_lines,
                                    enum sl_status (*body)(void *context, const struct sl_lines *lines), void *context)
 {
     uint64_t found = 0;
-    enum sl_status st = sl_lines_read(path, n_lines, body, context, &found);
-    if (st == SL_OK && found != n_lines) {
-        st = sl_fail(SL_EFILE, "%s:%llu: expected %llu lines, found %llu", path, (unsigned long long)found + 1,
-                     (unsigned long long)n_lines, (unsigned long long)found);
-    }
-    return st;
+    SL_CHECK(sl_lines_read(path, n_lines, body, context, &found));
+    SL_FAIL_IF(found != n_lines, SL_EFILE, "%s:%llu: expected %llu lines, found %llu", path,
+               (unsigned long long)found + 1, (unsigned long long)n_lines, (unsigned long long)found);
+    return SL_OK;
 }
 
 /* Refuse a number of lines beyond the length of the file, before memory is allocated for so many lines.
@@ -187,28 +185,25 @@ static enum sl_status edge_lines(void *context, const struct sl_lines *lines)
 static enum sl_status read_edges(const char *path, uint32_t n_vertices, uint64_t n, sl_vertex **from_out,
                                  uint32_t **relations_out, sl_vertex **to_out)
 {
-    struct edge_table table = {.n_vertices = n_vertices};
+    SL_FREED sl_vertex *from = NULL;
+    SL_FREED sl_vertex *to = NULL;
+    SL_FREED uint32_t *relations = NULL;
     char block[NAME_BYTES];
-    enum sl_status st;
     name_block(path, relations_out != NULL ? "links" : "edges", block);
-    SL_TRY(st, check_length(path, n, relations_out != NULL ? sizeof "0,0,1\n" - 1 : sizeof "0,1\n" - 1), fail);
-    SL_TRY(st, sl_alloc(n, sizeof *table.from, block, &table.from), fail);
-    SL_TRY(st, sl_alloc(n, sizeof *table.to, block, &table.to), fail);
+    SL_CHECK(check_length(path, n, relations_out != NULL ? sizeof "0,0,1\n" - 1 : sizeof "0,1\n" - 1));
+    SL_CHECK(sl_alloc(n, sizeof *from, block, &from));
+    SL_CHECK(sl_alloc(n, sizeof *to, block, &to));
     if (relations_out != NULL) {
-        SL_TRY(st, sl_alloc(n, sizeof *table.relations, block, &table.relations), fail);
+        SL_CHECK(sl_alloc(n, sizeof *relations, block, &relations));
     }
-    SL_TRY(st, read_exactly(path, n, edge_lines, &table), fail);
-    *from_out = table.from;
-    *to_out = table.to;
+    struct edge_table table = {.n_vertices = n_vertices, .from = from, .to = to, .relations = relations};
+    SL_CHECK(read_exactly(path, n, edge_lines, &table));
+    *from_out = SL_TAKE(from);
+    *to_out = SL_TAKE(to);
     if (relations_out != NULL) {
-        *relations_out = table.relations;
+        *relations_out = SL_TAKE(relations);
     }
     return SL_OK;
-fail:
-    sl_free(table.from);
-    sl_free(table.to);
-    sl_free(table.relations);
-    return st;
 }
 
 enum sl_status sl_csv_read_edges(const char *path, uint32_t n_vertices, uint64_t n_edges, sl_vertex **from_out,
@@ -220,14 +215,13 @@ enum sl_status sl_csv_read_edges(const char *path, uint32_t n_vertices, uint64_t
 enum sl_status sl_csv_read_links(const char *path, uint32_t n_vertices, uint64_t n, sl_vertex **from_out,
                                  uint32_t **relations_out, sl_vertex **to_out)
 {
-    struct sl_text text;
+    SL_OWNED(sl_lines_free) struct sl_text text = {0};
     uint32_t n_commas = 0;
     *relations_out = NULL;
     SL_CHECK(sl_lines_read_text(path, true, &text));
     for (const char *p = text.p; p < text.end && *p != '\n'; p++) {
         n_commas += *p == ',';
     }
-    sl_free(text.data);
     if (n_commas < 2) {
         return sl_csv_read_edges(path, n_vertices, n, from_out, to_out);
     }
@@ -368,56 +362,63 @@ static enum sl_status number_lines(void *context, const struct sl_lines *lines)
 {
     struct number_table *table = context;
     struct piece *piece = NULL;
-    float *room = NULL; /* a row of a sparse table */
+    SL_FREED float *room = NULL; /* a row of a sparse table */
     const char *p = lines->text;
     const char *next;
     bool points = false;
     bool whole = false;
-    enum sl_status st = SL_OK;
     if (lines->n_lines > 0 && table->numbers == NULL && table->counts == NULL) {
-        SL_TRY(st, start_numbers(table, lines), done);
+        SL_CHECK(start_numbers(table, lines));
     }
     if (table->counts != NULL) {
-        SL_TRY(st, add_piece(table, lines->first_line, &piece), done);
-        SL_TRY(st, sl_alloc(table->width, sizeof *room, "a row of features", &room), done);
+        SL_CHECK(add_piece(table, lines->first_line, &piece));
+        SL_CHECK(sl_alloc(table->width, sizeof *room, "a row of features", &room));
     }
-    for (uint64_t i = 0; st == SL_OK && i < lines->n_lines; i++, p = next) {
+    for (uint64_t i = 0; i < lines->n_lines; i++, p = next) {
         const char *end = sl_lines_end(lines, p, &next);
         const uint64_t r = lines->first_line + i;
         float *row = room != NULL ? room : table->numbers + r * table->width;
         const char *wrong = read_row(table, p, end, row);
         if (wrong != NULL) {
-            st = bad_numbers(table, lines, i, table->features ? wrong : p, end);
-            break;
+            return bad_numbers(table, lines, i, table->features ? wrong : p, end);
         }
         const bool point = memchr(p, '.', (size_t)(end - p)) != NULL;
         points |= point;
         whole |= !point && !isnan(row[0]);
         if (piece != NULL) {
-            st = append_row(table, row, r, piece);
+            SL_CHECK(append_row(table, row, r, piece));
         }
     }
     table->points |= points;
     table->whole |= whole;
-done:
-    sl_free(room);
-    return st;
+    return SL_OK;
 }
 
+static void free_numbers(struct number_table *table)
+{
+    for (struct piece *piece = atomic_load(&table->pieces), *next; piece != NULL; piece = next) {
+        next = piece->next;
+        sl_free(piece->columns);
+        sl_free(piece->values);
+        sl_free(piece);
+    }
+    sl_free(table->counts);
+    sl_free(table->numbers);
+}
+
+/* The caller frees *table, also on failure. */
 static enum sl_status read_table(struct number_table *table)
 {
-    enum sl_status st = read_exactly(table->path, table->n_rows, number_lines, table);
-    if (st == SL_OK && table->numbers == NULL && table->counts == NULL) { /* no rows */
-        st = sl_alloc(0, sizeof *table->numbers, table->content, &table->numbers);
+    SL_CHECK(read_exactly(table->path, table->n_rows, number_lines, table));
+    if (table->numbers == NULL && table->counts == NULL) { /* no rows */
+        SL_CHECK(sl_alloc(0, sizeof *table->numbers, table->content, &table->numbers));
     }
-    if (st != SL_OK) {
-        sl_free(table->numbers);
-    }
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_csv_read_weights(const char *path, uint64_t n_edges, float **out)
 {
+    SL_OWNED(free_numbers)
     struct number_table table = {.path = path,
                                  .content = "edge weights",
                                  .expected = SL_WEIGHT_EXPECTED,
@@ -426,7 +427,7 @@ enum sl_status sl_csv_read_weights(const char *path, uint64_t n_edges, float **o
                                  .width = 1,
                                  .most = 1};
     SL_CHECK(read_table(&table));
-    *out = table.numbers;
+    *out = SL_TAKE(table.numbers);
     return SL_OK;
 }
 
@@ -437,17 +438,16 @@ static enum sl_status read_names(const char *path, uint32_t n_rows, bool *are_na
                                  char **names)
 {
     struct sl_label_kinds kinds = {0};
-    struct sl_text_cell *labels = NULL;
-    struct sl_text text;
+    SL_FREED struct sl_text_cell *labels = NULL;
+    SL_OWNED(sl_lines_free) struct sl_text text = {0};
     const char *p;
     const char *stop;
     atomic_ullong n_full = 0;
     uint64_t n = 0;
     bool wide = false; /* some line has several cells */
-    enum sl_status st;
     SL_CHECK(sl_lines_read_text(path, false, &text));
-    SL_TRY(st, check_length(path, n_rows, 1), done);
-    SL_TRY(st, sl_alloc(n_rows, sizeof *labels, "labels", &labels), done);
+    SL_CHECK(check_length(path, n_rows, 1));
+    SL_CHECK(sl_alloc(n_rows, sizeof *labels, "labels", &labels));
     for (; sl_text_next(&text, &p, &stop); n++) {
         const struct sl_text_cell label = sl_names_take(&p, stop, ',');
         wide |= p != NULL;
@@ -459,15 +459,12 @@ static enum sl_status read_names(const char *path, uint32_t n_rows, bool *are_na
     const bool header = kinds.n_texts == 1 && kinds.n_numbers > 0 && kinds.text == 0;
     *are_names = !wide && !header && kinds.n_texts > 0 && !kinds.fractions;
     if (*are_names && n != n_rows) { /* blank lines at the end are harmless */
-        SL_TRY(st, read_exactly(path, n_rows, count_full_lines, &n_full), done);
+        SL_CHECK(read_exactly(path, n_rows, count_full_lines, &n_full));
     }
     if (*are_names) {
-        st = sl_label_classes(path, &kinds, labels, n_rows, out, names);
+        SL_CHECK(sl_label_classes(path, &kinds, labels, n_rows, out, names));
     }
-done:
-    sl_free(labels);
-    sl_free(text.data);
-    return st;
+    return SL_OK;
 }
 
 /* ---- Targets ----------------------------------------------------------------------------------------------------- */
@@ -481,6 +478,7 @@ static enum sl_status read_numbers(const char *path, uint32_t n_rows, enum sl_ta
         [SL_TARGETS_NUMBERS] = "one finite number, or nan",
     };
     const bool classes = choice == SL_TARGETS_CLASSES;
+    SL_OWNED(free_numbers)
     struct number_table table = {.path = path,
                                  .content = "targets",
                                  .expected = expected[choice],
@@ -489,7 +487,7 @@ static enum sl_status read_numbers(const char *path, uint32_t n_rows, enum sl_ta
                                  .width = 1,
                                  .most = classes ? 1 : SL_MAX_CLASSES};
     SL_CHECK(read_table(&table));
-    SL_CHECK(sl_targets_take(path, table.numbers, n_rows, table.width, choice, out));
+    SL_CHECK(sl_targets_take(path, SL_TAKE(table.numbers), n_rows, table.width, choice, out));
     if (choice == SL_TARGETS_ANY && atomic_load(&table.points) && !atomic_load(&table.whole)) {
         sl_targets_tell_whole(path, out);
     }
@@ -534,16 +532,12 @@ static enum sl_status id_lines(void *context, const struct sl_lines *lines)
 
 enum sl_status sl_csv_read_ids(const char *path, uint32_t n_vertices, struct sl_ids *out)
 {
-    struct id_table table = {.n_vertices = n_vertices};
+    SL_FREED sl_vertex *ids = NULL;
     uint64_t n = 0;
-    enum sl_status st;
     /* No id may come twice, so there are at most n_vertices. */
-    SL_TRY(st, sl_alloc(n_vertices, sizeof *table.ids, "split", &table.ids), fail);
-    SL_TRY(st, sl_lines_read(path, n_vertices, id_lines, &table, &n), fail);
-    return sl_ids_take(path, n_vertices, false, n, table.ids, out);
-fail:
-    sl_free(table.ids);
-    return st;
+    SL_CHECK(sl_alloc(n_vertices, sizeof *ids, "split", &ids));
+    SL_CHECK(sl_lines_read(path, n_vertices, id_lines, &(struct id_table){n_vertices, ids}, &n));
+    return sl_ids_take(path, n_vertices, false, n, SL_TAKE(ids), out);
 }
 
 /* ---- Features ---------------------------------------------------------------------------------------------------- */
@@ -572,35 +566,23 @@ static enum sl_status join_pieces(const struct number_table *table, struct sl_fe
 
 enum sl_status sl_csv_read_features(const char *path, uint32_t n_rows, struct sl_features *out)
 {
+    SL_OWNED(free_numbers)
     struct number_table table = {.path = path,
                                  .content = "features",
                                  .is_good = is_finite,
                                  .n_rows = n_rows,
                                  .most = MAX_COLUMNS,
                                  .features = true};
-    struct sl_features features = {.n_rows = n_rows};
-    enum sl_status st;
+    SL_OWNED(sl_features_free) struct sl_features features = {.n_rows = n_rows};
     *out = (struct sl_features){0};
-    SL_TRY(st, read_table(&table), done);
+    SL_CHECK(read_table(&table));
     if (table.counts != NULL) {
-        SL_TRY(st, join_pieces(&table, &features), done);
+        SL_CHECK(join_pieces(&table, &features));
     } else {
         features.n_columns = table.width;
-        features.dense = sl_column_take(SL_DTYPE_F32, n_rows, table.width, table.numbers);
+        features.dense = sl_column_take(SL_DTYPE_F32, n_rows, table.width, SL_TAKE(table.numbers));
     }
-    st = sl_features_settle(&features);
-    if (st == SL_OK) {
-        *out = features;
-    } else {
-        sl_features_free(&features);
-    }
-done:
-    for (struct piece *piece = atomic_load(&table.pieces), *next; piece != NULL; piece = next) {
-        next = piece->next;
-        sl_free(piece->columns);
-        sl_free(piece->values);
-        sl_free(piece);
-    }
-    sl_free(table.counts);
-    return st;
+    SL_CHECK(sl_features_settle(&features));
+    *out = SL_TAKE(features);
+    return SL_OK;
 }

@@ -49,24 +49,21 @@ static enum sl_status sort_ids(const char *path, uint32_t n_vertices, uint64_t *
 enum sl_status sl_ids_take(const char *path, uint32_t n_vertices, bool mask, uint64_t n, sl_vertex *entries,
                            struct sl_ids *out)
 {
-    enum sl_status st = SL_OK;
-    if (mask || is_mask(n_vertices, n, entries)) {
+    SL_FREED sl_vertex *ids = entries;
+    if (mask || is_mask(n_vertices, n, ids)) {
         const uint64_t n_entries = n;
         n = 0;
         for (uint64_t v = 0; v < n_entries; v++) {
-            if (entries[v] != 0) {
-                entries[n++] = (sl_vertex)v;
+            if (ids[v] != 0) {
+                ids[n++] = (sl_vertex)v;
             }
         }
     } else {
-        SL_TRY(st, sort_ids(path, n_vertices, &n, entries), fail);
+        SL_CHECK(sort_ids(path, n_vertices, &n, ids));
     }
-    SL_TRY(st, sl_realloc(&entries, n, sizeof *entries, "split"), fail);
-    *out = (struct sl_ids){.n = (uint32_t)n, .ids = entries};
+    SL_CHECK(sl_realloc(&ids, n, sizeof *ids, "split"));
+    *out = (struct sl_ids){.n = (uint32_t)n, .ids = SL_TAKE(ids)};
     return SL_OK;
-fail:
-    sl_free(entries);
-    return st;
 }
 
 bool sl_ids_hold(const struct sl_ids *ids, sl_vertex v)
@@ -98,24 +95,23 @@ static enum sl_status copy_text(const char *text, char **out)
 
 enum sl_status sl_dataset_copy_facts(const struct sl_dataset *dataset, struct sl_dataset *out)
 {
-    enum sl_status st;
-    *out = (struct sl_dataset){.synthetic = dataset->synthetic,
+    SL_OWNED(sl_dataset_free)
+    struct sl_dataset facts = {.synthetic = dataset->synthetic,
                                .directed = dataset->directed,
                                .normalized = dataset->normalized,
                                .feature_seed = dataset->feature_seed,
                                .serial = dataset->serial};
-    memcpy(out->name, dataset->name, sizeof out->name);
-    memcpy(out->split, dataset->split, sizeof out->split);
-    SL_TRY(st, sl_scaling_copy(&dataset->scaling, &out->scaling), fail);
-    SL_TRY(st, copy_text(dataset->feature_words, &out->feature_words), fail);
-    SL_TRY(st, copy_text(dataset->relations, &out->relations), fail);
-    SL_TRY(st, copy_text(dataset->class_names, &out->class_names), fail);
-    SL_TRY(st, copy_text(dataset->types, &out->types), fail);
-    SL_TRY(st, copy_text(dataset->feature_names, &out->feature_names), fail);
+    *out = (struct sl_dataset){0};
+    memcpy(facts.name, dataset->name, sizeof facts.name);
+    memcpy(facts.split, dataset->split, sizeof facts.split);
+    SL_CHECK(sl_scaling_copy(&dataset->scaling, &facts.scaling));
+    SL_CHECK(copy_text(dataset->feature_words, &facts.feature_words));
+    SL_CHECK(copy_text(dataset->relations, &facts.relations));
+    SL_CHECK(copy_text(dataset->class_names, &facts.class_names));
+    SL_CHECK(copy_text(dataset->types, &facts.types));
+    SL_CHECK(copy_text(dataset->feature_names, &facts.feature_names));
+    *out = SL_TAKE(facts);
     return SL_OK;
-fail:
-    sl_dataset_free(out);
-    return st;
 }
 
 uint64_t sl_dataset_serial(void)

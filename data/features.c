@@ -66,16 +66,12 @@ void sl_features_row(const struct sl_features *features, uint64_t r, float *out)
 
 enum sl_status sl_features_start_csr(uint32_t n_rows, uint32_t n_columns, uint64_t n_values, struct sl_features *out)
 {
-    struct sl_features csr = {.n_rows = n_rows, .n_columns = n_columns};
-    enum sl_status st;
-    SL_TRY(st, sl_alloc((size_t)n_rows + 1, sizeof *csr.offsets, "feature offsets", &csr.offsets), fail);
-    SL_TRY(st, sl_alloc(n_values, sizeof *csr.columns, "feature columns", &csr.columns), fail);
-    SL_TRY(st, sl_alloc(n_values, sizeof *csr.values, "feature values", &csr.values), fail);
-    *out = csr;
+    SL_OWNED(sl_features_free) struct sl_features csr = {.n_rows = n_rows, .n_columns = n_columns};
+    SL_CHECK(sl_alloc((size_t)n_rows + 1, sizeof *csr.offsets, "feature offsets", &csr.offsets));
+    SL_CHECK(sl_alloc(n_values, sizeof *csr.columns, "feature columns", &csr.columns));
+    SL_CHECK(sl_alloc(n_values, sizeof *csr.values, "feature values", &csr.values));
+    *out = SL_TAKE(csr);
     return SL_OK;
-fail:
-    sl_features_free(&csr);
-    return st;
 }
 
 /* Append row i of a table, from column `first` on. A table without columns gives each row a column of its own. */
@@ -105,28 +101,23 @@ static void append_row(const struct sl_features *table, uint32_t i, uint32_t fir
 
 static enum sl_status append_rows(const struct sl_features *table, uint32_t first, struct sl_features *out)
 {
-    float *room;
+    SL_FREED float *room = NULL;
     SL_CHECK(sl_alloc(table->n_columns, sizeof *room, "a row of features", &room));
     for (uint32_t i = 0; i < table->n_rows; i++) {
         append_row(table, i, first, room, out);
     }
-    sl_free(room);
     return SL_OK;
 }
 
 static enum sl_status make_csr(struct sl_features *features, uint64_t n_nonzeros)
 {
-    struct sl_features csr;
+    SL_OWNED(sl_features_free) struct sl_features csr = {0};
     SL_CHECK(sl_features_start_csr(features->n_rows, features->n_columns, n_nonzeros, &csr));
     csr.n_rows = 0;
     csr.offsets[0] = 0;
-    const enum sl_status st = append_rows(features, 0, &csr);
-    if (st != SL_OK) {
-        sl_features_free(&csr);
-        return st;
-    }
+    SL_CHECK(append_rows(features, 0, &csr));
     sl_features_free(features);
-    *features = csr;
+    *features = SL_TAKE(csr);
     return SL_OK;
 }
 
@@ -180,11 +171,10 @@ enum sl_status sl_features_join(const char *where, uint32_t n, const struct sl_f
                                 struct sl_features *out)
 {
     const bool shares = share_columns(n, tables);
-    struct sl_features all = {0};
+    SL_OWNED(sl_features_free) struct sl_features all = {0};
     uint32_t n_rows = 0;
     uint64_t n_columns = 0;
     uint64_t n_nonzeros = 0;
-    enum sl_status st;
     for (uint32_t t = 0; t < n; t++) {
         n_rows += tables[t].n_rows;
         n_columns = shares ? tables[t].n_columns : n_columns + own_columns(&tables[t]);
@@ -196,15 +186,12 @@ enum sl_status sl_features_join(const char *where, uint32_t n, const struct sl_f
     all.n_rows = 0;
     all.offsets[0] = 0;
     for (uint32_t t = 0, first = 0; t < n; t++) {
-        SL_TRY(st, append_rows(&tables[t], first, &all), fail);
+        SL_CHECK(append_rows(&tables[t], first, &all));
         first += shares ? 0 : own_columns(&tables[t]);
     }
-    SL_TRY(st, sl_features_settle(&all), fail);
-    *out = all;
+    SL_CHECK(sl_features_settle(&all));
+    *out = SL_TAKE(all);
     return SL_OK;
-fail:
-    sl_features_free(&all);
-    return st;
 }
 
 /* ---- Normalizing ------------------------------------------------------------------------------------------------- */
@@ -299,15 +286,11 @@ static void scale_columns(void *context, uint64_t begin, uint64_t end)
 
 static enum sl_status start_scaling(uint32_t n, struct sl_scaling *out)
 {
-    struct sl_scaling made = {.n = n};
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(n, sizeof *made.mean, "statistics of features", &made.mean), fail);
-    SL_TRY(st, sl_alloc(n, sizeof *made.scale, "statistics of features", &made.scale), fail);
-    *out = made;
+    SL_OWNED(sl_scaling_free) struct sl_scaling made = {.n = n};
+    SL_CHECK(sl_alloc(n, sizeof *made.mean, "statistics of features", &made.mean));
+    SL_CHECK(sl_alloc(n, sizeof *made.scale, "statistics of features", &made.scale));
+    *out = SL_TAKE(made);
     return SL_OK;
-fail:
-    sl_scaling_free(&made);
-    return st;
 }
 
 enum sl_status sl_scaling_copy(const struct sl_scaling *scaling, struct sl_scaling *out)
@@ -338,10 +321,10 @@ void sl_scaling_free(struct sl_scaling *scaling)
 enum sl_status sl_features_normalize(struct sl_features *features, enum sl_normalize normalize,
                                      struct sl_scaling *scaling)
 {
+    SL_OWNED(sl_scaling_free) struct sl_scaling measured = {0};
     struct scaled scaled = {features, scaling};
     const bool by_column = normalize == SL_NORMALIZE_COLUMN;
     const bool measures = by_column && scaling->n == 0;
-    enum sl_status st;
     if (normalize == SL_NORMALIZE_NONE) {
         return SL_OK;
     }
@@ -349,27 +332,22 @@ enum sl_status sl_features_normalize(struct sl_features *features, enum sl_norma
                "features: found %u columns, expected the %u whose statistics the model has", features->n_columns,
                scaling->n);
     if (measures) {
-        SL_TRY(st, start_scaling(features->n_columns, scaling), done);
+        SL_CHECK(start_scaling(features->n_columns, &measured));
     }
-    SL_TRY(st, make_own(features), undo);
+    SL_CHECK(make_own(features));
     if (!by_column) {
         sl_parallel_for(features->n_rows, GRAIN, normalize_range, features);
         return SL_OK;
     }
     if (features->offsets != NULL) {
-        SL_TRY(st, make_dense(features), undo);
+        SL_CHECK(make_dense(features));
     }
     if (measures) {
+        *scaling = SL_TAKE(measured);
         sl_parallel_for(features->n_columns, COLUMN_GRAIN, measure_columns, &scaled);
     }
     sl_parallel_for(features->n_columns, COLUMN_GRAIN, scale_columns, &scaled);
     return SL_OK;
-undo:
-    if (measures) {
-        sl_scaling_free(scaling);
-    }
-done:
-    return st;
 }
 
 /* Raise largest[c] to the magnitude of entry c of row r. */
@@ -396,7 +374,7 @@ static void raise_by_row(const struct sl_features *features, uint64_t r, float *
 enum sl_status sl_features_measure(const struct sl_features *features, struct sl_feature_range *out)
 {
     struct sl_feature_range range = {0};
-    float *largest;
+    SL_FREED float *largest = NULL;
     SL_CHECK(sl_alloc_zero(features->n_columns, sizeof *largest, "largest features", &largest));
     for (uint64_t r = 0; r < features->n_rows; r++) {
         raise_by_row(features, r, largest);
@@ -410,7 +388,6 @@ enum sl_status sl_features_measure(const struct sl_features *features, struct sl
             range.largest[1] = fmaxf(range.largest[1], largest[c]);
         }
     }
-    sl_free(largest);
     *out = range;
     return SL_OK;
 }

@@ -94,8 +94,10 @@ enum sl_status sl_graph_alloc_edges(uint64_t n, const struct sl_graph *like, str
     if (like->rows != NULL) {
         SL_CHECK(sl_realloc(&graph->rows, n, sizeof *graph->rows, "rows of edges"));
     }
-    return like->relations == NULL ? SL_OK
-                                   : sl_realloc(&graph->relations, n, sizeof *graph->relations, "relations of edges");
+    if (like->relations != NULL) {
+        SL_CHECK(sl_realloc(&graph->relations, n, sizeof *graph->relations, "relations of edges"));
+    }
+    return SL_OK;
 }
 
 static inline void put(const struct sl_edge_list *edges, uint64_t i, bool reverse, uint64_t place,
@@ -209,7 +211,7 @@ static void sort_list(const struct sl_graph *lists, uint64_t begin, uint64_t end
 /* Sort the lists by relation, then by source. `ends[v]` is the end of list v. */
 static enum sl_status sort_lists(uint32_t n_vertices, const uint64_t *ends, const struct sl_graph *lists)
 {
-    struct typed_edge *room;
+    SL_FREED struct typed_edge *room = NULL;
     uint64_t longest = 0;
     for (uint32_t v = 0; v < n_vertices; v++) {
         longest = sl_max_u64(longest, ends[v] - (v > 0 ? ends[v - 1] : 0));
@@ -218,7 +220,6 @@ static enum sl_status sort_lists(uint32_t n_vertices, const uint64_t *ends, cons
     for (uint32_t v = 0; v < n_vertices; v++) {
         sort_list(lists, v > 0 ? ends[v - 1] : 0, ends[v], room);
     }
-    sl_free(room);
     return SL_OK;
 }
 
@@ -314,43 +315,36 @@ enum sl_status sl_graph_build_list(const struct sl_edge_list *edges, struct sl_g
 {
     const uint32_t n_vertices = edges->n_vertices;
     const size_t n_offsets = (size_t)n_vertices + 1;
-    uint64_t *by_source = NULL;      /* the offsets of the buckets, then their ends */
-    uint64_t *by_destination = NULL; /* the offsets of the lists, then their ends */
-    struct sl_graph reversed = {0};  /* the buckets */
-    struct sl_graph made = {.n_vertices = n_vertices};
+    SL_FREED uint64_t *by_source = NULL;                    /* the offsets of the buckets, then their ends */
+    SL_FREED uint64_t *by_destination = NULL;               /* the offsets of the lists, then their ends */
+    SL_OWNED(sl_graph_free) struct sl_graph reversed = {0}; /* the buckets */
+    SL_OWNED(sl_graph_free) struct sl_graph made = {.n_vertices = n_vertices};
     /* tells which arrays there are; is not read */
     const struct sl_graph like = {.weights = (float *)(uintptr_t)edges->weights,
                                   .relations = is_typed(edges) ? (uint16_t *)(uintptr_t)edges->relations : NULL,
                                   .rows = (uint32_t *)(void *)edges->features};
-    enum sl_status st;
     *out = (struct sl_graph){0};
-    SL_TRY(st, check(edges), done);
-    SL_TRY(st, sl_alloc_zero(n_offsets, sizeof *by_source, "graph offsets", &by_source), done);
-    SL_TRY(st, sl_alloc_zero(n_offsets, sizeof *by_destination, "graph offsets", &by_destination), done);
-    SL_TRY(st, sl_alloc(n_offsets, sizeof *made.offsets, "graph offsets", &made.offsets), done);
+    SL_CHECK(check(edges));
+    SL_CHECK(sl_alloc_zero(n_offsets, sizeof *by_source, "graph offsets", &by_source));
+    SL_CHECK(sl_alloc_zero(n_offsets, sizeof *by_destination, "graph offsets", &by_destination));
+    SL_CHECK(sl_alloc(n_offsets, sizeof *made.offsets, "graph offsets", &made.offsets));
     count(edges, by_source, by_destination);
     const uint64_t total = by_source[n_vertices];
-    SL_TRY(st, sl_graph_alloc_edges(total, &like, &reversed), done);
+    SL_CHECK(sl_graph_alloc_edges(total, &like, &reversed));
     bucket(edges, by_source, &reversed);
-    SL_TRY(st, sl_graph_alloc_edges(total, &like, &made), done);
+    SL_CHECK(sl_graph_alloc_edges(total, &like, &made));
     append(n_vertices, by_source, &reversed, by_destination, &made);
     sl_graph_free(&reversed);
     if (is_typed(edges)) {
-        SL_TRY(st, sort_lists(n_vertices, by_destination, &made), done);
+        SL_CHECK(sort_lists(n_vertices, by_destination, &made));
     }
-    SL_TRY(st, squeeze(edges, by_destination, &made), done);
+    SL_CHECK(squeeze(edges, by_destination, &made));
     if (made.n_edges < total) {
-        SL_TRY(st, sl_graph_alloc_edges(made.n_edges, &made, &made), done); /* give back the memory of merged edges */
+        SL_CHECK(sl_graph_alloc_edges(made.n_edges, &made, &made)); /* give back the memory of merged edges */
     }
     made.n_relations = (uint32_t)count_relations(edges);
-    *out = made;
-    made = (struct sl_graph){0};
-done:
-    sl_free(by_source);
-    sl_free(by_destination);
-    sl_graph_free(&reversed);
-    sl_graph_free(&made);
-    return st;
+    *out = SL_TAKE(made);
+    return SL_OK;
 }
 
 enum sl_status sl_graph_build(uint32_t n_vertices, uint64_t n, const sl_vertex *from, const sl_vertex *to,
@@ -384,29 +378,23 @@ static bool walk_is_symmetric(const struct sl_graph *graph, uint64_t *next)
 
 enum sl_status sl_graph_is_symmetric(const struct sl_graph *graph, bool *out)
 {
-    uint64_t *next;
+    SL_FREED uint64_t *next = NULL;
     SL_CHECK(sl_alloc(graph->n_vertices, sizeof *next, "graph offsets", &next));
     for (uint64_t v = 0; v < graph->n_vertices; v++) {
         next[v] = graph->offsets[v];
     }
     *out = walk_is_symmetric(graph, next);
-    sl_free(next);
     return SL_OK;
 }
 
 enum sl_status sl_graph_list_edges(const struct sl_graph *graph, bool once, uint64_t *n_out, sl_vertex **from_out,
                                    sl_vertex **to_out)
 {
-    sl_vertex *from;
-    sl_vertex *to;
+    SL_FREED sl_vertex *from = NULL;
+    SL_FREED sl_vertex *to = NULL;
     uint64_t n = 0;
-    enum sl_status st = SL_OK;
     SL_CHECK(sl_alloc(graph->n_edges, sizeof *from, "edge list", &from));
-    st = sl_alloc(graph->n_edges, sizeof *to, "edge list", &to);
-    if (st != SL_OK) {
-        sl_free(from);
-        return st;
-    }
+    SL_CHECK(sl_alloc(graph->n_edges, sizeof *to, "edge list", &to));
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
             sl_vertex u = graph->sources[e];
@@ -417,8 +405,8 @@ enum sl_status sl_graph_list_edges(const struct sl_graph *graph, bool once, uint
         }
     }
     *n_out = n;
-    *from_out = from;
-    *to_out = to;
+    *from_out = SL_TAKE(from);
+    *to_out = SL_TAKE(to);
     return SL_OK;
 }
 
@@ -446,12 +434,11 @@ uint64_t sl_graph_find_edge(const struct sl_graph *graph, sl_vertex from, sl_ver
 
 enum sl_status sl_graph_copy_rest(const struct sl_graph *graph, const unsigned char *dropped, struct sl_graph *out)
 {
-    struct sl_graph rest = {.n_vertices = graph->n_vertices, .n_relations = graph->n_relations};
+    SL_OWNED(sl_graph_free) struct sl_graph rest = {.n_vertices = graph->n_vertices, .n_relations = graph->n_relations};
     uint64_t n = 0;
-    enum sl_status st;
     *out = (struct sl_graph){0};
-    SL_TRY(st, sl_alloc((size_t)graph->n_vertices + 1, sizeof *rest.offsets, "graph offsets", &rest.offsets), fail);
-    SL_TRY(st, sl_graph_alloc_edges(graph->n_edges, graph, &rest), fail);
+    SL_CHECK(sl_alloc((size_t)graph->n_vertices + 1, sizeof *rest.offsets, "graph offsets", &rest.offsets));
+    SL_CHECK(sl_graph_alloc_edges(graph->n_edges, graph, &rest));
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
         rest.offsets[v] = n;
         for (uint64_t e = graph->offsets[v]; e < graph->offsets[v + 1]; e++) {
@@ -463,11 +450,8 @@ enum sl_status sl_graph_copy_rest(const struct sl_graph *graph, const unsigned c
         }
     }
     rest.offsets[graph->n_vertices] = rest.n_edges = n;
-    *out = rest;
+    *out = SL_TAKE(rest);
     return SL_OK;
-fail:
-    sl_graph_free(&rest);
-    return st;
 }
 
 void sl_graph_free(struct sl_graph *graph)

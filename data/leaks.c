@@ -29,9 +29,8 @@ static enum sl_status sort_links(const struct sl_link_split *split, uint32_t fir
 static enum sl_status is_mutual(const struct sl_dataset *dataset, bool *out)
 {
     const struct sl_graph *graph = &dataset->graph;
-    struct sl_link_entry *known;
+    SL_FREED struct sl_link_entry *known = NULL;
     size_t n;
-    enum sl_status st = SL_OK;
     SL_CHECK(sort_links(&dataset->links, SL_LINKS_VALID, &known, &n));
     *out = true;
     for (uint32_t v = 0; v < graph->n_vertices && *out; v++) {
@@ -40,8 +39,7 @@ static enum sl_status is_mutual(const struct sl_dataset *dataset, bool *out)
             *out = sl_graph_find_edge(graph, v, u, 0) != SL_NO_EDGE || sl_links_have(known, n, pair_of(v, u), 0);
         }
     }
-    sl_free(known);
-    return st;
+    return SL_OK;
 }
 
 /* ---- relations of reverses ---- */
@@ -107,9 +105,8 @@ static enum sl_status find_candidates(const struct sl_dataset *dataset, struct c
 {
     const struct sl_link_split *split = &dataset->links;
     const struct sl_graph *graph = &dataset->graph;
-    struct sl_link_entry *known;
+    SL_FREED struct sl_link_entry *known = NULL;
     size_t n;
-    enum sl_status st = SL_OK;
     SL_CHECK(sort_links(split, SL_LINKS_TRAIN, &known, &n));
     mark_listed(split, out);
     for (uint32_t v = 0; v < graph->n_vertices; v++) {
@@ -120,8 +117,7 @@ static enum sl_status find_candidates(const struct sl_dataset *dataset, struct c
             }
         }
     }
-    sl_free(known);
-    return st;
+    return SL_OK;
 }
 
 /* ---- leaks ---- */
@@ -137,6 +133,13 @@ struct search {
     enum sl_link_list list;         /* the first of them */
     uint32_t place;
 };
+
+static void free_search(struct search *s)
+{
+    sl_free(s->leaks);
+    sl_free(s->candidates);
+    sl_free(s->reversed);
+}
 
 static bool mark_edge(struct search *s, sl_vertex from, sl_vertex to, uint32_t relation)
 {
@@ -200,7 +203,7 @@ static enum sl_status search_relations(const struct sl_dataset *dataset, struct 
     return SL_OK;
 }
 
-/* Find all leaks. The arrays of *s are the caller's to free, also on failure. */
+/* Find all leaks. The caller frees *s, also on failure. */
 static enum sl_status search_graph(const struct sl_dataset *dataset, bool both_ways, struct search *s)
 {
     const struct sl_link_split *split = &dataset->links;
@@ -261,31 +264,27 @@ enum sl_status sl_leaks_settle(struct sl_dataset *dataset, bool drop, const char
 {
     struct sl_link_split *split = &dataset->links;
     struct sl_links_dropped dropped = {0};
-    struct search search = {0};
+    SL_OWNED(free_search) struct search search = {0};
     bool both_ways = split->n_relations == 0;
-    enum sl_status st = SL_OK;
     if (!sl_dataset_has_links(dataset)) {
-        goto done;
+        return SL_OK;
     }
     if (both_ways && split->directed) {
-        SL_TRY(st, is_mutual(dataset, &both_ways), done);
+        SL_CHECK(is_mutual(dataset, &both_ways));
     }
     if (drop) {
-        SL_TRY(st, sl_links_drop_repeats(split, both_ways, &dropped), done);
+        SL_CHECK(sl_links_drop_repeats(split, both_ways, &dropped));
     }
-    SL_TRY(st, check_lists(split, both_ways, where), done);
-    SL_TRY(st, search_graph(dataset, both_ways, &search), done);
+    SL_CHECK(check_lists(split, both_ways, where));
+    SL_CHECK(search_graph(dataset, both_ways, &search));
     if (search.n > 0 && !drop) {
-        st = refuse(dataset, &search, where);
-    } else if (search.n > 0) {
-        st = drop_edges(dataset, &search);
+        return refuse(dataset, &search, where);
     }
-    if (drop && st == SL_OK) {
+    if (search.n > 0) {
+        SL_CHECK(drop_edges(dataset, &search));
+    }
+    if (drop) {
         tell(where, &dropped, search.n);
     }
-done:
-    sl_free(search.leaks);
-    sl_free(search.candidates);
-    sl_free(search.reversed);
-    return st;
+    return SL_OK;
 }

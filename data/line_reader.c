@@ -300,31 +300,34 @@ enum sl_status sl_lines_read(const char *path, uint64_t max_lines,
 
 /* ---- Whole texts ------------------------------------------------------------------------------------------------- */
 
+static void close_file(gzFile *file)
+{
+    gzclose(*file); /* NULL is allowed */
+}
+
 enum sl_status sl_lines_read_text(const char *path, bool first_line, struct sl_text *out)
 {
-    gzFile file;
+    SL_OWNED(close_file) gzFile file = NULL;
+    SL_FREED char *data = NULL;
     size_t room = 0, bytes = 0, got = 0;
     uint64_t n_lines = 0;
-    enum sl_status st = SL_OK;
     *out = (struct sl_text){.path = path};
     SL_CHECK(open_file(path, &file));
     do {
         if (room - bytes <= SL_LINES_BLOCK_BYTES) {
             room = 2 * room + SL_LINES_BLOCK_BYTES + 1;
-            SL_TRY(st, sl_realloc(&out->data, room, 1, path), done);
+            SL_CHECK(sl_realloc(&data, room, 1, path));
         }
-        SL_TRY(st, inflate_some(file, path, n_lines, out->data + bytes, SL_LINES_BLOCK_BYTES, &got), done);
-        n_lines += count_newlines(out->data + bytes, got);
+        SL_CHECK(inflate_some(file, path, n_lines, data + bytes, SL_LINES_BLOCK_BYTES, &got));
+        n_lines += count_newlines(data + bytes, got);
         bytes += got;
-        out->data[bytes] = '\0';
+        data[bytes] = '\0';
     } while (got == SL_LINES_BLOCK_BYTES && !(first_line && n_lines > 0));
-    out->p = out->data + (strncmp(out->data, BYTE_ORDER_MARK, 3) == 0 ? 3 : 0);
-    out->end = out->data + bytes;
-done:
-    gzclose(file);
-    if (st != SL_OK) {
-        sl_free(out->data);
-        out->data = NULL;
+    out->p = data;
+    if (strncmp(data, BYTE_ORDER_MARK, 3) == 0) {
+        out->p += 3;
     }
-    return st;
+    out->end = data + bytes;
+    out->data = SL_TAKE(data);
+    return SL_OK;
 }

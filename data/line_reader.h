@@ -47,7 +47,7 @@ enum sl_status sl_lines_read(const char *path, uint64_t max_lines,
                              uint64_t *n_out);
 
 /* Read a whole file, plain or gzip, or with first_line at least its first line. The text begins behind a byte order
- * mark, and has a NUL at its end. The caller frees out->data (sl_free). SL_EIO, SL_EFILE, SL_ENOMEM as above. */
+ * mark, and has a NUL at its end. The caller frees *out (sl_lines_free). SL_EIO, SL_EFILE, SL_ENOMEM as above. */
 enum sl_status sl_lines_read_text(const char *path, bool first_line, struct sl_text *out);
 
 #endif

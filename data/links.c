@@ -22,24 +22,30 @@ const char *sl_links_name(uint32_t file)
     return names[file];
 }
 
-enum sl_status sl_links_copy(const struct sl_links *links, struct sl_links *out)
+enum sl_status sl_links_alloc(uint64_t n, bool typed, struct sl_links *out)
 {
-    enum sl_status st;
-    *out = (struct sl_links){.n = links->n};
-    SL_TRY(st, sl_alloc((size_t)links->n + 1, sizeof *out->from, "links", &out->from), fail);
-    SL_TRY(st, sl_alloc((size_t)links->n + 1, sizeof *out->to, "links", &out->to), fail);
-    for (uint32_t i = 0; i < links->n; i++) {
-        out->from[i] = links->from[i];
-        out->to[i] = links->to[i];
-    }
-    if (links->relation != NULL) {
-        SL_TRY(st, sl_alloc((size_t)links->n + 1, sizeof *out->relation, "relations of links", &out->relation), fail);
-        memcpy(out->relation, links->relation, links->n * sizeof *out->relation);
+    SL_CHECK(sl_alloc(n + 1, sizeof *out->from, "links", &out->from));
+    SL_CHECK(sl_alloc(n + 1, sizeof *out->to, "links", &out->to));
+    if (typed) {
+        SL_CHECK(sl_alloc(n + 1, sizeof *out->relation, "relations of links", &out->relation));
     }
     return SL_OK;
-fail:
-    sl_links_free(out);
-    return st;
+}
+
+enum sl_status sl_links_copy(const struct sl_links *links, struct sl_links *out)
+{
+    SL_OWNED(sl_links_free) struct sl_links copy = {.n = links->n};
+    *out = (struct sl_links){0};
+    SL_CHECK(sl_links_alloc(links->n, links->relation != NULL, &copy));
+    for (uint32_t i = 0; i < links->n; i++) {
+        copy.from[i] = links->from[i];
+        copy.to[i] = links->to[i];
+    }
+    if (links->relation != NULL) {
+        memcpy(copy.relation, links->relation, links->n * sizeof *copy.relation);
+    }
+    *out = SL_TAKE(copy);
+    return SL_OK;
 }
 
 /* ---- triples ---- */
@@ -98,28 +104,24 @@ static enum sl_status check_relations(const struct sl_link_split *split, const c
 {
     static const enum sl_link_list lists[] = {SL_LINKS_VALID, SL_LINKS_TEST};
     const struct sl_links *train = &split->list[SL_LINKS_TRAIN];
-    bool *trained = NULL;
-    enum sl_status st = sl_alloc_zero((size_t)split->n_relations + 1, sizeof *trained, "relations", &trained);
-    for (uint32_t i = 0; st == SL_OK && i < train->n; i++) {
+    SL_FREED bool *trained = NULL;
+    SL_CHECK(sl_alloc_zero((size_t)split->n_relations + 1, sizeof *trained, "relations", &trained));
+    for (uint32_t i = 0; i < train->n; i++) {
         trained[train->relation[i]] = true;
     }
-    for (uint32_t r = 0; st == SL_OK && r < split->n_relations; r++) {
-        if (!trained[r] && !split->own_ids) {
-            st = sl_fail(SL_EFILE, "%s: relation %u has no training link; expected one or more of each relation", where,
-                         r);
-        }
+    for (uint32_t r = 0; r < split->n_relations; r++) {
+        SL_FAIL_IF(!trained[r] && !split->own_ids, SL_EFILE,
+                   "%s: relation %u has no training link; expected one or more of each relation", where, r);
     }
     for (int k = 0; k < 2; k++) {
         const struct sl_links *links = &split->list[lists[k]];
-        for (uint32_t i = 0; st == SL_OK && i < links->n; i++) {
-            if (!trained[links->relation[i]]) {
-                st = sl_fail(SL_EFILE, "%s: relation %u of %s (line %u) has no training link; expected one or more",
-                             where, links->relation[i], sl_links_name(lists[k]), i + 1);
-            }
+        for (uint32_t i = 0; i < links->n; i++) {
+            SL_FAIL_IF(!trained[links->relation[i]], SL_EFILE,
+                       "%s: relation %u of %s (line %u) has no training link; expected one or more", where,
+                       links->relation[i], sl_links_name(lists[k]), i + 1);
         }
     }
-    sl_free(trained);
-    return st;
+    return SL_OK;
 }
 
 /* ---- comparisons ---- */
@@ -202,20 +204,18 @@ bool sl_links_have(const struct sl_link_entry *entries, size_t n, uint64_t pair,
 
 enum sl_status sl_links_check(const struct sl_link_split *split, const char *where)
 {
-    struct sl_link_entry *entries;
+    SL_FREED struct sl_link_entry *entries = NULL;
     size_t n;
-    enum sl_status st = SL_OK;
     if (split->n_relations > 0) {
         SL_CHECK(check_relations(split, where));
     }
     SL_CHECK(sl_links_sort(split, 0, SL_N_LINK_LISTS, &entries, &n));
-    for (size_t i = 1; i < n && st == SL_OK; i++) {
+    for (size_t i = 1; i < n; i++) {
         if (is_wrong(&entries[i - 1], &entries[i])) {
-            st = refuse(split, &entries[i - 1], &entries[i], where);
+            return refuse(split, &entries[i - 1], &entries[i], where);
         }
     }
-    sl_free(entries);
-    return st;
+    return SL_OK;
 }
 
 /* Entries of equal pairs: the lists that have some, and the directions that a list has had so far. */
@@ -285,19 +285,25 @@ static void keep_rest(const bool *dropped, struct sl_links *links)
     links->n = n;
 }
 
+static void free_marks(bool *(*marks)[SL_N_LINK_LISTS])
+{
+    for (int list = 0; list < SL_N_LINK_LISTS; list++) {
+        sl_free((*marks)[list]);
+    }
+}
+
 enum sl_status sl_links_drop_repeats(struct sl_link_split *split, bool both_ways, struct sl_links_dropped *out)
 {
     struct sl_link_split compared = *split; /* pairs without a direction */
-    bool *dropped[SL_N_LINK_LISTS] = {NULL};
-    struct sl_link_entry *entries = NULL;
+    SL_OWNED(free_marks) bool *dropped[SL_N_LINK_LISTS] = {NULL};
+    SL_FREED struct sl_link_entry *entries = NULL;
     size_t n;
-    enum sl_status st;
     compared.directed = split->directed && !both_ways;
     *out = (struct sl_links_dropped){0};
     for (int list = 0; list < SL_N_LINK_LISTS; list++) {
-        SL_TRY(st, sl_alloc_zero((size_t)split->list[list].n + 1, sizeof(bool), "links", &dropped[list]), done);
+        SL_CHECK(sl_alloc_zero((size_t)split->list[list].n + 1, sizeof(bool), "links", &dropped[list]));
     }
-    SL_TRY(st, sl_links_sort(&compared, 0, SL_N_LINK_LISTS, &entries, &n), done);
+    SL_CHECK(sl_links_sort(&compared, 0, SL_N_LINK_LISTS, &entries, &n));
     for (size_t i = 0, end; i < n; i = end) {
         for (end = i + 1; end < n && compare_pairs(&entries[i], &entries[end]) == 0; end++) {
         }
@@ -307,12 +313,7 @@ enum sl_status sl_links_drop_repeats(struct sl_link_split *split, bool both_ways
     for (int list = 0; list < SL_N_LINK_LISTS; list++) {
         keep_rest(dropped[list], &split->list[list]);
     }
-done:
-    for (int list = 0; list < SL_N_LINK_LISTS; list++) {
-        sl_free(dropped[list]);
-    }
-    sl_free(entries);
-    return st;
+    return SL_OK;
 }
 
 #define MAX_TRIES 1000
@@ -372,21 +373,17 @@ enum sl_status sl_links_draw_negatives(const struct sl_link_split *split, enum s
                         .graph = graph,
                         .directed = split->directed,
                         .ends = split->ends};
-    struct sl_link_entry *links = NULL;
-    enum sl_status st;
-    *out = (struct sl_links){0};
-    SL_TRY(st, sl_links_sort(split, 0, SL_LINKS_VALID_NEGATIVE, &links, &d.n), done);
+    SL_OWNED(sl_links_free) struct sl_links drawn = {0};
+    SL_FREED struct sl_link_entry *links = NULL;
+    *out = drawn;
+    SL_CHECK(sl_links_sort(split, 0, SL_LINKS_VALID_NEGATIVE, &links, &d.n));
     d.links = links;
-    SL_TRY(st, sl_links_copy(&split->list[list], out), done);
-    for (uint32_t i = 0; i < out->n && st == SL_OK; i++) {
-        st = draw_pair(&d, &split->list[list], i, out);
+    SL_CHECK(sl_links_copy(&split->list[list], &drawn));
+    for (uint32_t i = 0; i < drawn.n; i++) {
+        SL_CHECK(draw_pair(&d, &split->list[list], i, &drawn));
     }
-    if (st != SL_OK) {
-        sl_links_free(out);
-    }
-done:
-    sl_free(links);
-    return st;
+    *out = SL_TAKE(drawn);
+    return SL_OK;
 }
 
 uint64_t sl_links_hash(const struct sl_link_split *split)

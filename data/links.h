@@ -83,7 +83,11 @@ enum sl_status sl_links_read_named(const char *path, const char *names, uint32_t
  * already, triples get them. SL_EFILE, SL_EIO, SL_ENOMEM. */
 enum sl_status sl_links_read_split(char *const paths[SL_N_LINK_FILES], uint32_t n_vertices, struct sl_link_split *out);
 
-/* Copy a list. SL_ENOMEM. */
+/* Make room in an empty list for n links and one more; typed: with relations. The caller frees *out, also on failure.
+ * SL_ENOMEM. */
+enum sl_status sl_links_alloc(uint64_t n, bool typed, struct sl_links *out);
+
+/* Copy a list. SL_ENOMEM. On failure *out is empty. */
 enum sl_status sl_links_copy(const struct sl_links *links, struct sl_links *out);
 
 /* Give a split of triples, among n_vertices of one type, its number of relations and its ends. `where` starts the

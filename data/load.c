@@ -57,7 +57,6 @@ static void free_finding(struct finding *finding)
 {
     sl_free(finding->dataset);
     sl_free(finding->other);
-    *finding = (struct finding){0};
 }
 
 static enum found what_is_at(const char *path, bool archive)
@@ -74,18 +73,16 @@ static enum sl_status look_at(const char *stem, struct finding *out)
 {
     static const char *const endings[] = {"", ".zip", ".tar.gz", ".tgz"};
     for (size_t i = 0; i < sizeof endings / sizeof *endings && out->dataset == NULL; i++) {
-        char *path;
+        SL_FREED char *path = NULL;
         SL_CHECK(sl_format(&path, "%s%s", stem, endings[i]));
         const enum found found = what_is_at(path, i > 0);
         out->reader = found != FOUND_NOTHING ? sl_reader_of(path) : NULL;
         if (out->reader != NULL) {
-            out->dataset = path;
+            out->dataset = SL_TAKE(path);
         } else if (found > out->said) {
             sl_free(out->other);
-            out->other = path;
+            out->other = SL_TAKE(path);
             out->said = found;
-        } else {
-            sl_free(path);
         }
     }
     return SL_OK;
@@ -96,14 +93,12 @@ static enum sl_status find_under(const char *root, const char *name, struct find
 {
     static const char *const prefixes[] = {"", "ogbn-", "ogbn_"};
     const char *stem = strncmp(name, "ogbn-", 5) == 0 || strncmp(name, "ogbn_", 5) == 0 ? name + 5 : name;
-    enum sl_status st = SL_OK;
-    for (int i = -1; i < 3 && st == SL_OK && out->dataset == NULL; i++) {
-        char *path;
+    for (int i = -1; i < 3 && out->dataset == NULL; i++) {
+        SL_FREED char *path = NULL;
         SL_CHECK(sl_format(&path, "%s/%s%s", root, i < 0 ? "" : prefixes[i], i < 0 ? name : stem));
-        st = look_at(path, out);
-        sl_free(path);
+        SL_CHECK(look_at(path, out));
     }
-    return st;
+    return SL_OK;
 }
 
 /* The next folder of the data path; `rest` is what is left of it. False: none is left. */
@@ -306,17 +301,15 @@ static void list_datasets(const char *name, const char *searched, char out[LIST_
 /* OGB's own place for downloads: ./dataset. */
 static enum sl_status look_in_ogb_folder(const char *name, char *out, size_t bytes)
 {
-    struct finding finding = {0};
-    enum sl_status st = SL_OK;
+    SL_OWNED(free_finding) struct finding finding = {0};
     out[0] = '\0';
     if (strchr(name, '/') == NULL) {
-        st = find_under("dataset", name, &finding);
+        SL_CHECK(find_under("dataset", name, &finding));
     }
     if (finding.dataset != NULL) {
         snprintf(out, bytes, " (but %.200s is there: --data-path dataset)", finding.dataset);
     }
-    free_finding(&finding);
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status refuse_missing(const char *name, const char *searched)
@@ -400,15 +393,11 @@ static enum sl_status use_half(const struct sl_dataset_options *options, char *p
 static enum sl_status choose_origin(const struct sl_dataset_options *options, const char *searched,
                                     struct finding *finding, struct origin *out)
 {
-    char *path = finding->dataset;
-    if (path != NULL) {
-        finding->dataset = NULL;
-        return use_dataset(options, path, finding->reader, out);
+    if (finding->dataset != NULL) {
+        return use_dataset(options, SL_TAKE(finding->dataset), finding->reader, out);
     }
     if (finding->said == FOUND_FOLDER) {
-        path = finding->other;
-        finding->other = NULL;
-        return use_half(options, path, searched, out);
+        return use_half(options, SL_TAKE(finding->other), searched, out);
     }
     if (finding->other != NULL) {
         return sl_reader_refuse(finding->other);
@@ -418,22 +407,14 @@ static enum sl_status choose_origin(const struct sl_dataset_options *options, co
 
 static enum sl_status find_origin(const struct sl_dataset_options *options, struct origin *out)
 {
-    char *searched = NULL;
-    struct finding finding = {0};
-    struct origin origin = {0};
-    enum sl_status st;
-    SL_TRY(st, sl_made_features_parse(options->features, &origin.made), done);
-    SL_TRY(st, data_path(options, &searched), done);
-    SL_TRY(st, find_dataset(dataset_of(options), searched, &finding), done);
-    st = choose_origin(options, searched, &finding, &origin);
-done:
-    sl_free(searched);
-    free_finding(&finding);
-    if (st != SL_OK) {
-        free_origin(&origin);
-        return st;
-    }
-    *out = origin;
+    SL_FREED char *searched = NULL;
+    SL_OWNED(free_finding) struct finding finding = {0};
+    SL_OWNED(free_origin) struct origin origin = {0};
+    SL_CHECK(sl_made_features_parse(options->features, &origin.made));
+    SL_CHECK(data_path(options, &searched));
+    SL_CHECK(find_dataset(dataset_of(options), searched, &finding));
+    SL_CHECK(choose_origin(options, searched, &finding, &origin));
+    *out = SL_TAKE(origin);
     return SL_OK;
 }
 
@@ -509,53 +490,43 @@ static enum sl_status cache_folder(const char *given, const char *path, char **o
 static enum sl_status cache_file(const struct sl_dataset_options *options, const struct origin *origin,
                                  const char *stem, char **out)
 {
-    char *folder = NULL;
-    enum sl_status st = cache_folder(options->cache, origin->path, &folder);
-    if (st == SL_OK && folder != NULL) {
-        st = sl_format(out, "%s/%s-%016llx%s", folder, origin->name, (unsigned long long)origin->identity, stem);
+    SL_FREED char *folder = NULL;
+    SL_CHECK(cache_folder(options->cache, origin->path, &folder));
+    if (folder == NULL) {
+        return SL_OK;
     }
-    sl_free(folder);
-    return st;
+    return sl_format(out, "%s/%s-%016llx%s", folder, origin->name, (unsigned long long)origin->identity, stem);
 }
 
 enum sl_status sl_dataset_cache_file(const struct sl_dataset_options *options, const char *stem, char **out)
 {
     struct sl_dataset_options settled;
     struct sl_random_split rule;
-    struct origin origin;
-    char *tail;
+    SL_OWNED(free_origin) struct origin origin = {0};
+    SL_FREED char *tail = NULL;
     *out = NULL;
-    enum sl_status st;
     SL_CHECK(settle_split(options, &settled, &rule));
     SL_CHECK(find_origin(&settled, &origin));
     if (rule.wanted) {
         origin.identity = sum_text(sl_checksum(origin.identity, &rule.seed, sizeof rule.seed), rule.name);
         origin.identity += settled.draw_links;
     }
-    st = sl_format(&tail, "-%s.slc", stem);
-    if (st == SL_OK) {
-        st = cache_file(options, &origin, tail, out);
-        sl_free(tail);
-    }
-    free_origin(&origin);
-    return st;
+    SL_CHECK(sl_format(&tail, "-%s.slc", stem));
+    return cache_file(options, &origin, tail, out);
 }
 
 enum sl_status sl_dataset_cache_file_of_arrays(const char *cache, uint64_t key, uint32_t n_vertices, const char *stem,
                                                char **out)
 {
-    char *folder = NULL;
-    enum sl_status st = SL_OK;
+    SL_FREED char *folder = NULL;
     *out = NULL;
     if (sl_text_or(cache, "")[0] != '\0' || n_vertices >= LEAST_CACHED) {
-        SL_TRY(st, cache_folder(cache, NULL, &folder), done);
+        SL_CHECK(cache_folder(cache, NULL, &folder));
     }
-    if (folder != NULL) {
-        st = sl_format(out, "%s/arrays-%016llx-%s.slc", folder, (unsigned long long)key, stem);
+    if (folder == NULL) {
+        return SL_OK;
     }
-done:
-    sl_free(folder);
-    return st;
+    return sl_format(out, "%s/arrays-%016llx-%s.slc", folder, (unsigned long long)key, stem);
 }
 
 /* ---- From raw tables to a dataset -------------------------------------------------------------------------------- */
@@ -637,29 +608,26 @@ static enum sl_status save_names(const struct sl_dataset_options *options, const
                                  const struct sl_raw *raw)
 {
     struct sl_writer writer;
-    char *path = NULL;
-    enum sl_status st = cache_file(options, origin, "-ids.csv", &path);
-    if (st == SL_OK && path != NULL && sl_folder_make_parents(path) == SL_OK &&
-        sl_writer_open(path, &writer) == SL_OK) {
+    SL_FREED char *path = NULL;
+    SL_CHECK(cache_file(options, origin, "-ids.csv", &path));
+    if (path != NULL && sl_folder_make_parents(path) == SL_OK && sl_writer_open(path, &writer) == SL_OK) {
         bool put = put_ids(&writer, raw->data.vertex_names) == SL_OK;
         if (sl_writer_close(&writer) == SL_OK && put) {
             sl_notify(SL_NOTICE_PROGRESS, "%s: the ids of its %u vertices are in %s, in the order of their numbers",
                       origin->name, raw->n_vertices, path);
         }
     }
-    sl_free(path);
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status load_uncached(const struct sl_dataset_options *options, const struct origin *origin,
                                     bool *whole_out, struct sl_dataset *out)
 {
-    struct sl_raw raw;
+    SL_OWNED(sl_raw_free) struct sl_raw raw = {0};
     const bool made = origin->made.kind != SL_MADE_NOT;
-    enum sl_status st;
-    SL_TRY(st, read_or_generate(origin, &raw), done);
+    SL_CHECK(read_or_generate(origin, &raw));
     if (raw.numbered && raw.data.vertex_names != NULL) {
-        SL_TRY(st, save_names(options, origin, &raw), done);
+        SL_CHECK(save_names(options, origin, &raw));
     }
     if (raw.n_dropped > 0) {
         sl_notify(SL_NOTICE_WARNING, "%s: %u vertices of the split '%s' have no label: they have no share in scores",
@@ -667,19 +635,15 @@ static enum sl_status load_uncached(const struct sl_dataset_options *options, co
     }
     bool all_known = raw.n_dropped == 0;
     raw.data.links.directed = options->directed;
-    SL_TRY(st,
-           sl_dataset_make(origin->name, &raw, options->directed, made ? SL_NORMALIZE_NONE : options->normalize,
-                           options->scaling, out),
-           done);
-    SL_TRY(st, sl_leaks_settle(out, options->drop_leaks, origin->name), done);
+    SL_CHECK(sl_dataset_make(origin->name, &raw, options->directed, made ? SL_NORMALIZE_NONE : options->normalize,
+                             options->scaling, out));
+    SL_CHECK(sl_leaks_settle(out, options->drop_leaks, origin->name));
     if (made) {
-        SL_TRY(st, make_features(options, &origin->made, out), done);
+        SL_CHECK(make_features(options, &origin->made, out));
     }
     *whole_out = all_known && out->features.n_rows == out->graph.n_vertices;
     out->synthetic = origin->reader == NULL;
-done:
-    sl_raw_free(&raw);
-    return st;
+    return SL_OK;
 }
 
 /* Note what the cache file does not say. */
@@ -713,21 +677,19 @@ static enum sl_status describe(const struct sl_dataset_options *options, const s
 static enum sl_status load_origin(const struct sl_dataset_options *options, const struct origin *origin,
                                   struct sl_dataset *out)
 {
-    char *file = NULL;
+    SL_FREED char *file = NULL;
     bool whole = false; /* complete for every need, and so fit for the cache */
     const bool counting = options->draw_links && origin->made.kind == SL_MADE_DEGREE; /* made anew after the split */
-    enum sl_status st = SL_OK;
-    if (!sl_raw_needs_links(options->need) && !counting) { /* the cache has no links */
+    if (!sl_raw_needs_links(options->need) && !counting) {                            /* the cache has no links */
         SL_CHECK(cache_file(options, origin, ".slc", &file));
     }
     if (file == NULL || !sl_cache_read_dataset(file, origin->state, options->low_memory, out)) {
-        st = load_uncached(options, origin, &whole, out);
+        SL_CHECK(load_uncached(options, origin, &whole, out));
     }
-    if (st == SL_OK && file != NULL && whole) {
+    if (file != NULL && whole) {
         (void)sl_cache_write_dataset(file, origin->state, out); /* the next load can do without */
     }
-    sl_free(file);
-    return st;
+    return SL_OK;
 }
 
 /* Draw the split. Features that count edges are made of the graph without links to find. */
@@ -747,26 +709,20 @@ static enum sl_status draw_split(const struct sl_dataset_options *options, const
 enum sl_status sl_dataset_load(const struct sl_dataset_options *given, struct sl_dataset *out)
 {
     struct sl_dataset_options options;
-    struct origin origin;
+    SL_OWNED(free_origin) struct origin origin = {0};
+    SL_OWNED(sl_dataset_free) struct sl_dataset dataset = {0};
     struct sl_random_split rule;
     *out = (struct sl_dataset){0};
-    enum sl_status st = SL_OK;
     SL_CHECK(settle_split(given, &options, &rule));
     SL_CHECK(find_origin(&options, &origin));
-    if (origin.made.kind == SL_MADE_NONE && options.need != SL_RAW_FOR_LOOKS) {
-        st = sl_fail(SL_EINVAL, "--features: found none, expected features for the model: a file, " SL_FEATURE_WORDS);
-        goto done;
-    }
+    SL_FAIL_IF(origin.made.kind == SL_MADE_NONE && options.need != SL_RAW_FOR_LOOKS, SL_EINVAL,
+               "--features: found none, expected features for the model: a file, " SL_FEATURE_WORDS);
     tell(&options, &origin);
-    SL_TRY(st, load_origin(&options, &origin, out), done);
-    SL_TRY(st, describe(&options, &origin, out), done);
+    SL_CHECK(load_origin(&options, &origin, &dataset));
+    SL_CHECK(describe(&options, &origin, &dataset));
     if (rule.wanted) {
-        st = draw_split(&options, &origin, &rule, out);
+        SL_CHECK(draw_split(&options, &origin, &rule, &dataset));
     }
-done:
-    free_origin(&origin);
-    if (st != SL_OK) {
-        sl_dataset_free(out);
-    }
-    return st;
+    *out = SL_TAKE(dataset);
+    return SL_OK;
 }

@@ -94,14 +94,14 @@ static uint64_t key_of(const char *name, size_t n)
 
 static enum sl_status find_keys(const char *names, uint32_t n, uint64_t **out)
 {
-    enum sl_status st = sl_alloc((size_t)n + 1, sizeof **out, "names of vertices", out);
-    for (uint32_t v = 0; v < n && st == SL_OK; v++) {
+    SL_CHECK(sl_alloc((size_t)n + 1, sizeof **out, "names of vertices", out));
+    for (uint32_t v = 0; v < n; v++) {
         const size_t length = strcspn(names, "\n");
         (*out)[v] = key_of(names, length);
         names += length;
         names += *names != '\0';
     }
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status make_dense(struct making *making, uint32_t n_columns,
@@ -134,14 +134,12 @@ static enum sl_status make_identity(const struct sl_graph *graph, struct sl_feat
 /* The same numbers for the same vertex in another graph. */
 static enum sl_status make_random(struct making *making, uint32_t n_columns, const char *names)
 {
-    enum sl_status st = SL_OK;
+    SL_FREED uint64_t *keys = NULL;
     if (names != NULL) {
-        SL_TRY(st, find_keys(names, making->graph->n_vertices, &making->keys), done);
+        SL_CHECK(find_keys(names, making->graph->n_vertices, &keys));
     }
-    st = make_dense(making, n_columns, make_random_rows);
-done:
-    sl_free(making->keys);
-    return st;
+    making->keys = keys;
+    return make_dense(making, n_columns, make_random_rows);
 }
 
 enum sl_status sl_made_features_make(const struct sl_made_features *made, const struct sl_graph *graph,

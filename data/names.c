@@ -111,11 +111,10 @@ static int compare(const void *a, const void *b)
 /* Number the names of classes anew, in the order of their bytes, and change the classes of n_rows rows. */
 static enum sl_status sort_classes(struct sl_names *names, int32_t *classes, uint32_t n_rows)
 {
-    struct numbered *sorted = NULL;
-    int32_t *rank = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc((size_t)names->n + 1, sizeof *sorted, "names of classes", &sorted), done);
-    SL_TRY(st, sl_alloc((size_t)names->n + 1, sizeof *rank, "names of classes", &rank), done);
+    SL_FREED struct numbered *sorted = NULL;
+    SL_FREED int32_t *rank = NULL;
+    SL_CHECK(sl_alloc((size_t)names->n + 1, sizeof *sorted, "names of classes", &sorted));
+    SL_CHECK(sl_alloc((size_t)names->n + 1, sizeof *rank, "names of classes", &rank));
     for (uint32_t i = 0; i < names->n; i++) {
         sorted[i] = (struct numbered){names->texts[i], i};
     }
@@ -130,10 +129,7 @@ static enum sl_status sort_classes(struct sl_names *names, int32_t *classes, uin
     sl_free(names->slots); /* they have the old numbers */
     names->slots = NULL;
     names->n_slots = 0;
-done:
-    sl_free(sorted);
-    sl_free(rank);
-    return st;
+    return SL_OK;
 }
 
 /* ---- Lists ------------------------------------------------------------------------------------------------------- */
@@ -281,20 +277,15 @@ static void tell_kinds(const char *where, const struct sl_label_kinds *kinds)
 enum sl_status sl_label_classes(const char *where, const struct sl_label_kinds *kinds,
                                 const struct sl_text_cell *labels, uint32_t n, struct sl_targets *out, char **names)
 {
-    struct sl_names known = {0};
-    int32_t *classes = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(n, sizeof *classes, "targets", &classes), done);
+    SL_OWNED(sl_names_free) struct sl_names known = {0};
+    SL_FREED int32_t *classes = NULL;
+    SL_CHECK(sl_alloc(n, sizeof *classes, "targets", &classes));
     for (uint32_t v = 0; v < n; v++) {
-        SL_TRY(st, class_of(where, &known, labels[v], &classes[v]), done);
+        SL_CHECK(class_of(where, &known, labels[v], &classes[v]));
     }
-    SL_TRY(st, sort_classes(&known, classes, n), done);
-    SL_TRY(st, sl_names_list(&known, names), done);
+    SL_CHECK(sort_classes(&known, classes, n));
+    SL_CHECK(sl_names_list(&known, names));
     tell_kinds(where, kinds);
-    *out = sl_targets_take_classes(classes, n);
-    classes = NULL;
-done:
-    sl_free(classes);
-    sl_names_free(&known);
-    return st;
+    *out = sl_targets_take_classes(SL_TAKE(classes), n);
+    return SL_OK;
 }

@@ -232,6 +232,12 @@ static bool is_real(const struct sl_npy *array)
            array->dtype == SL_DTYPE_BF16;
 }
 
+/* The first length of an array; a single number is a row. */
+static uint64_t count_rows(const struct sl_npy *array)
+{
+    return array->n_dimensions > 0 ? array->shape[0] : 1;
+}
+
 double sl_npy_real(const struct sl_npy *array, uint64_t i)
 {
     return sl_dtype_number(array->dtype, array->data, i);
@@ -325,22 +331,20 @@ static enum sl_status read_scale(const char *path, const char *name, float *out)
 {
     char scale[64];
     const char *found;
-    struct sl_npy array;
+    SL_OWNED(sl_npy_free) struct sl_npy array = {0};
     *out = 1;
     snprintf(scale, sizeof scale, "%.50s_scale", name);
-    enum sl_status st = sl_npy_find(path, (const char *const[]){scale}, 1, &found);
-    if (st == SL_OK && found != NULL) {
-        st = sl_npy_read(path, scale, &array);
+    SL_CHECK(sl_npy_find(path, (const char *const[]){scale}, 1, &found));
+    if (found == NULL) {
+        return SL_OK;
     }
-    if (st != SL_OK || found == NULL) {
-        return st;
+    SL_CHECK(sl_npy_read(path, scale, &array));
+    if (array.n_items == 1) {
+        *out = (float)sl_npy_real(&array, 0);
     }
-    *out = array.n_items == 1 ? (float)sl_npy_real(&array, 0) : NAN;
-    if (!isfinite(*out)) {
-        st = sl_fail(SL_EFILE, "%s: %s: expected one finite number, the scale of %s", path, scale, name);
-    }
-    sl_npy_free(&array);
-    return st;
+    SL_FAIL_IF(array.n_items != 1 || !isfinite(*out), SL_EFILE, "%s: %s: expected one finite number, the scale of %s",
+               path, scale, name);
+    return SL_OK;
 }
 
 static bool is_finite(float x)
@@ -351,40 +355,34 @@ static bool is_finite(float x)
 static enum sl_status convert_features(const char *path, const char *name, const struct sl_npy *array,
                                        struct sl_features *out)
 {
+    SL_OWNED(sl_features_free)
     struct sl_features features = {.n_rows = (uint32_t)array->shape[0], .n_columns = (uint32_t)array->shape[1]};
     struct conversion conversion = {.array = array, .step = 1, .is_good = is_finite};
     enum sl_dtype dtype = sl_dtype_is_convertible(array->dtype) ? array->dtype : SL_DTYPE_F32;
-    enum sl_status st;
     SL_CHECK(convert(path, name, &conversion, array->n_items, sl_dtype_size(dtype),
                      dtype == array->dtype ? to_items : to_floats, "a finite number"));
     features.dense = sl_column_take(dtype, features.n_rows, features.n_columns, conversion.out);
     if (dtype == SL_DTYPE_I8) {
-        SL_TRY(st, read_scale(path, name, &features.dense.scale), fail);
+        SL_CHECK(read_scale(path, name, &features.dense.scale));
     }
-    SL_TRY(st, sl_features_settle(&features), fail);
-    *out = features;
+    SL_CHECK(sl_features_settle(&features));
+    *out = SL_TAKE(features);
     return SL_OK;
-fail:
-    sl_features_free(&features);
-    return st;
 }
 
 enum sl_status sl_npy_read_features(const char *path, const char *name, uint32_t n_rows, struct sl_features *out)
 {
-    struct sl_npy array;
+    SL_OWNED(sl_npy_free) struct sl_npy array = {0};
     *out = (struct sl_features){0};
-    enum sl_status st = SL_OK;
     SL_CHECK(sl_npy_read(path, name, &array));
-    if (array.n_dimensions != 2 || array.shape[0] != n_rows || array.shape[1] == 0 || array.shape[1] > MAX_COLUMNS) {
-        st = sl_fail(
-            SL_EFILE, "%s: %s: expected the shape (%u, 1 to %d), found %u dimensions and %llu rows%s", path, name,
-            n_rows, MAX_COLUMNS, array.n_dimensions, (unsigned long long)(array.n_dimensions > 0 ? array.shape[0] : 1),
-            array.n_dimensions == 2 && array.shape[1] == 0 ? "; or make features: --features " SL_FEATURE_WORDS : "");
-    } else {
-        st = convert_features(path, name, &array, out);
-    }
-    sl_npy_free(&array);
-    return st;
+    SL_FAIL_IF(
+        array.n_dimensions == 2 && array.shape[1] == 0, SL_EFILE,
+        "%s: %s: expected the shape (%u, 1 to %d), found no columns; or make features: --features " SL_FEATURE_WORDS,
+        path, name, n_rows, MAX_COLUMNS);
+    SL_FAIL_IF(array.n_dimensions != 2 || array.shape[0] != n_rows || array.shape[1] > MAX_COLUMNS, SL_EFILE,
+               "%s: %s: expected the shape (%u, 1 to %d), found %u dimensions and %llu rows", path, name, n_rows,
+               MAX_COLUMNS, array.n_dimensions, (unsigned long long)count_rows(&array));
+    return convert_features(path, name, &array, out);
 }
 
 enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t n_rows, enum sl_target_choice choice,
@@ -392,163 +390,120 @@ enum sl_status sl_npy_read_targets(const char *path, const char *name, uint32_t 
 {
     const bool classes = choice == SL_TARGETS_CLASSES;
     const uint64_t most = classes ? 1 : SL_MAX_CLASSES;
-    struct sl_npy array;
+    SL_OWNED(sl_npy_free) struct sl_npy array = {0};
     struct conversion conversion = {
         .array = &array, .step = 1, .is_good = classes ? sl_target_is_class : sl_target_is_number};
-    enum sl_status st = SL_OK;
     SL_CHECK(sl_npy_read(path, name, &array));
     uint64_t width = array.n_dimensions == 2 ? array.shape[1] : 1;
     bool fits =
         (array.n_dimensions == 1 || array.n_dimensions == 2) && array.shape[0] == n_rows && width > 0 && width <= most;
-    if (!fits) {
-        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%u,) or (%u, %s), found %llu items", path, name, n_rows,
-                     n_rows, classes ? "1" : "1 to 65536", (unsigned long long)array.n_items);
-        goto free_array;
-    }
-    st = convert(path, name, &conversion, array.n_items, sizeof(float), to_floats,
-                 classes ? "a class from 0 to 65535, or nan" : "a finite number, or nan");
-    if (st == SL_OK) {
-        st = sl_targets_take(path, conversion.out, n_rows, (uint32_t)width, choice, out);
-    }
-    if (st == SL_OK && choice == SL_TARGETS_ANY && is_real(&array)) {
+    SL_FAIL_IF(!fits, SL_EFILE, "%s: %s: expected the shape (%u,) or (%u, %s), found %llu items", path, name, n_rows,
+               n_rows, classes ? "1" : "1 to 65536", (unsigned long long)array.n_items);
+    SL_CHECK(convert(path, name, &conversion, array.n_items, sizeof(float), to_floats,
+                     classes ? "a class from 0 to 65535, or nan" : "a finite number, or nan"));
+    SL_CHECK(sl_targets_take(path, conversion.out, n_rows, (uint32_t)width, choice, out));
+    if (choice == SL_TARGETS_ANY && is_real(&array)) {
         sl_targets_tell_whole(path, out);
     }
-free_array:
-    sl_npy_free(&array);
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_npy_read_lines(const char *path, const char *name, char **out)
 {
-    struct sl_npy array;
-    enum sl_status st = SL_OK;
+    SL_OWNED(sl_npy_free) struct sl_npy array = {0};
     SL_CHECK(sl_npy_read(path, name, &array));
     const char *bytes = (const char *)array.data;
     const uint64_t n = array.n_items;
-    if (array.dtype == SL_DTYPE_U8 && n > 0 && bytes[n - 1] == '\n' && memchr(bytes, '\0', n) == NULL) {
-        st = sl_alloc(n + 1, 1, "lines", out);
-        if (st == SL_OK) {
-            memcpy(*out, bytes, n);
-            (*out)[n] = '\0';
-        }
-    } else {
-        st = sl_fail(SL_EFILE, "%s: %s: expected the bytes of lines", path, name);
-    }
-    sl_npy_free(&array);
-    return st;
+    SL_FAIL_IF(array.dtype != SL_DTYPE_U8 || n == 0 || bytes[n - 1] != '\n' || memchr(bytes, '\0', n) != NULL, SL_EFILE,
+               "%s: %s: expected the bytes of lines", path, name);
+    SL_CHECK(sl_alloc(n + 1, 1, "lines", out));
+    memcpy(*out, bytes, n);
+    (*out)[n] = '\0';
+    return SL_OK;
 }
 
 /* ---- Counts, ids, edges ------------------------------------------------------------------------------------------ */
 
 enum sl_status sl_npy_count_rows(const char *path, const char *name, uint64_t *out)
 {
-    struct sl_npy array;
+    SL_OWNED(sl_npy_free) struct sl_npy array = {0};
     SL_CHECK(sl_npy_read(path, name, &array));
-    *out = array.n_dimensions > 0 ? array.shape[0] : 1;
-    sl_npy_free(&array);
+    *out = count_rows(&array);
     return SL_OK;
 }
 
 enum sl_status sl_npy_read_count(const char *path, const char *name, uint64_t limit, uint64_t *out)
 {
-    struct sl_npy array;
-    enum sl_status st = SL_OK;
+    SL_OWNED(sl_npy_free) struct sl_npy array = {0};
     SL_CHECK(sl_npy_read(path, name, &array));
-    uint64_t n = array.n_items == 1 ? sl_npy_whole(&array, 0, limit) : limit;
-    if (n == limit) {
-        st = sl_fail(SL_EFILE, "%s: %s: expected one number below %llu", path, name, (unsigned long long)limit);
-    } else {
-        *out = n;
-    }
-    sl_npy_free(&array);
-    return st;
+    const uint64_t n = array.n_items == 1 ? sl_npy_whole(&array, 0, limit) : limit;
+    SL_FAIL_IF(n == limit, SL_EFILE, "%s: %s: expected one number below %llu", path, name, (unsigned long long)limit);
+    *out = n;
+    return SL_OK;
 }
 
 enum sl_status sl_npy_read_ids(const char *path, const char *name, uint32_t n_vertices, struct sl_ids *out)
 {
-    struct sl_npy array;
-    enum sl_status st = SL_OK;
+    SL_OWNED(sl_npy_free) struct sl_npy array = {0};
     SL_CHECK(sl_npy_read(path, name, &array));
     const bool mask = array.dtype == SL_DTYPE_BOOL;
     const uint64_t n = array.n_items;
     struct conversion conversion = {.array = &array, .step = 1, .limit = mask ? 256 : n_vertices};
     char expected[48];
     snprintf(expected, sizeof expected, "an id below %u", n_vertices);
-    if (array.n_dimensions == 0 || n != array.shape[0] || n > n_vertices || (mask && n != n_vertices)) {
-        st = sl_fail(SL_EFILE, "%s: %s: expected at most %u ids, or a mask of %u booleans, found %llu items", path,
-                     name, n_vertices, n_vertices, (unsigned long long)n);
-    } else {
-        st = convert(path, name, &conversion, n, sizeof *out->ids, to_ids, expected);
-    }
-    if (st == SL_OK) {
-        st = sl_ids_take(path, n_vertices, mask, n, conversion.out, out);
-    }
-    sl_npy_free(&array);
-    return st;
+    SL_FAIL_IF(array.n_dimensions == 0 || n != array.shape[0] || n > n_vertices || (mask && n != n_vertices), SL_EFILE,
+               "%s: %s: expected at most %u ids, or a mask of %u booleans, found %llu items", path, name, n_vertices,
+               n_vertices, (unsigned long long)n);
+    SL_CHECK(convert(path, name, &conversion, n, sizeof *out->ids, to_ids, expected));
+    return sl_ids_take(path, n_vertices, mask, n, conversion.out, out);
 }
 
 static enum sl_status convert_edges(const char *path, const char *name, const struct sl_npy *array, uint32_t n_vertices,
-                                    sl_vertex *ends[2])
+                                    sl_vertex **ends[2])
 {
     bool two_rows = array->shape[0] == 2;
     uint64_t n = two_rows ? array->shape[1] : array->shape[0];
     char expected[48];
-    enum sl_status st = SL_OK;
     snprintf(expected, sizeof expected, "an id below %u", n_vertices);
-    for (uint64_t i = 0; i < 2 && st == SL_OK; i++) {
+    for (uint64_t i = 0; i < 2; i++) {
         struct conversion conversion = {
             .array = array, .first = two_rows ? i * n : i, .step = two_rows ? 1 : 2, .limit = n_vertices};
-        st = convert(path, name, &conversion, n, sizeof *ends[i], to_ids, expected);
-        ends[i] = conversion.out;
+        SL_CHECK(convert(path, name, &conversion, n, sizeof(sl_vertex), to_ids, expected));
+        *ends[i] = conversion.out;
     }
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_npy_read_weights(const char *path, const char *name, uint64_t n_edges, float **out)
 {
-    struct sl_npy array;
+    SL_OWNED(sl_npy_free) struct sl_npy array = {0};
     struct conversion conversion = {.array = &array, .step = 1, .is_good = sl_weight_is_valid};
-    enum sl_status st = SL_OK;
     SL_CHECK(sl_npy_read(path, name, &array));
-    if (array.n_items != n_edges || array.n_dimensions == 0 || array.shape[0] != n_edges) {
-        st = sl_fail(SL_EFILE, "%s: %s: expected the shape (%llu,), one weight per edge, found %llu items", path, name,
-                     (unsigned long long)n_edges, (unsigned long long)array.n_items);
-    } else {
-        st = convert(path, name, &conversion, n_edges, sizeof **out, to_floats, SL_WEIGHT_EXPECTED);
-    }
-    if (st == SL_OK) {
-        *out = conversion.out;
-    }
-    sl_npy_free(&array);
-    return st;
+    SL_FAIL_IF(array.n_items != n_edges || array.n_dimensions == 0 || array.shape[0] != n_edges, SL_EFILE,
+               "%s: %s: expected the shape (%llu,), one weight per edge, found %llu items", path, name,
+               (unsigned long long)n_edges, (unsigned long long)array.n_items);
+    SL_CHECK(convert(path, name, &conversion, n_edges, sizeof **out, to_floats, SL_WEIGHT_EXPECTED));
+    *out = conversion.out;
+    return SL_OK;
 }
 
 enum sl_status sl_npy_read_edges(const char *path, const char *name, uint32_t n_vertices, uint64_t *n_edges_out,
                                  sl_vertex **from_out, sl_vertex **to_out)
 {
-    struct sl_npy array;
-    sl_vertex *ends[2] = {NULL, NULL};
-    enum sl_status st = SL_OK;
+    SL_OWNED(sl_npy_free) struct sl_npy array = {0};
+    SL_FREED sl_vertex *from = NULL;
+    SL_FREED sl_vertex *to = NULL;
     SL_CHECK(sl_npy_read(path, name, &array));
-    if (array.n_dimensions != 2 || (array.shape[0] != 2 && array.shape[1] != 2)) {
-        st =
-            sl_fail(SL_EFILE, "%s: %s: expected the shape (2, edges) or (edges, 2), found %u dimensions and %llu items",
-                    path, name, array.n_dimensions, (unsigned long long)array.n_items);
-        goto free_array;
-    }
-    SL_TRY(st, convert_edges(path, name, &array, n_vertices, ends), free_ends);
+    SL_FAIL_IF(array.n_dimensions != 2 || (array.shape[0] != 2 && array.shape[1] != 2), SL_EFILE,
+               "%s: %s: expected the shape (2, edges) or (edges, 2), found %u dimensions and %llu items", path, name,
+               array.n_dimensions, (unsigned long long)array.n_items);
+    SL_CHECK(convert_edges(path, name, &array, n_vertices, (sl_vertex * *[]){&from, &to}));
     if (array.shape[0] == 2 && array.shape[1] == 2) {
         sl_notify(SL_NOTICE_WARNING,
                   "%s: %s: found the shape (2, 2), taken as a row of sources and a row of destinations", path, name);
     }
     *n_edges_out = array.n_items / 2;
-    *from_out = ends[0];
-    *to_out = ends[1];
-    ends[0] = ends[1] = NULL;
-free_ends:
-    sl_free(ends[0]);
-    sl_free(ends[1]);
-free_array:
-    sl_npy_free(&array);
-    return st;
+    *from_out = SL_TAKE(from);
+    *to_out = SL_TAKE(to);
+    return SL_OK;
 }

@@ -188,42 +188,41 @@ static void deal_vertices(const struct sl_ticket *tickets, uint32_t n_groups, co
 
 static enum sl_status make_groups(uint32_t n, struct group **out)
 {
-    enum sl_status st = sl_alloc_zero((size_t)n + 1, sizeof **out, "groups of a split", out);
-    for (uint32_t g = 0; st == SL_OK && g < n; g++) {
+    SL_CHECK(sl_alloc_zero((size_t)n + 1, sizeof **out, "groups of a split", out));
+    for (uint32_t g = 0; g < n; g++) {
         (*out)[g].id = g;
     }
-    return st;
+    return SL_OK;
+}
+
+static void free_lists(struct sl_ids (*lists)[N_LISTS])
+{
+    for (int i = 0; i < N_LISTS; i++) {
+        sl_free((*lists)[i].ids);
+    }
 }
 
 enum sl_status sl_random_split_vertices(const struct sl_random_split *rule, struct sl_dataset *dataset)
 {
     const struct sl_targets *targets = &dataset->targets;
     const uint32_t n_groups = targets->type == SL_TARGET_CLASS ? targets->n_classes : 1;
-    struct sl_ids lists[N_LISTS] = {{0}};
+    SL_OWNED(free_lists) struct sl_ids lists[N_LISTS] = {{0}};
     struct sl_link_split no_links = {0};
     struct sl_graph same = {0};
-    struct group *groups = NULL;
-    struct sl_ticket *tickets = NULL;
-    unsigned char *set_of = NULL;
-    enum sl_status st;
-    SL_TRY(st, make_groups(n_groups, &groups), done);
-    SL_TRY(st, sl_alloc((size_t)targets->n_rows + 1, sizeof *tickets, "a split", &tickets), done);
-    SL_TRY(st, sl_alloc_zero((size_t)targets->n_rows + 1, 1, "a split", &set_of), done);
+    SL_FREED struct group *groups = NULL;
+    SL_FREED struct sl_ticket *tickets = NULL;
+    SL_FREED unsigned char *set_of = NULL;
+    SL_CHECK(make_groups(n_groups, &groups));
+    SL_CHECK(sl_alloc((size_t)targets->n_rows + 1, sizeof *tickets, "a split", &tickets));
+    SL_CHECK(sl_alloc_zero((size_t)targets->n_rows + 1, 1, "a split", &set_of));
     make_tickets(rule, targets, tickets, groups);
-    SL_TRY(st, find_sizes(rule, "vertices with a label", n_groups, groups), done);
+    SL_CHECK(find_sizes(rule, "vertices with a label", n_groups, groups));
     deal_vertices(tickets, n_groups, groups, set_of);
     for (int i = 0; i < N_LISTS; i++) {
-        SL_TRY(st, sl_ids_list(set_of, targets->n_rows, (unsigned char)(i + 1), &lists[i]), done);
+        SL_CHECK(sl_ids_list(set_of, targets->n_rows, (unsigned char)(i + 1), &lists[i]));
     }
     sl_dataset_set_split(dataset, rule->name, lists, &no_links, &same);
-done:
-    for (int i = 0; i < N_LISTS; i++) {
-        sl_free(lists[i].ids);
-    }
-    sl_free(groups);
-    sl_free(tickets);
-    sl_free(set_of);
-    return st;
+    return SL_OK;
 }
 
 /* ---- relations that are each other's reverses ---- */
@@ -257,7 +256,7 @@ static void sum_prints(const struct sl_graph *graph, uint32_t n_relations, struc
  * else its own number. */
 static enum sl_status find_reverses(const struct sl_graph *graph, uint32_t n_relations, uint32_t *first)
 {
-    struct prints *prints;
+    SL_FREED struct prints *prints = NULL;
     SL_CHECK(sl_alloc_zero((size_t)n_relations + 1, sizeof *prints, "relations", &prints));
     sum_prints(graph, n_relations, prints);
     for (uint32_t r = 0; r < n_relations; r++) {
@@ -278,7 +277,6 @@ static enum sl_status find_reverses(const struct sl_graph *graph, uint32_t n_rel
             first[r] = lowest;
         }
     }
-    sl_free(prints);
     return SL_OK;
 }
 
@@ -420,18 +418,13 @@ static enum sl_status deal_links(struct drawing *d, struct sl_link_split *out)
 static enum sl_status alloc_lists(const struct drawing *d, struct sl_link_split *out)
 {
     for (int list = 0; list < N_LISTS; list++) {
-        struct sl_links *links = &out->list[SL_LINKS_TRAIN + list];
-        uint64_t n = 1;
+        uint64_t n = 0;
         for (uint32_t r = 0; r < sl_max_u32(d->n_relations, 1); r++) {
             n += d->groups[r].size[list] + (list == TRAIN ? 2 : 0);
         }
-        SL_FAIL_IF(n >= SL_NONE, SL_EINVAL, "--split: found %llu %s links, expected fewer than 2^32 - 1",
+        SL_FAIL_IF(n >= SL_NONE - 1, SL_EINVAL, "--split: found %llu %s links, expected fewer than 2^32 - 1",
                    (unsigned long long)n, list_names[list]);
-        SL_CHECK(sl_alloc(n, sizeof *links->from, "links", &links->from));
-        SL_CHECK(sl_alloc(n, sizeof *links->to, "links", &links->to));
-        if (d->n_relations > 0) {
-            SL_CHECK(sl_alloc(n, sizeof *links->relation, "relations of links", &links->relation));
-        }
+        SL_CHECK(sl_links_alloc(n, d->n_relations > 0, &out->list[SL_LINKS_TRAIN + list]));
     }
     return SL_OK;
 }
@@ -440,8 +433,8 @@ static enum sl_status alloc_lists(const struct drawing *d, struct sl_link_split 
 static enum sl_status copy_ends(const struct sl_dataset *dataset, uint32_t n_relations, struct sl_link_split *out)
 {
     const uint32_t n = dataset->graph.n_vertices;
-    enum sl_status st = sl_alloc((size_t)n_relations + 1, sizeof *out->ends, "ends of relations", &out->ends);
-    for (uint32_t r = 0; st == SL_OK && r < n_relations; r++) {
+    SL_CHECK(sl_alloc((size_t)n_relations + 1, sizeof *out->ends, "ends of relations", &out->ends));
+    for (uint32_t r = 0; r < n_relations; r++) {
         out->ends[r] = (struct sl_link_ends){{0, 0}, {n, n}};
         if (dataset->ends != NULL) {
             out->ends[r] = dataset->ends[r];
@@ -449,7 +442,7 @@ static enum sl_status copy_ends(const struct sl_dataset *dataset, uint32_t n_rel
     }
     out->n_relations = n_relations;
     out->own_ids = true;
-    return st;
+    return SL_OK;
 }
 
 /* Whether the lists tell a link from its reverse. */
@@ -499,35 +492,36 @@ static enum sl_status open_drawing(const struct sl_dataset *dataset, struct sl_g
     return sl_alloc_zero((size_t)graph->n_edges + 1, 1, "links", &d->dropped);
 }
 
+static void close_drawing(struct drawing *d)
+{
+    sl_free(d->first);
+    sl_free(d->next);
+    sl_free(d->units);
+    sl_free(d->groups);
+    sl_free(d->dropped);
+}
+
 enum sl_status sl_random_split_links(const struct sl_random_split *rule, struct sl_dataset *dataset)
 {
     struct sl_graph graph = dataset->graph; /* a plain graph loses weights and features of edges */
-    struct drawing d = {.rule = rule, .graph = &graph};
+    SL_OWNED(close_drawing) struct drawing d = {.rule = rule, .graph = &graph};
     struct sl_ids no_lists[N_LISTS] = {{0}};
-    struct sl_link_split split = {0};
+    SL_OWNED(sl_link_split_free) struct sl_link_split split = {0};
     struct sl_graph rest = {0};
-    enum sl_status st;
     SL_FAIL_IF(dataset->counts_edges, SL_EINVAL,
                "--features: found degree, which counts the links to find; expected the split beside it, when "
                "'%s' is loaded",
                dataset->name);
-    SL_TRY(st, open_drawing(dataset, &graph, &d), done);
+    SL_CHECK(open_drawing(dataset, &graph, &d));
     add_units(&d);
-    SL_TRY(st, find_sizes(rule, "links", sl_max_u32(d.n_relations, 1), d.groups), done);
-    SL_TRY(st, alloc_lists(&d, &split), done);
-    SL_TRY(st, deal_links(&d, &split), done);
+    SL_CHECK(find_sizes(rule, "links", sl_max_u32(d.n_relations, 1), d.groups));
+    SL_CHECK(alloc_lists(&d, &split));
+    SL_CHECK(deal_links(&d, &split));
     split.directed = is_directed(&d, dataset);
     if (d.n_relations > 0) {
-        SL_TRY(st, copy_ends(dataset, d.n_relations, &split), done);
+        SL_CHECK(copy_ends(dataset, d.n_relations, &split));
     }
-    SL_TRY(st, sl_graph_copy_rest(&graph, d.dropped, &rest), done);
+    SL_CHECK(sl_graph_copy_rest(&graph, d.dropped, &rest));
     sl_dataset_set_split(dataset, rule->name, no_lists, &split, &rest);
-done:
-    sl_link_split_free(&split);
-    sl_free(d.first);
-    sl_free(d.next);
-    sl_free(d.units);
-    sl_free(d.groups);
-    sl_free(d.dropped);
-    return st;
+    return SL_OK;
 }

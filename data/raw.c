@@ -29,33 +29,33 @@
 
 /* ---- Finding the files ------------------------------------------------------------------------------------------- */
 
-static enum sl_status refuse_twice(const char *one, const char *other)
-{
-    return sl_fail(SL_EFILE, "%.300s: the table is there twice, also as %.300s; expected one of them", one, other);
-}
-
 enum sl_status sl_raw_find_file(const char *folder, const char *stem, int n_endings, const char *const *endings,
                                 char **out)
 {
-    enum sl_status st = SL_OK;
+    SL_FREED char *found = NULL;
     *out = NULL;
-    for (int i = 0; i < n_endings && st == SL_OK; i++) {
-        char *path = NULL;
-        st = sl_format(&path, "%s/%s%s", folder, stem, endings[i]);
-        if (st != SL_OK || !sl_file_exists(path)) {
-            sl_free(path);
-        } else if (*out == NULL) {
-            *out = path;
-        } else {
-            st = refuse_twice(*out, path);
-            sl_free(path);
+    for (int i = 0; i < n_endings; i++) {
+        SL_FREED char *path = NULL;
+        SL_CHECK(sl_format(&path, "%s/%s%s", folder, stem, endings[i]));
+        if (sl_file_exists(path)) {
+            SL_FAIL_IF(found != NULL, SL_EFILE,
+                       "%.300s: the table is there twice, also as %.300s; expected one of them", found, path);
+            found = SL_TAKE(path);
         }
     }
-    if (st != SL_OK) {
-        sl_free(*out);
-        *out = NULL;
+    *out = SL_TAKE(found);
+    return SL_OK;
+}
+
+bool sl_raw_has_file(const char *folder, const char *stem, int n_endings, const char *const *endings)
+{
+    char path[4096];
+    bool there = false;
+    for (int i = 0; i < n_endings && !there; i++) {
+        const int n = snprintf(path, sizeof path, "%s/%s%s", folder, stem, endings[i]);
+        there = n < (int)sizeof path && sl_file_exists(path);
     }
-    return st;
+    return there;
 }
 
 void sl_raw_note_unused(struct sl_raw_files *files, const char *format, ...)
@@ -96,14 +96,13 @@ bool sl_raw_has_edges(const char *path)
 enum sl_status sl_raw_take_array(const char *path, enum sl_raw_file table, struct sl_raw_files *files)
 {
     const char *name = NULL;
-    enum sl_status st = SL_OK;
     if (files->paths[table] == NULL) {
-        st = sl_npy_find(path, array_names[table], N_NAMES, &name);
+        SL_CHECK(sl_npy_find(path, array_names[table], N_NAMES, &name));
     }
-    if (st == SL_OK && name != NULL) {
-        st = sl_strdup(path, &files->paths[table]);
+    if (name != NULL) {
+        SL_CHECK(sl_strdup(path, &files->paths[table]));
     }
-    return st;
+    return SL_OK;
 }
 
 /* Whether an array is a table, or tells what tables tell, too. A file of arrays has all tables: a split in it that is
@@ -160,13 +159,12 @@ static enum sl_status name_array(const char *path, enum sl_raw_file table, const
 static enum sl_status find_one(const char *folder, const char *const *names, int n, char **out)
 {
     for (int i = 0; i < n; i++) {
-        char *path;
+        SL_FREED char *path = NULL;
         SL_CHECK(sl_path_join(folder, names[i], &path));
         if (sl_file_exists(path)) {
-            *out = path;
+            *out = SL_TAKE(path);
             return SL_OK;
         }
-        sl_free(path);
     }
     return SL_OK;
 }
@@ -175,23 +173,17 @@ enum sl_status sl_raw_find_table(const char *folder, const char *stem, bool need
 {
     static const char *const endings[] = {".csv.gz", ".csv", ".npy"};
     static const char *const archive[] = {".npz"};
-    char *path = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_raw_find_file(folder, stem, 3, endings, out), done);
-    SL_TRY(st, sl_raw_find_file(folder, stem, 1, archive, &path), done);
-    if (path != NULL) {
-        st = sl_fail(SL_EFILE, "%.300s: training does not read .npz; make a dataset of the folder: " SL_RAW_CONVERT,
-                     path, folder);
-    } else if (*out == NULL && needed) {
-        st = sl_fail(SL_EFILE, "%s: expected a file %s.csv.gz (or .csv, .npy), found none", folder, stem);
-    }
-done:
-    sl_free(path);
-    if (st != SL_OK) {
-        sl_free(*out);
-        *out = NULL;
-    }
-    return st;
+    SL_FREED char *found = NULL;
+    SL_FREED char *packed = NULL;
+    *out = NULL;
+    SL_CHECK(sl_raw_find_file(folder, stem, 3, endings, &found));
+    SL_CHECK(sl_raw_find_file(folder, stem, 1, archive, &packed));
+    SL_FAIL_IF(packed != NULL, SL_EFILE,
+               "%.300s: training does not read .npz; make a dataset of the folder: " SL_RAW_CONVERT, packed, folder);
+    SL_FAIL_IF(found == NULL && needed, SL_EFILE, "%s: expected a file %s.csv.gz (or .csv, .npy), found none", folder,
+               stem);
+    *out = SL_TAKE(found);
+    return SL_OK;
 }
 
 /* Append a name to a list of bounded length. */
@@ -280,13 +272,14 @@ enum sl_status sl_raw_find_train(const struct sl_dataset_options *request, char 
 /* Whether the folder has a list of training links: pairs, not vertices. */
 static enum sl_status find_training_links(const struct sl_dataset_options *request, bool *found)
 {
-    char *path;
-    struct sl_links links = {0};
+    SL_FREED char *path = NULL;
+    SL_OWNED(sl_links_free) struct sl_links links = {0};
+    enum sl_status st = SL_OK;
     SL_CHECK(sl_raw_find_train(request, &path));
-    enum sl_status st = path != NULL ? sl_links_read(path, SL_NONE, &links) : SL_OK;
+    if (path != NULL) {
+        st = sl_links_read(path, SL_NONE, &links);
+    }
     *found = links.n > 0;
-    sl_links_free(&links);
-    sl_free(path);
     return st == SL_EFILE ? SL_OK : st; /* a list of vertices */
 }
 
@@ -297,7 +290,7 @@ static enum sl_status tell_torch_split(const char *folder, enum sl_status st, st
     char inside[128];
     snprintf(inside, sizeof inside, "split/%s/split_dict.pt", files->split);
     const char *const names[] = {inside, "split/split_dict.pt", "split_dict.pt", "raw/split_dict.pt"};
-    char *path = NULL;
+    SL_FREED char *path = NULL;
     if (st != SL_OK && st != SL_EFILE) {
         return st;
     }
@@ -305,16 +298,12 @@ static enum sl_status tell_torch_split(const char *folder, enum sl_status st, st
     if (found != SL_OK || path == NULL) {
         return st == SL_OK ? found : st;
     }
-    if (st == SL_OK) {
-        sl_raw_note_unused(files, "%.300s", path);
-    } else {
-        st = sl_fail(SL_EFILE,
-                     "%.300s: training does not read this form; make a dataset of the folder: " SL_RAW_CONVERT
-                     ", or draw a split: " SL_RANDOM_SPLIT_OF_VERTICES,
-                     path, folder);
-    }
-    sl_free(path);
-    return st;
+    SL_FAIL_IF(st == SL_EFILE, SL_EFILE,
+               "%.300s: training does not read this form; make a dataset of the folder: " SL_RAW_CONVERT
+               ", or draw a split: " SL_RANDOM_SPLIT_OF_VERTICES,
+               path, folder);
+    sl_raw_note_unused(files, "%.300s", path);
+    return SL_OK;
 }
 
 enum sl_status sl_raw_find_split(const struct sl_dataset_options *request, const char *type, struct sl_raw_files *files)
@@ -356,21 +345,17 @@ static enum sl_status find_features(const char *folder, const char *wanted, stru
 {
     char **out = &files->paths[SL_RAW_FEATURES];
     struct sl_made_features made;
-    enum sl_status st = SL_OK;
     SL_CHECK(sl_made_features_parse(wanted, &made));
     files->no_features = made.kind != SL_MADE_NOT;
     bool given = wanted != NULL && !files->no_features;
     if (given) {
-        st = find_one(folder, &wanted, 1, out);
+        SL_CHECK(find_one(folder, &wanted, 1, out));
     } else {
-        st = sl_raw_find_table(folder, "raw/node-feat", false, out);
+        SL_CHECK(sl_raw_find_table(folder, "raw/node-feat", false, out));
     }
-    if (st != SL_OK || *out != NULL || files->no_features) {
-        return st;
-    }
-    SL_FAIL_IF(given, SL_EFILE, "%s: no feature file '%s' there; --features is relative to the dataset's folder",
-               folder, wanted);
-    if (files->need == SL_RAW_FOR_LOOKS) {
+    SL_FAIL_IF(given && *out == NULL, SL_EFILE,
+               "%s: no feature file '%s' there; --features is relative to the dataset's folder", folder, wanted);
+    if (*out != NULL || files->no_features || files->need == SL_RAW_FOR_LOOKS) {
         return SL_OK;
     }
     char suggestion[300];
@@ -396,31 +381,26 @@ static void list_entries(const char *folder, char *out, size_t bytes)
 static enum sl_status find_graph(const char *folder, struct sl_raw_files *files)
 {
     static const char *const ids[] = {"raw/node-id.csv"};
-    char *archive = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_raw_find_table(folder, "raw/data", false, &archive), done); /* refuses data.npz */
-    SL_TRY(st, sl_raw_find_table(folder, "raw/edge", false, &files->paths[SL_RAW_EDGES]), done);
-    SL_TRY(st, find_one(folder, ids, 1, &files->paths[SL_RAW_NODE_IDS]), done);
+    SL_FREED char *archive = NULL;
+    SL_CHECK(sl_raw_find_table(folder, "raw/data", false, &archive)); /* refuses data.npz */
+    SL_CHECK(sl_raw_find_table(folder, "raw/edge", false, &files->paths[SL_RAW_EDGES]));
+    SL_CHECK(find_one(folder, ids, 1, &files->paths[SL_RAW_NODE_IDS]));
     if (files->need != SL_RAW_FOR_LINKS && files->paths[SL_RAW_EDGES] == NULL) {
         char inside[300];
         list_entries(folder, inside, sizeof inside);
-        st = sl_fail(
+        return sl_fail(
             SL_EFILE,
             "%.300s: no dataset: expected a file raw/edge.csv.gz (or .csv, .npy), found %s%s; of another form make "
             "one: " SL_RAW_CONVERT,
             folder, inside[0] != '\0' ? inside : "nothing", sl_raw_is_folder(folder) ? " and no edges in raw" : "",
             folder);
-        goto done;
     }
-    SL_TRY(st, sl_raw_find_table(folder, "raw/edge-weight", false, &files->paths[SL_RAW_WEIGHTS]), done);
+    SL_CHECK(sl_raw_find_table(folder, "raw/edge-weight", false, &files->paths[SL_RAW_WEIGHTS]));
     if (files->edge_features) {
-        SL_TRY(st, sl_raw_find_table(folder, "raw/edge-feat", false, &files->paths[SL_RAW_EDGE_FEATURES]), done);
+        SL_CHECK(sl_raw_find_table(folder, "raw/edge-feat", false, &files->paths[SL_RAW_EDGE_FEATURES]));
     }
-    SL_TRY(st, sl_raw_find_table(folder, "raw/num-node-list", false, &files->paths[SL_RAW_NODE_COUNT]), done);
-    st = sl_raw_find_table(folder, "raw/num-edge-list", false, &files->paths[SL_RAW_EDGE_COUNT]);
-done:
-    sl_free(archive);
-    return st;
+    SL_CHECK(sl_raw_find_table(folder, "raw/num-node-list", false, &files->paths[SL_RAW_NODE_COUNT]));
+    return sl_raw_find_table(folder, "raw/num-edge-list", false, &files->paths[SL_RAW_EDGE_COUNT]);
 }
 
 /* Whether a path is a table that is read, or a folder of one. */
@@ -488,26 +468,25 @@ enum sl_status sl_raw_find(const struct sl_dataset_options *request, struct sl_r
 {
     const char *folder = request->dataset;
     const bool labels = request->need == SL_RAW_FOR_TRAINING;
-    enum sl_status st;
-    *out = (struct sl_raw_files){
+    SL_OWNED(sl_raw_files_free)
+    struct sl_raw_files found = {
         .need = request->need, .targets = request->targets, .edge_features = request->edge_features};
+    *out = (struct sl_raw_files){0};
     if (request->need == SL_RAW_FOR_PAIRS) {
         bool links;
-        SL_TRY(st, find_training_links(request, &links), fail);
-        out->need = links ? SL_RAW_FOR_LINKS : SL_RAW_FOR_INFERENCE;
-        out->may_lack_links = true;
+        SL_CHECK(find_training_links(request, &links));
+        found.need = links ? SL_RAW_FOR_LINKS : SL_RAW_FOR_INFERENCE;
+        found.may_lack_links = true;
     }
-    SL_TRY(st, find_graph(folder, out), fail);
-    SL_TRY(st, find_features(folder, request->features, out), fail);
-    SL_TRY(st, sl_raw_find_table(folder, "raw/node-label", labels, &out->paths[SL_RAW_LABELS]), fail);
-    SL_TRY(st, sl_raw_find_split(request, "", out), fail);
-    if (out->need != SL_RAW_FOR_LINKS) {
-        note_unused(folder, request->features, out);
+    SL_CHECK(find_graph(folder, &found));
+    SL_CHECK(find_features(folder, request->features, &found));
+    SL_CHECK(sl_raw_find_table(folder, "raw/node-label", labels, &found.paths[SL_RAW_LABELS]));
+    SL_CHECK(sl_raw_find_split(request, "", &found));
+    if (found.need != SL_RAW_FOR_LINKS) {
+        note_unused(folder, request->features, &found);
     }
+    *out = SL_TAKE(found);
     return SL_OK;
-fail:
-    sl_raw_files_free(out);
-    return st;
 }
 
 void sl_raw_files_free(struct sl_raw_files *files)
@@ -636,31 +615,23 @@ enum sl_status sl_raw_read_features(const char *path, uint32_t n_rows, struct sl
 enum sl_status sl_raw_read_edge_features(const char *path, uint64_t first, uint64_t n, uint64_t n_edges,
                                          struct sl_edge_features *out)
 {
-    struct sl_features table;
-    enum sl_status st;
+    SL_OWNED(sl_features_free) struct sl_features table = {0};
     SL_FAIL_IF(n_edges > INT32_MAX, SL_EFILE, "%.300s: expected features of at most 2^31 - 1 edges, found %llu edges",
                path, (unsigned long long)n_edges);
     SL_CHECK(read_numbers(path, SL_RAW_EDGE_FEATURES, (uint32_t)n, &table));
     if (out->values == NULL) {
         out->n_rows = n_edges;
         out->n_columns = table.n_columns;
-        SL_TRY(st,
-               sl_alloc((size_t)n_edges * out->n_columns + 1, sizeof *out->values, "features of edges", &out->values),
-               done);
+        SL_CHECK(
+            sl_alloc((size_t)n_edges * out->n_columns + 1, sizeof *out->values, "features of edges", &out->values));
     }
-    if (table.n_columns != out->n_columns) {
-        SL_TRY(st,
-               sl_fail(SL_EFILE, "%.300s: expected %u columns, as the edges of the first relation have, found %u", path,
-                       out->n_columns, table.n_columns),
-               done);
-    }
+    SL_FAIL_IF(table.n_columns != out->n_columns, SL_EFILE,
+               "%.300s: expected %u columns, as the edges of the first relation have, found %u", path, out->n_columns,
+               table.n_columns);
     for (uint64_t e = 0; e < n; e++) {
         sl_features_row(&table, e, out->values + (size_t)(first + e) * out->n_columns);
     }
-    st = SL_OK;
-done:
-    sl_features_free(&table);
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_raw_read_targets(const char *path, uint32_t n_rows, enum sl_target_choice choice,
@@ -723,33 +694,17 @@ static enum sl_status count_vertices(const struct sl_raw_files *files, uint32_t 
 {
     const char *path = files->paths[SL_RAW_NODE_COUNT];
     uint64_t n = 0;
-    enum sl_status st;
     if (path != NULL) {
-        st = read_count(path, SL_RAW_NODE_COUNT, &n);
-        if (st == SL_OK && n >= SL_NONE) {
-            st = sl_fail(SL_EFILE, "%s:1: expected at most %u vertices, found %llu", path, SL_NONE - 1,
-                         (unsigned long long)n);
-        }
+        SL_CHECK(read_count(path, SL_RAW_NODE_COUNT, &n));
+        SL_FAIL_IF(n >= SL_NONE, SL_EFILE, "%s:1: expected at most %u vertices, found %llu", path, SL_NONE - 1,
+                   (unsigned long long)n);
     } else {
-        st = count_by_tables(files, &n);
-        if (st == SL_OK && n > SL_NONE) {
-            st = sl_fail(SL_EFILE, "%s: expected tables of at most %u vertices, found %llu rows",
-                         sl_text_or(files->paths[SL_RAW_EDGES], files->split), SL_NONE - 1, (unsigned long long)n);
-        }
+        SL_CHECK(count_by_tables(files, &n));
+        SL_FAIL_IF(n > SL_NONE, SL_EFILE, "%s: expected tables of at most %u vertices, found %llu rows",
+                   sl_text_or(files->paths[SL_RAW_EDGES], files->split), SL_NONE - 1, (unsigned long long)n);
     }
     *out = (uint32_t)n;
-    return st;
-}
-
-/* Give the edges of triples their relations. */
-static enum sl_status take_relations(const struct sl_links *train, struct sl_raw *raw)
-{
-    enum sl_status st = sl_alloc(train->n, sizeof *raw->relations, "relations of edges", &raw->relations);
-    for (uint32_t i = 0; st == SL_OK && i < train->n; i++) {
-        raw->relations[i] = (uint16_t)train->relation[i];
-    }
-    raw->n_relations = raw->data.links.n_relations;
-    return st;
+    return SL_OK;
 }
 
 /* Read the lists of links. The training links become the edges. */
@@ -767,8 +722,12 @@ static enum sl_status read_links(const struct sl_raw_files *files, struct sl_raw
     raw->from = edges.from;
     raw->to = edges.to;
     sl_free(edges.relation);
+    raw->n_relations = raw->data.links.n_relations;
     if (train->relation != NULL) {
-        return take_relations(train, raw);
+        SL_CHECK(sl_alloc(train->n, sizeof *raw->relations, "relations of edges", &raw->relations));
+    }
+    for (uint32_t i = 0; train->relation != NULL && i < train->n; i++) {
+        raw->relations[i] = (uint16_t)train->relation[i];
     }
     return SL_OK;
 }
@@ -777,13 +736,10 @@ static enum sl_status read_graph(const struct sl_raw_files *files, struct sl_raw
 {
     const char *edges = files->paths[SL_RAW_EDGES];
     char label[512];
-    enum sl_status st = count_vertices(files, &raw->n_vertices);
-    if (st == SL_OK && raw->n_vertices != SL_NONE) {
+    SL_CHECK(count_vertices(files, &raw->n_vertices));
+    if (raw->n_vertices != SL_NONE) {
         snprintf(label, sizeof label, "%.400s: %u vertices", sl_text_or(edges, files->split), raw->n_vertices);
-        st = sl_memory_check(raw->n_vertices * (uint64_t)VERTEX_BYTES, label);
-    }
-    if (st != SL_OK) {
-        return st;
+        SL_CHECK(sl_memory_check(raw->n_vertices * (uint64_t)VERTEX_BYTES, label));
     }
     if (files->need == SL_RAW_FOR_LINKS) {
         return read_links(files, raw);
@@ -869,35 +825,31 @@ enum sl_status sl_raw_settle(const struct sl_raw_files *files, const char *where
 
 enum sl_status sl_raw_read(const struct sl_raw_files *files, struct sl_raw *out)
 {
-    *out = (struct sl_raw){0};
-    enum sl_status st;
-    snprintf(out->data.split, sizeof out->data.split, "%s", files->split);
-    SL_TRY(st, read_graph(files, out), fail);
+    SL_OWNED(sl_raw_free) struct sl_raw raw = {0};
+    *out = raw;
+    snprintf(raw.data.split, sizeof raw.data.split, "%s", files->split);
+    SL_CHECK(read_graph(files, &raw));
     if (files->need != SL_RAW_FOR_LINKS && files->paths[SL_RAW_WEIGHTS] != NULL) {
-        SL_TRY(st, sl_raw_read_weights(files->paths[SL_RAW_WEIGHTS], out->n_edges, &out->weights), fail);
+        SL_CHECK(sl_raw_read_weights(files->paths[SL_RAW_WEIGHTS], raw.n_edges, &raw.weights));
     }
     if (files->need != SL_RAW_FOR_LINKS && files->paths[SL_RAW_EDGE_FEATURES] != NULL) {
-        SL_TRY(st,
-               sl_raw_read_edge_features(files->paths[SL_RAW_EDGE_FEATURES], 0, out->n_edges, out->n_edges,
-                                         &out->data.edge_features),
-               fail);
+        SL_CHECK(sl_raw_read_edge_features(files->paths[SL_RAW_EDGE_FEATURES], 0, raw.n_edges, raw.n_edges,
+                                           &raw.data.edge_features));
     }
-    SL_TRY(st, read_targets(files, out), fail);
-    SL_TRY(st, read_class_names(files, out), fail);
-    SL_TRY(st, read_vertex_names(files, out), fail);
+    SL_CHECK(read_targets(files, &raw));
+    SL_CHECK(read_class_names(files, &raw));
+    SL_CHECK(read_vertex_names(files, &raw));
     for (int i = 0; i < 3; i++) {
         const enum sl_raw_file table = (enum sl_raw_file)(SL_RAW_TRAIN + i);
         const char *path = files->need != SL_RAW_FOR_LINKS ? files->paths[table] : NULL;
-        SL_TRY(st, sl_raw_read_ids(path, table, out->n_vertices, &out->data.lists[i]), fail);
+        SL_CHECK(sl_raw_read_ids(path, table, raw.n_vertices, &raw.data.lists[i]));
     }
     if (files->paths[SL_RAW_FEATURES] != NULL && !files->no_features) {
-        SL_TRY(st, sl_raw_read_features(files->paths[SL_RAW_FEATURES], out->n_vertices, &out->data.features), fail);
+        SL_CHECK(sl_raw_read_features(files->paths[SL_RAW_FEATURES], raw.n_vertices, &raw.data.features));
     }
-    SL_TRY(st, sl_raw_settle(files, sl_text_or(files->paths[SL_RAW_TRAIN], files->split), out), fail);
+    SL_CHECK(sl_raw_settle(files, sl_text_or(files->paths[SL_RAW_TRAIN], files->split), &raw));
+    *out = SL_TAKE(raw);
     return SL_OK;
-fail:
-    sl_raw_free(out);
-    return st;
 }
 
 enum sl_status sl_raw_graph(const struct sl_raw *raw, bool reverse, struct sl_graph *out)

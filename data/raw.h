@@ -152,6 +152,9 @@ void sl_raw_list_folder(const char *folder, bool (*fits)(const char *path), stru
 enum sl_status sl_raw_find_file(const char *folder, const char *stem, int n_endings, const char *const *endings,
                                 char **out);
 
+/* Whether a file FOLDER/STEM + ending is there. */
+bool sl_raw_has_file(const char *folder, const char *stem, int n_endings, const char *const *endings);
+
 /* The table STEM in a folder: .csv.gz, .csv or .npy; sl_free. *out: NULL if there is none. SL_EFILE: there is
  * none, and it is `needed`; or as sl_raw_find_file. SL_ENOMEM. */
 enum sl_status sl_raw_find_table(const char *folder, const char *stem, bool needed, char **out);

@@ -17,28 +17,21 @@
 enum sl_status sl_raw_check_place(const char *folder, const char *stem, const char *ending)
 {
     static const char *const endings[] = {".csv.gz", ".csv", ".npy", ".npz"};
-    char *there;
-    enum sl_status st = sl_raw_find_file(folder, stem, 4, endings, &there);
-    if (st == SL_OK && there != NULL && strcmp(there + strlen(folder) + 1 + strlen(stem), ending) != 0) {
-        st = sl_fail(SL_EFILE, "%.300s: the table is there already; remove it, or write to another folder", there);
-    }
-    sl_free(there);
-    return st;
+    SL_FREED char *there = NULL;
+    SL_CHECK(sl_raw_find_file(folder, stem, 4, endings, &there));
+    SL_FAIL_IF(there != NULL && strcmp(there + strlen(folder) + 1 + strlen(stem), ending) != 0, SL_EFILE,
+               "%.300s: the table is there already; remove it, or write to another folder", there);
+    return SL_OK;
 }
 
 /* Open FOLDER/STEM + ending. */
 static enum sl_status open_file(const char *folder, const char *stem, const char *ending, struct sl_writer *out)
 {
-    char *path;
-    enum sl_status st;
+    SL_FREED char *path = NULL;
     SL_CHECK(sl_raw_check_place(folder, stem, ending));
     SL_CHECK(sl_format(&path, "%s/%s%s", folder, stem, ending));
-    st = sl_folder_make_parents(path);
-    if (st == SL_OK) {
-        st = sl_writer_open(path, out);
-    }
-    sl_free(path);
-    return st;
+    SL_CHECK(sl_folder_make_parents(path));
+    return sl_writer_open(path, out);
 }
 
 /* Begin the array STEM.npy of rows x columns items. columns 0: of one dimension. */
@@ -81,13 +74,12 @@ static enum sl_status write_ids(const char *folder, const char *stem, const stru
 /* The lists of the split. place: "TYPE/" or "". */
 static enum sl_status write_split(const struct sl_raw *raw, const char *folder, const char *place, sl_vertex first)
 {
-    enum sl_status st = SL_OK;
-    for (int i = 0; i < 3 && st == SL_OK && raw->data.split[0] != '\0'; i++) {
+    for (int i = 0; i < 3 && raw->data.split[0] != '\0'; i++) {
         char stem[200];
         snprintf(stem, sizeof stem, "split/%s/%s%s", raw->data.split, place, sl_list_names[i]);
-        st = write_ids(folder, stem, &raw->data.lists[i], first);
+        SL_CHECK(write_ids(folder, stem, &raw->data.lists[i], first));
     }
-    return st;
+    return SL_OK;
 }
 
 /* n edges from edge `first` of the list, as a row of sources and a row of destinations. from, to: the first ids. */
@@ -119,19 +111,14 @@ static enum sl_status write_features(const struct sl_raw *raw, const char *folde
     const uint32_t width = features->n_columns;
     const uint32_t written = width - first;
     struct sl_writer writer;
-    float *row;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(width, sizeof *row, "a row of features", &row), done);
-    SL_TRY(st, open_array(folder, stem, SL_DTYPE_F32, features->n_rows - first, written, &writer), free_row);
+    SL_FREED float *row = NULL;
+    SL_CHECK(sl_alloc(width, sizeof *row, "a row of features", &row));
+    SL_CHECK(open_array(folder, stem, SL_DTYPE_F32, features->n_rows - first, written, &writer));
     for (uint64_t v = first; v < features->n_rows; v++) {
         sl_features_row(features, v, row);
         (void)sl_writer_put(&writer, row + first, written * sizeof *row);
     }
-    st = sl_writer_close(&writer);
-free_row:
-    sl_free(row);
-done:
-    return st;
+    return sl_writer_close(&writer);
 }
 
 /* ---- The layouts ------------------------------------------------------------------------------------------------- */

@@ -18,21 +18,18 @@
 enum sl_status sl_links_read(const char *path, uint32_t n_vertices, struct sl_links *out)
 {
     uint64_t n = 0;
-    enum sl_status st = SL_OK;
-    *out = (struct sl_links){0};
+    SL_OWNED(sl_links_free) struct sl_links read = {0};
+    *out = read;
     if (sl_text_ends_in(path, ".npy")) {
-        SL_CHECK(sl_npy_read_edges(path, "links", sl_min_u32(n_vertices, SL_NONE - 1), &n, &out->from, &out->to));
+        SL_CHECK(sl_npy_read_edges(path, "links", sl_min_u32(n_vertices, SL_NONE - 1), &n, &read.from, &read.to));
     } else {
         SL_CHECK(sl_csv_count_lines(path, &n));
-        SL_CHECK(sl_csv_read_links(path, n_vertices, n, &out->from, &out->relation, &out->to));
+        SL_CHECK(sl_csv_read_links(path, n_vertices, n, &read.from, &read.relation, &read.to));
     }
-    if (n >= SL_NONE) {
-        st = sl_fail(SL_EFILE, "%s: expected fewer than 2^32 links, found %llu", path, (unsigned long long)n);
-        sl_links_free(out);
-        return st;
-    }
-    out->n = (uint32_t)n;
-    return st;
+    SL_FAIL_IF(n >= SL_NONE, SL_EFILE, "%s: expected fewer than 2^32 links, found %llu", path, (unsigned long long)n);
+    read.n = (uint32_t)n;
+    *out = SL_TAKE(read);
+    return SL_OK;
 }
 
 /* ---- by name ---- */
@@ -53,49 +50,48 @@ static enum sl_status take_named(const struct sl_text *text, const char *p, cons
     return SL_OK;
 }
 
-enum sl_status sl_links_read_named(const char *path, const char *names, uint32_t n_vertices, struct sl_links *out)
+/* *out: whether the first line of a text begins with one of the names. */
+static enum sl_status is_named(const char *path, const struct sl_names *known, bool *out)
 {
-    struct sl_names known = {0};
-    struct sl_text text = {0};
+    SL_OWNED(sl_lines_free) struct sl_text text = {0};
     const char *p;
     const char *stop;
-    enum sl_status st;
+    SL_CHECK(sl_lines_read_text(path, true, &text));
+    *out = sl_text_next(&text, &p, &stop) && sl_names_find(known, sl_names_take(&p, stop, ',')) != SL_NONE;
+    return SL_OK;
+}
+
+enum sl_status sl_links_read_named(const char *path, const char *names, uint32_t n_vertices, struct sl_links *out)
+{
+    SL_OWNED(sl_names_free) struct sl_names known = {0};
+    SL_OWNED(sl_lines_free) struct sl_text text = {0};
+    SL_OWNED(sl_links_free) struct sl_links read = {0};
+    const char *p;
+    const char *stop;
+    bool named = false;
     *out = (struct sl_links){0};
     if (names == NULL || sl_text_ends_in(path, ".npy")) {
         return sl_links_read(path, n_vertices, out);
     }
-    SL_TRY(st, sl_names_read(names, &known), done);
-    SL_TRY(st, sl_lines_read_text(path, true, &text), done);
-    const bool named = sl_text_next(&text, &p, &stop) && sl_names_find(&known, sl_names_take(&p, stop, ',')) != SL_NONE;
-    sl_free(text.data);
-    text.data = NULL;
+    SL_CHECK(sl_names_read(names, &known));
+    SL_CHECK(is_named(path, &known, &named));
     if (!named) {
-        st = sl_links_read(path, n_vertices, out);
-        goto done;
+        return sl_links_read(path, n_vertices, out);
     }
-    SL_TRY(st, sl_lines_read_text(path, false, &text), done);
+    SL_CHECK(sl_lines_read_text(path, false, &text));
     struct sl_text ahead = text;
     while (sl_text_next(&ahead, &p, &stop)) {
     }
     const uint64_t n = ahead.line;
-    if (n >= SL_NONE) {
-        st = sl_fail(SL_EFILE, "%s: expected fewer than 2^32 links, found %llu", path, (unsigned long long)n);
-        goto done;
-    }
-    SL_TRY(st, sl_alloc(n, sizeof *out->from, "links", &out->from), done);
-    SL_TRY(st, sl_alloc(n, sizeof *out->to, "links", &out->to), done);
-    while (st == SL_OK && sl_text_next(&text, &p, &stop)) {
+    SL_FAIL_IF(n >= SL_NONE, SL_EFILE, "%s: expected fewer than 2^32 links, found %llu", path, (unsigned long long)n);
+    SL_CHECK(sl_links_alloc(n, false, &read));
+    while (sl_text_next(&text, &p, &stop)) {
         if (sl_text_skip_blanks(p, stop) < stop) {
-            st = take_named(&text, p, stop, &known, out);
+            SL_CHECK(take_named(&text, p, stop, &known, &read));
         }
     }
-done:
-    if (st != SL_OK) {
-        sl_links_free(out);
-    }
-    sl_free(text.data);
-    sl_names_free(&known);
-    return st;
+    *out = SL_TAKE(read);
+    return SL_OK;
 }
 
 /* ---- negatives of each link ---- */
@@ -104,15 +100,11 @@ done:
 static enum sl_status open_own(const char *path, const struct sl_links *links, const char *name, struct sl_npy *out)
 {
     SL_CHECK(sl_npy_read(path, "negatives", out));
-    if (out->n_dimensions == 2 && out->shape[0] == links->n && out->shape[1] > 0 && out->shape[1] < SL_NONE) {
-        return SL_OK;
-    }
-    const uint32_t n_dimensions = out->n_dimensions;
-    const unsigned long long rows = n_dimensions > 0 ? out->shape[0] : 0;
-    sl_npy_free(out);
-    return sl_fail(SL_EFILE,
-                   "%s: expected negatives of each link of %s, of shape (%u, K), found %u dimensions and %llu rows",
-                   path, name, links->n, n_dimensions, rows);
+    SL_FAIL_IF(out->n_dimensions != 2 || out->shape[0] != links->n || out->shape[1] == 0 || out->shape[1] >= SL_NONE,
+               SL_EFILE,
+               "%s: expected negatives of each link of %s, of shape (%u, K), found %u dimensions and %llu rows", path,
+               name, links->n, out->n_dimensions, (unsigned long long)out->shape[0]);
+    return SL_OK;
 }
 
 /* Fill block `block` of `n_blocks` of each link with its negatives, whose head (end 0) or tail is of the table. */
@@ -136,17 +128,10 @@ static enum sl_status fill_own(const char *path, const struct sl_npy *table, uin
     return SL_OK;
 }
 
-static enum sl_status alloc_own(const char *path, uint64_t n, bool typed, struct sl_links *out)
+static void free_tables(struct sl_npy (*tables)[2])
 {
-    SL_FAIL_IF(n >= SL_NONE, SL_EFILE, "%s: expected fewer than 2^32 negatives of all links, found %llu", path,
-               (unsigned long long)n);
-    out->n = (uint32_t)n;
-    SL_CHECK(sl_alloc(n + 1, sizeof *out->from, "negatives", &out->from));
-    SL_CHECK(sl_alloc(n + 1, sizeof *out->to, "negatives", &out->to));
-    if (typed) {
-        SL_CHECK(sl_alloc(n + 1, sizeof *out->relation, "relations of negatives", &out->relation));
-    }
-    return SL_OK;
+    sl_npy_free(&(*tables)[0]);
+    sl_npy_free(&(*tables)[1]);
 }
 
 /* Read the negatives of each link of a list to find. paths: of heads and of tails; one may be NULL. `shared`: the path
@@ -157,11 +142,10 @@ static enum sl_status read_own(char *const paths[2], const char *shared, uint32_
     const struct sl_links *links = &split->list[list];
     const uint32_t negatives = list + SL_LINKS_VALID_NEGATIVE - SL_LINKS_VALID;
     struct sl_links *out = &split->list[negatives];
-    struct sl_npy tables[2] = {{.n_dimensions = 0}, {.n_dimensions = 0}};
+    SL_OWNED(free_tables) struct sl_npy tables[2] = {{.n_dimensions = 0}, {.n_dimensions = 0}};
     const char *path = paths[0] != NULL ? paths[0] : paths[1];
     const uint32_t n_blocks = (uint32_t)(paths[0] != NULL) + (paths[1] != NULL);
     uint32_t block = 0;
-    enum sl_status st = SL_OK;
     if (n_blocks == 0) {
         return SL_OK;
     }
@@ -169,26 +153,25 @@ static enum sl_status read_own(char *const paths[2], const char *shared, uint32_
                shared);
     for (int end = 0; end < 2; end++) {
         if (paths[end] != NULL) {
-            SL_TRY(st, open_own(paths[end], links, sl_links_name(list), &tables[end]), done);
+            SL_CHECK(open_own(paths[end], links, sl_links_name(list), &tables[end]));
         }
     }
     const uint64_t n_each = tables[paths[0] != NULL ? 0 : 1].shape[1];
-    if (n_blocks == 2 && tables[1].shape[1] != n_each) {
-        st = sl_fail(SL_EFILE, "%s: expected %llu negatives of each link, as of heads, found %llu", paths[1],
-                     (unsigned long long)n_each, (unsigned long long)tables[1].shape[1]);
-        goto done;
-    }
-    SL_TRY(st, alloc_own(path, links->n * n_each * n_blocks, links->relation != NULL, out), done);
+    SL_FAIL_IF(n_blocks == 2 && tables[1].shape[1] != n_each, SL_EFILE,
+               "%s: expected %llu negatives of each link, as of heads, found %llu", paths[1],
+               (unsigned long long)n_each, (unsigned long long)tables[1].shape[1]);
+    const uint64_t n = links->n * n_each * n_blocks;
+    SL_FAIL_IF(n >= SL_NONE, SL_EFILE, "%s: expected fewer than 2^32 negatives of all links, found %llu", path,
+               (unsigned long long)n);
+    SL_CHECK(sl_links_alloc(n, links->relation != NULL, out));
+    out->n = (uint32_t)n;
     split->n_each[negatives] = (uint32_t)n_each;
-    for (int end = 0; end < 2 && st == SL_OK; end++) {
+    for (int end = 0; end < 2; end++) {
         if (paths[end] != NULL) {
-            st = fill_own(paths[end], &tables[end], n_vertices, links, end, block++, n_blocks, out);
+            SL_CHECK(fill_own(paths[end], &tables[end], n_vertices, links, end, block++, n_blocks, out));
         }
     }
-done:
-    sl_npy_free(&tables[0]);
-    sl_npy_free(&tables[1]);
-    return st;
+    return SL_OK;
 }
 
 enum sl_status sl_links_read_split(char *const paths[SL_N_LINK_FILES], uint32_t n_vertices, struct sl_link_split *out)

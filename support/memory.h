@@ -55,6 +55,14 @@ static inline void sl_free_it(void *pointer)
     sl_free(*(void *const *)pointer);
 }
 
+/* The value of a variable, which becomes empty: such a variable then releases nothing. */
+#define SL_TAKE(variable)                                                                                              \
+    ({                                                                                                                 \
+        const __typeof__(variable) sl_taken = (variable);                                                              \
+        (variable) = (__typeof__(variable)){0};                                                                        \
+        sl_taken;                                                                                                      \
+    })
+
 /* For tests: let the next `allow` allocations succeed and all later allocations fail. Negative, the default: no
  * limit. */
 void sl_memory_ration(long allow);

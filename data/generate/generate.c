@@ -266,12 +266,11 @@ static enum sl_status make_centres(const struct sl_recipe *recipe, enum sl_world
 {
     struct sl_draw draw = sl_world_draw(recipe, choice);
     uint32_t n_features = recipe->n_features;
-    enum sl_status st = SL_OK;
     SL_CHECK(sl_alloc_zero((size_t)n * n_features, sizeof **out, "the generator's centres", out));
     for (uint32_t i = 0; i < n; i++) {
         add_normals(&draw, i, signal, n_features, *out + (size_t)i * n_features);
     }
-    return st;
+    return SL_OK;
 }
 
 static void make_dense_rows(void *context, uint64_t begin, uint64_t end)
@@ -400,16 +399,14 @@ static enum sl_status copy_ids(const uint32_t *order, uint32_t n, struct sl_ids 
 
 static enum sl_status make_split(const struct sl_recipe *r, struct sl_raw *raw)
 {
-    uint32_t *order;
-    enum sl_status st = SL_OK;
+    SL_FREED uint32_t *order = NULL;
+    const uint32_t n[SL_N_LISTS] = {r->n_train, r->n_valid, r->n_test};
     SL_CHECK(sl_world_shuffle(r, CHOICE_SPLIT, r->n_vertices, &order));
     snprintf(raw->data.split, sizeof raw->data.split, "%s", r->split);
-    SL_TRY(st, copy_ids(order, r->n_train, &raw->data.train), done);
-    SL_TRY(st, copy_ids(order + r->n_train, r->n_valid, &raw->data.valid), done);
-    SL_TRY(st, copy_ids(order + r->n_train + r->n_valid, r->n_test, &raw->data.test), done);
-done:
-    sl_free(order);
-    return st;
+    for (uint32_t i = 0, first = 0; i < SL_N_LISTS; first += n[i++]) {
+        SL_CHECK(copy_ids(order + first, n[i], &raw->data.lists[i]));
+    }
+    return SL_OK;
 }
 
 /* ---- The whole dataset ------------------------------------------------------------------------------------------- */
@@ -432,16 +429,15 @@ static enum sl_status make_world(struct sl_world *world, int32_t *labels)
     const struct sl_recipe *r = world->recipe;
     size_t n = r->n_vertices;
     size_t n_classes = r->n_classes;
-    uint32_t *order = NULL;
-    enum sl_status st;
-    SL_TRY(st, sl_alloc(n_classes + 1, sizeof(uint32_t), "classes", &world->class_first), done);
-    SL_TRY(st, sl_alloc(n_classes + 1, sizeof(uint32_t), "topics", &world->topic_first), done);
-    SL_TRY(st, sl_alloc(n, sizeof(uint32_t), "places", &world->places), done);
-    SL_TRY(st, sl_alloc(n, sizeof(bool), "strays", &world->stray), done);
-    SL_TRY(st, sl_alloc(n + 1, sizeof(double), "popularities", &world->popularity), done);
-    SL_TRY(st, sl_alloc(n + 1, sizeof(uint64_t), "degrees", &world->first_edge), done);
-    SL_TRY(st, sl_world_shuffle(r, CHOICE_PLACE, r->n_vertices, &world->vertices), done);
-    SL_TRY(st, sl_world_shuffle(r, CHOICE_CLASS_ORDER, r->n_classes, &order), done);
+    SL_FREED uint32_t *order = NULL;
+    SL_CHECK(sl_alloc(n_classes + 1, sizeof(uint32_t), "classes", &world->class_first));
+    SL_CHECK(sl_alloc(n_classes + 1, sizeof(uint32_t), "topics", &world->topic_first));
+    SL_CHECK(sl_alloc(n, sizeof(uint32_t), "places", &world->places));
+    SL_CHECK(sl_alloc(n, sizeof(bool), "strays", &world->stray));
+    SL_CHECK(sl_alloc(n + 1, sizeof(double), "popularities", &world->popularity));
+    SL_CHECK(sl_alloc(n + 1, sizeof(uint64_t), "degrees", &world->first_edge));
+    SL_CHECK(sl_world_shuffle(r, CHOICE_PLACE, r->n_vertices, &world->vertices));
+    SL_CHECK(sl_world_shuffle(r, CHOICE_CLASS_ORDER, r->n_classes, &order));
     for (uint32_t place = 0; place < r->n_vertices; place++) {
         world->places[world->vertices[place]] = place;
     }
@@ -450,9 +446,7 @@ static enum sl_status make_world(struct sl_world *world, int32_t *labels)
     set_popularity(world);
     set_out_degrees(world);
     set_same_class(world);
-done:
-    sl_free(order);
-    return st;
+    return SL_OK;
 }
 
 /* The vertices of the recipe's own type. */
@@ -476,18 +470,14 @@ static enum sl_status make_own(struct sl_world *world, struct sl_raw *out)
 
 enum sl_status sl_generate(const struct sl_recipe *recipe, struct sl_raw *out)
 {
-    struct sl_world world = {.recipe = recipe};
-    enum sl_status st;
-    *out = (struct sl_raw){.n_vertices = recipe->n_vertices, .n_edges = recipe->n_edges};
-    SL_TRY(st, sl_recipe_check(recipe), done);
-    SL_TRY(st, make_own(&world, out), done);
+    SL_OWNED(free_world) struct sl_world world = {.recipe = recipe};
+    SL_OWNED(sl_raw_free) struct sl_raw raw = {.n_vertices = recipe->n_vertices, .n_edges = recipe->n_edges};
+    *out = (struct sl_raw){0};
+    SL_CHECK(sl_recipe_check(recipe));
+    SL_CHECK(make_own(&world, &raw));
     if (recipe->n_types > 0) {
-        st = sl_world_add_types(&world, out);
+        SL_CHECK(sl_world_add_types(&world, &raw));
     }
-done:
-    free_world(&world);
-    if (st != SL_OK) {
-        sl_raw_free(out);
-    }
-    return st;
+    *out = SL_TAKE(raw);
+    return SL_OK;
 }

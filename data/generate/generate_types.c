@@ -42,25 +42,23 @@ static uint32_t choice_of(enum sl_world_choice choice, uint32_t i)
 static enum sl_status make_side(const struct sl_recipe *recipe, uint32_t t, struct side *side)
 {
     const uint32_t n = recipe->other[t].n;
-    sl_vertex *vertices = NULL;
-    uint32_t *places = NULL;
-    double *popularity = NULL;
-    enum sl_status st;
-    side->n = n;
-    SL_TRY(st, sl_world_shuffle(recipe, choice_of(CHOICE_PLACE, t), n, &vertices), done);
-    SL_TRY(st, sl_alloc(n, sizeof *places, "places", &places), done);
-    SL_TRY(st, sl_alloc((size_t)n + 1, sizeof *popularity, "popularities", &popularity), done);
+    SL_FREED sl_vertex *vertices = NULL;
+    SL_FREED uint32_t *places = NULL;
+    SL_FREED double *popularity = NULL;
+    SL_CHECK(sl_world_shuffle(recipe, choice_of(CHOICE_PLACE, t), n, &vertices));
+    SL_CHECK(sl_alloc(n, sizeof *places, "places", &places));
+    SL_CHECK(sl_alloc((size_t)n + 1, sizeof *popularity, "popularities", &popularity));
     popularity[0] = 0;
     for (uint32_t p = 0; p < n; p++) {
         const double u = sl_world_unit_for(recipe, choice_of(CHOICE_POPULARITY, t), vertices[p], 0);
         places[vertices[p]] = p;
         popularity[p + 1] = popularity[p] + sl_world_popularity(u);
     }
-done:
-    side->vertices = side->own[0] = vertices;
-    side->places = side->own[1] = places;
-    side->popularity = side->own[2] = popularity;
-    return st;
+    side->n = n;
+    side->vertices = side->own[0] = SL_TAKE(vertices);
+    side->places = side->own[1] = SL_TAKE(places);
+    side->popularity = side->own[2] = SL_TAKE(popularity);
+    return SL_OK;
 }
 
 static void free_sides(struct sides *sides)
@@ -217,14 +215,12 @@ static enum sl_status make_relation(const struct sides *sides, uint32_t r, sl_ve
                                 .to = to};
     const struct sl_writers writers = {relation.source->n, recipe->n_edges, (relation.destination->n + 1) / 2, activity,
                                        &relation};
-    enum sl_status st =
-        sl_alloc((size_t)relation.source->n + 1, sizeof *relation.first_edge, "degrees", &relation.first_edge);
-    if (st == SL_OK) {
-        sl_world_share_edges(&writers, relation.first_edge);
-        sl_parallel_for(relation.source->n, GRAIN, make_edges, &relation);
-        sl_free(relation.first_edge);
-    }
-    return st;
+    SL_FREED uint64_t *first_edge = NULL;
+    SL_CHECK(sl_alloc((size_t)relation.source->n + 1, sizeof *first_edge, "degrees", &first_edge));
+    sl_world_share_edges(&writers, first_edge);
+    relation.first_edge = first_edge;
+    sl_parallel_for(relation.source->n, GRAIN, make_edges, &relation);
+    return SL_OK;
 }
 
 /* Put the other relations before the own edges. */
@@ -279,21 +275,18 @@ static void move_ids(uint32_t first, struct sl_ids *ids)
 
 enum sl_status sl_world_add_types(const struct sl_world *world, struct sl_raw *raw)
 {
-    struct sides sides;
+    SL_OWNED(free_sides) struct sides sides = {0};
     uint64_t n_vertices;
     uint64_t n_edges;
-    enum sl_status st;
     sl_recipe_total(world->recipe, &n_vertices, &n_edges);
-    SL_TRY(st, make_sides(world, &sides), done);
+    SL_CHECK(make_sides(world, &sides));
     const uint32_t first = sides.side[world->recipe->n_types].first;
-    SL_TRY(st, add_edges(&sides, n_edges, raw), done);
-    SL_TRY(st, sl_targets_place(first, (uint32_t)n_vertices, &raw->data.targets), done);
-    SL_TRY(st, join_features(world->recipe, &raw->data.features), done);
+    SL_CHECK(add_edges(&sides, n_edges, raw));
+    SL_CHECK(sl_targets_place(first, (uint32_t)n_vertices, &raw->data.targets));
+    SL_CHECK(join_features(world->recipe, &raw->data.features));
     raw->n_vertices = (uint32_t)n_vertices;
-    move_ids(first, &raw->data.train);
-    move_ids(first, &raw->data.valid);
-    move_ids(first, &raw->data.test);
-done:
-    free_sides(&sides);
-    return st;
+    for (int i = 0; i < SL_N_LISTS; i++) {
+        move_ids(first, &raw->data.lists[i]);
+    }
+    return SL_OK;
 }

@@ -5,6 +5,7 @@
  * OGB: edge_index [2, E], edge_weight [E], x [N, F] (with x_scale if int8), y [N] or [N, K], train_mask, val_mask and
  * test_mask [N] (or train, valid and test with ids), num_nodes. data/raw.c has the list. */
 #include "data/reader.h"
+#include "support/memory.h"
 #include "support/text.h"
 
 static bool recognise(const char *path)
@@ -14,9 +15,9 @@ static bool recognise(const char *path)
 
 static enum sl_status find(const struct sl_dataset_options *request, struct sl_raw_files *out)
 {
+    SL_OWNED(sl_raw_files_free)
     struct sl_raw_files found = {.need = request->need, .edge_features = request->edge_features};
-    enum sl_status st;
-    *out = found;
+    *out = (struct sl_raw_files){0};
     for (int i = 0; i < SL_RAW_N_FILES; i++) {
         if (i >= SL_RAW_TRAIN && i <= SL_RAW_TEST && sl_raw_reads_no_split(request->split)) {
             continue;
@@ -24,23 +25,19 @@ static enum sl_status find(const struct sl_dataset_options *request, struct sl_r
         if (i == SL_RAW_EDGE_FEATURES && !request->edge_features) {
             continue;
         }
-        SL_TRY(st, sl_raw_take_array(request->dataset, (enum sl_raw_file)i, &found), fail);
+        SL_CHECK(sl_raw_take_array(request->dataset, (enum sl_raw_file)i, &found));
     }
     const struct sl_reader_tables tables = {.features = found.paths[SL_RAW_FEATURES] != NULL,
                                             .labels = found.paths[SL_RAW_LABELS] != NULL,
                                             .split = found.paths[SL_RAW_TRAIN] != NULL,
                                             .place = "add arrays y, train_mask, val_mask and test_mask"};
     if (found.paths[SL_RAW_EDGES] == NULL) {
-        st = sl_reader_refuse(request->dataset);
-        goto fail;
+        return sl_reader_refuse(request->dataset);
     }
-    SL_TRY(st, sl_raw_note_arrays(request->dataset, &found), fail);
-    SL_TRY(st, sl_reader_start(sl_reader_arrays.name, request, &tables, &found), fail);
-    *out = found;
+    SL_CHECK(sl_raw_note_arrays(request->dataset, &found));
+    SL_CHECK(sl_reader_start(sl_reader_arrays.name, request, &tables, &found));
+    *out = SL_TAKE(found);
     return SL_OK;
-fail:
-    sl_raw_files_free(&found);
-    return st;
 }
 
 const struct sl_reader sl_reader_arrays = {

@@ -112,7 +112,7 @@ struct header {
     enum kind kind;
     char separator;
     uint32_t n;
-    struct column *columns; /* n (sl_free) */
+    struct column *columns; /* n */
 };
 
 /* The separator of a line: the first of these that it has. */
@@ -217,22 +217,23 @@ static enum sl_status check_names(const char *path, uint64_t line, const struct 
 
 static enum sl_status check_repeats(const char *path, uint64_t line, const struct header *header)
 {
-    struct sl_names names = {0};
-    enum sl_status st = SL_OK;
-    for (uint32_t c = 0, column; c < header->n && st == SL_OK; c++) {
+    SL_OWNED(sl_names_free) struct sl_names names = {0};
+    for (uint32_t c = 0, column; c < header->n; c++) {
         const struct sl_text_cell name = header->columns[c].name;
-        if (sl_names_find(&names, name) != SL_NONE) {
-            st = sl_fail(SL_EFILE, "%.300s:%llu: column '%.*s' is there twice; expected each name once", path,
-                         (unsigned long long)line, (int)sl_min_u64(name.n, 100), name.p);
-        } else {
-            st = sl_names_add(&names, name, &column);
-        }
+        SL_FAIL_IF(sl_names_find(&names, name) != SL_NONE, SL_EFILE,
+                   "%.300s:%llu: column '%.*s' is there twice; expected each name once", path, (unsigned long long)line,
+                   (int)sl_min_u64(name.n, 100), name.p);
+        SL_CHECK(sl_names_add(&names, name, &column));
     }
-    sl_names_free(&names);
-    return st;
+    return SL_OK;
 }
 
-/* Read the header. The columns are the caller's to free, also on failure. SL_EFILE: it does not fit. */
+static void free_header(struct header *header)
+{
+    sl_free(header->columns);
+}
+
+/* Read the header. The caller frees *out, also on failure. SL_EFILE: it does not fit. */
 static enum sl_status read_header(enum kind kind, struct sl_text *text, struct header *out)
 {
     const char *start = "";
@@ -259,13 +260,7 @@ static const char *const endings[] = {".csv", ".csv.gz"};
 
 static bool recognise(const char *path)
 {
-    char file[4096];
-    bool there = false;
-    for (int i = 0; i < N_ENDINGS && !there; i++) {
-        there =
-            (size_t)snprintf(file, sizeof file, "%s/edges%s", path, endings[i]) < sizeof file && sl_file_exists(file);
-    }
-    return there;
+    return sl_raw_has_file(path, "edges", N_ENDINGS, endings);
 }
 
 /* Note the columns that are not read. */
@@ -283,50 +278,38 @@ static void note_unused(const char *path, const struct header *header, struct sl
 static enum sl_status look_at(enum kind kind, const char *path, struct sl_reader_tables *tables,
                               struct sl_raw_files *files)
 {
-    struct header header = {.kind = kind};
-    struct sl_text text;
-    enum sl_status st;
+    SL_OWNED(free_header) struct header header = {.kind = kind};
+    SL_OWNED(sl_lines_free) struct sl_text text = {0};
     if (path == NULL) {
         return SL_OK;
     }
     SL_CHECK(sl_lines_read_text(path, true, &text));
-    SL_TRY(st, read_header(kind, &text, &header), done);
+    SL_CHECK(read_header(kind, &text, &header));
     if (kind == NODES) {
         tables->labels = count_role(&header, ROLE_LABEL) > 0;
         tables->split = count_role(&header, ROLE_SPLIT) > 0;
         tables->features = count_role(&header, ROLE_FEATURE) > 0;
     }
     note_unused(path, &header, files);
-done:
-    sl_free(header.columns);
-    sl_free(text.data);
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status find(const struct sl_dataset_options *request, struct sl_raw_files *out)
 {
     struct sl_reader_tables tables = {.place = "add columns label and split to a nodes.csv beside edges.csv"};
-    char *edges = NULL;
-    char *nodes = NULL;
-    enum sl_status st;
-    *out = (struct sl_raw_files){0};
-    SL_TRY(st, sl_raw_find_file(request->dataset, "edges", N_ENDINGS, endings, &edges), fail);
-    SL_TRY(st, sl_raw_find_file(request->dataset, "nodes", N_ENDINGS, endings, &nodes), fail);
-    if (edges == NULL) { /* it was there a moment ago */
-        st = sl_fail(SL_EFILE, "%.300s: expected a file edges.csv", request->dataset);
-        goto fail;
-    }
-    SL_TRY(st, look_at(EDGES, edges, &tables, out), fail);
-    SL_TRY(st, look_at(NODES, nodes, &tables, out), fail);
-    SL_TRY(st, sl_reader_start(sl_reader_table.name, request, &tables, out), fail);
-    out->paths[SL_RAW_EDGES] = edges;
-    out->paths[SL_RAW_FEATURES] = nodes;
+    SL_OWNED(sl_raw_files_free) struct sl_raw_files found = {0};
+    char **edges = &found.paths[SL_RAW_EDGES];
+    char **nodes = &found.paths[SL_RAW_FEATURES];
+    *out = found;
+    SL_CHECK(sl_raw_find_file(request->dataset, "edges", N_ENDINGS, endings, edges));
+    SL_CHECK(sl_raw_find_file(request->dataset, "nodes", N_ENDINGS, endings, nodes));
+    /* it was there a moment ago */
+    SL_FAIL_IF(*edges == NULL, SL_EFILE, "%.300s: expected a file edges.csv", request->dataset);
+    SL_CHECK(look_at(EDGES, *edges, &tables, &found));
+    SL_CHECK(look_at(NODES, *nodes, &tables, &found));
+    SL_CHECK(sl_reader_start(sl_reader_table.name, request, &tables, &found));
+    *out = SL_TAKE(found);
     return SL_OK;
-fail:
-    *out = (struct sl_raw_files){0};
-    sl_free(edges);
-    sl_free(nodes);
-    return st;
 }
 
 /* ---- Ids --------------------------------------------------------------------------------------------------------- */
@@ -392,17 +375,16 @@ static enum sl_status read_lines(struct table *table, void *context,
 {
     const char *p;
     const char *stop;
-    enum sl_status st = SL_OK;
-    for (uint64_t line = 0; st == SL_OK && next_line(&table->text, &p, &stop); line++) {
+    for (uint64_t line = 0; next_line(&table->text, &p, &stop); line++) {
         uint32_t c = 0;
-        for (; st == SL_OK && p != NULL && c < table->header.n; c++) {
-            st = body(context, line, c, sl_names_take(&p, stop, table->header.separator));
+        for (; p != NULL && c < table->header.n; c++) {
+            SL_CHECK(body(context, line, c, sl_names_take(&p, stop, table->header.separator)));
         }
-        if (st == SL_OK && (p != NULL || c < table->header.n)) {
-            st = sl_text_refuse(&table->text, "as many columns as the header has");
+        if (p != NULL || c < table->header.n) {
+            return sl_text_refuse(&table->text, "as many columns as the header has");
         }
     }
-    return st;
+    return SL_OK;
 }
 
 /* ---- Nodes ------------------------------------------------------------------------------------------------------- */
@@ -508,14 +490,12 @@ static enum sl_status alloc_nodes(struct nodes *nodes, const struct sl_raw_files
 
 static enum sl_status give_targets(struct nodes *nodes, const struct sl_raw_files *files, struct sl_raw *out)
 {
-    float *labels = nodes->labels;
     const char *path = nodes->table.text.path;
-    nodes->labels = NULL;
     if (nodes->n_labels == 0) {
-        sl_free(labels);
         return sl_targets_make_unknown(out->n_vertices, &out->data.targets);
     }
-    SL_CHECK(sl_targets_take(path, labels, out->n_vertices, nodes->n_labels, files->targets, &out->data.targets));
+    SL_CHECK(sl_targets_take(path, SL_TAKE(nodes->labels), out->n_vertices, nodes->n_labels, files->targets,
+                             &out->data.targets));
     if (nodes->points && !nodes->whole && files->targets == SL_TARGETS_ANY) {
         sl_targets_tell_whole(path, &out->data.targets);
     }
@@ -526,9 +506,8 @@ static enum sl_status give_targets(struct nodes *nodes, const struct sl_raw_file
 static enum sl_status name_columns(const struct nodes *nodes, enum role role, char **out)
 {
     const struct header *header = &nodes->table.header;
-    struct sl_names names = {0};
-    enum sl_status st = SL_OK;
-    for (uint32_t c = 0, i; c < header->n && st == SL_OK; c++) {
+    SL_OWNED(sl_names_free) struct sl_names names = {0};
+    for (uint32_t c = 0, i; c < header->n; c++) {
         struct sl_text_cell name = header->columns[c].name;
         if (header->columns[c].role != role) {
             continue;
@@ -537,18 +516,14 @@ static enum sl_status name_columns(const struct nodes *nodes, enum role role, ch
             name.p += LABEL_BYTES;
             name.n -= LABEL_BYTES;
         }
-        st = sl_names_add(&names, name, &i);
+        SL_CHECK(sl_names_add(&names, name, &i));
     }
-    if (st == SL_OK) {
-        st = sl_names_list(&names, out);
-    }
-    sl_names_free(&names);
-    if (st == SL_OK &&
-        !sl_text_is_utf8(*out, strlen(*out))) { /* no names, rather than names that no model's file has */
+    SL_CHECK(sl_names_list(&names, out));
+    if (!sl_text_is_utf8(*out, strlen(*out))) { /* no names, rather than names that no model's file has */
         sl_free(*out);
         *out = NULL;
     }
-    return st;
+    return SL_OK;
 }
 
 /* Move what was read into the raw tables. */
@@ -571,8 +546,8 @@ static enum sl_status give_nodes(struct nodes *nodes, const struct sl_raw_files 
     }
     if (nodes->features != NULL) {
         out->data.features = (struct sl_features){.n_rows = out->n_vertices, .n_columns = nodes->n_features};
-        out->data.features.dense = sl_column_take(SL_DTYPE_F32, out->n_vertices, nodes->n_features, nodes->features);
-        nodes->features = NULL;
+        out->data.features.dense =
+            sl_column_take(SL_DTYPE_F32, out->n_vertices, nodes->n_features, SL_TAKE(nodes->features));
         SL_CHECK(sl_features_settle(&out->data.features));
         SL_CHECK(name_columns(nodes, ROLE_FEATURE, &out->data.feature_names));
     }
@@ -582,22 +557,23 @@ static enum sl_status give_nodes(struct nodes *nodes, const struct sl_raw_files 
     return SL_OK;
 }
 
+static void free_nodes(struct nodes *nodes)
+{
+    sl_free(nodes->texts);
+    free_header(&nodes->table.header);
+    sl_free(nodes->labels);
+    sl_free(nodes->features);
+    sl_free(nodes->set_of);
+}
+
 static enum sl_status read_nodes(const struct sl_raw_files *files, struct sl_text text, struct sl_names *names,
                                  struct sl_raw *out)
 {
-    struct nodes nodes = {.table = {.text = text}, .names = names};
-    enum sl_status st;
-    SL_TRY(st, open_table(NODES, &nodes.table), done);
-    SL_TRY(st, alloc_nodes(&nodes, files), done);
-    SL_TRY(st, read_lines(&nodes.table, &nodes, node_cell), done);
-    st = give_nodes(&nodes, files, out);
-done:
-    sl_free(nodes.texts);
-    sl_free(nodes.table.header.columns);
-    sl_free(nodes.labels);
-    sl_free(nodes.features);
-    sl_free(nodes.set_of);
-    return st;
+    SL_OWNED(free_nodes) struct nodes nodes = {.table = {.text = text}, .names = names};
+    SL_CHECK(open_table(NODES, &nodes.table));
+    SL_CHECK(alloc_nodes(&nodes, files));
+    SL_CHECK(read_lines(&nodes.table, &nodes, node_cell));
+    return give_nodes(&nodes, files, out);
 }
 
 /* ---- Edges ------------------------------------------------------------------------------------------------------- */
@@ -606,9 +582,13 @@ struct edges {
     struct table table;
     struct sl_names *names;
     bool closed; /* nodes.csv has all ids */
-    sl_vertex *ends[2];
-    float *weights;
+    struct sl_raw *out;
 };
+
+static void free_edges(struct edges *edges)
+{
+    free_header(&edges->table.header);
+}
 
 static enum sl_status read_end(struct edges *edges, uint32_t column, struct sl_text_cell cell, sl_vertex *out)
 {
@@ -627,13 +607,13 @@ static enum sl_status edge_cell(void *context, uint64_t line, uint32_t column, s
     struct edges *edges = context;
     double value = -1;
     switch (edges->table.header.columns[column].role) {
-    case ROLE_SOURCE: return read_end(edges, column, cell, &edges->ends[0][line]);
-    case ROLE_DESTINATION: return read_end(edges, column, cell, &edges->ends[1][line]);
+    case ROLE_SOURCE: return read_end(edges, column, cell, &edges->out->from[line]);
+    case ROLE_DESTINATION: return read_end(edges, column, cell, &edges->out->to[line]);
     case ROLE_WEIGHT:
         if (!read_real(cell, &value) || !sl_weight_is_valid((float)value)) {
             return refuse(&edges->table, column, cell, SL_WEIGHT_EXPECTED);
         }
-        edges->weights[line] = (float)value;
+        edges->out->weights[line] = (float)value;
         return SL_OK;
     default: return SL_OK;
     }
@@ -641,23 +621,17 @@ static enum sl_status edge_cell(void *context, uint64_t line, uint32_t column, s
 
 static enum sl_status read_edges(struct sl_text text, bool closed, struct sl_names *names, struct sl_raw *out)
 {
-    struct edges edges = {.table = {.text = text}, .names = names, .closed = closed};
-    enum sl_status st;
-    SL_TRY(st, open_table(EDGES, &edges.table), done);
+    SL_OWNED(free_edges) struct edges edges = {.table = {.text = text}, .names = names, .closed = closed, .out = out};
+    SL_CHECK(open_table(EDGES, &edges.table));
     uint64_t n = edges.table.n_lines;
-    SL_TRY(st, sl_alloc(n, sizeof(sl_vertex), "edges", &out->from), done);
-    SL_TRY(st, sl_alloc(n, sizeof(sl_vertex), "edges", &out->to), done);
-    edges.ends[0] = out->from;
-    edges.ends[1] = out->to;
+    SL_CHECK(sl_alloc(n, sizeof(sl_vertex), "edges", &out->from));
+    SL_CHECK(sl_alloc(n, sizeof(sl_vertex), "edges", &out->to));
     if (count_role(&edges.table.header, ROLE_WEIGHT) > 0) {
-        SL_TRY(st, sl_alloc(n, sizeof *out->weights, "edge weights", &out->weights), done);
-        edges.weights = out->weights;
+        SL_CHECK(sl_alloc(n, sizeof *out->weights, "edge weights", &out->weights));
     }
-    SL_TRY(st, read_lines(&edges.table, &edges, edge_cell), done);
+    SL_CHECK(read_lines(&edges.table, &edges, edge_cell));
     out->n_edges = n;
-done:
-    sl_free(edges.table.header.columns);
-    return st;
+    return SL_OK;
 }
 
 /* ---- The dataset ------------------------------------------------------------------------------------------------- */
@@ -665,48 +639,38 @@ done:
 static enum sl_status read_all(const struct sl_raw_files *files, struct sl_text edges, struct sl_text nodes,
                                struct sl_raw *out)
 {
-    struct sl_names names = {.n = 0};
+    SL_OWNED(sl_names_free) struct sl_names names = {.n = 0};
     bool has_nodes = nodes.path != NULL;
-    enum sl_status st;
     snprintf(out->data.split, sizeof out->data.split, "%s", files->split);
     if (has_nodes) {
-        SL_TRY(st, read_nodes(files, nodes, &names, out), done);
+        SL_CHECK(read_nodes(files, nodes, &names, out));
     }
-    SL_TRY(st, read_edges(edges, has_nodes, &names, out), done);
+    SL_CHECK(read_edges(edges, has_nodes, &names, out));
     if (!has_nodes) {
         out->n_vertices = names.n;
-        SL_TRY(st, sl_targets_make_unknown(names.n, &out->data.targets), done);
+        SL_CHECK(sl_targets_make_unknown(names.n, &out->data.targets));
         out->numbered = true;
     }
     if (!are_numbers(&names)) {
-        SL_TRY(st, sl_names_list(&names, &out->data.vertex_names), done);
+        SL_CHECK(sl_names_list(&names, &out->data.vertex_names));
     }
-    st = sl_raw_settle(files, nodes.path, out);
-done:
-    sl_names_free(&names);
-    return st;
+    return sl_raw_settle(files, nodes.path, out);
 }
 
 static enum sl_status read_dataset(const struct sl_raw_files *files, struct sl_raw *out)
 {
     const char *node_path = files->paths[SL_RAW_FEATURES];
-    struct sl_text edges;
-    struct sl_text nodes = {0};
-    enum sl_status st;
+    SL_OWNED(sl_lines_free) struct sl_text edges = {0};
+    SL_OWNED(sl_lines_free) struct sl_text nodes = {0};
+    SL_OWNED(sl_raw_free) struct sl_raw raw = {0};
     *out = (struct sl_raw){0};
-    SL_TRY(st, sl_lines_read_text(files->paths[SL_RAW_EDGES], false, &edges), done);
+    SL_CHECK(sl_lines_read_text(files->paths[SL_RAW_EDGES], false, &edges));
     if (node_path != NULL) {
-        SL_TRY(st, sl_lines_read_text(node_path, false, &nodes), free_edges);
+        SL_CHECK(sl_lines_read_text(node_path, false, &nodes));
     }
-    st = read_all(files, edges, nodes, out);
-    sl_free(nodes.data);
-free_edges:
-    sl_free(edges.data);
-done:
-    if (st != SL_OK) {
-        sl_raw_free(out);
-    }
-    return st;
+    SL_CHECK(read_all(files, edges, nodes, &raw));
+    *out = SL_TAKE(raw);
+    return SL_OK;
 }
 
 const struct sl_reader sl_reader_table = {

@@ -54,39 +54,31 @@ static void free_table(struct table *table)
 {
     sl_free(table->text.data);
     sl_free(table->line);
-    *table = (struct table){0};
 }
 
-/* Read a table of `most` lines or fewer. SL_EFILE: a line has a byte 0, as UTF-16 has. */
+/* Read a table of `most` lines or fewer. The caller frees *out, also on failure. SL_EFILE: a line has a byte 0, as
+ * UTF-16 has. */
 static enum sl_status read_table(const char *path, uint64_t most, struct table *out)
 {
     const char *start;
     const char *stop;
-    enum sl_status st;
-    *out = (struct table){0};
-    SL_TRY(st, sl_lines_read_text(path, false, &out->text), fail);
-    SL_TRY(st, sl_alloc_zero(most + 1, sizeof *out->line, "lines of a table", &out->line), fail);
+    SL_CHECK(sl_lines_read_text(path, false, &out->text));
+    SL_CHECK(sl_alloc_zero(most + 1, sizeof *out->line, "lines of a table", &out->line));
     for (uint64_t i = 0; sl_text_next(&out->text, &start, &stop); i++) {
         if (memchr(start, '\0', (size_t)(stop - start)) != NULL) {
-            SL_TRY(st, sl_text_refuse(&out->text, "text in UTF-8, found a byte 0"), fail);
+            return sl_text_refuse(&out->text, "text in UTF-8, found a byte 0");
         }
         if (sl_text_skip_blanks(start, stop) < stop) {
             out->n = i + 1;
         }
-        if (out->n > most) {
-            st = sl_fail(SL_EFILE, "%s:%llu: expected %llu lines, found more", path, (unsigned long long)out->n,
-                         (unsigned long long)most);
-            goto fail;
-        }
+        SL_FAIL_IF(out->n > most, SL_EFILE, "%s:%llu: expected %llu lines, found more", path,
+                   (unsigned long long)out->n, (unsigned long long)most);
         if (i < most) {
             out->line[i] = (char *)(uintptr_t)start;
             out->line[i][stop - start] = '\0';
         }
     }
     return SL_OK;
-fail:
-    free_table(out);
-    return st;
 }
 
 /* The next cell of a line, without blanks around it. *rest is NULL after the last. */
@@ -118,18 +110,23 @@ struct relation {
     char *name;                  /* "SOURCE,NAME,DESTINATION" and an end of line */
     uint32_t ends[2];            /* the types of the source and of the destination */
     char *tables[N_OF_RELATION]; /* paths; NULL: none */
+    struct sl_raw edges;         /* until those of all relations are joined */
 };
 
 struct typed {
     uint32_t n_types, n_relations;
     struct type *types;
     struct relation *relations;
+    struct sl_features *features; /* by type, when they are read; empty: none */
     uint32_t n_vertices;
     bool reads_edge_features; /* a relation has some, and they are wanted */
 };
 
 static void free_typed(struct typed *typed)
 {
+    for (uint32_t t = 0; typed->features != NULL && t < typed->n_types; t++) {
+        sl_features_free(&typed->features[t]);
+    }
     for (uint32_t t = 0; typed->types != NULL && t < typed->n_types; t++) {
         for (int i = 0; i < N_OF_TYPE; i++) {
             sl_free(typed->types[t].tables[i]);
@@ -137,13 +134,14 @@ static void free_typed(struct typed *typed)
     }
     for (uint32_t r = 0; typed->relations != NULL && r < typed->n_relations; r++) {
         sl_free(typed->relations[r].name);
+        sl_raw_free(&typed->relations[r].edges);
         for (int i = 0; i < N_OF_RELATION; i++) {
             sl_free(typed->relations[r].tables[i]);
         }
     }
+    sl_free(typed->features);
     sl_free(typed->types);
     sl_free(typed->relations);
-    *typed = (struct typed){0};
 }
 
 static const char *const endings[] = {".csv.gz", ".csv"}; /* of small tables */
@@ -157,11 +155,9 @@ static enum sl_status find_table(const char *folder, const char *stem, char **ou
 
 static enum sl_status need_table(const char *folder, const char *stem, char **out)
 {
-    enum sl_status st = find_table(folder, stem, out);
-    if (st == SL_OK && *out == NULL) {
-        st = sl_fail(SL_EFILE, "%s: expected a file %s.csv.gz (or .csv), found none", folder, stem);
-    }
-    return st;
+    SL_CHECK(find_table(folder, stem, out));
+    SL_FAIL_IF(*out == NULL, SL_EFILE, "%s: expected a file %s.csv.gz (or .csv), found none", folder, stem);
+    return SL_OK;
 }
 
 static bool type_of(const struct typed *typed, const char *name, uint32_t *out)
@@ -181,21 +177,17 @@ static enum sl_status read_pairs(const char *path, const char *what, int column,
                                  enum sl_status (*body)(const char *path, const char *name, const char *cell,
                                                         int column, struct typed *typed))
 {
-    struct table table;
-    enum sl_status st = SL_OK;
+    SL_OWNED(free_table) struct table table = {0};
     SL_CHECK(read_table(path, 2, &table));
     char *names = table.line[0];
     char *cells = table.line[1];
-    while (st == SL_OK && names != NULL && cells != NULL) {
+    while (names != NULL && cells != NULL) {
         const char *name = next_cell(&names);
-        st = body(path, name, next_cell(&cells), column, typed);
+        SL_CHECK(body(path, name, next_cell(&cells), column, typed));
     }
-    if (st == SL_OK && (names != NULL || cells != NULL)) {
-        st = sl_fail(SL_EFILE, "%s: expected as many %s as types, found %s", path, what,
-                     names != NULL ? "fewer" : "more");
-    }
-    free_table(&table);
-    return st;
+    SL_FAIL_IF(names != NULL, SL_EFILE, "%s: expected as many %s as types, found fewer", path, what);
+    SL_FAIL_IF(cells != NULL, SL_EFILE, "%s: expected as many %s as types, found more", path, what);
+    return SL_OK;
 }
 
 /* Add a type, from its name and the text of its number of vertices. */
@@ -270,22 +262,16 @@ static enum sl_status refuse_twice(const char *path, uint32_t r, const struct re
 
 static enum sl_status read_relations(const char *folder, const char *path, struct typed *typed)
 {
-    struct table table;
-    enum sl_status st = SL_OK;
+    SL_OWNED(free_table) struct table table = {0};
     SL_CHECK(read_table(path, SL_MAX_RELATIONS, &table));
-    if (table.n == 0) {
-        st = sl_fail(SL_EFILE, "%s: expected one relation a line, found none", path);
-        goto done;
-    }
+    SL_FAIL_IF(table.n == 0, SL_EFILE, "%s: expected one relation a line, found none", path);
     typed->n_relations = (uint32_t)table.n;
-    SL_TRY(st, sl_alloc_zero(table.n, sizeof *typed->relations, "relations", &typed->relations), done);
+    SL_CHECK(sl_alloc_zero(table.n, sizeof *typed->relations, "relations", &typed->relations));
     for (uint32_t r = 0; r < typed->n_relations; r++) {
-        SL_TRY(st, read_relation(folder, &table, r, typed), done);
-        SL_TRY(st, refuse_twice(path, r, typed->relations), done);
+        SL_CHECK(read_relation(folder, &table, r, typed));
+        SL_CHECK(refuse_twice(path, r, typed->relations));
     }
-done:
-    free_table(&table);
-    return st;
+    return SL_OK;
 }
 
 /* Find the features and labels of a type. */
@@ -321,11 +307,12 @@ static enum sl_status check_mark(const char *path, const char *name, const char 
 /* Compare what a file of marks says with the tables there are; nothing to compare without the file. */
 static enum sl_status check_marks(const char *folder, const char *stem, int column, struct typed *typed)
 {
-    char *path;
+    SL_FREED char *path = NULL;
     SL_CHECK(find_table(folder, stem, &path));
-    const enum sl_status st = path == NULL ? SL_OK : read_pairs(path, "marks", column, typed, check_mark);
-    sl_free(path);
-    return st;
+    if (path == NULL) {
+        return SL_OK;
+    }
+    return read_pairs(path, "marks", column, typed, check_mark);
 }
 
 /* The folder of a path to raw/FILE. */
@@ -336,26 +323,19 @@ static enum sl_status folder_of(const char *path, char **out)
     return sl_format(out, "%.*s", (int)(start - path), path);
 }
 
+/* Read the types and relations, and find their tables. The caller frees *out, also on failure. */
 static enum sl_status open_typed(const struct sl_raw_files *files, struct typed *out)
 {
     const char *relations = files->paths[SL_RAW_EDGES];
-    char *folder = NULL;
-    enum sl_status st;
-    *out = (struct typed){0};
-    SL_TRY(st, folder_of(relations, &folder), fail);
-    SL_TRY(st, read_types(files->paths[SL_RAW_NODE_COUNT], out), fail);
-    SL_TRY(st, read_relations(folder, relations, out), fail);
+    SL_FREED char *folder = NULL;
+    SL_CHECK(folder_of(relations, &folder));
+    SL_CHECK(read_types(files->paths[SL_RAW_NODE_COUNT], out));
+    SL_CHECK(read_relations(folder, relations, out));
     for (uint32_t t = 0; t < out->n_types; t++) {
-        SL_TRY(st, find_columns(folder, &out->types[t]), fail);
+        SL_CHECK(find_columns(folder, &out->types[t]));
     }
-    SL_TRY(st, check_marks(folder, "raw/nodetype-has-feat", FEATURES, out), fail);
-    SL_TRY(st, check_marks(folder, "raw/nodetype-has-label", LABELS, out), fail);
-    sl_free(folder);
-    return SL_OK;
-fail:
-    sl_free(folder);
-    free_typed(out);
-    return st;
+    SL_CHECK(check_marks(folder, "raw/nodetype-has-feat", FEATURES, out));
+    return check_marks(folder, "raw/nodetype-has-label", LABELS, out);
 }
 
 /* The type that has labels. NULL: none. SL_EFILE: several. */
@@ -377,13 +357,7 @@ static enum sl_status find_target(const char *path, const struct typed *typed, c
 
 static bool recognise(const char *path)
 {
-    char file[4096];
-    bool there = false;
-    for (int i = 0; i < N_ENDINGS && !there; i++) {
-        const int n = snprintf(file, sizeof file, "%s/raw/triplet-type-list%s", path, endings[i]);
-        there = n < (int)sizeof file && sl_file_exists(file);
-    }
-    return there;
+    return sl_raw_has_file(path, "raw/triplet-type-list", N_ENDINGS, endings);
 }
 
 /* Note tables, so that the binary copy is made anew if one of them changes. */
@@ -474,51 +448,39 @@ static enum sl_status find_split(const struct sl_dataset_options *request, const
 
 static enum sl_status find(const struct sl_dataset_options *request, struct sl_raw_files *out)
 {
+    SL_OWNED(sl_raw_files_free)
     struct sl_raw_files found = {
         .need = request->need, .targets = request->targets, .edge_features = request->edge_features};
-    struct typed typed = {0};
+    SL_OWNED(free_typed) struct typed typed = {0};
     const struct type *target = NULL;
     struct sl_made_features made;
-    enum sl_status st;
     *out = (struct sl_raw_files){0};
-    SL_TRY(st, sl_reader_refuse_two(request->dataset), fail);
-    SL_TRY(st, sl_made_features_parse(request->features, &made), fail);
+    SL_CHECK(sl_reader_refuse_two(request->dataset));
+    SL_CHECK(sl_made_features_parse(request->features, &made));
     found.no_features = made.kind != SL_MADE_NOT;
-    if (request->features != NULL && !found.no_features) {
-        st =
-            sl_fail(SL_EINVAL, "%.300s: --features: found '%.100s', expected " SL_FEATURE_WORDS " with a typed dataset",
-                    request->dataset, request->features);
-        goto fail;
-    }
-    SL_TRY(st, need_table(request->dataset, "raw/triplet-type-list", &found.paths[SL_RAW_EDGES]), fail);
-    SL_TRY(st, need_table(request->dataset, "raw/num-node-dict", &found.paths[SL_RAW_NODE_COUNT]), fail);
-    SL_TRY(st, open_typed(&found, &typed), fail);
+    SL_FAIL_IF(request->features != NULL && !found.no_features, SL_EINVAL,
+               "%.300s: --features: found '%.100s', expected " SL_FEATURE_WORDS " with a typed dataset",
+               request->dataset, request->features);
+    SL_CHECK(need_table(request->dataset, "raw/triplet-type-list", &found.paths[SL_RAW_EDGES]));
+    SL_CHECK(need_table(request->dataset, "raw/num-node-dict", &found.paths[SL_RAW_NODE_COUNT]));
+    SL_CHECK(open_typed(&found, &typed));
     if (request->need == SL_RAW_FOR_PAIRS) {
-        char *links;
-        SL_TRY(st, sl_raw_find_train(request, &links), fail);
+        SL_FREED char *links = NULL;
+        SL_CHECK(sl_raw_find_train(request, &links));
         found.need = links != NULL ? SL_RAW_FOR_LINKS : SL_RAW_FOR_INFERENCE;
         found.may_lack_links = true;
-        sl_free(links);
     }
     if (found.need != SL_RAW_FOR_LINKS) {
-        SL_TRY(st, find_target(request->dataset, &typed, &target), fail);
+        SL_CHECK(find_target(request->dataset, &typed, &target));
     }
-    if (target == NULL && request->need == SL_RAW_FOR_TRAINING) {
-        st = sl_fail(SL_EFILE,
-                     "%.300s: expected a file raw/node-label/TYPE/node-label.csv.gz (or .csv, .npy), found none",
-                     request->dataset);
-        goto fail;
-    }
-    SL_TRY(st, note_all(&typed, &found), fail);
+    SL_FAIL_IF(target == NULL && request->need == SL_RAW_FOR_TRAINING, SL_EFILE,
+               "%.300s: expected a file raw/node-label/TYPE/node-label.csv.gz (or .csv, .npy), found none",
+               request->dataset);
+    SL_CHECK(note_all(&typed, &found));
     note_unused(request->dataset, &typed, &found);
-    SL_TRY(st, find_split(request, target, &found), fail);
-    free_typed(&typed);
-    *out = found;
+    SL_CHECK(find_split(request, target, &found));
+    *out = SL_TAKE(found);
     return SL_OK;
-fail:
-    free_typed(&typed);
-    sl_raw_files_free(&found);
-    return st;
 }
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
@@ -534,9 +496,10 @@ static enum sl_status place_ends(const char *path, const struct type *type, uint
     return SL_OK;
 }
 
-static enum sl_status read_edges(const struct typed *typed, const struct relation *relation, struct sl_raw *out)
+static enum sl_status read_edges(const struct typed *typed, struct relation *relation)
 {
     const char *path = relation->tables[EDGES];
+    struct sl_raw *out = &relation->edges;
     out->n_vertices = typed->n_vertices;
     SL_CHECK(sl_raw_read_edges(path, relation->tables[COUNT], &out->n_vertices, &out->n_edges, &out->from, &out->to));
     SL_CHECK(place_ends(path, &typed->types[relation->ends[0]], out->n_edges, out->from));
@@ -546,7 +509,7 @@ static enum sl_status read_edges(const struct typed *typed, const struct relatio
 /* The weights of a relation's edges. path NULL: 1. */
 static enum sl_status read_weights(const char *path, uint64_t n, float *out)
 {
-    float *weights;
+    SL_FREED float *weights = NULL;
     if (path == NULL) {
         for (uint64_t i = 0; i < n; i++) {
             out[i] = 1;
@@ -555,7 +518,6 @@ static enum sl_status read_weights(const char *path, uint64_t n, float *out)
     }
     SL_CHECK(sl_raw_read_weights(path, n, &weights));
     memcpy(out, weights, n * sizeof *out);
-    sl_free(weights);
     return SL_OK;
 }
 
@@ -581,7 +543,7 @@ static enum sl_status read_edge_features(const struct relation *relation, uint64
 }
 
 /* Put the edges of all relations one after another, and release them. */
-static enum sl_status join_edges(const struct typed *typed, struct sl_raw *parts, struct sl_raw *raw)
+static enum sl_status join_edges(const struct typed *typed, struct sl_raw *raw)
 {
     uint64_t first = 0;
     SL_CHECK(sl_alloc(raw->n_edges, sizeof *raw->from, "graph edges", &raw->from));
@@ -589,10 +551,11 @@ static enum sl_status join_edges(const struct typed *typed, struct sl_raw *parts
     SL_CHECK(sl_alloc(raw->n_edges, sizeof *raw->relations, "relations of edges", &raw->relations));
     SL_CHECK(make_weights(typed, raw));
     for (uint32_t r = 0; r < typed->n_relations; r++) {
-        const uint64_t n = parts[r].n_edges;
-        memcpy(raw->from + first, parts[r].from, n * sizeof *raw->from);
-        memcpy(raw->to + first, parts[r].to, n * sizeof *raw->to);
-        sl_raw_free(&parts[r]);
+        struct sl_raw *own = &typed->relations[r].edges;
+        const uint64_t n = own->n_edges;
+        memcpy(raw->from + first, own->from, n * sizeof *raw->from);
+        memcpy(raw->to + first, own->to, n * sizeof *raw->to);
+        sl_raw_free(own);
         if (raw->weights != NULL) {
             SL_CHECK(read_weights(typed->relations[r].tables[WEIGHTS], n, raw->weights + first));
         }
@@ -608,23 +571,13 @@ static enum sl_status join_edges(const struct typed *typed, struct sl_raw *parts
 
 static enum sl_status read_graph(const struct typed *typed, struct sl_raw *raw)
 {
-    struct sl_raw *parts; /* the edges of each relation */
-    enum sl_status st = SL_OK;
-    SL_CHECK(sl_alloc_zero(typed->n_relations, sizeof *parts, "edges of relations", &parts));
     raw->n_vertices = typed->n_vertices;
     raw->n_relations = typed->n_relations;
-    for (uint32_t r = 0; r < typed->n_relations && st == SL_OK; r++) {
-        st = read_edges(typed, &typed->relations[r], &parts[r]);
-        raw->n_edges += parts[r].n_edges;
-    }
-    if (st == SL_OK) {
-        st = join_edges(typed, parts, raw);
-    }
     for (uint32_t r = 0; r < typed->n_relations; r++) {
-        sl_raw_free(&parts[r]);
+        SL_CHECK(read_edges(typed, &typed->relations[r]));
+        raw->n_edges += typed->relations[r].edges.n_edges;
     }
-    sl_free(parts);
-    return st;
+    return join_edges(typed, raw);
 }
 
 /* Keep the edges of relations without training links, in their order. trained: by relation. */
@@ -648,13 +601,12 @@ static void keep_edges(const bool *trained, struct sl_raw *raw)
 static enum sl_status weigh_links(const struct sl_raw *raw, float **out)
 {
     const struct sl_links *train = &raw->data.links.list[SL_LINKS_TRAIN];
-    struct sl_graph graph;
-    struct sl_link_entry *sorted = NULL;
+    SL_OWNED(sl_graph_free) struct sl_graph graph = {0};
+    SL_FREED struct sl_link_entry *sorted = NULL;
     size_t n = 0;
-    enum sl_status st;
     SL_CHECK(sl_raw_graph(raw, false, &graph));
-    SL_TRY(st, sl_links_sort(&raw->data.links, SL_LINKS_TRAIN, SL_LINKS_TRAIN + 1, &sorted, &n), done);
-    SL_TRY(st, sl_alloc(n, sizeof **out, "edge weights", out), done);
+    SL_CHECK(sl_links_sort(&raw->data.links, SL_LINKS_TRAIN, SL_LINKS_TRAIN + 1, &sorted, &n));
+    SL_CHECK(sl_alloc(n, sizeof **out, "edge weights", out));
     for (size_t k = 0; k < n; k++) {
         const uint32_t i = sorted[k].place;
         const bool again =
@@ -663,55 +615,48 @@ static enum sl_status weigh_links(const struct sl_raw *raw, float **out)
         const float weight = e != SL_NO_EDGE ? graph.weights[e] : 1;
         (*out)[i] = again ? 0 : weight;
     }
-done:
-    sl_free(sorted);
-    sl_graph_free(&graph);
-    return st;
+    return SL_OK;
 }
 
 /* The training links are all edges of their relations: validation and test links may be among the edges of raw/. */
 static enum sl_status put_links(const struct typed *typed, const struct sl_links *train, struct sl_raw *raw)
 {
-    bool *trained = NULL;
-    float *of_links = NULL;
-    enum sl_status st;
+    SL_FREED bool *trained = NULL;
+    SL_FREED float *of_links = NULL;
     if (raw->weights != NULL) {
-        SL_TRY(st, weigh_links(raw, &of_links), done);
+        SL_CHECK(weigh_links(raw, &of_links));
     }
-    SL_TRY(st, sl_alloc_zero(typed->n_relations, sizeof *trained, "relations", &trained), done);
+    SL_CHECK(sl_alloc_zero(typed->n_relations, sizeof *trained, "relations", &trained));
     for (uint32_t i = 0; i < train->n; i++) {
         trained[train->relation[i]] = true;
     }
     keep_edges(trained, raw);
     const uint64_t n_all = raw->n_edges + train->n;
     if (of_links != NULL) {
-        SL_TRY(st, sl_realloc(&raw->weights, n_all, sizeof *raw->weights, "edge weights"), done);
+        SL_CHECK(sl_realloc(&raw->weights, n_all, sizeof *raw->weights, "edge weights"));
         memcpy(raw->weights + raw->n_edges, of_links, train->n * sizeof *of_links);
     }
-    SL_TRY(st, sl_realloc(&raw->from, n_all, sizeof *raw->from, "graph edges"), done);
-    SL_TRY(st, sl_realloc(&raw->to, n_all, sizeof *raw->to, "graph edges"), done);
-    SL_TRY(st, sl_realloc(&raw->relations, n_all, sizeof *raw->relations, "relations of edges"), done);
+    SL_CHECK(sl_realloc(&raw->from, n_all, sizeof *raw->from, "graph edges"));
+    SL_CHECK(sl_realloc(&raw->to, n_all, sizeof *raw->to, "graph edges"));
+    SL_CHECK(sl_realloc(&raw->relations, n_all, sizeof *raw->relations, "relations of edges"));
     for (uint32_t i = 0; i < train->n; i++, raw->n_edges++) {
         raw->from[raw->n_edges] = train->from[i];
         raw->to[raw->n_edges] = train->to[i];
         raw->relations[raw->n_edges] = (uint16_t)train->relation[i];
     }
-done:
-    sl_free(trained);
-    sl_free(of_links);
-    return st;
+    return SL_OK;
 }
 
 /* The ends of each relation. */
 static enum sl_status list_ends(const struct typed *typed, struct sl_link_ends **out)
 {
-    enum sl_status st = sl_alloc(typed->n_relations, sizeof **out, "ends of relations", out);
-    for (uint32_t r = 0; st == SL_OK && r < typed->n_relations; r++) {
+    SL_CHECK(sl_alloc(typed->n_relations, sizeof **out, "ends of relations", out));
+    for (uint32_t r = 0; r < typed->n_relations; r++) {
         const struct type *heads = &typed->types[typed->relations[r].ends[0]];
         const struct type *tails = &typed->types[typed->relations[r].ends[1]];
         (*out)[r] = (struct sl_link_ends){{heads->first, tails->first}, {heads->n, tails->n}};
     }
-    return st;
+    return SL_OK;
 }
 
 static enum sl_status read_links(const struct sl_raw_files *files, const struct typed *typed, struct sl_raw *raw)
@@ -748,74 +693,62 @@ static enum sl_status read_ids(const char *path, enum sl_raw_file table, const s
 /* ---- Features ---------------------------------------------------------------------------------------------------- */
 
 /* Describe the types and their columns (data/dataset.h). */
-static enum sl_status describe_types(const struct typed *typed, const struct sl_features *tables, char **out)
+static enum sl_status describe_types(const struct typed *typed, char **out)
 {
     const size_t bytes = (size_t)typed->n_types * (MAX_NAME + 32) + 1;
     size_t used = 0;
-    enum sl_status st = sl_alloc_zero(bytes, 1, "names of types", out);
-    for (uint32_t t = 0; t < typed->n_types && st == SL_OK; t++) {
+    SL_CHECK(sl_alloc_zero(bytes, 1, "names of types", out));
+    for (uint32_t t = 0; t < typed->n_types; t++) {
         used += (size_t)snprintf(*out + used, bytes - used, "%s,%u,%u\n", typed->types[t].name, typed->types[t].n,
-                                 tables[t].n_columns);
+                                 typed->features[t].n_columns);
     }
-    return st;
+    return SL_OK;
 }
 
-static enum sl_status read_features(const char *where, const struct typed *typed, struct sl_raw *raw)
+static enum sl_status read_features(const char *where, struct typed *typed, struct sl_raw *raw)
 {
-    struct sl_features *tables; /* by type; empty: none */
-    enum sl_status st = SL_OK;
-    SL_CHECK(sl_alloc_zero(typed->n_types, sizeof *tables, "features of types", &tables));
+    SL_CHECK(sl_alloc_zero(typed->n_types, sizeof *typed->features, "features of types", &typed->features));
     for (uint32_t t = 0; t < typed->n_types; t++) {
         const struct type *type = &typed->types[t];
-        tables[t].n_rows = type->n;
+        typed->features[t].n_rows = type->n;
         if (type->tables[FEATURES] != NULL) {
-            SL_TRY(st, sl_raw_read_features(type->tables[FEATURES], type->n, &tables[t]), done);
+            SL_CHECK(sl_raw_read_features(type->tables[FEATURES], type->n, &typed->features[t]));
         }
     }
-    SL_TRY(st, describe_types(typed, tables, &raw->data.types), done);
-    st = sl_features_join(where, typed->n_types, tables, &raw->data.features);
-done:
-    for (uint32_t t = 0; t < typed->n_types; t++) {
-        sl_features_free(&tables[t]);
-    }
-    sl_free(tables);
-    return st;
+    SL_CHECK(describe_types(typed, &raw->data.types));
+    return sl_features_join(where, typed->n_types, typed->features, &raw->data.features);
 }
 
 static enum sl_status read_all(const struct sl_raw_files *files, struct sl_raw *out)
 {
     const char *where = files->paths[SL_RAW_EDGES];
-    struct typed typed = {0};
+    SL_OWNED(free_typed) struct typed typed = {0};
+    SL_OWNED(sl_raw_free) struct sl_raw raw = {0};
     const struct type *target = NULL;
     const bool links = files->need == SL_RAW_FOR_LINKS;
-    enum sl_status st;
     *out = (struct sl_raw){0};
-    snprintf(out->data.split, sizeof out->data.split, "%s", files->split);
-    SL_TRY(st, open_typed(files, &typed), fail);
+    snprintf(raw.data.split, sizeof raw.data.split, "%s", files->split);
+    SL_CHECK(open_typed(files, &typed));
     for (uint32_t r = 0; r < typed.n_relations; r++) {
         typed.reads_edge_features |= files->edge_features && !links && typed.relations[r].tables[EDGE_FEATURES] != NULL;
     }
-    SL_TRY(st, read_graph(&typed, out), fail);
+    SL_CHECK(read_graph(&typed, &raw));
     if (links) {
-        SL_TRY(st, read_links(files, &typed, out), fail);
+        SL_CHECK(read_links(files, &typed, &raw));
     } else {
-        SL_TRY(st, find_target(where, &typed, &target), fail);
+        SL_CHECK(find_target(where, &typed, &target));
     }
-    SL_TRY(st, read_targets(files, &typed, target, out), fail);
+    SL_CHECK(read_targets(files, &typed, target, &raw));
     for (int i = 0; i < 3; i++) {
         const enum sl_raw_file table = (enum sl_raw_file)(SL_RAW_TRAIN + i);
-        SL_TRY(st, read_ids(files->paths[table], table, target, &out->data.lists[i]), fail);
+        SL_CHECK(read_ids(files->paths[table], table, target, &raw.data.lists[i]));
     }
     if (!files->no_features) {
-        SL_TRY(st, read_features(where, &typed, out), fail);
+        SL_CHECK(read_features(where, &typed, &raw));
     }
-    SL_TRY(st, sl_raw_settle(files, where, out), fail);
-    free_typed(&typed);
+    SL_CHECK(sl_raw_settle(files, where, &raw));
+    *out = SL_TAKE(raw);
     return SL_OK;
-fail:
-    free_typed(&typed);
-    sl_raw_free(out);
-    return st;
 }
 
 static enum sl_status name_relations(const struct typed *typed, char **out)
@@ -834,14 +767,10 @@ static enum sl_status name_relations(const struct typed *typed, char **out)
 
 static enum sl_status describe_relations(const struct sl_raw_files *files, char **names, struct sl_link_ends **ends)
 {
-    struct typed typed;
+    SL_OWNED(free_typed) struct typed typed = {0};
     SL_CHECK(open_typed(files, &typed));
-    enum sl_status st = name_relations(&typed, names);
-    if (st == SL_OK) {
-        st = list_ends(&typed, ends);
-    }
-    free_typed(&typed);
-    return st;
+    SL_CHECK(name_relations(&typed, names));
+    return list_ends(&typed, ends);
 }
 
 const struct sl_reader sl_reader_typed = {
