@@ -23,7 +23,7 @@
 #endif
 
 #define N_STEPS 5
-#define SEEDS 280 /* a step's, P * B: divisible by 1, 2, 4 and 7 */
+#define SEEDS 252 /* a step's, P * B: divisible by 1, 2, 3, 4 and 7 */
 
 /* ---- numbers ---- */
 
@@ -228,7 +228,7 @@ static void attend(const struct edges *block, enum sl_dtype dtype, void *u, sl_r
     const struct sl_chunks sides = matrix_alone((void *[]){out->sides});
     const struct sl_edges edges = {.n_rows = SUMS, .offsets = block->offsets, .sources = block->sources, .x = &x};
     const struct sl_attend_back by_source = {heads, block->back_offsets, block->back_rows, &gz_rows, &sides, NULL,
-                                             NULL};
+                                             NULL, NULL};
     const struct sl_gradient g = {0, ROWS, U_COLUMNS, out->gu, NULL};
     const struct sl_asked asked = {inverse, 1, 0};
     sl_attend_forward_cpu(heads, &edges, 0, out->z, out->lse);
@@ -799,6 +799,9 @@ static const struct variant {
     {"model=rgat norm=layer hidden=24 dropout=0.3 input-dropout=0.1 residual", false},
     {"model=sage sampler=labor hidden=8 edge-weights=factor", false},
     {"model=sage edge-weights=probability", true},
+    {"model=sage edge-features=concat norm=layer hidden=24", false},
+    {"model=sage edge-features=concat sampler=labor hidden=8 edge-weights=factor", false},
+    {"model=rgcn edge-features=concat norm=layer hidden=24 edge-weights=factor", false},
     {"model=gcn norm=batch hidden=24 edge-weights=factor", false},
     {"model=gcn sampler=labor norm=layer edge-weights=both", false},
     {"model=gcnii sampler=labor edge-weights=factor", false},
@@ -852,9 +855,11 @@ static void expect_losses(const char *name, uint32_t pes, const struct outcome *
     }
 }
 
+/* Features of edges are rounded nowhere, and the rows beside them alike: the first step has the same loss. In later ones
+ * the last bits of the parameters differ, and so rows that are rounded. */
 TEST(test_invisible)
 {
-    static const uint32_t spreads[] = {4, 2, 7};
+    static const uint32_t spreads[] = {4, 3, 7};
     const size_t n_spreads = slow_kernels() ? 1 : sizeof spreads / sizeof *spreads;
     needs_bf16();
     for (size_t i = 0; i < N_VARIANTS; i += variant_stride()) {
@@ -864,6 +869,8 @@ TEST(test_invisible)
             OWNED(outcome_free) struct outcome got;
             run_variant(&variants[i], SL_PRECISION_BF16, spreads[j], &got);
             expect_losses(variants[i].options, spreads[j], &got, &wanted, 1e-2);
+            assert_true(strstr(variants[i].options, "edge-features") == NULL ||
+                        fabs(got.loss[0] / wanted.loss[0] - 1) < 1e-6);
         }
     }
 }
@@ -975,7 +982,7 @@ TEST(test_evaluation)
 static int up(void **state)
 {
     static const struct graph_shape dense_shape = {
-        .kind = GRAPH_POWER_LAW, .n_vertices = 1201, .n_columns = 20, .n_classes = 5, .weighted = true, .seed = 11};
+        .kind = GRAPH_POWER_LAW, .n_vertices = 1201, .n_columns = 20, .n_classes = 5, .weighted = true, .n_edge_columns = 6, .seed = 11};
     static const struct graph_shape sparse_shape = {.kind = GRAPH_POWER_LAW,
                                                     .n_vertices = 1201,
                                                     .n_columns = 80,
