@@ -244,6 +244,13 @@ make_links()
     }'
 }
 
+# own_negatives FILE LINKS K: a table of K negatives of each link, ids below 200.
+own_negatives()
+{
+    printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': ($2, $3), }" >"$1"
+    printf '%b' "$(awk -v n=$(($2 * $3)) 'BEGIN { for (i = 0; i < n; i++) printf "\\0%03o", (i * i * 7 + i * 31) % 199 }')" >>"$1"
+}
+
 # figures FILE: the lines of a metrics file, without times and other figures that depend on the machine.
 figures()
 {

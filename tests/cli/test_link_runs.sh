@@ -3,7 +3,7 @@
 # Copyright (c) 2026 the Starling authors
 #
 # --objective link: random links cannot be predicted, scores on Cora and CiteSeer, the edges of raw/ count nothing, workers and
-# partitions change no loss, a resumed run continues to the bit, and bad input is refused in one line. tests/whole/test_links.c checks the
+# partitions change no loss, also with negatives of each link, a resumed run continues to the bit, and bad input is refused in one line. tests/whole/test_links.c checks the
 # numbers.
 
 # shellcheck source=tests/lib.sh
@@ -93,6 +93,34 @@ vector() { tail -c +$((129 + 64 * $1)) vectors.npy | head -c 64 | od -An -v -w64
     END { for (i = 1; i <= 16; i++) { s += x[1, i] * x[2, i]; q += x[3, i] * x[3, i] }; exit !(near(1, s) && near(2, q) && near(3, s)) }' ||
     complain "scores.npy: expected the dot products of vectors.npy"
 [[ $(last test_auc) == $(cat best) ]] || complain "a saved model: expected the AUC $(cat best), found $(last test_auc)"
+
+# ---- negatives of each link ----
+
+# A link that is to be found twice is dropped with its own negatives: the first three of valid, which are those of test.
+make_links clean 200 600 48 50 0 0 3
+for list in valid test; do
+    for end in head tail; do
+        own_negatives clean/split/only/${list}_${end}_neg.npy "$(wc -l <clean/split/only/$list.csv)" 6
+    done
+done
+cp -r clean leaky
+{ head -n 3 clean/split/only/test.csv; cat clean/split/only/valid.csv; } >leaky/split/only/valid.csv
+for end in head tail; do
+    file=split/only/valid_${end}_neg.npy
+    own_negatives leaky/$file 51 6
+    { head -c 146 leaky/$file; tail -c $((48 * 6)) clean/$file; } >made.npy && mv made.npy leaky/$file
+done
+own=(--features random:8 --fanout 4,4 --epochs 2 --negatives 2 --model rgcn --decoder distmult)
+scores() { grep '"event":"epoch"' run.json | grep -oE '"(train_loss|(valid|test)_(loss|auc|mrr|hits[13]))":[^,]*' >numbers; }
+refuse 'valid has the link|test has the link' "$coop_sage" --dataset ./leaky --objective link --cache none --quiet "${own[@]}"
+link leaky "${own[@]}" --pes 2 --batch-size 42 --drop-leaks; scores; cp numbers wanted
+grep -q '"test_mrr":0\.' wanted || complain "own negatives: expected a score test_mrr"
+link clean "${own[@]}" --pes 2 --batch-size 42; scores; same "leaks that are dropped with their own negatives"
+for pes in 1 3 4 7; do
+    link leaky "${own[@]}" --pes $pes --batch-size $((84 / pes)) --drop-leaks; scores; near "own negatives, $pes PEs"
+done
+own_negatives leaky/split/only/test_tail_neg.npy 50 7
+refuse 'expected 6 negatives of each link, as of heads, found 7' "$coop_sage" --dataset ./leaky --objective link --cache none --quiet "${own[@]}"
 
 # ---- drawn splits ----
 

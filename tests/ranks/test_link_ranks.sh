@@ -55,6 +55,15 @@ triples 2 --pes 4 --decoder distmult --negatives 4
 triples-rgcn 3 --pes 5 --model rgcn --decoder mlp --partition random --negatives 2
 triples-groups 3 --pes 6 --group-size 2 --model rgcn --bases 2 --decoder distmult --best-by mrr
 RUNS
+# Negatives of each link, of tails, and of heads and tails.
+cp -r pairs own && rm own/split/only/valid_neg.csv && cp -r triples own-triples
+for list in valid test; do
+    own_negatives own/split/only/${list}_tail_neg.npy 120 9
+    own_negatives own-triples/split/only/${list}_head_neg.npy 60 5
+    own_negatives own-triples/split/only/${list}_tail_neg.npy 60 5
+done
+as_ranks own 3 "${common[@]}" --dataset ./own "${links[@]:2}" --pairs asked.csv --pes 4 --best-by mrr
+as_ranks own-triples 2 "${common[@]}" --dataset ./own-triples "${links[@]:2}" --pairs asked-triples.csv --pes 5 --model rgcn --decoder distmult
 as_ranks "the scores of pairs" 2 "${common[@]}" "${links[@]}" --pairs asked.csv --pes 4
 for name in auc ap mrr hits1 hits3 hits10 hits20 hits50 hits100; do
     grep -q "\"test_$name\": *0\.[0-9]" many || complain "links: expected a score $name, found $(tail -n 2 many | cut -c 1-600)"

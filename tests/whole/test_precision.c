@@ -227,8 +227,8 @@ static void attend(const struct edges *block, enum sl_dtype dtype, void *u, sl_r
     const struct sl_chunks gz_rows = matrix_alone((void *[]){gz});
     const struct sl_chunks sides = matrix_alone((void *[]){out->sides});
     const struct sl_edges edges = {.n_rows = SUMS, .offsets = block->offsets, .sources = block->sources, .x = &x};
-    const struct sl_attend_back by_source = {heads, block->back_offsets, block->back_rows, &gz_rows, &sides, NULL,
-                                             NULL, NULL};
+    const struct sl_attend_back by_source = {heads, block->back_offsets, block->back_rows, &gz_rows, &sides, NULL, NULL,
+                                             NULL};
     const struct sl_gradient g = {0, ROWS, U_COLUMNS, out->gu, NULL};
     const struct sl_asked asked = {inverse, 1, 0};
     sl_attend_forward_cpu(heads, &edges, 0, out->z, out->lse);
@@ -981,8 +981,13 @@ TEST(test_evaluation)
 
 static int up(void **state)
 {
-    static const struct graph_shape dense_shape = {
-        .kind = GRAPH_POWER_LAW, .n_vertices = 1201, .n_columns = 20, .n_classes = 5, .weighted = true, .n_edge_columns = 6, .seed = 11};
+    static const struct graph_shape dense_shape = {.kind = GRAPH_POWER_LAW,
+                                                   .n_vertices = 1201,
+                                                   .n_columns = 20,
+                                                   .n_classes = 5,
+                                                   .weighted = true,
+                                                   .n_edge_columns = 6,
+                                                   .seed = 11};
     static const struct graph_shape sparse_shape = {.kind = GRAPH_POWER_LAW,
                                                     .n_vertices = 1201,
                                                     .n_columns = 80,
