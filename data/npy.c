@@ -199,22 +199,22 @@ enum sl_status sl_npy_read(const char *path, const char *name, struct sl_npy *ou
 
 enum sl_status sl_npy_find(const char *path, const char *const *names, int n, const char **out)
 {
-    struct sl_tensors tensors; /* empty if the file is another one */
+    SL_OWNED(sl_tensors_free) struct sl_tensors tensors = {0}; /* empty if the file is another one */
+    const char *found = NULL;
     *out = NULL;
-    enum sl_status st = sl_safetensors_map(path, &tensors);
-    st = st == SL_ENOMEM ? st : SL_OK;
-    for (int i = 0; i < n && names[i] != NULL && st == SL_OK; i++) {
-        if (sl_tensors_find(&tensors, names[i]) == NULL) {
-            continue;
-        }
-        if (*out != NULL) {
-            st = sl_fail(SL_EFILE, "%.300s: the table is there twice, as arrays %s and %s; expected one of them", path,
-                         *out, names[i]);
-        }
-        *out = names[i];
+    if (sl_safetensors_map(path, &tensors) == SL_ENOMEM) {
+        return SL_ENOMEM;
     }
-    sl_tensors_free(&tensors);
-    return st;
+    for (int i = 0; i < n && names[i] != NULL; i++) {
+        if (sl_tensors_find(&tensors, names[i]) != NULL) {
+            SL_FAIL_IF(found != NULL, SL_EFILE,
+                       "%.300s: the table is there twice, as arrays %s and %s; expected one of them", path, found,
+                       names[i]);
+            found = names[i];
+        }
+    }
+    *out = found;
+    return SL_OK;
 }
 
 void sl_npy_free(struct sl_npy *array)
