@@ -9,6 +9,7 @@ larger than memory.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -34,7 +35,8 @@ SETS = {
     "test": ("test_mask", "test", "test_idx"),
 }
 COUNTS = ("num_nodes", "num_nodes_list")
-OF_EDGES = {"edge", "edge_index", "num_edges_list", *WEIGHTS}
+EDGE_X = ("edge_attr", "edge_feat", "feat")
+OF_EDGES = {"edge", "edge_index", "num_edges_list", *WEIGHTS, *EDGE_X[:2]}
 _OF_VERTICES = {*X, *Y, *COUNTS, *(f"{name}_scale" for name in X), "class_names", "splits"}
 _OF_VERTICES |= {name for names in SETS.values() for name in names}
 
@@ -172,7 +174,9 @@ class Draft:
         """Write a graph of named tables by type and by triple: a reader's, which may have tables that are None."""
         for key, tables in stores.items():
             tables = stores[key] = {name: of for name, of in tables.items() if of is not None and name[:1] != "_"}
-            known = OF_EDGES | {arguments.weight} if isinstance(key, tuple) else _OF_VERTICES | {arguments.label}
+            known = (
+                {*OF_EDGES, *EDGE_X, arguments.weight} if isinstance(key, tuple) else _OF_VERTICES | {arguments.label}
+            )
             unused = ", ".join(name for name in tables if name not in known)
             if unused:
                 note(f"not used: {unused}" + ("" if key in ("", PLAIN) else f" of {key}"))
@@ -183,24 +187,29 @@ class Draft:
             if index is None:
                 found = ", ".join([*tables, *vertices.get("", ())]) + ("" if triple == PLAIN else f" of {triple}")
                 raise ValueError(f"found {found or 'nothing'}; expected arrays edge_index, x, y, ..")
-            for key, ids in zip(triple[::2], self._edges(triple, index, take(tables, WEIGHTS, arguments.weight)).T):
+            weight = take(tables, WEIGHTS, arguments.weight)
+            x = take({name: of for name, of in tables.items() if name != arguments.weight}, EDGE_X)
+            for key, ids in zip(triple[::2], self._edges(triple, index, weight, x).T):
                 most[key] = max(most[key], int(ids.max()) + 1 if len(ids) else 0)
         for key, least in most.items():
             self._vertices(key, vertices.get(key, {}), least, arguments)
 
-    def _edges(self, triple: tuple[str, str, str], index: Any, weight: Any) -> Array:
-        """Edges (2, E) or (E, 2), or two arrays (E,), and their weights (E,). Returns the edges (E, 2)."""
+    def _edges(self, triple: tuple[str, str, str], index: Any, weight: Any, x: Any) -> Array:
+        """Edges (2, E) or (E, 2), or two arrays (E,), weights (E,), features (E, D). Returns the edges (E, 2)."""
         index = np.stack([any_array(end) for end in index]) if isinstance(index, (tuple, list)) else index
         shape = tuple(index.shape)
         expect(len(shape) == 2 and 2 in shape, "edges", f"the shape {shape}", "(2, edges) or (edges, 2)")
         self._relations.append(triple)
         name = "raw/edge" if triple == PLAIN else f"raw/relations/{'___'.join(triple)}/edge"
         rows = index.T if shape[0] == 2 else index
-        if weight is not None:
-            weight = weight.reshape(-1)
-            expected = f"{rows.shape[0]}, one for each edge"
-            expect(weight.shape[0] == rows.shape[0], "edge weights", str(weight.shape[0]), expected)
-            self.save(name + "-weight", "<f4", (numbers("edge weights", part, "<f4", 0) for part in blocks(weight)))
+        weight = None if weight is None else weight.reshape(-1)
+        x = x if x is None or len(x.shape) == 2 else x.reshape(-1, 1)
+        for what, end, table, least in (("weights", "weight", weight, 0), ("features", "feat", x, -np.inf)):
+            if table is not None:
+                expected = f"{rows.shape[0]}, one for each edge"
+                expect(table.shape[0] == rows.shape[0], f"edge {what}", str(table.shape[0]), expected)
+                parts = map(functools.partial(numbers, f"edge {what}", dtype="<f4", least=least), blocks(table))
+                self.save(f"{name}-{end}", "<f4", parts, tuple(table.shape[1:]))
         return self.save(name, "<u4", (ids32(block, "edges", 2**32 - 1) for block in blocks(rows, name)), (2,))
 
     def _vertices(self, key: str, tables: Mapping[str, Any], least: int, arguments: Any) -> None:
@@ -292,7 +301,8 @@ class Draft:
         yield "num_nodes", "<i8", (), [np.array(n)]
         if self._scale != 1:
             yield "x_scale", "<f4", (), [np.array(self._scale)]
-        for name, table in (("edge_weight", "edge-weight"), ("x", "node-feat"), ("y", "node-label")):
+        names = {"edge_weight": "edge-weight", "edge_attr": "edge-feat", "x": "node-feat", "y": "node-label"}
+        for name, table in names.items():
             if f"raw/{table}" in self._tables:
                 array = self._tables[f"raw/{table}"]
                 yield name, array.dtype.str, array.shape, blocks(array, name)

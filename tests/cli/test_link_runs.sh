@@ -3,8 +3,8 @@
 # Copyright (c) 2026 the Starling authors
 #
 # --objective link: random links cannot be predicted, scores on Cora and CiteSeer, the edges of raw/ count nothing, workers and
-# partitions change no loss, also with negatives of each link, a resumed run continues to the bit, and bad input is refused in one line. tests/whole/test_links.c checks the
-# numbers.
+# partitions change no loss, also with negatives of each link, a resumed run continues to the bit, and bad input is refused in one
+# line. tests/whole/test_links.c checks the numbers.
 
 # shellcheck source=tests/lib.sh
 source "$top_srcdir/tests/lib.sh"

@@ -176,9 +176,33 @@ class Files(Forms):
             **SETS,
         }
         np.savez_compressed(self.path("b.npz"), **ogb)
-        told = run("convert", self.npz(edge_attr=WEIGHT[:, None], time=WEIGHT), "--out", self.path("told"))[2]
-        self.assertEqual(told, "starling convert: not used: edge_attr, time\n")
+        told = run("convert", self.npz(time=WEIGHT), "--out", self.path("told"))[2]
+        self.assertEqual(told, "starling convert: not used: time\n")
         self.assert_same(self.path("b.npz"), self.plain("ogb"))
+
+    def test_features_of_edges(self):
+        """From arrays and DGL's names, to folders and files; what is wrong."""
+        rows = np.stack([WEIGHT, -WEIGHT], 1)
+        options = dict(epochs=1, layers=1, hidden=8, batch_size=20, edge_features="concat", progress=False)
+        expected = sl.Graph(EDGES.T, X, Y, **SETS, edge_attr=rows)
+        expected = sl.train(expected, **options).records[0].loss
+        for name in ("edge_attr", "edge_feat"):
+            for out in ("f", "f.safetensors"):
+                found = self.convert(self.npz(**{name: rows.astype(">f8")}), name + out)
+                got = sl.train(found, **options, cache="none").records[0].loss
+                self.assertAlmostEqual(got, expected, places=5)
+        single = np.load(self.convert(self.npz(edge_attr=WEIGHT), "one") + "/raw/edge-feat.npy")
+        np.testing.assert_array_equal(single[:, 0], WEIGHT)
+        weighted = self.convert(self.npz(edge_attr=WEIGHT), "weighted", "--weight", "edge_attr")
+        self.assertEqual(sorted(os.listdir(weighted + "/raw"))[:2], ["edge-weight.npy", "edge.npy"])
+        for words, array in (
+            ("edge features: found 3, expected", rows[:3]),
+            ("edge features: found nan, expected finite numbers", np.where(rows == rows[5], np.nan, rows)),
+            ("edge features: found entries of type <U3, expected numbers", np.full(len(rows), "abc")),
+        ):
+            status, _, err = run("convert", self.npz(edge_attr=array), "--out", self.path("bad"))
+            self.assertEqual((status, err.count("\n")), (1, 1))
+            self.assertIn(words, err)
 
     def test_npz_narrow_features_and_names(self):
         coarse = np.clip(X * 20, -100, 100).astype(np.int8)
@@ -476,7 +500,7 @@ class Typed(Forms):
         torch.save(data, self.path("i.pt"))
         status, _, err = run("convert", self.path("i.pt"), "--out", self.path("empty"))
         self.assertEqual((status, sl.load(self.path("empty"), cache="none").n_relations), (0, 4))
-        self.assertIn("not used: edge_attr of ('place', 'near', 'person')", err)
+        self.assertEqual(np.load(self.path("empty/raw/relations/place___near___person/edge-feat.npy")).shape, (0, 3))
         plain = self.plain("graph")
         one = Data(edge_index=torch.tensor(EDGES.T), x=torch.tensor(X), y=torch.tensor(Y))
         for key, mask in MASKS.items():
@@ -487,13 +511,12 @@ class Typed(Forms):
             self.assert_same(self.path(name), plain)
         one.edge_attr = torch.tensor(WEIGHT)
         torch.save(one, self.path("c.pt"))
-        told = run("convert", self.path("c.pt"), "--out", self.path("told"))[2]
-        self.assertEqual(told, "starling convert: not used: edge_attr\n")
+        self.assertEqual(np.load(self.convert(self.path("c.pt"), "told") + "/raw/edge-feat.npy").shape, (len(EDGES), 1))
         # Weights, also if there are as many vertices as edges; features of edges with a name that vertices have.
         ring = Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]), x=torch.eye(3), weight=torch.tensor([1.0, 2, 3]))
         torch.save({"": {"x": ring.x}, PLAIN: {"edge": ring.edge_index, "feat": ring.x}}, self.path("e.pt"))
         self.assertEqual(
-            run("convert", self.path("e.pt"), "--out", self.path("f"))[2], told.replace("edge_attr", "feat")
+            np.load(self.convert(self.path("e.pt"), "f") + "/raw/edge-feat.npy").tolist(), np.eye(3).tolist()
         )
         torch.save(ring, self.path("r.pt"))
         found = np.load(self.convert(self.path("r.pt"), "r") + "/raw/edge-weight.npy")
