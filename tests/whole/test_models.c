@@ -3,30 +3,39 @@
  * Copyright (c) 2026 the Starling authors
  *
  * What holds of every model that --model names, between training and evaluation: with all in-edges and without
- * dropout a step's logits are those of sl_evaluate.
+ * dropout a step's logits are those of sl_evaluate, in one chunk of a part or more.
  */
 #include "tests/support/run_fixture.h"
 #include "tests/support/sets_fixture.h"
 
 #include "data/load.h"
 
-/* A graph all of whose vertices are seeds. n_relations: 0 or, of a typed graph, more. */
-static void make_set(uint32_t n_vertices, uint32_t n_columns, bool sparse, uint32_t n_relations, struct sl_dataset *out)
+static uint32_t n_vertices; /* of the graphs */
+#define DENSE_COLUMNS 20
+#define SPARSE_COLUMNS 80
+
+/* Graphs all of whose vertices are seeds. */
+static void make_seeds(uint32_t n)
 {
-    struct graph_shape shape = {.kind = GRAPH_POWER_LAW,
-                                .n_vertices = n_vertices,
-                                .self_loops = true,
-                                .n_columns = n_columns,
-                                .n_classes = 5,
-                                .sparse = sparse,
-                                .n_relations = n_relations,
-                                .seed = 31};
-    make_dataset(&shape, out);
-    out->valid.n = out->test.n = 0;
-    out->train.n = n_vertices;
-    for (uint32_t v = 0; v < n_vertices; v++) {
-        out->train.ids[v] = v;
-        out->targets.classes[v] = (int32_t)(v % 5);
+    struct sl_dataset *const sets[] = {&dense_set, &sparse_set, &typed_dense_set, &typed_sparse_set};
+    const struct graph_shape dense = {.kind = GRAPH_POWER_LAW,
+                                      .n_vertices = n,
+                                      .self_loops = true,
+                                      .n_columns = DENSE_COLUMNS,
+                                      .n_classes = 5,
+                                      .n_edge_columns = 3,
+                                      .seed = 31};
+    struct graph_shape sparse = dense;
+    sparse.sparse = true;
+    sparse.n_columns = SPARSE_COLUMNS;
+    make_sets(dense, sparse);
+    for (int i = 0; i < 4; i++) {
+        sets[i]->valid.n = sets[i]->test.n = 0;
+        sets[i]->train.n = n_vertices = n;
+        for (uint32_t v = 0; v < n; v++) {
+            sets[i]->train.ids[v] = v;
+            sets[i]->targets.classes[v] = (int32_t)(v % 5);
+        }
     }
 }
 
@@ -82,12 +91,9 @@ static const struct variant {
     {"hidden=16 norm=layer residual", false},
     {"hidden=20 residual", false},
     {"hidden=80 residual", true},
+    {"hidden=16 edge-features=concat", false},
 };
 #define N_VARIANTS (sizeof variants / sizeof variants[0])
-
-static uint32_t n_vertices; /* of the graphs */
-#define DENSE_COLUMNS 20
-#define SPARSE_COLUMNS 80
 
 /* P, G: one PE, three that cooperate, and groups, which have their own samples. */
 static const uint32_t spreads[][2] = {{1, 1}, {3, 3}, {4, 2}};
@@ -183,14 +189,23 @@ TEST(test_agreement)
     }
 }
 
+/* Evaluation of parts of more than one chunk: 2048 rows on a CPU. */
+TEST(test_chunks_of_evaluation)
+{
+    free_sets();
+    make_seeds(slow_kernels() ? 200 : 2100);
+    for (size_t i = 0; i < (size_t)n_models() * N_VARIANTS; i++) {
+        const struct variant *v = &variants[i % N_VARIANTS];
+        if (i % N_VARIANTS == 0 || strstr(v->options, "edge-features") != NULL) {
+            agrees(set_of((int)(i / N_VARIANTS), false), (int)(i / N_VARIANTS), v, spreads[0]);
+        }
+    }
+}
+
 static int up(void **state)
 {
     int failed = group_up(state);
-    n_vertices = slow_kernels() ? 200 : 500; /* long lists have tests of their own */
-    make_set(n_vertices, DENSE_COLUMNS, false, 0, &dense_set);
-    make_set(n_vertices, SPARSE_COLUMNS, true, 0, &sparse_set);
-    make_set(n_vertices, DENSE_COLUMNS, false, 3, &typed_dense_set);
-    make_set(n_vertices, SPARSE_COLUMNS, true, 2, &typed_sparse_set);
+    make_seeds(slow_kernels() ? 200 : 500); /* long lists have tests of their own */
     return failed;
 }
 
