@@ -855,8 +855,8 @@ static void expect_losses(const char *name, uint32_t pes, const struct outcome *
     }
 }
 
-/* Features of edges are rounded nowhere, and rows beside them alike: the first step has the same loss. In later ones the
- * last bits of the parameters differ, and so rows that are rounded. */
+/* Features of edges are rounded nowhere, and rows beside them alike: the first step has the same loss. In later ones
+ * the last bits of the parameters differ, and so rows that are rounded. */
 TEST(test_invisible)
 {
     static const uint32_t spreads[] = {4, 3, 7};
