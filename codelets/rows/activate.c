@@ -115,12 +115,13 @@ SL_INLINE void normalise_by_column(uint32_t n, const sl_real *restrict mean, con
     }
 }
 
-/* h = gate * scale * y + r. */
-SL_INLINE void gate_block(uint32_t n, sl_real scale, const sl_real *restrict y, const uint8_t *restrict keep,
-                          const sl_real *restrict residual, uint8_t *restrict gate, sl_real *restrict h)
+/* h = gate * scale * y + r: ReLU and the identity. */
+SL_INLINE void gate_block(uint32_t n, uint8_t open, sl_real scale, const sl_real *restrict y,
+                          const uint8_t *restrict keep, const sl_real *restrict residual, uint8_t *restrict gate,
+                          sl_real *restrict h)
 {
     for (uint32_t c = 0; c < n; c++) {
-        gate[c] = sl_activate_gate(keep[c], y[c]);
+        gate[c] = sl_activate_gate(keep[c], open, y[c]);
     }
     if (residual == NULL) {
         for (uint32_t c = 0; c < n; c++) {
@@ -130,6 +131,37 @@ SL_INLINE void gate_block(uint32_t n, sl_real scale, const sl_real *restrict y, 
     }
     for (uint32_t c = 0; c < n; c++) {
         h[c] = sl_activate_pass(gate[c], scale, y[c]) + residual[c];
+    }
+}
+
+/* h = keep * scale * f(y) + r: the other activations. */
+SL_INLINE void curve_block(uint32_t n, enum sl_activate_kind kind, sl_real scale, const sl_real *restrict y,
+                           const uint8_t *restrict keep, const sl_real *restrict residual, sl_real *restrict gate,
+                           sl_real *restrict h)
+{
+    for (uint32_t c = 0; c < n; c++) {
+        struct sl_activate_curve curve = sl_activate_curve(kind, y[c]);
+        gate[c] = (sl_real)keep[c] * curve.slope;
+        h[c] = sl_activate_pass((sl_real)keep[c], scale, curve.value) + 0;
+    }
+    for (uint32_t c = 0; residual != NULL && c < n; c++) {
+        h[c] += residual[c];
+    }
+}
+
+/* h and the gate of n entries from entry `base` on. residual: NULL, or the whole matrix. */
+SL_INLINE void activate_block(const struct sl_activate *a, size_t base, uint32_t n, const sl_real *y,
+                              const uint8_t *keep, const sl_real *residual, void *gate_out, sl_real *h_out)
+{
+    const sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
+    const sl_real *r = residual == NULL ? NULL : residual + base;
+    sl_real *slopes = (sl_real *)gate_out + base;
+    switch (a->kind) { /* a constant, so that compilers see one activation in a loop */
+    case SL_ACTIVATE_ELU: curve_block(n, SL_ACTIVATE_ELU, scale, y, keep, r, slopes, h_out + base); break;
+    case SL_ACTIVATE_GELU: curve_block(n, SL_ACTIVATE_GELU, scale, y, keep, r, slopes, h_out + base); break;
+    case SL_ACTIVATE_LEAKY_RELU: curve_block(n, SL_ACTIVATE_LEAKY_RELU, scale, y, keep, r, slopes, h_out + base); break;
+    default:
+        gate_block(n, a->kind == SL_ACTIVATE_IDENTITY, scale, y, keep, r, (uint8_t *)gate_out + base, h_out + base);
     }
 }
 
@@ -153,9 +185,8 @@ SL_INLINE const sl_real *normalise_block(const struct sl_activate *a, struct sl_
 
 /* Forward of rows i0 .. i0 + n_rows - 1; their masks are drawn together. keep: all 1 without dropout. */
 SL_INLINE void forward_rows(const struct sl_activate *a, uint32_t i0, uint32_t n_rows, const sl_real *z,
-                            const sl_real *residual, uint8_t keep[BLOCK], uint8_t *gate_out, sl_real *h_out)
+                            const sl_real *residual, uint8_t keep[BLOCK], void *gate_out, sl_real *h_out)
 {
-    const sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
     struct sl_activate_row norm[SL_DROPOUT_ROWS];
     sl_vertex vertices[SL_DROPOUT_ROWS];
     sl_real room[BLOCK];
@@ -174,14 +205,13 @@ SL_INLINE void forward_rows(const struct sl_activate *a, uint32_t i0, uint32_t n
         for (uint32_t r = 0; r < n_rows; r++) {
             size_t base = (size_t)(i0 + r) * a->n_columns + c0;
             const sl_real *y = normalise_block(a, norm[r], c0, n, z + base, room);
-            gate_block(n, scale, y, keep + r * sl_dropout_stride(n), residual == NULL ? NULL : residual + base,
-                       gate_out + base, h_out + base);
+            activate_block(a, base, n, y, keep + r * sl_dropout_stride(n), residual, gate_out, h_out);
         }
     }
 }
 
 SL_CLONES void sl_activate_forward_cpu(const struct sl_activate *a, const sl_real *z, const sl_real *residual,
-                                       uint8_t *gate_out, sl_real *h_out)
+                                       void *gate_out, sl_real *h_out)
 {
     _Alignas(64) uint8_t keep[BLOCK];
     uint32_t together = a->n_columns > 0 ? sl_dropout_rows(a->n_columns) : 1;
@@ -192,25 +222,40 @@ SL_CLONES void sl_activate_forward_cpu(const struct sl_activate *a, const sl_rea
     }
 }
 
-/* GZ of a row without a norm: GY. */
-SL_INLINE void backward_plain(uint32_t n, sl_real scale, const uint8_t *restrict gate, const sl_real *restrict gh,
-                              sl_real *restrict gz)
+/* A gate as backward reads it: of bytes or of sl_reals. */
+struct gate {
+    bool is_bytes; /* a constant, so that compilers see one dtype in a loop */
+    const void *data;
+    sl_real scale; /* of dropout */
+};
+
+SL_INLINE struct gate gate_of(const struct sl_activate *a, bool is_bytes, const void *gate)
 {
-    for (uint32_t c = 0; c < n; c++) {
-        gz[c] = sl_activate_pass(gate[c], scale, gh[c]);
-    }
+    return (struct gate){is_bytes, gate, (sl_real)sl_dropout_scale(a->threshold)};
 }
 
-/* One row of layer norm. With a = w GY: GZ = rstd * (a - mean(a) - zhat * mean(a * zhat)). Adds to GW and GB. */
-SL_INLINE void backward_layer(const struct sl_activate *a, sl_real scale, const sl_real *restrict z,
-                              const uint8_t *restrict gate, const sl_real *restrict gh, sl_real *restrict gz,
-                              sl_real *restrict gw, sl_real *restrict gb)
+/* Entry i of GY. */
+SL_INLINE sl_real pass(struct gate gate, const sl_real *restrict gh, size_t i)
+{
+    const uint8_t *restrict bytes = gate.data;
+    const sl_real *restrict slopes = gate.data;
+    return sl_activate_pass(gate.is_bytes ? (sl_real)bytes[i] : slopes[i], gate.scale, gh[i]);
+}
+
+/* The row of layer norm that begins at entry `base`. With a = w GY: GZ = rstd * (a - mean(a) - zhat * mean(a * zhat)).
+ * Adds to GW and GB. */
+SL_INLINE void backward_layer(const struct sl_activate *a, struct gate gate, size_t base, const sl_real *restrict z,
+                              const sl_real *restrict gh, sl_real *restrict gz, const struct sl_activate_sums *sums)
 {
     const uint32_t n = a->n_columns;
     const sl_real *restrict weight = a->weight;
+    sl_real *restrict gw = sums->gw;
+    sl_real *restrict gb = sums->gb;
+    z += base;
+    gz += base;
     const struct sl_activate_row norm = row_norm(n, z);
     for (uint32_t c = 0; c < n; c++) {
-        sl_real gy = sl_activate_pass(gate[c], scale, gh[c]);
+        sl_real gy = pass(gate, gh, base + c);
         gw[c] += gy * sl_activate_zhat(z[c], norm.mean, norm.rstd);
         gb[c] += gy;
         gz[c] = gy * weight[c];
@@ -223,12 +268,11 @@ SL_INLINE void backward_layer(const struct sl_activate *a, sl_real scale, const 
 }
 
 /* Batch norm, all rows, the block of columns from c0 on. means: the group's means of GY * zhat and of GY. */
-SL_INLINE void backward_batch_block(const struct sl_activate *a, uint32_t c0, const sl_real means[2][BLOCK],
-                                    const sl_real *restrict z, const uint8_t *restrict gate, const sl_real *restrict gh,
-                                    sl_real *restrict gz)
+SL_INLINE void backward_batch_block(const struct sl_activate *a, struct gate gate, uint32_t c0,
+                                    const sl_real means[2][BLOCK], const sl_real *restrict z,
+                                    const sl_real *restrict gh, sl_real *restrict gz)
 {
     const uint32_t n = block_size(a->n_columns, c0);
-    const sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
     const sl_real *restrict slope = means[0];
     const sl_real *restrict offset = means[1];
     const sl_real *restrict weight = a->weight + c0;
@@ -237,14 +281,14 @@ SL_INLINE void backward_batch_block(const struct sl_activate *a, uint32_t c0, co
     for (uint32_t i = 0; i < a->n_rows; i++) {
         size_t base = (size_t)i * a->n_columns + c0;
         for (uint32_t c = 0; c < n; c++) {
-            sl_real gy = sl_activate_pass(gate[base + c], scale, gh[base + c]);
+            sl_real gy = pass(gate, gh, base + c);
             sl_real zhat = sl_activate_zhat(z[base + c], mean[c], rstd[c]);
             gz[base + c] = sl_activate_batch_gz(weight[c], rstd[c], gy, zhat, slope[c], offset[c]);
         }
     }
 }
 
-SL_INLINE void backward_batch(const struct sl_activate *a, const sl_real *z, const uint8_t *gate, const sl_real *gh,
+SL_INLINE void backward_batch(const struct sl_activate *a, struct gate gate, const sl_real *z, const sl_real *gh,
                               const struct sl_activate_sums *sums, sl_real *gz_out)
 {
     sl_real means[2][BLOCK];
@@ -254,58 +298,76 @@ SL_INLINE void backward_batch(const struct sl_activate *a, const sl_real *z, con
             means[0][c] = sl_activate_batch_mean(sums->group[c0 + c], sums->n_group);
             means[1][c] = sl_activate_batch_mean(sums->group[a->n_columns + c0 + c], sums->n_group);
         }
-        backward_batch_block(a, c0, (const sl_real(*)[BLOCK])means, z, gate, gh, gz_out);
+        backward_batch_block(a, gate, c0, (const sl_real(*)[BLOCK])means, z, gh, gz_out);
     }
 }
 
-SL_CLONES void sl_activate_backward_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate,
-                                        const sl_real *gh, const struct sl_activate_sums *sums, sl_real *gz_out)
+/* Without a norm GZ is GY. */
+SL_INLINE void backward_plain(size_t n, struct gate gate, const sl_real *restrict gh, sl_real *restrict gz)
 {
-    uint32_t n = a->n_columns;
-    sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
-    if (a->norm == SL_ACTIVATE_BATCH) {
-        backward_batch(a, z, gate, gh, sums, gz_out);
-        return;
+    for (size_t i = 0; i < n; i++) {
+        gz[i] = pass(gate, gh, i);
     }
-    if (a->norm == SL_ACTIVATE_LAYER) {
+}
+
+SL_INLINE void backward_rows(const struct sl_activate *a, struct gate gate, const sl_real *z, const sl_real *gh,
+                             const struct sl_activate_sums *sums, sl_real *gz_out)
+{
+    const size_t n = a->n_columns;
+    switch (a->norm) {
+    case SL_ACTIVATE_BATCH: backward_batch(a, gate, z, gh, sums, gz_out); break;
+    case SL_ACTIVATE_LAYER:
         memset(sums->gw, 0, n * sizeof *sums->gw);
         memset(sums->gb, 0, n * sizeof *sums->gb);
-    }
-    for (uint32_t i = 0; i < a->n_rows; i++) {
-        size_t row = (size_t)i * n;
-        if (a->norm == SL_ACTIVATE_LAYER) {
-            backward_layer(a, scale, z + row, gate + row, gh + row, gz_out + row, sums->gw, sums->gb);
-        } else {
-            backward_plain(n, scale, gate + row, gh + row, gz_out + row);
+        for (uint32_t i = 0; i < a->n_rows; i++) {
+            backward_layer(a, gate, i * n, z, gh, gz_out, sums);
         }
+        break;
+    default: backward_plain(a->n_rows * n, gate, gh, gz_out);
+    }
+}
+
+SL_CLONES void sl_activate_backward_cpu(const struct sl_activate *a, const sl_real *z, const void *gate,
+                                        const sl_real *gh, const struct sl_activate_sums *sums, sl_real *gz_out)
+{
+    if (sl_activate_gate_dtype(a->kind) == SL_DTYPE_U8) {
+        backward_rows(a, gate_of(a, true, gate), z, gh, sums, gz_out);
+    } else {
+        backward_rows(a, gate_of(a, false, gate), z, gh, sums, gz_out);
     }
 }
 
 /* Sums over all rows of n columns from c0 on: of GY * zhat, and of GY. */
-SL_INLINE void batch_sums_block(const struct sl_activate *a, uint32_t c0, uint32_t n, const sl_real *restrict z,
-                                const uint8_t *restrict gate, const sl_real *restrict gh, double *restrict slope,
-                                double *restrict offset)
+SL_INLINE void batch_sums_block(const struct sl_activate *a, struct gate gate, uint32_t c0, const sl_real *restrict z,
+                                const sl_real *restrict gh, double *restrict slope, double *restrict offset)
 {
+    const uint32_t n = block_size(a->n_columns, c0);
     const sl_real *restrict mean = a->mean + c0;
     const sl_real *restrict rstd = a->rstd + c0;
-    const sl_real scale = (sl_real)sl_dropout_scale(a->threshold);
     memset(slope, 0, n * sizeof *slope);
     memset(offset, 0, n * sizeof *offset);
     for (uint32_t i = 0; i < a->n_rows; i++) {
         size_t base = (size_t)i * a->n_columns + c0;
         for (uint32_t c = 0; c < n; c++) {
-            double gy = (double)sl_activate_pass(gate[base + c], scale, gh[base + c]);
+            double gy = (double)pass(gate, gh, base + c);
             slope[c] += gy * (double)sl_activate_zhat(z[base + c], mean[c], rstd[c]);
             offset[c] += gy;
         }
     }
 }
 
-SL_CLONES void sl_activate_batch_sums_cpu(const struct sl_activate *a, const sl_real *z, const uint8_t *gate,
+SL_CLONES void sl_activate_batch_sums_cpu(const struct sl_activate *a, const sl_real *z, const void *gate,
                                           const sl_real *gh, double *sums_out)
 {
+    const bool is_bytes = sl_activate_gate_dtype(a->kind) == SL_DTYPE_U8;
     for (uint32_t c0 = 0; c0 < a->n_columns; c0 += BLOCK) {
-        batch_sums_block(a, c0, block_size(a->n_columns, c0), z, gate, gh, sums_out + c0, sums_out + a->n_columns + c0);
+        double *slope = sums_out + c0;
+        double *offset = slope + a->n_columns;
+        if (is_bytes) {
+            batch_sums_block(a, gate_of(a, true, gate), c0, z, gh, slope, offset);
+        } else {
+            batch_sums_block(a, gate_of(a, false, gate), c0, z, gh, slope, offset);
+        }
     }
 }
 
@@ -325,11 +387,12 @@ static const sl_real *as_real(enum sl_dtype dtype, const void *rows, size_t base
 }
 
 enum sl_status sl_activate_forward_rows_cpu(const struct sl_activate *a, enum sl_dtype z_dtype, const void *z,
-                                            const void *residual, uint8_t *gate_out, enum sl_dtype h_dtype, void *h_out)
+                                            const void *residual, void *gate_out, enum sl_dtype h_dtype, void *h_out)
 {
     struct sl_rounded slab =
         sl_rounded_begin("rows before they are rounded", ROUNDED_ROWS, h_dtype, a->n_rows, a->n_columns, h_out);
     const size_t stretch = (size_t)ROUNDED_ROWS * a->n_columns;
+    const size_t gate_bytes = sl_dtype_size(sl_activate_gate_dtype(a->kind)); /* of an entry */
     struct sl_activate some = *a;
     sl_real *room[2] = {NULL, NULL}; /* of z and of the residual, widened */
     enum sl_status st;
@@ -343,7 +406,7 @@ enum sl_status sl_activate_forward_rows_cpu(const struct sl_activate *a, enum sl
         some.n_rows = slab.n;
         const sl_real *y = as_real(z_dtype, z, base, n, room[0]);
         const sl_real *r = as_real(h_dtype, residual, base, n, room[1]);
-        sl_activate_forward_cpu(&some, y, r, gate_out + base, slab.room);
+        sl_activate_forward_cpu(&some, y, r, (char *)gate_out + base * gate_bytes, slab.room);
         if (a->threshold > 0) {
             some.ids += slab.n;
         }
@@ -362,6 +425,7 @@ struct activate {
     struct sl_matrix gw, gb, sums;             /* sums over rows, or the group's */
     struct sl_matrix residual, frontier, dataset_ids;
     enum sl_activate_norm norm;
+    enum sl_activate_kind kind;
     uint32_t threshold;
     struct sl_draw draw;
     uint64_t n_group;
@@ -374,6 +438,7 @@ static struct sl_activate kernel_view(const struct activate *v, const struct sl_
     return (struct sl_activate){.n_rows = rows->n_rows,
                                 .n_columns = rows->n_columns,
                                 .norm = v->norm,
+                                .kind = v->kind,
                                 .weight = v->weight.data,
                                 .bias = v->bias.data,
                                 .mean = statistics,
@@ -396,7 +461,7 @@ static struct sl_operation forward_op = {
     SL_OPERATION(forward_op, "sl_activate_forward", SL_STAGE_DENSE),
     SL_BODY(forward, struct activate),
     .role = {{"z", STARPU_R, offsetof(struct activate, z), "D x F", SL_ROWS_OR_REALS},
-             {"gate", STARPU_W, offsetof(struct activate, gate), "D x F", SL_INTS_8},
+             {"gate", STARPU_W, offsetof(struct activate, gate), "D x F", SL_ANY},
              {"h", STARPU_W, offsetof(struct activate, h), "D x F", SL_ROWS},
              {"weight", STARPU_R | SL_OPTIONAL, offsetof(struct activate, weight), "1 x F"},
              {"bias", STARPU_R | SL_OPTIONAL, offsetof(struct activate, bias), "1 x F"},
@@ -417,7 +482,7 @@ static enum sl_status backward(const void *view, const void *stream)
 static struct sl_operation backward_op = {
     SL_OPERATION(backward_op, "sl_activate_backward", SL_STAGE_BACKWARD),
     SL_BODY(backward, struct activate),
-    .role = {{"gate", STARPU_R, offsetof(struct activate, gate), "R x F", SL_INTS_8},
+    .role = {{"gate", STARPU_R, offsetof(struct activate, gate), "R x F", SL_ANY},
              {"gh", STARPU_R, offsetof(struct activate, gh), "R x F"},
              {"gz", STARPU_W, offsetof(struct activate, gz), "R x F"},
              {"z", STARPU_R | SL_OPTIONAL, offsetof(struct activate, z), "R x F"},
@@ -439,7 +504,7 @@ static struct sl_operation batch_sums_op = {
     SL_OPERATION(batch_sums_op, "sl_activate_batch_sums", SL_STAGE_BACKWARD),
     SL_BODY(batch_sums, struct activate),
     .role = {{"z", STARPU_R, offsetof(struct activate, z), "D x F"},
-             {"gate", STARPU_R, offsetof(struct activate, gate), "D x F", SL_INTS_8},
+             {"gate", STARPU_R, offsetof(struct activate, gate), "D x F", SL_ANY},
              {"gh", STARPU_R, offsetof(struct activate, gh), "D x F"},
              {"statistics", STARPU_R, offsetof(struct activate, statistics), "2 x F"},
              {"sums", STARPU_W, offsetof(struct activate, sums), "2 x F", SL_DOUBLES}},
@@ -447,9 +512,11 @@ static struct sl_operation batch_sums_op = {
 
 /* ---- submissions ---- */
 
-static struct activate view_of(const struct sl_task_args *head, const struct sl_activate_layer *layer)
+static struct activate view_of(const struct sl_task_args *head, const struct sl_activate_layer *layer,
+                               starpu_data_handle_t gate)
 {
-    struct activate v = {.head = *head, .norm = layer->norm};
+    struct activate v = {.head = *head, .norm = layer->norm, .kind = layer->kind, .gate = sl_matrix_of(gate)};
+    assert(v.gate.element == sl_dtype_size(sl_activate_gate_dtype(layer->kind)));
     v.draw = (struct sl_draw){.seed = layer->seed, .step = head->step, .purpose = SL_FOR_DROPOUT, .hop = head->hop};
     v.threshold = sl_dropout_threshold(layer->dropout);
     if (layer->norm != SL_ACTIVATE_PLAIN) {
@@ -467,9 +534,8 @@ enum sl_status sl_activate_forward_submit(const struct sl_task_args *head, const
                                           uint32_t row0, starpu_data_handle_t z, starpu_data_handle_t residual,
                                           uint32_t residual_row0, starpu_data_handle_t gate, starpu_data_handle_t h)
 {
-    struct activate v = view_of(head, layer);
+    struct activate v = view_of(head, layer, gate);
     v.z = sl_matrix_of(z);
-    v.gate = sl_matrix_of(gate);
     v.h = sl_matrix_of(h);
     assert(v.z.dtype == SL_DTYPE_REAL || layer->norm == SL_ACTIVATE_PLAIN);
     if (layer->norm != SL_ACTIVATE_PLAIN) {
@@ -489,8 +555,7 @@ enum sl_status sl_activate_backward_submit(const struct sl_task_args *head, cons
                                            starpu_data_handle_t z, starpu_data_handle_t gate, starpu_data_handle_t gh,
                                            const struct sl_activate_sums_handles *sums, starpu_data_handle_t gz)
 {
-    struct activate v = view_of(head, layer);
-    v.gate = sl_matrix_of(gate);
+    struct activate v = view_of(head, layer, gate);
     v.gh = sl_matrix_of(gh);
     v.gz = sl_matrix_of(gz);
     v.n_group = sums->n_group;
@@ -512,9 +577,8 @@ enum sl_status sl_activate_batch_sums_submit(const struct sl_task_args *head, co
                                              starpu_data_handle_t z, starpu_data_handle_t gate, starpu_data_handle_t gh,
                                              starpu_data_handle_t sums)
 {
-    struct activate v = view_of(head, layer);
+    struct activate v = view_of(head, layer, gate);
     v.z = sl_matrix_of(z);
-    v.gate = sl_matrix_of(gate);
     v.gh = sl_matrix_of(gh);
     v.sums = sl_matrix_of(sums);
     return sl_view_submit(&batch_sums_op, &v, SL_PRIORITY_COMPUTE);

@@ -21,7 +21,6 @@ template <typename T, int V> struct alignas(V * sizeof(T)) some {
     T x[V];
 };
 template <int V> using reals = some<sl_real, V>;
-template <int V> using bytes = some<uint8_t, V>;
 
 template <int V, typename T> static inline __device__ some<T, V> load(const T *x)
 {
@@ -140,25 +139,41 @@ static inline __device__ reals<V> normalise(const struct sl_activate *a, struct 
     return y;
 }
 
-/* keep: bit v belongs to column v. */
-template <int V, typename H>
-static inline __device__ void write_gated(sl_real scale, reals<V> y, uint32_t keep, reals<V> residual, uint8_t *gate,
-                                          H *h)
+/* An entry of h without the residual, and of a gate of bytes: ReLU and the identity. */
+static inline __device__ sl_real activated(enum sl_activate_kind kind, uint8_t keep, sl_real scale, sl_real y,
+                                           uint8_t *gate)
 {
-    bytes<V> open;
+    *gate = sl_activate_gate(keep, kind == SL_ACTIVATE_IDENTITY, y);
+    return sl_activate_pass(*gate, scale, y);
+}
+
+/* The same of the other activations. */
+static inline __device__ sl_real activated(enum sl_activate_kind kind, uint8_t keep, sl_real scale, sl_real y,
+                                           sl_real *gate)
+{
+    const struct sl_activate_curve curve = sl_activate_curve(kind, y);
+    *gate = keep * curve.slope;
+    return sl_activate_pass(keep, scale, curve.value);
+}
+
+/* keep: bit v belongs to column v. G: stored type of the gate. */
+template <int V, typename G, typename H>
+static inline __device__ void write_gated(enum sl_activate_kind kind, sl_real scale, reals<V> y, uint32_t keep,
+                                          reals<V> residual, G *gate, H *h)
+{
+    some<G, V> open;
     reals<V> out;
     for (int v = 0; v < V; v++) {
-        open.x[v] = sl_activate_gate(keep >> v & 1, y.x[v]);
-        out.x[v] = sl_activate_pass(open.x[v], scale, y.x[v]) + residual.x[v];
+        out.x[v] = activated(kind, keep >> v & 1, scale, y.x[v], &open.x[v]) + residual.x[v];
     }
     store<V>(open, gate);
     store<V>(out, h);
 }
 
 /* Z: stored type of z. H: of the residual and h. */
-template <enum sl_activate_norm norm, int V, typename Z, typename H>
+template <enum sl_activate_norm norm, int V, typename Z, typename G, typename H>
 static __global__ void forward_kernel(struct sl_activate a, uint32_t lanes, const Z *__restrict__ z,
-                                      const H *__restrict__ residual, uint8_t *__restrict__ gate, H *__restrict__ h)
+                                      const H *__restrict__ residual, G *__restrict__ gate, H *__restrict__ h)
 {
     const sl_real scale = (sl_real)sl_dropout_scale(a.threshold);
     const struct team team = this_team(lanes);
@@ -193,7 +208,7 @@ static __global__ void forward_kernel(struct sl_activate a, uint32_t lanes, cons
                 uint32_t c = column_of<V>(team, c0, k);
                 uint32_t keep = __shfl_sync(FULL, mask, (int)(team.first + (c - c0) / STEP)) >> c % STEP;
                 if (c < n) {
-                    write_gated<V>(scale, normalise<norm, V>(&a, row, c, x[k]), keep, r[k], gate + base + c,
+                    write_gated<V>(a.kind, scale, normalise<norm, V>(&a, row, c, x[k]), keep, r[k], gate + base + c,
                                    h + base + c);
                 }
             }
@@ -203,7 +218,7 @@ static __global__ void forward_kernel(struct sl_activate a, uint32_t lanes, cons
 
 /* ---- backward ---- */
 
-template <int V> static inline __device__ reals<V> gated(sl_real scale, bytes<V> gate, reals<V> gh)
+template <int V, typename G> static inline __device__ reals<V> gated(sl_real scale, some<G, V> gate, reals<V> gh)
 {
     reals<V> gy;
     for (int v = 0; v < V; v++) {
@@ -239,9 +254,9 @@ static __global__ void means_kernel(uint32_t n_columns, const double *__restrict
 }
 
 /* PLAIN and BATCH: entries are independent. */
-template <enum sl_activate_norm norm, int V>
+template <enum sl_activate_norm norm, int V, typename G>
 static __global__ void backward_kernel(struct sl_activate a, uint32_t lanes, const sl_real *__restrict__ z,
-                                       const uint8_t *__restrict__ gate, const sl_real *__restrict__ gh,
+                                       const G *__restrict__ gate, const sl_real *__restrict__ gh,
                                        const sl_real *__restrict__ means, sl_real *__restrict__ gz)
 {
     const sl_real scale = (sl_real)sl_dropout_scale(a.threshold);
@@ -252,7 +267,7 @@ static __global__ void backward_kernel(struct sl_activate a, uint32_t lanes, con
         for (uint32_t c0 = 0; c0 < a.n_columns; c0 += STEP * lanes) {
             reals<V> x[STEP / V] = {};
             reals<V> g[STEP / V] = {};
-            bytes<V> open[STEP / V] = {};
+            some<G, V> open[STEP / V] = {};
             for (int k = 0; k < STEP / V; k++) {
                 uint32_t c = column_of<V>(team, c0, k);
                 if (c < a.n_columns) {
@@ -266,7 +281,7 @@ static __global__ void backward_kernel(struct sl_activate a, uint32_t lanes, con
             for (int k = 0; k < STEP / V; k++) {
                 uint32_t c = column_of<V>(team, c0, k);
                 if (c < a.n_columns) {
-                    reals<V> gy = gated<V>(scale, open[k], g[k]);
+                    reals<V> gy = gated<V, G>(scale, open[k], g[k]);
                     *reinterpret_cast<reals<V> *>(gz + base + c) =
                         norm == SL_ACTIVATE_BATCH ? batch_gz<V>(&a, means, c, x[k], gy) : gy;
                 }
@@ -276,9 +291,9 @@ static __global__ void backward_kernel(struct sl_activate a, uint32_t lanes, con
 }
 
 /* LAYER: one row per team. rows_out: mean and 1 / standard deviation of each row, for the column sums. */
-template <int V>
+template <int V, typename G>
 static __global__ void backward_layer_kernel(struct sl_activate a, uint32_t lanes, const sl_real *__restrict__ z,
-                                             const uint8_t *__restrict__ gate, const sl_real *__restrict__ gh,
+                                             const G *__restrict__ gate, const sl_real *__restrict__ gh,
                                              sl_real *__restrict__ gz, struct sl_activate_row *__restrict__ rows_out)
 {
     const sl_real scale = (sl_real)sl_dropout_scale(a.threshold);
@@ -292,7 +307,7 @@ static __global__ void backward_layer_kernel(struct sl_activate a, uint32_t lane
         sl_real sum = 0;
         sl_real slope = 0;
         for (uint32_t c = team.lane * V; c < n; c += lanes * V) {
-            reals<V> gy = gated<V>(scale, load<V>(gate + base + c), load<V>(gh + base + c));
+            reals<V> gy = gated<V, G>(scale, load<V>(gate + base + c), load<V>(gh + base + c));
             reals<V> weight = load<V>(a.weight + c);
             reals<V> x = load<V>(z + base + c);
             for (int v = 0; v < V; v++) {
@@ -303,7 +318,7 @@ static __global__ void backward_layer_kernel(struct sl_activate a, uint32_t lane
         sum = team_sum(team, sum) / (sl_real)a.n_columns;
         slope = team_sum(team, slope) * row.rstd / (sl_real)a.n_columns;
         for (uint32_t c = team.lane * V; c < n; c += lanes * V) {
-            reals<V> gy = gated<V>(scale, load<V>(gate + base + c), load<V>(gh + base + c));
+            reals<V> gy = gated<V, G>(scale, load<V>(gate + base + c), load<V>(gh + base + c));
             reals<V> weight = load<V>(a.weight + c);
             reals<V> x = load<V>(z + base + c);
             for (int v = 0; v < V; v++) {
@@ -332,9 +347,9 @@ template <enum sl_activate_norm norm> struct column_sums {
 };
 
 /* Sums over rows begin .. end - 1 of column c. AHEAD rows are in flight at a time. */
-template <enum sl_activate_norm norm>
+template <enum sl_activate_norm norm, typename G>
 static inline __device__ struct column_sums<norm>
-add_rows(const struct sl_activate *a, const struct sl_activate_row *rows, const sl_real *z, const uint8_t *gate,
+add_rows(const struct sl_activate *a, const struct sl_activate_row *rows, const sl_real *z, const G *gate,
          const sl_real *gh, uint64_t begin, uint64_t end, uint32_t c) {
     typedef typename adder<norm>::type number;
     struct column_sums<norm> sums = {
@@ -347,7 +362,7 @@ add_rows(const struct sl_activate *a, const struct sl_activate_row *rows, const 
         struct sl_activate_row row[AHEAD];
         sl_real x[AHEAD] = {};
         sl_real g[AHEAD] = {};
-        uint8_t open[AHEAD] = {};
+        G open[AHEAD] = {};
         for (uint32_t k = 0; k < AHEAD; k++) {
             const size_t base = (size_t)(i0 + k) * a->n_columns + c;
             row[k] = column;
@@ -371,9 +386,9 @@ add_rows(const struct sl_activate *a, const struct sl_activate_row *rows, const 
 
 /* One warp sums a slab of rows, one lane per column; a block adds its slabs in order. Block b has the columns of tile b
  * % n_tiles and block b / n_tiles of rows. partial_out: 2 F for each block of rows. */
-template <enum sl_activate_norm norm>
+template <enum sl_activate_norm norm, typename G>
 static __global__ void column_sums_kernel(struct sl_activate a, const struct sl_activate_row *__restrict__ rows,
-                                          const sl_real *__restrict__ z, const uint8_t *__restrict__ gate,
+                                          const sl_real *__restrict__ z, const G *__restrict__ gate,
                                           const sl_real *__restrict__ gh, uint32_t n_blocks,
                                           double *__restrict__ partial_out)
 {
@@ -435,6 +450,20 @@ static uintptr_t gate_address(const uint8_t *gate)
     return (uintptr_t)gate * sizeof(reals<4>) / 4;
 }
 
+static uintptr_t gate_address(const sl_real *gate)
+{
+    return address(gate);
+}
+
+/* start(G()), G being the gate's stored type. */
+template <typename Start> static enum sl_status by_gate(enum sl_activate_kind kind, Start start)
+{
+    if (sl_activate_gate_dtype(kind) == SL_DTYPE_U8) {
+        return start(uint8_t());
+    }
+    return start(sl_real());
+}
+
 /* Blocks for one team per row. */
 static unsigned team_blocks(uint32_t n_rows, uint32_t lanes)
 {
@@ -442,42 +471,46 @@ static unsigned team_blocks(uint32_t n_rows, uint32_t lanes)
 }
 
 template <enum sl_activate_norm norm, typename Z, typename H>
-static enum sl_status start_forward(cudaStream_t stream, const struct sl_activate *a, bool in_quads, const void *z,
-                                    const void *residual, uint8_t *gate, void *h)
+static enum sl_status start_forward(cudaStream_t stream, const struct sl_activate *a, const void *z,
+                                    const void *residual, void *gate_out, void *h)
 {
-    uint32_t lanes = team_lanes(a->n_columns);
-    return sl_start("sl_activate_forward", stream, team_blocks(a->n_rows, lanes),
-                    in_quads ? forward_kernel<norm, 4, Z, H> : forward_kernel<norm, 1, Z, H>, *a, lanes, (const Z *)z,
-                    (const H *)residual, gate, (H *)h);
+    const uint32_t lanes = team_lanes(a->n_columns);
+    return by_gate(a->kind, [&](auto g) {
+        typedef decltype(g) G;
+        G *gate = (G *)gate_out;
+        const uintptr_t all = sl_quad_address(sl_dtype_of<Z>(), z) | sl_quad_address(sl_dtype_of<H>(), residual) |
+                              gate_address(gate) | sl_quad_address(sl_dtype_of<H>(), h) | address(a->weight) |
+                              address(a->bias) | address(a->mean) | address(a->rstd);
+        return sl_start("sl_activate_forward", stream, team_blocks(a->n_rows, lanes),
+                        is_aligned(a->n_columns, all) ? forward_kernel<norm, 4, Z, G, H>
+                                                      : forward_kernel<norm, 1, Z, G, H>,
+                        *a, lanes, (const Z *)z, (const H *)residual, gate, (H *)h);
+    });
 }
 
 enum sl_status sl_activate_forward_rows_cuda(cudaStream_t stream, const struct sl_activate *a, enum sl_dtype z_dtype,
-                                             const void *z, const void *residual, uint8_t *gate_out,
-                                             enum sl_dtype h_dtype, void *h_out)
+                                             const void *z, const void *residual, void *gate_out, enum sl_dtype h_dtype,
+                                             void *h_out)
 {
-    const uintptr_t all = sl_quad_address(z_dtype, z) | sl_quad_address(h_dtype, residual) | gate_address(gate_out) |
-                          sl_quad_address(h_dtype, h_out) | address(a->weight) | address(a->bias) | address(a->mean) |
-                          address(a->rstd);
-    const bool in_quads = is_aligned(a->n_columns, all);
     if (z_dtype != SL_DTYPE_REAL) { /* H then has the same dtype */
-        return start_forward<SL_ACTIVATE_PLAIN, sl_bf16, sl_bf16>(stream, a, in_quads, z, residual, gate_out, h_out);
+        return start_forward<SL_ACTIVATE_PLAIN, sl_bf16, sl_bf16>(stream, a, z, residual, gate_out, h_out);
     }
     return sl_by_dtype(h_dtype, [&](auto e) {
         typedef decltype(e) H;
         switch (a->norm) {
         case SL_ACTIVATE_LAYER:
-            return start_forward<SL_ACTIVATE_LAYER, sl_real, H>(stream, a, in_quads, z, residual, gate_out, h_out);
+            return start_forward<SL_ACTIVATE_LAYER, sl_real, H>(stream, a, z, residual, gate_out, h_out);
         case SL_ACTIVATE_BATCH:
-            return start_forward<SL_ACTIVATE_BATCH, sl_real, H>(stream, a, in_quads, z, residual, gate_out, h_out);
-        default: return start_forward<SL_ACTIVATE_PLAIN, sl_real, H>(stream, a, in_quads, z, residual, gate_out, h_out);
+            return start_forward<SL_ACTIVATE_BATCH, sl_real, H>(stream, a, z, residual, gate_out, h_out);
+        default: return start_forward<SL_ACTIVATE_PLAIN, sl_real, H>(stream, a, z, residual, gate_out, h_out);
         }
     });
 }
 
 /* slope_out, offset_out: F each. rows: layer only. */
-template <enum sl_activate_norm norm>
+template <enum sl_activate_norm norm, typename G>
 static enum sl_status start_sums(cudaStream_t stream, const struct sl_activate *a, const struct sl_activate_row *rows,
-                                 const sl_real *z, const uint8_t *gate, const sl_real *gh,
+                                 const sl_real *z, const G *gate, const sl_real *gh,
                                  typename adder<norm>::type *slope_out, typename adder<norm>::type *offset_out)
 {
     const char *name = "sl_activate column sums";
@@ -486,14 +519,15 @@ static enum sl_status start_sums(cudaStream_t stream, const struct sl_activate *
     typedef typename adder<norm>::type number;
     sl_scratch partial(stream);
     SL_CHECK(partial.take((size_t)n * 2 * a->n_columns * sizeof(double), name));
-    SL_CHECK(sl_start(name, stream, sl_blocks(n * n_tiles * SL_THREADS), column_sums_kernel<norm>, *a, rows, z, gate,
+    SL_CHECK(sl_start(name, stream, sl_blocks(n * n_tiles * SL_THREADS), column_sums_kernel<norm, G>, *a, rows, z, gate,
                       gh, n, partial.as<double>()));
     return sl_start(name, stream, sl_partial_blocks(2 * a->n_columns), sl_add_partials<double, two_sums<number>>, n,
                     2 * a->n_columns, partial.as<double>(), two_sums<number>{a->n_columns, slope_out, offset_out});
 }
 
+template <typename G>
 static enum sl_status start_backward_layer(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
-                                           const uint8_t *gate, const sl_real *gh, const struct sl_activate_sums *sums,
+                                           const G *gate, const sl_real *gh, const struct sl_activate_sums *sums,
                                            sl_real *gz)
 {
     const char *name = "sl_activate_backward";
@@ -502,26 +536,27 @@ static enum sl_status start_backward_layer(cudaStream_t stream, const struct sl_
     sl_scratch rows(stream);
     SL_CHECK(rows.take(a->n_rows * sizeof(struct sl_activate_row), name));
     SL_CHECK(sl_start(name, stream, team_blocks(a->n_rows, lanes),
-                      is_aligned(a->n_columns, all) ? backward_layer_kernel<4> : backward_layer_kernel<1>, *a, lanes, z,
-                      gate, gh, gz, rows.as<struct sl_activate_row>()));
+                      is_aligned(a->n_columns, all) ? backward_layer_kernel<4, G> : backward_layer_kernel<1, G>, *a,
+                      lanes, z, gate, gh, gz, rows.as<struct sl_activate_row>()));
     return start_sums<SL_ACTIVATE_LAYER>(stream, a, rows.as<struct sl_activate_row>(), z, gate, gh, sums->gw, sums->gb);
 }
 
 /* PLAIN and BATCH; means: 2 F, batch only. */
-template <enum sl_activate_norm norm>
-static enum sl_status start_backward(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
-                                     const uint8_t *gate, const sl_real *gh, const sl_real *means, sl_real *gz)
+template <enum sl_activate_norm norm, typename G>
+static enum sl_status start_backward(cudaStream_t stream, const struct sl_activate *a, const sl_real *z, const G *gate,
+                                     const sl_real *gh, const sl_real *means, sl_real *gz)
 {
     uint32_t lanes = team_lanes(a->n_columns);
     uintptr_t all = address(z) | gate_address(gate) | address(gh) | address(means) | address(gz) | address(a->weight) |
                     address(a->mean) | address(a->rstd);
     return sl_start("sl_activate_backward", stream, team_blocks(a->n_rows, lanes),
-                    is_aligned(a->n_columns, all) ? backward_kernel<norm, 4> : backward_kernel<norm, 1>, *a, lanes, z,
-                    gate, gh, means, gz);
+                    is_aligned(a->n_columns, all) ? backward_kernel<norm, 4, G> : backward_kernel<norm, 1, G>, *a,
+                    lanes, z, gate, gh, means, gz);
 }
 
+template <typename G>
 static enum sl_status start_backward_batch(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
-                                           const uint8_t *gate, const sl_real *gh, const struct sl_activate_sums *sums,
+                                           const G *gate, const sl_real *gh, const struct sl_activate_sums *sums,
                                            sl_real *gz)
 {
     const char *name = "sl_activate_backward";
@@ -534,18 +569,24 @@ static enum sl_status start_backward_batch(cudaStream_t stream, const struct sl_
 }
 
 enum sl_status sl_activate_backward_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
-                                         const uint8_t *gate, const sl_real *gh, const struct sl_activate_sums *sums,
+                                         const void *gate, const sl_real *gh, const struct sl_activate_sums *sums,
                                          sl_real *gz_out)
 {
-    switch (a->norm) {
-    case SL_ACTIVATE_LAYER: return start_backward_layer(stream, a, z, gate, gh, sums, gz_out);
-    case SL_ACTIVATE_BATCH: return start_backward_batch(stream, a, z, gate, gh, sums, gz_out);
-    default: return start_backward<SL_ACTIVATE_PLAIN>(stream, a, z, gate, gh, nullptr, gz_out);
-    }
+    return by_gate(a->kind, [&](auto g) {
+        const auto *open = (const decltype(g) *)gate;
+        switch (a->norm) {
+        case SL_ACTIVATE_LAYER: return start_backward_layer(stream, a, z, open, gh, sums, gz_out);
+        case SL_ACTIVATE_BATCH: return start_backward_batch(stream, a, z, open, gh, sums, gz_out);
+        default: return start_backward<SL_ACTIVATE_PLAIN>(stream, a, z, open, gh, nullptr, gz_out);
+        }
+    });
 }
 
 enum sl_status sl_activate_batch_sums_cuda(cudaStream_t stream, const struct sl_activate *a, const sl_real *z,
-                                           const uint8_t *gate, const sl_real *gh, double *sums_out)
+                                           const void *gate, const sl_real *gh, double *sums_out)
 {
-    return start_sums<SL_ACTIVATE_BATCH>(stream, a, nullptr, z, gate, gh, sums_out, sums_out + a->n_columns);
+    return by_gate(a->kind, [&](auto g) {
+        const auto *open = (const decltype(g) *)gate;
+        return start_sums<SL_ACTIVATE_BATCH>(stream, a, nullptr, z, open, gh, sums_out, sums_out + a->n_columns);
+    });
 }

@@ -6,6 +6,7 @@
 
 #include "codelets/rows/activate.h"
 #include "codelets/rows/batchnorm.h"
+#include "runtime/model/kinds.h"
 
 /* ---- batch norm's sums ---- */
 
@@ -132,6 +133,7 @@ struct activation {
     enum sl_role z, h, gate, gh, gz;
     bool residual;
     int norm; /* enum sl_norm */
+    enum sl_activate_kind kind;
     double dropout;
     uint32_t hop; /* the key of dropout masks */
 };
@@ -144,7 +146,7 @@ static struct sl_activate_layer layer_of(const struct sl_layer_pass *lp, const s
         [SL_NORM_NONE] = SL_ACTIVATE_PLAIN, [SL_NORM_LAYER] = SL_ACTIVATE_LAYER, [SL_NORM_BATCH] = SL_ACTIVATE_BATCH};
     const struct sl_pass *pass = lp->pass;
     struct sl_activate_layer layer = {
-        .norm = norms[activation->norm], .dropout = activation->dropout, .seed = pass->seed};
+        .norm = norms[activation->norm], .kind = activation->kind, .dropout = activation->dropout, .seed = pass->seed};
     layer.frontier = pass->source->ids(pass, p).ids;
     layer.dataset_ids = pass->shards->dataset_ids;
     if (layer.norm != SL_ACTIVATE_PLAIN) {
@@ -175,6 +177,7 @@ static struct activation end_of(const struct sl_layer_pass *lp)
                                .gz = SL_ROWS_GZ,
                                .residual = lp->layer->residual,
                                .norm = lp->layer->norm,
+                               .kind = lp->layer->activation,
                                .dropout = lp->layer->keeps ? 0 : lp->pass->dropout,
                                .hop = hop_of(lp, true)};
 }
@@ -188,6 +191,7 @@ static struct activation begin_of(const struct sl_layer_pass *lp)
                                .gh = SL_ROWS_GBEFORE,
                                .gz = SL_ROWS_GINPUT,
                                .norm = lp->layer->kind->norms_input ? SL_NORM_LAYER : SL_NORM_NONE,
+                               .kind = sl_layer_input_activation(lp->layer),
                                .dropout = lp->pass->dropout,
                                .hop = hop_of(lp, !lp->layer->hidden)};
 }

@@ -2,15 +2,15 @@
  * Copyright (c) 2026 the Starling authors
  *
  * Graph isomorphism network (Xu et al. 2019): s = (1 + e) h + sum of h over in-neighbours, t = s W1 + b1,
- * z = ReLU(t) W2 + b2. e is a number of the layer, learned or fixed. A sample gives an unbiased estimate of s
- * (codelets/sums/aggregate.h).
+ * z = f(t) W2 + b2. f is the activation. e is a number of the layer, learned or fixed. A sample gives an unbiased
+ * estimate of s (codelets/sums/aggregate.h).
  *
  *   summing first      forward: h travels; s = e h_self, += sum of h with h_self; t = s W1 + b1
  *                      backward: gs = gt W1^T travels back; gh = adjoint of the sum, += e gs on the self rows
  *   projecting first   forward: y = h W1 travels; t = b1 + e y_self, += sum of y with y_self
  *                      backward: gt travels back; gy = adjoint of the sum, += e gt on the self rows; gh = gy W1^T
  *
- *   ge = sum of gs h_self, or of gt y_self. gt = gz W2^T where t > 0, else 0. */
+ *   ge = sum of gs h_self, or of gt y_self. gt = f'(t) gz W2^T. */
 #include "codelets/rows/activate.h"
 #include "codelets/rows/blend.h"
 #include "codelets/rows/dense.h"
@@ -20,8 +20,11 @@
 
 enum { EPSILON, W1, B1, W2, B2, N_PARAMETERS };
 
-/* ReLU, without norm and dropout. */
-static const struct sl_activate_layer relu = {.norm = SL_ACTIVATE_PLAIN};
+/* The activation, without norm and dropout. */
+static struct sl_activate_layer plain(const struct sl_layer_pass *lp)
+{
+    return (struct sl_activate_layer){.norm = SL_ACTIVATE_PLAIN, .kind = lp->layer->activation};
+}
 
 /* The rows of the vertices of chunk c, as they travelled. */
 static struct sl_layer_pass_place self_place(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
@@ -51,8 +54,9 @@ static enum sl_status begin(const struct sl_layer_pass *lp, uint32_t p, uint32_t
 static enum sl_status finish(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, p);
+    const struct sl_activate_layer f = plain(lp);
     starpu_data_handle_t inner = sl_layer_pass_rows(lp, p, SL_ROWS_INNER)->chunk[c];
-    SL_CHECK(sl_activate_forward_submit(&head, &relu, 0, sl_layer_pass_rows(lp, p, SL_ROWS_T)->chunk[c], NULL, 0,
+    SL_CHECK(sl_activate_forward_submit(&head, &f, 0, sl_layer_pass_rows(lp, p, SL_ROWS_T)->chunk[c], NULL, 0,
                                         sl_layer_pass_rows(lp, p, SL_ROWS_GATE_INNER)->chunk[c], inner));
     return sl_dense_forward_submit(&head, inner, 0, sl_layer_pass_value(lp, p, W2), sl_layer_pass_value(lp, p, B2), 0,
                                    sl_layer_pass_rows(lp, p, SL_ROWS_Z)->chunk[c]);
@@ -93,11 +97,12 @@ static enum sl_status forward(const struct sl_layer_pass *lp)
 static enum sl_status inner_back(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {
     struct sl_task_args head = sl_layer_pass_head(lp, p);
+    const struct sl_activate_layer f = plain(lp);
     const struct sl_activate_sums_handles no_sums = {0};
     starpu_data_handle_t g = sl_layer_pass_rows(lp, p, SL_ROWS_GINNER)->chunk[c];
     SL_CHECK(sl_dense_backward_input_submit(&head, sl_layer_pass_rows(lp, p, SL_ROWS_GZ)->chunk[c],
                                             sl_layer_pass_value(lp, p, W2), 0, g, 0));
-    return sl_activate_backward_submit(&head, &relu, NULL, sl_layer_pass_rows(lp, p, SL_ROWS_GATE_INNER)->chunk[c], g,
+    return sl_activate_backward_submit(&head, &f, NULL, sl_layer_pass_rows(lp, p, SL_ROWS_GATE_INNER)->chunk[c], g,
                                        &no_sums, sl_layer_pass_rows(lp, p, SL_ROWS_GT)->chunk[c]);
 }
 
@@ -187,7 +192,8 @@ static void rows(const struct sl_layer *layer, struct sl_layer_order *order)
     order->product = SL_ROWS_GT;
     sl_declare_convolution(layer, order);
     order->row[SL_ROWS_T] = (struct sl_layer_row){level, n, SL_DTYPE_REAL, SL_UNTIL_FORWARD};
-    order->row[SL_ROWS_GATE_INNER] = (struct sl_layer_row){level, n, SL_DTYPE_U8, SL_UNTIL_BACKWARD};
+    order->row[SL_ROWS_GATE_INNER] =
+        (struct sl_layer_row){level, n, sl_activate_gate_dtype(layer->activation), SL_UNTIL_BACKWARD};
     order->row[SL_ROWS_INNER] = (struct sl_layer_row){level, n, layer->row_dtype, SL_UNTIL_BACKWARD};
     order->row[SL_ROWS_GINNER] = (struct sl_layer_row){level, n, SL_DTYPE_REAL, SL_UNTIL_CHUNK};
     order->row[SL_ROWS_GT] = (struct sl_layer_row){level, n, SL_DTYPE_REAL, SL_UNTIL_BACKWARD};

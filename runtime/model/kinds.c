@@ -67,7 +67,8 @@ static void declare_output(const struct sl_layer *layer, struct sl_layer_row *ro
     if (layer->hidden) {
         enum sl_row_end end = layer->norm == SL_NORM_NONE ? SL_UNTIL_FORWARD : SL_UNTIL_BACKWARD;
         row[SL_ROWS_Z] = (struct sl_layer_row){level, n, SL_DTYPE_REAL, end};
-        row[SL_ROWS_GATE] = (struct sl_layer_row){level, n, SL_DTYPE_U8, SL_UNTIL_BACKWARD};
+        row[SL_ROWS_GATE] =
+            (struct sl_layer_row){level, n, sl_activate_gate_dtype(layer->activation), SL_UNTIL_BACKWARD};
         row[SL_ROWS_H] = (struct sl_layer_row){level, n, layer->row_dtype, SL_UNTIL_BACKWARD};
         row[SL_ROWS_GH] = (struct sl_layer_row){level, n, SL_DTYPE_REAL, SL_UNTIL_CHUNK};
         row[SL_ROWS_GZ] = (struct sl_layer_row){level, n, SL_DTYPE_REAL, SL_UNTIL_BACKWARD};
@@ -84,7 +85,8 @@ static void declare_output(const struct sl_layer *layer, struct sl_layer_row *ro
 static void declare_activated_input(const struct sl_layer *layer, struct sl_layer_row *row)
 {
     row[SL_ROWS_BEFORE] = (struct sl_layer_row){layer->from, layer->n_in, layer->row_dtype, SL_UNTIL_BACKWARD};
-    row[SL_ROWS_GATE_BEFORE] = (struct sl_layer_row){layer->from, layer->n_in, SL_DTYPE_U8, SL_UNTIL_BACKWARD};
+    row[SL_ROWS_GATE_BEFORE] = (struct sl_layer_row){
+        layer->from, layer->n_in, sl_activate_gate_dtype(sl_layer_input_activation(layer)), SL_UNTIL_BACKWARD};
     row[SL_ROWS_GBEFORE] = (struct sl_layer_row){layer->from, layer->n_in, SL_DTYPE_REAL, SL_UNTIL_CHUNK};
 }
 

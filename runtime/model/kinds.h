@@ -45,7 +45,7 @@ extern const struct sl_layer_kind sl_rgat;       /* sl_gat for each relation */
 extern const struct sl_layer_kind sl_resgcn;     /* Li et al. 2020, with graph convolutions */
 
 /* First and last layers, which do not aggregate: z = h W + b for every row. sl_linear_in and sl_linear_out are linear.
- * sl_activated_in ends in an activation. sl_normed_out applies layer norm, ReLU and dropout to its input first. */
+ * sl_activated_in ends in an activation. sl_normed_out applies layer norm, activation and dropout to its input first. */
 extern const struct sl_layer_kind sl_linear_in;
 extern const struct sl_layer_kind sl_activated_in;
 extern const struct sl_layer_kind sl_vectors_in; /* as sl_activated_in, for --input-layer */
@@ -79,6 +79,13 @@ void sl_declare_convolution(const struct sl_layer *layer, struct sl_layer_order 
 static inline bool sl_layer_aggregates(const struct sl_layer *layer)
 {
     return layer->kind->sum != NULL;
+}
+
+/* The activation of the input rows, if the layer activates them. Rows that no layer norm changes are activated already:
+ * they only get dropout. */
+static inline enum sl_activate_kind sl_layer_input_activation(const struct sl_layer *layer)
+{
+    return layer->kind->norms_input ? layer->activation : SL_ACTIVATE_IDENTITY;
 }
 
 /* The number of matrices that the layer has side by side or one above the other: one, or one for each relation. */

@@ -10,6 +10,7 @@
 
 #include <starpu.h>
 
+#include "codelets/rows/activate.h"
 #include "runtime/plan/settings.h"
 #include "support/real.h"
 #include "support/status.h"
@@ -49,7 +50,7 @@ enum sl_role {
     SL_ROWS_H,
     /* The output before the activation; the logits in the last layer. */
     SL_ROWS_Z,
-    /* A byte per number: codelets/rows/activate.h. */
+    /* The gate of the activation: codelets/rows/activate.h. */
     SL_ROWS_GATE,
     /* Mean or weighted sum over in-neighbours, unless the layer projects first. */
     SL_ROWS_SUM,
@@ -62,7 +63,7 @@ enum sl_role {
     SL_ROWS_SCALES,
     /* Sums of the features of in-edges. */
     SL_ROWS_EDGES,
-    /* For a layer of two products: the output of the first product, the gate of its ReLU, and the result. For gatv2:
+    /* For a layer of two products: the output of the first product, the gate of its activation, and the result. For gatv2:
      * the rows R. */
     SL_ROWS_T,
     SL_ROWS_GATE_INNER,
@@ -195,7 +196,7 @@ struct sl_layer_kind {
     bool reads_first;
     /* Sums and products alone read its input. Then the input of the first layer may be float16 or bfloat16 features. */
     bool reads_narrow;
-    /* Applies layer norm and activation to its input rows first. */
+    /* Applies layer norm, activation and dropout to its input rows first. */
     bool norms_input;
 
     /* Declare the rows of this kind for an order of product and sum. The rows that other kinds have too, and the roles
@@ -260,16 +261,18 @@ struct sl_layer {
     bool last;
     /* enum sl_norm of the activation. */
     int norm;
+    /* Of the output, of input rows after a layer norm, and inside the layer. */
+    enum sl_activate_kind activation;
     /* The output bias is followed by batch norm. The norm subtracts the bias again, so the gradient of the bias is
      * zero, and is not computed. */
     bool bias_vanishes;
-    /* The layer applies activation and dropout to its input rows first. */
+    /* The layer applies activation and dropout, or dropout alone, to its input rows first. */
     bool activates_input;
     /* The output has no dropout, because later layers need the plain output. */
     bool keeps;
     struct sl_layer_order training, evaluation;
     /* The dtype of rows that products or other PEs read, as of the features (--precision). Rows before an activation,
-     * rows that tasks add to, and gradients are sl_real; gates are bytes. */
+     * rows that tasks add to, and gradients are sl_real; gates are bytes or sl_real. */
     enum sl_dtype row_dtype;
     /* GCNII's beta. */
     double identity;

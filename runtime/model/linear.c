@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the Starling authors
  *
  * First and last layers of a model, which do not aggregate: z = h W + b for every row. The layer is linear, or ends
- * in an activation, or applies layer norm, ReLU and dropout to its input first. */
+ * in an activation, or applies layer norm, activation and dropout to its input first. */
 #include "codelets/rows/dense.h"
 #include "runtime/model/activation.h"
 #include "runtime/model/kinds.h"
@@ -68,7 +68,7 @@ const struct sl_layer_kind sl_vectors_in = {
     .forward = forward,
     .backward = backward};
 
-/* ---- on the input rows after layer norm, ReLU and dropout ---- */
+/* ---- on the input rows after layer norm, activation and dropout ---- */
 
 static enum sl_status forward_normed_chunk(const struct sl_layer_pass *lp, uint32_t p, uint32_t c)
 {

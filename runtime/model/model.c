@@ -168,6 +168,7 @@ static void shape_layer(const struct sl_settings *settings, uint32_t i, const st
     } else if (layer->hidden && aggregates) {
         layer->norm = settings->norm;
     }
+    layer->activation = (enum sl_activate_kind)settings->activation;
     layer->bias_vanishes = layer->norm == SL_NORM_BATCH;
     layer->residual = settings->residual && layer->hidden && aggregates && layer->n_in == layer->n_out;
     order_layer(settings, i == 0, data->sparse, layer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Copyright (c) 2026 the Starling authors
  *
- * Residual graph convolutions (the res+ blocks of Li et al. 2020): h' = h + P x W + b with x = dropout(ReLU(layer
+ * Residual graph convolutions (the res+ blocks of Li et al. 2020): h' = h + P x W + b with x = dropout(f(layer
  * norm(h))). P is as in gcn.c.
  *
  *   forward   x travels; s = P x; h' = s W + b + h on the self rows

@@ -163,14 +163,19 @@ static const struct sl_option options[] = {
     {.name = "input-dropout", .group = "model", .kind = SL_OPTION_REAL, .offset = FIELD(input_dropout),
      .initial = "0", .max = 0.9999, .argument = "X", .help = "Probability of dropping an input feature in training",
      .programs = COOP},
+    {.name = "activation", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(activation),
+     .choices = "relu,elu,gelu,leaky_relu", .initial = "relu",
+     .help = "Activation of the hidden layers, and of the layer inside gin. elu: exp(x) - 1 below 0. gelu: x times the "
+             "normal distribution function. leaky_relu: x / 100 below 0",
+     .of_model = true},
     {.name = "norm", .group = "model", .kind = SL_OPTION_CHOICE, .offset = FIELD(norm), .choices = "none,layer,batch",
-     .initial = "none", .help = "Norm of the hidden layers, before ReLU",
+     .initial = "none", .help = "Norm of the hidden layers, before the activation",
      .of_model = true, .synonyms = "layernorm=layer,batchnorm=batch"},
     {.name = "residual", .group = "model", .kind = SL_OPTION_FLAG, .offset = FIELD(residual),
      .help = "Add a layer's input to its output if both have the same width",
      .of_model = true},
     {.name = "input-layer", .group = "model", .programs = COOP, .kind = SL_OPTION_FLAG, .offset = FIELD(input_layer),
-     .help = "Put a product and ReLU before the first layer (not with gcnii and resgcn, whose first layer is such). In "
+     .help = "Put a product and the activation before the first layer (not with gcnii and resgcn, whose first layer is such). In "
              "a typed dataset each type with features thus gets a projection to --hidden, and each vertex without "
              "features a trained vector. If features are sparse, Adam leaves vectors that a step did not read as they "
              "are",
@@ -585,7 +590,7 @@ static const struct sl_option_alias aliases[] = {
     {"dropout", "drop,drop-rate,feat-drop,attn-drop,attention-dropout"}, {"input-dropout", "in-drop"},
     {"skip", "res,residual-connection"}, {"input-layer", "projection,embed-layer,use-embedding"},
     {"edge-weights", "edge-weight,weighted,prob"}, {"edge-features", "edge-feat,edge-attr,edge-dim"},
-    {"precision", "dtype,dt,data-type,amp,mixed-precision,fp16,half,bf16"},
+    {"activation", "act,nonlinearity"}, {"precision", "dtype,dt,data-type,amp,mixed-precision,fp16,half,bf16"},
     {"load", "pretrained,model-path,load-model"}, {"pes", "parts,partitions"}, {"chunks", "parts,partitions"},
     {"batch-size", "bs,minibatch-size"}, {"fanout", "neighbors,neighbours,neighs,samples,sample-sizes"},
     {"relation-fanout", "fanout-dict,etype-fanout"}, {"sampler", "sampling,sample-type"},
@@ -606,7 +611,6 @@ static const struct sl_option_alias aliases[] = {
     {"--model sage takes the mean over in-neighbours", "aggr,aggregator,agg"},
     {"evaluation takes all in-neighbours, without batches", "eval-batch-size,val-batch-size,test-batch-size"},
     {"optimizer", "optim"}, {"the optimisers are adam and adamw", "momentum"},
-    {"the activation is ReLU", "activation,act"},
     {"reverse edges are added unless --directed is given", "undirected,bidirected,reverse-edges"},
     {"the seeds are shuffled in every epoch", "shuffle"}, {"run it once for each --seed", "runs,repeat"},
     {"--split random:60,20,20 draws a split", "train-ratio,val-ratio,test-ratio,train-size,val-size,test-size"},

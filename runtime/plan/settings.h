@@ -94,6 +94,7 @@ struct sl_settings {
     uint32_t hidden;
     double dropout;       /* [0, 0.9999]: codelets/rows/dropout.h */
     double input_dropout; /* the same */
+    int activation;       /* enum sl_activate_kind */
     int norm;             /* enum sl_norm */
     bool residual;
     bool skip; /* gat, gatv2 */

@@ -24,7 +24,7 @@ count()
 
 # ---- help -----------------------------------------------------------------------------------------------------------------------
 
-options='dataset data-path split features directed normalize-features cache layers hidden dropout input-dropout norm residual precision load
+options='dataset data-path split features directed normalize-features cache layers hidden dropout input-dropout activation norm residual precision load
     pes group-size batch-size fanout relation-fanout sampler layer-size replace layer-dependency kappa labor-iterations depth chunks partition sync gossip-what gossip-average-every
     gossip-local-size gossip-ring drop-last epochs lr lr-schedule lr-warmup optimizer weight-decay
      patience seed eval-every metrics metrics-steps save save-names predict embed checkpoint resume trace trace-steps quiet json cpus gpus sched placement
@@ -137,6 +137,7 @@ expect 0 'valid' --load q.safetensors $run --epochs 0 --predict p.npy --metrics 
 # A saved model says what it was trained with; one that does not is taken by its tensors (tests/unit/runtime/test_model.c).
 expect 0 '' $run --epochs 1 --norm batch --residual --layers 3 --save normed.safetensors
 expect 0 'valid' $run --epochs 0 --norm batch --residual --layers 3 --load normed.safetensors
+expect 2 "--activation: found 'gelu', expected 'relu', .*normed.safetensors" $run --epochs 0 --activation gelu --load normed.safetensors
 expect 2 "--norm: found 'none', expected 'batch', .*normed.safetensors" $run --epochs 0 --norm none --layers 3 --load normed.safetensors
 expect 2 "--residual: found 'no', expected 'yes', .*normed.safetensors" $run --epochs 0 --no-residual --layers 3 --load normed.safetensors
 expect 2 "--residual: found 'yes', expected 'no'" $run --epochs 0 --residual --load q.safetensors

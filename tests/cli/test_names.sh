@@ -14,15 +14,20 @@ cat >compare.py <<'END' || exit 99
 import csv, gzip, sys
 import numpy as np, torch
 from safetensors.torch import load_file
-from torch.nn import BatchNorm1d, LayerNorm, Linear, Module, ModuleList, ReLU, Sequential
-from torch.nn.functional import relu
+from torch.nn import BatchNorm1d, LayerNorm, Linear, Module, ModuleList, Sequential
+from torch.nn import functional
 
-library, model, norm = sys.argv[1:4]
+library, model, norm, activation = sys.argv[1:5]
+f = getattr(functional, activation)
 HIDDEN, LAYERS, HEADS, ALPHA, LAMBDA = 16, 3, 4, 0.1, 0.5
 
 def table(path, kind):
     with gzip.open(path, 'rt') as file:
         return np.array(list(csv.reader(file)), dtype=kind)
+
+class F(Module):
+    def forward(self, x):
+        return f(x)
 
 def conv(n_in, n_out, i):
     """Layer i of the library."""
@@ -38,7 +43,7 @@ def conv(n_in, n_out, i):
         if model == 'gcnii':
             return nn.GCN2Conv(n_in, ALPHA, LAMBDA, i + 1)
         if model == 'gin':
-            return nn.GINConv(Sequential(Linear(n_in, n_out), ReLU(), Linear(n_out, n_out)), train_eps=True)
+            return nn.GINConv(Sequential(Linear(n_in, n_out), F(), Linear(n_out, n_out)), train_eps=True)
         return nn.GCNConv(n_in, n_out)
     from dgl import nn
     if model == 'sage':
@@ -50,7 +55,7 @@ def conv(n_in, n_out, i):
     if model == 'gcnii':
         return nn.GCN2Conv(n_in, i + 1, alpha=ALPHA, lambda_=LAMBDA, bias=False)
     if model == 'gin':
-        return nn.GINConv(Sequential(Linear(n_in, n_out), ReLU(), Linear(n_out, n_out)), 'sum', learn_eps=True)
+        return nn.GINConv(Sequential(Linear(n_in, n_out), F(), Linear(n_out, n_out)), 'sum', learn_eps=True)
     return nn.GraphConv(n_in, n_out)
 
 def graph_of(edges, n):
@@ -85,15 +90,15 @@ class Net(Module):
         h = getattr(self, 'in')(x) if self.ends else x
         if model == 'resgcn':
             for i in range(LAYERS):
-                h = h + self.apply_conv(i, graph, relu(self.norms[i](h)))
-            return self.out(relu(self.norms[LAYERS](h)))
-        first = h = relu(h) if self.ends else h
+                h = h + self.apply_conv(i, graph, f(self.norms[i](h)))
+            return self.out(f(self.norms[LAYERS](h)))
+        first = h = f(h) if self.ends else h
         for i in range(LAYERS):
             h = self.apply_conv(i, graph, h, first) if model == 'gcnii' else self.apply_conv(i, graph, h)
             if i < len(self.norms):
                 h = self.norms[i](h)
             if self.ends or i < LAYERS - 1:
-                h = relu(h)
+                h = f(h)
         return self.out(h) if self.ends else h
 
 x = torch.from_numpy(table('made/raw/node-feat.csv.gz', np.float32))
@@ -104,7 +109,7 @@ net.double().eval()
 with torch.no_grad():
     found = net(x.double(), graph_of(table('made/raw/edge.csv.gz', np.int64), len(x)))
 worst = float((found - expected).abs().max())
-print(f'{library} {model} --norm {norm}: largest difference {worst:.2e}, largest score {float(expected.abs().max()):.3g}')
+print(f'{library} {model} --norm {norm} --activation {activation}: largest difference {worst:.2e}, largest score {float(expected.abs().max()):.3g}')
 if float(expected.std(dim=0).max()) < 1e-3:
     sys.exit('expected scores that differ from vertex to vertex')
 sys.exit(not worst <= 1e-4 * max(1, float(expected.abs().max())))
@@ -117,13 +122,15 @@ for library in $libraries; do
     [[ $library == torch_geometric ]] && names=pyg
     for model in sage gcn gat gatv2 gcnii resgcn gin; do
         for norm in none layer batch; do
+            case $norm in none) activation=gelu ;; layer) activation=elu ;; *) activation=leaky_relu ;; esac
+            [[ $model == sage ]] && activation=relu
             [[ $model == resgcn && $norm != none ]] && continue
             skip=
             [[ $names == pyg && $model == gat* ]] && skip=--skip
-            "$program" --dataset ./made --cache none --model $model --norm $norm --layers 3 --hidden 16 --lr 0.02 ${only[$model]-} $skip \
+            "$program" --dataset ./made --cache none --model $model --norm $norm --activation $activation --layers 3 --hidden 16 --lr 0.02 ${only[$model]-} $skip \
                 --epochs 2 --batch-size 64 --pes 2 --cpus 1 --quiet --save model.safetensors \
                 --save-names $names --predict scores.npy || exit 1
-            "$python" -W ignore compare.py "$library" "$model" "$norm" || failed=1
+            "$python" -W ignore compare.py "$library" "$model" "$norm" "$activation" || failed=1
         done
     done
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the Starling authors
-"""Write gatv2_*.json and gat2_skip.json beside this file: PyTorch Geometric's GATv2Conv and GATConv on the graph of
+"""Write gatv2_*.json, gat2_skip.json, gat3_elu.json and gat2_leaky_relu.json beside this file: PyTorch Geometric's GATv2Conv and GATConv on the graph of
 gat2.json, and PyTorch's figures in double. Needs torch and torch-geometric; the tests do not.
 
 GATv2Conv has an output bias beside those of its two products. It is one too many: z and the scores have two biases in
@@ -10,6 +10,7 @@ import json
 import os
 
 import torch
+from torch.nn import functional
 from torch.nn.functional import cross_entropy, layer_norm
 from torch_geometric.nn import GATConv, GATv2Conv
 
@@ -21,7 +22,7 @@ NAMES = {
 }
 
 
-def run(model, widths, heads, skip, norm, x, edges, labels, train):
+def run(model, widths, heads, skip, norm, activation, x, edges, labels, train):
     torch.manual_seed(4)
     convs, p = [], {}
     for i, (n_in, n_out) in enumerate(zip(widths, widths[1:])):
@@ -46,7 +47,7 @@ def run(model, widths, heads, skip, norm, x, edges, labels, train):
             h = conv(h, edges)
             if norm and i + 1 < len(convs):
                 h = layer_norm(h, h.shape[1:], p[f"{i}.norm_weight"], p[f"{i}.norm_bias"])
-            h = h.relu() if i + 1 < len(convs) else h
+            h = getattr(functional, activation)(h) if i + 1 < len(convs) else h
         return h
 
     case = {"parameters": listed(p), "losses": []}
@@ -75,11 +76,16 @@ with open(os.path.join(folder, "gat2.json"), encoding="utf-8") as f:
 shared = {k: graph[k] for k in ("vertices", "edges_src_dst", "features", "labels", "train")}
 data = (torch.tensor(graph["features"]), torch.tensor(graph["edges_src_dst"]).T, torch.tensor(graph["labels"]),
         torch.tensor(graph["train"]))
-for name, model, widths, heads, skip, norm in [("gatv2_2", "gatv2", [5, 8, 3], 2, False, False),
-                                               ("gatv2_3_skip", "gatv2", [5, 12, 12, 3], 3, True, True),
-                                               ("gat2_skip", "gat", [5, 8, 3], 4, True, False)]:
-    options = {"widths": widths, "heads": heads, **({"skip": True} if skip else {}), **({"norm": "layer"} if norm else {})}
-    content = {"model": model, **shared, "options": options, **run(model, widths, heads, skip, norm, *data)}
+for name, model, widths, heads, skip, norm, activation in [
+        ("gatv2_2", "gatv2", [5, 8, 3], 2, False, False, "relu"),
+        ("gatv2_3_skip", "gatv2", [5, 12, 12, 3], 3, True, True, "relu"),
+        ("gat2_skip", "gat", [5, 8, 3], 4, True, False, "relu"),
+        ("gat3_elu", "gat", [5, 8, 8, 3], 2, True, True, "elu"),
+        ("gatv2_3_gelu", "gatv2", [5, 8, 8, 3], 2, False, False, "gelu"),
+        ("gat2_leaky_relu", "gat", [5, 8, 3], 4, False, False, "leaky_relu")]:
+    options = {"widths": widths, "heads": heads, **({"skip": True} if skip else {}),
+               **({"norm": "layer"} if norm else {}), **({"activation": activation} if activation != "relu" else {})}
+    content = {"model": model, **shared, "options": options, **run(model, widths, heads, skip, norm, activation, *data)}
     with open(os.path.join(folder, f"{name}.json"), "w", encoding="utf-8") as f:
         json.dump(content, f, indent=0)
         f.write("\n")

@@ -203,8 +203,11 @@ class Model:
             a = torch.softmax(e, 1).to(u.dtype)
             z = torch.einsum("vuh,uhc->vhc", a, u).reshape(len(h), -1) + self.p[f"{i}.bias"].to(u.dtype)
             z = z + self.skip(h, i)
-            h = z if last else torch.relu(self.norm(z, str(i)))
+            h = z if last else self.activation(self.norm(z, str(i)))
         return h
+
+    def activation(self, z):
+        return getattr(torch.nn.functional, self.options.get("activation", "relu"))(z)
 
     def skip(self, h, i):
         return h @ self.p[f"{i}.w_skip"].T if self.options.get("skip") else 0
@@ -222,7 +225,7 @@ class Model:
             e = e.to(self.dtype).masked_fill(~self.loops[:, :, None], -math.inf)
             a = torch.softmax(e, 1).to(u.dtype)
             z = torch.einsum("vuh,uhc->vhc", a, u).reshape(len(h), -1) + self.skip(h, i)
-            h = z if last else torch.relu(self.norm(z, str(i)))
+            h = z if last else self.activation(self.norm(z, str(i)))
         return h
 
     def loss(self, logits):

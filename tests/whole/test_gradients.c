@@ -124,6 +124,7 @@ static void settings_of(int model, const struct variant *v, struct sl_settings *
     out->bases = model == SL_MODEL_RGCN && v->chunks == 3 ? 2 : 0;
     const bool reads_edges = (model == SL_MODEL_SAGE || model == SL_MODEL_RGCN) && v->chunks != 3;
     out->edge_features = reads_edges && out->labor_iterations == 0 ? SL_EDGE_FEATURES_CONCAT : SL_EDGE_FEATURES_NONE;
+    out->activation = (int)((v - variants) % 4); /* enum sl_activate_kind */
     out->dropout = v->dropout;
     out->input_dropout = v->input_dropout;
     out->pes = v->pes;

@@ -102,6 +102,17 @@ static void expect_running(json_t *root, struct world *w)
 
 /* ---- the cases ---- */
 
+/* name NULL: ReLU. */
+static int activation_of(const char *name)
+{
+    static const char *const names[] = {"relu", "elu", "gelu", "leaky_relu"}; /* enum sl_activate_kind */
+    int kind = 0;
+    while (name != NULL && strcmp(names[kind], name) != 0) {
+        kind++;
+    }
+    return kind;
+}
+
 static void settings_of(json_t *root, struct sl_settings *out)
 {
     json_t *options = member(root, "options");
@@ -124,6 +135,7 @@ static void settings_of(json_t *root, struct sl_settings *out)
     out->norm = norm == NULL                                    ? SL_NORM_NONE
                 : strcmp(json_string_value(norm), "layer") == 0 ? SL_NORM_LAYER
                                                                 : SL_NORM_BATCH;
+    out->activation = activation_of(json_string_value(json_object_get(options, "activation")));
     out->residual = json_is_true(json_object_get(options, "residual"));
     out->skip = json_is_true(json_object_get(options, "skip"));
     out->sampler = SL_SAMPLER_FULL;
@@ -244,7 +256,8 @@ TEST(test_float)
 /* --optimizer, --lr-schedule and --lr-warmup: tests/reference/variants.py. */
 static const char *const schedules[] = {"schedule_gcn3", "schedule_sage2"};
 
-static const char *const attention[] = {"gat2_skip", "gatv2_2", "gatv2_3_skip"};
+static const char *const attention[] = {"gat2_skip", "gatv2_2",      "gatv2_3_skip",
+                                        "gat3_elu",  "gatv2_3_gelu", "gat2_leaky_relu"};
 
 /* --edge-weights factor: tests/reference/variants.py. */
 TEST(test_edge_weights)

@@ -14,6 +14,12 @@
 #define SEED 31
 #define N_VERTICES 400
 
+/* A norm and an activation. */
+struct how {
+    enum sl_activate_norm norm;
+    enum sl_activate_kind kind;
+};
+
 /* One chunk with everything any norm may need. */
 struct case_ {
     struct sl_activate a;
@@ -21,7 +27,7 @@ struct case_ {
     sl_vertex *ids, *dataset_ids;
     sl_real *z, *residual, *gh, *h, *gz, *gw, *gb;
     double *sums;
-    uint8_t *gate;
+    void *gate; /* bytes or sl_reals */
     double dropout;
 };
 
@@ -38,8 +44,9 @@ static void take_statistics(struct case_ *c)
     }
 }
 
-static struct case_ *make_case(uint32_t rows, uint32_t columns, enum sl_activate_norm norm, double dropout)
+static struct case_ *make_case(uint32_t rows, uint32_t columns, struct how how, double dropout)
 {
+    const enum sl_activate_norm norm = how.norm;
     struct case_ *c = need(1, sizeof *c);
     size_t n = (size_t)rows * columns;
     c->dropout = dropout;
@@ -59,8 +66,8 @@ static struct case_ *make_case(uint32_t rows, uint32_t columns, enum sl_activate
     for (uint32_t k = 0; k < 2 * columns; k++) {
         c->sums[k] = -12345.5;
     }
-    c->gate = need(n, 1);
-    memset(c->gate, 7, n);
+    c->gate = need(n, sizeof(sl_real));
+    memset(c->gate, 7, n * sizeof(sl_real));
     for (uint32_t i = 0; i < rows; i++) {
         c->ids[i] = (i * 3 + 1) % N_VERTICES;
     }
@@ -71,6 +78,7 @@ static struct case_ *make_case(uint32_t rows, uint32_t columns, enum sl_activate
         .n_rows = rows,
         .n_columns = columns,
         .norm = norm,
+        .kind = how.kind,
         .threshold = sl_dropout_threshold(dropout),
         .draw = {.seed = SEED, .step = 7, .purpose = SL_FOR_DROPOUT, .hop = 1},
     };
@@ -145,9 +153,46 @@ static double kept(const struct case_ *c, uint32_t i, uint32_t k)
     return bits[k % 8] >= c->a.threshold ? sl_dropout_scale(c->a.threshold) : 0;
 }
 
+/* f(y) and f'(y) as PyTorch defines them. */
+static double f_of(enum sl_activate_kind kind, double y)
+{
+    switch (kind) {
+    case SL_ACTIVATE_ELU: return y > 0 ? y : expm1(y);
+    case SL_ACTIVATE_GELU: return 0.5 * y * (1 + erf(y / sqrt(2)));
+    case SL_ACTIVATE_LEAKY_RELU: return y > 0 ? y : 0.01 * y;
+    case SL_ACTIVATE_IDENTITY: return y;
+    default: return fmax(0, y);
+    }
+}
+
+static double slope_of(enum sl_activate_kind kind, double y)
+{
+    switch (kind) {
+    case SL_ACTIVATE_ELU: return y > 0 ? 1 : exp(y);
+    case SL_ACTIVATE_GELU: return 0.5 * (1 + erf(y / sqrt(2))) + y * exp(-0.5 * y * y) / sqrt(2 * acos(-1));
+    case SL_ACTIVATE_LEAKY_RELU: return y > 0 ? 1 : 0.01;
+    case SL_ACTIVATE_IDENTITY: return 1;
+    default: return y > 0;
+    }
+}
+
 static double gy_of(const struct case_ *c, uint32_t i, uint32_t k)
 {
-    return y_of(c, i, k) > 0 ? (double)c->gh[(size_t)i * c->a.n_columns + k] * kept(c, i, k) : 0;
+    return slope_of(c->a.kind, y_of(c, i, k)) * (double)c->gh[(size_t)i * c->a.n_columns + k] * kept(c, i, k);
+}
+
+/* Whether y is too near to a kink to tell the sides apart, after rounding. */
+static int at_kink(const struct case_ *c, double y, double tolerance)
+{
+    return (c->a.kind == SL_ACTIVATE_RELU || c->a.kind == SL_ACTIVATE_LEAKY_RELU) && fabs(y) <= tolerance;
+}
+
+static double gate_at(const struct case_ *c, size_t i)
+{
+    if (sl_activate_gate_dtype(c->a.kind) == SL_DTYPE_U8) {
+        return ((const uint8_t *)c->gate)[i];
+    }
+    return (double)((const sl_real *)c->gate)[i];
 }
 
 /* How far a float may be off: the sums of a norm are as long as a row or a column, and rstd, at most 1 / sqrt(eps),
@@ -165,22 +210,20 @@ static double tolerance_of(const struct case_ *c, size_t length)
     return rounding(length, 4 * largest * fmax(1, sl_dropout_scale(c->a.threshold)));
 }
 
-static void check_forward(uint32_t rows, uint32_t columns, enum sl_activate_norm norm, double dropout,
-                          int with_residual)
+static void check_forward(uint32_t rows, uint32_t columns, struct how how, double dropout, int with_residual)
 {
-    struct case_ *c = make_case(rows, columns, norm, dropout);
+    struct case_ *c = make_case(rows, columns, how, dropout);
     double tolerance = tolerance_of(c, columns);
     sl_activate_forward_cpu(&c->a, c->z, with_residual ? c->residual : NULL, c->gate, c->h);
     for (uint32_t i = 0; i < rows; i++) {
         for (uint32_t k = 0; k < columns; k++) {
             size_t at = (size_t)i * columns + k;
             double y = y_of(c, i, k);
-            double h = fmax(0, y) * kept(c, i, k) + (with_residual ? (double)c->residual[at] : 0);
+            double h = f_of(how.kind, y) * kept(c, i, k) + (with_residual ? (double)c->residual[at] : 0);
             expect_near_at("H", at, (double)c->h[at], h, tolerance);
-            if (fabs(y) > tolerance) {
-                assert_int_equal(c->gate[at], y > 0 && kept(c, i, k) > 0);
+            if (!at_kink(c, y, tolerance)) {
+                expect_near_at("gate", at, gate_at(c, at), kept(c, i, k) > 0 ? slope_of(how.kind, y) : 0, tolerance);
             }
-            assert_in_range(c->gate[at], 0, 1);
         }
     }
     free_case(c);
@@ -188,15 +231,24 @@ static void check_forward(uint32_t rows, uint32_t columns, enum sl_activate_norm
 
 static const uint32_t shapes[][2] = {{0, 5}, {1, 1}, {5, 1}, {1, 7}, {6, 8}, {9, 40}, {4, 256}, {3, 259}, {2, 530}};
 #define N_SHAPES (sizeof shapes / sizeof shapes[0])
-static const enum sl_activate_norm norms[] = {SL_ACTIVATE_PLAIN, SL_ACTIVATE_LAYER, SL_ACTIVATE_BATCH};
+
+/* Every norm with every activation: N_HOWS. */
+#define N_HOWS 15
+static struct how how_of(int n)
+{
+    static const enum sl_activate_norm norms[] = {SL_ACTIVATE_PLAIN, SL_ACTIVATE_LAYER, SL_ACTIVATE_BATCH};
+    return (struct how){norms[n % 3], (enum sl_activate_kind)(n / 3)};
+}
+
+static const struct how plain_relu = {SL_ACTIVATE_PLAIN, SL_ACTIVATE_RELU};
 
 TEST(outputs)
 {
     for (size_t s = 0; s < N_SHAPES; s++) {
-        for (int n = 0; n < 3; n++) {
+        for (int n = 0; n < N_HOWS; n++) {
             for (int with_residual = 0; with_residual < 2; with_residual++) {
-                check_forward(shapes[s][0], shapes[s][1], norms[n], 0, with_residual);
-                check_forward(shapes[s][0], shapes[s][1], norms[n], 0.45, with_residual);
+                check_forward(shapes[s][0], shapes[s][1], how_of(n), 0, with_residual);
+                check_forward(shapes[s][0], shapes[s][1], how_of(n), 0.45, with_residual);
             }
         }
     }
@@ -205,7 +257,7 @@ TEST(outputs)
 /* A logit that is not a number must reach the loss; nothing must turn into a negative zero. */
 TEST(not_a_number)
 {
-    struct case_ *c = make_case(1, 3, SL_ACTIVATE_PLAIN, 0);
+    struct case_ *c = make_case(1, 3, plain_relu, 0);
     c->z[0] = (sl_real)NAN;
     c->z[1] = -1;
     c->z[2] = 2;
@@ -257,9 +309,10 @@ static void run_backward(struct case_ *c)
     backward(c, c->a.n_rows);
 }
 
-static void check_backward(uint32_t rows, uint32_t columns, enum sl_activate_norm norm, double dropout)
+static void check_backward(uint32_t rows, uint32_t columns, struct how how, double dropout)
 {
-    struct case_ *c = make_case(rows, columns, norm, dropout);
+    const enum sl_activate_norm norm = how.norm;
+    struct case_ *c = make_case(rows, columns, how, dropout);
     double tolerance = 4 * tolerance_of(c, columns + rows);
     run_backward(c);
     for (uint32_t i = 0; i < rows; i++) {
@@ -288,9 +341,9 @@ TEST(gradients)
 {
     const uint32_t backward_shapes[][2] = {{0, 5}, {1, 1}, {1, 7}, {6, 8}, {9, 40}, {2, 260}, {33, 3}};
     for (size_t s = 0; s < 7; s++) {
-        for (int n = 0; n < 3; n++) {
-            check_backward(backward_shapes[s][0], backward_shapes[s][1], norms[n], 0);
-            check_backward(backward_shapes[s][0], backward_shapes[s][1], norms[n], 0.45);
+        for (int n = 0; n < N_HOWS; n++) {
+            check_backward(backward_shapes[s][0], backward_shapes[s][1], how_of(n), 0);
+            check_backward(backward_shapes[s][0], backward_shapes[s][1], how_of(n), 0.45);
         }
     }
 }
@@ -299,7 +352,8 @@ TEST(gradients)
 TEST(batch_in_chunks)
 {
     enum { ROWS = 17, FIRST = 6, F = 12 };
-    struct case_ *c = make_case(ROWS, F, SL_ACTIVATE_BATCH, 0.3);
+    const struct how how = {SL_ACTIVATE_BATCH, SL_ACTIVATE_RELU};
+    struct case_ *c = make_case(ROWS, F, how, 0.3);
     struct sl_activate part[] = {c->a, c->a};
     double parts[2][2 * F];
     FREED sl_real *whole = poisoned(ROWS * F);
@@ -310,7 +364,7 @@ TEST(batch_in_chunks)
     part[1].ids = c->ids + FIRST;
     for (int p = 0; p < 2; p++) {
         size_t at = (size_t)p * FIRST * F;
-        sl_activate_batch_sums_cpu(&part[p], c->z + at, c->gate + at, c->gh + at, parts[p]);
+        sl_activate_batch_sums_cpu(&part[p], c->z + at, (uint8_t *)c->gate + at, c->gh + at, parts[p]);
     }
     for (int k = 0; k < 2 * F; k++) {
         parts[0][k] += parts[1][k];
@@ -318,7 +372,7 @@ TEST(batch_in_chunks)
     for (int p = 0; p < 2; p++) {
         size_t at = (size_t)p * FIRST * F;
         struct sl_activate_sums sums = {.group = parts[0], .n_group = ROWS};
-        sl_activate_backward_cpu(&part[p], c->z + at, c->gate + at, c->gh + at, &sums, c->gz + at);
+        sl_activate_backward_cpu(&part[p], c->z + at, (uint8_t *)c->gate + at, c->gh + at, &sums, c->gz + at);
     }
     for (size_t i = 0; i < ROWS * F; i++) {
         expect_near_at("GZ in chunks", i, (double)c->gz[i], (double)whole[i], 4 * tolerance_of(c, ROWS));
@@ -331,7 +385,8 @@ TEST(batch_in_chunks)
 TEST(sums_in_double)
 {
     enum { ROWS = 500, F = 9 };
-    struct case_ *c = make_case(ROWS, F, SL_ACTIVATE_BATCH, 0.3);
+    const struct how how = {SL_ACTIVATE_BATCH, SL_ACTIVATE_RELU};
+    struct case_ *c = make_case(ROWS, F, how, 0.3);
     run_backward(c);
     for (uint32_t k = 0; k < F; k++) {
         long double slope = 0;
@@ -339,7 +394,8 @@ TEST(sums_in_double)
         long double size = 0;
         for (uint32_t i = 0; i < ROWS; i++) {
             size_t at = (size_t)i * F + k;
-            sl_real gy = sl_activate_pass(c->gate[at], (sl_real)sl_dropout_scale(c->a.threshold), c->gh[at]);
+            sl_real gy =
+                sl_activate_pass((sl_real)gate_at(c, at), (sl_real)sl_dropout_scale(c->a.threshold), c->gh[at]);
             sl_real zhat = sl_activate_zhat(c->z[at], c->a.mean[k], c->a.rstd[k]);
             slope += (long double)gy * (long double)zhat;
             offset += (long double)gy;
@@ -375,10 +431,11 @@ static double difference(struct case_ *c, sl_real *entry)
     return (above - below) / (2 * step);
 }
 
-static void check_differences(enum sl_activate_norm norm)
+static void check_differences(struct how how)
 {
     enum { ROWS = 11, F = 10 };
-    struct case_ *c = make_case(ROWS, F, norm, 0.4);
+    const enum sl_activate_norm norm = how.norm;
+    struct case_ *c = make_case(ROWS, F, how, 0.4);
     run_backward(c);
     const sl_real *gw = norm == SL_ACTIVATE_LAYER ? c->gw : c->sums;
     const sl_real *gb = norm == SL_ACTIVATE_LAYER ? c->gb : c->sums + F;
@@ -395,8 +452,8 @@ static void check_differences(enum sl_activate_norm norm)
 /* In float there are no digits for it. */
 TEST(central_differences)
 {
-    for (int n = 0; n < 3; n++) {
-        check_differences(norms[n]);
+    for (int n = 0; n < N_HOWS; n++) {
+        check_differences(how_of(n));
     }
 }
 #endif
@@ -417,9 +474,9 @@ static void expect_same_answer(const struct case_ *got, const struct case_ *want
     for (size_t i = 0; i < n; i++) {
         expect_near_at("H", i, (double)got->h[i], (double)wanted->h[i], of_rows);
         expect_near_at("GZ", i, (double)got->gz[i], (double)wanted->gz[i], of_rows);
-        if (of_rows == 0 ||
-            fabs(y_of(wanted, (uint32_t)(i / wanted->a.n_columns), (uint32_t)(i % wanted->a.n_columns))) > tolerance) {
-            assert_int_equal(got->gate[i], wanted->gate[i]);
+        double y = y_of(wanted, (uint32_t)(i / wanted->a.n_columns), (uint32_t)(i % wanted->a.n_columns));
+        if (of_rows == 0 || !at_kink(wanted, y, tolerance)) {
+            expect_near_at("gate", i, gate_at(got, i), gate_at(wanted, i), of_rows);
         }
     }
     for (size_t k = 0; k < wanted->a.n_columns; k++) {
@@ -437,13 +494,14 @@ enum { ROW0 = 5, MORE = 12 }; /* rows of the frontier before the chunk, and behi
 
 /* All of a case by tasks. level: rows of the frontier and more, of which the residual begins at row 2, and its
  * gradient at row 3. gate: what backward reads. */
-static void run_tasks(struct case_ *c, int with_residual, const sl_vertex *frontier, uint8_t *gate, sl_real *level)
+static void run_tasks(struct case_ *c, int with_residual, const sl_vertex *frontier, void *gate, sl_real *level)
 {
+    const enum sl_dtype dtype = sl_activate_gate_dtype(c->a.kind);
     const uint32_t rows = c->a.n_rows, f = c->a.n_columns, n_level = ROW0 + rows + MORE;
     enum { Z, RESIDUAL, GATE, H, GH, GZ, GW, GB, SUMS, WEIGHT, BIAS, STATISTICS, FRONTIER, DATASET_IDS, READ, N };
     starpu_data_handle_t h[N] = {rows_of(c->z, rows, f),
                                  rows_of(level, n_level, f),
-                                 sl_matrix_over(c->gate, rows, f, SL_DTYPE_U8),
+                                 sl_matrix_over(c->gate, rows, f, dtype),
                                  rows_of(c->h, rows, f),
                                  rows_of(c->gh, rows, f),
                                  rows_of(c->gz, rows, f),
@@ -455,8 +513,9 @@ static void run_tasks(struct case_ *c, int with_residual, const sl_vertex *front
                                  rows_of(c->statistics, 2, f),
                                  vector_of(frontier, n_level, sizeof *frontier),
                                  vector_of(c->dataset_ids, N_VERTICES, sizeof *c->dataset_ids),
-                                 sl_matrix_over(gate, rows, f, SL_DTYPE_U8)};
+                                 sl_matrix_over(gate, rows, f, dtype)};
     const struct sl_activate_layer layer = {.norm = c->a.norm,
+                                            .kind = c->a.kind,
                                             .dropout = c->dropout,
                                             .seed = SEED,
                                             .weight = h[WEIGHT],
@@ -479,12 +538,13 @@ static void run_tasks(struct case_ *c, int with_residual, const sl_vertex *front
 }
 
 /* By tasks, twice, and by the kernels. */
-static void check_tasks(uint32_t rows, uint32_t f, enum sl_activate_norm norm, double dropout, int with_residual)
+static void check_tasks(uint32_t rows, uint32_t f, struct how how, double dropout, int with_residual)
 {
+    const enum sl_activate_norm norm = how.norm;
     const size_t n_level = (size_t)(ROW0 + rows + MORE) * f;
-    struct case_ *c = make_case(rows, f, norm, dropout);
-    struct case_ *again = make_case(rows, f, norm, dropout);
-    struct case_ *k = make_case(rows, f, norm, dropout);
+    struct case_ *c = make_case(rows, f, how, dropout);
+    struct case_ *again = make_case(rows, f, how, dropout);
+    struct case_ *k = make_case(rows, f, how, dropout);
     sl_real *level = noisy(n_level, 50), *level_again = noisy(n_level, 50), *level_wanted = noisy(n_level, 50);
     FREED sl_vertex *frontier = need(ROW0 + rows + MORE, sizeof *frontier);
     for (uint32_t i = 0; i < ROW0 + rows + MORE; i++) {
@@ -529,9 +589,9 @@ TEST(tasks)
         }
         for (size_t s = 1; s < N_SHAPES + sizeof more / sizeof more[0]; s++) {
             const uint32_t *shape = s < N_SHAPES ? shapes[s] : more[s - N_SHAPES];
-            for (int n = 0; n < 3; n++) {
-                check_tasks(shape[0], shape[1], norms[n], 0, 1);
-                check_tasks(shape[0], shape[1], norms[n], 0.45, (int)s % 2);
+            for (int n = 0; n < 3; n++) { /* every norm; the activation changes with the shape */
+                check_tasks(shape[0], shape[1], how_of(n + 3 * (int)(s % 5)), 0, 1);
+                check_tasks(shape[0], shape[1], how_of(n + 3 * (int)((s + 2) % 5)), 0.45, (int)s % 2);
             }
         }
         fixture_stop();
@@ -542,26 +602,27 @@ TEST(tasks)
 
 enum { MANY = 150, F = 27 }; /* rows, more than are widened at a time */
 
-static void check_bf16(double dropout)
+static void check_bf16(enum sl_activate_kind kind, double dropout)
 {
-    struct case_ *c = make_case(MANY, F, SL_ACTIVATE_PLAIN, dropout);
-    struct case_ *k = make_case(MANY, F, SL_ACTIVATE_PLAIN, dropout);
+    const enum sl_dtype dtype = sl_activate_gate_dtype(kind);
+    struct case_ *c = make_case(MANY, F, (struct how){SL_ACTIVATE_PLAIN, kind}, dropout);
+    struct case_ *k = make_case(MANY, F, (struct how){SL_ACTIVATE_PLAIN, kind}, dropout);
     sl_bf16 z[MANY * F];
     sl_bf16 h[MANY * F];
     sl_bf16 wanted[MANY * F];
-    starpu_data_handle_t handles[] = {
-        sl_matrix_over(z, MANY, F, SL_DTYPE_BF16), sl_matrix_over(h, MANY, F, SL_DTYPE_BF16),
-        sl_matrix_over(c->gate, MANY, F, SL_DTYPE_U8), vector_of(c->ids, MANY, sizeof *c->ids),
-        vector_of(c->dataset_ids, N_VERTICES, sizeof *c->dataset_ids)};
+    starpu_data_handle_t handles[] = {sl_matrix_over(z, MANY, F, SL_DTYPE_BF16),
+                                      sl_matrix_over(h, MANY, F, SL_DTYPE_BF16),
+                                      sl_matrix_over(c->gate, MANY, F, dtype), vector_of(c->ids, MANY, sizeof *c->ids),
+                                      vector_of(c->dataset_ids, N_VERTICES, sizeof *c->dataset_ids)};
     struct sl_activate_layer layer = {
-        .dropout = dropout, .seed = SEED, .frontier = handles[3], .dataset_ids = handles[4]};
+        .kind = kind, .dropout = dropout, .seed = SEED, .frontier = handles[3], .dataset_ids = handles[4]};
     sl_bf16_round(MANY * F, k->z, z);
     sl_bf16_widen(MANY * F, z, k->z);
     expect_ok(sl_activate_forward_submit(&head, &layer, 0, handles[0], NULL, 0, handles[2], handles[1]));
     UNREGISTER(handles);
     sl_activate_forward_cpu(&k->a, k->z, NULL, k->gate, k->h);
     sl_bf16_round(MANY * F, k->h, wanted);
-    expect_same("gate", MANY * F, 1, c->gate, k->gate);
+    expect_same("gate", MANY * F, sl_dtype_size(dtype), c->gate, k->gate);
     expect_same("H", MANY * F, sizeof *h, h, wanted);
     free_case(c);
     free_case(k);
@@ -570,8 +631,10 @@ static void check_bf16(double dropout)
 TEST(bf16)
 {
     fixture_start(2);
-    check_bf16(0);
-    check_bf16(0.5);
+    for (int kind = SL_ACTIVATE_RELU; kind <= SL_ACTIVATE_IDENTITY; kind++) {
+        check_bf16((enum sl_activate_kind)kind, 0);
+        check_bf16((enum sl_activate_kind)kind, 0.5);
+    }
     expect_no_failure();
     fixture_stop();
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "codelets/ends/pairs.h"
+#include "codelets/rows/activate.h"
 #include "codelets/rows/row_cache.h"
 #include "data/load.h"
 #include "partition/partition.h"
@@ -88,7 +89,8 @@ TEST_WITH(defaults_are_the_documented_ones, set_up, tear_down)
     assert_true(s->layers == 3 && s->hidden == 256 && s->batch_size == 1024 && s->kappa == 1 && s->depth == 2);
     assert_true(s->dropout == 0.5 && s->input_dropout == 0 && s->lr == 0.003 && s->weight_decay == 0);
     assert_true(s->epochs == 10 && s->seed == 1 && s->eval_every == 1 && s->patience == 0);
-    assert_true(s->norm == SL_NORM_NONE && s->sampler == SL_SAMPLER_NEIGHBOR && s->partition == SL_PARTITION_METIS);
+    assert_true(s->activation == SL_ACTIVATE_RELU && s->norm == SL_NORM_NONE);
+    assert_true(s->sampler == SL_SAMPLER_NEIGHBOR && s->partition == SL_PARTITION_METIS);
     assert_true(strcmp(s->lr_schedule, "none") == 0 && s->placement == SL_PLACEMENT_AUTO && s->resume == SL_RESUME_NO);
     assert_true(s->normalize_features == SL_NORMALIZE_NONE && s->sync == SL_SYNC_ALLREDUCE);
     assert_true(s->gossip_what == SL_GOSSIP_WEIGHT && s->gossip_average_every == 0 && s->gossip_local_size == 1);
@@ -117,6 +119,8 @@ TEST_WITH(choices_match_their_enums, set_up, tear_down)
         CASE("model", model, {"sage", "gcn", "gat", "gatv2", "gcnii", "resgcn", "gin", "rgcn", "rgat"},
              {SL_MODEL_SAGE, SL_MODEL_GCN, SL_MODEL_GAT, SL_MODEL_GATV2, SL_MODEL_GCNII, SL_MODEL_RESGCN, SL_MODEL_GIN,
               SL_MODEL_RGCN, SL_MODEL_RGAT}),
+        CASE("activation", activation, {"relu", "elu", "gelu", "leaky_relu"},
+             {SL_ACTIVATE_RELU, SL_ACTIVATE_ELU, SL_ACTIVATE_GELU, SL_ACTIVATE_LEAKY_RELU}),
         CASE("norm", norm, {"none", "layer", "batch"}, {SL_NORM_NONE, SL_NORM_LAYER, SL_NORM_BATCH}),
         CASE("sampler", sampler, {"neighbor", "labor", "full"},
              {SL_SAMPLER_NEIGHBOR, SL_SAMPLER_LABOR, SL_SAMPLER_FULL}),
