@@ -44,7 +44,7 @@ struct graph_shape {
     uint32_t n_classes;      /* [3] */
     bool sparse;             /* features as CSR, about a twelfth of them non-zero */
     bool weighted;           /* edges have weights, a quarter of them zero */
-    uint32_t n_edge_columns; /* features of edges, a row for each two edges. 0: none */
+    uint32_t n_edge_columns; /* features of edges, a row for every two edges far apart. 0: none */
     uint32_t n_relations;    /* a typed graph: each edge has a relation, and every fifth edge a second one. 0: none */
     uint64_t seed;
 };
@@ -249,7 +249,7 @@ static MAYBE_UNUSED void make_edge_features(const struct graph_shape *shape, str
         table->values[i] = (float)(2 * graph_unit(shape, 9, (sl_vertex)i, 0) - 1);
     }
     for (uint64_t e = 0; e < dataset->graph.n_edges; e++) {
-        dataset->graph.rows[e] = (uint32_t)(e / 2);
+        dataset->graph.rows[e] = (uint32_t)(e % table->n_rows);
     }
 }
 
